@@ -127,10 +127,9 @@ void InferConvolution(const InferCall& call) {
     int i = d - 2;
     int64_t reach = window.dilation[i] * (weight.size(d) - 1) + 1;
     int64_t padded = input.size(d) + 2 * window.padding[i];
-    int64_t size = window.transposed
-                       ? (input.size(d) - 1) * window.stride[i] - 2 * window.padding[i] + reach +
-                             window.output_padding[i]
-                       : (padded - reach) / window.stride[i] + 1;
+    int64_t size = window.transposed ? (input.size(d) - 1) * window.stride[i] -
+                                           2 * window.padding[i] + reach + window.output_padding[i]
+                                     : (padded - reach) / window.stride[i] + 1;
     if (weight.size(d) < 1 || (!window.transposed && padded < reach) || size < 0) {
       Refuse(call, ErrorCode::kShapeMismatch,
              "kernel size can't be greater than actual input size: input {} padded to {}, weight "
@@ -146,10 +145,12 @@ void InferConvolution(const InferCall& call) {
 }  // namespace
 
 constinit const OpDef kDotGeneral = {
-    .schema = "dot_general(Tensor a, Tensor b, int[] a_contract, int[] b_contract, int[] a_batch, "
-              "int[] b_batch) -> Tensor",
-    .doc = "Sums products over the contracted dims; the result has the batch dims, the rest of "
-           "`a`, the rest of `b`.",
+    .schema =
+        "dot_general(Tensor a, Tensor b, int[] a_contract, int[] b_contract, int[] a_batch, "
+        "int[] b_batch) -> Tensor",
+    .doc =
+        "Sums products over the contracted dims; the result has the batch dims, the rest of "
+        "`a`, the rest of `b`.",
     .infer = InferDotGeneral,
     .samples = {{"f32[3,4] f32[4,5]", "{a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]}"},
                 {"f32[2,3,4] f32[2,5,4]",
@@ -157,8 +158,9 @@ constinit const OpDef kDotGeneral = {
                 {"f32[3] f32[4]", "{a_contract=[], b_contract=[], a_batch=[], b_batch=[]}"}},
 };
 constinit const OpDef kConvolution = {
-    .schema = "convolution(Tensor input, Tensor weight, int[] stride, int[] padding, "
-              "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
+    .schema =
+        "convolution(Tensor input, Tensor weight, int[] stride, int[] padding, "
+        "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     .doc = "Cross-correlation over the dims after batch and channels, or its transpose.",
     .infer = InferConvolution,
     .samples = {{"f32[2,4,6,5] f32[6,2,3,2]",

@@ -151,10 +151,12 @@ constinit const OpDef kWhile = {
     .can_fail = true,
 };
 constinit const OpDef kLoop = {
-    .schema = "loop(Tensor[] operands, Graph body, int count, int num_carried, "
-              "int num_stacked_in) -> Tensor[]",
-    .doc = "Runs `body` count times on (i, carried, slices of the stacked operands, invariants); "
-           "returns the carried values and the stacked other results.",
+    .schema =
+        "loop(Tensor[] operands, Graph body, int count, int num_carried, "
+        "int num_stacked_in) -> Tensor[]",
+    .doc =
+        "Runs `body` count times on (i, carried, slices of the stacked operands, invariants); "
+        "returns the carried values and the stacked other results.",
     .infer = InferLoop,
     .can_fail = true,
 };

@@ -4,29 +4,20 @@
 namespace hammock::ops {
 namespace {
 
-constexpr OpDef Unary(const char* schema, const char* doc, ScalarFn fn, DTypeRule rule,
-                      Domain domain = {}, InferFn infer = nullptr) {
-  return {.schema = schema,
-          .doc = doc,
-          .infer = infer,
-          .rule = rule,
-          .scalar = fn,
-          .domain = domain};
+constexpr OpDef Pointwise(const char* schema, const char* doc, ScalarFn fn, DTypeRule rule,
+                          Domain domain = {}, InferFn infer = nullptr) {
+  return OpDef{
+      .schema = schema, .doc = doc, .infer = infer, .rule = rule, .scalar = fn, .domain = domain};
 }
 
-constexpr OpDef Binary(const char* schema, const char* doc, ScalarFn fn, DTypeRule rule,
-                       Domain domain = {}, InferFn infer = nullptr) {
-  return Unary(schema, doc, fn, rule, domain, infer);
-}
-
-/// Integer operands of zero raise.
+/// Division of integers by zero raises.
 constexpr OpDef Division(const char* schema, const char* doc, ScalarFn fn) {
-  return {.schema = schema,
-          .doc = doc,
-          .rule = DTypeRule::kPromote,
-          .scalar = fn,
-          .can_fail = true,
-          .domain = {0.5, 5.0}};
+  return OpDef{.schema = schema,
+               .doc = doc,
+               .rule = DTypeRule::kPromote,
+               .scalar = fn,
+               .can_fail = true,
+               .domain = {0.5, 5.0}};
 }
 
 constexpr DTypeRule kPromote = DTypeRule::kPromote;
@@ -76,100 +67,100 @@ void InferBitcast(const InferCall& call) {
 // ---- unary
 
 constinit const OpDef kAbs =
-    Unary("abs(Tensor self) -> Tensor", "Absolute value.", ScalarFn::kAbs, kPromote);
+    Pointwise("abs(Tensor self) -> Tensor", "Absolute value.", ScalarFn::kAbs, kPromote);
 constinit const OpDef kNeg =
-    Unary("neg(Tensor self) -> Tensor", "Negation.", ScalarFn::kNeg, kPromote, {}, NotBool);
+    Pointwise("neg(Tensor self) -> Tensor", "Negation.", ScalarFn::kNeg, kPromote, {}, NotBool);
 constinit const OpDef kSign =
-    Unary("sign(Tensor self) -> Tensor", "-1, 0 or 1; 0 for NaN.", ScalarFn::kSign, kPromote);
+    Pointwise("sign(Tensor self) -> Tensor", "-1, 0 or 1; 0 for NaN.", ScalarFn::kSign, kPromote);
 constinit const OpDef kFloor =
-    Unary("floor(Tensor self) -> Tensor", "Rounds down.", ScalarFn::kFloor, kPromote);
+    Pointwise("floor(Tensor self) -> Tensor", "Rounds down.", ScalarFn::kFloor, kPromote);
 constinit const OpDef kCeil =
-    Unary("ceil(Tensor self) -> Tensor", "Rounds up.", ScalarFn::kCeil, kPromote);
+    Pointwise("ceil(Tensor self) -> Tensor", "Rounds up.", ScalarFn::kCeil, kPromote);
 constinit const OpDef kTrunc =
-    Unary("trunc(Tensor self) -> Tensor", "Rounds toward zero.", ScalarFn::kTrunc, kPromote);
-constinit const OpDef kRound = Unary("round(Tensor self) -> Tensor", "Rounds, halves to even.",
-                                     ScalarFn::kRound, kPromote);
+    Pointwise("trunc(Tensor self) -> Tensor", "Rounds toward zero.", ScalarFn::kTrunc, kPromote);
+constinit const OpDef kRound = Pointwise("round(Tensor self) -> Tensor", "Rounds, halves to even.",
+                                         ScalarFn::kRound, kPromote);
 constinit const OpDef kSqrt =
-    Unary("sqrt(Tensor self) -> Tensor", "Square root.", ScalarFn::kSqrt, kFloat, kPositive);
-constinit const OpDef kRsqrt = Unary("rsqrt(Tensor self) -> Tensor", "One over the square root.",
-                                     ScalarFn::kRsqrt, kFloat, kPositive);
+    Pointwise("sqrt(Tensor self) -> Tensor", "Square root.", ScalarFn::kSqrt, kFloat, kPositive);
+constinit const OpDef kRsqrt =
+    Pointwise("rsqrt(Tensor self) -> Tensor", "One over the square root.", ScalarFn::kRsqrt, kFloat,
+              kPositive);
 constinit const OpDef kReciprocal =
-    Unary("reciprocal(Tensor self) -> Tensor", "One over `self`.", ScalarFn::kReciprocal, kFloat,
-          {0.5, 3.0});
+    Pointwise("reciprocal(Tensor self) -> Tensor", "One over `self`.", ScalarFn::kReciprocal,
+              kFloat, {0.5, 3.0});
 constinit const OpDef kExp =
-    Unary("exp(Tensor self) -> Tensor", "e to the power of `self`.", ScalarFn::kExp, kFloat);
+    Pointwise("exp(Tensor self) -> Tensor", "e to the power of `self`.", ScalarFn::kExp, kFloat);
 constinit const OpDef kExp2 =
-    Unary("exp2(Tensor self) -> Tensor", "2 to the power of `self`.", ScalarFn::kExp2, kFloat);
-constinit const OpDef kExpm1 = Unary("expm1(Tensor self) -> Tensor", "exp minus 1, exact near 0.",
-                                     ScalarFn::kExpm1, kFloat);
-constinit const OpDef kLog =
-    Unary("log(Tensor self) -> Tensor", "Natural logarithm.", ScalarFn::kLog, kFloat, kPositive);
-constinit const OpDef kLog2 =
-    Unary("log2(Tensor self) -> Tensor", "Logarithm to base 2.", ScalarFn::kLog2, kFloat, kPositive);
-constinit const OpDef kLog10 = Unary("log10(Tensor self) -> Tensor", "Logarithm to base 10.",
-                                     ScalarFn::kLog10, kFloat, kPositive);
+    Pointwise("exp2(Tensor self) -> Tensor", "2 to the power of `self`.", ScalarFn::kExp2, kFloat);
+constinit const OpDef kExpm1 = Pointwise("expm1(Tensor self) -> Tensor",
+                                         "exp minus 1, exact near 0.", ScalarFn::kExpm1, kFloat);
+constinit const OpDef kLog = Pointwise("log(Tensor self) -> Tensor", "Natural logarithm.",
+                                       ScalarFn::kLog, kFloat, kPositive);
+constinit const OpDef kLog2 = Pointwise("log2(Tensor self) -> Tensor", "Logarithm to base 2.",
+                                        ScalarFn::kLog2, kFloat, kPositive);
+constinit const OpDef kLog10 = Pointwise("log10(Tensor self) -> Tensor", "Logarithm to base 10.",
+                                         ScalarFn::kLog10, kFloat, kPositive);
 constinit const OpDef kLog1p =
-    Unary("log1p(Tensor self) -> Tensor", "Natural logarithm of 1 plus `self`, exact near 0.",
-          ScalarFn::kLog1p, kFloat, {-0.9, 5.0});
+    Pointwise("log1p(Tensor self) -> Tensor", "Natural logarithm of 1 plus `self`, exact near 0.",
+              ScalarFn::kLog1p, kFloat, {-0.9, 5.0});
 constinit const OpDef kSin =
-    Unary("sin(Tensor self) -> Tensor", "Sine.", ScalarFn::kSin, kFloat);
+    Pointwise("sin(Tensor self) -> Tensor", "Sine.", ScalarFn::kSin, kFloat);
 constinit const OpDef kCos =
-    Unary("cos(Tensor self) -> Tensor", "Cosine.", ScalarFn::kCos, kFloat);
+    Pointwise("cos(Tensor self) -> Tensor", "Cosine.", ScalarFn::kCos, kFloat);
 constinit const OpDef kTan =
-    Unary("tan(Tensor self) -> Tensor", "Tangent.", ScalarFn::kTan, kFloat, {-1.4, 1.4});
+    Pointwise("tan(Tensor self) -> Tensor", "Tangent.", ScalarFn::kTan, kFloat, {-1.4, 1.4});
 constinit const OpDef kAsin =
-    Unary("asin(Tensor self) -> Tensor", "Arc sine.", ScalarFn::kAsin, kFloat, kInsideOne);
+    Pointwise("asin(Tensor self) -> Tensor", "Arc sine.", ScalarFn::kAsin, kFloat, kInsideOne);
 constinit const OpDef kAcos =
-    Unary("acos(Tensor self) -> Tensor", "Arc cosine.", ScalarFn::kAcos, kFloat, kInsideOne);
+    Pointwise("acos(Tensor self) -> Tensor", "Arc cosine.", ScalarFn::kAcos, kFloat, kInsideOne);
 constinit const OpDef kAtan =
-    Unary("atan(Tensor self) -> Tensor", "Arc tangent.", ScalarFn::kAtan, kFloat);
+    Pointwise("atan(Tensor self) -> Tensor", "Arc tangent.", ScalarFn::kAtan, kFloat);
 constinit const OpDef kSinh =
-    Unary("sinh(Tensor self) -> Tensor", "Hyperbolic sine.", ScalarFn::kSinh, kFloat);
+    Pointwise("sinh(Tensor self) -> Tensor", "Hyperbolic sine.", ScalarFn::kSinh, kFloat);
 constinit const OpDef kCosh =
-    Unary("cosh(Tensor self) -> Tensor", "Hyperbolic cosine.", ScalarFn::kCosh, kFloat);
+    Pointwise("cosh(Tensor self) -> Tensor", "Hyperbolic cosine.", ScalarFn::kCosh, kFloat);
 constinit const OpDef kTanh =
-    Unary("tanh(Tensor self) -> Tensor", "Hyperbolic tangent.", ScalarFn::kTanh, kFloat);
+    Pointwise("tanh(Tensor self) -> Tensor", "Hyperbolic tangent.", ScalarFn::kTanh, kFloat);
 constinit const OpDef kAsinh =
-    Unary("asinh(Tensor self) -> Tensor", "Inverse of sinh.", ScalarFn::kAsinh, kFloat);
-constinit const OpDef kAcosh = Unary("acosh(Tensor self) -> Tensor", "Inverse of cosh.",
-                                     ScalarFn::kAcosh, kFloat, {1.1, 5.0});
-constinit const OpDef kAtanh = Unary("atanh(Tensor self) -> Tensor", "Inverse of tanh.",
-                                     ScalarFn::kAtanh, kFloat, kInsideOne);
+    Pointwise("asinh(Tensor self) -> Tensor", "Inverse of sinh.", ScalarFn::kAsinh, kFloat);
+constinit const OpDef kAcosh = Pointwise("acosh(Tensor self) -> Tensor", "Inverse of cosh.",
+                                         ScalarFn::kAcosh, kFloat, {1.1, 5.0});
+constinit const OpDef kAtanh = Pointwise("atanh(Tensor self) -> Tensor", "Inverse of tanh.",
+                                         ScalarFn::kAtanh, kFloat, kInsideOne);
 constinit const OpDef kErf =
-    Unary("erf(Tensor self) -> Tensor", "Error function.", ScalarFn::kErf, kFloat);
-constinit const OpDef kErfc =
-    Unary("erfc(Tensor self) -> Tensor", "1 minus erf, exact in the tail.", ScalarFn::kErfc, kFloat);
-constinit const OpDef kErfinv = Unary("erfinv(Tensor self) -> Tensor", "Inverse of erf.",
-                                      ScalarFn::kErfinv, kFloat, kInsideOne);
-constinit const OpDef kLgamma =
-    Unary("lgamma(Tensor self) -> Tensor", "Logarithm of the absolute value of the gamma function.",
-          ScalarFn::kLgamma, kFloat, {0.5, 5.0});
-constinit const OpDef kDigamma =
-    Unary("digamma(Tensor self) -> Tensor", "Derivative of the logarithm of the gamma function.",
-          ScalarFn::kDigamma, kFloat, {0.5, 5.0});
-constinit const OpDef kSigmoid =
-    Unary("sigmoid(Tensor self) -> Tensor", "1 / (1 + exp(-self)).", ScalarFn::kSigmoid, kFloat);
+    Pointwise("erf(Tensor self) -> Tensor", "Error function.", ScalarFn::kErf, kFloat);
+constinit const OpDef kErfc = Pointwise("erfc(Tensor self) -> Tensor",
+                                        "1 minus erf, exact in the tail.", ScalarFn::kErfc, kFloat);
+constinit const OpDef kErfinv = Pointwise("erfinv(Tensor self) -> Tensor", "Inverse of erf.",
+                                          ScalarFn::kErfinv, kFloat, kInsideOne);
+constinit const OpDef kLgamma = Pointwise("lgamma(Tensor self) -> Tensor",
+                                          "Logarithm of the absolute value of the gamma function.",
+                                          ScalarFn::kLgamma, kFloat, {0.5, 5.0});
+constinit const OpDef kDigamma = Pointwise("digamma(Tensor self) -> Tensor",
+                                           "Derivative of the logarithm of the gamma function.",
+                                           ScalarFn::kDigamma, kFloat, {0.5, 5.0});
+constinit const OpDef kSigmoid = Pointwise("sigmoid(Tensor self) -> Tensor",
+                                           "1 / (1 + exp(-self)).", ScalarFn::kSigmoid, kFloat);
 constinit const OpDef kBitwiseNot =
-    Unary("bitwise_not(Tensor self) -> Tensor", "Inverts every bit; of bool: logical not.",
-          ScalarFn::kBitwiseNot, kInteger);
-constinit const OpDef kLogicalNot = Unary("logical_not(Tensor self) -> Tensor",
-                                          "Whether `self` is 0.", ScalarFn::kLogicalNot, kLogical);
-constinit const OpDef kIsNan = Unary("isnan(Tensor self) -> Tensor", "Whether `self` is NaN.",
-                                     ScalarFn::kIsNan, DTypeRule::kFloatTest);
+    Pointwise("bitwise_not(Tensor self) -> Tensor", "Inverts every bit; of bool: logical not.",
+              ScalarFn::kBitwiseNot, kInteger);
+constinit const OpDef kLogicalNot = Pointwise(
+    "logical_not(Tensor self) -> Tensor", "Whether `self` is 0.", ScalarFn::kLogicalNot, kLogical);
+constinit const OpDef kIsNan = Pointwise("isnan(Tensor self) -> Tensor", "Whether `self` is NaN.",
+                                         ScalarFn::kIsNan, DTypeRule::kFloatTest);
 
 // ---- binary
 
-constinit const OpDef kAdd = Binary("add(Tensor self, Tensor other) -> Tensor",
-                                    "Sum; of bool: logical or.", ScalarFn::kAdd, kPromote);
-constinit const OpDef kSub = Binary("sub(Tensor self, Tensor other) -> Tensor", "Difference.",
-                                    ScalarFn::kSub, kPromote, {}, NotBool);
-constinit const OpDef kMul = Binary("mul(Tensor self, Tensor other) -> Tensor",
-                                    "Product; of bool: logical and.", ScalarFn::kMul, kPromote);
-constinit const OpDef kDiv = Binary("div(Tensor self, Tensor other) -> Tensor", "True division.",
-                                    ScalarFn::kDiv, kFloat, {0.5, 5.0});
-constinit const OpDef kFloorDivide =
-    Division("floor_divide(Tensor self, Tensor other) -> Tensor", "Quotient rounded down.",
-             ScalarFn::kFloorDivide);
+constinit const OpDef kAdd = Pointwise("add(Tensor self, Tensor other) -> Tensor",
+                                       "Sum; of bool: logical or.", ScalarFn::kAdd, kPromote);
+constinit const OpDef kSub = Pointwise("sub(Tensor self, Tensor other) -> Tensor", "Difference.",
+                                       ScalarFn::kSub, kPromote, {}, NotBool);
+constinit const OpDef kMul = Pointwise("mul(Tensor self, Tensor other) -> Tensor",
+                                       "Product; of bool: logical and.", ScalarFn::kMul, kPromote);
+constinit const OpDef kDiv = Pointwise("div(Tensor self, Tensor other) -> Tensor", "True division.",
+                                       ScalarFn::kDiv, kFloat, {0.5, 5.0});
+constinit const OpDef kFloorDivide = Division("floor_divide(Tensor self, Tensor other) -> Tensor",
+                                              "Quotient rounded down.", ScalarFn::kFloorDivide);
 constinit const OpDef kTruncDivide =
     Division("trunc_divide(Tensor self, Tensor other) -> Tensor", "Quotient rounded toward zero.",
              ScalarFn::kTruncDivide);
@@ -180,67 +171,71 @@ constinit const OpDef kFmod =
     Division("fmod(Tensor self, Tensor other) -> Tensor",
              "Remainder of trunc_divide: has the sign of `self`.", ScalarFn::kFmod);
 constinit const OpDef kPow =
-    Binary("pow(Tensor self, Tensor exponent) -> Tensor",
-           "Power; integers wrap, and a negative exponent gives 0 unless `self` is 1 or -1.",
-           ScalarFn::kPow, kPromote, {0.1, 3.0});
+    Pointwise("pow(Tensor self, Tensor exponent) -> Tensor",
+              "Power; integers wrap, and a negative exponent gives 0 unless `self` is 1 or -1.",
+              ScalarFn::kPow, kPromote, {0.1, 3.0});
 constinit const OpDef kMaximum =
-    Binary("maximum(Tensor self, Tensor other) -> Tensor", "The larger one, NaN if either is.",
-           ScalarFn::kMaximum, kPromote);
+    Pointwise("maximum(Tensor self, Tensor other) -> Tensor", "The larger one, NaN if either is.",
+              ScalarFn::kMaximum, kPromote);
 constinit const OpDef kMinimum =
-    Binary("minimum(Tensor self, Tensor other) -> Tensor", "The smaller one, NaN if either is.",
-           ScalarFn::kMinimum, kPromote);
-constinit const OpDef kFmax = Binary("fmax(Tensor self, Tensor other) -> Tensor",
-                                     "The larger one that is not NaN.", ScalarFn::kFmax, kPromote);
-constinit const OpDef kFmin = Binary("fmin(Tensor self, Tensor other) -> Tensor",
-                                     "The smaller one that is not NaN.", ScalarFn::kFmin, kPromote);
+    Pointwise("minimum(Tensor self, Tensor other) -> Tensor", "The smaller one, NaN if either is.",
+              ScalarFn::kMinimum, kPromote);
+constinit const OpDef kFmax =
+    Pointwise("fmax(Tensor self, Tensor other) -> Tensor", "The larger one that is not NaN.",
+              ScalarFn::kFmax, kPromote);
+constinit const OpDef kFmin =
+    Pointwise("fmin(Tensor self, Tensor other) -> Tensor", "The smaller one that is not NaN.",
+              ScalarFn::kFmin, kPromote);
 constinit const OpDef kAtan2 =
-    Binary("atan2(Tensor self, Tensor other) -> Tensor",
-           "Angle of the point (`other`, `self`), in (-pi, pi].", ScalarFn::kAtan2, kFloat);
+    Pointwise("atan2(Tensor self, Tensor other) -> Tensor",
+              "Angle of the point (`other`, `self`), in (-pi, pi].", ScalarFn::kAtan2, kFloat);
 constinit const OpDef kHypot =
-    Binary("hypot(Tensor self, Tensor other) -> Tensor",
-           "Square root of the sum of squares, without overflow.", ScalarFn::kHypot, kFloat);
+    Pointwise("hypot(Tensor self, Tensor other) -> Tensor",
+              "Square root of the sum of squares, without overflow.", ScalarFn::kHypot, kFloat);
 constinit const OpDef kCopysign =
-    Binary("copysign(Tensor self, Tensor other) -> Tensor",
-           "Magnitude of `self` with the sign of `other`.", ScalarFn::kCopysign, kFloat);
-constinit const OpDef kNextafter =
-    Binary("nextafter(Tensor self, Tensor other) -> Tensor",
-           "The next value of the dtype after `self` toward `other`.", ScalarFn::kNextafter, kFloat);
-constinit const OpDef kBitwiseAnd = Binary("bitwise_and(Tensor self, Tensor other) -> Tensor",
-                                           "And of the bits.", ScalarFn::kBitwiseAnd, kInteger);
-constinit const OpDef kBitwiseOr = Binary("bitwise_or(Tensor self, Tensor other) -> Tensor",
-                                          "Or of the bits.", ScalarFn::kBitwiseOr, kInteger);
+    Pointwise("copysign(Tensor self, Tensor other) -> Tensor",
+              "Magnitude of `self` with the sign of `other`.", ScalarFn::kCopysign, kFloat);
+constinit const OpDef kNextafter = Pointwise(
+    "nextafter(Tensor self, Tensor other) -> Tensor",
+    "The next value of the dtype after `self` toward `other`.", ScalarFn::kNextafter, kFloat);
+constinit const OpDef kBitwiseAnd = Pointwise("bitwise_and(Tensor self, Tensor other) -> Tensor",
+                                              "And of the bits.", ScalarFn::kBitwiseAnd, kInteger);
+constinit const OpDef kBitwiseOr = Pointwise("bitwise_or(Tensor self, Tensor other) -> Tensor",
+                                             "Or of the bits.", ScalarFn::kBitwiseOr, kInteger);
 constinit const OpDef kBitwiseXor =
-    Binary("bitwise_xor(Tensor self, Tensor other) -> Tensor", "Exclusive or of the bits.",
-           ScalarFn::kBitwiseXor, kInteger);
+    Pointwise("bitwise_xor(Tensor self, Tensor other) -> Tensor", "Exclusive or of the bits.",
+              ScalarFn::kBitwiseXor, kInteger);
 constinit const OpDef kShiftLeft =
-    Binary("bitwise_left_shift(Tensor self, Tensor other) -> Tensor",
-           "Shifts bits up; 0 when `other` is negative or not below the width.",
-           ScalarFn::kShiftLeft, kInteger, {0.0, 7.0});
+    Pointwise("bitwise_left_shift(Tensor self, Tensor other) -> Tensor",
+              "Shifts bits up; 0 when `other` is negative or not below the width.",
+              ScalarFn::kShiftLeft, kInteger, {0.0, 7.0});
 constinit const OpDef kShiftRight =
-    Binary("bitwise_right_shift(Tensor self, Tensor other) -> Tensor",
-           "Shifts bits down, keeping the sign; all sign bits when `other` is negative or not "
-           "below the width.",
-           ScalarFn::kShiftRight, kInteger, {0.0, 7.0});
+    Pointwise("bitwise_right_shift(Tensor self, Tensor other) -> Tensor",
+              "Shifts bits down, keeping the sign; all sign bits when `other` is negative or not "
+              "below the width.",
+              ScalarFn::kShiftRight, kInteger, {0.0, 7.0});
 constinit const OpDef kLogicalAnd =
-    Binary("logical_and(Tensor self, Tensor other) -> Tensor", "Whether both are true.",
-           ScalarFn::kLogicalAnd, kLogical);
-constinit const OpDef kLogicalOr = Binary("logical_or(Tensor self, Tensor other) -> Tensor",
-                                          "Whether one is true.", ScalarFn::kLogicalOr, kLogical);
+    Pointwise("logical_and(Tensor self, Tensor other) -> Tensor", "Whether both are true.",
+              ScalarFn::kLogicalAnd, kLogical);
+constinit const OpDef kLogicalOr =
+    Pointwise("logical_or(Tensor self, Tensor other) -> Tensor", "Whether one is true.",
+              ScalarFn::kLogicalOr, kLogical);
 constinit const OpDef kLogicalXor =
-    Binary("logical_xor(Tensor self, Tensor other) -> Tensor", "Whether exactly one is true.",
-           ScalarFn::kLogicalXor, kLogical);
-constinit const OpDef kEq = Binary("eq(Tensor self, Tensor other) -> Tensor",
-                                   "Whether `self` equals `other`.", ScalarFn::kEq, kCompare);
-constinit const OpDef kNe = Binary("ne(Tensor self, Tensor other) -> Tensor",
-                                   "Whether `self` differs.", ScalarFn::kNe, kCompare);
-constinit const OpDef kLt = Binary("lt(Tensor self, Tensor other) -> Tensor",
-                                   "Whether `self` is less.", ScalarFn::kLt, kCompare);
-constinit const OpDef kLe = Binary("le(Tensor self, Tensor other) -> Tensor",
-                                   "Whether `self` is less or equal.", ScalarFn::kLe, kCompare);
-constinit const OpDef kGt = Binary("gt(Tensor self, Tensor other) -> Tensor",
-                                   "Whether `self` is greater.", ScalarFn::kGt, kCompare);
-constinit const OpDef kGe = Binary("ge(Tensor self, Tensor other) -> Tensor",
-                                   "Whether `self` is greater or equal.", ScalarFn::kGe, kCompare);
+    Pointwise("logical_xor(Tensor self, Tensor other) -> Tensor", "Whether exactly one is true.",
+              ScalarFn::kLogicalXor, kLogical);
+constinit const OpDef kEq = Pointwise("eq(Tensor self, Tensor other) -> Tensor",
+                                      "Whether `self` equals `other`.", ScalarFn::kEq, kCompare);
+constinit const OpDef kNe = Pointwise("ne(Tensor self, Tensor other) -> Tensor",
+                                      "Whether `self` differs.", ScalarFn::kNe, kCompare);
+constinit const OpDef kLt = Pointwise("lt(Tensor self, Tensor other) -> Tensor",
+                                      "Whether `self` is less.", ScalarFn::kLt, kCompare);
+constinit const OpDef kLe = Pointwise("le(Tensor self, Tensor other) -> Tensor",
+                                      "Whether `self` is less or equal.", ScalarFn::kLe, kCompare);
+constinit const OpDef kGt = Pointwise("gt(Tensor self, Tensor other) -> Tensor",
+                                      "Whether `self` is greater.", ScalarFn::kGt, kCompare);
+constinit const OpDef kGe =
+    Pointwise("ge(Tensor self, Tensor other) -> Tensor", "Whether `self` is greater or equal.",
+              ScalarFn::kGe, kCompare);
 
 // ---- select and conversion
 
@@ -260,7 +255,9 @@ constinit const OpDef kBitcast = {
     .schema = "bitcast(Tensor self, ScalarType dtype) -> Tensor",
     .doc = "The same bits as another dtype; the last dimension scales with the width.",
     .infer = InferBitcast,
-    .samples = {{"f32[2,3]", "{dtype=i32}"}, {"f32[2,3]", "{dtype=u8}"}, {"u8[2,8]", "{dtype=f64}"}},
+    .samples = {{"f32[2,3]", "{dtype=i32}"},
+                {"f32[2,3]", "{dtype=u8}"},
+                {"u8[2,8]", "{dtype=f64}"}},
 };
 
 }  // namespace hammock::ops

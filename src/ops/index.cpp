@@ -14,9 +14,9 @@ void CheckIndexSizes(const InferCall& call, const Shape& index, const Shape& oth
     fits = d == dim || ExtentOf(index, d) <= ExtentOf(other, d);
   }
   if (fits) return;
-  Refuse(call, ErrorCode::kShapeMismatch,
-         "index {} must have the rank of {} {} and be no larger{}", index.to_string(), name,
-         other.to_string(), dim < 0 ? "" : fmt::format(" except in dimension {}", dim));
+  Refuse(call, ErrorCode::kShapeMismatch, "index {} must have the rank of {} {} and be no larger{}",
+         index.to_string(), name, other.to_string(),
+         dim < 0 ? "" : fmt::format(" except in dimension {}", dim));
 }
 
 void InferGather(const InferCall& call) {
@@ -101,10 +101,12 @@ constinit const OpDef kGather = {
     .samples = {{"f32[3,4] i64[2,4]", "{dim=0}"}, {"f32[3,4] i64[3,2]", "{dim=1}"}},
 };
 constinit const OpDef kScatter = {
-    .schema = "scatter(Tensor self, Tensor index, Tensor source, int dim, str reduce=\"none\") "
-              "-> Tensor",
-    .doc = "`self` with `source` written or combined at the positions along `dim` that `index` "
-           "gives; the last write wins.",
+    .schema =
+        "scatter(Tensor self, Tensor index, Tensor source, int dim, str reduce=\"none\") "
+        "-> Tensor",
+    .doc =
+        "`self` with `source` written or combined at the positions along `dim` that `index` "
+        "gives; the last write wins.",
     .infer = InferScatter,
     .can_fail = true,
     .samples = {{"f32[3,4] i64[2,4] f32[2,4]", "{dim=0, reduce=\"none\"}"},
@@ -125,8 +127,9 @@ constinit const OpDef kNonzeroBounded = {
     .samples = {{"bool[3,4]", "{size=12}"}, {"f32[5]", "{size=2}"}},
 };
 constinit const OpDef kSort = {
-    .schema = "sort(Tensor self, int dim, bool descending=False, bool stable=True) "
-              "-> (Tensor, Tensor)",
+    .schema =
+        "sort(Tensor self, int dim, bool descending=False, bool stable=True) "
+        "-> (Tensor, Tensor)",
     .doc = "Sorted values along `dim` and where they came from; NaN counts as the largest.",
     .infer = InferSort,
     .num_outputs = 2,
@@ -134,8 +137,9 @@ constinit const OpDef kSort = {
                 {"i64[5]", "{dim=0, descending=true, stable=true}"}},
 };
 constinit const OpDef kTopK = {
-    .schema = "topk(Tensor self, int k, int dim, bool largest=True, bool sorted=True) "
-              "-> (Tensor, Tensor)",
+    .schema =
+        "topk(Tensor self, int k, int dim, bool largest=True, bool sorted=True) "
+        "-> (Tensor, Tensor)",
     .doc = "The k largest or smallest along `dim`, best first, and where they came from.",
     .infer = InferTopK,
     .num_outputs = 2,

@@ -15,8 +15,8 @@ namespace hammock::ops {
 template <class E = ValueError, class... Args>
 [[noreturn, gnu::cold]] void Refuse(const InferCall& call, ErrorCode code,
                                     fmt::format_string<Args...> format, Args&&... args) {
-  throw E(code, fmt::format("{}: {}", call.op.name(),
-                            fmt::format(format, std::forward<Args>(args)...)));
+  throw E(code,
+          fmt::format("{}: {}", call.op.name(), fmt::format(format, std::forward<Args>(args)...)));
 }
 
 inline void RequireDType(const InferCall& call, bool good, const Shape& type, const char* wanted) {

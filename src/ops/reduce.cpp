@@ -164,23 +164,29 @@ constinit const OpDef kScan = {
                 {"i64[5]", "{kind=\"max\", dim=0, reverse=false}"}},
 };
 constinit const OpDef kReduceWindow = {
-    .schema = "reduce_window(Tensor self, str kind, int[] window, int[] stride, int[] low, "
-              "int[] high, int[] dilation) -> Tensor",
+    .schema =
+        "reduce_window(Tensor self, str kind, int[] window, int[] stride, int[] low, "
+        "int[] high, int[] dilation) -> Tensor",
     .doc = "Sum or maximum over windows of the last dims; padding does not count.",
     .infer = InferReduceWindow,
-    .samples = {{"f32[2,6,5]", "{kind=\"max\", window=[3,2], stride=[2,1], low=[1,0], high=[1,0], "
-                               "dilation=[1,1]}"},
-                {"f32[2,7]", "{kind=\"sum\", window=[3], stride=[2], low=[0], high=[0], "
-                             "dilation=[2]}"}},
+    .samples = {{"f32[2,6,5]",
+                 "{kind=\"max\", window=[3,2], stride=[2,1], low=[1,0], high=[1,0], "
+                 "dilation=[1,1]}"},
+                {"f32[2,7]",
+                 "{kind=\"sum\", window=[3], stride=[2], low=[0], high=[0], "
+                 "dilation=[2]}"}},
 };
 constinit const OpDef kReduceWindowArg = {
-    .schema = "reduce_window_arg(Tensor self, int[] window, int[] stride, int[] low, int[] high, "
-              "int[] dilation) -> Tensor",
-    .doc = "Where each window's maximum lies: a flat index into the last dims. The first of "
-           "equals, but the last NaN; -1 for a window of padding only.",
+    .schema =
+        "reduce_window_arg(Tensor self, int[] window, int[] stride, int[] low, int[] high, "
+        "int[] dilation) -> Tensor",
+    .doc =
+        "Where each window's maximum lies: a flat index into the last dims. The first of "
+        "equals, but the last NaN; -1 for a window of padding only.",
     .infer = InferReduceWindowArg,
-    .samples = {{"f32[2,6,5]", "{window=[3,2], stride=[2,1], low=[1,0], high=[1,0], "
-                               "dilation=[1,1]}"}},
+    .samples = {{"f32[2,6,5]",
+                 "{window=[3,2], stride=[2,1], low=[1,0], high=[1,0], "
+                 "dilation=[1,1]}"}},
 };
 
 }  // namespace hammock::ops

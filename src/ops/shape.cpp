@@ -266,8 +266,9 @@ constinit const OpDef kUpdateSlice = {
     .samples = {{"f32[5,3] f32[2,3]", "{dim=0, start=1, step=2}"}},
 };
 constinit const OpDef kDynamicUpdateSlice = {
-    .schema = "dynamic_update_slice(Tensor self, Tensor source, Scalar start, int dim, "
-              "int step=1) -> Tensor",
+    .schema =
+        "dynamic_update_slice(Tensor self, Tensor source, Scalar start, int dim, "
+        "int step=1) -> Tensor",
     .doc = "As update_slice, with a start that is known only when running.",
     .infer = InferDynamicUpdateSlice,
     .can_fail = true,
@@ -300,8 +301,9 @@ constinit const OpDef kAsStrided = {
                 {"f32[6]", "{sizes=[4,3], strides=[1,1], offset=0}"}},
 };
 constinit const OpDef kAsStridedScatter = {
-    .schema = "as_strided_scatter(Tensor self, Tensor source, int[] strides, int offset=0) "
-              "-> Tensor",
+    .schema =
+        "as_strided_scatter(Tensor self, Tensor source, int[] strides, int offset=0) "
+        "-> Tensor",
     .doc = "`self` with the elements that as_strided addresses replaced by `source`.",
     .infer = InferAsStridedScatter,
     .samples = {{"f32[3,4] f32[2,2]", "{strides=[4,1], offset=1}"}},

@@ -5,6 +5,7 @@
 namespace hammock::ops {
 namespace {
 
+// clang-format off
 constexpr const OpDef* kTable[] = {
     // ---- leaves
     &kInput, &kDeviceData, &kScalarLeaf, &kRngState, &kConstant,
@@ -44,6 +45,7 @@ constexpr const OpDef* kTable[] = {
     // ---- control
     &kCond, &kWhile, &kLoop, &kCustomCall,
 };
+// clang-format on
 
 }  // namespace
 
