@@ -1,0 +1,46 @@
+#pragma once
+/// Device: names one device of one registered backend, as "cpu", "cuda:1" or "reference".
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "hammock/export.h"
+#include "hammock/ir/node.h"
+#include "hammock/lazy/backend_device.h"
+
+namespace hammock {
+
+namespace lazy {
+class BackendImplInterface;
+}
+
+class HAMMOCK_API Device {
+ public:
+  /// The default device: by API, else config `device`, else the best backend there is.
+  Device();
+  /// ValueError for an unknown name (with those that exist) or an ordinal that does not exist.
+  Device(const std::string& name);                         // NOLINT: a name is a device
+  Device(const char* name) : Device(std::string(name)) {}  // NOLINT
+  static Device FromId(DeviceId id) { return Device(id, 0); }
+
+  DeviceId id() const { return id_; }
+  std::string type() const;  ///< "cuda"
+  int64_t ordinal() const;
+  std::string to_string() const;  ///< "cuda:1"
+  lazy::BackendImplInterface& backend() const;
+  const lazy::BackendDevice& backend_device() const;
+  bool operator==(const Device&) const = default;
+
+ private:
+  Device(DeviceId id, int) : id_(id) {}
+  DeviceId id_;
+};
+
+HAMMOCK_API std::ostream& operator<<(std::ostream& os, const Device& device);
+
+HAMMOCK_API void SetDefaultDevice(const Device& device);
+/// Every device of every registered backend, by name.
+HAMMOCK_API std::vector<Device> Devices();
+
+}  // namespace hammock

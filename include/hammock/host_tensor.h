@@ -1,0 +1,84 @@
+#pragma once
+/// HostTensor: row-major elements in host memory with their Shape. What backends receive and
+/// return, and what a read gives. A cheap handle; the bytes are shared and, once handed to a
+/// backend, never written.
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hammock/error.h"
+#include "hammock/export.h"
+#include "hammock/ir/shape.h"
+#include "hammock/scalar.h"
+
+namespace hammock {
+
+class HAMMOCK_API HostTensor {
+ public:
+  HostTensor() = default;
+  /// Uninitialised bytes.
+  explicit HostTensor(const Shape& shape);
+  /// Shares `bytes`, which must hold shape.bytes().
+  HostTensor(const Shape& shape, std::shared_ptr<void> bytes)
+      : shape_(shape), bytes_(std::move(bytes)) {}
+
+  static HostTensor Copy(const Shape& shape, const void* data);
+  /// Shares the caller's memory without copying; `deleter` runs when the last user is gone.
+  static HostTensor Borrow(const Shape& shape, void* data, std::function<void()> deleter);
+  template <class T>
+  static HostTensor From(const std::vector<T>& values, const Dims& sizes);
+  static HostTensor From(const Scalar& value);
+
+  bool defined() const { return bytes_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return shape_.dtype(); }
+  int64_t numel() const { return shape_.numel(); }
+  int64_t bytes() const { return shape_.bytes(); }
+  const void* data() const { return bytes_.get(); }
+  void* mutable_data() { return bytes_.get(); }
+  const std::shared_ptr<void>& storage() const { return bytes_; }
+  bool unique() const { return bytes_.use_count() == 1; }
+
+  /// Typed view; TypeError if T is not the dtype.
+  template <class T>
+  std::span<const T> values() const {
+    CheckType(DTypeOf<T>);
+    return {static_cast<const T*>(data()), static_cast<size_t>(numel())};
+  }
+  template <class T>
+  std::span<T> mutable_values() {
+    CheckType(DTypeOf<T>);
+    return {static_cast<T*>(mutable_data()), static_cast<size_t>(numel())};
+  }
+
+  Scalar at(int64_t index) const;  ///< element by flat index
+  void set(int64_t index, const Scalar& value);
+  HostTensor To(DType dtype) const;  ///< elementwise cast
+  /// Bit for bit; NaNs compare by their bits.
+  bool SameBits(const HostTensor& other) const;
+
+ private:
+  void CheckType(DType expected) const;
+  Shape shape_;
+  std::shared_ptr<void> bytes_;
+};
+
+template <class T>
+HostTensor HostTensor::From(const std::vector<T>& values, const Dims& sizes) {
+  HostTensor result(Shape(DTypeOf<T>, sizes));
+  auto out = result.mutable_values<T>();
+  if (out.size() != values.size()) {
+    throw ValueError(ErrorCode::kShapeMismatch,
+                     "host tensor: " + std::to_string(values.size()) + " values given for " +
+                         result.shape().to_string());
+  }
+  std::copy(values.begin(), values.end(), out.begin());
+  return result;
+}
+
+}  // namespace hammock

@@ -1,0 +1,110 @@
+#pragma once
+/// Any: a boxed, dynamically typed value. What boxed op calls, schemas and delegates speak.
+///
+/// Lists, dicts and objects are shared by reference, as in Python. Not thread-safe per object.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hammock/export.h"
+#include "hammock/ir/dtype.h"
+#include "hammock/scalar.h"
+
+namespace hammock {
+
+class Any;
+class Tensor;
+class Graph;
+
+using AnyList = std::vector<Any>;
+/// Ordered by key, so that printing is deterministic.
+using AnyDict = std::map<std::string, Any>;
+
+/// Base of user classes that travel in an Any.
+class HAMMOCK_API Object {
+ public:
+  virtual ~Object();
+  virtual std::string type_name() const = 0;
+};
+
+class HAMMOCK_API Any {
+ public:
+  enum class Kind {
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kString,
+    kDType,
+    kTensor,
+    kList,
+    kTuple,
+    kDict,
+    kObject,
+    kGraph
+  };
+
+  Any() = default;
+  Any(std::nullptr_t) {}                               // NOLINT: boxes like a literal
+  Any(bool value) : value_(value) {}                   // NOLINT
+  Any(int value) : value_(int64_t{value}) {}           // NOLINT
+  Any(int64_t value) : value_(value) {}                // NOLINT
+  Any(double value) : value_(value) {}                 // NOLINT
+  Any(const char* value) : Any(std::string(value)) {}  // NOLINT
+  Any(std::string value);                              // NOLINT
+  Any(DType value) : value_(value) {}                  // NOLINT
+  Any(const Scalar& value);                            // NOLINT
+  Any(const Tensor& value);                            // NOLINT: defined beside Tensor
+  Any(AnyList value);                                  // NOLINT: a list
+  Any(AnyDict value);                                  // NOLINT
+  Any(std::shared_ptr<Object> value);                  // NOLINT
+  Any(std::shared_ptr<const Graph> value);             // NOLINT
+  static Any Tuple(AnyList values);
+  static Any Ints(const std::vector<int64_t>& values);
+
+  Kind kind() const;
+  /// "none", "bool", "int", "float", "str", "dtype", "Tensor", "list", "tuple", "dict", class name.
+  std::string type_name() const;
+
+  bool IsNone() const { return kind() == Kind::kNone; }
+  bool IsTensor() const { return kind() == Kind::kTensor; }
+  bool IsList() const { return kind() == Kind::kList; }
+  bool IsSequence() const { return kind() == Kind::kList || kind() == Kind::kTuple; }
+  bool IsNumber() const {
+    return kind() == Kind::kBool || kind() == Kind::kInt || kind() == Kind::kFloat;
+  }
+
+  // Readers: TypeError names the expected and the actual type.
+  bool ToBool() const;
+  int64_t ToInt() const;
+  double ToDouble() const;  ///< also from int
+  Scalar ToScalar() const;
+  const std::string& ToStringRef() const;
+  DType ToDType() const;
+  const Tensor& ToTensor() const;
+  const AnyList& ToList() const;  ///< also of a tuple
+  AnyList& MutableList();
+  const AnyDict& ToDict() const;
+  AnyDict& MutableDict();
+  std::shared_ptr<Object> ToObject() const;
+  std::shared_ptr<const Graph> ToGraph() const;
+  std::vector<int64_t> ToInts() const;
+  std::vector<double> ToDoubles() const;
+
+  /// For messages: values in full, tensors as their summary.
+  std::string to_string() const;
+
+ private:
+  struct TupleBox {
+    std::shared_ptr<AnyList> items;
+  };
+  std::variant<std::monostate, bool, int64_t, double, DType, std::shared_ptr<const std::string>,
+               std::shared_ptr<const Tensor>, std::shared_ptr<AnyList>, TupleBox,
+               std::shared_ptr<AnyDict>, std::shared_ptr<Object>, std::shared_ptr<const Graph>>
+      value_;
+};
+
+}  // namespace hammock

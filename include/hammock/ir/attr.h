@@ -1,0 +1,101 @@
+#pragma once
+/// Attr: one immutable attribute value of a node. Sixteen bytes; lists, strings and graphs are
+/// shared.
+///
+/// Hash, equality, text and bytes of attributes are defined here and nowhere else; an op's list of
+/// attributes comes from its schema (see op_def.h), so none can be forgotten.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hammock/export.h"
+#include "hammock/ir/hash.h"
+#include "hammock/ir/shape.h"
+#include "hammock/scalar.h"
+
+namespace hammock {
+
+class Graph;
+
+class HAMMOCK_API Attr {
+ public:
+  /// The values are stable: they are written to archives.
+  enum class Kind : uint8_t {
+    kNone = 0,    ///< an optional argument that is absent
+    kScalar = 1,  ///< bool, int or float, with its dtype
+    kDType = 2,
+    kString = 3,
+    kInts = 4,
+    kFloats = 5,
+    kGraph = 6,
+    kStrings = 7,
+  };
+
+  Attr() : Attr(Kind::kNone, 0) {}
+  Attr(bool value) : Attr(Scalar(value)) {}  // NOLINT: attribute lists read like call arguments
+  Attr(int value) : Attr(Scalar(int64_t{value})) {}  // NOLINT
+  Attr(int64_t value) : Attr(Scalar(value)) {}       // NOLINT
+  Attr(double value) : Attr(Scalar(value)) {}        // NOLINT
+  Attr(const Scalar& value)                          // NOLINT
+      : kind_(Kind::kScalar), dtype_(value.dtype()), bits_(value.bits()) {}
+  Attr(DType value) : Attr(Kind::kDType, static_cast<uint64_t>(value)) {}  // NOLINT
+  Attr(const char* value) : Attr(std::string(value)) {}                    // NOLINT
+  Attr(std::string value);                                                 // NOLINT
+  Attr(const Dims& value);                                                 // NOLINT
+  Attr(std::vector<int64_t> value);                                        // NOLINT
+  Attr(std::vector<double> value);                                         // NOLINT
+  Attr(std::vector<std::string> value);                                    // NOLINT
+  Attr(std::shared_ptr<const Graph> value);                                // NOLINT
+  Attr(const Attr& other);
+  Attr(Attr&& other) noexcept : kind_(other.kind_), dtype_(other.dtype_), bits_(other.bits_) {
+    other.kind_ = Kind::kNone;
+    other.bits_ = 0;
+  }
+  Attr& operator=(Attr other) noexcept {
+    std::swap(kind_, other.kind_);
+    std::swap(dtype_, other.dtype_);
+    std::swap(bits_, other.bits_);
+    return *this;
+  }
+  ~Attr() {
+    if (kind_ >= Kind::kString) Release();
+  }
+
+  Kind kind() const { return kind_; }
+  bool IsNone() const { return kind_ == Kind::kNone; }
+
+  // Readers. A wrong kind is an InternalError: schemas have checked kinds before.
+  Scalar scalar() const;
+  bool boolean() const { return scalar().ToBool(); }
+  int64_t integer() const { return scalar().ToInt(); }
+  double real() const { return scalar().ToDouble(); }
+  DType dtype() const;
+  const std::string& str() const;
+  const std::vector<int64_t>& ints() const;
+  const std::vector<double>& floats() const;
+  const std::vector<std::string>& strings() const;
+  const Graph& graph() const;
+  std::shared_ptr<const Graph> graph_ptr() const;
+
+  bool operator==(const Attr& other) const;
+  Hash128 hash() const;
+  /// Exact bytes, so that equal bytes mean equal attributes (part of the canonical key).
+  void AppendBytes(std::vector<uint64_t>& out) const;
+  std::string to_string() const;
+
+ private:
+  struct Box;
+  Attr(Kind kind, uint64_t bits) : kind_(kind), bits_(bits) {}
+  const Box& box() const;
+  void Release();
+
+  Kind kind_;
+  DType dtype_ = DType::kBool;  // of a scalar
+  uint64_t bits_;               // a scalar's bits, a dtype, or a pointer to a shared Box
+};
+static_assert(sizeof(Attr) == 16);
+
+}  // namespace hammock

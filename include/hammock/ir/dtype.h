@@ -1,0 +1,104 @@
+#pragma once
+/// Element types. Every fact of a dtype stands in one table, `InfoOf`.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "hammock/export.h"
+#include "hammock/ir/half.h"
+
+namespace hammock {
+
+/// The values are stable: they are written to archives.
+enum class DType : uint8_t {
+  kBool = 0,
+  kU8 = 1,
+  kU16 = 2,
+  kU32 = 3,
+  kU64 = 4,
+  kI8 = 5,
+  kI16 = 6,
+  kI32 = 7,
+  kI64 = 8,
+  kF16 = 9,
+  kBF16 = 10,
+  kF32 = 11,
+  kF64 = 12,
+  // Reserved: named, sized, and refused by every op.
+  kC64 = 13,
+  kC128 = 14,
+  kF8E4M3 = 15,
+  kF8E5M2 = 16,
+  kI4 = 17,
+  kU4 = 18,
+};
+inline constexpr int kNumDTypes = 19;
+
+enum class DTypeKind : uint8_t { kBool, kUnsigned, kSigned, kFloat, kComplex };
+
+struct DTypeInfo {
+  DType dtype;
+  std::string_view name;        ///< "f32", as in graph text
+  std::string_view torch_name;  ///< "float32"
+  int bits;
+  DTypeKind kind;
+  bool supported;  ///< false for the reserved ones
+  double lowest;   ///< smallest finite value
+  double highest;  ///< largest finite value
+  double epsilon;  ///< distance from 1 to the next value, 0 for integers
+};
+
+HAMMOCK_API extern const DTypeInfo kDTypeTable[kNumDTypes];
+
+inline const DTypeInfo& InfoOf(DType dtype) { return kDTypeTable[static_cast<int>(dtype)]; }
+inline std::string_view NameOf(DType dtype) { return InfoOf(dtype).name; }
+inline bool IsFloat(DType dtype) { return InfoOf(dtype).kind == DTypeKind::kFloat; }
+inline bool IsSigned(DType dtype) {
+  return InfoOf(dtype).kind == DTypeKind::kSigned || IsFloat(dtype);
+}
+/// bool counts as integral, as in PyTorch's `isIntegralType(t, includeBool=true)`.
+inline bool IsIntegral(DType dtype) { return InfoOf(dtype).kind <= DTypeKind::kSigned; }
+/// Bytes of `count` elements; sub-byte types are packed.
+inline int64_t BytesOf(DType dtype, int64_t count) { return (count * InfoOf(dtype).bits + 7) / 8; }
+
+/// By short or PyTorch name ("f32", "float32", "float").
+HAMMOCK_API std::optional<DType> DTypeFromName(std::string_view name);
+
+/// The dtype that PyTorch's `promote_types` gives. Throws TypeError where PyTorch has none.
+HAMMOCK_API DType PromoteTypes(DType a, DType b);
+
+inline constexpr DType kDefaultFloat = DType::kF32;
+
+// What users write.
+inline constexpr DType boolean = DType::kBool;
+inline constexpr DType u8 = DType::kU8, u16 = DType::kU16, u32 = DType::kU32, u64 = DType::kU64;
+inline constexpr DType i8 = DType::kI8, i16 = DType::kI16, i32 = DType::kI32, i64 = DType::kI64;
+inline constexpr DType f16 = DType::kF16, bf16 = DType::kBF16, f32 = DType::kF32, f64 = DType::kF64;
+
+/// DTypeOf<T>: the dtype of a C++ element type.
+template <class T>
+struct DTypeOfT;
+#define HAMMOCK_DTYPE_OF(T, D)               \
+  template <>                                \
+  struct DTypeOfT<T> {                       \
+    static constexpr DType value = DType::D; \
+  };
+HAMMOCK_DTYPE_OF(bool, kBool)
+HAMMOCK_DTYPE_OF(uint8_t, kU8)
+HAMMOCK_DTYPE_OF(uint16_t, kU16)
+HAMMOCK_DTYPE_OF(uint32_t, kU32)
+HAMMOCK_DTYPE_OF(uint64_t, kU64)
+HAMMOCK_DTYPE_OF(int8_t, kI8)
+HAMMOCK_DTYPE_OF(int16_t, kI16)
+HAMMOCK_DTYPE_OF(int32_t, kI32)
+HAMMOCK_DTYPE_OF(int64_t, kI64)
+HAMMOCK_DTYPE_OF(Half, kF16)
+HAMMOCK_DTYPE_OF(BFloat16, kBF16)
+HAMMOCK_DTYPE_OF(float, kF32)
+HAMMOCK_DTYPE_OF(double, kF64)
+#undef HAMMOCK_DTYPE_OF
+template <class T>
+inline constexpr DType DTypeOf = DTypeOfT<T>::value;
+
+}  // namespace hammock

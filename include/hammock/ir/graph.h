@@ -1,0 +1,125 @@
+#pragma once
+/// Graph: the compiler's form of a set of nodes. An indexed list in topological order with inputs
+/// and outputs, a text form that prints and parses back to an equal graph, a binary form and a DOT
+/// form.
+///
+///   graph(n=16)                                    dim parameters, with the sizes they were traced
+///   at %0 = input : f32[n,4] %1 = constant {value=2.5, dtype=f32} : f32[] %2 = mul %0, %1 :
+///   f32[n,4]  @ model.cpp:12     location, printed on request, never compared %3:2 = sort %2
+///   {dim=1, descending=false} : f32[n,4], i64[n,4] return %2, %3.1
+///
+/// Sizes are always concrete; a size or size attribute that depends on a dim parameter has a
+/// DimExpr beside it, which evaluates to the concrete value at the parameters' values.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "hammock/export.h"
+#include "hammock/ir/attr.h"
+#include "hammock/ir/op_def.h"
+#include "hammock/ir/shape.h"
+#include "hammock/location.h"
+
+namespace hammock {
+
+using NodeId = int32_t;
+
+/// One output of a graph node. `node` is -1 for an absent optional operand.
+struct GraphValue {
+  NodeId node = -1;
+  int32_t index = 0;
+  bool operator==(const GraphValue&) const = default;
+  auto operator<=>(const GraphValue&) const = default;
+};
+
+struct GraphNode {
+  const OpDef* op = nullptr;
+  std::vector<GraphValue> inputs;
+  std::vector<Attr> attrs;  ///< one per attribute of the record, in its order
+  std::vector<Shape> types;
+  LocationId location = 0;
+
+  const Shape& type() const { return types[0]; }
+  const Attr& attr(std::string_view name) const;
+};
+
+/// constant + sum of coefficient * parameter, printed `4*n+1`.
+struct HAMMOCK_API DimExpr {
+  int64_t constant = 0;
+  std::vector<std::pair<int, int64_t>>
+      terms;  ///< (parameter, coefficient), by parameter, none zero
+
+  int64_t Evaluate(const std::vector<int64_t>& parameters) const;
+  std::string to_string(const std::vector<std::string>& names) const;
+  bool operator==(const DimExpr&) const = default;
+};
+
+struct DimParam {
+  std::string name;
+  int64_t value = 0;
+  bool operator==(const DimParam&) const = default;
+};
+
+class HAMMOCK_API Graph {
+ public:
+  /// Appends an input and returns its value.
+  GraphValue AddInput(const Shape& type);
+  GraphValue AddConstant(const Scalar& value);
+  /// Appends a node whose types are inferred by its record.
+  NodeId AddNode(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs = {},
+                 LocationId location = 0);
+  /// Appends a node as given; the verifier checks it later.
+  NodeId Append(GraphNode node);
+  void SetOutputs(std::vector<GraphValue> outputs) { outputs_ = std::move(outputs); }
+  void AddOutput(GraphValue value) { outputs_.push_back(value); }
+
+  int size() const { return static_cast<int>(nodes_.size()); }
+  const std::vector<GraphNode>& nodes() const { return nodes_; }
+  const GraphNode& operator[](NodeId id) const { return nodes_[id]; }
+  GraphNode& mutable_node(NodeId id) { return nodes_[id]; }
+  /// Nodes of op `input`, in parameter order.
+  const std::vector<NodeId>& inputs() const { return inputs_; }
+  const std::vector<GraphValue>& outputs() const { return outputs_; }
+  const Shape& TypeOf(GraphValue value) const { return nodes_[value.node].types[value.index]; }
+
+  // Dim parameters.
+  std::vector<DimParam> dim_params;
+  /// (node, output, dim) -> expression.
+  std::map<std::tuple<NodeId, int, int>, DimExpr> dim_exprs;
+  /// (node, attribute, position in a list or 0) -> expression.
+  std::map<std::tuple<NodeId, int, int>, DimExpr> attr_exprs;
+
+  /// Structural: ops, attributes, types, operands, outputs, dim parameters; not locations.
+  bool operator==(const Graph& other) const;
+  Hash128 hash() const;
+
+ private:
+  std::vector<GraphNode> nodes_;
+  std::vector<NodeId> inputs_;
+  std::vector<GraphValue> outputs_;
+};
+
+struct PrintOptions {
+  bool locations = false;
+};
+
+HAMMOCK_API std::string ToText(const Graph& graph, const PrintOptions& options = {});
+/// Throws ValueError (kParse) with line and column.
+HAMMOCK_API Graph ParseGraph(std::string_view text);
+HAMMOCK_API std::string ToDot(const Graph& graph);
+
+/// Versioned and checksummed bytes; locations are kept.
+HAMMOCK_API std::string Serialize(const Graph& graph);
+/// Throws ValueError (kParse) for damaged bytes, unknown ops or newer versions, by name.
+HAMMOCK_API Graph DeserializeGraph(std::string_view bytes);
+
+/// Throws InternalError (kVerify) naming the first bad node: operand order, indices, attribute
+/// kinds and counts, types against inference, outputs, dim expressions; recurses into graph
+/// attributes.
+HAMMOCK_API void Verify(const Graph& graph);
+
+}  // namespace hammock

@@ -1,0 +1,87 @@
+#pragma once
+/// The scalar functions that elementwise primitives are made of. An emitter or interpreter
+/// implements each in one line of a switch without `default:`, so that the compiler lists what is
+/// missing.
+
+#include <cstdint>
+
+namespace hammock {
+
+enum class ScalarFn : uint8_t {
+  kNone,
+  // unary
+  kAbs,
+  kNeg,
+  kSign,
+  kFloor,
+  kCeil,
+  kTrunc,
+  kRound,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog10,
+  kLog1p,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kTanh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kErf,
+  kErfc,
+  kErfinv,
+  kLgamma,
+  kDigamma,
+  kSigmoid,
+  kBitwiseNot,
+  kLogicalNot,
+  kIsNan,
+  // binary
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDivide,
+  kTruncDivide,
+  kRemainder,
+  kFmod,
+  kPow,
+  kMaximum,
+  kMinimum,
+  kFmax,
+  kFmin,
+  kAtan2,
+  kHypot,
+  kCopysign,
+  kNextafter,
+  kBitwiseAnd,
+  kBitwiseOr,
+  kBitwiseXor,
+  kShiftLeft,
+  kShiftRight,
+  kLogicalAnd,
+  kLogicalOr,
+  kLogicalXor,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  // ternary
+  kSelect,
+};
+
+}  // namespace hammock

@@ -1,0 +1,184 @@
+#pragma once
+/// BackendImplInterface: what a backend implements. An out-of-tree backend includes this header
+/// alone; docs/backend-guide.md walks through a complete one.
+///
+/// Threads: any method may be called from any thread, several at once. Uploads and reads may
+/// overlap execution. A backend that says it is synchronous has ExecuteComputation called by one
+/// thread at a time per device; an asynchronous one is called on the thread that syncs and returns
+/// before results are ready.
+///
+/// Errors are exceptions derived from hammock::Error; anything else is wrapped. An error thrown by
+/// ExecuteComputation that knows the failing op says so with ExecutionError.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hammock/error.h"
+#include "hammock/export.h"
+#include "hammock/host_tensor.h"
+#include "hammock/ir/graph.h"
+#include "hammock/lazy/backend_data.h"
+#include "hammock/lazy/backend_device.h"
+#include "hammock/lazy/ir_builder.h"
+#include "hammock/lazy/lowering_context.h"
+#include "hammock/scalar.h"
+
+namespace hammock::lazy {
+
+/// Grows when the layout of the classes in include/hammock/lazy changes.
+inline constexpr int kBackendAbiVersion = 1;
+
+struct MemoryInfo {
+  int64_t in_use = 0;    ///< held by live data
+  int64_t derived = 0;   ///< of which derived forms
+  int64_t reserved = 0;  ///< taken from the system, in use or cached
+  int64_t peak = 0;      ///< highest in_use so far
+  int64_t limit = 0;     ///< 0 means none
+};
+
+/// A backend's answer about one node of a graph.
+struct Capability {
+  enum class Verdict {
+    kRun,     ///< runs it as it is (for a composite: whole)
+    kExpand,  ///< a composite that should be expanded
+    kRefuse,  ///< cannot; the node goes to the fallback device
+  };
+  Verdict verdict = Verdict::kRun;
+  std::string reason;  ///< for kRefuse: shown to users
+};
+
+enum class Compatibility { kOptimal, kRecompile, kUnsupported };
+
+/// An execution error that names the node of the computation's graph that failed.
+class HAMMOCK_API ExecutionError : public DeviceError {
+ public:
+  ExecutionError(ErrorCode code, std::string message, NodeId node)
+      : DeviceError(code, std::move(message)), node_(node) {}
+  NodeId node() const { return node_; }
+  std::shared_ptr<Error> Clone() const override { return std::make_shared<ExecutionError>(*this); }
+  [[noreturn]] void Raise() const override { throw *this; }
+
+ private:
+  NodeId node_;
+};
+
+class HAMMOCK_API BackendImplInterface {
+ public:
+  virtual ~BackendImplInterface();
+
+  // ---- Initialisation and teardown
+
+  /// Called once when the backend is registered.
+  virtual void InitializeBindings() const {}
+  /// Called at exit and when the backend is unregistered, after its queues have drained.
+  virtual void PrepareToExit() const {}
+
+  // ---- Configuration
+
+  /// Called by manual_seed, for backends with random state of their own (custom calls).
+  virtual void SetRngSeed(size_t seed) const = 0;
+
+  // ---- Tracing
+
+  virtual const IrBuilder* GetIrBuilder() const;
+
+  // ---- Data transfer
+
+  virtual BackendDataPtr MakeComputationDataFromTensor(const HostTensor& tensor, const Shape& shape,
+                                                       const BackendDevice& device) const = 0;
+  /// Several at once, so that a backend can batch; by default one by one.
+  virtual std::vector<BackendDataPtr> MakeComputationDataFromTensors(
+      std::span<const HostTensor> tensors, const BackendDevice& device) const;
+  virtual BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
+                                                       const BackendDevice& device) const = 0;
+  virtual BackendDataPtr CreateDataPlaceholder(const BackendDevice& device,
+                                               const Shape& shape) const = 0;
+  /// The data of a device-data node, else null.
+  virtual BackendDataPtr GetComputationDataFromNode(const Node* node) const;
+  /// A host copy in row-major order, cast to `logical_scalar_type` where given.
+  virtual HostTensor MakeTensorFromComputationData(
+      const BackendDataPtr data, std::optional<DType> logical_scalar_type) const = 0;
+  virtual std::vector<HostTensor> MakeTensorsFromComputationData(
+      std::span<const BackendDataPtr> data) const;
+
+  // ---- Lowering, compilation, execution
+
+  virtual std::unique_ptr<LoweringContext> CreateLoweringContext(
+      const std::string& name, BackendDevice device, std::span<const Node* const> post_order,
+      Util::EmissionMap emit_status) const;
+  virtual std::unique_ptr<LoweringContext> CreateLoweringContext(const std::string& name,
+                                                                 BackendDevice device) const;
+  /// The devices that a computation for `device` is compiled for; all of `devices` or a part.
+  virtual std::vector<std::string> GetCompilationDevices(
+      const std::string& device, std::span<const std::string> devices) const;
+  /// Index-aligned. On CompileError nothing is cached.
+  virtual std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const = 0;
+  /// One data per result. `donated[i]` says that argument i may be overwritten: it is read by
+  /// nobody else, and every op that can fail must have run before its memory is reused.
+  virtual std::vector<BackendDataPtr> ExecuteComputation(
+      ComputationPtr computation, std::span<const BackendDataPtr> arguments,
+      const BackendDevice& device, const std::vector<bool>& donated) const = 0;
+  /// Whether ExecuteComputation returns before its results are ready.
+  virtual bool IsAsynchronous() const { return false; }
+  /// What becomes of each node. By default: primitives run, composites are expanded.
+  virtual Capability QueryCapability(const GraphNode& node, const BackendDevice& device) const;
+
+  // ---- Saved computations
+
+  /// Identifies everything that a saved computation depends on besides its graph.
+  virtual std::string Fingerprint(const BackendDevice& device) const;
+  virtual std::string SerializeComputation(const ComputationPtr& computation) const;
+  virtual Compatibility CheckCompatibility(std::string_view bytes,
+                                           const BackendDevice& device) const;
+  virtual ComputationPtr DeserializeComputation(std::string_view bytes,
+                                                const BackendDevice& device) const;
+
+  // ---- Devices
+
+  virtual std::shared_ptr<BackendDeviceType> GetDefaultDeviceType() const = 0;
+  virtual void SetDefaultDeviceType(int8_t type) = 0;
+  virtual int64_t GetDefaultDeviceOrdinal() const = 0;
+  virtual void SetDefaultDeviceOrdinal(int64_t ordinal) = 0;
+  /// Device type name of the eager fallback; the config `fallback_device` overrides it.
+  virtual std::string EagerFallbackDeviceType() const { return "reference"; }
+  /// The distinct devices that exist.
+  virtual std::vector<BackendDevice> GetBackendDevices() const = 0;
+  /// Validates the ordinal; -1 means the default one.
+  virtual BackendDevice GetBackendDevice(int64_t ordinal) const;
+
+  // ---- Debugging and metrics
+
+  virtual std::string CreateMetricReport() const { return ""; }
+  virtual std::map<std::string, double> GetMetrics() const { return {}; }
+  virtual MemoryInfo GetMemoryInfo(const BackendDevice& device) const = 0;
+  /// 0 lifts the limit.
+  virtual void SetMemoryLimit(const BackendDevice& device, int64_t bytes) const;
+  virtual std::string GetComputationBackendText(const ComputationPtr computation) const;
+};
+
+/// Registers a backend under its default device type's name ("cpu", in lower case). The object is
+/// borrowed and must live until exit; a header of another ABI version is refused.
+class HAMMOCK_API BackendRegistrar {
+ public:
+  explicit BackendRegistrar(BackendImplInterface* backend, int abi_version = kBackendAbiVersion);
+};
+
+HAMMOCK_API void RegisterBackend(BackendImplInterface* backend,
+                                 int abi_version = kBackendAbiVersion);
+/// Drains the backend's queues and drops its cached computations. While its data is live this is
+/// refused with a list, unless `force`, which first copies that data to the host.
+HAMMOCK_API void UnregisterBackend(const std::string& name, bool force = false);
+
+HAMMOCK_API bool hasBackend();
+/// The backend of the default device. Throws "Lazy tensor backend not registered."
+HAMMOCK_API BackendImplInterface* getBackend();
+HAMMOCK_API BackendImplInterface* getBackend(const std::string& name);
+HAMMOCK_API const IrBuilder* getIrBuilder();
+HAMMOCK_API std::vector<std::string> BackendNames();
+
+}  // namespace hammock::lazy

@@ -1,0 +1,60 @@
+#pragma once
+/// A typed number. Literals give bool, i64 or f64; `To` converts as a cast does.
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <string>
+
+#include "hammock/export.h"
+#include "hammock/ir/dtype.h"
+
+namespace hammock {
+
+class HAMMOCK_API Scalar {
+ public:
+  Scalar() : Scalar(int64_t{0}) {}
+  Scalar(bool value) : bits_(value), dtype_(DType::kBool) {}  // NOLINT: implicit like a number
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Scalar(T value)
+      : bits_(static_cast<uint64_t>(value)), dtype_(DTypeOf<WidestInt<T>>) {}           // NOLINT
+  Scalar(double value) : bits_(std::bit_cast<uint64_t>(value)), dtype_(DType::kF64) {}  // NOLINT
+  Scalar(float value) : Scalar(static_cast<double>(value)) {}                           // NOLINT
+  Scalar(Half value) : Scalar(static_cast<double>(static_cast<float>(value))) {}        // NOLINT
+  Scalar(BFloat16 value) : Scalar(static_cast<double>(static_cast<float>(value))) {}    // NOLINT
+
+  DType dtype() const { return dtype_; }
+  bool IsFloating() const { return IsFloat(dtype_); }
+  bool IsBool() const { return dtype_ == DType::kBool; }
+  bool IsInt() const { return !IsFloating() && !IsBool(); }
+
+  double ToDouble() const;
+  int64_t ToInt() const;  ///< truncates toward zero; u64 keeps its bits
+  bool ToBool() const;
+  /// The value rounded or wrapped to `dtype`, which the result carries.
+  Scalar To(DType dtype) const;
+  /// Writes the value's element of `dtype()` (at most 8 bytes) to `out`.
+  void Store(void* out) const;
+  static Scalar Load(DType dtype, const void* in);
+
+  std::string to_string() const;
+  /// Same dtype and same bits: distinguishes 0.0 from -0.0, equates equal NaNs.
+  bool operator==(const Scalar&) const = default;
+  uint64_t bits() const { return bits_; }
+  static Scalar FromBits(DType dtype, uint64_t bits) {
+    Scalar scalar;
+    scalar.bits_ = bits;
+    scalar.dtype_ = dtype;
+    return scalar;
+  }
+
+ private:
+  template <class T>
+  using WidestInt = std::conditional_t<std::same_as<std::make_unsigned_t<T>, T> && sizeof(T) == 8,
+                                       uint64_t, int64_t>;
+  // Floats of every dtype are held as the bits of a double, integers sign- or zero-extended.
+  uint64_t bits_ = 0;
+  DType dtype_ = DType::kI64;
+};
+
+}  // namespace hammock
