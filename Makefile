@@ -1,0 +1,47 @@
+# The commands people type. CMakePresets.json has the details; `make help` lists the targets.
+JOBS ?= $(shell nproc)
+
+.PHONY: help demo test bench asan tsan minimal format build deps
+.NOTPARALLEL:
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: build  ## install what is missing, build, run the demo
+	@build/examples/demo
+
+test: build  ## install what is missing, build, run all tests, also without optional dependencies
+	@$(MAKE) --no-print-directory minimal
+	ctest --preset release -j $(JOBS)
+
+bench: bench_deps build  ## build and run the benchmarks
+	@scripts/run_bench.sh build
+
+asan:  ## run all tests with the address and undefined-behaviour sanitizers
+	$(call check,asan)
+
+tsan:  ## run all tests with the thread sanitizer
+	$(call check,tsan)
+
+minimal:  ## run all tests without optional dependencies
+	$(call check,minimal)
+
+format:  ## format all C++ files
+	@scripts/format.sh
+
+build: deps
+	@cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+
+deps:
+	@scripts/install_deps.sh required optional
+
+.PHONY: bench_deps
+bench_deps:
+	@scripts/install_deps.sh bench
+
+define check
+@cmake --preset $(1)
+cmake --build --preset $(1) -j $(JOBS)
+ctest --preset $(1) -j $(JOBS)
+endef

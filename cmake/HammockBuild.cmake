@@ -1,0 +1,60 @@
+# What all targets of this repository share.
+
+find_program(HAMMOCK_CCACHE ccache)
+if(HAMMOCK_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${HAMMOCK_CCACHE})
+endif()
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+if(HAMMOCK_SANITIZE)
+  add_compile_options(-fsanitize=${HAMMOCK_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${HAMMOCK_SANITIZE})
+endif()
+
+# hammock_defaults(target): language level, warnings, visibility.
+function(hammock_defaults target)
+  set_target_properties(${target} PROPERTIES
+    CXX_STANDARD 20
+    CXX_STANDARD_REQUIRED ON
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+  # Source locations are relative to the repository, so output is the same in every checkout.
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Werror -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+endfunction()
+
+# hammock_add_folder(folder): adds a folder of the repository where it exists.
+function(hammock_add_folder folder)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    add_subdirectory(${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/${folder})
+  endif()
+endfunction()
+
+# hammock_program(name sources...): a program that uses the library as its users do.
+function(hammock_program name)
+  add_executable(${name} ${ARGN})
+  hammock_defaults(${name})
+  target_link_libraries(${name} PRIVATE hammock)
+endfunction()
+
+# hammock_bench(name sources...): a program with Google Benchmark's main.
+function(hammock_bench name)
+  hammock_program(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE benchmark::benchmark_main)
+endfunction()
+
+# hammock_test(name sources...): one GoogleTest program, linked with all code, hidden parts included.
+function(hammock_test name)
+  add_executable(${name} ${ARGN})
+  hammock_defaults(${name})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE HAMMOCK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE hammock_core GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+    PROPERTIES TIMEOUT 900)
+endfunction()

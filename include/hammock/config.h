@@ -1,0 +1,158 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "hammock/export.h"
+
+/// Options of the whole process. One table holds name, type, default and meaning of each; see
+/// docs/config.md or `Describe()`.
+///
+///   if (config::Get<config::kEager>()) ...            // one relaxed atomic load
+///   config::Set<config::kEager>(true);                // takes effect at once
+///   config::Set("trim_graph_size", "5000");           // by name
+///   config::Override quiet("log_level", "error");     // until the end of the scope
+///   config::LoadFile("hammock.conf");                 // lines `name = value`, # comments
+///
+/// The environment (`HAMMOCK_EAGER=1`) is read once, before the first use of any option, so a later
+/// call or file wins over it. All functions may be called from any thread and at any time.
+namespace hammock::config {
+
+/// The options: first the bools, then the integers, then the strings.
+enum Key : uint8_t {
+  kAsync,
+  kEager,
+  kExplainMisses,
+  kFallback,
+  kFastMath,
+  kIrDebug,
+  kParamAliasing,
+  kPrintPasses,
+  kVerifyPasses,
+
+  kCompilationCacheBytes,
+  kCompilationCacheSize,
+  kDeviceDataCacheSize,
+  kIoThreads,
+  kMaxAsyncQueue,
+  kMetricsSamples,
+  kTrimGraphBytes,
+  kTrimGraphSize,
+
+  kDevice,
+  kFallbackDevice,
+  kForceFallback,
+  kLogLevel,
+  kMetricsPercentiles,
+  kSaveTensorsFile,
+  kSaveTensorsFormat,
+
+  kKeyCount
+};
+
+enum class Type : uint8_t { kBool, kInt, kString };
+
+constexpr Type TypeOf(Key key) {
+  if (key < kCompilationCacheBytes) return Type::kBool;
+  return key < kDevice ? Type::kInt : Type::kString;
+}
+
+/// bool, int64_t or std::string.
+template <Key key>
+using ValueOf =
+    std::conditional_t<TypeOf(key) == Type::kBool, bool,
+                       std::conditional_t<TypeOf(key) == Type::kInt, int64_t, std::string>>;
+
+/// What is known of one option.
+struct OptionInfo {
+  Key key;
+  Type type;
+  std::string_view name;
+  std::string default_value;
+  std::string_view doc;
+  std::string_view upstream;  ///< what it is called in PyTorch's lazy tensors, or empty
+};
+
+namespace detail {
+
+/// Marks a value that was not read yet; no option can have it.
+inline constexpr int64_t kUnset = INT64_MIN;
+
+/// Bools and integers as such; strings as pointers to texts that are never freed.
+extern HAMMOCK_API std::atomic<int64_t> values[kKeyCount];
+
+/// Reads the environment and returns the option's value.
+[[gnu::cold]] HAMMOCK_API int64_t Initialize(Key key);
+
+HAMMOCK_API void SetBool(Key key, bool value);
+HAMMOCK_API void SetInt(Key key, int64_t value);
+HAMMOCK_API void SetString(Key key, std::string_view value);
+
+inline int64_t Load(Key key, std::memory_order order) {
+  int64_t value = values[key].load(order);
+  if (value == kUnset) [[unlikely]]
+    return Initialize(key);
+  return value;
+}
+
+}  // namespace detail
+
+/// The present value. A string stays valid for ever, also when the option is changed.
+template <Key key>
+auto Get() -> std::conditional_t<TypeOf(key) == Type::kString, const std::string&, ValueOf<key>> {
+  if constexpr (TypeOf(key) == Type::kString) {
+    int64_t value = detail::Load(key, std::memory_order_acquire);
+    return *reinterpret_cast<const std::string*>(value);
+  } else {
+    return static_cast<ValueOf<key>>(detail::Load(key, std::memory_order_relaxed));
+  }
+}
+
+template <Key key>
+void Set(const ValueOf<key>& value) {
+  if constexpr (TypeOf(key) == Type::kBool) detail::SetBool(key, value);
+  if constexpr (TypeOf(key) == Type::kInt) detail::SetInt(key, value);
+  if constexpr (TypeOf(key) == Type::kString) detail::SetString(key, value);
+}
+
+/// Sets an option by name. An unknown name is a ValueError (kUnknownName) that names the nearest
+/// valid one, a text of the wrong type is a TypeError, a value out of range a ValueError.
+HAMMOCK_API void Set(std::string_view name, std::string_view value);
+
+/// An option's value as text that `Set` accepts.
+HAMMOCK_API std::string GetText(std::string_view name);
+
+/// Sets all options of a file, or none of them when a line is wrong; errors name file and line.
+HAMMOCK_API void LoadFile(const std::string& path);
+
+/// Grows with every change of any option: a cheap test whether something derived is out of date.
+HAMMOCK_API uint64_t Generation();
+
+/// All options, by name.
+HAMMOCK_API std::vector<OptionInfo> Options();
+
+/// The table with the present values, for people.
+HAMMOCK_API std::string Describe();
+
+/// The table as docs/config.md, with what became of upstream's flags. Independent of present
+/// values.
+HAMMOCK_API std::string DescribeMarkdown();
+
+/// Sets an option and puts the old value back at the end of the scope.
+class HAMMOCK_API Override {
+ public:
+  Override(std::string_view name, std::string_view value);
+  ~Override();
+  Override(const Override&) = delete;
+  Override& operator=(const Override&) = delete;
+
+ private:
+  Key key_;
+  int64_t old_value_;
+};
+
+}  // namespace hammock::config

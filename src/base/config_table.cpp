@@ -1,0 +1,211 @@
+#include "base/config_table.h"
+
+#include <charconv>
+#include <initializer_list>
+
+namespace hammock::config {
+namespace {
+
+#ifdef NDEBUG
+constexpr std::string_view kTrueInDebug = "false";
+#else
+constexpr std::string_view kTrueInDebug = "true";
+#endif
+
+std::optional<std::string> OneOf(std::string_view value,
+                                 std::initializer_list<std::string_view> valid) {
+  std::string list;
+  for (std::string_view candidate : valid) {
+    if (candidate == value) return std::nullopt;
+    if (!list.empty()) list += ", ";
+    list += candidate;
+  }
+  return "one of " + list;
+}
+
+std::optional<std::string> CheckLogLevel(std::string_view value) {
+  return OneOf(value, {"trace", "debug", "info", "warn", "error", "off"});
+}
+
+std::optional<std::string> CheckFormat(std::string_view value) {
+  return OneOf(value, {"text", "dot", "backend"});
+}
+
+std::optional<std::string> CheckPercentiles(std::string_view value) {
+  if (ParsePercentiles(value)) return std::nullopt;
+  return "numbers above 0 and below 1, separated by colons";
+}
+
+constexpr std::array<Row, kKeyCount> kTable = {{
+    {.key = kAsync,
+     .name = "async",
+     .default_value = "true",
+     .doc = "Execute on another thread while the program goes on; off: a sync returns when all "
+            "results are ready.",
+     .upstream = "torch_lazy_use_thread_pool"},
+    {.key = kEager,
+     .name = "eager",
+     .default_value = "false",
+     .doc = "Execute every op when it is called, one by one; for debugging."},
+    {.key = kExplainMisses,
+     .name = "explain_misses",
+     .default_value = "false",
+     .doc = "Log for every compilation why no cached one was used."},
+    {.key = kFallback,
+     .name = "fallback",
+     .default_value = "true",
+     .doc = "Run ops that a backend cannot lower on `fallback_device`; off: they are errors."},
+    {.key = kFastMath,
+     .name = "fast_math",
+     .default_value = "false",
+     .doc = "Let backends trade the last bits and determinism for speed."},
+    {.key = kIrDebug,
+     .name = "ir_debug",
+     .default_value = "false",
+     .doc = "Record scope and calling frames with every node.",
+     .upstream = "torch_lazy_ir_debug, LTC_ENABLE_SOURCE_INFO"},
+    {.key = kParamAliasing,
+     .name = "param_aliasing",
+     .default_value = "true",
+     .doc = "Let a step write its results into the memory of inputs that die with it.",
+     .upstream = "torch_lazy_param_aliasing"},
+    {.key = kPrintPasses,
+     .name = "print_passes",
+     .default_value = "false",
+     .doc = "Log the graph after every compiler pass.",
+     .upstream = "PYTORCH_JIT_LOG_LEVEL"},
+    {.key = kVerifyPasses,
+     .name = "verify_passes",
+     .default_value = kTrueInDebug,
+     .doc = "Verify the graph after every compiler pass.",
+     .default_doc = "true in debug builds, else false"},
+
+    {.key = kCompilationCacheBytes,
+     .name = "compilation_cache_bytes",
+     .default_value = "268435456",
+     .doc = "Bytes that cached compilations may take; the least recently used ones leave first."},
+    {.key = kCompilationCacheSize,
+     .name = "compilation_cache_size",
+     .default_value = "1024",
+     .doc = "Number of cached compilations; 0 caches none.",
+     .upstream = "torch_lazy_compilation_cache_size, torch_lazy_enable_compilation_cache"},
+    {.key = kDeviceDataCacheSize,
+     .name = "device_data_cache_size",
+     .default_value = "128",
+     .doc = "Number of scalars kept on a device for reuse; 0 keeps none.",
+     .upstream = "torch_lazy_device_data_cache_size, torch_lazy_enable_device_data_cache"},
+    {.key = kIoThreads,
+     .name = "io_threads",
+     .default_value = "1",
+     .doc = "Threads for transfers and for backends that execute synchronously.",
+     .upstream = "torch_lazy_io_thread_pool_size",
+     .min = 1},
+    {.key = kMaxAsyncQueue,
+     .name = "max_async_queue",
+     .default_value = "100",
+     .doc = "Steps and closures that may wait for execution before the program waits for them.",
+     .upstream = "LTC_MAX_ASYNC_QUEUE",
+     .min = 1},
+    {.key = kMetricsSamples,
+     .name = "metrics_samples",
+     .default_value = "1024",
+     .doc = "Latest samples that a metric keeps for rates and percentiles.",
+     .upstream = "torch_lazy_metrics_samples",
+     .min = 1},
+    {.key = kTrimGraphBytes,
+     .name = "trim_graph_bytes",
+     .default_value = "1073741824",
+     .doc =
+         "Bytes of pending results from which a thread's recorded ops are executed; 0: no limit."},
+    {.key = kTrimGraphSize,
+     .name = "trim_graph_size",
+     .default_value = "100000",
+     .doc = "Pending nodes from which a thread's recorded ops are executed; 0: no limit.",
+     .upstream = "torch_lazy_trim_graph_size"},
+
+    {.key = kDevice,
+     .name = "device",
+     .default_value = "",
+     .doc = "Device of new tensors, such as `cpu` or `cuda:1`; empty: the best one that exists.",
+     .upstream = "torch_lazy_ts_cuda, LTC_TS_CUDA"},
+    {.key = kFallbackDevice,
+     .name = "fallback_device",
+     .default_value = "reference",
+     .doc = "Device that runs what a backend cannot lower."},
+    {.key = kForceFallback,
+     .name = "force_fallback",
+     .default_value = "",
+     .doc = "Ops that run on `fallback_device` in any case, separated by colons or commas.",
+     .upstream = "LTC_FORCE_FALLBACK"},
+    {.key = kLogLevel,
+     .name = "log_level",
+     .default_value = "warn",
+     .doc = "Least severe message that is logged: trace, debug, info, warn, error or off.",
+     .check = CheckLogLevel},
+    {.key = kMetricsPercentiles,
+     .name = "metrics_percentiles",
+     .default_value = "0.01:0.05:0.1:0.2:0.5:0.8:0.9:0.95:0.99",
+     .doc = "Percentiles in reports, each above 0 and below 1, separated by colons.",
+     .upstream = "torch_lazy_metrics_percentiles",
+     .check = CheckPercentiles},
+    {.key = kSaveTensorsFile,
+     .name = "save_tensors_file",
+     .default_value = "",
+     .doc = "File to which every synced graph is appended; empty: none.",
+     .upstream = "LTC_SAVE_TENSORS_FILE"},
+    {.key = kSaveTensorsFormat,
+     .name = "save_tensors_format",
+     .default_value = "text",
+     .doc = "Form of the graphs in `save_tensors_file`: text, dot or backend.",
+     .upstream = "LTC_SAVE_TENSORS_FMT",
+     .check = CheckFormat},
+}};
+
+constexpr bool TableIsInOrder() {
+  for (size_t i = 0; i < kTable.size(); ++i) {
+    if (kTable[i].key != i || kTable[i].name.empty()) return false;
+  }
+  return true;
+}
+static_assert(TableIsInOrder(), "the table has one row for each key, in the order of Key");
+
+}  // namespace
+
+const std::array<Row, kKeyCount>& Table() { return kTable; }
+
+const std::vector<Dropped>& DroppedUpstreamFlags() {
+  static const auto& flags = *new std::vector<Dropped>{
+      {"torch_lazy_handle_special_scalars, torch_lazy_all_numbers_special_scalars",
+       "each op record says which scalars are parameters and which are part of the graph"},
+      {"torch_lazy_reuse_ir", "recording a node costs less than finding an old one"},
+      {"torch_lazy_shape_cache_size", "shapes are inferred in nanoseconds and stored in the node"},
+      {"torch_lazy_trim_graph_check_frequency",
+       "the size is known at every op, so it is checked there"},
+      {"ltc_enable_dynamic_shapes, LTC_ENABLE_DYNAMIC_SHAPES",
+       "recording is concrete; compilations that serve several sizes are derived from two of them"},
+      {"ltc_enable_symbolic_shapes, LTC_ENABLE_SYMBOLIC_SHAPES", "as above"},
+      {"torch_lazy_ts_tensor_update_sync",
+       "a copy is a node like others; reading its result waits for it"},
+      {"LTC_EXPERIMENTAL",
+       "an experiment is an option of its own, so that a wrong name is an error"},
+      {"debug_extract_compiled_graph", "`log_level = debug` logs captures"},
+  };
+  return flags;
+}
+
+std::optional<std::vector<double>> ParsePercentiles(std::string_view text) {
+  std::vector<double> numbers;
+  while (true) {
+    size_t end = text.find(':');
+    std::string_view item = text.substr(0, end);
+    double number = 0;
+    auto [rest, error] = std::from_chars(item.data(), item.data() + item.size(), number);
+    if (error != std::errc() || rest != item.data() + item.size()) return std::nullopt;
+    if (!(number > 0 && number < 1)) return std::nullopt;
+    numbers.push_back(number);
+    if (end == std::string_view::npos) return numbers;
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace hammock::config
