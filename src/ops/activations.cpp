@@ -426,7 +426,10 @@ constinit const OpDef kFunctions[] = {
 
 }  // namespace
 
-OpFamily ActivationOps() { return {kNodes, kFunctions}; }
+std::span<const OpDef* const> ActivationOps() {
+  static const auto list = Listed(kNodes, kFunctions);
+  return list;
+}
 
 }  // namespace ops
 }  // namespace hammock

@@ -410,7 +410,10 @@ constinit const OpDef kFunctions[] = {
 
 }  // namespace
 
-OpFamily ArithmeticOps() { return {kNodes, kFunctions}; }
+std::span<const OpDef* const> ArithmeticOps() {
+  static const auto list = Listed(kNodes, kFunctions);
+  return list;
+}
 
 }  // namespace ops
 }  // namespace hammock

@@ -232,7 +232,10 @@ constinit const OpDef kFunctions[] = {
 
 }  // namespace
 
-OpFamily CompareOps() { return {kNodes, kFunctions}; }
+std::span<const OpDef* const> CompareOps() {
+  static const auto list = Listed(kNodes, kFunctions);
+  return list;
+}
 
 }  // namespace ops
 }  // namespace hammock

@@ -13,6 +13,13 @@ Dims BroadcastAll(const InferCall& call) {
 
 }  // namespace
 
+std::vector<const OpDef*> Listed(std::span<const OpDef* const> nodes,
+                                 std::span<const OpDef> functions) {
+  std::vector<const OpDef*> list(nodes.begin(), nodes.end());
+  for (const OpDef& record : functions) list.push_back(&record);
+  return list;
+}
+
 void InferNotBool(const InferCall& call) {
   Shape result(ComputeDType(call.op, call.in), BroadcastAll(call));
   RequireDType(call, result.dtype() != DType::kBool, result, "numbers");

@@ -2,6 +2,7 @@
 /// What the files of elementwise ops share: the types of their front functions, inference that the
 /// dtype rules do not cover, and the frame of an expansion.
 
+#include <span>
 #include <vector>
 
 #include "hammock/op_builder.h"
@@ -16,6 +17,10 @@ using UnaryFn = Tensor (*)(const Tensor&, Location);
 using BinaryFn = Tensor (*)(const Tensor&, const TensorArg&, Location);
 using UnaryInPlaceFn = Tensor& (*)(Tensor&, Location);
 using BinaryInPlaceFn = Tensor& (*)(Tensor&, const TensorArg&, Location);
+
+/// A file's records in order of registration: those that code names, then the nameless ones.
+std::vector<const OpDef*> Listed(std::span<const OpDef* const> nodes,
+                                 std::span<const OpDef> functions);
 
 /// Promoted and broadcast as the record's rule says; bool is refused.
 void InferNotBool(const InferCall& call);

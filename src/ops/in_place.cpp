@@ -151,7 +151,10 @@ constinit const OpDef kFunctions[] = {
 
 }  // namespace
 
-OpFamily InPlaceOps() { return {{}, kFunctions}; }
+std::span<const OpDef* const> InPlaceOps() {
+  static const auto list = Listed({}, kFunctions);
+  return list;
+}
 
 }  // namespace ops
 }  // namespace hammock

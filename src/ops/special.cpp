@@ -246,7 +246,10 @@ constexpr const OpDef* kNodes[] = {&kLogAddExp, &kLogAddExp2, &kXlogy,   &kSinc,
 
 }  // namespace
 
-OpFamily SpecialOps() { return {kNodes, {}}; }
+std::span<const OpDef* const> SpecialOps() {
+  static const auto list = Listed(kNodes, {});
+  return list;
+}
 
 }  // namespace ops
 }  // namespace hammock
