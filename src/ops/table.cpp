@@ -4,6 +4,7 @@
 
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/views.h"
 
 namespace hammock::ops {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 // clang-format off
 constexpr const OpDef* kTable[] = {
     // ---- leaves
-    &kInput, &kDeviceData, &kScalarLeaf, &kRngState, &kConstant,
+    &kInput, &kDeviceData, &kScalarLeaf, &kRngState, &kConstant, &kTensorList,
 
     // ---- elementwise: unary
     &kAbs, &kNeg, &kSign, &kFloor, &kCeil, &kTrunc, &kRound, &kSqrt, &kRsqrt, &kReciprocal, &kExp,
@@ -47,6 +48,13 @@ constexpr const OpDef* kTable[] = {
 
     // ---- control
     &kCond, &kWhile, &kLoop, &kCustomCall,
+
+    // ---- views
+    &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,
+    &kPermuteOp, &kTranspose, &kSwapaxes, &kT, &kMovedim, &kSqueeze, &kSqueezeDim, &kUnsqueeze,
+    &kExpand, &kExpandAs, &kBroadcastTo, &kBroadcastTensors, &kSliceOp, &kNarrow, &kSelectOp, &kDiagonal,
+    &kUnfoldDim, &kAsStridedOp, &kSplit, &kSplitSizes, &kSplitWithSizes, &kChunk, &kUnbind, &kDetach,
+    &kAlias, &kClone, &kContiguous, &kToDType, &kToOther, &kToOptions, &kCopy_,
 };
 // clang-format on
 
