@@ -8,6 +8,13 @@
 
 namespace hammock::ops {
 
+std::span<const OpDef* const> ArithmeticOps();   // arithmetic.cpp
+std::span<const OpDef* const> CompareOps();      // compare.cpp
+std::span<const OpDef* const> SpecialOps();      // special.cpp
+std::span<const OpDef* const> ActivationOps();   // activations.cpp
+std::span<const OpDef* const> CreateOps();       // create.cpp
+std::span<const OpDef* const> RandomOps();       // random.cpp
+std::span<const OpDef* const> InPlaceOps();      // in_place.cpp
 std::span<const OpDef* const> ReductionOps();  // reductions.cpp
 std::span<const OpDef* const> OrderOps();      // order.cpp
 std::span<const OpDef* const> SoftmaxOps();    // softmax.cpp
