@@ -1,0 +1,278 @@
+#include "hammock/metrics.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/config_table.h"
+#include "base/metrics_registry.h"
+#include "base/throw.h"
+#include "hammock/config.h"
+
+namespace hammock::metrics {
+
+constinit thread_local detail::CounterBlock* detail::counter_block = nullptr;
+
+namespace {
+
+/// Ends a thread's part of the counters. Events after that, in destructors of other thread-local
+/// objects, go to the shared part.
+struct ThreadExit {
+  ~ThreadExit() { GetRegistry().RetireThread(); }
+};
+
+constinit thread_local bool thread_ended = false;
+
+}  // namespace
+
+Registry& GetRegistry() {
+  static Registry& registry = *new Registry;
+  return registry;
+}
+
+void Registry::AddThread() {
+  auto block = std::make_unique<detail::CounterBlock>();
+  static thread_local ThreadExit exit;
+  std::lock_guard lock(mutex);
+  blocks.push_back(std::move(block));
+  detail::counter_block = blocks.back().get();
+}
+
+void Registry::RetireThread() {
+  std::lock_guard lock(mutex);
+  thread_ended = true;
+  detail::CounterBlock* mine = std::exchange(detail::counter_block, nullptr);
+  for (auto& [name, counter] : counters) {
+    if (counter->slot_ >= detail::kSlots) continue;
+    counter->shared_.fetch_add(mine->slots[counter->slot_].load(std::memory_order_relaxed),
+                               std::memory_order_relaxed);
+  }
+  std::erase_if(blocks, [&](const auto& block) { return block.get() == mine; });
+}
+
+int64_t Registry::Sum(const Counter& counter) const {
+  int64_t sum = counter.shared_.load(std::memory_order_relaxed);
+  if (counter.slot_ >= detail::kSlots) return sum;
+  for (const auto& block : blocks) {
+    sum += block->slots[counter.slot_].load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+int64_t Registry::Value(const Counter& counter) const {
+  return Sum(counter) - counter.base_.load(std::memory_order_relaxed);
+}
+
+void Registry::Reset(Counter& counter) {
+  counter.base_.store(Sum(counter), std::memory_order_relaxed);
+}
+
+void Counter::AddSlow(int64_t n) noexcept {
+  try {
+    if (slot_ < detail::kSlots && !thread_ended) {
+      GetRegistry().AddThread();
+      return Add(n);
+    }
+  } catch (const std::bad_alloc&) {  // then it counts, only slower
+  }
+  shared_.fetch_add(n, std::memory_order_relaxed);
+}
+
+int64_t Counter::Value() const {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  return registry.Value(*this);
+}
+
+void Counter::Reset() {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  registry.Reset(*this);
+}
+
+struct Metric::Samples {
+  struct Sample {
+    std::chrono::steady_clock::time_point when;
+    double value;
+  };
+
+  /// Keeps the latest `size` samples, oldest first, when the option changes.
+  void Resize(size_t size) {
+    std::rotate(ring.begin(), ring.begin() + next, ring.end());
+    if (ring.size() > size) ring.erase(ring.begin(), ring.end() - size);
+    capacity = size;
+    next = 0;
+  }
+
+  mutable std::mutex mutex;
+  int64_t count = 0;
+  double total = 0;
+  size_t capacity = 0;
+  size_t next = 0;  // the oldest one, once the ring is full
+  std::vector<Sample> ring;
+};
+
+Metric::Metric(Kind kind) : kind_(kind), samples_(std::make_unique<Samples>()) {}
+Metric::~Metric() = default;
+
+void Metric::AddSample(double value, std::chrono::steady_clock::time_point when) {
+  auto capacity = static_cast<size_t>(config::Get<config::kMetricsSamples>());
+  Samples& s = *samples_;
+  std::lock_guard lock(s.mutex);
+  ++s.count;
+  s.total += value;
+  if (s.capacity != capacity) s.Resize(capacity);
+  if (s.ring.size() < capacity) {
+    s.ring.push_back({when, value});
+    return;
+  }
+  s.ring[s.next] = {when, value};
+  s.next = s.next + 1 == capacity ? 0 : s.next + 1;
+}
+
+MetricData Metric::Data() const {
+  MetricData data{.kind = kind_, .percentiles = {}};
+  std::vector<Samples::Sample> latest;
+  {
+    std::lock_guard lock(samples_->mutex);
+    data.samples = samples_->count;
+    data.total = samples_->total;
+    latest = samples_->ring;
+  }
+  if (latest.empty()) return data;
+
+  auto by_time = [](const auto& a, const auto& b) { return a.when < b.when; };
+  auto [first, last] = std::minmax_element(latest.begin(), latest.end(), by_time);
+  double seconds = std::chrono::duration<double>(last->when - first->when).count();
+  double sum = 0;
+  std::vector<double> values;
+  for (const auto& sample : latest) {
+    sum += sample.value;
+    values.push_back(sample.value);
+  }
+  if (seconds > 0) {
+    data.rate = static_cast<double>(latest.size()) / seconds;
+    data.value_rate = sum / seconds;
+  }
+
+  std::sort(values.begin(), values.end());
+  auto percentiles = config::ParsePercentiles(config::Get<config::kMetricsPercentiles>());
+  HAMMOCK_CHECK(percentiles);
+  for (double p : *percentiles) {
+    auto index = static_cast<size_t>(p * static_cast<double>(values.size()));
+    data.percentiles.emplace_back(p, values[std::min(index, values.size() - 1)]);
+  }
+  return data;
+}
+
+void Metric::Reset() {
+  std::lock_guard lock(samples_->mutex);
+  samples_->count = 0;
+  samples_->total = 0;
+  samples_->next = 0;
+  samples_->ring.clear();
+}
+
+ScopedTimer::~ScopedTimer() {
+  auto now = std::chrono::steady_clock::now();
+  metric_.AddSample(std::chrono::duration<double, std::nano>(now - start_).count(), now);
+}
+
+namespace {
+
+template <class T>
+T& WithKind(T& object, std::string_view name, Kind kind) {
+  if (object.kind() == kind) return object;
+  Throw(ErrorCode::kDuplicateRegistration, "metrics: {} exists with another kind", name);
+}
+
+template <class T>
+std::vector<std::string> Names(const ByName<T>& objects) {
+  std::lock_guard lock(GetRegistry().mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, object] : objects) names.push_back(name);
+  return names;
+}
+
+template <class T>
+T* Find(const ByName<T>& objects, std::string_view name) {
+  std::lock_guard lock(GetRegistry().mutex);
+  auto found = objects.find(name);
+  return found == objects.end() ? nullptr : found->second.get();
+}
+
+/// Finds by name or makes with these arguments.
+template <class T, class... Args>
+T& FindOrMake(ByName<T>& objects, std::string_view name, Args... args) {
+  std::lock_guard lock(GetRegistry().mutex);
+  auto found = objects.find(name);
+  if (found != objects.end()) return *found->second;
+  return *objects.emplace(name, std::make_unique<T>(args...)).first->second;
+}
+
+}  // namespace
+
+Counter& GetCounter(std::string_view name) {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  auto found = registry.counters.find(name);
+  if (found != registry.counters.end()) return *found->second;
+  auto counter = std::make_unique<Counter>(static_cast<uint32_t>(registry.counters.size()));
+  return *registry.counters.emplace(name, std::move(counter)).first->second;
+}
+
+Gauge& GetGauge(std::string_view name, Kind kind) {
+  return WithKind(FindOrMake(GetRegistry().gauges, name, kind), name, kind);
+}
+
+Metric& GetMetric(std::string_view name, Kind kind) {
+  return WithKind(FindOrMake(GetRegistry().metrics, name, kind), name, kind);
+}
+
+std::vector<std::string> CounterNames() { return Names(GetRegistry().counters); }
+std::vector<std::string> GaugeNames() { return Names(GetRegistry().gauges); }
+std::vector<std::string> MetricNames() { return Names(GetRegistry().metrics); }
+
+std::optional<int64_t> CounterValue(std::string_view name) {
+  Counter* counter = Find(GetRegistry().counters, name);
+  if (!counter) return std::nullopt;
+  return counter->Value();
+}
+
+std::optional<int64_t> GaugeValue(std::string_view name) {
+  Gauge* gauge = Find(GetRegistry().gauges, name);
+  if (!gauge) return std::nullopt;
+  return gauge->Value();
+}
+
+std::optional<MetricData> MetricValue(std::string_view name) {
+  Metric* metric = Find(GetRegistry().metrics, name);
+  if (!metric) return std::nullopt;
+  return metric->Data();
+}
+
+void Reset() {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  for (auto& [name, counter] : registry.counters) registry.Reset(*counter);
+  for (auto& [name, gauge] : registry.gauges) gauge->ResetPeak();
+  for (auto& [name, metric] : registry.metrics) metric->Reset();
+}
+
+int AddReportProvider(std::string name, std::function<std::string()> text) {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  int id = registry.next_provider++;
+  registry.providers.emplace(id, Provider{std::move(name), std::move(text)});
+  return id;
+}
+
+void RemoveReportProvider(int id) {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  registry.providers.erase(id);
+}
+
+}  // namespace hammock::metrics
