@@ -1,12 +1,21 @@
+// A program of another project: it sees the installed headers and the library, nothing else.
+#include <hammock/config.h>
 #include <hammock/error.h>
+#include <hammock/ir/hash.h>
+#include <hammock/metrics.h>
 
 #include <iostream>
 
 int main() {
+  using namespace hammock;
+  config::Set<config::kIoThreads>(2);
+  metrics::GetCounter("consumer.runs").Add(config::Get<config::kIoThreads>());
+  std::cout << metrics::Report() << ToString(HashString("consumer")) << "\n";
   try {
-    throw hammock::ValueError(hammock::ErrorCode::kValue, "an error with a code");
-  } catch (const hammock::Error& error) {
+    config::Set("io_thread", "3");
+  } catch (const ValueError& error) {
     std::cout << error.what() << "\n";
-    return error.code() == hammock::ErrorCode::kValue ? 0 : 1;
+    return metrics::CounterValue("consumer.runs") == 2 ? 0 : 1;
   }
+  return 1;
 }

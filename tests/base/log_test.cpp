@@ -69,6 +69,8 @@ TEST(NearestName, CountsEdits) {
   EXPECT_EQ(NearestName("mat_mul", names), "matmul");
   EXPECT_EQ(NearestName("dad", names), "add");
   EXPECT_EQ(NearestName("admm", names), "addmm");
+  std::vector<std::string_view> swapped = {"abxy", "abcd"};
+  EXPECT_EQ(NearestName("abdc", swapped), "abcd") << "a swap of neighbours is one edit";
   EXPECT_EQ(NearestName("x", {}), "");
 }
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/metrics_registry.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
 
@@ -89,6 +90,11 @@ TEST(Counter, CountsInDestructorsOfThreadLocalObjects) {
   struct AtExit {
     ~AtExit() { GetCounter("test.thread_exit").Add(); }
   };
+  auto blocks = [] {
+    std::lock_guard lock(GetRegistry().mutex);
+    return GetRegistry().blocks.size();
+  };
+  size_t blocks_before = blocks();
   std::thread([] {
     static thread_local AtExit first;  // destroyed after the thread's part of the counters
     (void)&first;
@@ -97,6 +103,7 @@ TEST(Counter, CountsInDestructorsOfThreadLocalObjects) {
     (void)&second;
   }).join();
   EXPECT_EQ(CounterValue("test.thread_exit"), 3);
+  EXPECT_EQ(blocks(), blocks_before) << "a thread that ended leaves nothing behind";
 }
 
 TEST(Counter, ThereMayBeMoreThanSlots) {

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace hammock {
+
+/// A bounded queue whose tasks one thread runs in order. The thread starts with the first task. All
+/// functions may be called from any thread, also by tasks.
+///
+/// Tasks handle their own errors; one that escapes is logged and the next task runs. After `Stop`,
+/// `Push` runs the task on the calling thread, in turn, so that nothing is lost while a process
+/// exits. In the child of a fork the thread is gone: if it had been started, `Push` and `Drain`
+/// throw DeviceError (kForked), and the destructor abandons what was waiting.
+class WorkQueue {
+ public:
+  using Task = std::function<void()>;
+
+  /// `name` is for messages and debuggers.
+  WorkQueue(std::string name, size_t capacity);
+  ~WorkQueue();
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  /// Appends a task; waits while `capacity` tasks are waiting. A task that pushes never waits,
+  /// since it would wait for itself.
+  void Push(Task task);
+
+  /// Waits until no task is waiting or running. In a task it returns at once.
+  void Drain();
+
+  /// Runs all tasks that are waiting and ends the thread. May be called again.
+  void Stop();
+
+  /// Tasks that wait or run.
+  size_t size() const;
+
+  void SetCapacity(size_t capacity);
+
+  /// Whether the calling thread is running one of this queue's tasks.
+  bool InTask() const;
+
+ private:
+  struct State;
+
+  static void Work(State& state);
+  void RunHere(std::unique_lock<std::mutex>& lock, Task task);
+  bool Forked() const;
+  void ThrowIfForked() const;
+
+  const std::string name_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hammock
