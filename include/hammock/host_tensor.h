@@ -8,9 +8,10 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <stdexcept>
+#include <string>
 #include <vector>
 
+#include "hammock/error.h"
 #include "hammock/export.h"
 #include "hammock/ir/shape.h"
 #include "hammock/scalar.h"
@@ -71,7 +72,11 @@ template <class T>
 HostTensor HostTensor::From(const std::vector<T>& values, const Dims& sizes) {
   HostTensor result(Shape(DTypeOf<T>, sizes));
   auto out = result.mutable_values<T>();
-  if (out.size() != values.size()) throw std::length_error("HostTensor::From: wrong element count");
+  if (out.size() != values.size()) {
+    throw ValueError(ErrorCode::kShapeMismatch,
+                     "host tensor: " + std::to_string(values.size()) + " values given for " +
+                         result.shape().to_string());
+  }
   std::copy(values.begin(), values.end(), out.begin());
   return result;
 }

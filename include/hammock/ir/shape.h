@@ -15,6 +15,8 @@
 namespace hammock {
 
 inline constexpr int kMaxRank = 8;
+/// So many elements of any dtype have a size in bits that fits 63 bits.
+inline constexpr int64_t kMaxElements = int64_t{1} << 55;
 
 /// A short list of integers: sizes, strides or dims. Throws ValueError past eight entries.
 class HAMMOCK_API Dims {
@@ -87,8 +89,7 @@ HAMMOCK_API std::string ToString(const Shape& shape);
 
 /// Row-major strides, in elements (PyTorch's values: a size of 0 counts as 1).
 HAMMOCK_API Dims ContiguousStrides(const Dims& sizes);
-/// Throws ValueError for negative sizes and for products that overflow 63 bits; `what` names the
-/// op.
+/// Throws ValueError for negative sizes and for more than kMaxElements; `what` names the op.
 HAMMOCK_API void CheckSizes(const char* what, const Dims& sizes);
 /// The common shape of numpy-style broadcasting, or ValueError with both shapes.
 HAMMOCK_API Dims BroadcastSizes(const char* what, const Dims& a, const Dims& b);

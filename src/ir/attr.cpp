@@ -1,0 +1,217 @@
+#include "hammock/ir/attr.h"
+
+#include <atomic>
+#include <variant>
+
+#include "base/throw.h"
+#include "hammock/ir/graph.h"
+#include "ir/graph_access.h"
+#include "ir/text.h"
+
+namespace hammock {
+namespace {
+
+using BoxedValue = std::variant<std::string, std::vector<int64_t>, std::vector<double>,
+                                std::shared_ptr<const Graph>, std::vector<std::string>>;
+
+constexpr const char* kKindNames[] = {"none",   "scalar", "dtype", "string",
+                                      "ints", "floats", "graph", "strings"};
+
+[[noreturn, gnu::cold]] void WrongKind(Attr::Kind wanted, Attr::Kind found) {
+  Throw<InternalError>(ErrorCode::kInternal, "attribute: read as {}, but it is {}",
+                       kKindNames[static_cast<int>(wanted)], kKindNames[static_cast<int>(found)]);
+}
+
+// The first word of an attribute's bytes; what follows is as long as it says.
+uint64_t Header(Attr::Kind kind, uint64_t extra) { return static_cast<uint64_t>(kind) | extra << 8; }
+
+void AppendWords(std::vector<uint64_t>& out, const std::string& text) {
+  AppendStringWords(out, text);
+}
+void AppendWords(std::vector<uint64_t>& out, const std::vector<int64_t>& values) {
+  out.insert(out.end(), values.begin(), values.end());
+}
+void AppendWords(std::vector<uint64_t>& out, const std::vector<double>& values) {
+  for (double value : values) out.push_back(std::bit_cast<uint64_t>(value));
+}
+void AppendWords(std::vector<uint64_t>& out, const std::vector<std::string>& values) {
+  for (const std::string& value : values) AppendStringWords(out, value);
+}
+void AppendWords(std::vector<uint64_t>& out, const std::shared_ptr<const Graph>& graph) {
+  AppendGraphWords(out, *graph);
+}
+
+template <class T>
+uint64_t Length(const T& value) {
+  if constexpr (requires { value.size(); }) return value.size();
+  return 0;
+}
+
+void AppendBoxedWords(std::vector<uint64_t>& out, Attr::Kind kind, const BoxedValue& boxed) {
+  std::visit(
+      [&](const auto& value) {
+        out.push_back(Header(kind, Length(value)));
+        AppendWords(out, value);
+      },
+      boxed);
+}
+
+// [a,b,c]; an empty list of another kind than ints names it.
+template <class T, class F>
+void AppendList(std::string& out, const char* kind, const std::vector<T>& values, F append) {
+  if (values.empty()) out += kind;
+  out += '[';
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) out += ',';
+    append(out, values[i]);
+  }
+  out += ']';
+}
+
+}  // namespace
+
+void AppendStringWords(std::vector<uint64_t>& out, std::string_view text) {
+  out.push_back(text.size());
+  size_t start = out.size();
+  out.resize(start + (text.size() + 7) / 8);
+  if (!text.empty()) std::memcpy(&out[start], text.data(), text.size());
+}
+
+Hash128 HashWords(const std::vector<uint64_t>& words) {
+  Hash128 hash = HashOf(words.size());
+  for (uint64_t word : words) hash = Combine(hash, word);
+  return hash;
+}
+
+struct Attr::Box {
+  Box(Kind kind, BoxedValue boxed) : value(std::move(boxed)) {
+    std::vector<uint64_t> words;
+    AppendBoxedWords(words, kind, value);
+    hash = HashWords(words);
+  }
+  static uint64_t Make(Kind kind, BoxedValue value) {
+    return reinterpret_cast<uint64_t>(new Box(kind, std::move(value)));
+  }
+  static Box* Of(uint64_t bits) { return reinterpret_cast<Box*>(bits); }
+
+  BoxedValue value;
+  Hash128 hash;
+  std::atomic<uint32_t> references{1};
+};
+
+Attr::Attr(std::string value) : Attr(Kind::kString, Box::Make(Kind::kString, std::move(value))) {}
+Attr::Attr(const Dims& value) : Attr(value.vec()) {}
+Attr::Attr(std::vector<int64_t> value)
+    : Attr(Kind::kInts, Box::Make(Kind::kInts, std::move(value))) {}
+Attr::Attr(std::vector<double> value)
+    : Attr(Kind::kFloats, Box::Make(Kind::kFloats, std::move(value))) {}
+Attr::Attr(std::vector<std::string> value)
+    : Attr(Kind::kStrings, Box::Make(Kind::kStrings, std::move(value))) {}
+Attr::Attr(std::shared_ptr<const Graph> value) : Attr() {
+  HAMMOCK_CHECK(value != nullptr, "a graph attribute needs a graph");
+  bits_ = Box::Make(Kind::kGraph, std::move(value));
+  kind_ = Kind::kGraph;
+}
+
+Attr::Attr(const Attr& other) : kind_(other.kind_), dtype_(other.dtype_), bits_(other.bits_) {
+  if (kind_ >= Kind::kString) Box::Of(bits_)->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Attr::Release() {
+  Box* box = Box::Of(bits_);
+  if (box->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete box;
+}
+
+const Attr::Box& Attr::box() const { return *Box::Of(bits_); }
+
+Scalar Attr::scalar() const {
+  if (kind_ != Kind::kScalar) WrongKind(Kind::kScalar, kind_);
+  return Scalar::FromBits(dtype_, bits_);
+}
+
+DType Attr::dtype() const {
+  if (kind_ != Kind::kDType) WrongKind(Kind::kDType, kind_);
+  return static_cast<DType>(bits_);
+}
+
+const std::string& Attr::str() const {
+  if (kind_ != Kind::kString) WrongKind(Kind::kString, kind_);
+  return std::get<std::string>(box().value);
+}
+
+const std::vector<int64_t>& Attr::ints() const {
+  if (kind_ != Kind::kInts) WrongKind(Kind::kInts, kind_);
+  return std::get<std::vector<int64_t>>(box().value);
+}
+
+const std::vector<double>& Attr::floats() const {
+  if (kind_ != Kind::kFloats) WrongKind(Kind::kFloats, kind_);
+  return std::get<std::vector<double>>(box().value);
+}
+
+const std::vector<std::string>& Attr::strings() const {
+  if (kind_ != Kind::kStrings) WrongKind(Kind::kStrings, kind_);
+  return std::get<std::vector<std::string>>(box().value);
+}
+
+const Graph& Attr::graph() const { return *graph_ptr(); }
+
+std::shared_ptr<const Graph> Attr::graph_ptr() const {
+  if (kind_ != Kind::kGraph) WrongKind(Kind::kGraph, kind_);
+  return std::get<std::shared_ptr<const Graph>>(box().value);
+}
+
+bool Attr::operator==(const Attr& other) const {
+  if (kind_ != other.kind_ || dtype_ != other.dtype_) return false;
+  if (bits_ == other.bits_) return true;
+  if (kind_ < Kind::kString || box().hash != other.box().hash) return false;
+  std::vector<uint64_t> mine, theirs;
+  AppendBytes(mine);
+  other.AppendBytes(theirs);
+  return mine == theirs;
+}
+
+Hash128 Attr::hash() const {
+  if (kind_ >= Kind::kString) return box().hash;
+  return Combine(HashOf(Header(kind_, static_cast<uint64_t>(dtype_))), bits_);
+}
+
+void Attr::AppendBytes(std::vector<uint64_t>& out) const {
+  if (kind_ >= Kind::kString) return AppendBoxedWords(out, kind_, box().value);
+  out.push_back(Header(kind_, static_cast<uint64_t>(dtype_)));
+  out.push_back(bits_);
+}
+
+void AppendAttr(std::string& out, const Attr& attr) {
+  switch (attr.kind()) {
+    case Attr::Kind::kNone:
+      out += "none";
+      return;
+    case Attr::Kind::kScalar:
+      return AppendScalar(out, attr.scalar());
+    case Attr::Kind::kDType:
+      out += NameOf(attr.dtype());
+      return;
+    case Attr::Kind::kString:
+      return AppendQuoted(out, attr.str());
+    case Attr::Kind::kInts:
+      return AppendList(out, "", attr.ints(), [](std::string& to, int64_t value) {
+        fmt::format_to(std::back_inserter(to), "{}", value);
+      });
+    case Attr::Kind::kFloats:
+      return AppendList(out, "floats", attr.floats(), AppendDouble);
+    case Attr::Kind::kStrings:
+      return AppendList(out, "strings", attr.strings(), AppendQuoted);
+    case Attr::Kind::kGraph:
+      out += ToText(attr.graph());
+      return;
+  }
+}
+
+std::string Attr::to_string() const {
+  std::string out;
+  AppendAttr(out, *this);
+  return out;
+}
+
+}  // namespace hammock

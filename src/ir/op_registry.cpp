@@ -1,0 +1,148 @@
+#include "ir/op_registry.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+
+#include "base/nearest.h"
+#include "base/throw.h"
+#include "ir/op_info.h"
+#include "ops/table.h"
+
+namespace hammock {
+
+constinit std::atomic<NodeCallFn> node_call{nullptr};
+
+namespace {
+
+class Registry {
+ public:
+  void Add(const OpDef& def) {
+    std::unique_ptr<OpInfo> info = MakeOpInfo(def);
+    std::unique_lock lock(mutex_);
+    auto [entry, added] = by_name_.try_emplace(info->name, &def);
+    if (!added) {
+      Throw(ErrorCode::kDuplicateRegistration, "register: {} is already registered as {}",
+            info->name, entry->second->info().schema.to_string());
+    }
+    info->id = static_cast<uint32_t>(infos_.size());
+    overloads_[info->schema.name()].push_back(&def);
+    def.registered.store(info.get(), std::memory_order_release);
+    infos_.push_back(std::move(info));
+  }
+
+  const OpDef* Find(std::string_view full_name) const {
+    std::shared_lock lock(mutex_);
+    auto entry = by_name_.find(full_name);
+    return entry == by_name_.end() ? nullptr : entry->second;
+  }
+
+  std::vector<const OpDef*> Overloads(std::string_view name) const {
+    std::shared_lock lock(mutex_);
+    auto entry = overloads_.find(name);
+    return entry == overloads_.end() ? std::vector<const OpDef*>() : entry->second;
+  }
+
+  std::vector<const OpDef*> All() const {
+    std::shared_lock lock(mutex_);
+    std::vector<const OpDef*> all;
+    for (const auto& [name, def] : by_name_) all.push_back(def);
+    return all;
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::map<std::string, const OpDef*, std::less<>> by_name_;
+  std::map<std::string, std::vector<const OpDef*>, std::less<>> overloads_;
+  std::deque<std::unique_ptr<OpInfo>> infos_;
+};
+
+// Never destroyed: records are used until the process ends.
+Registry& Instance() {
+  static Registry& registry = *new Registry;
+  return registry;
+}
+
+// The registry with the in-tree records in it.
+Registry& Filled() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const OpDef* def : ops::InTreeOps()) {
+      // Set when an earlier attempt failed at a later record.
+      if (!def->registered.load(std::memory_order_acquire)) Instance().Add(*def);
+    }
+  });
+  return Instance();
+}
+
+std::string Mismatches(const std::vector<const OpDef*>& overloads, const std::vector<Any>& args,
+                       const std::vector<std::pair<std::string, Any>>& kwargs) {
+  std::string lines;
+  for (const OpDef* def : overloads) {
+    std::string why_not;
+    def->info().schema.TryBind(args, kwargs, &why_not);
+    lines += fmt::format("\n  {}: {}", def->info().schema.to_string(), why_not);
+  }
+  return lines;
+}
+
+Any Run(const OpDef& def, const std::vector<Any>& bound) {
+  if (def.call) return def.call(bound);
+  NodeCallFn make_node = node_call.load(std::memory_order_acquire);
+  if (make_node && def.IsNode()) return make_node(def, bound);
+  Throw<NotSupported>(ErrorCode::kNotSupported, "{}: this op cannot be called by name", def.name());
+}
+
+}  // namespace
+
+std::string OpSuggestion(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const OpDef* def : op_registry::All()) names.push_back(def->info().name);
+  std::string_view nearest = NearestName(name, names);
+  return nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest);
+}
+
+const OpInfo& OpDef::InitInfo() const {
+  Filled();
+  const OpInfo* info = registered.load(std::memory_order_acquire);
+  if (!info) {
+    Throw(ErrorCode::kNotRegistered, "the op record \"{}\" is used before it is registered",
+          schema);
+  }
+  return *info;
+}
+
+namespace op_registry {
+
+void Register(const OpDef& def) { Filled().Add(def); }
+
+const OpDef* Find(std::string_view full_name) { return Filled().Find(full_name); }
+
+const OpDef& Get(std::string_view full_name) {
+  if (const OpDef* def = Find(full_name)) return *def;
+  Throw(ErrorCode::kUnknownName, "there is no op '{}'{}", full_name, OpSuggestion(full_name));
+}
+
+std::vector<const OpDef*> Overloads(std::string_view name) { return Filled().Overloads(name); }
+
+std::vector<const OpDef*> All() { return Filled().All(); }
+
+}  // namespace op_registry
+
+Any CallOp(std::string_view name, const std::vector<Any>& args,
+           const std::vector<std::pair<std::string, Any>>& kwargs, Location at) {
+  LocationScope scope(at);
+  std::vector<const OpDef*> overloads = op_registry::Overloads(name);
+  if (overloads.empty()) overloads = {&op_registry::Get(name)};
+  if (overloads.size() == 1) return Run(*overloads[0], overloads[0]->info().schema.Bind(args, kwargs));
+  for (const OpDef* def : overloads) {
+    if (auto bound = def->info().schema.TryBind(args, kwargs, nullptr)) return Run(*def, *bound);
+  }
+  Throw<TypeError>(ErrorCode::kSchema, "{}: no overload takes these arguments:{}", name,
+                   Mismatches(overloads, args, kwargs));
+}
+
+}  // namespace hammock

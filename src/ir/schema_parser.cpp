@@ -1,0 +1,259 @@
+// FunctionSchema::Parse: a recursive descent over one line of text.
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/throw.h"
+#include "hammock/ir/schema.h"
+#include "ir/schema_access.h"
+#include "ir/text.h"
+
+namespace hammock {
+namespace {
+
+using Base = SchemaType::Base;
+
+struct BaseName {
+  std::string_view name;
+  Base base;
+};
+constexpr BaseName kBaseNames[] = {
+    {"Tensor", Base::kTensor},  {"Scalar", Base::kScalar},       {"int", Base::kInt},
+    {"float", Base::kFloat},    {"bool", Base::kBool},           {"str", Base::kString},
+    {"ScalarType", Base::kDType}, {"Device", Base::kDevice},     {"Generator", Base::kGenerator},
+    {"Graph", Base::kGraph},    {"Dict(str, Any)", Base::kDict}, {"Any", Base::kAny},
+    {"None", Base::kNone},
+};
+
+class SchemaParser {
+ public:
+  explicit SchemaParser(std::string_view text) : text_(text) {}
+
+  // name.overload
+  void ParseName(std::string& name, std::string& overload) {
+    name = Word("the op's name", ":");
+    if (Accept('.')) overload = Word("an overload name");
+  }
+
+  std::vector<SchemaArgument> ParseArguments() {
+    std::vector<SchemaArgument> arguments;
+    Expect('(');
+    bool keyword_only = false;
+    while (!Accept(')')) {
+      if (!arguments.empty() || keyword_only) Expect(',');
+      if (Accept('*')) {
+        if (keyword_only) Fail("a second '*'");
+        keyword_only = true;
+        continue;
+      }
+      SchemaArgument argument = ParseArgument(keyword_only);
+      for (const SchemaArgument& earlier : arguments) {
+        if (earlier.name == argument.name) Fail("a second argument '" + argument.name + "'");
+      }
+      arguments.push_back(std::move(argument));
+    }
+    return arguments;
+  }
+
+  std::vector<SchemaType> ParseReturns() {
+    Skip();
+    if (!text_.substr(at_).starts_with("->")) Fail("expected '->'");
+    at_ += 2;
+    std::vector<SchemaType> returns;
+    if (!Accept('(')) {
+      returns.push_back(ParseReturn());
+    } else if (!Accept(')')) {
+      do {
+        returns.push_back(ParseReturn());
+      } while (Accept(','));
+      Expect(')');
+    }
+    Skip();
+    if (at_ != text_.size()) Fail("unexpected text after the result types");
+    return returns;
+  }
+
+ private:
+  SchemaArgument ParseArgument(bool keyword_only) {
+    SchemaArgument argument;
+    argument.keyword_only = keyword_only;
+    argument.type = ParseType(argument.written);
+    argument.name = Word("an argument name");
+    if (Accept('=')) argument.default_value = ParseDefault(argument.type);
+    return argument;
+  }
+
+  SchemaType ParseReturn() {
+    bool written = false;
+    SchemaType type = ParseType(written);
+    Skip();
+    if (at_ < text_.size() && IsWordChar(text_[at_])) Word("a result name");
+    return type;
+  }
+
+  SchemaType ParseType(bool& written) {
+    SchemaType type;
+    type.base = ParseBase();
+    ParseAlias(written);
+    bool optional = Accept('?');
+    if (!Accept('[')) {
+      type.optional = optional;
+      return type;
+    }
+    type.list = true;
+    type.optional_items = optional;
+    Skip();
+    if (at_ < text_.size() && text_[at_] != ']') type.fixed_length = ParseLength();
+    Expect(']');
+    ParseAlias(written);
+    type.optional = Accept('?');
+    return type;
+  }
+
+  Base ParseBase() {
+    Skip();
+    size_t start = at_;
+    std::string word = Word("a type");
+    if (word == "SymInt") return Base::kInt;
+    if (word == "dtype") return Base::kDType;
+    if (word == "Dict") {
+      Expect('(');
+      if (Word("str") != "str") Fail("expected Dict(str, Any)");
+      Expect(',');
+      if (Word("Any") != "Any") Fail("expected Dict(str, Any)");
+      Expect(')');
+      return Base::kDict;
+    }
+    for (const BaseName& entry : kBaseNames) {
+      if (word == entry.name) return entry.base;
+    }
+    at_ = start;
+    Fail("unknown type '" + word + "'");
+  }
+
+  // (a), (a!), (a|b), (a -> *): only whether it is written matters here.
+  void ParseAlias(bool& written) {
+    if (!Accept('(')) return;
+    size_t close = text_.find(')', at_);
+    if (close == std::string_view::npos) Fail("expected ')'");
+    written = written || text_.substr(at_, close - at_).find('!') != std::string_view::npos;
+    at_ = close + 1;
+  }
+
+  int ParseLength() {
+    std::string digits = Word("a length");
+    std::optional<Scalar> length = ParseNumber(digits, DType::kI32);
+    if (!length || length->ToInt() < 1 || length->ToInt() > 64) Fail("a length from 1 to 64");
+    return static_cast<int>(length->ToInt());
+  }
+
+  Any ParseDefault(const SchemaType& type) {
+    Skip();
+    size_t start = at_;
+    Any value = ParseLiteral(type);
+    if (!type.Accepts(value)) {
+      at_ = start;
+      Fail("the default " + value.to_string() + " is no " + type.to_string());
+    }
+    return ConvertArgument(type, value);
+  }
+
+  Any ParseLiteral(const SchemaType& type) {
+    if (Accept('[')) {
+      AnyList items;
+      if (Accept(']')) return Any(std::move(items));
+      do {
+        items.push_back(ParseLiteral(type));
+      } while (Accept(','));
+      Expect(']');
+      return Any(std::move(items));
+    }
+    Skip();
+    if (at_ < text_.size() && (text_[at_] == '\'' || text_[at_] == '"')) return ParseQuoted();
+    size_t start = at_;
+    while (at_ < text_.size() && (IsWordChar(text_[at_]) || IsNumberChar(at_, start))) ++at_;
+    std::string_view word = text_.substr(start, at_ - start);
+    if (word == "None" || word == "none") return Any();
+    if (word == "True" || word == "true") return Any(true);
+    if (word == "False" || word == "false") return Any(false);
+    if (type.base == Base::kDType) {
+      if (std::optional<DType> dtype = DTypeFromName(word)) return Any(*dtype);
+    }
+    if (std::optional<Scalar> number = ParseNumber(word, DType::kI64)) return Any(*number);
+    if (std::optional<Scalar> number = ParseNumber(word, DType::kF64)) return Any(*number);
+    at_ = start;
+    Fail("expected a default value");
+  }
+
+  Any ParseQuoted() {
+    char quote = text_[at_++];
+    size_t close = text_.find(quote, at_);
+    if (close == std::string_view::npos) Fail("a string that does not end");
+    std::string value(text_.substr(at_, close - at_));
+    at_ = close + 1;
+    return Any(std::move(value));
+  }
+
+  static bool IsWordChar(char c) { return IsIdentifier(std::string_view(&c, 1)) || IsDigit(c); }
+  static bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+  bool IsNumberChar(size_t at, size_t start) const {
+    char c = text_[at];
+    if (c == '.') return true;
+    bool exponent = at > start && (text_[at - 1] == 'e' || text_[at - 1] == 'E');
+    return (c == '-' && (at == start || exponent)) || (c == '+' && exponent);
+  }
+
+  std::string Word(const char* what, std::string_view also = "") {
+    Skip();
+    size_t start = at_;
+    while (at_ < text_.size() &&
+           (IsWordChar(text_[at_]) || also.find(text_[at_]) != std::string_view::npos)) {
+      ++at_;
+    }
+    if (at_ == start) Fail(std::string("expected ") + what);
+    return std::string(text_.substr(start, at_ - start));
+  }
+
+  void Skip() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+  }
+  bool Accept(char c) {
+    Skip();
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void Expect(char c) {
+    if (!Accept(c)) Fail(std::string("expected '") + c + "'");
+  }
+
+  [[noreturn]] void Fail(const std::string& what) const {
+    Throw(ErrorCode::kParse, "schema: column {}: {} in \"{}\"", at_ + 1, what, text_);
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::string_view BaseNameOf(SchemaType::Base base) {
+  for (const BaseName& entry : kBaseNames) {
+    if (entry.base == base) return entry.name;
+  }
+  return "";
+}
+
+FunctionSchema FunctionSchema::Parse(std::string_view text) {
+  SchemaParser parser(text);
+  FunctionSchema schema;
+  parser.ParseName(schema.name_, schema.overload_);
+  schema.arguments_ = parser.ParseArguments();
+  schema.returns_ = parser.ParseReturns();
+  schema.variadic_returns_ = schema.returns_.size() == 1 && schema.returns_[0].list;
+  return schema;
+}
+
+}  // namespace hammock
