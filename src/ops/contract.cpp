@@ -1,0 +1,174 @@
+#include "ops/primitives.h"
+#include "ops/record.h"
+
+namespace hammock::ops {
+namespace {
+
+/// Marks the dims of `type` that two lists name; each at most once.
+void MarkDims(const InferCall& call, const Shape& type, std::span<const int64_t> dims,
+              bool (&used)[kMaxRank]) {
+  for (int64_t dim : dims) {
+    if (dim < 0 || dim >= type.rank()) {
+      Refuse(call, ErrorCode::kDimOutOfRange, "dimension {} of {} is out of range [0, {})", dim,
+             type.to_string(), type.rank());
+    }
+    if (used[dim]) {
+      Refuse(call, ErrorCode::kValue, "dimension {} of {} is named twice", dim, type.to_string());
+    }
+    used[dim] = true;
+  }
+}
+
+/// Dims that are contracted or batched together must be as many and as large.
+void CheckPairs(const InferCall& call, const Shape& a, const Shape& b,
+                const std::vector<int64_t>& a_dims, const std::vector<int64_t>& b_dims,
+                const char* what) {
+  if (a_dims.size() != b_dims.size()) {
+    Refuse(call, ErrorCode::kValue, "{} {} dims of a but {} of b", a_dims.size(), what,
+           b_dims.size());
+  }
+  for (size_t i = 0; i < a_dims.size(); ++i) {
+    int64_t a_size = a.size(static_cast<int>(a_dims[i]));
+    int64_t b_size = b.size(static_cast<int>(b_dims[i]));
+    if (a_size != b_size) {
+      Refuse(call, ErrorCode::kShapeMismatch, "{} sizes differ: {} @ {} needs {} == {}", what,
+             a.to_string(), b.to_string(), a_size, b_size);
+    }
+  }
+}
+
+void InferDotGeneral(const InferCall& call) {
+  const Shape& a = *call.in[0];
+  const Shape& b = *call.in[1];
+  RequireSameDType(call, a, b);
+  RequireDType(call, a.dtype() != DType::kBool, a, "a number dtype");
+  const std::vector<int64_t>& a_contract = call.attrs[0].ints();
+  const std::vector<int64_t>& b_contract = call.attrs[1].ints();
+  const std::vector<int64_t>& a_batch = call.attrs[2].ints();
+  const std::vector<int64_t>& b_batch = call.attrs[3].ints();
+  bool a_used[kMaxRank] = {};
+  bool b_used[kMaxRank] = {};
+  MarkDims(call, a, a_batch, a_used);
+  MarkDims(call, a, a_contract, a_used);
+  MarkDims(call, b, b_batch, b_used);
+  MarkDims(call, b, b_contract, b_used);
+  CheckPairs(call, a, b, a_contract, b_contract, "inner");
+  CheckPairs(call, a, b, a_batch, b_batch, "batch");
+  Dims sizes;
+  for (int64_t dim : a_batch) sizes.push_back(a.size(static_cast<int>(dim)));
+  for (int d = 0; d < a.rank(); ++d) {
+    if (!a_used[d]) sizes.push_back(a.size(d));
+  }
+  for (int d = 0; d < b.rank(); ++d) {
+    if (!b_used[d]) sizes.push_back(b.size(d));
+  }
+  CheckSizes(call.op.name(), sizes);
+  call.out = {a.With(sizes)};
+}
+
+/// The attributes of a convolution, checked for count and range.
+struct Window {
+  const std::vector<int64_t>& stride;
+  const std::vector<int64_t>& padding;
+  const std::vector<int64_t>& dilation;
+  bool transposed;
+  const std::vector<int64_t>& output_padding;
+  int64_t groups;
+};
+
+Window CheckedWindow(const InferCall& call, size_t spatial) {
+  Window window = {CheckedList(call, 0, spatial), CheckedList(call, 1, spatial),
+                   CheckedList(call, 2, spatial), call.attrs[3].boolean(),
+                   CheckedList(call, 4, spatial), call.attrs[5].integer()};
+  for (size_t i = 0; i < spatial; ++i) {
+    if (window.stride[i] < 1 || window.dilation[i] < 1 || window.padding[i] < 0 ||
+        window.output_padding[i] < 0) {
+      Refuse(call, ErrorCode::kValue,
+             "stride {} and dilation {} must be at least 1, padding {} and output_padding {} at "
+             "least 0",
+             window.stride[i], window.dilation[i], window.padding[i], window.output_padding[i]);
+    }
+  }
+  if (window.groups < 1) {
+    Refuse(call, ErrorCode::kValue, "groups is {}, needs at least 1", window.groups);
+  }
+  return window;
+}
+
+void CheckChannels(const InferCall& call, const Shape& input, const Shape& weight,
+                   const Window& window) {
+  int64_t wanted = window.transposed ? weight.size(0) : weight.size(1) * window.groups;
+  if (input.size(1) != wanted) {
+    Refuse(call, ErrorCode::kShapeMismatch,
+           "given groups={}, weight of size {}, expected input {} to have {} channels, but got {} "
+           "channels instead",
+           window.groups, weight.to_string(), input.to_string(), wanted, input.size(1));
+  }
+  if (weight.size(0) % window.groups != 0) {
+    Refuse(call, ErrorCode::kShapeMismatch, "weight {} does not divide into {} groups",
+           weight.to_string(), window.groups);
+  }
+}
+
+void InferConvolution(const InferCall& call) {
+  const Shape& input = *call.in[0];
+  const Shape& weight = *call.in[1];
+  RequireSameDType(call, input, weight);
+  RequireDType(call, input.dtype() != DType::kBool, input, "a number dtype");
+  if (input.rank() < 3 || weight.rank() != input.rank()) {
+    Refuse(call, ErrorCode::kShapeMismatch,
+           "input {} and weight {} need one rank of at least 3 (batch, channels, spatial dims)",
+           input.to_string(), weight.to_string());
+  }
+  Window window = CheckedWindow(call, input.rank() - 2);
+  CheckChannels(call, input, weight, window);
+  Dims sizes = {input.size(0), window.transposed ? weight.size(1) * window.groups : weight.size(0)};
+  for (int d = 2; d < input.rank(); ++d) {
+    int i = d - 2;
+    int64_t reach = window.dilation[i] * (weight.size(d) - 1) + 1;
+    int64_t padded = input.size(d) + 2 * window.padding[i];
+    int64_t size = window.transposed ? (input.size(d) - 1) * window.stride[i] -
+                                           2 * window.padding[i] + reach + window.output_padding[i]
+                                     : (padded - reach) / window.stride[i] + 1;
+    if (weight.size(d) < 1 || (!window.transposed && padded < reach) || size < 0) {
+      Refuse(call, ErrorCode::kShapeMismatch,
+             "kernel size can't be greater than actual input size: input {} padded to {}, weight "
+             "{} reaching over {} in dimension {}",
+             input.to_string(), padded, weight.to_string(), reach, d);
+    }
+    sizes.push_back(size);
+  }
+  CheckSizes(call.op.name(), sizes);
+  call.out = {input.With(sizes)};
+}
+
+}  // namespace
+
+constinit const OpDef kDotGeneral = {
+    .schema =
+        "dot_general(Tensor a, Tensor b, int[] a_contract, int[] b_contract, int[] a_batch, "
+        "int[] b_batch) -> Tensor",
+    .doc =
+        "Sums products over the contracted dims; the result has the batch dims, the rest of "
+        "`a`, the rest of `b`.",
+    .infer = InferDotGeneral,
+    .samples = {{"f32[3,4] f32[4,5]", "{a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]}"},
+                {"f32[2,3,4] f32[2,5,4]",
+                 "{a_contract=[2], b_contract=[2], a_batch=[0], b_batch=[0]}"},
+                {"f32[3] f32[4]", "{a_contract=[], b_contract=[], a_batch=[], b_batch=[]}"}},
+};
+constinit const OpDef kConvolution = {
+    .schema =
+        "convolution(Tensor input, Tensor weight, int[] stride, int[] padding, "
+        "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
+    .doc = "Cross-correlation over the dims after batch and channels, or its transpose.",
+    .infer = InferConvolution,
+    .samples = {{"f32[2,4,6,5] f32[6,2,3,2]",
+                 "{stride=[2,1], padding=[1,0], dilation=[1,2], transposed=false, "
+                 "output_padding=[0,0], groups=2}"},
+                {"f32[2,4,5] f32[4,3,3]",
+                 "{stride=[2], padding=[1], dilation=[1], transposed=true, output_padding=[1], "
+                 "groups=1}"}},
+};
+
+}  // namespace hammock::ops

@@ -1,0 +1,150 @@
+#include "ops/primitives.h"
+#include "ops/record.h"
+
+namespace hammock::ops {
+namespace {
+
+/// PyTorch's rule: in every dim but `dim`, `index` is no larger than `other`.
+void CheckIndexSizes(const InferCall& call, const Shape& index, const Shape& other,
+                     const char* name, int dim) {
+  auto rank = [](const Shape& type) { return type.rank() == 0 ? 1 : type.rank(); };
+  if (index.numel() == 0) return;
+  bool fits = rank(index) == rank(other);
+  for (int d = 0; fits && d < rank(index); ++d) {
+    fits = d == dim || ExtentOf(index, d) <= ExtentOf(other, d);
+  }
+  if (fits) return;
+  Refuse(call, ErrorCode::kShapeMismatch, "index {} must have the rank of {} {} and be no larger{}",
+         index.to_string(), name, other.to_string(),
+         dim < 0 ? "" : fmt::format(" except in dimension {}", dim));
+}
+
+void InferGather(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  const Shape& index = *call.in[1];
+  RequireIndex(call, index);
+  int dim = CheckedDim(call, call.attrs[0].integer(), self);
+  CheckIndexSizes(call, index, self, "self", dim);
+  call.out = {self.With(index.sizes())};
+}
+
+void InferScatter(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  const Shape& index = *call.in[1];
+  const Shape& source = *call.in[2];
+  RequireIndex(call, index);
+  RequireSameDType(call, self, source);
+  int dim = CheckedDim(call, call.attrs[0].integer(), self);
+  CheckIndexSizes(call, index, self, "self", dim);
+  CheckIndexSizes(call, index, source, "source", -1);
+  const std::string& reduce = call.attrs[1].str();
+  bool known = false;
+  for (const char* name : {"none", "sum", "prod", "amax", "amin"}) known |= reduce == name;
+  if (!known) {
+    Refuse(call, ErrorCode::kValue, "unknown reduce '{}', needs none, sum, prod, amax or amin",
+           reduce);
+  }
+  call.out = {self};
+}
+
+void InferIndexSelect(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  const Shape& index = *call.in[1];
+  RequireIndex(call, index);
+  if (index.rank() > 1) {
+    Refuse(call, ErrorCode::kShapeMismatch, "index {} must be a vector", index.to_string());
+  }
+  int dim = CheckedDim(call, call.attrs[0].integer(), self);
+  Dims sizes = self.sizes();
+  if (self.rank() == 0 && index.numel() != 1) {
+    Refuse(call, ErrorCode::kShapeMismatch, "index {} into a 0-d tensor must have one element",
+           index.to_string());
+  }
+  if (self.rank() > 0) sizes[dim] = index.numel();
+  CheckSizes(call.op.name(), sizes);
+  call.out = {self.With(sizes)};
+}
+
+void InferNonzero(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  Dims sizes = {call.attrs[0].integer(), self.rank()};
+  CheckSizes(call.op.name(), sizes);
+  call.out = {Shape(DType::kI64, sizes)};
+}
+
+void InferSort(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  CheckedDim(call, call.attrs[0].integer(), self);
+  call.out = {self, self.With(DType::kI64)};
+}
+
+void InferTopK(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  int64_t k = call.attrs[0].integer();
+  int dim = CheckedDim(call, call.attrs[1].integer(), self);
+  if (k < 0 || k > ExtentOf(self, dim)) {
+    Refuse(call, ErrorCode::kValue, "selected index k out of range: {} of dimension {} of {}", k,
+           dim, self.to_string());
+  }
+  Dims sizes = self.sizes();
+  if (self.rank() > 0) sizes[dim] = k;
+  call.out = {self.With(sizes), Shape(DType::kI64, sizes)};
+}
+
+}  // namespace
+
+constinit const OpDef kGather = {
+    .schema = "gather(Tensor self, Tensor index, int dim) -> Tensor",
+    .doc = "Elements of `self` whose position along `dim` is given by `index`.",
+    .infer = InferGather,
+    .can_fail = true,
+    .samples = {{"f32[3,4] i64[2,4]", "{dim=0}"}, {"f32[3,4] i64[3,2]", "{dim=1}"}},
+};
+constinit const OpDef kScatter = {
+    .schema =
+        "scatter(Tensor self, Tensor index, Tensor source, int dim, str reduce=\"none\") "
+        "-> Tensor",
+    .doc =
+        "`self` with `source` written or combined at the positions along `dim` that `index` "
+        "gives; the last write wins.",
+    .infer = InferScatter,
+    .can_fail = true,
+    .samples = {{"f32[3,4] i64[2,4] f32[2,4]", "{dim=0, reduce=\"none\"}"},
+                {"f32[3,4] i64[3,2] f32[3,2]", "{dim=1, reduce=\"sum\"}"},
+                {"f32[5] i64[3] f32[3]", "{dim=0, reduce=\"amax\"}"}},
+};
+constinit const OpDef kIndexSelect = {
+    .schema = "index_select(Tensor self, Tensor index, int dim) -> Tensor",
+    .doc = "Slices of `self` along `dim` at the positions in the vector `index`.",
+    .infer = InferIndexSelect,
+    .can_fail = true,
+    .samples = {{"f32[5,3] i64[4]", "{dim=0}"}, {"f32[2,3] i64[0]", "{dim=1}"}},
+};
+constinit const OpDef kNonzeroBounded = {
+    .schema = "nonzero_bounded(Tensor self, int size) -> Tensor",
+    .doc = "Coordinates of the first `size` nonzero elements, -1 past their count.",
+    .infer = InferNonzero,
+    .samples = {{"bool[3,4]", "{size=12}"}, {"f32[5]", "{size=2}"}},
+};
+constinit const OpDef kSort = {
+    .schema =
+        "sort(Tensor self, int dim, bool descending=False, bool stable=True) "
+        "-> (Tensor, Tensor)",
+    .doc = "Sorted values along `dim` and where they came from; NaN counts as the largest.",
+    .infer = InferSort,
+    .num_outputs = 2,
+    .samples = {{"f32[3,4]", "{dim=1, descending=false, stable=true}"},
+                {"i64[5]", "{dim=0, descending=true, stable=true}"}},
+};
+constinit const OpDef kTopK = {
+    .schema =
+        "topk(Tensor self, int k, int dim, bool largest=True, bool sorted=True) "
+        "-> (Tensor, Tensor)",
+    .doc = "The k largest or smallest along `dim`, best first, and where they came from.",
+    .infer = InferTopK,
+    .num_outputs = 2,
+    .samples = {{"f32[3,4]", "{k=2, dim=1, largest=true, sorted=true}"},
+                {"f32[5]", "{k=3, dim=0, largest=false, sorted=true}"}},
+};
+
+}  // namespace hammock::ops

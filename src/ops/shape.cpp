@@ -1,0 +1,312 @@
+#include <algorithm>
+
+#include "ops/primitives.h"
+#include "ops/record.h"
+
+namespace hammock::ops {
+namespace {
+
+void InferReshape(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  Dims sizes = call.attrs[0].ints();
+  CheckSizes(call.op.name(), sizes);
+  Shape result = self.With(sizes);
+  if (result.numel() != self.numel()) {
+    Refuse(call, ErrorCode::kShapeMismatch, "shape {} is invalid for {} of {} elements",
+           ToString(sizes), self.to_string(), self.numel());
+  }
+  call.out = {result};
+}
+
+void InferBroadcast(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  Dims sizes = call.attrs[0].ints();
+  CheckSizes(call.op.name(), sizes);
+  int added = sizes.size() - self.rank();
+  bool fits = added >= 0;
+  for (int d = 0; fits && d < self.rank(); ++d) {
+    fits = self.size(d) == sizes[d + added] || self.size(d) == 1;
+  }
+  if (!fits) {
+    Refuse(call, ErrorCode::kShapeMismatch,
+           "{} does not broadcast to {}: aligned right, each size must be equal or 1",
+           self.to_string(), ToString(sizes));
+  }
+  call.out = {self.With(sizes)};
+}
+
+void InferPermute(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  const std::vector<int64_t>& dims = CheckedList(call, 0, self.rank());
+  bool seen[kMaxRank] = {};
+  Dims sizes;
+  for (int64_t dim : dims) {
+    int d = CheckedDim(call, dim, self);
+    if (seen[d]) Refuse(call, ErrorCode::kValue, "duplicate dims are not allowed: {} twice", d);
+    seen[d] = true;
+    sizes.push_back(self.size(d));
+  }
+  call.out = {self.With(sizes)};
+}
+
+/// Checks what is known of a slice when tracing: `start` is -1 where it is not.
+void CheckSlice(const InferCall& call, const Shape& self, int dim, int64_t start, int64_t size,
+                int64_t step) {
+  if (step < 1) Refuse(call, ErrorCode::kValue, "step is {}, needs at least 1", step);
+  if (size < 0) Refuse(call, ErrorCode::kNegativeSize, "size is {}, needs at least 0", size);
+  int64_t extent = self.size(dim);
+  // size <= extent first, so that the span cannot overflow by much.
+  bool fits = size <= extent && (size == 0 || size == 1 || (extent - 1) / (size - 1) >= step);
+  if (fits && start >= 0) fits = start + (size == 0 ? 0 : (size - 1) * step + 1) <= extent;
+  if (fits) return;
+  Refuse(call, ErrorCode::kIndexOutOfRange,
+         "start ({}) + length ({}) by step ({}) exceeds dimension {} of {}",
+         start < 0 ? "any" : std::to_string(start), size, step, dim, self.to_string());
+}
+
+void RequireRank(const InferCall& call, const Shape& self) {
+  if (self.rank() == 0) {
+    Refuse(call, ErrorCode::kShapeMismatch, "a 0-d tensor cannot be sliced: {}", self.to_string());
+  }
+}
+
+Shape Sliced(const Shape& self, int dim, int64_t size) {
+  Dims sizes = self.sizes();
+  sizes[dim] = size;
+  return self.With(sizes);
+}
+
+void RequireStart(const InferCall& call, int64_t start) {
+  if (start < 0) {
+    Refuse(call, ErrorCode::kIndexOutOfRange, "start is {}, needs at least 0", start);
+  }
+}
+
+void InferSlice(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  RequireRank(call, self);
+  int dim = CheckedDim(call, call.attrs[0].integer(), self);
+  RequireStart(call, call.attrs[1].integer());
+  int64_t size = call.attrs[2].integer();
+  CheckSlice(call, self, dim, call.attrs[1].integer(), size, call.attrs[3].integer());
+  call.out = {Sliced(self, dim, size)};
+}
+
+void RequireIntegerStart(const InferCall& call, const Shape& start) {
+  RequireScalar(call, start, "start");
+  RequireDType(call, IsIntegral(start.dtype()) && start.dtype() != DType::kBool, start,
+               "an integer start");
+}
+
+void InferDynamicSlice(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  RequireRank(call, self);
+  RequireIntegerStart(call, *call.in[1]);
+  int dim = CheckedDim(call, call.attrs[0].integer(), self);
+  int64_t size = call.attrs[1].integer();
+  CheckSlice(call, self, dim, -1, size, call.attrs[2].integer());
+  call.out = {Sliced(self, dim, size)};
+}
+
+/// What self[dim] is overwritten with must agree in dtype and in all other sizes.
+void CheckSource(const InferCall& call, const Shape& self, const Shape& source, int dim) {
+  RequireSameDType(call, self, source);
+  bool fits = self.rank() == source.rank();
+  for (int d = 0; fits && d < self.rank(); ++d) fits = d == dim || self.size(d) == source.size(d);
+  if (fits) return;
+  Refuse(call, ErrorCode::kShapeMismatch, "source {} must equal {} except in dimension {}",
+         source.to_string(), self.to_string(), dim);
+}
+
+void InferUpdateSlice(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  RequireRank(call, self);
+  int dim = CheckedDim(call, call.attrs[0].integer(), self);
+  RequireStart(call, call.attrs[1].integer());
+  CheckSource(call, self, *call.in[1], dim);
+  CheckSlice(call, self, dim, call.attrs[1].integer(), call.in[1]->size(dim),
+             call.attrs[2].integer());
+  call.out = {self};
+}
+
+void InferDynamicUpdateSlice(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  RequireRank(call, self);
+  RequireIntegerStart(call, *call.in[2]);
+  int dim = CheckedDim(call, call.attrs[0].integer(), self);
+  CheckSource(call, self, *call.in[1], dim);
+  CheckSlice(call, self, dim, -1, call.in[1]->size(dim), call.attrs[1].integer());
+  call.out = {self};
+}
+
+void InferPad(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  RequireScalar(call, *call.in[1], "value");
+  const std::vector<int64_t>& low = CheckedList(call, 0, self.rank());
+  const std::vector<int64_t>& high = CheckedList(call, 1, self.rank());
+  Dims sizes = self.sizes();
+  for (int d = 0; d < self.rank(); ++d) {
+    sizes[d] += low[d] + high[d];
+    if (sizes[d] < 0) {
+      Refuse(call, ErrorCode::kNegativeSize,
+             "low {} and high {} leave dimension {} of {} with size {}", low[d], high[d], d,
+             self.to_string(), sizes[d]);
+    }
+  }
+  CheckSizes(call.op.name(), sizes);
+  call.out = {self.With(sizes)};
+}
+
+void InferConcat(const InferCall& call) {
+  if (call.in.empty()) Refuse(call, ErrorCode::kValue, "expected a non-empty list of tensors");
+  const Shape& first = *call.in[0];
+  if (first.rank() == 0) {
+    Refuse(call, ErrorCode::kShapeMismatch, "zero-dimensional tensors cannot be concatenated");
+  }
+  int dim = CheckedDim(call, call.attrs[0].integer(), first);
+  Dims sizes = first.sizes();
+  for (size_t i = 1; i < call.in.size(); ++i) {
+    CheckSource(call, first, *call.in[i], dim);
+    sizes[dim] += call.in[i]->size(dim);
+  }
+  CheckSizes(call.op.name(), sizes);
+  call.out = {first.With(sizes)};
+}
+
+void InferFlip(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  bool seen[kMaxRank] = {};
+  for (int64_t dim : call.attrs[0].ints()) {
+    int d = CheckedDim(call, dim, self);
+    if (seen[d]) Refuse(call, ErrorCode::kValue, "dim {} appears multiple times in dims", d);
+    seen[d] = true;
+  }
+  call.out = {self};
+}
+
+/// Every element that the strides reach must lie in the flattened tensor.
+void CheckStrided(const InferCall& call, const Shape& self, const Dims& sizes,
+                  std::span<const int64_t> strides, int64_t offset) {
+  if (strides.size() != static_cast<size_t>(sizes.size())) {
+    Refuse(call, ErrorCode::kValue, "{} sizes but {} strides", sizes.size(), strides.size());
+  }
+  CheckSizes(call.op.name(), sizes);
+  int64_t last = offset;
+  bool empty = false;
+  bool overflow = false;
+  for (int d = 0; d < sizes.size(); ++d) {
+    if (strides[d] < 0) {
+      Refuse(call, ErrorCode::kValue, "stride {} is negative, needs at least 0", strides[d]);
+    }
+    empty |= sizes[d] == 0;
+    int64_t reach = 0;
+    overflow |= sizes[d] > 1 && (__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
+                                 __builtin_add_overflow(last, reach, &last));
+  }
+  if (offset < 0 || (!empty && (overflow || last >= self.numel()))) {
+    Refuse(call, ErrorCode::kIndexOutOfRange,
+           "sizes {}, strides {} and offset {} reach outside {} of {} elements", ToString(sizes),
+           ToString(Dims(strides)), offset, self.to_string(), self.numel());
+  }
+}
+
+void InferAsStrided(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  Dims sizes = call.attrs[0].ints();
+  CheckStrided(call, self, sizes, call.attrs[1].ints(), call.attrs[2].integer());
+  call.out = {self.With(sizes)};
+}
+
+void InferAsStridedScatter(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  const Shape& source = *call.in[1];
+  RequireSameDType(call, self, source);
+  CheckStrided(call, self, source.sizes(), call.attrs[0].ints(), call.attrs[1].integer());
+  call.out = {self};
+}
+
+}  // namespace
+
+constinit const OpDef kReshape = {
+    .schema = "reshape(Tensor self, int[] sizes) -> Tensor",
+    .doc = "The same elements in row-major order with other sizes.",
+    .infer = InferReshape,
+    .samples = {{"f32[2,6]", "{sizes=[3,4]}"}, {"f32[1,1]", "{sizes=[]}"}},
+};
+constinit const OpDef kBroadcast = {
+    .schema = "broadcast(Tensor self, int[] sizes) -> Tensor",
+    .doc = "Repeats along new dims on the left and along dims of size 1.",
+    .infer = InferBroadcast,
+    .samples = {{"f32[3,1]", "{sizes=[2,3,4]}"}, {"f32[]", "{sizes=[2,2]}"}},
+};
+constinit const OpDef kPermute = {
+    .schema = "permute(Tensor self, int[] dims) -> Tensor",
+    .doc = "Dim i of the result is dim dims[i] of `self`.",
+    .infer = InferPermute,
+    .samples = {{"f32[2,3,4]", "{dims=[2,0,1]}"}, {"f32[2,3]", "{dims=[1,0]}"}},
+};
+constinit const OpDef kSlice = {
+    .schema = "slice(Tensor self, int dim, int start, int size, int step=1) -> Tensor",
+    .doc = "`size` elements of `dim`, from `start` by `step`.",
+    .infer = InferSlice,
+    .samples = {{"f32[5,3]", "{dim=0, start=1, size=2, step=2}"},
+                {"f32[2,4]", "{dim=1, start=3, size=1, step=1}"}},
+};
+constinit const OpDef kDynamicSlice = {
+    .schema = "dynamic_slice(Tensor self, Scalar start, int dim, int size, int step=1) -> Tensor",
+    .doc = "As slice, with a start that is known only when running.",
+    .infer = InferDynamicSlice,
+    .can_fail = true,
+    .samples = {{"f32[5,3] i64[]", "{dim=0, size=2, step=1}"}},
+};
+constinit const OpDef kUpdateSlice = {
+    .schema = "update_slice(Tensor self, Tensor source, int dim, int start, int step=1) -> Tensor",
+    .doc = "`self` with a slice of `dim` replaced by `source`.",
+    .infer = InferUpdateSlice,
+    .samples = {{"f32[5,3] f32[2,3]", "{dim=0, start=1, step=2}"}},
+};
+constinit const OpDef kDynamicUpdateSlice = {
+    .schema =
+        "dynamic_update_slice(Tensor self, Tensor source, Scalar start, int dim, "
+        "int step=1) -> Tensor",
+    .doc = "As update_slice, with a start that is known only when running.",
+    .infer = InferDynamicUpdateSlice,
+    .can_fail = true,
+    .samples = {{"f32[5,3] f32[2,3] i64[]", "{dim=0, step=1}"}},
+};
+constinit const OpDef kPad = {
+    .schema = "pad_constant(Tensor self, Scalar value, int[] low, int[] high) -> Tensor",
+    .doc = "Adds `value` before and after each dim; negative amounts crop.",
+    .infer = InferPad,
+    .samples = {{"f32[2,3] f32[]", "{low=[1,0], high=[0,2]}"},
+                {"f32[4] f32[]", "{low=[-1], high=[2]}"}},
+};
+constinit const OpDef kConcat = {
+    .schema = "concat(Tensor[] tensors, int dim) -> Tensor",
+    .doc = "Joins tensors of one dtype along `dim`.",
+    .infer = InferConcat,
+    .samples = {{"f32[2,3] f32[1,3]", "{dim=0}"}, {"f32[2,1] f32[2,0] f32[2,2]", "{dim=1}"}},
+};
+constinit const OpDef kFlip = {
+    .schema = "flip(Tensor self, int[] dims) -> Tensor",
+    .doc = "Reverses the order along `dims`.",
+    .infer = InferFlip,
+    .samples = {{"f32[2,3]", "{dims=[0,1]}"}, {"f32[4]", "{dims=[0]}"}},
+};
+constinit const OpDef kAsStrided = {
+    .schema = "as_strided(Tensor self, int[] sizes, int[] strides, int offset=0) -> Tensor",
+    .doc = "Elements of the flattened `self`, addressed by strides.",
+    .infer = InferAsStrided,
+    .samples = {{"f32[3,4]", "{sizes=[2,3], strides=[4,1], offset=1}"},
+                {"f32[6]", "{sizes=[4,3], strides=[1,1], offset=0}"}},
+};
+constinit const OpDef kAsStridedScatter = {
+    .schema =
+        "as_strided_scatter(Tensor self, Tensor source, int[] strides, int offset=0) "
+        "-> Tensor",
+    .doc = "`self` with the elements that as_strided addresses replaced by `source`.",
+    .infer = InferAsStridedScatter,
+    .samples = {{"f32[3,4] f32[2,2]", "{strides=[4,1], offset=1}"}},
+};
+
+}  // namespace hammock::ops

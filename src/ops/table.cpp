@@ -1,0 +1,54 @@
+#include "ops/table.h"
+
+#include "ops/primitives.h"
+
+namespace hammock::ops {
+namespace {
+
+// clang-format off
+constexpr const OpDef* kTable[] = {
+    // ---- leaves
+    &kInput, &kDeviceData, &kScalarLeaf, &kRngState, &kConstant,
+
+    // ---- elementwise: unary
+    &kAbs, &kNeg, &kSign, &kFloor, &kCeil, &kTrunc, &kRound, &kSqrt, &kRsqrt, &kReciprocal, &kExp,
+    &kExp2, &kExpm1, &kLog, &kLog2, &kLog10, &kLog1p, &kSin, &kCos, &kTan, &kAsin, &kAcos, &kAtan,
+    &kSinh, &kCosh, &kTanh, &kAsinh, &kAcosh, &kAtanh, &kErf, &kErfc, &kErfinv, &kLgamma, &kDigamma,
+    &kSigmoid, &kBitwiseNot, &kLogicalNot, &kIsNan,
+
+    // ---- elementwise: binary
+    &kAdd, &kSub, &kMul, &kDiv, &kFloorDivide, &kTruncDivide, &kRemainder, &kFmod, &kPow, &kMaximum,
+    &kMinimum, &kFmax, &kFmin, &kAtan2, &kHypot, &kCopysign, &kNextafter, &kBitwiseAnd, &kBitwiseOr,
+    &kBitwiseXor, &kShiftLeft, &kShiftRight, &kLogicalAnd, &kLogicalOr, &kLogicalXor, &kEq, &kNe,
+    &kLt, &kLe, &kGt, &kGe,
+
+    // ---- select and conversion
+    &kWhere, &kCast, &kBitcast,
+
+    // ---- generate
+    &kIota, &kRngBits,
+
+    // ---- shape
+    &kReshape, &kBroadcast, &kPermute, &kSlice, &kDynamicSlice, &kUpdateSlice, &kDynamicUpdateSlice,
+    &kPad, &kConcat, &kFlip, &kAsStrided, &kAsStridedScatter,
+
+    // ---- reduce
+    &kReduceSum, &kReduceProd, &kReduceMax, &kReduceMin, &kReduceAny, &kReduceAll, &kArgMax,
+    &kArgMin, &kScan, &kReduceWindow, &kReduceWindowArg,
+
+    // ---- index
+    &kGather, &kScatter, &kIndexSelect, &kNonzeroBounded, &kSort, &kTopK,
+
+    // ---- contract
+    &kDotGeneral, &kConvolution,
+
+    // ---- control
+    &kCond, &kWhile, &kLoop, &kCustomCall,
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const OpDef* const> InTreeOps() { return kTable; }
+
+}  // namespace hammock::ops
