@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -42,22 +43,31 @@ TEST(Log, PrintsToStderr) {
   EXPECT_NE(text.find("hammock"), std::string::npos) << text;
 }
 
+/// A key that was not used before, also when tests are repeated.
+std::string NewKey() {
+  static int count = 0;
+  return "log_test." + std::to_string(++count);
+}
+
 TEST(Log, OnceIsOncePerKey) {
   LogCapture capture;
-  LogOnce("log_test.hidden", LogLevel::kDebug, "hidden");
-  LogOnce("log_test.hidden", LogLevel::kWarn, "a hidden message does not use up the key");
-  for (int i = 0; i < 3; ++i) LogOnce("log_test.a", LogLevel::kWarn, "a{}", i);
-  LogOnce("log_test.b", LogLevel::kWarn, "b");
+  std::string hidden = NewKey();
+  std::string a = NewKey();
+  LogOnce(hidden, LogLevel::kDebug, "hidden");
+  LogOnce(hidden, LogLevel::kWarn, "a hidden message does not use up the key");
+  for (int i = 0; i < 3; ++i) LogOnce(a, LogLevel::kWarn, "a{}", i);
+  LogOnce(NewKey(), LogLevel::kWarn, "b");
   EXPECT_EQ(capture.text(), "warn: a hidden message does not use up the key\nwarn: a0\nwarn: b\n");
 }
 
 TEST(Log, TakesMessagesFromManyThreads) {
   LogCapture capture;
+  std::string key = NewKey();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([] {
+    threads.emplace_back([&] {
       for (int i = 0; i < 100; ++i) Log(LogLevel::kWarn, "0123456789");
-      LogOnce("log_test.threads", LogLevel::kWarn, "0123456789");
+      LogOnce(key, LogLevel::kWarn, "0123456789");
     });
   }
   for (auto& thread : threads) thread.join();

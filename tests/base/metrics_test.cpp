@@ -21,7 +21,24 @@ bool Has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST(Counter, CountsAndResets) {
+/// Counters live as long as the process; each test starts from zero, in any order and repetition.
+struct FromZero : testing::Test {
+  void SetUp() override { Reset(); }
+};
+using CounterTest = FromZero;
+using GaugeTest = FromZero;
+using MetricTest = FromZero;
+using ScopedTimerTest = FromZero;
+using ReportTest = FromZero;
+
+Gauge& ZeroGauge(std::string_view name, Kind kind) {
+  Gauge& gauge = GetGauge(name, kind);
+  gauge.Set(0);
+  gauge.ResetPeak();
+  return gauge;
+}
+
+TEST_F(CounterTest, CountsAndResets) {
   Counter& counter = GetCounter("test.counts");
   counter.Add();
   counter.Add(41);
@@ -34,7 +51,7 @@ TEST(Counter, CountsAndResets) {
   EXPECT_EQ(counter.Value(), 3);
 }
 
-TEST(Counter, UnknownNameHasNoValueAndIsNotMade) {
+TEST_F(CounterTest, UnknownNameHasNoValueAndIsNotMade) {
   EXPECT_EQ(CounterValue("test.unknown"), std::nullopt);
   EXPECT_EQ(GaugeValue("test.unknown"), std::nullopt);
   EXPECT_EQ(MetricValue("test.unknown"), std::nullopt);
@@ -42,7 +59,7 @@ TEST(Counter, UnknownNameHasNoValueAndIsNotMade) {
   EXPECT_EQ(std::count(names.begin(), names.end(), "test.unknown"), 0);
 }
 
-TEST(Counter, LosesNothingOfRunningAndEndedThreads) {
+TEST_F(CounterTest, LosesNothingOfRunningAndEndedThreads) {
   Counter& counter = GetCounter("test.threads");
   std::atomic<bool> stop{false};
   std::thread reader([&] {
@@ -67,7 +84,7 @@ TEST(Counter, LosesNothingOfRunningAndEndedThreads) {
   reader.join();
 }
 
-TEST(Counter, ResetWhileOthersCountLosesOnlyWhatWasBefore) {
+TEST_F(CounterTest, ResetWhileOthersCountLosesOnlyWhatWasBefore) {
   Counter& counter = GetCounter("test.reset_race");
   std::atomic<int64_t> added{0};
   std::thread writer([&] {
@@ -86,7 +103,7 @@ TEST(Counter, ResetWhileOthersCountLosesOnlyWhatWasBefore) {
   EXPECT_GE(counter.Value(), 20000 - after - 1);
 }
 
-TEST(Counter, CountsInDestructorsOfThreadLocalObjects) {
+TEST_F(CounterTest, CountsInDestructorsOfThreadLocalObjects) {
   struct AtExit {
     ~AtExit() { GetCounter("test.thread_exit").Add(); }
   };
@@ -106,7 +123,7 @@ TEST(Counter, CountsInDestructorsOfThreadLocalObjects) {
   EXPECT_EQ(blocks(), blocks_before) << "a thread that ended leaves nothing behind";
 }
 
-TEST(Counter, ThereMayBeMoreThanSlots) {
+TEST_F(CounterTest, ThereMayBeMoreThanSlots) {
   for (uint32_t i = 0; i < detail::kSlots + 10; ++i) {
     GetCounter("test.many." + std::to_string(i)).Add(i + 1);
   }
@@ -118,8 +135,8 @@ TEST(Counter, ThereMayBeMoreThanSlots) {
   EXPECT_EQ(last.Value(), 0);
 }
 
-TEST(Gauge, KnowsItsPeak) {
-  Gauge& gauge = GetGauge("test.gauge", Kind::kBytes);
+TEST_F(GaugeTest, KnowsItsPeak) {
+  Gauge& gauge = ZeroGauge("test.gauge", Kind::kBytes);
   gauge.Add(1000);
   gauge.Add(536);
   gauge.Add(-1024);
@@ -132,8 +149,8 @@ TEST(Gauge, KnowsItsPeak) {
   EXPECT_EQ(GaugeValue("test.gauge"), 7);
 }
 
-TEST(Gauge, PeakIsRightWithManyThreads) {
-  Gauge& gauge = GetGauge("test.gauge_threads", Kind::kValue);
+TEST_F(GaugeTest, PeakIsRightWithManyThreads) {
+  Gauge& gauge = ZeroGauge("test.gauge_threads", Kind::kValue);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -145,7 +162,7 @@ TEST(Gauge, PeakIsRightWithManyThreads) {
   EXPECT_EQ(gauge.Peak(), 4000);
 }
 
-TEST(Metric, HasTotalRatesAndPercentiles) {
+TEST_F(MetricTest, HasTotalRatesAndPercentiles) {
   Metric metric(Kind::kValue);
   TimePoint start;
   for (int i = 100; i >= 1; --i) metric.AddSample(i, start + milliseconds(20 * (100 - i)));
@@ -160,7 +177,7 @@ TEST(Metric, HasTotalRatesAndPercentiles) {
   EXPECT_EQ(data.percentiles[8], std::make_pair(0.99, 100.0));
 }
 
-TEST(Metric, PercentilesAreOfTheLatestSamples) {
+TEST_F(MetricTest, PercentilesAreOfTheLatestSamples) {
   config::Override size("metrics_samples", "4");
   config::Override percentiles("metrics_percentiles", "0.1:0.9");
   Metric metric(Kind::kValue);
@@ -182,7 +199,7 @@ TEST(Metric, PercentilesAreOfTheLatestSamples) {
   EXPECT_EQ(range(), std::make_pair(6.0, 9.0)) << "grows again from what was kept";
 }
 
-TEST(Metric, ReportHasUpstreamsForm) {
+TEST_F(MetricTest, ReportHasUpstreamsForm) {
   config::Override percentiles("metrics_percentiles", "0.01:0.5:0.995");
   Metric& metric = GetMetric("test.form", Kind::kTime);
   TimePoint start;
@@ -197,7 +214,7 @@ TEST(Metric, ReportHasUpstreamsForm) {
             "  Percentiles: 1%=001.500us; 50%=01m03s282ms217.172us; 99.5%=01m03s282ms217.172us\n");
 }
 
-TEST(Metric, OneKindPerName) {
+TEST_F(MetricTest, OneKindPerName) {
   Metric& metric = GetMetric("test.kind", Kind::kBytes);
   EXPECT_EQ(&GetMetric("test.kind", Kind::kBytes), &metric);
   EXPECT_THROW(GetMetric("test.kind", Kind::kTime), ValueError);
@@ -205,7 +222,7 @@ TEST(Metric, OneKindPerName) {
                GetGauge("test.gauge_kind", Kind::kValue), ValueError);
 }
 
-TEST(Metric, TakesSamplesFromManyThreads) {
+TEST_F(MetricTest, TakesSamplesFromManyThreads) {
   Metric& metric = GetMetric("test.metric_threads", Kind::kValue);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -221,7 +238,7 @@ TEST(Metric, TakesSamplesFromManyThreads) {
   EXPECT_EQ(metric.Data().total, 8000);
 }
 
-TEST(ScopedTimer, AddsItsLife) {
+TEST_F(ScopedTimerTest, AddsItsLife) {
   Metric& metric = GetMetric("test.timer", Kind::kTime);
   {
     ScopedTimer timer(metric);
@@ -245,7 +262,7 @@ TEST(Repr, ShowsTimeBytesAndValues) {
   EXPECT_EQ(Repr(Kind::kValue, 3.14159), "3.14");
 }
 
-TEST(Report, ShowsWhatIsNotZero) {
+TEST_F(ReportTest, ShowsWhatIsNotZero) {
   GetCounter("test.report.a").Add(5);
   GetCounter("test.report.zero");
   GetMetric("test.report.empty", Kind::kTime);
@@ -255,7 +272,7 @@ TEST(Report, ShowsWhatIsNotZero) {
   EXPECT_FALSE(Has(text, "test.report.empty"));
 }
 
-TEST(Report, FilterTakesNamesAndPrefixesAndAlwaysShowsFallbacks) {
+TEST_F(ReportTest, FilterTakesNamesAndPrefixesAndAlwaysShowsFallbacks) {
   GetCounter("test.filter.a").Add();
   GetCounter("test.filter.b").Add();
   GetCounter("fallback::test_op").Add();
@@ -267,7 +284,7 @@ TEST(Report, FilterTakesNamesAndPrefixesAndAlwaysShowsFallbacks) {
   EXPECT_FALSE(Has(Report({"test.filter"}, {}), "test.filter.a"));
 }
 
-TEST(Report, ProvidersAddTheirText) {
+TEST_F(ReportTest, ProvidersAddTheirText) {
   int good = AddReportProvider("good", [] { return std::string("good says hello\n"); });
   int bad = AddReportProvider("bad", []() -> std::string { throw std::runtime_error("broken"); });
   std::string text = Report();
@@ -279,7 +296,7 @@ TEST(Report, ProvidersAddTheirText) {
   EXPECT_FALSE(Has(Report(), "good says hello"));
 }
 
-TEST(Report, ProviderMayUseMetrics) {
+TEST_F(ReportTest, ProviderMayUseMetrics) {
   int id = AddReportProvider("nested", [] {
     GetCounter("test.nested").Add();
     return std::to_string(CounterNames().size()) + "\n";
@@ -289,9 +306,9 @@ TEST(Report, ProviderMayUseMetrics) {
   EXPECT_EQ(CounterValue("test.nested"), 1);
 }
 
-TEST(Report, JsonHasTheSameNumbers) {
+TEST_F(ReportTest, JsonHasTheSameNumbers) {
   GetCounter("test.json.counter").Add(7);
-  GetGauge("test.json.gauge", Kind::kBytes).Add(64);
+  ZeroGauge("test.json.gauge", Kind::kBytes).Add(64);
   Metric& metric = GetMetric("test.json.metric", Kind::kTime);
   metric.AddSample(10, TimePoint());
   metric.AddSample(30, TimePoint() + std::chrono::seconds(1));
@@ -311,7 +328,7 @@ TEST(Report, JsonHasTheSameNumbers) {
 TEST(Reset, KeepsNamesAndHandles) {
   Counter& counter = GetCounter("test.reset");
   Metric& metric = GetMetric("test.reset", Kind::kValue);
-  Gauge& gauge = GetGauge("test.reset", Kind::kValue);
+  Gauge& gauge = ZeroGauge("test.reset", Kind::kValue);
   counter.Add(2);
   metric.AddSample(2);
   gauge.Add(9);
@@ -337,7 +354,7 @@ struct EarlyAndLate {
   int64_t value_before_main;
 } early_and_late;
 
-TEST(Counter, WorksBeforeMain) { EXPECT_EQ(early_and_late.value_before_main, 1); }
+TEST_F(CounterTest, WorksBeforeMain) { EXPECT_EQ(early_and_late.value_before_main, 1); }
 
 }  // namespace
 }  // namespace hammock::metrics

@@ -1,0 +1,13 @@
+#pragma once
+/// What tracing needs of the executor.
+
+#include "hammock/tensor.h"
+
+namespace hammock {
+
+struct ThreadContext;
+
+/// Eager mode: computes `result` now. Otherwise a budget is used up: computes what the thread has pending.
+void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager);
+
+}  // namespace hammock
