@@ -3,8 +3,8 @@
 ///
 ///   for (...) step([&] { train(batch); });   // locals of the body die before the sync
 ///
-/// Names in CamelCase are those of PyTorch's LazyGraphExecutor; the snake_case functions are its Python
-/// front end. All of it may be called from any thread.
+/// Names in CamelCase are those of PyTorch's LazyGraphExecutor; the snake_case functions are its
+/// Python front end. All of it may be called from any thread.
 
 #include <functional>
 #include <memory>
@@ -23,16 +23,16 @@ namespace hammock {
 
 /// Why a graph was compiled: the nearest cached graph and the first thing that differs.
 struct HAMMOCK_API CompileMiss {
-  int64_t number = 0;    ///< 1, 2, ... over the process
-  Hash128 hash;          ///< of the new graph
+  int64_t number = 0;  ///< 1, 2, ... over the process
+  Hash128 hash;        ///< of the new graph
   std::string device;
-  std::string trigger;   ///< "mark_step", "read", "eager op", "node budget", ...
-  std::string where;     ///< source line of the trigger
+  std::string trigger;  ///< "mark_step", "read", "eager op", "node budget", ...
+  std::string where;    ///< source line of the trigger
   int64_t nodes = 0;
   int64_t outputs = 0;
   int64_t outputs_kept = 0;  ///< outputs that only a live handle or pending op keeps
-  std::string kind;     ///< "first graph", "op", "attribute", "shape", "dtype", "operand", "live output",
-                        ///< "alias", "device", "config", "extra nodes", "evicted"
+  std::string kind;  ///< "first graph", "op", "attribute", "shape", "dtype", "operand", "live
+                     ///< output", "alias", "device", "config", "extra nodes", "evicted"
   std::string nearest;  ///< hash of the nearest cached graph, or empty
   std::string detail;   ///< what differs, in words, with both source lines
 
@@ -40,8 +40,8 @@ struct HAMMOCK_API CompileMiss {
   std::string ToJson() const;
 };
 
-/// Compiled steps, found by hash and confirmed by key; least recently used ones go first, past a number
-/// of entries or of bytes.
+/// Compiled steps, found by hash and confirmed by key; least recently used ones go first, past a
+/// number of entries or of bytes.
 struct HAMMOCK_API CacheStats {
   int64_t entries = 0;
   int64_t bytes = 0;
@@ -74,19 +74,21 @@ class HAMMOCK_API LazyGraphExecutor {
   /// Computes the given tensors (and what else is live in their graphs).
   void SyncTensorsGraph(std::span<const Tensor> tensors, bool wait = true,
                         Location at = Location::current());
-  /// Computes every pending tensor of the calling thread on `device` (null: on all devices). `devices` is the
-  /// replication list of the contract; each must exist.
+  /// Computes every pending tensor of the calling thread on `device` (null: on all devices).
+  /// `devices` is the replication list of the contract; each must exist.
   void SyncLiveTensorsGraph(const Device* device, std::span<const std::string> devices = {},
                             bool wait = false, Location at = Location::current());
   /// The same for the tensors of all threads.
   void SyncAllThreads(const Device* device, bool wait = false, Location at = Location::current());
   /// A full step: SyncLiveTensorsGraph with donation of dying inputs, then step closures.
-  void MarkStep(const Device* device = nullptr, bool wait = false, Location at = Location::current());
+  void MarkStep(const Device* device = nullptr, bool wait = false,
+                Location at = Location::current());
   /// Waits for everything queued on the devices (all if empty); raises an error nobody has seen.
   void WaitDeviceOps(std::span<const Device> devices = {});
   void DeviceBarrier(const Device& device);
   /// Host copies of several tensors, computed in one graph.
-  std::vector<HostTensor> GetTensors(std::span<const Tensor> tensors, Location at = Location::current());
+  std::vector<HostTensor> GetTensors(std::span<const Tensor> tensors,
+                                     Location at = Location::current());
   /// Drains queues, then tells every backend. Called at exit.
   void PrepareToExit();
 
@@ -109,7 +111,8 @@ class HAMMOCK_API LazyGraphExecutor {
   bool RemoveFromComputationCache(const Hash128& hash);
   std::optional<Hash128> GetLatestHash();
   std::string GetCachedText(const Hash128& hash, const std::string& format = "text");
-  /// Runs a cached graph on arguments in parameter order; ValueError if it is not (or no longer) cached.
+  /// Runs a cached graph on arguments in parameter order; ValueError if it is not (or no longer)
+  /// cached.
   std::vector<Tensor> RunCachedGraph(const Hash128& hash, const std::vector<Tensor>& arguments,
                                      Location at = Location::current());
   /// The latest misses, oldest first.
@@ -117,11 +120,13 @@ class HAMMOCK_API LazyGraphExecutor {
 
   // ---- Capture
   CompiledGraph Capture(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
-                        const std::vector<Tensor>& example_inputs, Location at = Location::current());
+                        const std::vector<Tensor>& example_inputs,
+                        Location at = Location::current());
 };
 
 HAMMOCK_API void mark_step(bool wait = false, Location at = Location::current());
-HAMMOCK_API void mark_step(const Device& device, bool wait = false, Location at = Location::current());
+HAMMOCK_API void mark_step(const Device& device, bool wait = false,
+                           Location at = Location::current());
 HAMMOCK_API void sync_multi(const std::vector<Tensor>& tensors, Location at = Location::current());
 HAMMOCK_API void wait_device_ops(const std::vector<Device>& devices = {});
 
@@ -132,16 +137,16 @@ void step(Fn&& fn, Location at = Location::current()) {
   mark_step(false, at);
 }
 
-/// Runs `fn` after the next step; asynchronous ones run on a thread of their own, in order. An exception of an
-/// asynchronous closure is raised by the next step.
+/// Runs `fn` after the next step; asynchronous ones run on a thread of their own, in order. An
+/// exception of an asynchronous closure is raised by the next step.
 HAMMOCK_API void add_step_closure(std::function<void()> fn, bool run_async = false);
 
-HAMMOCK_API CompiledGraph
-extract_compiled_graph(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
-                       const std::vector<Tensor>& example_inputs, Location at = Location::current());
+HAMMOCK_API CompiledGraph extract_compiled_graph(
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
+    const std::vector<Tensor>& example_inputs, Location at = Location::current());
 
-/// Gives a tensor's memory away: the next op that uses its value last may overwrite it. Using the handle again
-/// is an error that says so.
+/// Gives a tensor's memory away: the next op that uses its value last may overwrite it. Using the
+/// handle again is an error that says so.
 HAMMOCK_API void donate(Tensor& tensor);
 
 /// Op by op for debugging, on this thread while it lives; results are the same.

@@ -73,9 +73,9 @@ HostTensor HostTensor::From(const std::vector<T>& values, const Dims& sizes) {
   HostTensor result(Shape(DTypeOf<T>, sizes));
   auto out = result.mutable_values<T>();
   if (out.size() != values.size()) {
-    throw ValueError(ErrorCode::kShapeMismatch,
-                     "host tensor: " + std::to_string(values.size()) + " values given for " +
-                         result.shape().to_string());
+    throw ValueError(ErrorCode::kShapeMismatch, "host tensor: " + std::to_string(values.size()) +
+                                                    " values given for " +
+                                                    result.shape().to_string());
   }
   std::copy(values.begin(), values.end(), out.begin());
   return result;

@@ -1,7 +1,7 @@
 #pragma once
-/// Memory for the small objects of tracing: per-thread free lists by size class. What one thread frees in
-/// excess goes back to a shared list, so that producer and consumer threads do not grow it. Sanitised
-/// builds use the system allocator, so that misuse is seen.
+/// Memory for the small objects of tracing: per-thread free lists by size class. What one thread
+/// frees in excess goes back to a shared list, so that producer and consumer threads do not grow
+/// it. Sanitised builds use the system allocator, so that misuse is seen.
 
 #include <cstddef>
 #include <cstdint>

@@ -47,11 +47,13 @@ class Inliner {
 
  private:
   void EmitNode(const Node& node) {
-    HAMMOCK_CHECK(!node.IsLeaf(), "an expansion read a tensor that is not its operand: {}", node.to_string());
+    HAMMOCK_CHECK(!node.IsLeaf(), "an expansion read a tensor that is not its operand: {}",
+                  node.to_string());
     GraphNode copy;
     copy.op = &node.op();
     for (const Node::Operand& operand : node.operands()) {
-      copy.inputs.push_back(operand.node ? values_.at(operand.node).at(operand.index) : GraphValue{});
+      copy.inputs.push_back(operand.node ? values_.at(operand.node).at(operand.index)
+                                         : GraphValue{});
     }
     copy.attrs.assign(node.attrs().begin(), node.attrs().end());
     for (int i = 0; i < node.num_outputs(); ++i) copy.types.push_back(node.shape(i));
@@ -83,10 +85,10 @@ std::vector<GraphValue> ExpandNode(const Graph& from, const GraphNode& node,
     operands.push_back(SymbolicTensor(from.TypeOf(node.inputs[i])));
     inliner.Bind(operands.back(), inputs[i]);
   }
-  std::vector<Tensor> results =
-      node.op->expand({*node.op, operands, node.attrs, node.types});
-  HAMMOCK_CHECK(results.size() == node.types.size(), "{}: the expansion gave {} results instead of {}",
-                node.op->name(), results.size(), node.types.size());
+  std::vector<Tensor> results = node.op->expand({*node.op, operands, node.attrs, node.types});
+  HAMMOCK_CHECK(results.size() == node.types.size(),
+                "{}: the expansion gave {} results instead of {}", node.op->name(), results.size(),
+                node.types.size());
   std::vector<GraphValue> values;
   for (size_t i = 0; i < results.size(); ++i) {
     HAMMOCK_CHECK(results[i].shape() == node.types[i], "{}: the expansion gave {} instead of {}",
@@ -104,8 +106,9 @@ bool ExpandOnce(const Graph& graph, const std::function<bool(const GraphNode&)>&
     const GraphNode& node = graph[id];
     std::vector<GraphValue> inputs;
     for (GraphValue input : node.inputs) {
-      inputs.push_back(input.node < 0 ? input
-                                      : map[static_cast<size_t>(input.node)][static_cast<size_t>(input.index)]);
+      inputs.push_back(
+          input.node < 0 ? input
+                         : map[static_cast<size_t>(input.node)][static_cast<size_t>(input.index)]);
     }
     if (node.op->IsComposite() && !(keep && keep(node))) {
       map[static_cast<size_t>(id)] = ExpandNode(graph, node, inputs, *out);

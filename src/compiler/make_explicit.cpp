@@ -9,7 +9,8 @@ namespace {
 std::vector<bool> UsedNodes(const Graph& graph) {
   std::vector<bool> used(static_cast<size_t>(graph.size()));
   for (GraphValue output : graph.outputs()) used[static_cast<size_t>(output.node)] = true;
-  for (NodeId id : graph.inputs()) used[static_cast<size_t>(id)] = true;  // parameters keep their numbers
+  for (NodeId id : graph.inputs())
+    used[static_cast<size_t>(id)] = true;  // parameters keep their numbers
   for (NodeId id = graph.size(); id-- > 0;) {
     if (graph[id].op->effect == Effect::kOrdered) used[static_cast<size_t>(id)] = true;
     if (!used[static_cast<size_t>(id)]) continue;
@@ -64,7 +65,8 @@ void MakeOperandsExplicit(const Graph& graph, const GraphNode& node, GraphNode& 
     }
     if (type.sizes() != node.type().sizes()) {
       type = type.With(node.type().sizes());
-      copy.inputs[i] = Convert(out, copy.inputs[i], node, ops::kBroadcast, Attr(type.sizes()), type);
+      copy.inputs[i] =
+          Convert(out, copy.inputs[i], node, ops::kBroadcast, Attr(type.sizes()), type);
     }
   }
 }
@@ -83,7 +85,8 @@ Graph MakeExplicit(const Graph& graph) {
     const GraphNode& node = graph[id];
     GraphNode copy = node;
     for (GraphValue& input : copy.inputs) input = mapped(input);
-    if (node.op->IsElementwise() && node.op->IsPrimitive()) MakeOperandsExplicit(graph, node, copy, out);
+    if (node.op->IsElementwise() && node.op->IsPrimitive())
+      MakeOperandsExplicit(graph, node, copy, out);
     map[static_cast<size_t>(id)] = out.Append(std::move(copy));
   }
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));

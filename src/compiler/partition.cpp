@@ -12,8 +12,9 @@ namespace {
 
 bool IsFree(const GraphNode& node) { return node.op == &ops::kInput || node.op == &ops::kConstant; }
 
-/// A node's phase is the number of target changes on the way to it. Along every edge it stays or grows, and it
-/// grows where the target changes; so nodes of one phase and target form a convex set.
+/// A node's phase is the number of target changes on the way to it. Along every edge it stays or
+/// grows, and it grows where the target changes; so nodes of one phase and target form a convex
+/// set.
 std::vector<int> Phases(const Graph& graph, const std::vector<int>& targets) {
   std::vector<int> phase(static_cast<size_t>(graph.size()), 0);
   for (NodeId id = 0; id < graph.size(); ++id) {
@@ -48,7 +49,8 @@ std::vector<Segment> Partition(const Graph& graph, const std::vector<int>& targe
     for (GraphValue input : graph[id].inputs) {
       if (input.node < 0 || IsFree(graph[input.node])) continue;
       int from = segment_of[static_cast<size_t>(input.node)];
-      if (from != segment_of[static_cast<size_t>(id)]) leaving[static_cast<size_t>(from)].insert(input);
+      if (from != segment_of[static_cast<size_t>(id)])
+        leaving[static_cast<size_t>(from)].insert(input);
     }
   }
   for (GraphValue output : graph.outputs()) {

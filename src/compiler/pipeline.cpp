@@ -55,7 +55,8 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query) {
   LoweredStep step;
   auto keep = [&](const GraphNode& node) {
     lazy::Capability answer = query(node);
-    return answer.verdict == Verdict::kRun || (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);
+    return answer.verdict == Verdict::kRun ||
+           (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);
   };
   step.graph = AfterPass("trace", traced);
   step.graph = AfterPass("expand", ExpandComposites(step.graph, keep));

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/throw.h"
-#include "ir/node_access.h"
 #include "hammock/lazy/backend_data.h"
+#include "ir/node_access.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -12,7 +12,8 @@ namespace hammock {
 NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
                    std::span<const Shape> shapes, DeviceId device, LocationId location) {
   const OpInfo& info = op.info();
-  HAMMOCK_CHECK(operands.size() < 0xffff && shapes.size() < 0xffff, "{}: too many operands", info.name);
+  HAMMOCK_CHECK(operands.size() < 0xffff && shapes.size() < 0xffff, "{}: too many operands",
+                info.name);
   Node* node = NodeAccess::Allocate(op, static_cast<uint32_t>(operands.size()),
                                     static_cast<uint32_t>(attrs.size()),
                                     static_cast<uint32_t>(shapes.size()));
@@ -57,7 +58,8 @@ std::string Node::to_string() const {
   }
   text += fmt::format(" {}", op_->name());
   for (size_t i = 0; i < attrs().size(); ++i) {
-    text += fmt::format(", {}={}", op_->info().AttributeName(static_cast<int>(i)), attrs()[i].to_string());
+    text += fmt::format(", {}={}", op_->info().AttributeName(static_cast<int>(i)),
+                        attrs()[i].to_string());
   }
   return text;
 }
@@ -68,7 +70,8 @@ void Node::ReleaseOperands() {
   for (Node* operand : dropped) operand->DropReference();
 }
 
-// Dying nodes are chained through their hash, so that a chain of any length needs neither stack nor heap.
+// Dying nodes are chained through their hash, so that a chain of any length needs neither stack nor
+// heap.
 void Node::Destroy(Node* node) {
   node->hash_.lo = 0;
   while (node) {

@@ -12,7 +12,7 @@ namespace hammock {
 
 /// What a few nodes carry besides their slots.
 struct LeafPayload {
-  HostTensor host;  ///< a leaf's value as long as it is not on its device
+  HostTensor host;                     ///< a leaf's value as long as it is not on its device
   std::shared_ptr<const Error> error;  ///< why this op failed: belongs to every value that needs it
   bool donated = false;                ///< its data was given away
   bool read_only = false;              ///< never donate its data
@@ -60,7 +60,8 @@ struct NodeAccess {
 };
 
 inline Hash128 HashType(Hash128 hash, const Shape& shape) {
-  hash = Combine(hash, static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank()));
+  hash = Combine(hash,
+                 static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank()));
   for (int64_t size : shape.sizes()) hash = Combine(hash, static_cast<uint64_t>(size));
   return hash;
 }

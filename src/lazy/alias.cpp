@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "base/throw.h"
+#include "ir/location_scope.h"
+#include "lazy/hooks.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
-#include "lazy/hooks.h"
-#include "ir/location_scope.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -43,7 +43,8 @@ Value ApplyInverse(const ViewStep& step, const Value& input, const Value& writte
   if (step.op == &ops::kPermute) {
     const auto& dims = step.attrs[0].ints();
     Dims inverse = Dims::Filled(static_cast<int>(dims.size()), 0);
-    for (size_t i = 0; i < dims.size(); ++i) inverse[static_cast<int>(dims[i])] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < dims.size(); ++i)
+      inverse[static_cast<int>(dims[i])] = static_cast<int64_t>(i);
     const Attr attrs[] = {Attr(inverse)};
     return First(RecordNode(ops::kPermute, std::span(&written, 1), attrs, CurrentLocation()));
   }
@@ -61,7 +62,8 @@ Value ApplyInverse(const ViewStep& step, const Value& input, const Value& writte
     const Attr attrs[] = {Attr(step.input.dtype())};
     return First(RecordNode(ops::kBitcast, std::span(&written, 1), attrs, CurrentLocation()));
   }
-  HAMMOCK_CHECK(step.op == &ops::kAsStrided, "view op {} cannot be written through", step.op->name());
+  HAMMOCK_CHECK(step.op == &ops::kAsStrided, "view op {} cannot be written through",
+                step.op->name());
   const Attr attrs[] = {step.attrs[1], step.attrs[2]};
   const Value operands[] = {input, written};
   return First(RecordNode(ops::kAsStridedScatter, operands, attrs, CurrentLocation()));
@@ -69,7 +71,8 @@ Value ApplyInverse(const ViewStep& step, const Value& input, const Value& writte
 
 std::vector<const ViewStep*> ChainOf(const ViewState& view) {
   std::vector<const ViewStep*> chain;
-  for (const ViewStep* step = view.last.get(); step; step = step->parent.get()) chain.push_back(step);
+  for (const ViewStep* step = view.last.get(); step; step = step->parent.get())
+    chain.push_back(step);
   std::reverse(chain.begin(), chain.end());
   // What lies before an as_strided does not matter to it.
   for (size_t i = chain.size(); i-- > 0;) {
@@ -98,7 +101,8 @@ void EnsureGroup(TensorImpl& impl) {
 }
 
 Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
-               std::shared_ptr<const ViewStep> last, uint64_t generation, const Geometry& geometry) {
+               std::shared_ptr<const ViewStep> last, uint64_t generation,
+               const Geometry& geometry) {
   auto view = std::make_unique<ViewState>();
   view->group = std::move(group);
   view->last = std::move(last);
@@ -116,7 +120,8 @@ Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
   return result;
 }
 
-/// So that the next step computes what was written even if no member of the group is in a pending list.
+/// So that the next step computes what was written even if no member of the group is in a pending
+/// list.
 void ListWritten(const std::shared_ptr<AliasGroup>& group) {
   if (group->listed.exchange(true)) return;
   ThreadContext& context = Context();
@@ -188,8 +193,8 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
   const Value& base = impl.view->group->base;
   if (base.shape().dtype() != self.dtype()) {
     Throw<NotSupported>(ErrorCode::kNotSupported,
-                        "{}: the tensor is a view of {} under another dtype ({}); clone it first", name,
-                        NameOf(base.shape().dtype()), NameOf(self.dtype()));
+                        "{}: the tensor is a view of {} under another dtype ({}); clone it first",
+                        name, NameOf(base.shape().dtype()), NameOf(self.dtype()));
   }
   step->input = base.shape();
   Value result = ApplyForward(*step, base, base);
@@ -202,7 +207,8 @@ Tensor MakeAlias(const Tensor& self) {
   Node* node = CurrentNode("alias", self);
   TensorImpl& impl = *self.impl();
   Value value{NodePtr(node), impl.index};
-  if (node->device() == kNoDevice) return NewTensor(NodePtr(value.node).release(), value.index, true);
+  if (node->device() == kNoDevice)
+    return NewTensor(NodePtr(value.node).release(), value.index, true);
   Geometry geometry = GeometryOf(impl);
   EnsureGroup(impl);
   return NewView(value, impl.view->group, impl.view->last, impl.view->generation, geometry);
@@ -233,10 +239,11 @@ void WriteValue(const char* op, TensorImpl& impl, const Value& value) {
     return;
   }
   if (SelfOverlaps(GeometryOf(impl))) {
-    Throw(ErrorCode::kValue,
-          "{}: cannot write to a view in which several elements share one place (such as an expanded "
-          "tensor); clone it first",
-          op);
+    Throw(
+        ErrorCode::kValue,
+        "{}: cannot write to a view in which several elements share one place (such as an expanded "
+        "tensor); clone it first",
+        op);
   }
   ViewState& view = *impl.view;
   std::lock_guard lock(view.group->mutex);

@@ -1,7 +1,7 @@
 #pragma once
-/// Views. Tensors that share memory form an alias group: one base value plus, per tensor, a chain of view
-/// ops from the base. A write makes a new base value (functional underneath) and moves the group's
-/// generation; the other members build their value anew when they are next used.
+/// Views. Tensors that share memory form an alias group: one base value plus, per tensor, a chain
+/// of view ops from the base. A write makes a new base value (functional underneath) and moves the
+/// group's generation; the other members build their value anew when they are next used.
 ///
 /// Strides and offset are host metadata with PyTorch's values; they are never part of a key.
 
@@ -31,8 +31,8 @@ struct ViewStep {
   std::shared_ptr<const ViewStep> parent;  // null: applies to the base
   const OpDef* op = nullptr;
   std::vector<Attr> attrs;
-  Value start;        // of a dynamic slice
-  Shape input;        // type it is applied to
+  Value start;  // of a dynamic slice
+  Shape input;  // type it is applied to
   Shape output;
 };
 
@@ -58,7 +58,8 @@ bool SelfOverlaps(const Geometry& geometry);
 Tensor MakeView(const char* name, const Tensor& self, const OpDef& op, std::vector<Attr> attrs,
                 const Geometry& geometry, const Tensor& start, const Location& at);
 /// A view that addresses the base directly (as_strided, diagonal, unfold).
-Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry, const Location& at);
+Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
+                    const Location& at);
 /// A second handle to the same memory.
 Tensor MakeAlias(const Tensor& self);
 

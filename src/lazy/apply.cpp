@@ -18,8 +18,9 @@ namespace {
 constexpr int kInlineOperands = 8;
 
 [[noreturn]] void ThrowMixedDevices(const OpDef& op, DeviceId a, DeviceId b) {
-  Throw(ErrorCode::kDeviceMismatch, "{}: operands live on different devices: {} and {}; move one with to(device)",
-        op.name(), Device::FromId(a).to_string(), Device::FromId(b).to_string());
+  Throw(ErrorCode::kDeviceMismatch,
+        "{}: operands live on different devices: {} and {}; move one with to(device)", op.name(),
+        Device::FromId(a).to_string(), Device::FromId(b).to_string());
 }
 
 LocationId Here(const Location& at) { return tls_location ? tls_location : InternLocation(at); }
@@ -29,6 +30,7 @@ inline void AfterOp(ThreadContext& context, const Tensor& result, int64_t bytes)
   ++context.traced_nodes;
   context.traced_bytes += bytes;
   bool eager = config::Get<config::kEager>() || context.eager > 0;
+  // A budget of 0 is none; the slow path knows.
   if (eager || context.traced_nodes >= config::Get<config::kTrimGraphSize>() ||
       context.traced_bytes >= config::Get<config::kTrimGraphBytes>()) [[unlikely]] {
     AfterOpSlow(context, result, eager);
@@ -55,7 +57,8 @@ DeviceId ResolveDevice(DeviceId device) {
   error.Raise();
 }
 
-/// Result type of an elementwise op on operands of one float dtype and equal sizes, without inference.
+/// Result type of an elementwise op on operands of one float dtype and equal sizes, without
+/// inference.
 inline bool FastType(const OpDef& op, const Shape& a, const Shape& b, DType* result) {
   if (a.dtype() != b.dtype() || !IsFloat(a.dtype()) || a.sizes() != b.sizes()) return false;
   if (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat) {
@@ -81,8 +84,9 @@ NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<c
                    LocationId location, DeviceId device_if_none) {
   try {
     const OpInfo& info = op.info();
-    HAMMOCK_CHECK(attrs.size() == info.attribute_args.size(), "{}: {} attributes given, {} declared",
-                  info.name, attrs.size(), info.attribute_args.size());
+    HAMMOCK_CHECK(attrs.size() == info.attribute_args.size(),
+                  "{}: {} attributes given, {} declared", info.name, attrs.size(),
+                  info.attribute_args.size());
     DeviceId device = kNoDevice;
     const Shape* inline_types[kInlineOperands];
     std::vector<const Shape*> many;
@@ -120,8 +124,8 @@ Value ValueOf(const char* op, const Tensor& tensor) {
   return {NodePtr(node), tensor.impl()->index};
 }
 
-std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at, std::span<const Tensor> operands,
-                               std::span<const Attr> attrs) {
+std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
+                               std::span<const Tensor> operands, std::span<const Attr> attrs) {
   std::vector<Value> values;
   values.reserve(operands.size());
   for (const Tensor& operand : operands) values.push_back(ValueOf(op.name(), operand));
@@ -152,8 +156,8 @@ Tensor ApplyOn(const OpDef& op, const Location& at, const Device& device,
 Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   Node* x = CurrentNode(op.schema, a);
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
-  bool fast = IsFloat(type.dtype()) &&
-              (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
+  bool fast =
+      IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
   if (!fast) return Apply(op, at, std::span(&a, 1));
   Node* node = NodeAccess::Allocate(op, 1, 0, 1);
   x->AddReference();
@@ -190,7 +194,8 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
 Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b) {
   if (a.is_tensor() && b.is_tensor()) return ApplyBinary(op, b.at(), a.tensor(), b.tensor());
   if (!a.is_tensor() && !b.is_tensor()) {
-    return ApplyElementwise(op, Lift(a.scalar(), a.scalar().IsFloating() ? kDefaultFloat : a.scalar().dtype()), b);
+    return ApplyElementwise(
+        op, Lift(a.scalar(), a.scalar().IsFloating() ? kDefaultFloat : a.scalar().dtype()), b);
   }
   const Tensor& tensor = a.is_tensor() ? a.tensor() : b.tensor();
   const Scalar& scalar = a.is_tensor() ? b.scalar() : a.scalar();
@@ -206,7 +211,8 @@ Tensor Lift(const Scalar& value, DType dtype) {
   if (Context().symbolic > 0) return Constant(value, dtype);
   const Attr attrs[] = {Attr(value.To(dtype))};
   Shape shape(dtype, {});
-  NodePtr node = Node::Make(ops::kScalarLeaf, {}, attrs, std::span(&shape, 1), kNoDevice, tls_location);
+  NodePtr node =
+      Node::Make(ops::kScalarLeaf, {}, attrs, std::span(&shape, 1), kNoDevice, tls_location);
   return NewTensor(node.release(), 0, true);
 }
 

@@ -7,9 +7,7 @@ namespace hammock::lazy {
 BackendDeviceType::~BackendDeviceType() = default;
 BackendData::Info::~Info() = default;
 
-std::string BackendDevice::toString() const {
-  return type_->toString() + std::to_string(ordinal_);
-}
+std::string BackendDevice::toString() const { return type_->toString() + std::to_string(ordinal_); }
 
 int BackendDevice::Compare(const BackendDevice& other) const {
   if (type_ != other.type_) {

@@ -57,17 +57,19 @@ void AddDevices(const Backend& backend) {
     }
     if (known) continue;
     HAMMOCK_CHECK(count < kMaxDevices, "more than {} devices", kMaxDevices);
-    r.devices[count] = new DeviceEntry(static_cast<DeviceId>(count), backend.name, backend.impl, device);
+    r.devices[count] =
+        new DeviceEntry(static_cast<DeviceId>(count), backend.name, backend.impl, device);
     r.device_count = count + 1;
   }
 }
 
 void Add(lazy::BackendImplInterface* impl, int abi_version) {
   if (abi_version != lazy::kBackendAbiVersion) {
-    Throw<NotSupported>(ErrorCode::kAbiMismatch,
-                        "the backend was built against version {} of the lazy backend headers, this library has "
-                        "version {}; rebuild it",
-                        abi_version, lazy::kBackendAbiVersion);
+    Throw<NotSupported>(
+        ErrorCode::kAbiMismatch,
+        "the backend was built against version {} of the lazy backend headers, this library has "
+        "version {}; rebuild it",
+        abi_version, lazy::kBackendAbiVersion);
   }
   if (!impl) Throw(ErrorCode::kValue, "RegisterBackend: the backend is null");
   std::string name = LowerCase(impl->GetDefaultDeviceType()->toString());
@@ -76,7 +78,8 @@ void Add(lazy::BackendImplInterface* impl, int abi_version) {
     for (const Backend& other : registry().backends) {
       if (other.name == name) {
         Throw(ErrorCode::kDuplicateRegistration,
-              "a backend named '{}' is already registered; unregister it first or give this one another "
+              "a backend named '{}' is already registered; unregister it first or give this one "
+              "another "
               "device type name",
               name);
       }
@@ -90,7 +93,8 @@ void Add(lazy::BackendImplInterface* impl, int abi_version) {
 
 void EnsureInTree() {
   std::call_once(registry().in_tree, [] {
-    for (lazy::BackendImplInterface* backend : InTreeBackends()) Add(backend, lazy::kBackendAbiVersion);
+    for (lazy::BackendImplInterface* backend : InTreeBackends())
+      Add(backend, lazy::kBackendAbiVersion);
   });
 }
 
@@ -107,9 +111,10 @@ DeviceId FindDevice(const std::string& text) {
   int64_t ordinal = -1;
   if (colon != std::string::npos) {
     std::string digits = text.substr(colon + 1);
-    if (digits.empty() || digits.size() > 9 || !std::all_of(digits.begin(), digits.end(), ::isdigit)) {
-      Throw(ErrorCode::kBadOrdinal, "device '{}': '{}' is not an ordinal; write a number such as {}:0", text,
-            digits, type);
+    if (digits.empty() || digits.size() > 9 ||
+        !std::all_of(digits.begin(), digits.end(), ::isdigit)) {
+      Throw(ErrorCode::kBadOrdinal,
+            "device '{}': '{}' is not an ordinal; write a number such as {}:0", text, digits, type);
     }
     ordinal = std::stoll(digits);
   }
@@ -122,7 +127,8 @@ DeviceId FindDevice(const std::string& text) {
     of_type.push_back(entry->name());
   }
   if (known_type) {
-    Throw(ErrorCode::kBadOrdinal, "device '{}' does not exist; there are: {}", text, fmt::join(of_type, ", "));
+    Throw(ErrorCode::kBadOrdinal, "device '{}' does not exist; there are: {}", text,
+          fmt::join(of_type, ", "));
   }
   Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; registered devices are: {}", text,
         fmt::join(ActiveNames(), ", "));
@@ -176,11 +182,15 @@ Device::Device() {
 Device::Device(const std::string& name) : id_(FindDevice(name)) {}
 std::string Device::type() const { return id_ == kNoDevice ? "symbolic" : EntryOf(id_).type; }
 int64_t Device::ordinal() const { return id_ == kNoDevice ? 0 : EntryOf(id_).device.ordinal(); }
-std::string Device::to_string() const { return id_ == kNoDevice ? "symbolic" : EntryOf(id_).name(); }
+std::string Device::to_string() const {
+  return id_ == kNoDevice ? "symbolic" : EntryOf(id_).name();
+}
 lazy::BackendImplInterface& Device::backend() const { return *EntryOf(id_).backend; }
 const lazy::BackendDevice& Device::backend_device() const { return EntryOf(id_).device; }
 
-std::ostream& operator<<(std::ostream& os, const Device& device) { return os << device.to_string(); }
+std::ostream& operator<<(std::ostream& os, const Device& device) {
+  return os << device.to_string();
+}
 
 void SetDefaultDevice(const Device& device) { registry().default_device = device.id(); }
 

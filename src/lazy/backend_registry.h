@@ -13,8 +13,8 @@
 
 namespace hammock {
 
-/// One device and its execution queue. Entries are never removed, so ids stay valid; an unregistered
-/// backend's are inactive.
+/// One device and its execution queue. Entries are never removed, so ids stay valid; an
+/// unregistered backend's are inactive.
 struct DeviceEntry {
   DeviceId id = kNoDevice;
   std::string type;  // "cuda"
@@ -22,7 +22,8 @@ struct DeviceEntry {
   lazy::BackendDevice device;
   std::atomic<bool> active{true};
 
-  // Execution. A synchronous backend runs one computation at a time per device: whoever holds `running`.
+  // Execution. A synchronous backend runs one computation at a time per device: whoever holds
+  // `running`.
   std::mutex running;
   std::unique_ptr<WorkQueue> queue;
   std::atomic<int> queued{0};
@@ -32,7 +33,8 @@ struct DeviceEntry {
   std::shared_ptr<const Error> unseen_error;
 
   std::string name() const { return type + ":" + std::to_string(device.ordinal()); }
-  DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterface* backend, lazy::BackendDevice device);
+  DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterface* backend,
+              lazy::BackendDevice device);
 };
 
 /// InternalError for an id that was never given out.
@@ -42,7 +44,8 @@ std::vector<DeviceEntry*> AllDevices();
 /// The backends that come with the library, in order of preference; see src/backends/table.cpp.
 std::vector<lazy::BackendImplInterface*> InTreeBackends();
 
-/// Called by UnregisterBackend, by the executor's part: drains queues, drops cache entries, checks live data.
+/// Called by UnregisterBackend, by the executor's part: drains queues, drops cache entries, checks
+/// live data.
 void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& name, bool force);
 
 }  // namespace hammock

@@ -63,7 +63,8 @@ void ComputationCache::EraseAt(Lru::iterator at) {
 
 // The newest entry stays even if it alone is over a bound: it is about to run.
 void ComputationCache::Shrink() {
-  auto max_entries = static_cast<size_t>(std::max<int64_t>(1, config::Get<config::kCompilationCacheSize>()));
+  auto max_entries =
+      static_cast<size_t>(std::max<int64_t>(1, config::Get<config::kCompilationCacheSize>()));
   int64_t max_bytes = config::Get<config::kCompilationCacheBytes>();
   while (lru_.size() > 1 && (lru_.size() > max_entries || stats_.bytes > max_bytes)) {
     if (evicted_.size() > 4096) evicted_.clear();

@@ -18,8 +18,8 @@
 
 namespace hammock {
 
-/// A segment of a compiled step. Values are numbered: first the step's parameters, then the outputs of
-/// segment 0, of segment 1, ...
+/// A segment of a compiled step. Values are numbered: first the step's parameters, then the outputs
+/// of segment 0, of segment 1, ...
 struct CompiledSegment {
   DeviceEntry* device = nullptr;
   bool fallback = false;

@@ -7,8 +7,9 @@
 
 namespace hammock {
 
-/// Infers types and makes a node; checks devices. Errors name the op and carry the location. `device` is where
-/// a node goes whose operands are all lifted scalars; by default the default device.
+/// Infers types and makes a node; checks devices. Errors name the op and carry the location.
+/// `device` is where a node goes whose operands are all lifted scalars; by default the default
+/// device.
 NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
                    LocationId location, DeviceId device = kNoDevice);
 /// As above for a node without operands.

@@ -111,15 +111,15 @@ Tensor Tensor::FromValue(Value value) {
   return NewTensor(value.node.release(), index, false);
 }
 
-bool Tensor::is_pending() const {
-  return LazyGraphExecutor::Get()->IsPending(*this);
-}
+bool Tensor::is_pending() const { return LazyGraphExecutor::Get()->IsPending(*this); }
 
 std::string Tensor::summary() const {
   if (!impl_) return "undefined";
   Value value = ValueOf("summary", *this);
-  std::string device = value.node->device() == kNoDevice ? "no device (symbolic)" : this->device().to_string();
-  std::string text = fmt::format("{} on {}, {}", shape().to_string(), device, is_pending() ? "pending" : "ready");
+  std::string device =
+      value.node->device() == kNoDevice ? "no device (symbolic)" : this->device().to_string();
+  std::string text =
+      fmt::format("{} on {}, {}", shape().to_string(), device, is_pending() ? "pending" : "ready");
   if (!value.node->IsLeaf()) text += fmt::format(", from {}", value.node->op().name());
   std::string where = LocationText(value.node->location());
   if (!where.empty()) text += " at " + where;
@@ -151,7 +151,8 @@ Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
     Throw(ErrorCode::kDeviceMismatch, "{}: operands live on different devices: {} and {}", op,
           self.device().to_string(), value.device().to_string());
   }
-  if (IsFloat(source.shape().dtype()) && !IsFloat(type.dtype()) && !std::string_view(op).starts_with("copy")) {
+  if (IsFloat(source.shape().dtype()) && !IsFloat(type.dtype()) &&
+      !std::string_view(op).starts_with("copy")) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: a result of {} cannot be stored in {}", op,
                      source.shape().to_string(), type.to_string());
   }
@@ -171,14 +172,16 @@ Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
   }
   if (source.shape().sizes() != type.sizes() || source.node->device() != device) {
     const Attr attrs[] = {Attr(type.sizes())};
-    source = {RecordNode(ops::kBroadcast, std::span(&source, 1), attrs, CurrentLocation(), device), 0};
+    source = {RecordNode(ops::kBroadcast, std::span(&source, 1), attrs, CurrentLocation(), device),
+              0};
   }
   WriteValue(op, *self.impl(), source);
   if (Context().symbolic == 0) AfterWrite(self);
   return self;
 }
 
-Any::Any(const Tensor& value) : value_(std::shared_ptr<const Tensor>(std::make_shared<Tensor>(value))) {}
+Any::Any(const Tensor& value)
+    : value_(std::shared_ptr<const Tensor>(std::make_shared<Tensor>(value))) {}
 
 std::string TensorSummary(const Tensor& tensor) { return tensor.summary(); }
 

@@ -112,12 +112,14 @@ void SetNode(TensorImpl& impl, const Value& value) {
 
 void ThrowUndefined(const char* op) {
   Throw(ErrorCode::kUninitializedTensor,
-        "{}: the tensor is undefined (default-constructed or moved from); give it a value first", op);
+        "{}: the tensor is undefined (default-constructed or moved from); give it a value first",
+        op);
 }
 
 void ThrowDonated(const char* op, const TensorImpl& impl) {
   Throw(ErrorCode::kUseAfterDonate,
-        "{}: the tensor {} was donated and its memory given to another value; clone it before donating",
+        "{}: the tensor {} was donated and its memory given to another value; clone it before "
+        "donating",
         op, impl.node->shape(static_cast<int>(impl.index)).to_string());
 }
 

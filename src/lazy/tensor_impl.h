@@ -1,9 +1,9 @@
 #pragma once
 /// What a Tensor handle points to, and the per-thread list of live ones.
 ///
-/// Note [Ownership of pending values]: a tensor belongs to the list of the thread that traced its present
-/// value. MarkStep and the budgets look at the calling thread's list only, so that keys never depend on
-/// what other threads happen to be doing; SyncAllThreads looks at every list.
+/// Note [Ownership of pending values]: a tensor belongs to the list of the thread that traced its
+/// present value. MarkStep and the budgets look at the calling thread's list only, so that keys
+/// never depend on what other threads happen to be doing; SyncAllThreads looks at every list.
 
 #include <atomic>
 #include <cstdint>
@@ -55,10 +55,10 @@ struct Link {
 struct TensorImpl : Link {
   std::atomic<uint32_t> references{1};
   uint32_t index = 0;
-  Node* node = nullptr;              // owned; for a view, its value at `view->generation`
-  std::unique_ptr<ViewState> view;   // null for a tensor that shares its memory with no other
-  ThreadContext* owner = nullptr;    // whose list it is in; null for symbolic tensors
-  std::atomic<int64_t> id{0};        // given when first asked for
+  Node* node = nullptr;             // owned; for a view, its value at `view->generation`
+  std::unique_ptr<ViewState> view;  // null for a tensor that shares its memory with no other
+  ThreadContext* owner = nullptr;   // whose list it is in; null for symbolic tensors
+  std::atomic<int64_t> id{0};       // given when first asked for
   bool donated = false;
 };
 
@@ -72,7 +72,7 @@ struct ThreadContext {
   // Only the owning thread touches the rest.
   int64_t traced_nodes = 0;  // since the last full step
   int64_t traced_bytes = 0;
-  int eager = 0;     // depth of guards
+  int eager = 0;  // depth of guards
   int symbolic = 0;
   std::vector<std::string> forbid_execution;  // reasons, innermost last
   std::vector<std::string> forbid_recompile;
@@ -98,8 +98,10 @@ void DestroyImpl(TensorImpl* impl);
 inline Node* CurrentNode(const char* op, const Tensor& tensor) {
   TensorImpl* impl = tensor.impl();
   if (!impl) ThrowUndefined(op);
-  if (impl->view) [[unlikely]] RefreshView(*impl);
-  if (impl->donated) [[unlikely]] ThrowDonated(op, *impl);
+  if (impl->view) [[unlikely]]
+    RefreshView(*impl);
+  if (impl->donated) [[unlikely]]
+    ThrowDonated(op, *impl);
   return impl->node;
 }
 

@@ -74,7 +74,8 @@ void Visit(Walk& walk, Node* root, uint32_t epoch, std::vector<Node*>& stack) {
       continue;
     }
     LeafPayload* payload = NodeAccess::payload(node);
-    if (payload && payload->error) [[unlikely]] walk.failed = node;
+    if (payload && payload->error) [[unlikely]]
+      walk.failed = node;
     auto operands = node->operands();
     for (size_t i = operands.size(); i-- > 0;) {
       Node* operand = operands[i].node;
@@ -97,9 +98,9 @@ void Walk::Clear() {
   failed = nullptr;
 }
 
-// Note [Outputs]: whatever is referenced from outside the walked graph (by a handle, by a pending op that is
-// not part of this sync, by the tape) is an output, so that nothing is computed twice. View ops are cheaper
-// to repeat than to keep: for them the operand is kept instead.
+// Note [Outputs]: whatever is referenced from outside the walked graph (by a handle, by a pending
+// op that is not part of this sync, by the tape) is an output, so that nothing is computed twice.
+// View ops are cheaper to repeat than to keep: for them the operand is kept instead.
 void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk) {
   static thread_local std::vector<Node*> stack;
   walk.Clear();
@@ -112,7 +113,8 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
   for (size_t i = walk.order.size(); i-- > 0;) {
     Node* node = walk.order[i];
     if (!(NodeAccess::flags(node) & NodeAccess::kIsView) || IsAvailable(*node)) continue;
-    if (node->references() > NodeAccess::walk_uses(node)) --NodeAccess::walk_uses(node->operands()[0].node);
+    if (node->references() > NodeAccess::walk_uses(node))
+      --NodeAccess::walk_uses(node->operands()[0].node);
   }
   constexpr uint32_t kRoot = 0x80000000;
   for (const Value& root : roots) NodeAccess::flags(root.node.get()) |= kRoot;
@@ -136,7 +138,8 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
 
 Graph GraphOf(const Walk& walk) {
   Graph graph;
-  std::vector<GraphValue> first(walk.order.size());  // value of output 0; parameters count up from there
+  std::vector<GraphValue> first(
+      walk.order.size());  // value of output 0; parameters count up from there
   std::vector<bool> parameter(walk.order.size());
   for (size_t i = 0; i < walk.order.size(); ++i) {
     const Node& node = *walk.order[i];
@@ -163,7 +166,8 @@ Graph GraphOf(const Walk& walk) {
                                           : GraphValue{first[at].node, index});
     }
     copy.attrs.assign(node.attrs().begin(), node.attrs().end());
-    for (int output = 0; output < node.num_outputs(); ++output) copy.types.push_back(node.shape(output));
+    for (int output = 0; output < node.num_outputs(); ++output)
+      copy.types.push_back(node.shape(output));
     copy.location = node.location();
     copy.origin = static_cast<int32_t>(i);
     first[i] = {graph.Append(std::move(copy)), 0};

@@ -55,8 +55,8 @@ class HAMMOCK_API BackendData {
   std::shared_ptr<Info> info() const;
   std::shared_ptr<Info> SetInfo(std::shared_ptr<Info> info);  ///< returns the former one
 
-  // ---- Readiness. Data is ready from the start unless MakePending was called before it was shared; then
-  // whoever computes it sets it exactly once, to ready or to an error.
+  // ---- Readiness. Data is ready from the start unless MakePending was called before it was
+  // shared; then whoever computes it sets it exactly once, to ready or to an error.
   void MakePending() { state_.store(kPending, std::memory_order_relaxed); }
   /// True also when it carries an error.
   bool IsReady() const { return state_.load(std::memory_order_acquire) != kPending; }
