@@ -117,9 +117,9 @@ Any Any::Ints(const std::vector<int64_t>& values) {
 
 Any::Kind Any::kind() const {
   // In the order of the variant's alternatives.
-  constexpr Kind kKinds[] = {Kind::kNone,   Kind::kBool,   Kind::kInt,  Kind::kFloat,
-                             Kind::kDType,  Kind::kString, Kind::kTensor, Kind::kList,
-                             Kind::kTuple,  Kind::kDict,   Kind::kObject, Kind::kGraph};
+  constexpr Kind kKinds[] = {Kind::kNone,  Kind::kBool,   Kind::kInt,    Kind::kFloat,
+                             Kind::kDType, Kind::kString, Kind::kTensor, Kind::kList,
+                             Kind::kTuple, Kind::kDict,   Kind::kObject, Kind::kGraph};
   return kKinds[value_.index()];
 }
 

@@ -14,7 +14,7 @@ namespace {
 using BoxedValue = std::variant<std::string, std::vector<int64_t>, std::vector<double>,
                                 std::shared_ptr<const Graph>, std::vector<std::string>>;
 
-constexpr const char* kKindNames[] = {"none",   "scalar", "dtype", "string",
+constexpr const char* kKindNames[] = {"none", "scalar", "dtype", "string",
                                       "ints", "floats", "graph", "strings"};
 
 [[noreturn, gnu::cold]] void WrongKind(Attr::Kind wanted, Attr::Kind found) {
@@ -23,7 +23,9 @@ constexpr const char* kKindNames[] = {"none",   "scalar", "dtype", "string",
 }
 
 // The first word of an attribute's bytes; what follows is as long as it says.
-uint64_t Header(Attr::Kind kind, uint64_t extra) { return static_cast<uint64_t>(kind) | extra << 8; }
+uint64_t Header(Attr::Kind kind, uint64_t extra) {
+  return static_cast<uint64_t>(kind) | extra << 8;
+}
 
 void AppendWords(std::vector<uint64_t>& out, const std::string& text) {
   AppendStringWords(out, text);
@@ -56,6 +58,18 @@ void AppendBoxedWords(std::vector<uint64_t>& out, Attr::Kind kind, const BoxedVa
       boxed);
 }
 
+Hash128 HashBoxed(Attr::Kind kind, const BoxedValue& boxed) {
+  // A graph's hash uses the stored ones of its own attributes, so nesting costs nothing extra.
+  if (auto* graph = std::get_if<std::shared_ptr<const Graph>>(&boxed)) {
+    return Combine((*graph)->hash(), static_cast<uint64_t>(kind));
+  }
+  std::vector<uint64_t> words;
+  AppendBoxedWords(words, kind, boxed);
+  Hash128 hash = HashOf(words.size());
+  for (uint64_t word : words) hash = Combine(hash, word);
+  return hash;
+}
+
 // [a,b,c]; an empty list of another kind than ints names it.
 template <class T, class F>
 void AppendList(std::string& out, const char* kind, const std::vector<T>& values, F append) {
@@ -77,18 +91,8 @@ void AppendStringWords(std::vector<uint64_t>& out, std::string_view text) {
   if (!text.empty()) std::memcpy(&out[start], text.data(), text.size());
 }
 
-Hash128 HashWords(const std::vector<uint64_t>& words) {
-  Hash128 hash = HashOf(words.size());
-  for (uint64_t word : words) hash = Combine(hash, word);
-  return hash;
-}
-
 struct Attr::Box {
-  Box(Kind kind, BoxedValue boxed) : value(std::move(boxed)) {
-    std::vector<uint64_t> words;
-    AppendBoxedWords(words, kind, value);
-    hash = HashWords(words);
-  }
+  Box(Kind kind, BoxedValue boxed) : value(std::move(boxed)), hash(HashBoxed(kind, value)) {}
   static uint64_t Make(Kind kind, BoxedValue value) {
     return reinterpret_cast<uint64_t>(new Box(kind, std::move(value)));
   }
@@ -182,7 +186,7 @@ void Attr::AppendBytes(std::vector<uint64_t>& out) const {
   out.push_back(bits_);
 }
 
-void AppendAttr(std::string& out, const Attr& attr) {
+void AppendAttr(std::string& out, const Attr& attr, int indent, const PrintOptions& options) {
   switch (attr.kind()) {
     case Attr::Kind::kNone:
       out += "none";
@@ -203,8 +207,7 @@ void AppendAttr(std::string& out, const Attr& attr) {
     case Attr::Kind::kStrings:
       return AppendList(out, "strings", attr.strings(), AppendQuoted);
     case Attr::Kind::kGraph:
-      out += ToText(attr.graph());
-      return;
+      return AppendGraphBlock(out, attr.graph(), indent, options);
   }
 }
 

@@ -46,9 +46,8 @@ struct Alias {
   DType dtype;
 };
 constexpr Alias kAliases[] = {
-    {"byte", DType::kU8},  {"char", DType::kI8},    {"short", DType::kI16},
-    {"int", DType::kI32},  {"long", DType::kI64},   {"half", DType::kF16},
-    {"float", DType::kF32}, {"double", DType::kF64},
+    {"byte", DType::kU8},  {"char", DType::kI8},  {"short", DType::kI16}, {"int", DType::kI32},
+    {"long", DType::kI64}, {"half", DType::kF16}, {"float", DType::kF32}, {"double", DType::kF64},
 };
 
 constexpr int kSupported = static_cast<int>(DType::kF64) + 1;

@@ -109,6 +109,12 @@ const OpDef& ConstantOp() {
   return constant;
 }
 
+bool TypeIsGiven(const OpDef& op) {
+  return op.info().operand_args.empty() && op.info().attribute_args.empty() &&
+         (op.info().name == "input" || op.info().name == "device_data" ||
+          op.info().name == "scalar");
+}
+
 bool IsDimName(std::string_view name) {
   constexpr std::string_view kWords[] = {"none", "true",   "false",   "inf",
                                          "nan",  "floats", "strings", "graph"};

@@ -15,17 +15,21 @@ namespace hammock {
 void AppendStringWords(std::vector<uint64_t>& out, std::string_view text);
 /// Everything that equality of graphs looks at, so that equal words mean equal graphs.
 void AppendGraphWords(std::vector<uint64_t>& out, const Graph& graph);
-Hash128 HashWords(const std::vector<uint64_t>& words);
 
-/// An attribute's text; of a graph attribute only its lines, see PrintGraph for the block form.
-void AppendAttr(std::string& out, const Attr& attr);
+/// An attribute's text; a graph is a block `graph { ... }`, its lines indented by `indent` and two.
+void AppendAttr(std::string& out, const Attr& attr, int indent = 0,
+                const PrintOptions& options = {});
+void AppendGraphBlock(std::string& out, const Graph& graph, int indent,
+                      const PrintOptions& options);
 
 /// Graphs within graphs deeper than this are refused by both readers.
 inline constexpr int kMaxGraphDepth = 64;
 
-/// The record of graph parameters, the one op whose type no inference gives.
+/// The records of graph parameters and of constants.
 const OpDef& InputOp();
 const OpDef& ConstantOp();
+/// Leaves, whose type the node itself says.
+bool TypeIsGiven(const OpDef& op);
 /// Whether a name may stand for a dim parameter in text: an identifier that means nothing else.
 bool IsDimName(std::string_view name);
 

@@ -137,7 +137,8 @@ Any CallOp(std::string_view name, const std::vector<Any>& args,
   LocationScope scope(at);
   std::vector<const OpDef*> overloads = op_registry::Overloads(name);
   if (overloads.empty()) overloads = {&op_registry::Get(name)};
-  if (overloads.size() == 1) return Run(*overloads[0], overloads[0]->info().schema.Bind(args, kwargs));
+  if (overloads.size() == 1)
+    return Run(*overloads[0], overloads[0]->info().schema.Bind(args, kwargs));
   for (const OpDef* def : overloads) {
     if (auto bound = def->info().schema.TryBind(args, kwargs, nullptr)) return Run(*def, *bound);
   }

@@ -49,8 +49,7 @@ Scalar Scalar::To(DType dtype) const {
 
 void Scalar::Store(void* out) const {
   VisitDType(dtype_, [&](auto zero) {
-    auto element =
-        VisitHeld(*this, [](auto value) { return Convert<decltype(zero)>(value); });
+    auto element = VisitHeld(*this, [](auto value) { return Convert<decltype(zero)>(value); });
     std::memcpy(out, &element, sizeof(element));
   });
 }

@@ -180,8 +180,8 @@ class Binder {
       if (given_[i]) continue;
       const SchemaArgument& argument = schema_.arguments()[i];
       if (!argument.default_value) {
-        return Fail(fmt::format("argument '{}' ({}) is missing", argument.name,
-                                argument.type.to_string()));
+        return Fail(
+            fmt::format("argument '{}' ({}) is missing", argument.name, argument.type.to_string()));
       }
       // Lists are shared by reference: the caller gets one of its own.
       const Any& value = *argument.default_value;

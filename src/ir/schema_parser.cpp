@@ -20,10 +20,10 @@ struct BaseName {
   Base base;
 };
 constexpr BaseName kBaseNames[] = {
-    {"Tensor", Base::kTensor},  {"Scalar", Base::kScalar},       {"int", Base::kInt},
-    {"float", Base::kFloat},    {"bool", Base::kBool},           {"str", Base::kString},
-    {"ScalarType", Base::kDType}, {"Device", Base::kDevice},     {"Generator", Base::kGenerator},
-    {"Graph", Base::kGraph},    {"Dict(str, Any)", Base::kDict}, {"Any", Base::kAny},
+    {"Tensor", Base::kTensor},    {"Scalar", Base::kScalar},       {"int", Base::kInt},
+    {"float", Base::kFloat},      {"bool", Base::kBool},           {"str", Base::kString},
+    {"ScalarType", Base::kDType}, {"Device", Base::kDevice},       {"Generator", Base::kGenerator},
+    {"Graph", Base::kGraph},      {"Dict(str, Any)", Base::kDict}, {"Any", Base::kAny},
     {"None", Base::kNone},
 };
 

@@ -16,6 +16,7 @@ extern const OpDef kInput;       ///< input : a graph's parameter; never traced
 extern const OpDef kDeviceData;  ///< device_data : traced leaf with data on its device or host
 extern const OpDef kScalarLeaf;  ///< scalar : traced lifted scalar {value}, outside the key
 extern const OpDef kRngState;    ///< rng_state : traced u64[2] leaf {seed, offset}, outside the key
+extern const OpDef kTensorList;  ///< tensor_list(Tensor[] tensors): its operands, as one node
 extern const OpDef kConstant;    ///< constant {value: Scalar, dtype} : rank 0, in the key
 
 // ---- elementwise.cpp: one record per ScalarFn, unary and binary, named as in PyTorch

@@ -3,10 +3,14 @@
 /// and outputs, a text form that prints and parses back to an equal graph, a binary form and a DOT
 /// form.
 ///
-///   graph(n=16)                                    dim parameters, with the sizes they were traced
-///   at %0 = input : f32[n,4] %1 = constant {value=2.5, dtype=f32} : f32[] %2 = mul %0, %1 :
-///   f32[n,4]  @ model.cpp:12     location, printed on request, never compared %3:2 = sort %2
-///   {dim=1, descending=false} : f32[n,4], i64[n,4] return %2, %3.1
+// clang-format off
+///   graph(n=16)                                 dim parameters, with the sizes they were traced at
+///   %0 = input : f32[n,4]
+///   %1 = constant {value=2.5, dtype=f32} : f32[]
+///   %2 = mul %0, %1 : f32[n,4]  @ model.cpp:12  location, printed on request, never compared
+///   %3:2 = sort %2 {dim=1, descending=false, stable=false} : f32[n,4], i64[n,4]
+///   return %2, %3.1
+// clang-format on
 ///
 /// Sizes are always concrete; a size or size attribute that depends on a dim parameter has a
 /// DimExpr beside it, which evaluates to the concrete value at the parameters' values.
@@ -36,7 +40,7 @@ struct GraphValue {
   auto operator<=>(const GraphValue&) const = default;
 };
 
-struct GraphNode {
+struct HAMMOCK_API GraphNode {
   const OpDef* op = nullptr;
   std::vector<GraphValue> inputs;
   std::vector<Attr> attrs;  ///< one per attribute of the record, in its order
@@ -49,7 +53,8 @@ struct GraphNode {
   const Attr& attr(std::string_view name) const;
 };
 
-/// constant + sum of coefficient * parameter, printed `4*n+1`.
+/// constant + sum of coefficient * parameter, printed `4*n+1`. One that stands in a graph has at
+/// least one term.
 struct HAMMOCK_API DimExpr {
   int64_t constant = 0;
   std::vector<std::pair<int, int64_t>>
@@ -110,13 +115,15 @@ struct PrintOptions {
 };
 
 HAMMOCK_API std::string ToText(const Graph& graph, const PrintOptions& options = {});
-/// Throws ValueError (kParse) with line and column.
+/// Throws ValueError (kParse) with line and column. The grammar is in Note [Graph text] in
+/// src/ir/graph_text.cpp. Types are taken as written: Verify compares them with inference.
 HAMMOCK_API Graph ParseGraph(std::string_view text);
 HAMMOCK_API std::string ToDot(const Graph& graph);
 
 /// Versioned and checksummed bytes; locations are kept.
 HAMMOCK_API std::string Serialize(const Graph& graph);
-/// Throws ValueError (kParse) for damaged bytes, unknown ops or newer versions, by name.
+/// Throws ValueError (kParse) for damaged bytes, unknown ops or newer versions, by name. What it
+/// returns is verified.
 HAMMOCK_API Graph DeserializeGraph(std::string_view bytes);
 
 /// Throws InternalError (kVerify) naming the first bad node: operand order, indices, attribute

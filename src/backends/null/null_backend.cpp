@@ -1,0 +1,131 @@
+#include "backends/null/null_backend.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "base/throw.h"
+#include "hammock/lazy/backend_interface.h"
+
+namespace hammock {
+namespace {
+
+using lazy::BackendDevice;
+using lazy::ComputationPtr;
+
+constexpr const char* kName = "null";
+constexpr int8_t kType = 2;
+
+struct NullDeviceType : lazy::BackendDeviceType {
+  NullDeviceType() : BackendDeviceType(kType) {}
+  std::string toString() const override { return kName; }
+};
+
+/// A type without elements.
+class NullData : public lazy::BackendData {
+ public:
+  NullData(const BackendDevice& device, const Shape& shape, bool has_value)
+      : BackendData(device, shape), has_value_(has_value) {}
+
+  void Assign(const BackendData&) override { has_value_.store(true, std::memory_order_release); }
+  bool HasValue() const override { return has_value_.load(std::memory_order_acquire); }
+  int64_t bytes() const override { return 0; }
+
+ private:
+  std::atomic<bool> has_value_;
+};
+
+class Backend : public lazy::BackendImplInterface {
+ public:
+  Backend() : type_(std::make_shared<NullDeviceType>()) {}
+
+  void SetRngSeed(size_t) const override {}
+
+  // ---- Data transfer
+
+  BackendDataPtr MakeComputationDataFromTensor(const HostTensor&, const Shape& shape,
+                                               const BackendDevice& device) const override {
+    return std::make_shared<NullData>(device, shape, true);
+  }
+  BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
+                                               const BackendDevice& device) const override {
+    return std::make_shared<NullData>(device, Shape(scalar.dtype(), {}), true);
+  }
+  BackendDataPtr CreateDataPlaceholder(const BackendDevice& device,
+                                       const Shape& shape) const override {
+    return std::make_shared<NullData>(device, shape, false);
+  }
+  HostTensor MakeTensorFromComputationData(
+      const BackendDataPtr data, std::optional<DType> logical_scalar_type) const override {
+    HostTensor zeros(data->shape().With(logical_scalar_type.value_or(data->shape().dtype())));
+    std::memset(zeros.mutable_data(), 0, zeros.bytes());
+    return zeros;
+  }
+
+  // ---- Compilation, execution
+
+  std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const override {
+    compiled_ += static_cast<int64_t>(instances.size());
+    return instances;
+  }
+
+  std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation,
+                                                 std::span<const BackendDataPtr>,
+                                                 const BackendDevice& device,
+                                                 const std::vector<bool>&) const override {
+    executed_.fetch_add(1, std::memory_order_relaxed);
+    std::vector<BackendDataPtr> results;
+    results.reserve(computation->result_shapes().size());
+    for (const Shape& shape : computation->result_shapes()) {
+      results.push_back(std::make_shared<NullData>(device, shape, true));
+    }
+    return results;
+  }
+
+  lazy::Capability QueryCapability(const GraphNode&, const BackendDevice&) const override {
+    return {lazy::Capability::Verdict::kRun, ""};
+  }
+
+  // ---- Devices
+
+  std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }
+  void SetDefaultDeviceType(int8_t type) override {
+    if (type == kType) return;
+    Throw(ErrorCode::kUnknownDevice, "{}: device type {} is unknown, there is only {}", kName, type,
+          kType);
+  }
+  int64_t GetDefaultDeviceOrdinal() const override { return 0; }
+  void SetDefaultDeviceOrdinal(int64_t ordinal) override {
+    if (ordinal == 0) return;
+    Throw(ErrorCode::kBadOrdinal, "{}: ordinal {} does not exist, there is only 0", kName, ordinal);
+  }
+  std::vector<BackendDevice> GetBackendDevices() const override {
+    return {BackendDevice(type_, 0)};
+  }
+
+  // ---- Debugging and metrics
+
+  std::string CreateMetricReport() const override {
+    return fmt::format("null backend\n  computations_compiled {}\n  computations_run {}\n",
+                       compiled_.load(), executed_.load());
+  }
+  std::map<std::string, double> GetMetrics() const override {
+    return {{"computations_compiled", static_cast<double>(compiled_)},
+            {"computations_run", static_cast<double>(executed_)}};
+  }
+  lazy::MemoryInfo GetMemoryInfo(const BackendDevice&) const override { return {}; }
+  void SetMemoryLimit(const BackendDevice&, int64_t) const override {}
+
+ private:
+  std::shared_ptr<NullDeviceType> type_;
+  mutable std::atomic<int64_t> compiled_{0};
+  mutable std::atomic<int64_t> executed_{0};
+};
+
+}  // namespace
+
+lazy::BackendImplInterface* NullBackend() {
+  static auto* backend = new Backend;
+  return backend;
+}
+
+}  // namespace hammock

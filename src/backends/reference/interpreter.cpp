@@ -1,0 +1,248 @@
+#include "backends/reference/interpreter.h"
+
+#include <algorithm>
+#include <new>
+
+#include "backends/reference/kernel.h"
+#include "hammock/lazy/backend_interface.h"
+#include "ops/primitives.h"
+
+namespace hammock::reference {
+
+Hooks::~Hooks() = default;
+void Hooks::BeforeNode(const GraphNode&) {}
+HostTensor Hooks::Allocate(const Shape& shape, const OpDef&) { return HostTensor(shape); }
+
+struct Program::Step {
+  NodeId node;
+  Kernel kernel;
+  // Where this step's part of the program's lists begins; the next step's beginning is its end.
+  int32_t operands;
+  int32_t results;
+  int32_t releases;
+  int32_t nested;
+};
+
+/// Assigns slots in one walk, with the last use of every value known from another.
+class Program::Planner {
+ public:
+  explicit Planner(Program& program)
+      : program_(program), graph_(*program.graph_), first_(graph_.size() + 1) {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      first_[id + 1] = first_[id] + static_cast<int32_t>(graph_[id].types.size());
+    }
+    slot_.resize(first_.back(), -1);
+    last_use_.resize(first_.back(), -1);
+  }
+
+  void Plan() {
+    FindLastUses();
+    for (NodeId id : graph_.inputs()) {
+      slot_[first_[id]] = Take();
+      program_.input_slots_.push_back(slot_[first_[id]]);
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (graph_[id].op != &ops::kInput) PlanNode(id);
+    }
+    AppendStep(-1, nullptr);  // ends the last one's lists
+    for (GraphValue value : graph_.outputs()) {
+      program_.output_slots_.push_back(slot_[IndexOf(value)]);
+    }
+  }
+
+ private:
+  int32_t IndexOf(GraphValue value) const { return first_[value.node] + value.index; }
+
+  int32_t Take() {
+    if (free_.empty()) return program_.slot_count_++;
+    int32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+
+  void FindLastUses() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      for (GraphValue value : graph_[id].inputs) {
+        if (value.node >= 0) last_use_[IndexOf(value)] = id;
+      }
+    }
+    for (GraphValue value : graph_.outputs()) last_use_[IndexOf(value)] = graph_.size();
+  }
+
+  void AppendStep(NodeId id, Kernel kernel) {
+    program_.steps_.push_back({id, kernel, static_cast<int32_t>(program_.operands_.size()),
+                               static_cast<int32_t>(program_.results_.size()),
+                               static_cast<int32_t>(program_.releases_.size()),
+                               static_cast<int32_t>(program_.nested_.size())});
+  }
+
+  void PlanNode(NodeId id) {
+    const GraphNode& node = graph_[id];
+    Kernel kernel = FindKernel(*node.op);
+    if (!kernel) {
+      Throw<NotSupported>(ErrorCode::kNotSupported, "{}: the interpreter cannot run it (%{}){}",
+                          node.op->name(), id,
+                          node.op->IsComposite() ? "; composites must be expanded first" : "");
+    }
+    AppendStep(id, kernel);
+    for (const Attr& attr : node.attrs) {
+      if (attr.kind() == Attr::Kind::kGraph) program_.nested_.emplace_back(attr.graph());
+    }
+    for (GraphValue value : node.inputs) {
+      program_.operands_.push_back(value.node < 0 ? -1 : slot_[IndexOf(value)]);
+    }
+    size_t first_release = program_.releases_.size();
+    for (size_t i = 0; i < node.types.size(); ++i) {
+      int32_t index = first_[id] + static_cast<int32_t>(i);
+      slot_[index] = Take();
+      program_.results_.push_back(slot_[index]);
+      if (last_use_[index] < 0) program_.releases_.push_back(slot_[index]);
+    }
+    for (GraphValue value : node.inputs) {
+      if (value.node < 0 || last_use_[IndexOf(value)] != id) continue;
+      last_use_[IndexOf(value)] = -2;  // an operand that is named twice is released once
+      program_.releases_.push_back(slot_[IndexOf(value)]);
+    }
+    free_.insert(free_.end(), program_.releases_.begin() + first_release, program_.releases_.end());
+  }
+
+  Program& program_;
+  const Graph& graph_;
+  std::vector<int32_t> first_;  // index of each node's first value
+  std::vector<int32_t> slot_;
+  std::vector<NodeId> last_use_;  // -1: none
+  std::vector<int32_t> free_;
+};
+
+Program::Program(const Graph& graph) : graph_(&graph) { Planner(*this).Plan(); }
+Program::~Program() = default;
+Program::Program(Program&&) noexcept = default;
+
+int64_t Program::bytes() const {
+  int64_t total = static_cast<int64_t>(
+      steps_.capacity() * sizeof(Step) +
+      sizeof(int32_t) * (operands_.capacity() + results_.capacity() + releases_.capacity()));
+  for (const Program& program : nested_) total += program.bytes();
+  return total;
+}
+
+namespace {
+
+/// "%3 = gather f32[4], i64[2] : f32[2]"
+std::string Describe(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph[id];
+  std::string text = fmt::format("%{} = {}", id, node.op->name());
+  const char* separator = " ";
+  for (GraphValue value : node.inputs) {
+    text += separator + (value.node < 0 ? "none" : graph.TypeOf(value).to_string());
+    separator = ", ";
+  }
+  separator = " : ";
+  for (const Shape& type : node.types) {
+    text += separator + type.to_string();
+    separator = ", ";
+  }
+  return text;
+}
+
+[[noreturn]] void ThrowAt(const Graph& graph, NodeId id, ErrorCode code, const std::string& message,
+                          const std::string& where) {
+  lazy::ExecutionError error(code, fmt::format("{} (in {})", message, Describe(graph, id)), id);
+  error.SetWhere(where.empty() ? LocationText(graph[id].location) : where);
+  throw error;
+}
+
+/// Gives the exception in flight the node that raised it.
+[[noreturn]] void RethrowAt(const Graph& graph, NodeId id) {
+  try {
+    throw;
+  } catch (OutOfMemory& error) {
+    if (error.where().empty()) error.SetWhere(LocationText(graph[id].location));
+    throw;
+  } catch (const Error& error) {
+    ThrowAt(graph, id, error.code(), error.message(), error.where());
+  } catch (const std::bad_alloc&) {
+    OutOfMemory error(ErrorCode::kOutOfMemory,
+                      fmt::format("{}: the host has no memory left (in {})", graph[id].op->name(),
+                                  Describe(graph, id)));
+    error.SetWhere(LocationText(graph[id].location));
+    throw error;
+  } catch (const std::exception& error) {
+    ThrowAt(graph, id, ErrorCode::kExecute,
+            fmt::format("{}: {}", graph[id].op->name(), error.what()), "");
+  }
+}
+
+void CheckInputs(const Graph& graph, std::span<const HostTensor> inputs) {
+  HAMMOCK_CHECK(inputs.size() == graph.inputs().size(), "{} tensors for {} inputs", inputs.size(),
+                graph.inputs().size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Shape& type = graph[graph.inputs()[i]].type();
+    HAMMOCK_CHECK(inputs[i].defined() && inputs[i].shape() == type, "input {} is {}, needs {}", i,
+                  inputs[i].defined() ? inputs[i].shape().to_string() : "undefined",
+                  type.to_string());
+  }
+}
+
+}  // namespace
+
+void Program::RunStep(const Step& step, std::vector<HostTensor>& slots, Hooks& hooks) const {
+  const Step& end = *(&step + 1);
+  const GraphNode& node = (*graph_)[step.node];
+  hooks.BeforeNode(node);
+  constexpr int kInline = 4;
+  const HostTensor* inline_operands[kInline] = {};
+  HostTensor inline_results[2];
+  std::vector<const HostTensor*> more_operands;
+  std::vector<HostTensor> more_results;
+  std::span<const HostTensor*> operands(inline_operands);
+  std::span<HostTensor> results(inline_results);
+  size_t operand_count = end.operands - step.operands;
+  size_t result_count = end.results - step.results;
+  if (operand_count > operands.size()) {
+    more_operands.resize(operand_count);
+    operands = more_operands;
+  }
+  if (result_count > results.size()) {
+    more_results.resize(result_count);
+    results = more_results;
+  }
+  for (size_t i = 0; i < operand_count; ++i) {
+    int32_t slot = operands_[step.operands + i];
+    operands[i] = slot < 0 ? nullptr : &slots[slot];
+  }
+  KernelCall call = {node, operands.first(operand_count), results.first(result_count),
+                     std::span(nested_).subspan(step.nested, end.nested - step.nested), hooks};
+  step.kernel(call);
+  for (size_t i = 0; i < result_count; ++i) {
+    slots[results_[step.results + i]] = std::move(results[i]);
+  }
+  for (int32_t i = step.releases; i < end.releases; ++i) slots[releases_[i]] = HostTensor();
+}
+
+std::vector<HostTensor> Program::Run(std::span<const HostTensor> inputs, Hooks& hooks) const {
+  CheckInputs(*graph_, inputs);
+  std::vector<HostTensor> slots(slot_count_);
+  for (size_t i = 0; i < inputs.size(); ++i) slots[input_slots_[i]] = inputs[i];
+  NodeId current = -1;
+  try {
+    for (size_t i = 0; i + 1 < steps_.size(); ++i) {
+      current = steps_[i].node;
+      RunStep(steps_[i], slots, hooks);
+    }
+  } catch (...) {
+    RethrowAt(*graph_, current);
+  }
+  std::vector<HostTensor> outputs;
+  outputs.reserve(output_slots_.size());
+  for (int32_t slot : output_slots_) outputs.push_back(slots[slot]);
+  return outputs;
+}
+
+std::vector<HostTensor> Interpret(const Graph& graph, std::span<const HostTensor> inputs,
+                                  Hooks* hooks) {
+  Hooks plain;
+  return Program(graph).Run(inputs, hooks ? *hooks : plain);
+}
+
+}  // namespace hammock::reference

@@ -1,0 +1,16 @@
+#pragma once
+/// The reference backend: one device, "reference", on which the interpreter runs every primitive.
+/// Synchronous. It is the judge of all other backends and the device they fall back to.
+
+#include "hammock/export.h"
+
+namespace hammock::lazy {
+class BackendImplInterface;
+}
+
+namespace hammock {
+
+/// The one instance; never destroyed. Registering it is the caller's business.
+HAMMOCK_API lazy::BackendImplInterface* ReferenceBackend();
+
+}  // namespace hammock
