@@ -1,4 +1,4 @@
-#include "lazy/step_closures.h"
+#include "lazy/closures.h"
 
 #include <atomic>
 #include <cstdlib>
