@@ -50,12 +50,13 @@ std::string GraphText(const Graph& graph, const std::string& format) {
   return format == "dot" ? ToDot(graph) : ToText(graph, {.locations = true});
 }
 
-[[noreturn]] void ThrowNotCached(const char* op, const Hash128& hash) {
+}  // namespace
+
+CompiledStepPtr CachedStep(const char* op, const Hash128& hash) {
+  if (CompiledStepPtr step = Executor().cache.FindByHash(hash)) return step;
   Throw(ErrorCode::kUnknownName, "{}: no graph of hash {} is cached{}", op, ToString(hash),
         Executor().cache.WasEvicted(hash) ? "; it was, and has been evicted since" : "");
 }
-
-}  // namespace
 
 void CheckDumpFormat(const char* op, const std::string& format) {
   if (format == "text" || format == "dot" || format == "backend") return;
@@ -111,8 +112,7 @@ int64_t LazyGraphExecutor::GetTensorId(const Tensor& tensor) {
 
 std::string LazyGraphExecutor::GetCachedText(const Hash128& hash, const std::string& format) {
   CheckDumpFormat("cached text", format);
-  CompiledStepPtr step = Executor().cache.FindByHash(hash);
-  if (!step) ThrowNotCached("cached text", hash);
+  CompiledStepPtr step = CachedStep("cached text", hash);
   return format == "backend" ? BackendText(*step) : GraphText(step->traced, format);
 }
 

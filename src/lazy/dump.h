@@ -14,4 +14,7 @@ void CheckDumpFormat(const char* op, const std::string& format);
 /// and symbolic tensors, for several devices, and for a device whose backend is gone.
 DeviceEntry* DeviceOfAll(const char* op, std::span<const Tensor> tensors);
 
+/// The cached step of that hash, else ValueError that says whether it was there before.
+CompiledStepPtr CachedStep(const char* op, const Hash128& hash);
+
 }  // namespace hammock
