@@ -74,6 +74,7 @@ HAMMOCK_API std::vector<Tensor> ToTensors(const Any& value);
 HAMMOCK_API std::vector<std::optional<Tensor>> ToOptionalTensors(const Any& value);
 HAMMOCK_API Device ToDevice(const Any& value);
 HAMMOCK_API std::optional<Generator> ToGenerator(const Any& value);
+HAMMOCK_API Any FromGenerator(const Generator& generator);
 HAMMOCK_API Any FromTensors(const std::vector<Tensor>& tensors);
 
 template <class T>

@@ -16,6 +16,12 @@ NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<c
 NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId device,
                      LocationId location);
 
+/// A leaf whose value is in host memory until a step needs it on its device.
+class HostTensor;
+NodePtr MakeHostLeaf(const HostTensor& host, DeviceId device, LocationId location);
+/// A leaf of data that is on its device.
+NodePtr MakeDataLeaf(const BackendDataPtr& data, DeviceId device, LocationId location);
+
 /// The common device of operands; lifted scalars go with any. `b` is the device found so far.
 DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b);
 

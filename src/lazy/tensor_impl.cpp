@@ -1,7 +1,9 @@
 #include "lazy/tensor_impl.h"
 
 #include "base/throw.h"
+#include "hammock/lazy/backend_data.h"
 #include "hammock/metrics.h"
+#include "lazy/record.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -121,6 +123,20 @@ void ThrowDonated(const char* op, const TensorImpl& impl) {
         "{}: the tensor {} was donated and its memory given to another value; clone it before "
         "donating",
         op, impl.node->shape(static_cast<int>(impl.index)).to_string());
+}
+
+NodePtr MakeHostLeaf(const HostTensor& host, DeviceId device, LocationId location) {
+  Shape shape = host.shape();
+  NodePtr node = Node::Make(ops::kDeviceData, {}, {}, std::span(&shape, 1), device, location);
+  NodeAccess::MakePayload(node.get()).host = host;
+  return node;
+}
+
+NodePtr MakeDataLeaf(const BackendDataPtr& data, DeviceId device, LocationId location) {
+  Shape shape = data->shape();
+  NodePtr node = Node::Make(ops::kDeviceData, {}, {}, std::span(&shape, 1), device, location);
+  node->slots()[0].data = data;
+  return node;
 }
 
 Tensor SymbolicTensor(const Shape& shape) {

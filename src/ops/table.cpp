@@ -1,6 +1,7 @@
 #include "ops/table.h"
 
 #include "ops/primitives.h"
+#include "ops/views.h"
 
 namespace hammock::ops {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 // clang-format off
 constexpr const OpDef* kTable[] = {
     // ---- leaves
-    &kInput, &kDeviceData, &kScalarLeaf, &kRngState, &kConstant,
+    &kInput, &kDeviceData, &kScalarLeaf, &kRngState, &kConstant, &kTensorList,
 
     // ---- elementwise: unary
     &kAbs, &kNeg, &kSign, &kFloor, &kCeil, &kTrunc, &kRound, &kSqrt, &kRsqrt, &kReciprocal, &kExp,
@@ -43,7 +44,14 @@ constexpr const OpDef* kTable[] = {
     &kDotGeneral, &kConvolution,
 
     // ---- control
-    &kCond, &kWhile, &kLoop, &kCustomCall,
+    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall,
+
+    // ---- views
+    &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,
+    &kPermuteOp, &kTranspose, &kSwapaxes, &kT, &kMovedim, &kSqueeze, &kSqueezeDim, &kUnsqueeze,
+    &kExpand, &kExpandAs, &kBroadcastTo, &kBroadcastTensors, &kSliceOp, &kNarrow, &kSelectOp, &kDiagonal,
+    &kUnfoldDim, &kAsStridedOp, &kSplit, &kSplitSizes, &kSplitWithSizes, &kChunk, &kUnbind, &kDetach,
+    &kAlias, &kClone, &kContiguous, &kToDType, &kToOther, &kToOptions, &kCopy_,
 };
 // clang-format on
 
