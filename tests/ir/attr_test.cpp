@@ -91,6 +91,9 @@ TEST(Attr, CopiesShareAndMovesEmpty) {
   EXPECT_EQ(&copy.ints(), &attr.ints());
   Attr moved = std::move(attr);
   EXPECT_TRUE(attr.IsNone());
+  Attr typed(Scalar(1.0).To(f32));
+  Attr taken = std::move(typed);
+  EXPECT_EQ(typed, Attr());
   copy = Attr(3);
   EXPECT_EQ(moved.ints().size(), 3u);
   moved = moved;

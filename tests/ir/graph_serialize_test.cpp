@@ -5,6 +5,7 @@
 
 #include "expect_error.h"
 #include "hammock/ir/graph.h"
+#include "sample_graph.h"
 
 namespace hammock {
 namespace {
@@ -110,6 +111,22 @@ TEST(DeserializeGraph, SurvivesDamagedBytes) {
     if (Survives(damaged)) ++read;
   }
   EXPECT_GT(read, 100);  // the damage reaches the reader proper
+}
+
+// Inference of every record meets attributes that no front end would give it.
+TEST(DeserializeGraph, SurvivesDamagedBytesOfEveryRecord) {
+  std::mt19937 random(11);
+  for (const auto& [op, sample] : AllSamples()) {
+    const std::string bytes = Serialize(GraphOfSample(*op, sample));
+    for (int i = 0; i < 200 && !testing::Test::HasFailure(); ++i) {
+      std::string damaged = bytes;
+      size_t names = 20;  // leave the op table as it is
+      damaged[names + random() % (damaged.size() - names - 8)] ^=
+          static_cast<char>(1 << random() % 8);
+      FixChecksum(damaged);
+      Survives(damaged);
+    }
+  }
 }
 
 TEST(DeserializeGraph, SurvivesEveryTruncation) {

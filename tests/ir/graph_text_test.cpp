@@ -147,6 +147,10 @@ TEST(GraphText, KeepsLocationsOnRequest) {
   EXPECT_EQ(ToText(DeserializeGraph(Serialize(graph)), {.locations = true}), text);
   EXPECT_EQ(ToText(graph), "%0 = input : f32[2]\nreturn %0\n");
   EXPECT_EQ(graph, ParseGraph(ToText(graph)));
+
+  graph.mutable_node(0).location = InternLocationText("odd\nname.cpp:1");
+  EXPECT_EQ(ToText(graph, {.locations = true}),
+            "%0 = input : f32[2]  @ odd name.cpp:1\nreturn %0\n");
 }
 
 std::string ParseError(const char* text) {

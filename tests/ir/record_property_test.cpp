@@ -8,6 +8,7 @@
 
 #include "hammock/ir/graph.h"
 #include "ir/schema_access.h"
+#include "sample_graph.h"
 
 namespace hammock {
 namespace {
@@ -146,6 +147,16 @@ TEST(EveryRecord, EveryAttributeIsInHashEqualityTextAndBytes) {
     }
   }
   EXPECT_GT(checked, 100);
+}
+
+TEST(EveryRecord, SamplesVerifyAndRoundTrip) {
+  for (const auto& [op, sample] : AllSamples()) {
+    Graph graph = GraphOfSample(*op, sample);
+    Verify(graph);
+    EXPECT_EQ(ParseGraph(ToText(graph)), graph) << ToText(graph);
+    EXPECT_EQ(DeserializeGraph(Serialize(graph)), graph) << ToText(graph);
+  }
+  EXPECT_GT(AllSamples().size(), 50u);
 }
 
 TEST(EveryRecord, SchemaPrintsAndParsesBack) {

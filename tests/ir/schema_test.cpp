@@ -78,7 +78,8 @@ TEST(FunctionSchema, ParseErrorsNameTheColumn) {
   for (const char* text :
        {"", "f", "f(", "f()", "f() ->", "f() -> Tensor x y", "f(int) -> ()", "f(int[0] x) -> ()",
         "f(int[999] x) -> ()", "f(*, *) -> ()", "f(str s='x) -> ()", "f(Dict(int, Any) d) -> ()",
-        "f(int x=) -> ()", "f(Tensor(a x) -> ()", "f(int[) -> ()"}) {
+        "f(int x=) -> ()", "f(Tensor(a x) -> ()", "f(int[) -> ()", "2d() -> ()", "a:b() -> ()",
+        "f(int 2x) -> ()"}) {
     EXPECT_TRUE(message(text).starts_with("schema: column ")) << text << ": " << message(text);
   }
 }
