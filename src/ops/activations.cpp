@@ -283,12 +283,12 @@ Tensor dropout(const Tensor& self, double p, bool training, Location at) {
 
 namespace ops {
 
-#define UNARY(record, name, function, text, inference, type_rule)                     \
-  constinit const OpDef record = {.schema = #name "(Tensor self) -> Tensor",          \
-                                  .doc = text,                                        \
-                                  .call = Box<name>,                                  \
-                                  .infer = inference,                                 \
-                                  .rule = DTypeRule::type_rule,                       \
+#define UNARY(record, name, function, text, inference, type_rule)            \
+  constinit const OpDef record = {.schema = #name "(Tensor self) -> Tensor", \
+                                  .doc = text,                               \
+                                  .call = Box<name>,                         \
+                                  .infer = inference,                        \
+                                  .rule = DTypeRule::type_rule,              \
                                   .expand = function};
 UNARY(kRelu, relu, ExpandRelu, "The larger of `self` and 0.", InferNotBool, kPromote)
 UNARY(kRelu6, relu6, ExpandRelu6, "`self` clamped to [0, 6].", InferNotBool, kPromote)
@@ -396,9 +396,9 @@ constinit const OpDef kGlu = {
 namespace {
 
 constexpr const OpDef* kNodes[] = {
-    &kRelu,       &kRelu6,    &kGelu,      &kSilu,  &kMish, &kSelu,     &kHardswish, &kHardsigmoid,
-    &kLogSigmoid, &kSoftsign, &kTanhshrink, &kElu,  &kCelu, &kSoftplus, &kLeakyRelu, &kHardtanh,
-    &kThreshold,  &kSoftshrink, &kHardshrink, &kPrelu, &kGlu};
+    &kRelu,        &kRelu6,      &kGelu,      &kSilu,       &kMish,       &kSelu,  &kHardswish,
+    &kHardsigmoid, &kLogSigmoid, &kSoftsign,  &kTanhshrink, &kElu,        &kCelu,  &kSoftplus,
+    &kLeakyRelu,   &kHardtanh,   &kThreshold, &kSoftshrink, &kHardshrink, &kPrelu, &kGlu};
 
 constinit const OpDef kFunctions[] = {
     {

@@ -55,9 +55,9 @@ UNARY(sigmoid, kSigmoid)
 UNARY(bitwise_not, kBitwiseNot)
 #undef UNARY
 
-#define BINARY(name, record)                                               \
-  Tensor name(const Tensor& self, const TensorArg& other, Location at) {   \
-    return ApplyBinary(record, at, self, AsTensor(other, self));           \
+#define BINARY(name, record)                                             \
+  Tensor name(const Tensor& self, const TensorArg& other, Location at) { \
+    return ApplyBinary(record, at, self, AsTensor(other, self));         \
   }
 BINARY(add, kAdd)
 BINARY(mul, kMul)
@@ -82,9 +82,9 @@ BINARY(bitwise_right_shift, kShiftRight)
 #undef BINARY
 
 // A number on the left has the dtype that it has beside the tensor.
-#define REFLECTED(name)                                                    \
-  Tensor name(const Scalar& self, const Tensor& other, Location at) {      \
-    return name(AsTensor(self, other), other, at);                         \
+#define REFLECTED(name)                                               \
+  Tensor name(const Scalar& self, const Tensor& other, Location at) { \
+    return name(AsTensor(self, other), other, at);                    \
   }
 HAMMOCK_BINARY_OPS(REFLECTED)
 HAMMOCK_BINARY_FUNCTIONS(REFLECTED)
@@ -116,8 +116,9 @@ DType PromotedDType(const Tensor& a, const Tensor& b) {
 Tensor Scaled(const char* op, const Tensor& self, const Tensor& other, const Scalar& alpha) {
   DType dtype = PromotedDType(self, other);
   if (alpha.IsFloating() && !IsFloat(dtype)) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: alpha {} is not an integer, but the result is {}",
-                     op, alpha.to_string(), NameOf(dtype));
+    Throw<TypeError>(ErrorCode::kDTypeMismatch,
+                     "{}: alpha {} is not an integer, but the result is {}", op, alpha.to_string(),
+                     NameOf(dtype));
   }
   if (alpha.IsBool() && dtype != DType::kBool) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: alpha is a bool, but the result is {}", op,
@@ -300,11 +301,12 @@ namespace {
 constexpr const OpDef* kNodes[] = {&kPowScalar};
 
 #define UNARY(name, text) \
-  {.schema = #name "(Tensor self) -> Tensor", .doc = text, .call = Box<UnaryFn(name)>}
-#define BINARY(name, text)                                  \
-  {.schema = #name "(Tensor self, Tensor other) -> Tensor", \
-   .doc = text,                                             \
-   .call = Box<BinaryFn(name)>}
+  { .schema = #name "(Tensor self) -> Tensor", .doc = text, .call = Box<UnaryFn(name)> }
+#define BINARY(name, text)                                                \
+  {                                                                       \
+    .schema = #name "(Tensor self, Tensor other) -> Tensor", .doc = text, \
+    .call = Box<BinaryFn(name)>                                           \
+  }
 #define UNARY_ALIAS(alias, name) UNARY(alias, "Same as " #name "."),
 #define BINARY_ALIAS(alias, name) BINARY(alias, "Same as " #name "."),
 

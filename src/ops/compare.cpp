@@ -11,9 +11,9 @@ namespace hammock {
 
 using namespace ops;  // NOLINT: records and the op writer's kit
 
-#define BINARY(name, record)                                               \
-  Tensor name(const Tensor& self, const TensorArg& other, Location at) {   \
-    return ApplyBinary(record, at, self, AsTensor(other, self));           \
+#define BINARY(name, record)                                             \
+  Tensor name(const Tensor& self, const TensorArg& other, Location at) { \
+    return ApplyBinary(record, at, self, AsTensor(other, self));         \
   }
 BINARY(eq, kEq)
 BINARY(ne, kNe)
@@ -192,7 +192,7 @@ namespace {
 constexpr const OpDef* kNodes[] = {&kClamp};
 
 #define UNARY(name, text) \
-  {.schema = #name "(Tensor self) -> Tensor", .doc = text, .call = Box<UnaryFn(name)>}
+  { .schema = #name "(Tensor self) -> Tensor", .doc = text, .call = Box<UnaryFn(name)> }
 
 constinit const OpDef kFunctions[] = {
     UNARY(isinf, "Whether an element is infinite."),

@@ -19,7 +19,8 @@ using namespace ops;  // NOLINT: records and the op writer's kit
 // ---- from host memory
 
 Tensor from_host(const HostTensor& host, const Device& device, Location at) {
-  if (!host.defined()) Throw(ErrorCode::kUninitializedTensor, "from_host: the host tensor is empty");
+  if (!host.defined())
+    Throw(ErrorCode::kUninitializedTensor, "from_host: the host tensor is empty");
   const Shape& shape = host.shape();
   CheckSizes("from_host", shape.sizes());
   if (!InfoOf(shape.dtype()).supported) {
@@ -177,8 +178,10 @@ Tensor& fill_(Tensor& self, const TensorArg& value, Location at) {
 namespace {
 
 [[noreturn]] void BadRange(const Scalar& start, const Scalar& end, const Scalar& step) {
-  Throw(ErrorCode::kValue, "arange: no range from {} to {} by {}: bounds must be finite, the step "
-        "not zero and toward the end", start.to_string(), end.to_string(), step.to_string());
+  Throw(ErrorCode::kValue,
+        "arange: no range from {} to {} by {}: bounds must be finite, the step "
+        "not zero and toward the end",
+        start.to_string(), end.to_string(), step.to_string());
 }
 
 /// How many values arange gives, computed as PyTorch does: exactly for integers, in f64 for floats.
@@ -387,7 +390,8 @@ Tensor HammingAlpha(int64_t length, bool periodic, double alpha, std::optional<D
 }
 
 #define OPTIONS ", *, ScalarType? dtype=None, Device? device=None) -> Tensor"
-#define FUNCTION(text, what, function) {.schema = text OPTIONS, .doc = what, .call = Box<function>}
+#define FUNCTION(text, what, function) \
+  { .schema = text OPTIONS, .doc = what, .call = Box<function> }
 
 constinit const OpDef kFunctions[] = {
     FUNCTION("zeros(int[] size", "Zeros.", zeros),

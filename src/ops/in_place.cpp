@@ -20,9 +20,9 @@ Tensor& Write(const char* name, Tensor& self, const Location& at, F&& compute) {
 
 }  // namespace
 
-#define UNARY(name)                                                          \
-  Tensor& name##_(Tensor& self, Location at) {                               \
-    return Write(#name "_", self, at, [&] { return name(self, at); });       \
+#define UNARY(name)                                                    \
+  Tensor& name##_(Tensor& self, Location at) {                         \
+    return Write(#name "_", self, at, [&] { return name(self, at); }); \
   }
 HAMMOCK_UNARY_OPS(UNARY)
 UNARY(relu)
@@ -34,8 +34,8 @@ UNARY(hardswish)
 UNARY(hardsigmoid)
 #undef UNARY
 
-#define BINARY(name)                                                         \
-  Tensor& name##_(Tensor& self, const TensorArg& other, Location at) {       \
+#define BINARY(name)                                                          \
+  Tensor& name##_(Tensor& self, const TensorArg& other, Location at) {        \
     return Write(#name "_", self, at, [&] { return name(self, other, at); }); \
   }
 HAMMOCK_BINARY_OPS(BINARY)
@@ -46,9 +46,9 @@ BINARY(clamp_max)
 
 // IN_PLACE(name, parameters, arguments): what comes after `self`.
 #define UNWRAP(...) __VA_ARGS__
-#define IN_PLACE(name, parameters, arguments)                                                 \
-  Tensor& name##_(Tensor& self, UNWRAP parameters, Location at) {                             \
-    return Write(#name "_", self, at, [&] { return name(self, UNWRAP arguments, at); });      \
+#define IN_PLACE(name, parameters, arguments)                                            \
+  Tensor& name##_(Tensor& self, UNWRAP parameters, Location at) {                        \
+    return Write(#name "_", self, at, [&] { return name(self, UNWRAP arguments, at); }); \
   }
 IN_PLACE(add, (const TensorArg& other, const Scalar& alpha), (other, alpha))
 IN_PLACE(sub, (const TensorArg& other, const Scalar& alpha), (other, alpha))
@@ -77,8 +77,7 @@ IN_PLACE(dropout, (double p, bool training), (p, training))
 #undef IN_PLACE
 
 Tensor& zero_(Tensor& self, Location at) {
-  return Write("zero_", self, at,
-               [&] { return Filled(self.sizes(), 0, self.dtype(), self); });
+  return Write("zero_", self, at, [&] { return Filled(self.sizes(), 0, self.dtype(), self); });
 }
 
 // ---- records
@@ -86,26 +85,26 @@ Tensor& zero_(Tensor& self, Location at) {
 namespace ops {
 namespace {
 
-#define UNARY(name)                                      \
-  {.schema = #name "_(Tensor(a!) self) -> Tensor(a!)",   \
-   .doc = #name " in place.",                            \
+#define UNARY(name)                                    \
+  {.schema = #name "_(Tensor(a!) self) -> Tensor(a!)", \
+   .doc = #name " in place.",                          \
    .call = Box<UnaryInPlaceFn(name##_)>},
-#define BINARY(name)                                                   \
-  {.schema = #name "_(Tensor(a!) self, Tensor other) -> Tensor(a!)",   \
-   .doc = #name " in place.",                                          \
+#define BINARY(name)                                                 \
+  {.schema = #name "_(Tensor(a!) self, Tensor other) -> Tensor(a!)", \
+   .doc = #name " in place.",                                        \
    .call = Box<BinaryInPlaceFn(name##_)>},
-#define UNARY_ALIAS(alias, name)                         \
-  {.schema = #alias "_(Tensor(a!) self) -> Tensor(a!)",  \
-   .doc = "Same as " #name "_.",                         \
+#define UNARY_ALIAS(alias, name)                        \
+  {.schema = #alias "_(Tensor(a!) self) -> Tensor(a!)", \
+   .doc = "Same as " #name "_.",                        \
    .call = Box<UnaryInPlaceFn(name##_)>},
-#define BINARY_ALIAS(alias, name)                                      \
-  {.schema = #alias "_(Tensor(a!) self, Tensor other) -> Tensor(a!)",  \
-   .doc = "Same as " #name "_.",                                       \
+#define BINARY_ALIAS(alias, name)                                     \
+  {.schema = #alias "_(Tensor(a!) self, Tensor other) -> Tensor(a!)", \
+   .doc = "Same as " #name "_.",                                      \
    .call = Box<BinaryInPlaceFn(name##_)>},
 /// Python's name of an operator has no underscore behind it.
-#define PYTHON(alias, name)                                           \
-  {.schema = #alias "(Tensor(a!) self, Tensor other) -> Tensor(a!)",  \
-   .doc = "Same as " #name "_.",                                      \
+#define PYTHON(alias, name)                                          \
+  {.schema = #alias "(Tensor(a!) self, Tensor other) -> Tensor(a!)", \
+   .doc = "Same as " #name "_.",                                     \
    .call = Box<BinaryInPlaceFn(name##_)>},
 /// `text` is the schema after "name_" up to the result.
 #define OTHER(name, text, type) \

@@ -19,9 +19,9 @@ METHOD(relu)
 METHOD(zero)
 #undef METHOD
 
-#define METHOD(name)                                                    \
-  Tensor Tensor::name(const TensorArg& other, Location at) const {      \
-    return hammock::name(*this, other, at);                             \
+#define METHOD(name)                                               \
+  Tensor Tensor::name(const TensorArg& other, Location at) const { \
+    return hammock::name(*this, other, at);                        \
   }
 HAMMOCK_BINARY_OPS(METHOD)
 HAMMOCK_BINARY_FUNCTIONS(METHOD)
@@ -30,9 +30,9 @@ METHOD(clamp_min)
 METHOD(clamp_max)
 #undef METHOD
 
-#define METHOD(name)                                                    \
-  Tensor& Tensor::name##_(const TensorArg& other, Location at) {        \
-    return hammock::name##_(*this, other, at);                          \
+#define METHOD(name)                                             \
+  Tensor& Tensor::name##_(const TensorArg& other, Location at) { \
+    return hammock::name##_(*this, other, at);                   \
   }
 HAMMOCK_BINARY_OPS(METHOD)
 METHOD(heaviside)

@@ -25,7 +25,7 @@ extern const OpDef kAbs, kNeg, kSign, kFloor, kCeil, kTrunc, kRound, kSqrt, kRsq
     kCosh, kTanh, kAsinh, kAcosh, kAtanh, kErf, kErfc, kErfinv, kLgamma, kDigamma, kSigmoid,
     kBitwiseNot, kLogicalNot, kIsNan;
 extern const OpDef kAdd, kSub, kMul, kDiv, kFloorDivide, kTruncDivide, kRemainder, kFmod, kPow,
-    kMaximum, kMinimum, kFmax, kFmin, kAtan2, kHypot, kCopysign, kNextafter, kBitwiseAnd,
+    kMaximum, kMinimum, kFmax, kFmin, kAtan2, kHypot, kCopysign, kNextafter, kGcd, kBitwiseAnd,
     kBitwiseOr, kBitwiseXor, kShiftLeft, kShiftRight, kLogicalAnd, kLogicalOr, kLogicalXor, kEq,
     kNe, kLt, kLe, kGt, kGe;
 extern const OpDef kWhere;  ///< where(condition, self, other): select

@@ -94,8 +94,8 @@ Tensor Integers(const Draw& draw, int64_t low, uint64_t range) {
     offset = Casted(remainder(word, Lift(static_cast<int64_t>(range), DType::kU32)), DType::kI64);
   } else {
     Tensor words = Words(draw, 2);
-    Tensor high = bitwise_left_shift(Casted(Row(words, 0, draw), DType::kU64),
-                                     Constant(32, DType::kU64));
+    Tensor high =
+        bitwise_left_shift(Casted(Row(words, 0, draw), DType::kU64), Constant(32, DType::kU64));
     Tensor word = bitwise_or(high, Casted(Row(words, 1, draw), DType::kU64));
     if (range != 0) word = remainder(word, Lift(Scalar(range), DType::kU64));
     offset = Casted(word, DType::kI64);
@@ -329,20 +329,23 @@ using NormalFn = Tensor (*)(double, double, const Dims&, std::optional<DType>, c
                             const OptionalGenerator&, Location);
 using RandomFn = Tensor& (*)(Tensor&, const OptionalGenerator&, Location);
 using RandomToFn = Tensor& (*)(Tensor&, int64_t, const OptionalGenerator&, Location);
-using RandomFromFn = Tensor& (*)(Tensor&, int64_t, std::optional<int64_t>,
-                                 const OptionalGenerator&, Location);
+using RandomFromFn = Tensor& (*)(Tensor&, int64_t, std::optional<int64_t>, const OptionalGenerator&,
+                                 Location);
 
-#define FUNCTION(text, what, function)                                             \
-  {.schema = text ", *, ScalarType? dtype=None, Device? device=None, Generator? "  \
-                  "generator=None) -> Tensor",                                     \
-   .doc = what,                                                                    \
-   .call = Box<function>}
+#define FUNCTION(text, what, function)                                  \
+  {                                                                     \
+    .schema = text                                                      \
+        ", *, ScalarType? dtype=None, Device? device=None, Generator? " \
+        "generator=None) -> Tensor",                                    \
+    .doc = what, .call = Box<function>                                  \
+  }
 #define DRAW(text, what, function) \
-  {.schema = text ", *, Generator? generator=None) -> Tensor", .doc = what, .call = Box<function>}
-#define IN_PLACE(text, what, function)                              \
-  {.schema = text ", *, Generator? generator=None) -> Tensor(a!)",  \
-   .doc = what,                                                     \
-   .call = Box<function>}
+  { .schema = text ", *, Generator? generator=None) -> Tensor", .doc = what, .call = Box<function> }
+#define IN_PLACE(text, what, function)                                           \
+  {                                                                              \
+    .schema = text ", *, Generator? generator=None) -> Tensor(a!)", .doc = what, \
+    .call = Box<function>                                                        \
+  }
 
 constinit const OpDef kFunctions[] = {
     FUNCTION("rand(int[] size", "Uniform in [0, 1).", rand),

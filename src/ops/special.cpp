@@ -98,8 +98,9 @@ Tensor ApplyScaled(const OpDef& op, const Location& at, const Tensor& self, cons
   const Shape* types[] = {&self.shape(), &a.shape(), &b.shape()};
   DType dtype = ComputeDType(kAdd, types);
   if (!IsFloat(dtype) && value.IsFloating()) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: value {} is not an integer, but the result is {}",
-                     op.name(), value.to_string(), NameOf(dtype));
+    Throw<TypeError>(ErrorCode::kDTypeMismatch,
+                     "{}: value {} is not an integer, but the result is {}", op.name(),
+                     value.to_string(), NameOf(dtype));
   }
   return Apply(op, at, {self, a, b, Lift(value, WideFloat(dtype))});
 }
@@ -156,10 +157,10 @@ Tensor nan_to_num(const Tensor& self, const std::optional<Scalar>& nan,
                   Location at) {
   DType dtype = self.dtype();
   if (!IsFloat(dtype)) return clone(self, at);
-  return Apply(kNanToNum, at,
-               {self, Lift(nan.value_or(0.0), dtype),
-                Lift(posinf.value_or(InfoOf(dtype).highest), dtype),
-                Lift(neginf.value_or(InfoOf(dtype).lowest), dtype)});
+  return Apply(
+      kNanToNum, at,
+      {self, Lift(nan.value_or(0.0), dtype), Lift(posinf.value_or(InfoOf(dtype).highest), dtype),
+       Lift(neginf.value_or(InfoOf(dtype).lowest), dtype)});
 }
 
 // ---- records
@@ -230,8 +231,9 @@ constinit const OpDef kAddcdiv = {
     .samples = {{"f32[2,3] f32[3] f32[2,1] f32[]"}},
 };
 constinit const OpDef kNanToNum = {
-    .schema = "nan_to_num(Tensor self, Scalar? nan=None, Scalar? posinf=None, Scalar? neginf=None) "
-              "-> Tensor",
+    .schema =
+        "nan_to_num(Tensor self, Scalar? nan=None, Scalar? posinf=None, Scalar? neginf=None) "
+        "-> Tensor",
     .doc = "Replaces NaN and the infinities.",
     .call = Box<nan_to_num>,
     .infer = InferFloatLikeFirst,

@@ -1,5 +1,8 @@
 #include "ops/table.h"
 
+#include <vector>
+
+#include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/views.h"
 
@@ -19,7 +22,7 @@ constexpr const OpDef* kTable[] = {
 
     // ---- elementwise: binary
     &kAdd, &kSub, &kMul, &kDiv, &kFloorDivide, &kTruncDivide, &kRemainder, &kFmod, &kPow, &kMaximum,
-    &kMinimum, &kFmax, &kFmin, &kAtan2, &kHypot, &kCopysign, &kNextafter, &kBitwiseAnd, &kBitwiseOr,
+    &kMinimum, &kFmax, &kFmin, &kAtan2, &kHypot, &kCopysign, &kNextafter, &kGcd, &kBitwiseAnd, &kBitwiseOr,
     &kBitwiseXor, &kShiftLeft, &kShiftRight, &kLogicalAnd, &kLogicalOr, &kLogicalXor, &kEq, &kNe,
     &kLt, &kLe, &kGt, &kGe,
 
@@ -55,8 +58,26 @@ constexpr const OpDef* kTable[] = {
 };
 // clang-format on
 
+std::vector<const OpDef*> AllOps() {
+  std::vector<const OpDef*> all(std::begin(kTable), std::end(kTable));
+  auto add = [&](std::span<const OpDef* const> family) {
+    all.insert(all.end(), family.begin(), family.end());
+  };
+  add(ArithmeticOps());
+  add(CompareOps());
+  add(SpecialOps());
+  add(ActivationOps());
+  add(CreateOps());
+  add(RandomOps());
+  add(InPlaceOps());
+  return all;
+}
+
 }  // namespace
 
-std::span<const OpDef* const> InTreeOps() { return kTable; }
+std::span<const OpDef* const> InTreeOps() {
+  static const std::vector<const OpDef*> all = AllOps();
+  return all;
+}
 
 }  // namespace hammock::ops

@@ -55,8 +55,8 @@ Tensor tensor(const std::vector<T>& values, std::optional<DType> dtype = std::nu
 }
 /// Adopts the vector's memory.
 template <class T>
-requires(!std::same_as<T, bool>) Tensor tensor(std::vector<T>&& values, const Dims& size,
-                                               const Device& device = Device(), HAMMOCK_AT) {
+requires(!std::same_as<T, bool>) Tensor
+    tensor(std::vector<T>&& values, const Dims& size, const Device& device = Device(), HAMMOCK_AT) {
   CheckElementCount(values.size(), size);
   auto owner = std::make_shared<std::vector<T>>(std::move(values));
   std::shared_ptr<void> bytes(owner, owner->data());
@@ -79,9 +79,9 @@ requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
   return from_host(host, device, at);
 }
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(
-    std::initializer_list<std::initializer_list<T>> rows,
-    std::optional<DType> dtype = std::nullopt, const Device& device = Device(), HAMMOCK_AT) {
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
+                                               std::optional<DType> dtype = std::nullopt,
+                                               const Device& device = Device(), HAMMOCK_AT) {
   DType own = dtype.value_or(DTypeOf<LiteralOf<T>>);
   size_t columns = rows.size() ? rows.begin()->size() : 0;
   HostTensor host(Shape(own, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}));
@@ -95,13 +95,13 @@ requires std::is_arithmetic_v<T> Tensor tensor(
 
 // ---- Filled
 
-#define HAMMOCK_OPTIONS                                                            \
+#define HAMMOCK_OPTIONS                                                       \
   std::optional<DType> dtype = std::nullopt, const Device &device = Device(), \
                        Location at = Location::current()
 /// Where the dtype or device is not given it is that of `self`.
-#define HAMMOCK_OPTIONS_LIKE                            \
-  std::optional<DType> dtype = std::nullopt,            \
-                       const std::optional<Device> &device = std::nullopt, HAMMOCK_AT
+#define HAMMOCK_OPTIONS_LIKE                                                                    \
+  std::optional<DType> dtype = std::nullopt, const std::optional<Device>&device = std::nullopt, \
+                       HAMMOCK_AT
 
 HAMMOCK_API Tensor zeros(const Dims& size, HAMMOCK_OPTIONS);
 HAMMOCK_API Tensor ones(const Dims& size, HAMMOCK_OPTIONS);

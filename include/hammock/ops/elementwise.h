@@ -27,8 +27,8 @@ HAMMOCK_UNARY_FUNCTIONS(HAMMOCK_DECLARE)
 HAMMOCK_UNARY_OPS(HAMMOCK_DECLARE)
 #undef HAMMOCK_DECLARE
 
-#define HAMMOCK_DECLARE(name)                                                             \
-  HAMMOCK_API Tensor name(const Tensor& self, const TensorArg& other, HAMMOCK_AT);        \
+#define HAMMOCK_DECLARE(name)                                                      \
+  HAMMOCK_API Tensor name(const Tensor& self, const TensorArg& other, HAMMOCK_AT); \
   HAMMOCK_API Tensor name(const Scalar& self, const Tensor& other, HAMMOCK_AT);
 HAMMOCK_BINARY_OPS(HAMMOCK_DECLARE)
 HAMMOCK_BINARY_FUNCTIONS(HAMMOCK_DECLARE)
@@ -45,9 +45,9 @@ HAMMOCK_DECLARE(heaviside)
 HAMMOCK_UNARY_ALIASES(HAMMOCK_DECLARE)
 #undef HAMMOCK_DECLARE
 
-#define HAMMOCK_DECLARE(alias, name)                                             \
-  inline Tensor alias(const Tensor& self, const TensorArg& other, HAMMOCK_AT) {  \
-    return name(self, other, at);                                                \
+#define HAMMOCK_DECLARE(alias, name)                                            \
+  inline Tensor alias(const Tensor& self, const TensorArg& other, HAMMOCK_AT) { \
+    return name(self, other, at);                                               \
   }
 HAMMOCK_BINARY_ALIASES(HAMMOCK_DECLARE)
 #undef HAMMOCK_DECLARE

@@ -2,6 +2,8 @@
 /// Names of the elementwise ops that are alike: their declarations, methods, in-place forms and
 /// records are made from these lists.
 
+// clang-format off
+
 /// One operand, with an in-place form.
 #define HAMMOCK_UNARY_OPS(X)                                                                      \
   X(abs) X(neg) X(sign) X(sgn) X(floor) X(ceil) X(trunc) X(round) X(frac) X(sqrt) X(rsqrt)        \
@@ -23,7 +25,7 @@
   X(logical_xor) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 
 /// Two operands, only as a function.
-#define HAMMOCK_BINARY_FUNCTIONS(X) \
+#define HAMMOCK_BINARY_FUNCTIONS(X)                                                               \
   X(maximum) X(minimum) X(fmax) X(fmin) X(logaddexp) X(logaddexp2)
 
 /// Second names, as X(alias, name).
@@ -33,3 +35,5 @@
 #define HAMMOCK_BINARY_ALIASES(X)                                                                 \
   X(subtract, sub) X(multiply, mul) X(divide, div) X(true_divide, div) X(arctan2, atan2)          \
   X(not_equal, ne) X(less, lt) X(less_equal, le) X(greater, gt) X(greater_equal, ge)
+
+// clang-format on

@@ -106,8 +106,7 @@ HAMMOCK_API Tensor nll_loss(const Tensor& input, const Tensor& target,
 /// `target` holds class indices, or probabilities of the shape of `input`.
 HAMMOCK_API Tensor cross_entropy(const Tensor& input, const Tensor& target,
                                  const std::optional<Tensor>& weight = std::nullopt,
-                                 int64_t ignore_index = -100,
-                                 const std::string& reduction = "mean",
+                                 int64_t ignore_index = -100, const std::string& reduction = "mean",
                                  double label_smoothing = 0.0, HAMMOCK_AT);
 
 }  // namespace hammock

@@ -20,11 +20,11 @@ struct TensorAt {
   Location at;
 };
 
-#define HAMMOCK_OPERATOR(op, name)                                                                \
-  inline Tensor operator op(const Tensor& a, const TensorArg& b) { return name(a, b, b.at()); }   \
-  template <Number T>                                                                             \
-  Tensor operator op(T a, const TensorAt& b) {                                                    \
-    return name(Scalar(a), b.tensor, b.at);                                                       \
+#define HAMMOCK_OPERATOR(op, name)                                                              \
+  inline Tensor operator op(const Tensor& a, const TensorArg& b) { return name(a, b, b.at()); } \
+  template <Number T>                                                                           \
+  Tensor operator op(T a, const TensorAt& b) {                                                  \
+    return name(Scalar(a), b.tensor, b.at);                                                     \
   }
 HAMMOCK_OPERATOR(+, add)
 HAMMOCK_OPERATOR(-, sub)
@@ -44,23 +44,23 @@ HAMMOCK_OPERATOR(>=, ge)
 
 // The compiler also tries `b == a` for `a == b`: only exact types keep that from being ambiguous,
 // so these two have no place to take a location from.
-#define HAMMOCK_OPERATOR(op, name)                                                                \
-  inline Tensor operator op(const Tensor& a, const Tensor& b) { return name(a, b, Location()); }  \
-  template <Number T>                                                                             \
-  Tensor operator op(const Tensor& a, T b) {                                                      \
-    return name(a, b, Location());                                                                \
-  }                                                                                               \
-  template <Number T>                                                                             \
-  Tensor operator op(T a, const Tensor& b) {                                                      \
-    return name(Scalar(a), b, Location());                                                        \
+#define HAMMOCK_OPERATOR(op, name)                                                               \
+  inline Tensor operator op(const Tensor& a, const Tensor& b) { return name(a, b, Location()); } \
+  template <Number T>                                                                            \
+  Tensor operator op(const Tensor& a, T b) {                                                     \
+    return name(a, b, Location());                                                               \
+  }                                                                                              \
+  template <Number T>                                                                            \
+  Tensor operator op(T a, const Tensor& b) {                                                     \
+    return name(Scalar(a), b, Location());                                                       \
   }
 HAMMOCK_OPERATOR(==, eq)
 HAMMOCK_OPERATOR(!=, ne)
 #undef HAMMOCK_OPERATOR
 
 // On a temporary too: `x[0] += 1` writes to x.
-#define HAMMOCK_OPERATOR(op, name)                                                                \
-  inline Tensor& operator op(Tensor& a, const TensorArg& b) { return name(a, b, b.at()); }        \
+#define HAMMOCK_OPERATOR(op, name)                                                         \
+  inline Tensor& operator op(Tensor& a, const TensorArg& b) { return name(a, b, b.at()); } \
   inline Tensor operator op(Tensor&& a, const TensorArg& b) { return name(a, b, b.at()); }
 HAMMOCK_OPERATOR(+=, add_)
 HAMMOCK_OPERATOR(-=, sub_)

@@ -13,12 +13,11 @@ namespace hammock {
 
 using OptionalGenerator = std::optional<Generator>;
 
-#define HAMMOCK_OPTIONS_RANDOM                                                     \
+#define HAMMOCK_OPTIONS_RANDOM                                                \
   std::optional<DType> dtype = std::nullopt, const Device &device = Device(), \
                        const OptionalGenerator &generator = std::nullopt, HAMMOCK_AT
-#define HAMMOCK_OPTIONS_RANDOM_LIKE                                          \
-  std::optional<DType> dtype = std::nullopt,                                 \
-                       const std::optional<Device> &device = std::nullopt,   \
+#define HAMMOCK_OPTIONS_RANDOM_LIKE                                                             \
+  std::optional<DType> dtype = std::nullopt, const std::optional<Device>&device = std::nullopt, \
                        const OptionalGenerator &generator = std::nullopt, HAMMOCK_AT
 
 /// Uniform in [0, 1).
