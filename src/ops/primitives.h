@@ -95,4 +95,7 @@ extern const OpDef
 extern const OpDef
     kCustomCall;  ///< custom_call(Tensor[] operands) {target: str, payload: str, types}
 
+// ---- call.cpp: a composite, but part of the runtime
+extern const OpDef kCall;  ///< call(Tensor[] operands) {body: Graph}: what a replayed graph returns
+
 }  // namespace hammock::ops

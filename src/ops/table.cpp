@@ -47,7 +47,7 @@ constexpr const OpDef* kTable[] = {
     &kDotGeneral, &kConvolution,
 
     // ---- control
-    &kCond, &kWhile, &kLoop, &kCustomCall,
+    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall,
 
     // ---- views
     &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,
