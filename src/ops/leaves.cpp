@@ -1,3 +1,4 @@
+#include "hammock/tensor.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 
@@ -10,6 +11,14 @@ void GivenType(const InferCall& call) {
 }
 
 void InferRngState(const InferCall& call) { call.out = {Shape(DType::kU64, {2})}; }
+
+void InferTensorList(const InferCall& call) {
+  for (const Shape* type : call.in) call.out.push_back(*type);
+}
+
+std::vector<Tensor> ExpandTensorList(const ExpandCall& call) {
+  return {call.in.begin(), call.in.end()};
+}
 
 void InferConstant(const InferCall& call) { call.out = {Shape(call.attrs[1].dtype(), {})}; }
 
@@ -26,14 +35,21 @@ constinit const OpDef kDeviceData = {
     .infer = GivenType,
 };
 constinit const OpDef kScalarLeaf = {
-    .schema = "scalar() -> Tensor",
+    .schema = "scalar(Scalar value) -> Tensor",
     .doc = "A traced lifted scalar; its value is a parameter, not part of the key.",
+    .baked = "value",
     .infer = GivenType,
 };
 constinit const OpDef kRngState = {
-    .schema = "rng_state() -> Tensor",
+    .schema = "rng_state(int seed, int offset, int blocks) -> Tensor",
     .doc = "Seed and offset of a random node, fixed when it is traced.",
     .infer = InferRngState,
+};
+constinit const OpDef kTensorList = {
+    .schema = "tensor_list(Tensor[] tensors) -> Tensor[]",
+    .doc = "Its operands, as the outputs of one node.",
+    .infer = InferTensorList,
+    .expand = ExpandTensorList,
 };
 constinit const OpDef kConstant = {
     .schema = "constant(Scalar value, ScalarType dtype) -> Tensor",

@@ -46,6 +46,8 @@ struct HAMMOCK_API GraphNode {
   std::vector<Attr> attrs;  ///< one per attribute of the record, in its order
   std::vector<Shape> types;
   LocationId location = 0;
+  /// Which traced node it came from, for errors; -1 if none. Never compared, never stored.
+  int32_t origin = -1;
 
   const Shape& type() const { return types[0]; }
   const Attr& attr(std::string_view name) const;

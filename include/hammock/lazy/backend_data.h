@@ -22,23 +22,6 @@
 
 namespace hammock::lazy {
 
-/// Set once, either to ready or to an error. Copyable handles to shared state.
-class HAMMOCK_API ReadyEvent {
- public:
-  ReadyEvent();
-  bool IsReady() const;                        ///< also true when it carries an error
-  void Wait() const;                           ///< returns when set; does not throw the error
-  std::shared_ptr<const Error> error() const;  ///< null while unset or if all went well
-  void SetReady();
-  void SetError(std::shared_ptr<const Error> error);
-  /// Runs `fn` when set (at once if it already is), on the thread that sets it.
-  void OnReady(std::function<void()> fn);
-
- private:
-  struct State;
-  std::shared_ptr<State> state_;
-};
-
 class HAMMOCK_API BackendData {
  public:
   /// Identity, unique among live data: parameters are de-duplicated by it.
@@ -62,7 +45,7 @@ class HAMMOCK_API BackendData {
 
   const BackendDevice& device() const { return device_; }
   const Shape& shape() const { return shape_; }
-  virtual Handle GetHandle() { return handle_; }
+  virtual Handle GetHandle() { return reinterpret_cast<Handle>(this); }
   /// Receives the result that this placeholder stands for.
   virtual void Assign(const BackendData& data) = 0;
   virtual bool HasValue() const = 0;
@@ -72,32 +55,39 @@ class HAMMOCK_API BackendData {
   std::shared_ptr<Info> info() const;
   std::shared_ptr<Info> SetInfo(std::shared_ptr<Info> info);  ///< returns the former one
 
-  /// Null for data that is ready from the start.
-  const ReadyEvent* event() const { return event_.get(); }
-  /// Makes this a placeholder with an event; called before it is shared.
-  ReadyEvent& MakePending();
-  bool IsReady() const { return !event_ || event_->IsReady(); }
+  // ---- Readiness. Data is ready from the start unless MakePending was called before it was
+  // shared; then whoever computes it sets it exactly once, to ready or to an error.
+  void MakePending() { state_.store(kPending, std::memory_order_relaxed); }
+  /// True also when it carries an error.
+  bool IsReady() const { return state_.load(std::memory_order_acquire) != kPending; }
+  /// Returns when set; does not throw the error.
+  void Wait() const;
+  /// Null while pending or if all went well.
+  std::shared_ptr<const Error> error() const;
+  void SetReady();
+  void SetError(std::shared_ptr<const Error> error);
+  /// Runs `fn` when set (at once if it already is), on the thread that sets it.
+  void OnReady(std::function<void()> fn);
   /// Waits; throws the error that the value carries.
   void WaitReady() const;
 
   /// Derived forms (packed weights): counted in memory info and dropped under pressure.
-  struct Derived {
-    std::shared_ptr<void> form;
-    int64_t bytes = 0;
-  };
   void AttachDerived(const std::string& key, std::shared_ptr<void> form, int64_t bytes);
   std::shared_ptr<void> GetDerived(const std::string& key) const;
   int64_t derived_bytes() const;
   void DropDerived();
 
  private:
+  enum State : uint32_t { kReady, kPending, kFailed };
+  struct Extras;  // what few objects have: info, derived forms, an error, callbacks
+  Extras& extras() const;
+  void Settle(State state);
+
   const BackendDevice device_;
   const Shape shape_;
-  const Handle handle_;
-  std::unique_ptr<ReadyEvent> event_;
+  std::atomic<uint32_t> state_{kReady};
   mutable std::mutex mutex_;
-  std::shared_ptr<Info> info_;
-  std::map<std::string, Derived> derived_;
+  mutable std::unique_ptr<Extras> extras_;
 };
 
 using hammock::BackendDataPtr;

@@ -1,0 +1,11 @@
+#pragma once
+/// All that a program needs.
+
+#include "hammock/config.h"
+#include "hammock/device.h"
+#include "hammock/error.h"
+#include "hammock/executor.h"
+#include "hammock/metrics.h"
+#include "hammock/ops.h"
+#include "hammock/random.h"
+#include "hammock/tensor.h"

@@ -1,0 +1,61 @@
+#pragma once
+/// Memory for the small objects of tracing: per-thread free lists by size class. What one thread
+/// frees in excess goes back to a shared list, so that producer and consumer threads do not grow
+/// it. Sanitised builds use the system allocator, so that misuse is seen.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hammock::pool {
+
+inline constexpr size_t kGranule = 32;
+inline constexpr size_t kClasses = 20;  // up to 608 bytes
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kPooled = false;
+#else
+inline constexpr bool kPooled = true;
+#endif
+
+struct Block {
+  Block* next;
+};
+
+struct ThreadLists {
+  Block* head[kClasses];
+  uint32_t count[kClasses];
+  char* cursor;
+  char* end;
+  uint8_t state;  // 0: not set up, 1: in use, 2: the thread is ending
+};
+extern constinit thread_local ThreadLists lists;
+
+void* AllocateSlow(size_t bytes);
+void FreeSlow(void* block, size_t bytes);
+
+inline void* Allocate(size_t bytes) {
+  size_t size_class = (bytes + kGranule - 1) / kGranule;
+  if (kPooled && size_class < kClasses) {
+    if (Block* block = lists.head[size_class]) {
+      lists.head[size_class] = block->next;
+      --lists.count[size_class];
+      return block;
+    }
+  }
+  return AllocateSlow(bytes);
+}
+
+/// `bytes` as given to Allocate.
+inline void Free(void* memory, size_t bytes) {
+  size_t size_class = (bytes + kGranule - 1) / kGranule;
+  if (kPooled && size_class < kClasses && lists.state == 1 && lists.count[size_class] < 8192) {
+    Block* block = static_cast<Block*>(memory);
+    block->next = lists.head[size_class];
+    lists.head[size_class] = block;
+    ++lists.count[size_class];
+    return;
+  }
+  FreeSlow(memory, bytes);
+}
+
+}  // namespace hammock::pool

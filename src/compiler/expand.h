@@ -1,0 +1,14 @@
+#pragma once
+
+#include <functional>
+
+#include "hammock/ir/graph.h"
+
+namespace hammock {
+
+/// Replaces composites by their expansions until none is left that `wanted` does not keep whole.
+/// Expansions run on symbolic tensors; the new nodes inherit location and origin.
+Graph ExpandComposites(const Graph& graph,
+                       const std::function<bool(const GraphNode&)>& keep = nullptr);
+
+}  // namespace hammock

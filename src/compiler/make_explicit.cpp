@@ -1,0 +1,96 @@
+#include "compiler/make_explicit.h"
+
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+std::vector<bool> UsedNodes(const Graph& graph) {
+  std::vector<bool> used(static_cast<size_t>(graph.size()));
+  for (GraphValue output : graph.outputs()) used[static_cast<size_t>(output.node)] = true;
+  for (NodeId id : graph.inputs())
+    used[static_cast<size_t>(id)] = true;  // parameters keep their numbers
+  for (NodeId id = graph.size(); id-- > 0;) {
+    if (graph[id].op->effect == Effect::kOrdered) used[static_cast<size_t>(id)] = true;
+    if (!used[static_cast<size_t>(id)]) continue;
+    for (GraphValue input : graph[id].inputs) {
+      if (input.node >= 0) used[static_cast<size_t>(input.node)] = true;
+    }
+  }
+  return used;
+}
+
+GraphValue Convert(Graph& out, GraphValue value, const GraphNode& like, const OpDef& op, Attr attr,
+                   const Shape& type) {
+  GraphNode node;
+  node.op = &op;
+  node.inputs = {value};
+  node.attrs = {std::move(attr)};
+  node.types = {type};
+  node.location = like.location;
+  node.origin = like.origin;
+  return {out.Append(std::move(node)), 0};
+}
+
+/// The dtype that operand `index` is computed in.
+DType OperandDType(const GraphNode& node, DType compute, DType own, size_t index) {
+  switch (node.op->rule) {
+    case DTypeRule::kSelect:
+      return index == 0 ? DType::kBool : compute;
+    case DTypeRule::kLogical:
+      return DType::kBool;
+    case DTypeRule::kFloatTest:
+    case DTypeRule::kNone:
+      return own;
+    case DTypeRule::kPromote:
+    case DTypeRule::kFloat:
+    case DTypeRule::kCompare:
+    case DTypeRule::kInteger:
+      return compute;
+  }
+  return compute;
+}
+
+void MakeOperandsExplicit(const Graph& graph, const GraphNode& node, GraphNode& copy, Graph& out) {
+  std::vector<const Shape*> types;
+  for (GraphValue input : node.inputs) types.push_back(&graph.TypeOf(input));
+  DType compute = ComputeDType(*node.op, types);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    Shape type = *types[i];
+    DType wanted = OperandDType(node, compute, type.dtype(), i);
+    if (type.dtype() != wanted) {
+      type = type.With(wanted);
+      copy.inputs[i] = Convert(out, copy.inputs[i], node, ops::kCast, Attr(wanted), type);
+    }
+    if (type.sizes() != node.type().sizes()) {
+      type = type.With(node.type().sizes());
+      copy.inputs[i] =
+          Convert(out, copy.inputs[i], node, ops::kBroadcast, Attr(type.sizes()), type);
+    }
+  }
+}
+
+}  // namespace
+
+Graph MakeExplicit(const Graph& graph) {
+  Graph out;
+  std::vector<bool> used = UsedNodes(graph);
+  std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
+  auto mapped = [&](GraphValue value) {
+    return value.node < 0 ? value : GraphValue{map[static_cast<size_t>(value.node)], value.index};
+  };
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (!used[static_cast<size_t>(id)]) continue;
+    const GraphNode& node = graph[id];
+    GraphNode copy = node;
+    for (GraphValue& input : copy.inputs) input = mapped(input);
+    if (node.op->IsElementwise() && node.op->IsPrimitive())
+      MakeOperandsExplicit(graph, node, copy, out);
+    map[static_cast<size_t>(id)] = out.Append(std::move(copy));
+  }
+  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
+  return out;
+}
+
+}  // namespace hammock

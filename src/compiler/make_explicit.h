@@ -1,0 +1,12 @@
+#pragma once
+
+#include "hammock/ir/graph.h"
+
+namespace hammock {
+
+/// Writes promotion and broadcasting of elementwise ops as casts and broadcasts, so that every
+/// operand of an elementwise node has the compute dtype and the result's sizes. Removes nodes that
+/// nothing uses.
+Graph MakeExplicit(const Graph& graph);
+
+}  // namespace hammock

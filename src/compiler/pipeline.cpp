@@ -1,0 +1,83 @@
+#include "compiler/pipeline.h"
+
+#include "base/log.h"
+#include "compiler/expand.h"
+#include "compiler/make_explicit.h"
+#include "hammock/config.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+using Verdict = lazy::Capability::Verdict;
+
+Graph AfterPass(const char* name, Graph graph) {
+  if (config::Get<config::kVerifyPasses>()) Verify(graph);
+  if (config::Get<config::kPrintPasses>()) {
+    Log(LogLevel::kWarn, "after {}:\n{}", name, ToText(graph, {.locations = true}));
+  }
+  return graph;
+}
+
+/// A result that is a parameter or constant gets a node of its own: a segment must produce it.
+Graph MaterializeOutputs(Graph graph) {
+  std::vector<GraphValue> outputs = graph.outputs();
+  for (GraphValue& output : outputs) {
+    const OpDef* op = graph[output.node].op;
+    if (op != &ops::kInput && op != &ops::kConstant) continue;
+    GraphNode copy;
+    copy.op = &ops::kReshape;
+    copy.inputs = {output};
+    copy.types = {graph.TypeOf(output)};
+    copy.attrs = {Attr(copy.types[0].sizes())};
+    copy.location = graph[output.node].location;
+    copy.origin = graph[output.node].origin;
+    output = {graph.Append(std::move(copy)), 0};
+  }
+  graph.SetOutputs(std::move(outputs));
+  return graph;
+}
+
+/// The usual case, without a copy of the bookkeeping: everything runs on one target.
+Segment WholeGraph(const Graph& graph, int target) {
+  Segment segment;
+  segment.target = target;
+  segment.graph = graph;
+  for (NodeId id : graph.inputs()) segment.inputs.push_back({id, 0});
+  segment.outputs = graph.outputs();
+  return segment;
+}
+
+}  // namespace
+
+LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query) {
+  LoweredStep step;
+  auto keep = [&](const GraphNode& node) {
+    lazy::Capability answer = query(node);
+    return answer.verdict == Verdict::kRun ||
+           (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);
+  };
+  step.graph = AfterPass("trace", traced);
+  step.graph = AfterPass("expand", ExpandComposites(step.graph, keep));
+  step.graph = AfterPass("make_explicit", MakeExplicit(step.graph));
+  step.graph = AfterPass("materialize_outputs", MaterializeOutputs(std::move(step.graph)));
+
+  std::vector<int> targets(static_cast<size_t>(step.graph.size()), 0);
+  for (NodeId id = 0; id < step.graph.size(); ++id) {
+    const GraphNode& node = step.graph[id];
+    if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
+    lazy::Capability answer = query(node);
+    if (answer.verdict != Verdict::kRefuse) continue;
+    targets[static_cast<size_t>(id)] = 1;
+    step.refusals.push_back({node.op->name(), answer.reason, node.location});
+  }
+  if (step.refusals.empty()) {
+    step.segments.push_back(WholeGraph(step.graph, 0));
+  } else {
+    step.segments = Partition(step.graph, targets);
+  }
+  return step;
+}
+
+}  // namespace hammock

@@ -1,0 +1,95 @@
+#include "hammock/ir/node.h"
+
+#include <fmt/format.h>
+
+#include "base/throw.h"
+#include "hammock/lazy/backend_data.h"
+#include "ir/node_access.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
+                   std::span<const Shape> shapes, DeviceId device, LocationId location) {
+  const OpInfo& info = op.info();
+  HAMMOCK_CHECK(operands.size() < 0xffff && shapes.size() < 0xffff, "{}: too many operands",
+                info.name);
+  Node* node = NodeAccess::Allocate(op, static_cast<uint32_t>(operands.size()),
+                                    static_cast<uint32_t>(attrs.size()),
+                                    static_cast<uint32_t>(shapes.size()));
+  node->device_ = device;
+  node->location_ = location;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Node* operand = operands[i].node.get();
+    if (operand) operand->AddReference();
+    node->operand_array()[i] = {operand, operands[i].index};
+  }
+  Hash128 hash = info.seed;
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    new (&node->attr_array()[i]) Attr(attrs[i]);
+    hash = Combine(hash, attrs[i].hash());
+  }
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    new (&node->slots()[i]) Slot{shapes[i], nullptr};
+    hash = HashType(hash, shapes[i]);
+  }
+  // The values of lifted leaves are parameters, not part of the key.
+  if (&op == &ops::kScalarLeaf || &op == &ops::kRngState || &op == &ops::kDeviceData) {
+    hash = HashType(ops::kDeviceData.info().seed, shapes[0]);
+  }
+  node->hash_ = hash;
+  return NodePtr::Adopt(node);
+}
+
+bool Node::IsLeaf() const {
+  return op_ == &ops::kDeviceData || op_ == &ops::kScalarLeaf || op_ == &ops::kRngState;
+}
+
+const Attr& Node::attr(std::string_view name) const {
+  int index = op_->info().AttributeIndex(name);
+  HAMMOCK_CHECK(index >= 0, "{} has no attribute {}", op_->name(), name);
+  return attr_array()[index];
+}
+
+std::string Node::to_string() const {
+  std::string text;
+  for (int i = 0; i < num_outputs(); ++i) {
+    text += (i ? ", " : "") + shape(i).to_string();
+  }
+  text += fmt::format(" {}", op_->name());
+  for (size_t i = 0; i < attrs().size(); ++i) {
+    text += fmt::format(", {}={}", op_->info().AttributeName(static_cast<int>(i)),
+                        attrs()[i].to_string());
+  }
+  return text;
+}
+
+void Node::ReleaseOperands() {
+  std::vector<Node*> dropped;
+  NodeAccess::TakeOperands(this, dropped);
+  for (Node* operand : dropped) operand->DropReference();
+}
+
+// Dying nodes are chained through their hash, so that a chain of any length needs neither stack nor
+// heap.
+void Node::Destroy(Node* node) {
+  node->hash_.lo = 0;
+  while (node) {
+    Node* next = reinterpret_cast<Node*>(node->hash_.lo);
+    for (const Operand& operand : node->operands()) {
+      if (operand.node && operand.node->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        operand.node->hash_.lo = reinterpret_cast<uint64_t>(next);
+        next = operand.node;
+      }
+    }
+    for (uint32_t i = 0; i < node->num_attrs_; ++i) node->attr_array()[i].~Attr();
+    for (uint32_t i = 0; i < node->num_outputs_; ++i) node->slots()[i].~Slot();
+    delete node->payload_;
+    size_t bytes = NodeAccess::BytesOf(*node);
+    node->~Node();
+    pool::Free(node, bytes);
+    node = next;
+  }
+}
+
+}  // namespace hammock

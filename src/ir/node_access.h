@@ -1,0 +1,69 @@
+#pragma once
+/// The parts of Node that only tracing and the executor use.
+
+#include <new>
+
+#include "base/pool.h"
+#include "hammock/error.h"
+#include "hammock/host_tensor.h"
+#include "hammock/ir/node.h"
+
+namespace hammock {
+
+/// What a few nodes carry besides their slots.
+struct LeafPayload {
+  HostTensor host;                     ///< a leaf's value as long as it is not on its device
+  std::shared_ptr<const Error> error;  ///< why this op failed: belongs to every value that needs it
+  bool donated = false;                ///< its data was given away
+  bool read_only = false;              ///< never donate its data
+};
+
+struct NodeAccess {
+  static constexpr uint32_t kIsView = 1;  // shape-only: recomputed rather than kept as an output
+
+  /// Uninitialised but for counts and layout; the caller fills operands, attributes, slots, hash.
+  static Node* Allocate(const OpDef& op, uint32_t operands, uint32_t attrs, uint32_t outputs) {
+    size_t slots_at = sizeof(Node) + operands * sizeof(Node::Operand) + attrs * sizeof(Attr);
+    size_t bytes = slots_at + outputs * sizeof(Node::Slot);
+    Node* node = new (pool::Allocate(bytes)) Node();
+    node->op_ = &op;
+    node->num_operands_ = node->operand_capacity_ = static_cast<uint16_t>(operands);
+    node->num_attrs_ = static_cast<uint16_t>(attrs);
+    node->num_outputs_ = static_cast<uint16_t>(outputs);
+    node->slots_offset_ = static_cast<uint32_t>(slots_at);
+    return node;
+  }
+  static size_t BytesOf(const Node& node) {
+    return node.slots_offset_ + node.num_outputs_ * sizeof(Node::Slot);
+  }
+  static Node::Operand* operands(Node* node) { return node->operand_array(); }
+  static Attr* attrs(Node* node) { return node->attr_array(); }
+  static void SetDevice(Node* node, DeviceId device) { node->device_ = device; }
+  static void SetLocation(Node* node, LocationId location) { node->location_ = location; }
+  static void SetHash(Node* node, const Hash128& hash) { node->hash_ = hash; }
+  static uint32_t& flags(Node* node) { return node->flags_; }
+  static uint32_t& epoch(Node* node) { return node->epoch_; }
+  static uint32_t& walk_index(Node* node) { return node->walk_index_; }
+  static uint32_t& walk_uses(Node* node) { return node->walk_uses_; }
+  static LeafPayload* payload(const Node* node) { return node->payload_; }
+  static LeafPayload& MakePayload(Node* node) {
+    if (!node->payload_) node->payload_ = new LeafPayload;
+    return *node->payload_;
+  }
+  /// Moves the operands out, so that they can be dropped outside the graph mutex.
+  static void TakeOperands(Node* node, std::vector<Node*>& out) {
+    for (uint32_t i = 0; i < node->num_operands_; ++i) {
+      if (node->operand_array()[i].node) out.push_back(node->operand_array()[i].node);
+    }
+    node->num_operands_ = 0;
+  }
+};
+
+inline Hash128 HashType(Hash128 hash, const Shape& shape) {
+  hash = Combine(hash,
+                 static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank()));
+  for (int64_t size : shape.sizes()) hash = Combine(hash, static_cast<uint64_t>(size));
+  return hash;
+}
+
+}  // namespace hammock

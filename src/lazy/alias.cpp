@@ -1,0 +1,281 @@
+#include "lazy/alias.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/throw.h"
+#include "ir/location_scope.h"
+#include "lazy/hooks.h"
+#include "lazy/record.h"
+#include "lazy/tensor_impl.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+Value First(NodePtr node) { return {std::move(node), 0}; }
+
+Value ApplyForward(const ViewStep& step, const Value& input, const Value& base) {
+  // as_strided addresses the group's base whatever lies between.
+  const Value& from = step.op == &ops::kAsStrided ? base : input;
+  NodePtr node;
+  if (step.start) {
+    const Value operands[] = {from, step.start};
+    node = RecordNode(*step.op, operands, step.attrs, CurrentLocation());
+  } else {
+    node = RecordNode(*step.op, std::span(&from, 1), step.attrs, CurrentLocation());
+  }
+  NodeAccess::flags(node.get()) |= NodeAccess::kIsView;
+  return First(std::move(node));
+}
+
+Value Reshaped(const Value& value, const Dims& sizes) {
+  const Attr attrs[] = {Attr(sizes)};
+  return First(RecordNode(ops::kReshape, std::span(&value, 1), attrs, CurrentLocation()));
+}
+
+/// `input` with the elements that the view shows replaced by `written`.
+Value ApplyInverse(const ViewStep& step, const Value& input, const Value& written) {
+  if (step.op == &ops::kReshape || step.op == &ops::kBroadcast) {
+    return Reshaped(written, step.input.sizes());  // a broadcast that stretches was refused before
+  }
+  if (step.op == &ops::kPermute) {
+    const auto& dims = step.attrs[0].ints();
+    Dims inverse = Dims::Filled(static_cast<int>(dims.size()), 0);
+    for (size_t i = 0; i < dims.size(); ++i)
+      inverse[static_cast<int>(dims[i])] = static_cast<int64_t>(i);
+    const Attr attrs[] = {Attr(inverse)};
+    return First(RecordNode(ops::kPermute, std::span(&written, 1), attrs, CurrentLocation()));
+  }
+  if (step.op == &ops::kSlice) {  // {dim, start, size, step} -> {dim, start, step}
+    const Attr attrs[] = {step.attrs[0], step.attrs[1], step.attrs[3]};
+    const Value operands[] = {input, written};
+    return First(RecordNode(ops::kUpdateSlice, operands, attrs, CurrentLocation()));
+  }
+  if (step.op == &ops::kDynamicSlice) {  // {dim, size, step} -> {dim, step}
+    const Attr attrs[] = {step.attrs[0], step.attrs[2]};
+    const Value operands[] = {input, written, step.start};
+    return First(RecordNode(ops::kDynamicUpdateSlice, operands, attrs, CurrentLocation()));
+  }
+  if (step.op == &ops::kBitcast) {
+    const Attr attrs[] = {Attr(step.input.dtype())};
+    return First(RecordNode(ops::kBitcast, std::span(&written, 1), attrs, CurrentLocation()));
+  }
+  HAMMOCK_CHECK(step.op == &ops::kAsStrided, "view op {} cannot be written through",
+                step.op->name());
+  const Attr attrs[] = {step.attrs[1], step.attrs[2]};
+  const Value operands[] = {input, written};
+  return First(RecordNode(ops::kAsStridedScatter, operands, attrs, CurrentLocation()));
+}
+
+std::vector<const ViewStep*> ChainOf(const ViewState& view) {
+  std::vector<const ViewStep*> chain;
+  for (const ViewStep* step = view.last.get(); step; step = step->parent.get())
+    chain.push_back(step);
+  std::reverse(chain.begin(), chain.end());
+  // What lies before an as_strided does not matter to it.
+  for (size_t i = chain.size(); i-- > 0;) {
+    if (chain[i]->op == &ops::kAsStrided) {
+      chain.erase(chain.begin(), chain.begin() + static_cast<long>(i));
+      break;
+    }
+  }
+  return chain;
+}
+
+/// Makes a plain tensor the base of a group.
+void EnsureGroup(TensorImpl& impl) {
+  if (impl.view) return;
+  auto view = std::make_unique<ViewState>();
+  view->group = std::make_shared<AliasGroup>();
+  view->group->base = {NodePtr(impl.node), impl.index};
+  view->generation = view->group->generation.load();
+  view->strides = ContiguousStrides(impl.node->shape(static_cast<int>(impl.index)).sizes());
+  if (impl.owner) {
+    std::lock_guard lock(impl.owner->lock);
+    impl.view = std::move(view);
+  } else {
+    impl.view = std::move(view);
+  }
+}
+
+Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
+               std::shared_ptr<const ViewStep> last, uint64_t generation,
+               const Geometry& geometry) {
+  auto view = std::make_unique<ViewState>();
+  view->group = std::move(group);
+  view->last = std::move(last);
+  view->generation = generation;
+  view->strides = geometry.strides;
+  view->offset = geometry.offset;
+  Node* node = value.node.get();
+  node->AddReference();
+  // The group's base is what a step computes; the view itself starts out settled.
+  Tensor result = NewTensor(node, value.index, true);
+  ThreadContext* owner = result.impl()->owner;
+  if (owner) owner->lock.lock();
+  result.impl()->view = std::move(view);
+  if (owner) owner->lock.unlock();
+  return result;
+}
+
+/// So that the next step computes what was written even if no member of the group is in a pending
+/// list.
+void ListWritten(const std::shared_ptr<AliasGroup>& group) {
+  if (group->listed.exchange(true)) return;
+  ThreadContext& context = Context();
+  std::lock_guard lock(context.lock);
+  context.written_groups.push_back(group);
+}
+
+}  // namespace
+
+Geometry GeometryOf(const TensorImpl& impl) {
+  const Dims& sizes = impl.node->shape(static_cast<int>(impl.index)).sizes();
+  if (!impl.view) return {sizes, ContiguousStrides(sizes), 0};
+  return {sizes, impl.view->strides, impl.view->offset};
+}
+
+bool SelfOverlaps(const Geometry& geometry) {
+  // Dims of more than one element, by stride: no overlap if each stride exceeds the reach of the
+  // smaller ones (exact for what PyTorch's own check accepts).
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (int i = 0; i < geometry.sizes.size(); ++i) {
+    if (geometry.sizes[i] == 0) return false;
+    if (geometry.sizes[i] > 1) dims.emplace_back(geometry.strides[i], geometry.sizes[i]);
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (auto [stride, size] : dims) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+Tensor MakeView(const char* name, const Tensor& self, const OpDef& op, std::vector<Attr> attrs,
+                const Geometry& geometry, const Tensor& start, const Location& at) {
+  LocationScope scope(at);
+  Node* node = CurrentNode(name, self);
+  TensorImpl& impl = *self.impl();
+  auto step = std::make_shared<ViewStep>();
+  step->op = &op;
+  step->attrs = std::move(attrs);
+  if (start.defined()) step->start = ValueOf(name, start);
+  Value input{NodePtr(node), impl.index};
+  step->input = input.shape();
+  Value result = ApplyForward(*step, input, input);
+  step->output = result.shape();
+  if (node->device() == kNoDevice) {  // symbolic values have no identity to alias
+    return NewTensor(NodePtr(result.node).release(), result.index, true);
+  }
+  EnsureGroup(impl);
+  step->parent = impl.view->last;
+  return NewView(result, impl.view->group, std::move(step), impl.view->generation, geometry);
+}
+
+Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
+                    const Location& at) {
+  LocationScope scope(at);
+  Node* node = CurrentNode(name, self);
+  TensorImpl& impl = *self.impl();
+  auto step = std::make_shared<ViewStep>();
+  step->op = &ops::kAsStrided;
+  step->attrs = {Attr(geometry.sizes), Attr(geometry.strides), Attr(geometry.offset)};
+  if (node->device() == kNoDevice) {
+    Value input{NodePtr(node), impl.index};
+    Value result = ApplyForward(*step, input, input);
+    return NewTensor(NodePtr(result.node).release(), result.index, true);
+  }
+  EnsureGroup(impl);
+  std::lock_guard lock(impl.view->group->mutex);
+  const Value& base = impl.view->group->base;
+  if (base.shape().dtype() != self.dtype()) {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "{}: the tensor is a view of {} under another dtype ({}); clone it first",
+                        name, NameOf(base.shape().dtype()), NameOf(self.dtype()));
+  }
+  step->input = base.shape();
+  Value result = ApplyForward(*step, base, base);
+  step->output = result.shape();
+  return NewView(result, impl.view->group, std::move(step), impl.view->group->generation.load(),
+                 geometry);
+}
+
+Tensor MakeAlias(const Tensor& self) {
+  Node* node = CurrentNode("alias", self);
+  TensorImpl& impl = *self.impl();
+  Value value{NodePtr(node), impl.index};
+  if (node->device() == kNoDevice)
+    return NewTensor(NodePtr(value.node).release(), value.index, true);
+  Geometry geometry = GeometryOf(impl);
+  EnsureGroup(impl);
+  return NewView(value, impl.view->group, impl.view->last, impl.view->generation, geometry);
+}
+
+void RefreshView(TensorImpl& impl) {
+  ViewState& view = *impl.view;
+  if (view.generation == view.group->generation.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(view.group->mutex);
+  Value value = view.group->base;
+  for (const ViewStep* step : ChainOf(view)) value = ApplyForward(*step, value, view.group->base);
+  view.generation = view.group->generation.load();
+  Node* node = value.node.get();
+  node->AddReference();
+  Node* old;
+  {
+    std::unique_lock<SpinLock> owner;
+    if (impl.owner) owner = std::unique_lock(impl.owner->lock);
+    old = std::exchange(impl.node, node);
+    impl.index = value.index;
+  }
+  if (old) old->DropReference();
+}
+
+void WriteValue(const char* op, TensorImpl& impl, const Value& value) {
+  if (!impl.view) {
+    SetNode(impl, value);
+    return;
+  }
+  if (SelfOverlaps(GeometryOf(impl))) {
+    Throw(
+        ErrorCode::kValue,
+        "{}: cannot write to a view in which several elements share one place (such as an expanded "
+        "tensor); clone it first",
+        op);
+  }
+  ViewState& view = *impl.view;
+  std::lock_guard lock(view.group->mutex);
+  auto chain = ChainOf(view);
+  std::vector<Value> inputs{view.group->base};
+  for (const ViewStep* step : chain) {
+    if (step == chain.back()) break;
+    inputs.push_back(ApplyForward(*step, inputs.back(), view.group->base));
+  }
+  Value written = value;
+  for (size_t i = chain.size(); i-- > 0;) {
+    const Value& input = chain[i]->op == &ops::kAsStrided ? view.group->base : inputs[i];
+    written = ApplyInverse(*chain[i], input, written);
+  }
+  view.group->base = written;
+  view.generation = view.group->generation.fetch_add(1) + 1;
+  ListWritten(view.group);
+  Node* node = value.node.get();
+  node->AddReference();
+  Node* old;
+  {
+    std::unique_lock<SpinLock> owner;
+    if (impl.owner) owner = std::unique_lock(impl.owner->lock);
+    old = std::exchange(impl.node, node);
+    impl.index = value.index;
+  }
+  if (old) old->DropReference();
+}
+
+Value BaseValue(const std::shared_ptr<AliasGroup>& group) {
+  std::lock_guard lock(group->mutex);
+  return group->base;
+}
+
+}  // namespace hammock

@@ -1,0 +1,73 @@
+#pragma once
+/// Views. Tensors that share memory form an alias group: one base value plus, per tensor, a chain
+/// of view ops from the base. A write makes a new base value (functional underneath) and moves the
+/// group's generation; the other members build their value anew when they are next used.
+///
+/// Strides and offset are host metadata with PyTorch's values; they are never part of a key.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "hammock/ir/node.h"
+#include "hammock/ir/shape.h"
+#include "hammock/tensor.h"
+
+namespace hammock {
+
+struct TensorImpl;
+
+struct AliasGroup {
+  std::mutex mutex;
+  Value base;                           // row-major, guarded by `mutex`
+  std::atomic<uint64_t> generation{1};  // grows with every write
+  std::atomic<bool> listed{false};      // in some thread's written_groups
+};
+
+/// One view op of a chain, shared by all views behind it.
+struct ViewStep {
+  std::shared_ptr<const ViewStep> parent;  // null: applies to the base
+  const OpDef* op = nullptr;
+  std::vector<Attr> attrs;
+  Value start;  // of a dynamic slice
+  Shape input;  // type it is applied to
+  Shape output;
+};
+
+struct ViewState {
+  std::shared_ptr<AliasGroup> group;
+  std::shared_ptr<const ViewStep> last;  // null: the base itself
+  uint64_t generation = 0;               // of the cached node
+  Dims strides;
+  int64_t offset = 0;
+};
+
+/// Where a tensor's elements lie relative to its base, in elements.
+struct Geometry {
+  Dims sizes;
+  Dims strides;
+  int64_t offset = 0;
+};
+Geometry GeometryOf(const TensorImpl& impl);
+/// Whether two elements may share a place.
+bool SelfOverlaps(const Geometry& geometry);
+
+/// A new tensor that aliases `self` through one more view op. `start` is a dynamic slice's operand.
+Tensor MakeView(const char* name, const Tensor& self, const OpDef& op, std::vector<Attr> attrs,
+                const Geometry& geometry, const Tensor& start, const Location& at);
+/// A view that addresses the base directly (as_strided, diagonal, unfold).
+Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
+                    const Location& at);
+/// A second handle to the same memory.
+Tensor MakeAlias(const Tensor& self);
+
+/// Brings a view's node up to date with its group.
+void RefreshView(TensorImpl& impl);
+/// Writes `value` (of the tensor's own type) to the tensor and so to everything it aliases.
+void WriteValue(const char* op, TensorImpl& impl, const Value& value);
+/// The value that a step must compute for this tensor: its own, or its group's base.
+Value BaseValue(const std::shared_ptr<AliasGroup>& group);
+
+}  // namespace hammock

@@ -1,0 +1,237 @@
+#include "lazy/apply.h"
+
+#include <fmt/format.h>
+
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "hammock/metrics.h"
+#include "ir/location_scope.h"
+#include "lazy/hooks.h"
+#include "lazy/record.h"
+#include "lazy/tensor_impl.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+constexpr int kInlineOperands = 8;
+
+[[noreturn]] void ThrowMixedDevices(const OpDef& op, DeviceId a, DeviceId b) {
+  Throw(ErrorCode::kDeviceMismatch,
+        "{}: operands live on different devices: {} and {}; move one with to(device)", op.name(),
+        Device::FromId(a).to_string(), Device::FromId(b).to_string());
+}
+
+LocationId Here(const Location& at) { return tls_location ? tls_location : InternLocation(at); }
+
+/// Runs the budgets and eager mode after an op; one test on the usual path.
+inline void AfterOp(ThreadContext& context, const Tensor& result, int64_t bytes) {
+  ++context.traced_nodes;
+  context.traced_bytes += bytes;
+  bool eager = config::Get<config::kEager>() || context.eager > 0;
+  // A budget of 0 is none; the slow path knows.
+  if (eager || context.traced_nodes >= config::Get<config::kTrimGraphSize>() ||
+      context.traced_bytes >= config::Get<config::kTrimGraphBytes>()) [[unlikely]] {
+    AfterOpSlow(context, result, eager);
+  }
+}
+
+Tensor Finish(NodePtr node, uint32_t index) {
+  ThreadContext& context = Context();
+  bool symbolic = node->device() == kNoDevice;
+  int64_t bytes = node->shape(static_cast<int>(index)).bytes();
+  Tensor result = NewTensor(node.release(), index, false);
+  if (!symbolic) AfterOp(context, result, bytes);
+  return result;
+}
+
+/// With scalars only, a node has no device yet.
+DeviceId ResolveDevice(DeviceId device) {
+  if (device != kNoDevice || Context().symbolic > 0) return device;
+  return Device().id();
+}
+
+[[noreturn]] void Rethrow(Error& error, LocationId location) {
+  if (error.where().empty()) error.SetWhere(LocationText(location));
+  error.Raise();
+  __builtin_unreachable();
+}
+
+/// Result type of an elementwise op on operands of one float dtype and equal sizes, without
+/// inference.
+inline bool FastType(const OpDef& op, const Shape& a, const Shape& b, DType* result) {
+  if (a.dtype() != b.dtype() || !IsFloat(a.dtype()) || a.sizes() != b.sizes()) return false;
+  if (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat) {
+    *result = a.dtype();
+    return true;
+  }
+  if (op.rule == DTypeRule::kCompare) {
+    *result = DType::kBool;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b) {
+  if (a == b || b == kNoDevice) return a;
+  if (a == kNoDevice) return b;
+  ThrowMixedDevices(op, a, b);
+}
+
+NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
+                   LocationId location, DeviceId device_if_none) {
+  try {
+    const OpInfo& info = op.info();
+    HAMMOCK_CHECK(attrs.size() == info.attribute_args.size(),
+                  "{}: {} attributes given, {} declared", info.name, attrs.size(),
+                  info.attribute_args.size());
+    DeviceId device = kNoDevice;
+    const Shape* inline_types[kInlineOperands];
+    std::vector<const Shape*> many;
+    const Shape** types = inline_types;
+    if (operands.size() > kInlineOperands) {
+      many.resize(operands.size());
+      types = many.data();
+    }
+    for (size_t i = 0; i < operands.size(); ++i) {
+      types[i] = operands[i] ? &operands[i].shape() : nullptr;
+      if (operands[i]) device = CommonDevice(op, operands[i].node->device(), device);
+    }
+    std::vector<Shape> shapes = InferShapes(op, std::span(types, operands.size()), attrs);
+    if (device == kNoDevice) device = device_if_none;
+    return Node::Make(op, operands, attrs, shapes, ResolveDevice(device), location);
+  } catch (Error& error) {
+    Rethrow(error, location);
+  }
+}
+
+NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId device,
+                     LocationId location) {
+  try {
+    std::vector<Shape> shapes = InferShapes(op, {}, attrs);
+    if (Context().symbolic > 0) device = kNoDevice;
+    return Node::Make(op, {}, attrs, shapes, device, location);
+  } catch (Error& error) {
+    Rethrow(error, location);
+  }
+}
+
+Value ValueOf(const char* op, const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  Node* node = CurrentNode(op, tensor);
+  return {NodePtr(node), tensor.impl()->index};
+}
+
+std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
+                               std::span<const Tensor> operands, std::span<const Attr> attrs) {
+  std::vector<Value> values;
+  values.reserve(operands.size());
+  for (const Tensor& operand : operands) values.push_back(ValueOf(op.name(), operand));
+  NodePtr node = RecordNode(op, values, attrs, Here(at));
+  std::vector<Tensor> results;
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    results.push_back(Finish(node, static_cast<uint32_t>(i)));
+  }
+  return results;
+}
+
+Tensor Apply(const OpDef& op, const Location& at, std::span<const Tensor> operands,
+             std::span<const Attr> attrs) {
+  return ApplyMulti(op, at, operands, attrs).at(0);
+}
+
+Tensor Apply(const OpDef& op, const Location& at, std::initializer_list<Tensor> operands,
+             std::initializer_list<Attr> attrs) {
+  return Apply(op, at, std::span(operands.begin(), operands.size()),
+               std::span(attrs.begin(), attrs.size()));
+}
+
+Tensor ApplyOn(const OpDef& op, const Location& at, const Device& device,
+               std::initializer_list<Attr> attrs) {
+  return Finish(RecordNodeOn(op, std::span(attrs.begin(), attrs.size()), device.id(), Here(at)), 0);
+}
+
+Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
+  Node* x = CurrentNode(op.schema, a);
+  const Shape& type = x->shape(static_cast<int>(a.impl()->index));
+  bool fast =
+      IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
+  if (!fast) return Apply(op, at, std::span(&a, 1));
+  Node* node = NodeAccess::Allocate(op, 1, 0, 1);
+  x->AddReference();
+  NodeAccess::operands(node)[0] = {x, a.impl()->index};
+  new (node->slots()) Node::Slot{type, nullptr};
+  NodeAccess::SetHash(node, HashType(op.info().seed, type));
+  NodeAccess::SetDevice(node, ResolveDevice(x->device()));
+  NodeAccess::SetLocation(node, Here(at));
+  return Finish(NodePtr::Adopt(node), 0);
+}
+
+Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const Tensor& b) {
+  Node* x = CurrentNode(op.schema, a);
+  Node* y = CurrentNode(op.schema, b);
+  const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
+  const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
+  DType dtype;
+  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device()) {
+    const Tensor operands[] = {a, b};
+    return Apply(op, at, operands);
+  }
+  Node* node = NodeAccess::Allocate(op, 2, 0, 1);
+  x->AddReference();
+  y->AddReference();
+  NodeAccess::operands(node)[0] = {x, a.impl()->index};
+  NodeAccess::operands(node)[1] = {y, b.impl()->index};
+  auto* slot = new (node->slots()) Node::Slot{type_a.With(dtype), nullptr};
+  NodeAccess::SetHash(node, HashType(op.info().seed, slot->shape));
+  NodeAccess::SetDevice(node, ResolveDevice(x->device()));
+  NodeAccess::SetLocation(node, Here(at));
+  return Finish(NodePtr::Adopt(node), 0);
+}
+
+Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b) {
+  if (a.is_tensor() && b.is_tensor()) return ApplyBinary(op, b.at(), a.tensor(), b.tensor());
+  if (!a.is_tensor() && !b.is_tensor()) {
+    return ApplyElementwise(
+        op, Lift(a.scalar(), a.scalar().IsFloating() ? kDefaultFloat : a.scalar().dtype()), b);
+  }
+  const Tensor& tensor = a.is_tensor() ? a.tensor() : b.tensor();
+  const Scalar& scalar = a.is_tensor() ? b.scalar() : a.scalar();
+  CurrentNode(op.schema, tensor);
+  DType dtype = ResultType(tensor, scalar);
+  if (op.rule == DTypeRule::kFloat && !IsFloat(dtype)) dtype = kDefaultFloat;
+  Tensor lifted = Lift(scalar, dtype);
+  const Tensor operands[] = {a.is_tensor() ? tensor : lifted, a.is_tensor() ? lifted : tensor};
+  return Apply(op, b.at(), operands);
+}
+
+Tensor Lift(const Scalar& value, DType dtype) {
+  if (Context().symbolic > 0) return Constant(value, dtype);
+  const Attr attrs[] = {Attr(value.To(dtype))};
+  Shape shape(dtype, {});
+  NodePtr node =
+      Node::Make(ops::kScalarLeaf, {}, attrs, std::span(&shape, 1), kNoDevice, tls_location);
+  return NewTensor(node.release(), 0, true);
+}
+
+Tensor Constant(const Scalar& value, DType dtype) {
+  const Attr attrs[] = {Attr(value.To(dtype)), Attr(dtype)};
+  NodePtr node = RecordNodeOn(ops::kConstant, attrs, kNoDevice, tls_location);
+  return NewTensor(node.release(), 0, true);
+}
+
+DType ResultType(const Tensor& tensor, const Scalar& scalar) {
+  DType dtype = tensor.dtype();
+  if (scalar.IsFloating()) return IsFloat(dtype) ? dtype : kDefaultFloat;
+  if (scalar.IsInt()) return dtype == DType::kBool ? DType::kI64 : dtype;
+  return dtype;
+}
+
+Tensor AsTensor(const TensorArg& arg, const Tensor& other) {
+  return arg.is_tensor() ? arg.tensor() : Lift(arg.scalar(), ResultType(other, arg.scalar()));
+}
+
+}  // namespace hammock

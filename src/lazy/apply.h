@@ -1,0 +1,19 @@
+#pragma once
+/// Recording: how a front-end function makes a node. Included by src/ops/ and by out-of-tree ops
+/// through hammock/op_builder.h.
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "hammock/ir/op_def.h"
+#include "hammock/op_builder.h"
+#include "hammock/tensor.h"
+
+namespace hammock {
+
+/// Two tensor operands of an elementwise op: the fast path of tracing.
+Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const Tensor& b);
+Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a);
+
+}  // namespace hammock

@@ -1,0 +1,131 @@
+#include "hammock/lazy/backend_interface.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/throw.h"
+
+namespace hammock::lazy {
+
+BackendImplInterface::~BackendImplInterface() = default;
+
+const IrBuilder* BackendImplInterface::GetIrBuilder() const {
+  static const IrBuilder builder;
+  return &builder;
+}
+
+std::vector<BackendDataPtr> BackendImplInterface::MakeComputationDataFromTensors(
+    std::span<const HostTensor> tensors, const BackendDevice& device) const {
+  std::vector<BackendDataPtr> data;
+  for (const HostTensor& tensor : tensors) {
+    data.push_back(MakeComputationDataFromTensor(tensor, tensor.shape(), device));
+  }
+  return data;
+}
+
+BackendDataPtr BackendImplInterface::GetComputationDataFromNode(const Node* node) const {
+  return node && node->IsLeaf() ? node->slots()[0].data : nullptr;
+}
+
+std::vector<HostTensor> BackendImplInterface::MakeTensorsFromComputationData(
+    std::span<const BackendDataPtr> data) const {
+  std::vector<HostTensor> tensors;
+  for (const BackendDataPtr& each : data) {
+    tensors.push_back(MakeTensorFromComputationData(each, std::nullopt));
+  }
+  return tensors;
+}
+
+std::unique_ptr<LoweringContext> BackendImplInterface::CreateLoweringContext(
+    const std::string& name, BackendDevice device, std::span<const Node* const> post_order,
+    Util::EmissionMap emit_status) const {
+  return std::make_unique<LoweringContext>(name, std::move(device), post_order, std::move(emit_status));
+}
+
+std::unique_ptr<LoweringContext> BackendImplInterface::CreateLoweringContext(const std::string& name,
+                                                                             BackendDevice device) const {
+  return std::make_unique<LoweringContext>(name, std::move(device));
+}
+
+std::vector<std::string> BackendImplInterface::GetCompilationDevices(const std::string& device,
+                                                                     std::span<const std::string> devices) const {
+  if (devices.empty()) return {device};
+  return {devices.begin(), devices.end()};
+}
+
+Capability BackendImplInterface::QueryCapability(const GraphNode& node, const BackendDevice&) const {
+  if (node.op->IsComposite()) return {Capability::Verdict::kExpand, ""};
+  return {};
+}
+
+std::string BackendImplInterface::Fingerprint(const BackendDevice& device) const {
+  return fmt::format("{} abi {}", device.toString(), kBackendAbiVersion);
+}
+
+// By default a saved computation is its fingerprint and its graph, compiled anew when loaded.
+std::string BackendImplInterface::SerializeComputation(const ComputationPtr& computation) const {
+  if (!computation) Throw(ErrorCode::kValue, "SerializeComputation: the computation is null");
+  std::string fingerprint = Fingerprint(computation->device());
+  return fmt::format("{}:{}{}", fingerprint.size(), fingerprint, Serialize(computation->graph()));
+}
+
+namespace {
+
+struct Saved {
+  std::string_view fingerprint;
+  std::string_view graph;
+};
+
+std::optional<Saved> Split(std::string_view bytes) {
+  size_t colon = bytes.find(':');
+  if (colon == std::string_view::npos || colon == 0 || colon > 9) return std::nullopt;
+  size_t length = 0;
+  for (char c : bytes.substr(0, colon)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    length = length * 10 + static_cast<size_t>(c - '0');
+  }
+  if (length > bytes.size() - colon - 1) return std::nullopt;
+  return Saved{bytes.substr(colon + 1, length), bytes.substr(colon + 1 + length)};
+}
+
+}  // namespace
+
+Compatibility BackendImplInterface::CheckCompatibility(std::string_view bytes, const BackendDevice& device) const {
+  auto saved = Split(bytes);
+  if (!saved) return Compatibility::kUnsupported;
+  try {
+    DeserializeGraph(saved->graph);
+  } catch (const Error&) {
+    return Compatibility::kUnsupported;
+  }
+  return saved->fingerprint == Fingerprint(device) ? Compatibility::kOptimal : Compatibility::kRecompile;
+}
+
+ComputationPtr BackendImplInterface::DeserializeComputation(std::string_view bytes, const BackendDevice& device) const {
+  auto saved = Split(bytes);
+  if (!saved) Throw(ErrorCode::kParse, "DeserializeComputation: the bytes are not a saved computation");
+  auto computation = std::make_shared<Computation>("loaded", DeserializeGraph(saved->graph), device);
+  return Compile({computation}).at(0);
+}
+
+BackendDevice BackendImplInterface::GetBackendDevice(int64_t ordinal) const {
+  if (ordinal == -1) ordinal = GetDefaultDeviceOrdinal();
+  std::vector<std::string> names;
+  for (const BackendDevice& device : GetBackendDevices()) {
+    if (device.ordinal() == ordinal) return device;
+    names.push_back(device.toString());
+  }
+  Throw(ErrorCode::kBadOrdinal, "{}: there is no device {}; there are: {}", GetDefaultDeviceType()->toString(), ordinal,
+        fmt::join(names, ", "));
+}
+
+void BackendImplInterface::SetMemoryLimit(const BackendDevice& device, int64_t) const {
+  Throw<NotSupported>(ErrorCode::kNotSupported, "{}: memory cannot be limited", device.toString());
+}
+
+std::string BackendImplInterface::GetComputationBackendText(const ComputationPtr computation) const {
+  if (!computation) Throw(ErrorCode::kValue, "GetComputationBackendText: the computation is null");
+  return computation->to_string();
+}
+
+}  // namespace hammock::lazy

@@ -1,0 +1,269 @@
+#include "lazy/backend_registry.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <ostream>
+
+#include "base/nearest.h"
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "hammock/metrics.h"
+
+namespace hammock {
+
+namespace {
+
+constexpr size_t kMaxDevices = 1024;
+
+struct Backend {
+  std::string name;
+  lazy::BackendImplInterface* impl;
+  int report;  // metrics provider
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<Backend> backends;
+  std::array<std::atomic<DeviceEntry*>, kMaxDevices> devices{};
+  std::atomic<size_t> device_count{0};
+  std::atomic<uint16_t> default_device{kNoDevice};  // set by API
+  std::once_flag in_tree;
+};
+Registry& registry() {
+  static Registry* instance = new Registry;
+  return *instance;
+}
+
+std::string LowerCase(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// With the mutex held. A device that was there before (same backend object) becomes active again.
+void AddDevices(const Backend& backend) {
+  Registry& r = registry();
+  for (const lazy::BackendDevice& device : backend.impl->GetBackendDevices()) {
+    size_t count = r.device_count.load();
+    bool known = false;
+    for (size_t i = 0; i < count; ++i) {
+      DeviceEntry* entry = r.devices[i].load();
+      if (entry->backend == backend.impl && entry->device == device) {
+        entry->active = true;
+        known = true;
+      }
+    }
+    if (known) continue;
+    HAMMOCK_CHECK(count < kMaxDevices, "more than {} devices", kMaxDevices);
+    r.devices[count] =
+        new DeviceEntry(static_cast<DeviceId>(count), backend.name, backend.impl, device);
+    r.device_count = count + 1;
+  }
+}
+
+void Add(lazy::BackendImplInterface* impl, int abi_version) {
+  if (abi_version != lazy::kBackendAbiVersion) {
+    Throw<NotSupported>(
+        ErrorCode::kAbiMismatch,
+        "the backend was built against version {} of the lazy backend headers, this library has "
+        "version {}; rebuild it",
+        abi_version, lazy::kBackendAbiVersion);
+  }
+  if (!impl) Throw(ErrorCode::kValue, "RegisterBackend: the backend is null");
+  std::string name = LowerCase(impl->GetDefaultDeviceType()->toString());
+  {
+    std::lock_guard lock(registry().mutex);
+    for (const Backend& other : registry().backends) {
+      if (other.name == name) {
+        Throw(ErrorCode::kDuplicateRegistration,
+              "a backend named '{}' is already registered; unregister it first or give this one "
+              "another "
+              "device type name",
+              name);
+      }
+    }
+    int report = metrics::AddReportProvider(name, [impl] { return impl->CreateMetricReport(); });
+    registry().backends.push_back({name, impl, report});
+    AddDevices(registry().backends.back());
+  }
+  impl->InitializeBindings();
+}
+
+void EnsureInTree() {
+  std::call_once(registry().in_tree, [] {
+    for (lazy::BackendImplInterface* backend : InTreeBackends())
+      Add(backend, lazy::kBackendAbiVersion);
+  });
+}
+
+std::vector<std::string> ActiveNames() {
+  std::vector<std::string> names;
+  for (DeviceEntry* entry : AllDevices()) names.push_back(entry->name());
+  return names;
+}
+
+DeviceId FindDevice(const std::string& text) {
+  size_t colon = text.find(':');
+  std::string type = LowerCase(text.substr(0, colon));
+  bool known_type = false;
+  int64_t ordinal = -1;
+  if (colon != std::string::npos) {
+    std::string digits = text.substr(colon + 1);
+    if (digits.empty() || digits.size() > 9 ||
+        !std::all_of(digits.begin(), digits.end(), ::isdigit)) {
+      Throw(ErrorCode::kBadOrdinal,
+            "device '{}': '{}' is not an ordinal; write a number such as {}:0", text, digits, type);
+    }
+    ordinal = std::stoll(digits);
+  }
+  std::vector<std::string> of_type;
+  for (DeviceEntry* entry : AllDevices()) {
+    if (entry->type != type) continue;
+    if (!known_type && ordinal < 0) ordinal = entry->backend->GetDefaultDeviceOrdinal();
+    known_type = true;
+    if (entry->device.ordinal() == ordinal) return entry->id;
+    of_type.push_back(entry->name());
+  }
+  if (known_type) {
+    Throw(ErrorCode::kBadOrdinal, "device '{}' does not exist; there are: {}", text,
+          fmt::join(of_type, ", "));
+  }
+  Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; registered devices are: {}", text,
+        fmt::join(ActiveNames(), ", "));
+}
+
+}  // namespace
+
+DeviceEntry::DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterface* backend,
+                         lazy::BackendDevice device)
+    : id(id), type(std::move(type)), backend(backend), device(std::move(device)) {
+  queue = std::make_unique<WorkQueue>(
+      name(), static_cast<size_t>(std::max<int64_t>(1, config::Get<config::kMaxAsyncQueue>())));
+}
+
+DeviceEntry& EntryOf(DeviceId id) {
+  EnsureInTree();
+  HAMMOCK_CHECK(id < registry().device_count.load(), "device id {}", id);
+  return *registry().devices[id].load();
+}
+
+std::vector<DeviceEntry*> AllDevices() {
+  EnsureInTree();
+  std::vector<DeviceEntry*> all;
+  size_t count = registry().device_count.load();
+  for (size_t i = 0; i < count; ++i) {
+    DeviceEntry* entry = registry().devices[i].load();
+    if (entry->active) all.push_back(entry);
+  }
+  return all;
+}
+
+Device::Device() {
+  EnsureInTree();
+  id_ = registry().default_device.load();
+  if (id_ != kNoDevice && EntryOf(id_).active) return;
+  const std::string& configured = config::Get<config::kDevice>();
+  if (!configured.empty()) {
+    id_ = FindDevice(configured);
+    return;
+  }
+  id_ = kNoDevice;
+  for (DeviceEntry* entry : AllDevices()) {
+    // In-tree backends are registered in order of preference, the null backend last.
+    if (entry->type == "null") continue;
+    id_ = entry->id;
+    return;
+  }
+  Throw<NotSupported>(ErrorCode::kNotRegistered, "Lazy tensor backend not registered.");
+}
+
+Device::Device(const std::string& name) : id_(FindDevice(name)) {}
+std::string Device::type() const { return id_ == kNoDevice ? "symbolic" : EntryOf(id_).type; }
+int64_t Device::ordinal() const { return id_ == kNoDevice ? 0 : EntryOf(id_).device.ordinal(); }
+std::string Device::to_string() const {
+  return id_ == kNoDevice ? "symbolic" : EntryOf(id_).name();
+}
+lazy::BackendImplInterface& Device::backend() const { return *EntryOf(id_).backend; }
+const lazy::BackendDevice& Device::backend_device() const { return EntryOf(id_).device; }
+
+std::ostream& operator<<(std::ostream& os, const Device& device) {
+  return os << device.to_string();
+}
+
+void SetDefaultDevice(const Device& device) { registry().default_device = device.id(); }
+
+std::vector<Device> Devices() {
+  std::vector<Device> all;
+  for (DeviceEntry* entry : AllDevices()) all.push_back(Device::FromId(entry->id));
+  return all;
+}
+
+namespace lazy {
+
+BackendDevice::BackendDevice() : BackendDevice(Device().backend_device()) {}
+
+BackendRegistrar::BackendRegistrar(BackendImplInterface* backend, int abi_version) {
+  RegisterBackend(backend, abi_version);
+}
+
+void RegisterBackend(BackendImplInterface* backend, int abi_version) {
+  EnsureInTree();
+  Add(backend, abi_version);
+}
+
+void UnregisterBackend(const std::string& name, bool force) {
+  EnsureInTree();
+  BackendImplInterface* impl = getBackend(name);
+  std::vector<DeviceEntry*> devices;
+  for (DeviceEntry* entry : AllDevices()) {
+    if (entry->backend == impl) devices.push_back(entry);
+  }
+  RetireDevices(devices, name, force);
+  impl->PrepareToExit();
+  std::lock_guard lock(registry().mutex);
+  for (DeviceEntry* entry : devices) {
+    entry->active = false;
+    DeviceId id = entry->id;
+    registry().default_device.compare_exchange_strong(id, kNoDevice);
+  }
+  std::erase_if(registry().backends, [&](const Backend& backend) {
+    if (backend.impl != impl) return false;
+    metrics::RemoveReportProvider(backend.report);
+    return true;
+  });
+}
+
+bool hasBackend() {
+  EnsureInTree();
+  std::lock_guard lock(registry().mutex);
+  return !registry().backends.empty();
+}
+
+BackendImplInterface* getBackend() { return &Device().backend(); }
+
+BackendImplInterface* getBackend(const std::string& name) {
+  EnsureInTree();
+  std::lock_guard lock(registry().mutex);
+  std::vector<std::string> names;
+  for (const Backend& backend : registry().backends) {
+    if (backend.name == name) return backend.impl;
+    names.push_back(backend.name);
+  }
+  Throw(ErrorCode::kNotRegistered, "no backend named '{}' is registered; there are: {}", name,
+        fmt::join(names, ", "));
+}
+
+const IrBuilder* getIrBuilder() { return getBackend()->GetIrBuilder(); }
+
+std::vector<std::string> BackendNames() {
+  EnsureInTree();
+  std::lock_guard lock(registry().mutex);
+  std::vector<std::string> names;
+  for (const Backend& backend : registry().backends) names.push_back(backend.name);
+  return names;
+}
+
+}  // namespace lazy
+}  // namespace hammock

@@ -1,0 +1,51 @@
+#pragma once
+/// Registered backends and the table of their devices.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/work_queue.h"
+#include "hammock/device.h"
+#include "hammock/lazy/backend_interface.h"
+
+namespace hammock {
+
+/// One device and its execution queue. Entries are never removed, so ids stay valid; an
+/// unregistered backend's are inactive.
+struct DeviceEntry {
+  DeviceId id = kNoDevice;
+  std::string type;  // "cuda"
+  lazy::BackendImplInterface* backend = nullptr;
+  lazy::BackendDevice device;
+  std::atomic<bool> active{true};
+
+  // Execution. A synchronous backend runs one computation at a time per device: whoever holds
+  // `running`.
+  std::mutex running;
+  std::unique_ptr<WorkQueue> queue;
+  std::atomic<int> queued{0};
+
+  // The first error that nobody has seen yet; a barrier or MarkStep raises it once.
+  std::mutex error_mutex;
+  std::shared_ptr<const Error> unseen_error;
+
+  std::string name() const { return type + ":" + std::to_string(device.ordinal()); }
+  DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterface* backend,
+              lazy::BackendDevice device);
+};
+
+/// InternalError for an id that was never given out.
+DeviceEntry& EntryOf(DeviceId id);
+std::vector<DeviceEntry*> AllDevices();
+
+/// The backends that come with the library, in order of preference; see src/backends/table.cpp.
+std::vector<lazy::BackendImplInterface*> InTreeBackends();
+
+/// Called by UnregisterBackend, by the executor's part: drains queues, drops cache entries, checks
+/// live data.
+void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& name, bool force);
+
+}  // namespace hammock

@@ -1,0 +1,72 @@
+/// Conversions of boxed calls.
+
+#include "base/throw.h"
+#include "hammock/op_builder.h"
+
+namespace hammock::boxing {
+
+namespace {
+
+/// As PyTorch wraps a Python number: bool, i64 or the default float.
+Tensor LiftNumber(const Any& value) {
+  Scalar scalar = value.ToScalar();
+  return Lift(scalar, scalar.IsFloating() ? kDefaultFloat : scalar.dtype());
+}
+
+class BoxedGenerator : public Object {
+ public:
+  explicit BoxedGenerator(Generator generator) : generator(std::move(generator)) {}
+  std::string type_name() const override { return "Generator"; }
+  Generator generator;
+};
+
+}  // namespace
+
+Tensor ToTensorOrNumber(const Any& value) {
+  if (value.IsNone()) return Tensor();
+  return value.IsNumber() ? LiftNumber(value) : value.ToTensor();
+}
+
+TensorArg ToTensorArg(const Any& value) {
+  return value.IsTensor() ? TensorArg(value.ToTensor()) : TensorArg(value.ToScalar());
+}
+
+std::vector<Tensor> ToTensors(const Any& value) {
+  std::vector<Tensor> tensors;
+  if (value.IsTensor()) return {value.ToTensor()};
+  for (const Any& item : value.ToList()) tensors.push_back(ToTensorOrNumber(item));
+  return tensors;
+}
+
+std::vector<std::optional<Tensor>> ToOptionalTensors(const Any& value) {
+  std::vector<std::optional<Tensor>> tensors;
+  for (const Any& item : value.ToList()) {
+    tensors.push_back(item.IsNone() ? std::nullopt : std::optional(ToTensorOrNumber(item)));
+  }
+  return tensors;
+}
+
+Device ToDevice(const Any& value) {
+  return value.IsNone() ? Device() : Device(value.ToStringRef());
+}
+
+std::optional<Generator> ToGenerator(const Any& value) {
+  if (value.IsNone()) return std::nullopt;
+  auto boxed = std::dynamic_pointer_cast<BoxedGenerator>(value.ToObject());
+  if (!boxed) {
+    Throw<TypeError>(ErrorCode::kSchema, "expected a Generator, got {}", value.type_name());
+  }
+  return boxed->generator;
+}
+
+Any FromGenerator(const Generator& generator) {
+  return Any(std::shared_ptr<Object>(std::make_shared<BoxedGenerator>(generator)));
+}
+
+Any FromTensors(const std::vector<Tensor>& tensors) {
+  AnyList list;
+  for (const Tensor& tensor : tensors) list.emplace_back(tensor);
+  return Any(std::move(list));
+}
+
+}  // namespace hammock::boxing

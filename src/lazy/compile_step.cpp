@@ -1,0 +1,214 @@
+/// From a miss to a compiled step: explain, lower, partition, compile, warn about fallbacks.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "base/log.h"
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "hammock/metrics.h"
+#include "lazy/executor.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+using Verdict = lazy::Capability::Verdict;
+
+std::set<std::string> ForcedNames() {
+  std::set<std::string> names;
+  std::string name;
+  for (char c : config::Get<config::kForceFallback>() + ",") {
+    if (c == ',' || c == ':') {
+      if (!name.empty()) {
+        if (op_registry::Overloads(name).empty() && !op_registry::Find(name)) {
+          op_registry::Get(name);  // raises with the nearest name
+        }
+        names.insert(name);
+      }
+      name.clear();
+    } else if (!std::isspace(static_cast<unsigned char>(c))) {
+      name += c;
+    }
+  }
+  return names;
+}
+
+bool IsForced(const std::set<std::string>& forced, const GraphNode& node) {
+  return forced.contains(node.op->info().name) || forced.contains(node.op->info().schema.name());
+}
+
+DeviceEntry& FallbackOf(DeviceEntry& device) {
+  std::string name = config::Get<config::kFallbackDevice>();
+  if (name.empty()) name = device.backend->EagerFallbackDeviceType();
+  return EntryOf(Device(name).id());
+}
+
+lazy::ComputationPtr CompileGraph(DeviceEntry& device, const std::string& name, Graph graph) {
+  static metrics::Metric& lower_time = metrics::GetMetric("LowerTime", metrics::Kind::kTime);
+  static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
+  lazy::ComputationPtr computation;
+  {
+    metrics::ScopedTimer timer(lower_time);
+    auto context = device.backend->CreateLoweringContext(name, device.device);
+    context->SetGraph(std::move(graph));
+    computation = context->Build();
+  }
+  computation->in_mark_step = true;
+  metrics::ScopedTimer timer(compile_time);
+  try {
+    auto compiled = device.backend->Compile({computation});
+    HAMMOCK_CHECK(compiled.size() == 1 && compiled[0], "backend {} compiled {} of 1 computations",
+                  device.type, compiled.size());
+    return compiled[0];
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    CompileError(ErrorCode::kCompile,
+                 CurrentError(ErrorCode::kCompile, "compile on " + device.name())->message())
+        .Raise();
+  }
+}
+
+Graph LowerForFallback(const Graph& graph, DeviceEntry& fallback) {
+  LoweredStep lowered = LowerGraph(graph, [&](const GraphNode& node) {
+    return fallback.backend->QueryCapability(node, fallback.device);
+  });
+  if (!lowered.refusals.empty()) {
+    Throw<CompileError>(ErrorCode::kCompile,
+                        "{} [at {}]: the fallback device {} cannot run it either: {}",
+                        lowered.refusals[0].op, LocationText(lowered.refusals[0].location),
+                        fallback.name(), lowered.refusals[0].reason);
+  }
+  return lowered.graph;
+}
+
+void ReportRefusals(const LoweredStep& lowered, const DeviceEntry& device,
+                    const DeviceEntry& fallback) {
+  for (const Refusal& refusal : lowered.refusals) {
+    metrics::GetCounter("fallback::" + refusal.op).Add();
+    LogOnce("fallback:" + device.type + ":" + refusal.op, LogLevel::kWarn,
+            "{} [at {}] runs on {} instead of {}: {}; each such step copies its operands and "
+            "results through the host",
+            refusal.op, LocationText(refusal.location), fallback.name(), device.name(),
+            refusal.reason);
+  }
+}
+
+int64_t BytesOfValues(const Graph& graph, bool inputs) {
+  int64_t bytes = 0;
+  if (inputs) {
+    for (NodeId id : graph.inputs()) bytes += graph[id].type().bytes();
+  } else {
+    for (GraphValue value : graph.outputs()) bytes += graph.TypeOf(value).bytes();
+  }
+  return bytes;
+}
+
+int64_t SizeOfGraph(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const GraphNode& node : graph.nodes()) {
+    bytes +=
+        static_cast<int64_t>(sizeof(GraphNode) + node.inputs.size() * sizeof(GraphValue) +
+                             node.attrs.size() * sizeof(Attr) + node.types.size() * sizeof(Shape));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
+  std::set<std::string> forced = ForcedNames();
+  LoweredStep lowered = LowerGraph(traced, [&](const GraphNode& node) -> lazy::Capability {
+    if (IsForced(forced, node)) return {Verdict::kRefuse, kForcedFallback};
+    return device.backend->QueryCapability(node, device.device);
+  });
+  if (!lowered.refusals.empty() && !config::Get<config::kFallback>()) {
+    const Refusal& refusal = lowered.refusals[0];
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "{} [at {}]: not run by {}: {} (config `fallback` is off)", refusal.op,
+                        LocationText(refusal.location), device.name(), refusal.reason);
+  }
+  auto step = std::make_shared<CompiledStep>();
+  step->device = &device;
+  step->traced = traced;
+  step->num_parameters = static_cast<int>(lowered.graph.inputs().size());
+  std::map<GraphValue, int> numbers;
+  for (NodeId id : lowered.graph.inputs()) {
+    int number = static_cast<int>(numbers.size());
+    numbers[{id, 0}] = number;
+  }
+  DeviceEntry* fallback = lowered.refusals.empty() ? nullptr : &FallbackOf(device);
+  if (fallback) ReportRefusals(lowered, device, *fallback);
+  step->num_values = step->num_parameters;
+  for (Segment& segment : lowered.segments) {
+    CompiledSegment compiled;
+    compiled.fallback = segment.target != 0;
+    compiled.device = compiled.fallback ? fallback : &device;
+    Graph graph =
+        compiled.fallback ? LowerForFallback(segment.graph, *fallback) : std::move(segment.graph);
+    try {
+      compiled.computation = CompileGraph(*compiled.device, "SyncTensorsGraph", graph);
+    } catch (const CompileError& error) {
+      if (compiled.fallback || !config::Get<config::kFallback>()) throw;
+      DeviceEntry& other = FallbackOf(device);
+      if (&other == &device) throw;
+      LogOnce("compile fallback:" + device.type, LogLevel::kWarn,
+              "{} could not compile a graph, {} runs it: {}", device.name(), other.name(),
+              error.what());
+      metrics::GetCounter("fallback::compile").Add();
+      compiled.device = &other;
+      compiled.fallback = true;
+      compiled.computation =
+          CompileGraph(other, "SyncTensorsGraph", LowerForFallback(graph, other));
+    }
+    for (GraphValue input : segment.inputs) compiled.inputs.push_back(numbers.at(input));
+    compiled.first_output = step->num_values;
+    for (GraphValue output : segment.outputs) numbers.try_emplace(output, step->num_values++);
+    step->bytes += compiled.computation->bytes() + SizeOfGraph(compiled.computation->graph());
+    step->segments.push_back(std::move(compiled));
+  }
+  for (GraphValue output : lowered.graph.outputs()) step->results.push_back(numbers.at(output));
+  step->simple = step->segments.size() == 1 && !step->segments[0].fallback;
+  step->bytes += SizeOfGraph(traced) + static_cast<int64_t>(sizeof(CompiledStep));
+  step->argument_bytes = BytesOfValues(traced, true);
+  step->result_bytes = BytesOfValues(traced, false);
+  return step;
+}
+
+CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
+                                      std::vector<uint64_t> key, Graph traced, int64_t kept,
+                                      const SyncOptions& options) {
+  static metrics::Counter& uncached = metrics::GetCounter("UncachedCompile");
+  static metrics::Metric& size = metrics::GetMetric("TensorsGraphSize", metrics::Kind::kValue);
+  CompileMiss miss = ExplainMiss(*this, device, hash, traced);
+  miss.trigger = options.trigger;
+  miss.where = LocationText(CurrentLocation());
+  miss.outputs_kept = kept;
+  ThreadContext& context = Context();
+  if (!context.forbid_recompile.empty()) {
+    Throw<CompileError>(ErrorCode::kRecompileForbidden,
+                        "a graph would be compiled where none was expected{}{}\n{}",
+                        context.forbid_recompile.back().empty() ? "" : ": ",
+                        context.forbid_recompile.back(), miss.ToText());
+  }
+  auto start = std::chrono::steady_clock::now();
+  CompiledStepPtr step = CompileStep(device, traced);
+  step->hash = hash;
+  step->key = std::move(key);
+  step->bytes += static_cast<int64_t>(step->key.size() * sizeof(uint64_t));
+  step->where = miss.where;
+  step->compile_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count();
+  uncached.Add();
+  size.AddSample(static_cast<double>(traced.size()));
+  AddMiss(std::move(miss));
+  return cache.Add(std::move(step));
+}
+
+}  // namespace hammock

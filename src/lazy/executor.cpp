@@ -1,0 +1,512 @@
+#include "lazy/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "hammock/metrics.h"
+#include "ir/node_access.h"
+#include "lazy/hooks.h"
+#include "lazy/record.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+uint64_t hash_mask = ~uint64_t{0};
+
+}  // namespace
+
+HostTensor HostValue(const Node* node) {
+  if (&node->op() == &ops::kScalarLeaf) return HostTensor::From(node->attrs()[0].scalar());
+  if (&node->op() == &ops::kRngState) {
+    HostTensor state(node->shape());
+    auto words = state.mutable_values<uint64_t>();
+    words[0] = static_cast<uint64_t>(node->attrs()[0].integer());
+    words[1] = static_cast<uint64_t>(node->attrs()[1].integer());
+    return state;
+  }
+  LeafPayload* payload = NodeAccess::payload(node);
+  HAMMOCK_CHECK(payload && payload->host.defined(), "leaf without data: {}", node->to_string());
+  return payload->host;
+}
+
+StepExecutor& Executor() {
+  static StepExecutor* instance = [] {
+    std::atexit([] { LazyGraphExecutor::Get()->PrepareToExit(); });
+    return new StepExecutor;
+  }();
+  return *instance;
+}
+
+void CheckNotForked() {
+  static uint64_t started = ForkCount();
+  if (started != ForkCount()) {
+    Throw<DeviceError>(ErrorCode::kForked,
+                       "this process is a fork of one that had already used a device; devices and "
+                       "their threads do "
+                       "not survive a fork: fork first, or start a new process");
+  }
+}
+
+uint64_t ConfigBits() {
+  // A change of these options changes what is compiled.
+  static std::atomic<uint64_t> generation{~uint64_t{0}};
+  static std::atomic<uint64_t> bits{0};
+  uint64_t now = config::Generation();
+  if (generation.load(std::memory_order_acquire) != now) {
+    Hash128 hash = HashString(config::Get<config::kForceFallback>());
+    hash = Combine(hash, HashString(config::Get<config::kFallbackDevice>()));
+    hash = Combine(hash, config::Get<config::kFastMath>() ? 1 : 0);
+    hash = Combine(hash, config::Get<config::kFallback>() ? 1 : 0);
+    bits.store(hash.lo & 0xffffffff, std::memory_order_relaxed);
+    generation.store(now, std::memory_order_release);
+  }
+  return bits.load(std::memory_order_relaxed);
+}
+
+void SetHashMaskForTesting(uint64_t mask) { hash_mask = mask; }
+
+std::shared_ptr<Error> CurrentError(ErrorCode code, const std::string& what) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.Clone();
+  } catch (const std::bad_alloc&) {
+    return std::make_shared<OutOfMemory>(ErrorCode::kOutOfMemory, what + ": out of host memory");
+  } catch (const std::exception& error) {
+    return std::make_shared<DeviceError>(code, what + ": " + error.what());
+  } catch (...) {
+    return std::make_shared<DeviceError>(code, what + ": unknown exception");
+  }
+}
+
+// ---- Collecting
+
+namespace {
+
+/// Computed without error, so that no step has to look at it again. With the graph mutex held.
+bool IsSettled(const Value& value) {
+  const BackendDataPtr& data = value.node->slots()[value.index].data;
+  if (!data) return value.node->IsLeaf();
+  return data->IsReady() && !data->error();
+}
+
+}  // namespace
+
+std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId device) {
+  std::vector<Value> roots;
+  std::vector<std::shared_ptr<AliasGroup>> groups;
+  std::vector<std::weak_ptr<AliasGroup>> written;
+  auto wanted = [&](const Value& value) {
+    return device == kNoDevice || value.node->device() == device;
+  };
+  {
+    std::lock_guard graph(graph_mutex);
+    std::lock_guard lock(context.lock);
+    for (Link* link = context.pending.next; link != &context.pending;) {
+      auto* impl = static_cast<TensorImpl*>(link);
+      link = link->next;
+      Value value{NodePtr(impl->node), impl->index};
+      if (!wanted(value)) continue;
+      bool settled =
+          impl->view ? !impl->view->group->listed.load() && IsSettled(value) : IsSettled(value);
+      if (settled) {
+        impl->Remove();
+        impl->InsertBefore(&context.settled);
+      } else if (impl->view) {
+        groups.push_back(impl->view->group);
+      } else {
+        roots.push_back(std::move(value));
+      }
+    }
+    written.swap(context.written_groups);
+  }
+  std::vector<std::weak_ptr<AliasGroup>> still_written;
+  for (auto& weak : written) {
+    if (auto group = weak.lock()) groups.push_back(std::move(group));
+  }
+  for (const auto& group : groups) {
+    Value base = BaseValue(group);
+    bool settled;
+    {
+      std::lock_guard graph(graph_mutex);
+      settled = IsSettled(base);
+    }
+    if (settled) {
+      group->listed = false;
+    } else {
+      group->listed = true;
+      still_written.push_back(group);
+      if (wanted(base)) roots.push_back(std::move(base));
+    }
+  }
+  std::lock_guard lock(context.lock);
+  for (auto& weak : still_written) context.written_groups.push_back(std::move(weak));
+  return roots;
+}
+
+// ---- Syncing
+
+void StepExecutor::Sync(std::span<const Value> roots, const SyncOptions& options) {
+  CheckNotForked();
+  std::vector<std::pair<DeviceId, std::vector<Value>>> by_device;
+  for (const Value& root : roots) {
+    DeviceId device = root.node->device();
+    if (device == kNoDevice) {
+      if (&root.node->op() == &ops::kScalarLeaf || &root.node->op() == &ops::kConstant) continue;
+      Throw(ErrorCode::kValue, "a symbolic tensor ({}) has no value to compute",
+            root.shape().to_string());
+    }
+    auto found = std::find_if(by_device.begin(), by_device.end(),
+                              [&](const auto& entry) { return entry.first == device; });
+    if (found == by_device.end()) found = by_device.insert(by_device.end(), {device, {}});
+    found->second.push_back(root);
+  }
+  for (auto& [device, values] : by_device) SyncDevice(EntryOf(device), std::move(values), options);
+}
+
+std::vector<Value> StepExecutor::Healthy(std::span<const Value> roots) {
+  std::vector<Value> healthy;
+  Walk walk;
+  for (const Value& root : roots) {
+    RunWalk(std::span(&root, 1), root.node->device(), 0, walk);
+    if (!walk.failed) healthy.push_back(root);
+  }
+  return healthy;
+}
+
+void StepExecutor::SyncDevice(DeviceEntry& device, std::vector<Value> roots,
+                              const SyncOptions& options) {
+  static thread_local Walk walk;
+  if (!device.active) {
+    Throw<DeviceError>(ErrorCode::kNotRegistered,
+                       "the backend of device {} is no longer registered", device.name());
+  }
+  CompiledStepPtr compiled;
+  StepPtr step;
+  for (;;) {
+    std::unique_lock lock(graph_mutex);
+    RunWalk(roots, device.id, ConfigBits(), walk);
+    walk.hash.lo &= hash_mask;
+    if (hash_mask != ~uint64_t{0}) walk.hash.hi = 0;
+    if (walk.failed) [[unlikely]] {
+      auto error = NodeAccess::payload(walk.failed)->error;
+      if (options.raise_failed) {
+        lock.unlock();
+        Seen(device);
+        error->Raise();
+      }
+      roots = Healthy(roots);
+      continue;
+    }
+    if (walk.outputs.empty()) break;
+    ThreadContext& context = Context();
+    if (!context.forbid_execution.empty()) [[unlikely]] {
+      Throw(ErrorCode::kExecutionForbidden,
+            "{} would run {} op(s) here, but execution is forbidden in this scope: {}",
+            options.trigger, walk.order.size() - walk.parameters.size(),
+            context.forbid_execution.back());
+    }
+    if (!compiled || compiled->key != walk.key) {
+      compiled = cache.Find(walk.hash, walk.key);
+      if (!compiled) {
+        Graph traced = GraphOf(walk);
+        Hash128 hash = walk.hash;
+        std::vector<uint64_t> key = walk.key;
+        int64_t kept = walk.kept;
+        NodePtr only(walk.outputs.size() == 1 ? const_cast<Node*>(walk.outputs[0].node) : nullptr);
+        lock.unlock();
+        try {
+          compiled = Compile(device, hash, std::move(key), std::move(traced), kept, options);
+        } catch (const CompileError& error) {
+          if (only) {
+            std::lock_guard relock(graph_mutex);
+            NodeAccess::MakePayload(only.get()).error = error.Clone();
+          }
+          throw;
+        }
+        continue;
+      }
+      static metrics::Counter& cached = metrics::GetCounter("CachedCompile");
+      cached.Add();
+    }
+    if (!BindParameters(device, walk, lock)) continue;
+    step = Claim(device, walk, compiled, options);
+    if (!config::Get<config::kSaveTensorsFile>().empty()) [[unlikely]] {
+      SaveGraph(compiled->traced, compiled->hash, device, options.trigger);
+    }
+    break;
+  }
+  if (step) Submit(device, step, options.wait);
+  if (options.wait) RaiseRoots(roots, step, device);
+}
+
+bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
+                                  std::unique_lock<std::mutex>& lock) {
+  std::vector<NodePtr> missing;
+  for (Node* node : walk.parameters) {
+    Node::Slot& slot = node->slots()[0];
+    if (slot.data) continue;
+    LeafPayload* payload = NodeAccess::payload(node);
+    if (payload && payload->donated) [[unlikely]] {
+      Throw(ErrorCode::kUseAfterDonate, "the data of {} was donated to an earlier step",
+            node->to_string());
+    }
+    if (&node->op() == &ops::kScalarLeaf) {
+      slot.data =
+          device.backend->MakeComputationDataFromScalar(node->attrs()[0].scalar(), device.device);
+    } else {
+      missing.emplace_back(node);
+    }
+  }
+  if (missing.empty()) return true;
+  lock.unlock();
+  static metrics::Metric& time = metrics::GetMetric("TransferToDeviceTime", metrics::Kind::kTime);
+  static metrics::Metric& bytes =
+      metrics::GetMetric("TransferToDeviceBytes", metrics::Kind::kBytes);
+  std::vector<HostTensor> tensors;
+  int64_t total = 0;
+  for (const NodePtr& node : missing) {
+    tensors.push_back(HostValue(node.get()));
+    total += tensors.back().bytes();
+  }
+  std::vector<BackendDataPtr> data;
+  {
+    metrics::ScopedTimer timer(time);
+    data = device.backend->MakeComputationDataFromTensors(tensors, device.device);
+  }
+  bytes.AddSample(static_cast<double>(total));
+  HAMMOCK_CHECK(data.size() == missing.size(), "backend {} made {} data of {} tensors", device.type,
+                data.size(), missing.size());
+  lock.lock();
+  for (size_t i = 0; i < missing.size(); ++i) {
+    Node::Slot& slot = missing[i]->slots()[0];
+    if (slot.data) continue;  // another thread was faster
+    slot.data = data[i];
+    // The device has it now; the host copy is not needed to get it back.
+    if (LeafPayload* payload = NodeAccess::payload(missing[i].get())) payload->host = HostTensor();
+  }
+  lock.unlock();
+  return false;
+}
+
+StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
+                            const SyncOptions& options) {
+  auto step = std::make_shared<Step>();
+  step->compiled = std::move(compiled);
+  step->arguments.reserve(walk.parameters.size());
+  bool donate = options.full_step && config::Get<config::kParamAliasing>();
+  if (donate) step->donated.resize(walk.parameters.size());
+  for (size_t i = 0; i < walk.parameters.size(); ++i) {
+    Node* node = walk.parameters[i];
+    BackendDataPtr& data = node->slots()[walk.parameter_outputs[i]].data;
+    LeafPayload* payload = NodeAccess::payload(node);
+    bool explicit_donation = payload && payload->donated;
+    if (donate || explicit_donation) {
+      // Dying: nobody but this graph refers to the node, and nobody but the node to the data.
+      bool dying = node->references() == NodeAccess::walk_uses(node) && data.use_count() == 1 &&
+                   data->IsReady() && !(payload && payload->read_only) &&
+                   &node->op() != &ops::kScalarLeaf;
+      if (step->donated.empty()) step->donated.resize(walk.parameters.size());
+      step->donated[i] = dying;
+    }
+    step->arguments.push_back(data);
+  }
+  for (const Output& output : walk.outputs) {
+    Node* node = const_cast<Node*>(output.node);
+    BackendDataPtr placeholder = device.backend->CreateDataPlaceholder(
+        device.device, node->shape(static_cast<int>(output.index)));
+    placeholder->MakePending();
+    step->placeholders.push_back(std::move(placeholder));
+  }
+  // Nothing below can fail.
+  for (size_t i = 0; i < walk.outputs.size(); ++i) {
+    Node* node = const_cast<Node*>(walk.outputs[i].node);
+    node->slots()[walk.outputs[i].index].data = step->placeholders[i];
+    if (walk.outputs[i].index == 0) step->output_nodes.emplace_back(node);
+  }
+  step->order = walk.order;
+  return step;
+}
+
+void StepExecutor::RaiseRoots(std::span<const Value> roots, const StepPtr& step,
+                              DeviceEntry& device) {
+  std::vector<BackendDataPtr> awaited;
+  if (step) awaited = step->placeholders;
+  {
+    std::lock_guard lock(graph_mutex);
+    for (const Value& root : roots) {
+      if (const BackendDataPtr& data = root.node->slots()[root.index].data) awaited.push_back(data);
+    }
+  }
+  std::shared_ptr<const Error> failure;
+  for (const BackendDataPtr& data : awaited) {
+    data->Wait();
+    if (auto error = data->error(); error && !failure) failure = error;
+  }
+  if (!failure) return;
+  Seen(device);
+  failure->Raise();
+}
+
+void StepExecutor::Seen(DeviceEntry& device) {
+  std::lock_guard lock(device.error_mutex);
+  device.unseen_error = nullptr;
+}
+
+// ---- Reading
+
+BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger) {
+  std::shared_ptr<const Error> last;
+  // A step that failed because of something else is rolled back; the second try computes this value
+  // alone.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    BackendDataPtr data;
+    {
+      std::lock_guard lock(graph_mutex);
+      data = value.node->slots()[value.index].data;
+    }
+    if (!data) {
+      SyncOptions options{.trigger = trigger, .wait = false};
+      SyncDevice(EntryOf(value.node->device()), {value}, options);
+      std::lock_guard lock(graph_mutex);
+      data = value.node->slots()[value.index].data;
+      if (!data && value.node->IsLeaf()) return nullptr;
+    }
+    if (!data) continue;
+    data->Wait();
+    last = data->error();
+    if (!last) return data;
+    Seen(EntryOf(value.node->device()));
+  }
+  if (last) last->Raise();
+  // Failed inline: the error is noted at the op, and one more walk raises it.
+  SyncDevice(EntryOf(value.node->device()), {value}, {.trigger = trigger, .wait = true});
+  Throw<InternalError>(ErrorCode::kInternal, "read: {} could not be computed",
+                       value.node->to_string());
+}
+
+std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors) {
+  CheckNotForked();
+  std::vector<Value> values;
+  for (const Tensor& tensor : tensors) {
+    Value value = ValueOf("read", tensor);
+    if (!value) ThrowUndefined("read");
+    values.push_back(std::move(value));
+  }
+  if (values.size() > 1) Sync(values, {.trigger = "read", .wait = false});
+  std::vector<HostTensor> results;
+  for (const Value& value : values) {
+    Node* node = value.node.get();
+    if (node->device() == kNoDevice) {
+      if (&node->op() == &ops::kScalarLeaf || &node->op() == &ops::kConstant) {
+        results.push_back(HostTensor::From(node->attrs()[0].scalar()));
+        continue;
+      }
+      Throw(ErrorCode::kValue, "read: the tensor is symbolic and has no value");
+    }
+    if (node->IsLeaf()) {
+      std::lock_guard lock(graph_mutex);
+      LeafPayload* payload = NodeAccess::payload(node);
+      if (!node->slots()[0].data && payload && payload->host.defined()) {
+        results.push_back(payload->host);
+        continue;
+      }
+    }
+    BackendDataPtr data = Materialize(value, "read");
+    static metrics::Metric& time =
+        metrics::GetMetric("TransferFromDeviceTime", metrics::Kind::kTime);
+    static metrics::Metric& bytes =
+        metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
+    metrics::ScopedTimer timer(time);
+    DeviceEntry& device = EntryOf(node->device());
+    results.push_back(device.backend->MakeTensorFromComputationData(data, value.shape().dtype()));
+    bytes.AddSample(static_cast<double>(results.back().bytes()));
+  }
+  return results;
+}
+
+HostTensor StepExecutor::Read(const Tensor& tensor) { return Read(std::span(&tensor, 1)).at(0); }
+
+// ---- Barriers
+
+void StepExecutor::Drain(DeviceEntry& device) {
+  device.queue->Drain();
+  // A computation that another thread runs inline.
+  std::lock_guard lock(device.running);
+}
+
+void StepExecutor::RaiseUnseen(DeviceEntry& device) {
+  std::shared_ptr<const Error> error;
+  {
+    std::lock_guard lock(device.error_mutex);
+    error = std::exchange(device.unseen_error, nullptr);
+  }
+  if (error) error->Raise();
+}
+
+Graph StepExecutor::TraceOf(std::span<const Value> roots, Hash128* hash) {
+  std::lock_guard lock(graph_mutex);
+  Walk walk;
+  RunWalk(roots, roots.empty() ? kNoDevice : roots[0].node->device(), ConfigBits(), walk);
+  if (hash) *hash = walk.hash;
+  return GraphOf(walk);
+}
+
+void StepExecutor::AddMiss(CompileMiss miss) {
+  std::lock_guard lock(misses_mutex_);
+  miss.number = ++miss_count_;
+  if (config::Get<config::kExplainMisses>()) Log(LogLevel::kWarn, "{}", miss.ToText());
+  if (misses_.size() >= 256) misses_.erase(misses_.begin());
+  misses_.push_back(std::move(miss));
+}
+
+std::vector<CompileMiss> StepExecutor::Misses() {
+  std::lock_guard lock(misses_mutex_);
+  return misses_;
+}
+
+// ---- Hooks of tracing
+
+void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
+  if (eager) {
+    Value value = ValueOf("eager", result);
+    if (value.node->device() != kNoDevice) {
+      Executor().Sync(std::span(&value, 1), {.trigger = "eager op", .wait = true});
+    }
+    context.traced_nodes = context.traced_bytes = 0;
+    return;
+  }
+  bool nodes = config::Get<config::kTrimGraphSize>() > 0 &&
+               context.traced_nodes >= config::Get<config::kTrimGraphSize>();
+  bool bytes = config::Get<config::kTrimGraphBytes>() > 0 &&
+               context.traced_bytes >= config::Get<config::kTrimGraphBytes>();
+  if (!nodes && !bytes) return;
+  // While execution is forbidden, the budget waits for the end of the scope.
+  if (!context.forbid_execution.empty()) return;
+  static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
+  trims.Add();
+  context.traced_nodes = context.traced_bytes = 0;
+  std::vector<Value> roots = Executor().PendingRoots(context, kNoDevice);
+  Executor().Sync(
+      roots,
+      {.trigger = nodes ? "node budget" : "byte budget", .wait = false, .raise_failed = false});
+}
+
+void AfterWrite(const Tensor& self) {
+  ThreadContext& context = Context();
+  if (!config::Get<config::kEager>() && context.eager == 0) return;
+  TensorImpl& impl = *self.impl();
+  Value value = impl.view ? BaseValue(impl.view->group) : ValueOf("write", self);
+  Executor().Sync(std::span(&value, 1), {.trigger = "eager op", .wait = true});
+}
+
+}  // namespace hammock

@@ -1,0 +1,127 @@
+#pragma once
+/// The executor behind LazyGraphExecutor: sync, run, roll back, read.
+///
+/// Note [Graph mutex]: one mutex guards the slots, operand lists, errors and walk marks of all
+/// nodes. It is held while a sync walks and claims, and while a step's outcome is written back;
+/// never while something is uploaded (but for scalars), compiled or executed. Recording ops does
+/// not take it.
+///
+/// Note [A step is a transaction]: claiming puts placeholders into the slots of the outputs; nodes
+/// keep their operands until the step has succeeded. A failure takes the placeholders out again, so
+/// that every live tensor is what it was, and notes the error at the op that failed: walks that
+/// meet it raise it, all others go on.
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hammock/executor.h"
+#include "lazy/backend_registry.h"
+#include "lazy/computation_cache.h"
+#include "lazy/tensor_impl.h"
+#include "lazy/walk.h"
+
+namespace hammock {
+
+struct SyncOptions {
+  const char* trigger = "sync";
+  bool wait = true;
+  bool full_step = false;  ///< dying inputs may be donated
+  bool raise_failed =
+      true;  ///< raise an error that a root carries, rather than leave that root out
+};
+
+/// One run of a compiled step.
+struct Step {
+  CompiledStepPtr compiled;
+  std::vector<BackendDataPtr> arguments;
+  std::vector<bool> donated;
+  std::vector<NodePtr> output_nodes;         // distinct
+  std::vector<BackendDataPtr> placeholders;  // one per result
+  std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands
+  NodePtr recipe;            // of a replay: the one node that stands for its graph
+};
+using StepPtr = std::shared_ptr<Step>;
+
+class StepExecutor {
+ public:
+  std::mutex graph_mutex;
+  ComputationCache cache;
+
+  /// Computes roots (of any devices); with `wait`, returns when they are ready and raises their
+  /// errors.
+  void Sync(std::span<const Value> roots, const SyncOptions& options);
+  HostTensor Read(const Tensor& tensor);
+  std::vector<HostTensor> Read(std::span<const Tensor> tensors);
+  /// The data of a value, computing it first if needed; ready.
+  BackendDataPtr Materialize(const Value& value, const char* trigger);
+  /// The pending values of a thread's tensors, by device (kNoDevice: all).
+  std::vector<Value> PendingRoots(ThreadContext& context, DeviceId device);
+
+  /// Runs a compiled step that was not walked. Its results go to the first outputs of `outputs`,
+  /// whose operand is `recipe`, so that a failure leaves something to try again.
+  void Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
+           std::vector<NodePtr> outputs, NodePtr recipe);
+  /// Explains a miss, compiles and adds the result to the cache.
+  CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
+                          Graph traced, int64_t kept, const SyncOptions& options);
+
+  void Drain(DeviceEntry& device);
+  void RaiseUnseen(DeviceEntry& device);
+
+  /// The walk and traced graph of values, for looking.
+  Graph TraceOf(std::span<const Value> roots, Hash128* hash);
+  std::vector<CompileMiss> Misses();
+  void AddMiss(CompileMiss miss);
+
+ private:
+  void SyncDevice(DeviceEntry& device, std::vector<Value> roots, const SyncOptions& options);
+  /// With the graph mutex held: uploads what is missing; false if it was released meanwhile.
+  bool BindParameters(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock);
+  StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
+                const SyncOptions& options);
+  void Submit(DeviceEntry& device, const StepPtr& step, bool wait);
+  void Execute(const StepPtr& step);
+  void ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results);
+  void Succeed(Step& step);
+  void Fail(Step& step, std::shared_ptr<const Error> error, NodeId node, bool inherited);
+  /// Waits for the roots and the step; raises the first error.
+  void RaiseRoots(std::span<const Value> roots, const StepPtr& step, DeviceEntry& device);
+  /// The caller is about to raise the device's error: no barrier needs to.
+  void Seen(DeviceEntry& device);
+  std::vector<Value> Healthy(std::span<const Value> roots);
+
+  std::mutex misses_mutex_;
+  std::vector<CompileMiss> misses_;
+  int64_t miss_count_ = 0;
+};
+
+StepExecutor& Executor();
+/// DeviceError (kForked) in a child of a process that had started the runtime.
+void CheckNotForked();
+/// Parts of the key that are not in the graph.
+uint64_t ConfigBits();
+
+/// For tests: hashes are cut to these bits before they are looked up.
+void SetHashMaskForTesting(uint64_t mask);
+
+/// The host value of a leaf that is not on its device yet.
+HostTensor HostValue(const Node* node);
+
+/// Compiles a traced graph for a device: lowering, partition, backend compilation.
+CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced);
+
+/// Why `traced` is not in the cache.
+CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash128& hash,
+                        const Graph& traced);
+
+/// Writes the graph of a sync to `save_tensors_file`, where that is set.
+void SaveGraph(const Graph& traced, const Hash128& hash, DeviceEntry& device, const char* trigger);
+
+/// Wraps whatever is being handled in an Error; what is one already is cloned.
+std::shared_ptr<Error> CurrentError(ErrorCode code, const std::string& what);
+
+}  // namespace hammock

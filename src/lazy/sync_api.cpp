@@ -1,0 +1,237 @@
+/// The running half of LazyGraphExecutor, the scopes, and what happens at the end.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/log.h"
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "hammock/executor.h"
+#include "hammock/metrics.h"
+#include "ir/node_access.h"
+#include "lazy/closures.h"
+#include "lazy/executor.h"
+#include "lazy/hooks.h"
+#include "lazy/record.h"
+
+namespace hammock {
+
+namespace {
+
+std::vector<Value> ValuesOf(const char* what, std::span<const Tensor> tensors) {
+  std::vector<Value> values;
+  for (const Tensor& tensor : tensors) {
+    Value value = ValueOf(what, tensor);
+    if (!value) ThrowUndefined(what);
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+DeviceId IdOf(const Device* device) { return device ? device->id() : kNoDevice; }
+
+std::vector<DeviceEntry*> Selected(std::span<const Device> devices) {
+  if (devices.empty()) return AllDevices();
+  std::vector<DeviceEntry*> entries;
+  for (const Device& device : devices) entries.push_back(&EntryOf(device.id()));
+  return entries;
+}
+
+}  // namespace
+
+LazyGraphExecutor* LazyGraphExecutor::Get() {
+  static LazyGraphExecutor instance;
+  return &instance;
+}
+
+void LazyGraphExecutor::SyncTensorsGraph(std::span<const Tensor> tensors, bool wait, Location at) {
+  LocationScope scope(at);
+  Executor().Sync(ValuesOf("sync", tensors), {.trigger = "sync", .wait = wait});
+}
+
+void LazyGraphExecutor::SyncLiveTensorsGraph(const Device* device, std::span<const std::string> devices, bool wait,
+                                             Location at) {
+  LocationScope scope(at);
+  for (const std::string& name : devices) Device{name};
+  auto roots = Executor().PendingRoots(Context(), IdOf(device));
+  Executor().Sync(roots, {.trigger = "sync of live tensors", .wait = wait, .raise_failed = false});
+}
+
+void LazyGraphExecutor::SyncAllThreads(const Device* device, bool wait, Location at) {
+  LocationScope scope(at);
+  std::vector<Value> roots;
+  for (ThreadContext* context : AllContexts()) {
+    for (Value& root : Executor().PendingRoots(*context, IdOf(device))) roots.push_back(std::move(root));
+  }
+  Executor().Sync(roots, {.trigger = "sync of all threads", .wait = wait, .raise_failed = false});
+}
+
+void LazyGraphExecutor::MarkStep(const Device* device, bool wait, Location at) {
+  LocationScope scope(at);
+  static metrics::Counter& steps = metrics::GetCounter("MarkStep");
+  steps.Add();
+  ThreadContext& context = Context();
+  context.traced_nodes = context.traced_bytes = 0;
+  {
+    auto roots = Executor().PendingRoots(context, IdOf(device));
+    Executor().Sync(roots, {.trigger = "mark_step", .wait = wait, .full_step = true, .raise_failed = false});
+  }
+  for (DeviceEntry* entry : AllDevices()) {
+    if (!device || entry->id == device->id()) Executor().RaiseUnseen(*entry);
+  }
+  RunStepClosures();
+}
+
+void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices) {
+  CheckNotForked();
+  auto entries = Selected(devices);
+  for (DeviceEntry* entry : entries) Executor().Drain(*entry);
+  for (DeviceEntry* entry : entries) Executor().RaiseUnseen(*entry);
+}
+
+void LazyGraphExecutor::DeviceBarrier(const Device& device) { WaitDeviceOps(std::span(&device, 1)); }
+
+std::vector<HostTensor> LazyGraphExecutor::GetTensors(std::span<const Tensor> tensors, Location at) {
+  LocationScope scope(at);
+  return Executor().Read(tensors);
+}
+
+void LazyGraphExecutor::PrepareToExit() {
+  try {
+    CheckNotForked();
+  } catch (const Error&) {
+    return;  // a forked child has no threads to end
+  }
+  for (DeviceEntry* entry : AllDevices()) entry->queue->Stop();
+  for (const std::string& name : lazy::BackendNames()) lazy::getBackend(name)->PrepareToExit();
+}
+
+std::vector<Tensor> LazyGraphExecutor::GetLiveTensors(const Device* device) {
+  std::vector<Tensor> tensors;
+  for (ThreadContext* context : AllContexts()) {
+    std::lock_guard lock(context->lock);
+    for (Link* list : {&context->pending, &context->settled}) {
+      for (Link* link = list->next; link != list; link = link->next) {
+        auto* impl = static_cast<TensorImpl*>(link);
+        if (device && impl->node->device() != device->id()) continue;
+        // A handle that is just being destroyed has no references left.
+        uint32_t references = impl->references.load();
+        while (references > 0 && !impl->references.compare_exchange_weak(references, references + 1)) {
+        }
+        if (references > 0) tensors.push_back(Tensor::FromImpl(impl));
+      }
+    }
+  }
+  return tensors;
+}
+
+bool LazyGraphExecutor::IsPending(const Tensor& tensor) {
+  Value value = ValueOf("is_pending", tensor);
+  if (!value) ThrowUndefined("is_pending");
+  std::lock_guard lock(Executor().graph_mutex);
+  return !IsAvailable(*value.node);
+}
+
+void LazyGraphExecutor::ClearErrors(const Tensor& tensor) {
+  Value value = ValueOf("ClearErrors", tensor);
+  if (!value) ThrowUndefined("ClearErrors");
+  std::lock_guard lock(Executor().graph_mutex);
+  Walk walk;
+  RunWalk(std::span(&value, 1), value.node->device(), 0, walk);
+  for (Node* node : walk.order) {
+    if (LeafPayload* payload = NodeAccess::payload(node)) payload->error = nullptr;
+  }
+}
+
+void mark_step(bool wait, Location at) { LazyGraphExecutor::Get()->MarkStep(nullptr, wait, at); }
+void mark_step(const Device& device, bool wait, Location at) {
+  LazyGraphExecutor::Get()->MarkStep(&device, wait, at);
+}
+void sync_multi(const std::vector<Tensor>& tensors, Location at) {
+  LazyGraphExecutor::Get()->SyncTensorsGraph(tensors, true, at);
+}
+void wait_device_ops(const std::vector<Device>& devices) {
+  LazyGraphExecutor::Get()->WaitDeviceOps(devices);
+}
+
+void donate(Tensor& tensor) {
+  Node* node = CurrentNode("donate", tensor);
+  TensorImpl& impl = *tensor.impl();
+  if (impl.view) {
+    Throw(ErrorCode::kValue, "donate: the tensor shares its memory with views; donate it before taking views of it");
+  }
+  if (node->device() == kNoDevice) Throw(ErrorCode::kValue, "donate: the tensor is symbolic and has no memory");
+  LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&tensor, 1), false);
+  std::lock_guard lock(Executor().graph_mutex);
+  NodeAccess::MakePayload(node).donated = true;
+  impl.donated = true;
+}
+
+EagerMode::EagerMode() { ++Context().eager; }
+EagerMode::~EagerMode() { --Context().eager; }
+NoExecution::NoExecution(std::string reason) { Context().forbid_execution.push_back(std::move(reason)); }
+NoExecution::~NoExecution() { Context().forbid_execution.pop_back(); }
+ExpectNoRecompile::ExpectNoRecompile(std::string reason) {
+  Context().forbid_recompile.push_back(std::move(reason));
+}
+ExpectNoRecompile::~ExpectNoRecompile() { Context().forbid_recompile.pop_back(); }
+
+// ---- Unregistering
+
+namespace {
+
+/// Every node that a live tensor of these devices refers to, with its tensor.
+std::vector<Tensor> LiveOn(const std::vector<DeviceEntry*>& devices) {
+  std::vector<Tensor> tensors;
+  for (DeviceEntry* entry : devices) {
+    Device device = Device::FromId(entry->id);
+    for (Tensor& tensor : LazyGraphExecutor::Get()->GetLiveTensors(&device)) tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::string ListOf(const std::vector<Tensor>& tensors) {
+  std::string text;
+  for (size_t i = 0; i < tensors.size() && i < 8; ++i) text += "\n  " + tensors[i].summary();
+  if (tensors.size() > 8) text += fmt::format("\n  and {} more", tensors.size() - 8);
+  return text;
+}
+
+/// Puts a tensor's value into host memory; its node becomes a leaf of the host copy.
+void CopyToHost(const Tensor& tensor) {
+  TensorImpl& impl = *tensor.impl();
+  Value value = impl.view ? BaseValue(impl.view->group) : ValueOf("unregister", tensor);
+  Node* node = value.node.get();
+  if (node->IsLeaf() && !node->slots()[0].data) return;
+  BackendDataPtr data = Executor().Materialize(value, "unregister");
+  HostTensor host =
+      EntryOf(node->device()).backend->MakeTensorFromComputationData(data, value.shape().dtype());
+  Tensor copy = Tensor::FromValue({MakeHostLeaf(host, node->device(), node->location()), 0});
+  if (impl.view) {
+    std::lock_guard lock(impl.view->group->mutex);
+    impl.view->group->base = ValueOf("unregister", copy);
+    impl.view->group->generation.fetch_add(1);
+  } else {
+    SetNode(impl, ValueOf("unregister", copy));
+  }
+}
+
+}  // namespace
+
+void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& name, bool force) {
+  for (DeviceEntry* entry : devices) Executor().Drain(*entry);
+  std::vector<Tensor> live = LiveOn(devices);
+  if (!live.empty() && !force) {
+    Throw(ErrorCode::kValue,
+          "backend '{}' cannot be unregistered: {} live tensor(s) are on its devices; drop them, or unregister with "
+          "force to copy them to the host:{}",
+          name, live.size(), ListOf(live));
+  }
+  for (const Tensor& tensor : live) CopyToHost(tensor);
+  for (DeviceEntry* entry : devices) {
+    entry->queue->Drain();
+    Executor().cache.EraseDevice(entry);
+  }
+}
+
+}  // namespace hammock

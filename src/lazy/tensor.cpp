@@ -1,0 +1,188 @@
+#include "hammock/tensor.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <ostream>
+
+#include "base/throw.h"
+#include "hammock/op_builder.h"
+#include "ir/any_tensor.h"
+#include "lazy/executor.h"
+#include "lazy/hooks.h"
+#include "lazy/record.h"
+#include "lazy/tensor_impl.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+Tensor::Tensor(const Tensor& other) noexcept : impl_(other.impl_) {
+  if (impl_) impl_->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+Tensor& Tensor::operator=(const Tensor& other) noexcept {
+  Tensor copy(other);
+  std::swap(impl_, copy.impl_);
+  return *this;
+}
+
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  std::swap(impl_, other.impl_);
+  return *this;
+}
+
+Tensor::~Tensor() {
+  if (impl_ && impl_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) DestroyImpl(impl_);
+}
+
+const Shape& Tensor::shape() const {
+  if (!impl_) ThrowUndefined("shape");
+  return impl_->node->shape(static_cast<int>(impl_->index));
+}
+
+int64_t Tensor::size(int64_t dim) const {
+  const Shape& type = shape();
+  if (type.rank() == 0) {
+    Throw(ErrorCode::kDimOutOfRange, "size: a 0-d tensor has no dim {}", dim);
+  }
+  return type.size(WrapDim("size", dim, type.rank()));
+}
+
+Device Tensor::device() const {
+  if (!impl_) ThrowUndefined("device");
+  if (impl_->node->device() == kNoDevice) return Device::FromId(kNoDevice);
+  return Device::FromId(impl_->node->device());
+}
+
+Dims Tensor::strides() const {
+  if (!impl_) ThrowUndefined("strides");
+  return GeometryOf(*impl_).strides;
+}
+
+int64_t Tensor::stride(int64_t dim) const {
+  Dims all = strides();
+  return all[WrapDim("stride", dim, all.size())];
+}
+
+int64_t Tensor::storage_offset() const {
+  if (!impl_) ThrowUndefined("storage_offset");
+  return GeometryOf(*impl_).offset;
+}
+
+bool Tensor::is_contiguous() const {
+  if (!impl_) ThrowUndefined("is_contiguous");
+  if (!impl_->view) return true;
+  Geometry geometry = GeometryOf(*impl_);
+  if (shape().numel() == 0) return true;
+  int64_t expected = 1;
+  for (int i = geometry.sizes.size(); i-- > 0;) {
+    if (geometry.sizes[i] == 1) continue;
+    if (geometry.strides[i] != expected) return false;
+    expected *= geometry.sizes[i];
+  }
+  return true;
+}
+
+int64_t Tensor::id() const {
+  if (!impl_) ThrowUndefined("id");
+  static std::atomic<int64_t> next{0};
+  int64_t id = impl_->id.load(std::memory_order_relaxed);
+  if (id == 0) {
+    int64_t fresh = next.fetch_add(1) + 1;
+    id = impl_->id.compare_exchange_strong(id, fresh) ? fresh : id;
+  }
+  return id;
+}
+
+bool Tensor::is_alias_of(const Tensor& other) const {
+  if (!impl_ || !other.impl_) return false;
+  if (impl_ == other.impl_) return true;
+  return impl_->view && other.impl_->view && impl_->view->group == other.impl_->view->group;
+}
+
+Value Tensor::value() const {
+  if (!impl_) ThrowUndefined("value");
+  return ValueOf("value", *this);
+}
+
+Tensor Tensor::FromValue(Value value) {
+  if (!value) Throw(ErrorCode::kUninitializedTensor, "FromValue: the value is empty");
+  uint32_t index = value.index;
+  return NewTensor(value.node.release(), index, false);
+}
+
+bool Tensor::is_pending() const { return LazyGraphExecutor::Get()->IsPending(*this); }
+
+std::string Tensor::summary() const {
+  if (!impl_) return "undefined";
+  Value value = ValueOf("summary", *this);
+  std::string device =
+      value.node->device() == kNoDevice ? "no device (symbolic)" : this->device().to_string();
+  std::string text =
+      fmt::format("{} on {}, {}", shape().to_string(), device, is_pending() ? "pending" : "ready");
+  if (!value.node->IsLeaf()) text += fmt::format(", from {}", value.node->op().name());
+  std::string where = LocationText(value.node->location());
+  if (!where.empty()) text += " at " + where;
+  return text;
+}
+
+HostTensor Tensor::host(Location at) const {
+  LocationScope scope(at);
+  return Executor().Read(*this);
+}
+
+Scalar Tensor::item(Location at) const {
+  if (numel() != 1) {
+    Throw(numel() == 0 ? ErrorCode::kEmptyTensor : ErrorCode::kValue,
+          "item: needs exactly one element, {} has {}", shape().to_string(), numel());
+  }
+  return host(at).at(0);
+}
+
+Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
+  CurrentNode(op, self);
+  Value source = ValueOf(op, value);
+  if (!source) ThrowUndefined(op);
+  const Shape type = self.shape();
+  if (self.impl()->node->device() == kNoDevice && Context().symbolic == 0) {
+    Throw(ErrorCode::kValue, "{}: a lifted scalar cannot be written", op);
+  }
+  if (source.node->device() != self.impl()->node->device() && source.node->device() != kNoDevice) {
+    Throw(ErrorCode::kDeviceMismatch, "{}: operands live on different devices: {} and {}", op,
+          self.device().to_string(), value.device().to_string());
+  }
+  if (IsFloat(source.shape().dtype()) && !IsFloat(type.dtype()) &&
+      !std::string_view(op).starts_with("copy")) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: a result of {} cannot be stored in {}", op,
+                     source.shape().to_string(), type.to_string());
+  }
+  if (type.dtype() == DType::kBool && source.shape().dtype() != DType::kBool &&
+      !std::string_view(op).starts_with("copy")) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: a result of {} cannot be stored in {}", op,
+                     source.shape().to_string(), type.to_string());
+  }
+  if (BroadcastSizes(op, source.shape().sizes(), type.sizes()) != type.sizes()) {
+    Throw(ErrorCode::kShapeMismatch, "{}: a result of {} does not broadcast to {}", op,
+          source.shape().to_string(), type.to_string());
+  }
+  DeviceId device = self.impl()->node->device();
+  if (source.shape().dtype() != type.dtype()) {
+    const Attr attrs[] = {Attr(type.dtype())};
+    source = {RecordNode(ops::kCast, std::span(&source, 1), attrs, CurrentLocation(), device), 0};
+  }
+  if (source.shape().sizes() != type.sizes() || source.node->device() != device) {
+    const Attr attrs[] = {Attr(type.sizes())};
+    source = {RecordNode(ops::kBroadcast, std::span(&source, 1), attrs, CurrentLocation(), device),
+              0};
+  }
+  WriteValue(op, *self.impl(), source);
+  if (Context().symbolic == 0) AfterWrite(self);
+  return self;
+}
+
+Any::Any(const Tensor& value)
+    : value_(std::shared_ptr<const Tensor>(std::make_shared<Tensor>(value))) {}
+
+std::string TensorSummary(const Tensor& tensor) { return tensor.summary(); }
+
+}  // namespace hammock

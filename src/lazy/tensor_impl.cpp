@@ -1,0 +1,147 @@
+#include "lazy/tensor_impl.h"
+
+#include "base/throw.h"
+#include "hammock/lazy/backend_data.h"
+#include "hammock/metrics.h"
+#include "lazy/record.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+constinit thread_local ThreadContext* tls_context = nullptr;
+
+namespace {
+
+struct Contexts {
+  std::mutex mutex;
+  std::vector<ThreadContext*> all;
+};
+Contexts& contexts() {
+  static Contexts* instance = new Contexts;
+  return *instance;
+}
+
+struct AtThreadEnd {
+  ~AtThreadEnd() {
+    std::lock_guard lock(contexts().mutex);
+    tls_context->in_use = false;
+    tls_context = nullptr;
+  }
+};
+
+bool IsEmpty(ThreadContext& context) {
+  std::lock_guard lock(context.lock);
+  return context.pending.next == &context.pending && context.settled.next == &context.settled;
+}
+
+void CountTensor(bool made) {
+  static metrics::Counter& created = metrics::GetCounter("CreateLtcTensor");
+  static metrics::Counter& destroyed = metrics::GetCounter("DestroyLtcTensor");
+  (made ? created : destroyed).Add();
+}
+
+}  // namespace
+
+ThreadContext& MakeThreadContext() {
+  static thread_local AtThreadEnd at_end;
+  (void)at_end;
+  std::lock_guard lock(contexts().mutex);
+  for (ThreadContext* context : contexts().all) {
+    if (!context->in_use && IsEmpty(*context)) {
+      context->in_use = true;
+      context->traced_nodes = context->traced_bytes = 0;
+      return *(tls_context = context);
+    }
+  }
+  contexts().all.push_back(new ThreadContext);
+  return *(tls_context = contexts().all.back());
+}
+
+std::vector<ThreadContext*> AllContexts() {
+  std::lock_guard lock(contexts().mutex);
+  return contexts().all;
+}
+
+Tensor NewTensor(Node* node, uint32_t index, bool settled) {
+  TensorImpl* impl = new (pool::Allocate(sizeof(TensorImpl))) TensorImpl;
+  impl->node = node;
+  impl->index = index;
+  if (node->device() != kNoDevice) {
+    ThreadContext& context = Context();
+    impl->owner = &context;
+    std::lock_guard lock(context.lock);
+    impl->InsertBefore(settled ? &context.settled : &context.pending);
+  }
+  CountTensor(true);
+  return Tensor::FromImpl(impl);
+}
+
+void DestroyImpl(TensorImpl* impl) {
+  if (impl->owner) {
+    std::lock_guard lock(impl->owner->lock);
+    impl->Remove();
+  }
+  Node* node = impl->node;
+  impl->~TensorImpl();
+  pool::Free(impl, sizeof(TensorImpl));
+  if (node) node->DropReference();
+  CountTensor(false);
+}
+
+void SetNode(TensorImpl& impl, const Value& value) {
+  Node* old = impl.node;
+  Node* node = value.node.get();
+  node->AddReference();
+  auto assign = [&] {
+    impl.node = node;
+    impl.index = value.index;
+  };
+  if (impl.owner) {
+    {
+      std::lock_guard lock(impl.owner->lock);
+      impl.Remove();
+      assign();
+    }
+    ThreadContext& context = Context();
+    std::lock_guard lock(context.lock);
+    impl.owner = &context;
+    impl.InsertBefore(&context.pending);
+  } else {
+    assign();
+  }
+  if (old) old->DropReference();
+}
+
+void ThrowUndefined(const char* op) {
+  Throw(ErrorCode::kUninitializedTensor,
+        "{}: the tensor is undefined (default-constructed or moved from); give it a value first",
+        op);
+}
+
+void ThrowDonated(const char* op, const TensorImpl& impl) {
+  Throw(ErrorCode::kUseAfterDonate,
+        "{}: the tensor {} was donated and its memory given to another value; clone it before "
+        "donating",
+        op, impl.node->shape(static_cast<int>(impl.index)).to_string());
+}
+
+NodePtr MakeHostLeaf(const HostTensor& host, DeviceId device, LocationId location) {
+  Shape shape = host.shape();
+  NodePtr node = Node::Make(ops::kDeviceData, {}, {}, std::span(&shape, 1), device, location);
+  NodeAccess::MakePayload(node.get()).host = host;
+  return node;
+}
+
+NodePtr MakeDataLeaf(const BackendDataPtr& data, DeviceId device, LocationId location) {
+  Shape shape = data->shape();
+  NodePtr node = Node::Make(ops::kDeviceData, {}, {}, std::span(&shape, 1), device, location);
+  node->slots()[0].data = data;
+  return node;
+}
+
+Tensor SymbolicTensor(const Shape& shape) {
+  NodePtr node = Node::Make(ops::kDeviceData, {}, {}, std::span(&shape, 1), kNoDevice, 0);
+  return NewTensor(node.release(), 0, true);
+}
+
+}  // namespace hammock

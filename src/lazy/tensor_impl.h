@@ -1,0 +1,118 @@
+#pragma once
+/// What a Tensor handle points to, and the per-thread list of live ones.
+///
+/// Note [Ownership of pending values]: a tensor belongs to the list of the thread that traced its
+/// present value. MarkStep and the budgets look at the calling thread's list only, so that keys
+/// never depend on what other threads happen to be doing; SyncAllThreads looks at every list.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/pool.h"
+#include "hammock/tensor.h"
+#include "ir/node_access.h"
+#include "lazy/alias.h"
+
+namespace hammock {
+
+/// For sections of a few instructions.
+class SpinLock {
+ public:
+  void lock() {
+    while (locked_.exchange(true, std::memory_order_acquire)) {
+      while (locked_.load(std::memory_order_relaxed)) __builtin_ia32_pause();
+    }
+  }
+  void unlock() { locked_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> locked_{false};
+};
+
+struct ThreadContext;
+
+/// Link of an intrusive list.
+struct Link {
+  Link* prev = this;
+  Link* next = this;
+
+  void InsertBefore(Link* other) {
+    prev = other->prev;
+    next = other;
+    prev->next = this;
+    other->prev = this;
+  }
+  void Remove() {
+    prev->next = next;
+    next->prev = prev;
+    prev = next = this;
+  }
+};
+
+struct TensorImpl : Link {
+  std::atomic<uint32_t> references{1};
+  uint32_t index = 0;
+  Node* node = nullptr;             // owned; for a view, its value at `view->generation`
+  std::unique_ptr<ViewState> view;  // null for a tensor that shares its memory with no other
+  ThreadContext* owner = nullptr;   // whose list it is in; null for symbolic tensors
+  std::atomic<int64_t> id{0};       // given when first asked for
+  bool donated = false;
+};
+
+/// What one thread traced. Never destroyed; a new thread takes over one whose list is empty.
+struct ThreadContext {
+  SpinLock lock;  // guards the lists and `node`, `view` and `owner` of their members
+  Link pending;   // may have a value that is not computed
+  Link settled;   // their value was a leaf or claimed by a step when last looked at
+  std::vector<std::weak_ptr<AliasGroup>> written_groups;  // written since the last full step
+
+  // Only the owning thread touches the rest.
+  int64_t traced_nodes = 0;  // since the last full step
+  int64_t traced_bytes = 0;
+  int eager = 0;  // depth of guards
+  int symbolic = 0;
+  std::vector<std::string> forbid_execution;  // reasons, innermost last
+  std::vector<std::string> forbid_recompile;
+  bool in_use = true;
+};
+
+extern constinit thread_local ThreadContext* tls_context;
+ThreadContext& MakeThreadContext();
+inline ThreadContext& Context() { return tls_context ? *tls_context : MakeThreadContext(); }
+/// Every context there is, in order of creation.
+std::vector<ThreadContext*> AllContexts();
+
+/// A new tensor with this value; takes over one reference of `node`.
+Tensor NewTensor(Node* node, uint32_t index, bool settled);
+/// Gives a tensor that shares its memory with no other a new value.
+void SetNode(TensorImpl& impl, const Value& value);
+void DestroyImpl(TensorImpl* impl);
+
+[[noreturn]] void ThrowUndefined(const char* op);
+[[noreturn]] void ThrowDonated(const char* op, const TensorImpl& impl);
+
+/// The node of a tensor's present value. `op` names the caller in errors.
+inline Node* CurrentNode(const char* op, const Tensor& tensor) {
+  TensorImpl* impl = tensor.impl();
+  if (!impl) ThrowUndefined(op);
+  if (impl->view) [[unlikely]]
+    RefreshView(*impl);
+  if (impl->donated) [[unlikely]]
+    ThrowDonated(op, *impl);
+  return impl->node;
+}
+
+/// While one lives, ops of this thread record nodes without a device: expansions and inference.
+class SymbolicScope {
+ public:
+  SymbolicScope() { ++Context().symbolic; }
+  ~SymbolicScope() { --Context().symbolic; }
+  SymbolicScope(const SymbolicScope&) = delete;
+  SymbolicScope& operator=(const SymbolicScope&) = delete;
+};
+Tensor SymbolicTensor(const Shape& shape);
+
+}  // namespace hammock

@@ -1,0 +1,182 @@
+#include "lazy/walk.h"
+
+#include "hammock/lazy/backend_data.h"
+#include "ir/node_access.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+constexpr uint32_t kNotEmitted = 0xffffffff;
+constexpr uint64_t kParameterMark = ~uint64_t{0};
+constexpr uint64_t kAbsent = ~uint64_t{0} - 1;
+
+uint32_t NextEpoch() {
+  static uint32_t epoch = 0;  // guarded by the graph mutex
+  if (++epoch == 0) ++epoch;
+  return epoch;
+}
+
+void AppendType(std::vector<uint64_t>& key, const Shape& shape) {
+  key.push_back(static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank()));
+  for (int64_t size : shape.sizes()) key.push_back(static_cast<uint64_t>(size));
+}
+
+/// A leaf or computed node: one parameter per output of it (usually one).
+void EmitParameter(Walk& walk, Node* node) {
+  NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.order.size());
+  walk.order.push_back(node);
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    walk.parameters.push_back(node);
+    walk.parameter_outputs.push_back(static_cast<uint32_t>(i));
+    walk.key.push_back(kParameterMark);
+    AppendType(walk.key, node->shape(i));
+    walk.hash = HashType(Combine(walk.hash, kParameterMark), node->shape(i));
+  }
+}
+
+void EmitOp(Walk& walk, Node* node) {
+  NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.order.size());
+  walk.order.push_back(node);
+  auto operands = node->operands();
+  walk.key.push_back(static_cast<uint64_t>(node->op().info().id) << 32 | operands.size() << 16 |
+                     static_cast<uint64_t>(node->num_outputs()));
+  walk.hash = Combine(walk.hash, node->hash());
+  for (const Node::Operand& operand : operands) {
+    uint64_t reference = kAbsent;
+    if (operand.node) {
+      ++NodeAccess::walk_uses(operand.node);
+      reference = static_cast<uint64_t>(NodeAccess::walk_index(operand.node)) << 16 | operand.index;
+    }
+    walk.key.push_back(reference);
+    walk.hash = Combine(walk.hash, reference);
+  }
+  for (const Attr& attr : node->attrs()) attr.AppendBytes(walk.key);
+  for (int i = 0; i < node->num_outputs(); ++i) AppendType(walk.key, node->shape(i));
+}
+
+void Visit(Walk& walk, Node* root, uint32_t epoch, std::vector<Node*>& stack) {
+  stack.push_back(root);
+  while (!stack.empty()) {
+    Node* node = stack.back();
+    if (NodeAccess::epoch(node) == epoch) {
+      stack.pop_back();
+      if (NodeAccess::walk_index(node) == kNotEmitted) EmitOp(walk, node);
+      continue;
+    }
+    NodeAccess::epoch(node) = epoch;
+    NodeAccess::walk_index(node) = kNotEmitted;
+    NodeAccess::walk_uses(node) = 0;
+    if (IsAvailable(*node)) {
+      stack.pop_back();
+      EmitParameter(walk, node);
+      continue;
+    }
+    LeafPayload* payload = NodeAccess::payload(node);
+    if (payload && payload->error) [[unlikely]]
+      walk.failed = node;
+    auto operands = node->operands();
+    for (size_t i = operands.size(); i-- > 0;) {
+      Node* operand = operands[i].node;
+      if (operand && NodeAccess::epoch(operand) != epoch) stack.push_back(operand);
+    }
+  }
+}
+
+}  // namespace
+
+bool IsAvailable(const Node& node) { return node.slots()[0].data != nullptr || node.IsLeaf(); }
+
+void Walk::Clear() {
+  order.clear();
+  parameters.clear();
+  parameter_outputs.clear();
+  outputs.clear();
+  key.clear();
+  kept = 0;
+  failed = nullptr;
+}
+
+// Note [Outputs]: whatever is referenced from outside the walked graph (by a handle, by a pending
+// op that is not part of this sync, by the tape) is an output, so that nothing is computed twice.
+// View ops are cheaper to repeat than to keep: for them the operand is kept instead.
+void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk) {
+  static thread_local std::vector<Node*> stack;
+  walk.Clear();
+  walk.key.push_back(static_cast<uint64_t>(device) << 32 | config_bits);
+  walk.hash = HashOf(walk.key[0]);
+  uint32_t epoch = NextEpoch();
+  for (const Value& root : roots) {
+    if (NodeAccess::epoch(root.node.get()) != epoch) Visit(walk, root.node.get(), epoch, stack);
+  }
+  for (size_t i = walk.order.size(); i-- > 0;) {
+    Node* node = walk.order[i];
+    if (!(NodeAccess::flags(node) & NodeAccess::kIsView) || IsAvailable(*node)) continue;
+    if (node->references() > NodeAccess::walk_uses(node))
+      --NodeAccess::walk_uses(node->operands()[0].node);
+  }
+  constexpr uint32_t kRoot = 0x80000000;
+  for (const Value& root : roots) NodeAccess::flags(root.node.get()) |= kRoot;
+  for (Node* node : walk.order) {
+    if (IsAvailable(*node)) continue;
+    bool root = NodeAccess::flags(node) & kRoot;
+    bool view = NodeAccess::flags(node) & NodeAccess::kIsView;
+    bool kept = static_cast<int64_t>(node->references()) >
+                static_cast<int64_t>(static_cast<int32_t>(NodeAccess::walk_uses(node)));
+    if (!root && (view || !kept)) continue;
+    if (!root) ++walk.kept;
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      walk.outputs.push_back({node, static_cast<uint32_t>(i)});
+      walk.key.push_back(static_cast<uint64_t>(NodeAccess::walk_index(node)) << 16 |
+                         static_cast<uint64_t>(i));
+      walk.hash = Combine(walk.hash, walk.key.back());
+    }
+  }
+  for (const Value& root : roots) NodeAccess::flags(root.node.get()) &= ~kRoot;
+}
+
+Graph GraphOf(const Walk& walk) {
+  Graph graph;
+  std::vector<GraphValue> first(
+      walk.order.size());  // value of output 0; parameters count up from there
+  std::vector<bool> parameter(walk.order.size());
+  for (size_t i = 0; i < walk.order.size(); ++i) {
+    const Node& node = *walk.order[i];
+    if (IsAvailable(node)) {
+      parameter[i] = true;
+      for (int output = 0; output < node.num_outputs(); ++output) {
+        GraphValue value = graph.AddInput(node.shape(output));
+        if (output == 0) first[i] = value;
+        graph.mutable_node(value.node).location = node.location();
+        graph.mutable_node(value.node).origin = static_cast<int32_t>(i);
+      }
+      continue;
+    }
+    GraphNode copy;
+    copy.op = &node.op();
+    for (const Node::Operand& operand : node.operands()) {
+      if (!operand.node) {
+        copy.inputs.push_back({});
+        continue;
+      }
+      uint32_t at = NodeAccess::walk_index(operand.node);
+      int32_t index = static_cast<int32_t>(operand.index);
+      copy.inputs.push_back(parameter[at] ? GraphValue{first[at].node + index, 0}
+                                          : GraphValue{first[at].node, index});
+    }
+    copy.attrs.assign(node.attrs().begin(), node.attrs().end());
+    for (int output = 0; output < node.num_outputs(); ++output)
+      copy.types.push_back(node.shape(output));
+    copy.location = node.location();
+    copy.origin = static_cast<int32_t>(i);
+    first[i] = {graph.Append(std::move(copy)), 0};
+  }
+  for (const Output& output : walk.outputs) {
+    uint32_t at = NodeAccess::walk_index(const_cast<Node*>(output.node));
+    graph.AddOutput({first[at].node, static_cast<int32_t>(output.index)});
+  }
+  return graph;
+}
+
+}  // namespace hammock
