@@ -9,6 +9,8 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo or MinSizeRel" FORCE)
 endif()
 
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
 if(HAMMOCK_SANITIZE)
   add_compile_options(-fsanitize=${HAMMOCK_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
@@ -25,7 +27,8 @@ function(hammock_defaults target)
     VISIBILITY_INLINES_HIDDEN ON)
   # Source locations are relative to the repository, so output is the same in every checkout.
   target_compile_options(${target} PRIVATE
-    -Wall -Wextra -Werror -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+    -Wall -Wextra -Werror -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
+    -Wno-restrict)  # g++ 12 warns about `"text" + std::string` where nothing overlaps (GCC PR105651)
 endfunction()
 
 # hammock_add_folder(folder): adds a folder of the repository where it exists.

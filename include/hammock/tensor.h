@@ -22,6 +22,7 @@
 #include "hammock/ir/node.h"
 #include "hammock/ir/shape.h"
 #include "hammock/location.h"
+#include "hammock/ops/elementwise_list.h"
 #include "hammock/scalar.h"
 
 namespace hammock {

@@ -174,8 +174,14 @@ NodeId Graph::AddNode(const OpDef& op, std::vector<GraphValue> inputs, std::vect
   std::vector<const Shape*> types;
   types.reserve(inputs.size());
   for (GraphValue input : inputs) {
-    HAMMOCK_CHECK(input.node < size(), "operand %{} of {} nodes", input.node, size());
-    types.push_back(input.node < 0 ? nullptr : &TypeOf(input));
+    if (input.node < 0) {
+      types.push_back(nullptr);
+      continue;
+    }
+    HAMMOCK_CHECK(input.node < size() && input.index >= 0 &&
+                      input.index < static_cast<int>(nodes_[input.node].types.size()),
+                  "operand %{}.{} of {} nodes", input.node, input.index, size());
+    types.push_back(&TypeOf(input));
   }
   GraphNode node;
   node.op = &op;

@@ -59,7 +59,10 @@ class DotPrinter {
       label += fmt::format("\n{}={}", node.op->info().AttributeName(static_cast<int>(i)),
                            node.attrs[i].to_string());
     }
-    for (const Shape& type : node.types) label += "\n" + type.to_string();
+    for (const Shape& type : node.types) {
+      label += '\n';
+      label += type.to_string();
+    }
     return Escape(label);
   }
 

@@ -204,8 +204,12 @@ class GraphParser {
     lexer_.FailAt(at, "{} has no attribute '{}', did you mean '{}'?", info.name, name, nearest);
   }
 
-  // Whole numbers may be written where floats are meant.
+  // Whole numbers may be written where floats are meant, and [] for any list.
   static Attr Coerce(const SchemaType& type, Attr attr) {
+    bool empty = attr.kind() == Attr::Kind::kInts && attr.ints().empty();
+    if (empty && type.list && type.base == SchemaType::Base::kString) {
+      return Attr(std::vector<std::string>());
+    }
     if (type.base != SchemaType::Base::kFloat) return attr;
     if (attr.kind() == Attr::Kind::kScalar && attr.scalar().dtype() == DType::kI64) {
       return Attr(attr.scalar().To(DType::kF64));

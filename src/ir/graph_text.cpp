@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -66,8 +67,14 @@ class GraphPrinter {
     }
     PrintAttrs(id, node);
     PrintTypes(id, node);
-    if (options_.locations && node.location != 0) Format("  @ {}", LocationText(node.location));
+    if (options_.locations && node.location != 0) PrintLocation(LocationText(node.location));
     out_ += '\n';
+  }
+
+  void PrintLocation(std::string text) {
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    Format("  @ {}", text);
   }
 
   void PrintValue(GraphValue value) {

@@ -126,13 +126,17 @@ std::string FunctionSchema::to_string() const {
     out += type + " " + argument.name;
     if (!argument.default_value) continue;
     const Any& value = *argument.default_value;
-    out += "=" + (value.IsNone() ? "None" : value.to_string());
+    out += '=';
+    out += value.IsNone() ? "None" : value.to_string();
   }
   out += ") -> ";
   if (returns_.size() == 1) return out + returns_[0].to_string();
   separator = "(";
   if (returns_.empty()) out += '(';
-  for (const SchemaType& type : returns_) out += std::exchange(separator, ", ") + type.to_string();
+  for (const SchemaType& type : returns_) {
+    out += std::exchange(separator, ", ");
+    out += type.to_string();
+  }
   return out + ")";
 }
 

@@ -33,7 +33,9 @@ class SchemaParser {
 
   // name.overload
   void ParseName(std::string& name, std::string& overload) {
-    name = Word("the op's name", ":");
+    do {
+      name += name.empty() ? Identifier("the op's name") : "::" + Identifier("the op's name");
+    } while (AcceptText("::"));
     if (Accept('.')) overload = Word("an overload name");
   }
 
@@ -58,9 +60,7 @@ class SchemaParser {
   }
 
   std::vector<SchemaType> ParseReturns() {
-    Skip();
-    if (!text_.substr(at_).starts_with("->")) Fail("expected '->'");
-    at_ += 2;
+    if (!AcceptText("->")) Fail("expected '->'");
     std::vector<SchemaType> returns;
     if (!Accept('(')) {
       returns.push_back(ParseReturn());
@@ -80,7 +80,7 @@ class SchemaParser {
     SchemaArgument argument;
     argument.keyword_only = keyword_only;
     argument.type = ParseType(argument.written);
-    argument.name = Word("an argument name");
+    argument.name = Identifier("an argument name");
     if (Accept('=')) argument.default_value = ParseDefault(argument.type);
     return argument;
   }
@@ -205,15 +205,18 @@ class SchemaParser {
     return (c == '-' && (at == start || exponent)) || (c == '+' && exponent);
   }
 
-  std::string Word(const char* what, std::string_view also = "") {
+  std::string Word(const char* what) {
     Skip();
     size_t start = at_;
-    while (at_ < text_.size() &&
-           (IsWordChar(text_[at_]) || also.find(text_[at_]) != std::string_view::npos)) {
-      ++at_;
-    }
+    while (at_ < text_.size() && IsWordChar(text_[at_])) ++at_;
     if (at_ == start) Fail(std::string("expected ") + what);
     return std::string(text_.substr(start, at_ - start));
+  }
+
+  std::string Identifier(const char* what) {
+    Skip();
+    if (at_ < text_.size() && IsDigit(text_[at_])) Fail(std::string("expected ") + what);
+    return Word(what);
   }
 
   void Skip() {
@@ -223,6 +226,12 @@ class SchemaParser {
     Skip();
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
+    return true;
+  }
+  bool AcceptText(std::string_view expected) {
+    Skip();
+    if (!text_.substr(at_).starts_with(expected)) return false;
+    at_ += expected.size();
     return true;
   }
   void Expect(char c) {

@@ -15,15 +15,17 @@ namespace {
 
 using ExprMap = std::map<std::tuple<NodeId, int, int>, DimExpr>;
 
+/// Checks one graph. `where` is the path of attributes that leads to a nested one; `seen` are the
+/// graphs met so far: a body that is shared is checked once.
 class Verifier {
  public:
-  /// `where` is the path of attributes that leads to a nested graph.
-  void Run(const Graph& graph, const std::string& where) {
-    // A body that is shared is checked once.
-    if (!seen_.insert(&graph).second) return;
-    GraphScope scope(*this, graph, where);
+  Verifier(const Graph& graph, std::string where, std::unordered_set<const Graph*>& seen)
+      : graph_(graph), where_(std::move(where)), seen_(seen) {}
+
+  void Run() {
+    if (!seen_.insert(&graph_).second) return;
     CheckParams();
-    for (id_ = 0; id_ < graph.size(); ++id_) CheckNode(graph[id_]);
+    for (id_ = 0; id_ < graph_.size(); ++id_) CheckNode(graph_[id_]);
     id_ = -1;
     CheckOutputs();
     CheckInputs();
@@ -32,36 +34,11 @@ class Verifier {
   }
 
  private:
-  // The graph that is being checked; restored after a nested one.
-  struct GraphScope {
-    GraphScope(Verifier& verifier, const Graph& graph, const std::string& where)
-        : verifier(verifier),
-          outer(verifier.graph_),
-          outer_where(std::move(verifier.where_)),
-          outer_values(std::move(verifier.values_)),
-          outer_id(verifier.id_) {
-      verifier.graph_ = &graph;
-      verifier.where_ = where;
-      verifier.values_.clear();
-    }
-    ~GraphScope() {
-      verifier.graph_ = outer;
-      verifier.where_ = std::move(outer_where);
-      verifier.values_ = std::move(outer_values);
-      verifier.id_ = outer_id;
-    }
-    Verifier& verifier;
-    const Graph* outer;
-    std::string outer_where;
-    std::vector<int64_t> outer_values;
-    NodeId outer_id;
-  };
-
   template <class... Args>
   [[noreturn]] void Fail(fmt::format_string<Args...> format, Args&&... args) const {
     std::string subject = where_;
     if (id_ >= 0) {
-      const OpDef* op = (*graph_)[id_].op;
+      const OpDef* op = graph_[id_].op;
       subject += fmt::format("%{} = {}: ", id_, op ? op->name() : "(no op)");
     }
     Throw<InternalError>(ErrorCode::kVerify, "verify: {}{}", subject,
@@ -69,9 +46,9 @@ class Verifier {
   }
 
   void CheckParams() {
-    for (const DimParam& param : graph_->dim_params) {
+    for (const DimParam& param : graph_.dim_params) {
       if (!IsDimName(param.name)) Fail("'{}' cannot name a dim parameter", param.name);
-      for (const DimParam& other : graph_->dim_params) {
+      for (const DimParam& other : graph_.dim_params) {
         if (&other != &param && other.name == param.name) {
           Fail("dim parameter '{}' appears twice", param.name);
         }
@@ -115,7 +92,7 @@ class Verifier {
   }
 
   void CheckIndex(GraphValue value) {
-    size_t outputs = (*graph_)[value.node].types.size();
+    size_t outputs = graph_[value.node].types.size();
     if (value.index < 0 || static_cast<size_t>(value.index) >= outputs) {
       Fail("%{}.{} does not exist: %{} has {} outputs", value.node, value.index, value.node,
            outputs);
@@ -135,7 +112,8 @@ class Verifier {
              attr.to_string());
       }
       if (attr.kind() != Attr::Kind::kGraph) continue;
-      Run(attr.graph(), fmt::format("{}%{} = {}: {}: ", where_, id_, info.name, argument.name));
+      std::string path = fmt::format("{}%{} = {}: {}: ", where_, id_, info.name, argument.name);
+      Verifier(attr.graph(), std::move(path), seen_).Run();
     }
   }
 
@@ -155,7 +133,7 @@ class Verifier {
     }
     types_.clear();
     for (GraphValue input : node.inputs) {
-      types_.push_back(input.node < 0 ? nullptr : &graph_->TypeOf(input));
+      types_.push_back(input.node < 0 ? nullptr : &graph_.TypeOf(input));
     }
     std::optional<std::vector<Shape>> inferred;
     try {
@@ -175,10 +153,10 @@ class Verifier {
   }
 
   void CheckOutputs() {
-    for (size_t i = 0; i < graph_->outputs().size(); ++i) {
-      GraphValue output = graph_->outputs()[i];
-      if (output.node < 0 || output.node >= graph_->size()) {
-        Fail("output {} is %{}, of {} nodes", i, output.node, graph_->size());
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      GraphValue output = graph_.outputs()[i];
+      if (output.node < 0 || output.node >= graph_.size()) {
+        Fail("output {} is %{}, of {} nodes", i, output.node, graph_.size());
       }
       CheckIndex(output);
     }
@@ -186,29 +164,30 @@ class Verifier {
 
   void CheckInputs() {
     std::vector<NodeId> inputs;
-    for (NodeId id = 0; id < graph_->size(); ++id) {
-      if ((*graph_)[id].op == &InputOp()) inputs.push_back(id);
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (graph_[id].op == &InputOp()) inputs.push_back(id);
     }
-    if (inputs != graph_->inputs()) Fail("the list of inputs differs from the input nodes");
+    if (inputs != graph_.inputs()) Fail("the list of inputs differs from the input nodes");
   }
 
   void CheckDimExprs() {
-    for (const auto& [key, expr] : graph_->dim_exprs) {
+    for (const auto& [key, expr] : graph_.dim_exprs) {
       auto [node, output, dim] = key;
-      bool exists = node >= 0 && node < graph_->size() && output >= 0 &&
-                    output < static_cast<int>((*graph_)[node].types.size()) && dim >= 0 &&
-                    dim < (*graph_)[node].types[output].rank();
+      id_ = -1;
+      bool exists = node >= 0 && node < graph_.size() && output >= 0 &&
+                    output < static_cast<int>(graph_[node].types.size()) && dim >= 0 &&
+                    dim < graph_[node].types[output].rank();
       if (!exists)
         Fail("dim expression for %{}.{} dim {}, which does not exist", node, output, dim);
       id_ = node;
-      CheckExpr(expr, (*graph_)[node].types[output].size(dim));
+      CheckExpr(expr, graph_[node].types[output].size(dim));
     }
-    id_ = -1;
   }
 
   void CheckAttrExprs() {
-    for (const auto& [key, expr] : graph_->attr_exprs) {
+    for (const auto& [key, expr] : graph_.attr_exprs) {
       auto [node, attr, position] = key;
+      id_ = -1;
       std::optional<int64_t> value = IntegerAt(node, attr, position);
       if (!value) {
         Fail("attribute expression for %{} attribute {} position {}, which is no integer", node,
@@ -217,12 +196,11 @@ class Verifier {
       id_ = node;
       CheckExpr(expr, *value);
     }
-    id_ = -1;
   }
 
   std::optional<int64_t> IntegerAt(NodeId node, int index, int position) const {
-    if (node < 0 || node >= graph_->size() || index < 0 || position < 0) return std::nullopt;
-    const auto& attrs = (*graph_)[node].attrs;
+    if (node < 0 || node >= graph_.size() || index < 0 || position < 0) return std::nullopt;
+    const auto& attrs = graph_[node].attrs;
     if (index >= static_cast<int>(attrs.size())) return std::nullopt;
     const Attr& attr = attrs[index];
     if (attr.kind() == Attr::Kind::kScalar) {
@@ -254,20 +232,23 @@ class Verifier {
 
   std::string Text(const DimExpr& expr) const {
     std::vector<std::string> names;
-    for (const DimParam& param : graph_->dim_params) names.push_back(param.name);
+    for (const DimParam& param : graph_.dim_params) names.push_back(param.name);
     return expr.to_string(names);
   }
 
-  const Graph* graph_ = nullptr;
+  const Graph& graph_;
   std::string where_;
+  std::unordered_set<const Graph*>& seen_;
+  NodeId id_ = -1;               // the node in question, or -1
   std::vector<int64_t> values_;  // of the dim parameters
-  NodeId id_ = -1;
   std::vector<const Shape*> types_;
-  std::unordered_set<const Graph*> seen_;
 };
 
 }  // namespace
 
-void Verify(const Graph& graph) { Verifier().Run(graph, ""); }
+void Verify(const Graph& graph) {
+  std::unordered_set<const Graph*> seen;
+  Verifier(graph, "", seen).Run();
+}
 
 }  // namespace hammock

@@ -55,6 +55,7 @@ DeviceId ResolveDevice(DeviceId device) {
 [[noreturn]] void Rethrow(Error& error, LocationId location) {
   if (error.where().empty()) error.SetWhere(LocationText(location));
   error.Raise();
+  __builtin_unreachable();
 }
 
 /// Result type of an elementwise op on operands of one float dtype and equal sizes, without

@@ -140,7 +140,7 @@ DeviceEntry::DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterfa
                          lazy::BackendDevice device)
     : id(id), type(std::move(type)), backend(backend), device(std::move(device)) {
   queue = std::make_unique<WorkQueue>(
-      static_cast<size_t>(std::max<int64_t>(1, config::Get<config::kMaxAsyncQueue>())));
+      name(), static_cast<size_t>(std::max<int64_t>(1, config::Get<config::kMaxAsyncQueue>())));
 }
 
 DeviceEntry& EntryOf(DeviceId id) {

@@ -61,15 +61,21 @@ void ComputationCache::EraseAt(Lru::iterator at) {
   lru_.erase(at);
 }
 
-// The newest entry stays even if it alone is over a bound: it is about to run.
+// The newest entry stays even if it alone is over a bound: it is about to run. Pinned ones stay as
+// long as somebody holds them.
 void ComputationCache::Shrink() {
   auto max_entries =
       static_cast<size_t>(std::max<int64_t>(1, config::Get<config::kCompilationCacheSize>()));
   int64_t max_bytes = config::Get<config::kCompilationCacheBytes>();
-  while (lru_.size() > 1 && (lru_.size() > max_entries || stats_.bytes > max_bytes)) {
+  auto over = [&] { return lru_.size() > max_entries || stats_.bytes > max_bytes; };
+  for (auto at = lru_.end(); over() && at != std::next(lru_.begin());) {
+    --at;
+    if ((*at)->pins.load() > 0) continue;
     if (evicted_.size() > 4096) evicted_.clear();
-    evicted_[lru_.back()->hash.lo] = lru_.back()->hash;
-    EraseAt(std::prev(lru_.end()));
+    evicted_[(*at)->hash.lo] = (*at)->hash;
+    auto next = std::next(at);
+    EraseAt(at);
+    at = next;
     ++stats_.evictions;
   }
 }

@@ -43,6 +43,7 @@ struct CompiledStep {
   int64_t compile_ns = 0;
   std::string where;  // source line of the sync that compiled it
 
+  std::atomic<int> pins{0};  // compiled graphs that users hold; a pinned entry is not evicted
   std::atomic<int64_t> executions{0};
   std::atomic<int64_t> execute_ns{0};
   int64_t argument_bytes = 0;

@@ -22,8 +22,9 @@ namespace {
 
 uint64_t hash_mask = ~uint64_t{0};
 
-/// The host value of a leaf that is not on its device yet.
-HostTensor HostValue(Node* node) {
+}  // namespace
+
+HostTensor HostValue(const Node* node) {
   if (&node->op() == &ops::kScalarLeaf) return HostTensor::From(node->attrs()[0].scalar());
   if (&node->op() == &ops::kRngState) {
     HostTensor state(node->shape());
@@ -36,8 +37,6 @@ HostTensor HostValue(Node* node) {
   HAMMOCK_CHECK(payload && payload->host.defined(), "leaf without data: {}", node->to_string());
   return payload->host;
 }
-
-}  // namespace
 
 StepExecutor& Executor() {
   static StepExecutor* instance = [] {

@@ -42,6 +42,7 @@ struct Step {
   std::vector<NodePtr> output_nodes;         // distinct
   std::vector<BackendDataPtr> placeholders;  // one per result
   std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands
+  NodePtr recipe;            // of a replay: the one node that stands for its graph
 };
 using StepPtr = std::shared_ptr<Step>;
 
@@ -60,9 +61,13 @@ class StepExecutor {
   /// The pending values of a thread's tensors, by device (kNoDevice: all).
   std::vector<Value> PendingRoots(ThreadContext& context, DeviceId device);
 
-  /// Runs a compiled step on arguments that are not part of a trace; results may still be pending.
-  std::vector<BackendDataPtr> Run(const CompiledStepPtr& compiled,
-                                  std::vector<BackendDataPtr> arguments);
+  /// Runs a compiled step that was not walked. Its results go to the first outputs of `outputs`,
+  /// whose operand is `recipe`, so that a failure leaves something to try again.
+  void Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
+           std::vector<NodePtr> outputs, NodePtr recipe);
+  /// Explains a miss, compiles and adds the result to the cache.
+  CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
+                          Graph traced, int64_t kept, const SyncOptions& options);
 
   void Drain(DeviceEntry& device);
   void RaiseUnseen(DeviceEntry& device);
@@ -87,8 +92,6 @@ class StepExecutor {
   void RaiseRoots(std::span<const Value> roots, const StepPtr& step, DeviceEntry& device);
   /// The caller is about to raise the device's error: no barrier needs to.
   void Seen(DeviceEntry& device);
-  CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
-                          Graph traced, int64_t kept, const SyncOptions& options);
   std::vector<Value> Healthy(std::span<const Value> roots);
 
   std::mutex misses_mutex_;
@@ -104,6 +107,9 @@ uint64_t ConfigBits();
 
 /// For tests: hashes are cut to these bits before they are looked up.
 void SetHashMaskForTesting(uint64_t mask);
+
+/// The host value of a leaf that is not on its device yet.
+HostTensor HostValue(const Node* node);
 
 /// Compiles a traced graph for a device: lowering, partition, backend compilation.
 CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced);

@@ -214,6 +214,8 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
       Node* culprit = nullptr;
       if (origin >= 0 && origin < static_cast<NodeId>(step.order.size())) {
         culprit = step.order[static_cast<size_t>(origin)];
+      } else if (step.recipe) {
+        culprit = step.recipe.get();
       } else if (step.output_nodes.size() == 1) {
         culprit = step.output_nodes[0].get();
       }
@@ -223,20 +225,25 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
   for (const BackendDataPtr& placeholder : step.placeholders) placeholder->SetError(error);
 }
 
-std::vector<BackendDataPtr> StepExecutor::Run(const CompiledStepPtr& compiled,
-                                              std::vector<BackendDataPtr> arguments) {
+void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
+                       std::vector<NodePtr> outputs, NodePtr recipe) {
   CheckNotForked();
   auto step = std::make_shared<Step>();
   step->compiled = compiled;
   step->arguments = std::move(arguments);
+  step->recipe = std::move(recipe);
   DeviceEntry& device = *compiled->device;
-  for (GraphValue output : compiled->traced.outputs()) {
+  for (const NodePtr& output : outputs) {
     step->placeholders.push_back(
-        device.backend->CreateDataPlaceholder(device.device, compiled->traced.TypeOf(output)));
+        device.backend->CreateDataPlaceholder(device.device, output->shape()));
     step->placeholders.back()->MakePending();
   }
+  {
+    std::lock_guard lock(graph_mutex);
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i]->slots()[0].data = step->placeholders[i];
+  }
+  step->output_nodes = std::move(outputs);
   Submit(device, step, false);
-  return step->placeholders;
 }
 
 }  // namespace hammock

@@ -1,19 +1,27 @@
+#include "hammock/ops/elementwise.h"
+#include "ops/elementwise_kit.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 
 namespace hammock::ops {
 namespace {
 
-constexpr OpDef Pointwise(const char* schema, const char* doc, ScalarFn fn, DTypeRule rule,
-                          Domain domain = {}, InferFn infer = nullptr) {
-  return OpDef{
-      .schema = schema, .doc = doc, .infer = infer, .rule = rule, .scalar = fn, .domain = domain};
+constexpr OpDef Pointwise(BoxedFn call, const char* schema, const char* doc, ScalarFn fn,
+                          DTypeRule rule, Domain domain = {}, InferFn infer = nullptr) {
+  return OpDef{.schema = schema,
+               .doc = doc,
+               .call = call,
+               .infer = infer,
+               .rule = rule,
+               .scalar = fn,
+               .domain = domain};
 }
 
 /// Division of integers by zero raises.
-constexpr OpDef Division(const char* schema, const char* doc, ScalarFn fn) {
+constexpr OpDef Division(BoxedFn call, const char* schema, const char* doc, ScalarFn fn) {
   return OpDef{.schema = schema,
                .doc = doc,
+               .call = call,
                .rule = DTypeRule::kPromote,
                .scalar = fn,
                .can_fail = true,
@@ -66,182 +74,196 @@ void InferBitcast(const InferCall& call) {
 
 // ---- unary
 
-constinit const OpDef kAbs =
-    Pointwise("abs(Tensor self) -> Tensor", "Absolute value.", ScalarFn::kAbs, kPromote);
-constinit const OpDef kNeg =
-    Pointwise("neg(Tensor self) -> Tensor", "Negation.", ScalarFn::kNeg, kPromote, {}, NotBool);
-constinit const OpDef kSign =
-    Pointwise("sign(Tensor self) -> Tensor", "-1, 0 or 1; 0 for NaN.", ScalarFn::kSign, kPromote);
-constinit const OpDef kFloor =
-    Pointwise("floor(Tensor self) -> Tensor", "Rounds down.", ScalarFn::kFloor, kPromote);
-constinit const OpDef kCeil =
-    Pointwise("ceil(Tensor self) -> Tensor", "Rounds up.", ScalarFn::kCeil, kPromote);
-constinit const OpDef kTrunc =
-    Pointwise("trunc(Tensor self) -> Tensor", "Rounds toward zero.", ScalarFn::kTrunc, kPromote);
-constinit const OpDef kRound = Pointwise("round(Tensor self) -> Tensor", "Rounds, halves to even.",
-                                         ScalarFn::kRound, kPromote);
-constinit const OpDef kSqrt =
-    Pointwise("sqrt(Tensor self) -> Tensor", "Square root.", ScalarFn::kSqrt, kFloat, kPositive);
+constinit const OpDef kAbs = Pointwise(Box<UnaryFn(abs)>, "abs(Tensor self) -> Tensor",
+                                       "Absolute value.", ScalarFn::kAbs, kPromote);
+constinit const OpDef kNeg = Pointwise(Box<UnaryFn(neg)>, "neg(Tensor self) -> Tensor", "Negation.",
+                                       ScalarFn::kNeg, kPromote, {}, NotBool);
+constinit const OpDef kSign = Pointwise(Box<UnaryFn(sign)>, "sign(Tensor self) -> Tensor",
+                                        "-1, 0 or 1; 0 for NaN.", ScalarFn::kSign, kPromote);
+constinit const OpDef kFloor = Pointwise(Box<UnaryFn(floor)>, "floor(Tensor self) -> Tensor",
+                                         "Rounds down.", ScalarFn::kFloor, kPromote);
+constinit const OpDef kCeil = Pointwise(Box<UnaryFn(ceil)>, "ceil(Tensor self) -> Tensor",
+                                        "Rounds up.", ScalarFn::kCeil, kPromote);
+constinit const OpDef kTrunc = Pointwise(Box<UnaryFn(trunc)>, "trunc(Tensor self) -> Tensor",
+                                         "Rounds toward zero.", ScalarFn::kTrunc, kPromote);
+constinit const OpDef kRound = Pointwise(Box<UnaryFn(round)>, "round(Tensor self) -> Tensor",
+                                         "Rounds, halves to even.", ScalarFn::kRound, kPromote);
+constinit const OpDef kSqrt = Pointwise(Box<UnaryFn(sqrt)>, "sqrt(Tensor self) -> Tensor",
+                                        "Square root.", ScalarFn::kSqrt, kFloat, kPositive);
 constinit const OpDef kRsqrt =
-    Pointwise("rsqrt(Tensor self) -> Tensor", "One over the square root.", ScalarFn::kRsqrt, kFloat,
-              kPositive);
+    Pointwise(Box<UnaryFn(rsqrt)>, "rsqrt(Tensor self) -> Tensor", "One over the square root.",
+              ScalarFn::kRsqrt, kFloat, kPositive);
 constinit const OpDef kReciprocal =
-    Pointwise("reciprocal(Tensor self) -> Tensor", "One over `self`.", ScalarFn::kReciprocal,
-              kFloat, {0.5, 3.0});
-constinit const OpDef kExp =
-    Pointwise("exp(Tensor self) -> Tensor", "e to the power of `self`.", ScalarFn::kExp, kFloat);
-constinit const OpDef kExp2 =
-    Pointwise("exp2(Tensor self) -> Tensor", "2 to the power of `self`.", ScalarFn::kExp2, kFloat);
-constinit const OpDef kExpm1 = Pointwise("expm1(Tensor self) -> Tensor",
+    Pointwise(Box<UnaryFn(reciprocal)>, "reciprocal(Tensor self) -> Tensor", "One over `self`.",
+              ScalarFn::kReciprocal, kFloat, {0.5, 3.0});
+constinit const OpDef kExp = Pointwise(Box<UnaryFn(exp)>, "exp(Tensor self) -> Tensor",
+                                       "e to the power of `self`.", ScalarFn::kExp, kFloat);
+constinit const OpDef kExp2 = Pointwise(Box<UnaryFn(exp2)>, "exp2(Tensor self) -> Tensor",
+                                        "2 to the power of `self`.", ScalarFn::kExp2, kFloat);
+constinit const OpDef kExpm1 = Pointwise(Box<UnaryFn(expm1)>, "expm1(Tensor self) -> Tensor",
                                          "exp minus 1, exact near 0.", ScalarFn::kExpm1, kFloat);
-constinit const OpDef kLog = Pointwise("log(Tensor self) -> Tensor", "Natural logarithm.",
-                                       ScalarFn::kLog, kFloat, kPositive);
-constinit const OpDef kLog2 = Pointwise("log2(Tensor self) -> Tensor", "Logarithm to base 2.",
-                                        ScalarFn::kLog2, kFloat, kPositive);
-constinit const OpDef kLog10 = Pointwise("log10(Tensor self) -> Tensor", "Logarithm to base 10.",
-                                         ScalarFn::kLog10, kFloat, kPositive);
-constinit const OpDef kLog1p =
-    Pointwise("log1p(Tensor self) -> Tensor", "Natural logarithm of 1 plus `self`, exact near 0.",
-              ScalarFn::kLog1p, kFloat, {-0.9, 5.0});
+constinit const OpDef kLog = Pointwise(Box<UnaryFn(log)>, "log(Tensor self) -> Tensor",
+                                       "Natural logarithm.", ScalarFn::kLog, kFloat, kPositive);
+constinit const OpDef kLog2 = Pointwise(Box<UnaryFn(log2)>, "log2(Tensor self) -> Tensor",
+                                        "Logarithm to base 2.", ScalarFn::kLog2, kFloat, kPositive);
+constinit const OpDef kLog10 =
+    Pointwise(Box<UnaryFn(log10)>, "log10(Tensor self) -> Tensor", "Logarithm to base 10.",
+              ScalarFn::kLog10, kFloat, kPositive);
+constinit const OpDef kLog1p = Pointwise(Box<UnaryFn(log1p)>, "log1p(Tensor self) -> Tensor",
+                                         "Natural logarithm of 1 plus `self`, exact near 0.",
+                                         ScalarFn::kLog1p, kFloat, {-0.9, 5.0});
 constinit const OpDef kSin =
-    Pointwise("sin(Tensor self) -> Tensor", "Sine.", ScalarFn::kSin, kFloat);
+    Pointwise(Box<UnaryFn(sin)>, "sin(Tensor self) -> Tensor", "Sine.", ScalarFn::kSin, kFloat);
 constinit const OpDef kCos =
-    Pointwise("cos(Tensor self) -> Tensor", "Cosine.", ScalarFn::kCos, kFloat);
-constinit const OpDef kTan =
-    Pointwise("tan(Tensor self) -> Tensor", "Tangent.", ScalarFn::kTan, kFloat, {-1.4, 1.4});
-constinit const OpDef kAsin =
-    Pointwise("asin(Tensor self) -> Tensor", "Arc sine.", ScalarFn::kAsin, kFloat, kInsideOne);
-constinit const OpDef kAcos =
-    Pointwise("acos(Tensor self) -> Tensor", "Arc cosine.", ScalarFn::kAcos, kFloat, kInsideOne);
-constinit const OpDef kAtan =
-    Pointwise("atan(Tensor self) -> Tensor", "Arc tangent.", ScalarFn::kAtan, kFloat);
-constinit const OpDef kSinh =
-    Pointwise("sinh(Tensor self) -> Tensor", "Hyperbolic sine.", ScalarFn::kSinh, kFloat);
-constinit const OpDef kCosh =
-    Pointwise("cosh(Tensor self) -> Tensor", "Hyperbolic cosine.", ScalarFn::kCosh, kFloat);
-constinit const OpDef kTanh =
-    Pointwise("tanh(Tensor self) -> Tensor", "Hyperbolic tangent.", ScalarFn::kTanh, kFloat);
-constinit const OpDef kAsinh =
-    Pointwise("asinh(Tensor self) -> Tensor", "Inverse of sinh.", ScalarFn::kAsinh, kFloat);
-constinit const OpDef kAcosh = Pointwise("acosh(Tensor self) -> Tensor", "Inverse of cosh.",
-                                         ScalarFn::kAcosh, kFloat, {1.1, 5.0});
-constinit const OpDef kAtanh = Pointwise("atanh(Tensor self) -> Tensor", "Inverse of tanh.",
-                                         ScalarFn::kAtanh, kFloat, kInsideOne);
-constinit const OpDef kErf =
-    Pointwise("erf(Tensor self) -> Tensor", "Error function.", ScalarFn::kErf, kFloat);
-constinit const OpDef kErfc = Pointwise("erfc(Tensor self) -> Tensor",
+    Pointwise(Box<UnaryFn(cos)>, "cos(Tensor self) -> Tensor", "Cosine.", ScalarFn::kCos, kFloat);
+constinit const OpDef kTan = Pointwise(Box<UnaryFn(tan)>, "tan(Tensor self) -> Tensor", "Tangent.",
+                                       ScalarFn::kTan, kFloat, {-1.4, 1.4});
+constinit const OpDef kAsin = Pointwise(Box<UnaryFn(asin)>, "asin(Tensor self) -> Tensor",
+                                        "Arc sine.", ScalarFn::kAsin, kFloat, kInsideOne);
+constinit const OpDef kAcos = Pointwise(Box<UnaryFn(acos)>, "acos(Tensor self) -> Tensor",
+                                        "Arc cosine.", ScalarFn::kAcos, kFloat, kInsideOne);
+constinit const OpDef kAtan = Pointwise(Box<UnaryFn(atan)>, "atan(Tensor self) -> Tensor",
+                                        "Arc tangent.", ScalarFn::kAtan, kFloat);
+constinit const OpDef kSinh = Pointwise(Box<UnaryFn(sinh)>, "sinh(Tensor self) -> Tensor",
+                                        "Hyperbolic sine.", ScalarFn::kSinh, kFloat);
+constinit const OpDef kCosh = Pointwise(Box<UnaryFn(cosh)>, "cosh(Tensor self) -> Tensor",
+                                        "Hyperbolic cosine.", ScalarFn::kCosh, kFloat);
+constinit const OpDef kTanh = Pointwise(Box<UnaryFn(tanh)>, "tanh(Tensor self) -> Tensor",
+                                        "Hyperbolic tangent.", ScalarFn::kTanh, kFloat);
+constinit const OpDef kAsinh = Pointwise(Box<UnaryFn(asinh)>, "asinh(Tensor self) -> Tensor",
+                                         "Inverse of sinh.", ScalarFn::kAsinh, kFloat);
+constinit const OpDef kAcosh = Pointwise(Box<UnaryFn(acosh)>, "acosh(Tensor self) -> Tensor",
+                                         "Inverse of cosh.", ScalarFn::kAcosh, kFloat, {1.1, 5.0});
+constinit const OpDef kAtanh = Pointwise(Box<UnaryFn(atanh)>, "atanh(Tensor self) -> Tensor",
+                                         "Inverse of tanh.", ScalarFn::kAtanh, kFloat, kInsideOne);
+constinit const OpDef kErf = Pointwise(Box<UnaryFn(erf)>, "erf(Tensor self) -> Tensor",
+                                       "Error function.", ScalarFn::kErf, kFloat);
+constinit const OpDef kErfc = Pointwise(Box<UnaryFn(erfc)>, "erfc(Tensor self) -> Tensor",
                                         "1 minus erf, exact in the tail.", ScalarFn::kErfc, kFloat);
-constinit const OpDef kErfinv = Pointwise("erfinv(Tensor self) -> Tensor", "Inverse of erf.",
-                                          ScalarFn::kErfinv, kFloat, kInsideOne);
-constinit const OpDef kLgamma = Pointwise("lgamma(Tensor self) -> Tensor",
+constinit const OpDef kErfinv = Pointwise(Box<UnaryFn(erfinv)>, "erfinv(Tensor self) -> Tensor",
+                                          "Inverse of erf.", ScalarFn::kErfinv, kFloat, kInsideOne);
+constinit const OpDef kLgamma = Pointwise(Box<UnaryFn(lgamma)>, "lgamma(Tensor self) -> Tensor",
                                           "Logarithm of the absolute value of the gamma function.",
                                           ScalarFn::kLgamma, kFloat, {0.5, 5.0});
-constinit const OpDef kDigamma = Pointwise("digamma(Tensor self) -> Tensor",
+constinit const OpDef kDigamma = Pointwise(Box<UnaryFn(digamma)>, "digamma(Tensor self) -> Tensor",
                                            "Derivative of the logarithm of the gamma function.",
                                            ScalarFn::kDigamma, kFloat, {0.5, 5.0});
-constinit const OpDef kSigmoid = Pointwise("sigmoid(Tensor self) -> Tensor",
+constinit const OpDef kSigmoid = Pointwise(Box<UnaryFn(sigmoid)>, "sigmoid(Tensor self) -> Tensor",
                                            "1 / (1 + exp(-self)).", ScalarFn::kSigmoid, kFloat);
 constinit const OpDef kBitwiseNot =
-    Pointwise("bitwise_not(Tensor self) -> Tensor", "Inverts every bit; of bool: logical not.",
-              ScalarFn::kBitwiseNot, kInteger);
-constinit const OpDef kLogicalNot = Pointwise(
-    "logical_not(Tensor self) -> Tensor", "Whether `self` is 0.", ScalarFn::kLogicalNot, kLogical);
-constinit const OpDef kIsNan = Pointwise("isnan(Tensor self) -> Tensor", "Whether `self` is NaN.",
-                                         ScalarFn::kIsNan, DTypeRule::kFloatTest);
+    Pointwise(Box<UnaryFn(bitwise_not)>, "bitwise_not(Tensor self) -> Tensor",
+              "Inverts every bit; of bool: logical not.", ScalarFn::kBitwiseNot, kInteger);
+constinit const OpDef kLogicalNot =
+    Pointwise(Box<UnaryFn(logical_not)>, "logical_not(Tensor self) -> Tensor",
+              "Whether `self` is 0.", ScalarFn::kLogicalNot, kLogical);
+constinit const OpDef kIsNan =
+    Pointwise(Box<UnaryFn(isnan)>, "isnan(Tensor self) -> Tensor", "Whether `self` is NaN.",
+              ScalarFn::kIsNan, DTypeRule::kFloatTest);
 
 // ---- binary
 
-constinit const OpDef kAdd = Pointwise("add(Tensor self, Tensor other) -> Tensor",
-                                       "Sum; of bool: logical or.", ScalarFn::kAdd, kPromote);
-constinit const OpDef kSub = Pointwise("sub(Tensor self, Tensor other) -> Tensor", "Difference.",
-                                       ScalarFn::kSub, kPromote, {}, NotBool);
-constinit const OpDef kMul = Pointwise("mul(Tensor self, Tensor other) -> Tensor",
-                                       "Product; of bool: logical and.", ScalarFn::kMul, kPromote);
-constinit const OpDef kDiv = Pointwise("div(Tensor self, Tensor other) -> Tensor", "True division.",
-                                       ScalarFn::kDiv, kFloat, {0.5, 5.0});
-constinit const OpDef kFloorDivide = Division("floor_divide(Tensor self, Tensor other) -> Tensor",
-                                              "Quotient rounded down.", ScalarFn::kFloorDivide);
+constinit const OpDef kAdd =
+    Pointwise(Box<BinaryFn(add)>, "add(Tensor self, Tensor other) -> Tensor",
+              "Sum; of bool: logical or.", ScalarFn::kAdd, kPromote);
+constinit const OpDef kSub =
+    Pointwise(Box<BinaryFn(sub)>, "sub(Tensor self, Tensor other) -> Tensor", "Difference.",
+              ScalarFn::kSub, kPromote, {}, NotBool);
+constinit const OpDef kMul =
+    Pointwise(Box<BinaryFn(mul)>, "mul(Tensor self, Tensor other) -> Tensor",
+              "Product; of bool: logical and.", ScalarFn::kMul, kPromote);
+constinit const OpDef kDiv =
+    Pointwise(Box<BinaryFn(div)>, "div(Tensor self, Tensor other) -> Tensor", "True division.",
+              ScalarFn::kDiv, kFloat, {0.5, 5.0});
+constinit const OpDef kFloorDivide =
+    Division(Box<BinaryFn(floor_divide)>, "floor_divide(Tensor self, Tensor other) -> Tensor",
+             "Quotient rounded down.", ScalarFn::kFloorDivide);
 constinit const OpDef kTruncDivide =
-    Division("trunc_divide(Tensor self, Tensor other) -> Tensor", "Quotient rounded toward zero.",
-             ScalarFn::kTruncDivide);
+    Division(nullptr, "trunc_divide(Tensor self, Tensor other) -> Tensor",
+             "Quotient rounded toward zero.", ScalarFn::kTruncDivide);
 constinit const OpDef kRemainder =
-    Division("remainder(Tensor self, Tensor other) -> Tensor",
+    Division(Box<BinaryFn(remainder)>, "remainder(Tensor self, Tensor other) -> Tensor",
              "Remainder of floor_divide: has the sign of `other`.", ScalarFn::kRemainder);
 constinit const OpDef kFmod =
-    Division("fmod(Tensor self, Tensor other) -> Tensor",
+    Division(Box<BinaryFn(fmod)>, "fmod(Tensor self, Tensor other) -> Tensor",
              "Remainder of trunc_divide: has the sign of `self`.", ScalarFn::kFmod);
 constinit const OpDef kPow =
-    Pointwise("pow(Tensor self, Tensor exponent) -> Tensor",
+    Pointwise(Box<BinaryFn(pow)>, "pow(Tensor self, Tensor exponent) -> Tensor",
               "Power; integers wrap, and a negative exponent gives 0 unless `self` is 1 or -1.",
               ScalarFn::kPow, kPromote, {0.1, 3.0});
 constinit const OpDef kMaximum =
-    Pointwise("maximum(Tensor self, Tensor other) -> Tensor", "The larger one, NaN if either is.",
-              ScalarFn::kMaximum, kPromote);
+    Pointwise(Box<BinaryFn(maximum)>, "maximum(Tensor self, Tensor other) -> Tensor",
+              "The larger one, NaN if either is.", ScalarFn::kMaximum, kPromote);
 constinit const OpDef kMinimum =
-    Pointwise("minimum(Tensor self, Tensor other) -> Tensor", "The smaller one, NaN if either is.",
-              ScalarFn::kMinimum, kPromote);
+    Pointwise(Box<BinaryFn(minimum)>, "minimum(Tensor self, Tensor other) -> Tensor",
+              "The smaller one, NaN if either is.", ScalarFn::kMinimum, kPromote);
 constinit const OpDef kFmax =
-    Pointwise("fmax(Tensor self, Tensor other) -> Tensor", "The larger one that is not NaN.",
-              ScalarFn::kFmax, kPromote);
+    Pointwise(Box<BinaryFn(fmax)>, "fmax(Tensor self, Tensor other) -> Tensor",
+              "The larger one that is not NaN.", ScalarFn::kFmax, kPromote);
 constinit const OpDef kFmin =
-    Pointwise("fmin(Tensor self, Tensor other) -> Tensor", "The smaller one that is not NaN.",
-              ScalarFn::kFmin, kPromote);
+    Pointwise(Box<BinaryFn(fmin)>, "fmin(Tensor self, Tensor other) -> Tensor",
+              "The smaller one that is not NaN.", ScalarFn::kFmin, kPromote);
 constinit const OpDef kAtan2 =
-    Pointwise("atan2(Tensor self, Tensor other) -> Tensor",
+    Pointwise(Box<BinaryFn(atan2)>, "atan2(Tensor self, Tensor other) -> Tensor",
               "Angle of the point (`other`, `self`), in (-pi, pi].", ScalarFn::kAtan2, kFloat);
 constinit const OpDef kHypot =
-    Pointwise("hypot(Tensor self, Tensor other) -> Tensor",
+    Pointwise(Box<BinaryFn(hypot)>, "hypot(Tensor self, Tensor other) -> Tensor",
               "Square root of the sum of squares, without overflow.", ScalarFn::kHypot, kFloat);
 constinit const OpDef kCopysign =
-    Pointwise("copysign(Tensor self, Tensor other) -> Tensor",
+    Pointwise(Box<BinaryFn(copysign)>, "copysign(Tensor self, Tensor other) -> Tensor",
               "Magnitude of `self` with the sign of `other`.", ScalarFn::kCopysign, kFloat);
 constinit const OpDef kNextafter = Pointwise(
-    "nextafter(Tensor self, Tensor other) -> Tensor",
+    Box<BinaryFn(nextafter)>, "nextafter(Tensor self, Tensor other) -> Tensor",
     "The next value of the dtype after `self` toward `other`.", ScalarFn::kNextafter, kFloat);
-constinit const OpDef kBitwiseAnd = Pointwise("bitwise_and(Tensor self, Tensor other) -> Tensor",
-                                              "And of the bits.", ScalarFn::kBitwiseAnd, kInteger);
-constinit const OpDef kBitwiseOr = Pointwise("bitwise_or(Tensor self, Tensor other) -> Tensor",
-                                             "Or of the bits.", ScalarFn::kBitwiseOr, kInteger);
+constinit const OpDef kGcd =
+    Pointwise(Box<BinaryFn(gcd)>, "gcd(Tensor self, Tensor other) -> Tensor",
+              "Greatest common divisor, not negative.", ScalarFn::kGcd, kInteger);
+constinit const OpDef kBitwiseAnd =
+    Pointwise(Box<BinaryFn(bitwise_and)>, "bitwise_and(Tensor self, Tensor other) -> Tensor",
+              "And of the bits.", ScalarFn::kBitwiseAnd, kInteger);
+constinit const OpDef kBitwiseOr =
+    Pointwise(Box<BinaryFn(bitwise_or)>, "bitwise_or(Tensor self, Tensor other) -> Tensor",
+              "Or of the bits.", ScalarFn::kBitwiseOr, kInteger);
 constinit const OpDef kBitwiseXor =
-    Pointwise("bitwise_xor(Tensor self, Tensor other) -> Tensor", "Exclusive or of the bits.",
-              ScalarFn::kBitwiseXor, kInteger);
-constinit const OpDef kShiftLeft =
-    Pointwise("bitwise_left_shift(Tensor self, Tensor other) -> Tensor",
-              "Shifts bits up; 0 when `other` is negative or not below the width.",
-              ScalarFn::kShiftLeft, kInteger, {0.0, 7.0});
-constinit const OpDef kShiftRight =
-    Pointwise("bitwise_right_shift(Tensor self, Tensor other) -> Tensor",
-              "Shifts bits down, keeping the sign; all sign bits when `other` is negative or not "
-              "below the width.",
-              ScalarFn::kShiftRight, kInteger, {0.0, 7.0});
+    Pointwise(Box<BinaryFn(bitwise_xor)>, "bitwise_xor(Tensor self, Tensor other) -> Tensor",
+              "Exclusive or of the bits.", ScalarFn::kBitwiseXor, kInteger);
+constinit const OpDef kShiftLeft = Pointwise(
+    Box<BinaryFn(bitwise_left_shift)>, "bitwise_left_shift(Tensor self, Tensor other) -> Tensor",
+    "Shifts bits up; 0 when `other` is negative or not below the width.", ScalarFn::kShiftLeft,
+    kInteger, {0.0, 7.0});
+constinit const OpDef kShiftRight = Pointwise(
+    Box<BinaryFn(bitwise_right_shift)>, "bitwise_right_shift(Tensor self, Tensor other) -> Tensor",
+    "Shifts bits down, keeping the sign; all sign bits when `other` is negative or not "
+    "below the width.",
+    ScalarFn::kShiftRight, kInteger, {0.0, 7.0});
 constinit const OpDef kLogicalAnd =
-    Pointwise("logical_and(Tensor self, Tensor other) -> Tensor", "Whether both are true.",
-              ScalarFn::kLogicalAnd, kLogical);
+    Pointwise(Box<BinaryFn(logical_and)>, "logical_and(Tensor self, Tensor other) -> Tensor",
+              "Whether both are true.", ScalarFn::kLogicalAnd, kLogical);
 constinit const OpDef kLogicalOr =
-    Pointwise("logical_or(Tensor self, Tensor other) -> Tensor", "Whether one is true.",
-              ScalarFn::kLogicalOr, kLogical);
+    Pointwise(Box<BinaryFn(logical_or)>, "logical_or(Tensor self, Tensor other) -> Tensor",
+              "Whether one is true.", ScalarFn::kLogicalOr, kLogical);
 constinit const OpDef kLogicalXor =
-    Pointwise("logical_xor(Tensor self, Tensor other) -> Tensor", "Whether exactly one is true.",
-              ScalarFn::kLogicalXor, kLogical);
-constinit const OpDef kEq = Pointwise("eq(Tensor self, Tensor other) -> Tensor",
+    Pointwise(Box<BinaryFn(logical_xor)>, "logical_xor(Tensor self, Tensor other) -> Tensor",
+              "Whether exactly one is true.", ScalarFn::kLogicalXor, kLogical);
+constinit const OpDef kEq = Pointwise(Box<BinaryFn(eq)>, "eq(Tensor self, Tensor other) -> Tensor",
                                       "Whether `self` equals `other`.", ScalarFn::kEq, kCompare);
-constinit const OpDef kNe = Pointwise("ne(Tensor self, Tensor other) -> Tensor",
+constinit const OpDef kNe = Pointwise(Box<BinaryFn(ne)>, "ne(Tensor self, Tensor other) -> Tensor",
                                       "Whether `self` differs.", ScalarFn::kNe, kCompare);
-constinit const OpDef kLt = Pointwise("lt(Tensor self, Tensor other) -> Tensor",
+constinit const OpDef kLt = Pointwise(Box<BinaryFn(lt)>, "lt(Tensor self, Tensor other) -> Tensor",
                                       "Whether `self` is less.", ScalarFn::kLt, kCompare);
-constinit const OpDef kLe = Pointwise("le(Tensor self, Tensor other) -> Tensor",
+constinit const OpDef kLe = Pointwise(Box<BinaryFn(le)>, "le(Tensor self, Tensor other) -> Tensor",
                                       "Whether `self` is less or equal.", ScalarFn::kLe, kCompare);
-constinit const OpDef kGt = Pointwise("gt(Tensor self, Tensor other) -> Tensor",
+constinit const OpDef kGt = Pointwise(Box<BinaryFn(gt)>, "gt(Tensor self, Tensor other) -> Tensor",
                                       "Whether `self` is greater.", ScalarFn::kGt, kCompare);
 constinit const OpDef kGe =
-    Pointwise("ge(Tensor self, Tensor other) -> Tensor", "Whether `self` is greater or equal.",
-              ScalarFn::kGe, kCompare);
+    Pointwise(Box<BinaryFn(ge)>, "ge(Tensor self, Tensor other) -> Tensor",
+              "Whether `self` is greater or equal.", ScalarFn::kGe, kCompare);
 
 // ---- select and conversion
 
 constinit const OpDef kWhere = {
     .schema = "where(Tensor condition, Tensor self, Tensor other) -> Tensor",
     .doc = "`self` where `condition` holds, `other` elsewhere.",
+    .call = Box<where>,
     .rule = DTypeRule::kSelect,
     .scalar = ScalarFn::kSelect,
 };

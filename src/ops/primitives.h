@@ -25,7 +25,7 @@ extern const OpDef kAbs, kNeg, kSign, kFloor, kCeil, kTrunc, kRound, kSqrt, kRsq
     kCosh, kTanh, kAsinh, kAcosh, kAtanh, kErf, kErfc, kErfinv, kLgamma, kDigamma, kSigmoid,
     kBitwiseNot, kLogicalNot, kIsNan;
 extern const OpDef kAdd, kSub, kMul, kDiv, kFloorDivide, kTruncDivide, kRemainder, kFmod, kPow,
-    kMaximum, kMinimum, kFmax, kFmin, kAtan2, kHypot, kCopysign, kNextafter, kBitwiseAnd,
+    kMaximum, kMinimum, kFmax, kFmin, kAtan2, kHypot, kCopysign, kNextafter, kGcd, kBitwiseAnd,
     kBitwiseOr, kBitwiseXor, kShiftLeft, kShiftRight, kLogicalAnd, kLogicalOr, kLogicalXor, kEq,
     kNe, kLt, kLe, kGt, kGe;
 extern const OpDef kWhere;  ///< where(condition, self, other): select
@@ -94,5 +94,8 @@ extern const OpDef
             ///< (i: i64[], carried, slices, invariants) and returns carried, then slices
 extern const OpDef
     kCustomCall;  ///< custom_call(Tensor[] operands) {target: str, payload: str, types}
+
+// ---- call.cpp: a composite, but part of the runtime
+extern const OpDef kCall;  ///< call(Tensor[] operands) {body: Graph}: what a replayed graph returns
 
 }  // namespace hammock::ops

@@ -1,5 +1,8 @@
 #include "ops/table.h"
 
+#include <vector>
+
+#include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/views.h"
 
@@ -19,7 +22,7 @@ constexpr const OpDef* kTable[] = {
 
     // ---- elementwise: binary
     &kAdd, &kSub, &kMul, &kDiv, &kFloorDivide, &kTruncDivide, &kRemainder, &kFmod, &kPow, &kMaximum,
-    &kMinimum, &kFmax, &kFmin, &kAtan2, &kHypot, &kCopysign, &kNextafter, &kBitwiseAnd, &kBitwiseOr,
+    &kMinimum, &kFmax, &kFmin, &kAtan2, &kHypot, &kCopysign, &kNextafter, &kGcd, &kBitwiseAnd, &kBitwiseOr,
     &kBitwiseXor, &kShiftLeft, &kShiftRight, &kLogicalAnd, &kLogicalOr, &kLogicalXor, &kEq, &kNe,
     &kLt, &kLe, &kGt, &kGe,
 
@@ -44,7 +47,7 @@ constexpr const OpDef* kTable[] = {
     &kDotGeneral, &kConvolution,
 
     // ---- control
-    &kCond, &kWhile, &kLoop, &kCustomCall,
+    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall,
 
     // ---- views
     &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,
@@ -55,8 +58,38 @@ constexpr const OpDef* kTable[] = {
 };
 // clang-format on
 
+std::vector<const OpDef*> AllOps() {
+  std::vector<const OpDef*> all(std::begin(kTable), std::end(kTable));
+  auto add = [&](std::span<const OpDef* const> family) {
+    all.insert(all.end(), family.begin(), family.end());
+  };
+  add(ArithmeticOps());
+  add(CompareOps());
+  add(SpecialOps());
+  add(ActivationOps());
+  add(CreateOps());
+  add(RandomOps());
+  add(InPlaceOps());
+  add(ReductionOps());
+  add(OrderOps());
+  add(SoftmaxOps());
+  add(LossOps());
+  add(MatmulOps());
+  add(EinsumOps());
+  add(ConvOps());
+  add(PoolOps());
+  add(IndexOps());
+  add(SelectOps());
+  add(ShapeOps());
+  add(PadOps());
+  return all;
+}
+
 }  // namespace
 
-std::span<const OpDef* const> InTreeOps() { return kTable; }
+std::span<const OpDef* const> InTreeOps() {
+  static const std::vector<const OpDef*> all = AllOps();
+  return all;
+}
 
 }  // namespace hammock::ops

@@ -52,6 +52,7 @@ class HAMMOCK_API Attr {
   Attr(const Attr& other);
   Attr(Attr&& other) noexcept : kind_(other.kind_), dtype_(other.dtype_), bits_(other.bits_) {
     other.kind_ = Kind::kNone;
+    other.dtype_ = DType::kBool;
     other.bits_ = 0;
   }
   Attr& operator=(Attr other) noexcept {

@@ -66,6 +66,7 @@ enum class ScalarFn : uint8_t {
   kHypot,
   kCopysign,
   kNextafter,
+  kGcd,
   kBitwiseAnd,
   kBitwiseOr,
   kBitwiseXor,

@@ -1,12 +1,144 @@
 #pragma once
+/// New tensors: from host memory, filled, and counting. Without a dtype they have the one that
+/// PyTorch gives them.
+///
+///   Tensor x = tensor({{1.0, 2.0}, {3.0, 4.0}});       // f32[2,2]
+///   Tensor y = zeros({4, 8}, bf16);
+///   Tensor z = arange(0, 10, 2);                       // i64[5]
 
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <memory>
 #include <optional>
-#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hammock/export.h"
+#include "hammock/ops/random.h"
 #include "hammock/ops/view.h"
-#include "hammock/random.h"
 #include "hammock/tensor.h"
 
-namespace hammock {}  // namespace hammock
+namespace hammock {
+
+// ---- From host memory
+
+/// Shares the bytes of `host`, which must not be written afterwards.
+HAMMOCK_API Tensor from_host(const HostTensor& host, const Device& device = Device(), HAMMOCK_AT);
+/// Shares the caller's row-major memory; `deleter` runs when nothing needs it any more.
+HAMMOCK_API Tensor from_blob(void* data, const Dims& size, DType dtype,
+                             std::function<void()> deleter = {}, const Device& device = Device(),
+                             HAMMOCK_AT);
+/// ValueError unless `size` holds that many elements.
+HAMMOCK_API void CheckElementCount(size_t count, const Dims& size);
+/// A 0-d tensor: f32, i64 or bool unless given a dtype.
+HAMMOCK_API Tensor tensor(const Scalar& value, std::optional<DType> dtype = std::nullopt,
+                          const Device& device = Device(), HAMMOCK_AT);
+/// As `tensor`, but f32 unless given a dtype, as in PyTorch.
+HAMMOCK_API Tensor scalar_tensor(const Scalar& value, std::optional<DType> dtype = std::nullopt,
+                                 const Device& device = Device(), HAMMOCK_AT);
+
+/// Copies, and casts where a dtype is given.
+template <class T>
+Tensor tensor(const std::vector<T>& values, const Dims& size,
+              std::optional<DType> dtype = std::nullopt, const Device& device = Device(),
+              HAMMOCK_AT) {
+  CheckElementCount(values.size(), size);
+  HostTensor host = HostTensor::From(values, size);
+  return from_host(dtype ? host.To(*dtype) : host, device, at);
+}
+template <class T>
+Tensor tensor(const std::vector<T>& values, std::optional<DType> dtype = std::nullopt,
+              const Device& device = Device(), HAMMOCK_AT) {
+  return tensor(values, Dims{static_cast<int64_t>(values.size())}, dtype, device, at);
+}
+/// Adopts the vector's memory.
+template <class T>
+requires(!std::same_as<T, bool>) Tensor
+    tensor(std::vector<T>&& values, const Dims& size, const Device& device = Device(), HAMMOCK_AT) {
+  CheckElementCount(values.size(), size);
+  auto owner = std::make_shared<std::vector<T>>(std::move(values));
+  std::shared_ptr<void> bytes(owner, owner->data());
+  return from_host(HostTensor(Shape(DTypeOf<T>, size), std::move(bytes)), device, at);
+}
+
+/// Literals: integers give i64, doubles and floats f32, as in Python.
+template <class T>
+using LiteralOf = std::conditional_t<std::is_same_v<T, bool>, bool,
+                                     std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
+
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
+                                               std::optional<DType> dtype = std::nullopt,
+                                               const Device& device = Device(), HAMMOCK_AT) {
+  DType own = dtype.value_or(DTypeOf<LiteralOf<T>>);
+  HostTensor host(Shape(own, {static_cast<int64_t>(values.size())}));
+  int64_t i = 0;
+  for (T value : values) host.set(i++, Scalar(value).To(own));
+  return from_host(host, device, at);
+}
+template <class T>
+requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
+                                               std::optional<DType> dtype = std::nullopt,
+                                               const Device& device = Device(), HAMMOCK_AT) {
+  DType own = dtype.value_or(DTypeOf<LiteralOf<T>>);
+  size_t columns = rows.size() ? rows.begin()->size() : 0;
+  HostTensor host(Shape(own, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}));
+  int64_t i = 0;
+  for (const auto& row : rows) {
+    CheckElementCount(row.size(), {static_cast<int64_t>(columns)});
+    for (T value : row) host.set(i++, Scalar(value).To(own));
+  }
+  return from_host(host, device, at);
+}
+
+// ---- Filled
+
+#define HAMMOCK_OPTIONS                                                       \
+  std::optional<DType> dtype = std::nullopt, const Device &device = Device(), \
+                       Location at = Location::current()
+/// Where the dtype or device is not given it is that of `self`.
+#define HAMMOCK_OPTIONS_LIKE                                                                    \
+  std::optional<DType> dtype = std::nullopt, const std::optional<Device>&device = std::nullopt, \
+                       HAMMOCK_AT
+
+HAMMOCK_API Tensor zeros(const Dims& size, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor ones(const Dims& size, HAMMOCK_OPTIONS);
+/// The value is a parameter: another one does not recompile.
+HAMMOCK_API Tensor full(const Dims& size, const Scalar& fill_value, HAMMOCK_OPTIONS);
+/// Zeros: no value is ever undefined.
+HAMMOCK_API Tensor empty(const Dims& size, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor zeros_like(const Tensor& self, HAMMOCK_OPTIONS_LIKE);
+HAMMOCK_API Tensor ones_like(const Tensor& self, HAMMOCK_OPTIONS_LIKE);
+HAMMOCK_API Tensor full_like(const Tensor& self, const Scalar& fill_value, HAMMOCK_OPTIONS_LIKE);
+HAMMOCK_API Tensor empty_like(const Tensor& self, HAMMOCK_OPTIONS_LIKE);
+HAMMOCK_API Tensor new_zeros(const Tensor& self, const Dims& size, HAMMOCK_OPTIONS_LIKE);
+HAMMOCK_API Tensor new_ones(const Tensor& self, const Dims& size, HAMMOCK_OPTIONS_LIKE);
+HAMMOCK_API Tensor new_full(const Tensor& self, const Dims& size, const Scalar& fill_value,
+                            HAMMOCK_OPTIONS_LIKE);
+HAMMOCK_API Tensor new_empty(const Tensor& self, const Dims& size, HAMMOCK_OPTIONS_LIKE);
+
+// ---- Counting
+
+/// i64 if all three are integers, else f32. `end` is not part of it.
+HAMMOCK_API Tensor arange(const Scalar& end, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step = 1,
+                          HAMMOCK_OPTIONS);
+/// `steps` values from `start` to `end`, both included.
+HAMMOCK_API Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps,
+                            double base = 10.0, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor eye(int64_t n, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor eye(int64_t n, int64_t m, HAMMOCK_OPTIONS);
+/// Row and column indices of the triangle on and below (above) the diagonal: i64[2,count].
+HAMMOCK_API Tensor tril_indices(int64_t row, int64_t col, int64_t offset = 0, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor triu_indices(int64_t row, int64_t col, int64_t offset = 0, HAMMOCK_OPTIONS);
+
+HAMMOCK_API Tensor hann_window(int64_t window_length, bool periodic = true, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor hamming_window(int64_t window_length, bool periodic = true, double alpha = 0.54,
+                                  double beta = 0.46, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor bartlett_window(int64_t window_length, bool periodic = true, HAMMOCK_OPTIONS);
+HAMMOCK_API Tensor blackman_window(int64_t window_length, bool periodic = true, HAMMOCK_OPTIONS);
+
+}  // namespace hammock

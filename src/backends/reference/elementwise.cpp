@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <cstring>
 
 #include "backends/reference/elements.h"
@@ -213,6 +214,7 @@ void Apply(ScalarFn fn, const Block<double>& block) {
     case ScalarFn::kGe:
       return block.Zip([](double x, double y) { return x >= y; });
     case ScalarFn::kNone:
+    case ScalarFn::kGcd:
     case ScalarFn::kBitwiseNot:
     case ScalarFn::kLogicalNot:
     case ScalarFn::kBitwiseAnd:
@@ -286,6 +288,12 @@ Int FloorModulus(Int x, Int y) {
 }
 
 template <class Int>
+Int Gcd(Int x, Int y) {
+  while (y != 0) x = std::exchange(y, Modulus(x, y));
+  return x < 0 ? Negate(x) : x;
+}
+
+template <class Int>
 void CheckDivisors(const Block<Int>& block) {
   if (std::find(block.b, block.b + block.count, Int{0}) == block.b + block.count) return;
   Fail(block.call, ErrorCode::kValue, "ZeroDivisionError: integer division by zero");
@@ -341,6 +349,8 @@ void Apply(ScalarFn fn, const Block<Int>& block) {
     case ScalarFn::kMinimum:
     case ScalarFn::kFmin:
       return block.Zip([](Int x, Int y) { return std::min(x, y); });
+    case ScalarFn::kGcd:
+      return block.Zip(Gcd<Int>);
     case ScalarFn::kBitwiseAnd:
       return block.Zip([](Int x, Int y) { return x & y; });
     case ScalarFn::kBitwiseOr:

@@ -1,0 +1,9 @@
+#include "backends/null/null_backend.h"
+#include "backends/reference/reference_backend.h"
+#include "lazy/backend_registry.h"
+
+namespace hammock {
+
+std::vector<lazy::BackendImplInterface*> InTreeBackends() { return {ReferenceBackend(), NullBackend()}; }
+
+}  // namespace hammock

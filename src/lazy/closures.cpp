@@ -1,0 +1,126 @@
+#include "lazy/closures.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/log.h"
+#include "base/throw.h"
+#include "base/work_queue.h"
+#include "hammock/config.h"
+#include "hammock/executor.h"
+
+namespace hammock {
+
+namespace {
+
+using Closure = std::function<void()>;
+
+struct Waiting {
+  std::deque<Closure> sync;
+  std::deque<Closure> async;
+};
+thread_local Waiting waiting;
+
+/// The thread of asynchronous closures, and the first error that none of the steps has raised.
+class AsyncClosures {
+ public:
+  static AsyncClosures& Get() {
+    static AsyncClosures* instance = [] {
+      // At exit, while devices still run.
+      std::atexit([] { Get().Finish(); });
+      return new AsyncClosures;
+    }();
+    return *instance;
+  }
+
+  void Push(Closure closure) {
+    queue_.SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
+    queue_.Push([this, closure = std::move(closure)] { Run(closure); });
+  }
+
+  void Drain() { queue_.Drain(); }
+
+  void RaiseError() {
+    std::shared_ptr<const Error> error;
+    {
+      std::lock_guard lock(mutex_);
+      error = std::exchange(error_, nullptr);
+    }
+    if (error) error->Raise();
+  }
+
+ private:
+  void Run(const Closure& closure) {
+    try {
+      closure();
+    } catch (const Error& error) {
+      Keep(error.code(), error.message());
+    } catch (const std::exception& error) {
+      Keep(ErrorCode::kValue, error.what());
+    } catch (...) {
+      Keep(ErrorCode::kValue, "unknown exception");
+    }
+  }
+
+  void Keep(ErrorCode code, const std::string& message) {
+    std::lock_guard lock(mutex_);
+    if (error_) return;
+    error_ = std::make_shared<ValueError>(
+        code, "step closure: cannot run asynchronous closure due to previously raised exception: " +
+                  message);
+  }
+
+  void Finish() {
+    queue_.Stop();
+    std::lock_guard lock(mutex_);
+    if (error_) Log(LogLevel::kWarn, "at exit, never raised: {}", error_->what());
+  }
+
+  WorkQueue queue_{"step closures", 100};
+  std::mutex mutex_;
+  std::shared_ptr<const Error> error_;
+};
+
+std::atomic<bool> async_used{false};
+
+}  // namespace
+
+void add_step_closure(std::function<void()> fn, bool run_async) {
+  if (!fn) Throw(ErrorCode::kValue, "add_step_closure: the function is empty");
+  (run_async ? waiting.async : waiting.sync).push_back(std::move(fn));
+}
+
+void RunStepClosures() {
+  if (async_used.load(std::memory_order_acquire)) AsyncClosures::Get().RaiseError();
+  if (waiting.sync.empty() && waiting.async.empty()) return;
+  while (!waiting.async.empty()) {
+    async_used.store(true, std::memory_order_release);
+    Closure closure = std::move(waiting.async.front());
+    waiting.async.pop_front();
+    AsyncClosures::Get().Push(std::move(closure));
+  }
+  // A closure that a closure adds waits for the next step.
+  std::deque<Closure> running = std::exchange(waiting.sync, {});
+  try {
+    while (!running.empty()) {
+      Closure closure = std::move(running.front());
+      running.pop_front();
+      closure();
+    }
+  } catch (...) {
+    for (Closure& closure : waiting.sync) running.push_back(std::move(closure));
+    waiting.sync = std::move(running);
+    throw;
+  }
+}
+
+void DrainStepClosures() {
+  if (async_used.load(std::memory_order_acquire)) AsyncClosures::Get().Drain();
+}
+
+}  // namespace hammock

@@ -1,0 +1,125 @@
+/// Why a graph is not in the cache.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "hammock/config.h"
+#include "lazy/executor.h"
+#include "lazy/graph_diff.h"
+
+namespace hammock {
+
+namespace {
+
+constexpr int kMostCandidates = 64;  // of the same device, and as many of others
+constexpr int64_t kLeastWork = 1 << 16;
+
+struct Nearest {
+  CompiledStepPtr step;
+  int64_t similarity = 0;
+};
+
+/// Looks at candidates until the work is used up, so that explaining costs a fraction of compiling.
+Nearest FindNearest(const std::vector<CompiledStepPtr>& candidates, const DeviceEntry& device,
+                    const Graph& traced) {
+  Nearest nearest;
+  int64_t work = kLeastWork + 8 * int64_t{traced.size()};
+  for (bool same_device : {true, false}) {
+    int seen = 0;
+    for (const CompiledStepPtr& step : candidates) {
+      if ((step->device == &device) != same_device) continue;
+      if (seen++ == kMostCandidates || work <= 0) break;
+      work -= 1 + std::min(traced.size(), step->traced.size());
+      int64_t similarity = Similarity(traced, step->traced);
+      if (!nearest.step || similarity > nearest.similarity) nearest = {step, similarity};
+    }
+  }
+  return nearest;
+}
+
+uint64_t ConfigBitsOf(const CompiledStep& step) {
+  return step.key.empty() ? 0 : step.key[0] & 0xffffffff;
+}
+
+/// Equal graphs: something of the key that is not in the graph.
+GraphDifference KeyDifference(const DeviceEntry& device, const CompiledStep& cached) {
+  if (cached.device != &device) {
+    return {"device",
+            fmt::format("the same graph is cached for {}, not for {}",
+                        cached.device ? cached.device->name() : "no device", device.name())};
+  }
+  if (ConfigBitsOf(cached) != ConfigBits()) {
+    return {"config", fmt::format("the same graph was compiled under other options; now fallback = "
+                                  "{}, fallback_device = {}, fast_math = {}, force_fallback = `{}`",
+                                  config::GetText("fallback"), config::GetText("fallback_device"),
+                                  config::GetText("fast_math"), config::GetText("force_fallback"))};
+  }
+  return {"alias", "the same graph, but other inputs are outputs of one computed op"};
+}
+
+std::string Counted(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash128& hash,
+                        const Graph& traced) {
+  CompileMiss miss;
+  miss.hash = hash;
+  miss.device = device.name();
+  miss.nodes = traced.size();
+  miss.outputs = static_cast<int64_t>(traced.outputs().size());
+  if (executor.cache.WasEvicted(hash)) {
+    miss.kind = "evicted";
+    miss.detail = fmt::format(
+        "it was compiled before and has left the cache, which holds {} entries (option "
+        "compilation_cache_size) and {} bytes (option compilation_cache_bytes)",
+        config::Get<config::kCompilationCacheSize>(),
+        config::Get<config::kCompilationCacheBytes>());
+    return miss;
+  }
+  Nearest nearest = FindNearest(executor.cache.All(), device, traced);
+  if (!nearest.step) {
+    miss.kind = "first graph";
+    miss.detail = "no graph is cached";
+    return miss;
+  }
+  GraphDifference difference = FirstDifference(traced, nearest.step->traced);
+  if (difference.kind.empty()) difference = KeyDifference(device, *nearest.step);
+  miss.nearest = ToString(nearest.step->hash);
+  miss.kind = difference.kind;
+  miss.detail = difference.detail;
+  if (!nearest.step->where.empty()) {
+    miss.detail += fmt::format("; the cached graph was compiled at {}", nearest.step->where);
+  }
+  return miss;
+}
+
+std::string CompileMiss::ToText() const {
+  std::string text = fmt::format("compile {} on {}: {}, {}", number, device, Counted(nodes, "node"),
+                                 Counted(outputs, "output"));
+  if (outputs_kept > 0) {
+    text += fmt::format(" ({} only because a live handle or a pending op keeps it)", outputs_kept);
+  }
+  text += fmt::format(", hash {}\n  triggered by {}{}\n  why: {}: {}", hammock::ToString(hash),
+                      trigger.empty() ? "an unknown caller" : trigger,
+                      where.empty() ? "" : " at " + where, kind, detail);
+  if (!nearest.empty()) text += "\n  nearest cached graph: " + nearest;
+  return text;
+}
+
+std::string CompileMiss::ToJson() const {
+  nlohmann::ordered_json json = {
+      {"number", number},   {"hash", hammock::ToString(hash)},
+      {"device", device},   {"trigger", trigger},
+      {"where", where},     {"nodes", nodes},
+      {"outputs", outputs}, {"outputs_kept", outputs_kept},
+      {"kind", kind},       {"nearest", nearest},
+      {"detail", detail},
+  };
+  return json.dump();
+}
+
+}  // namespace hammock

@@ -1,0 +1,30 @@
+#pragma once
+/// Running a compiled step again without tracing.
+///
+/// Note [Replays]: a replay makes one `call` node, whose operands are the arguments and whose body
+/// is the step's traced graph, and one node per result that is claimed by the run at once. So a
+/// replay is a transaction like any step: when it succeeds, its results let go of the `call` node;
+/// when it fails, they are pending again, the error is noted at the `call` node, and after
+/// ClearErrors each result can be computed by itself.
+
+#include <span>
+#include <vector>
+
+#include "lazy/executor.h"
+
+namespace hammock {
+
+/// Runs `step` on one value per parameter, on its device and of its types; `body` is the step's
+/// traced graph as an attribute. Returns one value per result, which may still be pending.
+std::vector<Value> Replay(const CompiledStepPtr& step, const Attr& body,
+                          std::span<const Value> arguments, const char* trigger);
+
+/// The traced graph of a step as an attribute; shares the step.
+Attr BodyOf(const CompiledStepPtr& step);
+
+/// ValueError or TypeError unless argument `index` of `op` is defined, of `type` and on `device`.
+void CheckArgument(const char* op, size_t index, const Tensor& argument, const Shape& type,
+                   const DeviceEntry& device);
+void CheckArgumentCount(const char* op, size_t given, size_t needed);
+
+}  // namespace hammock

@@ -1,0 +1,448 @@
+#include "hammock/ops/create.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "base/throw.h"
+#include "hammock/ops/elementwise.h"
+#include "ir/node_access.h"
+#include "lazy/tensor_impl.h"
+#include "ops/elementwise_kit.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+using namespace ops;  // NOLINT: records and the op writer's kit
+
+// ---- from host memory
+
+Tensor from_host(const HostTensor& host, const Device& device, Location at) {
+  if (!host.defined())
+    Throw(ErrorCode::kUninitializedTensor, "from_host: the host tensor is empty");
+  const Shape& shape = host.shape();
+  CheckSizes("from_host", shape.sizes());
+  if (!InfoOf(shape.dtype()).supported) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "from_host: dtype {} is not supported",
+                     NameOf(shape.dtype()));
+  }
+  NodePtr leaf =
+      Node::Make(kDeviceData, {}, {}, std::span(&shape, 1), device.id(), CurrentLocation(at));
+  NodeAccess::MakePayload(leaf.get()).host = host;
+  return NewTensor(leaf.release(), 0, true);
+}
+
+Tensor from_blob(void* data, const Dims& size, DType dtype, std::function<void()> deleter,
+                 const Device& device, Location at) {
+  CheckSizes("from_blob", size);
+  Shape shape(dtype, size);
+  if (!data && shape.numel() > 0) {
+    Throw(ErrorCode::kValue, "from_blob: null data for {}", shape.to_string());
+  }
+  return from_host(HostTensor::Borrow(shape, data, std::move(deleter)), device, at);
+}
+
+void CheckElementCount(size_t count, const Dims& size) {
+  CheckSizes("tensor", size);
+  int64_t wanted = Shape(DType::kBool, size).numel();
+  if (static_cast<int64_t>(count) == wanted) return;
+  Throw(ErrorCode::kShapeMismatch, "tensor: {} elements given, size {} holds {}", count,
+        ToString(size), wanted);
+}
+
+namespace {
+
+DType DefaultDType(const Scalar& value) {
+  if (value.IsFloating()) return kDefaultFloat;
+  return value.IsBool() ? DType::kBool : DType::kI64;
+}
+
+}  // namespace
+
+Tensor tensor(const Scalar& value, std::optional<DType> dtype, const Device& device, Location at) {
+  return from_host(HostTensor::From(value.To(dtype.value_or(DefaultDType(value)))), device, at);
+}
+
+Tensor scalar_tensor(const Scalar& value, std::optional<DType> dtype, const Device& device,
+                     Location at) {
+  return tensor(value, dtype.value_or(kDefaultFloat), device, at);
+}
+
+// ---- filled
+
+namespace {
+
+/// A constant, part of the key.
+Tensor Baked(const Dims& size, const Scalar& value, DType dtype, const Device& device,
+             const Location& at) {
+  LocationScope scope(at);
+  Tensor element = ApplyOn(kConstant, at, device, {value.To(dtype), dtype});
+  return Apply(kBroadcast, at, {element}, {size});
+}
+
+/// A number on a device. A node of numbers alone goes to the default device; the choice between
+/// two equal numbers by a constant that lives on `device` takes it there.
+Tensor LiftOn(const Scalar& value, DType dtype, const Device& device, const Location& at) {
+  Tensor lifted = Lift(value, dtype);
+  if (device == Device()) return lifted;
+  Tensor here = ApplyOn(kConstant, at, device, {Scalar(true), DType::kBool});
+  return Apply(kWhere, at, {here, lifted, lifted});
+}
+
+Tensor Lifted(const Dims& size, const Scalar& value, DType dtype, const Device& device,
+              const Location& at) {
+  LocationScope scope(at);
+  CheckSizes("full", size);
+  return Apply(kBroadcast, at, {LiftOn(value, dtype, device, at)}, {size});
+}
+
+Tensor Iota(int64_t size, DType dtype, const Device& device, const Location& at) {
+  return ApplyOn(kIota, at, device, {size, dtype});
+}
+
+}  // namespace
+
+Tensor zeros(const Dims& size, std::optional<DType> dtype, const Device& device, Location at) {
+  CheckSizes("zeros", size);
+  return Baked(size, 0, dtype.value_or(kDefaultFloat), device, at);
+}
+
+Tensor ones(const Dims& size, std::optional<DType> dtype, const Device& device, Location at) {
+  CheckSizes("ones", size);
+  return Baked(size, 1, dtype.value_or(kDefaultFloat), device, at);
+}
+
+Tensor full(const Dims& size, const Scalar& fill_value, std::optional<DType> dtype,
+            const Device& device, Location at) {
+  return Lifted(size, fill_value, dtype.value_or(DefaultDType(fill_value)), device, at);
+}
+
+Tensor empty(const Dims& size, std::optional<DType> dtype, const Device& device, Location at) {
+  CheckSizes("empty", size);
+  return Baked(size, 0, dtype.value_or(kDefaultFloat), device, at);
+}
+
+Tensor new_zeros(const Tensor& self, const Dims& size, std::optional<DType> dtype,
+                 const std::optional<Device>& device, Location at) {
+  return zeros(size, dtype.value_or(self.dtype()), device ? *device : self.device(), at);
+}
+
+Tensor new_ones(const Tensor& self, const Dims& size, std::optional<DType> dtype,
+                const std::optional<Device>& device, Location at) {
+  return ones(size, dtype.value_or(self.dtype()), device ? *device : self.device(), at);
+}
+
+Tensor new_full(const Tensor& self, const Dims& size, const Scalar& fill_value,
+                std::optional<DType> dtype, const std::optional<Device>& device, Location at) {
+  return full(size, fill_value, dtype.value_or(self.dtype()), device ? *device : self.device(), at);
+}
+
+Tensor new_empty(const Tensor& self, const Dims& size, std::optional<DType> dtype,
+                 const std::optional<Device>& device, Location at) {
+  return empty(size, dtype.value_or(self.dtype()), device ? *device : self.device(), at);
+}
+
+Tensor zeros_like(const Tensor& self, std::optional<DType> dtype,
+                  const std::optional<Device>& device, Location at) {
+  return new_zeros(self, self.sizes(), dtype, device, at);
+}
+
+Tensor ones_like(const Tensor& self, std::optional<DType> dtype,
+                 const std::optional<Device>& device, Location at) {
+  return new_ones(self, self.sizes(), dtype, device, at);
+}
+
+Tensor full_like(const Tensor& self, const Scalar& fill_value, std::optional<DType> dtype,
+                 const std::optional<Device>& device, Location at) {
+  return new_full(self, self.sizes(), fill_value, dtype, device, at);
+}
+
+Tensor empty_like(const Tensor& self, std::optional<DType> dtype,
+                  const std::optional<Device>& device, Location at) {
+  return new_empty(self, self.sizes(), dtype, device, at);
+}
+
+Tensor& fill_(Tensor& self, const TensorArg& value, Location at) {
+  LocationScope scope(at);
+  if (!value.is_tensor()) return WriteInPlace("fill_", self, Lift(value.scalar(), self.dtype()));
+  if (value.tensor().dim() != 0) {
+    Throw(ErrorCode::kShapeMismatch, "fill_: value is {}, needs a number or a 0-d tensor",
+          value.tensor().shape().to_string());
+  }
+  return WriteInPlace("fill_", self, Casted(value.tensor(), self.dtype()));
+}
+
+// ---- counting
+
+namespace {
+
+[[noreturn]] void BadRange(const Scalar& start, const Scalar& end, const Scalar& step) {
+  Throw(ErrorCode::kValue,
+        "arange: no range from {} to {} by {}: bounds must be finite, the step "
+        "not zero and toward the end",
+        start.to_string(), end.to_string(), step.to_string());
+}
+
+/// How many values arange gives, computed as PyTorch does: exactly for integers, in f64 for floats.
+int64_t RangeSize(const Scalar& start, const Scalar& end, const Scalar& step, bool integral) {
+  double first = start.ToDouble(), last = end.ToDouble(), stride = step.ToDouble();
+  bool zero = integral ? step.ToInt() == 0 : stride == 0;
+  bool backward = (stride > 0 && last < first) || (stride < 0 && last > first);
+  if (zero || backward || !std::isfinite(first) || !std::isfinite(last) || std::isnan(stride)) {
+    BadRange(start, end, step);
+  }
+  if (integral) {
+    int64_t by = step.ToInt(), sign = by > 0 ? 1 : -1;
+    return (end.ToInt() - start.ToInt() + by - sign) / by;
+  }
+  double size = std::ceil((last - first) / stride);
+  if (!(size >= 0 && size < 9e18)) BadRange(start, end, step);
+  return static_cast<int64_t>(size);
+}
+
+}  // namespace
+
+Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
+              std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
+  bool floating = start.IsFloating() || end.IsFloating() || step.IsFloating();
+  DType result = dtype.value_or(floating ? kDefaultFloat : DType::kI64);
+  int64_t size = RangeSize(start, end, step, !IsFloat(result));
+  // Bounds are parameters. Floats are computed in f64, so that only the cast rounds.
+  DType wide = IsFloat(result) ? DType::kF64 : DType::kI64;
+  Tensor steps = mul(Iota(size, wide, device, at), Lift(step, wide));
+  return Casted(add(steps, Lift(start, wide)), result);
+}
+
+Tensor arange(const Scalar& end, std::optional<DType> dtype, const Device& device, Location at) {
+  return arange(end.IsFloating() ? Scalar(0.0) : Scalar(0), end, 1, dtype, device, at);
+}
+
+namespace {
+
+/// From the nearer end, so that both are exact; in f64.
+Tensor Spaced(const char* op, const Scalar& start, const Scalar& end, int64_t steps, DType result,
+              const Device& device, const Location& at) {
+  if (steps < 0) Throw(ErrorCode::kNegativeSize, "{}: steps {} must not be negative", op, steps);
+  bool integral = !IsFloat(result);
+  double first = integral ? static_cast<double>(start.ToInt()) : start.ToDouble();
+  double last = integral ? static_cast<double>(end.ToInt()) : end.ToDouble();
+  double step = steps > 1 ? (last - first) / static_cast<double>(steps - 1) : 0;
+  Tensor index = Iota(steps, DType::kF64, device, at);
+  Tensor by = Lift(step, DType::kF64);
+  Tensor front = add(mul(index, by), Lift(first, DType::kF64));
+  Tensor rest = sub(Constant(steps - 1, DType::kF64), index);
+  Tensor back = sub(Lift(steps > 1 ? last : first, DType::kF64), mul(rest, by));
+  return where(lt(index, Constant(steps / 2, DType::kF64)), front, back);
+}
+
+}  // namespace
+
+Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, std::optional<DType> dtype,
+                const Device& device, Location at) {
+  LocationScope scope(at);
+  DType result = dtype.value_or(kDefaultFloat);
+  return Casted(Spaced("linspace", start, end, steps, result, device, at), result);
+}
+
+Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base,
+                std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
+  DType result = dtype.value_or(kDefaultFloat);
+  Tensor exponents = Spaced("logspace", start, end, steps, result, device, at);
+  return Casted(pow(Lift(base, DType::kF64), exponents), result);
+}
+
+Tensor eye(int64_t n, int64_t m, std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
+  CheckSizes("eye", {n, m});
+  Tensor rows = Reshaped(Iota(n, DType::kI64, device, at), {n, 1});
+  return Casted(eq(rows, Iota(m, DType::kI64, device, at)), dtype.value_or(kDefaultFloat));
+}
+
+Tensor eye(int64_t n, std::optional<DType> dtype, const Device& device, Location at) {
+  return eye(n, n, dtype, device, at);
+}
+
+namespace {
+
+template <class InTriangle>
+Tensor Triangle(const char* op, int64_t row, int64_t col, std::optional<DType> dtype,
+                const Device& device, const Location& at, InTriangle&& in_triangle) {
+  CheckSizes(op, {row, col});
+  std::vector<int64_t> rows, columns;
+  for (int64_t i = 0; i < row; ++i) {
+    for (int64_t j = 0; j < col; ++j) {
+      if (!in_triangle(i, j)) continue;
+      rows.push_back(i);
+      columns.push_back(j);
+    }
+  }
+  int64_t count = static_cast<int64_t>(rows.size());
+  rows.insert(rows.end(), columns.begin(), columns.end());
+  return tensor(rows, Dims{2, count}, dtype, device, at);
+}
+
+}  // namespace
+
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                    const Device& device, Location at) {
+  return Triangle("tril_indices", row, col, dtype, device, at,
+                  [&](int64_t i, int64_t j) { return j <= i + offset; });
+}
+
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                    const Device& device, Location at) {
+  return Triangle("triu_indices", row, col, dtype, device, at,
+                  [&](int64_t i, int64_t j) { return j >= i + offset; });
+}
+
+// ---- windows
+
+namespace {
+
+struct Window {
+  const char* op;
+  int64_t length;
+  bool periodic;
+  std::optional<DType> dtype;
+  const Device& device;
+  const Location& at;
+};
+
+/// `shape` maps positions in [0, 1] to weights; computed in f64 and rounded once.
+template <class F>
+Tensor MakeWindow(const Window& window, F&& shape) {
+  LocationScope scope(window.at);
+  DType result = window.dtype.value_or(kDefaultFloat);
+  if (!IsFloat(result)) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: dtype {} is not floating", window.op,
+                     NameOf(result));
+  }
+  CheckSizes(window.op, {window.length});
+  if (window.length == 1) return ones({1}, result, window.device, window.at);
+  // A periodic window is the symmetric one that is longer by one, without its last weight.
+  double span = static_cast<double>(window.periodic ? window.length : window.length - 1);
+  Tensor index = Iota(window.length, DType::kF64, window.device, window.at);
+  return Casted(shape(div(index, Constant(span, DType::kF64))), result);
+}
+
+Tensor Cosine(const Tensor& position, double turns) {
+  return cos(mul(position, Constant(2 * std::numbers::pi * turns, DType::kF64)));
+}
+
+Tensor C(double value) { return Constant(value, DType::kF64); }
+
+}  // namespace
+
+Tensor hamming_window(int64_t window_length, bool periodic, double alpha, double beta,
+                      std::optional<DType> dtype, const Device& device, Location at) {
+  return MakeWindow({"hamming_window", window_length, periodic, dtype, device, at},
+                    [&](const Tensor& x) { return sub(C(alpha), mul(Cosine(x, 1), C(beta))); });
+}
+
+Tensor hann_window(int64_t window_length, bool periodic, std::optional<DType> dtype,
+                   const Device& device, Location at) {
+  return MakeWindow({"hann_window", window_length, periodic, dtype, device, at},
+                    [](const Tensor& x) { return sub(C(0.5), mul(Cosine(x, 1), C(0.5))); });
+}
+
+Tensor bartlett_window(int64_t window_length, bool periodic, std::optional<DType> dtype,
+                       const Device& device, Location at) {
+  return MakeWindow({"bartlett_window", window_length, periodic, dtype, device, at},
+                    [](const Tensor& x) { return sub(C(1), abs(sub(mul(x, C(2)), C(1)))); });
+}
+
+Tensor blackman_window(int64_t window_length, bool periodic, std::optional<DType> dtype,
+                       const Device& device, Location at) {
+  return MakeWindow({"blackman_window", window_length, periodic, dtype, device, at},
+                    [](const Tensor& x) {
+                      Tensor first = sub(C(0.42), mul(Cosine(x, 1), C(0.5)));
+                      return add(first, mul(Cosine(x, 2), C(0.08)));
+                    });
+}
+
+// ---- records
+
+namespace ops {
+namespace {
+
+using RangeFn = Tensor (*)(const Scalar&, const Scalar&, const Scalar&, std::optional<DType>,
+                           const Device&, Location);
+using EndFn = Tensor (*)(const Scalar&, std::optional<DType>, const Device&, Location);
+using SquareFn = Tensor (*)(int64_t, std::optional<DType>, const Device&, Location);
+using RectangleFn = Tensor (*)(int64_t, int64_t, std::optional<DType>, const Device&, Location);
+
+Tensor StartEnd(const Scalar& start, const Scalar& end, std::optional<DType> dtype,
+                const Device& device, Location at) {
+  return arange(start, end, 1, dtype, device, at);
+}
+
+Tensor Hamming(int64_t length, bool periodic, std::optional<DType> dtype, const Device& device,
+               Location at) {
+  return hamming_window(length, periodic, 0.54, 0.46, dtype, device, at);
+}
+
+Tensor HammingAlpha(int64_t length, bool periodic, double alpha, std::optional<DType> dtype,
+                    const Device& device, Location at) {
+  return hamming_window(length, periodic, alpha, 0.46, dtype, device, at);
+}
+
+#define OPTIONS ", *, ScalarType? dtype=None, Device? device=None) -> Tensor"
+#define FUNCTION(text, what, function) \
+  { .schema = text OPTIONS, .doc = what, .call = Box<function> }
+
+constinit const OpDef kFunctions[] = {
+    FUNCTION("zeros(int[] size", "Zeros.", zeros),
+    FUNCTION("ones(int[] size", "Ones.", ones),
+    FUNCTION("full(int[] size, Scalar fill_value", "One value everywhere.", full),
+    FUNCTION("empty(int[] size", "Zeros: no value is ever undefined.", empty),
+    FUNCTION("zeros_like(Tensor self", "Zeros of the shape of `self`.", zeros_like),
+    FUNCTION("ones_like(Tensor self", "Ones of the shape of `self`.", ones_like),
+    FUNCTION("full_like(Tensor self, Scalar fill_value", "One value, in the shape of `self`.",
+             full_like),
+    FUNCTION("empty_like(Tensor self", "Zeros of the shape of `self`.", empty_like),
+    FUNCTION("new_zeros(Tensor self, int[] size", "Zeros of the dtype of `self`.", new_zeros),
+    FUNCTION("new_ones(Tensor self, int[] size", "Ones of the dtype of `self`.", new_ones),
+    FUNCTION("new_full(Tensor self, int[] size, Scalar fill_value",
+             "One value, in the dtype of `self`.", new_full),
+    FUNCTION("new_empty(Tensor self, int[] size", "Zeros of the dtype of `self`.", new_empty),
+    FUNCTION("scalar_tensor(Scalar s", "A 0-d tensor.", scalar_tensor),
+    FUNCTION("arange(Scalar end", "0, 1, ... below `end`.", EndFn(arange)),
+    FUNCTION("arange.start(Scalar start, Scalar end", "From `start`, below `end`.", StartEnd),
+    FUNCTION("arange.start_step(Scalar start, Scalar end, Scalar step", "From `start` by `step`.",
+             RangeFn(arange)),
+    FUNCTION("linspace(Scalar start, Scalar end, int steps",
+             "Evenly spaced from `start` to `end`, both included.", linspace),
+    FUNCTION("logspace(Scalar start, Scalar end, int steps, float base=10.0",
+             "Powers of `base` with evenly spaced exponents.", logspace),
+    FUNCTION("eye(int n", "Ones on the diagonal.", SquareFn(eye)),
+    FUNCTION("eye.m(int n, int m", "Ones on the diagonal.", RectangleFn(eye)),
+    FUNCTION("hann_window(int window_length, bool periodic=True", "Hann window.", hann_window),
+    FUNCTION("hamming_window(int window_length, bool periodic=True", "Hamming window.", Hamming),
+    FUNCTION("hamming_window.alpha(int window_length, bool periodic, float alpha",
+             "Hamming window.", HammingAlpha),
+    FUNCTION("hamming_window.beta(int window_length, bool periodic, float alpha, float beta",
+             "Hamming window.", hamming_window),
+    FUNCTION("bartlett_window(int window_length, bool periodic=True", "Triangular window.",
+             bartlett_window),
+    FUNCTION("blackman_window(int window_length, bool periodic=True", "Blackman window.",
+             blackman_window),
+    FUNCTION("tril_indices(int row, int col, int offset=0", "Indices of the lower triangle.",
+             tril_indices),
+    FUNCTION("triu_indices(int row, int col, int offset=0", "Indices of the upper triangle.",
+             triu_indices),
+};
+#undef FUNCTION
+#undef OPTIONS
+
+}  // namespace
+
+std::span<const OpDef* const> CreateOps() {
+  static const auto list = Listed({}, kFunctions);
+  return list;
+}
+
+}  // namespace ops
+}  // namespace hammock

@@ -1,0 +1,223 @@
+// Softmax and the normalisations that follow it in a network.
+
+#include "base/throw.h"
+#include "hammock/ops/elementwise.h"
+#include "hammock/ops/nn.h"
+#include "hammock/ops/reduce.h"
+#include "ops/compose.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+using namespace ops;  // NOLINT: the writer's kit of this folder
+
+namespace {
+
+extern const OpDef kSoftmax, kLogSoftmax, kLayerNorm, kNativeLayerNorm, kRmsNorm;
+
+Tensor ReduceTo(const OpDef& op, const Tensor& x, const Dims& dims) {
+  return Apply(op, Location(), {x}, {dims, true});
+}
+
+// ---- Softmax
+
+void InferSoftmax(const InferCall& c) {
+  c.out.push_back(c.attrs[1].IsNone() ? *c.in[0] : c.in[0]->With(c.attrs[1].dtype()));
+}
+
+std::vector<Tensor> ExpandSoftmax(const ExpandCall& c) {
+  DType dtype = c.out[0].dtype();
+  Tensor x = Casted(c.in[0], WideFloat(dtype));
+  if (x.numel() == 0) return {Casted(x, dtype)};
+  Dims dims = OneDim(static_cast<int>(c.attrs[0].integer()), x.dim());
+  Tensor shifted = x - ReduceTo(kReduceMax, x, dims);
+  Tensor weights = exp(shifted);
+  Tensor total = ReduceTo(kReduceSum, weights, dims);
+  Tensor result = &c.op == &kSoftmax ? weights / total : shifted - log(total);
+  return {Casted(result, dtype)};
+}
+
+Tensor SoftmaxNode(const OpDef& op, const char* name, const Tensor& self, int64_t dim,
+                   std::optional<DType> dtype, const Location& at) {
+  if (!IsFloat(dtype.value_or(self.dtype()))) NeedFloat(name, self);
+  return Apply(op, at, {self},
+               {WrapDim(name, dim, self.dim()), dtype ? Attr(*dtype) : Attr()});
+}
+
+// ---- Layer norm
+
+/// Dims of the suffix that is normalised; checks it, the weight and the bias.
+Dims NormDims(const char* op, const Shape& input, const Dims& normalized, const Shape* weight,
+              const Shape* bias) {
+  int first = input.rank() - normalized.size();
+  bool fits = !normalized.empty() && first >= 0;
+  for (int i = 0; fits && i < normalized.size(); ++i) {
+    fits = input.size(first + i) == normalized[i];
+  }
+  if (!fits) {
+    Throw(ErrorCode::kShapeMismatch,
+          "{}: the last dims of {} must be normalized_shape={}, which needs at least one size", op,
+          input.to_string(), ToString(normalized));
+  }
+  for (const Shape* extra : {weight, bias}) {
+    if (extra && extra->sizes() != normalized) {
+      Throw(ErrorCode::kShapeMismatch, "{}: weight and bias must have normalized_shape={}, got {}",
+            op, ToString(normalized), extra->to_string());
+    }
+  }
+  Dims dims;
+  for (int i = first; i < input.rank(); ++i) dims.push_back(i);
+  return dims;
+}
+
+void InferLayerNorm(const InferCall& c) {
+  const Shape& input = *c.in[0];
+  Dims dims = NormDims(c.op.name(), input, Dims(c.attrs[0].ints()), c.in[1],
+                       c.in.size() > 2 ? c.in[2] : nullptr);
+  c.out.push_back(input);
+  for (int i = 1; i < c.op.num_outputs; ++i) {
+    c.out.push_back(input.With(ReducedSizes(input.sizes(), dims, true)));
+  }
+}
+
+Tensor Scaled(const Tensor& x, const Tensor& weight) {
+  return weight.defined() ? x * Casted(weight, x.dtype()) : x;
+}
+Tensor Biased(const Tensor& x, const Tensor& bias) {
+  return bias.defined() ? x + Casted(bias, x.dtype()) : x;
+}
+
+std::vector<Tensor> ExpandLayerNorm(const ExpandCall& c) {
+  DType dtype = c.out[0].dtype();
+  Tensor x = Casted(c.in[0], WideFloat(dtype));
+  Dims dims = NormDims(c.op.name(), x.shape(), Dims(c.attrs[0].ints()), nullptr, nullptr);
+  Tensor count = ConstantLike(CountOf(x.sizes(), dims), x);
+  Tensor mean = ReduceTo(kReduceSum, x, dims) / count;
+  Tensor distance = x - mean;
+  Tensor variance = ReduceTo(kReduceSum, distance * distance, dims) / count;
+  Tensor scale = rsqrt(variance + ConstantLike(c.attrs[1].real(), x));
+  std::vector<Tensor> results{
+      Casted(Biased(Scaled(distance * scale, c.in[1]), c.in[2]), dtype)};
+  if (c.op.num_outputs == 3) {
+    results.push_back(Casted(mean, dtype));
+    results.push_back(Casted(scale, dtype));
+  }
+  return results;
+}
+
+std::vector<Tensor> ExpandRmsNorm(const ExpandCall& c) {
+  DType dtype = c.out[0].dtype();
+  Tensor x = Casted(c.in[0], WideFloat(dtype));
+  Dims dims = NormDims(c.op.name(), x.shape(), Dims(c.attrs[0].ints()), nullptr, nullptr);
+  Tensor count = ConstantLike(CountOf(x.sizes(), dims), x);
+  double eps = c.attrs[1].IsNone() ? InfoOf(dtype).epsilon : c.attrs[1].real();
+  Tensor squares = ReduceTo(kReduceSum, x * x, dims) / count;
+  return {Casted(Scaled(x * rsqrt(squares + ConstantLike(eps, x)), c.in[1]), dtype)};
+}
+
+Tensor OrUndefined(const std::optional<Tensor>& tensor) { return tensor ? *tensor : Tensor(); }
+
+}  // namespace
+
+Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  return SoftmaxNode(kSoftmax, "softmax", self, dim, dtype, at);
+}
+
+Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  return SoftmaxNode(kLogSoftmax, "log_softmax", self, dim, dtype, at);
+}
+
+Tensor softmin(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  LocationScope scope(at);
+  return softmax(-Casted(self, dtype.value_or(self.dtype())), dim, std::nullopt, at);
+}
+
+Tensor layer_norm(const Tensor& input, const Dims& normalized_shape,
+                  const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
+                  double eps, Location at) {
+  NeedFloat("layer_norm", input);
+  return Apply(kLayerNorm, at, {input, OrUndefined(weight), OrUndefined(bias)},
+               {normalized_shape, eps});
+}
+
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input,
+                                                     const Dims& normalized_shape,
+                                                     const std::optional<Tensor>& weight,
+                                                     const std::optional<Tensor>& bias, double eps,
+                                                     Location at) {
+  NeedFloat("native_layer_norm", input);
+  const Tensor operands[] = {input, OrUndefined(weight), OrUndefined(bias)};
+  const Attr attrs[] = {normalized_shape, eps};
+  auto results = ApplyMulti(kNativeLayerNorm, at, operands, attrs);
+  return {results[0], results[1], results[2]};
+}
+
+Tensor rms_norm(const Tensor& input, const Dims& normalized_shape,
+                const std::optional<Tensor>& weight, std::optional<double> eps, Location at) {
+  NeedFloat("rms_norm", input);
+  return Apply(kRmsNorm, at, {input, OrUndefined(weight)},
+               {normalized_shape, eps ? Attr(*eps) : Attr()});
+}
+
+namespace {
+
+constinit const OpDef kSoftmax = {
+    .schema = "softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    .doc = "exp(x) over its sum along `dim`, without overflow.",
+    .call = Box<softmax>,
+    .infer = InferSoftmax,
+    .expand = ExpandSoftmax,
+    .samples = {{"f32[2,3]", "{dim=1, dtype=none}"}},
+};
+constinit const OpDef kLogSoftmax = {
+    .schema = "log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    .doc = "Logarithm of softmax, exact where softmax is near zero.",
+    .call = Box<log_softmax>,
+    .infer = InferSoftmax,
+    .expand = ExpandSoftmax,
+    .samples = {{"f32[2,3]", "{dim=1, dtype=none}"}},
+};
+constinit const OpDef kSoftmin = {
+    .schema = "softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    .doc = "Softmax of the negated input.",
+    .call = Box<softmin>,
+};
+constinit const OpDef kLayerNorm = {
+    .schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
+              "bias=None, float eps=1e-05) -> Tensor",
+    .doc = "Normalises the last dims to mean 0 and variance 1, then scales and shifts.",
+    .call = Box<layer_norm>,
+    .infer = InferLayerNorm,
+    .expand = ExpandLayerNorm,
+    .samples = {{"f32[2,3] f32[3] f32[3]", "{normalized_shape=[3], eps=1e-05}"}},
+};
+constinit const OpDef kNativeLayerNorm = {
+    .schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? "
+              "bias, float eps) -> (Tensor, Tensor, Tensor)",
+    .doc = "As layer_norm, with the mean and the reciprocal standard deviation.",
+    .call = Box<native_layer_norm>,
+    .infer = InferLayerNorm,
+    .expand = ExpandLayerNorm,
+    .num_outputs = 3,
+    .samples = {{"f32[2,3] f32[3] f32[3]", "{normalized_shape=[3], eps=1e-05}"}},
+};
+constinit const OpDef kRmsNorm = {
+    .schema = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? "
+              "eps=None) -> Tensor",
+    .doc = "Divides by the root of the mean square of the last dims, then scales.",
+    .call = Box<rms_norm>,
+    .infer = InferLayerNorm,
+    .expand = ExpandRmsNorm,
+    .samples = {{"f32[2,3] f32[3]", "{normalized_shape=[3], eps=none}"}},
+};
+
+}  // namespace
+
+std::span<const OpDef* const> ops::SoftmaxOps() {
+  static constexpr const OpDef* kOps[] = {&kSoftmax,   &kLogSoftmax,      &kSoftmin,
+                                          &kLayerNorm, &kNativeLayerNorm, &kRmsNorm};
+  return kOps;
+}
+
+}  // namespace hammock

@@ -1,0 +1,143 @@
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "expect_error.h"
+#include "hammock/ir/graph.h"
+#include "sample_graph.h"
+
+namespace hammock {
+namespace {
+
+Graph Sample() {
+  return ParseGraph(R"(graph(n=4)
+    %0 = input : f32[n,4]  @ model.cpp:12
+    %1 = constant {value=2.5, dtype=f32} : f32[]
+    %2 = mul %0, %1 : f32[n,4]
+    %3:2 = sort %2 {dim=1, descending=false, stable=false} : f32[n,4], i64[n,4]
+    %4 = reshape %3 {sizes=[4*n]} : f32[4*n]
+    %5:2 = loop %4, %0 {body=graph {
+      %0 = input : i64[]
+      %1 = input : f32[16]
+      %2 = input : f32[4]
+      %3 = reduce_sum %1 {dims=[0], keepdim=false} : f32[]
+      return %1, %3
+    }, count=4, num_carried=1, num_stacked_in=1} : f32[16], f32[4]
+    %6 = dot_general %0, %2 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[n,n]
+    %7 = concat %0, %2, %6 {dim=0} : f32[3*n,4]
+    %8 = slice %7 {dim=0, start=1, size=2, step=3} : f32[2,4]
+    %9 = gather %0, %3.1 {dim=1} : f32[n,4]
+    %10:2 = custom_call %8, %9 {target="f", payload="\x00\xff", types=["f32[2]", "i8[]"]} : f32[2], i8[]
+    return %5.1, %7, %10)");
+}
+
+// What a hostile writer would do: the damage and a checksum that fits it.
+void FixChecksum(std::string& bytes) {
+  if (bytes.size() < 8) return;
+  uint64_t checksum = HashString(std::string_view(bytes).substr(0, bytes.size() - 8)).lo;
+  for (int i = 0; i < 8; ++i) {
+    bytes[bytes.size() - 8 + i] = static_cast<char>(checksum >> (8 * i));
+  }
+}
+
+std::string ReadError(const std::string& bytes) {
+  return MessageOf<ValueError>([&] { DeserializeGraph(bytes); });
+}
+
+TEST(Serialize, RoundTrips) {
+  Graph graph = Sample();
+  Verify(graph);
+  std::string bytes = Serialize(graph);
+  Graph again = DeserializeGraph(bytes);
+  EXPECT_EQ(again, graph);
+  EXPECT_EQ(ToText(again, {.locations = true}), ToText(graph, {.locations = true}));
+  EXPECT_EQ(Serialize(again), bytes);
+}
+
+TEST(DeserializeGraph, NamesWhatIsWrong) {
+  std::string bytes = Serialize(Sample());
+  EXPECT_EQ(ReadError(""), "graph bytes: no serialised graph (0 bytes)");
+  EXPECT_EQ(ReadError("something else that is long enough"),
+            "graph bytes: no serialised graph (34 bytes)");
+  std::string damaged = bytes;
+  damaged[40] ^= 1;
+  EXPECT_EQ(ReadError(damaged), "graph bytes: damaged: the checksum does not match");
+  std::string newer = bytes;
+  newer[8] = 9;
+  EXPECT_EQ(ReadError(newer), "graph bytes: format version 9, this library reads up to 1");
+}
+
+TEST(DeserializeGraph, NamesUnknownOpsAndNewerVersions) {
+  // The first op of the table is "input": after magic and version its count, length and name.
+  std::string bytes = Serialize(Sample());
+  ASSERT_EQ(bytes.substr(14, 5), "input");
+  std::string unknown = bytes;
+  unknown[14] = 'z';
+  FixChecksum(unknown);
+  EXPECT_EQ(ReadError(unknown), "graph bytes: unknown op 'znput', did you mean 'input'?");
+  std::string newer = bytes;
+  newer[19] = 7;
+  FixChecksum(newer);
+  EXPECT_EQ(ReadError(newer), "graph bytes: op 'input' has version 7, this library knows 1");
+}
+
+// Returns whether the bytes still made a graph; anything but a clear error fails the test.
+bool Survives(const std::string& bytes) {
+  try {
+    Graph graph = DeserializeGraph(bytes);
+    Verify(graph);
+    EXPECT_EQ(ParseGraph(ToText(graph)), graph);
+    return true;
+  } catch (const ValueError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kParse) << error.what();
+    return false;
+  }
+}
+
+TEST(DeserializeGraph, SurvivesDamagedBytes) {
+  const std::string bytes = Serialize(Sample());
+  std::mt19937 random(7);
+  int read = 0;
+  for (int i = 0; i < 20000 && !testing::Test::HasFailure(); ++i) {
+    std::string damaged = bytes;
+    for (int flips = 1 + static_cast<int>(random() % 3); flips > 0; --flips) {
+      size_t at = random() % damaged.size();
+      damaged[at] =
+          static_cast<char>(random() % 4 == 0 ? random() : damaged[at] ^ 1 << random() % 8);
+    }
+    if (random() % 8 == 0) damaged.resize(random() % damaged.size());
+    if (random() % 8 != 0) FixChecksum(damaged);
+    if (Survives(damaged)) ++read;
+  }
+  EXPECT_GT(read, 100);  // the damage reaches the reader proper
+}
+
+// Inference of every record meets attributes that no front end would give it.
+TEST(DeserializeGraph, SurvivesDamagedBytesOfEveryRecord) {
+  std::mt19937 random(11);
+  for (const auto& [op, sample] : AllSamples()) {
+    const std::string bytes = Serialize(GraphOfSample(*op, sample));
+    for (int i = 0; i < 200 && !testing::Test::HasFailure(); ++i) {
+      std::string damaged = bytes;
+      size_t names = 20;  // leave the op table as it is
+      damaged[names + random() % (damaged.size() - names - 8)] ^=
+          static_cast<char>(1 << random() % 8);
+      FixChecksum(damaged);
+      Survives(damaged);
+    }
+  }
+}
+
+TEST(DeserializeGraph, SurvivesEveryTruncation) {
+  const std::string bytes = Serialize(Sample());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    std::string shorter = bytes.substr(0, size);
+    EXPECT_FALSE(Survives(shorter));
+    FixChecksum(shorter);
+    EXPECT_FALSE(Survives(shorter)) << size;
+  }
+}
+
+}  // namespace
+}  // namespace hammock

@@ -1,0 +1,14 @@
+#pragma once
+/// Records that these tests register as a library out of tree would.
+
+#include "hammock/ir/op_def.h"
+
+namespace hammock {
+
+/// A node with every kind of operand and attribute.
+extern const OpDef kEveryKind;
+/// Two overloads of one function.
+extern const OpDef kTwiceInt;
+extern const OpDef kTwiceStr;
+
+}  // namespace hammock

@@ -1,0 +1,61 @@
+#pragma once
+/// Running a Program on tensors, and on PlainTensors.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hammock/tensor.h"
+#include "support/plain_tensor.h"
+#include "support/program.h"
+
+namespace hammock::testing {
+
+/// What a run shows of one variable: at a read, and at the end of the program.
+struct Observation {
+  int var = -1;
+  size_t statement = 0;  ///< the program's size for the end
+  HostTensor value;
+  std::string error;  ///< instead of a value
+};
+
+/// Tensors, as a user would write it.
+class TensorRun {
+ public:
+  void Execute(const Program& program, const std::function<bool(const Statement&)>& skip = nullptr);
+
+  const std::vector<Observation>& observations() const { return observations_; }
+  const std::map<int, Tensor>& variables() const { return variables_; }
+
+ private:
+  void Execute(const Statement& statement, size_t index);
+
+  std::map<int, Tensor> variables_;
+  std::vector<Observation> observations_;
+};
+
+/// PlainTensors. Ops run one by one on copies of their operands; nothing ever aliases on the
+/// device.
+class PlainRun {
+ public:
+  /// Throws a hammock::Error if the statement is not valid; the variables are then as before.
+  void Execute(const Statement& statement, size_t index);
+  void Execute(const Program& program);
+
+  const std::vector<Observation>& observations() const { return observations_; }
+  const std::map<int, PlainTensor>& variables() const { return variables_; }
+
+ private:
+  PlainTensor Call(const std::string& op, const std::vector<Argument>& args) const;
+  void Write(const Statement& statement);
+
+  std::map<int, PlainTensor> variables_;
+  std::vector<Observation> observations_;
+};
+
+/// Equal dtype, sizes and bits; a NaN equals any NaN.
+bool SameValues(const HostTensor& a, const HostTensor& b);
+
+}  // namespace hammock::testing

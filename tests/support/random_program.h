@@ -1,0 +1,31 @@
+#pragma once
+/// Random programs of ops, views, in-place writes, reads and steps, run in three ways: lazily, op
+/// by op, and on PlainTensors, where every op sees fresh copies and views are plain strides. All
+/// must give the same bits.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "support/program.h"
+
+namespace hammock::testing {
+
+/// A valid program; the same seed gives the same one.
+Program GenerateProgram(uint64_t seed);
+
+/// A bug put in on purpose: statements for which it holds are left out of the lazy run.
+using InjectedBug = std::function<bool(const Program&, const Statement&)>;
+
+/// Runs a program in the three ways. Empty if they agree, else what differs.
+std::string FindDifference(const Program& program, const InjectedBug& bug = nullptr);
+
+/// Drops statements, and those that depend on them, as long as `fails` holds. No single statement
+/// of the result can be dropped.
+Program ShrinkProgram(Program program, const std::function<bool(const Program&)>& fails);
+
+/// How often each op was generated since the process began; tests check that none is forgotten.
+const std::map<std::string, int64_t>& GeneratedOps();
+
+}  // namespace hammock::testing

@@ -1,0 +1,88 @@
+#include "case.h"
+
+#include <fstream>
+
+#include "base/throw.h"
+
+namespace hammock::golden {
+namespace {
+
+DType ParseDType(const Json& json) {
+  std::string name = json.get<std::string>();
+  std::optional<DType> dtype = DTypeFromName(name);
+  if (!dtype) Throw(ErrorCode::kParse, "unknown dtype '{}'", name);
+  return *dtype;
+}
+
+Dims ParseDims(const Json& json) { return Dims(json.get<std::vector<int64_t>>()); }
+
+Shape ParseShape(const Json& json) {
+  return Shape(ParseDType(json.at("dtype")), ParseDims(json.at("shape")));
+}
+
+Input ParseInput(const Json& json) {
+  Input input;
+  input.shape = ParseShape(json);
+  if (json.contains("gen")) {
+    const Json& gen = json.at("gen");
+    if (gen.at("kind") != "weyl") {
+      Throw(ErrorCode::kParse, "unknown generator '{}'", gen.at("kind").dump());
+    }
+    input.weyl = WeylSequence{gen.at("n"), gen.at("scale"), gen.at("shift")};
+  } else {
+    input.key = json.at("key");
+  }
+  if (json.contains("view")) {
+    const Json& view = json.at("view");
+    input.view =
+        StridedView{ParseDims(view.at("shape")), ParseDims(view.at("stride")), view.at("offset")};
+  }
+  return input;
+}
+
+Step ParseStep(const Json& json) {
+  Step step{json.at(0), json.at(1), json.at(2), std::nullopt};
+  if (!json.at(3).is_null()) step.slot = json.at(3).get<int64_t>();
+  return step;
+}
+
+Case ParseCase(const Json& json) {
+  Case result;
+  result.id = json.at("id");
+  result.op = json.at("op");
+  for (const Json& input : json.at("inputs")) result.inputs.push_back(ParseInput(input));
+  if (json.contains("steps")) {
+    for (const Json& step : json.at("steps")) result.steps.push_back(ParseStep(step));
+    result.result = json.at("result").get<std::vector<int64_t>>();
+  } else {
+    result.steps.push_back({json.at("fn"), json.at("args"), json.at("kwargs"), std::nullopt});
+  }
+  result.must_raise = json.contains("error");
+  result.has_gradients = json.contains("grads");
+  if (result.must_raise) return result;
+  for (const Json& output : json.at("outputs")) {
+    result.outputs.push_back({ParseShape(output), output.at("key")});
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Case> ReadCases(const std::string& dir) {
+  std::string path = dir + "/manifest.jsonl";
+  std::ifstream in(path);
+  if (!in) Throw(ErrorCode::kParse, "{}: cannot be opened", path);
+  std::vector<Case> cases;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (line.empty()) continue;
+    try {
+      cases.push_back(ParseCase(Json::parse(line)));
+    } catch (const std::exception& error) {
+      Throw(ErrorCode::kParse, "{}:{}: {}", path, number, error.what());
+    }
+  }
+  return cases;
+}
+
+}  // namespace hammock::golden

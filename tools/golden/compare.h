@@ -1,0 +1,20 @@
+#pragma once
+/// Comparison of a result with the expected array.
+
+#include <string>
+
+#include "hammock/host_tensor.h"
+
+namespace hammock::golden {
+
+/// Accepted: |actual - expected| <= absolute + relative * |expected|; both 0 for integers and bool.
+struct Tolerance {
+  double relative = 0.0, absolute = 0.0;
+};
+Tolerance ToleranceOf(DType dtype);
+
+/// Empty if dtype and shape are the same and the values within tolerance (NaN equals NaN), else
+/// what differs: the first index with both values, and how many differ.
+std::string Difference(const HostTensor& actual, const HostTensor& expected);
+
+}  // namespace hammock::golden

@@ -1,0 +1,61 @@
+#pragma once
+/// Runs one case: builds its inputs, calls its ops by name, compares what they return.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "case.h"
+#include "hammock/device.h"
+#include "hammock/ir/any.h"
+#include "io/npz.h"
+
+namespace hammock::golden {
+
+enum class Outcome {
+  kPass,
+  kFail,     ///< a wrong result, or none of the errors that the case asks for
+  kError,    ///< an error that the case does not ask for
+  kUnknown,  ///< the op, or an overload that takes these arguments, is not registered
+  kCrash,    ///< something other than a hammock::Error was thrown, or the process died
+};
+const char* NameOf(Outcome outcome);
+
+struct CaseResult {
+  Outcome outcome = Outcome::kPass;
+  std::string detail;  ///< why it is not a pass
+};
+
+/// A suite's function as one of our ops.
+struct OpCall {
+  std::string op;
+  std::vector<Any> args;
+  std::vector<std::pair<std::string, Any>> kwargs;
+};
+
+/// "torch.add", "F.relu", "Tensor.view", "torch.linalg.solve" to "add", "relu", "view",
+/// "linalg_solve".
+std::string OpName(const std::string& fn);
+
+/// Keeps the arrays of the group used last. For one thread.
+class Replayer {
+ public:
+  Replayer(std::string dir, const Device& device) : dir_(std::move(dir)), device_(device) {}
+
+  CaseResult Run(const Case& c);
+
+ private:
+  HostTensor Load(const Case& c, const std::string& key, DType dtype);
+  Any MakeInput(const Case& c, const Input& input);
+  OpCall MakeCall(const Step& step, const std::vector<Any>& slots) const;
+  std::vector<Any> RunSteps(const Case& c);
+  void Compare(const Case& c, const std::vector<Any>& results);
+
+  std::string dir_;
+  Device device_;
+  std::string group_;
+  std::optional<io::NpzFile> arrays_;
+};
+
+}  // namespace hammock::golden

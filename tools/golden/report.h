@@ -1,0 +1,46 @@
+#pragma once
+/// What a run found, by group: as a table, as JSON, and against the list of ops that must pass.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "case.h"
+#include "replay.h"
+
+namespace hammock::golden {
+
+struct Tally {
+  int cases = 0, pass = 0, fail = 0, error = 0, unknown = 0, crash = 0;
+  int gradients = 0;  ///< cases whose gradients are in the suite
+  void Add(const Case& c, Outcome outcome);
+  bool AllPass() const { return pass == cases; }
+  int Bad() const { return fail + error + crash; }
+};
+
+class Report {
+ public:
+  void Add(const Case& c, const CaseResult& result);
+
+  const Tally& total() const { return total_; }
+  std::string Table() const;
+  /// "clamp: no overload ...: 3 cases", most cases first.
+  std::string UnknownText() const;
+  Json ToJson() const;
+  /// A line for each group of `expected` that has a case which does not pass.
+  std::string Unmet(const std::vector<std::string>& expected) const;
+
+ private:
+  struct Problem {
+    std::string id, op;
+    CaseResult result;
+  };
+  std::map<std::string, Tally> by_op_;
+  std::vector<Problem> problems_;
+  Tally total_;
+};
+
+/// Group names, one a line; '#' begins a comment.
+std::vector<std::string> ReadExpected(const std::string& path);
+
+}  // namespace hammock::golden
