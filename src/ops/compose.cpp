@@ -66,12 +66,17 @@ Tensor CountingAlong(int dim, int rank, int64_t size, const Tensor& like) {
 
 Tensor ConstantLike(const Scalar& value, const Tensor& x) { return Constant(value, x.dtype()); }
 
+Tensor Stretched(const Tensor& scalar, const Dims& sizes, const Tensor& like) {
+  // A number has no device of its own and would go to the default one.
+  bool lost = scalar.value().node->device() == kNoDevice && like.value().node->device() != kNoDevice;
+  if (!lost || like.device() == Device()) return Apply(kBroadcast, Here(), {scalar}, {sizes});
+  Tensor zero = Reshaped(Counting(1, like), {});
+  Tensor placed = Apply(kWhere, Here(), {Casted(zero, DType::kBool), scalar, scalar});
+  return Apply(kBroadcast, Here(), {placed}, {sizes});
+}
+
 Tensor Filled(const Dims& sizes, const Scalar& value, DType dtype, const Tensor& like) {
-  if (dtype == DType::kBool) return Casted(Filled(sizes, value, DType::kU8, like), dtype);
-  // A constant has no device of its own; the zero of an iota brings one.
-  Tensor zero = Reshaped(ApplyOn(kIota, Here(), like.device(), {int64_t{1}, dtype}), {});
-  if (value == Scalar(int64_t{0})) return Broadcasted(zero, sizes);
-  return Broadcasted(Apply(kAdd, Here(), {zero, Constant(value, dtype)}), sizes);
+  return Stretched(Constant(value, dtype), sizes, like);
 }
 
 Tensor Moved(const Tensor& x, int from, int to) {

@@ -1,3 +1,5 @@
+#include "hammock/op_builder.h"
+#include "hammock/ops/index.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 
@@ -94,19 +96,21 @@ void InferTopK(const InferCall& call) {
 }  // namespace
 
 constinit const OpDef kGather = {
-    .schema = "gather(Tensor self, Tensor index, int dim) -> Tensor",
+    .schema = "gather(Tensor self, int dim, Tensor index) -> Tensor",
     .doc = "Elements of `self` whose position along `dim` is given by `index`.",
+    .call = Box<hammock::gather>,
     .infer = InferGather,
     .can_fail = true,
     .samples = {{"f32[3,4] i64[2,4]", "{dim=0}"}, {"f32[3,4] i64[3,2]", "{dim=1}"}},
 };
 constinit const OpDef kScatter = {
     .schema =
-        "scatter(Tensor self, Tensor index, Tensor source, int dim, str reduce=\"none\") "
+        "scatter(Tensor self, int dim, Tensor index, Tensor source, *, str reduce=\"none\") "
         "-> Tensor",
     .doc =
         "`self` with `source` written or combined at the positions along `dim` that `index` "
         "gives; the last write wins.",
+    .call = Box<hammock::scatter>,
     .infer = InferScatter,
     .can_fail = true,
     .samples = {{"f32[3,4] i64[2,4] f32[2,4]", "{dim=0, reduce=\"none\"}"},
@@ -114,8 +118,9 @@ constinit const OpDef kScatter = {
                 {"f32[5] i64[3] f32[3]", "{dim=0, reduce=\"amax\"}"}},
 };
 constinit const OpDef kIndexSelect = {
-    .schema = "index_select(Tensor self, Tensor index, int dim) -> Tensor",
+    .schema = "index_select(Tensor self, int dim, Tensor index) -> Tensor",
     .doc = "Slices of `self` along `dim` at the positions in the vector `index`.",
+    .call = Box<hammock::index_select>,
     .infer = InferIndexSelect,
     .can_fail = true,
     .samples = {{"f32[5,3] i64[4]", "{dim=0}"}, {"f32[2,3] i64[0]", "{dim=1}"}},
@@ -128,9 +133,10 @@ constinit const OpDef kNonzeroBounded = {
 };
 constinit const OpDef kSort = {
     .schema =
-        "sort(Tensor self, int dim, bool descending=False, bool stable=True) "
+        "sort(Tensor self, int dim=-1, bool descending=False, bool stable=False) "
         "-> (Tensor, Tensor)",
     .doc = "Sorted values along `dim` and where they came from; NaN counts as the largest.",
+    .call = Box<hammock::sort>,
     .infer = InferSort,
     .num_outputs = 2,
     .samples = {{"f32[3,4]", "{dim=1, descending=false, stable=true}"},
@@ -138,9 +144,10 @@ constinit const OpDef kSort = {
 };
 constinit const OpDef kTopK = {
     .schema =
-        "topk(Tensor self, int k, int dim, bool largest=True, bool sorted=True) "
+        "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) "
         "-> (Tensor, Tensor)",
     .doc = "The k largest or smallest along `dim`, best first, and where they came from.",
+    .call = Box<hammock::topk>,
     .infer = InferTopK,
     .num_outputs = 2,
     .samples = {{"f32[3,4]", "{k=2, dim=1, largest=true, sorted=true}"},

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "hammock/op_builder.h"
+#include "hammock/ops/shape.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 
@@ -290,6 +292,7 @@ constinit const OpDef kConcat = {
 constinit const OpDef kFlip = {
     .schema = "flip(Tensor self, int[] dims) -> Tensor",
     .doc = "Reverses the order along `dims`.",
+    .call = Box<hammock::flip>,
     .infer = InferFlip,
     .samples = {{"f32[2,3]", "{dims=[0,1]}"}, {"f32[4]", "{dims=[0]}"}},
 };

@@ -70,6 +70,18 @@ std::vector<const OpDef*> AllOps() {
   add(CreateOps());
   add(RandomOps());
   add(InPlaceOps());
+  add(ReductionOps());
+  add(OrderOps());
+  add(SoftmaxOps());
+  add(LossOps());
+  add(MatmulOps());
+  add(EinsumOps());
+  add(ConvOps());
+  add(PoolOps());
+  add(IndexOps());
+  add(SelectOps());
+  add(ShapeOps());
+  add(PadOps());
   return all;
 }
 

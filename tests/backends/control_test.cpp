@@ -122,15 +122,15 @@ constexpr const char* kCall = R"(
     return %1)";
 
 TEST(CustomCall, ReachesARegisteredFunction) {
-  EXPECT_THROW(Run(kCall, {Make(f32, {1, 2})}), lazy::ExecutionError);
+  EXPECT_THROW(RunText(kCall, {Make(f32, {1, 2})}), lazy::ExecutionError);
   RegisterCustomCall("test.twice", [](std::span<const HostTensor> in, std::string_view payload) {
     EXPECT_EQ(payload, "2");
     if (in[0].at(0).ToDouble() < 0) throw std::runtime_error("it was negative");
     return std::vector<HostTensor>{Eval("add", {in[0], in[0]})};
   });
-  EXPECT_TENSOR(Run(kCall, {Make(f32, {1, 2})}), Make(f32, {2, 4}));
+  EXPECT_TENSOR(RunText(kCall, {Make(f32, {1, 2})}), Make(f32, {2, 4}));
   try {
-    Run(kCall, {Make(f32, {-1, 2})});
+    RunText(kCall, {Make(f32, {-1, 2})});
     ADD_FAILURE() << "no error";
   } catch (const lazy::ExecutionError& error) {
     EXPECT_EQ(error.code(), ErrorCode::kExecute);

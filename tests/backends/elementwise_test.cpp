@@ -5,13 +5,13 @@ namespace hammock {
 namespace {
 
 TEST(Elementwise, RunsGraphText) {
-  HostTensor out = Run(R"(
+  HostTensor out = RunText(R"(
     %0 = input : f32[4]
     %1 = input : f32[4]
     %2 = mul %0, %1 : f32[4]
     %3 = add %2, %0 : f32[4]
     return %3)",
-                       {Make(f32, {1, 2, 3, 4}), Make(f32, {0.5, -1, 0, 2})});
+                           {Make(f32, {1, 2, 3, 4}), Make(f32, {0.5, -1, 0, 2})});
   EXPECT_TENSOR(out, Make(f32, {1.5, 0, 3, 12}));
 }
 
@@ -250,9 +250,9 @@ TEST(Elementwise, WhereSelectsBits) {
 }
 
 HostTensor Cast(const HostTensor& x, DType to) {
-  return Run(fmt::format("%0 = input : {0}\n%1 = cast %0 {{dtype={1}}} : {2}\nreturn %1",
-                         x.shape().to_string(), NameOf(to), x.shape().With(to).to_string()),
-             {x});
+  return RunText(fmt::format("%0 = input : {0}\n%1 = cast %0 {{dtype={1}}} : {2}\nreturn %1",
+                             x.shape().to_string(), NameOf(to), x.shape().With(to).to_string()),
+                 {x});
 }
 
 TEST(Elementwise, CastsConvertAsC) {
@@ -265,17 +265,17 @@ TEST(Elementwise, CastsConvertAsC) {
 }
 
 TEST(Elementwise, BitcastKeepsBitsAndScalesTheLastDim) {
-  EXPECT_TENSOR(Run(R"(
+  EXPECT_TENSOR(RunText(R"(
     %0 = input : f32[2]
     %1 = bitcast %0 {dtype=i32} : i32[2]
     return %1)",
-                    {Make(f32, {1, -0.0})}),
+                        {Make(f32, {1, -0.0})}),
                 MakeInts(i32, {0x3f800000, std::numeric_limits<int32_t>::min()}));
-  EXPECT_TENSOR(Run(R"(
+  EXPECT_TENSOR(RunText(R"(
     %0 = input : u16[1,2]
     %1 = bitcast %0 {dtype=u8} : u8[1,4]
     return %1)",
-                    {Make(u16, {1, 2}, {258, 3})}),
+                        {Make(u16, {1, 2}, {258, 3})}),
                 Make(u8, {1, 4}, {2, 1, 3, 0}));
 }
 

@@ -30,35 +30,35 @@ TEST(Philox, StreamsCountBlocksFromTheirOffset) {
 
 TEST(RngBits, AreTheWordsOfTheStream) {
   HostTensor state = HostTensor::From(std::vector<uint64_t>{0x123456789, 41}, {2});
-  HostTensor out = Run(R"(
+  HostTensor out = RunText(R"(
     %0 = input : u64[2]
     %1 = rng_bits %0 {sizes=[2,3]} : u32[2,3]
     return %1)",
-                       {state});
+                           {state});
   for (int i = 0; i < 6; ++i) {
     EXPECT_EQ(out.values<uint32_t>()[i], philox::StreamWord(0x123456789, 41, i));
   }
 }
 
 TEST(RngBits, OfNoElementsAreNone) {
-  HostTensor out = Run(R"(
+  HostTensor out = RunText(R"(
     %0 = input : u64[2]
     %1 = rng_bits %0 {sizes=[0]} : u32[0]
     return %1)",
-                       {HostTensor::From(std::vector<uint64_t>{1, 2}, {2})});
+                           {HostTensor::From(std::vector<uint64_t>{1, 2}, {2})});
   EXPECT_EQ(out.numel(), 0);
 }
 
 TEST(Iota, CountsInItsDType) {
-  EXPECT_TENSOR(Run("%0 = iota {size=4, dtype=f16} : f16[4]\nreturn %0", {}),
+  EXPECT_TENSOR(RunText("%0 = iota {size=4, dtype=f16} : f16[4]\nreturn %0", {}),
                 Make(f16, {0, 1, 2, 3}));
-  EXPECT_TENSOR(Run("%0 = iota {size=0, dtype=i64} : i64[0]\nreturn %0", {}), Make(i64, {}));
+  EXPECT_TENSOR(RunText("%0 = iota {size=0, dtype=i64} : i64[0]\nreturn %0", {}), Make(i64, {}));
 }
 
 TEST(Constant, IsRoundedToItsDType) {
-  EXPECT_TENSOR(Run("%0 = constant {value=0.1, dtype=f32} : f32[]\nreturn %0", {}),
+  EXPECT_TENSOR(RunText("%0 = constant {value=0.1, dtype=f32} : f32[]\nreturn %0", {}),
                 Make(f32, {}, {0.1f}));
-  EXPECT_TENSOR(Run("%0 = constant {value=300, dtype=u8} : u8[]\nreturn %0", {}),
+  EXPECT_TENSOR(RunText("%0 = constant {value=300, dtype=u8} : u8[]\nreturn %0", {}),
                 Make(u8, {}, {44}));
 }
 

@@ -13,21 +13,21 @@ constexpr const char* kGather = R"(
     return %2)";
 
 TEST(Gather, ReadsAlongADim) {
-  EXPECT_TENSOR(Run(kGather, {kNine, Make(i64, {2, 2}, {2, 0, 1, 1})}),
+  EXPECT_TENSOR(RunText(kGather, {kNine, Make(i64, {2, 2}, {2, 0, 1, 1})}),
                 Make(f32, {2, 2}, {7, 2, 4, 5}));
-  EXPECT_TENSOR(Run(R"(
+  EXPECT_TENSOR(RunText(R"(
     %0 = input : i8[3,3]
     %1 = input : i32[3,1]
     %2 = gather %0, %1 {dim=1} : i8[3,1]
     return %2)",
-                    {kNine.To(i8), Make(i32, {3, 1}, {2, 1, 0})}),
+                        {kNine.To(i8), Make(i32, {3, 1}, {2, 1, 0})}),
                 Make(i8, {3, 1}, {3, 5, 7}));
 }
 
 TEST(Gather, OutOfBoundsNamesOpNodeAndLocation) {
   for (double index : {9.0, -1.0}) {
     try {
-      Run(kGather, {kNine, Make(i64, {2, 2}, {0, 0, index, 0})});
+      RunText(kGather, {kNine, Make(i64, {2, 2}, {0, 0, index, 0})});
       ADD_FAILURE() << "no error for " << index;
     } catch (const lazy::ExecutionError& error) {
       EXPECT_EQ(error.node(), 2);
@@ -43,10 +43,10 @@ TEST(Gather, OutOfBoundsNamesOpNodeAndLocation) {
 HostTensor Scatter(const char* reduce, const HostTensor& self, const HostTensor& index,
                    const HostTensor& source) {
   std::string type = self.shape().to_string();
-  return Run(fmt::format("%0 = input : {0}\n%1 = input : {1}\n%2 = input : {2}\n"
-                         "%3 = scatter %0, %1, %2 {{dim=0, reduce=\"{3}\"}} : {0}\nreturn %3",
-                         type, index.shape().to_string(), source.shape().to_string(), reduce),
-             {self, index, source});
+  return RunText(fmt::format("%0 = input : {0}\n%1 = input : {1}\n%2 = input : {2}\n"
+                             "%3 = scatter %0, %1, %2 {{dim=0, reduce=\"{3}\"}} : {0}\nreturn %3",
+                             type, index.shape().to_string(), source.shape().to_string(), reduce),
+                 {self, index, source});
 }
 
 TEST(Scatter, LastWriteWinsOrValuesCombine) {
@@ -91,40 +91,40 @@ TEST(IndexSelect, TakesSlices) {
     %1 = input : i64[4]
     %2 = index_select %0, %1 {dim=1} : f32[3,4]
     return %2)";
-  EXPECT_TENSOR(Run(kText, {kNine, Make(i64, {2, 2, 0, 1})}),
+  EXPECT_TENSOR(RunText(kText, {kNine, Make(i64, {2, 2, 0, 1})}),
                 Make(f32, {3, 4}, {3, 3, 1, 2, 6, 6, 4, 5, 9, 9, 7, 8}));
-  EXPECT_THROW(Run(kText, {kNine, Make(i64, {0, 0, 0, 3})}), lazy::ExecutionError);
+  EXPECT_THROW(RunText(kText, {kNine, Make(i64, {0, 0, 0, 3})}), lazy::ExecutionError);
 }
 
 TEST(IndexSelect, OfRankZeroTakesTheValue) {
-  EXPECT_TENSOR(Run(R"(
+  EXPECT_TENSOR(RunText(R"(
     %0 = input : f32[]
     %1 = input : i64[1]
     %2 = index_select %0, %1 {dim=0} : f32[]
     return %2)",
-                    {Make(f32, {}, {3}), Make(i64, {0})}),
+                        {Make(f32, {}, {3}), Make(i64, {0})}),
                 Make(f32, {}, {3}));
 }
 
 TEST(NonzeroBounded, FillsUpWithMinusOne) {
   HostTensor x = Make(f32, {2, 3}, {0, 2, -0.0, kNan, 0, 6});
-  EXPECT_TENSOR(Run(R"(
+  EXPECT_TENSOR(RunText(R"(
     %0 = input : f32[2,3]
     %1 = nonzero_bounded %0 {size=4} : i64[4,2]
     return %1)",
-                    {x}),
+                        {x}),
                 Make(i64, {4, 2}, {0, 1, 1, 0, 1, 2, -1, -1}));
-  EXPECT_TENSOR(Run(R"(
+  EXPECT_TENSOR(RunText(R"(
     %0 = input : f32[2,3]
     %1 = nonzero_bounded %0 {size=1} : i64[1,2]
     return %1)",
-                    {x}),
+                        {x}),
                 Make(i64, {1, 2}, {0, 1}));
-  EXPECT_TENSOR(Run(R"(
+  EXPECT_TENSOR(RunText(R"(
     %0 = input : bool[]
     %1 = nonzero_bounded %0 {size=1} : i64[1,0]
     return %1)",
-                    {Make(boolean, {}, {1})}),
+                        {Make(boolean, {}, {1})}),
                 Make(i64, {1, 0}, {}));
 }
 

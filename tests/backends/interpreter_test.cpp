@@ -152,6 +152,7 @@ constinit const OpDef kForeign = {.schema = "interpreter_test_foreign(Tensor sel
                                   .infer = InferLikeFirst};
 
 TEST(Interpreter, NamesAnOpThatItCannotRun) {
+  op_registry::Register(kForeign);
   EXPECT_FALSE(HasKernel(kForeign));
   Graph graph;
   GraphValue x = graph.AddInput(Shape(f32, {}));

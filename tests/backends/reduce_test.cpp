@@ -5,9 +5,9 @@ namespace {
 
 /// One reduction of one input.
 HostTensor Reduce(const char* op, const HostTensor& x, const char* attrs, const char* type) {
-  return Run(fmt::format("%0 = input : {}\n%1 = {} %0 {{{}}} : {}\nreturn %1",
-                         x.shape().to_string(), op, attrs, type),
-             {x});
+  return RunText(fmt::format("%0 = input : {}\n%1 = {} %0 {{{}}} : {}\nreturn %1",
+                             x.shape().to_string(), op, attrs, type),
+                 {x});
 }
 
 const HostTensor kSix = Make(f32, {2, 3}, {1, -2, 3, 4, 5, -6});

@@ -39,7 +39,7 @@ inline std::vector<HostTensor> RunAll(std::string_view text,
   Verify(graph);
   return reference::Interpret(graph, inputs);
 }
-inline HostTensor Run(std::string_view text, const std::vector<HostTensor>& inputs) {
+inline HostTensor RunText(std::string_view text, const std::vector<HostTensor>& inputs) {
   return RunAll(text, inputs).at(0);
 }
 

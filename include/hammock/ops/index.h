@@ -1,12 +1,112 @@
 #pragma once
+/// Gathering, scattering, indexing, sorting and searching. Indices are checked when they are used:
+/// reading a result that needed a wrong one raises.
+///
+/// What depends on values for its shape (nonzero, masked_select, boolean masks) reads a count, which
+/// ends the graph; the counter DataDependentShape counts these.
 
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "hammock/export.h"
 #include "hammock/ops/view.h"
-#include "hammock/random.h"
 #include "hammock/tensor.h"
 
-namespace hammock {}  // namespace hammock
+namespace hammock {
+
+HAMMOCK_API Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, HAMMOCK_AT);
+/// `source` is a tensor or a number; `reduce` is none, add or multiply.
+HAMMOCK_API Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index,
+                           const TensorArg& source, const std::string& reduce = "none", HAMMOCK_AT);
+HAMMOCK_API Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index,
+                               const Tensor& source, HAMMOCK_AT);
+/// `reduce` is sum, prod, mean, amax or amin.
+HAMMOCK_API Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index,
+                                  const Tensor& source, const std::string& reduce,
+                                  bool include_self = true, HAMMOCK_AT);
+HAMMOCK_API Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index, HAMMOCK_AT);
+HAMMOCK_API Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index,
+                             const Tensor& source, const Scalar& alpha = 1, HAMMOCK_AT);
+HAMMOCK_API Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index,
+                              const Tensor& source, HAMMOCK_AT);
+HAMMOCK_API Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index,
+                              const TensorArg& value, HAMMOCK_AT);
+/// `reduce` is prod, mean, amax or amin.
+HAMMOCK_API Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index,
+                                const Tensor& source, const std::string& reduce,
+                                bool include_self = true, HAMMOCK_AT);
+
+/// Advanced indexing; an absent entry takes the whole dim.
+HAMMOCK_API Tensor index(const Tensor& self, const std::vector<std::optional<Tensor>>& indices,
+                         HAMMOCK_AT);
+HAMMOCK_API Tensor index_put(const Tensor& self, const std::vector<std::optional<Tensor>>& indices,
+                             const Tensor& values, bool accumulate = false, HAMMOCK_AT);
+HAMMOCK_API Tensor take(const Tensor& self, const Tensor& index, HAMMOCK_AT);
+HAMMOCK_API Tensor take_along_dim(const Tensor& self, const Tensor& indices,
+                                  std::optional<int64_t> dim = std::nullopt, HAMMOCK_AT);
+HAMMOCK_API Tensor put(const Tensor& self, const Tensor& index, const Tensor& source,
+                       bool accumulate = false, HAMMOCK_AT);
+HAMMOCK_API Tensor masked_fill(const Tensor& self, const Tensor& mask, const TensorArg& value,
+                               HAMMOCK_AT);
+HAMMOCK_API Tensor masked_select(const Tensor& self, const Tensor& mask, HAMMOCK_AT);
+HAMMOCK_API Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source,
+                                  HAMMOCK_AT);
+/// One row of coordinates for each element that is not zero.
+HAMMOCK_API Tensor nonzero(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor argwhere(const Tensor& self, HAMMOCK_AT);
+/// Rows of `weight`. `padding_idx` only matters for gradients.
+HAMMOCK_API Tensor embedding(const Tensor& input, const Tensor& weight,
+                             std::optional<int64_t> padding_idx = std::nullopt, HAMMOCK_AT);
+/// `num_classes` -1 reads the largest class.
+HAMMOCK_API Tensor one_hot(const Tensor& self, int64_t num_classes = -1, HAMMOCK_AT);
+
+/// (values, indices). NaN sorts as the largest. Always stable.
+HAMMOCK_API std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim = -1,
+                                            bool descending = false, bool stable = false,
+                                            HAMMOCK_AT);
+HAMMOCK_API Tensor argsort(const Tensor& self, int64_t dim = -1, bool descending = false,
+                           bool stable = false, HAMMOCK_AT);
+HAMMOCK_API Tensor msort(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim = -1,
+                                            bool largest = true, bool sorted = true, HAMMOCK_AT);
+/// Where `self` would be inserted into the sorted last dim of `sorted_sequence`.
+HAMMOCK_API Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self,
+                                bool out_int32 = false, bool right = false, HAMMOCK_AT);
+HAMMOCK_API Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32 = false,
+                             bool right = false, HAMMOCK_AT);
+/// Reads the largest value.
+HAMMOCK_API Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights = std::nullopt,
+                            int64_t minlength = 0, HAMMOCK_AT);
+HAMMOCK_API Tensor isin(const Tensor& elements, const Tensor& test_elements,
+                        bool assume_unique = false, bool invert = false, HAMMOCK_AT);
+
+// ---- In place
+HAMMOCK_API Tensor& scatter_(Tensor& self, int64_t dim, const Tensor& index,
+                             const TensorArg& source, const std::string& reduce = "none",
+                             HAMMOCK_AT);
+HAMMOCK_API Tensor& scatter_add_(Tensor& self, int64_t dim, const Tensor& index,
+                                 const Tensor& source, HAMMOCK_AT);
+HAMMOCK_API Tensor& scatter_reduce_(Tensor& self, int64_t dim, const Tensor& index,
+                                    const Tensor& source, const std::string& reduce,
+                                    bool include_self = true, HAMMOCK_AT);
+HAMMOCK_API Tensor& index_add_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                               const Scalar& alpha = 1, HAMMOCK_AT);
+HAMMOCK_API Tensor& index_copy_(Tensor& self, int64_t dim, const Tensor& index,
+                                const Tensor& source, HAMMOCK_AT);
+HAMMOCK_API Tensor& index_fill_(Tensor& self, int64_t dim, const Tensor& index,
+                                const TensorArg& value, HAMMOCK_AT);
+HAMMOCK_API Tensor& index_reduce_(Tensor& self, int64_t dim, const Tensor& index,
+                                  const Tensor& source, const std::string& reduce,
+                                  bool include_self = true, HAMMOCK_AT);
+HAMMOCK_API Tensor& index_put_(Tensor& self, const std::vector<std::optional<Tensor>>& indices,
+                               const Tensor& values, bool accumulate = false, HAMMOCK_AT);
+HAMMOCK_API Tensor& put_(Tensor& self, const Tensor& index, const Tensor& source,
+                         bool accumulate = false, HAMMOCK_AT);
+HAMMOCK_API Tensor& masked_fill_(Tensor& self, const Tensor& mask, const TensorArg& value,
+                                 HAMMOCK_AT);
+HAMMOCK_API Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source,
+                                    HAMMOCK_AT);
+
+}  // namespace hammock

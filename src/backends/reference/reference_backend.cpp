@@ -82,31 +82,6 @@ class BackendHooks : public Hooks {
   int64_t nodes_ = 0;
 };
 
-/// What is written before the graph of a saved computation.
-constexpr std::string_view kSavedMagic = "hammock reference computation\n";
-
-struct Saved {
-  std::string_view fingerprint;
-  std::string_view name;
-  std::string_view graph;
-};
-
-std::optional<Saved> ParseSaved(std::string_view bytes) {
-  if (!bytes.starts_with(kSavedMagic)) return std::nullopt;
-  bytes.remove_prefix(kSavedMagic.size());
-  auto line = [&bytes] {
-    size_t end = std::min(bytes.find('\n'), bytes.size());
-    std::string_view text = bytes.substr(0, end);
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-    return text;
-  };
-  Saved saved;
-  saved.fingerprint = line();
-  saved.name = line();
-  saved.graph = bytes;
-  return saved;
-}
-
 class Backend : public lazy::BackendImplInterface {
  public:
   Backend() : type_(std::make_shared<ReferenceDeviceType>()), memory_(kName) {}
@@ -215,31 +190,8 @@ class Backend : public lazy::BackendImplInterface {
 
   // ---- Saved computations
 
+  /// Kernels have no settings: a saved computation is its graph.
   std::string Fingerprint(const BackendDevice&) const override { return "reference 1"; }
-
-  std::string SerializeComputation(const ComputationPtr& computation) const override {
-    return fmt::format("{}{}\n{}\n{}", kSavedMagic, Fingerprint(computation->device()),
-                       computation->name(), Serialize(computation->graph()));
-  }
-
-  lazy::Compatibility CheckCompatibility(std::string_view bytes,
-                                         const BackendDevice& device) const override {
-    std::optional<Saved> saved = ParseSaved(bytes);
-    if (!saved) return lazy::Compatibility::kUnsupported;
-    bool same = saved->fingerprint == Fingerprint(device);
-    return same ? lazy::Compatibility::kOptimal : lazy::Compatibility::kRecompile;
-  }
-
-  ComputationPtr DeserializeComputation(std::string_view bytes,
-                                        const BackendDevice& device) const override {
-    std::optional<Saved> saved = ParseSaved(bytes);
-    if (!saved) {
-      Throw(ErrorCode::kParse, "deserialize: these bytes are no computation of '{}'", kName);
-    }
-    auto computation = std::make_shared<lazy::Computation>(std::string(saved->name),
-                                                           DeserializeGraph(saved->graph), device);
-    return Compile({std::move(computation)})[0];
-  }
 
   // ---- Devices
 

@@ -16,7 +16,8 @@ double Polynomial(const double (&coefficients)[N], double x) {
   return result;
 }
 
-/// M. Giles, "Approximating the erfinv function" (2010): good to 7 digits.
+/// M. Giles, "Approximating the erfinv function" (2010): good to 7 digits, but not far in the tail,
+/// where erfc(y) is near exp(-y^2) / (y sqrt(pi)).
 double ErfinvGuess(double x) {
   constexpr double kCentral[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
                                  -4.39150654e-06, 0.00021858087,  -0.00125372503,
@@ -25,7 +26,13 @@ double ErfinvGuess(double x) {
                               -0.00367342844,  0.00573950773,  -0.0076224613,
                               0.00943887047,   1.00167406,     2.83297682};
   double w = -std::log((1 - x) * (1 + x));
-  return x * (w < 5 ? Polynomial(kCentral, w - 2.5) : Polynomial(kTail, std::sqrt(w) - 3));
+  if (w < 5) return x * Polynomial(kCentral, w - 2.5);
+  if (w < 16) return x * Polynomial(kTail, std::sqrt(w) - 3);
+  double y = std::sqrt(-std::log(1 - x));
+  for (int step = 0; step < 3; ++step) {
+    y = std::sqrt(-std::log((1 - x) * y / std::numbers::inv_sqrtpi));
+  }
+  return y;
 }
 
 }  // namespace

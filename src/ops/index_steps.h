@@ -1,0 +1,18 @@
+#pragma once
+/// What the families that gather and scatter share. The caller has opened a LocationScope.
+
+#include "hammock/tensor.h"
+
+namespace hammock::ops {
+
+/// Slices of `x` along `dim` at the positions in the vector `index`; none is negative.
+Tensor Rows(const Tensor& x, const Tensor& index, int dim);
+/// One scatter node; sums of bool are disjunctions.
+Tensor Scattered(const Tensor& x, const Tensor& index, const Tensor& source, int dim,
+                 const char* reduce);
+/// i64 indices in which negative ones count from the end; those out of range stay out of range.
+Tensor WrappedIndex(const Tensor& index, int64_t size);
+/// Reads a count on which a shape depends; this ends the graph and is counted.
+int64_t ReadCount(const Tensor& count);
+
+}  // namespace hammock::ops
