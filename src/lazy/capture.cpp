@@ -169,7 +169,7 @@ Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr
   RunWalk(roots, device.id, ConfigBits(), walk);
   captured.graph = GraphOf(walk);
   captured.hash = walk.hash;
-  captured.key = walk.key;
+  captured.key.assign(walk.key.words().begin(), walk.key.words().end());
   captured.kept = walk.kept;
   for (size_t i = 0; i < walk.parameters.size(); ++i) {
     captured.parameters.push_back({NodePtr(walk.parameters[i]), walk.parameter_outputs[i]});
