@@ -31,8 +31,8 @@ struct HAMMOCK_API CompileMiss {
   int64_t nodes = 0;
   int64_t outputs = 0;
   int64_t outputs_kept = 0;  ///< outputs that only a live handle or pending op keeps
-  std::string kind;  ///< "first graph", "op", "attribute", "shape", "dtype", "operand", "live
-                     ///< output", "alias", "device", "config", "extra nodes", "evicted"
+  std::string kind;     ///< "first graph", "op", "attribute", "shape", "dtype", "operand", "live
+                        ///< output", "alias", "device", "config", "extra nodes", "evicted"
   std::string nearest;  ///< hash of the nearest cached graph, or empty
   std::string detail;   ///< what differs, in words, with both source lines
 
@@ -49,6 +49,22 @@ struct HAMMOCK_API CacheStats {
   int64_t misses = 0;
   int64_t collisions = 0;  ///< equal hash, different key
   int64_t evictions = 0;
+};
+
+/// One cached graph and what it has cost.
+struct HAMMOCK_API GraphInfo {
+  Hash128 hash;
+  std::string device;
+  std::string where;  ///< source line of the sync that compiled it
+  int64_t nodes = 0;
+  int64_t executions = 0;
+  int64_t compile_ns = 0;
+  int64_t execute_ns = 0;      ///< in all
+  int64_t argument_bytes = 0;  ///< a run's inputs
+  int64_t result_bytes = 0;    ///< a run's outputs
+  int64_t cache_bytes = 0;     ///< held by the cache entry
+  int64_t segments = 0;
+  int64_t fallback_segments = 0;
 };
 
 /// A step as a callable, from `extract_compiled_graph`. Pins its compiled graph in the cache.
@@ -106,6 +122,8 @@ class HAMMOCK_API LazyGraphExecutor {
 
   // ---- The computation cache
   CacheStats GetCacheStats();
+  /// The cached graphs, most recently used first.
+  std::vector<GraphInfo> GetGraphs();
   bool IsCached(const Hash128& hash);
   void ClearComputationCache();
   bool RemoveFromComputationCache(const Hash128& hash);

@@ -271,8 +271,7 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
             node->to_string());
     }
     if (&node->op() == &ops::kScalarLeaf) {
-      slot.data =
-          device.backend->MakeComputationDataFromScalar(node->attrs()[0].scalar(), device.device);
+      slot.data = ScalarData(device, node->attrs()[0].scalar());
     } else {
       missing.emplace_back(node);
     }

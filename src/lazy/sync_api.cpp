@@ -244,6 +244,8 @@ void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& 
   for (DeviceEntry* entry : devices) {
     entry->queue->Drain();
     Executor().cache.EraseDevice(entry);
+    std::lock_guard lock(Executor().graph_mutex);
+    entry->scalars.clear();
   }
 }
 
