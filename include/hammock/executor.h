@@ -67,10 +67,18 @@ struct HAMMOCK_API GraphInfo {
   int64_t fallback_segments = 0;
 };
 
-/// A step as a callable, from `extract_compiled_graph`. Pins its compiled graph in the cache.
+/// A function of tensors as one compiled graph, from `extract_compiled_graph`; a call traces
+/// nothing. Copies share the graph, which stays in the cache as long as one of them lives.
+///
+/// What the function was when captured, it stays: numbers keep their values, and tensors that it
+/// uses without being given them are constants with the data that they had (not copied). Inputs
+/// that it updates in place are updated at every call; inputs that it returns are the arguments
+/// themselves; other outputs share no memory with the arguments. Random ops draw from the default
+/// generator at every call.
 class HAMMOCK_API CompiledGraph {
  public:
-  /// Same number, types and device of inputs as when captured. Random ops draw fresh offsets.
+  /// Same number, types and device of inputs as when captured, else ValueError or TypeError. May be
+  /// called from several threads at once.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs,
                                  Location at = Location::current()) const;
   Hash128 hash() const;
@@ -159,6 +167,9 @@ void step(Fn&& fn, Location at = Location::current()) {
 /// exception of an asynchronous closure is raised by the next step.
 HAMMOCK_API void add_step_closure(std::function<void()> fn, bool run_async = false);
 
+/// Traces `fn` on stand-ins for the examples, which are left alone, and compiles it. Refused, with
+/// the reason: reading a value inside `fn`, keeping one that depends on the inputs outside of it,
+/// ops that would run on the fallback device, several devices, eager mode.
 HAMMOCK_API CompiledGraph extract_compiled_graph(
     const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
     const std::vector<Tensor>& example_inputs, Location at = Location::current());

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "backends/reference/fault.h"
 #include "hammock/hammock.h"
 #include "support/tensor_matchers.h"
@@ -349,6 +351,26 @@ TEST(Capture, PinsItsEntry) {
   graph = nullptr;
   (x / x).host();
   EXPECT_FALSE(executor()->IsCached(hash));
+}
+
+TEST(Capture, MayBeCalledFromSeveralThreads) {
+  CompiledGraph graph = extract_compiled_graph(
+      [](const Tensors& in) {
+        Tensor sum = in[0];
+        sum += in[1];
+        return Tensors{sum * 2.0};
+      },
+      {On({0, 0}), On({0, 0})});
+  std::vector<std::thread> threads;
+  for (int t = 1; t <= 4; ++t) {
+    threads.emplace_back([&graph, t] {
+      Tensor sum = On({0, 0}), one = On({1.0 * t, 1.0 * t}), doubled;
+      for (int i = 0; i < 50; ++i) doubled = graph({sum, one})[0];
+      EXPECT_TENSOR_EQ(sum, {50.0 * t, 50.0 * t}, {2});
+      EXPECT_TENSOR_EQ(doubled, {100.0 * t, 100.0 * t}, {2});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Capture, KnowsItsText) {

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <stdexcept>
 #include <thread>
@@ -108,6 +111,16 @@ TEST(StepClosures, TheQueueIsBounded) {
   other.join();
   EXPECT_TRUE(stepped);
   DrainStepClosures();
+}
+
+TEST(StepClosures, AsynchronousOnesEndBeforeTheProcess) {
+  std::string path = ::testing::TempDir() + "hammock_closures_child";
+  std::filesystem::remove(path);
+  EXPECT_EQ(std::system((std::string(HAMMOCK_CLOSURES_CHILD) + " " + path).c_str()), 0);
+  std::string text;
+  std::getline(std::ifstream(path), text);
+  EXPECT_EQ(text, "3 6");
+  std::filesystem::remove(path);
 }
 
 TEST(StepClosures, RefuseAnEmptyFunction) {
