@@ -17,6 +17,8 @@ std::span<const OpDef* const> CreateOps();      // create.cpp
 std::span<const OpDef* const> RandomOps();      // random.cpp
 std::span<const OpDef* const> InPlaceOps();     // in_place.cpp
 std::span<const OpDef* const> ReductionOps();   // reductions.cpp
+std::span<const OpDef* const> StatisticsOps();  // statistics.cpp
+std::span<const OpDef* const> ScanOps();        // scans.cpp
 std::span<const OpDef* const> OrderOps();       // order.cpp
 std::span<const OpDef* const> SoftmaxOps();     // softmax.cpp
 std::span<const OpDef* const> LossOps();        // losses.cpp
@@ -27,6 +29,11 @@ std::span<const OpDef* const> PoolOps();        // pool.cpp
 std::span<const OpDef* const> IndexOps();       // indexing.cpp
 std::span<const OpDef* const> SelectOps();      // select.cpp
 std::span<const OpDef* const> ShapeOps();       // shape_ops.cpp
+std::span<const OpDef* const> PartOps();        // parts.cpp
 std::span<const OpDef* const> PadOps();         // pad.cpp
 
 }  // namespace hammock::ops
+
+/// The record of a function: no node of its own. Needs op_builder.h.
+#define HAMMOCK_FUNCTION(name, text, about, function) \
+  constinit const OpDef name = {.schema = text, .doc = about, .call = Box<function>};

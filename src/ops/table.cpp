@@ -72,6 +72,8 @@ std::vector<const OpDef*> AllOps() {
   add(RandomOps());
   add(InPlaceOps());
   add(ReductionOps());
+  add(StatisticsOps());
+  add(ScanOps());
   add(OrderOps());
   add(SoftmaxOps());
   add(LossOps());
@@ -82,6 +84,7 @@ std::vector<const OpDef*> AllOps() {
   add(IndexOps());
   add(SelectOps());
   add(ShapeOps());
+  add(PartOps());
   add(PadOps());
   return all;
 }
