@@ -100,6 +100,10 @@ void ShowWhatHappened() {
   std::printf("  time running       %s\n", Total("ExecuteTime").c_str());
   std::printf("\nWhy each graph was compiled\n");
   for (const CompileMiss& miss : executor.GetMisses()) {
+    if (miss.number > 6) {
+      std::printf("  and so on\n");
+      break;
+    }
     std::printf("  %2ld. %ld nodes, by %s at %s\n      %s: %s\n", static_cast<long>(miss.number),
                 static_cast<long>(miss.nodes), miss.trigger.c_str(), miss.where.c_str(),
                 miss.kind.c_str(), miss.detail.c_str());
