@@ -67,6 +67,7 @@ std::vector<const OpDef*> AllOps() {
   add(CompareOps());
   add(SpecialOps());
   add(ActivationOps());
+  add(ConversionOps());
   add(CreateOps());
   add(RandomOps());
   add(InPlaceOps());
