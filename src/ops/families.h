@@ -12,19 +12,13 @@ std::span<const OpDef* const> ArithmeticOps();  // arithmetic.cpp
 std::span<const OpDef* const> CompareOps();     // compare.cpp
 std::span<const OpDef* const> SpecialOps();     // special.cpp
 std::span<const OpDef* const> ActivationOps();  // activations.cpp
-<<<<<<< HEAD
-=======
 std::span<const OpDef* const> ConversionOps();  // conversions.cpp
->>>>>>> main
 std::span<const OpDef* const> CreateOps();      // create.cpp
 std::span<const OpDef* const> RandomOps();      // random.cpp
 std::span<const OpDef* const> InPlaceOps();     // in_place.cpp
 std::span<const OpDef* const> ReductionOps();   // reductions.cpp
-<<<<<<< HEAD
 std::span<const OpDef* const> StatisticsOps();  // statistics.cpp
 std::span<const OpDef* const> ScanOps();        // scans.cpp
-=======
->>>>>>> main
 std::span<const OpDef* const> OrderOps();       // order.cpp
 std::span<const OpDef* const> SoftmaxOps();     // softmax.cpp
 std::span<const OpDef* const> LossOps();        // losses.cpp
@@ -35,10 +29,7 @@ std::span<const OpDef* const> PoolOps();        // pool.cpp
 std::span<const OpDef* const> IndexOps();       // indexing.cpp
 std::span<const OpDef* const> SelectOps();      // select.cpp
 std::span<const OpDef* const> ShapeOps();       // shape_ops.cpp
-<<<<<<< HEAD
 std::span<const OpDef* const> PartOps();        // parts.cpp
-=======
->>>>>>> main
 std::span<const OpDef* const> PadOps();         // pad.cpp
 
 }  // namespace hammock::ops
