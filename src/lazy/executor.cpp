@@ -153,6 +153,27 @@ std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId d
   return roots;
 }
 
+namespace {
+
+/// Equal scalars share data, never a parameter. With the graph mutex held.
+BackendDataPtr ScalarData(DeviceEntry& device, const Scalar& value) {
+  auto size = static_cast<size_t>(config::Get<config::kDeviceDataCacheSize>());
+  if (device.scalars.size() != size) device.scalars.assign(size, {});
+  DeviceEntry::CachedScalar* cached = nullptr;
+  if (size > 0) {
+    Hash128 hash = Combine(HashOf(value.bits()), static_cast<uint64_t>(value.dtype()));
+    cached = &device.scalars[hash.lo % size];
+    if (cached->data && cached->value == value) return cached->data;
+  }
+  static metrics::Counter& misses = metrics::GetCounter("DeviceDataCacheMiss");
+  misses.Add();
+  BackendDataPtr data = device.backend->MakeComputationDataFromScalar(value, device.device);
+  if (cached) *cached = {value, data};
+  return data;
+}
+
+}  // namespace
+
 // ---- Syncing
 
 void StepExecutor::Sync(std::span<const Value> roots, const SyncOptions& options) {
