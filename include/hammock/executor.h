@@ -31,8 +31,8 @@ struct HAMMOCK_API CompileMiss {
   int64_t nodes = 0;
   int64_t outputs = 0;
   int64_t outputs_kept = 0;  ///< outputs that only a live handle or pending op keeps
-  std::string kind;  ///< "first graph", "op", "attribute", "shape", "dtype", "operand", "live
-                     ///< output", "alias", "device", "config", "extra nodes", "evicted"
+  std::string kind;     ///< "first graph", "op", "attribute", "shape", "dtype", "operand", "live
+                        ///< output", "alias", "device", "config", "extra nodes", "evicted"
   std::string nearest;  ///< hash of the nearest cached graph, or empty
   std::string detail;   ///< what differs, in words, with both source lines
 
@@ -51,10 +51,34 @@ struct HAMMOCK_API CacheStats {
   int64_t evictions = 0;
 };
 
-/// A step as a callable, from `extract_compiled_graph`. Pins its compiled graph in the cache.
+/// One cached graph and what it has cost.
+struct HAMMOCK_API GraphInfo {
+  Hash128 hash;
+  std::string device;
+  std::string where;  ///< source line of the sync that compiled it
+  int64_t nodes = 0;
+  int64_t executions = 0;
+  int64_t compile_ns = 0;
+  int64_t execute_ns = 0;      ///< in all
+  int64_t argument_bytes = 0;  ///< a run's inputs
+  int64_t result_bytes = 0;    ///< a run's outputs
+  int64_t cache_bytes = 0;     ///< held by the cache entry
+  int64_t segments = 0;
+  int64_t fallback_segments = 0;
+};
+
+/// A function of tensors as one compiled graph, from `extract_compiled_graph`; a call traces
+/// nothing. Copies share the graph, which stays in the cache as long as one of them lives.
+///
+/// What the function was when captured, it stays: numbers keep their values, and tensors that it
+/// uses without being given them are constants with the data that they had (not copied). Inputs
+/// that it updates in place are updated at every call; inputs that it returns are the arguments
+/// themselves; other outputs share no memory with the arguments. Random ops draw from the default
+/// generator at every call.
 class HAMMOCK_API CompiledGraph {
  public:
-  /// Same number, types and device of inputs as when captured. Random ops draw fresh offsets.
+  /// Same number, types and device of inputs as when captured, else ValueError or TypeError. May be
+  /// called from several threads at once.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs,
                                  Location at = Location::current()) const;
   Hash128 hash() const;
@@ -106,6 +130,8 @@ class HAMMOCK_API LazyGraphExecutor {
 
   // ---- The computation cache
   CacheStats GetCacheStats();
+  /// The cached graphs, most recently used first.
+  std::vector<GraphInfo> GetGraphs();
   bool IsCached(const Hash128& hash);
   void ClearComputationCache();
   bool RemoveFromComputationCache(const Hash128& hash);
@@ -141,6 +167,9 @@ void step(Fn&& fn, Location at = Location::current()) {
 /// exception of an asynchronous closure is raised by the next step.
 HAMMOCK_API void add_step_closure(std::function<void()> fn, bool run_async = false);
 
+/// Traces `fn` on stand-ins for the examples, which are left alone, and compiles it. Refused, with
+/// the reason: reading a value inside `fn`, keeping one that depends on the inputs outside of it,
+/// ops that would run on the fallback device, several devices, eager mode.
 HAMMOCK_API CompiledGraph extract_compiled_graph(
     const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
     const std::vector<Tensor>& example_inputs, Location at = Location::current());

@@ -10,11 +10,12 @@ namespace hammock {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
+constexpr int64_t kAddressable = int64_t{1} << 47;  // what a process can have at all
 
 std::shared_ptr<void> Allocate(int64_t bytes) {
   // At least one byte, so that a tensor without elements is defined too.
   size_t size = bytes > 0 ? static_cast<size_t>(bytes) : 1;
-  void* memory = ::operator new(size, kAlignment, std::nothrow);
+  void* memory = bytes < kAddressable ? ::operator new(size, kAlignment, std::nothrow) : nullptr;
   if (!memory) {
     Throw<OutOfMemory>(ErrorCode::kOutOfMemory, "host tensor: cannot allocate {} bytes", bytes);
   }

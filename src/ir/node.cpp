@@ -36,13 +36,10 @@ NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<c
   // The values of lifted leaves are parameters, not part of the key.
   if (&op == &ops::kScalarLeaf || &op == &ops::kRngState || &op == &ops::kDeviceData) {
     hash = HashType(ops::kDeviceData.info().seed, shapes[0]);
+    node->flags_ |= kLeafFlag;
   }
   node->hash_ = hash;
   return NodePtr::Adopt(node);
-}
-
-bool Node::IsLeaf() const {
-  return op_ == &ops::kDeviceData || op_ == &ops::kScalarLeaf || op_ == &ops::kRngState;
 }
 
 const Attr& Node::attr(std::string_view name) const {

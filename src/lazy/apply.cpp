@@ -185,7 +185,8 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   y->AddReference();
   NodeAccess::operands(node)[0] = {x, a.impl()->index};
   NodeAccess::operands(node)[1] = {y, b.impl()->index};
-  auto* slot = new (node->slots()) Node::Slot{type_a.With(dtype), nullptr};
+  auto* slot = new (node->slots()) Node::Slot{type_a, nullptr};
+  slot->shape.SetDType(dtype);
   NodeAccess::SetHash(node, HashType(op.info().seed, slot->shape));
   NodeAccess::SetDevice(node, ResolveDevice(x->device()));
   NodeAccess::SetLocation(node, Here(at));

@@ -39,21 +39,23 @@ std::vector<HostTensor> BackendImplInterface::MakeTensorsFromComputationData(
 std::unique_ptr<LoweringContext> BackendImplInterface::CreateLoweringContext(
     const std::string& name, BackendDevice device, std::span<const Node* const> post_order,
     Util::EmissionMap emit_status) const {
-  return std::make_unique<LoweringContext>(name, std::move(device), post_order, std::move(emit_status));
+  return std::make_unique<LoweringContext>(name, std::move(device), post_order,
+                                           std::move(emit_status));
 }
 
-std::unique_ptr<LoweringContext> BackendImplInterface::CreateLoweringContext(const std::string& name,
-                                                                             BackendDevice device) const {
+std::unique_ptr<LoweringContext> BackendImplInterface::CreateLoweringContext(
+    const std::string& name, BackendDevice device) const {
   return std::make_unique<LoweringContext>(name, std::move(device));
 }
 
-std::vector<std::string> BackendImplInterface::GetCompilationDevices(const std::string& device,
-                                                                     std::span<const std::string> devices) const {
+std::vector<std::string> BackendImplInterface::GetCompilationDevices(
+    const std::string& device, std::span<const std::string> devices) const {
   if (devices.empty()) return {device};
   return {devices.begin(), devices.end()};
 }
 
-Capability BackendImplInterface::QueryCapability(const GraphNode& node, const BackendDevice&) const {
+Capability BackendImplInterface::QueryCapability(const GraphNode& node,
+                                                 const BackendDevice&) const {
   if (node.op->IsComposite()) return {Capability::Verdict::kExpand, ""};
   return {};
 }
@@ -90,7 +92,8 @@ std::optional<Saved> Split(std::string_view bytes) {
 
 }  // namespace
 
-Compatibility BackendImplInterface::CheckCompatibility(std::string_view bytes, const BackendDevice& device) const {
+Compatibility BackendImplInterface::CheckCompatibility(std::string_view bytes,
+                                                       const BackendDevice& device) const {
   auto saved = Split(bytes);
   if (!saved) return Compatibility::kUnsupported;
   try {
@@ -98,13 +101,17 @@ Compatibility BackendImplInterface::CheckCompatibility(std::string_view bytes, c
   } catch (const Error&) {
     return Compatibility::kUnsupported;
   }
-  return saved->fingerprint == Fingerprint(device) ? Compatibility::kOptimal : Compatibility::kRecompile;
+  return saved->fingerprint == Fingerprint(device) ? Compatibility::kOptimal
+                                                   : Compatibility::kRecompile;
 }
 
-ComputationPtr BackendImplInterface::DeserializeComputation(std::string_view bytes, const BackendDevice& device) const {
+ComputationPtr BackendImplInterface::DeserializeComputation(std::string_view bytes,
+                                                            const BackendDevice& device) const {
   auto saved = Split(bytes);
-  if (!saved) Throw(ErrorCode::kParse, "DeserializeComputation: the bytes are not a saved computation");
-  auto computation = std::make_shared<Computation>("loaded", DeserializeGraph(saved->graph), device);
+  if (!saved)
+    Throw(ErrorCode::kParse, "DeserializeComputation: the bytes are not a saved computation");
+  auto computation =
+      std::make_shared<Computation>("loaded", DeserializeGraph(saved->graph), device);
   return Compile({computation}).at(0);
 }
 
@@ -115,15 +122,16 @@ BackendDevice BackendImplInterface::GetBackendDevice(int64_t ordinal) const {
     if (device.ordinal() == ordinal) return device;
     names.push_back(device.toString());
   }
-  Throw(ErrorCode::kBadOrdinal, "{}: there is no device {}; there are: {}", GetDefaultDeviceType()->toString(), ordinal,
-        fmt::join(names, ", "));
+  Throw(ErrorCode::kBadOrdinal, "{}: there is no device {}; there are: {}",
+        GetDefaultDeviceType()->toString(), ordinal, fmt::join(names, ", "));
 }
 
 void BackendImplInterface::SetMemoryLimit(const BackendDevice& device, int64_t) const {
   Throw<NotSupported>(ErrorCode::kNotSupported, "{}: memory cannot be limited", device.toString());
 }
 
-std::string BackendImplInterface::GetComputationBackendText(const ComputationPtr computation) const {
+std::string BackendImplInterface::GetComputationBackendText(
+    const ComputationPtr computation) const {
   if (!computation) Throw(ErrorCode::kValue, "GetComputationBackendText: the computation is null");
   return computation->to_string();
 }

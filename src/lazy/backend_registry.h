@@ -28,6 +28,14 @@ struct DeviceEntry {
   std::unique_ptr<WorkQueue> queue;
   std::atomic<int> queued{0};
 
+  // Recently used lifted scalars by hash of their value, guarded by the graph mutex. Read-only
+  // data.
+  struct CachedScalar {
+    Scalar value;
+    BackendDataPtr data;
+  };
+  std::vector<CachedScalar> scalars;
+
   // The first error that nobody has seen yet; a barrier or MarkStep raises it once.
   std::mutex error_mutex;
   std::shared_ptr<const Error> unseen_error;

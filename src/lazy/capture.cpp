@@ -51,8 +51,8 @@ struct Traced {
   std::vector<std::pair<size_t, Source>> writes;  // argument, its new value
 };
 
-NodePtr MakeInput(size_t index, const Shape& type, DeviceId device) {
-  NodePtr node = Node::Make(ops::kInput, {}, {}, std::span(&type, 1), device, CurrentLocation());
+NodePtr MakeInput(size_t index, const Shape& type, DeviceId device, LocationId location) {
+  NodePtr node = Node::Make(ops::kInput, {}, {}, std::span(&type, 1), device, location);
   // Whoever needs its value meets this error: reads inside the function, and whatever of the trace
   // outlives it.
   NodeAccess::MakePayload(node.get()).error = std::make_shared<ValueError>(
@@ -77,11 +77,12 @@ size_t IndexOfSame(const std::vector<Tensor>& tensors, size_t end, const Tensor&
   return i;
 }
 
-Traced Trace(const CapturedFn& fn, const std::vector<Tensor>& examples, DeviceEntry*& device) {
+Traced Trace(const CapturedFn& fn, const std::vector<Tensor>& examples, LocationId location,
+             DeviceEntry*& device) {
   Traced traced;
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < examples.size(); ++i) {
-    traced.inputs.push_back(MakeInput(i, examples[i].shape(), device->id));
+    traced.inputs.push_back(MakeInput(i, examples[i].shape(), device->id, location));
     inputs.push_back(NewTensor(NodePtr(traced.inputs[i]).release(), 0, true));
   }
   std::vector<Tensor> outputs;
@@ -168,7 +169,7 @@ Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr
   RunWalk(roots, device.id, ConfigBits(), walk);
   captured.graph = GraphOf(walk);
   captured.hash = walk.hash;
-  captured.key = walk.key;
+  captured.key.assign(walk.key.words().begin(), walk.key.words().end());
   captured.kept = walk.kept;
   for (size_t i = 0; i < walk.parameters.size(); ++i) {
     captured.parameters.push_back({NodePtr(walk.parameters[i]), walk.parameter_outputs[i]});
@@ -373,7 +374,7 @@ CompiledGraph LazyGraphExecutor::Capture(const CapturedFn& fn,
     Throw(ErrorCode::kValue, "capture: input {} is a number without a device", i);
   }
   // Ops of the function keep their own lines: the scope opens after it.
-  Traced traced = Trace(fn, example_inputs, device);
+  Traced traced = Trace(fn, example_inputs, CurrentLocation(at), device);
   LocationScope scope(at);
   if (!device) {
     Throw(ErrorCode::kValue, "capture: no input or output of the function is on a device");

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/throw.h"
 #include "base/work_queue.h"
@@ -76,11 +77,13 @@ class AsyncClosures {
   }
 
   void Finish() {
+    if (forks_ != ForkCount()) return;  // neither the thread nor the mutex is this process's
     queue_.Stop();
     std::lock_guard lock(mutex_);
     if (error_) Log(LogLevel::kWarn, "at exit, never raised: {}", error_->what());
   }
 
+  const uint64_t forks_ = ForkCount();
   WorkQueue queue_{"step closures", 100};
   std::mutex mutex_;
   std::shared_ptr<const Error> error_;

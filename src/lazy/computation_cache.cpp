@@ -1,17 +1,19 @@
 #include "lazy/computation_cache.h"
 
+#include <algorithm>
+
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 
 namespace hammock {
 
-CompiledStepPtr ComputationCache::Find(const Hash128& hash, const std::vector<uint64_t>& key) {
+CompiledStepPtr ComputationCache::Find(const Hash128& hash, std::span<const uint64_t> key) {
   std::lock_guard lock(mutex_);
   auto [first, last] = by_hash_.equal_range(hash.lo);
   for (auto it = first; it != last; ++it) {
     const CompiledStepPtr& step = *it->second;
     if (step->hash != hash) continue;
-    if (step->key != key) {
+    if (!std::ranges::equal(step->key, key)) {
       ++stats_.collisions;
       continue;
     }

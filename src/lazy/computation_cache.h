@@ -56,7 +56,7 @@ using CompiledStepPtr = std::shared_ptr<CompiledStep>;
 class ComputationCache {
  public:
   /// By hash, confirmed by key.
-  CompiledStepPtr Find(const Hash128& hash, const std::vector<uint64_t>& key);
+  CompiledStepPtr Find(const Hash128& hash, std::span<const uint64_t> key);
   CompiledStepPtr FindByHash(const Hash128& hash);
   /// Keeps an entry of the same key that is there already, and returns the one that is kept.
   CompiledStepPtr Add(CompiledStepPtr step);

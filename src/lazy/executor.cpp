@@ -153,10 +153,39 @@ std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId d
   return roots;
 }
 
+namespace {
+
+/// Equal scalars share data, never a parameter. With the graph mutex held.
+BackendDataPtr ScalarData(DeviceEntry& device, const Scalar& value) {
+  auto size = static_cast<size_t>(config::Get<config::kDeviceDataCacheSize>());
+  if (device.scalars.size() != size) device.scalars.assign(size, {});
+  DeviceEntry::CachedScalar* cached = nullptr;
+  if (size > 0) {
+    Hash128 hash = Combine(HashOf(value.bits()), static_cast<uint64_t>(value.dtype()));
+    cached = &device.scalars[hash.lo % size];
+    if (cached->data && cached->value == value) return cached->data;
+  }
+  static metrics::Counter& misses = metrics::GetCounter("DeviceDataCacheMiss");
+  misses.Add();
+  BackendDataPtr data = device.backend->MakeComputationDataFromScalar(value, device.device);
+  if (cached) *cached = {value, data};
+  return data;
+}
+
+}  // namespace
+
 // ---- Syncing
 
 void StepExecutor::Sync(std::span<const Value> roots, const SyncOptions& options) {
   CheckNotForked();
+  if (roots.empty()) return;
+  DeviceId first = roots[0].node->device();
+  bool one_device = first != kNoDevice;
+  for (const Value& root : roots) one_device &= root.node->device() == first;
+  if (one_device) {
+    SyncDevice(EntryOf(first), roots, options);
+    return;
+  }
   std::vector<std::pair<DeviceId, std::vector<Value>>> by_device;
   for (const Value& root : roots) {
     DeviceId device = root.node->device();
@@ -170,7 +199,7 @@ void StepExecutor::Sync(std::span<const Value> roots, const SyncOptions& options
     if (found == by_device.end()) found = by_device.insert(by_device.end(), {device, {}});
     found->second.push_back(root);
   }
-  for (auto& [device, values] : by_device) SyncDevice(EntryOf(device), std::move(values), options);
+  for (auto& [device, values] : by_device) SyncDevice(EntryOf(device), values, options);
 }
 
 std::vector<Value> StepExecutor::Healthy(std::span<const Value> roots) {
@@ -183,7 +212,7 @@ std::vector<Value> StepExecutor::Healthy(std::span<const Value> roots) {
   return healthy;
 }
 
-void StepExecutor::SyncDevice(DeviceEntry& device, std::vector<Value> roots,
+void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
                               const SyncOptions& options) {
   static thread_local Walk walk;
   if (!device.active) {
@@ -192,6 +221,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::vector<Value> roots,
   }
   CompiledStepPtr compiled;
   StepPtr step;
+  std::vector<Value> healthy;
   for (;;) {
     std::unique_lock lock(graph_mutex);
     RunWalk(roots, device.id, ConfigBits(), walk);
@@ -204,7 +234,8 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::vector<Value> roots,
         Seen(device);
         error->Raise();
       }
-      roots = Healthy(roots);
+      healthy = Healthy(roots);
+      roots = healthy;
       continue;
     }
     if (walk.outputs.empty()) break;
@@ -215,12 +246,12 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::vector<Value> roots,
             options.trigger, walk.order.size() - walk.parameters.size(),
             context.forbid_execution.back());
     }
-    if (!compiled || compiled->key != walk.key) {
-      compiled = cache.Find(walk.hash, walk.key);
+    if (!compiled || !std::ranges::equal(compiled->key, walk.key.words())) {
+      compiled = cache.Find(walk.hash, walk.key.words());
       if (!compiled) {
         Graph traced = GraphOf(walk);
         Hash128 hash = walk.hash;
-        std::vector<uint64_t> key = walk.key;
+        std::vector<uint64_t> key(walk.key.words().begin(), walk.key.words().end());
         int64_t kept = walk.kept;
         NodePtr only(walk.outputs.size() == 1 ? const_cast<Node*>(walk.outputs[0].node) : nullptr);
         lock.unlock();
@@ -261,8 +292,7 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
             node->to_string());
     }
     if (&node->op() == &ops::kScalarLeaf) {
-      slot.data =
-          device.backend->MakeComputationDataFromScalar(node->attrs()[0].scalar(), device.device);
+      slot.data = ScalarData(device, node->attrs()[0].scalar());
     } else {
       missing.emplace_back(node);
     }
@@ -339,18 +369,22 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
 
 void StepExecutor::RaiseRoots(std::span<const Value> roots, const StepPtr& step,
                               DeviceEntry& device) {
-  std::vector<BackendDataPtr> awaited;
-  if (step) awaited = step->placeholders;
-  {
-    std::lock_guard lock(graph_mutex);
-    for (const Value& root : roots) {
-      if (const BackendDataPtr& data = root.node->slots()[root.index].data) awaited.push_back(data);
-    }
-  }
   std::shared_ptr<const Error> failure;
-  for (const BackendDataPtr& data : awaited) {
+  auto await = [&](const BackendDataPtr& data) {
     data->Wait();
     if (auto error = data->error(); error && !failure) failure = error;
+  };
+  if (step) std::for_each(step->placeholders.begin(), step->placeholders.end(), await);
+  if (!step || roots.size() > 1) {  // else the only root is one of the step's outputs
+    std::vector<BackendDataPtr> others;
+    {
+      std::lock_guard lock(graph_mutex);
+      for (const Value& root : roots) {
+        if (const BackendDataPtr& data = root.node->slots()[root.index].data)
+          others.push_back(data);
+      }
+    }
+    std::for_each(others.begin(), others.end(), await);
   }
   if (!failure) return;
   Seen(device);
@@ -376,7 +410,7 @@ BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger
     }
     if (!data) {
       SyncOptions options{.trigger = trigger, .wait = false};
-      SyncDevice(EntryOf(value.node->device()), {value}, options);
+      SyncDevice(EntryOf(value.node->device()), std::span(&value, 1), options);
       std::lock_guard lock(graph_mutex);
       data = value.node->slots()[value.index].data;
       if (!data && value.node->IsLeaf()) return nullptr;
@@ -389,7 +423,7 @@ BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger
   }
   if (last) last->Raise();
   // Failed inline: the error is noted at the op, and one more walk raises it.
-  SyncDevice(EntryOf(value.node->device()), {value}, {.trigger = trigger, .wait = true});
+  SyncDevice(EntryOf(value.node->device()), std::span(&value, 1), {.trigger = trigger});
   Throw<InternalError>(ErrorCode::kInternal, "read: {} could not be computed",
                        value.node->to_string());
 }

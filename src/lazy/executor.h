@@ -11,6 +11,7 @@
 /// that every live tensor is what it was, and notes the error at the op that failed: walks that
 /// meet it raise it, all others go on.
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -78,7 +79,7 @@ class StepExecutor {
   void AddMiss(CompileMiss miss);
 
  private:
-  void SyncDevice(DeviceEntry& device, std::vector<Value> roots, const SyncOptions& options);
+  void SyncDevice(DeviceEntry& device, std::span<const Value> roots, const SyncOptions& options);
   /// With the graph mutex held: uploads what is missing; false if it was released meanwhile.
   bool BindParameters(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock);
   StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
@@ -86,6 +87,9 @@ class StepExecutor {
   void Submit(DeviceEntry& device, const StepPtr& step, bool wait);
   void Execute(const StepPtr& step);
   void ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results);
+  /// All results are set: measures, then succeeds or fails.
+  void Finish(Step& step, const std::vector<BackendDataPtr>& results,
+              std::chrono::steady_clock::time_point start);
   void Succeed(Step& step);
   void Fail(Step& step, std::shared_ptr<const Error> error, NodeId node, bool inherited);
   /// Waits for the roots and the step; raises the first error.

@@ -119,7 +119,7 @@ std::string CompileMiss::ToJson() const {
       {"kind", kind},       {"nearest", nearest},
       {"detail", detail},
   };
-  return json.dump();
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace hammock

@@ -24,4 +24,26 @@ std::optional<Hash128> LazyGraphExecutor::GetLatestHash() {
 
 std::vector<CompileMiss> LazyGraphExecutor::GetMisses() { return Executor().Misses(); }
 
+std::vector<GraphInfo> LazyGraphExecutor::GetGraphs() {
+  std::vector<GraphInfo> graphs;
+  for (const CompiledStepPtr& step : Executor().cache.All()) {
+    GraphInfo info;
+    info.hash = step->hash;
+    info.device = step->device->name();
+    info.where = step->where;
+    info.nodes = step->traced.size();
+    info.executions = step->executions.load();
+    info.compile_ns = step->compile_ns;
+    info.execute_ns = step->execute_ns.load();
+    info.argument_bytes = step->argument_bytes;
+    info.result_bytes = step->result_bytes;
+    info.cache_bytes = step->bytes;
+    info.segments = static_cast<int64_t>(step->segments.size());
+    for (const CompiledSegment& segment : step->segments)
+      info.fallback_segments += segment.fallback;
+    graphs.push_back(std::move(info));
+  }
+  return graphs;
+}
+
 }  // namespace hammock

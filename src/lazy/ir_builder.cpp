@@ -16,10 +16,12 @@ namespace {
 
 NodePtr One(const OpDef& op, const Value& input, std::initializer_list<Attr> attrs) {
   if (!input) Throw(ErrorCode::kValue, "IrBuilder: the operand of {} is empty", op.name());
-  return RecordNode(op, std::span(&input, 1), std::span(attrs.begin(), attrs.size()), CurrentLocation());
+  return RecordNode(op, std::span(&input, 1), std::span(attrs.begin(), attrs.size()),
+                    CurrentLocation());
 }
 
-NodePtr Two(const OpDef& op, const Value& a, const Value& b, std::initializer_list<Attr> attrs = {}) {
+NodePtr Two(const OpDef& op, const Value& a, const Value& b,
+            std::initializer_list<Attr> attrs = {}) {
   if (!a || !b) Throw(ErrorCode::kValue, "IrBuilder: an operand of {} is empty", op.name());
   const Value operands[] = {a, b};
   return RecordNode(op, operands, std::span(attrs.begin(), attrs.size()), CurrentLocation());
@@ -31,7 +33,8 @@ DeviceId IdOf(const BackendDevice& device) {
   for (DeviceEntry* entry : AllDevices()) {
     if (entry->device == device) return entry->id;
   }
-  Throw(ErrorCode::kUnknownDevice, "IrBuilder: {} is no device of a registered backend", device.toString());
+  Throw(ErrorCode::kUnknownDevice, "IrBuilder: {} is no device of a registered backend",
+        device.toString());
 }
 
 /// Strides, offset and sizes of a diagonal of a contiguous value.
@@ -45,7 +48,8 @@ DiagonalGeometry Diagonal(const Shape& shape, int64_t offset, int64_t dim1, int6
   if (d1 == d2) Throw(ErrorCode::kValue, "diagonal: the two dims must differ, both are {}", d1);
   Dims strides = ContiguousStrides(shape.sizes());
   int64_t rows = shape.size(d1), columns = shape.size(d2);
-  int64_t length = std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
+  int64_t length = std::max<int64_t>(
+      0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
   DiagonalGeometry result{{}, {}, 0};
   if (length > 0) result.offset = offset >= 0 ? offset * strides[d2] : -offset * strides[d1];
   for (int i = 0; i < shape.rank(); ++i) {
@@ -76,8 +80,8 @@ NodePtr IrBuilder::MakeExpand(const Value& input, const Dims& size, bool) const 
 
 NodePtr IrBuilder::MakeCast(const Value& input, DType dtype, std::optional<DType> source) const {
   if (input && source && input.shape().dtype() != *source) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "MakeCast: the input is {}, not {}", input.shape().to_string(),
-                     NameOf(*source));
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "MakeCast: the input is {}, not {}",
+                     input.shape().to_string(), NameOf(*source));
   }
   return One(ops::kCast, input, {Attr(dtype)});
 }
@@ -87,8 +91,8 @@ NodePtr IrBuilder::MakeTensorList(std::span<const Value> inputs) const {
   return RecordNode(ops::kTensorList, inputs, {}, CurrentLocation());
 }
 
-NodePtr IrBuilder::MakeGeneric(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
-                               std::span<const Shape> shapes) const {
+NodePtr IrBuilder::MakeGeneric(const OpDef& op, std::span<const Value> operands,
+                               std::span<const Attr> attrs, std::span<const Shape> shapes) const {
   if (shapes.empty()) return RecordNode(op, operands, attrs, CurrentLocation());
   DeviceId device = kNoDevice;
   for (const Value& operand : operands) {
@@ -100,12 +104,18 @@ NodePtr IrBuilder::MakeGeneric(const OpDef& op, std::span<const Value> operands,
 // Sizes are concrete while tracing, so a dimension node is a constant that remembers its value.
 NodePtr IrBuilder::MakeSizeNode(const Value& input, int64_t dim) const {
   if (!input) Throw(ErrorCode::kValue, "MakeSizeNode: the input is empty");
-  return MakeScalar(input.shape().size(WrapDim("MakeSizeNode", dim, input.shape().rank())), DType::kI64);
+  return MakeScalar(input.shape().size(WrapDim("MakeSizeNode", dim, input.shape().rank())),
+                    DType::kI64);
 }
-NodePtr IrBuilder::MakeSizeAdd(const Value& a, const Value& b) const { return Two(ops::kAdd, a, b); }
-NodePtr IrBuilder::MakeSizeMul(const Value& a, const Value& b) const { return Two(ops::kMul, a, b); }
+NodePtr IrBuilder::MakeSizeAdd(const Value& a, const Value& b) const {
+  return Two(ops::kAdd, a, b);
+}
+NodePtr IrBuilder::MakeSizeMul(const Value& a, const Value& b) const {
+  return Two(ops::kMul, a, b);
+}
 NodePtr IrBuilder::MakeSizeDiv(const Value& a, const Value& b) const {
-  if (b && DimensionValue(*b.node) == 0) Throw(ErrorCode::kValue, "MakeSizeDiv: Can't divide a dimension by zero");
+  if (b && DimensionValue(*b.node) == 0)
+    Throw(ErrorCode::kValue, "MakeSizeDiv: Can't divide a dimension by zero");
   return Two(ops::kTruncDivide, a, b);
 }
 
@@ -127,34 +137,40 @@ int64_t DimensionValue(const Node& node) {
 NodePtr IrBuilder::MakeView(const Value& input, const Dims& size) const {
   return One(ops::kReshape, input, {Attr(size)});
 }
-NodePtr IrBuilder::MakeAsStrided(const Value& input, const Dims& size, const Dims& stride, int64_t offset) const {
+NodePtr IrBuilder::MakeAsStrided(const Value& input, const Dims& size, const Dims& stride,
+                                 int64_t offset) const {
   return One(ops::kAsStrided, input, {Attr(size), Attr(stride), Attr(offset)});
 }
-NodePtr IrBuilder::MakeAsStridedViewUpdate(const Value& target, const Value& input, const Dims& size,
-                                           const Dims& stride, int64_t offset) const {
+NodePtr IrBuilder::MakeAsStridedViewUpdate(const Value& target, const Value& input,
+                                           const Dims& size, const Dims& stride,
+                                           int64_t offset) const {
   if (input && input.shape().sizes() != size) {
     Throw(ErrorCode::kShapeMismatch, "MakeAsStridedViewUpdate: the input is {}, not of sizes {}",
           input.shape().to_string(), ToString(size));
   }
   return Two(ops::kAsStridedScatter, target, input, {Attr(stride), Attr(offset)});
 }
-NodePtr IrBuilder::MakeDiagonal(const Value& input, int64_t offset, int64_t dim1, int64_t dim2) const {
+NodePtr IrBuilder::MakeDiagonal(const Value& input, int64_t offset, int64_t dim1,
+                                int64_t dim2) const {
   if (!input) Throw(ErrorCode::kValue, "MakeDiagonal: the input is empty");
   DiagonalGeometry geometry = Diagonal(input.shape(), offset, dim1, dim2);
   return MakeAsStrided(input, geometry.sizes, geometry.strides, geometry.offset);
 }
-NodePtr IrBuilder::MakeDiagonalViewUpdate(const Value& target, const Value& input, int64_t offset, int64_t dim1,
-                                          int64_t dim2) const {
+NodePtr IrBuilder::MakeDiagonalViewUpdate(const Value& target, const Value& input, int64_t offset,
+                                          int64_t dim1, int64_t dim2) const {
   if (!target) Throw(ErrorCode::kValue, "MakeDiagonalViewUpdate: the target is empty");
   DiagonalGeometry geometry = Diagonal(target.shape(), offset, dim1, dim2);
-  return Two(ops::kAsStridedScatter, target, input, {Attr(geometry.strides), Attr(geometry.offset)});
+  return Two(ops::kAsStridedScatter, target, input,
+             {Attr(geometry.strides), Attr(geometry.offset)});
 }
 
 NodePtr IrBuilder::MakeNarrow(const Value& input, std::span<const int64_t> base_indices,
                               std::span<const int64_t> sizes) const {
   Value value = input;
   for (size_t i = 0; i < base_indices.size() && i < sizes.size(); ++i) {
-    value = First(One(ops::kSlice, value, {Attr(static_cast<int64_t>(i)), Attr(base_indices[i]), Attr(sizes[i]), Attr(1)}));
+    value =
+        First(One(ops::kSlice, value,
+                  {Attr(static_cast<int64_t>(i)), Attr(base_indices[i]), Attr(sizes[i]), Attr(1)}));
   }
   return value.node;
 }
@@ -194,13 +210,15 @@ NodePtr IrBuilder::MakeResize(const Value& input, const Dims& size) const {
   return One(ops::kReshape, flat, {Attr(size)});
 }
 
-NodePtr IrBuilder::MakeSelect(const Value& input, int64_t dim, int64_t start, int64_t end, int64_t stride) const {
-  if (stride <= 0) Throw(ErrorCode::kValue, "MakeSelect: the stride must be positive, not {}", stride);
+NodePtr IrBuilder::MakeSelect(const Value& input, int64_t dim, int64_t start, int64_t end,
+                              int64_t stride) const {
+  if (stride <= 0)
+    Throw(ErrorCode::kValue, "MakeSelect: the stride must be positive, not {}", stride);
   int64_t size = std::max<int64_t>(0, (end - start + stride - 1) / stride);
   return One(ops::kSlice, input, {Attr(dim), Attr(start), Attr(size), Attr(stride)});
 }
-NodePtr IrBuilder::MakeSelectViewUpdate(const Value& target, const Value& source, int64_t dim, int64_t start, int64_t,
-                                        int64_t stride) const {
+NodePtr IrBuilder::MakeSelectViewUpdate(const Value& target, const Value& source, int64_t dim,
+                                        int64_t start, int64_t, int64_t stride) const {
   return Two(ops::kUpdateSlice, target, source, {Attr(dim), Attr(start), Attr(stride)});
 }
 

@@ -75,7 +75,8 @@ size_t GetGraphSize(std::span<const Node* const> nodes) { return ComputePostOrde
 LoweringContext::LoweringContext(std::string name, BackendDevice device)
     : name_(std::move(name)), device_(std::move(device)) {}
 
-LoweringContext::LoweringContext(std::string name, BackendDevice device, std::span<const Node* const> post_order,
+LoweringContext::LoweringContext(std::string name, BackendDevice device,
+                                 std::span<const Node* const> post_order,
                                  Util::EmissionMap emit_status)
     : name_(std::move(name)), device_(std::move(device)), emit_status_(std::move(emit_status)) {
   for (const Node* node : post_order) Lower(node);
@@ -113,8 +114,8 @@ GraphValue LoweringContext::Emitted(const Output& output) {
     for (const Node* node : Util::ComputePostOrder(output.node, &emit_status_)) Lower(node);
     found = values_.find(output.node);
   }
-  HAMMOCK_CHECK(found != values_.end() && output.index < found->second.size(), "output {} of {} was not lowered",
-                output.index, output.node->to_string());
+  HAMMOCK_CHECK(found != values_.end() && output.index < found->second.size(),
+                "output {} of {} was not lowered", output.index, output.node->to_string());
   return found->second[output.index];
 }
 
@@ -137,14 +138,15 @@ void LoweringContext::AddParameter(const Output& output, size_t index, const Sha
 }
 
 void LoweringContext::SetUpAlias(int output_index, int param_index, bool must_alias) {
-  bool fits = output_index >= 0 && output_index < static_cast<int>(graph_.outputs().size()) && param_index >= 0 &&
-              param_index < static_cast<int>(graph_.inputs().size()) &&
+  bool fits = output_index >= 0 && output_index < static_cast<int>(graph_.outputs().size()) &&
+              param_index >= 0 && param_index < static_cast<int>(graph_.inputs().size()) &&
               graph_.TypeOf(graph_.outputs()[static_cast<size_t>(output_index)]) ==
                   graph_[graph_.inputs()[static_cast<size_t>(param_index)]].type();
   if (fits) {
     aliases_.emplace_back(output_index, param_index);
   } else if (must_alias) {
-    Throw(ErrorCode::kShapeMismatch, "SetUpAlias: result {} cannot overwrite parameter {}", output_index, param_index);
+    Throw(ErrorCode::kShapeMismatch, "SetUpAlias: result {} cannot overwrite parameter {}",
+          output_index, param_index);
   }
 }
 

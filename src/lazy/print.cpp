@@ -10,7 +10,7 @@ namespace hammock {
 
 namespace {
 
-constexpr int64_t kEdge = 3;       // items shown at each end of a long dim
+constexpr int64_t kEdge = 3;         // items shown at each end of a long dim
 constexpr int64_t kMaxWhole = 1000;  // tensors of more elements are summarised
 
 std::string Element(const HostTensor& values, int64_t index) {
@@ -33,7 +33,9 @@ void Print(std::string& text, const HostTensor& values, int dim, int64_t offset,
       text += ", ...";
       i = sizes[dim] - kEdge;
     }
-    if (i > 0) text += dim + 1 < sizes.size() ? ",\n" + std::string(static_cast<size_t>(dim) + 1, ' ') : ", ";
+    if (i > 0)
+      text +=
+          dim + 1 < sizes.size() ? ",\n" + std::string(static_cast<size_t>(dim) + 1, ' ') : ", ";
     Print(text, values, dim + 1, offset + i * step, step);
   }
   text += ']';

@@ -99,7 +99,6 @@ void StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
 }
 
 void StepExecutor::Execute(const StepPtr& step) {
-  static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
   auto start = std::chrono::steady_clock::now();
   std::vector<BackendDataPtr> results;
   try {
@@ -124,35 +123,38 @@ void StepExecutor::Execute(const StepPtr& step) {
     Fail(*step, CurrentError(ErrorCode::kExecute, "execution"), -1, false);
     return;
   }
-  auto finish = [this, step, start, results] {
-    for (const BackendDataPtr& result : results) {
-      if (auto error = result->error()) {
-        Fail(*step, error, -1, false);
-        return;
-      }
-    }
-    auto end = std::chrono::steady_clock::now();
-    auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
-    step->compiled->executions.fetch_add(1, std::memory_order_relaxed);
-    step->compiled->execute_ns.fetch_add(ns, std::memory_order_relaxed);
-    time.AddSample(static_cast<double>(ns), end);
-    Succeed(*step);
-  };
   // An asynchronous backend's results come later: the last one finishes the step.
   std::vector<BackendDataPtr> pending;
   for (const BackendDataPtr& result : results) {
     if (!result->IsReady()) pending.push_back(result);
   }
   if (pending.empty()) {
-    finish();
+    Finish(*step, results, start);
     return;
   }
   auto left = std::make_shared<std::atomic<size_t>>(pending.size());
   for (const BackendDataPtr& result : pending) {
-    result->OnReady([left, finish] {
-      if (left->fetch_sub(1) == 1) finish();
+    result->OnReady([this, left, step, results, start] {
+      if (left->fetch_sub(1) == 1) Finish(*step, results, start);
     });
   }
+}
+
+void StepExecutor::Finish(Step& step, const std::vector<BackendDataPtr>& results,
+                          std::chrono::steady_clock::time_point start) {
+  for (const BackendDataPtr& result : results) {
+    if (auto error = result->error()) {
+      Fail(step, error, -1, false);
+      return;
+    }
+  }
+  static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
+  auto end = std::chrono::steady_clock::now();
+  auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
+  step.compiled->executions.fetch_add(1, std::memory_order_relaxed);
+  step.compiled->execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  time.AddSample(static_cast<double>(ns), end);
+  Succeed(step);
 }
 
 void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results) {

@@ -49,7 +49,8 @@ void LazyGraphExecutor::SyncTensorsGraph(std::span<const Tensor> tensors, bool w
   Executor().Sync(ValuesOf("sync", tensors), {.trigger = "sync", .wait = wait});
 }
 
-void LazyGraphExecutor::SyncLiveTensorsGraph(const Device* device, std::span<const std::string> devices, bool wait,
+void LazyGraphExecutor::SyncLiveTensorsGraph(const Device* device,
+                                             std::span<const std::string> devices, bool wait,
                                              Location at) {
   LocationScope scope(at);
   for (const std::string& name : devices) Device{name};
@@ -61,7 +62,8 @@ void LazyGraphExecutor::SyncAllThreads(const Device* device, bool wait, Location
   LocationScope scope(at);
   std::vector<Value> roots;
   for (ThreadContext* context : AllContexts()) {
-    for (Value& root : Executor().PendingRoots(*context, IdOf(device))) roots.push_back(std::move(root));
+    for (Value& root : Executor().PendingRoots(*context, IdOf(device)))
+      roots.push_back(std::move(root));
   }
   Executor().Sync(roots, {.trigger = "sync of all threads", .wait = wait, .raise_failed = false});
 }
@@ -74,7 +76,8 @@ void LazyGraphExecutor::MarkStep(const Device* device, bool wait, Location at) {
   context.traced_nodes = context.traced_bytes = 0;
   {
     auto roots = Executor().PendingRoots(context, IdOf(device));
-    Executor().Sync(roots, {.trigger = "mark_step", .wait = wait, .full_step = true, .raise_failed = false});
+    Executor().Sync(
+        roots, {.trigger = "mark_step", .wait = wait, .full_step = true, .raise_failed = false});
   }
   for (DeviceEntry* entry : AllDevices()) {
     if (!device || entry->id == device->id()) Executor().RaiseUnseen(*entry);
@@ -89,9 +92,12 @@ void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices) {
   for (DeviceEntry* entry : entries) Executor().RaiseUnseen(*entry);
 }
 
-void LazyGraphExecutor::DeviceBarrier(const Device& device) { WaitDeviceOps(std::span(&device, 1)); }
+void LazyGraphExecutor::DeviceBarrier(const Device& device) {
+  WaitDeviceOps(std::span(&device, 1));
+}
 
-std::vector<HostTensor> LazyGraphExecutor::GetTensors(std::span<const Tensor> tensors, Location at) {
+std::vector<HostTensor> LazyGraphExecutor::GetTensors(std::span<const Tensor> tensors,
+                                                      Location at) {
   LocationScope scope(at);
   return Executor().Read(tensors);
 }
@@ -116,7 +122,8 @@ std::vector<Tensor> LazyGraphExecutor::GetLiveTensors(const Device* device) {
         if (device && impl->node->device() != device->id()) continue;
         // A handle that is just being destroyed has no references left.
         uint32_t references = impl->references.load();
-        while (references > 0 && !impl->references.compare_exchange_weak(references, references + 1)) {
+        while (references > 0 &&
+               !impl->references.compare_exchange_weak(references, references + 1)) {
         }
         if (references > 0) tensors.push_back(Tensor::FromImpl(impl));
       }
@@ -158,9 +165,11 @@ void donate(Tensor& tensor) {
   Node* node = CurrentNode("donate", tensor);
   TensorImpl& impl = *tensor.impl();
   if (impl.view) {
-    Throw(ErrorCode::kValue, "donate: the tensor shares its memory with views; donate it before taking views of it");
+    Throw(ErrorCode::kValue,
+          "donate: the tensor shares its memory with views; donate it before taking views of it");
   }
-  if (node->device() == kNoDevice) Throw(ErrorCode::kValue, "donate: the tensor is symbolic and has no memory");
+  if (node->device() == kNoDevice)
+    Throw(ErrorCode::kValue, "donate: the tensor is symbolic and has no memory");
   LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&tensor, 1), false);
   std::lock_guard lock(Executor().graph_mutex);
   NodeAccess::MakePayload(node).donated = true;
@@ -169,7 +178,9 @@ void donate(Tensor& tensor) {
 
 EagerMode::EagerMode() { ++Context().eager; }
 EagerMode::~EagerMode() { --Context().eager; }
-NoExecution::NoExecution(std::string reason) { Context().forbid_execution.push_back(std::move(reason)); }
+NoExecution::NoExecution(std::string reason) {
+  Context().forbid_execution.push_back(std::move(reason));
+}
 NoExecution::~NoExecution() { Context().forbid_execution.pop_back(); }
 ExpectNoRecompile::ExpectNoRecompile(std::string reason) {
   Context().forbid_recompile.push_back(std::move(reason));
@@ -185,7 +196,8 @@ std::vector<Tensor> LiveOn(const std::vector<DeviceEntry*>& devices) {
   std::vector<Tensor> tensors;
   for (DeviceEntry* entry : devices) {
     Device device = Device::FromId(entry->id);
-    for (Tensor& tensor : LazyGraphExecutor::Get()->GetLiveTensors(&device)) tensors.push_back(std::move(tensor));
+    for (Tensor& tensor : LazyGraphExecutor::Get()->GetLiveTensors(&device))
+      tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
@@ -223,7 +235,8 @@ void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& 
   std::vector<Tensor> live = LiveOn(devices);
   if (!live.empty() && !force) {
     Throw(ErrorCode::kValue,
-          "backend '{}' cannot be unregistered: {} live tensor(s) are on its devices; drop them, or unregister with "
+          "backend '{}' cannot be unregistered: {} live tensor(s) are on its devices; drop them, "
+          "or unregister with "
           "force to copy them to the host:{}",
           name, live.size(), ListOf(live));
   }
@@ -231,6 +244,8 @@ void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& 
   for (DeviceEntry* entry : devices) {
     entry->queue->Drain();
     Executor().cache.EraseDevice(entry);
+    std::lock_guard lock(Executor().graph_mutex);
+    entry->scalars.clear();
   }
 }
 

@@ -34,11 +34,9 @@ bool IsEmpty(ThreadContext& context) {
   return context.pending.next == &context.pending && context.settled.next == &context.settled;
 }
 
-void CountTensor(bool made) {
-  static metrics::Counter& created = metrics::GetCounter("CreateLtcTensor");
-  static metrics::Counter& destroyed = metrics::GetCounter("DestroyLtcTensor");
-  (made ? created : destroyed).Add();
-}
+// Set when a thread's context is made, which comes before its first tensor.
+metrics::Counter* created = nullptr;
+metrics::Counter* destroyed = nullptr;
 
 }  // namespace
 
@@ -46,6 +44,8 @@ ThreadContext& MakeThreadContext() {
   static thread_local AtThreadEnd at_end;
   (void)at_end;
   std::lock_guard lock(contexts().mutex);
+  created = &metrics::GetCounter("CreateLtcTensor");
+  destroyed = &metrics::GetCounter("DestroyLtcTensor");
   for (ThreadContext* context : contexts().all) {
     if (!context->in_use && IsEmpty(*context)) {
       context->in_use = true;
@@ -66,17 +66,18 @@ Tensor NewTensor(Node* node, uint32_t index, bool settled) {
   TensorImpl* impl = new (pool::Allocate(sizeof(TensorImpl))) TensorImpl;
   impl->node = node;
   impl->index = index;
+  ThreadContext& context = Context();
   if (node->device() != kNoDevice) {
-    ThreadContext& context = Context();
     impl->owner = &context;
     std::lock_guard lock(context.lock);
     impl->InsertBefore(settled ? &context.settled : &context.pending);
   }
-  CountTensor(true);
+  created->Add();
   return Tensor::FromImpl(impl);
 }
 
 void DestroyImpl(TensorImpl* impl) {
+  Context();
   if (impl->owner) {
     std::lock_guard lock(impl->owner->lock);
     impl->Remove();
@@ -85,7 +86,7 @@ void DestroyImpl(TensorImpl* impl) {
   impl->~TensorImpl();
   pool::Free(impl, sizeof(TensorImpl));
   if (node) node->DropReference();
-  CountTensor(false);
+  destroyed->Add();
 }
 
 void SetNode(TensorImpl& impl, const Value& value) {

@@ -18,10 +18,13 @@ uint32_t NextEpoch() {
   return epoch;
 }
 
-void AppendType(std::vector<uint64_t>& key, const Shape& shape) {
-  key.push_back(static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank()));
-  for (int64_t size : shape.sizes()) key.push_back(static_cast<uint64_t>(size));
+uint64_t* WriteType(uint64_t* out, const Shape& shape) {
+  *out++ = static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank());
+  for (int64_t size : shape.sizes()) *out++ = static_cast<uint64_t>(size);
+  return out;
 }
+
+constexpr size_t kTypeWords = 1 + kMaxRank;
 
 /// A leaf or computed node: one parameter per output of it (usually one).
 void EmitParameter(Walk& walk, Node* node) {
@@ -30,8 +33,9 @@ void EmitParameter(Walk& walk, Node* node) {
   for (int i = 0; i < node->num_outputs(); ++i) {
     walk.parameters.push_back(node);
     walk.parameter_outputs.push_back(static_cast<uint32_t>(i));
-    walk.key.push_back(kParameterMark);
-    AppendType(walk.key, node->shape(i));
+    uint64_t* out = walk.key.Reserve(1 + kTypeWords);
+    *out++ = kParameterMark;
+    walk.key.SetEnd(WriteType(out, node->shape(i)));
     walk.hash = HashType(Combine(walk.hash, kParameterMark), node->shape(i));
   }
 }
@@ -39,21 +43,31 @@ void EmitParameter(Walk& walk, Node* node) {
 void EmitOp(Walk& walk, Node* node) {
   NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.order.size());
   walk.order.push_back(node);
+  walk.has_views |= (NodeAccess::flags(node) & NodeAccess::kIsView) != 0;
   auto operands = node->operands();
-  walk.key.push_back(static_cast<uint64_t>(node->op().info().id) << 32 | operands.size() << 16 |
-                     static_cast<uint64_t>(node->num_outputs()));
-  walk.hash = Combine(walk.hash, node->hash());
+  size_t outputs = static_cast<size_t>(node->num_outputs());
+  uint64_t* out = walk.key.Reserve(1 + operands.size() + outputs * kTypeWords);
+  *out++ = static_cast<uint64_t>(node->op().info().id) << 32 | operands.size() << 16 | outputs;
+  uint64_t wiring = 0;
   for (const Node::Operand& operand : operands) {
     uint64_t reference = kAbsent;
     if (operand.node) {
       ++NodeAccess::walk_uses(operand.node);
       reference = static_cast<uint64_t>(NodeAccess::walk_index(operand.node)) << 16 | operand.index;
     }
-    walk.key.push_back(reference);
-    walk.hash = Combine(walk.hash, reference);
+    *out++ = reference;
+    wiring = wiring * 0x9e3779b97f4a7c15 + reference;
   }
-  for (const Attr& attr : node->attrs()) attr.AppendBytes(walk.key);
-  for (int i = 0; i < node->num_outputs(); ++i) AppendType(walk.key, node->shape(i));
+  for (size_t i = 0; i < outputs; ++i) out = WriteType(out, node->shape(static_cast<int>(i)));
+  walk.key.SetEnd(out);
+  if (!node->attrs().empty()) {
+    static thread_local std::vector<uint64_t> words;
+    words.clear();
+    for (const Attr& attr : node->attrs()) attr.AppendBytes(words);
+    out = walk.key.Reserve(words.size());
+    walk.key.SetEnd(std::copy(words.begin(), words.end(), out));
+  }
+  walk.hash = Combine(Combine(walk.hash, node->hash().lo ^ wiring), node->hash().hi);
 }
 
 void Visit(Walk& walk, Node* root, uint32_t epoch, std::vector<Node*>& stack) {
@@ -86,8 +100,6 @@ void Visit(Walk& walk, Node* root, uint32_t epoch, std::vector<Node*>& stack) {
 
 }  // namespace
 
-bool IsAvailable(const Node& node) { return node.slots()[0].data != nullptr || node.IsLeaf(); }
-
 void Walk::Clear() {
   order.clear();
   parameters.clear();
@@ -95,6 +107,7 @@ void Walk::Clear() {
   outputs.clear();
   key.clear();
   kept = 0;
+  has_views = false;
   failed = nullptr;
 }
 
@@ -104,13 +117,14 @@ void Walk::Clear() {
 void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk) {
   static thread_local std::vector<Node*> stack;
   walk.Clear();
-  walk.key.push_back(static_cast<uint64_t>(device) << 32 | config_bits);
-  walk.hash = HashOf(walk.key[0]);
+  uint64_t scope = static_cast<uint64_t>(device) << 32 | config_bits;
+  walk.key.push_back(scope);
+  walk.hash = HashOf(scope);
   uint32_t epoch = NextEpoch();
   for (const Value& root : roots) {
     if (NodeAccess::epoch(root.node.get()) != epoch) Visit(walk, root.node.get(), epoch, stack);
   }
-  for (size_t i = walk.order.size(); i-- > 0;) {
+  for (size_t i = walk.has_views ? walk.order.size() : 0; i-- > 0;) {
     Node* node = walk.order[i];
     if (!(NodeAccess::flags(node) & NodeAccess::kIsView) || IsAvailable(*node)) continue;
     if (node->references() > NodeAccess::walk_uses(node))
@@ -128,9 +142,10 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
     if (!root) ++walk.kept;
     for (int i = 0; i < node->num_outputs(); ++i) {
       walk.outputs.push_back({node, static_cast<uint32_t>(i)});
-      walk.key.push_back(static_cast<uint64_t>(NodeAccess::walk_index(node)) << 16 |
-                         static_cast<uint64_t>(i));
-      walk.hash = Combine(walk.hash, walk.key.back());
+      uint64_t output =
+          static_cast<uint64_t>(NodeAccess::walk_index(node)) << 16 | static_cast<uint64_t>(i);
+      walk.key.push_back(output);
+      walk.hash = Combine(walk.hash, output);
     }
   }
   for (const Value& root : roots) NodeAccess::flags(root.node.get()) &= ~kRoot;

@@ -8,8 +8,31 @@
 
 #include "hammock/ir/graph.h"
 #include "hammock/ir/node.h"
+#include "hammock/lazy/backend_data.h"
 
 namespace hammock {
+
+/// A growing list of words that is written through a pointer, since every node of a sync adds to
+/// it.
+class KeyWords {
+ public:
+  /// Room for `count` more words; the caller writes them and says where it ended.
+  uint64_t* Reserve(size_t count) {
+    if (size_ + count > words_.size()) words_.resize(2 * (size_ + count));
+    return words_.data() + size_;
+  }
+  void SetEnd(const uint64_t* end) { size_ = static_cast<size_t>(end - words_.data()); }
+  void push_back(uint64_t word) {
+    *Reserve(1) = word;
+    ++size_;
+  }
+  void clear() { size_ = 0; }
+  std::span<const uint64_t> words() const { return {words_.data(), size_}; }
+
+ private:
+  std::vector<uint64_t> words_;
+  size_t size_ = 0;
+};
 
 /// Reused from sync to sync; valid while the graph mutex is held.
 struct Walk {
@@ -17,10 +40,11 @@ struct Walk {
   std::vector<Node*> parameters;            ///< leaves and computed nodes, by parameter number
   std::vector<uint32_t> parameter_outputs;  ///< which output of a computed node each parameter is
   std::vector<Output> outputs;              ///< what the step must produce, in order
-  std::vector<uint64_t> key;                ///< bytes that say exactly what will be computed
+  KeyWords key;                             ///< words that say exactly what will be computed
   Hash128 hash;                             ///< of the key
   int64_t kept = 0;                         ///< outputs that are no roots
-  Node* failed = nullptr;                   ///< a node on the way whose error is known
+  bool has_views = false;
+  Node* failed = nullptr;  ///< a node on the way whose error is known
 
   void Clear();
 };
@@ -33,6 +57,8 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
 Graph GraphOf(const Walk& walk);
 
 /// Whether a node's value is at hand: a leaf, or its slot is filled or claimed.
-bool IsAvailable(const Node& node);
+inline bool IsAvailable(const Node& node) {
+  return node.IsLeaf() || node.slots()[0].data != nullptr;
+}
 
 }  // namespace hammock

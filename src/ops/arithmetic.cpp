@@ -251,7 +251,10 @@ Tensor lcm(const Tensor& self, const TensorArg& other, Location at) {
   Tensor divisor = gcd(self, b);
   // Where both are zero the divisor is too; the least common multiple is zero then.
   Tensor safe = where(eq(divisor, 0), ConstantLike(1, divisor), divisor);
-  return abs(mul(floor_divide(self, safe), b));
+  // Short integers are multiplied as C does, so that only the result wraps.
+  DType dtype = divisor.dtype(), wide = InfoOf(dtype).bits < 32 ? DType::kI32 : dtype;
+  Tensor factor = floor_divide(Casted(self, wide), Casted(safe, wide));
+  return Casted(abs(mul(factor, Casted(b, wide))), dtype);
 }
 
 // ---- angles

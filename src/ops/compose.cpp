@@ -68,7 +68,8 @@ Tensor ConstantLike(const Scalar& value, const Tensor& x) { return Constant(valu
 
 Tensor Stretched(const Tensor& scalar, const Dims& sizes, const Tensor& like) {
   // A number has no device of its own and would go to the default one.
-  bool lost = scalar.value().node->device() == kNoDevice && like.value().node->device() != kNoDevice;
+  bool lost =
+      scalar.value().node->device() == kNoDevice && like.value().node->device() != kNoDevice;
   if (!lost || like.device() == Device()) return Apply(kBroadcast, Here(), {scalar}, {sizes});
   Tensor zero = Reshaped(Counting(1, like), {});
   Tensor placed = Apply(kWhere, Here(), {Casted(zero, DType::kBool), scalar, scalar});
@@ -127,6 +128,12 @@ void NeedFloat(const char* op, const Tensor& x) {
   Throw<TypeError>(ErrorCode::kDTypeMismatch,
                    "{}: needs a floating dtype, got {}; pass dtype=f32 or cast it first", op,
                    x.shape().to_string());
+}
+
+void NeedRank(const char* op, const Tensor& x, int rank) {
+  if (x.dim() >= rank) return;
+  Throw(ErrorCode::kShapeMismatch, "{}: needs at least {} dims, got {}", op, rank,
+        x.shape().to_string());
 }
 
 }  // namespace hammock::ops

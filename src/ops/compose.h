@@ -47,5 +47,7 @@ DType WideFloat(DType dtype);
 DType FloatOf(DType dtype);
 /// Refuses integers: "mean: needs a floating dtype, got i64[3]; ...".
 void NeedFloat(const char* op, const Tensor& x);
+/// "fliplr: needs at least 2 dims, got f32[3]".
+void NeedRank(const char* op, const Tensor& x, int rank);
 
 }  // namespace hammock::ops

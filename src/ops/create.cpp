@@ -173,6 +173,11 @@ Tensor& fill_(Tensor& self, const TensorArg& value, Location at) {
   return WriteInPlace("fill_", self, Casted(value.tensor(), self.dtype()));
 }
 
+Tensor fill(const Tensor& self, const TensorArg& value, Location at) {
+  Tensor copy = empty_like(self, std::nullopt, std::nullopt, at);
+  return fill_(copy, value, at);
+}
+
 // ---- counting
 
 namespace {
@@ -408,6 +413,9 @@ constinit const OpDef kFunctions[] = {
     FUNCTION("new_full(Tensor self, int[] size, Scalar fill_value",
              "One value, in the dtype of `self`.", new_full),
     FUNCTION("new_empty(Tensor self, int[] size", "Zeros of the dtype of `self`.", new_empty),
+    {.schema = "fill(Tensor self, Tensor value) -> Tensor",
+     .doc = "One value, in the shape and dtype of `self`.",
+     .call = Box<fill>},
     FUNCTION("scalar_tensor(Scalar s", "A 0-d tensor.", scalar_tensor),
     FUNCTION("arange(Scalar end", "0, 1, ... below `end`.", EndFn(arange)),
     FUNCTION("arange.start(Scalar start, Scalar end", "From `start`, below `end`.", StartEnd),

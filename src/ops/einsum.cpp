@@ -60,8 +60,8 @@ std::string ExpandTerm(const std::string& equation, const std::string& term, int
 }
 
 int Letters(const std::string& term) {
-  return static_cast<int>(std::count_if(term.begin(), term.end(),
-                                        [](unsigned char c) { return isalpha(c) != 0; }));
+  return static_cast<int>(
+      std::count_if(term.begin(), term.end(), [](unsigned char c) { return isalpha(c) != 0; }));
 }
 
 std::vector<std::string> SplitTerms(const std::string& text) {
@@ -88,9 +88,9 @@ Equation ParseEquation(const std::string& equation, const std::vector<Tensor>& t
     bool ellipsis = terms[i].find("...") != std::string::npos;
     int covered = tensors[i].dim() - Letters(terms[i]);
     if (covered < 0 || (covered > 0 && !ellipsis)) {
-      BadEquation(equation, fmt::format("operand {} is {}, but '{}' has {} labels", i,
-                                        tensors[i].shape().to_string(), terms[i],
-                                        Letters(terms[i])));
+      BadEquation(equation,
+                  fmt::format("operand {} is {}, but '{}' has {} labels", i,
+                              tensors[i].shape().to_string(), terms[i], Letters(terms[i])));
     }
     widest = std::max(widest, covered);
     result.inputs.push_back(ExpandTerm(equation, terms[i], covered));
@@ -130,9 +130,7 @@ Labelled TakeDiagonals(Labelled x) {
   return x;
 }
 
-bool Has(const std::string& labels, char label) {
-  return labels.find(label) != std::string::npos;
-}
+bool Has(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
 
 /// Sums over the dims whose label is not in `needed`.
 Labelled SumOthers(Labelled x, const std::string& needed) {
@@ -185,8 +183,8 @@ Labelled Multiply(Labelled a, Labelled b, const std::string& needed) {
     (keep ? b_batch : b_contract).push_back(static_cast<int64_t>(j));
     if (keep) batch += label;
     if (a.tensor.size(static_cast<int64_t>(i)) != b.tensor.size(static_cast<int64_t>(j))) {
-      Throw(ErrorCode::kShapeMismatch, "einsum: label '{}' has the sizes {} and {}",
-            label, a.tensor.size(static_cast<int64_t>(i)), b.tensor.size(static_cast<int64_t>(j)));
+      Throw(ErrorCode::kShapeMismatch, "einsum: label '{}' has the sizes {} and {}", label,
+            a.tensor.size(static_cast<int64_t>(i)), b.tensor.size(static_cast<int64_t>(j)));
     }
   }
   for (char label : b.labels) {
@@ -272,8 +270,9 @@ Tensor tensordot(const Tensor& self, const Tensor& other, const Dims& dims_self,
     b.push_back(WrapDim("tensordot", dims_other[i], other.dim()));
     int64_t size_a = self.size(a.back()), size_b = other.size(b.back());
     if (size_a != size_b) {
-      Throw(ErrorCode::kShapeMismatch, "tensordot: contracted sizes differ: {} and {} need {} == {}",
-            self.shape().to_string(), other.shape().to_string(), size_a, size_b);
+      Throw(ErrorCode::kShapeMismatch,
+            "tensordot: contracted sizes differ: {} and {} need {} == {}", self.shape().to_string(),
+            other.shape().to_string(), size_a, size_b);
     }
   }
   return Contract(self, other, a, b, {}, {});

@@ -60,10 +60,10 @@ Indices WithoutMasks(const Tensor& self, const Indices& indices) {
 /// An indexing as rows of a matrix: self permuted so that the indexed dims come first, those
 /// flattened to one, and one flat index for each element of the broadcast index tensors.
 struct Plan {
-  Dims order;         // the permutation
-  Dims index_sizes;   // of the broadcast indices
-  Dims rest_sizes;    // of the dims that are not indexed
-  int64_t rows = 1;   // product of the indexed sizes
+  Dims order;        // the permutation
+  Dims index_sizes;  // of the broadcast indices
+  Dims rest_sizes;   // of the dims that are not indexed
+  int64_t rows = 1;  // product of the indexed sizes
   int64_t rest = 1;
   Tensor flat_index;  // i64[number of index elements]
   int place = 0;      // where the index dims go in the result
@@ -186,8 +186,7 @@ Tensor PutBy(const Tensor& self, const Indices& given, const Tensor& values, boo
           values.shape().to_string(), ToString(result_sizes));
   }
   int64_t count = plan.flat_index.numel();
-  Tensor source = Reshaped(Permuted(spread(result_sizes), Inverse(order)),
-                           {count, plan.rest});
+  Tensor source = Reshaped(Permuted(spread(result_sizes), Inverse(order)), {count, plan.rest});
   Tensor matrix = Reshaped(Permuted(self, plan.order), {plan.rows, plan.rest});
   Tensor index = Broadcasted(Reshaped(plan.flat_index, {count, 1}), {count, plan.rest});
   Tensor written = Scattered(matrix, index, source, 0, accumulate ? "sum" : "none");
@@ -264,8 +263,8 @@ Item Resolve(const Tensor& self, const std::vector<Index>& items) {
     if (const int64_t* i = std::get_if<int64_t>(&item)) {
       int64_t size = result.view.size(dim);
       if (*i < -size || *i >= size) {
-        Throw(ErrorCode::kIndexOutOfRange, "index {} is out of bounds for dimension {} with size {}",
-              *i, dim, size);
+        Throw(ErrorCode::kIndexOutOfRange,
+              "index {} is out of bounds for dimension {} with size {}", *i, dim, size);
       }
       result.view = select(result.view, dim, *i);
     } else if (const Slice* range = std::get_if<Slice>(&item)) {
@@ -336,8 +335,8 @@ Tensor take(const Tensor& self, const Tensor& index, Location at) {
   LocationScope scope(at);
   CheckLongIndex("take", index);
   if (self.numel() == 0 && index.numel() != 0) {
-    Throw(ErrorCode::kEmptyTensor, "take: cannot take {} elements from the empty {}",
-          index.numel(), self.shape().to_string());
+    Throw(ErrorCode::kEmptyTensor, "take: cannot take {} elements from the empty {}", index.numel(),
+          self.shape().to_string());
   }
   Tensor flat = Reshaped(self, {self.numel()});
   Tensor picked = Rows(flat, WrappedIndex(Reshaped(index, {index.numel()}), self.numel()), 0);
@@ -356,8 +355,8 @@ Tensor put(const Tensor& self, const Tensor& index, const Tensor& source, bool a
   if (index.numel() == 0) return clone(self);
   Tensor flat = Reshaped(self, {self.numel()});
   Tensor wrapped = WrappedIndex(Reshaped(index, {index.numel()}), self.numel());
-  Tensor written = Scattered(flat, wrapped, Reshaped(source, {source.numel()}), 0,
-                             accumulate ? "sum" : "none");
+  Tensor written =
+      Scattered(flat, wrapped, Reshaped(source, {source.numel()}), 0, accumulate ? "sum" : "none");
   return Reshaped(written, self.sizes());
 }
 
@@ -381,7 +380,8 @@ Tensor Tensor::index(const std::vector<Index>& indices, Location at) const {
 void Tensor::index_put_(const std::vector<Index>& indices, const TensorArg& value, Location at) {
   LocationScope scope(at);
   Item item = Resolve(*this, indices);
-  Tensor source = value.is_tensor() ? Casted(value.tensor(), dtype()) : Lift(value.scalar(), dtype());
+  Tensor source =
+      value.is_tensor() ? Casted(value.tensor(), dtype()) : Lift(value.scalar(), dtype());
   if (NothingIndexed(item.indices)) {
     WriteInPlace("index_put_", item.view, WithoutLeadingOnes(source, item.view.dim()));
     return;
@@ -443,9 +443,6 @@ Any CallSetitem(std::span<const Any> args) {
   self.index_put_(IndicesFrom(args[1]), boxing::ToTensorArg(args[2]));
   return args[0];
 }
-
-#define HAMMOCK_FUNCTION(name, text, about, function) \
-  constinit const OpDef name = {.schema = text, .doc = about, .call = Box<function>};
 
 HAMMOCK_FUNCTION(kIndex, "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
                  "Elements that tensors of indices or masks name.", index)

@@ -46,8 +46,9 @@ void CheckTarget(const char* op, const Shape& input, const Shape& target, const 
   }
   int64_t classes = input.size(ClassDim(input));
   if (weight && (weight->rank() != 1 || weight->size(0) != classes)) {
-    Throw(ErrorCode::kShapeMismatch, "{}: weight must hold one number for each of {} classes, got {}",
-          op, classes, weight->to_string());
+    Throw(ErrorCode::kShapeMismatch,
+          "{}: weight must hold one number for each of {} classes, got {}", op, classes,
+          weight->to_string());
   }
 }
 
@@ -71,8 +72,8 @@ Picked PickTargets(const Tensor& logp, const Tensor& target, const Tensor& weigh
   Tensor index = where(valid, target, ConstantLike(0, target));
   Dims sizes = logp.sizes();
   sizes[dim] = 1;
-  Tensor score = Reshaped(Apply(kGather, Location(), {logp, Reshaped(index, sizes)}, {dim}),
-                          target.sizes());
+  Tensor score =
+      Reshaped(Apply(kGather, Location(), {logp, Reshaped(index, sizes)}, {dim}), target.sizes());
   Tensor zero = ConstantLike(0, logp);
   Tensor share;
   if (weight.defined()) {
@@ -197,7 +198,8 @@ Tensor nll_loss(const Tensor& input, const Tensor& target, const std::optional<T
   CheckReduction("nll_loss", reduction);
   NeedFloat("nll_loss", input);
   if (input.dim() == 0 || !IsIntegral(target.dtype())) {
-    Throw(ErrorCode::kShapeMismatch, "nll_loss: needs scores of classes and i64 targets, got {} and {}",
+    Throw(ErrorCode::kShapeMismatch,
+          "nll_loss: needs scores of classes and i64 targets, got {} and {}",
           input.shape().to_string(), target.shape().to_string());
   }
   return Apply(kNllLoss, at, {input, target, weight ? *weight : Tensor()},
@@ -234,8 +236,9 @@ constinit const OpDef kL1Loss = {
     .call = Box<l1_loss>,
 };
 constinit const OpDef kNllLoss = {
-    .schema = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, "
-              "str reduction=\"mean\") -> Tensor",
+    .schema =
+        "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, "
+        "str reduction=\"mean\") -> Tensor",
     .doc = "Negated log-probabilities of the target classes.",
     .call = Box<nll_loss>,
     .infer = InferNll,
@@ -243,8 +246,9 @@ constinit const OpDef kNllLoss = {
     .can_fail = true,
 };
 constinit const OpDef kCrossEntropy = {
-    .schema = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int "
-              "ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor",
+    .schema =
+        "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int "
+        "ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor",
     .doc = "Negated log-softmax of the target classes, or against probabilities.",
     .call = Box<cross_entropy>,
     .infer = InferNll,

@@ -281,8 +281,7 @@ Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, co
   CheckTypes("addbmm", self, batch1);
   CheckInner("addbmm", batch1, batch2, batch1.size(2), batch2.size(1));
   DType wide = WideFloat(batch1.dtype());
-  Tensor product =
-      Contract(Casted(batch1, wide), Casted(batch2, wide), {0, 2}, {0, 1}, {}, {});
+  Tensor product = Contract(Casted(batch1, wide), Casted(batch2, wide), {0, 2}, {0, 1}, {}, {});
   return AddProduct("addbmm", Casted(self, wide), product, batch1.dtype(), beta, alpha);
 }
 
@@ -301,7 +300,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Ten
   LocationScope scope(at);
   CheckTypes("linear", input, weight);
   if (input.dim() == 0 || weight.dim() == 0 || weight.dim() > 2) {
-    Throw(ErrorCode::kShapeMismatch, "linear: needs input [..., in] and weight [out, in], got {} and {}",
+    Throw(ErrorCode::kShapeMismatch,
+          "linear: needs input [..., in] and weight [out, in], got {} and {}",
           input.shape().to_string(), weight.shape().to_string());
   }
   CheckInner("linear", input, weight, input.size(-1), weight.size(-1));
@@ -344,9 +344,6 @@ Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight
 
 namespace {
 
-#define HAMMOCK_FUNCTION(name, text, about, function) \
-  constinit const OpDef name = {.schema = text, .doc = about, .call = Box<function>};
-
 HAMMOCK_FUNCTION(kMatmul, "matmul(Tensor self, Tensor other) -> Tensor",
                  "Product of vectors, matrices or batches of them.", matmul)
 HAMMOCK_FUNCTION(kMm, "mm(Tensor self, Tensor mat2) -> Tensor", "Product of two matrices.", mm)
@@ -383,8 +380,9 @@ HAMMOCK_FUNCTION(kBilinear,
                  "input1 @ weight[k] @ input2 for every k.", bilinear)
 
 constinit const OpDef kAddmm = {
-    .schema = "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> "
-              "Tensor",
+    .schema =
+        "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> "
+        "Tensor",
     .doc = "beta * self + alpha * (mat1 @ mat2).",
     .call = Box<addmm>,
     .infer = InferAddmm,
@@ -392,8 +390,9 @@ constinit const OpDef kAddmm = {
     .samples = {{"f32[2,4] f32[2,3] f32[3,4] f32[] f32[]"}},
 };
 constinit const OpDef kBaddbmm = {
-    .schema = "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar "
-              "alpha=1) -> Tensor",
+    .schema =
+        "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar "
+        "alpha=1) -> Tensor",
     .doc = "beta * self + alpha * (batch1 @ batch2).",
     .call = Box<baddbmm>,
     .infer = InferAddmm,
@@ -413,9 +412,8 @@ constinit const OpDef kLinear = {
 
 std::span<const OpDef* const> ops::MatmulOps() {
   static constexpr const OpDef* kOps[] = {
-      &kMatmul, &kMm,     &kBmm,        &kMv,    &kDot,     &kVdot,   &kOuter,
-      &kGer,    &kInner,  &kKron,       &kChainMatmul, &kAddmm, &kBaddbmm,
-      &kAddmv,  &kAddbmm, &kAddr,       &kLinear, &kBilinear,
+      &kMatmul, &kMm,          &kBmm,   &kMv,      &kDot,   &kVdot,   &kOuter, &kGer,    &kInner,
+      &kKron,   &kChainMatmul, &kAddmm, &kBaddbmm, &kAddmv, &kAddbmm, &kAddr,  &kLinear, &kBilinear,
   };
   return kOps;
 }

@@ -48,8 +48,8 @@ Both PickSorted(const Tensor& self, const Tensor& values, const Tensor& indices,
                 const Tensor& position, int dim, bool keepdim) {
   Dims sizes = values.sizes();
   sizes[dim] = 1;
-  Tensor place = position.dim() == 0 ? Stretched(position, sizes, values)
-                                     : Broadcasted(position, sizes);
+  Tensor place =
+      position.dim() == 0 ? Stretched(position, sizes, values) : Broadcasted(position, sizes);
   Dims result = ResultSizes(self, dim, keepdim);
   return {PickAt(values, place, dim, result), PickAt(indices, place, dim, result)};
 }
@@ -89,8 +89,8 @@ Tensor MedianOfAll(const char* op, const Tensor& self, bool skip_nan) {
   return std::get<0>(MedianAlong(op, Reshaped(self, {self.numel()}), 0, false, skip_nan));
 }
 
-/// One less than the position in the sorted row that a quantile asks for is `rank`; the values around
-/// it are mixed as `interpolation` says.
+/// One less than the position in the sorted row that a quantile asks for is `rank`; the values
+/// around it are mixed as `interpolation` says.
 Tensor QuantileOf(const char* op, const Tensor& self, const Tensor& q, std::optional<int64_t> dim,
                   bool keepdim, const std::string& interpolation, bool skip_nan) {
   NeedFloat(op, self);
@@ -100,10 +100,9 @@ Tensor QuantileOf(const char* op, const Tensor& self, const Tensor& q, std::opti
                      NameOf(self.dtype()), q.shape().to_string());
   }
   int d = dim ? WrapDim(op, *dim, self.dim()) : 0;
-  Dims kept = dim ? ResultSizes(self, d, keepdim)
-                  : Dims::Filled(keepdim ? self.dim() : 0, 1);
-  Tensor x = dim && self.dim() > 0 ? Moved(self, d, self.dim() - 1)
-                                   : Reshaped(self, {self.numel()});
+  Dims kept = dim ? ResultSizes(self, d, keepdim) : Dims::Filled(keepdim ? self.dim() : 0, 1);
+  Tensor x =
+      dim && self.dim() > 0 ? Moved(self, d, self.dim() - 1) : Reshaped(self, {self.numel()});
   int last = x.dim() - 1;
   int64_t size = x.size(last);
   if (size == 0) {
@@ -274,7 +273,8 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_
   }
   DType result = out_int32 ? DType::kI32 : DType::kI64;
   if (self.numel() == 0) return Filled(self.sizes(), int64_t{0}, result, self);
-  // The position is how many elements lie before: all that are not at (right: not beyond) the value.
+  // The position is how many elements lie before: all that are not at (right: not beyond) the
+  // value.
   Dims value_sizes = self.sizes();
   value_sizes.push_back(1);
   Dims bound_sizes = sorted_sequence.sizes();
@@ -300,13 +300,15 @@ Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_
     Throw(ErrorCode::kShapeMismatch, "bincount: needs a vector of integers, got {}",
           self.shape().to_string());
   }
-  if (minlength < 0) Throw(ErrorCode::kValue, "bincount: minlength is {}, needs at least 0", minlength);
+  if (minlength < 0)
+    Throw(ErrorCode::kValue, "bincount: minlength is {}, needs at least 0", minlength);
   if (weights && weights->sizes() != self.sizes()) {
     Throw(ErrorCode::kShapeMismatch, "bincount: weights {} must have the sizes of {}",
           weights->shape().to_string(), self.shape().to_string());
   }
-  DType dtype = !weights ? DType::kI64
-                : weights->dtype() == DType::kF32 ? DType::kF32 : DType::kF64;
+  DType dtype = !weights                          ? DType::kI64
+                : weights->dtype() == DType::kF32 ? DType::kF32
+                                                  : DType::kF64;
   if (self.numel() == 0) return Filled({minlength}, int64_t{0}, dtype, self);
   Tensor index = Casted(self, DType::kI64);
   int64_t size = std::max(minlength, ReadCount(max(index, at)) + 1);
@@ -386,9 +388,6 @@ Tensor SearchsortedBoxed(const Tensor& sorted_sequence, const Tensor& self, bool
   return searchsorted(sequence, self, out_int32, right || (side && *side == "right"));
 }
 
-#define HAMMOCK_FUNCTION(name, text, about, function) \
-  constinit const OpDef name = {.schema = text, .doc = about, .call = Box<function>};
-
 HAMMOCK_FUNCTION(kArgsort,
                  "argsort(Tensor self, int dim=-1, bool descending=False, bool stable=False) -> "
                  "Tensor",
@@ -428,14 +427,16 @@ HAMMOCK_FUNCTION(kIsin,
 HAMMOCK_FUNCTION(kOneHot, "one_hot(Tensor self, int num_classes=-1) -> Tensor",
                  "A one at each class, zeros elsewhere.", one_hot)
 constinit const OpDef kQuantile = {
-    .schema = "quantile(Tensor self, Any q, int? dim=None, bool keepdim=False, *, str "
-              "interpolation=\"linear\") -> Tensor",
+    .schema =
+        "quantile(Tensor self, Any q, int? dim=None, bool keepdim=False, *, str "
+        "interpolation=\"linear\") -> Tensor",
     .doc = "Quantiles along a dim; NaN if there is one.",
     .call = CallQuantile<quantile>,
 };
 constinit const OpDef kNanquantile = {
-    .schema = "nanquantile(Tensor self, Any q, int? dim=None, bool keepdim=False, *, str "
-              "interpolation=\"linear\") -> Tensor",
+    .schema =
+        "nanquantile(Tensor self, Any q, int? dim=None, bool keepdim=False, *, str "
+        "interpolation=\"linear\") -> Tensor",
     .doc = "Quantiles along a dim of what is not NaN.",
     .call = CallQuantile<nanquantile>,
 };
@@ -444,9 +445,9 @@ constinit const OpDef kNanquantile = {
 
 std::span<const OpDef* const> ops::OrderOps() {
   static constexpr const OpDef* kOps[] = {
-      &kArgsort,   &kMsort, &kKthvalue,     &kMedian,    &kMedianDim, &kNanmedian,
-      &kNanmedianDim, &kMode, &kSearchsorted, &kBucketize, &kBincount, &kIsin,
-      &kOneHot,    &kQuantile, &kNanquantile,
+      &kArgsort,   &kMsort,        &kKthvalue, &kMedian,       &kMedianDim,
+      &kNanmedian, &kNanmedianDim, &kMode,     &kSearchsorted, &kBucketize,
+      &kBincount,  &kIsin,         &kOneHot,   &kQuantile,     &kNanquantile,
   };
   return kOps;
 }

@@ -26,9 +26,8 @@ struct Amounts {
 
 Amounts ReadAmounts(const Tensor& self, const std::vector<int64_t>& pad) {
   if (pad.size() % 2 != 0 || pad.size() / 2 > static_cast<size_t>(self.dim())) {
-    Throw(ErrorCode::kValue,
-          "pad: needs (before, after) for at most {} dims of {}, got {} numbers", self.dim(),
-          self.shape().to_string(), pad.size());
+    Throw(ErrorCode::kValue, "pad: needs (before, after) for at most {} dims of {}, got {} numbers",
+          self.dim(), self.shape().to_string(), pad.size());
   }
   Amounts amounts{Dims::Filled(self.dim(), 0), Dims::Filled(self.dim(), 0)};
   for (size_t i = 0; i < pad.size() / 2; ++i) {
@@ -182,8 +181,8 @@ Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2
   int64_t count = self.size(-1), size = count + std::abs(offset);
   // Column j holds element j - max(offset, 0), in the row where j - i is the offset.
   int last = self.dim() - 1;
-  Tensor wide = Padded(self, last, std::max<int64_t>(offset, 0), std::max<int64_t>(-offset, 0),
-                       int64_t{0});
+  Tensor wide =
+      Padded(self, last, std::max<int64_t>(offset, 0), std::max<int64_t>(-offset, 0), int64_t{0});
   Dims sizes = wide.sizes();
   sizes.insert(last, 1);
   Tensor row = Reshaped(Counting(size, self), {size, 1}), column = Counting(size, self);
@@ -256,7 +255,8 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const std::optional<Tens
             const std::optional<Tensor>& append, Location at) {
   LocationScope scope(at);
   if (self.dim() == 0 || n < 0) {
-    Throw(ErrorCode::kShapeMismatch, "diff: needs at least one dim and n of at least 0, got {} and {}",
+    Throw(ErrorCode::kShapeMismatch,
+          "diff: needs at least one dim and n of at least 0, got {} and {}",
           self.shape().to_string(), n);
   }
   int d = WrapDim("diff", dim, self.dim());
@@ -362,14 +362,10 @@ Tensor PadBoxed(const Tensor& self, const std::vector<int64_t>& amounts, const s
 using Over = Tensor (*)(const Tensor&, const Tensor&, int64_t, Location);
 using By = Tensor (*)(const Tensor&, const Scalar&, int64_t, Location);
 
-#define HAMMOCK_FUNCTION(name, text, about, function) \
-  constinit const OpDef name = {.schema = text, .doc = about, .call = Box<function>};
-
 HAMMOCK_FUNCTION(kPadFn,
                  "pad(Tensor self, int[] pad, str mode=\"constant\", Scalar? value=None) -> Tensor",
                  "Adds elements before and after the last dims; negative amounts crop.", PadBoxed)
-HAMMOCK_FUNCTION(kConstantPad,
-                 "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
+HAMMOCK_FUNCTION(kConstantPad, "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
                  "Adds a value before and after the last dims; negative amounts crop.",
                  constant_pad_nd)
 HAMMOCK_FUNCTION(kDiag, "diag(Tensor self, int diagonal=0) -> Tensor",
@@ -387,10 +383,10 @@ HAMMOCK_FUNCTION(kDiff,
                  "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? "
                  "append=None) -> Tensor",
                  "Differences of neighbours, n times.", diff)
-#define HAMMOCK_AREA(name, function, about)                                                    \
+#define HAMMOCK_AREA(name, function, about)                                                      \
   HAMMOCK_FUNCTION(k_##name##_x, #name ".x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", about, \
-                   static_cast<Over>(function))                                                \
-  HAMMOCK_FUNCTION(k_##name##_dx, #name ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", \
+                   static_cast<Over>(function))                                                  \
+  HAMMOCK_FUNCTION(k_##name##_dx, #name ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",   \
                    about, static_cast<By>(function))
 HAMMOCK_AREA(trapezoid, trapezoid, "Area under points, by trapezoids.")
 HAMMOCK_AREA(trapz, trapezoid, "As trapezoid.")
@@ -418,10 +414,21 @@ constinit const OpDef kTriu = {
 
 std::span<const OpDef* const> ops::PadOps() {
   static constexpr const OpDef* kOps[] = {
-      &kPadFn,          &kConstantPad,    &kTril,       &kTriu,
-      &kDiag,           &kDiagEmbed,      &kDiagflat,   &kSumToSize,
-      &kCross,          &kDiff,           &k_trapezoid_x, &k_trapezoid_dx,
-      &k_trapz_x,       &k_trapz_dx,      &k_cumulative_trapezoid_x,
+      &kPadFn,
+      &kConstantPad,
+      &kTril,
+      &kTriu,
+      &kDiag,
+      &kDiagEmbed,
+      &kDiagflat,
+      &kSumToSize,
+      &kCross,
+      &kDiff,
+      &k_trapezoid_x,
+      &k_trapezoid_dx,
+      &k_trapz_x,
+      &k_trapz_dx,
+      &k_cumulative_trapezoid_x,
       &k_cumulative_trapezoid_dx,
   };
   return kOps;

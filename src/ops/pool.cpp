@@ -54,10 +54,11 @@ PoolWindow MakeWindow(const char* op, int rank, const Tensor& self, const Dims& 
     int64_t reach = w.dilation[i] * (w.kernel[i] - 1) + 1;
     if (w.kernel[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1 || w.padding[i] < 0 ||
         w.padding[i] > w.kernel[i] / 2) {
-      Throw(ErrorCode::kValue,
-            "{}: kernel_size {}, stride {} and dilation {} must be at least 1, padding {} from 0 to "
-            "half the kernel",
-            op, w.kernel[i], w.stride[i], w.dilation[i], w.padding[i]);
+      Throw(
+          ErrorCode::kValue,
+          "{}: kernel_size {}, stride {} and dilation {} must be at least 1, padding {} from 0 to "
+          "half the kernel",
+          op, w.kernel[i], w.stride[i], w.dilation[i], w.padding[i]);
     }
     int64_t padded = size + 2 * w.padding[i];
     int64_t out = padded < reach && !ceil_mode
@@ -123,7 +124,8 @@ Tensor AvgPool(const char* op, int rank, const Tensor& self, const Dims& kernel_
     }
     divisor = Trimmed(Windows("sum", Filled(sizes, int64_t{1}, x.dtype(), x), w, low, high), w);
   }
-  Tensor result = IsFloat(x.dtype()) ? total / divisor : Apply(kTruncDivide, Location(), {total, divisor});
+  Tensor result =
+      IsFloat(x.dtype()) ? total / divisor : Apply(kTruncDivide, Location(), {total, divisor});
   return Casted(result, self.dtype());
 }
 
@@ -182,25 +184,25 @@ struct AvgPoolOf {
   }
 };
 
-#define HAMMOCK_POOL(dims, rank)                                                                 \
-  constinit const OpDef k_max_pool##dims = {                                                     \
-      .schema = "max_pool" #dims "(Tensor self, int[" #rank "] kernel_size, int[" #rank          \
-                "]? stride=[], int[" #rank "] padding=0, int[" #rank                             \
-                "] dilation=1, bool ceil_mode=False, bool return_indices=False) -> Any",         \
-      .doc = "Largest element of each window, with its index where asked for.",                  \
-      .call = CallMaxPool<max_pool##dims##_with_indices>};                                       \
-  constinit const OpDef k_max_pool##dims##_with_indices = {                                      \
-      .schema = "max_pool" #dims "_with_indices(Tensor self, int[" #rank "] kernel_size, int["   \
-                #rank "] stride=[], int[" #rank "] padding=0, int[" #rank                        \
-                "] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",                       \
-      .doc = "Largest element of each window and its flat index.",                               \
-      .call = Box<max_pool##dims##_with_indices>};                                               \
-  constinit const OpDef k_avg_pool##dims = {                                                     \
-      .schema = "avg_pool" #dims "(Tensor self, int[" #rank "] kernel_size, int[" #rank          \
-                "]? stride=[], int[" #rank                                                       \
-                "] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? "          \
-                "divisor_override=None) -> Tensor",                                              \
-      .doc = "Mean of each window.",                                                             \
+#define HAMMOCK_POOL(dims, rank)                                                                \
+  constinit const OpDef k_max_pool##dims = {                                                    \
+      .schema = "max_pool" #dims "(Tensor self, int[" #rank "] kernel_size, int[" #rank         \
+                "]? stride=[], int[" #rank "] padding=0, int[" #rank                            \
+                "] dilation=1, bool ceil_mode=False, bool return_indices=False) -> Any",        \
+      .doc = "Largest element of each window, with its index where asked for.",                 \
+      .call = CallMaxPool<max_pool##dims##_with_indices>};                                      \
+  constinit const OpDef k_max_pool##dims##_with_indices = {                                     \
+      .schema = "max_pool" #dims "_with_indices(Tensor self, int[" #rank                        \
+                "] kernel_size, int[" #rank "] stride=[], int[" #rank "] padding=0, int[" #rank \
+                "] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",                      \
+      .doc = "Largest element of each window and its flat index.",                              \
+      .call = Box<max_pool##dims##_with_indices>};                                              \
+  constinit const OpDef k_avg_pool##dims = {                                                    \
+      .schema = "avg_pool" #dims "(Tensor self, int[" #rank "] kernel_size, int[" #rank         \
+                "]? stride=[], int[" #rank                                                      \
+                "] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? "         \
+                "divisor_override=None) -> Tensor",                                             \
+      .doc = "Mean of each window.",                                                            \
       .call = Box<AvgPoolOf<avg_pool##dims>::Call>};
 HAMMOCK_POOL(1d, 1)
 HAMMOCK_POOL(2d, 2)

@@ -32,10 +32,10 @@ inline void RequireSameDType(const InferCall& call, const Shape& a, const Shape&
                     a.to_string(), b.to_string());
 }
 
-/// Indices are i64 or i32.
+/// Indices are i64 or i32; PyTorch lets an empty one be of any dtype.
 inline void RequireIndex(const InferCall& call, const Shape& index) {
-  RequireDType(call, index.dtype() == DType::kI64 || index.dtype() == DType::kI32, index,
-               "an i64 or i32 index");
+  bool good = index.dtype() == DType::kI64 || index.dtype() == DType::kI32 || index.numel() == 0;
+  RequireDType(call, good, index, "an i64 or i32 index");
 }
 
 /// A rank-0 operand, such as a start that is known only when running.

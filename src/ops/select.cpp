@@ -86,8 +86,8 @@ Tensor ScatterChecked(const char* op, const Tensor& self, int64_t dim, const Ten
   CheckIndexRank(op, source, index);
   CheckIndexSizes(op, "self", self, index, d);
   CheckIndexSizes(op, "source", source, index, -1);
-  Tensor result = Scattered(AtLeastVector(self), AtLeastVector(index), AtLeastVector(source), d,
-                            reduce);
+  Tensor result =
+      Scattered(AtLeastVector(self), AtLeastVector(index), AtLeastVector(source), d, reduce);
   return Reshaped(result, self.sizes());
 }
 
@@ -208,7 +208,7 @@ Tensor FillValue(const char* op, const Tensor& self, const TensorArg& value) {
 Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, Location at) {
   LocationScope scope(at);
   int d = WrapDim("gather", dim, self.dim());
-  CheckIndexDType("gather", index);
+  if (index.numel() > 0) CheckIndexDType("gather", index);
   CheckIndexRank("gather", self, index);
   if (index.numel() == 0) return Filled(index.sizes(), int64_t{0}, self.dtype(), self);
   CheckIndexSizes("gather", "self", self, index, d);
@@ -383,10 +383,10 @@ Tensor argwhere(const Tensor& self, Location at) { return nonzero(self, at); }
 
 // ---- In place
 
-#define HAMMOCK_IN_PLACE(name, params, args)                   \
-  Tensor& name##_ params {                                     \
-    LocationScope scope(at);                                   \
-    return WriteInPlace(#name "_", self, name args);           \
+#define HAMMOCK_IN_PLACE(name, params, args)         \
+  Tensor& name##_ params {                           \
+    LocationScope scope(at);                         \
+    return WriteInPlace(#name "_", self, name args); \
   }
 HAMMOCK_IN_PLACE(scatter,
                  (Tensor & self, int64_t dim, const Tensor& index, const TensorArg& source,
@@ -436,9 +436,6 @@ Any CallNonzero(std::span<const Any> args) {
   for (int64_t i = 0; i < coordinates.size(1); ++i) vectors.push_back(select(coordinates, 1, i));
   return Any::Tuple(vectors);
 }
-
-#define HAMMOCK_FUNCTION(name, text, about, function) \
-  constinit const OpDef name = {.schema = text, .doc = about, .call = Box<function>};
 
 HAMMOCK_FUNCTION(kScatterSrc,
                  "scatter.src(Tensor self, int dim, Tensor index, Tensor src, *, str "
@@ -532,11 +529,11 @@ HAMMOCK_FUNCTION(kMaskedScatterI,
 
 std::span<const OpDef* const> ops::SelectOps() {
   static constexpr const OpDef* kOps[] = {
-      &kScatterSrc,   &kScatterValue,  &kScatterAdd,  &kScatterReduce,  &kIndexAdd,
-      &kIndexCopy,    &kIndexFill,     &kIndexReduce, &kTakeAlongDim,   &kEmbedding,
-      &kMaskedFill,   &kMaskedSelect,  &kMaskedScatter, &kArgwhere,     &kNonzero,
-      &kScatterSrcI,  &kScatterValueI, &kScatterAddI, &kScatterReduceI, &kIndexAddI,
-      &kIndexCopyI,   &kIndexFillI,    &kIndexReduceI, &kMaskedFillI,   &kMaskedScatterI,
+      &kScatterSrc,  &kScatterValue,  &kScatterAdd,    &kScatterReduce,  &kIndexAdd,
+      &kIndexCopy,   &kIndexFill,     &kIndexReduce,   &kTakeAlongDim,   &kEmbedding,
+      &kMaskedFill,  &kMaskedSelect,  &kMaskedScatter, &kArgwhere,       &kNonzero,
+      &kScatterSrcI, &kScatterValueI, &kScatterAddI,   &kScatterReduceI, &kIndexAddI,
+      &kIndexCopyI,  &kIndexFillI,    &kIndexReduceI,  &kMaskedFillI,    &kMaskedScatterI,
   };
   return kOps;
 }

@@ -41,8 +41,7 @@ std::vector<Tensor> ExpandSoftmax(const ExpandCall& c) {
 Tensor SoftmaxNode(const OpDef& op, const char* name, const Tensor& self, int64_t dim,
                    std::optional<DType> dtype, const Location& at) {
   if (!IsFloat(dtype.value_or(self.dtype()))) NeedFloat(name, self);
-  return Apply(op, at, {self},
-               {WrapDim(name, dim, self.dim()), dtype ? Attr(*dtype) : Attr()});
+  return Apply(op, at, {self}, {WrapDim(name, dim, self.dim()), dtype ? Attr(*dtype) : Attr()});
 }
 
 // ---- Layer norm
@@ -97,8 +96,7 @@ std::vector<Tensor> ExpandLayerNorm(const ExpandCall& c) {
   Tensor distance = x - mean;
   Tensor variance = ReduceTo(kReduceSum, distance * distance, dims) / count;
   Tensor scale = rsqrt(variance + ConstantLike(c.attrs[1].real(), x));
-  std::vector<Tensor> results{
-      Casted(Biased(Scaled(distance * scale, c.in[1]), c.in[2]), dtype)};
+  std::vector<Tensor> results{Casted(Biased(Scaled(distance * scale, c.in[1]), c.in[2]), dtype)};
   if (c.op.num_outputs == 3) {
     results.push_back(Casted(mean, dtype));
     results.push_back(Casted(scale, dtype));
@@ -184,8 +182,9 @@ constinit const OpDef kSoftmin = {
     .call = Box<softmin>,
 };
 constinit const OpDef kLayerNorm = {
-    .schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
-              "bias=None, float eps=1e-05) -> Tensor",
+    .schema =
+        "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
+        "bias=None, float eps=1e-05) -> Tensor",
     .doc = "Normalises the last dims to mean 0 and variance 1, then scales and shifts.",
     .call = Box<layer_norm>,
     .infer = InferLayerNorm,
@@ -193,8 +192,9 @@ constinit const OpDef kLayerNorm = {
     .samples = {{"f32[2,3] f32[3] f32[3]", "{normalized_shape=[3], eps=1e-05}"}},
 };
 constinit const OpDef kNativeLayerNorm = {
-    .schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? "
-              "bias, float eps) -> (Tensor, Tensor, Tensor)",
+    .schema =
+        "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? "
+        "bias, float eps) -> (Tensor, Tensor, Tensor)",
     .doc = "As layer_norm, with the mean and the reciprocal standard deviation.",
     .call = Box<native_layer_norm>,
     .infer = InferLayerNorm,
@@ -203,8 +203,9 @@ constinit const OpDef kNativeLayerNorm = {
     .samples = {{"f32[2,3] f32[3] f32[3]", "{normalized_shape=[3], eps=1e-05}"}},
 };
 constinit const OpDef kRmsNorm = {
-    .schema = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? "
-              "eps=None) -> Tensor",
+    .schema =
+        "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? "
+        "eps=None) -> Tensor",
     .doc = "Divides by the root of the mean square of the last dims, then scales.",
     .call = Box<rms_norm>,
     .infer = InferLayerNorm,

@@ -58,7 +58,7 @@ std::vector<Tensor> ExpandLerp(const ExpandCall& call) {
   Tensor start = Wide(call, 0), end = Wide(call, 1), weight = Wide(call, 2);
   Tensor way = end - start;
   Tensor near = start + weight * way, far = end - way * (1.0 - weight);
-  return Narrow(call, where(lt(abs(weight), 0.5), near, far));
+  return Narrow(call, where(lt(weight, 0.5), near, far));
 }
 
 std::vector<Tensor> ExpandAddcmul(const ExpandCall& call) {

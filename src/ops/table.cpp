@@ -67,10 +67,13 @@ std::vector<const OpDef*> AllOps() {
   add(CompareOps());
   add(SpecialOps());
   add(ActivationOps());
+  add(ConversionOps());
   add(CreateOps());
   add(RandomOps());
   add(InPlaceOps());
   add(ReductionOps());
+  add(StatisticsOps());
+  add(ScanOps());
   add(OrderOps());
   add(SoftmaxOps());
   add(LossOps());
@@ -81,6 +84,7 @@ std::vector<const OpDef*> AllOps() {
   add(IndexOps());
   add(SelectOps());
   add(ShapeOps());
+  add(PartOps());
   add(PadOps());
   return all;
 }

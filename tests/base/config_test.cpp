@@ -53,13 +53,13 @@ TEST(Config, ChangeTakesEffectAtOnce) {
 }
 
 TEST(Config, OverrideRestores) {
-  ASSERT_EQ(config::Get<config::kIoThreads>(), 1);
+  ASSERT_EQ(config::Get<config::kMaxAsyncQueue>(), 100);
   {
-    config::Override outer("io_threads", "3");
-    config::Override inner("io_threads", "5");
-    EXPECT_EQ(config::Get<config::kIoThreads>(), 5);
+    config::Override outer("max_async_queue", "3");
+    config::Override inner("max_async_queue", "5");
+    EXPECT_EQ(config::Get<config::kMaxAsyncQueue>(), 5);
   }
-  EXPECT_EQ(config::Get<config::kIoThreads>(), 1);
+  EXPECT_EQ(config::Get<config::kMaxAsyncQueue>(), 100);
 }
 
 TEST(Config, GenerationGrowsWithEveryChange) {
@@ -84,14 +84,14 @@ TEST(Config, WrongTypeIsRejected) {
   EXPECT_EQ(MessageOf([] { config::Set("eager", "maybe"); }),
             "config: eager is a bool, got 'maybe', expected true, false, on, off, 1 or 0 (HM0001)");
   for (const char* text : {"", "many", "12x", "1.5", " 7", "99999999999999999999"}) {
-    EXPECT_THROW(config::Set("io_threads", text), TypeError) << text;
+    EXPECT_THROW(config::Set("max_async_queue", text), TypeError) << text;
   }
-  EXPECT_EQ(config::Get<config::kIoThreads>(), 1);
+  EXPECT_EQ(config::Get<config::kMaxAsyncQueue>(), 100);
 }
 
 TEST(Config, ValueOutOfRangeIsRejected) {
-  EXPECT_EQ(MessageOf([] { config::Set("io_threads", "0"); }),
-            "config: io_threads is 0, must be at least 1 (HM0001)");
+  EXPECT_EQ(MessageOf([] { config::Set("max_async_queue", "0"); }),
+            "config: max_async_queue is 0, must be at least 1 (HM0001)");
   EXPECT_THROW(config::Set<config::kTrimGraphSize>(-1), ValueError);
   EXPECT_THROW(config::Set<config::kTrimGraphSize>(INT64_MIN), ValueError);
   EXPECT_EQ(MessageOf([] { config::Set("save_tensors_format", "pdf"); }),
@@ -122,10 +122,10 @@ TEST_F(ConfigFile, SetsOptions) {
 }
 
 TEST_F(ConfigFile, ErrorNamesFileAndLineAndSetsNothing) {
-  Write("eager = true\nio_thread = 2\n");
-  EXPECT_EQ(
-      MessageOf([&] { config::LoadFile(path_); }),
-      "config: no option 'io_thread', did you mean 'io_threads'? [at " + path_ + ":2] (HM0014)");
+  Write("eager = true\nmax_async_queu = 2\n");
+  EXPECT_EQ(MessageOf([&] { config::LoadFile(path_); }),
+            "config: no option 'max_async_queu', did you mean 'max_async_queue'? [at " + path_ +
+                ":2] (HM0014)");
   EXPECT_FALSE(config::Get<config::kEager>());
   Write("\n\neager\n");
   EXPECT_EQ(MessageOf([&] { config::LoadFile(path_); }),
@@ -149,7 +149,7 @@ std::string OutputOfChild(const std::string& environment, const std::string& arg
 
 TEST(ConfigEnvironment, SetsOptions) {
   std::string output =
-      OutputOfChild("HAMMOCK_EAGER=yes HAMMOCK_IO_THREADS=4 HAMMOCK_DEVICE=null:1");
+      OutputOfChild("HAMMOCK_EAGER=yes HAMMOCK_MAX_ASYNC_QUEUE=4 HAMMOCK_DEVICE=null:1");
   EXPECT_NE(output.find("<1 4 null:1>"), std::string::npos) << output;
   EXPECT_EQ(output.find("config:"), std::string::npos) << output;
 }
@@ -162,28 +162,29 @@ TEST(ConfigEnvironment, WarnsOfUnknownNames) {
   EXPECT_NE(output.find("HAMMOCK_eager is no option, did you mean HAMMOCK_EAGER?"),
             std::string::npos)
       << output;
-  EXPECT_NE(output.find("<0 1 >"), std::string::npos) << output;
+  EXPECT_NE(output.find("<0 100 >"), std::string::npos) << output;
 }
 
 TEST(ConfigEnvironment, WarnsOfBadValuesAndKeepsTheDefault) {
-  std::string output = OutputOfChild("HAMMOCK_IO_THREADS=lots");
+  std::string output = OutputOfChild("HAMMOCK_MAX_ASYNC_QUEUE=lots");
   EXPECT_NE(
-      output.find("environment variable HAMMOCK_IO_THREADS: config: io_threads is an int, got "
-                  "'lots', expected digits; using 1"),
+      output.find(
+          "environment variable HAMMOCK_MAX_ASYNC_QUEUE: config: max_async_queue is an int, got "
+          "'lots', expected digits; using 100"),
       std::string::npos)
       << output;
-  EXPECT_NE(output.find("<0 1 >"), std::string::npos) << output;
+  EXPECT_NE(output.find("<0 100 >"), std::string::npos) << output;
 }
 
 TEST(ConfigEnvironment, IsOverriddenByACallThatComesFirst) {
-  std::string output = OutputOfChild("HAMMOCK_IO_THREADS=4", "io_threads 9");
+  std::string output = OutputOfChild("HAMMOCK_MAX_ASYNC_QUEUE=4", "max_async_queue 9");
   EXPECT_NE(output.find("<0 9 >"), std::string::npos) << output;
 }
 
 TEST(Config, DescribeShowsPresentValues) {
-  config::Override change("io_threads", "3");
+  config::Override change("max_async_queue", "3");
   std::string text = config::Describe();
-  EXPECT_NE(text.find("io_threads               int     '3' (default '1')\n"), std::string::npos)
+  EXPECT_NE(text.find("max_async_queue          int     '3' (default '100')\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find("eager                    bool    'false' (default)\n"), std::string::npos);
   for (const auto& option : config::Options()) {

@@ -112,6 +112,19 @@ TEST_F(GoldenRunner, FailsWhenAnExpectedGroupIsLost) {
   EXPECT_TRUE(result.Has("nothing: 0 of 1 cases pass, all are expected to")) << result.output;
 }
 
+TEST_F(GoldenRunner, ForgivesKnownFailuresOnly) {
+  AddCase("add/a#0", "torch.add", R"([{"t": 0}, 1])", kWrong);
+  AddCase("add/b#1", "torch.add", R"([{"t": 0}, 1])");
+  std::string known = dir_ + "/known.txt", expected = dir_ + "/expected.txt";
+  std::ofstream(expected) << "add\n";
+  std::ofstream(known) << "# why\nadd/b#1 # wrong\n";
+  EXPECT_EQ(Run("--known " + known + " --expect " + expected).status, 1);
+  std::ofstream(known, std::ios::app) << "add/a#0 # right\n";
+  RunResult result = Run("--known " + known + " --expect " + expected);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_TRUE(result.Has("add/b#1: listed as a known failure, but passes")) << result.output;
+}
+
 TEST_F(GoldenRunner, WantsErrorsWhereTheSuiteDoes) {
   AddCase("reshape/bad#0", "torch.reshape", R"([{"t": 0}, [2, 2]])", kRaises);
   EXPECT_EQ(Run().status, 0);

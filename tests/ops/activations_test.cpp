@@ -45,6 +45,8 @@ TEST(Activations, MatchTheirFormulas) {
   EXPECT_TENSOR(tanhshrink(X()), type, Each([](double x) { return x - std::tanh(x); }), 1e-6);
   EXPECT_TENSOR(threshold(X(), 0.25, -7), type, Each([](double x) { return x <= 0.25 ? -7 : x; }),
                 1e-6);
+  EXPECT_TENSOR(softshrink(Vec({-2, 0.5, 3, kNan})), Type(f32, {4}), {-1.5, 0, 2.5, 0});
+  EXPECT_TENSOR(hardtanh(X(), 0.5, -0.5), type, Each([](double) { return -0.5; }), 1e-6);
   EXPECT_TENSOR(hardshrink(X(), 1.0), type, Each([](double x) { return std::abs(x) <= 1 ? 0 : x; }),
                 1e-6);
 }
@@ -93,7 +95,7 @@ TEST(Activations, ArgumentsAreChecked) {
   EXPECT_ERROR(gelu(X(), "fast"), ValueError, "approximate 'fast'");
   EXPECT_ERROR(celu(X(), 0), ValueError, "alpha must not be 0");
   EXPECT_ERROR(softshrink(X(), -1), ValueError, "lambd -1");
-  EXPECT_ERROR(hardtanh(X(), 2, 1), ValueError, "min_val 2");
+  EXPECT_ERROR(hardtanh(Vec({1}, u8), -1, 1), ValueError, "min_val -1");
   EXPECT_ERROR(dropout(X(), 1.5), ValueError, "p 1.5");
 }
 

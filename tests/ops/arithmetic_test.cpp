@@ -93,6 +93,7 @@ TEST(Arithmetic, IntegersHaveDivisorsInCommon) {
   Tensor a = Vec({12, -18, 0, 0, 7}, i32), b = Vec({18, 12, 5, 0, 13}, i32);
   EXPECT_TENSOR(gcd(a, b), Type(i32, {5}), {6, 6, 5, 0, 1});
   EXPECT_TENSOR(lcm(a, b), Type(i32, {5}), {36, 36, 0, 0, 91});
+  EXPECT_TENSOR(lcm(Vec({52}, i8), Vec({3}, i8)), Type(i8, {1}), {-100});
   EXPECT_THROW(gcd(Vec({1}), Vec({2})), TypeError);
   EXPECT_THROW(bitwise_and(Vec({1}), Vec({2})), TypeError);
 }

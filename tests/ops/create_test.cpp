@@ -107,6 +107,13 @@ TEST(Create, Windows) {
   EXPECT_THROW(hann_window(3, true, i64), TypeError);
 }
 
+TEST(Create, FillAndConversionsByName) {
+  Tensor x = Vec({1.5, 200});
+  EXPECT_TENSOR(CallOp("fill", {x, 7}).ToTensor(), Type(f32, {2}), {7, 7});
+  EXPECT_TENSOR(CallOp("int", {x}).ToTensor(), Type(i32, {2}), {1, 200});
+  EXPECT_TENSOR(CallOp("bool", {x}).ToTensor(), Type(boolean, {2}), {1, 1});
+}
+
 TEST(Create, CallsByNameTakeOptions) {
   EXPECT_TENSOR(CallOp("zeros", {Any::Ints({2})}, {{"dtype", i32}}).ToTensor(), Type(i32, {2}),
                 {0, 0});

@@ -37,8 +37,8 @@ TEST(InPlace, RefusesWhatDoesNotFit) {
 
 TEST(InPlace, WritesThroughViews) {
   Tensor x = zeros({2, 2});
-  x[0].add_(1);
-  x[1] += 2;
+  x.select(0, 0).add_(1);
+  x.select(0, 1) += 2;
   EXPECT_TENSOR(x, Type(f32, {2, 2}), {1, 1, 2, 2});
   x.t().mul_(Vec({1, 10}));
   EXPECT_TENSOR(x, Type(f32, {2, 2}), {1, 1, 20, 20});

@@ -28,13 +28,14 @@ no case of a known op fails, 1 if one does, 2 for a wrong command line or a brok
   --verbose          print every case
   --list-unknown     print what is missing from the registry, with counts
   --expect FILE      groups that must pass entirely, one a line
+  --known FILE       cases that may fail, one a line; they never count as passed
   --json FILE        write the results
 )";
 
 struct CommandLine {
   RunOptions run;
   std::vector<std::string> ops;
-  std::string case_id, expect, json;
+  std::string case_id, expect, known, json;
   std::vector<std::string> libraries;
   bool verbose = false, list_unknown = false;
 };
@@ -69,6 +70,8 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
       line.libraries.push_back(value(option));
     } else if (option == "--expect") {
       line.expect = value(option);
+    } else if (option == "--known") {
+      line.known = value(option);
     } else if (option == "--json") {
       line.json = value(option);
     } else if (option == "--eager") {
@@ -105,12 +108,13 @@ void LoadLibraries(const std::vector<std::string>& paths) {
 
 int Main(const CommandLine& line) {
   LoadLibraries(line.libraries);
-  std::vector<std::string> expected;
-  if (!line.expect.empty()) expected = ReadExpected(line.expect);
+  std::vector<std::string> expected, known;
+  if (!line.expect.empty()) expected = ReadNames(line.expect);
+  if (!line.known.empty()) known = ReadNames(line.known);
   std::vector<Case> cases = Select(ReadCases(line.run.dir), line);
   if (cases.empty()) throw UsageError{"no case is selected"};
 
-  Report report;
+  Report report({known.begin(), known.end()});
   RunCases(cases, line.run, [&](const Case& c, const CaseResult& result) {
     report.Add(c, result);
     bool bad = result.outcome != Outcome::kPass && result.outcome != Outcome::kUnknown;
@@ -122,7 +126,7 @@ int Main(const CommandLine& line) {
   if (line.list_unknown) fmt::print("unknown:\n{}", report.UnknownText());
   if (!line.json.empty()) std::ofstream(line.json) << report.ToJson().dump(1) << '\n';
   std::string unmet = report.Unmet(expected);
-  fmt::print("{}", unmet);
+  fmt::print("{}{}", report.Stale(), unmet);
   return report.total().Bad() == 0 && unmet.empty() ? 0 : 1;
 }
 

@@ -33,7 +33,8 @@ struct Renamed {
   const char* op;
 };
 constexpr Renamed kRenamed[] = {
-    {"Tensor.unfold", "unfold_dim"},
+    {"F.unfold", "im2col"},
+    {"torch.nn.functional.unfold", "im2col"},
 };
 
 /// Python's f(*tensors): one list for us.

@@ -11,19 +11,21 @@ namespace hammock::golden {
 namespace {
 
 std::string Row(const std::string& name, const Tally& tally) {
-  return fmt::format("{:<40}{:>7}{:>7}{:>7}{:>7}{:>7}{:>9}\n", name, tally.cases, tally.pass,
-                     tally.fail, tally.error, tally.crash, tally.unknown);
+  return fmt::format("{:<40}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>9}\n", name, tally.cases, tally.pass,
+                     tally.fail, tally.error, tally.crash, tally.known, tally.unknown);
 }
 
 Json ToJson(const Tally& tally) {
-  return {{"cases", tally.cases}, {"pass", tally.pass},   {"fail", tally.fail},
-          {"error", tally.error}, {"crash", tally.crash}, {"unknown", tally.unknown}};
+  return {{"cases", tally.cases},    {"pass", tally.pass},   {"fail", tally.fail},
+          {"error", tally.error},    {"crash", tally.crash}, {"known", tally.known},
+          {"unknown", tally.unknown}};
 }
 
 }  // namespace
 
-void Tally::Add(const Case& c, Outcome outcome) {
+void Tally::Add(const Case& c, Outcome outcome, bool is_known) {
   ++cases;
+  known += is_known && outcome != Outcome::kPass && outcome != Outcome::kUnknown;
   gradients += c.has_gradients;
   switch (outcome) {
     case Outcome::kPass:
@@ -45,8 +47,10 @@ void Tally::Add(const Case& c, Outcome outcome) {
 }
 
 void Report::Add(const Case& c, const CaseResult& result) {
-  by_op_[c.op].Add(c, result.outcome);
-  total_.Add(c, result.outcome);
+  bool is_known = known_.count(c.id) > 0;
+  by_op_[c.op].Add(c, result.outcome, is_known);
+  total_.Add(c, result.outcome, is_known);
+  if (is_known && result.outcome == Outcome::kPass) stale_.insert(c.id);
   if (result.outcome != Outcome::kPass) problems_.push_back({c.id, c.op, result});
 }
 
@@ -90,6 +94,14 @@ Json Report::ToJson() const {
   return {{"total", golden::ToJson(total_)}, {"ops", ops}, {"problems", problems}};
 }
 
+std::string Report::Stale() const {
+  std::string text;
+  for (const std::string& id : stale_) {
+    text += fmt::format("{}: listed as a known failure, but passes\n", id);
+  }
+  return text;
+}
+
 std::string Report::Unmet(const std::vector<std::string>& expected) const {
   std::string text;
   for (const std::string& op : expected) {
@@ -101,13 +113,14 @@ std::string Report::Unmet(const std::vector<std::string>& expected) const {
   return text;
 }
 
-std::vector<std::string> ReadExpected(const std::string& path) {
+std::vector<std::string> ReadNames(const std::string& path) {
   std::ifstream in(path);
   if (!in) Throw(ErrorCode::kParse, "{}: cannot be opened", path);
   std::vector<std::string> names;
   std::string line;
   while (std::getline(in, line)) {
-    line.erase(std::min(line.find('#'), line.size()));
+    if (line.starts_with('#')) continue;
+    line.erase(std::min(line.find(" #"), line.size()));  // ids have a '#' of their own
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(line);
   }

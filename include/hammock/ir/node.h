@@ -109,7 +109,8 @@ class HAMMOCK_API Node {
   const Attr& attr(std::string_view name) const;
   /// "f32[2,3] add(...)": op, types and attributes on one line.
   std::string to_string() const;
-  bool IsLeaf() const;
+  /// Device data, a lifted scalar or random state.
+  bool IsLeaf() const { return flags_ & kLeafFlag; }
 
   // For the executor.
   Slot* slots() { return reinterpret_cast<Slot*>(reinterpret_cast<char*>(this) + slots_offset_); }
@@ -127,6 +128,7 @@ class HAMMOCK_API Node {
   friend struct NodeAccess;  // src/ir/node_access.h: the fast tracing path and the executor's marks
   Node() = default;
   ~Node() = default;
+  static constexpr uint32_t kLeafFlag = 2;
   static void Destroy(Node* node);
   Operand* operand_array() { return reinterpret_cast<Operand*>(this + 1); }
   const Operand* operand_array() const { return reinterpret_cast<const Operand*>(this + 1); }

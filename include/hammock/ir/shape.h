@@ -76,6 +76,7 @@ class HAMMOCK_API Shape {
   int64_t bytes() const { return BytesOf(dtype_, numel()); }
   bool operator==(const Shape&) const = default;
 
+  void SetDType(DType dtype) { dtype_ = dtype; }
   Shape With(DType dtype) const { return Shape(dtype, sizes_); }
   Shape With(const Dims& sizes) const { return Shape(dtype_, sizes); }
   std::string to_string() const;  ///< "f32[2,3]"

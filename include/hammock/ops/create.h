@@ -113,6 +113,8 @@ HAMMOCK_API Tensor zeros_like(const Tensor& self, HAMMOCK_OPTIONS_LIKE);
 HAMMOCK_API Tensor ones_like(const Tensor& self, HAMMOCK_OPTIONS_LIKE);
 HAMMOCK_API Tensor full_like(const Tensor& self, const Scalar& fill_value, HAMMOCK_OPTIONS_LIKE);
 HAMMOCK_API Tensor empty_like(const Tensor& self, HAMMOCK_OPTIONS_LIKE);
+/// The value, a number or a 0-d tensor, in the shape and dtype of `self`.
+HAMMOCK_API Tensor fill(const Tensor& self, const TensorArg& value, HAMMOCK_AT);
 HAMMOCK_API Tensor new_zeros(const Tensor& self, const Dims& size, HAMMOCK_OPTIONS_LIKE);
 HAMMOCK_API Tensor new_ones(const Tensor& self, const Dims& size, HAMMOCK_OPTIONS_LIKE);
 HAMMOCK_API Tensor new_full(const Tensor& self, const Dims& size, const Scalar& fill_value,

@@ -2,8 +2,8 @@
 /// Gathering, scattering, indexing, sorting and searching. Indices are checked when they are used:
 /// reading a result that needed a wrong one raises.
 ///
-/// What depends on values for its shape (nonzero, masked_select, boolean masks) reads a count, which
-/// ends the graph; the counter DataDependentShape counts these.
+/// What depends on values for its shape (nonzero, masked_select, boolean masks) reads a count,
+/// which ends the graph; the counter DataDependentShape counts these.
 
 #include <optional>
 #include <string>

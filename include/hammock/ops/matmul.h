@@ -2,6 +2,7 @@
 /// Products of vectors, matrices and batches of them; convolution and pooling. Operands have one
 /// dtype; nothing promotes.
 
+#include <concepts>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -50,27 +51,32 @@ HAMMOCK_API Tensor bilinear(const Tensor& input1, const Tensor& input2, const Te
                             const std::optional<Tensor>& bias = std::nullopt, HAMMOCK_AT);
 
 // Convolution over the last one, two or three dims; one number in a list stands for all of them.
-#define HAMMOCK_CONV(name)                                                                       \
-  HAMMOCK_API Tensor name(const Tensor& input, const Tensor& weight,                             \
-                          const std::optional<Tensor>& bias = std::nullopt,                      \
-                          const Dims& stride = {1}, const Dims& padding = {0},                   \
-                          const Dims& dilation = {1}, int64_t groups = 1, HAMMOCK_AT);           \
-  /* `padding` is "valid" or "same". */                                                          \
-  HAMMOCK_API Tensor name(const Tensor& input, const Tensor& weight,                             \
-                          const std::optional<Tensor>& bias, const Dims& stride,                 \
-                          const std::string& padding, const Dims& dilation = {1},                \
-                          int64_t groups = 1, HAMMOCK_AT);
+// `padding` may also be "valid" or "same"; that form is a template only so that `{1}` is no string.
+#define HAMMOCK_CONV(name)                                                                  \
+  HAMMOCK_API Tensor name(const Tensor& input, const Tensor& weight,                        \
+                          const std::optional<Tensor>& bias = std::nullopt,                 \
+                          const Dims& stride = {1}, const Dims& padding = {0},              \
+                          const Dims& dilation = {1}, int64_t groups = 1, HAMMOCK_AT);      \
+  HAMMOCK_API Tensor name##_padding(const Tensor& input, const Tensor& weight,              \
+                                    const std::optional<Tensor>& bias, const Dims& stride,  \
+                                    const std::string& padding, const Dims& dilation = {1}, \
+                                    int64_t groups = 1, HAMMOCK_AT);                        \
+  template <std::convertible_to<std::string> Name>                                          \
+  Tensor name(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, \
+              const Dims& stride, const Name& padding, const Dims& dilation = {1},          \
+              int64_t groups = 1, HAMMOCK_AT) {                                             \
+    return name##_padding(input, weight, bias, stride, padding, dilation, groups, at);      \
+  }
 HAMMOCK_CONV(conv1d)
 HAMMOCK_CONV(conv2d)
 HAMMOCK_CONV(conv3d)
 #undef HAMMOCK_CONV
 
-#define HAMMOCK_CONV(name)                                                                       \
-  HAMMOCK_API Tensor name(const Tensor& input, const Tensor& weight,                             \
-                          const std::optional<Tensor>& bias = std::nullopt,                      \
-                          const Dims& stride = {1}, const Dims& padding = {0},                   \
-                          const Dims& output_padding = {0}, int64_t groups = 1,                  \
-                          const Dims& dilation = {1}, HAMMOCK_AT);
+#define HAMMOCK_CONV(name)                                                                         \
+  HAMMOCK_API Tensor name(                                                                         \
+      const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias = std::nullopt, \
+      const Dims& stride = {1}, const Dims& padding = {0}, const Dims& output_padding = {0},       \
+      int64_t groups = 1, const Dims& dilation = {1}, HAMMOCK_AT);
 HAMMOCK_CONV(conv_transpose1d)
 HAMMOCK_CONV(conv_transpose2d)
 HAMMOCK_CONV(conv_transpose3d)
@@ -78,19 +84,17 @@ HAMMOCK_CONV(conv_transpose3d)
 
 // Pooling; an empty `stride` means the kernel size.
 #define HAMMOCK_POOL(dims)                                                                        \
-  HAMMOCK_API Tensor max_pool##dims(const Tensor& self, const Dims& kernel_size,                  \
-                                    const Dims& stride = {}, const Dims& padding = {0},           \
-                                    const Dims& dilation = {1}, bool ceil_mode = false,           \
-                                    HAMMOCK_AT);                                                  \
+  HAMMOCK_API Tensor max_pool##dims(                                                              \
+      const Tensor& self, const Dims& kernel_size, const Dims& stride = {},                       \
+      const Dims& padding = {0}, const Dims& dilation = {1}, bool ceil_mode = false, HAMMOCK_AT); \
   /* (values, indices into the flattened pooled dims) */                                          \
   HAMMOCK_API std::tuple<Tensor, Tensor> max_pool##dims##_with_indices(                           \
       const Tensor& self, const Dims& kernel_size, const Dims& stride = {},                       \
       const Dims& padding = {0}, const Dims& dilation = {1}, bool ceil_mode = false, HAMMOCK_AT); \
-  HAMMOCK_API Tensor avg_pool##dims(const Tensor& self, const Dims& kernel_size,                  \
-                                    const Dims& stride = {}, const Dims& padding = {0},           \
-                                    bool ceil_mode = false, bool count_include_pad = true,        \
-                                    std::optional<int64_t> divisor_override = std::nullopt,       \
-                                    HAMMOCK_AT);
+  HAMMOCK_API Tensor avg_pool##dims(                                                              \
+      const Tensor& self, const Dims& kernel_size, const Dims& stride = {},                       \
+      const Dims& padding = {0}, bool ceil_mode = false, bool count_include_pad = true,           \
+      std::optional<int64_t> divisor_override = std::nullopt, HAMMOCK_AT);
 HAMMOCK_POOL(1d)
 HAMMOCK_POOL(2d)
 HAMMOCK_POOL(3d)

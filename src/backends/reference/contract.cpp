@@ -15,10 +15,19 @@ void MatMul(int64_t m, int64_t n, int64_t k, const Wide* a, const Wide* b, Wide*
     int64_t columns = std::min(kColumns, n - strip);
     for (int64_t i = 0; i < m; ++i) {
       Wide* row = c + i * n + strip;
-      for (int64_t p = 0; p < k; ++p) {
-        Wide factor = a[i * k + p];
-        const Wide* terms = b + p * n + strip;
-        for (int64_t j = 0; j < columns; ++j) row[j] += factor * terms[j];
+      int64_t p = 0;
+      // Four terms a pass, still one after the other.
+      for (; p + 4 <= k; p += 4) {
+        const Wide* f = a + i * k + p;
+        const Wide* t = b + p * n + strip;
+        for (int64_t j = 0; j < columns; ++j) {
+          row[j] =
+              row[j] + f[0] * t[j] + f[1] * t[j + n] + f[2] * t[j + 2 * n] + f[3] * t[j + 3 * n];
+        }
+      }
+      for (; p < k; ++p) {
+        const Wide* t = b + p * n + strip;
+        for (int64_t j = 0; j < columns; ++j) row[j] += a[i * k + p] * t[j];
       }
     }
   }

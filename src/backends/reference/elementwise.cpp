@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <cstring>
+#include <utility>
 
 #include "backends/reference/elements.h"
 #include "backends/reference/kernel.h"
