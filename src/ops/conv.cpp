@@ -147,9 +147,10 @@ Tensor ConvTransposed(const char* op, int rank, const Tensor& input, const Tenso
     LocationScope scope(at);                                                                   \
     return Conv(#name, rank, input, weight, bias, stride, padding, dilation, groups, at);      \
   }                                                                                            \
-  Tensor name(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,    \
-              const Dims& stride, const std::string& padding, const Dims& dilation,            \
-              int64_t groups, Location at) {                                                   \
+  Tensor name##_padding(const Tensor& input, const Tensor& weight,                             \
+                        const std::optional<Tensor>& bias, const Dims& stride,                 \
+                        const std::string& padding, const Dims& dilation, int64_t groups,      \
+                        Location at) {                                                         \
     LocationScope scope(at);                                                                   \
     return ConvNamed(#name, rank, input, weight, bias, stride, padding, dilation, groups, at); \
   }
@@ -175,8 +176,6 @@ namespace {
 
 using ByNumbers = Tensor (*)(const Tensor&, const Tensor&, const std::optional<Tensor>&,
                              const Dims&, const Dims&, const Dims&, int64_t, Location);
-using ByName = Tensor (*)(const Tensor&, const Tensor&, const std::optional<Tensor>&, const Dims&,
-                          const std::string&, const Dims&, int64_t, Location);
 
 #define HAMMOCK_CONV(name, rank)                                                                  \
   constinit const OpDef k_##name = {.schema = #name                                               \
@@ -190,7 +189,7 @@ using ByName = Tensor (*)(const Tensor&, const Tensor&, const std::optional<Tens
                       "] stride=1, str padding=\"valid\", int[" #rank                             \
                       "] dilation=1, int groups=1) -> Tensor",                                    \
       .doc = "Cross-correlation over the last " #rank " dims, padded by name.",                   \
-      .call = Box<static_cast<ByName>(name)>};
+      .call = Box<name##_padding>};
 HAMMOCK_CONV(conv1d, 1)
 HAMMOCK_CONV(conv2d, 2)
 HAMMOCK_CONV(conv3d, 3)

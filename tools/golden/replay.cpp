@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <typeinfo>
 
@@ -42,11 +44,28 @@ constexpr const char* kVariadic[] = {"atleast_1d",     "atleast_2d",       "atle
                                      "block_diag",     "broadcast_shapes", "broadcast_tensors",
                                      "cartesian_prod", "meshgrid"};
 
-bool IsVariadic(const std::string& op) {
-  for (const char* name : kVariadic) {
-    if (op == name) return true;
+/// Methods whose sizes or dims may be given one by one: x.view(2, 3).
+constexpr const char* kSizesOneByOne[] = {
+    "Tensor.expand",      "Tensor.flip",    "Tensor.new_empty", "Tensor.new_ones",
+    "Tensor.new_zeros",   "Tensor.permute", "Tensor.repeat",    "Tensor.reshape",
+    "Tensor.sum_to_size", "Tensor.tile",    "Tensor.view"};
+
+template <size_t n>
+bool Contains(const char* const (&names)[n], const std::string& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+std::vector<Any> PackArguments(const std::string& fn, const std::string& op,
+                               std::vector<Any> args) {
+  if (Contains(kVariadic, op)) {
+    bool one_list = args.size() == 1 && args[0].IsSequence();
+    bool one_tensor = args.size() == 1 && op.starts_with("atleast");
+    if (!one_list && !one_tensor) return {Any(AnyList(args))};
   }
-  return false;
+  if (Contains(kSizesOneByOne, fn) && args.size() > 1 && args[1].kind() == Any::Kind::kInt) {
+    return {args[0], Any(AnyList(args.begin() + 1, args.end()))};
+  }
+  return args;
 }
 
 // ---- Arguments
@@ -217,11 +236,8 @@ Any Replayer::MakeInput(const Case& c, const Input& input) {
 }
 
 OpCall Replayer::MakeCall(const Step& step, const std::vector<Any>& slots) const {
-  OpCall call{OpName(step.fn), ToList(step.args, slots).ToList(), {}};
-  if (IsVariadic(call.op) && !(call.args.size() == 1 && call.args[0].IsSequence())) {
-    bool one_tensor = call.args.size() == 1 && call.op.starts_with("atleast");
-    if (!one_tensor) call.args = {Any(AnyList(call.args))};
-  }
+  OpCall call{OpName(step.fn), {}, {}};
+  call.args = PackArguments(step.fn, call.op, ToList(step.args, slots).ToList());
   for (const auto& [name, value] : step.kwargs.items()) {
     if (name == "requires_grad" || name == "pin_memory" || name == "layout") continue;
     // The suite was made on its "cpu".

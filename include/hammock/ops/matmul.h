@@ -2,6 +2,7 @@
 /// Products of vectors, matrices and batches of them; convolution and pooling. Operands have one
 /// dtype; nothing promotes.
 
+#include <concepts>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -50,16 +51,22 @@ HAMMOCK_API Tensor bilinear(const Tensor& input1, const Tensor& input2, const Te
                             const std::optional<Tensor>& bias = std::nullopt, HAMMOCK_AT);
 
 // Convolution over the last one, two or three dims; one number in a list stands for all of them.
-#define HAMMOCK_CONV(name)                                                             \
-  HAMMOCK_API Tensor name(const Tensor& input, const Tensor& weight,                   \
-                          const std::optional<Tensor>& bias = std::nullopt,            \
-                          const Dims& stride = {1}, const Dims& padding = {0},         \
-                          const Dims& dilation = {1}, int64_t groups = 1, HAMMOCK_AT); \
-  /* `padding` is "valid" or "same". */                                                \
-  HAMMOCK_API Tensor name(const Tensor& input, const Tensor& weight,                   \
-                          const std::optional<Tensor>& bias, const Dims& stride,       \
-                          const std::string& padding, const Dims& dilation = {1},      \
-                          int64_t groups = 1, HAMMOCK_AT);
+// `padding` may also be "valid" or "same"; that form is a template only so that `{1}` is no string.
+#define HAMMOCK_CONV(name)                                                                  \
+  HAMMOCK_API Tensor name(const Tensor& input, const Tensor& weight,                        \
+                          const std::optional<Tensor>& bias = std::nullopt,                 \
+                          const Dims& stride = {1}, const Dims& padding = {0},              \
+                          const Dims& dilation = {1}, int64_t groups = 1, HAMMOCK_AT);      \
+  HAMMOCK_API Tensor name##_padding(const Tensor& input, const Tensor& weight,              \
+                                    const std::optional<Tensor>& bias, const Dims& stride,  \
+                                    const std::string& padding, const Dims& dilation = {1}, \
+                                    int64_t groups = 1, HAMMOCK_AT);                        \
+  template <std::convertible_to<std::string> Name>                                          \
+  Tensor name(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, \
+              const Dims& stride, const Name& padding, const Dims& dilation = {1},          \
+              int64_t groups = 1, HAMMOCK_AT) {                                             \
+    return name##_padding(input, weight, bias, stride, padding, dilation, groups, at);      \
+  }
 HAMMOCK_CONV(conv1d)
 HAMMOCK_CONV(conv2d)
 HAMMOCK_CONV(conv3d)
