@@ -1,5 +1,6 @@
 #pragma once
-/// The other side of a comparison, kept behind plain functions so that its headers meet none of ours.
+/// The other side of a comparison, kept behind plain functions so that its headers meet none of
+/// ours.
 
 namespace peer {
 

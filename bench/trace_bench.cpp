@@ -1,5 +1,6 @@
-/// What laziness costs: recording an op, a cached sync per op, a small cached step, memory per node; beside
-/// libtorch's lazy tensors in the same run where they are found. Times are the best of many repetitions.
+/// What laziness costs: recording an op, a cached sync per op, a small cached step, memory per
+/// node; beside libtorch's lazy tensors in the same run where they are found. Times are the best of
+/// many repetitions.
 
 #include <hammock/hammock.h>
 #include <malloc.h>
@@ -29,7 +30,8 @@ struct Times {
 };
 
 /// The best trace and sync of a chain over `budget` seconds.
-Times Measure(const std::function<void()>& trace, const std::function<void()>& sync, double budget) {
+Times Measure(const std::function<void()>& trace, const std::function<void()>& sync,
+              double budget) {
   Times best;
   auto end = Clock::now() + std::chrono::duration<double>(budget);
   for (int i = 0; i < 5 || Clock::now() < end; ++i) {
@@ -44,8 +46,8 @@ double BestOf(int repeats, double budget, const std::function<void()>& fn) {
   auto end = Clock::now() + std::chrono::duration<double>(budget);
   while (Clock::now() < end) {
     best = std::min(best, Seconds([&] {
-                      for (int i = 0; i < repeats; ++i) fn();
-                    }) / repeats);
+                            for (int i = 0; i < repeats; ++i) fn();
+                          }) / repeats);
   }
   return best;
 }
@@ -99,14 +101,17 @@ int main() {
     trace(10);
     sync();
   });
-  double peer_step = peer ? BestOf(100, 0.5, [] {
-    peer::Trace(10);
-    peer::Sync();
-  }) : -1e-6;
+  double peer_step = peer ? BestOf(100, 0.5,
+                                   [] {
+                                     peer::Trace(10);
+                                     peer::Sync();
+                                   })
+                          : -1e-6;
   Row("cached step of 10 ops", step * 1e6, peer_step * 1e6, "us");
   if (peer) {
     double eager = BestOf(1000, 0.3, [] { peer::Eager(10); });
-    std::printf("%-34s %10s %12.1f %10s  us\n", "the same 10 ops, peer eager", "-", eager * 1e6, "-");
+    std::printf("%-34s %10s %12.1f %10s  us\n", "the same 10 ops, peer eager", "-", eager * 1e6,
+                "-");
   }
 
   // Memory: what 20,000 more nodes add; the pool is filled first, so that only live nodes count.

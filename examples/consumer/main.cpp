@@ -8,11 +8,11 @@
 
 int main() {
   using namespace hammock;
-  config::Set<config::kIoThreads>(2);
-  metrics::GetCounter("consumer.runs").Add(config::Get<config::kIoThreads>());
+  config::Set<config::kMaxAsyncQueue>(2);
+  metrics::GetCounter("consumer.runs").Add(config::Get<config::kMaxAsyncQueue>());
   std::cout << metrics::Report() << ToString(HashString("consumer")) << "\n";
   try {
-    config::Set("io_thread", "3");
+    config::Set("max_async_queu", "3");
   } catch (const ValueError& error) {
     std::cout << error.what() << "\n";
     return metrics::CounterValue("consumer.runs") == 2 ? 0 : 1;

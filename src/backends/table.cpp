@@ -4,6 +4,8 @@
 
 namespace hammock {
 
-std::vector<lazy::BackendImplInterface*> InTreeBackends() { return {ReferenceBackend(), NullBackend()}; }
+std::vector<lazy::BackendImplInterface*> InTreeBackends() {
+  return {ReferenceBackend(), NullBackend()};
+}
 
 }  // namespace hammock

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -13,8 +14,6 @@
 #include "ops/table.h"
 
 namespace hammock {
-
-constinit std::atomic<NodeCallFn> node_call{nullptr};
 
 namespace {
 
@@ -91,8 +90,7 @@ std::string Mismatches(const std::vector<const OpDef*>& overloads, const std::ve
 
 Any Run(const OpDef& def, const std::vector<Any>& bound) {
   if (def.call) return def.call(bound);
-  NodeCallFn make_node = node_call.load(std::memory_order_acquire);
-  if (make_node && def.IsNode()) return make_node(def, bound);
+  if (def.IsNode()) return CallNode(def, bound);
   Throw<NotSupported>(ErrorCode::kNotSupported, "{}: this op cannot be called by name", def.name());
 }
 
@@ -137,6 +135,9 @@ Any CallOp(std::string_view name, const std::vector<Any>& args,
   LocationScope scope(at);
   std::vector<const OpDef*> overloads = op_registry::Overloads(name);
   if (overloads.empty()) overloads = {&op_registry::Get(name)};
+  // A primitive without a call of its own is reached through the function of the same name.
+  auto callable = [](const OpDef* def) { return def->call != nullptr; };
+  if (std::ranges::any_of(overloads, callable)) std::erase_if(overloads, std::not_fn(callable));
   if (overloads.size() == 1)
     return Run(*overloads[0], overloads[0]->info().schema.Bind(args, kwargs));
   for (const OpDef* def : overloads) {

@@ -2,6 +2,10 @@
 
 #include "base/throw.h"
 #include "hammock/op_builder.h"
+#include "ir/op_registry.h"
+#include "ir/schema_access.h"
+#include "lazy/record.h"
+#include "ops/primitives.h"
 
 namespace hammock::boxing {
 
@@ -70,3 +74,36 @@ Any FromTensors(const std::vector<Tensor>& tensors) {
 }
 
 }  // namespace hammock::boxing
+
+namespace hammock {
+
+Any CallNode(const OpDef& op, std::span<const Any> args) {
+  const OpInfo& info = op.info();
+  if (&op == &ops::kInput || &op == &ops::kDeviceData || &op == &ops::kScalarLeaf ||
+      &op == &ops::kRngState) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "{}: a leaf has data and cannot be called",
+                        info.name);
+  }
+  std::vector<Tensor> operands;
+  for (int index : info.operand_args) {
+    const Any& value = args[static_cast<size_t>(index)];
+    if (info.schema.arguments()[static_cast<size_t>(index)].type.list) {
+      for (Tensor& tensor : boxing::ToTensors(value)) operands.push_back(std::move(tensor));
+    } else {
+      operands.push_back(boxing::ToTensorOrNumber(value));
+    }
+  }
+  std::vector<Attr> attrs;
+  for (int index : info.attribute_args) {
+    attrs.push_back(MakeAttr(info.schema.arguments()[static_cast<size_t>(index)].type,
+                             args[static_cast<size_t>(index)]));
+  }
+  if (operands.empty()) {
+    return Tensor::FromValue({RecordNodeOn(op, attrs, Device().id(), CurrentLocation()), 0});
+  }
+  std::vector<Tensor> results = ApplyMulti(op, Location::current(), operands, attrs);
+  if (results.size() == 1 && !info.schema.variadic_returns()) return results[0];
+  return boxing::FromTensors(results);
+}
+
+}  // namespace hammock

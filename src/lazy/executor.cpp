@@ -288,8 +288,8 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
     if (slot.data) continue;
     LeafPayload* payload = NodeAccess::payload(node);
     if (payload && payload->donated) [[unlikely]] {
-      Throw(ErrorCode::kUseAfterDonate, "the data of {} was donated to an earlier step",
-            node->to_string());
+      Throw(ErrorCode::kUseAfterDonate,
+            "the data of {} was donated to an earlier step; clone it first", node->to_string());
     }
     if (&node->op() == &ops::kScalarLeaf) {
       slot.data = ScalarData(device, node->attrs()[0].scalar());
@@ -339,14 +339,16 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     Node* node = walk.parameters[i];
     BackendDataPtr& data = node->slots()[walk.parameter_outputs[i]].data;
     LeafPayload* payload = NodeAccess::payload(node);
-    bool explicit_donation = payload && payload->donated;
-    if (donate || explicit_donation) {
-      // Dying: nobody but this graph refers to the node, and nobody but the node to the data.
-      bool dying = node->references() == NodeAccess::walk_uses(node) && data.use_count() == 1 &&
-                   data->IsReady() && !(payload && payload->read_only) &&
-                   &node->op() != &ops::kScalarLeaf;
+    bool given_away = payload && payload->donated;
+    if (donate || given_away) {
+      // Dying: nobody but this graph refers to the node (the handle that gave it away does not
+      // count), and nobody but the node to the data.
+      uint32_t uses = NodeAccess::walk_uses(node) + (given_away ? 1 : 0);
+      bool dying = node->references() <= uses && data.use_count() == 1 && data->IsReady() &&
+                   !(payload && payload->read_only) && &node->op() != &ops::kScalarLeaf;
       if (step->donated.empty()) step->donated.resize(walk.parameters.size());
       step->donated[i] = dying;
+      if (given_away && dying) step->given_away.emplace_back(node);
     }
     step->arguments.push_back(data);
   }

@@ -40,6 +40,7 @@ struct Step {
   CompiledStepPtr compiled;
   std::vector<BackendDataPtr> arguments;
   std::vector<bool> donated;
+  std::vector<NodePtr> given_away;           // explicitly donated: without data once this succeeds
   std::vector<NodePtr> output_nodes;         // distinct
   std::vector<BackendDataPtr> placeholders;  // one per result
   std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands

@@ -192,6 +192,7 @@ void StepExecutor::Succeed(Step& step) {
   {
     std::lock_guard lock(graph_mutex);
     for (const NodePtr& node : step.output_nodes) NodeAccess::TakeOperands(node.get(), dropped);
+    for (const NodePtr& node : step.given_away) node->slots()[0].data = nullptr;
   }
   step.arguments.clear();
   for (const BackendDataPtr& placeholder : step.placeholders) placeholder->SetReady();

@@ -66,14 +66,17 @@ Tensor CountingAlong(int dim, int rank, int64_t size, const Tensor& like) {
 
 Tensor ConstantLike(const Scalar& value, const Tensor& x) { return Constant(value, x.dtype()); }
 
-Tensor Stretched(const Tensor& scalar, const Dims& sizes, const Tensor& like) {
+Tensor Placed(const Tensor& scalar, const Tensor& like) {
   // A number has no device of its own and would go to the default one.
   bool lost =
       scalar.value().node->device() == kNoDevice && like.value().node->device() != kNoDevice;
-  if (!lost || like.device() == Device()) return Apply(kBroadcast, Here(), {scalar}, {sizes});
+  if (!lost || like.device() == Device()) return scalar;
   Tensor zero = Reshaped(Counting(1, like), {});
-  Tensor placed = Apply(kWhere, Here(), {Casted(zero, DType::kBool), scalar, scalar});
-  return Apply(kBroadcast, Here(), {placed}, {sizes});
+  return Apply(kWhere, Here(), {Casted(zero, DType::kBool), scalar, scalar});
+}
+
+Tensor Stretched(const Tensor& scalar, const Dims& sizes, const Tensor& like) {
+  return Apply(kBroadcast, Here(), {Placed(scalar, like)}, {sizes});
 }
 
 Tensor Filled(const Dims& sizes, const Scalar& value, DType dtype, const Tensor& like) {

@@ -26,6 +26,8 @@ Tensor Counting(int64_t size, const Tensor& like);
 Tensor CountingAlong(int dim, int rank, int64_t size, const Tensor& like);
 /// A constant of x's dtype; part of the key.
 Tensor ConstantLike(const Scalar& value, const Tensor& x);
+/// A number that ops of numbers alone can use on the device of `like`.
+Tensor Placed(const Tensor& scalar, const Tensor& like);
 /// A 0-d tensor (a lifted number, say) repeated to `sizes` on the device of `like`.
 Tensor Stretched(const Tensor& scalar, const Dims& sizes, const Tensor& like);
 /// `value` of `sizes`, on the device of `like`; part of the key.

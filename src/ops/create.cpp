@@ -198,8 +198,10 @@ int64_t RangeSize(const Scalar& start, const Scalar& end, const Scalar& step, bo
     BadRange(start, end, step);
   }
   if (integral) {
-    int64_t by = step.ToInt(), sign = by > 0 ? 1 : -1;
-    return (end.ToInt() - start.ToInt() + by - sign) / by;
+    __int128 by = step.ToInt(), span = __int128{end.ToInt()} - start.ToInt();
+    __int128 size = (span + by - (by > 0 ? 1 : -1)) / by;
+    if (size > std::numeric_limits<int64_t>::max()) BadRange(start, end, step);
+    return static_cast<int64_t>(size);
   }
   double size = std::ceil((last - first) / stride);
   if (!(size >= 0 && size < 9e18)) BadRange(start, end, step);

@@ -1,5 +1,5 @@
-#include "hammock/op_builder.h"
 #include "hammock/ops/index.h"
+#include "hammock/op_builder.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 

@@ -256,7 +256,7 @@ Tensor AddProduct(const char* op, const Tensor& self, const Tensor& product, DTy
                   const Scalar& beta, const Scalar& alpha) {
   CheckAddend(op, self, product, product.sizes());
   DType wide = product.dtype();
-  return Blend(self, product, Lift(beta, wide), Lift(alpha, wide), dtype);
+  return Blend(self, product, Placed(Lift(beta, wide), product), Lift(alpha, wide), dtype);
 }
 
 }  // namespace

@@ -362,7 +362,7 @@ using Along = Both (*)(const Tensor&, int64_t, bool, Location);
 
 /// q given as a number takes self's dtype.
 Tensor AsQuantile(const Tensor& self, const Any& q) {
-  return q.IsTensor() ? q.ToTensor() : Lift(q.ToScalar(), self.dtype());
+  return q.IsTensor() ? q.ToTensor() : Placed(Lift(q.ToScalar(), self.dtype()), self);
 }
 
 template <Tensor (*F)(const Tensor&, const Tensor&, std::optional<int64_t>, bool,

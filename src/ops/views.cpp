@@ -25,7 +25,8 @@ Geometry GeometryFor(const char* op, const Tensor& self) {
   return GeometryOf(*self.impl());
 }
 
-Tensor Reshaped(const char* op, const Tensor& self, const Dims& sizes, const Dims& strides, const Location& at) {
+Tensor Reshaped(const char* op, const Tensor& self, const Dims& sizes, const Dims& strides,
+                const Location& at) {
   Geometry from = GeometryFor(op, self);
   return MakeView(op, self, ops::kReshape, {Attr(sizes)}, {sizes, strides, from.offset}, {}, at);
 }
@@ -37,7 +38,8 @@ Dims InferSizes(const char* op, const Dims& wanted, int64_t numel, const Shape& 
   int64_t known = 1;
   for (int i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == -1) {
-      if (unknown >= 0) Throw(ErrorCode::kValue, "{}: only one size can be -1: {}", op, ToString(wanted));
+      if (unknown >= 0)
+        Throw(ErrorCode::kValue, "{}: only one size can be -1: {}", op, ToString(wanted));
       unknown = i;
     } else if (sizes[i] < 0) {
       Throw(ErrorCode::kNegativeSize, "{}: invalid size {} in {}", op, sizes[i], ToString(wanted));
@@ -47,20 +49,21 @@ Dims InferSizes(const char* op, const Dims& wanted, int64_t numel, const Shape& 
   }
   if (unknown >= 0) {
     if (known == 0 || numel % known != 0) {
-      Throw(ErrorCode::kShapeMismatch, "{}: {} does not fit sizes {}{}", op, type.to_string(), ToString(wanted),
-            known == 0 ? ": the size of -1 would be ambiguous" : "");
+      Throw(ErrorCode::kShapeMismatch, "{}: {} does not fit sizes {}{}", op, type.to_string(),
+            ToString(wanted), known == 0 ? ": the size of -1 would be ambiguous" : "");
     }
     sizes[unknown] = numel / known;
   } else if (known != numel) {
-    Throw(ErrorCode::kShapeMismatch, "{}: {} has {} elements, sizes {} need {}", op, type.to_string(), numel,
-          ToString(wanted), known);
+    Throw(ErrorCode::kShapeMismatch, "{}: {} has {} elements, sizes {} need {}", op,
+          type.to_string(), numel, ToString(wanted), known);
   }
   return sizes;
 }
 
 /// Strides of a view of other sizes on the same memory, if there are any.
 std::optional<Dims> ViewStrides(const Geometry& from, const Dims& sizes) {
-  int64_t numel = std::accumulate(from.sizes.begin(), from.sizes.end(), int64_t{1}, std::multiplies<>());
+  int64_t numel =
+      std::accumulate(from.sizes.begin(), from.sizes.end(), int64_t{1}, std::multiplies<>());
   if (numel == 0) return from.sizes == sizes ? from.strides : ContiguousStrides(sizes);
   Dims strides = Dims::Filled(sizes.size(), 1);
   if (from.sizes.empty()) return strides;
@@ -70,7 +73,8 @@ std::optional<Dims> ViewStrides(const Geometry& from, const Dims& sizes) {
   int64_t run = 1, taken = 1;
   for (int dim = from.sizes.size() - 1; dim >= 0; --dim) {
     run *= from.sizes[dim];
-    bool ends = dim == 0 || (from.sizes[dim - 1] != 1 && from.strides[dim - 1] != run * base_stride);
+    bool ends =
+        dim == 0 || (from.sizes[dim - 1] != 1 && from.strides[dim - 1] != run * base_stride);
     if (!ends) continue;
     while (view_dim >= 0 && (taken < run || sizes[view_dim] == 1)) {
       strides[view_dim] = taken * base_stride;
@@ -86,9 +90,10 @@ std::optional<Dims> ViewStrides(const Geometry& from, const Dims& sizes) {
   return view_dim == -1 ? std::optional(strides) : std::nullopt;
 }
 
-/// One element range of a dim; `lifted` starts are operands, so that a new start does not recompile.
-Tensor Range(const char* op, const Tensor& self, int dim, int64_t start, int64_t size, int64_t step, bool lifted,
-             const Location& at) {
+/// One element range of a dim; `lifted` starts are operands, so that a new start does not
+/// recompile.
+Tensor Range(const char* op, const Tensor& self, int dim, int64_t start, int64_t size, int64_t step,
+             bool lifted, const Location& at) {
   Geometry geometry = GeometryFor(op, self);
   geometry.offset += start * geometry.strides[dim];
   geometry.strides[dim] *= step;
@@ -97,7 +102,8 @@ Tensor Range(const char* op, const Tensor& self, int dim, int64_t start, int64_t
     return MakeView(op, self, ops::kDynamicSlice, {Attr(dim), Attr(size), Attr(step)}, geometry,
                     Lift(start, DType::kI64), at);
   }
-  return MakeView(op, self, ops::kSlice, {Attr(dim), Attr(start), Attr(size), Attr(step)}, geometry, {}, at);
+  return MakeView(op, self, ops::kSlice, {Attr(dim), Attr(start), Attr(size), Attr(step)}, geometry,
+                  {}, at);
 }
 
 Tensor WithoutDim(const char* op, const Tensor& self, int dim, const Location& at) {
@@ -120,8 +126,8 @@ Tensor view(const Tensor& self, const Dims& size, Location at) {
   auto strides = ViewStrides(geometry, sizes);
   if (!strides) {
     Throw(ErrorCode::kShapeMismatch,
-          "view: {} with strides {} cannot be seen as {} without a copy; use reshape", self.shape().to_string(),
-          ToString(geometry.strides), ToString(sizes));
+          "view: {} with strides {} cannot be seen as {} without a copy; use reshape",
+          self.shape().to_string(), ToString(geometry.strides), ToString(sizes));
   }
   return Reshaped("view", self, sizes, *strides, at);
 }
@@ -131,8 +137,8 @@ Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
   int from = InfoOf(self.dtype()).bits, to = InfoOf(dtype).bits;
   if (from != to) {
     if (self.dim() == 0 || geometry.strides.back() != 1) {
-      Throw(ErrorCode::kShapeMismatch, "view: {} as {} needs a last dim of stride 1", self.shape().to_string(),
-            NameOf(dtype));
+      Throw(ErrorCode::kShapeMismatch, "view: {} as {} needs a last dim of stride 1",
+            self.shape().to_string(), NameOf(dtype));
     }
     if (from < to && (geometry.sizes.back() * from) % to != 0) {
       Throw(ErrorCode::kShapeMismatch, "view: the last dim of {} is not a whole number of {}",
@@ -147,22 +153,28 @@ Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
   return MakeView("view", self, ops::kBitcast, {Attr(dtype)}, geometry, {}, at);
 }
 
-Tensor view_as(const Tensor& self, const Tensor& other, Location at) { return view(self, other.sizes(), at); }
+Tensor view_as(const Tensor& self, const Tensor& other, Location at) {
+  return view(self, other.sizes(), at);
+}
 
 Tensor reshape(const Tensor& self, const Dims& shape, Location at) {
   Geometry geometry = GeometryFor("reshape", self);
   Dims sizes = InferSizes("reshape", shape, self.numel(), self.shape());
-  if (auto strides = ViewStrides(geometry, sizes)) return Reshaped("reshape", self, sizes, *strides, at);
+  if (auto strides = ViewStrides(geometry, sizes))
+    return Reshaped("reshape", self, sizes, *strides, at);
   return Apply(ops::kReshape, at, {self}, {Attr(sizes)});
 }
 
-Tensor reshape_as(const Tensor& self, const Tensor& other, Location at) { return reshape(self, other.sizes(), at); }
+Tensor reshape_as(const Tensor& self, const Tensor& other, Location at) {
+  return reshape(self, other.sizes(), at);
+}
 
 Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim, Location at) {
   CurrentNode("flatten", self);
   int start = WrapDim("flatten", start_dim, self.dim());
   int end = WrapDim("flatten", end_dim, self.dim());
-  if (start > end) Throw(ErrorCode::kValue, "flatten: start_dim {} comes after end_dim {}", start, end);
+  if (start > end)
+    Throw(ErrorCode::kValue, "flatten: start_dim {} comes after end_dim {}", start, end);
   if (self.dim() == 0) return reshape(self, {1}, at);
   if (start == end) return alias(self, at);
   Dims sizes;
@@ -195,7 +207,8 @@ Tensor unflatten(const Tensor& self, int64_t dim, const Dims& sizes, Location at
 Tensor permute(const Tensor& self, const Dims& dims, Location at) {
   Geometry from = GeometryFor("permute", self);
   if (dims.size() != self.dim()) {
-    Throw(ErrorCode::kValue, "permute: {} dims given for {}", dims.size(), self.shape().to_string());
+    Throw(ErrorCode::kValue, "permute: {} dims given for {}", dims.size(),
+          self.shape().to_string());
   }
   Dims order = dims.empty() ? dims : WrapDims("permute", dims, self.dim());
   Geometry geometry = from;
@@ -222,17 +235,20 @@ Tensor swapaxes(const Tensor& self, int64_t axis0, int64_t axis1, Location at) {
 
 Tensor t(const Tensor& self, Location at) {
   CurrentNode("t", self);
-  if (self.dim() > 2) Throw(ErrorCode::kValue, "t: needs at most 2 dims, got {}", self.shape().to_string());
+  if (self.dim() > 2)
+    Throw(ErrorCode::kValue, "t: needs at most 2 dims, got {}", self.shape().to_string());
   return self.dim() < 2 ? alias(self, at) : transpose(self, 0, 1, at);
 }
 
 Tensor movedim(const Tensor& self, const Dims& source, const Dims& destination, Location at) {
   CurrentNode("movedim", self);
   if (source.size() != destination.size()) {
-    Throw(ErrorCode::kValue, "movedim: {} source dims but {} destination dims", source.size(), destination.size());
+    Throw(ErrorCode::kValue, "movedim: {} source dims but {} destination dims", source.size(),
+          destination.size());
   }
   if (source.empty()) return alias(self, at);
-  Dims from = WrapDims("movedim", source, self.dim()), to = WrapDims("movedim", destination, self.dim());
+  Dims from = WrapDims("movedim", source, self.dim()),
+       to = WrapDims("movedim", destination, self.dim());
   if (self.dim() == 0) return alias(self, at);
   Dims order = Dims::Filled(self.dim(), -1);
   std::vector<bool> moved(static_cast<size_t>(self.dim()));
@@ -270,8 +286,7 @@ Tensor squeeze(const Tensor& self, int64_t dim, Location at) {
 Tensor unsqueeze(const Tensor& self, int64_t dim, Location at) {
   Geometry geometry = GeometryFor("unsqueeze", self);
   int at_dim = WrapDim("unsqueeze", dim, self.dim() + 1);
-  int64_t stride =
-      at_dim >= self.dim() ? 1 : geometry.sizes[at_dim] * geometry.strides[at_dim];
+  int64_t stride = at_dim >= self.dim() ? 1 : geometry.sizes[at_dim] * geometry.strides[at_dim];
   geometry.sizes.insert(at_dim, 1);
   geometry.strides.insert(at_dim, stride);
   return Reshaped("unsqueeze", self, geometry.sizes, geometry.strides, at);
@@ -280,7 +295,8 @@ Tensor unsqueeze(const Tensor& self, int64_t dim, Location at) {
 Tensor expand(const Tensor& self, const Dims& size, Location at) {
   Geometry from = GeometryFor("expand", self);
   if (size.size() < self.dim()) {
-    Throw(ErrorCode::kShapeMismatch, "expand: {} has more dims than sizes {}", self.shape().to_string(), ToString(size));
+    Throw(ErrorCode::kShapeMismatch, "expand: {} has more dims than sizes {}",
+          self.shape().to_string(), ToString(size));
   }
   Geometry geometry{size, Dims::Filled(size.size(), 0), from.offset};
   int lead = size.size() - self.dim();
@@ -288,7 +304,8 @@ Tensor expand(const Tensor& self, const Dims& size, Location at) {
     int own = i - lead;
     if (own < 0) {
       if (size[i] < 0) {
-        Throw(ErrorCode::kNegativeSize, "expand: the size {} of the new dim {} is not allowed", size[i], i);
+        Throw(ErrorCode::kNegativeSize, "expand: the size {} of the new dim {} is not allowed",
+              size[i], i);
       }
       continue;
     }
@@ -296,38 +313,46 @@ Tensor expand(const Tensor& self, const Dims& size, Location at) {
     if (geometry.sizes[i] == from.sizes[own]) {
       geometry.strides[i] = from.strides[own];
     } else if (from.sizes[own] != 1 || size[i] < 0) {
-      Throw(ErrorCode::kShapeMismatch, "expand: {} cannot be expanded to {}: dim {} has size {}, not 1 or {}",
+      Throw(ErrorCode::kShapeMismatch,
+            "expand: {} cannot be expanded to {}: dim {} has size {}, not 1 or {}",
             self.shape().to_string(), ToString(size), own, from.sizes[own], size[i]);
     }
   }
   // A new dim of size 1 in front of dims has PyTorch's stride, so that it merges with them.
   for (int i = lead - 1; i >= 0; --i) {
     geometry.strides[i] = geometry.sizes[i] != 1 ? 0
-                          : i + 1 < size.size() ? geometry.sizes[i + 1] * geometry.strides[i + 1]
-                                                : 1;
+                          : i + 1 < size.size()  ? geometry.sizes[i + 1] * geometry.strides[i + 1]
+                                                 : 1;
   }
   return MakeView("expand", self, ops::kBroadcast, {Attr(geometry.sizes)}, geometry, {}, at);
 }
 
-Tensor expand_as(const Tensor& self, const Tensor& other, Location at) { return expand(self, other.sizes(), at); }
-Tensor broadcast_to(const Tensor& self, const Dims& size, Location at) { return expand(self, size, at); }
+Tensor expand_as(const Tensor& self, const Tensor& other, Location at) {
+  return expand(self, other.sizes(), at);
+}
+Tensor broadcast_to(const Tensor& self, const Dims& size, Location at) {
+  return expand(self, size, at);
+}
 
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Location at) {
   LocationScope scope(at);
   Dims sizes;
-  for (const Tensor& tensor : tensors) sizes = BroadcastSizes("broadcast_tensors", sizes, tensor.sizes());
+  for (const Tensor& tensor : tensors)
+    sizes = BroadcastSizes("broadcast_tensors", sizes, tensor.sizes());
   std::vector<Tensor> results;
   for (const Tensor& tensor : tensors) results.push_back(expand(tensor, sizes, at));
   return results;
 }
 
-Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step,
-             Location at) {
+Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
+             std::optional<int64_t> end, int64_t step, Location at) {
   CheckRank("slice", self);
   int at_dim = WrapDim("slice", dim, self.dim());
   if (step <= 0) Throw(ErrorCode::kValue, "slice: the step must be positive, not {}", step);
   int64_t size = self.size(at_dim);
-  auto clamp = [&](int64_t index) { return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size); };
+  auto clamp = [&](int64_t index) {
+    return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
+  };
   int64_t from = clamp(start.value_or(0)), to = clamp(end.value_or(size));
   int64_t count = to > from ? (to - from + step - 1) / step : 0;
   // A whole dim, whatever it is called, is no dynamic slice.
@@ -340,11 +365,12 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Lo
   CheckRank("narrow", self);
   int at_dim = WrapDim("narrow", dim, self.dim());
   int64_t size = self.size(at_dim);
-  if (length < 0) Throw(ErrorCode::kNegativeSize, "narrow: the length must not be negative, is {}", length);
+  if (length < 0)
+    Throw(ErrorCode::kNegativeSize, "narrow: the length must not be negative, is {}", length);
   int64_t from = start < 0 ? start + size : start;
   if (from < 0 || from > size || length > size - from) {
-    Throw(ErrorCode::kIndexOutOfRange, "narrow: start {} with length {} is outside of dim {} of {}", start, length,
-          at_dim, self.shape().to_string());
+    Throw(ErrorCode::kIndexOutOfRange, "narrow: start {} with length {} is outside of dim {} of {}",
+          start, length, at_dim, self.shape().to_string());
   }
   return Range("narrow", self, at_dim, from, length, 1, length > 0, at);
 }
@@ -354,8 +380,8 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
   int at_dim = WrapDim("select", dim, self.dim());
   int64_t size = self.size(at_dim);
   if (index < -size || index >= size) {
-    Throw(ErrorCode::kIndexOutOfRange, "select: index {} is out of bounds for dimension {} with size {}", index, at_dim,
-          size);
+    Throw(ErrorCode::kIndexOutOfRange,
+          "select: index {} is out of bounds for dimension {} with size {}", index, at_dim, size);
   }
   LocationScope scope(at);
   Tensor range = Range("select", self, at_dim, index < 0 ? index + size : index, 1, 1, true, at);
@@ -369,7 +395,8 @@ Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, 
   int64_t length = offset >= 0 ? std::min(from.sizes[a], from.sizes[b] - offset)
                                : std::min(from.sizes[a] + offset, from.sizes[b]);
   Geometry geometry{{}, {}, from.offset};
-  if (length > 0) geometry.offset += offset >= 0 ? offset * from.strides[b] : -offset * from.strides[a];
+  if (length > 0)
+    geometry.offset += offset >= 0 ? offset * from.strides[b] : -offset * from.strides[a];
   for (int i = 0; i < self.dim(); ++i) {
     if (i == a || i == b) continue;
     geometry.sizes.push_back(from.sizes[i]);
@@ -399,15 +426,16 @@ Tensor unfold_dim(const Tensor& self, int64_t dimension, int64_t size, int64_t s
   return MakeBaseView("unfold", self, geometry, at);
 }
 
-Tensor as_strided(const Tensor& self, const Dims& size, const Dims& stride, std::optional<int64_t> storage_offset,
-                  Location at) {
+Tensor as_strided(const Tensor& self, const Dims& size, const Dims& stride,
+                  std::optional<int64_t> storage_offset, Location at) {
   Geometry from = GeometryFor("as_strided", self);
   if (size.size() != stride.size()) {
     Throw(ErrorCode::kValue, "as_strided: {} sizes but {} strides", size.size(), stride.size());
   }
   CheckSizes("as_strided", size);
   Geometry geometry{size, stride, storage_offset.value_or(from.offset)};
-  if (geometry.offset < 0) Throw(ErrorCode::kValue, "as_strided: the offset {} is negative", geometry.offset);
+  if (geometry.offset < 0)
+    Throw(ErrorCode::kValue, "as_strided: the offset {} is negative", geometry.offset);
   for (int64_t each : stride) {
     if (each < 0) Throw(ErrorCode::kValue, "as_strided: the stride {} is negative", each);
   }
@@ -416,8 +444,8 @@ Tensor as_strided(const Tensor& self, const Dims& size, const Dims& stride, std:
 
 namespace {
 
-std::vector<Tensor> Parts(const char* op, const Tensor& self, const std::vector<int64_t>& sizes, int dim,
-                          const Location& at) {
+std::vector<Tensor> Parts(const char* op, const Tensor& self, const std::vector<int64_t>& sizes,
+                          int dim, const Location& at) {
   LocationScope scope(at);
   std::vector<Tensor> parts;
   int64_t start = 0;
@@ -438,13 +466,14 @@ std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim, L
     Throw(ErrorCode::kValue, "split: the split size must be positive, not {}", split_size);
   }
   std::vector<int64_t> sizes;
-  for (int64_t start = 0; start < size; start += split_size) sizes.push_back(std::min(split_size, size - start));
+  for (int64_t start = 0; start < size; start += split_size)
+    sizes.push_back(std::min(split_size, size - start));
   if (sizes.empty()) sizes.push_back(0);
   return Parts("split", self, sizes, at_dim, at);
 }
 
-std::vector<Tensor> split_with_sizes(const Tensor& self, const std::vector<int64_t>& split_sizes, int64_t dim,
-                                     Location at) {
+std::vector<Tensor> split_with_sizes(const Tensor& self, const std::vector<int64_t>& split_sizes,
+                                     int64_t dim, Location at) {
   CheckRank("split_with_sizes", self);
   int at_dim = WrapDim("split_with_sizes", dim, self.dim());
   int64_t total = 0;
@@ -453,7 +482,8 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, const std::vector<int64
     total += size;
   }
   if (total != self.size(at_dim)) {
-    Throw(ErrorCode::kShapeMismatch, "split_with_sizes: the sizes add up to {}, dim {} of {} has {}", total, at_dim,
+    Throw(ErrorCode::kShapeMismatch,
+          "split_with_sizes: the sizes add up to {}, dim {} of {} has {}", total, at_dim,
           self.shape().to_string(), self.size(at_dim));
   }
   return Parts("split_with_sizes", self, split_sizes, at_dim, at);
@@ -461,7 +491,8 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, const std::vector<int64
 
 std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim, Location at) {
   CheckRank("chunk", self);
-  if (chunks <= 0) Throw(ErrorCode::kValue, "chunk: the number of chunks must be positive, not {}", chunks);
+  if (chunks <= 0)
+    Throw(ErrorCode::kValue, "chunk: the number of chunks must be positive, not {}", chunks);
   int64_t size = self.size(WrapDim("chunk", dim, self.dim()));
   int64_t each = (size + chunks - 1) / chunks;
   if (each == 0) {
@@ -476,7 +507,8 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim, Location at) {
   int at_dim = WrapDim("unbind", dim, self.dim());
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < self.size(at_dim); ++i) {
-    parts.push_back(WithoutDim("unbind", Range("unbind", self, at_dim, i, 1, 1, false, at), at_dim, at));
+    parts.push_back(
+        WithoutDim("unbind", Range("unbind", self, at_dim, i, 1, 1, false, at), at_dim, at));
   }
   return parts;
 }
@@ -519,7 +551,8 @@ Tensor& copy_(Tensor& self, const Tensor& source, Location at) {
   LocationScope scope(at);
   CurrentNode("copy_", self);
   CurrentNode("copy_", source);
-  if (source.impl()->node->device() != self.impl()->node->device() && source.impl()->node->device() != kNoDevice) {
+  if (source.impl()->node->device() != self.impl()->node->device() &&
+      source.impl()->node->device() != kNoDevice) {
     return WriteInPlace("copy_", self, to(source, self.device(), at));
   }
   return WriteInPlace("copy_", self, source);
@@ -531,7 +564,8 @@ Tensor& copy_(Tensor& self, const Tensor& source, Location at) {
   Tensor Tensor::signature const { return hammock::call; }
 HAMMOCK_METHOD(view(const Dims& size, Location at), view(*this, size, at))
 HAMMOCK_METHOD(reshape(const Dims& shape, Location at), reshape(*this, shape, at))
-HAMMOCK_METHOD(flatten(int64_t start_dim, int64_t end_dim, Location at), flatten(*this, start_dim, end_dim, at))
+HAMMOCK_METHOD(flatten(int64_t start_dim, int64_t end_dim, Location at),
+               flatten(*this, start_dim, end_dim, at))
 HAMMOCK_METHOD(permute(const Dims& dims, Location at), permute(*this, dims, at))
 HAMMOCK_METHOD(transpose(int64_t dim0, int64_t dim1, Location at), transpose(*this, dim0, dim1, at))
 HAMMOCK_METHOD(t(Location at), t(*this, at))
@@ -539,14 +573,16 @@ HAMMOCK_METHOD(squeeze(Location at), squeeze(*this, at))
 HAMMOCK_METHOD(squeeze(int64_t dim, Location at), squeeze(*this, dim, at))
 HAMMOCK_METHOD(unsqueeze(int64_t dim, Location at), unsqueeze(*this, dim, at))
 HAMMOCK_METHOD(expand(const Dims& size, Location at), expand(*this, size, at))
-HAMMOCK_METHOD(slice(int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step, Location at),
+HAMMOCK_METHOD(slice(int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
+                     int64_t step, Location at),
                slice(*this, dim, start, end, step, at))
 HAMMOCK_METHOD(narrow(int64_t dim, int64_t start, int64_t length, Location at),
                narrow(*this, dim, start, length, at))
 HAMMOCK_METHOD(select(int64_t dim, int64_t index, Location at), select(*this, dim, index, at))
 HAMMOCK_METHOD(diagonal(int64_t offset, int64_t dim1, int64_t dim2, Location at),
                diagonal(*this, offset, dim1, dim2, at))
-HAMMOCK_METHOD(as_strided(const Dims& size, const Dims& stride, std::optional<int64_t> offset, Location at),
+HAMMOCK_METHOD(as_strided(const Dims& size, const Dims& stride, std::optional<int64_t> offset,
+                          Location at),
                as_strided(*this, size, stride, offset, at))
 HAMMOCK_METHOD(detach(Location at), detach(*this, at))
 HAMMOCK_METHOD(clone(Location at), clone(*this, at))
@@ -560,8 +596,12 @@ std::vector<Tensor> Tensor::split(int64_t split_size, int64_t dim, Location at) 
 std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t dim, Location at) const {
   return hammock::chunk(*this, chunks, dim, at);
 }
-std::vector<Tensor> Tensor::unbind(int64_t dim, Location at) const { return hammock::unbind(*this, dim, at); }
-Tensor& Tensor::copy_(const Tensor& source, Location at) { return hammock::copy_(*this, source, at); }
+std::vector<Tensor> Tensor::unbind(int64_t dim, Location at) const {
+  return hammock::unbind(*this, dim, at);
+}
+Tensor& Tensor::copy_(const Tensor& source, Location at) {
+  return hammock::copy_(*this, source, at);
+}
 
 // ---- Records
 
@@ -575,7 +615,8 @@ Tensor UnflattenDims(const Tensor& self, int64_t dim, const Dims& sizes, Locatio
   return unflatten(self, dim, sizes, at);
 }
 /// `Tensor.to` in PyTorch's order of arguments; `copy` asks for new memory.
-Tensor ToBoxed(const Tensor& self, std::optional<DType> dtype, std::optional<Device> device, bool copy, Location at) {
+Tensor ToBoxed(const Tensor& self, std::optional<DType> dtype, std::optional<Device> device,
+               bool copy, Location at) {
   LocationScope scope(at);
   Tensor result = self;
   if (device) result = to(result, *device, at);
@@ -594,68 +635,93 @@ using SqueezeDim = Tensor (*)(const Tensor&, int64_t, Location);
 
 #define HAMMOCK_VIEW(name, text, about, function) \
   constinit const OpDef name = {.schema = text, .doc = about, .call = Box<function>}
-HAMMOCK_VIEW(kView, "view(Tensor(a) self, int[] size) -> Tensor(a)", "The same memory in other sizes.", view);
+HAMMOCK_VIEW(kView, "view(Tensor(a) self, int[] size) -> Tensor(a)",
+             "The same memory in other sizes.", view);
 HAMMOCK_VIEW(kViewDType, "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
              "The same bits under another dtype.", view_dtype);
-HAMMOCK_VIEW(kViewAs, "view_as(Tensor(a) self, Tensor other) -> Tensor(a)", "view with the sizes of `other`.", view_as);
+HAMMOCK_VIEW(kViewAs, "view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+             "view with the sizes of `other`.", view_as);
 HAMMOCK_VIEW(kReshapeOp, "reshape.view(Tensor(a) self, int[] shape) -> Tensor(a)",
              "A view of other sizes where strides allow it, else a copy.", reshape);
-HAMMOCK_VIEW(kReshapeAs, "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", "reshape with the sizes of `other`.",
-             reshape_as);
+HAMMOCK_VIEW(kReshapeAs, "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+             "reshape with the sizes of `other`.", reshape_as);
 HAMMOCK_VIEW(kFlatten, "flatten(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
              "Merges a range of dims.", flatten);
 HAMMOCK_VIEW(kRavel, "ravel(Tensor(a) self) -> Tensor(a)", "All elements in one dim.", ravel);
-HAMMOCK_VIEW(kUnflatten, "unflatten(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)", "Cuts one dim into several.",
-             UnflattenDims);
-HAMMOCK_VIEW(kPermuteOp, "permute.view(Tensor(a) self, int[] dims) -> Tensor(a)", "Dims in another order.", permute);
-HAMMOCK_VIEW(kTranspose, "transpose(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", "Two dims exchanged.", transpose);
-HAMMOCK_VIEW(kSwapaxes, "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", "Two dims exchanged.", swapaxes);
-HAMMOCK_VIEW(kT, "t(Tensor(a) self) -> Tensor(a)", "The transpose of a matrix; vectors as they are.", t);
+HAMMOCK_VIEW(kUnflatten, "unflatten(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)",
+             "Cuts one dim into several.", UnflattenDims);
+HAMMOCK_VIEW(kPermuteOp, "permute.view(Tensor(a) self, int[] dims) -> Tensor(a)",
+             "Dims in another order.", permute);
+HAMMOCK_VIEW(kTranspose, "transpose(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+             "Two dims exchanged.", transpose);
+HAMMOCK_VIEW(kSwapaxes, "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
+             "Two dims exchanged.", swapaxes);
+HAMMOCK_VIEW(kT, "t(Tensor(a) self) -> Tensor(a)",
+             "The transpose of a matrix; vectors as they are.", t);
 HAMMOCK_VIEW(kMovedim, "movedim(Tensor(a) self, int[1] source, int[1] destination) -> Tensor(a)",
              "Dims moved to other places.", MoveDims);
 HAMMOCK_VIEW(kSqueeze, "squeeze(Tensor(a) self) -> Tensor(a)", "Without dims of size 1.",
              static_cast<SqueezeAll>(squeeze));
-HAMMOCK_VIEW(kSqueezeDim, "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", "Without one dim if its size is 1.",
-             static_cast<SqueezeDim>(squeeze));
-HAMMOCK_VIEW(kUnsqueeze, "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", "With a new dim of size 1.", unsqueeze);
-HAMMOCK_VIEW(kExpand, "expand(Tensor(a) self, int[] size) -> Tensor(a)", "Dims of size 1 repeated without a copy.",
-             expand);
-HAMMOCK_VIEW(kExpandAs, "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", "expand to the sizes of `other`.",
-             expand_as);
-HAMMOCK_VIEW(kBroadcastTo, "broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)", "expand.", broadcast_to);
-HAMMOCK_VIEW(kBroadcastTensors, "broadcast_tensors(Tensor[] tensors) -> Tensor[]", "All expanded to common sizes.",
-             broadcast_tensors);
-HAMMOCK_VIEW(kSliceOp, "slice.view(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)",
+HAMMOCK_VIEW(kSqueezeDim, "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+             "Without one dim if its size is 1.", static_cast<SqueezeDim>(squeeze));
+HAMMOCK_VIEW(kUnsqueeze, "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+             "With a new dim of size 1.", unsqueeze);
+HAMMOCK_VIEW(kExpand, "expand(Tensor(a) self, int[] size) -> Tensor(a)",
+             "Dims of size 1 repeated without a copy.", expand);
+HAMMOCK_VIEW(kExpandAs, "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+             "expand to the sizes of `other`.", expand_as);
+HAMMOCK_VIEW(kBroadcastTo, "broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)", "expand.",
+             broadcast_to);
+HAMMOCK_VIEW(kBroadcastTensors, "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
+             "All expanded to common sizes.", broadcast_tensors);
+HAMMOCK_VIEW(kSliceOp,
+             "slice.view(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> "
+             "Tensor(a)",
              "A range of one dim.", slice);
-HAMMOCK_VIEW(kNarrow, "narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)", "A range of one dim.",
-             narrow);
-HAMMOCK_VIEW(kSelectOp, "select(Tensor(a) self, int dim, int index) -> Tensor(a)", "One place of one dim.", select);
-HAMMOCK_VIEW(kDiagonal, "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+HAMMOCK_VIEW(kNarrow, "narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
+             "A range of one dim.", narrow);
+HAMMOCK_VIEW(kSelectOp, "select(Tensor(a) self, int dim, int index) -> Tensor(a)",
+             "One place of one dim.", select);
+HAMMOCK_VIEW(kDiagonal,
+             "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
              "A diagonal, as the last dim.", diagonal);
 HAMMOCK_VIEW(kUnfoldDim, "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
              "All slices of `size` along a dim.", unfold_dim);
 HAMMOCK_VIEW(kAsStridedOp,
-             "as_strided.view(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
+             "as_strided.view(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) "
+             "-> Tensor(a)",
              "Any strided view of the memory.", as_strided);
-HAMMOCK_VIEW(kSplit, "split(Tensor(a) self, int split_size, int dim=0) -> Tensor(a)[]", "Parts of equal size.", split);
+HAMMOCK_VIEW(kSplit, "split(Tensor(a) self, int split_size, int dim=0) -> Tensor(a)[]",
+             "Parts of equal size.", split);
 HAMMOCK_VIEW(kSplitSizes, "split.sizes(Tensor(a) self, int[] split_size, int dim=0) -> Tensor(a)[]",
              "Parts of given sizes.", split_with_sizes);
-HAMMOCK_VIEW(kSplitWithSizes, "split_with_sizes(Tensor(a) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
+HAMMOCK_VIEW(kSplitWithSizes,
+             "split_with_sizes(Tensor(a) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
              "Parts of given sizes.", split_with_sizes);
-HAMMOCK_VIEW(kChunk, "chunk(Tensor(a) self, int chunks, int dim=0) -> Tensor(a)[]", "At most `chunks` parts.", chunk);
-HAMMOCK_VIEW(kUnbind, "unbind(Tensor(a) self, int dim=0) -> Tensor(a)[]", "Every place of a dim.", unbind);
-HAMMOCK_VIEW(kDetach, "detach(Tensor(a) self) -> Tensor(a)", "The same memory, outside of differentiation.", detach);
+HAMMOCK_VIEW(kChunk, "chunk(Tensor(a) self, int chunks, int dim=0) -> Tensor(a)[]",
+             "At most `chunks` parts.", chunk);
+HAMMOCK_VIEW(kUnbind, "unbind(Tensor(a) self, int dim=0) -> Tensor(a)[]", "Every place of a dim.",
+             unbind);
+HAMMOCK_VIEW(kDetach, "detach(Tensor(a) self) -> Tensor(a)",
+             "The same memory, outside of differentiation.", detach);
 HAMMOCK_VIEW(kAlias, "alias(Tensor(a) self) -> Tensor(a)", "The same memory.", alias);
 HAMMOCK_VIEW(kClone, "clone(Tensor self) -> Tensor", "A copy.", clone);
-HAMMOCK_VIEW(kContiguous, "contiguous(Tensor(a) self) -> Tensor(a)", "Itself, or a row-major copy.", contiguous);
-HAMMOCK_VIEW(kToDType, "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False) -> Tensor(a)",
+HAMMOCK_VIEW(kContiguous, "contiguous(Tensor(a) self) -> Tensor(a)", "Itself, or a row-major copy.",
+             contiguous);
+HAMMOCK_VIEW(kToDType,
+             "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False) "
+             "-> Tensor(a)",
              "Cast to a dtype.", ToDTypeBoxed);
-HAMMOCK_VIEW(kToOther, "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False) -> Tensor(a)",
-             "To the dtype and device of another tensor.", ToOtherBoxed);
+HAMMOCK_VIEW(
+    kToOther,
+    "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False) -> Tensor(a)",
+    "To the dtype and device of another tensor.", ToOtherBoxed);
 HAMMOCK_VIEW(kToOptions,
-             "to(Tensor(a) self, *, ScalarType? dtype=None, Device? device=None, bool copy=False) -> Tensor(a)",
+             "to(Tensor(a) self, *, ScalarType? dtype=None, Device? device=None, bool copy=False) "
+             "-> Tensor(a)",
              "To a dtype and a device.", ToBoxed);
-HAMMOCK_VIEW(kCopy_, "copy_(Tensor(a!) self, Tensor source) -> Tensor(a!)", "Writes the values of `source`.", copy_);
+HAMMOCK_VIEW(kCopy_, "copy_(Tensor(a!) self, Tensor source) -> Tensor(a!)",
+             "Writes the values of `source`.", copy_);
 #undef HAMMOCK_VIEW
 
 }  // namespace ops

@@ -5,6 +5,10 @@
 
 namespace hammock::ops {
 
-extern const OpDef kView, kViewDType, kViewAs, kReshapeOp, kReshapeAs, kFlatten, kRavel, kUnflatten, kPermuteOp, kTranspose, kSwapaxes, kT, kMovedim, kSqueeze, kSqueezeDim, kUnsqueeze, kExpand, kExpandAs, kBroadcastTo, kBroadcastTensors, kSliceOp, kNarrow, kSelectOp, kDiagonal, kUnfoldDim, kAsStridedOp, kSplit, kSplitSizes, kSplitWithSizes, kChunk, kUnbind, kDetach, kAlias, kClone, kContiguous, kToDType, kToOther, kToOptions, kCopy_;
+extern const OpDef kView, kViewDType, kViewAs, kReshapeOp, kReshapeAs, kFlatten, kRavel, kUnflatten,
+    kPermuteOp, kTranspose, kSwapaxes, kT, kMovedim, kSqueeze, kSqueezeDim, kUnsqueeze, kExpand,
+    kExpandAs, kBroadcastTo, kBroadcastTensors, kSliceOp, kNarrow, kSelectOp, kDiagonal, kUnfoldDim,
+    kAsStridedOp, kSplit, kSplitSizes, kSplitWithSizes, kChunk, kUnbind, kDetach, kAlias, kClone,
+    kContiguous, kToDType, kToOther, kToOptions, kCopy_;
 
 }  // namespace hammock::ops

@@ -70,6 +70,7 @@ TEST(Create, ArangeFollowsItsArguments) {
   EXPECT_ERROR(arange(0, 5, -1), ValueError, "arange: no range from 0 to 5 by -1");
   EXPECT_ERROR(arange(0, 5, 0), ValueError, "the step not zero");
   EXPECT_ERROR(arange(0, kInf), ValueError, "must be finite");
+  EXPECT_ERROR(arange(INT64_MIN, INT64_MAX), ValueError, "no range from");
 }
 
 TEST(Create, ArangeWithAnotherStartDoesNotRecompile) {
@@ -94,6 +95,23 @@ TEST(Create, EyeAndTriangles) {
   EXPECT_TENSOR(eye(2, i64), Type(i64, {2, 2}), {1, 0, 0, 1});
   EXPECT_TENSOR(tril_indices(2, 2), Type(i64, {2, 3}), {0, 1, 1, 0, 0, 1});
   EXPECT_TENSOR(triu_indices(2, 3, 1), Type(i64, {2, 3}), {0, 0, 1, 1, 2, 2});
+}
+
+TEST(Create, StaysOnItsDevice) {
+  Device other("null");
+  ASSERT_NE(other, Device());
+  Tensor x = zeros({2}, i64, other);
+  Tensor scalar = full({2}, 1.5, std::nullopt, other);
+  for (const Tensor& y :
+       {x, scalar, arange(0, 3, 1, f32, other), eye(2, f32, other), linspace(0, 1, 3, f32, other),
+        rand({2}, f32, other), randperm(3, i64, other), isinf(x), full_like(x, 3), ones_like(x),
+        rand_like(scalar), where(x > 0, 1, 2), clamp(x, 0, 1), hann_window(3, true, f32, other),
+        tensor({1, 2}, f32, other)}) {
+    EXPECT_EQ(y.device(), other) << y.summary();
+  }
+  x.zero_().add_(2).fill_(3);
+  EXPECT_EQ(x.device(), other);
+  EXPECT_ERROR(x + zeros({2}), ValueError, "different devices");
 }
 
 TEST(Create, Windows) {

@@ -160,5 +160,24 @@ TEST(Search, BucketsAndCounts) {
   EXPECT_ERROR(one_hot(Ints({3}), 3).host(), Error, "out of bounds");
 }
 
+// Numbers and counts have no device of their own; they must go where the tensors are.
+TEST(Index, NumbersFollowTheTensorsDevice) {
+  Device null("null");
+  Tensor x = zeros({2, 3}, f32, null), index = zeros({2, 1}, i64, null);
+  Tensor mask = zeros({2, 3}, boolean, null);
+  x.index_put_({index.view({2})}, 1.0);
+  x.index_put_({mask}, 1.0);
+  for (const Tensor& y :
+       {scatter(x, 1, index, 5.0), index_fill(x, 0, index.view({2}), 1.0),
+        masked_fill(x, mask, 2.0), scatter_reduce(x, 1, index, x.slice(1, 0, 1), "mean", false),
+        one_hot(index, 4), tril(x), diag_embed(x), pad(x, {1, 1}),
+        addmv(x[0], zeros({3, 3}, f32, null), x[0], 2, 3), avg_pool1d(x.unsqueeze(0), {2}),
+        std::get<0>(mode(x)), std::get<0>(median(x, 1)), std::get<1>(cummax(x, 1)),
+        quantile(x, zeros({2}, f32, null), 1), logsumexp(x, {1}),
+        gather(x, 1, zeros({2, 0}, i64, null)), trapezoid(x, 2.0), combinations(x[0])}) {
+    EXPECT_EQ(y.device(), null) << y.summary();
+  }
+}
+
 }  // namespace
 }  // namespace hammock
