@@ -23,7 +23,12 @@ namespace {
 
 using Kind = Statement::Kind;
 
-constexpr int64_t kDefaultPrograms = 2000;
+// About ten seconds; sanitizers are slower by far.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kDefaultPrograms = 1000;
+#else
+constexpr int64_t kDefaultPrograms = 12000;
+#endif
 
 std::optional<uint64_t> only_seed;
 volatile uint64_t running_seed = 0;
