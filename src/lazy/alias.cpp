@@ -100,6 +100,36 @@ void EnsureGroup(TensorImpl& impl) {
   }
 }
 
+/// The base with `value` in the places that the view shows.
+Value WrittenBase(const ViewState& view, const Value& value) {
+  const Value& base = view.group->base;
+  auto chain = ChainOf(view);
+  auto stretches = [](const ViewStep* step) {
+    return step->op == &ops::kBroadcast && step->input.numel() != step->output.numel();
+  };
+  if (std::any_of(chain.begin(), chain.end(), stretches)) {
+    // Part of an expanded tensor in which no two elements share a place: written by address.
+    if (base.shape().dtype() != value.shape().dtype()) {
+      Throw<NotSupported>(
+          ErrorCode::kNotSupported,
+          "cannot write to a part of an expanded tensor under another dtype; clone it");
+    }
+    const Attr attrs[] = {Attr(view.strides), Attr(view.offset)};
+    const Value operands[] = {base, value};
+    return First(RecordNode(ops::kAsStridedScatter, operands, attrs, CurrentLocation()));
+  }
+  std::vector<Value> inputs{base};
+  for (size_t i = 0; i + 1 < chain.size(); ++i) {
+    inputs.push_back(ApplyForward(*chain[i], inputs.back(), base));
+  }
+  Value written = value;
+  for (size_t i = chain.size(); i-- > 0;) {
+    const Value& input = chain[i]->op == &ops::kAsStrided ? base : inputs[i];
+    written = ApplyInverse(*chain[i], input, written);
+  }
+  return written;
+}
+
 Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
                std::shared_ptr<const ViewStep> last, uint64_t generation,
                const Geometry& geometry) {
@@ -245,20 +275,10 @@ void WriteValue(const char* op, TensorImpl& impl, const Value& value) {
         "tensor); clone it first",
         op);
   }
+  if (value.shape().numel() == 0) return;
   ViewState& view = *impl.view;
   std::lock_guard lock(view.group->mutex);
-  auto chain = ChainOf(view);
-  std::vector<Value> inputs{view.group->base};
-  for (const ViewStep* step : chain) {
-    if (step == chain.back()) break;
-    inputs.push_back(ApplyForward(*step, inputs.back(), view.group->base));
-  }
-  Value written = value;
-  for (size_t i = chain.size(); i-- > 0;) {
-    const Value& input = chain[i]->op == &ops::kAsStrided ? view.group->base : inputs[i];
-    written = ApplyInverse(*chain[i], input, written);
-  }
-  view.group->base = written;
+  view.group->base = WrittenBase(view, value);
   view.generation = view.group->generation.fetch_add(1) + 1;
   ListWritten(view.group);
   Node* node = value.node.get();

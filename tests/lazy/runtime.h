@@ -162,8 +162,9 @@ template <class F>
   }
   return ::testing::AssertionFailure() << statement << " raises nothing";
 }
-#define EXPECT_CODE(statement, ...) \
-  EXPECT_TRUE(::hammock::testing::RaisesCode(#statement, [&] { statement; }, __VA_ARGS__))
+#define EXPECT_CODE(statement, ...)           \
+  EXPECT_TRUE(::hammock::testing::RaisesCode( \
+      #statement, [&] { statement; }, __VA_ARGS__))
 
 /// A clean slate: nothing queued, no error that nobody saw, nothing cached.
 class Runtime : public ::testing::Test {

@@ -1,5 +1,5 @@
-// A step is a transaction, and errors belong to values: whatever fails, every live tensor is what it
-// was, what depends on the failing op raises its error, everything else can be had.
+// A step is a transaction, and errors belong to values: whatever fails, every live tensor is what
+// it was, what depends on the failing op raises its error, everything else can be had.
 
 #include <gtest/gtest.h>
 
