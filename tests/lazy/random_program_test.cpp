@@ -1,7 +1,7 @@
 // Random programs, run lazily, op by op and on plain strided arrays: the results agree bit for bit.
 //
 //   random_program_tests --seed 123        the program of that seed only, printed first
-//   HAMMOCK_RANDOM_PROGRAMS=100000         how many are run
+//   RANDOM_PROGRAMS=100000                how many are run
 
 #include "support/random_program.h"
 
@@ -23,7 +23,12 @@ namespace {
 
 using Kind = Statement::Kind;
 
-constexpr int64_t kDefaultPrograms = 2000;
+// About ten seconds; sanitizers are slower by far.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kDefaultPrograms = 1000;
+#else
+constexpr int64_t kDefaultPrograms = 12000;
+#endif
 
 std::optional<uint64_t> only_seed;
 volatile uint64_t running_seed = 0;
@@ -43,7 +48,7 @@ void PrintSeed(int signal) {
 }
 
 int64_t ProgramCount() {
-  const char* count = std::getenv("HAMMOCK_RANDOM_PROGRAMS");
+  const char* count = std::getenv("RANDOM_PROGRAMS");
   return count ? std::atoll(count) : kDefaultPrograms;
 }
 
