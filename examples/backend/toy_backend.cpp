@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <sstream>
 
 #include "toy_program.h"
 
@@ -55,8 +56,6 @@ Buffer BufferOf(const BackendDataPtr& data) {
 class ToyBackend : public lazy::BackendImplInterface {
  public:
   void SetRngSeed(size_t) const override {}  // no random state of its own
-
-  // ---- Data transfer
 
   BackendDataPtr MakeComputationDataFromTensor(const HostTensor& tensor, const Shape& shape,
                                                const BackendDevice& device) const override {
@@ -139,8 +138,9 @@ class ToyBackend : public lazy::BackendImplInterface {
   // ---- Debugging and metrics
 
   std::string CreateMetricReport() const override {
-    return "toy backend\n  compiled " + std::to_string(compiled_) + ", executed " +
-           std::to_string(executed_) + ", peak bytes " + std::to_string(memory_.peak) + "\n";
+    std::ostringstream report;
+    report << "toy backend\n  compiled " << compiled_ << ", executed " << executed_ << "\n";
+    return report.str();
   }
   std::map<std::string, double> GetMetrics() const override {
     return {{"compiled", compiled_}, {"executed", executed_}};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <sstream>
 #include <type_traits>
 
 namespace toy {
@@ -142,13 +143,13 @@ std::vector<Buffer> Program::Run(std::span<const Buffer> arguments, Memory& memo
 }
 
 std::string Program::text() const {
-  std::string text;
+  std::ostringstream text;
   for (const Instruction& instruction : code_) {
-    text += "r" + std::to_string(instruction.out) + " = " + instruction.node.op->name();
-    for (GraphValue input : instruction.node.inputs) text += " r" + std::to_string(input.node);
-    text += " : " + instruction.node.type().to_string() + "\n";
+    text << 'r' << instruction.out << " = " << instruction.node.op->name();
+    for (GraphValue input : instruction.node.inputs) text << " r" << input.node;
+    text << " : " << instruction.node.type().to_string() << '\n';
   }
-  return text;
+  return text.str();
 }
 
 }  // namespace toy

@@ -36,9 +36,9 @@ struct DeviceEntry {
   };
   std::vector<CachedScalar> scalars;
 
-  // The first error that nobody has seen yet; a barrier or MarkStep raises it once.
+  // Errors that nobody has seen yet, oldest first; a barrier or MarkStep raises each once.
   std::mutex error_mutex;
-  std::shared_ptr<const Error> unseen_error;
+  std::vector<std::shared_ptr<const Error>> unseen_errors;
 
   std::string name() const { return type + ":" + std::to_string(device.ordinal()); }
   DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterface* backend,

@@ -214,14 +214,29 @@ std::vector<Value> StepExecutor::Healthy(std::span<const Value> roots) {
 
 void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
                               const SyncOptions& options) {
-  static thread_local Walk walk;
   if (!device.active) {
     Throw<DeviceError>(ErrorCode::kNotRegistered,
                        "the backend of device {} is no longer registered", device.name());
   }
-  CompiledStepPtr compiled;
-  StepPtr step;
+  constexpr int kTries = 8;
   std::vector<Value> healthy;
+  for (int i = 1;; ++i) {
+    StepPtr step = Start(device, roots, healthy, options);
+    if (step) Submit(device, step, options.wait);
+    if (!options.wait) return;
+    std::shared_ptr<const Error> error = Await(roots, step);
+    if (!error) return;
+    // A step that others share may have failed because of what only they need, and is rolled back:
+    // what these roots need is tried again, alone.
+    bool own = step && step->own_failure;
+    if (own || !options.raise_failed || i == kTries) RaiseSeen(device, error);
+  }
+}
+
+StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
+                            std::vector<Value>& healthy, const SyncOptions& options) {
+  static thread_local Walk walk;
+  CompiledStepPtr compiled;
   for (;;) {
     std::unique_lock lock(graph_mutex);
     RunWalk(roots, device.id, ConfigBits(), walk);
@@ -231,14 +246,13 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
       auto error = NodeAccess::payload(walk.failed)->error;
       if (options.raise_failed) {
         lock.unlock();
-        Seen(device);
-        error->Raise();
+        RaiseSeen(device, error);
       }
       healthy = Healthy(roots);
       roots = healthy;
       continue;
     }
-    if (walk.outputs.empty()) break;
+    if (walk.outputs.empty()) return nullptr;
     ThreadContext& context = Context();
     if (!context.forbid_execution.empty()) [[unlikely]] {
       Throw(ErrorCode::kExecutionForbidden,
@@ -258,7 +272,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
         try {
           compiled = Compile(device, hash, std::move(key), std::move(traced), kept, options);
         } catch (const CompileError& error) {
-          if (only) {
+          if (only && error.code() != ErrorCode::kRecompileForbidden) {
             std::lock_guard relock(graph_mutex);
             NodeAccess::MakePayload(only.get()).error = error.Clone();
           }
@@ -270,14 +284,12 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
       cached.Add();
     }
     if (!BindParameters(device, walk, lock)) continue;
-    step = Claim(device, walk, compiled, options);
+    StepPtr step = Claim(device, walk, compiled, options);
     if (!config::Get<config::kSaveTensorsFile>().empty()) [[unlikely]] {
       SaveGraph(compiled->traced, compiled->hash, device, options.trigger);
     }
-    break;
+    return step;
   }
-  if (step) Submit(device, step, options.wait);
-  if (options.wait) RaiseRoots(roots, step, device);
 }
 
 bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
@@ -369,65 +381,47 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
   return step;
 }
 
-void StepExecutor::RaiseRoots(std::span<const Value> roots, const StepPtr& step,
-                              DeviceEntry& device) {
+std::shared_ptr<const Error> StepExecutor::Await(std::span<const Value> roots,
+                                                 const StepPtr& step) {
+  std::vector<BackendDataPtr> awaited;
+  if (step) awaited = step->placeholders;
+  {
+    std::lock_guard lock(graph_mutex);
+    for (const Value& root : roots) {
+      if (const BackendDataPtr& data = root.node->slots()[root.index].data) awaited.push_back(data);
+    }
+  }
   std::shared_ptr<const Error> failure;
-  auto await = [&](const BackendDataPtr& data) {
+  for (const BackendDataPtr& data : awaited) {
     data->Wait();
     if (auto error = data->error(); error && !failure) failure = error;
-  };
-  if (step) std::for_each(step->placeholders.begin(), step->placeholders.end(), await);
-  if (!step || roots.size() > 1) {  // else the only root is one of the step's outputs
-    std::vector<BackendDataPtr> others;
-    {
-      std::lock_guard lock(graph_mutex);
-      for (const Value& root : roots) {
-        if (const BackendDataPtr& data = root.node->slots()[root.index].data)
-          others.push_back(data);
-      }
-    }
-    std::for_each(others.begin(), others.end(), await);
   }
-  if (!failure) return;
-  Seen(device);
-  failure->Raise();
+  return failure;
 }
 
-void StepExecutor::Seen(DeviceEntry& device) {
-  std::lock_guard lock(device.error_mutex);
-  device.unseen_error = nullptr;
+void StepExecutor::RaiseSeen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
+  {
+    std::lock_guard lock(device.error_mutex);
+    std::erase(device.unseen_errors, error);
+  }
+  error->Raise();
+  __builtin_unreachable();
 }
 
 // ---- Reading
 
 BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger) {
-  std::shared_ptr<const Error> last;
-  // A step that failed because of something else is rolled back; the second try computes this value
-  // alone.
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    BackendDataPtr data;
-    {
-      std::lock_guard lock(graph_mutex);
-      data = value.node->slots()[value.index].data;
-    }
-    if (!data) {
-      SyncOptions options{.trigger = trigger, .wait = false};
-      SyncDevice(EntryOf(value.node->device()), std::span(&value, 1), options);
-      std::lock_guard lock(graph_mutex);
-      data = value.node->slots()[value.index].data;
-      if (!data && value.node->IsLeaf()) return nullptr;
-    }
-    if (!data) continue;
+  auto data_of = [&] {
+    std::lock_guard lock(graph_mutex);
+    return value.node->slots()[value.index].data;
+  };
+  if (BackendDataPtr data = data_of()) {
     data->Wait();
-    last = data->error();
-    if (!last) return data;
-    Seen(EntryOf(value.node->device()));
+    if (!data->error()) return data;
   }
-  if (last) last->Raise();
-  // Failed inline: the error is noted at the op, and one more walk raises it.
-  SyncDevice(EntryOf(value.node->device()), std::span(&value, 1), {.trigger = trigger});
-  Throw<InternalError>(ErrorCode::kInternal, "read: {} could not be computed",
-                       value.node->to_string());
+  SyncDevice(EntryOf(value.node->device()), std::span(&value, 1),
+             {.trigger = trigger, .wait = true});
+  return data_of();
 }
 
 std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors) {
@@ -484,9 +478,11 @@ void StepExecutor::RaiseUnseen(DeviceEntry& device) {
   std::shared_ptr<const Error> error;
   {
     std::lock_guard lock(device.error_mutex);
-    error = std::exchange(device.unseen_error, nullptr);
+    if (device.unseen_errors.empty()) return;
+    error = std::move(device.unseen_errors.front());
+    device.unseen_errors.erase(device.unseen_errors.begin());
   }
-  if (error) error->Raise();
+  error->Raise();
 }
 
 Graph StepExecutor::TraceOf(std::span<const Value> roots, Hash128* hash) {

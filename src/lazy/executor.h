@@ -45,6 +45,7 @@ struct Step {
   std::vector<BackendDataPtr> placeholders;  // one per result
   std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands
   NodePtr recipe;            // of a replay: the one node that stands for its graph
+  bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
 };
 using StepPtr = std::shared_ptr<Step>;
 
@@ -93,10 +94,14 @@ class StepExecutor {
               std::chrono::steady_clock::time_point start);
   void Succeed(Step& step);
   void Fail(Step& step, std::shared_ptr<const Error> error, NodeId node, bool inherited);
-  /// Waits for the roots and the step; raises the first error.
-  void RaiseRoots(std::span<const Value> roots, const StepPtr& step, DeviceEntry& device);
-  /// The caller is about to raise the device's error: no barrier needs to.
-  void Seen(DeviceEntry& device);
+  /// Walks, compiles and claims; null if the roots are computed or under way. Roots that are known to
+  /// fail are left out of `roots` (which then is `healthy`) where the options say so.
+  StepPtr Start(DeviceEntry& device, std::span<const Value>& roots, std::vector<Value>& healthy,
+                const SyncOptions& options);
+  /// Waits for the roots and the step; the first error, if any.
+  std::shared_ptr<const Error> Await(std::span<const Value> roots, const StepPtr& step);
+  /// Raises an error that then no barrier needs to raise.
+  [[noreturn]] void RaiseSeen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
   std::vector<Value> Healthy(std::span<const Value> roots);
 
   std::mutex misses_mutex_;

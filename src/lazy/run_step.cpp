@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kTinyBytes = 1 << 16;
 
 struct Failure {
-  std::shared_ptr<Error> error;
+  std::shared_ptr<const Error> error;
   NodeId origin = -1;      // of the traced graph
   bool inherited = false;  // of an argument
 };
@@ -28,7 +28,7 @@ void WaitForArguments(const Step& step, bool async) {
   for (const BackendDataPtr& argument : step.arguments) {
     // An asynchronous backend orders its own work: it only needs to know the memory.
     if (!argument->IsReady() && !(async && argument->HasValue())) argument->Wait();
-    if (auto error = argument->error()) throw Failure{error->Clone(), -1, true};
+    if (auto error = argument->error()) throw Failure{error, -1, true};
   }
 }
 
@@ -54,14 +54,15 @@ std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
                   segment.computation->results_size());
     return results;
   } catch (const lazy::ExecutionError& error) {
-    Failure failure{error.Clone()};
+    std::shared_ptr<Error> located = error.Clone();
+    NodeId origin = -1;
     const Graph& graph = segment.computation->graph();
     if (error.node() >= 0 && error.node() < graph.size()) {
-      failure.origin = graph[error.node()].origin;
-      if (failure.error->where().empty())
-        failure.error->SetWhere(LocationText(graph[error.node()].location));
+      origin = graph[error.node()].origin;
+      if (located->where().empty())
+        located->SetWhere(LocationText(graph[error.node()].location));
     }
-    throw failure;
+    throw Failure{std::move(located), origin};
   } catch (...) {
     throw Failure{
         CurrentError(ErrorCode::kExecute, fmt::format("execution on {}", segment.device->name()))};
@@ -205,8 +206,10 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
   failures.Add();
   DeviceEntry& device = *step.compiled->device;
   if (!inherited) {
+    step.own_failure = true;
+    constexpr size_t kMostUnseen = 64;
     std::lock_guard lock(device.error_mutex);
-    if (!device.unseen_error) device.unseen_error = error;
+    if (device.unseen_errors.size() < kMostUnseen) device.unseen_errors.push_back(error);
   }
   {
     std::lock_guard lock(graph_mutex);

@@ -34,7 +34,8 @@ bool IsEmpty(ThreadContext& context) {
   return context.pending.next == &context.pending && context.settled.next == &context.settled;
 }
 
-// Set when a thread's context is made, which comes before its first tensor.
+// Set when the first context is made. Every thread makes its own, under the same lock, before it
+// touches a tensor.
 metrics::Counter* created = nullptr;
 metrics::Counter* destroyed = nullptr;
 
@@ -44,8 +45,10 @@ ThreadContext& MakeThreadContext() {
   static thread_local AtThreadEnd at_end;
   (void)at_end;
   std::lock_guard lock(contexts().mutex);
-  created = &metrics::GetCounter("CreateLtcTensor");
-  destroyed = &metrics::GetCounter("DestroyLtcTensor");
+  if (!created) {
+    created = &metrics::GetCounter("CreateLtcTensor");
+    destroyed = &metrics::GetCounter("DestroyLtcTensor");
+  }
   for (ThreadContext* context : contexts().all) {
     if (!context->in_use && IsEmpty(*context)) {
       context->in_use = true;
