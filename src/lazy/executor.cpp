@@ -314,16 +314,17 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
     missing.emplace_back(node);
   }
   if (missing.empty()) return true;
-  lock.unlock();
-  static metrics::Metric& time = metrics::GetMetric("TransferToDeviceTime", metrics::Kind::kTime);
-  static metrics::Metric& bytes =
-      metrics::GetMetric("TransferToDeviceBytes", metrics::Kind::kBytes);
+  // With the mutex held: whoever uploads a leaf first drops its host copy.
   std::vector<HostTensor> tensors;
   int64_t total = 0;
   for (const NodePtr& node : missing) {
     tensors.push_back(HostValue(node.get()));
     total += tensors.back().bytes();
   }
+  lock.unlock();
+  static metrics::Metric& time = metrics::GetMetric("TransferToDeviceTime", metrics::Kind::kTime);
+  static metrics::Metric& bytes =
+      metrics::GetMetric("TransferToDeviceBytes", metrics::Kind::kBytes);
   std::vector<BackendDataPtr> data;
   {
     metrics::ScopedTimer timer(time);
