@@ -168,6 +168,7 @@ BackendDataPtr ScalarData(DeviceEntry& device, const Scalar& value) {
   static metrics::Counter& misses = metrics::GetCounter("DeviceDataCacheMiss");
   misses.Add();
   BackendDataPtr data = device.backend->MakeComputationDataFromScalar(value, device.device);
+  data->SetInfo(std::make_shared<lazy::BackendData::DeviceDataInfo>(-1, /*read_only=*/true));
   if (cached) *cached = {value, data};
   return data;
 }
@@ -297,17 +298,20 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
   std::vector<NodePtr> missing;
   for (Node* node : walk.parameters) {
     Node::Slot& slot = node->slots()[0];
+    if (&node->op() == &ops::kScalarLeaf) {
+      // A lifted scalar goes with any device, one after the other.
+      if (!slot.data || slot.data->device() != device.device) {
+        slot.data = ScalarData(device, node->attrs()[0].scalar());
+      }
+      continue;
+    }
     if (slot.data) continue;
     LeafPayload* payload = NodeAccess::payload(node);
     if (payload && payload->donated) [[unlikely]] {
       Throw(ErrorCode::kUseAfterDonate,
             "the data of {} was donated to an earlier step; clone it first", node->to_string());
     }
-    if (&node->op() == &ops::kScalarLeaf) {
-      slot.data = ScalarData(device, node->attrs()[0].scalar());
-    } else {
-      missing.emplace_back(node);
-    }
+    missing.emplace_back(node);
   }
   if (missing.empty()) return true;
   // With the mutex held: whoever uploads a leaf first drops its host copy.

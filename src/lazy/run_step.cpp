@@ -59,8 +59,7 @@ std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
     const Graph& graph = segment.computation->graph();
     if (error.node() >= 0 && error.node() < graph.size()) {
       origin = graph[error.node()].origin;
-      if (located->where().empty())
-        located->SetWhere(LocationText(graph[error.node()].location));
+      if (located->where().empty()) located->SetWhere(LocationText(graph[error.node()].location));
     }
     throw Failure{std::move(located), origin};
   } catch (...) {
@@ -145,7 +144,16 @@ void StepExecutor::Finish(Step& step, const std::vector<BackendDataPtr>& results
                           std::chrono::steady_clock::time_point start) {
   for (const BackendDataPtr& result : results) {
     if (auto error = result->error()) {
-      Fail(step, error, -1, false);
+      // Of one segment the node is known; a step of several has waited for each.
+      NodeId origin = -1;
+      auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
+      if (execution && step.compiled->simple) {
+        const Graph& graph = step.compiled->segments[0].computation->graph();
+        if (execution->node() >= 0 && execution->node() < graph.size()) {
+          origin = graph[execution->node()].origin;
+        }
+      }
+      Fail(step, error, origin, false);
       return;
     }
   }
@@ -163,6 +171,9 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
   if (compiled.simple) {
     results = RunSegment(compiled.segments[0], step.arguments, step.donated);
     return;
+  }
+  for (const Refusal& refusal : compiled.refusals) {
+    metrics::GetCounter("fallback::" + refusal.op).Add();
   }
   // Values by number, on the device that made them.
   std::vector<BackendDataPtr> values(static_cast<size_t>(compiled.num_values));
