@@ -8,7 +8,6 @@
 #include "toy_program.h"
 
 namespace toy {
-
 using namespace hammock;
 using lazy::BackendDevice;
 using lazy::Capability;
@@ -81,7 +80,8 @@ class ToyBackend : public lazy::BackendImplInterface {
 
   // ---- Capability, compilation, execution
 
-  Capability QueryCapability(const GraphNode& node, const BackendDevice&) const override {
+  Capability QueryCapability(const Graph& graph, NodeId id, const BackendDevice&) const override {
+    const GraphNode& node = graph[id];
     const std::string& name = node.op->info().name;
     bool whole = name == "gelu" && node.attr("approximate").str() == "none";
     if (node.op->IsComposite() && !whole) return {Capability::Verdict::kExpand, ""};

@@ -47,6 +47,15 @@ inline constexpr std::nullopt_t None = std::nullopt;
 /// of integers or booleans.
 using Index = std::variant<int64_t, Slice, EllipsisType, std::nullopt_t, Tensor, bool>;
 
+/// An integer index with the line where it was given.
+struct IndexArg {
+  template <std::integral T>
+  IndexArg(T index, Location at = Location::current())  // NOLINT: implicit on purpose
+      : index(static_cast<int64_t>(index)), at(at) {}
+  int64_t index;
+  Location at;
+};
+
 class HAMMOCK_API Tensor {
  public:
   /// Undefined: using it in an op is a ValueError.
@@ -91,7 +100,7 @@ class HAMMOCK_API Tensor {
   std::vector<T> to_vector(Location at = Location::current()) const;
 
   // ---- Indexing
-  Tensor operator[](int64_t index) const;
+  Tensor operator[](const IndexArg& index) const;
   Tensor index(const std::vector<Index>& indices, Location at = Location::current()) const;
   /// Writes `value`, broadcast, to the indexed elements.
   void index_put_(const std::vector<Index>& indices, const TensorArg& value,

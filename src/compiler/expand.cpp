@@ -99,7 +99,8 @@ std::vector<GraphValue> ExpandNode(const Graph& from, const GraphNode& node,
 }
 
 /// Expands one level; tells whether anything changed.
-bool ExpandOnce(const Graph& graph, const std::function<bool(const GraphNode&)>& keep, Graph* out) {
+bool ExpandOnce(const Graph& graph, const std::function<bool(const Graph&, NodeId)>& keep,
+                Graph* out) {
   bool changed = false;
   std::vector<std::vector<GraphValue>> map(static_cast<size_t>(graph.size()));
   for (NodeId id = 0; id < graph.size(); ++id) {
@@ -110,7 +111,7 @@ bool ExpandOnce(const Graph& graph, const std::function<bool(const GraphNode&)>&
           input.node < 0 ? input
                          : map[static_cast<size_t>(input.node)][static_cast<size_t>(input.index)]);
     }
-    if (node.op->IsComposite() && !(keep && keep(node))) {
+    if (node.op->IsComposite() && !(keep && keep(graph, id))) {
       map[static_cast<size_t>(id)] = ExpandNode(graph, node, inputs, *out);
       changed = true;
       continue;
@@ -130,7 +131,7 @@ bool ExpandOnce(const Graph& graph, const std::function<bool(const GraphNode&)>&
 
 }  // namespace
 
-Graph ExpandComposites(const Graph& graph, const std::function<bool(const GraphNode&)>& keep) {
+Graph ExpandComposites(const Graph& graph, const std::function<bool(const Graph&, NodeId)>& keep) {
   Graph current = graph;
   for (;;) {
     Graph next;

@@ -53,8 +53,8 @@ Segment WholeGraph(const Graph& graph, int target) {
 
 LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query) {
   LoweredStep step;
-  auto keep = [&](const GraphNode& node) {
-    lazy::Capability answer = query(node);
+  auto keep = [&](const Graph& graph, NodeId node) {
+    lazy::Capability answer = query(graph, node);
     return answer.verdict == Verdict::kRun ||
            (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);
   };
@@ -67,10 +67,14 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query) {
   for (NodeId id = 0; id < step.graph.size(); ++id) {
     const GraphNode& node = step.graph[id];
     if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
-    lazy::Capability answer = query(node);
+    lazy::Capability answer = query(step.graph, id);
     if (answer.verdict != Verdict::kRefuse) continue;
     targets[static_cast<size_t>(id)] = 1;
-    step.refusals.push_back({node.op->name(), answer.reason, node.location});
+    int64_t bytes = 0;
+    for (const Shape& type : node.types) bytes += type.bytes();
+    for (GraphValue input : node.inputs)
+      bytes += input.node < 0 ? 0 : step.graph.TypeOf(input).bytes();
+    step.refusals.push_back({node.op->name(), answer.reason, node.location, bytes});
   }
   if (step.refusals.empty()) {
     step.segments.push_back(WholeGraph(step.graph, 0));

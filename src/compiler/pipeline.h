@@ -16,6 +16,7 @@ struct Refusal {
   std::string op;
   std::string reason;
   LocationId location = 0;
+  int64_t bytes = 0;  ///< of its operands and results
 };
 
 struct LoweredStep {
@@ -25,7 +26,7 @@ struct LoweredStep {
 };
 
 /// Answers for one node; see lazy::BackendImplInterface::QueryCapability.
-using CapabilityQuery = std::function<lazy::Capability(const GraphNode&)>;
+using CapabilityQuery = std::function<lazy::Capability(const Graph&, NodeId)>;
 
 /// The reason of a node that the config `force_fallback` names; such a composite is not expanded.
 inline constexpr char kForcedFallback[] = "named in force_fallback";

@@ -7,6 +7,7 @@
 #include "hammock/error.h"
 #include "hammock/host_tensor.h"
 #include "hammock/ir/node.h"
+#include "hammock/random.h"
 
 namespace hammock {
 
@@ -14,8 +15,9 @@ namespace hammock {
 struct LeafPayload {
   HostTensor host;                     ///< a leaf's value as long as it is not on its device
   std::shared_ptr<const Error> error;  ///< why this op failed: belongs to every value that needs it
-  bool donated = false;                ///< its data was given away
-  bool read_only = false;              ///< never donate its data
+  std::shared_ptr<Generator> generator;  ///< of random state drawn from an explicit one
+  bool donated = false;                  ///< its data was given away
+  bool read_only = false;                ///< never donate its data
 };
 
 struct NodeAccess {

@@ -54,9 +54,9 @@ std::vector<std::string> BackendImplInterface::GetCompilationDevices(
   return {devices.begin(), devices.end()};
 }
 
-Capability BackendImplInterface::QueryCapability(const GraphNode& node,
+Capability BackendImplInterface::QueryCapability(const Graph& graph, NodeId node,
                                                  const BackendDevice&) const {
-  if (node.op->IsComposite()) return {Capability::Verdict::kExpand, ""};
+  if (graph[node].op->IsComposite()) return {Capability::Verdict::kExpand, ""};
   return {};
 }
 

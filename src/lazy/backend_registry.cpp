@@ -63,6 +63,25 @@ void AddDevices(const Backend& backend) {
   }
 }
 
+/// A backend's part of the metrics report: its text, its numbers, the memory of its devices.
+std::string ReportOf(const lazy::BackendImplInterface& backend) {
+  std::string text = backend.CreateMetricReport();
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  for (const auto& [name, value] : backend.GetMetrics())
+    text += fmt::format("{}: {}\n", name, value);
+  auto bytes = [](int64_t count) {
+    return metrics::Repr(metrics::Kind::kBytes, static_cast<double>(count));
+  };
+  for (const lazy::BackendDevice& device : backend.GetBackendDevices()) {
+    lazy::MemoryInfo memory = backend.GetMemoryInfo(device);
+    text += fmt::format("Memory of {}: {} in use ({} derived), {} peak, {} reserved, limit {}\n",
+                        device.toString(), bytes(memory.in_use), bytes(memory.derived),
+                        bytes(memory.peak), bytes(memory.reserved),
+                        memory.limit > 0 ? bytes(memory.limit) : "none");
+  }
+  return text;
+}
+
 void Add(lazy::BackendImplInterface* impl, int abi_version) {
   if (abi_version != lazy::kBackendAbiVersion) {
     Throw<NotSupported>(
@@ -73,6 +92,7 @@ void Add(lazy::BackendImplInterface* impl, int abi_version) {
   }
   if (!impl) Throw(ErrorCode::kValue, "RegisterBackend: the backend is null");
   std::string name = LowerCase(impl->GetDefaultDeviceType()->toString());
+  impl->InitializeBindings();
   {
     std::lock_guard lock(registry().mutex);
     for (const Backend& other : registry().backends) {
@@ -84,11 +104,10 @@ void Add(lazy::BackendImplInterface* impl, int abi_version) {
               name);
       }
     }
-    int report = metrics::AddReportProvider(name, [impl] { return impl->CreateMetricReport(); });
+    int report = metrics::AddReportProvider(name, [impl] { return ReportOf(*impl); });
     registry().backends.push_back({name, impl, report});
     AddDevices(registry().backends.back());
   }
-  impl->InitializeBindings();
 }
 
 void EnsureInTree() {

@@ -27,8 +27,9 @@ using CapturedFn = std::function<std::vector<Tensor>(const std::vector<Tensor>&)
 struct Binding {
   enum Kind { kInput, kConstant, kRandom } kind = kConstant;
   size_t input = 0;
-  Value constant = {};  // by identity: whatever data its node has
-  uint64_t blocks = 0;  // of the generator, taken anew
+  Value constant = {};                      // by identity: whatever data its node has
+  uint64_t blocks = 0;                      // of the generator, taken anew
+  std::optional<Generator> generator = {};  // none: the default one
 };
 
 /// Where a returned tensor, or the new value of an argument, comes from at each call.
@@ -243,7 +244,11 @@ Binding BindingOf(const Value& parameter, const std::vector<NodePtr>& inputs, De
     return {.kind = Binding::kInput, .input = static_cast<size_t>(input - inputs.begin())};
   }
   if (&node.op() == &ops::kRngState) {
-    return {.kind = Binding::kRandom, .blocks = static_cast<uint64_t>(node.attrs()[2].integer())};
+    Binding random{.kind = Binding::kRandom,
+                   .blocks = static_cast<uint64_t>(node.attrs()[2].integer())};
+    const LeafPayload* payload = NodeAccess::payload(&node);
+    if (payload && payload->generator) random.generator = *payload->generator;
+    return random;
   }
   if (&node.op() != &ops::kScalarLeaf) return {.kind = Binding::kConstant, .constant = parameter};
   // A lifted scalar is on no device; its value is frozen where the graph runs.
@@ -298,7 +303,7 @@ std::vector<Value> CompiledGraph::State::Run(const std::vector<Value>& arguments
         break;
       case Binding::kRandom:
         values.push_back(
-            MakeRngState(std::nullopt, binding.blocks, Device::FromId(device->id)).value());
+            MakeRngState(binding.generator, binding.blocks, Device::FromId(device->id)).value());
         break;
     }
   }

@@ -49,16 +49,13 @@ DeviceEntry& FallbackOf(DeviceEntry& device) {
 }
 
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, const std::string& name, Graph graph) {
-  static metrics::Metric& lower_time = metrics::GetMetric("LowerTime", metrics::Kind::kTime);
   static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
-  lazy::ComputationPtr computation;
-  {
-    metrics::ScopedTimer timer(lower_time);
-    auto context = device.backend->CreateLoweringContext(name, device.device);
-    context->SetGraph(std::move(graph));
-    computation = context->Build();
-  }
+  auto context = device.backend->CreateLoweringContext(name, device.device);
+  context->SetGraph(std::move(graph));
+  lazy::ComputationPtr computation = context->Build();
   computation->in_mark_step = true;
+  const std::string own = device.name();
+  computation->devices = device.backend->GetCompilationDevices(own, std::span(&own, 1));
   metrics::ScopedTimer timer(compile_time);
   try {
     auto compiled = device.backend->Compile({computation});
@@ -75,8 +72,8 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, const std::string& name, 
 }
 
 Graph LowerForFallback(const Graph& graph, DeviceEntry& fallback) {
-  LoweredStep lowered = LowerGraph(graph, [&](const GraphNode& node) {
-    return fallback.backend->QueryCapability(node, fallback.device);
+  LoweredStep lowered = LowerGraph(graph, [&](const Graph& whole, NodeId node) {
+    return fallback.backend->QueryCapability(whole, node, fallback.device);
   });
   if (!lowered.refusals.empty()) {
     Throw<CompileError>(ErrorCode::kCompile,
@@ -87,15 +84,13 @@ Graph LowerForFallback(const Graph& graph, DeviceEntry& fallback) {
   return lowered.graph;
 }
 
-void ReportRefusals(const LoweredStep& lowered, const DeviceEntry& device,
-                    const DeviceEntry& fallback) {
-  for (const Refusal& refusal : lowered.refusals) {
-    metrics::GetCounter("fallback::" + refusal.op).Add();
-    LogOnce("fallback:" + device.type + ":" + refusal.op, LogLevel::kWarn,
-            "{} [at {}] runs on {} instead of {}: {}; each such step copies its operands and "
-            "results through the host",
-            refusal.op, LocationText(refusal.location), fallback.name(), device.name(),
-            refusal.reason);
+void WarnOfRefusals(const CompiledStep& step) {
+  for (const Refusal& refusal : step.refusals) {
+    LogOnce("fallback:" + step.device->type + ":" + refusal.op, LogLevel::kWarn,
+            "{} [at {}] runs on {} instead of {}: {}; each run takes up to {} through the host",
+            refusal.op, LocationText(refusal.location), step.fallback->name(), step.device->name(),
+            refusal.reason,
+            metrics::Repr(metrics::Kind::kBytes, static_cast<double>(refusal.bytes)));
   }
 }
 
@@ -122,11 +117,16 @@ int64_t SizeOfGraph(const Graph& graph) {
 }  // namespace
 
 CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
+  static metrics::Metric& lower_time = metrics::GetMetric("LowerTime", metrics::Kind::kTime);
   std::set<std::string> forced = ForcedNames();
-  LoweredStep lowered = LowerGraph(traced, [&](const GraphNode& node) -> lazy::Capability {
-    if (IsForced(forced, node)) return {Verdict::kRefuse, kForcedFallback};
-    return device.backend->QueryCapability(node, device.device);
-  });
+  auto start = std::chrono::steady_clock::now();
+  LoweredStep lowered =
+      LowerGraph(traced, [&](const Graph& graph, NodeId node) -> lazy::Capability {
+        if (IsForced(forced, graph[node])) return {Verdict::kRefuse, kForcedFallback};
+        return device.backend->QueryCapability(graph, node, device.device);
+      });
+  lower_time.AddSample(static_cast<double>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count()));
   if (!lowered.refusals.empty() && !config::Get<config::kFallback>()) {
     const Refusal& refusal = lowered.refusals[0];
     Throw<NotSupported>(ErrorCode::kNotSupported,
@@ -143,7 +143,8 @@ CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
     numbers[{id, 0}] = number;
   }
   DeviceEntry* fallback = lowered.refusals.empty() ? nullptr : &FallbackOf(device);
-  if (fallback) ReportRefusals(lowered, device, *fallback);
+  step->refusals = lowered.refusals;
+  step->fallback = fallback;
   step->num_values = step->num_parameters;
   for (Segment& segment : lowered.segments) {
     CompiledSegment compiled;
@@ -198,6 +199,7 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
   }
   auto start = std::chrono::steady_clock::now();
   CompiledStepPtr step = CompileStep(device, traced);
+  WarnOfRefusals(*step);
   step->hash = hash;
   step->key = std::move(key);
   step->bytes += static_cast<int64_t>(step->key.size() * sizeof(uint64_t));

@@ -40,6 +40,7 @@ CompiledStepPtr ComputationCache::Add(CompiledStepPtr step) {
   for (auto it = first; it != last; ++it) {
     if ((*it->second)->hash == step->hash && (*it->second)->key == step->key) return *it->second;
   }
+  if (config::Get<config::kCompilationCacheSize>() == 0) return step;
   lru_.push_front(step);
   by_hash_.emplace(step->hash.lo, lru_.begin());
   stats_.bytes += step->bytes;

@@ -35,7 +35,9 @@ struct CompiledStep {
   Graph traced;
   DeviceEntry* device = nullptr;
   std::vector<CompiledSegment> segments;
-  std::vector<int> results;  // value numbers
+  std::vector<int> results;         // value numbers
+  std::vector<Refusal> refusals;    // nodes that the fallback device runs
+  DeviceEntry* fallback = nullptr;  // which one
   int num_parameters = 0;
   int num_values = 0;
   bool simple = false;  // one segment whose inputs and outputs are the step's own

@@ -168,6 +168,7 @@ BackendDataPtr ScalarData(DeviceEntry& device, const Scalar& value) {
   static metrics::Counter& misses = metrics::GetCounter("DeviceDataCacheMiss");
   misses.Add();
   BackendDataPtr data = device.backend->MakeComputationDataFromScalar(value, device.device);
+  data->SetInfo(std::make_shared<lazy::BackendData::DeviceDataInfo>(-1, /*read_only=*/true));
   if (cached) *cached = {value, data};
   return data;
 }

@@ -97,8 +97,8 @@ class StepExecutor {
               std::chrono::steady_clock::time_point start);
   void Succeed(Step& step);
   void Fail(Step& step, std::shared_ptr<const Error> error, NodeId node, bool inherited);
-  /// Walks, compiles and claims; null if the roots are computed or under way. Roots that are known to
-  /// fail are left out of `roots` (which then is `healthy`) where the options say so.
+  /// Walks, compiles and claims; null if the roots are computed or under way. Roots that are known
+  /// to fail are left out of `roots` (which then is `healthy`) where the options say so.
   StepPtr Start(DeviceEntry& device, std::span<const Value>& roots, std::vector<Value>& healthy,
                 const SyncOptions& options);
   /// Waits for the roots and the step; the first error, if any.

@@ -62,6 +62,8 @@ Tensor MakeRngState(const std::optional<Generator>& generator, uint64_t blocks,
   Shape shape(DType::kU64, {2});
   NodePtr node =
       Node::Make(ops::kRngState, {}, attrs, std::span(&shape, 1), device.id(), tls_location);
+  if (generator)
+    NodeAccess::MakePayload(node.get()).generator = std::make_shared<Generator>(*generator);
   return NewTensor(node.release(), 0, true);
 }
 

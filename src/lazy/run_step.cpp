@@ -215,6 +215,9 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
     results = RunSegment(compiled.segments[0], step.arguments, step.donated);
     return;
   }
+  for (const Refusal& refusal : compiled.refusals) {
+    metrics::GetCounter("fallback::" + refusal.op).Add();
+  }
   // Values by number, on the device that made them.
   std::vector<BackendDataPtr> values(static_cast<size_t>(compiled.num_values));
   std::vector<DeviceEntry*> devices(values.size(), compiled.device);

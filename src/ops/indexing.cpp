@@ -366,8 +366,8 @@ Tensor& put_(Tensor& self, const Tensor& index, const Tensor& source, bool accum
   return WriteInPlace("put_", self, put(self, index, source, accumulate, at));
 }
 
-Tensor Tensor::operator[](int64_t index) const {
-  return this->index({Index(index)}, Location::current());
+Tensor Tensor::operator[](const IndexArg& index) const {
+  return this->index({Index(index.index)}, index.at);
 }
 
 Tensor Tensor::index(const std::vector<Index>& indices, Location at) const {

@@ -207,7 +207,7 @@ TEST(ReferenceBackend, RefusesOpsWithoutAKernel) {
   GraphValue x = graph.AddInput(Shape(f32, {}));
   NodeId node = graph.AddNode(kForeign, {x});
   graph.AddOutput({node, 0});
-  lazy::Capability verdict = Backend().QueryCapability(graph[node], Device0());
+  lazy::Capability verdict = Backend().QueryCapability(graph, node, Device0());
   EXPECT_EQ(verdict.verdict, lazy::Capability::Verdict::kRefuse);
   EXPECT_EQ(verdict.reason, "the interpreter has no kernel for it");
   auto computation = std::make_shared<lazy::Computation>("odd", graph, Device0());

@@ -373,6 +373,22 @@ TEST(Capture, MayBeCalledFromSeveralThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(Capture, ThreadsMayShareAnInputThatIsNotUploadedYet) {
+  CompiledGraph graph =
+      extract_compiled_graph([](const Tensors& in) { return Tensors{in[0] + 1.0}; }, {On({0, 0})});
+  for (int round = 0; round < 100; ++round) {
+    const Tensor shared = On({1, 2});
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t, own = Tensor::FromValue(shared.value())] {
+        Tensor result = t % 2 ? graph({own})[0] : own + 1.0;
+        EXPECT_TENSOR_EQ(result, {2.0, 3.0}, {2});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 TEST(Capture, KnowsItsText) {
   CompiledGraph graph =
       extract_compiled_graph([](const Tensors& in) { return Tensors{exp(in[0])}; }, {On({1})});

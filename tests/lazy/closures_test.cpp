@@ -95,6 +95,18 @@ TEST(StepClosures, AnAsynchronousErrorIsRaisedOnceByTheNextStep) {
   EXPECT_EQ(runs, 1);
 }
 
+TEST(StepClosures, OfSeveralAsynchronousErrorsTheFirstIsRaised) {
+  int runs = 0;
+  add_step_closure([] { throw ValueError(ErrorCode::kParse, "one"); }, true);
+  add_step_closure([] { throw 2; }, true);
+  add_step_closure([&] { ++runs; }, true);
+  mark_step();
+  DrainStepClosures();
+  EXPECT_EQ(runs, 1);
+  EXPECT_THROW_MESSAGE(mark_step(), ValueError, "exception: one");
+  mark_step();
+}
+
 TEST(StepClosures, TheQueueIsBounded) {
   config::Override two("max_async_queue", "2");
   std::promise<void> gate;

@@ -1,11 +1,12 @@
 #pragma once
-/// A small backend for tests, on host memory: graphs are run by the interpreter, and the test decides
-/// what it refuses, when results become ready and what fails. It writes down what it was asked.
+/// A small backend for tests, on host memory: graphs are run by the interpreter, and the test
+/// decides what it refuses, when results become ready and what fails. It writes down what it was
+/// asked.
 ///
 ///   HostBackend backend("toy");
-///   backend.refuse = [](const GraphNode& node) { return node.op->name() == "exp"s ? "no exp" : ""; };
-///   Registered registered(backend);               // unregisters, by force, at the end of the scope
-///   Tensor x = ones({2}, f32, "toy");
+///   backend.refuse = [](const GraphNode& node) { return node.op->name() == "exp"s ? "no exp" : "";
+///   }; Registered registered(backend);               // unregisters, by force, at the end of the
+///   scope Tensor x = ones({2}, f32, "toy");
 
 #include <atomic>
 #include <condition_variable>
@@ -239,8 +240,8 @@ class HostBackend : public lazy::BackendImplInterface {
     std::vector<HostTensor> inputs;
     for (const auto& argument : arguments) inputs.push_back(Of(argument)->get());
     reference::Hooks hooks;
-    auto outputs = static_cast<const reference::Program*>(computation.artifact.get())
-                       ->Run(inputs, hooks);
+    auto outputs =
+        static_cast<const reference::Program*>(computation.artifact.get())->Run(inputs, hooks);
     for (size_t i = 0; i < results.size(); ++i) Of(results[i])->set(outputs[i]);
     for (size_t i = 0; i < donated.size(); ++i) {
       if (donated[i]) Of(arguments[i])->set({});

@@ -67,7 +67,7 @@ struct ExpandCall {
 };
 using ExpandFn = std::vector<Tensor> (*)(const ExpandCall&);
 
-/// What a gradient sees; see docs/design/gradients.md. Filled by records from the next step on.
+/// What a gradient sees. No record has one yet.
 struct VjpCall {
   const OpDef& op;
   std::span<const Tensor> in;

@@ -27,7 +27,8 @@ class HAMMOCK_API BackendData {
   /// Identity, unique among live data: parameters are de-duplicated by it.
   using Handle = int64_t;
 
-  /// Attached by the executor: which tensor it belongs to, and whether it may be donated.
+  /// What is known of the data besides its value: which tensor it belongs to (-1: none), and
+  /// whether it must never be donated. The executor marks cached scalars.
   struct HAMMOCK_API Info {
     virtual ~Info();
   };

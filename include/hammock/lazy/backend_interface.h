@@ -125,8 +125,10 @@ class HAMMOCK_API BackendImplInterface {
       const BackendDevice& device, const std::vector<bool>& donated) const = 0;
   /// Whether ExecuteComputation returns before its results are ready.
   virtual bool IsAsynchronous() const { return false; }
-  /// What becomes of each node. By default: primitives run, composites are expanded.
-  virtual Capability QueryCapability(const GraphNode& node, const BackendDevice& device) const;
+  /// What becomes of a node of `graph`, whose operand types it can look up there. By default:
+  /// primitives run, composites are expanded.
+  virtual Capability QueryCapability(const Graph& graph, NodeId node,
+                                     const BackendDevice& device) const;
 
   // ---- Saved computations
 
@@ -144,7 +146,7 @@ class HAMMOCK_API BackendImplInterface {
   virtual void SetDefaultDeviceType(int8_t type) = 0;
   virtual int64_t GetDefaultDeviceOrdinal() const = 0;
   virtual void SetDefaultDeviceOrdinal(int64_t ordinal) = 0;
-  /// Device type name of the eager fallback; the config `fallback_device` overrides it.
+  /// Device type name of the eager fallback; the config `fallback_device`, where set, overrides it.
   virtual std::string EagerFallbackDeviceType() const { return "reference"; }
   /// The distinct devices that exist.
   virtual std::vector<BackendDevice> GetBackendDevices() const = 0;

@@ -41,6 +41,8 @@ class HAMMOCK_API Computation {
 
   /// (result, parameter) pairs that may share memory, from LoweringContext::SetUpAlias.
   std::vector<std::pair<int, int>> aliases;
+  /// Where it is compiled for, from GetCompilationDevices.
+  std::vector<std::string> devices;
   /// Built by a step rather than by a dump or a tool.
   bool in_mark_step = false;
   /// Bytes that a cached entry of this computation holds besides its graph.

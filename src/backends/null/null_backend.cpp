@@ -81,7 +81,7 @@ class Backend : public lazy::BackendImplInterface {
     return results;
   }
 
-  lazy::Capability QueryCapability(const GraphNode&, const BackendDevice&) const override {
+  lazy::Capability QueryCapability(const Graph&, NodeId, const BackendDevice&) const override {
     return {lazy::Capability::Verdict::kRun, ""};
   }
 

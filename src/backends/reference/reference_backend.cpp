@@ -178,11 +178,11 @@ class Backend : public lazy::BackendImplInterface {
     return results;
   }
 
-  lazy::Capability QueryCapability(const GraphNode& node,
+  lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice& device) const override {
-    lazy::Capability answer = BackendImplInterface::QueryCapability(node, device);
-    if (answer.verdict == lazy::Capability::Verdict::kRun && !node.op->IsComposite() &&
-        !HasKernel(*node.op)) {
+    lazy::Capability answer = BackendImplInterface::QueryCapability(graph, node, device);
+    const OpDef& op = *graph[node].op;
+    if (answer.verdict == lazy::Capability::Verdict::kRun && !op.IsComposite() && !HasKernel(op)) {
       return {lazy::Capability::Verdict::kRefuse, "the interpreter has no kernel for it"};
     }
     return answer;

@@ -1,0 +1,492 @@
+#include "support/random_program.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hammock/error.h"
+#include "hammock/executor.h"
+#include "hammock/random.h"
+#include "support/program_run.h"
+
+namespace hammock::testing {
+namespace {
+
+using Kind = Statement::Kind;
+
+constexpr int64_t kMaxElements = 200;
+
+/// SplitMix64: the same numbers everywhere.
+class RandomSource {
+ public:
+  explicit RandomSource(uint64_t seed) : state_(seed) {}
+  uint64_t Next() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  /// In [low, high].
+  int64_t In(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(Next() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool OneIn(int n) { return In(1, n) == 1; }
+  template <class T>
+  const T& Pick(const std::vector<T>& items) {
+    return items[static_cast<size_t>(In(0, static_cast<int64_t>(items.size()) - 1))];
+  }
+
+ private:
+  uint64_t state_;
+};
+
+std::map<std::string, int64_t>& Counts() {
+  static std::map<std::string, int64_t> counts;
+  return counts;
+}
+
+/// Writes statements at random and runs each on PlainTensors to know shapes and values.
+class Generator {
+ public:
+  explicit Generator(uint64_t seed) : random_(seed) { program_.seed = seed; }
+
+  Program Run() {
+    EagerMode eager;
+    manual_seed(program_.seed);
+    for (int64_t i = random_.In(2, 4); i > 0; --i) Input(RandomInput());
+    int64_t length = random_.In(3, 24);
+    for (int tries = 0; length > 0 && tries < 200; ++tries) {
+      if (Step()) --length;
+    }
+    return std::move(program_);
+  }
+
+ private:
+  const PlainTensor& At(int id) const { return run_.variables().at(id); }
+
+  bool Add(Statement statement) {
+    try {
+      run_.Execute(statement, program_.statements.size());
+    } catch (const Error&) {
+      return false;
+    }
+    if (statement.result >= 0 && !Acceptable(At(statement.result))) {
+      run_.Execute({Kind::kDelete, "", -1, {Var{statement.result}}, {}}, 0);
+      return false;
+    }
+    if (!statement.op.empty()) ++Counts()[statement.op];
+    program_.statements.push_back(std::move(statement));
+    return true;
+  }
+
+  /// Small, and integers far from overflow.
+  static bool Acceptable(const PlainTensor& x) {
+    if (x.numel() > kMaxElements || x.sizes().size() > 5) return false;
+    if (x.dtype() != DType::kI64) return x.dtype() == DType::kF32 || x.dtype() == DType::kBool;
+    HostTensor values = x.Read();
+    for (int64_t i = 0; i < values.numel(); ++i) {
+      if (std::abs(values.at(i).ToInt()) > (int64_t{1} << 20)) return false;
+    }
+    return true;
+  }
+
+  int Input(const HostTensor& values) {
+    int id = next_++;
+    Add({Kind::kInput, "", id, {}, values});
+    return id;
+  }
+
+  bool Define(Kind kind, const char* op, std::vector<Argument> args) {
+    return Add({kind, op, next_++, std::move(args), {}});
+  }
+
+  // ---- Choices
+
+  template <class F>
+  int Choose(F&& accept) {
+    std::vector<int> ids;
+    for (const auto& [id, tensor] : run_.variables()) {
+      if (accept(tensor)) ids.push_back(id);
+    }
+    return ids.empty() ? -1 : random_.Pick(ids);
+  }
+  int Any() {
+    return Choose([](const PlainTensor&) { return true; });
+  }
+  int Float() {
+    return Choose([](const PlainTensor& x) { return x.dtype() == DType::kF32; });
+  }
+  int WithDims(int least) {
+    return Choose([&](const PlainTensor& x) { return x.sizes().size() >= least; });
+  }
+  int BroadcastsWith(const Dims& sizes) {
+    return Choose([&](const PlainTensor& x) {
+      const Dims& other = x.sizes();
+      for (int i = 1; i <= std::min(sizes.size(), other.size()); ++i) {
+        int64_t a = sizes[sizes.size() - i], b = other[other.size() - i];
+        if (a != b && a != 1 && b != 1) return false;
+      }
+      return true;
+    });
+  }
+  int64_t DimOf(int id) { return random_.In(-At(id).sizes().size(), At(id).sizes().size() - 1); }
+  int64_t SizeAt(int id, int64_t dim) {
+    return At(id).sizes()[WrapDim("", dim, At(id).sizes().size())];
+  }
+
+  Dims RandomSizes() {
+    Dims sizes;
+    for (int64_t rank = random_.In(0, 3); rank > 0; --rank) {
+      sizes.push_back(random_.OneIn(20) ? 0 : random_.In(1, 4));
+    }
+    return sizes;
+  }
+
+  HostTensor RandomValues(DType dtype, const Dims& sizes) {
+    HostTensor values{Shape(dtype, sizes)};
+    for (int64_t i = 0; i < values.numel(); ++i) {
+      Scalar value(random_.In(-4, 4));
+      if (dtype == DType::kBool) value = Scalar(random_.OneIn(2));
+      if (dtype == DType::kF32) value = Scalar(static_cast<double>(random_.In(-20, 20)) / 8.0);
+      values.set(i, value);
+    }
+    return values;
+  }
+
+  HostTensor RandomInput() {
+    static const std::vector<DType> kTypes = {f32, f32, f32, i64, i64, boolean};
+    return RandomValues(random_.Pick(kTypes), RandomSizes());
+  }
+
+  Argument Number(bool floating) {
+    if (floating && random_.OneIn(2)) return static_cast<double>(random_.In(-8, 8)) / 4.0;
+    return random_.In(-3, 3);
+  }
+
+  /// A tensor that broadcasts with variable `id`, or a number.
+  Argument Other(int id) {
+    if (random_.OneIn(3)) return Number(At(id).dtype() == DType::kF32);
+    return Var{BroadcastsWith(At(id).sizes())};
+  }
+
+  std::vector<int64_t> SomeDims(int id) {
+    std::vector<int64_t> dims;
+    for (int d = 0; d < At(id).sizes().size(); ++d) {
+      if (random_.OneIn(2)) dims.push_back(random_.OneIn(2) ? d : d - At(id).sizes().size());
+    }
+    return dims;
+  }
+
+  // ---- Statements
+
+  bool Step() {
+    if (run_.variables().empty()) return Input(RandomInput()) >= 0;
+    switch (random_.In(0, 19)) {
+      case 0:
+      case 1:
+        return Unary();
+      case 2:
+      case 3:
+      case 4:
+        return Binary();
+      case 5:
+        return Reduction();
+      case 6:
+        return Mixed();
+      case 7:
+      case 8:
+      case 9:
+      case 10:
+        return View();
+      case 11:
+      case 12:
+      case 13:
+      case 14:
+      case 15:
+        return Write();
+      case 16:
+        return RandomOp();
+      case 17:
+        return Add({Kind::kRead, "", -1, {Var{Any()}}, {}});
+      case 18:
+        return random_.OneIn(3) ? Sync() : Add({Kind::kStep, "", -1, {}, {}});
+      default:
+        return random_.OneIn(4) ? Input(RandomInput()) >= 0
+                                : Add({Kind::kDelete, "", -1, {Var{Any()}}, {}});
+    }
+  }
+
+  bool Unary() {
+    static const std::vector<const char*> kOps = {
+        "neg",   "abs",  "exp",    "sin",         "tanh", "relu", "sigmoid",
+        "floor", "sign", "square", "logical_not", "any",  "all"};
+    return Define(Kind::kCall, random_.Pick(kOps), {Var{Any()}});
+  }
+
+  bool Binary() {
+    static const std::vector<const char*> kOps = {"add",     "add",     "sub",        "mul", "mul",
+                                                  "maximum", "minimum", "div",        "eq",  "lt",
+                                                  "ge",      "ne",      "logical_and"};
+    const char* op = random_.Pick(kOps);
+    int a = Any();
+    Argument b = Other(a);
+    if (!std::holds_alternative<Var>(b) && (op[0] == 'm' && op[1] != 'u')) b = Var{a};
+    return Define(Kind::kCall, op, {Var{a}, b});
+  }
+
+  bool Reduction() {
+    static const std::vector<const char*> kOps = {"sum", "mean", "amax", "amin"};
+    if (random_.OneIn(3)) {
+      static const std::vector<const char*> kAlong = {"cumsum", "argmax", "softmax"};
+      int id = WithDims(1);
+      return id >= 0 && Define(Kind::kCall, random_.Pick(kAlong), {Var{id}, DimOf(id)});
+    }
+    int id = Any();
+    return Define(Kind::kCall, random_.Pick(kOps), {Var{id}, SomeDims(id), random_.OneIn(2)});
+  }
+
+  bool Mixed() {
+    switch (random_.In(0, 6)) {
+      case 0: {
+        int a = Any(), b = BroadcastsWith(At(a).sizes());
+        int condition = Input(RandomValues(boolean, At(a).sizes()));
+        return Define(Kind::kCall, "where", {Var{condition}, Var{a}, Var{b}});
+      }
+      case 1: {
+        int a = Float();
+        if (a < 0 || At(a).sizes().empty()) return false;
+        int64_t inner = At(a).sizes().back();
+        int b = Input(RandomValues(f32, {inner, random_.In(1, 3)}));
+        return Define(Kind::kCall, "matmul", {Var{a}, Var{b}});
+      }
+      case 2: {
+        int a = WithDims(1);
+        if (a < 0) return false;
+        int b = Choose([&](const PlainTensor& x) { return x.sizes() == At(a).sizes(); });
+        std::vector<Var> vars = {Var{a}, Var{b}};
+        return Define(Kind::kCall, random_.OneIn(2) ? "cat" : "stack", {vars, DimOf(a)});
+      }
+      case 3: {
+        int a = WithDims(1);
+        return a >= 0 && Define(Kind::kCall, "flip", {Var{a}, SomeDims(a)});
+      }
+      case 4: {
+        int a = WithDims(1);
+        if (a < 0) return false;
+        int64_t dim = DimOf(a), size = SizeAt(a, dim);
+        if (size == 0) return false;
+        HostTensor index{Shape(i64, {random_.In(1, 4)})};
+        for (int64_t i = 0; i < index.numel(); ++i) index.set(i, Scalar(random_.In(0, size - 1)));
+        return Define(Kind::kCall, "index_select", {Var{a}, dim, Var{Input(index)}});
+      }
+      case 5:
+        return Define(Kind::kCall, "clone", {Var{Any()}});
+      default: {
+        int a = Any();
+        DType to = At(a).dtype() == DType::kF32 ? boolean : f32;
+        return Define(Kind::kCall, "to", {Var{a}, to});
+      }
+    }
+  }
+
+  bool RandomOp() {
+    if (random_.OneIn(3)) return Add({Kind::kSeed, "", -1, {random_.In(0, 99)}, {}});
+    std::vector<int64_t> sizes = RandomSizes().vec();
+    if (random_.OneIn(3)) {
+      return Define(Kind::kCall, "randint", {random_.In(-3, 0), random_.In(1, 5), sizes});
+    }
+    return Define(Kind::kCall, random_.OneIn(2) ? "rand" : "randn", {sizes});
+  }
+
+  bool Sync() {
+    std::vector<Var> vars;
+    for (int64_t i = random_.In(1, 2); i > 0; --i) vars.push_back(Var{Any()});
+    return Add({Kind::kSync, "", -1, {vars}, {}});
+  }
+
+  // ---- Views
+
+  /// Other sizes with as many elements.
+  std::vector<int64_t> Regrouped(int id) {
+    int64_t numel = At(id).numel();
+    std::vector<int64_t> sizes;
+    for (int64_t rest = numel; numel > 0 && sizes.size() < 3;) {
+      std::vector<int64_t> factors;
+      for (int64_t f = 1; f <= rest; ++f) {
+        if (rest % f == 0) factors.push_back(f);
+      }
+      sizes.push_back(sizes.size() == 2 ? rest : random_.Pick(factors));
+      rest /= sizes.back();
+      if (rest == 1 && random_.OneIn(2)) break;
+    }
+    int64_t product = 1;
+    for (int64_t size : sizes) product *= size;
+    if (numel == 0 || product != numel) return {numel};
+    if (random_.OneIn(3)) sizes[static_cast<size_t>(random_.In(0, sizes.size() - 1))] = -1;
+    return sizes;
+  }
+
+  bool View() {
+    if (random_.OneIn(4)) return Regroup();
+    switch (random_.In(0, 9)) {
+      case 0: {
+        int a = WithDims(2);
+        return a >= 0 && Define(Kind::kView, "transpose", {Var{a}, DimOf(a), DimOf(a)});
+      }
+      case 1: {
+        int a = WithDims(1);
+        if (a < 0) return false;
+        std::vector<int64_t> dims;
+        for (int d = 0; d < At(a).sizes().size(); ++d) dims.push_back(d);
+        for (size_t i = dims.size(); i-- > 1;) {
+          std::swap(dims[i], dims[static_cast<size_t>(random_.In(0, static_cast<int64_t>(i)))]);
+        }
+        return Define(Kind::kView, "permute", {Var{a}, dims});
+      }
+      case 2:
+      case 3:
+        return Slice();
+      case 4: {
+        int a = WithDims(1);
+        if (a < 0) return false;
+        int64_t dim = DimOf(a), size = SizeAt(a, dim);
+        return size > 0 &&
+               Define(Kind::kView, "select", {Var{a}, dim, random_.In(-size, size - 1)});
+      }
+      case 5: {
+        int a = Any();
+        int64_t rank = At(a).sizes().size();
+        return Define(Kind::kView, "unsqueeze", {Var{a}, random_.In(-rank - 1, rank)});
+      }
+      case 6: {
+        int a = Any();
+        if (At(a).sizes().empty() || random_.OneIn(2))
+          return Define(Kind::kView, "squeeze", {Var{a}});
+        return Define(Kind::kView, "squeeze", {Var{a}, DimOf(a)});
+      }
+      case 7:
+        return Expand();
+      case 8: {
+        int a = WithDims(2);
+        if (a < 0) return false;
+        int64_t dim1 = DimOf(a), dim2 = DimOf(a);
+        int rank = At(a).sizes().size();
+        if (WrapDim("", dim1, rank) == WrapDim("", dim2, rank)) return false;
+        return Define(Kind::kView, "diagonal", {Var{a}, random_.In(-1, 1), dim1, dim2});
+      }
+      default:
+        return random_.OneIn(2) ? AsStrided() : Item();
+    }
+  }
+
+  bool Regroup() {
+    int a = Any();
+    std::vector<int64_t> sizes = Regrouped(a);
+    bool view = At(a).IsContiguous() && random_.OneIn(2);
+    return Define(Kind::kView, view ? "view" : "reshape", {Var{a}, sizes});
+  }
+
+  bool Slice() {
+    int a = WithDims(1);
+    if (a < 0) return false;
+    int64_t dim = DimOf(a), size = SizeAt(a, dim);
+    if (random_.OneIn(4)) {
+      int64_t start = random_.In(0, size);
+      return Define(Kind::kView, "narrow", {Var{a}, dim, start, random_.In(0, size - start)});
+    }
+    return Define(
+        Kind::kView, "slice",
+        {Var{a}, dim, random_.In(-size, size), random_.In(-1, size + 1), random_.In(1, 3)});
+  }
+
+  bool Expand() {
+    int a = Any();
+    std::vector<int64_t> sizes = At(a).sizes().vec();
+    for (int64_t& size : sizes) {
+      if (size == 1) size = random_.In(1, 3);
+      if (random_.OneIn(4) && size != 1) size = size == At(a).sizes()[0] ? size : size;
+    }
+    if (random_.OneIn(2)) sizes.insert(sizes.begin(), random_.In(1, 3));
+    return Define(Kind::kView, "expand", {Var{a}, sizes});
+  }
+
+  bool AsStrided() {
+    int a = Any();
+    int64_t room = At(a).buffer_size();
+    if (room == 0) return false;
+    int64_t offset = random_.In(0, room - 1);
+    std::vector<int64_t> sizes, strides;
+    int64_t last = offset;
+    for (int64_t rank = random_.In(1, 2); rank > 0; --rank) {
+      int64_t stride = random_.In(0, 3), most = stride == 0 ? 3 : 1 + (room - 1 - last) / stride;
+      sizes.push_back(random_.In(1, std::min<int64_t>(most, 4)));
+      strides.push_back(stride);
+      last += (sizes.back() - 1) * stride;
+    }
+    return Define(Kind::kView, "as_strided", {Var{a}, sizes, strides, offset});
+  }
+
+  std::vector<IndexItem> RandomItems(int id) {
+    std::vector<IndexItem> items;
+    const Dims& sizes = At(id).sizes();
+    for (int64_t d = 0, count = random_.In(1, sizes.size()); d < count; ++d) {
+      int64_t size = sizes[static_cast<int>(d)];
+      if (size > 0 && random_.OneIn(2)) {
+        items.push_back({random_.In(-size, size - 1), 0, 0});
+      } else {
+        items.push_back({random_.In(-1, size), random_.In(0, size + 1), random_.In(1, 2)});
+      }
+    }
+    return items;
+  }
+
+  bool Item() {
+    int a = WithDims(1);
+    return a >= 0 && Define(Kind::kView, "getitem", {Var{a}, RandomItems(a)});
+  }
+
+  // ---- Writes
+
+  bool Write() {
+    static const std::vector<const char*> kOps = {"add_",  "add_", "mul_",  "sub_",   "fill_",
+                                                  "zero_", "neg_", "copy_", "setitem"};
+    std::string op = random_.Pick(kOps);
+    int a = Choose([](const PlainTensor& x) { return !x.OverlapsItself(); });
+    if (a < 0) return false;
+    std::vector<Argument> args = {Var{a}};
+    if (op == "add_" || op == "mul_" || op == "sub_") args.push_back(Other(a));
+    if (op == "copy_") args.push_back(Var{BroadcastsWith(At(a).sizes())});
+    if (op == "fill_") args.push_back(Number(At(a).dtype() == DType::kF32));
+    if (op == "setitem") {
+      if (At(a).sizes().empty()) return false;
+      args.push_back(RandomItems(a));
+      args.push_back(random_.OneIn(2) ? Number(At(a).dtype() == DType::kF32)
+                                      : Argument(Var{Any()}));
+    }
+    // Casting wild floats to integers is not defined anywhere.
+    if (const auto* source = std::get_if<Var>(&args.back()); source && source->id != a) {
+      if (At(a).dtype() == DType::kI64 && At(source->id).dtype() == DType::kF32) return false;
+    }
+    // What is written must stay acceptable everywhere; undo needs no more than not keeping it.
+    PlainTensor target = At(a);
+    HostTensor old = target.Read();
+    Statement statement{Kind::kInPlace, op, -1, std::move(args), {}};
+    if (!Add(statement)) return false;
+    if (Acceptable(At(a))) return true;
+    target.Write(old);
+    program_.statements.pop_back();
+    return false;
+  }
+
+  RandomSource random_;
+  Program program_;
+  PlainRun run_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+Program GenerateProgram(uint64_t seed) { return Generator(seed).Run(); }
+
+const std::map<std::string, int64_t>& GeneratedOps() { return Counts(); }
+
+}  // namespace hammock::testing
