@@ -25,7 +25,12 @@ struct DeviceEntry {
   // Execution. A synchronous backend runs one computation at a time per device: whoever holds
   // `running`.
   std::mutex running;
+  // Steps are submitted in the order in which they were claimed, so that no step waits for one that
+  // comes behind it.
+  uint64_t claimed = 0;  // guarded by the graph mutex
+  std::atomic<uint64_t> submitted{0};
   std::unique_ptr<WorkQueue> queue;
+  std::atomic<int> in_flight{0};  // steps of an asynchronous backend that are not finished
   std::atomic<int> queued{0};
 
   // Recently used lifted scalars by hash of their value, guarded by the graph mutex. Read-only

@@ -296,35 +296,25 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
 bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
                                   std::unique_lock<std::mutex>& lock) {
   std::vector<NodePtr> missing;
+  std::vector<HostTensor> tensors;
   for (Node* node : walk.parameters) {
     Node::Slot& slot = node->slots()[0];
     if (&node->op() == &ops::kScalarLeaf) {
-      // A lifted scalar goes with any device, one after the other.
-      if (!slot.data || slot.data->device() != device.device) {
-        slot.data = ScalarData(device, node->attrs()[0].scalar());
-      }
-      continue;
+      // It goes with any device, so what it has may be another device's.
+      if (slot.data && slot.data->device() == device.device) continue;
+      slot.data = ScalarData(device, node->attrs()[0].scalar());
+    } else if (!slot.data) {
+      missing.emplace_back(node);
+      tensors.push_back(HostValue(node));
     }
-    if (slot.data) continue;
-    LeafPayload* payload = NodeAccess::payload(node);
-    if (payload && payload->donated) [[unlikely]] {
-      Throw(ErrorCode::kUseAfterDonate,
-            "the data of {} was donated to an earlier step; clone it first", node->to_string());
-    }
-    missing.emplace_back(node);
   }
   if (missing.empty()) return true;
-  // With the mutex held: whoever uploads a leaf first drops its host copy.
-  std::vector<HostTensor> tensors;
-  int64_t total = 0;
-  for (const NodePtr& node : missing) {
-    tensors.push_back(HostValue(node.get()));
-    total += tensors.back().bytes();
-  }
   lock.unlock();
   static metrics::Metric& time = metrics::GetMetric("TransferToDeviceTime", metrics::Kind::kTime);
   static metrics::Metric& bytes =
       metrics::GetMetric("TransferToDeviceBytes", metrics::Kind::kBytes);
+  int64_t total = 0;
+  for (const HostTensor& tensor : tensors) total += tensor.bytes();
   std::vector<BackendDataPtr> data;
   {
     metrics::ScopedTimer timer(time);
@@ -358,14 +348,12 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     LeafPayload* payload = NodeAccess::payload(node);
     bool given_away = payload && payload->donated;
     if (donate || given_away) {
-      // Dying: nobody but this graph refers to the node (the handle that gave it away does not
-      // count), and nobody but the node to the data.
-      uint32_t uses = NodeAccess::walk_uses(node) + (given_away ? 1 : 0);
-      bool dying = node->references() <= uses && data.use_count() == 1 && data->IsReady() &&
-                   !(payload && payload->read_only) && &node->op() != &ops::kScalarLeaf;
+      // Dying: nobody but this graph refers to the node, and nobody but the node to the data.
+      bool dying = node->references() == NodeAccess::walk_uses(node) && data.use_count() == 1 &&
+                   data->IsReady() && !(payload && payload->read_only) &&
+                   &node->op() != &ops::kScalarLeaf;
       if (step->donated.empty()) step->donated.resize(walk.parameters.size());
       step->donated[i] = dying;
-      if (given_away && dying) step->given_away.emplace_back(node);
     }
     step->arguments.push_back(data);
   }
@@ -382,6 +370,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     node->slots()[walk.outputs[i].index].data = step->placeholders[i];
     if (walk.outputs[i].index == 0) step->output_nodes.emplace_back(node);
   }
+  step->turn = device.claimed++;
   step->order = walk.order;
   return step;
 }
@@ -475,8 +464,13 @@ HostTensor StepExecutor::Read(const Tensor& tensor) { return Read(std::span(&ten
 
 void StepExecutor::Drain(DeviceEntry& device) {
   device.queue->Drain();
-  // A computation that another thread runs inline.
-  std::lock_guard lock(device.running);
+  {
+    // A computation that another thread runs inline.
+    std::lock_guard lock(device.running);
+  }
+  for (int left; (left = device.in_flight.load(std::memory_order_acquire)) != 0;) {
+    device.in_flight.wait(left, std::memory_order_acquire);
+  }
 }
 
 void StepExecutor::RaiseUnseen(DeviceEntry& device) {

@@ -40,10 +40,10 @@ struct Step {
   CompiledStepPtr compiled;
   std::vector<BackendDataPtr> arguments;
   std::vector<bool> donated;
-  std::vector<NodePtr> given_away;           // explicitly donated: without data once this succeeds
   std::vector<NodePtr> output_nodes;         // distinct
   std::vector<BackendDataPtr> placeholders;  // one per result
   std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands
+  uint64_t turn = 0;         // among the steps of its device
   NodePtr recipe;            // of a replay: the one node that stands for its graph
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
 };
@@ -87,7 +87,10 @@ class StepExecutor {
   StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
                 const SyncOptions& options);
   void Submit(DeviceEntry& device, const StepPtr& step, bool wait);
+  void Enqueue(DeviceEntry& device, const StepPtr& step);
   void Execute(const StepPtr& step);
+  /// An asynchronous backend has finished one step more.
+  void Landed(DeviceEntry& device);
   void ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results);
   /// All results are set: measures, then succeeds or fails.
   void Finish(Step& step, const std::vector<BackendDataPtr>& results,

@@ -42,6 +42,25 @@ BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& 
   return to.backend->MakeComputationDataFromTensor(host, data->shape(), to.device);
 }
 
+/// Finds the traced op of an error that names a node of `graph`.
+Failure Located(const lazy::ExecutionError& error, const Graph& graph) {
+  std::shared_ptr<Error> located = error.Clone();
+  if (error.node() < 0 || error.node() >= graph.size()) return {std::move(located)};
+  const GraphNode& node = graph[error.node()];
+  if (located->where().empty()) located->SetWhere(LocationText(node.location));
+  return {std::move(located), node.origin};
+}
+
+/// An error that came by a result's event.
+Failure LateFailure(const Step& step, std::shared_ptr<const Error> error) {
+  for (const BackendDataPtr& argument : step.arguments) {
+    if (argument->error() == error) return {std::move(error), -1, true};
+  }
+  auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
+  if (!execution || step.compiled->segments.size() != 1) return {std::move(error)};
+  return Located(*execution, step.compiled->segments[0].computation->graph());
+}
+
 std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
                                        std::span<const BackendDataPtr> arguments,
                                        const std::vector<bool>& donated) {
@@ -54,48 +73,70 @@ std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
                   segment.computation->results_size());
     return results;
   } catch (const lazy::ExecutionError& error) {
-    std::shared_ptr<Error> located = error.Clone();
-    NodeId origin = -1;
-    const Graph& graph = segment.computation->graph();
-    if (error.node() >= 0 && error.node() < graph.size()) {
-      origin = graph[error.node()].origin;
-      if (located->where().empty()) located->SetWhere(LocationText(graph[error.node()].location));
-    }
-    throw Failure{std::move(located), origin};
+    throw Located(error, segment.computation->graph());
   } catch (...) {
     throw Failure{
         CurrentError(ErrorCode::kExecute, fmt::format("execution on {}", segment.device->name()))};
   }
 }
 
+/// A step's turn to be submitted; passes it on at the end of the scope.
+class Turn {
+ public:
+  Turn(DeviceEntry& device, uint64_t number) : device_(device), number_(number) {
+    for (uint64_t now; (now = device_.submitted.load(std::memory_order_acquire)) != number_;) {
+      device_.submitted.wait(now, std::memory_order_acquire);
+    }
+  }
+  ~Turn() {
+    device_.submitted.store(number_ + 1, std::memory_order_release);
+    device_.submitted.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  DeviceEntry& device_;
+  const uint64_t number_;
+};
+
 }  // namespace
 
 void StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
-  if (device.backend->IsAsynchronous()) {
-    Execute(step);
-    return;
-  }
-  bool tiny = step->compiled->result_bytes + step->compiled->argument_bytes <= kTinyBytes;
-  bool here = !config::Get<config::kAsync>() || wait || tiny;
-  if (here && (device.queued.load(std::memory_order_acquire) == 0 || device.queue->InTask())) {
-    std::unique_lock running(device.running, std::try_to_lock);
-    if (running) {
-      bool ready = true;
-      for (const BackendDataPtr& argument : step->arguments) ready &= argument->IsReady();
-      if (ready || wait) {
-        Execute(step);
+  std::unique_lock running(device.running, std::defer_lock);
+  {
+    Turn turn(device, step->turn);
+    if (device.backend->IsAsynchronous()) {
+      device.in_flight.fetch_add(1, std::memory_order_acq_rel);
+    } else {
+      bool tiny = step->compiled->result_bytes + step->compiled->argument_bytes <= kTinyBytes;
+      bool here = !config::Get<config::kAsync>() || wait || tiny;
+      // All steps before this one were submitted: if none is queued or running, its arguments are
+      // ready.
+      here = here && device.queued.load(std::memory_order_acquire) == 0 && running.try_lock();
+      if (!here) {
+        Enqueue(device, step);
         return;
       }
     }
   }
+  Execute(step);
+}
+
+void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
   device.queued.fetch_add(1, std::memory_order_acq_rel);
-  device.queue->Push([this, &device, step] {
-    {
-      std::lock_guard running(device.running);
-      Execute(step);
-    }
+  try {
+    device.queue->Push([this, &device, step] {
+      {
+        std::lock_guard running(device.running);
+        Execute(step);
+      }
+      device.queued.fetch_sub(1, std::memory_order_acq_rel);
+    });
+  } catch (...) {
     device.queued.fetch_sub(1, std::memory_order_acq_rel);
-  });
+    Fail(*step, CurrentError(ErrorCode::kExecute, "execution on " + device.name()), -1, false);
+  }
 }
 
 void StepExecutor::Execute(const StepPtr& step) {
@@ -118,9 +159,11 @@ void StepExecutor::Execute(const StepPtr& step) {
     for (size_t i = 0; i < results.size(); ++i) step->placeholders[i]->Assign(*results[i]);
   } catch (const Failure& failure) {
     Fail(*step, failure.error, failure.origin, failure.inherited);
+    Landed(*step->compiled->device);
     return;
   } catch (...) {
     Fail(*step, CurrentError(ErrorCode::kExecute, "execution"), -1, false);
+    Landed(*step->compiled->device);
     return;
   }
   // An asynchronous backend's results come later: the last one finishes the step.
@@ -144,16 +187,9 @@ void StepExecutor::Finish(Step& step, const std::vector<BackendDataPtr>& results
                           std::chrono::steady_clock::time_point start) {
   for (const BackendDataPtr& result : results) {
     if (auto error = result->error()) {
-      // Of one segment the node is known; a step of several has waited for each.
-      NodeId origin = -1;
-      auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
-      if (execution && step.compiled->simple) {
-        const Graph& graph = step.compiled->segments[0].computation->graph();
-        if (execution->node() >= 0 && execution->node() < graph.size()) {
-          origin = graph[execution->node()].origin;
-        }
-      }
-      Fail(step, error, origin, false);
+      Failure failure = LateFailure(step, std::move(error));
+      Fail(step, failure.error, failure.origin, failure.inherited);
+      Landed(*step.compiled->device);
       return;
     }
   }
@@ -164,6 +200,13 @@ void StepExecutor::Finish(Step& step, const std::vector<BackendDataPtr>& results
   step.compiled->execute_ns.fetch_add(ns, std::memory_order_relaxed);
   time.AddSample(static_cast<double>(ns), end);
   Succeed(step);
+  Landed(*step.compiled->device);
+}
+
+void StepExecutor::Landed(DeviceEntry& device) {
+  if (!device.backend->IsAsynchronous()) return;
+  device.in_flight.fetch_sub(1, std::memory_order_acq_rel);
+  device.in_flight.notify_all();
 }
 
 void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results) {
@@ -204,7 +247,6 @@ void StepExecutor::Succeed(Step& step) {
   {
     std::lock_guard lock(graph_mutex);
     for (const NodePtr& node : step.output_nodes) NodeAccess::TakeOperands(node.get(), dropped);
-    for (const NodePtr& node : step.given_away) node->slots()[0].data = nullptr;
   }
   step.arguments.clear();
   for (const BackendDataPtr& placeholder : step.placeholders) placeholder->SetReady();
@@ -258,6 +300,7 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
   {
     std::lock_guard lock(graph_mutex);
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i]->slots()[0].data = step->placeholders[i];
+    step->turn = device.claimed++;
   }
   step->output_nodes = std::move(outputs);
   Submit(device, step, false);

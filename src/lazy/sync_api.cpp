@@ -13,6 +13,7 @@
 #include "lazy/executor.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"
+#include "ops/primitives.h"
 
 namespace hammock {
 
@@ -108,7 +109,10 @@ void LazyGraphExecutor::PrepareToExit() {
   } catch (const Error&) {
     return;  // a forked child has no threads to end
   }
-  for (DeviceEntry* entry : AllDevices()) entry->queue->Stop();
+  for (DeviceEntry* entry : AllDevices()) {
+    entry->queue->Stop();
+    Executor().Drain(*entry);
+  }
   for (const std::string& name : lazy::BackendNames()) lazy::getBackend(name)->PrepareToExit();
 }
 
@@ -171,8 +175,15 @@ void donate(Tensor& tensor) {
   if (node->device() == kNoDevice)
     Throw(ErrorCode::kValue, "donate: the tensor is symbolic and has no memory");
   LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&tensor, 1), false);
-  std::lock_guard lock(Executor().graph_mutex);
-  NodeAccess::MakePayload(node).donated = true;
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    NodeAccess::MakePayload(node).donated = true;
+  }
+  // The handle lets go of the value and keeps its type: only ops recorded before still need it.
+  const Shape type = node->shape(static_cast<int>(impl.index));
+  SetNode(impl, {Node::Make(ops::kDeviceData, {}, {}, std::span(&type, 1), node->device(),
+                            node->location()),
+                 0});
   impl.donated = true;
 }
 

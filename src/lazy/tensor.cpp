@@ -26,8 +26,10 @@ Tensor& Tensor::operator=(const Tensor& other) noexcept {
   return *this;
 }
 
+// What this held is released now, not when `other` dies: a live handle makes an output.
 Tensor& Tensor::operator=(Tensor&& other) noexcept {
-  std::swap(impl_, other.impl_);
+  Tensor moved(std::move(other));
+  std::swap(impl_, moved.impl_);
   return *this;
 }
 
@@ -115,6 +117,9 @@ bool Tensor::is_pending() const { return LazyGraphExecutor::Get()->IsPending(*th
 
 std::string Tensor::summary() const {
   if (!impl_) return "undefined";
+  if (impl_->donated) {
+    return fmt::format("{} on {}, donated", shape().to_string(), device().to_string());
+  }
   Value value = ValueOf("summary", *this);
   std::string device =
       value.node->device() == kNoDevice ? "no device (symbolic)" : this->device().to_string();
