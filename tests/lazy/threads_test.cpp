@@ -117,38 +117,20 @@ TEST_F(Threads, OneHostLeafIsUploadedByWhoeverComesFirst) {
 
 TEST_F(Threads, TensorsAreHandedOn) {
   constexpr int kRounds = 40;
-  std::mutex mutex;
-  std::vector<Tensor> mail(kThreads, OnDevice({0}));
+  std::vector<Tensor> mail[2] = {std::vector<Tensor>(kThreads), std::vector<Tensor>(kThreads)};
+  for (Tensor& each : mail[0]) each = OnDevice({0});
+  std::barrier round_end(kThreads);
   InParallel(kThreads, [&](int i) {
     for (int round = 0; round < kRounds; ++round) {
-      Tensor mine;
-      {
-        std::lock_guard lock(mutex);
-        mine = std::move(mail[static_cast<size_t>(i)]);
-      }
-      while (!mine.defined()) {
-        std::this_thread::yield();
-        std::lock_guard lock(mutex);
-        mine = std::move(mail[static_cast<size_t>(i)]);
-      }
+      Tensor mine = std::move(mail[round % 2][static_cast<size_t>(i)]);
       mine = mine + 1.0f;
       if (round % 5 == i % 5) mark_step();
       if (round % 11 == i) mine.host();
-      std::lock_guard lock(mutex);
-      size_t next = (static_cast<size_t>(i) + 1) % kThreads;
-      // The neighbour may not have taken its own yet: then this one stays here.
-      (mail[next].defined() ? mail[static_cast<size_t>(i)] : mail[next]) = std::move(mine);
+      mail[(round + 1) % 2][static_cast<size_t>(i + 1) % kThreads] = std::move(mine);
+      round_end.arrive_and_wait();
     }
   });
-  double total = 0;
-  int found = 0;
-  for (const Tensor& each : mail) {
-    if (!each.defined()) continue;
-    ++found;
-    total += each.item<double>();
-  }
-  EXPECT_EQ(found, kThreads);
-  EXPECT_EQ(total, kThreads * kRounds);
+  for (const Tensor& each : mail[kRounds % 2]) EXPECT_EQ(each.item<float>(), kRounds);
 }
 
 TEST_F(Threads, MarkStepLeavesOtherThreadsAlone) {
@@ -311,7 +293,7 @@ TEST_F(Threads, LookingAtTensorsOfOthersIsSafe) {
   std::atomic<bool> stop{false};
   std::jthread looker([&] {
     while (!stop) {
-      Lazy().GetLiveTensors().size();
+      EXPECT_GE(Lazy().GetLiveTensors().size(), 0u);
       Lazy().GetCacheStats();
       Lazy().GetMisses();
       metrics::Report();

@@ -154,11 +154,11 @@ class HostBackend : public lazy::BackendImplInterface {
   }
   bool IsAsynchronous() const override { return asynchronous_; }
 
-  lazy::Capability QueryCapability(const GraphNode& node,
+  lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const lazy::BackendDevice& device) const override {
-    std::string reason = refuse ? refuse(node) : "";
+    std::string reason = refuse ? refuse(graph[node]) : "";
     if (!reason.empty()) return {lazy::Capability::Verdict::kRefuse, reason};
-    return BackendImplInterface::QueryCapability(node, device);
+    return BackendImplInterface::QueryCapability(graph, node, device);
   }
 
   std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }
