@@ -105,6 +105,9 @@ Value WrittenBase(const ViewState& view, const Value& value) {
   const Value& base = view.group->base;
   auto chain = ChainOf(view);
   auto stretches = [](const ViewStep* step) {
+    if (step->op == &ops::kAsStrided) {
+      return SelfOverlaps({step->output.sizes(), Dims(step->attrs[1].ints()), 0});
+    }
     return step->op == &ops::kBroadcast && step->input.numel() != step->output.numel();
   };
   if (std::any_of(chain.begin(), chain.end(), stretches)) {
@@ -167,9 +170,28 @@ Geometry GeometryOf(const TensorImpl& impl) {
   return {sizes, impl.view->strides, impl.view->offset};
 }
 
+namespace {
+
+/// By looking at every element.
+bool SharesAPlace(const Geometry& geometry) {
+  std::vector<int64_t> places{0};
+  for (int i = 0; i < geometry.sizes.size(); ++i) {
+    size_t known = places.size();
+    for (int64_t at = 1; at < geometry.sizes[i]; ++at) {
+      for (size_t k = 0; k < known; ++k) places.push_back(places[k] + at * geometry.strides[i]);
+    }
+  }
+  std::sort(places.begin(), places.end());
+  return std::adjacent_find(places.begin(), places.end()) != places.end();
+}
+
+}  // namespace
+
 bool SelfOverlaps(const Geometry& geometry) {
   // Dims of more than one element, by stride: no overlap if each stride exceeds the reach of the
-  // smaller ones (exact for what PyTorch's own check accepts).
+  // smaller ones. Interleaved dims that do not overlap all the same are found by looking, as long
+  // as that is cheap.
+  constexpr int64_t kMostToLookAt = 1 << 16;
   std::vector<std::pair<int64_t, int64_t>> dims;
   for (int i = 0; i < geometry.sizes.size(); ++i) {
     if (geometry.sizes[i] == 0) return false;
@@ -178,7 +200,10 @@ bool SelfOverlaps(const Geometry& geometry) {
   std::sort(dims.begin(), dims.end());
   int64_t reach = 0;
   for (auto [stride, size] : dims) {
-    if (stride <= reach) return true;
+    if (stride <= reach) {
+      bool look = stride > 0 && Shape(DType::kBool, geometry.sizes).numel() <= kMostToLookAt;
+      return !look || SharesAPlace(geometry);
+    }
     reach += stride * (size - 1);
   }
   return false;

@@ -32,6 +32,23 @@ void WaitForArguments(const Step& step, bool async) {
   }
 }
 
+/// Which outputs of a captured graph depend on the node with that origin.
+std::vector<bool> OutputsThatNeed(const Graph& graph, NodeId origin) {
+  std::vector<bool> needs(static_cast<size_t>(graph.size()));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    bool need = graph[id].origin == origin;
+    for (GraphValue input : graph[id].inputs) {
+      need = need || (input.node >= 0 && needs[static_cast<size_t>(input.node)]);
+    }
+    needs[static_cast<size_t>(id)] = need;
+  }
+  std::vector<bool> outputs;
+  for (GraphValue output : graph.outputs()) {
+    outputs.push_back(needs[static_cast<size_t>(output.node)]);
+  }
+  return outputs;
+}
+
 /// Copies a value of one device to another through the host.
 BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& data) {
   if (&to == &from) return data;
@@ -271,7 +288,12 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
     }
     if (!inherited) {
       Node* culprit = nullptr;
-      if (origin >= 0 && origin < static_cast<NodeId>(step.order.size())) {
+      if (step.recipe && origin >= 0) {
+        std::vector<bool> affected = OutputsThatNeed(step.compiled->traced, origin);
+        for (size_t i = 0; i < step.output_nodes.size() && i < affected.size(); ++i) {
+          if (affected[i]) NodeAccess::MakePayload(step.output_nodes[i].get()).error = error;
+        }
+      } else if (origin >= 0 && origin < static_cast<NodeId>(step.order.size())) {
         culprit = step.order[static_cast<size_t>(origin)];
       } else if (step.recipe) {
         culprit = step.recipe.get();

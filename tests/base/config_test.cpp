@@ -32,7 +32,7 @@ TEST(Config, HasDefaults) {
   EXPECT_TRUE(config::Get<config::kParamAliasing>());
   EXPECT_EQ(config::Get<config::kCompilationCacheSize>(), 1024);
   EXPECT_EQ(config::Get<config::kTrimGraphBytes>(), int64_t{1} << 30);
-  EXPECT_EQ(config::Get<config::kFallbackDevice>(), "reference");
+  EXPECT_EQ(config::Get<config::kFallbackDevice>(), "");
   EXPECT_EQ(config::Get<config::kDevice>(), "");
 }
 

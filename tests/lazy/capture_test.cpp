@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <thread>
 
 #include "backends/reference/fault.h"
@@ -376,17 +377,21 @@ TEST(Capture, MayBeCalledFromSeveralThreads) {
 TEST(Capture, ThreadsMayShareAnInputThatIsNotUploadedYet) {
   CompiledGraph graph =
       extract_compiled_graph([](const Tensors& in) { return Tensors{in[0] + 1.0}; }, {On({0, 0})});
-  for (int round = 0; round < 100; ++round) {
-    const Tensor shared = On({1, 2});
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([&, t, own = Tensor::FromValue(shared.value())] {
-        Tensor result = t % 2 ? graph({own})[0] : own + 1.0;
-        EXPECT_TENSOR_EQ(result, {2.0, 3.0}, {2});
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+  Tensors shared;
+  for (int i = 0; i < 300; ++i) shared.push_back(On({1, 2}));
+  std::barrier start(4);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (const Tensor& input : shared) {
+        Tensor own = Tensor::FromValue(input.value());
+        Tensor sum = own + 1.0;
+        start.arrive_and_wait();
+        EXPECT_TENSOR_EQ(t == 0 ? graph({own})[0] : sum, {2.0, 3.0}, {2});
+      }
+    });
   }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Capture, KnowsItsText) {

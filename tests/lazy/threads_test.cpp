@@ -293,7 +293,7 @@ TEST_F(Threads, LookingAtTensorsOfOthersIsSafe) {
   std::atomic<bool> stop{false};
   std::jthread looker([&] {
     while (!stop) {
-      EXPECT_GE(Lazy().GetLiveTensors().size(), 0u);
+      EXPECT_LT(Lazy().GetLiveTensors().size(), 1000000u);
       Lazy().GetCacheStats();
       Lazy().GetMisses();
       metrics::Report();
