@@ -78,7 +78,7 @@ inline bool FastType(const OpDef& op, const Shape& a, const Shape& b, DType* res
 DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b) {
   if (a == b || b == kNoDevice) return a;
   if (a == kNoDevice) return b;
-  ThrowMixedDevices(op, a, b);
+  ThrowMixedDevices(op, b, a);
 }
 
 NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,

@@ -82,6 +82,18 @@ std::string ReportOf(const lazy::BackendImplInterface& backend) {
   return text;
 }
 
+/// With the mutex held.
+void RefuseDuplicate(const std::string& name) {
+  for (const Backend& other : registry().backends) {
+    if (other.name != name) continue;
+    Throw(
+        ErrorCode::kDuplicateRegistration,
+        "a backend named '{}' is already registered; unregister it first or give this one another "
+        "device type name",
+        name);
+  }
+}
+
 void Add(lazy::BackendImplInterface* impl, int abi_version) {
   if (abi_version != lazy::kBackendAbiVersion) {
     Throw<NotSupported>(
@@ -92,18 +104,14 @@ void Add(lazy::BackendImplInterface* impl, int abi_version) {
   }
   if (!impl) Throw(ErrorCode::kValue, "RegisterBackend: the backend is null");
   std::string name = LowerCase(impl->GetDefaultDeviceType()->toString());
+  {
+    std::lock_guard lock(registry().mutex);
+    RefuseDuplicate(name);
+  }
   impl->InitializeBindings();
   {
     std::lock_guard lock(registry().mutex);
-    for (const Backend& other : registry().backends) {
-      if (other.name == name) {
-        Throw(ErrorCode::kDuplicateRegistration,
-              "a backend named '{}' is already registered; unregister it first or give this one "
-              "another "
-              "device type name",
-              name);
-      }
-    }
+    RefuseDuplicate(name);
     int report = metrics::AddReportProvider(name, [impl] { return ReportOf(*impl); });
     registry().backends.push_back({name, impl, report});
     AddDevices(registry().backends.back());

@@ -19,15 +19,25 @@ namespace {
 
 using Verdict = lazy::Capability::Verdict;
 
+void CheckHasNode(const std::string& name) {
+  std::vector<const OpDef*> overloads = op_registry::Overloads(name);
+  if (overloads.empty()) overloads.push_back(&op_registry::Get(name));  // or the nearest name
+  for (const OpDef* op : overloads) {
+    if (op->IsNode()) return;
+  }
+  Throw(ErrorCode::kUnknownName,
+        "force_fallback: {} has no node of its own; name the ops that it records, which a dump of "
+        "its result shows",
+        name);
+}
+
 std::set<std::string> ForcedNames() {
   std::set<std::string> names;
   std::string name;
   for (char c : config::Get<config::kForceFallback>() + ",") {
     if (c == ',' || c == ':') {
       if (!name.empty()) {
-        if (op_registry::Overloads(name).empty() && !op_registry::Find(name)) {
-          op_registry::Get(name);  // raises with the nearest name
-        }
+        CheckHasNode(name);
         names.insert(name);
       }
       name.clear();

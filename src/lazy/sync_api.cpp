@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+#include <optional>
+
 #include "base/log.h"
 #include "base/throw.h"
 #include "hammock/config.h"
@@ -220,22 +223,49 @@ std::string ListOf(const std::vector<Tensor>& tensors) {
   return text;
 }
 
-/// Puts a tensor's value into host memory; its node becomes a leaf of the host copy.
-void CopyToHost(const Tensor& tensor) {
-  TensorImpl& impl = *tensor.impl();
-  Value value = impl.view ? BaseValue(impl.view->group) : ValueOf("unregister", tensor);
-  Node* node = value.node.get();
-  if (node->IsLeaf() && !node->slots()[0].data) return;
-  BackendDataPtr data = Executor().Materialize(value, "unregister");
-  HostTensor host =
-      EntryOf(node->device()).backend->MakeTensorFromComputationData(data, value.shape().dtype());
-  Tensor copy = Tensor::FromValue({MakeHostLeaf(host, node->device(), node->location()), 0});
-  if (impl.view) {
-    std::lock_guard lock(impl.view->group->mutex);
-    impl.view->group->base = ValueOf("unregister", copy);
-    impl.view->group->generation.fetch_add(1);
-  } else {
-    SetNode(impl, ValueOf("unregister", copy));
+/// A host copy of a value; nothing if it cannot be had, so that its error stays its own.
+std::optional<HostTensor> HostCopy(const Value& value) {
+  try {
+    return Executor().Read(Tensor::FromValue(value));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+NodePtr LeafOf(const HostTensor& host, const Node& node) {
+  return MakeHostLeaf(host, node.device(), node.location());
+}
+
+/// Puts the values of tensors into host memory; their nodes become leaves of the copies. Members of
+/// an alias group keep aliasing: its base is copied too.
+void CopyToHost(const std::vector<Tensor>& tensors) {
+  struct Copy {
+    TensorImpl* impl;
+    NodePtr leaf;
+  };
+  std::vector<Copy> copies;
+  std::map<AliasGroup*, NodePtr> bases;  // looked up, never iterated
+  for (const Tensor& tensor : tensors) {
+    TensorImpl& impl = *tensor.impl();
+    if (impl.donated) continue;
+    Value value = ValueOf("unregister", tensor);
+    if (auto host = HostCopy(value)) copies.push_back({&impl, LeafOf(*host, *value.node)});
+    if (!impl.view || bases.contains(impl.view->group.get())) continue;
+    Value base = BaseValue(impl.view->group);
+    auto host = HostCopy(base);
+    bases[impl.view->group.get()] = host ? LeafOf(*host, *base.node) : NodePtr();
+  }
+  for (Copy& copy : copies) {
+    ViewState* view = copy.impl->view.get();
+    if (view) {
+      std::lock_guard lock(view->group->mutex);
+      if (NodePtr& leaf = bases[view->group.get()]) {
+        view->group->base = {std::move(leaf), 0};
+        view->group->generation.fetch_add(1);
+      }
+      view->generation = view->group->generation.load();
+    }
+    SetNode(*copy.impl, {std::move(copy.leaf), 0});
   }
 }
 
@@ -251,7 +281,7 @@ void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& 
           "force to copy them to the host:{}",
           name, live.size(), ListOf(live));
   }
-  for (const Tensor& tensor : live) CopyToHost(tensor);
+  CopyToHost(live);
   for (DeviceEntry* entry : devices) {
     entry->queue->Drain();
     Executor().cache.EraseDevice(entry);
