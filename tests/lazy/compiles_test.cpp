@@ -36,8 +36,8 @@ TEST_F(Compile, ConstantWeightsOnce) {
   Tensor b = tensor(std::vector<float>(3, 0.1f), {3}, std::nullopt, "reference");
   int64_t compiles = CompilesOf([&] {
     for (int i = 0; i < 5; ++i) {
-      Tensor x = tensor(std::vector<float>(8, static_cast<float>(i)), {2, 4}, std::nullopt,
-                        "reference");
+      Tensor x =
+          tensor(std::vector<float>(8, static_cast<float>(i)), {2, 4}, std::nullopt, "reference");
       Tensor y = matmul(x, w) + b;
       mark_step();
       EXPECT_TENSOR_NEAR(y, std::vector<float>(6, 2.0f * static_cast<float>(i) + 0.1f), {2, 3});
