@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <unordered_set>
 
 #include "base/fork.h"
@@ -436,6 +437,30 @@ BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger
   return data_of();
 }
 
+namespace {
+
+std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDataPtr> data) {
+  static metrics::Metric& time = metrics::GetMetric("TransferFromDeviceTime", metrics::Kind::kTime);
+  static metrics::Metric& bytes =
+      metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
+  metrics::ScopedTimer timer(time);
+  std::vector<HostTensor> tensors;
+  if (data.size() == 1) {
+    tensors.push_back(
+        device.backend->MakeTensorFromComputationData(data[0], data[0]->shape().dtype()));
+  } else {
+    tensors = device.backend->MakeTensorsFromComputationData(data);
+    HAMMOCK_CHECK(tensors.size() == data.size(), "backend {} gave {} tensors of {} data",
+                  device.type, tensors.size(), data.size());
+  }
+  int64_t total = 0;
+  for (const HostTensor& tensor : tensors) total += tensor.bytes();
+  bytes.AddSample(static_cast<double>(total));
+  return tensors;
+}
+
+}  // namespace
+
 std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors) {
   CheckNotForked();
   std::vector<Value> values;
@@ -445,33 +470,34 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors) {
     values.push_back(std::move(value));
   }
   if (values.size() > 1) Sync(values, {.trigger = "read", .wait = false});
-  std::vector<HostTensor> results;
-  for (const Value& value : values) {
-    Node* node = value.node.get();
+  std::vector<HostTensor> results(values.size());
+  std::map<DeviceId, std::vector<size_t>> on_device;
+  std::vector<BackendDataPtr> data(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    Node* node = values[i].node.get();
     if (node->device() == kNoDevice) {
-      if (&node->op() == &ops::kScalarLeaf || &node->op() == &ops::kConstant) {
-        results.push_back(HostTensor::From(node->attrs()[0].scalar()));
-        continue;
+      if (&node->op() != &ops::kScalarLeaf && &node->op() != &ops::kConstant) {
+        Throw(ErrorCode::kValue, "read: the tensor is symbolic and has no value");
       }
-      Throw(ErrorCode::kValue, "read: the tensor is symbolic and has no value");
+      results[i] = HostTensor::From(node->attrs()[0].scalar());
+      continue;
     }
     if (node->IsLeaf()) {
       std::lock_guard lock(graph_mutex);
       LeafPayload* payload = NodeAccess::payload(node);
       if (!node->slots()[0].data && payload && payload->host.defined()) {
-        results.push_back(payload->host);
+        results[i] = payload->host;
         continue;
       }
     }
-    BackendDataPtr data = Materialize(value, "read");
-    static metrics::Metric& time =
-        metrics::GetMetric("TransferFromDeviceTime", metrics::Kind::kTime);
-    static metrics::Metric& bytes =
-        metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
-    metrics::ScopedTimer timer(time);
-    DeviceEntry& device = EntryOf(node->device());
-    results.push_back(device.backend->MakeTensorFromComputationData(data, value.shape().dtype()));
-    bytes.AddSample(static_cast<double>(results.back().bytes()));
+    data[i] = Materialize(values[i], "read");
+    on_device[node->device()].push_back(i);
+  }
+  for (const auto& [device, indices] : on_device) {
+    std::vector<BackendDataPtr> batch;
+    for (size_t i : indices) batch.push_back(data[i]);
+    std::vector<HostTensor> read = Download(EntryOf(device), batch);
+    for (size_t k = 0; k < indices.size(); ++k) results[indices[k]] = std::move(read[k]);
   }
   return results;
 }

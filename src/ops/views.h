@@ -1,5 +1,5 @@
 #pragma once
-/// Records of views.cpp.
+/// Records of view_records.cpp.
 
 #include "hammock/ir/op_def.h"
 
