@@ -10,6 +10,7 @@
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -255,7 +256,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
 
 StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
                             std::vector<Value>& healthy, const SyncOptions& options) {
-  static thread_local Walk walk;
+  Walk& walk = OfThread<Walk>();
   CompiledStepPtr compiled;
   for (;;) {
     std::unique_lock lock(graph_mutex);

@@ -123,6 +123,7 @@ int AtExitBefore() {
   std::atexit([] {
     if (ones({2}, f32, "reference").sum().item<float>() != 2) std::_Exit(3);
     global = Big() + 1.0f;
+    add_step_closure([] { global.host(); });
     mark_step();
   });
   Queue(2);
