@@ -144,8 +144,7 @@ Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
   view->offset = geometry.offset;
   Node* node = value.node.get();
   node->AddReference();
-  // The group's base is what a step computes; the view itself starts out settled.
-  Tensor result = NewTensor(node, value.index, true);
+  Tensor result = NewTensor(node, value.index, false);  // Note [Pending views]
   ThreadContext* owner = result.impl()->owner;
   if (owner) owner->lock.lock();
   result.impl()->view = std::move(view);

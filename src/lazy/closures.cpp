@@ -10,6 +10,7 @@
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/of_thread.h"
 #include "base/throw.h"
 #include "base/work_queue.h"
 #include "hammock/config.h"
@@ -25,7 +26,6 @@ struct Waiting {
   std::deque<Closure> sync;
   std::deque<Closure> async;
 };
-thread_local Waiting waiting;
 
 /// The thread of asynchronous closures, and the first error that none of the steps has raised.
 class AsyncClosures {
@@ -95,11 +95,13 @@ std::atomic<bool> async_used{false};
 
 void add_step_closure(std::function<void()> fn, bool run_async) {
   if (!fn) Throw(ErrorCode::kValue, "add_step_closure: the function is empty");
+  Waiting& waiting = OfThread<Waiting>();
   (run_async ? waiting.async : waiting.sync).push_back(std::move(fn));
 }
 
 void RunStepClosures() {
   if (async_used.load(std::memory_order_acquire)) AsyncClosures::Get().RaiseError();
+  Waiting& waiting = OfThread<Waiting>();
   if (waiting.sync.empty() && waiting.async.empty()) return;
   while (!waiting.async.empty()) {
     async_used.store(true, std::memory_order_release);

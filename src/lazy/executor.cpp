@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <unordered_set>
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -102,9 +104,12 @@ bool IsSettled(const Value& value) {
 
 }  // namespace
 
+// Note [Pending views]: what a step computes for a view is the base of its group. A view waits in
+// its thread's list until the base is settled; a write puts the group on the list of the thread that
+// wrote, where it stays until the new base is settled.
 std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId device) {
   std::vector<Value> roots;
-  std::vector<std::shared_ptr<AliasGroup>> groups;
+  std::vector<std::shared_ptr<AliasGroup>> groups;  // first those of views, then the written ones
   std::vector<std::weak_ptr<AliasGroup>> written;
   auto wanted = [&](const Value& value) {
     return device == kNoDevice || value.node->device() == device;
@@ -117,40 +122,54 @@ std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId d
       link = link->next;
       Value value{NodePtr(impl->node), impl->index};
       if (!wanted(value)) continue;
-      bool settled =
-          impl->view ? !impl->view->group->listed.load() && IsSettled(value) : IsSettled(value);
-      if (settled) {
+      if (impl->view) {
+        if (groups.empty() || groups.back() != impl->view->group) {
+          groups.push_back(impl->view->group);
+        }
+      } else if (IsSettled(value)) {
         impl->Remove();
         impl->InsertBefore(&context.settled);
-      } else if (impl->view) {
-        groups.push_back(impl->view->group);
       } else {
         roots.push_back(std::move(value));
       }
     }
     written.swap(context.written_groups);
   }
-  std::vector<std::weak_ptr<AliasGroup>> still_written;
+  if (groups.empty() && written.empty()) return roots;
+  size_t views = groups.size();
   for (auto& weak : written) {
     if (auto group = weak.lock()) groups.push_back(std::move(group));
   }
-  for (const auto& group : groups) {
-    Value base = BaseValue(group);
-    bool settled;
+  std::unordered_set<AliasGroup*> settled;  // looked up, never iterated
+  std::vector<std::weak_ptr<AliasGroup>> still_written;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    AliasGroup& group = *groups[i];
+    uint64_t generation = group.generation.load();
+    Value base = BaseValue(groups[i]);
+    bool done;
     {
       std::lock_guard graph(graph_mutex);
-      settled = IsSettled(base);
+      done = IsSettled(base);
     }
-    if (settled) {
-      group->listed = false;
-    } else {
-      group->listed = true;
-      still_written.push_back(group);
-      if (wanted(base)) roots.push_back(std::move(base));
+    if (done) settled.insert(&group);
+    if (i >= views) {
+      if (done) group.listed = false;
+      // Another thread may have written meanwhile, and have found the group listed.
+      if (!done || (group.generation.load() != generation && !group.listed.exchange(true))) {
+        still_written.push_back(groups[i]);
+      }
     }
+    if (!done && wanted(base)) roots.push_back(std::move(base));
   }
   std::lock_guard lock(context.lock);
   for (auto& weak : still_written) context.written_groups.push_back(std::move(weak));
+  for (Link* link = context.pending.next; link != &context.pending;) {
+    auto* impl = static_cast<TensorImpl*>(link);
+    link = link->next;
+    if (!impl->view || !settled.contains(impl->view->group.get())) continue;
+    impl->Remove();
+    impl->InsertBefore(&context.settled);
+  }
   return roots;
 }
 
@@ -237,7 +256,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
 
 StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
                             std::vector<Value>& healthy, const SyncOptions& options) {
-  static thread_local Walk walk;
+  Walk& walk = OfThread<Walk>();
   CompiledStepPtr compiled;
   for (;;) {
     std::unique_lock lock(graph_mutex);

@@ -143,7 +143,13 @@ bool LazyGraphExecutor::IsPending(const Tensor& tensor) {
   Value value = ValueOf("is_pending", tensor);
   if (!value) ThrowUndefined("is_pending");
   std::lock_guard lock(Executor().graph_mutex);
-  return !IsAvailable(*value.node);
+  // A view of a value that is there has nothing to wait for.
+  Node* node = value.node.get();
+  while (!IsAvailable(*node) && (NodeAccess::flags(node) & NodeAccess::kIsView) &&
+         &node->op() != &ops::kCall) {
+    node = node->operands()[0].node;
+  }
+  return !IsAvailable(*node);
 }
 
 void LazyGraphExecutor::ClearErrors(const Tensor& tensor) {

@@ -61,16 +61,16 @@ void EmitOp(Walk& walk, Node* node) {
   for (size_t i = 0; i < outputs; ++i) out = WriteType(out, node->shape(static_cast<int>(i)));
   walk.key.SetEnd(out);
   if (!node->attrs().empty()) {
-    static thread_local std::vector<uint64_t> words;
-    words.clear();
-    for (const Attr& attr : node->attrs()) attr.AppendBytes(words);
-    out = walk.key.Reserve(words.size());
-    walk.key.SetEnd(std::copy(words.begin(), words.end(), out));
+    walk.words.clear();
+    for (const Attr& attr : node->attrs()) attr.AppendBytes(walk.words);
+    out = walk.key.Reserve(walk.words.size());
+    walk.key.SetEnd(std::copy(walk.words.begin(), walk.words.end(), out));
   }
   walk.hash = Combine(Combine(walk.hash, node->hash().lo ^ wiring), node->hash().hi);
 }
 
-void Visit(Walk& walk, Node* root, uint32_t epoch, std::vector<Node*>& stack) {
+void Visit(Walk& walk, Node* root, uint32_t epoch) {
+  std::vector<Node*>& stack = walk.stack;
   stack.push_back(root);
   while (!stack.empty()) {
     Node* node = stack.back();
@@ -115,14 +115,13 @@ void Walk::Clear() {
 // op that is not part of this sync, by the tape) is an output, so that nothing is computed twice.
 // View ops are cheaper to repeat than to keep: for them the operand is kept instead.
 void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk) {
-  static thread_local std::vector<Node*> stack;
   walk.Clear();
   uint64_t scope = static_cast<uint64_t>(device) << 32 | config_bits;
   walk.key.push_back(scope);
   walk.hash = HashOf(scope);
   uint32_t epoch = NextEpoch();
   for (const Value& root : roots) {
-    if (NodeAccess::epoch(root.node.get()) != epoch) Visit(walk, root.node.get(), epoch, stack);
+    if (NodeAccess::epoch(root.node.get()) != epoch) Visit(walk, root.node.get(), epoch);
   }
   for (size_t i = walk.has_views ? walk.order.size() : 0; i-- > 0;) {
     Node* node = walk.order[i];

@@ -46,6 +46,10 @@ struct Walk {
   bool has_views = false;
   Node* failed = nullptr;  ///< a node on the way whose error is known
 
+  // For the walk itself.
+  std::vector<Node*> stack;
+  std::vector<uint64_t> words;
+
   void Clear();
 };
 

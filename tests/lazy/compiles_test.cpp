@@ -36,8 +36,8 @@ TEST_F(Compile, ConstantWeightsOnce) {
   Tensor b = tensor(std::vector<float>(3, 0.1f), {3}, std::nullopt, "reference");
   int64_t compiles = CompilesOf([&] {
     for (int i = 0; i < 5; ++i) {
-      Tensor x = tensor(std::vector<float>(8, static_cast<float>(i)), {2, 4}, std::nullopt,
-                        "reference");
+      Tensor x =
+          tensor(std::vector<float>(8, static_cast<float>(i)), {2, 4}, std::nullopt, "reference");
       Tensor y = matmul(x, w) + b;
       mark_step();
       EXPECT_TENSOR_NEAR(y, std::vector<float>(6, 2.0f * static_cast<float>(i) + 0.1f), {2, 3});
@@ -243,6 +243,7 @@ TEST_F(Compile, AChangedOptionTakesEffectAtOnce) {
   HostBackend& backend = *new HostBackend("optional");
   Registered registered(backend);
   Tensor a = ones({2, 2}, f32, "optional");
+  sync_multi({a});
   auto fallbacks = [](const char* op) { return CounterOf(std::string("fallback::") + op); };
   auto run = [&] { (a.exp().sin()).host(); };
   run();
@@ -342,7 +343,7 @@ TEST_F(Compile, ReadsShareWhatTheyComputed) {
 TEST_F(Compile, AStepDoesNotRepeatWhatAReadComputed) {
   Tensor x = OnDevice({1, 2});
   Tensor y = x.exp();
-  Tensor z = y + 1.0f;
+  Tensor z = y + y;
   y.host();
   int64_t nodes = NodesRun();
   mark_step(true);
@@ -355,10 +356,45 @@ TEST_F(Compile, AStepDoesNotRepeatWhatAReadComputed) {
 TEST_F(Compile, AStepComputesWhatIsBehindViews) {
   Tensor x = OnDevice({1, 2, 3, 4});
   Tensor v = (x.exp() + 1.0f).view({2, 2}).t();  // only the view is held
+  EXPECT_TRUE(v.is_pending());
   mark_step(true);
+  EXPECT_FALSE(v.is_pending());
+  EXPECT_NE(v.summary().find("ready"), std::string::npos) << v.summary();
   int64_t nodes = NodesRun();
   v.host();
   EXPECT_LE(NodesRun(), nodes + 2) << "the reshape and the transpose at most";
+}
+
+TEST_F(Compile, AStepComputesAViewOfAnotherThreadsValue) {
+  Tensor x = OnDevice({1, 2, 3, 4});
+  Tensor y = x.exp();
+  int64_t nodes = 0;
+  std::thread([&] {
+    Tensor v = y.view({2, 2});
+    nodes = NodesRun();
+    mark_step(true);
+    EXPECT_EQ(NodesRun(), nodes + 1);
+  }).join();
+  y.host();
+  EXPECT_EQ(NodesRun(), nodes + 1);
+}
+
+TEST_F(Compile, StepsForgetSettledViews) {
+  Tensor x = OnDevice({1, 2, 3, 4});
+  std::vector<Tensor> views;
+  for (int64_t i = 0; i < 4; ++i) views.push_back(x.slice(0, i, i + 1));
+  mark_step();
+  int64_t runs = ComputationsRun();
+  mark_step(true);
+  EXPECT_EQ(ComputationsRun(), runs);
+  views[1].add_(10.0f);
+  x = Tensor();
+  mark_step(true);
+  EXPECT_GT(ComputationsRun(), runs) << "what was written through a view, its base gone";
+  runs = ComputationsRun();
+  mark_step(true);
+  EXPECT_EQ(ComputationsRun(), runs);
+  EXPECT_TENSOR_EQ(views[1], {12}, {1});
 }
 
 TEST_F(Compile, ALoopThroughViewsDoesNotGrow) {

@@ -1,5 +1,5 @@
-// Random numbers are fixed when traced: reading order, step placement and replays do not change what
-// a seed gives, and no seed compiles anything.
+// Random numbers are fixed when traced: reading order, step placement and replays do not change
+// what a seed gives, and no seed compiles anything.
 
 #include <gtest/gtest.h>
 

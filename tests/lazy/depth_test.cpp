@@ -1,0 +1,54 @@
+// Chains of a million ops trace, run, print and are freed on an 8 MB stack.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "lazy/child.h"
+
+namespace hammock {
+namespace {
+
+using namespace hammock::testing;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kOps = 100'000;  // the sanitizers take their share of time and stack
+#else
+constexpr int64_t kOps = 1'000'000;
+#endif
+
+ChildResult RunChain(const std::string& mode, int64_t ops = kOps) {
+  return RunChild({HAMMOCK_DEPTH_CHILD, mode, std::to_string(ops)}, 300, 8192);
+}
+
+long PeakOf(const ChildResult& result) {
+  size_t at = result.output.find("ok ");
+  return at == std::string::npos ? -1 : std::atol(result.output.c_str() + at + 3);
+}
+
+class Depth : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Depth, AMillionOpsAreFine) {
+  ChildResult result = RunChain(GetParam());
+  EXPECT_TRUE(Succeeded(result));
+  EXPECT_GT(PeakOf(result), 0) << result.output;
+  RecordProperty("peak_mb", static_cast<int>(PeakOf(result)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Chains, Depth,
+                         ::testing::Values("free", "dump", "run", "step", "trim", "failed"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(DepthOfViews, ManyWritesThroughViewsAreFine) {
+  EXPECT_TRUE(Succeeded(RunChain("views", kOps / 10)));
+}
+
+TEST(DepthMemory, TrimsKeepItBounded) {
+  ChildResult small = RunChain("trim", kOps / 2), large = RunChain("trim", kOps);
+  ASSERT_TRUE(Succeeded(small));
+  ASSERT_TRUE(Succeeded(large));
+  EXPECT_LT(PeakOf(large), PeakOf(small) * 5 / 4 + 20) << "grows with the number of ops";
+}
+
+}  // namespace
+}  // namespace hammock
