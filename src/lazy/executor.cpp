@@ -37,7 +37,10 @@ HostTensor HostValue(const Node* node) {
     return state;
   }
   LeafPayload* payload = NodeAccess::payload(node);
-  HAMMOCK_CHECK(payload && payload->host.defined(), "leaf without data: {}", node->to_string());
+  if (!payload || !payload->host.defined()) {
+    Throw(ErrorCode::kValue, "a symbolic tensor ({}) has no value to compute with",
+          node->shape().to_string());
+  }
   return payload->host;
 }
 
@@ -105,8 +108,8 @@ bool IsSettled(const Value& value) {
 }  // namespace
 
 // Note [Pending views]: what a step computes for a view is the base of its group. A view waits in
-// its thread's list until the base is settled; a write puts the group on the list of the thread that
-// wrote, where it stays until the new base is settled.
+// its thread's list until the base is settled; a write puts the group on the list of the thread
+// that wrote, where it stays until the new base is settled.
 std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId device) {
   std::vector<Value> roots;
   std::vector<std::shared_ptr<AliasGroup>> groups;  // first those of views, then the written ones
