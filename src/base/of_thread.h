@@ -5,8 +5,9 @@
 namespace hammock {
 
 /// A thread's own T, made at the first use and deleted when the thread ends. Unlike a thread_local
-/// object it may be used at any time: when the process exits, the main thread's thread_local objects
-/// are gone before functions of atexit and destructors of statics run; there it is made anew.
+/// object it may be used at any time: when the process exits, the main thread's thread_local
+/// objects are gone before functions of atexit and destructors of statics run; there it is made
+/// anew.
 ///
 ///   Scratch& scratch = OfThread<Scratch>();
 template <class T>

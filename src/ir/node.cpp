@@ -39,7 +39,7 @@ NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<c
   // The values of lifted leaves are parameters, not part of the key.
   if (&op == &ops::kScalarLeaf || &op == &ops::kRngState || &op == &ops::kDeviceData) {
     hash = HashType(ops::kDeviceData.info().seed, shapes[0]);
-    node->flags_ |= kLeafFlag;
+    node->leaf_ = true;
   }
   node->hash_ = hash;
   return NodePtr::Adopt(node);

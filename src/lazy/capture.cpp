@@ -27,10 +27,15 @@ using CapturedFn = std::function<std::vector<Tensor>(const std::vector<Tensor>&)
 struct Binding {
   enum Kind { kInput, kConstant, kRandom } kind = kConstant;
   size_t input = 0;
-  Value constant = {};                      // by identity: whatever data its node has
-  uint64_t blocks = 0;                      // of the generator, taken anew
-  std::optional<Generator> generator = {};  // none: the default one
+  Value constant = {};                        // by identity: whatever data its node has
+  uint64_t blocks = 0;                        // of the generator, taken anew
+  std::shared_ptr<Generator> generator = {};  // null: the default one
 };
+
+std::optional<Generator> GeneratorOf(const Binding& binding) {
+  if (!binding.generator) return std::nullopt;
+  return *binding.generator;
+}
 
 /// Where a returned tensor, or the new value of an argument, comes from at each call.
 struct Source {
@@ -247,7 +252,7 @@ Binding BindingOf(const Value& parameter, const std::vector<NodePtr>& inputs, De
     Binding random{.kind = Binding::kRandom,
                    .blocks = static_cast<uint64_t>(node.attrs()[2].integer())};
     const LeafPayload* payload = NodeAccess::payload(&node);
-    if (payload && payload->generator) random.generator = *payload->generator;
+    if (payload) random.generator = payload->generator;
     return random;
   }
   if (&node.op() != &ops::kScalarLeaf) return {.kind = Binding::kConstant, .constant = parameter};
@@ -303,7 +308,7 @@ std::vector<Value> CompiledGraph::State::Run(const std::vector<Value>& arguments
         break;
       case Binding::kRandom:
         values.push_back(
-            MakeRngState(binding.generator, binding.blocks, Device::FromId(device->id)).value());
+            MakeRngState(GeneratorOf(binding), binding.blocks, Device::FromId(device->id)).value());
         break;
     }
   }

@@ -110,7 +110,7 @@ class HAMMOCK_API Node {
   /// "f32[2,3] add(...)": op, types and attributes on one line.
   std::string to_string() const;
   /// Device data, a lifted scalar or random state.
-  bool IsLeaf() const { return flags_ & kLeafFlag; }
+  bool IsLeaf() const { return leaf_; }
 
   // For the executor.
   Slot* slots() { return reinterpret_cast<Slot*>(reinterpret_cast<char*>(this) + slots_offset_); }
@@ -128,7 +128,6 @@ class HAMMOCK_API Node {
   friend struct NodeAccess;  // src/ir/node_access.h: the fast tracing path and the executor's marks
   Node() = default;
   ~Node() = default;
-  static constexpr uint32_t kLeafFlag = 2;
   static void Destroy(Node* node);
   Operand* operand_array() { return reinterpret_cast<Operand*>(this + 1); }
   const Operand* operand_array() const { return reinterpret_cast<const Operand*>(this + 1); }
@@ -145,7 +144,7 @@ class HAMMOCK_API Node {
   uint16_t num_outputs_ = 0;
   uint32_t slots_offset_ = 0;
   DeviceId device_ = kNoDevice;
-  uint16_t size_class_ = 0;
+  bool leaf_ = false;
   // Walk marks, guarded by the graph mutex.
   uint32_t epoch_ = 0;
   uint32_t walk_index_ = 0;
