@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/throw.h"
 #include "hammock/ir/op_def.h"
 
@@ -67,6 +69,16 @@ void CheckCounts(const OpDef& op, std::span<const Shape* const> in, std::span<co
                 "{} has {} operands, got {}", info.name, fixed, in.size());
   HAMMOCK_CHECK(attrs.size() == info.attribute_args.size(), "{} has {} attributes, got {}",
                 info.name, info.attribute_args.size(), attrs.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (in[i]) [[likely]]
+      continue;
+    size_t last = info.operand_args.size() - 1;
+    const SchemaArgument& argument =
+        info.schema.arguments()[static_cast<size_t>(info.operand_args[std::min(i, last)])];
+    if (argument.type.list ? argument.type.optional_items : argument.type.optional) continue;
+    Throw(ErrorCode::kUninitializedTensor, "{}: operand {} (`{}`) is undefined", info.name, i,
+          argument.name);
+  }
 }
 
 void CheckDTypes(const OpDef& op, std::span<const Shape* const> in) {

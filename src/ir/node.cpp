@@ -12,8 +12,11 @@ namespace hammock {
 NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
                    std::span<const Shape> shapes, DeviceId device, LocationId location) {
   const OpInfo& info = op.info();
-  HAMMOCK_CHECK(operands.size() < 0xffff && shapes.size() < 0xffff, "{}: too many operands",
-                info.name);
+  constexpr size_t kMost = 0xfffe;
+  if (operands.size() > kMost || shapes.size() > kMost || attrs.size() > kMost) {
+    Throw(ErrorCode::kValue, "{}: {} operands, a node has at most {}; take them in parts",
+          info.name, operands.size(), kMost);
+  }
   Node* node = NodeAccess::Allocate(op, static_cast<uint32_t>(operands.size()),
                                     static_cast<uint32_t>(attrs.size()),
                                     static_cast<uint32_t>(shapes.size()));

@@ -37,7 +37,10 @@ HostTensor HostValue(const Node* node) {
     return state;
   }
   LeafPayload* payload = NodeAccess::payload(node);
-  HAMMOCK_CHECK(payload && payload->host.defined(), "leaf without data: {}", node->to_string());
+  if (!payload || !payload->host.defined()) {
+    Throw(ErrorCode::kValue, "a symbolic tensor ({}) has no value to compute with",
+          node->shape().to_string());
+  }
   return payload->host;
 }
 

@@ -94,6 +94,11 @@ NodePtr IrBuilder::MakeTensorList(std::span<const Value> inputs) const {
 NodePtr IrBuilder::MakeGeneric(const OpDef& op, std::span<const Value> operands,
                                std::span<const Attr> attrs, std::span<const Shape> shapes) const {
   if (shapes.empty()) return RecordNode(op, operands, attrs, CurrentLocation());
+  size_t declared = op.info().attribute_args.size();
+  if (attrs.size() != declared) {
+    Throw(ErrorCode::kSchema, "MakeGeneric: {} has {} attribute(s), {} are given", op.name(),
+          declared, attrs.size());
+  }
   DeviceId device = kNoDevice;
   for (const Value& operand : operands) {
     if (operand) device = CommonDevice(op, operand.node->device(), device);
@@ -177,6 +182,13 @@ NodePtr IrBuilder::MakeNarrow(const Value& input, std::span<const int64_t> base_
 
 NodePtr IrBuilder::MakeNarrowViewUpdate(const Value& input, const Value& source,
                                         std::span<const int64_t> base_indices) const {
+  if (!input || !source) {
+    Throw(ErrorCode::kValue, "MakeNarrowViewUpdate: an operand is empty");
+  }
+  if (source.shape().rank() != static_cast<int>(base_indices.size())) {
+    Throw(ErrorCode::kShapeMismatch, "MakeNarrowViewUpdate: {} indices for a source of {}",
+          base_indices.size(), source.shape().to_string());
+  }
   // Slices along all dims but the last are taken apart and put back, innermost first.
   std::vector<Value> outer{input};
   for (size_t i = 0; i + 1 < base_indices.size(); ++i) {

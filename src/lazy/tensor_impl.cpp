@@ -116,17 +116,22 @@ void SetNode(TensorImpl& impl, const Value& value) {
   if (old) old->DropReference();
 }
 
+/// Callers on the fast path only have the schema at hand.
+static std::string_view NameIn(std::string_view schema) {
+  return schema.substr(0, schema.find('('));
+}
+
 void ThrowUndefined(const char* op) {
   Throw(ErrorCode::kUninitializedTensor,
         "{}: the tensor is undefined (default-constructed or moved from); give it a value first",
-        op);
+        NameIn(op));
 }
 
 void ThrowDonated(const char* op, const TensorImpl& impl) {
   Throw(ErrorCode::kUseAfterDonate,
         "{}: the tensor {} was donated and its memory given to another value; clone it before "
         "donating",
-        op, impl.node->shape(static_cast<int>(impl.index)).to_string());
+        NameIn(op), impl.node->shape(static_cast<int>(impl.index)).to_string());
 }
 
 NodePtr MakeHostLeaf(const HostTensor& host, DeviceId device, LocationId location) {
