@@ -72,7 +72,8 @@ class HAMMOCK_API BackendData {
   /// Waits; throws the error that the value carries.
   void WaitReady() const;
 
-  /// Derived forms (packed weights): counted in memory info and dropped under pressure.
+  /// Derived forms (packed weights). The backend that attaches them counts them in its memory info
+  /// and may drop them under pressure: they can be made again.
   void AttachDerived(const std::string& key, std::shared_ptr<void> form, int64_t bytes);
   std::shared_ptr<void> GetDerived(const std::string& key) const;
   int64_t derived_bytes() const;
