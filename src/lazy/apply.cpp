@@ -25,8 +25,8 @@ constexpr int kInlineOperands = 8;
 
 LocationId Here(const Location& at) { return tls_location ? tls_location : InternLocation(at); }
 
-bool WantsHistory(const ThreadContext& context, const Tensor& a, const Tensor& b) {
-  return context.grad_mode && (a.impl()->tape || b.impl()->tape);
+bool WantsHistory(const Tensor& a, const Tensor& b) {
+  return (a.impl()->tape || b.impl()->tape) && Context().grad_mode;
 }
 
 bool IsEager(const ThreadContext& context) {
@@ -56,8 +56,9 @@ Tensor Finish(NodePtr node, uint32_t index) {
 
 /// With scalars only, a node has no device yet.
 DeviceId ResolveDevice(DeviceId device) {
+  if (device != kNoDevice) return device;
   ThreadContext& context = Context();
-  if (device != kNoDevice || context.symbolic > 0) return device;
+  if (context.symbolic > 0) return device;
   return context.home_device != kNoDevice ? context.home_device : Device().id();
 }
 
@@ -213,7 +214,7 @@ Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   bool fast =
       IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
-  if (!fast || WantsHistory(Context(), a, a)) return Apply(op, at, std::span(&a, 1));
+  if (!fast || WantsHistory(a, a)) return Apply(op, at, std::span(&a, 1));
   Node* node = NodeAccess::Allocate(op, 1, 0, 1);
   x->AddReference();
   NodeAccess::operands(node)[0] = {x, a.impl()->index};
@@ -231,7 +232,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
   if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() ||
-      WantsHistory(Context(), a, b)) {
+      WantsHistory(a, b)) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }
