@@ -18,8 +18,8 @@ struct GradcheckOptions {
   double rtol = 1e-4;
 };
 
-/// Compares the gradients of `fn` with central differences. The inputs must be f64; integer ones are
-/// passed as they are. Returns what differs, or an empty string.
+/// Compares the gradients of `fn` with central differences. The inputs must be f64; integer ones
+/// are passed as they are. Returns what differs, or an empty string.
 HAMMOCK_API std::string Gradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
                                   const GradcheckOptions& options = {});
 /// As above for the second order: the gradients of `fn` are differentiated.
@@ -29,9 +29,9 @@ HAMMOCK_API std::string Gradgradcheck(const TensorsFn& fn, const std::vector<Ten
 /// Whether an op can be differentiated: it has a gradient, or an expansion.
 HAMMOCK_API bool IsDifferentiable(const OpDef& op);
 
-/// Runs the samples of a record: lazily and eagerly with equal bits, and with gradients of the first
-/// and second order if it has floats to differentiate. Returns what is wrong, one line each. A record
-/// that makes nodes must have samples, unless it is elementwise without attributes.
+/// Runs the samples of a record: lazily and eagerly with equal bits, and with gradients of the
+/// first and second order if it has floats to differentiate. Returns what is wrong, one line each.
+/// A record that makes nodes must have samples, unless it is elementwise without attributes.
 HAMMOCK_API std::string CheckOp(const OpDef& op);
 
 }  // namespace hammock::testing

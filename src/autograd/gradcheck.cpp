@@ -95,8 +95,7 @@ std::string Gradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
       std::vector<double> moved = values;
       moved[element] += step;
       std::vector<Tensor> arguments = inputs;
-      arguments[place] =
-          tensor(moved, inputs[place].sizes(), DType::kF64, inputs[place].device());
+      arguments[place] = tensor(moved, inputs[place].sizes(), DType::kF64, inputs[place].device());
       Tensor total = Weighed(fn(arguments));
       return total.defined() ? total.item<double>() : 0.0;
     };
@@ -175,26 +174,26 @@ std::vector<Call> SamplesOf(const OpDef& op) {
   return {call};
 }
 
-/// Floats in the record's domain as f64; integers 0 and 1, which are indices that exist.
-std::vector<Tensor> OperandsOf(const OpDef& op, const Call& call) {
-  std::vector<Tensor> operands;
-  for (size_t k = 0; k < call.operands.size(); ++k) {
-    if (!call.operands[k]) {
-      operands.emplace_back();
-      continue;
-    }
-    Shape type = *call.operands[k];
-    std::vector<double> values(static_cast<size_t>(type.numel()));
-    for (size_t i = 0; i < values.size(); ++i) {
-      auto number = static_cast<int64_t>(k * 100 + i);
-      values[i] = IsFloat(type.dtype())
-                      ? op.domain.lo + (op.domain.hi - op.domain.lo) * Spread(number)
-                      : static_cast<double>(number % 2);
-    }
-    DType dtype = IsFloat(type.dtype()) ? DType::kF64 : type.dtype();
-    operands.push_back(tensor(values, type.sizes(), DType::kF64).to(dtype));
+/// Floats in the record's domain as f64; integers 0 and 1, which are indices that exist, by rows.
+Tensor OperandOf(const OpDef& op, size_t place, const Shape& type) {
+  std::vector<double> values(static_cast<size_t>(type.numel()));
+  int64_t row = type.rank() > 1 ? std::max<int64_t>(type.sizes().back(), 1) : 1;
+  for (int64_t i = 0; i < type.numel(); ++i) {
+    double spread = Spread(static_cast<int64_t>(place) * 100 + i);
+    values[static_cast<size_t>(i)] = IsFloat(type.dtype())
+                                         ? op.domain.lo + (op.domain.hi - op.domain.lo) * spread
+                                         : static_cast<double>(i / row % 2);
   }
-  return operands;
+  DType dtype = IsFloat(type.dtype()) ? DType::kF64 : type.dtype();
+  return tensor(values, type.sizes(), DType::kF64).to(dtype);
+}
+
+/// Whether an operand is a number: 0.5, 1, 1.5, ... here, and never differentiated.
+bool IsNumber(const OpDef& op, size_t place) {
+  const OpInfo& info = op.info();
+  if (place >= info.operand_args.size()) return false;  // one of a list
+  auto argument = static_cast<size_t>(info.operand_args[place]);
+  return info.schema.arguments()[argument].type.base == SchemaType::Base::kScalar;
 }
 
 bool SameBits(const Tensor& a, const Tensor& b) {
@@ -204,9 +203,22 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 }
 
 std::string CheckCall(const OpDef& op, const Call& call) {
-  std::vector<Tensor> operands = OperandsOf(op, call);
+  std::vector<Tensor> all(call.operands.size()), operands;
+  std::vector<size_t> places;  // of `operands` in `all`
+  double number = 0.0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!call.operands[i]) continue;
+    if (IsNumber(op, i)) {
+      bool is_float = IsFloat(call.operands[i]->dtype());
+      all[i] = is_float ? tensor(number += 0.5, DType::kF64) : tensor(1, call.operands[i]->dtype());
+      continue;
+    }
+    operands.push_back(OperandOf(op, i, *call.operands[i]));
+    places.push_back(i);
+  }
   TensorsFn run = [&](const std::vector<Tensor>& inputs) {
-    return ApplyMulti(op, Location::current(), inputs, call.attrs);
+    for (size_t i = 0; i < inputs.size(); ++i) all[places[i]] = inputs[i];
+    return ApplyMulti(op, Location::current(), all, call.attrs);
   };
   std::vector<Tensor> lazily = run(operands), eagerly;
   {

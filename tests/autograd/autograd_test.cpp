@@ -194,9 +194,9 @@ TEST(Views, PassGradientsToTheirBase) {
 TEST(Writes, AreSeenByEarlierViewsAndNotByEarlierValues) {
   Tensor x = Leaf({1, 2, 3});
   Tensor y = x * 2;
-  Tensor squares = y * y;      // of the values before the write
+  Tensor squares = y * y;  // of the values before the write
   Tensor view = y.slice(0, 0, 2);
-  y.mul_(10.0);                // y = 20 x
+  y.mul_(10.0);  // y = 20 x
   sum(squares).backward({}, true);
   EXPECT_TENSOR_EQ(x.grad(), {8, 16, 24}, {3});
   x.set_grad(Tensor());

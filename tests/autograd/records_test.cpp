@@ -15,15 +15,14 @@ namespace {
 
 /// What has no sample call: leaves have data, and bodies are graphs, which control_test.cpp makes.
 const std::set<const OpDef*> kWithoutSamples = {
-    &ops::kInput,    &ops::kDeviceData, &ops::kScalarLeaf, &ops::kRngState, &ops::kConstant,
-    &ops::kCond,     &ops::kWhile,      &ops::kLoop,       &ops::kCustomCall, &ops::kCall,
+    &ops::kInput,      &ops::kDeviceData, &ops::kScalarLeaf, &ops::kRngState,
+    &ops::kConstant,   &ops::kCond,       &ops::kWhile,      &ops::kLoop,
+    &ops::kCustomCall, &ops::kCall,       &ops::kTensorList,
 };
 
 class EveryOp : public ::testing::TestWithParam<const OpDef*> {};
 
-TEST_P(EveryOp, IsRight) {
-  EXPECT_EQ(testing::CheckOp(*GetParam()), "");
-}
+TEST_P(EveryOp, IsRight) { EXPECT_EQ(testing::CheckOp(*GetParam()), ""); }
 
 std::vector<const OpDef*> Nodes() {
   std::vector<const OpDef*> nodes;
