@@ -38,9 +38,6 @@ Dims OutputSizes(const char* op, const Tensor& self, Dims sizes, int rank) {
             self.shape().to_string(), ToString(sizes));
     }
   }
-  if (self.dim() == rank + 2 && self.size(1) == 0) {
-    Throw(ErrorCode::kShapeMismatch, "{}: {} has no channels", op, self.shape().to_string());
-  }
   return sizes;
 }
 

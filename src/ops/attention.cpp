@@ -14,6 +14,7 @@
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/record.h"
 
 namespace hammock {
 
@@ -66,7 +67,25 @@ Dims WeightSizes(const Shape& query, const Shape& key) {
   return sizes;
 }
 
+void CheckAttention(const InferCall& c) {
+  const Shape &query = *c.in[0], &key = *c.in[1], &value = *c.in[2];
+  auto last = [](const Shape& x, int from_end) { return x.size(x.rank() - from_end); };
+  bool fits = query.rank() >= 2 && key.rank() >= 2 && value.rank() >= 2 && IsFloat(query.dtype()) &&
+              query.dtype() == key.dtype() && query.dtype() == value.dtype() &&
+              last(query, 1) == last(key, 1) && last(key, 2) == last(value, 2);
+  if (!fits) {
+    Refuse(c, ErrorCode::kShapeMismatch,
+           "needs query (..., L, E), key (..., S, E) and value (..., S, V), floats of one dtype, "
+           "got {}, {} and {}",
+           query.to_string(), key.to_string(), value.to_string());
+  }
+  if (c.in[3] && c.attrs[0].boolean()) {
+    Refuse(c, ErrorCode::kValue, "attn_mask must not be given where is_causal is set");
+  }
+}
+
 void InferAttention(const InferCall& c) {
+  CheckAttention(c);
   Dims weights = WeightSizes(*c.in[0], *c.in[1]);
   if (c.in[3] && BroadcastSizes(c.op.name(), weights, c.in[3]->sizes()) != weights) {
     Throw(ErrorCode::kShapeMismatch, "{}: attn_mask {} does not broadcast to weights of {}",
@@ -87,30 +106,11 @@ std::vector<Tensor> ExpandAttention(const ExpandCall& c) {
   return results;
 }
 
-void CheckAttention(const char* op, const Tensor& query, const Tensor& key, const Tensor& value,
-                    const Maybe& mask, bool is_causal) {
-  NeedFloat(op, query);
-  bool fits = query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2 &&
-              query.size(-1) == key.size(-1) && key.size(-2) == value.size(-2) &&
-              query.dtype() == key.dtype() && query.dtype() == value.dtype();
-  if (!fits) {
-    Throw(
-        ErrorCode::kShapeMismatch,
-        "{}: needs query (..., L, E), key (..., S, E) and value (..., S, V) of one dtype, got {}, "
-        "{} and {}",
-        op, query.shape().to_string(), key.shape().to_string(), value.shape().to_string());
-  }
-  if (mask && is_causal) {
-    Throw(ErrorCode::kValue, "{}: attn_mask must not be given where is_causal is set", op);
-  }
-}
-
 Tensor OrUndefined(const Maybe& tensor) { return tensor ? *tensor : Tensor(); }
 
-std::tuple<Tensor, Tensor> Attend(const char* op, const Tensor& query, const Tensor& key,
-                                  const Tensor& value, const Maybe& mask, double dropout_p,
-                                  bool is_causal, double scale, bool weights, const Location& at) {
-  CheckAttention(op, query, key, value, mask, is_causal);
+std::tuple<Tensor, Tensor> Attend(const Tensor& query, const Tensor& key, const Tensor& value,
+                                  const Maybe& mask, double dropout_p, bool is_causal, double scale,
+                                  bool weights, const Location& at) {
   const Tensor operands[] = {query, key, value, OrUndefined(mask)};
   const Attr attrs[] = {is_causal, scale};
   if (dropout_p == 0) {
@@ -279,8 +279,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
                                     const Maybe& attn_mask, double dropout_p, bool is_causal,
                                     std::optional<double> scale, Location at) {
   LocationScope scope(at);
-  return std::get<0>(Attend("scaled_dot_product_attention", query, key, value, attn_mask, dropout_p,
-                            is_causal, scale.value_or(DefaultScale(query)), false, at));
+  return std::get<0>(Attend(query, key, value, attn_mask, dropout_p, is_causal,
+                            scale.value_or(DefaultScale(query)), false, at));
 }
 
 std::tuple<Tensor, Tensor> _scaled_dot_product_attention(const Tensor& query, const Tensor& key,
@@ -290,8 +290,7 @@ std::tuple<Tensor, Tensor> _scaled_dot_product_attention(const Tensor& query, co
                                                          Location at) {
   LocationScope scope(at);
   static_cast<void>(need_attn_weights);
-  return Attend("_scaled_dot_product_attention", query, key, value, attn_mask, dropout_p, is_causal,
-                DefaultScale(query), true, at);
+  return Attend(query, key, value, attn_mask, dropout_p, is_causal, DefaultScale(query), true, at);
 }
 
 std::tuple<Tensor, Tensor> multi_head_attention_forward(
@@ -327,9 +326,8 @@ std::tuple<Tensor, Tensor> multi_head_attention_forward(
   }
   int64_t source = k.size(1);
   double p = o.training ? o.dropout_p : 0.0;
-  auto [heads, weights] =
-      Attend("multi_head_attention_forward", q, k, v, CombinedMask(masks, h, source), p, false,
-             DefaultScale(q), o.need_weights, at);
+  auto [heads, weights] = Attend(q, k, v, CombinedMask(masks, h, source), p, false, DefaultScale(q),
+                                 o.need_weights, at);
   Tensor joined = Reshaped(Permuted(heads, {1, 0, 2}), {length, batch, embed});
   Tensor result = linear(joined, out_proj_weight, out_proj_bias);
   if (!batched) result = Reshaped(result, {length, result.size(2)});
@@ -378,6 +376,7 @@ constinit const OpDef kAttention = {
     .doc = "softmax(query @ key.t() * scale + mask) @ value.",
     .infer = InferAttention,
     .expand = ExpandAttention,
+    .samples = {{"f32[2,3,4] f32[2,5,4] f32[2,5,4] f32[3,5]", "{is_causal=false, scale=0.5}"}},
 };
 constinit const OpDef kAttentionWeights = {
     .schema =
@@ -387,6 +386,7 @@ constinit const OpDef kAttentionWeights = {
     .infer = InferAttention,
     .expand = ExpandAttention,
     .num_outputs = 2,
+    .samples = {{"f32[2,3,4] f32[2,5,4] f32[2,5,4] f32[3,5]", "{is_causal=false, scale=0.5}"}},
 };
 HAMMOCK_FUNCTION(kScaledDotProductAttention,
                  "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "

@@ -16,6 +16,7 @@
 #include "ops/loop.h"
 #include "ops/loss_steps.h"
 #include "ops/primitives.h"
+#include "ops/record.h"
 
 namespace hammock {
 
@@ -75,6 +76,18 @@ Tensor ReadStates(const Tensor& states, const Tensor& target_lengths) {
 }
 
 void InferCtc(const InferCall& c) {
+  const Shape& log_probs = *c.in[0];
+  Shape lengths(DType::kI64, {log_probs.rank() == 3 ? log_probs.size(1) : 0});
+  bool fits = log_probs.rank() == 3 && IsFloat(log_probs.dtype()) && c.in[1]->rank() == 2 &&
+              c.in[1]->dtype() == DType::kI64 && c.in[1]->size(0) == log_probs.size(1) &&
+              *c.in[2] == lengths && *c.in[3] == lengths;
+  if (!fits) {
+    Refuse(
+        c, ErrorCode::kShapeMismatch,
+        "needs (time, batch, class), i64 targets (batch, length) and two i64[batch], got {}, {}, "
+        "{} and {}",
+        log_probs.to_string(), c.in[1]->to_string(), c.in[2]->to_string(), c.in[3]->to_string());
+  }
   bool none = c.attrs[1].str() == "none";
   c.out.push_back(c.in[0]->With(none ? Dims{c.in[0]->size(1)} : Dims()));
 }

@@ -6,6 +6,7 @@
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/record.h"
 
 namespace hammock {
 
@@ -165,7 +166,34 @@ Dims SampledSizes(const Shape& input, const Shape& grid) {
   return sizes;
 }
 
+void CheckGridSample(const InferCall& c) {
+  const Shape &input = *c.in[0], &grid = *c.in[1];
+  const std::string &mode = c.attrs[0].str(), &padding_mode = c.attrs[1].str();
+  if (mode != "bilinear" && mode != "nearest" && mode != "bicubic") {
+    Refuse(c, ErrorCode::kValue, "mode must be bilinear, nearest or bicubic, got '{}'", mode);
+  }
+  if (padding_mode != "zeros" && padding_mode != "border" && padding_mode != "reflection") {
+    Refuse(c, ErrorCode::kValue, "padding_mode must be zeros, border or reflection, got '{}'",
+           padding_mode);
+  }
+  int rank = input.rank() - 2;
+  bool fits = (rank == 2 || rank == 3) && IsFloat(input.dtype()) && grid.rank() == input.rank() &&
+              grid.size(0) == input.size(0) && grid.size(rank + 1) == rank &&
+              grid.dtype() == input.dtype();
+  for (int i = 0; fits && i < rank; ++i) fits = input.size(i + 2) > 0;
+  if (!fits) {
+    Refuse(c, ErrorCode::kShapeMismatch,
+           "needs floats (N, C, H, W) and a grid (N, h, w, 2), or (N, C, D, H, W) and (N, d, h, w, "
+           "3), of one dtype, got {} and {}",
+           input.to_string(), grid.to_string());
+  }
+  if (mode == "bicubic" && rank == 3) {
+    Refuse(c, ErrorCode::kValue, "bicubic needs input of 4 dims, got {}", input.to_string());
+  }
+}
+
 void InferGridSample(const InferCall& c) {
+  CheckGridSample(c);
   c.out.push_back(c.in[0]->With(SampledSizes(*c.in[0], *c.in[1])));
 }
 
@@ -180,7 +208,7 @@ std::vector<Tensor> ExpandGridSample(const ExpandCall& c) {
   }
   Sampler s{c.attrs[0].str(),
             c.attrs[1].str(),
-            c.attrs[2].boolean(),
+            !c.attrs[2].IsNone() && c.attrs[2].boolean(),
             Reshaped(input, {batch, channels, elements}),
             {}};
   Tensor list = Reshaped(grid, {batch, points, rank});
@@ -194,35 +222,6 @@ std::vector<Tensor> ExpandGridSample(const ExpandCall& c) {
                   : s.mode == "bilinear" ? SampleLinear(s)
                                          : SampleCubic(s);
   return {Casted(Reshaped(result, c.out[0].sizes()), c.out[0].dtype())};
-}
-
-void CheckGridSample(const Tensor& input, const Tensor& grid, const std::string& mode,
-                     const std::string& padding_mode) {
-  constexpr const char* kOp = "grid_sample";
-  if (mode != "bilinear" && mode != "nearest" && mode != "bicubic") {
-    Throw(ErrorCode::kValue, "{}: mode must be bilinear, nearest or bicubic, got '{}'", kOp, mode);
-  }
-  if (padding_mode != "zeros" && padding_mode != "border" && padding_mode != "reflection") {
-    Throw(ErrorCode::kValue, "{}: padding_mode must be zeros, border or reflection, got '{}'", kOp,
-          padding_mode);
-  }
-  NeedFloat(kOp, input);
-  int rank = input.dim() - 2;
-  bool fits = (rank == 2 || rank == 3) && grid.dim() == input.dim() &&
-              grid.size(0) == input.size(0) && grid.size(-1) == rank &&
-              grid.dtype() == input.dtype();
-  for (int i = 0; fits && i < rank; ++i) fits = input.size(i + 2) > 0;
-  if (!fits) {
-    Throw(
-        ErrorCode::kShapeMismatch,
-        "{}: needs input (N, C, H, W) and a grid (N, h, w, 2), or (N, C, D, H, W) and (N, d, h, w, "
-        "3), of one dtype, got {} and {}",
-        kOp, input.shape().to_string(), grid.shape().to_string());
-  }
-  if (mode == "bicubic" && rank == 3) {
-    Throw(ErrorCode::kValue, "{}: bicubic needs input of 4 dims, got {}", kOp,
-          input.shape().to_string());
-  }
 }
 
 /// `count` points from -1 to 1: the corners, or the middles of as many equal parts.
@@ -239,8 +238,6 @@ Tensor BasePoints(int64_t count, bool align_corners, const Tensor& like, int dim
 Tensor grid_sample(const Tensor& input, const Tensor& grid, const std::string& mode,
                    const std::string& padding_mode, std::optional<bool> align_corners,
                    Location at) {
-  LocationScope scope(at);
-  CheckGridSample(input, grid, mode, padding_mode);
   return Apply(kGridSample, at, {input, grid}, {mode, padding_mode, align_corners.value_or(false)});
 }
 
@@ -279,16 +276,15 @@ namespace {
 
 constinit const OpDef kGridSample = {
     .schema =
-        "_grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) "
-        "-> Tensor",
+        "grid_sample(Tensor input, Tensor grid, str mode=\"bilinear\", str "
+        "padding_mode=\"zeros\", bool? align_corners=None) -> Tensor",
     .doc = "Values at the points of `grid`.",
+    .call = Box<grid_sample>,
     .infer = InferGridSample,
     .expand = ExpandGridSample,
+    .samples = {{"f32[1,2,3,4] f32[1,2,2,2]",
+                 "{mode=\"bilinear\", padding_mode=\"zeros\", align_corners=false}"}},
 };
-HAMMOCK_FUNCTION(kGridSampleFn,
-                 "grid_sample(Tensor input, Tensor grid, str mode=\"bilinear\", str "
-                 "padding_mode=\"zeros\", bool? align_corners=None) -> Tensor",
-                 "Values at the points of `grid`.", grid_sample)
 HAMMOCK_FUNCTION(kAffineGrid,
                  "affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor",
                  "The grid of an affine map.", affine_grid)
@@ -296,7 +292,7 @@ HAMMOCK_FUNCTION(kAffineGrid,
 }  // namespace
 
 std::span<const OpDef* const> ops::GridOps() {
-  static constexpr const OpDef* kOps[] = {&kGridSample, &kGridSampleFn, &kAffineGrid};
+  static constexpr const OpDef* kOps[] = {&kGridSample, &kAffineGrid};
   return kOps;
 }
 

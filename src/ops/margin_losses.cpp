@@ -77,7 +77,7 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, const Scalar
     Throw(ErrorCode::kShapeMismatch, "{}: needs a vector of targets, got {}", kOp,
           target.shape().to_string());
   }
-  if (weight && (weight->dim() > 1 || weight->numel() != classes)) {
+  if (weight && (weight->dim() != 1 || weight->numel() != classes)) {
     Throw(ErrorCode::kShapeMismatch,
           "{}: weight must hold one number for each of {} classes, got {}", kOp, classes,
           weight->shape().to_string());

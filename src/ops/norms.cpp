@@ -10,6 +10,7 @@
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/record.h"
 #include "ops/reduce_steps.h"
 
 namespace hammock {
@@ -60,6 +61,26 @@ Dims AllButChannels(const Tensor& x) {
   return dims;
 }
 
+void CheckChannels(const char* op, const Shape& input, const char* what, const Shape* vector) {
+  if (!vector || (vector->rank() == 1 && vector->numel() == input.size(1))) return;
+  Throw(ErrorCode::kShapeMismatch, "{}: {} must hold one number for each of {} channels, got {}",
+        op, what, input.size(1), vector->to_string());
+}
+
+void CheckChannels(const char* op, const Tensor& input, const char* what, const Maybe& vector) {
+  CheckChannels(op, input.shape(), what, vector ? &vector->shape() : nullptr);
+}
+
+/// What every norm of channels needs; the front functions say more.
+void CheckNorm(const InferCall& c, std::initializer_list<int> vectors) {
+  const Shape& input = *c.in[0];
+  if (input.rank() < 2 || !IsFloat(input.dtype())) {
+    Refuse(c, ErrorCode::kShapeMismatch, "needs floats of at least 2 dims, got {}",
+           input.to_string());
+  }
+  for (int i : vectors) CheckChannels(c.op.name(), input, "each vector", c.in[i]);
+}
+
 /// f32 beside f16 and bf16 inputs where parameters are wider than they.
 DType StatisticsType(const InferCall& c) {
   DType dtype = c.in[0]->dtype();
@@ -70,6 +91,7 @@ DType StatisticsType(const InferCall& c) {
 }
 
 void InferBatchNormTrain(const InferCall& c) {
+  CheckNorm(c, {1, 2});
   c.out.push_back(*c.in[0]);
   Shape statistics(StatisticsType(c), {c.in[0]->size(1)});
   c.out.insert(c.out.end(), 3, statistics);
@@ -86,19 +108,16 @@ std::vector<Tensor> ExpandBatchNormTrain(const ExpandCall& c) {
   return {Casted(result, c.out[0].dtype()), flat(mean), flat(scale), flat(variance)};
 }
 
-void InferLikeInput(const InferCall& c) { c.out.push_back(*c.in[0]); }
+void InferBatchNormEval(const InferCall& c) {
+  CheckNorm(c, {1, 2, 3, 4});
+  c.out.push_back(*c.in[0]);
+}
 
 std::vector<Tensor> ExpandBatchNormEval(const ExpandCall& c) {
   Tensor x = Casted(c.in[0], WideFloat(c.out[0].dtype()));
   Tensor scale = InverseDeviation(Casted(c.in[2], x.dtype()), c.attrs[0].real());
   Tensor result = (x - AsChannels(c.in[1], x)) * AsChannels(scale, x);
   return {Casted(ScaledAndShifted(result, c.in[3], c.in[4]), c.out[0].dtype())};
-}
-
-void CheckChannels(const char* op, const Tensor& input, const char* what, const Maybe& vector) {
-  if (!vector || (vector->dim() == 1 && vector->numel() == input.size(1))) return;
-  Throw(ErrorCode::kShapeMismatch, "{}: {} must hold one number for each of {} channels, got {}",
-        op, what, input.size(1), vector->shape().to_string());
 }
 
 void CheckBatchNorm(const char* op, const Tensor& input, const Maybe& weight, const Maybe& bias,
@@ -152,6 +171,12 @@ Tensor AsGroups(const Tensor& x, int64_t groups) {
 }
 
 void InferGroupNorm(const InferCall& c) {
+  CheckNorm(c, {1, 2});
+  int64_t groups = c.attrs[0].integer();
+  if (groups < 1 || c.in[0]->size(1) % groups != 0) {
+    Refuse(c, ErrorCode::kShapeMismatch, "{} channels of {} do not divide into {} groups",
+           c.in[0]->size(1), c.in[0]->to_string(), groups);
+  }
   c.out.push_back(*c.in[0]);
   if (c.op.num_outputs == 1) return;
   c.out.insert(c.out.end(), 2, c.in[0]->With(Dims{c.in[0]->size(0), c.attrs[0].integer()}));
@@ -174,10 +199,8 @@ void CheckGroups(const char* op, const Tensor& input, int64_t num_groups, const 
                  const Maybe& bias) {
   NeedFloat(op, input);
   NeedRank(op, input, 2);
-  if (num_groups < 1 || input.size(1) % num_groups != 0) {
-    Throw(ErrorCode::kShapeMismatch, "{}: {} channels of {} do not divide into {} groups", op,
-          input.size(1), input.shape().to_string(), num_groups);
-  }
+  if (num_groups < 1)
+    Throw(ErrorCode::kValue, "{}: needs at least one group, got {}", op, num_groups);
   CheckChannels(op, input, "weight", weight);
   CheckChannels(op, input, "bias", bias);
 }
@@ -337,7 +360,7 @@ constinit const OpDef kBatchNormEval = {
         "_batch_norm_eval(Tensor input, Tensor mean, Tensor var, Tensor? weight, Tensor? bias, "
         "float eps) -> Tensor",
     .doc = "Batch norm by given moments.",
-    .infer = InferLikeInput,
+    .infer = InferBatchNormEval,
     .expand = ExpandBatchNormEval,
     .samples = {{"f32[2,3,4] f32[3] f32[3] f32[3] f32[3]", "{eps=1e-05}"}},
 };

@@ -13,6 +13,7 @@
 #include "ops/index_steps.h"
 #include "ops/loss_steps.h"
 #include "ops/primitives.h"
+#include "ops/record.h"
 #include "ops/reduce_steps.h"
 
 namespace hammock {
@@ -58,6 +59,15 @@ Tensor Positive(const Tensor& x) { return clamp_min(x, 0); }
 
 void InferBinaryCrossEntropy(const InferCall& c) {
   const Shape& input = *c.in[0];
+  bool fits =
+      IsFloat(input.dtype()) && *c.in[1] == input &&
+      (!c.in[2] || BroadcastSizes(c.op.name(), input.sizes(), c.in[2]->sizes()) == input.sizes());
+  if (!fits) {
+    Refuse(c, ErrorCode::kShapeMismatch,
+           "needs floats, a target of the same type and a weight that broadcasts to it, got {}, {} "
+           "and {}",
+           input.to_string(), c.in[1]->to_string(), c.in[2] ? c.in[2]->to_string() : "no weight");
+  }
   c.out.push_back(c.attrs[0].str() == "none" ? input : input.With(Dims()));
 }
 
@@ -86,16 +96,6 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
   CheckReduction("binary_cross_entropy", reduction);
   NeedFloat("binary_cross_entropy", input);
   NeedSameSizes("binary_cross_entropy", input, target);
-  if (input.dtype() != target.dtype()) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch,
-                     "binary_cross_entropy: target {} must have the dtype of input {}",
-                     target.shape().to_string(), input.shape().to_string());
-  }
-  if (weight &&
-      BroadcastSizes("binary_cross_entropy", weight->sizes(), input.sizes()) != input.sizes()) {
-    Throw(ErrorCode::kShapeMismatch, "binary_cross_entropy: weight {} does not broadcast to {}",
-          weight->shape().to_string(), input.shape().to_string());
-  }
   return Apply(kBinaryCrossEntropy, at, {input, target, weight ? *weight : Tensor()}, {reduction});
 }
 
@@ -352,6 +352,7 @@ constinit const OpDef kBinaryCrossEntropy = {
     .call = Box<binary_cross_entropy>,
     .infer = InferBinaryCrossEntropy,
     .expand = ExpandBinaryCrossEntropy,
+    .samples = {{"f32[2,3] f32[2,3] f32[3]", "{reduction=\"mean\"}"}},
 };
 HAMMOCK_FUNCTION(kBinaryCrossEntropyWithLogits,
                  "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? "

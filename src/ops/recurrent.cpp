@@ -228,9 +228,9 @@ Tensors Layers(const CellKind& kind, const Tensor& input, const Tensors& hx, con
                bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional,
                bool batch_first) {
   NeedFloat(kind.op, input);
-  if (input.dim() != 3 || num_layers < 1) {
+  if (input.dim() != 3 || num_layers < 1 || input.size(batch_first ? 1 : 0) == 0) {
     Throw(ErrorCode::kShapeMismatch,
-          "{}: needs input of 3 dims and at least one layer, got {} and {}", kind.op,
+          "{}: needs input of 3 dims with at least one step and one layer, got {} and {}", kind.op,
           input.shape().to_string(), num_layers);
   }
   DType dtype = input.dtype(), wide = WideFloat(dtype);

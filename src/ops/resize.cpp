@@ -13,6 +13,7 @@
 #include "ops/families.h"
 #include "ops/index_steps.h"
 #include "ops/primitives.h"
+#include "ops/record.h"
 
 namespace hammock {
 
@@ -150,6 +151,16 @@ Tensor ResizeDim(const Tensor& x, const Axis& axis, const std::string& mode, boo
 void InferResize(const InferCall& c) {
   Dims sizes = c.in[0]->sizes();
   const std::vector<int64_t>& out = c.attrs[0].ints();
+  bool fits =
+      static_cast<int>(out.size()) + 2 == sizes.size() && c.attrs[3].floats().size() == out.size();
+  for (size_t i = 0; fits && i < out.size(); ++i) {
+    fits = out[i] > 0 && sizes[static_cast<int>(i) + 2] > 0;
+  }
+  if (!fits) {
+    Refuse(c, ErrorCode::kShapeMismatch,
+           "needs sizes above 0 and a scale for each dim behind the first two, got {}",
+           c.in[0]->to_string());
+  }
   for (size_t i = 0; i < out.size(); ++i) sizes[static_cast<int>(i) + 2] = out[i];
   CheckSizes(c.op.name(), sizes);
   c.out.push_back(c.in[0]->With(sizes));
@@ -340,6 +351,9 @@ constinit const OpDef kResize = {
     .doc = "Resizes the dims behind the first two; a scale of 0 is the ratio of the sizes.",
     .infer = InferResize,
     .expand = ExpandResize,
+    .samples = {{"f32[1,2,3,4]",
+                 "{output_size=[5,3], mode=\"bilinear\", align_corners=false, scales=floats[0, 0], "
+                 "antialias=false}"}},
 };
 HAMMOCK_FUNCTION(kInterpolate,
                  "interpolate(Tensor input, int[1]? size=None, float[1]? scale_factor=None, str "
