@@ -10,6 +10,7 @@
 #include "ops/index_steps.h"
 #include "ops/primitives.h"
 #include "ops/reduce_steps.h"
+#include "ops/window.h"
 
 namespace hammock {
 
@@ -173,13 +174,6 @@ Dims UnpooledSizes(const char* op, const Tensor& input, const Dims& kernel, cons
           ToString(wanted), ToString(stride), ToString(sizes));
   }
   return wanted;
-}
-
-Dims PerDim(const char* op, const char* what, const Dims& given, int rank) {
-  if (given.size() == rank) return given;
-  if (given.size() == 1) return Dims::Filled(rank, given[0]);
-  Throw(ErrorCode::kValue, "{}: {} needs one number or {}, got {}", op, what, rank,
-        ToString(given));
 }
 
 Tensor MaxUnpool(const char* op, int rank, const Tensor& input, const Tensor& indices,

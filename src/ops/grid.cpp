@@ -4,6 +4,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/resize.h"
 #include "ops/compose.h"
+#include "ops/cubic.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
@@ -132,25 +133,11 @@ Tensor SampleLinear(const Sampler& s) {
   return Combined(s, neighbours);
 }
 
-/// Keys' kernel at distances t + 1, t, 1 - t and 2 - t.
-std::vector<Tensor> CubicShares(const Tensor& t) {
-  constexpr double kA = -0.75;
-  auto near = [&](const Tensor& d) {
-    return (d * Number(kA + 2, d) - Number(kA + 3, d)) * d * d + Number(1, d);
-  };
-  auto far = [&](const Tensor& d) {
-    return ((d * Number(kA, d) - Number(5 * kA, d)) * d + Number(8 * kA, d)) * d -
-           Number(4 * kA, d);
-  };
-  Tensor rest = Number(1, t) - t;
-  return {far(t + Number(1, t)), near(t), near(rest), far(rest + Number(1, t))};
-}
-
 Tensor SampleCubic(const Sampler& s) {
   std::vector<std::vector<Neighbour>> neighbours;
   for (const SampledDim& d : s.dims) {
     Tensor base = floor(d.position);
-    std::vector<Tensor> shares = CubicShares(d.position - base);
+    std::vector<Tensor> shares = CubicWeights(d.position - base);
     auto& list = neighbours.emplace_back();
     for (int k = 0; k < 4; ++k) {
       Tensor x = Settled(s, base + Number(k - 1, base), d.size);

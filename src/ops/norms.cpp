@@ -170,13 +170,15 @@ Tensor AsGroups(const Tensor& x, int64_t groups) {
   return Reshaped(x, {samples, groups, rest});
 }
 
+void CheckDivides(const char* op, const Shape& input, int64_t groups) {
+  if (groups > 0 && input.size(1) % groups == 0) return;
+  Throw(ErrorCode::kShapeMismatch, "{}: {} channels of {} do not divide into {} groups", op,
+        input.size(1), input.to_string(), groups);
+}
+
 void InferGroupNorm(const InferCall& c) {
   CheckNorm(c, {1, 2});
-  int64_t groups = c.attrs[0].integer();
-  if (groups < 1 || c.in[0]->size(1) % groups != 0) {
-    Refuse(c, ErrorCode::kShapeMismatch, "{} channels of {} do not divide into {} groups",
-           c.in[0]->size(1), c.in[0]->to_string(), groups);
-  }
+  CheckDivides(c.op.name(), *c.in[0], c.attrs[0].integer());
   c.out.push_back(*c.in[0]);
   if (c.op.num_outputs == 1) return;
   c.out.insert(c.out.end(), 2, c.in[0]->With(Dims{c.in[0]->size(0), c.attrs[0].integer()}));
@@ -199,8 +201,7 @@ void CheckGroups(const char* op, const Tensor& input, int64_t num_groups, const 
                  const Maybe& bias) {
   NeedFloat(op, input);
   NeedRank(op, input, 2);
-  if (num_groups < 1)
-    Throw(ErrorCode::kValue, "{}: needs at least one group, got {}", op, num_groups);
+  CheckDivides(op, input.shape(), num_groups);
   CheckChannels(op, input, "weight", weight);
   CheckChannels(op, input, "bias", bias);
 }

@@ -10,12 +10,15 @@
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/loop.h"
+#include "ops/record.h"
 
 namespace hammock {
 
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kRecurrentLayer, kLstmLayer;
 
 using Maybe = std::optional<Tensor>;
 using Tensors = std::vector<Tensor>;
@@ -58,11 +61,6 @@ Tensors NextLstm(const Tensor& x, const Tensor& h, std::span<const Tensor> state
 
 constexpr CellKind kTanh{"rnn_tanh", 1, NextTanh}, kRelu{"rnn_relu", 1, NextRelu},
     kGruKind{"gru", 3, NextGru}, kLstmKind{"lstm", 4, NextLstm};
-
-/// x @ w.t() + b over the last dim.
-Tensor Projected(const Tensor& x, const Tensor& weight, const Maybe& bias) {
-  return linear(x, weight, bias);
-}
 
 // ---- Cells
 
@@ -113,8 +111,8 @@ Tensors RunCell(const char* op, const CellKind& kind, const Tensor& input,
   };
   Tensors states;
   for (const Tensor& state : hx) states.push_back(matrix(state));
-  Tensor from_input = Projected(matrix(input), Casted(w_ih, wide), Widened(b_ih, wide));
-  Tensor from_state = Projected(states[0], Casted(w_hh, wide), Widened(b_hh, wide));
+  Tensor from_input = linear(matrix(input), Casted(w_ih, wide), Widened(b_ih, wide));
+  Tensor from_state = linear(states[0], Casted(w_hh, wide), Widened(b_hh, wide));
   Tensors results = kind.next(from_input, from_state, states);
   for (size_t i = 0; i < results.size(); ++i) {
     results[i] = Casted(Reshaped(results[i], hx[i].sizes()), input.dtype());
@@ -122,13 +120,80 @@ Tensors RunCell(const char* op, const CellKind& kind, const Tensor& input,
   return results;
 }
 
-// ---- Layers
+// ---- One direction of one layer
 
-struct LayerParams {
-  Tensor w_ih, w_hh;
-  Maybe b_ih, b_hh;
-  Maybe w_hr;  // projects h
-};
+/// Operands of the node of a layer.
+enum LayerOperand { kInput, kH, kC, kWih, kWhh, kBih, kBhh, kWhr };
+
+const CellKind& KindOf(const std::string& name) {
+  for (const CellKind* kind : {&kTanh, &kRelu, &kGruKind, &kLstmKind}) {
+    if (name == kind->op) return *kind;
+  }
+  Throw(ErrorCode::kValue, "recurrent layer: '{}' must be rnn_tanh, rnn_relu, gru or lstm", name);
+}
+
+void RequireSizes(const char* op, const char* what, const Shape* type, const Dims& wanted) {
+  if (!type || type->sizes() == wanted) return;
+  Throw(ErrorCode::kShapeMismatch, "{}: {} must be of {}, got {}", op, what, ToString(wanted),
+        type->to_string());
+}
+
+void InferLayer(const InferCall& c) {
+  const CellKind& kind = KindOf(c.attrs[0].str());
+  const Shape &input = *c.in[kInput], &h = *c.in[kH];
+  bool fits = input.rank() == 3 && h.rank() == 2 && IsFloat(input.dtype()) &&
+              (c.op.num_outputs == 3) == (c.in[kC] != nullptr) &&
+              (!c.in[kC] || c.in[kC]->rank() == 2);
+  if (!fits) {
+    Refuse(c, ErrorCode::kShapeMismatch,
+           "needs input (time, batch, features) and states (batch, features), got {} and {}",
+           input.to_string(), h.to_string());
+  }
+  int64_t batch = input.size(1), out = h.size(1), hidden = c.in[kC] ? c.in[kC]->size(1) : out;
+  int64_t rows = kind.gates * hidden;
+  RequireSizes(kind.op, "h", &h, {batch, out});
+  RequireSizes(kind.op, "c", c.in[kC], {batch, hidden});
+  RequireSizes(kind.op, "w_ih", c.in[kWih], {rows, input.size(2)});
+  RequireSizes(kind.op, "w_hh", c.in[kWhh], {rows, out});
+  RequireSizes(kind.op, "b_ih", c.in[kBih], {rows});
+  RequireSizes(kind.op, "b_hh", c.in[kBhh], {rows});
+  RequireSizes(kind.op, "w_hr", c.in[kWhr], {out, hidden});
+  if (!c.in[kWhr] && out != hidden) RequireSizes(kind.op, "c", c.in[kC], {batch, out});
+  c.out.push_back(input.With(Dims{input.size(0), batch, out}));
+  c.out.push_back(input.With(h.sizes()));
+  if (c.in[kC]) c.out.push_back(input.With(c.in[kC]->sizes()));
+}
+
+/// All inputs are projected at once, the rest is a loop.
+Tensors ExpandLayer(const ExpandCall& c) {
+  const CellKind& kind = KindOf(c.attrs[0].str());
+  DType dtype = c.out[0].dtype(), wide = WideFloat(dtype);
+  auto at = [&](int i) { return c.in[i].defined() ? Maybe(Casted(c.in[i], wide)) : Maybe(); };
+  Tensor input = *at(kInput);
+  bool reverse = c.attrs[1].boolean();
+  if (reverse) input = Flipped(input, 0);
+  LoopOperands operands{{*at(kH)}, {linear(input, *at(kWih), at(kBih))}, {*at(kWhh)}};
+  if (Maybe cell = at(kC)) operands.carried.push_back(*cell);
+  bool biased = c.in[kBhh].defined(), projects = c.in[kWhr].defined();
+  if (biased) operands.invariant.push_back(*at(kBhh));
+  if (projects) operands.invariant.push_back(*at(kWhr));
+  auto body = [&](const LoopStep& s) -> Tensors {
+    Maybe bias = biased ? Maybe(s.invariant[1]) : Maybe();
+    Tensor from_state = linear(s.carried[0], s.invariant[0], bias);
+    Tensors next = kind.next(s.slices[0], from_state, s.carried);
+    if (projects) next[0] = linear(next[0], s.invariant.back(), std::nullopt);
+    next.push_back(next[0]);
+    return next;
+  };
+  Tensors results = Loop(input.size(0), operands, body);  // states, then h of every step
+  Tensor steps = results.back();
+  results.pop_back();
+  results.insert(results.begin(), reverse ? Flipped(steps, 0) : steps);
+  for (Tensor& result : results) result = Casted(result, dtype);
+  return results;
+}
+
+// ---- Layers
 
 struct LayersCall {
   const CellKind& kind;
@@ -136,27 +201,21 @@ struct LayersCall {
   double dropout;
   bool train;
   int directions;
-  std::vector<LayerParams> params;  // of each layer and direction
-  Tensors states;                   // each [layers * directions, batch, features]
+  std::vector<Tensors> params;  // of each layer and direction, in the order of LayerOperand
+  Tensors states;               // each [layers * directions, batch, features]
 };
 
-/// One direction of one layer: all inputs are projected at once, the rest is a loop.
-Tensors RunDirection(const CellKind& kind, const Tensor& input, const Tensors& start,
-                     const LayerParams& p) {
-  Tensor from_inputs = Projected(input, p.w_ih, p.b_ih);
-  LoopOperands operands{start, {from_inputs}, {p.w_hh}};
-  if (p.b_hh) operands.invariant.push_back(*p.b_hh);
-  if (p.w_hr) operands.invariant.push_back(*p.w_hr);
-  bool biased = p.b_hh.has_value(), projects = p.w_hr.has_value();
-  auto body = [&](const LoopStep& s) -> Tensors {
-    Maybe bias = biased ? Maybe(s.invariant[1]) : Maybe();
-    Tensor from_state = Projected(s.carried[0], s.invariant[0], bias);
-    Tensors next = kind.next(s.slices[0], from_state, s.carried);
-    if (projects) next[0] = Projected(next[0], s.invariant.back(), std::nullopt);
-    next.push_back(next[0]);
-    return next;
-  };
-  return Loop(input.size(0), operands, body);  // states, then h of every step
+Tensors RunDirection(const LayersCall& call, const Tensor& x, int64_t at, bool reverse) {
+  Tensors operands{x};
+  for (const Tensor& state : call.states) {
+    operands.push_back(Reshaped(Sliced(state, 0, at, 1), {state.size(1), state.size(2)}));
+  }
+  if (call.states.size() == 1) operands.emplace_back();
+  const Tensors& params = call.params[static_cast<size_t>(at)];
+  operands.insert(operands.end(), params.begin(), params.end());
+  const Attr attrs[] = {call.kind.op, reverse};
+  const OpDef& op = call.states.size() == 1 ? kRecurrentLayer : kLstmLayer;
+  return ApplyMulti(op, Location(), operands, attrs);
 }
 
 Tensors RunLayers(const LayersCall& call, Tensor x) {
@@ -164,19 +223,13 @@ Tensors RunLayers(const LayersCall& call, Tensor x) {
   for (int64_t layer = 0; layer < call.layers; ++layer) {
     Tensors outputs;
     for (int direction = 0; direction < call.directions; ++direction) {
-      int64_t at = layer * call.directions + direction;
-      Tensors start;
-      for (const Tensor& state : call.states) {
-        start.push_back(Reshaped(Sliced(state, 0, at, 1), {state.size(1), state.size(2)}));
-      }
-      Tensor in = direction == 0 ? x : Flipped(x, 0);
-      Tensors results = RunDirection(call.kind, in, start, call.params[static_cast<size_t>(at)]);
+      Tensors results = RunDirection(call, x, layer * call.directions + direction, direction == 1);
+      outputs.push_back(results[0]);
       for (size_t i = 0; i < last.size(); ++i) {
-        Dims one = results[i].sizes();
+        Dims one = results[i + 1].sizes();
         one.insert(0, 1);
-        last[i].push_back(Reshaped(results[i], one));
+        last[i].push_back(Reshaped(results[i + 1], one));
       }
-      outputs.push_back(direction == 0 ? results.back() : Flipped(results.back(), 0));
     }
     x = Concatenated(outputs, 2);
     if (call.train && call.dropout > 0 && layer + 1 < call.layers) x = dropout(x, call.dropout);
@@ -186,42 +239,24 @@ Tensors RunLayers(const LayersCall& call, Tensor x) {
   return results;
 }
 
-std::vector<LayerParams> ReadParams(const CellKind& kind, const Tensors& params, bool has_biases,
-                                    bool projects, int64_t count, DType dtype) {
+std::vector<Tensors> ReadParams(const CellKind& kind, const Tensors& params, bool has_biases,
+                                bool projects, int64_t count) {
   size_t each = (has_biases ? 4 : 2) + (projects ? 1 : 0);
   if (params.size() != each * static_cast<size_t>(count)) {
     Throw(ErrorCode::kValue, "{}: {} layers and directions need {} params each, got {} in all",
           kind.op, count, each, params.size());
   }
-  std::vector<LayerParams> result;
+  std::vector<Tensors> result;
   for (size_t i = 0; i < params.size(); i += each) {
-    auto at = [&](size_t k) { return Casted(params[i + k], dtype); };
-    LayerParams p{at(0), at(1), {}, {}, {}};
+    Tensors own{params[i], params[i + 1], Tensor(), Tensor(), Tensor()};
     if (has_biases) {
-      p.b_ih = at(2);
-      p.b_hh = at(3);
+      own[2] = params[i + 2];
+      own[3] = params[i + 3];
     }
-    if (projects) p.w_hr = at(each - 1);
-    result.push_back(p);
+    if (projects) own[4] = params[i + each - 1];
+    result.push_back(own);
   }
   return result;
-}
-
-void CheckParams(const CellKind& kind, const LayersCall& call, int64_t features, int64_t hidden,
-                 int64_t out) {
-  int64_t rows = kind.gates * hidden;
-  for (size_t i = 0; i < call.params.size(); ++i) {
-    const LayerParams& p = call.params[i];
-    bool first = i < static_cast<size_t>(call.directions);
-    int64_t in = first ? features : out * call.directions;
-    if (p.w_ih.sizes() != Dims{rows, in}) Misfit(kind.op, "w_ih", p.w_ih, {rows, in});
-    if (p.w_hh.sizes() != Dims{rows, out}) Misfit(kind.op, "w_hh", p.w_hh, {rows, out});
-    CheckVector(kind.op, "b_ih", p.b_ih, rows);
-    CheckVector(kind.op, "b_hh", p.b_hh, rows);
-    if (p.w_hr && p.w_hr->sizes() != Dims{out, hidden}) {
-      Misfit(kind.op, "w_hr", *p.w_hr, {out, hidden});
-    }
-  }
 }
 
 Tensors Layers(const CellKind& kind, const Tensor& input, const Tensors& hx, const Tensors& params,
@@ -233,23 +268,17 @@ Tensors Layers(const CellKind& kind, const Tensor& input, const Tensors& hx, con
           "{}: needs input of 3 dims with at least one step and one layer, got {} and {}", kind.op,
           input.shape().to_string(), num_layers);
   }
-  DType dtype = input.dtype(), wide = WideFloat(dtype);
-  Tensor x = Casted(input, wide);
-  if (batch_first) x = Permuted(x, {1, 0, 2});
-  LayersCall call{kind, num_layers, dropout, train, bidirectional ? 2 : 1, {}, {}};
+  Tensor x = batch_first ? Permuted(input, {1, 0, 2}) : input;
+  LayersCall call{kind, num_layers, dropout, train, bidirectional ? 2 : 1, {}, hx};
   int64_t count = num_layers * call.directions;
   for (const Tensor& state : hx) {
-    if (state.dim() != 3 || state.size(0) != count || state.size(1) != x.size(1)) {
-      Misfit(kind.op, "hx", state, {count, x.size(1), state.dim() > 0 ? state.size(-1) : 1});
-    }
-    call.states.push_back(Casted(state, wide));
+    if (state.dim() == 3 && state.size(0) == count && state.size(1) == x.size(1)) continue;
+    Misfit(kind.op, "hx", state, {count, x.size(1), state.dim() > 0 ? state.size(-1) : 1});
   }
-  int64_t out = hx[0].size(2), hidden = hx.back().size(2);
-  call.params = ReadParams(kind, params, has_biases, out != hidden, count, wide);
-  CheckParams(kind, call, x.size(2), hidden, out);
+  bool projects = hx[0].size(2) != hx.back().size(2);
+  call.params = ReadParams(kind, params, has_biases, projects, count);
   Tensors results = RunLayers(call, x);
   if (batch_first) results[0] = Permuted(results[0], {1, 0, 2});
-  for (Tensor& result : results) result = Casted(result, dtype);
   return results;
 }
 
@@ -309,6 +338,27 @@ std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input, const std::vector<T
 
 namespace {
 
+constinit const OpDef kRecurrentLayer = {
+    .schema =
+        "recurrent_layer(Tensor input, Tensor h, Tensor? c, Tensor w_ih, Tensor w_hh, Tensor? "
+        "b_ih, Tensor? b_hh, Tensor? w_hr, str kind, bool reverse) -> (Tensor, Tensor)",
+    .doc = "One direction of one layer, rnn_tanh, rnn_relu or gru: outputs and the last state.",
+    .infer = InferLayer,
+    .expand = ExpandLayer,
+    .num_outputs = 2,
+};
+constinit const OpDef kLstmLayer = {
+    .schema =
+        "lstm_layer(Tensor input, Tensor h, Tensor? c, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
+        "Tensor? b_hh, Tensor? w_hr, str kind, bool reverse) -> (Tensor, Tensor, Tensor)",
+    .doc = "One direction of one LSTM layer: outputs, the last h and the last c.",
+    .infer = InferLayer,
+    .expand = ExpandLayer,
+    .num_outputs = 3,
+    .samples = {{"f32[3,2,4] f32[2,5] f32[2,5] f32[20,4] f32[20,5] f32[20] f32[20] none",
+                 "{kind=\"lstm\", reverse=true}"}},
+};
+
 #define HAMMOCK_CELL(name)                                                                   \
   HAMMOCK_FUNCTION(k_##name,                                                                 \
                    #name                                                                     \
@@ -340,8 +390,8 @@ HAMMOCK_LAYERS(lstm, "Tensor[]", "(Tensor, Tensor, Tensor)")
 
 std::span<const OpDef* const> ops::RecurrentOps() {
   static constexpr const OpDef* kOps[] = {
-      &k_rnn_tanh_cell, &k_rnn_relu_cell, &k_gru_cell, &k_lstm_cell,
-      &k_rnn_tanh,      &k_rnn_relu,      &k_gru,      &k_lstm,
+      &kRecurrentLayer, &kLstmLayer, &k_rnn_tanh_cell, &k_rnn_relu_cell, &k_gru_cell,
+      &k_lstm_cell,     &k_rnn_tanh, &k_rnn_relu,      &k_gru,           &k_lstm,
   };
   return kOps;
 }

@@ -10,6 +10,7 @@
 #include "hammock/ops/pool.h"
 #include "hammock/ops/reduce.h"
 #include "ops/compose.h"
+#include "ops/cubic.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
 #include "ops/primitives.h"
@@ -18,6 +19,19 @@
 namespace hammock {
 
 using namespace ops;  // NOLINT: the writer's kit of this folder
+
+std::vector<Tensor> ops::CubicWeights(const Tensor& t) {
+  constexpr double kA = -0.75;
+  auto number = [&](double value) { return ConstantLike(value, t); };
+  auto near = [&](const Tensor& d) {  // distance up to 1
+    return (d * number(kA + 2) - number(kA + 3)) * d * d + number(1);
+  };
+  auto far = [&](const Tensor& d) {  // distance from 1 to 2
+    return ((d * number(kA) - number(5 * kA)) * d + number(8 * kA)) * d - number(4 * kA);
+  };
+  Tensor rest = number(1) - t;
+  return {far(t + number(1)), near(t), near(rest), far(rest + number(1))};
+}
 
 namespace {
 
@@ -82,20 +96,6 @@ Tensor Linear(const Tensor& x, const Axis& axis) {
   share = minimum(maximum(share, zero), ConstantLike(1, x));
   share = Along(share, axis.dim, x);
   return Rows(x, low, axis.dim) * (ConstantLike(1, x) - share) + Rows(x, high, axis.dim) * share;
-}
-
-/// Weights of the four neighbours of a point `t` behind the second, by Keys' kernel.
-std::vector<Tensor> CubicWeights(const Tensor& t) {
-  constexpr double kA = -0.75;
-  auto number = [&](double value) { return ConstantLike(value, t); };
-  auto near = [&](const Tensor& d) {  // distance up to 1
-    return (d * number(kA + 2) - number(kA + 3)) * d * d + number(1);
-  };
-  auto far = [&](const Tensor& d) {  // distance from 1 to 2
-    return ((d * number(kA) - number(5 * kA)) * d + number(8 * kA)) * d - number(4 * kA);
-  };
-  Tensor rest = number(1) - t;
-  return {far(t + number(1)), near(t), near(rest), far(rest + number(1))};
 }
 
 Tensor Cubic(const Tensor& x, const Axis& axis) {

@@ -72,10 +72,10 @@ TEST(Recurrent, ProjectsTheState) {
   EXPECT_TENSOR(c, Type(f32, {1, 1, 2}), {second, second}, 1e-6);
 }
 
-TEST(Recurrent, ALongSequenceIsOneLoop) {
+TEST(Recurrent, ALongSequenceIsOneNode) {
   auto [out, h] = rnn_tanh(zeros({500, 1, 2}), zeros({1, 1, 3}), {zeros({3, 2}), zeros({3, 3})},
                            false, 1, 0, false, false, false);
-  EXPECT_EQ(std::string(out.value().node->op().name()), "loop");
+  EXPECT_EQ(std::string(out.value().node->op().name()), "recurrent_layer");
   EXPECT_TENSOR(h, Type(f32, {1, 1, 3}), {0, 0, 0});
 }
 
