@@ -86,6 +86,18 @@ std::vector<const OpDef*> AllOps() {
   add(ShapeOps());
   add(PartOps());
   add(PadOps());
+  add(PointwiseLossOps());
+  add(MarginLossOps());
+  add(CtcOps());
+  add(NormOps());
+  add(AdaptivePoolOps());
+  add(ColumnOps());
+  add(ResizeOps());
+  add(GridOps());
+  add(AttentionOps());
+  add(EmbeddingBagOps());
+  add(RecurrentOps());
+  add(AtenOps());
   return all;
 }
 
