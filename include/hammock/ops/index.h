@@ -56,6 +56,8 @@ HAMMOCK_API Tensor masked_scatter(const Tensor& self, const Tensor& mask, const 
 /// One row of coordinates for each element that is not zero.
 HAMMOCK_API Tensor nonzero(const Tensor& self, HAMMOCK_AT);
 HAMMOCK_API Tensor argwhere(const Tensor& self, HAMMOCK_AT);
+/// The columns of nonzero: one vector of coordinates a dim.
+HAMMOCK_API std::vector<Tensor> where(const Tensor& condition, HAMMOCK_AT);
 /// Rows of `weight`. `padding_idx` only matters for gradients.
 HAMMOCK_API Tensor embedding(const Tensor& input, const Tensor& weight,
                              std::optional<int64_t> padding_idx = std::nullopt, HAMMOCK_AT);
