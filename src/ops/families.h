@@ -28,6 +28,7 @@ std::span<const OpDef* const> ConvOps();        // conv.cpp
 std::span<const OpDef* const> PoolOps();        // pool.cpp
 std::span<const OpDef* const> IndexOps();       // indexing.cpp
 std::span<const OpDef* const> SelectOps();      // select.cpp
+std::span<const OpDef* const> UniqueOps();      // unique.cpp
 std::span<const OpDef* const> ShapeOps();       // shape_ops.cpp
 std::span<const OpDef* const> PartOps();        // parts.cpp
 std::span<const OpDef* const> PadOps();         // pad.cpp

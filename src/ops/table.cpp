@@ -83,6 +83,7 @@ std::vector<const OpDef*> AllOps() {
   add(PoolOps());
   add(IndexOps());
   add(SelectOps());
+  add(UniqueOps());
   add(ShapeOps());
   add(PartOps());
   add(PadOps());
