@@ -89,6 +89,7 @@ std::vector<const OpDef*> AllOps() {
   add(PoolOps());
   add(IndexOps());
   add(SelectOps());
+  add(UniqueOps());
   add(ShapeOps());
   add(PartOps());
   add(PadOps());
@@ -109,7 +110,6 @@ std::vector<const OpDef*> AllOps() {
   add(FactorOps());
   add(SolveOps());
   add(MatrixOps());
-  add(SetOps());
   add(HistogramOps());
   add(DistanceOps());
   return all;
