@@ -180,8 +180,7 @@ Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
     source = {RecordNode(ops::kBroadcast, std::span(&source, 1), attrs, CurrentLocation(), device),
               0};
   }
-  WriteValue(op, *self.impl(), source);
-  if (Context().symbolic == 0) AfterWrite(self);
+  Write(op, self, source);
   return self;
 }
 

@@ -87,9 +87,10 @@ void Visit(Walk& walk, Node* root, uint32_t epoch) {
       EmitParameter(walk, node);
       continue;
     }
-    LeafPayload* payload = NodeAccess::payload(node);
-    if (payload && payload->error) [[unlikely]]
-      walk.failed = node;
+    if (LeafPayload* payload = NodeAccess::payload(node)) [[unlikely]] {
+      if (payload->error) walk.failed = node;
+      walk.has_suspects |= payload->failed_step != nullptr;
+    }
     auto operands = node->operands();
     for (size_t i = operands.size(); i-- > 0;) {
       Node* operand = operands[i].node;
@@ -109,19 +110,22 @@ void Walk::Clear() {
   kept = 0;
   has_views = false;
   failed = nullptr;
+  has_suspects = false;
 }
 
 // Note [Outputs]: whatever is referenced from outside the walked graph (by a handle, by a pending
 // op that is not part of this sync, by the tape) is an output, so that nothing is computed twice.
 // View ops are cheaper to repeat than to keep: for them the operand is kept instead.
-void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk) {
+void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
+             bool all_roots) {
   walk.Clear();
   uint64_t scope = static_cast<uint64_t>(device) << 32 | config_bits;
   walk.key.push_back(scope);
   walk.hash = HashOf(scope);
   uint32_t epoch = NextEpoch();
   for (const Value& root : roots) {
-    if (NodeAccess::epoch(root.node.get()) != epoch) Visit(walk, root.node.get(), epoch);
+    if (NodeAccess::epoch(root.node.get()) == epoch) continue;
+    if (all_roots || !IsAvailable(*root.node)) Visit(walk, root.node.get(), epoch);
   }
   for (size_t i = walk.has_views ? walk.order.size() : 0; i-- > 0;) {
     Node* node = walk.order[i];

@@ -44,7 +44,8 @@ struct Walk {
   Hash128 hash;                             ///< of the key
   int64_t kept = 0;                         ///< outputs that are no roots
   bool has_views = false;
-  Node* failed = nullptr;  ///< a node on the way whose error is known
+  Node* failed = nullptr;     ///< a node on the way whose error is known
+  bool has_suspects = false;  ///< a node on the way was to be computed by a step that failed
 
   // For the walk itself.
   std::vector<Node*> stack;
@@ -53,8 +54,10 @@ struct Walk {
   void Clear();
 };
 
-/// With the graph mutex held. `device` and `config_bits` become part of the key.
-void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk);
+/// With the graph mutex held. `device` and `config_bits` become part of the key. Roots that are
+/// there or under way are left out, so that no key depends on them, unless all are wanted.
+void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
+             bool all_roots = false);
 
 /// The traced graph of a walk: composites whole, operands unpromoted. Node i of the walk has origin
 /// i.
