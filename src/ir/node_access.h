@@ -54,6 +54,8 @@ struct NodeAccess {
   static uint32_t& epoch(Node* node) { return node->epoch_; }
   static uint32_t& walk_index(Node* node) { return node->walk_index_; }
   static uint32_t& walk_uses(Node* node) { return node->walk_uses_; }
+  /// Gives up a reference; true if it was the last one.
+  static bool Release(Node* node);
   static LeafPayload* payload(const Node* node) { return node->payload_; }
   static LeafPayload& MakePayload(Node* node) {
     if (!node->payload_) node->payload_ = new LeafPayload;

@@ -261,6 +261,32 @@ std::vector<Value> StepExecutor::Healthy(std::span<const Value> roots) {
   return healthy;
 }
 
+void Step::Clear() {
+  compiled = nullptr;
+  arguments.clear();
+  donated.clear();
+  output_nodes.clear();
+  placeholders.clear();
+  order.clear();
+  recipe = {};
+  own_failure = is_all = false;
+}
+
+namespace {
+
+/// A step of this thread that has ended, or a new one.
+StepPtr NewStep() {
+  if (StepPtr& spare = OfThread<StepPtr>()) return std::move(spare);
+  return std::make_shared<Step>();
+}
+
+void Recycle(StepPtr step) {
+  step->Clear();
+  OfThread<StepPtr>() = std::move(step);
+}
+
+}  // namespace
+
 void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
                               const SyncOptions& options) {
   if (!device.active) {
@@ -272,14 +298,16 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
   std::vector<Value> healthy;
   for (int i = 1;; ++i) {
     StepPtr step = Start(device, roots, healthy, options);
-    if (step) Submit(device, step, options.wait);
-    if (!options.wait) {
-      // Without asynchrony the work is done when a sync returns, whoever does it.
-      if (!config::Get<config::kAsync>() && !RunsHere(device)) Await(device, roots, step);
+    bool done = step && Submit(device, step, options.wait);
+    std::shared_ptr<const Error> error;
+    // Without asynchrony the work is done when a sync returns, whoever does it.
+    if (options.wait || (!config::Get<config::kAsync>() && !RunsHere(device))) {
+      error = Await(device, roots, step);
+    }
+    if (!error || !options.wait) {
+      if (done) Recycle(std::move(step));
       return;
     }
-    std::shared_ptr<const Error> error = Await(device, roots, step);
-    if (!error) return;
     // A step that others share may have failed because of what only they need, and is rolled back:
     // what these roots need is tried again, alone.
     bool own = step && step->own_failure;
@@ -447,8 +475,9 @@ bool MayDonate(const Node& node, const lazy::BackendData& data) {
 StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
                             const SyncOptions& options) {
   bool nested = RunsHere(device);
-  auto step = std::make_shared<Step>();
+  StepPtr step = NewStep();
   step->compiled = std::move(compiled);
+  step->is_all = !walk.under_way;
   step->arguments.reserve(walk.parameters.size());
   bool donate = options.full_step && config::Get<config::kParamAliasing>();
   if (donate) step->donated.resize(walk.parameters.size());
@@ -488,20 +517,25 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
 
 std::shared_ptr<const Error> StepExecutor::Await(DeviceEntry& device, std::span<const Value> roots,
                                                  const StepPtr& step) {
-  std::vector<BackendDataPtr> awaited;
-  if (step) awaited = step->placeholders;
-  {
-    std::lock_guard lock(graph_mutex);
-    for (const Value& root : roots) {
-      if (const BackendDataPtr& data = root.node->slots()[root.index].data) awaited.push_back(data);
-    }
-  }
   std::shared_ptr<const Error> failure;
-  for (const BackendDataPtr& data : awaited) {
+  auto await = [&](const BackendDataPtr& data) {
     RefuseToWait(device, data);
     data->Wait();
     if (auto error = data->error(); error && !failure) failure = error;
+  };
+  if (step) {
+    for (const BackendDataPtr& placeholder : step->placeholders) await(placeholder);
+    if (step->is_all) return failure;
   }
+  std::vector<BackendDataPtr> under_way;
+  {
+    std::lock_guard lock(graph_mutex);
+    for (const Value& root : roots) {
+      const BackendDataPtr& data = root.node->slots()[root.index].data;
+      if (data && (!data->IsReady() || data->error())) under_way.push_back(data);
+    }
+  }
+  for (const BackendDataPtr& data : under_way) await(data);
   return failure;
 }
 

@@ -35,7 +35,7 @@ struct SyncOptions {
       true;  ///< raise an error that a root carries, rather than leave that root out
 };
 
-/// One run of a compiled step.
+/// One run of a compiled step. Its lists keep their memory when it is used again.
 struct Step {
   CompiledStepPtr compiled;
   std::vector<BackendDataPtr> arguments;
@@ -46,6 +46,10 @@ struct Step {
   uint64_t turn = 0;         // among the steps of its device, or kNoTurn
   NodePtr recipe;            // of a replay: the one node that stands for its graph
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
+  bool is_all = false;       // the roots of its sync need nothing else
+  std::vector<Node*> dropped;  // operands to let go
+
+  void Clear();
 };
 using StepPtr = std::shared_ptr<Step>;
 
@@ -101,7 +105,8 @@ class StepExecutor {
   bool BindParameters(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock);
   StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
                 const SyncOptions& options);
-  void Submit(DeviceEntry& device, const StepPtr& step, bool wait);
+  /// True if it ran here to its end, so that nobody else refers to the step.
+  bool Submit(DeviceEntry& device, const StepPtr& step, bool wait);
   void Enqueue(DeviceEntry& device, const StepPtr& step);
   void Execute(const StepPtr& step);
   /// An asynchronous backend has finished one step more.

@@ -152,7 +152,7 @@ void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data) {
         device.name(), data->shape().to_string());
 }
 
-void StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
+bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
   std::unique_lock running(device.running, std::defer_lock);
   if (step->turn != kNoTurn) {
     Turn turn(device, step->turn);
@@ -166,16 +166,17 @@ void StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
       here = here && device.queued.load(std::memory_order_acquire) == 0 && running.try_lock();
       if (!here) {
         Enqueue(device, step);
-        return;
+        return false;
       }
     }
   }
   if (!running) {
     Execute(step);
-    return;
+    return false;
   }
   Running here(device);
   Execute(step);
+  return true;
 }
 
 void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
@@ -301,14 +302,16 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
 }
 
 void StepExecutor::Succeed(Step& step) {
-  std::vector<Node*> dropped;
   {
     std::lock_guard lock(graph_mutex);
-    for (const NodePtr& node : step.output_nodes) NodeAccess::TakeOperands(node.get(), dropped);
+    for (const NodePtr& node : step.output_nodes) {
+      NodeAccess::TakeOperands(node.get(), step.dropped);
+    }
   }
   step.arguments.clear();
   for (const BackendDataPtr& placeholder : step.placeholders) placeholder->SetReady();
-  for (Node* node : dropped) node->DropReference();
+  for (Node* node : step.dropped) node->DropReference();
+  step.dropped.clear();
 }
 
 void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId origin,

@@ -18,20 +18,24 @@ class KeyWords {
  public:
   /// Room for `count` more words; the caller writes them and says where it ended.
   uint64_t* Reserve(size_t count) {
-    if (size_ + count > words_.size()) words_.resize(2 * (size_ + count));
-    return words_.data() + size_;
+    if (static_cast<size_t>(limit_ - end_) < count) [[unlikely]]
+      Grow(count);
+    return end_;
   }
-  void SetEnd(const uint64_t* end) { size_ = static_cast<size_t>(end - words_.data()); }
+  void SetEnd(uint64_t* end) { end_ = end; }
   void push_back(uint64_t word) {
     *Reserve(1) = word;
-    ++size_;
+    ++end_;
   }
-  void clear() { size_ = 0; }
-  std::span<const uint64_t> words() const { return {words_.data(), size_}; }
+  void clear() { end_ = words_.data(); }
+  std::span<const uint64_t> words() const { return {words_.data(), end_}; }
 
  private:
+  void Grow(size_t count);
+
   std::vector<uint64_t> words_;
-  size_t size_ = 0;
+  uint64_t* end_ = nullptr;
+  uint64_t* limit_ = nullptr;
 };
 
 /// Reused from sync to sync; valid while the graph mutex is held.
@@ -44,6 +48,7 @@ struct Walk {
   Hash128 hash;                             ///< of the key
   int64_t kept = 0;                         ///< outputs that are no roots
   bool has_views = false;
+  bool under_way = false;     ///< a root was left out, since it is there or under way
   Node* failed = nullptr;     ///< a node on the way whose error is known
   bool has_suspects = false;  ///< a node on the way was to be computed by a step that failed
 
