@@ -278,7 +278,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   Tensor rank = linalg_matrix_rank(a, 0.0, rcond, false, at);
   bool full_rank =
       name == "gels" || (name != "gelsy" && rows > columns &&
-                         ReadCount(amin(Reshaped(rank, {rank.numel()}), Dims{0})) == columns);
+                         ReadCount(op, amin(Reshaped(rank, {rank.numel()}), Dims{0})) == columns);
   Tensor residuals = none;
   if (rows > columns && full_rank) {
     Tensor rest = matmul(a, x) - b;
