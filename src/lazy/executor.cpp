@@ -291,6 +291,8 @@ StepPtr NewStep() {
 }
 
 void Recycle(StepPtr step) {
+  constexpr size_t kMostKept = 1 << 16;
+  if (step->order.capacity() > kMostKept) return;
   step->Clear();
   OfThread<StepPtr>() = std::move(step);
 }

@@ -41,6 +41,17 @@ TEST_F(BadInput, Shapes) {
   EXPECT_TENSOR_EQ(x, {1, 2, 3}, {3});
 }
 
+TEST_F(BadInput, OperatorsNameTheLine) {
+  Tensor two = ones({2}, f32, "reference");
+  const std::string here = Line(__LINE__ + 1);
+  EXPECT_CODE(x == two, ErrorCode::kShapeMismatch, here);
+  EXPECT_CODE(x != two, ErrorCode::kShapeMismatch, Line(__LINE__));
+  EXPECT_CODE(x + two, ErrorCode::kShapeMismatch, Line(__LINE__));
+  EXPECT_TENSOR_EQ(x == 2, {false, true, false}, {3});
+  EXPECT_TENSOR_EQ(2.0 != x, {true, false, true}, {3});
+  EXPECT_TENSOR_EQ(x == x + 0.0f, {true, true, true}, {3});
+}
+
 TEST_F(BadInput, DTypes) {
   Tensor i = tensor({1, 2, 3}, i32, "reference");
   EXPECT_CODE(gather(x, 0, x), ErrorCode::kDTypeMismatch, "f32");
