@@ -204,6 +204,17 @@ Tensor NllLoss2d(const Tensor& self, const Tensor& target, std::optional<Tensor>
   return nll_loss(self, target, weight, ignore_index, names[reduction], at);
 }
 
+/// Pads the last dims, `count` of them, of a tensor that has a dim or two more.
+template <int count, bool reflects>
+Tensor PadForm(const Tensor& self, const std::vector<int64_t>& padding, Location at) {
+  if (padding.size() != 2 * count || self.dim() < count + 1 || self.dim() > count + 2) {
+    Throw(ErrorCode::kShapeMismatch, "{}_pad{}d: needs {} amounts and {} or {} dims, got {} and {}",
+          reflects ? "reflection" : "replication", count, 2 * count, count + 1, count + 2,
+          padding.size(), self.shape().to_string());
+  }
+  return pad(self, padding, reflects ? "reflect" : "replicate", 0, at);
+}
+
 Any CallWhere(std::span<const Any> args) {
   return boxing::FromTensors(where(args[0].ToTensor(), Location::current()));
 }
@@ -255,6 +266,19 @@ HAMMOCK_FUNCTION(kUnscaleI,
                  "found_inf, Tensor inv_scale) -> ()",
                  "Multiplies by `inv_scale`; `found_inf` becomes 1 if anything was not finite.",
                  CheckAndUnscaleInPlace)
+#define HAMMOCK_PADS(count, list)                                                             \
+  HAMMOCK_FUNCTION(kReflect##count,                                                           \
+                   "reflection_pad" #count "d(Tensor self, " list                             \
+                   " padding) "                                                               \
+                   "-> Tensor",                                                               \
+                   "Pads with what lies behind the edge, reflected.", (PadForm<count, true>)) \
+  HAMMOCK_FUNCTION(kReplicate##count,                                                         \
+                   "replication_pad" #count "d(Tensor self, " list " padding) -> Tensor",     \
+                   "Pads with the elements at the edge.", (PadForm<count, false>))
+HAMMOCK_PADS(1, "int[2]")
+HAMMOCK_PADS(2, "int[4]")
+HAMMOCK_PADS(3, "int[6]")
+#undef HAMMOCK_PADS
 constinit const OpDef kUnscale = {
     .schema =
         "_amp_foreach_non_finite_check_and_unscale(Tensor[] self, Tensor found_inf, Tensor "
@@ -290,7 +314,8 @@ std::span<const OpDef* const> ops::AtenOps() {
       &kNarrowTensor, &kNarrowCopy,  &kUnsafeView,   &kDimArange,      &kIndexPutImpl,
       &kEmptyStrided, &kResize,      &kSoftmaxForm,  &kLogSoftmaxForm, &kLogSigmoidForward,
       &kNllLoss2d,    &kUpdateScale, &kUpdatedScale, &kUnscaleI,       &kUnscale,
-      &kWhereOne,     &kIsSigned,    &kIsFloat,      &kIsAlias,
+      &kWhereOne,     &kIsSigned,    &kIsFloat,      &kIsAlias,        &kReflect1,
+      &kReflect2,     &kReflect3,    &kReplicate1,   &kReplicate2,     &kReplicate3,
   };
   return kOps;
 }

@@ -151,6 +151,11 @@ Dims GradientDims(const Tensor& self, const Dims& dim, size_t spacings, int64_t 
   if (edge_order != 1 && edge_order != 2) {
     Throw(ErrorCode::kValue, "{}: edge_order must be 1 or 2, is {}", op, edge_order);
   }
+  if (self.dtype() == DType::kU8) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: {} is not supported; cast it", op,
+                     self.shape().to_string());
+  }
+  if (self.dim() == 0 && dim.empty()) return {};
   NeedRank(op, self, 1);
   Dims dims = WrapDims(op, dim, self.dim());
   if (spacings != 0 && spacings != static_cast<size_t>(dims.size())) {

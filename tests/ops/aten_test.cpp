@@ -72,6 +72,15 @@ TEST(Aten, UnderscoreForms) {
                 Type(f32, {2}), {-std::log(2.0), -std::log(2.0)}, 1e-6);
 }
 
+TEST(Aten, PadsByName) {
+  Tensor x = reshape(arange(4), {1, 2, 2});
+  Tensor reflected = Call("reflection_pad2d", {Any(x), Any::Ints({1, 0, 0, 1})}).ToTensor();
+  EXPECT_TENSOR(reflected, Type(i64, {1, 3, 3}), {1, 0, 1, 3, 2, 3, 1, 0, 1});
+  Tensor repeated = Call("replication_pad1d", {Any(x), Any::Ints({0, 1})}).ToTensor();
+  EXPECT_TENSOR(repeated, Type(i64, {1, 2, 3}), {0, 1, 1, 2, 3, 3});
+  EXPECT_THROW(Call("reflection_pad2d", {Any(arange(4)), Any::Ints({1, 1, 1, 1})}), ValueError);
+}
+
 TEST(Aten, LossScaling) {
   Tensor a = Vec({2, 4}), b = Vec({kInf, 1}, f16), found = Vec({0});
   Call("_amp_foreach_non_finite_check_and_unscale_",
