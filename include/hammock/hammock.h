@@ -1,6 +1,7 @@
 #pragma once
 /// All that a program needs.
 
+#include "hammock/autograd.h"
 #include "hammock/config.h"
 #include "hammock/device.h"
 #include "hammock/error.h"

@@ -9,6 +9,7 @@
 ///   Tensor y = relu(x * 2.0 + 1.0);
 ///   float first = y[0][0].item<float>();
 
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -90,6 +91,29 @@ class HAMMOCK_API Tensor {
   std::string summary() const;
   /// Whether writing one may change the other.
   bool is_alias_of(const Tensor& other) const;
+
+  // ---- Gradients; see hammock/autograd.h
+  bool requires_grad() const;
+  /// Makes a leaf one whose gradient `backward` accumulates, or an ordinary one again.
+  Tensor& requires_grad_(bool requires_grad = true);
+  /// Whether it was made by the user rather than by an op whose history is kept.
+  bool is_leaf() const;
+  /// What `backward` has accumulated; undefined if nothing.
+  Tensor grad() const;
+  void set_grad(const Tensor& grad);
+  /// Keeps the gradient of a tensor that is not a leaf as well.
+  void retain_grad();
+  /// Differentiates this tensor with respect to all leaves it depends on and adds to their `grad`.
+  /// A tensor of more than one element needs the gradient that arrives at it.
+  void backward(Location at = Location::current()) const;
+  void backward(const Tensor& gradient, std::optional<bool> retain_graph = std::nullopt,
+                bool create_graph = false, Location at = Location::current()) const;
+  /// Calls `hook` with each gradient of this tensor; a tensor it returns replaces the gradient.
+  /// Returns a number for `remove_hook`.
+  int64_t register_hook(std::function<Tensor(const Tensor& grad)> hook);
+  void remove_hook(int64_t number);
+  /// Cuts the history off this very tensor.
+  Tensor& detach_();
 
   // ---- Reading; computes what is needed and waits for it.
   HostTensor host(Location at = Location::current()) const;

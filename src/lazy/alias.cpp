@@ -14,25 +14,23 @@ namespace hammock {
 
 namespace {
 
-Value First(NodePtr node) { return {std::move(node), 0}; }
-
 Value ApplyForward(const ViewStep& step, const Value& input, const Value& base) {
   // as_strided addresses the group's base whatever lies between.
   const Value& from = step.op == &ops::kAsStrided ? base : input;
-  NodePtr node;
+  Value result;
   if (step.start) {
     const Value operands[] = {from, step.start};
-    node = RecordNode(*step.op, operands, step.attrs, CurrentLocation());
+    result = Record(*step.op, operands, step.attrs, CurrentLocation());
   } else {
-    node = RecordNode(*step.op, std::span(&from, 1), step.attrs, CurrentLocation());
+    result = Record(*step.op, std::span(&from, 1), step.attrs, CurrentLocation());
   }
-  NodeAccess::flags(node.get()) |= NodeAccess::kIsView;
-  return First(std::move(node));
+  NodeAccess::flags(result.node.get()) |= NodeAccess::kIsView;
+  return result;
 }
 
 Value Reshaped(const Value& value, const Dims& sizes) {
   const Attr attrs[] = {Attr(sizes)};
-  return First(RecordNode(ops::kReshape, std::span(&value, 1), attrs, CurrentLocation()));
+  return Record(ops::kReshape, std::span(&value, 1), attrs, CurrentLocation());
 }
 
 /// `input` with the elements that the view shows replaced by `written`.
@@ -46,27 +44,27 @@ Value ApplyInverse(const ViewStep& step, const Value& input, const Value& writte
     for (size_t i = 0; i < dims.size(); ++i)
       inverse[static_cast<int>(dims[i])] = static_cast<int64_t>(i);
     const Attr attrs[] = {Attr(inverse)};
-    return First(RecordNode(ops::kPermute, std::span(&written, 1), attrs, CurrentLocation()));
+    return Record(ops::kPermute, std::span(&written, 1), attrs, CurrentLocation());
   }
   if (step.op == &ops::kSlice) {  // {dim, start, size, step} -> {dim, start, step}
     const Attr attrs[] = {step.attrs[0], step.attrs[1], step.attrs[3]};
     const Value operands[] = {input, written};
-    return First(RecordNode(ops::kUpdateSlice, operands, attrs, CurrentLocation()));
+    return Record(ops::kUpdateSlice, operands, attrs, CurrentLocation());
   }
   if (step.op == &ops::kDynamicSlice) {  // {dim, size, step} -> {dim, step}
     const Attr attrs[] = {step.attrs[0], step.attrs[2]};
     const Value operands[] = {input, written, step.start};
-    return First(RecordNode(ops::kDynamicUpdateSlice, operands, attrs, CurrentLocation()));
+    return Record(ops::kDynamicUpdateSlice, operands, attrs, CurrentLocation());
   }
   if (step.op == &ops::kBitcast) {
     const Attr attrs[] = {Attr(step.input.dtype())};
-    return First(RecordNode(ops::kBitcast, std::span(&written, 1), attrs, CurrentLocation()));
+    return Record(ops::kBitcast, std::span(&written, 1), attrs, CurrentLocation());
   }
   HAMMOCK_CHECK(step.op == &ops::kAsStrided, "view op {} cannot be written through",
                 step.op->name());
   const Attr attrs[] = {step.attrs[1], step.attrs[2]};
   const Value operands[] = {input, written};
-  return First(RecordNode(ops::kAsStridedScatter, operands, attrs, CurrentLocation()));
+  return Record(ops::kAsStridedScatter, operands, attrs, CurrentLocation());
 }
 
 std::vector<const ViewStep*> ChainOf(const ViewState& view) {
@@ -89,7 +87,7 @@ void EnsureGroup(TensorImpl& impl) {
   if (impl.view) return;
   auto view = std::make_unique<ViewState>();
   view->group = std::make_shared<AliasGroup>();
-  view->group->base = {NodePtr(impl.node), impl.index};
+  view->group->base = {NodePtr(impl.node), impl.index, impl.tape};
   view->generation = view->group->generation.load();
   view->strides = ContiguousStrides(impl.node->shape(static_cast<int>(impl.index)).sizes());
   if (impl.owner) {
@@ -119,7 +117,7 @@ Value WrittenBase(const ViewState& view, const Value& value) {
     }
     const Attr attrs[] = {Attr(view.strides), Attr(view.offset)};
     const Value operands[] = {base, value};
-    return First(RecordNode(ops::kAsStridedScatter, operands, attrs, CurrentLocation()));
+    return Record(ops::kAsStridedScatter, operands, attrs, CurrentLocation());
   }
   std::vector<Value> inputs{base};
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
@@ -134,22 +132,35 @@ Value WrittenBase(const ViewState& view, const Value& value) {
 }
 
 Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
-               std::shared_ptr<const ViewStep> last, uint64_t generation,
-               const Geometry& geometry) {
+               std::shared_ptr<const ViewStep> last, uint64_t generation, const Geometry& geometry,
+               bool detached) {
   auto view = std::make_unique<ViewState>();
   view->group = std::move(group);
   view->last = std::move(last);
   view->generation = generation;
   view->strides = geometry.strides;
   view->offset = geometry.offset;
-  Node* node = value.node.get();
-  node->AddReference();
-  Tensor result = NewTensor(node, value.index, false);  // Note [Pending views]
+  view->detached = detached || !Context().grad_mode;
+  Tensor result = NewTensor(value, false);  // Note [Pending views]
   ThreadContext* owner = result.impl()->owner;
   if (owner) owner->lock.lock();
   result.impl()->view = std::move(view);
   if (owner) owner->lock.unlock();
   return result;
+}
+
+/// The value that a member of a group shows now.
+void Assign(TensorImpl& impl, const Value& value) {
+  Node* node = value.node.get();
+  node->AddReference();
+  Node* old;
+  {
+    std::unique_lock<SpinLock> owner;
+    if (impl.owner) owner = std::unique_lock(impl.owner->lock);
+    old = std::exchange(impl.node, node);
+    impl.index = value.index;
+  }
+  if (old) old->DropReference();
 }
 
 /// So that the next step computes what was written even if no member of the group is in a pending
@@ -217,16 +228,17 @@ Tensor MakeView(const char* name, const Tensor& self, const OpDef& op, std::vect
   step->op = &op;
   step->attrs = std::move(attrs);
   if (start.defined()) step->start = ValueOf(name, start);
-  Value input{NodePtr(node), impl.index};
+  Value input{NodePtr(node), impl.index, impl.tape};
   step->input = input.shape();
   Value result = ApplyForward(*step, input, input);
   step->output = result.shape();
   if (node->device() == kNoDevice) {  // symbolic values have no identity to alias
-    return NewTensor(NodePtr(result.node).release(), result.index, true);
+    return NewTensor(result, true);
   }
   EnsureGroup(impl);
   step->parent = impl.view->last;
-  return NewView(result, impl.view->group, std::move(step), impl.view->generation, geometry);
+  return NewView(result, impl.view->group, std::move(step), impl.view->generation, geometry,
+                 impl.view->detached);
 }
 
 Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
@@ -238,13 +250,13 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
   step->op = &ops::kAsStrided;
   step->attrs = {Attr(geometry.sizes), Attr(geometry.strides), Attr(geometry.offset)};
   if (node->device() == kNoDevice) {
-    Value input{NodePtr(node), impl.index};
-    Value result = ApplyForward(*step, input, input);
-    return NewTensor(NodePtr(result.node).release(), result.index, true);
+    Value input{NodePtr(node), impl.index, impl.tape};
+    return NewTensor(ApplyForward(*step, input, input), true);
   }
   EnsureGroup(impl);
   std::lock_guard lock(impl.view->group->mutex);
-  const Value& base = impl.view->group->base;
+  Value base = impl.view->group->base;
+  if (impl.view->detached) base.tape = {};
   if (base.shape().dtype() != self.dtype()) {
     Throw<NotSupported>(ErrorCode::kNotSupported,
                         "{}: the tensor is a view of {} under another dtype ({}); clone it first",
@@ -254,37 +266,34 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
   Value result = ApplyForward(*step, base, base);
   step->output = result.shape();
   return NewView(result, impl.view->group, std::move(step), impl.view->group->generation.load(),
-                 geometry);
+                 geometry, impl.view->detached);
 }
 
-Tensor MakeAlias(const Tensor& self) {
+Tensor MakeAlias(const Tensor& self, bool detached) {
   Node* node = CurrentNode("alias", self);
   TensorImpl& impl = *self.impl();
   Value value{NodePtr(node), impl.index};
-  if (node->device() == kNoDevice)
-    return NewTensor(NodePtr(value.node).release(), value.index, true);
+  if (!detached) value.tape = PassOn({value.node, value.index, impl.tape});
+  if (node->device() == kNoDevice) return NewTensor(value, true);
   Geometry geometry = GeometryOf(impl);
   EnsureGroup(impl);
-  return NewView(value, impl.view->group, impl.view->last, impl.view->generation, geometry);
+  return NewView(value, impl.view->group, impl.view->last, impl.view->generation, geometry,
+                 detached || impl.view->detached);
 }
 
 void RefreshView(TensorImpl& impl) {
   ViewState& view = *impl.view;
   if (view.generation == view.group->generation.load(std::memory_order_acquire)) return;
   std::lock_guard lock(view.group->mutex);
-  Value value = view.group->base;
-  for (const ViewStep* step : ChainOf(view)) value = ApplyForward(*step, value, view.group->base);
+  GradModeScope mode(!view.detached);
+  Value base = view.group->base;
+  if (view.detached) base.tape = {};
+  Value value = base;
+  for (const ViewStep* step : ChainOf(view)) value = ApplyForward(*step, value, base);
   view.generation = view.group->generation.load();
-  Node* node = value.node.get();
-  node->AddReference();
-  Node* old;
-  {
-    std::unique_lock<SpinLock> owner;
-    if (impl.owner) owner = std::unique_lock(impl.owner->lock);
-    old = std::exchange(impl.node, node);
-    impl.index = value.index;
-  }
-  if (old) old->DropReference();
+  Assign(impl, value);
+  bool is_leaf = impl.tape && impl.tape == impl.grad_slot;
+  if (!is_leaf) impl.tape = view.last || !value.tape ? value.tape : PassOn(value);
 }
 
 void WriteValue(const char* op, TensorImpl& impl, const Value& value) {
@@ -302,19 +311,14 @@ void WriteValue(const char* op, TensorImpl& impl, const Value& value) {
   if (value.shape().numel() == 0) return;
   ViewState& view = *impl.view;
   std::lock_guard lock(view.group->mutex);
-  view.group->base = WrittenBase(view, value);
+  bool keep_history = !Context().grad_mode || view.detached;
+  GradModeScope mode(!keep_history);
+  Value written = WrittenBase(view, value);
+  if (keep_history) written.tape = view.group->base.tape;
+  view.group->base = std::move(written);
   view.generation = view.group->generation.fetch_add(1) + 1;
   ListWritten(view.group);
-  Node* node = value.node.get();
-  node->AddReference();
-  Node* old;
-  {
-    std::unique_lock<SpinLock> owner;
-    if (impl.owner) owner = std::unique_lock(impl.owner->lock);
-    old = std::exchange(impl.node, node);
-    impl.index = value.index;
-  }
-  if (old) old->DropReference();
+  Assign(impl, value);
 }
 
 Value BaseValue(const std::shared_ptr<AliasGroup>& group) {

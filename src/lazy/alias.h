@@ -42,6 +42,7 @@ struct ViewState {
   uint64_t generation = 0;               // of the cached node
   Dims strides;
   int64_t offset = 0;
+  bool detached = false;  // made by detach or without grad: gradients do not pass to the base
 };
 
 /// Where a tensor's elements lie relative to its base, in elements.
@@ -61,7 +62,7 @@ Tensor MakeView(const char* name, const Tensor& self, const OpDef& op, std::vect
 Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
                     const Location& at);
 /// A second handle to the same memory.
-Tensor MakeAlias(const Tensor& self);
+Tensor MakeAlias(const Tensor& self, bool detached);
 
 /// Brings a view's node up to date with its group.
 void RefreshView(TensorImpl& impl);

@@ -25,15 +25,23 @@ constexpr int kInlineOperands = 8;
 
 LocationId Here(const Location& at) { return tls_location ? tls_location : InternLocation(at); }
 
+bool WantsHistory(const Tensor& a, const Tensor& b) {
+  return (a.impl()->tape || b.impl()->tape) && Context().grad_mode;
+}
+
+bool IsEager(const ThreadContext& context) {
+  return config::Get<config::kEager>() || context.eager > 0;
+}
+
 /// Runs the budgets and eager mode after an op; one test on the usual path.
 inline void AfterOp(ThreadContext& context, const Tensor& result, int64_t bytes) {
   ++context.traced_nodes;
   context.traced_bytes += bytes;
-  bool eager = config::Get<config::kEager>() || context.eager > 0;
+  bool eager = IsEager(context);
   // A budget of 0 is none; the slow path knows.
   if (eager || context.traced_nodes >= config::Get<config::kTrimGraphSize>() ||
       context.traced_bytes >= config::Get<config::kTrimGraphBytes>()) [[unlikely]] {
-    AfterOpSlow(context, result, eager);
+    if (context.baking == 0) AfterOpSlow(context, result, eager);
   }
 }
 
@@ -48,8 +56,10 @@ Tensor Finish(NodePtr node, uint32_t index) {
 
 /// With scalars only, a node has no device yet.
 DeviceId ResolveDevice(DeviceId device) {
-  if (device != kNoDevice || Context().symbolic > 0) return device;
-  return Device().id();
+  if (device != kNoDevice) return device;
+  ThreadContext& context = Context();
+  if (context.symbolic > 0) return device;
+  return context.home_device != kNoDevice ? context.home_device : Device().id();
 }
 
 [[noreturn]] void Rethrow(Error& error, LocationId location) {
@@ -119,11 +129,46 @@ NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId devi
   }
 }
 
+Value Record(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
+             LocationId location, DeviceId device_if_none) {
+  Value result{RecordNode(op, operands, attrs, location, device_if_none), 0};
+  if (WantsHistory(Context(), operands)) result.tape = RecordHistory(*result.node, operands);
+  return result;
+}
+
 Value ValueOf(const char* op, const Tensor& tensor) {
   if (!tensor.defined()) return {};
   Node* node = CurrentNode(op, tensor);
-  return {NodePtr(node), tensor.impl()->index};
+  return {NodePtr(node), tensor.impl()->index, tensor.impl()->tape};
 }
+
+void RunBaked(std::span<const Tensor> results) {
+  ThreadContext& context = Context();
+  if (!IsEager(context) || context.baking > 0) return;
+  for (const Tensor& result : results) {
+    if (result.defined() && result.impl()->owner) AfterOpSlow(context, result, true);
+  }
+}
+
+namespace {
+
+/// A composite without a gradient of its own: its parts have theirs.
+std::vector<Tensor> ExpandWhileTracing(const Node& node, std::span<const Tensor> operands) {
+  LocationScope location(node.location());
+  BakingScope baking(node.device());
+  std::vector<Shape> types;
+  for (int i = 0; i < node.num_outputs(); ++i) types.push_back(node.shape(i));
+  std::vector<Tensor> results = node.op().expand({node.op(), operands, node.attrs(), types});
+  HAMMOCK_CHECK(results.size() == types.size(), "{}: the expansion gave {} results instead of {}",
+                node.op().name(), results.size(), types.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    HAMMOCK_CHECK(results[i].shape() == types[i], "{}: the expansion gave {} instead of {}",
+                  node.op().name(), results[i].shape().to_string(), types[i].to_string());
+  }
+  return results;
+}
+
+}  // namespace
 
 std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
                                std::span<const Tensor> operands, std::span<const Attr> attrs) {
@@ -131,9 +176,19 @@ std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
   values.reserve(operands.size());
   for (const Tensor& operand : operands) values.push_back(ValueOf(op.name(), operand));
   NodePtr node = RecordNode(op, values, attrs, Here(at));
+  TapePtr tape;
+  if (WantsHistory(Context(), values)) {
+    if (op.IsComposite() && !op.vjp) {
+      std::vector<Tensor> results = ExpandWhileTracing(*node, operands);
+      RunBaked(results);
+      return results;
+    }
+    tape = RecordHistory(*node, values);
+  }
   std::vector<Tensor> results;
   for (int i = 0; i < node->num_outputs(); ++i) {
     results.push_back(Finish(node, static_cast<uint32_t>(i)));
+    if (tape && IsFloat(node->shape(i).dtype())) results.back().impl()->tape = tape;
   }
   return results;
 }
@@ -159,7 +214,7 @@ Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   bool fast =
       IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
-  if (!fast) return Apply(op, at, std::span(&a, 1));
+  if (!fast || WantsHistory(a, a)) return Apply(op, at, std::span(&a, 1));
   Node* node = NodeAccess::Allocate(op, 1, 0, 1);
   x->AddReference();
   NodeAccess::operands(node)[0] = {x, a.impl()->index};
@@ -176,7 +231,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
-  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device()) {
+  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() || WantsHistory(a, b)) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }
@@ -210,7 +265,7 @@ Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b)
 }
 
 Tensor Lift(const Scalar& value, DType dtype) {
-  if (Context().symbolic > 0) return Constant(value, dtype);
+  if (Context().symbolic > 0 || Context().baking > 0) return Constant(value, dtype);
   const Attr attrs[] = {Attr(value.To(dtype))};
   Shape shape(dtype, {});
   NodePtr node =

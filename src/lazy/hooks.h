@@ -1,6 +1,10 @@
 #pragma once
-/// What tracing needs of the executor.
+/// What tracing needs of the executor and of the tape.
 
+#include <span>
+#include <utility>
+
+#include "hammock/random.h"
 #include "hammock/tensor.h"
 
 namespace hammock {
@@ -10,7 +14,24 @@ struct ThreadContext;
 /// Eager mode: computes `result` now. Otherwise a budget is used up: computes what the thread has
 /// pending.
 void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager);
+/// While numbers are baked neither budgets nor eager mode run anything, for a gradient may trace
+/// what it does not use; eager mode computes its results afterwards.
+void RunBaked(std::span<const Tensor> results);
 /// Eager mode: computes what an in-place op wrote.
 void AfterWrite(const Tensor& self);
+
+/// Whether the history of a node with these operands is wanted.
+bool WantsHistory(const ThreadContext& context, std::span<const Value> operands);
+/// The tape's entry for a node just recorded; null where no gradient can flow.
+TapePtr RecordHistory(const Node& node, std::span<const Value> operands);
+/// A history that only passes gradients on: a second tensor of the same value. Null where no
+/// gradient is wanted.
+TapePtr PassOn(const Value& value);
+/// As PassOn, for a copy of `source` on another device.
+TapePtr RecordTransfer(const Value& source, DeviceId to);
+/// Random state for an op; a checkpoint that is traced again gives what it gave the first time.
+std::pair<uint64_t, uint64_t> TakeRandom(Generator& generator, uint64_t blocks);
+/// What `self` becomes when `value` is written to it; refuses leaves that require grad.
+TapePtr HistoryOfWrite(const char* op, const TensorImpl& self, const Value& value);
 
 }  // namespace hammock

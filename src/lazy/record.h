@@ -12,6 +12,9 @@ namespace hammock {
 /// device.
 NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
                    LocationId location, DeviceId device = kNoDevice);
+/// As RecordNode, with the history of the first output.
+Value Record(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
+             LocationId location, DeviceId device = kNoDevice);
 /// As above for a node without operands.
 NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId device,
                      LocationId location);

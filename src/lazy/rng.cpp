@@ -4,6 +4,7 @@
 
 #include "hammock/lazy/backend_interface.h"
 #include "ir/location_scope.h"
+#include "lazy/hooks.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
 
@@ -56,7 +57,7 @@ void manual_seed(uint64_t seed) {
 Tensor MakeRngState(const std::optional<Generator>& generator, uint64_t blocks,
                     const Device& device) {
   Generator source = generator ? *generator : Generator::Default();
-  auto [seed, offset] = source.Take(blocks);
+  auto [seed, offset] = TakeRandom(source, blocks);
   const Attr attrs[] = {Attr(static_cast<int64_t>(seed)), Attr(static_cast<int64_t>(offset)),
                         Attr(static_cast<int64_t>(blocks))};
   Shape shape(DType::kU64, {2});

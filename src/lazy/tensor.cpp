@@ -109,8 +109,7 @@ Value Tensor::value() const {
 
 Tensor Tensor::FromValue(Value value) {
   if (!value) Throw(ErrorCode::kUninitializedTensor, "FromValue: the value is empty");
-  uint32_t index = value.index;
-  return NewTensor(value.node.release(), index, false);
+  return NewTensor(std::move(value), false);
 }
 
 bool Tensor::is_pending() const { return LazyGraphExecutor::Get()->IsPending(*this); }
@@ -173,14 +172,16 @@ Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
   DeviceId device = self.impl()->node->device();
   if (source.shape().dtype() != type.dtype()) {
     const Attr attrs[] = {Attr(type.dtype())};
-    source = {RecordNode(ops::kCast, std::span(&source, 1), attrs, CurrentLocation(), device), 0};
+    source = Record(ops::kCast, std::span(&source, 1), attrs, CurrentLocation(), device);
   }
   if (source.shape().sizes() != type.sizes() || source.node->device() != device) {
     const Attr attrs[] = {Attr(type.sizes())};
-    source = {RecordNode(ops::kBroadcast, std::span(&source, 1), attrs, CurrentLocation(), device),
-              0};
+    source = Record(ops::kBroadcast, std::span(&source, 1), attrs, CurrentLocation(), device);
   }
+  bool grad_mode = Context().grad_mode;
+  if (grad_mode) source.tape = HistoryOfWrite(op, *self.impl(), source);
   WriteValue(op, *self.impl(), source);
+  if (grad_mode) self.impl()->tape = source.tape;
   if (Context().symbolic == 0) AfterWrite(self);
   return self;
 }

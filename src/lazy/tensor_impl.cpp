@@ -79,6 +79,13 @@ Tensor NewTensor(Node* node, uint32_t index, bool settled) {
   return Tensor::FromImpl(impl);
 }
 
+Tensor NewTensor(Value value, bool settled) {
+  uint32_t index = value.index;
+  Tensor result = NewTensor(value.node.release(), index, settled);
+  result.impl()->tape = std::move(value.tape);
+  return result;
+}
+
 void DestroyImpl(TensorImpl* impl) {
   Context();
   if (impl->owner) {

@@ -33,6 +33,7 @@ class SpinLock {
 };
 
 struct ThreadContext;
+class Checkpoint;
 
 /// Link of an intrusive list.
 struct Link {
@@ -57,6 +58,8 @@ struct TensorImpl : Link {
   uint32_t index = 0;
   Node* node = nullptr;             // owned; for a view, its value at `view->generation`
   std::unique_ptr<ViewState> view;  // null for a tensor that shares its memory with no other
+  TapePtr tape;                     // history of `node`, for gradients
+  TapePtr grad_slot;                // where `.grad` is kept
   ThreadContext* owner = nullptr;   // whose list it is in; null for symbolic tensors
   std::atomic<int64_t> id{0};       // given when first asked for
   bool donated = false;
@@ -74,6 +77,10 @@ struct ThreadContext {
   int64_t traced_bytes = 0;
   int eager = 0;  // depth of guards
   int symbolic = 0;
+  int baking = 0;                    // numbers become constants: expansions and gradients
+  DeviceId home_device = kNoDevice;  // of nodes that have only numbers as operands
+  bool grad_mode = true;
+  Checkpoint* checkpoint = nullptr;           // whose region is being traced; src/autograd
   std::vector<std::string> forbid_execution;  // reasons, innermost last
   std::vector<std::string> forbid_recompile;
   bool in_use = true;
@@ -87,6 +94,8 @@ std::vector<ThreadContext*> AllContexts();
 
 /// A new tensor with this value; takes over one reference of `node`.
 Tensor NewTensor(Node* node, uint32_t index, bool settled);
+/// As above, with its history.
+Tensor NewTensor(Value value, bool settled);
 /// Gives a tensor that shares its memory with no other a new value.
 void SetNode(TensorImpl& impl, const Value& value);
 void DestroyImpl(TensorImpl* impl);
@@ -104,6 +113,37 @@ inline Node* CurrentNode(const char* op, const Tensor& tensor) {
     ThrowDonated(op, *impl);
   return impl->node;
 }
+
+/// While one lives, ops of this thread do or do not record history for gradients.
+class GradModeScope {
+ public:
+  explicit GradModeScope(bool enabled) : before_(std::exchange(Context().grad_mode, enabled)) {}
+  ~GradModeScope() { Context().grad_mode = before_; }
+  GradModeScope(const GradModeScope&) = delete;
+  GradModeScope& operator=(const GradModeScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// While one lives, the numbers that ops of this thread meet are constants, and nodes of numbers
+/// alone go to `device`: expansions while tracing, and gradients.
+class BakingScope {
+ public:
+  explicit BakingScope(DeviceId device)
+      : home_before_(std::exchange(Context().home_device, device)) {
+    ++Context().baking;
+  }
+  ~BakingScope() {
+    --Context().baking;
+    Context().home_device = home_before_;
+  }
+  BakingScope(const BakingScope&) = delete;
+  BakingScope& operator=(const BakingScope&) = delete;
+
+ private:
+  DeviceId home_before_;
+};
 
 /// While one lives, ops of this thread record nodes without a device: expansions and inference.
 class SymbolicScope {

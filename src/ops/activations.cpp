@@ -19,8 +19,6 @@ extern const OpDef kRelu, kRelu6, kGelu, kSilu, kMish, kSelu, kHardswish, kHards
 
 namespace {
 
-using Tensors = std::vector<Tensor>;
-
 // ---- expansions; f16 and bf16 are computed in f32 and rounded once
 
 Tensors ExpandRelu(const ExpandCall& call) { return {maximum(call.in[0], 0)}; }
@@ -61,10 +59,12 @@ Tensors ExpandElu(const ExpandCall& call) {
   return Narrow(call, EluOf(Wide(call, 0), Wide(call, 1), Wide(call, 2), Wide(call, 3)));
 }
 
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
+constexpr double kSeluScale = 1.0507009873554804934193349852946;
+
 Tensors ExpandSelu(const ExpandCall& call) {
   Tensor x = Wide(call, 0);
-  Tensor alpha = ConstantLike(1.6732632423543772848170429916717, x);
-  Tensor scale = ConstantLike(1.0507009873554804934193349852946, x);
+  Tensor alpha = ConstantLike(kSeluAlpha, x), scale = ConstantLike(kSeluScale, x);
   return Narrow(call, EluOf(x, alpha, scale, ConstantLike(1, x)));
 }
 
@@ -140,6 +140,67 @@ Tensors ExpandGlu(const ExpandCall& call) {
   Tensor a = Sliced(call.in[0], dim, 0, half), b = Sliced(call.in[0], dim, half, half);
   DType wide = WideFloat(call.out[0].dtype());
   return Narrow(call, Casted(a, wide) * sigmoid(Casted(b, wide)));
+}
+
+// ---- gradients of those whose expansion has another one at a kink or overflows in it
+
+Tensor ReluGrad(const Tensor& g, const Tensor&, const VjpCall& call) {
+  return where(call.out[0] <= 0, 0.0, g);
+}
+
+/// g strictly between two bounds.
+Tensor Inside(const Tensor& g, const Tensor& x, const TensorArg& low, const TensorArg& high) {
+  return where(logical_and(gt(x, low), lt(x, high)), g, 0.0);
+}
+Tensor Relu6Grad(const Tensor& g, const Tensor& x, const VjpCall&) {
+  return Inside(g, x, 0.0, 6.0);
+}
+Tensor HardtanhGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
+  return Inside(g, x, call.in[1], call.in[2]);
+}
+Tensor HardsigmoidGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
+  return Inside(g / 6.0, x, -3.0, 3.0);
+}
+Tensor HardswishGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
+  return where(x < -3.0, 0.0, where(x <= 3.0, g * (x / 3.0 + 0.5), g));
+}
+
+Tensor GeluGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
+  constexpr double kSqrtHalf = 0.70710678118654752440, kSqrtTwoOverPi = 0.79788456080286535588;
+  if (call.attrs[0].str() == "none") {
+    Tensor density = exp(x * x * -0.5) * (0.5 * kSqrtTwoOverPi);
+    return g * ((erf(x * kSqrtHalf) + 1.0) * 0.5 + x * density);
+  }
+  constexpr double kCubic = 0.044715;
+  Tensor t = tanh((x + x * x * x * kCubic) * kSqrtTwoOverPi);
+  Tensor slope = (x * x * (3 * kCubic) + 1.0) * kSqrtTwoOverPi;
+  return g * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * slope);
+}
+
+Tensor SiluGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
+  Tensor s = sigmoid(x);
+  return g * (s * (x * (1.0 - s) + 1.0));
+}
+
+Tensor MishGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
+  Tensor t = tanh(SoftplusOf(x));
+  return g * (t + x * sigmoid(x) * (1.0 - t * t));
+}
+
+Tensor EluSlope(const Tensor& g, const Tensor& x, const Tensor& alpha, const Tensor& scale,
+                const Tensor& input_scale) {
+  Tensor below = exp(minimum(x, 0) * input_scale) * (alpha * scale * input_scale);
+  return g * where(x > 0, scale, below);
+}
+Tensor EluGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
+  return EluSlope(g, x, call.in[1], call.in[2], call.in[3]);
+}
+Tensor SeluGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
+  return EluSlope(g, x, ConstantLike(kSeluAlpha, x), ConstantLike(kSeluScale, x),
+                  ConstantLike(1, x));
+}
+Tensor CeluGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
+  return EluSlope(g, x, call.in[1], ConstantLike(1, x), reciprocal(call.in[1]));
 }
 
 // ---- inference
@@ -278,25 +339,31 @@ Tensor dropout(const Tensor& self, double p, bool training, Location at) {
 
 namespace ops {
 
-#define UNARY(record, name, function, text, inference, type_rule)            \
+#define UNARY(record, name, function, gradient, text, inference, type_rule)  \
   constinit const OpDef record = {.schema = #name "(Tensor self) -> Tensor", \
                                   .doc = text,                               \
                                   .call = Box<name>,                         \
                                   .infer = inference,                        \
                                   .rule = DTypeRule::type_rule,              \
-                                  .expand = function};
-UNARY(kRelu, relu, ExpandRelu, "The larger of `self` and 0.", InferNotBool, kPromote)
-UNARY(kRelu6, relu6, ExpandRelu6, "`self` clamped to [0, 6].", InferNotBool, kPromote)
-UNARY(kSilu, silu, ExpandSilu, "x * sigmoid(x)", InferFloatOnly, kFloat)
-UNARY(kMish, mish, ExpandMish, "x * tanh(log(1 + exp(x)))", InferFloatOnly, kFloat)
-UNARY(kSelu, selu, ExpandSelu, "elu with the self-normalising alpha and scale.", InferFloatOnly,
+                                  .expand = function,                        \
+                                  .vjp = gradient};
+UNARY(kRelu, relu, ExpandRelu, FirstVjp<ReluGrad>, "The larger of `self` and 0.", InferNotBool,
+      kPromote)
+UNARY(kRelu6, relu6, ExpandRelu6, FirstVjp<Relu6Grad>, "`self` clamped to [0, 6].", InferNotBool,
+      kPromote)
+UNARY(kSilu, silu, ExpandSilu, FirstVjp<SiluGrad>, "x * sigmoid(x)", InferFloatOnly, kFloat)
+UNARY(kMish, mish, ExpandMish, FirstVjp<MishGrad>, "x * tanh(log(1 + exp(x)))", InferFloatOnly,
       kFloat)
-UNARY(kHardswish, hardswish, ExpandHardswish, "x * relu6(x + 3) / 6", InferFloatOnly, kFloat)
-UNARY(kHardsigmoid, hardsigmoid, ExpandHardsigmoid, "relu6(x + 3) / 6", InferFloatOnly, kFloat)
-UNARY(kLogSigmoid, log_sigmoid, ExpandLogSigmoid, "log(sigmoid(x)), without overflow.",
+UNARY(kSelu, selu, ExpandSelu, FirstVjp<SeluGrad>, "elu with the self-normalising alpha and scale.",
       InferFloatOnly, kFloat)
-UNARY(kSoftsign, softsign, ExpandSoftsign, "x / (1 + |x|)", nullptr, kFloat)
-UNARY(kTanhshrink, tanhshrink, ExpandTanhshrink, "x - tanh(x)", nullptr, kFloat)
+UNARY(kHardswish, hardswish, ExpandHardswish, FirstVjp<HardswishGrad>, "x * relu6(x + 3) / 6",
+      InferFloatOnly, kFloat)
+UNARY(kHardsigmoid, hardsigmoid, ExpandHardsigmoid, FirstVjp<HardsigmoidGrad>, "relu6(x + 3) / 6",
+      InferFloatOnly, kFloat)
+UNARY(kLogSigmoid, log_sigmoid, ExpandLogSigmoid, nullptr, "log(sigmoid(x)), without overflow.",
+      InferFloatOnly, kFloat)
+UNARY(kSoftsign, softsign, ExpandSoftsign, nullptr, "x / (1 + |x|)", nullptr, kFloat)
+UNARY(kTanhshrink, tanhshrink, ExpandTanhshrink, nullptr, "x - tanh(x)", nullptr, kFloat)
 #undef UNARY
 
 constinit const OpDef kGelu = {
@@ -306,6 +373,8 @@ constinit const OpDef kGelu = {
     .infer = InferGelu,
     .rule = DTypeRule::kFloat,
     .expand = ExpandGelu,
+    .vjp = FirstVjp<GeluGrad>,
+    .samples = {{"f32[2,3]", "{approximate=\"none\"}"}, {"f32[2,3]", "{approximate=\"tanh\"}"}},
 };
 constinit const OpDef kElu = {
     .schema = "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
@@ -313,6 +382,7 @@ constinit const OpDef kElu = {
     .call = Box<elu>,
     .infer = InferFloatLikeFirst,
     .expand = ExpandElu,
+    .vjp = FirstVjp<EluGrad>,
     .samples = {{"f32[2,3] f32[] f32[] f32[]"}},
 };
 constinit const OpDef kCelu = {
@@ -321,6 +391,7 @@ constinit const OpDef kCelu = {
     .call = Box<celu>,
     .infer = InferFloatLikeFirst,
     .expand = ExpandCelu,
+    .vjp = FirstVjp<CeluGrad>,
     .samples = {{"f32[2,3] f32[]"}},
 };
 constinit const OpDef kSoftplus = {
@@ -345,6 +416,7 @@ constinit const OpDef kHardtanh = {
     .call = Box<hardtanh>,
     .infer = InferLikeFirst,
     .expand = ExpandHardtanh,
+    .vjp = FirstVjp<HardtanhGrad>,
     .samples = {{"f32[2,3] f32[] f32[]"}, {"i64[3] i64[] i64[]"}},
 };
 constinit const OpDef kThreshold = {

@@ -126,6 +126,31 @@ std::vector<Tensor> ExpandClamp(const ExpandCall& call) {
   return {x};
 }
 
+/// Where the operand is inside, or outside at the side of a bound; a lower bound above the upper
+/// one does not count.
+Tensors ClampVjp(const VjpCall& call) {
+  const Tensor &x = call.in[0], &low = call.in[1], &high = call.in[2], &g = call.grad();
+  Tensors grads(3);
+  if (call.needs(0)) {
+    Tensor inside = low.defined() ? ge(x, low) : le(x, high);
+    if (low.defined() && high.defined()) inside = logical_and(inside, le(x, high));
+    grads[0] = where(inside, g, 0.0);
+  }
+  if (call.needs(1)) {
+    Tensor below = lt(x, low);
+    grads[1] = where(high.defined() ? logical_and(below, lt(low, high)) : below, g, 0.0);
+  }
+  if (call.needs(2)) {
+    Tensor above = gt(x, high);
+    grads[2] = where(low.defined() ? logical_or(above, lt(high, low)) : above, g, 0.0);
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    if (!grads[i].defined()) continue;
+    grads[i] = Casted(SummedTo(grads[i], call.in[i].sizes()), call.in[i].dtype());
+  }
+  return grads;
+}
+
 Tensor Bound(const std::optional<TensorArg>& bound, const Tensor& self) {
   return bound ? AsTensor(*bound, self) : Tensor();
 }
@@ -185,6 +210,7 @@ constinit const OpDef kClamp = {
     .call = Box<clamp>,
     .rule = DTypeRule::kPromote,
     .expand = ExpandClamp,
+    .vjp = ClampVjp,
 };
 
 namespace {

@@ -83,6 +83,28 @@ Tensor Filled(const Dims& sizes, const Scalar& value, DType dtype, const Tensor&
   return Stretched(Constant(value, dtype), sizes, like);
 }
 
+Tensor ZerosLike(const Shape& type, const Tensor& like) {
+  return Filled(type.sizes(), 0, type.dtype(), like);
+}
+
+Tensor SummedTo(const Tensor& x, const Dims& sizes) {
+  if (x.sizes() == sizes) return x;
+  Dims dims;
+  int extra = x.dim() - sizes.size();
+  for (int d = 0; d < x.dim(); ++d) {
+    if (d < extra || (sizes[d - extra] == 1 && x.shape().size(d) != 1)) dims.push_back(d);
+  }
+  Tensor result = dims.empty() ? x : Apply(kReduceSum, Here(), {x}, {dims, true});
+  return Reshaped(result, sizes);
+}
+
+Tensor AddedAlong(const Tensor& x, int dim, const Tensor& index, const Tensor& source) {
+  Dims along = Dims::Filled(source.dim(), 1);
+  along[dim] = index.numel();
+  Tensor places = Broadcasted(Reshaped(index, along), source.sizes());
+  return Apply(kScatter, Here(), {x, places, source}, {dim, "sum"});
+}
+
 Tensor Moved(const Tensor& x, int from, int to) {
   if (from == to) return x;
   Dims dims;

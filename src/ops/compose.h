@@ -3,11 +3,14 @@
 /// The caller has opened a LocationScope; none of these takes a location.
 
 #include <span>
+#include <vector>
 
 #include "hammock/op_builder.h"
 #include "hammock/tensor.h"
 
 namespace hammock::ops {
+
+using Tensors = std::vector<Tensor>;
 
 /// These return `x` itself where nothing changes.
 Tensor Reshaped(const Tensor& x, const Dims& sizes);
@@ -32,6 +35,12 @@ Tensor Placed(const Tensor& scalar, const Tensor& like);
 Tensor Stretched(const Tensor& scalar, const Dims& sizes, const Tensor& like);
 /// `value` of `sizes`, on the device of `like`; part of the key.
 Tensor Filled(const Dims& sizes, const Scalar& value, DType dtype, const Tensor& like);
+
+Tensor ZerosLike(const Shape& type, const Tensor& like);
+/// Sums over what was broadcast to get from `sizes` to the sizes of `x`.
+Tensor SummedTo(const Tensor& x, const Dims& sizes);
+/// `source` added into `x` along `dim`, slice i to place index[i]; index is a vector.
+Tensor AddedAlong(const Tensor& x, int dim, const Tensor& index, const Tensor& source);
 
 /// Moves dim `from` to `to`.
 Tensor Moved(const Tensor& x, int from, int to);

@@ -1,3 +1,7 @@
+#include <algorithm>
+
+#include "hammock/op_builder.h"
+#include "ops/compose.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 
@@ -76,6 +80,11 @@ struct Window {
   int64_t groups;
 };
 
+Window WindowOf(std::span<const Attr> attrs) {
+  return {attrs[0].ints(),    attrs[1].ints(), attrs[2].ints(),
+          attrs[3].boolean(), attrs[4].ints(), attrs[5].integer()};
+}
+
 Window CheckedWindow(const InferCall& call, size_t spatial) {
   Window window = {CheckedList(call, 0, spatial), CheckedList(call, 1, spatial),
                    CheckedList(call, 2, spatial), call.attrs[3].boolean(),
@@ -142,6 +151,110 @@ void InferConvolution(const InferCall& call) {
   call.out = {input.With(sizes)};
 }
 
+// ---- gradients
+
+Dims FreeDims(int rank, const Dims& contract, const Dims& batch) {
+  Dims free;
+  for (int d = 0; d < rank; ++d) {
+    if (!Contains(contract, d) && !Contains(batch, d)) free.push_back(d);
+  }
+  return free;
+}
+
+/// The gradient of one operand: g contracted with the other over the other's free dims, which lie
+/// in g from `other_free_at` on, brought back to the operand's order of dims.
+Tensor DotGrad(const Tensor& g, const Tensor& other, int rank, const Dims& contract,
+               const Dims& batch, const Dims& other_contract, const Dims& other_batch,
+               int other_free_at) {
+  Dims other_free = FreeDims(other.dim(), other_contract, other_batch);
+  Dims free = FreeDims(rank, contract, batch);
+  Dims g_contract, g_batch;
+  for (int i = 0; i < other_free.size(); ++i) g_contract.push_back(other_free_at + i);
+  for (int i = 0; i < batch.size(); ++i) g_batch.push_back(i);
+  Tensor product =
+      Apply(kDotGeneral, Location(), {g, other}, {g_contract, other_free, g_batch, other_batch});
+  // Its dims: batch, the operand's free ones, and the other's contracted ones in ascending order.
+  Dims order = Dims::Filled(rank, 0);
+  for (int i = 0; i < batch.size(); ++i) order[static_cast<int>(batch[i])] = i;
+  for (int i = 0; i < free.size(); ++i) order[static_cast<int>(free[i])] = batch.size() + i;
+  for (int i = 0; i < contract.size(); ++i) {
+    int64_t place = std::count_if(other_contract.begin(), other_contract.end(),
+                                  [&](int64_t d) { return d < other_contract[i]; });
+    order[static_cast<int>(contract[i])] = batch.size() + free.size() + place;
+  }
+  return Permuted(product, order);
+}
+
+Tensors DotGeneralVjp(const VjpCall& c) {
+  const Tensor &a = c.in[0], &b = c.in[1];
+  Dims a_contract(c.attrs[0].ints()), b_contract(c.attrs[1].ints());
+  Dims a_batch(c.attrs[2].ints()), b_batch(c.attrs[3].ints());
+  int batch = a_batch.size();
+  int a_free = a.dim() - batch - a_contract.size();
+  Tensor to_a, to_b;
+  if (c.needs(0)) {
+    to_a = DotGrad(c.grad(), b, a.dim(), a_contract, a_batch, b_contract, b_batch, batch + a_free);
+  }
+  if (c.needs(1)) {
+    to_b = DotGrad(c.grad(), a, b.dim(), b_contract, b_batch, a_contract, a_batch, batch);
+  }
+  return {to_a, to_b};
+}
+
+/// The first `sizes` of the dims behind batch and channels.
+Tensor Cropped(Tensor x, const Dims& sizes) {
+  for (int d = 2; d < x.dim(); ++d) x = Sliced(x, d, 0, sizes[d]);
+  return x;
+}
+
+/// The weight [O, C/groups, k...] of a convolution that maps `input` to something with gradient
+/// `g`: a convolution with batch and channels exchanged, stride and dilation too.
+Tensor WeightGrad(const Tensor& input, const Tensor& g, const Window& window, const Dims& sizes) {
+  int64_t batch = input.shape().size(0), channels = input.shape().size(1);
+  int64_t each = channels / window.groups;
+  Dims grouped = input.sizes(), merged = input.sizes();
+  grouped[1] = window.groups;
+  grouped.insert(2, each);
+  merged[0] = each;
+  merged[1] = window.groups * batch;
+  Dims order = {2, 1, 0};
+  for (int d = 3; d < grouped.size(); ++d) order.push_back(d);
+  Tensor rows = Reshaped(Permuted(Reshaped(input, grouped), order), merged);
+  Dims none = Dims::Filled(input.dim() - 2, 0);
+  Tensor result = Apply(kConvolution, Location(), {rows, Moved(g, 0, 1)},
+                        {Dims(window.dilation), Dims(window.padding), Dims(window.stride), false,
+                         none, window.groups});
+  return Cropped(Moved(result, 0, 1), sizes);
+}
+
+Tensors ConvolutionVjp(const VjpCall& c) {
+  const Tensor &input = c.in[0], &weight = c.in[1], &g = c.grad();
+  Window window = WindowOf(c.attrs);
+  if (g.numel() == 0 || input.numel() == 0 || weight.numel() == 0) {
+    return {ZerosLike(input.shape(), g), ZerosLike(weight.shape(), g)};
+  }
+  Tensor to_input, to_weight;
+  Dims stride(window.stride), padding(window.padding), dilation(window.dilation);
+  if (c.needs(0)) {
+    Dims output_padding = Dims::Filled(input.dim() - 2, 0);
+    for (int d = 2; d < input.dim() && !window.transposed; ++d) {
+      int i = d - 2;
+      int64_t reach = dilation[i] * (weight.shape().size(d) - 1) + 1;
+      output_padding[i] =
+          input.shape().size(d) - ((g.shape().size(d) - 1) * stride[i] - 2 * padding[i] + reach);
+    }
+    to_input =
+        Apply(kConvolution, Location(), {g, weight},
+              {stride, padding, dilation, !window.transposed, output_padding, window.groups});
+    to_input = Cropped(to_input, input.sizes());
+  }
+  if (c.needs(1)) {
+    to_weight = window.transposed ? WeightGrad(g, input, window, weight.sizes())
+                                  : WeightGrad(input, g, window, weight.sizes());
+  }
+  return {to_input, to_weight};
+}
+
 }  // namespace
 
 constinit const OpDef kDotGeneral = {
@@ -152,6 +265,7 @@ constinit const OpDef kDotGeneral = {
         "Sums products over the contracted dims; the result has the batch dims, the rest of "
         "`a`, the rest of `b`.",
     .infer = InferDotGeneral,
+    .vjp = DotGeneralVjp,
     .samples = {{"f32[3,4] f32[4,5]", "{a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]}"},
                 {"f32[2,3,4] f32[2,5,4]",
                  "{a_contract=[2], b_contract=[2], a_batch=[0], b_batch=[0]}"},
@@ -163,6 +277,7 @@ constinit const OpDef kConvolution = {
         "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     .doc = "Cross-correlation over the dims after batch and channels, or its transpose.",
     .infer = InferConvolution,
+    .vjp = ConvolutionVjp,
     .samples = {{"f32[2,4,6,5] f32[6,2,3,2]",
                  "{stride=[2,1], padding=[1,0], dilation=[1,2], transposed=false, "
                  "output_padding=[0,0], groups=2}"},

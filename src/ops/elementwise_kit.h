@@ -45,4 +45,14 @@ inline std::vector<Tensor> Narrow(const ExpandCall& call, const Tensor& y) {
   return {Casted(y, call.out[0].dtype())};
 }
 
+/// A gradient of the first operand alone, in the dtype that expansions compute in.
+template <auto F>
+Tensors FirstVjp(const VjpCall& call) {
+  const Tensor& x = call.in[0];
+  DType wide = WideFloat(x.dtype());
+  Tensors grads(call.in.size());
+  grads[0] = Casted(F(Casted(call.grad(), wide), Casted(x, wide), call), x.dtype());
+  return grads;
+}
+
 }  // namespace hammock::ops

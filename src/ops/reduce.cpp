@@ -1,3 +1,7 @@
+#include "hammock/op_builder.h"
+#include "hammock/ops/elementwise.h"
+#include "hammock/ops/operators.h"
+#include "ops/compose.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 
@@ -118,8 +122,157 @@ void InferReduceWindowArg(const InferCall& call) {
   call.out = {Shape(DType::kI64, WindowedSizes(call, self, 0))};
 }
 
-constexpr OpDef Reduction(const char* schema, const char* doc, InferFn infer, Sample a, Sample b) {
-  return {.schema = schema, .doc = doc, .infer = infer, .samples = {a, b}};
+// ---- gradients
+
+/// The reduced dims of `x` as ones, so that it broadcasts against the operand.
+Tensor Kept(const VjpCall& c, const Tensor& x) {
+  return Reshaped(x, ReducedSizes(c.in[0].sizes(), Dims(c.attrs[0].ints()), true));
+}
+
+Tensors SumVjp(const VjpCall& c) { return {Broadcasted(Kept(c, c.grad()), c.in[0].sizes())}; }
+
+/// x with `value` before its first element along the last dim, and without its last.
+Tensor Shifted(const Tensor& x, const Scalar& value) {
+  int dim = x.dim() - 1;
+  return Padded(x, dim, 1, -1, value);
+}
+
+/// g times the product of all other elements, which is right where some are zero.
+Tensors ProdVjp(const VjpCall& c) {
+  Dims dims(c.attrs[0].ints());
+  const Tensor& x = c.in[0];
+  Tensor g = Broadcasted(Kept(c, c.grad()), x.sizes());
+  if (x.numel() == 0 || dims.empty()) return {g};
+  // The reduced dims become one, the last.
+  Dims order, outer;
+  for (int d = 0; d < x.dim(); ++d) {
+    if (!Contains(dims, d)) {
+      order.push_back(d);
+      outer.push_back(x.shape().size(d));
+    }
+  }
+  Dims back = Dims::Filled(x.dim(), 0);
+  for (int64_t d : dims) order.push_back(d);
+  for (int i = 0; i < order.size(); ++i) back[static_cast<int>(order[i])] = i;
+  Tensor moved = Permuted(x, order);
+  outer.push_back(CountOf(x.sizes(), dims));
+  Tensor flat = Reshaped(moved, outer);
+  int last = flat.dim() - 1;
+  auto running = [&](const Tensor& y) {
+    return Apply(kScan, Location(), {y}, {"prod", last, false});
+  };
+  Tensor before = Shifted(running(flat), 1);
+  Tensor after = Flipped(Shifted(running(Flipped(flat, last)), 1), last);
+  return {g * Permuted(Reshaped(before * after, moved.sizes()), back)};
+}
+
+/// Equal extremes share the gradient.
+Tensors ExtremumVjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  Tensor y = Kept(c, c.out[0]);
+  Tensor chosen = Casted(where(isnan(y), isnan(x), eq(x, y)), x.dtype());
+  Tensor count = Apply(kReduceSum, Location(), {chosen}, {c.attrs[0], true});
+  return {chosen * (Kept(c, c.grad()) / count)};
+}
+
+Tensors ScanSumVjp(const VjpCall& c) {
+  return {Apply(kScan, Location(), {c.grad()}, {"sum", c.attrs[1], !c.attrs[2].boolean()})};
+}
+
+/// Along a line the products up to the first zero divide by x; at the first zero the product of the
+/// others counts; behind it nothing does.
+Tensors ScanProdVjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  const Attr &dim = c.attrs[1], &reverse = c.attrs[2];
+  auto scan = [&](const char* kind, const Tensor& y, bool backward) {
+    return Apply(kScan, Location(), {y}, {kind, dim, backward});
+  };
+  bool down = reverse.boolean();
+  Tensor is_zero = eq(x, 0);
+  Tensor zeros = scan("sum", Casted(is_zero, DType::kI64), down);
+  Tensor first = logical_and(is_zero, eq(zeros, 1));
+  Tensor without = scan("prod", where(first, 1.0, x), down);
+  Tensor through_all = scan("sum", c.grad() * c.out[0], !down);
+  Tensor through_first = scan("sum", c.grad() * without, !down);
+  Tensor before = through_all / where(is_zero, 1.0, x);
+  return {where(eq(zeros, 0), before, where(first, through_first, 0.0))};
+}
+
+/// To the latest element that is the extreme so far.
+Tensors ScanExtremeVjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  int dim = static_cast<int>(c.attrs[1].integer());
+  bool reverse = c.attrs[2].boolean();
+  Tensor is_new = logical_or(eq(x, c.out[0]), isnan(x));
+  int64_t size = x.shape().size(dim);
+  Tensor position = CountingAlong(dim, x.dim(), size, x);
+  Tensor marked = where(is_new, position, Constant(reverse ? size - 1 : 0, DType::kI64));
+  Tensor places = Apply(kScan, Location(), {marked}, {reverse ? "min" : "max", dim, reverse});
+  return {Apply(kScatter, Location(), {ZerosLike(x.shape(), c.grad()), places, c.grad()},
+                {dim, "sum"})};
+}
+
+Tensors ScanVjp(const VjpCall& c) {
+  if (c.in[0].dim() == 0) return {c.grad()};
+  const std::string& kind = c.attrs[0].str();
+  if (kind == "sum") return ScanSumVjp(c);
+  return kind == "prod" ? ScanProdVjp(c) : ScanExtremeVjp(c);
+}
+
+/// Windows over one dim: each result goes to the places its window covers.
+Tensor SpreadAlong(const Tensor& g, int dim, int64_t size, int64_t window, int64_t stride,
+                   int64_t low, int64_t high, int64_t dilation) {
+  int64_t count = g.shape().size(dim);
+  Dims each = g.sizes();
+  each.insert(dim + 1, window);
+  Dims kept = g.sizes();
+  kept.insert(dim + 1, 1);
+  Dims merged = g.sizes();
+  merged[dim] = count * window;
+  Tensor repeated = Reshaped(Broadcasted(Reshaped(g, kept), each), merged);
+  Tensor places =
+      CountingAlong(0, 2, count, g) * stride + CountingAlong(1, 2, window, g) * dilation;
+  Dims padded = g.sizes();
+  padded[dim] = size + low + high;
+  Tensor zeros = Filled(padded, 0, g.dtype(), g);
+  Tensor spread = AddedAlong(zeros, dim, Reshaped(places, {count * window}), repeated);
+  return Sliced(spread, dim, low, size);
+}
+
+Tensors ReduceWindowVjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  const auto& window = c.attrs[1].ints();
+  int dims = static_cast<int>(window.size());
+  if (x.numel() == 0 || c.grad().numel() == 0) return {ZerosLike(x.shape(), c.grad())};
+  if (c.attrs[0].str() == "sum") {
+    Tensor g = c.grad();
+    for (int i = 0; i < dims; ++i) {
+      int d = x.dim() - dims + i;
+      g = SpreadAlong(g, d, x.shape().size(d), window[i], c.attrs[2].ints()[i],
+                      c.attrs[3].ints()[i], c.attrs[4].ints()[i], c.attrs[5].ints()[i]);
+    }
+    return {g};
+  }
+  // To each window's first maximum; a window of padding only has none.
+  Tensor places = Apply(kReduceWindowArg, Location(), {x},
+                        {c.attrs[1], c.attrs[2], c.attrs[3], c.attrs[4], c.attrs[5]});
+  Dims outer;
+  for (int d = 0; d < x.dim() - dims; ++d) outer.push_back(x.shape().size(d));
+  Dims flat_x = outer, flat_y = outer;
+  int64_t rows = Shape(DType::kBool, outer).numel();
+  flat_x.push_back(x.numel() / rows);
+  flat_y.push_back(c.grad().numel() / rows);
+  Tensor is_there = ge(places, 0);
+  Tensor g = Reshaped(where(is_there, c.grad(), 0.0), flat_y);
+  places = Reshaped(where(is_there, places, Constant(0, DType::kI64)), flat_y);
+  Tensor spread = Apply(kScatter, Location(), {ZerosLike(x.shape().With(flat_x), g), places, g},
+                        {flat_x.size() - 1, "sum"});
+  return {Reshaped(spread, x.sizes())};
+}
+
+constexpr OpDef Reduction(const char* schema, const char* doc, InferFn infer, VjpFn vjp, Sample a,
+                          Sample b) {
+  return {.schema = schema, .doc = doc, .infer = infer, .vjp = vjp, .samples = {a, b}};
 }
 
 constexpr Sample kRows = {"f32[3,4]", "{dims=[1], keepdim=false}"};
@@ -131,34 +284,35 @@ constexpr Sample kTruthAll = {"bool[3,4]", "{dims=[0,1], keepdim=false}"};
 
 constinit const OpDef kReduceSum =
     Reduction("reduce_sum(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
-              "Sum over `dims`; 0 for none.", InferArithmetic, kRows, kAllKept);
+              "Sum over `dims`; 0 for none.", InferArithmetic, SumVjp, kRows, kAllKept);
 constinit const OpDef kReduceProd =
     Reduction("reduce_prod(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
-              "Product over `dims`; 1 for none.", InferArithmetic, kRows, kAllKept);
+              "Product over `dims`; 1 for none.", InferArithmetic, ProdVjp, kRows, kAllKept);
 constinit const OpDef kReduceMax =
     Reduction("reduce_max(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
-              "Maximum over `dims`; NaN if one is.", InferExtremum, kRows, kAllKept);
+              "Maximum over `dims`; NaN if one is.", InferExtremum, ExtremumVjp, kRows, kAllKept);
 constinit const OpDef kReduceMin =
     Reduction("reduce_min(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
-              "Minimum over `dims`; NaN if one is.", InferExtremum, kRows, kAllKept);
+              "Minimum over `dims`; NaN if one is.", InferExtremum, ExtremumVjp, kRows, kAllKept);
 constinit const OpDef kReduceAny =
     Reduction("reduce_any(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
-              "Whether one over `dims` is true.", InferTruth, kTruthRows, kTruthAll);
+              "Whether one over `dims` is true.", InferTruth, nullptr, kTruthRows, kTruthAll);
 constinit const OpDef kReduceAll =
     Reduction("reduce_all(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
-              "Whether all over `dims` are true.", InferTruth, kTruthRows, kTruthAll);
+              "Whether all over `dims` are true.", InferTruth, nullptr, kTruthRows, kTruthAll);
 constinit const OpDef kArgMax = Reduction(
     "arg_max(Tensor self, int dim, bool keepdim=False) -> Tensor",
-    "Index of the maximum along `dim`: the first of equals; the first NaN wins.", InferArg,
+    "Index of the maximum along `dim`: the first of equals; the first NaN wins.", InferArg, nullptr,
     {"f32[3,4]", "{dim=1, keepdim=false}"}, {"i64[5]", "{dim=0, keepdim=true}"});
 constinit const OpDef kArgMin = Reduction(
     "arg_min(Tensor self, int dim, bool keepdim=False) -> Tensor",
-    "Index of the minimum along `dim`: the first of equals; the first NaN wins.", InferArg,
+    "Index of the minimum along `dim`: the first of equals; the first NaN wins.", InferArg, nullptr,
     {"f32[3,4]", "{dim=1, keepdim=false}"}, {"i64[5]", "{dim=0, keepdim=true}"});
 constinit const OpDef kScan = {
     .schema = "scan(Tensor self, str kind, int dim, bool reverse=False) -> Tensor",
     .doc = "Inclusive running sum, prod, max or min along `dim`.",
     .infer = InferScan,
+    .vjp = ScanVjp,
     .samples = {{"f32[3,4]", "{kind=\"sum\", dim=1, reverse=false}"},
                 {"f32[3,4]", "{kind=\"prod\", dim=0, reverse=true}"},
                 {"i64[5]", "{kind=\"max\", dim=0, reverse=false}"}},
@@ -169,6 +323,7 @@ constinit const OpDef kReduceWindow = {
         "int[] high, int[] dilation) -> Tensor",
     .doc = "Sum or maximum over windows of the last dims; padding does not count.",
     .infer = InferReduceWindow,
+    .vjp = ReduceWindowVjp,
     .samples = {{"f32[2,6,5]",
                  "{kind=\"max\", window=[3,2], stride=[2,1], low=[1,0], high=[1,0], "
                  "dilation=[1,1]}"},

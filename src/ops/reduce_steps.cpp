@@ -32,6 +32,12 @@ void InferReduced(const InferCall& c, DType dtype) {
                                 c.attrs[c.op.info().AttributeIndex("keepdim")].boolean())));
 }
 
+Tensor KeptLike(const VjpCall& call, const Tensor& x, DType dtype) {
+  int dims = call.op.info().AttributeIndex("dim");
+  Dims sizes = ReducedSizes(call.in[0].sizes(), Dims(call.attrs[dims].ints()), true);
+  return Casted(Reshaped(x, sizes), dtype);
+}
+
 Dims BoxedDims(const std::optional<Dims>& dim) { return dim ? *dim : Dims(); }
 
 }  // namespace hammock::ops

@@ -16,6 +16,9 @@ DType SumType(const Tensor& self, std::optional<DType> dtype);
 void NeedElements(const char* op, const Tensor& self, const Dims& dims);
 /// For composites whose first attribute is the dims and that have a `keepdim`.
 void InferReduced(const InferCall& call, DType dtype);
+/// `x`, a result of such a composite, with the reduced dims of `self` as ones and in `dtype`: what
+/// its gradient computes with.
+Tensor KeptLike(const VjpCall& call, const Tensor& x, DType dtype);
 /// Dims of a boxed call: none and [] mean all.
 Dims BoxedDims(const std::optional<Dims>& dim);
 

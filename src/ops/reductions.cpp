@@ -13,7 +13,7 @@ using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
 
-extern const OpDef kMean;
+extern const OpDef kMean, kMaxDim, kMinDim;
 
 Tensor Extreme(const char* name, const OpDef& op, const Tensor& self, const Dims& dim,
                bool keepdim) {
@@ -36,11 +36,38 @@ Tensor ArgExtreme(const OpDef& op, const Tensor& self, int dim, bool keepdim) {
   return Apply(op, Location(), {self}, {dim, keepdim});
 }
 
-std::tuple<Tensor, Tensor> ExtremeAlong(const char* name, const OpDef& reduce, const OpDef& arg,
-                                        const Tensor& self, int64_t dim, bool keepdim) {
+std::tuple<Tensor, Tensor> ExtremeAlong(const OpDef& op, const char* name, const Tensor& self,
+                                        int64_t dim, bool keepdim) {
   int d = WrapDim(name, dim, self.dim());
   NeedElements(name, self, {d});
-  return {Reduce(reduce, self, OneDim(d, self.dim()), keepdim), ArgExtreme(arg, self, d, keepdim)};
+  const Attr attrs[] = {d, keepdim};
+  auto both = ApplyMulti(op, Location(), std::span(&self, 1), attrs);
+  return {both[0], both[1]};
+}
+
+void InferExtremeAlong(const InferCall& c) {
+  const Shape& self = *c.in[0];
+  Dims dims = OneDim(static_cast<int>(c.attrs[0].integer()), self.rank());
+  Dims sizes = ReducedSizes(self.sizes(), dims, c.attrs[1].boolean());
+  c.out = {self.With(sizes), Shape(DType::kI64, sizes)};
+}
+
+std::vector<Tensor> ExpandExtremeAlong(const ExpandCall& c) {
+  int dim = static_cast<int>(c.attrs[0].integer());
+  bool keepdim = c.attrs[1].boolean(), largest = &c.op == &kMaxDim;
+  const Tensor& x = c.in[0];
+  return {Reduce(largest ? kReduceMax : kReduceMin, x, OneDim(dim, x.dim()), keepdim),
+          ArgExtreme(largest ? kArgMax : kArgMin, x, dim, keepdim)};
+}
+
+/// To the element that was chosen, unlike amax, where equals share.
+std::vector<Tensor> ExtremeAlongVjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  if (x.dim() == 0) return {c.grads[0]};
+  Dims kept = ReducedSizes(x.sizes(), {c.attrs[0].integer()}, true);
+  return {Apply(kScatter, Location(),
+                {ZerosLike(x.shape(), x), Reshaped(c.out[1], kept), Reshaped(c.grads[0], kept)},
+                {c.attrs[0], "none"})};
 }
 
 Tensor ArgExtremeOf(const char* name, const OpDef& op, const Tensor& self,
@@ -180,12 +207,12 @@ Tensor min(const Tensor& self, Location at) {
 
 std::tuple<Tensor, Tensor> max(const Tensor& self, int64_t dim, bool keepdim, Location at) {
   LocationScope scope(at);
-  return ExtremeAlong("max", kReduceMax, kArgMax, self, dim, keepdim);
+  return ExtremeAlong(kMaxDim, "max", self, dim, keepdim);
 }
 
 std::tuple<Tensor, Tensor> min(const Tensor& self, int64_t dim, bool keepdim, Location at) {
   LocationScope scope(at);
-  return ExtremeAlong("min", kReduceMin, kArgMin, self, dim, keepdim);
+  return ExtremeAlong(kMinDim, "min", self, dim, keepdim);
 }
 
 Tensor max(const Tensor& self, const Tensor& other, Location at) {
@@ -309,13 +336,9 @@ HAMMOCK_FUNCTION(kAminmax,
                  "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor, Tensor)",
                  "Smallest and largest element.", aminmax)
 HAMMOCK_FUNCTION(kMax, "max(Tensor self) -> Tensor", "Largest element.", static_cast<OfAll>(max))
-HAMMOCK_FUNCTION(kMaxDim, "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
-                 "Largest elements along a dim, and their indices.", static_cast<Along>(max))
 HAMMOCK_FUNCTION(kMaxOther, "max.other(Tensor self, Tensor other) -> Tensor",
                  "The larger of two elements.", static_cast<OfTwo>(max))
 HAMMOCK_FUNCTION(kMin, "min(Tensor self) -> Tensor", "Smallest element.", static_cast<OfAll>(min))
-HAMMOCK_FUNCTION(kMinDim, "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
-                 "Smallest elements along a dim, and their indices.", static_cast<Along>(min))
 HAMMOCK_FUNCTION(kMinOther, "min.other(Tensor self, Tensor other) -> Tensor",
                  "The smaller of two elements.", static_cast<OfTwo>(min))
 HAMMOCK_FUNCTION(kArgmaxFn, "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
@@ -338,6 +361,26 @@ HAMMOCK_FUNCTION(kAllclose,
                  "equal_nan=False) -> bool",
                  "Whether all elements are close; reads.", allclose)
 
+constinit const OpDef kMaxDim = {
+    .schema = "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
+    .doc = "Largest elements along a dim, and their indices.",
+    .call = Box<static_cast<Along>(max)>,
+    .infer = InferExtremeAlong,
+    .expand = ExpandExtremeAlong,
+    .vjp = ExtremeAlongVjp,
+    .num_outputs = 2,
+    .samples = {{"f32[2,3]", "{dim=1, keepdim=false}"}},
+};
+constinit const OpDef kMinDim = {
+    .schema = "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
+    .doc = "Smallest elements along a dim, and their indices.",
+    .call = Box<static_cast<Along>(min)>,
+    .infer = InferExtremeAlong,
+    .expand = ExpandExtremeAlong,
+    .vjp = ExtremeAlongVjp,
+    .num_outputs = 2,
+    .samples = {{"f32[2,3]", "{dim=1, keepdim=false}"}},
+};
 constinit const OpDef kMean = {
     .schema =
         "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) "

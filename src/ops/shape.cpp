@@ -1,7 +1,10 @@
 #include <algorithm>
 
 #include "hammock/op_builder.h"
+#include "hammock/ops/operators.h"
 #include "hammock/ops/shape.h"
+#include "lazy/alias.h"
+#include "ops/compose.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 
@@ -227,30 +230,143 @@ void InferAsStridedScatter(const InferCall& call) {
   call.out = {self};
 }
 
+// ---- gradients
+
+Tensors ReshapeVjp(const VjpCall& c) { return {Reshaped(c.grad(), c.in[0].sizes())}; }
+
+Tensors BroadcastVjp(const VjpCall& c) { return {SummedTo(c.grad(), c.in[0].sizes())}; }
+
+Tensors PermuteVjp(const VjpCall& c) {
+  const auto& dims = c.attrs[0].ints();
+  Dims inverse = Dims::Filled(static_cast<int>(dims.size()), 0);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    inverse[static_cast<int>(dims[i])] = static_cast<int64_t>(i);
+  }
+  return {Permuted(c.grad(), inverse)};
+}
+
+// {dim, start, size, step} -> {dim, start, step}
+Tensors SliceVjp(const VjpCall& c) {
+  return {Apply(kUpdateSlice, Location(), {ZerosLike(c.in[0].shape(), c.grad()), c.grad()},
+                {c.attrs[0], c.attrs[1], c.attrs[3]})};
+}
+
+// {dim, size, step} -> {dim, step}
+Tensors DynamicSliceVjp(const VjpCall& c) {
+  Tensor zeros = ZerosLike(c.in[0].shape(), c.grad());
+  return {
+      Apply(kDynamicUpdateSlice, Location(), {zeros, c.grad(), c.in[1]}, {c.attrs[0], c.attrs[2]}),
+      Tensor()};
+}
+
+Tensors UpdateSliceVjp(const VjpCall& c) {
+  const Tensor& g = c.grad();
+  int64_t size = ExtentOf(c.in[1].shape(), static_cast<int>(c.attrs[0].integer()));
+  return {c.needs(0) ? Apply(kUpdateSlice, Location(), {g, ZerosLike(c.in[1].shape(), g)},
+                             {c.attrs[0], c.attrs[1], c.attrs[2]})
+                     : Tensor(),
+          c.needs(1) ? Apply(kSlice, Location(), {g}, {c.attrs[0], c.attrs[1], size, c.attrs[2]})
+                     : Tensor()};
+}
+
+Tensors DynamicUpdateSliceVjp(const VjpCall& c) {
+  const Tensor& g = c.grad();
+  int64_t size = ExtentOf(c.in[1].shape(), static_cast<int>(c.attrs[0].integer()));
+  return {c.needs(0) ? Apply(kDynamicUpdateSlice, Location(),
+                             {g, ZerosLike(c.in[1].shape(), g), c.in[2]}, {c.attrs[0], c.attrs[1]})
+                     : Tensor(),
+          c.needs(1)
+              ? Apply(kDynamicSlice, Location(), {g, c.in[2]}, {c.attrs[0], size, c.attrs[1]})
+              : Tensor(),
+          Tensor()};
+}
+
+Tensors PadVjp(const VjpCall& c) {
+  Dims low(c.attrs[0].ints()), high(c.attrs[1].ints());
+  for (int d = 0; d < low.size(); ++d) {
+    low[d] = -low[d];
+    high[d] = -high[d];
+  }
+  Tensor to_self = Apply(kPad, Location(), {c.grad(), ConstantLike(0, c.grad())}, {low, high});
+  if (!c.needs(1)) return {to_self, Tensor()};
+  // What lies outside of `self`.
+  Dims all;
+  for (int d = 0; d < c.grad().dim(); ++d) all.push_back(d);
+  auto total = [&](const Tensor& x) { return Apply(kReduceSum, Location(), {x}, {all, false}); };
+  return {to_self, total(c.grad()) - total(to_self)};
+}
+
+Tensors ConcatVjp(const VjpCall& c) {
+  int dim = static_cast<int>(c.attrs[0].integer());
+  Tensors grads;
+  int64_t start = 0;
+  for (const Tensor& part : c.in) {
+    int64_t size = part.shape().size(dim);
+    grads.push_back(ops::Sliced(c.grad(), dim, start, size));
+    start += size;
+  }
+  return grads;
+}
+
+Tensors FlipVjp(const VjpCall& c) { return {Apply(kFlip, Location(), {c.grad()}, {c.attrs[0]})}; }
+
+Tensors AsStridedVjp(const VjpCall& c) {
+  Dims sizes(c.attrs[0].ints()), strides(c.attrs[1].ints());
+  int64_t offset = c.attrs[2].integer();
+  Tensor zeros = ZerosLike(c.in[0].shape(), c.grad());
+  if (c.grad().numel() == 0) return {zeros};
+  if (!SelfOverlaps({sizes, strides, offset})) {
+    return {Apply(kAsStridedScatter, Location(), {zeros, c.grad()}, {strides, offset})};
+  }
+  // Several elements may show one place: their gradients add up there.
+  Tensor places = Filled(sizes, offset, DType::kI64, c.grad());
+  for (int d = 0; d < sizes.size(); ++d) {
+    places = places + CountingAlong(d, sizes.size(), sizes[d], c.grad()) * strides[d];
+  }
+  int64_t count = c.grad().numel();
+  Tensor flat = AddedAlong(Reshaped(zeros, {zeros.numel()}), 0, Reshaped(places, {count}),
+                           Reshaped(c.grad(), {count}));
+  return {Reshaped(flat, zeros.sizes())};
+}
+
+Tensors AsStridedScatterVjp(const VjpCall& c) {
+  const Tensor& g = c.grad();
+  return {c.needs(0) ? Apply(kAsStridedScatter, Location(), {g, ZerosLike(c.in[1].shape(), g)},
+                             {c.attrs[0], c.attrs[1]})
+                     : Tensor(),
+          c.needs(1)
+              ? Apply(kAsStrided, Location(), {g}, {Attr(c.in[1].sizes()), c.attrs[0], c.attrs[1]})
+              : Tensor()};
+}
+
 }  // namespace
 
 constinit const OpDef kReshape = {
     .schema = "reshape(Tensor self, int[] sizes) -> Tensor",
     .doc = "The same elements in row-major order with other sizes.",
     .infer = InferReshape,
+    .vjp = ReshapeVjp,
     .samples = {{"f32[2,6]", "{sizes=[3,4]}"}, {"f32[1,1]", "{sizes=[]}"}},
 };
 constinit const OpDef kBroadcast = {
     .schema = "broadcast(Tensor self, int[] sizes) -> Tensor",
     .doc = "Repeats along new dims on the left and along dims of size 1.",
     .infer = InferBroadcast,
+    .vjp = BroadcastVjp,
     .samples = {{"f32[3,1]", "{sizes=[2,3,4]}"}, {"f32[]", "{sizes=[2,2]}"}},
 };
 constinit const OpDef kPermute = {
     .schema = "permute(Tensor self, int[] dims) -> Tensor",
     .doc = "Dim i of the result is dim dims[i] of `self`.",
     .infer = InferPermute,
+    .vjp = PermuteVjp,
     .samples = {{"f32[2,3,4]", "{dims=[2,0,1]}"}, {"f32[2,3]", "{dims=[1,0]}"}},
 };
 constinit const OpDef kSlice = {
     .schema = "slice(Tensor self, int dim, int start, int size, int step=1) -> Tensor",
     .doc = "`size` elements of `dim`, from `start` by `step`.",
     .infer = InferSlice,
+    .vjp = SliceVjp,
     .samples = {{"f32[5,3]", "{dim=0, start=1, size=2, step=2}"},
                 {"f32[2,4]", "{dim=1, start=3, size=1, step=1}"}},
 };
@@ -258,6 +374,7 @@ constinit const OpDef kDynamicSlice = {
     .schema = "dynamic_slice(Tensor self, Scalar start, int dim, int size, int step=1) -> Tensor",
     .doc = "As slice, with a start that is known only when running.",
     .infer = InferDynamicSlice,
+    .vjp = DynamicSliceVjp,
     .can_fail = true,
     .samples = {{"f32[5,3] i64[]", "{dim=0, size=2, step=1}"}},
 };
@@ -265,6 +382,7 @@ constinit const OpDef kUpdateSlice = {
     .schema = "update_slice(Tensor self, Tensor source, int dim, int start, int step=1) -> Tensor",
     .doc = "`self` with a slice of `dim` replaced by `source`.",
     .infer = InferUpdateSlice,
+    .vjp = UpdateSliceVjp,
     .samples = {{"f32[5,3] f32[2,3]", "{dim=0, start=1, step=2}"}},
 };
 constinit const OpDef kDynamicUpdateSlice = {
@@ -273,6 +391,7 @@ constinit const OpDef kDynamicUpdateSlice = {
         "int step=1) -> Tensor",
     .doc = "As update_slice, with a start that is known only when running.",
     .infer = InferDynamicUpdateSlice,
+    .vjp = DynamicUpdateSliceVjp,
     .can_fail = true,
     .samples = {{"f32[5,3] f32[2,3] i64[]", "{dim=0, step=1}"}},
 };
@@ -280,6 +399,7 @@ constinit const OpDef kPad = {
     .schema = "pad_constant(Tensor self, Scalar value, int[] low, int[] high) -> Tensor",
     .doc = "Adds `value` before and after each dim; negative amounts crop.",
     .infer = InferPad,
+    .vjp = PadVjp,
     .samples = {{"f32[2,3] f32[]", "{low=[1,0], high=[0,2]}"},
                 {"f32[4] f32[]", "{low=[-1], high=[2]}"}},
 };
@@ -287,6 +407,7 @@ constinit const OpDef kConcat = {
     .schema = "concat(Tensor[] tensors, int dim) -> Tensor",
     .doc = "Joins tensors of one dtype along `dim`.",
     .infer = InferConcat,
+    .vjp = ConcatVjp,
     .samples = {{"f32[2,3] f32[1,3]", "{dim=0}"}, {"f32[2,1] f32[2,0] f32[2,2]", "{dim=1}"}},
 };
 constinit const OpDef kFlip = {
@@ -294,12 +415,14 @@ constinit const OpDef kFlip = {
     .doc = "Reverses the order along `dims`.",
     .call = Box<hammock::flip>,
     .infer = InferFlip,
+    .vjp = FlipVjp,
     .samples = {{"f32[2,3]", "{dims=[0,1]}"}, {"f32[4]", "{dims=[0]}"}},
 };
 constinit const OpDef kAsStrided = {
     .schema = "as_strided(Tensor self, int[] sizes, int[] strides, int offset=0) -> Tensor",
     .doc = "Elements of the flattened `self`, addressed by strides.",
     .infer = InferAsStrided,
+    .vjp = AsStridedVjp,
     .samples = {{"f32[3,4]", "{sizes=[2,3], strides=[4,1], offset=1}"},
                 {"f32[6]", "{sizes=[4,3], strides=[1,1], offset=0}"}},
 };
@@ -309,6 +432,7 @@ constinit const OpDef kAsStridedScatter = {
         "-> Tensor",
     .doc = "`self` with the elements that as_strided addresses replaced by `source`.",
     .infer = InferAsStridedScatter,
+    .vjp = AsStridedScatterVjp,
     .samples = {{"f32[3,4] f32[2,2]", "{strides=[4,1], offset=1}"}},
 };
 

@@ -38,6 +38,17 @@ std::vector<Tensor> ExpandSoftmax(const ExpandCall& c) {
   return {Casted(result, dtype)};
 }
 
+std::vector<Tensor> SoftmaxVjp(const VjpCall& c) {
+  const Tensor& self = c.in[0];
+  if (self.numel() == 0) return {ZerosLike(self.shape(), c.grad())};
+  DType wide = WideFloat(c.out[0].dtype());
+  Tensor g = Casted(c.grad(), wide), y = Casted(c.out[0], wide);
+  Dims dims = OneDim(static_cast<int>(c.attrs[0].integer()), y.dim());
+  Tensor result = &c.op == &kSoftmax ? y * (g - ReduceTo(kReduceSum, g * y, dims))
+                                     : g - exp(y) * ReduceTo(kReduceSum, g, dims);
+  return {Casted(result, self.dtype())};
+}
+
 Tensor SoftmaxNode(const OpDef& op, const char* name, const Tensor& self, int64_t dim,
                    std::optional<DType> dtype, const Location& at) {
   if (!IsFloat(dtype.value_or(self.dtype()))) NeedFloat(name, self);
@@ -114,6 +125,62 @@ std::vector<Tensor> ExpandRmsNorm(const ExpandCall& c) {
   return {Casted(Scaled(x * rsqrt(squares + ConstantLike(eps, x)), c.in[1]), dtype)};
 }
 
+/// Of x normalised to n = (x - mean) * scale (or x * scale) over `dims`, where a gradient g arrives
+/// at n: g minus its parts along 1 and n, scaled.
+Tensor NormalisedGrad(const Tensor& g, const Tensor& n, const Tensor& scale, const Dims& dims,
+                      bool centred) {
+  Tensor count = ConstantLike(CountOf(n.sizes(), dims), n);
+  Tensor along = n * (ReduceTo(kReduceSum, g * n, dims) / count);
+  if (centred) along = along + ReduceTo(kReduceSum, g, dims) / count;
+  return (g - along) * scale;
+}
+
+/// Gradients of input, weight and bias, in that order; `normalised` is x before them.
+std::vector<Tensor> NormGrads(const VjpCall& c, const Tensor& g, const Tensor& normalised,
+                              const Tensor& scale, const Dims& dims, bool centred) {
+  std::vector<Tensor> grads(c.in.size());
+  if (c.needs(0)) {
+    Tensor scaled = Scaled(g, c.in[1]);
+    grads[0] = Casted(NormalisedGrad(scaled, normalised, scale, dims, centred), c.in[0].dtype());
+  }
+  if (c.needs(1)) {
+    grads[1] = Casted(SummedTo(g * normalised, c.in[1].sizes()), c.in[1].dtype());
+  }
+  if (c.in.size() > 2 && c.needs(2)) {
+    grads[2] = Casted(SummedTo(g, c.in[2].sizes()), c.in[2].dtype());
+  }
+  return grads;
+}
+
+std::vector<Tensor> LayerNormVjp(const VjpCall& c) {
+  DType wide = WideFloat(c.in[0].dtype());
+  Tensor x = Casted(c.in[0], wide);
+  Dims dims = NormDims(c.op.name(), x.shape(), Dims(c.attrs[0].ints()), nullptr, nullptr);
+  Tensor count = ConstantLike(CountOf(x.sizes(), dims), x);
+  Tensor mean = ReduceTo(kReduceSum, x, dims) / count;
+  Tensor distance = x - mean;
+  Tensor variance = ReduceTo(kReduceSum, distance * distance, dims) / count;
+  Tensor scale = rsqrt(variance + ConstantLike(c.attrs[1].real(), x));
+  Tensor normalised = distance * scale;
+  auto grads = NormGrads(c, Casted(c.grad(), wide), normalised, scale, dims, true);
+  if (c.op.num_outputs == 3 && c.needs(0)) {  // mean and scale are results as well
+    Tensor to_mean = Casted(c.grads[1], wide) / count;
+    Tensor to_scale = Casted(c.grads[2], wide) * scale * scale * normalised / count;
+    grads[0] = Casted(Casted(grads[0], wide) + to_mean - to_scale, c.in[0].dtype());
+  }
+  return grads;
+}
+
+std::vector<Tensor> RmsNormVjp(const VjpCall& c) {
+  DType dtype = c.in[0].dtype(), wide = WideFloat(dtype);
+  Tensor x = Casted(c.in[0], wide);
+  Dims dims = NormDims(c.op.name(), x.shape(), Dims(c.attrs[0].ints()), nullptr, nullptr);
+  Tensor count = ConstantLike(CountOf(x.sizes(), dims), x);
+  double eps = c.attrs[1].IsNone() ? InfoOf(dtype).epsilon : c.attrs[1].real();
+  Tensor scale = rsqrt(ReduceTo(kReduceSum, x * x, dims) / count + ConstantLike(eps, x));
+  return NormGrads(c, Casted(c.grad(), wide), x * scale, scale, dims, false);
+}
+
 Tensor OrUndefined(const std::optional<Tensor>& tensor) { return tensor ? *tensor : Tensor(); }
 
 }  // namespace
@@ -166,6 +233,7 @@ constinit const OpDef kSoftmax = {
     .call = Box<softmax>,
     .infer = InferSoftmax,
     .expand = ExpandSoftmax,
+    .vjp = SoftmaxVjp,
     .samples = {{"f32[2,3]", "{dim=1, dtype=none}"}},
 };
 constinit const OpDef kLogSoftmax = {
@@ -174,6 +242,7 @@ constinit const OpDef kLogSoftmax = {
     .call = Box<log_softmax>,
     .infer = InferSoftmax,
     .expand = ExpandSoftmax,
+    .vjp = SoftmaxVjp,
     .samples = {{"f32[2,3]", "{dim=1, dtype=none}"}},
 };
 constinit const OpDef kSoftmin = {
@@ -189,6 +258,7 @@ constinit const OpDef kLayerNorm = {
     .call = Box<layer_norm>,
     .infer = InferLayerNorm,
     .expand = ExpandLayerNorm,
+    .vjp = LayerNormVjp,
     .samples = {{"f32[2,3] f32[3] f32[3]", "{normalized_shape=[3], eps=1e-05}"}},
 };
 constinit const OpDef kNativeLayerNorm = {
@@ -199,6 +269,7 @@ constinit const OpDef kNativeLayerNorm = {
     .call = Box<native_layer_norm>,
     .infer = InferLayerNorm,
     .expand = ExpandLayerNorm,
+    .vjp = LayerNormVjp,
     .num_outputs = 3,
     .samples = {{"f32[2,3] f32[3] f32[3]", "{normalized_shape=[3], eps=1e-05}"}},
 };
@@ -210,6 +281,7 @@ constinit const OpDef kRmsNorm = {
     .call = Box<rms_norm>,
     .infer = InferLayerNorm,
     .expand = ExpandRmsNorm,
+    .vjp = RmsNormVjp,
     .samples = {{"f32[2,3] f32[3]", "{normalized_shape=[3], eps=none}"}},
 };
 

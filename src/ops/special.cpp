@@ -44,6 +44,12 @@ std::vector<Tensor> ExpandSinc(const ExpandCall& call) {
   return Narrow(call, where(eq(x, 0), 1.0, sin(angle) / angle));
 }
 
+Tensor SincGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
+  Tensor angle = x * std::numbers::pi;
+  Tensor square = angle * x;
+  return g * where(eq(square, 0), 0.0, (cos(angle) * angle - sin(angle)) / square);
+}
+
 std::vector<Tensor> ExpandLogit(const ExpandCall& call) {
   Tensor x = Wide(call, 0);
   if (call.in[1].defined()) {
@@ -197,6 +203,7 @@ constinit const OpDef kSinc = {
     .call = Box<UnaryFn(sinc)>,
     .rule = DTypeRule::kFloat,
     .expand = ExpandSinc,
+    .vjp = FirstVjp<SincGrad>,
 };
 constinit const OpDef kLogit = {
     .schema = "logit(Tensor self, Scalar? eps=None) -> Tensor",
@@ -204,7 +211,8 @@ constinit const OpDef kLogit = {
     .call = Box<logit>,
     .infer = InferFloatOfFirst,
     .expand = ExpandLogit,
-    .samples = {{"f32[2,3] f32[]"}},
+    .domain = {0.1, 0.9},
+    .samples = {{"f32[2,3] none"}},
 };
 constinit const OpDef kLerp = {
     .schema = "lerp(Tensor self, Tensor end, Tensor weight) -> Tensor",

@@ -44,6 +44,26 @@ std::vector<Tensor> ExpandVariance(const ExpandCall& c) {
   return results;
 }
 
+std::vector<Tensor> VarianceVjp(const VjpCall& c) {
+  const Tensor& self = c.in[0];
+  DType wide = WideFloat(self.dtype());
+  Tensor x = Casted(self, wide);
+  Dims dims(c.attrs[0].ints());
+  int64_t count = CountOf(x.sizes(), dims);
+  int64_t correction = c.attrs[1].IsNone() ? 1 : c.attrs[1].integer();
+  Tensor g = KeptLike(c, c.grads[0], wide);
+  if (&c.op == &kStd || &c.op == &kStdMean) {
+    Tensor y = KeptLike(c, c.out[0], wide);
+    g = where(eq(y, 0), 0.0, g / (y * 2.0));
+  }
+  Tensor mean = Reduce(kReduceSum, x, dims, true) / ConstantLike(count, x);
+  Tensor result = g * ((x - mean) * (2.0 / static_cast<double>(count - correction)));
+  if (c.op.num_outputs == 2) {
+    result = result + KeptLike(c, c.grads[1], wide) / ConstantLike(count, x);
+  }
+  return {Casted(result, self.dtype())};
+}
+
 void InferLogSumExp(const InferCall& c) { InferReduced(c, FloatOf(c.in[0]->dtype())); }
 
 std::vector<Tensor> ExpandLogSumExp(const ExpandCall& c) {
@@ -58,6 +78,12 @@ std::vector<Tensor> ExpandLogSumExp(const ExpandCall& c) {
   Tensor shift = where(isinf(largest), ConstantLike(0, x), largest);
   Tensor total = Reduce(kReduceSum, exp(x - shift), dims, true);
   return {Casted(Reshaped(log(total) + shift, c.out[0].sizes()), dtype)};
+}
+
+std::vector<Tensor> LogSumExpVjp(const VjpCall& c) {
+  DType wide = WideFloat(c.out[0].dtype());
+  Tensor shares = exp(Casted(c.in[0], wide) - KeptLike(c, c.out[0], wide));
+  return {Casted(KeptLike(c, c.grad(), wide) * shares, c.in[0].dtype())};
 }
 
 void InferNorm(const InferCall& c) {
@@ -90,6 +116,31 @@ std::vector<Tensor> ExpandNorm(const ExpandCall& c) {
     result = pow(total, ConstantLike(1.0 / p, x));
   }
   return {Casted(result, dtype)};
+}
+
+/// The gradient of a norm that is zero, which has none, is taken as zero.
+std::vector<Tensor> NormVjp(const VjpCall& c) {
+  DType wide = WideFloat(c.out[0].dtype());
+  Tensor x = Casted(c.in[0], wide);
+  Tensor y = KeptLike(c, c.out[0], wide), g = KeptLike(c, c.grad(), wide);
+  double p = c.attrs[0].real();
+  Tensor result;
+  if (p == 0) {
+    result = ZerosLike(x.shape(), x);
+  } else if (std::isinf(p)) {
+    Tensor chosen = Casted(eq(abs(x), y), wide);
+    result = sign(x) * chosen * (g / Reduce(kReduceSum, chosen, Dims(c.attrs[1].ints()), true));
+  } else if (p == 1) {
+    result = sign(x) * g;
+  } else if (p == 2) {
+    result = where(eq(y, 0), 0.0, x * (g / y));
+  } else if (p < 1) {
+    Tensor scaled = where(eq(x, 0), 0.0, sign(x) * pow(abs(x), p - 1));
+    result = scaled * g * pow(y, 1 - p);
+  } else {
+    result = sign(x) * pow(abs(x), p - 1) * where(eq(y, 0), 0.0, g / pow(y, p - 1));
+  }
+  return {Casted(result, c.in[0].dtype())};
 }
 
 std::vector<Tensor> Variance(const OpDef& op, const char* name, const Tensor& self, const Dims& dim,
@@ -216,6 +267,7 @@ constinit const OpDef kVar = {
     .call = Box<One<var>::Correction>,
     .infer = InferVariance,
     .expand = ExpandVariance,
+    .vjp = VarianceVjp,
     .samples = {{"f32[2,3]", "{dim=[1], correction=1, keepdim=false}"}},
 };
 constinit const OpDef kStd = {
@@ -226,6 +278,7 @@ constinit const OpDef kStd = {
     .call = Box<One<hammock::std>::Correction>,
     .infer = InferVariance,
     .expand = ExpandVariance,
+    .vjp = VarianceVjp,
     .samples = {{"f32[2,3]", "{dim=[1], correction=1, keepdim=false}"}},
 };
 constinit const OpDef kVarMean = {
@@ -236,6 +289,7 @@ constinit const OpDef kVarMean = {
     .call = Box<Two<var_mean>::Correction>,
     .infer = InferVariance,
     .expand = ExpandVariance,
+    .vjp = VarianceVjp,
     .num_outputs = 2,
     .samples = {{"f32[2,3]", "{dim=[1], correction=1, keepdim=false}"}},
 };
@@ -247,6 +301,7 @@ constinit const OpDef kStdMean = {
     .call = Box<Two<std_mean>::Correction>,
     .infer = InferVariance,
     .expand = ExpandVariance,
+    .vjp = VarianceVjp,
     .num_outputs = 2,
     .samples = {{"f32[2,3]", "{dim=[1], correction=1, keepdim=false}"}},
 };
@@ -256,6 +311,7 @@ constinit const OpDef kLogSumExp = {
     .call = Box<logsumexp>,
     .infer = InferLogSumExp,
     .expand = ExpandLogSumExp,
+    .vjp = LogSumExpVjp,
     .samples = {{"f32[2,3]", "{dim=[1], keepdim=false}"}},
 };
 constinit const OpDef kNorm = {
@@ -267,6 +323,7 @@ constinit const OpDef kNorm = {
     .call = Box<NormBoxed>,
     .infer = InferNorm,
     .expand = ExpandNorm,
+    .vjp = NormVjp,
     .samples = {{"f32[2,3]", "{p=2.0, dim=[1], keepdim=false, dtype=none}"}},
 };
 

@@ -10,6 +10,7 @@
 #include "hammock/ops/view.h"
 #include "lazy/alias.h"
 #include "lazy/executor.h"
+#include "lazy/hooks.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
@@ -515,9 +516,13 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim, Location at) {
 
 Tensor alias(const Tensor& self, Location at) {
   LocationScope scope(at);
-  return MakeAlias(self);
+  return MakeAlias(self, false);
 }
-Tensor detach(const Tensor& self, Location at) { return alias(self, at); }
+
+Tensor detach(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  return MakeAlias(self, true);
+}
 
 // ---- Copies and conversions
 
@@ -526,6 +531,7 @@ Tensor clone(const Tensor& self, Location at) {
   Value value = ValueOf("clone", self);
   if (!value) ThrowUndefined("clone");
   // Values are immutable: a copy is a second tensor of the same value.
+  value.tape = PassOn(value);
   return Tensor::FromValue(std::move(value));
 }
 
@@ -544,7 +550,9 @@ Tensor to(const Tensor& self, const Device& device, Location at) {
   Node* node = CurrentNode("to", self);
   if (node->device() == device.id()) return self;
   HostTensor host = Executor().Read(self);
-  return NewTensor(MakeHostLeaf(host, device.id(), CurrentLocation()).release(), 0, true);
+  Value copy{MakeHostLeaf(host, device.id(), CurrentLocation()), 0};
+  copy.tape = RecordTransfer(ValueOf("to", self), device.id());
+  return NewTensor(std::move(copy), true);
 }
 
 Tensor& copy_(Tensor& self, const Tensor& source, Location at) {

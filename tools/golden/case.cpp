@@ -37,7 +37,14 @@ Input ParseInput(const Json& json) {
     input.view =
         StridedView{ParseDims(view.at("shape")), ParseDims(view.at("stride")), view.at("offset")};
   }
+  input.requires_grad = json.value("requires_grad", false);
   return input;
+}
+
+std::vector<std::string> ParseKeys(const Json& json) {
+  std::vector<std::string> keys;
+  for (const Json& key : json) keys.push_back(key.is_null() ? "" : key.get<std::string>());
+  return keys;
 }
 
 Step ParseStep(const Json& json) {
@@ -58,7 +65,10 @@ Case ParseCase(const Json& json) {
     result.steps.push_back({json.at("fn"), json.at("args"), json.at("kwargs"), std::nullopt});
   }
   result.must_raise = json.contains("error");
-  result.has_gradients = json.contains("grads");
+  if (json.contains("grads")) {
+    result.cotangents = ParseKeys(json.at("cot"));
+    result.gradients = ParseKeys(json.at("grads"));
+  }
   if (result.must_raise) return result;
   for (const Json& output : json.at("outputs")) {
     result.outputs.push_back({ParseShape(output), output.at("key")});

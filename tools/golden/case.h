@@ -31,6 +31,7 @@ struct Input {
   std::string key;  ///< array of the group's .npz, if `weyl` is absent
   std::optional<WeylSequence> weyl;
   std::optional<StridedView> view;
+  bool requires_grad = false;
 };
 
 struct Output {
@@ -53,7 +54,10 @@ struct Case {
   std::vector<int64_t> result;  ///< slots to compare; empty: what the only step returns
   std::vector<Output> outputs;
   bool must_raise = false;
-  bool has_gradients = false;
+  /// Arrays of the gradients that arrive at the outputs and of those at the inputs; empty names
+  /// where there is none.
+  std::vector<std::string> cotangents, gradients;
+  bool has_gradients() const { return !gradients.empty(); }
 };
 
 /// All cases of DIR/manifest.jsonl, in order. ValueError (kParse) names the line that is wrong.

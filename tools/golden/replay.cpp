@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <typeinfo>
 
 #include "compare.h"
+#include "hammock/autograd.h"
 #include "hammock/error.h"
 #include "hammock/ir/op_def.h"
 #include "hammock/ops.h"
@@ -247,9 +249,13 @@ OpCall Replayer::MakeCall(const Step& step, const std::vector<Any>& slots) const
   return call;
 }
 
-std::vector<Any> Replayer::RunSteps(const Case& c) {
+std::vector<Any> Replayer::RunSteps(const Case& c, bool with_grad, std::vector<Any>* inputs) {
   std::vector<Any> slots;
-  for (const Input& input : c.inputs) slots.push_back(MakeInput(c, input));
+  for (const Input& input : c.inputs) {
+    slots.push_back(MakeInput(c, input));
+    if (with_grad && input.requires_grad) Tensor(slots.back().ToTensor()).requires_grad_();
+  }
+  *inputs = slots;
   Any last;
   for (const Step& step : c.steps) {
     OpCall call = MakeCall(step, slots);
@@ -267,7 +273,7 @@ std::vector<Any> Replayer::RunSteps(const Case& c) {
   return results;
 }
 
-void Replayer::Compare(const Case& c, const std::vector<Any>& results) {
+std::vector<Any> Replayer::Compare(const Case& c, const std::vector<Any>& results) {
   std::vector<Any> leaves;
   for (const Any& result : results) Flatten(result, &leaves);
   if (c.must_raise) {
@@ -285,11 +291,48 @@ void Replayer::Compare(const Case& c, const std::vector<Any>& results) {
     if (difference.empty()) continue;
     throw Verdict{Outcome::kFail, fmt::format("output {} {}", i, difference)};
   }
+  return leaves;
+}
+
+void Replayer::CompareGradients(const Case& c) {
+  std::vector<Any> slots;
+  std::vector<Any> leaves = Compare(c, RunSteps(c, true, &slots));
+  std::vector<Tensor> outputs, cotangents, inputs;
+  for (size_t i = 0; i < leaves.size() && i < c.cotangents.size(); ++i) {
+    if (c.cotangents[i].empty() || !leaves[i].IsTensor()) continue;
+    Tensor output = leaves[i].ToTensor();
+    if (!output.requires_grad()) continue;
+    outputs.push_back(output);
+    cotangents.push_back(from_host(Load(c, c.cotangents[i], output.dtype()), device_));
+  }
+  std::vector<size_t> places;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!c.inputs[i].requires_grad) continue;
+    places.push_back(i);
+    inputs.push_back(slots[i].ToTensor());
+  }
+  std::vector<Tensor> grads(inputs.size());
+  if (!outputs.empty() && !inputs.empty()) {
+    grads = grad(outputs, inputs, cotangents, false, false, true);
+  }
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const std::string& key = c.gradients.at(places[i]);
+    Shape type = c.inputs[places[i]].shape;
+    HostTensor zeros(type);
+    std::memset(zeros.mutable_data(), 0, static_cast<size_t>(zeros.bytes()));
+    HostTensor expected = key.empty() ? zeros : Load(c, key, type.dtype());
+    HostTensor actual = grads[i].defined() ? grads[i].host() : zeros;
+    std::string difference = Difference(actual, expected);
+    if (difference.empty()) continue;
+    throw Verdict{Outcome::kFail, fmt::format("gradient of input {} {}", places[i], difference)};
+  }
 }
 
 CaseResult Replayer::Run(const Case& c) {
   try {
-    Compare(c, RunSteps(c));
+    std::vector<Any> slots;
+    Compare(c, RunSteps(c, false, &slots));
+    if (c.has_gradients()) CompareGradients(c);
     return {};
   } catch (const Verdict& verdict) {
     return {verdict.outcome, verdict.detail};

@@ -49,8 +49,11 @@ class Replayer {
   HostTensor Load(const Case& c, const std::string& key, DType dtype);
   Any MakeInput(const Case& c, const Input& input);
   OpCall MakeCall(const Step& step, const std::vector<Any>& slots) const;
-  std::vector<Any> RunSteps(const Case& c);
-  void Compare(const Case& c, const std::vector<Any>& results);
+  /// Fills `slots` with the inputs and what steps store, and returns the results.
+  std::vector<Any> RunSteps(const Case& c, bool with_grad, std::vector<Any>* slots);
+  /// The results one by one, each checked.
+  std::vector<Any> Compare(const Case& c, const std::vector<Any>& results);
+  void CompareGradients(const Case& c);
 
   std::string dir_;
   Device device_;

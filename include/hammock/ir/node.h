@@ -60,14 +60,52 @@ class HAMMOCK_API NodePtr {
   Node* node_ = nullptr;
 };
 
-/// One output of a node, owning. Empty for an absent optional operand.
+class TapeEntry;
+
+/// Owning reference to what the tape holds of a value's history; null where no gradient is wanted.
+class HAMMOCK_API TapePtr {
+ public:
+  TapePtr() = default;
+  /// Takes over one reference.
+  static TapePtr Adopt(TapeEntry* entry) {
+    TapePtr result;
+    result.entry_ = entry;
+    return result;
+  }
+  TapePtr(const TapePtr& other) : entry_(other.entry_) {
+    if (entry_) [[unlikely]]
+      AddReference(entry_);
+  }
+  TapePtr(TapePtr&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+  TapePtr& operator=(TapePtr other) noexcept {
+    std::swap(entry_, other.entry_);
+    return *this;
+  }
+  ~TapePtr() {
+    if (entry_) [[unlikely]]
+      DropReference(entry_);
+  }
+  TapeEntry* get() const { return entry_; }
+  TapeEntry* operator->() const { return entry_; }
+  explicit operator bool() const { return entry_ != nullptr; }
+  bool operator==(const TapePtr&) const = default;
+
+ private:
+  static void AddReference(TapeEntry* entry);
+  static void DropReference(TapeEntry* entry);
+  TapeEntry* entry_ = nullptr;
+};
+
+/// One output of a node, owning, with its history. Empty for an absent optional operand.
 struct HAMMOCK_API Value {
   NodePtr node;
   uint32_t index = 0;
+  TapePtr tape{};
 
   explicit operator bool() const { return static_cast<bool>(node); }
   const Shape& shape() const;
-  bool operator==(const Value&) const = default;
+  /// The same output, whatever history it was reached by.
+  bool operator==(const Value& other) const { return node == other.node && index == other.index; }
 };
 
 /// One output of a node, borrowing.

@@ -67,14 +67,23 @@ struct ExpandCall {
 };
 using ExpandFn = std::vector<Tensor> (*)(const ExpandCall&);
 
-/// What a gradient sees. No record has one yet.
+/// What a gradient sees. It is written in Tensor ops and also runs on symbolic tensors, which finds
+/// the operands and results whose values it reads: only those are kept for the backward pass, of
+/// the others it sees the type alone.
 struct VjpCall {
   const OpDef& op;
-  std::span<const Tensor> in;
+  std::span<const Tensor> in;  ///< an undefined Tensor for an absent optional operand
   std::span<const Tensor> out;
   std::span<const Attr> attrs;
-  std::span<const Tensor> grads;  ///< one per output, undefined where none arrives
+  /// One per result; zeros where none arrived, undefined for results that are not floats.
+  std::span<const Tensor> grads;
+  std::span<const uint8_t> needed;  ///< of each operand, whether its gradient is wanted
+
+  const Tensor& grad() const;
+  bool needs(size_t operand) const { return needed[operand] != 0; }
 };
+/// One gradient per operand; undefined stands for zero. Those of elementwise ops are summed and
+/// cast to the operand's type by the caller.
 using VjpFn = std::vector<Tensor> (*)(const VjpCall&);
 
 /// The boxed call: one value per schema argument, defaults filled in.
@@ -120,8 +129,8 @@ struct OpDef {
   DTypeRule rule = DTypeRule::kNone;  ///< elementwise ops
   ScalarFn scalar = ScalarFn::kNone;  ///< elementwise primitives
   ExpandFn expand = nullptr;          ///< composites
-  VjpFn vjp = nullptr;
-  bool can_fail = false;  ///< execution may raise (index checks, custom calls)
+  VjpFn vjp = nullptr;                ///< a composite without one is expanded under grad
+  bool can_fail = false;              ///< execution may raise (index checks, custom calls)
   int num_outputs = 1;
 
   Domain domain{};

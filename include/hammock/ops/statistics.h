@@ -1,5 +1,5 @@
 #pragma once
-/// Distinct values, histograms, covariances, distances and finite differences.
+/// Histograms, covariances, distances and finite differences.
 
 #include <optional>
 #include <string>
@@ -11,20 +11,6 @@
 #include "hammock/tensor.h"
 
 namespace hammock {
-
-/// Distinct elements, the position of each element among them, and how often each occurs. What was
-/// not asked for is an empty tensor. Reads a count.
-struct Unique {
-  Tensor values, inverse, counts;
-};
-/// All elements, or the slices along `dim`; always in ascending order, `sorted` or not.
-HAMMOCK_API Unique unique(const Tensor& self, bool sorted = true, bool return_inverse = false,
-                          bool return_counts = false, std::optional<int64_t> dim = std::nullopt,
-                          HAMMOCK_AT);
-/// As unique, but only neighbours that are equal become one.
-HAMMOCK_API Unique unique_consecutive(const Tensor& self, bool return_inverse = false,
-                                      bool return_counts = false,
-                                      std::optional<int64_t> dim = std::nullopt, HAMMOCK_AT);
 
 /// How many elements fall into each of `bins` equal parts of [min, max], by default the range of
 /// the elements; others are not counted.

@@ -1,0 +1,57 @@
+#pragma once
+/// Checkpoints: a region whose saved values are dropped and computed again when the backward pass
+/// first asks for one of them. The region is traced once more in the same order, so the n-th entry
+/// of the second trace saves what the n-th of the first would have.
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "hammock/autograd.h"
+#include "hammock/random.h"
+
+namespace hammock {
+
+/// What an entry saves: operands, then results; empty where the gradient does not read them.
+using SavedValues = std::vector<Value>;
+
+/// Shared by the entries of a region.
+class CheckpointRecord : public std::enable_shared_from_this<CheckpointRecord> {
+ public:
+  CheckpointRecord(TensorsFn fn, const std::vector<Tensor>& inputs);
+  /// What entry `number` saves; traces the region again if it must.
+  SavedValues Restore(size_t number);
+
+ private:
+  friend class Checkpoint;
+  TensorsFn fn_;
+  std::vector<Value> inputs_;
+  size_t entries_ = 0;  // of the first trace
+  std::vector<std::optional<SavedValues>> saved_;
+  std::vector<std::pair<uint64_t, uint64_t>> draws_;  // random state of the first trace, in order
+};
+
+/// A region while it is being traced.
+class Checkpoint {
+ public:
+  /// `again`: the region was traced before and is now traced for what its entries save.
+  Checkpoint(CheckpointRecord& record, bool again);
+  ~Checkpoint();
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  /// Takes what the next entry saves and returns the entry's number.
+  size_t Add(SavedValues saved);
+  std::pair<uint64_t, uint64_t> Draw(Generator& generator, uint64_t blocks);
+  CheckpointRecord& record() { return record_; }
+
+ private:
+  CheckpointRecord& record_;
+  bool again_;
+  size_t entries_ = 0;
+  size_t draws_ = 0;
+  Checkpoint* outer_;
+};
+
+}  // namespace hammock

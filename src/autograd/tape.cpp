@@ -1,0 +1,237 @@
+#include "autograd/tape.h"
+
+#include "base/throw.h"
+#include "hammock/autograd.h"
+#include "hammock/op_builder.h"
+#include "hammock/ops.h"
+#include "ir/location_scope.h"
+#include "lazy/hooks.h"
+#include "lazy/tensor_impl.h"
+#include "ops/compose.h"
+
+namespace hammock {
+
+namespace {
+
+/// Entries that are being destroyed by this thread: freeing a long tape never recurses.
+constinit thread_local std::vector<TapeEntry*>* tls_dying = nullptr;
+
+}  // namespace
+
+void TapePtr::AddReference(TapeEntry* entry) {
+  entry->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void TapePtr::DropReference(TapeEntry* entry) {
+  if (entry->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (tls_dying) {
+    tls_dying->push_back(entry);
+    return;
+  }
+  std::vector<TapeEntry*> dying{entry};
+  tls_dying = &dying;
+  while (!dying.empty()) {
+    TapeEntry* next = dying.back();
+    dying.pop_back();
+    delete next;
+  }
+  tls_dying = nullptr;
+}
+
+void ThrowReleased(const TapeEntry& entry) {
+  Throw<ValueError>(ErrorCode::kValue,
+                    "backward: trying to go through the history of {}{} a second time, after what "
+                    "it saved has been freed; pass retain_graph=true the first time",
+                    entry.name(),
+                    entry.location ? " at " + LocationText(entry.location) : std::string());
+}
+
+void LeafEntry::Accumulate(const Tensor& grad, bool keep_history) {
+  std::lock_guard lock(mutex_);
+  if (!grad_.defined()) {
+    Value value = grad.value();
+    if (!keep_history) value.tape = {};
+    grad_ = Tensor::FromValue(std::move(value));
+  } else if (keep_history) {
+    grad_ = grad_ + grad;
+  } else {
+    GradModeScope no_grad(false);
+    grad_.add_(grad);
+  }
+}
+
+Tensor ReducedTo(const Tensor& grad, const Shape& type) {
+  return ops::Casted(ops::SummedTo(grad, type.sizes()), type.dtype());
+}
+
+// ---- Tensor's methods
+
+bool Tensor::requires_grad() const {
+  if (!impl_) ThrowUndefined("requires_grad");
+  CurrentNode("requires_grad", *this);
+  return static_cast<bool>(impl_->tape);
+}
+
+bool Tensor::is_leaf() const {
+  if (!impl_) ThrowUndefined("is_leaf");
+  CurrentNode("is_leaf", *this);
+  return !impl_->tape || impl_->tape == impl_->grad_slot;
+}
+
+namespace {
+
+/// The handle's place for `.grad`, made when first asked for.
+LeafEntry& GradSlot(TensorImpl& impl) {
+  if (!impl.grad_slot) {
+    auto* entry = new LeafEntry;
+    impl.grad_slot = TapePtr::Adopt(entry);
+    entry->types = {impl.node->shape(static_cast<int>(impl.index))};
+    entry->device = impl.node->device();
+  }
+  return static_cast<LeafEntry&>(*impl.grad_slot.get());
+}
+
+}  // namespace
+
+Tensor& Tensor::requires_grad_(bool requires_grad) {
+  CurrentNode("requires_grad_", *this);
+  if (!requires_grad) {
+    if (!is_leaf()) {
+      Throw(ErrorCode::kValue,
+            "requires_grad_: only a leaf can stop requiring grad, this is the result of {}; use "
+            "detach()",
+            impl_->tape->name());
+    }
+    impl_->tape = {};
+  } else if (!impl_->tape) {
+    if (!IsFloat(dtype())) {
+      Throw<TypeError>(ErrorCode::kDTypeMismatch,
+                       "requires_grad_: only floating tensors have gradients, not {}",
+                       shape().to_string());
+    }
+    GradSlot(*impl_);
+    impl_->tape = impl_->grad_slot;
+  }
+  if (impl_->view && !impl_->view->last && !impl_->view->detached && is_leaf()) {
+    std::lock_guard lock(impl_->view->group->mutex);
+    impl_->view->group->base.tape = impl_->tape;
+  }
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  if (!impl_) ThrowUndefined("grad");
+  return impl_->grad_slot ? GradSlot(*impl_).grad() : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& grad) {
+  CurrentNode("set_grad", *this);
+  if (grad.defined() && grad.shape() != shape()) {
+    Throw(ErrorCode::kShapeMismatch, "set_grad: the gradient of {} must have its type, not {}",
+          shape().to_string(), grad.shape().to_string());
+  }
+  GradSlot(*impl_).SetGrad(grad);
+}
+
+void Tensor::retain_grad() {
+  CurrentNode("retain_grad", *this);
+  if (!impl_->tape) {
+    Throw(ErrorCode::kValue, "retain_grad: the tensor {} does not require grad", summary());
+  }
+  if (is_leaf()) return;
+  GradSlot(*impl_);
+  // The slot must not keep the entry's own hook alive in a circle: it only holds a gradient.
+  TapePtr slot = impl_->grad_slot;
+  register_hook([slot](const Tensor& grad) {
+    static_cast<LeafEntry&>(*slot.get()).Accumulate(grad, AutoGradMode::is_enabled());
+    return Tensor();
+  });
+}
+
+int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) {
+  CurrentNode("register_hook", *this);
+  if (!impl_->tape) {
+    Throw(ErrorCode::kValue, "register_hook: the tensor {} does not require grad", summary());
+  }
+  auto& hooks = impl_->tape->hooks;
+  int64_t number = hooks.empty() ? 1 : hooks.back().number + 1;
+  hooks.push_back({number, impl_->tape->one_result ? 0 : impl_->index, std::move(hook)});
+  return number;
+}
+
+void Tensor::remove_hook(int64_t number) {
+  CurrentNode("remove_hook", *this);
+  if (!impl_->tape) return;
+  std::erase_if(impl_->tape->hooks, [&](const auto& hook) { return hook.number == number; });
+}
+
+Tensor& Tensor::detach_() {
+  CurrentNode("detach_", *this);
+  if (impl_->view && impl_->view->last) {
+    Throw(ErrorCode::kValue, "detach_: the tensor is a view; use detach()");
+  }
+  impl_->tape = {};
+  if (impl_->view) {
+    std::lock_guard lock(impl_->view->group->mutex);
+    impl_->view->group->base.tape = {};
+  }
+  return *this;
+}
+
+// ---- Modes
+
+AutoGradMode::AutoGradMode(bool enabled) : before_(std::exchange(Context().grad_mode, enabled)) {}
+AutoGradMode::~AutoGradMode() { Context().grad_mode = before_; }
+bool AutoGradMode::is_enabled() { return Context().grad_mode; }
+
+// ---- Histories that are not ops
+
+TapePtr OneResult(std::string name, TapeEdge edge, const Shape& type, DeviceId device,
+                  std::function<Tensor(const Tensor&)> backward) {
+  auto* entry = new FunctionEntry(
+      std::move(name), [backward = std::move(backward)](const TapePtr&, std::vector<Tensor> grads) {
+        return std::vector<Tensor>{backward(grads[0])};
+      });
+  TapePtr result = TapePtr::Adopt(entry);
+  entry->one_result = true;
+  entry->edges = {std::move(edge)};
+  entry->types = {type};
+  entry->device = device;
+  entry->location = CurrentLocation();
+  return result;
+}
+
+TapePtr PassOn(const Value& value) {
+  if (!value.tape || !Context().grad_mode) return {};
+  return OneResult("alias", EdgeTo(value), value.shape(), value.node->device(),
+                   [](const Tensor& grad) { return grad; });
+}
+
+TapePtr RecordTransfer(const Value& source, DeviceId to) {
+  if (!source.tape || !Context().grad_mode) return {};
+  return OneResult("to", EdgeTo(source), source.shape(), to,
+                   [from = source.node->device()](const Tensor& grad) {
+                     return hammock::to(grad, Device::FromId(from));
+                   });
+}
+
+TapePtr HistoryOfWrite(const char* op, const TensorImpl& self, const Value& value) {
+  const ViewState* view = self.view.get();
+  bool writes_leaf = self.tape && self.tape == self.grad_slot;
+  if (!writes_leaf && view && !view->detached) {
+    std::lock_guard lock(view->group->mutex);
+    writes_leaf = dynamic_cast<const LeafEntry*>(view->group->base.tape.get()) != nullptr;
+  }
+  if (writes_leaf) {
+    Throw(ErrorCode::kValue,
+          "{}: a leaf that requires grad, or a view of one, cannot be written in place while "
+          "gradients are recorded; use NoGradGuard, or detach() it",
+          op);
+  }
+  if (value.tape || !self.tape) return value.tape;
+  // Still a tensor with history, but none of its former operands matter to it.
+  return OneResult(op, {}, value.shape(), value.node->device(),
+                   [](const Tensor&) { return Tensor(); });
+}
+
+}  // namespace hammock
