@@ -66,19 +66,6 @@ TEST(Aten, UnderscoreForms) {
   Call("_index_put_impl_",
        {Any(x), Any(AnyList{Any(Vec({1, 1}, i64))}), Any(Vec({5, 6}, i64)), Any(true), Any(false)});
   EXPECT_TENSOR(x, Type(i64, {6}), {0, 12, 2, 3, 4, 5});
-  Tensor soft = Call("_softmax", {Any(Vec({0, 0}, f16)), Any(0), Any(true)}).ToTensor();
-  EXPECT_TENSOR(soft, Type(f32, {2}), {0.5, 0.5});
-  EXPECT_TENSOR(Call("_log_softmax", {Any(Vec({0, 0})), Any(0), Any(false)}).ToTensor(),
-                Type(f32, {2}), {-std::log(2.0), -std::log(2.0)}, 1e-6);
-}
-
-TEST(Aten, PadsByName) {
-  Tensor x = reshape(arange(4), {1, 2, 2});
-  Tensor reflected = Call("reflection_pad2d", {Any(x), Any::Ints({1, 0, 0, 1})}).ToTensor();
-  EXPECT_TENSOR(reflected, Type(i64, {1, 3, 3}), {1, 0, 1, 3, 2, 3, 1, 0, 1});
-  Tensor repeated = Call("replication_pad1d", {Any(x), Any::Ints({0, 1})}).ToTensor();
-  EXPECT_TENSOR(repeated, Type(i64, {1, 2, 3}), {0, 1, 1, 2, 3, 3});
-  EXPECT_THROW(Call("reflection_pad2d", {Any(arange(4)), Any::Ints({1, 1, 1, 1})}), ValueError);
 }
 
 TEST(Aten, LossScaling) {
