@@ -158,7 +158,7 @@ Tensor NarrowFrom(const Tensor& self, int64_t dim, const Tensor& start, int64_t 
                      "narrow: start must be an integer or a 0-d integer tensor, got {}",
                      start.shape().to_string());
   }
-  return narrow(self, dim, ReadCount(start), length, at);
+  return narrow(self, dim, ReadCount("narrow", start), length, at);
 }
 
 Tensor DimArange(const Tensor& like, int64_t dim, Location at) {

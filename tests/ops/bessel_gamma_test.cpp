@@ -1,4 +1,5 @@
 #include "hammock/error.h"
+#include "hammock/testing.h"
 #include "ops/expect.h"
 
 namespace hammock {
@@ -58,6 +59,18 @@ TEST(BesselGamma, MvlgammaIsASumOfLgammas) {
   EXPECT_TENSOR(mvlgamma(x, 3), Type(f64, {2}), expected.to_vector<double>(), 1e-12);
   EXPECT_TENSOR(mvlgamma(Vec({2}, i64), 1), Type(f32, {1}), {0}, 1e-6);
   EXPECT_ERROR(mvlgamma(x, 0), ValueError, "p must be at least 1");
+}
+
+TEST(BesselGamma, GradientsForTheSecondOperand) {
+  Tensor a = Vec({1.5, 2, 4}, f64);
+  for (const char* name : {"igamma", "igammac", "zeta"}) {
+    TensorsFn fn = [&](const std::vector<Tensor>& x) {
+      return std::vector<Tensor>{CallOp(name, {Any(a), Any(x[0])}).ToTensor()};
+    };
+    EXPECT_EQ(testing::Gradcheck(fn, {Vec({0.5, 2, 3}, f64)}), "") << name;
+  }
+  Tensor first = Vec({2}, f64).requires_grad_();
+  EXPECT_ERROR(igamma(first, Vec({1}, f64)).backward(), NotSupported, "first operand");
 }
 
 TEST(BesselGamma, NormalDistribution) {
