@@ -5,7 +5,6 @@
 #include "hammock/ops/create.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
-#include "hammock/ops/nn.h"
 #include "hammock/ops/reduce.h"
 #include "hammock/ops/shape.h"
 #include "lazy/tensor_impl.h"
@@ -181,29 +180,6 @@ Any CallIsAlias(std::span<const Any> args) {
   return Any(args[0].ToTensor().is_alias_of(args[1].ToTensor()));
 }
 
-/// `half_to_float` computes and returns f32.
-template <Tensor (*F)(const Tensor&, int64_t, std::optional<DType>, Location)>
-Tensor SoftmaxForm(const Tensor& self, int64_t dim, bool half_to_float, Location at) {
-  return F(self, dim, half_to_float ? DType::kF32 : self.dtype(), at);
-}
-
-/// The buffer is for the gradient of another implementation; empty here, as on other devices.
-std::tuple<Tensor, Tensor> LogSigmoidForward(const Tensor& self, Location at) {
-  return {log_sigmoid(self, at), new_empty(self, {0})};
-}
-
-Tensor NllLoss2d(const Tensor& self, const Tensor& target, std::optional<Tensor> weight,
-                 int64_t reduction, int64_t ignore_index, Location at) {
-  if (self.dim() != 4 || target.dim() != 3 || reduction < 0 || reduction > 2) {
-    Throw(ErrorCode::kShapeMismatch,
-          "nll_loss2d: needs a 4-d input, a 3-d target and a reduction of 0, 1 or 2, got {}, {} "
-          "and {}",
-          self.shape().to_string(), target.shape().to_string(), reduction);
-  }
-  const char* names[] = {"none", "mean", "sum"};
-  return nll_loss(self, target, weight, ignore_index, names[reduction], at);
-}
-
 Any CallWhere(std::span<const Any> args) {
   return boxing::FromTensors(where(args[0].ToTensor(), Location::current()));
 }
@@ -229,17 +205,6 @@ HAMMOCK_FUNCTION(kEmptyStrided,
                  "Zeros whose elements lie `stride` apart.", empty_strided)
 HAMMOCK_FUNCTION(kResize, "resize_(Tensor(a!) self, int[] size) -> Tensor(a!)",
                  "Other sizes for the same elements; more are zero.", resize_)
-HAMMOCK_FUNCTION(kSoftmaxForm, "_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-                 "softmax, in f32 where asked.", SoftmaxForm<softmax>)
-HAMMOCK_FUNCTION(kLogSoftmaxForm,
-                 "_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-                 "log_softmax, in f32 where asked.", SoftmaxForm<log_softmax>)
-HAMMOCK_FUNCTION(kLogSigmoidForward, "log_sigmoid_forward(Tensor self) -> (Tensor, Tensor)",
-                 "log_sigmoid and an empty buffer.", LogSigmoidForward)
-HAMMOCK_FUNCTION(kNllLoss2d,
-                 "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int "
-                 "ignore_index=-100) -> Tensor",
-                 "nll_loss of images; `reduction` is 0 for none, 1 for mean, 2 for sum.", NllLoss2d)
 HAMMOCK_FUNCTION(kUpdateScale,
                  "_amp_update_scale_(Tensor(a!) self, Tensor(b!) growth_tracker, Tensor found_inf, "
                  "float scale_growth_factor, float scale_backoff_factor, int growth_interval) -> "
@@ -287,10 +252,10 @@ constinit const OpDef kIsAlias = {
 
 std::span<const OpDef* const> ops::AtenOps() {
   static constexpr const OpDef* kOps[] = {
-      &kNarrowTensor, &kNarrowCopy,  &kUnsafeView,   &kDimArange,      &kIndexPutImpl,
-      &kEmptyStrided, &kResize,      &kSoftmaxForm,  &kLogSoftmaxForm, &kLogSigmoidForward,
-      &kNllLoss2d,    &kUpdateScale, &kUpdatedScale, &kUnscaleI,       &kUnscale,
-      &kWhereOne,     &kIsSigned,    &kIsFloat,      &kIsAlias,
+      &kNarrowTensor, &kNarrowCopy, &kUnsafeView,  &kDimArange,    &kIndexPutImpl,
+      &kEmptyStrided, &kResize,     &kUpdateScale, &kUpdatedScale, &kUnscaleI,
+      &kUnscale,      &kWhereOne,   &kIsSigned,    &kIsFloat,      &kIsAlias,
+
   };
   return kOps;
 }

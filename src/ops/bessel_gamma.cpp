@@ -116,6 +116,46 @@ void InferFrexp(const InferCall& call) {
   call.out = {self, self.With(DType::kI32)};
 }
 
+// ---- Gradients
+
+std::vector<Tensor> ErfcxVjp(const VjpCall& c) {
+  return {c.grad() * (c.in[0] * 2 * c.out[0] - 2 * std::numbers::inv_sqrtpi)};
+}
+
+std::vector<Tensor> I0eVjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  return {c.grad() * (i1e(x) - sign(x) * c.out[0])};
+}
+
+std::vector<Tensor> I1eVjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  Tensor zero = eq(x, 0);
+  Tensor slope = i0e(x) - c.out[0] * (sign(x) + reciprocal(where(zero, 1.0, x)));
+  return {c.grad() * where(zero, 0.5, slope)};
+}
+
+/// PyTorch has none of these either.
+void RefuseFirst(const VjpCall& c) {
+  if (!c.needs(0)) return;
+  Throw<NotSupported>(ErrorCode::kNotSupported, "{}: there is no gradient for the first operand",
+                      c.op.name());
+}
+
+/// The density of the gamma distribution, the derivative by `other`.
+Tensor GammaDensity(const VjpCall& c) {
+  RefuseFirst(c);
+  const Tensor &a = c.in[0], &x = c.in[1];
+  return exp((a - 1) * log(x) - x - lgamma(a));
+}
+
+std::vector<Tensor> IgammaVjp(const VjpCall& c) { return {Tensor(), c.grad() * GammaDensity(c)}; }
+std::vector<Tensor> IgammacVjp(const VjpCall& c) { return {Tensor(), -c.grad() * GammaDensity(c)}; }
+
+std::vector<Tensor> ZetaVjp(const VjpCall& c) {
+  RefuseFirst(c);
+  return {Tensor(), -c.grad() * c.in[0] * zeta(c.in[0] + 1, c.in[1])};
+}
+
 /// A number beside a tensor; at least one of the two is a tensor.
 std::pair<Tensor, Tensor> Operands(const char* op, const TensorArg& a, const TensorArg& b) {
   if (!a.is_tensor() && !b.is_tensor()) {
@@ -183,6 +223,7 @@ constinit const OpDef kErfcx = {
     .call = Box<erfcx>,
     .rule = DTypeRule::kFloat,
     .scalar = ScalarFn::kErfcx,
+    .vjp = ErfcxVjp,
 };
 constinit const OpDef kI0e = {
     .schema = "i0e(Tensor self) -> Tensor",
@@ -190,6 +231,7 @@ constinit const OpDef kI0e = {
     .call = Box<i0e>,
     .rule = DTypeRule::kFloat,
     .scalar = ScalarFn::kI0e,
+    .vjp = I0eVjp,
 };
 constinit const OpDef kI1e = {
     .schema = "i1e(Tensor self) -> Tensor",
@@ -197,6 +239,7 @@ constinit const OpDef kI1e = {
     .call = Box<i1e>,
     .rule = DTypeRule::kFloat,
     .scalar = ScalarFn::kI1e,
+    .vjp = I1eVjp,
 };
 constinit const OpDef kIgamma = {
     .schema = "igamma(Tensor self, Tensor other) -> Tensor",
@@ -204,6 +247,7 @@ constinit const OpDef kIgamma = {
     .call = Box<igamma>,
     .rule = DTypeRule::kFloat,
     .scalar = ScalarFn::kIgamma,
+    .vjp = IgammaVjp,
     .domain = {0.1, 5.0},
 };
 constinit const OpDef kIgammac = {
@@ -212,6 +256,7 @@ constinit const OpDef kIgammac = {
     .call = Box<igammac>,
     .rule = DTypeRule::kFloat,
     .scalar = ScalarFn::kIgammac,
+    .vjp = IgammacVjp,
     .domain = {0.1, 5.0},
 };
 constinit const OpDef kZeta = {
@@ -220,6 +265,7 @@ constinit const OpDef kZeta = {
     .call = Box<zeta>,
     .rule = DTypeRule::kFloat,
     .scalar = ScalarFn::kZeta,
+    .vjp = ZetaVjp,
     .domain = {1.5, 5.0},
 };
 

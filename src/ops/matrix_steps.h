@@ -1,6 +1,9 @@
 #pragma once
 /// What the files of linear algebra share. The caller has opened a LocationScope.
 
+#include <vector>
+
+#include "hammock/ir/op_def.h"
 #include "hammock/tensor.h"
 
 namespace hammock::ops {
@@ -36,5 +39,13 @@ LuFactors LuOf(const Tensor& x, const char* op);
 /// +1 or -1 for each matrix, of the dtype of `factors`.
 Tensor Parity(const LuFactors& lu);
 Tensor SolveTriangular(const Tensor& a, const Tensor& b, bool upper, bool transpose, bool unit);
+
+// ---- factor_gradients.cpp
+std::vector<Tensor> SolveTriangularVjp(const VjpCall& c);
+std::vector<Tensor> CholeskyVjp(const VjpCall& c);
+std::vector<Tensor> LuVjp(const VjpCall& c);
+std::vector<Tensor> QrVjp(const VjpCall& c);
+std::vector<Tensor> EighVjp(const VjpCall& c);
+std::vector<Tensor> SvdVjp(const VjpCall& c);
 
 }  // namespace hammock::ops

@@ -15,9 +15,24 @@ namespace {
 
 /// What has no sample call: leaves have data, and bodies are graphs, which control_test.cpp makes.
 const std::set<const OpDef*> kWithoutSamples = {
-    &ops::kInput,      &ops::kDeviceData, &ops::kScalarLeaf, &ops::kRngState,
-    &ops::kConstant,   &ops::kCond,       &ops::kWhile,      &ops::kLoop,
-    &ops::kCustomCall, &ops::kCall,       &ops::kTensorList,
+    &ops::kInput,
+    &ops::kDeviceData,
+    &ops::kScalarLeaf,
+    &ops::kRngState,
+    &ops::kConstant,
+    &ops::kCond,
+    &ops::kWhile,
+    &ops::kLoop,
+    &ops::kCustomCall,
+    &ops::kCall,
+    &ops::kTensorList,
+    // Symmetric matrices, which linalg_test.cpp makes.
+    &ops::kCholesky,
+    &ops::kEigh,
+    // No gradient for the first operand; bessel_gamma_test.cpp checks the other.
+    &ops::kIgamma,
+    &ops::kIgammac,
+    &ops::kZeta,
 };
 
 class EveryOp : public ::testing::TestWithParam<const OpDef*> {};

@@ -66,10 +66,6 @@ TEST(Aten, UnderscoreForms) {
   Call("_index_put_impl_",
        {Any(x), Any(AnyList{Any(Vec({1, 1}, i64))}), Any(Vec({5, 6}, i64)), Any(true), Any(false)});
   EXPECT_TENSOR(x, Type(i64, {6}), {0, 12, 2, 3, 4, 5});
-  Tensor soft = Call("_softmax", {Any(Vec({0, 0}, f16)), Any(0), Any(true)}).ToTensor();
-  EXPECT_TENSOR(soft, Type(f32, {2}), {0.5, 0.5});
-  EXPECT_TENSOR(Call("_log_softmax", {Any(Vec({0, 0})), Any(0), Any(false)}).ToTensor(),
-                Type(f32, {2}), {-std::log(2.0), -std::log(2.0)}, 1e-6);
 }
 
 TEST(Aten, LossScaling) {

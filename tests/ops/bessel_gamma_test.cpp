@@ -1,4 +1,5 @@
 #include "hammock/error.h"
+#include "hammock/testing.h"
 #include "ops/expect.h"
 
 namespace hammock {
@@ -31,6 +32,12 @@ TEST(BesselGamma, IncompleteGammaFunctions) {
   EXPECT_TENSOR(
       igammac(Vec({0.001}, f64), Vec({0.5}, f64)) + igamma(Vec({0.001}, f64), Vec({0.5}, f64)),
       Type(f64, {1}), {1}, 1e-14);
+  // Both algorithms meet where `self` is large.
+  Tensor large = Vec({99999, 100001, 1e30}, f64);
+  auto near = igamma(large, large * Vec({1.002, 1.002, 1}, f64)).to_vector<double>();
+  EXPECT_NEAR(near[0], near[1], 1e-5);
+  EXPECT_NEAR(near[2], 0.5, 1e-12);
+  EXPECT_TENSOR(igammac(large, large) + igamma(large, large), Type(f64, {3}), {1, 1, 1}, 1e-9);
   Tensor a = Vec({0, 0, 1, kInf, kInf, 1, -1}), b = Vec({0, 1, 0, 1, kInf, kInf, 1});
   EXPECT_TENSOR(igamma(a, b), Type(f32, {7}), {kNan, 1, 0, 0, kNan, 1, kNan});
   EXPECT_TENSOR(igammac(a, b), Type(f32, {7}), {kNan, 0, 1, 1, kNan, 0, kNan});
@@ -52,6 +59,18 @@ TEST(BesselGamma, MvlgammaIsASumOfLgammas) {
   EXPECT_TENSOR(mvlgamma(x, 3), Type(f64, {2}), expected.to_vector<double>(), 1e-12);
   EXPECT_TENSOR(mvlgamma(Vec({2}, i64), 1), Type(f32, {1}), {0}, 1e-6);
   EXPECT_ERROR(mvlgamma(x, 0), ValueError, "p must be at least 1");
+}
+
+TEST(BesselGamma, GradientsForTheSecondOperand) {
+  Tensor a = Vec({1.5, 2, 4}, f64);
+  for (const char* name : {"igamma", "igammac", "zeta"}) {
+    TensorsFn fn = [&](const std::vector<Tensor>& x) {
+      return std::vector<Tensor>{CallOp(name, {Any(a), Any(x[0])}).ToTensor()};
+    };
+    EXPECT_EQ(testing::Gradcheck(fn, {Vec({0.5, 2, 3}, f64)}), "") << name;
+  }
+  Tensor first = Vec({2}, f64).requires_grad_();
+  EXPECT_ERROR(igamma(first, Vec({1}, f64)).backward(), NotSupported, "first operand");
 }
 
 TEST(BesselGamma, NormalDistribution) {

@@ -2,6 +2,7 @@
 
 #include "backends/reference/linalg.h"
 #include "hammock/error.h"
+#include "hammock/testing.h"
 #include "ops/expect.h"
 
 namespace hammock {
@@ -217,6 +218,29 @@ TEST(Linalg, PowersAndTheExponential) {
   EXPECT_TENSOR(matrix_exp(turn), Type(f64, {2, 2}), {c, -s, s, c}, 1e-10);
   EXPECT_TENSOR(matrix_exp(zeros({2, 2})), Type(f32, {2, 2}), {1, 0, 0, 1});
   EXPECT_EQ(matrix_exp(zeros({0, 0})).shape(), Type(f32, {0, 0}));
+}
+
+TEST(Linalg, GradientsOfSymmetricMatrices) {
+  auto check = [](auto fn, const Dims& sizes) {
+    TensorsFn all = [&](const std::vector<Tensor>& in) {
+      Tensor square = matmul(in[0], Transposed(in[0])) + eye(sizes.back(), f64);
+      return fn(square);
+    };
+    Tensor x = Sample(sizes);
+    EXPECT_EQ(testing::Gradcheck(all, {x}), "");
+    EXPECT_EQ(testing::Gradgradcheck(all, {x}), "");
+  };
+  using Tensors = std::vector<Tensor>;
+  check([](const Tensor& a) { return Tensors{linalg_cholesky(a)}; }, {3, 3});
+  check([](const Tensor& a) { return Tensors{linalg_cholesky(a, true)}; }, {2, 2, 2});
+  check(
+      [](const Tensor& a) {
+        auto [values, vectors] = linalg_eigh(a);
+        return Tensors{values, vectors * vectors};
+      },
+      {3, 3});
+  check([](const Tensor& a) { return Tensors{logdet(a), det(a), linalg_inv(a)}; }, {3, 3});
+  check([](const Tensor& a) { return Tensors{linalg_pinv(a), matrix_exp(a * 0.1)}; }, {2, 2});
 }
 
 // The functions that run where LAPACK is missing, whatever this build uses.

@@ -57,6 +57,8 @@ TEST(Histograms, HistcCountsInEqualParts) {
   EXPECT_TENSOR(histc(Vec({3, 3}), 2), Type(f32, {2}), {0, 2});
   EXPECT_TENSOR(histc(zeros({0}), 3), Type(f32, {3}), {0, 0, 0});
   EXPECT_ERROR(histc(x, 0), ValueError, "bins");
+  EXPECT_ERROR(histc(Vec({1, kInf})).host(), Error, "out of bounds");  // no finite range
+  EXPECT_ERROR(std::get<0>(histogram(Vec({1, kNan}), 3)).host(), Error, "out of bounds");
   EXPECT_ERROR(histc(x, 2, 3, 1), ValueError, "range");
   EXPECT_ERROR(histc(Vec({1}, i64)), TypeError, "float");
 }
@@ -119,6 +121,8 @@ TEST(Statistics, GradientsOfEvenAndUnevenSteps) {
   EXPECT_TENSOR(gradient(x * x, std::vector<Tensor>{x}, {}, 2)[0], Type(f32, {4}), {0, 2, 6, 8},
                 1e-5);
   EXPECT_EQ(gradient(zeros({3, 4}), one).size(), 2u);
+  EXPECT_TRUE(gradient(tensor(1.0), one).empty());
+  EXPECT_ERROR(gradient(Vec({1, 2}, u8), one), TypeError, "u8");
   EXPECT_ERROR(gradient(squares, one, {}, 3), ValueError, "edge_order");
   EXPECT_ERROR(gradient(zeros({2}), one, {}, 2), ValueError, "edge_order + 1");
 }

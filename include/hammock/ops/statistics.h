@@ -40,12 +40,6 @@ HAMMOCK_API Tensor corrcoef(const Tensor& self, HAMMOCK_AT);
 
 /// p-norms of the differences of all rows of `x1` and `x2`: [..., rows of x1, rows of x2].
 HAMMOCK_API Tensor cdist(const Tensor& x1, const Tensor& x2, double p = 2, HAMMOCK_AT);
-/// p-norms of the differences of each two rows.
-HAMMOCK_API Tensor pdist(const Tensor& self, double p = 2, HAMMOCK_AT);
-/// Slices along `dim` whose p-norm is above `maxnorm` are scaled down to it.
-HAMMOCK_API Tensor renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm,
-                          HAMMOCK_AT);
-
 /// Central differences along each of `dim` (all by default), one-sided at the edges.
 HAMMOCK_API std::vector<Tensor> gradient(const Tensor& self, const std::vector<double>& spacing,
                                          const Dims& dim = {}, int64_t edge_order = 1, HAMMOCK_AT);

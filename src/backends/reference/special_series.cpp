@@ -80,6 +80,25 @@ double UpperForSmall(double a, double x) {
   return -std::expm1(power) - a * std::exp(power) * sum;
 }
 
+constexpr double kLarge = 1e5;
+
+/// The upper (sign 1) or lower (sign -1) function for large a, by the first terms of Temme's
+/// expansion, which holds for every x.
+double Uniform(double a, double x, double sign) {
+  double mu = (x - a) / a;  // x / a - 1
+  double half_square = mu - std::log1p(mu);
+  if (std::abs(mu) < 1e-2) {
+    half_square = 0;
+    double power = mu * mu;
+    for (int k = 2; k < 10; ++k, power *= -mu) half_square += power / k;
+  }
+  double eta = std::copysign(std::sqrt(2 * half_square), mu);
+  double correction = std::abs(eta) < 1e-4 ? -1.0 / 3 + eta / 12 : 1 / mu - 1 / eta;
+  double main = 0.5 * std::erfc(sign * eta * std::sqrt(a / 2));
+  double scale = std::exp(-a * half_square) / std::sqrt(2 * std::numbers::pi * a);
+  return main + sign * scale * correction;
+}
+
 }  // namespace
 
 double Erfcx(double x) {
@@ -104,20 +123,24 @@ double BesselI1e(double x) {
 }
 
 double Igamma(double a, double x) {
-  if (!(a >= 0) || !(x >= 0) || (a == 0 && x == 0)) return kNan;
+  if (a < 0 || x < 0 || (a == 0 && !(x > 0))) return kNan;
   if (a == 0) return 1;
   if (x == 0) return 0;
+  if (std::isnan(a) || std::isnan(x)) return kNan;
   if (std::isinf(a)) return std::isinf(x) ? kNan : 0;
   if (std::isinf(x)) return 1;
+  if (a > kLarge) return Uniform(a, x, -1);
   return x < a + 1 ? LowerBySeries(a, x) : 1 - UpperByFraction(a, x);
 }
 
 double Igammac(double a, double x) {
-  if (!(a >= 0) || !(x >= 0) || (a == 0 && x == 0)) return kNan;
+  if (a < 0 || x < 0 || (a == 0 && !(x > 0))) return kNan;
   if (a == 0) return 0;
   if (x == 0) return 1;
+  if (std::isnan(a) || std::isnan(x)) return kNan;
   if (std::isinf(a)) return std::isinf(x) ? kNan : 1;
   if (std::isinf(x)) return 0;
+  if (a > kLarge) return Uniform(a, x, 1);
   if (x < 1 && a < 1) return UpperForSmall(a, x);
   return x < a + 1 ? 1 - LowerBySeries(a, x) : UpperByFraction(a, x);
 }
