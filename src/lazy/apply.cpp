@@ -231,8 +231,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
-  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() ||
-      WantsHistory(a, b)) {
+  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() || WantsHistory(a, b)) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }

@@ -21,7 +21,6 @@ namespace {
 extern const OpDef kRecurrentLayer, kLstmLayer;
 
 using Maybe = std::optional<Tensor>;
-using Tensors = std::vector<Tensor>;
 
 /// From the input's share of the gates, the state's and the states {h} or {h, c} to the next ones.
 using CellFn = Tensors (*)(const Tensor& from_input, const Tensor& from_state,
