@@ -51,10 +51,10 @@ void Compare(const char* what, const std::function<Tensor(const Device&)>& progr
 void ShowMemoryLimit(const Device& device) {
   Tensor big = Values({256, 256}, device) + 1.0;
   Tensor small = Values({4}, device) * 2.0;
-  device.backend().SetMemoryLimit(device.backend_device(), 300 << 10);
+  SetMemoryLimit(device, 300 << 10);
   ExpectError<OutOfMemory>("a limit is kept", [&] { big.host(); });
   Expect(small.to_vector<float>()[0] == -2.0f, "other values never see the error");
-  device.backend().SetMemoryLimit(device.backend_device(), 0);
+  SetMemoryLimit(device, 0);
   LazyGraphExecutor::Get()->ClearErrors(big);
   Expect(big.to_vector<float>()[0] == 0.0f, "without the limit the value is computed");
 }

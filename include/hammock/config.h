@@ -29,6 +29,7 @@ enum Key : uint8_t {
   kExplainMisses,
   kFallback,
   kFastMath,
+  kGeneralise,
   kParamAliasing,
   kPrintPasses,
   kVerifyPasses,
@@ -41,6 +42,7 @@ enum Key : uint8_t {
   kTrimGraphBytes,
   kTrimGraphSize,
 
+  kCacheDir,
   kDevice,
   kFallbackDevice,
   kForceFallback,
@@ -56,7 +58,7 @@ enum class Type : uint8_t { kBool, kInt, kString };
 
 constexpr Type TypeOf(Key key) {
   if (key < kCompilationCacheBytes) return Type::kBool;
-  return key < kDevice ? Type::kInt : Type::kString;
+  return key < kCacheDir ? Type::kInt : Type::kString;
 }
 
 /// bool, int64_t or std::string.

@@ -43,4 +43,15 @@ HAMMOCK_API void SetDefaultDevice(const Device& device);
 /// Every device of every registered backend, by name.
 HAMMOCK_API std::vector<Device> Devices();
 
+// ---- Memory. When an allocation fails or passes the limit, the runtime frees what it can and
+// tries once more before the step fails.
+
+HAMMOCK_API lazy::MemoryInfo GetMemoryInfo(const Device& device);
+/// Bytes that live data of the device may take; 0 lifts the limit. NotSupported where the backend
+/// keeps none.
+HAMMOCK_API void SetMemoryLimit(const Device& device, int64_t bytes);
+/// Drops what can be made again: derived forms, cached scalars, the backend's own caches. Returns
+/// the bytes of derived forms that were dropped.
+HAMMOCK_API int64_t FreeMemory(const Device& device);
+
 }  // namespace hammock

@@ -35,6 +35,9 @@ struct HAMMOCK_API CompileMiss {
                         ///< output", "alias", "device", "config", "extra nodes", "evicted"
   std::string nearest;  ///< hash of the nearest cached graph, or empty
   std::string detail;   ///< what differs, in words, with both source lines
+  /// Where a cached graph differs only in sizes: "for all n" if it was compiled for all sizes, or
+  /// why it was not. Else empty.
+  std::string generalised;
 
   std::string ToText() const;
   std::string ToJson() const;
@@ -65,6 +68,7 @@ struct HAMMOCK_API GraphInfo {
   int64_t cache_bytes = 0;     ///< held by the cache entry
   int64_t segments = 0;
   int64_t fallback_segments = 0;
+  bool generalised = false;  ///< compiled once for all sizes, with others
 };
 
 /// A function of tensors as one compiled graph, from `extract_compiled_graph`; a call traces

@@ -21,10 +21,10 @@ namespace hammock::config {
 namespace detail {
 
 constinit std::atomic<int64_t> values[kKeyCount] = {
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
+    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
+    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
 };
-static_assert(kKeyCount == 22, "every value starts as kUnset");
+static_assert(kKeyCount == 24, "every value starts as kUnset");
 
 }  // namespace detail
 

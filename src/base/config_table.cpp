@@ -59,6 +59,12 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .name = "fast_math",
      .default_value = "false",
      .doc = "Let backends trade the last bits and determinism for speed."},
+    {.key = kGeneralise,
+     .name = "generalise",
+     .default_value = "true",
+     .doc =
+         "Compile a graph that differs from a cached one only in sizes for all such sizes, where "
+         "the backend can."},
     {.key = kParamAliasing,
      .name = "param_aliasing",
      .default_value = "true",
@@ -112,6 +118,10 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "Pending nodes from which a thread's recorded ops are executed; 0: no limit.",
      .upstream = "torch_lazy_trim_graph_size"},
 
+    {.key = kCacheDir,
+     .name = "cache_dir",
+     .default_value = "",
+     .doc = "Directory in which compiled graphs are kept for other processes; empty: none."},
     {.key = kDevice,
      .name = "device",
      .default_value = "",

@@ -211,6 +211,24 @@ void AppendAttr(std::string& out, const Attr& attr, int indent, const PrintOptio
   }
 }
 
+std::optional<int64_t> SizeInAttr(const Attr& attr, int position) {
+  if (position < 0) return std::nullopt;
+  if (attr.kind() == Attr::Kind::kInts) {
+    if (position >= static_cast<int>(attr.ints().size())) return std::nullopt;
+    return attr.ints()[static_cast<size_t>(position)];
+  }
+  if (attr.kind() != Attr::Kind::kScalar || position != 0) return std::nullopt;
+  Scalar scalar = attr.scalar();
+  if (scalar.IsBool()) return std::nullopt;
+  // A count in floating point, such as the divisor of a mean; not -0.0, and none too large for i64.
+  int64_t integer = scalar.ToInt();
+  if (Scalar(integer).To(scalar.dtype()) != scalar) return std::nullopt;
+  if (scalar.IsFloating() && !(scalar.ToDouble() < 0x1p62 && scalar.ToDouble() > -0x1p62)) {
+    return std::nullopt;
+  }
+  return integer;
+}
+
 std::string Attr::to_string() const {
   std::string out;
   AppendAttr(out, *this);

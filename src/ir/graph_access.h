@@ -2,6 +2,7 @@
 /// What the files of this folder share about attributes and graphs.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,10 @@ void AppendAttr(std::string& out, const Attr& attr, int indent = 0,
                 const PrintOptions& options = {});
 void AppendGraphBlock(std::string& out, const Graph& graph, int indent,
                       const PrintOptions& options);
+
+/// The integer at a position of an attribute that a dim expression may stand for: an entry of a
+/// list of integers, or a number that is integral.
+std::optional<int64_t> SizeInAttr(const Attr& attr, int position);
 
 /// Graphs within graphs deeper than this are refused by both readers.
 inline constexpr int kMaxGraphDepth = 64;

@@ -237,7 +237,14 @@ class GraphParser {
     }
     ParsedNumber number = ParseNumberOrExpr();
     ParsedAttr attr{Attr(number.value), {}};
-    if (!number.expr.terms.empty()) attr.exprs.emplace_back(0, std::move(number.expr));
+    if (number.expr.terms.empty()) return attr;
+    if (lexer_.Accept(':')) {
+      size_t at = lexer_.position();
+      DType dtype = ParseDType();
+      if (!InfoOf(dtype).supported) lexer_.FailAt(at, "dtype {} is reserved", NameOf(dtype));
+      attr.value = Attr(number.value.To(dtype));
+    }
+    attr.exprs.emplace_back(0, std::move(number.expr));
     return attr;
   }
 
@@ -304,11 +311,17 @@ class GraphParser {
     } while (lexer_.Accept(','));
   }
 
-  Shape ParseType(int output) {
+  DType ParseDType() {
     size_t at = lexer_.position();
     std::string_view word = lexer_.Word("a type such as f32[2,3]");
     std::optional<DType> dtype = DTypeFromName(word);
     if (!dtype) lexer_.FailAt(at, "unknown dtype '{}'", word);
+    return *dtype;
+  }
+
+  Shape ParseType(int output) {
+    size_t at = lexer_.position();
+    DType dtype = ParseDType();
     Dims sizes;
     lexer_.Expect('[');
     if (!lexer_.Accept(']')) {
@@ -326,7 +339,7 @@ class GraphParser {
     } catch (const ValueError& error) {
       lexer_.FailAt(at, "{}", error.message());
     }
-    return Shape(*dtype, sizes);
+    return Shape(dtype, sizes);
   }
 
   // 4*n+m-1

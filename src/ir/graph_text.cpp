@@ -8,7 +8,8 @@
 //   location] operand   = value | "none" value     = "%" id ["." output] attrs     = "{" name "="
 //   attribute {"," ...} "}" types     = type {"," type} | "()" type      = dtype "[" [size {","
 //   size}] "]" size      = integer or a linear expression in the parameters, `4*n-1` attribute =
-//   "none" | "true" | "false" | number[":" dtype] | dtype | string | size | list | block list =
+//   "none" | "true" | "false" | number[":" dtype] | dtype | string | size[":" dtype] | list | block
+//   list =
 //   ["floats" | "strings"] "[" [item {"," item}] "]"
 //
 // A location runs to the end of its line; "#" starts a comment. Line breaks mean nothing else.
@@ -111,6 +112,8 @@ class GraphPrinter {
       out_ += ']';
     } else if (attr.kind() == Attr::Kind::kScalar && graph_.attr_exprs.contains({id, index, 0})) {
       PrintSize(graph_.attr_exprs, {id, index, 0}, attr.integer());
+      DType dtype = attr.scalar().dtype();
+      if (dtype != DType::kI64) Format(":{}", NameOf(dtype));
     } else {
       AppendAttr(out_, attr, indent_, options_);
     }

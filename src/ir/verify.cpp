@@ -203,14 +203,7 @@ class Verifier {
     if (node < 0 || node >= graph_.size() || index < 0 || position < 0) return std::nullopt;
     const auto& attrs = graph_[node].attrs;
     if (index >= static_cast<int>(attrs.size())) return std::nullopt;
-    const Attr& attr = attrs[index];
-    if (attr.kind() == Attr::Kind::kScalar) {
-      if (position != 0 || attr.scalar().dtype() != DType::kI64) return std::nullopt;
-      return attr.integer();
-    }
-    if (attr.kind() != Attr::Kind::kInts) return std::nullopt;
-    if (position >= static_cast<int>(attr.ints().size())) return std::nullopt;
-    return attr.ints()[position];
+    return SizeInAttr(attrs[index], position);
   }
 
   void CheckExpr(const DimExpr& expr, int64_t expected) {

@@ -1,5 +1,7 @@
 #include "hammock/lazy/backend_data.h"
 
+#include <list>
+#include <optional>
 #include <ostream>
 
 namespace hammock::lazy {
@@ -31,11 +33,35 @@ struct BackendData::Extras {
   std::map<std::string, Derived> derived;
   std::shared_ptr<const Error> error;
   std::vector<std::function<void()>> callbacks;
+  std::optional<std::list<BackendData*>::iterator> listed;  // guarded by the registry's mutex
 };
+
+namespace {
+
+/// All data with derived forms. The mutex is taken before that of a data, never after.
+struct DerivedRegistry {
+  std::mutex mutex;
+  std::list<BackendData*> data;
+  std::atomic<size_t> count{0};  // of `data`, so that asking costs nothing where there is none
+};
+DerivedRegistry& Registry() {
+  static auto* registry = new DerivedRegistry;
+  return *registry;
+}
+
+}  // namespace
 
 BackendData::BackendData(BackendDevice device, const Shape& shape)
     : device_(std::move(device)), shape_(shape) {}
-BackendData::~BackendData() = default;
+
+BackendData::~BackendData() {
+  if (!extras_) return;
+  DerivedRegistry& registry = Registry();
+  std::lock_guard lock(registry.mutex);
+  if (!extras_->listed) return;
+  registry.data.erase(*extras_->listed);
+  --registry.count;
+}
 
 BackendData::Extras& BackendData::extras() const {
   if (!extras_) extras_ = std::make_unique<Extras>();
@@ -100,8 +126,16 @@ void BackendData::WaitReady() const {
 }
 
 void BackendData::AttachDerived(const std::string& key, std::shared_ptr<void> form, int64_t bytes) {
+  DerivedRegistry& registry = Registry();
+  std::lock_guard listing(registry.mutex);
   std::lock_guard lock(mutex_);
-  extras().derived[key] = {std::move(form), bytes};
+  Extras& all = extras();
+  Extras::Derived& entry = all.derived[key];
+  std::swap(entry.form, form);  // a former one goes when the locks are free
+  entry.bytes = bytes;
+  if (all.listed) return;
+  all.listed = registry.data.insert(registry.data.end(), this);
+  ++registry.count;
 }
 
 std::shared_ptr<void> BackendData::GetDerived(const std::string& key) const {
@@ -121,8 +155,33 @@ int64_t BackendData::derived_bytes() const {
 }
 
 void BackendData::DropDerived() {
+  std::map<std::string, Extras::Derived> dropped;
   std::lock_guard lock(mutex_);
-  if (extras_) extras_->derived.clear();
+  if (extras_) extras_->derived.swap(dropped);
+}
+
+int64_t DerivedBytes(const BackendDevice& device) {
+  DerivedRegistry& registry = Registry();
+  if (registry.count.load(std::memory_order_relaxed) == 0) return 0;
+  std::lock_guard lock(registry.mutex);
+  int64_t total = 0;
+  for (const BackendData* data : registry.data) {
+    if (data->device() == device) total += data->derived_bytes();
+  }
+  return total;
+}
+
+int64_t DropDerivedForms(const BackendDevice& device) {
+  DerivedRegistry& registry = Registry();
+  if (registry.count.load(std::memory_order_relaxed) == 0) return 0;
+  std::lock_guard lock(registry.mutex);
+  int64_t total = 0;
+  for (BackendData* data : registry.data) {
+    if (data->device() != device) continue;
+    total += data->derived_bytes();
+    data->DropDerived();
+  }
+  return total;
 }
 
 }  // namespace hammock::lazy

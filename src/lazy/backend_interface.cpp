@@ -54,6 +54,16 @@ std::vector<std::string> BackendImplInterface::GetCompilationDevices(
   return {devices.begin(), devices.end()};
 }
 
+ComputationPtr BackendImplInterface::Instantiate(const ComputationPtr& general, Graph graph) const {
+  auto instance =
+      std::make_shared<Computation>(general->name(), std::move(graph), general->device());
+  instance->aliases = general->aliases;
+  instance->devices = general->devices;
+  instance->in_mark_step = general->in_mark_step;
+  instance->artifact = general->artifact;
+  return instance;
+}
+
 Capability BackendImplInterface::QueryCapability(const Graph& graph, NodeId node,
                                                  const BackendDevice&) const {
   if (graph[node].op->IsComposite()) return {Capability::Verdict::kExpand, ""};

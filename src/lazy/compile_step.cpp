@@ -10,7 +10,10 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/compile_step.h"
+#include "lazy/disk_cache.h"
 #include "lazy/executor.h"
+#include "lazy/general_step.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -58,29 +61,6 @@ DeviceEntry& FallbackOf(DeviceEntry& device) {
   return EntryOf(Device(name).id());
 }
 
-lazy::ComputationPtr CompileGraph(DeviceEntry& device, const std::string& name, Graph graph) {
-  static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
-  auto context = device.backend->CreateLoweringContext(name, device.device);
-  context->SetGraph(std::move(graph));
-  lazy::ComputationPtr computation = context->Build();
-  computation->in_mark_step = true;
-  const std::string own = device.name();
-  computation->devices = device.backend->GetCompilationDevices(own, std::span(&own, 1));
-  metrics::ScopedTimer timer(compile_time);
-  try {
-    auto compiled = device.backend->Compile({computation});
-    HAMMOCK_CHECK(compiled.size() == 1 && compiled[0], "backend {} compiled {} of 1 computations",
-                  device.type, compiled.size());
-    return compiled[0];
-  } catch (const Error&) {
-    throw;
-  } catch (...) {
-    CompileError(ErrorCode::kCompile,
-                 CurrentError(ErrorCode::kCompile, "compile on " + device.name())->message())
-        .Raise();
-  }
-}
-
 Graph LowerForFallback(const Graph& graph, DeviceEntry& fallback) {
   LoweredStep lowered = LowerGraph(graph, [&](const Graph& whole, NodeId node) {
     return fallback.backend->QueryCapability(whole, node, fallback.device);
@@ -124,9 +104,21 @@ int64_t SizeOfGraph(const Graph& graph) {
   return bytes;
 }
 
+/// A graph that was loaded has no origins: those of the graph that was compiled.
+std::vector<int32_t> OriginsLost(const Graph& lowered, const Graph& compiled) {
+  std::vector<int32_t> origins;
+  bool lost = false;
+  for (NodeId id = 0; id < lowered.size() && id < compiled.size(); ++id) {
+    origins.push_back(lowered[id].origin);
+    lost |= lowered[id].origin != compiled[id].origin;
+  }
+  if (!lost) origins.clear();
+  return origins;
+}
+
 }  // namespace
 
-CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
+LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
   static metrics::Metric& lower_time = metrics::GetMetric("LowerTime", metrics::Kind::kTime);
   std::set<std::string> forced = ForcedNames();
   auto start = std::chrono::steady_clock::now();
@@ -143,6 +135,61 @@ CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
                         "{} [at {}]: not run by {}: {} (config `fallback` is off)", refusal.op,
                         LocationText(refusal.location), device.name(), refusal.reason);
   }
+  return lowered;
+}
+
+namespace {
+
+// Which argument is donated is known only when a step runs; what could be overwritten by what is
+// known here. Each parameter receives at most one result.
+void SetUpAliases(lazy::LoweringContext& context) {
+  const Graph& graph = context.graph();
+  auto key = [](const Shape& type) { return std::pair(type.dtype(), type.sizes().vec()); };
+  std::map<std::pair<DType, std::vector<int64_t>>, std::vector<int>> free;  // last one first
+  for (size_t i = graph.inputs().size(); i-- > 0;) {
+    const Shape& type = graph[graph.inputs()[i]].type();
+    if (type.rank() > 0) free[key(type)].push_back(static_cast<int>(i));
+  }
+  for (size_t result = 0; result < graph.outputs().size(); ++result) {
+    auto found = free.find(key(graph.TypeOf(graph.outputs()[result])));
+    if (found == free.end() || found->second.empty()) continue;
+    context.SetUpAlias(static_cast<int>(result), found->second.back());
+    found->second.pop_back();
+  }
+}
+
+}  // namespace
+
+lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
+                                  Graph graph) {
+  static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
+  auto context = device.backend->CreateLoweringContext("SyncTensorsGraph", device.device);
+  context->SetGraph(std::move(graph));
+  if (config::Get<config::kParamAliasing>()) SetUpAliases(*context);
+  lazy::ComputationPtr computation = context->Build();
+  computation->in_mark_step = true;
+  const std::string own = device.name();
+  computation->devices =
+      device.backend->GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);
+  metrics::ScopedTimer timer(compile_time);
+  try {
+    if (lazy::ComputationPtr loaded = LoadComputation(device, *computation)) return loaded;
+    auto compiled = device.backend->Compile({computation});
+    HAMMOCK_CHECK(compiled.size() == 1 && compiled[0], "backend {} compiled {} of 1 computations",
+                  device.type, compiled.size());
+    SaveComputation(device, compiled[0]);
+    return compiled[0];
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    CompileError(ErrorCode::kCompile,
+                 CurrentError(ErrorCode::kCompile, "compile on " + device.name())->message())
+        .Raise();
+  }
+}
+
+CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep lowered,
+                          const SegmentCompiler& compile) {
   auto step = std::make_shared<CompiledStep>();
   step->device = &device;
   step->traced = traced;
@@ -163,7 +210,8 @@ CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
     Graph graph =
         compiled.fallback ? LowerForFallback(segment.graph, *fallback) : std::move(segment.graph);
     try {
-      compiled.computation = CompileGraph(*compiled.device, "SyncTensorsGraph", graph);
+      compiled.computation =
+          compiled.fallback ? CompileGraph(*fallback, {}, graph) : compile(graph);
     } catch (const CompileError& error) {
       if (compiled.fallback || !config::Get<config::kFallback>()) throw;
       DeviceEntry& other = FallbackOf(device);
@@ -174,9 +222,10 @@ CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
       metrics::GetCounter("fallback::compile").Add();
       compiled.device = &other;
       compiled.fallback = true;
-      compiled.computation =
-          CompileGraph(other, "SyncTensorsGraph", LowerForFallback(graph, other));
+      graph = LowerForFallback(graph, other);
+      compiled.computation = CompileGraph(other, {}, graph);
     }
+    compiled.origins = OriginsLost(graph, compiled.computation->graph());
     for (GraphValue input : segment.inputs) compiled.inputs.push_back(numbers.at(input));
     compiled.first_output = step->num_values;
     for (GraphValue output : segment.outputs) numbers.try_emplace(output, step->num_values++);
@@ -191,14 +240,31 @@ CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
   return step;
 }
 
+CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
+  return BuildStep(device, traced, LowerStep(device, traced),
+                   [&](Graph graph) { return CompileGraph(device, {}, std::move(graph)); });
+}
+
 CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
                                       std::vector<uint64_t> key, Graph traced, int64_t kept,
                                       const SyncOptions& options) {
   static metrics::Counter& uncached = metrics::GetCounter("UncachedCompile");
   static metrics::Metric& size = metrics::GetMetric("TensorsGraphSize", metrics::Kind::kValue);
+  auto start = std::chrono::steady_clock::now();
+  std::string where = LocationText(CurrentLocation());
+  auto finish = [&](CompiledStepPtr step) {
+    step->hash = hash;
+    step->key = std::move(key);
+    step->bytes += static_cast<int64_t>(step->key.size() * sizeof(uint64_t));
+    step->where = where;
+    step->compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+    return cache.Add(std::move(step));
+  };
+  Generaliser generaliser(cache, device, key[0], traced);
+  if (CompiledStepPtr instance = generaliser.FindInstance()) return finish(std::move(instance));
   CompileMiss miss = ExplainMiss(*this, device, hash, traced);
   miss.trigger = options.trigger;
-  miss.where = LocationText(CurrentLocation());
+  miss.where = where;
   miss.outputs_kept = kept;
   ThreadContext& context = Context();
   if (!context.forbid_recompile.empty()) {
@@ -207,20 +273,12 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
                         context.forbid_recompile.back().empty() ? "" : ": ",
                         context.forbid_recompile.back(), miss.ToText());
   }
-  auto start = std::chrono::steady_clock::now();
-  CompiledStepPtr step = CompileStep(device, traced);
+  CompiledStepPtr step = generaliser.Compile(options.devices, &miss.generalised);
   WarnOfRefusals(*step);
-  step->hash = hash;
-  step->key = std::move(key);
-  step->bytes += static_cast<int64_t>(step->key.size() * sizeof(uint64_t));
-  step->where = miss.where;
-  step->compile_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
-          .count();
   uncached.Add();
   size.AddSample(static_cast<double>(traced.size()));
   AddMiss(std::move(miss));
-  return cache.Add(std::move(step));
+  return finish(std::move(step));
 }
 
 }  // namespace hammock

@@ -34,6 +34,19 @@ CompiledStepPtr ComputationCache::FindByHash(const Hash128& hash) {
   return nullptr;
 }
 
+std::vector<CompiledStepPtr> ComputationCache::FindAlike(const Hash128& skeleton, uint64_t scope) {
+  constexpr size_t kMost = 16;
+  std::vector<CompiledStepPtr> alike;
+  std::lock_guard lock(mutex_);
+  // A scan, since it is done before a compilation only.
+  for (const CompiledStepPtr& step : lru_) {
+    if (step->skeleton != skeleton || step->key.empty() || step->key[0] != scope) continue;
+    alike.push_back(step);
+    if (alike.size() == kMost) break;
+  }
+  return alike;
+}
+
 CompiledStepPtr ComputationCache::Add(CompiledStepPtr step) {
   std::lock_guard lock(mutex_);
   auto [first, last] = by_hash_.equal_range(step->hash.lo);

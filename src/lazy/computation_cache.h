@@ -26,7 +26,10 @@ struct CompiledSegment {
   lazy::ComputationPtr computation;
   std::vector<int> inputs;
   int first_output = 0;
+  std::vector<int32_t> origins;  // of the nodes, where the computation's graph came from a file
 };
+
+struct GeneralStep;
 
 /// What a sync finds in the cache. Immutable but for its statistics; shared by running steps.
 struct CompiledStep {
@@ -44,6 +47,8 @@ struct CompiledStep {
   int64_t bytes = 0;
   int64_t compile_ns = 0;
   std::string where;  // source line of the sync that compiled it
+  Hash128 skeleton;   // of key without sizes; zero where the backend compiles every size by itself
+  std::shared_ptr<const GeneralStep> general;  // that serves its sizes and others, or null
 
   std::atomic<int> pins{0};  // compiled graphs that users hold; a pinned entry is not evicted
   std::atomic<int64_t> executions{0};
@@ -60,6 +65,8 @@ class ComputationCache {
   /// By hash, confirmed by key.
   CompiledStepPtr Find(const Hash128& hash, std::span<const uint64_t> key);
   CompiledStepPtr FindByHash(const Hash128& hash);
+  /// Entries of the same skeleton and scope (the first word of the key), most recently used first.
+  std::vector<CompiledStepPtr> FindAlike(const Hash128& skeleton, uint64_t scope);
   /// Keeps an entry of the same key that is there already, and returns the one that is kept.
   CompiledStepPtr Add(CompiledStepPtr step);
   bool Erase(const Hash128& hash);

@@ -16,6 +16,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/hooks.h"
+#include "lazy/memory.h"
 #include "lazy/record.h"
 #include "ops/primitives.h"
 
@@ -76,6 +77,13 @@ uint64_t ConfigBits() {
     generation.store(now, std::memory_order_release);
   }
   return bits.load(std::memory_order_relaxed);
+}
+
+uint64_t ConfigBits(std::span<const std::string> devices) {
+  if (devices.empty()) return ConfigBits();
+  Hash128 hash = HashOf(ConfigBits());
+  for (const std::string& device : devices) hash = Combine(hash, HashString(device));
+  return hash.lo & 0xffffffff;
 }
 
 void SetHashMaskForTesting(uint64_t mask) { hash_mask = mask; }
@@ -190,9 +198,11 @@ BackendDataPtr ScalarData(DeviceEntry& device, const Scalar& value) {
   }
   static metrics::Counter& misses = metrics::GetCounter("DeviceDataCacheMiss");
   misses.Add();
-  BackendDataPtr data = device.backend->MakeComputationDataFromScalar(value, device.device);
+  BackendDataPtr data = WithMemory(
+      device, [&] { return device.backend->MakeComputationDataFromScalar(value, device.device); },
+      GraphLock::kHeld);
   data->SetInfo(std::make_shared<lazy::BackendData::DeviceDataInfo>(-1, /*read_only=*/true));
-  if (cached) *cached = {value, data};
+  if (cached && !device.scalars.empty()) *cached = {value, data};
   return data;
 }
 
@@ -261,9 +271,10 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
                             std::vector<Value>& healthy, const SyncOptions& options) {
   Walk& walk = OfThread<Walk>();
   CompiledStepPtr compiled;
+  const uint64_t scope = ConfigBits(options.devices);
   for (;;) {
     std::unique_lock lock(graph_mutex);
-    RunWalk(roots, device.id, ConfigBits(), walk);
+    RunWalk(roots, device.id, scope, walk);
     walk.hash.lo &= hash_mask;
     if (hash_mask != ~uint64_t{0}) walk.hash.hi = 0;
     if (walk.failed) [[unlikely]] {
@@ -341,7 +352,9 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
   std::vector<BackendDataPtr> data;
   {
     metrics::ScopedTimer timer(time);
-    data = device.backend->MakeComputationDataFromTensors(tensors, device.device);
+    data = WithMemory(device, [&] {
+      return device.backend->MakeComputationDataFromTensors(tensors, device.device);
+    });
   }
   bytes.AddSample(static_cast<double>(total));
   HAMMOCK_CHECK(data.size() == missing.size(), "backend {} made {} data of {} tensors", device.type,
@@ -465,7 +478,7 @@ std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDat
 
 }  // namespace
 
-std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors) {
+std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
   CheckNotForked();
   std::vector<Value> values;
   for (const Tensor& tensor : tensors) {
@@ -473,7 +486,7 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors) {
     if (!value) ThrowUndefined("read");
     values.push_back(std::move(value));
   }
-  if (values.size() > 1) Sync(values, {.trigger = "read", .wait = false});
+  if (values.size() > 1) Sync(values, {.trigger = trigger, .wait = false});
   std::vector<HostTensor> results(values.size());
   std::map<DeviceId, std::vector<size_t>> on_device;
   std::vector<BackendDataPtr> data(values.size());
@@ -494,7 +507,7 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors) {
         continue;
       }
     }
-    data[i] = Materialize(values[i], "read");
+    data[i] = Materialize(values[i], trigger);
     on_device[node->device()].push_back(i);
   }
   for (const auto& [device, indices] : on_device) {
@@ -506,7 +519,9 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors) {
   return results;
 }
 
-HostTensor StepExecutor::Read(const Tensor& tensor) { return Read(std::span(&tensor, 1)).at(0); }
+HostTensor StepExecutor::Read(const Tensor& tensor, const char* trigger) {
+  return Read(std::span(&tensor, 1), trigger).at(0);
+}
 
 // ---- Barriers
 

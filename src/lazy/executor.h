@@ -33,6 +33,7 @@ struct SyncOptions {
   bool full_step = false;  ///< dying inputs may be donated
   bool raise_failed =
       true;  ///< raise an error that a root carries, rather than leave that root out
+  std::span<const std::string> devices = {};  ///< the replication list, where one was given
 };
 
 /// One run of a compiled step.
@@ -57,8 +58,8 @@ class StepExecutor {
   /// Computes roots (of any devices); with `wait`, returns when they are ready and raises their
   /// errors.
   void Sync(std::span<const Value> roots, const SyncOptions& options);
-  HostTensor Read(const Tensor& tensor);
-  std::vector<HostTensor> Read(std::span<const Tensor> tensors);
+  HostTensor Read(const Tensor& tensor, const char* trigger = "read");
+  std::vector<HostTensor> Read(std::span<const Tensor> tensors, const char* trigger = "read");
   /// The data of a value, computing it first if needed; ready.
   BackendDataPtr Materialize(const Value& value, const char* trigger);
   /// The pending values of a thread's tensors, by device (kNoDevice: all).
@@ -117,6 +118,8 @@ StepExecutor& Executor();
 void CheckNotForked();
 /// Parts of the key that are not in the graph.
 uint64_t ConfigBits();
+/// The same with a replication list, which may be empty.
+uint64_t ConfigBits(std::span<const std::string> devices);
 
 /// For tests: hashes are cut to these bits before they are looked up.
 void SetHashMaskForTesting(uint64_t mask);

@@ -107,6 +107,7 @@ std::string CompileMiss::ToText() const {
                       trigger.empty() ? "an unknown caller" : trigger,
                       where.empty() ? "" : " at " + where, kind, detail);
   if (!nearest.empty()) text += "\n  nearest cached graph: " + nearest;
+  if (!generalised.empty()) text += "\n  compiled " + generalised;
   return text;
 }
 
@@ -117,7 +118,7 @@ std::string CompileMiss::ToJson() const {
       {"where", where},     {"nodes", nodes},
       {"outputs", outputs}, {"outputs_kept", outputs_kept},
       {"kind", kind},       {"nearest", nearest},
-      {"detail", detail},
+      {"detail", detail},   {"generalised", generalised},
   };
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -41,6 +41,7 @@ std::vector<GraphInfo> LazyGraphExecutor::GetGraphs() {
     info.segments = static_cast<int64_t>(step->segments.size());
     for (const CompiledSegment& segment : step->segments)
       info.fallback_segments += segment.fallback;
+    info.generalised = step->general != nullptr;
     graphs.push_back(std::move(info));
   }
   return graphs;

@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "hammock/lazy/backend_interface.h"
+#include "lazy/backend_registry.h"
 #include "lazy/walk.h"
 #include "ops/primitives.h"
 
@@ -83,6 +84,20 @@ LoweringContext::LoweringContext(std::string name, BackendDevice device,
 }
 LoweringContext::~LoweringContext() = default;
 
+namespace {
+
+/// A leaf's data is what its backend says it is.
+BackendDataPtr DataOf(const BackendDevice& device, const Node& node, int output) {
+  if (node.IsLeaf()) {
+    for (const DeviceEntry* entry : AllDevices()) {
+      if (entry->device == device) return entry->backend->GetComputationDataFromNode(&node);
+    }
+  }
+  return node.slots()[output].data;
+}
+
+}  // namespace
+
 void LoweringContext::Lower(const Node* node) {
   if (values_.contains(node)) return;
   std::vector<GraphValue> values;
@@ -90,7 +105,7 @@ void LoweringContext::Lower(const Node* node) {
     for (int i = 0; i < node->num_outputs(); ++i) {
       values.push_back(graph_.AddInput(node->shape(i)));
       graph_.mutable_node(values.back().node).location = node->location();
-      parameters_.push_back(node->slots()[i].data);
+      parameters_.push_back(DataOf(device_, *node, i));
     }
   } else {
     GraphNode copy;
@@ -137,11 +152,28 @@ void LoweringContext::AddParameter(const Output& output, size_t index, const Sha
   parameters_.push_back(nullptr);
 }
 
+namespace {
+
+/// Whether two values have one type at all values of the dim parameters.
+bool AlwaysSameType(const Graph& graph, GraphValue a, GraphValue b) {
+  if (graph.TypeOf(a) != graph.TypeOf(b)) return false;
+  auto expr = [&](GraphValue value, int dim) {
+    auto found = graph.dim_exprs.find({value.node, value.index, dim});
+    return found == graph.dim_exprs.end() ? DimExpr{} : found->second;
+  };
+  for (int dim = 0; dim < graph.TypeOf(a).rank(); ++dim) {
+    if (expr(a, dim) != expr(b, dim)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void LoweringContext::SetUpAlias(int output_index, int param_index, bool must_alias) {
   bool fits = output_index >= 0 && output_index < static_cast<int>(graph_.outputs().size()) &&
               param_index >= 0 && param_index < static_cast<int>(graph_.inputs().size()) &&
-              graph_.TypeOf(graph_.outputs()[static_cast<size_t>(output_index)]) ==
-                  graph_[graph_.inputs()[static_cast<size_t>(param_index)]].type();
+              AlwaysSameType(graph_, graph_.outputs()[static_cast<size_t>(output_index)],
+                             {graph_.inputs()[static_cast<size_t>(param_index)], 0});
   if (fits) {
     aliases_.emplace_back(output_index, param_index);
   } else if (must_alias) {

@@ -4,6 +4,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/dump.h"
+#include "lazy/memory.h"
 #include "lazy/record.h"
 #include "ops/primitives.h"
 
@@ -15,7 +16,8 @@ namespace {
 void Upload(DeviceEntry& device, const std::vector<NodePtr>& leaves,
             const std::vector<HostTensor>& hosts) {
   if (leaves.empty()) return;
-  auto data = device.backend->MakeComputationDataFromTensors(hosts, device.device);
+  auto data = WithMemory(
+      device, [&] { return device.backend->MakeComputationDataFromTensors(hosts, device.device); });
   HAMMOCK_CHECK(data.size() == leaves.size(), "backend {} made {} data of {} tensors", device.type,
                 data.size(), leaves.size());
   std::lock_guard lock(Executor().graph_mutex);

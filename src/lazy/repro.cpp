@@ -133,7 +133,9 @@ Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
     repro.graph = GraphOf(walk);
     for (size_t i = 0; i < walk.parameters.size(); ++i) {
       Parameter parameter{{NodePtr(walk.parameters[i]), walk.parameter_outputs[i]}, nullptr, {}};
-      parameter.data = walk.parameters[i]->slots()[walk.parameter_outputs[i]].data;
+      const Node* node = walk.parameters[i];
+      parameter.data = device && node->IsLeaf() ? device->backend->GetComputationDataFromNode(node)
+                                                : node->slots()[walk.parameter_outputs[i]].data;
       if (!parameter.data) parameter.host = HostValue(walk.parameters[i]);
       parameters.push_back(std::move(parameter));
     }

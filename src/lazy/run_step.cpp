@@ -10,6 +10,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/executor.h"
+#include "lazy/memory.h"
 
 namespace hammock {
 
@@ -56,16 +57,20 @@ BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& 
       metrics::GetMetric("FallbackTransferBytes", metrics::Kind::kBytes);
   HostTensor host = from.backend->MakeTensorFromComputationData(data, data->shape().dtype());
   bytes.AddSample(static_cast<double>(host.bytes()));
-  return to.backend->MakeComputationDataFromTensor(host, data->shape(), to.device);
+  return WithMemory(to, [&] {
+    return to.backend->MakeComputationDataFromTensor(host, data->shape(), to.device);
+  });
 }
 
-/// Finds the traced op of an error that names a node of `graph`.
-Failure Located(const lazy::ExecutionError& error, const Graph& graph) {
+/// Finds the traced op of an error that names a node of the segment.
+Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segment) {
+  const Graph& graph = segment.computation->graph();
   std::shared_ptr<Error> located = error.Clone();
   if (error.node() < 0 || error.node() >= graph.size()) return {std::move(located)};
   const GraphNode& node = graph[error.node()];
   if (located->where().empty()) located->SetWhere(LocationText(node.location));
-  return {std::move(located), node.origin};
+  size_t at = static_cast<size_t>(error.node());
+  return {std::move(located), at < segment.origins.size() ? segment.origins[at] : node.origin};
 }
 
 /// An error that came by a result's event.
@@ -75,7 +80,7 @@ Failure LateFailure(const Step& step, std::shared_ptr<const Error> error) {
   }
   auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
   if (!execution || step.compiled->segments.size() != 1) return {std::move(error)};
-  return Located(*execution, step.compiled->segments[0].computation->graph());
+  return Located(*execution, step.compiled->segments[0]);
 }
 
 std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
@@ -83,14 +88,17 @@ std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
                                        const std::vector<bool>& donated) {
   static const std::vector<bool> none;
   try {
-    auto results = segment.device->backend->ExecuteComputation(
-        segment.computation, arguments, segment.device->device, donated.empty() ? none : donated);
+    // It may run twice: what is donated is written only when nothing can fail any more.
+    auto results = WithMemory(*segment.device, [&] {
+      return segment.device->backend->ExecuteComputation(
+          segment.computation, arguments, segment.device->device, donated.empty() ? none : donated);
+    });
     HAMMOCK_CHECK(results.size() == static_cast<size_t>(segment.computation->results_size()),
                   "backend {} returned {} results of {}", segment.device->type, results.size(),
                   segment.computation->results_size());
     return results;
   } catch (const lazy::ExecutionError& error) {
-    throw Located(error, segment.computation->graph());
+    throw Located(error, segment);
   } catch (...) {
     throw Failure{
         CurrentError(ErrorCode::kExecute, fmt::format("execution on {}", segment.device->name()))};

@@ -59,7 +59,9 @@ void LazyGraphExecutor::SyncLiveTensorsGraph(const Device* device,
   LocationScope scope(at);
   for (const std::string& name : devices) Device{name};
   auto roots = Executor().PendingRoots(Context(), IdOf(device));
-  Executor().Sync(roots, {.trigger = "sync of live tensors", .wait = wait, .raise_failed = false});
+  Executor().Sync(
+      roots,
+      {.trigger = "sync of live tensors", .wait = wait, .raise_failed = false, .devices = devices});
 }
 
 void LazyGraphExecutor::SyncAllThreads(const Device* device, bool wait, Location at) {

@@ -297,6 +297,7 @@ constinit const OpDef kPowScalar = {
     .rule = DTypeRule::kPromote,
     .expand = ExpandPowScalar,
     .domain = {0.1, 3.0},
+    .samples = {{"f32[2,3]", "{exponent=2.5}"}, {"f32[2,3]", "{exponent=3}"}},
 };
 
 namespace {

@@ -43,6 +43,14 @@ std::span<const OpDef* const> AttentionOps();      // attention.cpp
 std::span<const OpDef* const> EmbeddingBagOps();   // embedding_bag.cpp
 std::span<const OpDef* const> RecurrentOps();      // recurrent.cpp
 std::span<const OpDef* const> AtenOps();           // aten.cpp
+std::span<const OpDef* const> InnerNameOps();      // inner_names.cpp
+std::span<const OpDef* const> BesselGammaOps();    // bessel_gamma.cpp
+std::span<const OpDef* const> FactorOps();         // factors.cpp
+std::span<const OpDef* const> SolveOps();          // linear_solve.cpp
+std::span<const OpDef* const> MatrixOps();         // matrix_functions.cpp
+std::span<const OpDef* const> HistogramOps();      // histograms.cpp
+std::span<const OpDef* const> DistanceOps();       // distances.cpp
+std::span<const OpDef* const> UniqueOps();         // unique.cpp
 
 }  // namespace hammock::ops
 

@@ -12,7 +12,12 @@ Tensor Scattered(const Tensor& x, const Tensor& index, const Tensor& source, int
                  const char* reduce);
 /// i64 indices in which negative ones count from the end; those out of range stay out of range.
 Tensor WrappedIndex(const Tensor& index, int64_t size);
-/// Reads a count on which a shape depends; this ends the graph and is counted.
-int64_t ReadCount(const Tensor& count);
+/// Reads a count on which the shape of `op`'s result depends. This ends the graph, which metrics
+/// and errors say with the op's name and the caller's line.
+int64_t ReadCount(const char* op, const Tensor& count);
+/// nonzero on behalf of `op`.
+Tensor NonzeroFor(const char* op, const Tensor& self);
+/// TypeError unless the mask is bool or u8.
+void CheckMask(const char* op, const Tensor& mask);
 
 }  // namespace hammock::ops

@@ -45,7 +45,7 @@ Indices WithoutMasks(const Tensor& self, const Indices& indices) {
             "index: the mask {} at dim {} does not match the indexed tensor {}",
             index->shape().to_string(), first, self.shape().to_string());
     }
-    Tensor coordinates = nonzero(*index);
+    Tensor coordinates = NonzeroFor("index", *index);
     for (int i = 0; i < index->dim(); ++i) {
       result.emplace_back(Reshaped(Sliced(coordinates, 1, i, 1), {coordinates.size(0)}));
     }
@@ -229,7 +229,7 @@ int SetTensorIndex(Item& item, int dim, const Tensor& index, bool only) {
   }
   if (index.dim() == 0) {
     item.view = unsqueeze(item.view, dim);
-    Tensor picked = nonzero(Reshaped(index, {1}));
+    Tensor picked = NonzeroFor("index", Reshaped(index, {1}));
     SetIndex(item, dim, Reshaped(picked, {picked.size(0)}));
     return 1;
   }
@@ -243,7 +243,7 @@ int SetTensorIndex(Item& item, int dim, const Tensor& index, bool only) {
     SetIndex(item, dim, index);
     return index.dim();
   }
-  Tensor coordinates = nonzero(index);
+  Tensor coordinates = NonzeroFor("index", index);
   for (int i = 0; i < index.dim(); ++i) {
     SetIndex(item, dim + i, Reshaped(Sliced(coordinates, 1, i, 1), {coordinates.size(0)}));
   }

@@ -260,6 +260,8 @@ constinit const OpDef kNllLoss = {
     .infer = InferNll,
     .expand = ExpandNll,
     .can_fail = true,
+    .samples = {{"f32[4,3] i64[4] none", "{ignore_index=-100, reduction=\"mean\"}"},
+                {"f32[4,3,2] i64[4,2] f32[3]", "{ignore_index=1, reduction=\"sum\"}"}},
 };
 constinit const OpDef kNllLoss2d = {
     .schema =
@@ -277,6 +279,10 @@ constinit const OpDef kCrossEntropy = {
     .infer = InferNll,
     .expand = ExpandCrossEntropy,
     .can_fail = true,
+    .samples = {{"f32[4,3] i64[4] none",
+                 "{ignore_index=-100, reduction=\"mean\", label_smoothing=0.1}"},
+                {"f32[4,3] f32[4,3] f32[3]",
+                 "{ignore_index=-100, reduction=\"none\", label_smoothing=0.0}"}},
 };
 
 }  // namespace

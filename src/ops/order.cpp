@@ -311,7 +311,7 @@ Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_
                                                   : DType::kF64;
   if (self.numel() == 0) return Filled({minlength}, int64_t{0}, dtype, self);
   Tensor index = Casted(self, DType::kI64);
-  int64_t size = std::max(minlength, ReadCount(max(index, at)) + 1);
+  int64_t size = std::max(minlength, ReadCount("bincount", max(index, at)) + 1);
   Tensor start = Filled({std::max<int64_t>(size, 0)}, int64_t{0}, dtype, self);
   Tensor source = weights ? Casted(*weights, dtype)
                           : Stretched(Constant(int64_t{1}, dtype), self.sizes(), self);
@@ -339,7 +339,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes, Location at) {
     Throw(ErrorCode::kEmptyTensor, "one_hot: {} has no elements; give num_classes",
           self.shape().to_string());
   }
-  if (num_classes == -1) num_classes = ReadCount(max(self, at)) + 1;
+  if (num_classes == -1) num_classes = ReadCount("one_hot", max(self, at)) + 1;
   if (num_classes < 1) {
     Throw(ErrorCode::kValue, "one_hot: num_classes is {}, needs at least 1", num_classes);
   }

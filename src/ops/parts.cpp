@@ -120,7 +120,7 @@ Tensor diagonal_scatter(const Tensor& self, const Tensor& src, int64_t offset, i
 namespace {
 
 std::vector<Tensor> SplitByTensor(const Tensor& self, const Tensor& indices, int64_t dim) {
-  if (indices.dim() == 0) return tensor_split(self, ReadCount(indices), dim);
+  if (indices.dim() == 0) return tensor_split(self, ReadCount("tensor_split", indices), dim);
   return tensor_split(self, indices.to_vector<int64_t>(), dim);
 }
 

@@ -1,10 +1,13 @@
 // Gather, scatter and what is made of them along one dim; masks.
 
+#include <fmt/format.h>
+
 #include "base/throw.h"
 #include "hammock/metrics.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/executor.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -36,10 +39,26 @@ Tensor ops::WrappedIndex(const Tensor& index, int64_t size) {
   return where(lt(i, ConstantLike(0, i)), i + ConstantLike(size, i), i);
 }
 
-int64_t ops::ReadCount(const Tensor& count) {
+int64_t ops::ReadCount(const char* op, const Tensor& count) {
   static metrics::Counter& reads = metrics::GetCounter("DataDependentShape");
   reads.Add();
-  return count.item<int64_t>();
+  std::string where = LocationText(CurrentLocation());
+  metrics::GetCounter(
+      fmt::format("DataDependentShape::{}{}", op, where.empty() ? "" : " at " + where))
+      .Add();
+  return Executor().Read(count, fmt::format("the shape of {}", op).c_str()).at(0).ToInt();
+}
+
+void ops::CheckMask(const char* op, const Tensor& mask) {
+  if (mask.dtype() == DType::kBool || mask.dtype() == DType::kU8) return;
+  Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: mask must be bool, got {}", op,
+                   mask.shape().to_string());
+}
+
+Tensor ops::NonzeroFor(const char* op, const Tensor& self) {
+  Tensor truth = Casted(self, DType::kBool);
+  int64_t count = self.numel() == 0 ? 0 : ReadCount(op, count_nonzero(truth));
+  return Apply(kNonzeroBounded, Location(), {truth}, {count});
 }
 
 namespace {
@@ -183,12 +202,6 @@ Tensor IndexScatter(const char* op, const Tensor& self, int64_t dim, const Tenso
   IndexCall c = CheckIndexCall(op, self, dim, index, source);
   if (index.numel() == 0) return clone(self);
   return Reshaped(Scattered(c.self, c.index, c.source, c.dim, reduce), self.sizes());
-}
-
-void CheckMask(const char* op, const Tensor& mask) {
-  if (mask.dtype() == DType::kBool || mask.dtype() == DType::kU8) return;
-  Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: mask must be bool, got {}", op,
-                   mask.shape().to_string());
 }
 
 /// A fill value as a 0-d tensor of self's dtype.
@@ -352,7 +365,7 @@ Tensor masked_select(const Tensor& self, const Tensor& mask, Location at) {
   CheckMask("masked_select", mask);
   Dims sizes = BroadcastSizes("masked_select", self.sizes(), mask.sizes());
   Tensor flat_mask = flatten(Broadcasted(Casted(mask, DType::kBool), sizes));
-  Tensor picked = nonzero(flat_mask, at);
+  Tensor picked = NonzeroFor("masked_select", flat_mask);
   return Rows(flatten(Broadcasted(self, sizes)), Reshaped(picked, {picked.size(0)}), 0);
 }
 
@@ -374,12 +387,13 @@ Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& sour
 
 Tensor nonzero(const Tensor& self, Location at) {
   LocationScope scope(at);
-  Tensor truth = Casted(self, DType::kBool);
-  int64_t count = self.numel() == 0 ? 0 : ReadCount(count_nonzero(truth, {}, at));
-  return Apply(kNonzeroBounded, at, {truth}, {count});
+  return NonzeroFor("nonzero", self);
 }
 
-Tensor argwhere(const Tensor& self, Location at) { return nonzero(self, at); }
+Tensor argwhere(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  return NonzeroFor("argwhere", self);
+}
 
 // ---- In place
 

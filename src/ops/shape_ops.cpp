@@ -232,7 +232,9 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
   Tensor ends = cumsum(counts, 0, std::nullopt, at);
   int64_t total = 0;
   if (size > 0)
-    total = output_size ? *output_size : ReadCount(Reshaped(Sliced(ends, 0, size - 1, 1), {}));
+    total = output_size
+                ? *output_size
+                : ReadCount("repeat_interleave", Reshaped(Sliced(ends, 0, size - 1, 1), {}));
   Tensor source = searchsorted(ends, Counting(total, self), false, true, at);
   return Rows(x, source, d);
 }

@@ -446,6 +446,7 @@ TEST_F(Compile, CollisionsAreVerified) {
 }
 
 TEST_F(Compile, TheCacheIsBoundedByEntries) {
+  config::Override every_size("generalise", "false");
   config::Override bound("compilation_cache_size", "4");
   Tensor x = OnDevice({1, 2, 3});
   std::vector<Hash128> hashes;
@@ -477,6 +478,7 @@ TEST_F(Compile, TheCacheIsBoundedByBytes) {
 }
 
 TEST_F(Compile, TheLeastRecentlyUsedGoesFirst) {
+  config::Override every_size("generalise", "false");
   config::Override bound("compilation_cache_size", "2");
   auto run = [](int64_t size) { full({size}, 1, f32, "reference").sum().host(); };
   run(1);

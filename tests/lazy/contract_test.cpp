@@ -9,6 +9,7 @@
 #include "hammock/lazy/ir_builder.h"
 #include "hammock/lazy/lowering_context.h"
 #include "hammock/op_builder.h"
+#include "hammock/repro.h"
 #include "ir/node_access.h"
 #include "lazy/runtime.h"
 #include "ops/primitives.h"
@@ -130,6 +131,84 @@ TEST_F(Contract, CompilationDevicesAreAskedFor) {
   EXPECT_FALSE(x.is_pending());
   EXPECT_CODE(Lazy().SyncLiveTensorsGraph(&reference, std::vector<std::string>{"reference:5"}),
               ErrorCode::kBadOrdinal);
+}
+
+/// Notes what the runtime asks of it, and compiles for the first device alone.
+class AskedBackend : public HostBackend {
+ public:
+  AskedBackend() : HostBackend("asked", 2) {
+    before_compile = [this](const lazy::Computation& computation) {
+      aliases = computation.aliases;
+      compiled_for = computation.devices;
+    };
+  }
+  std::vector<std::string> GetCompilationDevices(
+      const std::string& device, std::span<const std::string> devices) const override {
+    asked.push_back({device, {devices.begin(), devices.end()}});
+    return {"asked:0"};
+  }
+  BackendDataPtr GetComputationDataFromNode(const Node* node) const override {
+    ++asked_for_data;
+    return HostBackend::GetComputationDataFromNode(node);
+  }
+  mutable std::vector<std::pair<std::string, std::vector<std::string>>> asked;
+  mutable std::atomic<int> asked_for_data{0};
+  std::vector<std::pair<int, int>> aliases;
+  std::vector<std::string> compiled_for;
+};
+
+TEST_F(Contract, TheRuntimeAsksForCompilationDevices) {
+  AskedBackend asked;
+  Registered registered(asked);
+  Device first("asked:0");
+  auto run = [&](const std::vector<std::string>& replicas) {
+    Tensor x = ones({2}, f32, first) + 1.0f;
+    Lazy().SyncLiveTensorsGraph(&first, replicas, true);
+  };
+  using Asked = std::pair<std::string, std::vector<std::string>>;
+  run({});
+  ASSERT_EQ(asked.asked.size(), 1u);
+  EXPECT_EQ(asked.asked[0], (Asked{"asked:0", {"asked:0"}}));
+  EXPECT_EQ(asked.compiled_for, std::vector<std::string>{"asked:0"}) << "the answer is used";
+  run({"asked:0", "asked:1"});
+  ASSERT_EQ(asked.asked.size(), 2u) << "other replicas are another compilation";
+  EXPECT_EQ(asked.asked[1], (Asked{"asked:0", {"asked:0", "asked:1"}}));
+  run({});
+  run({"asked:0", "asked:1"});
+  EXPECT_EQ(asked.asked.size(), 2u) << "both are cached";
+}
+
+TEST_F(Contract, TheRuntimeSetsUpAliases) {
+  AskedBackend asked;
+  Registered registered(asked);
+  Tensor a = tensor(std::vector<float>{1, 2}, {2}, f32, "asked");
+  Tensor b = tensor(std::vector<float>{1, 2, 3}, {3}, f32, "asked");
+  Tensor x = exp(b), y = exp(a) + a, z = a.sum();
+  sync_multi({x, y, z});
+  auto fits = [&](std::pair<int, int> alias) { return alias.first < 3 && alias.second < 2; };
+  ASSERT_EQ(asked.aliases.size(), 2u) << "one a parameter; a sum fits none";
+  EXPECT_TRUE(fits(asked.aliases[0]) && fits(asked.aliases[1]));
+  EXPECT_NE(asked.aliases[0].second, asked.aliases[1].second);
+  config::Override off("param_aliasing", "false");
+  sync_multi({exp(a) * 2.0f});
+  EXPECT_TRUE(asked.aliases.empty());
+}
+
+TEST_F(Contract, TheRuntimeAsksForTheDataOfLeaves) {
+  AskedBackend asked;
+  Registered registered(asked);
+  Tensor a = ones({2}, f32, "asked") + 0.0f;
+  sync_multi({a});
+  auto data = a.value().node->slots()[0].data;
+  Tensor leaf = Of(builder.MakeDeviceData(data));
+  Tensor y = leaf * leaf;
+  lazy::BackendDevice own = asked.GetBackendDevice(0);
+  auto context = asked.CreateLoweringContext("asked", own);
+  context->AddResult({y.value().node.get(), 0});
+  EXPECT_EQ(asked.asked_for_data, 1);
+  EXPECT_EQ(context->GetParametersData().at(0), data);
+  SaveRepro(::testing::TempDir() + "/asked.repro", {y});
+  EXPECT_GT(asked.asked_for_data, 1);
 }
 
 // ---- Post-order

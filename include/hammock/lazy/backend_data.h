@@ -72,8 +72,9 @@ class HAMMOCK_API BackendData {
   /// Waits; throws the error that the value carries.
   void WaitReady() const;
 
-  /// Derived forms (packed weights). The backend that attaches them counts them in its memory info
-  /// and may drop them under pressure: they can be made again.
+  /// Derived forms (packed weights). They can be made again: the runtime drops those of a device
+  /// when its memory is short, and so may the backend. Whoever runs with one holds the pointer
+  /// meanwhile.
   void AttachDerived(const std::string& key, std::shared_ptr<void> form, int64_t bytes);
   std::shared_ptr<void> GetDerived(const std::string& key) const;
   int64_t derived_bytes() const;
@@ -93,5 +94,10 @@ class HAMMOCK_API BackendData {
 };
 
 using hammock::BackendDataPtr;
+
+/// What derived forms take on a device; a backend reports it in MemoryInfo::derived.
+HAMMOCK_API int64_t DerivedBytes(const BackendDevice& device);
+/// Drops all derived forms of a device; returns their bytes.
+HAMMOCK_API int64_t DropDerivedForms(const BackendDevice& device);
 
 }  // namespace hammock::lazy

@@ -31,15 +31,7 @@
 namespace hammock::lazy {
 
 /// Grows when the layout of the classes in include/hammock/lazy changes.
-inline constexpr int kBackendAbiVersion = 1;
-
-struct MemoryInfo {
-  int64_t in_use = 0;    ///< held by live data
-  int64_t derived = 0;   ///< of which derived forms
-  int64_t reserved = 0;  ///< taken from the system, in use or cached
-  int64_t peak = 0;      ///< highest in_use so far
-  int64_t limit = 0;     ///< 0 means none
-};
+inline constexpr int kBackendAbiVersion = 2;
 
 /// A backend's answer about one node of a graph.
 struct Capability {
@@ -123,6 +115,14 @@ class HAMMOCK_API BackendImplInterface {
   virtual std::vector<BackendDataPtr> ExecuteComputation(
       ComputationPtr computation, std::span<const BackendDataPtr> arguments,
       const BackendDevice& device, const std::vector<bool>& donated) const = 0;
+  /// Whether Compile takes graphs with dim parameters (Graph::dim_params), so that one compilation
+  /// serves all sizes. By default every size is compiled by itself.
+  virtual bool SupportsDimParams(const BackendDevice&) const { return false; }
+  /// `general`, which was compiled with dim parameters, at other values of them: `graph` is its
+  /// graph at those sizes. Called once for each new sizes; must cost much less than Compile and
+  /// give the bits that a compilation of `graph` alone would give. By default a computation of
+  /// `graph` that shares the artifact, whose code then reads `graph().dim_params`.
+  virtual ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const;
   /// Whether ExecuteComputation returns before its results are ready.
   virtual bool IsAsynchronous() const { return false; }
   /// What becomes of a node of `graph`, whose operand types it can look up there. By default:
@@ -160,6 +160,8 @@ class HAMMOCK_API BackendImplInterface {
   virtual MemoryInfo GetMemoryInfo(const BackendDevice& device) const = 0;
   /// 0 lifts the limit.
   virtual void SetMemoryLimit(const BackendDevice& device, int64_t bytes) const;
+  /// Memory is short: gives cached memory back. Derived forms were dropped before.
+  virtual void FreeCachedMemory(const BackendDevice&) const {}
   virtual std::string GetComputationBackendText(const ComputationPtr computation) const;
 };
 

@@ -2,8 +2,9 @@
 /// Gathering, scattering, indexing, sorting and searching. Indices are checked when they are used:
 /// reading a result that needed a wrong one raises.
 ///
-/// What depends on values for its shape (nonzero, masked_select, boolean masks) reads a count,
-/// which ends the graph; the counter DataDependentShape counts these.
+/// What depends on values for its shape (nonzero, masked_select, unique, boolean masks) reads a
+/// count, which ends the graph: the counters DataDependentShape count these, by op and line. The
+/// forms that end in _static are given a size instead and read nothing.
 
 #include <optional>
 #include <string>
@@ -56,6 +57,26 @@ HAMMOCK_API Tensor masked_scatter(const Tensor& self, const Tensor& mask, const 
 /// One row of coordinates for each element that is not zero.
 HAMMOCK_API Tensor nonzero(const Tensor& self, HAMMOCK_AT);
 HAMMOCK_API Tensor argwhere(const Tensor& self, HAMMOCK_AT);
+/// The columns of nonzero: one vector of coordinates a dim.
+HAMMOCK_API std::vector<Tensor> where(const Tensor& condition, HAMMOCK_AT);
+/// The first `size` of them; rows of `fill_value` past the last one.
+HAMMOCK_API Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value = -1,
+                                  HAMMOCK_AT);
+HAMMOCK_API Tensor masked_select_static(const Tensor& self, const Tensor& mask, int64_t size,
+                                        const Scalar& fill_value = 0, HAMMOCK_AT);
+/// (values, inverse, counts): the distinct elements, or slices along `dim`, in order; which of them
+/// each element is; how often each occurs. Every NaN is distinct. `sorted` is a hint, as they
+/// always are. What is not used costs nothing.
+HAMMOCK_API std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool sorted = true,
+                                                      std::optional<int64_t> dim = std::nullopt,
+                                                      HAMMOCK_AT);
+/// The same of runs of equal neighbours.
+HAMMOCK_API std::tuple<Tensor, Tensor, Tensor> unique_consecutive(
+    const Tensor& self, std::optional<int64_t> dim = std::nullopt, HAMMOCK_AT);
+/// The `size` smallest; `fill_value` and a count of 0 past the last one.
+HAMMOCK_API std::tuple<Tensor, Tensor, Tensor> unique_static(const Tensor& self, int64_t size,
+                                                             const Scalar& fill_value = 0,
+                                                             HAMMOCK_AT);
 /// Rows of `weight`. `padding_idx` only matters for gradients.
 HAMMOCK_API Tensor embedding(const Tensor& input, const Tensor& weight,
                              std::optional<int64_t> padding_idx = std::nullopt, HAMMOCK_AT);

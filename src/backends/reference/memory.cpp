@@ -9,7 +9,7 @@
 namespace hammock::reference {
 
 void MemoryPool::Reserve(int64_t bytes, std::string_view what) {
-  int64_t total = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t total = in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes + derived();
   int64_t limit = this->limit();
   if (limit > 0 && total > limit) {
     in_use_.fetch_sub(bytes, std::memory_order_relaxed);

@@ -55,6 +55,7 @@ class ReferenceData : public lazy::BackendData {
 
 struct Counters {
   std::atomic<int64_t> compiled{0};
+  std::atomic<int64_t> instantiated{0};
   std::atomic<int64_t> executed{0};
   std::atomic<int64_t> nodes{0};
   std::atomic<int64_t> bytes_in{0};
@@ -84,7 +85,9 @@ class BackendHooks : public Hooks {
 
 class Backend : public lazy::BackendImplInterface {
  public:
-  Backend() : type_(std::make_shared<ReferenceDeviceType>()), memory_(kName) {}
+  Backend()
+      : type_(std::make_shared<ReferenceDeviceType>()),
+        memory_(kName, [device = BackendDevice(type_, 0)] { return lazy::DerivedBytes(device); }) {}
 
   void SetRngSeed(size_t seed) const override { seed_.store(seed, std::memory_order_relaxed); }
 
@@ -157,6 +160,18 @@ class Backend : public lazy::BackendImplInterface {
     return instances;
   }
 
+  bool SupportsDimParams(const BackendDevice&) const override { return true; }
+
+  /// Kernels read sizes from the graph, so only the order of the nodes is planned anew.
+  ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const override {
+    ComputationPtr instance = BackendImplInterface::Instantiate(general, std::move(graph));
+    auto program = std::make_shared<Program>(instance->graph());
+    instance->artifact_bytes = program->bytes();
+    instance->artifact = std::move(program);
+    ++counters_.instantiated;
+    return instance;
+  }
+
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation,
                                                  std::span<const BackendDataPtr> arguments,
                                                  const BackendDevice& device,
@@ -223,6 +238,7 @@ class Backend : public lazy::BackendImplInterface {
   std::map<std::string, double> GetMetrics() const override {
     auto number = [](int64_t value) { return static_cast<double>(value); };
     return {{"computations_compiled", number(counters_.compiled)},
+            {"computations_instantiated", number(counters_.instantiated)},
             {"computations_run", number(counters_.executed)},
             {"computations_failed", number(counters_.failed)},
             {"nodes_run", number(counters_.nodes)},
@@ -235,6 +251,7 @@ class Backend : public lazy::BackendImplInterface {
   lazy::MemoryInfo GetMemoryInfo(const BackendDevice&) const override {
     lazy::MemoryInfo info;
     info.in_use = info.reserved = memory_.in_use();
+    info.derived = memory_.derived();
     info.peak = memory_.peak();
     info.limit = memory_.limit();
     return info;

@@ -1,0 +1,59 @@
+#pragma once
+/// From graphs that differ only in sizes to one graph with dim parameters. Note [Generalised
+/// entries]
+///
+/// Tracing is concrete, so sizes are known only at samples: the graphs that were traced. A size
+/// that varies becomes a linear expression in parameters that agrees with all samples; which of
+/// several is a guess. A wrong guess is noticed, never used: every size of a new graph, as traced
+/// and as lowered, is compared with what the expressions give. It then becomes one more sample.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "compiler/skeleton.h"
+#include "hammock/ir/graph.h"
+
+namespace hammock {
+
+/// The sizes of one graph's two skeletons.
+struct SizeSample {
+  std::vector<int64_t> traced;
+  std::vector<int64_t> lowered;
+};
+
+/// How the sizes of a graph follow from a few of them, its parameters.
+struct SizeRule {
+  using Exprs = std::vector<std::pair<size_t, DimExpr>>;  // by index of the size, ascending
+
+  std::vector<size_t> defined_at;  ///< the traced size that each parameter is
+  Exprs traced;                    ///< of the sizes that vary
+  Exprs lowered;
+  SizeSample fixed;  ///< the others have these values
+
+  /// The parameters of a graph with these traced sizes, if the rule gives exactly these.
+  std::optional<std::vector<int64_t>> ParametersOf(std::span<const int64_t> traced_sizes) const;
+  /// Whether the rule gives exactly these lowered sizes.
+  bool Gives(std::span<const int64_t> lowered_sizes, const std::vector<int64_t>& parameters) const;
+  /// "n, m"
+  std::string Names() const;
+};
+
+struct FoundRule {
+  std::optional<SizeRule> rule;
+  /// Without one: the lowered size that no expression explains, or nothing if too many vary or
+  /// none.
+  std::optional<SizePlace> unexplained;
+};
+
+/// `samples` have equal skeletons, `traced` and `lowered` are the places of their sizes.
+FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlace> traced,
+                   std::span<const SizePlace> lowered);
+
+/// A lowered graph with the expressions of its sizes.
+Graph WithDimParams(Graph lowered, std::span<const SizePlace> places, const SizeRule& rule,
+                    const std::vector<int64_t>& parameters);
+
+}  // namespace hammock

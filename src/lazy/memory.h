@@ -1,0 +1,36 @@
+#pragma once
+/// What the runtime does when memory is short: drop what can be made again, try once more, and say
+/// what holds the rest.
+
+#include <utility>
+
+#include "hammock/error.h"
+#include "lazy/backend_registry.h"
+
+namespace hammock {
+
+/// Whether the caller holds the graph mutex.
+enum class GraphLock { kFree, kHeld };
+
+/// Drops derived forms, cached scalars and the backend's caches; false if there were none.
+bool FreeMemoryOf(DeviceEntry& device, GraphLock lock);
+/// Adds the largest live values of the device to the message.
+[[noreturn]] void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error, GraphLock lock);
+
+/// Runs `allocate`, a second time if it ran out of memory and some could be freed.
+template <class Fn>
+auto WithMemory(DeviceEntry& device, Fn&& allocate, GraphLock lock = GraphLock::kFree)
+    -> decltype(allocate()) {
+  try {
+    return allocate();
+  } catch (const OutOfMemory& error) {
+    if (!FreeMemoryOf(device, lock)) RaiseOutOfMemory(device, error, lock);
+  }
+  try {
+    return allocate();
+  } catch (const OutOfMemory& error) {
+    RaiseOutOfMemory(device, error, lock);
+  }
+}
+
+}  // namespace hammock

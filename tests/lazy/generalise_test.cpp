@@ -1,0 +1,409 @@
+// Generalised entries: one compilation for all sizes, found by skeleton, checked size by size.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "compiler/generalise.h"
+#include "hammock/config.h"
+#include "lazy/runtime.h"
+#include "support/host_backend.h"
+
+namespace hammock {
+namespace {
+
+using namespace hammock::testing;
+
+int64_t Entries() { return CounterOf("GeneralisedEntries"); }
+int64_t GeneralHits() { return CounterOf("GeneralisedHits"); }
+
+Tensor Random(const Dims& sizes, uint64_t seed, const Device& device = "reference") {
+  std::mt19937_64 random(seed);
+  std::vector<float> values(static_cast<size_t>(Shape(f32, sizes).numel()));
+  for (float& value : values) value = static_cast<float>(random() % 64) / 16 - 2;
+  return tensor(values, sizes, f32, device);
+}
+
+// ---- The rule
+
+/// The rule that fits graphs of these texts, which serve as traced and as lowered ones.
+FoundRule RuleOf(const std::vector<std::string>& texts) {
+  std::vector<SizeSample> samples;
+  std::vector<SizePlace> places;
+  for (const std::string& text : texts) {
+    Graph graph = ParseGraph(text);
+    Skeleton skeleton = SkeletonOf(graph);
+    samples.push_back({skeleton.sizes, skeleton.sizes});
+    places = SizePlacesOf(graph);
+  }
+  return FindRule(samples, places, places);
+}
+
+std::string Generalised(const std::vector<std::string>& texts) {
+  FoundRule found = RuleOf(texts);
+  if (!found.rule) return "none";
+  Graph graph = ParseGraph(texts.back());
+  auto parameters = found.rule->ParametersOf(SkeletonOf(graph).sizes);
+  if (!parameters) return "does not hold";
+  graph = WithDimParams(graph, SizePlacesOf(graph), *found.rule, *parameters);
+  Verify(graph);
+  EXPECT_EQ(ParseGraph(ToText(graph)), graph) << ToText(graph);
+  EXPECT_EQ(DeserializeGraph(Serialize(graph)), graph);
+  return ToText(graph);
+}
+
+std::string Reshape(int64_t n, int64_t m) {
+  std::string rows = std::to_string(n), columns = std::to_string(m);
+  std::string all = std::to_string(n * m);
+  return "%0 = input : f32[" + rows + "," + columns + "]\n%1 = reshape %0 {sizes=[" + all +
+         "]} : f32[" + all + "]\nreturn %1\n";
+}
+
+TEST(SizeRule, SizesThatDifferBecomeExpressions) {
+  EXPECT_EQ(Generalised({Reshape(2, 8), Reshape(3, 8)}),
+            "graph(n=3)\n%0 = input : f32[n,8]\n%1 = reshape %0 {sizes=[8*n]} : f32[8*n]\n"
+            "return %1\n");
+}
+
+TEST(SizeRule, AProductIsASizeOfItsOwn) {
+  EXPECT_EQ(Generalised({Reshape(2, 3), Reshape(4, 5), Reshape(7, 11)}),
+            "graph(n=7, m=11, k=77)\n%0 = input : f32[n,m]\n"
+            "%1 = reshape %0 {sizes=[k]} : f32[k]\nreturn %1\n");
+}
+
+TEST(SizeRule, CountsInFloatingPointFollow) {
+  auto mean = [](const std::string& n) {
+    return "%0 = input : f32[" + n + "]\n%1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[]\n" +
+           "%2 = constant {value=" + n + ".0:f32, dtype=f32} : f32[]\n" +
+           "%3 = div %1, %2 : f32[]\nreturn %3\n";
+  };
+  std::string text = Generalised({mean("2"), mean("6")});
+  EXPECT_NE(text.find("%2 = constant {value=n:f32, dtype=f32}"), std::string::npos) << text;
+}
+
+TEST(SizeRule, NumbersAloneMakeNoParameter) {
+  auto constant = [](const std::string& value) {
+    return "%0 = input : f32[3]\n%1 = constant {value=" + value + ":f32, dtype=f32} : f32[]\n" +
+           "%2 = mul %0, %1 : f32[3]\nreturn %2\n";
+  };
+  EXPECT_EQ(Generalised({constant("2.0"), constant("3.0")}), "none");
+}
+
+TEST(SizeRule, ComparesEverySize) {
+  SizeRule rule = *RuleOf({Reshape(2, 8), Reshape(3, 8)}).rule;
+  EXPECT_EQ(rule.ParametersOf(SkeletonOf(ParseGraph(Reshape(9, 8))).sizes),
+            std::vector<int64_t>{9});
+  EXPECT_EQ(rule.ParametersOf(SkeletonOf(ParseGraph(Reshape(9, 7))).sizes), std::nullopt);
+  EXPECT_FALSE(rule.Gives(SkeletonOf(ParseGraph(Reshape(9, 8))).sizes, {8}));
+}
+
+TEST(SizeRule, OtherAttributesArePartOfTheSkeleton) {
+  auto sum = [](const std::string& dim) {
+    return "%0 = input : f32[4,4]\n%1 = reduce_sum %0 {dims=[" + dim +
+           "], keepdim=false} : f32[4]\nreturn %1\n";
+  };
+  EXPECT_NE(SkeletonOf(ParseGraph(sum("0"))).words, SkeletonOf(ParseGraph(sum("1"))).words);
+  EXPECT_EQ(SkeletonOf(ParseGraph(Reshape(2, 3))).hash(),
+            SkeletonOf(ParseGraph(Reshape(5, 7))).hash());
+}
+
+// ---- In the runtime
+
+class Generalise : public Runtime {
+ protected:
+  void SetUp() override {
+    Runtime::SetUp();
+    w_ = Random({4, 3}, 1);
+    b_ = Random({3}, 2);
+  }
+
+  HostTensor Model(int64_t batch) {
+    Tensor x = Random({batch, 4}, static_cast<uint64_t>(batch));
+    return softmax(matmul(x, w_) + b_ - mean(x, {0}).sum(), 1).host();
+  }
+
+  Tensor w_, b_;
+};
+
+TEST_F(Generalise, TheThirdSizeNeedsNoCompilation) {
+  int64_t compiles = Compiles(), entries = Entries(), hits = GeneralHits();
+  for (int64_t batch : {2, 3, 5, 7, 12, 5}) Model(batch);
+  EXPECT_EQ(Compiles() - compiles, 2);
+  EXPECT_EQ(Entries() - entries, 1);
+  EXPECT_EQ(GeneralHits() - hits, 3) << "the second 5 is a hit like others";
+  ExpectNoRecompile none;
+  Model(9);
+  int generalised = 0;
+  for (const GraphInfo& graph : Lazy().GetGraphs()) generalised += graph.generalised;
+  EXPECT_EQ(generalised, 5);
+}
+
+TEST_F(Generalise, CanBeSwitchedOff) {
+  config::Override off("generalise", "false");
+  int64_t compiles = Compiles(), entries = Entries();
+  for (int64_t batch : {2, 3, 5}) Model(batch);
+  EXPECT_EQ(Compiles() - compiles, 3);
+  EXPECT_EQ(Entries(), entries);
+}
+
+TEST_F(Generalise, TheExplainerSaysIt) {
+  Model(2);
+  Model(3);
+  CompileMiss miss = Lazy().GetMisses().back();
+  EXPECT_EQ(miss.kind, "shape") << miss.ToText();
+  EXPECT_EQ(miss.generalised, "for all n");
+  EXPECT_NE(miss.ToText().find("compiled for all n"), std::string::npos) << miss.ToText();
+  EXPECT_NE(miss.ToJson().find("\"generalised\":\"for all n\""), std::string::npos);
+  Model(1);  // a mean over one row, or a broadcast, may be lowered otherwise; it says so then
+  CompileMiss one = Lazy().GetMisses().back();
+  EXPECT_TRUE(one.number == miss.number || !one.generalised.empty());
+}
+
+// With two samples, one dim may look like a function of the other.
+TEST_F(Generalise, AWrongGuessCostsACompilationNotAResult) {
+  auto run = [](int64_t n, int64_t m) {
+    Tensor x = Random({n, 3}, 5), y = Random({3, m}, 6);
+    return matmul(x, y).sum({1}).host();
+  };
+  auto compiles_of = [&](int64_t n, int64_t m) {
+    int64_t before = Compiles();
+    HostTensor result = run(n, m);
+    int64_t compiles = Compiles() - before;
+    config::Override off("generalise", "false");
+    Lazy().ClearComputationCache();
+    EXPECT_TRUE(result.SameBits(run(n, m)));
+    return compiles;
+  };
+  // The cache is cleared for the judgement, so each guess gets its samples again.
+  auto prepared = [&](std::vector<std::pair<int64_t, int64_t>> samples, int64_t n, int64_t m) {
+    Lazy().ClearComputationCache();
+    for (auto [a, b] : samples) run(a, b);
+    return compiles_of(n, m);
+  };
+  EXPECT_EQ(prepared({{2, 4}, {3, 6}}, 5, 10), 0) << "as guessed: m is 2*n";
+  EXPECT_EQ(prepared({{2, 4}, {3, 6}}, 5, 7), 1);
+  EXPECT_EQ(prepared({{2, 4}, {3, 6}, {5, 7}}, 9, 4), 0) << "three samples tell them apart";
+  EXPECT_EQ(prepared({{2, 4}, {3, 4}}, 3, 5), 1) << "a size that has not varied before";
+  EXPECT_EQ(prepared({{2, 4}, {3, 4}, {3, 5}}, 8, 9), 0);
+}
+
+TEST_F(Generalise, StaysWithinTheBoundsOfTheCache) {
+  config::Override bound("compilation_cache_size", "3");
+  for (int64_t batch = 2; batch < 12; ++batch) Model(batch);
+  EXPECT_LE(Lazy().GetCacheStats().entries, 3);
+  config::Override none("compilation_cache_size", "0");
+  Lazy().ClearComputationCache();
+  int64_t compiles = Compiles();
+  for (int64_t batch : {2, 3, 4}) Model(batch);
+  EXPECT_EQ(Compiles() - compiles, 3) << "without a cache there is nothing to derive from";
+}
+
+TEST_F(Generalise, KeepsOptionsAndDevicesApart) {
+  Model(2);
+  Model(3);
+  config::Override other("fast_math", "true");
+  int64_t compiles = Compiles();
+  Model(5);
+  EXPECT_EQ(Compiles() - compiles, 1);
+}
+
+TEST_F(Generalise, ServesCapturedGraphs) {
+  auto fn = [](const std::vector<Tensor>& in) { return std::vector<Tensor>{exp(in[0]) * in[0]}; };
+  auto capture = [&](int64_t n) { return extract_compiled_graph(fn, {Random({n}, 3)}); };
+  capture(2);
+  capture(3);
+  int64_t compiles = Compiles();
+  CompiledGraph graph = capture(6);
+  EXPECT_EQ(Compiles(), compiles);
+  Tensor x = Random({6}, 4);
+  EXPECT_TRUE(graph({x})[0].host().SameBits((exp(x) * x).host()));
+}
+
+// ---- The contract
+
+/// An attribute with another integer at a position.
+Attr WithInteger(const Attr& attr, int position, int64_t value) {
+  if (attr.kind() == Attr::Kind::kScalar) return Attr(Scalar(value).To(attr.scalar().dtype()));
+  std::vector<int64_t> ints = attr.ints();
+  ints.at(static_cast<size_t>(position)) = value;
+  return Attr(ints);
+}
+
+/// A graph at other values of its parameters, by its expressions alone.
+Graph AtValues(Graph graph, const std::vector<DimParam>& params) {
+  std::vector<int64_t> values;
+  for (const DimParam& param : params) values.push_back(param.value);
+  for (const auto& [key, expr] : graph.dim_exprs) {
+    auto [node, output, dim] = key;
+    Shape& type = graph.mutable_node(node).types[static_cast<size_t>(output)];
+    Dims sizes = type.sizes();
+    sizes[dim] = expr.Evaluate(values);
+    type = type.With(sizes);
+  }
+  for (const auto& [key, expr] : graph.attr_exprs) {
+    auto [node, index, position] = key;
+    Attr& attr = graph.mutable_node(node).attrs[static_cast<size_t>(index)];
+    attr = WithInteger(attr, position, expr.Evaluate(values));
+  }
+  graph.dim_params = params;
+  return graph;
+}
+
+/// Takes graphs with dim parameters and notes those it is given. What it runs at other sizes
+/// follows from the expressions of what it compiled, as in a backend that generates code.
+class DimBackend : public HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  bool SupportsDimParams(const lazy::BackendDevice&) const override { return true; }
+  lazy::ComputationPtr Instantiate(const lazy::ComputationPtr& general,
+                                   Graph graph) const override {
+    EXPECT_FALSE(general->graph().dim_params.empty());
+    instances.push_back(ToText(graph));
+    auto at_values = std::make_shared<Graph>(AtValues(general->graph(), graph.dim_params));
+    EXPECT_TRUE(*at_values == graph) << "the expressions give another graph";
+    auto instance = HostBackend::Instantiate(general, std::move(graph));
+    EXPECT_EQ(instance->artifact, general->artifact) << "by default it is shared";
+    auto program = std::make_shared<reference::Program>(*at_values);
+    graphs_.push_back(std::move(at_values));
+    instance->artifact = std::move(program);
+    return instance;
+  }
+  mutable std::vector<std::string> instances;
+
+ private:
+  mutable std::vector<std::shared_ptr<Graph>> graphs_;  // which the programs borrow
+};
+
+TEST_F(Generalise, BackendsGetDimParameters) {
+  DimBackend backend("sizes");
+  Registered registered(backend);
+  auto run = [](int64_t n) {
+    Tensor x = Random({n, 2}, 7, "sizes");
+    return cat({x, x}, 0).host();
+  };
+  for (int64_t n : {2, 3, 8}) EXPECT_EQ(run(n).shape(), Shape(f32, {2 * n, 2}));
+  ASSERT_EQ(backend.compiled, 2);
+  EXPECT_EQ(backend.graphs()[0].find("graph("), std::string::npos);
+  EXPECT_EQ(backend.graphs()[1],
+            "graph(n=3)\n%0 = input : f32[n,2]\n%1 = concat %0, %0 {dim=0} : f32[2*n,2]\n"
+            "return %1\n");
+  ASSERT_EQ(backend.instances.size(), 1u);
+  EXPECT_EQ(backend.instances[0],
+            "graph(n=8)\n%0 = input : f32[n,2]\n%1 = concat %0, %0 {dim=0} : f32[2*n,2]\n"
+            "return %1\n");
+}
+
+TEST_F(Generalise, OtherBackendsCompileEverySize) {
+  HostBackend backend("fixed");
+  Registered registered(backend);
+  for (int64_t n : {2, 3, 5}) exp(Random({n}, 7, "fixed")).host();
+  EXPECT_EQ(backend.compiled, 3);
+}
+
+TEST_F(Generalise, ABackendMayFailToCompileForAllSizes) {
+  DimBackend backend("sizes");
+  backend.before_compile = [](const lazy::Computation& computation) {
+    if (!computation.graph().dim_params.empty()) {
+      throw CompileError(ErrorCode::kCompile, "too general");
+    }
+  };
+  Registered registered(backend);
+  for (int64_t n : {2, 3, 5}) exp(Random({n}, 7, "sizes")).host();
+  EXPECT_EQ(backend.compiled, 3) << "each by itself, none on the fallback device";
+  EXPECT_NE(Lazy().GetMisses().back().generalised.find("too general"), std::string::npos);
+}
+
+// ---- Bit for bit
+
+/// A random program over tensors of [batch, 4]: the same ops for a seed, whatever the batch.
+HostTensor RunProgram(uint64_t seed, int64_t batch, const Device& device) {
+  std::mt19937_64 random(seed);
+  std::vector<Tensor> pool = {Random({batch, 4}, seed, device),
+                              Random({batch, 4}, seed + 1, device)};
+  Tensor weight = Random({4, 4}, seed + 2, device);
+  auto any = [&]() -> const Tensor& { return pool[random() % pool.size()]; };
+  for (int i = 0; i < 10; ++i) {
+    const Tensor &x = any(), &y = any();
+    Tensor z;
+    switch (random() % 18) {
+      case 0:
+        z = x + y;
+        break;
+      case 1:
+        z = x * y - 0.5;
+        break;
+      case 2:
+        z = matmul(x, weight);
+        break;
+      case 3:
+        z = matmul(matmul(x, x.t()), y);
+        break;
+      case 4:
+        z = softmax(x, static_cast<int64_t>(random() % 2));
+        break;
+      case 5:
+        z = x - mean(x, {0}, true);
+        break;
+      case 6:
+        z = x * sum(y, {1}, true);
+        break;
+      case 7:
+        z = cat({x, y}, 0).narrow(0, batch / 2, batch);
+        break;
+      case 8:
+        z = cumsum(x.reshape({4 * batch}), 0).reshape({batch, 4});
+        break;
+      case 9:
+        z = std::get<0>(sort(x, 0));
+        break;
+      case 10:
+        z = layer_norm(x, {4});
+        break;
+      case 11:
+        z = where(x > y, x, y.flip({0}));
+        break;
+      case 12:
+        z = x.t().reshape({batch, 4});
+        break;
+      case 13:
+        z = stack({x, y}, 1).sum({1});
+        break;
+      case 14:
+        z = x / (1.0 + var(y, {0}, true));
+        break;
+      case 15:
+        z = gelu(x) + y.abs().amax({1}, true);
+        break;
+      case 16:
+        z = pad(x, {0, 0, 1, 1}).narrow(0, 1, batch);
+        break;
+      default:
+        z = x.unsqueeze(0).expand({3, batch, 4}).mean({0});
+        break;
+    }
+    pool.push_back(z);
+  }
+  return pool.back().host();
+}
+
+TEST_F(Generalise, GivesTheBitsOfTheStaticCompilation) {
+  DimBackend backend("sizes");
+  Registered registered(backend);
+  for (const char* device : {"reference", "sizes"}) {
+    int64_t hits = GeneralHits();
+    for (uint64_t seed = 0; seed < 150; ++seed) {
+      Lazy().ClearComputationCache();
+      for (int64_t batch : {3, 5, 8, 1, 6, 2, 0, 11}) {
+        HostTensor general = RunProgram(seed, batch, device);
+        config::Override off("generalise", "false");
+        config::Override apart("fast_math", "true");  // another key, so it is compiled by itself
+        HostTensor plain = RunProgram(seed, batch, device);
+        ASSERT_TRUE(general.SameBits(plain)) << "seed " << seed << ", batch " << batch;
+      }
+    }
+    EXPECT_GT(GeneralHits() - hits, 4 * 150) << "most sizes are served by the general entry";
+  }
+}
+
+}  // namespace
+}  // namespace hammock
