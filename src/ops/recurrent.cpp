@@ -345,6 +345,8 @@ constinit const OpDef kRecurrentLayer = {
     .infer = InferLayer,
     .expand = ExpandLayer,
     .num_outputs = 2,
+    .samples = {{"f32[3,2,4] f32[2,5] none f32[15,4] f32[15,5] f32[15] f32[15] none",
+                 "{kind=\"gru\", reverse=false}"}},
 };
 constinit const OpDef kLstmLayer = {
     .schema =
