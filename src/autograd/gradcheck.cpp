@@ -2,14 +2,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <sstream>
 
 #include "base/throw.h"
 #include "hammock/executor.h"
-#include "hammock/ir/graph.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "hammock/testing.h"
+#include "ir/sample.h"
 
 namespace hammock::testing {
 
@@ -128,52 +127,6 @@ bool IsDifferentiable(const OpDef& op) { return op.IsNode() && (op.vjp || op.IsC
 
 namespace {
 
-/// A sample call: operand types and attributes.
-struct Call {
-  std::vector<std::optional<Shape>> operands;
-  std::vector<Attr> attrs;
-};
-
-Call ParseSample(const OpDef& op, const Sample& sample) {
-  std::string inputs, arguments;
-  std::istringstream operands(sample.operands);
-  std::string type;
-  std::vector<bool> present;
-  for (int next = 0; operands >> type;) {
-    arguments += present.empty() ? " " : ", ";
-    present.push_back(type != "none");
-    if (type == "none") {
-      arguments += "none";
-      continue;
-    }
-    inputs += fmt::format("%{} = input : {}\n", next, type);
-    arguments += fmt::format("%{}", next++);
-  }
-  Graph graph = ParseGraph(
-      fmt::format("{}%99:0 = {}{} {} : ()\nreturn", inputs, op.name(), arguments, sample.attrs));
-  Call call;
-  call.attrs = graph.nodes().back().attrs;
-  for (const GraphValue& input : graph.nodes().back().inputs) {
-    call.operands.push_back(input.node < 0 ? std::nullopt : std::optional(graph.TypeOf(input)));
-  }
-  return call;
-}
-
-std::vector<Call> SamplesOf(const OpDef& op) {
-  std::vector<Call> calls;
-  for (const Sample& sample : op.samples) {
-    if (sample.operands) calls.push_back(ParseSample(op, sample));
-  }
-  if (!calls.empty() || !op.IsElementwise() || !op.info().attribute_args.empty()) return calls;
-  Call call;
-  for (size_t i = 0; i < op.info().operand_args.size(); ++i) {
-    DType dtype = op.rule == DTypeRule::kInteger ? DType::kI32 : DType::kF32;
-    if (op.rule == DTypeRule::kSelect && i == 0) dtype = DType::kBool;
-    call.operands.emplace_back(Shape(dtype, {2, 3}));
-  }
-  return {call};
-}
-
 /// Floats in the record's domain as f64; integers 0 and 1, which are indices that exist, by rows.
 Tensor OperandOf(const OpDef& op, size_t place, const Shape& type) {
   std::vector<double> values(static_cast<size_t>(type.numel()));
@@ -202,7 +155,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(x.data(), y.data(), static_cast<size_t>(x.bytes())) == 0;
 }
 
-std::string CheckCall(const OpDef& op, const Call& call) {
+std::string CheckCall(const OpDef& op, const SampleCall& call) {
   std::vector<Tensor> all(call.operands.size()), operands;
   std::vector<size_t> places;  // of `operands` in `all`
   double number = 0.0;
@@ -240,7 +193,7 @@ std::string CheckCall(const OpDef& op, const Call& call) {
 std::string CheckOp(const OpDef& op) {
   if (!op.IsNode()) return "";
   std::string problems;
-  std::vector<Call> calls = SamplesOf(op);
+  std::vector<SampleCall> calls = SampleCalls(op);
   if (calls.empty()) problems += fmt::format("{}: has no samples\n", op.name());
   for (size_t i = 0; i < calls.size(); ++i) {
     try {

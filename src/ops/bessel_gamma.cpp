@@ -68,7 +68,10 @@ std::vector<Tensor> ExpandPolygamma(const ExpandCall& call) {
   Tensor order = ConstantLike(static_cast<double>(n) + 1, x);
   Tensor result = zeta(order, x) * (n % 2 == 0 ? -factorial : factorial);
   // PyTorch's special case for n = 1 has no limit there.
-  if (n == 1) result = where(eq(x, -std::numeric_limits<double>::infinity()), std::nan(""), result);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (n == 1) {
+    result = where(eq(x, -kInfinity), std::nan(""), where(eq(x, kInfinity), 0.0, result));
+  }
   return Narrow(call, result);
 }
 
@@ -120,6 +123,14 @@ void InferFrexp(const InferCall& call) {
 
 std::vector<Tensor> ErfcxVjp(const VjpCall& c) {
   return {c.grad() * (c.in[0] * 2 * c.out[0] - 2 * std::numbers::inv_sqrtpi)};
+}
+
+std::vector<Tensor> I0Vjp(const VjpCall& c) { return {c.grad() * i1(c.in[0])}; }
+
+std::vector<Tensor> I1Vjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  Tensor zero = eq(x, 0);
+  return {c.grad() * where(zero, 0.5, i0(x) - c.out[0] / where(zero, 1.0, x))};
 }
 
 std::vector<Tensor> I0eVjp(const VjpCall& c) {
@@ -279,6 +290,7 @@ constinit const OpDef kI0 = {
     .call = Box<i0>,
     .rule = DTypeRule::kFloat,
     .expand = ExpandI0,
+    .vjp = I0Vjp,
 };
 constinit const OpDef kI1 = {
     .schema = "i1(Tensor self) -> Tensor",
@@ -286,6 +298,7 @@ constinit const OpDef kI1 = {
     .call = Box<i1>,
     .rule = DTypeRule::kFloat,
     .expand = ExpandI1,
+    .vjp = I1Vjp,
 };
 constinit const OpDef kEntr = {
     .schema = "entr(Tensor self) -> Tensor",

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/throw.h"
+#include "hammock/autograd.h"
 #include "hammock/ops/create.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/losses.h"
@@ -92,17 +93,17 @@ void InferCtc(const InferCall& c) {
   c.out.push_back(c.in[0]->With(none ? Dims{c.in[0]->size(1)} : Dims()));
 }
 
-std::vector<Tensor> ExpandCtc(const ExpandCall& c) {
-  DType dtype = c.out[0].dtype();
-  Tensor log_probs = Casted(c.in[0], WideFloat(dtype));
+/// The loss of each sequence; infinite where it cannot be aligned.
+Tensor LossesOf(const Tensor& log_probs, const Tensor& targets, const Tensor& lengths,
+                const Tensor& target_lengths, int64_t blank) {
   int64_t time = log_probs.size(0), batch = log_probs.size(1);
-  Tensor labels = WithBlanks(c.in[1], c.attrs[0].integer());
+  Tensor labels = WithBlanks(targets, blank);
   int64_t states = labels.size(1);
   // A label may follow another one directly unless they are equal.
   Tensor is_label = eq(remainder(CountingAlong(1, 2, states, labels), ConstantLike(2, labels)),
                        ConstantLike(1, labels));
   Tensor may_skip = logical_and(is_label, ne(labels, Padded(labels, 1, 2, -2, int64_t{-1})));
-  Tensor input_lengths = Reshaped(c.in[2], {batch, 1});
+  Tensor input_lengths = Reshaped(lengths, {batch, 1});
   // Before the first step, only the state before all labels is possible.
   Tensor first = eq(CountingAlong(1, 2, states, log_probs), ConstantLike(0, labels));
   Tensor start = where(first, ConstantLike(0, log_probs), Never(log_probs));
@@ -113,13 +114,45 @@ std::vector<Tensor> ExpandCtc(const ExpandCall& c) {
   };
   std::vector<Tensor> results =
       Loop(time, {{start}, {log_probs}, {labels, may_skip, input_lengths}}, body);
-  Tensor losses = -ReadStates(results[0], c.in[3]);
-  Tensor infinity = ConstantLike(std::numeric_limits<double>::infinity(), losses);
-  Tensor zero = ConstantLike(0, losses);
-  if (c.attrs[2].boolean()) losses = where(eq(losses, infinity), zero, losses);
+  return -ReadStates(results[0], target_lengths);
+}
+
+Tensor IsInfinite(const Tensor& losses) {
+  return eq(losses, ConstantLike(std::numeric_limits<double>::infinity(), losses));
+}
+
+std::vector<Tensor> ExpandCtc(const ExpandCall& c) {
+  DType dtype = c.out[0].dtype();
+  Tensor log_probs = Casted(c.in[0], WideFloat(dtype));
+  Tensor losses = LossesOf(log_probs, c.in[1], c.in[2], c.in[3], c.attrs[0].integer());
+  if (c.attrs[2].boolean()) losses = where(IsInfinite(losses), ConstantLike(0, losses), losses);
   const std::string& reduction = c.attrs[1].str();
   if (reduction == "mean") losses = losses / clamp_min(c.in[3], 1);
   return {Casted(Reduced(losses, reduction), dtype)};
+}
+
+/// As PyTorch has it: with the term that makes it the gradient of log_softmax's operand, which
+/// log_softmax's own gradient leaves as it is.
+std::vector<Tensor> CtcVjp(const VjpCall& c) {
+  DType dtype = c.in[0].dtype(), wide = WideFloat(dtype);
+  EnableGradGuard enable;
+  Tensor log_probs = Casted(c.in[0], wide).detach().requires_grad_();
+  int64_t time = log_probs.size(0), batch = log_probs.size(1);
+  Tensor losses = LossesOf(log_probs, c.in[1], c.in[2], c.in[3], c.attrs[0].integer());
+  NoGradGuard no_grad;
+  const std::string& reduction = c.attrs[1].str();
+  Tensor weight = Casted(c.grad(), wide);
+  if (reduction == "mean") {
+    weight = weight / (clamp_min(c.in[3], 1) * ConstantLike(batch, c.in[3]));
+  }
+  weight = Broadcasted(weight, {batch});
+  if (c.attrs[2].boolean()) weight = where(IsInfinite(losses), ConstantLike(0, weight), weight);
+  Tensor aligned = grad({losses}, {log_probs}, {weight}, false)[0];
+  Tensor heard = lt(CountingAlong(0, 2, time, c.in[2]), Reshaped(c.in[2], {1, batch}));
+  Tensor share = Reshaped(weight * Casted(heard, wide), {time, batch, 1});
+  std::vector<Tensor> grads(c.in.size());
+  grads[0] = Casted(aligned + exp(log_probs.detach()) * share, dtype);
+  return grads;
 }
 
 void CheckLengths(const char* what, const Tensor& lengths, int64_t batch) {
@@ -231,6 +264,7 @@ constinit const OpDef kCtcLoss = {
     .call = Box<static_cast<ByTensors>(ctc_loss)>,
     .infer = InferCtc,
     .expand = ExpandCtc,
+    .vjp = CtcVjp,
     .can_fail = true,
     .samples = {{"f32[3,2,4] i64[2,1] i64[2] i64[2]",
                  "{blank=3, reduction=\"mean\", zero_infinity=true}"}},

@@ -8,6 +8,13 @@
 
 namespace hammock::ops {
 
+std::shared_ptr<const Graph> LoweredBody(
+    std::span<const Shape> types,
+    const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function) {
+  return std::make_shared<const Graph>(
+      MakeExplicit(ExpandComposites(TraceSymbolically(types, function))));
+}
+
 std::vector<Tensor> Loop(int64_t count, const LoopOperands& operands, const LoopBody& body) {
   std::vector<Shape> types{Shape(DType::kI64, {})};
   std::vector<Tensor> all;
@@ -23,14 +30,11 @@ std::vector<Tensor> Loop(int64_t count, const LoopOperands& operands, const Loop
   add(operands.stacked, true);
   add(operands.invariant, false);
   size_t carried = operands.carried.size(), stacked = operands.stacked.size();
-  Graph traced = TraceSymbolically(types, [&](std::span<const Tensor> in) {
+  auto graph = LoweredBody(types, [&](std::span<const Tensor> in) {
     return body({in[0], in.subspan(1, carried), in.subspan(1 + carried, stacked),
                  in.subspan(1 + carried + stacked)});
   });
-  // Passes do not look into bodies: this one is lowered here.
-  auto graph = std::make_shared<const Graph>(MakeExplicit(ExpandComposites(traced)));
-  const Attr attrs[] = {std::shared_ptr<const Graph>(graph), count, static_cast<int64_t>(carried),
-                        static_cast<int64_t>(stacked)};
+  const Attr attrs[] = {graph, count, static_cast<int64_t>(carried), static_cast<int64_t>(stacked)};
   return ApplyMulti(kLoop, Location(), all, attrs);
 }
 

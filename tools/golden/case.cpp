@@ -69,6 +69,13 @@ Case ParseCase(const Json& json) {
     result.cotangents = ParseKeys(json.at("cot"));
     result.gradients = ParseKeys(json.at("grads"));
   }
+  auto error = [&](const char* of) {
+    if (!json.contains("f64") || !json.at("f64").contains(of)) return 0.0;
+    const Json& absolute = json.at("f64").at(of).at(0);
+    return absolute.is_number() ? absolute.get<double>() : 0.0;
+  };
+  result.output_error = error("out");
+  result.gradient_error = error("grad");
   if (result.must_raise) return result;
   for (const Json& output : json.at("outputs")) {
     result.outputs.push_back({ParseShape(output), output.at("key")});
@@ -77,7 +84,7 @@ Case ParseCase(const Json& json) {
 }
 
 /// Python's json writes NaN and Infinity, which JSON does not have; they stand only in error
-/// bounds, which nothing here reads.
+/// bounds, where they mean nothing.
 std::string WithoutPythonNumbers(std::string line) {
   bool quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {

@@ -33,11 +33,12 @@ Tolerance ToleranceOf(DType dtype) {
   return {};
 }
 
-std::string Difference(const HostTensor& actual, const HostTensor& expected) {
+std::string Difference(const HostTensor& actual, const HostTensor& expected, double error) {
   if (actual.shape() != expected.shape()) {
     return fmt::format("is {}, expected {}", ToString(actual.shape()), ToString(expected.shape()));
   }
   Tolerance tolerance = ToleranceOf(expected.dtype());
+  if (std::isfinite(error)) tolerance.absolute += error;
   int64_t first = -1, count = 0;
   for (int64_t i = 0; i < actual.numel(); ++i) {
     if (Accepts(actual.at(i), expected.at(i), tolerance)) continue;

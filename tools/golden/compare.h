@@ -14,7 +14,8 @@ struct Tolerance {
 Tolerance ToleranceOf(DType dtype);
 
 /// Empty if dtype and shape are the same and the values within tolerance (NaN equals NaN), else
-/// what differs: the first index with both values, and how many differ.
-std::string Difference(const HostTensor& actual, const HostTensor& expected);
+/// what differs: the first index with both values, and how many differ. `error` is how far the
+/// expected values themselves may be from the exact ones; it is added to the absolute tolerance.
+std::string Difference(const HostTensor& actual, const HostTensor& expected, double error = 0);
 
 }  // namespace hammock::golden

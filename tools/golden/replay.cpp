@@ -287,7 +287,8 @@ std::vector<Any> Replayer::Compare(const Case& c, const std::vector<Any>& result
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Output& output = c.outputs[i];
     HostTensor expected = Load(c, output.key, output.shape.dtype());
-    std::string difference = Difference(ReadLeaf(leaves[i], output.shape.dtype()), expected);
+    std::string difference =
+        Difference(ReadLeaf(leaves[i], output.shape.dtype()), expected, c.output_error);
     if (difference.empty()) continue;
     throw Verdict{Outcome::kFail, fmt::format("output {} {}", i, difference)};
   }
@@ -322,7 +323,7 @@ void Replayer::CompareGradients(const Case& c) {
     std::memset(zeros.mutable_data(), 0, static_cast<size_t>(zeros.bytes()));
     HostTensor expected = key.empty() ? zeros : Load(c, key, type.dtype());
     HostTensor actual = grads[i].defined() ? grads[i].host() : zeros;
-    std::string difference = Difference(actual, expected);
+    std::string difference = Difference(actual, expected, c.gradient_error);
     if (difference.empty()) continue;
     throw Verdict{Outcome::kFail, fmt::format("gradient of input {} {}", places[i], difference)};
   }

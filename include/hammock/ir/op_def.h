@@ -174,6 +174,9 @@ class HAMMOCK_API OpRegistrar {
   explicit OpRegistrar(const OpDef& def) { op_registry::Register(def); }
 };
 
+/// A Markdown table of all registered ops: signature, what it does, dtypes, kind, gradient.
+HAMMOCK_API std::string DescribeOps();
+
 /// Calls an op by name through its schema; overloads are tried in order of registration.
 HAMMOCK_API Any CallOp(std::string_view name, const std::vector<Any>& args,
                        const std::vector<std::pair<std::string, Any>>& kwargs = {},

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "hammock/ir/op_def.h"
+
+namespace hammock {
+
+/// A sample call of a record: types of its operands, none for absent ones, and attributes.
+struct SampleCall {
+  std::vector<std::optional<Shape>> operands;
+  std::vector<Attr> attrs;
+};
+
+/// The samples of a record; one of f32 (i32 where floats are refused) for an elementwise op without
+/// attributes that has none.
+std::vector<SampleCall> SampleCalls(const OpDef& op);
+
+}  // namespace hammock

@@ -1,0 +1,91 @@
+// The table of all ops, from their records.
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "hammock/error.h"
+#include "hammock/ir/op_def.h"
+#include "ir/sample.h"
+#include "ops/table.h"
+
+namespace hammock {
+
+namespace {
+
+constexpr DType kTried[] = {DType::kBool, DType::kU8,   DType::kI32, DType::kI64,
+                            DType::kF16,  DType::kBF16, DType::kF32, DType::kF64};
+
+/// Whether the first sample is accepted with `dtype` for its main operands.
+bool Accepts(const OpDef& op, const SampleCall& sample, DType main, DType dtype) {
+  std::vector<Shape> types;
+  std::vector<const Shape*> in;
+  types.reserve(sample.operands.size());
+  for (const auto& operand : sample.operands) {
+    if (!operand) {
+      in.push_back(nullptr);
+      continue;
+    }
+    types.push_back(operand->dtype() == main ? operand->With(dtype) : *operand);
+    in.push_back(&types.back());
+  }
+  try {
+    InferShapes(op, in, sample.attrs);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// In words, found by asking the record's inference.
+std::string DTypesOf(const OpDef& op) {
+  std::vector<SampleCall> samples = op.IsNode() ? SampleCalls(op) : std::vector<SampleCall>();
+  if (samples.empty() || samples[0].operands.empty() || !samples[0].operands[0]) return "";
+  DType main = samples[0].operands[0]->dtype();
+  bool truth = Accepts(op, samples[0], main, DType::kBool);
+  int integers = 0, floats = 0;
+  for (DType dtype : kTried) {
+    if (dtype == DType::kBool || !Accepts(op, samples[0], main, dtype)) continue;
+    ++(IsFloat(dtype) ? floats : integers);
+  }
+  if (integers == 3 && floats == 4) return truth ? "all" : "numbers";
+  if (integers == 3 && floats == 0) return truth ? "integers, bool" : "integers";
+  if (integers == 0 && floats == 4) return truth ? "floats, bool" : "floats";
+  if (integers == 0 && floats == 2) return "f32, f64";
+  if (integers == 0 && floats == 0) return truth ? "bool" : "";
+  return "some";
+}
+
+const char* KindOf(const OpDef& op) {
+  if (op.IsPrimitive()) return "primitive";
+  return op.IsComposite() ? "composite" : "function";
+}
+
+/// Functions are as differentiable as what they call.
+const char* GradientOf(const OpDef& op) {
+  if (!op.IsNode()) return "";
+  if (op.vjp) return "own";
+  return op.IsComposite() ? "expanded" : "no";
+}
+
+/// `|` would end a table's cell.
+std::string Cell(std::string_view text) {
+  std::string cell;
+  for (char c : text) cell += c == '|' ? std::string("\\|") : std::string(1, c);
+  return cell;
+}
+
+}  // namespace
+
+std::string DescribeOps() {
+  std::string text;
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "| op | what it does | dtypes | kind | gradient |\n|---|---|---|---|---|\n");
+  for (const OpDef* op : op_registry::All()) {
+    fmt::format_to(out, "| `{}` | {} | {} | {} | {} |\n", Cell(op->schema), Cell(op->doc),
+                   DTypesOf(*op), KindOf(*op), GradientOf(*op));
+  }
+  return text;
+}
+
+}  // namespace hammock
