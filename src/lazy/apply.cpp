@@ -287,7 +287,9 @@ DType ResultType(const Tensor& tensor, const Scalar& scalar) {
 }
 
 Tensor AsTensor(const TensorArg& arg, const Tensor& other) {
-  return arg.is_tensor() ? arg.tensor() : Lift(arg.scalar(), ResultType(other, arg.scalar()));
+  if (arg.is_tensor()) return arg.tensor();
+  // Without the other one, the op that takes both says what is wrong.
+  return Lift(arg.scalar(), other.defined() ? ResultType(other, arg.scalar()) : kDefaultFloat);
 }
 
 }  // namespace hammock

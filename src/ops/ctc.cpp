@@ -232,6 +232,8 @@ constinit const OpDef kCtcLoss = {
     .infer = InferCtc,
     .expand = ExpandCtc,
     .can_fail = true,
+    .samples = {{"f32[3,2,4] i64[2,1] i64[2] i64[2]",
+                 "{blank=3, reduction=\"mean\", zero_infinity=true}"}},
 };
 
 }  // namespace

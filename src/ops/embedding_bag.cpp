@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/throw.h"
+#include "hammock/autograd.h"
 #include "hammock/ops/attention.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
@@ -60,6 +61,7 @@ Bags BagsOf(const Tensor& input, const Maybe& offsets, bool include_last_offset)
 /// Scales rows in use down to `max_norm`, in place.
 void RenormRows(const Tensor& weight, const Tensor& index, double max_norm, double norm_type) {
   if (weight.numel() == 0 || index.numel() == 0) return;
+  NoGradGuard no_grad;
   Tensor x = Casted(weight, WideFloat(weight.dtype()));
   Tensor length = norm(x, norm_type, {1}, true);
   Tensor none = Filled({weight.size(0)}, int64_t{0}, DType::kI64, weight);

@@ -3,6 +3,7 @@
 #include "hammock/ops/norms.h"
 
 #include "base/throw.h"
+#include "hammock/autograd.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/matmul.h"
 #include "hammock/ops/reduce.h"
@@ -136,6 +137,7 @@ void CheckBatchNorm(const char* op, const Tensor& input, const Maybe& weight, co
 /// Writes running + momentum * (value - running).
 void UpdateRunning(const char* op, const Maybe& running, const Tensor& value, double momentum) {
   if (!running) return;
+  NoGradGuard no_grad;
   Tensor target = *running;
   Tensor wide = Casted(target, WideFloat(target.dtype()));
   Tensor mixed = wide * (1 - momentum) + Casted(value, wide.dtype()) * momentum;
@@ -271,6 +273,7 @@ Tensor instance_norm(const Tensor& input, const Maybe& running_mean, const Maybe
                                    use_input_stats, momentum, eps, at);
   auto write = [&](const Maybe& running, const Maybe& all) {
     if (!running || !use_input_stats) return;
+    NoGradGuard no_grad;
     Tensor target = *running;
     WriteInPlace(kOp, target, mean(Reshaped(*all, {batch, channels}), {0}));
   };

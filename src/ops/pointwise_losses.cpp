@@ -352,6 +352,7 @@ constinit const OpDef kBinaryCrossEntropy = {
     .call = Box<binary_cross_entropy>,
     .infer = InferBinaryCrossEntropy,
     .expand = ExpandBinaryCrossEntropy,
+    .domain = {.lo = 0.1, .hi = 0.9},
     .samples = {{"f32[2,3] f32[2,3] f32[3]", "{reduction=\"mean\"}"}},
 };
 HAMMOCK_FUNCTION(kBinaryCrossEntropyWithLogits,

@@ -21,7 +21,6 @@ namespace {
 extern const OpDef kRecurrentLayer, kLstmLayer;
 
 using Maybe = std::optional<Tensor>;
-using Tensors = std::vector<Tensor>;
 
 /// From the input's share of the gates, the state's and the states {h} or {h, c} to the next ones.
 using CellFn = Tensors (*)(const Tensor& from_input, const Tensor& from_state,
@@ -346,6 +345,8 @@ constinit const OpDef kRecurrentLayer = {
     .infer = InferLayer,
     .expand = ExpandLayer,
     .num_outputs = 2,
+    .samples = {{"f32[3,2,4] f32[2,5] none f32[15,4] f32[15,5] f32[15] f32[15] none",
+                 "{kind=\"gru\", reverse=false}"}},
 };
 constinit const OpDef kLstmLayer = {
     .schema =

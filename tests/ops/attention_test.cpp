@@ -90,6 +90,9 @@ TEST(EmbeddingBag, RenormsTheRowsInUse) {
   Tensor weight = tensor({{3.0, 4.0}, {6.0, 8.0}});
   EXPECT_TENSOR(embedding_bag(tensor({{0}}), weight, {}, 1.0), Type(f32, {1, 2}), {0.6, 0.8}, 1e-6);
   EXPECT_TENSOR(weight, Type(f32, {2, 2}), {0.6, 0.8, 6, 8}, 1e-6);
+  weight.requires_grad_();
+  embedding_bag(tensor({{1}}), weight, {}, 1.0).sum().backward();
+  EXPECT_TENSOR(weight.grad(), Type(f32, {2, 2}), {0, 0, 1, 1});
 }
 
 }  // namespace

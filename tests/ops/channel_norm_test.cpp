@@ -50,6 +50,17 @@ TEST(BatchNorm, AnotherMomentumDoesNotRecompile) {
   EXPECT_EQ(Compiles(), before);
 }
 
+TEST(BatchNorm, RunningMomentsHaveNoHistory) {
+  Tensor x = tensor({{1.0, 0.0}, {3.0, 4.0}}).requires_grad_(), mean = zeros({2}), var = ones({2});
+  Tensor y = batch_norm(x, mean, var, {}, {}, true, 0.5, 0.0);
+  EXPECT_TRUE(y.requires_grad());
+  EXPECT_FALSE(mean.requires_grad());
+  EXPECT_FALSE(var.requires_grad());
+  // Moving all of a channel alike changes nothing.
+  y.backward(tensor({{1.0, 1.0}, {1.0, 1.0}}));
+  EXPECT_TENSOR(x.grad(), Type(f32, {2, 2}), {0, 0, 0, 0}, 1e-6);
+}
+
 TEST(GroupNorm, NormalisesGroups) {
   Tensor x = tensor({{1.0, 3.0, 2.0, 6.0}});
   EXPECT_TENSOR(group_norm(x, 2, Vec({1, 1, 2, 2}), Vec({0, 0, 1, 1}), 0), Type(f32, {1, 4}),
