@@ -134,6 +134,16 @@ std::vector<Tensor> I1eVjp(const VjpCall& c) {
   return {c.grad() * where(zero, 0.5, slope)};
 }
 
+// Of their own, since the expansions' would be infinity times zero where exp overflows.
+std::vector<Tensor> I0Vjp(const VjpCall& c) { return {c.grad() * i1(c.in[0])}; }
+
+std::vector<Tensor> I1Vjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  Tensor zero = eq(x, 0);
+  Tensor slope = i0(x) - c.out[0] / where(zero, 1.0, x);
+  return {c.grad() * where(zero, 0.5, slope)};
+}
+
 /// PyTorch has none of these either.
 void RefuseFirst(const VjpCall& c) {
   if (!c.needs(0)) return;
@@ -279,6 +289,7 @@ constinit const OpDef kI0 = {
     .call = Box<i0>,
     .rule = DTypeRule::kFloat,
     .expand = ExpandI0,
+    .vjp = I0Vjp,
 };
 constinit const OpDef kI1 = {
     .schema = "i1(Tensor self) -> Tensor",
@@ -286,6 +297,7 @@ constinit const OpDef kI1 = {
     .call = Box<i1>,
     .rule = DTypeRule::kFloat,
     .expand = ExpandI1,
+    .vjp = I1Vjp,
 };
 constinit const OpDef kEntr = {
     .schema = "entr(Tensor self) -> Tensor",
