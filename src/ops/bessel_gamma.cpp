@@ -67,8 +67,11 @@ std::vector<Tensor> ExpandPolygamma(const ExpandCall& call) {
   double factorial = std::tgamma(static_cast<double>(n) + 1);
   Tensor order = ConstantLike(static_cast<double>(n) + 1, x);
   Tensor result = zeta(order, x) * (n % 2 == 0 ? -factorial : factorial);
-  // PyTorch's special case for n = 1 has no limit there.
-  if (n == 1) result = where(eq(x, -std::numeric_limits<double>::infinity()), std::nan(""), result);
+  // The limits that PyTorch has for n = 1.
+  if (n == 1) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    result = where(eq(x, -kInfinity), std::nan(""), where(eq(x, kInfinity), 0.0, result));
+  }
   return Narrow(call, result);
 }
 
