@@ -67,9 +67,9 @@ std::vector<Tensor> ExpandPolygamma(const ExpandCall& call) {
   double factorial = std::tgamma(static_cast<double>(n) + 1);
   Tensor order = ConstantLike(static_cast<double>(n) + 1, x);
   Tensor result = zeta(order, x) * (n % 2 == 0 ? -factorial : factorial);
-  // PyTorch's special case for n = 1 has no limit there.
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  // The limits that PyTorch has for n = 1.
   if (n == 1) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
     result = where(eq(x, -kInfinity), std::nan(""), where(eq(x, kInfinity), 0.0, result));
   }
   return Narrow(call, result);
@@ -125,14 +125,6 @@ std::vector<Tensor> ErfcxVjp(const VjpCall& c) {
   return {c.grad() * (c.in[0] * 2 * c.out[0] - 2 * std::numbers::inv_sqrtpi)};
 }
 
-std::vector<Tensor> I0Vjp(const VjpCall& c) { return {c.grad() * i1(c.in[0])}; }
-
-std::vector<Tensor> I1Vjp(const VjpCall& c) {
-  const Tensor& x = c.in[0];
-  Tensor zero = eq(x, 0);
-  return {c.grad() * where(zero, 0.5, i0(x) - c.out[0] / where(zero, 1.0, x))};
-}
-
 std::vector<Tensor> I0eVjp(const VjpCall& c) {
   const Tensor& x = c.in[0];
   return {c.grad() * (i1e(x) - sign(x) * c.out[0])};
@@ -142,6 +134,16 @@ std::vector<Tensor> I1eVjp(const VjpCall& c) {
   const Tensor& x = c.in[0];
   Tensor zero = eq(x, 0);
   Tensor slope = i0e(x) - c.out[0] * (sign(x) + reciprocal(where(zero, 1.0, x)));
+  return {c.grad() * where(zero, 0.5, slope)};
+}
+
+// Of their own, since the expansions' would be infinity times zero where exp overflows.
+std::vector<Tensor> I0Vjp(const VjpCall& c) { return {c.grad() * i1(c.in[0])}; }
+
+std::vector<Tensor> I1Vjp(const VjpCall& c) {
+  const Tensor& x = c.in[0];
+  Tensor zero = eq(x, 0);
+  Tensor slope = i0(x) - c.out[0] / where(zero, 1.0, x);
   return {c.grad() * where(zero, 0.5, slope)};
 }
 
