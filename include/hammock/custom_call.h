@@ -17,7 +17,8 @@
 
 namespace hammock {
 
-/// Must not write its operands. What it throws becomes the error of the node's values.
+/// Must not write its operands. What it throws becomes the error of the node's values. It may use
+/// tensors of the device that runs it, but not values that still wait for that device.
 using CustomCallFn =
     std::function<std::vector<HostTensor>(std::span<const HostTensor>, std::string_view payload)>;
 

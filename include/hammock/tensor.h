@@ -170,6 +170,14 @@ class HAMMOCK_API TensorArg {
   Location at_;
 };
 
+/// An operand that must be a tensor, with the line where it was given.
+struct TensorAt {
+  TensorAt(const Tensor& tensor, Location at = Location::current())  // NOLINT: implicit on purpose
+      : tensor(tensor), at(at) {}
+  const Tensor& tensor;
+  Location at;
+};
+
 template <class T>
 T Tensor::item(Location at) const {
   Scalar value = item(at);
@@ -191,6 +199,6 @@ std::vector<T> Tensor::to_vector(Location at) const {
 }
 
 /// Values, as far as they fit; computes.
-HAMMOCK_API std::ostream& operator<<(std::ostream& os, const Tensor& tensor);
+HAMMOCK_API std::ostream& operator<<(std::ostream& os, const TensorAt& tensor);
 
 }  // namespace hammock

@@ -140,4 +140,19 @@ Graph ExpandComposites(const Graph& graph, const std::function<bool(const Graph&
   }
 }
 
+Graph TraceSymbolically(
+    std::span<const Shape> types,
+    const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function) {
+  SymbolicScope symbolic;
+  Graph graph;
+  Inliner inliner(graph, CurrentLocation(), -1);
+  std::vector<Tensor> inputs;
+  for (const Shape& type : types) {
+    inputs.push_back(SymbolicTensor(type));
+    inliner.Bind(inputs.back(), graph.AddInput(type));
+  }
+  for (const Tensor& result : function(inputs)) graph.AddOutput(inliner.Emit(result));
+  return graph;
+}
+
 }  // namespace hammock

@@ -70,6 +70,13 @@ void Node::ReleaseOperands() {
   for (Node* operand : dropped) operand->DropReference();
 }
 
+// Whose reference is the only one needs no locked instruction to give it up: nobody is left to take
+// another.
+bool NodeAccess::Release(Node* node) {
+  return node->references_.load(std::memory_order_acquire) == 1 ||
+         node->references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
+
 // Dying nodes are chained through their hash, so that a chain of any length needs neither stack nor
 // heap.
 void Node::Destroy(Node* node) {
@@ -77,7 +84,7 @@ void Node::Destroy(Node* node) {
   while (node) {
     Node* next = reinterpret_cast<Node*>(node->hash_.lo);
     for (const Operand& operand : node->operands()) {
-      if (operand.node && operand.node->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      if (operand.node && NodeAccess::Release(operand.node)) {
         operand.node->hash_.lo = reinterpret_cast<uint64_t>(next);
         next = operand.node;
       }

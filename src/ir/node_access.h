@@ -11,13 +11,20 @@
 
 namespace hammock {
 
+/// A step that failed as a whole: which of its ops is to blame is not known.
+struct FailedStep {
+  std::shared_ptr<const Error> error;
+  size_t outputs = 0;  ///< how many nodes it was to compute
+};
+
 /// What a few nodes carry besides their slots.
 struct LeafPayload {
   HostTensor host;                     ///< a leaf's value as long as it is not on its device
   std::shared_ptr<const Error> error;  ///< why this op failed: belongs to every value that needs it
-  std::shared_ptr<Generator> generator;  ///< of random state drawn from an explicit one
-  bool donated = false;                  ///< its data was given away
-  bool read_only = false;                ///< never donate its data
+  std::shared_ptr<const FailedStep> failed_step;  ///< that was to compute this node among others
+  std::shared_ptr<Generator> generator;           ///< of random state drawn from an explicit one
+  bool donated = false;                           ///< its data was given away
+  bool read_only = false;                         ///< never donate its data
 };
 
 struct NodeAccess {
@@ -47,6 +54,8 @@ struct NodeAccess {
   static uint32_t& epoch(Node* node) { return node->epoch_; }
   static uint32_t& walk_index(Node* node) { return node->walk_index_; }
   static uint32_t& walk_uses(Node* node) { return node->walk_uses_; }
+  /// Gives up a reference; true if it was the last one.
+  static bool Release(Node* node);
   static LeafPayload* payload(const Node* node) { return node->payload_; }
   static LeafPayload& MakePayload(Node* node) {
     if (!node->payload_) node->payload_ = new LeafPayload;

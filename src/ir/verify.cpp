@@ -82,6 +82,7 @@ class Verifier {
             argument.type.list ? argument.type.optional_items : argument.type.optional;
         if (!absent_is_fine)
           Fail("operand {} ('{}') is absent, but not optional", i, argument.name);
+        if (input.index != 0) Fail("operand {} is output {} of no node", i, input.index);
         continue;
       }
       if (input.node < 0 || input.node >= id_) {

@@ -231,8 +231,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
-  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() ||
-      WantsHistory(a, b)) {
+  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() || WantsHistory(a, b)) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }
@@ -288,7 +287,9 @@ DType ResultType(const Tensor& tensor, const Scalar& scalar) {
 }
 
 Tensor AsTensor(const TensorArg& arg, const Tensor& other) {
-  return arg.is_tensor() ? arg.tensor() : Lift(arg.scalar(), ResultType(other, arg.scalar()));
+  if (arg.is_tensor()) return arg.tensor();
+  // Without the other one, the op that takes both says what is wrong.
+  return Lift(arg.scalar(), other.defined() ? ResultType(other, arg.scalar()) : kDefaultFloat);
 }
 
 }  // namespace hammock

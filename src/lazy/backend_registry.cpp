@@ -157,6 +157,9 @@ DeviceId FindDevice(const std::string& text) {
     Throw(ErrorCode::kBadOrdinal, "device '{}' does not exist; there are: {}", text,
           fmt::join(of_type, ", "));
   }
+  if (ActiveNames().empty()) {
+    Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; no backend is registered", text);
+  }
   Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; registered devices are: {}", text,
         fmt::join(ActiveNames(), ", "));
 }

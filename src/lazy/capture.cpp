@@ -291,16 +291,35 @@ struct CompiledGraph::State {
   std::vector<Source> outputs;
   std::vector<std::pair<size_t, Source>> writes;
 
-  std::vector<Value> Run(const std::vector<Value>& arguments) const;
+  std::vector<Value> Run(std::vector<Value>& arguments, const std::vector<Tensor>& tensors) const;
+  bool Releases(size_t argument, const std::vector<Tensor>& tensors) const;
   void CheckAliases(const std::vector<Tensor>& arguments) const;
 };
 
-std::vector<Value> CompiledGraph::State::Run(const std::vector<Value>& arguments) const {
+/// Whether a call leaves nothing that needs the value which this argument has now: it is updated,
+/// is neither returned nor given to another argument, and shares its memory with no other tensor.
+bool CompiledGraph::State::Releases(size_t argument, const std::vector<Tensor>& tensors) const {
+  auto takes = [&](const Source& source) {
+    return source.kind == Source::kInput && source.index == argument;
+  };
+  bool updated = false;
+  for (const auto& [written, source] : writes) {
+    if (takes(source)) return false;
+    updated |= written == argument;
+  }
+  return updated && std::none_of(outputs.begin(), outputs.end(), takes) &&
+         !tensors[argument].impl()->view;
+}
+
+std::vector<Value> CompiledGraph::State::Run(std::vector<Value>& arguments,
+                                             const std::vector<Tensor>& tensors) const {
   if (!step) return {};
   std::vector<Value> values;
+  std::vector<bool> released(parameters.size());
   for (const Binding& binding : parameters) {
     switch (binding.kind) {
       case Binding::kInput:
+        released[values.size()] = Releases(binding.input, tensors);
         values.push_back(arguments[binding.input]);
         break;
       case Binding::kConstant:
@@ -312,7 +331,10 @@ std::vector<Value> CompiledGraph::State::Run(const std::vector<Value>& arguments
         break;
     }
   }
-  return Replay(step, body, values, kOp);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (Releases(i, tensors)) arguments[i] = {};
+  }
+  return Replay(step, body, std::move(values), kOp, released);
 }
 
 // The function was traced on inputs that share no memory; that matters where one is written.
@@ -340,15 +362,14 @@ std::vector<Tensor> CompiledGraph::operator()(const std::vector<Tensor>& inputs,
     arguments.push_back(ValueOf(kOp, inputs[i]));
   }
   state.CheckAliases(inputs);
-  std::vector<Value> results = state.Run(arguments);
+  std::vector<Value> results = state.Run(arguments, inputs);
   auto value_of = [&](const Source& source) -> const Value& {
     if (source.kind == Source::kResult) return results[source.index];
     if (source.kind == Source::kInput) return arguments[source.index];
     return source.value;
   };
   for (const auto& [argument, source] : state.writes) {
-    WriteValue(kOp, *inputs[argument].impl(), value_of(source));
-    AfterWrite(inputs[argument]);
+    Write(kOp, inputs[argument], value_of(source));
   }
   std::vector<Tensor> outputs;
   for (const Source& source : state.outputs) {

@@ -236,6 +236,31 @@ void StepExecutor::Sync(std::span<const Value> roots, const SyncOptions& options
   for (auto& [device, values] : by_device) SyncDevice(EntryOf(device), values, options);
 }
 
+void StepExecutor::Flush(std::span<const Value> roots, const SyncOptions& options) {
+  try {
+    Sync(roots, options);
+    return;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kRecompileForbidden) throw;  // the caller asked for it
+  } catch (...) {
+  }
+  if (roots.size() > 1) {
+    // Some may be fine by themselves.
+    Flush(roots.first(roots.size() / 2), options);
+    Flush(roots.subspan(roots.size() / 2), options);
+    return;
+  }
+  // If the error was noted, no step will try again, so the next one has to raise it.
+  std::shared_ptr<const Error> noted;
+  {
+    std::lock_guard lock(graph_mutex);
+    LeafPayload* payload = NodeAccess::payload(roots[0].node.get());
+    if (payload) noted = payload->error;
+    if (payload && payload->failed_step) noted = payload->failed_step->error;
+  }
+  if (noted) AddUnseen(EntryOf(roots[0].node->device()), noted);
+}
+
 std::vector<Value> StepExecutor::Healthy(std::span<const Value> roots) {
   std::vector<Value> healthy;
   Walk walk;
@@ -246,20 +271,55 @@ std::vector<Value> StepExecutor::Healthy(std::span<const Value> roots) {
   return healthy;
 }
 
+void Step::Clear() {
+  compiled = nullptr;
+  arguments.clear();
+  donated.clear();
+  output_nodes.clear();
+  placeholders.clear();
+  order.clear();
+  recipe = {};
+  own_failure = is_all = false;
+}
+
+namespace {
+
+/// A step of this thread that has ended, or a new one.
+StepPtr NewStep() {
+  if (StepPtr& spare = OfThread<StepPtr>()) return std::move(spare);
+  return std::make_shared<Step>();
+}
+
+void Recycle(StepPtr step) {
+  constexpr size_t kMostKept = 1 << 16;
+  if (step->order.capacity() > kMostKept) return;
+  step->Clear();
+  OfThread<StepPtr>() = std::move(step);
+}
+
+}  // namespace
+
 void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
                               const SyncOptions& options) {
   if (!device.active) {
     Throw<DeviceError>(ErrorCode::kNotRegistered,
                        "the backend of device {} is no longer registered", device.name());
   }
+  CountTraced(Context());
   constexpr int kTries = 8;
   std::vector<Value> healthy;
   for (int i = 1;; ++i) {
     StepPtr step = Start(device, roots, healthy, options);
-    if (step) Submit(device, step, options.wait);
-    if (!options.wait) return;
-    std::shared_ptr<const Error> error = Await(roots, step);
-    if (!error) return;
+    bool done = step && Submit(device, step, options.wait);
+    std::shared_ptr<const Error> error;
+    // Without asynchrony the work is done when a sync returns, whoever does it.
+    if (options.wait || (!config::Get<config::kAsync>() && !RunsHere(device))) {
+      error = Await(device, roots, step);
+    }
+    if (!error || !options.wait) {
+      if (done) Recycle(std::move(step));
+      return;
+    }
     // A step that others share may have failed because of what only they need, and is rolled back:
     // what these roots need is tried again, alone.
     bool own = step && step->own_failure;
@@ -267,11 +327,53 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
   }
 }
 
+namespace {
+
+std::vector<NodePtr> OutputNodes(const Walk& walk) {
+  std::vector<NodePtr> nodes;
+  for (const Output& output : walk.outputs) {
+    if (output.index == 0) nodes.emplace_back(const_cast<Node*>(output.node));
+  }
+  return nodes;
+}
+
+/// The error of a step that was to compute the same nodes, no more and no less; null if there was
+/// none.
+std::shared_ptr<const Error> ErrorOfSameStep(const Walk& walk) {
+  std::vector<NodePtr> outputs = OutputNodes(walk);
+  const FailedStep* failed = nullptr;
+  for (const NodePtr& node : outputs) {
+    LeafPayload* payload = NodeAccess::payload(node.get());
+    if (!payload || !payload->failed_step) return nullptr;
+    if (failed && payload->failed_step.get() != failed) return nullptr;
+    failed = payload->failed_step.get();
+  }
+  return failed && failed->outputs == outputs.size() ? failed->error : nullptr;
+}
+
+}  // namespace
+
+void StepExecutor::NoteFailure(DeviceEntry& device, std::span<const NodePtr> outputs,
+                               const std::shared_ptr<const Error>& error) {
+  for (const NodePtr& node : outputs) {
+    // The error of a part says more than that of the whole.
+    LeafPayload* payload = NodeAccess::payload(node.get());
+    if (payload && payload->failed_step) ForgetUnseen(device, payload->failed_step->error);
+  }
+  if (outputs.size() == 1) {
+    NodeAccess::MakePayload(outputs[0].get()).error = error;
+    return;
+  }
+  auto failed = std::make_shared<FailedStep>(FailedStep{error, outputs.size()});
+  for (const NodePtr& node : outputs) NodeAccess::MakePayload(node.get()).failed_step = failed;
+}
+
 StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
                             std::vector<Value>& healthy, const SyncOptions& options) {
   Walk& walk = OfThread<Walk>();
   CompiledStepPtr compiled;
   const uint64_t scope = ConfigBits(options.devices);
+  CompiledStepPtr saved;
   for (;;) {
     std::unique_lock lock(graph_mutex);
     RunWalk(roots, device.id, scope, walk);
@@ -288,6 +390,13 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
       continue;
     }
     if (walk.outputs.empty()) return nullptr;
+    if (walk.has_suspects) [[unlikely]] {
+      if (auto error = ErrorOfSameStep(walk)) {
+        lock.unlock();
+        if (options.raise_failed) RaiseSeen(device, error);
+        return nullptr;
+      }
+    }
     ThreadContext& context = Context();
     if (!context.forbid_execution.empty()) [[unlikely]] {
       Throw(ErrorCode::kExecutionForbidden,
@@ -302,14 +411,14 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
         Hash128 hash = walk.hash;
         std::vector<uint64_t> key(walk.key.words().begin(), walk.key.words().end());
         int64_t kept = walk.kept;
-        NodePtr only(walk.outputs.size() == 1 ? const_cast<Node*>(walk.outputs[0].node) : nullptr);
+        std::vector<NodePtr> outputs = OutputNodes(walk);
         lock.unlock();
         try {
           compiled = Compile(device, hash, std::move(key), std::move(traced), kept, options);
         } catch (const CompileError& error) {
-          if (only && error.code() != ErrorCode::kRecompileForbidden) {
+          if (error.code() != ErrorCode::kRecompileForbidden) {
             std::lock_guard relock(graph_mutex);
-            NodeAccess::MakePayload(only.get()).error = error.Clone();
+            NoteFailure(device, outputs, error.Clone());
           }
           throw;
         }
@@ -318,12 +427,14 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
       static metrics::Counter& cached = metrics::GetCounter("CachedCompile");
       cached.Add();
     }
-    if (!BindParameters(device, walk, lock)) continue;
-    StepPtr step = Claim(device, walk, compiled, options);
-    if (!config::Get<config::kSaveTensorsFile>().empty()) [[unlikely]] {
+    if (!config::Get<config::kSaveTensorsFile>().empty() && saved != compiled) [[unlikely]] {
+      lock.unlock();
       SaveGraph(compiled->traced, compiled->hash, device, options.trigger);
+      saved = compiled;
+      continue;
     }
-    return step;
+    if (!BindParameters(device, walk, lock)) continue;
+    return Claim(device, walk, std::move(compiled), options);
   }
 }
 
@@ -371,10 +482,17 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
   return false;
 }
 
+bool MayDonate(const Node& node, const lazy::BackendData& data) {
+  LeafPayload* payload = NodeAccess::payload(&node);
+  return data.IsReady() && !(payload && payload->read_only) && &node.op() != &ops::kScalarLeaf;
+}
+
 StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
                             const SyncOptions& options) {
-  auto step = std::make_shared<Step>();
+  bool nested = RunsHere(device);
+  StepPtr step = NewStep();
   step->compiled = std::move(compiled);
+  step->is_all = !walk.under_way;
   step->arguments.reserve(walk.parameters.size());
   bool donate = options.full_step && config::Get<config::kParamAliasing>();
   if (donate) step->donated.resize(walk.parameters.size());
@@ -386,11 +504,12 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     if (donate || given_away) {
       // Dying: nobody but this graph refers to the node, and nobody but the node to the data.
       bool dying = node->references() == NodeAccess::walk_uses(node) && data.use_count() == 1 &&
-                   data->IsReady() && !(payload && payload->read_only) &&
-                   &node->op() != &ops::kScalarLeaf;
+                   MayDonate(*node, *data);
       if (step->donated.empty()) step->donated.resize(walk.parameters.size());
       step->donated[i] = dying;
     }
+    if (nested) [[unlikely]]
+      RefuseToWait(device, data);
     step->arguments.push_back(data);
   }
   for (const Output& output : walk.outputs) {
@@ -406,145 +525,50 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     node->slots()[walk.outputs[i].index].data = step->placeholders[i];
     if (walk.outputs[i].index == 0) step->output_nodes.emplace_back(node);
   }
-  step->turn = device.claimed++;
+  step->turn = nested ? kNoTurn : device.claimed++;
   step->order = walk.order;
   return step;
 }
 
-std::shared_ptr<const Error> StepExecutor::Await(std::span<const Value> roots,
+std::shared_ptr<const Error> StepExecutor::Await(DeviceEntry& device, std::span<const Value> roots,
                                                  const StepPtr& step) {
-  std::vector<BackendDataPtr> awaited;
-  if (step) awaited = step->placeholders;
+  std::shared_ptr<const Error> failure;
+  auto await = [&](const BackendDataPtr& data) {
+    RefuseToWait(device, data);
+    data->Wait();
+    if (auto error = data->error(); error && !failure) failure = error;
+  };
+  if (step) {
+    for (const BackendDataPtr& placeholder : step->placeholders) await(placeholder);
+    if (step->is_all) return failure;
+  }
+  std::vector<BackendDataPtr> under_way;
   {
     std::lock_guard lock(graph_mutex);
     for (const Value& root : roots) {
-      if (const BackendDataPtr& data = root.node->slots()[root.index].data) awaited.push_back(data);
+      const BackendDataPtr& data = root.node->slots()[root.index].data;
+      if (data && (!data->IsReady() || data->error())) under_way.push_back(data);
     }
   }
-  std::shared_ptr<const Error> failure;
-  for (const BackendDataPtr& data : awaited) {
-    data->Wait();
-    if (auto error = data->error(); error && !failure) failure = error;
-  }
+  for (const BackendDataPtr& data : under_way) await(data);
   return failure;
 }
 
+void StepExecutor::AddUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
+  constexpr size_t kMostUnseen = 64;
+  std::lock_guard lock(device.error_mutex);
+  if (device.unseen_errors.size() < kMostUnseen) device.unseen_errors.push_back(error);
+}
+
+void StepExecutor::ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
+  std::lock_guard lock(device.error_mutex);
+  std::erase(device.unseen_errors, error);
+}
+
 void StepExecutor::RaiseSeen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
-  {
-    std::lock_guard lock(device.error_mutex);
-    std::erase(device.unseen_errors, error);
-  }
+  ForgetUnseen(device, error);
   error->Raise();
   __builtin_unreachable();
-}
-
-// ---- Reading
-
-BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger) {
-  auto data_of = [&] {
-    std::lock_guard lock(graph_mutex);
-    return value.node->slots()[value.index].data;
-  };
-  if (BackendDataPtr data = data_of()) {
-    data->Wait();
-    if (!data->error()) return data;
-  }
-  SyncDevice(EntryOf(value.node->device()), std::span(&value, 1),
-             {.trigger = trigger, .wait = true});
-  return data_of();
-}
-
-namespace {
-
-std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDataPtr> data) {
-  static metrics::Metric& time = metrics::GetMetric("TransferFromDeviceTime", metrics::Kind::kTime);
-  static metrics::Metric& bytes =
-      metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
-  metrics::ScopedTimer timer(time);
-  std::vector<HostTensor> tensors;
-  if (data.size() == 1) {
-    tensors.push_back(
-        device.backend->MakeTensorFromComputationData(data[0], data[0]->shape().dtype()));
-  } else {
-    tensors = device.backend->MakeTensorsFromComputationData(data);
-    HAMMOCK_CHECK(tensors.size() == data.size(), "backend {} gave {} tensors of {} data",
-                  device.type, tensors.size(), data.size());
-  }
-  int64_t total = 0;
-  for (const HostTensor& tensor : tensors) total += tensor.bytes();
-  bytes.AddSample(static_cast<double>(total));
-  return tensors;
-}
-
-}  // namespace
-
-std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
-  CheckNotForked();
-  std::vector<Value> values;
-  for (const Tensor& tensor : tensors) {
-    Value value = ValueOf("read", tensor);
-    if (!value) ThrowUndefined("read");
-    values.push_back(std::move(value));
-  }
-  if (values.size() > 1) Sync(values, {.trigger = trigger, .wait = false});
-  std::vector<HostTensor> results(values.size());
-  std::map<DeviceId, std::vector<size_t>> on_device;
-  std::vector<BackendDataPtr> data(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    Node* node = values[i].node.get();
-    if (node->device() == kNoDevice) {
-      if (&node->op() != &ops::kScalarLeaf && &node->op() != &ops::kConstant) {
-        Throw(ErrorCode::kValue, "read: the tensor is symbolic and has no value");
-      }
-      results[i] = HostTensor::From(node->attrs()[0].scalar());
-      continue;
-    }
-    if (node->IsLeaf()) {
-      std::lock_guard lock(graph_mutex);
-      LeafPayload* payload = NodeAccess::payload(node);
-      if (!node->slots()[0].data && payload && payload->host.defined()) {
-        results[i] = payload->host;
-        continue;
-      }
-    }
-    data[i] = Materialize(values[i], trigger);
-    on_device[node->device()].push_back(i);
-  }
-  for (const auto& [device, indices] : on_device) {
-    std::vector<BackendDataPtr> batch;
-    for (size_t i : indices) batch.push_back(data[i]);
-    std::vector<HostTensor> read = Download(EntryOf(device), batch);
-    for (size_t k = 0; k < indices.size(); ++k) results[indices[k]] = std::move(read[k]);
-  }
-  return results;
-}
-
-HostTensor StepExecutor::Read(const Tensor& tensor, const char* trigger) {
-  return Read(std::span(&tensor, 1), trigger).at(0);
-}
-
-// ---- Barriers
-
-void StepExecutor::Drain(DeviceEntry& device) {
-  device.queue->Drain();
-  {
-    // A computation that another thread runs inline.
-    std::lock_guard lock(device.running);
-  }
-  for (int left; (left = device.in_flight.load(std::memory_order_acquire)) != 0;) {
-    device.in_flight.wait(left, std::memory_order_acquire);
-  }
-}
-
-void StepExecutor::RaiseUnseen(DeviceEntry& device) {
-  std::shared_ptr<const Error> error;
-  {
-    std::lock_guard lock(device.error_mutex);
-    if (device.unseen_errors.empty()) return;
-    error = std::move(device.unseen_errors.front());
-    device.unseen_errors.erase(device.unseen_errors.begin());
-  }
-  error->Raise();
 }
 
 Graph StepExecutor::TraceOf(std::span<const Value> roots, Hash128* hash) {
@@ -566,41 +590,6 @@ void StepExecutor::AddMiss(CompileMiss miss) {
 std::vector<CompileMiss> StepExecutor::Misses() {
   std::lock_guard lock(misses_mutex_);
   return misses_;
-}
-
-// ---- Hooks of tracing
-
-void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
-  if (eager) {
-    Value value = ValueOf("eager", result);
-    if (value.node->device() != kNoDevice) {
-      Executor().Sync(std::span(&value, 1), {.trigger = "eager op", .wait = true});
-    }
-    context.traced_nodes = context.traced_bytes = 0;
-    return;
-  }
-  bool nodes = config::Get<config::kTrimGraphSize>() > 0 &&
-               context.traced_nodes >= config::Get<config::kTrimGraphSize>();
-  bool bytes = config::Get<config::kTrimGraphBytes>() > 0 &&
-               context.traced_bytes >= config::Get<config::kTrimGraphBytes>();
-  if (!nodes && !bytes) return;
-  // While execution is forbidden, the budget waits for the end of the scope.
-  if (!context.forbid_execution.empty()) return;
-  static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
-  trims.Add();
-  context.traced_nodes = context.traced_bytes = 0;
-  std::vector<Value> roots = Executor().PendingRoots(context, kNoDevice);
-  Executor().Sync(
-      roots,
-      {.trigger = nodes ? "node budget" : "byte budget", .wait = false, .raise_failed = false});
-}
-
-void AfterWrite(const Tensor& self) {
-  ThreadContext& context = Context();
-  if (!config::Get<config::kEager>() && context.eager == 0) return;
-  TensorImpl& impl = *self.impl();
-  Value value = impl.view ? BaseValue(impl.view->group) : ValueOf("write", self);
-  Executor().Sync(std::span(&value, 1), {.trigger = "eager op", .wait = true});
 }
 
 }  // namespace hammock

@@ -36,7 +36,7 @@ struct SyncOptions {
   std::span<const std::string> devices = {};  ///< the replication list, where one was given
 };
 
-/// One run of a compiled step.
+/// One run of a compiled step. Its lists keep their memory when it is used again.
 struct Step {
   CompiledStepPtr compiled;
   std::vector<BackendDataPtr> arguments;
@@ -44,11 +44,25 @@ struct Step {
   std::vector<NodePtr> output_nodes;         // distinct
   std::vector<BackendDataPtr> placeholders;  // one per result
   std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands
-  uint64_t turn = 0;         // among the steps of its device
+  uint64_t turn = 0;         // among the steps of its device, or kNoTurn
   NodePtr recipe;            // of a replay: the one node that stands for its graph
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
+  bool is_all = false;       // the roots of its sync need nothing else
+  std::vector<Node*> dropped;  // operands to let go
+
+  void Clear();
 };
 using StepPtr = std::shared_ptr<Step>;
+
+/// Note [Nested steps]: the body of a custom call may itself use tensors of the device that runs
+/// it. Its thread holds the device, so its steps run at once, without a turn, and need nothing that
+/// still waits for the device: that would wait for the call itself, and is refused instead.
+inline constexpr uint64_t kNoTurn = ~uint64_t{0};
+/// Whether the calling thread is running a computation of `device`, as the body of a custom call
+/// is.
+bool RunsHere(const DeviceEntry& device);
+/// Raises an error if waiting for `data` would never end; see Note [Nested steps].
+void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data);
 
 class StepExecutor {
  public:
@@ -58,6 +72,9 @@ class StepExecutor {
   /// Computes roots (of any devices); with `wait`, returns when they are ready and raises their
   /// errors.
   void Sync(std::span<const Value> roots, const SyncOptions& options);
+  /// As a sync that does not wait, but raises nothing: what cannot be started is left pending, and
+  /// its error is raised when it is read.
+  void Flush(std::span<const Value> roots, const SyncOptions& options);
   HostTensor Read(const Tensor& tensor, const char* trigger = "read");
   std::vector<HostTensor> Read(std::span<const Tensor> tensors, const char* trigger = "read");
   /// The data of a value, computing it first if needed; ready.
@@ -66,9 +83,11 @@ class StepExecutor {
   std::vector<Value> PendingRoots(ThreadContext& context, DeviceId device);
 
   /// Runs a compiled step that was not walked. Its results go to the first outputs of `outputs`,
-  /// whose operand is `recipe`, so that a failure leaves something to try again.
+  /// whose operand is `recipe`, so that a failure leaves something to try again. An argument that
+  /// is `released` loses one more reference when the call returns: its tensor is given another
+  /// value.
   void Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
-           std::vector<NodePtr> outputs, NodePtr recipe);
+           std::vector<NodePtr> outputs, NodePtr recipe, const std::vector<bool>& released);
   /// Explains a miss, compiles and adds the result to the cache.
   CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
                           Graph traced, int64_t kept, const SyncOptions& options);
@@ -87,7 +106,8 @@ class StepExecutor {
   bool BindParameters(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock);
   StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
                 const SyncOptions& options);
-  void Submit(DeviceEntry& device, const StepPtr& step, bool wait);
+  /// True if it ran here to its end, so that nobody else refers to the step.
+  bool Submit(DeviceEntry& device, const StepPtr& step, bool wait);
   void Enqueue(DeviceEntry& device, const StepPtr& step);
   void Execute(const StepPtr& step);
   /// An asynchronous backend has finished one step more.
@@ -103,10 +123,16 @@ class StepExecutor {
   StepPtr Start(DeviceEntry& device, std::span<const Value>& roots, std::vector<Value>& healthy,
                 const SyncOptions& options);
   /// Waits for the roots and the step; the first error, if any.
-  std::shared_ptr<const Error> Await(std::span<const Value> roots, const StepPtr& step);
+  std::shared_ptr<const Error> Await(DeviceEntry& device, std::span<const Value> roots,
+                                     const StepPtr& step);
   /// Raises an error that then no barrier needs to raise.
   [[noreturn]] void RaiseSeen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
   std::vector<Value> Healthy(std::span<const Value> roots);
+  /// With the graph mutex held: notes why `outputs` cannot be computed together.
+  void NoteFailure(DeviceEntry& device, std::span<const NodePtr> outputs,
+                   const std::shared_ptr<const Error>& error);
+  void AddUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
+  void ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
 
   std::mutex misses_mutex_;
   std::vector<CompileMiss> misses_;
@@ -123,6 +149,9 @@ uint64_t ConfigBits(std::span<const std::string> devices);
 
 /// For tests: hashes are cut to these bits before they are looked up.
 void SetHashMaskForTesting(uint64_t mask);
+
+/// Whether a node's data may be given away if nobody else needs it.
+bool MayDonate(const Node& node, const lazy::BackendData& data);
 
 /// The host value of a leaf that is not on its device yet.
 HostTensor HostValue(const Node* node);

@@ -17,8 +17,9 @@ void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager);
 /// While numbers are baked neither budgets nor eager mode run anything, for a gradient may trace
 /// what it does not use; eager mode computes its results afterwards.
 void RunBaked(std::span<const Tensor> results);
-/// Eager mode: computes what an in-place op wrote.
-void AfterWrite(const Tensor& self);
+/// Gives `self` another value and its history, through views. In eager mode it is computed at once;
+/// if that fails, `self` keeps the value it had.
+void Write(const char* op, const Tensor& self, Value value);
 
 /// Whether the history of a node with these operands is wanted.
 bool WantsHistory(const ThreadContext& context, std::span<const Value> operands);

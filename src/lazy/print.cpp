@@ -43,9 +43,9 @@ void Print(std::string& text, const HostTensor& values, int dim, int64_t offset,
 
 }  // namespace
 
-std::ostream& operator<<(std::ostream& os, const Tensor& tensor) {
-  if (!tensor.defined()) return os << "undefined";
-  HostTensor values = tensor.host();
+std::ostream& operator<<(std::ostream& os, const TensorAt& tensor) {
+  if (!tensor.tensor.defined()) return os << "undefined";
+  HostTensor values = tensor.tensor.host(tensor.at);
   std::string text;
   Print(text, values, 0, 0, values.numel());
   return os << text << " : " << values.shape().to_string();

@@ -81,7 +81,8 @@ Attr BodyOf(const CompiledStepPtr& step) {
 }
 
 std::vector<Value> Replay(const CompiledStepPtr& step, const Attr& body,
-                          std::span<const Value> arguments, const char* trigger) {
+                          std::vector<Value> arguments, const char* trigger,
+                          const std::vector<bool>& released) {
   static metrics::Counter& replays = metrics::GetCounter("ReplayedGraphs");
   DeviceEntry& device = *step->device;
   CheckMayRun(device, trigger);
@@ -93,6 +94,7 @@ std::vector<Value> Replay(const CompiledStepPtr& step, const Attr& body,
   NodePtr call = Node::Make(ops::kCall, arguments, std::span(&body, 1), types, device.id, location);
   // Never a result itself: each of its results can then be computed alone.
   if (!arguments.empty()) NodeAccess::flags(call.get()) |= NodeAccess::kIsView;
+  arguments.clear();  // from now on the call holds them
   std::vector<NodePtr> outputs;
   std::vector<Value> results;
   for (size_t i = 0; i < types.size(); ++i) {
@@ -102,7 +104,7 @@ std::vector<Value> Replay(const CompiledStepPtr& step, const Attr& body,
                                  std::span(&types[i], 1), device.id, location));
     results.push_back({outputs.back(), 0});
   }
-  Executor().Run(step, std::move(data), std::move(outputs), std::move(call));
+  Executor().Run(step, std::move(data), std::move(outputs), std::move(call), released);
   return results;
 }
 
@@ -147,7 +149,7 @@ std::vector<Tensor> LazyGraphExecutor::RunCachedGraph(const Hash128& hash,
     values.push_back(ValueOf(kOp, arguments[i]));
   }
   std::vector<Tensor> results;
-  for (Value& value : Replay(step, BodyOf(step), values, kOp)) {
+  for (Value& value : Replay(step, BodyOf(step), std::move(values), kOp)) {
     results.push_back(Tensor::FromValue(std::move(value)));
   }
   return results;

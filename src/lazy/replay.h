@@ -15,9 +15,11 @@
 namespace hammock {
 
 /// Runs `step` on one value per parameter, on its device and of its types; `body` is the step's
-/// traced graph as an attribute. Returns one value per result, which may still be pending.
+/// traced graph as an attribute. Arguments that are `released` are about to lose their tensor, so
+/// their memory may be given away. Returns one value per result, which may still be pending.
 std::vector<Value> Replay(const CompiledStepPtr& step, const Attr& body,
-                          std::span<const Value> arguments, const char* trigger);
+                          std::vector<Value> arguments, const char* trigger,
+                          const std::vector<bool>& released = {});
 
 /// The traced graph of a step as an attribute; shares the step.
 Attr BodyOf(const CompiledStepPtr& step);

@@ -129,7 +129,7 @@ Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
   {
     std::lock_guard lock(Executor().graph_mutex);
     Walk walk;
-    RunWalk(roots, device ? device->id : kNoDevice, ConfigBits(), walk);
+    RunWalk(roots, device ? device->id : kNoDevice, ConfigBits(), walk, /*all_roots=*/true);
     repro.graph = GraphOf(walk);
     for (size_t i = 0; i < walk.parameters.size(); ++i) {
       Parameter parameter{{NodePtr(walk.parameters[i]), walk.parameter_outputs[i]}, nullptr, {}};

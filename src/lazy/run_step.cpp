@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/log.h"
@@ -105,6 +106,23 @@ std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
   }
 }
 
+/// Devices whose computations this thread is running, innermost first.
+struct Running {
+  explicit Running(const DeviceEntry& device);
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  const DeviceEntry& device;
+  const Running* outer;
+};
+constinit thread_local const Running* running_here = nullptr;
+
+Running::Running(const DeviceEntry& device) : device(device), outer(running_here) {
+  running_here = this;
+}
+Running::~Running() { running_here = outer; }
+
 /// A step's turn to be submitted; passes it on at the end of the scope.
 class Turn {
  public:
@@ -127,9 +145,24 @@ class Turn {
 
 }  // namespace
 
-void StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
+bool RunsHere(const DeviceEntry& device) {
+  for (const Running* at = running_here; at; at = at->outer) {
+    if (&at->device == &device) return true;
+  }
+  return false;
+}
+
+void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data) {
+  if (!RunsHere(device) || data->IsReady()) return;
+  Throw(ErrorCode::kExecutionForbidden,
+        "a computation that runs on {} needs a value ({}) that waits for the same device, and so "
+        "for this computation; compute the value before, or make it an operand",
+        device.name(), data->shape().to_string());
+}
+
+bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
   std::unique_lock running(device.running, std::defer_lock);
-  {
+  if (step->turn != kNoTurn) {
     Turn turn(device, step->turn);
     if (device.backend->IsAsynchronous()) {
       device.in_flight.fetch_add(1, std::memory_order_acq_rel);
@@ -141,19 +174,28 @@ void StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
       here = here && device.queued.load(std::memory_order_acquire) == 0 && running.try_lock();
       if (!here) {
         Enqueue(device, step);
-        return;
+        return false;
       }
     }
   }
+  if (!running) {
+    Execute(step);
+    return false;
+  }
+  Running here(device);
   Execute(step);
+  return true;
 }
 
 void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
+  // It may have changed since the last time.
+  device.queue->SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
   device.queued.fetch_add(1, std::memory_order_acq_rel);
   try {
     device.queue->Push([this, &device, step] {
       {
         std::lock_guard running(device.running);
+        Running here(device);
         Execute(step);
       }
       device.queued.fetch_sub(1, std::memory_order_acq_rel);
@@ -268,14 +310,16 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
 }
 
 void StepExecutor::Succeed(Step& step) {
-  std::vector<Node*> dropped;
   {
     std::lock_guard lock(graph_mutex);
-    for (const NodePtr& node : step.output_nodes) NodeAccess::TakeOperands(node.get(), dropped);
+    for (const NodePtr& node : step.output_nodes) {
+      NodeAccess::TakeOperands(node.get(), step.dropped);
+    }
   }
   step.arguments.clear();
   for (const BackendDataPtr& placeholder : step.placeholders) placeholder->SetReady();
-  for (Node* node : dropped) node->DropReference();
+  for (Node* node : step.dropped) node->DropReference();
+  step.dropped.clear();
 }
 
 void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId origin,
@@ -285,9 +329,7 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
   DeviceEntry& device = *step.compiled->device;
   if (!inherited) {
     step.own_failure = true;
-    constexpr size_t kMostUnseen = 64;
-    std::lock_guard lock(device.error_mutex);
-    if (device.unseen_errors.size() < kMostUnseen) device.unseen_errors.push_back(error);
+    AddUnseen(device, error);
   }
   {
     std::lock_guard lock(graph_mutex);
@@ -305,8 +347,8 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
         culprit = step.order[static_cast<size_t>(origin)];
       } else if (step.recipe) {
         culprit = step.recipe.get();
-      } else if (step.output_nodes.size() == 1) {
-        culprit = step.output_nodes[0].get();
+      } else {
+        NoteFailure(device, step.output_nodes, error);
       }
       if (culprit && !culprit->IsLeaf()) NodeAccess::MakePayload(culprit).error = error;
     }
@@ -314,14 +356,37 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
   for (const BackendDataPtr& placeholder : step.placeholders) placeholder->SetError(error);
 }
 
+namespace {
+
+/// Which arguments of a replay die with it. With the graph mutex held.
+std::vector<bool> Dying(const Step& step, const std::vector<bool>& released) {
+  std::vector<bool> dying(step.arguments.size());
+  auto operands = step.recipe->operands();
+  for (size_t i = 0; i < released.size(); ++i) {
+    if (!released[i]) continue;
+    const Node* node = operands[i].node;
+    auto uses = std::count_if(operands.begin(), operands.end(),
+                              [&](const Node::Operand& operand) { return operand.node == node; });
+    // The recipe and the tensor that lets go refer to the node; the node and the step to the data.
+    dying[i] = node->references() == uses + 1 && step.arguments[i].use_count() == 2 &&
+               MayDonate(*node, *step.arguments[i]);
+  }
+  return dying;
+}
+
+}  // namespace
+
 void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
-                       std::vector<NodePtr> outputs, NodePtr recipe) {
+                       std::vector<NodePtr> outputs, NodePtr recipe,
+                       const std::vector<bool>& released) {
   CheckNotForked();
   auto step = std::make_shared<Step>();
   step->compiled = compiled;
   step->arguments = std::move(arguments);
   step->recipe = std::move(recipe);
   DeviceEntry& device = *compiled->device;
+  bool nested = RunsHere(device);
+  for (const BackendDataPtr& argument : step->arguments) RefuseToWait(device, argument);
   for (const NodePtr& output : outputs) {
     step->placeholders.push_back(
         device.backend->CreateDataPlaceholder(device.device, output->shape()));
@@ -330,10 +395,13 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
   {
     std::lock_guard lock(graph_mutex);
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i]->slots()[0].data = step->placeholders[i];
-    step->turn = device.claimed++;
+    step->turn = nested ? kNoTurn : device.claimed++;
+    if (config::Get<config::kParamAliasing>()) step->donated = Dying(*step, released);
   }
   step->output_nodes = std::move(outputs);
   Submit(device, step, false);
+  if (config::Get<config::kAsync>() || nested) return;
+  for (const BackendDataPtr& placeholder : step->placeholders) placeholder->Wait();
 }
 
 }  // namespace hammock

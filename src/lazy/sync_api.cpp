@@ -79,7 +79,7 @@ void LazyGraphExecutor::MarkStep(const Device* device, bool wait, Location at) {
   static metrics::Counter& steps = metrics::GetCounter("MarkStep");
   steps.Add();
   ThreadContext& context = Context();
-  context.traced_nodes = context.traced_bytes = 0;
+  ResetBudgets(context);
   {
     auto roots = Executor().PendingRoots(context, IdOf(device));
     Executor().Sync(
@@ -116,7 +116,8 @@ void LazyGraphExecutor::PrepareToExit() {
   }
   for (DeviceEntry* entry : AllDevices()) {
     entry->queue->Stop();
-    Executor().Drain(*entry);
+    // A custom call that ends the process cannot wait for itself.
+    if (!RunsHere(*entry)) Executor().Drain(*entry);
   }
   for (const std::string& name : lazy::BackendNames()) lazy::getBackend(name)->PrepareToExit();
 }
@@ -161,7 +162,10 @@ void LazyGraphExecutor::ClearErrors(const Tensor& tensor) {
   Walk walk;
   RunWalk(std::span(&value, 1), value.node->device(), 0, walk);
   for (Node* node : walk.order) {
-    if (LeafPayload* payload = NodeAccess::payload(node)) payload->error = nullptr;
+    if (LeafPayload* payload = NodeAccess::payload(node)) {
+      payload->error = nullptr;
+      payload->failed_step = nullptr;
+    }
   }
 }
 

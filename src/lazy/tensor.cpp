@@ -178,11 +178,7 @@ Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
     const Attr attrs[] = {Attr(type.sizes())};
     source = Record(ops::kBroadcast, std::span(&source, 1), attrs, CurrentLocation(), device);
   }
-  bool grad_mode = Context().grad_mode;
-  if (grad_mode) source.tape = HistoryOfWrite(op, *self.impl(), source);
-  WriteValue(op, *self.impl(), source);
-  if (grad_mode) self.impl()->tape = source.tape;
-  if (Context().symbolic == 0) AfterWrite(self);
+  Write(op, self, source);
   return self;
 }
 

@@ -23,6 +23,7 @@ Contexts& contexts() {
 
 struct AtThreadEnd {
   ~AtThreadEnd() {
+    ResetBudgets(*tls_context);
     std::lock_guard lock(contexts().mutex);
     tls_context->in_use = false;
     tls_context = nullptr;
@@ -52,12 +53,22 @@ ThreadContext& MakeThreadContext() {
   for (ThreadContext* context : contexts().all) {
     if (!context->in_use && IsEmpty(*context)) {
       context->in_use = true;
-      context->traced_nodes = context->traced_bytes = 0;
       return *(tls_context = context);
     }
   }
   contexts().all.push_back(new ThreadContext);
   return *(tls_context = contexts().all.back());
+}
+
+void CountTraced(ThreadContext& context) {
+  static metrics::Counter& traced = metrics::GetCounter("TracedOps");
+  traced.Add(context.traced_nodes - context.counted_nodes);
+  context.counted_nodes = context.traced_nodes;
+}
+
+void ResetBudgets(ThreadContext& context) {
+  CountTraced(context);
+  context.traced_nodes = context.traced_bytes = context.counted_nodes = 0;
 }
 
 std::vector<ThreadContext*> AllContexts() {

@@ -75,7 +75,8 @@ struct ThreadContext {
   // Only the owning thread touches the rest.
   int64_t traced_nodes = 0;  // since the last full step
   int64_t traced_bytes = 0;
-  int eager = 0;  // depth of guards
+  int64_t counted_nodes = 0;  // of traced_nodes, by the counter TracedOps
+  int eager = 0;              // depth of guards
   int symbolic = 0;
   int baking = 0;                    // numbers become constants: expansions and gradients
   DeviceId home_device = kNoDevice;  // of nodes that have only numbers as operands
@@ -89,6 +90,10 @@ struct ThreadContext {
 extern constinit thread_local ThreadContext* tls_context;
 ThreadContext& MakeThreadContext();
 inline ThreadContext& Context() { return tls_context ? *tls_context : MakeThreadContext(); }
+/// Adds what was traced to the counter TracedOps, which so costs an op nothing.
+void CountTraced(ThreadContext& context);
+/// A full step: the budgets start anew.
+void ResetBudgets(ThreadContext& context);
 /// Every context there is, in order of creation.
 std::vector<ThreadContext*> AllContexts();
 

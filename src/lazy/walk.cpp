@@ -8,7 +8,6 @@ namespace hammock {
 
 namespace {
 
-constexpr uint32_t kNotEmitted = 0xffffffff;
 constexpr uint64_t kParameterMark = ~uint64_t{0};
 constexpr uint64_t kAbsent = ~uint64_t{0} - 1;
 
@@ -40,6 +39,11 @@ void EmitParameter(Walk& walk, Node* node) {
   }
 }
 
+/// The hash of a walk that went on to a node whose operands are wired so.
+Hash128 AddNode(Hash128 hash, Hash128 node, uint64_t wiring) {
+  return Combine({hash.lo, hash.hi ^ node.hi}, node.lo ^ wiring);
+}
+
 void EmitOp(Walk& walk, Node* node) {
   NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.order.size());
   walk.order.push_back(node);
@@ -66,39 +70,61 @@ void EmitOp(Walk& walk, Node* node) {
     out = walk.key.Reserve(walk.words.size());
     walk.key.SetEnd(std::copy(walk.words.begin(), walk.words.end(), out));
   }
-  walk.hash = Combine(Combine(walk.hash, node->hash().lo ^ wiring), node->hash().hi);
+  walk.hash = AddNode(walk.hash, node->hash(), wiring);
+}
+
+/// First sight of a node. True if its operands come first; its index counts them until it is
+/// emitted.
+bool Enter(Walk& walk, Node* node, uint32_t epoch) {
+  NodeAccess::epoch(node) = epoch;
+  NodeAccess::walk_index(node) = 0;
+  NodeAccess::walk_uses(node) = 0;
+  if (IsAvailable(*node)) {
+    EmitParameter(walk, node);
+    return false;
+  }
+  if (LeafPayload* payload = NodeAccess::payload(node)) [[unlikely]] {
+    if (payload->error) walk.failed = node;
+    walk.has_suspects |= payload->failed_step != nullptr;
+  }
+  return true;
+}
+
+/// The next operand to go to, or null.
+Node* NextOperand(Walk& walk, Node* node, uint32_t epoch) {
+  auto operands = node->operands();
+  for (uint32_t i = NodeAccess::walk_index(node); i < operands.size(); ++i) {
+    Node* operand = operands[i].node;
+    if (!operand || NodeAccess::epoch(operand) == epoch || !Enter(walk, operand, epoch)) continue;
+    NodeAccess::walk_index(node) = i + 1;
+    return operand;
+  }
+  return nullptr;
 }
 
 void Visit(Walk& walk, Node* root, uint32_t epoch) {
-  std::vector<Node*>& stack = walk.stack;
-  stack.push_back(root);
-  while (!stack.empty()) {
-    Node* node = stack.back();
-    if (NodeAccess::epoch(node) == epoch) {
-      stack.pop_back();
-      if (NodeAccess::walk_index(node) == kNotEmitted) EmitOp(walk, node);
+  if (!Enter(walk, root, epoch)) return;
+  for (Node* node = root;;) {
+    if (Node* operand = NextOperand(walk, node, epoch)) {
+      walk.stack.push_back(node);
+      node = operand;
       continue;
     }
-    NodeAccess::epoch(node) = epoch;
-    NodeAccess::walk_index(node) = kNotEmitted;
-    NodeAccess::walk_uses(node) = 0;
-    if (IsAvailable(*node)) {
-      stack.pop_back();
-      EmitParameter(walk, node);
-      continue;
-    }
-    LeafPayload* payload = NodeAccess::payload(node);
-    if (payload && payload->error) [[unlikely]]
-      walk.failed = node;
-    auto operands = node->operands();
-    for (size_t i = operands.size(); i-- > 0;) {
-      Node* operand = operands[i].node;
-      if (operand && NodeAccess::epoch(operand) != epoch) stack.push_back(operand);
-    }
+    EmitOp(walk, node);
+    if (walk.stack.empty()) return;
+    node = walk.stack.back();
+    walk.stack.pop_back();
   }
 }
 
 }  // namespace
+
+void KeyWords::Grow(size_t count) {
+  size_t size = words().size();
+  words_.resize(2 * (size + count));
+  end_ = words_.data() + size;
+  limit_ = words_.data() + words_.size();
+}
 
 void Walk::Clear() {
   order.clear();
@@ -107,21 +133,28 @@ void Walk::Clear() {
   outputs.clear();
   key.clear();
   kept = 0;
-  has_views = false;
+  has_views = under_way = false;
   failed = nullptr;
+  has_suspects = false;
 }
 
 // Note [Outputs]: whatever is referenced from outside the walked graph (by a handle, by a pending
 // op that is not part of this sync, by the tape) is an output, so that nothing is computed twice.
 // View ops are cheaper to repeat than to keep: for them the operand is kept instead.
-void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk) {
+void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
+             bool all_roots) {
   walk.Clear();
   uint64_t scope = static_cast<uint64_t>(device) << 32 | config_bits;
   walk.key.push_back(scope);
   walk.hash = HashOf(scope);
   uint32_t epoch = NextEpoch();
   for (const Value& root : roots) {
-    if (NodeAccess::epoch(root.node.get()) != epoch) Visit(walk, root.node.get(), epoch);
+    if (NodeAccess::epoch(root.node.get()) == epoch) continue;
+    if (all_roots || !IsAvailable(*root.node)) {
+      Visit(walk, root.node.get(), epoch);
+    } else {
+      walk.under_way = true;
+    }
   }
   for (size_t i = walk.has_views ? walk.order.size() : 0; i-- > 0;) {
     Node* node = walk.order[i];
@@ -132,13 +165,15 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
   constexpr uint32_t kRoot = 0x80000000;
   for (const Value& root : roots) NodeAccess::flags(root.node.get()) |= kRoot;
   for (Node* node : walk.order) {
-    if (IsAvailable(*node)) continue;
-    bool root = NodeAccess::flags(node) & kRoot;
-    bool view = NodeAccess::flags(node) & NodeAccess::kIsView;
-    bool kept = static_cast<int64_t>(node->references()) >
-                static_cast<int64_t>(static_cast<int32_t>(NodeAccess::walk_uses(node)));
-    if (!root && (view || !kept)) continue;
-    if (!root) ++walk.kept;
+    // Roots too have references from outside.
+    bool kept = static_cast<int32_t>(node->references()) >
+                static_cast<int32_t>(NodeAccess::walk_uses(node));
+    if (!kept || IsAvailable(*node)) continue;
+    uint32_t flags = NodeAccess::flags(node);
+    if (!(flags & kRoot)) {
+      if (flags & NodeAccess::kIsView) continue;
+      ++walk.kept;
+    }
     for (int i = 0; i < node->num_outputs(); ++i) {
       walk.outputs.push_back({node, static_cast<uint32_t>(i)});
       uint64_t output =

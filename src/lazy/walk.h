@@ -18,20 +18,24 @@ class KeyWords {
  public:
   /// Room for `count` more words; the caller writes them and says where it ended.
   uint64_t* Reserve(size_t count) {
-    if (size_ + count > words_.size()) words_.resize(2 * (size_ + count));
-    return words_.data() + size_;
+    if (static_cast<size_t>(limit_ - end_) < count) [[unlikely]]
+      Grow(count);
+    return end_;
   }
-  void SetEnd(const uint64_t* end) { size_ = static_cast<size_t>(end - words_.data()); }
+  void SetEnd(uint64_t* end) { end_ = end; }
   void push_back(uint64_t word) {
     *Reserve(1) = word;
-    ++size_;
+    ++end_;
   }
-  void clear() { size_ = 0; }
-  std::span<const uint64_t> words() const { return {words_.data(), size_}; }
+  void clear() { end_ = words_.data(); }
+  std::span<const uint64_t> words() const { return {words_.data(), end_}; }
 
  private:
+  void Grow(size_t count);
+
   std::vector<uint64_t> words_;
-  size_t size_ = 0;
+  uint64_t* end_ = nullptr;
+  uint64_t* limit_ = nullptr;
 };
 
 /// Reused from sync to sync; valid while the graph mutex is held.
@@ -44,7 +48,9 @@ struct Walk {
   Hash128 hash;                             ///< of the key
   int64_t kept = 0;                         ///< outputs that are no roots
   bool has_views = false;
-  Node* failed = nullptr;  ///< a node on the way whose error is known
+  bool under_way = false;     ///< a root was left out, since it is there or under way
+  Node* failed = nullptr;     ///< a node on the way whose error is known
+  bool has_suspects = false;  ///< a node on the way was to be computed by a step that failed
 
   // For the walk itself.
   std::vector<Node*> stack;
@@ -53,8 +59,10 @@ struct Walk {
   void Clear();
 };
 
-/// With the graph mutex held. `device` and `config_bits` become part of the key.
-void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk);
+/// With the graph mutex held. `device` and `config_bits` become part of the key. Roots that are
+/// there or under way are left out, so that no key depends on them, unless all are wanted.
+void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
+             bool all_roots = false);
 
 /// The traced graph of a walk: composites whole, operands unpromoted. Node i of the walk has origin
 /// i.

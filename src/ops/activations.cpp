@@ -374,6 +374,7 @@ constinit const OpDef kGelu = {
     .rule = DTypeRule::kFloat,
     .expand = ExpandGelu,
     .vjp = FirstVjp<GeluGrad>,
+    .samples = {{"f32[2,3]", "{approximate=\"none\"}"}, {"f32[2,3]", "{approximate=\"tanh\"}"}},
 };
 constinit const OpDef kElu = {
     .schema = "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",

@@ -95,12 +95,13 @@ HAMMOCK_BINARY_FUNCTIONS(REFLECTED)
 namespace {
 
 bool IsBool(const TensorArg& x) {
-  return x.is_tensor() ? x.tensor().dtype() == DType::kBool : x.scalar().IsBool();
+  if (!x.is_tensor()) return x.scalar().IsBool();
+  return x.tensor().defined() && x.tensor().dtype() == DType::kBool;
 }
 
 /// PyTorch refuses a difference with a bool, since it is rarely what is meant.
 void CheckSub(const Tensor& self, const TensorArg& other) {
-  if (self.dtype() != DType::kBool && !IsBool(other)) return;
+  if (!IsBool(self) && !IsBool(other)) return;
   Throw<TypeError>(ErrorCode::kDTypeMismatch,
                    "sub: bool operands are not supported; use ^ or logical_xor, or ~ to invert a "
                    "mask");
@@ -297,6 +298,7 @@ constinit const OpDef kPowScalar = {
     .rule = DTypeRule::kPromote,
     .expand = ExpandPowScalar,
     .domain = {0.1, 3.0},
+    .samples = {{"f32[2,3]", "{exponent=2.5}"}, {"f32[2,3]", "{exponent=3}"}},
 };
 
 namespace {

@@ -189,6 +189,12 @@ namespace {
         start.to_string(), end.to_string(), step.to_string());
 }
 
+[[noreturn]] void LongRange(const Scalar& start, const Scalar& end, const Scalar& step) {
+  Throw(ErrorCode::kValue,
+        "arange: from {} to {} by {} are more elements than a tensor can have; take a larger step",
+        start.to_string(), end.to_string(), step.to_string());
+}
+
 /// How many values arange gives, computed as PyTorch does: exactly for integers, in f64 for floats.
 int64_t RangeSize(const Scalar& start, const Scalar& end, const Scalar& step, bool integral) {
   double first = start.ToDouble(), last = end.ToDouble(), stride = step.ToDouble();
@@ -200,11 +206,12 @@ int64_t RangeSize(const Scalar& start, const Scalar& end, const Scalar& step, bo
   if (integral) {
     __int128 by = step.ToInt(), span = __int128{end.ToInt()} - start.ToInt();
     __int128 size = (span + by - (by > 0 ? 1 : -1)) / by;
-    if (size > std::numeric_limits<int64_t>::max()) BadRange(start, end, step);
+    if (size > std::numeric_limits<int64_t>::max()) LongRange(start, end, step);
     return static_cast<int64_t>(size);
   }
   double size = std::ceil((last - first) / stride);
-  if (!(size >= 0 && size < 9e18)) BadRange(start, end, step);
+  if (!(size >= 0)) BadRange(start, end, step);
+  if (size >= 9e18) LongRange(start, end, step);
   return static_cast<int64_t>(size);
 }
 

@@ -1,6 +1,7 @@
 #include <numbers>
 
 #include "hammock/ops/elementwise.h"
+#include "hammock/ops/special.h"
 #include "ops/compose.h"
 #include "ops/elementwise_kit.h"
 #include "ops/primitives.h"
@@ -215,9 +216,10 @@ constinit const OpDef kLgamma =
     Pointwise(Box<UnaryFn(lgamma)>, "lgamma(Tensor self) -> Tensor",
               "Logarithm of the absolute value of the gamma function.", ScalarFn::kLgamma, kFloat,
               UNARY(g* digamma(x)), {0.5, 5.0});
-constinit const OpDef kDigamma = Pointwise(Box<UnaryFn(digamma)>, "digamma(Tensor self) -> Tensor",
-                                           "Derivative of the logarithm of the gamma function.",
-                                           ScalarFn::kDigamma, kFloat, nullptr, {0.5, 5.0});
+constinit const OpDef kDigamma =
+    Pointwise(Box<UnaryFn(digamma)>, "digamma(Tensor self) -> Tensor",
+              "Derivative of the logarithm of the gamma function.", ScalarFn::kDigamma, kFloat,
+              UNARY(g* polygamma(1, x)), {0.5, 5.0});
 constinit const OpDef kSigmoid =
     Pointwise(Box<UnaryFn(sigmoid)>, "sigmoid(Tensor self) -> Tensor", "1 / (1 + exp(-self)).",
               ScalarFn::kSigmoid, kFloat, UNARY(g*(y*(1.0 - y))));

@@ -8,30 +8,49 @@
 
 namespace hammock::ops {
 
-std::span<const OpDef* const> ArithmeticOps();  // arithmetic.cpp
-std::span<const OpDef* const> CompareOps();     // compare.cpp
-std::span<const OpDef* const> SpecialOps();     // special.cpp
-std::span<const OpDef* const> ActivationOps();  // activations.cpp
-std::span<const OpDef* const> ConversionOps();  // conversions.cpp
-std::span<const OpDef* const> CreateOps();      // create.cpp
-std::span<const OpDef* const> RandomOps();      // random.cpp
-std::span<const OpDef* const> InPlaceOps();     // in_place.cpp
-std::span<const OpDef* const> ReductionOps();   // reductions.cpp
-std::span<const OpDef* const> StatisticsOps();  // statistics.cpp
-std::span<const OpDef* const> ScanOps();        // scans.cpp
-std::span<const OpDef* const> OrderOps();       // order.cpp
-std::span<const OpDef* const> SoftmaxOps();     // softmax.cpp
-std::span<const OpDef* const> LossOps();        // losses.cpp
-std::span<const OpDef* const> MatmulOps();      // matmul.cpp
-std::span<const OpDef* const> EinsumOps();      // einsum.cpp
-std::span<const OpDef* const> ConvOps();        // conv.cpp
-std::span<const OpDef* const> PoolOps();        // pool.cpp
-std::span<const OpDef* const> IndexOps();       // indexing.cpp
-std::span<const OpDef* const> SelectOps();      // select.cpp
-std::span<const OpDef* const> UniqueOps();      // unique.cpp
-std::span<const OpDef* const> ShapeOps();       // shape_ops.cpp
-std::span<const OpDef* const> PartOps();        // parts.cpp
-std::span<const OpDef* const> PadOps();         // pad.cpp
+std::span<const OpDef* const> ArithmeticOps();     // arithmetic.cpp
+std::span<const OpDef* const> CompareOps();        // compare.cpp
+std::span<const OpDef* const> SpecialOps();        // special.cpp
+std::span<const OpDef* const> ActivationOps();     // activations.cpp
+std::span<const OpDef* const> ConversionOps();     // conversions.cpp
+std::span<const OpDef* const> CreateOps();         // create.cpp
+std::span<const OpDef* const> RandomOps();         // random.cpp
+std::span<const OpDef* const> InPlaceOps();        // in_place.cpp
+std::span<const OpDef* const> ReductionOps();      // reductions.cpp
+std::span<const OpDef* const> StatisticsOps();     // statistics.cpp
+std::span<const OpDef* const> ScanOps();           // scans.cpp
+std::span<const OpDef* const> OrderOps();          // order.cpp
+std::span<const OpDef* const> SoftmaxOps();        // softmax.cpp
+std::span<const OpDef* const> LossOps();           // losses.cpp
+std::span<const OpDef* const> MatmulOps();         // matmul.cpp
+std::span<const OpDef* const> EinsumOps();         // einsum.cpp
+std::span<const OpDef* const> ConvOps();           // conv.cpp
+std::span<const OpDef* const> PoolOps();           // pool.cpp
+std::span<const OpDef* const> IndexOps();          // indexing.cpp
+std::span<const OpDef* const> SelectOps();         // select.cpp
+std::span<const OpDef* const> ShapeOps();          // shape_ops.cpp
+std::span<const OpDef* const> PartOps();           // parts.cpp
+std::span<const OpDef* const> PadOps();            // pad.cpp
+std::span<const OpDef* const> PointwiseLossOps();  // pointwise_losses.cpp
+std::span<const OpDef* const> MarginLossOps();     // margin_losses.cpp
+std::span<const OpDef* const> CtcOps();            // ctc.cpp
+std::span<const OpDef* const> NormOps();           // norms.cpp
+std::span<const OpDef* const> AdaptivePoolOps();   // adaptive_pool.cpp
+std::span<const OpDef* const> ColumnOps();         // columns.cpp
+std::span<const OpDef* const> ResizeOps();         // resize.cpp
+std::span<const OpDef* const> GridOps();           // grid.cpp
+std::span<const OpDef* const> AttentionOps();      // attention.cpp
+std::span<const OpDef* const> EmbeddingBagOps();   // embedding_bag.cpp
+std::span<const OpDef* const> RecurrentOps();      // recurrent.cpp
+std::span<const OpDef* const> AtenOps();           // aten.cpp
+std::span<const OpDef* const> InnerNameOps();      // inner_names.cpp
+std::span<const OpDef* const> BesselGammaOps();    // bessel_gamma.cpp
+std::span<const OpDef* const> FactorOps();         // factors.cpp
+std::span<const OpDef* const> SolveOps();          // linear_solve.cpp
+std::span<const OpDef* const> MatrixOps();         // matrix_functions.cpp
+std::span<const OpDef* const> HistogramOps();      // histograms.cpp
+std::span<const OpDef* const> DistanceOps();       // distances.cpp
+std::span<const OpDef* const> UniqueOps();         // unique.cpp
 
 }  // namespace hammock::ops
 

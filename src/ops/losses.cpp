@@ -1,5 +1,6 @@
 // Losses that classifiers and regressions start from.
 
+#include "hammock/ops/losses.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
@@ -8,25 +9,26 @@
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
+#include "ops/loss_steps.h"
 #include "ops/primitives.h"
 
 namespace hammock {
 
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
-namespace {
-
-extern const OpDef kCrossEntropy, kNllLoss;
-
-void CheckReduction(const char* op, const std::string& reduction) {
+void ops::CheckReduction(const char* op, const std::string& reduction) {
   if (reduction == "none" || reduction == "mean" || reduction == "sum") return;
   Throw(ErrorCode::kValue, "{}: reduction must be none, mean or sum, got '{}'", op, reduction);
 }
 
-Tensor Reduced(const Tensor& loss, const std::string& reduction) {
+Tensor ops::Reduced(const Tensor& loss, const std::string& reduction) {
   if (reduction == "mean") return mean(loss);
   return reduction == "sum" ? sum(loss) : loss;
 }
+
+namespace {
+
+extern const OpDef kCrossEntropy, kNllLoss;
 
 /// Classes are dim 1, or dim 0 of an input without a batch.
 int ClassDim(const Shape& input) { return input.rank() == 1 ? 0 : 1; }
@@ -206,6 +208,20 @@ Tensor nll_loss(const Tensor& input, const Tensor& target, const std::optional<T
                {ignore_index, reduction});
 }
 
+Tensor nll_loss2d(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
+                  int64_t reduction, int64_t ignore_index, Location at) {
+  constexpr const char* kReductions[] = {"none", "mean", "sum"};
+  if (reduction < 0 || reduction > 2) {
+    Throw(ErrorCode::kValue, "nll_loss2d: reduction must be 0 (none), 1 (mean) or 2 (sum), got {}",
+          reduction);
+  }
+  if (self.dim() != 4) {
+    Throw(ErrorCode::kShapeMismatch, "nll_loss2d: needs scores of 4 dims, got {}",
+          self.shape().to_string());
+  }
+  return nll_loss(self, target, weight, ignore_index, kReductions[reduction], at);
+}
+
 Tensor cross_entropy(const Tensor& input, const Tensor& target, const std::optional<Tensor>& weight,
                      int64_t ignore_index, const std::string& reduction, double label_smoothing,
                      Location at) {
@@ -244,6 +260,15 @@ constinit const OpDef kNllLoss = {
     .infer = InferNll,
     .expand = ExpandNll,
     .can_fail = true,
+    .samples = {{"f32[4,3] i64[4] none", "{ignore_index=-100, reduction=\"mean\"}"},
+                {"f32[4,3,2] i64[4,2] f32[3]", "{ignore_index=1, reduction=\"sum\"}"}},
+};
+constinit const OpDef kNllLoss2d = {
+    .schema =
+        "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int "
+        "ignore_index=-100) -> Tensor",
+    .doc = "As nll_loss, for images.",
+    .call = Box<nll_loss2d>,
 };
 constinit const OpDef kCrossEntropy = {
     .schema =
@@ -254,12 +279,17 @@ constinit const OpDef kCrossEntropy = {
     .infer = InferNll,
     .expand = ExpandCrossEntropy,
     .can_fail = true,
+    .samples = {{"f32[4,3] i64[4] none",
+                 "{ignore_index=-100, reduction=\"mean\", label_smoothing=0.1}"},
+                {"f32[4,3] f32[4,3] f32[3]",
+                 "{ignore_index=-100, reduction=\"none\", label_smoothing=0.0}"}},
 };
 
 }  // namespace
 
 std::span<const OpDef* const> ops::LossOps() {
-  static constexpr const OpDef* kOps[] = {&kMseLoss, &kL1Loss, &kNllLoss, &kCrossEntropy};
+  static constexpr const OpDef* kOps[] = {&kMseLoss, &kL1Loss, &kNllLoss, &kNllLoss2d,
+                                          &kCrossEntropy};
   return kOps;
 }
 

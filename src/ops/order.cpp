@@ -362,6 +362,9 @@ using Along = Both (*)(const Tensor&, int64_t, bool, Location);
 
 /// q given as a number takes self's dtype.
 Tensor AsQuantile(const Tensor& self, const Any& q) {
+  if (!q.IsTensor() && !(q.ToDouble() >= 0 && q.ToDouble() <= 1)) {
+    Throw(ErrorCode::kValue, "quantile: q must be in [0, 1], is {}", q.ToDouble());
+  }
   return q.IsTensor() ? q.ToTensor() : Placed(Lift(q.ToScalar(), self.dtype()), self);
 }
 

@@ -6,6 +6,7 @@
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/window.h"
 
 namespace hammock {
 
@@ -14,13 +15,6 @@ using namespace ops;  // NOLINT: the writer's kit of this folder
 namespace {
 
 using Both = std::tuple<Tensor, Tensor>;
-
-Dims PerDim(const char* op, const char* what, const Dims& given, int rank) {
-  if (given.size() == rank) return given;
-  if (given.size() == 1) return Dims::Filled(rank, given[0]);
-  Throw(ErrorCode::kValue, "{}: {} needs one number or {}, got {}", op, what, rank,
-        ToString(given));
-}
 
 struct PoolWindow {
   Dims kernel, stride, padding, dilation;

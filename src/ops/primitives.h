@@ -28,6 +28,10 @@ extern const OpDef kAdd, kSub, kMul, kDiv, kFloorDivide, kTruncDivide, kRemainde
     kMaximum, kMinimum, kFmax, kFmin, kAtan2, kHypot, kCopysign, kNextafter, kGcd, kBitwiseAnd,
     kBitwiseOr, kBitwiseXor, kShiftLeft, kShiftRight, kLogicalAnd, kLogicalOr, kLogicalXor, kEq,
     kNe, kLt, kLe, kGt, kGe;
+// ---- bessel_gamma.cpp: as those above
+extern const OpDef kErfcx, kI0e, kI1e, kIgamma, kIgammac, kZeta;
+
+// ---- elementwise.cpp
 extern const OpDef kWhere;  ///< where(condition, self, other): select
 extern const OpDef
     kCast;  ///< cast(self) {dtype}: C conversion; float to int truncates, to bool is != 0
@@ -84,6 +88,16 @@ extern const OpDef kDotGeneral;  ///< dot_general(a, b) {a_contract, b_contract,
 extern const OpDef
     kConvolution;  ///< convolution(input, weight) {stride, padding, dilation, transposed,
                    ///< output_padding, groups}: NC* input, PyTorch's weight layout
+
+// ---- factors.cpp: of the matrices in the last two dims
+extern const OpDef kCholesky;  ///< linalg_cholesky(self) {upper}: reads that triangle; may fail
+extern const OpDef kLu;  ///< lu_decompose(A) {op}: L and U, i32 pivots from 1, i64 rows of P.T @ A;
+                         ///< fails for a singular matrix where `op` names who needs another one
+extern const OpDef kQr;  ///< linalg_qr(A) {mode: reduced|complete}: Q, R
+extern const OpDef kEigh;  ///< linalg_eigh(self) {UPLO}: ascending eigenvalues, vectors as columns
+extern const OpDef kSvd;   ///< linalg_svd(A) {full_matrices}: U, descending S, Vh
+extern const OpDef kSolveTriangular;  ///< solve_triangular(A, B) {upper, transpose, unitriangular}:
+                                      ///< X with A @ X == B; equal batches
 
 // ---- control.cpp
 extern const OpDef kCond;   ///< cond(predicate, Tensor[] operands) {then: Graph, otherwise: Graph}

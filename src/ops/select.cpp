@@ -295,6 +295,7 @@ Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Te
                   Location at) {
   LocationScope scope(at);
   int d = WrapDim("index_fill", dim, self.dim());
+  CheckIndexDType("index_fill", index);
   Dims sizes = AtLeastVector(self).sizes();
   sizes[d] = index.numel();
   Tensor source = Stretched(FillValue("index_fill", self, value), sizes, self);

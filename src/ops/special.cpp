@@ -211,7 +211,8 @@ constinit const OpDef kLogit = {
     .call = Box<logit>,
     .infer = InferFloatOfFirst,
     .expand = ExpandLogit,
-    .samples = {{"f32[2,3] f32[]"}},
+    .domain = {0.1, 0.9},
+    .samples = {{"f32[2,3] none"}},
 };
 constinit const OpDef kLerp = {
     .schema = "lerp(Tensor self, Tensor end, Tensor weight) -> Tensor",

@@ -4,6 +4,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "hammock/ops/linalg.h"
 #include "hammock/ops/reduce.h"
 #include "ops/compose.h"
 #include "ops/families.h"
@@ -227,9 +228,12 @@ Tensor NormBoxed(const Tensor& self, std::optional<Scalar> p, std::optional<Dims
 }
 Tensor NormNamed(const Tensor& self, const std::string& p, std::optional<Dims> dim, bool keepdim,
                  std::optional<DType> dtype) {
+  if (p == "nuc") {
+    Tensor x = dtype ? to(self, *dtype) : self;
+    return nuclear_norm(x, dim ? *dim : Dims{-2, -1}, keepdim);
+  }
   if (p != "fro") {
-    Throw<NotSupported>(ErrorCode::kNotSupported,
-                        "norm: '{}' is not available; use 'fro', a number or an infinity", p);
+    Throw(ErrorCode::kValue, "norm: '{}' is no norm; use 'fro', 'nuc', a number or an infinity", p);
   }
   return norm(self, 2.0, BoxedDims(dim), keepdim, dtype);
 }
@@ -251,7 +255,7 @@ HAMMOCK_VARIANCE(std_mean, Two, "(Tensor, Tensor)", "Standard deviation and mean
 HAMMOCK_FUNCTION(kNormNamed,
                  "norm.str(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, "
                  "ScalarType? dtype=None) -> Tensor",
-                 "A norm by name: 'fro'.", NormNamed)
+                 "A norm by name: 'fro' or 'nuc'.", NormNamed)
 HAMMOCK_FUNCTION(kDist, "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
                  "The p-norm of a difference.", dist)
 

@@ -26,6 +26,9 @@ constexpr const OpDef* kTable[] = {
     &kBitwiseXor, &kShiftLeft, &kShiftRight, &kLogicalAnd, &kLogicalOr, &kLogicalXor, &kEq, &kNe,
     &kLt, &kLe, &kGt, &kGe,
 
+    // ---- elementwise: special functions
+    &kErfcx, &kI0e, &kI1e, &kIgamma, &kIgammac, &kZeta,
+
     // ---- select and conversion
     &kWhere, &kCast, &kBitcast,
 
@@ -45,6 +48,9 @@ constexpr const OpDef* kTable[] = {
 
     // ---- contract
     &kDotGeneral, &kConvolution,
+
+    // ---- factors
+    &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,
 
     // ---- control
     &kCond, &kWhile, &kLoop, &kCustomCall, &kCall,
@@ -87,6 +93,25 @@ std::vector<const OpDef*> AllOps() {
   add(ShapeOps());
   add(PartOps());
   add(PadOps());
+  add(PointwiseLossOps());
+  add(MarginLossOps());
+  add(CtcOps());
+  add(NormOps());
+  add(AdaptivePoolOps());
+  add(ColumnOps());
+  add(ResizeOps());
+  add(GridOps());
+  add(AttentionOps());
+  add(EmbeddingBagOps());
+  add(RecurrentOps());
+  add(AtenOps());
+  add(InnerNameOps());
+  add(BesselGammaOps());
+  add(FactorOps());
+  add(SolveOps());
+  add(MatrixOps());
+  add(HistogramOps());
+  add(DistanceOps());
   return all;
 }
 

@@ -93,8 +93,12 @@ Entries EntriesOf(const char* op, const Tensor& self, std::optional<int64_t> dim
           self.shape().to_string(), entries.dim);
   }
   entries.inverse_sizes = {count};
-  entries.rows =
-      Reshaped(Moved(entries.all, entries.dim, 0), {count, count == 0 ? 1 : self.numel() / count});
+  // PyTorch orders slices by their elements as they lie when the dim changes places with the first.
+  Dims order;
+  for (int i = 0; i < entries.all.dim(); ++i) order.push_back(i);
+  std::swap(order[0], order[entries.dim]);
+  int64_t width = count == 0 ? 1 : self.numel() / count;
+  entries.rows = Reshaped(Permuted(entries.all, order), {count, width});
   return entries;
 }
 

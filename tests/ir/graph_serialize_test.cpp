@@ -87,7 +87,7 @@ bool Survives(const std::string& bytes) {
   try {
     Graph graph = DeserializeGraph(bytes);
     Verify(graph);
-    EXPECT_EQ(ParseGraph(ToText(graph)), graph);
+    EXPECT_EQ(ParseGraph(ToText(graph)), graph) << ToText(graph);
     return true;
   } catch (const ValueError& error) {
     EXPECT_EQ(error.code(), ErrorCode::kParse) << error.what();

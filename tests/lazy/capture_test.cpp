@@ -5,6 +5,7 @@
 
 #include "backends/reference/fault.h"
 #include "hammock/hammock.h"
+#include "support/host_backend.h"
 #include "support/tensor_matchers.h"
 
 namespace hammock {
@@ -438,6 +439,119 @@ TEST(RunCachedGraph, NamesAHashThatIsNotThere) {
   y.host();
   (x * x * x).host();
   EXPECT_THROW_MESSAGE(executor()->RunCachedGraph(hash, {x}), ValueError, "has been evicted since");
+}
+
+// ---- Donation
+
+class CaptureDonation : public ::testing::Test {
+ protected:
+  using Mask = std::vector<bool>;
+  testing::HostBackend& backend = *new testing::HostBackend("donor");
+  testing::Registered registered{backend};
+
+  Tensor OnDonor(std::initializer_list<double> values) {
+    Tensor result = On(values, "donor") + 0.0;
+    sync_multi({result});
+    return result;
+  }
+  /// Arguments: what is updated in place, by how much.
+  CompiledGraph Update() {
+    return extract_compiled_graph(
+        [](const Tensors& in) {
+          Tensor w = in[0];
+          w -= in[1];
+          return Tensors{w * 2.0};
+        },
+        {OnDonor({0, 0}), OnDonor({0, 0})});
+  }
+};
+
+TEST_F(CaptureDonation, UpdatedArgumentsGiveTheirMemory) {
+  CompiledGraph graph = Update();
+  Tensor w = OnDonor({5, 6}), by = OnDonor({1, 2});
+  for (int i = 1; i <= 3; ++i) {
+    Tensor doubled = graph({w, by})[0];
+    Mask mask = backend.donations().back();
+    EXPECT_EQ(std::count(mask.begin(), mask.end(), true), 1);
+    EXPECT_TENSOR_EQ(doubled, {2 * (5.0f - i), 2 * (6.0f - 2 * i)}, {2});
+    EXPECT_TENSOR_EQ(w, {5.0f - i, 6.0f - 2 * i}, {2});
+  }
+  EXPECT_TENSOR_EQ(by, {1.0f, 2.0f}, {2});
+}
+
+TEST_F(CaptureDonation, WhatIsStillNeededIsKept) {
+  CompiledGraph graph = Update();
+  Tensor by = OnDonor({1, 2});
+  auto donates = [&](Tensor& w) {
+    graph({w, by});
+    const Mask mask = backend.donations().back();
+    return std::find(mask.begin(), mask.end(), true) != mask.end();
+  };
+  Tensor read_later = OnDonor({5, 6});
+  Tensor pending = read_later * 10.0;
+  EXPECT_FALSE(donates(read_later));
+  EXPECT_TENSOR_EQ(pending, {50.0f, 60.0f}, {2});
+  Tensor viewed = OnDonor({5, 6});
+  Tensor view = viewed.slice(0, 0, 1);
+  EXPECT_FALSE(donates(viewed));
+  EXPECT_TENSOR_EQ(view, {4.0f}, {1});
+  Tensor kept = OnDonor({5, 6});
+  {
+    config::Override off("param_aliasing", "false");
+    EXPECT_FALSE(donates(kept));
+  }
+  EXPECT_TRUE(donates(kept));
+  EXPECT_TENSOR_EQ(kept, {3.0f, 2.0f}, {2});
+}
+
+TEST_F(CaptureDonation, AReturnedOldValueIsKept) {
+  CompiledGraph graph = extract_compiled_graph(
+      [](const Tensors& in) {
+        Tensor w = in[0];
+        Tensor old = w.clone();
+        w += 1.0;
+        return Tensors{old};
+      },
+      {OnDonor({0, 0})});
+  Tensor w = OnDonor({5, 6});
+  Tensor old = graph({w})[0];
+  EXPECT_TENSOR_EQ(old, {5.0f, 6.0f}, {2});
+  EXPECT_TENSOR_EQ(w, {6.0f, 7.0f}, {2});
+}
+
+TEST_F(CaptureDonation, AFailureLeavesWhatWasToBeGivenAway) {
+  CompiledGraph graph = Update();
+  Tensor w = OnDonor({5, 6}), by = OnDonor({1, 2});
+  backend.before_execute = [](const lazy::Computation&) { throw std::runtime_error("not now"); };
+  Tensor doubled = graph({w, by})[0];
+  EXPECT_THROW(w.host(), Error);
+  backend.before_execute = nullptr;
+  executor()->ClearErrors(w);
+  executor()->ClearErrors(doubled);
+  EXPECT_TENSOR_EQ(w, {4.0f, 4.0f}, {2});
+  EXPECT_TENSOR_EQ(doubled, {8.0f, 8.0f}, {2});
+}
+
+TEST(Capture, SaysThatItsBackendIsGone) {
+  testing::HostBackend& backend = *new testing::HostBackend("leaving");
+  CompiledGraph graph;
+  Tensor x;
+  {
+    testing::Registered registered(backend);
+    x = On({1, 2}, "leaving");
+    graph = extract_compiled_graph([](const Tensors& in) { return Tensors{in[0] * 2.0}; }, {x});
+  }
+  try {
+    graph({x});
+    ADD_FAILURE() << "nothing was raised";
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotRegistered);
+    EXPECT_NE(std::string(error.what())
+                  .find("compiled graph: the backend of device leaving:0 is no "
+                        "longer registered"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace

@@ -509,6 +509,26 @@ TEST_F(Compile, CacheCalls) {
   EXPECT_CODE(Lazy().RunCachedGraph(hash, {}), ErrorCode::kUnknownName);
 }
 
+TEST_F(Compile, NothingForWhatIsStillRunning) {
+  Tensor big = ones({64, 1024}, f32, "reference");
+  Tensor x = OnDevice({1, 2});
+  sync_multi({big});
+  auto run = [&](bool finished) {
+    Gate gate;
+    if (finished) gate.Open();
+    Tensor first = big + 1.0f;
+    mark_step(finished);
+    Tensor second = x + 1.0f;
+    mark_step(finished);
+    gate.Open();
+    return second.to_vector<float>()[1];
+  };
+  EXPECT_EQ(run(true), 3.0f);
+  int64_t compiles = Compiles();
+  EXPECT_EQ(run(false), 3.0f);
+  EXPECT_EQ(Compiles(), compiles) << "a key depends on what was ready";
+}
+
 TEST_F(Compile, BudgetsRunPendingWork) {
   config::Override budget("trim_graph_size", "10");
   Tensor x = OnDevice({0});

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
+#include <thread>
 
 #include "base/log.h"
 #include "hammock/hammock.h"
@@ -148,6 +151,22 @@ TEST_F(SaveTensors, WritesTheChosenFormat) {
   std::string text = ReadFile(path);
   EXPECT_TRUE(Contains(text, "digraph")) << text;
   EXPECT_TRUE(Contains(text.substr(text.find("END_GRAPH")), "sub")) << text;
+}
+
+// A pipe that nobody reads yet stands for a slow disk.
+TEST_F(SaveTensors, ASlowFileHoldsUpNobodyElse) {
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  Tensor x = Three(), y = x * x;
+  Tensor pending = x - x;
+  {
+    config::Override file("save_tensors_file", path);
+    std::jthread saver([&] { y.host(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    auto look = std::async(std::launch::async, [&] { return pending.is_pending(); });
+    EXPECT_EQ(look.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+    EXPECT_TRUE(Contains(ReadFile(path), "mul"));  // lets the saver go on
+  }
+  EXPECT_TENSOR_EQ(y, {1.0f, 4.0f, 9.0f}, {3});
 }
 
 TEST_F(SaveTensors, FailureIsOneWarning) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "backends/reference/reference_backend.h"
 #include "hammock/hammock.h"
@@ -293,6 +294,15 @@ TEST_F(ExplainedProgram, NamesTheLiveHandle) {
   EXPECT_NE(miss.where.find("explain_test.cpp:"), std::string::npos);
   EXPECT_NE(miss.detail.find("= mul (at explain_test.cpp:"), std::string::npos);
   EXPECT_NE(miss.detail.find("a live handle or a pending op keeps it now"), std::string::npos);
+}
+
+TEST_F(ExplainedProgram, NamesTheLineThatPrints) {
+  Tensor y = tensor({1.0, 2.0, 3.0}, f32, "reference") * 1.25f;
+  std::ostringstream text;
+  text << y;
+  std::string line = "explain_test.cpp:" + std::to_string(__LINE__ - 1);
+  EXPECT_EQ(LastMiss().where, line);
+  EXPECT_EQ(text.str(), "[1.25, 2.5, 3.75] : f32[3]");
 }
 
 TEST_F(ExplainedProgram, NamesTheBatchSize) {

@@ -112,6 +112,24 @@ TEST_F(RuntimeMetrics, FailuresAndTrimsAreCounted) {
   EXPECT_GT(CounterOf("DataDependentShape"), shapes);
 }
 
+TEST_F(RuntimeMetrics, TracedOpsAreCounted) {
+  Tensor x = OnDevice({1, 2});
+  mark_step();
+  int64_t before = CounterOf("TracedOps");
+  Tensor y = x;
+  for (int i = 0; i < 7; ++i) y = y + x;
+  y.host();
+  EXPECT_EQ(CounterOf("TracedOps"), before + 7) << "as of the last sync";
+  y = y + x;
+  mark_step();
+  EXPECT_EQ(CounterOf("TracedOps"), before + 8);
+  std::thread([&] { Tensor z = x + x; }).join();
+  EXPECT_EQ(CounterOf("TracedOps"), before + 9);
+  EagerMode eager;
+  y = y + x;
+  EXPECT_EQ(CounterOf("TracedOps"), before + 10);
+}
+
 TEST_F(RuntimeMetrics, ScalarsOnADeviceAreReused) {
   Tensor x = OnDevice({1, 2});
   (x * 0.123f).host();

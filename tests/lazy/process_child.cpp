@@ -205,6 +205,30 @@ int ForkInAGrandchild() {
   });
 }
 
+int NoBackends() {
+  for (const std::string& name : lazy::BackendNames()) lazy::UnregisterBackend(name);
+  if (lazy::hasBackend() || !Devices().empty()) return Fail("some are left");
+  for (auto use : {+[] { ones({2}); }, +[] { lazy::getBackend(); }}) {
+    try {
+      use();
+      return Fail("no error");
+    } catch (const NotSupported& error) {
+      if (error.code() != ErrorCode::kNotRegistered) return Fail("another code");
+      if (error.message() != "Lazy tensor backend not registered.") return Fail(error.what());
+    }
+  }
+  try {
+    ones({2}, f32, "reference");
+    return Fail("no error");
+  } catch (const ValueError& error) {
+    std::string expected = "unknown device 'reference'; no backend is registered";
+    if (error.message() != expected) return Fail(error.what());
+  }
+  mark_step();
+  wait_device_ops();
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -220,6 +244,7 @@ int main(int argc, char** argv) {
       {"threads_that_ended", ThreadsThatEnded},
       {"at_exit", AtExit},
       {"at_exit_before", AtExitBefore},
+      {"no_backends", NoBackends},
       {"fork_after_use", ForkAfterUse},
       {"fork_before_use", ForkBeforeUse},
       {"fork_after_recording", ForkAfterRecording},

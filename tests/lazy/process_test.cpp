@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, Process,
                          ::testing::Values("in_flight", "pending", "global_in_flight",
                                            "detached_thread", "waiting_thread", "exit_in_a_thread",
                                            "unseen_error", "closures", "threads_that_ended",
-                                           "at_exit", "at_exit_before"),
+                                           "at_exit", "at_exit_before", "no_backends"),
                          [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Forks, Process,
                          ::testing::Values("fork_after_use", "fork_before_use",

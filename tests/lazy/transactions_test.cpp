@@ -6,6 +6,7 @@
 #include "hammock/config.h"
 #include "hammock/custom_call.h"
 #include "lazy/runtime.h"
+#include "support/host_backend.h"
 
 namespace hammock {
 namespace {
@@ -432,6 +433,123 @@ TEST_F(Transactions, InEagerModeTheOpItselfRaises) {
   EXPECT_TENSOR_EQ(y, {1, 2, 3, 4}, {4});
   mark_step();
   wait_device_ops();
+}
+
+TEST_F(Transactions, AWriteThatFailsInEagerModeLeavesTheOldValue) {
+  Tensor plain = OnDevice({0, 1, 2, 3});
+  Tensor base = OnDevice({0, 1, 2, 3});
+  Tensor part = base.slice(0, 1, 3);
+  Tensor whole_numbers = Indices({7, 7, 7, 7});
+  EagerMode eager;
+  {
+    FailAt fault(FaultPoint::kExecute, "cast");
+    EXPECT_CODE(plain.copy_(whole_numbers), ErrorCode::kDevice, "injected at cast");
+  }
+  {
+    FailAt fault(FaultPoint::kExecute, "update_slice");
+    EXPECT_CODE(part.mul_(10.0f), ErrorCode::kDevice, "injected at dynamic_update_slice");
+  }
+  EXPECT_TENSOR_EQ(plain, {0, 1, 2, 3}, {4});
+  EXPECT_TENSOR_EQ(part, {1, 2}, {2});
+  EXPECT_TENSOR_EQ(base, {0, 1, 2, 3}, {4});
+  plain.copy_(whole_numbers);
+  part.mul_(10.0f);
+  EXPECT_TENSOR_EQ(plain, {7, 7, 7, 7}, {4});
+  EXPECT_TENSOR_EQ(base, {0, 10, 20, 3}, {4});
+  mark_step();
+}
+
+// ---- Budgets
+
+TEST_F(Transactions, ABudgetLeavesCompileErrorsToTheValues) {
+  HostBackend& backend = *new HostBackend("budget");
+  int attempts = 0;
+  backend.before_compile = [&](const lazy::Computation& computation) {
+    if (ToText(computation.graph()).find("exp") == std::string::npos) return;
+    ++attempts;
+    throw CompileError(ErrorCode::kCompile, "no exp here");
+  };
+  Registered registered(backend);
+  config::Override fallback("fallback", "false");
+  config::Override budget("trim_graph_size", "5");
+  Tensor x = ones({2}, f32, "budget");
+  Tensor bad = x.exp();
+  Tensor behind = bad + 1.0f;
+  Tensor good = x * 3.0f;
+  for (int i = 0; i < 10; ++i) good = good + 1.0f;
+  EXPECT_GT(backend.executed, 0) << "what can be computed is";
+  EXPECT_TENSOR_EQ(good, {13, 13}, {2});
+  EXPECT_CODE(mark_step(), ErrorCode::kCompile, "no exp here");
+  mark_step();
+  int known = attempts;
+  for (int i = 0; i < 3; ++i) EXPECT_CODE(behind.host(), ErrorCode::kCompile, "no exp here");
+  EXPECT_EQ(attempts, known);
+  EXPECT_CODE(bad.host(), ErrorCode::kCompile, "no exp here");
+}
+
+TEST_F(Transactions, ABudgetLeavesUploadErrorsToTheValues) {
+  config::Override budget("trim_graph_size", "5");
+  Tensor data = OnDevice({1, 2});
+  Tensor host = OnHost({1, 2});
+  Tensor needs_host = host * 2.0f;
+  {
+    FailAt fault(FaultPoint::kUpload);
+    for (int i = 0; i < 10; ++i) data = data + 1.0f;
+    EXPECT_GT(fault.count(), 0);
+    EXPECT_TENSOR_EQ(data, {11, 12}, {2});
+    EXPECT_CODE(needs_host.host(), ErrorCode::kDevice, "injected");
+  }
+  EXPECT_TENSOR_EQ(needs_host, {2, 4}, {2});
+}
+
+// ---- Steps that fail without a failing op that is known
+
+TEST_F(Transactions, AStepThatFailedAsAWholeIsNotRunAgain) {
+  HostBackend& backend = *new HostBackend("whole");
+  Registered registered(backend);
+  Tensor x = ones({2}, f32, "whole");
+  sync_multi({x});
+  bool fail = true;
+  int runs = 0;
+  backend.before_execute = [&](const lazy::Computation&) {
+    ++runs;
+    if (fail) throw std::runtime_error("somewhere");
+  };
+  Tensor y = x.exp();
+  Tensor z = y + 1.0f;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_CODE(Lazy().GetTensors(std::vector{y, z}), ErrorCode::kExecute, "somewhere");
+    EXPECT_CODE(z.host(), ErrorCode::kExecute, "somewhere");
+  }
+  EXPECT_EQ(runs, 2) << "both, and y by itself";
+  mark_step();
+  EXPECT_EQ(runs, 2);
+  fail = false;
+  EXPECT_THROW(z.host(), Error) << "nobody asked to try again";
+  Lazy().ClearErrors(z);
+  EXPECT_TENSOR_NEAR(z, {std::exp(1.0) + 1, std::exp(1.0) + 1}, {2});
+  EXPECT_TENSOR_NEAR(y, {std::exp(1.0), std::exp(1.0)}, {2});
+  EXPECT_EQ(runs, 3);
+}
+
+TEST_F(Transactions, PartsOfAStepThatFailedAsAWholeAreTriedOnce) {
+  HostBackend& backend = *new HostBackend("parts");
+  Registered registered(backend);
+  Tensor x = ones({2}, f32, "parts");
+  sync_multi({x});
+  int runs = 0;
+  backend.before_execute = [&](const lazy::Computation& computation) {
+    ++runs;
+    if (computation.results_size() > 1) throw std::runtime_error("too much");
+  };
+  Tensor a = x + 1.0f;
+  Tensor b = x * 3.0f;
+  EXPECT_CODE(mark_step(), ErrorCode::kExecute, "too much");
+  mark_step();
+  EXPECT_EQ(runs, 1);
+  EXPECT_TENSOR_EQ(a, {2, 2}, {2});
+  EXPECT_TENSOR_EQ(b, {3, 3}, {2});
+  EXPECT_EQ(runs, 3);
 }
 
 TEST_F(Transactions, AnErrorOutsideTheLibraryIsWrapped) {

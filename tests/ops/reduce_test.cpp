@@ -137,6 +137,7 @@ TEST(Reduce, OrderStatistics) {
   EXPECT_TENSOR(common, Type(f32, {}), {1});
   EXPECT_TENSOR(place, Type(i64, {}), {4});
   EXPECT_TENSOR(quantile(Vec({0, 10, 20}), Vec({0, 0.25, 1})), Type(f32, {3}), {0, 5, 20});
+  EXPECT_THROW(CallOp("quantile", {Any(Vec({0, 10})), Any(2.0)}), ValueError);
   EXPECT_ERROR(kthvalue(Grid(), 4), ValueError, "kthvalue: k must be from 1 to 3");
 }
 

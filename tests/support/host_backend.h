@@ -291,6 +291,12 @@ class HostBackend : public lazy::BackendImplInterface {
   std::thread worker_;
 };
 
+/// Lives until the process ends, as long as its devices are known.
+inline HostBackend& MakeBackend(const std::string& name, int devices = 1,
+                                bool asynchronous = false) {
+  return *new HostBackend(name, devices, asynchronous);
+}
+
 /// Registered in this scope.
 class Registered {
  public:

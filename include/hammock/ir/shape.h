@@ -45,8 +45,11 @@ class HAMMOCK_API Dims {
   void resize(int size, int64_t value = 0);
 
   bool operator==(const Dims& other) const {
-    return size_ == other.size_ &&
-           std::memcmp(begin(), other.begin(), sizeof(int64_t) * size_) == 0;
+    if (size_ != other.size_) return false;
+    for (int i = 0; i < size_; ++i) {
+      if (values_[i] != other.values_[i]) return false;
+    }
+    return true;
   }
 
  private:
@@ -60,7 +63,7 @@ HAMMOCK_API std::string ToString(const Dims& dims);
 class HAMMOCK_API Shape {
  public:
   Shape() = default;
-  Shape(DType dtype, const Dims& sizes) : sizes_(sizes), dtype_(dtype) {}
+  Shape(DType dtype, const Dims& sizes) : dtype_(dtype), sizes_(sizes) {}
 
   DType dtype() const { return dtype_; }
   DType scalar_type() const { return dtype_; }  ///< the contract's name for dtype()
@@ -82,8 +85,8 @@ class HAMMOCK_API Shape {
   std::string to_string() const;  ///< "f32[2,3]"
 
  private:
-  Dims sizes_;
   DType dtype_ = DType::kF32;
+  Dims sizes_;
 };
 
 HAMMOCK_API std::string ToString(const Shape& shape);

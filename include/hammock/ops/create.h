@@ -109,6 +109,11 @@ HAMMOCK_API Tensor ones(const Dims& size, HAMMOCK_OPTIONS);
 HAMMOCK_API Tensor full(const Dims& size, const Scalar& fill_value, HAMMOCK_OPTIONS);
 /// Zeros: no value is ever undefined.
 HAMMOCK_API Tensor empty(const Dims& size, HAMMOCK_OPTIONS);
+/// Zeros whose elements lie `stride` apart, as in PyTorch.
+HAMMOCK_API Tensor empty_strided(const Dims& size, const Dims& stride, HAMMOCK_OPTIONS);
+/// Gives a tensor that shares its memory with no other new sizes: the first elements stay, more are
+/// zero.
+HAMMOCK_API Tensor& resize_(Tensor& self, const Dims& size, HAMMOCK_AT);
 HAMMOCK_API Tensor zeros_like(const Tensor& self, HAMMOCK_OPTIONS_LIKE);
 HAMMOCK_API Tensor ones_like(const Tensor& self, HAMMOCK_OPTIONS_LIKE);
 HAMMOCK_API Tensor full_like(const Tensor& self, const Scalar& fill_value, HAMMOCK_OPTIONS_LIKE);

@@ -57,6 +57,8 @@ HAMMOCK_API Tensor masked_scatter(const Tensor& self, const Tensor& mask, const 
 /// One row of coordinates for each element that is not zero.
 HAMMOCK_API Tensor nonzero(const Tensor& self, HAMMOCK_AT);
 HAMMOCK_API Tensor argwhere(const Tensor& self, HAMMOCK_AT);
+/// The columns of nonzero: one vector of coordinates a dim.
+HAMMOCK_API std::vector<Tensor> where(const Tensor& condition, HAMMOCK_AT);
 /// The first `size` of them; rows of `fill_value` past the last one.
 HAMMOCK_API Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value = -1,
                                   HAMMOCK_AT);

@@ -12,14 +12,6 @@ namespace hammock {
 template <class T>
 concept Number = std::is_arithmetic_v<T>;
 
-/// An operand that must be a tensor, with the line where it was given.
-struct TensorAt {
-  TensorAt(const Tensor& tensor, Location at = Location::current())  // NOLINT: implicit on purpose
-      : tensor(tensor), at(at) {}
-  const Tensor& tensor;
-  Location at;
-};
-
 #define HAMMOCK_OPERATOR(op, name)                                                              \
   inline Tensor operator op(const Tensor& a, const TensorArg& b) { return name(a, b, b.at()); } \
   template <Number T>                                                                           \
@@ -42,17 +34,19 @@ HAMMOCK_OPERATOR(>, gt)
 HAMMOCK_OPERATOR(>=, ge)
 #undef HAMMOCK_OPERATOR
 
-// The compiler also tries `b == a` for `a == b`: only exact types keep that from being ambiguous,
-// so these two have no place to take a location from.
-#define HAMMOCK_OPERATOR(op, name)                                                               \
-  inline Tensor operator op(const Tensor& a, const Tensor& b) { return name(a, b, Location()); } \
-  template <Number T>                                                                            \
-  Tensor operator op(const Tensor& a, T b) {                                                     \
-    return name(a, b, Location());                                                               \
-  }                                                                                              \
-  template <Number T>                                                                            \
-  Tensor operator op(T a, const Tensor& b) {                                                     \
-    return name(Scalar(a), b, Location());                                                       \
+// The compiler also tries `b == a` for `a == b`: operands of one type keep that from being
+// ambiguous.
+#define HAMMOCK_OPERATOR(op, name)                                  \
+  inline Tensor operator op(const TensorAt& a, const TensorAt& b) { \
+    return name(a.tensor, b.tensor, b.at);                          \
+  }                                                                 \
+  template <Number T>                                               \
+  Tensor operator op(const TensorAt& a, T b) {                      \
+    return name(a.tensor, b, a.at);                                 \
+  }                                                                 \
+  template <Number T>                                               \
+  Tensor operator op(T a, const TensorAt& b) {                      \
+    return name(Scalar(a), b.tensor, b.at);                         \
   }
 HAMMOCK_OPERATOR(==, eq)
 HAMMOCK_OPERATOR(!=, ne)

@@ -21,6 +21,9 @@ HAMMOCK_API Tensor dstack(const std::vector<Tensor>& tensors, HAMMOCK_AT);
 HAMMOCK_API Tensor column_stack(const std::vector<Tensor>& tensors, HAMMOCK_AT);
 HAMMOCK_API Tensor block_diag(const std::vector<Tensor>& tensors, HAMMOCK_AT);
 
+/// As narrow, but a copy.
+HAMMOCK_API Tensor narrow_copy(const Tensor& self, int64_t dim, int64_t start, int64_t length,
+                               HAMMOCK_AT);
 HAMMOCK_API Tensor repeat(const Tensor& self, const Dims& repeats, HAMMOCK_AT);
 HAMMOCK_API Tensor tile(const Tensor& self, const Dims& dims, HAMMOCK_AT);
 HAMMOCK_API Tensor repeat_interleave(const Tensor& self, int64_t repeats,

@@ -3,8 +3,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "base/throw.h"
-#include "hammock/lazy/backend_interface.h"
+#include "backends/single_device.h"
 
 namespace hammock {
 namespace {
@@ -14,11 +13,6 @@ using lazy::ComputationPtr;
 
 constexpr const char* kName = "null";
 constexpr int8_t kType = 2;
-
-struct NullDeviceType : lazy::BackendDeviceType {
-  NullDeviceType() : BackendDeviceType(kType) {}
-  std::string toString() const override { return kName; }
-};
 
 /// A type without elements.
 class NullData : public lazy::BackendData {
@@ -34,9 +28,9 @@ class NullData : public lazy::BackendData {
   std::atomic<bool> has_value_;
 };
 
-class Backend : public lazy::BackendImplInterface {
+class Backend : public SingleDeviceBackend {
  public:
-  Backend() : type_(std::make_shared<NullDeviceType>()) {}
+  Backend() : SingleDeviceBackend(kName, kType) {}
 
   void SetRngSeed(size_t) const override {}
 
@@ -85,23 +79,6 @@ class Backend : public lazy::BackendImplInterface {
     return {lazy::Capability::Verdict::kRun, ""};
   }
 
-  // ---- Devices
-
-  std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }
-  void SetDefaultDeviceType(int8_t type) override {
-    if (type == kType) return;
-    Throw(ErrorCode::kUnknownDevice, "{}: device type {} is unknown, there is only {}", kName, type,
-          kType);
-  }
-  int64_t GetDefaultDeviceOrdinal() const override { return 0; }
-  void SetDefaultDeviceOrdinal(int64_t ordinal) override {
-    if (ordinal == 0) return;
-    Throw(ErrorCode::kBadOrdinal, "{}: ordinal {} does not exist, there is only 0", kName, ordinal);
-  }
-  std::vector<BackendDevice> GetBackendDevices() const override {
-    return {BackendDevice(type_, 0)};
-  }
-
   // ---- Debugging and metrics
 
   std::string CreateMetricReport() const override {
@@ -116,7 +93,6 @@ class Backend : public lazy::BackendImplInterface {
   void SetMemoryLimit(const BackendDevice&, int64_t) const override {}
 
  private:
-  std::shared_ptr<NullDeviceType> type_;
   mutable std::atomic<int64_t> compiled_{0};
   mutable std::atomic<int64_t> executed_{0};
 };

@@ -163,6 +163,12 @@ void Apply(ScalarFn fn, const Block<double>& block) {
       return block.Map(Lgamma);
     case ScalarFn::kDigamma:
       return block.Map(Digamma);
+    case ScalarFn::kErfcx:
+      return block.Map(Erfcx);
+    case ScalarFn::kI0e:
+      return block.Map(BesselI0e);
+    case ScalarFn::kI1e:
+      return block.Map(BesselI1e);
     case ScalarFn::kSigmoid:
       return block.Map([](double x) { return 1 / (1 + std::exp(-x)); });
     case ScalarFn::kIsNan:
@@ -201,6 +207,12 @@ void Apply(ScalarFn fn, const Block<double>& block) {
       return block.Zip([](double x, double y) { return std::copysign(x, y); });
     case ScalarFn::kNextafter:
       return block.Zip([dtype](double x, double y) { return NextAfter(dtype, x, y); });
+    case ScalarFn::kIgamma:
+      return block.Zip(Igamma);
+    case ScalarFn::kIgammac:
+      return block.Zip(Igammac);
+    case ScalarFn::kZeta:
+      return block.Zip(Zeta);
     case ScalarFn::kEq:
       return block.Zip([](double x, double y) { return x == y; });
     case ScalarFn::kNe:
@@ -410,6 +422,12 @@ void Apply(ScalarFn fn, const Block<Int>& block) {
     case ScalarFn::kErfinv:
     case ScalarFn::kLgamma:
     case ScalarFn::kDigamma:
+    case ScalarFn::kErfcx:
+    case ScalarFn::kI0e:
+    case ScalarFn::kI1e:
+    case ScalarFn::kIgamma:
+    case ScalarFn::kIgammac:
+    case ScalarFn::kZeta:
     case ScalarFn::kSigmoid:
     case ScalarFn::kDiv:
     case ScalarFn::kAtan2:

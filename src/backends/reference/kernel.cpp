@@ -8,7 +8,7 @@ namespace {
 std::unordered_map<const OpDef*, Kernel> MakeTable() {
   std::unordered_map<const OpDef*, Kernel> table;
   for (auto family : {ElementwiseKernels(), GenerateKernels(), ShapeKernels(), ReduceKernels(),
-                      IndexKernels(), ContractKernels(), ControlKernels()}) {
+                      IndexKernels(), ContractKernels(), LinalgKernels(), ControlKernels()}) {
     for (const KernelEntry& entry : family) table[entry.op] = entry.run;
   }
   return table;

@@ -36,6 +36,7 @@ std::span<const KernelEntry> ShapeKernels();
 std::span<const KernelEntry> ReduceKernels();
 std::span<const KernelEntry> IndexKernels();
 std::span<const KernelEntry> ContractKernels();
+std::span<const KernelEntry> LinalgKernels();
 std::span<const KernelEntry> ControlKernels();
 
 /// Every op with a ScalarFn.

@@ -6,8 +6,7 @@
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/memory.h"
-#include "base/throw.h"
-#include "hammock/lazy/backend_interface.h"
+#include "backends/single_device.h"
 
 namespace hammock {
 namespace reference {
@@ -18,11 +17,6 @@ using lazy::ComputationPtr;
 
 constexpr const char* kName = "reference";
 constexpr int8_t kType = 1;
-
-struct ReferenceDeviceType : lazy::BackendDeviceType {
-  ReferenceDeviceType() : BackendDeviceType(kType) {}
-  std::string toString() const override { return kName; }
-};
 
 /// A host tensor; empty while it is a placeholder or after it was donated.
 class ReferenceData : public lazy::BackendData {
@@ -83,11 +77,12 @@ class BackendHooks : public Hooks {
   int64_t nodes_ = 0;
 };
 
-class Backend : public lazy::BackendImplInterface {
+class Backend : public SingleDeviceBackend {
  public:
   Backend()
-      : type_(std::make_shared<ReferenceDeviceType>()),
-        memory_(kName, [device = BackendDevice(type_, 0)] { return lazy::DerivedBytes(device); }) {}
+      : SingleDeviceBackend(kName, kType), memory_(kName, [device = GetBackendDevices()[0]] {
+          return lazy::DerivedBytes(device);
+        }) {}
 
   void SetRngSeed(size_t seed) const override { seed_.store(seed, std::memory_order_relaxed); }
 
@@ -208,23 +203,6 @@ class Backend : public lazy::BackendImplInterface {
   /// Kernels have no settings: a saved computation is its graph.
   std::string Fingerprint(const BackendDevice&) const override { return "reference 1"; }
 
-  // ---- Devices
-
-  std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }
-  void SetDefaultDeviceType(int8_t type) override {
-    if (type == kType) return;
-    Throw(ErrorCode::kUnknownDevice, "{}: device type {} is unknown, there is only {}", kName, type,
-          kType);
-  }
-  int64_t GetDefaultDeviceOrdinal() const override { return 0; }
-  void SetDefaultDeviceOrdinal(int64_t ordinal) override {
-    if (ordinal == 0) return;
-    Throw(ErrorCode::kBadOrdinal, "{}: ordinal {} does not exist, there is only 0", kName, ordinal);
-  }
-  std::vector<BackendDevice> GetBackendDevices() const override {
-    return {BackendDevice(type_, 0)};
-  }
-
   // ---- Debugging and metrics
 
   std::string CreateMetricReport() const override {
@@ -297,7 +275,6 @@ class Backend : public lazy::BackendImplInterface {
     }
   }
 
-  std::shared_ptr<ReferenceDeviceType> type_;
   mutable MemoryPool memory_;
   mutable Counters counters_;
   mutable std::atomic<size_t> seed_{0};

@@ -1,0 +1,37 @@
+#pragma once
+/// Checks for people who write ops: what the tests of Hammock do with every record, for records of
+/// your own.
+///
+///   TEST(MyOps, AreRight) { EXPECT_EQ(hammock::testing::CheckOp(kMyOp), ""); }
+
+#include <string>
+#include <vector>
+
+#include "hammock/autograd.h"
+#include "hammock/ir/op_def.h"
+
+namespace hammock::testing {
+
+struct GradcheckOptions {
+  double eps = 1e-6;   ///< step of the numerical derivative
+  double atol = 1e-6;  ///< where |analytical - numerical| may not exceed atol + rtol * |numerical|
+  double rtol = 1e-4;
+};
+
+/// Compares the gradients of `fn` with central differences. The inputs must be f64; integer ones
+/// are passed as they are. Returns what differs, or an empty string.
+HAMMOCK_API std::string Gradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
+                                  const GradcheckOptions& options = {});
+/// As above for the second order: the gradients of `fn` are differentiated.
+HAMMOCK_API std::string Gradgradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
+                                      const GradcheckOptions& options = {});
+
+/// Whether an op can be differentiated: it has a gradient, or an expansion.
+HAMMOCK_API bool IsDifferentiable(const OpDef& op);
+
+/// Runs the samples of a record: lazily and eagerly with equal bits, and with gradients of the
+/// first and second order if it has floats to differentiate. Returns what is wrong, one line each.
+/// A record that makes nodes must have samples, unless it is elementwise without attributes.
+HAMMOCK_API std::string CheckOp(const OpDef& op);
+
+}  // namespace hammock::testing

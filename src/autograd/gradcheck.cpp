@@ -1,0 +1,256 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "base/throw.h"
+#include "hammock/executor.h"
+#include "hammock/ir/graph.h"
+#include "hammock/op_builder.h"
+#include "hammock/ops.h"
+#include "hammock/testing.h"
+
+namespace hammock::testing {
+
+namespace {
+
+/// Numbers without ties or pattern: multiples of the golden ratio, in [0, 1).
+double Spread(int64_t i) {
+  double x = 0.6180339887498949 * static_cast<double>(i + 1);
+  return x - std::floor(x);
+}
+
+Tensor Weights(const Tensor& like, int64_t seed) {
+  std::vector<double> values(static_cast<size_t>(like.numel()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = Spread(seed * 1000 + static_cast<int64_t>(i)) + 0.5;
+  }
+  return tensor(values, like.sizes(), DType::kF64, like.device());
+}
+
+/// One number that depends on all floating results: their sum, each element weighted.
+Tensor Weighed(const std::vector<Tensor>& outputs) {
+  Tensor total;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined() || !outputs[i].is_floating_point()) continue;
+    Tensor output = outputs[i].to(DType::kF64);
+    Tensor part = sum(output * Weights(output, static_cast<int64_t>(i)));
+    total = total.defined() ? total + part : part;
+  }
+  return total;
+}
+
+std::vector<Tensor> Leaves(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& input : inputs) {
+    leaves.push_back(input.defined() ? input.detach().clone() : Tensor());
+    if (input.defined() && input.is_floating_point()) leaves.back().requires_grad_();
+  }
+  return leaves;
+}
+
+std::vector<size_t> FloatsOf(const std::vector<Tensor>& inputs) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined() && inputs[i].is_floating_point()) places.push_back(i);
+  }
+  return places;
+}
+
+/// The gradients of the weighed results with respect to the floating inputs; zeros where there are
+/// none.
+std::vector<Tensor> GradientsOf(const TensorsFn& fn, const std::vector<Tensor>& leaves,
+                                bool create_graph) {
+  std::vector<Tensor> inputs;
+  for (size_t i : FloatsOf(leaves)) inputs.push_back(leaves[i]);
+  Tensor total = Weighed(fn(leaves));
+  std::vector<Tensor> grads(inputs.size());
+  if (total.defined() && total.requires_grad()) {
+    grads = grad({total}, inputs, {}, create_graph, create_graph, true);
+  }
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i].defined()) grads[i] = zeros_like(inputs[i].detach());
+  }
+  return grads;
+}
+
+}  // namespace
+
+std::string Gradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
+                      const GradcheckOptions& options) {
+  EnableGradGuard enable;
+  for (size_t i : FloatsOf(inputs)) {
+    if (inputs[i].dtype() == DType::kF64) continue;
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "Gradcheck: input {} is {}, needs f64", i,
+                     inputs[i].shape().to_string());
+  }
+  std::vector<Tensor> analytical = GradientsOf(fn, Leaves(inputs), false);
+  std::vector<size_t> places = FloatsOf(inputs);
+  for (size_t k = 0; k < places.size(); ++k) {
+    size_t place = places[k];
+    std::vector<double> values = inputs[place].to_vector<double>();
+    std::vector<double> found = analytical[k].to_vector<double>();
+    auto at = [&](size_t element, double step) {
+      std::vector<double> moved = values;
+      moved[element] += step;
+      std::vector<Tensor> arguments = inputs;
+      arguments[place] = tensor(moved, inputs[place].sizes(), DType::kF64, inputs[place].device());
+      Tensor total = Weighed(fn(arguments));
+      return total.defined() ? total.item<double>() : 0.0;
+    };
+    for (size_t i = 0; i < values.size(); ++i) {
+      double numerical = (at(i, options.eps) - at(i, -options.eps)) / (2 * options.eps);
+      double limit = options.atol + options.rtol * std::abs(numerical);
+      if (std::abs(found[i] - numerical) <= limit) continue;
+      return fmt::format("the gradient of input {} at element {} (value {}) is {}, numerically {}",
+                         place, i, values[i], found[i], numerical);
+    }
+  }
+  return "";
+}
+
+std::string Gradgradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
+                          const GradcheckOptions& options) {
+  EnableGradGuard enable;
+  auto gradients = [&](const std::vector<Tensor>& arguments) {
+    std::vector<Tensor> leaves = arguments;
+    for (size_t i : FloatsOf(leaves)) {
+      if (!leaves[i].requires_grad()) leaves[i] = leaves[i].detach().clone().requires_grad_();
+    }
+    return GradientsOf(fn, leaves, true);
+  };
+  std::string difference = Gradcheck(gradients, inputs, options);
+  return difference.empty() ? "" : "second order: " + difference;
+}
+
+bool IsDifferentiable(const OpDef& op) { return op.IsNode() && (op.vjp || op.IsComposite()); }
+
+namespace {
+
+/// A sample call: operand types and attributes.
+struct Call {
+  std::vector<std::optional<Shape>> operands;
+  std::vector<Attr> attrs;
+};
+
+Call ParseSample(const OpDef& op, const Sample& sample) {
+  std::string inputs, arguments;
+  std::istringstream operands(sample.operands);
+  std::string type;
+  std::vector<bool> present;
+  for (int next = 0; operands >> type;) {
+    arguments += present.empty() ? " " : ", ";
+    present.push_back(type != "none");
+    if (type == "none") {
+      arguments += "none";
+      continue;
+    }
+    inputs += fmt::format("%{} = input : {}\n", next, type);
+    arguments += fmt::format("%{}", next++);
+  }
+  Graph graph = ParseGraph(
+      fmt::format("{}%99:0 = {}{} {} : ()\nreturn", inputs, op.name(), arguments, sample.attrs));
+  Call call;
+  call.attrs = graph.nodes().back().attrs;
+  for (const GraphValue& input : graph.nodes().back().inputs) {
+    call.operands.push_back(input.node < 0 ? std::nullopt : std::optional(graph.TypeOf(input)));
+  }
+  return call;
+}
+
+std::vector<Call> SamplesOf(const OpDef& op) {
+  std::vector<Call> calls;
+  for (const Sample& sample : op.samples) {
+    if (sample.operands) calls.push_back(ParseSample(op, sample));
+  }
+  if (!calls.empty() || !op.IsElementwise() || !op.info().attribute_args.empty()) return calls;
+  Call call;
+  for (size_t i = 0; i < op.info().operand_args.size(); ++i) {
+    DType dtype = op.rule == DTypeRule::kInteger ? DType::kI32 : DType::kF32;
+    if (op.rule == DTypeRule::kSelect && i == 0) dtype = DType::kBool;
+    call.operands.emplace_back(Shape(dtype, {2, 3}));
+  }
+  return {call};
+}
+
+/// Floats in the record's domain as f64; integers 0 and 1, which are indices that exist, by rows.
+Tensor OperandOf(const OpDef& op, size_t place, const Shape& type) {
+  std::vector<double> values(static_cast<size_t>(type.numel()));
+  int64_t row = type.rank() > 1 ? std::max<int64_t>(type.sizes().back(), 1) : 1;
+  for (int64_t i = 0; i < type.numel(); ++i) {
+    double spread = Spread(static_cast<int64_t>(place) * 100 + i);
+    values[static_cast<size_t>(i)] = IsFloat(type.dtype())
+                                         ? op.domain.lo + (op.domain.hi - op.domain.lo) * spread
+                                         : static_cast<double>(i / row % 2);
+  }
+  DType dtype = IsFloat(type.dtype()) ? DType::kF64 : type.dtype();
+  return tensor(values, type.sizes(), DType::kF64).to(dtype);
+}
+
+/// Whether an operand is a number: 0.5, 1, 1.5, ... here, and never differentiated.
+bool IsNumber(const OpDef& op, size_t place) {
+  const OpInfo& info = op.info();
+  if (place >= info.operand_args.size()) return false;  // one of a list
+  auto argument = static_cast<size_t>(info.operand_args[place]);
+  return info.schema.arguments()[argument].type.base == SchemaType::Base::kScalar;
+}
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  HostTensor x = a.host(), y = b.host();
+  return x.shape() == y.shape() &&
+         std::memcmp(x.data(), y.data(), static_cast<size_t>(x.bytes())) == 0;
+}
+
+std::string CheckCall(const OpDef& op, const Call& call) {
+  std::vector<Tensor> all(call.operands.size()), operands;
+  std::vector<size_t> places;  // of `operands` in `all`
+  double number = 0.0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!call.operands[i]) continue;
+    if (IsNumber(op, i)) {
+      bool is_float = IsFloat(call.operands[i]->dtype());
+      all[i] = is_float ? tensor(number += 0.5, DType::kF64) : tensor(1, call.operands[i]->dtype());
+      continue;
+    }
+    operands.push_back(OperandOf(op, i, *call.operands[i]));
+    places.push_back(i);
+  }
+  TensorsFn run = [&](const std::vector<Tensor>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) all[places[i]] = inputs[i];
+    return ApplyMulti(op, Location::current(), all, call.attrs);
+  };
+  std::vector<Tensor> lazily = run(operands), eagerly;
+  {
+    EagerMode eager;
+    eagerly = run(operands);
+  }
+  for (size_t i = 0; i < lazily.size(); ++i) {
+    if (!SameBits(lazily[i], eagerly[i])) {
+      return fmt::format("result {} differs between lazy and eager mode", i);
+    }
+  }
+  if (!IsDifferentiable(op)) return "";
+  std::string first = Gradcheck(run, operands);
+  return first.empty() ? Gradgradcheck(run, operands, {1e-5, 1e-4, 1e-3}) : first;
+}
+
+}  // namespace
+
+std::string CheckOp(const OpDef& op) {
+  if (!op.IsNode()) return "";
+  std::string problems;
+  std::vector<Call> calls = SamplesOf(op);
+  if (calls.empty()) problems += fmt::format("{}: has no samples\n", op.name());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    try {
+      std::string problem = CheckCall(op, calls[i]);
+      if (!problem.empty()) problems += fmt::format("{}, sample {}: {}\n", op.name(), i, problem);
+    } catch (const std::exception& error) {
+      problems += fmt::format("{}, sample {}: raises {}\n", op.name(), i, error.what());
+    }
+  }
+  return problems;
+}
+
+}  // namespace hammock::testing

@@ -1,0 +1,81 @@
+#include "lazy/hooks.h"
+
+#include "hammock/config.h"
+#include "hammock/metrics.h"
+#include "lazy/executor.h"
+#include "lazy/record.h"
+
+namespace hammock {
+
+void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
+  if (eager) {
+    Value value = ValueOf("eager", result);
+    if (value.node->device() != kNoDevice) {
+      Executor().Sync(std::span(&value, 1), {.trigger = "eager op", .wait = true});
+    }
+    ResetBudgets(context);
+    return;
+  }
+  bool nodes = config::Get<config::kTrimGraphSize>() > 0 &&
+               context.traced_nodes >= config::Get<config::kTrimGraphSize>();
+  bool bytes = config::Get<config::kTrimGraphBytes>() > 0 &&
+               context.traced_bytes >= config::Get<config::kTrimGraphBytes>();
+  if (!nodes && !bytes) return;
+  // While execution is forbidden, the budget waits for the end of the scope.
+  if (!context.forbid_execution.empty()) return;
+  static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
+  trims.Add();
+  ResetBudgets(context);
+  std::vector<Value> roots = Executor().PendingRoots(context, kNoDevice);
+  // What fails has nothing to do with the op that used up the budget.
+  Executor().Flush(
+      roots,
+      {.trigger = nodes ? "node budget" : "byte budget", .wait = false, .raise_failed = false});
+}
+
+namespace {
+
+/// What a write to the tensor changes: the base of its group, or its own value.
+Value WrittenValue(const TensorImpl& impl) {
+  if (impl.view) return BaseValue(impl.view->group);
+  return {NodePtr(impl.node), impl.index, impl.tape};
+}
+
+/// Undoes a write, unless another one followed.
+void Unwrite(TensorImpl& impl, const Value& written, const Value& old) {
+  if (!impl.view) {
+    SetNode(impl, old);
+    impl.tape = old.tape;
+    return;
+  }
+  AliasGroup& group = *impl.view->group;
+  std::lock_guard lock(group.mutex);
+  if (group.base != written) return;
+  group.base = old;
+  group.generation.fetch_add(1);
+}
+
+}  // namespace
+
+void Write(const char* op, const Tensor& self, Value value) {
+  ThreadContext& context = Context();
+  TensorImpl& impl = *self.impl();
+  if (context.grad_mode) value.tape = HistoryOfWrite(op, impl, value);
+  auto write = [&] {
+    WriteValue(op, impl, value);
+    if (context.grad_mode) impl.tape = value.tape;
+  };
+  bool eager = config::Get<config::kEager>() || context.eager > 0;
+  if (!eager || context.symbolic > 0) return write();
+  Value old = WrittenValue(impl);
+  write();
+  Value written = WrittenValue(impl);
+  try {
+    Executor().Sync(std::span(&written, 1), {.trigger = "eager op", .wait = true});
+  } catch (...) {
+    Unwrite(impl, written, old);
+    throw;
+  }
+}
+
+}  // namespace hammock

@@ -1,0 +1,124 @@
+/// Reading values, and waiting for devices.
+
+#include <map>
+
+#include "base/throw.h"
+#include "hammock/metrics.h"
+#include "ir/node_access.h"
+#include "lazy/executor.h"
+#include "lazy/record.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger) {
+  auto data_of = [&] {
+    std::lock_guard lock(graph_mutex);
+    return value.node->slots()[value.index].data;
+  };
+  DeviceEntry& device = EntryOf(value.node->device());
+  if (BackendDataPtr data = data_of()) {
+    RefuseToWait(device, data);
+    data->Wait();
+    if (!data->error()) return data;
+  }
+  SyncDevice(device, std::span(&value, 1), {.trigger = trigger, .wait = true});
+  return data_of();
+}
+
+namespace {
+
+std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDataPtr> data) {
+  static metrics::Metric& time = metrics::GetMetric("TransferFromDeviceTime", metrics::Kind::kTime);
+  static metrics::Metric& bytes =
+      metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
+  metrics::ScopedTimer timer(time);
+  std::vector<HostTensor> tensors;
+  if (data.size() == 1) {
+    tensors.push_back(
+        device.backend->MakeTensorFromComputationData(data[0], data[0]->shape().dtype()));
+  } else {
+    tensors = device.backend->MakeTensorsFromComputationData(data);
+    HAMMOCK_CHECK(tensors.size() == data.size(), "backend {} gave {} tensors of {} data",
+                  device.type, tensors.size(), data.size());
+  }
+  int64_t total = 0;
+  for (const HostTensor& tensor : tensors) total += tensor.bytes();
+  bytes.AddSample(static_cast<double>(total));
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
+  CheckNotForked();
+  std::vector<Value> values;
+  for (const Tensor& tensor : tensors) {
+    Value value = ValueOf("read", tensor);
+    if (!value) ThrowUndefined("read");
+    values.push_back(std::move(value));
+  }
+  if (values.size() > 1) Sync(values, {.trigger = trigger, .wait = false});
+  std::vector<HostTensor> results(values.size());
+  std::map<DeviceId, std::vector<size_t>> on_device;
+  std::vector<BackendDataPtr> data(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    Node* node = values[i].node.get();
+    if (node->device() == kNoDevice) {
+      if (&node->op() != &ops::kScalarLeaf && &node->op() != &ops::kConstant) {
+        Throw(ErrorCode::kValue, "read: the tensor is symbolic and has no value");
+      }
+      results[i] = HostTensor::From(node->attrs()[0].scalar());
+      continue;
+    }
+    if (node->IsLeaf()) {
+      std::lock_guard lock(graph_mutex);
+      LeafPayload* payload = NodeAccess::payload(node);
+      if (!node->slots()[0].data && payload && payload->host.defined()) {
+        results[i] = payload->host;
+        continue;
+      }
+    }
+    data[i] = Materialize(values[i], trigger);
+    on_device[node->device()].push_back(i);
+  }
+  for (const auto& [device, indices] : on_device) {
+    std::vector<BackendDataPtr> batch;
+    for (size_t i : indices) batch.push_back(data[i]);
+    std::vector<HostTensor> read = Download(EntryOf(device), batch);
+    for (size_t k = 0; k < indices.size(); ++k) results[indices[k]] = std::move(read[k]);
+  }
+  return results;
+}
+
+HostTensor StepExecutor::Read(const Tensor& tensor, const char* trigger) {
+  return Read(std::span(&tensor, 1), trigger).at(0);
+}
+
+void StepExecutor::Drain(DeviceEntry& device) {
+  if (RunsHere(device)) {
+    Throw(ErrorCode::kExecutionForbidden,
+          "a computation that runs on {} cannot wait until the device is idle", device.name());
+  }
+  device.queue->Drain();
+  {
+    // A computation that another thread runs inline.
+    std::lock_guard lock(device.running);
+  }
+  for (int left; (left = device.in_flight.load(std::memory_order_acquire)) != 0;) {
+    device.in_flight.wait(left, std::memory_order_acquire);
+  }
+}
+
+void StepExecutor::RaiseUnseen(DeviceEntry& device) {
+  std::shared_ptr<const Error> error;
+  {
+    std::lock_guard lock(device.error_mutex);
+    if (device.unseen_errors.empty()) return;
+    error = std::move(device.unseen_errors.front());
+    device.unseen_errors.erase(device.unseen_errors.begin());
+  }
+  error->Raise();
+}
+
+}  // namespace hammock

@@ -1,0 +1,104 @@
+#include "hammock/error.h"
+#include "hammock/testing.h"
+#include "ops/expect.h"
+
+namespace hammock {
+namespace {
+
+TEST(BesselGamma, BesselFunctionsAtKnownPoints) {
+  EXPECT_TENSOR(i0(Vec({0, 1, -1}, f64)), Type(f64, {3}),
+                {1, 1.2660658777520082, 1.2660658777520082}, 1e-14);
+  EXPECT_TENSOR(i1(Vec({0, 1, -1}, f64)), Type(f64, {3}),
+                {0, 0.5651591039924851, -0.5651591039924851}, 1e-14);
+  // Both series meet at 30.
+  for (Tensor (*f)(const Tensor&, Location) : {i0e, i1e}) {
+    Tensor ends = f(Vec({29.999999, 30.000001}, f64), Location::current());
+    auto values = ends.to_vector<double>();
+    EXPECT_NEAR(values[0] / values[1], 1, 1e-7);
+  }
+  EXPECT_TENSOR(i0e(Vec({30}, f64)), Type(f64, {1}), {0.0731459464822373}, 1e-15);
+  EXPECT_TENSOR(i0e(Vec({kInf, kNan})), Type(f32, {2}), {0, kNan});
+  EXPECT_TENSOR(i0(Vec({3}, i64)), Type(f32, {1}), {4.880792585865024}, 1e-5);
+  EXPECT_TENSOR(CallOp("special_i1e", {Any(Vec({0}))}).ToTensor(), Type(f32, {1}), {0});
+}
+
+TEST(BesselGamma, IncompleteGammaFunctions) {
+  // igamma(1, x) is 1 - exp(-x); igammac(25, 21) is a sum of 25 terms.
+  Tensor x = Vec({0.1, 1, 5}, f64);
+  EXPECT_TENSOR(igamma(Vec({1, 1, 1}, f64), x), Type(f64, {3}),
+                {0.09516258196404043, 0.6321205588285577, 0.9932620530009145}, 1e-14);
+  EXPECT_TENSOR(igammac(Vec({25, 25, 20}, f64), Vec({21, 30, 21}, f64)), Type(f64, {3}),
+                {0.7821550188138856, 0.15724202723839162, 0.3842627722643422}, 1e-13);
+  EXPECT_TENSOR(
+      igammac(Vec({0.001}, f64), Vec({0.5}, f64)) + igamma(Vec({0.001}, f64), Vec({0.5}, f64)),
+      Type(f64, {1}), {1}, 1e-14);
+  // Both algorithms meet where `self` is large.
+  Tensor large = Vec({99999, 100001, 1e30}, f64);
+  auto near = igamma(large, large * Vec({1.002, 1.002, 1}, f64)).to_vector<double>();
+  EXPECT_NEAR(near[0], near[1], 1e-5);
+  EXPECT_NEAR(near[2], 0.5, 1e-12);
+  EXPECT_TENSOR(igammac(large, large) + igamma(large, large), Type(f64, {3}), {1, 1, 1}, 1e-9);
+  Tensor a = Vec({0, 0, 1, kInf, kInf, 1, -1}), b = Vec({0, 1, 0, 1, kInf, kInf, 1});
+  EXPECT_TENSOR(igamma(a, b), Type(f32, {7}), {kNan, 1, 0, 0, kNan, 1, kNan});
+  EXPECT_TENSOR(igammac(a, b), Type(f32, {7}), {kNan, 0, 1, 1, kNan, 0, kNan});
+}
+
+TEST(BesselGamma, ZetaAndPolygamma) {
+  double square = M_PI * M_PI;
+  EXPECT_TENSOR(zeta(Vec({2, 4, 2, 1, 0.5, 2}, f64), Vec({1, 1, 2, 1, 1, -2}, f64)), Type(f64, {6}),
+                {square / 6, square * square / 90, square / 6 - 1, kInf, kNan, kInf}, 1e-13);
+  EXPECT_TENSOR(polygamma(1, Vec({1, 0.5}, f64)), Type(f64, {2}), {square / 6, square / 2}, 1e-12);
+  EXPECT_TENSOR(polygamma(2, Vec({1}, f64)), Type(f64, {1}), {-2 * 1.2020569031595942}, 1e-12);
+  EXPECT_TENSOR(polygamma(0, Vec({1}, f64)), Type(f64, {1}), {-0.5772156649015329}, 1e-13);
+  EXPECT_ERROR(polygamma(-1, Vec({1})), ValueError, "negative");
+}
+
+TEST(BesselGamma, MvlgammaIsASumOfLgammas) {
+  Tensor x = Vec({3, 4.5}, f64);
+  Tensor expected = lgamma(x) + lgamma(x - 0.5) + lgamma(x - 1) + 1.5 * std::log(M_PI);
+  EXPECT_TENSOR(mvlgamma(x, 3), Type(f64, {2}), expected.to_vector<double>(), 1e-12);
+  EXPECT_TENSOR(mvlgamma(Vec({2}, i64), 1), Type(f32, {1}), {0}, 1e-6);
+  EXPECT_ERROR(mvlgamma(x, 0), ValueError, "p must be at least 1");
+}
+
+TEST(BesselGamma, GradientsForTheSecondOperand) {
+  Tensor a = Vec({1.5, 2, 4}, f64);
+  for (const char* name : {"igamma", "igammac", "zeta"}) {
+    TensorsFn fn = [&](const std::vector<Tensor>& x) {
+      return std::vector<Tensor>{CallOp(name, {Any(a), Any(x[0])}).ToTensor()};
+    };
+    EXPECT_EQ(testing::Gradcheck(fn, {Vec({0.5, 2, 3}, f64)}), "") << name;
+  }
+  Tensor first = Vec({2}, f64).requires_grad_();
+  EXPECT_ERROR(igamma(first, Vec({1}, f64)).backward(), NotSupported, "first operand");
+}
+
+TEST(BesselGamma, NormalDistribution) {
+  EXPECT_TENSOR(ndtr(Vec({0, kInf, -kInf})), Type(f32, {3}), {0.5, 1, 0});
+  EXPECT_TENSOR(log_ndtr(Vec({0, -40, -1, 40}, f64)), Type(f64, {4}),
+                {std::log(0.5), -804.6084420137538, -1.8410216450092636, 0}, 1e-12);
+  EXPECT_TENSOR(erfcx(Vec({0, 100, -1}, f64)), Type(f64, {3}),
+                {1, 0.005641613782989433, 5.008980080762284}, 1e-13);
+  EXPECT_TENSOR(entr(Vec({0, 1, -1, kNan})), Type(f32, {4}), {0, -0.0, -kInf, kNan}, 1e-7);
+  EXPECT_TENSOR(xlog1py(Vec({0, 0, 2}), Vec({-1, kNan, 0})), Type(f32, {3}), {0, kNan, 0});
+}
+
+TEST(BesselGamma, FrexpTakesNumbersApart) {
+  double tiny = std::numeric_limits<double>::denorm_min(),
+         most = std::numeric_limits<double>::max();
+  Tensor x = Vec({0, -0.75, 8, tiny, most, kInf, kNan}, f64);
+  auto [mantissa, exponent] = frexp(x);
+  int highest = 0;
+  double top = std::frexp(most, &highest);
+  EXPECT_TENSOR(mantissa, Type(f64, {7}), {0, -0.75, 0.5, 0.5, top, kInf, kNan});
+  EXPECT_TENSOR(exponent, Type(i32, {7}), {0, 0, 4, -1073, 1024, 0, 0});
+  auto [m, e] = frexp(Vec({1e-40, 3}, f32));
+  int low = 0;
+  float small = std::frexp(1e-40f, &low);
+  EXPECT_TENSOR(m, Type(f32, {2}), {small, 0.75});
+  EXPECT_TENSOR(e, Type(i32, {2}), {static_cast<double>(low), 2});
+  EXPECT_ERROR(frexp(Vec({1}, i64)), TypeError, "floating");
+}
+
+}  // namespace
+}  // namespace hammock
