@@ -80,9 +80,8 @@ class BackendHooks : public Hooks {
 class Backend : public SingleDeviceBackend {
  public:
   Backend()
-      : SingleDeviceBackend(kName, kType), memory_(kName, [device = GetBackendDevices()[0]] {
-          return lazy::DerivedBytes(device);
-        }) {}
+      : SingleDeviceBackend(kName, kType),
+        memory_(kName, [device = GetBackendDevices()[0]] { return lazy::DerivedBytes(device); }) {}
 
   void SetRngSeed(size_t seed) const override { seed_.store(seed, std::memory_order_relaxed); }
 
