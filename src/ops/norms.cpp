@@ -366,6 +366,7 @@ constinit const OpDef kBatchNormEval = {
     .doc = "Batch norm by given moments.",
     .infer = InferBatchNormEval,
     .expand = ExpandBatchNormEval,
+    .domain = {0.1, 3.0},
     .samples = {{"f32[2,3,4] f32[3] f32[3] f32[3] f32[3]", "{eps=1e-05}"}},
 };
 constinit const OpDef kGroupNorm = {
