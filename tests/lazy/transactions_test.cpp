@@ -493,7 +493,7 @@ TEST_F(Transactions, ABudgetLeavesUploadErrorsToTheValues) {
   Tensor host = OnHost({1, 2});
   Tensor needs_host = host * 2.0f;
   {
-    FailAt fault(FaultPoint::kUpload);
+    FailAt fault(FaultPoint::kUpload, "f32[2]");  // not the numbers
     for (int i = 0; i < 10; ++i) data = data + 1.0f;
     EXPECT_GT(fault.count(), 0);
     EXPECT_TENSOR_EQ(data, {11, 12}, {2});
