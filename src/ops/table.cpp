@@ -4,6 +4,7 @@
 
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/require.h"
 #include "ops/views.h"
 
 namespace hammock::ops {
@@ -53,7 +54,7 @@ constexpr const OpDef* kTable[] = {
     &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,
 
     // ---- control
-    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall,
+    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall, &kRequire,
 
     // ---- views
     &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,

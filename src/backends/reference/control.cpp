@@ -4,6 +4,7 @@
 #include "backends/reference/kernel.h"
 #include "hammock/custom_call.h"
 #include "ops/primitives.h"
+#include "ops/require.h"
 
 namespace hammock::reference {
 namespace {
@@ -82,10 +83,19 @@ void RunCustomCall(KernelCall& call) {
   }
 }
 
+void RunRequire(KernelCall& call) {
+  const HostTensor& condition = *call.in[1];
+  for (int64_t i = 0; i < condition.numel(); ++i) {
+    if (!condition.at(i).ToBool()) throw ValueError(ErrorCode::kValue, call.node.attrs[0].str());
+  }
+  call.out[0] = HostTensor(call.node.type(), call.in[0]->storage());
+}
+
 constexpr KernelEntry kKernels[] = {{&ops::kCond, RunCond},
                                     {&ops::kWhile, RunWhile},
                                     {&ops::kLoop, RunLoop},
-                                    {&ops::kCustomCall, RunCustomCall}};
+                                    {&ops::kCustomCall, RunCustomCall},
+                                    {&ops::kRequire, RunRequire}};
 
 }  // namespace
 
