@@ -7,6 +7,7 @@
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/node_access.h"
+#include "lazy/layout.h"
 #include "lazy/tensor_impl.h"
 #include "ops/elementwise_kit.h"
 #include "ops/families.h"
@@ -145,22 +146,22 @@ Tensor new_empty(const Tensor& self, const Dims& size, std::optional<DType> dtyp
 
 Tensor zeros_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, Location at) {
-  return new_zeros(self, self.sizes(), dtype, device, at);
+  return LikeLayout(new_zeros(self, self.sizes(), dtype, device, at), self);
 }
 
 Tensor ones_like(const Tensor& self, std::optional<DType> dtype,
                  const std::optional<Device>& device, Location at) {
-  return new_ones(self, self.sizes(), dtype, device, at);
+  return LikeLayout(new_ones(self, self.sizes(), dtype, device, at), self);
 }
 
 Tensor full_like(const Tensor& self, const Scalar& fill_value, std::optional<DType> dtype,
                  const std::optional<Device>& device, Location at) {
-  return new_full(self, self.sizes(), fill_value, dtype, device, at);
+  return LikeLayout(new_full(self, self.sizes(), fill_value, dtype, device, at), self);
 }
 
 Tensor empty_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, Location at) {
-  return new_empty(self, self.sizes(), dtype, device, at);
+  return LikeLayout(new_empty(self, self.sizes(), dtype, device, at), self);
 }
 
 Tensor& fill_(Tensor& self, const TensorArg& value, Location at) {

@@ -8,6 +8,7 @@
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
 #include "lazy/executor.h"
+#include "lazy/layout.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -357,7 +358,7 @@ Tensor embedding(const Tensor& input, const Tensor& weight, std::optional<int64_
 Tensor masked_fill(const Tensor& self, const Tensor& mask, const TensorArg& value, Location at) {
   LocationScope scope(at);
   CheckMask("masked_fill", mask);
-  return where(Casted(mask, DType::kBool), FillValue("masked_fill", self, value), self);
+  return RowMajor(where(Casted(mask, DType::kBool), FillValue("masked_fill", self, value), self));
 }
 
 Tensor masked_select(const Tensor& self, const Tensor& mask, Location at) {
