@@ -36,6 +36,7 @@ enum Key : uint8_t {
 
   kCompilationCacheBytes,
   kCompilationCacheSize,
+  kCpuThreads,
   kDeviceDataCacheSize,
   kMaxAsyncQueue,
   kMetricsSamples,

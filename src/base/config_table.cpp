@@ -90,6 +90,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "1024",
      .doc = "Number of cached compilations; 0 caches none.",
      .upstream = "torch_lazy_compilation_cache_size, torch_lazy_enable_compilation_cache"},
+    {.key = kCpuThreads,
+     .name = "cpu_threads",
+     .default_value = "0",
+     .doc = "Threads that work on one computation of the CPU backend; 0: as many as the cores that "
+            "the process may use."},
     {.key = kDeviceDataCacheSize,
      .name = "device_data_cache_size",
      .default_value = "128",

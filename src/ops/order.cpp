@@ -6,6 +6,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/layout.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -161,7 +162,8 @@ std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending
   const Tensor x = AtLeastVector(self);
   const Attr attrs[] = {d, descending, true};
   auto both = ApplyMulti(kSort, at, std::span(&x, 1), attrs);
-  return {Reshaped(both[0], self.sizes()), Reshaped(both[1], self.sizes())};
+  return {LikeLayout(Reshaped(both[0], self.sizes()), self),
+          LikeLayout(Reshaped(both[1], self.sizes()), self)};
 }
 
 Tensor argsort(const Tensor& self, int64_t dim, bool descending, bool stable, Location at) {

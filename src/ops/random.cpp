@@ -4,6 +4,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "lazy/layout.h"
 #include "lazy/rng.h"
 #include "ops/elementwise_kit.h"
 #include "ops/families.h"
@@ -163,7 +164,8 @@ Tensor rand_like(const Tensor& self, std::optional<DType> dtype,
                  const std::optional<Device>& device, const OptionalGenerator& generator,
                  Location at) {
   LocationScope scope(at);
-  return Uniform(Like(self, FloatDType("rand_like", dtype, self.dtype()), device, generator));
+  Draw draw = Like(self, FloatDType("rand_like", dtype, self.dtype()), device, generator);
+  return LikeLayout(Uniform(draw), self);
 }
 
 Tensor randn(const Dims& size, std::optional<DType> dtype, const Device& device,
@@ -177,7 +179,8 @@ Tensor randn_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, const OptionalGenerator& generator,
                   Location at) {
   LocationScope scope(at);
-  return Normal(Like(self, FloatDType("randn_like", dtype, self.dtype()), device, generator));
+  Draw draw = Like(self, FloatDType("randn_like", dtype, self.dtype()), device, generator);
+  return LikeLayout(Normal(draw), self);
 }
 
 Tensor randint(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
@@ -197,8 +200,9 @@ Tensor randint(int64_t high, const Dims& size, std::optional<DType> dtype, const
 Tensor randint_like(const Tensor& self, int64_t low, int64_t high, std::optional<DType> dtype,
                     const std::optional<Device>& device, const OptionalGenerator& generator,
                     Location at) {
-  return randint(low, high, self.sizes(), dtype.value_or(self.dtype()),
-                 device ? *device : self.device(), generator, at);
+  Tensor result = randint(low, high, self.sizes(), dtype.value_or(self.dtype()),
+                          device ? *device : self.device(), generator, at);
+  return LikeLayout(std::move(result), self);
 }
 
 Tensor randint_like(const Tensor& self, int64_t high, std::optional<DType> dtype,

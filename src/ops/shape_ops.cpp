@@ -8,6 +8,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/layout.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -267,7 +268,7 @@ Tensor flip(const Tensor& self, const Dims& dims, Location at) {
   if (dims.empty()) return clone(self, at);
   Dims wrapped = WrapDims("flip", dims, self.dim());
   if (self.dim() == 0) return clone(self, at);
-  return Apply(kFlip, at, {self}, {wrapped});
+  return LikeLayout(Apply(kFlip, at, {self}, {wrapped}), self);
 }
 
 Tensor fliplr(const Tensor& self, Location at) {

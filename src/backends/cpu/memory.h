@@ -1,0 +1,77 @@
+#pragma once
+/// HostAllocator: memory for the CPU backend's buffers. What is freed is kept for the next request
+/// of its size class, because fresh pages cost more than most kernels.
+///
+/// Blocks are aligned to 64 bytes. From 2 MiB on they are mapped by themselves, aligned to 2 MiB
+/// and offered to the kernel as huge pages. A size class wastes less than an eighth of a block,
+/// below 512 bytes less than 64 bytes.
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "backends/memory_account.h"
+#include "hammock/host_tensor.h"
+#include "hammock/lazy/backend_device.h"
+
+namespace hammock::cpu {
+
+/// Thread-safe; must outlive every block and tensor that it made. Threads rarely meet: free blocks
+/// lie in several lists, and a thread that finds one locked takes the next. So a list that another
+/// thread held during a fork is not used in the child, and nothing waits for it.
+class HostAllocator {
+ public:
+  static constexpr int64_t kAlignment = 64;
+  static constexpr int64_t kHugePage = int64_t{1} << 21;
+
+  /// The device's name is for messages.
+  explicit HostAllocator(const char* device) : account_(device) {}
+  ~HostAllocator();
+  HostAllocator(const HostAllocator&) = delete;
+  HostAllocator& operator=(const HostAllocator&) = delete;
+
+  /// Uninitialised bytes. OutOfMemory if they exceed the limit or the host has no more; `what` says
+  /// for what they are. `others` are bytes counted elsewhere that the limit is for as well.
+  void* Allocate(int64_t bytes, std::string_view what, int64_t others = 0);
+  /// `bytes` as given to Allocate.
+  void Free(void* block, int64_t bytes);
+
+  /// A tensor that gives its memory back when the last user is gone.
+  HostTensor New(const Shape& shape, std::string_view what, int64_t others = 0);
+  /// The caller's bytes, shared and counted while the result lives.
+  HostTensor Adopt(const HostTensor& tensor, std::string_view what, int64_t others = 0);
+
+  /// Gives all cached blocks back to the system; returns how many bytes.
+  int64_t FreeCached();
+
+  void SetLimit(int64_t bytes) { account_.SetLimit(bytes); }
+  /// `derived` is part of `others`, as the caller counts them.
+  lazy::MemoryInfo Info() const;
+
+  /// The bytes of the block that serves a request.
+  static int64_t BlockSize(int64_t bytes);
+
+ private:
+  static constexpr int kLists = 8;
+  static constexpr int kClasses = 448;
+
+  struct alignas(64) FreeList {
+    std::mutex mutex;
+    std::vector<void*> blocks[kClasses];
+  };
+
+  static int ClassOf(int64_t bytes);
+  static int64_t SizeOfClass(int size_class);
+  void* TakeCached(int size_class);
+  void* TakeFromSystem(int64_t size);
+  void GiveToSystem(void* block, int64_t size);
+  void TrimBefore(int64_t size);
+
+  MemoryAccount account_;
+  std::atomic<int64_t> reserved_{0};
+  FreeList lists_[kLists];
+};
+
+}  // namespace hammock::cpu

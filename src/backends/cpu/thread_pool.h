@@ -1,0 +1,81 @@
+#pragma once
+/// ThreadPool: the threads that all computations of the CPU backend share. There is one per
+/// process.
+///
+///   ThreadPool::Get().ParallelFor(rows, 16, [&](int64_t begin, int64_t end, int worker) {...});
+///   ThreadPool::Get().ForEachChunk(tiles, [&](int64_t tile, int worker) {...});
+///
+/// A call is a region. Its chunks are claimed in order by the calling thread and by those workers
+/// that are free; the caller never waits for a worker that has not begun, so a region ends even if
+/// no other thread ever runs. A worker that finds nothing to do watches for work for about 50 us,
+/// then sleeps.
+///
+/// Regions may be opened from any thread, several at once, and inside of others. The exception of
+/// the lowest chunk that throws reaches the caller; chunks after it may be left out. `worker`
+/// numbers the threads of one region from 0 (the caller): below `threads()` at the time of the
+/// call and below `max_workers`, and different for threads that run at once.
+///
+/// The number of threads is the option `cpu_threads`; a change holds from the next region on, and
+/// threads that are too many sleep. No thread is started before the first region with more than one
+/// chunk. In the child of a fork the first region starts new threads; a chunk must not fork and
+/// return.
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+
+namespace hammock::cpu {
+
+class ThreadPool {
+ public:
+  static constexpr int kAnyNumber = std::numeric_limits<int>::max();
+
+  static ThreadPool& Get();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  /// How many threads a region may have, the caller included; at least 1.
+  static int threads();
+  /// How many were started in this process.
+  int started() const;
+
+  /// Calls `f(begin, end, worker)` for parts of [0, count) that together are all of it. All parts
+  /// but the last are multiples of `grain`; their sizes depend on the number of threads.
+  template <class F>
+  void ParallelFor(int64_t count, int64_t grain, F&& f, int max_workers = kAnyNumber) {
+    int64_t part = PartSize(count, grain, max_workers);
+    ForEachChunk(
+        count <= 0 ? 0 : (count - 1) / part + 1,
+        [&](int64_t chunk, int worker) {
+          int64_t begin = chunk * part;
+          f(begin, count - begin < part ? count : begin + part, worker);
+        },
+        max_workers);
+  }
+
+  /// Calls `f(chunk, worker)` once for each chunk in [0, chunks). For whatever must not depend on
+  /// the number of threads.
+  template <class F>
+  void ForEachChunk(int64_t chunks, F&& f, int max_workers = kAnyNumber) {
+    using Body = std::remove_reference_t<F>;
+    Run(
+        chunks, max_workers,
+        [](const void* body, int64_t chunk, int worker) {
+          (*static_cast<Body*>(const_cast<void*>(body)))(chunk, worker);
+        },
+        &f);
+  }
+
+ private:
+  using Chunk = void (*)(const void* body, int64_t chunk, int worker);
+  struct Region;
+  struct State;
+
+  ThreadPool() = default;
+  static int64_t PartSize(int64_t count, int64_t grain, int max_workers);
+  static State& Current();
+  void Run(int64_t chunks, int max_workers, Chunk call, const void* body);
+};
+
+}  // namespace hammock::cpu
