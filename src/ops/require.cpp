@@ -2,6 +2,7 @@
 
 #include "hammock/ops/elementwise.h"
 #include "ops/compose.h"
+#include "ops/primitives.h"
 #include "ops/record.h"
 
 namespace hammock::ops {

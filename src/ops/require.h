@@ -3,17 +3,13 @@
 
 #include <string>
 
-#include "hammock/ir/op_def.h"
 #include "hammock/tensor.h"
 
 namespace hammock::ops {
 
-/// require(self, condition) {message}: `self`; fails with `message` unless all of the bool
-/// `condition` holds. Who uses the result depends on the check, so that it is never left out.
-extern const OpDef kRequire;
-
 /// `x`, whose use raises a ValueError of "op: message" at the caller's line unless all of
-/// `condition` holds. The message is part of the key and should not depend on numbers.
+/// `condition` holds. Who uses the result depends on the check, so that it is never left out. The
+/// message is part of the key and should not depend on numbers.
 Tensor Required(const Tensor& x, const Tensor& condition, const char* op, const char* message);
 /// low <= x <= high, which NaN is not.
 Tensor InRange(const Tensor& x, double low, double high);

@@ -4,7 +4,6 @@
 
 #include "ops/families.h"
 #include "ops/primitives.h"
-#include "ops/require.h"
 #include "ops/views.h"
 
 namespace hammock::ops {

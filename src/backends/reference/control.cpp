@@ -4,7 +4,6 @@
 #include "backends/reference/kernel.h"
 #include "hammock/custom_call.h"
 #include "ops/primitives.h"
-#include "ops/require.h"
 
 namespace hammock::reference {
 namespace {
