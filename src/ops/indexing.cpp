@@ -4,6 +4,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/tensor_impl.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -250,9 +251,12 @@ int SetTensorIndex(Item& item, int dim, const Tensor& index, bool only) {
   return index.dim();
 }
 
-/// One integer: as in PyTorch it counts as the number it holds, which is read for it.
+/// One integer: as in PyTorch it counts as the number it holds, which is read for it. Where nothing
+/// may run it is an index like any other, and the result a copy.
 bool IsPosition(const Tensor& index) {
-  return index.dim() == 0 && IsIntegral(index.dtype()) && !IsMask(index);
+  const ThreadContext& context = Context();
+  bool may_read = context.symbolic == 0 && context.forbid_execution.empty();
+  return may_read && index.dim() == 0 && IsIntegral(index.dtype()) && !IsMask(index);
 }
 
 Item Resolve(const Tensor& self, const std::vector<Index>& items) {
@@ -291,7 +295,7 @@ Item Resolve(const Tensor& self, const std::vector<Index>& items) {
       result.view = unsqueeze(result.view, dim);
       SetIndex(result, dim++, Counting(*truth ? 1 : 0, self));
     } else if (const Tensor& tensor = std::get<Tensor>(item); IsPosition(tensor)) {
-      result.view = select(result.view, dim, ReadCount("index", tensor));
+      result.view = select(result.view, dim, tensor.item<int64_t>());
     } else {
       dim += SetTensorIndex(result, dim, tensor, items.size() == 1);
     }

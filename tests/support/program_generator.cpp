@@ -76,6 +76,9 @@ class Writer {
   const PlainTensor& At(int id) const { return run_.variables().at(id); }
 
   bool Add(Statement statement) {
+    for (int id : UsesOf(statement)) {
+      if (!run_.variables().count(id)) return false;
+    }
     std::optional<HostTensor> old;
     PlainTensor target;
     if (statement.kind == Kind::kInPlace) {
@@ -348,8 +351,9 @@ class Writer {
     return Add(std::move(call));
   }
 
-  /// A variable of that type; integers are 0 or 1, indices that exist.
-  int OfType(const Shape& type, const Domain& domain) {
+  /// A variable of that type, or a wider one; integers are 0 or 1, indices that exist.
+  int OfType(Shape type, const Domain& domain) {
+    if (type.dtype() != DType::kBool) type = type.With(IsFloat(type.dtype()) ? f32 : i64);
     bool usual = domain.lo == Domain().lo && domain.hi == Domain().hi;
     int found = Choose([&](const PlainTensor& x) {
       return x.dtype() == DType::kF32 && Shape(x.dtype(), x.sizes()) == type;
