@@ -250,6 +250,11 @@ int SetTensorIndex(Item& item, int dim, const Tensor& index, bool only) {
   return index.dim();
 }
 
+/// One integer: as in PyTorch it counts as the number it holds, which is read for it.
+bool IsPosition(const Tensor& index) {
+  return index.dim() == 0 && IsIntegral(index.dtype()) && !IsMask(index);
+}
+
 Item Resolve(const Tensor& self, const std::vector<Index>& items) {
   int consumed = ConsumedDims(items);
   if (consumed > self.dim()) {
@@ -285,8 +290,9 @@ Item Resolve(const Tensor& self, const std::vector<Index>& items) {
       // A bool indexes a new dim of size one: all of it, or none.
       result.view = unsqueeze(result.view, dim);
       SetIndex(result, dim++, Counting(*truth ? 1 : 0, self));
+    } else if (const Tensor& tensor = std::get<Tensor>(item); IsPosition(tensor)) {
+      result.view = select(result.view, dim, ReadCount("index", tensor));
     } else {
-      const Tensor& tensor = std::get<Tensor>(item);
       dim += SetTensorIndex(result, dim, tensor, items.size() == 1);
     }
   }

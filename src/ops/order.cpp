@@ -11,6 +11,7 @@
 #include "ops/families.h"
 #include "ops/index_steps.h"
 #include "ops/primitives.h"
+#include "ops/require.h"
 
 namespace hammock {
 
@@ -116,7 +117,9 @@ Tensor QuantileOf(const char* op, const Tensor& self, const Tensor& q, std::opti
   if (skip_nan) top = maximum(top, ConstantLike(0, top));
   // rank: [..., number of q]
   int64_t count = q.dim() == 0 ? 1 : q.size(0);
-  Tensor rank = Reshaped(q, {count}) * top;
+  Tensor asked = Reshaped(q, {count});
+  asked = Required(asked, InRange(asked, 0, 1), op, "q values must be in the range [0, 1]");
+  Tensor rank = asked * top;
   if (!skip_nan) {
     rank = where(gt(nans, ConstantLike(0, nans)), ConstantLike(size - 1, rank), rank);
   }

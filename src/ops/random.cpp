@@ -9,6 +9,7 @@
 #include "ops/elementwise_kit.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/require.h"
 
 namespace hammock {
 
@@ -140,6 +141,14 @@ void CheckProbability(double p) {
   if (!(p >= 0 && p <= 1)) Throw(ErrorCode::kValue, "bernoulli: p {} must be in [0, 1]", p);
 }
 
+/// As above for values that are known only when the graph runs.
+Tensor CheckedProbabilities(const Tensor& p) {
+  return Required(p, InRange(p, 0, 1), "bernoulli", "probabilities must be in [0, 1]");
+}
+Tensor CheckedStd(const Tensor& std) {
+  return Required(std, ge(std, ConstantLike(0, std)), "normal", "std must not be negative");
+}
+
 }  // namespace
 
 // ---- new tensors
@@ -217,7 +226,8 @@ Tensor randperm(int64_t n, std::optional<DType> dtype, const Device& device,
 Tensor bernoulli(const Tensor& self, const OptionalGenerator& generator, Location at) {
   LocationScope scope(at);
   NeedFloat("bernoulli", self);
-  return Casted(lt(Uniform(InPlace(self, generator)), self), self.dtype());
+  Tensor drawn = lt(Uniform(InPlace(self, generator)), CheckedProbabilities(self.detach()));
+  return Casted(drawn, self.dtype());
 }
 
 Tensor bernoulli(const Tensor& self, double p, const OptionalGenerator& generator, Location at) {
@@ -232,7 +242,7 @@ Tensor normal(const Tensor& mean, const TensorArg& std, const OptionalGenerator&
   LocationScope scope(at);
   NeedFloat("normal", mean);
   if (!std.is_tensor()) CheckStd(std.scalar().ToDouble());
-  Tensor deviation = AsTensor(std, mean);
+  Tensor deviation = std.is_tensor() ? CheckedStd(std.tensor()) : AsTensor(std, mean);
   Dims sizes = BroadcastSizes("normal", mean.sizes(), deviation.sizes());
   Tensor z = Normal({sizes, mean.dtype(), mean.device(), generator});
   return add(mul(z, deviation), mean);
@@ -241,7 +251,7 @@ Tensor normal(const Tensor& mean, const TensorArg& std, const OptionalGenerator&
 Tensor normal(double mean, const Tensor& std, const OptionalGenerator& generator, Location at) {
   LocationScope scope(at);
   NeedFloat("normal", std);
-  return add(mul(Normal(InPlace(std, generator)), std), mean);
+  return add(mul(Normal(InPlace(std, generator)), CheckedStd(std)), mean);
 }
 
 Tensor normal(double mean, double std, const Dims& size, std::optional<DType> dtype,
@@ -283,7 +293,8 @@ Tensor& bernoulli_(Tensor& self, const TensorArg& p, const OptionalGenerator& ge
   LocationScope scope(at);
   if (!p.is_tensor()) CheckProbability(p.scalar().ToDouble());
   Draw draw{self.sizes(), DType::kF32, self.device(), generator};
-  Tensor drawn = lt(Uniform(draw), p.is_tensor() ? p.tensor() : Lift(p.scalar(), DType::kF32));
+  Tensor limit = p.is_tensor() ? CheckedProbabilities(p.tensor()) : Lift(p.scalar(), DType::kF32);
+  Tensor drawn = lt(Uniform(draw), limit);
   return WriteInPlace("bernoulli_", self, Casted(drawn, self.dtype()));
 }
 

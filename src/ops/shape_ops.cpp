@@ -13,6 +13,7 @@
 #include "ops/families.h"
 #include "ops/index_steps.h"
 #include "ops/primitives.h"
+#include "ops/require.h"
 
 namespace hammock {
 
@@ -230,6 +231,8 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
           size, d, x.shape().to_string(), repeats.shape().to_string());
   }
   Tensor counts = Broadcasted(Casted(repeats, DType::kI64), {size});
+  counts = Required(counts, ge(counts, ConstantLike(0, counts)), "repeat_interleave",
+                    "repeats can not be negative");
   Tensor ends = cumsum(counts, 0, std::nullopt, at);
   int64_t total = 0;
   if (size > 0)

@@ -61,7 +61,10 @@ std::vector<ResultCase> ResultCases() {
       {"add_number", [](T x) { return x + 1.0f; }},
       {"number_minus", [](T x) { return 1.0f - x; }},
       {"add", [](T x) { return x + x; }},
-      {"add_plain", [](T x) { return x + ones({3, 2}, f32, "reference"); }},
+      {"add_plain",
+       [](T x) {
+         return x + ones({3, 2}, f32, "reference");
+       }},
       {"add_row", [](T x) { return ones({2}, f32, "reference") + x; }},
       {"compare", [](T x) { return gt(x, 2.0f); }},
       {"neg", [](T x) { return -x; }},

@@ -179,5 +179,18 @@ TEST(Index, NumbersFollowTheTensorsDevice) {
   }
 }
 
+TEST(Index, OneIntegerAsATensorAliases) {
+  Tensor x = zeros({2, 3});
+  Tensor row = x.index({tensor(-1)});
+  EXPECT_TRUE(row.is_alias_of(x));
+  row.add_(5.0);
+  EXPECT_TENSOR(x, Type(f32, {2, 3}), {0, 0, 0, 5, 5, 5});
+  x.index_put_({tensor(0), Slice(1, 3)}, 7.0);
+  EXPECT_TENSOR(x, Type(f32, {2, 3}), {0, 7, 7, 5, 5, 5});
+  EXPECT_EQ(x.index({tensor(1, i32), tensor({0, 2})}).shape(), Type(f32, {2}));
+  EXPECT_ERROR(x.index({tensor(2)}), ValueError, "index 2 is out of bounds for dimension 0");
+  EXPECT_FALSE(x.index({tensor({1})}).is_alias_of(x));
+}
+
 }  // namespace
 }  // namespace hammock
