@@ -1,0 +1,365 @@
+#include "backends/cpu/products.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "backends/cpu/product_kernel.h"
+#include "base/throw.h"
+#include "ir/convert.h"
+
+namespace hammock::cpu {
+namespace {
+
+#ifndef HAMMOCK_WITH_ONEDNN
+std::unique_ptr<MatMulKernel> NoMatMul(const MatMulSpec&) { return nullptr; }
+std::unique_ptr<ConvolutionKernel> NoConvolution(const ConvolutionSpec&) { return nullptr; }
+constexpr auto MakeLibraryMatMul = NoMatMul;
+constexpr auto MakeLibraryConvolution = NoConvolution;
+#else
+constexpr auto MakeLibraryMatMul = MakeOneDnnMatMul;
+constexpr auto MakeLibraryConvolution = MakeOneDnnConvolution;
+#endif
+
+/// Nothing is summed: the result is the bias, or 0; or nothing is stored at all.
+class EmptyMatMul : public MatMulKernel {
+ public:
+  explicit EmptyMatMul(const MatMulSpec& spec) : spec_(spec) {}
+  const char* name() const override { return "empty"; }
+  void Run(const MatMul::Pointers& pointers, const Scratch&, ThreadPool&) const override {
+    int64_t width = BytesOf(spec_.out_dtype, 1);
+    for (int64_t i = 0; i < Product(spec_.batch) * spec_.m && spec_.n > 0; ++i) {
+      int64_t row =
+          BatchOffset(spec_.batch, spec_.out.batch, i / spec_.m) + i % spec_.m * spec_.out.row;
+      std::byte* out = static_cast<std::byte*>(pointers.out) + row * width;
+      std::memset(out, 0, spec_.n * width);
+      if (spec_.bias) AddBiasRow(spec_.out_dtype, out, 1, spec_.n, 0, pointers.bias);
+    }
+  }
+
+ private:
+  const MatMulSpec spec_;
+};
+
+class EmptyConvolution : public ConvolutionKernel {
+ public:
+  const char* name() const override { return "empty"; }
+  void Run(const Convolution::Pointers&, const Scratch&, ThreadPool&) const override {}
+};
+
+/// Best first; the last one computes everything.
+std::unique_ptr<MatMulKernel> ChooseMatMul(const MatMulSpec& spec) {
+  if (Product(spec.batch) * spec.m * spec.n == 0 || spec.k == 0) {
+    return std::make_unique<EmptyMatMul>(spec);
+  }
+  if (auto kernel = MakeVectorMatMul(spec)) return kernel;
+  // Below this a call of the library costs more than the product.
+  bool tiny = spec.m * spec.n * spec.k < 32 * 32 * 32;
+  if (!tiny) {
+    if (auto kernel = MakeLibraryMatMul(spec)) return kernel;
+  }
+  return MakeTileMatMul(spec);
+}
+
+void CheckSpec(const MatMulSpec& spec) {
+  bool narrow = spec.dtype == DType::kF16 || spec.dtype == DType::kBF16;
+  if (spec.out_dtype != spec.dtype && !(narrow && spec.out_dtype == DType::kF32)) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "product: {} operands cannot give {} results",
+                     NameOf(spec.dtype), NameOf(spec.out_dtype));
+  }
+  if (spec.dtype == DType::kBool) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "product: bool has no products");
+  }
+  int rank = spec.batch.size();
+  if (spec.a.batch.size() != rank || spec.b.batch.size() != rank || spec.out.batch.size() != rank ||
+      spec.out.column != 1) {
+    Throw(ErrorCode::kValue,
+          "product: {} batch dims need as many strides, not {}, {} and {}; the columns of the "
+          "result must be 1 apart, not {}",
+          rank, spec.a.batch.size(), spec.b.batch.size(), spec.out.batch.size(), spec.out.column);
+  }
+}
+
+/// One right side for all of the stack: its rows are one large left side where they lie evenly.
+MatMulSpec FoldBatch(MatMulSpec spec) {
+  while (!spec.batch.empty()) {
+    int last = spec.batch.size() - 1;
+    bool even = spec.b.batch[last] == 0 && spec.a.batch[last] == spec.m * spec.a.row &&
+                spec.out.batch[last] == spec.m * spec.out.row;
+    if (!even && spec.batch[last] != 1) break;
+    spec.m *= spec.batch[last];
+    for (Dims* dims : {&spec.batch, &spec.a.batch, &spec.b.batch, &spec.out.batch}) {
+      dims->erase(last);
+    }
+  }
+  return spec;
+}
+
+/// The stride of dims taken as one; nothing if they do not lie evenly.
+std::optional<int64_t> JoinedStride(const Dims& sizes, const Dims& strides, const Dims& dims) {
+  int64_t stride = 1;
+  int64_t wanted = -1;  // the stride that the next outer dim must have
+  for (int i = dims.size() - 1; i >= 0; --i) {
+    int d = static_cast<int>(dims[i]);
+    if (sizes[d] == 1) continue;
+    if (wanted < 0) {
+      stride = strides[d];
+    } else if (strides[d] != wanted) {
+      return std::nullopt;
+    }
+    wanted = strides[d] * sizes[d];
+  }
+  return stride;
+}
+
+bool Has(const Dims& dims, int64_t d) {
+  return std::find(dims.begin(), dims.end(), d) != dims.end();
+}
+
+Dims FreeDims(int rank, const Dims& contract, const Dims& batch) {
+  Dims free;
+  for (int d = 0; d < rank; ++d) {
+    if (!Has(contract, d) && !Has(batch, d)) free.push_back(d);
+  }
+  return free;
+}
+
+int64_t SizeOf(const Shape& shape, const Dims& dims) {
+  int64_t size = 1;
+  for (int64_t d : dims) size *= shape.size(static_cast<int>(d));
+  return size;
+}
+
+Dims Joined(const Dims& first, const Dims& second, const Dims& third) {
+  Dims all = first;
+  for (int64_t d : second) all.push_back(d);
+  for (int64_t d : third) all.push_back(d);
+  return all;
+}
+
+/// How an operand is a stack of matrices [rows, columns]; fills `copy` if it must be copied first.
+MatrixLayout LayoutOf(const Shape& shape, const Dims& batch, const Dims& rows, const Dims& columns,
+                      Dims& copy) {
+  Dims strides = ContiguousStrides(shape.sizes());
+  MatrixLayout layout;
+  auto row = JoinedStride(shape.sizes(), strides, rows);
+  auto column = JoinedStride(shape.sizes(), strides, columns);
+  if (row && column) {
+    layout.row = *row;
+    layout.column = *column;
+    for (int64_t d : batch) layout.batch.push_back(strides[static_cast<int>(d)]);
+    return layout;
+  }
+  copy = Joined(batch, rows, columns);
+  layout.column = 1;
+  layout.row = SizeOf(shape, columns);
+  int64_t stride = layout.row * SizeOf(shape, rows);
+  layout.batch = Dims::Filled(batch.size(), 0);
+  for (int i = batch.size() - 1; i >= 0; --i) {
+    layout.batch[i] = stride;
+    stride *= shape.size(static_cast<int>(batch[i]));
+  }
+  return layout;
+}
+
+/// to = from with its dims in the order `dims`, contiguous. Elements are copied by their width.
+template <class Word>
+void CopyPermuted(const Shape& shape, const Dims& dims, const void* from, void* to,
+                  ThreadPool& pool) {
+  Dims strides = ContiguousStrides(shape.sizes());
+  Dims sizes, steps;
+  for (int64_t d : dims) {
+    sizes.push_back(shape.size(static_cast<int>(d)));
+    steps.push_back(strides[static_cast<int>(d)]);
+  }
+  int64_t inner = sizes.back();
+  int64_t step = steps.back();
+  sizes.erase(sizes.size() - 1);
+  steps.erase(steps.size() - 1);
+  pool.ParallelFor(
+      Product(sizes), std::max<int64_t>(1, 16384 / inner), [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          const Word* source = static_cast<const Word*>(from) + BatchOffset(sizes, steps, i);
+          Word* target = static_cast<Word*>(to) + i * inner;
+          for (int64_t j = 0; j < inner; ++j) target[j] = source[j * step];
+        }
+      });
+}
+
+void CopyOperand(const Shape& shape, const Dims& dims, const void* from, void* to,
+                 ThreadPool& pool) {
+  if (shape.numel() == 0) return;
+  VisitDType(shape.dtype(), [&](auto zero) {
+    using Word = std::conditional_t<
+        sizeof zero == 1, uint8_t,
+        std::conditional_t<sizeof zero == 2, uint16_t,
+                           std::conditional_t<sizeof zero == 4, uint32_t, uint64_t>>>;
+    CopyPermuted<Word>(shape, dims, from, to, pool);
+  });
+}
+
+int64_t CopyBytesOf(const Shape& shape, const Dims& copy) {
+  return copy.empty() ? 0 : RoundUp(shape.bytes(), 64);
+}
+
+}  // namespace
+
+template <class Pointers>
+Scratch ProductKernel<Pointers>::Divide(std::span<std::byte> memory, const ThreadPool& pool) const {
+  int64_t left = static_cast<int64_t>(memory.size()) - shared_bytes;
+  HAMMOCK_CHECK(left >= worker_bytes, "{} bytes of scratch, needs {}", memory.size(),
+                shared_bytes + worker_bytes);
+  int64_t workers = pool.threads();
+  if (worker_bytes > 0) workers = std::min(workers, left / worker_bytes);
+  return {memory.data(), memory.data() + shared_bytes, worker_bytes, static_cast<int>(workers)};
+}
+template class ProductKernel<MatMul::Pointers>;
+template class ProductKernel<Convolution::Pointers>;
+
+int64_t BatchOffset(const Dims& sizes, const Dims& strides, int64_t index) {
+  int64_t offset = 0;
+  for (int d = sizes.size() - 1; d >= 0; --d) {
+    offset += index % sizes[d] * strides[d];
+    index /= sizes[d];
+  }
+  return offset;
+}
+
+// ---- MatMul
+
+MatMulSpec MatMulSpec::Plain(DType dtype, int64_t m, int64_t k, int64_t n) {
+  MatMulSpec spec;
+  spec.dtype = spec.out_dtype = dtype;
+  spec.m = m;
+  spec.n = n;
+  spec.k = k;
+  spec.a = {{}, k, 1};
+  spec.b = {{}, n, 1};
+  spec.out = {{}, n, 1};
+  return spec;
+}
+
+DotGeneralSpec DotGeneral(const Shape& a, const Shape& b, const Dims& a_contract,
+                          const Dims& b_contract, const Dims& a_batch, const Dims& b_batch) {
+  Dims a_free = FreeDims(a.rank(), a_contract, a_batch);
+  Dims b_free = FreeDims(b.rank(), b_contract, b_batch);
+  DotGeneralSpec spec;
+  spec.a = a;
+  spec.b = b;
+  MatMulSpec& product = spec.product;
+  product.dtype = product.out_dtype = a.dtype();
+  product.m = SizeOf(a, a_free);
+  product.n = SizeOf(b, b_free);
+  product.k = SizeOf(a, a_contract);
+  product.a = LayoutOf(a, a_batch, a_free, a_contract, spec.copy_a);
+  product.b = LayoutOf(b, b_batch, b_contract, b_free, spec.copy_b);
+  product.out.row = product.n;
+  product.out.column = 1;
+  for (int64_t d : a_batch) product.batch.push_back(a.size(static_cast<int>(d)));
+  product.out.batch = Dims::Filled(product.batch.size(), 0);
+  int64_t stride = product.m * product.n;
+  for (int i = product.batch.size() - 1; i >= 0; --i) {
+    product.out.batch[i] = stride;
+    stride *= product.batch[i];
+  }
+  return spec;
+}
+
+MatMul::MatMul(const MatMulSpec& spec) {
+  CheckSpec(spec);
+  spec_ = FoldBatch(spec);
+  kernel_ = ChooseMatMul(spec_);
+}
+
+MatMul::MatMul(const DotGeneralSpec& spec) : MatMul(spec.product) {
+  a_ = spec.a;
+  b_ = spec.b;
+  copy_a_ = spec.copy_a;
+  copy_b_ = spec.copy_b;
+}
+
+MatMul::~MatMul() = default;
+MatMul::MatMul(MatMul&&) noexcept = default;
+MatMul& MatMul::operator=(MatMul&&) noexcept = default;
+
+const char* MatMul::kernel() const { return kernel_->name(); }
+
+int64_t MatMul::CopyBytes() const { return CopyBytesOf(a_, copy_a_) + CopyBytesOf(b_, copy_b_); }
+
+int64_t MatMul::scratch_bytes(int workers) const {
+  return CopyBytes() + kernel_->shared_bytes + workers * kernel_->worker_bytes;
+}
+
+// The packed form of an operand that is copied first would need that copy too.
+int64_t MatMul::packed_bytes() const { return copy_b_.empty() ? kernel_->packed_bytes : 0; }
+
+void MatMul::Pack(const void* b, void* packed, ThreadPool& pool) const {
+  HAMMOCK_CHECK(packed_bytes() > 0, "this product has no packed form");
+  kernel_->Pack(b, packed, pool);
+}
+
+void MatMul::Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadPool& pool) const {
+  Pointers used = pointers;
+  std::byte* copy = scratch.data();
+  if (!copy_a_.empty()) {
+    CopyOperand(a_, copy_a_, pointers.a, copy, pool);
+    used.a = copy;
+    copy += CopyBytesOf(a_, copy_a_);
+  }
+  if (!copy_b_.empty()) {
+    CopyOperand(b_, copy_b_, pointers.b, copy, pool);
+    used.b = copy;
+  }
+  kernel_->Run(used, kernel_->Divide(scratch.subspan(CopyBytes()), pool), pool);
+}
+
+// ---- Convolution
+
+ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, const Dims& stride,
+                                    const Dims& padding, const Dims& dilation, bool transposed,
+                                    const Dims& output_padding, int64_t groups) {
+  Dims sizes = {input.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
+  for (int d = 2; d < input.rank(); ++d) {
+    int i = d - 2;
+    int64_t reach = dilation[i] * (weight.size(d) - 1) + 1;
+    sizes.push_back(transposed ? (input.size(d) - 1) * stride[i] - 2 * padding[i] + reach +
+                                     output_padding[i]
+                               : (input.size(d) + 2 * padding[i] - reach) / stride[i] + 1);
+  }
+  return {input, weight, input.With(sizes), stride, padding, dilation, transposed, groups};
+}
+
+Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
+  if (spec.out.numel() == 0) {
+    kernel_ = std::make_unique<EmptyConvolution>();
+  } else {
+    bool sums_nothing = spec.input.numel() == 0 || spec.weight.numel() == 0;
+    if (!sums_nothing) kernel_ = MakeLibraryConvolution(spec);
+    if (!kernel_) kernel_ = MakeTileConvolution(spec);
+  }
+}
+
+Convolution::~Convolution() = default;
+Convolution::Convolution(Convolution&&) noexcept = default;
+Convolution& Convolution::operator=(Convolution&&) noexcept = default;
+
+const char* Convolution::kernel() const { return kernel_->name(); }
+
+int64_t Convolution::scratch_bytes(int workers) const {
+  return kernel_->shared_bytes + workers * kernel_->worker_bytes;
+}
+
+int64_t Convolution::packed_bytes() const { return kernel_->packed_bytes; }
+
+void Convolution::Pack(const void* weight, void* packed, ThreadPool& pool) const {
+  HAMMOCK_CHECK(packed_bytes() > 0, "this convolution has no packed form");
+  kernel_->Pack(weight, packed, pool);
+}
+
+void Convolution::Run(const Pointers& pointers, std::span<std::byte> scratch,
+                      ThreadPool& pool) const {
+  kernel_->Run(pointers, kernel_->Divide(scratch, pool), pool);
+}
+
+}  // namespace hammock::cpu

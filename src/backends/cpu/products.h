@@ -1,0 +1,145 @@
+#pragma once
+/// Matrix products and convolutions of the CPU backend. An object is made when a graph is compiled
+/// and chooses by shapes and dtypes how to compute; Run computes. Both are immutable, and several
+/// threads may run one object at once, each with its own scratch memory.
+///
+///   MatMul product(DotGeneral(a.shape(), b.shape(), {1}, {0}, {}, {}));
+///   std::vector<std::byte> scratch(product.scratch_bytes(pool.threads()));
+///   product.Run({.a = a.data(), .b = b.data(), .out = out.mutable_data()}, scratch, pool);
+///
+/// A result depends on shapes, dtypes and the bits of the operands, never on the number of threads:
+/// work is split by shape alone, over dims that are not summed. Sums of f32, f16 and bf16 are f32
+/// and are rounded once; f64 sums are f64; integers wrap.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/thread_pool.h"
+#include "hammock/ir/shape.h"
+
+namespace hammock::cpu {
+
+class MatMulKernel;
+class ConvolutionKernel;
+
+/// Where the elements of a stack of matrices lie: strides in elements.
+struct MatrixLayout {
+  Dims batch;  ///< for each batch dim; 0 repeats one matrix
+  int64_t row = 0;
+  int64_t column = 0;
+};
+
+/// out[batch, m, n] = a[batch, m, k] * b[batch, k, n] + bias[n]
+struct MatMulSpec {
+  DType dtype = DType::kF32;      ///< of a and b
+  DType out_dtype = DType::kF32;  ///< of out and bias: dtype, or f32 for f16 and bf16
+  Dims batch;                     ///< sizes
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  MatrixLayout a, b, out;  ///< rows of out are contiguous: out.column is 1
+  bool bias = false;       ///< added to the rounded product, as an op of its own would
+
+  /// All three row-major, one matrix each.
+  static MatMulSpec Plain(DType dtype, int64_t m, int64_t k, int64_t n);
+};
+
+/// What dot_general of row-major tensors asks for. Where several dims of an operand are one dim of
+/// the matrix but do not lie evenly, `copy_*` says how to bring it into the layout in `product`:
+/// the operand's dims in that order, made contiguous. Empty: the operand as it is.
+struct DotGeneralSpec {
+  MatMulSpec product;
+  Shape a, b;
+  Dims copy_a, copy_b;
+};
+DotGeneralSpec DotGeneral(const Shape& a, const Shape& b, const Dims& a_contract,
+                          const Dims& b_contract, const Dims& a_batch, const Dims& b_batch);
+
+class MatMul {
+ public:
+  struct Pointers {
+    const void* a = nullptr;
+    const void* b = nullptr;       ///< unused where `packed` is given
+    const void* packed = nullptr;  ///< b as Pack made it, or null
+    const void* bias = nullptr;
+    void* out = nullptr;
+  };
+
+  /// Throws ValueError for layouts that are not possible, TypeError for dtypes without products.
+  explicit MatMul(const MatMulSpec& spec);
+  explicit MatMul(const DotGeneralSpec& spec);
+  ~MatMul();
+  MatMul(MatMul&&) noexcept;
+  MatMul& operator=(MatMul&&) noexcept;
+
+  const MatMulSpec& spec() const { return spec_; }
+  /// Which implementation was chosen: "onednn", "vector", "tiles" or "empty".
+  const char* kernel() const;
+
+  /// Memory for Run by so many threads: aligned to 64 bytes. With less, but at least that of one
+  /// thread, fewer take part.
+  int64_t scratch_bytes(int workers) const;
+  void Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadPool& pool) const;
+
+  /// A form of b that is faster to multiply by, for weights that do not change; 0: there is none.
+  int64_t packed_bytes() const;
+  /// `packed` is aligned to 64 bytes. The product with it has the bits that the product with b has.
+  void Pack(const void* b, void* packed, ThreadPool& pool) const;
+
+ private:
+  int64_t CopyBytes() const;
+
+  MatMulSpec spec_;
+  Shape a_, b_;
+  Dims copy_a_, copy_b_;
+  std::unique_ptr<MatMulKernel> kernel_;
+};
+
+/// The primitive of that name, of row-major NC* tensors, with a bias for each output channel. See
+/// ops/primitives.h.
+struct ConvolutionSpec {
+  Shape input, weight, out;
+  Dims stride, padding, dilation;
+  bool transposed = false;
+  int64_t groups = 1;
+  bool bias = false;  ///< of out's dtype, added to the rounded product
+
+  /// With the sizes of `out` inferred; the arguments are as the primitive's, and valid.
+  static ConvolutionSpec Of(const Shape& input, const Shape& weight, const Dims& stride,
+                            const Dims& padding, const Dims& dilation, bool transposed,
+                            const Dims& output_padding, int64_t groups);
+};
+
+class Convolution {
+ public:
+  struct Pointers {
+    const void* input = nullptr;
+    const void* weight = nullptr;  ///< unused where `packed` is given
+    const void* packed = nullptr;
+    const void* bias = nullptr;
+    void* out = nullptr;
+  };
+
+  explicit Convolution(const ConvolutionSpec& spec);
+  ~Convolution();
+  Convolution(Convolution&&) noexcept;
+  Convolution& operator=(Convolution&&) noexcept;
+
+  const ConvolutionSpec& spec() const { return spec_; }
+  const char* kernel() const;  ///< "onednn", "tiles" or "empty"
+
+  // As those of MatMul.
+  int64_t scratch_bytes(int workers) const;
+  void Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadPool& pool) const;
+  int64_t packed_bytes() const;
+  void Pack(const void* weight, void* packed, ThreadPool& pool) const;
+
+ private:
+  ConvolutionSpec spec_;
+  std::unique_ptr<ConvolutionKernel> kernel_;
+};
+
+}  // namespace hammock::cpu

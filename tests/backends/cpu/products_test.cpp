@@ -1,0 +1,480 @@
+#include "backends/cpu/products.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "backends/cpu/memory.h"
+#include "backends/run_graph.h"
+#include "hammock/config.h"
+#include "ops/primitives.h"
+
+namespace hammock::cpu {
+namespace {
+
+/// Scratch memory as the backend gives it.
+class ScratchMemory {
+ public:
+  explicit ScratchMemory(int64_t bytes) : tensor_(allocator_.New(Shape(u8, {bytes}), "scratch")) {
+    std::memset(tensor_.mutable_data(), 0xff, bytes);  // NaN: nobody may rely on it
+  }
+  std::span<std::byte> span() {
+    return {static_cast<std::byte*>(tensor_.mutable_data()), static_cast<size_t>(tensor_.bytes())};
+  }
+
+ private:
+  static inline HostAllocator& allocator_ = *new HostAllocator("test");
+  HostTensor tensor_;
+};
+
+/// Numbers that every dtype holds, small enough that sums of f16 stay finite.
+HostTensor Random(const Shape& shape, std::mt19937& random) {
+  HostTensor values(shape.With(f64));
+  bool whole = !IsFloat(shape.dtype());
+  std::uniform_real_distribution<double> real(-1, 1);
+  for (double& value : values.mutable_values<double>()) {
+    value = whole ? static_cast<double>(random() % 256) - (IsSigned(shape.dtype()) ? 128 : 0)
+                  : real(random);
+  }
+  return values.To(shape.dtype());
+}
+
+/// Equal up to the rounding of sums of `terms` products of numbers below 1.
+testing::AssertionResult Near(const HostTensor& actual, const HostTensor& expected, int64_t terms) {
+  if (!IsFloat(actual.dtype())) return SameTensor(actual, expected);
+  double rounding = actual.dtype() == f64 ? 1e-15 : 4e-7;
+  for (int64_t i = 0; i < actual.numel(); ++i) {
+    double x = actual.at(i).ToDouble();
+    double y = expected.at(i).ToDouble();
+    double slack =
+        2 * InfoOf(actual.dtype()).epsilon * std::abs(y) + rounding * static_cast<double>(terms);
+    if (!(std::abs(x - y) <= slack)) {
+      return testing::AssertionFailure() << fmt::format("element {} of {} is {}, expected {}", i,
+                                                        actual.shape().to_string(), x, y);
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+HostTensor Interpreted(const OpDef& op, const std::vector<HostTensor>& operands,
+                       std::vector<Attr> attrs) {
+  Graph graph;
+  std::vector<GraphValue> values;
+  for (const HostTensor& operand : operands) values.push_back(graph.AddInput(operand.shape()));
+  NodeId node = graph.AddNode(op, values, std::move(attrs));
+  graph.AddOutput({node, 0});
+  return reference::Interpret(graph, operands)[0];
+}
+
+/// Runs with so many threads; the result begins as garbage.
+HostTensor RunMatMul(const MatMul& product, const Shape& out, MatMul::Pointers pointers,
+                     const char* threads) {
+  config::Override some("cpu_threads", threads);
+  HostTensor result(out);
+  std::memset(result.mutable_data(), 0xff, result.bytes());
+  ScratchMemory scratch(product.scratch_bytes(ThreadPool::threads()));
+  pointers.out = result.mutable_data();
+  product.Run(pointers, scratch.span(), ThreadPool::Get());
+  return result;
+}
+
+HostTensor RunConvolution(const Convolution& convolution, Convolution::Pointers pointers,
+                          const char* threads) {
+  config::Override some("cpu_threads", threads);
+  HostTensor result(convolution.spec().out);
+  std::memset(result.mutable_data(), 0xff, result.bytes());
+  ScratchMemory scratch(convolution.scratch_bytes(ThreadPool::threads()));
+  pointers.out = result.mutable_data();
+  convolution.Run(pointers, scratch.span(), ThreadPool::Get());
+  return result;
+}
+
+/// dot_general against the interpreter; one, two and five threads give the same bits.
+void CheckDotGeneral(const Shape& a, const Shape& b, const Dims& a_contract, const Dims& b_contract,
+                     const Dims& a_batch, const Dims& b_batch, std::mt19937& random) {
+  HostTensor left = Random(a, random);
+  HostTensor right = Random(b, random);
+  HostTensor expected =
+      Interpreted(ops::kDotGeneral, {left, right}, {a_contract, b_contract, a_batch, b_batch});
+  MatMul product(DotGeneral(a, b, a_contract, b_contract, a_batch, b_batch));
+  MatMul::Pointers pointers = {.a = left.data(), .b = right.data()};
+  HostTensor one = RunMatMul(product, expected.shape(), pointers, "1");
+  auto about = [&] {
+    return fmt::format("{} {} {} {} {} {} by {}", a.to_string(), b.to_string(),
+                       ToString(a_contract), ToString(b_contract), ToString(a_batch),
+                       ToString(b_batch), product.kernel());
+  };
+  ASSERT_TRUE(Near(one, expected, product.spec().k)) << about();
+  for (const char* threads : {"2", "5"}) {
+    ASSERT_TRUE(one.SameBits(RunMatMul(product, expected.shape(), pointers, threads)))
+        << threads << " threads: " << about();
+  }
+  if (product.packed_bytes() == 0) return;
+  ScratchMemory packed(product.packed_bytes());
+  product.Pack(right.data(), packed.span().data(), ThreadPool::Get());
+  pointers.b = nullptr;
+  pointers.packed = packed.span().data();
+  ASSERT_TRUE(one.SameBits(RunMatMul(product, expected.shape(), pointers, "2")))
+      << "packed: " << about();
+}
+
+constexpr DType kNumbers[] = {f32, f64, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64};
+
+TEST(MatMul, MatchesTheInterpreterOnRandomMatrices) {
+  std::mt19937 random(1);
+  const int64_t sizes[] = {0, 1, 1, 2, 3, 5, 7, 16, 17, 31, 33, 64, 65, 100};
+  for (int turn = 0; turn < 400; ++turn) {
+    DType dtype = turn % 2 ? f32 : kNumbers[random() % std::size(kNumbers)];
+    int64_t m = sizes[random() % std::size(sizes)];
+    int64_t n = sizes[random() % std::size(sizes)];
+    int64_t k = sizes[random() % std::size(sizes)];
+    bool a_turned = random() % 2;
+    bool b_turned = random() % 2;
+    CheckDotGeneral(Shape(dtype, a_turned ? Dims{k, m} : Dims{m, k}),
+                    Shape(dtype, b_turned ? Dims{n, k} : Dims{k, n}), {a_turned ? 0 : 1},
+                    {b_turned ? 1 : 0}, {}, {}, random);
+  }
+}
+
+TEST(MatMul, MatchesTheInterpreterOnLargerMatrices) {
+  std::mt19937 random(2);
+  for (auto [m, k, n] : {std::array<int64_t, 3>{200, 300, 150},
+                         {513, 70, 600},
+                         {64, 3000, 40},
+                         {1, 500, 700},
+                         {700, 500, 1},
+                         {1, 4100, 1},
+                         {33, 257, 1100},
+                         {130, 64, 64},
+                         {10, 2500, 10}}) {
+    for (DType dtype : {f32, bf16, f16, f64, i32}) {
+      CheckDotGeneral(Shape(dtype, {m, k}), Shape(dtype, {k, n}), {1}, {0}, {}, {}, random);
+      CheckDotGeneral(Shape(dtype, {k, m}), Shape(dtype, {n, k}), {0}, {1}, {}, {}, random);
+    }
+  }
+}
+
+TEST(MatMul, MatchesTheInterpreterOnAnyDims) {
+  std::mt19937 random(3);
+  for (int turn = 0; turn < 300; ++turn) {
+    DType dtype = turn % 2 ? f32 : kNumbers[random() % std::size(kNumbers)];
+    // Dims of each kind, placed at random in both operands.
+    int batch = random() % 3, contract = random() % 3;
+    int a_free = random() % 3, b_free = random() % 3;
+    auto size = [&] {
+      return static_cast<int64_t>(random() % 8 == 0 ? random() % 2 : 1 + random() % 9);
+    };
+    Dims shared;
+    for (int i = 0; i < batch + contract; ++i) shared.push_back(size());
+    auto place = [&](int free, Dims& sizes, Dims& batch_dims, Dims& contract_dims) {
+      int rank = batch + contract + free;
+      std::vector<int> order(rank);
+      for (int i = 0; i < rank; ++i) order[i] = i;
+      std::shuffle(order.begin(), order.end(), random);
+      sizes = Dims::Filled(rank, 0);
+      batch_dims = Dims::Filled(batch, 0);
+      contract_dims = Dims::Filled(contract, 0);
+      for (int d = 0; d < rank; ++d) {
+        sizes[d] = order[d] < batch + contract ? shared[order[d]] : size();
+        if (order[d] < batch) batch_dims[order[d]] = d;
+        if (order[d] >= batch && order[d] < batch + contract) contract_dims[order[d] - batch] = d;
+      }
+    };
+    Dims a, b, a_batch, b_batch, a_contract, b_contract;
+    place(a_free, a, a_batch, a_contract);
+    place(b_free, b, b_batch, b_contract);
+    CheckDotGeneral(Shape(dtype, a), Shape(dtype, b), a_contract, b_contract, a_batch, b_batch,
+                    random);
+  }
+}
+
+TEST(MatMul, BatchesOfLargerMatrices) {
+  std::mt19937 random(4);
+  CheckDotGeneral(Shape(f32, {6, 64, 48}), Shape(f32, {6, 48, 80}), {2}, {1}, {0}, {0}, random);
+  CheckDotGeneral(Shape(f32, {3, 2, 128, 64}), Shape(f32, {3, 2, 128, 64}), {3}, {3}, {0, 1},
+                  {0, 1}, random);
+  CheckDotGeneral(Shape(bf16, {2, 100, 4, 32}), Shape(bf16, {2, 90, 4, 32}), {3}, {3}, {0, 2},
+                  {0, 2}, random);
+  CheckDotGeneral(Shape(f32, {300, 5, 6}), Shape(f32, {300, 6, 7}), {2}, {1}, {0}, {0}, random);
+}
+
+TEST(MatMul, RepeatsAMatrixOfStrideZero) {
+  std::mt19937 random(5);
+  for (int64_t repeated : {0, 1}) {  // the left or the right side
+    MatMulSpec spec = MatMulSpec::Plain(f32, 40, 50, 60);
+    spec.batch = {3};
+    spec.a.batch = {repeated == 0 ? 0 : 40 * 50};
+    spec.b.batch = {repeated == 1 ? 0 : 50 * 60};
+    spec.out.batch = {40 * 60};
+    HostTensor a = Random(Shape(f32, {repeated == 0 ? 1 : 3, 40, 50}), random);
+    HostTensor b = Random(Shape(f32, {repeated == 1 ? 1 : 3, 50, 60}), random);
+    MatMul product(spec);
+    HostTensor out =
+        RunMatMul(product, Shape(f32, {3, 40, 60}), {.a = a.data(), .b = b.data()}, "2");
+    for (int64_t i = 0; i < 3; ++i) {
+      auto part = [&](const HostTensor& tensor, int64_t which, const Dims& sizes) {
+        Shape shape(f32, sizes);
+        return HostTensor::Copy(shape,
+                                static_cast<const char*>(tensor.data()) + which * shape.bytes());
+      };
+      HostTensor expected = Interpreted(
+          ops::kDotGeneral,
+          {part(a, repeated == 0 ? 0 : i, {40, 50}), part(b, repeated == 1 ? 0 : i, {50, 60})},
+          {Dims{1}, Dims{0}, Dims{}, Dims{}});
+      EXPECT_TRUE(Near(part(out, i, {40, 60}), expected, 50));
+    }
+  }
+}
+
+TEST(MatMul, BiasIsAddedToTheRoundedProduct) {
+  std::mt19937 random(6);
+  for (DType dtype : {f32, bf16, f16, f64, i16}) {
+    for (auto [m, k, n] : {std::array<int64_t, 3>{5, 6, 7},
+                           {100, 60, 70},
+                           {1, 40, 300},
+                           {300, 40, 1},
+                           {4, 0, 5},
+                           {70, 64, 600}}) {
+      HostTensor a = Random(Shape(dtype, {m, k}), random);
+      HostTensor b = Random(Shape(dtype, {k, n}), random);
+      HostTensor bias = Random(Shape(dtype, {n}), random);
+      MatMulSpec spec = MatMulSpec::Plain(dtype, m, k, n);
+      MatMul plain(spec);
+      spec.bias = true;
+      MatMul with_bias(spec);
+      Shape out(dtype, {m, n});
+      HostTensor product = RunMatMul(plain, out, {.a = a.data(), .b = b.data()}, "2");
+      HostTensor sum =
+          RunMatMul(with_bias, out, {.a = a.data(), .b = b.data(), .bias = bias.data()}, "2");
+      HostTensor row = Interpreted(ops::kBroadcast, {bias}, {Dims{m, n}});
+      EXPECT_TENSOR(sum, Eval("add", {product, row}));
+    }
+  }
+}
+
+TEST(MatMul, SixteenBitFloatsCanGiveWideResults) {
+  std::mt19937 random(7);
+  for (DType dtype : {bf16, f16}) {
+    for (auto [m, k, n] : {std::array<int64_t, 3>{5, 6, 7}, {100, 60, 70}, {1, 40, 300}}) {
+      HostTensor a = Random(Shape(dtype, {m, k}), random);
+      HostTensor b = Random(Shape(dtype, {k, n}), random);
+      MatMulSpec spec = MatMulSpec::Plain(dtype, m, k, n);
+      spec.out_dtype = f32;
+      HostTensor out =
+          RunMatMul(MatMul(spec), Shape(f32, {m, n}), {.a = a.data(), .b = b.data()}, "2");
+      HostTensor expected =
+          Interpreted(ops::kDotGeneral, {a.To(f32), b.To(f32)}, {Dims{1}, Dims{0}, Dims{}, Dims{}});
+      EXPECT_TRUE(Near(out, expected, k));
+    }
+  }
+}
+
+TEST(MatMul, RowsOfTheResultMayLieApart) {
+  std::mt19937 random(8);
+  for (int64_t m : {5, 90}) {
+    MatMulSpec spec = MatMulSpec::Plain(f32, m, 40, 50);
+    spec.out.row = 64;
+    HostTensor a = Random(Shape(f32, {m, 40}), random);
+    HostTensor b = Random(Shape(f32, {40, 50}), random);
+    HostTensor out =
+        RunMatMul(MatMul(spec), Shape(f32, {m, 64}), {.a = a.data(), .b = b.data()}, "2");
+    HostTensor expected = Interpreted(ops::kDotGeneral, {a, b}, {Dims{1}, Dims{0}, Dims{}, Dims{}});
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < 50; ++j) {
+        ASSERT_NEAR(out.at(i * 64 + j).ToDouble(), expected.at(i * 50 + j).ToDouble(), 1e-4);
+      }
+      ASSERT_TRUE(std::isnan(out.at(i * 64 + 50).ToDouble()));  // as it was
+    }
+  }
+}
+
+TEST(MatMul, SeveralThreadsRunOneObjectAtOnce) {
+  std::mt19937 random(9);
+  HostTensor a = Random(Shape(f32, {128, 96}), random);
+  HostTensor b = Random(Shape(f32, {96, 200}), random);
+  MatMul product(MatMulSpec::Plain(f32, 128, 96, 200));
+  config::Override two("cpu_threads", "2");
+  HostTensor expected =
+      RunMatMul(product, Shape(f32, {128, 200}), {.a = a.data(), .b = b.data()}, "1");
+  std::vector<std::thread> users;
+  std::atomic<int> wrong{0};
+  for (int user = 0; user < 3; ++user) {
+    users.emplace_back([&] {
+      for (int turn = 0; turn < 50; ++turn) {
+        HostTensor out(Shape(f32, {128, 200}));
+        ScratchMemory scratch(product.scratch_bytes(2));
+        product.Run({.a = a.data(), .b = b.data(), .out = out.mutable_data()}, scratch.span(),
+                    ThreadPool::Get());
+        if (!out.SameBits(expected)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(MatMul, RefusesWhatItCannotCompute) {
+  MatMulSpec spec = MatMulSpec::Plain(f32, 2, 3, 4);
+  spec.out_dtype = bf16;
+  EXPECT_THROW(MatMul{spec}, TypeError);
+  EXPECT_THROW(MatMul(MatMulSpec::Plain(boolean, 2, 3, 4)), TypeError);
+  spec = MatMulSpec::Plain(f32, 2, 3, 4);
+  spec.out.column = 2;
+  EXPECT_THROW(MatMul{spec}, ValueError);
+}
+
+struct ConvolutionCase {
+  Shape input, weight;
+  Dims stride, padding, dilation;
+  bool transposed;
+  Dims output_padding;
+  int64_t groups;
+};
+
+void CheckConvolution(const ConvolutionCase& c, std::mt19937& random) {
+  ConvolutionSpec spec = ConvolutionSpec::Of(c.input, c.weight, c.stride, c.padding, c.dilation,
+                                             c.transposed, c.output_padding, c.groups);
+  HostTensor input = Random(c.input, random);
+  HostTensor weight = Random(c.weight, random);
+  HostTensor expected =
+      Interpreted(ops::kConvolution, {input, weight},
+                  {c.stride, c.padding, c.dilation, c.transposed, c.output_padding, c.groups});
+  ASSERT_EQ(spec.out, expected.shape());
+  Convolution convolution(spec);
+  auto about = [&] {
+    return fmt::format("{} {} stride {} padding {} dilation {} transposed {} {} groups {} by {}",
+                       c.input.to_string(), c.weight.to_string(), ToString(c.stride),
+                       ToString(c.padding), ToString(c.dilation), c.transposed,
+                       ToString(c.output_padding), c.groups, convolution.kernel());
+  };
+  int64_t terms = c.weight.numel() / std::max<int64_t>(c.weight.size(0), 1) * c.groups + 1;
+  Convolution::Pointers pointers = {.input = input.data(), .weight = weight.data()};
+  HostTensor one = RunConvolution(convolution, pointers, "1");
+  ASSERT_TRUE(Near(one, expected, terms)) << about();
+  ASSERT_TRUE(one.SameBits(RunConvolution(convolution, pointers, "2"))) << about();
+  ASSERT_TRUE(one.SameBits(RunConvolution(convolution, pointers, "5"))) << about();
+  if (convolution.packed_bytes() > 0) {
+    ScratchMemory packed(convolution.packed_bytes());
+    convolution.Pack(weight.data(), packed.span().data(), ThreadPool::Get());
+    Convolution::Pointers with_packed = {.input = input.data(), .packed = packed.span().data()};
+    ASSERT_TRUE(one.SameBits(RunConvolution(convolution, with_packed, "2"))) << about();
+  }
+  // A bias is added to the rounded result.
+  HostTensor bias = Random(Shape(c.input.dtype(), {spec.out.size(1)}), random);
+  spec.bias = true;
+  pointers.bias = bias.data();
+  HostTensor sum = RunConvolution(Convolution(spec), pointers, "2");
+  Dims column = Dims::Filled(spec.out.rank(), 1);
+  column[1] = spec.out.size(1);
+  HostTensor spread = Interpreted(ops::kBroadcast, {Interpreted(ops::kReshape, {bias}, {column})},
+                                  {spec.out.sizes()});
+  ASSERT_TRUE(SameTensor(sum, Eval("add", {one, spread}))) << about();
+}
+
+TEST(Convolution, MatchesTheInterpreterOnRandomCases) {
+  std::mt19937 random(11);
+  for (int turn = 0; turn < 250; ++turn) {
+    DType dtype = turn % 2 ? f32 : kNumbers[random() % std::size(kNumbers)];
+    int spatial = 1 + random() % 3;
+    auto upto = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(random() % (high - low + 1));
+    };
+    ConvolutionCase c;
+    c.groups = random() % 3 == 0 ? upto(2, 4) : 1;
+    c.transposed = random() % 3 == 0;
+    int64_t in = c.groups * upto(1, random() % 4 == 0 ? 20 : 4);
+    int64_t out = c.groups * upto(1, random() % 4 == 0 ? 20 : 4);
+    Dims input = {upto(random() % 8 == 0 ? 0 : 1, 3), in};
+    Dims weight = c.transposed ? Dims{in, out / c.groups} : Dims{out, in / c.groups};
+    for (int i = 0; i < spatial; ++i) {
+      int64_t kernel = upto(1, 4);
+      c.stride.push_back(upto(1, 3));
+      c.padding.push_back(upto(0, 3));
+      c.dilation.push_back(upto(1, 2));
+      int64_t reach = c.dilation[i] * (kernel - 1) + 1;
+      int64_t least = std::max<int64_t>(1, reach - 2 * c.padding[i]);
+      int64_t size = least + upto(0, spatial == 3 ? 4 : 12);
+      if (c.transposed) size = std::max<int64_t>(size, c.padding[i] * 2 / c.stride[i] + 2);
+      input.push_back(size);
+      weight.push_back(kernel);
+      int64_t most = std::max(c.stride[i], c.dilation[i]) - 1;
+      c.output_padding.push_back(c.transposed ? upto(0, most) : 0);
+    }
+    c.input = Shape(dtype, input);
+    c.weight = Shape(dtype, weight);
+    CheckConvolution(c, random);
+  }
+}
+
+TEST(Convolution, MatchesTheInterpreterOnLargerImages) {
+  std::mt19937 random(12);
+  for (DType dtype : {f32, bf16, f16}) {
+    CheckConvolution({Shape(dtype, {2, 16, 40, 40}),
+                      Shape(dtype, {32, 16, 3, 3}),
+                      {1, 1},
+                      {1, 1},
+                      {1, 1},
+                      false,
+                      {0, 0},
+                      1},
+                     random);
+    CheckConvolution({Shape(dtype, {1, 3, 64, 48}),
+                      Shape(dtype, {24, 3, 7, 7}),
+                      {2, 2},
+                      {3, 3},
+                      {1, 1},
+                      false,
+                      {0, 0},
+                      1},
+                     random);
+    CheckConvolution({Shape(dtype, {1, 32, 30, 31}),
+                      Shape(dtype, {32, 1, 3, 3}),
+                      {1, 2},
+                      {1, 1},
+                      {1, 1},
+                      false,
+                      {0, 0},
+                      32},
+                     random);
+    CheckConvolution({Shape(dtype, {2, 16, 15, 14}),
+                      Shape(dtype, {16, 8, 4, 4}),
+                      {2, 2},
+                      {1, 1},
+                      {1, 1},
+                      true,
+                      {0, 0},
+                      2},
+                     random);
+    CheckConvolution(
+        {Shape(dtype, {1, 16, 100}), Shape(dtype, {48, 16, 5}), {1}, {4}, {2}, false, {0}, 1},
+        random);
+  }
+}
+
+TEST(Convolution, PaddingWiderThanTheKernelGivesZeros) {
+  std::mt19937 random(13);
+  CheckConvolution({Shape(f32, {1, 2, 3, 3}),
+                    Shape(f32, {4, 2, 1, 2}),
+                    {1, 1},
+                    {3, 4},
+                    {1, 1},
+                    false,
+                    {0, 0},
+                    1},
+                   random);
+}
+
+TEST(Convolution, WithoutInputChannelsGivesZeros) {
+  std::mt19937 random(14);
+  CheckConvolution({Shape(f32, {2, 0, 5}), Shape(f32, {3, 0, 2}), {1}, {0}, {1}, false, {0}, 1},
+                   random);
+}
+
+}  // namespace
+}  // namespace hammock::cpu
