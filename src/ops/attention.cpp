@@ -117,6 +117,9 @@ std::tuple<Tensor, Tensor> Attend(const Tensor& query, const Tensor& key, const 
     auto results = ApplyMulti(weights ? kAttentionWeights : kAttention, at, operands, attrs);
     return {results[0], weights ? results[1] : Tensor()};
   }
+  const Shape* types[] = {&query.shape(), &key.shape(), &value.shape(),
+                          mask ? &mask->shape() : nullptr};
+  InferShapes(kAttention, types, attrs);  // refuses what does not fit
   Tensor shares = Weights(query, key, OrUndefined(mask), is_causal, scale);
   shares = dropout(shares, dropout_p, true);
   return {matmul(shares, value), shares};

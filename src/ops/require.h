@@ -7,7 +7,7 @@
 
 namespace hammock::ops {
 
-/// `x`, whose use raises a ValueError of "op: message" at the caller's line unless all of
+/// `x`, whose use raises an error "op: message" at the caller's line unless all of
 /// `condition` holds. Who uses the result depends on the check, so that it is never left out. The
 /// message is part of the key and should not depend on numbers.
 Tensor Required(const Tensor& x, const Tensor& condition, const char* op, const char* message);

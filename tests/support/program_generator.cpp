@@ -379,6 +379,7 @@ class Writer {
   bool TakeGradient() {
     int id = Float();
     if (id < 0 || !tensors_.variables().at(id).is_leaf()) return false;
+    if (!tensors_.variables().at(id).requires_grad()) return false;
     Tensor of = tensors_.variables().at(id), grad = of.grad();
     run_.AddGradient(next_, (grad.defined() ? grad : zeros_like(of)).host());
     return Define(Kind::kGradient, "", {Var{id}});
