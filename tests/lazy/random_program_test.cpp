@@ -26,7 +26,7 @@ namespace {
 
 using Kind = Statement::Kind;
 
-// About ten seconds; sanitizers are slower by far.
+// About half a minute; sanitizers are slower by far.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int64_t kDefaultPrograms = 1000;
 #else
