@@ -7,6 +7,8 @@
 // primitive that two threads execute at once would otherwise share it and compute nonsense.
 #include <omp.h>
 
+#include <memory>
+#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <utility>
@@ -62,46 +64,83 @@ int64_t BytesOf(const memory::desc& desc) {
   return RoundUp(static_cast<int64_t>(desc.get_size()), 64);
 }
 
-/// A primitive with what its execution needs.
-struct Call {
-  dnnl::primitive primitive;
-  memory::desc scratch;
+/// A primitive with the layouts of its arguments. Several threads may execute it at once: each uses
+/// one of the sets of argument objects, which are kept because making them takes a microsecond.
+class Call {
+ public:
+  Call() = default;
+  /// `arguments` are oneDNN's names; the scratch memory is added.
+  Call(dnnl::primitive primitive, const memory::desc& scratch,
+       std::vector<std::pair<int, memory::desc>> arguments)
+      : primitive_(std::move(primitive)),
+        scratch_bytes_(BytesOf(scratch)),
+        arguments_(std::move(arguments)),
+        sets_(std::make_unique<Sets>()) {
+    arguments_.emplace_back(DNNL_ARG_SCRATCHPAD, scratch);
+  }
 
-  struct Argument {
-    int which;
-    const memory::desc& desc;
-    const void* data;
-  };
+  int64_t scratch_bytes() const { return scratch_bytes_; }
 
-  void operator()(std::initializer_list<Argument> arguments, std::byte* scratch_memory) const {
+  /// The data of the arguments in their order, the scratch memory last.
+  void operator()(std::initializer_list<const void*> data) const {
+    std::unique_ptr<Set> set = Take();
+    size_t i = 0;
+    for (const void* pointer : data) {
+      set->memories[i++].set_data_handle(const_cast<void*>(pointer), Stream());
+    }
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive_.get(), Stream().get(), static_cast<int>(set->list.size()),
+                               set->list.data()),
+        "could not execute a primitive");
+    std::lock_guard lock(sets_->mutex);
+    sets_->free.push_back(std::move(set));
+  }
+
+ private:
+  struct Set {
     std::vector<memory> memories;
     std::vector<dnnl_exec_arg_t> list;
-    memories.reserve(arguments.size() + 1);
-    list.reserve(arguments.size() + 1);
-    auto add = [&](int which, const memory::desc& desc, const void* data) {
-      memories.emplace_back(desc, Engine(), const_cast<void*>(data));
-      list.push_back({which, memories.back().get()});
-    };
-    for (const Argument& argument : arguments) add(argument.which, argument.desc, argument.data);
-    add(DNNL_ARG_SCRATCHPAD, scratch, scratch_memory);
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), Stream().get(),
-                                                   static_cast<int>(list.size()), list.data()),
-                            "could not execute a primitive");
+  };
+  struct Sets {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Set>> free;
+  };
+
+  std::unique_ptr<Set> Take() const {
+    {
+      std::lock_guard lock(sets_->mutex);
+      if (!sets_->free.empty()) {
+        std::unique_ptr<Set> set = std::move(sets_->free.back());
+        sets_->free.pop_back();
+        return set;
+      }
+    }
+    auto set = std::make_unique<Set>();
+    for (const auto& [which, desc] : arguments_) {
+      set->memories.emplace_back(desc, Engine(), nullptr);
+      set->list.push_back({which, set->memories.back().get()});
+    }
+    return set;
   }
+
+  dnnl::primitive primitive_;
+  int64_t scratch_bytes_ = 0;
+  std::vector<std::pair<int, memory::desc>> arguments_;
+  std::unique_ptr<Sets> sets_;
 };
 
 /// A copy from one layout to another.
 struct Reorder {
-  Reorder(const memory::desc& from, const memory::desc& to) : from(from), to(to) {
+  Reorder(const memory::desc& from, const memory::desc& to) {
     dnnl::reorder::primitive_desc desc(Engine(), from, Engine(), to, WithOurScratch());
-    call = {dnnl::reorder(desc), desc.scratchpad_desc()};
+    call = Call(dnnl::reorder(desc), desc.scratchpad_desc(),
+                {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
-  int64_t scratch_bytes() const { return BytesOf(call.scratch); }
+  int64_t scratch_bytes() const { return call.scratch_bytes(); }
   void operator()(const void* source, void* target, std::byte* scratch) const {
-    call({{DNNL_ARG_FROM, from, source}, {DNNL_ARG_TO, to, target}}, scratch);
+    call({source, target, scratch});
   }
 
-  memory::desc from, to;
   Call call;
 };
 
@@ -127,7 +166,7 @@ struct Split {
 
 /// The product of a block of rows and a panel of columns.
 struct Block {
-  memory::desc a, b, out;
+  memory::desc b;
   Call call;
 };
 
@@ -201,19 +240,20 @@ class OneDnnMatMul : public MatMulKernel {
     int64_t rows = Rows(last_row);
     int64_t columns = Columns(last_panel);
     Block block;
-    block.a = Matrix(rows, spec_.k, spec_.a.row, spec_.a.column, type_);
-    block.out = memory::desc({rows, columns}, out_type_, memory::dims{spec_.out.row, 1});
+    memory::desc a = Matrix(rows, spec_.k, spec_.a.row, spec_.a.column, type_);
+    memory::desc out = memory::desc({rows, columns}, out_type_, memory::dims{spec_.out.row, 1});
     block.b = PlainB(columns);
     if (packs_) {
       // All rows meet the form that the first block chose.
       block.b = last_row ? blocks_[last_panel].b
                          : memory::desc({spec_.k, columns}, type_, memory::format_tag::any);
     }
-    dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(block.a, block.b, block.out),
-                                      WithOurScratch(), Engine());
+    dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, block.b, out), WithOurScratch(),
+                                      Engine());
     block.b = desc.weights_desc();
-    block.call = {dnnl::matmul(desc), desc.scratchpad_desc()};
-    worker_bytes = std::max(worker_bytes, BytesOf(block.call.scratch));
+    block.call = Call(dnnl::matmul(desc), desc.scratchpad_desc(),
+                      {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, block.b}, {DNNL_ARG_DST, out}});
+    worker_bytes = std::max(worker_bytes, block.call.scratch_bytes());
     blocks_.push_back(std::move(block));
   }
 
@@ -247,10 +287,7 @@ class OneDnnMatMul : public MatMulKernel {
     std::byte* target = static_cast<std::byte*>(pointers.out) + out * out_width;
     const std::byte* right = packed ? packed + (batch * split_.panels + panel) * panel_bytes_
                                     : static_cast<const std::byte*>(pointers.b) + b * width;
-    block.call({{DNNL_ARG_SRC, block.a, static_cast<const std::byte*>(pointers.a) + a * width},
-                {DNNL_ARG_WEIGHTS, block.b, right},
-                {DNNL_ARG_DST, block.out, target}},
-               scratch);
+    block.call({static_cast<const std::byte*>(pointers.a) + a * width, right, target, scratch});
     if (!spec_.bias) return;
     AddBiasRow(spec_.out_dtype, target, Rows(last_row), Columns(last_panel), spec_.out.row,
                static_cast<const std::byte*>(pointers.bias) + column * out_width);
@@ -304,7 +341,7 @@ class OneDnnConvolution : public ConvolutionKernel {
       input_bytes_ = std::max(input_bytes_, BytesOf(kernel.input));
       out_bytes_ = std::max(out_bytes_, BytesOf(kernel.out));
       for (int64_t bytes : {kernel.load->scratch_bytes(), kernel.store->scratch_bytes(),
-                            BytesOf(kernel.call.scratch), packer_->scratch_bytes()}) {
+                            kernel.call.scratch_bytes(), packer_->scratch_bytes()}) {
         call_bytes_ = std::max(call_bytes_, bytes);
       }
     }
@@ -460,7 +497,10 @@ class OneDnnConvolution : public ConvolutionKernel {
                                     kernel.weight, kernel.out, strides, dilates, low, high);
     typename Primitive::primitive_desc desc(wanted, WithOurScratch(), Engine());
     kernel.weight = desc.weights_desc();
-    kernel.call = {Primitive(desc), desc.scratchpad_desc()};
+    kernel.call = Call(Primitive(desc), desc.scratchpad_desc(),
+                       {{DNNL_ARG_SRC, kernel.input},
+                        {DNNL_ARG_WEIGHTS, kernel.weight},
+                        {DNNL_ARG_DST, kernel.out}});
   }
 
   void RunBand(const Convolution::Pointers& pointers, const void* packed, int64_t image,
@@ -478,10 +518,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     (*kernel.load)(static_cast<const std::byte*>(pointers.input) +
                        offset(spec_.input, place.first.input_begin),
                    input, scratch);
-    kernel.call({{DNNL_ARG_SRC, kernel.input, input},
-                 {DNNL_ARG_WEIGHTS, kernel.weight, packed},
-                 {DNNL_ARG_DST, kernel.out, out}},
-                scratch);
+    kernel.call({input, packed, out, scratch});
     int64_t channels = spec_.out.size(1);
     if (spec_.bias) {
       int64_t places =

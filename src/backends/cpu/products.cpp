@@ -55,7 +55,7 @@ std::unique_ptr<MatMulKernel> ChooseMatMul(const MatMulSpec& spec) {
   }
   if (auto kernel = MakeVectorMatMul(spec)) return kernel;
   // Below this a call of the library costs more than the product.
-  bool tiny = spec.m * spec.n * spec.k < 32 * 32 * 32;
+  bool tiny = spec.m * spec.n * spec.k < 18 * 18 * 18;
   if (!tiny) {
     if (auto kernel = MakeLibraryMatMul(spec)) return kernel;
   }
