@@ -222,7 +222,7 @@ TapePtr RecordTransfer(const Value& source, DeviceId to) {
 TapePtr HistoryOfWrite(const char* op, const TensorImpl& self, const Value& value) {
   const ViewState* view = self.view.get();
   bool writes_leaf = self.tape && self.tape == self.grad_slot;
-  if (!writes_leaf && view && !view->detached) {
+  if (!writes_leaf && self.SharesMemory() && !view->detached) {
     std::lock_guard lock(view->group->mutex);
     writes_leaf = dynamic_cast<const LeafEntry*>(view->group->base.tape.get()) != nullptr;
   }

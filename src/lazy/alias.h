@@ -23,8 +23,8 @@ struct TensorImpl;
 
 struct AliasGroup {
   std::mutex mutex;
-  Value base;                           // row-major, guarded by `mutex`
-  Dims order;                           // dims of the base as they lie in memory; empty: as they are
+  Value base;  // row-major, guarded by `mutex`
+  Dims order;  // dims of the base as they lie in memory; empty: as they are
   std::atomic<uint64_t> generation{1};  // grows with every write
   std::atomic<bool> listed{false};      // in some thread's written_groups
 };

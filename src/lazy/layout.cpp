@@ -11,7 +11,7 @@ namespace hammock {
 
 namespace {
 
-constexpr int kChannelsLastOrder[] = {1, 3, 2, 0};     // fastest first, of N, C, H, W
+constexpr int kChannelsLastOrder[] = {1, 3, 2, 0};       // fastest first, of N, C, H, W
 constexpr int kChannelsLast3dOrder[] = {1, 4, 3, 2, 0};  // of N, C, D, H, W
 
 Dims Reversed(int rank) {
