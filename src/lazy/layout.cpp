@@ -11,8 +11,7 @@ namespace hammock {
 
 namespace {
 
-constexpr int kChannelsLastOrder[] = {1, 3, 2, 0};       // fastest first, of N, C, H, W
-constexpr int kChannelsLast3dOrder[] = {1, 4, 3, 2, 0};  // of N, C, D, H, W
+constexpr int kChannelsLastOrder[] = {1, 3, 2, 0};  // fastest first, of N, C, H, W
 
 Dims Reversed(int rank) {
   Dims order = Dims::Filled(rank, 0);
@@ -54,20 +53,6 @@ bool IsChannelsLast(const Geometry& geometry) {
     if (geometry.sizes[dim] == 1) continue;
     if (geometry.strides[dim] != expected) return false;
     expected *= geometry.sizes[dim];
-  }
-  return true;
-}
-
-/// Whether the dims lie in this order, with gaps or without; not if that cannot be told.
-bool LiesIn(std::span<const int> order, const Geometry& geometry) {
-  if (geometry.sizes.size() != static_cast<int>(order.size()) || geometry.strides[1] == 0) {
-    return false;
-  }
-  int64_t least = 0;
-  for (int dim : order) {
-    if (geometry.sizes[dim] == 0 || geometry.strides[dim] < least) return false;
-    if (dim == 0 && least == geometry.strides[1]) return false;
-    least = geometry.strides[dim] * std::max<int64_t>(geometry.sizes[dim], 1);
   }
   return true;
 }
@@ -149,17 +134,6 @@ Dims CopyStrides(const Geometry& geometry) {
   if (IsDense(geometry)) return geometry.strides;
   return DenseStrides(geometry.sizes, SortedDims(geometry.sizes, std::span(&geometry.strides, 1)),
                       1);
-}
-
-Dims ConvertedStrides(const Geometry& geometry) {
-  if (IsDense(geometry)) return geometry.strides;
-  if (LiesIn(kChannelsLastOrder, geometry)) {
-    return DenseStrides(geometry.sizes, kChannelsLastOrder, 1);
-  }
-  if (LiesIn(kChannelsLast3dOrder, geometry)) {
-    return DenseStrides(geometry.sizes, kChannelsLast3dOrder, 1);
-  }
-  return ContiguousStrides(geometry.sizes);
 }
 
 void SetStrides(TensorImpl& impl, const Dims& strides) {

@@ -13,10 +13,8 @@ bool IsDense(const Geometry& geometry);
 /// Of the result of an elementwise op on these operands, which broadcast to `sizes`. Operands that
 /// lie alike pass their order on; else the first one that tells two dims apart orders them.
 Dims ElementwiseStrides(const Dims& sizes, std::span<const Geometry> operands);
-/// Of a copy, and of what is made `like` a tensor.
+/// Of a copy, a conversion, and of what is made `like` a tensor.
 Dims CopyStrides(const Geometry& geometry);
-/// Of a conversion to another dtype or device.
-Dims ConvertedStrides(const Geometry& geometry);
 
 /// Says where the elements of a tensor lie that shares its memory with no other. The strides are
 /// dense.

@@ -537,12 +537,6 @@ Tensor RowMajorCopy(const char* op, const Tensor& self) {
   return Tensor::FromValue(std::move(value));
 }
 
-Tensor ConvertedLayout(Tensor result, const Tensor& self) {
-  const TensorImpl& impl = *self.impl();
-  if (impl.view) SetStrides(*result.impl(), ConvertedStrides(GeometryOf(impl)));
-  return result;
-}
-
 }  // namespace
 
 Tensor clone(const Tensor& self, Location at) {
@@ -559,7 +553,7 @@ Tensor contiguous(const Tensor& self, Location at) {
 Tensor to(const Tensor& self, DType dtype, Location at) {
   CurrentNode("to", self);
   if (self.dtype() == dtype) return self;
-  return ConvertedLayout(Apply(ops::kCast, at, {self}, {Attr(dtype)}), self);
+  return LikeLayout(Apply(ops::kCast, at, {self}, {Attr(dtype)}), self);
 }
 
 Tensor to(const Tensor& self, const Device& device, Location at) {
@@ -569,7 +563,7 @@ Tensor to(const Tensor& self, const Device& device, Location at) {
   HostTensor host = Executor().Read(self);
   Value copy{MakeHostLeaf(host, device.id(), CurrentLocation()), 0};
   copy.tape = RecordTransfer(ValueOf("to", self), device.id());
-  return ConvertedLayout(NewTensor(std::move(copy), true), self);
+  return LikeLayout(NewTensor(std::move(copy), true), self);
 }
 
 Tensor& copy_(Tensor& self, const Tensor& source, Location at) {

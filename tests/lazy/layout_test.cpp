@@ -129,7 +129,7 @@ TEST_F(Layout, OfExpandedAndSlicedOperands) {
   Tensor gaps = Counting({4, 6}).slice(1, 0, 6, 2).t();  // [3,4], strides 2, 6
   EXPECT_EQ((gaps + 1.0f).strides(), Dims({1, 3}));
   EXPECT_EQ(gaps.clone().strides(), Dims({1, 3}));
-  EXPECT_EQ(gaps.to(f64).strides(), Dims({4, 1})) << "a conversion keeps dense ones only";
+  EXPECT_EQ(gaps.to(f64).strides(), Dims({1, 3}));
   EXPECT_EQ(zeros_like(gaps).strides(), Dims({1, 3}));
 }
 
@@ -217,9 +217,10 @@ TEST_F(Layout, SurvivesAStepAndCopies) {
   copy.t().view({6}).fill_(0.0f);
   EXPECT_TENSOR_EQ(y, {1, 4, 2, 5, 3, 6}, {3, 2});
   EXPECT_EQ(y.detach().strides(), Dims({1, 3}));
-  resize_(y, {2, 2});
-  EXPECT_TENSOR_EQ(y, {1, 2, 3, 4}, {2, 2});  // of its memory
-  EXPECT_EQ(y.strides(), Dims({2, 1}));
+  Tensor resized = y + 0.0f;
+  resize_(resized, {2, 2});
+  EXPECT_TENSOR_EQ(resized, {1, 2, 3, 4}, {2, 2});  // of its memory
+  EXPECT_EQ(resized.strides(), Dims({2, 1}));
 }
 
 TEST_F(Layout, CanBeDonated) {
