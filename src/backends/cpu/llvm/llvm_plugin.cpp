@@ -64,8 +64,8 @@ void SetUp() {
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   LLVMInitializeX86AsmParser();
-  // The emitter makes its own addresses; strength reduction would only take time.
-  const char* arguments[] = {"hammock", "-disable-lsr"};
+  // The emitter makes its own addresses and CPUs reorder by themselves: both would only take time.
+  const char* arguments[] = {"hammock", "-disable-lsr", "-disable-post-ra"};
   LLVMParseCommandLineOptions(std::size(arguments), arguments, nullptr);
   LLVMInstallFatalErrorHandler(OnFatalError);
 }
