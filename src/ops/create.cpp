@@ -222,7 +222,8 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
   LocationScope scope(at);
   bool floating = start.IsFloating() || end.IsFloating() || step.IsFloating();
   DType result = dtype.value_or(floating ? kDefaultFloat : DType::kI64);
-  int64_t size = RangeSize(start, end, step, !IsFloat(result));
+  // As in PyTorch, only i64 counts by integers.
+  int64_t size = RangeSize(start, end, step, result == DType::kI64);
   // Bounds are parameters. Floats are computed in f64, so that only the cast rounds.
   DType wide = IsFloat(result) ? DType::kF64 : DType::kI64;
   Tensor steps = mul(Iota(size, wide, device, at), Lift(step, wide));

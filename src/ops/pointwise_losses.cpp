@@ -245,8 +245,11 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
           input1.shape().to_string(), input2.shape().to_string(), target.shape().to_string());
   }
   DType dtype = PromoteTypes(Common(input1, input2), target.dtype()), wide = Computing(dtype);
-  Tensor distance = Casted(input1, wide) - Casted(input2, wide);
-  return Finish(Positive(-(Casted(target, wide) * distance) + margin), reduction, dtype);
+  // Integers wrap before the margin makes floats of them.
+  DType common = IsFloat(dtype) ? wide : dtype;
+  Tensor distance = Casted(input1, common) - Casted(input2, common);
+  Tensor signed_distance = Casted(-Casted(target, common) * distance, wide);
+  return Finish(Positive(signed_distance + margin), reduction, dtype);
 }
 
 // ---- Pairs of vectors
@@ -271,7 +274,8 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
                          Location at) {
   LocationScope scope(at);
   DType dtype = Common(x1, x2), wide = Computing(dtype);
-  Tensor distance = Casted(x1, wide) - Casted(x2, wide) + eps;
+  DType common = IsFloat(dtype) ? wide : dtype;  // integers wrap before `eps` makes floats of them
+  Tensor distance = Casted(Casted(x1, common) - Casted(x2, common), wide) + eps;
   return Casted(norm(distance, p, {-1}, keepdim), FloatOf(dtype));
 }
 
@@ -318,8 +322,8 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
   Tensor tiny = ConstantLike(1e-12, a);
   Tensor similar = along(a * b) / sqrt((along(a * a) + tiny) * (along(b * b) + tiny));
   Tensor zero = ConstantLike(0, a);
-  Tensor together = where(eq(target, ConstantLike(1, target)), ConstantLike(1, a) - similar, zero);
-  Tensor apart = where(eq(target, ConstantLike(-1, target)), Positive(similar - margin), zero);
+  Tensor together = where(eq(target, 1), ConstantLike(1, a) - similar, zero);
+  Tensor apart = where(eq(target, -1), Positive(similar - margin), zero);
   return Finish(together + apart, reduction, dtype);
 }
 

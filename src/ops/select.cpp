@@ -280,8 +280,7 @@ Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
                  const Scalar& alpha, Location at) {
   LocationScope scope(at);
   CheckSameDType("index_add", self, source);
-  // Of truth values the sum is a disjunction and the factor does not matter.
-  Tensor scaled = self.dtype() == DType::kBool ? source : source * Lift(alpha, source.dtype());
+  Tensor scaled = source * Lift(alpha, source.dtype());
   return IndexScatter("index_add", self, dim, index, scaled, "sum");
 }
 
@@ -445,8 +444,9 @@ namespace {
 
 /// torch.nonzero(x, as_tuple=True) gives one vector of coordinates a dim.
 Any CallNonzero(std::span<const Any> args) {
-  Tensor coordinates = nonzero(args[0].ToTensor());
-  if (!args[1].ToBool()) return Any(coordinates);
+  const Tensor& self = args[0].ToTensor();
+  if (!args[1].ToBool()) return Any(nonzero(self));
+  Tensor coordinates = nonzero(self.dim() == 0 ? Reshaped(self, {1}) : self);
   AnyList vectors;
   for (int64_t i = 0; i < coordinates.size(1); ++i) vectors.push_back(select(coordinates, 1, i));
   return Any::Tuple(vectors);

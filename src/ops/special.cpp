@@ -103,11 +103,6 @@ Tensor ApplyScaled(const OpDef& op, const Location& at, const Tensor& self, cons
                    const Tensor& b, const Scalar& value) {
   const Shape* types[] = {&self.shape(), &a.shape(), &b.shape()};
   DType dtype = ComputeDType(kAdd, types);
-  if (!IsFloat(dtype) && value.IsFloating()) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch,
-                     "{}: value {} is not an integer, but the result is {}", op.name(),
-                     value.to_string(), NameOf(dtype));
-  }
   return Apply(op, at, {self, a, b, Lift(value, WideFloat(dtype))});
 }
 
