@@ -269,7 +269,7 @@ std::string DescribeMarkdown() {
       "# Options\n"
       "Generated from the table in `src/base/config_table.cpp`; a test keeps it fresh.\n\n"
       "Set an option by call (`config::Set(\"eager\", \"true\")`), by environment "
-      "(`HAMMOCK_EAGER=true`, read once before the\nfirst use), or by file "
+      "(`HAMMOCK_EAGER=true`, a dot is `_`, read once\nbefore the first use), or by file "
       "(`config::LoadFile(path)`, lines `name = value`, `#` comments). The latest wins; a change "
       "takes\neffect at once. A name that does not exist is an error that names the nearest one, "
       "in "

@@ -154,6 +154,12 @@ TEST(ConfigEnvironment, SetsOptions) {
   EXPECT_EQ(output.find("config:"), std::string::npos) << output;
 }
 
+TEST(ConfigEnvironment, HasUnderscoresForDots) {
+  std::string output = OutputOfChild("HAMMOCK_CPU_PERF_MAP=1");
+  EXPECT_NE(output.find("perf_map 1"), std::string::npos) << output;
+  EXPECT_EQ(output.find("config:"), std::string::npos) << output;
+}
+
 TEST(ConfigEnvironment, WarnsOfUnknownNames) {
   std::string output = OutputOfChild("HAMMOCK_EGER=1 HAMMOCK_eager=1");
   EXPECT_NE(output.find("HAMMOCK_EGER is no option, did you mean HAMMOCK_EAGER?"),

@@ -91,7 +91,8 @@ class Linker {
       if (section.sh_type == SHT_RELA) Relocate(section);
     }
     RefuseMissing();
-    return {std::move(image_), Functions()};
+    std::vector<CodeSymbol> functions = Functions();
+    return {std::move(image_), std::move(functions)};
   }
 
  private:

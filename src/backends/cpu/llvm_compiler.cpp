@@ -106,6 +106,9 @@ std::string LlvmCompiler::Assembly(std::string_view ir, const CompileOptions& op
 
 std::string LlvmCompiler::Run(std::string_view ir, const CompileOptions& options,
                               bool assembly) const {
+  if (ir.find('\0') != ir.npos) {  // where LLVM would stop reading
+    Throw<CompileError>(ErrorCode::kCompile, "cpu: the IR text has a zero byte");
+  }
   bool host = options.cpu.empty();
   HammockLlvmRequest request = {
       .ir = ir.data(),

@@ -37,12 +37,16 @@ struct Failure {
   std::string text;
 };
 
+std::string WithoutLineEnd(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
 /// The text of one of LLVM's messages, which is freed.
 std::string Take(char* message) {
   std::string text = message ? message : "";
   LLVMDisposeMessage(message);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
+  return WithoutLineEnd(text);
 }
 
 // Where LLVM can go on no more ("cannot select ...") it calls this and, if this returns, ends the
@@ -50,7 +54,7 @@ std::string Take(char* message) {
 thread_local bool compiling = false;
 
 void OnFatalError(const char* reason) {
-  if (compiling) throw Failure{std::string("LLVM gave up: ") + reason};
+  if (compiling) throw Failure{"it gave up: " + WithoutLineEnd(reason)};
 }
 
 /// Sets LLVM up, once per process.
@@ -60,8 +64,8 @@ void SetUp() {
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   LLVMInitializeX86AsmParser();
-  // The emitter makes its own addresses; strength reduction would only take time.
-  const char* arguments[] = {"hammock", "-disable-lsr"};
+  // The emitter makes its own addresses and CPUs reorder by themselves: both would only take time.
+  const char* arguments[] = {"hammock", "-disable-lsr", "-disable-post-ra"};
   LLVMParseCommandLineOptions(std::size(arguments), arguments, nullptr);
   LLVMInstallFatalErrorHandler(OnFatalError);
 }
