@@ -58,6 +58,9 @@ function(hammock_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE HAMMOCK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE hammock_core GTest::gtest_main)
+  # Plug-ins lie beside the library. The old tag also serves dlopen called through a sanitizer.
+  set_target_properties(${name} PROPERTIES BUILD_RPATH ${PROJECT_BINARY_DIR})
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
     PROPERTIES TIMEOUT 900)
 endfunction()

@@ -1,4 +1,4 @@
-// Trains a small classifier with hand-written gradients, then shows what the runtime did.
+// Trains a small classifier, then shows what the runtime did.
 #include <hammock/hammock.h>
 #include <hammock/lazy/backend_interface.h>
 #include <unistd.h>
@@ -39,21 +39,23 @@ struct Model {
   Tensor w1 = randn({2, kHidden}), b1 = zeros({kHidden});
   Tensor w2 = randn({kHidden, kClasses}) * 0.2, b2 = zeros({kClasses});
 
+  Model() {
+    for (Tensor* parameter : Parameters()) parameter->requires_grad_();
+  }
+  std::vector<Tensor*> Parameters() { return {&w1, &b1, &w2, &b2}; }
   Tensor Logits(const Tensor& x) const { return matmul(relu(matmul(x, w1) + b1), w2) + b2; }
 };
 
 /// One step of gradient descent; returns the loss.
 Tensor Train(Model& m, const Tensor& x, const Tensor& y, double rate) {
-  Tensor pre = matmul(x, m.w1) + m.b1;
-  Tensor hidden = relu(pre);
-  Tensor logits = matmul(hidden, m.w2) + m.b2;
-  Tensor d_logits = (softmax(logits, 1) - one_hot(y, kClasses)) / static_cast<double>(x.size(0));
-  Tensor d_pre = matmul(d_logits, m.w2.t()) * (pre > 0);
-  m.w2 -= matmul(hidden.t(), d_logits) * rate;
-  m.b2 -= d_logits.sum({0}) * rate;
-  m.w1 -= matmul(x.t(), d_pre) * rate;
-  m.b1 -= d_pre.sum({0}) * rate;
-  return cross_entropy(logits, y);
+  Tensor loss = cross_entropy(m.Logits(x), y);
+  loss.backward();
+  NoGradGuard no_grad;
+  for (Tensor* parameter : m.Parameters()) {
+    *parameter -= parameter->grad() * rate;
+    parameter->set_grad({});
+  }
+  return loss.detach();
 }
 
 void ShowProgress(int64_t epoch, double loss) {

@@ -18,13 +18,16 @@
 ///   config::Override quiet("log_level", "error");     // until the end of the scope
 ///   config::LoadFile("hammock.conf");                 // lines `name = value`, # comments
 ///
-/// The environment (`HAMMOCK_EAGER=1`) is read once, before the first use of any option, so a later
-/// call or file wins over it. All functions may be called from any thread and at any time.
+/// The environment (`HAMMOCK_EAGER=1`; a dot in a name is `_` there) is read once, before the first
+/// use of any option, so a later call or file wins over it. All functions may be called from any
+/// thread and at any time.
 namespace hammock::config {
 
 /// The options: first the bools, then the integers, then the strings.
 enum Key : uint8_t {
   kAsync,
+  kCpuGdb,
+  kCpuPerfMap,
   kEager,
   kExplainMisses,
   kFallback,
@@ -34,6 +37,7 @@ enum Key : uint8_t {
   kPrintPasses,
   kVerifyPasses,
 
+  kCacheDirBytes,
   kCompilationCacheBytes,
   kCompilationCacheSize,
   kCpuThreads,
@@ -44,6 +48,7 @@ enum Key : uint8_t {
   kTrimGraphSize,
 
   kCacheDir,
+  kCpuLlvmPlugin,
   kDevice,
   kFallbackDevice,
   kForceFallback,
@@ -58,7 +63,7 @@ enum Key : uint8_t {
 enum class Type : uint8_t { kBool, kInt, kString };
 
 constexpr Type TypeOf(Key key) {
-  if (key < kCompilationCacheBytes) return Type::kBool;
+  if (key < kCacheDirBytes) return Type::kBool;
   return key < kCacheDir ? Type::kInt : Type::kString;
 }
 

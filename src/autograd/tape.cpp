@@ -6,6 +6,7 @@
 #include "hammock/ops.h"
 #include "ir/location_scope.h"
 #include "lazy/hooks.h"
+#include "lazy/layout.h"
 #include "lazy/tensor_impl.h"
 #include "ops/compose.h"
 
@@ -52,6 +53,7 @@ void LeafEntry::Accumulate(const Tensor& grad, bool keep_history) {
     Value value = grad.value();
     if (!keep_history) value.tape = {};
     grad_ = Tensor::FromValue(std::move(value));
+    if (!strides.empty()) SetStrides(*grad_.impl(), strides);
   } else if (keep_history) {
     grad_ = grad_ + grad;
   } else {
@@ -87,6 +89,8 @@ LeafEntry& GradSlot(TensorImpl& impl) {
     impl.grad_slot = TapePtr::Adopt(entry);
     entry->types = {impl.node->shape(static_cast<int>(impl.index))};
     entry->device = impl.node->device();
+    Geometry geometry = GeometryOf(impl);
+    if (impl.view && IsDense(geometry)) entry->strides = geometry.strides;
   }
   return static_cast<LeafEntry&>(*impl.grad_slot.get());
 }
@@ -112,7 +116,7 @@ Tensor& Tensor::requires_grad_(bool requires_grad) {
     GradSlot(*impl_);
     impl_->tape = impl_->grad_slot;
   }
-  if (impl_->view && !impl_->view->last && !impl_->view->detached && is_leaf()) {
+  if (impl_->SharesMemory() && !impl_->view->last && !impl_->view->detached && is_leaf()) {
     std::lock_guard lock(impl_->view->group->mutex);
     impl_->view->group->base.tape = impl_->tape;
   }
@@ -171,7 +175,7 @@ Tensor& Tensor::detach_() {
     Throw(ErrorCode::kValue, "detach_: the tensor is a view; use detach()");
   }
   impl_->tape = {};
-  if (impl_->view) {
+  if (impl_->SharesMemory()) {
     std::lock_guard lock(impl_->view->group->mutex);
     impl_->view->group->base.tape = {};
   }
@@ -218,7 +222,7 @@ TapePtr RecordTransfer(const Value& source, DeviceId to) {
 TapePtr HistoryOfWrite(const char* op, const TensorImpl& self, const Value& value) {
   const ViewState* view = self.view.get();
   bool writes_leaf = self.tape && self.tape == self.grad_slot;
-  if (!writes_leaf && view && !view->detached) {
+  if (!writes_leaf && self.SharesMemory() && !view->detached) {
     std::lock_guard lock(view->group->mutex);
     writes_leaf = dynamic_cast<const LeafEntry*>(view->group->base.tape.get()) != nullptr;
   }

@@ -61,6 +61,7 @@ class LeafEntry : public TapeEntry {
   std::string name() const override { return "leaf"; }
   std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor>) override { return {}; }
   void Accumulate(const Tensor& grad, bool keep_history);
+  Dims strides;  ///< of the gradient, as the leaf has them; empty if it is row-major
 
   Tensor grad() const {
     std::lock_guard lock(mutex_);

@@ -21,11 +21,11 @@ namespace hammock::config {
 namespace detail {
 
 constinit std::atomic<int64_t> values[kKeyCount] = {
+    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
+    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
     kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
 };
-static_assert(kKeyCount == 25, "every value starts as kUnset");
+static_assert(kKeyCount == 29, "every value starts as kUnset");
 
 }  // namespace detail
 
@@ -47,7 +47,9 @@ std::string_view TypeName(Type type) {
 
 std::string EnvironmentName(std::string_view name) {
   std::string text = "HAMMOCK_";
-  for (char c : name) text += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (char c : name) {
+    text += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
   return text;
 }
 
@@ -158,8 +160,8 @@ std::vector<std::string> CheckEnvironmentNames() {
     std::string name(variable.substr(8));
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return std::tolower(c); });
-    const Row* row = Find(name);
-    if (row && EnvironmentName(row->name) == variable) continue;
+    auto named = [&](const Row& row) { return EnvironmentName(row.name) == variable; };
+    if (std::any_of(Table().begin(), Table().end(), named)) continue;
     warnings.push_back(fmt::format("config: environment variable {} is no option, did you mean {}?",
                                    variable, EnvironmentName(Nearest(name))));
   }

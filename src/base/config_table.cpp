@@ -43,6 +43,15 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "Execute on another thread while the program goes on; off: a sync returns when all "
             "results are ready.",
      .upstream = "torch_lazy_use_thread_pool"},
+    {.key = kCpuGdb,
+     .name = "cpu.gdb",
+     .default_value = "false",
+     .doc = "Tell gdb the names of compiled functions."},
+    {.key = kCpuPerfMap,
+     .name = "cpu.perf_map",
+     .default_value = "false",
+     .doc =
+         "Write the names of compiled functions to /tmp/perf-PID.map, where perf looks for them."},
     {.key = kEager,
      .name = "eager",
      .default_value = "false",
@@ -81,6 +90,10 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "Verify the graph after every compiler pass.",
      .default_doc = "true in debug builds, else false"},
 
+    {.key = kCacheDirBytes,
+     .name = "cache_dir_bytes",
+     .default_value = "1073741824",
+     .doc = "Bytes that the files in `cache_dir` may take; the least recently used ones go first."},
     {.key = kCompilationCacheBytes,
      .name = "compilation_cache_bytes",
      .default_value = "268435456",
@@ -126,7 +139,14 @@ constexpr std::array<Row, kKeyCount> kTable = {{
     {.key = kCacheDir,
      .name = "cache_dir",
      .default_value = "",
-     .doc = "Directory in which compiled graphs are kept for other processes; empty: none."},
+     .doc = "Directory in which compiled graphs and code are kept for other processes; it must "
+            "belong to "
+            "this user alone; empty: none."},
+    {.key = kCpuLlvmPlugin,
+     .name = "cpu.llvm_plugin",
+     .default_value = "",
+     .doc = "File of the plug-in that compiles for the CPU; empty: `libhammock-llvm.so` beside the "
+            "library, or where the system finds it."},
     {.key = kDevice,
      .name = "device",
      .default_value = "",

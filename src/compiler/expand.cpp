@@ -1,75 +1,15 @@
 #include "compiler/expand.h"
 
-#include <unordered_map>
-
 #include "base/throw.h"
+#include "compiler/bodies.h"
 #include "hammock/tensor.h"
 #include "ir/node_access.h"
+#include "lazy/symbolic.h"
 #include "lazy/tensor_impl.h"
 
 namespace hammock {
 
 namespace {
-
-/// Copies traced symbolic nodes into a graph, below values that are there already.
-class Inliner {
- public:
-  Inliner(Graph& graph, LocationId location, int32_t origin)
-      : graph_(graph), location_(location), origin_(origin) {}
-
-  void Bind(const Tensor& tensor, GraphValue value) {
-    values_[tensor.value().node.get()] = {value};
-    bound_.push_back(tensor);
-  }
-
-  GraphValue Emit(const Tensor& tensor) {
-    Value root = tensor.value();
-    std::vector<const Node*> stack{root.node.get()};
-    while (!stack.empty()) {
-      const Node* node = stack.back();
-      if (values_.contains(node)) {
-        stack.pop_back();
-        continue;
-      }
-      bool ready = true;
-      for (const Node::Operand& operand : node->operands()) {
-        if (operand.node && !values_.contains(operand.node)) {
-          stack.push_back(operand.node);
-          ready = false;
-        }
-      }
-      if (!ready) continue;
-      stack.pop_back();
-      EmitNode(*node);
-    }
-    return values_.at(root.node.get()).at(root.index);
-  }
-
- private:
-  void EmitNode(const Node& node) {
-    HAMMOCK_CHECK(!node.IsLeaf(), "an expansion read a tensor that is not its operand: {}",
-                  node.to_string());
-    GraphNode copy;
-    copy.op = &node.op();
-    for (const Node::Operand& operand : node.operands()) {
-      copy.inputs.push_back(operand.node ? values_.at(operand.node).at(operand.index)
-                                         : GraphValue{});
-    }
-    copy.attrs.assign(node.attrs().begin(), node.attrs().end());
-    for (int i = 0; i < node.num_outputs(); ++i) copy.types.push_back(node.shape(i));
-    copy.location = location_;
-    copy.origin = origin_;
-    NodeId id = graph_.Append(std::move(copy));
-    auto& values = values_[&node];
-    for (int i = 0; i < node.num_outputs(); ++i) values.push_back({id, i});
-  }
-
-  Graph& graph_;
-  LocationId location_;
-  int32_t origin_;
-  std::unordered_map<const Node*, std::vector<GraphValue>> values_;
-  std::vector<Tensor> bound_;  // keeps the keys of `values_` alive
-};
 
 std::vector<GraphValue> ExpandNode(const Graph& from, const GraphNode& node,
                                    const std::vector<GraphValue>& inputs, Graph& into) {
@@ -135,24 +75,11 @@ Graph ExpandComposites(const Graph& graph, const std::function<bool(const Graph&
   Graph current = graph;
   for (;;) {
     Graph next;
-    if (!ExpandOnce(current, keep, &next)) return current;
+    if (!ExpandOnce(current, keep, &next)) break;
     current = std::move(next);
   }
-}
-
-Graph TraceSymbolically(
-    std::span<const Shape> types,
-    const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function) {
-  SymbolicScope symbolic;
-  Graph graph;
-  Inliner inliner(graph, CurrentLocation(), -1);
-  std::vector<Tensor> inputs;
-  for (const Shape& type : types) {
-    inputs.push_back(SymbolicTensor(type));
-    inliner.Bind(inputs.back(), graph.AddInput(type));
-  }
-  for (const Tensor& result : function(inputs)) graph.AddOutput(inliner.Emit(result));
-  return graph;
+  MapBodies(current, [&](const Graph& body) { return ExpandComposites(body, keep); });
+  return current;
 }
 
 }  // namespace hammock

@@ -1,5 +1,6 @@
 #include "compiler/make_explicit.h"
 
+#include "compiler/bodies.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -90,6 +91,7 @@ Graph MakeExplicit(const Graph& graph) {
     map[static_cast<size_t>(id)] = out.Append(std::move(copy));
   }
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
+  MapBodies(out, MakeExplicit);
   return out;
 }
 

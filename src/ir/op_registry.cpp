@@ -88,7 +88,8 @@ std::string Mismatches(const std::vector<const OpDef*>& overloads, const std::ve
   return lines;
 }
 
-Any Run(const OpDef& def, const std::vector<Any>& bound) {
+Any Run(const OpDef& def, std::vector<Any> bound) {
+  LiftFirst(def, bound);
   if (def.call) return def.call(bound);
   if (def.IsNode()) return CallNode(def, bound);
   Throw<NotSupported>(ErrorCode::kNotSupported, "{}: this op cannot be called by name", def.name());

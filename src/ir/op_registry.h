@@ -11,6 +11,10 @@ namespace hammock {
 /// by the front end (src/lazy/box.cpp), which this folder does not know.
 Any CallNode(const OpDef& op, std::span<const Any> args);
 
+/// A number given for a tensor before another tensor takes the dtype that it has beside that one,
+/// as it does behind it. Defined with CallNode.
+void LiftFirst(const OpDef& op, std::span<Any> args);
+
 /// ", did you mean 'add'?" for an unknown op, or "" in an empty registry.
 std::string OpSuggestion(std::string_view name);
 

@@ -14,6 +14,10 @@ Dims::Dims(std::span<const int64_t> values) {
   std::copy(values.begin(), values.end(), values_.begin());
 }
 
+void Dims::ThrowOutside(int i) const {
+  Throw<InternalError>(ErrorCode::kInternal, "entry {} of {} was asked for", i, ToString(*this));
+}
+
 Dims Dims::Filled(int rank, int64_t value) {
   Dims dims;
   dims.resize(rank, value);

@@ -6,6 +6,7 @@
 #include "base/throw.h"
 #include "ir/location_scope.h"
 #include "lazy/hooks.h"
+#include "lazy/layout.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
@@ -14,18 +15,38 @@ namespace hammock {
 
 namespace {
 
-Value ApplyForward(const ViewStep& step, const Value& input, const Value& base) {
-  // as_strided addresses the group's base whatever lies between.
-  const Value& from = step.op == &ops::kAsStrided ? base : input;
-  Value result;
+Value AsView(Value value) {
+  NodeAccess::flags(value.node.get()) |= NodeAccess::kIsView;
+  return value;
+}
+
+Value ApplyForward(const ViewStep& step, const Value& input) {
   if (step.start) {
-    const Value operands[] = {from, step.start};
-    result = Record(*step.op, operands, step.attrs, CurrentLocation());
-  } else {
-    result = Record(*step.op, std::span(&from, 1), step.attrs, CurrentLocation());
+    const Value operands[] = {input, step.start};
+    return AsView(Record(*step.op, operands, step.attrs, CurrentLocation()));
   }
-  NodeAccess::flags(result.node.get()) |= NodeAccess::kIsView;
-  return result;
+  return AsView(Record(*step.op, std::span(&input, 1), step.attrs, CurrentLocation()));
+}
+
+Value Permuted(const Value& value, const Dims& order) {
+  const Attr attrs[] = {Attr(order)};
+  return Record(ops::kPermute, std::span(&value, 1), attrs, CurrentLocation());
+}
+
+Dims Inverse(std::span<const int64_t> order) {
+  Dims inverse = Dims::Filled(static_cast<int>(order.size()), 0);
+  for (size_t i = 0; i < order.size(); ++i)
+    inverse[static_cast<int>(order[i])] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+/// A base as it lies in memory, which is what as_strided addresses.
+Value InMemory(const AliasGroup& group, const Value& base) {
+  return group.order.empty() ? base : AsView(Permuted(base, group.order));
+}
+/// The base whose memory this is.
+Value FromMemory(const AliasGroup& group, const Value& memory) {
+  return group.order.empty() ? memory : Permuted(memory, Inverse(group.order));
 }
 
 Value Reshaped(const Value& value, const Dims& sizes) {
@@ -38,14 +59,7 @@ Value ApplyInverse(const ViewStep& step, const Value& input, const Value& writte
   if (step.op == &ops::kReshape || step.op == &ops::kBroadcast) {
     return Reshaped(written, step.input.sizes());  // a broadcast that stretches was refused before
   }
-  if (step.op == &ops::kPermute) {
-    const auto& dims = step.attrs[0].ints();
-    Dims inverse = Dims::Filled(static_cast<int>(dims.size()), 0);
-    for (size_t i = 0; i < dims.size(); ++i)
-      inverse[static_cast<int>(dims[i])] = static_cast<int64_t>(i);
-    const Attr attrs[] = {Attr(inverse)};
-    return Record(ops::kPermute, std::span(&written, 1), attrs, CurrentLocation());
-  }
+  if (step.op == &ops::kPermute) return Permuted(written, Inverse(step.attrs[0].ints()));
   if (step.op == &ops::kSlice) {  // {dim, start, size, step} -> {dim, start, step}
     const Attr attrs[] = {step.attrs[0], step.attrs[1], step.attrs[3]};
     const Value operands[] = {input, written};
@@ -67,6 +81,7 @@ Value ApplyInverse(const ViewStep& step, const Value& input, const Value& writte
   return Record(ops::kAsStridedScatter, operands, attrs, CurrentLocation());
 }
 
+/// The view ops from the base. An as_strided can only be the first, and addresses memory.
 std::vector<const ViewStep*> ChainOf(const ViewState& view) {
   std::vector<const ViewStep*> chain;
   for (const ViewStep* step = view.last.get(); step; step = step->parent.get())
@@ -82,20 +97,23 @@ std::vector<const ViewStep*> ChainOf(const ViewState& view) {
   return chain;
 }
 
-/// Makes a plain tensor the base of a group.
+bool AddressesMemory(const std::vector<const ViewStep*>& chain) {
+  return !chain.empty() && chain[0]->op == &ops::kAsStrided;
+}
+
+/// Makes a tensor with memory of its own the base of a group.
 void EnsureGroup(TensorImpl& impl) {
-  if (impl.view) return;
+  if (impl.SharesMemory()) return;
+  Geometry geometry = GeometryOf(impl);
   auto view = std::make_unique<ViewState>();
   view->group = std::make_shared<AliasGroup>();
   view->group->base = {NodePtr(impl.node), impl.index, impl.tape};
+  view->group->order = StorageOrder(geometry.sizes, geometry.strides);
   view->generation = view->group->generation.load();
-  view->strides = ContiguousStrides(impl.node->shape(static_cast<int>(impl.index)).sizes());
-  if (impl.owner) {
-    std::lock_guard lock(impl.owner->lock);
-    impl.view = std::move(view);
-  } else {
-    impl.view = std::move(view);
-  }
+  view->strides = geometry.strides;
+  std::unique_lock<SpinLock> owner;
+  if (impl.owner) owner = std::unique_lock(impl.owner->lock);
+  impl.view.swap(view);
 }
 
 /// The base with `value` in the places that the view shows.
@@ -116,19 +134,18 @@ Value WrittenBase(const ViewState& view, const Value& value) {
           "cannot write to a part of an expanded tensor under another dtype; clone it");
     }
     const Attr attrs[] = {Attr(view.strides), Attr(view.offset)};
-    const Value operands[] = {base, value};
-    return Record(ops::kAsStridedScatter, operands, attrs, CurrentLocation());
+    const Value operands[] = {InMemory(*view.group, base), value};
+    return FromMemory(*view.group,
+                      Record(ops::kAsStridedScatter, operands, attrs, CurrentLocation()));
   }
-  std::vector<Value> inputs{base};
+  bool in_memory = AddressesMemory(chain);
+  std::vector<Value> inputs{in_memory ? InMemory(*view.group, base) : base};
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
-    inputs.push_back(ApplyForward(*chain[i], inputs.back(), base));
+    inputs.push_back(ApplyForward(*chain[i], inputs.back()));
   }
   Value written = value;
-  for (size_t i = chain.size(); i-- > 0;) {
-    const Value& input = chain[i]->op == &ops::kAsStrided ? base : inputs[i];
-    written = ApplyInverse(*chain[i], input, written);
-  }
-  return written;
+  for (size_t i = chain.size(); i-- > 0;) written = ApplyInverse(*chain[i], inputs[i], written);
+  return in_memory ? FromMemory(*view.group, written) : written;
 }
 
 Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
@@ -230,7 +247,7 @@ Tensor MakeView(const char* name, const Tensor& self, const OpDef& op, std::vect
   if (start.defined()) step->start = ValueOf(name, start);
   Value input{NodePtr(node), impl.index, impl.tape};
   step->input = input.shape();
-  Value result = ApplyForward(*step, input, input);
+  Value result = ApplyForward(*step, input);
   step->output = result.shape();
   if (node->device() == kNoDevice) {  // symbolic values have no identity to alias
     return NewTensor(result, true);
@@ -251,19 +268,20 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
   step->attrs = {Attr(geometry.sizes), Attr(geometry.strides), Attr(geometry.offset)};
   if (node->device() == kNoDevice) {
     Value input{NodePtr(node), impl.index, impl.tape};
-    return NewTensor(ApplyForward(*step, input, input), true);
+    return NewTensor(ApplyForward(*step, input), true);
   }
   EnsureGroup(impl);
   std::lock_guard lock(impl.view->group->mutex);
   Value base = impl.view->group->base;
   if (impl.view->detached) base.tape = {};
+  base = InMemory(*impl.view->group, base);
   if (base.shape().dtype() != self.dtype()) {
     Throw<NotSupported>(ErrorCode::kNotSupported,
                         "{}: the tensor is a view of {} under another dtype ({}); clone it first",
                         name, NameOf(base.shape().dtype()), NameOf(self.dtype()));
   }
   step->input = base.shape();
-  Value result = ApplyForward(*step, base, base);
+  Value result = ApplyForward(*step, base);
   step->output = result.shape();
   return NewView(result, impl.view->group, std::move(step), impl.view->group->generation.load(),
                  geometry, impl.view->detached);
@@ -283,13 +301,15 @@ Tensor MakeAlias(const Tensor& self, bool detached) {
 
 void RefreshView(TensorImpl& impl) {
   ViewState& view = *impl.view;
+  if (!view.group) return;
   if (view.generation == view.group->generation.load(std::memory_order_acquire)) return;
   std::lock_guard lock(view.group->mutex);
   GradModeScope mode(!view.detached);
   Value base = view.group->base;
   if (view.detached) base.tape = {};
-  Value value = base;
-  for (const ViewStep* step : ChainOf(view)) value = ApplyForward(*step, value, base);
+  auto chain = ChainOf(view);
+  Value value = AddressesMemory(chain) ? InMemory(*view.group, base) : base;
+  for (const ViewStep* step : chain) value = ApplyForward(*step, value);
   view.generation = view.group->generation.load();
   Assign(impl, value);
   bool is_leaf = impl.tape && impl.tape == impl.grad_slot;
@@ -297,7 +317,7 @@ void RefreshView(TensorImpl& impl) {
 }
 
 void WriteValue(const char* op, TensorImpl& impl, const Value& value) {
-  if (!impl.view) {
+  if (!impl.SharesMemory()) {
     SetNode(impl, value);
     return;
   }

@@ -3,7 +3,9 @@
 /// of view ops from the base. A write makes a new base value (functional underneath) and moves the
 /// group's generation; the other members build their value anew when they are next used.
 ///
-/// Strides and offset are host metadata with PyTorch's values; they are never part of a key.
+/// Strides and offset are host metadata with PyTorch's values; they are never part of a key. A
+/// tensor of memory of its own that is not row-major has a ViewState without a group: its value is
+/// the row-major one, as always.
 
 #include <atomic>
 #include <cstdint>
@@ -21,7 +23,8 @@ struct TensorImpl;
 
 struct AliasGroup {
   std::mutex mutex;
-  Value base;                           // row-major, guarded by `mutex`
+  Value base;  // row-major, guarded by `mutex`
+  Dims order;  // dims of the base as they lie in memory; empty: as they are
   std::atomic<uint64_t> generation{1};  // grows with every write
   std::atomic<bool> listed{false};      // in some thread's written_groups
 };
@@ -37,7 +40,7 @@ struct ViewStep {
 };
 
 struct ViewState {
-  std::shared_ptr<AliasGroup> group;
+  std::shared_ptr<AliasGroup> group;     // null: shares its memory with no other
   std::shared_ptr<const ViewStep> last;  // null: the base itself
   uint64_t generation = 0;               // of the cached node
   Dims strides;

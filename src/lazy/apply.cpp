@@ -7,6 +7,7 @@
 #include "hammock/metrics.h"
 #include "ir/location_scope.h"
 #include "lazy/hooks.h"
+#include "lazy/layout.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
@@ -25,8 +26,19 @@ constexpr int kInlineOperands = 8;
 
 LocationId Here(const Location& at) { return tls_location ? tls_location : InternLocation(at); }
 
-bool WantsHistory(const Tensor& a, const Tensor& b) {
-  return (a.impl()->tape || b.impl()->tape) && Context().grad_mode;
+/// Off the usual path: an operand has a history or is a view.
+[[gnu::noinline]] bool KeepsMore(const TensorImpl& a, const TensorImpl& b) {
+  if ((a.tape || b.tape) && Context().grad_mode) return true;
+  return IsStrided(a) || IsStrided(b);
+}
+
+/// Whether the result has a history or strides that depend on the operands.
+inline bool KeepsMore(const Tensor& a, const Tensor& b) {
+  const TensorImpl &x = *a.impl(), &y = *b.impl();
+  auto bits = [](const auto& pointer) { return reinterpret_cast<uintptr_t>(pointer.get()); };
+  if ((bits(x.tape) | bits(x.view) | bits(y.tape) | bits(y.view)) == 0) [[likely]]
+    return false;
+  return KeepsMore(x, y);
 }
 
 bool IsEager(const ThreadContext& context) {
@@ -152,6 +164,14 @@ void RunBaked(std::span<const Tensor> results) {
 
 namespace {
 
+/// Elementwise ops pass on the order in which their operands lie in memory. The numbers of a
+/// composite are settings, not operands.
+void KeepLayouts(const OpDef& op, std::span<const Tensor> results,
+                 std::span<const Tensor> operands) {
+  if (!op.IsElementwise() && &op != &ops::kCast) return;
+  for (const Tensor& result : results) KeepLayout(result, operands, !op.IsComposite());
+}
+
 /// A composite without a gradient of its own: its parts have theirs.
 std::vector<Tensor> ExpandWhileTracing(const Node& node, std::span<const Tensor> operands) {
   LocationScope location(node.location());
@@ -174,12 +194,17 @@ std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
                                std::span<const Tensor> operands, std::span<const Attr> attrs) {
   std::vector<Value> values;
   values.reserve(operands.size());
-  for (const Tensor& operand : operands) values.push_back(ValueOf(op.name(), operand));
+  bool views = false;
+  for (const Tensor& operand : operands) {
+    values.push_back(ValueOf(op.name(), operand));
+    views |= operand.defined() && operand.impl()->view;
+  }
   NodePtr node = RecordNode(op, values, attrs, Here(at));
   TapePtr tape;
   if (WantsHistory(Context(), values)) {
     if (op.IsComposite() && !op.vjp) {
       std::vector<Tensor> results = ExpandWhileTracing(*node, operands);
+      if (views) KeepLayouts(op, results, operands);
       RunBaked(results);
       return results;
     }
@@ -190,6 +215,7 @@ std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
     results.push_back(Finish(node, static_cast<uint32_t>(i)));
     if (tape && IsFloat(node->shape(i).dtype())) results.back().impl()->tape = tape;
   }
+  if (views) KeepLayouts(op, results, operands);
   return results;
 }
 
@@ -214,7 +240,7 @@ Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   bool fast =
       IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
-  if (!fast || WantsHistory(a, a)) return Apply(op, at, std::span(&a, 1));
+  if (!fast || KeepsMore(a, a)) return Apply(op, at, std::span(&a, 1));
   Node* node = NodeAccess::Allocate(op, 1, 0, 1);
   x->AddReference();
   NodeAccess::operands(node)[0] = {x, a.impl()->index};
@@ -231,7 +257,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
-  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() || WantsHistory(a, b)) {
+  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() || KeepsMore(a, b)) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }

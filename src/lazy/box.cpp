@@ -77,6 +77,14 @@ Any FromTensors(const std::vector<Tensor>& tensors) {
 
 namespace hammock {
 
+void LiftFirst(const OpDef& op, std::span<Any> args) {
+  if (args.size() < 2 || !args[0].IsNumber() || !args[1].IsTensor()) return;
+  const SchemaType& type = op.info().schema.arguments()[0].type;
+  if (type.base != SchemaType::Base::kTensor || type.list) return;
+  Scalar number = args[0].ToScalar();
+  args[0] = Lift(number, ResultType(args[1].ToTensor(), number));
+}
+
 Any CallNode(const OpDef& op, std::span<const Any> args) {
   const OpInfo& info = op.info();
   if (&op == &ops::kInput || &op == &ops::kDeviceData || &op == &ops::kScalarLeaf ||

@@ -10,6 +10,7 @@
 #include "ir/node_access.h"
 #include "lazy/dump.h"
 #include "lazy/hooks.h"
+#include "lazy/layout.h"
 #include "lazy/record.h"
 #include "lazy/replay.h"
 #include "lazy/rng.h"
@@ -48,6 +49,7 @@ struct Source {
   } kind;
   size_t index = 0;
   Value value;
+  Dims strides = {};  // of a returned tensor that is not row-major
 };
 
 /// What `fn` did to its inputs, by value; handles are gone.
@@ -112,7 +114,10 @@ Traced Trace(const CapturedFn& fn, const std::vector<Tensor>& examples, Location
     } else if (earlier < i) {
       traced.outputs.push_back({Source::kOutput, earlier, {}});
     } else {
-      traced.outputs.push_back({Source::kConstant, 0, ValueOf("capture", outputs[i])});
+      Source source{Source::kConstant, 0, ValueOf("capture", outputs[i])};
+      const TensorImpl& impl = *outputs[i].impl();
+      if (impl.view) source.strides = CopyStrides(GeometryOf(impl));
+      traced.outputs.push_back(std::move(source));
     }
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -267,11 +272,16 @@ void Resolve(Source& source, const Captured& captured, const std::vector<NodePtr
   if (!source.value) return;
   auto input = std::find(inputs.begin(), inputs.end(), source.value.node);
   if (input != inputs.end()) {
-    source = {Source::kInput, static_cast<size_t>(input - inputs.begin()), {}};
+    source.kind = Source::kInput;
+    source.index = static_cast<size_t>(input - inputs.begin());
+    source.value = {};
     return;
   }
   auto result = captured.results.find({source.value.node.get(), source.value.index});
-  if (result != captured.results.end()) source = {Source::kResult, result->second, {}};
+  if (result == captured.results.end()) return;
+  source.kind = Source::kResult;
+  source.index = result->second;
+  source.value = {};
 }
 
 }  // namespace
@@ -308,7 +318,7 @@ bool CompiledGraph::State::Releases(size_t argument, const std::vector<Tensor>& 
     updated |= written == argument;
   }
   return updated && std::none_of(outputs.begin(), outputs.end(), takes) &&
-         !tensors[argument].impl()->view;
+         !tensors[argument].impl()->SharesMemory();
 }
 
 std::vector<Value> CompiledGraph::State::Run(std::vector<Value>& arguments,
@@ -379,6 +389,7 @@ std::vector<Tensor> CompiledGraph::operator()(const std::vector<Tensor>& inputs,
       outputs.push_back(outputs[source.index]);
     } else {
       outputs.push_back(Tensor::FromValue(value_of(source)));
+      if (!source.strides.empty()) SetStrides(*outputs.back().impl(), source.strides);
     }
   }
   return outputs;

@@ -1,13 +1,8 @@
 #include "lazy/disk_cache.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
+#include "base/file_cache.h"
 #include "base/log.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -16,48 +11,35 @@ namespace hammock {
 
 namespace {
 
-namespace fs = std::filesystem;
+std::string KindOf(const DeviceEntry& device) { return device.type + "-computation"; }
 
-/// A file is the checksum of what follows, as text, and the backend's bytes.
-constexpr size_t kChecksum = 32;
-
-fs::path PathOf(const DeviceEntry& device, const lazy::Computation& computation) {
-  Hash128 hash = HashString(device.backend->Fingerprint(device.device));
-  hash = Combine(hash, computation.graph().hash());
-  for (const std::string& name : computation.devices) hash = Combine(hash, HashString(name));
-  return fs::path(config::Get<config::kCacheDir>()) /
-         fmt::format("{}-{}.computation", device.type, ToString(hash));
+/// The graph by its hash only: it is in the value, and compared there.
+std::string KeyOf(const DeviceEntry& device, const lazy::Computation& computation) {
+  std::string key = device.backend->Fingerprint(device.device);
+  key += "\n" + ToString(computation.graph().hash());
+  for (const std::string& name : computation.devices) key += "\n" + name;
+  return key;
 }
 
-void Warn(const fs::path& path, const char* what) {
-  LogOnce("disk cache:" + path.parent_path().string(), LogLevel::kWarn, "cache_dir: {}: {}",
-          path.string(), what);
-}
-
-std::string ReadAll(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+void Warn(const DeviceEntry& device, const char* what) {
+  LogOnce("disk cache:" + device.type, LogLevel::kWarn, "cache_dir: a computation of {}: {}",
+          device.type, what);
 }
 
 }  // namespace
 
 lazy::ComputationPtr LoadComputation(DeviceEntry& device, const lazy::Computation& wanted) {
-  if (config::Get<config::kCacheDir>().empty()) return nullptr;
+  FileCache* cache = FileCache::OfConfig();
+  if (!cache) return nullptr;
   static metrics::Counter& hits = metrics::GetCounter("DiskCacheHits");
-  fs::path path = PathOf(device, wanted);
-  std::error_code none;
-  if (!fs::exists(path, none)) return nullptr;
   try {
-    std::string file = ReadAll(path);
-    std::string_view bytes = std::string_view(file).substr(std::min(kChecksum, file.size()));
-    if (file.size() < kChecksum || ToString(HashString(bytes)) != file.substr(0, kChecksum)) {
-      Warn(path, "damaged, compiled again");
+    auto bytes = cache->Load(KindOf(device), KeyOf(device, wanted));
+    if (!bytes) return nullptr;
+    if (device.backend->CheckCompatibility(*bytes, device.device) !=
+        lazy::Compatibility::kOptimal) {
       return nullptr;
     }
-    if (device.backend->CheckCompatibility(bytes, device.device) != lazy::Compatibility::kOptimal) {
-      return nullptr;
-    }
-    lazy::ComputationPtr loaded = device.backend->DeserializeComputation(bytes, device.device);
+    lazy::ComputationPtr loaded = device.backend->DeserializeComputation(*bytes, device.device);
     if (!loaded || loaded->graph() != wanted.graph()) return nullptr;
     loaded->aliases = wanted.aliases;
     loaded->devices = wanted.devices;
@@ -65,34 +47,23 @@ lazy::ComputationPtr LoadComputation(DeviceEntry& device, const lazy::Computatio
     hits.Add();
     return loaded;
   } catch (const std::exception& error) {
-    Warn(path, error.what());
+    Warn(device, error.what());
     return nullptr;
   }
 }
 
-// Written beside its place and then renamed, so that no process ever reads a part of it.
 void SaveComputation(DeviceEntry& device, const lazy::ComputationPtr& computation) {
-  if (config::Get<config::kCacheDir>().empty()) return;
+  FileCache* cache = FileCache::OfConfig();
+  if (!cache) return;
   static metrics::Counter& writes = metrics::GetCounter("DiskCacheWrites");
-  static std::atomic<uint64_t> number{0};
-  fs::path path = PathOf(device, *computation);
   try {
     std::string bytes = device.backend->SerializeComputation(computation);
-    fs::create_directories(path.parent_path());
-    fs::path part = path;
-    part += fmt::format(".{}.{}", getpid(), number.fetch_add(1));
-    {
-      std::ofstream file(part, std::ios::binary);
-      file << ToString(HashString(bytes)) << bytes;
-      if (!file.flush()) {
-        Warn(path, "cannot be written");
-        return;
-      }
+    if (cache->Save(KindOf(device), KeyOf(device, *computation), bytes,
+                    config::Get<config::kCacheDirBytes>())) {
+      writes.Add();
     }
-    fs::rename(part, path);
-    writes.Add();
   } catch (const std::exception& error) {
-    Warn(path, error.what());
+    Warn(device, error.what());
   }
 }
 

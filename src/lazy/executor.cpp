@@ -133,7 +133,7 @@ std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId d
       link = link->next;
       Value value{NodePtr(impl->node), impl->index};
       if (!wanted(value)) continue;
-      if (impl->view) {
+      if (impl->SharesMemory()) {
         if (groups.empty() || groups.back() != impl->view->group) {
           groups.push_back(impl->view->group);
         }
@@ -177,7 +177,7 @@ std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId d
   for (Link* link = context.pending.next; link != &context.pending;) {
     auto* impl = static_cast<TensorImpl*>(link);
     link = link->next;
-    if (!impl->view || !settled.contains(impl->view->group.get())) continue;
+    if (!impl->SharesMemory() || !settled.contains(impl->view->group.get())) continue;
     impl->Remove();
     impl->InsertBefore(&context.settled);
   }

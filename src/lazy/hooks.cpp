@@ -37,13 +37,13 @@ namespace {
 
 /// What a write to the tensor changes: the base of its group, or its own value.
 Value WrittenValue(const TensorImpl& impl) {
-  if (impl.view) return BaseValue(impl.view->group);
+  if (impl.SharesMemory()) return BaseValue(impl.view->group);
   return {NodePtr(impl.node), impl.index, impl.tape};
 }
 
 /// Undoes a write, unless another one followed.
 void Unwrite(TensorImpl& impl, const Value& written, const Value& old) {
-  if (!impl.view) {
+  if (!impl.SharesMemory()) {
     SetNode(impl, old);
     impl.tape = old.tape;
     return;

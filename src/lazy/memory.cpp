@@ -22,7 +22,7 @@ struct LiveValue {
 
 /// The value that a tensor keeps on its device: that of its alias group, where it has one.
 Value HeldBy(TensorImpl& impl) {
-  if (!impl.view) return {NodePtr(impl.node), impl.index};
+  if (!impl.SharesMemory()) return {NodePtr(impl.node), impl.index};
   std::lock_guard lock(impl.view->group->mutex);
   return impl.view->group->base;
 }

@@ -183,7 +183,7 @@ void wait_device_ops(const std::vector<Device>& devices) {
 void donate(Tensor& tensor) {
   Node* node = CurrentNode("donate", tensor);
   TensorImpl& impl = *tensor.impl();
-  if (impl.view) {
+  if (impl.SharesMemory()) {
     Throw(ErrorCode::kValue,
           "donate: the tensor shares its memory with views; donate it before taking views of it");
   }
@@ -262,14 +262,14 @@ void CopyToHost(const std::vector<Tensor>& tensors) {
     if (impl.donated) continue;
     Value value = ValueOf("unregister", tensor);
     if (auto host = HostCopy(value)) copies.push_back({&impl, LeafOf(*host, *value.node)});
-    if (!impl.view || bases.contains(impl.view->group.get())) continue;
+    if (!impl.SharesMemory() || bases.contains(impl.view->group.get())) continue;
     Value base = BaseValue(impl.view->group);
     auto host = HostCopy(base);
     bases[impl.view->group.get()] = host ? LeafOf(*host, *base.node) : NodePtr();
   }
   for (Copy& copy : copies) {
     ViewState* view = copy.impl->view.get();
-    if (view) {
+    if (view && view->group) {
       std::lock_guard lock(view->group->mutex);
       if (NodePtr& leaf = bases[view->group.get()]) {
         view->group->base = {std::move(leaf), 0};

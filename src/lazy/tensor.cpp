@@ -99,7 +99,8 @@ int64_t Tensor::id() const {
 bool Tensor::is_alias_of(const Tensor& other) const {
   if (!impl_ || !other.impl_) return false;
   if (impl_ == other.impl_) return true;
-  return impl_->view && other.impl_->view && impl_->view->group == other.impl_->view->group;
+  return impl_->SharesMemory() && other.impl_->view &&
+         impl_->view->group == other.impl_->view->group;
 }
 
 Value Tensor::value() const {

@@ -57,12 +57,14 @@ struct TensorImpl : Link {
   std::atomic<uint32_t> references{1};
   uint32_t index = 0;
   Node* node = nullptr;             // owned; for a view, its value at `view->generation`
-  std::unique_ptr<ViewState> view;  // null for a tensor that shares its memory with no other
+  std::unique_ptr<ViewState> view;  // null for a tensor with row-major memory of its own
   TapePtr tape;                     // history of `node`, for gradients
   TapePtr grad_slot;                // where `.grad` is kept
   ThreadContext* owner = nullptr;   // whose list it is in; null for symbolic tensors
   std::atomic<int64_t> id{0};       // given when first asked for
   bool donated = false;
+
+  bool SharesMemory() const { return view && view->group; }
 };
 
 /// What one thread traced. Never destroyed; a new thread takes over one whose list is empty.

@@ -3,6 +3,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/nn.h"
 #include "lazy/apply.h"
+#include "lazy/layout.h"
 #include "ops/elementwise_kit.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -252,11 +253,13 @@ UNARY(mish, kMish)
 UNARY(selu, kSelu)
 UNARY(hardswish, kHardswish)
 UNARY(hardsigmoid, kHardsigmoid)
-UNARY(log_sigmoid, kLogSigmoid)
-UNARY(logsigmoid, kLogSigmoid)
 UNARY(softsign, kSoftsign)
 UNARY(tanhshrink, kTanhshrink)
 #undef UNARY
+Tensor log_sigmoid(const Tensor& self, Location at) {
+  return RowMajor(ApplyUnary(kLogSigmoid, at, self));
+}
+Tensor logsigmoid(const Tensor& self, Location at) { return log_sigmoid(self, at); }
 
 Tensor gelu(const Tensor& self, const std::string& approximate, Location at) {
   return Apply(kGelu, at, {self}, {approximate});

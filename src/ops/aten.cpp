@@ -7,6 +7,7 @@
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
 #include "hammock/ops/shape.h"
+#include "lazy/layout.h"
 #include "lazy/tensor_impl.h"
 #include "ops/compose.h"
 #include "ops/families.h"
@@ -47,15 +48,17 @@ Tensor& resize_(Tensor& self, const Dims& size, Location at) {
   CurrentNode("resize_", self);
   CheckSizes("resize_", size);
   if (size == self.sizes()) return self;
-  if (self.impl()->view) {
+  if (self.impl()->SharesMemory()) {
     Throw<NotSupported>(ErrorCode::kNotSupported,
                         "resize_: {} shares its memory with other tensors; resize a clone",
                         self.shape().to_string());
   }
   int64_t count = Shape(self.dtype(), size).numel();
-  Tensor flat = Reshaped(self, {self.numel()});
+  Dims order = StorageOrder(self.sizes(), self.strides());
+  Tensor flat = Reshaped(order.empty() ? self : Permuted(self, order), {self.numel()});
   Tensor resized = Reshaped(Padded(flat, 0, 0, count - self.numel(), 0), size);
   SetNode(*self.impl(), resized.value());
+  SetStrides(*self.impl(), ContiguousStrides(size));
   return self;
 }
 

@@ -136,6 +136,7 @@ Dims ReducedSizes(const Dims& sizes, const Dims& dims, bool keepdim) {
 
 int64_t CountOf(const Dims& sizes, const Dims& dims) {
   int64_t count = 1;
+  if (sizes.empty()) return count;  // the dim 0 of a 0-d tensor
   for (int64_t d : dims) count *= sizes[static_cast<int>(d)];
   return count;
 }

@@ -5,6 +5,7 @@
 #include "hammock/ir/graph.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops/operators.h"
+#include "lazy/symbolic.h"
 #include "ops/compose.h"
 #include "ops/loop.h"
 #include "ops/primitives.h"
@@ -156,9 +157,11 @@ Tensors CondVjp(const VjpCall& c) {
     types.push_back(g.shape());
   }
   auto gradient_of = [&](const Attr& branch) {
-    return Attr(LoweredBody(types, [&](std::span<const Tensor> in) {
-      return BodyGradients(branch.graph(), in.first(operands.size()), in.subspan(operands.size()));
-    }));
+    return Attr(
+        std::make_shared<const Graph>(TraceSymbolically(types, [&](std::span<const Tensor> in) {
+          return BodyGradients(branch.graph(), in.first(operands.size()),
+                               in.subspan(operands.size()));
+        })));
   };
   Tensors all{c.in[0]};
   all.insert(all.end(), inputs.begin(), inputs.end());

@@ -7,6 +7,7 @@
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/node_access.h"
+#include "lazy/layout.h"
 #include "lazy/tensor_impl.h"
 #include "ops/elementwise_kit.h"
 #include "ops/families.h"
@@ -145,22 +146,22 @@ Tensor new_empty(const Tensor& self, const Dims& size, std::optional<DType> dtyp
 
 Tensor zeros_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, Location at) {
-  return new_zeros(self, self.sizes(), dtype, device, at);
+  return LikeLayout(new_zeros(self, self.sizes(), dtype, device, at), self);
 }
 
 Tensor ones_like(const Tensor& self, std::optional<DType> dtype,
                  const std::optional<Device>& device, Location at) {
-  return new_ones(self, self.sizes(), dtype, device, at);
+  return LikeLayout(new_ones(self, self.sizes(), dtype, device, at), self);
 }
 
 Tensor full_like(const Tensor& self, const Scalar& fill_value, std::optional<DType> dtype,
                  const std::optional<Device>& device, Location at) {
-  return new_full(self, self.sizes(), fill_value, dtype, device, at);
+  return LikeLayout(new_full(self, self.sizes(), fill_value, dtype, device, at), self);
 }
 
 Tensor empty_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, Location at) {
-  return new_empty(self, self.sizes(), dtype, device, at);
+  return LikeLayout(new_empty(self, self.sizes(), dtype, device, at), self);
 }
 
 Tensor& fill_(Tensor& self, const TensorArg& value, Location at) {
@@ -222,7 +223,8 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
   LocationScope scope(at);
   bool floating = start.IsFloating() || end.IsFloating() || step.IsFloating();
   DType result = dtype.value_or(floating ? kDefaultFloat : DType::kI64);
-  int64_t size = RangeSize(start, end, step, !IsFloat(result));
+  // As in PyTorch, only i64 counts by integers.
+  int64_t size = RangeSize(start, end, step, result == DType::kI64);
   // Bounds are parameters. Floats are computed in f64, so that only the cast rounds.
   DType wide = IsFloat(result) ? DType::kF64 : DType::kI64;
   Tensor steps = mul(Iota(size, wide, device, at), Lift(step, wide));

@@ -18,6 +18,7 @@
 #include "ops/loss_steps.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
+#include "ops/require.h"
 
 namespace hammock {
 
@@ -162,8 +163,16 @@ void CheckLengths(const char* what, const Tensor& lengths, int64_t batch) {
         lengths.shape().to_string());
 }
 
+/// Lengths that fit, which is known only when the graph runs.
+Tensor CheckedLengths(const Tensor& lengths, int64_t most, const char* message) {
+  return Required(lengths, InRange(lengths, 0, static_cast<double>(most)), "ctc_loss", message);
+}
+
 /// Targets one after the other as rows of the longest length.
 Tensor AsRows(const Tensor& targets, const std::vector<int64_t>& lengths) {
+  for (int64_t length : lengths) {
+    if (length < 0) Throw(ErrorCode::kValue, "ctc_loss: target length {} is negative", length);
+  }
   int64_t total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   if (total != targets.numel()) {
@@ -215,9 +224,12 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
   if (targets.dim() == 1) labels = AsRows(labels, target_lengths.to_vector<int64_t>());
   auto vector = [&](const Tensor& x) { return Casted(Reshaped(x, {batch}), DType::kI64); };
   Tensor three = Reshaped(log_probs, {log_probs.size(0), batch, classes});
+  Tensor heard = CheckedLengths(vector(input_lengths), log_probs.size(0),
+                                "input_lengths must not be beyond the time of log_probs");
+  Tensor said = CheckedLengths(vector(target_lengths), labels.size(1),
+                               "target_lengths must not be beyond the sizes of targets");
   Tensor result =
-      Apply(kCtcLoss, at, {three, labels, vector(input_lengths), vector(target_lengths)},
-            {blank, reduction, zero_infinity});
+      Apply(kCtcLoss, at, {three, labels, heard, said}, {blank, reduction, zero_infinity});
   return batched || reduction != "none" ? result : Reshaped(result, {});
 }
 

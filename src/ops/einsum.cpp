@@ -12,6 +12,7 @@
 #include "ops/contraction.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/reduce_steps.h"
 
 namespace hammock {
 
@@ -144,7 +145,9 @@ Labelled SumOthers(Labelled x, const std::string& needed) {
     }
   }
   if (dims.empty()) return x;
-  return {Apply(kReduceSum, Location(), {x.tensor}, {dims, false}), kept};
+  // As in PyTorch, a sum of integers is i64.
+  Tensor operand = Casted(x.tensor, SumType(x.tensor, std::nullopt));
+  return {Apply(kReduceSum, Location(), {operand}, {dims, false}), kept};
 }
 
 /// Drops dims of size one whose label has another size in `other`.
@@ -190,7 +193,9 @@ Labelled Multiply(Labelled a, Labelled b, const std::string& needed) {
   for (char label : b.labels) {
     if (!Has(a.labels, label)) b_free += label;
   }
-  Tensor product = Contract(a.tensor, b.tensor, a_contract, b_contract, a_batch, b_batch);
+  DType dtype = PromoteTypes(a.tensor.dtype(), b.tensor.dtype());
+  Tensor product = Contract(Casted(a.tensor, dtype), Casted(b.tensor, dtype), a_contract,
+                            b_contract, a_batch, b_batch);
   // What only one side has and nobody needs is summed after the product.
   return SumOthers({product, batch + a_free + b_free}, needed);
 }

@@ -4,6 +4,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/tensor_impl.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -250,6 +251,14 @@ int SetTensorIndex(Item& item, int dim, const Tensor& index, bool only) {
   return index.dim();
 }
 
+/// One integer: as in PyTorch it counts as the number it holds, which is read for it. Where nothing
+/// may run it is an index like any other, and the result a copy.
+bool IsPosition(const Tensor& index) {
+  const ThreadContext& context = Context();
+  bool may_read = context.symbolic == 0 && context.forbid_execution.empty();
+  return may_read && index.dim() == 0 && IsIntegral(index.dtype()) && !IsMask(index);
+}
+
 Item Resolve(const Tensor& self, const std::vector<Index>& items) {
   int consumed = ConsumedDims(items);
   if (consumed > self.dim()) {
@@ -285,8 +294,9 @@ Item Resolve(const Tensor& self, const std::vector<Index>& items) {
       // A bool indexes a new dim of size one: all of it, or none.
       result.view = unsqueeze(result.view, dim);
       SetIndex(result, dim++, Counting(*truth ? 1 : 0, self));
+    } else if (const Tensor& tensor = std::get<Tensor>(item); IsPosition(tensor)) {
+      result.view = select(result.view, dim, tensor.item<int64_t>());
     } else {
-      const Tensor& tensor = std::get<Tensor>(item);
       dim += SetTensorIndex(result, dim, tensor, items.size() == 1);
     }
   }

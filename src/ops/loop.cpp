@@ -1,19 +1,11 @@
 #include "ops/loop.h"
 
-#include "compiler/expand.h"
-#include "compiler/make_explicit.h"
 #include "hammock/ir/graph.h"
 #include "hammock/op_builder.h"
+#include "lazy/symbolic.h"
 #include "ops/primitives.h"
 
 namespace hammock::ops {
-
-std::shared_ptr<const Graph> LoweredBody(
-    std::span<const Shape> types,
-    const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function) {
-  return std::make_shared<const Graph>(
-      MakeExplicit(ExpandComposites(TraceSymbolically(types, function))));
-}
 
 std::vector<Tensor> Loop(int64_t count, const LoopOperands& operands, const LoopBody& body) {
   std::vector<Shape> types{Shape(DType::kI64, {})};
@@ -30,11 +22,13 @@ std::vector<Tensor> Loop(int64_t count, const LoopOperands& operands, const Loop
   add(operands.stacked, true);
   add(operands.invariant, false);
   size_t carried = operands.carried.size(), stacked = operands.stacked.size();
-  auto graph = LoweredBody(types, [&](std::span<const Tensor> in) {
-    return body({in[0], in.subspan(1, carried), in.subspan(1 + carried, stacked),
-                 in.subspan(1 + carried + stacked)});
-  });
-  const Attr attrs[] = {graph, count, static_cast<int64_t>(carried), static_cast<int64_t>(stacked)};
+  auto graph =
+      std::make_shared<const Graph>(TraceSymbolically(types, [&](std::span<const Tensor> in) {
+        return body({in[0], in.subspan(1, carried), in.subspan(1 + carried, stacked),
+                     in.subspan(1 + carried + stacked)});
+      }));
+  const Attr attrs[] = {std::shared_ptr<const Graph>(graph), count, static_cast<int64_t>(carried),
+                        static_cast<int64_t>(stacked)};
   return ApplyMulti(kLoop, Location(), all, attrs);
 }
 

@@ -8,11 +8,9 @@
 ///   });
 
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "hammock/ir/graph.h"
 #include "hammock/tensor.h"
 
 namespace hammock::ops {
@@ -33,12 +31,6 @@ struct LoopStep {
 
 /// Returns the new carried values, then slices of further results.
 using LoopBody = std::function<std::vector<Tensor>(const LoopStep&)>;
-
-/// The graph of what `function` does to values of these types, for a body. Passes do not look into
-/// bodies: it is lowered to primitives.
-std::shared_ptr<const Graph> LoweredBody(
-    std::span<const Shape> types,
-    const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function);
 
 /// One loop node: the last carried values, then the stacked further results.
 std::vector<Tensor> Loop(int64_t count, const LoopOperands& operands, const LoopBody& body);

@@ -37,6 +37,26 @@ std::vector<Tensor> ExpandDet(const ExpandCall& c) {
   return {Parity(lu) * Last(kReduceProd, DiagonalOf(lu.factors))};
 }
 
+/// det(A) * inverse(A).T, the transposed adjugate, which singular matrices have too: their pivots
+/// of zero are replaced by tiny ones, and the adjugate changes by as little.
+std::vector<Tensor> DetVjp(const VjpCall& c) {
+  LuFactors lu = LuOf(c.in[0], "");
+  int64_t n = c.in[0].size(-1);
+  Dims batch = BatchOf(c.in[0]), column = WithMatrix(batch, n, 1);
+  Tensor pivots = DiagonalOf(lu.factors);
+  Tensor tiny = where(eq(pivots, ConstantLike(0, pivots)),
+                      ConstantLike(InfoOf(pivots.dtype()).epsilon, pivots), 0.0);
+  Tensor identity = Identity(n, pivots);
+  Tensor factors = lu.factors + Reshaped(tiny, column) * identity;
+  Tensor det = Parity(lu) * Last(kReduceProd, pivots + tiny);
+  Tensor rows = Reshaped(lu.rows, column);
+  Tensor order =
+      Casted(eq(rows, CountingAlong(batch.size() + 1, batch.size() + 2, n, rows)), pivots.dtype());
+  Tensor lower = SolveTriangular(factors, order, false, false, true);
+  Tensor inverse = SolveTriangular(factors, lower, true, false, false);
+  return {Reshaped(c.grad() * det, WithMatrix(batch, 1, 1)) * MatrixTransposed(inverse)};
+}
+
 void InferDet(const InferCall& c) { c.out.push_back(WithoutMatrix(*c.in[0])); }
 
 std::vector<Tensor> ExpandSlogdet(const ExpandCall& c) {
@@ -284,6 +304,7 @@ constinit const OpDef kDet = {
     .call = Box<linalg_det>,
     .infer = InferDet,
     .expand = ExpandDet,
+    .vjp = DetVjp,
     .samples = {{"f32[2,3,3]"}},
 };
 constinit const OpDef kSlogdet = {

@@ -6,10 +6,12 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/layout.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
 #include "ops/primitives.h"
+#include "ops/require.h"
 
 namespace hammock {
 
@@ -115,7 +117,9 @@ Tensor QuantileOf(const char* op, const Tensor& self, const Tensor& q, std::opti
   if (skip_nan) top = maximum(top, ConstantLike(0, top));
   // rank: [..., number of q]
   int64_t count = q.dim() == 0 ? 1 : q.size(0);
-  Tensor rank = Reshaped(q, {count}) * top;
+  Tensor asked = Reshaped(q, {count});
+  asked = Required(asked, InRange(asked, 0, 1), op, "q values must be in the range [0, 1]");
+  Tensor rank = asked * top;
   if (!skip_nan) {
     rank = where(gt(nans, ConstantLike(0, nans)), ConstantLike(size - 1, rank), rank);
   }
@@ -158,7 +162,8 @@ std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending
   const Tensor x = AtLeastVector(self);
   const Attr attrs[] = {d, descending, true};
   auto both = ApplyMulti(kSort, at, std::span(&x, 1), attrs);
-  return {Reshaped(both[0], self.sizes()), Reshaped(both[1], self.sizes())};
+  return {LikeLayout(Reshaped(both[0], self.sizes()), self),
+          LikeLayout(Reshaped(both[1], self.sizes()), self)};
 }
 
 Tensor argsort(const Tensor& self, int64_t dim, bool descending, bool stable, Location at) {

@@ -221,7 +221,7 @@ Tensor sum_to_size(const Tensor& self, const Dims& size, Location at) {
   for (int i = 0; i < self.dim(); ++i) {
     if (i < extra || (size[i - extra] == 1 && self.size(i) != 1)) dims.push_back(i);
   }
-  if (dims.empty()) return self;
+  if (dims.empty() && !size.empty()) return self;
   return Reshaped(sum(self, dims, true, std::nullopt, at), size);
 }
 

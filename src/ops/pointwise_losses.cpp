@@ -15,6 +15,7 @@
 #include "ops/primitives.h"
 #include "ops/record.h"
 #include "ops/reduce_steps.h"
+#include "ops/require.h"
 
 namespace hammock {
 
@@ -78,13 +79,44 @@ Tensor BoundedLog(const Tensor& x) {
   return where(low, ConstantLike(-100, x), log(safe));
 }
 
+Tensor CheckedProbabilities(const Tensor& x) {
+  return Required(x, InRange(x, 0, 1), "binary_cross_entropy",
+                  "all elements of input must be between 0 and 1");
+}
+
+Tensor CrossEntropyOf(const Tensor& x, const Tensor& target) {
+  Tensor one = ConstantLike(1, x);
+  return (target - one) * BoundedLog(one - x) - target * BoundedLog(x);
+}
+
 std::vector<Tensor> ExpandBinaryCrossEntropy(const ExpandCall& c) {
   DType dtype = c.out[0].dtype();
-  Tensor x = Casted(c.in[0], WideFloat(dtype)), target = Casted(c.in[1], x.dtype());
-  Tensor one = ConstantLike(1, x);
-  Tensor loss = (target - one) * BoundedLog(one - x) - target * BoundedLog(x);
+  Tensor x = Casted(c.in[0], WideFloat(dtype));
+  x = CheckedProbabilities(x);
+  Tensor loss = CrossEntropyOf(x, Casted(c.in[1], x.dtype()));
   if (c.in[2].defined()) loss = loss * Casted(c.in[2], x.dtype());
   return {Casted(Reduced(loss, c.attrs[0].str()), dtype)};
+}
+
+/// That of the input is bounded where it is 0 or 1, that of the target is not; as in PyTorch.
+std::vector<Tensor> BinaryCrossEntropyVjp(const VjpCall& c) {
+  DType dtype = c.in[0].dtype(), wide = WideFloat(dtype);
+  Tensor x = CheckedProbabilities(Casted(c.in[0], wide)), target = Casted(c.in[1], wide);
+  Tensor g = Casted(c.grad(), wide), one = ConstantLike(1, x);
+  if (c.attrs[0].str() == "mean") g = g / ConstantLike(x.numel(), g);
+  g = Broadcasted(g, x.sizes());
+  Tensor weighted = c.in[2].defined() ? g * Casted(c.in[2], wide) : g;
+  Tensors grads(3);
+  if (c.needs(0)) {
+    Tensor slope = (x - target) / maximum(x * (one - x), ConstantLike(1e-12, x));
+    grads[0] = Casted(weighted * slope, dtype);
+  }
+  if (c.needs(1)) grads[1] = Casted(weighted * (log(one - x) - log(x)), dtype);
+  if (c.needs(2)) {
+    Tensor share = SummedTo(g * CrossEntropyOf(x, target), c.in[2].sizes());
+    grads[2] = Casted(share, c.in[2].dtype());
+  }
+  return grads;
 }
 
 }  // namespace
@@ -187,6 +219,8 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
   NeedCommonFloat("gaussian_nll_loss", input, target);
   DType dtype = PromoteTypes(Common(input, target), var.dtype()), wide = WideFloat(dtype);
   Tensor variance = Reshaped(Casted(var, wide), sizes);
+  Tensor positive = logical_not(lt(variance, ConstantLike(0, variance)));
+  variance = Required(variance, positive, "gaussian_nll_loss", "var has negative entries");
   // As in PyTorch the bound changes the value but not the gradient.
   Tensor bounded = (variance - detach(variance)) + eps;
   variance = where(lt(variance, eps), bounded, variance);
@@ -245,8 +279,11 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
           input1.shape().to_string(), input2.shape().to_string(), target.shape().to_string());
   }
   DType dtype = PromoteTypes(Common(input1, input2), target.dtype()), wide = Computing(dtype);
-  Tensor distance = Casted(input1, wide) - Casted(input2, wide);
-  return Finish(Positive(-(Casted(target, wide) * distance) + margin), reduction, dtype);
+  // Integers wrap before the margin makes floats of them.
+  DType common = IsFloat(dtype) ? wide : dtype;
+  Tensor distance = Casted(input1, common) - Casted(input2, common);
+  Tensor signed_distance = Casted(-Casted(target, common) * distance, wide);
+  return Finish(Positive(signed_distance + margin), reduction, dtype);
 }
 
 // ---- Pairs of vectors
@@ -271,7 +308,8 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
                          Location at) {
   LocationScope scope(at);
   DType dtype = Common(x1, x2), wide = Computing(dtype);
-  Tensor distance = Casted(x1, wide) - Casted(x2, wide) + eps;
+  DType common = IsFloat(dtype) ? wide : dtype;  // integers wrap before `eps` makes floats of them
+  Tensor distance = Casted(Casted(x1, common) - Casted(x2, common), wide) + eps;
   return Casted(norm(distance, p, {-1}, keepdim), FloatOf(dtype));
 }
 
@@ -318,8 +356,8 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
   Tensor tiny = ConstantLike(1e-12, a);
   Tensor similar = along(a * b) / sqrt((along(a * a) + tiny) * (along(b * b) + tiny));
   Tensor zero = ConstantLike(0, a);
-  Tensor together = where(eq(target, ConstantLike(1, target)), ConstantLike(1, a) - similar, zero);
-  Tensor apart = where(eq(target, ConstantLike(-1, target)), Positive(similar - margin), zero);
+  Tensor together = where(eq(target, 1), ConstantLike(1, a) - similar, zero);
+  Tensor apart = where(eq(target, -1), Positive(similar - margin), zero);
   return Finish(together + apart, reduction, dtype);
 }
 
@@ -352,6 +390,8 @@ constinit const OpDef kBinaryCrossEntropy = {
     .call = Box<binary_cross_entropy>,
     .infer = InferBinaryCrossEntropy,
     .expand = ExpandBinaryCrossEntropy,
+    .vjp = BinaryCrossEntropyVjp,
+    .can_fail = true,
     .domain = {.lo = 0.1, .hi = 0.9},
     .samples = {{"f32[2,3] f32[2,3] f32[3]", "{reduction=\"mean\"}"}},
 };

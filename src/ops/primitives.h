@@ -109,6 +109,10 @@ extern const OpDef
 extern const OpDef
     kCustomCall;  ///< custom_call(Tensor[] operands) {target: str, payload: str, types}
 
+// ---- require.cpp
+extern const OpDef kRequire;  ///< require(self, condition) {message}: self; fails with `message`
+                              ///< unless all of the bool condition holds
+
 // ---- call.cpp: a composite, but part of the runtime
 extern const OpDef kCall;  ///< call(Tensor[] operands) {body: Graph}: what a replayed graph returns
 

@@ -4,10 +4,12 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "lazy/layout.h"
 #include "lazy/rng.h"
 #include "ops/elementwise_kit.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/require.h"
 
 namespace hammock {
 
@@ -139,6 +141,14 @@ void CheckProbability(double p) {
   if (!(p >= 0 && p <= 1)) Throw(ErrorCode::kValue, "bernoulli: p {} must be in [0, 1]", p);
 }
 
+/// As above for values that are known only when the graph runs.
+Tensor CheckedProbabilities(const Tensor& p) {
+  return Required(p, InRange(p, 0, 1), "bernoulli", "probabilities must be in [0, 1]");
+}
+Tensor CheckedStd(const Tensor& std) {
+  return Required(std, ge(std, ConstantLike(0, std)), "normal", "std must not be negative");
+}
+
 }  // namespace
 
 // ---- new tensors
@@ -154,7 +164,8 @@ Tensor rand_like(const Tensor& self, std::optional<DType> dtype,
                  const std::optional<Device>& device, const OptionalGenerator& generator,
                  Location at) {
   LocationScope scope(at);
-  return Uniform(Like(self, FloatDType("rand_like", dtype, self.dtype()), device, generator));
+  Draw draw = Like(self, FloatDType("rand_like", dtype, self.dtype()), device, generator);
+  return LikeLayout(Uniform(draw), self);
 }
 
 Tensor randn(const Dims& size, std::optional<DType> dtype, const Device& device,
@@ -168,7 +179,8 @@ Tensor randn_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, const OptionalGenerator& generator,
                   Location at) {
   LocationScope scope(at);
-  return Normal(Like(self, FloatDType("randn_like", dtype, self.dtype()), device, generator));
+  Draw draw = Like(self, FloatDType("randn_like", dtype, self.dtype()), device, generator);
+  return LikeLayout(Normal(draw), self);
 }
 
 Tensor randint(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
@@ -188,8 +200,9 @@ Tensor randint(int64_t high, const Dims& size, std::optional<DType> dtype, const
 Tensor randint_like(const Tensor& self, int64_t low, int64_t high, std::optional<DType> dtype,
                     const std::optional<Device>& device, const OptionalGenerator& generator,
                     Location at) {
-  return randint(low, high, self.sizes(), dtype.value_or(self.dtype()),
-                 device ? *device : self.device(), generator, at);
+  Tensor result = randint(low, high, self.sizes(), dtype.value_or(self.dtype()),
+                          device ? *device : self.device(), generator, at);
+  return LikeLayout(std::move(result), self);
 }
 
 Tensor randint_like(const Tensor& self, int64_t high, std::optional<DType> dtype,
@@ -213,7 +226,8 @@ Tensor randperm(int64_t n, std::optional<DType> dtype, const Device& device,
 Tensor bernoulli(const Tensor& self, const OptionalGenerator& generator, Location at) {
   LocationScope scope(at);
   NeedFloat("bernoulli", self);
-  return Casted(lt(Uniform(InPlace(self, generator)), self), self.dtype());
+  Tensor drawn = lt(Uniform(InPlace(self, generator)), CheckedProbabilities(self.detach()));
+  return Casted(drawn, self.dtype());
 }
 
 Tensor bernoulli(const Tensor& self, double p, const OptionalGenerator& generator, Location at) {
@@ -228,7 +242,7 @@ Tensor normal(const Tensor& mean, const TensorArg& std, const OptionalGenerator&
   LocationScope scope(at);
   NeedFloat("normal", mean);
   if (!std.is_tensor()) CheckStd(std.scalar().ToDouble());
-  Tensor deviation = AsTensor(std, mean);
+  Tensor deviation = std.is_tensor() ? CheckedStd(std.tensor()) : AsTensor(std, mean);
   Dims sizes = BroadcastSizes("normal", mean.sizes(), deviation.sizes());
   Tensor z = Normal({sizes, mean.dtype(), mean.device(), generator});
   return add(mul(z, deviation), mean);
@@ -237,7 +251,7 @@ Tensor normal(const Tensor& mean, const TensorArg& std, const OptionalGenerator&
 Tensor normal(double mean, const Tensor& std, const OptionalGenerator& generator, Location at) {
   LocationScope scope(at);
   NeedFloat("normal", std);
-  return add(mul(Normal(InPlace(std, generator)), std), mean);
+  return add(mul(Normal(InPlace(std, generator)), CheckedStd(std)), mean);
 }
 
 Tensor normal(double mean, double std, const Dims& size, std::optional<DType> dtype,
@@ -279,7 +293,8 @@ Tensor& bernoulli_(Tensor& self, const TensorArg& p, const OptionalGenerator& ge
   LocationScope scope(at);
   if (!p.is_tensor()) CheckProbability(p.scalar().ToDouble());
   Draw draw{self.sizes(), DType::kF32, self.device(), generator};
-  Tensor drawn = lt(Uniform(draw), p.is_tensor() ? p.tensor() : Lift(p.scalar(), DType::kF32));
+  Tensor limit = p.is_tensor() ? CheckedProbabilities(p.tensor()) : Lift(p.scalar(), DType::kF32);
+  Tensor drawn = lt(Uniform(draw), limit);
   return WriteInPlace("bernoulli_", self, Casted(drawn, self.dtype()));
 }
 

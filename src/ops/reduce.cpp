@@ -142,7 +142,7 @@ Tensors ProdVjp(const VjpCall& c) {
   Dims dims(c.attrs[0].ints());
   const Tensor& x = c.in[0];
   Tensor g = Broadcasted(Kept(c, c.grad()), x.sizes());
-  if (x.numel() == 0 || dims.empty()) return {g};
+  if (x.numel() == 0 || x.dim() == 0 || dims.empty()) return {g};
   // The reduced dims become one, the last.
   Dims order, outer;
   for (int d = 0; d < x.dim(); ++d) {

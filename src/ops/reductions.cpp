@@ -115,8 +115,9 @@ std::vector<Tensor> ExpandMean(const ExpandCall& c) {
 Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype,
            Location at) {
   LocationScope scope(at);
-  return Reduce(kReduceSum, Casted(self, SumType(self, dtype)), WrapDims("sum", dim, self.dim()),
-                keepdim);
+  DType type = SumType(self, dtype);
+  return Reduce(type == DType::kBool ? kReduceAny : kReduceSum, Casted(self, type),
+                WrapDims("sum", dim, self.dim()), keepdim);
 }
 
 Tensor nansum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype,
@@ -150,8 +151,9 @@ Tensor nanmean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<
 Tensor prod(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype,
             Location at) {
   LocationScope scope(at);
-  return Reduce(kReduceProd, Casted(self, SumType(self, dtype)), WrapDims("prod", dim, self.dim()),
-                keepdim);
+  DType type = SumType(self, dtype);
+  return Reduce(type == DType::kBool ? kReduceAll : kReduceProd, Casted(self, type),
+                WrapDims("prod", dim, self.dim()), keepdim);
 }
 
 Tensor count_nonzero(const Tensor& self, const Dims& dim, Location at) {

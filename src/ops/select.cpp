@@ -8,6 +8,7 @@
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
 #include "lazy/executor.h"
+#include "lazy/layout.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -280,8 +281,7 @@ Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
                  const Scalar& alpha, Location at) {
   LocationScope scope(at);
   CheckSameDType("index_add", self, source);
-  // Of truth values the sum is a disjunction and the factor does not matter.
-  Tensor scaled = self.dtype() == DType::kBool ? source : source * Lift(alpha, source.dtype());
+  Tensor scaled = source * Lift(alpha, source.dtype());
   return IndexScatter("index_add", self, dim, index, scaled, "sum");
 }
 
@@ -358,7 +358,7 @@ Tensor embedding(const Tensor& input, const Tensor& weight, std::optional<int64_
 Tensor masked_fill(const Tensor& self, const Tensor& mask, const TensorArg& value, Location at) {
   LocationScope scope(at);
   CheckMask("masked_fill", mask);
-  return where(Casted(mask, DType::kBool), FillValue("masked_fill", self, value), self);
+  return RowMajor(where(Casted(mask, DType::kBool), FillValue("masked_fill", self, value), self));
 }
 
 Tensor masked_select(const Tensor& self, const Tensor& mask, Location at) {
@@ -445,8 +445,9 @@ namespace {
 
 /// torch.nonzero(x, as_tuple=True) gives one vector of coordinates a dim.
 Any CallNonzero(std::span<const Any> args) {
-  Tensor coordinates = nonzero(args[0].ToTensor());
-  if (!args[1].ToBool()) return Any(coordinates);
+  const Tensor& self = args[0].ToTensor();
+  if (!args[1].ToBool()) return Any(nonzero(self));
+  Tensor coordinates = nonzero(self.dim() == 0 ? Reshaped(self, {1}) : self);
   AnyList vectors;
   for (int64_t i = 0; i < coordinates.size(1); ++i) vectors.push_back(select(coordinates, 1, i));
   return Any::Tuple(vectors);

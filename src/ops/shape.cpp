@@ -404,7 +404,7 @@ constinit const OpDef kPad = {
                 {"f32[4] f32[]", "{low=[-1], high=[2]}"}},
 };
 constinit const OpDef kConcat = {
-    .schema = "concat(Tensor[] tensors, int dim) -> Tensor",
+    .schema = "concat(Tensor[] tensors, int dim=0) -> Tensor",
     .doc = "Joins tensors of one dtype along `dim`.",
     .infer = InferConcat,
     .vjp = ConcatVjp,

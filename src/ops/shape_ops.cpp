@@ -8,10 +8,12 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/layout.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
 #include "ops/primitives.h"
+#include "ops/require.h"
 
 namespace hammock {
 
@@ -229,6 +231,8 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
           size, d, x.shape().to_string(), repeats.shape().to_string());
   }
   Tensor counts = Broadcasted(Casted(repeats, DType::kI64), {size});
+  counts = Required(counts, ge(counts, ConstantLike(0, counts)), "repeat_interleave",
+                    "repeats can not be negative");
   Tensor ends = cumsum(counts, 0, std::nullopt, at);
   int64_t total = 0;
   if (size > 0)
@@ -264,7 +268,7 @@ Tensor flip(const Tensor& self, const Dims& dims, Location at) {
   if (dims.empty()) return clone(self, at);
   Dims wrapped = WrapDims("flip", dims, self.dim());
   if (self.dim() == 0) return clone(self, at);
-  return Apply(kFlip, at, {self}, {wrapped});
+  return LikeLayout(Apply(kFlip, at, {self}, {wrapped}), self);
 }
 
 Tensor fliplr(const Tensor& self, Location at) {

@@ -195,7 +195,7 @@ Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype, 
 
 Tensor softmin(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
   LocationScope scope(at);
-  return softmax(-Casted(self, dtype.value_or(self.dtype())), dim, std::nullopt, at);
+  return softmax(-self, dim, dtype, at);
 }
 
 Tensor layer_norm(const Tensor& input, const Dims& normalized_shape,

@@ -38,6 +38,17 @@ std::vector<Tensor> ExpandXlogy(const ExpandCall& call) {
   return Narrow(call, where(isnan(y), y, where(eq(x, 0), 0.0, x * log(y))));
 }
 
+/// PyTorch's, where `self` is 0: the logarithm if there is one, else 0.
+std::vector<Tensor> XlogyVjp(const VjpCall& call) {
+  const Tensor &g = call.grad(), &x = call.in[0], &y = call.in[1];
+  std::vector<Tensor> grads(2);
+  if (call.needs(0)) {
+    grads[0] = where(logical_and(eq(x, 0), le(y, 0)), 0.0, xlogy(g, y));
+  }
+  if (call.needs(1)) grads[1] = g * x / y;
+  return grads;
+}
+
 std::vector<Tensor> ExpandSinc(const ExpandCall& call) {
   Tensor x = Wide(call, 0);
   Tensor angle = x * std::numbers::pi;
@@ -103,11 +114,6 @@ Tensor ApplyScaled(const OpDef& op, const Location& at, const Tensor& self, cons
                    const Tensor& b, const Scalar& value) {
   const Shape* types[] = {&self.shape(), &a.shape(), &b.shape()};
   DType dtype = ComputeDType(kAdd, types);
-  if (!IsFloat(dtype) && value.IsFloating()) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch,
-                     "{}: value {} is not an integer, but the result is {}", op.name(),
-                     value.to_string(), NameOf(dtype));
-  }
   return Apply(op, at, {self, a, b, Lift(value, WideFloat(dtype))});
 }
 
@@ -195,6 +201,7 @@ constinit const OpDef kXlogy = {
     .call = Box<BinaryFn(xlogy)>,
     .rule = DTypeRule::kFloat,
     .expand = ExpandXlogy,
+    .vjp = XlogyVjp,
     .domain = {0.1, 5.0},
 };
 constinit const OpDef kSinc = {

@@ -53,7 +53,7 @@ constexpr const OpDef* kTable[] = {
     &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,
 
     // ---- control
-    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall,
+    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall, &kRequire,
 
     // ---- views
     &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,

@@ -11,6 +11,7 @@
 #include "lazy/alias.h"
 #include "lazy/executor.h"
 #include "lazy/hooks.h"
+#include "lazy/layout.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
@@ -526,23 +527,39 @@ Tensor detach(const Tensor& self, Location at) {
 
 // ---- Copies and conversions
 
-Tensor clone(const Tensor& self, Location at) {
-  LocationScope scope(at);
-  Value value = ValueOf("clone", self);
-  if (!value) ThrowUndefined("clone");
-  // Values are immutable: a copy is a second tensor of the same value.
+namespace {
+
+/// Values are immutable: a copy is a second tensor of the same value.
+Tensor RowMajorCopy(const char* op, const Tensor& self) {
+  Value value = ValueOf(op, self);
+  if (!value) ThrowUndefined(op);
   value.tape = PassOn(value);
   return Tensor::FromValue(std::move(value));
 }
 
+Tensor ConvertedLayout(Tensor result, const Tensor& self) {
+  const TensorImpl& impl = *self.impl();
+  if (impl.view) SetStrides(*result.impl(), ConvertedStrides(GeometryOf(impl)));
+  return result;
+}
+
+}  // namespace
+
+Tensor clone(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  return LikeLayout(RowMajorCopy("clone", self), self);
+}
+
 Tensor contiguous(const Tensor& self, Location at) {
+  LocationScope scope(at);
   CurrentNode("contiguous", self);
-  return self.is_contiguous() ? self : clone(self, at);
+  return self.is_contiguous() ? self : RowMajorCopy("contiguous", self);
 }
 
 Tensor to(const Tensor& self, DType dtype, Location at) {
   CurrentNode("to", self);
-  return self.dtype() == dtype ? self : Apply(ops::kCast, at, {self}, {Attr(dtype)});
+  if (self.dtype() == dtype) return self;
+  return ConvertedLayout(Apply(ops::kCast, at, {self}, {Attr(dtype)}), self);
 }
 
 Tensor to(const Tensor& self, const Device& device, Location at) {
@@ -552,7 +569,7 @@ Tensor to(const Tensor& self, const Device& device, Location at) {
   HostTensor host = Executor().Read(self);
   Value copy{MakeHostLeaf(host, device.id(), CurrentLocation()), 0};
   copy.tape = RecordTransfer(ValueOf("to", self), device.id());
-  return NewTensor(std::move(copy), true);
+  return ConvertedLayout(NewTensor(std::move(copy), true), self);
 }
 
 Tensor& copy_(Tensor& self, const Tensor& source, Location at) {

@@ -213,6 +213,15 @@ TEST(Writes, ThroughAViewCutTheWrittenPart) {
   EXPECT_TENSOR_EQ(w.grad(), {40}, {1});
 }
 
+TEST(Writes, ToAResultThatIsNotRowMajor) {
+  Tensor x = arange(6).to(DType::kF32).reshape({2, 3}).clone().requires_grad_();
+  Tensor y = x.t() * 2.0;
+  EXPECT_FALSE(y.is_contiguous());
+  y.mul_(y);
+  sum(y).backward();
+  EXPECT_TENSOR_EQ(x.grad(), {0, 8, 16, 24, 32, 40}, {2, 3});
+}
+
 TEST(Writes, OfConstantsKeepTheTensorDifferentiable) {
   Tensor x = Leaf({1, 2});
   Tensor y = x * 2;

@@ -1,6 +1,8 @@
 // Random programs, run lazily, op by op and on plain strided arrays: the results agree bit for bit.
 //
-//   random_program_tests --seed 123        the program of that seed only, printed first
+// With gradients those of all leaves agree lazily and eagerly.
+//
+//   random_program_tests --seed 123        the programs of that seed only, printed first
 //   RANDOM_PROGRAMS=100000                how many are run
 
 #include "support/random_program.h"
@@ -17,6 +19,7 @@
 #include "hammock/executor.h"
 #include "support/plain_tensor.h"
 #include "support/program_run.h"
+#include "support/record_call.h"
 
 namespace hammock::testing {
 namespace {
@@ -60,19 +63,26 @@ std::string Report(const Program& program, const InjectedBug& bug = nullptr) {
          "the smallest program that shows it:\n\n" + ToCpp(small);
 }
 
-TEST(RandomProgram, GivesTheSameBitsLazilyEagerlyAndPlainly) {
+void RunPrograms(bool gradients, int64_t count) {
   uint64_t first = only_seed.value_or(1);
-  uint64_t last = only_seed ? first : static_cast<uint64_t>(ProgramCount());
+  uint64_t last = only_seed ? first : static_cast<uint64_t>(count);
   int failures = 0;
   for (uint64_t seed = first; seed <= last && failures < 3; ++seed) {
     running_seed = seed;
-    Program program = GenerateProgram(seed);
+    Program program = GenerateProgram(seed, gradients);
     if (only_seed) std::cout << ToCpp(program);
     std::string difference = FindDifference(program);
     if (difference.empty()) continue;
     ++failures;
     ADD_FAILURE() << Report(program);
   }
+  EXPECT_EQ(InternalErrors(), std::vector<std::string>());
+}
+
+TEST(RandomProgram, GivesTheSameBitsLazilyEagerlyAndPlainly) { RunPrograms(false, ProgramCount()); }
+
+TEST(RandomProgram, GivesTheSameGradientsLazilyAndEagerly) {
+  RunPrograms(true, ProgramCount() / 3);
 }
 
 TEST(RandomProgram, IsTheSameForTheSameSeed) {
@@ -94,6 +104,27 @@ TEST(RandomProgram, UsesEveryOp) {
         "tanh",    "to",         "transpose",    "unsqueeze",   "view",        "where",  "zero_"}) {
     EXPECT_GT(GeneratedOps().count(op), 0u) << op << " is never generated";
   }
+}
+
+TEST(RandomProgram, CallsMostRecords) {
+  for (uint64_t seed = 1; seed <= 1500; ++seed) GenerateProgram(seed, seed % 2 == 0);
+  size_t called = 0;
+  for (const OpDef* op : CallableRecords()) called += GeneratedOps().count(op->name());
+  EXPECT_GT(called, CallableRecords().size() / 2);
+}
+
+TEST(RandomProgram, HasGradientsThatAreNotZero) {
+  int64_t with = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    TensorRun run;
+    run.Execute(GenerateProgram(seed, true));
+    for (const Observation& o : run.observations()) {
+      for (int64_t i = 0; o.gradient && i < o.value.numel(); ++i) {
+        with += o.value.at(i).ToDouble() != 0;
+      }
+    }
+  }
+  EXPECT_GT(with, 500);
 }
 
 /// Loses writes to transposed tensors when lazy.
@@ -121,6 +152,21 @@ TEST(RandomProgram, FindsAndShrinksAnInjectedBug) {
     return;
   }
   FAIL() << "3000 programs do not show the injected bug";
+}
+
+TEST(RandomProgram, FindsAndShrinksALostBackwardPass) {
+  InjectedBug bug = [](const Program&, const Statement& s) { return s.kind == Kind::kBackward; };
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Program program = GenerateProgram(seed, true);
+    if (FindDifference(program, bug).empty()) continue;
+    auto fails = [&](const Program& p) { return !FindDifference(p, bug).empty(); };
+    Program small = ShrinkProgram(program, fails);
+    EXPECT_LE(small.statements.size(), 3u) << ToCpp(small);
+    EXPECT_NE(ToCpp(small).find(".requires_grad_();"), std::string::npos) << ToCpp(small);
+    EXPECT_NE(ToCpp(small).find("backward("), std::string::npos) << ToCpp(small);
+    return;
+  }
+  FAIL() << "100 programs do not show the injected bug";
 }
 
 TEST(ShrinkProgram, KeepsWhatTheFailureNeeds) {
@@ -163,6 +209,25 @@ int main(int argc, char**) {
   std::cout << v2 << '\n';
 }
 )");
+}
+
+TEST(Program, PrintsGradientsAsCpp) {
+  Statement input{Kind::kInput, "", 0, {}, HostTensor::From(std::vector<float>{1, 2}, {2})};
+  input.requires_grad = true;
+  EXPECT_EQ(ToCpp(input),
+            "Tensor v0 = tensor(std::vector<float>{1.0f, 2.0f}, Dims{2}).requires_grad_();");
+  Statement call{Kind::kByName, "topk", 1, {Var{0}, int64_t{1}, Absent{}, false, Absent{}}, {}};
+  call.part = 0;
+  EXPECT_EQ(ToCpp(call),
+            "Tensor v1 = CallOp(\"topk\", {}, {{\"self\", v0}, {\"k\", 1}, {\"largest\", false}})"
+            ".ToList().at(0).ToTensor().clone();");
+  Statement write{Kind::kInPlace, "add_", -1, {Var{1}, 0.5}, {}};
+  write.no_grad = true;
+  EXPECT_EQ(ToCpp(write), "{ NoGradGuard no_grad; add_(v1, 0.5); }");
+  EXPECT_EQ(ToCpp({Kind::kBackward, "", -1, {Var{1}}, {}}),
+            "if (v1.requires_grad()) backward(std::vector{sum(v1)}, {}, true);");
+  EXPECT_EQ(ToCpp({Kind::kGradient, "", 2, {Var{0}}, {}}),
+            "Tensor v2 = v0.grad().defined() ? v0.grad().clone() : zeros_like(v0);");
 }
 
 TEST(PlainTensor, WritesGoThroughViews) {

@@ -28,6 +28,7 @@ struct ViewCase {
   int64_t offset;
   bool contiguous;
 };
+void PrintTo(const ViewCase& view, std::ostream* out) { *out << view.name; }
 
 std::vector<ViewCase> Cases() {
   using T = const Tensor&;

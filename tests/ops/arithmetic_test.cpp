@@ -129,5 +129,22 @@ TEST(Arithmetic, CallsByNameChooseTheOverload) {
   EXPECT_TENSOR(CallOp("pow", {2.0, x}).ToTensor(), Type(f32, {2}), {2, 4});
 }
 
+TEST(NumberFirst, CountsAsANumberBesideATensorOfRankZero) {
+  Tensor half = tensor(2.0, bf16), small = tensor(5, i32);
+  for (const char* op : {"pow", "remainder", "fmod", "rsub", "sub", "mul", "atan2", "maximum"}) {
+    EXPECT_EQ(CallOp(op, {0.5, half}).ToTensor().shape(), Type(bf16, {})) << op;
+  }
+  for (const char* op : {"bitwise_and", "bitwise_or", "bitwise_left_shift", "remainder", "pow"}) {
+    EXPECT_EQ(CallOp(op, {3, small}).ToTensor().shape(), Type(i32, {})) << op;
+  }
+  EXPECT_TENSOR(CallOp("remainder", {7.5, half}).ToTensor(), Type(bf16, {}), {1.5});
+  EXPECT_TENSOR(CallOp("rsub", {0.5, half}).ToTensor(), Type(bf16, {}), {1.5});
+  EXPECT_EQ(CallOp("mul", {0.5, small}).ToTensor().dtype(), f32);
+}
+
+TEST(NumberFirst, KeepsAllDigitsBesideF64) {
+  EXPECT_EQ(CallOp("sub", {0.1, tensor({0.0}, f64)}).ToTensor().item<double>(), 0.1);
+}
+
 }  // namespace
 }  // namespace hammock

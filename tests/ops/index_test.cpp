@@ -1,3 +1,4 @@
+#include "hammock/executor.h"
 #include "hammock/ir/op_def.h"
 #include "ops/expect.h"
 
@@ -177,6 +178,21 @@ TEST(Index, NumbersFollowTheTensorsDevice) {
         gather(x, 1, zeros({2, 0}, i64, null)), trapezoid(x, 2.0), combinations(x[0])}) {
     EXPECT_EQ(y.device(), null) << y.summary();
   }
+}
+
+TEST(Index, OneIntegerAsATensorAliases) {
+  Tensor x = zeros({2, 3});
+  Tensor row = x.index({tensor(-1)});
+  EXPECT_TRUE(row.is_alias_of(x));
+  row.add_(5.0);
+  EXPECT_TENSOR(x, Type(f32, {2, 3}), {0, 0, 0, 5, 5, 5});
+  x.index_put_({tensor(0), Slice(1, 3)}, 7.0);
+  EXPECT_TENSOR(x, Type(f32, {2, 3}), {0, 7, 7, 5, 5, 5});
+  EXPECT_EQ(x.index({tensor(1, i32), tensor({0, 2})}).shape(), Type(f32, {2}));
+  EXPECT_ERROR(x.index({tensor(2)}), ValueError, "index 2 is out of bounds for dimension 0");
+  EXPECT_FALSE(x.index({tensor({1})}).is_alias_of(x));
+  NoExecution nothing_runs("the test says so");
+  EXPECT_FALSE(x.index({tensor(1)}).is_alias_of(x));
 }
 
 }  // namespace

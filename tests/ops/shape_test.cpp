@@ -123,5 +123,12 @@ TEST(Along, DifferencesAreasSums) {
   EXPECT_ERROR(sum_to_size(Grid(), {2}), ValueError, "does not broadcast");
 }
 
+TEST(Concat, JoinsAlongTheFirstDimByDefault) {
+  Any tensors = AnyList{Vec({1, 2}), Vec({3})};
+  for (const char* op : {"cat", "concat"}) {
+    EXPECT_TENSOR(CallOp(op, {tensors}).ToTensor(), Type(f32, {3}), {1, 2, 3});
+  }
+}
+
 }  // namespace
 }  // namespace hammock

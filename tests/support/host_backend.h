@@ -294,7 +294,9 @@ class HostBackend : public lazy::BackendImplInterface {
 /// Lives until the process ends, as long as its devices are known.
 inline HostBackend& MakeBackend(const std::string& name, int devices = 1,
                                 bool asynchronous = false) {
-  return *new HostBackend(name, devices, asynchronous);
+  static auto& all = *new std::vector<HostBackend*>;  // reachable: nothing leaks
+  all.push_back(new HostBackend(name, devices, asynchronous));
+  return *all.back();
 }
 
 /// Registered in this scope.

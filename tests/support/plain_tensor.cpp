@@ -55,6 +55,17 @@ PlainTensor::PlainTensor(const HostTensor& values)
   for (int64_t i = 0; i < values.numel(); ++i) buffer_->set(i, values.at(i));
 }
 
+PlainTensor::PlainTensor(const HostTensor& values, const Dims& strides) : PlainTensor(values) {
+  int64_t last = 0;
+  for (int d = 0; d < sizes_.size(); ++d) last += (sizes_[d] - 1) * strides[d];
+  if (numel() == 0) {
+    strides_ = strides;
+  } else if (last == numel() - 1) {
+    strides_ = strides;
+    Write(values);
+  }
+}
+
 std::vector<int64_t> PlainTensor::Places() const {
   std::vector<int64_t> places;
   Dims index = Dims::Filled(sizes_.size(), 0);

@@ -15,12 +15,15 @@ class PlainTensor {
  public:
   PlainTensor() = default;
   explicit PlainTensor(const HostTensor& values);
+  /// In memory of its own, with these strides if they leave no gaps.
+  PlainTensor(const HostTensor& values, const Dims& strides);
 
   DType dtype() const { return buffer_->dtype(); }
   const Dims& sizes() const { return sizes_; }
   const Dims& strides() const { return strides_; }
   int64_t offset() const { return offset_; }
   int64_t numel() const { return Shape(dtype(), sizes_).numel(); }
+  const HostTensor& buffer() const { return *buffer_; }
   int64_t buffer_size() const { return buffer_->numel(); }
 
   HostTensor Read() const;

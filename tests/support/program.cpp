@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "hammock/ir/op_def.h"
+
 namespace hammock::testing {
 namespace {
 
@@ -47,6 +49,24 @@ struct ArgumentText {
   std::string operator()(const std::vector<IndexItem>& items) const {
     return Braced(items, IndexText);
   }
+  std::string operator()(const std::vector<double>& values) const { return Braced(values, Number); }
+  std::string operator()(const std::string& value) const { return "\"" + value + "\""; }
+  std::string operator()(const Absent&) const { return "None"; }
+};
+
+/// As an Any.
+struct BoxedText : ArgumentText {
+  using ArgumentText::operator();
+  std::string operator()(const std::vector<int64_t>& values) const {
+    return "Any::Ints(" + ArgumentText()(values) + ")";
+  }
+  std::string operator()(const std::vector<Var>& vars) const {
+    return "AnyList" + ArgumentText()(vars);
+  }
+  std::string operator()(const std::vector<double>& values) const {
+    return "AnyList" + ArgumentText()(values);
+  }
+  std::string operator()(const Absent&) const { return "Any()"; }
 };
 
 std::string Arguments(const Statement& statement, size_t first = 0) {
@@ -75,7 +95,23 @@ std::string InputText(const HostTensor& input) {
                      Braced(values, text), ArgumentText()(input.shape().sizes().vec()));
 }
 
+std::string ByNameText(const Statement& statement) {
+  const auto& arguments = op_registry::Get(statement.op).info().schema.arguments();
+  std::string given;
+  for (size_t i = 0; i < statement.args.size(); ++i) {
+    const auto* absent = std::get_if<Absent>(&statement.args[i]);
+    if (absent && !absent->is_none) continue;
+    given += fmt::format("{}{{\"{}\", {}}}", given.empty() ? "" : ", ", arguments[i].name,
+                         std::visit(BoxedText(), statement.args[i]));
+  }
+  std::string part =
+      statement.part < 0 ? "" : fmt::format(".ToList().at({})", static_cast<int>(statement.part));
+  return fmt::format("CallOp(\"{}\", {{}}, {{{}}}){}.ToTensor().clone()", statement.op, given,
+                     part);
+}
+
 std::string CallText(const Statement& statement) {
+  if (statement.kind == Kind::kByName) return ByNameText(statement);
   if (statement.op == "getitem") {
     return fmt::format("{}.index({})", std::visit(ArgumentText(), statement.args[0]),
                        Arguments(statement, 1));
@@ -103,12 +139,26 @@ std::vector<int> UsesOf(const Statement& statement) {
 std::string ToCpp(const Statement& statement) {
   switch (statement.kind) {
     case Kind::kInput:
-      return fmt::format("Tensor {} = {};", VarName(statement.result), InputText(statement.input));
+      return fmt::format("Tensor {} = {}{};", VarName(statement.result), InputText(statement.input),
+                         statement.requires_grad ? ".requires_grad_()" : "");
     case Kind::kCall:
+    case Kind::kByName:
     case Kind::kView:
+      if (statement.no_grad) {
+        return fmt::format("Tensor {} = [&] {{ NoGradGuard no_grad; return {}; }}();",
+                           VarName(statement.result), CallText(statement));
+      }
       return fmt::format("Tensor {} = {};", VarName(statement.result), CallText(statement));
     case Kind::kInPlace:
+      if (statement.no_grad) return "{ NoGradGuard no_grad; " + CallText(statement) + "; }";
       return CallText(statement) + ";";
+    case Kind::kBackward:
+      return fmt::format("if ({0}.requires_grad()) backward(std::vector{{sum({0})}}, {{}}, true);",
+                         Arguments(statement));
+    case Kind::kGradient:
+      return fmt::format(
+          "Tensor {0} = {1}.grad().defined() ? {1}.grad().clone() : zeros_like({1});",
+          VarName(statement.result), Arguments(statement));
     case Kind::kRead:
       return Arguments(statement) + ".host();";
     case Kind::kSync:
@@ -129,13 +179,18 @@ std::string ToCpp(const Program& program) {
       "int main(int argc, char**) {\n"
       "  std::optional<EagerMode> eager;\n"
       "  if (argc > 1) eager.emplace();  // any argument: op by op\n";
-  std::vector<int> live;
+  std::vector<int> live, leaves;
   for (const Statement& statement : program.statements) {
     text += "  " + ToCpp(statement) + "\n";
     if (statement.result >= 0) live.push_back(statement.result);
+    if (statement.requires_grad) leaves.push_back(statement.result);
     if (statement.kind == Kind::kDelete) std::erase(live, UsesOf(statement)[0]);
+    if (statement.kind == Kind::kDelete) std::erase(leaves, UsesOf(statement)[0]);
   }
   for (int id : live) text += fmt::format("  std::cout << v{} << '\\n';\n", id);
+  for (int id : leaves) {
+    text += fmt::format("  if (v{0}.grad().defined()) std::cout << v{0}.grad() << '\\n';\n", id);
+  }
   return text + "}\n";
 }
 

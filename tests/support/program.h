@@ -19,26 +19,37 @@ struct IndexItem {
 struct Var {
   int id = 0;
 };
-using Argument = std::variant<Var, int64_t, double, bool, DType, std::vector<int64_t>,
-                              std::vector<Var>, std::vector<IndexItem>>;
+/// None, or of a call by name: not given.
+struct Absent {
+  bool is_none = false;
+};
+using Argument =
+    std::variant<Var, int64_t, double, bool, DType, std::vector<int64_t>, std::vector<Var>,
+                 std::vector<IndexItem>, std::vector<double>, std::string, Absent>;
 
 struct Statement {
   enum class Kind {
-    kInput,    ///< result = a tensor with the values of `input`
-    kCall,     ///< result = op(args); the result shares memory with nothing
-    kView,     ///< result = op(args); the result may share memory with the first argument
-    kInPlace,  ///< op(args), which writes the first argument
-    kRead,     ///< reads the first argument's values
-    kSync,     ///< sync_multi of the variables in the first argument
-    kStep,     ///< mark_step
-    kDelete,   ///< the first argument's handle goes away
-    kSeed,     ///< manual_seed
+    kInput,     ///< result = a tensor with the values of `input`
+    kCall,      ///< result = op(args); the result shares memory with nothing
+    kByName,    ///< result = a copy of what the record `op` gives for args, one an argument
+    kView,      ///< result = op(args); the result may share memory with the first argument
+    kInPlace,   ///< op(args), which writes the first argument
+    kBackward,  ///< the gradients of the first argument's sum are added to those of the leaves
+    kGradient,  ///< result = a copy of the first argument's gradient
+    kRead,      ///< reads the first argument's values
+    kSync,      ///< sync_multi of the variables in the first argument
+    kStep,      ///< mark_step
+    kDelete,    ///< the first argument's handle goes away
+    kSeed,      ///< manual_seed
   };
   Kind kind = Kind::kStep;
   std::string op;
   int result = -1;  ///< the variable that it defines, or -1
   std::vector<Argument> args;
   HostTensor input;
+  bool requires_grad = false;  ///< of an input
+  bool no_grad = false;        ///< no history is recorded
+  int part = -1;               ///< of several results of a call by name, which one
 };
 
 struct Program {

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "hammock/error.h"
 #include "hammock/executor.h"
+#include "hammock/ops/create.h"
 #include "hammock/random.h"
 #include "support/program_run.h"
+#include "support/record_call.h"
 
 namespace hammock::testing {
 namespace {
@@ -44,10 +47,18 @@ std::map<std::string, int64_t>& Counts() {
   return counts;
 }
 
-/// Writes statements at random and runs each on PlainTensors to know shapes and values.
-class Generator {
+std::vector<std::string>& Complaints() {
+  static std::vector<std::string> complaints;
+  return complaints;
+}
+
+/// Writes statements at random and runs each on PlainTensors to know shapes and values, and with
+/// gradients on tensors to know that it is allowed.
+class Writer {
  public:
-  explicit Generator(uint64_t seed) : random_(seed) { program_.seed = seed; }
+  Writer(uint64_t seed, bool gradients) : random_(seed), gradients_(gradients), tensors_(true) {
+    program_.seed = seed;
+  }
 
   Program Run() {
     EagerMode eager;
@@ -57,6 +68,7 @@ class Generator {
     for (int tries = 0; length > 0 && tries < 200; ++tries) {
       if (Step()) --length;
     }
+    for (int i = 0; gradients_ && i < 2; ++i) Backward();
     return std::move(program_);
   }
 
@@ -64,18 +76,49 @@ class Generator {
   const PlainTensor& At(int id) const { return run_.variables().at(id); }
 
   bool Add(Statement statement) {
+    for (int id : UsesOf(statement)) {
+      if (!run_.variables().count(id)) return false;
+    }
+    std::optional<HostTensor> old;
+    PlainTensor target;
+    if (statement.kind == Kind::kInPlace) {
+      target = At(UsesOf(statement)[0]);
+      old = target.Read();
+    }
+    bool records = statement.kind == Kind::kCall || statement.kind == Kind::kByName ||
+                   statement.kind == Kind::kView || statement.kind == Kind::kInPlace;
+    statement.no_grad = gradients_ && records && random_.OneIn(8);
+    uint64_t offset = Generator::Default().offset();
+    if (Allowed(statement, offset)) {
+      if (!statement.op.empty()) ++Counts()[statement.op];
+      program_.statements.push_back(std::move(statement));
+      return true;
+    }
+    // As if it had not been tried.
+    Generator::Default().set_offset(offset);
+    if (old) target.Write(*old);
+    if (statement.result >= 0 && run_.variables().count(statement.result)) {
+      run_.Execute({Kind::kDelete, "", -1, {Var{statement.result}}, {}}, 0);
+    }
+    return false;
+  }
+
+  /// Runs it; what it has written on PlainTensors is not taken back.
+  bool Allowed(const Statement& statement, uint64_t offset) {
     try {
       run_.Execute(statement, program_.statements.size());
+      if (statement.result >= 0 && !Acceptable(At(statement.result))) return false;
+      if (statement.kind == Kind::kInPlace && !Acceptable(At(UsesOf(statement)[0]))) return false;
+      if (!gradients_) return true;
+      if (statement.kind != Kind::kSeed) Generator::Default().set_offset(offset);
+      tensors_.Execute(statement, program_.statements.size());
+      return true;
+    } catch (const InternalError& error) {
+      Complaints().push_back(ToCpp(statement) + "\n" + error.what());
     } catch (const Error&) {
-      return false;
+      // Not valid: another one will be tried.
     }
-    if (statement.result >= 0 && !Acceptable(At(statement.result))) {
-      run_.Execute({Kind::kDelete, "", -1, {Var{statement.result}}, {}}, 0);
-      return false;
-    }
-    if (!statement.op.empty()) ++Counts()[statement.op];
-    program_.statements.push_back(std::move(statement));
-    return true;
+    return false;
   }
 
   /// Small, and integers far from overflow.
@@ -91,7 +134,9 @@ class Generator {
 
   int Input(const HostTensor& values) {
     int id = next_++;
-    Add({Kind::kInput, "", id, {}, values});
+    Statement input{Kind::kInput, "", id, {}, values};
+    input.requires_grad = gradients_ && IsFloat(values.dtype()) && !random_.OneIn(4);
+    Add(std::move(input));
     return id;
   }
 
@@ -180,6 +225,8 @@ class Generator {
 
   bool Step() {
     if (run_.variables().empty()) return Input(RandomInput()) >= 0;
+    if (random_.OneIn(5)) return Record();
+    if (gradients_ && random_.OneIn(12)) return random_.OneIn(2) ? Backward() : TakeGradient();
     switch (random_.In(0, 19)) {
       case 0:
       case 1:
@@ -286,6 +333,55 @@ class Generator {
         return Define(Kind::kCall, "to", {Var{a}, to});
       }
     }
+  }
+
+  /// Any record, by its name.
+  bool Record() {
+    const OpDef& op = *random_.Pick(CallableRecords());
+    ArgumentSource source;
+    source.number = [&](int64_t low, int64_t high) { return random_.In(low, high); };
+    source.variable = [&] { return random_.OneIn(3) || Float() < 0 ? Any() : Float(); };
+    source.of_type = [&](const Shape& type, const Domain& domain) { return OfType(type, domain); };
+    Statement call{Kind::kByName, op.info().name, -1, RandomArguments(op, source), {}};
+    const FunctionSchema& schema = op.info().schema;
+    bool several = schema.variadic_returns() || schema.returns().size() > 1;
+    int64_t results = schema.variadic_returns() ? 2 : static_cast<int64_t>(schema.returns().size());
+    if (several) call.part = static_cast<int>(random_.In(0, results - 1));
+    call.result = next_++;
+    return Add(std::move(call));
+  }
+
+  /// A variable of that type, or a wider one; integers are 0 or 1, indices that exist.
+  int OfType(Shape type, const Domain& domain) {
+    if (type.dtype() != DType::kBool) type = type.With(IsFloat(type.dtype()) ? f32 : i64);
+    bool usual = domain.lo == Domain().lo && domain.hi == Domain().hi;
+    int found = Choose([&](const PlainTensor& x) {
+      return x.dtype() == DType::kF32 && Shape(x.dtype(), x.sizes()) == type;
+    });
+    if (found >= 0 && usual && random_.OneIn(2)) return found;
+    HostTensor values(type);
+    for (int64_t i = 0; i < values.numel(); ++i) {
+      double place = static_cast<double>(random_.In(1, 31)) / 32.0;
+      values.set(i, IsFloat(type.dtype()) ? Scalar(domain.lo + (domain.hi - domain.lo) * place)
+                                          : Scalar(random_.In(0, 1)));
+    }
+    return Input(values);
+  }
+
+  bool Backward() {
+    std::vector<int> ids;
+    for (const auto& [id, tensor] : tensors_.variables()) {
+      if (tensor.requires_grad()) ids.push_back(id);
+    }
+    return !ids.empty() && Add({Kind::kBackward, "", -1, {Var{random_.Pick(ids)}}, {}});
+  }
+
+  bool TakeGradient() {
+    int id = Float();
+    if (id < 0 || !tensors_.variables().at(id).is_leaf()) return false;
+    Tensor of = tensors_.variables().at(id), grad = of.grad();
+    run_.AddGradient(next_, (grad.defined() ? grad : zeros_like(of)).host());
+    return Define(Kind::kGradient, "", {Var{id}});
   }
 
   bool RandomOp() {
@@ -466,26 +562,22 @@ class Generator {
     if (const auto* source = std::get_if<Var>(&args.back()); source && source->id != a) {
       if (At(a).dtype() == DType::kI64 && At(source->id).dtype() == DType::kF32) return false;
     }
-    // What is written must stay acceptable everywhere; undo needs no more than not keeping it.
-    PlainTensor target = At(a);
-    HostTensor old = target.Read();
-    Statement statement{Kind::kInPlace, op, -1, std::move(args), {}};
-    if (!Add(statement)) return false;
-    if (Acceptable(At(a))) return true;
-    target.Write(old);
-    program_.statements.pop_back();
-    return false;
+    return Add({Kind::kInPlace, op, -1, std::move(args), {}});
   }
 
   RandomSource random_;
+  bool gradients_;
   Program program_;
   PlainRun run_;
+  TensorRun tensors_;  // with gradients only
   int next_ = 0;
 };
 
 }  // namespace
 
-Program GenerateProgram(uint64_t seed) { return Generator(seed).Run(); }
+Program GenerateProgram(uint64_t seed, bool gradients) { return Writer(seed, gradients).Run(); }
+
+const std::vector<std::string>& InternalErrors() { return Complaints(); }
 
 const std::map<std::string, int64_t>& GeneratedOps() { return Counts(); }
 

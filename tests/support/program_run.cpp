@@ -1,5 +1,6 @@
 #include "support/program_run.h"
 
+#include "hammock/autograd.h"
 #include "hammock/error.h"
 #include "hammock/executor.h"
 #include "hammock/ir/op_def.h"
@@ -24,6 +25,11 @@ struct Boxer {
   Any operator()(double value) const { return value; }
   Any operator()(bool value) const { return value; }
   Any operator()(DType value) const { return value; }
+  Any operator()(const std::string& value) const { return value; }
+  Any operator()(const Absent&) const { return Any(); }
+  Any operator()(const std::vector<double>& values) const {
+    return AnyList(values.begin(), values.end());
+  }
   Any operator()(const std::vector<int64_t>& values) const { return Any::Ints(values); }
   Any operator()(const std::vector<Var>& vars) const {
     AnyList items;
@@ -50,6 +56,31 @@ Any CallBoxed(const std::string& op, const std::vector<Argument>& args,
   return CallOp(op, boxed);
 }
 
+Tensor CallByName(const Statement& s, const std::function<Tensor(int)>& tensor) {
+  const auto& arguments = op_registry::Get(s.op).info().schema.arguments();
+  std::vector<std::pair<std::string, Any>> given;
+  for (size_t i = 0; i < s.args.size(); ++i) {
+    const auto* absent = std::get_if<Absent>(&s.args[i]);
+    if (absent && !absent->is_none) continue;
+    given.emplace_back(arguments[i].name, std::visit(Boxer{tensor}, s.args[i]));
+  }
+  Any result = CallOp(s.op, {}, given);
+  if (s.part >= 0) {
+    auto part = static_cast<size_t>(s.part);
+    if (part >= result.ToList().size()) Invalid("there are fewer results");
+    result = Any(result.ToList()[part]);
+  }
+  if (!result.IsTensor() || !result.ToTensor().defined()) Invalid("the result is no tensor");
+  return result.ToTensor().clone();
+}
+
+/// Adds the gradients of the sum; the history can be used again.
+void Differentiate(const Tensor& x) {
+  if (!x.requires_grad()) return;
+  const Tensor total[] = {sum(x)};
+  backward(total, {}, true);
+}
+
 }  // namespace
 
 bool SameValues(const HostTensor& a, const HostTensor& b) {
@@ -66,14 +97,27 @@ bool SameValues(const HostTensor& a, const HostTensor& b) {
 
 void TensorRun::Execute(const Statement& s, size_t index) {
   auto tensor = [&](int id) { return variables_.at(id); };
+  AutoGradMode mode(!s.no_grad);
   switch (s.kind) {
     case Kind::kInput:
       variables_[s.result] = from_host(s.input);
+      if (s.requires_grad) variables_[s.result].requires_grad_();
+      return;
+    case Kind::kByName:
+      variables_[s.result] = CallByName(s, tensor);
       return;
     case Kind::kCall:
     case Kind::kView:
       variables_[s.result] = CallBoxed(s.op, s.args, tensor).ToTensor();
       return;
+    case Kind::kBackward:
+      return Differentiate(tensor(UsesOf(s)[0]));
+    case Kind::kGradient: {
+      Tensor of = tensor(UsesOf(s)[0]), grad = of.grad();
+      variables_[s.result] = grad.defined() ? grad.clone() : zeros_like(of);
+      if (reads_gradients_) gradients_[s.result] = variables_[s.result].host();
+      return;
+    }
     case Kind::kInPlace:
       CallBoxed(s.op, s.args, tensor);
       return;
@@ -111,6 +155,11 @@ void TensorRun::Execute(const Program& program, const std::function<bool(const S
       var = id;
       observations_.push_back({id, index, tensor.host(), ""});
     }
+    for (const auto& [id, tensor] : variables_) {
+      var = id;
+      if (!tensor.is_leaf() || !tensor.grad().defined()) continue;
+      observations_.push_back({id, index, tensor.grad().host(), "", true});
+    }
   } catch (const std::exception& error) {
     observations_.push_back({var, index, HostTensor(), error.what()});
   }
@@ -118,9 +167,15 @@ void TensorRun::Execute(const Program& program, const std::function<bool(const S
 
 // ---- PlainTensors
 
-PlainTensor PlainRun::Call(const std::string& op, const std::vector<Argument>& args) const {
-  auto copy = [&](int id) { return from_host(variables_.at(id).Read()); };
-  return PlainTensor(CallBoxed(op, args, copy).ToTensor().host());
+PlainTensor PlainRun::Call(const Statement& s) const {
+  // In memory of their own, where they lie as the variables do.
+  auto copy = [&](int id) {
+    const PlainTensor& x = variables_.at(id);
+    return as_strided(from_host(x.buffer()), x.sizes(), x.strides(), x.offset());
+  };
+  Tensor result =
+      s.kind == Kind::kByName ? CallByName(s, copy) : CallBoxed(s.op, s.args, copy).ToTensor();
+  return PlainTensor(result.host(), result.strides());
 }
 
 void PlainRun::Write(const Statement& s) {
@@ -146,7 +201,9 @@ void PlainRun::Write(const Statement& s) {
     value = PlainTensor(HostTensor::From(Scalar(false)));
     casts = true;
   } else {
-    value = Call(s.op.substr(0, s.op.size() - 1), s.args);
+    Statement call = s;
+    call.op.pop_back();  // the underscore
+    value = Call(call);
   }
   bool loses = (IsFloat(value.dtype()) && !IsFloat(target.dtype())) ||
                (target.dtype() == DType::kBool && value.dtype() != DType::kBool);
@@ -166,7 +223,12 @@ void PlainRun::Execute(const Statement& s, size_t index) {
       variables_[s.result] = PlainTensor(s.input);
       return;
     case Kind::kCall:
-      variables_[s.result] = Call(s.op, s.args);
+    case Kind::kByName:
+      variables_[s.result] = Call(s);
+      return;
+    case Kind::kGradient:
+      if (!gradients_.count(s.result)) Invalid("the gradient is not given");
+      variables_[s.result] = PlainTensor(gradients_.at(s.result));
       return;
     case Kind::kView:
       variables_[s.result] = variables_.at(UsesOf(s)[0]).View(s);
@@ -176,6 +238,7 @@ void PlainRun::Execute(const Statement& s, size_t index) {
     case Kind::kRead:
       observations_.push_back({UsesOf(s)[0], index, variables_.at(UsesOf(s)[0]).Read(), ""});
       return;
+    case Kind::kBackward:
     case Kind::kSync:
     case Kind::kStep:
       return;

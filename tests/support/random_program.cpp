@@ -29,7 +29,7 @@ std::string CompareObservations(const Program& program, const std::vector<Observ
                                 const std::vector<Observation>& b, const char* name_a,
                                 const char* name_b) {
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    bool both = i < a.size() && i < b.size();
+    bool both = i < a.size() && i < b.size() && a[i].var == b[i].var;
     if (both && a[i].error.empty() && b[i].error.empty() && SameValues(a[i].value, b[i].value)) {
       continue;
     }
@@ -37,8 +37,8 @@ std::string CompareObservations(const Program& program, const std::vector<Observ
     std::string where = o.statement < program.statements.size()
                             ? "at `" + ToCpp(program.statements[o.statement]) + "`"
                             : "at the end";
-    return fmt::format("v{} {}\n  {}: {}\n  {}: {}\n", o.var, where, name_a,
-                       i < a.size() ? Describe(a[i]) : "nothing", name_b,
+    return fmt::format("{}v{} {}\n  {}: {}\n  {}: {}\n", o.gradient ? "the gradient of " : "",
+                       o.var, where, name_a, i < a.size() ? Describe(a[i]) : "nothing", name_b,
                        i < b.size() ? Describe(b[i]) : "nothing");
   }
   return "";
@@ -109,7 +109,9 @@ Program DropStatements(Program program, const std::function<bool(const Program&)
 /// What a variable holds right after the statement that defines it.
 std::map<int, HostTensor> FirstValues(const Program& program) {
   EagerMode eager;
-  PlainRun run;
+  TensorRun tensors(true);
+  tensors.Execute(program);
+  PlainRun run(tensors.gradients());
   std::map<int, HostTensor> values;
   manual_seed(program.seed);
   try {
@@ -129,7 +131,7 @@ Program ReplaceByInputs(Program program, const std::function<bool(const Program&
   std::map<int, HostTensor> values = FirstValues(program);
   for (size_t i = program.statements.size(); i-- > 0;) {
     const Statement& statement = program.statements[i];
-    bool defines = statement.kind == Kind::kCall || statement.kind == Kind::kView;
+    bool defines = statement.kind != Kind::kInput && statement.result >= 0;
     if (!defines || !values.count(statement.result)) continue;
     Program simpler = program;
     simpler.statements[i] = {Kind::kInput, "", statement.result, {}, values[statement.result]};
@@ -141,21 +143,22 @@ Program ReplaceByInputs(Program program, const std::function<bool(const Program&
 }  // namespace
 
 std::string FindDifference(const Program& program, const InjectedBug& bug) {
-  PlainRun plain;
-  plain.Execute(program);
-  TensorRun eager;
+  TensorRun eager(true);
   {
     EagerMode mode;
     eager.Execute(program);
   }
+  PlainRun plain(eager.gradients());
+  plain.Execute(program);
   TensorRun lazy;
   lazy.Execute(program, bug ? [&](const Statement& s) { return bug(program, s); }
                             : std::function<bool(const Statement&)>());
   std::string difference =
       CompareObservations(program, lazy.observations(), eager.observations(), "lazily", "eagerly");
   if (difference.empty()) {
-    difference = CompareObservations(program, eager.observations(), plain.observations(), "eagerly",
-                                     "plainly");
+    std::vector<Observation> values = eager.observations();
+    std::erase_if(values, [](const Observation& o) { return o.gradient; });
+    difference = CompareObservations(program, values, plain.observations(), "eagerly", "plainly");
   }
   if (difference.empty()) difference = CompareFacts(lazy, eager, plain);
   return difference;

@@ -7,13 +7,15 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "support/program.h"
 
 namespace hammock::testing {
 
-/// A valid program; the same seed gives the same one.
-Program GenerateProgram(uint64_t seed);
+/// A valid program; the same seed gives the same one. One with gradients has leaves that require
+/// them, regions without history, and backward passes, of which one is near the end.
+Program GenerateProgram(uint64_t seed, bool gradients = false);
 
 /// A bug put in on purpose: statements for which it holds are left out of the lazy run.
 using InjectedBug = std::function<bool(const Program&, const Statement&)>;
@@ -27,5 +29,7 @@ Program ShrinkProgram(Program program, const std::function<bool(const Program&)>
 
 /// How often each op was generated since the process began; tests check that none is forgotten.
 const std::map<std::string, int64_t>& GeneratedOps();
+/// Internal errors that refused a statement since the process began; there should be none.
+const std::vector<std::string>& InternalErrors();
 
 }  // namespace hammock::testing

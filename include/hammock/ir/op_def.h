@@ -79,7 +79,7 @@ struct VjpCall {
   std::span<const Tensor> grads;
   std::span<const uint8_t> needed;  ///< of each operand, whether its gradient is wanted
 
-  const Tensor& grad() const;
+  HAMMOCK_API const Tensor& grad() const;
   bool needs(size_t operand) const { return needed[operand] != 0; }
 };
 /// One gradient per operand; undefined stands for zero. Those of elementwise ops are summed and

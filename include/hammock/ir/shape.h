@@ -18,7 +18,8 @@ inline constexpr int kMaxRank = 8;
 /// So many elements of any dtype have a size in bits that fits 63 bits.
 inline constexpr int64_t kMaxElements = int64_t{1} << 55;
 
-/// A short list of integers: sizes, strides or dims. Throws ValueError past eight entries.
+/// A short list of integers: sizes, strides or dims. Throws ValueError past eight entries, and
+/// InternalError where an entry is asked for that there is not: inference also sees damaged graphs.
 class HAMMOCK_API Dims {
  public:
   Dims() = default;
@@ -29,9 +30,9 @@ class HAMMOCK_API Dims {
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  int64_t operator[](int i) const { return values_[i]; }
-  int64_t& operator[](int i) { return values_[i]; }
-  int64_t back() const { return values_[size_ - 1]; }
+  int64_t operator[](int i) const { return values_[Checked(i)]; }
+  int64_t& operator[](int i) { return values_[Checked(i)]; }
+  int64_t back() const { return values_[Checked(size_ - 1)]; }
   const int64_t* begin() const { return values_.data(); }
   const int64_t* end() const { return values_.data() + size_; }
   int64_t* begin() { return values_.data(); }
@@ -53,6 +54,13 @@ class HAMMOCK_API Dims {
   }
 
  private:
+  size_t Checked(int i) const {
+    if (static_cast<uint32_t>(i) >= static_cast<uint32_t>(size_)) [[unlikely]]
+      ThrowOutside(i);
+    return static_cast<size_t>(i);
+  }
+  [[noreturn, gnu::cold]] void ThrowOutside(int i) const;
+
   int32_t size_ = 0;
   std::array<int64_t, kMaxRank> values_{};
 };

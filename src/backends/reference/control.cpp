@@ -82,10 +82,19 @@ void RunCustomCall(KernelCall& call) {
   }
 }
 
+void RunRequire(KernelCall& call) {
+  const HostTensor& condition = *call.in[1];
+  for (int64_t i = 0; i < condition.numel(); ++i) {
+    if (!condition.at(i).ToBool()) throw ValueError(ErrorCode::kValue, call.node.attrs[0].str());
+  }
+  call.out[0] = HostTensor(call.node.type(), call.in[0]->storage());
+}
+
 constexpr KernelEntry kKernels[] = {{&ops::kCond, RunCond},
                                     {&ops::kWhile, RunWhile},
                                     {&ops::kLoop, RunLoop},
-                                    {&ops::kCustomCall, RunCustomCall}};
+                                    {&ops::kCustomCall, RunCustomCall},
+                                    {&ops::kRequire, RunRequire}};
 
 }  // namespace
 

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace hammock::cpu {
+
+/// What decides which machine code this CPU runs: maker, family, model and feature bits, as one
+/// word. Equal on all cores, known without LLVM; part of the key of compiled code.
+const std::string& HostCpuKey();
+
+}  // namespace hammock::cpu
