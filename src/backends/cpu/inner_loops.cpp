@@ -3,6 +3,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace hammock::cpu {
 namespace {
 
@@ -214,7 +218,28 @@ HAMMOCK_LOOPS(Avx512,
 #undef HAMMOCK_LOOPS
 #undef HAMMOCK_BODY
 
+#if defined(__x86_64__)
+/// Returns how many were converted: all but the last few.
+[[gnu::target("avx,f16c")]] int64_t WidenEights(int64_t count, const Half* in, float* out) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(bits));
+  }
+  return i;
+}
+#endif
+
 }  // namespace
+
+void WidenHalves(int64_t count, const Half* in, float* out) {
+  int64_t i = 0;
+#if defined(__x86_64__)
+  static const bool by_eights = __builtin_cpu_supports("f16c");
+  if (by_eights) i = WidenEights(count, in, out);
+#endif
+  for (; i < count; ++i) out[i] = static_cast<float>(in[i]);
+}
 
 template <class Sum>
 const TileLoop<Sum>& TileLoopFor(int64_t n) {

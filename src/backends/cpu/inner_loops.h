@@ -35,4 +35,7 @@ struct VectorLoops {
 template <class T, class Sum>
 const VectorLoops<T, Sum>& VectorLoopsFor();
 
+/// out[i] = in[i] for i < count.
+void WidenHalves(int64_t count, const Half* in, float* out);
+
 }  // namespace hammock::cpu

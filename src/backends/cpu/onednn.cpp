@@ -42,9 +42,8 @@ const dnnl::engine& Engine() {
   return engine;
 }
 
-/// One for each thread; they are few and never end.
 dnnl::stream& Stream() {
-  static thread_local auto& stream = *new dnnl::stream(Engine());
+  static thread_local dnnl::stream stream(Engine());
   return stream;
 }
 
@@ -92,8 +91,8 @@ class Call {
         dnnl_primitive_execute(primitive_.get(), Stream().get(), static_cast<int>(set->list.size()),
                                set->list.data()),
         "could not execute a primitive");
-    std::lock_guard lock(sets_->mutex);
-    sets_->free.push_back(std::move(set));
+    std::unique_lock lock(sets_->mutex, std::try_to_lock);
+    if (lock) sets_->free.push_back(std::move(set));
   }
 
  private:
@@ -106,14 +105,12 @@ class Call {
     std::vector<std::unique_ptr<Set>> free;
   };
 
+  /// Waits for nobody: a lock that another thread held during a fork is never given back.
   std::unique_ptr<Set> Take() const {
-    {
-      std::lock_guard lock(sets_->mutex);
-      if (!sets_->free.empty()) {
-        std::unique_ptr<Set> set = std::move(sets_->free.back());
-        sets_->free.pop_back();
-        return set;
-      }
+    if (std::unique_lock lock(sets_->mutex, std::try_to_lock); lock && !sets_->free.empty()) {
+      std::unique_ptr<Set> set = std::move(sets_->free.back());
+      sets_->free.pop_back();
+      return set;
     }
     auto set = std::make_unique<Set>();
     for (const auto& [which, desc] : arguments_) {

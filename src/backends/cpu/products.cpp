@@ -48,6 +48,60 @@ class EmptyConvolution : public ConvolutionKernel {
   void Run(const Convolution::Pointers&, const Scratch&, ThreadPool&) const override {}
 };
 
+/// A kernel of one place, moved by one: the product of weight[out, in] and each image [in, places].
+class PointwiseConvolution : public ConvolutionKernel {
+ public:
+  explicit PointwiseConvolution(const ConvolutionSpec& spec) : spec_(spec), product_(Of(spec)) {
+    // What the product needs with no and with one thread says what each needs.
+    shared_bytes = product_.scratch_bytes(0);
+    worker_bytes = product_.scratch_bytes(1) - shared_bytes;
+  }
+  const char* name() const override { return "matmul"; }
+
+  static bool Suits(const ConvolutionSpec& spec) {
+    if (spec.transposed || spec.groups != 1) return false;
+    for (int i = 0; i < spec.stride.size(); ++i) {
+      if (spec.weight.size(i + 2) != 1 || spec.stride[i] != 1 || spec.padding[i] != 0) return false;
+    }
+    return true;
+  }
+
+  void Run(const Convolution::Pointers& pointers, const Scratch& scratch,
+           ThreadPool& pool) const override {
+    product_.Run({.a = pointers.weight, .b = pointers.input, .out = pointers.out},
+                 {scratch.shared, static_cast<size_t>(product_.scratch_bytes(scratch.workers))},
+                 pool);
+    if (!spec_.bias) return;
+    int64_t channels = spec_.out.size(1);
+    int64_t places = spec_.out.numel() / spec_.out.size(0) / channels;
+    int64_t width = BytesOf(spec_.out.dtype(), 1);
+    pool.ParallelFor(
+        spec_.out.size(0) * channels, std::max<int64_t>(1, 16384 / places),
+        [&](int64_t begin, int64_t end, int) {
+          for (int64_t i = begin; i < end; ++i) {
+            AddBiasRow(spec_.out.dtype(),
+                       static_cast<std::byte*>(pointers.out) + i * places * width, places, 1, 1,
+                       static_cast<const std::byte*>(pointers.bias) + i % channels * width);
+          }
+        });
+  }
+
+ private:
+  static MatMulSpec Of(const ConvolutionSpec& spec) {
+    int64_t in = spec.input.size(1);
+    int64_t places = spec.out.numel() / spec.out.size(0) / spec.out.size(1);
+    MatMulSpec product = MatMulSpec::Plain(spec.input.dtype(), spec.out.size(1), in, places);
+    product.batch = {spec.out.size(0)};
+    product.a.batch = {0};
+    product.b.batch = {in * places};
+    product.out.batch = {spec.out.size(1) * places};
+    return product;
+  }
+
+  const ConvolutionSpec spec_;
+  const MatMul product_;
+};
+
 /// Best first; the last one computes everything.
 std::unique_ptr<MatMulKernel> ChooseMatMul(const MatMulSpec& spec) {
   if (Product(spec.batch) * spec.m * spec.n == 0 || spec.k == 0) {
@@ -335,7 +389,8 @@ Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
     kernel_ = std::make_unique<EmptyConvolution>();
   } else {
     bool sums_nothing = spec.input.numel() == 0 || spec.weight.numel() == 0;
-    if (!sums_nothing) kernel_ = MakeLibraryConvolution(spec);
+    if (PointwiseConvolution::Suits(spec)) kernel_ = std::make_unique<PointwiseConvolution>(spec);
+    if (!kernel_ && !sums_nothing) kernel_ = MakeLibraryConvolution(spec);
     if (!kernel_) kernel_ = MakeTileConvolution(spec);
   }
 }

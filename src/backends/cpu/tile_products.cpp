@@ -51,6 +51,15 @@ void VisitNumber(DType dtype, F f) {
   });
 }
 
+/// to[i] = from[i * step] for i < count.
+template <class T, class Sum>
+void Widen(int64_t count, const T* from, int64_t step, Sum* to) {
+  if constexpr (std::is_same_v<T, Half>) {
+    if (step == 1) return WidenHalves(count, from, to);
+  }
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Sum>(from[i * step]);
+}
+
 /// The left side for the terms at hand.
 template <class Sum>
 struct Left {
@@ -150,10 +159,7 @@ class TileMatMul : public MatMulKernel {
       return {reinterpret_cast<const Sum*>(a), spec_.a.row, spec_.a.column};
     } else {
       for (int64_t i = 0; i < rows; ++i) {
-        const T* row = a + i * spec_.a.row;
-        for (int64_t p = 0; p < depth; ++p) {
-          memory[i * depth + p] = static_cast<Sum>(row[p * spec_.a.column]);
-        }
+        Widen(depth, a + i * spec_.a.row, spec_.a.column, memory + i * depth);
       }
       return {memory, depth, 1};
     }
@@ -163,9 +169,8 @@ class TileMatMul : public MatMulKernel {
     int width = loop_.width;
     if (spec_.b.column == 1) {
       for (int64_t p = 0; p < depth; ++p) {
-        const T* row = b + p * spec_.b.row;
         Sum* to = panel + p * width;
-        for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<Sum>(row[j]);
+        Widen(columns, b + p * spec_.b.row, 1, to);
         for (int64_t j = columns; j < width; ++j) to[j] = Sum(0);
       }
       return;

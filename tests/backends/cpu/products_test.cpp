@@ -457,6 +457,27 @@ TEST(Convolution, MatchesTheInterpreterOnLargerImages) {
   }
 }
 
+TEST(Convolution, OfOnePlaceIsAProduct) {
+  std::mt19937 random(15);
+  for (DType dtype : {f32, bf16, f16, i32}) {
+    for (int64_t channels : {3, 64}) {
+      CheckConvolution({Shape(dtype, {3, channels, 9, 11}),
+                        Shape(dtype, {70, channels, 1, 1}),
+                        {1, 1},
+                        {0, 0},
+                        {1, 1},
+                        false,
+                        {0, 0},
+                        1},
+                       random);
+    }
+  }
+  Shape input(f32, {1, 64, 8}), weight(f32, {64, 64, 1});
+  EXPECT_STREQ(
+      Convolution(ConvolutionSpec::Of(input, weight, {1}, {0}, {1}, false, {0}, 1)).kernel(),
+      "matmul");
+}
+
 TEST(Convolution, PaddingWiderThanTheKernelGivesZeros) {
   std::mt19937 random(13);
   CheckConvolution({Shape(f32, {1, 2, 3, 3}),
