@@ -55,7 +55,7 @@ class HostAllocator {
 
  private:
   static constexpr int kLists = 8;
-  static constexpr int kClasses = 448;
+  static constexpr int kClasses = 416;  // up to 2^60 bytes
 
   struct alignas(64) FreeList {
     std::mutex mutex;
