@@ -15,6 +15,7 @@
 #include "ops/index_steps.h"
 #include "ops/matrix_steps.h"
 #include "ops/primitives.h"
+#include "ops/record.h"
 #include "ops/reduce_steps.h"
 
 namespace hammock {
@@ -57,6 +58,8 @@ Dims BatchSizes(const Shape& type) {
 
 void InferCdist(const InferCall& c) {
   const Shape &a = *c.in[0], &b = *c.in[1];
+  RequireDType(c, IsFloat(a.dtype()), a, "a floating dtype");
+  RequireSameDType(c, a, b);
   Dims sizes = BroadcastSizes("cdist", BatchSizes(a), BatchSizes(b));
   sizes.push_back(a.size(a.rank() - 2));
   sizes.push_back(b.size(b.rank() - 2));
