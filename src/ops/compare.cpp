@@ -259,7 +259,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> CompareOps() {
-  static const auto list = Listed(kNodes, kFunctions);
+  static const auto& list = *new auto(Listed(kNodes, kFunctions));
   return list;
 }
 

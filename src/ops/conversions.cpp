@@ -30,7 +30,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ConversionOps() {
-  static const auto list = Listed({}, kFunctions);
+  static const auto& list = *new auto(Listed({}, kFunctions));
   return list;
 }
 

@@ -459,7 +459,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> CreateOps() {
-  static const auto list = Listed({}, kFunctions);
+  static const auto& list = *new auto(Listed({}, kFunctions));
   return list;
 }
 

@@ -264,7 +264,7 @@ constexpr const OpDef* kNodes[] = {&kLogAddExp, &kLogAddExp2, &kXlogy,   &kSinc,
 }  // namespace
 
 std::span<const OpDef* const> SpecialOps() {
-  static const auto list = Listed(kNodes, {});
+  static const auto& list = *new auto(Listed(kNodes, {}));
   return list;
 }
 

@@ -118,7 +118,8 @@ std::vector<const OpDef*> AllOps() {
 }  // namespace
 
 std::span<const OpDef* const> InTreeOps() {
-  static const std::vector<const OpDef*> all = AllOps();
+  // Never destroyed, like those it is made of: a thread may record while the process ends.
+  static const auto& all = *new std::vector<const OpDef*>(AllOps());
   return all;
 }
 
