@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "hammock/ir/graph.h"
+#include "ir/sample.h"
 
 namespace hammock {
 
 /// One input per operand of the sample, and the node.
-Graph GraphOfSample(const OpDef& op, const Sample& sample);
+Graph GraphOfSample(const OpDef& op, const SampleCall& sample);
 
-/// The samples of all records, by name; elementwise ones without any get one of f32 operands, or
-/// i32 where floats are refused.
-std::vector<std::pair<const OpDef*, Sample>> AllSamples();
+/// The samples of all records, by name.
+std::vector<std::pair<const OpDef*, SampleCall>> AllSamples();
 
 }  // namespace hammock
