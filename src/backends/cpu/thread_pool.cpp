@@ -224,23 +224,27 @@ void ThreadPool::State::Close(Slot& slot) {
   slot.taken.store(false, std::memory_order_release);
 }
 
+// Nothing on the way of a region is a static that has to be initialised: a child forked while
+// another thread does that would wait for it for ever.
 ThreadPool& ThreadPool::Get() {
-  static ThreadPool* pool = new ThreadPool;  // never destroyed: its threads do not end
-  return *pool;
+  static constinit ThreadPool pool;
+  return pool;
 }
 
 int ThreadPool::threads() {
   int64_t wanted = config::Get<config::kCpuThreads>();
   if (wanted > 0) return static_cast<int>(std::min<int64_t>(wanted, kMaxThreads));
-  static const int cores = CoresOfThisProcess();
-  return std::min(cores, kMaxThreads);
+  static constinit std::atomic<int> cores{0};
+  int count = cores.load(std::memory_order_relaxed);
+  if (count == 0) cores.store(count = CoresOfThisProcess(), std::memory_order_relaxed);
+  return std::min(count, kMaxThreads);
 }
 
 int ThreadPool::started() const { return Current().started.load(std::memory_order_relaxed); }
 
 /// The state of this process; a parent's is left alone, since its threads and locks are not here.
 ThreadPool::State& ThreadPool::Current() {
-  static std::atomic<State*> current{nullptr};
+  static constinit std::atomic<State*> current{nullptr};
   State* state = current.load(std::memory_order_acquire);
   while (!state || state->forks != ForkCount()) {
     State* fresh = new State(state);

@@ -72,7 +72,7 @@ class ThreadPool {
   struct Region;
   struct State;
 
-  ThreadPool() = default;
+  constexpr ThreadPool() = default;
   static int64_t PartSize(int64_t count, int64_t grain, int max_workers);
   static State& Current();
   void Run(int64_t chunks, int max_workers, Chunk call, const void* body);
