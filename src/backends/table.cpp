@@ -1,4 +1,5 @@
 #include "backends/null/null_backend.h"
+#include "backends/reference/interpreter.h"
 #include "backends/reference/reference_backend.h"
 #include "lazy/backend_registry.h"
 
@@ -6,6 +7,10 @@ namespace hammock {
 
 std::vector<lazy::BackendImplInterface*> InTreeBackends() {
   return {ReferenceBackend(), NullBackend()};
+}
+
+std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs) {
+  return reference::Interpret(graph, inputs);
 }
 
 }  // namespace hammock
