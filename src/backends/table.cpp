@@ -1,3 +1,4 @@
+#include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/reference_backend.h"
@@ -6,7 +7,7 @@
 namespace hammock {
 
 std::vector<lazy::BackendImplInterface*> InTreeBackends() {
-  return {ReferenceBackend(), NullBackend()};
+  return {ReferenceBackend(), NullBackend(), CpuBackend()};
 }
 
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs) {
