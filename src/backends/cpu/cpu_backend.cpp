@@ -130,6 +130,8 @@ class Backend : public SingleDeviceBackend {
     return instances;
   }
 
+  bool WantsOptimisedGraphs(const BackendDevice&) const override { return true; }
+
   bool SupportsDimParams(const BackendDevice&) const override { return true; }
 
   /// Kernels know no sizes: only the schedule and the memory plan are made anew.
