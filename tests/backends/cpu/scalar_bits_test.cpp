@@ -64,12 +64,14 @@ TEST_F(ScalarBits, AreTheSameInScalars) {
   for (DType dtype : {DType::kI8, DType::kF32, DType::kF64}) CompareAll(dtype, 1, 5000);
 }
 
+#if defined(__x86_64__)
 TEST_F(ScalarBits, AreTheSameOnProcessorsWithShorterVectors) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) GTEST_SKIP();
   for (DType dtype : {DType::kI16, DType::kI64, DType::kF32, DType::kF64}) {
     CompareAll(dtype, 8, 10000, {.cpu = "x86-64-v3"});
   }
 }
+#endif
 
 /// All of LLVM's passes know the same rules.
 TEST_F(ScalarBits, AreTheSameWithAllPasses) {
