@@ -337,6 +337,7 @@ constinit const OpDef kPolygamma = {
     .doc = "The n-th derivative of digamma.",
     .call = Box<polygamma>,
     .infer = InferFloatOfFirst,
+    .keeps_layout = true,
     .expand = ExpandPolygamma,
     .samples = {{"f32[2,3]", "{n=1}"}, {"f64[3]", "{n=0}"}},
 };
@@ -353,6 +354,7 @@ constinit const OpDef kFrexp = {
     .doc = "self == mantissa * 2 ** exponent with |mantissa| in [0.5, 1).",
     .call = Box<frexp>,
     .infer = InferFrexp,
+    .keeps_layout = true,
     .expand = ExpandFrexp,
     .num_outputs = 2,
     .samples = {{"f32[2,3]"}, {"f16[3]"}},
