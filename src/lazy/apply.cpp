@@ -169,7 +169,14 @@ namespace {
 void KeepLayouts(const OpDef& op, std::span<const Tensor> results,
                  std::span<const Tensor> operands) {
   if (!op.KeepsLayout()) return;
-  for (const Tensor& result : results) KeepLayout(result, operands, !op.IsComposite());
+  for (const Tensor& result : results) {
+    for (const Tensor& operand : operands) {
+      HAMMOCK_CHECK(!operand.defined() || operand.dim() <= result.dim(),
+                    "{}: its record says keeps_layout, but {} does not broadcast to {}", op.name(),
+                    operand.shape().to_string(), result.shape().to_string());
+    }
+    KeepLayout(result, operands, !op.IsComposite());
+  }
 }
 
 /// A composite without a gradient of its own: its parts have theirs.

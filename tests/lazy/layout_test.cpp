@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hammock/op_builder.h"
 #include "lazy/runtime.h"
 
 namespace hammock {
@@ -112,6 +113,21 @@ std::vector<ResultCase> ResultCases() {
 
 INSTANTIATE_TEST_SUITE_P(Layout, KeepsTheLayout, ::testing::ValuesIn(ResultCases()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+void InferFirstElement(const InferCall& call) { call.out = {Shape(call.in[0]->dtype(), {})}; }
+
+constinit const OpDef kFirstElement = {
+    .schema = "test::first_element(Tensor self) -> Tensor",
+    .infer = InferFirstElement,
+    .keeps_layout = true,
+};
+
+TEST_F(Layout, OfAResultThatIsSmallerIsRefused) {
+  op_registry::Register(kFirstElement);
+  Tensor x = Counting({2, 3}).t();
+  EXPECT_THROW_MESSAGE(Apply(kFirstElement, Location::current(), {x}), InternalError,
+                       "keeps_layout, but f32[3,2] does not broadcast to f32[]");
+}
 
 TEST_F(Layout, OthersAreRowMajor) {
   Tensor x = Counting({2, 3}).t();

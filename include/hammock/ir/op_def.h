@@ -127,7 +127,8 @@ struct OpDef {
   // Nodes only.
   InferFn infer = nullptr;            ///< not needed where `rule` says everything
   DTypeRule rule = DTypeRule::kNone;  ///< elementwise ops
-  bool keeps_layout = false;          ///< results lie in memory as operands do; with a rule always
+  /// Results have the operands' common sizes and lie in memory as they do; with a rule always.
+  bool keeps_layout = false;
   ScalarFn scalar = ScalarFn::kNone;  ///< elementwise primitives
   ExpandFn expand = nullptr;          ///< composites
   VjpFn vjp = nullptr;                ///< a composite without one is expanded under grad
