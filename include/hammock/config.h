@@ -28,6 +28,7 @@ enum Key : uint8_t {
   kAsync,
   kCpuGdb,
   kCpuPerfMap,
+  kCpuWaitForCode,
   kEager,
   kExplainMisses,
   kFallback,
@@ -49,6 +50,7 @@ enum Key : uint8_t {
 
   kCacheDir,
   kCpuLlvmPlugin,
+  kCpuText,
   kDevice,
   kFallbackDevice,
   kForceFallback,

@@ -1,3 +1,4 @@
+#include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
 #include "backends/reference/reference_backend.h"
 #include "lazy/backend_registry.h"
@@ -5,7 +6,7 @@
 namespace hammock {
 
 std::vector<lazy::BackendImplInterface*> InTreeBackends() {
-  return {ReferenceBackend(), NullBackend()};
+  return {ReferenceBackend(), NullBackend(), CpuBackend()};
 }
 
 }  // namespace hammock

@@ -21,11 +21,11 @@ namespace hammock::config {
 namespace detail {
 
 constinit std::atomic<int64_t> values[kKeyCount] = {
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
+    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
+    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
     kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
 };
-static_assert(kKeyCount == 29, "every value starts as kUnset");
+static_assert(kKeyCount == 31, "every value starts as kUnset");
 
 }  // namespace detail
 

@@ -31,6 +31,11 @@ std::optional<std::string> CheckFormat(std::string_view value) {
   return OneOf(value, {"text", "dot", "backend"});
 }
 
+std::optional<std::string> CheckCpuText(std::string_view value) {
+  if (value.empty() || value == "llvm" || value == "assembly") return std::nullopt;
+  return "empty, llvm or assembly";
+}
+
 std::optional<std::string> CheckPercentiles(std::string_view value) {
   if (ParsePercentiles(value)) return std::nullopt;
   return "numbers above 0 and below 1, separated by colons";
@@ -52,6 +57,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "false",
      .doc =
          "Write the names of compiled functions to /tmp/perf-PID.map, where perf looks for them."},
+    {.key = kCpuWaitForCode,
+     .name = "cpu.wait_for_code",
+     .default_value = "false",
+     .doc = "Compile the kernels of a new graph before it runs, instead of interpreting them until "
+            "they are compiled in the background."},
     {.key = kEager,
      .name = "eager",
      .default_value = "false",
@@ -147,6 +157,12 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "",
      .doc = "File of the plug-in that compiles for the CPU; empty: `libhammock-llvm.so` beside the "
             "library, or where the system finds it."},
+    {.key = kCpuText,
+     .name = "cpu.text",
+     .default_value = "",
+     .doc = "What the text of a computation of the CPU backend shows besides graph, steps and "
+            "memory: `llvm` or `assembly` of its kernels.",
+     .check = CheckCpuText},
     {.key = kDevice,
      .name = "device",
      .default_value = "",

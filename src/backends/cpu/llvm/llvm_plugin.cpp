@@ -155,7 +155,7 @@ Module Parse(LLVMContextRef context, const HammockLlvmRequest& request) {
 }
 
 const char* PassesOf(int effort) {
-  return effort == 0 ? "" : effort == 1 ? "function(early-cse<memssa>)" : "default<O2>";
+  return effort == 0 ? "" : effort == 1 ? "function(sroa,early-cse<memssa>)" : "default<O2>";
 }
 
 void RunPasses(LLVMModuleRef module, const Machine& machine) {

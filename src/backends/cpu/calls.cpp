@@ -1,0 +1,108 @@
+#include "backends/cpu/calls.h"
+
+#include <cstring>
+
+#include "backends/cpu/products.h"
+#include "backends/reference/interpreter.h"
+#include "backends/reference/kernel.h"
+#include "ops/primitives.h"
+
+namespace hammock::cpu {
+namespace {
+
+class DotCall : public Call {
+ public:
+  DotCall(const Graph& graph, const GraphNode& node)
+      : product_(DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
+                            node.attrs[0].ints(), node.attrs[1].ints(), node.attrs[2].ints(),
+                            node.attrs[3].ints())),
+        scratch_(product_.scratch_bytes(ThreadPool::threads())) {}
+
+  int64_t scratch_bytes() const override { return scratch_; }
+  void Run(std::span<const char* const> in, std::span<char* const> out,
+           char* scratch) const override {
+    product_.Run({.a = in[0], .b = in[1], .out = out[0]},
+                 {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
+                 ThreadPool::Get());
+  }
+  const char* kernel() const override { return product_.kernel(); }
+
+ private:
+  MatMul product_;
+  int64_t scratch_;
+};
+
+class ConvolutionCall : public Call {
+ public:
+  ConvolutionCall(const Graph& graph, const GraphNode& node)
+      : convolution_(
+            ConvolutionSpec::Of(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
+                                node.attr("stride").ints(), node.attr("padding").ints(),
+                                node.attr("dilation").ints(), node.attr("transposed").boolean(),
+                                node.attr("output_padding").ints(), node.attr("groups").integer())),
+        scratch_(convolution_.scratch_bytes(ThreadPool::threads())) {}
+
+  int64_t scratch_bytes() const override { return scratch_; }
+  void Run(std::span<const char* const> in, std::span<char* const> out,
+           char* scratch) const override {
+    convolution_.Run({.input = in[0], .weight = in[1], .out = out[0]},
+                     {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
+                     ThreadPool::Get());
+  }
+  const char* kernel() const override { return convolution_.kernel(); }
+
+ private:
+  Convolution convolution_;
+  int64_t scratch_;
+};
+
+/// A kernel of the reference backend.
+class ReferenceCall : public Call {
+ public:
+  ReferenceCall(const Graph& graph, NodeId id)
+      : graph_(graph), node_(graph[id]), kernel_(reference::FindKernel(*node_.op)) {
+    for (const Attr& attr : node_.attrs) {
+      if (attr.kind() == Attr::Kind::kGraph) nested_.emplace_back(attr.graph());
+    }
+  }
+
+  void Run(std::span<const char* const> in, std::span<char* const> out, char*) const override {
+    std::vector<HostTensor> tensors(in.size());
+    std::vector<const HostTensor*> operands(in.size());
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (node_.inputs[i].node < 0) continue;
+      static char nothing;  // an operand without elements may have no memory
+      char* bytes = in[i] ? const_cast<char*>(in[i]) : &nothing;
+      tensors[i] = HostTensor(graph_.TypeOf(node_.inputs[i]),
+                              std::shared_ptr<void>(std::shared_ptr<void>(), bytes));
+      operands[i] = &tensors[i];
+    }
+    std::vector<HostTensor> results(out.size());
+    reference::Hooks hooks;
+    reference::KernelCall call = {node_, operands, results, nested_, hooks};
+    kernel_(call);
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (results[i].bytes() > 0) {
+        std::memcpy(out[i], results[i].data(), static_cast<size_t>(results[i].bytes()));
+      }
+    }
+  }
+  const char* kernel() const override { return "reference"; }
+
+ private:
+  const Graph& graph_;
+  const GraphNode& node_;
+  reference::Kernel kernel_;
+  std::vector<reference::Program> nested_;
+};
+
+}  // namespace
+
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph[id];
+  if (node.op == &ops::kDotGeneral) return std::make_unique<DotCall>(graph, node);
+  if (node.op == &ops::kConvolution) return std::make_unique<ConvolutionCall>(graph, node);
+  return std::make_unique<ReferenceCall>(graph, id);
+}
+
+}  // namespace hammock::cpu

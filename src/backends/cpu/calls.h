@@ -1,0 +1,27 @@
+#pragma once
+/// Steps of a program that are not kernels: products by oneDNN or our own loops, control flow, and
+/// what only the interpreter of the reference backend knows.
+
+#include <memory>
+#include <span>
+
+#include "hammock/ir/graph.h"
+
+namespace hammock::cpu {
+
+/// A node, prepared. Immutable; several threads may run it, each with its own scratch memory.
+class Call {
+ public:
+  virtual ~Call() = default;
+  /// Memory that Run needs besides operands and results.
+  virtual int64_t scratch_bytes() const { return 0; }
+  /// Row-major operands (null for absent ones) and results.
+  virtual void Run(std::span<const char* const> in, std::span<char* const> out,
+                   char* scratch) const = 0;
+  virtual const char* kernel() const = 0;  ///< who computes it
+};
+
+/// Borrows the graph.
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node);
+
+}  // namespace hammock::cpu

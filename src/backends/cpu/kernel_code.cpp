@@ -1,0 +1,128 @@
+#include "backends/cpu/kernel_code.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "backends/cpu/code_cache.h"
+#include "backends/cpu/emit_llvm.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "hammock/config.h"
+#include "hammock/error.h"
+#include "hammock/metrics.h"
+
+namespace hammock::cpu {
+namespace {
+
+/// What waits to be compiled, and the thread that does it. Threads do not survive a fork, so the
+/// child gets a queue of its own.
+class CompileQueue {
+ public:
+  static CompileQueue& Get() {
+    static std::mutex mutex;
+    static CompileQueue* queue = nullptr;
+    std::lock_guard lock(mutex);
+    if (!queue || queue->forks_ != ForkCount()) queue = new CompileQueue;
+    return *queue;
+  }
+
+  void Push(std::shared_ptr<KernelCode> kernel) {
+    std::lock_guard lock(mutex_);
+    if (!started_) {
+      started_ = true;
+      std::thread([this] { Work(); }).detach();
+    }
+    waiting_.push_back(std::move(kernel));
+    changed_.notify_all();
+  }
+
+  void WaitUntilEmpty() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_.empty() && !busy_; });
+  }
+
+ private:
+  void Work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return !waiting_.empty(); });
+      std::shared_ptr<KernelCode> kernel = std::move(waiting_.front());
+      waiting_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      // Nobody else holds it: the graph was dropped meanwhile.
+      if (kernel.use_count() > 1) kernel->Compile();
+      kernel.reset();
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  const uint64_t forks_ = ForkCount();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<KernelCode>> waiting_;
+  bool started_ = false;
+  bool busy_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<KernelCode> KernelCode::Get(const std::shared_ptr<const compiler::Kernel>& kernel) {
+  static auto& mutex = *new std::mutex;
+  static auto& all = *new std::unordered_map<std::string, std::weak_ptr<KernelCode>>;
+  static metrics::Counter& shared = metrics::GetCounter("cpu::KernelsShared");
+  static metrics::Counter& made = metrics::GetCounter("cpu::Kernels");
+  std::string key = ToText(*kernel);
+  std::shared_ptr<KernelCode> code;
+  {
+    std::lock_guard lock(mutex);
+    std::weak_ptr<KernelCode>& known = all[key];
+    code = known.lock();
+    if (code) {
+      shared.Add();
+      return code;
+    }
+    made.Add();
+    code = std::make_shared<KernelCode>(kernel);
+    known = code;
+    if (all.size() > 1024 && all.size() % 1024 == 0) {
+      std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+    }
+  }
+  if (config::Get<config::kCpuWaitForCode>()) {
+    code->Compile();
+  } else {
+    CompileQueue::Get().Push(code);
+  }
+  return code;
+}
+
+void KernelCode::Compile() {
+  static metrics::Metric& time = metrics::GetMetric("cpu::CompileKernel", metrics::Kind::kTime);
+  metrics::ScopedTimer timer(time);
+  if (std::string reason = LlvmCompiler::WhyAbsent(); !reason.empty()) {
+    LogOnce("cpu.llvm", LogLevel::kWarn, "cpu: kernels stay interpreted: {}", reason);
+    return;
+  }
+  try {
+    std::shared_ptr<const LoadedCode> code =
+        GetCode(ToText(*kernel_), [&] { return EmitLlvm(*kernel_); });
+    NativeKernel native = code->Function<void(const KernelArgs*)>("kernel");
+    code_ = std::move(code);
+    native_.store(native, std::memory_order_release);
+  } catch (const std::exception& error) {
+    LogOnce("cpu.compile", LogLevel::kWarn,
+            "cpu: a kernel cannot be compiled and stays interpreted: {}\n{}", error.what(),
+            ToText(*kernel_));
+  }
+}
+
+void WaitForCode() { CompileQueue::Get().WaitUntilEmpty(); }
+
+}  // namespace hammock::cpu

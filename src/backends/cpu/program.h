@@ -1,0 +1,61 @@
+#pragma once
+/// A graph made ready to run on the CPU: scheduled, its memory planned, its kernels interpreted
+/// until they are compiled.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/calls.h"
+#include "backends/cpu/kernel_code.h"
+#include "compiler/memory_plan.h"
+#include "compiler/schedule.h"
+#include "hammock/ir/graph.h"
+
+namespace hammock::cpu {
+
+/// Immutable; several threads may run it at once, each with memory of its own.
+class Program {
+ public:
+  /// The graph has primitives only, with operands as they stand in lowered graphs.
+  explicit Program(const Graph& graph);
+  ~Program();
+
+  /// Where the value of an output comes from.
+  struct Output {
+    int input = -1;  ///< it is this input, as it is
+    int same = -1;   ///< it is the memory of this earlier output
+  };
+  const std::vector<Output>& outputs() const { return outputs_; }
+  const compiler::MemoryPlan& plan() const { return plan_; }
+  const Graph& graph() const { return graph_; }  ///< as it is run
+  int64_t bytes() const;                         ///< that this object holds
+  int kernels() const;
+
+  /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
+  /// error raised by a call is thrown as lazy::ExecutionError with the node of the graph that was
+  /// given.
+  void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena) const;
+
+  /// Whether output `output` may be written into the memory of input `input` by a run that reads
+  /// the input for the last time.
+  bool MayReplace(int output, int input) const;
+
+  /// For people: the graph, steps, plan; with `code` the IR or assembly of kernels.
+  std::string ToText(std::string_view what) const;
+
+ private:
+  struct PreparedStep;
+
+  void RunKernel(const PreparedStep& step, char* const* buffers, char* scratch) const;
+  void RunCall(const PreparedStep& step, char* const* buffers, char* scratch) const;
+
+  Graph graph_;
+  compiler::Schedule schedule_;
+  compiler::MemoryPlan plan_;
+  std::vector<PreparedStep> steps_;
+  std::vector<Output> outputs_;
+};
+
+}  // namespace hammock::cpu

@@ -1,0 +1,144 @@
+#include "compiler/kernel.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/throw.h"
+
+namespace hammock::compiler {
+namespace {
+
+/// The name of the primitive whose body the function is.
+const std::string& NameOf(ScalarFn fn) {
+  static const auto& names = *[] {
+    auto* names = new std::array<std::string, 256>;
+    for (const OpDef* op : op_registry::All()) {
+      if (op->IsPrimitive() && op->scalar != ScalarFn::kNone) {
+        (*names)[static_cast<size_t>(op->scalar)] = op->info().name;
+      }
+    }
+    return names;
+  }();
+  return names[static_cast<size_t>(fn)];
+}
+
+const char* NameOf(Stride stride) {
+  switch (stride) {
+    case Stride::kZero:
+      return "0";
+    case Stride::kOne:
+      return "1";
+    case Stride::kAny:
+      return "n";
+  }
+  return "?";
+}
+
+std::string What(const Instr& instr) {
+  switch (instr.kind) {
+    case Instr::Kind::kLoad:
+      return fmt::format("load a{}", instr.access);
+    case Instr::Kind::kStore:
+      return fmt::format("store a{},", instr.access);
+    case Instr::Kind::kIndex:
+      return fmt::format("index a{}", instr.access);
+    case Instr::Kind::kConstant:
+      return fmt::format("constant {:#x}", instr.bits);
+    case Instr::Kind::kScalar:
+      return NameOf(instr.fn);
+    case Instr::Kind::kCast:
+      return "cast";
+    case Instr::Kind::kBitcast:
+      return "bitcast";
+    case Instr::Kind::kReduce:
+      return fmt::format("reduce_{}", NameOf(instr.reduce));
+  }
+  return "?";
+}
+
+}  // namespace
+
+const char* NameOf(ReduceFn fn) {
+  switch (fn) {
+    case ReduceFn::kSum:
+      return "sum";
+    case ReduceFn::kProd:
+      return "prod";
+    case ReduceFn::kMax:
+      return "max";
+    case ReduceFn::kMin:
+      return "min";
+    case ReduceFn::kAny:
+      return "any";
+    case ReduceFn::kAll:
+      return "all";
+  }
+  return "?";
+}
+
+bool Kernel::HasReduction() const {
+  return std::any_of(instrs.begin(), instrs.end(),
+                     [](const Instr& instr) { return instr.kind == Instr::Kind::kReduce; });
+}
+
+std::string ToText(const Kernel& kernel) {
+  std::string text = kernel.lanes_along_rows ? "kernel, lanes along rows\n" : "kernel\n";
+  auto out = std::back_inserter(text);
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    const Access& access = kernel.accesses[i];
+    fmt::format_to(out, "  a{} = {}{} row {} column {}\n", i, access.scratch ? "scratch " : "",
+                   hammock::NameOf(access.dtype), NameOf(access.row), NameOf(access.column));
+  }
+  for (size_t i = 0; i < kernel.instrs.size(); ++i) {
+    const Instr& instr = kernel.instrs[i];
+    fmt::format_to(out, "  {} {}: ", instr.stage, instr.level == Level::kRow ? "row" : "all");
+    if (instr.kind != Instr::Kind::kStore) fmt::format_to(out, "%{} = ", i);
+    text += What(instr);
+    const char* separator = " ";
+    for (int operand : instr.operands) {
+      if (operand < 0) continue;
+      fmt::format_to(out, "{}%{}", separator, operand);
+      separator = ", ";
+    }
+    fmt::format_to(out, " : {}\n", hammock::NameOf(instr.dtype));
+  }
+  return text;
+}
+
+std::string ToText(const Launch& launch) {
+  std::string text = fmt::format("launch [{}] x {} x {}\n", fmt::join(launch.outer, ","),
+                                 launch.rows, launch.columns);
+  for (size_t i = 0; i < launch.maps.size(); ++i) {
+    const AccessMap& map = launch.maps[i];
+    text += fmt::format("  a{} = b{} at {} + [{}] + row*{} + column*{}\n", i, map.buffer,
+                        map.offset, fmt::join(map.outer, ","), map.row, map.column);
+  }
+  return text + ToText(*launch.kernel);
+}
+
+void CheckBounds(const Launch& launch, const std::vector<int64_t>& sizes) {
+  if (launch.rows == 0 || launch.columns == 0) return;
+  for (int64_t extent : launch.outer) {
+    if (extent == 0) return;
+  }
+  for (size_t i = 0; i < launch.maps.size(); ++i) {
+    const AccessMap& map = launch.maps[i];
+    if (map.buffer < 0) continue;
+    int64_t low = map.offset;
+    int64_t high = map.offset;
+    auto reach = [&](int64_t stride, int64_t extent) {
+      (stride < 0 ? low : high) += stride * (extent - 1);
+    };
+    for (size_t d = 0; d < map.outer.size(); ++d) reach(map.outer[d], launch.outer[d]);
+    reach(map.row, launch.rows);
+    reach(map.column, launch.columns);
+    int64_t size = sizes[static_cast<size_t>(map.buffer)];
+    HAMMOCK_CHECK(low >= 0 && high < size, "a{} reaches from {} to {} in b{} of {} elements\n{}", i,
+                  low, high, map.buffer, size, ToText(launch));
+  }
+}
+
+}  // namespace hammock::compiler

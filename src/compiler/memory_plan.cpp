@@ -1,0 +1,117 @@
+#include "compiler/memory_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace hammock::compiler {
+namespace {
+
+/// The arena as gaps between what is in use.
+class Gaps {
+ public:
+  /// The smallest gap that holds `bytes`, else room at the end, whose free part is used too.
+  int64_t Take(int64_t bytes) {
+    auto best = gaps_.end();
+    for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
+      if (gap->second >= bytes && (best == gaps_.end() || gap->second < best->second)) best = gap;
+    }
+    if (best != gaps_.end()) return TakeFrom(best, bytes);
+    int64_t at = end_;
+    if (!gaps_.empty()) {
+      auto last = std::prev(gaps_.end());
+      if (last->first + last->second == end_) {
+        at = last->first;
+        gaps_.erase(last);
+      }
+    }
+    end_ = at + bytes;
+    return at;
+  }
+
+  void Give(int64_t at, int64_t bytes) {
+    auto next = gaps_.lower_bound(at);
+    if (next != gaps_.end() && at + bytes == next->first) {
+      bytes += next->second;
+      next = gaps_.erase(next);
+    }
+    if (next != gaps_.begin()) {
+      auto before = std::prev(next);
+      if (before->first + before->second == at) {
+        before->second += bytes;
+        return;
+      }
+    }
+    gaps_[at] = bytes;
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  int64_t TakeFrom(std::map<int64_t, int64_t>::iterator gap, int64_t bytes) {
+    int64_t at = gap->first;
+    int64_t left = gap->second - bytes;
+    gaps_.erase(gap);
+    if (left > 0) gaps_[at + bytes] = left;
+    return at;
+  }
+
+  std::map<int64_t, int64_t> gaps_;  // bytes by offset
+  int64_t end_ = 0;
+};
+
+int64_t Aligned(int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch) {
+  MemoryPlan plan;
+  plan.offset.assign(schedule.buffers.size(), -1);
+  plan.scratch_offset.assign(schedule.steps.size(), -1);
+  std::vector<int> last_use(schedule.buffers.size(), -1);
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    for (int buffer : schedule.steps[i].reads)
+      last_use[static_cast<size_t>(buffer)] = static_cast<int>(i);
+    for (int buffer : schedule.steps[i].writes)
+      last_use[static_cast<size_t>(buffer)] = static_cast<int>(i);
+  }
+  std::vector<bool> outside(schedule.buffers.size());
+  for (int buffer : schedule.inputs) outside[static_cast<size_t>(buffer)] = true;
+  for (int buffer : schedule.outputs) {
+    if (!outside[static_cast<size_t>(buffer)]) {
+      plan.output_bytes += schedule.buffers[static_cast<size_t>(buffer)].bytes();
+    }
+    outside[static_cast<size_t>(buffer)] = true;
+  }
+  Gaps gaps;
+  auto bytes_of = [&](int buffer) {
+    return Aligned(schedule.buffers[static_cast<size_t>(buffer)].bytes());
+  };
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    for (int buffer : step.writes) {
+      int64_t& offset = plan.offset[static_cast<size_t>(buffer)];
+      if (!outside[static_cast<size_t>(buffer)] && offset < 0) offset = gaps.Take(bytes_of(buffer));
+    }
+    int64_t own = Aligned(scratch[i]);
+    if (own > 0) {
+      plan.scratch_offset[i] = gaps.Take(own);
+      gaps.Give(plan.scratch_offset[i], own);
+    }
+    std::set<int> done(step.reads.begin(), step.reads.end());
+    done.insert(step.writes.begin(), step.writes.end());
+    for (int buffer : done) {
+      int64_t offset = plan.offset[static_cast<size_t>(buffer)];
+      if (offset >= 0 && last_use[static_cast<size_t>(buffer)] == static_cast<int>(i) &&
+          bytes_of(buffer) > 0) {
+        gaps.Give(offset, bytes_of(buffer));
+      }
+    }
+  }
+  plan.arena_bytes = gaps.end();
+  return plan;
+}
+
+}  // namespace hammock::compiler

@@ -1,0 +1,113 @@
+#pragma once
+/// Functions of doubles, as scalar_math.h has them for floats. What is not here is called lane by
+/// lane.
+
+#include "compiler/scalar_math.h"
+
+namespace hammock::compiler {
+
+template <class D>
+HAMMOCK_BODY ExpParts<D> SplitExp64(const D& x) {
+  auto n = NearestOf(Fma(x, Like(x, kLog2E), Like(x, kShift64)), kShift64);
+  D r = Fma(n.value, Like(x, -0.69314718055994529), x);
+  r = Fma(n.value, Like(x, -2.3190468138462996e-17), r);
+  D q = Poly(r, 2.0924450174349273e-09, 2.5109044922671647e-08, 2.755724273601854e-07,
+             2.7557244181763616e-06, 2.4801587360588174e-05, 0.00019841269886158814,
+             0.0013888888888866817, 0.0083333333333216152, 0.041666666666666699,
+             0.16666666666666677, 0.5);
+  return {n.integer, Fma(r * r, q, r)};
+}
+
+template <class D>
+HAMMOCK_BODY D Exp64(const D& x) {
+  auto [n, w] = SplitExp64(AtMost(AtLeast(x, -746), 710));
+  return Scale(w + Like(x, 1), n);
+}
+
+template <class D>
+HAMMOCK_BODY D Exp2_64(const D& x) {
+  D y = AtMost(AtLeast(x, -1080), 1025);
+  auto n = NearestOf(y + Like(x, kShift64), kShift64);
+  D r = y - n.value;
+  D q = Poly(r, 2.5741836834463666e-11, 4.4566705502693133e-10, 7.0548882310275134e-09,
+             1.0178051228725007e-07, 1.3215486833105971e-06, 1.5252733856193775e-05,
+             0.00015403530393341051, 0.0013333558146390479, 0.009618129107628496,
+             0.055504108664821701, 0.24022650695910072, 0.69314718055994529);
+  return Scale(Fma(r, q, Like(x, 1)), n.integer);
+}
+
+template <class D>
+HAMMOCK_BODY D Expm1_64(const D& x) {
+  auto [n, w] = SplitExp64(AtMost(AtLeast(x, -50), 710));
+  // Half of the result, since 2^n alone may overflow.
+  D half = PowerOfTwo(x, n - Like(n, 1));
+  D result = Fma(half, w, half - Like(x, 0.5)) * Like(x, 2);
+  return Select(Abs(x) < Like(x, 0x1p-54), x, result);
+}
+
+template <class D>
+HAMMOCK_BODY D Sigmoid64(const D& x) {
+  D one = Like(x, 1);
+  D e = Exp64(-Abs(x));
+  return Select(x < Like(x, 0), e, one) / (one + e);
+}
+
+template <class D>
+HAMMOCK_BODY D Tanh64(const D& x) {
+  D one = Like(x, 1);
+  D a = Abs(x), z = x * x;
+  D q = Poly(z, 7.3160847052101819e-06, -3.2733494562285588e-05, 9.3789586664522971e-05,
+             -0.00023813633167162532, 0.00058981151479955594, -0.001455801927506237,
+             0.0035921246888835235, -0.0088632352988261571, 0.021869488525973708,
+             -0.05396825396799055, 0.13333333333332992, -0.33333333333333331);
+  D small = Fma(x * z, q, x);
+  D y = AtMost(a, 22);
+  auto [n, w] = SplitExp64(y + y);
+  D power = PowerOfTwo(x, n);
+  D large = one - Like(x, 2) / Fma(power, w, power + one);
+  return CopySign(Select(a < Like(x, 0.55), small, large), x);
+}
+
+template <class D>
+HAMMOCK_BODY D Log64(const D& x) {
+  constexpr int64_t kSqrtHalf = 0x3fe6a09e00000000, kOne = 0x3ff0000000000000;
+  auto is_subnormal = x < Like(x, std::numeric_limits<double>::min());
+  D y = Select(is_subnormal, x * Like(x, 0x1p52), x);
+  auto bits = Bits(y);
+  bits = bits + Like(bits, kOne - kSqrtHalf);
+  auto shifted = ShiftRightZeros(bits, 52) | Like(bits, 0x4330000000000000);
+  D bias = Select(is_subnormal, Like(x, 0x1p52 + 1023 + 52), Like(x, 0x1p52 + 1023));
+  D exponent = FromBits(shifted) - bias;
+  D f = FromBits((bits & Like(bits, 0x000fffffffffffff)) + Like(bits, kSqrtHalf)) - Like(x, 1);
+  // log(1 + f) = f - f^2/2 + s * (f^2/2 + R), s = f / (2 + f), R = 2 * (atanh(s) - s) / s.
+  D s = f / (f + Like(x, 2));
+  D z = s * s;
+  D q = Poly(z, 0.066270605930273799, 0.066249078044670576, 0.076935519769965155,
+             0.090908876846404682, 0.11111111325210263, 0.14285714284531206, 0.2000000000000316,
+             0.33333333333333331);
+  D half_square = f * f * Like(x, 0.5);
+  D rest = Fma(s, Fma(z + z, q, half_square), exponent * Like(x, 2.3190468138462996e-17));
+  return WithLogLimits(x, Fma(exponent, Like(x, 0.69314718055994529), f - (half_square - rest)));
+}
+
+template <class D>
+HAMMOCK_BODY D UnaryMath64(ScalarFn fn, const D& x) {
+  switch (fn) {
+    case ScalarFn::kExp:
+      return Exp64(x);
+    case ScalarFn::kExp2:
+      return Exp2_64(x);
+    case ScalarFn::kExpm1:
+      return Expm1_64(x);
+    case ScalarFn::kLog:
+      return Log64(x);
+    case ScalarFn::kTanh:
+      return Tanh64(x);
+    case ScalarFn::kSigmoid:
+      return Sigmoid64(x);
+    default:
+      return x;
+  }
+}
+
+}  // namespace hammock::compiler

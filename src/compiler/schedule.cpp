@@ -1,0 +1,318 @@
+#include "compiler/schedule.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/throw.h"
+#include "compiler/kernel_builder.h"
+#include "ops/primitives.h"
+
+namespace hammock::compiler {
+namespace {
+
+constexpr size_t kMaxInstrs = 160;  // of a kernel that still takes nests
+constexpr int kMaxBetween = 48;     // unnamed nodes that one named node is computed from
+constexpr int kKeepCost = 3;        // from here on it pays to keep a value that has several users
+constexpr int kMaxNeighbours = 4;   // kernels that are tried for a nest that none of them feeds
+// Rows of a kernel are what threads share: few long rows would leave them without work.
+constexpr int64_t kFewRows = 8;
+constexpr int64_t kLongRow = 4096;
+
+/// About how many simple instructions a node takes for each element.
+int CostOf(const GraphNode& node) {
+  switch (node.op->scalar) {
+    case ScalarFn::kNone:
+      return 0;
+    case ScalarFn::kAbs:
+    case ScalarFn::kNeg:
+    case ScalarFn::kAdd:
+    case ScalarFn::kSub:
+    case ScalarFn::kMul:
+    case ScalarFn::kMaximum:
+    case ScalarFn::kMinimum:
+    case ScalarFn::kEq:
+    case ScalarFn::kNe:
+    case ScalarFn::kLt:
+    case ScalarFn::kLe:
+    case ScalarFn::kGt:
+    case ScalarFn::kGe:
+    case ScalarFn::kSelect:
+    case ScalarFn::kBitwiseAnd:
+    case ScalarFn::kBitwiseOr:
+    case ScalarFn::kBitwiseXor:
+    case ScalarFn::kBitwiseNot:
+    case ScalarFn::kLogicalAnd:
+    case ScalarFn::kLogicalOr:
+    case ScalarFn::kLogicalXor:
+    case ScalarFn::kLogicalNot:
+      return 1;
+    default:
+      return 10;
+  }
+}
+
+class Scheduler {
+ public:
+  explicit Scheduler(const Graph& graph)
+      : graph_(graph), facts_(graph), step_of_(static_cast<size_t>(graph.size()), -1) {}
+
+  Schedule Make() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (IsCall(id) || graph_[id].op == &ops::kInput) facts_.named[Index(id)] = true;
+    }
+    NameWhatMustBeInMemory();
+    NameWhatIsUsedOften();
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (!facts_.named[Index(id)] || graph_[id].op == &ops::kInput) continue;
+      if (IsCall(id)) {
+        PlaceCall(id);
+      } else {
+        PlaceNest(id);
+      }
+    }
+    return Finish();
+  }
+
+ private:
+  struct Open {
+    NodeId call = -1;
+    std::unique_ptr<KernelBuilder> kernel;
+    std::vector<NodeId> needs;  // named nodes that it reads
+  };
+
+  static size_t Index(NodeId id) { return static_cast<size_t>(id); }
+
+  bool IsCall(NodeId id) const {
+    const GraphNode& node = graph_[id];
+    return !IsPointwise(graph_, node) && !IsView(node) && !IsGenerated(node) &&
+           !ReductionOf(node) && node.op != &ops::kInput;
+  }
+
+  // ---- names
+
+  void Name(GraphValue value) { facts_.named[Index(StorageOf(graph_, value).node)] = true; }
+
+  void NameWhatMustBeInMemory() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (ReductionOf(graph_[id])) facts_.named[Index(id)] = true;
+      if (!IsCall(id)) continue;
+      for (GraphValue input : graph_[id].inputs) {
+        if (input.node >= 0) Name(input);
+      }
+    }
+    for (GraphValue output : graph_.outputs()) Name(output);
+  }
+
+  void NameWhatIsUsedOften() {
+    std::vector<int> uses(Index(graph_.size()));
+    for (NodeId id = graph_.size(); id-- > 0;) {
+      std::set<NodeId> operands;
+      for (GraphValue input : graph_[id].inputs) {
+        if (input.node >= 0) operands.insert(input.node);
+      }
+      int count = IsView(graph_[id]) && !facts_.named[Index(id)] ? std::min(uses[Index(id)], 2) : 1;
+      for (NodeId operand : operands) uses[Index(operand)] += count;
+    }
+    std::vector<int> cost(Index(graph_.size()));     // of computing an element once more
+    std::vector<int> between(Index(graph_.size()));  // nodes that would do it
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const GraphNode& node = graph_[id];
+      if (facts_.named[Index(id)] && (IsCall(id) || node.op == &ops::kInput)) continue;
+      for (GraphValue input : node.inputs) {
+        if (facts_.named[Index(input.node)]) continue;
+        cost[Index(id)] += cost[Index(input.node)];
+        between[Index(id)] += between[Index(input.node)];
+      }
+      bool stretches = node.op == &ops::kBroadcast &&
+                       node.type().numel() > graph_.TypeOf(node.inputs[0]).numel();
+      if (stretches && cost[Index(id)] >= kKeepCost) {
+        facts_.named[Index(StorageOf(graph_, node.inputs[0]).node)] = true;
+        cost[Index(id)] = between[Index(id)] = 0;
+      }
+      cost[Index(id)] += CostOf(node);
+      ++between[Index(id)];
+      if (IsView(node) || IsGenerated(node)) continue;
+      bool kept = uses[Index(id)] > 1 && cost[Index(id)] >= kKeepCost;
+      if (kept || between[Index(id)] > kMaxBetween) facts_.named[Index(id)] = true;
+    }
+  }
+
+  // ---- steps
+
+  /// The named nodes that a nest reads.
+  std::vector<NodeId> NeedsOf(NodeId id) const {
+    std::vector<NodeId> needs;
+    std::set<NodeId> seen;
+    std::vector<NodeId> pending = {id};
+    while (!pending.empty()) {
+      NodeId next = pending.back();
+      pending.pop_back();
+      for (GraphValue input : graph_[next].inputs) {
+        if (input.node < 0 || !seen.insert(input.node).second) continue;
+        (facts_.named[Index(input.node)] ? needs : pending).push_back(input.node);
+      }
+    }
+    return needs;
+  }
+
+  int LastOf(const std::vector<NodeId>& needs) const {
+    int last = -1;
+    for (NodeId need : needs) last = std::max(last, step_of_[Index(need)]);
+    return last;
+  }
+
+  void PlaceCall(NodeId id) {
+    Open open;
+    open.call = id;
+    for (GraphValue input : graph_[id].inputs) {
+      if (input.node >= 0) open.needs.push_back(StorageOf(graph_, input).node);
+    }
+    step_of_[Index(id)] = static_cast<int>(open_.size());
+    open_.push_back(std::move(open));
+  }
+
+  void PlaceNest(NodeId id) {
+    if (step_of_[Index(id)] >= 0) return;  // placed before, for one that needed it
+    std::vector<NodeId> needs = NeedsOf(id);
+    int last = LastOf(needs);
+    if (last >= 0 && Join(last, id, needs)) return;
+    int tried = 0;
+    for (int i = static_cast<int>(open_.size()); i-- > last + 1 && tried < kMaxNeighbours;) {
+      if (!open_[Index(i)].kernel || !Share(open_[Index(i)].needs, needs)) continue;
+      ++tried;
+      if (Join(i, id, needs)) return;
+    }
+    StartKernel(id);
+  }
+
+  static bool Share(const std::vector<NodeId>& a, const std::vector<NodeId>& b) {
+    return std::any_of(a.begin(), a.end(),
+                       [&](NodeId id) { return std::find(b.begin(), b.end(), id) != b.end(); });
+  }
+
+  bool Join(int step, NodeId id, const std::vector<NodeId>& needs) {
+    KernelBuilder* kernel = open_[Index(step)].kernel.get();
+    if (!kernel || kernel->size() > kMaxInstrs || !LeavesWork(*kernel, id)) return false;
+    if (!kernel->Add(id)) return false;
+    step_of_[Index(id)] = step;
+    std::vector<NodeId>& all = open_[Index(step)].needs;
+    all.insert(all.end(), needs.begin(), needs.end());
+    return true;
+  }
+
+  /// Whether there are still rows enough for several threads, if the nest joins.
+  bool LeavesWork(const KernelBuilder& kernel, NodeId id) const {
+    const GraphNode& node = graph_[id];
+    if (ReductionOf(node) && !kernel.reduces()) {
+      int64_t rows = node.type().numel();
+      int64_t total = graph_.TypeOf(node.inputs[0]).numel();
+      return rows >= kFewRows || total < kFewRows * kLongRow;
+    }
+    if (!kernel.reduces() || ReductionOf(node)) return true;
+    return kernel.rows() >= kFewRows || kernel.columns() < kLongRow ||
+           node.type().numel() <= kernel.rows();
+  }
+
+  void StartKernel(NodeId id) {
+    Open open;
+    open.kernel = std::make_unique<KernelBuilder>(facts_);
+    while (!open.kernel->Add(id)) {
+      NodeId blocker = open.kernel->blocker();
+      if (blocker >= 0) blocker = StorageOf(graph_, {blocker, 0}).node;
+      HAMMOCK_CHECK(blocker >= 0 && !facts_.named[Index(blocker)], "no loops for {} (%{})",
+                    graph_[id].op->name(), id);
+      facts_.named[Index(blocker)] = true;
+      PlaceNest(blocker);
+      open.kernel = std::make_unique<KernelBuilder>(facts_);
+    }
+    open.needs = NeedsOf(id);
+    step_of_[Index(id)] = static_cast<int>(open_.size());
+    open_.push_back(std::move(open));
+  }
+
+  // ---- the result
+
+  Schedule Finish() {
+    Schedule schedule;
+    schedule.first = facts_.first;
+    for (const GraphNode& node : graph_.nodes()) {
+      schedule.buffers.insert(schedule.buffers.end(), node.types.begin(), node.types.end());
+    }
+    for (NodeId id : graph_.inputs()) schedule.inputs.push_back(schedule.first[Index(id)]);
+    std::vector<bool> stored(Index(graph_.size()));
+    for (GraphValue output : graph_.outputs()) {
+      GraphValue storage = StorageOf(graph_, output);
+      stored[Index(storage.node)] = true;
+      schedule.outputs.push_back(schedule.NumberOf(storage));
+    }
+    for (size_t i = 0; i < open_.size(); ++i) {
+      for (NodeId need : open_[i].needs) {
+        if (step_of_[Index(need)] != static_cast<int>(i)) stored[Index(need)] = true;
+      }
+    }
+    for (Open& open : open_) {
+      schedule.steps.push_back(open.kernel ? KernelStep(*open.kernel, stored)
+                                           : CallStep(open.call, schedule));
+    }
+    return schedule;
+  }
+
+  static void AddOnce(std::vector<int>& list, int number) {
+    if (std::find(list.begin(), list.end(), number) == list.end()) list.push_back(number);
+  }
+
+  Step KernelStep(const KernelBuilder& builder, const std::vector<bool>& stored) const {
+    Step step;
+    step.nodes = builder.nodes();
+    step.launch = builder.Finish([&](NodeId id) { return stored[Index(id)]; });
+    for (const Instr& instr : step.launch.kernel->instrs) {
+      if (instr.access < 0) continue;
+      int buffer = step.launch.maps[Index(instr.access)].buffer;
+      if (buffer < 0) continue;
+      AddOnce(instr.kind == Instr::Kind::kStore ? step.writes : step.reads, buffer);
+    }
+    return step;
+  }
+
+  Step CallStep(NodeId id, const Schedule& schedule) const {
+    Step step;
+    step.node = id;
+    step.nodes = {id};
+    for (GraphValue input : graph_[id].inputs) {
+      if (input.node >= 0) AddOnce(step.reads, schedule.NumberOf(StorageOf(graph_, input)));
+    }
+    for (size_t i = 0; i < graph_[id].types.size(); ++i) {
+      step.writes.push_back(schedule.first[Index(id)] + static_cast<int>(i));
+    }
+    return step;
+  }
+
+  const Graph& graph_;
+  FusionFacts facts_;
+  std::vector<int> step_of_;  // by node
+  std::vector<Open> open_;
+};
+
+}  // namespace
+
+Schedule MakeSchedule(const Graph& graph) { return Scheduler(graph).Make(); }
+
+std::string ToText(const Schedule& schedule, const Graph& graph) {
+  std::string text;
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    text += fmt::format("step {}: ", i);
+    if (step.launch.kernel) {
+      text += ToText(step.launch);
+    } else {
+      text += fmt::format("call {} reads [{}] writes [{}]\n", graph[step.node].op->name(),
+                          fmt::join(step.reads, ","), fmt::join(step.writes, ","));
+    }
+  }
+  return text + fmt::format("outputs [{}]\n", fmt::join(schedule.outputs, ","));
+}
+
+}  // namespace hammock::compiler

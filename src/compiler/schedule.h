@@ -1,0 +1,42 @@
+#pragma once
+/// From a graph of primitives to steps that run one after another: kernels, each made of as many
+/// nodes as fit, and calls of single nodes that no kernel can hold.
+///
+/// A node is named if its value is computed by itself: it is needed in memory, it is a reduction,
+/// or computing it again for every user would cost more than keeping it. All others are computed
+/// where they are used. A named value that no other step needs never reaches memory.
+
+#include <string>
+#include <vector>
+
+#include "compiler/kernel.h"
+
+namespace hammock::compiler {
+
+struct Step {
+  Launch launch;              ///< of a kernel; without one this is a call
+  NodeId node = -1;           ///< of a call
+  std::vector<NodeId> nodes;  ///< what it computes
+  std::vector<int> reads;     ///< buffers, each once
+  std::vector<int> writes;
+};
+
+/// Refers to the graph by node ids. Every value of the graph has a number; those that are in memory
+/// have a buffer of that number, in row-major order.
+struct Schedule {
+  std::vector<Shape> buffers;  ///< types by number
+  std::vector<int> first;      ///< by node: the number of its first value
+  std::vector<Step> steps;
+  std::vector<int> inputs;   ///< buffers
+  std::vector<int> outputs;  ///< buffers; the type may differ in sizes from the output's
+
+  int NumberOf(GraphValue value) const {
+    return first[static_cast<size_t>(value.node)] + value.index;
+  }
+};
+
+Schedule MakeSchedule(const Graph& graph);
+
+std::string ToText(const Schedule& schedule, const Graph& graph);
+
+}  // namespace hammock::compiler

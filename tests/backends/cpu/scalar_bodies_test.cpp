@@ -1,0 +1,260 @@
+// What bodies compute: against double, long double and the reference interpreter.
+#include "backends/cpu/lane_functions.h"
+#include "backends/cpu/scalar_kernels.h"
+#include "backends/cpu/scalar_loops.h"
+#include "backends/run_graph.h"
+
+namespace hammock::cpu {
+namespace {
+
+/// How far `got` is from `want`, in units of the last place of T at `want`. A wrong kind of result
+/// (NaN, infinity, the sign of 0) is far away; the largest number instead of infinity is one unit.
+template <class T, class Wide>
+double UlpsOff(T got, Wide want) {
+  constexpr double kFar = 1e9;
+  using Limits = std::numeric_limits<T>;
+  T nearest = static_cast<T>(want);
+  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got) ? 0 : kFar;
+  if (want == 0) return got == 0 && std::signbit(got) == std::signbit(want) ? 0 : kFar;
+  if (std::isinf(got) || std::isinf(nearest)) {
+    if (got == nearest) return 0;
+    T finite = std::isinf(got) ? nearest : got;
+    return std::abs(finite) == Limits::max() ? 1 : kFar;
+  }
+  int exponent;
+  std::frexp(want, &exponent);
+  int last = std::max(exponent - Limits::digits, Limits::min_exponent - Limits::digits);
+  return static_cast<double>(std::abs(static_cast<Wide>(got) - want) / std::ldexp(Wide(1), last));
+}
+
+struct Bound {
+  ScalarFn fn;
+  const char* op;
+  double ulps;
+};
+
+constexpr Bound kFloatBounds[] = {
+    {ScalarFn::kSqrt, "sqrt", 0.51},
+    {ScalarFn::kRsqrt, "rsqrt", 1.6},
+    {ScalarFn::kReciprocal, "reciprocal", 0.51},
+    {ScalarFn::kExp, "exp", 1.1},
+    {ScalarFn::kExp2, "exp2", 1.1},
+    {ScalarFn::kExpm1, "expm1", 1.7},
+    {ScalarFn::kLog, "log", 1},
+    {ScalarFn::kLog2, "log2", 0.52},
+    {ScalarFn::kLog10, "log10", 0.52},
+    {ScalarFn::kLog1p, "log1p", 0.6},
+    {ScalarFn::kSin, "sin", 0.55},
+    {ScalarFn::kCos, "cos", 0.55},
+    {ScalarFn::kTan, "tan", 0.55},
+    {ScalarFn::kAsin, "asin", 0.52},
+    {ScalarFn::kAcos, "acos", 0.52},
+    {ScalarFn::kAtan, "atan", 0.52},
+    {ScalarFn::kSinh, "sinh", 0.52},
+    {ScalarFn::kCosh, "cosh", 0.52},
+    {ScalarFn::kTanh, "tanh", 1.5},
+    {ScalarFn::kAsinh, "asinh", 0.55},
+    {ScalarFn::kAcosh, "acosh", 0.52},
+    {ScalarFn::kAtanh, "atanh", 0.55},
+    {ScalarFn::kErf, "erf", 1.3},
+    {ScalarFn::kErfc, "erfc", 0.55},
+    {ScalarFn::kSigmoid, "sigmoid", 2.2},
+};
+
+void CheckFloat(const Bound& bound, const std::vector<float>& x) {
+  std::vector<float> y(x.size());
+  UnaryLoopFor(bound.fn, DType::kF32)(x.size(), x.data(), y.data());
+  LaneUnary expected = LaneUnaryFor(bound.fn, DType::kF64);
+  size_t worst = 0;
+  double ulps = -1;
+  for (size_t i = 0; i < x.size(); ++i) {
+    double off = UlpsOff(y[i], expected(x[i]));
+    if (off > ulps) {
+      ulps = off;
+      worst = i;
+    }
+  }
+  EXPECT_LE(ulps, bound.ulps) << fmt::format("{}({}) is {}, expected {}", bound.op, x[worst],
+                                             y[worst], expected(x[worst]));
+}
+
+TEST(ScalarMath, OfFloatsIsWithinItsBounds) {
+  std::vector<float> x;
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 20011) {
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  for (const Bound& bound : kFloatBounds) CheckFloat(bound, x);
+}
+
+TEST(ScalarMath, OfSpecialFloatsIsWithinItsBounds) {
+  for (const Bound& bound : kFloatBounds) CheckFloat(bound, SpecialFloats<float>());
+}
+
+/// Floats that lie nearest to multiples of pi/2, where all but a few bits of them cancel.
+TEST(ScalarMath, OfFloatsNearMultiplesOfPiKeepsAllBits) {
+  std::vector<float> x = {0x1.f9cbe2p+7f,  0x1.921fb6p+0f,  0x1.921fb6p+1f,   0x1.2d97c8p+2f,
+                          0x1.f37f8cp+95f, 0x1.f3df0cp+80f, 0x1.6cbe46p+127f, 0x1.f9cbe2p+87f};
+  std::mt19937 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    double turns = static_cast<double>(random());
+    x.push_back(static_cast<float>(turns * 1.5707963267948966));
+  }
+  for (size_t i = x.size(); i-- > 0;) x.push_back(-x[i]);
+  for (const Bound& bound : kFloatBounds) {
+    if (bound.fn >= ScalarFn::kSin && bound.fn <= ScalarFn::kTan) CheckFloat(bound, x);
+  }
+}
+
+constexpr Bound kFloatPairBounds[] = {{ScalarFn::kPow, "pow", 0.55},
+                                      {ScalarFn::kAtan2, "atan2", 0.52},
+                                      {ScalarFn::kHypot, "hypot", 0.52}};
+
+TEST(ScalarMath, OfTwoFloatsIsWithinItsBounds) {
+  std::vector<float> x, y;
+  SamplePairs<float>(DType::kF32, 300000, x, y);
+  for (const Bound& bound : kFloatPairBounds) {
+    std::vector<float> z(x.size());
+    BinaryLoopFor(bound.fn, DType::kF32)(x.size(), x.data(), y.data(), z.data());
+    LaneBinary expected = LaneBinaryFor(bound.fn, DType::kF64);
+    for (size_t i = 0; i < x.size(); ++i) {
+      double want = expected(x[i], y[i]);
+      // Far below all floats: 0 of that sign.
+      if (std::abs(want) < 0x1p-200) want = std::copysign(0.0, want);
+      ASSERT_LE(UlpsOff(z[i], want), bound.ulps)
+          << fmt::format("{}({}, {}) is {}, expected {}", bound.op, x[i], y[i], z[i], want);
+    }
+  }
+}
+
+struct DoubleBound {
+  ScalarFn fn;
+  const char* op;
+  long double (*expected)(long double);
+  double ulps;
+};
+
+const DoubleBound kDoubleBounds[] = {
+    {ScalarFn::kExp, "exp", [](long double x) { return std::exp(x); }, 1.1},
+    {ScalarFn::kExp2, "exp2", [](long double x) { return std::exp2(x); }, 1.1},
+    {ScalarFn::kExpm1, "expm1", [](long double x) { return std::expm1(x); }, 1.9},
+    {ScalarFn::kLog, "log", [](long double x) { return std::log(x); }, 1.1},
+    {ScalarFn::kTanh, "tanh", [](long double x) { return std::tanh(x); }, 1.7},
+    {ScalarFn::kSigmoid, "sigmoid", [](long double x) { return 1 / (1 + std::exp(-x)); }, 2.2},
+};
+
+TEST(ScalarMath, OfDoublesIsWithinItsBounds) {
+  std::vector<double> x = SampleOf<double>(100000, 1);
+  for (const DoubleBound& bound : kDoubleBounds) {
+    std::vector<double> y(x.size());
+    UnaryLoopFor(bound.fn, DType::kF64)(x.size(), x.data(), y.data());
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      double off = UlpsOff(y[i], bound.expected(x[i]));
+      worst = std::max(worst, off);
+      ASSERT_LE(off, bound.ulps) << fmt::format("{}({}) is {}", bound.op, x[i], y[i]);
+    }
+    RecordProperty(bound.op, fmt::format("{:.3f}", worst));
+  }
+}
+
+/// The name of the primitive with this function, such as "add".
+std::string OpOf(ScalarFn fn) {
+  for (const OpDef* op : op_registry::All()) {
+    if (op->scalar == fn && !op->expand) return std::string(op->name());
+  }
+  return "";
+}
+
+/// Whether this is a function whose result is exact, so that there is one right answer.
+bool IsExact(ScalarFn fn) {
+  for (const Bound& bound : kFloatBounds) {
+    if (bound.fn == fn && bound.ulps > 0.51) return false;
+  }
+  for (const Bound& bound : kFloatPairBounds) {
+    if (bound.fn == fn) return false;
+  }
+  return true;
+}
+
+bool Divides(ScalarFn fn) {
+  return fn == ScalarFn::kFloorDivide || fn == ScalarFn::kTruncDivide ||
+         fn == ScalarFn::kRemainder || fn == ScalarFn::kFmod;
+}
+
+template <class T>
+void CompareWithReference(ScalarFn fn, DType dtype, std::vector<T> x, std::vector<T> y) {
+  std::string op = OpOf(fn);
+  ASSERT_NE(op, "") << static_cast<int>(fn);
+  if (std::integral<T> && Divides(fn)) {
+    for (T& value : y) value = value == 0 ? T(1) : value;
+  }
+  Shape shape(dtype, {static_cast<int64_t>(x.size())});
+  HostTensor a(shape), b(shape);
+  std::memcpy(a.mutable_data(), x.data(), x.size() * sizeof(T));
+  std::memcpy(b.mutable_data(), y.data(), y.size() * sizeof(T));
+  HostTensor expected;
+  try {
+    expected = IsBinary(fn) ? Eval(op, {a, b}) : Eval(op, {a});
+  } catch (const Error&) {
+    return;  // not for this dtype
+  }
+  HostTensor result(expected.shape());
+  if (IsBinary(fn)) {
+    BinaryLoopFor(fn, dtype)(x.size(), x.data(), y.data(), result.mutable_data());
+  } else {
+    UnaryLoopFor(fn, dtype)(x.size(), x.data(), result.mutable_data());
+  }
+  EXPECT_TENSOR(result, expected) << op;
+}
+
+TEST(ScalarBodies, AreThoseOfTheReference) {
+  for (DType dtype : kBodyTypes) {
+    VisitBodyType(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      std::vector<T> x, y;
+      SamplePairs<T>(dtype, 3000, x, y);
+      for (ScalarFn fn : FunctionsOf(dtype)) {
+        if (IsExact(fn) || !std::floating_point<T>) CompareWithReference(fn, dtype, x, y);
+      }
+    });
+  }
+}
+
+TEST(ScalarBodies, OfAllPairsOfBytesAreThoseOfTheReference) {
+  std::vector<int8_t> x, y;
+  for (int i = 0; i < 0x10000; ++i) {
+    x.push_back(static_cast<int8_t>(i));
+    y.push_back(static_cast<int8_t>(i >> 8));
+  }
+  for (ScalarFn fn : FunctionsOf(DType::kI8)) CompareWithReference(fn, DType::kI8, x, y);
+}
+
+TEST(ScalarBodies, NeverTrap) {
+  std::vector<int32_t> x = {5, std::numeric_limits<int32_t>::min(), 0, -7}, y = {0, -1, 0, 0};
+  std::vector<int32_t> z(4);
+  for (ScalarFn fn : FunctionsOf(DType::kI32)) {
+    if (Divides(fn)) BinaryLoopFor(fn, DType::kI32)(4, x.data(), y.data(), z.data());
+  }
+  BinaryLoopFor(ScalarFn::kTruncDivide, DType::kI32)(4, x.data(), y.data(), z.data());
+  EXPECT_EQ(z[1], std::numeric_limits<int32_t>::min());
+}
+
+TEST(ScalarBodies, EveryFunctionHasABodyOrALaneFunction) {
+  for (DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64, DType::kI32}) {
+    for (int i = 0; i < kNumScalarFns; ++i) {
+      ScalarFn fn = static_cast<ScalarFn>(i);
+      if (compiler::FormOf(fn) == compiler::ScalarForm::kOther) continue;
+      bool is_int_only = fn == ScalarFn::kBitwiseNot || fn == ScalarFn::kLogicalNot ||
+                         fn == ScalarFn::kGcd ||
+                         (fn >= ScalarFn::kBitwiseAnd && fn <= ScalarFn::kLogicalXor);
+      if (IsFloat(dtype) == is_int_only) continue;
+      bool has_lane =
+          LaneUnaryFor(fn, dtype) || LaneBinaryFor(fn, dtype) || LaneIntBinaryFor(fn, dtype);
+      if (dtype == DType::kI32 && !is_int_only) continue;
+      EXPECT_TRUE(compiler::HasBody(fn, dtype) || has_lane) << NameOf(dtype) << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hammock::cpu
