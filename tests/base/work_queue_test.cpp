@@ -246,7 +246,7 @@ TEST(WorkQueue, ATaskMayExitTheProcess) {
     while (true) std::this_thread::sleep_for(milliseconds(1));
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(exit_in_task(), testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(exit_in_task(), ::testing::ExitedWithCode(7), "");
 }
 
 TEST(ForkCount, GrowsInTheChildOnly) {
