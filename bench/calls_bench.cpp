@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <random>
 #include <vector>
 
 #include "backends/cpu/calls.h"
 #include "backends/cpu/host_allocator.h"
+#include "backends/cpu/thread_pool.h"
 #include "hammock/config.h"
 #include "hammock/ir/graph.h"
 
@@ -27,15 +29,23 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// What is measured: with one thread the time that it runs, whatever else the machine does.
+double Stopwatch() {
+  if (ThreadPool::threads() > 1) return Now();
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 /// The best time of one call of `f`, in milliseconds.
 template <class F>
 double Best(double seconds, F f) {
   double best = 1e9;
   double end = Now() + seconds;
   do {
-    double start = Now();
+    double start = Stopwatch();
     f();
-    best = std::min(best, Now() - start);
+    best = std::min(best, Stopwatch() - start);
   } while (Now() < end);
   return best * 1e3;
 }
@@ -214,8 +224,9 @@ return %1.0, %1.1)");
 return %1)");
   Measure("floor_divide 1M", R"(
 %0 = input : i32[1048576]
-%1 = floor_divide %0, %0 : i32[1048576]
-return %1)",
+%1 = input : i32[1048576]
+%2 = floor_divide %0, %1 : i32[1048576]
+return %2)",
           1000);
   Measure("lstm 64x16x128", kLstm);
 }
