@@ -161,7 +161,7 @@ KernelBuilder::Place KernelBuilder::Match(const Dims& sizes, const std::vector<i
       if (rest == extent() || (extent() != 0 && rest % extent() == 0)) {
         rest = rest == extent() ? 1 : rest / extent();
         used.push_back(order[next++]);
-      } else if (rest != 0 && extent() % rest == 0) {
+      } else if (rest != 0 && extent() != 0 && extent() % rest == 0) {
         throw NeedsSplit{order[next], extent() / rest};
       } else {
         throw DoesNotFit();
@@ -290,7 +290,11 @@ void KernelBuilder::AddNest(NodeId id) {
   const Dims& sizes = DomainOf(id);
   memo_.clear();
   row_level_ = false;
-  if (loops_.empty()) StartLoops(sizes);
+  if (loops_.empty()) {
+    // Single elements run in the loops of what joins them, but those must not be empty.
+    if (!nests_.empty() && Shape(DType::kBool, sizes).numel() == 0) throw DoesNotFit();
+    StartLoops(sizes);
+  }
   Place place;
   int64_t total = rows() * columns();
   if (reduce || !reduces_ || node.type().numel() == total) {
