@@ -1,24 +1,44 @@
 #include "autograd/checkpoint.h"
 
 #include "base/throw.h"
+#include "hammock/op_builder.h"
 #include "ir/location_scope.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
+#include "ops/primitives.h"
 
 namespace hammock {
+
+namespace {
+
+/// The value with its history, as the compiler cannot see through to it. Without that a step that
+/// holds both passes would share the region's two traces and keep everything in between.
+Tensor BehindBarrier(const Value& value, const std::vector<Tensor>& grads) {
+  DeviceId device = value.node->device();
+  if (device == kNoDevice && Context().symbolic == 0) return Tensor::FromValue(value);
+  std::vector<Tensor> operands = {Tensor::FromValue({value.node, value.index})};
+  for (const Tensor& grad : grads) {
+    if (grad.defined() && grad.value().node->device() == device) operands.push_back(grad);
+  }
+  GradModeScope no_grad(false);
+  Value behind = Apply(ops::kBarrier, Location(), operands).value();
+  return Tensor::FromValue({behind.node, behind.index, value.tape});
+}
+
+}  // namespace
 
 CheckpointRecord::CheckpointRecord(TensorsFn fn, const std::vector<Tensor>& inputs)
     : fn_(std::move(fn)) {
   for (const Tensor& input : inputs) inputs_.push_back(ValueOf("checkpoint", input));
 }
 
-SavedValues CheckpointRecord::Restore(size_t number) {
+SavedValues CheckpointRecord::Restore(size_t number, const std::vector<Tensor>& grads) {
   if (number >= saved_.size() || !saved_[number]) {
     saved_.clear();
     std::vector<Tensor> inputs;
     for (const Value& value : inputs_) {
-      inputs.push_back(value ? Tensor::FromValue(value) : Tensor());
+      inputs.push_back(value ? BehindBarrier(value, grads) : Tensor());
     }
     GradModeScope grad(true);
     LocationId before = std::exchange(tls_location, 0);

@@ -20,8 +20,9 @@ using SavedValues = std::vector<Value>;
 class CheckpointRecord : public std::enable_shared_from_this<CheckpointRecord> {
  public:
   CheckpointRecord(TensorsFn fn, const std::vector<Tensor>& inputs);
-  /// What entry `number` saves; traces the region again if it must.
-  SavedValues Restore(size_t number);
+  /// What entry `number` saves; traces the region again if it must. `grads` are those that arrive
+  /// at the entry: the region is not computed before they are, nor taken for the first one.
+  SavedValues Restore(size_t number, const std::vector<Tensor>& grads);
 
  private:
   friend class Checkpoint;

@@ -70,7 +70,7 @@ class OpEntry : public TapeEntry {
       Throw<NotSupported>(ErrorCode::kNotSupported, "backward: {} has no gradient", op_.name());
     }
     if (released_) ThrowReleased(*this);
-    SavedValues saved = record_ ? record_->Restore(number_) : saved_;
+    SavedValues saved = record_ ? record_->Restore(number_, grads) : saved_;
     saved.resize(in_types_.size() + types.size());
     std::vector<Tensor> in, out;
     for (size_t i = 0; i < in_types_.size(); ++i) {

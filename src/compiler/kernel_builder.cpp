@@ -158,10 +158,15 @@ KernelBuilder::Place KernelBuilder::Match(const Dims& sizes, const std::vector<i
     for (int64_t rest = sizes[d]; rest != 1;) {
       skip_ones();
       if (next == order.size()) throw DoesNotFit();
-      if (rest == extent() || (extent() != 0 && rest % extent() == 0)) {
-        rest = rest == extent() ? 1 : rest / extent();
+      if (rest == extent()) {
+        rest = 1;
         used.push_back(order[next++]);
-      } else if (rest != 0 && extent() != 0 && extent() % rest == 0) {
+      } else if (rest == 0 || extent() == 0) {
+        throw DoesNotFit();
+      } else if (rest % extent() == 0) {
+        rest /= extent();
+        used.push_back(order[next++]);
+      } else if (extent() % rest == 0) {
         throw NeedsSplit{order[next], extent() / rest};
       } else {
         throw DoesNotFit();
@@ -238,7 +243,7 @@ bool KernelBuilder::Add(NodeId node) {
       return false;
     }
     *this = before;
-    if (loops_.empty()) StartLoops(DomainOf(node));
+    if (nests_.empty()) StartLoops(DomainOf(node));
     for (const NeedsSplit& split : splits) SplitLoop(split.loop, split.inner);
   }
   *this = before;
@@ -290,11 +295,7 @@ void KernelBuilder::AddNest(NodeId id) {
   const Dims& sizes = DomainOf(id);
   memo_.clear();
   row_level_ = false;
-  if (loops_.empty()) {
-    // Single elements run in the loops of what joins them, but those must not be empty.
-    if (!nests_.empty() && Shape(DType::kBool, sizes).numel() == 0) throw DoesNotFit();
-    StartLoops(sizes);
-  }
+  if (nests_.empty() && loops_.empty()) StartLoops(sizes);
   Place place;
   int64_t total = rows() * columns();
   if (reduce || !reduces_ || node.type().numel() == total) {

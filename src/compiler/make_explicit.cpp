@@ -1,26 +1,12 @@
 #include "compiler/make_explicit.h"
 
 #include "compiler/bodies.h"
+#include "compiler/effects.h"
 #include "ops/primitives.h"
 
 namespace hammock {
 
 namespace {
-
-std::vector<bool> UsedNodes(const Graph& graph) {
-  std::vector<bool> used(static_cast<size_t>(graph.size()));
-  for (GraphValue output : graph.outputs()) used[static_cast<size_t>(output.node)] = true;
-  for (NodeId id : graph.inputs())
-    used[static_cast<size_t>(id)] = true;  // parameters keep their numbers
-  for (NodeId id = graph.size(); id-- > 0;) {
-    if (graph[id].op->effect == Effect::kOrdered) used[static_cast<size_t>(id)] = true;
-    if (!used[static_cast<size_t>(id)]) continue;
-    for (GraphValue input : graph[id].inputs) {
-      if (input.node >= 0) used[static_cast<size_t>(input.node)] = true;
-    }
-  }
-  return used;
-}
 
 GraphValue Convert(Graph& out, GraphValue value, const GraphNode& like, const OpDef& op, Attr attr,
                    const Shape& type) {
@@ -76,7 +62,7 @@ void MakeOperandsExplicit(const Graph& graph, const GraphNode& node, GraphNode& 
 
 Graph MakeExplicit(const Graph& graph) {
   Graph out;
-  std::vector<bool> used = UsedNodes(graph);
+  std::vector<bool> used = NeededNodes(graph);
   std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
   auto mapped = [&](GraphValue value) {
     return value.node < 0 ? value : GraphValue{map[static_cast<size_t>(value.node)], value.index};

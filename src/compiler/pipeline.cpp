@@ -3,6 +3,11 @@
 #include "base/log.h"
 #include "compiler/expand.h"
 #include "compiler/make_explicit.h"
+#include "compiler/materialize_outputs.h"
+#include "compiler/move_shape_ops.h"
+#include "compiler/remove_dead.h"
+#include "compiler/share_equal.h"
+#include "compiler/simplify.h"
 #include "hammock/config.h"
 #include "ops/primitives.h"
 
@@ -20,25 +25,6 @@ Graph AfterPass(const char* name, Graph graph) {
   return graph;
 }
 
-/// A result that is a parameter or constant gets a node of its own: a segment must produce it.
-Graph MaterializeOutputs(Graph graph) {
-  std::vector<GraphValue> outputs = graph.outputs();
-  for (GraphValue& output : outputs) {
-    const OpDef* op = graph[output.node].op;
-    if (op != &ops::kInput && op != &ops::kConstant) continue;
-    GraphNode copy;
-    copy.op = &ops::kReshape;
-    copy.inputs = {output};
-    copy.types = {graph.TypeOf(output)};
-    copy.attrs = {Attr(copy.types[0].sizes())};
-    copy.location = graph[output.node].location;
-    copy.origin = graph[output.node].origin;
-    output = {graph.Append(std::move(copy)), 0};
-  }
-  graph.SetOutputs(std::move(outputs));
-  return graph;
-}
-
 /// The usual case, without a copy of the bookkeeping: everything runs on one target.
 Segment WholeGraph(const Graph& graph, int target) {
   Segment segment;
@@ -51,7 +37,26 @@ Segment WholeGraph(const Graph& graph, int target) {
 
 }  // namespace
 
-LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query) {
+Graph Optimise(const Graph& graph, const Evaluate& evaluate) {
+  if (!graph.dim_params.empty()) return graph;
+  constexpr int kMostRounds = 8;  // two or three do
+  Graph current = graph;
+  for (int round = 0; round < kMostRounds; ++round) {
+    Graph next = current;
+    if (evaluate) next = AfterPass("fold", Fold(next, evaluate));
+    next = AfterPass("simplify", Simplify(next));
+    next = AfterPass("move_shape_ops", MoveShapeOps(next));
+    next = AfterPass("share_equal", ShareEqual(next));
+    next = AfterPass("remove_dead", RemoveDead(next));
+    bool done = next == current;
+    current = std::move(next);
+    if (done) break;
+  }
+  return AfterPass("materialize_outputs", MaterializeOutputs(std::move(current)));
+}
+
+LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
+                       const Optimiser& optimise) {
   LoweredStep step;
   auto keep = [&](const Graph& graph, NodeId node) {
     lazy::Capability answer = query(graph, node);
@@ -61,6 +66,7 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query) {
   step.graph = AfterPass("trace", traced);
   step.graph = AfterPass("expand", ExpandComposites(step.graph, keep));
   step.graph = AfterPass("make_explicit", MakeExplicit(step.graph));
+  if (optimise) step.graph = optimise(step.graph);
   step.graph = AfterPass("materialize_outputs", MaterializeOutputs(std::move(step.graph)));
 
   std::vector<int> targets(static_cast<size_t>(step.graph.size()), 0);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/fold.h"
 #include "compiler/partition.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
@@ -31,7 +32,18 @@ using CapabilityQuery = std::function<lazy::Capability(const Graph&, NodeId)>;
 /// The reason of a node that the config `force_fallback` names; such a composite is not expanded.
 inline constexpr char kForcedFallback[] = "named in force_fallback";
 
-/// Expands, makes promotion explicit, asks for each node, partitions.
-LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query);
+/// Fold, simplify, move shape ops, share equal nodes and remove dead ones, until nothing changes.
+/// No bit of a result changes, and what raised still does. For graphs after MakeExplicit;
+/// composites that are kept whole are left as they are. Nothing is folded without an evaluator. A
+/// graph with dim parameters is returned as it is: passes decide by sizes and run before those are
+/// generalised.
+Graph Optimise(const Graph& graph, const Evaluate& evaluate);
+
+/// What a backend wants done to a graph before it is partitioned.
+using Optimiser = std::function<Graph(const Graph&)>;
+
+/// Expands, makes promotion explicit, optimises if asked to, asks for each node, partitions.
+LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
+                       const Optimiser& optimise = nullptr);
 
 }  // namespace hammock

@@ -33,6 +33,7 @@ class Writer {
   Writer(Graph& out, const GraphNode& node) : out_(out), node_(node) {}
 
   GraphValue Replace(GraphValue value) {
+    if (out_.TypeOf(value).numel() == 0) return Identity();
     DType dtype = out_.TypeOf(value).dtype();
     bool narrow = (dtype == DType::kF16 || dtype == DType::kBF16) && Accumulates(*node_.op);
     if (narrow) value = Add(ops::kCast, {value}, {Attr(DType::kF32)});
@@ -56,6 +57,15 @@ class Writer {
   GraphValue Slice(GraphValue value, int dim, int64_t start, int64_t size) {
     return Add(ops::kSlice, {value},
                {Attr(int64_t{dim}), Attr(start), Attr(size), Attr(int64_t{1})});
+  }
+
+  /// What a reduction of nothing is.
+  GraphValue Identity() {
+    bool one = node_.op == &ops::kReduceProd || node_.op == &ops::kReduceAll;
+    DType dtype = node_.type().dtype();
+    GraphValue value = Add(ops::kConstant, {}, {Attr(Scalar(int64_t{one})), Attr(dtype)});
+    if (node_.type().sizes().empty()) return value;
+    return Add(ops::kBroadcast, {value}, {Attr(node_.type().sizes())});
   }
 
   GraphValue ReduceGroups(GraphValue value) {

@@ -57,6 +57,9 @@ std::vector<DeviceEntry*> AllDevices();
 /// The backends that come with the library, in order of preference; see src/backends/table.cpp.
 std::vector<lazy::BackendImplInterface*> InTreeBackends();
 
+/// Runs a graph of primitives on host tensors, for passes that fold; see src/backends/table.cpp.
+std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs);
+
 /// Called by UnregisterBackend, by the executor's part: drains queues, drops cache entries, checks
 /// live data.
 void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& name, bool force);

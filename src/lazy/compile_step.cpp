@@ -10,6 +10,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/backend_registry.h"
 #include "lazy/compile_step.h"
 #include "lazy/disk_cache.h"
 #include "lazy/executor.h"
@@ -61,10 +62,16 @@ DeviceEntry& FallbackOf(DeviceEntry& device) {
   return EntryOf(Device(name).id());
 }
 
+Optimiser OptimiserFor(const DeviceEntry& device) {
+  if (!device.backend->WantsOptimisedGraphs(device.device)) return nullptr;
+  return [](const Graph& graph) { return Optimise(graph, EvaluateOnHost); };
+}
+
 Graph LowerForFallback(const Graph& graph, DeviceEntry& fallback) {
-  LoweredStep lowered = LowerGraph(graph, [&](const Graph& whole, NodeId node) {
+  auto query = [&](const Graph& whole, NodeId node) {
     return fallback.backend->QueryCapability(whole, node, fallback.device);
-  });
+  };
+  LoweredStep lowered = LowerGraph(graph, query, OptimiserFor(fallback));
   if (!lowered.refusals.empty()) {
     Throw<CompileError>(ErrorCode::kCompile,
                         "{} [at {}]: the fallback device {} cannot run it either: {}",
@@ -122,11 +129,11 @@ LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
   static metrics::Metric& lower_time = metrics::GetMetric("LowerTime", metrics::Kind::kTime);
   std::set<std::string> forced = ForcedNames();
   auto start = std::chrono::steady_clock::now();
-  LoweredStep lowered =
-      LowerGraph(traced, [&](const Graph& graph, NodeId node) -> lazy::Capability {
-        if (IsForced(forced, graph[node])) return {Verdict::kRefuse, kForcedFallback};
-        return device.backend->QueryCapability(graph, node, device.device);
-      });
+  auto query = [&](const Graph& graph, NodeId node) -> lazy::Capability {
+    if (IsForced(forced, graph[node])) return {Verdict::kRefuse, kForcedFallback};
+    return device.backend->QueryCapability(graph, node, device.device);
+  };
+  LoweredStep lowered = LowerGraph(traced, query, OptimiserFor(device));
   lower_time.AddSample(static_cast<double>(
       std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count()));
   if (!lowered.refusals.empty() && !config::Get<config::kFallback>()) {

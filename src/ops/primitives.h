@@ -113,6 +113,9 @@ extern const OpDef
 extern const OpDef kRequire;  ///< require(self, condition) {message}: self; fails with `message`
                               ///< unless all of the bool condition holds
 
+// ---- barrier.cpp
+extern const OpDef kBarrier;  ///< barrier(self, Tensor[] after): self, computed after the others
+
 // ---- call.cpp: a composite, but part of the runtime
 extern const OpDef kCall;  ///< call(Tensor[] operands) {body: Graph}: what a replayed graph returns
 

@@ -53,7 +53,7 @@ constexpr const OpDef* kTable[] = {
     &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,
 
     // ---- control
-    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall, &kRequire,
+    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall, &kRequire, &kBarrier,
 
     // ---- views
     &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,

@@ -125,6 +125,9 @@ class HAMMOCK_API BackendImplInterface {
   virtual ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const;
   /// Whether ExecuteComputation returns before its results are ready.
   virtual bool IsAsynchronous() const { return false; }
+  /// Whether graphs are folded, simplified and rid of equal and dead nodes before this backend is
+  /// asked for their nodes and gets them. No bit of a result changes.
+  virtual bool WantsOptimisedGraphs(const BackendDevice&) const { return false; }
   /// What becomes of a node of `graph`, whose operand types it can look up there. By default:
   /// primitives run, composites are expanded.
   virtual Capability QueryCapability(const Graph& graph, NodeId node,

@@ -32,12 +32,20 @@ class CompileQueue {
 
   void Push(std::shared_ptr<KernelCode> kernel) {
     std::lock_guard lock(mutex_);
+    if (stopped_) return;
     if (!started_) {
       started_ = true;
+      StopAtExit();
       std::thread([this] { Work(); }).detach();
     }
     waiting_.push_back(std::move(kernel));
     changed_.notify_all();
+  }
+
+  /// Called before and after LLVM is loaded, so that the thread has stopped when LLVM is torn down,
+  /// whenever the process ends.
+  static void StopAtExit() {
+    std::atexit([] { Get().Stop(); });
   }
 
   void WaitUntilEmpty() {
@@ -56,6 +64,8 @@ class CompileQueue {
       lock.unlock();
       // Nobody else holds it: the graph was dropped meanwhile.
       if (kernel.use_count() > 1) kernel->Compile();
+      static const bool registered = (StopAtExit(), true);
+      (void)registered;
       kernel.reset();
       lock.lock();
       busy_ = false;
@@ -63,11 +73,20 @@ class CompileQueue {
     }
   }
 
+  /// Drops what waits; returns when nothing is being compiled.
+  void Stop() {
+    std::unique_lock lock(mutex_);
+    stopped_ = true;
+    waiting_.clear();
+    changed_.wait(lock, [&] { return !busy_; });
+  }
+
   const uint64_t forks_ = ForkCount();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<KernelCode>> waiting_;
   bool started_ = false;
+  bool stopped_ = false;
   bool busy_ = false;
 };
 

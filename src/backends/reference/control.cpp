@@ -90,11 +90,14 @@ void RunRequire(KernelCall& call) {
   call.out[0] = HostTensor(call.node.type(), call.in[0]->storage());
 }
 
-constexpr KernelEntry kKernels[] = {{&ops::kCond, RunCond},
-                                    {&ops::kWhile, RunWhile},
-                                    {&ops::kLoop, RunLoop},
-                                    {&ops::kCustomCall, RunCustomCall},
-                                    {&ops::kRequire, RunRequire}};
+void RunBarrier(KernelCall& call) {
+  call.out[0] = HostTensor(call.node.type(), call.in[0]->storage());
+}
+
+constexpr KernelEntry kKernels[] = {
+    {&ops::kCond, RunCond},       {&ops::kWhile, RunWhile},
+    {&ops::kLoop, RunLoop},       {&ops::kCustomCall, RunCustomCall},
+    {&ops::kRequire, RunRequire}, {&ops::kBarrier, RunBarrier}};
 
 }  // namespace
 
