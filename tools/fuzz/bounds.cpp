@@ -27,12 +27,14 @@ namespace {
 //    where S is the sum of the absolute values. Of a reduction by kernels an element passes at most
 //    n / 32 + 6 additions in each pass. S is found by running the node in f64 on absolute values.
 //    Where S overflows, an order of summing may overflow too, and nothing is asked.
-//  - Products of n factors are within n * eps / 2, relatively, unless a partial product may overflow
+//  - Products of n factors are within n * eps / 2, relatively, unless a partial product may
+//  overflow
 //    or lose bits; whether it may is found by running the node on max(|x|, 1) and min(|x|, 1).
 //  - Processors that multiply bf16 take subnormal operands as 0. What such operands add to S is
 //    found by running the node once more without them.
 //  - Padding of convolutions is a product with 0 to some algorithms and nothing to others, which
 //    differ where operands are not finite; nothing is asked there.
+//  - A sum of nothing but -0 is 0 or -0, depending on whether it begins with 0.
 //  - A maximum of 0 and -0 is either of them.
 
 bool IsNan(const HostTensor& tensor, int64_t i) {
@@ -132,8 +134,9 @@ Kind KindOf(const GraphNode& node) {
   if (op == &ops::kReduceProd) return Kind::kProduct;
   if (op == &ops::kReduceMax || op == &ops::kReduceMin) return Kind::kExtreme;
   if (op == &ops::kScan || op == &ops::kReduceWindow) {
-    return how("kind") == "sum" ? Kind::kSum : how("kind") == "prod" ? Kind::kProduct
-                                                                     : Kind::kExtreme;
+    return how("kind") == "sum"    ? Kind::kSum
+           : how("kind") == "prod" ? Kind::kProduct
+                                   : Kind::kExtreme;
   }
   if (op == &ops::kScatter) {
     return how("reduce") == "sum"    ? Kind::kSum
@@ -148,19 +151,20 @@ Kind KindOf(const GraphNode& node) {
 double StepsOf(const Graph& one, const GraphNode& node) {
   auto type = [&](size_t i) { return one.TypeOf(node.inputs[i]); };
   int64_t count = 1;
+  auto along = [&](int64_t d) {
+    return type(0).rank() == 0 ? 1 : type(0).size(static_cast<int>(d));
+  };
   if (node.op == &ops::kReduceSum || node.op == &ops::kReduceProd) {
-    for (int64_t d : node.attrs[0].ints()) count *= type(0).size(static_cast<int>(d));
+    for (int64_t d : node.attrs[0].ints()) count *= along(d);
     return static_cast<double>(count) / 32 + 8 * (type(0).rank() + 2);
   }
-  if (node.op == &ops::kScan) {
-    count = type(0).rank() == 0 ? 1 : type(0).size(static_cast<int>(node.attr("dim").integer()));
-  }
+  if (node.op == &ops::kScan) count = along(node.attr("dim").integer());
   if (node.op == &ops::kReduceWindow) {
     for (int64_t size : node.attr("window").ints()) count *= size;
   }
   if (node.op == &ops::kScatter) count = type(1).numel() + 1;
   if (node.op == &ops::kDotGeneral) {
-    for (int64_t d : node.attrs[0].ints()) count *= type(0).size(static_cast<int>(d));
+    for (int64_t d : node.attrs[0].ints()) count *= along(d);
   }
   if (node.op == &ops::kConvolution) {
     Shape weight = type(1);
@@ -215,7 +219,8 @@ class Comparison {
       padded_ = node_.op == &ops::kConvolution && !AllFinite(operands);
     } else {
       high_ = Widened(one, operands, [](double x) { return std::max(std::abs(x), 1.0); });
-      low_ = Widened(one, operands, [](double x) { return x == 0 ? 1 : std::min(std::abs(x), 1.0); });
+      low_ =
+          Widened(one, operands, [](double x) { return x == 0 ? 1 : std::min(std::abs(x), 1.0); });
     }
   }
 

@@ -28,15 +28,15 @@ int64_t LimitOf(const Graph& graph, NodeId input) {
   for (const GraphNode& node : graph.nodes()) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i].node != input) continue;
-      bool picks = node.op == &ops::kGather || node.op == &ops::kScatter ||
-                   node.op == &ops::kIndexSelect;
+      bool picks =
+          node.op == &ops::kGather || node.op == &ops::kScatter || node.op == &ops::kIndexSelect;
       if (picks && i == 1) below(extent(node));
       bool slices = node.op == &ops::kDynamicSlice && i == 1;
       bool updates = node.op == &ops::kDynamicUpdateSlice && i == 2;
       if (!slices && !updates) continue;
-      int64_t size = slices ? node.attr("size").integer()
-                            : graph.TypeOf(node.inputs[1])
-                                  .size(static_cast<int>(node.attr("dim").integer()));
+      int64_t size =
+          slices ? node.attr("size").integer()
+                 : graph.TypeOf(node.inputs[1]).size(static_cast<int>(node.attr("dim").integer()));
       int64_t reach = size == 0 ? 0 : (size - 1) * node.attr("step").integer() + 1;
       below(extent(node) - reach + 1);
     }

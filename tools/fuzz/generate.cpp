@@ -110,8 +110,8 @@ class Generator {
   /// Some value of the graph, a recent one more often.
   GraphValue Any() {
     int64_t count = static_cast<int64_t>(values_.size());
-    int64_t back = random_.OneIn(2) ? random_.Below(std::min<int64_t>(count, 3))
-                                    : random_.Below(count);
+    int64_t back =
+        random_.OneIn(2) ? random_.Below(std::min<int64_t>(count, 3)) : random_.Below(count);
     return values_[static_cast<size_t>(count - 1 - back)];
   }
 
@@ -469,16 +469,16 @@ class Generator {
         sizes[d] = size;
         GraphValue source = Like(type.dtype(), sizes);
         if (random_.OneIn(3)) {
-          return void(Add(ops::kDynamicUpdateSlice, {x, source, Positions({})},
-                          {Attr(dim), Attr(step)}));
+          return void(
+              Add(ops::kDynamicUpdateSlice, {x, source, Positions({})}, {Attr(dim), Attr(step)}));
         }
         int64_t start = random_.Between(0, type.size(d) - reach);
         return void(Add(ops::kUpdateSlice, {x, source}, {Attr(dim), Attr(start), Attr(step)}));
       }
       case 5: {
         int64_t size = random_.Between(0, type.size(d));
-        return void(Add(ops::kDynamicSlice, {x, Positions({})},
-                        {Attr(dim), Attr(size), Attr(int64_t{1})}));
+        return void(
+            Add(ops::kDynamicSlice, {x, Positions({})}, {Attr(dim), Attr(size), Attr(int64_t{1})}));
       }
       default:
         return Strided(x);
@@ -597,7 +597,8 @@ class Generator {
       for (size_t i = 0; i < free.size(); ++i) order.push_back(-1 - static_cast<int64_t>(i));
       if (random_.OneIn(2)) {
         for (size_t i = order.size(); i > 1; --i) {
-          std::swap(order[i - 1], order[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
+          std::swap(order[i - 1],
+                    order[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
         }
       }
       side.batch.resize(static_cast<size_t>(batches));
@@ -670,7 +671,8 @@ class Generator {
            Attr(int64_t{0})});
     } else {
       GraphValue predicate = Reshape(Like(DType::kBool, {}), {});
-      Add(ops::kCond, {predicate, x, y}, {Attr(body(ops::kAdd, false)), Attr(body(ops::kMul, false))});
+      Add(ops::kCond, {predicate, x, y},
+          {Attr(body(ops::kAdd, false)), Attr(body(ops::kMul, false))});
     }
   }
 

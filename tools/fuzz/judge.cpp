@@ -52,8 +52,7 @@ bool RunNodes(const Case& test, bool check, Values& values) {
     std::vector<HostTensor> operands;
     for (GraphValue input : node.inputs) {
       if (input.node < 0) continue;
-      operands.push_back(
-          values[static_cast<size_t>(input.node)][static_cast<size_t>(input.index)]);
+      operands.push_back(values[static_cast<size_t>(input.node)][static_cast<size_t>(input.index)]);
     }
     std::vector<HostTensor> expected;
     try {
@@ -110,27 +109,27 @@ std::string FindDifference(const Case& test, const Tiers& tiers) {
   }
 }
 
-std::string FindDifferenceApart(const Case& test, const Tiers& tiers) {
+std::string RunApart(const std::function<std::string()>& f) {
   int ends[2];
   if (pipe(ends) != 0) return "error: no pipe";
   pid_t child = fork();
   if (child == 0) {
     for (int signal : {SIGSEGV, SIGFPE, SIGABRT, SIGBUS, SIGILL}) std::signal(signal, SIG_DFL);
-    std::string difference = FindDifference(test, tiers);
-    [[maybe_unused]] ssize_t written = write(ends[1], difference.data(), difference.size());
+    std::string result = f();
+    [[maybe_unused]] ssize_t written = write(ends[1], result.data(), result.size());
     _exit(0);
   }
   close(ends[1]);
-  std::string difference;
+  std::string result;
   char part[4096];
   for (ssize_t size; (size = read(ends[0], part, sizeof part)) > 0;) {
-    difference.append(part, static_cast<size_t>(size));
+    result.append(part, static_cast<size_t>(size));
   }
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFSIGNALED(status)) return fmt::format("crashed with signal {}", WTERMSIG(status));
-  return difference;
+  return result;
 }
 
 Values NodeByNode(const Case& test) {

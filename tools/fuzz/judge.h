@@ -9,6 +9,7 @@
 ///    the bound of its op. As both get the same operands, errors do not add up on the way.
 ///  - Nothing is written outside of outputs and arena, nothing is read behind the end of a buffer.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@ struct Tiers {
 /// Empty if all is right, else what differs first. A case that the interpreter refuses is right.
 std::string FindDifference(const Case& test, const Tiers& tiers);
 
-/// The same in a process of its own: a crash is a difference too.
-std::string FindDifferenceApart(const Case& test, const Tiers& tiers);
+/// What `f` returns in a process of its own, or which signal ended that.
+std::string RunApart(const std::function<std::string()>& f);
 
 /// All values of all nodes, computed node by node; empty where the interpreter refuses.
 std::vector<std::vector<HostTensor>> NodeByNode(const Case& test);

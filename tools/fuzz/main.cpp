@@ -109,8 +109,8 @@ void PrintSeed(int signal) {
 /// Empty if the case is right; reports it otherwise.
 std::string Check(Case test, const Options& options) {
   auto judge = [&](const Case& c) {
-    return options.apart ? FindDifferenceApart(c, options.tiers)
-                         : FindDifference(c, options.tiers);
+    auto find = [&] { return FindDifference(c, options.tiers); };
+    return options.apart ? RunApart(find) : find();
   };
   std::string difference = judge(test);
   if (difference.empty()) return "";
@@ -144,9 +144,10 @@ int Run(const Options& options) {
     if (!options.keep_going) break;
   }
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  std::cout << fmt::format("{} graphs of {} nodes in {:.1f} s, {} failed; kernels: {} interpreted, {} compiled\n",
-                           options.graphs, nodes, time.count(), failures,
-                           CountsOf(false).kernels, CountsOf(true).kernels);
+  std::cout << fmt::format(
+      "{} graphs of {} nodes in {:.1f} s, {} failed; kernels: {} interpreted, {} compiled\n",
+      options.graphs, nodes, time.count(), failures, CountsOf(false).kernels,
+      CountsOf(true).kernels);
   return failures == 0 ? 0 : 1;
 }
 
