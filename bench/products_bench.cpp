@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/memory.h"
+#include "backends/cpu/host_allocator.h"
 #include "backends/cpu/products.h"
 #include "backends/cpu/thread_pool.h"
 #include "hammock/config.h"

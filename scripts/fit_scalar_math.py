@@ -88,7 +88,7 @@ FITS = {
     'f32 exp': (exp_q, -HALF_LN2, HALF_LN2, 4, lambda r: abs(r) + tiny),
     'f32 exp2': (exp2_q, -one / 2, one / 2, 5, lambda r: abs(r) + tiny),
     'f32 log': (log_q, mp.mpf('-0.3'), mp.mpf('0.43'), 7, lambda f: f * f + tiny),
-    'f32 tanh': (tanh_q, 0, mp.mpf('0.45'), 5, rel(mp.tanh)),
+    'f32 tanh': (tanh_q, 0, mp.mpf('0.305'), 4, rel(mp.tanh)),
     'f32 erf small': (erf_q, 0, mp.mpf('0.82'), 5, lambda z: one),
     'f32 erf large': (lambda t: mp.log(mp.erfc(t)) / t + 1, mp.mpf('0.9'), mp.mpf('4'), 5,
                       lambda t: t * mp.erfc(t) / mp.erf(t)),

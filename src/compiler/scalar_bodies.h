@@ -72,12 +72,12 @@ constexpr bool HasBody(ScalarFn fn, DType dtype) {
     case ScalarFn::kExp2:
     case ScalarFn::kExpm1:
     case ScalarFn::kLog:
-    case ScalarFn::kTanh:
-    case ScalarFn::kSigmoid:
-      return is_float;
     case ScalarFn::kLog2:
     case ScalarFn::kLog10:
     case ScalarFn::kLog1p:
+    case ScalarFn::kTanh:
+    case ScalarFn::kSigmoid:
+      return is_float;
     case ScalarFn::kSin:
     case ScalarFn::kCos:
     case ScalarFn::kTan:

@@ -42,36 +42,51 @@ HAMMOCK_BODY auto IsNan(const F& x) {
   return x != x;
 }
 
-/// A value near an integer, and that integer as float and as Int. Adding a number so large that its
-/// last bit is 1 rounds, and leaves the integer in the low bits: no conversion that could overflow.
+/// The integer nearest to a value. Adding a number so large that its last bit is 1 rounds, and
+/// leaves the integer in the low bits: no conversion that could overflow.
 template <class F>
 struct Nearest {
   using Int = typename F::template Of<BitsOf<typename F::Element>>;
   F value;
-  Int integer;
+  Int bits;  ///< the high bits are not the integer's
 };
-template <class F>
-HAMMOCK_BODY Nearest<F> NearestOf(const F& sum_with_shift, double shift) {
-  using T = typename F::Element;
-  auto bits = Bits(sum_with_shift);
-  return {sum_with_shift - Like(sum_with_shift, T(shift)),
-          bits - Like(bits, std::bit_cast<BitsOf<T>>(T(shift)))};
-}
 inline constexpr double kShift32 = 0x1.8p23;
 inline constexpr double kShift64 = 0x1.8p52;
 
-/// 2^n of a normal result.
-template <class F, class Int>
-HAMMOCK_BODY F PowerOfTwo(const F&, const Int& n) {
-  constexpr bool kIs32 = sizeof(typename F::Element) == 4;
-  return FromBits((n + Like(n, kIs32 ? 127 : 1023)) << (kIs32 ? 23 : 52));
+/// Of the sum of a value and the shift.
+template <class F>
+HAMMOCK_BODY Nearest<F> NearestOf(const F& sum, double shift) {
+  return {sum - Like(sum, typename F::Element(shift)), Bits(sum)};
 }
 
-/// p * 2^n, also where that is subnormal or overflows. Two steps: 2^n may not be a number itself.
-template <class F, class Int>
-HAMMOCK_BODY F Scale(const F& p, const Int& n) {
-  Int half = n >> 1;
-  return p * PowerOfTwo(p, half) * PowerOfTwo(p, n - half);
+/// 2^(n + more) where that is normal.
+template <class F>
+HAMMOCK_BODY F PowerOfTwo(const Nearest<F>& n, int more = 0) {
+  using Int = BitsOf<typename F::Element>;
+  constexpr bool kIs32 = sizeof(Int) == 4;
+  constexpr int kPlace = kIs32 ? 23 : 52;
+  Int bias = Int((kIs32 ? 127 : 1023) + more) << kPlace;
+  return FromBits((n.bits << kPlace) + Like(n.bits, bias));
+}
+
+/// 2^n as a product of two normal numbers: results may be subnormal or overflow.
+template <class F>
+struct TwoPowers {
+  F first;
+  F second;
+};
+template <class F>
+HAMMOCK_BODY TwoPowers<F> PowersOfTwo(const Nearest<F>& n) {
+  using T = typename F::Element;
+  constexpr bool kIs32 = sizeof(T) == 4;
+  constexpr int kPlace = kIs32 ? 23 : 52, kBias = kIs32 ? 127 : 1023, kPart = kIs32 ? 64 : 512;
+  constexpr T kSmall = kIs32 ? T(0x1p-64) : T(0x1p-512), kLarge = kIs32 ? T(0x1p64) : T(0x1p512);
+  using Int = BitsOf<T>;
+  auto is_small = n.value < Like(n.value, 0);
+  auto bias = Select(is_small, Like(n.bits, Int(kBias + kPart) << kPlace),
+                     Like(n.bits, Int(kBias - kPart) << kPlace));
+  return {FromBits((n.bits << kPlace) + bias),
+          Select(is_small, Like(n.value, kSmall), Like(n.value, kLarge))};
 }
 
 // ---- exp and its kin, in float
@@ -79,7 +94,7 @@ HAMMOCK_BODY F Scale(const F& p, const Int& n) {
 /// x = n * ln2 + r, and e^r - 1.
 template <class F>
 struct ExpParts {
-  typename Nearest<F>::Int n;
+  Nearest<F> n;
   F expm1_r;
 };
 
@@ -89,13 +104,14 @@ HAMMOCK_BODY ExpParts<F> SplitExp32(const F& x) {
   F r = Fma(n.value, Like(x, -0.693147182f), x);
   r = Fma(n.value, Like(x, 1.9046543e-09f), r);
   F q = Poly(r, 0.00139464604, 0.00836658394, 0.0416662819, 0.16666543, 0.500000006);
-  return {n.integer, Fma(r * r, q, r)};
+  return {n, Fma(r * r, q, r)};
 }
 
 template <class F>
 HAMMOCK_BODY F Exp32(const F& x) {
   auto [n, w] = SplitExp32(AtMost(AtLeast(x, -104), 89));
-  return Scale(w + Like(x, 1), n);
+  auto [power, rest] = PowersOfTwo(n);
+  return Fma(power, w, power) * rest;
 }
 
 template <class F>
@@ -105,38 +121,41 @@ HAMMOCK_BODY F Exp2_32(const F& x) {
   F r = y - n.value;
   F q =
       Poly(r, 0.000154763017, 0.00134002698, 0.00961800389, 0.0555032779, 0.240226513, 0.693147206);
-  return Scale(Fma(r, q, Like(x, 1)), n.integer);
+  auto [power, rest] = PowersOfTwo(n);
+  return Fma(r, q, Like(x, 1)) * power * rest;
 }
 
 template <class F>
 HAMMOCK_BODY F Expm1_32(const F& x) {
   auto [n, w] = SplitExp32(AtMost(AtLeast(x, -20), 89));
   // Half of the result, since 2^n alone may overflow.
-  F half = PowerOfTwo(x, n - Like(n, 1));
+  F half = PowerOfTwo(n, -1);
   F result = Fma(half, w, half - Like(x, 0.5f)) * Like(x, 2);
   return Select(Abs(x) < Like(x, 0x1p-26f), x, result);
 }
 
-/// By e^-|x|, which is at most 1: no result is lost to overflow.
+/// 1 / (1 + e^-x), both scaled by 2^-64: no result is lost to overflow.
 template <class F>
 HAMMOCK_BODY F Sigmoid32(const F& x) {
-  F one = Like(x, 1);
-  F e = Exp32(-Abs(x));
-  return Select(x < Like(x, 0), e, one) / (one + e);
+  auto [n, w] = SplitExp32(AtMost(AtLeast(-x, -20), 104));
+  F scale = Like(x, 0x1p-64f);
+  F power = PowerOfTwo(n, -64);
+  F sum = power + scale;
+  F lost = scale - (sum - power);
+  return Like(x, 1) / (sum + Fma(power, w, lost)) * scale;
 }
 
 template <class F>
 HAMMOCK_BODY F Tanh32(const F& x) {
   F one = Like(x, 1);
   F a = Abs(x), z = x * x;
-  F q = Poly(z, 0.00199079952, -0.00800437659, 0.0216279652, -0.0539329898, 0.133330933,
-             -0.333333278);
+  F q = Poly(z, -0.00625712412, 0.0210602527, -0.0538497114, 0.133325632, -0.333333169);
   F small = Fma(x * z, q, x);
   F y = AtMost(a, 10);
   auto [n, w] = SplitExp32(y + y);
-  F power = PowerOfTwo(x, n);
+  F power = PowerOfTwo(n);
   F large = one - Like(x, 2) / Fma(power, w, power + one);
-  return CopySign(Select(a < Like(x, 0.65f), small, large), x);
+  return CopySign(Select(a < Like(x, 0.55f), small, large), x);
 }
 
 template <class F>
@@ -153,7 +172,7 @@ HAMMOCK_BODY F Erf32(const F& x) {
                  -0.128519953),
             -t);
   auto [n, w] = SplitExp32(y);
-  F power = PowerOfTwo(x, n);
+  F power = PowerOfTwo(n);
   F large = Like(x, 1) - Fma(power, w, power);
   return Select(a < Like(x, 0.9f), small, CopySign(large, x));
 }
@@ -197,7 +216,7 @@ HAMMOCK_BODY D Expm1Small(const D& r) {
 template <class D>
 HAMMOCK_BODY D Exp(const D& x) {
   auto n = NearestOf(Fma(x, Like(x, kLog2E), Like(x, kShift64)), kShift64);
-  D power = PowerOfTwo(x, n.integer);
+  D power = PowerOfTwo(n);
   return Fma(power, Expm1Small(Fma(n.value, Like(x, -kLn2), x)), power);
 }
 
@@ -205,7 +224,7 @@ HAMMOCK_BODY D Exp(const D& x) {
 template <class D>
 HAMMOCK_BODY D Exp2(const D& x) {
   auto n = NearestOf(x + Like(x, kShift64), kShift64);
-  D power = PowerOfTwo(x, n.integer);
+  D power = PowerOfTwo(n);
   return Fma(power, Expm1Small((x - n.value) * Like(x, kLn2)), power);
 }
 

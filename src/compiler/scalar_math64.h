@@ -15,13 +15,14 @@ HAMMOCK_BODY ExpParts<D> SplitExp64(const D& x) {
              2.7557244181763616e-06, 2.4801587360588174e-05, 0.00019841269886158814,
              0.0013888888888866817, 0.0083333333333216152, 0.041666666666666699,
              0.16666666666666677, 0.5);
-  return {n.integer, Fma(r * r, q, r)};
+  return {n, Fma(r * r, q, r)};
 }
 
 template <class D>
 HAMMOCK_BODY D Exp64(const D& x) {
   auto [n, w] = SplitExp64(AtMost(AtLeast(x, -746), 710));
-  return Scale(w + Like(x, 1), n);
+  auto [power, rest] = PowersOfTwo(n);
+  return Fma(power, w, power) * rest;
 }
 
 template <class D>
@@ -33,23 +34,27 @@ HAMMOCK_BODY D Exp2_64(const D& x) {
              1.0178051228725007e-07, 1.3215486833105971e-06, 1.5252733856193775e-05,
              0.00015403530393341051, 0.0013333558146390479, 0.009618129107628496,
              0.055504108664821701, 0.24022650695910072, 0.69314718055994529);
-  return Scale(Fma(r, q, Like(x, 1)), n.integer);
+  auto [power, rest] = PowersOfTwo(n);
+  return Fma(r, q, Like(x, 1)) * power * rest;
 }
 
 template <class D>
 HAMMOCK_BODY D Expm1_64(const D& x) {
   auto [n, w] = SplitExp64(AtMost(AtLeast(x, -50), 710));
   // Half of the result, since 2^n alone may overflow.
-  D half = PowerOfTwo(x, n - Like(n, 1));
+  D half = PowerOfTwo(n, -1);
   D result = Fma(half, w, half - Like(x, 0.5)) * Like(x, 2);
   return Select(Abs(x) < Like(x, 0x1p-54), x, result);
 }
 
 template <class D>
 HAMMOCK_BODY D Sigmoid64(const D& x) {
-  D one = Like(x, 1);
-  D e = Exp64(-Abs(x));
-  return Select(x < Like(x, 0), e, one) / (one + e);
+  auto [n, w] = SplitExp64(AtMost(AtLeast(-x, -50), 746));
+  D scale = Like(x, 0x1p-512);
+  D power = PowerOfTwo(n, -512);
+  D sum = power + scale;
+  D lost = scale - (sum - power);
+  return Like(x, 1) / (sum + Fma(power, w, lost)) * scale;
 }
 
 template <class D>
@@ -63,13 +68,25 @@ HAMMOCK_BODY D Tanh64(const D& x) {
   D small = Fma(x * z, q, x);
   D y = AtMost(a, 22);
   auto [n, w] = SplitExp64(y + y);
-  D power = PowerOfTwo(x, n);
+  D power = PowerOfTwo(n);
   D large = one - Like(x, 2) / Fma(power, w, power + one);
   return CopySign(Select(a < Like(x, 0.55), small, large), x);
 }
 
+/// x = 2^exponent * (1 + f), and log(1 + f) = f - (half_square - rest).
 template <class D>
-HAMMOCK_BODY D Log64(const D& x) {
+struct LogParts64 {
+  D exponent;
+  D f;
+  D half_square;
+  D rest;
+
+  HAMMOCK_BODY D LogOfFraction() const { return f - (half_square - rest); }
+};
+
+/// Of numbers above 0.
+template <class D>
+HAMMOCK_BODY LogParts64<D> SplitLog64(const D& x) {
   constexpr int64_t kSqrtHalf = 0x3fe6a09e00000000, kOne = 0x3ff0000000000000;
   auto is_subnormal = x < Like(x, std::numeric_limits<double>::min());
   D y = Select(is_subnormal, x * Like(x, 0x1p52), x);
@@ -77,7 +94,6 @@ HAMMOCK_BODY D Log64(const D& x) {
   bits = bits + Like(bits, kOne - kSqrtHalf);
   auto shifted = ShiftRightZeros(bits, 52) | Like(bits, 0x4330000000000000);
   D bias = Select(is_subnormal, Like(x, 0x1p52 + 1023 + 52), Like(x, 0x1p52 + 1023));
-  D exponent = FromBits(shifted) - bias;
   D f = FromBits((bits & Like(bits, 0x000fffffffffffff)) + Like(bits, kSqrtHalf)) - Like(x, 1);
   // log(1 + f) = f - f^2/2 + s * (f^2/2 + R), s = f / (2 + f), R = 2 * (atanh(s) - s) / s.
   D s = f / (f + Like(x, 2));
@@ -86,8 +102,52 @@ HAMMOCK_BODY D Log64(const D& x) {
              0.090908876846404682, 0.11111111325210263, 0.14285714284531206, 0.2000000000000316,
              0.33333333333333331);
   D half_square = f * f * Like(x, 0.5);
-  D rest = Fma(s, Fma(z + z, q, half_square), exponent * Like(x, 2.3190468138462996e-17));
-  return WithLogLimits(x, Fma(exponent, Like(x, 0.69314718055994529), f - (half_square - rest)));
+  return {FromBits(shifted) - bias, f, half_square, s * Fma(z + z, q, half_square)};
+}
+
+/// log(x), where `rest` may have something added to that of the parts.
+template <class D>
+HAMMOCK_BODY D JoinLog64(const LogParts64<D>& parts, const D& rest) {
+  D low = Fma(parts.exponent, Like(rest, 2.3190468138462996e-17), rest);
+  return Fma(parts.exponent, Like(rest, kLn2), parts.f - (parts.half_square - low));
+}
+
+template <class D>
+HAMMOCK_BODY D Log64(const D& x) {
+  auto parts = SplitLog64(x);
+  return WithLogLimits(x, JoinLog64(parts, parts.rest));
+}
+
+template <class D>
+HAMMOCK_BODY D Log2_64(const D& x) {
+  auto parts = SplitLog64(x);
+  D log_m = parts.LogOfFraction();
+  D low = Fma(log_m, Like(x, 2.0355273740931033e-17), parts.exponent);
+  return WithLogLimits(x, Fma(log_m, Like(x, kLog2E), low));
+}
+
+template <class D>
+HAMMOCK_BODY D Log10_64(const D& x) {
+  auto parts = SplitLog64(x);
+  D log_m = parts.LogOfFraction();
+  D low =
+      Fma(log_m, Like(x, 1.098319650216765e-17), parts.exponent * Like(x, -2.8037281277851704e-18));
+  D sum = Fma(log_m, Like(x, 0.43429448190325182), low);
+  return WithLogLimits(x, Fma(parts.exponent, Like(x, 0.30102999566398120), sum));
+}
+
+template <class D>
+HAMMOCK_BODY D Log1p64(const D& x) {
+  D one = Like(x, 1);
+  D sum = x + one;
+  // What the sum has lost.
+  D lost = Select(x > one, one - (sum - x), x - (sum - one));
+  auto parts = SplitLog64(sum);
+  D result = JoinLog64(parts, parts.rest + lost / sum);
+  result = Select(Abs(x) < Like(x, 0x1p-54), x, result);
+  result = Select(x < Like(x, kInfinity), result, x);
+  result = Select(x < -one, Like(x, kNan), result);
+  return Select(x == -one, Like(x, -kInfinity), result);
 }
 
 template <class D>
@@ -101,6 +161,12 @@ HAMMOCK_BODY D UnaryMath64(ScalarFn fn, const D& x) {
       return Expm1_64(x);
     case ScalarFn::kLog:
       return Log64(x);
+    case ScalarFn::kLog2:
+      return Log2_64(x);
+    case ScalarFn::kLog10:
+      return Log10_64(x);
+    case ScalarFn::kLog1p:
+      return Log1p64(x);
     case ScalarFn::kTanh:
       return Tanh64(x);
     case ScalarFn::kSigmoid:

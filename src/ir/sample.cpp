@@ -9,8 +9,6 @@
 
 namespace hammock {
 
-namespace {
-
 SampleCall ParseSample(const OpDef& op, const Sample& sample) {
   std::string inputs, arguments;
   std::istringstream operands(sample.operands);
@@ -35,8 +33,6 @@ SampleCall ParseSample(const OpDef& op, const Sample& sample) {
   }
   return call;
 }
-
-}  // namespace
 
 std::vector<SampleCall> SampleCalls(const OpDef& op) {
   std::vector<SampleCall> calls;

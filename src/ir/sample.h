@@ -13,6 +13,8 @@ struct SampleCall {
   std::vector<Attr> attrs;
 };
 
+/// One sample of `op`; throws if it is no text of a call.
+SampleCall ParseSample(const OpDef& op, const Sample& sample);
 /// The samples of a record; one of f32 (i32 where floats are refused) for an elementwise op without
 /// attributes that has none.
 std::vector<SampleCall> SampleCalls(const OpDef& op);

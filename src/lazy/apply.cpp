@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -15,11 +13,6 @@
 #include "ops/primitives.h"
 
 namespace hammock {
-
-namespace ops {
-extern const OpDef kElu, kCelu, kSoftplus, kLeakyRelu, kHardtanh, kThreshold, kSoftshrink,
-    kHardshrink, kLogit, kNanToNum, kLerp, kAddcmul, kAddcdiv;
-}
 
 namespace {
 
@@ -171,21 +164,19 @@ void RunBaked(std::span<const Tensor> results) {
 
 namespace {
 
-/// Whether an op is elementwise, also those whose types follow no common rule.
-bool IsElementwise(const OpDef& op) {
-  using namespace ops;  // NOLINT: records
-  static constexpr const OpDef* kWithoutRule[] = {
-      &kCast,       &kElu,        &kCelu,  &kSoftplus, &kLeakyRelu, &kHardtanh, &kThreshold,
-      &kSoftshrink, &kHardshrink, &kLogit, &kNanToNum, &kLerp,      &kAddcmul,  &kAddcdiv};
-  return op.IsElementwise() || std::ranges::find(kWithoutRule, &op) != std::end(kWithoutRule);
-}
-
 /// Elementwise ops pass on the order in which their operands lie in memory. The numbers of a
 /// composite are settings, not operands.
 void KeepLayouts(const OpDef& op, std::span<const Tensor> results,
                  std::span<const Tensor> operands) {
-  if (!IsElementwise(op)) return;
-  for (const Tensor& result : results) KeepLayout(result, operands, !op.IsComposite());
+  if (!op.KeepsLayout()) return;
+  for (const Tensor& result : results) {
+    for (const Tensor& operand : operands) {
+      HAMMOCK_CHECK(!operand.defined() || operand.dim() <= result.dim(),
+                    "{}: its record says keeps_layout, but {} does not broadcast to {}", op.name(),
+                    operand.shape().to_string(), result.shape().to_string());
+    }
+    KeepLayout(result, operands, !op.IsComposite());
+  }
 }
 
 /// A composite without a gradient of its own: its parts have theirs.

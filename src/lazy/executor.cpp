@@ -16,7 +16,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/hooks.h"
-#include "lazy/memory.h"
+#include "lazy/memory_pressure.h"
 #include "lazy/record.h"
 #include "ops/primitives.h"
 

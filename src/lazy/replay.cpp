@@ -4,7 +4,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/dump.h"
-#include "lazy/memory.h"
+#include "lazy/memory_pressure.h"
 #include "lazy/record.h"
 #include "ops/primitives.h"
 

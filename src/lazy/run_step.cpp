@@ -11,7 +11,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/executor.h"
-#include "lazy/memory.h"
+#include "lazy/memory_pressure.h"
 
 namespace hammock {
 

@@ -384,6 +384,7 @@ constinit const OpDef kElu = {
     .doc = "scale * x where positive, scale * alpha * (exp(input_scale * x) - 1) elsewhere.",
     .call = Box<elu>,
     .infer = InferFloatLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandElu,
     .vjp = FirstVjp<EluGrad>,
     .samples = {{"f32[2,3] f32[] f32[] f32[]"}},
@@ -393,6 +394,7 @@ constinit const OpDef kCelu = {
     .doc = "x where positive, alpha * (exp(x / alpha) - 1) elsewhere.",
     .call = Box<celu>,
     .infer = InferFloatLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandCelu,
     .vjp = FirstVjp<CeluGrad>,
     .samples = {{"f32[2,3] f32[]"}},
@@ -402,6 +404,7 @@ constinit const OpDef kSoftplus = {
     .doc = "log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold.",
     .call = Box<softplus>,
     .infer = InferFloatLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandSoftplus,
     .samples = {{"f32[2,3] f32[] f32[]"}},
 };
@@ -410,6 +413,7 @@ constinit const OpDef kLeakyRelu = {
     .doc = "x where positive, negative_slope * x elsewhere.",
     .call = Box<leaky_relu>,
     .infer = InferFloatLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandLeakyRelu,
     .samples = {{"f32[2,3] f32[]"}, {"bf16[3] f32[]"}},
 };
@@ -418,6 +422,7 @@ constinit const OpDef kHardtanh = {
     .doc = "`self` clamped to [min_val, max_val].",
     .call = Box<hardtanh>,
     .infer = InferLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandHardtanh,
     .vjp = FirstVjp<HardtanhGrad>,
     .samples = {{"f32[2,3] f32[] f32[]"}, {"i64[3] i64[] i64[]"}},
@@ -427,6 +432,7 @@ constinit const OpDef kThreshold = {
     .doc = "`value` where self <= threshold, else `self`.",
     .call = Box<threshold>,
     .infer = InferLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandThreshold,
     .samples = {{"f32[2,3] f32[] f32[]"}, {"i64[3] i64[] i64[]"}},
 };
@@ -435,6 +441,7 @@ constinit const OpDef kSoftshrink = {
     .doc = "Moved by lambd toward 0; 0 within lambd of it, and for NaN.",
     .call = Box<softshrink>,
     .infer = InferFloatLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandSoftshrink,
     .samples = {{"f32[2,3] f32[]"}},
 };
@@ -443,6 +450,7 @@ constinit const OpDef kHardshrink = {
     .doc = "0 within lambd of 0, else `self`.",
     .call = Box<hardshrink>,
     .infer = InferFloatLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandHardshrink,
     .samples = {{"f32[2,3] f32[]"}},
 };

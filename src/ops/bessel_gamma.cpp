@@ -228,115 +228,75 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& self, Location at) {
 
 // ---- Records
 
+namespace {
+
+/// Elementwise in floats: a primitive with a scalar function, or a composite with an expansion.
+constexpr OpDef FloatOp(const char* schema, const char* doc, BoxedFn call, ScalarFn scalar,
+                        ExpandFn expand, VjpFn vjp, Domain domain = {}) {
+  return OpDef{.schema = schema,
+               .doc = doc,
+               .call = call,
+               .rule = DTypeRule::kFloat,
+               .scalar = scalar,
+               .expand = expand,
+               .vjp = vjp,
+               .domain = domain};
+}
+
+}  // namespace
+
 namespace ops {
 
-constinit const OpDef kErfcx = {
-    .schema = "erfcx(Tensor self) -> Tensor",
-    .doc = "exp(self * self) * erfc(self), without overflow.",
-    .call = Box<erfcx>,
-    .rule = DTypeRule::kFloat,
-    .scalar = ScalarFn::kErfcx,
-    .vjp = ErfcxVjp,
-};
-constinit const OpDef kI0e = {
-    .schema = "i0e(Tensor self) -> Tensor",
-    .doc = "exp(-|self|) * i0(self).",
-    .call = Box<i0e>,
-    .rule = DTypeRule::kFloat,
-    .scalar = ScalarFn::kI0e,
-    .vjp = I0eVjp,
-};
-constinit const OpDef kI1e = {
-    .schema = "i1e(Tensor self) -> Tensor",
-    .doc = "exp(-|self|) * i1(self).",
-    .call = Box<i1e>,
-    .rule = DTypeRule::kFloat,
-    .scalar = ScalarFn::kI1e,
-    .vjp = I1eVjp,
-};
-constinit const OpDef kIgamma = {
-    .schema = "igamma(Tensor self, Tensor other) -> Tensor",
-    .doc = "Regularised lower incomplete gamma function of `self` at `other`.",
-    .call = Box<igamma>,
-    .rule = DTypeRule::kFloat,
-    .scalar = ScalarFn::kIgamma,
-    .vjp = IgammaVjp,
-    .domain = {0.1, 5.0},
-};
-constinit const OpDef kIgammac = {
-    .schema = "igammac(Tensor self, Tensor other) -> Tensor",
-    .doc = "Regularised upper incomplete gamma function of `self` at `other`.",
-    .call = Box<igammac>,
-    .rule = DTypeRule::kFloat,
-    .scalar = ScalarFn::kIgammac,
-    .vjp = IgammacVjp,
-    .domain = {0.1, 5.0},
-};
-constinit const OpDef kZeta = {
-    .schema = "zeta(Tensor self, Tensor other) -> Tensor",
-    .doc = "Hurwitz zeta function: the sum of (other + k) ** -self.",
-    .call = Box<zeta>,
-    .rule = DTypeRule::kFloat,
-    .scalar = ScalarFn::kZeta,
-    .vjp = ZetaVjp,
-    .domain = {1.5, 5.0},
-};
+constinit const OpDef kErfcx =
+    FloatOp("erfcx(Tensor self) -> Tensor", "exp(self * self) * erfc(self), without overflow.",
+            Box<erfcx>, ScalarFn::kErfcx, nullptr, ErfcxVjp);
+constinit const OpDef kI0e = FloatOp("i0e(Tensor self) -> Tensor", "exp(-|self|) * i0(self).",
+                                     Box<i0e>, ScalarFn::kI0e, nullptr, I0eVjp);
+constinit const OpDef kI1e = FloatOp("i1e(Tensor self) -> Tensor", "exp(-|self|) * i1(self).",
+                                     Box<i1e>, ScalarFn::kI1e, nullptr, I1eVjp);
+constinit const OpDef kIgamma =
+    FloatOp("igamma(Tensor self, Tensor other) -> Tensor",
+            "Regularised lower incomplete gamma function of `self` at `other`.", Box<igamma>,
+            ScalarFn::kIgamma, nullptr, IgammaVjp, {0.1, 5.0});
+constinit const OpDef kIgammac =
+    FloatOp("igammac(Tensor self, Tensor other) -> Tensor",
+            "Regularised upper incomplete gamma function of `self` at `other`.", Box<igammac>,
+            ScalarFn::kIgammac, nullptr, IgammacVjp, {0.1, 5.0});
+constinit const OpDef kZeta = FloatOp("zeta(Tensor self, Tensor other) -> Tensor",
+                                      "Hurwitz zeta function: the sum of (other + k) ** -self.",
+                                      Box<zeta>, ScalarFn::kZeta, nullptr, ZetaVjp, {1.5, 5.0});
 
 }  // namespace ops
 
 namespace {
 
-constinit const OpDef kI0 = {
-    .schema = "i0(Tensor self) -> Tensor",
-    .doc = "Modified Bessel function of the first kind, order 0.",
-    .call = Box<i0>,
-    .rule = DTypeRule::kFloat,
-    .expand = ExpandI0,
-    .vjp = I0Vjp,
-};
-constinit const OpDef kI1 = {
-    .schema = "i1(Tensor self) -> Tensor",
-    .doc = "Modified Bessel function of the first kind, order 1.",
-    .call = Box<i1>,
-    .rule = DTypeRule::kFloat,
-    .expand = ExpandI1,
-    .vjp = I1Vjp,
-};
-constinit const OpDef kEntr = {
-    .schema = "entr(Tensor self) -> Tensor",
-    .doc = "-self * log(self), 0 at 0, minus infinity below.",
-    .call = Box<entr>,
-    .rule = DTypeRule::kFloat,
-    .expand = ExpandEntr,
-    .domain = {0.1, 5.0},
-};
-constinit const OpDef kNdtr = {
-    .schema = "ndtr(Tensor self) -> Tensor",
-    .doc = "Distribution function of the standard normal distribution.",
-    .call = Box<ndtr>,
-    .rule = DTypeRule::kFloat,
-    .expand = ExpandNdtr,
-};
-constinit const OpDef kLogNdtr = {
-    .schema = "log_ndtr(Tensor self) -> Tensor",
-    .doc = "Logarithm of ndtr, exact in the tail.",
-    .call = Box<log_ndtr>,
-    .rule = DTypeRule::kFloat,
-    .expand = ExpandLogNdtr,
-};
-constinit const OpDef kXlog1py = {
-    .schema = "xlog1py(Tensor self, Tensor other) -> Tensor",
-    .doc = "self * log1p(other), 0 where `self` is 0 unless `other` is NaN.",
-    .call = Box<xlog1py>,
-    .rule = DTypeRule::kFloat,
-    .expand = ExpandXlog1py,
-    .domain = {0.1, 5.0},
-};
+constexpr ScalarFn kNoScalar = ScalarFn::kNone;
+
+constinit const OpDef kI0 =
+    FloatOp("i0(Tensor self) -> Tensor", "Modified Bessel function of the first kind, order 0.",
+            Box<i0>, kNoScalar, ExpandI0, I0Vjp);
+constinit const OpDef kI1 =
+    FloatOp("i1(Tensor self) -> Tensor", "Modified Bessel function of the first kind, order 1.",
+            Box<i1>, kNoScalar, ExpandI1, I1Vjp);
+constinit const OpDef kEntr =
+    FloatOp("entr(Tensor self) -> Tensor", "-self * log(self), 0 at 0, minus infinity below.",
+            Box<entr>, kNoScalar, ExpandEntr, nullptr, {0.1, 5.0});
+constinit const OpDef kNdtr = FloatOp("ndtr(Tensor self) -> Tensor",
+                                      "Distribution function of the standard normal distribution.",
+                                      Box<ndtr>, kNoScalar, ExpandNdtr, nullptr);
+constinit const OpDef kLogNdtr =
+    FloatOp("log_ndtr(Tensor self) -> Tensor", "Logarithm of ndtr, exact in the tail.",
+            Box<log_ndtr>, kNoScalar, ExpandLogNdtr, nullptr);
+constinit const OpDef kXlog1py =
+    FloatOp("xlog1py(Tensor self, Tensor other) -> Tensor",
+            "self * log1p(other), 0 where `self` is 0 unless `other` is NaN.", Box<xlog1py>,
+            kNoScalar, ExpandXlog1py, nullptr, {0.1, 5.0});
 constinit const OpDef kPolygamma = {
     .schema = "polygamma(int n, Tensor self) -> Tensor",
     .doc = "The n-th derivative of digamma.",
     .call = Box<polygamma>,
     .infer = InferFloatOfFirst,
+    .keeps_layout = true,
     .expand = ExpandPolygamma,
     .samples = {{"f32[2,3]", "{n=1}"}, {"f64[3]", "{n=0}"}},
 };
@@ -353,6 +313,7 @@ constinit const OpDef kFrexp = {
     .doc = "self == mantissa * 2 ** exponent with |mantissa| in [0.5, 1).",
     .call = Box<frexp>,
     .infer = InferFrexp,
+    .keeps_layout = true,
     .expand = ExpandFrexp,
     .num_outputs = 2,
     .samples = {{"f32[2,3]"}, {"f16[3]"}},

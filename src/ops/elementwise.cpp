@@ -359,6 +359,7 @@ constinit const OpDef kCast = {
     .schema = "cast(Tensor self, ScalarType dtype) -> Tensor",
     .doc = "Converts as C does: float to integer truncates, to bool is a comparison with 0.",
     .infer = InferCast,
+    .keeps_layout = true,
     .vjp = CastVjp,
     .samples = {{"f32[2,3]", "{dtype=i32}"}, {"i64[4]", "{dtype=f16}"}, {"f32[]", "{dtype=bool}"}},
 };

@@ -42,7 +42,7 @@ std::span<const OpDef* const> GridOps();           // grid.cpp
 std::span<const OpDef* const> AttentionOps();      // attention.cpp
 std::span<const OpDef* const> EmbeddingBagOps();   // embedding_bag.cpp
 std::span<const OpDef* const> RecurrentOps();      // recurrent.cpp
-std::span<const OpDef* const> AtenOps();           // aten.cpp
+std::span<const OpDef* const> LossScaleOps();      // loss_scale.cpp
 std::span<const OpDef* const> InnerNameOps();      // inner_names.cpp
 std::span<const OpDef* const> BesselGammaOps();    // bessel_gamma.cpp
 std::span<const OpDef* const> FactorOps();         // factors.cpp

@@ -1,6 +1,7 @@
 // Advanced indexing, item access, and access by flat index.
 
 #include "base/throw.h"
+#include "hammock/ops/create.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
@@ -404,8 +405,49 @@ void Tensor::index_put_(const std::vector<Index>& indices, const TensorArg& valu
 
 namespace {
 
-/// Indices of a boxed call: ints, bools, none, "...", {"slice": [a, b, c]}, tensors.
-Index IndexFrom(const Any& item) {
+/// Nested lists of ints or bools, as a tensor that indexes.
+struct ListOfIndices {
+  std::vector<int64_t> values;
+  Dims sizes;
+  bool all_bools = true;
+
+  void Add(const Any& item, int depth) {
+    if (!item.IsSequence()) {
+      bool is_bool = item.kind() == Any::Kind::kBool;
+      if (!is_bool && item.kind() != Any::Kind::kInt) {
+        Throw<TypeError>(ErrorCode::kSchema,
+                         "getitem: a list that indexes has ints or bools, got {}",
+                         item.to_string());
+      }
+      if (depth != sizes.size()) ThrowUneven();
+      all_bools &= is_bool;
+      values.push_back(is_bool ? item.ToBool() : item.ToInt());
+      return;
+    }
+    const AnyList& items = item.ToList();
+    auto size = static_cast<int64_t>(items.size());
+    if (depth == kMaxRank) {
+      Throw(ErrorCode::kValue, "getitem: lists that index nest at most {} deep", kMaxRank);
+    }
+    if (depth == sizes.size() && values.empty()) sizes.push_back(size);
+    if (depth >= sizes.size() || sizes[depth] != size) ThrowUneven();
+    for (const Any& inner : items) Add(inner, depth + 1);
+  }
+
+  [[noreturn]] static void ThrowUneven() {
+    Throw(ErrorCode::kValue, "getitem: lists that index must have the same length at each depth");
+  }
+};
+
+Tensor TensorFrom(const Any& list, const Device& device) {
+  ListOfIndices indices;
+  indices.Add(list, 0);
+  bool mask = indices.all_bools && !indices.values.empty();
+  return tensor(indices.values, indices.sizes, mask ? DType::kBool : DType::kI64, device);
+}
+
+/// Indices of a boxed call: ints, bools, none, "...", {"slice": [a, b, c]}, tensors, lists.
+Index IndexFrom(const Any& item, const Device& device) {
   switch (item.kind()) {
     case Any::Kind::kNone:
       return None;
@@ -415,6 +457,9 @@ Index IndexFrom(const Any& item) {
       return item.ToInt();
     case Any::Kind::kTensor:
       return item.ToTensor();
+    case Any::Kind::kList:
+    case Any::Kind::kTuple:
+      return TensorFrom(item, device);
     case Any::Kind::kString:
       if (item.ToStringRef() == "...") return Ellipsis;
       break;
@@ -432,25 +477,27 @@ Index IndexFrom(const Any& item) {
       break;
   }
   Throw<TypeError>(ErrorCode::kSchema,
-                   "getitem: an index is an int, a bool, none, \"...\", a tensor or "
+                   "getitem: an index is an int, a bool, none, \"...\", a tensor, a list or "
                    "{{\"slice\": [start, stop, step]}}, got {}",
                    item.to_string());
 }
 
-std::vector<Index> IndicesFrom(const Any& value) {
+/// The outer list has one index a dim: x[[0, 2]] is getitem(x, [[0, 2]]).
+std::vector<Index> IndicesFrom(const Any& value, const Device& device) {
   std::vector<Index> indices;
-  if (!value.IsSequence()) return {IndexFrom(value)};
-  for (const Any& item : value.ToList()) indices.push_back(IndexFrom(item));
+  if (!value.IsSequence()) return {IndexFrom(value, device)};
+  for (const Any& item : value.ToList()) indices.push_back(IndexFrom(item, device));
   return indices;
 }
 
 Any CallGetitem(std::span<const Any> args) {
-  return Any(args[0].ToTensor().index(IndicesFrom(args[1])));
+  const Tensor& self = args[0].ToTensor();
+  return Any(self.index(IndicesFrom(args[1], self.device())));
 }
 
 Any CallSetitem(std::span<const Any> args) {
   Tensor self = args[0].ToTensor();
-  self.index_put_(IndicesFrom(args[1]), boxing::ToTensorArg(args[2]));
+  self.index_put_(IndicesFrom(args[1], self.device()), boxing::ToTensorArg(args[2]));
   return args[0];
 }
 
@@ -475,7 +522,7 @@ HAMMOCK_FUNCTION(kPutI,
                  "put in place.", put_)
 constinit const OpDef kGetitem = {
     .schema = "getitem(Tensor self, Any indices) -> Tensor",
-    .doc = "self[indices]; a view unless a tensor indexes.",
+    .doc = "self[indices], one index a dim; a view unless a tensor or a list of ints indexes.",
     .call = CallGetitem,
 };
 constinit const OpDef kSetitem = {

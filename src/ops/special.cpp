@@ -217,6 +217,7 @@ constinit const OpDef kLogit = {
     .doc = "log(x / (1 - x)), with x clamped to [eps, 1 - eps] where eps is given.",
     .call = Box<logit>,
     .infer = InferFloatOfFirst,
+    .keeps_layout = true,
     .expand = ExpandLogit,
     .domain = {0.1, 0.9},
     .samples = {{"f32[2,3] none"}},
@@ -226,6 +227,7 @@ constinit const OpDef kLerp = {
     .doc = "self + weight * (end - self), exact at both ends.",
     .call = Box<lerp>,
     .infer = InferLerp,
+    .keeps_layout = true,
     .expand = ExpandLerp,
     .samples = {{"f32[2,3] f32[2,3] f32[]"}, {"f32[2,3] f32[3] f32[2,3]"}},
 };
@@ -234,6 +236,7 @@ constinit const OpDef kAddcmul = {
     .doc = "self + value * tensor1 * tensor2",
     .call = Box<addcmul>,
     .infer = InferScaled,
+    .keeps_layout = true,
     .expand = ExpandAddcmul,
     .samples = {{"f32[2,3] f32[3] f32[2,1] f32[]"}},
 };
@@ -242,6 +245,7 @@ constinit const OpDef kAddcdiv = {
     .doc = "self + value * tensor1 / tensor2",
     .call = Box<addcdiv>,
     .infer = InferScaled,
+    .keeps_layout = true,
     .expand = ExpandAddcdiv,
     .samples = {{"f32[2,3] f32[3] f32[2,1] f32[]"}},
 };
@@ -252,6 +256,7 @@ constinit const OpDef kNanToNum = {
     .doc = "Replaces NaN and the infinities.",
     .call = Box<nan_to_num>,
     .infer = InferFloatLikeFirst,
+    .keeps_layout = true,
     .expand = ExpandNanToNum,
     .samples = {{"f32[2,3] f32[] f32[] f32[]"}},
 };

@@ -104,7 +104,7 @@ std::vector<const OpDef*> AllOps() {
   add(AttentionOps());
   add(EmbeddingBagOps());
   add(RecurrentOps());
-  add(AtenOps());
+  add(LossScaleOps());
   add(InnerNameOps());
   add(BesselGammaOps());
   add(FactorOps());

@@ -3,9 +3,9 @@
 #include "ops/primitives.h"
 
 #include <set>
-#include <sstream>
 
 #include "backends/run_graph.h"
+#include "ir/sample_graph.h"
 #include "ops/table.h"
 
 namespace hammock {
@@ -42,38 +42,12 @@ HostTensor SampleTensor(const Shape& type) {
   return Make(type.dtype(), type.sizes(), values);
 }
 
-/// A graph of one node: inputs of the sample's types, and the op on them.
-Graph SampleGraph(const OpDef& op, const Sample& sample) {
-  std::string text;
-  std::string operands;
-  int count = 0;
-  std::istringstream types(sample.operands);
-  for (std::string type; types >> type; ++count) {
-    text += fmt::format("%{} = input : {}\n", count, type);
-    operands += fmt::format("{}%{}", count == 0 ? " " : ", ", count);
-  }
-  // The types are not known yet; those of the parsed node are replaced by inferred ones.
-  std::string head = op.num_outputs == 1 ? "" : fmt::format(":{}", op.num_outputs);
-  std::string result = "f32[]";
-  for (int i = 1; i < op.num_outputs; ++i) result += ", f32[]";
-  text += fmt::format("%{}{} = {}{} {} : {}\nreturn", count, head, op.name(), operands,
-                      sample.attrs, result);
-  Graph parsed = ParseGraph(text);
-  Graph graph;
-  for (NodeId id : parsed.inputs()) graph.AddInput(parsed[id].type());
-  const GraphNode& node = parsed[count];
-  NodeId id = graph.AddNode(op, node.inputs, node.attrs);
-  for (int i = 0; i < static_cast<int>(graph[id].types.size()); ++i) graph.AddOutput({id, i});
-  return graph;
-}
-
 TEST(Primitives, RunTheirSamples) {
   int ran = 0;
   for (const OpDef* op : ops::InTreeOps()) {
     if (!op->IsPrimitive()) continue;
-    for (const Sample& sample : op->samples) {
-      if (!sample.operands) continue;
-      Graph graph = SampleGraph(*op, sample);
+    for (const SampleCall& sample : SampleCalls(*op)) {
+      Graph graph = GraphOfSample(*op, sample);
       Verify(graph);
       std::vector<HostTensor> inputs;
       for (NodeId id : graph.inputs()) inputs.push_back(SampleTensor(graph[id].type()));
@@ -90,7 +64,7 @@ TEST(Primitives, RunTheirSamples) {
 /// The message of inference for one node, up to the operands that are listed behind it.
 std::string Refusal(const OpDef& op, const char* operands, const char* attrs) {
   try {
-    SampleGraph(op, {operands, attrs});
+    GraphOfSample(op, ParseSample(op, {operands, attrs}));
   } catch (const Error& error) {
     const std::string& message = error.message();
     return message.substr(0, message.find("; operands are"));

@@ -18,6 +18,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "hammock/error.h"
+#include "support/sanitizers.h"
 
 namespace hammock {
 namespace {
@@ -226,8 +227,8 @@ TEST(WorkQueue, ChildOfAForkGetsAnErrorInsteadOfHanging) {
   EXPECT_TRUE(ran) << "the parent goes on";
 }
 
-#if !defined(__SANITIZE_THREAD__)  // which allows no new thread there
 TEST(WorkQueue, ChildOfAForkMayStartAQueueThatWasNotStarted) {
+  SKIP_IF_FORKS_CANNOT_START_THREADS();
   WorkQueue queue("test", 2);
   EXPECT_TRUE(TrueInChild([&] {
     bool ran = false;
@@ -237,7 +238,6 @@ TEST(WorkQueue, ChildOfAForkMayStartAQueueThatWasNotStarted) {
     return ran;
   }));
 }
-#endif
 
 TEST(WorkQueue, ATaskMayExitTheProcess) {
   auto exit_in_task = [] {
@@ -246,7 +246,7 @@ TEST(WorkQueue, ATaskMayExitTheProcess) {
     while (true) std::this_thread::sleep_for(milliseconds(1));
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(exit_in_task(), testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(exit_in_task(), ::testing::ExitedWithCode(7), "");
 }
 
 TEST(ForkCount, GrowsInTheChildOnly) {

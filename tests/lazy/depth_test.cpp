@@ -5,20 +5,21 @@
 #include <cstdlib>
 
 #include "lazy/child.h"
+#include "support/sanitizers.h"
 
 namespace hammock {
 namespace {
 
 using namespace hammock::testing;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int64_t kOps = 100'000;  // the sanitizers take their share of time and stack
-#else
-constexpr int64_t kOps = 1'000'000;
-#endif
+// The sanitizers take their share of time and stack.
+constexpr int64_t kOps = kAddressSanitizer || kThreadSanitizer ? 100'000 : 1'000'000;
+/// A tenth of the longest chain, so that budgets end steps in shorter ones too.
+constexpr int64_t kBudget = kOps / 10;
 
 ChildResult RunChain(const std::string& mode, int64_t ops = kOps) {
-  return RunChild({HAMMOCK_DEPTH_CHILD, mode, std::to_string(ops)}, 300, 8192);
+  return RunChild({HAMMOCK_DEPTH_CHILD, mode, std::to_string(ops), std::to_string(kBudget)}, 300,
+                  8192);
 }
 
 long PeakOf(const ChildResult& result) {

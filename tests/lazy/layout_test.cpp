@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hammock/op_builder.h"
 #include "lazy/runtime.h"
 
 namespace hammock {
@@ -76,9 +77,21 @@ std::vector<ResultCase> ResultCases() {
       {"gelu", [](T x) { return gelu(x); }},
       {"silu", [](T x) { return silu(x); }},
       {"leaky_relu", [](T x) { return leaky_relu(x); }},
+      {"elu", [](T x) { return elu(x); }},
+      {"celu", [](T x) { return celu(x); }},
+      {"softplus", [](T x) { return softplus(x); }},
+      {"hardtanh", [](T x) { return hardtanh(x); }},
+      {"threshold", [](T x) { return threshold(x, 1.0f, 2.0f); }},
+      {"softshrink", [](T x) { return softshrink(x); }},
+      {"hardshrink", [](T x) { return hardshrink(x); }},
+      {"logit", [](T x) { return logit(x); }},
+      {"nan_to_num", [](T x) { return nan_to_num(x); }},
+      {"polygamma", [](T x) { return polygamma(1, x); }},
+      {"frexp", [](T x) { return std::get<0>(frexp(x)); }},
       {"dropout", [](T x) { return dropout(x, 0.5, true); }},
       {"lerp", [](T x) { return lerp(x, x, 0.5f); }},
       {"addcmul", [](T x) { return addcmul(x, x, x); }},
+      {"addcdiv", [](T x) { return addcdiv(x, x, x); }},
       {"clone", [](T x) { return x.clone(); }},
       {"to", [](T x) { return x.to(f64); }},
       {"zeros_like", [](T x) { return zeros_like(x); }},
@@ -100,6 +113,21 @@ std::vector<ResultCase> ResultCases() {
 
 INSTANTIATE_TEST_SUITE_P(Layout, KeepsTheLayout, ::testing::ValuesIn(ResultCases()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+void InferFirstElement(const InferCall& call) { call.out = {Shape(call.in[0]->dtype(), {})}; }
+
+constinit const OpDef kFirstElement = {
+    .schema = "test::first_element(Tensor self) -> Tensor",
+    .infer = InferFirstElement,
+    .keeps_layout = true,
+};
+
+TEST_F(Layout, OfAResultThatIsSmallerIsRefused) {
+  op_registry::Register(kFirstElement);
+  Tensor x = Counting({2, 3}).t();
+  EXPECT_THROW_MESSAGE(Apply(kFirstElement, Location::current(), {x}), InternalError,
+                       "keeps_layout, but f32[3,2] does not broadcast to f32[]");
+}
 
 TEST_F(Layout, OthersAreRowMajor) {
   Tensor x = Counting({2, 3}).t();

@@ -74,6 +74,30 @@ TEST(Index, BoxedItems) {
   EXPECT_TENSOR(x[0], Type(f32, {3}), {0, 50, 2});
 }
 
+TEST(Index, BoxedListsAreTensorsOfIndices) {
+  Tensor x = Grid();  // 0 1 2, 10 11 12
+  auto at = [&](AnyList indices) { return CallOp("getitem", {x, Any(indices)}).ToTensor(); };
+  EXPECT_TENSOR(at({Any::Ints({1, 0, 1})}), Type(f32, {3, 3}), {10, 11, 12, 0, 1, 2, 10, 11, 12});
+  EXPECT_TENSOR(at({Any::Ints({0, 1}), Any::Ints({-1, 0})}), Type(f32, {2}), {2, 10});
+  EXPECT_TENSOR(at({"...", Any::Ints({2})}), Type(f32, {2, 1}), {2, 12});
+  Any rows = AnyList{Any::Ints({0}), Any::Ints({1})};
+  EXPECT_TENSOR(at({rows, Any::Ints({0, 2})}), Type(f32, {2, 2}), {0, 2, 10, 12});
+  EXPECT_TENSOR(at({Any(AnyList{false, true})}), Type(f32, {1, 3}), {10, 11, 12});
+  EXPECT_TENSOR(at({Any(AnyList{true, 0})}), Type(f32, {2, 3}), {10, 11, 12, 0, 1, 2});
+  EXPECT_EQ(at({Any(AnyList{})}).shape(), Type(f32, {0, 3}));
+  CallOp("setitem", {x, Any(AnyList{Any::Ints({0, 1}), Any::Ints({1, 2})}), 7.0});
+  EXPECT_TENSOR(x, Type(f32, {2, 3}), {0, 7, 2, 10, 11, 7});
+
+  EXPECT_ERROR(at({Any::Ints({0, 2})}).host(), Error, "out of bounds");
+  EXPECT_ERROR(at({Any(AnyList{0, 1.5})}), TypeError, "has ints or bools, got 1.5");
+  EXPECT_ERROR(at({Any(AnyList{0, Any::Ints({1})})}), ValueError, "same length at each depth");
+  EXPECT_ERROR(at({Any(AnyList{Any::Ints({1}), 0})}), ValueError, "same length at each depth");
+  EXPECT_ERROR(at({Any(AnyList{Any::Ints({0, 1}), Any::Ints({0})})}), ValueError, "same length");
+  Any deep = 0;
+  for (int i = 0; i < 100; ++i) deep = AnyList{deep};
+  EXPECT_ERROR(at({deep}), ValueError, "nest at most");
+}
+
 TEST(Gather, AndScatter) {
   Tensor index = tensor({{2, 0}, {1, 1}}, i64);
   EXPECT_TENSOR(gather(Grid(), 1, index), Type(f32, {2, 2}), {2, 0, 11, 11});

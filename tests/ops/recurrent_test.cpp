@@ -91,20 +91,5 @@ TEST(Recurrent, ChecksItsArguments) {
   EXPECT_ERROR(run(x, h, {u, w}), ValueError, "w_ih must be of [3,2]");
 }
 
-TEST(InnerNames, ForwardToTheirOps) {
-  EXPECT_TENSOR(_softmax(Vec({0, 0}, f16), 0, true), Type(f32, {2}), {0.5, 0.5});
-  EXPECT_TENSOR(_log_softmax(Vec({0, 0}), 0, false), Type(f32, {2}), {std::log(0.5), std::log(0.5)},
-                1e-6);
-  EXPECT_ERROR(_softmax(Vec({0, 0}), 0, true), TypeError, "half_to_float needs f16");
-  auto [value, buffer] = log_sigmoid_forward(Vec({0, 1}));
-  EXPECT_TENSOR(value, Type(f32, {2}), {std::log(0.5), std::log(Sigmoid(1))}, 1e-6);
-  EXPECT_TENSOR(buffer, Type(f32, {2}), {1, std::exp(-1.0)}, 1e-6);
-  Tensor row = reshape(Vec({1, 2, 3}), {1, 1, 3});
-  EXPECT_TENSOR(reflection_pad1d(row, {1, 2}), Type(f32, {1, 1, 6}), {2, 1, 2, 3, 2, 1});
-  EXPECT_TENSOR(replication_pad2d(row, {1, 0, 0, 1}), Type(f32, {1, 2, 4}),
-                {1, 1, 2, 3, 1, 1, 2, 3});
-  EXPECT_ERROR(reflection_pad2d(row, {1, 1}), ValueError, "padding needs 4 numbers, got 2");
-}
-
 }  // namespace
 }  // namespace hammock

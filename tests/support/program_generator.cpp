@@ -125,9 +125,11 @@ class Writer {
   static bool Acceptable(const PlainTensor& x) {
     if (x.numel() > kMaxElements || x.sizes().size() > 5) return false;
     if (x.dtype() != DType::kI64) return x.dtype() == DType::kF32 || x.dtype() == DType::kBool;
+    constexpr int64_t kMost = int64_t{1} << 20;
     HostTensor values = x.Read();
     for (int64_t i = 0; i < values.numel(); ++i) {
-      if (std::abs(values.at(i).ToInt()) > (int64_t{1} << 20)) return false;
+      int64_t value = values.at(i).ToInt();
+      if (value > kMost || value < -kMost) return false;
     }
     return true;
   }

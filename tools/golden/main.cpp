@@ -27,7 +27,7 @@ no case of a known op fails, 1 if one does, 2 for a wrong command line or a brok
   --isolate          run each group in a process of its own, so that a crash is one result
   --verbose          print every case
   --list-unknown     print what is missing from the registry, with counts
-  --expect FILE      groups that must pass entirely, one a line
+  --expect FILE      groups that must pass, apart from known failures, one a line
   --known FILE       cases that may fail, one a line; they never count as passed; may be repeated
   --json FILE        write the results
 )";

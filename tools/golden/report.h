@@ -17,7 +17,7 @@ struct Tally {
   int known = 0;      ///< of the failing ones, those listed as known
   int gradients = 0;  ///< cases whose gradients are in the suite
   void Add(const Case& c, Outcome outcome, bool is_known);
-  bool AllPass() const { return pass + known == cases; }
+  bool AsExpected() const { return pass + known == cases; }
   int Bad() const { return fail + error + crash - known; }
 };
 
@@ -35,7 +35,8 @@ class Report {
   Json ToJson() const;
   /// A line for each known failure that passes.
   std::string Stale() const;
-  /// A line for each group of `expected` that has a case which does not pass.
+  /// A line for each group of `expected` that has a case which neither passes nor is a known
+  /// failure.
   std::string Unmet(const std::vector<std::string>& expected) const;
 
  private:

@@ -127,6 +127,8 @@ struct OpDef {
   // Nodes only.
   InferFn infer = nullptr;            ///< not needed where `rule` says everything
   DTypeRule rule = DTypeRule::kNone;  ///< elementwise ops
+  /// Results have the operands' common sizes and lie in memory as they do; with a rule always.
+  bool keeps_layout = false;
   ScalarFn scalar = ScalarFn::kNone;  ///< elementwise primitives
   ExpandFn expand = nullptr;          ///< composites
   VjpFn vjp = nullptr;                ///< a composite without one is expanded under grad
@@ -140,6 +142,7 @@ struct OpDef {
   mutable std::atomic<const OpInfo*> registered{nullptr};
 
   bool IsElementwise() const { return rule != DTypeRule::kNone; }
+  bool KeepsLayout() const { return keeps_layout || IsElementwise(); }
   bool IsNode() const { return infer != nullptr || rule != DTypeRule::kNone; }
   bool IsComposite() const { return expand != nullptr; }
   bool IsPrimitive() const { return IsNode() && !IsComposite(); }

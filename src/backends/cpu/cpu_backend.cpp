@@ -3,7 +3,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "backends/cpu/memory.h"
+#include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
@@ -129,6 +129,8 @@ class Backend : public SingleDeviceBackend {
     }
     return instances;
   }
+
+  bool WantsOptimisedGraphs(const BackendDevice&) const override { return true; }
 
   bool SupportsDimParams(const BackendDevice&) const override { return true; }
 

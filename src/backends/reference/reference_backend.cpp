@@ -5,7 +5,7 @@
 
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
-#include "backends/reference/memory.h"
+#include "backends/reference/memory_pool.h"
 #include "backends/single_device.h"
 
 namespace hammock {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/memory.h"
+#include "backends/cpu/host_allocator.h"
 #include "backends/run_graph.h"
 #include "hammock/config.h"
 #include "ops/primitives.h"

@@ -36,8 +36,8 @@ void ExpectSameBits(ScalarFn fn, DType dtype, CompiledLoop* code, const std::vec
                                compiled[i]);
 }
 
-void CompareAll(DType dtype, int lanes, size_t count) {
-  std::unique_ptr<LoadedCode> code = CompileBodies(dtype, lanes);
+void CompareAll(DType dtype, int lanes, size_t count, const CompileOptions& options = {}) {
+  std::unique_ptr<LoadedCode> code = CompileBodies(dtype, lanes, options);
   VisitBodyType(dtype, [&](auto zero) {
     using T = decltype(zero);
     std::vector<T> x, y;
@@ -62,6 +62,22 @@ TEST_F(ScalarBits, AreTheSameInVectors) {
 
 TEST_F(ScalarBits, AreTheSameInScalars) {
   for (DType dtype : {DType::kI8, DType::kF32, DType::kF64}) CompareAll(dtype, 1, 5000);
+}
+
+#if defined(__x86_64__)
+TEST_F(ScalarBits, AreTheSameOnProcessorsWithShorterVectors) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) GTEST_SKIP();
+  for (DType dtype : {DType::kI16, DType::kI64, DType::kF32, DType::kF64}) {
+    CompareAll(dtype, 8, 10000, {.cpu = "x86-64-v3"});
+  }
+}
+#endif
+
+/// All of LLVM's passes know the same rules.
+TEST_F(ScalarBits, AreTheSameWithAllPasses) {
+  for (DType dtype : {DType::kI32, DType::kF32, DType::kF64}) {
+    CompareAll(dtype, 16, 10000, {.effort = Effort::kFull});
+  }
 }
 
 /// Floats around every 16-bit float: itself, the ties to its neighbours, and their neighbours.

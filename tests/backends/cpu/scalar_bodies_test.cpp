@@ -138,6 +138,9 @@ const DoubleBound kDoubleBounds[] = {
     {ScalarFn::kExp2, "exp2", [](long double x) { return std::exp2(x); }, 1.1},
     {ScalarFn::kExpm1, "expm1", [](long double x) { return std::expm1(x); }, 1.9},
     {ScalarFn::kLog, "log", [](long double x) { return std::log(x); }, 1.1},
+    {ScalarFn::kLog2, "log2", [](long double x) { return std::log2(x); }, 1.6},
+    {ScalarFn::kLog10, "log10", [](long double x) { return std::log10(x); }, 1.6},
+    {ScalarFn::kLog1p, "log1p", [](long double x) { return std::log1p(x); }, 1.6},
     {ScalarFn::kTanh, "tanh", [](long double x) { return std::tanh(x); }, 1.7},
     {ScalarFn::kSigmoid, "sigmoid", [](long double x) { return 1 / (1 + std::exp(-x)); }, 2.2},
 };

@@ -111,14 +111,16 @@ using CompiledLoop = void(int64_t count, const void* x, const void* y, void* out
 inline std::string LoopName(ScalarFn fn) { return fmt::format("f{}", static_cast<int>(fn)); }
 
 /// All bodies of a dtype as code, under LoopName.
-inline std::unique_ptr<LoadedCode> CompileBodies(DType dtype, int lanes) {
+inline std::unique_ptr<LoadedCode> CompileBodies(DType dtype, int lanes,
+                                                 const CompileOptions& options = {}) {
   compiler::IrText ir;
   VisitBodyType(dtype, [&](auto zero) {
     for (ScalarFn fn : FunctionsOf(dtype)) {
       PrintScalarLoop<decltype(zero)>(ir, LoopName(fn), fn, dtype, lanes);
     }
   });
-  return std::make_unique<LoadedCode>(LinkObject(LlvmCompiler::Get().Compile(ir.Module())));
+  return std::make_unique<LoadedCode>(
+      LinkObject(LlvmCompiler::Get().Compile(ir.Module(), options)));
 }
 
 /// Zeros, ones, the smallest and largest of each kind, neighbours of places where bodies change

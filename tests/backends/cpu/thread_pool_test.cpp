@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hammock/config.h"
+#include "support/sanitizers.h"
 
 namespace hammock::cpu {
 namespace {
@@ -274,8 +275,8 @@ TEST(ThreadPool, CallerDoesNotWaitForWorkersThatHaveNotBegun) {
   other.join();
 }
 
-#if !defined(__SANITIZE_THREAD__)  // which forbids threads in the child of a fork
 TEST(ThreadPool, StartsNoThreadBeforeItIsNeeded) {
+  SKIP_IF_FORKS_CANNOT_START_THREADS();
   // A child begins without threads, as a new process does.
   EXPECT_EQ(InChild([] {
               if (Pool().started() != 0) return 1;
@@ -289,6 +290,7 @@ TEST(ThreadPool, StartsNoThreadBeforeItIsNeeded) {
 }
 
 TEST(ThreadPool, WorksInTheChildOfAFork) {
+  SKIP_IF_FORKS_CANNOT_START_THREADS();
   config::Override two("cpu_threads", "2");
   Pool().ForEachChunk(8, [](int64_t, int) {});
   auto both_arrive = [] {
@@ -305,6 +307,7 @@ TEST(ThreadPool, WorksInTheChildOfAFork) {
 }
 
 TEST(ThreadPool, WorksInAChildForkedWhileOthersUseIt) {
+  SKIP_IF_FORKS_CANNOT_START_THREADS();
   config::Override two("cpu_threads", "2");
   std::atomic<bool> stop{false};
   std::thread other([&] {
@@ -321,7 +324,6 @@ TEST(ThreadPool, WorksInAChildForkedWhileOthersUseIt) {
   stop = true;
   other.join();
 }
-#endif
 
 }  // namespace
 }  // namespace hammock::cpu

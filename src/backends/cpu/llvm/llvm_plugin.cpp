@@ -181,28 +181,39 @@ Buffer Emit(LLVMModuleRef module, const Machine& machine, bool assembly) {
   return Buffer(code);
 }
 
+/// What LLVM was working on when it gave up: it may be in any state, so it is kept and not touched.
+struct Remains {
+  Context context;
+  Module module;
+  Machine machine;
+};
+
+void Keep(Remains remains) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& kept = *new std::vector<Remains>;
+  std::lock_guard lock(mutex);
+  kept.push_back(std::move(remains));
+}
+
 Buffer Compile(const HammockLlvmRequest& request) {
   std::string errors;
-  // Let go of where LLVM gives up, since it may be in any state then.
-  auto context = std::make_unique<Context>(LLVMContextCreate());
-  LLVMContextSetDiagnosticHandler(context->get(), OnDiagnostic, &errors);
-  auto module = std::make_unique<Module>(Parse(context->get(), request));
-  auto machine = std::make_unique<Machine>(TakeMachine(request));
-  LLVMSetTarget(module->get(), kTriple);
-  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine->target.get());
-  LLVMSetModuleDataLayout(module->get(), layout);
+  Context context(LLVMContextCreate());
+  LLVMContextSetDiagnosticHandler(context.get(), OnDiagnostic, &errors);
+  Module module = Parse(context.get(), request);
+  Machine machine = TakeMachine(request);
+  LLVMSetTarget(module.get(), kTriple);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine.target.get());
+  LLVMSetModuleDataLayout(module.get(), layout);
   LLVMDisposeTargetData(layout);
   Buffer code;
   try {
-    RunPasses(module->get(), *machine);
-    code = Emit(module->get(), *machine, request.assembly != 0);
+    RunPasses(module.get(), machine);
+    code = Emit(module.get(), machine, request.assembly != 0);
   } catch (const Failure&) {
-    machine.release();
-    module.release();
-    context.release();
+    Keep({std::move(context), std::move(module), std::move(machine)});
     throw;
   }
-  GiveBack(std::move(*machine));
+  GiveBack(std::move(machine));
   if (!errors.empty()) throw Failure{errors};
   return code;
 }

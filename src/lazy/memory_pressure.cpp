@@ -1,4 +1,4 @@
-#include "lazy/memory.h"
+#include "lazy/memory_pressure.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "backends/reference/memory.h"
+#include "backends/reference/memory_pool.h"
 
 #include <algorithm>
 #include <memory>

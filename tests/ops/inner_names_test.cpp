@@ -6,7 +6,7 @@ namespace {
 
 Any Call(const char* name, const std::vector<Any>& args) { return CallOp(name, args); }
 
-TEST(Aten, NarrowReadsATensorStart) {
+TEST(InnerNames, NarrowReadsATensorStart) {
   Tensor x = arange(10);
   Tensor part = Call("narrow", {Any(x), Any(0), Any(tensor(-3)), Any(2)}).ToTensor();
   EXPECT_TENSOR(part, Type(i64, {2}), {7, 8});
@@ -18,7 +18,7 @@ TEST(Aten, NarrowReadsATensorStart) {
   EXPECT_THROW(narrow_copy(x, 0, 8, 3), ValueError);
 }
 
-TEST(Aten, WhereOfOneTensorGivesCoordinates) {
+TEST(InnerNames, WhereOfOneTensorGivesCoordinates) {
   auto places = where(tensor({{0, 2}, {3, 0}}));
   ASSERT_EQ(places.size(), 2u);
   EXPECT_TENSOR(places[0], Type(i64, {2}), {0, 1});
@@ -28,7 +28,7 @@ TEST(Aten, WhereOfOneTensorGivesCoordinates) {
   EXPECT_EQ(Call("where", {Any(tensor({1, 0}))}).ToList().size(), 1u);
 }
 
-TEST(Aten, EmptyStridedHasItsStrides) {
+TEST(InnerNames, EmptyStridedHasItsStrides) {
   Tensor x = empty_strided({2, 3}, {1, 2}, f64);
   EXPECT_EQ(x.strides(), (Dims{1, 2}));
   EXPECT_TENSOR(x, Type(f64, {2, 3}), {0, 0, 0, 0, 0, 0});
@@ -36,7 +36,7 @@ TEST(Aten, EmptyStridedHasItsStrides) {
   EXPECT_THROW(empty_strided({2}, {1, 1}), ValueError);
 }
 
-TEST(Aten, ResizeKeepsTheFirstElements) {
+TEST(InnerNames, ResizeKeepsTheFirstElements) {
   Tensor x = arange(6);
   resize_(x, {2, 2});
   EXPECT_TENSOR(x, Type(i64, {2, 2}), {0, 1, 2, 3});
@@ -47,7 +47,7 @@ TEST(Aten, ResizeKeepsTheFirstElements) {
   EXPECT_THROW(resize_(x, {-1}), ValueError);
 }
 
-TEST(Aten, QuestionsAboutATensor) {
+TEST(InnerNames, QuestionsAboutATensor) {
   EXPECT_TRUE(Call("is_signed", {Any(Vec({1}, i8))}).ToBool());
   EXPECT_FALSE(Call("is_signed", {Any(Vec({1}, u8))}).ToBool());
   EXPECT_FALSE(Call("is_signed", {Any(Vec({1}, boolean))}).ToBool());
@@ -57,7 +57,7 @@ TEST(Aten, QuestionsAboutATensor) {
   EXPECT_FALSE(Call("is_alias_of", {Any(x), Any(clone(x))}).ToBool());
 }
 
-TEST(Aten, UnderscoreForms) {
+TEST(InnerNames, UnderscoreForms) {
   Tensor x = arange(6);
   Tensor matrix = Call("_unsafe_view", {Any(x), Any::Ints({2, 3})}).ToTensor();
   EXPECT_EQ(matrix.shape(), Type(i64, {2, 3}));
@@ -68,35 +68,19 @@ TEST(Aten, UnderscoreForms) {
   EXPECT_TENSOR(x, Type(i64, {6}), {0, 12, 2, 3, 4, 5});
 }
 
-TEST(Aten, LossScaling) {
-  Tensor a = Vec({2, 4}), b = Vec({kInf, 1}, f16), found = Vec({0});
-  Call("_amp_foreach_non_finite_check_and_unscale_",
-       {Any(AnyList{Any(a)}), Any(found), Any(Vec({0.5}))});
-  EXPECT_TENSOR(a, Type(f32, {2}), {1, 2});
-  EXPECT_TENSOR(found, Type(f32, {1}), {0});
-  Call("_amp_foreach_non_finite_check_and_unscale_",
-       {Any(AnyList{Any(a), Any(b)}), Any(found), Any(Vec({0.5}))});
-  EXPECT_TENSOR(b, Type(f16, {2}), {kInf, 0.5});
-  EXPECT_TENSOR(found, Type(f32, {1}), {1});
-
-  auto update = [](Tensor& scale, Tensor& tracker, double bad) {
-    Call("_amp_update_scale_",
-         {Any(scale), Any(tracker), Any(Vec({bad})), Any(2.0), Any(0.5), Any(2)});
-  };
-  Tensor scale = Vec({8}), tracker = Vec({0}, i32);
-  update(scale, tracker, 0);
-  EXPECT_TENSOR(scale, Type(f32, {1}), {8});
-  EXPECT_TENSOR(tracker, Type(i32, {1}), {1});
-  update(scale, tracker, 0);
-  EXPECT_TENSOR(scale, Type(f32, {1}), {16});
-  EXPECT_TENSOR(tracker, Type(i32, {1}), {0});
-  update(scale, tracker, 1);
-  EXPECT_TENSOR(scale, Type(f32, {1}), {8});
-  // Growth to infinity is no growth.
-  Tensor large = Vec({3e38}), one = Vec({1}, i32);
-  update(large, one, 0);
-  EXPECT_TENSOR(large, Type(f32, {1}), {3e38f});
-  EXPECT_TENSOR(one, Type(i32, {1}), {0});
+TEST(InnerNames, ForwardToTheirOps) {
+  EXPECT_TENSOR(_softmax(Vec({0, 0}, f16), 0, true), Type(f32, {2}), {0.5, 0.5});
+  EXPECT_TENSOR(_log_softmax(Vec({0, 0}), 0, false), Type(f32, {2}), {std::log(0.5), std::log(0.5)},
+                1e-6);
+  EXPECT_ERROR(_softmax(Vec({0, 0}), 0, true), TypeError, "half_to_float needs f16");
+  auto [value, buffer] = log_sigmoid_forward(Vec({0, 1}));
+  EXPECT_TENSOR(value, Type(f32, {2}), {std::log(0.5), -std::log1p(std::exp(-1.0))}, 1e-6);
+  EXPECT_TENSOR(buffer, Type(f32, {2}), {1, std::exp(-1.0)}, 1e-6);
+  Tensor row = reshape(Vec({1, 2, 3}), {1, 1, 3});
+  EXPECT_TENSOR(reflection_pad1d(row, {1, 2}), Type(f32, {1, 1, 6}), {2, 1, 2, 3, 2, 1});
+  EXPECT_TENSOR(replication_pad2d(row, {1, 0, 0, 1}), Type(f32, {1, 2, 4}),
+                {1, 1, 2, 3, 1, 1, 2, 3});
+  EXPECT_ERROR(reflection_pad2d(row, {1, 1}), ValueError, "padding needs 4 numbers, got 2");
 }
 
 }  // namespace
