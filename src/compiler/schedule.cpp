@@ -20,7 +20,11 @@ constexpr int kMaxNeighbours = 4;   // kernels that are tried for a nest that no
 // Rows of a kernel are what threads share: few long rows would leave them without work.
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongRow = 4096;
+<<<<<<< HEAD
 constexpr int64_t kStreamBytes = 12 << 20;  // written past the caches from here on
+=======
+constexpr int64_t kLargePermute = 1024;  // elements from which on a copy by tiles pays
+>>>>>>> calls
 
 /// About how many simple instructions a node takes for each element.
 int CostOf(const GraphNode& node) {
@@ -68,7 +72,7 @@ class Scheduler {
     NameWhatIsUsedOften();
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!facts_.named[Index(id)] || graph_[id].op == &ops::kInput) continue;
-      if (IsCall(id)) {
+      if (IsCall(id) || IsTransposingCopy(id)) {
         PlaceCall(id);
       } else {
         PlaceNest(id);
@@ -92,6 +96,27 @@ class Scheduler {
            !ReductionOf(node) && node.op != &ops::kInput;
   }
 
+  /// Whether it is a large permute that moves another dim to the end; of a named one whose operand
+  /// is in memory a call makes a copy by tiles, where a kernel would read single elements.
+  bool IsLargeTranspose(NodeId id) const {
+    const GraphNode& node = graph_[id];
+    if (node.op != &ops::kPermute || node.type().numel() < kLargePermute) return false;
+    const std::vector<int64_t>& dims = node.attrs[0].ints();
+    const Dims& sizes = graph_.TypeOf(node.inputs[0]).sizes();
+    int last_out = static_cast<int>(dims.size()) - 1;
+    while (last_out > 0 && sizes[static_cast<int>(dims[static_cast<size_t>(last_out)])] == 1) {
+      --last_out;
+    }
+    int last_in = sizes.size() - 1;
+    while (last_in > 0 && sizes[last_in] == 1) --last_in;
+    return dims[static_cast<size_t>(last_out)] != last_in;
+  }
+
+  bool IsTransposingCopy(NodeId id) const {
+    return IsLargeTranspose(id) &&
+           facts_.named[Index(StorageOf(graph_, graph_[id].inputs[0]).node)];
+  }
+
   // ---- names
 
   void Name(GraphValue value) { facts_.named[Index(StorageOf(graph_, value).node)] = true; }
@@ -105,6 +130,11 @@ class Scheduler {
       }
     }
     for (GraphValue output : graph_.outputs()) Name(output);
+    for (NodeId id = graph_.size(); id-- > 0;) {
+      if (!facts_.named[Index(id)] || !IsLargeTranspose(id)) continue;
+      GraphValue operand = StorageOf(graph_, graph_[id].inputs[0]);
+      if (IsPointwise(graph_, graph_[operand.node])) Name(operand);
+    }
   }
 
   void NameWhatIsUsedOften() {
