@@ -20,11 +20,8 @@ constexpr int kMaxNeighbours = 4;   // kernels that are tried for a nest that no
 // Rows of a kernel are what threads share: few long rows would leave them without work.
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongRow = 4096;
-<<<<<<< HEAD
 constexpr int64_t kStreamBytes = 12 << 20;  // written past the caches from here on
-=======
 constexpr int64_t kLargePermute = 1024;  // elements from which on a copy by tiles pays
->>>>>>> calls
 
 /// About how many simple instructions a node takes for each element.
 int CostOf(const GraphNode& node) {
