@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/cpu/calls.h"
-#include "backends/cpu/memory.h"
+#include "backends/cpu/host_allocator.h"
 #include "hammock/config.h"
 #include "hammock/ir/graph.h"
 
@@ -93,9 +93,8 @@ void Measure(const char* name, const std::string& text, int64_t limit = 2) {
   HostTensor to = Memory().New(Shape(u8, {bytes / 2}), "bench");
   double our_time = Best(0.3, [&] { ours.Run(); });
   double reference_time = Best(0.1, [&] { reference.Run(); });
-  double copy_time = Best(0.1, [&] {
-    std::memcpy(to.mutable_data(), from.data(), static_cast<size_t>(bytes / 2));
-  });
+  double copy_time = Best(
+      0.1, [&] { std::memcpy(to.mutable_data(), from.data(), static_cast<size_t>(bytes / 2)); });
   fmt::print("{:<28} {:10.3f} {:12.3f} {:10.3f}\n", name, our_time, reference_time, copy_time);
 }
 

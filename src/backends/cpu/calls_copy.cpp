@@ -14,7 +14,9 @@ using Operands = std::span<const char* const>;
 using Results = std::span<char* const>;
 
 /// The value of a tensor of one element.
-HostTensor OneElement(const Shape& type, const char* bytes) { return HostTensor::Copy(type, bytes); }
+HostTensor OneElement(const Shape& type, const char* bytes) {
+  return HostTensor::Copy(type, bytes);
+}
 
 class PermuteCall : public Call {
  public:
@@ -140,9 +142,7 @@ class UpdateSliceCall : public SliceCall {
                   graph.TypeOf(node.inputs[1]).size(static_cast<int>(node.attrs[0].integer())),
                   node.attrs[2].integer()),
         start_(node.attrs[1].integer()) {}
-  void Run(Operands in, Results out, char*) const override {
-    Write(in[0], in[1], start_, out[0]);
-  }
+  void Run(Operands in, Results out, char*) const override { Write(in[0], in[1], start_, out[0]); }
   const char* kernel() const override { return "strided copy"; }
 
  private:
@@ -326,6 +326,7 @@ constexpr CallEntry kCalls[] = {
     {&ops::kAsStridedScatter, MakeNode<AsStridedScatterCall>},
     {&ops::kBitcast, MakeNode<SameBitsCall>},
     {&ops::kRequire, MakeRequire},
+    {&ops::kBarrier, MakeNode<SameBitsCall>},
 };
 
 }  // namespace

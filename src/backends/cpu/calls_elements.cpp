@@ -198,8 +198,10 @@ std::unique_ptr<Call> MakeDivide(const Graph& graph, const GraphNode& node) {
 }
 
 constexpr CallEntry kCalls[] = {
-    {&ops::kRngBits, MakeNode<RngBitsCall>}, {&ops::kFloorDivide, MakeDivide},
-    {&ops::kTruncDivide, MakeDivide},        {&ops::kRemainder, MakeDivide},
+    {&ops::kRngBits, MakeNode<RngBitsCall>},
+    {&ops::kFloorDivide, MakeDivide},
+    {&ops::kTruncDivide, MakeDivide},
+    {&ops::kRemainder, MakeDivide},
     {&ops::kFmod, MakeDivide},
 };
 

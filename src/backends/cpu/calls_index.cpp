@@ -278,10 +278,10 @@ class ScatterCall : public Call {
       case DType::kBool:
         return Truth<BoolOp>(in, out, indices);
       default:
-        return VisitBytes(ElementBytes(dtype_), [&]<int kBytes>(
-                                                    std::integral_constant<int, kBytes>) {
-          InPlace<Word<kBytes>, Op>(in, out, indices);  // both signs wrap alike
-        });
+        return VisitBytes(ElementBytes(dtype_),
+                          [&]<int kBytes>(std::integral_constant<int, kBytes>) {
+                            InPlace<Word<kBytes>, Op>(in, out, indices);  // both signs wrap alike
+                          });
     }
   }
 
@@ -349,8 +349,8 @@ class ScatterCall : public Call {
 
   /// The indices of one outer position, and of the inner ones in [begin, end).
   template <class Sum, class Op, class T, class Load>
-  [[gnu::noinline]] void Block(const T* source, Sum* out, const int64_t* indices, Load load, int64_t outer,
-             int64_t begin, int64_t end) const {
+  [[gnu::noinline]] void Block(const T* source, Sum* out, const int64_t* indices, Load load,
+                               int64_t outer, int64_t begin, int64_t end) const {
     Place base = {0, 0};
     int64_t rest = outer;
     for (int d = dim_; d-- > 0; rest /= sizes_[d]) {

@@ -59,7 +59,8 @@ template <class Item>
   std::array<std::array<int64_t, 256>, 8> counts{};
   for (int64_t i = 0; i < count; ++i) {
     uint64_t key = items[i].key();
-    for (int byte = 0; byte < key_bytes; ++byte) ++counts[static_cast<size_t>(byte)][key >> (8 * byte) & 255];
+    for (int byte = 0; byte < key_bytes; ++byte)
+      ++counts[static_cast<size_t>(byte)][key >> (8 * byte) & 255];
   }
   Item* from = items;
   Item* to = other;

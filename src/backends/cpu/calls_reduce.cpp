@@ -125,7 +125,8 @@ class ArgCall : public Call {
   }
 
   template <class T, class Wide>
-  [[gnu::noinline]] void InColumns(const Stored<T>* values, int64_t width, int64_t* positions) const {
+  [[gnu::noinline]] void InColumns(const Stored<T>* values, int64_t width,
+                                   int64_t* positions) const {
     Wide best[kBlock];
     for (int64_t i = 0; i < width; ++i) {
       best[i] = axis_.extent > 0 ? ReadAs<Wide, T>(values + i) : Wide{};
@@ -187,8 +188,9 @@ class ScanCall : public Call {
     VisitDType(dtype_, [&](auto zero) {
       using T = decltype(zero);
       using Arithmetic = std::conditional_t<kIsReal<T>, double, uint64_t>;
-      using Compared = std::conditional_t<
-          kIsReal<T>, double, std::conditional_t<std::same_as<T, uint64_t>, uint64_t, int64_t>>;
+      using Compared =
+          std::conditional_t<kIsReal<T>, double,
+                             std::conditional_t<std::same_as<T, uint64_t>, uint64_t, int64_t>>;
       if (kind_ == "sum") return Scan<T, Arithmetic, Sum<Arithmetic>>(in[0], out[0]);
       if (kind_ == "prod") return Scan<T, Arithmetic, Prod<Arithmetic>>(in[0], out[0]);
       if (kind_ == "max") return Scan<T, Compared, Max<Compared>>(in[0], out[0]);
@@ -386,8 +388,9 @@ class ReduceWindowCall : public Call {
       using T = decltype(zero);
       using Real = std::conditional_t<std::same_as<T, double>, double, float>;
       using Arithmetic = std::conditional_t<kIsReal<T>, Real, uint64_t>;
-      using Compared = std::conditional_t<
-          kIsReal<T>, Real, std::conditional_t<std::same_as<T, uint64_t>, uint64_t, int64_t>>;
+      using Compared =
+          std::conditional_t<kIsReal<T>, Real,
+                             std::conditional_t<std::same_as<T, uint64_t>, uint64_t, int64_t>>;
       if (sums_) {
         Reduce<T, Arithmetic, Sum<Arithmetic>>(in[0], out[0]);
       } else {

@@ -42,16 +42,15 @@ inline void CopyRow(char* to, const char* from, int64_t bytes) {
 /// Whether two indices may lead to one place: sorted by stride, each dim must step over all that
 /// the smaller ones reach.
 bool MayCoincide(const Dims& sizes, const Dims& strides) {
-  std::pair<int64_t, int64_t> dims[kMaxRank];
-  int count = 0;
+  std::vector<std::pair<int64_t, int64_t>> dims;
   for (int d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] > 1) dims[count++] = {std::abs(strides[d]), sizes[d]};
+    if (sizes[d] > 1) dims.emplace_back(std::abs(strides[d]), sizes[d]);
   }
-  std::sort(dims, dims + count);
+  std::sort(dims.begin(), dims.end());
   int64_t reach = 0;
-  for (int i = 0; i < count; ++i) {
-    if (dims[i].first <= reach) return true;
-    reach += dims[i].first * (dims[i].second - 1);
+  for (auto [stride, size] : dims) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
   }
   return false;
 }
@@ -59,8 +58,8 @@ bool MayCoincide(const Dims& sizes, const Dims& strides) {
 // ---- matrices
 
 template <int kBytes>
-void TransposeElements(const char* from, int64_t from_column, char* to, int64_t to_row, int64_t rows,
-                       int64_t columns) {
+void TransposeElements(const char* from, int64_t from_column, char* to, int64_t to_row,
+                       int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     const char* source = from + r * kBytes;
     char* target = to + r * to_row;

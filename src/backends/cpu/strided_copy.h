@@ -12,9 +12,9 @@ void CopyRows(int64_t count, int64_t bytes, const char* from, int64_t from_step,
 /// memcpy; nothing may be null if `bytes` is 0.
 void CopyBytes(const char* from, char* to, int64_t bytes);
 
-/// to[sum of i * to_strides] = from[sum of i * from_strides] for every index i below `sizes`, all in
-/// elements of 1, 2, 4 or 8 bytes; strides may be negative or, in `from`, 0. Where places in `to`
-/// coincide, the last one in row-major order stays.
+/// to[sum of i * to_strides] = from[sum of i * from_strides] for every index i below `sizes`, all
+/// in elements of 1, 2, 4 or 8 bytes; strides may be negative or, in `from`, 0. Where places in
+/// `to` coincide, the last one in row-major order stays.
 ///
 /// Prepared: dims are ordered as they lie in `to` and merged, so that what is left is rows to copy,
 /// matrices to transpose, or, where neither side has neighbours, single elements.

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "backends/cpu/memory.h"
+#include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/strided_copy.h"
 #include "backends/run_graph.h"
@@ -19,6 +19,7 @@ namespace hammock::cpu {
 namespace {
 
 constexpr DType kDTypes[] = {boolean, u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64};
+constexpr DType kNumbers[] = {u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64};
 constexpr DType kIntegers[] = {u8, u16, u32, u64, i8, i16, i32, i64};
 constexpr DType kFewDTypes[] = {boolean, i16, f16, f32, i64};
 
@@ -104,8 +105,7 @@ Graph OneNode(const OpDef& op, const std::vector<HostTensor>& operands, std::vec
 
 /// As the reference interpreter has it, whatever the number of threads; bit for bit but for the
 /// payload of NaN, or within so many ulps.
-void ExpectAsReference(const Graph& graph, const std::vector<HostTensor>& inputs,
-                       double ulps = 0) {
+void ExpectAsReference(const Graph& graph, const std::vector<HostTensor>& inputs, double ulps = 0) {
   std::vector<HostTensor> expected = reference::Interpret(graph, inputs);
   std::vector<HostTensor> first;
   for (const char* threads : {"1", "3"}) {
@@ -178,11 +178,11 @@ TEST(Calls, PermuteTransposes) {
     Dims sizes;
     std::vector<int64_t> dims;
   };
-  const Case cases[] = {{{64, 48}, {1, 0}},         {{257, 131}, {1, 0}},
-                        {{5, 33, 70}, {0, 2, 1}},   {{5, 33, 70}, {2, 1, 0}},
-                        {{3, 4, 5, 60}, {0, 2, 3, 1}}, {{2, 3, 40, 41}, {3, 1, 0, 2}},
-                        {{1500, 2}, {1, 0}},        {{40, 30, 1}, {1, 2, 0}},
-                        {{16, 32, 2}, {1, 2, 0}},   {{1024, 1100}, {1, 0}}};
+  const Case cases[] = {
+      {{64, 48}, {1, 0}},       {{257, 131}, {1, 0}},          {{5, 33, 70}, {0, 2, 1}},
+      {{5, 33, 70}, {2, 1, 0}}, {{3, 4, 5, 60}, {0, 2, 3, 1}}, {{2, 3, 40, 41}, {3, 1, 0, 2}},
+      {{1500, 2}, {1, 0}},      {{40, 30, 1}, {1, 2, 0}},      {{16, 32, 2}, {1, 2, 0}},
+      {{1024, 1100}, {1, 0}}};
   for (DType dtype : kFewDTypes) {
     for (const Case& one : cases) {
       HostTensor input = RandomTensor(Shape(dtype, one.sizes), Values::kSpecial);
@@ -228,15 +228,17 @@ TEST(Calls, PadCropsAndFills) {
     Dims sizes;
     std::vector<int64_t> low, high;
   };
-  const Case cases[] = {{{3, 4}, {1, 2}, {0, 3}},       {{3, 4}, {-1, 2}, {1, -3}},
-                        {{5, 6}, {-2, -1}, {-1, -2}},   {{3, 4}, {4, 0}, {-6, 0}},
-                        {{0, 4}, {2, 1}, {1, 1}},       {{}, {}, {}},
+  const Case cases[] = {{{3, 4}, {1, 2}, {0, 3}},
+                        {{3, 4}, {-1, 2}, {1, -3}},
+                        {{5, 6}, {-2, -1}, {-1, -2}},
+                        {{3, 4}, {4, 0}, {-6, 0}},
+                        {{0, 4}, {2, 1}, {1, 1}},
+                        {{}, {}, {}},
                         {{2, 3, 4, 5}, {0, 1, 0, 0}, {0, 1, 0, 0}},
                         {{8, 16, 30, 30}, {0, 0, 1, 1}, {0, 0, 1, 1}}};
   for (DType dtype : kFewDTypes) {
     for (const Case& one : cases) {
-      ExpectAsReference(ops::kPad,
-                        {RandomTensor(Shape(dtype, one.sizes)), Make(dtype, {}, {1})},
+      ExpectAsReference(ops::kPad, {RandomTensor(Shape(dtype, one.sizes)), Make(dtype, {}, {1})},
                         {one.low, one.high});
     }
   }
@@ -305,18 +307,18 @@ TEST(Calls, RequireCopiesOrFails) {
 
 TEST(Calls, IndexSelect) {
   for (DType dtype : kFewDTypes) {
-    for (DType index : {i64, i32, u8}) {
+    for (DType index : {i64, i32}) {
       for (int dim = 0; dim < 3; ++dim) {
         Dims sizes = {20, 30, 17};
-        ExpectAsReference(
-            ops::kIndexSelect,
-            {RandomTensor(Shape(dtype, sizes)), RandomIndex(index, {60}, sizes[dim])}, {dim});
+        ExpectAsReference(ops::kIndexSelect,
+                          {RandomTensor(Shape(dtype, sizes)), RandomIndex(index, {60}, sizes[dim])},
+                          {dim});
       }
     }
     ExpectAsReference(ops::kIndexSelect,
                       {RandomTensor(Shape(dtype, {20, 0})), RandomIndex(i64, {6}, 20)}, {0});
-    ExpectAsReference(ops::kIndexSelect,
-                      {RandomTensor(Shape(dtype, {20, 2})), Make(i64, {0}, {})}, {0});
+    ExpectAsReference(ops::kIndexSelect, {RandomTensor(Shape(dtype, {20, 2})), Make(i64, {0}, {})},
+                      {0});
   }
   HostTensor self = RandomTensor(Shape(f32, {4, 5}));
   ExpectSameError(ops::kIndexSelect, {self, Make(i64, {1, 4, -1})}, {0});
@@ -328,8 +330,8 @@ TEST(Calls, Gather) {
     for (int dim = 0; dim < 3; ++dim) {
       for (const Dims& index : {Dims{7, 9, 11}, Dims{5, 9, 3}, Dims{7, 1, 1}, Dims{0, 2, 2}}) {
         HostTensor self = RandomTensor(Shape(dtype, {7, 9, 11}), Values::kSpecial);
-        ExpectAsReference(ops::kGather,
-                          {self, RandomIndex(i64, index, self.shape().size(dim))}, {dim});
+        ExpectAsReference(ops::kGather, {self, RandomIndex(i64, index, self.shape().size(dim))},
+                          {dim});
       }
     }
   }
@@ -378,9 +380,10 @@ TEST(Calls, ScatterInEveryWay) {
   }
   ExpectAsReference(ops::kScatter, {Make(f32, {}, {3}), Make(i64, {}, {0}), Make(f32, {}, {4})},
                     {0, "sum"});
-  ExpectSameError(ops::kScatter,
-                  {RandomTensor(Shape(f32, {4})), Make(i64, {1, 9, -1}), RandomTensor(Shape(f32, {3}))},
-                  {0, "sum"});
+  ExpectSameError(
+      ops::kScatter,
+      {RandomTensor(Shape(f32, {4})), Make(i64, {1, 9, -1}), RandomTensor(Shape(f32, {3}))},
+      {0, "sum"});
 }
 
 TEST(Calls, ScatterLarge) {
@@ -445,7 +448,7 @@ TEST(Calls, ArgMaxAndArgMin) {
 }
 
 TEST(Calls, Scan) {
-  for (DType dtype : kDTypes) {
+  for (DType dtype : kNumbers) {
     for (const char* kind : {"sum", "prod", "max", "min"}) {
       for (const Dims& sizes : {Dims{5, 9, 3}, Dims{1, 1, 1}, Dims{3, 0, 2}, Dims{4, 70, 300}}) {
         for (int dim = 0; dim < 3; ++dim) {
@@ -473,7 +476,7 @@ TEST(Calls, Windows) {
       {{2, 3, 1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
       {{4, 16, 56, 57}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
   };
-  for (DType dtype : kDTypes) {
+  for (DType dtype : kNumbers) {
     for (const Case& one : cases) {
       // Sums of multiples of 1/64 are exact in f32.
       ExpectAsReference(ops::kReduceWindow, {RandomTensor(Shape(dtype, one.sizes))},
@@ -490,7 +493,8 @@ TEST(Calls, Windows) {
 // ---- elements
 
 TEST(Calls, RngBits) {
-  HostTensor state = HostTensor::From(std::vector<uint64_t>{0x123456789abcdef0, ~uint64_t{0} - 5}, {2});
+  HostTensor state =
+      HostTensor::From(std::vector<uint64_t>{0x123456789abcdef0, ~uint64_t{0} - 5}, {2});
   for (int64_t count : {0, 1, 3, 63, 64, 65, 1000, 100003}) {
     ExpectAsReference(ops::kRngBits, {state}, {std::vector<int64_t>{count}});
   }
@@ -498,7 +502,8 @@ TEST(Calls, RngBits) {
 
 TEST(Calls, QuotientsOfIntegers) {
   for (DType dtype : kIntegers) {
-    for (const OpDef* op : {&ops::kFloorDivide, &ops::kTruncDivide, &ops::kRemainder, &ops::kFmod}) {
+    for (const OpDef* op :
+         {&ops::kFloorDivide, &ops::kTruncDivide, &ops::kRemainder, &ops::kFmod}) {
       HostTensor x = RandomTensor(Shape(dtype, {30000}));
       HostTensor y = RandomTensor(Shape(dtype, {30000}));
       for (int64_t i = 0; i < y.numel(); ++i) {
@@ -617,7 +622,7 @@ TEST(Calls, ErrorsInsideOfLoopsNameTheLoop) {
 }
 
 TEST(Calls, CustomCallRuns) {
-  RegisterCustomCall("calls_test_twice", [](std::span<const HostTensor> in, const std::string&) {
+  RegisterCustomCall("calls_test_twice", [](std::span<const HostTensor> in, std::string_view) {
     HostTensor result(in[0].shape());
     for (int64_t i = 0; i < in[0].numel(); ++i) {
       result.set(i, Scalar(2 * in[0].at(i).ToDouble()));
