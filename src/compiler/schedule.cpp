@@ -21,7 +21,7 @@ constexpr int kMaxNeighbours = 4;   // kernels that are tried for a nest that no
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongRow = 4096;
 constexpr int64_t kStreamBytes = 12 << 20;  // written past the caches from here on
-constexpr int64_t kLargePermute = 1024;  // elements from which on a copy by tiles pays
+constexpr int64_t kLargePermute = 1024;     // elements from which on a copy by tiles pays
 
 /// About how many simple instructions a node takes for each element.
 int CostOf(const GraphNode& node) {
