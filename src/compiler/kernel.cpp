@@ -89,8 +89,9 @@ std::string ToText(const Kernel& kernel) {
   auto out = std::back_inserter(text);
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
     const Access& access = kernel.accesses[i];
-    fmt::format_to(out, "  a{} = {}{} row {} column {}\n", i, access.scratch ? "scratch " : "",
-                   hammock::NameOf(access.dtype), NameOf(access.row), NameOf(access.column));
+    fmt::format_to(out, "  a{} = {}{} row {} column {}{}\n", i, access.scratch ? "scratch " : "",
+                   hammock::NameOf(access.dtype), NameOf(access.row), NameOf(access.column),
+                   access.streams ? " streams" : "");
   }
   for (size_t i = 0; i < kernel.instrs.size(); ++i) {
     const Instr& instr = kernel.instrs[i];

@@ -68,6 +68,9 @@ struct Access {
   Stride column = Stride::kAny;
   /// Memory of the thread that runs the row: written by one stage, read by a later one.
   bool scratch = false;
+  /// Stores go past the caches: much is written that nothing reads soon. Every row begins at a
+  /// multiple of 64 bytes.
+  bool streams = false;
 
   bool operator==(const Access&) const = default;
 };

@@ -1,7 +1,9 @@
 #include "backends/cpu/emit_llvm.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <limits>
 
 #include "backends/cpu/kernel_call.h"
 #include "base/throw.h"
@@ -352,12 +354,21 @@ class KernelEmitter {
     } else {
       EmitRows();
     }
+    if (Streams()) {  // others must see what was written past the caches
+      ir_.Declare("declare void @llvm.x86.sse.sfence()");
+      ir_.Line("call void @llvm.x86.sse.sfence()");
+    }
     ir_.Line("ret void");
     ir_.EndFunction();
     return ir_.Module();
   }
 
  private:
+  bool Streams() const {
+    return std::any_of(kernel_.accesses.begin(), kernel_.accesses.end(),
+                       [](const Access& access) { return access.streams; });
+  }
+
   /// The names of one instruction's value: for each vector of a loop body, and as a scalar.
   struct Names {
     std::string vectors[kRowVectors];
@@ -870,7 +881,13 @@ class KernelEmitter {
     std::string type = IrType(element, kLanes);
     HAMMOCK_CHECK(address.lanes != Stride::kZero, "lanes stored to one element");
     if (address.lanes == Stride::kOne && spot.mask.empty()) {
-      ir_.Line("store {} {}, ptr {}, align {}", type, value, address.pointer, bytes);
+      if (kernel_.accesses[Index(instr.access)].streams) {
+        ir_.Declare("!0 = !{i32 1}");
+        ir_.Line("store {} {}, ptr {}, align {}, !nontemporal !0", type, value, address.pointer,
+                 std::min(kLanes * bytes, 64));
+      } else {
+        ir_.Line("store {} {}, ptr {}, align {}", type, value, address.pointer, bytes);
+      }
     } else if (address.lanes == Stride::kOne) {
       ir_.Declare(fmt::format("declare void @llvm.masked.store.{}.p0({}, ptr, i32, <{} x i1>)",
                               Suffix(dtype), type, kLanes));

@@ -133,6 +133,11 @@ Program::Program(const Graph& graph)
     if (step.launch.kernel) CheckBounds(step.launch, sizes);
   }
 #endif
+  FindOutputs();
+  FindReplaceable();
+}
+
+void Program::FindOutputs() {
   for (size_t i = 0; i < schedule_.outputs.size(); ++i) {
     Output output;
     auto input = std::find(schedule_.inputs.begin(), schedule_.inputs.end(), schedule_.outputs[i]);
@@ -144,6 +149,74 @@ Program::Program(const Graph& graph)
     if (first < i) output.same = static_cast<int>(first);
     outputs_.push_back(output);
   }
+}
+
+void Program::FindReplaceable() {
+  replaceable_.resize(outputs_.size());
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    if (outputs_[o].input >= 0 || outputs_[o].same >= 0) continue;
+    for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
+      int64_t bytes = schedule_.buffers[Index(schedule_.inputs[i])].bytes();
+      if (bytes != schedule_.buffers[Index(schedule_.outputs[o])].bytes() || bytes == 0) continue;
+      if (MayReplace(schedule_.outputs[o], schedule_.inputs[i])) {
+        replaceable_[o].push_back(static_cast<int>(i));
+      }
+    }
+  }
+}
+
+namespace {
+
+bool Contains(const std::vector<int>& list, int number) {
+  return std::find(list.begin(), list.end(), number) != list.end();
+}
+
+/// Whether a kernel reads every element of `input` before it writes the same place of `output`.
+bool ReadsBeforeWriting(const Launch& launch, int input, int output) {
+  const AccessMap* store = nullptr;
+  int store_stage = 0;
+  for (const Instr& instr : launch.kernel->instrs) {
+    if (instr.kind != Instr::Kind::kStore || launch.maps[Index(instr.access)].buffer != output) {
+      continue;
+    }
+    if (store) return false;
+    store = &launch.maps[Index(instr.access)];
+    store_stage = instr.stage;
+    if (launch.kernel->accesses[Index(instr.access)].streams) return false;
+  }
+  if (!store) return false;
+  for (const Instr& instr : launch.kernel->instrs) {
+    if (instr.kind != Instr::Kind::kLoad) continue;
+    const AccessMap& load = launch.maps[Index(instr.access)];
+    if (load.buffer != input) continue;
+    bool same = load.offset == store->offset && load.outer == store->outer &&
+                load.row == store->row && load.column == store->column;
+    if (!same || instr.stage > store_stage) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Program::MayReplace(int output, int input) const {
+  if (Contains(schedule_.outputs, input)) return false;
+  if (InfoOf(schedule_.buffers[Index(output)].dtype()).bits !=
+      InfoOf(schedule_.buffers[Index(input)].dtype()).bits) {
+    return false;
+  }
+  bool written = false;
+  for (const compiler::Step& step : schedule_.steps) {
+    bool writes = Contains(step.writes, output);
+    bool reads = Contains(step.reads, input);
+    if (written && reads) return false;
+    if (writes && reads &&
+        !(step.launch.kernel && ReadsBeforeWriting(step.launch, input, output))) {
+      return false;
+    }
+    written |= writes;
+    if (written && step.node >= 0 && graph_[step.node].op->can_fail) return false;
+  }
+  return true;
 }
 
 Program::~Program() = default;
@@ -249,12 +322,6 @@ void Program::RunKernel(const PreparedStep& step, char* const* buffers, char* sc
   if (step.workers == 1) return run_tiles(0, tiles, 0);
   int64_t grain = std::max<int64_t>(kTileWork / std::max<int64_t>(step.tile_work, 1), 1);
   ThreadPool::Get().ParallelFor(tiles, grain, run_tiles, step.workers);
-}
-
-bool Program::MayReplace(int output, int input) const {
-  (void)output;
-  (void)input;
-  return false;
 }
 
 std::string Program::ToText(std::string_view what) const {
