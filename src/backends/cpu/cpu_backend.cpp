@@ -297,6 +297,24 @@ class Backend : public SingleDeviceBackend {
                                   std::span<const BackendDataPtr> arguments,
                                   const BackendDevice& device,
                                   const std::vector<bool>& donated) const {
+    try {
+      return RunWithMemory(program, computation, arguments, device, donated);
+    } catch (OutOfMemory& error) {
+      std::string largest = program.LargestBuffers();
+      if (largest.empty()) throw;
+      OutOfMemory with_plan(
+          error.code(), fmt::format("{}; the run needs {} bytes besides its inputs, most for {}",
+                                    error.message(), program.plan().peak_bytes(), largest));
+      with_plan.SetWhere(error.where());
+      throw with_plan;
+    }
+  }
+
+  std::vector<BackendDataPtr> RunWithMemory(const Program& program,
+                                            const lazy::Computation& computation,
+                                            std::span<const BackendDataPtr> arguments,
+                                            const BackendDevice& device,
+                                            const std::vector<bool>& donated) const {
     int64_t others = lazy::DerivedBytes(device);
     std::vector<HostTensor> inputs;
     std::vector<char*> input_pointers;

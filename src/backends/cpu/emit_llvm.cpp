@@ -91,18 +91,15 @@ class ValueEmitter {
     return IrType(RegisterElement(dtype), lanes);
   }
 
-  std::string Constant(uint64_t bits, DType dtype, int lanes) {
-    if (dtype == DType::kBool) return IrConstant("i1", lanes, int64_t{bits != 0});
-    if (dtype == DType::kF64) return IrConstant("double", lanes, std::bit_cast<double>(bits));
-    if (!IsFloat(dtype)) {
-      int unused = 64 - InfoOf(dtype).bits;
-      int64_t value = static_cast<int64_t>(bits << unused) >> unused;
-      return IrConstant(RegisterElement(dtype), lanes, value);
+  /// A value whose bits are the lowest of an i64.
+  std::string FromBits(const std::string& bits, DType dtype) {
+    int width = InfoOf(dtype).bits;
+    std::string narrow = width == 64 ? bits : ir_.Value("trunc i64 {} to i{}", bits, width);
+    std::string_view element = MemoryElement(dtype);
+    if (IsFloat(dtype) && dtype != DType::kBF16) {
+      narrow = ir_.Value("bitcast i{} {} to {}", width, narrow, element);
     }
-    float value = dtype == DType::kF32   ? std::bit_cast<float>(static_cast<uint32_t>(bits))
-                  : dtype == DType::kF16 ? float(Half::FromBits(static_cast<uint16_t>(bits)))
-                                         : float(BFloat16::FromBits(static_cast<uint16_t>(bits)));
-    return IrConstant("float", lanes, static_cast<double>(value));
+    return FromMemory(narrow, dtype, 1);
   }
 
   std::string Splat(const std::string& value, DType dtype) {
@@ -404,7 +401,7 @@ class KernelEmitter {
     };
     for (size_t i = 0; i < kernel_.accesses.size(); ++i) {
       const Access& access = kernel_.accesses[i];
-      pointer_.push_back(element(IsIndex(i) ? "i64" : "ptr", pointers, i));
+      pointer_.push_back(element(IsNumber(i) ? "i64" : "ptr", pointers, i));
       bool row = access.row != Stride::kZero && access.row != Stride::kOne;
       bool column = access.column != Stride::kZero && access.column != Stride::kOne;
       row_stride_.push_back(row ? element("i64", row_strides, i) : StrideConstant(access.row));
@@ -416,11 +413,10 @@ class KernelEmitter {
 
   static std::string StrideConstant(Stride stride) { return stride == Stride::kOne ? "1" : "0"; }
 
-  bool IsIndex(size_t access) const {
-    for (const Instr& instr : kernel_.instrs) {
-      if (instr.access == static_cast<int>(access)) return instr.kind == Kind::kIndex;
-    }
-    return false;
+  /// Whether it is no memory.
+  bool IsNumber(size_t access) const {
+    Access::Kind kind = kernel_.accesses[access].kind;
+    return kind == Access::Kind::kIndex || kind == Access::Kind::kConstant;
   }
 
   // ---- loops
@@ -490,8 +486,8 @@ class KernelEmitter {
     const Access& access = kernel_.accesses[i];
     if (access.row == Stride::kZero) return;
     std::string distance = ir_.Value("mul i64 {}, {}", row, row_stride_[i]);
-    row_pointer_[i] = IsIndex(i) ? ir_.Value("add i64 {}, {}", pointer_[i], distance)
-                                 : At(pointer_[i], access.dtype, distance);
+    row_pointer_[i] = IsNumber(i) ? ir_.Value("add i64 {}, {}", pointer_[i], distance)
+                                  : At(pointer_[i], access.dtype, distance);
   }
 
   std::string At(const std::string& pointer, DType dtype, const std::string& distance) {
@@ -532,9 +528,7 @@ class KernelEmitter {
         EmitInstr(i, spot);
       }
       if (spot.lanes == 1 && splat_[i]) {
-        std::string all = instr.kind == Kind::kConstant
-                              ? values_.Constant(instr.bits, instr.dtype, kLanes)
-                              : values_.Splat(names_[i].scalar, instr.dtype);
+        std::string all = values_.Splat(names_[i].scalar, instr.dtype);
         for (std::string& name : names_[i].vectors) name = all;
       }
     }
@@ -735,7 +729,8 @@ class KernelEmitter {
         value = EmitIndex(instr, spot);
         break;
       case Kind::kConstant:
-        value = values_.Constant(instr.bits, instr.dtype, spot.lanes);
+        value = values_.FromBits(pointer_[Index(instr.access)], instr.dtype);
+        if (spot.lanes > 1) value = values_.Splat(value, instr.dtype);
         break;
       case Kind::kScalar:
         value =
@@ -795,7 +790,7 @@ class KernelEmitter {
       }
       return address;
     }
-    if (access.scratch) {
+    if (access.kind == Access::Kind::kScratch) {
       std::string vector = ir_.Value("mul i64 {}, {}", spot.column.empty() ? "0" : spot.column,
                                      strip_vectors_ * kLanes);
       std::string distance = ir_.Value("add i64 {}, {}", vector, spot.vector * kLanes);

@@ -42,12 +42,15 @@ class Program {
   /// afterwards, and nothing can fail any more when it is written.
   const std::vector<int>& Replaceable(size_t output) const { return replaceable_[output]; }
 
-  /// For people: the graph, steps, plan; with `code` the IR or assembly of kernels.
+  /// What takes most of a run's memory, for messages.
+  std::string LargestBuffers() const;
+  /// For people: the graph, its steps and memory, and the `llvm` or `assembly` of kernels.
   std::string ToText(std::string_view what) const;
 
  private:
   struct PreparedStep;
 
+  std::string StepName(size_t step) const;
   void FindOutputs();
   void FindReplaceable();
   bool MayReplace(int output, int input) const;
