@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "backends/cpu/call_kit.h"
 #include "ops/philox.h"
 #include "ops/primitives.h"
@@ -12,53 +16,70 @@ namespace {
 using Operands = std::span<const char* const>;
 using Results = std::span<char* const>;
 
-// One body for all processors: it is inlined into functions that are compiled for one of them.
-#define HAMMOCK_BODY [[gnu::always_inline]] inline
-
 constexpr int kTogether = 16;  // blocks of the stream that are computed side by side
 
-/// Blocks [first, first + kTogether) of the stream.
-HAMMOCK_BODY void DrawBlocks(uint64_t seed, uint64_t first, uint32_t* out) {
-  uint32_t c0[kTogether], c1[kTogether], c2[kTogether] = {}, c3[kTogether] = {};
-  for (int i = 0; i < kTogether; ++i) {
-    uint64_t position = first + static_cast<uint64_t>(i);
-    c0[i] = static_cast<uint32_t>(position);
-    c1[i] = static_cast<uint32_t>(position >> 32);
-  }
-  uint32_t k0 = static_cast<uint32_t>(seed);
-  uint32_t k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
-    for (int i = 0; i < kTogether; ++i) {
-      uint64_t a = uint64_t{0xD2511F53} * c0[i];
-      uint64_t b = uint64_t{0xCD9E8D57} * c2[i];
-      c0[i] = static_cast<uint32_t>(b >> 32) ^ c1[i] ^ k0;
-      c2[i] = static_cast<uint32_t>(a >> 32) ^ c3[i] ^ k1;
-      c1[i] = static_cast<uint32_t>(b);
-      c3[i] = static_cast<uint32_t>(a);
-    }
-  }
-  for (int i = 0; i < kTogether; ++i) {
-    out[4 * i] = c0[i];
-    out[4 * i + 1] = c1[i];
-    out[4 * i + 2] = c2[i];
-    out[4 * i + 3] = c3[i];
-  }
-}
-
-HAMMOCK_BODY void DrawMany(uint64_t seed, uint64_t first, int64_t groups, uint32_t* out) {
-  for (int64_t i = 0; i < groups; ++i) {
-    DrawBlocks(seed, first + static_cast<uint64_t>(i * kTogether), out + i * kTogether * 4);
-  }
-}
-
+/// Groups of kTogether blocks of the stream, from block `first` on.
 void DrawPlain(uint64_t seed, uint64_t first, int64_t groups, uint32_t* out) {
-  DrawMany(seed, first, groups, out);
+  for (int64_t i = 0; i < groups * kTogether; ++i) {
+    philox::Block block = philox::StreamBlock(seed, first, static_cast<uint64_t>(i));
+    std::copy(block.begin(), block.end(), out + 4 * i);
+  }
 }
+
 #if defined(__x86_64__)
+
+/// Four blocks: lane i of counters[w] has word w of block i in its lower half; what is above is
+/// never used.
+struct FourBlocks {
+  __m256i counters[4];
+};
+
+[[gnu::target("avx2")]] inline void StoreBlocks(const FourBlocks& blocks, uint32_t* out) {
+  const __m256i* c = blocks.counters;
+  __m256i front = _mm256_blend_epi32(c[0], _mm256_slli_epi64(c[1], 32), 0xaa);
+  __m256i back = _mm256_blend_epi32(c[2], _mm256_slli_epi64(c[3], 32), 0xaa);
+  __m256i even = _mm256_unpacklo_epi64(front, back);  // blocks 0 and 2
+  __m256i odd = _mm256_unpackhi_epi64(front, back);   // blocks 1 and 3
+  __m256i* to = reinterpret_cast<__m256i*>(out);
+  _mm256_storeu_si256(to, _mm256_permute2x128_si256(even, odd, 0x20));
+  _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(even, odd, 0x31));
+}
+
 [[gnu::target("avx2")]] void DrawAvx2(uint64_t seed, uint64_t first, int64_t groups,
                                       uint32_t* out) {
-  DrawMany(seed, first, groups, out);
+  constexpr int kParts = kTogether / 4;
+  const __m256i factor_a = _mm256_set1_epi64x(0xD2511F53);
+  const __m256i factor_b = _mm256_set1_epi64x(0xCD9E8D57);
+  for (int64_t group = 0; group < groups; ++group, first += kTogether, out += 4 * kTogether) {
+    FourBlocks parts[kParts];
+#pragma GCC unroll 4
+    for (uint64_t part = 0; part < kParts; ++part) {
+      int64_t at = static_cast<int64_t>(first + 4 * part);
+      __m256i position = _mm256_add_epi64(_mm256_set1_epi64x(at), _mm256_set_epi64x(3, 2, 1, 0));
+      parts[part] = {{position, _mm256_srli_epi64(position, 32), _mm256_setzero_si256(),
+                      _mm256_setzero_si256()}};
+    }
+    uint32_t k0 = static_cast<uint32_t>(seed);
+    uint32_t k1 = static_cast<uint32_t>(seed >> 32);
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
+      __m256i key_a = _mm256_set1_epi64x(k0);
+      __m256i key_b = _mm256_set1_epi64x(k1);
+#pragma GCC unroll 4
+      for (int part = 0; part < kParts; ++part) {
+        __m256i* c = parts[part].counters;
+        __m256i a = _mm256_mul_epu32(factor_a, c[0]);
+        __m256i b = _mm256_mul_epu32(factor_b, c[2]);
+        c[0] = _mm256_xor_si256(_mm256_srli_epi64(b, 32), _mm256_xor_si256(c[1], key_a));
+        c[2] = _mm256_xor_si256(_mm256_srli_epi64(a, 32), _mm256_xor_si256(c[3], key_b));
+        c[1] = b;
+        c[3] = a;
+      }
+    }
+#pragma GCC unroll 4
+    for (int part = 0; part < kParts; ++part) StoreBlocks(parts[part], out + 16 * part);
+  }
 }
+
 #endif
 
 /// Words [4 * block, 4 * block + count) of the stream.
