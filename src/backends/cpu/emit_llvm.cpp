@@ -143,10 +143,10 @@ class ValueEmitter {
       return ir_.Value("select {} {}, {} {}, {} {}", IrType("i1", lanes), operands[0], type,
                        operands[1], type, operands[2]);
     }
-    if (operand_dtype == DType::kBool) return BoolScalar(instr, lanes, operands);
     if (!compiler::HasBody(instr.fn, operand_dtype)) {
       return LaneCalls(instr, operand_dtype, lanes, operands);
     }
+    if (operand_dtype == DType::kBool) return BoolScalar(instr, lanes, operands);
     return VisitComputed(operand_dtype, [&](auto zero) {
       using N = IrNumber<decltype(zero)>;
       N x{&ir_, lanes, operands[0]};

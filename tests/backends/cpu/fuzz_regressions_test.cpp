@@ -36,6 +36,11 @@ const Once kCases[] = {
       %1 = reduce_sum %0 {dims=[1,2], keepdim=true} : f16[31,1,1]
       %2 = reduce_prod %0 {dims=[1], keepdim=false} : f16[31,15]
       return %1, %2)"},
+    {"LaneFunctionsOfTruthValuesAreCalled", R"(
+      %0 = input : bool[19]
+      %1 = input : bool[19]
+      %2 = gcd %0, %1 : bool[19]
+      return %2)"},
 };
 
 class FuzzRegression : public ::testing::TestWithParam<Once> {};
