@@ -23,10 +23,13 @@ namespace {
 class CompileQueue {
  public:
   static CompileQueue& Get() {
-    static std::mutex mutex;
-    static CompileQueue* queue = nullptr;
-    std::lock_guard lock(mutex);
-    if (!queue || queue->forks_ != ForkCount()) queue = new CompileQueue;
+    static constinit std::atomic<CompileQueue*> current{nullptr};
+    CompileQueue* queue = current.load(std::memory_order_acquire);
+    while (!queue || queue->forks_ != ForkCount()) {
+      auto* fresh = new CompileQueue(queue);
+      if (current.compare_exchange_strong(queue, fresh, std::memory_order_acq_rel)) return *fresh;
+      delete fresh;
+    }
     return *queue;
   }
 
@@ -81,6 +84,9 @@ class CompileQueue {
     changed_.wait(lock, [&] { return !busy_; });
   }
 
+  explicit CompileQueue(CompileQueue* parent) : parent_(parent) {}
+
+  CompileQueue* const parent_;  // of the process that forked this one: kept, never used
   const uint64_t forks_ = ForkCount();
   std::mutex mutex_;
   std::condition_variable changed_;
