@@ -28,6 +28,7 @@ enum Key : uint8_t {
   kAsync,
   kCpuGdb,
   kCpuPerfMap,
+  kCpuTimeSteps,
   kCpuWaitForCode,
   kEager,
   kExplainMisses,

@@ -6,8 +6,14 @@
 
 namespace hammock {
 
+// The first one is the default. Without a compiler that is the reference backend, which is complete
+// and has nothing to wait for.
 std::vector<lazy::BackendImplInterface*> InTreeBackends() {
-  return {ReferenceBackend(), NullBackend(), CpuBackend()};
+#ifdef HAMMOCK_WITH_LLVM
+  return {CpuBackend(), ReferenceBackend(), NullBackend()};
+#else
+  return {ReferenceBackend(), CpuBackend(), NullBackend()};
+#endif
 }
 
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs) {

@@ -57,6 +57,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "false",
      .doc =
          "Write the names of compiled functions to /tmp/perf-PID.map, where perf looks for them."},
+    {.key = kCpuTimeSteps,
+     .name = "cpu.time_steps",
+     .default_value = "false",
+     .doc =
+         "Measure the time of every kernel and call of the CPU backend: metrics `cpu::step::*`."},
     {.key = kCpuWaitForCode,
      .name = "cpu.wait_for_code",
      .default_value = "false",

@@ -37,6 +37,20 @@ const char* NameOf(Stride stride) {
   return "?";
 }
 
+const char* NameOf(Access::Kind kind) {
+  switch (kind) {
+    case Access::Kind::kBuffer:
+      return "";
+    case Access::Kind::kScratch:
+      return "scratch ";
+    case Access::Kind::kIndex:
+      return "index ";
+    case Access::Kind::kConstant:
+      return "constant ";
+  }
+  return "?";
+}
+
 std::string What(const Instr& instr) {
   switch (instr.kind) {
     case Instr::Kind::kLoad:
@@ -46,7 +60,7 @@ std::string What(const Instr& instr) {
     case Instr::Kind::kIndex:
       return fmt::format("index a{}", instr.access);
     case Instr::Kind::kConstant:
-      return fmt::format("constant {:#x}", instr.bits);
+      return fmt::format("constant a{}", instr.access);
     case Instr::Kind::kScalar:
       return NameOf(instr.fn);
     case Instr::Kind::kCast:
@@ -89,8 +103,9 @@ std::string ToText(const Kernel& kernel) {
   auto out = std::back_inserter(text);
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
     const Access& access = kernel.accesses[i];
-    fmt::format_to(out, "  a{} = {}{} row {} column {}\n", i, access.scratch ? "scratch " : "",
-                   hammock::NameOf(access.dtype), NameOf(access.row), NameOf(access.column));
+    fmt::format_to(out, "  a{} = {}{} row {} column {}{}\n", i, NameOf(access.kind),
+                   hammock::NameOf(access.dtype), NameOf(access.row), NameOf(access.column),
+                   access.streams ? " streams" : "");
   }
   for (size_t i = 0; i < kernel.instrs.size(); ++i) {
     const Instr& instr = kernel.instrs[i];

@@ -12,8 +12,8 @@
 /// of one stage and is a row value of the next. Every access to memory is affine: it lies at
 /// offset + row * row_stride + column * column_stride, counted in elements.
 ///
-/// A Kernel says nothing of sizes, and of strides only whether they are 0, 1 or something else, so
-/// that one compilation serves all sizes; a Launch adds the numbers.
+/// A Kernel says nothing of sizes and constants, and of strides only whether they are 0, 1 or
+/// something else, so that one compilation serves all of them; a Launch adds the numbers.
 ///
 /// Note [Reductions]: element i of a reduction is combined into accumulator i mod 32, in order; the
 /// 32 are then combined as a tree (j with j+16, j+8, ...). So the result depends on the extent
@@ -41,7 +41,7 @@ struct Instr {
     kLoad,      ///< an access
     kStore,     ///< operand 0 into an access
     kIndex,     ///< the position that an access describes, as i64
-    kConstant,  ///< `bits`, in the dtype's own form
+    kConstant,  ///< the number that an access holds
     kScalar,    ///< `fn` of the operands, which have one dtype
     kCast,      ///< operand 0 as `dtype`
     kBitcast,   ///< the bits of operand 0, of a dtype of the same width
@@ -55,7 +55,6 @@ struct Instr {
   ReduceFn reduce = ReduceFn::kSum;
   int operands[3] = {-1, -1, -1};  ///< earlier instructions
   int access = -1;
-  uint64_t bits = 0;
 
   bool operator==(const Instr&) const = default;
 };
@@ -63,11 +62,19 @@ struct Instr {
 enum class Stride : uint8_t { kZero, kOne, kAny };
 
 struct Access {
+  enum class Kind : uint8_t {
+    kBuffer,
+    kScratch,   ///< memory of the thread that runs the row: written by one stage, read by a later
+    kIndex,     ///< no memory: the place itself is the value
+    kConstant,  ///< no memory: the offset has the bits of the value
+  };
+  Kind kind = Kind::kBuffer;
   DType dtype = DType::kF32;
-  Stride row = Stride::kAny;
-  Stride column = Stride::kAny;
-  /// Memory of the thread that runs the row: written by one stage, read by a later one.
-  bool scratch = false;
+  Stride row = Stride::kZero;
+  Stride column = Stride::kZero;
+  /// Stores go past the caches: much is written that nothing reads soon. Every row begins at a
+  /// multiple of 64 bytes.
+  bool streams = false;
 
   bool operator==(const Access&) const = default;
 };
@@ -88,7 +95,7 @@ std::string ToText(const Kernel& kernel);
 
 /// The numbers of one access.
 struct AccessMap {
-  int buffer = -1;  ///< of the schedule; -1: scratch, or an index
+  int buffer = -1;  ///< of the schedule, for Access::Kind::kBuffer
   int64_t offset = 0;
   std::vector<int64_t> outer;  ///< a stride for each outer dim
   int64_t row = 0;

@@ -375,7 +375,8 @@ int KernelBuilder::Value(GraphValue value, const Place& place) {
 int KernelBuilder::FromMemory(GraphValue value, const Affine& place) {
   if (FindNest(value.node)) return FromNest(value.node, place);
   DType dtype = facts_->graph.TypeOf(value).dtype();
-  return EmitLoad(AccessOf({facts_->BufferOf(value), dtype, place, -1}), dtype);
+  return EmitLoad(AccessOf({facts_->BufferOf(value), dtype, place, -1, Access::Kind::kBuffer}),
+                  dtype);
 }
 
 int KernelBuilder::EmitLoad(int access, DType dtype) {
@@ -395,7 +396,7 @@ int KernelBuilder::FromNest(NodeId node, const Affine& place) {
   if (nest.stage == stage_) return nest.instr;
   nest.kept = true;
   DType dtype = facts_->graph[node].type().dtype();
-  return EmitLoad(AccessOf({-1, dtype, nest.place, node}), dtype);
+  return EmitLoad(AccessOf({-1, dtype, nest.place, node, Access::Kind::kScratch}), dtype);
 }
 
 int KernelBuilder::Compute(NodeId id, const Place& place) {
@@ -406,13 +407,15 @@ int KernelBuilder::Compute(NodeId id, const Place& place) {
   if (node.op == &ops::kConstant) {
     instr.kind = Instr::Kind::kConstant;
     instr.dtype = node.type().dtype();
-    instr.bits = BitsOf(node.attrs[0].scalar(), instr.dtype);
+    Affine bits;
+    bits.offset = static_cast<int64_t>(BitsOf(node.attrs[0].scalar(), instr.dtype));
+    instr.access = AccessOf({-1, instr.dtype, bits, -1, Access::Kind::kConstant});
     return Emit(instr);
   }
   if (node.op == &ops::kIota) {
     instr.kind = Instr::Kind::kIndex;
     instr.dtype = DType::kI64;
-    instr.access = AccessOf({-1, DType::kI64, place[0], -1});
+    instr.access = AccessOf({-1, DType::kI64, place[0], -1, Access::Kind::kIndex});
     int index = Emit(instr);
     if (node.type().dtype() == DType::kI64) return index;
     Instr cast;
@@ -556,8 +559,9 @@ void KernelBuilder::Decompose(NodeId id, Affine flat, const Dims& sizes, int beg
 int KernelBuilder::AccessOf(const BuildAccess& access) {
   for (size_t i = 0; i < accesses_.size(); ++i) {
     const BuildAccess& other = accesses_[i];
-    if (other.buffer == access.buffer && other.scratch_of == access.scratch_of &&
-        other.dtype == access.dtype && SamePlace(other.place, access.place)) {
+    if (other.kind == access.kind && other.buffer == access.buffer &&
+        other.scratch_of == access.scratch_of && other.dtype == access.dtype &&
+        SamePlace(other.place, access.place)) {
       return static_cast<int>(i);
     }
   }
@@ -694,6 +698,7 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
   for (BuildAccess& access : accesses) {
     if (access.scratch_of >= 0 && stored(access.scratch_of)) {
       access.buffer = facts_->BufferOf({access.scratch_of, 0});
+      access.kind = Access::Kind::kBuffer;
     }
   }
   for (const Nest& nest : nests_) {
@@ -710,7 +715,8 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
     });
     store.access = static_cast<int>(known - accesses.begin());
     if (known == accesses.end()) {
-      accesses.push_back({facts_->BufferOf({nest.node, 0}), dtype, nest.place, -1});
+      accesses.push_back(
+          {facts_->BufferOf({nest.node, 0}), dtype, nest.place, -1, Access::Kind::kBuffer});
     }
     kernel->instrs.push_back(store);
   }
@@ -753,8 +759,8 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
     AccessMap& map = launch.maps[i];
     Access access;
     access.dtype = accesses[i].dtype;
-    access.scratch = accesses[i].scratch_of >= 0 && map.buffer < 0;
-    if (access.scratch) {
+    access.kind = accesses[i].kind;
+    if (access.kind == Access::Kind::kScratch) {
       std::fill(map.outer.begin(), map.outer.end(), 0);
       map.offset = 0;
       map.row = 0;
@@ -763,7 +769,7 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
     access.row = KindOf(map.row);
     access.column = KindOf(map.column);
     Stride& plain = kernel->lanes_along_rows ? access.column : access.row;
-    if (plain == Stride::kOne && !access.scratch) plain = Stride::kAny;
+    if (plain == Stride::kOne && access.kind != Access::Kind::kScratch) plain = Stride::kAny;
     kernel->accesses.push_back(access);
   }
   Normalise(*kernel);

@@ -75,6 +75,7 @@ class KernelBuilder {
     DType dtype = DType::kF32;
     Affine place;
     NodeId scratch_of = -1;
+    Access::Kind kind = Access::Kind::kBuffer;
   };
   struct Nest {
     NodeId node = -1;

@@ -20,6 +20,8 @@ constexpr int kMaxNeighbours = 4;   // kernels that are tried for a nest that no
 // Rows of a kernel are what threads share: few long rows would leave them without work.
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongRow = 4096;
+constexpr int64_t kStreamBytes = 12 << 20;  // written past the caches from here on
+constexpr int64_t kLargePermute = 1024;     // elements from which on a copy by tiles pays
 
 /// About how many simple instructions a node takes for each element.
 int CostOf(const GraphNode& node) {
@@ -67,7 +69,7 @@ class Scheduler {
     NameWhatIsUsedOften();
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!facts_.named[Index(id)] || graph_[id].op == &ops::kInput) continue;
-      if (IsCall(id)) {
+      if (IsCall(id) || IsTransposingCopy(id)) {
         PlaceCall(id);
       } else {
         PlaceNest(id);
@@ -91,6 +93,27 @@ class Scheduler {
            !ReductionOf(node) && node.op != &ops::kInput;
   }
 
+  /// Whether it is a large permute that moves another dim to the end; of a named one whose operand
+  /// is in memory a call makes a copy by tiles, where a kernel would read single elements.
+  bool IsLargeTranspose(NodeId id) const {
+    const GraphNode& node = graph_[id];
+    if (node.op != &ops::kPermute || node.type().numel() < kLargePermute) return false;
+    const std::vector<int64_t>& dims = node.attrs[0].ints();
+    const Dims& sizes = graph_.TypeOf(node.inputs[0]).sizes();
+    int last_out = static_cast<int>(dims.size()) - 1;
+    while (last_out > 0 && sizes[static_cast<int>(dims[static_cast<size_t>(last_out)])] == 1) {
+      --last_out;
+    }
+    int last_in = sizes.size() - 1;
+    while (last_in > 0 && sizes[last_in] == 1) --last_in;
+    return dims[static_cast<size_t>(last_out)] != last_in;
+  }
+
+  bool IsTransposingCopy(NodeId id) const {
+    return IsLargeTranspose(id) &&
+           facts_.named[Index(StorageOf(graph_, graph_[id].inputs[0]).node)];
+  }
+
   // ---- names
 
   void Name(GraphValue value) { facts_.named[Index(StorageOf(graph_, value).node)] = true; }
@@ -104,6 +127,11 @@ class Scheduler {
       }
     }
     for (GraphValue output : graph_.outputs()) Name(output);
+    for (NodeId id = graph_.size(); id-- > 0;) {
+      if (!facts_.named[Index(id)] || !IsLargeTranspose(id)) continue;
+      GraphValue operand = StorageOf(graph_, graph_[id].inputs[0]);
+      if (IsPointwise(graph_, graph_[operand.node])) Name(operand);
+    }
   }
 
   void NameWhatIsUsedOften() {
@@ -257,7 +285,40 @@ class Scheduler {
       schedule.steps.push_back(open.kernel ? KernelStep(*open.kernel, stored)
                                            : CallStep(open.call, schedule));
     }
+    std::vector<bool> read(schedule.buffers.size());
+    for (const Step& step : schedule.steps) {
+      for (int buffer : step.reads) read[Index(buffer)] = true;
+    }
+    for (Step& step : schedule.steps) {
+      if (step.launch.kernel) Stream(step, schedule, read);
+    }
     return schedule;
+  }
+
+  /// Lets a kernel write past the caches what is large and read by no step.
+  static void Stream(Step& step, const Schedule& schedule, const std::vector<bool>& read) {
+    const Kernel& kernel = *step.launch.kernel;
+    if (kernel.lanes_along_rows) return;
+    std::shared_ptr<Kernel> streaming;
+    for (int buffer : step.writes) {
+      const Shape& type = schedule.buffers[Index(buffer)];
+      if (read[Index(buffer)] || type.bytes() < kStreamBytes) continue;
+      for (size_t i = 0; i < step.launch.maps.size(); ++i) {
+        const AccessMap& map = step.launch.maps[i];
+        if (map.buffer != buffer || map.column != 1 || !BeginsLines(map, type.dtype())) continue;
+        if (!streaming) streaming = std::make_shared<Kernel>(kernel);
+        streaming->accesses[i].streams = true;
+      }
+    }
+    if (streaming) step.launch.kernel = std::move(streaming);
+  }
+
+  /// Whether every row begins at a multiple of 64 bytes.
+  static bool BeginsLines(const AccessMap& map, DType dtype) {
+    int64_t elements = 512 / InfoOf(dtype).bits;
+    return map.offset % elements == 0 && map.row % elements == 0 &&
+           std::all_of(map.outer.begin(), map.outer.end(),
+                       [&](int64_t stride) { return stride % elements == 0; });
   }
 
   static void AddOnce(std::vector<int>& list, int number) {

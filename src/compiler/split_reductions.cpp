@@ -130,13 +130,19 @@ class Writer {
 Graph SplitReductions(const Graph& graph) {
   Graph out;
   std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
+  std::vector<int32_t> first(static_cast<size_t>(graph.size()));  // of a node's results in `map`
   auto mapped = [&](GraphValue value) {
-    return value.node < 0 ? value : GraphValue{map[static_cast<size_t>(value.node)], value.index};
+    if (value.node < 0) return value;
+    size_t node = static_cast<size_t>(value.node);
+    return GraphValue{map[node], first[node] + value.index};
   };
   for (NodeId id = 0; id < graph.size(); ++id) {
     const GraphNode& node = graph[id];
     if (IsReduction(*node.op)) {
-      map[static_cast<size_t>(id)] = Writer(out, node).Replace(mapped(node.inputs[0])).node;
+      // Nothing is reduced over no dims: then it is the operand itself.
+      GraphValue value = Writer(out, node).Replace(mapped(node.inputs[0]));
+      map[static_cast<size_t>(id)] = value.node;
+      first[static_cast<size_t>(id)] = value.index;
       continue;
     }
     GraphNode copy = node;

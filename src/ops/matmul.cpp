@@ -133,6 +133,7 @@ void InferLinear(const InferCall& c) {
   } else {
     sizes[input.rank() - 1] = weight.size(0);
   }
+  if (c.in[2]) sizes = BroadcastSizes("linear", sizes, c.in[2]->sizes());
   c.out.push_back(input.With(sizes));
 }
 

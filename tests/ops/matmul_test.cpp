@@ -60,6 +60,7 @@ TEST(Matmul, FactorsDoNotRecompile) {
 TEST(Matmul, Linear) {
   EXPECT_TENSOR(linear(A(), B(), Vec({1, 2})), Type(f32, {2, 2}), {18, 25, 40, 55});
   EXPECT_TENSOR(linear(Vec({1, 1}), B()), Type(f32, {2}), {11, 15});
+  EXPECT_TENSOR(linear(Vec({1, 2}), Vec({3, 4}), Vec({5})), Type(f32, {1}), {16});
   EXPECT_ERROR(linear(A(), zeros({3, 3})), ValueError, "linear: inner sizes differ");
 }
 

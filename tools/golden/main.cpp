@@ -28,15 +28,15 @@ no case of a known op fails, 1 if one does, 2 for a wrong command line or a brok
   --verbose          print every case
   --list-unknown     print what is missing from the registry, with counts
   --expect FILE      groups that must pass, apart from known failures, one a line
-  --known FILE       cases that may fail, one a line; they never count as passed
+  --known FILE       cases that may fail, one a line; they never count as passed; may be repeated
   --json FILE        write the results
 )";
 
 struct CommandLine {
   RunOptions run;
   std::vector<std::string> ops;
-  std::string case_id, expect, known, json;
-  std::vector<std::string> libraries;
+  std::string case_id, expect, json;
+  std::vector<std::string> libraries, known;
   bool verbose = false, list_unknown = false;
 };
 
@@ -71,7 +71,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
     } else if (option == "--expect") {
       line.expect = value(option);
     } else if (option == "--known") {
-      line.known = value(option);
+      line.known.push_back(value(option));
     } else if (option == "--json") {
       line.json = value(option);
     } else if (option == "--eager") {
@@ -110,7 +110,10 @@ int Main(const CommandLine& line) {
   LoadLibraries(line.libraries);
   std::vector<std::string> expected, known;
   if (!line.expect.empty()) expected = ReadNames(line.expect);
-  if (!line.known.empty()) known = ReadNames(line.known);
+  for (const std::string& file : line.known) {
+    std::vector<std::string> names = ReadNames(file);
+    known.insert(known.end(), names.begin(), names.end());
+  }
   std::vector<Case> cases = Select(ReadCases(line.run.dir), line);
   if (cases.empty()) throw UsageError{"no case is selected"};
 

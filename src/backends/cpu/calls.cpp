@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backends/cpu/call_kit.h"
 #include "backends/cpu/products.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/kernel.h"
@@ -98,10 +99,32 @@ class ReferenceCall : public Call {
 
 }  // namespace
 
+namespace {
+
+constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakeNode<DotCall>},
+                                   {&ops::kConvolution, MakeNode<ConvolutionCall>}};
+
+CallMaker FindMaker(const OpDef* op) {
+  for (std::span<const CallEntry> family :
+       {std::span<const CallEntry>(kProducts), CopyCalls(), IndexCalls(), OrderCalls(),
+        ReduceCalls(), ControlCalls(), ElementCalls()}) {
+    for (const CallEntry& entry : family) {
+      if (entry.op == op) return entry.make;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
-  const GraphNode& node = graph[id];
-  if (node.op == &ops::kDotGeneral) return std::make_unique<DotCall>(graph, node);
-  if (node.op == &ops::kConvolution) return std::make_unique<ConvolutionCall>(graph, node);
+  if (CallMaker make = FindMaker(graph[id].op)) {
+    if (std::unique_ptr<Call> call = make(graph, graph[id])) return call;
+  }
+  return MakeReferenceCall(graph, id);
+}
+
+std::unique_ptr<Call> MakeReferenceCall(const Graph& graph, NodeId id) {
   return std::make_unique<ReferenceCall>(graph, id);
 }
 

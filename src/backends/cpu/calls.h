@@ -1,6 +1,6 @@
 #pragma once
-/// Steps of a program that are not kernels: products by oneDNN or our own loops, control flow, and
-/// what only the interpreter of the reference backend knows.
+/// Steps of a program that are not kernels: products by oneDNN or our own loops, copies, what goes
+/// by indices or order, control flow, and what only the interpreter of the reference backend knows.
 
 #include <memory>
 #include <span>
@@ -21,7 +21,9 @@ class Call {
   virtual const char* kernel() const = 0;  ///< who computes it
 };
 
-/// Borrows the graph.
+/// Borrows the graph. Ways to run an op are listed by family in calls_*.cpp.
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node);
+/// By the kernel of the reference backend: slow, but there for every op.
+std::unique_ptr<Call> MakeReferenceCall(const Graph& graph, NodeId node);
 
 }  // namespace hammock::cpu

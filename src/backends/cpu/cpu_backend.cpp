@@ -23,18 +23,19 @@ using reference::MaybeFail;
 constexpr const char* kName = "cpu";
 constexpr int8_t kType = 3;
 
-/// A host tensor; empty while it is a placeholder or after it was donated.
+/// A host tensor; empty while it is a placeholder or after it was donated. Uploaded ones may share
+/// memory with the caller and are never written.
 class CpuData : public lazy::BackendData {
  public:
   CpuData(const BackendDevice& device, const Shape& shape) : BackendData(device, shape) {}
-  CpuData(const BackendDevice& device, HostTensor tensor)
-      : BackendData(device, tensor.shape()), tensor_(std::move(tensor)) {}
+  CpuData(const BackendDevice& device, HostTensor tensor, bool writable)
+      : BackendData(device, tensor.shape()), tensor_(std::move(tensor)), writable_(writable) {}
 
   void Assign(const BackendData& data) override {
     const auto* other = dynamic_cast<const CpuData*>(&data);
     HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
                   data.shape().to_string());
-    SetTensor(other->tensor());
+    SetTensor(other->tensor(), other->writable());
   }
   bool HasValue() const override { return tensor().defined(); }
 
@@ -42,14 +43,20 @@ class CpuData : public lazy::BackendData {
     std::lock_guard lock(mutex_);
     return tensor_;
   }
-  void SetTensor(HostTensor tensor) {
+  void SetTensor(HostTensor tensor, bool writable) {
     std::lock_guard lock(mutex_);
     std::swap(tensor_, tensor);
+    writable_ = writable;
+  }
+  bool writable() const {
+    std::lock_guard lock(mutex_);
+    return writable_;
   }
 
  private:
   mutable std::mutex mutex_;
   HostTensor tensor_;
+  bool writable_ = false;
 };
 
 struct Counters {
@@ -80,7 +87,8 @@ class Backend : public SingleDeviceBackend {
     counters_.bytes_in += shape.bytes();
     MaybeFail(FaultPoint::kAllocate, "upload");
     return std::make_shared<CpuData>(
-        device, memory_.Adopt(tensor.To(shape.dtype()), "upload", lazy::DerivedBytes(device)));
+        device, memory_.Adopt(tensor.To(shape.dtype()), "upload", lazy::DerivedBytes(device)),
+        /*writable=*/false);
   }
 
   BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
@@ -154,9 +162,9 @@ class Backend : public SingleDeviceBackend {
       }
     }
     try {
-      std::vector<BackendDataPtr> results = Run(*program, *computation, arguments, device);
+      std::vector<BackendDataPtr> results = Run(*program, *computation, arguments, device, donated);
       for (size_t i = 0; i < donated.size() && i < arguments.size(); ++i) {
-        if (donated[i]) static_cast<CpuData&>(*arguments[i]).SetTensor({});
+        if (donated[i]) static_cast<CpuData&>(*arguments[i]).SetTensor({}, false);
       }
       ++counters_.executed;
       return results;
@@ -270,9 +278,43 @@ class Backend : public SingleDeviceBackend {
     return tensor;
   }
 
+  /// A donated input among `wanted` that nobody else holds; null: none.
+  static HostTensor* TakeDonated(const std::vector<int>& wanted, const std::vector<bool>& donated,
+                                 std::span<const BackendDataPtr> arguments,
+                                 std::vector<HostTensor>& inputs) {
+    for (int i : wanted) {
+      size_t input = static_cast<size_t>(i);
+      // Held by its data and by this run; an output that has taken it counts as a third.
+      bool mine = input < donated.size() && donated[input] &&
+                  inputs[input].storage().use_count() == 2 &&
+                  static_cast<const CpuData&>(*arguments[input]).writable();
+      if (mine) return &inputs[input];
+    }
+    return nullptr;
+  }
+
   std::vector<BackendDataPtr> Run(const Program& program, const lazy::Computation& computation,
                                   std::span<const BackendDataPtr> arguments,
-                                  const BackendDevice& device) const {
+                                  const BackendDevice& device,
+                                  const std::vector<bool>& donated) const {
+    try {
+      return RunWithMemory(program, computation, arguments, device, donated);
+    } catch (OutOfMemory& error) {
+      std::string largest = program.LargestBuffers();
+      if (largest.empty()) throw;
+      OutOfMemory with_plan(
+          error.code(), fmt::format("{}; the run needs {} bytes besides its inputs, most for {}",
+                                    error.message(), program.plan().peak_bytes(), largest));
+      with_plan.SetWhere(error.where());
+      throw with_plan;
+    }
+  }
+
+  std::vector<BackendDataPtr> RunWithMemory(const Program& program,
+                                            const lazy::Computation& computation,
+                                            std::span<const BackendDataPtr> arguments,
+                                            const BackendDevice& device,
+                                            const std::vector<bool>& donated) const {
     int64_t others = lazy::DerivedBytes(device);
     std::vector<HostTensor> inputs;
     std::vector<char*> input_pointers;
@@ -289,6 +331,9 @@ class Backend : public SingleDeviceBackend {
         outputs.emplace_back(type, inputs[static_cast<size_t>(source.input)].storage());
       } else if (source.same >= 0) {
         outputs.emplace_back(type, outputs[static_cast<size_t>(source.same)].storage());
+      } else if (HostTensor* input =
+                     TakeDonated(program.Replaceable(i), donated, arguments, inputs)) {
+        outputs.emplace_back(type, input->storage());
       } else {
         MaybeFail(FaultPoint::kAllocate, "output");
         outputs.push_back(memory_.New(type, "output", others));
@@ -299,8 +344,10 @@ class Backend : public SingleDeviceBackend {
     program.Run(input_pointers, output_pointers, arena.data());
     std::vector<BackendDataPtr> results;
     results.reserve(outputs.size());
-    for (HostTensor& tensor : outputs) {
-      results.push_back(std::make_shared<CpuData>(device, std::move(tensor)));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      HostTensor& tensor = outputs[i];
+      bool writable = program.outputs()[i].input < 0;
+      results.push_back(std::make_shared<CpuData>(device, std::move(tensor), writable));
     }
     return results;
   }

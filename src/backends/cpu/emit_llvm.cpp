@@ -1,7 +1,9 @@
 #include "backends/cpu/emit_llvm.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <limits>
 
 #include "backends/cpu/kernel_call.h"
 #include "base/throw.h"
@@ -89,18 +91,15 @@ class ValueEmitter {
     return IrType(RegisterElement(dtype), lanes);
   }
 
-  std::string Constant(uint64_t bits, DType dtype, int lanes) {
-    if (dtype == DType::kBool) return IrConstant("i1", lanes, int64_t{bits != 0});
-    if (dtype == DType::kF64) return IrConstant("double", lanes, std::bit_cast<double>(bits));
-    if (!IsFloat(dtype)) {
-      int unused = 64 - InfoOf(dtype).bits;
-      int64_t value = static_cast<int64_t>(bits << unused) >> unused;
-      return IrConstant(RegisterElement(dtype), lanes, value);
+  /// A value whose bits are the lowest of an i64.
+  std::string FromBits(const std::string& bits, DType dtype) {
+    int width = InfoOf(dtype).bits;
+    std::string narrow = width == 64 ? bits : ir_.Value("trunc i64 {} to i{}", bits, width);
+    std::string_view element = MemoryElement(dtype);
+    if (IsFloat(dtype) && dtype != DType::kBF16) {
+      narrow = ir_.Value("bitcast i{} {} to {}", width, narrow, element);
     }
-    float value = dtype == DType::kF32   ? std::bit_cast<float>(static_cast<uint32_t>(bits))
-                  : dtype == DType::kF16 ? float(Half::FromBits(static_cast<uint16_t>(bits)))
-                                         : float(BFloat16::FromBits(static_cast<uint16_t>(bits)));
-    return IrConstant("float", lanes, static_cast<double>(value));
+    return FromMemory(narrow, dtype, 1);
   }
 
   std::string Splat(const std::string& value, DType dtype) {
@@ -144,10 +143,10 @@ class ValueEmitter {
       return ir_.Value("select {} {}, {} {}, {} {}", IrType("i1", lanes), operands[0], type,
                        operands[1], type, operands[2]);
     }
-    if (operand_dtype == DType::kBool) return BoolScalar(instr, lanes, operands);
     if (!compiler::HasBody(instr.fn, operand_dtype)) {
       return LaneCalls(instr, operand_dtype, lanes, operands);
     }
+    if (operand_dtype == DType::kBool) return BoolScalar(instr, lanes, operands);
     return VisitComputed(operand_dtype, [&](auto zero) {
       using N = IrNumber<decltype(zero)>;
       N x{&ir_, lanes, operands[0]};
@@ -352,12 +351,21 @@ class KernelEmitter {
     } else {
       EmitRows();
     }
+    if (Streams()) {  // others must see what was written past the caches
+      ir_.Declare("declare void @llvm.x86.sse.sfence()");
+      ir_.Line("call void @llvm.x86.sse.sfence()");
+    }
     ir_.Line("ret void");
     ir_.EndFunction();
     return ir_.Module();
   }
 
  private:
+  bool Streams() const {
+    return std::any_of(kernel_.accesses.begin(), kernel_.accesses.end(),
+                       [](const Access& access) { return access.streams; });
+  }
+
   /// The names of one instruction's value: for each vector of a loop body, and as a scalar.
   struct Names {
     std::string vectors[kRowVectors];
@@ -393,7 +401,7 @@ class KernelEmitter {
     };
     for (size_t i = 0; i < kernel_.accesses.size(); ++i) {
       const Access& access = kernel_.accesses[i];
-      pointer_.push_back(element(IsIndex(i) ? "i64" : "ptr", pointers, i));
+      pointer_.push_back(element(IsNumber(i) ? "i64" : "ptr", pointers, i));
       bool row = access.row != Stride::kZero && access.row != Stride::kOne;
       bool column = access.column != Stride::kZero && access.column != Stride::kOne;
       row_stride_.push_back(row ? element("i64", row_strides, i) : StrideConstant(access.row));
@@ -405,11 +413,10 @@ class KernelEmitter {
 
   static std::string StrideConstant(Stride stride) { return stride == Stride::kOne ? "1" : "0"; }
 
-  bool IsIndex(size_t access) const {
-    for (const Instr& instr : kernel_.instrs) {
-      if (instr.access == static_cast<int>(access)) return instr.kind == Kind::kIndex;
-    }
-    return false;
+  /// Whether it is no memory.
+  bool IsNumber(size_t access) const {
+    Access::Kind kind = kernel_.accesses[access].kind;
+    return kind == Access::Kind::kIndex || kind == Access::Kind::kConstant;
   }
 
   // ---- loops
@@ -479,8 +486,8 @@ class KernelEmitter {
     const Access& access = kernel_.accesses[i];
     if (access.row == Stride::kZero) return;
     std::string distance = ir_.Value("mul i64 {}, {}", row, row_stride_[i]);
-    row_pointer_[i] = IsIndex(i) ? ir_.Value("add i64 {}, {}", pointer_[i], distance)
-                                 : At(pointer_[i], access.dtype, distance);
+    row_pointer_[i] = IsNumber(i) ? ir_.Value("add i64 {}, {}", pointer_[i], distance)
+                                  : At(pointer_[i], access.dtype, distance);
   }
 
   std::string At(const std::string& pointer, DType dtype, const std::string& distance) {
@@ -521,9 +528,7 @@ class KernelEmitter {
         EmitInstr(i, spot);
       }
       if (spot.lanes == 1 && splat_[i]) {
-        std::string all = instr.kind == Kind::kConstant
-                              ? values_.Constant(instr.bits, instr.dtype, kLanes)
-                              : values_.Splat(names_[i].scalar, instr.dtype);
+        std::string all = values_.Splat(names_[i].scalar, instr.dtype);
         for (std::string& name : names_[i].vectors) name = all;
       }
     }
@@ -724,7 +729,8 @@ class KernelEmitter {
         value = EmitIndex(instr, spot);
         break;
       case Kind::kConstant:
-        value = values_.Constant(instr.bits, instr.dtype, spot.lanes);
+        value = values_.FromBits(pointer_[Index(instr.access)], instr.dtype);
+        if (spot.lanes > 1) value = values_.Splat(value, instr.dtype);
         break;
       case Kind::kScalar:
         value =
@@ -784,7 +790,7 @@ class KernelEmitter {
       }
       return address;
     }
-    if (access.scratch) {
+    if (access.kind == Access::Kind::kScratch) {
       std::string vector = ir_.Value("mul i64 {}, {}", spot.column.empty() ? "0" : spot.column,
                                      strip_vectors_ * kLanes);
       std::string distance = ir_.Value("add i64 {}, {}", vector, spot.vector * kLanes);
@@ -870,7 +876,13 @@ class KernelEmitter {
     std::string type = IrType(element, kLanes);
     HAMMOCK_CHECK(address.lanes != Stride::kZero, "lanes stored to one element");
     if (address.lanes == Stride::kOne && spot.mask.empty()) {
-      ir_.Line("store {} {}, ptr {}, align {}", type, value, address.pointer, bytes);
+      if (kernel_.accesses[Index(instr.access)].streams) {
+        ir_.Declare("!0 = !{i32 1}");
+        ir_.Line("store {} {}, ptr {}, align {}, !nontemporal !0", type, value, address.pointer,
+                 std::min(kLanes * bytes, 64));
+      } else {
+        ir_.Line("store {} {}, ptr {}, align {}", type, value, address.pointer, bytes);
+      }
     } else if (address.lanes == Stride::kOne) {
       ir_.Declare(fmt::format("declare void @llvm.masked.store.{}.p0({}, ptr, i32, <{} x i1>)",
                               Suffix(dtype), type, kLanes));

@@ -20,7 +20,7 @@ const void* const* LaneFunctionTable();
 struct KernelArgs {
   int64_t rows;
   int64_t columns;
-  /// Of row 0 and column 0 of the tile; for an index, its value there.
+  /// Of row 0 and column 0 of the tile; for an index or a constant, its value there.
   char* const* pointers;
   const int64_t* row_strides;  ///< in elements
   const int64_t* column_strides;

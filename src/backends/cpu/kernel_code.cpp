@@ -35,17 +35,19 @@ class CompileQueue {
     if (stopped_) return;
     if (!started_) {
       started_ = true;
-      StopAtExit();
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+      LlvmCompiler::WhyAbsent();  // LLVM is torn down in such builds: loaded first, it goes last
+#endif
+      std::atexit([] { Get().Stop(); });
       std::thread([this] { Work(); }).detach();
     }
     waiting_.push_back(std::move(kernel));
     changed_.notify_all();
   }
 
-  /// Called before and after LLVM is loaded, so that the thread has stopped when LLVM is torn down,
-  /// whenever the process ends.
-  static void StopAtExit() {
-    std::atexit([] { Get().Stop(); });
+  bool stopped() {
+    std::lock_guard lock(mutex_);
+    return stopped_;
   }
 
   void WaitUntilEmpty() {
@@ -64,8 +66,6 @@ class CompileQueue {
       lock.unlock();
       // Nobody else holds it: the graph was dropped meanwhile.
       if (kernel.use_count() > 1) kernel->Compile();
-      static const bool registered = (StopAtExit(), true);
-      (void)registered;
       kernel.reset();
       lock.lock();
       busy_ = false;
@@ -126,6 +126,7 @@ void KernelCode::Compile() {
   static metrics::Metric& time = metrics::GetMetric("cpu::CompileKernel", metrics::Kind::kTime);
   metrics::ScopedTimer timer(time);
   if (std::string reason = LlvmCompiler::WhyAbsent(); !reason.empty()) {
+    if (CompileQueue::Get().stopped()) return;  // the process is ending
     LogOnce("cpu.llvm", LogLevel::kWarn, "cpu: kernels stay interpreted: {}", reason);
     return;
   }
@@ -136,6 +137,7 @@ void KernelCode::Compile() {
     code_ = std::move(code);
     native_.store(native, std::memory_order_release);
   } catch (const std::exception& error) {
+    if (CompileQueue::Get().stopped()) return;  // the process is ending
     LogOnce("cpu.compile", LogLevel::kWarn,
             "cpu: a kernel cannot be compiled and stays interpreted: {}\n{}", error.what(),
             ToText(*kernel_));

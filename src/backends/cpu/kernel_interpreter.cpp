@@ -306,12 +306,12 @@ class InterpretedKernel::Runner {
         return;
       }
       case Kind::kConstant: {
-        std::memcpy(out, &instr.bits, 8);
+        auto bits = reinterpret_cast<uintptr_t>(args_.pointers[static_cast<size_t>(instr.access)]);
         if (op.widen) {
-          uint64_t bits = instr.bits;
           op.widen(1, &bits, out);
+        } else {
+          std::memcpy(out, &bits, sizeof bits);
         }
-        Fill(HeldBytes(instr.dtype), count, out);
         return;
       }
       case Kind::kScalar:

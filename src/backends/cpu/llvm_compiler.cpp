@@ -44,7 +44,11 @@ std::vector<std::string> Candidates(const std::string& setting) {
 
 // Never closed: LLVM does not survive it, and threads may be inside.
 Opened Open(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  flags |= RTLD_DEEPBIND;  // see __cxa_atexit in llvm_plugin.cpp; sanitizers refuse it
+#endif
+  void* library = dlopen(path.c_str(), flags);
   if (!library) return {nullptr, dlerror()};
   auto entry = reinterpret_cast<decltype(&HammockLlvmTable)>(dlsym(library, HAMMOCK_LLVM_ENTRY));
   if (!entry) return {nullptr, fmt::format("{} has no {}", path, HAMMOCK_LLVM_ENTRY)};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "backends/cpu/emit_llvm.h"
 #include "backends/cpu/llvm_compiler.h"
@@ -10,7 +11,9 @@
 #include "base/throw.h"
 #include "compiler/kernel_builder.h"
 #include "compiler/split_reductions.h"
+#include "hammock/config.h"
 #include "hammock/lazy/backend_interface.h"
+#include "hammock/metrics.h"
 
 namespace hammock::cpu {
 
@@ -41,7 +44,7 @@ struct Program::PreparedStep {
   // Of a kernel.
   const Launch* launch = nullptr;
   std::shared_ptr<KernelCode> code;
-  std::vector<int64_t> element_bytes;  // by access; 1 for an index
+  std::vector<int64_t> element_bytes;  // by access; 1 for a number
   std::vector<int64_t> row_strides;
   std::vector<int64_t> column_strides;
   std::vector<int64_t> scratch_at;  // by access: in a worker's scratch memory; -1: not there
@@ -69,12 +72,13 @@ Program::PreparedStep::PreparedStep(const Launch& l) : launch(&l), code(KernelCo
   const Kernel& kernel = *l.kernel;
   for (size_t i = 0; i < l.maps.size(); ++i) {
     const Access& access = kernel.accesses[i];
-    bool is_index = l.maps[i].buffer < 0 && !access.scratch;
-    element_bytes.push_back(is_index ? 1 : InfoOf(access.dtype).bits / 8);
+    bool is_number = access.kind == Access::Kind::kIndex || access.kind == Access::Kind::kConstant;
+    bool is_scratch = access.kind == Access::Kind::kScratch;
+    element_bytes.push_back(is_number ? 1 : InfoOf(access.dtype).bits / 8);
     row_strides.push_back(l.maps[i].row);
     column_strides.push_back(l.maps[i].column);
-    scratch_at.push_back(access.scratch ? worker_scratch : -1);
-    if (access.scratch) {
+    scratch_at.push_back(is_scratch ? worker_scratch : -1);
+    if (is_scratch) {
       int64_t elements = l.columns * (kernel.lanes_along_rows ? kMaxRowLanes : 1);
       worker_scratch += (elements * InfoOf(access.dtype).bits / 8 + 127) / 64 * 64;
     }
@@ -133,6 +137,11 @@ Program::Program(const Graph& graph)
     if (step.launch.kernel) CheckBounds(step.launch, sizes);
   }
 #endif
+  FindOutputs();
+  FindReplaceable();
+}
+
+void Program::FindOutputs() {
   for (size_t i = 0; i < schedule_.outputs.size(); ++i) {
     Output output;
     auto input = std::find(schedule_.inputs.begin(), schedule_.inputs.end(), schedule_.outputs[i]);
@@ -144,6 +153,74 @@ Program::Program(const Graph& graph)
     if (first < i) output.same = static_cast<int>(first);
     outputs_.push_back(output);
   }
+}
+
+void Program::FindReplaceable() {
+  replaceable_.resize(outputs_.size());
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    if (outputs_[o].input >= 0 || outputs_[o].same >= 0) continue;
+    for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
+      int64_t bytes = schedule_.buffers[Index(schedule_.inputs[i])].bytes();
+      if (bytes != schedule_.buffers[Index(schedule_.outputs[o])].bytes() || bytes == 0) continue;
+      if (MayReplace(schedule_.outputs[o], schedule_.inputs[i])) {
+        replaceable_[o].push_back(static_cast<int>(i));
+      }
+    }
+  }
+}
+
+namespace {
+
+bool Contains(const std::vector<int>& list, int number) {
+  return std::find(list.begin(), list.end(), number) != list.end();
+}
+
+/// Whether a kernel reads every element of `input` before it writes the same place of `output`.
+bool ReadsBeforeWriting(const Launch& launch, int input, int output) {
+  const AccessMap* store = nullptr;
+  int store_stage = 0;
+  for (const Instr& instr : launch.kernel->instrs) {
+    if (instr.kind != Instr::Kind::kStore || launch.maps[Index(instr.access)].buffer != output) {
+      continue;
+    }
+    if (store) return false;
+    store = &launch.maps[Index(instr.access)];
+    store_stage = instr.stage;
+    if (launch.kernel->accesses[Index(instr.access)].streams) return false;
+  }
+  if (!store) return false;
+  for (const Instr& instr : launch.kernel->instrs) {
+    if (instr.kind != Instr::Kind::kLoad) continue;
+    const AccessMap& load = launch.maps[Index(instr.access)];
+    if (load.buffer != input) continue;
+    bool same = load.offset == store->offset && load.outer == store->outer &&
+                load.row == store->row && load.column == store->column;
+    if (!same || instr.stage > store_stage) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Program::MayReplace(int output, int input) const {
+  if (Contains(schedule_.outputs, input)) return false;
+  if (InfoOf(schedule_.buffers[Index(output)].dtype()).bits !=
+      InfoOf(schedule_.buffers[Index(input)].dtype()).bits) {
+    return false;
+  }
+  bool written = false;
+  for (const compiler::Step& step : schedule_.steps) {
+    bool writes = Contains(step.writes, output);
+    bool reads = Contains(step.reads, input);
+    if (written && reads) return false;
+    if (writes && reads &&
+        !(step.launch.kernel && ReadsBeforeWriting(step.launch, input, output))) {
+      return false;
+    }
+    written |= writes;
+    if (written && step.node >= 0 && graph_[step.node].op->can_fail) return false;
+  }
+  return true;
 }
 
 Program::~Program() = default;
@@ -178,15 +255,52 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
       buffers[Index(schedule_.outputs[i])] = outputs[i];
     }
   }
+  const bool timed = config::Get<config::kCpuTimeSteps>();
   for (size_t i = 0; i < steps_.size(); ++i) {
     int64_t scratch_at = plan_.scratch_offset[i];
     char* scratch = scratch_at < 0 ? nullptr : arena + scratch_at;
+    std::optional<metrics::ScopedTimer> timer;
+    if (timed) timer.emplace(metrics::GetMetric(StepName(i), metrics::Kind::kTime));
     if (steps_[i].call) {
       RunCall(steps_[i], buffers, scratch);
     } else {
       RunKernel(steps_[i], buffers, scratch);
     }
   }
+}
+
+/// "cpu::step::mul_add_maximum": the nodes that it computes, the first few of many.
+std::string Program::StepName(size_t i) const {
+  constexpr size_t kNamed = 4;
+  const std::vector<NodeId>& nodes = schedule_.steps[i].nodes;
+  std::string name = "cpu::step::";
+  for (size_t k = 0; k < std::min(nodes.size(), kNamed); ++k) {
+    name += (k == 0 ? "" : "_") + graph_[nodes[k]].op->info().name;
+  }
+  return nodes.size() > kNamed ? fmt::format("{}_and_{}_more", name, nodes.size() - kNamed) : name;
+}
+
+std::string Program::LargestBuffers() const {
+  constexpr size_t kShown = 3;
+  std::vector<size_t> written;
+  for (const compiler::Step& step : schedule_.steps) {
+    for (int buffer : step.writes) written.push_back(Index(buffer));
+  }
+  auto larger = [&](size_t a, size_t b) {
+    return schedule_.buffers[a].bytes() > schedule_.buffers[b].bytes();
+  };
+  std::stable_sort(written.begin(), written.end(), larger);
+  std::string text;
+  for (size_t k = 0; k < std::min(written.size(), kShown); ++k) {
+    auto after = std::upper_bound(schedule_.first.begin(), schedule_.first.end(),
+                                  static_cast<int>(written[k]));
+    const GraphNode& node = graph_[static_cast<NodeId>(after - schedule_.first.begin()) - 1];
+    std::string where = LocationText(node.location);
+    text += fmt::format("{}{} of {} ({} bytes){}{}", k == 0 ? "" : ", ",
+                        schedule_.buffers[written[k]].to_string(), node.op->name(),
+                        schedule_.buffers[written[k]].bytes(), where.empty() ? "" : " at ", where);
+  }
+  return text;
 }
 
 void Program::RunCall(const PreparedStep& step, char* const* buffers, char* scratch) const {
@@ -239,22 +353,19 @@ void Program::RunKernel(const PreparedStep& step, char* const* buffers, char* sc
           element += outer % launch.outer[d] * map.outer[d];
           outer /= launch.outer[d];
         }
-        char* base = map.buffer < 0 ? nullptr : buffers[map.buffer];
-        pointers[i] = base + element * step.element_bytes[i];
+        pointers[i] = map.buffer < 0 ? reinterpret_cast<char*>(element)
+                                     : buffers[map.buffer] + element * step.element_bytes[i];
       }
       step.code->Run(args);
     }
   };
+  static metrics::Counter& compiled = metrics::GetCounter("cpu::KernelRunsCompiled");
+  static metrics::Counter& interpreted = metrics::GetCounter("cpu::KernelRunsInterpreted");
+  (step.code->compiled() ? compiled : interpreted).Add();
   int64_t tiles = step.outer_count * step.row_tiles * step.column_tiles;
   if (step.workers == 1) return run_tiles(0, tiles, 0);
   int64_t grain = std::max<int64_t>(kTileWork / std::max<int64_t>(step.tile_work, 1), 1);
   ThreadPool::Get().ParallelFor(tiles, grain, run_tiles, step.workers);
-}
-
-bool Program::MayReplace(int output, int input) const {
-  (void)output;
-  (void)input;
-  return false;
 }
 
 std::string Program::ToText(std::string_view what) const {

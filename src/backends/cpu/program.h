@@ -38,16 +38,22 @@ class Program {
   /// given.
   void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena) const;
 
-  /// Whether output `output` may be written into the memory of input `input` by a run that reads
-  /// the input for the last time.
-  bool MayReplace(int output, int input) const;
+  /// Inputs whose memory this output may take in a run that they are donated to: nothing reads them
+  /// afterwards, and nothing can fail any more when it is written.
+  const std::vector<int>& Replaceable(size_t output) const { return replaceable_[output]; }
 
-  /// For people: the graph, steps, plan; with `code` the IR or assembly of kernels.
+  /// What takes most of a run's memory, for messages.
+  std::string LargestBuffers() const;
+  /// For people: the graph, its steps and memory, and the `llvm` or `assembly` of kernels.
   std::string ToText(std::string_view what) const;
 
  private:
   struct PreparedStep;
 
+  std::string StepName(size_t step) const;
+  void FindOutputs();
+  void FindReplaceable();
+  bool MayReplace(int output, int input) const;
   void RunKernel(const PreparedStep& step, char* const* buffers, char* scratch) const;
   void RunCall(const PreparedStep& step, char* const* buffers, char* scratch) const;
 
@@ -56,6 +62,7 @@ class Program {
   compiler::MemoryPlan plan_;
   std::vector<PreparedStep> steps_;
   std::vector<Output> outputs_;
+  std::vector<std::vector<int>> replaceable_;  // by output
 };
 
 }  // namespace hammock::cpu

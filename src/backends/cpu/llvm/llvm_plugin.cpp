@@ -248,6 +248,13 @@ HammockLlvmTableV1 MakeTable() {
 
 }  // namespace
 
+/// LLVM is never torn down: a thread may compile while the process ends. Libraries that are loaded
+/// with this one find it in the C library's place (RTLD_DEEPBIND), so their destructors are
+/// forgotten.
+extern "C" __attribute__((visibility("default"))) int __cxa_atexit(void (*)(void*), void*, void*) {
+  return 0;
+}
+
 extern "C" __attribute__((visibility("default"))) const HammockLlvmTableV1* HammockLlvmTable() {
   static const HammockLlvmTableV1 table = MakeTable();
   return &table;

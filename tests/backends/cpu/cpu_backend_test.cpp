@@ -1,0 +1,149 @@
+// The device "cpu" as a user sees it. Values are the business of the fuzzer and of the golden
+// suite.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "backends/cpu/host_allocator.h"
+#include "backends/cpu/kernel_code.h"
+#include "backends/cpu/llvm_compiler.h"
+#include "backends/cpu/program.h"
+#include "hammock/hammock.h"
+#include "hammock/lazy/backend_interface.h"
+
+namespace hammock::cpu {
+namespace {
+
+const Device kCpu("cpu");
+
+int64_t Count(const char* name) { return metrics::CounterValue(name).value_or(0); }
+
+Tensor Values(const Dims& sizes, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> number(-2, 2);
+  std::vector<float> values(static_cast<size_t>(Shape(f32, sizes).numel()));
+  for (float& value : values) value = number(random);
+  return tensor(values, sizes).to(kCpu);
+}
+
+Tensor Layer(const Tensor& x, const Tensor& w) {
+  return softmax(gelu(matmul(x, w)) + x.mean(), -1) * 3.0;
+}
+
+TEST(CpuBackend, IsTheDefaultWhereThereIsACompiler) {
+  if (!config::GetText("device").empty()) GTEST_SKIP() << "another device is chosen";
+  bool compiler = LlvmCompiler::WhyAbsent().empty();
+  EXPECT_EQ(Device().type(), compiler ? "cpu" : "reference");
+}
+
+TEST(CpuBackend, GivesTheSameBitsBeforeAndAfterItsKernelsAreCompiled) {
+  Tensor x = Values({33, 65}, 1);
+  Tensor w = Values({65, 65}, 2);
+  int64_t before = Count("cpu::KernelRunsInterpreted");
+  HostTensor first = Layer(x, w).host();
+  bool interpreted = Count("cpu::KernelRunsInterpreted") > before;
+  WaitForCode();
+  int64_t compiled = Count("cpu::KernelRunsCompiled");
+  HostTensor second = Layer(x, w).host();
+  EXPECT_TRUE(first.SameBits(second));
+  if (!LlvmCompiler::WhyAbsent().empty()) GTEST_SKIP() << LlvmCompiler::WhyAbsent();
+  EXPECT_GT(Count("cpu::KernelRunsCompiled"), compiled);
+  EXPECT_TRUE(interpreted || config::Get<config::kCpuWaitForCode>());
+}
+
+TEST(CpuBackend, GivesTheSameBitsForAnyNumberOfThreads) {
+  HostTensor results[3];
+  const char* threads[3] = {"1", "2", "3"};
+  for (int i = 0; i < 3; ++i) {
+    config::Override some("cpu_threads", threads[i]);
+    // Sizes that no other round has, so that each plans for its own threads.
+    Tensor x = Values({257, 511}, 3);
+    results[i] = cat({sum(softmax(x, 0), {1}), sum(exp(x), {0, 1}).reshape({1})}, 0).host();
+  }
+  EXPECT_TRUE(results[0].SameBits(results[1]));
+  EXPECT_TRUE(results[0].SameBits(results[2]));
+}
+
+TEST(CpuBackend, CompilesNothingNewForNewSizes) {
+  Tensor w = Values({40, 40}, 4);
+  auto run = [&](int64_t batch) { return Layer(Values({batch, 40}, 5), w).host(); };
+  run(17);
+  run(23);
+  int64_t kernels = Count("cpu::Kernels");
+  std::mt19937 random(6);
+  for (int i = 0; i < 64; ++i) {
+    int64_t batch = 2 + static_cast<int64_t>(random() % 300);
+    HostTensor general = run(batch);
+    config::Override alone("generalise", "false");
+    EXPECT_TRUE(general.SameBits(run(batch))) << batch;
+  }
+  EXPECT_LE(Count("cpu::Kernels") - kernels, 3);
+}
+
+TEST(CpuBackend, OutOfMemoryNamesWhatIsLarge) {
+  lazy::BackendImplInterface* backend = lazy::getBackend("cpu");
+  lazy::BackendDevice device = backend->GetBackendDevice(0);
+  Tensor x = Values({64, 64}, 7);
+  x.host();
+  backend->SetMemoryLimit(device, backend->GetMemoryInfo(device).in_use + 100000);
+  Tensor large = std::get<0>(sort(x.expand({100, 64, 64}) + 1.0));
+  try {
+    large.host();
+    ADD_FAILURE() << "it fitted";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("f32[100,64,64]"), std::string::npos) << error.what();
+  }
+  backend->SetMemoryLimit(device, 0);
+  EXPECT_EQ((x.expand({100, 64, 64}) + 1.0).host().shape(), Shape(f32, {100, 64, 64}));
+}
+
+TEST(CpuBackend, MeasuresStepsIfAsked) {
+  config::Override timed("cpu.time_steps", "true");
+  Values({5, 7}, 8).tanh().neg().host();
+  EXPECT_NE(metrics::Report().find("cpu::step::"), std::string::npos);
+}
+
+TEST(CpuBackend, ShowsGraphStepsAndCode) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[8,4]
+    %1 = exp %0 : f32[8,4]
+    %2 = dot_general %1, %0 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : f32[8,8]
+    return %2)");
+  Program program(graph);
+  std::string text = program.ToText("llvm");
+  for (const char* part : {"%1 = exp %0 : f32[8,4]", "call dot_general", "launch [] x 1 x 32",
+                           "arena ", "define void @kernel", "fmul <16 x float>"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
+  }
+}
+
+TEST(CpuBackend, KnowsThePeakOfARunBeforehand) {
+  lazy::BackendImplInterface* backend = lazy::getBackend("cpu");
+  lazy::BackendDevice device = backend->GetBackendDevice(0);
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[512,512]
+    %1 = dot_general %0, %0 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[512,512]
+    %2 = exp %1 : f32[512,512]
+    %3 = dot_general %2, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[512,512]
+    return %3)");
+  auto computation = std::make_shared<lazy::Computation>("peak", graph, device);
+  backend->Compile({computation});
+  HostTensor input(Shape(f32, {512, 512}));
+  std::fill(input.mutable_values<float>().begin(), input.mutable_values<float>().end(), 0.01f);
+  BackendDataPtr data = backend->MakeComputationDataFromTensor(input, input.shape(), device);
+  const auto& program = *static_cast<const Program*>(computation->artifact.get());
+  // Another allocator of the same kind sees this run alone.
+  HostAllocator memory("test");
+  HostTensor out = memory.New(Shape(f32, {512, 512}), "output");
+  void* arena = memory.Allocate(program.plan().arena_bytes, "arena");
+  char* in_pointer = static_cast<char*>(input.mutable_data());
+  char* out_pointer = static_cast<char*>(out.mutable_data());
+  program.Run({&in_pointer, 1}, {&out_pointer, 1}, static_cast<char*>(arena));
+  memory.Free(arena, program.plan().arena_bytes);
+  double planned = static_cast<double>(program.plan().peak_bytes());
+  EXPECT_NEAR(static_cast<double>(memory.Info().peak), planned, 0.05 * planned);
+}
+
+}  // namespace
+}  // namespace hammock::cpu

@@ -1,0 +1,61 @@
+// Graphs on which the CPU backend was once wrong, as small as the fuzzer could make them.
+#include <gtest/gtest.h>
+
+#include "backends/cpu/compiled.h"
+#include "fuzz/judge.h"
+
+namespace hammock::fuzz {
+namespace {
+
+struct Once {
+  const char* name;  ///< what must hold
+  const char* graph;
+};
+
+const Once kCases[] = {
+    {"EmptyLoopsAreNotSplit", R"(
+      %0 = input : f32[3]
+      %1 = slice %0 {dim=0, start=0, size=0, step=1} : f32[0]
+      %2 = exp %1 : f32[0]
+      %3 = exp %0 : f32[3]
+      return %2, %3)"},
+    {"ASingleNumberIsStoredBesideAnEmptyTensor", R"(
+      %0 = input : f32[]
+      %1 = round %0 : f32[]
+      %2 = broadcast %1 {sizes=[0]} : f32[0]
+      %3 = neg %2 : f32[0]
+      return %1, %3)"},
+    {"ReducingNoDimsKeepsWhichResultItIs", R"(
+      %0 = input : f32[5]
+      %1:2 = sort %0 {dim=0, descending=true, stable=true} : f32[5], i64[5]
+      %2 = reduce_max %1.1 {dims=[], keepdim=false} : i64[5]
+      %3 = neg %2 : i64[5]
+      return %3, %2)"},
+    {"ReducingNothingReadsNothing", R"(
+      %0 = input : f16[31,0,15]
+      %1 = reduce_sum %0 {dims=[1,2], keepdim=true} : f16[31,1,1]
+      %2 = reduce_prod %0 {dims=[1], keepdim=false} : f16[31,15]
+      return %1, %2)"},
+    {"LaneFunctionsOfTruthValuesAreCalled", R"(
+      %0 = input : bool[19]
+      %1 = input : bool[19]
+      %2 = gcd %0, %1 : bool[19]
+      return %2)"},
+};
+
+class FuzzRegression : public ::testing::TestWithParam<Once> {};
+
+TEST_P(FuzzRegression, IsRight) {
+  bool compiled = WhyNotCompiled().empty();
+  Case test = ParseCase(GetParam().graph);
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    test.inputs = RandomInputs(test.graph, seed);
+    EXPECT_EQ(FindDifference(test, {true, compiled}), "") << "inputs of seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FuzzRegression, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace hammock::fuzz

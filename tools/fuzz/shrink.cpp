@@ -1,0 +1,206 @@
+#include "fuzz/shrink.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "fuzz/judge.h"
+#include "hammock/error.h"
+#include "ops/primitives.h"
+
+namespace hammock::fuzz {
+namespace {
+
+using Fails = std::function<bool(const Case&)>;
+
+size_t Index(NodeId id) { return static_cast<size_t>(id); }
+
+/// The nodes that outputs need, and the inputs among them, with values where they are given.
+Case Cleaned(const Graph& graph, const std::vector<GraphValue>& outputs,
+             const std::vector<std::optional<HostTensor>>& input_values) {
+  std::vector<bool> needed(Index(graph.size()));
+  for (GraphValue output : outputs) needed[Index(output.node)] = true;
+  for (NodeId id = graph.size(); id-- > 0;) {
+    if (!needed[Index(id)]) continue;
+    for (GraphValue input : graph[id].inputs) {
+      if (input.node >= 0) needed[Index(input.node)] = true;
+    }
+  }
+  Case result;
+  std::vector<NodeId> map(Index(graph.size()), -1);
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (!needed[Index(id)]) continue;
+    GraphNode node = graph[id];
+    for (GraphValue& input : node.inputs) {
+      if (input.node >= 0) input.node = map[Index(input.node)];
+    }
+    if (node.op == &ops::kInput) {
+      map[Index(id)] = result.graph.AddInput(node.type()).node;
+      result.inputs.push_back(*input_values[Index(id)]);
+    } else {
+      map[Index(id)] = result.graph.Append(std::move(node));
+    }
+  }
+  for (GraphValue output : outputs) {
+    result.graph.AddOutput({map[Index(output.node)], output.index});
+  }
+  return result;
+}
+
+std::vector<std::optional<HostTensor>> ValuesOfInputs(const Case& test) {
+  std::vector<std::optional<HostTensor>> values(Index(test.graph.size()));
+  for (size_t i = 0; i < test.inputs.size(); ++i) {
+    values[Index(test.graph.inputs()[i])] = test.inputs[i];
+  }
+  return values;
+}
+
+bool Take(Case& test, Case smaller, const Fails& fails) {
+  if (!fails(smaller)) return false;
+  test = std::move(smaller);
+  return true;
+}
+
+bool DropOutputs(Case& test, const Fails& fails) {
+  bool any = false;
+  for (size_t i = test.graph.outputs().size(); i-- > 0 && test.graph.outputs().size() > 1;) {
+    std::vector<GraphValue> outputs = test.graph.outputs();
+    if (i >= outputs.size()) continue;
+    outputs.erase(outputs.begin() + static_cast<long>(i));
+    any |= Take(test, Cleaned(test.graph, outputs, ValuesOfInputs(test)), fails);
+  }
+  return any;
+}
+
+/// A node becomes an input that has its value.
+bool ReplaceByInputs(Case& test, const Fails& fails) {
+  bool any = false;
+  for (NodeId id = test.graph.size(); id-- > 0;) {
+    if (id >= test.graph.size()) continue;
+    const GraphNode& node = test.graph[id];
+    if (node.op == &ops::kInput || node.types.size() != 1) continue;
+    auto values = NodeByNode(test);
+    if (values.empty()) return any;
+    Graph graph;
+    auto input_values = ValuesOfInputs(test);
+    for (NodeId n = 0; n < test.graph.size(); ++n) {
+      if (n == id || test.graph[n].op == &ops::kInput) {
+        graph.AddInput(test.graph[n].type());
+      } else {
+        graph.Append(test.graph[n]);
+      }
+    }
+    input_values[Index(id)] = values[Index(id)][0];
+    any |= Take(test, Cleaned(graph, test.graph.outputs(), input_values), fails);
+  }
+  return any;
+}
+
+/// Users of a node use an operand of the same type instead.
+bool SkipNodes(Case& test, const Fails& fails) {
+  bool any = false;
+  for (NodeId id = test.graph.size(); id-- > 0;) {
+    if (id >= test.graph.size()) continue;
+    for (size_t i = 0; id < test.graph.size() && i < test.graph[id].inputs.size(); ++i) {
+      const GraphNode& node = test.graph[id];
+      GraphValue operand = node.inputs[i];
+      if (operand.node < 0 || node.types.size() != 1) continue;
+      if (test.graph.TypeOf(operand) != node.type()) continue;
+      Graph graph = test.graph;
+      auto replace = [&](GraphValue& value) {
+        if (value.node == id) value = operand;
+      };
+      for (NodeId n = id + 1; n < graph.size(); ++n) {
+        for (GraphValue& input : graph.mutable_node(n).inputs) replace(input);
+      }
+      std::vector<GraphValue> outputs = graph.outputs();
+      for (GraphValue& output : outputs) replace(output);
+      if (Take(test, Cleaned(graph, outputs, ValuesOfInputs(test)), fails)) {
+        any = true;
+        break;
+      }
+    }
+  }
+  return any;
+}
+
+/// The graph with every size `from` as `to`, types inferred anew; nothing where that cannot be.
+std::optional<Case> Resized(const Case& test, int64_t from, int64_t to, uint64_t seed) {
+  auto other = [&](int64_t size) { return size == from ? to : size; };
+  try {
+    Case result;
+    for (const GraphNode& node : test.graph.nodes()) {
+      if (node.op == &ops::kInput) {
+        Dims sizes = node.type().sizes();
+        for (int64_t& size : sizes) size = other(size);
+        result.graph.AddInput(node.type().With(sizes));
+        continue;
+      }
+      std::vector<Attr> attrs = node.attrs;
+      for (size_t i = 0; i < attrs.size(); ++i) {
+        const std::string& name = node.op->info().AttributeName(static_cast<int>(i));
+        bool sizes = name == "sizes" || name == "size";
+        if (!sizes) continue;
+        if (attrs[i].kind() == Attr::Kind::kInts) {
+          std::vector<int64_t> list = attrs[i].ints();
+          for (int64_t& size : list) size = other(size);
+          attrs[i] = Attr(list);
+        } else if (attrs[i].kind() == Attr::Kind::kScalar) {
+          attrs[i] = Attr(other(attrs[i].integer()));
+        }
+      }
+      result.graph.AddNode(*node.op, node.inputs, attrs);
+    }
+    result.graph.SetOutputs(test.graph.outputs());
+    Verify(result.graph);
+    result.inputs = RandomInputs(result.graph, seed);
+    return result;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool ShrinkSizes(Case& test, const Fails& fails) {
+  std::set<int64_t, std::greater<>> sizes;
+  for (const GraphNode& node : test.graph.nodes()) {
+    for (const Shape& type : node.types) sizes.insert(type.sizes().begin(), type.sizes().end());
+  }
+  for (int64_t size : sizes) {
+    for (int64_t smaller : {1, 2, 3, 4, 5, 8, 16, 17, 32, 33, 64, 65, 128, 256}) {
+      if (smaller >= size) break;
+      for (uint64_t seed : {1, 2}) {
+        std::optional<Case> resized = Resized(test, size, smaller, seed);
+        if (resized && Take(test, *resized, fails)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// Values that a person can read, where they fail too.
+void PlainValues(Case& test, const Fails& fails) {
+  for (size_t i = 0; i < test.inputs.size(); ++i) {
+    Case plain = test;
+    HostTensor tensor(test.inputs[i].shape());
+    for (int64_t e = 0; e < tensor.numel(); ++e) {
+      tensor.set(e, Scalar(e % 10 + 1).To(tensor.dtype()));
+    }
+    plain.inputs[i] = tensor;
+    Take(test, plain, fails);
+  }
+}
+
+}  // namespace
+
+Case Shrink(Case test, const Fails& fails) {
+  for (bool changed = true; changed;) {
+    changed = DropOutputs(test, fails);
+    changed |= ReplaceByInputs(test, fails);
+    changed |= SkipNodes(test, fails);
+    changed |= ShrinkSizes(test, fails);
+  }
+  PlainValues(test, fails);
+  return test;
+}
+
+}  // namespace hammock::fuzz
