@@ -15,7 +15,7 @@ test: build  ## install what is missing, build, run all tests, also without opti
 	ctest --preset release -j $(JOBS)
 
 bench: bench_deps build  ## build and run the benchmarks
-	@cmake --build build --target trace_bench -j $(JOBS)
+	@cmake --build build --target trace_bench cpu_bench -j $(JOBS)
 	@scripts/run_bench.sh build
 
 asan:  ## run all tests with the address and undefined-behaviour sanitizers

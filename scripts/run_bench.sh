@@ -6,5 +6,7 @@ build="${1:-build}"
 for program in "$build"/bench/*_bench; do
   [ -x "$program" ] || continue
   echo "== ${program##*/}"
-  "$program"
+  arguments=()
+  if [ "${program##*/}" = cpu_bench ]; then arguments=(--quick); fi
+  "$program" "${arguments[@]}"
 done

@@ -56,7 +56,10 @@ void OnPeerThread(const std::function<void()>& fn) {
 /// Repeats until kernels, caches and profiles have settled.
 void WarmUp(const Side& side) {
   auto start = Clock::now();
-  for (int i = 0; i < 4 || (SecondsSince(start) < 0.05 && i < 1000); ++i) side.Step();
+  for (int i = 0; (i < 4 || SecondsSince(start) < 0.05) && i < 1000; ++i) {
+    side.Step();
+    if (SecondsSince(start) > 1) return;
+  }
 }
 
 struct Samples {
@@ -106,7 +109,7 @@ struct Sides {
   Side ours, eager, lazy;
 };
 
-Sides MakeSides(const Row& row, Result& result) {
+Sides MakeSides(const Row& row, const Options& options, Result& result) {
   Sides sides;
   std::vector<Array> inputs = InputsOf(row);
   try {
@@ -118,7 +121,7 @@ Sides MakeSides(const Row& row, Result& result) {
     result.notes["error"] = error.what();
     sides.ours = {};
   }
-  if (!peer::Name()) return sides;
+  if (!peer::Name() || !options.peer) return sides;
   try {
     OnPeerThread([&] {
       for (bool lazy : {false, true}) {
@@ -150,7 +153,7 @@ void Compare(const Row& row, const Sides& sides, Result& result) {
 }
 
 void MeasureSides(const Row& row, const Options& options, Result& result) {
-  Sides sides = MakeSides(row, result);
+  Sides sides = MakeSides(row, options, result);
   try {
     Compare(row, sides, result);
   } catch (const std::exception& error) {
@@ -219,7 +222,7 @@ Result Measure(const Row& row, const Options& options) {
     if (row.work >= Work::kCompile) {
       MeasureAlone(row, result);
     } else {
-      if (peer::Name()) OnPeerThread([&] { peer::Start(options.threads); });
+      if (peer::Name() && options.peer) OnPeerThread([&] { peer::Start(options.threads); });
       MeasureSides(row, options, result);
     }
     if (options.text) std::fprintf(stderr, "%s\n", ours::LatestText().c_str());

@@ -18,6 +18,7 @@ struct Options {
   int threads = 2;
   double budget = 0.6;  // seconds for each side of a row
   bool text = false;    // print the schedule
+  bool peer = true;
 };
 
 /// What a row came to; handed from process to process as lines of text.

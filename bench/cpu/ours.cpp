@@ -188,9 +188,9 @@ std::vector<double> KernelTimes(int first, int count) {
 }  // namespace
 
 void Start(int threads, bool wait_for_code) {
-  config::Set<config::kDevice>("cpu");
-  config::Set<config::kCpuThreads>(threads);
-  config::Set<config::kCpuWaitForCode>(wait_for_code);
+  config::Set("device", "cpu");
+  config::Set("cpu_threads", std::to_string(threads));
+  config::Set("cpu.wait_for_code", wait_for_code ? "true" : "false");
 }
 
 Side Make(const Row& row, const std::vector<Array>& inputs) {
