@@ -65,6 +65,21 @@ TEST(CpuBackend, GivesTheSameBitsForAnyNumberOfThreads) {
   EXPECT_TRUE(results[0].SameBits(results[2]));
 }
 
+TEST(CpuBackend, SumsDependOnTheExtentAloneAndNotOnWhereTheDimLies) {
+  for (bool compiled : {false, true}) {
+    for (int64_t extent : {1, 2, 31, 32, 33, 64, 100, 1000}) {
+      for (int64_t others : {1, 15, 16, 17, 63, 64, 65, 130}) {
+        Tensor x = Values({extent, others}, 9) * 1000.0;
+        Tensor turned = x.t().contiguous();
+        HostTensor by_columns = sum(x, {0}).host();
+        HostTensor by_rows = sum(turned, {1}).host();
+        EXPECT_TRUE(by_columns.SameBits(by_rows)) << extent << " of " << others;
+      }
+    }
+    if (!compiled) WaitForCode();
+  }
+}
+
 TEST(CpuBackend, CompilesNothingNewForNewSizes) {
   Tensor w = Values({40, 40}, 4);
   auto run = [&](int64_t batch) { return Layer(Values({batch, 40}, 5), w).host(); };
