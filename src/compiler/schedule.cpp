@@ -58,8 +58,11 @@ int CostOf(const GraphNode& node) {
 
 class Scheduler {
  public:
-  explicit Scheduler(const Graph& graph)
-      : graph_(graph), facts_(graph), step_of_(static_cast<size_t>(graph.size()), -1) {}
+  Scheduler(const Graph& graph, bool aligned_outputs)
+      : graph_(graph),
+        aligned_outputs_(aligned_outputs),
+        facts_(graph),
+        step_of_(static_cast<size_t>(graph.size()), -1) {}
 
   Schedule Make() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
@@ -290,7 +293,7 @@ class Scheduler {
       for (int buffer : step.reads) read[Index(buffer)] = true;
     }
     for (Step& step : schedule.steps) {
-      if (step.launch.kernel) Stream(step, schedule, read);
+      if (step.launch.kernel && aligned_outputs_) Stream(step, schedule, read);
     }
     return schedule;
   }
@@ -352,6 +355,7 @@ class Scheduler {
   }
 
   const Graph& graph_;
+  const bool aligned_outputs_;
   FusionFacts facts_;
   std::vector<int> step_of_;  // by node
   std::vector<Open> open_;
@@ -359,7 +363,9 @@ class Scheduler {
 
 }  // namespace
 
-Schedule MakeSchedule(const Graph& graph) { return Scheduler(graph).Make(); }
+Schedule MakeSchedule(const Graph& graph, bool aligned_outputs) {
+  return Scheduler(graph, aligned_outputs).Make();
+}
 
 std::string ToText(const Schedule& schedule, const Graph& graph) {
   std::string text;

@@ -35,7 +35,9 @@ struct Schedule {
   }
 };
 
-Schedule MakeSchedule(const Graph& graph);
+/// `aligned_outputs`: results begin at multiples of 64 bytes, so that they may be written past the
+/// caches.
+Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true);
 
 std::string ToText(const Schedule& schedule, const Graph& graph);
 

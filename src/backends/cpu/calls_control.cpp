@@ -41,8 +41,8 @@ class CondCall : public Call {
  public:
   CondCall(const Graph& graph, const GraphNode& node)
       : predicate_(graph.TypeOf(node.inputs[0])),
-        then_(node.attrs[0].graph()),
-        otherwise_(node.attrs[1].graph()) {}
+        then_(node.attrs[0].graph(), /*aligned_outputs=*/false),
+        otherwise_(node.attrs[1].graph(), /*aligned_outputs=*/false) {}
 
   int64_t scratch_bytes() const override {
     return std::max(then_.plan().arena_bytes, otherwise_.plan().arena_bytes);
@@ -118,8 +118,8 @@ class Carried {
 class WhileCall : public Call {
  public:
   WhileCall(const Graph&, const GraphNode& node)
-      : condition_(node.attrs[0].graph()),
-        body_(node.attrs[1].graph()),
+      : condition_(node.attrs[0].graph(), /*aligned_outputs=*/false),
+        body_(node.attrs[1].graph(), /*aligned_outputs=*/false),
         carried_(body_, 0, node.types.size()),
         holds_(condition_.graph().TypeOf(condition_.graph().outputs()[0])),
         arena_(Aligned(std::max(condition_.plan().arena_bytes, body_.plan().arena_bytes))) {}
@@ -159,7 +159,7 @@ class WhileCall : public Call {
 class LoopCall : public Call {
  public:
   LoopCall(const Graph&, const GraphNode& node)
-      : body_(node.attrs[0].graph()),
+      : body_(node.attrs[0].graph(), /*aligned_outputs=*/false),
         count_(node.attrs[1].integer()),
         stacked_in_(static_cast<size_t>(node.attrs[3].integer())),
         carried_(body_, 1, static_cast<size_t>(node.attrs[2].integer())),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "backends/cpu/emit_llvm.h"
@@ -61,7 +62,9 @@ struct Program::PreparedStep {
   std::vector<int> operands;  // buffers, -1 for absent ones
   std::vector<int> results;
 
-  NodeId node = -1;  // for errors
+  // For errors: of the graph as given.
+  NodeId node = -1;
+  LocationId location = 0;
 
   explicit PreparedStep(const Launch& launch);
   PreparedStep(const Graph& graph, const compiler::Schedule& schedule, NodeId id);
@@ -107,7 +110,7 @@ Program::PreparedStep::PreparedStep(const Launch& l) : launch(&l), code(KernelCo
 
 Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule& schedule,
                                     NodeId id)
-    : call(MakeCall(graph, id)), node(graph[id].origin) {
+    : call(MakeCall(graph, id)), node(graph[id].origin), location(graph[id].location) {
   for (GraphValue input : graph[id].inputs) {
     operands.push_back(input.node < 0 ? -1 : schedule.NumberOf(compiler::StorageOf(graph, input)));
   }
@@ -116,8 +119,9 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
   }
 }
 
-Program::Program(const Graph& graph)
-    : graph_(SplitReductions(WithOrigins(graph))), schedule_(compiler::MakeSchedule(graph_)) {
+Program::Program(const Graph& graph, bool aligned_outputs)
+    : graph_(SplitReductions(WithOrigins(graph))),
+      schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   std::vector<int64_t> scratch;
   for (const compiler::Step& step : schedule_.steps) {
@@ -310,10 +314,31 @@ void Program::RunCall(const PreparedStep& step, char* const* buffers, char* scra
   for (int buffer : step.results) out.push_back(buffers[buffer]);
   try {
     step.call->Run(in, out, scratch);
-  } catch (const OutOfMemory&) {
+  } catch (...) {
+    RethrowAt(step);
+  }
+}
+
+/// Gives the exception in flight the node that raised it.
+void Program::RethrowAt(const PreparedStep& step) {
+  const std::string place = LocationText(step.location);
+  try {
+    throw;
+  } catch (OutOfMemory& error) {
+    if (error.where().empty()) error.SetWhere(place);
     throw;
   } catch (const Error& error) {
-    throw lazy::ExecutionError(error.code(), error.message(), step.node);
+    lazy::ExecutionError at_node(error.code(), error.message(), step.node);
+    at_node.SetWhere(error.where().empty() ? place : error.where());
+    throw at_node;
+  } catch (const std::bad_alloc&) {
+    OutOfMemory error(ErrorCode::kOutOfMemory, "the host has no memory left");
+    error.SetWhere(place);
+    throw error;
+  } catch (const std::exception& error) {
+    lazy::ExecutionError at_node(ErrorCode::kExecute, error.what(), step.node);
+    at_node.SetWhere(place);
+    throw at_node;
   }
 }
 

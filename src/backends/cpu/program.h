@@ -18,8 +18,10 @@ namespace hammock::cpu {
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
  public:
-  /// The graph has primitives only, with operands as they stand in lowered graphs.
-  explicit Program(const Graph& graph);
+  /// The graph has primitives only, with operands as they stand in lowered graphs. Outputs begin at
+  /// multiples of 64 bytes, unless `aligned_outputs` is false: those of a loop's body lie in a
+  /// stack.
+  explicit Program(const Graph& graph, bool aligned_outputs = true);
   ~Program();
 
   /// Where the value of an output comes from.
@@ -50,6 +52,7 @@ class Program {
  private:
   struct PreparedStep;
 
+  [[noreturn]] static void RethrowAt(const PreparedStep& step);
   std::string StepName(size_t step) const;
   void FindOutputs();
   void FindReplaceable();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "backends/cpu/host_allocator.h"
@@ -94,6 +95,32 @@ TEST(CpuBackend, CompilesNothingNewForNewSizes) {
     EXPECT_TRUE(general.SameBits(run(batch))) << batch;
   }
   EXPECT_LE(Count("cpu::Kernels") - kernels, 3);
+}
+
+TEST(CpuBackend, LargeSlicesOfALoopMayLieAnywhere) {
+  // Each slice is large enough to be written past the caches, and of odd size.
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[3200017]
+    %1 = loop %0 {body=graph {
+      %0 = input : i64[]
+      %1 = input : f32[3200017]
+      %2 = neg %1 : f32[3200017]
+      return %2
+    }, count=3, num_carried=0, num_stacked_in=0} : f32[3,3200017]
+    return %1)");
+  Program program(graph);
+  std::vector<float> in(3200017, 2.0f);
+  std::vector<float> out(3 * in.size());
+  HostAllocator memory("test");
+  void* arena = memory.Allocate(program.plan().arena_bytes, "arena");
+  char* in_pointer = reinterpret_cast<char*>(in.data());
+  char* out_pointer = reinterpret_cast<char*>(out.data());
+  for (int run = 0; run < 2; ++run) {
+    program.Run({&in_pointer, 1}, {&out_pointer, 1}, static_cast<char*>(arena));
+    EXPECT_EQ(std::count(out.begin(), out.end(), -2.0f), static_cast<int64_t>(out.size()));
+    WaitForCode();
+  }
+  memory.Free(arena, program.plan().arena_bytes);
 }
 
 TEST(CpuBackend, OutOfMemoryNamesWhatIsLarge) {
