@@ -106,7 +106,11 @@ Window CheckedWindow(const InferCall& call, size_t spatial) {
 
 void CheckChannels(const InferCall& call, const Shape& input, const Shape& weight,
                    const Window& window) {
-  int64_t wanted = window.transposed ? weight.size(0) : weight.size(1) * window.groups;
+  int64_t wanted = weight.size(0);
+  if (!window.transposed && __builtin_mul_overflow(weight.size(1), window.groups, &wanted)) {
+    Refuse(call, ErrorCode::kValue, "groups is {}, too many for weight of size {}", window.groups,
+           weight.to_string());
+  }
   if (input.size(1) != wanted) {
     Refuse(call, ErrorCode::kShapeMismatch,
            "given groups={}, weight of size {}, expected input {} to have {} channels, but got {} "

@@ -42,7 +42,7 @@ class CompileQueue {
       LlvmCompiler::WhyAbsent();  // LLVM is torn down in such builds: loaded first, it goes last
 #endif
       std::atexit([] { Get().Stop(); });
-      std::thread([this] { Work(); }).detach();
+      thread_ = std::thread([this] { Work(); });
     }
     waiting_.push_back(std::move(kernel));
     changed_.notify_all();
@@ -62,7 +62,8 @@ class CompileQueue {
   void Work() {
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [&] { return !waiting_.empty(); });
+      changed_.wait(lock, [&] { return stopped_ || !waiting_.empty(); });
+      if (stopped_) return;
       std::shared_ptr<KernelCode> kernel = std::move(waiting_.front());
       waiting_.pop_front();
       busy_ = true;
@@ -76,12 +77,15 @@ class CompileQueue {
     }
   }
 
-  /// Drops what waits; returns when nothing is being compiled.
+  /// Drops what waits and ends the thread, which may compile one more kernel.
   void Stop() {
-    std::unique_lock lock(mutex_);
-    stopped_ = true;
-    waiting_.clear();
-    changed_.wait(lock, [&] { return !busy_; });
+    {
+      std::lock_guard lock(mutex_);
+      stopped_ = true;
+      waiting_.clear();
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
   }
 
   explicit CompileQueue(CompileQueue* parent) : parent_(parent) {}
@@ -91,6 +95,7 @@ class CompileQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<KernelCode>> waiting_;
+  std::thread thread_;
   bool started_ = false;
   bool stopped_ = false;
   bool busy_ = false;
