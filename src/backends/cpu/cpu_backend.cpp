@@ -5,9 +5,9 @@
 
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
+#include "backends/host_backend.h"
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
-#include "backends/single_device.h"
 #include "hammock/config.h"
 
 namespace hammock {
@@ -23,111 +23,11 @@ using reference::MaybeFail;
 constexpr const char* kName = "cpu";
 constexpr int8_t kType = 3;
 
-/// A host tensor; empty while it is a placeholder or after it was donated. Uploaded ones may share
-/// memory with the caller and are never written.
-class CpuData : public lazy::BackendData {
+class Backend : public HostBackend {
  public:
-  CpuData(const BackendDevice& device, const Shape& shape) : BackendData(device, shape) {}
-  CpuData(const BackendDevice& device, HostTensor tensor, bool writable)
-      : BackendData(device, tensor.shape()), tensor_(std::move(tensor)), writable_(writable) {}
-
-  void Assign(const BackendData& data) override {
-    const auto* other = dynamic_cast<const CpuData*>(&data);
-    HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
-                  data.shape().to_string());
-    SetTensor(other->tensor(), other->writable());
-  }
-  bool HasValue() const override { return tensor().defined(); }
-
-  HostTensor tensor() const {
-    std::lock_guard lock(mutex_);
-    return tensor_;
-  }
-  void SetTensor(HostTensor tensor, bool writable) {
-    std::lock_guard lock(mutex_);
-    std::swap(tensor_, tensor);
-    writable_ = writable;
-  }
-  bool writable() const {
-    std::lock_guard lock(mutex_);
-    return writable_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  HostTensor tensor_;
-  bool writable_ = false;
-};
-
-struct Counters {
-  std::atomic<int64_t> compiled{0};
-  std::atomic<int64_t> instantiated{0};
-  std::atomic<int64_t> executed{0};
-  std::atomic<int64_t> bytes_in{0};
-  std::atomic<int64_t> bytes_out{0};
-  std::atomic<int64_t> failed{0};
-};
-
-class Backend : public SingleDeviceBackend {
- public:
-  Backend() : SingleDeviceBackend(kName, kType), memory_(kName) {}
+  Backend() : HostBackend(kName, kType), memory_(kName) {}
 
   void SetRngSeed(size_t) const override {}
-
-  // ---- Data transfer
-
-  BackendDataPtr MakeComputationDataFromTensor(const HostTensor& tensor, const Shape& shape,
-                                               const BackendDevice& device) const override {
-    if (FaultHookSet()) MaybeFail(FaultPoint::kUpload, shape.to_string());
-    if (!tensor.defined() || tensor.shape().sizes() != shape.sizes()) {
-      Throw(ErrorCode::kShapeMismatch, "upload: {} given for {}",
-            tensor.defined() ? tensor.shape().to_string() : "an undefined tensor",
-            shape.to_string());
-    }
-    counters_.bytes_in += shape.bytes();
-    MaybeFail(FaultPoint::kAllocate, "upload");
-    return std::make_shared<CpuData>(
-        device, memory_.Adopt(tensor.To(shape.dtype()), "upload", lazy::DerivedBytes(device)),
-        /*writable=*/false);
-  }
-
-  BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
-                                               const BackendDevice& device) const override {
-    HostTensor tensor = HostTensor::From(scalar);
-    return MakeComputationDataFromTensor(tensor, tensor.shape(), device);
-  }
-
-  BackendDataPtr CreateDataPlaceholder(const BackendDevice& device,
-                                       const Shape& shape) const override {
-    return std::make_shared<CpuData>(device, shape);
-  }
-
-  HostTensor MakeTensorFromComputationData(
-      const BackendDataPtr data, std::optional<DType> logical_scalar_type) const override {
-    if (FaultHookSet()) MaybeFail(FaultPoint::kDownload, data->shape().to_string());
-    HostTensor tensor = TensorOf(data, "download");
-    counters_.bytes_out += tensor.bytes();
-    if (logical_scalar_type && *logical_scalar_type != tensor.dtype()) {
-      return tensor.To(*logical_scalar_type);
-    }
-    return HostTensor::Copy(tensor.shape(), tensor.data());
-  }
-
-  // ---- Lowering, compilation, execution
-
-  std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
-      const std::string& name, BackendDevice device, std::span<const Node* const> post_order,
-      lazy::Util::EmissionMap emit_status) const override {
-    MaybeFail(FaultPoint::kLower, name);
-    return BackendImplInterface::CreateLoweringContext(name, device, post_order,
-                                                       std::move(emit_status));
-  }
-
-  std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
-      const std::string& name, BackendDevice device) const override {
-    MaybeFail(FaultPoint::kLower, name);
-    return BackendImplInterface::CreateLoweringContext(name, device);
-  }
 
   std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const override {
     for (const ComputationPtr& instance : instances) {
@@ -164,7 +64,7 @@ class Backend : public SingleDeviceBackend {
     try {
       std::vector<BackendDataPtr> results = Run(*program, *computation, arguments, device, donated);
       for (size_t i = 0; i < donated.size() && i < arguments.size(); ++i) {
-        if (donated[i]) static_cast<CpuData&>(*arguments[i]).SetTensor({}, false);
+        if (donated[i]) static_cast<HostData&>(*arguments[i]).SetTensor({}, false);
       }
       ++counters_.executed;
       return results;
@@ -191,38 +91,10 @@ class Backend : public SingleDeviceBackend {
 
   // ---- Debugging and metrics
 
-  std::string CreateMetricReport() const override {
-    std::string report = "cpu backend\n";
-    for (const auto& [name, value] : GetMetrics()) {
-      report += fmt::format("  {:<24} {:.0f}\n", name, value);
-    }
-    return report;
-  }
-
-  std::map<std::string, double> GetMetrics() const override {
-    auto number = [](int64_t value) { return static_cast<double>(value); };
-    lazy::MemoryInfo memory = memory_.Info();
-    return {{"computations_compiled", number(counters_.compiled)},
-            {"computations_instantiated", number(counters_.instantiated)},
-            {"computations_run", number(counters_.executed)},
-            {"computations_failed", number(counters_.failed)},
-            {"bytes_uploaded", number(counters_.bytes_in)},
-            {"bytes_downloaded", number(counters_.bytes_out)},
-            {"memory_in_use", number(memory.in_use)},
-            {"memory_peak", number(memory.peak)}};
-  }
-
   lazy::MemoryInfo GetMemoryInfo(const BackendDevice& device) const override {
     lazy::MemoryInfo info = memory_.Info();
     info.derived = lazy::DerivedBytes(device);
     return info;
-  }
-
-  void SetMemoryLimit(const BackendDevice&, int64_t bytes) const override {
-    if (bytes < 0) {
-      Throw(ErrorCode::kValue, "memory limit is {}, needs at least 0 (0 lifts it)", bytes);
-    }
-    memory_.SetLimit(bytes);
   }
 
   void FreeCachedMemory(const BackendDevice&) const override { memory_.FreeCached(); }
@@ -232,6 +104,12 @@ class Backend : public SingleDeviceBackend {
     return program ? program->ToText(config::Get<config::kCpuText>())
                    : ToText(computation->graph());
   }
+
+ protected:
+  HostTensor Adopt(const HostTensor& tensor) const override {
+    return memory_.Adopt(tensor, "upload", lazy::DerivedBytes(GetBackendDevices()[0]));
+  }
+  void LimitMemory(int64_t bytes) const override { memory_.SetLimit(bytes); }
 
  private:
   /// Memory for one run, given back at its end.
@@ -264,20 +142,6 @@ class Backend : public SingleDeviceBackend {
     }
   }
 
-  static HostTensor TensorOf(const BackendDataPtr& data, const char* what) {
-    const auto* held = dynamic_cast<const CpuData*>(data.get());
-    if (!held) {
-      Throw(ErrorCode::kForeignTensor, "{}: the data belongs to {}, not to {}", what,
-            data ? data->device().toString() : "nobody", kName);
-    }
-    HostTensor tensor = held->tensor();
-    if (!tensor.defined()) {
-      Throw<DeviceError>(ErrorCode::kDevice, "{}: {} on {} has no value: not computed, or donated",
-                         what, data->shape().to_string(), kName);
-    }
-    return tensor;
-  }
-
   /// A donated input among `wanted` that nobody else holds; null: none.
   static HostTensor* TakeDonated(const std::vector<int>& wanted, const std::vector<bool>& donated,
                                  std::span<const BackendDataPtr> arguments,
@@ -287,7 +151,7 @@ class Backend : public SingleDeviceBackend {
       // Held by its data and by this run; an output that has taken it counts as a third.
       bool mine = input < donated.size() && donated[input] &&
                   inputs[input].storage().use_count() == 2 &&
-                  static_cast<const CpuData&>(*arguments[input]).writable();
+                  static_cast<const HostData&>(*arguments[input]).writable();
       if (mine) return &inputs[input];
     }
     return nullptr;
@@ -347,13 +211,12 @@ class Backend : public SingleDeviceBackend {
     for (size_t i = 0; i < outputs.size(); ++i) {
       HostTensor& tensor = outputs[i];
       bool writable = program.outputs()[i].input < 0;
-      results.push_back(std::make_shared<CpuData>(device, std::move(tensor), writable));
+      results.push_back(std::make_shared<HostData>(device, std::move(tensor), writable));
     }
     return results;
   }
 
   mutable HostAllocator memory_;
-  mutable Counters counters_;
 };
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <mutex>
 
+#include "backends/host_backend.h"
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/memory_pool.h"
-#include "backends/single_device.h"
 
 namespace hammock {
 namespace reference {
@@ -17,45 +17,6 @@ using lazy::ComputationPtr;
 
 constexpr const char* kName = "reference";
 constexpr int8_t kType = 1;
-
-/// A host tensor; empty while it is a placeholder or after it was donated.
-class ReferenceData : public lazy::BackendData {
- public:
-  ReferenceData(const BackendDevice& device, const Shape& shape) : BackendData(device, shape) {}
-  ReferenceData(const BackendDevice& device, HostTensor tensor)
-      : BackendData(device, tensor.shape()), tensor_(std::move(tensor)) {}
-
-  void Assign(const BackendData& data) override {
-    const auto* other = dynamic_cast<const ReferenceData*>(&data);
-    HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
-                  data.shape().to_string());
-    SetTensor(other->tensor());
-  }
-  bool HasValue() const override { return tensor().defined(); }
-
-  HostTensor tensor() const {
-    std::lock_guard lock(mutex_);
-    return tensor_;
-  }
-  void SetTensor(HostTensor tensor) {
-    std::lock_guard lock(mutex_);
-    std::swap(tensor_, tensor);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  HostTensor tensor_;
-};
-
-struct Counters {
-  std::atomic<int64_t> compiled{0};
-  std::atomic<int64_t> instantiated{0};
-  std::atomic<int64_t> executed{0};
-  std::atomic<int64_t> nodes{0};
-  std::atomic<int64_t> bytes_in{0};
-  std::atomic<int64_t> bytes_out{0};
-  std::atomic<int64_t> failed{0};
-};
 
 /// Counts, accounts and injects faults for one run.
 class BackendHooks : public Hooks {
@@ -77,67 +38,13 @@ class BackendHooks : public Hooks {
   int64_t nodes_ = 0;
 };
 
-class Backend : public SingleDeviceBackend {
+class Backend : public HostBackend {
  public:
   Backend()
-      : SingleDeviceBackend(kName, kType),
+      : HostBackend(kName, kType),
         memory_(kName, [device = GetBackendDevices()[0]] { return lazy::DerivedBytes(device); }) {}
 
   void SetRngSeed(size_t seed) const override { seed_.store(seed, std::memory_order_relaxed); }
-
-  // ---- Data transfer
-
-  BackendDataPtr MakeComputationDataFromTensor(const HostTensor& tensor, const Shape& shape,
-                                               const BackendDevice& device) const override {
-    if (FaultHookSet()) MaybeFail(FaultPoint::kUpload, shape.to_string());
-    if (!tensor.defined() || tensor.shape().sizes() != shape.sizes()) {
-      Throw(ErrorCode::kShapeMismatch, "upload: {} given for {}",
-            tensor.defined() ? tensor.shape().to_string() : "an undefined tensor",
-            shape.to_string());
-    }
-    counters_.bytes_in += shape.bytes();
-    MaybeFail(FaultPoint::kAllocate, "upload");
-    return std::make_shared<ReferenceData>(device,
-                                           memory_.Adopt(tensor.To(shape.dtype()), "upload"));
-  }
-
-  BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
-                                               const BackendDevice& device) const override {
-    HostTensor tensor = HostTensor::From(scalar);
-    return MakeComputationDataFromTensor(tensor, tensor.shape(), device);
-  }
-
-  BackendDataPtr CreateDataPlaceholder(const BackendDevice& device,
-                                       const Shape& shape) const override {
-    return std::make_shared<ReferenceData>(device, shape);
-  }
-
-  HostTensor MakeTensorFromComputationData(
-      const BackendDataPtr data, std::optional<DType> logical_scalar_type) const override {
-    if (FaultHookSet()) MaybeFail(FaultPoint::kDownload, data->shape().to_string());
-    HostTensor tensor = TensorOf(data, "download");
-    counters_.bytes_out += tensor.bytes();
-    if (logical_scalar_type && *logical_scalar_type != tensor.dtype()) {
-      return tensor.To(*logical_scalar_type);
-    }
-    return HostTensor::Copy(tensor.shape(), tensor.data());
-  }
-
-  // ---- Lowering, compilation, execution
-
-  std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
-      const std::string& name, BackendDevice device, std::span<const Node* const> post_order,
-      lazy::Util::EmissionMap emit_status) const override {
-    MaybeFail(FaultPoint::kLower, name);
-    return BackendImplInterface::CreateLoweringContext(name, device, post_order,
-                                                       std::move(emit_status));
-  }
-
-  std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
-      const std::string& name, BackendDevice device) const override {
-    MaybeFail(FaultPoint::kLower, name);
-    return BackendImplInterface::CreateLoweringContext(name, device);
-  }
 
   std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const override {
     for (const ComputationPtr& instance : instances) {
@@ -178,11 +85,11 @@ class Backend : public SingleDeviceBackend {
       inputs.push_back(TensorOf(argument, "execute"));
     std::vector<BackendDataPtr> results;
     for (HostTensor& tensor : Run(*program, inputs)) {
-      results.push_back(std::make_shared<ReferenceData>(device, std::move(tensor)));
+      results.push_back(std::make_shared<HostData>(device, std::move(tensor), /*writable=*/false));
     }
     // Every node may fail for want of memory, so donated data lives until all have run.
     for (size_t i = 0; i < donated.size() && i < arguments.size(); ++i) {
-      if (donated[i]) static_cast<ReferenceData&>(*arguments[i]).SetTensor({});
+      if (donated[i]) static_cast<HostData&>(*arguments[i]).SetTensor({}, false);
     }
     return results;
   }
@@ -204,25 +111,10 @@ class Backend : public SingleDeviceBackend {
 
   // ---- Debugging and metrics
 
-  std::string CreateMetricReport() const override {
-    std::string report = "reference backend\n";
-    for (const auto& [name, value] : GetMetrics()) {
-      report += fmt::format("  {:<24} {:.0f}\n", name, value);
-    }
-    return report;
-  }
-
   std::map<std::string, double> GetMetrics() const override {
-    auto number = [](int64_t value) { return static_cast<double>(value); };
-    return {{"computations_compiled", number(counters_.compiled)},
-            {"computations_instantiated", number(counters_.instantiated)},
-            {"computations_run", number(counters_.executed)},
-            {"computations_failed", number(counters_.failed)},
-            {"nodes_run", number(counters_.nodes)},
-            {"bytes_uploaded", number(counters_.bytes_in)},
-            {"bytes_downloaded", number(counters_.bytes_out)},
-            {"memory_in_use", number(memory_.in_use())},
-            {"memory_peak", number(memory_.peak())}};
+    std::map<std::string, double> all = HostBackend::GetMetrics();
+    all["nodes_run"] = static_cast<double>(nodes_);
+    return all;
   }
 
   lazy::MemoryInfo GetMemoryInfo(const BackendDevice&) const override {
@@ -234,48 +126,33 @@ class Backend : public SingleDeviceBackend {
     return info;
   }
 
-  void SetMemoryLimit(const BackendDevice&, int64_t bytes) const override {
-    if (bytes < 0) {
-      Throw(ErrorCode::kValue, "memory limit is {}, needs at least 0 (0 lifts it)", bytes);
-    }
-    memory_.SetLimit(bytes);
-  }
-
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
     return ToText(computation->graph());
   }
 
- private:
-  static HostTensor TensorOf(const BackendDataPtr& data, const char* what) {
-    const auto* held = dynamic_cast<const ReferenceData*>(data.get());
-    if (!held) {
-      Throw(ErrorCode::kForeignTensor, "{}: the data belongs to {}, not to {}", what,
-            data ? data->device().toString() : "nobody", kName);
-    }
-    HostTensor tensor = held->tensor();
-    if (!tensor.defined()) {
-      Throw<DeviceError>(ErrorCode::kDevice, "{}: {} on {} has no value: not computed, or donated",
-                         what, data->shape().to_string(), kName);
-    }
-    return tensor;
+ protected:
+  HostTensor Adopt(const HostTensor& tensor) const override {
+    return memory_.Adopt(tensor, "upload");
   }
+  void LimitMemory(int64_t bytes) const override { memory_.SetLimit(bytes); }
 
+ private:
   std::vector<HostTensor> Run(const Program& program, std::span<const HostTensor> inputs) const {
     BackendHooks hooks(memory_);
     try {
       std::vector<HostTensor> results = program.Run(inputs, hooks);
       ++counters_.executed;
-      counters_.nodes += hooks.nodes();
+      nodes_ += hooks.nodes();
       return results;
     } catch (...) {
       ++counters_.failed;
-      counters_.nodes += hooks.nodes();
+      nodes_ += hooks.nodes();
       throw;
     }
   }
 
   mutable MemoryPool memory_;
-  mutable Counters counters_;
+  mutable std::atomic<int64_t> nodes_{0};
   mutable std::atomic<size_t> seed_{0};
 };
 

@@ -1,4 +1,4 @@
-// Graphs on which the CPU backend was once wrong, as small as the fuzzer could make them.
+// Graphs on which the CPU backend was once wrong, made small by hand.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/compiled.h"
