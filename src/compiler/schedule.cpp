@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/throw.h"
+#include "compiler/attach_epilogues.h"
 #include "compiler/kernel_builder.h"
 #include "ops/primitives.h"
 
@@ -292,8 +293,9 @@ class Scheduler {
     for (const Step& step : schedule.steps) {
       for (int buffer : step.reads) read[Index(buffer)] = true;
     }
+    AttachEpilogues(graph_, schedule);
     for (Step& step : schedule.steps) {
-      if (step.launch.kernel && aligned_outputs_) Stream(step, schedule, read);
+      if (!step.is_call() && aligned_outputs_) Stream(step, schedule, read);
     }
     return schedule;
   }
@@ -351,6 +353,12 @@ class Scheduler {
     for (size_t i = 0; i < graph_[id].types.size(); ++i) {
       step.writes.push_back(schedule.first[Index(id)] + static_cast<int>(i));
     }
+    const OpDef* op = graph_[id].op;
+    if (op == &ops::kUpdateSlice || op == &ops::kDynamicUpdateSlice) {
+      int whole = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[0]));
+      int part = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[1]));
+      if (whole != part) step.updates = whole;
+    }
     return step;
   }
 
@@ -372,12 +380,12 @@ std::string ToText(const Schedule& schedule, const Graph& graph) {
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     text += fmt::format("step {}: ", i);
-    if (step.launch.kernel) {
-      text += ToText(step.launch);
-    } else {
+    if (step.is_call()) {
       text += fmt::format("call {} reads [{}] writes [{}]\n", graph[step.node].op->name(),
                           fmt::join(step.reads, ","), fmt::join(step.writes, ","));
+      if (step.launch.kernel) text += fmt::format("  then, rows [{}], ", step.row_loops);
     }
+    if (step.launch.kernel) text += ToText(step.launch);
   }
   return text + fmt::format("outputs [{}]\n", fmt::join(schedule.outputs, ","));
 }
