@@ -376,7 +376,7 @@ class VectorMatMul : public MatMulKernel {
       loops.rows(count, spec_.k, matrix, sum_step_, x, sums);
     }
     StoreTile(sums, 1, count, 1, out, out_step_);
-    if (!pointers.epilogue) return;
+    if (!finishes || !pointers.epilogue) return;
     pointers.epilogue->Run({reinterpret_cast<std::byte*>(out), count_, batch, 1, begin, count},
                            memory + vector_bytes_ + sums_bytes_ + out_bytes_);
   }

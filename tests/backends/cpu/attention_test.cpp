@@ -1,5 +1,6 @@
 // Attention by blocks, against the reference device and against itself.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,7 +1,9 @@
 // Products with what follows them, as a user sees them: the bits are those of separate steps.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 
 #include "backends/cpu/kernel_code.h"

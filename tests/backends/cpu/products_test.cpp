@@ -241,7 +241,9 @@ class CopyingEpilogue : public Epilogue {
   }
 
   void Run(const FinishedPart& part, std::byte* scratch) const override {
-    if (spec_.whole_rows) EXPECT_EQ(part.columns, columns_);
+    if (spec_.whole_rows) {
+      EXPECT_EQ(part.columns, columns_);
+    }
     std::memset(scratch, 0x7f, static_cast<size_t>(spec_.scratch_bytes));
     int64_t width = BytesOf(result_.dtype(), 1);
     for (int64_t i = 0; i < part.rows; ++i) {
@@ -297,7 +299,9 @@ TEST(MatMul, EpiloguesSeeTheBitsOfTheProductOnce) {
               RunMatMul(fused, out, {.a = a.data(), .b = b.data(), .epilogue = &copy}, threads);
           EXPECT_TRUE(copy.SawEverythingOnce()) << fused.kernel();
           EXPECT_TRUE(copy.result().SameBits(product)) << fused.kernel();
-          if (epilogue.stores) EXPECT_TRUE(stored.SameBits(product)) << fused.kernel();
+          if (epilogue.stores) {
+            EXPECT_TRUE(stored.SameBits(product)) << fused.kernel();
+          }
         }
       }
     }
@@ -426,7 +430,9 @@ void CheckConvolution(const ConvolutionCase& c, std::mt19937& random) {
     HostTensor stored = RunConvolution(Convolution(spec), pointers, "2");
     ASSERT_TRUE(copy.SawEverythingOnce()) << about();
     ASSERT_TRUE(copy.result().SameBits(one)) << about();
-    if (epilogue.stores) ASSERT_TRUE(stored.SameBits(one)) << about();
+    if (epilogue.stores) {
+      ASSERT_TRUE(stored.SameBits(one)) << about();
+    }
   }
 }
 
