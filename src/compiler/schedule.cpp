@@ -228,11 +228,24 @@ class Scheduler {
   bool Join(int step, NodeId id, const std::vector<NodeId>& needs) {
     KernelBuilder* kernel = open_[Index(step)].kernel.get();
     if (!kernel || kernel->size() > kMaxInstrs || !LeavesWork(*kernel, id)) return false;
+    if (KeepsFromProduct(open_[Index(step)], id)) return false;
     if (!kernel->Add(id)) return false;
     step_of_[Index(id)] = step;
     std::vector<NodeId>& all = open_[Index(step)].needs;
     all.insert(all.end(), needs.begin(), needs.end());
     return true;
+  }
+
+  /// Whether a kernel that could follow a product on parts of its result no longer could, if the
+  /// nest joins: it would reduce over parts.
+  bool KeepsFromProduct(const Open& open, NodeId id) const {
+    const GraphNode& node = graph_[id];
+    if (!ReductionOf(node) || open.kernel->reduces()) return false;
+    const Shape& operand = graph_.TypeOf(node.inputs[0]);
+    if (operand.rank() == 0 || node.attrs[0].ints()[0] == operand.rank() - 1) return false;
+    return std::any_of(open.needs.begin(), open.needs.end(), [&](NodeId need) {
+      return ResultColumns(graph_, need) > 0 && graph_[need].type().numel() == operand.numel();
+    });
   }
 
   /// Whether there are still rows enough for several threads, if the nest joins.
