@@ -328,7 +328,7 @@ class VectorMatMul : public MatMulKernel {
         out_step_(from_left_ ? spec.out.column : spec.out.row),
         free_step_(from_left_ ? spec.b.column : spec.a.row),
         sum_step_(from_left_ ? spec.b.row : spec.a.column),
-        part_(std::min<int64_t>(count_, std::clamp<int64_t>(RoundUp(count_ / 8, 64), 256, 2048))) {
+        part_(std::min<int64_t>(count_, std::clamp<int64_t>(RoundUp(count_ / 4, 64), 256, 2048))) {
     vector_bytes_ = RoundUp(spec.k * sizeof(Sum), 64);
     sums_bytes_ = RoundUp(part_ * sizeof(Sum), 64);
     out_bytes_ = RoundUp(part_ * sizeof(Out), 64);
