@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 
 #include "base/throw.h"
+#include "io/file_bytes.h"
 
 namespace hammock::io {
 namespace {
@@ -321,17 +321,7 @@ HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name) {
   return result;
 }
 
-NpzFile NpzFile::Open(const std::string& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) Throw(ErrorCode::kParse, "{}: cannot be opened", path);
-  std::streamoff size = in.tellg();
-  if (size < 0) Throw(ErrorCode::kParse, "{}: cannot be read", path);
-  std::vector<std::byte> bytes(static_cast<size_t>(size));
-  in.seekg(0);
-  in.read(reinterpret_cast<char*>(bytes.data()), size);
-  if (in.gcount() != size) Throw(ErrorCode::kParse, "{}: cannot be read", path);
-  return Parse(std::move(bytes), path);
-}
+NpzFile NpzFile::Open(const std::string& path) { return Parse(ReadFile(path), path); }
 
 NpzFile NpzFile::Parse(std::vector<std::byte> bytes, const std::string& name) {
   NpzFile file;
