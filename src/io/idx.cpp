@@ -53,6 +53,7 @@ HostTensor ReadIdx(const std::string& path) {
     for (size_t i = 0; i < 4; ++i) size = size * 256 + at(4 + 4 * dim + i);
     sizes.push_back(size);
   }
+  CheckSizes(path.c_str(), sizes);
   Shape shape(dtype, sizes);
   if (static_cast<uint64_t>(shape.bytes()) != bytes.size() - start) {
     Throw(ErrorCode::kParse, "{}: {} needs {} bytes, the file has {}", path, shape.to_string(),

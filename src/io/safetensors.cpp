@@ -82,7 +82,8 @@ class HeaderReader {
       if (size > INT64_MAX) Fail("'{}' has a size of {}", name, size);
       dims.push_back(static_cast<int64_t>(size));
     }
-    return Shape(dtype->second, dims);  // refuses sizes whose product overflows
+    CheckSizes(fmt::format("{}: '{}'", path_, name).c_str(), dims);  // their product, too
+    return Shape(dtype->second, dims);
   }
 
  private:
