@@ -91,6 +91,13 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
   };
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
+    bool in_place = step.updates >= 0 && plan.offset[static_cast<size_t>(step.updates)] >= 0 &&
+                    last_use[static_cast<size_t>(step.updates)] == static_cast<int>(i) &&
+                    !outside[static_cast<size_t>(step.writes[0])];
+    if (in_place) {
+      plan.offset[static_cast<size_t>(step.writes[0])] =
+          plan.offset[static_cast<size_t>(step.updates)];
+    }
     for (int buffer : step.writes) {
       int64_t& offset = plan.offset[static_cast<size_t>(buffer)];
       if (!outside[static_cast<size_t>(buffer)] && offset < 0) offset = gaps.Take(bytes_of(buffer));
@@ -102,6 +109,7 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
     }
     std::set<int> done(step.reads.begin(), step.reads.end());
     done.insert(step.writes.begin(), step.writes.end());
+    if (in_place) done.erase(step.updates);  // the result has its memory now
     for (int buffer : done) {
       int64_t offset = plan.offset[static_cast<size_t>(buffer)];
       if (offset >= 0 && last_use[static_cast<size_t>(buffer)] == static_cast<int>(i) &&

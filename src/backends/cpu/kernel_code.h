@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/cpu/kernel_call.h"
 #include "backends/cpu/kernel_interpreter.h"
@@ -41,6 +42,23 @@ class KernelCode {
   const InterpretedKernel interpreted_;
   std::shared_ptr<const LoadedCode> code_;  // written once, before native_
   std::atomic<NativeKernel> native_{nullptr};
+};
+
+/// While one lives, notes the kernels that this thread gets: what code must be compiled ahead.
+class KernelRecorder {
+ public:
+  KernelRecorder();
+  ~KernelRecorder();
+  KernelRecorder(const KernelRecorder&) = delete;
+  KernelRecorder& operator=(const KernelRecorder&) = delete;
+
+  /// In order of first use, each once.
+  const std::vector<std::shared_ptr<KernelCode>>& kernels() const { return kernels_; }
+
+ private:
+  friend class KernelCode;
+  std::vector<std::shared_ptr<KernelCode>> kernels_;
+  KernelRecorder* const outer_;
 };
 
 /// Returns when nothing is waiting to be compiled.

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backends/cpu/emit_llvm.h"
+#include "backends/cpu/fused_product.h"
 #include "backends/cpu/llvm_compiler.h"
 #include "backends/cpu/thread_pool.h"
 #include "base/throw.h"
@@ -67,7 +68,7 @@ struct Program::PreparedStep {
   LocationId location = 0;
 
   explicit PreparedStep(const Launch& launch);
-  PreparedStep(const Graph& graph, const compiler::Schedule& schedule, NodeId id);
+  PreparedStep(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step);
   int64_t scratch_bytes() const { return call ? call->scratch_bytes() : worker_scratch * workers; }
 };
 
@@ -109,8 +110,17 @@ Program::PreparedStep::PreparedStep(const Launch& l) : launch(&l), code(KernelCo
 }
 
 Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule& schedule,
-                                    NodeId id)
-    : call(MakeCall(graph, id)), node(graph[id].origin), location(graph[id].location) {
+                                    const compiler::Step& step)
+    : node(graph[step.node].origin), location(graph[step.node].location) {
+  const NodeId id = step.node;
+  if (step.launch.kernel) {
+    auto fused = std::make_unique<FusedProduct>(graph, schedule, step);
+    operands = fused->operands();
+    results = step.writes;
+    call = std::move(fused);
+    return;
+  }
+  call = MakeCall(graph, id);
   for (GraphValue input : graph[id].inputs) {
     operands.push_back(input.node < 0 ? -1 : schedule.NumberOf(compiler::StorageOf(graph, input)));
   }
@@ -125,11 +135,11 @@ Program::Program(const Graph& graph, bool aligned_outputs)
   steps_.reserve(schedule_.steps.size());
   std::vector<int64_t> scratch;
   for (const compiler::Step& step : schedule_.steps) {
-    if (step.launch.kernel) {
+    if (step.is_call()) {
+      steps_.emplace_back(graph_, schedule_, step);
+    } else {
       steps_.emplace_back(step.launch);
       steps_.back().node = graph_[step.nodes.back()].origin;
-    } else {
-      steps_.emplace_back(graph_, schedule_, step.node);
     }
     scratch.push_back(steps_.back().scratch_bytes());
   }
@@ -204,6 +214,19 @@ bool ReadsBeforeWriting(const Launch& launch, int input, int output) {
   return true;
 }
 
+/// Whether a step that reads an input may write an output in its place.
+bool MayWriteInto(const Graph& graph, const compiler::Schedule& schedule,
+                  const compiler::Step& step, int input, int output) {
+  if (step.updates == input) return true;
+  if (!step.launch.kernel || !ReadsBeforeWriting(step.launch, input, output)) return false;
+  if (!step.is_call()) return true;
+  // A product reads its operands until the end.
+  const std::vector<GraphValue>& operands = graph[step.node].inputs;
+  return std::none_of(operands.begin(), operands.end(), [&](GraphValue operand) {
+    return schedule.NumberOf(compiler::StorageOf(graph, operand)) == input;
+  });
+}
+
 }  // namespace
 
 bool Program::MayReplace(int output, int input) const {
@@ -217,12 +240,10 @@ bool Program::MayReplace(int output, int input) const {
     bool writes = Contains(step.writes, output);
     bool reads = Contains(step.reads, input);
     if (written && reads) return false;
-    if (writes && reads &&
-        !(step.launch.kernel && ReadsBeforeWriting(step.launch, input, output))) {
-      return false;
-    }
+    if (writes && reads && !MayWriteInto(graph_, schedule_, step, input, output)) return false;
     written |= writes;
-    if (written && step.node >= 0 && graph_[step.node].op->can_fail) return false;
+    bool fails_first = writes && step.updates == input;
+    if (written && step.is_call() && graph_[step.node].op->can_fail && !fails_first) return false;
   }
   return true;
 }
@@ -230,8 +251,9 @@ bool Program::MayReplace(int output, int input) const {
 Program::~Program() = default;
 
 int Program::kernels() const {
-  return static_cast<int>(std::count_if(
-      steps_.begin(), steps_.end(), [](const PreparedStep& step) { return step.code != nullptr; }));
+  return static_cast<int>(
+      std::count_if(schedule_.steps.begin(), schedule_.steps.end(),
+                    [](const compiler::Step& step) { return step.launch.kernel != nullptr; }));
 }
 
 int64_t Program::bytes() const {
@@ -399,11 +421,13 @@ std::string Program::ToText(std::string_view what) const {
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].call) {
       text += fmt::format("step {}: {}\n", i, steps_[i].call->kernel());
-    } else if (what == "llvm") {
-      text += fmt::format("step {}:\n{}", i, EmitLlvm(steps_[i].code->kernel()));
+    }
+    const Kernel* kernel = schedule_.steps[i].launch.kernel.get();
+    if (!kernel) continue;
+    if (what == "llvm") {
+      text += fmt::format("step {}:\n{}", i, EmitLlvm(*kernel));
     } else if (what == "assembly" && LlvmCompiler::WhyAbsent().empty()) {
-      text += fmt::format("step {}:\n{}", i,
-                          LlvmCompiler::Get().Assembly(EmitLlvm(steps_[i].code->kernel())));
+      text += fmt::format("step {}:\n{}", i, LlvmCompiler::Get().Assembly(EmitLlvm(*kernel)));
     }
   }
   return text;
