@@ -172,7 +172,7 @@ Function Adaptive(const char* name, AdaptiveOp op, int dims, const Sizes& output
 Function Pad(const char* name, int dims, const Sizes& padding, const char* mode, double value = 0) {
   Dims pads = padding.Expanded(2 * dims, name);
   return Function(
-      name, [=](const Tensor& x) { return pad(x, pads, mode, value); },
+      name, [=](const Tensor& x) { return pad(x, pads.vec(), mode, value); },
       "padding=" + ToString(pads));
 }
 

@@ -45,12 +45,12 @@ void CheckRank(const char* what, const Tensor& tensor, int rank) {
 
 Tensor uniform_(Tensor tensor, double a, double b) {
   NoGradGuard no_grad;
-  return tensor.uniform_(a, b);
+  return hammock::uniform_(tensor, a, b);
 }
 
 Tensor normal_(Tensor tensor, double mean, double std) {
   NoGradGuard no_grad;
-  return tensor.normal_(mean, std);
+  return hammock::normal_(tensor, mean, std);
 }
 
 Tensor trunc_normal_(Tensor tensor, double mean, double std, double a, double b) {

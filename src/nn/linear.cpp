@@ -37,8 +37,8 @@ Dims WeightSizes(int64_t first, int64_t second, const Dims& kernel) {
 }
 
 /// The pairs of `pad`, last dim first, that keep the sizes of a convolution.
-Dims SamePadding(const Dims& kernel, const Dims& dilation) {
-  Dims pads;
+std::vector<int64_t> SamePadding(const Dims& kernel, const Dims& dilation) {
+  std::vector<int64_t> pads;
   for (int dim = kernel.size() - 1; dim >= 0; --dim) {
     int64_t total = dilation[dim] * (kernel[dim] - 1);
     pads.push_back(total / 2);
@@ -120,11 +120,13 @@ ConvBase::ConvBase(const char* class_name, int dims, Options given)
 }
 
 Tensor ConvBase::forward(const Tensor& input) {
-  static constexpr auto kConv = std::to_array({&conv1d, &conv2d, &conv3d});
+  using Conv = Tensor (*)(const Tensor&, const Tensor&, const std::optional<Tensor>&, const Dims&,
+                          const Dims&, const Dims&, int64_t, Location);
+  static constexpr Conv kConv[] = {conv1d, conv2d, conv3d};
   Dims padding = options.padding.Expanded(dims_, "padding");
   Tensor padded = input;
   if (options.same || options.padding_mode != "zeros") {
-    Dims pads;
+    std::vector<int64_t> pads;
     if (options.same) {
       pads = SamePadding(options.kernel_size.Expanded(dims_, "kernel_size"),
                          options.dilation.Expanded(dims_, "dilation"));
@@ -167,8 +169,8 @@ ConvTransposeBase::ConvTransposeBase(const char* class_name, int dims, Options g
 }
 
 Tensor ConvTransposeBase::forward(const Tensor& input) {
-  static constexpr auto kConv =
-      std::to_array({&conv_transpose1d, &conv_transpose2d, &conv_transpose3d});
+  static constexpr decltype(&conv_transpose1d) kConv[] = {conv_transpose1d, conv_transpose2d,
+                                                          conv_transpose3d};
   return kConv[dims_ - 1](input, weight, Given(bias), options.stride.dims(), options.padding.dims(),
                           options.output_padding.dims(), options.groups, options.dilation.dims(),
                           Location::current());

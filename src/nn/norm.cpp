@@ -49,9 +49,8 @@ void BatchNormBase::CheckInput(const Tensor& input) const {
 Tensor BatchNormBase::forward(const Tensor& input) {
   CheckInput(input);
   bool batch_statistics = is_training() || !options.track_running_stats;
-  bool update = is_training() && options.track_running_stats;
   double momentum = options.momentum.value_or(0);
-  if (update) {
+  if (is_training() && options.track_running_stats && !instance_) {
     NoGradGuard no_grad;
     num_batches_tracked.add_(1);
     if (!options.momentum) momentum = 1 / num_batches_tracked.item<double>();

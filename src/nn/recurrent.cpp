@@ -124,7 +124,7 @@ LSTMImpl::LSTMImpl(const Options& given) : RNNBase("LSTM", 4, given) {
   define("forward(Tensor input, Tensor? h=None, Tensor? c=None) -> (Tensor, Tensor, Tensor)",
          [](Module& self, const std::vector<Any>& args) -> Any {
            std::optional<LSTMImpl::State> state;
-           if (!args[1].is_none() && !args[2].is_none()) {
+           if (!args[1].IsNone() && !args[2].IsNone()) {
              state.emplace(args[1].ToTensor(), args[2].ToTensor());
            }
            return boxing::ToAny(dynamic_cast<LSTMImpl&>(self).forward(args[0].ToTensor(), state));

@@ -44,10 +44,13 @@ struct Moments {
 };
 
 Moments MomentsOf(const Tensor& x, const Dims& dims) {
-  Tensor count = ConstantLike(CountOf(x.sizes(), dims), x);
-  Tensor mean = Reduce(kReduceSum, x, dims, true) / count;
-  Tensor distance = x - mean;
-  return {mean, Reduce(kReduceSum, distance * distance, dims, true) / count};
+  // As in PyTorch, sums over a whole batch are made in double precision.
+  Tensor wide = Casted(x, DType::kF64);
+  Tensor count = ConstantLike(CountOf(x.sizes(), dims), wide);
+  Tensor mean = Reduce(kReduceSum, wide, dims, true) / count;
+  Tensor distance = wide - mean;
+  Tensor variance = Reduce(kReduceSum, distance * distance, dims, true) / count;
+  return {Casted(mean, x.dtype()), Casted(variance, x.dtype())};
 }
 
 Tensor InverseDeviation(const Tensor& variance, double eps) {

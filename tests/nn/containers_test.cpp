@@ -36,7 +36,8 @@ TEST(Modules, PrintAsATreeWithTheirParameters) {
     (0): ReLU()
     (1): Linear(in_features=3, out_features=2, bias=false)  # 6
   )
-))");
+)
+)");
 }
 
 TEST(Modules, TrainingReachesAllLayers) {

@@ -28,7 +28,7 @@ TEST(Init, UniformAndNormalHaveTheirScale) {
   EXPECT_NEAR(Of(kaiming_normal_(weight, 0, "fan_out", "relu")).deviation, std::sqrt(2.0 / 200),
               2e-3);
   EXPECT_NEAR(Of(kaiming_uniform_(weight, std::sqrt(5.0))).high, 0.1, 1e-3);
-  Moments normal = Of(normal_(weight, 2, 0.5));
+  Moments normal = Of(init::normal_(weight, 2, 0.5));
   EXPECT_NEAR(normal.mean, 2, 0.02);
   EXPECT_NEAR(normal.deviation, 0.5, 0.02);
   Moments cut = Of(trunc_normal_(weight, 0, 1, -0.5, 1));

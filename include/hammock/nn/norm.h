@@ -32,7 +32,6 @@ class HAMMOCK_API BatchNormBase : public UnaryModule {
 
  private:
   void CheckInput(const Tensor& input) const;
-  double Momentum();
 
   int dims_;  // spatial ones
   bool instance_;

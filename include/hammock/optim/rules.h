@@ -9,42 +9,42 @@
 
 namespace hammock::optim {
 
-struct SGDOptions {
+struct HAMMOCK_API SGDOptions {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false, maximize = false;
 };
-struct AdamOptions {
+struct HAMMOCK_API AdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool amsgrad = false, maximize = false;
 };
-struct AdamWOptions {
+struct HAMMOCK_API AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   bool amsgrad = false, maximize = false;
 };
-struct AdamaxOptions {
+struct HAMMOCK_API AdamaxOptions {
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool maximize = false;
 };
-struct NAdamOptions {
+struct HAMMOCK_API NAdamOptions {
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   double momentum_decay = 4e-3;
 };
-struct RAdamOptions {
+struct HAMMOCK_API RAdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 };
-struct RMSpropOptions {
+struct HAMMOCK_API RMSpropOptions {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false, maximize = false;
 };
-struct AdagradOptions {
+struct HAMMOCK_API AdagradOptions {
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
   bool maximize = false;
 };
-struct AdadeltaOptions {
+struct HAMMOCK_API AdadeltaOptions {
   double lr = 1.0, rho = 0.9, eps = 1e-6, weight_decay = 0;
   bool maximize = false;
 };
-struct LionOptions {
+struct HAMMOCK_API LionOptions {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
 };
 
