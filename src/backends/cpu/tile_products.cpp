@@ -332,7 +332,7 @@ class VectorMatMul : public MatMulKernel {
     vector_bytes_ = RoundUp(spec.k * sizeof(Sum), 64);
     sums_bytes_ = RoundUp(part_ * sizeof(Sum), 64);
     out_bytes_ = RoundUp(part_ * sizeof(Out), 64);
-    finishes = from_left_ && !(spec.epilogue.whole_rows && part_ < count_);
+    finishes = apart = from_left_ && !(spec.epilogue.whole_rows && part_ < count_);
     worker_bytes = vector_bytes_ + sums_bytes_ + out_bytes_ + spec.epilogue.scratch_bytes;
   }
   const char* name() const override { return "vector"; }
