@@ -1,10 +1,10 @@
 // Repeats training runs that PyTorch has made and compares every step's loss.
 //
-//   hammock-training FOLDER [--device NAME] [--steps N] [--data FOLDER]
+//   hammock-training FOLDER [--device NAME] [--steps N] [--close N] [--data FOLDER]
 //
 // FOLDER has <run>_cpu.json (batch, steps, the loss of each step, test accuracy) and <run>_init.npz
-// (initial parameters). The data is Fashion-MNIST. Exits with 1 if a loss of the first 100 steps
-// differs by more than 1e-4 of itself, if the accuracy differs by more than half a point, or if
+// (initial parameters). The data is Fashion-MNIST. Exits with 1 if one of the first losses (100, or
+// --close) differs by more than 1e-4 of itself, if the accuracy differs by more than half a point, or if
 // anything is compiled after the first steps.
 
 #include <fmt/core.h>
@@ -32,6 +32,7 @@ struct Settings {
   std::string folder, device;
   std::string data = "/usr/share/datasets/fashion-mnist";
   int64_t steps = std::numeric_limits<int64_t>::max();
+  int64_t close = 100;
 };
 
 /// Images as f32[n, 784] from 0 to 1, labels as i64[n].
@@ -128,16 +129,16 @@ bool Repeat(const std::string& name, const Settings& settings, const Images& tra
     double theirs = expected["loss"][static_cast<size_t>(i)];
     double difference = std::abs(losses[static_cast<size_t>(i)].item<double>() - theirs) / theirs;
     worst = std::max(worst, difference);
-    if (i < 100) worst_early = std::max(worst_early, difference);
+    if (i < settings.close) worst_early = std::max(worst_early, difference);
   }
   bool whole = steps == expected["steps"].get<int64_t>();
   double accuracy = whole ? Accuracy(*model, test) : 0;
   double off = whole ? std::abs(accuracy - expected["test_acc"].get<double>()) : 0;
   bool good = worst_early <= 1e-4 && off <= 0.005 && compiles == 0;
   fmt::print(
-      "{:<10} {:>5} steps: loss within {:.1e} in the first 100, {:.1e} in all; {}{} compiles after "
+      "{:<10} {:>5} steps: loss within {:.1e} in the first {}, {:.1e} in all; {}{} compiles after "
       "step {}{}\n",
-      name, steps, worst_early, worst,
+      name, steps, worst_early, settings.close, worst,
       whole ? fmt::format("accuracy {:.4f}, PyTorch {:.4f}; ", accuracy,
                           expected["test_acc"].get<double>())
             : "",
@@ -172,10 +173,12 @@ int main(int argc, char** argv) {
       settings.data = argv[++i];
     } else if (word == "--steps" && has_value) {
       settings.steps = std::atoll(argv[++i]);
+    } else if (word == "--close" && has_value) {
+      settings.close = std::atoll(argv[++i]);
     } else if (settings.folder.empty() && word[0] != '-') {
       settings.folder = word;
     } else {
-      fmt::print("usage: {} FOLDER [--device NAME] [--steps N] [--data FOLDER]\n", argv[0]);
+      fmt::print("usage: {} FOLDER [--device NAME] [--steps N] [--close N] [--data FOLDER]\n", argv[0]);
       return 2;
     }
   }
