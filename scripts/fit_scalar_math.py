@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/compiler/scalar_math*.h (needs mpmath).
+"""Fits the polynomials of src/compiler/scalar_{float,wide,double}*.h (needs mpmath).
 
 Each line of FITS is a function g on an interval, a degree and a weight; the largest weight * |P - g|
 is made as small as it can be (Remez). Prints the coefficients, highest degree first, and that error
-as a power of two. Arguments: names of fits; none means all.
+as a power of two. Arguments: names of fits; none means all. `two_over_pi` prints the table of
+two_over_pi.h.
 """
 import math
 import sys
@@ -68,6 +69,7 @@ sin_q = odd(mp.sin, [-one / 6, one / 120])
 asin_q = odd(mp.asin, [one / 6, 3 * one / 40])
 atan_q = odd(mp.atan, [-one / 3, one / 5])
 atanh_q = odd(mp.atanh, [one / 3, one / 5, one / 7])
+atanh_rest = taylor(lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1 - z / 3) / z**2, [one / (2 * k + 5) for k in range(9)])
 cos_q = taylor(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, [one / 24, -one / 720])
 erf_q = taylor(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, [2 / mp.sqrt(mp.pi) - 1, -2 / mp.sqrt(mp.pi) / 3])
 tiny = mp.mpf(10) ** -30
@@ -87,10 +89,11 @@ FITS = {
     # in float
     'f32 exp': (exp_q, -HALF_LN2, HALF_LN2, 4, lambda r: abs(r) + tiny),
     'f32 exp2': (exp2_q, -one / 2, one / 2, 5, lambda r: abs(r) + tiny),
+    'f32 exp2 short': (exp2_q, -one / 2, one / 2, 4, lambda r: abs(r) / mp.mpf(2)**r + tiny),
     'f32 log': (log_q, mp.mpf('-0.3'), mp.mpf('0.43'), 7, lambda f: f * f + tiny),
-    'f32 tanh': (tanh_q, 0, mp.mpf('0.305'), 4, rel(mp.tanh)),
+    'f32 tanh': (tanh_q, 0, mp.mpf('0.45'), 4, rel(mp.tanh)),
     'f32 erf small': (erf_q, 0, mp.mpf('0.82'), 5, lambda z: one),
-    'f32 erf large': (lambda t: mp.log(mp.erfc(t)) / t + 1, mp.mpf('0.9'), mp.mpf('4'), 5,
+    'f32 erf large': (lambda t: mp.log(mp.erfc(t), 2) / t, mp.mpf('0.9'), mp.mpf('4'), 5,
                       lambda t: t * mp.erfc(t) / mp.erf(t)),
     # in double, for float
     'wide exp': (exp_q, -HALF_LN2, HALF_LN2, 6, lambda r: abs(r) + tiny),
@@ -107,7 +110,34 @@ FITS = {
     'f64 exp2': (exp2_q, -one / 2, one / 2, 11, lambda r: abs(r) + tiny),
     'f64 atanh': (atanh_q, 0, mp.mpf('0.0295'), 7, rel(mp.atanh)),
     'f64 tanh': (tanh_q, 0, mp.mpf('0.31'), 11, rel(mp.tanh)),
+    'f64 atanh rest': (atanh_rest, 0, mp.mpf('0.0295'), 7, lambda z: z * z + tiny),
+    'f64 sin': (sin_q, 0, mp.mpf('0.62'), 5, rel(mp.sin)),
+    'f64 cos': (cos_q, 0, mp.mpf('0.62'), 5, lambda z: z * z + tiny),
+    'f64 asin': (asin_q, 0, one / 4, 12, rel(mp.asin)),
+    'f64 atan': (atan_q, 0, mp.mpf('0.1717'), 10, rel(mp.atan)),
+    'f64 sinh': (sinh_q, 0, one, 6, rel(mp.sinh)),
+    'f64 erf': (erf_q, 0, one, 11, lambda z: one),
+    'f64 erfc': (lambda t: (1 + 2 * bent(4)(t)) * erfcx(bent(4)(t)), -one * 7 / 9, mp.mpf('0.75'), 21,
+                 lambda t: one),
 }
+
+def two_over_pi():
+    """2/pi * 2^(16 b - 27) less multiples of 4, for b = 0, 1, ...: four doubles each."""
+    mp.mp.prec = 1400
+    columns = [[], [], [], []]
+    for b in range(63):
+        rest = 2 / mp.pi * mp.mpf(2) ** (16 * b - 27)
+        rest -= 4 * mp.nint(rest / 4)
+        for column in columns:
+            part = float(rest)
+            column.append(part.hex())
+            rest -= part
+    for column in columns:
+        print('    {' + ', '.join(column) + '},')
+
+
+if 'two_over_pi' in sys.argv[1:]:
+    two_over_pi()
 
 for name, (g, lo, hi, degree, weight) in FITS.items():
     if len(sys.argv) > 1 and name not in sys.argv[1:]:

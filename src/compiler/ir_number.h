@@ -177,6 +177,16 @@ template <std::floating_point T>
 IrNumber<T> CopySign(const IrNumber<T>& x, const IrNumber<T>& sign) {
   return CallIntrinsic("copysign", x, sign);
 }
+/// Whether vectors like `x` can be multiplied by powers of two in one instruction.
+template <std::floating_point T>
+bool HasScale(const IrNumber<T>& x) {
+  return x.text->target().scale && x.lanes >= static_cast<int>(64 / sizeof(T));
+}
+/// x * 2^n of a whole n.
+template <std::floating_point T>
+IrNumber<T> Scale(const IrNumber<T>& x, const IrNumber<T>& n) {
+  return x.template As<T>(x.text->Scale(kIrElementOf<T>, x.lanes, x.name, n.name));
+}
 template <std::floating_point T>
 IrNumber<BitsOf<T>> Bits(const IrNumber<T>& x) {
   return x.template Convert<BitsOf<T>>("bitcast");
@@ -216,6 +226,10 @@ inline IrNumber<float> FromHalfBits(const IrNumber<uint16_t>& x) {
   std::string half = IrType("half", x.lanes);
   std::string value = x.text->Value("bitcast {} {} to {}", x.type(), x.name, half);
   return x.As<float>(x.text->Value("fpext {} {} to {}", half, value, IrType("float", x.lanes)));
+}
+template <std::integral T, size_t kSize>
+IrNumber<double> Lookup(const IrNumber<T>& index, const double (&table)[kSize]) {
+  return index.template As<double>(index.text->Lookup(table, index.lanes, index.name));
 }
 inline IrNumber<double> Widen(const IrNumber<float>& x) { return x.Convert<double>("fpext"); }
 inline IrNumber<float> Narrow(const IrNumber<double>& x) { return x.Convert<float>("fptrunc"); }

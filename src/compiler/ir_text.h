@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,9 +31,17 @@ std::string IrType(std::string_view element, int lanes);
 std::string IrConstant(std::string_view element, int lanes, double value);
 std::string IrConstant(std::string_view element, int lanes, int64_t value);
 
+/// Instructions that the code may use because the processor has them.
+struct IrTarget {
+  bool scale = false;  ///< AVX-512's multiplication by powers of two
+};
+
 /// Not thread-safe; one for each module.
 class IrText {
  public:
+  explicit IrText(const IrTarget& target = {}) : target_(target) {}
+  const IrTarget& target() const { return target_; }
+
   /// `signature`: "void @name(ptr %x)" and attributes. All parameters and labels need names, since
   /// values are numbered from 0 in each function.
   void BeginFunction(std::string_view signature);
@@ -62,6 +72,11 @@ class IrText {
     return CallIntrinsic(name, element, lanes, names, sizeof...(values));
   }
 
+  /// Elements of a table of constants, which becomes part of the module; `index` is of i64.
+  std::string Lookup(std::span<const double> table, int lanes, std::string_view index);
+  /// x * 2^n, rounded once, of vectors that fill registers of 512 bits; needs target().scale.
+  std::string Scale(std::string_view element, int lanes, std::string_view x, std::string_view n);
+
   /// All functions and declarations so far.
   std::string Module() const;
 
@@ -71,8 +86,16 @@ class IrText {
   std::string CallIntrinsic(std::string_view name, std::string_view element, int lanes,
                             const std::string_view* values, size_t count);
 
+  std::string ScalePart(std::string_view element, int lanes, std::string_view x,
+                        std::string_view n);
+  /// Lanes [first, first + lanes) of the two values one after the other, of `from` lanes each.
+  std::string Lanes(std::string_view element, int from, std::string_view a, std::string_view b,
+                    int first, int lanes);
+
+  IrTarget target_;
   std::string text_;
   std::set<std::string> declarations_;
+  std::map<const double*, std::string> tables_;  // names
   int next_value_ = 0;
   int next_name_ = 0;
 };

@@ -15,8 +15,8 @@
 /// A Kernel says nothing of sizes and constants, and of strides only whether they are 0, 1 or
 /// something else, so that one compilation serves all of them; a Launch adds the numbers.
 ///
-/// Note [Reductions]: element i of a reduction is combined into accumulator i mod 32, in order; the
-/// 32 are then combined as a tree (j with j+16, j+8, ...). So the result depends on the extent
+/// Note [Reductions]: element i of a reduction is combined into accumulator i mod 64, in order; the
+/// 64 are then combined as a tree (j with j+32, j+16, ...). So the result depends on the extent
 /// alone: not on who runs it, in which direction vectors lie, or what else is in the kernel.
 
 #include <cstdint>
@@ -30,7 +30,7 @@
 
 namespace hammock::compiler {
 
-inline constexpr int kAccumulators = 32;
+inline constexpr int kAccumulators = 64;
 
 enum class ReduceFn : uint8_t { kSum, kProd, kMax, kMin, kAny, kAll };
 

@@ -66,17 +66,27 @@ int64_t Aligned(int64_t bytes) {
 
 }  // namespace
 
-MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch) {
+namespace {
+
+/// The step after which a buffer is free: the last of the group that uses it last.
+std::vector<int> LastUses(const Schedule& schedule, const std::vector<int>& group_last) {
+  std::vector<int> last_use(schedule.buffers.size(), -1);
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    int last = group_last.empty() ? static_cast<int>(i) : group_last[i];
+    for (int buffer : schedule.steps[i].reads) last_use[static_cast<size_t>(buffer)] = last;
+    for (int buffer : schedule.steps[i].writes) last_use[static_cast<size_t>(buffer)] = last;
+  }
+  return last_use;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
+                      const std::vector<int>& group_last) {
   MemoryPlan plan;
   plan.offset.assign(schedule.buffers.size(), -1);
   plan.scratch_offset.assign(schedule.steps.size(), -1);
-  std::vector<int> last_use(schedule.buffers.size(), -1);
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    for (int buffer : schedule.steps[i].reads)
-      last_use[static_cast<size_t>(buffer)] = static_cast<int>(i);
-    for (int buffer : schedule.steps[i].writes)
-      last_use[static_cast<size_t>(buffer)] = static_cast<int>(i);
-  }
+  std::vector<int> last_use = LastUses(schedule, group_last);
   std::vector<bool> outside(schedule.buffers.size());
   for (int buffer : schedule.inputs) outside[static_cast<size_t>(buffer)] = true;
   for (int buffer : schedule.outputs) {
@@ -89,6 +99,8 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
   auto bytes_of = [&](int buffer) {
     return Aligned(schedule.buffers[static_cast<size_t>(buffer)].bytes());
   };
+  std::set<int> used;                                         // buffers of the group
+  std::vector<std::pair<int64_t, int64_t>> scratch_of_group;  // offset, bytes
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     bool in_place = step.updates >= 0 && plan.offset[static_cast<size_t>(step.updates)] >= 0 &&
@@ -102,21 +114,24 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
       int64_t& offset = plan.offset[static_cast<size_t>(buffer)];
       if (!outside[static_cast<size_t>(buffer)] && offset < 0) offset = gaps.Take(bytes_of(buffer));
     }
-    int64_t own = Aligned(scratch[i]);
-    if (own > 0) {
+    if (int64_t own = Aligned(scratch[i]); own > 0) {
       plan.scratch_offset[i] = gaps.Take(own);
-      gaps.Give(plan.scratch_offset[i], own);
+      scratch_of_group.emplace_back(plan.scratch_offset[i], own);
     }
-    std::set<int> done(step.reads.begin(), step.reads.end());
-    done.insert(step.writes.begin(), step.writes.end());
-    if (in_place) done.erase(step.updates);  // the result has its memory now
-    for (int buffer : done) {
+    used.insert(step.reads.begin(), step.reads.end());
+    used.insert(step.writes.begin(), step.writes.end());
+    if (in_place) used.erase(step.updates);  // the result has its memory now
+    if (!group_last.empty() && group_last[i] != static_cast<int>(i)) continue;
+    for (auto [at, bytes] : scratch_of_group) gaps.Give(at, bytes);
+    for (int buffer : used) {
       int64_t offset = plan.offset[static_cast<size_t>(buffer)];
       if (offset >= 0 && last_use[static_cast<size_t>(buffer)] == static_cast<int>(i) &&
           bytes_of(buffer) > 0) {
         gaps.Give(offset, bytes_of(buffer));
       }
     }
+    used.clear();
+    scratch_of_group.clear();
   }
   plan.arena_bytes = gaps.end();
   return plan;

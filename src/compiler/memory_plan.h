@@ -20,7 +20,9 @@ struct MemoryPlan {
   int64_t peak_bytes() const { return arena_bytes + output_bytes; }
 };
 
-/// `scratch` is what each step needs for itself while it runs.
-MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch);
+/// `scratch` is what each step needs for itself while it runs. `group_last`: for each step the last
+/// of those that may run at the same time; empty where each runs alone.
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
+                      const std::vector<int>& group_last = {});
 
 }  // namespace hammock::compiler

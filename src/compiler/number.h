@@ -5,11 +5,15 @@
 
 #include <bit>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
-/// Bodies are inlined into loops that are compiled for one processor.
+/// Bodies are inlined into loops that are compiled for one processor. Files that only print them
+/// define this as `inline` before: there is nothing to gain, and it would take minutes.
+#ifndef HAMMOCK_BODY
 #define HAMMOCK_BODY [[gnu::always_inline]] inline
+#endif
 
 namespace hammock::compiler {
 
@@ -182,6 +186,11 @@ HAMMOCK_BODY Number<float> FromHalfBits(Number<uint16_t> x) {
   uint32_t result = size >= 0x0f800000 ? size | 0x7f800000 : normal;
   result = size > 0x0f800000 ? result | 0x00400000 : result;
   return {std::bit_cast<float>(sign | result)};
+}
+/// An element of a table.
+template <std::integral T, size_t kSize>
+HAMMOCK_BODY Number<double> Lookup(Number<T> index, const double (&table)[kSize]) {
+  return {table[index.value]};
 }
 HAMMOCK_BODY Number<double> Widen(Number<float> x) { return {static_cast<double>(x.value)}; }
 HAMMOCK_BODY Number<float> Narrow(Number<double> x) { return {static_cast<float>(x.value)}; }

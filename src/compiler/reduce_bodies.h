@@ -9,7 +9,8 @@
 
 namespace hammock::compiler {
 
-/// `sum` is what there was before `x`.
+/// `sum` is what there was before `x`. The inner selects are one instruction, after which a `sum`
+/// that is a NaN is still there.
 template <class N>
 HAMMOCK_BODY N Combine(ReduceFn fn, const N& sum, const N& x) {
   constexpr bool kFloat = std::floating_point<typename N::Element>;
@@ -19,11 +20,11 @@ HAMMOCK_BODY N Combine(ReduceFn fn, const N& sum, const N& x) {
     case ReduceFn::kProd:
       return sum * x;
     case ReduceFn::kMax:
-      if constexpr (kFloat) return Select(IsNan(sum) | (sum >= x), sum, x);
-      return Select(sum >= x, sum, x);
+      if constexpr (kFloat) return Select(IsNan(x), x, Select(x > sum, x, sum));
+      return Select(x > sum, x, sum);
     case ReduceFn::kMin:
-      if constexpr (kFloat) return Select(IsNan(sum) | (sum <= x), sum, x);
-      return Select(sum <= x, sum, x);
+      if constexpr (kFloat) return Select(IsNan(x), x, Select(x < sum, x, sum));
+      return Select(x < sum, x, sum);
     case ReduceFn::kAny:
     case ReduceFn::kAll:
       break;  // of truth values only

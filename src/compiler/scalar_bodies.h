@@ -9,8 +9,8 @@
 /// f16 and bf16 are computed in float and rounded after each function by the caller. Functions
 /// without a body are called lane by lane: backends/cpu/lane_functions.h.
 
-#include "compiler/scalar_math.h"
-#include "compiler/scalar_math64.h"
+#include "compiler/scalar_double_more.h"
+#include "compiler/scalar_wide.h"
 #include "hammock/ir/dtype.h"
 #include "hammock/ir/scalar_fn.h"
 
@@ -77,7 +77,6 @@ constexpr bool HasBody(ScalarFn fn, DType dtype) {
     case ScalarFn::kLog1p:
     case ScalarFn::kTanh:
     case ScalarFn::kSigmoid:
-      return is_float;
     case ScalarFn::kSin:
     case ScalarFn::kCos:
     case ScalarFn::kTan:
@@ -93,9 +92,9 @@ constexpr bool HasBody(ScalarFn fn, DType dtype) {
     case ScalarFn::kErfc:
     case ScalarFn::kAtan2:
     case ScalarFn::kHypot:
-      return is_float && dtype != DType::kF64;
+      return is_float;
     case ScalarFn::kPow:
-      return is_int || (is_float && dtype != DType::kF64);
+      return is_int || is_float;
     case ScalarFn::kFloorDivide:
     case ScalarFn::kRemainder:
     case ScalarFn::kFmod:
@@ -229,18 +228,10 @@ HAMMOCK_BODY F BinaryFloat(ScalarFn fn, const F& x, const F& y) {
       break;
   }
   if constexpr (sizeof(typename F::Element) == 4) {
-    switch (fn) {
-      case ScalarFn::kPow:
-        return Pow32(x, y);
-      case ScalarFn::kAtan2:
-        return Atan2_32(x, y);
-      case ScalarFn::kHypot:
-        return Hypot32(x, y);
-      default:
-        break;
-    }
+    return BinaryMath32(fn, x, y);
+  } else {
+    return BinaryMath64(fn, x, y);
   }
-  return x;
 }
 
 // ---- integers

@@ -73,7 +73,7 @@ class Scheduler {
     NameWhatIsUsedOften();
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!facts_.named[Index(id)] || graph_[id].op == &ops::kInput) continue;
-      if (IsCall(id) || IsTransposingCopy(id)) {
+      if (IsCall(id) || IsTransposingCopy(id) || IsBitsInMemory(id)) {
         PlaceCall(id);
       } else {
         PlaceNest(id);
@@ -116,6 +116,20 @@ class Scheduler {
   bool IsTransposingCopy(NodeId id) const {
     return IsLargeTranspose(id) &&
            facts_.named[Index(StorageOf(graph_, graph_[id].inputs[0]).node)];
+  }
+
+  /// Whether its bytes are those of its first operand.
+  bool PassesBytesOn(NodeId id) const {
+    const OpDef* op = graph_[id].op;
+    return op == &ops::kBarrier || op == &ops::kRequire || op == &ops::kBitcast;
+  }
+
+  /// Whether it is a bitcast of something in memory. Truth values have bytes of their own.
+  bool IsBitsInMemory(NodeId id) const {
+    const GraphNode& node = graph_[id];
+    return node.op == &ops::kBitcast && node.type().dtype() != DType::kBool &&
+           graph_.TypeOf(node.inputs[0]).dtype() != DType::kBool &&
+           facts_.named[Index(StorageOf(graph_, node.inputs[0]).node)];
   }
 
   // ---- names
@@ -302,6 +316,7 @@ class Scheduler {
       schedule.steps.push_back(open.kernel ? KernelStep(*open.kernel, stored)
                                            : CallStep(open.call, schedule));
     }
+    ShareBuffers(schedule);
     std::vector<bool> read(schedule.buffers.size());
     for (const Step& step : schedule.steps) {
       for (int buffer : step.reads) read[Index(buffer)] = true;
@@ -311,6 +326,37 @@ class Scheduler {
       if (!step.is_call() && aligned_outputs_) Stream(step, schedule, read);
     }
     return schedule;
+  }
+
+  /// Gives what only passes bytes on the buffer of its operand. If it can fail it stays a step.
+  void ShareBuffers(Schedule& schedule) const {
+    for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+      schedule.buffer_of.push_back(static_cast<int>(i));
+    }
+    auto renamed = [&](const std::vector<int>& buffers) {
+      std::vector<int> result;
+      for (int buffer : buffers) AddOnce(result, schedule.buffer_of[Index(buffer)]);
+      return result;
+    };
+    for (Step& step : schedule.steps) {
+      step.reads = renamed(step.reads);
+      if (step.updates >= 0) {
+        int whole = schedule.buffer_of[Index(step.updates)];
+        int part = schedule.BufferOf(StorageOf(graph_, graph_[step.node].inputs[1]));
+        step.updates = whole != part ? whole : -1;
+      }
+      for (AccessMap& map : step.launch.maps) {
+        if (map.buffer >= 0) map.buffer = schedule.buffer_of[Index(map.buffer)];
+      }
+      if (step.node < 0 || !PassesBytesOn(step.node)) continue;
+      int source = schedule.BufferOf(StorageOf(graph_, graph_[step.node].inputs[0]));
+      schedule.buffer_of[Index(step.writes[0])] = source;
+      step.writes.clear();
+    }
+    std::erase_if(schedule.steps, [&](const Step& step) {
+      return step.node >= 0 && PassesBytesOn(step.node) && !graph_[step.node].op->can_fail;
+    });
+    for (int& output : schedule.outputs) output = schedule.buffer_of[Index(output)];
   }
 
   /// Lets a kernel write past the caches what is large and read by no step.
@@ -368,9 +414,7 @@ class Scheduler {
     }
     const OpDef* op = graph_[id].op;
     if (op == &ops::kUpdateSlice || op == &ops::kDynamicUpdateSlice) {
-      int whole = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[0]));
-      int part = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[1]));
-      if (whole != part) step.updates = whole;
+      step.updates = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[0]));
     }
     return step;
   }

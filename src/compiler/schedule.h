@@ -36,11 +36,15 @@ struct Schedule {
   std::vector<int> first;      ///< by node: the number of its first value
   std::vector<Step> steps;
   std::vector<int> inputs;   ///< buffers
-  std::vector<int> outputs;  ///< buffers; the type may differ in sizes from the output's
+  std::vector<int> outputs;  ///< buffers; the type may differ from the output's, its bytes do not
+  /// By number: the buffer that has the value. Its own for most, that of an operand for what only
+  /// passes on its bytes.
+  std::vector<int> buffer_of;
 
   int NumberOf(GraphValue value) const {
     return first[static_cast<size_t>(value.node)] + value.index;
   }
+  int BufferOf(GraphValue value) const { return buffer_of[static_cast<size_t>(NumberOf(value))]; }
 };
 
 /// `aligned_outputs`: results begin at multiples of 64 bytes, so that they may be written past the

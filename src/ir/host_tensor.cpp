@@ -1,5 +1,9 @@
 #include "hammock/host_tensor.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <cstring>
 #include <new>
 #include <utility>
@@ -11,15 +15,22 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 constexpr int64_t kAddressable = int64_t{1} << 47;  // what a process can have at all
+constexpr size_t kHugePage = size_t{1} << 21;
 
+/// Large tensors ask for huge pages: devices that share the memory of the host read it in place,
+/// and small pages cost more than most kernels, when they are touched first and ever after.
 std::shared_ptr<void> Allocate(int64_t bytes) {
   // At least one byte, so that a tensor without elements is defined too.
   size_t size = bytes > 0 ? static_cast<size_t>(bytes) : 1;
-  void* memory = bytes < kAddressable ? ::operator new(size, kAlignment, std::nothrow) : nullptr;
+  std::align_val_t alignment = size >= 2 * kHugePage ? std::align_val_t{kHugePage} : kAlignment;
+  void* memory = bytes < kAddressable ? ::operator new(size, alignment, std::nothrow) : nullptr;
   if (!memory) {
     Throw<OutOfMemory>(ErrorCode::kOutOfMemory, "host tensor: cannot allocate {} bytes", bytes);
   }
-  return {memory, [](void* p) { ::operator delete(p, kAlignment); }};
+#if defined(__linux__)
+  if (size >= 2 * kHugePage) madvise(memory, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+  return {memory, [alignment](void* p) { ::operator delete(p, alignment); }};
 }
 
 void CheckData(const Shape& shape, const void* data) {

@@ -32,8 +32,9 @@ Tensors ExpandGelu(const ExpandCall& call) {
   if (call.attrs[0].str() == "none") {
     return Narrow(call, x * 0.5 * (erf(x * kSqrtHalf) + 1.0));
   }
-  Tensor inner = (x + x * x * x * 0.044715) * kSqrtTwoOverPi;
-  return Narrow(call, x * 0.5 * (tanh(inner) + 1.0));
+  // (1 + tanh(u)) / 2 = sigmoid(2u), which has no cancellation.
+  Tensor twice = x * (x * x * (2 * kSqrtTwoOverPi * 0.044715) + 2 * kSqrtTwoOverPi);
+  return Narrow(call, x * sigmoid(twice));
 }
 
 Tensors ExpandSilu(const ExpandCall& call) {

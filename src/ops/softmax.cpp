@@ -34,7 +34,7 @@ std::vector<Tensor> ExpandSoftmax(const ExpandCall& c) {
   Tensor shifted = x - ReduceTo(kReduceMax, x, dims);
   Tensor weights = exp(shifted);
   Tensor total = ReduceTo(kReduceSum, weights, dims);
-  Tensor result = &c.op == &kSoftmax ? weights / total : shifted - log(total);
+  Tensor result = &c.op == &kSoftmax ? weights * reciprocal(total) : shifted - log(total);
   return {Casted(result, dtype)};
 }
 

@@ -231,5 +231,27 @@ TEST(MemoryPlan, ScratchIsApartFromWhatItsStepUses) {
   }
 }
 
+/// Steps of a group run at once: nothing that one of them uses is free before all are done.
+TEST(MemoryPlan, OfAGroupIsFreedTogether) {
+  Scheduled s = ScheduleOf(R"(
+    %0 = input : f32[64]
+    %1 = input : f32[64]
+    %2:2 = sort %0 {dim=0, descending=false, stable=false} : f32[64], i64[64]
+    %3:2 = sort %2 {dim=0, descending=false, stable=false} : f32[64], i64[64]
+    %4:2 = sort %1 {dim=0, descending=false, stable=false} : f32[64], i64[64]
+    %5 = add %3, %4 : f32[64]
+    return %5)");
+  ASSERT_EQ(s.schedule.steps.size(), 4u);
+  auto offset = [&](const MemoryPlan& plan, NodeId node) {
+    return plan.offset[static_cast<size_t>(s.schedule.first[static_cast<size_t>(node)])];
+  };
+  std::vector<int64_t> scratch(4, 64);
+  MemoryPlan alone = PlanMemory(s.schedule, scratch);
+  EXPECT_EQ(offset(alone, 2), offset(alone, 4));
+  MemoryPlan grouped = PlanMemory(s.schedule, scratch, {0, 2, 2, 3});
+  EXPECT_NE(offset(grouped, 2), offset(grouped, 4));
+  EXPECT_NE(grouped.scratch_offset[1], grouped.scratch_offset[2]);
+}
+
 }  // namespace
 }  // namespace hammock::compiler

@@ -10,6 +10,13 @@
 namespace hammock {
 namespace {
 
+TEST(HostTensor, LargeOnesBeginAtHugePages) {
+  for (int64_t megabytes : {4, 5, 16}) {
+    HostTensor tensor(Shape(DType::kU8, {megabytes << 20}));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data()) % (2 << 20), 0u) << megabytes;
+  }
+}
+
 TEST(HostTensor, IsAlignedAndDefinedEvenWhenEmpty) {
   HostTensor tensor(Shape(f32, {3, 5}));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data()) % 64, 0u);

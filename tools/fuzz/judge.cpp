@@ -10,9 +10,11 @@
 #include "backends/reference/interpreter.h"
 #include "compiler/expand.h"
 #include "compiler/make_explicit.h"
+#include "compiler/pipeline.h"
 #include "fuzz/bounds.h"
 #include "fuzz/run.h"
 #include "hammock/error.h"
+#include "lazy/backend_registry.h"
 #include "ops/primitives.h"
 
 namespace hammock::fuzz {
@@ -76,15 +78,18 @@ bool RunNodes(const Case& test, bool check, Values& values) {
   return true;
 }
 
-std::string CompareWhole(const Case& test, const Values& values, bool compiled, int threads) {
-  std::vector<HostTensor> results = RunOnCpu(test.graph, test.inputs, compiled, threads);
+/// `graph` is the case's, or what passes made of it.
+std::string CompareWhole(const Case& test, const Graph& graph, const Values& values, bool compiled,
+                         int threads) {
+  std::vector<HostTensor> results = RunOnCpu(graph, test.inputs, compiled, threads);
   for (size_t i = 0; i < results.size(); ++i) {
     GraphValue output = test.graph.outputs()[i];
     const HostTensor& expected =
         values[static_cast<size_t>(output.node)][static_cast<size_t>(output.index)];
     std::string difference = CompareBits(results[i], expected);
     if (!difference.empty()) {
-      return fmt::format("output {} {}, against node by node: {}", i,
+      return fmt::format("output {} {}{}, against node by node: {}", i,
+                         &graph == &test.graph ? "" : "optimised and ",
                          compiled ? "compiled" : "interpreted", difference);
     }
   }
@@ -99,10 +104,14 @@ std::string FindDifference(const Case& test, const Tiers& tiers) {
     if (!RunNodes(test, true, values)) return "";
     // Now and then with more threads; results do not depend on them.
     int threads = 1 + test.graph.size() % 3;
+    const Graph optimised = Optimise(test.graph, EvaluateOnHost);
     std::string difference;
-    if (tiers.interpreted) difference = CompareWhole(test, values, false, threads);
-    if (tiers.compiled && difference.empty()) {
-      difference = CompareWhole(test, values, true, threads);
+    for (bool compiled : {false, true}) {
+      if (!(compiled ? tiers.compiled : tiers.interpreted)) continue;
+      for (const Graph* graph : {&test.graph, &optimised}) {
+        if (graph == &optimised && optimised == test.graph) continue;
+        if (difference.empty()) difference = CompareWhole(test, *graph, values, compiled, threads);
+      }
     }
     return difference;
   } catch (const WrongNode& wrong) {

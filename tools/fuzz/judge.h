@@ -4,7 +4,8 @@
 /// The graph is run as a whole, and node by node: a program of one node each, interpreted, whose
 /// operands are the results of the nodes before.
 ///  - The whole must have the same bits as node by node (a NaN is any NaN), interpreted and
-///    compiled: fusing, ordering, addressing and sharing memory change nothing.
+///    compiled: fusing, ordering, addressing and sharing memory change nothing. Nor do the passes:
+///    what they make of the graph must have the same bits too.
 ///  - Each node must agree with the reference interpreter on the same operands: exactly, or within
 ///    the bound of its op. As both get the same operands, errors do not add up on the way.
 ///  - Nothing is written outside of outputs and arena, nothing is read behind the end of a buffer.

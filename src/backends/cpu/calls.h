@@ -19,6 +19,8 @@ class Call {
   virtual void Run(std::span<const char* const> in, std::span<char* const> out,
                    char* scratch) const = 0;
   virtual const char* kernel() const = 0;  ///< who computes it
+  /// Held by programs that it runs.
+  virtual int64_t bytes() const { return 0; }
 };
 
 /// Borrows the graph. Ways to run an op are listed by family in calls_*.cpp.

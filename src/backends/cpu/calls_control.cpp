@@ -55,6 +55,7 @@ class CondCall : public Call {
     for (size_t i = 0; i < out.size(); ++i) CopyShared(branch, inputs, out, i);
   }
   const char* kernel() const override { return "branch"; }
+  int64_t bytes() const override { return then_.bytes() + otherwise_.bytes(); }
 
  private:
   Shape predicate_;
@@ -147,6 +148,7 @@ class WhileCall : public Call {
     carried_.Finish(inputs, out);
   }
   const char* kernel() const override { return "loop"; }
+  int64_t bytes() const override { return condition_.bytes() + body_.bytes(); }
 
  private:
   Program condition_;
@@ -198,6 +200,7 @@ class LoopCall : public Call {
     carried_.Finish(inputs, out);
   }
   const char* kernel() const override { return "loop"; }
+  int64_t bytes() const override { return body_.bytes(); }
 
  private:
   Program body_;

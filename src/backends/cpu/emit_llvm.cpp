@@ -1,49 +1,45 @@
 #include "backends/cpu/emit_llvm.h"
 
-#include <algorithm>
-#include <cstddef>
+#include <map>
 
+#include "backends/cpu/emit_access.h"
+#include "backends/cpu/emit_blocks.h"
+#include "backends/cpu/emit_sums.h"
 #include "backends/cpu/emit_values.h"
-#include "backends/cpu/kernel_call.h"
-#include "base/throw.h"
+#include "backends/cpu/vector_plan.h"
 
 namespace hammock::cpu {
 namespace {
 
-using compiler::Access;
 using compiler::Instr;
 using compiler::IrText;
-using compiler::IrType;
 using compiler::kAccumulators;
 using compiler::Kernel;
 using compiler::Level;
-using compiler::Stride;
 using Kind = Instr::Kind;
-
-constexpr int kVectorsOfSum = kAccumulators / kLanes;
-constexpr int kShortBody = 24;  // instructions up to which a loop does two vectors at once
-constexpr int kRowVectors = kMaxRowLanes / kLanes;
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-/// What surrounds an instruction: which vector of the loop body it is for.
-struct Spot {
-  int lanes = 1;
-  std::string row;     // number of the first row; rows along lanes only
-  std::string column;  // number of the (first) column; elements only
-  std::string mask;    // empty: all lanes count
-  int vector = 0;
-};
-
 class KernelEmitter {
  public:
-  explicit KernelEmitter(const Kernel& kernel)
-      : kernel_(kernel), values_(ir_), splat_(kernel.instrs.size()), names_(kernel.instrs.size()) {
+  KernelEmitter(const Kernel& kernel, const compiler::IrTarget& target)
+      : kernel_(kernel),
+        plan_(kernel),
+        ir_(target),
+        blocks_(ir_),
+        values_(ir_),
+        access_(kernel, ir_, values_),
+        sums_(kernel, plan_, ir_, values_, blocks_),
+        used_by_elements_(kernel.instrs.size()),
+        divides_elements_(kernel.instrs.size()),
+        names_(kernel.instrs.size()),
+        inverses_(kernel.instrs.size()) {
     for (const Instr& instr : kernel.instrs) {
+      if (DividesByRow(instr)) divides_elements_[Index(instr.operands[1])] = true;
       for (int operand : instr.operands) {
-        if (operand < 0) continue;
+        if (operand < 0 || kernel.instrs[Index(operand)].level != Level::kRow) continue;
         bool by_element = instr.level == Level::kElement || instr.kind == Kind::kReduce;
-        if (by_element && Row(operand)) splat_[Index(operand)] = true;
+        if (by_element) used_by_elements_[Index(operand)] = true;
       }
     }
   }
@@ -51,15 +47,12 @@ class KernelEmitter {
   std::string Emit() {
     ir_.BeginFunction("void @kernel(ptr noalias %args)");
     ir_.Label("entry");
-    LoadArguments();
+    access_.LoadArguments();
+    sums_.Make();
     if (kernel_.lanes_along_rows) {
       EmitStrips();
     } else {
       EmitRows();
-    }
-    if (Streams()) {  // others must see what was written past the caches
-      ir_.Declare("declare void @llvm.x86.sse.sfence()");
-      ir_.Line("call void @llvm.x86.sse.sfence()");
     }
     ir_.Line("ret void");
     ir_.EndFunction();
@@ -67,205 +60,105 @@ class KernelEmitter {
   }
 
  private:
-  bool Streams() const {
-    return std::any_of(kernel_.accesses.begin(), kernel_.accesses.end(),
-                       [](const Access& access) { return access.streams; });
-  }
-
-  /// The names of one instruction's value: for each vector of a loop body, and as a scalar.
-  struct Names {
-    std::string vectors[kRowVectors];
-    std::string scalar;
-  };
-
-  /// Whether its value is known before the loop of its stage.
-  bool Row(int instr) const {
-    const Instr& i = kernel_.instrs[Index(instr)];
-    return i.level == Level::kRow;
-  }
-  /// The stage from which on its value is known to rows.
+  /// The stage from which on the value of a row's instruction is known.
   static int KnownFrom(const Instr& instr) { return instr.stage + (instr.kind == Kind::kReduce); }
-
-  // ---- arguments
-
-  std::string Argument(size_t offset, std::string_view type) {
-    std::string at = ir_.Value("getelementptr i8, ptr %args, i64 {}", offset);
-    return ir_.Value("load {}, ptr {}, align 8", type, at);
-  }
-
-  void LoadArguments() {
-    rows_ = Argument(offsetof(KernelArgs, rows), "i64");
-    columns_ = Argument(offsetof(KernelArgs, columns), "i64");
-    std::string pointers = Argument(offsetof(KernelArgs, pointers), "ptr");
-    std::string row_strides = Argument(offsetof(KernelArgs, row_strides), "ptr");
-    std::string column_strides = Argument(offsetof(KernelArgs, column_strides), "ptr");
-    functions_ = Argument(offsetof(KernelArgs, lane_functions), "ptr");
-    ir_.Line("%functions = getelementptr i8, ptr {}, i64 0", functions_);
-    auto element = [&](std::string_view type, const std::string& list, size_t i) {
-      std::string at = ir_.Value("getelementptr i64, ptr {}, i64 {}", list, i);
-      return ir_.Value("load {}, ptr {}, align 8", type, at);
-    };
-    for (size_t i = 0; i < kernel_.accesses.size(); ++i) {
-      const Access& access = kernel_.accesses[i];
-      pointer_.push_back(element(IsNumber(i) ? "i64" : "ptr", pointers, i));
-      bool row = access.row != Stride::kZero && access.row != Stride::kOne;
-      bool column = access.column != Stride::kZero && access.column != Stride::kOne;
-      row_stride_.push_back(row ? element("i64", row_strides, i) : StrideConstant(access.row));
-      column_stride_.push_back(column ? element("i64", column_strides, i)
-                                      : StrideConstant(access.column));
-    }
-    row_pointer_ = pointer_;
-  }
-
-  static std::string StrideConstant(Stride stride) { return stride == Stride::kOne ? "1" : "0"; }
-
-  /// Whether it is no memory.
-  bool IsNumber(size_t access) const {
-    Access::Kind kind = kernel_.accesses[access].kind;
-    return kind == Access::Kind::kIndex || kind == Access::Kind::kConstant;
-  }
-
-  // ---- loops
-
-  /// for (i = first; i < end; i += step) body(i). `first` is a number; the body may make blocks.
-  template <class Body>
-  void Loop(const std::string& first, const std::string& end, int64_t step, Body body) {
-    std::string name = ir_.NewName("loop");
-    std::string before = ir_.NewName("before");
-    ir_.Line("br label %{}", before);
-    ir_.Label(before);
-    std::string any = ir_.Value("icmp slt i64 {}, {}", first, end);
-    ir_.Line("br i1 {}, label %{}, label %{}_end", any, name, name);
-    ir_.Label(name);
-    ir_.Line("%{}_i = phi i64 [ {}, %{} ], [ %{}_next, %{}_latch ]", name, first, before, name,
-             name);
-    body("%" + name + "_i");
-    ir_.Line("br label %{}_latch", name);
-    ir_.Label(name + "_latch");
-    ir_.Line("%{}_next = add i64 %{}_i, {}", name, name, step);
-    std::string again = ir_.Value("icmp slt i64 %{}_next, {}", name, end);
-    ir_.Line("br i1 {}, label %{}, label %{}_end", again, name, name);
-    ir_.Label(name + "_end");
-  }
-
-  template <class Body>
-  void If(const std::string& condition, Body body) {
-    std::string name = ir_.NewName("if");
-    ir_.Line("br i1 {}, label %{}, label %{}_end", condition, name, name);
-    ir_.Label(name);
-    body();
-    ir_.Line("br label %{}_end", name);
-    ir_.Label(name + "_end");
-  }
-
-  std::string RoundedDown(const std::string& count, int64_t to) {
-    return ir_.Value("and i64 {}, {}", count, -to);
-  }
-
-  /// Lanes of the vector at `first` that lie below `end`.
-  std::string Mask(const std::string& first, const std::string& end) {
-    std::string left = ir_.Value("sub i64 {}, {}", end, first);
-    std::string all = values_.Splat(left, DType::kI64);
-    return ir_.Value("icmp sgt <{} x i64> {}, {}", kLanes, all, LaneNumbers());
-  }
-
-  static std::string LaneNumbers() {
-    std::string text = "<";
-    for (int i = 0; i < kLanes; ++i) text += fmt::format("{}i64 {}", i == 0 ? "" : ", ", i);
-    return text + ">";
-  }
 
   // ---- lanes along columns
 
   void EmitRows() {
-    MakeAccumulators(kVectorsOfSum);
-    Loop("0", rows_, 1, [&](const std::string& row) {
-      for (size_t i = 0; i < kernel_.accesses.size(); ++i) MoveToRow(i, row);
+    blocks_.Loop("0", access_.rows(), 1, [&](const std::string& row) {
+      access_.MoveToRow(row);
       for (int stage = 0; stage < kernel_.stages; ++stage) {
-        EmitRowValues(stage, Spot{});
-        if (HasLoop(stage)) EmitColumns(stage);
+        EmitRowValues(stage);
+        if (plan_.HasLoop(stage)) EmitColumns(stage);
       }
     });
   }
 
-  void MoveToRow(size_t i, const std::string& row) {
-    const Access& access = kernel_.accesses[i];
-    if (access.row == Stride::kZero) return;
-    std::string distance = ir_.Value("mul i64 {}, {}", row, row_stride_[i]);
-    row_pointer_[i] = IsNumber(i) ? ir_.Value("add i64 {}, {}", pointer_[i], distance)
-                                  : At(pointer_[i], access.dtype, distance);
-  }
-
-  std::string At(const std::string& pointer, DType dtype, const std::string& distance) {
-    return ir_.Value("getelementptr {}, ptr {}, i64 {}", MemoryElement(dtype), pointer, distance);
-  }
-
-  bool InLoop(const Instr& instr, int stage) const {
-    return instr.stage == stage && (instr.level == Level::kElement || instr.kind == Kind::kReduce);
-  }
-
-  bool HasLoop(int stage) const {
-    for (const Instr& instr : kernel_.instrs) {
-      if (InLoop(instr, stage)) return true;
-    }
-    return false;
-  }
-
-  int LoopSize(int stage) const {
-    int size = 0;
-    for (const Instr& instr : kernel_.instrs) size += InLoop(instr, stage);
-    return size;
-  }
-
-  bool Reduces(int stage) const {
-    for (const Instr& instr : kernel_.instrs) {
-      if (instr.kind == Kind::kReduce && instr.stage == stage) return true;
-    }
-    return false;
-  }
-
-  void EmitRowValues(int stage, const Spot& spot) {
+  void EmitRowValues(int stage) {
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
       const Instr& instr = kernel_.instrs[i];
       if (instr.level != Level::kRow || KnownFrom(instr) != stage) continue;
       if (instr.kind == Kind::kReduce) {
-        FinishSum(i, spot);
+        names_[i][1] = sums_.Finish(i);
       } else {
-        EmitInstr(i, spot);
+        EmitInstr(i, Spot{});
       }
-      if (spot.lanes == 1 && splat_[i]) {
-        std::string all = values_.Splat(names_[i].scalar, instr.dtype);
-        for (std::string& name : names_[i].vectors) name = all;
+      if (!used_by_elements_[i]) continue;
+      for (int lanes : plan_.widths()) {
+        names_[i][lanes] = values_.Splat(names_[i][1], instr.dtype, lanes);
       }
+      if (divides_elements_[i]) PrepareInverse(i);
     }
   }
 
-  void EmitColumns(int stage) {
-    bool reduces = Reduces(stage);
-    int vectors = reduces || LoopSize(stage) <= kShortBody ? kVectorsOfSum : 1;
-    if (reduces) ClearAccumulators(stage, kVectorsOfSum);
-    std::string whole = RoundedDown(columns_, int64_t{vectors} * kLanes);
-    auto body = [&](const std::string& column, bool masked) {
-      for (int v = 0; v < vectors; ++v) {
-        Spot spot;
-        spot.lanes = kLanes;
-        spot.vector = v;
-        spot.column = v == 0 ? column : ir_.Value("add i64 {}, {}", column, v * kLanes);
-        if (masked) spot.mask = Mask(spot.column, columns_);
-        EmitLoopBody(stage, spot, fmt::format("{}", v));
-      }
-    };
-    Loop("0", whole, int64_t{vectors} * kLanes, [&](const std::string& c) { body(c, false); });
-    std::string rest = ir_.Value("icmp slt i64 {}, {}", whole, columns_);
-    If(rest, [&] { body(whole, true); });
+  // ---- division of elements by a value of the row
+
+  /// Division is by far the slowest of the simple functions, and often by a power of two.
+  bool DividesByRow(const Instr& instr) const {
+    return !kernel_.lanes_along_rows && instr.kind == Kind::kScalar && instr.fn == ScalarFn::kDiv &&
+           instr.level == Level::kElement &&
+           (instr.dtype == DType::kF32 || instr.dtype == DType::kF64) &&
+           kernel_.instrs[Index(instr.operands[1])].level == Level::kRow;
   }
 
-  void EmitLoopBody(int stage, const Spot& spot, const std::string& accumulator) {
+  struct Inverse {
+    std::string exact;  // an i1
+    std::map<int, std::string> values;
+  };
+
+  void PrepareInverse(size_t i) {
+    DType dtype = kernel_.instrs[i].dtype;
+    inverses_[i].exact = values_.HasExactInverse(names_[i][1], dtype);
+    std::string inverse = ir_.Value("fdiv {} 1.0, {}", RegisterElement(dtype), names_[i][1]);
+    for (int lanes : plan_.widths())
+      inverses_[i].values[lanes] = values_.Splat(inverse, dtype, lanes);
+  }
+
+  std::string EmitDivision(const Instr& instr, const Spot& spot) {
+    std::string type = ValueEmitter::TypeOf(instr.dtype, spot.lanes);
+    const std::string& x = Operand(instr, 0, spot);
+    const Inverse& inverse = inverses_[Index(instr.operands[1])];
+    return blocks_.Choose(
+        inverse.exact, type,
+        [&] { return ir_.Value("fmul {} {}, {}", type, x, inverse.values.at(spot.lanes)); },
+        [&] { return ir_.Value("fdiv {} {}, {}", type, x, Operand(instr, 1, spot)); });
+  }
+
+  /// A loop over whole vectors, then one over short vectors with masks.
+  void EmitColumns(int stage) {
+    bool reduces = plan_.Reduces(stage);
+    int lanes = plan_.lanes(stage);
+    int step = reduces ? kAccumulators : lanes;
+    if (reduces) sums_.Clear(stage);
+    std::string whole = blocks_.RoundedDown(access_.columns(), step);
+    blocks_.Loop("0", whole, step, [&](const std::string& column) {
+      for (int v = 0; v < step / lanes; ++v) {
+        Spot spot{.lanes = lanes, .column = column};
+        if (v > 0) spot.column = ir_.Value("add i64 {}, {}", column, v * lanes);
+        EmitLoopBody(stage, spot, [&](size_t i, const std::string& x) { sums_.Add(i, v, x); });
+      }
+    });
+    blocks_.If(ir_.Value("icmp slt i64 {}, {}", whole, access_.columns()), [&] {
+      if (reduces) sums_.BeginShort(stage);
+      blocks_.Loop(whole, access_.columns(), kShortLanes, [&](const std::string& column) {
+        Spot spot{.lanes = kShortLanes, .column = column};
+        spot.mask = blocks_.Mask(column, access_.columns(), kShortLanes);
+        EmitLoopBody(stage, spot,
+                     [&](size_t i, const std::string& x) { sums_.AddShort(i, spot, x); });
+      });
+      if (reduces) sums_.EndShort(stage);
+    });
+  }
+
+  /// `add` adds a value to the sum of an instruction.
+  template <class Add>
+  void EmitLoopBody(int stage, const Spot& spot, Add add) {
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
       const Instr& instr = kernel_.instrs[i];
-      if (!InLoop(instr, stage)) continue;
+      if (!VectorPlan::InLoop(instr, stage)) continue;
       if (instr.kind == Kind::kReduce) {
-        AddToSum(i, spot, accumulator);
+        add(i, names_[Index(instr.operands[0])][spot.lanes]);
       } else {
         EmitInstr(i, spot);
       }
@@ -275,197 +168,96 @@ class KernelEmitter {
   // ---- lanes along rows
 
   void EmitStrips() {
-    int vectors = kernel_.stages <= 2 && kernel_.instrs.size() <= kShortBody ? kRowVectors : 1;
-    MakeAccumulators(kAccumulators * vectors);
-    std::string whole = RoundedDown(rows_, int64_t{vectors} * kLanes);
-    Loop("0", whole, int64_t{vectors} * kLanes,
-         [&](const std::string& row) { EmitStrip(row, vectors, false); });
-    Loop(whole, rows_, kLanes, [&](const std::string& row) { EmitStrip(row, 1, true); });
+    int lanes = plan_.lanes(0);
+    std::string whole = blocks_.RoundedDown(access_.rows(), lanes);
+    blocks_.Loop("0", whole, lanes,
+                 [&](const std::string& row) { EmitStrip(Spot{.lanes = lanes, .row = row}); });
+    blocks_.Loop(whole, access_.rows(), kShortLanes, [&](const std::string& row) {
+      Spot spot{.lanes = kShortLanes, .row = row};
+      spot.mask = blocks_.Mask(row, access_.rows(), kShortLanes);
+      EmitStrip(spot);
+    });
   }
 
-  void EmitStrip(const std::string& row, int vectors, bool masked) {
-    std::vector<Spot> spots(Index(vectors));
-    for (int v = 0; v < vectors; ++v) {
-      Spot& spot = spots[Index(v)];
-      spot.lanes = kLanes;
-      spot.vector = v;
-      spot.row = v == 0 ? row : ir_.Value("add i64 {}, {}", row, v * kLanes);
-      if (masked) spot.mask = Mask(spot.row, rows_);
-    }
-    strip_vectors_ = vectors;
+  void EmitStrip(const Spot& spot) {
     for (int stage = 0; stage < kernel_.stages; ++stage) {
-      for (const Spot& spot : spots) EmitRowValues(stage, spot);
-      if (!HasLoop(stage)) continue;
-      if (Reduces(stage)) ClearAccumulators(stage, kAccumulators * vectors);
-      Loop("0", columns_, 1, [&](const std::string& column) {
-        std::string slot = ir_.Value("and i64 {}, {}", column, kAccumulators - 1);
-        std::string first = ir_.Value("mul i64 {}, {}", slot, vectors);
-        for (Spot& spot : spots) {
-          spot.column = column;
-          EmitLoopBody(stage, spot, ir_.Value("add i64 {}, {}", first, spot.vector));
-        }
-      });
-      if (Reduces(stage)) CombineStrips(stage, vectors);
-    }
-  }
-
-  // ---- accumulators: memory on the stack, which LLVM keeps in registers where it can
-
-  void MakeAccumulators(int vectors) {
-    accumulators_.resize(kernel_.instrs.size());
-    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
-      const Instr& instr = kernel_.instrs[i];
-      if (instr.kind != Kind::kReduce) continue;
-      accumulators_[i] = ir_.Value("alloca [{} x {}], align 64", vectors, SumType(instr.dtype));
-    }
-  }
-
-  /// i1 vectors are packed in memory, so truth values are bytes there.
-  static std::string SumType(DType dtype) {
-    return IrType(dtype == DType::kBool ? "i8" : RegisterElement(dtype), kLanes);
-  }
-
-  std::string AccumulatorAt(size_t i, const std::string& number) {
-    return ir_.Value("getelementptr {}, ptr {}, i64 {}", SumType(kernel_.instrs[i].dtype),
-                     accumulators_[i], number);
-  }
-  std::string LoadSum(size_t i, const std::string& pointer) {
-    DType dtype = kernel_.instrs[i].dtype;
-    std::string value = ir_.Value("load {}, ptr {}, align 64", SumType(dtype), pointer);
-    return dtype == DType::kBool ? values_.FromMemory(value, dtype, kLanes) : value;
-  }
-  void StoreSum(size_t i, const std::string& value, const std::string& pointer) {
-    DType dtype = kernel_.instrs[i].dtype;
-    std::string stored = dtype == DType::kBool ? values_.ToMemory(value, dtype, kLanes) : value;
-    ir_.Line("store {} {}, ptr {}, align 64", SumType(dtype), stored, pointer);
-  }
-
-  void ClearAccumulators(int stage, int vectors) {
-    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
-      const Instr& instr = kernel_.instrs[i];
-      if (instr.kind != Kind::kReduce || instr.stage != stage) continue;
-      std::string identity = values_.Identity(instr.reduce, instr.dtype, kLanes);
-      if (vectors <= kVectorsOfSum) {
-        for (int v = 0; v < vectors; ++v) {
-          StoreSum(i, identity, AccumulatorAt(i, fmt::format("{}", v)));
-        }
-      } else {
-        Loop("0", fmt::format("{}", vectors), 1,
-             [&](const std::string& v) { StoreSum(i, identity, AccumulatorAt(i, v)); });
-      }
-    }
-  }
-
-  void AddToSum(size_t i, const Spot& spot, const std::string& accumulator) {
-    const Instr& instr = kernel_.instrs[i];
-    std::string x = names_[Index(instr.operands[0])].vectors[spot.vector];
-    std::string pointer = AccumulatorAt(i, accumulator);
-    std::string sum = LoadSum(i, pointer);
-    std::string result = values_.Combine(instr.reduce, instr.dtype, kLanes, sum, x);
-    if (!spot.mask.empty() && !kernel_.lanes_along_rows) {
-      std::string type = ValueEmitter::TypeOf(instr.dtype, kLanes);
-      result = ir_.Value("select <{} x i1> {}, {} {}, {} {}", kLanes, spot.mask, type, result, type,
-                         sum);
-    }
-    StoreSum(i, result, pointer);
-  }
-
-  /// Accumulator j is combined with j + 16, j + 8, ...: see Note [Reductions].
-  void CombineStrips(int stage, int vectors) {
-    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
-      const Instr& instr = kernel_.instrs[i];
-      if (instr.kind != Kind::kReduce || instr.stage != stage) continue;
-      for (int half = kAccumulators / 2; half >= 1; half /= 2) {
-        Loop("0", fmt::format("{}", half * vectors), 1, [&](const std::string& j) {
-          std::string low = AccumulatorAt(i, j);
-          std::string high = AccumulatorAt(i, ir_.Value("add i64 {}, {}", j, half * vectors));
-          StoreSum(
-              i,
-              values_.Combine(instr.reduce, instr.dtype, kLanes, LoadSum(i, low), LoadSum(i, high)),
-              low);
+      EmitRowValuesOfStrip(stage, spot);
+      if (!plan_.HasLoop(stage)) continue;
+      auto loop = [&](const std::string& first, int64_t step) {
+        blocks_.Loop(first, access_.columns(), step, [&](const std::string& column) {
+          Spot element = spot;
+          element.column = column;
+          EmitLoopBody(stage, element, [&](size_t i, const std::string& x) {
+            sums_.AddToAccumulator(i, spot.lanes, x);
+          });
         });
+      };
+      if (!plan_.Reduces(stage)) {
+        loop("0", 1);
+        continue;
+      }
+      blocks_.Loop("0", fmt::format("{}", kAccumulators), 1, [&](const std::string& number) {
+        sums_.BeginAccumulator(stage, spot.lanes);
+        loop(number, kAccumulators);
+        sums_.EndAccumulator(stage, spot.lanes, number);
+      });
+      sums_.FinishStrip(stage, spot.lanes);
+    }
+  }
+
+  void EmitRowValuesOfStrip(int stage, const Spot& spot) {
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.level != Level::kRow || KnownFrom(instr) != stage) continue;
+      if (instr.kind == Kind::kReduce) {
+        names_[i][spot.lanes] = sums_.SumOfStrip(i, spot.lanes);
+      } else {
+        EmitInstr(i, spot);
       }
     }
-  }
-
-  void FinishSum(size_t i, const Spot& spot) {
-    const Instr& instr = kernel_.instrs[i];
-    if (kernel_.lanes_along_rows) {
-      names_[i].vectors[spot.vector] = LoadSum(i, AccumulatorAt(i, fmt::format("{}", spot.vector)));
-      return;
-    }
-    std::string sum = LoadSum(i, AccumulatorAt(i, "0"));
-    for (int v = 1; v < kVectorsOfSum; ++v) {
-      sum = values_.Combine(instr.reduce, instr.dtype, kLanes, sum,
-                            LoadSum(i, AccumulatorAt(i, fmt::format("{}", v))));
-    }
-    static_assert(kVectorsOfSum == 2, "the tree begins with j and j + 16");
-    std::string_view element = RegisterElement(instr.dtype);
-    for (int lanes = kLanes; lanes > 1; lanes /= 2) {
-      std::string low = Half(sum, element, lanes, 0);
-      std::string high = Half(sum, element, lanes, lanes / 2);
-      sum = values_.Combine(instr.reduce, instr.dtype, lanes / 2, low, high);
-    }
-    names_[i].scalar = sum;
-  }
-
-  /// Lanes [first, first + lanes / 2); of two lanes, one of them.
-  std::string Half(const std::string& value, std::string_view element, int lanes, int first) {
-    std::string type = IrType(element, lanes);
-    if (lanes == 2) return ir_.Value("extractelement {} {}, i64 {}", type, value, first);
-    std::string order;
-    for (int i = 0; i < lanes / 2; ++i) {
-      order += fmt::format("{}i32 {}", i == 0 ? "" : ", ", first + i);
-    }
-    return ir_.Value("shufflevector {} {}, {} poison, <{} x i32> <{}>", type, value, type,
-                     lanes / 2, order);
   }
 
   // ---- instructions
 
   void EmitInstr(size_t i, const Spot& spot) {
     const Instr& instr = kernel_.instrs[i];
-    if (instr.kind == Kind::kStore) return EmitStore(instr, spot);
-    std::string value;
+    std::string& name = names_[i][spot.lanes];
     switch (instr.kind) {
       case Kind::kLoad:
-        value = EmitLoad(instr, spot);
-        break;
-      case Kind::kIndex:
-        value = EmitIndex(instr, spot);
-        break;
-      case Kind::kConstant:
-        value = values_.FromBits(pointer_[Index(instr.access)], instr.dtype);
-        if (spot.lanes > 1) value = values_.Splat(value, instr.dtype);
-        break;
-      case Kind::kScalar:
-        value =
-            values_.Scalar(instr, DTypeOf(instr.operands[0]), spot.lanes, Operands(instr, spot));
-        break;
-      case Kind::kCast:
-        value = values_.Cast(Operand(instr, 0, spot), DTypeOf(instr.operands[0]), instr.dtype,
-                             spot.lanes);
-        break;
-      case Kind::kBitcast:
-        value = values_.Bitcast(Operand(instr, 0, spot), DTypeOf(instr.operands[0]), instr.dtype,
-                                spot.lanes);
+        name = access_.Load(instr, spot);
         break;
       case Kind::kStore:
+        access_.Store(instr, spot, Operand(instr, 0, spot));
+        break;
+      case Kind::kIndex:
+        name = access_.Position(instr, spot);
+        break;
+      case Kind::kConstant:
+        name = values_.FromBits(access_.Bits(instr.access), instr.dtype);
+        if (spot.lanes > 1) name = values_.Splat(name, instr.dtype, spot.lanes);
+        break;
+      case Kind::kScalar:
+        name = DividesByRow(instr) ? EmitDivision(instr, spot)
+                                   : values_.Scalar(instr, DTypeOf(instr.operands[0]), spot.lanes,
+                                                    Operands(instr, spot));
+        break;
+      case Kind::kCast:
+        name = values_.Cast(Operand(instr, 0, spot), DTypeOf(instr.operands[0]), instr.dtype,
+                            spot.lanes);
+        break;
+      case Kind::kBitcast:
+        name = values_.Bitcast(Operand(instr, 0, spot), DTypeOf(instr.operands[0]), instr.dtype,
+                               spot.lanes);
+        break;
       case Kind::kReduce:
         break;
-    }
-    if (spot.lanes == 1) {
-      names_[i].scalar = value;
-    } else {
-      names_[i].vectors[spot.vector] = value;
     }
   }
 
   DType DTypeOf(int instr) const { return kernel_.instrs[Index(instr)].dtype; }
 
-  std::string Operand(const Instr& instr, int which, const Spot& spot) const {
-    const Names& names = names_[Index(instr.operands[which])];
-    return spot.lanes == 1 ? names.scalar : names.vectors[spot.vector];
+  const std::string& Operand(const Instr& instr, int which, const Spot& spot) const {
+    return names_[Index(instr.operands[which])].at(spot.lanes);
   }
 
   std::vector<std::string> Operands(const Instr& instr, const Spot& spot) const {
@@ -476,170 +268,24 @@ class KernelEmitter {
     return operands;
   }
 
-  /// Where an access lies for one vector: its first element, and how lanes go on from there.
-  struct Address {
-    std::string pointer;
-    Stride lanes = Stride::kZero;  // kZero: all lanes have the same element
-    std::string stride;
-  };
-
-  Address AddressOf(const Instr& instr, const Spot& spot) {
-    size_t i = Index(instr.access);
-    const Access& access = kernel_.accesses[i];
-    if (!kernel_.lanes_along_rows) {
-      Address address = {row_pointer_[i], access.column, column_stride_[i]};
-      if (!spot.column.empty() && access.column != Stride::kZero) {
-        std::string distance = access.column == Stride::kOne
-                                   ? spot.column
-                                   : ir_.Value("mul i64 {}, {}", spot.column, column_stride_[i]);
-        address.pointer = At(address.pointer, access.dtype, distance);
-      }
-      return address;
-    }
-    if (access.kind == Access::Kind::kScratch) {
-      std::string vector = ir_.Value("mul i64 {}, {}", spot.column.empty() ? "0" : spot.column,
-                                     strip_vectors_ * kLanes);
-      std::string distance = ir_.Value("add i64 {}, {}", vector, spot.vector * kLanes);
-      return {At(pointer_[i], access.dtype, distance), Stride::kOne, ""};
-    }
-    Address address = {pointer_[i], access.row, row_stride_[i]};
-    if (access.row != Stride::kZero) {
-      std::string distance = access.row == Stride::kOne
-                                 ? spot.row
-                                 : ir_.Value("mul i64 {}, {}", spot.row, row_stride_[i]);
-      address.pointer = At(address.pointer, access.dtype, distance);
-    }
-    if (!spot.column.empty() && access.column != Stride::kZero) {
-      address.pointer = At(address.pointer, access.dtype,
-                           ir_.Value("mul i64 {}, {}", spot.column, column_stride_[i]));
-    }
-    return address;
-  }
-
-  std::string LanePointers(const Address& address, DType dtype) {
-    std::string stride = values_.Splat(address.stride, DType::kI64);
-    std::string distance = ir_.Value("mul <{} x i64> {}, {}", kLanes, stride, LaneNumbers());
-    return ir_.Value("getelementptr {}, ptr {}, <{} x i64> {}", MemoryElement(dtype),
-                     address.pointer, kLanes, distance);
-  }
-
-  static std::string Suffix(DType dtype) {
-    std::string_view element = MemoryElement(dtype);
-    std::string name = element == "float"    ? "f32"
-                       : element == "double" ? "f64"
-                       : element == "half"   ? "f16"
-                                             : std::string(element);
-    return fmt::format("v{}{}", kLanes, name);
-  }
-
-  std::string MaskOrAll(const Spot& spot) const {
-    return spot.mask.empty() ? "splat (i1 true)" : spot.mask;
-  }
-
-  std::string EmitLoad(const Instr& instr, const Spot& spot) {
-    DType dtype = instr.dtype;
-    int bytes = InfoOf(dtype).bits / 8;
-    Address address = AddressOf(instr, spot);
-    std::string_view element = MemoryElement(dtype);
-    if (spot.lanes == 1 || address.lanes == Stride::kZero) {
-      std::string one = ir_.Value("load {}, ptr {}, align {}", element, address.pointer, bytes);
-      std::string value = values_.FromMemory(one, dtype, 1);
-      return spot.lanes == 1 ? value : values_.Splat(value, dtype);
-    }
-    std::string type = IrType(element, kLanes);
-    std::string value;
-    if (address.lanes == Stride::kOne && spot.mask.empty()) {
-      value = ir_.Value("load {}, ptr {}, align {}", type, address.pointer, bytes);
-    } else if (address.lanes == Stride::kOne) {
-      ir_.Declare(fmt::format("declare {} @llvm.masked.load.{}.p0(ptr, i32, <{} x i1>, {})", type,
-                              Suffix(dtype), kLanes, type));
-      value = ir_.Value(
-          "call {} @llvm.masked.load.{}.p0(ptr {}, i32 {}, <{} x i1> {}, {} zeroinitializer)", type,
-          Suffix(dtype), address.pointer, bytes, kLanes, spot.mask, type);
-    } else {
-      ir_.Declare(
-          fmt::format("declare {} @llvm.masked.gather.{}.v{}p0(<{} x ptr>, i32, <{} x i1>, {})",
-                      type, Suffix(dtype), kLanes, kLanes, kLanes, type));
-      value = ir_.Value(
-          "call {} @llvm.masked.gather.{}.v{}p0(<{} x ptr> {}, i32 {}, <{} x i1> {}, {} "
-          "zeroinitializer)",
-          type, Suffix(dtype), kLanes, kLanes, LanePointers(address, dtype), bytes, kLanes,
-          MaskOrAll(spot), type);
-    }
-    return values_.FromMemory(value, dtype, kLanes);
-  }
-
-  void EmitStore(const Instr& instr, const Spot& spot) {
-    DType dtype = instr.dtype;
-    int bytes = InfoOf(dtype).bits / 8;
-    Address address = AddressOf(instr, spot);
-    std::string value = values_.ToMemory(Operand(instr, 0, spot), dtype, spot.lanes);
-    std::string_view element = MemoryElement(dtype);
-    if (spot.lanes == 1) {
-      ir_.Line("store {} {}, ptr {}, align {}", element, value, address.pointer, bytes);
-      return;
-    }
-    std::string type = IrType(element, kLanes);
-    HAMMOCK_CHECK(address.lanes != Stride::kZero, "lanes stored to one element");
-    if (address.lanes == Stride::kOne && spot.mask.empty()) {
-      if (kernel_.accesses[Index(instr.access)].streams) {
-        ir_.Declare("!0 = !{i32 1}");
-        ir_.Line("store {} {}, ptr {}, align {}, !nontemporal !0", type, value, address.pointer,
-                 std::min(kLanes * bytes, 64));
-      } else {
-        ir_.Line("store {} {}, ptr {}, align {}", type, value, address.pointer, bytes);
-      }
-    } else if (address.lanes == Stride::kOne) {
-      ir_.Declare(fmt::format("declare void @llvm.masked.store.{}.p0({}, ptr, i32, <{} x i1>)",
-                              Suffix(dtype), type, kLanes));
-      ir_.Line("call void @llvm.masked.store.{}.p0({} {}, ptr {}, i32 {}, <{} x i1> {})",
-               Suffix(dtype), type, value, address.pointer, bytes, kLanes, spot.mask);
-    } else {
-      ir_.Declare(
-          fmt::format("declare void @llvm.masked.scatter.{}.v{}p0({}, <{} x ptr>, i32, <{} x i1>)",
-                      Suffix(dtype), kLanes, type, kLanes, kLanes));
-      ir_.Line(
-          "call void @llvm.masked.scatter.{}.v{}p0({} {}, <{} x ptr> {}, i32 {}, <{} x i1> {})",
-          Suffix(dtype), kLanes, type, value, kLanes, LanePointers(address, dtype), bytes, kLanes,
-          MaskOrAll(spot));
-    }
-  }
-
-  std::string EmitIndex(const Instr& instr, const Spot& spot) {
-    size_t i = Index(instr.access);
-    const Access& access = kernel_.accesses[i];
-    std::string base = row_pointer_[i];
-    if (kernel_.lanes_along_rows && access.row != Stride::kZero) {
-      base =
-          ir_.Value("add i64 {}, {}", base, ir_.Value("mul i64 {}, {}", spot.row, row_stride_[i]));
-    }
-    if (!spot.column.empty() && access.column != Stride::kZero) {
-      base = ir_.Value("add i64 {}, {}", base,
-                       ir_.Value("mul i64 {}, {}", spot.column, column_stride_[i]));
-    }
-    if (spot.lanes == 1) return base;
-    std::string all = values_.Splat(base, DType::kI64);
-    Stride lanes = kernel_.lanes_along_rows ? access.row : access.column;
-    if (lanes == Stride::kZero) return all;
-    const std::string& stride = kernel_.lanes_along_rows ? row_stride_[i] : column_stride_[i];
-    std::string steps = ir_.Value("mul <{} x i64> {}, {}", kLanes,
-                                  values_.Splat(stride, DType::kI64), LaneNumbers());
-    return ir_.Value("add <{} x i64> {}, {}", kLanes, all, steps);
-  }
-
   const Kernel& kernel_;
+  const VectorPlan plan_;
   IrText ir_;
+  BlockEmitter blocks_;
   ValueEmitter values_;
-  std::vector<bool> splat_;  // row values that elements use
-  std::vector<Names> names_;
-  std::string rows_, columns_, functions_;
-  std::vector<std::string> pointer_, row_pointer_, row_stride_, column_stride_;
-  std::vector<std::string> accumulators_;
-  int strip_vectors_ = 1;
+  AccessEmitter access_;
+  SumEmitter sums_;
+  // By instruction.
+  std::vector<bool> used_by_elements_;             // row values
+  std::vector<bool> divides_elements_;             // row values
+  std::vector<std::map<int, std::string>> names_;  // of values: by lanes
+  std::vector<Inverse> inverses_;                  // of what divides elements
 };
 
 }  // namespace
 
-std::string EmitLlvm(const Kernel& kernel) { return KernelEmitter(kernel).Emit(); }
+std::string EmitLlvm(const Kernel& kernel, const compiler::IrTarget& target) {
+  return KernelEmitter(kernel, target).Emit();
+}
 
 }  // namespace hammock::cpu

@@ -1,3 +1,4 @@
+#define HAMMOCK_BODY inline
 #include "backends/cpu/emit_values.h"
 
 #include <limits>
@@ -80,12 +81,12 @@ std::string ValueEmitter::FromBits(const std::string& bits, DType dtype) {
   return FromMemory(narrow, dtype, 1);
 }
 
-std::string ValueEmitter::Splat(const std::string& value, DType dtype) {
-  std::string type = TypeOf(dtype, kLanes);
+std::string ValueEmitter::Splat(const std::string& value, DType dtype, int lanes) {
+  std::string type = TypeOf(dtype, lanes);
   std::string one =
       ir_.Value("insertelement {} poison, {} {}, i64 0", type, RegisterElement(dtype), value);
   return ir_.Value("shufflevector {} {}, {} poison, <{} x i32> zeroinitializer", type, one, type,
-                   kLanes);
+                   lanes);
 }
 
 std::string ValueEmitter::FromMemory(const std::string& value, DType dtype, int lanes) {
@@ -142,6 +143,20 @@ std::string ValueEmitter::Scalar(const Instr& instr, DType operand_dtype, int la
     }
     return std::string();
   });
+}
+
+std::string ValueEmitter::HasExactInverse(const std::string& value, DType dtype) {
+  bool wide = dtype == DType::kF64;
+  std::string_view integer = wide ? "i64" : "i32";
+  std::string bits = ir_.Value("bitcast {} {} to {}", RegisterElement(dtype), value, integer);
+  std::string fraction = ir_.Value("and {} {}, {}", integer, bits,
+                                   wide ? (int64_t{1} << 52) - 1 : (int64_t{1} << 23) - 1);
+  std::string none = ir_.Value("icmp eq {} {}, 0", integer, fraction);
+  std::string shifted = ir_.Value("lshr {} {}, {}", integer, bits, wide ? 52 : 23);
+  std::string exponent = ir_.Value("and {} {}, {}", integer, shifted, wide ? 2047 : 255);
+  std::string above = ir_.Value("sub {} {}, 1", integer, exponent);
+  std::string normal = ir_.Value("icmp ult {} {}, {}", integer, above, wide ? 2045 : 253);
+  return ir_.Value("and i1 {}, {}", none, normal);
 }
 
 std::string ValueEmitter::Cast(const std::string& value, DType from, DType to, int lanes) {

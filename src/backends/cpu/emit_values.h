@@ -11,8 +11,6 @@
 
 namespace hammock::cpu {
 
-inline constexpr int kLanes = 16;  ///< of a vector, whatever its dtype
-
 /// The element type of values in registers, and in memory.
 std::string_view RegisterElement(DType dtype);
 std::string_view MemoryElement(DType dtype);
@@ -24,7 +22,7 @@ class ValueEmitter {
   static std::string TypeOf(DType dtype, int lanes);
   /// A value whose bits are the lowest of an i64.
   std::string FromBits(const std::string& bits, DType dtype);
-  std::string Splat(const std::string& value, DType dtype);
+  std::string Splat(const std::string& value, DType dtype, int lanes);
   /// From the form that values have in memory.
   std::string FromMemory(const std::string& value, DType dtype, int lanes);
   std::string ToMemory(const std::string& value, DType dtype, int lanes);
@@ -32,6 +30,9 @@ class ValueEmitter {
   std::string Rounded(const std::string& value, DType dtype, int lanes);
   std::string Scalar(const compiler::Instr& instr, DType operand_dtype, int lanes,
                      const std::vector<std::string>& operands);
+  /// Whether a float is a power of two whose inverse is normal, as an i1: then x / value is, bit
+  /// for bit, x * (1 / value). Not a 16-bit float.
+  std::string HasExactInverse(const std::string& value, DType dtype);
   std::string Cast(const std::string& value, DType from, DType to, int lanes);
   std::string Bitcast(const std::string& value, DType from, DType to, int lanes);
   std::string Combine(compiler::ReduceFn fn, DType dtype, int lanes, const std::string& sum,

@@ -113,9 +113,9 @@ FusedProduct::FusedProduct(const Graph& graph, const compiler::Schedule& schedul
       row_loops_(static_cast<size_t>(step.row_loops)),
       code_(KernelCode::Get(step.launch.kernel)) {
   for (GraphValue input : graph[step.node].inputs) {
-    operands_.push_back(schedule.NumberOf(compiler::StorageOf(graph, input)));
+    operands_.push_back(schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
-  const int product = schedule.NumberOf({step.node, 0});
+  const int product = schedule.BufferOf({step.node, 0});
   auto stored = std::find(step.writes.begin(), step.writes.end(), product);
   if (stored != step.writes.end()) result_ = static_cast<int>(stored - step.writes.begin());
   for (size_t i = 0; i < launch_.maps.size(); ++i) {

@@ -32,6 +32,7 @@ class FusedProduct : public Call {
  public:
   FusedProduct(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step);
 
+  const std::shared_ptr<KernelCode>& code() const { return code_; }
   const std::vector<int>& operands() const { return operands_; }  ///< buffers, -1 for absent ones
   int64_t scratch_bytes() const override { return product_->scratch_bytes(); }
   void Run(std::span<const char* const> in, std::span<char* const> out,

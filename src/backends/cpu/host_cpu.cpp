@@ -56,6 +56,14 @@ std::string ReadHostCpu() { return "other"; }
 
 }  // namespace
 
+compiler::IrTarget HostTarget() {
+#if defined(__x86_64__)
+  return {.scale = __builtin_cpu_supports("avx512f") != 0};
+#else
+  return {};
+#endif
+}
+
 const std::string& HostCpuKey() {
   static const std::string& key = *new std::string(ReadHostCpu());
   return key;

@@ -7,9 +7,11 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "backends/cpu/code_cache.h"
 #include "backends/cpu/emit_llvm.h"
+#include "backends/cpu/host_cpu.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "hammock/config.h"
@@ -19,8 +21,11 @@
 namespace hammock::cpu {
 namespace {
 
-/// What waits to be compiled, and the thread that does it. Threads do not survive a fork, so the
-/// child gets a queue of its own.
+/// At least two: a program has several kernels, and whoever waits for them has nothing else to do.
+size_t MostThreads() { return std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 2, 4); }
+
+/// What waits to be compiled, and the threads that do it, started as they are needed. Threads do
+/// not survive a fork, so the child gets a queue of its own.
 class CompileQueue {
  public:
   static CompileQueue& Get() {
@@ -37,15 +42,16 @@ class CompileQueue {
   void Push(std::shared_ptr<KernelCode> kernel) {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
-    if (!started_) {
-      started_ = true;
+    if (threads_.empty()) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
       LlvmCompiler::WhyAbsent();  // LLVM is torn down in such builds: loaded first, it goes last
 #endif
       std::atexit([] { Get().Stop(); });
-      thread_ = std::thread([this] { Work(); });
     }
     waiting_.push_back(std::move(kernel));
+    if (waiting_.size() > threads_.size() - busy_ && threads_.size() < MostThreads()) {
+      threads_.emplace_back([this] { Work(); });
+    }
     changed_.notify_all();
   }
 
@@ -56,7 +62,7 @@ class CompileQueue {
 
   void WaitUntilEmpty() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_.empty() && !busy_; });
+    changed_.wait(lock, [&] { return waiting_.empty() && busy_ == 0; });
   }
 
  private:
@@ -67,18 +73,18 @@ class CompileQueue {
       if (stopped_) return;
       std::shared_ptr<KernelCode> kernel = std::move(waiting_.front());
       waiting_.pop_front();
-      busy_ = true;
+      ++busy_;
       lock.unlock();
       // Nobody else holds it: the graph was dropped meanwhile.
       if (kernel.use_count() > 1) kernel->Compile();
       kernel.reset();
       lock.lock();
-      busy_ = false;
+      --busy_;
       changed_.notify_all();
     }
   }
 
-  /// Drops what waits and ends the thread, which may compile one more kernel.
+  /// Drops what waits and ends the threads, which may compile one more kernel each.
   void Stop() {
     {
       std::lock_guard lock(mutex_);
@@ -86,7 +92,7 @@ class CompileQueue {
       waiting_.clear();
       changed_.notify_all();
     }
-    if (thread_.joinable()) thread_.join();
+    for (std::thread& thread : threads_) thread.join();
   }
 
   explicit CompileQueue(CompileQueue* parent) : parent_(parent) {}
@@ -96,10 +102,9 @@ class CompileQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<KernelCode>> waiting_;
-  std::thread thread_;
-  bool started_ = false;
+  std::vector<std::thread> threads_;
   bool stopped_ = false;
-  bool busy_ = false;
+  size_t busy_ = 0;  // threads
 };
 
 }  // namespace
@@ -140,15 +145,38 @@ std::shared_ptr<KernelCode> KernelCode::Get(const std::shared_ptr<const compiler
   }
   (is_new ? made : shared).Add();
   if (!is_new) return code;
-  if (config::Get<config::kCpuWaitForCode>() || IsLive(key)) {
+  if (IsLive(key)) {
     code->Compile();
-  } else {
+  } else if (!config::Get<config::kCpuWaitForCode>()) {
     CompileQueue::Get().Push(code);
   }
   return code;
 }
 
+void KernelCode::WaitFor(const std::vector<std::shared_ptr<KernelCode>>& kernels) {
+  bool can_compile = LlvmCompiler::WhyAbsent().empty();
+  for (size_t i = 1; can_compile && i < kernels.size(); ++i) {
+    if (kernels[i]->state_.load() == kNew) CompileQueue::Get().Push(kernels[i]);
+  }
+  for (const std::shared_ptr<KernelCode>& kernel : kernels) {
+    kernel->Compile();
+    kernel->Wait();
+  }
+}
+
+void KernelCode::Wait() const {
+  for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
+}
+
 void KernelCode::Compile() {
+  int state = kNew;
+  if (!state_.compare_exchange_strong(state, kTaken)) return;
+  CompileNow();
+  state_.store(kDone);
+  state_.notify_all();
+}
+
+void KernelCode::CompileNow() {
   static metrics::Metric& time = metrics::GetMetric("cpu::CompileKernel", metrics::Kind::kTime);
   metrics::ScopedTimer timer(time);
   const std::string source = ToText(*kernel_);
@@ -160,7 +188,7 @@ void KernelCode::Compile() {
       LogOnce("cpu.llvm", LogLevel::kWarn, "cpu: kernels stay interpreted: {}", reason);
       return;
     }
-    std::shared_ptr<const LoadedCode> code = GetCode(source, [&] { return EmitLlvm(*kernel_); });
+    std::shared_ptr<const LoadedCode> code = GetCode(source, [&] { return EmitLlvm(*kernel_, HostTarget()); });
     NativeKernel native = code->Function<void(const KernelArgs*)>("kernel");
     code_ = std::move(code);
     native_.store(native, std::memory_order_release);

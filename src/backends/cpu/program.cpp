@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <optional>
 
 #include "backends/cpu/emit_llvm.h"
 #include "backends/cpu/fused_product.h"
+#include "backends/cpu/host_cpu.h"
+#include "backends/cpu/kernel_step.h"
 #include "backends/cpu/llvm_compiler.h"
+#include "backends/cpu/step_groups.h"
 #include "backends/cpu/thread_pool.h"
 #include "base/throw.h"
 #include "compiler/kernel_builder.h"
@@ -19,17 +23,12 @@
 
 namespace hammock::cpu {
 
-using compiler::Access;
 using compiler::AccessMap;
 using compiler::Instr;
 using compiler::Kernel;
 using compiler::Launch;
 
 namespace {
-
-constexpr int64_t kSerialWork = 1 << 16;  // element instructions that are not worth a second thread
-constexpr int64_t kTileWork = 1 << 15;    // element instructions that one tile should have
-constexpr int64_t kColumnGrain = 256;
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
@@ -43,71 +42,20 @@ Graph WithOrigins(const Graph& graph) {
 }  // namespace
 
 struct Program::PreparedStep {
-  // Of a kernel.
-  const Launch* launch = nullptr;
-  std::shared_ptr<KernelCode> code;
-  std::vector<int64_t> element_bytes;  // by access; 1 for a number
-  std::vector<int64_t> row_strides;
-  std::vector<int64_t> column_strides;
-  std::vector<int64_t> scratch_at;  // by access: in a worker's scratch memory; -1: not there
-  int64_t worker_scratch = 0;
-  int workers = 1;
-  int64_t outer_count = 1;
-  int64_t row_tile = 1;
-  int64_t column_tile = 1;
-  int64_t row_tiles = 1;
-  int64_t column_tiles = 1;
-  int64_t tile_work = 1;
-  // Of a call.
-  std::unique_ptr<Call> call;
-  std::vector<int> operands;  // buffers, -1 for absent ones
+  std::optional<KernelStep> kernel;
+  std::unique_ptr<Call> call;            // where there is no kernel
+  std::shared_ptr<KernelCode> epilogue;  // of a call that runs a kernel on parts of its result
+  std::vector<int> operands;   // of the call: buffers, -1 for absent ones
   std::vector<int> results;
 
   // For errors: of the graph as given.
   NodeId node = -1;
   LocationId location = 0;
 
-  explicit PreparedStep(const Launch& launch);
+  explicit PreparedStep(const Launch& launch) { kernel.emplace(launch); }
   PreparedStep(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step);
-  int64_t scratch_bytes() const { return call ? call->scratch_bytes() : worker_scratch * workers; }
+  int64_t scratch_bytes() const { return call ? call->scratch_bytes() : kernel->scratch_bytes(); }
 };
-
-Program::PreparedStep::PreparedStep(const Launch& l) : launch(&l), code(KernelCode::Get(l.kernel)) {
-  const Kernel& kernel = *l.kernel;
-  for (size_t i = 0; i < l.maps.size(); ++i) {
-    const Access& access = kernel.accesses[i];
-    bool is_number = access.kind == Access::Kind::kIndex || access.kind == Access::Kind::kConstant;
-    bool is_scratch = access.kind == Access::Kind::kScratch;
-    element_bytes.push_back(is_number ? 1 : InfoOf(access.dtype).bits / 8);
-    row_strides.push_back(l.maps[i].row);
-    column_strides.push_back(l.maps[i].column);
-    scratch_at.push_back(is_scratch ? worker_scratch : -1);
-    if (is_scratch) {
-      int64_t elements = l.columns * (kernel.lanes_along_rows ? kMaxRowLanes : 1);
-      worker_scratch += (elements * InfoOf(access.dtype).bits / 8 + 127) / 64 * 64;
-    }
-  }
-  for (int64_t extent : l.outer) outer_count *= extent;
-  int64_t per_element = std::max<int64_t>(static_cast<int64_t>(kernel.instrs.size()), 1);
-  bool whole_rows = kernel.stages > 1;
-  column_tile = l.columns;
-  if (!whole_rows && l.columns * per_element > kTileWork) {
-    int64_t wanted = std::max(kTileWork / per_element, kColumnGrain);
-    column_tile = (wanted + kColumnGrain - 1) / kColumnGrain * kColumnGrain;
-  }
-  int64_t row_work = std::max<int64_t>(std::min(column_tile, l.columns) * per_element, 1);
-  row_tile = std::clamp<int64_t>(kTileWork / row_work, 1, std::max<int64_t>(l.rows, 1));
-  if (kernel.lanes_along_rows) {
-    row_tile = std::min((row_tile + kMaxRowLanes - 1) / kMaxRowLanes * kMaxRowLanes,
-                        std::max<int64_t>(l.rows, 1));
-  }
-  row_tiles = l.rows == 0 ? 0 : (l.rows + row_tile - 1) / row_tile;
-  column_tiles =
-      l.columns == 0 ? (whole_rows ? 1 : 0) : (l.columns + column_tile - 1) / column_tile;
-  tile_work = row_tile * row_work;
-  int64_t total = tile_work * outer_count * row_tiles * column_tiles;
-  workers = total <= kSerialWork ? 1 : ThreadPool::threads();
-}
 
 Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule& schedule,
                                     const compiler::Step& step)
@@ -116,16 +64,17 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
   if (step.launch.kernel) {
     auto fused = std::make_unique<FusedProduct>(graph, schedule, step);
     operands = fused->operands();
+    epilogue = fused->code();
     results = step.writes;
     call = std::move(fused);
     return;
   }
   call = MakeCall(graph, id);
   for (GraphValue input : graph[id].inputs) {
-    operands.push_back(input.node < 0 ? -1 : schedule.NumberOf(compiler::StorageOf(graph, input)));
+    operands.push_back(input.node < 0 ? -1 : schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
   for (size_t i = 0; i < graph[id].types.size(); ++i) {
-    results.push_back(schedule.NumberOf({id, static_cast<int32_t>(i)}));
+    results.push_back(schedule.BufferOf({id, static_cast<int32_t>(i)}));
   }
 }
 
@@ -133,7 +82,6 @@ Program::Program(const Graph& graph, bool aligned_outputs)
     : graph_(SplitReductions(WithOrigins(graph))),
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
-  std::vector<int64_t> scratch;
   for (const compiler::Step& step : schedule_.steps) {
     if (step.is_call()) {
       steps_.emplace_back(graph_, schedule_, step);
@@ -141,9 +89,12 @@ Program::Program(const Graph& graph, bool aligned_outputs)
       steps_.emplace_back(step.launch);
       steps_.back().node = graph_[step.nodes.back()].origin;
     }
-    scratch.push_back(steps_.back().scratch_bytes());
   }
-  plan_ = compiler::PlanMemory(schedule_, scratch);
+  if (config::Get<config::kCpuWaitForCode>()) WaitForKernels();
+  FindGroups();
+  std::vector<int64_t> scratch;
+  for (const PreparedStep& step : steps_) scratch.push_back(step.scratch_bytes());
+  plan_ = compiler::PlanMemory(schedule_, scratch, group_last_);
 #ifndef NDEBUG
   std::vector<int64_t> sizes;
   for (const Shape& type : schedule_.buffers) sizes.push_back(type.numel());
@@ -153,6 +104,32 @@ Program::Program(const Graph& graph, bool aligned_outputs)
 #endif
   FindOutputs();
   FindReplaceable();
+}
+
+void Program::WaitForKernels() const {
+  std::vector<std::shared_ptr<KernelCode>> kernels;
+  for (const PreparedStep& step : steps_) {
+    if (step.kernel) kernels.push_back(step.kernel->code());
+    if (step.epilogue) kernels.push_back(step.epilogue);
+  }
+  KernelCode::WaitFor(kernels);
+}
+
+/// Steps of a group have one number of threads.
+void Program::FindGroups() {
+  std::vector<int64_t> work;
+  for (const PreparedStep& step : steps_) work.push_back(step.kernel ? step.kernel->work() : -1);
+  group_last_ = GroupSteps(schedule_, work);
+  for (size_t first = 0; first < steps_.size();) {
+    size_t end = static_cast<size_t>(group_last_[first]) + 1;
+    if (end - first > 1) {
+      int64_t total = std::accumulate(work.begin() + static_cast<ptrdiff_t>(first),
+                                      work.begin() + static_cast<ptrdiff_t>(end), int64_t{0});
+      int workers = total <= kSerialWork ? 1 : ThreadPool::threads();
+      for (size_t i = first; i < end; ++i) steps_[i].kernel->SetWorkers(workers);
+    }
+    first = end;
+  }
 }
 
 void Program::FindOutputs() {
@@ -223,7 +200,7 @@ bool MayWriteInto(const Graph& graph, const compiler::Schedule& schedule,
   // A product reads its operands until the end.
   const std::vector<GraphValue>& operands = graph[step.node].inputs;
   return std::none_of(operands.begin(), operands.end(), [&](GraphValue operand) {
-    return schedule.NumberOf(compiler::StorageOf(graph, operand)) == input;
+    return schedule.BufferOf(compiler::StorageOf(graph, operand)) == input;
   });
 }
 
@@ -235,11 +212,21 @@ bool Program::MayReplace(int output, int input) const {
       InfoOf(schedule_.buffers[Index(input)].dtype()).bits) {
     return false;
   }
+  // Those that run beside the step that writes count as later ones.
+  size_t first_beside = steps_.size();
+  for (size_t i = schedule_.steps.size(); i-- > 0;) {
+    if (Contains(schedule_.steps[i].writes, output)) first_beside = i;
+  }
+  while (first_beside > 0 && first_beside < steps_.size() &&
+         group_last_[first_beside - 1] == group_last_[first_beside]) {
+    --first_beside;
+  }
   bool written = false;
-  for (const compiler::Step& step : schedule_.steps) {
+  for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+    const compiler::Step& step = schedule_.steps[i];
     bool writes = Contains(step.writes, output);
     bool reads = Contains(step.reads, input);
-    if (written && reads) return false;
+    if ((written || (i >= first_beside && !writes)) && reads) return false;
     if (writes && reads && !MayWriteInto(graph_, schedule_, step, input, output)) return false;
     written |= writes;
     bool fails_first = writes && step.updates == input;
@@ -257,7 +244,10 @@ int Program::kernels() const {
 }
 
 int64_t Program::bytes() const {
-  return static_cast<int64_t>(graph_.nodes().size() * sizeof(GraphNode) +
+  int64_t nested = 0;
+  for (const PreparedStep& step : steps_) nested += step.call ? step.call->bytes() : 0;
+  return nested +
+         static_cast<int64_t>(graph_.nodes().size() * sizeof(GraphNode) +
                               steps_.size() * (sizeof(PreparedStep) + sizeof(compiler::Step)) +
                               schedule_.buffers.size() * sizeof(Shape));
 }
@@ -282,17 +272,22 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     }
   }
   const bool timed = config::Get<config::kCpuTimeSteps>();
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    int64_t scratch_at = plan_.scratch_offset[i];
-    char* scratch = scratch_at < 0 ? nullptr : arena + scratch_at;
+  for (size_t i = 0; i < steps_.size();) {
+    size_t end = timed ? i + 1 : static_cast<size_t>(group_last_[i]) + 1;
     std::optional<metrics::ScopedTimer> timer;
     if (timed) timer.emplace(metrics::GetMetric(StepName(i), metrics::Kind::kTime));
     if (steps_[i].call) {
-      RunCall(steps_[i], buffers, scratch);
+      RunCall(steps_[i], buffers, ScratchOf(i, arena));
     } else {
-      RunKernel(steps_[i], buffers, scratch);
+      RunKernels(i, end, buffers, arena);
     }
+    i = end;
   }
+}
+
+char* Program::ScratchOf(size_t step, char* arena) const {
+  int64_t at = plan_.scratch_offset[step];
+  return at < 0 ? nullptr : arena + at;
 }
 
 /// "cpu::step::mul_add_maximum": the nodes that it computes, the first few of many.
@@ -364,55 +359,28 @@ void Program::RethrowAt(const PreparedStep& step) {
   }
 }
 
-void Program::RunKernel(const PreparedStep& step, char* const* buffers, char* scratch) const {
-  const Launch& launch = *step.launch;
-  const size_t accesses = launch.maps.size();
-  auto run_tiles = [&](int64_t begin, int64_t end, int worker) {
-    constexpr size_t kInline = 32;
-    char* inline_pointers[kInline];
-    std::vector<char*> more;
-    char** pointers = inline_pointers;
-    if (accesses > kInline) {
-      more.resize(accesses);
-      pointers = more.data();
-    }
-    KernelArgs args;
-    args.pointers = pointers;
-    args.row_strides = step.row_strides.data();
-    args.column_strides = step.column_strides.data();
-    args.lane_functions = LaneFunctionTable();
-    for (int64_t tile = begin; tile < end; ++tile) {
-      int64_t column = tile % step.column_tiles * step.column_tile;
-      int64_t rest = tile / step.column_tiles;
-      int64_t row = rest % step.row_tiles * step.row_tile;
-      rest /= step.row_tiles;
-      args.rows = std::min(step.row_tile, launch.rows - row);
-      args.columns = std::min(step.column_tile, launch.columns - column);
-      for (size_t i = 0; i < accesses; ++i) {
-        const AccessMap& map = launch.maps[i];
-        if (step.scratch_at[i] >= 0) {
-          pointers[i] = scratch + worker * step.worker_scratch + step.scratch_at[i];
-          continue;
-        }
-        int64_t element = map.offset + row * map.row + column * map.column;
-        int64_t outer = rest;
-        for (size_t d = launch.outer.size(); d-- > 0;) {
-          element += outer % launch.outer[d] * map.outer[d];
-          outer /= launch.outer[d];
-        }
-        pointers[i] = map.buffer < 0 ? reinterpret_cast<char*>(element)
-                                     : buffers[map.buffer] + element * step.element_bytes[i];
-      }
-      step.code->Run(args);
-    }
-  };
+/// Steps [first, end), whose tiles are one list.
+void Program::RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const {
   static metrics::Counter& compiled = metrics::GetCounter("cpu::KernelRunsCompiled");
   static metrics::Counter& interpreted = metrics::GetCounter("cpu::KernelRunsInterpreted");
-  (step.code->compiled() ? compiled : interpreted).Add();
-  int64_t tiles = step.outer_count * step.row_tiles * step.column_tiles;
-  if (step.workers == 1) return run_tiles(0, tiles, 0);
-  int64_t grain = std::max<int64_t>(kTileWork / std::max<int64_t>(step.tile_work, 1), 1);
-  ThreadPool::Get().ParallelFor(tiles, grain, run_tiles, step.workers);
+  int64_t tiles = 0;
+  for (size_t i = first; i < end; ++i) {
+    (steps_[i].kernel->code()->compiled() ? compiled : interpreted).Add();
+    tiles += steps_[i].kernel->tiles();
+  }
+  auto run = [&](int64_t begin, int64_t until, int worker) {
+    int64_t before = 0;  // tiles of the steps before
+    for (size_t i = first; i < end && before < until; ++i) {
+      const KernelStep& step = *steps_[i].kernel;
+      int64_t from = std::max<int64_t>(begin - before, 0);
+      int64_t to = std::min(until - before, step.tiles());
+      if (from < to) step.Run(buffers, ScratchOf(i, arena), from, to, worker);
+      before += step.tiles();
+    }
+  };
+  const KernelStep& step = *steps_[first].kernel;
+  if (step.workers() == 1) return run(0, tiles, 0);
+  ThreadPool::Get().ParallelFor(tiles, 1, run, step.workers());
 }
 
 std::string Program::ToText(std::string_view what) const {
@@ -425,9 +393,9 @@ std::string Program::ToText(std::string_view what) const {
     const Kernel* kernel = schedule_.steps[i].launch.kernel.get();
     if (!kernel) continue;
     if (what == "llvm") {
-      text += fmt::format("step {}:\n{}", i, EmitLlvm(*kernel));
+      text += fmt::format("step {}:\n{}", i, EmitLlvm(*kernel, HostTarget()));
     } else if (what == "assembly" && LlvmCompiler::WhyAbsent().empty()) {
-      text += fmt::format("step {}:\n{}", i, LlvmCompiler::Get().Assembly(EmitLlvm(*kernel)));
+      text += fmt::format("step {}:\n{}", i, LlvmCompiler::Get().Assembly(EmitLlvm(*kernel, HostTarget())));
     }
   }
   return text;

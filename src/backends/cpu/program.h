@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/cpu/calls.h"
-#include "backends/cpu/kernel_code.h"
 #include "compiler/memory_plan.h"
 #include "compiler/schedule.h"
 #include "hammock/ir/graph.h"
@@ -32,7 +31,7 @@ class Program {
   const std::vector<Output>& outputs() const { return outputs_; }
   const compiler::MemoryPlan& plan() const { return plan_; }
   const Graph& graph() const { return graph_; }  ///< as it is run
-  int64_t bytes() const;                         ///< that this object holds
+  int64_t bytes() const;                         ///< held by this and by programs inside
   int kernels() const;
 
   /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
@@ -57,13 +56,17 @@ class Program {
   void FindOutputs();
   void FindReplaceable();
   bool MayReplace(int output, int input) const;
-  void RunKernel(const PreparedStep& step, char* const* buffers, char* scratch) const;
+  void WaitForKernels() const;
+  void FindGroups();
+  char* ScratchOf(size_t step, char* arena) const;
+  void RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const;
   void RunCall(const PreparedStep& step, char* const* buffers, char* scratch) const;
 
   Graph graph_;
   compiler::Schedule schedule_;
   compiler::MemoryPlan plan_;
   std::vector<PreparedStep> steps_;
+  std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<Output> outputs_;
   std::vector<std::vector<int>> replaceable_;  // by output
 };

@@ -7,7 +7,7 @@
 #include "backends/cpu/call_kit.h"
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace hammock::cpu {
@@ -136,7 +136,71 @@ void TransposeSquare(const char* from, int64_t from_column, char* to, int64_t to
   }
 }
 
+/// A line of the cache as 4-byte elements.
+using Line = int32_t __attribute__((vector_size(64)));
+/// The same at any address.
+using LooseLine = int32_t __attribute__((vector_size(64), aligned(4), may_alias));
+
+/// The same of elements of 4 bytes by vectors of a whole line: lines that a large power of two lies
+/// between push each other out of the nearest cache, so each is read once only.
+template <bool kPast>
+[[gnu::target("avx512f")]] void TransposeLines(const char* from, int64_t from_column, char* to,
+                                               int64_t to_row) {
+  constexpr Line kLow1 = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29};
+  constexpr Line kHigh1 = kLow1 + 2;
+  constexpr Line kLow2 = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29};
+  constexpr Line kHigh2 = kLow2 + 2;
+  constexpr Line kEven = {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27};
+  constexpr Line kOdd = kEven + 4;
+  Line a[16], b[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) a[i] = *reinterpret_cast<const LooseLine*>(from + i * from_column);
+    // Single elements, pairs, fours and eights change places between vectors.
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    b[i] = __builtin_shuffle(a[i], a[i + 1], kLow1);
+    b[i + 1] = __builtin_shuffle(a[i], a[i + 1], kHigh1);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    int first = i / 4 * 4 + i % 4 / 2;
+    a[i] = __builtin_shuffle(b[first], b[first + 2], kLow2);
+    a[i + 1] = __builtin_shuffle(b[first], b[first + 2], kHigh2);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    int first = i / 4 * 8 + i % 4;
+    b[first] = __builtin_shuffle(a[first], a[first + 4], kEven);
+    b[first + 4] = __builtin_shuffle(a[first], a[first + 4], kOdd);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    a[i] = __builtin_shuffle(b[i], b[i + 8], kEven);
+    a[i + 8] = __builtin_shuffle(b[i], b[i + 8], kOdd);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    if constexpr (kPast) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i * to_row),
+                          reinterpret_cast<__m512i>(a[i]));
+    } else {
+      *reinterpret_cast<LooseLine*>(to + i * to_row) = a[i];
+    }
+  }
+}
+
 inline void FinishStores() { _mm_sfence(); }
+
+/// How a square is transposed on this machine, into rows at these places.
+template <int kBytes, bool kPast>
+auto SquareFor(const char* to, int64_t to_row) {
+  if constexpr (kBytes == 4) {
+    static const bool has_avx512 = __builtin_cpu_supports("avx512f");
+    bool aligned = (reinterpret_cast<uintptr_t>(to) | static_cast<uintptr_t>(to_row)) % 64 == 0;
+    if (has_avx512 && (aligned || !kPast)) return TransposeLines<kPast>;
+  }
+  return TransposeSquare<kBytes, kPast>;
+}
 
 #else
 
@@ -147,6 +211,11 @@ void TransposeSquare(const char* from, int64_t from_column, char* to, int64_t to
 
 inline void FinishStores() {}
 
+template <int kBytes, bool kPast>
+auto SquareFor(const char*, int64_t) {
+  return TransposeSquare<kBytes, kPast>;
+}
+
 #endif
 
 /// to[r * to_row + c] = from[r + c * from_column], both in bytes but for r and c.
@@ -154,12 +223,13 @@ template <int kBytes, bool kPast>
 void Transpose(const char* from, int64_t from_column, char* to, int64_t to_row, int64_t rows,
                int64_t columns) {
   constexpr int64_t kSide = 64 / kBytes;
+  const auto square = SquareFor<kBytes, kPast>(to, to_row);
   int64_t c = 0;
   for (; c + kSide <= columns; c += kSide) {
     int64_t r = 0;
     for (; r + kSide <= rows; r += kSide) {
-      TransposeSquare<kBytes, kPast>(from + r * kBytes + c * from_column, from_column,
-                                     to + r * to_row + c * kBytes, to_row);
+      square(from + r * kBytes + c * from_column, from_column, to + r * to_row + c * kBytes,
+             to_row);
     }
     TransposeElements<kBytes>(from + r * kBytes + c * from_column, from_column,
                               to + r * to_row + c * kBytes, to_row, rows - r, kSide);

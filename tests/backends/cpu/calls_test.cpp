@@ -86,8 +86,12 @@ std::vector<HostTensor> RunOnCpu(const Graph& graph, const std::vector<HostTenso
   program.Run(in, out, static_cast<char*>(arena.mutable_data()));
   for (size_t i = 0; i < results.size(); ++i) {
     const Program::Output& from = program.outputs()[i];
-    if (from.input >= 0) results[i] = inputs[static_cast<size_t>(from.input)];
-    if (from.input < 0 && from.same >= 0) results[i] = results[static_cast<size_t>(from.same)];
+    const Shape& type = graph.TypeOf(graph.outputs()[i]);
+    if (from.input >= 0) {
+      results[i] = HostTensor(type, inputs[static_cast<size_t>(from.input)].storage());
+    } else if (from.same >= 0) {
+      results[i] = HostTensor(type, results[static_cast<size_t>(from.same)].storage());
+    }
   }
   return results;
 }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <random>
 
 #include "backends/cpu/host_allocator.h"
@@ -68,7 +70,7 @@ TEST(CpuBackend, GivesTheSameBitsForAnyNumberOfThreads) {
 
 TEST(CpuBackend, SumsDependOnTheExtentAloneAndNotOnWhereTheDimLies) {
   for (bool compiled : {false, true}) {
-    for (int64_t extent : {1, 2, 31, 32, 33, 64, 100, 1000}) {
+    for (int64_t extent : {1, 2, 31, 32, 33, 63, 64, 65, 100, 128, 1000}) {
       for (int64_t others : {1, 15, 16, 17, 63, 64, 65, 130}) {
         Tensor x = Values({extent, others}, 9) * 1000.0;
         Tensor turned = x.t().contiguous();
@@ -78,6 +80,28 @@ TEST(CpuBackend, SumsDependOnTheExtentAloneAndNotOnWhereTheDimLies) {
       }
     }
     if (!compiled) WaitForCode();
+  }
+}
+
+/// Compiled code multiplies instead where that is exact.
+TEST(CpuBackend, DividesByAnyNumberWithTheSameBits) {
+  std::vector<float> values = {0.f,   -0.f,    1e-45f,  3e-39f, 1.17549435e-38f,
+                               1e38f, 3.4e38f, INFINITY};
+  for (int i = 0; i < 200; ++i) values.push_back(std::ldexp(1.0f + 0.01f * i, i - 130));
+  Tensor x = tensor(values, {static_cast<int64_t>(values.size())}).to(kCpu);
+  for (float divisor :
+       {8.f, 0.125f, -4.f, 3.f, 0x1p126f, 0x1p127f, 0x1p-126f, 0x1p-130f, 0.f, INFINITY, 1e-45f}) {
+    HostTensor interpreted = (x / divisor).host();
+    WaitForCode();
+    EXPECT_TRUE(interpreted.SameBits((x / divisor).host())) << divisor;
+    std::vector<float> got = (x / divisor).to_vector<float>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      float want = values[i] / divisor;
+      if (want == want) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want))
+            << values[i] << " / " << divisor;
+      }
+    }
   }
 }
 

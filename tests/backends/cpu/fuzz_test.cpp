@@ -43,9 +43,8 @@ TEST(Fuzz, GeneratesEveryPrimitiveThatItClaims) {
     for (const GraphNode& node : test.graph.nodes()) ++seen[node.op];
   }
   const std::set<const OpDef*> without = {
-      // Traced leaves, lists, calls and barriers, which no lowered graph has or which compute
-      // nothing.
-      &ops::kDeviceData, &ops::kScalarLeaf, &ops::kRngState, &ops::kTensorList, &ops::kBarrier,
+      // Traced leaves and lists, which no lowered graph has.
+      &ops::kDeviceData, &ops::kScalarLeaf, &ops::kRngState, &ops::kTensorList,
       // Has effects or fails.
       &ops::kRequire, &ops::kCustomCall, &ops::kWhile,
       // By LAPACK or loops of the reference backend, with results that are not unique.

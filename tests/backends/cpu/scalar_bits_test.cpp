@@ -60,6 +60,14 @@ TEST_F(ScalarBits, AreTheSameInVectors) {
   }
 }
 
+/// Longer than those of the processor, as loops with short bodies have them.
+TEST_F(ScalarBits, AreTheSameInLongVectors) {
+  for (DType dtype : {DType::kI32, DType::kF32, DType::kF64}) {
+    CompareAll(dtype, dtype == DType::kF64 ? 16 : 32, 10000);
+  }
+  CompareAll(DType::kF32, 64, 10000);
+}
+
 TEST_F(ScalarBits, AreTheSameInScalars) {
   for (DType dtype : {DType::kI8, DType::kF32, DType::kF64}) CompareAll(dtype, 1, 5000);
 }

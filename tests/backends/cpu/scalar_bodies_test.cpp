@@ -141,7 +141,20 @@ const DoubleBound kDoubleBounds[] = {
     {ScalarFn::kLog2, "log2", [](long double x) { return std::log2(x); }, 1.6},
     {ScalarFn::kLog10, "log10", [](long double x) { return std::log10(x); }, 1.6},
     {ScalarFn::kLog1p, "log1p", [](long double x) { return std::log1p(x); }, 1.6},
+    {ScalarFn::kSin, "sin", [](long double x) { return std::sin(x); }, 0.8},
+    {ScalarFn::kCos, "cos", [](long double x) { return std::cos(x); }, 0.8},
+    {ScalarFn::kTan, "tan", [](long double x) { return std::tan(x); }, 0.9},
+    {ScalarFn::kAsin, "asin", [](long double x) { return std::asin(x); }, 1.2},
+    {ScalarFn::kAcos, "acos", [](long double x) { return std::acos(x); }, 0.9},
+    {ScalarFn::kAtan, "atan", [](long double x) { return std::atan(x); }, 0.9},
+    {ScalarFn::kSinh, "sinh", [](long double x) { return std::sinh(x); }, 1},
+    {ScalarFn::kCosh, "cosh", [](long double x) { return std::cosh(x); }, 1},
     {ScalarFn::kTanh, "tanh", [](long double x) { return std::tanh(x); }, 1.7},
+    {ScalarFn::kAsinh, "asinh", [](long double x) { return std::asinh(x); }, 1.2},
+    {ScalarFn::kAcosh, "acosh", [](long double x) { return std::acosh(x); }, 1.2},
+    {ScalarFn::kAtanh, "atanh", [](long double x) { return std::atanh(x); }, 1},
+    {ScalarFn::kErf, "erf", [](long double x) { return std::erf(x); }, 1.2},
+    {ScalarFn::kErfc, "erfc", [](long double x) { return std::erfc(x); }, 2},
     {ScalarFn::kSigmoid, "sigmoid", [](long double x) { return 1 / (1 + std::exp(-x)); }, 2.2},
 };
 
@@ -157,6 +170,65 @@ TEST(ScalarMath, OfDoublesIsWithinItsBounds) {
       ASSERT_LE(off, bound.ulps) << fmt::format("{}({}) is {}", bound.op, x[i], y[i]);
     }
     RecordProperty(bound.op, fmt::format("{:.3f}", worst));
+  }
+}
+
+/// Doubles near multiples of pi/2, and the one that is nearest of all.
+TEST(ScalarMath, OfDoublesNearMultiplesOfPiKeepsAllBits) {
+  std::vector<double> x = {0x1.6ac5b262ca1ffp+849,
+                           0x1.921fb54442d18p+0,
+                           0x1.921fb54442d18p+1,
+                           0x1.2d97c7f3321d2p+2,
+                           0x1p25,
+                           0x1.fffffffffffffp+24,
+                           0x1p1023};
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 3000; ++i) {
+    auto turns = static_cast<long double>(random() >> (random() % 60));
+    x.push_back(static_cast<double>(turns * 1.57079632679489661923L));
+  }
+  for (size_t i = x.size(); i-- > 0;) x.push_back(-x[i]);
+  for (const DoubleBound& bound : kDoubleBounds) {
+    if (bound.fn < ScalarFn::kSin || bound.fn > ScalarFn::kTan) continue;
+    std::vector<double> y(x.size());
+    UnaryLoopFor(bound.fn, DType::kF64)(x.size(), x.data(), y.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_LE(UlpsOff(y[i], bound.expected(x[i])), bound.ulps)
+          << fmt::format("{}({:a}) is {}", bound.op, x[i], y[i]);
+    }
+  }
+}
+
+struct DoublePairBound {
+  ScalarFn fn;
+  const char* op;
+  long double (*expected)(long double, long double);
+  double ulps;
+};
+
+const DoublePairBound kDoublePairBounds[] = {
+    {ScalarFn::kPow, "pow", [](long double x, long double y) { return std::pow(x, y); }, 1},
+    {ScalarFn::kAtan2, "atan2", [](long double y, long double x) { return std::atan2(y, x); }, 1.5},
+    {ScalarFn::kHypot, "hypot", [](long double x, long double y) { return std::hypot(x, y); }, 1},
+};
+
+TEST(ScalarMath, OfTwoDoublesIsWithinItsBounds) {
+  std::vector<double> x, y;
+  SamplePairs<double>(DType::kF64, 100000, x, y);
+  for (size_t i = 0; i < x.size(); i += 3) {  // powers that are neither 0 nor infinite
+    if (std::isfinite(y[i])) y[i] = std::fmod(y[i], 300);
+    if (i % 2 && std::isfinite(x[i])) x[i] = std::fabs(std::fmod(x[i], 3));
+  }
+  for (const DoublePairBound& bound : kDoublePairBounds) {
+    std::vector<double> z(x.size());
+    BinaryLoopFor(bound.fn, DType::kF64)(x.size(), x.data(), y.data(), z.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      long double want = bound.expected(x[i], y[i]);
+      // Far below all doubles: 0 of that sign.
+      if (std::abs(want) < 0x1p-1080L) want = std::copysign(0.0L, want);
+      ASSERT_LE(UlpsOff(z[i], want), bound.ulps)
+          << fmt::format("{}({}, {}) is {}", bound.op, x[i], y[i], z[i]);
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/host_cpu.h"
 #include "backends/cpu/llvm_compiler.h"
 #include "backends/cpu/native_code.h"
 #include "compiler/ir_number.h"
@@ -110,10 +111,10 @@ using CompiledLoop = void(int64_t count, const void* x, const void* y, void* out
 
 inline std::string LoopName(ScalarFn fn) { return fmt::format("f{}", static_cast<int>(fn)); }
 
-/// All bodies of a dtype as code, under LoopName.
+/// All bodies of a dtype as code, under LoopName. For this machine they use what it has.
 inline std::unique_ptr<LoadedCode> CompileBodies(DType dtype, int lanes,
                                                  const CompileOptions& options = {}) {
-  compiler::IrText ir;
+  compiler::IrText ir(options.cpu.empty() ? HostTarget() : compiler::IrTarget{});
   VisitBodyType(dtype, [&](auto zero) {
     for (ScalarFn fn : FunctionsOf(dtype)) {
       PrintScalarLoop<decltype(zero)>(ir, LoopName(fn), fn, dtype, lanes);

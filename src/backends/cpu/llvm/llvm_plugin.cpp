@@ -8,6 +8,11 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
 
 #include <memory>
 #include <mutex>
@@ -64,19 +69,49 @@ void SetUp() {
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   LLVMInitializeX86AsmParser();
-  // The emitter makes its own addresses and CPUs reorder by themselves: both would only take time.
-  const char* arguments[] = {"hammock", "-disable-lsr", "-disable-post-ra"};
+  // The emitter makes its own addresses and puts independent operations side by side, and CPUs
+  // reorder by themselves: these passes would only take time.
+  const char* arguments[] = {"hammock", "-disable-lsr", "-enable-misched=false",
+                             "-disable-post-ra"};
   LLVMParseCommandLineOptions(std::size(arguments), arguments, nullptr);
   LLVMInstallFatalErrorHandler(OnFatalError);
 }
 
-/// A target machine serves one thread at a time. Free ones are kept for the next compile of any
+/// The passes that make object code. To build some two hundred of them takes as long as to run them
+/// on a small kernel, so they are kept.
+class Emitter {
+ public:
+  explicit Emitter(LLVMTargetMachineRef target) {
+    auto* machine = reinterpret_cast<llvm::TargetMachine*>(target);
+    if (machine->addPassesToEmitFile(passes_, stream_, nullptr,
+                                     llvm::CodeGenFileType::ObjectFile)) {
+      throw Failure{"LLVM writes no object files for this target"};
+    }
+  }
+
+  /// Valid until the next call.
+  std::string_view Run(LLVMModuleRef module) {
+    bytes_.clear();
+    passes_.run(*llvm::unwrap(module));
+    return {bytes_.data(), bytes_.size()};
+  }
+
+ private:
+  llvm::SmallVector<char, 0> bytes_;
+  llvm::raw_svector_ostream stream_{bytes_};
+  llvm::legacy::PassManager passes_;
+};
+
+/// What compiles: it serves one thread at a time. Free ones are kept for the next compile of any
 /// thread; there are as many as compiles ever ran at once, times the kinds of targets.
 struct Machine {
   std::string cpu;
   std::string features;
   int effort;
+  Context context;  // of all its modules; it keeps their types and constants
   TargetMachine target;
+  std::unique_ptr<Emitter> emitter;
+  int compiles = 0;
 
   bool Serves(const HammockLlvmRequest& request) const {
     return effort == request.effort && cpu == request.cpu && features == request.features;
@@ -110,7 +145,14 @@ Machine MakeMachine(const HammockLlvmRequest& request) {
   TargetMachine machine(LLVMCreateTargetMachineWithOptions(target, kTriple, options.get()));
   if (!machine) throw Failure{"LLVM made no target machine for " + std::string(request.cpu)};
   LLVMSetTargetMachineAsmVerbosity(machine.get(), 1);
-  return {request.cpu, request.features, request.effort, std::move(machine)};
+  auto emitter = std::make_unique<Emitter>(machine.get());
+  return {request.cpu,
+          request.features,
+          request.effort,
+          Context(LLVMContextCreate()),
+          std::move(machine),
+          std::move(emitter),
+          0};
 }
 
 Machine TakeMachine(const HammockLlvmRequest& request) {
@@ -129,6 +171,8 @@ Machine TakeMachine(const HammockLlvmRequest& request) {
 }
 
 void GiveBack(Machine machine) {
+  constexpr int kMostCompiles = 512;  // then what its context has kept goes
+  if (++machine.compiles >= kMostCompiles) return;
   Machines& machines = FreeMachines();
   std::lock_guard lock(machines.mutex);
   machines.free.push_back(std::move(machine));
@@ -170,22 +214,22 @@ void RunPasses(LLVMModuleRef module, const Machine& machine) {
   }
 }
 
-Buffer Emit(LLVMModuleRef module, const Machine& machine, bool assembly) {
+std::string Emit(LLVMModuleRef module, const Machine& machine, bool assembly) {
+  if (!assembly) return std::string(machine.emitter->Run(module));
   char* error = nullptr;
   LLVMMemoryBufferRef code = nullptr;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine.target.get(), module,
-                                          assembly ? LLVMAssemblyFile : LLVMObjectFile, &error,
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine.target.get(), module, LLVMAssemblyFile, &error,
                                           &code)) {
     throw Failure{Take(error)};
   }
-  return Buffer(code);
+  Buffer owner(code);
+  return std::string(LLVMGetBufferStart(code), LLVMGetBufferSize(code));
 }
 
 /// What LLVM was working on when it gave up: it may be in any state, so it is kept and not touched.
 struct Remains {
-  Context context;
-  Module module;
   Machine machine;
+  Module module;
 };
 
 void Keep(Remains remains) {
@@ -195,26 +239,32 @@ void Keep(Remains remains) {
   kept.push_back(std::move(remains));
 }
 
-Buffer Compile(const HammockLlvmRequest& request) {
+std::string Compile(const HammockLlvmRequest& request) {
   std::string errors;
-  Context context(LLVMContextCreate());
-  LLVMContextSetDiagnosticHandler(context.get(), OnDiagnostic, &errors);
-  Module module = Parse(context.get(), request);
   Machine machine = TakeMachine(request);
+  LLVMContextSetDiagnosticHandler(machine.context.get(), OnDiagnostic, &errors);
+  Module module;
+  try {
+    module = Parse(machine.context.get(), request);
+  } catch (const Failure&) {
+    GiveBack(std::move(machine));
+    throw;
+  }
   LLVMSetTarget(module.get(), kTriple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine.target.get());
   LLVMSetModuleDataLayout(module.get(), layout);
   LLVMDisposeTargetData(layout);
-  Buffer code;
+  std::string code;
   try {
     RunPasses(module.get(), machine);
     code = Emit(module.get(), machine, request.assembly != 0);
   } catch (const Failure&) {
-    Keep({std::move(context), std::move(module), std::move(machine)});
+    Keep({std::move(machine), std::move(module)});
     throw;
   }
+  module.reset();
+  if (!errors.empty()) throw Failure{errors};  // and the machine is not used again
   GiveBack(std::move(machine));
-  if (!errors.empty()) throw Failure{errors};
   return code;
 }
 
@@ -222,9 +272,9 @@ int32_t CompileAndGive(const HammockLlvmRequest* request, HammockLlvmTake take, 
   std::string error;
   compiling = true;
   try {
-    Buffer code = Compile(*request);
+    std::string code = Compile(*request);
     compiling = false;
-    take(context, LLVMGetBufferStart(code.get()), LLVMGetBufferSize(code.get()));
+    take(context, code.data(), code.size());
     return 0;
   } catch (const Failure& failure) {
     error = failure.text;

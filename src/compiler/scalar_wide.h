@@ -1,206 +1,13 @@
 #pragma once
-/// Functions of floats as straight lines of basic operations, for `Number` and `IrNumber` alike.
-/// `F` is a number of floats, `D` one of doubles. Functions of the inner namespace `wide` are
-/// accurate enough for a float result (better than 2^-33 relative) and assume ordinary arguments;
-/// what is special is selected by their callers. scripts/fit_scalar_math.py gives the coefficients.
+/// Functions of floats computed in double and rounded at the end. Those of the inner namespace
+/// `wide` are accurate enough for that (better than 2^-33 relative) and assume ordinary arguments;
+/// what is special is selected by their callers. `F` is a number of floats, `D` one of doubles.
+/// scripts/fit_scalar_math.py gives the coefficients.
 
-#include <limits>
-
-#include "compiler/number.h"
+#include "compiler/scalar_float.h"
 #include "hammock/ir/scalar_fn.h"
 
 namespace hammock::compiler {
-
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
-inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-inline constexpr double kPi = 3.141592653589793238;
-inline constexpr double kLn2 = 0.693147180559945309;
-inline constexpr double kLog2E = 1.442695040888963407;
-
-/// The first coefficient is that of the highest power.
-template <class F, class... Rest>
-HAMMOCK_BODY F Poly(const F& x, double first, Rest... rest) {
-  F sum = Like(x, typename F::Element(first));
-  ((sum = Fma(sum, x, Like(x, typename F::Element(rest)))), ...);
-  return sum;
-}
-
-/// min and max with a constant; a NaN stays.
-template <class F>
-HAMMOCK_BODY F AtMost(const F& x, double limit) {
-  F bound = Like(x, typename F::Element(limit));
-  return Select(x > bound, bound, x);
-}
-template <class F>
-HAMMOCK_BODY F AtLeast(const F& x, double limit) {
-  F bound = Like(x, typename F::Element(limit));
-  return Select(x < bound, bound, x);
-}
-
-template <class F>
-HAMMOCK_BODY auto IsNan(const F& x) {
-  return x != x;
-}
-
-/// The integer nearest to a value. Adding a number so large that its last bit is 1 rounds, and
-/// leaves the integer in the low bits: no conversion that could overflow.
-template <class F>
-struct Nearest {
-  using Int = typename F::template Of<BitsOf<typename F::Element>>;
-  F value;
-  Int bits;  ///< the high bits are not the integer's
-};
-inline constexpr double kShift32 = 0x1.8p23;
-inline constexpr double kShift64 = 0x1.8p52;
-
-/// Of the sum of a value and the shift.
-template <class F>
-HAMMOCK_BODY Nearest<F> NearestOf(const F& sum, double shift) {
-  return {sum - Like(sum, typename F::Element(shift)), Bits(sum)};
-}
-
-/// 2^(n + more) where that is normal.
-template <class F>
-HAMMOCK_BODY F PowerOfTwo(const Nearest<F>& n, int more = 0) {
-  using Int = BitsOf<typename F::Element>;
-  constexpr bool kIs32 = sizeof(Int) == 4;
-  constexpr int kPlace = kIs32 ? 23 : 52;
-  Int bias = Int((kIs32 ? 127 : 1023) + more) << kPlace;
-  return FromBits((n.bits << kPlace) + Like(n.bits, bias));
-}
-
-/// 2^n as a product of two normal numbers: results may be subnormal or overflow.
-template <class F>
-struct TwoPowers {
-  F first;
-  F second;
-};
-template <class F>
-HAMMOCK_BODY TwoPowers<F> PowersOfTwo(const Nearest<F>& n) {
-  using T = typename F::Element;
-  constexpr bool kIs32 = sizeof(T) == 4;
-  constexpr int kPlace = kIs32 ? 23 : 52, kBias = kIs32 ? 127 : 1023, kPart = kIs32 ? 64 : 512;
-  constexpr T kSmall = kIs32 ? T(0x1p-64) : T(0x1p-512), kLarge = kIs32 ? T(0x1p64) : T(0x1p512);
-  using Int = BitsOf<T>;
-  auto is_small = n.value < Like(n.value, 0);
-  auto bias = Select(is_small, Like(n.bits, Int(kBias + kPart) << kPlace),
-                     Like(n.bits, Int(kBias - kPart) << kPlace));
-  return {FromBits((n.bits << kPlace) + bias),
-          Select(is_small, Like(n.value, kSmall), Like(n.value, kLarge))};
-}
-
-// ---- exp and its kin, in float
-
-/// x = n * ln2 + r, and e^r - 1.
-template <class F>
-struct ExpParts {
-  Nearest<F> n;
-  F expm1_r;
-};
-
-template <class F>
-HAMMOCK_BODY ExpParts<F> SplitExp32(const F& x) {
-  auto n = NearestOf(Fma(x, Like(x, float(kLog2E)), Like(x, float(kShift32))), kShift32);
-  F r = Fma(n.value, Like(x, -0.693147182f), x);
-  r = Fma(n.value, Like(x, 1.9046543e-09f), r);
-  F q = Poly(r, 0.00139464604, 0.00836658394, 0.0416662819, 0.16666543, 0.500000006);
-  return {n, Fma(r * r, q, r)};
-}
-
-template <class F>
-HAMMOCK_BODY F Exp32(const F& x) {
-  auto [n, w] = SplitExp32(AtMost(AtLeast(x, -104), 89));
-  auto [power, rest] = PowersOfTwo(n);
-  return Fma(power, w, power) * rest;
-}
-
-template <class F>
-HAMMOCK_BODY F Exp2_32(const F& x) {
-  F y = AtMost(AtLeast(x, -152), 129);
-  auto n = NearestOf(y + Like(x, float(kShift32)), kShift32);
-  F r = y - n.value;
-  F q =
-      Poly(r, 0.000154763017, 0.00134002698, 0.00961800389, 0.0555032779, 0.240226513, 0.693147206);
-  auto [power, rest] = PowersOfTwo(n);
-  return Fma(r, q, Like(x, 1)) * power * rest;
-}
-
-template <class F>
-HAMMOCK_BODY F Expm1_32(const F& x) {
-  auto [n, w] = SplitExp32(AtMost(AtLeast(x, -20), 89));
-  // Half of the result, since 2^n alone may overflow.
-  F half = PowerOfTwo(n, -1);
-  F result = Fma(half, w, half - Like(x, 0.5f)) * Like(x, 2);
-  return Select(Abs(x) < Like(x, 0x1p-26f), x, result);
-}
-
-/// 1 / (1 + e^-x), both scaled by 2^-64: no result is lost to overflow.
-template <class F>
-HAMMOCK_BODY F Sigmoid32(const F& x) {
-  auto [n, w] = SplitExp32(AtMost(AtLeast(-x, -20), 104));
-  F scale = Like(x, 0x1p-64f);
-  F power = PowerOfTwo(n, -64);
-  F sum = power + scale;
-  F lost = scale - (sum - power);
-  return Like(x, 1) / (sum + Fma(power, w, lost)) * scale;
-}
-
-template <class F>
-HAMMOCK_BODY F Tanh32(const F& x) {
-  F one = Like(x, 1);
-  F a = Abs(x), z = x * x;
-  F q = Poly(z, -0.00625712412, 0.0210602527, -0.0538497114, 0.133325632, -0.333333169);
-  F small = Fma(x * z, q, x);
-  F y = AtMost(a, 10);
-  auto [n, w] = SplitExp32(y + y);
-  F power = PowerOfTwo(n);
-  F large = one - Like(x, 2) / Fma(power, w, power + one);
-  return CopySign(Select(a < Like(x, 0.55f), small, large), x);
-}
-
-template <class F>
-HAMMOCK_BODY F Erf32(const F& x) {
-  F a = Abs(x), z = x * x;
-  F small = Fma(x,
-                Poly(z, -0.000608656394, 0.00501170661, -0.0267791007, 0.112821575, -0.376125262,
-                     0.128379154),
-                x);
-  // 1 - erf is e^y.
-  F t = AtMost(a, 4);
-  F y = Fma(t,
-            Poly(t, 0.000214595051, -0.00321997567, 0.0229060316, -0.105286855, -0.635699368,
-                 -0.128519953),
-            -t);
-  auto [n, w] = SplitExp32(y);
-  F power = PowerOfTwo(n);
-  F large = Like(x, 1) - Fma(power, w, power);
-  return Select(a < Like(x, 0.9f), small, CopySign(large, x));
-}
-
-/// log, given its value for ordinary numbers.
-template <class F>
-HAMMOCK_BODY F WithLogLimits(const F& x, const F& result) {
-  using T = typename F::Element;
-  F r = Select(x < Like(x, T(kInfinity)), result, x);
-  r = Select(x < Like(x, 0), Like(x, T(kNan)), r);
-  return Select(x == Like(x, 0), Like(x, T(-kInfinity)), r);
-}
-
-template <class F>
-HAMMOCK_BODY F Log32(const F& x) {
-  auto is_subnormal = x < Like(x, std::numeric_limits<float>::min());
-  F y = Select(is_subnormal, x * Like(x, 0x1p23f), x);
-  // y = m * 2^e, m around 1
-  auto bits = Bits(y);
-  auto e = (bits - Like(bits, 0x3f3504f3)) >> 23;
-  F f = FromBits(bits - (e << 23)) - Like(x, 1);
-  F exponent = ToFloat(e) - Select(is_subnormal, Like(x, 23), Like(x, 0));
-  F q = Poly(f, -0.0770431442, 0.129270409, -0.132037499, 0.141788561, -0.166171193, 0.200022138,
-             -0.250010058, 0.333333185);
-  F tail = Fma(f * f, Fma(f, q, Like(x, -0.5f)), exponent * Like(x, -1.9046543e-09f));
-  F result = Fma(exponent, Like(x, 0.693147182f), f + tail);
-  return WithLogLimits(x, result);
-}
 
 namespace wide {
 
@@ -360,7 +167,7 @@ HAMMOCK_BODY D Tan(const D& x) {
 
 }  // namespace wide
 
-// ---- functions of floats by doubles
+// ---- by doubles
 
 template <class F>
 HAMMOCK_BODY F Log2_32(const F& x) {
@@ -597,6 +404,20 @@ HAMMOCK_BODY F UnaryMath32(ScalarFn fn, const F& x) {
       return Erfc32(x);
     case ScalarFn::kSigmoid:
       return Sigmoid32(x);
+    default:
+      return x;
+  }
+}
+
+template <class F>
+HAMMOCK_BODY F BinaryMath32(ScalarFn fn, const F& x, const F& y) {
+  switch (fn) {
+    case ScalarFn::kPow:
+      return Pow32(x, y);
+    case ScalarFn::kAtan2:
+      return Atan2_32(x, y);
+    case ScalarFn::kHypot:
+      return Hypot32(x, y);
     default:
       return x;
   }

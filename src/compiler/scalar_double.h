@@ -1,8 +1,7 @@
 #pragma once
-/// Functions of doubles, as scalar_math.h has them for floats. What is not here is called lane by
-/// lane.
+/// Exponentials and logarithms of doubles. scripts/fit_scalar_math.py gives the coefficients.
 
-#include "compiler/scalar_math.h"
+#include "compiler/scalar_steps.h"
 
 namespace hammock::compiler {
 
@@ -21,21 +20,24 @@ HAMMOCK_BODY ExpParts<D> SplitExp64(const D& x) {
 template <class D>
 HAMMOCK_BODY D Exp64(const D& x) {
   auto [n, w] = SplitExp64(AtMost(AtLeast(x, -746), 710));
-  auto [power, rest] = PowersOfTwo(n);
-  return Fma(power, w, power) * rest;
+  return Scaled(w + Like(x, 1), n);
+}
+
+/// 2^r of |r| <= 1/2.
+template <class D>
+HAMMOCK_BODY D Exp2Fraction64(const D& r) {
+  D q = Poly(r, 2.5741836834463666e-11, 4.4566705502693133e-10, 7.0548882310275134e-09,
+             1.0178051228725007e-07, 1.3215486833105971e-06, 1.5252733856193775e-05,
+             0.00015403530393341051, 0.0013333558146390479, 0.009618129107628496,
+             0.055504108664821701, 0.24022650695910072, 0.69314718055994529);
+  return Fma(r, q, Like(r, 1));
 }
 
 template <class D>
 HAMMOCK_BODY D Exp2_64(const D& x) {
   D y = AtMost(AtLeast(x, -1080), 1025);
   auto n = NearestOf(y + Like(x, kShift64), kShift64);
-  D r = y - n.value;
-  D q = Poly(r, 2.5741836834463666e-11, 4.4566705502693133e-10, 7.0548882310275134e-09,
-             1.0178051228725007e-07, 1.3215486833105971e-06, 1.5252733856193775e-05,
-             0.00015403530393341051, 0.0013333558146390479, 0.009618129107628496,
-             0.055504108664821701, 0.24022650695910072, 0.69314718055994529);
-  auto [power, rest] = PowersOfTwo(n);
-  return Fma(r, q, Like(x, 1)) * power * rest;
+  return Scaled(Exp2Fraction64(y - n.value), n);
 }
 
 template <class D>
@@ -73,6 +75,34 @@ HAMMOCK_BODY D Tanh64(const D& x) {
   return CopySign(Select(a < Like(x, 0.55), small, large), x);
 }
 
+/// x = 2^exponent * (1 + f), f between sqrt(1/2) - 1 and sqrt(2) - 1.
+template <class D>
+struct Fraction64 {
+  D exponent;
+  D f;
+};
+/// Of numbers above 0.
+template <class D>
+HAMMOCK_BODY Fraction64<D> SplitFraction64(const D& x) {
+  constexpr int64_t kSqrtHalf = 0x3fe6a09e00000000, kOne = 0x3ff0000000000000;
+  auto is_subnormal = x < Like(x, std::numeric_limits<double>::min());
+  D y = Select(is_subnormal, x * Like(x, 0x1p52), x);
+  auto bits = Bits(y);
+  bits = bits + Like(bits, kOne - kSqrtHalf);
+  auto shifted = ShiftRightZeros(bits, 52) | Like(bits, 0x4330000000000000);
+  D bias = Select(is_subnormal, Like(x, 0x1p52 + 1023 + 52), Like(x, 0x1p52 + 1023));
+  D m = FromBits((bits & Like(bits, 0x000fffffffffffff)) + Like(bits, kSqrtHalf));
+  return {FromBits(shifted) - bias, m - Like(x, 1)};
+}
+
+/// (atanh(s) / s - 1) / z of z = s^2 <= 0.0295.
+template <class D>
+HAMMOCK_BODY D AtanhTail64(const D& z) {
+  return Poly(z, 0.066270605930273799, 0.066249078044670576, 0.076935519769965155,
+              0.090908876846404682, 0.11111111325210263, 0.14285714284531206, 0.2000000000000316,
+              0.33333333333333331);
+}
+
 /// x = 2^exponent * (1 + f), and log(1 + f) = f - (half_square - rest).
 template <class D>
 struct LogParts64 {
@@ -87,22 +117,12 @@ struct LogParts64 {
 /// Of numbers above 0.
 template <class D>
 HAMMOCK_BODY LogParts64<D> SplitLog64(const D& x) {
-  constexpr int64_t kSqrtHalf = 0x3fe6a09e00000000, kOne = 0x3ff0000000000000;
-  auto is_subnormal = x < Like(x, std::numeric_limits<double>::min());
-  D y = Select(is_subnormal, x * Like(x, 0x1p52), x);
-  auto bits = Bits(y);
-  bits = bits + Like(bits, kOne - kSqrtHalf);
-  auto shifted = ShiftRightZeros(bits, 52) | Like(bits, 0x4330000000000000);
-  D bias = Select(is_subnormal, Like(x, 0x1p52 + 1023 + 52), Like(x, 0x1p52 + 1023));
-  D f = FromBits((bits & Like(bits, 0x000fffffffffffff)) + Like(bits, kSqrtHalf)) - Like(x, 1);
+  auto [exponent, f] = SplitFraction64(x);
   // log(1 + f) = f - f^2/2 + s * (f^2/2 + R), s = f / (2 + f), R = 2 * (atanh(s) - s) / s.
   D s = f / (f + Like(x, 2));
   D z = s * s;
-  D q = Poly(z, 0.066270605930273799, 0.066249078044670576, 0.076935519769965155,
-             0.090908876846404682, 0.11111111325210263, 0.14285714284531206, 0.2000000000000316,
-             0.33333333333333331);
   D half_square = f * f * Like(x, 0.5);
-  return {FromBits(shifted) - bias, f, half_square, s * Fma(z + z, q, half_square)};
+  return {exponent, f, half_square, s * Fma(z + z, AtanhTail64(z), half_square)};
 }
 
 /// log(x), where `rest` may have something added to that of the parts.
@@ -148,32 +168,6 @@ HAMMOCK_BODY D Log1p64(const D& x) {
   result = Select(x < Like(x, kInfinity), result, x);
   result = Select(x < -one, Like(x, kNan), result);
   return Select(x == -one, Like(x, -kInfinity), result);
-}
-
-template <class D>
-HAMMOCK_BODY D UnaryMath64(ScalarFn fn, const D& x) {
-  switch (fn) {
-    case ScalarFn::kExp:
-      return Exp64(x);
-    case ScalarFn::kExp2:
-      return Exp2_64(x);
-    case ScalarFn::kExpm1:
-      return Expm1_64(x);
-    case ScalarFn::kLog:
-      return Log64(x);
-    case ScalarFn::kLog2:
-      return Log2_64(x);
-    case ScalarFn::kLog10:
-      return Log10_64(x);
-    case ScalarFn::kLog1p:
-      return Log1p64(x);
-    case ScalarFn::kTanh:
-      return Tanh64(x);
-    case ScalarFn::kSigmoid:
-      return Sigmoid64(x);
-    default:
-      return x;
-  }
 }
 
 }  // namespace hammock::compiler

@@ -1,0 +1,122 @@
+#include "backends/cpu/kernel_step.h"
+
+#include <algorithm>
+
+#include "backends/cpu/thread_pool.h"
+
+namespace hammock::cpu {
+
+using compiler::Access;
+using compiler::AccessMap;
+using compiler::Kernel;
+using compiler::Launch;
+
+namespace {
+
+// Element instructions that one tile should have: some microseconds, but not so many that threads
+// would be left without one.
+constexpr int64_t kLeastTileWork = 1 << 15;
+constexpr int64_t kMostTileWork = 1 << 18;
+constexpr int64_t kTiles = 64;
+constexpr int64_t kColumnGrain = 256;
+
+int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Lets other threads see what was written past the caches.
+void Fence() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+}  // namespace
+
+KernelStep::KernelStep(const Launch& launch)
+    : launch_(launch), code_(KernelCode::Get(launch.kernel)) {
+  const Kernel& kernel = *launch.kernel;
+  for (size_t i = 0; i < launch.maps.size(); ++i) {
+    const Access& access = kernel.accesses[i];
+    bool is_number = access.kind == Access::Kind::kIndex || access.kind == Access::Kind::kConstant;
+    bool is_scratch = access.kind == Access::Kind::kScratch;
+    element_bytes_.push_back(is_number ? 1 : InfoOf(access.dtype).bits / 8);
+    row_strides_.push_back(launch.maps[i].row);
+    column_strides_.push_back(launch.maps[i].column);
+    scratch_at_.push_back(is_scratch ? worker_scratch_ : -1);
+    streams_ |= access.streams;
+    if (is_scratch) {
+      int64_t elements = launch.columns * (kernel.lanes_along_rows ? kMaxRowLanes : 1);
+      worker_scratch_ += (elements * InfoOf(access.dtype).bits / 8 + 127) / 64 * 64;
+    }
+  }
+  CutIntoTiles();
+  workers_ = work() <= kSerialWork ? 1 : ThreadPool::threads();
+}
+
+void KernelStep::CutIntoTiles() {
+  const Kernel& kernel = *launch_.kernel;
+  const int64_t rows = launch_.rows, columns = launch_.columns;
+  for (int64_t extent : launch_.outer) outer_count_ *= extent;
+  int64_t per_element = std::max<int64_t>(static_cast<int64_t>(kernel.instrs.size()), 1);
+  int64_t total = outer_count_ * rows * columns * per_element;
+  int64_t tile_work = std::clamp(total / kTiles, kLeastTileWork, kMostTileWork);
+  bool whole_rows = kernel.stages > 1;
+  column_tile_ = columns;
+  if (!whole_rows && columns * per_element > tile_work) {
+    int64_t wanted = std::max(tile_work / per_element, kColumnGrain);
+    column_tile_ = Quotient(wanted, kColumnGrain) * kColumnGrain;
+  }
+  int64_t row_work = std::max<int64_t>(std::min(column_tile_, columns) * per_element, 1);
+  row_tile_ = std::clamp<int64_t>(tile_work / row_work, 1, std::max<int64_t>(rows, 1));
+  if (kernel.lanes_along_rows) {
+    row_tile_ =
+        std::min(Quotient(row_tile_, kMaxRowLanes) * kMaxRowLanes, std::max<int64_t>(rows, 1));
+  }
+  row_tiles_ = rows == 0 ? 0 : Quotient(rows, row_tile_);
+  column_tiles_ = columns == 0 ? (whole_rows ? 1 : 0) : Quotient(columns, column_tile_);
+  tile_work_ = row_tile_ * row_work;
+}
+
+void KernelStep::Run(char* const* buffers, char* scratch, int64_t begin, int64_t end,
+                     int worker) const {
+  const size_t accesses = launch_.maps.size();
+  constexpr size_t kInline = 32;
+  char* inline_pointers[kInline];
+  std::vector<char*> more;
+  char** pointers = inline_pointers;
+  if (accesses > kInline) {
+    more.resize(accesses);
+    pointers = more.data();
+  }
+  KernelArgs args;
+  args.pointers = pointers;
+  args.row_strides = row_strides_.data();
+  args.column_strides = column_strides_.data();
+  args.lane_functions = LaneFunctionTable();
+  for (int64_t tile = begin; tile < end; ++tile) {
+    int64_t column = tile % column_tiles_ * column_tile_;
+    int64_t rest = tile / column_tiles_;
+    int64_t row = rest % row_tiles_ * row_tile_;
+    rest /= row_tiles_;
+    args.rows = std::min(row_tile_, launch_.rows - row);
+    args.columns = std::min(column_tile_, launch_.columns - column);
+    for (size_t i = 0; i < accesses; ++i) {
+      const AccessMap& map = launch_.maps[i];
+      if (scratch_at_[i] >= 0) {
+        pointers[i] = scratch + worker * worker_scratch_ + scratch_at_[i];
+        continue;
+      }
+      int64_t element = map.offset + row * map.row + column * map.column;
+      int64_t outer = rest;
+      for (size_t d = launch_.outer.size(); d-- > 0;) {
+        element += outer % launch_.outer[d] * map.outer[d];
+        outer /= launch_.outer[d];
+      }
+      pointers[i] = map.buffer < 0 ? reinterpret_cast<char*>(element)
+                                   : buffers[map.buffer] + element * element_bytes_[i];
+    }
+    code_->Run(args);
+  }
+  if (streams_) Fence();
+}
+
+}  // namespace hammock::cpu

@@ -1,0 +1,54 @@
+#pragma once
+/// KernelStep: a kernel at certain sizes, cut into tiles of rows and columns that threads share
+/// out. How it is cut never shows in a result.
+
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/kernel_code.h"
+#include "compiler/kernel.h"
+
+namespace hammock::cpu {
+
+/// Element instructions that are not worth a second thread.
+inline constexpr int64_t kSerialWork = 1 << 16;
+
+/// Borrows the launch. Immutable after SetWorkers.
+class KernelStep {
+ public:
+  explicit KernelStep(const compiler::Launch& launch);
+
+  const std::shared_ptr<KernelCode>& code() const { return code_; }
+  int64_t tiles() const { return outer_count_ * row_tiles_ * column_tiles_; }
+  /// In element instructions.
+  int64_t work() const { return tile_work_ * tiles(); }
+
+  /// How many threads run it at once.
+  int workers() const { return workers_; }
+  void SetWorkers(int workers) { workers_ = workers; }
+  int64_t scratch_bytes() const { return worker_scratch_ * workers_; }
+
+  /// Some of the tiles, by one thread. `buffers` are those of the schedule.
+  void Run(char* const* buffers, char* scratch, int64_t begin, int64_t end, int worker) const;
+
+ private:
+  void CutIntoTiles();
+
+  const compiler::Launch& launch_;
+  std::shared_ptr<KernelCode> code_;
+  std::vector<int64_t> element_bytes_;  // by access; 1 for a number
+  std::vector<int64_t> row_strides_;
+  std::vector<int64_t> column_strides_;
+  std::vector<int64_t> scratch_at_;  // by access: in a worker's scratch memory; -1: not there
+  int64_t worker_scratch_ = 0;
+  bool streams_ = false;  // writes past the caches
+  int workers_ = 1;
+  int64_t outer_count_ = 1;
+  int64_t row_tile_ = 1;
+  int64_t column_tile_ = 1;
+  int64_t row_tiles_ = 1;
+  int64_t column_tiles_ = 1;
+  int64_t tile_work_ = 1;
+};
+
+}  // namespace hammock::cpu
