@@ -177,12 +177,12 @@ Tensor DotGrad(const Tensor& g, const Tensor& other, int rank, const Dims& contr
   for (int i = 0; i < batch.size(); ++i) g_batch.push_back(i);
   // The side whose dims stand first in the operand stands first here: mostly nothing is permuted.
   bool g_first = free.empty() || contract.empty() || free[0] < *std::ranges::min_element(contract);
-  Tensor product =
-      g_first
-          ? Apply(kDotGeneral, Location(), {g, other}, {g_contract, other_free, g_batch, other_batch})
-          : Apply(kDotGeneral, Location(), {other, g},
-                  {other_free, g_contract, other_batch, g_batch});
-  // Its dims: batch, and the operand's free ones and the other's contracted ones in ascending order.
+  Tensor product = g_first ? Apply(kDotGeneral, Location(), {g, other},
+                                   {g_contract, other_free, g_batch, other_batch})
+                           : Apply(kDotGeneral, Location(), {other, g},
+                                   {other_free, g_contract, other_batch, g_batch});
+  // Its dims: batch, and the operand's free ones and the other's contracted ones in ascending
+  // order.
   int free_at = batch.size() + (g_first ? 0 : contract.size());
   int contract_at = batch.size() + (g_first ? free.size() : 0);
   Dims order = Dims::Filled(rank, 0);

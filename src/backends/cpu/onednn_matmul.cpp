@@ -10,11 +10,11 @@ namespace {
 /// How a product is divided: by its shape and layout alone.
 ///
 /// Note [Packing]
-/// Measured on one core of a Zen 4, with operands outside of its second cache. Blocks of 512 columns
-/// are best, narrower ones of few rows leave work for more threads. f32 with b as it lies is 1 to
-/// 3% faster than with b packed before, unless its rows are a multiple of a page apart (packed 10%
-/// faster) or b is transposed, which every block of rows then does again. bf16 packed is faster
-/// from some hundred rows of a on.
+/// Measured on one core of a Zen 4, with operands outside of its second cache. Blocks of 512
+/// columns are best, narrower ones of few rows leave work for more threads. f32 with b as it lies
+/// is 1 to 3% faster than with b packed before, unless its rows are a multiple of a page apart
+/// (packed 10% faster) or b is transposed, which every block of rows then does again. bf16 packed
+/// is faster from some hundred rows of a on.
 struct Split {
   explicit Split(const MatMulSpec& spec) {
     bool wide = spec.dtype == DType::kF32;
