@@ -16,21 +16,48 @@ namespace {
 constexpr std::align_val_t kAlignment{64};
 constexpr int64_t kAddressable = int64_t{1} << 47;  // what a process can have at all
 constexpr size_t kHugePage = size_t{1} << 21;
+[[maybe_unused]] constexpr size_t kSmallPage = 4096;
 
-/// Large tensors ask for huge pages: devices that share the memory of the host read it in place,
-/// and small pages cost more than most kernels, when they are touched first and ever after.
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+/// Pages of its own, huge ones where the system has them; null where it has none at all. What was
+/// freed before, of which malloc makes the next block, may lie in small pages.
+void* MapPages(size_t size) {
+  size_t whole = size + kHugePage;
+  void* mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<char*>(mapped);
+  size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (before > 0) munmap(begin, before);
+  size_t used = (size + kSmallPage - 1) / kSmallPage * kSmallPage;
+  munmap(begin + before + used, whole - before - used);
+  madvise(begin + before, used, MADV_HUGEPAGE);
+  return begin + before;
+}
+constexpr bool kMapsPages = true;
+#else
+void* MapPages(size_t) { return nullptr; }
+constexpr bool kMapsPages = false;
+#endif
+
+/// Large tensors are in huge pages: devices that share the memory of the host read it in place, and
+/// small pages cost more than most kernels, when they are touched first and ever after.
 std::shared_ptr<void> Allocate(int64_t bytes) {
   // At least one byte, so that a tensor without elements is defined too.
   size_t size = bytes > 0 ? static_cast<size_t>(bytes) : 1;
-  std::align_val_t alignment = size >= 2 * kHugePage ? std::align_val_t{kHugePage} : kAlignment;
-  void* memory = bytes < kAddressable ? ::operator new(size, alignment, std::nothrow) : nullptr;
+  bool maps = kMapsPages && size >= 2 * kHugePage;
+  void* memory = bytes >= kAddressable ? nullptr
+                 : maps                ? MapPages(size)
+                                       : ::operator new(size, kAlignment, std::nothrow);
   if (!memory) {
     Throw<OutOfMemory>(ErrorCode::kOutOfMemory, "host tensor: cannot allocate {} bytes", bytes);
   }
+  if (!maps) return {memory, [](void* p) { ::operator delete(p, kAlignment); }};
 #if defined(__linux__)
-  if (size >= 2 * kHugePage) madvise(memory, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return {memory,
+          [size](void* p) { munmap(p, (size + kSmallPage - 1) / kSmallPage * kSmallPage); }};
+#else
+  return nullptr;
 #endif
-  return {memory, [alignment](void* p) { ::operator delete(p, alignment); }};
 }
 
 void CheckData(const Shape& shape, const void* data) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "ir/location_scope.h"
 
@@ -31,8 +32,10 @@ Table& table() {
   return *instance;
 }
 
-// The frames that are open on this thread, as they stand in records; null: none.
-constinit thread_local const std::string* open_frames = nullptr;
+constinit thread_local ModuleFrameScope* innermost_frame = nullptr;
+
+/// The frames that are open on this thread, as they stand in records; null: none.
+const std::string* OpenFrameText() { return innermost_frame ? &innermost_frame->Text() : nullptr; }
 
 std::string_view PlaceOf(std::string_view record) {
   return record.substr(0, record.find(kSeparator));
@@ -66,19 +69,27 @@ LocationId InternLocationText(const std::string& text) {
   return InternLocationRecord(std::string(PlaceOf(text)));
 }
 
+namespace {
+
+/// "file:line"; remembers where the file is.
+std::string PlaceText(const Location& at) {
+  const char* base = std::strrchr(at.file_name(), '/');
+  std::string place =
+      std::string(base ? base + 1 : at.file_name()) + ":" + std::to_string(at.line());
+  std::lock_guard lock(table().mutex);
+  table().files.try_emplace(place, at.file_name());
+  return place;
+}
+
+}  // namespace
+
 LocationId InternLocation(const Location& at) {
   const char* file = at.file_name();
   uint32_t line = at.line();
   CacheEntry& entry = cache[(reinterpret_cast<uintptr_t>(file) / 8 + line) % kCacheSize];
-  if (entry.file == file && entry.line == line && entry.frames == open_frames) return entry.id;
-  const char* base = std::strrchr(file, '/');
-  std::string place = std::string(base ? base + 1 : file) + ":" + std::to_string(line);
-  {
-    std::lock_guard lock(table().mutex);
-    table().files.try_emplace(place, file);
-  }
-  if (open_frames) place += *open_frames;
-  entry = {file, open_frames, line, InternLocationRecord(place)};
+  const std::string* frames = OpenFrameText();
+  if (entry.file == file && entry.line == line && entry.frames == frames) return entry.id;
+  entry = {file, frames, line, InternLocationRecord(PlaceText(at) + (frames ? *frames : ""))};
   return entry.id;
 }
 
@@ -107,15 +118,26 @@ LocationId CurrentLocation(const Location& at) {
 
 LocationId CurrentLocation() { return tls_location; }
 
-ModuleFrameScope::ModuleFrameScope(const std::string& label, LocationId called_at)
-    : outer_(open_frames) {
-  std::string frames = outer_ ? *outer_ : "";
-  frames += kSeparator + label + kSeparator + LocationText(called_at);
-  std::lock_guard lock(table().mutex);
-  open_frames = &*table().frames.insert(std::move(frames)).first;
-}
+ModuleFrameScope::ModuleFrameScope(LabelFn label, const Module& module, const std::string& method,
+                                   const Location& called_at)
+    : outer_(std::exchange(innermost_frame, this)),
+      label_(label),
+      module_(module),
+      method_(method),
+      called_at_(called_at),
+      called_inside_(tls_location) {}
 
-ModuleFrameScope::~ModuleFrameScope() { open_frames = outer_; }
+ModuleFrameScope::~ModuleFrameScope() { innermost_frame = outer_; }
+
+const std::string& ModuleFrameScope::Text() {
+  if (text_) return *text_;
+  std::string text = outer_ ? outer_->Text() : "";
+  text += kSeparator + label_(module_, outer_ ? &outer_->module_ : nullptr, method_);
+  text += kSeparator + (called_inside_ ? LocationText(called_inside_) : PlaceText(called_at_));
+  std::lock_guard lock(table().mutex);
+  text_ = &*table().frames.insert(std::move(text)).first;
+  return *text_;
+}
 
 namespace {
 
@@ -139,7 +161,8 @@ std::vector<ModuleFrame> ParseFrames(std::string_view rest) {
 }  // namespace
 
 std::vector<ModuleFrame> OpenFrames() {
-  return open_frames ? ParseFrames(*open_frames) : std::vector<ModuleFrame>();
+  const std::string* frames = OpenFrameText();
+  return frames ? ParseFrames(*frames) : std::vector<ModuleFrame>();
 }
 
 std::vector<ModuleFrame> FramesOf(LocationId id) {
@@ -148,9 +171,10 @@ std::vector<ModuleFrame> FramesOf(LocationId id) {
 }
 
 LocationId InsideOpenFrames(LocationId id) {
-  if (!open_frames || id == 0) return id;
+  const std::string* frames = OpenFrameText();
+  if (!frames || id == 0) return id;
   std::string record = LocationRecord(id);
-  return InternLocationRecord(std::string(PlaceOf(record)) + *open_frames +
+  return InternLocationRecord(std::string(PlaceOf(record)) + *frames +
                               std::string(FrameParts(record)));
 }
 

@@ -18,16 +18,33 @@ struct ModuleFrame {
   bool operator==(const ModuleFrame&) const = default;
 };
 
-/// While one lives, what this thread traces belongs to a frame inside those that are open.
+class Module;
+
+/// While one lives, what this thread traces belongs to a frame inside those that are open. It costs
+/// little until someone asks for it: texts are made then.
 class ModuleFrameScope {
  public:
-  ModuleFrameScope(const std::string& label, LocationId called_at);
+  /// What a frame is called; `caller` is the module of the frame around it, or null.
+  using LabelFn = std::string (*)(const Module& module, const Module* caller,
+                                  const std::string& method);
+
+  ModuleFrameScope(LabelFn label, const Module& module, const std::string& method,
+                   const Location& called_at);
   ~ModuleFrameScope();
   ModuleFrameScope(const ModuleFrameScope&) = delete;
   ModuleFrameScope& operator=(const ModuleFrameScope&) = delete;
 
+  /// This frame and those around it, as they stand in records.
+  const std::string& Text();
+
  private:
-  const std::string* outer_;
+  ModuleFrameScope* const outer_;
+  const LabelFn label_;
+  const Module& module_;
+  const std::string& method_;
+  const Location called_at_;
+  const LocationId called_inside_;  // of a public call in progress; 0: none
+  const std::string* text_ = nullptr;
 };
 
 /// The frames that are open on this thread, outermost first.

@@ -94,11 +94,14 @@ class SchemaParser {
   }
 
   SchemaType ParseType(bool& written) {
+    Deeper deeper(*this);
     SchemaType type = ParseBase();
     ParseAlias(written);
     bool optional = Accept('?');
+    int lists = 0;
     while (Accept('[')) {
       if (type.list) {  // "int[][]": a list of what was read so far
+        if (++lists > kMaxDepth) FailTooDeep();
         type.optional = optional;
         type = {.base = Base::kNested, .inner = {type}};
         optional = false;
@@ -186,6 +189,7 @@ class SchemaParser {
   }
 
   Any ParseLiteral(const SchemaType& type) {
+    Deeper deeper(*this);
     if (Accept('[')) {
       AnyList items;
       if (Accept(']')) return Any(std::move(items));
@@ -263,12 +267,26 @@ class SchemaParser {
     if (!Accept(c)) Fail(std::string("expected '") + c + "'");
   }
 
+  [[noreturn]] void FailTooDeep() const {
+    Fail("types or values that are nested deeper than " + std::to_string(kMaxDepth));
+  }
   [[noreturn]] void Fail(const std::string& what) const {
     Throw(ErrorCode::kParse, "schema: column {}: {} in \"{}\"", at_ + 1, what, text_);
   }
 
+  /// Schemas are also read from files: the stack must not depend on them.
+  static constexpr int kMaxDepth = 32;
+  struct Deeper {
+    explicit Deeper(SchemaParser& parser) : depth(parser.depth_) {
+      if (++depth > kMaxDepth) parser.FailTooDeep();
+    }
+    ~Deeper() { --depth; }
+    int& depth;
+  };
+
   std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -184,6 +184,10 @@ std::vector<Tensor> GraphInputs(const FunctionSchema& schema, const GraphBody& b
 std::shared_ptr<const Graph> GraphAtSizes(const FunctionSchema& schema,
                                           const std::shared_ptr<const Graph>& graph,
                                           const std::vector<Tensor>& inputs) {
+  if (inputs.size() != graph->inputs().size()) {
+    Throw(ErrorCode::kValue, "{}: {} tensors are given, its graph has {} inputs", schema.name(),
+          inputs.size(), graph->inputs().size());
+  }
   if (graph->dim_params.empty()) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].shape() != (*graph)[graph->inputs()[i]].type()) {
@@ -212,7 +216,7 @@ Any RunGraphBody(Module& self, const Method& method, const std::vector<Any>& arg
       method.schema, body, args, [&](const std::string& name) { return self.get_tensor(name); });
   std::shared_ptr<const Graph> graph = GraphAtSizes(method.schema, body.graph, inputs);
   std::vector<Tensor> outputs;
-  if (IsTracing() || HasModuleCalls(*graph) || inputs.empty()) {
+  if (TracingRoot() || HasModuleCalls(*graph) || inputs.empty()) {
     outputs = ReplayNodes(self, *graph, inputs, at);
   } else if (!graph->outputs().empty()) {
     LocationScope location(at);

@@ -16,22 +16,21 @@
 namespace hammock {
 namespace {
 
-constinit thread_local Module* running_module = nullptr;
-
 /// What a module is called in a trace: its path in the module that calls it.
-std::string NameInTrace(const Module& module) {
-  if (!running_module) return module.name();
-  for (const auto& [path, below] : running_module->named_modules()) {
+std::string NameInTrace(const Module& module, const Module& caller) {
+  for (const auto& [path, below] : caller.named_modules()) {
     if (below == &module && !path.empty()) return path;
   }
   return module.name();
 }
 
 /// "encoder(Encoder)::forward": of a qualified class name, the last part.
-std::string FrameLabel(const Module& module, std::string_view method) {
+std::string FrameLabel(const Module& module, const Module* caller, const std::string& method) {
   std::string_view type = module.class_name();
   type = type.substr(type.rfind('.') + 1);
-  return fmt::format("{}({})::{}", IsTracing() ? NameInTrace(module) : module.name(), type, method);
+  if (!caller) caller = TracingRoot();
+  std::string name = TracingRoot() && caller ? NameInTrace(module, *caller) : module.name();
+  return fmt::format("{}({})::{}", name, type, method);
 }
 
 /// Gives a tensor another value of any type and device; handles to it stay the same tensor.
@@ -56,9 +55,6 @@ void ReplaceAll(Module& module, Fn new_value) {
 }
 
 }  // namespace
-
-RunningScope::RunningScope(Module& module) : outer_(std::exchange(running_module, &module)) {}
-RunningScope::~RunningScope() { running_module = outer_; }
 
 Module::~Module() = default;
 
@@ -372,13 +368,12 @@ Any Module::run_method(std::string_view name, const std::vector<Any>& args, cons
 
 Any Module::RunBound(const Method& method, const std::vector<Any>& args, Location at) {
   const std::string& name = method.schema.name();
-  ModuleFrameScope frame(FrameLabel(*this, name), CurrentLocation(at));
-  RunningScope running(*this);
+  ModuleFrameScope frame(FrameLabel, *this, name, at);
   if (!method.forwards_to.empty()) {
     Module& child = *get_submodule(method.forwards_to);
     return child.RunBound(child.method(name), args, at);
   }
-  if (IsDelegated() && IsTracing() && method.body) {
+  if (IsDelegated() && TracingRoot() && method.body) {
     return RecordModuleCall(*this, method, args, at);
   }
   if (!method.code) return RunGraphBody(*this, method, args, at);

@@ -21,20 +21,8 @@ class ModuleAccess {
   static void SetTraining(Module& module, bool on) { module.training_ = on; }
 };
 
-/// While one lives, this thread runs a method of the module.
-class RunningScope {
- public:
-  explicit RunningScope(Module& module);
-  ~RunningScope();
-  RunningScope(const RunningScope&) = delete;
-  RunningScope& operator=(const RunningScope&) = delete;
-
- private:
-  Module* outer_;
-};
-
-/// Whether this thread is tracing a method.
-bool IsTracing();
+/// The module whose method this thread is tracing; null: none.
+Module* TracingRoot();
 
 /// Runs a method's graph on bound arguments. Called by Module::run_method.
 Any RunGraphBody(Module& self, const Method& method, const std::vector<Any>& args, Location at);

@@ -150,7 +150,6 @@ class BodyBuilder {
 };
 
 Any RunAsCode(Module& self, const Method& method, const std::vector<Any>& args, Location at) {
-  RunningScope running(self);
   if (!method.forwards_to.empty()) {
     Module& child = *self.get_submodule(method.forwards_to);
     return ModuleAccess::RunBound(child, child.method(method.schema.name()), args, at);
@@ -250,7 +249,7 @@ Graph Generalised(const FunctionSchema& schema, const Graph& first, const Graph&
 
 }  // namespace
 
-bool IsTracing() { return tracing_root != nullptr; }
+Module* TracingRoot() { return tracing_root; }
 
 GraphBody TraceMethod(Module& self, const Method& method, const std::vector<Any>& examples,
                       const TraceOptions& options, Location at) {

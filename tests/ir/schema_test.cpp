@@ -48,6 +48,19 @@ TEST(FunctionSchema, ChecksAndConvertsInsideNestedValues) {
                "argument 'b' must be bool?, got int: 2");
 }
 
+TEST(FunctionSchema, RefusesTextThatIsNestedTooDeep) {
+  std::string tuples, lists = "int", values;
+  for (int i = 0; i < 100000; ++i) {
+    tuples += "Tuple(";
+    lists += "[]";
+    values += "[";
+  }
+  for (const std::string& text :
+       {"f(" + tuples, "f(" + lists + " x) -> None", "f(int[] x=" + values}) {
+    EXPECT_ERROR(FunctionSchema::Parse(text), ValueError, "nested deeper than 32");
+  }
+}
+
 TEST(FunctionSchema, NamesExpectedAndActualResults) {
   FunctionSchema two = FunctionSchema::Parse("f() -> (Tensor, int)");
   EXPECT_ERROR(two.CheckReturned(Any(AnyList{1})), TypeError,

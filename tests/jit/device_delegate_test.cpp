@@ -30,6 +30,7 @@ struct Mlp : Module {
     w1 = register_parameter("w1", arange(12.0).reshape({3, 4}) / 12.0);
     w2 = register_parameter("w2", arange(8.0).reshape({4, 2}) / 8.0);
     seen = register_buffer("seen", zeros({1}));
+    each = register_buffer("each", ones({3}));
     define("forward(Tensor x) -> Tensor", &Mlp::forward);
     define("features(Tensor x) -> (Tensor, Tensor)", &Mlp::features);
   }
@@ -37,8 +38,8 @@ struct Mlp : Module {
     seen += 1.0;
     return softmax(matmul(gelu(matmul(x, w1)), w2), 1);
   }
-  std::tuple<Tensor, Tensor> features(const Tensor& x) { return {relu(x), x.sum({1})}; }
-  Tensor w1, w2, seen;
+  std::tuple<Tensor, Tensor> features(const Tensor& x) { return {relu(x), matmul(x, each)}; }
+  Tensor w1, w2, seen, each;
 };
 
 class DeviceDelegate : public ::testing::TestWithParam<const char*> {};
