@@ -188,7 +188,8 @@ void KernelCode::CompileNow() {
       LogOnce("cpu.llvm", LogLevel::kWarn, "cpu: kernels stay interpreted: {}", reason);
       return;
     }
-    std::shared_ptr<const LoadedCode> code = GetCode(source, [&] { return EmitLlvm(*kernel_, HostTarget()); });
+    std::shared_ptr<const LoadedCode> code =
+        GetCode(source, [&] { return EmitLlvm(*kernel_, HostTarget()); });
     NativeKernel native = code->Function<void(const KernelArgs*)>("kernel");
     code_ = std::move(code);
     native_.store(native, std::memory_order_release);

@@ -45,7 +45,7 @@ struct Program::PreparedStep {
   std::optional<KernelStep> kernel;
   std::unique_ptr<Call> call;            // where there is no kernel
   std::shared_ptr<KernelCode> epilogue;  // of a call that runs a kernel on parts of its result
-  std::vector<int> operands;   // of the call: buffers, -1 for absent ones
+  std::vector<int> operands;             // of the call: buffers, -1 for absent ones
   std::vector<int> results;
 
   // For errors: of the graph as given.
@@ -395,7 +395,8 @@ std::string Program::ToText(std::string_view what) const {
     if (what == "llvm") {
       text += fmt::format("step {}:\n{}", i, EmitLlvm(*kernel, HostTarget()));
     } else if (what == "assembly" && LlvmCompiler::WhyAbsent().empty()) {
-      text += fmt::format("step {}:\n{}", i, LlvmCompiler::Get().Assembly(EmitLlvm(*kernel, HostTarget())));
+      text += fmt::format("step {}:\n{}", i,
+                          LlvmCompiler::Get().Assembly(EmitLlvm(*kernel, HostTarget())));
     }
   }
   return text;
