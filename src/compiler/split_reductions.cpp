@@ -8,7 +8,8 @@
 namespace hammock {
 namespace {
 
-constexpr int64_t kMaxExtent = 65536;
+constexpr int64_t kMaxExtent = 65536;  // that stays whole
+constexpr int64_t kBlock = 8192;       // of what does not: the shorter, the smaller the error
 constexpr int64_t kMinBlock = 1024;
 
 bool IsReduction(const OpDef& op) {
@@ -20,7 +21,7 @@ bool Accumulates(const OpDef& op) { return &op == &ops::kReduceSum || &op == &op
 
 /// The longest block that `extent` is a multiple of; 0 where none is long enough.
 int64_t EvenBlock(int64_t extent) {
-  for (int64_t blocks = (extent + kMaxExtent - 1) / kMaxExtent; extent / blocks >= kMinBlock;
+  for (int64_t blocks = (extent + kBlock - 1) / kBlock; extent / blocks >= kMinBlock;
        ++blocks) {
     if (extent % blocks == 0) return extent / blocks;
   }
@@ -100,8 +101,8 @@ class Writer {
     int64_t extent = out_.TypeOf(value).size(dim);
     int64_t block = EvenBlock(extent);
     if (block != 0) return ReduceEvenBlocks(value, dim, block);
-    int64_t whole = extent / kMaxExtent * kMaxExtent;
-    GraphValue blocks = ReduceEvenBlocks(Slice(value, dim, 0, whole), dim, kMaxExtent);
+    int64_t whole = extent / kBlock * kBlock;
+    GraphValue blocks = ReduceEvenBlocks(Slice(value, dim, 0, whole), dim, kBlock);
     GraphValue rest =
         ReduceEvenBlocks(Slice(value, dim, whole, extent - whole), dim, extent - whole);
     return Add(ops::kConcat, {blocks, rest}, {Attr(int64_t{dim})});

@@ -177,9 +177,9 @@ TEST(SplitReductions, ReducesNeighboursAtOnceAndLongDimsInBlocks) {
                                         "return %1"))),
       "%0 = input : bf16[131072]\n"
       "%1 = cast %0 {dtype=f32} : f32[131072]\n"
-      "%2 = reshape %1 {sizes=[1,2,65536,1]} : f32[1,2,65536,1]\n"
-      "%3 = reduce_sum %2 {dims=[2], keepdim=false} : f32[1,2,1]\n"
-      "%4 = reshape %3 {sizes=[2]} : f32[2]\n"
+      "%2 = reshape %1 {sizes=[1,16,8192,1]} : f32[1,16,8192,1]\n"
+      "%3 = reduce_sum %2 {dims=[2], keepdim=false} : f32[1,16,1]\n"
+      "%4 = reshape %3 {sizes=[16]} : f32[16]\n"
       "%5 = reduce_sum %4 {dims=[0], keepdim=false} : f32[]\n"
       "%6 = cast %5 {dtype=bf16} : bf16[]\n"
       "return %6\n");
