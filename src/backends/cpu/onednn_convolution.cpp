@@ -44,7 +44,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     for (const BandKernel& kernel : kernels_) {
       input_bytes_ = std::max(input_bytes_, BytesOf(kernel.input));
       out_bytes_ = std::max(out_bytes_, BytesOf(kernel.out));
-      if (apart_) part_bytes_ = out_bytes_;
+      if (apart) part_bytes_ = out_bytes_;
       for (int64_t bytes : {kernel.load->scratch_bytes(), kernel.store->scratch_bytes(),
                             kernel.call.scratch_bytes(), packer_->scratch_bytes()}) {
         call_bytes_ = std::max(call_bytes_, bytes);
@@ -87,14 +87,14 @@ class OneDnnConvolution : public ConvolutionKernel {
     const EpilogueSpec& epilogue = spec_.epilogue;
     finishes = epilogue.wanted && (!epilogue.whole_rows || RowsOfBand() == spec_.out.size(2));
     if (!finishes) return;
-    apart_ = !epilogue.stores;
+    apart = !epilogue.stores;
     epilogue_bytes_ = epilogue.scratch_bytes;
   }
 
   /// One image, or some rows of it, with the channels last, or as a part of a row-major tensor, or
   /// row-major by itself.
   memory::desc ImageDesc(const Shape& whole, int64_t rows, bool channels_last,
-                         bool apart = false) const {
+                         bool by_itself = false) const {
     List sizes = {1, whole.size(1)};
     for (int d = 2; d < whole.rank(); ++d) sizes.push_back(d == 2 ? rows : whole.size(d));
     int rank = whole.rank();
@@ -105,7 +105,7 @@ class OneDnnConvolution : public ConvolutionKernel {
       step *= sizes[d];
     }
     int64_t plane = 1;
-    for (int d = 2; d < rank; ++d) plane *= apart ? sizes[d] : whole.size(d);
+    for (int d = 2; d < rank; ++d) plane *= by_itself ? sizes[d] : whole.size(d);
     strides[1] = channels_last ? 1 : plane;
     strides[0] = channels_last ? step : plane * sizes[1];
     return memory::desc(sizes, type_, strides);
@@ -180,7 +180,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     kernel.input = ImageDesc(spec_.input, band.input_rows, true);
     kernel.out = ImageDesc(spec_.out, band.rows, true);
     kernel.load.emplace(ImageDesc(spec_.input, band.input_rows, false), kernel.input);
-    kernel.store.emplace(kernel.out, ImageDesc(spec_.out, band.rows, false, apart_));
+    kernel.store.emplace(kernel.out, ImageDesc(spec_.out, band.rows, false, apart));
     // All bands use the form of the weight that the first one chose.
     kernel.weight = kernels_.empty() ? memory::desc(WeightSizes(), type_, memory::format_tag::any)
                                      : kernels_[0].weight;
@@ -238,7 +238,7 @@ class OneDnnConvolution : public ConvolutionKernel {
                    input, scratch);
     kernel.call({input, packed, out, scratch});
     std::byte* target = part;
-    if (!apart_) {
+    if (!apart) {
       target = static_cast<std::byte*>(pointers.out) + offset(spec_.out, place.first.begin);
     }
     (*kernel.store)(out, target, scratch);
@@ -247,7 +247,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     int64_t plane = spec_.out.numel() / spec_.out.size(0) / channels;
     int64_t row_size = plane / spec_.out.size(2);
     int64_t columns = kernel.band.rows * row_size;
-    pointers.epilogue->Run({target, apart_ ? columns : plane, image * channels, channels,
+    pointers.epilogue->Run({target, apart ? columns : plane, image * channels, channels,
                             place.first.begin * row_size, columns},
                            epilogue_scratch);
   }
@@ -259,7 +259,6 @@ class OneDnnConvolution : public ConvolutionKernel {
   std::vector<BandKernel> kernels_;
   std::optional<Reorder> packer_;
   int64_t input_bytes_ = 0, out_bytes_ = 0, call_bytes_ = 0;
-  bool apart_ = false;  // parts for the epilogue are in memory of the thread's own
   int64_t part_bytes_ = 0, epilogue_bytes_ = 0;
 };
 

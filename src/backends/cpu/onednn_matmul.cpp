@@ -120,6 +120,7 @@ class OneDnnMatMul : public MatMulKernel {
   /// Whether the epilogue runs here, and where the parts for it are.
   void PlanParts() {
     constexpr int64_t kMostBytes = 512 << 10;  // of a part that is to stay in the cache
+    constexpr int64_t kMostApart = 2 << 20;    // of a part with what lies between its rows
     constexpr int64_t kFewParts = 8;           // that would leave threads without work
     const EpilogueSpec& epilogue = spec_.epilogue;
     if (!epilogue.wanted) return;
@@ -130,10 +131,10 @@ class OneDnnMatMul : public MatMulKernel {
                              Product(spec_.batch) * split_.row_blocks >= kFewParts);
     by_rows_ &= finishes;
     epilogue_bytes_ = epilogue.scratch_bytes;
-    if (!finishes || epilogue.stores) return;
-    apart_ = true;
-    out_stride_ = columns + 64 / width;  // rows that do not share the sets of a cache
-    part_bytes_ = RoundUp(split_.rows * out_stride_ * width, 64);
+    // A block lies as it would in the result: the library may compute otherwise where it does not.
+    int64_t bytes = RoundUp(((split_.rows - 1) * spec_.out.row + columns) * width, 64);
+    apart = finishes && !epilogue.stores && bytes <= kMostApart;
+    if (apart) part_bytes_ = bytes;
   }
 
   int64_t Rows(bool last) const {
@@ -160,7 +161,7 @@ class OneDnnMatMul : public MatMulKernel {
     int64_t columns = Columns(last_panel);
     Block block;
     memory::desc a = Matrix(rows, spec_.k, spec_.a.row, spec_.a.column, type_);
-    memory::desc out = memory::desc({rows, columns}, out_type_, memory::dims{out_stride_, 1});
+    memory::desc out = memory::desc({rows, columns}, out_type_, memory::dims{spec_.out.row, 1});
     block.b = PlainB(columns);
     if (packs_) {
       // All rows meet the form that the first block chose.
@@ -200,7 +201,7 @@ class OneDnnMatMul : public MatMulKernel {
     int64_t row = row_block * split_.rows;
     int64_t column = part.first_panel * split_.columns;
     std::byte* out = memory;
-    if (!apart_) {
+    if (!apart) {
       out =
           static_cast<std::byte*>(pointers.out) +
           (BatchOffset(spec_.batch, spec_.out.batch, batch) + row * spec_.out.row + column) * width;
@@ -212,7 +213,7 @@ class OneDnnMatMul : public MatMulKernel {
     if (!epilogue) return;
     int64_t columns = std::min(part.panels * split_.columns, spec_.n - column);
     int64_t rows = Rows(row_block == split_.row_blocks - 1);
-    epilogue->Run({out, out_stride_, batch * spec_.m + row, rows, column, columns},
+    epilogue->Run({out, spec_.out.row, batch * spec_.m + row, rows, column, columns},
                   memory + part_bytes_);
   }
 
@@ -240,8 +241,6 @@ class OneDnnMatMul : public MatMulKernel {
   int64_t panel_bytes_ = 0;
   // The parts that the epilogue gets.
   bool by_rows_ = false;  // all panels of a block of rows
-  bool apart_ = false;    // in memory of the thread's own
-  int64_t out_stride_ = spec_.out.row;
   int64_t part_bytes_ = 0;
   int64_t epilogue_bytes_ = 0;
 };

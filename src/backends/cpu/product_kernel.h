@@ -45,6 +45,9 @@ class ProductKernel {
   int64_t packed_bytes = 0;
   /// Whether Run runs the epilogue. Otherwise the whole result is made, and the epilogue then.
   bool finishes = false;
+  /// Whether parts that only the epilogue sees are in the scratch memory of threads; otherwise
+  /// there is memory for the whole result.
+  bool apart = false;
 
   Scratch Divide(std::span<std::byte> memory, const ThreadPool& pool) const;
 };

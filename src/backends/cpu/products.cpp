@@ -51,7 +51,7 @@ class EmptyConvolution : public ConvolutionKernel {
 class PointwiseConvolution : public ConvolutionKernel {
  public:
   explicit PointwiseConvolution(const ConvolutionSpec& spec) : product_(Of(spec)) {
-    finishes = true;
+    finishes = apart = true;  // the product sees to both
     // What the product needs with no and with one thread says what each needs.
     shared_bytes = product_.scratch_bytes(0);
     worker_bytes = product_.scratch_bytes(1) - shared_bytes;
@@ -273,8 +273,8 @@ void ReserveEpilogue(Kernel& kernel, const EpilogueSpec& epilogue) {
 template <class Kernel>
 int64_t ResultBytesOf(const Kernel& kernel, const EpilogueSpec& epilogue, DType dtype,
                       int64_t elements) {
-  bool apart = epilogue.wanted && !epilogue.stores && !kernel.finishes;
-  return apart ? RoundUp(BytesOf(dtype, elements), 64) : 0;
+  bool whole = epilogue.wanted && !epilogue.stores && !kernel.apart;
+  return whole ? RoundUp(BytesOf(dtype, elements), 64) : 0;
 }
 
 int64_t CopyBytesOf(const Shape& shape, const Dims& copy) {

@@ -328,11 +328,11 @@ class VectorMatMul : public MatMulKernel {
         out_step_(from_left_ ? spec.out.column : spec.out.row),
         free_step_(from_left_ ? spec.b.column : spec.a.row),
         sum_step_(from_left_ ? spec.b.row : spec.a.column),
-        part_(std::min<int64_t>(count_, std::clamp<int64_t>(RoundUp(count_ / 8, 64), 256, 2048))) {
+        part_(std::min<int64_t>(count_, std::clamp<int64_t>(RoundUp(count_ / 4, 64), 256, 2048))) {
     vector_bytes_ = RoundUp(spec.k * sizeof(Sum), 64);
     sums_bytes_ = RoundUp(part_ * sizeof(Sum), 64);
     out_bytes_ = RoundUp(part_ * sizeof(Out), 64);
-    finishes = from_left_ && !(spec.epilogue.whole_rows && part_ < count_);
+    finishes = apart = from_left_ && !(spec.epilogue.whole_rows && part_ < count_);
     worker_bytes = vector_bytes_ + sums_bytes_ + out_bytes_ + spec.epilogue.scratch_bytes;
   }
   const char* name() const override { return "vector"; }

@@ -283,6 +283,8 @@ TEST(MatMul, EpiloguesSeeTheBitsOfTheProductOnce) {
                                   {1, 300, 40, 1},
                                   {1, 4, 0, 5},
                                   {2, 70, 64, 600},
+                                  {1, 9, 4096, 9},
+                                  {1, 70, 600, 9000},
                                   {1, 1100, 24, 700},
                                   {9, 130, 33, 40}}) {
       HostTensor a = Random(Shape(dtype, {batch, m, k}), random);
