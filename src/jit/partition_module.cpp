@@ -32,7 +32,7 @@ class MethodPartitioner {
     CapabilityFn capability = CapabilityOf(backend_);
     LoweredStep step = LowerGraph(*body.graph, capability);
     report_.method = method_;
-    Report(step, capability);
+    Report(step, capability, body);
     GraphBody placed = body;
     placed.graph = std::make_shared<const Graph>(Replace(step, body));
     Method partitioned = module_.method(method_);
@@ -42,7 +42,7 @@ class MethodPartitioner {
   }
 
  private:
-  void Report(const LoweredStep& step, const CapabilityFn& capability) {
+  void Report(const LoweredStep& step, const CapabilityFn& capability, const GraphBody& body) {
     for (NodeId id = 0; id < step.graph.size(); ++id) {
       const GraphNode& node = step.graph[id];
       if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
@@ -55,7 +55,10 @@ class MethodPartitioner {
       bool own = segment.target == 0;
       report_.regions += own;
       if (!own) continue;
-      for (GraphValue input : segment.inputs) AddCopy(step.graph, input, kHammock, backend_);
+      for (GraphValue input : segment.inputs) {
+        bool preloaded = CaptureOf(step.graph, input, body);
+        if (!preloaded) AddCopy(step.graph, input, kHammock, backend_);
+      }
       for (GraphValue output : segment.outputs) AddCopy(step.graph, output, backend_, kHammock);
     }
   }
