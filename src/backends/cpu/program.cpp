@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backends/cpu/emit_llvm.h"
+#include "backends/cpu/expand_short.h"
 #include "backends/cpu/fused_product.h"
 #include "backends/cpu/llvm_compiler.h"
 #include "backends/cpu/thread_pool.h"
@@ -130,7 +131,7 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
 }
 
 Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(SplitReductions(WithOrigins(graph))),
+    : graph_(SplitReductions(ExpandShort(WithOrigins(graph)))),
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   std::vector<int64_t> scratch;
