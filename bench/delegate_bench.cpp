@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include "hammock/hammock.h"
+#include "hammock/jit/backend_interface.h"
 #include "hammock/jit/to_backend.h"
 #include "lazy/compile_step.h"
 #include "lazy/record.h"

@@ -21,6 +21,7 @@
 /// other uses of it.
 
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -109,6 +110,7 @@ class HAMMOCK_API Module {
   /// Names are dotted from here; own ones come before those of submodules.
   NamedTensors named_parameters(bool recurse = true) const;
   NamedTensors named_buffers(bool recurse = true) const;
+  std::vector<Tensor> parameters() const;
   /// Parameters and buffers, in the order of PyTorch's state_dict.
   NamedTensors state_dict() const;
   /// Copies values by name. With `strict`, ValueError names those that are missing or unknown.
@@ -172,6 +174,9 @@ class HAMMOCK_API Module {
   void trace(std::string_view name, const std::vector<Any>& examples,
              const TraceOptions& options = {}, Location at = Location::current());
 
+  /// What stands in parentheses where the module is printed, such as its sizes.
+  virtual std::string extra_repr() const { return ""; }
+
   /// A module of its own with the same values and methods. Code that was given as a member function
   /// of a class needs an object of that class; other code and graphs run on the copy. What a
   /// delegate has compiled is shared.
@@ -231,6 +236,9 @@ class HAMMOCK_API Module {
   std::vector<Method> methods_;
   bool training_ = true;
 };
+
+/// The tree of modules with what they hold and how many parameters.
+HAMMOCK_API std::ostream& operator<<(std::ostream& os, const Module& module);
 
 /// The tensors in a value, in order, and the rest of it as bytes ("form"); equal forms differ only
 /// in tensors.

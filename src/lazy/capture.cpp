@@ -172,27 +172,30 @@ std::string CompiledGraph::text() const {
   return ToText(state_->traced, {.locations = true});
 }
 
-CompiledGraph LazyGraphExecutor::Capture(const TensorFn& fn,
-                                         const std::vector<Tensor>& example_inputs, Location at) {
-  TracedFunction traced = TraceFunction(fn, example_inputs, at);
+CompiledGraph TracedFunction::Compile(Location at) && {
   LocationScope scope(at);
   auto state = std::make_shared<CompiledGraph::State>();
-  state->hash = traced.hash;
-  state->device = traced.device;
-  state->input_types = std::move(traced.input_types);
-  if (!traced.graph.outputs().empty()) {
-    CompiledStepPtr step = CompileTraced(traced);
+  state->hash = hash;
+  state->device = device;
+  state->input_types = std::move(input_types);
+  if (!graph.outputs().empty()) {
+    CompiledStepPtr step = CompileTraced(*this);
     step->pins.fetch_add(1);
     state->step = step;
     state->body = BodyOf(step);
-    state->parameters = std::move(traced.parameters);
+    state->parameters = std::move(parameters);
   }
-  state->traced = std::move(traced.graph);
-  state->outputs = std::move(traced.outputs);
-  state->writes = std::move(traced.writes);
+  state->traced = std::move(graph);
+  state->outputs = std::move(outputs);
+  state->writes = std::move(writes);
   CompiledGraph result;
   result.state_ = std::move(state);
   return result;
+}
+
+CompiledGraph LazyGraphExecutor::Capture(const TensorFn& fn,
+                                         const std::vector<Tensor>& example_inputs, Location at) {
+  return TraceFunction(fn, example_inputs, at).Compile(at);
 }
 
 CompiledGraph extract_compiled_graph(const TensorFn& fn, const std::vector<Tensor>& example_inputs,

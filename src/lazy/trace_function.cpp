@@ -9,6 +9,7 @@
 #include "hammock/config.h"
 #include "ir/node_access.h"
 #include "lazy/dump.h"
+#include "lazy/hooks.h"
 #include "lazy/layout.h"
 #include "lazy/record.h"
 #include "ops/primitives.h"
@@ -20,6 +21,7 @@ namespace {
 /// What `fn` did to its inputs, by value; handles are gone.
 struct Traced {
   std::vector<NodePtr> inputs;
+  std::vector<NodePtr> made_leaves;  // data that came from the host inside of `fn`
   std::vector<ResultSource> outputs;
   std::vector<std::pair<size_t, ResultSource>> writes;  // argument, its new value
 };
@@ -44,6 +46,56 @@ void RefuseEagerMode() {
                       "capture outside of it");
 }
 
+/// While one lives, leaves of data that this thread makes are listed.
+class MadeLeaves {
+ public:
+  explicit MadeLeaves(std::vector<NodePtr>& list)
+      : outer_(std::exchange(Context().made_leaves, &list)) {}
+  ~MadeLeaves() { Context().made_leaves = outer_; }
+  MadeLeaves(const MadeLeaves&) = delete;
+  MadeLeaves& operator=(const MadeLeaves&) = delete;
+
+ private:
+  std::vector<NodePtr>* outer_;
+};
+
+/// The tensors of this thread and what a write to them would change.
+class LiveTensors {
+ public:
+  LiveTensors() {
+    ThreadContext& context = Context();
+    std::lock_guard lock(context.lock);
+    for (Link* list : {&context.pending, &context.settled}) {
+      for (Link* link = list->next; link != list; link = link->next) {
+        auto* impl = static_cast<TensorImpl*>(link);
+        impl->references.fetch_add(1);
+        tensors_.push_back(Tensor::FromImpl(impl));
+      }
+    }
+    for (const Tensor& tensor : tensors_) before_.push_back(WrittenValue(*tensor.impl()));
+  }
+
+  /// A function that was traced must not have written to any of them; undoes it otherwise.
+  void RefuseWrites() const {
+    Value written;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      Value now = WrittenValue(*tensors_[i].impl());
+      if (now == before_[i]) continue;
+      Unwrite(*tensors_[i].impl(), now, before_[i]);
+      written = now;
+    }
+    if (!written) return;
+    Throw(ErrorCode::kValue,
+          "capture: {} [at {}] writes to a tensor that is no argument, which replays could not do; "
+          "make it an argument",
+          written.node->op().name(), LocationText(written.node->location()));
+  }
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::vector<Value> before_;
+};
+
 size_t IndexOfSame(const std::vector<Tensor>& tensors, size_t end, const Tensor& tensor) {
   size_t i = 0;
   while (i < end && !tensors[i].is_same(tensor)) ++i;
@@ -53,6 +105,7 @@ size_t IndexOfSame(const std::vector<Tensor>& tensors, size_t end, const Tensor&
 Traced Trace(const TensorFn& fn, const std::vector<Tensor>& examples, LocationId location,
              DeviceEntry*& device) {
   Traced traced;
+  LiveTensors outside;
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < examples.size(); ++i) {
     traced.inputs.push_back(MakeInput(i, examples[i].shape(), device->id, location));
@@ -61,8 +114,10 @@ Traced Trace(const TensorFn& fn, const std::vector<Tensor>& examples, LocationId
   std::vector<Tensor> outputs;
   {
     NoExecution guard("a function is being captured, which only records");
+    MadeLeaves leaves(traced.made_leaves);
     outputs = fn(inputs);
   }
+  outside.RefuseWrites();
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined()) {
       Throw(ErrorCode::kUninitializedTensor, "capture: output {} is undefined", i);
@@ -185,12 +240,13 @@ Captured CaptureGraph(const Traced& traced, DeviceEntry& device) {
   return captured;
 }
 
-ParameterSource ParameterSourceOf(const Value& parameter, const std::vector<NodePtr>& inputs,
+ParameterSource ParameterSourceOf(const Value& parameter, const Traced& traced,
                                   DeviceEntry& device) {
   const Node& node = *parameter.node;
-  auto input = std::find(inputs.begin(), inputs.end(), parameter.node);
-  if (input != inputs.end()) {
-    return {.kind = ParameterSource::kInput, .input = static_cast<size_t>(input - inputs.begin())};
+  auto input = std::find(traced.inputs.begin(), traced.inputs.end(), parameter.node);
+  if (input != traced.inputs.end()) {
+    return {.kind = ParameterSource::kInput,
+            .input = static_cast<size_t>(input - traced.inputs.begin())};
   }
   if (&node.op() == &ops::kRngState) {
     ParameterSource random{.kind = ParameterSource::kRandom,
@@ -199,13 +255,18 @@ ParameterSource ParameterSourceOf(const Value& parameter, const std::vector<Node
     if (payload) random.generator = payload->generator;
     return random;
   }
-  if (&node.op() != &ops::kScalarLeaf)
-    return {.kind = ParameterSource::kConstant, .constant = parameter};
+  if (&node.op() != &ops::kScalarLeaf) {
+    const auto& made = traced.made_leaves;
+    bool made_inside = std::find(made.begin(), made.end(), parameter.node) != made.end();
+    return {
+        .kind = ParameterSource::kConstant, .constant = parameter, .from_outside = !made_inside};
+  }
   // A lifted scalar is on no device; its value is frozen where the graph runs.
-  BackendDataPtr data =
-      device.backend->MakeComputationDataFromScalar(node.attrs()[0].scalar(), device.device);
+  Scalar number = node.attrs()[0].scalar();
+  BackendDataPtr data = device.backend->MakeComputationDataFromScalar(number, device.device);
   return {.kind = ParameterSource::kConstant,
-          .constant = {MakeDataLeaf(data, device.id, node.location()), 0}};
+          .constant = {MakeDataLeaf(data, device.id, node.location()), 0},
+          .number = number};
 }
 
 void Resolve(ResultSource& source, const Captured& captured, const std::vector<NodePtr>& inputs) {
@@ -248,7 +309,7 @@ TracedFunction TraceFunction(const TensorFn& fn, const std::vector<Tensor>& exam
   for (ResultSource& source : traced.outputs) Resolve(source, captured, traced.inputs);
   for (auto& [argument, source] : traced.writes) Resolve(source, captured, traced.inputs);
   for (const Value& parameter : captured.parameters) {
-    result.parameters.push_back(ParameterSourceOf(parameter, traced.inputs, *device));
+    result.parameters.push_back(ParameterSourceOf(parameter, traced, *device));
   }
   result.graph = std::move(captured.graph);
   result.hash = captured.hash;

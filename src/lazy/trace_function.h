@@ -20,6 +20,8 @@ struct ParameterSource {
   enum Kind { kInput, kConstant, kRandom } kind = kConstant;
   size_t input = 0;
   Value constant = {};                        // by identity: whatever data its node has
+  std::optional<Scalar> number = {};          // a constant that is a lifted number
+  bool from_outside = false;                  // a constant that the function did not make
   uint64_t blocks = 0;                        // of the generator, taken anew
   std::shared_ptr<Generator> generator = {};  // null: the default one
 };
@@ -48,6 +50,9 @@ struct TracedFunction {
   std::vector<ParameterSource> parameters;  ///< of the graph
   std::vector<ResultSource> outputs;
   std::vector<std::pair<size_t, ResultSource>> writes;  ///< argument, its new value
+
+  /// CompileError, OutOfMemory...; NotSupported for ops that would run on the fallback device.
+  CompiledGraph Compile(Location at) &&;
 };
 
 /// Calls `fn` on stand-ins for the examples, which are left alone. Refuses, with the reason: eager

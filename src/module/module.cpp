@@ -36,12 +36,14 @@ std::string FrameLabel(const Module& module, std::string_view method) {
 
 /// Gives a tensor another value of any type and device; handles to it stay the same tensor.
 void Replace(const Tensor& tensor, const Tensor& value) {
-  if (tensor.impl()->SharesMemory()) {
+  TensorImpl& impl = *tensor.impl();
+  if (impl.SharesMemory() && impl.view->group.use_count() > 1) {
     Throw<NotSupported>(ErrorCode::kNotSupported,
                         "to: a parameter or buffer shares its memory with another tensor; "
                         "register a clone of it");
   }
-  SetNode(*tensor.impl(), ValueOf("to", value));
+  impl.view.reset();  // views of it are gone
+  SetNode(impl, ValueOf("to", value));
 }
 
 template <class Fn>
@@ -131,6 +133,12 @@ void Module::Collect(const std::string& prefix, bool recurse, bool parameters, b
 NamedTensors Module::named_parameters(bool recurse) const {
   NamedTensors found;
   Collect("", recurse, true, false, found);
+  return found;
+}
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> found;
+  for (auto& [name, parameter] : named_parameters()) found.push_back(parameter);
   return found;
 }
 

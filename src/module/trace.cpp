@@ -10,6 +10,7 @@
 #include "hammock/ops.h"
 #include "ir/location_scope.h"
 #include "lazy/record.h"
+#include "lazy/stand_ins.h"
 #include "lazy/tensor_impl.h"
 #include "lazy/trace_function.h"
 #include "module/module_access.h"
@@ -30,39 +31,6 @@ class TracingScope {
 
  private:
   Module* outer_;
-};
-
-/// While one lives, a module's tensors have the values of stand-ins, whoever holds a handle to
-/// them. What the method writes to them goes to the stand-ins.
-class StandIns {
- public:
-  StandIns(const std::vector<Tensor>& tensors, const std::vector<Tensor>& stand_ins)
-      : tensors_(tensors), stand_ins_(stand_ins) {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      before_.push_back(ValueOf("trace", tensors[i]));
-      given_.push_back(ValueOf("trace", stand_ins[i]));
-      WriteValue("trace", *tensors[i].impl(), given_[i]);
-    }
-  }
-  ~StandIns() {
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      WriteValue("trace", *tensors_[i].impl(), before_[i]);
-    }
-  }
-  StandIns(const StandIns&) = delete;
-  StandIns& operator=(const StandIns&) = delete;
-
-  void PassWritesOn() {
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      Value now = ValueOf("trace", tensors_[i]);
-      if (now.node != given_[i].node) WriteValue("trace", *stand_ins_[i].impl(), now);
-    }
-  }
-
- private:
-  const std::vector<Tensor>& tensors_;
-  const std::vector<Tensor> stand_ins_;
-  std::vector<Value> before_, given_;
 };
 
 /// A module's parameters and buffers, each once.

@@ -84,7 +84,8 @@ TEST_P(DeviceDelegate, SavesWeightsOnceAndLoads) {
   std::string path = TempFile("once.hmk");
   save_module(*lowered, path);
   size_t bytes = 0;
-  for (const Archive::Section& section : Archive::Open(path)->sections()) {
+  auto archive = Archive::Open(path);
+  for (const Archive::Section& section : archive->sections()) {
     if (section.name.starts_with("data/")) bytes += section.bytes.size();
   }
   EXPECT_LT(bytes, size_t{(1 << 16) * 4 + 4096}) << "the delegate's weights are the module's";

@@ -15,7 +15,7 @@ void Write(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-ModulePtr Sample() {
+ModulePtr SampleModule() {
   auto module = std::make_shared<Module>("Sample");
   module->register_parameter("w", ones({2, 2}));
   module->register_buffer("i", tensor({1}));
@@ -35,8 +35,8 @@ ModulePtr Sample() {
 int main(int, char** argv) {
   std::string folder = argv[1];
   std::filesystem::create_directories(folder);
-  ModulePtr plain = Sample();
-  ModulePtr lowered = jit::to_backend("reference", *Sample(), {{"forward", AnyDict()}});
+  ModulePtr plain = SampleModule();
+  ModulePtr lowered = jit::to_backend("reference", *SampleModule(), {{"forward", AnyDict()}});
   int number = 0;
   for (const ModulePtr& module : {plain, lowered}) {
     std::string bytes = WriteModule(*module).Bytes();
