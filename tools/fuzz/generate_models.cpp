@@ -78,7 +78,8 @@ void Generator::Attention() {
   DType dtype = random_.Pick(kTypes);
   Dims batch;
   for (int64_t i = random_.Between(0, 2); i > 0; --i) batch.push_back(random_.Between(1, 2));
-  int64_t queries = random_.Pick({1, 3, 33, 96, 97, 130}), keys = random_.Pick({1, 5, 64, 257});
+  int64_t queries = random_.Pick({1, 3, 33, 96, 97, 130});
+  int64_t keys = random_.Pick({1, 5, 64, 257, 257, 600});
   int64_t width = random_.Pick({1, 4, 33}), out_width = random_.Pick({1, 16, 40});
   auto with = [&](int64_t rows, int64_t columns) {
     Dims sizes = batch;

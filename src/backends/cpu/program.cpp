@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backends/cpu/emit_llvm.h"
+#include "backends/cpu/expand_short.h"
 #include "backends/cpu/fused_product.h"
 #include "backends/cpu/host_cpu.h"
 #include "backends/cpu/kernel_step.h"
@@ -79,7 +80,7 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
 }
 
 Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(SplitReductions(WithOrigins(graph))),
+    : graph_(SplitReductions(ExpandShort(WithOrigins(graph)))),
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   for (const compiler::Step& step : schedule_.steps) {
