@@ -48,6 +48,7 @@ enum Key : uint8_t {
   kMetricsSamples,
   kTrimGraphBytes,
   kTrimGraphSize,
+  kVerifyReplay,
 
   kCacheDir,
   kCpuLlvmPlugin,

@@ -89,7 +89,7 @@ class HAMMOCK_API CompiledGraph {
   std::string text() const;  ///< the graph as traced
 
  private:
-  friend class LazyGraphExecutor;
+  friend struct TracedFunction;
   struct State;
   std::shared_ptr<const State> state_;
 };

@@ -23,9 +23,9 @@ namespace detail {
 constinit std::atomic<int64_t> values[kKeyCount] = {
     kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
     kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
+    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
 };
-static_assert(kKeyCount == 32, "every value starts as kUnset");
+static_assert(kKeyCount == 33, "every value starts as kUnset");
 
 }  // namespace detail
 

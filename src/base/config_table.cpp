@@ -150,6 +150,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "100000",
      .doc = "Pending nodes from which a thread's recorded ops are executed; 0: no limit.",
      .upstream = "torch_lazy_trim_graph_size"},
+    {.key = kVerifyReplay,
+     .name = "verify_replay",
+     .default_value = "0",
+     .doc = "Every how many calls a function made by `compile` is traced again, to see that it "
+            "still records the same; 0: never."},
 
     {.key = kCacheDir,
      .name = "cache_dir",

@@ -216,4 +216,32 @@ Graph WithDimParams(Graph lowered, std::span<const SizePlace> places, const Size
   return lowered;
 }
 
+Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters) {
+  Graph graph = general;
+  for (const auto& [key, expr] : general.dim_exprs) {
+    auto [node, output, dim] = key;
+    Shape& type = graph.mutable_node(node).types[static_cast<size_t>(output)];
+    Dims sizes = type.sizes();
+    sizes[dim] = expr.Evaluate(parameters);
+    CheckSizes("sizes", sizes);
+    type = type.With(sizes);
+  }
+  for (const auto& [key, expr] : general.attr_exprs) {
+    auto [node, index, position] = key;
+    Attr& attr = graph.mutable_node(node).attrs[static_cast<size_t>(index)];
+    int64_t value = expr.Evaluate(parameters);
+    if (attr.kind() == Attr::Kind::kInts) {
+      std::vector<int64_t> values = attr.ints();
+      values[static_cast<size_t>(position)] = value;
+      attr = Attr(std::move(values));
+    } else {
+      attr = Attr(Scalar(value).To(attr.scalar().dtype()));
+    }
+  }
+  graph.dim_params.clear();
+  graph.dim_exprs.clear();
+  graph.attr_exprs.clear();
+  return graph;
+}
+
 }  // namespace hammock

@@ -56,4 +56,8 @@ FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlac
 Graph WithDimParams(Graph lowered, std::span<const SizePlace> places, const SizeRule& rule,
                     const std::vector<int64_t>& parameters);
 
+/// A graph with dim parameters at values of them, without the parameters. ValueError where a size
+/// then is negative.
+Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters);
+
 }  // namespace hammock

@@ -184,7 +184,8 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
     map.row = row < 0 ? 0 : access.place.of(row);
     map.column = column < 0 ? 0 : access.place.of(column);
     for (const Groups::Group& group : groups.all) map.outer.push_back(access.place.of(group.last));
-    if (access.buffer >= 0 && map.column == 1) ++along_columns;
+    // One that is the same for all rows suits both.
+    if (access.buffer >= 0 && map.column == 1 && map.row != 0) ++along_columns;
     if (access.buffer >= 0 && map.column != 0 && map.column != 1 && map.row == 1) ++along_rows;
     launch.maps.push_back(std::move(map));
   }

@@ -103,6 +103,13 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
   std::vector<std::pair<int64_t, int64_t>> scratch_of_group;  // offset, bytes
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
+    bool in_place = step.updates >= 0 && plan.offset[static_cast<size_t>(step.updates)] >= 0 &&
+                    last_use[static_cast<size_t>(step.updates)] == static_cast<int>(i) &&
+                    !outside[static_cast<size_t>(step.writes[0])];
+    if (in_place) {
+      plan.offset[static_cast<size_t>(step.writes[0])] =
+          plan.offset[static_cast<size_t>(step.updates)];
+    }
     for (int buffer : step.writes) {
       int64_t& offset = plan.offset[static_cast<size_t>(buffer)];
       if (!outside[static_cast<size_t>(buffer)] && offset < 0) offset = gaps.Take(bytes_of(buffer));
@@ -113,6 +120,7 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
     }
     used.insert(step.reads.begin(), step.reads.end());
     used.insert(step.writes.begin(), step.writes.end());
+    if (in_place) used.erase(step.updates);  // the result has its memory now
     if (!group_last.empty() && group_last[i] != static_cast<int>(i)) continue;
     for (auto [at, bytes] : scratch_of_group) gaps.Give(at, bytes);
     for (int buffer : used) {

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "compiler/expand.h"
+#include "compiler/fold_scales.h"
 #include "compiler/make_explicit.h"
 #include "compiler/materialize_outputs.h"
 #include "compiler/move_shape_ops.h"
@@ -46,6 +47,7 @@ Graph Optimise(const Graph& graph, const Evaluate& evaluate) {
     if (evaluate) next = AfterPass("fold", Fold(next, evaluate));
     next = AfterPass("simplify", Simplify(next));
     next = AfterPass("move_shape_ops", MoveShapeOps(next));
+    if (config::Get<config::kFastMath>()) next = AfterPass("fold_scales", FoldScales(next));
     next = AfterPass("share_equal", ShareEqual(next));
     next = AfterPass("remove_dead", RemoveDead(next));
     bool done = next == current;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/throw.h"
+#include "compiler/attach_epilogues.h"
 #include "compiler/kernel_builder.h"
 #include "ops/primitives.h"
 
@@ -241,11 +242,24 @@ class Scheduler {
   bool Join(int step, NodeId id, const std::vector<NodeId>& needs) {
     KernelBuilder* kernel = open_[Index(step)].kernel.get();
     if (!kernel || kernel->size() > kMaxInstrs || !LeavesWork(*kernel, id)) return false;
+    if (KeepsFromProduct(open_[Index(step)], id)) return false;
     if (!kernel->Add(id)) return false;
     step_of_[Index(id)] = step;
     std::vector<NodeId>& all = open_[Index(step)].needs;
     all.insert(all.end(), needs.begin(), needs.end());
     return true;
+  }
+
+  /// Whether a kernel that could follow a product on parts of its result no longer could, if the
+  /// nest joins: it would reduce over parts.
+  bool KeepsFromProduct(const Open& open, NodeId id) const {
+    const GraphNode& node = graph_[id];
+    if (!ReductionOf(node) || open.kernel->reduces()) return false;
+    const Shape& operand = graph_.TypeOf(node.inputs[0]);
+    if (operand.rank() == 0 || node.attrs[0].ints()[0] == operand.rank() - 1) return false;
+    return std::any_of(open.needs.begin(), open.needs.end(), [&](NodeId need) {
+      return ResultColumns(graph_, need) > 0 && graph_[need].type().numel() == operand.numel();
+    });
   }
 
   /// Whether there are still rows enough for several threads, if the nest joins.
@@ -307,8 +321,9 @@ class Scheduler {
     for (const Step& step : schedule.steps) {
       for (int buffer : step.reads) read[Index(buffer)] = true;
     }
+    AttachEpilogues(graph_, schedule);
     for (Step& step : schedule.steps) {
-      if (step.launch.kernel && aligned_outputs_) Stream(step, schedule, read);
+      if (!step.is_call() && aligned_outputs_) Stream(step, schedule, read);
     }
     return schedule;
   }
@@ -325,6 +340,7 @@ class Scheduler {
     };
     for (Step& step : schedule.steps) {
       step.reads = renamed(step.reads);
+      if (step.updates >= 0) step.updates = schedule.buffer_of[Index(step.updates)];
       for (AccessMap& map : step.launch.maps) {
         if (map.buffer >= 0) map.buffer = schedule.buffer_of[Index(map.buffer)];
       }
@@ -392,6 +408,12 @@ class Scheduler {
     for (size_t i = 0; i < graph_[id].types.size(); ++i) {
       step.writes.push_back(schedule.first[Index(id)] + static_cast<int>(i));
     }
+    const OpDef* op = graph_[id].op;
+    if (op == &ops::kUpdateSlice || op == &ops::kDynamicUpdateSlice) {
+      int whole = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[0]));
+      int part = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[1]));
+      if (whole != part) step.updates = whole;
+    }
     return step;
   }
 
@@ -413,12 +435,12 @@ std::string ToText(const Schedule& schedule, const Graph& graph) {
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     text += fmt::format("step {}: ", i);
-    if (step.launch.kernel) {
-      text += ToText(step.launch);
-    } else {
+    if (step.is_call()) {
       text += fmt::format("call {} reads [{}] writes [{}]\n", graph[step.node].op->name(),
                           fmt::join(step.reads, ","), fmt::join(step.writes, ","));
+      if (step.launch.kernel) text += fmt::format("  then, rows [{}], ", step.row_loops);
     }
+    if (step.launch.kernel) text += ToText(step.launch);
   }
   return text + fmt::format("outputs [{}]\n", fmt::join(schedule.outputs, ","));
 }

@@ -13,12 +13,20 @@
 
 namespace hammock::compiler {
 
+/// A kernel, a call of one node, or both: the call of a product that runs the kernel on each part
+/// of its result (attach_epilogues.h).
 struct Step {
-  Launch launch;              ///< of a kernel; without one this is a call
+  Launch launch;              ///< of a kernel
   NodeId node = -1;           ///< of a call
+  int row_loops = 0;          ///< of both: how many of launch.outer are over the product's rows
   std::vector<NodeId> nodes;  ///< what it computes
   std::vector<int> reads;     ///< buffers, each once
   std::vector<int> writes;
+  /// Of a call that changes a part of what it reads: that buffer, whose memory the result may take
+  /// if nothing reads it later. What can fail does so before the first write.
+  int updates = -1;
+
+  bool is_call() const { return node >= 0; }
 };
 
 /// Refers to the graph by node ids. Every value of the graph has a number; those that are in memory

@@ -1,12 +1,13 @@
-#include "io/npz.h"
+#include "hammock/io/npz.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 
 #include "base/throw.h"
+#include "base/whole_file.h"
+#include "io/file_bytes.h"
 
 namespace hammock::io {
 namespace {
@@ -51,11 +52,13 @@ class Reader {
 
 // ---- .npy
 
+constexpr std::pair<std::string_view, DType> kTypes[] = {
+    {"b1", DType::kBool}, {"u1", DType::kU8},  {"i1", DType::kI8},  {"u2", DType::kU16},
+    {"i2", DType::kI16},  {"u4", DType::kU32}, {"i4", DType::kI32}, {"u8", DType::kU64},
+    {"i8", DType::kI64},  {"f2", DType::kF16}, {"f4", DType::kF32}, {"f8", DType::kF64},
+    {"u2", DType::kBF16}};
+
 DType DTypeOfDescr(const Reader& reader, const std::string& descr) {
-  static constexpr std::pair<const char*, DType> kTypes[] = {
-      {"b1", DType::kBool}, {"u1", DType::kU8},  {"i1", DType::kI8},  {"u2", DType::kU16},
-      {"i2", DType::kI16},  {"u4", DType::kU32}, {"i4", DType::kI32}, {"u8", DType::kU64},
-      {"i8", DType::kI64},  {"f2", DType::kF16}, {"f4", DType::kF32}, {"f8", DType::kF64}};
   for (auto [name, dtype] : kTypes) {
     if (descr.size() == 3 && descr.compare(1, 2, name) == 0) {
       if (descr[0] == '<' || descr[0] == '|') return dtype;
@@ -321,17 +324,31 @@ HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name) {
   return result;
 }
 
-NpzFile NpzFile::Open(const std::string& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) Throw(ErrorCode::kParse, "{}: cannot be opened", path);
-  std::streamoff size = in.tellg();
-  if (size < 0) Throw(ErrorCode::kParse, "{}: cannot be read", path);
-  std::vector<std::byte> bytes(static_cast<size_t>(size));
-  in.seekg(0);
-  in.read(reinterpret_cast<char*>(bytes.data()), size);
-  if (in.gcount() != size) Throw(ErrorCode::kParse, "{}: cannot be read", path);
-  return Parse(std::move(bytes), path);
+HostTensor ReadNpy(const std::string& path) { return ParseNpy(ReadFile(path), path); }
+
+void WriteNpy(const std::string& path, const HostTensor& array) {
+  auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                           [&](const auto& each) { return each.second == array.dtype(); });
+  if (type == std::end(kTypes)) {
+    Throw(ErrorCode::kNotSupported, "{}: {} cannot be written", path, array.shape().to_string());
+  }
+  std::string sizes;
+  for (int64_t size : array.shape().sizes()) sizes += fmt::format("{}, ", size);
+  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                   InfoOf(array.dtype()).bits == 8 ? '|' : '<', type->first, sizes);
+  constexpr size_t kAlignment = 64, kStart = 10;
+  header.resize((kStart + header.size() + kAlignment) / kAlignment * kAlignment - kStart - 1, ' ');
+  header += '\n';
+  auto length = static_cast<uint16_t>(header.size());
+  std::string start = "\x93NUMPY\x01";
+  start += '\0';
+  start.append(reinterpret_cast<const char*>(&length), sizeof length);
+  std::string_view parts[] = {
+      start, header, {static_cast<const char*>(array.data()), static_cast<size_t>(array.bytes())}};
+  WriteWholeFile(path, parts);
 }
+
+NpzFile NpzFile::Open(const std::string& path) { return Parse(ReadFile(path), path); }
 
 NpzFile NpzFile::Parse(std::vector<std::byte> bytes, const std::string& name) {
   NpzFile file;

@@ -57,6 +57,9 @@ bool CanBeAttribute(const SchemaType& type) {
     case Base::kTensor:
     case Base::kGenerator:
     case Base::kDict:
+    case Base::kTuple:
+    case Base::kObject:
+    case Base::kNested:
     case Base::kAny:
     case Base::kNone:
       return false;
@@ -86,6 +89,9 @@ bool AttrFits(const SchemaType& type, const Attr& attr) {
     case Base::kTensor:
     case Base::kGenerator:
     case Base::kDict:
+    case Base::kTuple:
+    case Base::kObject:
+    case Base::kNested:
     case Base::kAny:
     case Base::kNone:
       return false;
@@ -115,6 +121,9 @@ Attr MakeAttr(const SchemaType& type, const Any& value) {
     case Base::kTensor:
     case Base::kGenerator:
     case Base::kDict:
+    case Base::kTuple:
+    case Base::kObject:
+    case Base::kNested:
     case Base::kAny:
     case Base::kNone:
       break;

@@ -2,7 +2,10 @@
 
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <mutex>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 
 #include "ir/location_scope.h"
@@ -13,19 +16,35 @@ constinit thread_local LocationId tls_location = 0;
 
 namespace {
 
+// A record is the place and, for each frame, its label and where it was called, separated.
+constexpr char kSeparator = '\x1f';
+
 struct Table {
   std::mutex mutex;
-  std::deque<std::string> texts{""};  // by id
+  std::deque<std::string> records{""};  // by id
   std::unordered_map<std::string, LocationId> ids;
+  std::unordered_map<std::string, std::string> files;  // by place, as the compiler named them
+  std::set<std::string> frames;                        // never removed: threads point to them
 };
 Table& table() {
   static Table* instance = new Table;
   return *instance;
 }
 
+// The frames that are open on this thread, as they stand in records; null: none.
+constinit thread_local const std::string* open_frames = nullptr;
+
+std::string_view PlaceOf(std::string_view record) {
+  return record.substr(0, record.find(kSeparator));
+}
+std::string_view FrameParts(std::string_view record) {
+  return record.substr(PlaceOf(record).size());
+}
+
 // Most programs trace from few lines: a direct-mapped cache keeps the lock off the op path.
 struct CacheEntry {
   const char* file;
+  const std::string* frames;
   uint32_t line;
   LocationId id;
 };
@@ -34,30 +53,41 @@ constinit thread_local CacheEntry cache[kCacheSize] = {};
 
 }  // namespace
 
-LocationId InternLocationText(const std::string& text) {
-  if (text.empty()) return 0;
+LocationId InternLocationRecord(const std::string& record) {
+  if (record.empty()) return 0;
   std::lock_guard lock(table().mutex);
   auto [entry, added] =
-      table().ids.try_emplace(text, static_cast<LocationId>(table().texts.size()));
-  if (added) table().texts.push_back(text);
+      table().ids.try_emplace(record, static_cast<LocationId>(table().records.size()));
+  if (added) table().records.push_back(record);
   return entry->second;
+}
+
+LocationId InternLocationText(const std::string& text) {
+  return InternLocationRecord(std::string(PlaceOf(text)));
 }
 
 LocationId InternLocation(const Location& at) {
   const char* file = at.file_name();
   uint32_t line = at.line();
   CacheEntry& entry = cache[(reinterpret_cast<uintptr_t>(file) / 8 + line) % kCacheSize];
-  if (entry.file == file && entry.line == line) return entry.id;
+  if (entry.file == file && entry.line == line && entry.frames == open_frames) return entry.id;
   const char* base = std::strrchr(file, '/');
-  entry = {file, line,
-           InternLocationText(std::string(base ? base + 1 : file) + ":" + std::to_string(line))};
+  std::string place = std::string(base ? base + 1 : file) + ":" + std::to_string(line);
+  {
+    std::lock_guard lock(table().mutex);
+    table().files.try_emplace(place, file);
+  }
+  if (open_frames) place += *open_frames;
+  entry = {file, open_frames, line, InternLocationRecord(place)};
   return entry.id;
 }
 
-std::string LocationText(LocationId id) {
+std::string LocationRecord(LocationId id) {
   std::lock_guard lock(table().mutex);
-  return id < table().texts.size() ? table().texts[id] : "";
+  return id < table().records.size() ? table().records[id] : "";
 }
+
+std::string LocationText(LocationId id) { return std::string(PlaceOf(LocationRecord(id))); }
 
 LocationScope::LocationScope(const Location& at) : outermost_(tls_location == 0) {
   if (outermost_) tls_location = InternLocation(at);
@@ -76,5 +106,69 @@ LocationId CurrentLocation(const Location& at) {
 }
 
 LocationId CurrentLocation() { return tls_location; }
+
+ModuleFrameScope::ModuleFrameScope(const std::string& label, LocationId called_at)
+    : outer_(open_frames) {
+  std::string frames = outer_ ? *outer_ : "";
+  frames += kSeparator + label + kSeparator + LocationText(called_at);
+  std::lock_guard lock(table().mutex);
+  open_frames = &*table().frames.insert(std::move(frames)).first;
+}
+
+ModuleFrameScope::~ModuleFrameScope() { open_frames = outer_; }
+
+namespace {
+
+/// Of what is behind the place of a record.
+std::vector<ModuleFrame> ParseFrames(std::string_view rest) {
+  auto next_part = [&] {
+    if (rest.empty()) return std::string();
+    rest.remove_prefix(1);
+    std::string part(PlaceOf(rest));
+    rest.remove_prefix(part.size());
+    return part;
+  };
+  std::vector<ModuleFrame> frames;
+  while (!rest.empty()) {
+    std::string label = next_part();
+    frames.push_back({std::move(label), next_part()});
+  }
+  return frames;
+}
+
+}  // namespace
+
+std::vector<ModuleFrame> OpenFrames() {
+  return open_frames ? ParseFrames(*open_frames) : std::vector<ModuleFrame>();
+}
+
+std::vector<ModuleFrame> FramesOf(LocationId id) {
+  std::string record = LocationRecord(id);
+  return ParseFrames(FrameParts(record));
+}
+
+LocationId InsideOpenFrames(LocationId id) {
+  if (!open_frames || id == 0) return id;
+  std::string record = LocationRecord(id);
+  return InternLocationRecord(std::string(PlaceOf(record)) + *open_frames +
+                              std::string(FrameParts(record)));
+}
+
+std::string SourceLine(const std::string& place) {
+  std::string path;
+  {
+    std::lock_guard lock(table().mutex);
+    auto entry = table().files.find(place);
+    if (entry == table().files.end()) return "";
+    path = entry->second;
+  }
+  std::ifstream file(path);
+  std::string line;
+  for (int number = std::atoi(place.c_str() + place.rfind(':') + 1); number > 0; --number) {
+    if (!std::getline(file, line)) return "";
+  }
+  size_t start = line.find_first_not_of(" \t");
+  return start == std::string::npos ? "" : line.substr(start);
+}
 
 }  // namespace hammock

@@ -88,14 +88,14 @@ std::string Mismatches(const std::vector<const OpDef*>& overloads, const std::ve
   return lines;
 }
 
-Any Run(const OpDef& def, std::vector<Any> bound) {
+}  // namespace
+
+Any CallRecord(const OpDef& def, std::vector<Any> bound) {
   LiftFirst(def, bound);
   if (def.call) return def.call(bound);
   if (def.IsNode()) return CallNode(def, bound);
   Throw<NotSupported>(ErrorCode::kNotSupported, "{}: this op cannot be called by name", def.name());
 }
-
-}  // namespace
 
 std::string OpSuggestion(std::string_view name) {
   std::vector<std::string_view> names;
@@ -140,9 +140,11 @@ Any CallOp(std::string_view name, const std::vector<Any>& args,
   auto callable = [](const OpDef* def) { return def->call != nullptr; };
   if (std::ranges::any_of(overloads, callable)) std::erase_if(overloads, std::not_fn(callable));
   if (overloads.size() == 1)
-    return Run(*overloads[0], overloads[0]->info().schema.Bind(args, kwargs));
+    return CallRecord(*overloads[0], overloads[0]->info().schema.Bind(args, kwargs));
   for (const OpDef* def : overloads) {
-    if (auto bound = def->info().schema.TryBind(args, kwargs, nullptr)) return Run(*def, *bound);
+    if (auto bound = def->info().schema.TryBind(args, kwargs, nullptr)) {
+      return CallRecord(*def, *std::move(bound));
+    }
   }
   Throw<TypeError>(ErrorCode::kSchema, "{}: no overload takes these arguments:{}", name,
                    Mismatches(overloads, args, kwargs));

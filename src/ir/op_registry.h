@@ -7,6 +7,9 @@
 
 namespace hammock {
 
+/// Calls an op with bound arguments, one per argument of its schema.
+Any CallRecord(const OpDef& def, std::vector<Any> bound);
+
 /// Makes a node of `op` from bound arguments: what CallOp does for records without `call`. Defined
 /// by the front end (src/lazy/box.cpp), which this folder does not know.
 Any CallNode(const OpDef& op, std::span<const Any> args);

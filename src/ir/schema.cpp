@@ -15,13 +15,21 @@ namespace {
 using Base = SchemaType::Base;
 using Kind = Any::Kind;
 
-bool AcceptsItem(Base base, const Any& value) {
+bool AcceptsAll(const std::vector<SchemaType>& types, const Any& value) {
+  if (!value.IsSequence() || value.ToList().size() != types.size()) return false;
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (!types[i].Accepts(value.ToList()[i])) return false;
+  }
+  return true;
+}
+
+bool AcceptsItem(const SchemaType& type, const Any& value) {
   Kind kind = value.kind();
-  switch (base) {
+  switch (type.base) {
     case Base::kTensor:
     case Base::kScalar:
     case Base::kFloat:
-      return value.IsNumber() || (base == Base::kTensor && kind == Kind::kTensor);
+      return value.IsNumber() || (type.base == Base::kTensor && kind == Kind::kTensor);
     case Base::kInt:
       return kind == Kind::kInt || kind == Kind::kBool;
     case Base::kBool:
@@ -36,8 +44,18 @@ bool AcceptsItem(Base base, const Any& value) {
       return kind == Kind::kObject;
     case Base::kGraph:
       return kind == Kind::kGraph;
-    case Base::kDict:
-      return kind == Kind::kDict;
+    case Base::kDict: {
+      if (kind != Kind::kDict) return false;
+      const AnyDict& items = value.ToDict();
+      return std::all_of(items.begin(), items.end(),
+                         [&](const auto& item) { return type.inner[0].Accepts(item.second); });
+    }
+    case Base::kTuple:
+      return kind == Kind::kTuple && AcceptsAll(type.inner, value);
+    case Base::kObject:
+      return kind == Kind::kObject && value.type_name() == type.class_name;
+    case Base::kNested:
+      return type.inner[0].Accepts(value);
     case Base::kAny:
       return true;
     case Base::kNone:
@@ -46,11 +64,38 @@ bool AcceptsItem(Base base, const Any& value) {
   return false;
 }
 
-Any ConvertItem(Base base, const Any& value) {
-  if (value.IsNone()) return value;
-  if (base == Base::kFloat) return Any(value.ToDouble());
-  if (base == Base::kInt) return Any(value.ToInt());
-  return value;
+/// Whether values of that type may have to be converted.
+bool Converts(const SchemaType& type) {
+  return type.base == Base::kInt || type.base == Base::kFloat || type.fixed_length > 0 ||
+         std::any_of(type.inner.begin(), type.inner.end(), Converts);
+}
+
+Any ConvertItem(const SchemaType& type, const Any& value) {
+  if (value.IsNone() || !Converts(type)) return value;
+  switch (type.base) {
+    case Base::kFloat:
+      return Any(value.ToDouble());
+    case Base::kInt:
+      return Any(value.ToInt());
+    case Base::kNested:
+      return ConvertArgument(type.inner[0], value);
+    case Base::kTuple: {
+      AnyList items;
+      for (size_t i = 0; i < type.inner.size(); ++i) {
+        items.push_back(ConvertArgument(type.inner[i], value.ToList()[i]));
+      }
+      return Any::Tuple(std::move(items));
+    }
+    case Base::kDict: {
+      AnyDict items;
+      for (const auto& [key, item] : value.ToDict()) {
+        items[key] = ConvertArgument(type.inner[0], item);
+      }
+      return Any(std::move(items));
+    }
+    default:
+      return value;
+  }
 }
 
 bool IsSelf(std::string_view name) { return name == "self" || name == "input"; }
@@ -58,7 +103,29 @@ bool IsSelf(std::string_view name) { return name == "self" || name == "input"; }
 }  // namespace
 
 std::string SchemaType::to_string() const {
-  std::string out(BaseNameOf(base));
+  std::string out;
+  switch (base) {
+    case Base::kDict:
+      out = "Dict(str, " + inner[0].to_string() + ")";
+      break;
+    case Base::kTuple: {
+      const char* separator = "Tuple(";
+      for (const SchemaType& item : inner) {
+        out += std::exchange(separator, ", ");
+        out += item.to_string();
+      }
+      out += ')';
+      break;
+    }
+    case Base::kObject:
+      out = class_name;
+      break;
+    case Base::kNested:
+      out = inner[0].to_string();
+      break;
+    default:
+      out = BaseNameOf(base);
+  }
   if (list) {
     if (optional_items) out += '?';
     out += '[';
@@ -71,8 +138,8 @@ std::string SchemaType::to_string() const {
 
 bool SchemaType::Accepts(const Any& value) const {
   if (optional && value.IsNone()) return true;
-  if (!list) return AcceptsItem(base, value);
-  if (!value.IsSequence()) return fixed_length > 0 && AcceptsItem(base, value);
+  if (!list) return AcceptsItem(*this, value);
+  if (!value.IsSequence()) return fixed_length > 0 && AcceptsItem(*this, value);
   const AnyList& items = value.ToList();
   // As in PyTorch an empty list may stand for "not given" (`int[2] stride=[]`), one item for all.
   int size = static_cast<int>(items.size());
@@ -80,21 +147,21 @@ bool SchemaType::Accepts(const Any& value) const {
   return std::all_of(items.begin(), items.end(), [&](const Any& item) {
     if (item.IsNone() && optional_items) return true;
     if (base == Base::kTensor) return item.IsTensor();  // lists of numbers are no lists of tensors
-    return AcceptsItem(base, item);
+    return AcceptsItem(*this, item);
   });
 }
 
 Any ConvertArgument(const SchemaType& type, const Any& value) {
   if (value.IsNone()) return value;
-  if (!type.list) return ConvertItem(type.base, value);
+  if (!type.list) return ConvertItem(type, value);
   auto repeat = [&](const Any& item) {
-    return Any(AnyList(static_cast<size_t>(type.fixed_length), ConvertItem(type.base, item)));
+    return Any(AnyList(static_cast<size_t>(type.fixed_length), ConvertItem(type, item)));
   };
   if (!value.IsSequence()) return repeat(value);
   if (type.fixed_length > 1 && value.ToList().size() == 1) return repeat(value.ToList()[0]);
-  if (type.base != Base::kInt && type.base != Base::kFloat) return value;
+  if (!Converts(type)) return value;
   AnyList items;
-  for (const Any& item : value.ToList()) items.push_back(ConvertItem(type.base, item));
+  for (const Any& item : value.ToList()) items.push_back(ConvertItem(type, item));
   return Any(std::move(items));
 }
 
@@ -237,6 +304,29 @@ std::optional<std::vector<Any>> FunctionSchema::TryBind(
   if (binder.Positional(args) && binder.Keywords(kwargs) && binder.Defaults()) return binder.Take();
   if (why_not) *why_not = binder.TakeReason();
   return std::nullopt;
+}
+
+void FunctionSchema::CheckReturned(const Any& result) const {
+  auto refuse = [&](const std::string& expected, const std::string& actual) {
+    Throw<TypeError>(ErrorCode::kSchema, "{}: must return {}, returned {}; its schema is {}",
+                     full_name(), expected, actual, to_string());
+  };
+  auto check = [&](const SchemaType& type, const Any& value, const std::string& which) {
+    if (type.Accepts(value)) return;
+    refuse(which + type.to_string(), which + value.type_name() + ": " + value.to_string());
+  };
+  if (returns_.size() == 1) return check(returns_[0], result, "");
+  if (returns_.empty() && result.IsNone()) return;
+  if (!result.IsSequence()) {
+    refuse(fmt::format("{} values", returns_.size()), result.type_name());
+  }
+  const AnyList& values = result.ToList();
+  if (values.size() != returns_.size()) {
+    refuse(fmt::format("{} values", returns_.size()), fmt::format("{} values", values.size()));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    check(returns_[i], values[i], fmt::format("as result {} a ", i));
+  }
 }
 
 }  // namespace hammock

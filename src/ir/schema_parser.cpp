@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/throw.h"
 #include "hammock/ir/schema.h"
@@ -20,11 +21,10 @@ struct BaseName {
   Base base;
 };
 constexpr BaseName kBaseNames[] = {
-    {"Tensor", Base::kTensor},    {"Scalar", Base::kScalar},       {"int", Base::kInt},
-    {"float", Base::kFloat},      {"bool", Base::kBool},           {"str", Base::kString},
-    {"ScalarType", Base::kDType}, {"Device", Base::kDevice},       {"Generator", Base::kGenerator},
-    {"Graph", Base::kGraph},      {"Dict(str, Any)", Base::kDict}, {"Any", Base::kAny},
-    {"None", Base::kNone},
+    {"Tensor", Base::kTensor},    {"Scalar", Base::kScalar}, {"int", Base::kInt},
+    {"float", Base::kFloat},      {"bool", Base::kBool},     {"str", Base::kString},
+    {"ScalarType", Base::kDType}, {"Device", Base::kDevice}, {"Generator", Base::kGenerator},
+    {"Graph", Base::kGraph},      {"Any", Base::kAny},       {"None", Base::kNone},
 };
 
 class SchemaParser {
@@ -94,43 +94,68 @@ class SchemaParser {
   }
 
   SchemaType ParseType(bool& written) {
-    SchemaType type;
-    type.base = ParseBase();
+    SchemaType type = ParseBase();
     ParseAlias(written);
     bool optional = Accept('?');
-    if (!Accept('[')) {
-      type.optional = optional;
-      return type;
+    while (Accept('[')) {
+      if (type.list) {  // "int[][]": a list of what was read so far
+        type.optional = optional;
+        type = {.base = Base::kNested, .inner = {type}};
+        optional = false;
+      }
+      type.list = true;
+      type.optional_items = std::exchange(optional, false);
+      Skip();
+      if (at_ < text_.size() && text_[at_] != ']') type.fixed_length = ParseLength();
+      Expect(']');
+      ParseAlias(written);
+      optional = Accept('?');
     }
-    type.list = true;
-    type.optional_items = optional;
-    Skip();
-    if (at_ < text_.size() && text_[at_] != ']') type.fixed_length = ParseLength();
-    Expect(']');
-    ParseAlias(written);
-    type.optional = Accept('?');
+    type.optional = optional;
     return type;
   }
 
-  Base ParseBase() {
+  SchemaType ParseBase() {
     Skip();
     size_t start = at_;
     std::string word = Word("a type");
-    if (word == "SymInt") return Base::kInt;
-    if (word == "dtype") return Base::kDType;
-    if (word == "Dict") {
-      Expect('(');
-      if (Word("str") != "str") Fail("expected Dict(str, Any)");
-      Expect(',');
-      if (Word("Any") != "Any") Fail("expected Dict(str, Any)");
-      Expect(')');
-      return Base::kDict;
-    }
+    if (word == "SymInt") return {.base = Base::kInt};
+    if (word == "dtype") return {.base = Base::kDType};
+    if (word == "Dict") return ParseDict();
+    if (word == "Tuple") return {.base = Base::kTuple, .inner = ParseInner()};
     for (const BaseName& entry : kBaseNames) {
-      if (word == entry.name) return entry.base;
+      if (word == entry.name) return {.base = entry.base};
     }
+    // Classes have a namespace.
+    std::string class_name = word;
+    while (at_ < text_.size() && text_[at_] == '.') {
+      ++at_;
+      class_name += "." + Word("a class name");
+    }
+    if (class_name != word) return {.base = Base::kObject, .class_name = std::move(class_name)};
     at_ = start;
     Fail("unknown type '" + word + "'");
+  }
+
+  SchemaType ParseDict() {
+    Expect('(');
+    if (Word("str") != "str") Fail("expected Dict(str, ...)");
+    Expect(',');
+    bool written = false;
+    SchemaType type{.base = Base::kDict, .inner = {ParseType(written)}};
+    Expect(')');
+    return type;
+  }
+
+  std::vector<SchemaType> ParseInner() {
+    std::vector<SchemaType> types;
+    Expect('(');
+    do {
+      bool written = false;
+      types.push_back(ParseType(written));
+    } while (Accept(','));
+    Expect(')');
+    return types;
   }
 
   // (a), (a!), (a|b), (a -> *): only whether it is written matters here.

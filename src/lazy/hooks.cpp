@@ -33,15 +33,11 @@ void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
       {.trigger = nodes ? "node budget" : "byte budget", .wait = false, .raise_failed = false});
 }
 
-namespace {
-
-/// What a write to the tensor changes: the base of its group, or its own value.
 Value WrittenValue(const TensorImpl& impl) {
   if (impl.SharesMemory()) return BaseValue(impl.view->group);
   return {NodePtr(impl.node), impl.index, impl.tape};
 }
 
-/// Undoes a write, unless another one followed.
 void Unwrite(TensorImpl& impl, const Value& written, const Value& old) {
   if (!impl.SharesMemory()) {
     SetNode(impl, old);
@@ -54,8 +50,6 @@ void Unwrite(TensorImpl& impl, const Value& written, const Value& old) {
   group.base = old;
   group.generation.fetch_add(1);
 }
-
-}  // namespace
 
 void Write(const char* op, const Tensor& self, Value value) {
   ThreadContext& context = Context();

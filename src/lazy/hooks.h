@@ -9,6 +9,7 @@
 
 namespace hammock {
 
+struct TensorImpl;
 struct ThreadContext;
 
 /// Eager mode: computes `result` now. Otherwise a budget is used up: computes what the thread has
@@ -20,6 +21,10 @@ void RunBaked(std::span<const Tensor> results);
 /// Gives `self` another value and its history, through views. In eager mode it is computed at once;
 /// if that fails, `self` keeps the value it had.
 void Write(const char* op, const Tensor& self, Value value);
+/// What a write to the tensor changes: the base of its group, or its own value.
+Value WrittenValue(const TensorImpl& impl);
+/// Undoes a write, unless another one followed.
+void Unwrite(TensorImpl& impl, const Value& written, const Value& old);
 
 /// Whether the history of a node with these operands is wanted.
 bool WantsHistory(const ThreadContext& context, std::span<const Value> operands);

@@ -61,6 +61,18 @@ std::vector<BackendDataPtr> DataOf(DeviceEntry& device, std::span<const Value> v
   return data;
 }
 
+}  // namespace
+
+std::vector<BackendDataPtr> ReadyData(DeviceEntry& device, std::span<const Value> values,
+                                      const char* trigger) {
+  std::vector<BackendDataPtr> data = DataOf(device, values, trigger);
+  for (const BackendDataPtr& item : data) {
+    RefuseToWait(device, item);
+    item->WaitReady();
+  }
+  return data;
+}
+
 void CheckMayRun(const DeviceEntry& device, const char* trigger) {
   if (!device.active) {
     Throw<DeviceError>(ErrorCode::kNotRegistered,
@@ -73,8 +85,6 @@ void CheckMayRun(const DeviceEntry& device, const char* trigger) {
         "{} would run a compiled graph here, but execution is forbidden in this scope: {}", trigger,
         reasons.back());
 }
-
-}  // namespace
 
 Attr BodyOf(const CompiledStepPtr& step) {
   return Attr(std::shared_ptr<const Graph>(step, &step->traced));

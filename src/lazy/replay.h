@@ -24,6 +24,16 @@ std::vector<Value> Replay(const CompiledStepPtr& step, const Attr& body,
 /// The traced graph of a step as an attribute; shares the step.
 Attr BodyOf(const CompiledStepPtr& step);
 
+/// The data of values of a device, computed or uploaded first where needed, and waited for.
+std::vector<BackendDataPtr> ReadyData(DeviceEntry& device, std::span<const Value> values,
+                                      const char* trigger);
+/// Runs a computation outside of any step, on the calling thread, and waits for its results.
+/// Arguments are ready; none is donated.
+std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::ComputationPtr& computation,
+                                       std::span<const BackendDataPtr> arguments);
+
+/// An error where the device is gone or this thread forbids execution.
+void CheckMayRun(const DeviceEntry& device, const char* trigger);
 /// ValueError or TypeError unless argument `index` of `op` is defined, of `type` and on `device`.
 void CheckArgument(const char* op, size_t index, const Tensor& argument, const Shape& type,
                    const DeviceEntry& device);

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <fstream>
 #include <sstream>
 
 #include "base/throw.h"
+#include "base/whole_file.h"
 #include "lazy/dump.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -225,24 +225,6 @@ std::string ReadFile(const std::string& path) {
   return std::move(bytes).str();
 }
 
-/// All or nothing: a file that is there is complete.
-void WriteFile(const std::string& path, const std::string& bytes) {
-  std::string partial = path + ".partial";
-  {
-    std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.flush();
-    if (!file) {
-      std::remove(partial.c_str());
-      Throw(ErrorCode::kValue, "repro: cannot write '{}'", path);
-    }
-  }
-  if (std::rename(partial.c_str(), path.c_str()) != 0) {
-    std::remove(partial.c_str());
-    Throw(ErrorCode::kValue, "repro: cannot write '{}'", path);
-  }
-}
-
 }  // namespace
 
 void SaveRepro(const std::string& path, const std::vector<Tensor>& tensors, Location at) {
@@ -250,7 +232,9 @@ void SaveRepro(const std::string& path, const std::vector<Tensor>& tensors, Loca
   CheckNotForked();
   if (tensors.empty()) Throw(ErrorCode::kValue, "repro: no tensors are given");
   DeviceEntry* device = DeviceOfAll("repro", tensors);
-  WriteFile(path, Encode(Collect(tensors, device)));
+  const std::string bytes = Encode(Collect(tensors, device));
+  const std::string_view parts[] = {bytes};
+  WriteWholeFile(path, parts);
 }
 
 std::vector<Tensor> RunRepro(const std::string& path, const Device& device, Location at) {

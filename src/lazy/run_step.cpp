@@ -12,6 +12,7 @@
 #include "ir/node_access.h"
 #include "lazy/executor.h"
 #include "lazy/memory_pressure.h"
+#include "lazy/replay.h"
 
 namespace hammock {
 
@@ -158,6 +159,22 @@ void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data) {
         "a computation that runs on {} needs a value ({}) that waits for the same device, and so "
         "for this computation; compute the value before, or make it an operand",
         device.name(), data->shape().to_string());
+}
+
+std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::ComputationPtr& computation,
+                                       std::span<const BackendDataPtr> arguments) {
+  std::unique_lock running(device.running, std::defer_lock);
+  if (!device.backend->IsAsynchronous() && !RunsHere(device)) running.lock();
+  Running here(device);
+  static const std::vector<bool> none;
+  std::vector<BackendDataPtr> results = WithMemory(device, [&] {
+    return device.backend->ExecuteComputation(computation, arguments, device.device, none);
+  });
+  HAMMOCK_CHECK(results.size() == static_cast<size_t>(computation->results_size()),
+                "backend {} returned {} results of {}", device.type, results.size(),
+                computation->results_size());
+  for (const BackendDataPtr& result : results) result->WaitReady();
+  return results;
 }
 
 bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {

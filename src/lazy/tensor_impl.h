@@ -83,8 +83,9 @@ struct ThreadContext {
   int baking = 0;                    // numbers become constants: expansions and gradients
   DeviceId home_device = kNoDevice;  // of nodes that have only numbers as operands
   bool grad_mode = true;
-  Checkpoint* checkpoint = nullptr;           // whose region is being traced; src/autograd
-  std::vector<std::string> forbid_execution;  // reasons, innermost last
+  std::vector<NodePtr>* made_leaves = nullptr;  // of data, if someone wants to know
+  Checkpoint* checkpoint = nullptr;             // whose region is being traced; src/autograd
+  std::vector<std::string> forbid_execution;    // reasons, innermost last
   std::vector<std::string> forbid_recompile;
   bool in_use = true;
 };

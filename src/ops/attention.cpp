@@ -11,6 +11,7 @@
 #include "hammock/ops/nn.h"
 #include "hammock/ops/reduce.h"
 #include "hammock/ops/shape.h"
+#include "ops/attention_node.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -22,88 +23,26 @@ using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
 
-extern const OpDef kAttention, kAttentionWeights;
-
 using Maybe = std::optional<Tensor>;
 
 Tensor Never(const Tensor& like) {
   return ConstantLike(-std::numeric_limits<double>::infinity(), like);
 }
 
-/// Scores with a mask: bool says what takes part, numbers are added.
-Tensor Masked(const Tensor& scores, const Tensor& mask) {
-  if (mask.dtype() == DType::kBool) return where(mask, scores, Never(scores));
-  return scores + Casted(mask, scores.dtype());
-}
-
-Tensor Transposed(const Tensor& x) {
-  Dims order;
-  for (int i = 0; i < x.dim(); ++i) order.push_back(i);
-  std::swap(order[x.dim() - 1], order[x.dim() - 2]);
-  return Permuted(x, order);
-}
-
-Tensor Weights(const Tensor& query, const Tensor& key, const Tensor& mask, bool is_causal,
-               double scale) {
-  Tensor scores = matmul(query * ConstantLike(scale, query), Transposed(key));
-  if (is_causal) {
-    Tensor row = CountingAlong(0, 2, query.size(-2), query);
-    Tensor column = CountingAlong(1, 2, key.size(-2), query);
-    scores = Masked(scores, le(column, row));
-  }
-  if (mask.defined()) scores = Masked(scores, mask);
-  return softmax(scores, -1);
-}
-
-Dims WeightSizes(const Shape& query, const Shape& key) {
-  Dims batch = query.sizes(), other = key.sizes();
+/// The batch dims of both, broadcast to each other.
+Dims CommonBatch(const Tensor& a, const Tensor& b) {
+  Dims batch = a.sizes(), other = b.sizes();
   for (Dims* sizes : {&batch, &other}) {
-    sizes->erase(sizes->size() - 1);
-    sizes->erase(sizes->size() - 1);
+    for (int i = 0; i < 2 && !sizes->empty(); ++i) sizes->erase(sizes->size() - 1);
   }
-  Dims sizes = BroadcastSizes("attention", batch, other);
-  sizes.push_back(query.size(query.rank() - 2));
-  sizes.push_back(key.size(key.rank() - 2));
-  return sizes;
+  return BroadcastSizes("_attention", batch, other);
 }
 
-void CheckAttention(const InferCall& c) {
-  const Shape &query = *c.in[0], &key = *c.in[1], &value = *c.in[2];
-  auto last = [](const Shape& x, int from_end) { return x.size(x.rank() - from_end); };
-  bool fits = query.rank() >= 2 && key.rank() >= 2 && value.rank() >= 2 && IsFloat(query.dtype()) &&
-              query.dtype() == key.dtype() && query.dtype() == value.dtype() &&
-              last(query, 1) == last(key, 1) && last(key, 2) == last(value, 2);
-  if (!fits) {
-    Refuse(c, ErrorCode::kShapeMismatch,
-           "needs query (..., L, E), key (..., S, E) and value (..., S, V), floats of one dtype, "
-           "got {}, {} and {}",
-           query.to_string(), key.to_string(), value.to_string());
-  }
-  if (c.in[3] && c.attrs[0].boolean()) {
-    Refuse(c, ErrorCode::kValue, "attn_mask must not be given where is_causal is set");
-  }
-}
-
-void InferAttention(const InferCall& c) {
-  CheckAttention(c);
-  Dims weights = WeightSizes(*c.in[0], *c.in[1]);
-  if (c.in[3] && BroadcastSizes(c.op.name(), weights, c.in[3]->sizes()) != weights) {
-    Throw(ErrorCode::kShapeMismatch, "{}: attn_mask {} does not broadcast to weights of {}",
-          c.op.name(), c.in[3]->to_string(), ToString(weights));
-  }
-  Dims sizes = WeightSizes(c.in[0]->With(weights), *c.in[2]);
-  sizes[sizes.size() - 1] = c.in[2]->size(c.in[2]->rank() - 1);
-  c.out.push_back(c.in[0]->With(sizes));
-  if (c.op.num_outputs == 2) c.out.push_back(c.in[0]->With(weights));
-}
-
-std::vector<Tensor> ExpandAttention(const ExpandCall& c) {
-  DType dtype = c.out[0].dtype(), wide = WideFloat(dtype);
-  Tensor weights = Weights(Casted(c.in[0], wide), Casted(c.in[1], wide), c.in[3],
-                           c.attrs[0].boolean(), c.attrs[1].real());
-  std::vector<Tensor> results{Casted(matmul(weights, Casted(c.in[2], wide)), dtype)};
-  if (c.op.num_outputs == 2) results.push_back(Casted(weights, dtype));
-  return results;
+Tensor WithBatch(const Tensor& x, const Dims& batch) {
+  if (x.dim() < 2) return x;  // refused later
+  Dims sizes = batch;
+  for (int d : {-2, -1}) sizes.push_back(x.size(d));
+  return Broadcasted(x, sizes);
 }
 
 Tensor OrUndefined(const Maybe& tensor) { return tensor ? *tensor : Tensor(); }
@@ -111,17 +50,20 @@ Tensor OrUndefined(const Maybe& tensor) { return tensor ? *tensor : Tensor(); }
 std::tuple<Tensor, Tensor> Attend(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const Maybe& mask, double dropout_p, bool is_causal, double scale,
                                   bool weights, const Location& at) {
-  const Tensor operands[] = {query, key, value, OrUndefined(mask)};
+  Dims batch = CommonBatch(query, key);
+  Dims all = BroadcastSizes("_attention", batch, CommonBatch(value, value));
+  const Tensor operands[] = {WithBatch(query, all), WithBatch(key, all), WithBatch(value, all),
+                             OrUndefined(mask)};
   const Attr attrs[] = {is_causal, scale};
   if (dropout_p == 0) {
     auto results = ApplyMulti(weights ? kAttentionWeights : kAttention, at, operands, attrs);
     return {results[0], weights ? results[1] : Tensor()};
   }
-  const Shape* types[] = {&query.shape(), &key.shape(), &value.shape(),
+  const Shape* types[] = {&operands[0].shape(), &operands[1].shape(), &operands[2].shape(),
                           mask ? &mask->shape() : nullptr};
   InferShapes(kAttention, types, attrs);  // refuses what does not fit
-  Tensor shares = Weights(query, key, OrUndefined(mask), is_causal, scale);
-  shares = dropout(shares, dropout_p, true);
+  Tensor scores = AttentionScores(query, key, OrUndefined(mask), is_causal, scale);
+  Tensor shares = dropout(softmax(scores, -1), dropout_p, true);
   return {matmul(shares, value), shares};
 }
 
@@ -372,25 +314,6 @@ Any CallMultiHead(std::span<const Any> a) {
   return Any::Tuple({Any(result), weights.defined() ? Any(weights) : Any()});
 }
 
-constinit const OpDef kAttention = {
-    .schema =
-        "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "
-        "float scale) -> Tensor",
-    .doc = "softmax(query @ key.t() * scale + mask) @ value.",
-    .infer = InferAttention,
-    .expand = ExpandAttention,
-    .samples = {{"f32[2,3,4] f32[2,5,4] f32[2,5,4] f32[3,5]", "{is_causal=false, scale=0.5}"}},
-};
-constinit const OpDef kAttentionWeights = {
-    .schema =
-        "_attention_with_weights(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
-        "is_causal, float scale) -> (Tensor, Tensor)",
-    .doc = "As _attention, with the softmax.",
-    .infer = InferAttention,
-    .expand = ExpandAttention,
-    .num_outputs = 2,
-    .samples = {{"f32[2,3,4] f32[2,5,4] f32[2,5,4] f32[3,5]", "{is_causal=false, scale=0.5}"}},
-};
 HAMMOCK_FUNCTION(kScaledDotProductAttention,
                  "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
                  "attn_mask=None, float dropout_p=0.0, bool is_causal=False, float? scale=None) "
@@ -417,9 +340,12 @@ constinit const OpDef kMultiHeadAttention = {
 }  // namespace
 
 std::span<const OpDef* const> ops::AttentionOps() {
-  static constexpr const OpDef* kOps[] = {&kAttention, &kAttentionWeights,
+  static constexpr const OpDef* kOps[] = {&kAttention,
+                                          &kAttentionWeights,
+                                          &kAttentionBackward,
                                           &kScaledDotProductAttention,
-                                          &kOldScaledDotProductAttention, &kMultiHeadAttention};
+                                          &kOldScaledDotProductAttention,
+                                          &kMultiHeadAttention};
   return kOps;
 }
 

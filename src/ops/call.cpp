@@ -2,6 +2,7 @@
 
 #include "hammock/ir/graph.h"
 #include "hammock/op_builder.h"
+#include "ops/module_call.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
 
@@ -50,6 +51,18 @@ std::vector<Tensor> ExpandBody(const ExpandCall& call) {
 constinit const OpDef kCall = {
     .schema = "call(Tensor[] operands, Graph body) -> Tensor[]",
     .doc = "What `body` returns for the operands.",
+    .infer = InferCall,
+    .expand = ExpandBody,
+    .can_fail = true,
+};
+
+constinit const OpDef kModuleCall = {
+    .schema =
+        "module_call(Tensor[] operands, Graph body, str path, str method, int arguments) "
+        "-> Tensor[]",
+    .doc =
+        "What a method of the submodule at `path` returns for the first `arguments` operands. "
+        "`body` says what it computes, for backends that compile it with what is around it.",
     .infer = InferCall,
     .expand = ExpandBody,
     .can_fail = true,

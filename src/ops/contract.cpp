@@ -175,16 +175,23 @@ Tensor DotGrad(const Tensor& g, const Tensor& other, int rank, const Dims& contr
   Dims g_contract, g_batch;
   for (int i = 0; i < other_free.size(); ++i) g_contract.push_back(other_free_at + i);
   for (int i = 0; i < batch.size(); ++i) g_batch.push_back(i);
-  Tensor product =
-      Apply(kDotGeneral, Location(), {g, other}, {g_contract, other_free, g_batch, other_batch});
-  // Its dims: batch, the operand's free ones, and the other's contracted ones in ascending order.
+  // The side whose dims stand first in the operand stands first here: mostly nothing is permuted.
+  bool g_first = free.empty() || contract.empty() || free[0] < *std::ranges::min_element(contract);
+  Tensor product = g_first ? Apply(kDotGeneral, Location(), {g, other},
+                                   {g_contract, other_free, g_batch, other_batch})
+                           : Apply(kDotGeneral, Location(), {other, g},
+                                   {other_free, g_contract, other_batch, g_batch});
+  // Its dims: batch, and the operand's free ones and the other's contracted ones in ascending
+  // order.
+  int free_at = batch.size() + (g_first ? 0 : contract.size());
+  int contract_at = batch.size() + (g_first ? free.size() : 0);
   Dims order = Dims::Filled(rank, 0);
   for (int i = 0; i < batch.size(); ++i) order[static_cast<int>(batch[i])] = i;
-  for (int i = 0; i < free.size(); ++i) order[static_cast<int>(free[i])] = batch.size() + i;
+  for (int i = 0; i < free.size(); ++i) order[static_cast<int>(free[i])] = free_at + i;
   for (int i = 0; i < contract.size(); ++i) {
     int64_t place = std::count_if(other_contract.begin(), other_contract.end(),
                                   [&](int64_t d) { return d < other_contract[i]; });
-    order[static_cast<int>(contract[i])] = batch.size() + free.size() + place;
+    order[static_cast<int>(contract[i])] = contract_at + place;
   }
   return Permuted(product, order);
 }

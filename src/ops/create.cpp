@@ -31,6 +31,7 @@ Tensor from_host(const HostTensor& host, const Device& device, Location at) {
   NodePtr leaf =
       Node::Make(kDeviceData, {}, {}, std::span(&shape, 1), device.id(), CurrentLocation(at));
   NodeAccess::MakePayload(leaf.get()).host = host;
+  if (Context().made_leaves) Context().made_leaves->push_back(leaf);
   return NewTensor(leaf.release(), 0, true);
 }
 

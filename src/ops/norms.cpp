@@ -43,11 +43,18 @@ struct Moments {
   Tensor mean, variance;  // with sizes of one along `dims`
 };
 
+/// As in PyTorch, sums over a whole batch are made in double precision.
+Tensor WideSum(const Tensor& x, const Dims& dims) {
+  return Reduce(kReduceSum, Casted(x, DType::kF64), dims, true);
+}
+
 Moments MomentsOf(const Tensor& x, const Dims& dims) {
-  Tensor count = ConstantLike(CountOf(x.sizes(), dims), x);
-  Tensor mean = Reduce(kReduceSum, x, dims, true) / count;
-  Tensor distance = x - mean;
-  return {mean, Reduce(kReduceSum, distance * distance, dims, true) / count};
+  Tensor sum = WideSum(x, dims);
+  Tensor count = ConstantLike(CountOf(x.sizes(), dims), sum);
+  Tensor mean = sum / count;
+  Tensor distance = Casted(x, DType::kF64) - mean;
+  Tensor variance = WideSum(distance * distance, dims) / count;
+  return {Casted(mean, x.dtype()), Casted(variance, x.dtype())};
 }
 
 Tensor InverseDeviation(const Tensor& variance, double eps) {
@@ -107,6 +114,32 @@ std::vector<Tensor> ExpandBatchNormTrain(const ExpandCall& c) {
     return Casted(Reshaped(y, c.out[1].sizes()), c.out[1].dtype());
   };
   return {Casted(result, c.out[0].dtype()), flat(mean), flat(scale), flat(variance)};
+}
+
+std::vector<Tensor> BatchNormTrainVjp(const VjpCall& c) {
+  DType wide = WideFloat(c.in[0].dtype());
+  Tensor x = Casted(c.in[0], wide), grad = Casted(c.grad(), wide);
+  Tensor scale = AsChannels(c.out[2], x);
+  Tensor normalised = (x - AsChannels(c.out[1], x)) * scale;
+  Dims dims = AllButChannels(x);
+  Tensor count = ConstantLike(CountOf(x.sizes(), dims), x);
+  Tensor to_bias = Casted(WideSum(grad, dims), wide);
+  Tensor to_weight = Casted(WideSum(grad * normalised, dims), wide);
+  auto vector = [&](int input, const Tensor& sums) {
+    if (!c.needs(input)) return Tensor();
+    return Casted(Reshaped(sums, c.in[static_cast<size_t>(input)].sizes()),
+                  c.in[static_cast<size_t>(input)].dtype());
+  };
+  std::vector<Tensor> grads = {Tensor(), vector(1, to_weight), vector(2, to_bias)};
+  if (!c.needs(0)) return grads;
+  Tensor factor = c.in[1].defined() ? scale * AsChannels(c.in[1], x) : scale;
+  Tensor to_input = (grad - (to_bias + normalised * to_weight) / count) * factor;
+  // Mean, inverse deviation and variance are results as well.
+  Tensor to_scale = AsChannels(c.grads[2], x) * scale * scale;
+  Tensor to_variance = AsChannels(c.grads[3], x) * ConstantLike(2, x) / scale;
+  to_input = to_input + (AsChannels(c.grads[1], x) + normalised * (to_variance - to_scale)) / count;
+  grads[0] = Casted(to_input, c.in[0].dtype());
+  return grads;
 }
 
 void InferBatchNormEval(const InferCall& c) {
@@ -356,6 +389,7 @@ constinit const OpDef kBatchNormTrain = {
     .doc = "Batch norm by the batch's own moments: result, mean, inverse deviation, variance.",
     .infer = InferBatchNormTrain,
     .expand = ExpandBatchNormTrain,
+    .vjp = BatchNormTrainVjp,
     .num_outputs = 4,
     .samples = {{"f32[2,3,4] f32[3] f32[3]", "{eps=1e-05}"}},
 };

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ops/families.h"
+#include "ops/module_call.h"
 #include "ops/primitives.h"
 #include "ops/views.h"
 
@@ -53,7 +54,7 @@ constexpr const OpDef* kTable[] = {
     &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,
 
     // ---- control
-    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall, &kRequire, &kBarrier,
+    &kCond, &kWhile, &kLoop, &kCustomCall, &kCall, &kModuleCall, &kRequire, &kBarrier,
 
     // ---- views
     &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,

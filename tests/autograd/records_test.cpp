@@ -10,6 +10,7 @@
 
 #include "hammock/hammock.h"
 #include "hammock/testing.h"
+#include "ops/module_call.h"
 #include "ops/primitives.h"
 #include "ops/table.h"
 
@@ -28,6 +29,7 @@ const std::set<const OpDef*> kWithoutSamples = {
     &ops::kLoop,
     &ops::kCustomCall,
     &ops::kCall,
+    &ops::kModuleCall,
     &ops::kTensorList,
     // Symmetric matrices, which linalg_test.cpp makes.
     &ops::kCholesky,

@@ -2,8 +2,8 @@
 #  - a relative link or a path in backticks leads nowhere,
 #  - a code block whose fence names a file (```cpp path) does not occur in that file; a line `...`
 #    leaves something out, indentation is not compared,
-#  - a block of C++ in docs/backend-guide.md names no file,
-#  - examples/backend has more than 500 lines.
+#  - a block of C++ in a guide names no file,
+#  - examples/backend has more than 500 lines, or examples/delegate more than 300.
 #
 #   cmake -DROOT=<repository> -P check_docs.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -76,7 +76,7 @@ function(check_blocks page text)
     string(SUBSTRING "${text}" ${end} -1 text)
     if(fence MATCHES "^[a-z]+ +(.+)$")
       check_excerpt(${page} "${CMAKE_MATCH_1}" "${code}")
-    elseif(page STREQUAL "docs/backend-guide.md" AND fence MATCHES "^cpp")
+    elseif(page MATCHES "^docs/[a-z]+-guide.md$" AND fence MATCHES "^cpp")
       complain("${page}: a block of C++ names no file:${code}")
     endif()
   endwhile()
@@ -114,17 +114,23 @@ foreach(page IN LISTS pages more)
   check_paths(${page} "${prose}")
 endforeach()
 
-file(GLOB files ${ROOT}/examples/backend/*)
-set(lines 0)
-foreach(file IN LISTS files)
-  file(READ ${file} text)
-  string(REGEX REPLACE "[^\n]" "" text "${text}")
-  string(LENGTH "${text}" count)
-  math(EXPR lines "${lines} + ${count}")
-endforeach()
-if(lines GREATER 500)
-  complain("examples/backend has ${lines} lines, at most 500 are promised")
-endif()
+# check_size(folder most): how many lines an example has.
+function(check_size folder most)
+  file(GLOB files ${ROOT}/${folder}/*)
+  set(lines 0)
+  foreach(file IN LISTS files)
+    file(READ ${file} text)
+    string(REGEX REPLACE "[^\n]" "" text "${text}")
+    string(LENGTH "${text}" count)
+    math(EXPR lines "${lines} + ${count}")
+  endforeach()
+  if(lines GREATER most)
+    complain("${folder} has ${lines} lines, at most ${most} are promised")
+  endif()
+  set(failures ${failures} PARENT_SCOPE)
+endfunction()
+check_size(examples/backend 500)
+check_size(examples/delegate 300)
 
 if(failures GREATER 0)
   message(FATAL_ERROR "${failures} thing(s) to mend in the docs")

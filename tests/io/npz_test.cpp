@@ -1,8 +1,10 @@
-#include "io/npz.h"
+#include "hammock/io/npz.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -197,6 +199,23 @@ TEST(ParseNpy, SurvivesRandomDamage) {
       EXPECT_NE(error.message(), "");
     }
   }
+}
+
+TEST(WriteNpy, WritesWhatReadNpyReads) {
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("hammock_" + std::to_string(getpid()) + ".npy"))
+          .string();
+  for (const Dims& sizes : {Dims{}, Dims{3}, Dims{2, 3}, Dims{0, 5}}) {
+    for (DType dtype : {DType::kBool, DType::kI8, DType::kF16, DType::kF32, DType::kU64}) {
+      HostTensor array(Shape(dtype, sizes));
+      for (int64_t i = 0; i < array.numel(); ++i) array.set(i, Scalar(i % 2));
+      WriteNpy(path, array);
+      HostTensor read = ReadNpy(path);
+      EXPECT_EQ(read.shape(), array.shape());
+      EXPECT_TRUE(read.SameBits(array));
+    }
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "expect_error.h"
 #include "hammock/ir/graph.h"
 #include "sample_graph.h"
+#include "test_records.h"
 
 namespace hammock {
 namespace {
@@ -80,6 +81,27 @@ TEST(DeserializeGraph, NamesUnknownOpsAndNewerVersions) {
   newer[19] = 7;
   FixChecksum(newer);
   EXPECT_EQ(ReadError(newer), "graph bytes: op 'input' has version 7, this library knows 1");
+}
+
+/// The bytes of a graph whose op was saved at another version.
+std::string AtVersion(const OpDef& op, char version) {
+  Graph graph;
+  GraphValue x = graph.AddInput(Shape(DType::kF32, {2}));
+  graph.AddOutput({graph.AddNode(op, {x}, {Attr(50.0)}), 0});
+  std::string bytes = Serialize(graph), name = op.name();
+  bytes[bytes.find(name) + name.size()] = version;
+  FixChecksum(bytes);
+  return bytes;
+}
+
+TEST(DeserializeGraph, UpgradesNodesOfOlderVersions) {
+  EXPECT_EQ(DeserializeGraph(AtVersion(kScaled, 2))[1].attrs[0].scalar().ToDouble(), 50);
+  EXPECT_EQ(DeserializeGraph(AtVersion(kScaled, 1))[1].attrs[0].scalar().ToDouble(), 0.5);
+  EXPECT_EQ(ReadError(AtVersion(kScaled, 3)),
+            "graph bytes: op 'test::scaled' has version 3, this library knows 2");
+  EXPECT_EQ(ReadError(AtVersion(kNotUpgraded, 1)),
+            "graph bytes: op 'test::without_upgrade' has version 1, this library has 2 and "
+            "cannot upgrade it");
 }
 
 // Returns whether the bytes still made a graph; anything but a clear error fails the test.

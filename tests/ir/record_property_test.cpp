@@ -69,6 +69,9 @@ std::vector<Attr> ValuesOf(const SchemaType& type) {
       case Base::kTensor:
       case Base::kGenerator:
       case Base::kDict:
+      case Base::kTuple:
+      case Base::kObject:
+      case Base::kNested:
       case Base::kAny:
       case Base::kNone:
         break;

@@ -24,10 +24,38 @@ TEST(FunctionSchema, PrintsWhatItParsed) {
            "pad(Tensor self, int[2] pad=[0, 0], str mode=\"constant\") -> Tensor",
            "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
            "rand(int[] size, *, Generator? generator=None, Device? device=None) -> Tensor",
+           "nest(int[][] rows, Tensor?[] xs, Tuple(int, float?, str[]) t) -> Dict(str, Tensor[])",
+           "run(__backends__.toy self, Dict(str, Tuple(int, Any)) d, int[2][]? n=None) -> bool?",
            "lib::op(float[] scales=[], float eps=1e-05, float big=inf) -> Tensor",
        }) {
     EXPECT_EQ(RoundTrip(text), text);
   }
+}
+
+TEST(FunctionSchema, ChecksAndConvertsInsideNestedValues) {
+  FunctionSchema schema = FunctionSchema::Parse(
+      "f(Dict(str, float) d, Tuple(int, str) t, float[][] m, bool? b=None) -> None");
+  auto bound = schema.Bind({AnyDict{{"a", 1}}, Any::Tuple({1, "x"}), AnyList{AnyList{1, 2.5}}}, {});
+  EXPECT_EQ(Any(AnyList(bound)).to_string(), "[{\"a\": 1.0}, (1, \"x\"), [[1.0, 2.5]], none]");
+  Any good = Any::Tuple({1, "x"});
+  EXPECT_ERROR(schema.Bind({AnyDict{{"a", "b"}}, good, AnyList{}}, {}), TypeError,
+               "argument 'd' must be Dict(str, float), got dict: {\"a\": \"b\"}");
+  EXPECT_ERROR(schema.Bind({AnyDict{}, Any::Tuple({1}), AnyList{}}, {}), TypeError,
+               "argument 't' must be Tuple(int, str), got tuple: (1,)");
+  EXPECT_ERROR(schema.Bind({AnyDict{}, good, AnyList{1.0}}, {}), TypeError,
+               "argument 'm' must be float[][], got list: [1.0]");
+  EXPECT_ERROR(schema.Bind({AnyDict{}, good, AnyList{}, 2}, {}), TypeError,
+               "argument 'b' must be bool?, got int: 2");
+}
+
+TEST(FunctionSchema, NamesExpectedAndActualResults) {
+  FunctionSchema two = FunctionSchema::Parse("f() -> (Tensor, int)");
+  EXPECT_ERROR(two.CheckReturned(Any(AnyList{1})), TypeError,
+               "f: must return 2 values, returned 1 values");
+  EXPECT_ERROR(two.CheckReturned(Any(1)), TypeError, "f: must return 2 values, returned int");
+  EXPECT_ERROR(two.CheckReturned(Any::Tuple({1, "x"})), TypeError,
+               "f: must return as result 1 a int, returned as result 1 a str: \"x\"");
+  EXPECT_NO_THROW(FunctionSchema::Parse("f() -> ()").CheckReturned(Any()));
 }
 
 TEST(FunctionSchema, AcceptsPyTorchSpellings) {

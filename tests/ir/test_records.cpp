@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "hammock/ir/graph.h"
+
 namespace hammock {
 namespace {
 
@@ -12,8 +14,24 @@ Any TwiceStr(std::span<const Any> args) {
   return Any(args[0].ToStringRef() + args[0].ToStringRef());
 }
 
+void PercentToFactor(int version, GraphNode& node) {
+  if (version == 1 && node.attrs.size() == 1)
+    node.attrs[0] = Attr(node.attrs[0].scalar().ToDouble() / 100);
+}
+
 }  // namespace
 
+constinit const OpDef kScaled = {
+    .schema = "test::scaled(Tensor self, float factor) -> Tensor",
+    .version = 2,
+    .upgrade = PercentToFactor,
+    .infer = InferEveryKind,
+};
+constinit const OpDef kNotUpgraded = {
+    .schema = "test::without_upgrade(Tensor self, float factor) -> Tensor",
+    .version = 2,
+    .infer = InferEveryKind,
+};
 constinit const OpDef kEveryKind = {
     .schema =
         "test::every_kind.node(Tensor self, Tensor? maybe, Scalar lifted, Tensor?[] more, "
@@ -28,6 +46,8 @@ constinit const OpDef kTwiceInt = {.schema = "test::twice.int(int x) -> int", .c
 constinit const OpDef kTwiceStr = {.schema = "test::twice.str(str x) -> str", .call = TwiceStr};
 
 namespace {
+const OpRegistrar scaled(kScaled);
+const OpRegistrar not_upgraded(kNotUpgraded);
 const OpRegistrar every_kind(kEveryKind);
 const OpRegistrar twice_int(kTwiceInt);
 const OpRegistrar twice_str(kTwiceStr);

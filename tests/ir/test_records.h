@@ -5,6 +5,10 @@
 
 namespace hammock {
 
+/// At version 2: its attribute was a percentage and is a factor.
+extern const OpDef kScaled;
+/// The same without an upgrade.
+extern const OpDef kNotUpgraded;
 /// A node with every kind of operand and attribute.
 extern const OpDef kEveryKind;
 /// Two overloads of one function.

@@ -107,6 +107,9 @@ Argument OfType(const SchemaArgument& argument, const ArgumentSource& source) {
     case Base::kGenerator:
     case Base::kGraph:
     case Base::kDict:
+    case Base::kTuple:
+    case Base::kObject:
+    case Base::kNested:
     case Base::kAny:
     case Base::kNone:
       break;

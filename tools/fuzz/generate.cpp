@@ -107,10 +107,11 @@ void Generator::Choose() {
   if (kind < 81) return void(Leaf(SomeDType(), SomeSizes()));
   if (kind < 88) return Move();
   if (kind < 93) return Order();
-  if (kind < 97) return Pick();
-  if (kind < 99) return Product();
-  if (random_.OneIn(2)) return Convolve();
-  return Control();
+  if (kind < 95) return Pick();
+  if (kind < 97) return Product();
+  if (kind < 98) return random_.OneIn(2) ? Convolve() : Control();
+  if (kind < 99) return Layer();
+  return Attention();
 }
 
 void Generator::Unary() {

@@ -1,7 +1,7 @@
 #pragma once
-/// Generator: makes one random graph. Its methods are in three files: what it chooses from and adds
+/// Generator: makes one random graph. Its methods are in four files: what it chooses from and adds
 /// (generate_values.cpp), elementwise ops, views and reductions (generate.cpp), what becomes calls
-/// (generate_calls.cpp).
+/// (generate_calls.cpp), products with what follows them (generate_layers.cpp).
 
 #include <algorithm>
 #include <vector>
@@ -105,6 +105,17 @@ class Generator {
   void Pick();
   void Product();
   void Convolve();
+
+  /// What models are made of: a product of a size at which any way to compute it may be chosen, and
+  /// what follows it element by element or row by row.
+  void Layer();
+  GraphValue LayerProduct(DType dtype);
+  GraphValue ConvolvedImage(DType dtype);
+  /// One step of an epilogue.
+  GraphValue Follow(GraphValue y, int channel);
+  /// Numbers between -1 and 1, for ops whose rounding is bounded for those alone.
+  GraphValue Small(DType dtype, const Dims& sizes);
+  void Attention();
 
   /// Bodies have ops with one right answer only.
   void Control();

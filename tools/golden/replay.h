@@ -8,8 +8,8 @@
 
 #include "case.h"
 #include "hammock/device.h"
+#include "hammock/io/npz.h"
 #include "hammock/ir/any.h"
-#include "io/npz.h"
 
 namespace hammock::golden {
 

@@ -32,6 +32,7 @@
 namespace hammock {
 
 struct OpDef;
+struct GraphNode;
 class Tensor;
 
 /// What CSE, dead-code removal and reordering look at.
@@ -86,6 +87,10 @@ struct VjpCall {
 /// cast to the operand's type by the caller.
 using VjpFn = std::vector<Tensor> (*)(const VjpCall&);
 
+/// Brings a node that was saved when its record had `version` to the present one: attributes,
+/// operands. The result is verified.
+using UpgradeFn = void (*)(int version, GraphNode& node);
+
 /// The boxed call: one value per schema argument, defaults filled in.
 using BoxedFn = Any (*)(std::span<const Any> args);
 
@@ -119,6 +124,7 @@ struct OpDef {
   const char* schema;
   const char* doc = "";
   int version = 1;
+  UpgradeFn upgrade = nullptr;  ///< needed from version 2 on, to read what was saved before
   Effect effect = Effect::kPure;
   /// Comma-separated Scalar arguments that are part of the key instead of being lifted to operands.
   const char* baked = "";

@@ -27,6 +27,9 @@ struct HAMMOCK_API SchemaType {
     kGenerator,
     kGraph,
     kDict,
+    kTuple,
+    kObject,
+    kNested,
     kAny,
     kNone
   };
@@ -35,6 +38,9 @@ struct HAMMOCK_API SchemaType {
   bool optional = false;
   bool optional_items = false;  ///< "Tensor?[]": items may be none
   int fixed_length = 0;         ///< "int[2]": one number stands for all of them
+  /// Of a tuple, its items; of a dict, its values; of a list of lists ("int[][]"), the lists.
+  std::vector<SchemaType> inner = {};
+  std::string class_name = {};  ///< of an object: "__backends__.toy"
 
   std::string to_string() const;
   /// Whether `value` may be passed; converts nothing.
@@ -72,6 +78,9 @@ class HAMMOCK_API FunctionSchema {
   std::optional<std::vector<Any>> TryBind(const std::vector<Any>& args,
                                           const std::vector<std::pair<std::string, Any>>& kwargs,
                                           std::string* why_not) const;
+  /// TypeError (kSchema) that names what the schema returns and what was returned. Several results
+  /// are a tuple or a list.
+  void CheckReturned(const Any& result) const;
 
  private:
   std::string name_;

@@ -23,6 +23,7 @@ struct CallEntry {
   CallMaker make;
 };
 
+std::span<const CallEntry> AttentionCalls();
 std::span<const CallEntry> CopyCalls();
 std::span<const CallEntry> IndexCalls();
 std::span<const CallEntry> OrderCalls();

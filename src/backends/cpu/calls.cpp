@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cpu/call_kit.h"
+#include "backends/cpu/fused_product.h"
 #include "backends/cpu/products.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/kernel.h"
@@ -11,48 +12,64 @@
 namespace hammock::cpu {
 namespace {
 
-class DotCall : public Call {
+class DotCall : public ProductCall {
  public:
-  DotCall(const Graph& graph, const GraphNode& node)
-      : product_(DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
-                            node.attrs[0].ints(), node.attrs[1].ints(), node.attrs[2].ints(),
-                            node.attrs[3].ints())),
+  DotCall(const Graph& graph, const GraphNode& node, const EpilogueSpec& epilogue)
+      : product_(SpecOf(graph, node, epilogue)),
         scratch_(product_.scratch_bytes(ThreadPool::threads())) {}
 
+  using ProductCall::Run;
   int64_t scratch_bytes() const override { return scratch_; }
-  void Run(std::span<const char* const> in, std::span<char* const> out,
-           char* scratch) const override {
-    product_.Run({.a = in[0], .b = in[1], .out = out[0]},
+  void Run(std::span<const char* const> in, char* out, char* scratch,
+           const Epilogue* epilogue) const override {
+    product_.Run({.a = in[0], .b = in[1], .out = out, .epilogue = epilogue},
                  {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
                  ThreadPool::Get());
   }
   const char* kernel() const override { return product_.kernel(); }
 
  private:
+  static DotGeneralSpec SpecOf(const Graph& graph, const GraphNode& node,
+                               const EpilogueSpec& epilogue) {
+    DotGeneralSpec spec =
+        DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]), node.attrs[0].ints(),
+                   node.attrs[1].ints(), node.attrs[2].ints(), node.attrs[3].ints());
+    spec.product.epilogue = epilogue;
+    return spec;
+  }
+
   MatMul product_;
   int64_t scratch_;
 };
 
-class ConvolutionCall : public Call {
+class ConvolutionCall : public ProductCall {
  public:
-  ConvolutionCall(const Graph& graph, const GraphNode& node)
-      : convolution_(
-            ConvolutionSpec::Of(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
-                                node.attr("stride").ints(), node.attr("padding").ints(),
-                                node.attr("dilation").ints(), node.attr("transposed").boolean(),
-                                node.attr("output_padding").ints(), node.attr("groups").integer())),
+  ConvolutionCall(const Graph& graph, const GraphNode& node, const EpilogueSpec& epilogue)
+      : convolution_(SpecOf(graph, node, epilogue)),
         scratch_(convolution_.scratch_bytes(ThreadPool::threads())) {}
 
+  using ProductCall::Run;
   int64_t scratch_bytes() const override { return scratch_; }
-  void Run(std::span<const char* const> in, std::span<char* const> out,
-           char* scratch) const override {
-    convolution_.Run({.input = in[0], .weight = in[1], .out = out[0]},
+  void Run(std::span<const char* const> in, char* out, char* scratch,
+           const Epilogue* epilogue) const override {
+    convolution_.Run({.input = in[0], .weight = in[1], .out = out, .epilogue = epilogue},
                      {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
                      ThreadPool::Get());
   }
   const char* kernel() const override { return convolution_.kernel(); }
 
  private:
+  static ConvolutionSpec SpecOf(const Graph& graph, const GraphNode& node,
+                                const EpilogueSpec& epilogue) {
+    ConvolutionSpec spec =
+        ConvolutionSpec::Of(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
+                            node.attr("stride").ints(), node.attr("padding").ints(),
+                            node.attr("dilation").ints(), node.attr("transposed").boolean(),
+                            node.attr("output_padding").ints(), node.attr("groups").integer());
+    spec.epilogue = epilogue;
+    return spec;
+  }
+
   Convolution convolution_;
   int64_t scratch_;
 };
@@ -101,13 +118,18 @@ class ReferenceCall : public Call {
 
 namespace {
 
-constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakeNode<DotCall>},
-                                   {&ops::kConvolution, MakeNode<ConvolutionCall>}};
+template <class Product>
+std::unique_ptr<Call> MakePlain(const Graph& graph, const GraphNode& node) {
+  return std::make_unique<Product>(graph, node, EpilogueSpec());
+}
+
+constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
+                                   {&ops::kConvolution, MakePlain<ConvolutionCall>}};
 
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
-       {std::span<const CallEntry>(kProducts), CopyCalls(), IndexCalls(), OrderCalls(),
-        ReduceCalls(), ControlCalls(), ElementCalls()}) {
+       {std::span<const CallEntry>(kProducts), AttentionCalls(), CopyCalls(), IndexCalls(),
+        OrderCalls(), ReduceCalls(), ControlCalls(), ElementCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
     }
@@ -122,6 +144,14 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
     if (std::unique_ptr<Call> call = make(graph, graph[id])) return call;
   }
   return MakeReferenceCall(graph, id);
+}
+
+std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId id,
+                                         const EpilogueSpec& epilogue) {
+  const GraphNode& node = graph[id];
+  if (node.op == &ops::kDotGeneral) return std::make_unique<DotCall>(graph, node, epilogue);
+  HAMMOCK_CHECK(node.op == &ops::kConvolution, "{} is not a product", node.op->name());
+  return std::make_unique<ConvolutionCall>(graph, node, epilogue);
 }
 
 std::unique_ptr<Call> MakeReferenceCall(const Graph& graph, NodeId id) {

@@ -25,6 +25,8 @@ class Call {
 
 /// Borrows the graph. Ways to run an op are listed by family in calls_*.cpp.
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node);
+/// Whether a call runs this composite as it is.
+bool RunsWhole(const Graph& graph, NodeId node);
 /// By the kernel of the reference backend: slow, but there for every op.
 std::unique_ptr<Call> MakeReferenceCall(const Graph& graph, NodeId node);
 

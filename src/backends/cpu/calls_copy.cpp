@@ -99,7 +99,9 @@ class SliceCall : public Call {
   void Write(const char* whole, const char* slice, int64_t start, char* out) const {
     int64_t inner = axis_.inner * bytes_;
     int64_t row = axis_.extent * inner;
-    if (step_ == 1) {
+    if (whole == out) {
+      // The result has taken the memory of the operand.
+    } else if (step_ == 1) {
       int64_t end = start + size_;
       CopyRows(axis_.outer, start * inner, whole, row, out, row);
       CopyRows(axis_.outer, row - end * inner, whole + end * inner, row, out + end * inner, row);

@@ -265,6 +265,31 @@ class Windows {
 
   int64_t width() const { return rank_ == 0 ? 1 : dims_[rank_ - 1].out; }
 
+  /// Whether windows of two dims lie inside of the plane without gaps, as those of most pools do.
+  bool IsPlain() const {
+    return rank_ == 2 && std::all_of(dims_, dims_ + 2, [](const Dim& d) {
+             return d.low == 0 && d.dilation == 1 && (d.out - 1) * d.stride + d.window <= d.in;
+           });
+  }
+
+  /// Of plain windows: each row of results from the elements of its rows, combined column by column
+  /// first. For reductions that do not depend on the order.
+  template <class T, class Reduction>
+  void ReducePlain(const T* in, T* out) const {
+    const Dim &tall = dims_[0], &wide = dims_[1];
+    if (width() == 0) return;
+    int64_t used = (wide.out - 1) * wide.stride + wide.window;
+    Spread(planes_ * rows_, width() * window_count_ * 4, [&](int64_t begin, int64_t end) {
+      std::vector<T> columns(static_cast<size_t>(used));
+      for (int64_t row = begin; row < end; ++row) {
+        const T* from = in + row / rows_ * in_count_ + row % rows_ * tall.stride * wide.in;
+        CombineRows<T, Reduction>(tall.window, wide.in, used, from, columns.data());
+        CombineColumns<T, Reduction>(wide.out, wide.window, wide.stride, columns.data(),
+                                     out + row * wide.out);
+      }
+    });
+  }
+
   /// Calls `start(row)` and `finish(row)` around `each(out, at, step, first, last)` for all rows of
   /// results: results [first, last) of the row take the elements at + i * step of its plane, which
   /// begins at element `plane`.
@@ -284,6 +309,28 @@ class Windows {
   struct Dim {
     int64_t in, out, window, stride, low, dilation;
   };
+
+  template <class T, class Reduction>
+  static void CombineRows(int64_t rows, int64_t stride, int64_t count, const T* in, T* out) {
+    std::copy(in, in + count, out);
+    for (int64_t row = 1; row < rows; ++row) {
+      const T* from = in + row * stride;
+      for (int64_t i = 0; i < count; ++i) out[i] = Reduction::Combine(out[i], from[i]);
+    }
+  }
+
+  template <class T, class Reduction>
+  static void CombineColumns(int64_t count, int64_t window, int64_t stride, const T* in, T* out) {
+    if (window == 2 && stride == 2) {
+      for (int64_t i = 0; i < count; ++i) out[i] = Reduction::Combine(in[2 * i], in[2 * i + 1]);
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      T value = in[i * stride];
+      for (int64_t w = 1; w < window; ++w) value = Reduction::Combine(value, in[i * stride + w]);
+      out[i] = value;
+    }
+  }
 
   template <class Row>
   void Visit(int64_t index, Row& row) const {
@@ -394,6 +441,12 @@ class ReduceWindowCall : public Call {
       if (sums_) {
         Reduce<T, Arithmetic, Sum<Arithmetic>>(in[0], out[0]);
       } else {
+        if constexpr (std::same_as<T, Compared>) {
+          if (windows_.IsPlain()) {
+            return windows_.ReducePlain<T, Max<T>>(reinterpret_cast<const T*>(in[0]),
+                                                   reinterpret_cast<T*>(out[0]));
+          }
+        }
         Reduce<T, Compared, Max<Compared>>(in[0], out[0]);
       }
     });

@@ -88,6 +88,18 @@ CodeBlob CompileCode(std::string_view ir, const CompileOptions& options) {
   return LinkObject(LlvmCompiler::Get().Compile(ir, options));
 }
 
+void KeepCode(const std::string& key, const CodeBlob& blob) {
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::unordered_map<std::string, std::shared_ptr<const LoadedCode>>;
+  std::lock_guard lock(mutex);
+  if (kept.contains(key)) return;
+  kept[key] = Live().Add(key, std::make_shared<const LoadedCode>(blob));
+}
+
+bool IsLive(std::string_view source, const CompileOptions& options) {
+  return Live().Find(CodeKey(source, options)) != nullptr;
+}
+
 std::shared_ptr<const LoadedCode> GetCode(std::string_view source,
                                           const std::function<std::string()>& emit,
                                           const CompileOptions& options) {

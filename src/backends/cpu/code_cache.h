@@ -26,4 +26,10 @@ std::shared_ptr<const LoadedCode> GetCode(std::string_view source,
                                           const std::function<std::string()>& emit,
                                           const CompileOptions& options = {});
 
+/// Code by key, for as long as the process lives: what an archive brought along. Keys of other
+/// versions or CPUs are never asked for.
+void KeepCode(const std::string& key, const CodeBlob& blob);
+/// Whether GetCode would neither read a file nor compile.
+bool IsLive(std::string_view source, const CompileOptions& options = {});
+
 }  // namespace hammock::cpu

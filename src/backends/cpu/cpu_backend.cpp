@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "backends/cpu/calls.h"
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
 #include "backends/host_backend.h"
@@ -78,6 +79,7 @@ class Backend : public HostBackend {
                                    const BackendDevice& device) const override {
     lazy::Capability answer = BackendImplInterface::QueryCapability(graph, node, device);
     const OpDef& op = *graph[node].op;
+    if (RunsWhole(graph, node)) return {};
     if (answer.verdict == lazy::Capability::Verdict::kRun && !op.IsComposite() &&
         !reference::HasKernel(op)) {
       return {lazy::Capability::Verdict::kRefuse, "there is no kernel for it"};

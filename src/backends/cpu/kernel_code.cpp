@@ -109,29 +109,47 @@ class CompileQueue {
 
 }  // namespace
 
-std::shared_ptr<KernelCode> KernelCode::Get(const std::shared_ptr<const compiler::Kernel>& kernel) {
+namespace {
+
+constinit thread_local KernelRecorder* recorder = nullptr;
+
+/// All kernels there are, equal ones once; the second says whether it is new.
+std::pair<std::shared_ptr<KernelCode>, bool> Share(
+    const std::string& key, const std::shared_ptr<const compiler::Kernel>& kernel) {
   static auto& mutex = *new std::mutex;
   static auto& all = *new std::unordered_map<std::string, std::weak_ptr<KernelCode>>;
+  std::lock_guard lock(mutex);
+  std::weak_ptr<KernelCode>& known = all[key];
+  if (std::shared_ptr<KernelCode> code = known.lock()) return {code, false};
+  auto code = std::make_shared<KernelCode>(kernel);
+  known = code;
+  if (all.size() > 1024 && all.size() % 1024 == 0) {
+    std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  }
+  return {code, true};
+}
+
+}  // namespace
+
+KernelRecorder::KernelRecorder() : outer_(std::exchange(recorder, this)) {}
+KernelRecorder::~KernelRecorder() { recorder = outer_; }
+
+std::shared_ptr<KernelCode> KernelCode::Get(const std::shared_ptr<const compiler::Kernel>& kernel) {
   static metrics::Counter& shared = metrics::GetCounter("cpu::KernelsShared");
   static metrics::Counter& made = metrics::GetCounter("cpu::Kernels");
   std::string key = ToText(*kernel);
-  std::shared_ptr<KernelCode> code;
-  {
-    std::lock_guard lock(mutex);
-    std::weak_ptr<KernelCode>& known = all[key];
-    code = known.lock();
-    if (code) {
-      shared.Add();
-      return code;
-    }
-    made.Add();
-    code = std::make_shared<KernelCode>(kernel);
-    known = code;
-    if (all.size() > 1024 && all.size() % 1024 == 0) {
-      std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
-    }
+  auto [code, is_new] = Share(key, kernel);
+  if (recorder) {
+    auto& noted = recorder->kernels_;
+    if (std::find(noted.begin(), noted.end(), code) == noted.end()) noted.push_back(code);
   }
-  if (!config::Get<config::kCpuWaitForCode>()) CompileQueue::Get().Push(code);
+  (is_new ? made : shared).Add();
+  if (!is_new) return code;
+  if (IsLive(key)) {
+    code->Compile();
+  } else if (!config::Get<config::kCpuWaitForCode>()) {
+    CompileQueue::Get().Push(code);
+  }
   return code;
 }
 
@@ -161,14 +179,17 @@ void KernelCode::Compile() {
 void KernelCode::CompileNow() {
   static metrics::Metric& time = metrics::GetMetric("cpu::CompileKernel", metrics::Kind::kTime);
   metrics::ScopedTimer timer(time);
-  if (std::string reason = LlvmCompiler::WhyAbsent(); !reason.empty()) {
-    if (CompileQueue::Get().stopped()) return;  // the process is ending
-    LogOnce("cpu.llvm", LogLevel::kWarn, "cpu: kernels stay interpreted: {}", reason);
-    return;
-  }
+  const std::string source = ToText(*kernel_);
   try {
+    // Code that someone holds, as an archive does, needs no LLVM.
+    std::string reason = IsLive(source) ? "" : LlvmCompiler::WhyAbsent();
+    if (!reason.empty()) {
+      if (CompileQueue::Get().stopped()) return;  // the process is ending
+      LogOnce("cpu.llvm", LogLevel::kWarn, "cpu: kernels stay interpreted: {}", reason);
+      return;
+    }
     std::shared_ptr<const LoadedCode> code =
-        GetCode(ToText(*kernel_), [&] { return EmitLlvm(*kernel_, HostTarget()); });
+        GetCode(source, [&] { return EmitLlvm(*kernel_, HostTarget()); });
     NativeKernel native = code->Function<void(const KernelArgs*)>("kernel");
     code_ = std::move(code);
     native_.store(native, std::memory_order_release);

@@ -53,6 +53,23 @@ class KernelCode {
   std::atomic<int> state_{kNew};
 };
 
+/// While one lives, notes the kernels that this thread gets: what code must be compiled ahead.
+class KernelRecorder {
+ public:
+  KernelRecorder();
+  ~KernelRecorder();
+  KernelRecorder(const KernelRecorder&) = delete;
+  KernelRecorder& operator=(const KernelRecorder&) = delete;
+
+  /// In order of first use, each once.
+  const std::vector<std::shared_ptr<KernelCode>>& kernels() const { return kernels_; }
+
+ private:
+  friend class KernelCode;
+  std::vector<std::shared_ptr<KernelCode>> kernels_;
+  KernelRecorder* const outer_;
+};
+
 /// Returns when nothing is waiting to be compiled.
 void WaitForCode();
 

@@ -43,6 +43,11 @@ class ProductKernel {
   int64_t shared_bytes = 0;
   int64_t worker_bytes = 0;
   int64_t packed_bytes = 0;
+  /// Whether Run runs the epilogue. Otherwise the whole result is made, and the epilogue then.
+  bool finishes = false;
+  /// Whether parts that only the epilogue sees are in the scratch memory of threads; otherwise
+  /// there is memory for the whole result.
+  bool apart = false;
 
   Scratch Divide(std::span<std::byte> memory, const ThreadPool& pool) const;
 };
@@ -76,10 +81,5 @@ std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& 
 /// These compute everything.
 std::unique_ptr<MatMulKernel> MakeTileMatMul(const MatMulSpec& spec);
 std::unique_ptr<ConvolutionKernel> MakeTileConvolution(const ConvolutionSpec& spec);
-
-/// rows[i, 0..n) += bias[0..n), for elements of `dtype`, rounded to it. Rows are `stride` elements
-/// apart.
-void AddBiasRow(DType dtype, void* rows, int64_t count, int64_t n, int64_t stride,
-                const void* bias);
 
 }  // namespace hammock::cpu

@@ -22,7 +22,7 @@ constexpr auto MakeLibraryMatMul = MakeOneDnnMatMul;
 constexpr auto MakeLibraryConvolution = MakeOneDnnConvolution;
 #endif
 
-/// Nothing is summed: the result is the bias, or 0; or nothing is stored at all.
+/// Nothing is summed: the result is 0; or nothing is stored at all.
 class EmptyMatMul : public MatMulKernel {
  public:
   explicit EmptyMatMul(const MatMulSpec& spec) : spec_(spec) {}
@@ -34,7 +34,6 @@ class EmptyMatMul : public MatMulKernel {
           BatchOffset(spec_.batch, spec_.out.batch, i / spec_.m) + i % spec_.m * spec_.out.row;
       std::byte* out = static_cast<std::byte*>(pointers.out) + row * width;
       std::memset(out, 0, spec_.n * width);
-      if (spec_.bias) AddBiasRow(spec_.out_dtype, out, 1, spec_.n, 0, pointers.bias);
     }
   }
 
@@ -51,7 +50,8 @@ class EmptyConvolution : public ConvolutionKernel {
 /// A kernel of one place, moved by one: the product of weight[out, in] and each image [in, places].
 class PointwiseConvolution : public ConvolutionKernel {
  public:
-  explicit PointwiseConvolution(const ConvolutionSpec& spec) : spec_(spec), product_(Of(spec)) {
+  explicit PointwiseConvolution(const ConvolutionSpec& spec) : product_(Of(spec)) {
+    finishes = apart = true;  // the product sees to both
     // What the product needs with no and with one thread says what each needs.
     shared_bytes = product_.scratch_bytes(0);
     worker_bytes = product_.scratch_bytes(1) - shared_bytes;
@@ -68,22 +68,12 @@ class PointwiseConvolution : public ConvolutionKernel {
 
   void Run(const Convolution::Pointers& pointers, const Scratch& scratch,
            ThreadPool& pool) const override {
-    product_.Run({.a = pointers.weight, .b = pointers.input, .out = pointers.out},
+    product_.Run({.a = pointers.weight,
+                  .b = pointers.input,
+                  .out = pointers.out,
+                  .epilogue = pointers.epilogue},
                  {scratch.shared, static_cast<size_t>(product_.scratch_bytes(scratch.workers))},
                  pool);
-    if (!spec_.bias) return;
-    int64_t channels = spec_.out.size(1);
-    int64_t places = spec_.out.numel() / spec_.out.size(0) / channels;
-    int64_t width = BytesOf(spec_.out.dtype(), 1);
-    pool.ParallelFor(
-        spec_.out.size(0) * channels, std::max<int64_t>(1, 16384 / places),
-        [&](int64_t begin, int64_t end, int) {
-          for (int64_t i = begin; i < end; ++i) {
-            AddBiasRow(spec_.out.dtype(),
-                       static_cast<std::byte*>(pointers.out) + i * places * width, places, 1, 1,
-                       static_cast<const std::byte*>(pointers.bias) + i % channels * width);
-          }
-        });
   }
 
  private:
@@ -95,10 +85,10 @@ class PointwiseConvolution : public ConvolutionKernel {
     product.a.batch = {0};
     product.b.batch = {in * places};
     product.out.batch = {spec.out.size(1) * places};
+    product.epilogue = spec.epilogue;
     return product;
   }
 
-  const ConvolutionSpec spec_;
   const MatMul product_;
 };
 
@@ -132,6 +122,14 @@ void CheckSpec(const MatMulSpec& spec) {
           "product: {} batch dims need as many strides, not {}, {} and {}; the columns of the "
           "result must be 1 apart, not {}",
           rank, spec.a.batch.size(), spec.b.batch.size(), spec.out.batch.size(), spec.out.column);
+  }
+  int64_t stride = spec.m * spec.n;
+  bool contiguous = spec.out.row == spec.n;
+  for (int i = rank - 1; i >= 0; stride *= spec.batch[i--]) {
+    contiguous &= spec.batch[i] == 1 || spec.out.batch[i] == stride;
+  }
+  if (spec.epilogue.wanted && !contiguous) {
+    Throw(ErrorCode::kValue, "product: a result with an epilogue must be contiguous");
   }
 }
 
@@ -253,6 +251,32 @@ void CopyOperand(const Shape& shape, const Dims& dims, const void* from, void* t
   });
 }
 
+/// Where parts are not finished as they are made: the whole result is there.
+void RunEpilogue(const Epilogue& epilogue, void* result, DType dtype, int64_t rows, int64_t columns,
+                 const Scratch& scratch, ThreadPool& pool) {
+  constexpr int64_t kPart = 1 << 14;  // elements
+  auto run = [&](int64_t begin, int64_t end, int worker) {
+    std::byte* data = static_cast<std::byte*>(result) + BytesOf(dtype, begin * columns);
+    epilogue.Run({data, columns, begin, end - begin, 0, columns}, scratch.of(worker));
+  };
+  if (rows * columns == 0) return;
+  pool.ParallelFor(rows, std::max<int64_t>(kPart / columns, 1), run, scratch.workers);
+}
+
+/// Gives a kernel what its epilogue needs, if that runs afterwards.
+template <class Kernel>
+void ReserveEpilogue(Kernel& kernel, const EpilogueSpec& epilogue) {
+  if (!kernel.finishes) kernel.worker_bytes = std::max(kernel.worker_bytes, epilogue.scratch_bytes);
+}
+
+/// Memory for a result that only the epilogue sees.
+template <class Kernel>
+int64_t ResultBytesOf(const Kernel& kernel, const EpilogueSpec& epilogue, DType dtype,
+                      int64_t elements) {
+  bool whole = epilogue.wanted && !epilogue.stores && !kernel.apart;
+  return whole ? RoundUp(BytesOf(dtype, elements), 64) : 0;
+}
+
 int64_t CopyBytesOf(const Shape& shape, const Dims& copy) {
   return copy.empty() ? 0 : RoundUp(shape.bytes(), 64);
 }
@@ -324,6 +348,7 @@ MatMul::MatMul(const MatMulSpec& spec) {
   CheckSpec(spec);
   spec_ = FoldBatch(spec);
   kernel_ = ChooseMatMul(spec_);
+  ReserveEpilogue(*kernel_, spec_.epilogue);
 }
 
 MatMul::MatMul(const DotGeneralSpec& spec) : MatMul(spec.product) {
@@ -341,8 +366,13 @@ const char* MatMul::kernel() const { return kernel_->name(); }
 
 int64_t MatMul::CopyBytes() const { return CopyBytesOf(a_, copy_a_) + CopyBytesOf(b_, copy_b_); }
 
+int64_t MatMul::ResultBytes() const {
+  return ResultBytesOf(*kernel_, spec_.epilogue, spec_.out_dtype,
+                       Product(spec_.batch) * spec_.m * spec_.n);
+}
+
 int64_t MatMul::scratch_bytes(int workers) const {
-  return CopyBytes() + kernel_->shared_bytes + workers * kernel_->worker_bytes;
+  return CopyBytes() + ResultBytes() + kernel_->shared_bytes + workers * kernel_->worker_bytes;
 }
 
 // The packed form of an operand that is copied first would need that copy too.
@@ -365,7 +395,12 @@ void MatMul::Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadP
     CopyOperand(b_, copy_b_, pointers.b, copy, pool);
     used.b = copy;
   }
-  kernel_->Run(used, kernel_->Divide(scratch.subspan(CopyBytes()), pool), pool);
+  if (ResultBytes() > 0) used.out = scratch.data() + CopyBytes();
+  Scratch memory = kernel_->Divide(scratch.subspan(CopyBytes() + ResultBytes()), pool);
+  kernel_->Run(used, memory, pool);
+  if (!pointers.epilogue || kernel_->finishes) return;
+  RunEpilogue(*pointers.epilogue, used.out, spec_.out_dtype, Product(spec_.batch) * spec_.m,
+              spec_.n, memory, pool);
 }
 
 // ---- Convolution
@@ -381,7 +416,7 @@ ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, con
                                      output_padding[i]
                                : (input.size(d) + 2 * padding[i] - reach) / stride[i] + 1);
   }
-  return {input, weight, input.With(sizes), stride, padding, dilation, transposed, groups};
+  return {input, weight, input.With(sizes), stride, padding, dilation, transposed, groups, {}};
 }
 
 Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
@@ -393,6 +428,7 @@ Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
     if (!kernel_ && !sums_nothing) kernel_ = MakeLibraryConvolution(spec);
     if (!kernel_) kernel_ = MakeTileConvolution(spec);
   }
+  ReserveEpilogue(*kernel_, spec.epilogue);
 }
 
 Convolution::~Convolution() = default;
@@ -401,8 +437,12 @@ Convolution& Convolution::operator=(Convolution&&) noexcept = default;
 
 const char* Convolution::kernel() const { return kernel_->name(); }
 
+int64_t Convolution::ResultBytes() const {
+  return ResultBytesOf(*kernel_, spec_.epilogue, spec_.out.dtype(), spec_.out.numel());
+}
+
 int64_t Convolution::scratch_bytes(int workers) const {
-  return kernel_->shared_bytes + workers * kernel_->worker_bytes;
+  return ResultBytes() + kernel_->shared_bytes + workers * kernel_->worker_bytes;
 }
 
 int64_t Convolution::packed_bytes() const { return kernel_->packed_bytes; }
@@ -414,7 +454,14 @@ void Convolution::Pack(const void* weight, void* packed, ThreadPool& pool) const
 
 void Convolution::Run(const Pointers& pointers, std::span<std::byte> scratch,
                       ThreadPool& pool) const {
-  kernel_->Run(pointers, kernel_->Divide(scratch, pool), pool);
+  Pointers used = pointers;
+  if (ResultBytes() > 0) used.out = scratch.data();
+  Scratch memory = kernel_->Divide(scratch.subspan(ResultBytes()), pool);
+  kernel_->Run(used, memory, pool);
+  if (!pointers.epilogue || kernel_->finishes) return;
+  int64_t rows = spec_.out.size(0) * spec_.out.size(1);
+  RunEpilogue(*pointers.epilogue, used.out, spec_.out.dtype(), rows,
+              rows == 0 ? 0 : spec_.out.numel() / rows, memory, pool);
 }
 
 }  // namespace hammock::cpu

@@ -25,6 +25,33 @@ namespace hammock::cpu {
 class MatMulKernel;
 class ConvolutionKernel;
 
+/// A part of a result. The result is a matrix whose rows lie one after another: [batch * m, n] of a
+/// product, [images * channels, places] of a convolution.
+struct FinishedPart {
+  std::byte* data;  ///< of its first element
+  int64_t stride;   ///< elements from one row to the next
+  int64_t row, rows;
+  int64_t column, columns;
+};
+
+/// What is done with each part of a result by the thread that computed it, while it is in the
+/// cache. Parts together are the whole result, in no order.
+class Epilogue {
+ public:
+  virtual void Run(const FinishedPart& part, std::byte* scratch) const = 0;
+
+ protected:
+  ~Epilogue() = default;
+};
+
+/// What a product has to know beforehand.
+struct EpilogueSpec {
+  bool wanted = false;
+  bool whole_rows = false;    ///< parts must have all columns
+  bool stores = true;         ///< the result is needed in memory as well
+  int64_t scratch_bytes = 0;  ///< of each thread, aligned to 64
+};
+
 /// Where the elements of a stack of matrices lie: strides in elements.
 struct MatrixLayout {
   Dims batch;  ///< for each batch dim; 0 repeats one matrix
@@ -32,16 +59,16 @@ struct MatrixLayout {
   int64_t column = 0;
 };
 
-/// out[batch, m, n] = a[batch, m, k] * b[batch, k, n] + bias[n]
+/// out[batch, m, n] = a[batch, m, k] * b[batch, k, n]
 struct MatMulSpec {
   DType dtype = DType::kF32;      ///< of a and b
-  DType out_dtype = DType::kF32;  ///< of out and bias: dtype, or f32 for f16 and bf16
+  DType out_dtype = DType::kF32;  ///< dtype, or f32 for f16 and bf16
   Dims batch;                     ///< sizes
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
   MatrixLayout a, b, out;  ///< rows of out are contiguous: out.column is 1
-  bool bias = false;       ///< added to the rounded product, as an op of its own would
+  EpilogueSpec epilogue;   ///< of a result that is contiguous
 
   /// All three row-major, one matrix each.
   static MatMulSpec Plain(DType dtype, int64_t m, int64_t k, int64_t n);
@@ -64,8 +91,8 @@ class MatMul {
     const void* a = nullptr;
     const void* b = nullptr;       ///< unused where `packed` is given
     const void* packed = nullptr;  ///< b as Pack made it, or null
-    const void* bias = nullptr;
-    void* out = nullptr;
+    void* out = nullptr;           ///< unused where the epilogue says that it is not stored
+    const Epilogue* epilogue = nullptr;
   };
 
   /// Throws ValueError for layouts that are not possible, TypeError for dtypes without products.
@@ -91,6 +118,7 @@ class MatMul {
 
  private:
   int64_t CopyBytes() const;
+  int64_t ResultBytes() const;
 
   MatMulSpec spec_;
   Shape a_, b_;
@@ -98,14 +126,13 @@ class MatMul {
   std::unique_ptr<MatMulKernel> kernel_;
 };
 
-/// The primitive of that name, of row-major NC* tensors, with a bias for each output channel. See
-/// ops/primitives.h.
+/// The primitive of that name, of row-major NC* tensors. See ops/primitives.h.
 struct ConvolutionSpec {
   Shape input, weight, out;
   Dims stride, padding, dilation;
   bool transposed = false;
   int64_t groups = 1;
-  bool bias = false;  ///< of out's dtype, added to the rounded product
+  EpilogueSpec epilogue;
 
   /// With the sizes of `out` inferred; the arguments are as the primitive's, and valid.
   static ConvolutionSpec Of(const Shape& input, const Shape& weight, const Dims& stride,
@@ -119,8 +146,8 @@ class Convolution {
     const void* input = nullptr;
     const void* weight = nullptr;  ///< unused where `packed` is given
     const void* packed = nullptr;
-    const void* bias = nullptr;
     void* out = nullptr;
+    const Epilogue* epilogue = nullptr;
   };
 
   explicit Convolution(const ConvolutionSpec& spec);
@@ -138,6 +165,8 @@ class Convolution {
   void Pack(const void* weight, void* packed, ThreadPool& pool) const;
 
  private:
+  int64_t ResultBytes() const;
+
   ConvolutionSpec spec_;
   std::unique_ptr<ConvolutionKernel> kernel_;
 };

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backends/cpu/emit_llvm.h"
+#include "backends/cpu/fused_product.h"
 #include "backends/cpu/host_cpu.h"
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/llvm_compiler.h"
@@ -51,13 +52,22 @@ struct Program::PreparedStep {
   LocationId location = 0;
 
   explicit PreparedStep(const Launch& launch) { kernel.emplace(launch); }
-  PreparedStep(const Graph& graph, const compiler::Schedule& schedule, NodeId id);
+  PreparedStep(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step);
   int64_t scratch_bytes() const { return call ? call->scratch_bytes() : kernel->scratch_bytes(); }
 };
 
 Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule& schedule,
-                                    NodeId id)
-    : call(MakeCall(graph, id)), node(graph[id].origin), location(graph[id].location) {
+                                    const compiler::Step& step)
+    : node(graph[step.node].origin), location(graph[step.node].location) {
+  const NodeId id = step.node;
+  if (step.launch.kernel) {
+    auto fused = std::make_unique<FusedProduct>(graph, schedule, step);
+    operands = fused->operands();
+    results = step.writes;
+    call = std::move(fused);
+    return;
+  }
+  call = MakeCall(graph, id);
   for (GraphValue input : graph[id].inputs) {
     operands.push_back(input.node < 0 ? -1 : schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
@@ -71,11 +81,11 @@ Program::Program(const Graph& graph, bool aligned_outputs)
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   for (const compiler::Step& step : schedule_.steps) {
-    if (step.launch.kernel) {
+    if (step.is_call()) {
+      steps_.emplace_back(graph_, schedule_, step);
+    } else {
       steps_.emplace_back(step.launch);
       steps_.back().node = graph_[step.nodes.back()].origin;
-    } else {
-      steps_.emplace_back(graph_, schedule_, step.node);
     }
   }
   if (config::Get<config::kCpuWaitForCode>()) WaitForKernels();
@@ -96,8 +106,8 @@ Program::Program(const Graph& graph, bool aligned_outputs)
 
 void Program::WaitForKernels() const {
   std::vector<std::shared_ptr<KernelCode>> kernels;
-  for (const PreparedStep& step : steps_) {
-    if (step.kernel) kernels.push_back(step.kernel->code());
+  for (const compiler::Step& step : schedule_.steps) {
+    if (step.launch.kernel) kernels.push_back(KernelCode::Get(step.launch.kernel));
   }
   KernelCode::WaitFor(kernels);
 }
@@ -178,6 +188,19 @@ bool ReadsBeforeWriting(const Launch& launch, int input, int output) {
   return true;
 }
 
+/// Whether a step that reads an input may write an output in its place.
+bool MayWriteInto(const Graph& graph, const compiler::Schedule& schedule,
+                  const compiler::Step& step, int input, int output) {
+  if (step.updates == input) return true;
+  if (!step.launch.kernel || !ReadsBeforeWriting(step.launch, input, output)) return false;
+  if (!step.is_call()) return true;
+  // A product reads its operands until the end.
+  const std::vector<GraphValue>& operands = graph[step.node].inputs;
+  return std::none_of(operands.begin(), operands.end(), [&](GraphValue operand) {
+    return schedule.BufferOf(compiler::StorageOf(graph, operand)) == input;
+  });
+}
+
 }  // namespace
 
 bool Program::MayReplace(int output, int input) const {
@@ -201,12 +224,10 @@ bool Program::MayReplace(int output, int input) const {
     bool writes = Contains(step.writes, output);
     bool reads = Contains(step.reads, input);
     if ((written || (i >= first_beside && !writes)) && reads) return false;
-    if (writes && reads &&
-        !(step.launch.kernel && ReadsBeforeWriting(step.launch, input, output))) {
-      return false;
-    }
+    if (writes && reads && !MayWriteInto(graph_, schedule_, step, input, output)) return false;
     written |= writes;
-    if (written && step.node >= 0 && graph_[step.node].op->can_fail) return false;
+    bool fails_first = writes && step.updates == input;
+    if (written && step.is_call() && graph_[step.node].op->can_fail && !fails_first) return false;
   }
   return true;
 }
@@ -214,9 +235,9 @@ bool Program::MayReplace(int output, int input) const {
 Program::~Program() = default;
 
 int Program::kernels() const {
-  return static_cast<int>(std::count_if(steps_.begin(), steps_.end(), [](const PreparedStep& step) {
-    return step.kernel.has_value();
-  }));
+  return static_cast<int>(
+      std::count_if(schedule_.steps.begin(), schedule_.steps.end(),
+                    [](const compiler::Step& step) { return step.launch.kernel != nullptr; }));
 }
 
 int64_t Program::bytes() const {
@@ -365,12 +386,14 @@ std::string Program::ToText(std::string_view what) const {
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].call) {
       text += fmt::format("step {}: {}\n", i, steps_[i].call->kernel());
-    } else if (what == "llvm") {
-      text += fmt::format("step {}:\n{}", i,
-                          EmitLlvm(steps_[i].kernel->code()->kernel(), HostTarget()));
+    }
+    const Kernel* kernel = schedule_.steps[i].launch.kernel.get();
+    if (!kernel) continue;
+    if (what == "llvm") {
+      text += fmt::format("step {}:\n{}", i, EmitLlvm(*kernel, HostTarget()));
     } else if (what == "assembly" && LlvmCompiler::WhyAbsent().empty()) {
-      std::string ir = EmitLlvm(steps_[i].kernel->code()->kernel(), HostTarget());
-      text += fmt::format("step {}:\n{}", i, LlvmCompiler::Get().Assembly(ir));
+      text += fmt::format("step {}:\n{}", i,
+                          LlvmCompiler::Get().Assembly(EmitLlvm(*kernel, HostTarget())));
     }
   }
   return text;

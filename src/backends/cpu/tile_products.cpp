@@ -86,20 +86,13 @@ class TileScratch {
   int64_t panel_, tile_, left_;
 };
 
-/// out[i, j] = tile[i, j], rounded; then plus bias, rounded again. The bias of element (i, j) is
-/// bias[i * bias_row + j * bias_column].
+/// out[i, j] = tile[i, j], rounded.
 template <class Out, class Sum>
-void StoreTile(const Sum* tile, int width, int64_t rows, int64_t columns, Out* out, int64_t out_row,
-               const Out* bias, int64_t bias_row, int64_t bias_column) {
+void StoreTile(const Sum* tile, int width, int64_t rows, int64_t columns, Out* out,
+               int64_t out_row) {
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
-      Out value = static_cast<Out>(tile[i * width + j]);
-      if (bias) {
-        using Wide = typename SumOf<Out>::Type;
-        value = static_cast<Out>(static_cast<Wide>(value) +
-                                 static_cast<Wide>(bias[i * bias_row + j * bias_column]));
-      }
-      out[i * out_row + j] = value;
+      out[i * out_row + j] = static_cast<Out>(tile[i * width + j]);
     }
   }
 }
@@ -150,8 +143,7 @@ class TileMatMul : public MatMulKernel {
       PackPanel(b + k * spec_.b.row, depth, columns, scratch_.panel(memory));
       loop_.run(rows, depth, left.data, left.row, left.column, scratch_.panel(memory), tile);
     }
-    const Out* bias = spec_.bias ? static_cast<const Out*>(pointers.bias) + column : nullptr;
-    StoreTile(tile, loop_.width, rows, columns, out, spec_.out.row, bias, 0, 1);
+    StoreTile(tile, loop_.width, rows, columns, out, spec_.out.row);
   }
 
   Left<Sum> LoadLeft(const T* a, int64_t rows, int64_t depth, Sum* memory) const {
@@ -251,10 +243,7 @@ class TileConvolution : public ConvolutionKernel {
       loop_.run(rows, count * taps_, left.data, left.row, left.column, scratch_.panel(memory),
                 tile);
     }
-    const T* bias = spec_.bias
-                        ? static_cast<const T*>(pointers.bias) + group * out_channels_ + channel
-                        : nullptr;
-    StoreTile(tile, loop_.width, rows, columns, out, places_, bias, 1, 0);
+    StoreTile(tile, loop_.width, rows, columns, out, places_);
   }
 
   /// The weights of `rows` output channels and `count` input channels. They lie as [out, in, taps],
@@ -339,9 +328,12 @@ class VectorMatMul : public MatMulKernel {
         out_step_(from_left_ ? spec.out.column : spec.out.row),
         free_step_(from_left_ ? spec.b.column : spec.a.row),
         sum_step_(from_left_ ? spec.b.row : spec.a.column),
-        part_(std::min<int64_t>(count_, std::clamp<int64_t>(RoundUp(count_ / 8, 64), 256, 2048))) {
+        part_(std::min<int64_t>(count_, std::clamp<int64_t>(RoundUp(count_ / 4, 64), 256, 2048))) {
     vector_bytes_ = RoundUp(spec.k * sizeof(Sum), 64);
-    worker_bytes = vector_bytes_ + RoundUp(part_ * sizeof(Sum), 64);
+    sums_bytes_ = RoundUp(part_ * sizeof(Sum), 64);
+    out_bytes_ = RoundUp(part_ * sizeof(Out), 64);
+    finishes = apart = from_left_ && !(spec.epilogue.whole_rows && part_ < count_);
+    worker_bytes = vector_bytes_ + sums_bytes_ + out_bytes_ + spec.epilogue.scratch_bytes;
   }
   const char* name() const override { return "vector"; }
 
@@ -366,8 +358,10 @@ class VectorMatMul : public MatMulKernel {
                std::byte* memory) const {
     const T* a = static_cast<const T*>(pointers.a) + BatchOffset(spec_.batch, spec_.a.batch, batch);
     const T* b = static_cast<const T*>(pointers.b) + BatchOffset(spec_.batch, spec_.b.batch, batch);
-    Out* out = static_cast<Out*>(pointers.out) + BatchOffset(spec_.batch, spec_.out.batch, batch) +
-               begin * out_step_;
+    Out* out = pointers.out
+                   ? static_cast<Out*>(pointers.out) +
+                         BatchOffset(spec_.batch, spec_.out.batch, batch) + begin * out_step_
+                   : reinterpret_cast<Out*>(memory + vector_bytes_ + sums_bytes_);
     const T* vector = from_left_ ? a : b;
     const T* matrix = (from_left_ ? b : a) + begin * free_step_;
     int64_t count = std::min(part_, count_ - begin);
@@ -381,9 +375,10 @@ class VectorMatMul : public MatMulKernel {
       std::fill_n(sums, count, Sum(0));
       loops.rows(count, spec_.k, matrix, sum_step_, x, sums);
     }
-    const Out* bias = static_cast<const Out*>(spec_.bias ? pointers.bias : nullptr);
-    if (bias && from_left_) bias += begin;
-    StoreTile(sums, 1, count, 1, out, out_step_, bias, from_left_ ? 1 : 0, 0);
+    StoreTile(sums, 1, count, 1, out, out_step_);
+    if (!finishes || !pointers.epilogue) return;
+    pointers.epilogue->Run({reinterpret_cast<std::byte*>(out), count_, batch, 1, begin, count},
+                           memory + vector_bytes_ + sums_bytes_ + out_bytes_);
   }
 
   const MatMulSpec spec_;
@@ -392,7 +387,7 @@ class VectorMatMul : public MatMulKernel {
   const int64_t vector_step_, out_step_;
   const int64_t free_step_, sum_step_;  // of the matrix
   const int64_t part_;                  // elements of the result in a task
-  int64_t vector_bytes_ = 0;
+  int64_t vector_bytes_ = 0, sums_bytes_ = 0, out_bytes_ = 0;
 };
 
 /// As spec's dtypes say: Kernel<T, T> or, for 16-bit floats with f32 results, Kernel<T, float>.
@@ -425,21 +420,6 @@ std::unique_ptr<ConvolutionKernel> MakeTileConvolution(const ConvolutionSpec& sp
   VisitNumber(spec.input.dtype(),
               [&](auto zero) { kernel = std::make_unique<TileConvolution<decltype(zero)>>(spec); });
   return kernel;
-}
-
-void AddBiasRow(DType dtype, void* rows, int64_t count, int64_t n, int64_t stride,
-                const void* bias) {
-  VisitNumber(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    using Sum = typename SumOf<T>::Type;
-    const T* from = static_cast<const T*>(bias);
-    for (int64_t i = 0; i < count; ++i) {
-      T* row = static_cast<T*>(rows) + i * stride;
-      for (int64_t j = 0; j < n; ++j) {
-        row[j] = static_cast<T>(static_cast<Sum>(row[j]) + static_cast<Sum>(from[j]));
-      }
-    }
-  });
 }
 
 }  // namespace hammock::cpu

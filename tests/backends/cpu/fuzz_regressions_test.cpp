@@ -36,6 +36,12 @@ const Once kCases[] = {
       %1 = reduce_sum %0 {dims=[1,2], keepdim=true} : f16[31,1,1]
       %2 = reduce_prod %0 {dims=[1], keepdim=false} : f16[31,15]
       return %1, %2)"},
+    {"ABlockForAnEpilogueIsComputedAsInTheResult", R"(
+      %0 = input : f32[9,4096]
+      %1 = input : f32[4096,9]
+      %2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[9,9]
+      %3 = add %2, %2 : f32[9,9]
+      return %3)"},
     {"LaneFunctionsOfTruthValuesAreCalled", R"(
       %0 = input : bool[19]
       %1 = input : bool[19]

@@ -79,7 +79,7 @@ HostTensor RunMatMul(const MatMul& product, const Shape& out, MatMul::Pointers p
   HostTensor result(out);
   std::memset(result.mutable_data(), 0xff, result.bytes());
   ScratchMemory scratch(product.scratch_bytes(ThreadPool::threads()));
-  pointers.out = result.mutable_data();
+  if (product.spec().epilogue.stores) pointers.out = result.mutable_data();
   product.Run(pointers, scratch.span(), ThreadPool::Get());
   return result;
 }
@@ -90,7 +90,7 @@ HostTensor RunConvolution(const Convolution& convolution, Convolution::Pointers 
   HostTensor result(convolution.spec().out);
   std::memset(result.mutable_data(), 0xff, result.bytes());
   ScratchMemory scratch(convolution.scratch_bytes(ThreadPool::threads()));
-  pointers.out = result.mutable_data();
+  if (convolution.spec().epilogue.stores) pointers.out = result.mutable_data();
   convolution.Run(pointers, scratch.span(), ThreadPool::Get());
   return result;
 }
@@ -232,30 +232,89 @@ TEST(MatMul, RepeatsAMatrixOfStrideZero) {
   }
 }
 
-TEST(MatMul, BiasIsAddedToTheRoundedProduct) {
-  std::mt19937 random(6);
-  for (DType dtype : {f32, bf16, f16, f64, i16}) {
-    for (auto [m, k, n] : {std::array<int64_t, 3>{5, 6, 7},
-                           {100, 60, 70},
-                           {1, 40, 300},
-                           {300, 40, 1},
-                           {4, 0, 5},
-                           {70, 64, 600}}) {
-      HostTensor a = Random(Shape(dtype, {m, k}), random);
-      HostTensor b = Random(Shape(dtype, {k, n}), random);
-      HostTensor bias = Random(Shape(dtype, {n}), random);
-      MatMulSpec spec = MatMulSpec::Plain(dtype, m, k, n);
-      MatMul plain(spec);
-      spec.bias = true;
-      MatMul with_bias(spec);
-      Shape out(dtype, {m, n});
-      HostTensor product = RunMatMul(plain, out, {.a = a.data(), .b = b.data()}, "2");
-      HostTensor sum =
-          RunMatMul(with_bias, out, {.a = a.data(), .b = b.data(), .bias = bias.data()}, "2");
-      HostTensor row = Interpreted(ops::kBroadcast, {bias}, {Dims{m, n}});
-      EXPECT_TENSOR(sum, Eval("add", {product, row}));
+/// Copies each part that it gets, and checks that it is what the product says of it.
+class CopyingEpilogue : public Epilogue {
+ public:
+  CopyingEpilogue(const Shape& shape, int64_t columns, const EpilogueSpec& spec)
+      : columns_(columns), spec_(spec), result_(shape), times_(Shape(i32, shape.sizes())) {
+    std::memset(times_.mutable_data(), 0, static_cast<size_t>(times_.bytes()));
+  }
+
+  void Run(const FinishedPart& part, std::byte* scratch) const override {
+    if (spec_.whole_rows) {
+      EXPECT_EQ(part.columns, columns_);
+    }
+    std::memset(scratch, 0x7f, static_cast<size_t>(spec_.scratch_bytes));
+    int64_t width = BytesOf(result_.dtype(), 1);
+    for (int64_t i = 0; i < part.rows; ++i) {
+      int64_t at = (part.row + i) * columns_ + part.column;
+      std::memcpy(static_cast<std::byte*>(result_.mutable_data()) + at * width,
+                  part.data + i * part.stride * width, static_cast<size_t>(part.columns * width));
+      for (int64_t j = 0; j < part.columns; ++j) ++times_.mutable_values<int32_t>()[at + j];
     }
   }
+
+  const HostTensor& result() const { return result_; }
+  bool SawEverythingOnce() const {
+    auto times = times_.values<int32_t>();
+    return std::all_of(times.begin(), times.end(), [](int32_t count) { return count == 1; });
+  }
+
+ private:
+  const int64_t columns_;
+  const EpilogueSpec spec_;
+  mutable HostTensor result_, times_;
+};
+
+std::vector<EpilogueSpec> AllEpilogues() {
+  std::vector<EpilogueSpec> all;
+  for (bool whole_rows : {false, true}) {
+    for (bool stores : {false, true}) all.push_back({true, whole_rows, stores, 192});
+  }
+  return all;
+}
+
+TEST(MatMul, EpiloguesSeeTheBitsOfTheProductOnce) {
+  std::mt19937 random(6);
+  for (DType dtype : {f32, bf16, f16, f64, i16}) {
+    for (auto [batch, m, k, n] : {std::array<int64_t, 4>{1, 5, 6, 7},
+                                  {1, 100, 60, 70},
+                                  {3, 1, 40, 900},
+                                  {1, 300, 40, 1},
+                                  {1, 4, 0, 5},
+                                  {2, 70, 64, 600},
+                                  {1, 9, 4096, 9},
+                                  {1, 70, 600, 9000},
+                                  {1, 1100, 24, 700},
+                                  {9, 130, 33, 40}}) {
+      HostTensor a = Random(Shape(dtype, {batch, m, k}), random);
+      HostTensor b = Random(Shape(dtype, {batch, k, n}), random);
+      DotGeneralSpec spec = DotGeneral(a.shape(), b.shape(), {2}, {1}, {0}, {0});
+      Shape out(dtype, {batch, m, n});
+      HostTensor product = RunMatMul(MatMul(spec), out, {.a = a.data(), .b = b.data()}, "2");
+      for (const EpilogueSpec& epilogue : AllEpilogues()) {
+        spec.product.epilogue = epilogue;
+        for (const char* threads : {"1", "3"}) {
+          CopyingEpilogue copy(out, n, epilogue);
+          MatMul fused(spec);
+          HostTensor stored =
+              RunMatMul(fused, out, {.a = a.data(), .b = b.data(), .epilogue = &copy}, threads);
+          EXPECT_TRUE(copy.SawEverythingOnce()) << fused.kernel();
+          EXPECT_TRUE(copy.result().SameBits(product)) << fused.kernel();
+          if (epilogue.stores) {
+            EXPECT_TRUE(stored.SameBits(product)) << fused.kernel();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MatMul, EpiloguesNeedContiguousResults) {
+  MatMulSpec spec = MatMulSpec::Plain(f32, 4, 5, 6);
+  spec.out.row = 8;
+  spec.epilogue.wanted = true;
+  EXPECT_THROW(MatMul{spec}, ValueError);
 }
 
 TEST(MatMul, SixteenBitFloatsCanGiveWideResults) {
@@ -365,16 +424,18 @@ void CheckConvolution(const ConvolutionCase& c, std::mt19937& random) {
     Convolution::Pointers with_packed = {.input = input.data(), .packed = packed.span().data()};
     ASSERT_TRUE(one.SameBits(RunConvolution(convolution, with_packed, "2"))) << about();
   }
-  // A bias is added to the rounded result.
-  HostTensor bias = Random(Shape(c.input.dtype(), {spec.out.size(1)}), random);
-  spec.bias = true;
-  pointers.bias = bias.data();
-  HostTensor sum = RunConvolution(Convolution(spec), pointers, "2");
-  Dims column = Dims::Filled(spec.out.rank(), 1);
-  column[1] = spec.out.size(1);
-  HostTensor spread = Interpreted(ops::kBroadcast, {Interpreted(ops::kReshape, {bias}, {column})},
-                                  {spec.out.sizes()});
-  ASSERT_TRUE(SameTensor(sum, Eval("add", {one, spread}))) << about();
+  for (const EpilogueSpec& epilogue : AllEpilogues()) {
+    spec.epilogue = epilogue;
+    int64_t rows = spec.out.size(0) * spec.out.size(1);
+    CopyingEpilogue copy(spec.out, rows == 0 ? 0 : spec.out.numel() / rows, epilogue);
+    pointers.epilogue = &copy;
+    HostTensor stored = RunConvolution(Convolution(spec), pointers, "2");
+    ASSERT_TRUE(copy.SawEverythingOnce()) << about();
+    ASSERT_TRUE(copy.result().SameBits(one)) << about();
+    if (epilogue.stores) {
+      ASSERT_TRUE(stored.SameBits(one)) << about();
+    }
+  }
 }
 
 TEST(Convolution, MatchesTheInterpreterOnRandomCases) {

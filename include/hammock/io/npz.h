@@ -1,5 +1,5 @@
 #pragma once
-/// Reading of NumPy's files: one array (.npy) or an archive of them (.npz).
+/// NumPy's files: one array (.npy), or an archive of them (.npz), which is only read.
 ///
 ///   NpzFile file = NpzFile::Open("init.npz");
 ///   for (const std::string& name : file.names()) Use(name, file.Read(name));
@@ -23,6 +23,10 @@ namespace hammock::io {
 
 /// One array; `name` stands in messages. Fortran order is put in row-major order.
 HAMMOCK_API HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name);
+
+HAMMOCK_API HostTensor ReadNpy(const std::string& path);
+/// Whole or not at all. NumPy has no bfloat16: its bits are written as uint16.
+HAMMOCK_API void WriteNpy(const std::string& path, const HostTensor& array);
 
 /// An archive in memory. Immutable: may be read from several threads.
 class HAMMOCK_API NpzFile {

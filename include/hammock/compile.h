@@ -1,0 +1,141 @@
+#pragma once
+/// compile: a function of tensors that is traced once for each signature and replayed from then on,
+/// without tracing.
+///
+///   auto step = compile(
+///       [&](const Tensor& x, const Tensor& y) {
+///         optimizer.zero_grad();
+///         Tensor loss = cross_entropy(net.forward(x), y);
+///         loss.backward();
+///         optimizer.step();
+///         return loss;
+///       },
+///       {net, optimizer});
+///   for (const data::Batch& batch : loader) Tensor loss = step(batch[0], batch[1]);
+///
+/// - What the function reads or writes besides its arguments (parameters, buffers, the state of an
+///   optimiser) is named in the list: modules, optimisers, tensors. Another tensor is refused when
+///   the function is traced, with the line that uses it.
+/// - Numbers and branches inside of the function are frozen as they were when it was traced.
+///   Numbers that change are arguments: `step(x, 0.1)` gives the function a tensor.
+/// - Each call draws new random numbers.
+/// - Results have no history, and gradients that the function leaves in `grad` are dropped.
+/// - The option `verify_replay` traces every n-th call again and fails where it records something
+///   else.
+///
+/// A compiled function is called by one thread at a time; copies are the same function.
+
+#include <array>
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "hammock/autograd.h"
+#include "hammock/export.h"
+#include "hammock/tensor.h"
+
+namespace hammock {
+
+/// Tensors that a compiled function may use: one, several, or all of something's `state_dict()`.
+class StateOf {
+ public:
+  StateOf(const Tensor& tensor) : tensors_{tensor} {}                     // NOLINT: implicit
+  StateOf(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {}  // NOLINT
+  template <class T>
+  requires requires(const T& holder) { holder.state_dict(); }
+  StateOf(const T& holder) {  // NOLINT
+    for (const auto& [name, tensor] : holder.state_dict()) tensors_.push_back(tensor);
+  }
+  template <class T>
+  requires requires(const T& handle) { handle->state_dict(); }
+  StateOf(const T& handle) : StateOf(*handle) {}  // NOLINT
+
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+
+ private:
+  std::vector<Tensor> tensors_;
+};
+
+/// The part of a compiled function that knows nothing of its types.
+class HAMMOCK_API Replayed {
+ public:
+  Replayed(TensorsFn fn, std::initializer_list<StateOf> state);
+  std::vector<Tensor> Call(std::span<const TensorArg> args) const;
+  /// How many signatures have been traced.
+  size_t traces() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// What `compile` returns: called with the function's arguments, tensors or numbers.
+template <class Signature>
+class Compiled;
+
+template <class R, class... Args>
+class Compiled<R(Args...)> {
+  template <class>
+  using Arg = TensorArg;
+
+ public:
+  Compiled(std::function<R(Args...)> fn, std::initializer_list<StateOf> state)
+      : replayed_([fn](const std::vector<Tensor>& args) { return Run(fn, args, kAll); }, state) {}
+
+  R operator()(const Arg<Args>&... args) const {
+    const std::array<TensorArg, sizeof...(Args)> list{args...};
+    std::vector<Tensor> results = replayed_.Call(list);
+    if constexpr (std::is_void_v<R>) {
+      return;
+    } else if constexpr (std::same_as<R, Tensor>) {
+      return results[0];
+    } else if constexpr (std::same_as<R, std::vector<Tensor>>) {
+      return results;
+    } else {
+      return Tuple(results, std::make_index_sequence<std::tuple_size_v<R>>());
+    }
+  }
+  size_t traces() const { return replayed_.traces(); }
+
+ private:
+  static constexpr std::index_sequence_for<Args...> kAll{};
+
+  template <size_t... I>
+  static std::vector<Tensor> Run(const std::function<R(Args...)>& fn,
+                                 const std::vector<Tensor>& args, std::index_sequence<I...>) {
+    if constexpr (std::is_void_v<R>) {
+      fn(args[I]...);
+      return {};
+    } else if constexpr (std::same_as<R, Tensor>) {
+      return {fn(args[I]...)};
+    } else if constexpr (std::same_as<R, std::vector<Tensor>>) {
+      return fn(args[I]...);
+    } else {
+      return std::apply([](const auto&... each) { return std::vector<Tensor>{each...}; },
+                        fn(args[I]...));
+    }
+  }
+  template <size_t... I>
+  static R Tuple(const std::vector<Tensor>& results, std::index_sequence<I...>) {
+    return R{results[I]...};
+  }
+
+  Replayed replayed_;
+};
+
+/// `fn` takes tensors and returns a tensor, a tuple or vector of them, or nothing.
+template <class Fn>
+auto compile(Fn fn, std::initializer_list<StateOf> state = {}) {
+  std::function typed = std::move(fn);
+  return [&]<class R, class... Args>(std::function<R(Args...)>& function) {
+    return Compiled<R(Args...)>(std::move(function), state);
+  }(typed);
+}
+
+}  // namespace hammock

@@ -1,0 +1,22 @@
+#pragma once
+/// Compiling before a program runs.
+
+#include <string>
+
+#include "hammock/export.h"
+#include "hammock/jit/to_backend.h"
+
+namespace hammock::jit {
+
+/// Lowers all methods that are graphs to the delegate `hammock` and saves the module with machine
+/// code for this CPU. With LoadOptions::allow_native a process runs it without a compiler; on
+/// another CPU, or without that option, graphs are compiled anew. CompileError where there is no
+/// LLVM.
+HAMMOCK_API void compile_ahead(Module& module, const std::string& path,
+                               const LowerOptions& options = {});
+
+/// For people: what an archive has in it, without running anything of it: methods, weights,
+/// delegates and placement, native code.
+HAMMOCK_API std::string describe_archive(const std::string& path);
+
+}  // namespace hammock::jit

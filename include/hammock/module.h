@@ -1,0 +1,267 @@
+#pragma once
+/// Module: a tree of named parameters, buffers and submodules with methods that are called by name.
+/// Layers, saved programs and delegates are all modules.
+///
+///   struct Net : Module {
+///     Net() : Module("Net") {
+///       weight = register_parameter("weight", randn({3, 4}));
+///       define("forward(Tensor x) -> Tensor", &Net::forward);
+///     }
+///     Tensor forward(const Tensor& x) { return relu(matmul(x, weight)); }
+///     Tensor weight;
+///   };
+///
+///   Net net;
+///   Tensor y = net(x);
+///   net.trace("forward", {x}, {.free_dims = {{"x", 0}}});   // code becomes a graph
+///   save_module(net, "net.hmk");
+///   ModulePtr again = load_module("net.hmk");
+///
+/// Methods may run on several threads at once; changing a module, or tracing it, may not overlap
+/// other uses of it.
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hammock/device.h"
+#include "hammock/export.h"
+#include "hammock/ir/function.h"
+#include "hammock/ir/graph.h"
+#include "hammock/op_builder.h"
+#include "hammock/tensor.h"
+
+namespace hammock {
+
+class Module;
+using ModulePtr = std::shared_ptr<Module>;
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using MethodFn = std::function<Any(Module& self, const std::vector<Any>& args)>;
+
+/// An input of a method's graph that is no argument: a parameter or buffer by its dotted name, a
+/// constant, or random state that is drawn anew at each call.
+struct Capture {
+  std::string name = {};
+  Tensor constant = {};
+  uint64_t random_blocks = 0;
+};
+
+/// A method as a graph. Its inputs are the tensors in the arguments, then what it captured; its
+/// outputs are the tensors in the results, then the new values of the inputs that it writes.
+struct HAMMOCK_API GraphBody {
+  std::shared_ptr<const Graph> graph = nullptr;
+  std::vector<Capture> captures = {};
+  std::vector<int> writes = {};  ///< inputs, by index
+  /// How arguments and results are put together around their tensors; see PackTensors.
+  std::string argument_form = {};
+  std::string result_form = {};
+
+  size_t num_arguments() const { return graph->inputs().size() - captures.size(); }
+  size_t num_results() const { return graph->outputs().size() - writes.size(); }
+};
+
+/// A method: C++ code, a graph, or a call of the same method of a child.
+struct HAMMOCK_API Method {
+  FunctionSchema schema;
+  MethodFn code = nullptr;
+  std::shared_ptr<const GraphBody> body = nullptr;  ///< the graph, where there is one
+  std::string forwards_to = {};
+};
+
+/// A dim of an argument that may have any size; dims of one name have equal sizes.
+struct FreeDim {
+  std::string argument;
+  int dim = 0;
+  std::string name = "n";
+};
+
+struct TraceOptions {
+  std::vector<FreeDim> free_dims = {};
+};
+
+class HAMMOCK_API Module {
+ public:
+  /// The class name is for people: it stands in messages and archives.
+  explicit Module(std::string class_name = "Module") : class_name_(std::move(class_name)) {}
+  virtual ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  const std::string& class_name() const { return class_name_; }
+  /// Its name in the module that it was last registered in; "top" for others.
+  const std::string& name() const { return name_; }
+
+  // ---- The tree. A name has no dot, and is used once in a module.
+  Tensor register_parameter(const std::string& name, const Tensor& value,
+                            bool requires_grad = true);
+  Tensor register_buffer(const std::string& name, const Tensor& value);
+  template <class M>
+  std::shared_ptr<M> register_module(const std::string& name, std::shared_ptr<M> module) {
+    AddChild(name, module);
+    return module;
+  }
+  /// Any other value that is saved with the module; replaces one of that name.
+  void set_attribute(const std::string& name, Any value);
+
+  /// Names are dotted from here; own ones come before those of submodules.
+  NamedTensors named_parameters(bool recurse = true) const;
+  NamedTensors named_buffers(bool recurse = true) const;
+  std::vector<Tensor> parameters() const;
+  /// Parameters and buffers, in the order of PyTorch's state_dict.
+  NamedTensors state_dict() const;
+  /// Copies values by name. With `strict`, ValueError names those that are missing or unknown.
+  void load_state_dict(const NamedTensors& values, bool strict = true);
+  const std::vector<std::pair<std::string, ModulePtr>>& named_children() const { return children_; }
+  /// This module with an empty name, then all below it.
+  std::vector<std::pair<std::string, Module*>> named_modules();
+  std::vector<std::pair<std::string, const Module*>> named_modules() const;
+  const AnyDict& attributes() const { return attributes_; }
+
+  /// By dotted path; ValueError "Attribute named a.b is not a Module".
+  ModulePtr get_submodule(const std::string& path) const;
+  void replace_submodule(const std::string& path, ModulePtr module);
+  /// A parameter or buffer by dotted path; ValueError where there is none.
+  Tensor get_tensor(const std::string& path) const;
+  /// ValueError where there is none.
+  const Any& attribute(const std::string& name) const;
+
+  // ---- State
+  void train(bool on = true);  ///< also all below it
+  void eval() { train(false); }
+  bool is_training() const { return training_; }
+  void apply(const std::function<void(Module&)>& fn);  ///< to all below it, then to itself
+  void zero_grad();
+  /// Moves or casts (floats only) all parameters and buffers; handles to them stay valid.
+  void to(const Device& device);
+  void to(DType dtype);
+
+  // ---- Methods. Defining one again replaces it.
+  void define(std::string_view schema, MethodFn code);
+  template <class M, class R, class... P>
+  void define(std::string_view schema, R (M::*method)(P...)) {
+    define(schema, BoxMethod<M, R, P...>(method));
+  }
+  template <class M, class R, class... P>
+  void define(std::string_view schema, R (M::*method)(P...) const) {
+    define(schema, BoxMethod<M, R, P...>(method));
+  }
+  /// Arguments and results are tensors, or lists or tuples of them; inputs of the graph behind
+  /// those of the arguments are the parameters and buffers in `captures`, by dotted name.
+  void define(std::string_view schema, const Graph& graph,
+              const std::vector<std::string>& captures = {});
+  void define(Method method);
+
+  const std::vector<Method>& methods() const { return methods_; }
+  /// Null if there is none.
+  const Method* find_method(std::string_view name) const;
+  /// ValueError "Method 'name' is not defined."
+  const Method& method(std::string_view name) const;
+  /// The graph of a method; ValueError where it is code that was not traced.
+  const GraphBody& graph_body(std::string_view name) const;
+
+  Any run_method(std::string_view name, const std::vector<Any>& args = {},
+                 const AnyKwargs& kwargs = {}, Location at = Location::current());
+  /// `forward` of tensors that returns one.
+  Tensor operator()(const Tensor& x, Location at = Location::current());
+
+  /// Runs a method on example arguments, which are left alone, and makes its body the graph of what
+  /// it recorded. Values that are not tensors, and sizes that are not free, are then fixed. Free
+  /// dims are found by tracing at two sizes. Refused as in `extract_compiled_graph`.
+  void trace(std::string_view name, const std::vector<Any>& examples,
+             const TraceOptions& options = {}, Location at = Location::current());
+
+  /// What stands in parentheses where the module is printed, such as its sizes.
+  virtual std::string extra_repr() const { return ""; }
+
+  /// A module of its own with the same values and methods. Code that was given as a member function
+  /// of a class needs an object of that class; other code and graphs run on the copy. What a
+  /// delegate has compiled is shared.
+  ModulePtr clone() const;
+
+ protected:
+  /// Copies everything but the type.
+  void CopyTo(Module& other) const;
+  /// What archives write instead of attributes: ("kind", state). Empty: the module is plain.
+  virtual std::pair<std::string, Any> SavedState() const { return {}; }
+  /// Whether a delegate runs its methods: a trace of a module above it keeps calls of them whole.
+  virtual bool IsDelegated() const { return false; }
+
+ private:
+  friend class ModuleAccess;
+
+  template <class M, class R, class... P, class F>
+  static MethodFn BoxMethod(F method) {
+    return [method](Module& self, const std::vector<Any>& args) -> Any {
+      auto* object = dynamic_cast<M*>(&self);
+      if (!object) ThrowForeign(self);
+      return CallBoxed<M, R, P...>(*object, method, args, std::index_sequence_for<P...>());
+    };
+  }
+  template <class M, class R, class... P, class F, size_t... I>
+  static Any CallBoxed(M& object, F method, const std::vector<Any>& args,
+                       std::index_sequence<I...>) {
+    std::tuple<std::remove_cvref_t<P>...> values{
+        boxing::FromAny<std::remove_cvref_t<P>>(args.at(I))...};
+    if constexpr (std::is_void_v<R>) {
+      (object.*method)(static_cast<P>(std::get<I>(values))...);
+      return Any();
+    } else {
+      return boxing::ToAny((object.*method)(static_cast<P>(std::get<I>(values))...));
+    }
+  }
+  [[noreturn]] static void ThrowForeign(const Module& self);
+
+  struct NamedTensor {
+    std::string name;
+    Tensor tensor;
+    bool is_buffer;
+  };
+
+  Any RunBound(const Method& method, const std::vector<Any>& args, Location at);
+  void CheckName(const std::string& name) const;
+  void AddTensor(const std::string& name, const Tensor& tensor, bool is_buffer);
+  void AddChild(const std::string& name, ModulePtr child);
+  void Collect(const std::string& prefix, bool recurse, bool parameters, bool buffers,
+               NamedTensors& out) const;
+
+  std::string class_name_;
+  std::string name_ = "top";
+  std::vector<NamedTensor> tensors_;
+  std::vector<std::pair<std::string, ModulePtr>> children_;
+  AnyDict attributes_;
+  std::vector<Method> methods_;
+  bool training_ = true;
+};
+
+/// The tree of modules with what they hold and how many parameters.
+HAMMOCK_API std::ostream& operator<<(std::ostream& os, const Module& module);
+
+/// The tensors in a value, in order, and the rest of it as bytes ("form"); equal forms differ only
+/// in tensors.
+struct HAMMOCK_API PackedTensors {
+  std::string form;
+  std::vector<Tensor> tensors;
+};
+HAMMOCK_API PackedTensors PackTensors(const Any& value);
+HAMMOCK_API Any UnpackTensors(const std::string& form, const std::vector<Tensor>& tensors);
+
+struct LoadOptions {
+  Device device = Device();  ///< where parameters, buffers and constants go
+  /// Runs machine code that the archive carries, if it is whole and was made for this CPU and
+  /// version; otherwise, and by default, graphs are compiled anew. Code is as trusted as a program.
+  bool allow_native = false;
+  /// With allow_native: NotSupported where the code cannot be used.
+  bool require_native = false;
+};
+
+/// Writes an archive: one file, whole or not at all. Methods that are code must have been traced;
+/// those of submodules are left out otherwise.
+HAMMOCK_API void save_module(const Module& module, const std::string& path);
+/// ValueError (kParse) for damaged or newer files. Weights are mapped, not copied.
+HAMMOCK_API ModulePtr load_module(const std::string& path, const LoadOptions& options = {});
+
+}  // namespace hammock

@@ -1,0 +1,12 @@
+#pragma once
+/// Layers, losses and initial values, by PyTorch's names.
+
+#include "hammock/nn/activation.h"
+#include "hammock/nn/containers.h"
+#include "hammock/nn/init.h"
+#include "hammock/nn/layer.h"
+#include "hammock/nn/linear.h"
+#include "hammock/nn/loss.h"
+#include "hammock/nn/norm.h"
+#include "hammock/nn/recurrent.h"
+#include "hammock/nn/transformer.h"

@@ -1,0 +1,132 @@
+#pragma once
+/// Activations, pooling, padding and resizing: layers without parameters (but PReLU).
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hammock/nn/layer.h"
+#include "hammock/nn/sizes.h"
+
+namespace hammock::nn {
+
+/// A layer that is a function; `text` are its arguments, for people.
+class HAMMOCK_API FunctionImpl : public UnaryModule {
+ public:
+  FunctionImpl(std::string class_name, std::function<Tensor(const Tensor&)> function,
+               std::string text = "");
+  Tensor forward(const Tensor& input) override { return function_(input); }
+  std::string extra_repr() const override { return text_; }
+
+ private:
+  std::function<Tensor(const Tensor&)> function_;
+  std::string text_;
+};
+using Function = Layer<FunctionImpl>;
+
+// ---- Activations. Each makes a layer: `nn::ReLU()`, `nn::LeakyReLU(0.2)`.
+HAMMOCK_API Function ReLU();
+HAMMOCK_API Function ReLU6();
+HAMMOCK_API Function GELU(const std::string& approximate = "none");
+HAMMOCK_API Function SiLU();
+HAMMOCK_API Function Mish();
+HAMMOCK_API Function SELU();
+HAMMOCK_API Function Hardswish();
+HAMMOCK_API Function Hardsigmoid();
+HAMMOCK_API Function LogSigmoid();
+HAMMOCK_API Function Sigmoid();
+HAMMOCK_API Function Softsign();
+HAMMOCK_API Function Tanh();
+HAMMOCK_API Function Tanhshrink();
+HAMMOCK_API Function ELU(double alpha = 1);
+HAMMOCK_API Function CELU(double alpha = 1);
+HAMMOCK_API Function Softplus(double beta = 1, double threshold = 20);
+HAMMOCK_API Function LeakyReLU(double negative_slope = 0.01);
+HAMMOCK_API Function Hardtanh(double min_val = -1, double max_val = 1);
+HAMMOCK_API Function Threshold(double threshold, double value);
+HAMMOCK_API Function Softshrink(double lambd = 0.5);
+HAMMOCK_API Function Hardshrink(double lambd = 0.5);
+HAMMOCK_API Function GLU(int64_t dim = -1);
+HAMMOCK_API Function Softmax(int64_t dim);
+HAMMOCK_API Function Softmin(int64_t dim);
+HAMMOCK_API Function LogSoftmax(int64_t dim);
+HAMMOCK_API Function Softmax2d();
+
+class HAMMOCK_API PReLUImpl : public UnaryModule {
+ public:
+  explicit PReLUImpl(int64_t num_parameters = 1, double init = 0.25);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+  Tensor weight;
+};
+using PReLU = Layer<PReLUImpl>;
+
+/// Draws its slope while training.
+class HAMMOCK_API RReLUImpl : public UnaryModule {
+ public:
+  explicit RReLUImpl(double lower = 1.0 / 8, double upper = 1.0 / 3);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+  double lower, upper;
+};
+using RReLU = Layer<RReLUImpl>;
+
+// ---- Pooling
+struct MaxPoolOptions {
+  Sizes kernel_size;
+  std::optional<Sizes> stride = std::nullopt;  ///< the kernel size if not given
+  Sizes padding = 0, dilation = 1;
+  bool ceil_mode = false;
+};
+struct AvgPoolOptions {
+  Sizes kernel_size;
+  std::optional<Sizes> stride = std::nullopt;
+  Sizes padding = 0;
+  bool ceil_mode = false, count_include_pad = true;
+  std::optional<int64_t> divisor_override = std::nullopt;
+};
+HAMMOCK_API Function MaxPool1d(const MaxPoolOptions& options);
+HAMMOCK_API Function MaxPool2d(const MaxPoolOptions& options);
+HAMMOCK_API Function MaxPool3d(const MaxPoolOptions& options);
+HAMMOCK_API Function AvgPool1d(const AvgPoolOptions& options);
+HAMMOCK_API Function AvgPool2d(const AvgPoolOptions& options);
+HAMMOCK_API Function AvgPool3d(const AvgPoolOptions& options);
+inline Function MaxPool1d(Sizes kernel) { return MaxPool1d(MaxPoolOptions{kernel}); }
+inline Function MaxPool2d(Sizes kernel) { return MaxPool2d(MaxPoolOptions{kernel}); }
+inline Function MaxPool3d(Sizes kernel) { return MaxPool3d(MaxPoolOptions{kernel}); }
+inline Function AvgPool1d(Sizes kernel) { return AvgPool1d(AvgPoolOptions{kernel}); }
+inline Function AvgPool2d(Sizes kernel) { return AvgPool2d(AvgPoolOptions{kernel}); }
+inline Function AvgPool3d(Sizes kernel) { return AvgPool3d(AvgPoolOptions{kernel}); }
+// A size of -1 keeps that of the input.
+HAMMOCK_API Function AdaptiveMaxPool1d(const Sizes& output_size);
+HAMMOCK_API Function AdaptiveMaxPool2d(const Sizes& output_size);
+HAMMOCK_API Function AdaptiveMaxPool3d(const Sizes& output_size);
+HAMMOCK_API Function AdaptiveAvgPool1d(const Sizes& output_size);
+HAMMOCK_API Function AdaptiveAvgPool2d(const Sizes& output_size);
+HAMMOCK_API Function AdaptiveAvgPool3d(const Sizes& output_size);
+
+// ---- Padding: one number for all sides, or (left, right[, top, bottom[, front, back]])
+HAMMOCK_API Function ConstantPad1d(const Sizes& padding, double value);
+HAMMOCK_API Function ConstantPad2d(const Sizes& padding, double value);
+HAMMOCK_API Function ConstantPad3d(const Sizes& padding, double value);
+HAMMOCK_API Function ZeroPad2d(const Sizes& padding);
+HAMMOCK_API Function ReflectionPad1d(const Sizes& padding);
+HAMMOCK_API Function ReflectionPad2d(const Sizes& padding);
+HAMMOCK_API Function ReflectionPad3d(const Sizes& padding);
+HAMMOCK_API Function ReplicationPad1d(const Sizes& padding);
+HAMMOCK_API Function ReplicationPad2d(const Sizes& padding);
+HAMMOCK_API Function ReplicationPad3d(const Sizes& padding);
+
+// ---- Resizing
+struct UpsampleOptions {
+  std::optional<Dims> size = std::nullopt;
+  std::optional<std::vector<double>> scale_factor = std::nullopt;
+  std::string mode = "nearest";
+  std::optional<bool> align_corners = std::nullopt;
+};
+HAMMOCK_API Function Upsample(const UpsampleOptions& options);
+HAMMOCK_API Function PixelShuffle(int64_t upscale_factor);
+HAMMOCK_API Function PixelUnshuffle(int64_t downscale_factor);
+
+}  // namespace hammock::nn

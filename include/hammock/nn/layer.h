@@ -1,0 +1,73 @@
+#pragma once
+/// Layer: how layers are held. A layer is a Module; `nn::Linear` is a handle to one, and copies of
+/// a handle are the same layer.
+///
+///   struct Net : nn::Module {
+///     nn::Linear hidden = register_module("hidden", nn::Linear(784, 128));
+///     nn::Linear out = register_module("out", nn::Linear(128, 10));
+///     Tensor forward(const Tensor& x) { return out(relu(hidden(x))); }
+///   };
+///
+/// Layers of many arguments take a struct: `nn::Conv2d({.in_channels = 1, .out_channels = 8,
+/// .kernel_size = 3, .padding = 1})`. Members behind the arrow are those of PyTorch:
+/// `out->weight`.
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "hammock/export.h"
+#include "hammock/module.h"
+#include "hammock/tensor.h"
+
+namespace hammock::nn {
+
+using hammock::Module;
+using hammock::ModulePtr;
+
+/// A layer of one tensor that gives one.
+class HAMMOCK_API UnaryModule : public Module {
+ public:
+  virtual Tensor forward(const Tensor& input) = 0;
+
+ protected:
+  explicit UnaryModule(std::string class_name);
+};
+
+namespace detail {
+template <class Impl>
+struct OptionsOf {
+  struct None {};
+  using type = None;
+};
+template <class Impl>
+requires requires { typename Impl::Options; }
+struct OptionsOf<Impl> {
+  using type = typename Impl::Options;
+};
+}  // namespace detail
+
+template <class Impl>
+class Layer : public std::shared_ptr<Impl> {
+ public:
+  using Options = typename detail::OptionsOf<Impl>::type;
+
+  Layer(std::nullptr_t) {}                                                         // NOLINT
+  Layer(std::shared_ptr<Impl> layer) : std::shared_ptr<Impl>(std::move(layer)) {}  // NOLINT
+  explicit Layer(const Options& options) requires std::constructible_from<Impl, const Options&>
+      : std::shared_ptr<Impl>(std::make_shared<Impl>(options)) {}
+  template <class... Args>
+  requires std::constructible_from<Impl, Args...>
+  explicit Layer(Args&&... args)
+      : std::shared_ptr<Impl>(std::make_shared<Impl>(std::forward<Args>(args)...)) {}
+
+  /// `forward`; what it records belongs to the line of the call.
+  template <class... Args>
+  decltype(auto) operator()(const TensorAt& input, Args&&... rest) const {
+    LocationScope scope(input.at);
+    return (*this)->forward(input.tensor, std::forward<Args>(rest)...);
+  }
+};
+
+}  // namespace hammock::nn

@@ -1,0 +1,165 @@
+#pragma once
+/// Layers whose heart is a product: Linear, Bilinear, convolutions, Embedding.
+
+#include <optional>
+#include <string>
+
+#include "hammock/nn/layer.h"
+#include "hammock/nn/sizes.h"
+
+namespace hammock::nn {
+
+class HAMMOCK_API IdentityImpl : public UnaryModule {
+ public:
+  IdentityImpl() : UnaryModule("Identity") {}
+  Tensor forward(const Tensor& input) override { return input; }
+};
+
+class HAMMOCK_API FlattenImpl : public UnaryModule {
+ public:
+  explicit FlattenImpl(int64_t start_dim = 1, int64_t end_dim = -1);
+  Tensor forward(const Tensor& input) override;
+
+ private:
+  int64_t start_dim_, end_dim_;
+};
+
+class HAMMOCK_API LinearImpl : public UnaryModule {
+ public:
+  LinearImpl(int64_t in_features, int64_t out_features, bool bias = true);
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+  void reset_parameters();
+
+  Tensor weight, bias;  ///< [out, in], [out] or undefined
+};
+
+class HAMMOCK_API BilinearImpl : public Module {
+ public:
+  BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t out_features, bool bias = true);
+  Tensor forward(const Tensor& input1, const Tensor& input2);
+  std::string extra_repr() const override;
+
+  Tensor weight, bias;
+};
+
+/// `padding_mode` is zeros, reflect, replicate or circular; `same` pads so that sizes stay.
+struct ConvOptions {
+  int64_t in_channels, out_channels;
+  Sizes kernel_size;
+  Sizes stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+  bool bias = true, same = false;
+  std::string padding_mode = "zeros";
+};
+
+class HAMMOCK_API ConvBase : public UnaryModule {
+ public:
+  using Options = ConvOptions;
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+  Options options;
+  Tensor weight, bias;
+
+ protected:
+  ConvBase(const char* class_name, int dims, Options options);
+
+ private:
+  int dims_;
+};
+
+struct ConvTransposeOptions {
+  int64_t in_channels, out_channels;
+  Sizes kernel_size;
+  Sizes stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+
+class HAMMOCK_API ConvTransposeBase : public UnaryModule {
+ public:
+  using Options = ConvTransposeOptions;
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+  Options options;
+  Tensor weight, bias;
+
+ protected:
+  ConvTransposeBase(const char* class_name, int dims, Options options);
+
+ private:
+  int dims_;
+};
+
+template <int dims>
+class ConvImpl : public ConvBase {
+ public:
+  explicit ConvImpl(const Options& options)
+      : ConvBase(dims == 1   ? "Conv1d"
+                 : dims == 2 ? "Conv2d"
+                             : "Conv3d",
+                 dims, options) {}
+};
+template <int dims>
+class ConvTransposeImpl : public ConvTransposeBase {
+ public:
+  explicit ConvTransposeImpl(const Options& options)
+      : ConvTransposeBase(dims == 1   ? "ConvTranspose1d"
+                          : dims == 2 ? "ConvTranspose2d"
+                                      : "ConvTranspose3d",
+                          dims, options) {}
+};
+
+struct EmbeddingOptions {
+  int64_t num_embeddings, embedding_dim;
+  std::optional<int64_t> padding_idx = std::nullopt;
+};
+class HAMMOCK_API EmbeddingImpl : public UnaryModule {
+ public:
+  using Options = EmbeddingOptions;
+  explicit EmbeddingImpl(const Options& options);
+  EmbeddingImpl(int64_t num_embeddings, int64_t embedding_dim)
+      : EmbeddingImpl(Options{num_embeddings, embedding_dim}) {}
+  Tensor forward(const Tensor& input) override;
+  std::string extra_repr() const override;
+
+  Options options;
+  Tensor weight;
+};
+
+struct EmbeddingBagOptions {
+  int64_t num_embeddings, embedding_dim;
+  std::string mode = "mean";
+  std::optional<double> max_norm = std::nullopt;
+  double norm_type = 2;
+  bool include_last_offset = false;
+  std::optional<int64_t> padding_idx = std::nullopt;
+};
+class HAMMOCK_API EmbeddingBagImpl : public Module {
+ public:
+  using Options = EmbeddingBagOptions;
+  explicit EmbeddingBagImpl(const Options& options);
+  Tensor forward(const Tensor& input, const std::optional<Tensor>& offsets = std::nullopt,
+                 const std::optional<Tensor>& per_sample_weights = std::nullopt);
+  std::string extra_repr() const override;
+
+  Options options;
+  Tensor weight;
+};
+
+using Identity = Layer<IdentityImpl>;
+using Flatten = Layer<FlattenImpl>;
+using Linear = Layer<LinearImpl>;
+using Bilinear = Layer<BilinearImpl>;
+using Conv1d = Layer<ConvImpl<1>>;
+using Conv2d = Layer<ConvImpl<2>>;
+using Conv3d = Layer<ConvImpl<3>>;
+using ConvTranspose1d = Layer<ConvTransposeImpl<1>>;
+using ConvTranspose2d = Layer<ConvTransposeImpl<2>>;
+using ConvTranspose3d = Layer<ConvTransposeImpl<3>>;
+using Embedding = Layer<EmbeddingImpl>;
+using EmbeddingBag = Layer<EmbeddingBagImpl>;
+
+}  // namespace hammock::nn

@@ -1,0 +1,111 @@
+#pragma once
+/// Recurrent layers. Inputs are (time, batch, features), or with `batch_first` (batch, time,
+/// features), or without a batch; states (layers * directions, batch, features).
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "hammock/nn/layer.h"
+
+namespace hammock::nn {
+
+struct RNNOptions {
+  int64_t input_size, hidden_size;
+  int64_t num_layers = 1;
+  bool bias = true, batch_first = false;
+  double dropout = 0;
+  bool bidirectional = false;
+  int64_t proj_size = 0;              ///< LSTM only
+  std::string nonlinearity = "tanh";  ///< RNN only: tanh or relu
+};
+
+/// The parameters of PyTorch's RNN, GRU and LSTM, by its names.
+class HAMMOCK_API RNNBase : public Module {
+ public:
+  using Options = RNNOptions;
+  std::string extra_repr() const override;
+  Options options;
+
+ protected:
+  RNNBase(const char* class_name, int gates, Options options);
+  int64_t directions() const { return options.bidirectional ? 2 : 1; }
+  /// With a batch dim, and in the order of `params`.
+  Tensor Batched(const Tensor& input) const;
+  Tensor State(const std::optional<Tensor>& given, const Tensor& batched, int64_t size) const;
+  Tensor WithoutBatch(const Tensor& result, bool is_state) const;
+  const std::vector<Tensor>& params() const { return params_; }
+
+ private:
+  void AddParameters(int gates);
+  std::vector<Tensor> params_;
+};
+
+class HAMMOCK_API RNNImpl : public RNNBase {
+ public:
+  explicit RNNImpl(const Options& options);
+  /// (outputs, last state)
+  std::tuple<Tensor, Tensor> forward(const Tensor& input,
+                                     const std::optional<Tensor>& state = std::nullopt);
+};
+
+class HAMMOCK_API GRUImpl : public RNNBase {
+ public:
+  explicit GRUImpl(const Options& options);
+  std::tuple<Tensor, Tensor> forward(const Tensor& input,
+                                     const std::optional<Tensor>& state = std::nullopt);
+};
+
+class HAMMOCK_API LSTMImpl : public RNNBase {
+ public:
+  explicit LSTMImpl(const Options& options);
+  using State = std::pair<Tensor, Tensor>;  // h, c
+  /// (outputs, last h, last c)
+  std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& input,
+                                             const std::optional<State>& state = std::nullopt);
+};
+
+/// One step of a layer.
+class HAMMOCK_API CellBase : public Module {
+ public:
+  Tensor weight_ih, weight_hh, bias_ih, bias_hh;
+
+ protected:
+  CellBase(const char* class_name, int gates, int64_t input_size, int64_t hidden_size, bool bias);
+  Tensor State(const std::optional<Tensor>& given, const Tensor& input) const;
+};
+
+class HAMMOCK_API RNNCellImpl : public CellBase {
+ public:
+  RNNCellImpl(int64_t input_size, int64_t hidden_size, bool bias = true,
+              const std::string& nonlinearity = "tanh");
+  Tensor forward(const Tensor& input, const std::optional<Tensor>& state = std::nullopt);
+
+ private:
+  bool relu_;
+};
+
+class HAMMOCK_API GRUCellImpl : public CellBase {
+ public:
+  GRUCellImpl(int64_t input_size, int64_t hidden_size, bool bias = true);
+  Tensor forward(const Tensor& input, const std::optional<Tensor>& state = std::nullopt);
+};
+
+class HAMMOCK_API LSTMCellImpl : public CellBase {
+ public:
+  LSTMCellImpl(int64_t input_size, int64_t hidden_size, bool bias = true);
+  /// (h, c)
+  std::tuple<Tensor, Tensor> forward(
+      const Tensor& input, const std::optional<std::pair<Tensor, Tensor>>& state = std::nullopt);
+};
+
+using RNN = Layer<RNNImpl>;
+using GRU = Layer<GRUImpl>;
+using LSTM = Layer<LSTMImpl>;
+using RNNCell = Layer<RNNCellImpl>;
+using GRUCell = Layer<GRUCellImpl>;
+using LSTMCell = Layer<LSTMCellImpl>;
+
+}  // namespace hammock::nn

@@ -1,0 +1,40 @@
+#pragma once
+/// Limits on gradients, and averages of parameters. Nothing here computes: it is recorded.
+
+#include <limits>
+#include <vector>
+
+#include "hammock/export.h"
+#include "hammock/tensor.h"
+
+namespace hammock::optim {
+
+/// Scales all gradients together so that their norm is at most `max_norm`; returns the norm they
+/// had.
+HAMMOCK_API Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
+                                   double norm_type = 2.0, Location at = Location::current());
+
+/// Limits every element of the gradients to [-clip_value, clip_value].
+HAMMOCK_API void clip_grad_value_(const std::vector<Tensor>& params, double clip_value,
+                                  Location at = Location::current());
+
+/// Exponential moving averages of parameters.
+///
+///   optim::EMA average(net.parameters(), 0.999);
+///   ...each step: average.update();
+///   average.swap();  // evaluate with the averages
+///   average.swap();  // and go on with the parameters
+class HAMMOCK_API EMA {
+ public:
+  EMA(std::vector<Tensor> params, double decay);
+  void update();
+  /// Exchanges the values of parameters and averages.
+  void swap();
+  const std::vector<Tensor>& averages() const { return averages_; }
+
+ private:
+  std::vector<Tensor> params_, averages_;
+  double decay_;
+};
+
+}  // namespace hammock::optim

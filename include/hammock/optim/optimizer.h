@@ -1,0 +1,82 @@
+#pragma once
+/// Optimizer: what all optimisers have in common.
+///
+///   optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+///   optimizer.zero_grad();
+///   loss.backward();
+///   optimizer.step();    // recorded, not run: one graph with the forward and backward pass
+///
+/// What changes from step to step (learning rate, momentum, the count of steps) is in tensors, so
+/// a schedule never causes a compile. An optimiser is used by one thread at a time.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hammock/export.h"
+#include "hammock/tensor.h"
+
+namespace hammock::optim {
+
+using StateDict = std::map<std::string, Tensor>;
+
+/// A number that schedules change, and the f64[] tensor that the update reads.
+class HAMMOCK_API Hyper {
+ public:
+  Hyper(double value, const Device& device);
+  double value() const { return value_; }
+  const Tensor& tensor() const { return tensor_; }
+  void set(double value);
+  /// Takes over what was written into the tensor.
+  void Reread();
+
+ private:
+  double value_;
+  Tensor tensor_;  // the same handle for ever
+};
+
+class HAMMOCK_API Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Forgets all gradients.
+  void zero_grad();
+
+  int groups() const { return static_cast<int>(groups_.size()); }
+  const std::vector<Tensor>& params(int group = 0) const { return GroupAt(group).params; }
+  double lr(int group = 0) const { return GroupAt(group).lr.value(); }
+  void set_lr(double lr);
+  void set_lr(int group, double lr);
+  /// The momentum of SGD and RMSprop, the first beta of the Adam family; 0 where there is none.
+  double momentum(int group = 0) const { return GroupAt(group).momentum.value(); }
+  void set_momentum(int group, double momentum);
+
+  /// All that a resumed run needs, as the optimiser's own tensors: "0.exp_avg" and "0.step" of the
+  /// parameter with that number, "groups.0.lr", "groups.0.momentum".
+  virtual StateDict state_dict() const;
+  /// Copies from what state_dict gave. Missing, unexpected and ill-shaped entries are listed in one
+  /// ValueError; then nothing has been loaded.
+  virtual void load_state_dict(const StateDict& state);
+
+ protected:
+  struct ParamGroup {
+    std::vector<Tensor> params;
+    Hyper lr, momentum;
+  };
+  Optimizer() = default;
+  /// Refuses parameters that are undefined, not leaves, not floats, or given before.
+  void AddGroup(const std::vector<Tensor>& params, double lr, double momentum);
+  const ParamGroup& GroupAt(int group) const;
+  ParamGroup& GroupAt(int group);
+
+ private:
+  std::vector<ParamGroup> groups_;
+};
+
+/// Copies each tensor of `from` into that of the same name in `into`, or, if names, dtypes or
+/// shapes differ, lists all differences in a ValueError that `what` begins, and copies nothing.
+HAMMOCK_API void CopyState(const StateDict& into, const StateDict& from, const std::string& what);
+
+}  // namespace hammock::optim

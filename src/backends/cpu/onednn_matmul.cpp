@@ -1,0 +1,264 @@
+// Products of matrices by oneDNN, block by block.
+#include "backends/cpu/onednn_kit.h"
+
+namespace hammock::cpu {
+
+using namespace onednn;  // NOLINT: this file is about nothing else
+
+namespace {
+
+/// How a product is divided: by its shape and layout alone.
+///
+/// Note [Packing]
+/// Measured on one core of a Zen 4, with operands outside of its second cache. Blocks of 512
+/// columns are best, narrower ones of few rows leave work for more threads. f32 with b as it lies
+/// is 1 to 3% faster than with b packed before, unless its rows are a multiple of a page apart
+/// (packed 10% faster) or b is transposed, which every block of rows then does again. bf16 packed
+/// is faster from some hundred rows of a on.
+struct Split {
+  explicit Split(const MatMulSpec& spec) {
+    bool wide = spec.dtype == DType::kF32;
+    bool turned_a = spec.a.column != 1;
+    bool turned_b = spec.b.column != 1;
+    bool page_apart = spec.b.row * hammock::BytesOf(spec.dtype, 1) % 4096 == 0;
+    int64_t widest = 512;
+    if (spec.m <= 32) {
+      rows = spec.m;
+      widest = std::clamp<int64_t>(RoundUp(CeilDiv(spec.n, 16), 64), 64, 512);
+    } else if (spec.m * spec.n * spec.k <= 2 * 128 * 128 * 128) {
+      rows = 32;
+    } else if (wide) {
+      packs = turned_b ? spec.m > 128 : page_apart;
+      rows = spec.m >= 512 || (turned_b && !packs) ? 128 : 64;
+      if (!packs && (turned_b || (!turned_a && spec.m <= 256))) widest = 128;
+    } else {
+      packs = spec.m > 256;
+      rows = spec.m >= 256 ? 128 : 64;
+    }
+    rows = std::min(rows, spec.m);
+    columns = std::min(RoundUp(CeilDiv(spec.n, CeilDiv(spec.n, widest)), 16), spec.n);
+    row_blocks = CeilDiv(spec.m, rows);
+    panels = CeilDiv(spec.n, columns);
+  }
+  bool packs = false;  // the panels of b, before the product
+  int64_t rows, columns;
+  int64_t row_blocks, panels;
+};
+
+/// The product of a block of rows and a panel of columns.
+struct Block {
+  memory::desc b;
+  Call call;
+};
+
+class OneDnnMatMul : public MatMulKernel {
+ public:
+  OneDnnMatMul(const MatMulSpec& spec, memory::data_type type, memory::data_type out_type)
+      : spec_(spec), type_(type), out_type_(out_type), split_(spec), packs_(split_.packs) {
+    OneThread one;
+    PlanParts();
+    for (bool last_row : {false, true}) {
+      for (bool last_panel : {false, true}) MakeBlock(last_row, last_panel);
+    }
+    if (packs_) {
+      for (bool last : {false, true}) {
+        packers_.emplace_back(PlainB(Columns(last)), blocks_[last].b);
+        panel_bytes_ = std::max(panel_bytes_, BytesOf(blocks_[last].b));
+        worker_bytes = std::max(worker_bytes, packers_.back().scratch_bytes());
+      }
+      packed_bytes = Product(spec.batch) * split_.panels * panel_bytes_;
+      shared_bytes = packed_bytes;
+    }
+    worker_bytes += part_bytes_ + epilogue_bytes_;
+  }
+  const char* name() const override { return "onednn"; }
+
+  void Pack(const void* b, void* packed, ThreadPool& pool) const override {
+    std::vector<std::byte> memory(pool.threads() * worker_bytes + 64);
+    auto address = reinterpret_cast<uintptr_t>(memory.data());
+    std::byte* first = memory.data() + (RoundUp(address, 64) - address);
+    PackInto(b, static_cast<std::byte*>(packed), {nullptr, first, worker_bytes, pool.threads()},
+             pool);
+  }
+
+  void Run(const MatMul::Pointers& pointers, const Scratch& scratch,
+           ThreadPool& pool) const override {
+    const std::byte* packed = static_cast<const std::byte*>(pointers.packed);
+    if (packs_ && !packed) {
+      PackInto(pointers.b, scratch.shared, scratch, pool);
+      packed = scratch.shared;
+    }
+    const Epilogue* epilogue = finishes ? pointers.epilogue : nullptr;
+    int64_t row_blocks = Product(spec_.batch) * split_.row_blocks;
+    if (by_rows_) {
+      ForEachTask(pool, scratch.workers, row_blocks, split_.rows * spec_.n * spec_.k,
+                  [&](int64_t task, int worker) {
+                    RunPart(pointers, packed, {.row_block = task, .panels = split_.panels},
+                            epilogue, scratch.of(worker));
+                  });
+      return;
+    }
+    ForEachTask(pool, scratch.workers, row_blocks * split_.panels,
+                split_.rows * split_.columns * spec_.k, [&](int64_t task, int worker) {
+                  // Panels change slower than rows: a thread meets the same one again.
+                  int64_t of_batch = split_.row_blocks * split_.panels;
+                  int64_t batch = task / of_batch;
+                  int64_t panel = task % of_batch / split_.row_blocks;
+                  int64_t row_block = batch * split_.row_blocks + task % split_.row_blocks;
+                  RunPart(pointers, packed, {row_block, panel, 1}, epilogue, scratch.of(worker));
+                });
+  }
+
+ private:
+  /// Some panels of a block of rows; the blocks of all batches are counted.
+  struct Part {
+    int64_t row_block = 0;
+    int64_t first_panel = 0;
+    int64_t panels = 1;
+  };
+
+  /// Whether the epilogue runs here, and where the parts for it are.
+  void PlanParts() {
+    constexpr int64_t kMostBytes = 512 << 10;  // of a part that is to stay in the cache
+    constexpr int64_t kMostApart = 2 << 20;    // of a part with what lies between its rows
+    constexpr int64_t kFewParts = 8;           // that would leave threads without work
+    const EpilogueSpec& epilogue = spec_.epilogue;
+    if (!epilogue.wanted) return;
+    int64_t width = hammock::BytesOf(spec_.out_dtype, 1);
+    by_rows_ = epilogue.whole_rows && split_.panels > 1;
+    int64_t columns = by_rows_ ? spec_.n : split_.columns;
+    finishes = !by_rows_ || (split_.rows * columns * width <= kMostBytes &&
+                             Product(spec_.batch) * split_.row_blocks >= kFewParts);
+    by_rows_ &= finishes;
+    epilogue_bytes_ = epilogue.scratch_bytes;
+    // A block lies as it would in the result: the library may compute otherwise where it does not.
+    int64_t bytes = RoundUp(((split_.rows - 1) * spec_.out.row + columns) * width, 64);
+    apart = finishes && !epilogue.stores && bytes <= kMostApart;
+    if (apart) part_bytes_ = bytes;
+  }
+
+  int64_t Rows(bool last) const {
+    return last ? spec_.m - (split_.row_blocks - 1) * split_.rows : split_.rows;
+  }
+  int64_t Columns(bool last) const {
+    return last ? spec_.n - (split_.panels - 1) * split_.columns : split_.columns;
+  }
+
+  /// Strides of dims with one element are free; these are what oneDNN expects.
+  static memory::desc Matrix(int64_t rows, int64_t columns, int64_t row, int64_t column,
+                             memory::data_type type) {
+    if (rows == 1) row = std::max(columns * column, row);
+    if (columns == 1) column = row == 1 ? rows : 1;
+    return memory::desc({rows, columns}, type, memory::dims{row, column});
+  }
+
+  memory::desc PlainB(int64_t columns) const {
+    return Matrix(spec_.k, columns, spec_.b.row, spec_.b.column, type_);
+  }
+
+  void MakeBlock(bool last_row, bool last_panel) {
+    int64_t rows = Rows(last_row);
+    int64_t columns = Columns(last_panel);
+    Block block;
+    memory::desc a = Matrix(rows, spec_.k, spec_.a.row, spec_.a.column, type_);
+    memory::desc out = memory::desc({rows, columns}, out_type_, memory::dims{spec_.out.row, 1});
+    block.b = PlainB(columns);
+    if (packs_) {
+      // All rows meet the form that the first block chose.
+      block.b = last_row ? blocks_[last_panel].b
+                         : memory::desc({spec_.k, columns}, type_, memory::format_tag::any);
+    }
+    dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, block.b, out), WithOurScratch(),
+                                      Engine());
+    block.b = desc.weights_desc();
+    block.call = Call(dnnl::matmul(desc), desc.scratchpad_desc(),
+                      {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, block.b}, {DNNL_ARG_DST, out}});
+    worker_bytes = std::max(worker_bytes, block.call.scratch_bytes());
+    blocks_.push_back(std::move(block));
+  }
+
+  void PackInto(const void* b, std::byte* packed, const Scratch& scratch, ThreadPool& pool) const {
+    int64_t width = hammock::BytesOf(spec_.dtype, 1);
+    int64_t panels = split_.panels;
+    ForEachTask(pool, scratch.workers, Product(spec_.batch) * panels, spec_.k * split_.columns * 4,
+                [&](int64_t task, int worker) {
+                  OneThread one;
+                  int64_t offset = BatchOffset(spec_.batch, spec_.b.batch, task / panels) +
+                                   task % panels * split_.columns * spec_.b.column;
+                  packers_[task % panels == panels - 1](
+                      static_cast<const std::byte*>(b) + offset * width,
+                      packed + task * panel_bytes_, scratch.of(worker));
+                });
+  }
+
+  /// Computes a part where it belongs, or in `memory` if only the epilogue sees it.
+  void RunPart(const MatMul::Pointers& pointers, const std::byte* packed, const Part& part,
+               const Epilogue* epilogue, std::byte* memory) const {
+    OneThread one;
+    int64_t width = hammock::BytesOf(spec_.out_dtype, 1);
+    int64_t batch = part.row_block / split_.row_blocks;
+    int64_t row_block = part.row_block % split_.row_blocks;
+    int64_t row = row_block * split_.rows;
+    int64_t column = part.first_panel * split_.columns;
+    std::byte* out = memory;
+    if (!apart) {
+      out =
+          static_cast<std::byte*>(pointers.out) +
+          (BatchOffset(spec_.batch, spec_.out.batch, batch) + row * spec_.out.row + column) * width;
+    }
+    for (int64_t i = 0; i < part.panels; ++i) {
+      RunBlock(pointers, packed, batch, row_block, part.first_panel + i,
+               out + i * split_.columns * width, memory + part_bytes_ + epilogue_bytes_);
+    }
+    if (!epilogue) return;
+    int64_t columns = std::min(part.panels * split_.columns, spec_.n - column);
+    int64_t rows = Rows(row_block == split_.row_blocks - 1);
+    epilogue->Run({out, spec_.out.row, batch * spec_.m + row, rows, column, columns},
+                  memory + part_bytes_);
+  }
+
+  void RunBlock(const MatMul::Pointers& pointers, const std::byte* packed, int64_t batch,
+                int64_t row_block, int64_t panel, std::byte* out, std::byte* scratch) const {
+    bool last_row = row_block == split_.row_blocks - 1;
+    bool last_panel = panel == split_.panels - 1;
+    const Block& block = blocks_[last_row * 2 + last_panel];
+    int64_t width = hammock::BytesOf(spec_.dtype, 1);
+    int64_t a =
+        BatchOffset(spec_.batch, spec_.a.batch, batch) + row_block * split_.rows * spec_.a.row;
+    int64_t b =
+        BatchOffset(spec_.batch, spec_.b.batch, batch) + panel * split_.columns * spec_.b.column;
+    const std::byte* right = packed ? packed + (batch * split_.panels + panel) * panel_bytes_
+                                    : static_cast<const std::byte*>(pointers.b) + b * width;
+    block.call({static_cast<const std::byte*>(pointers.a) + a * width, right, out, scratch});
+  }
+
+  const MatMulSpec spec_;
+  const memory::data_type type_, out_type_;
+  const Split split_;
+  const bool packs_;
+  std::vector<Block> blocks_;  // last row block or not, last panel or not
+  std::vector<Reorder> packers_;
+  int64_t panel_bytes_ = 0;
+  // The parts that the epilogue gets.
+  bool by_rows_ = false;  // all panels of a block of rows
+  int64_t part_bytes_ = 0;
+  int64_t epilogue_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
+  auto type = TypeOf(spec.dtype);
+  auto out_type = TypeOf(spec.out_dtype);
+  if (!type || !out_type) return nullptr;
+  // Both need one dim that lies without gaps.
+  if (spec.a.row != 1 && spec.a.column != 1) return nullptr;
+  if (spec.b.row != 1 && spec.b.column != 1) return nullptr;
+  try {
+    return std::make_unique<OneDnnMatMul>(spec, *type, *out_type);
+  } catch (const dnnl::error&) {
+    return nullptr;  // not on this processor, or not in this version
+  }
+}
+
+}  // namespace hammock::cpu

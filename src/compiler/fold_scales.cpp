@@ -1,0 +1,231 @@
+#include "compiler/fold_scales.h"
+
+#include <optional>
+
+#include "compiler/bodies.h"
+#include "compiler/rewrite.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+size_t Index(NodeId id) { return static_cast<size_t>(id); }
+
+/// A product, what follows it for each channel, and where its channels are.
+struct Chain {
+  std::vector<NodeId> nodes;  // the product first
+  int channel = 0;            // dim of the result
+  int weight_channel = 0;     // dim of the second operand
+};
+
+/// Where the channels of a product are; nothing for other nodes.
+std::optional<Chain> StartAt(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph[id];
+  Chain chain;
+  chain.nodes = {id};
+  if (!IsFloat(node.types[0].dtype())) return std::nullopt;
+  const Shape& type = node.types[0];
+  if (node.op == &ops::kConvolution) {
+    if (node.attr("transposed").boolean()) return std::nullopt;
+    chain.channel = 1;
+    chain.weight_channel = 0;
+  } else if (node.op == &ops::kDotGeneral) {
+    const Shape& weight = graph.TypeOf(node.inputs[1]);
+    int free = -1;
+    for (int d = 0; d < weight.rank(); ++d) {
+      bool bound = false;
+      for (size_t list : {1, 3}) {
+        for (int64_t other : node.attrs[list].ints()) bound |= other == d;
+      }
+      if (bound) continue;
+      if (free >= 0) return std::nullopt;
+      free = d;
+    }
+    if (free < 0 || !node.attrs[3].ints().empty()) return std::nullopt;
+    chain.channel = type.rank() - 1;
+    chain.weight_channel = free;
+  } else {
+    return std::nullopt;
+  }
+  if (type.numel() <= graph.TypeOf(node.inputs[1]).numel()) return std::nullopt;
+  return chain;
+}
+
+/// What a value repeats, if it differs from channel to channel only.
+std::optional<GraphValue> PerChannel(const Graph& graph, GraphValue value, int channel) {
+  const GraphNode& node = graph[value.node];
+  if (node.op != &ops::kBroadcast) return std::nullopt;
+  const Dims& sizes = graph.TypeOf(node.inputs[0]).sizes();
+  int added = node.types[0].rank() - sizes.size();
+  for (int d = 0; d < sizes.size(); ++d) {
+    if (d + added != channel && sizes[d] != 1) return std::nullopt;
+  }
+  return node.inputs[0];
+}
+
+bool IsAffine(const OpDef* op) {
+  return op == &ops::kAdd || op == &ops::kSub || op == &ops::kMul || op == &ops::kDiv;
+}
+
+/// How often each node is used, results included, and by whom last.
+struct Uses {
+  explicit Uses(const Graph& graph) : count(Index(graph.size())), user(Index(graph.size()), -1) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      for (GraphValue input : graph[id].inputs) {
+        if (input.node < 0) continue;
+        ++count[Index(input.node)];
+        user[Index(input.node)] = id;
+      }
+    }
+    for (GraphValue output : graph.outputs()) ++count[Index(output.node)];
+  }
+  std::vector<int> count;
+  std::vector<NodeId> user;
+};
+
+/// Follows a product as long as its result is only scaled and shifted; nothing if it is not scaled.
+std::optional<Chain> FindChain(const Graph& graph, const Uses& uses, NodeId id) {
+  std::optional<Chain> chain = StartAt(graph, id);
+  if (!chain) return std::nullopt;
+  bool scaled = false;
+  for (NodeId last = id; uses.count[Index(last)] == 1 && uses.user[Index(last)] >= 0;) {
+    NodeId next = uses.user[Index(last)];
+    const GraphNode& node = graph[next];
+    if (!IsAffine(node.op) || node.types[0] != graph[id].types[0]) break;
+    bool first = node.inputs[0].node == last;
+    if (node.op == &ops::kDiv && !first) break;
+    if (!PerChannel(graph, node.inputs[first ? 1 : 0], chain->channel)) break;
+    scaled |= node.op == &ops::kMul || node.op == &ops::kDiv;
+    chain->nodes.push_back(last = next);
+  }
+  if (!scaled) return std::nullopt;
+  return chain;
+}
+
+/// Builds the graph anew, with a chain where its last node was.
+class Folder {
+ public:
+  explicit Folder(const Graph& graph) : graph_(graph), map_(Index(graph.size())) {}
+
+  Graph Run() {
+    Uses uses(graph_);
+    std::vector<std::optional<Chain>> ends(Index(graph_.size()));
+    std::vector<bool> gone(Index(graph_.size()));
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      std::optional<Chain> chain = FindChain(graph_, uses, id);
+      if (!chain) continue;
+      for (NodeId node : chain->nodes) gone[Index(node)] = true;
+      ends[Index(chain->nodes.back())] = std::move(chain);
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (ends[Index(id)]) {
+        map_[Index(id)] = Fold(*ends[Index(id)]).node;
+      } else if (!gone[Index(id)]) {
+        GraphNode copy = graph_[id];
+        for (GraphValue& input : copy.inputs) input = Mapped(input);
+        map_[Index(id)] = out_.Append(std::move(copy));
+      }
+    }
+    for (GraphValue output : graph_.outputs()) out_.AddOutput(Mapped(output));
+    return std::move(out_);
+  }
+
+ private:
+  GraphValue Mapped(GraphValue value) const {
+    return value.node < 0 ? value : GraphValue{map_[Index(value.node)], value.index};
+  }
+
+  GraphValue Make(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
+                  const Shape& type) {
+    GraphNode node;
+    node.op = &op;
+    node.inputs = std::move(inputs);
+    node.attrs = std::move(attrs);
+    node.types = {type};
+    node.location = location_;
+    node.origin = origin_;
+    return {out_.Append(std::move(node)), 0};
+  }
+
+  GraphValue Sized(const OpDef& op, GraphValue value, const Dims& sizes) {
+    const Shape& type = out_.TypeOf(value);
+    if (type.sizes() == sizes) return value;
+    return Make(op, {value}, {Attr(sizes)}, type.With(sizes));
+  }
+
+  /// A vector with one element for each channel as large as `whole`, along its dim `dim`.
+  GraphValue Spread(GraphValue vector, const Shape& whole, int dim) {
+    Dims sizes = Dims::Filled(whole.rank(), 1);
+    sizes[dim] = whole.size(dim);
+    return Sized(ops::kBroadcast, Sized(ops::kReshape, vector, sizes), whole.sizes());
+  }
+
+  /// The operand that is the same within a channel, as a vector.
+  GraphValue VectorOf(GraphValue value, const Chain& chain, const Shape& vector) {
+    GraphValue source = Mapped(*PerChannel(graph_, value, chain.channel));
+    int64_t count = out_.TypeOf(source).numel();
+    return Sized(ops::kBroadcast, Sized(ops::kReshape, source, {count}), vector.sizes());
+  }
+
+  GraphValue Fold(const Chain& chain) {
+    const GraphNode& product = graph_[chain.nodes[0]];
+    location_ = graph_[chain.nodes.back()].location;
+    origin_ = graph_[chain.nodes.back()].origin;
+    const Shape& type = product.types[0];
+    Shape vector = type.With(Dims{type.size(chain.channel)});
+    std::optional<GraphValue> scale, shift;
+    auto apply = [&](const OpDef& op, GraphValue a, GraphValue b) {
+      return Make(op, {a, b}, {}, vector);
+    };
+    for (size_t i = 1; i < chain.nodes.size(); ++i) {
+      const GraphNode& node = graph_[chain.nodes[i]];
+      bool first = node.inputs[0].node == chain.nodes[i - 1];
+      GraphValue other = VectorOf(node.inputs[first ? 1 : 0], chain, vector);
+      if (node.op == &ops::kAdd) {
+        shift = shift ? apply(ops::kAdd, *shift, other) : other;
+      } else if (node.op == &ops::kSub && first) {
+        shift = shift ? apply(ops::kSub, *shift, other) : Make(ops::kNeg, {other}, {}, vector);
+      } else if (node.op == &ops::kSub) {
+        shift = shift ? apply(ops::kSub, other, *shift) : other;
+        GraphValue one = Sized(ops::kBroadcast, One(type.dtype()), vector.sizes());
+        scale = Make(ops::kNeg, {scale ? *scale : one}, {}, vector);
+      } else if (node.op == &ops::kMul) {
+        if (shift) shift = apply(ops::kMul, *shift, other);
+        scale = scale ? apply(ops::kMul, *scale, other) : other;
+      } else {
+        GraphValue one = Sized(ops::kBroadcast, One(type.dtype()), vector.sizes());
+        if (shift) shift = apply(ops::kDiv, *shift, other);
+        scale = apply(ops::kDiv, scale ? *scale : one, other);
+      }
+    }
+    GraphValue weight = Mapped(product.inputs[1]);
+    const Shape weight_type = out_.TypeOf(weight);
+    weight = Make(ops::kMul, {weight, Spread(*scale, weight_type, chain.weight_channel)}, {},
+                  weight_type);
+    GraphValue result = Make(*product.op, {Mapped(product.inputs[0]), weight}, product.attrs, type);
+    if (!shift) return result;
+    return Make(ops::kAdd, {result, Spread(*shift, type, chain.channel)}, {}, type);
+  }
+
+  GraphValue One(DType dtype) {
+    return Make(ops::kConstant, {}, {Attr(Scalar(1.0)), Attr(dtype)}, Shape(dtype, {}));
+  }
+
+  const Graph& graph_;
+  std::vector<NodeId> map_;
+  Graph out_;
+  LocationId location_ = 0;
+  int32_t origin_ = -1;
+};
+
+}  // namespace
+
+Graph FoldScales(const Graph& graph) {
+  RequireConcrete("fold_scales", graph);
+  Graph out = Folder(graph).Run();
+  MapBodies(out, FoldScales);
+  return out;
+}
+
+}  // namespace hammock

@@ -1,0 +1,142 @@
+#include "hammock/data/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/throw.h"
+#include "hammock/ops.h"
+
+namespace hammock::data {
+
+/// One loop over the data. Workers take the numbers of batches in order and stay at most
+/// `prefetch` batches each ahead of the reader.
+struct DataLoader::Epoch {
+  struct Made {
+    Example example;
+    std::exception_ptr error;
+  };
+
+  Epoch(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
+        std::vector<int64_t> order, int64_t batches)
+      : dataset(std::move(dataset)), options(options), order(std::move(order)), batches(batches) {
+    for (int i = 0; i < std::min<int64_t>(options.workers, batches); ++i) {
+      threads.emplace_back([this] { Work(); });
+    }
+  }
+
+  ~Epoch() {
+    {
+      std::lock_guard lock(mutex);
+      next = batches;
+    }
+    changed.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  Example Make(int64_t batch) const {
+    size_t begin = static_cast<size_t>(batch * options.batch_size);
+    size_t count = std::min(static_cast<size_t>(options.batch_size), order.size() - begin);
+    return dataset->batch(std::span(order).subspan(begin, count));
+  }
+
+  void Work() {
+    const int64_t ahead = int64_t{options.workers} * std::max(options.prefetch, 1);
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return next >= batches || next < taken + ahead; });
+      if (next >= batches) return;
+      int64_t batch = next++;
+      lock.unlock();
+      Made result;
+      try {
+        result.example = Make(batch);
+      } catch (...) {
+        result.error = std::current_exception();
+      }
+      lock.lock();
+      made[batch] = std::move(result);
+      changed.notify_all();
+    }
+  }
+
+  /// The batch after the last one taken, which exists.
+  Example Take() {
+    if (threads.empty()) return Make(taken++);
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return made.contains(taken); });
+    Made result = std::move(made.extract(taken).mapped());
+    ++taken;
+    lock.unlock();
+    changed.notify_all();
+    if (result.error) std::rethrow_exception(result.error);
+    return std::move(result.example);
+  }
+
+  const std::shared_ptr<const Dataset> dataset;
+  const LoaderOptions options;
+  const std::vector<int64_t> order;
+  const int64_t batches;
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  int64_t next = 0;   // batch to make
+  int64_t taken = 0;  // batches that the reader has
+  std::map<int64_t, Made> made;
+  std::vector<std::thread> threads;
+};
+
+DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options)
+    : dataset_(std::move(dataset)), options_(std::move(options)) {
+  if (options_.batch_size < 1 || options_.workers < 0) {
+    Throw(ErrorCode::kValue, "DataLoader: batch_size is {} and workers {}", options_.batch_size,
+          options_.workers);
+  }
+  if (options_.sampler && options_.shuffle) {
+    Throw(ErrorCode::kValue, "DataLoader: a sampler is given, and shuffle");
+  }
+  if (options_.sampler) return;
+  if (options_.shuffle) {
+    options_.sampler = std::make_shared<RandomSampler>(options_.seed);
+  } else {
+    options_.sampler = std::make_shared<SequentialSampler>();
+  }
+}
+
+namespace {
+
+int64_t Batches(int64_t examples, const LoaderOptions& options) {
+  int64_t rounded = options.drop_last ? examples : examples + options.batch_size - 1;
+  return rounded / options.batch_size;
+}
+
+}  // namespace
+
+int64_t DataLoader::size() const {
+  auto examples = options_.sampler->Order(dataset_->size(), epoch_).size();
+  return Batches(static_cast<int64_t>(examples), options_);
+}
+
+DataLoader::Iterator DataLoader::begin() {
+  std::vector<int64_t> order = options_.sampler->Order(dataset_->size(), epoch_++);
+  int64_t batches = Batches(static_cast<int64_t>(order.size()), options_);
+  return Iterator(std::make_shared<Epoch>(dataset_, options_, std::move(order), batches));
+}
+
+DataLoader::Iterator::Iterator(std::shared_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }
+
+DataLoader::Iterator& DataLoader::Iterator::operator++() {
+  batch_.clear();
+  if (epoch_->taken == epoch_->batches) {
+    epoch_.reset();
+    return *this;
+  }
+  for (const HostTensor& part : epoch_->Take()) {
+    batch_.push_back(from_host(part, epoch_->options.device));
+  }
+  return *this;
+}
+
+}  // namespace hammock::data

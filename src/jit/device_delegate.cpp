@@ -1,0 +1,266 @@
+#include "jit/device_delegate.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "base/throw.h"
+#include "hammock/autograd.h"
+#include "lazy/compile_step.h"
+#include "lazy/executor.h"
+#include "lazy/record.h"
+#include "lazy/replay.h"
+#include "module/module_access.h"
+#include "ops/primitives.h"
+
+namespace hammock::jit {
+namespace {
+
+using Verdict = lazy::Capability::Verdict;
+
+DeviceEntry& EntryNamed(const std::string& device) { return EntryOf(Device(device).id()); }
+
+// ---- What is saved of a method: its graph, lowered for the device unless it has free dims, and
+// what it captured.
+
+struct SavedMethod {
+  FunctionSchema schema;
+  GraphBody body = {};                    // captures are tensors or random state
+  std::vector<DebugHandle> handles = {};  // of the graph's nodes
+  bool lowered = false;
+};
+
+Any ToAny(const SavedMethod& method) {
+  AnyList captures, writes, handles;
+  for (const Capture& capture : method.body.captures) {
+    captures.push_back(capture.random_blocks > 0 ? Any(static_cast<int64_t>(capture.random_blocks))
+                                                 : Any(capture.constant));
+  }
+  for (int input : method.body.writes) writes.push_back(input);
+  for (DebugHandle handle : method.handles) handles.push_back(handle);
+  return AnyDict{{"schema", method.schema.to_string()},    {"graph", Serialize(*method.body.graph)},
+                 {"captures", std::move(captures)},        {"writes", std::move(writes)},
+                 {"arguments", method.body.argument_form}, {"results", method.body.result_form},
+                 {"handles", std::move(handles)},          {"lowered", method.lowered}};
+}
+
+SavedMethod FromAny(const Any& value) {
+  const AnyDict& saved = value.ToDict();
+  SavedMethod method{.schema = FunctionSchema::Parse(saved.at("schema").ToStringRef())};
+  GraphBody& body = method.body;
+  body.graph = std::make_shared<const Graph>(DeserializeGraph(saved.at("graph").ToStringRef()));
+  for (const Any& capture : saved.at("captures").ToList()) {
+    if (capture.IsTensor()) {
+      body.captures.push_back({.constant = capture.ToTensor()});
+    } else {
+      body.captures.push_back({.random_blocks = static_cast<uint64_t>(capture.ToInt())});
+    }
+  }
+  for (int64_t input : saved.at("writes").ToInts()) body.writes.push_back(static_cast<int>(input));
+  body.argument_form = saved.at("arguments").ToStringRef();
+  body.result_form = saved.at("results").ToStringRef();
+  method.handles = saved.at("handles").ToInts();
+  method.lowered = saved.at("lowered").ToBool();
+  const auto inputs = static_cast<int>(body.graph->inputs().size());
+  bool fits = body.captures.size() <= body.graph->inputs().size() &&
+              body.writes.size() <= body.graph->outputs().size() &&
+              std::ranges::all_of(body.writes, [&](int i) { return i >= 0 && i < inputs; });
+  if (!fits) Throw(ErrorCode::kParse, "processed: a method that does not fit its graph");
+  return method;
+}
+
+Graph AtTracedSizes(const Graph& general) {
+  Graph graph = general;
+  graph.dim_params.clear();
+  graph.dim_exprs.clear();
+  graph.attr_exprs.clear();
+  return graph;
+}
+
+// ---- Preprocessing
+
+/// Every op of the lowered graph is run by the device, or an error names the first that is not.
+void CheckAllRun(DeviceEntry& device, const LoweredStep& step,
+                 const std::vector<DebugHandle>& handles) {
+  if (step.refusals.empty()) return;
+  for (NodeId id = 0; id < step.graph.size(); ++id) {
+    const GraphNode& node = step.graph[id];
+    if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
+    lazy::Capability answer = device.backend->QueryCapability(step.graph, id, device.device);
+    if (answer.verdict != Verdict::kRefuse) continue;
+    throw BackendRuntimeException(
+        fmt::format("{} is not supported: {}", node.op->name(), answer.reason),
+        handles[static_cast<size_t>(id)]);
+  }
+}
+
+SavedMethod Prepare(DeviceEntry& device, const Module& module, const std::string& name,
+                    const DebugHandleGenerator& handles) {
+  SavedMethod method{.schema = module.method(name).schema, .body = module.graph_body(name)};
+  for (Capture& capture : method.body.captures) {
+    if (!capture.name.empty()) capture.constant = module.get_tensor(capture.name);
+  }
+  // Passes decide by sizes: a graph with free dims is lowered at each of them.
+  LoweredStep step = LowerStep(device, AtTracedSizes(*method.body.graph));
+  method.lowered = method.body.graph->dim_params.empty();
+  if (method.lowered) method.body.graph = std::make_shared<const Graph>(step.graph);
+  method.handles = handles(*method.body.graph);
+  CheckAllRun(device, step, method.lowered ? method.handles : handles(step.graph));
+  return method;
+}
+
+// ---- Running
+
+/// A method that is ready to run, at one or more sizes. Thread-safe.
+class CompiledMethod : public Object {
+ public:
+  CompiledMethod(DeviceEntry& device, SavedMethod method)
+      : device_(device), method_(std::move(method)) {
+    // One with free dims is compiled for other sizes when they come; this finds what is wrong now.
+    if (method_.lowered) {
+      At(method_.body.graph);
+    } else {
+      Compile(std::make_shared<const Graph>(AtTracedSizes(*method_.body.graph)));
+    }
+  }
+  std::string type_name() const override { return "hammock.CompiledMethod"; }
+
+  AnyList Run(const AnyList& args) {
+    CheckMayRun(device_, "delegate");
+    NoGradGuard no_grad;
+    std::vector<Tensor> inputs = GraphInputs(method_.schema, method_.body, args, nullptr);
+    std::shared_ptr<const Computation> computation =
+        At(GraphAtSizes(method_.schema, method_.body.graph, inputs));
+    std::vector<Value> values;
+    for (const Tensor& input : inputs) values.push_back(OwnValue(input));
+    std::vector<BackendDataPtr> data = ReadyData(device_, values, "delegate");
+    std::vector<Tensor> outputs;
+    for (BackendDataPtr& result : Execute(*computation, data)) {
+      outputs.push_back(
+          Tensor::FromValue({MakeDataLeaf(result, device_.id, CurrentLocation()), 0}));
+    }
+    return Results(FinishResults(method_.body, inputs, std::move(outputs)));
+  }
+
+ private:
+  struct Computation {
+    std::shared_ptr<const Graph> graph;  // as given; keeps the key alive
+    lazy::ComputationPtr compiled;
+    std::vector<int32_t> origins;  // by node of the compiled graph, in the saved one
+  };
+
+  std::shared_ptr<const Computation> At(const std::shared_ptr<const Graph>& graph) {
+    std::lock_guard lock(mutex_);
+    if (computations_.size() >= kMostSizes && !computations_.contains(graph.get())) {
+      computations_.clear();
+    }
+    std::shared_ptr<const Computation>& computation = computations_[graph.get()];
+    if (!computation) computation = Compile(graph);
+    return computation;
+  }
+
+  std::shared_ptr<const Computation> Compile(const std::shared_ptr<const Graph>& graph) const {
+    auto made = std::make_shared<Computation>();
+    made->graph = graph;
+    Graph own = *graph;
+    for (NodeId id = 0; id < own.size(); ++id) own.mutable_node(id).origin = id;
+    if (!method_.lowered) own = LowerStep(device_, own).graph;
+    for (const GraphNode& node : own.nodes()) made->origins.push_back(node.origin);
+    made->compiled = CompileGraph(device_, {}, std::move(own));
+    return made;
+  }
+
+  /// The value of a tensor, or of its copy on this device.
+  Value OwnValue(const Tensor& input) const {
+    Value value = ValueOf("delegate", input);
+    if (value.node->device() == device_.id) return value;
+    return ValueOf("delegate", input.to(Device::FromId(device_.id)));
+  }
+
+  std::vector<BackendDataPtr> Execute(const Computation& computation,
+                                      const std::vector<BackendDataPtr>& data) const {
+    try {
+      return ExecuteNow(device_, computation.compiled, data);
+    } catch (const lazy::ExecutionError& error) {
+      throw BackendRuntimeException(error.message(), HandleOf(computation, error.node()));
+    }
+  }
+
+  DebugHandle HandleOf(const Computation& computation, NodeId node) const {
+    if (node < 0 || node >= static_cast<NodeId>(computation.origins.size())) return -1;
+    int32_t origin = computation.origins[static_cast<size_t>(node)];
+    bool known = origin >= 0 && origin < static_cast<int32_t>(method_.handles.size());
+    return known ? method_.handles[static_cast<size_t>(origin)] : -1;
+  }
+
+  /// As `execute` returns them: the items of a tuple one by one.
+  AnyList Results(const Any& result) const {
+    const auto& returns = method_.schema.returns();
+    bool is_tuple = returns.size() == 1 && returns[0].base == SchemaType::Base::kTuple;
+    if (returns.size() == 1 && !is_tuple) return {result};
+    return result.IsNone() ? AnyList() : result.ToList();
+  }
+
+  static constexpr size_t kMostSizes = 64;
+
+  DeviceEntry& device_;
+  const SavedMethod method_;
+  std::mutex mutex_;
+  std::map<const Graph*, std::shared_ptr<const Computation>> computations_;
+};
+
+/// All delegates of this file are this one, of another device.
+template <const char* kDevice>
+class DeviceDelegate : public BackendInterface {
+ public:
+  bool is_available() override { return true; }
+
+  AnyDict compile(Any processed, AnyDict method_compile_spec) override {
+    AnyDict handles;
+    for (const auto& [name, spec] : method_compile_spec) {
+      auto saved = processed.ToDict().find(name);
+      if (saved == processed.ToDict().end()) continue;
+      handles[name] = std::shared_ptr<Object>(
+          std::make_shared<CompiledMethod>(EntryNamed(kDevice), FromAny(saved->second)));
+    }
+    return handles;
+  }
+
+  AnyList execute(Any handle, AnyList inputs) override {
+    return ObjectAs<CompiledMethod>(handle, "a handle of this delegate")->Run(inputs);
+  }
+};
+
+template <const char* kDevice>
+Any Preprocess(const Module& module, const AnyDict& spec, const DebugHandleGenerator& handles) {
+  AnyDict processed;
+  for (const auto& [name, unused] : spec) {
+    processed[name] = ToAny(Prepare(EntryNamed(kDevice), module, name, handles));
+  }
+  return processed;
+}
+
+template <const char* kDevice>
+lazy::Capability Query(const Graph& graph, NodeId node) {
+  DeviceEntry& device = EntryNamed(kDevice);
+  return device.backend->QueryCapability(graph, node, device.device);
+}
+
+template <const char* kDevice>
+InTreeDelegate Delegate(const char* name) {
+  return {name,
+          []() -> std::shared_ptr<BackendInterface> {
+            return std::make_shared<DeviceDelegate<kDevice>>();
+          },
+          Preprocess<kDevice>, Query<kDevice>};
+}
+
+constexpr char kCpu[] = "cpu";
+constexpr char kReference[] = "reference";
+
+}  // namespace
+
+InTreeDelegate HammockDelegate() { return Delegate<kCpu>("hammock"); }
+InTreeDelegate ReferenceDelegate() { return Delegate<kReference>("reference"); }
+
+}  // namespace hammock::jit

@@ -1,0 +1,323 @@
+#include "lazy/trace_function.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "ir/node_access.h"
+#include "lazy/dump.h"
+#include "lazy/hooks.h"
+#include "lazy/layout.h"
+#include "lazy/record.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+/// What `fn` did to its inputs, by value; handles are gone.
+struct Traced {
+  std::vector<NodePtr> inputs;
+  std::vector<NodePtr> made_leaves;  // data that came from the host inside of `fn`
+  std::vector<ResultSource> outputs;
+  std::vector<std::pair<size_t, ResultSource>> writes;  // argument, its new value
+};
+
+NodePtr MakeInput(size_t index, const Shape& type, DeviceId device, LocationId location) {
+  NodePtr node = Node::Make(ops::kInput, {}, {}, std::span(&type, 1), device, location);
+  // Whoever needs its value meets this error: reads inside the function, and whatever of the trace
+  // outlives it.
+  NodeAccess::MakePayload(node.get()).error = std::make_shared<ValueError>(
+      ErrorCode::kExecutionForbidden,
+      fmt::format("capture: a value that depends on input {} ({}) is read, but a function that is "
+                  "being captured only records; return the value, and read what the compiled graph "
+                  "returns",
+                  index, type.to_string()));
+  return node;
+}
+
+void RefuseEagerMode() {
+  if (!config::Get<config::kEager>() && Context().eager == 0) return;
+  Throw<NotSupported>(ErrorCode::kNotSupported,
+                      "capture: eager mode runs ops one by one, so there is no graph to capture; "
+                      "capture outside of it");
+}
+
+/// While one lives, leaves of data that this thread makes are listed.
+class MadeLeaves {
+ public:
+  explicit MadeLeaves(std::vector<NodePtr>& list)
+      : outer_(std::exchange(Context().made_leaves, &list)) {}
+  ~MadeLeaves() { Context().made_leaves = outer_; }
+  MadeLeaves(const MadeLeaves&) = delete;
+  MadeLeaves& operator=(const MadeLeaves&) = delete;
+
+ private:
+  std::vector<NodePtr>* outer_;
+};
+
+/// The tensors of this thread and what a write to them would change.
+class LiveTensors {
+ public:
+  LiveTensors() {
+    ThreadContext& context = Context();
+    std::lock_guard lock(context.lock);
+    for (Link* list : {&context.pending, &context.settled}) {
+      for (Link* link = list->next; link != list; link = link->next) {
+        auto* impl = static_cast<TensorImpl*>(link);
+        impl->references.fetch_add(1);
+        tensors_.push_back(Tensor::FromImpl(impl));
+      }
+    }
+    for (const Tensor& tensor : tensors_) before_.push_back(WrittenValue(*tensor.impl()));
+  }
+
+  /// A function that was traced must not have written to any of them; undoes it otherwise.
+  void RefuseWrites() const {
+    Value written;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      Value now = WrittenValue(*tensors_[i].impl());
+      if (now == before_[i]) continue;
+      Unwrite(*tensors_[i].impl(), now, before_[i]);
+      written = now;
+    }
+    if (!written) return;
+    Throw(ErrorCode::kValue,
+          "capture: {} [at {}] writes to a tensor that is no argument, which replays could not do; "
+          "make it an argument",
+          written.node->op().name(), LocationText(written.node->location()));
+  }
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::vector<Value> before_;
+};
+
+size_t IndexOfSame(const std::vector<Tensor>& tensors, size_t end, const Tensor& tensor) {
+  size_t i = 0;
+  while (i < end && !tensors[i].is_same(tensor)) ++i;
+  return i;
+}
+
+Traced Trace(const TensorFn& fn, const std::vector<Tensor>& examples, LocationId location,
+             DeviceEntry*& device) {
+  Traced traced;
+  LiveTensors outside;
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    traced.inputs.push_back(MakeInput(i, examples[i].shape(), device->id, location));
+    inputs.push_back(NewTensor(NodePtr(traced.inputs[i]).release(), 0, true));
+  }
+  std::vector<Tensor> outputs;
+  {
+    NoExecution guard("a function is being captured, which only records");
+    MadeLeaves leaves(traced.made_leaves);
+    outputs = fn(inputs);
+  }
+  outside.RefuseWrites();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined()) {
+      Throw(ErrorCode::kUninitializedTensor, "capture: output {} is undefined", i);
+    }
+  }
+  std::vector<Tensor> all = inputs;
+  all.insert(all.end(), outputs.begin(), outputs.end());
+  device = DeviceOfAll("capture", all);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    size_t input = IndexOfSame(inputs, inputs.size(), outputs[i]);
+    size_t earlier = IndexOfSame(outputs, i, outputs[i]);
+    if (input < inputs.size()) {
+      traced.outputs.push_back({ResultSource::kArgument, input, {}});
+    } else if (earlier < i) {
+      traced.outputs.push_back({ResultSource::kOutput, earlier, {}});
+    } else {
+      ResultSource source{ResultSource::kConstant, 0, ValueOf("capture", outputs[i])};
+      const TensorImpl& impl = *outputs[i].impl();
+      if (impl.view) source.strides = CopyStrides(GeometryOf(impl));
+      traced.outputs.push_back(std::move(source));
+    }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Value now = ValueOf("capture", inputs[i]);
+    if (now.node == traced.inputs[i]) continue;
+    traced.writes.push_back({i, {ResultSource::kConstant, 0, std::move(now)}});
+  }
+  return traced;
+}
+
+std::vector<Value> RootsOf(const Traced& traced) {
+  std::vector<Value> roots;
+  for (const ResultSource& source : traced.outputs) {
+    if (source.value) roots.push_back(source.value);
+  }
+  for (const auto& [argument, source] : traced.writes) roots.push_back(source.value);
+  std::erase_if(roots, [](const Value& root) { return root.node->device() == kNoDevice; });
+  return roots;
+}
+
+/// A walk's outcome that may be used without the graph mutex.
+struct Captured {
+  Graph graph;
+  Hash128 hash;
+  std::vector<uint64_t> key;
+  std::vector<Value> parameters;
+  std::map<std::pair<const Node*, uint32_t>, size_t> results;  // looked up, never iterated
+  int64_t kept = 0;
+  std::vector<Value> elsewhere;  // not computed yet, needs no input, and is used elsewhere
+  NodePtr leaked;                // needs an input, and is used elsewhere
+};
+
+/// Which nodes of a walk need one of `inputs`.
+std::vector<bool> NeedsInputs(const Walk& walk, const std::vector<NodePtr>& inputs) {
+  std::vector<bool> needs(walk.order.size());
+  for (const NodePtr& input : inputs) {
+    uint32_t at = NodeAccess::walk_index(input.get());
+    if (at < walk.order.size() && walk.order[at] == input.get()) needs[at] = true;
+  }
+  for (size_t i = 0; i < walk.order.size(); ++i) {
+    if (IsAvailable(*walk.order[i])) continue;
+    for (const Node::Operand& operand : walk.order[i]->operands()) {
+      if (operand.node && needs[NodeAccess::walk_index(operand.node)]) needs[i] = true;
+    }
+  }
+  return needs;
+}
+
+/// Walks from the roots to the inputs, which count as computed meanwhile.
+Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr>& inputs,
+                      DeviceEntry& device) {
+  Captured captured;
+  std::vector<BackendDataPtr> stand_ins;
+  for (const NodePtr& input : inputs) {
+    stand_ins.push_back(device.backend->CreateDataPlaceholder(device.device, input->shape()));
+  }
+  std::lock_guard lock(Executor().graph_mutex);
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i]->slots()[0].data = stand_ins[i];
+  Walk walk;
+  RunWalk(roots, device.id, ConfigBits(), walk);
+  captured.graph = GraphOf(walk);
+  captured.hash = walk.hash;
+  captured.key.assign(walk.key.words().begin(), walk.key.words().end());
+  captured.kept = walk.kept;
+  for (size_t i = 0; i < walk.parameters.size(); ++i) {
+    captured.parameters.push_back({NodePtr(walk.parameters[i]), walk.parameter_outputs[i]});
+  }
+  std::vector<bool> needs = NeedsInputs(walk, inputs);
+  for (size_t i = 0; i < walk.outputs.size(); ++i) {
+    Node* node = const_cast<Node*>(walk.outputs[i].node);
+    captured.results[{node, walk.outputs[i].index}] = i;
+    bool root = std::any_of(roots.begin(), roots.end(),
+                            [&](const Value& value) { return value.node.get() == node; });
+    if (root) continue;
+    if (needs[NodeAccess::walk_index(node)]) {
+      captured.leaked = NodePtr(node);
+    } else {
+      captured.elsewhere.push_back({NodePtr(node), walk.outputs[i].index});
+    }
+  }
+  for (const NodePtr& input : inputs) input->slots()[0].data = nullptr;
+  if (walk.failed) NodeAccess::payload(walk.failed)->error->Raise();
+  return captured;
+}
+
+Captured CaptureGraph(const Traced& traced, DeviceEntry& device) {
+  std::vector<Value> roots = RootsOf(traced);
+  Captured captured = WalkCaptured(roots, traced.inputs, device);
+  if (!captured.elsewhere.empty()) {
+    // Captured tensors become constants of the graph, so they are computed now.
+    Executor().Sync(captured.elsewhere, {.trigger = "capture", .wait = false});
+    captured = WalkCaptured(roots, traced.inputs, device);
+  }
+  if (captured.leaked) {
+    Throw(ErrorCode::kValue,
+          "capture: the result of {} [at {}] depends on the inputs and is kept outside of the "
+          "function, where replays cannot update it; return it instead",
+          captured.leaked->op().name(), LocationText(captured.leaked->location()));
+  }
+  return captured;
+}
+
+ParameterSource ParameterSourceOf(const Value& parameter, const Traced& traced,
+                                  DeviceEntry& device) {
+  const Node& node = *parameter.node;
+  auto input = std::find(traced.inputs.begin(), traced.inputs.end(), parameter.node);
+  if (input != traced.inputs.end()) {
+    return {.kind = ParameterSource::kInput,
+            .input = static_cast<size_t>(input - traced.inputs.begin())};
+  }
+  if (&node.op() == &ops::kRngState) {
+    ParameterSource random{.kind = ParameterSource::kRandom,
+                           .blocks = static_cast<uint64_t>(node.attrs()[2].integer())};
+    const LeafPayload* payload = NodeAccess::payload(&node);
+    if (payload) random.generator = payload->generator;
+    return random;
+  }
+  if (&node.op() != &ops::kScalarLeaf) {
+    const auto& made = traced.made_leaves;
+    bool made_inside = std::find(made.begin(), made.end(), parameter.node) != made.end();
+    return {
+        .kind = ParameterSource::kConstant, .constant = parameter, .from_outside = !made_inside};
+  }
+  // A lifted scalar is on no device; its value is frozen where the graph runs.
+  Scalar number = node.attrs()[0].scalar();
+  BackendDataPtr data = device.backend->MakeComputationDataFromScalar(number, device.device);
+  return {.kind = ParameterSource::kConstant,
+          .constant = {MakeDataLeaf(data, device.id, node.location()), 0},
+          .number = number};
+}
+
+void Resolve(ResultSource& source, const Captured& captured, const std::vector<NodePtr>& inputs) {
+  if (!source.value) return;
+  auto input = std::find(inputs.begin(), inputs.end(), source.value.node);
+  if (input != inputs.end()) {
+    source.kind = ResultSource::kInput;
+    source.index = static_cast<size_t>(input - inputs.begin());
+    source.value = {};
+    return;
+  }
+  auto result = captured.results.find({source.value.node.get(), source.value.index});
+  if (result == captured.results.end()) return;
+  source.kind = ResultSource::kResult;
+  source.index = result->second;
+  source.value = {};
+}
+
+}  // namespace
+
+TracedFunction TraceFunction(const TensorFn& fn, const std::vector<Tensor>& examples, Location at) {
+  CheckNotForked();
+  RefuseEagerMode();
+  if (!fn) Throw(ErrorCode::kValue, "capture: the function is empty");
+  DeviceEntry* device = DeviceOfAll("capture", examples);
+  for (size_t i = 0; i < examples.size(); ++i) {
+    if (ValueOf("capture", examples[i]).node->device() != kNoDevice) continue;
+    Throw(ErrorCode::kValue, "capture: input {} is a number without a device", i);
+  }
+  // Ops of the function keep their own lines: the scope opens after it.
+  Traced traced = Trace(fn, examples, CurrentLocation(at), device);
+  LocationScope scope(at);
+  if (!device) {
+    Throw(ErrorCode::kValue, "capture: no input or output of the function is on a device");
+  }
+  Captured captured = CaptureGraph(traced, *device);
+  TracedFunction result;
+  result.device = device;
+  for (const NodePtr& input : traced.inputs) result.input_types.push_back(input->shape());
+  for (ResultSource& source : traced.outputs) Resolve(source, captured, traced.inputs);
+  for (auto& [argument, source] : traced.writes) Resolve(source, captured, traced.inputs);
+  for (const Value& parameter : captured.parameters) {
+    result.parameters.push_back(ParameterSourceOf(parameter, traced, *device));
+  }
+  result.graph = std::move(captured.graph);
+  result.hash = captured.hash;
+  result.key = std::move(captured.key);
+  result.kept = captured.kept;
+  result.outputs = std::move(traced.outputs);
+  result.writes = std::move(traced.writes);
+  return result;
+}
+
+}  // namespace hammock

@@ -1,0 +1,225 @@
+/// Running a method's graph.
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "base/throw.h"
+#include "compiler/generalise.h"
+#include "hammock/ops.h"
+#include "ir/location_scope.h"
+#include "lazy/hooks.h"
+#include "lazy/record.h"
+#include "lazy/rng.h"
+#include "lazy/tensor_impl.h"
+#include "module/module_access.h"
+#include "ops/module_call.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+namespace {
+
+std::string PrintType(const Graph& graph, NodeId input) {
+  Graph alone;
+  alone.dim_params = graph.dim_params;
+  alone.AddInput(graph[input].type());
+  for (const auto& [key, expr] : graph.dim_exprs) {
+    if (std::get<0>(key) == input) alone.dim_exprs[{0, 0, std::get<2>(key)}] = expr;
+  }
+  std::string text = ToText(alone);
+  size_t start = text.find(" : ") + 3;
+  return text.substr(start, text.find('\n', start) - start);
+}
+
+[[noreturn]] void RefuseType(const FunctionSchema& schema, const Graph& graph, size_t input,
+                             const Tensor& given) {
+  Throw(ErrorCode::kShapeMismatch, "{}: input {} of its graph is {}, the one given is {}",
+        schema.name(), input, PrintType(graph, graph.inputs()[input]), given.shape().to_string());
+}
+
+/// The values of the graph's dim parameters that its inputs have.
+std::vector<int64_t> ParametersOf(const FunctionSchema& schema, const Graph& graph,
+                                  const std::vector<Tensor>& inputs) {
+  std::vector<int64_t> values(graph.dim_params.size(), -1);
+  auto each_dim = [&](auto visit) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (int d = 0; d < graph[graph.inputs()[i]].type().rank(); ++d) {
+        auto expr = graph.dim_exprs.find({graph.inputs()[i], 0, d});
+        visit(i, d, expr == graph.dim_exprs.end() ? nullptr : &expr->second);
+      }
+    }
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Shape& type = graph[graph.inputs()[i]].type();
+    if (inputs[i].dtype() == type.dtype() && inputs[i].dim() == type.rank()) continue;
+    RefuseType(schema, graph, i, inputs[i]);
+  }
+  each_dim([&](size_t i, int d, const DimExpr* expr) {
+    if (!expr || expr->constant != 0 || expr->terms.size() != 1) return;
+    auto [parameter, coefficient] = expr->terms[0];
+    if (coefficient == 1) values[static_cast<size_t>(parameter)] = inputs[i].size(d);
+  });
+  each_dim([&](size_t i, int d, const DimExpr* expr) {
+    int64_t wanted = expr ? expr->Evaluate(values) : graph[graph.inputs()[i]].type().size(d);
+    if (inputs[i].size(d) != wanted) RefuseType(schema, graph, i, inputs[i]);
+  });
+  return values;
+}
+
+/// Graphs at sizes, as long as the graph with free dims lives.
+class SizedGraphs {
+ public:
+  std::shared_ptr<const Graph> Get(const std::shared_ptr<const Graph>& general,
+                                   const std::vector<int64_t>& parameters) {
+    std::lock_guard lock(mutex_);
+    Entry& entry = entries_[general.get()];
+    if (entry.general.lock() != general) entry = {general, {}};
+    if (entry.at_sizes.size() > kMostSizes) entry.at_sizes.clear();
+    std::shared_ptr<const Graph>& graph = entry.at_sizes[parameters];
+    if (!graph) graph = std::make_shared<const Graph>(AtSizes(*general, parameters));
+    std::shared_ptr<const Graph> result = graph;
+    if (entries_.size() > kMostGraphs) {
+      std::erase_if(entries_, [](const auto& other) { return other.second.general.expired(); });
+    }
+    return result;
+  }
+
+ private:
+  static constexpr size_t kMostSizes = 64;
+  static constexpr size_t kMostGraphs = 256;
+  struct Entry {
+    std::weak_ptr<const Graph> general;
+    std::map<std::vector<int64_t>, std::shared_ptr<const Graph>> at_sizes;
+  };
+  std::mutex mutex_;
+  std::map<const Graph*, Entry> entries_;  // looked up, never iterated in a way that shows
+};
+
+bool HasModuleCalls(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(),
+                             [](const GraphNode& node) { return node.op == &ops::kModuleCall; });
+}
+
+std::vector<Tensor> CallSubmodule(Module& self, const GraphNode& node, std::vector<Tensor> operands,
+                                  Location at) {
+  ModulePtr child = self.get_submodule(node.attr("path").str());
+  const std::string& method = node.attr("method").str();
+  operands.resize(std::min(operands.size(), static_cast<size_t>(node.attr("arguments").integer())));
+  Any args = UnpackTensors(child->graph_body(method).argument_form, operands);
+  PackedTensors results =
+      PackTensors(ModuleAccess::RunBound(*child, child->method(method), args.ToList(), at));
+  if (results.tensors.size() != node.types.size()) {
+    Throw(ErrorCode::kValue, "{}: it returned {} tensors, {} when it was traced", method,
+          results.tensors.size(), node.types.size());
+  }
+  return std::move(results.tensors);
+}
+
+/// Records the graph's nodes one by one, with their lines; calls of submodules run them.
+std::vector<Tensor> ReplayNodes(Module& self, const Graph& graph, const std::vector<Tensor>& inputs,
+                                Location at) {
+  DeviceId device = inputs.empty() ? Device().id() : inputs[0].device().id();
+  std::vector<std::vector<Tensor>> values(static_cast<size_t>(graph.size()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    values[static_cast<size_t>(graph.inputs()[i])] = {inputs[i]};
+  }
+  auto at_value = [&](GraphValue value) {
+    return value.node < 0
+               ? Tensor()
+               : values[static_cast<size_t>(value.node)][static_cast<size_t>(value.index)];
+  };
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const GraphNode& node = graph[id];
+    if (node.op == &ops::kInput) continue;
+    std::vector<Tensor> operands;
+    for (GraphValue input : node.inputs) operands.push_back(at_value(input));
+    auto& results = values[static_cast<size_t>(id)];
+    if (node.op == &ops::kModuleCall) {
+      results = CallSubmodule(self, node, std::move(operands), at);
+    } else {
+      LocationScope location(InsideOpenFrames(node.location));
+      BakingScope baking(device);
+      results = ApplyMulti(*node.op, at, operands, node.attrs);
+    }
+  }
+  std::vector<Tensor> outputs;
+  for (GraphValue output : graph.outputs()) outputs.push_back(at_value(output));
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<Any> NumbersAsTensors(const FunctionSchema& schema, std::vector<Any> args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const SchemaType& type = schema.arguments()[i].type;
+    bool is_number = type.base == SchemaType::Base::kTensor && !type.list && args[i].IsNumber();
+    if (is_number) args[i] = full({}, args[i].ToScalar());
+  }
+  return args;
+}
+
+std::vector<Tensor> GraphInputs(const FunctionSchema& schema, const GraphBody& body,
+                                const std::vector<Any>& args,
+                                const std::function<Tensor(const std::string&)>& captured) {
+  PackedTensors packed = PackTensors(Any(NumbersAsTensors(schema, args)));
+  if (packed.form != body.argument_form) {
+    Any traced = UnpackTensors(body.argument_form, std::vector<Tensor>(body.num_arguments()));
+    Throw(ErrorCode::kValue,
+          "{}: its graph was made for other values than these: {}; values that are not tensors are "
+          "fixed in a graph, here as {}",
+          schema.name(), Any(args).to_string(), traced.to_string());
+  }
+  std::vector<Tensor> inputs = std::move(packed.tensors);
+  Device device = inputs.empty() ? Device() : inputs[0].device();
+  for (const Capture& capture : body.captures) {
+    if (capture.random_blocks > 0) {
+      inputs.push_back(MakeRngState(std::nullopt, capture.random_blocks, device));
+    } else {
+      inputs.push_back(capture.name.empty() ? capture.constant : captured(capture.name));
+    }
+  }
+  return inputs;
+}
+
+std::shared_ptr<const Graph> GraphAtSizes(const FunctionSchema& schema,
+                                          const std::shared_ptr<const Graph>& graph,
+                                          const std::vector<Tensor>& inputs) {
+  if (graph->dim_params.empty()) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].shape() != (*graph)[graph->inputs()[i]].type()) {
+        RefuseType(schema, *graph, i, inputs[i]);
+      }
+    }
+    return graph;
+  }
+  static auto& sized = *new SizedGraphs;
+  return sized.Get(graph, ParametersOf(schema, *graph, inputs));
+}
+
+Any FinishResults(const GraphBody& body, const std::vector<Tensor>& inputs,
+                  std::vector<Tensor> outputs) {
+  for (size_t i = 0; i < body.writes.size(); ++i) {
+    Write("method", inputs[static_cast<size_t>(body.writes[i])],
+          ValueOf("method", outputs[body.num_results() + i]));
+  }
+  outputs.resize(body.num_results());
+  return UnpackTensors(body.result_form, outputs);
+}
+
+Any RunGraphBody(Module& self, const Method& method, const std::vector<Any>& args, Location at) {
+  const GraphBody& body = *method.body;
+  std::vector<Tensor> inputs = GraphInputs(
+      method.schema, body, args, [&](const std::string& name) { return self.get_tensor(name); });
+  std::shared_ptr<const Graph> graph = GraphAtSizes(method.schema, body.graph, inputs);
+  std::vector<Tensor> outputs;
+  if (IsTracing() || HasModuleCalls(*graph) || inputs.empty()) {
+    outputs = ReplayNodes(self, *graph, inputs, at);
+  } else if (!graph->outputs().empty()) {
+    LocationScope location(at);
+    const Attr attrs[] = {graph};
+    outputs = ApplyMulti(ops::kCall, at, inputs, attrs);
+  }
+  return FinishResults(body, inputs, std::move(outputs));
+}
+
+}  // namespace hammock

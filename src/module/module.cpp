@@ -1,0 +1,458 @@
+#include "hammock/module.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/nearest.h"
+#include "base/throw.h"
+#include "hammock/autograd.h"
+#include "hammock/ops.h"
+#include "ir/location_scope.h"
+#include "lazy/record.h"
+#include "lazy/tensor_impl.h"
+#include "module/module_access.h"
+
+namespace hammock {
+namespace {
+
+constinit thread_local Module* running_module = nullptr;
+
+/// What a module is called in a trace: its path in the module that calls it.
+std::string NameInTrace(const Module& module) {
+  if (!running_module) return module.name();
+  for (const auto& [path, below] : running_module->named_modules()) {
+    if (below == &module && !path.empty()) return path;
+  }
+  return module.name();
+}
+
+/// "encoder(Encoder)::forward": of a qualified class name, the last part.
+std::string FrameLabel(const Module& module, std::string_view method) {
+  std::string_view type = module.class_name();
+  type = type.substr(type.rfind('.') + 1);
+  return fmt::format("{}({})::{}", IsTracing() ? NameInTrace(module) : module.name(), type, method);
+}
+
+/// Gives a tensor another value of any type and device; handles to it stay the same tensor.
+void Replace(const Tensor& tensor, const Tensor& value) {
+  TensorImpl& impl = *tensor.impl();
+  if (impl.SharesMemory() && impl.view->group.use_count() > 1) {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "to: a parameter or buffer shares its memory with another tensor; "
+                        "register a clone of it");
+  }
+  impl.view.reset();  // views of it are gone
+  SetNode(impl, ValueOf("to", value));
+}
+
+template <class Fn>
+void ReplaceAll(Module& module, Fn new_value) {
+  NoGradGuard no_grad;
+  std::set<const TensorImpl*> done;  // looked up, never iterated
+  for (const auto& [name, tensor] : module.state_dict()) {
+    if (done.insert(tensor.impl()).second) Replace(tensor, new_value(tensor));
+  }
+}
+
+}  // namespace
+
+RunningScope::RunningScope(Module& module) : outer_(std::exchange(running_module, &module)) {}
+RunningScope::~RunningScope() { running_module = outer_; }
+
+Module::~Module() = default;
+
+// ---- The tree
+
+void Module::CheckName(const std::string& name) const {
+  if (name.empty() || name.find('.') != std::string::npos) {
+    Throw(ErrorCode::kValue, "{}: '{}' is no name: it must not be empty or have a dot", class_name_,
+          name);
+  }
+  auto is_name = [&](const auto& entry) { return entry.first == name; };
+  bool taken = attributes_.contains(name) || std::ranges::any_of(children_, is_name) ||
+               std::ranges::any_of(tensors_, [&](const auto& t) { return t.name == name; });
+  if (taken) {
+    Throw(ErrorCode::kDuplicateRegistration, "{}: '{}' is already registered", class_name_, name);
+  }
+}
+
+void Module::AddTensor(const std::string& name, const Tensor& tensor, bool is_buffer) {
+  CheckName(name);
+  if (!tensor.defined()) {
+    Throw(ErrorCode::kUninitializedTensor, "{}: '{}' is undefined", class_name_, name);
+  }
+  tensors_.push_back({name, tensor, is_buffer});
+}
+
+Tensor Module::register_parameter(const std::string& name, const Tensor& value,
+                                  bool requires_grad) {
+  AddTensor(name, value, false);
+  Tensor parameter = value;
+  if (requires_grad && IsFloat(value.dtype())) parameter.requires_grad_();
+  return parameter;
+}
+
+Tensor Module::register_buffer(const std::string& name, const Tensor& value) {
+  AddTensor(name, value, true);
+  return value;
+}
+
+void Module::AddChild(const std::string& name, ModulePtr child) {
+  CheckName(name);
+  if (!child) Throw(ErrorCode::kValue, "{}: module '{}' is null", class_name_, name);
+  child->name_ = name;
+  children_.emplace_back(name, std::move(child));
+}
+
+void Module::set_attribute(const std::string& name, Any value) {
+  if (!attributes_.contains(name)) CheckName(name);
+  attributes_[name] = std::move(value);
+}
+
+const Any& Module::attribute(const std::string& name) const {
+  auto entry = attributes_.find(name);
+  if (entry != attributes_.end()) return entry->second;
+  Throw(ErrorCode::kUnknownName, "{} has no attribute '{}'", class_name_, name);
+}
+
+void Module::Collect(const std::string& prefix, bool recurse, bool parameters, bool buffers,
+                     NamedTensors& out) const {
+  for (bool is_buffer : {false, true}) {
+    if (is_buffer ? !buffers : !parameters) continue;
+    for (const NamedTensor& entry : tensors_) {
+      if (entry.is_buffer == is_buffer) out.emplace_back(prefix + entry.name, entry.tensor);
+    }
+  }
+  if (!recurse) return;
+  for (const auto& [name, child] : children_) {
+    child->Collect(prefix + name + ".", true, parameters, buffers, out);
+  }
+}
+
+NamedTensors Module::named_parameters(bool recurse) const {
+  NamedTensors found;
+  Collect("", recurse, true, false, found);
+  return found;
+}
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> found;
+  for (auto& [name, parameter] : named_parameters()) found.push_back(parameter);
+  return found;
+}
+
+NamedTensors Module::named_buffers(bool recurse) const {
+  NamedTensors found;
+  Collect("", recurse, false, true, found);
+  return found;
+}
+
+NamedTensors Module::state_dict() const {
+  NamedTensors found;
+  Collect("", true, true, true, found);
+  return found;
+}
+
+void Module::load_state_dict(const NamedTensors& values, bool strict) {
+  std::map<std::string, Tensor> own;
+  for (auto& [name, tensor] : state_dict()) own.emplace(name, tensor);
+  std::string unknown, missing;
+  std::set<std::string> given;
+  for (const auto& [name, value] : values) {
+    given.insert(name);
+    if (!own.contains(name)) unknown += (unknown.empty() ? "" : ", ") + name;
+  }
+  for (const auto& [name, tensor] : own) {
+    if (!given.contains(name)) missing += (missing.empty() ? "" : ", ") + name;
+  }
+  if (strict && !(unknown.empty() && missing.empty())) {
+    Throw(ErrorCode::kUnknownName, "load_state_dict: missing: {}; unknown: {}",
+          missing.empty() ? "none" : missing, unknown.empty() ? "none" : unknown);
+  }
+  for (const auto& [name, value] : values) {
+    auto entry = own.find(name);
+    if (entry == own.end() || entry->second.sizes() == value.sizes()) continue;
+    Throw(ErrorCode::kShapeMismatch, "load_state_dict: {} is {}, the value given is {}", name,
+          entry->second.shape().to_string(), value.shape().to_string());
+  }
+  NoGradGuard no_grad;
+  for (const auto& [name, value] : values) {
+    if (own.contains(name)) own.at(name).copy_(value);
+  }
+}
+
+namespace {
+
+template <class M>
+void CollectModules(const std::string& path, M* module,
+                    std::vector<std::pair<std::string, M*>>& out) {
+  out.emplace_back(path, module);
+  for (const auto& [name, child] : module->named_children()) {
+    CollectModules<M>(path.empty() ? name : path + "." + name, child.get(), out);
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Module*>> Module::named_modules() {
+  std::vector<std::pair<std::string, Module*>> found;
+  CollectModules("", this, found);
+  return found;
+}
+
+std::vector<std::pair<std::string, const Module*>> Module::named_modules() const {
+  std::vector<std::pair<std::string, const Module*>> found;
+  CollectModules("", this, found);
+  return found;
+}
+
+ModulePtr Module::get_submodule(const std::string& path) const {
+  const Module* at = this;
+  ModulePtr found;
+  for (size_t start = 0; start <= path.size();) {
+    size_t dot = std::min(path.find('.', start), path.size());
+    std::string_view name = std::string_view(path).substr(start, dot - start);
+    auto entry = std::ranges::find_if(at->children_, [&](auto& c) { return c.first == name; });
+    if (entry == at->children_.end()) {
+      Throw(ErrorCode::kUnknownName, "Attribute named {} is not a Module", path);
+    }
+    found = entry->second;
+    at = found.get();
+    start = dot + 1;
+  }
+  return found;
+}
+
+void Module::replace_submodule(const std::string& path, ModulePtr module) {
+  get_submodule(path);
+  if (!module) Throw(ErrorCode::kValue, "{}: module '{}' is null", class_name_, path);
+  size_t dot = path.rfind('.');
+  Module* parent = dot == std::string::npos ? this : get_submodule(path.substr(0, dot)).get();
+  std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
+  module->name_ = name;
+  for (auto& [child_name, child] : parent->children_) {
+    if (child_name == name) child = std::move(module);
+  }
+}
+
+Tensor Module::get_tensor(const std::string& path) const {
+  size_t dot = path.rfind('.');
+  const Module* owner = dot == std::string::npos ? this : get_submodule(path.substr(0, dot)).get();
+  std::string_view name = std::string_view(path).substr(dot == std::string::npos ? 0 : dot + 1);
+  for (const NamedTensor& entry : owner->tensors_) {
+    if (entry.name == name) return entry.tensor;
+  }
+  Throw(ErrorCode::kUnknownName, "{} has no parameter or buffer '{}'", class_name_, path);
+}
+
+// ---- State
+
+void Module::train(bool on) {
+  for (auto& [path, module] : named_modules()) module->training_ = on;
+}
+
+void Module::apply(const std::function<void(Module&)>& fn) {
+  for (auto& [name, child] : children_) child->apply(fn);
+  fn(*this);
+}
+
+void Module::zero_grad() {
+  for (auto& [name, parameter] : named_parameters()) parameter.set_grad({});
+}
+
+void Module::to(const Device& device) {
+  ReplaceAll(*this, [&](const Tensor& tensor) { return tensor.to(device); });
+}
+
+void Module::to(DType dtype) {
+  ReplaceAll(*this, [&](const Tensor& tensor) {
+    return tensor.is_floating_point() ? tensor.to(dtype) : tensor;
+  });
+}
+
+// ---- Methods
+
+void Module::define(Method method) {
+  auto same = [&](const Method& other) { return other.schema.name() == method.schema.name(); };
+  auto place = std::ranges::find_if(methods_, same);
+  if (place == methods_.end()) {
+    methods_.push_back(std::move(method));
+  } else {
+    *place = std::move(method);
+  }
+}
+
+void Module::define(std::string_view schema, MethodFn code) {
+  if (!code) Throw(ErrorCode::kValue, "{}: the code of {} is empty", class_name_, schema);
+  define(Method{.schema = FunctionSchema::Parse(schema), .code = std::move(code)});
+}
+
+namespace {
+
+/// A value of tensors alone that fits a type of a schema; `count` is how many are left for lists.
+Any StandInFor(const SchemaType& type, const std::string& method, size_t count) {
+  if (type.base != SchemaType::Base::kTensor || type.optional || type.optional_items) {
+    Throw(ErrorCode::kSchema, "{}: a method that is given as a graph has tensors only, not {}",
+          method, type.to_string());
+  }
+  return type.list ? Any(AnyList(count, Any(Tensor()))) : Any(Tensor());
+}
+
+Any StandInsFor(const std::vector<SchemaType>& types, const std::string& method, size_t tensors) {
+  size_t lists = 0;
+  for (const SchemaType& type : types) lists += type.list;
+  size_t single = types.size() - lists;
+  if (lists > 1 || tensors < single || (lists == 0 && tensors != single)) {
+    Throw(ErrorCode::kValue, "{}: its schema has {} tensors{}, its graph {}", method, single,
+          lists ? " and a list" : "", tensors);
+  }
+  AnyList values;
+  for (const SchemaType& type : types) values.push_back(StandInFor(type, method, tensors - single));
+  return Any(std::move(values));
+}
+
+}  // namespace
+
+void Module::define(std::string_view schema, const Graph& graph,
+                    const std::vector<std::string>& captures) {
+  Verify(graph);
+  Method method{.schema = FunctionSchema::Parse(schema)};
+  const std::string& name = method.schema.name();
+  if (captures.size() > graph.inputs().size()) {
+    Throw(ErrorCode::kValue, "{}: {} captures for a graph with {} inputs", name, captures.size(),
+          graph.inputs().size());
+  }
+  auto body = std::make_shared<GraphBody>();
+  body->graph = std::make_shared<const Graph>(graph);
+  for (const std::string& capture : captures) {
+    get_tensor(capture);
+    body->captures.push_back({.name = capture});
+  }
+  std::vector<SchemaType> types;
+  for (const SchemaArgument& argument : method.schema.arguments()) types.push_back(argument.type);
+  body->argument_form = PackTensors(StandInsFor(types, name, body->num_arguments())).form;
+  Any results = StandInsFor(method.schema.returns(), name, body->num_results());
+  bool single = method.schema.returns().size() == 1;
+  body->result_form = PackTensors(single ? results.ToList()[0] : Any::Tuple(results.ToList())).form;
+  method.body = std::move(body);
+  define(std::move(method));
+}
+
+const Method* Module::find_method(std::string_view name) const {
+  for (const Method& method : methods_) {
+    if (method.schema.name() == name) return &method;
+  }
+  return nullptr;
+}
+
+const Method& Module::method(std::string_view name) const {
+  if (const Method* found = find_method(name)) return *found;
+  std::vector<std::string_view> names;
+  for (const Method& method : methods_) names.push_back(method.schema.name());
+  std::string_view nearest = NearestName(name, names);
+  Throw(ErrorCode::kUnknownName, "Method '{}' is not defined.{}", name,
+        nearest.empty() ? "" : fmt::format(" Did you mean '{}'?", nearest));
+}
+
+const GraphBody& Module::graph_body(std::string_view name) const {
+  const Method& found = method(name);
+  if (!found.forwards_to.empty()) return get_submodule(found.forwards_to)->graph_body(name);
+  if (found.body) return *found.body;
+  Throw(ErrorCode::kValue,
+        "{}: method '{}' is C++ code, not a graph; trace it on example arguments first",
+        class_name_, name);
+}
+
+Any Module::run_method(std::string_view name, const std::vector<Any>& args, const AnyKwargs& kwargs,
+                       Location at) {
+  const Method& found = method(name);
+  return RunBound(found, found.schema.Bind(args, kwargs), at);
+}
+
+Any Module::RunBound(const Method& method, const std::vector<Any>& args, Location at) {
+  const std::string& name = method.schema.name();
+  ModuleFrameScope frame(FrameLabel(*this, name), CurrentLocation(at));
+  RunningScope running(*this);
+  if (!method.forwards_to.empty()) {
+    Module& child = *get_submodule(method.forwards_to);
+    return child.RunBound(child.method(name), args, at);
+  }
+  if (IsDelegated() && IsTracing() && method.body) {
+    return RecordModuleCall(*this, method, args, at);
+  }
+  if (!method.code) return RunGraphBody(*this, method, args, at);
+  Any result = method.code(*this, args);
+  method.schema.CheckReturned(result);
+  return result;
+}
+
+Tensor Module::operator()(const Tensor& x, Location at) {
+  return run_method("forward", {Any(x)}, {}, at).ToTensor();
+}
+
+void Module::trace(std::string_view name, const std::vector<Any>& examples,
+                   const TraceOptions& options, Location at) {
+  Method traced = method(name);
+  traced.body =
+      std::make_shared<const GraphBody>(TraceMethod(*this, traced, examples, options, at));
+  traced.code = nullptr;
+  traced.forwards_to.clear();
+  define(std::move(traced));
+}
+
+void Module::ThrowForeign(const Module& self) {
+  Throw(ErrorCode::kValue,
+        "{}: this method is a member function of a C++ class of which this module is no object; "
+        "trace it before it is cloned",
+        self.class_name());
+}
+
+// ---- Copies
+
+namespace {
+
+/// A list, tuple or dict of its own; the rest is shared.
+Any CopyOf(const Any& value) {
+  if (value.kind() == Any::Kind::kDict) {
+    AnyDict items;
+    for (const auto& [key, item] : value.ToDict()) items[key] = CopyOf(item);
+    return Any(std::move(items));
+  }
+  if (!value.IsSequence()) return value;
+  AnyList items;
+  for (const Any& item : value.ToList()) items.push_back(CopyOf(item));
+  return value.IsList() ? Any(std::move(items)) : Any::Tuple(std::move(items));
+}
+
+}  // namespace
+
+void Module::CopyTo(Module& other) const {
+  other.class_name_ = class_name_;
+  other.name_ = name_;
+  other.training_ = training_;
+  other.methods_ = methods_;
+  other.attributes_ = CopyOf(Any(attributes_)).ToDict();
+  for (const NamedTensor& entry : tensors_) {
+    Tensor copy = entry.tensor.detach().clone();
+    if (entry.tensor.requires_grad()) copy.requires_grad_();
+    other.tensors_.push_back({entry.name, copy, entry.is_buffer});
+  }
+  // What a delegate has compiled is shared: nothing changes it.
+  for (const auto& [name, child] : children_) {
+    other.children_.emplace_back(name, child->IsDelegated() ? child : child->clone());
+  }
+}
+
+ModulePtr Module::clone() const {
+  if (IsDelegated()) {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "{}: a module that a delegate runs cannot be copied; save and load it",
+                        class_name_);
+  }
+  auto copy = std::make_shared<Module>();
+  CopyTo(*copy);
+  return copy;
+}
+
+}  // namespace hammock

@@ -1,0 +1,64 @@
+#pragma once
+/// What archives and delegates need of a Module besides its public side.
+
+#include <string>
+#include <utility>
+
+#include "hammock/module.h"
+
+namespace hammock {
+
+class ModuleAccess {
+ public:
+  static std::pair<std::string, Any> SavedState(const Module& module) {
+    return module.SavedState();
+  }
+  static Any RunBound(Module& module, const Method& method, const std::vector<Any>& args,
+                      Location at) {
+    return module.RunBound(method, args, at);
+  }
+  /// Of this module alone.
+  static void SetTraining(Module& module, bool on) { module.training_ = on; }
+};
+
+/// While one lives, this thread runs a method of the module.
+class RunningScope {
+ public:
+  explicit RunningScope(Module& module);
+  ~RunningScope();
+  RunningScope(const RunningScope&) = delete;
+  RunningScope& operator=(const RunningScope&) = delete;
+
+ private:
+  Module* outer_;
+};
+
+/// Whether this thread is tracing a method.
+bool IsTracing();
+
+/// Runs a method's graph on bound arguments. Called by Module::run_method.
+Any RunGraphBody(Module& self, const Method& method, const std::vector<Any>& args, Location at);
+
+/// Records a call of a delegated module's method in the trace in progress, to be run by it again.
+Any RecordModuleCall(Module& self, const Method& method, const std::vector<Any>& args, Location at);
+
+/// Numbers that are given for tensors, as tensors.
+std::vector<Any> NumbersAsTensors(const FunctionSchema& schema, std::vector<Any> args);
+
+/// The graph of what a method does to the examples.
+GraphBody TraceMethod(Module& self, const Method& method, const std::vector<Any>& examples,
+                      const TraceOptions& options, Location at);
+
+/// The inputs of a method's graph for these arguments; errors name the method and what differs.
+std::vector<Tensor> GraphInputs(const FunctionSchema& schema, const GraphBody& body,
+                                const std::vector<Any>& args,
+                                const std::function<Tensor(const std::string&)>& captured);
+/// The graph at the sizes of these inputs; the body's own graph where it has no free dims.
+std::shared_ptr<const Graph> GraphAtSizes(const FunctionSchema& schema,
+                                          const std::shared_ptr<const Graph>& graph,
+                                          const std::vector<Tensor>& inputs);
+/// Gives the inputs that are written their new values, and puts the results together.
+Any FinishResults(const GraphBody& body, const std::vector<Tensor>& inputs,
+                  std::vector<Tensor> outputs);
+
+}  // namespace hammock

@@ -1,0 +1,293 @@
+/// From code to graphs.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/throw.h"
+#include "compiler/generalise.h"
+#include "hammock/autograd.h"
+#include "hammock/ops.h"
+#include "ir/location_scope.h"
+#include "lazy/record.h"
+#include "lazy/stand_ins.h"
+#include "lazy/tensor_impl.h"
+#include "lazy/trace_function.h"
+#include "module/module_access.h"
+#include "ops/module_call.h"
+#include "ops/primitives.h"
+
+namespace hammock {
+namespace {
+
+constinit thread_local Module* tracing_root = nullptr;
+
+class TracingScope {
+ public:
+  explicit TracingScope(Module& root) : outer_(std::exchange(tracing_root, &root)) {}
+  ~TracingScope() { tracing_root = outer_; }
+  TracingScope(const TracingScope&) = delete;
+  TracingScope& operator=(const TracingScope&) = delete;
+
+ private:
+  Module* outer_;
+};
+
+/// A module's parameters and buffers, each once.
+NamedTensors DistinctState(const Module& module) {
+  NamedTensors state;
+  std::set<const TensorImpl*> seen;  // looked up, never iterated
+  for (auto& entry : module.state_dict()) {
+    if (seen.insert(entry.second.impl()).second) state.push_back(std::move(entry));
+  }
+  return state;
+}
+
+/// Puts a method's body together from what was traced on its arguments and the module's state.
+class BodyBuilder {
+ public:
+  BodyBuilder(const TracedFunction& traced, size_t arguments, const NamedTensors& state)
+      : traced_(traced), state_(state), arguments_(arguments) {
+    inputs_.resize(traced.input_types.size());
+  }
+
+  GraphBody Build() {
+    for (size_t i = 0; i < arguments_; ++i) Input(i);
+    const Graph& from = traced_.graph;
+    values_.resize(static_cast<size_t>(from.size()));
+    for (size_t i = 0; i < from.inputs().size(); ++i) {
+      values_[static_cast<size_t>(from.inputs()[i])] = {Parameter(i), {}};
+    }
+    for (NodeId id = 0; id < from.size(); ++id) {
+      if (from[id].op == &ops::kInput) continue;
+      GraphNode node = from[id];
+      for (GraphValue& input : node.inputs) input = Mapped(input);
+      node.origin = -1;
+      values_[static_cast<size_t>(id)] = {{graph_.Append(std::move(node)), 0}, true};
+    }
+    for (const ResultSource& source : traced_.outputs) graph_.AddOutput(Result(source));
+    for (const auto& [input, source] : traced_.writes) {
+      body_.writes.push_back(IndexOfInput(Input(input)));
+      graph_.AddOutput(Result(source));
+    }
+    body_.graph = std::make_shared<const Graph>(std::move(graph_));
+    return std::move(body_);
+  }
+
+ private:
+  struct Copied {
+    GraphValue value;
+    bool is_node = false;  // whose outputs keep their numbers
+  };
+
+  GraphValue Mapped(GraphValue value) const {
+    if (value.node < 0) return value;
+    const Copied& copied = values_[static_cast<size_t>(value.node)];
+    return copied.is_node ? GraphValue{copied.value.node, value.index} : copied.value;
+  }
+
+  /// The graph's input for an argument or, behind those, a tensor of the module.
+  GraphValue Input(size_t index) {
+    GraphValue& input = inputs_[index];
+    if (input.node >= 0) return input;
+    input = graph_.AddInput(traced_.input_types[index]);
+    if (index >= arguments_) body_.captures.push_back({.name = state_[index - arguments_].first});
+    return input;
+  }
+
+  GraphValue Constant(const Value& value) {
+    Tensor tensor = Tensor::FromValue(value);
+    if (tensor.dim() == 0) return graph_.AddConstant(tensor.item().To(tensor.dtype()));
+    body_.captures.push_back({.constant = tensor});
+    return graph_.AddInput(value.shape());
+  }
+
+  GraphValue Parameter(size_t index) {
+    const ParameterSource& source = traced_.parameters[index];
+    switch (source.kind) {
+      case ParameterSource::kInput:
+        return Input(source.input);
+      case ParameterSource::kConstant:
+        return Constant(source.constant);
+      case ParameterSource::kRandom:
+        body_.captures.push_back({.random_blocks = source.blocks});
+        return graph_.AddInput(traced_.graph[traced_.graph.inputs()[index]].type());
+    }
+    return {};
+  }
+
+  GraphValue Result(const ResultSource& source) {
+    switch (source.kind) {
+      case ResultSource::kResult:
+        return Mapped(traced_.graph.outputs()[source.index]);
+      case ResultSource::kInput:
+        return Input(source.index);
+      case ResultSource::kConstant:
+        return Constant(source.value);
+      case ResultSource::kArgument:
+        for (const auto& [input, written] : traced_.writes) {
+          if (input == source.index) return Result(written);
+        }
+        return Input(source.index);
+      case ResultSource::kOutput:
+        return Result(traced_.outputs[source.index]);
+    }
+    return {};
+  }
+
+  int IndexOfInput(GraphValue value) const {
+    auto place = std::ranges::find(graph_.inputs(), value.node);
+    return static_cast<int>(place - graph_.inputs().begin());
+  }
+
+  const TracedFunction& traced_;
+  const NamedTensors& state_;
+  const size_t arguments_;
+  Graph graph_;
+  GraphBody body_;
+  std::vector<GraphValue> inputs_;  // of the new graph, by argument and state
+  std::vector<Copied> values_;      // by node of the traced graph
+};
+
+Any RunAsCode(Module& self, const Method& method, const std::vector<Any>& args, Location at) {
+  RunningScope running(self);
+  if (!method.forwards_to.empty()) {
+    Module& child = *self.get_submodule(method.forwards_to);
+    return ModuleAccess::RunBound(child, child.method(method.schema.name()), args, at);
+  }
+  if (!method.code) return RunGraphBody(self, method, args, at);
+  Any result = method.code(self, args);
+  method.schema.CheckReturned(result);
+  return result;
+}
+
+GraphBody TraceAt(Module& self, const Method& method, const std::vector<Any>& args, Location at) {
+  PackedTensors arguments = PackTensors(Any(args));
+  const size_t count = arguments.tensors.size();
+  NamedTensors state = DistinctState(self);
+  std::vector<Tensor> state_tensors;
+  std::vector<Tensor> examples = arguments.tensors;
+  for (const auto& [name, tensor] : state) {
+    state_tensors.push_back(tensor);
+    examples.push_back(tensor);
+  }
+  std::string result_form;
+  auto run = [&](const std::vector<Tensor>& inputs) {
+    NoGradGuard no_grad;
+    TracingScope tracing(self);
+    StandIns stand_ins(state_tensors,
+                       {inputs.begin() + static_cast<ptrdiff_t>(count), inputs.end()});
+    std::vector<Tensor> given(inputs.begin(), inputs.begin() + static_cast<ptrdiff_t>(count));
+    Any own = UnpackTensors(arguments.form, given);
+    PackedTensors results = PackTensors(RunAsCode(self, method, own.ToList(), at));
+    stand_ins.PassWritesOn();
+    result_form = std::move(results.form);
+    return results.tensors;
+  };
+  GraphBody body = BodyBuilder(TraceFunction(run, examples, at), count, state).Build();
+  body.argument_form = std::move(arguments.form);
+  body.result_form = std::move(result_form);
+  return body;
+}
+
+/// The arguments with other sizes in their free dims.
+std::vector<Any> Resized(const FunctionSchema& schema, std::vector<Any> args,
+                         const std::vector<FreeDim>& free_dims) {
+  std::map<std::string, std::pair<int64_t, int64_t>> sizes;  // by name: first, second
+  for (const FreeDim& free : free_dims) {
+    int index = schema.IndexOf(free.argument);
+    if (index < 0 || !args[static_cast<size_t>(index)].IsTensor()) {
+      Throw(ErrorCode::kUnknownName, "trace: {} has no tensor argument '{}'", schema.name(),
+            free.argument);
+    }
+    Any& arg = args[static_cast<size_t>(index)];
+    int64_t dim = WrapDim("trace", free.dim, arg.ToTensor().dim());
+    Dims dims = arg.ToTensor().sizes();
+    int64_t factor = 2 + static_cast<int64_t>(sizes.size());
+    auto [entry, added] = sizes.try_emplace(free.name, dims[dim], factor * dims[dim]);
+    if (dims[dim] < 2) {
+      Throw(ErrorCode::kValue,
+            "trace: dim {} of '{}' has size {}: what is free needs examples of size 2 or more, "
+            "since a size of 1 broadcasts",
+            dim, free.argument, dims[dim]);
+    }
+    bool resized_before = dims[dim] == entry->second.second && !added;
+    if (!resized_before && dims[dim] != entry->second.first) {
+      Throw(ErrorCode::kValue, "trace: free dims of the name '{}' have sizes {} and {}", free.name,
+            entry->second.first, dims[dim]);
+    }
+    dims[dim] = entry->second.second;
+    arg = zeros(dims, arg.ToTensor().dtype(), arg.ToTensor().device());
+  }
+  return args;
+}
+
+/// One graph for the sizes of both.
+Graph Generalised(const FunctionSchema& schema, const Graph& first, const Graph& second) {
+  Skeleton a = SkeletonOf(first), b = SkeletonOf(second);
+  if (a.words != b.words) {
+    Throw(ErrorCode::kValue,
+          "trace: {} records other ops at other sizes of its free dims, so no graph serves all of "
+          "them",
+          schema.name());
+  }
+  std::vector<SizePlace> places = SizePlacesOf(first);
+  const SizeSample samples[] = {{a.sizes, a.sizes}, {b.sizes, b.sizes}};
+  FoundRule found = FindRule(samples, places, places);
+  if (!found.rule) {
+    Throw(ErrorCode::kValue, "trace: {}: {}", schema.name(),
+          found.unexplained ? fmt::format("a size of %{} is no linear function of the free dims",
+                                          found.unexplained->node)
+                            : std::string("its graph does not depend on the free dims"));
+  }
+  for (size_t index : found.rule->defined_at) {
+    if (places[index].kind == SizePlace::kInputDim) continue;
+    Throw(ErrorCode::kValue, "trace: {}: a size of %{} does not follow from the free dims",
+          schema.name(), places[index].node);
+  }
+  return WithDimParams(first, places, *found.rule, *found.rule->ParametersOf(a.sizes));
+}
+
+}  // namespace
+
+bool IsTracing() { return tracing_root != nullptr; }
+
+GraphBody TraceMethod(Module& self, const Method& method, const std::vector<Any>& examples,
+                      const TraceOptions& options, Location at) {
+  std::vector<Any> args = NumbersAsTensors(method.schema, method.schema.Bind(examples, {}));
+  GraphBody body = TraceAt(self, method, args, at);
+  if (options.free_dims.empty()) return body;
+  std::vector<Any> resized = Resized(method.schema, args, options.free_dims);
+  GraphBody other = TraceAt(self, method, resized, at);
+  for (size_t i = 0; i < std::min(body.captures.size(), other.captures.size()); ++i) {
+    if (body.captures[i].random_blocks == other.captures[i].random_blocks) continue;
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "trace: {} draws random numbers whose count depends on a free dim",
+                        method.schema.name());
+  }
+  body.graph = std::make_shared<const Graph>(Generalised(method.schema, *body.graph, *other.graph));
+  return body;
+}
+
+Any RecordModuleCall(Module& self, const Method& method, const std::vector<Any>& args,
+                     Location at) {
+  std::string path;
+  for (const auto& [name, module] : tracing_root->named_modules()) {
+    if (module == &self) path = name;
+  }
+  if (path.empty()) {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "trace: {} is run by a delegate and is no submodule of the module that is "
+                        "traced; register it there",
+                        self.class_name());
+  }
+  const GraphBody& body = *method.body;
+  std::vector<Tensor> inputs = GraphInputs(
+      method.schema, body, args, [&](const std::string& name) { return self.get_tensor(name); });
+  std::shared_ptr<const Graph> graph = GraphAtSizes(method.schema, body.graph, inputs);
+  const Attr attrs[] = {graph, path, method.schema.name(),
+                        static_cast<int64_t>(body.num_arguments())};
+  return FinishResults(body, inputs, ApplyMulti(ops::kModuleCall, at, inputs, attrs));
+}
+
+}  // namespace hammock

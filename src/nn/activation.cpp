@@ -1,0 +1,258 @@
+#include "hammock/nn/activation.h"
+
+#include <array>
+
+#include "base/throw.h"
+#include "hammock/ops.h"
+
+namespace hammock::nn {
+
+FunctionImpl::FunctionImpl(std::string class_name, std::function<Tensor(const Tensor&)> function,
+                           std::string text)
+    : UnaryModule(std::move(class_name)), function_(std::move(function)), text_(std::move(text)) {}
+
+// ---- Activations
+
+Function ReLU() {
+  return Function("ReLU", [](const Tensor& x) { return relu(x); });
+}
+Function ReLU6() {
+  return Function("ReLU6", [](const Tensor& x) { return relu6(x); });
+}
+Function GELU(const std::string& approximate) {
+  return Function(
+      "GELU", [=](const Tensor& x) { return gelu(x, approximate); }, "approximate=" + approximate);
+}
+Function SiLU() {
+  return Function("SiLU", [](const Tensor& x) { return silu(x); });
+}
+Function Mish() {
+  return Function("Mish", [](const Tensor& x) { return mish(x); });
+}
+Function SELU() {
+  return Function("SELU", [](const Tensor& x) { return selu(x); });
+}
+Function Hardswish() {
+  return Function("Hardswish", [](const Tensor& x) { return hardswish(x); });
+}
+Function Hardsigmoid() {
+  return Function("Hardsigmoid", [](const Tensor& x) { return hardsigmoid(x); });
+}
+Function LogSigmoid() {
+  return Function("LogSigmoid", [](const Tensor& x) { return logsigmoid(x); });
+}
+Function Sigmoid() {
+  return Function("Sigmoid", [](const Tensor& x) { return sigmoid(x); });
+}
+Function Softsign() {
+  return Function("Softsign", [](const Tensor& x) { return softsign(x); });
+}
+Function Tanh() {
+  return Function("Tanh", [](const Tensor& x) { return tanh(x); });
+}
+Function Tanhshrink() {
+  return Function("Tanhshrink", [](const Tensor& x) { return tanhshrink(x); });
+}
+Function ELU(double alpha) {
+  return Function(
+      "ELU", [=](const Tensor& x) { return elu(x, alpha); }, fmt::format("alpha={}", alpha));
+}
+Function CELU(double alpha) {
+  return Function(
+      "CELU", [=](const Tensor& x) { return celu(x, alpha); }, fmt::format("alpha={}", alpha));
+}
+Function Softplus(double beta, double threshold) {
+  return Function(
+      "Softplus", [=](const Tensor& x) { return softplus(x, beta, threshold); },
+      fmt::format("beta={}, threshold={}", beta, threshold));
+}
+Function LeakyReLU(double negative_slope) {
+  return Function(
+      "LeakyReLU", [=](const Tensor& x) { return leaky_relu(x, negative_slope); },
+      fmt::format("negative_slope={}", negative_slope));
+}
+Function Hardtanh(double min_val, double max_val) {
+  return Function(
+      "Hardtanh", [=](const Tensor& x) { return hardtanh(x, min_val, max_val); },
+      fmt::format("min_val={}, max_val={}", min_val, max_val));
+}
+Function Threshold(double limit, double value) {
+  return Function(
+      "Threshold", [=](const Tensor& x) { return threshold(x, limit, value); },
+      fmt::format("threshold={}, value={}", limit, value));
+}
+Function Softshrink(double lambd) {
+  return Function(
+      "Softshrink", [=](const Tensor& x) { return softshrink(x, lambd); },
+      fmt::format("lambd={}", lambd));
+}
+Function Hardshrink(double lambd) {
+  return Function(
+      "Hardshrink", [=](const Tensor& x) { return hardshrink(x, lambd); },
+      fmt::format("lambd={}", lambd));
+}
+Function GLU(int64_t dim) {
+  return Function(
+      "GLU", [=](const Tensor& x) { return glu(x, dim); }, fmt::format("dim={}", dim));
+}
+Function Softmax(int64_t dim) {
+  return Function(
+      "Softmax", [=](const Tensor& x) { return softmax(x, dim); }, fmt::format("dim={}", dim));
+}
+Function Softmin(int64_t dim) {
+  return Function(
+      "Softmin", [=](const Tensor& x) { return softmin(x, dim); }, fmt::format("dim={}", dim));
+}
+Function LogSoftmax(int64_t dim) {
+  return Function(
+      "LogSoftmax", [=](const Tensor& x) { return log_softmax(x, dim); },
+      fmt::format("dim={}", dim));
+}
+Function Softmax2d() {
+  return Function("Softmax2d", [](const Tensor& x) { return softmax(x, -3); });
+}
+
+PReLUImpl::PReLUImpl(int64_t num_parameters, double init) : UnaryModule("PReLU") {
+  weight = register_parameter("weight", full({num_parameters}, init));
+}
+Tensor PReLUImpl::forward(const Tensor& input) { return prelu(input, weight); }
+std::string PReLUImpl::extra_repr() const {
+  return fmt::format("num_parameters={}", weight.numel());
+}
+
+RReLUImpl::RReLUImpl(double low, double high) : UnaryModule("RReLU"), lower(low), upper(high) {}
+Tensor RReLUImpl::forward(const Tensor& input) { return rrelu(input, lower, upper, is_training()); }
+std::string RReLUImpl::extra_repr() const {
+  return fmt::format("lower={}, upper={}", lower, upper);
+}
+
+// ---- Pooling
+
+namespace {
+
+std::string PoolText(const Sizes& kernel, const Dims& stride, const Sizes& padding) {
+  return fmt::format("kernel_size={}, stride={}, padding={}", ToString(kernel.dims()),
+                     stride.empty() ? "kernel_size" : ToString(stride), ToString(padding.dims()));
+}
+
+using MaxPoolOp = Tensor (*)(const Tensor&, const Dims&, const Dims&, const Dims&, const Dims&,
+                             bool, Location);
+Function MaxPool(const char* name, MaxPoolOp op, const MaxPoolOptions& o) {
+  Dims stride = o.stride ? o.stride->dims() : Dims();
+  return Function(
+      name,
+      [=](const Tensor& x) {
+        return op(x, o.kernel_size.dims(), stride, o.padding.dims(), o.dilation.dims(), o.ceil_mode,
+                  Location::current());
+      },
+      PoolText(o.kernel_size, stride, o.padding));
+}
+
+using AvgPoolOp = Tensor (*)(const Tensor&, const Dims&, const Dims&, const Dims&, bool, bool,
+                             std::optional<int64_t>, Location);
+Function AvgPool(const char* name, AvgPoolOp op, const AvgPoolOptions& o) {
+  Dims stride = o.stride ? o.stride->dims() : Dims();
+  return Function(
+      name,
+      [=](const Tensor& x) {
+        return op(x, o.kernel_size.dims(), stride, o.padding.dims(), o.ceil_mode,
+                  o.count_include_pad, o.divisor_override, Location::current());
+      },
+      PoolText(o.kernel_size, stride, o.padding));
+}
+
+using AdaptiveOp = Tensor (*)(const Tensor&, const Dims&, Location);
+Function Adaptive(const char* name, AdaptiveOp op, int dims, const Sizes& output_size) {
+  Dims sizes = output_size.Expanded(dims, name);
+  return Function(
+      name, [=](const Tensor& x) { return op(x, sizes, Location::current()); },
+      "output_size=" + ToString(sizes));
+}
+
+Function Pad(const char* name, int dims, const Sizes& padding, const char* mode, double value = 0) {
+  Dims pads = padding.Expanded(2 * dims, name);
+  return Function(
+      name, [=](const Tensor& x) { return pad(x, pads.vec(), mode, value); },
+      "padding=" + ToString(pads));
+}
+
+}  // namespace
+
+Function MaxPool1d(const MaxPoolOptions& o) { return MaxPool("MaxPool1d", max_pool1d, o); }
+Function MaxPool2d(const MaxPoolOptions& o) { return MaxPool("MaxPool2d", max_pool2d, o); }
+Function MaxPool3d(const MaxPoolOptions& o) { return MaxPool("MaxPool3d", max_pool3d, o); }
+Function AvgPool1d(const AvgPoolOptions& o) { return AvgPool("AvgPool1d", avg_pool1d, o); }
+Function AvgPool2d(const AvgPoolOptions& o) { return AvgPool("AvgPool2d", avg_pool2d, o); }
+Function AvgPool3d(const AvgPoolOptions& o) { return AvgPool("AvgPool3d", avg_pool3d, o); }
+Function AdaptiveMaxPool1d(const Sizes& sizes) {
+  return Adaptive("AdaptiveMaxPool1d", adaptive_max_pool1d, 1, sizes);
+}
+Function AdaptiveMaxPool2d(const Sizes& sizes) {
+  return Adaptive("AdaptiveMaxPool2d", adaptive_max_pool2d, 2, sizes);
+}
+Function AdaptiveMaxPool3d(const Sizes& sizes) {
+  return Adaptive("AdaptiveMaxPool3d", adaptive_max_pool3d, 3, sizes);
+}
+Function AdaptiveAvgPool1d(const Sizes& sizes) {
+  return Adaptive("AdaptiveAvgPool1d", adaptive_avg_pool1d, 1, sizes);
+}
+Function AdaptiveAvgPool2d(const Sizes& sizes) {
+  return Adaptive("AdaptiveAvgPool2d", adaptive_avg_pool2d, 2, sizes);
+}
+Function AdaptiveAvgPool3d(const Sizes& sizes) {
+  return Adaptive("AdaptiveAvgPool3d", adaptive_avg_pool3d, 3, sizes);
+}
+
+// ---- Padding
+
+Function ConstantPad1d(const Sizes& padding, double value) {
+  return Pad("ConstantPad1d", 1, padding, "constant", value);
+}
+Function ConstantPad2d(const Sizes& padding, double value) {
+  return Pad("ConstantPad2d", 2, padding, "constant", value);
+}
+Function ConstantPad3d(const Sizes& padding, double value) {
+  return Pad("ConstantPad3d", 3, padding, "constant", value);
+}
+Function ZeroPad2d(const Sizes& padding) { return Pad("ZeroPad2d", 2, padding, "constant"); }
+Function ReflectionPad1d(const Sizes& padding) {
+  return Pad("ReflectionPad1d", 1, padding, "reflect");
+}
+Function ReflectionPad2d(const Sizes& padding) {
+  return Pad("ReflectionPad2d", 2, padding, "reflect");
+}
+Function ReflectionPad3d(const Sizes& padding) {
+  return Pad("ReflectionPad3d", 3, padding, "reflect");
+}
+Function ReplicationPad1d(const Sizes& padding) {
+  return Pad("ReplicationPad1d", 1, padding, "replicate");
+}
+Function ReplicationPad2d(const Sizes& padding) {
+  return Pad("ReplicationPad2d", 2, padding, "replicate");
+}
+Function ReplicationPad3d(const Sizes& padding) {
+  return Pad("ReplicationPad3d", 3, padding, "replicate");
+}
+
+// ---- Resizing
+
+Function Upsample(const UpsampleOptions& o) {
+  return Function(
+      "Upsample",
+      [=](const Tensor& x) {
+        return interpolate(x, o.size, o.scale_factor, o.mode, o.align_corners);
+      },
+      "mode=" + o.mode);
+}
+Function PixelShuffle(int64_t factor) {
+  return Function(
+      "PixelShuffle", [=](const Tensor& x) { return pixel_shuffle(x, factor); },
+      fmt::format("upscale_factor={}", factor));
+}
+Function PixelUnshuffle(int64_t factor) {
+  return Function(
+      "PixelUnshuffle", [=](const Tensor& x) { return pixel_unshuffle(x, factor); },
+      fmt::format("downscale_factor={}", factor));
+}
+
+}  // namespace hammock::nn

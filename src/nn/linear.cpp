@@ -1,0 +1,225 @@
+#include "hammock/nn/linear.h"
+
+#include <cmath>
+
+#include "base/throw.h"
+#include "hammock/autograd.h"
+#include "hammock/nn/init.h"
+#include "hammock/ops.h"
+
+namespace hammock::nn {
+namespace {
+
+std::optional<Tensor> Given(const Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+/// PyTorch's for linear layers and convolutions: uniform within one over the root of the fan.
+void ResetWeightAndBias(Tensor& weight, Tensor& bias) {
+  init::kaiming_uniform_(weight, std::sqrt(5.0));
+  if (!bias.defined()) return;
+  auto [fan_in, fan_out] = init::calculate_fan_in_and_fan_out(weight);
+  double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
+  init::uniform_(bias, -bound, bound);
+}
+
+void CheckChannels(const char* layer, int64_t in, int64_t out, int64_t groups) {
+  if (in < 1 || out < 1 || groups < 1 || in % groups != 0 || out % groups != 0) {
+    Throw(ErrorCode::kValue, "{}: {} channels in and {} out cannot be parted into {} groups", layer,
+          in, out, groups);
+  }
+}
+
+Dims WeightSizes(int64_t first, int64_t second, const Dims& kernel) {
+  Dims sizes = {first, second};
+  for (int64_t size : kernel) sizes.push_back(size);
+  return sizes;
+}
+
+/// The pairs of `pad`, last dim first, that keep the sizes of a convolution.
+std::vector<int64_t> SamePadding(const Dims& kernel, const Dims& dilation) {
+  std::vector<int64_t> pads;
+  for (int dim = kernel.size() - 1; dim >= 0; --dim) {
+    int64_t total = dilation[dim] * (kernel[dim] - 1);
+    pads.push_back(total / 2);
+    pads.push_back(total - total / 2);
+  }
+  return pads;
+}
+
+}  // namespace
+
+UnaryModule::UnaryModule(std::string class_name) : Module(std::move(class_name)) {
+  define("forward(Tensor input) -> Tensor", &UnaryModule::forward);
+}
+
+Dims Sizes::Expanded(int count, const char* what) const {
+  if (dims_.size() == count) return dims_;
+  if (dims_.size() != 1) {
+    Throw(ErrorCode::kValue, "{} has {} sizes, expected {}", what, dims_.size(), count);
+  }
+  Dims all;
+  for (int i = 0; i < count; ++i) all.push_back(dims_[0]);
+  return all;
+}
+
+FlattenImpl::FlattenImpl(int64_t start_dim, int64_t end_dim)
+    : UnaryModule("Flatten"), start_dim_(start_dim), end_dim_(end_dim) {}
+
+Tensor FlattenImpl::forward(const Tensor& input) { return flatten(input, start_dim_, end_dim_); }
+
+// ---- Linear
+
+LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool with_bias)
+    : UnaryModule("Linear") {
+  weight = register_parameter("weight", empty({out_features, in_features}));
+  if (with_bias) bias = register_parameter("bias", empty({out_features}));
+  reset_parameters();
+}
+
+void LinearImpl::reset_parameters() { ResetWeightAndBias(weight, bias); }
+
+Tensor LinearImpl::forward(const Tensor& input) { return linear(input, weight, Given(bias)); }
+
+std::string LinearImpl::extra_repr() const {
+  return fmt::format("in_features={}, out_features={}, bias={}", weight.size(1), weight.size(0),
+                     bias.defined());
+}
+
+BilinearImpl::BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t out_features,
+                           bool with_bias)
+    : Module("Bilinear") {
+  weight = register_parameter("weight", empty({out_features, in1_features, in2_features}));
+  if (with_bias) bias = register_parameter("bias", empty({out_features}));
+  double bound = 1 / std::sqrt(static_cast<double>(in1_features));
+  init::uniform_(weight, -bound, bound);
+  if (with_bias) init::uniform_(bias, -bound, bound);
+  define("forward(Tensor input1, Tensor input2) -> Tensor", &BilinearImpl::forward);
+}
+
+Tensor BilinearImpl::forward(const Tensor& input1, const Tensor& input2) {
+  return bilinear(input1, input2, weight, Given(bias));
+}
+
+std::string BilinearImpl::extra_repr() const {
+  return fmt::format("in1_features={}, in2_features={}, out_features={}, bias={}", weight.size(1),
+                     weight.size(2), weight.size(0), bias.defined());
+}
+
+// ---- Convolutions
+
+ConvBase::ConvBase(const char* class_name, int dims, Options given)
+    : UnaryModule(class_name), options(std::move(given)), dims_(dims) {
+  CheckChannels(class_name, options.in_channels, options.out_channels, options.groups);
+  Dims kernel = options.kernel_size.Expanded(dims, "kernel_size");
+  weight = register_parameter(
+      "weight",
+      empty(WeightSizes(options.out_channels, options.in_channels / options.groups, kernel)));
+  if (options.bias) bias = register_parameter("bias", empty({options.out_channels}));
+  ResetWeightAndBias(weight, bias);
+}
+
+Tensor ConvBase::forward(const Tensor& input) {
+  using Conv = Tensor (*)(const Tensor&, const Tensor&, const std::optional<Tensor>&, const Dims&,
+                          const Dims&, const Dims&, int64_t, Location);
+  static constexpr Conv kConv[] = {conv1d, conv2d, conv3d};
+  Dims padding = options.padding.Expanded(dims_, "padding");
+  Tensor padded = input;
+  if (options.same || options.padding_mode != "zeros") {
+    std::vector<int64_t> pads;
+    if (options.same) {
+      pads = SamePadding(options.kernel_size.Expanded(dims_, "kernel_size"),
+                         options.dilation.Expanded(dims_, "dilation"));
+    } else {
+      for (int dim = dims_ - 1; dim >= 0; --dim) {
+        pads.push_back(padding[dim]);
+        pads.push_back(padding[dim]);
+      }
+    }
+    padded = pad(input, pads, options.padding_mode == "zeros" ? "constant" : options.padding_mode);
+    padding = Sizes(0).Expanded(dims_, "padding");
+  }
+  return kConv[dims_ - 1](padded, weight, Given(bias), options.stride.dims(), padding,
+                          options.dilation.dims(), options.groups, Location::current());
+}
+
+std::string ConvBase::extra_repr() const {
+  auto text = [&](const Sizes& sizes) { return ToString(sizes.Expanded(dims_, "sizes")); };
+  std::string result =
+      fmt::format("{}, {}, kernel_size={}, stride={}", options.in_channels, options.out_channels,
+                  text(options.kernel_size), text(options.stride));
+  if (options.same) result += ", padding=same";
+  if (options.padding.dims() != Dims{0}) result += ", padding=" + text(options.padding);
+  if (options.dilation.dims() != Dims{1}) result += ", dilation=" + text(options.dilation);
+  if (options.groups != 1) result += fmt::format(", groups={}", options.groups);
+  if (!options.bias) result += ", bias=false";
+  if (options.padding_mode != "zeros") result += ", padding_mode=" + options.padding_mode;
+  return result;
+}
+
+ConvTransposeBase::ConvTransposeBase(const char* class_name, int dims, Options given)
+    : UnaryModule(class_name), options(std::move(given)), dims_(dims) {
+  CheckChannels(class_name, options.in_channels, options.out_channels, options.groups);
+  Dims kernel = options.kernel_size.Expanded(dims, "kernel_size");
+  weight = register_parameter(
+      "weight",
+      empty(WeightSizes(options.in_channels, options.out_channels / options.groups, kernel)));
+  if (options.bias) bias = register_parameter("bias", empty({options.out_channels}));
+  ResetWeightAndBias(weight, bias);
+}
+
+Tensor ConvTransposeBase::forward(const Tensor& input) {
+  static constexpr decltype(&conv_transpose1d) kConv[] = {conv_transpose1d, conv_transpose2d,
+                                                          conv_transpose3d};
+  return kConv[dims_ - 1](input, weight, Given(bias), options.stride.dims(), options.padding.dims(),
+                          options.output_padding.dims(), options.groups, options.dilation.dims(),
+                          Location::current());
+}
+
+std::string ConvTransposeBase::extra_repr() const {
+  return fmt::format("{}, {}, kernel_size={}, stride={}", options.in_channels, options.out_channels,
+                     ToString(options.kernel_size.Expanded(dims_, "kernel_size")),
+                     ToString(options.stride.Expanded(dims_, "stride")));
+}
+
+// ---- Embeddings
+
+EmbeddingImpl::EmbeddingImpl(const Options& given) : UnaryModule("Embedding"), options(given) {
+  weight = register_parameter("weight", randn({options.num_embeddings, options.embedding_dim}));
+  if (!options.padding_idx) return;
+  NoGradGuard no_grad;
+  weight[*options.padding_idx].zero_();
+}
+
+Tensor EmbeddingImpl::forward(const Tensor& input) {
+  return embedding(input, weight, options.padding_idx);
+}
+
+std::string EmbeddingImpl::extra_repr() const {
+  std::string result = fmt::format("{}, {}", options.num_embeddings, options.embedding_dim);
+  if (options.padding_idx) result += fmt::format(", padding_idx={}", *options.padding_idx);
+  return result;
+}
+
+EmbeddingBagImpl::EmbeddingBagImpl(const Options& given) : Module("EmbeddingBag"), options(given) {
+  weight = register_parameter("weight", randn({options.num_embeddings, options.embedding_dim}));
+  define("forward(Tensor input, Tensor? offsets=None, Tensor? per_sample_weights=None) -> Tensor",
+         &EmbeddingBagImpl::forward);
+  if (!options.padding_idx) return;
+  NoGradGuard no_grad;
+  weight[*options.padding_idx].zero_();
+}
+
+Tensor EmbeddingBagImpl::forward(const Tensor& input, const std::optional<Tensor>& offsets,
+                                 const std::optional<Tensor>& per_sample_weights) {
+  return embedding_bag(input, weight, offsets, options.max_norm, options.norm_type, false,
+                       options.mode, false, per_sample_weights, options.include_last_offset,
+                       options.padding_idx);
+}
+
+std::string EmbeddingBagImpl::extra_repr() const {
+  return fmt::format("{}, {}, mode={}", options.num_embeddings, options.embedding_dim,
+                     options.mode);
+}
+
+}  // namespace hammock::nn

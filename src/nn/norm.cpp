@@ -1,0 +1,133 @@
+#include "hammock/nn/norm.h"
+
+#include "base/throw.h"
+#include "hammock/autograd.h"
+#include "hammock/ops.h"
+
+namespace hammock::nn {
+namespace {
+
+std::optional<Tensor> Given(const Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+}  // namespace
+
+BatchNormBase::BatchNormBase(const char* class_name, int dims, bool instance, Options given)
+    : UnaryModule(class_name), options(given), dims_(dims), instance_(instance) {
+  Dims sizes = {options.num_features};
+  if (options.affine) {
+    weight = register_parameter("weight", ones(sizes));
+    bias = register_parameter("bias", zeros(sizes));
+  }
+  if (options.track_running_stats) {
+    running_mean = register_buffer("running_mean", zeros(sizes));
+    running_var = register_buffer("running_var", ones(sizes));
+    num_batches_tracked = register_buffer("num_batches_tracked", zeros({}, DType::kI64));
+  }
+}
+
+void BatchNormBase::reset_running_stats() {
+  if (!options.track_running_stats) return;
+  NoGradGuard no_grad;
+  running_mean.zero_();
+  running_var.fill_(1.0);
+  num_batches_tracked.zero_();
+}
+
+void BatchNormBase::CheckInput(const Tensor& input) const {
+  // BatchNorm1d takes batches of features, too; InstanceNorm takes single instances.
+  int full = dims_ + 2;
+  bool fits = input.dim() == full || (!instance_ && dims_ == 1 && input.dim() == 2) ||
+              (instance_ && input.dim() == full - 1);
+  if (!fits) {
+    Throw(ErrorCode::kShapeMismatch, "{}: the input is {}, expected {} dims", class_name(),
+          input.shape().to_string(), full);
+  }
+}
+
+Tensor BatchNormBase::forward(const Tensor& input) {
+  CheckInput(input);
+  bool batch_statistics = is_training() || !options.track_running_stats;
+  double momentum = options.momentum.value_or(0);
+  if (is_training() && options.track_running_stats && !instance_) {
+    NoGradGuard no_grad;
+    num_batches_tracked.add_(1);
+    if (!options.momentum) momentum = 1 / num_batches_tracked.item<double>();
+  }
+  if (instance_) {
+    Tensor batch = input.dim() == dims_ + 2 ? input : unsqueeze(input, 0);
+    Tensor result = instance_norm(batch, Given(running_mean), Given(running_var), Given(weight),
+                                  Given(bias), batch_statistics, momentum, options.eps);
+    return input.dim() == dims_ + 2 ? result : squeeze(result, 0);
+  }
+  return batch_norm(input, Given(running_mean), Given(running_var), Given(weight), Given(bias),
+                    batch_statistics, momentum, options.eps);
+}
+
+std::string BatchNormBase::extra_repr() const {
+  return fmt::format("{}, eps={}, momentum={}, affine={}, track_running_stats={}",
+                     options.num_features, options.eps,
+                     options.momentum ? fmt::format("{}", *options.momentum) : "none",
+                     options.affine, options.track_running_stats);
+}
+
+LayerNormImpl::LayerNormImpl(const Options& given) : UnaryModule("LayerNorm"), options(given) {
+  if (!options.elementwise_affine) return;
+  weight = register_parameter("weight", ones(options.normalized_shape.dims()));
+  bias = register_parameter("bias", zeros(options.normalized_shape.dims()));
+}
+
+Tensor LayerNormImpl::forward(const Tensor& input) {
+  return layer_norm(input, options.normalized_shape.dims(), Given(weight), Given(bias),
+                    options.eps);
+}
+
+std::string LayerNormImpl::extra_repr() const {
+  return fmt::format("{}, eps={}, elementwise_affine={}", ToString(options.normalized_shape.dims()),
+                     options.eps, options.elementwise_affine);
+}
+
+RMSNormImpl::RMSNormImpl(const Options& given) : UnaryModule("RMSNorm"), options(given) {
+  if (!options.elementwise_affine) return;
+  weight = register_parameter("weight", ones(options.normalized_shape.dims()));
+}
+
+Tensor RMSNormImpl::forward(const Tensor& input) {
+  return rms_norm(input, options.normalized_shape.dims(), Given(weight), options.eps);
+}
+
+std::string RMSNormImpl::extra_repr() const {
+  return fmt::format("{}, eps={}, elementwise_affine={}", ToString(options.normalized_shape.dims()),
+                     options.eps ? fmt::format("{}", *options.eps) : "none",
+                     options.elementwise_affine);
+}
+
+GroupNormImpl::GroupNormImpl(const Options& given) : UnaryModule("GroupNorm"), options(given) {
+  if (options.num_groups < 1 || options.num_channels % options.num_groups != 0) {
+    Throw(ErrorCode::kValue, "GroupNorm: {} channels cannot be parted into {} groups",
+          options.num_channels, options.num_groups);
+  }
+  if (!options.affine) return;
+  weight = register_parameter("weight", ones({options.num_channels}));
+  bias = register_parameter("bias", zeros({options.num_channels}));
+}
+
+Tensor GroupNormImpl::forward(const Tensor& input) {
+  return group_norm(input, options.num_groups, Given(weight), Given(bias), options.eps);
+}
+
+std::string GroupNormImpl::extra_repr() const {
+  return fmt::format("{}, {}, eps={}, affine={}", options.num_groups, options.num_channels,
+                     options.eps, options.affine);
+}
+
+DropoutImpl::DropoutImpl(double probability) : UnaryModule("Dropout"), p(probability) {
+  if (!(p >= 0 && p <= 1)) Throw(ErrorCode::kValue, "Dropout: p is {}, expected 0 to 1", p);
+}
+
+Tensor DropoutImpl::forward(const Tensor& input) { return dropout(input, p, is_training()); }
+
+std::string DropoutImpl::extra_repr() const { return fmt::format("p={}", p); }
+
+}  // namespace hammock::nn

@@ -1,0 +1,206 @@
+#include "hammock/nn/recurrent.h"
+
+#include <cmath>
+
+#include "base/throw.h"
+#include "hammock/nn/init.h"
+#include "hammock/ops.h"
+
+namespace hammock::nn {
+namespace {
+
+std::optional<Tensor> Given(const Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+double Bound(int64_t hidden_size) {
+  return hidden_size > 0 ? 1 / std::sqrt(static_cast<double>(hidden_size)) : 0;
+}
+
+}  // namespace
+
+RNNBase::RNNBase(const char* class_name, int gates, Options given)
+    : Module(class_name), options(std::move(given)) {
+  if (options.num_layers < 1 || options.hidden_size < 1 || options.proj_size < 0 ||
+      options.proj_size >= options.hidden_size) {
+    Throw(ErrorCode::kValue, "{}: {} layers of {} features, projected to {}", class_name,
+          options.num_layers, options.hidden_size, options.proj_size);
+  }
+  AddParameters(gates);
+}
+
+void RNNBase::AddParameters(int gates) {
+  int64_t hidden = options.hidden_size;
+  int64_t out = options.proj_size > 0 ? options.proj_size : hidden;
+  for (int64_t layer = 0; layer < options.num_layers; ++layer) {
+    for (int64_t direction = 0; direction < directions(); ++direction) {
+      std::string suffix = fmt::format("_l{}{}", layer, direction == 1 ? "_reverse" : "");
+      auto add = [&](const std::string& name, const Dims& sizes) {
+        Tensor param = register_parameter(name + suffix, empty(sizes));
+        params_.push_back(init::uniform_(param, -Bound(hidden), Bound(hidden)));
+      };
+      int64_t in = layer == 0 ? options.input_size : out * directions();
+      add("weight_ih", {gates * hidden, in});
+      add("weight_hh", {gates * hidden, out});
+      if (options.bias) add("bias_ih", {gates * hidden});
+      if (options.bias) add("bias_hh", {gates * hidden});
+      if (options.proj_size > 0) add("weight_hr", {out, hidden});
+    }
+  }
+}
+
+Tensor RNNBase::Batched(const Tensor& input) const {
+  if (input.dim() == 3) return input;
+  if (input.dim() == 2) return unsqueeze(input, options.batch_first ? 0 : 1);
+  Throw(ErrorCode::kShapeMismatch, "{}: the input is {}, expected 2 or 3 dims", class_name(),
+        input.shape().to_string());
+}
+
+Tensor RNNBase::State(const std::optional<Tensor>& given, const Tensor& batched,
+                      int64_t size) const {
+  if (given) return given->dim() == 2 ? unsqueeze(*given, 1) : *given;
+  int64_t batch = batched.size(options.batch_first ? 0 : 1);
+  return zeros({options.num_layers * directions(), batch, size}, batched.dtype(), batched.device());
+}
+
+Tensor RNNBase::WithoutBatch(const Tensor& result, bool is_state) const {
+  return squeeze(result, !is_state && options.batch_first ? 0 : 1);
+}
+
+std::string RNNBase::extra_repr() const {
+  std::string result = fmt::format("{}, {}", options.input_size, options.hidden_size);
+  if (options.proj_size > 0) result += fmt::format(", proj_size={}", options.proj_size);
+  if (options.num_layers != 1) result += fmt::format(", num_layers={}", options.num_layers);
+  if (!options.bias) result += ", bias=false";
+  if (options.batch_first) result += ", batch_first=true";
+  if (options.dropout != 0) result += fmt::format(", dropout={}", options.dropout);
+  if (options.bidirectional) result += ", bidirectional=true";
+  return result;
+}
+
+namespace {
+
+using LayersOp = std::tuple<Tensor, Tensor> (*)(const Tensor&, const Tensor&,
+                                                const std::vector<Tensor>&, bool, int64_t, double,
+                                                bool, bool, bool, Location);
+
+}  // namespace
+
+RNNImpl::RNNImpl(const Options& given) : RNNBase("RNN", 1, given) {
+  if (options.proj_size != 0) Throw(ErrorCode::kValue, "RNN: proj_size is for LSTM");
+  if (options.nonlinearity != "tanh" && options.nonlinearity != "relu") {
+    Throw(ErrorCode::kValue, "RNN: nonlinearity '{}' is not tanh or relu", options.nonlinearity);
+  }
+  define("forward(Tensor input, Tensor? state=None) -> (Tensor, Tensor)", &RNNImpl::forward);
+}
+
+std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor& input,
+                                            const std::optional<Tensor>& state) {
+  LayersOp op = options.nonlinearity == "relu" ? rnn_relu : rnn_tanh;
+  Tensor batched = Batched(input);
+  auto [output, last] = op(batched, State(state, batched, options.hidden_size), params(),
+                           options.bias, options.num_layers, options.dropout, is_training(),
+                           options.bidirectional, options.batch_first, Location::current());
+  if (input.dim() == 3) return {output, last};
+  return {WithoutBatch(output, false), WithoutBatch(last, true)};
+}
+
+GRUImpl::GRUImpl(const Options& given) : RNNBase("GRU", 3, given) {
+  if (options.proj_size != 0) Throw(ErrorCode::kValue, "GRU: proj_size is for LSTM");
+  define("forward(Tensor input, Tensor? state=None) -> (Tensor, Tensor)", &GRUImpl::forward);
+}
+
+std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor& input,
+                                            const std::optional<Tensor>& state) {
+  Tensor batched = Batched(input);
+  auto [output, last] = gru(batched, State(state, batched, options.hidden_size), params(),
+                            options.bias, options.num_layers, options.dropout, is_training(),
+                            options.bidirectional, options.batch_first);
+  if (input.dim() == 3) return {output, last};
+  return {WithoutBatch(output, false), WithoutBatch(last, true)};
+}
+
+LSTMImpl::LSTMImpl(const Options& given) : RNNBase("LSTM", 4, given) {
+  define("forward(Tensor input, Tensor? h=None, Tensor? c=None) -> (Tensor, Tensor, Tensor)",
+         [](Module& self, const std::vector<Any>& args) -> Any {
+           std::optional<LSTMImpl::State> state;
+           if (!args[1].IsNone() && !args[2].IsNone()) {
+             state.emplace(args[1].ToTensor(), args[2].ToTensor());
+           }
+           return boxing::ToAny(dynamic_cast<LSTMImpl&>(self).forward(args[0].ToTensor(), state));
+         });
+}
+
+std::tuple<Tensor, Tensor, Tensor> LSTMImpl::forward(const Tensor& input,
+                                                     const std::optional<State>& state) {
+  Tensor batched = Batched(input);
+  int64_t out = options.proj_size > 0 ? options.proj_size : options.hidden_size;
+  auto part = [&](Tensor State::*which, int64_t size) {
+    return RNNBase::State(state ? std::optional((*state).*which) : std::nullopt, batched, size);
+  };
+  auto [output, h, c] =
+      lstm(batched, {part(&State::first, out), part(&State::second, options.hidden_size)}, params(),
+           options.bias, options.num_layers, options.dropout, is_training(), options.bidirectional,
+           options.batch_first);
+  if (input.dim() == 3) return {output, h, c};
+  return {WithoutBatch(output, false), WithoutBatch(h, true), WithoutBatch(c, true)};
+}
+
+// ---- Cells
+
+CellBase::CellBase(const char* class_name, int gates, int64_t input_size, int64_t hidden_size,
+                   bool bias)
+    : Module(class_name) {
+  auto add = [&](const char* name, const Dims& sizes) {
+    Tensor param = register_parameter(name, empty(sizes));
+    return init::uniform_(param, -Bound(hidden_size), Bound(hidden_size));
+  };
+  weight_ih = add("weight_ih", {gates * hidden_size, input_size});
+  weight_hh = add("weight_hh", {gates * hidden_size, hidden_size});
+  if (!bias) return;
+  bias_ih = add("bias_ih", {gates * hidden_size});
+  bias_hh = add("bias_hh", {gates * hidden_size});
+}
+
+Tensor CellBase::State(const std::optional<Tensor>& given, const Tensor& input) const {
+  if (given) return *given;
+  Dims sizes = input.sizes();
+  sizes[input.dim() - 1] = weight_hh.size(1);
+  return zeros(sizes, input.dtype(), input.device());
+}
+
+RNNCellImpl::RNNCellImpl(int64_t input_size, int64_t hidden_size, bool bias,
+                         const std::string& nonlinearity)
+    : CellBase("RNNCell", 1, input_size, hidden_size, bias), relu_(nonlinearity == "relu") {
+  if (!relu_ && nonlinearity != "tanh") {
+    Throw(ErrorCode::kValue, "RNNCell: nonlinearity '{}' is not tanh or relu", nonlinearity);
+  }
+  define("forward(Tensor input, Tensor? state=None) -> Tensor", &RNNCellImpl::forward);
+}
+
+Tensor RNNCellImpl::forward(const Tensor& input, const std::optional<Tensor>& state) {
+  auto op = relu_ ? rnn_relu_cell : rnn_tanh_cell;
+  return op(input, State(state, input), weight_ih, weight_hh, Given(bias_ih), Given(bias_hh),
+            Location::current());
+}
+
+GRUCellImpl::GRUCellImpl(int64_t input_size, int64_t hidden_size, bool bias)
+    : CellBase("GRUCell", 3, input_size, hidden_size, bias) {
+  define("forward(Tensor input, Tensor? state=None) -> Tensor", &GRUCellImpl::forward);
+}
+
+Tensor GRUCellImpl::forward(const Tensor& input, const std::optional<Tensor>& state) {
+  return gru_cell(input, State(state, input), weight_ih, weight_hh, Given(bias_ih), Given(bias_hh));
+}
+
+LSTMCellImpl::LSTMCellImpl(int64_t input_size, int64_t hidden_size, bool bias)
+    : CellBase("LSTMCell", 4, input_size, hidden_size, bias) {}
+
+std::tuple<Tensor, Tensor> LSTMCellImpl::forward(
+    const Tensor& input, const std::optional<std::pair<Tensor, Tensor>>& state) {
+  Tensor h = State(state ? std::optional(state->first) : std::nullopt, input);
+  Tensor c = State(state ? std::optional(state->second) : std::nullopt, input);
+  return lstm_cell(input, {h, c}, weight_ih, weight_hh, Given(bias_ih), Given(bias_hh));
+}
+
+}  // namespace hammock::nn

@@ -1,0 +1,63 @@
+#include "hammock/optim/clip.h"
+
+#include <cmath>
+
+#include "base/throw.h"
+#include "hammock/autograd.h"
+#include "hammock/ops.h"
+
+namespace hammock::optim {
+namespace {
+
+std::vector<Tensor> GradsOf(const std::vector<Tensor>& params) {
+  std::vector<Tensor> grads;
+  for (const Tensor& param : params) {
+    if (param.grad().defined()) grads.push_back(param.grad());
+  }
+  return grads;
+}
+
+}  // namespace
+
+Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type,
+                       Location at) {
+  NoGradGuard no_grad;
+  std::vector<Tensor> grads = GradsOf(params);
+  if (grads.empty()) return tensor(0.0, DType::kF32, Device(), at);
+  std::vector<Tensor> norms;
+  for (const Tensor& grad : grads) norms.push_back(linalg_vector_norm(grad, norm_type));
+  Tensor norm = linalg_vector_norm(stack(norms, 0, at), norm_type);
+  Tensor scale = clamp(max_norm / (norm + 1e-6), std::nullopt, 1.0);
+  for (Tensor& grad : grads) grad.mul_(scale, at);
+  return norm;
+}
+
+void clip_grad_value_(const std::vector<Tensor>& params, double clip_value, Location at) {
+  NoGradGuard no_grad;
+  for (Tensor& grad : GradsOf(params)) grad.copy_(clamp(grad, -clip_value, clip_value), at);
+}
+
+EMA::EMA(std::vector<Tensor> params, double decay) : params_(std::move(params)), decay_(decay) {
+  if (!(decay >= 0 && decay <= 1)) {
+    Throw(ErrorCode::kValue, "EMA: decay is {}, expected 0 to 1", decay);
+  }
+  for (const Tensor& param : params_) averages_.push_back(param.detach().clone());
+}
+
+void EMA::update() {
+  NoGradGuard no_grad;
+  for (size_t i = 0; i < params_.size(); ++i) {
+    averages_[i].copy_(averages_[i] * decay_ + params_[i] * (1 - decay_));
+  }
+}
+
+void EMA::swap() {
+  NoGradGuard no_grad;
+  for (size_t i = 0; i < params_.size(); ++i) {
+    Tensor value = params_[i].clone();
+    params_[i].copy_(averages_[i]);
+    averages_[i].copy_(value);
+  }
+}
+
+}  // namespace hammock::optim

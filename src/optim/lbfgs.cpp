@@ -1,0 +1,255 @@
+#include "hammock/optim/lbfgs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/throw.h"
+#include "hammock/autograd.h"
+#include "hammock/ops.h"
+
+namespace hammock::optim {
+namespace {
+
+constexpr double kSufficientDecrease = 1e-4, kSlopeReduction = 0.9;
+constexpr int kMaxSearch = 25;
+
+double Dot(const Tensor& a, const Tensor& b) { return sum(a * b).item<double>(); }
+double Largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item<double>(); }
+
+}  // namespace
+
+LBFGS::LBFGS(std::vector<Tensor> params, LBFGSOptions options) : options_(options) {
+  if (options.max_iter < 1 || options.history_size < 1) {
+    Throw(ErrorCode::kValue, "LBFGS: max_iter is {} and history_size {}, expected at least 1",
+          options.max_iter, options.history_size);
+  }
+  AddGroup(params, options.lr, 0);
+}
+
+Tensor LBFGS::FlatGrad() const {
+  std::vector<Tensor> flat;
+  for (const Tensor& param : params()) {
+    flat.push_back(reshape(param.grad().defined() ? param.grad() : zeros_like(param), {-1}));
+  }
+  return cat(flat, 0).detach();
+}
+
+/// Adds `length` directions to the parameters.
+void LBFGS::Move(const Tensor& direction, double length) {
+  NoGradGuard no_grad;
+  int64_t offset = 0;
+  for (Tensor param : params()) {
+    Tensor part = narrow(direction, 0, offset, param.numel());
+    param.add_(reshape(part, param.sizes()) * length);
+    offset += param.numel();
+  }
+}
+
+/// Learns from the change of the gradient over the last step.
+void LBFGS::Remember(const Tensor& grad) {
+  Tensor change = grad - previous_grad_;
+  Tensor step = direction_ * length_;
+  double product = Dot(change, step);
+  if (!(product > 1e-10)) return;
+  if (static_cast<int64_t>(history_.size()) == options_.history_size) history_.pop_front();
+  history_.push_back({change, step, 1 / product});
+  curvature_ = product / Dot(change, change);
+}
+
+/// The estimate of the inverse Hessian times the downward gradient.
+Tensor LBFGS::Direction(const Tensor& grad) const {
+  Tensor result = -grad;
+  std::vector<double> weights(history_.size());
+  for (size_t i = history_.size(); i-- > 0;) {
+    weights[i] = Dot(history_[i].step, result) * history_[i].inverse_product;
+    result = result - history_[i].grad_change * weights[i];
+  }
+  result = result * curvature_;
+  for (size_t i = 0; i < history_.size(); ++i) {
+    double back = Dot(history_[i].grad_change, result) * history_[i].inverse_product;
+    result = result + history_[i].step * (weights[i] - back);
+  }
+  return result;
+}
+
+Tensor LBFGS::step(const std::function<Tensor()>& closure) {
+  auto evaluate = [&] {
+    EnableGradGuard enable;
+    return closure();
+  };
+  Tensor first_loss = evaluate().detach();
+  double loss = first_loss.item<double>();
+  Tensor grad = FlatGrad();
+  int64_t evaluations = 1;
+  const int64_t max_evaluations = options_.max_eval.value_or(options_.max_iter * 5 / 4);
+  if (Largest(grad) <= options_.tolerance_grad) return first_loss;
+
+  for (int64_t i = 1; i <= options_.max_iter; ++i) {
+    NoGradGuard no_grad;
+    if (iterations_ > 0) Remember(grad);
+    direction_ = iterations_ > 0 ? Direction(grad) : -grad;
+    double length = lr();
+    if (iterations_ == 0) length *= std::min(1.0, 1 / sum(abs(grad)).item<double>());
+    ++iterations_;
+    previous_grad_ = grad;
+    double slope = Dot(grad, direction_);
+    if (slope > -options_.tolerance_change) {
+      length_ = 0;
+      break;
+    }
+    double previous_loss = loss;
+    double largest = Largest(direction_);
+    if (options_.line_search) {
+      double moved = 0;
+      auto at = [&](double where) {
+        Move(direction_, where - moved);
+        moved = where;
+        ++evaluations;
+        double value = evaluate().item<double>();
+        Tensor here = FlatGrad();
+        return Point{where, value, Dot(here, direction_), here};
+      };
+      Point found = Search(at, {0, loss, slope, grad}, length, largest);
+      Move(direction_, found.length - moved);
+      length = found.length;
+      loss = found.loss;
+      grad = found.grad;
+    } else {
+      Move(direction_, length);
+      if (i < options_.max_iter) {
+        loss = evaluate().item<double>();
+        grad = FlatGrad();
+        ++evaluations;
+      }
+    }
+    length_ = length;
+    if (evaluations >= max_evaluations || Largest(grad) <= options_.tolerance_grad ||
+        largest * std::abs(length) <= options_.tolerance_change ||
+        std::abs(loss - previous_loss) < options_.tolerance_change) {
+      break;
+    }
+  }
+  return first_loss;
+}
+
+namespace {
+
+/// Where the cubic through two points with their slopes is least, within [low, high].
+template <class Point>
+double CubicMinimum(const Point& a, const Point& b, double low, double high) {
+  const Point& left = a.length <= b.length ? a : b;
+  const Point& right = a.length <= b.length ? b : a;
+  double d1 =
+      left.slope + right.slope - 3 * (left.loss - right.loss) / (left.length - right.length);
+  double square = d1 * d1 - left.slope * right.slope;
+  if (!(square >= 0)) return (low + high) / 2;
+  double d2 = std::sqrt(square);
+  double found = right.length - (right.length - left.length) *
+                                    ((right.slope + d2 - d1) / (right.slope - left.slope + 2 * d2));
+  return std::clamp(found, low, high);
+}
+
+}  // namespace
+
+/// A length that lowers the loss enough and flattens the slope enough. First goes on until such a
+/// length is passed, then narrows the bracket by cubic interpolation.
+LBFGS::Point LBFGS::Search(const std::function<Point(double)>& evaluate, Point start, double length,
+                           double largest_change) const {
+  auto too_high = [&](const Point& p) {
+    return !(p.loss <= start.loss + kSufficientDecrease * p.length * start.slope);
+  };
+  auto flat_enough = [&](const Point& p) {
+    return std::abs(p.slope) <= -kSlopeReduction * start.slope;
+  };
+  int turns = 0;
+  Point previous = start, low, high;
+  for (Point next = evaluate(length);; next = evaluate(length)) {
+    if (too_high(next) || (turns > 0 && next.loss >= previous.loss)) {
+      low = previous, high = next;
+      break;
+    }
+    if (flat_enough(next)) return next;
+    if (next.slope >= 0) {
+      low = next, high = previous;
+      break;
+    }
+    if (++turns == kMaxSearch) return next;
+    length = CubicMinimum(previous, next, next.length + 0.01 * (next.length - previous.length),
+                          next.length * 10);
+    previous = next;
+  }
+  bool stuck = false;
+  for (; turns < kMaxSearch; ++turns) {
+    double width = std::abs(high.length - low.length);
+    if (width * largest_change < options_.tolerance_change) break;
+    double begin = std::min(low.length, high.length), end = begin + width;
+    length = CubicMinimum(low, high, begin, end);
+    // Too near an end twice in a row makes no progress.
+    bool near_end = std::min(end - length, length - begin) < 0.1 * width;
+    if (near_end && (stuck || length >= end || length <= begin)) {
+      length = end - length < length - begin ? end - 0.1 * width : begin + 0.1 * width;
+      near_end = false;
+    }
+    stuck = near_end;
+    Point next = evaluate(length);
+    if (too_high(next) || next.loss >= low.loss) {
+      high = next;
+      continue;
+    }
+    if (flat_enough(next)) return next;
+    if (next.slope * (high.length - low.length) >= 0) high = low;
+    low = next;
+  }
+  return low;
+}
+
+// ---- State
+
+StateDict LBFGS::state_dict() const {
+  StateDict state = Optimizer::state_dict();
+  state["numbers"] =
+      tensor(std::vector<double>{static_cast<double>(iterations_), length_, curvature_});
+  if (iterations_ == 0) return state;
+  state["direction"] = direction_;
+  state["previous_grad"] = previous_grad_;
+  for (size_t i = 0; i < history_.size(); ++i) {
+    state[fmt::format("history.{}.grad_change", i)] = history_[i].grad_change;
+    state[fmt::format("history.{}.step", i)] = history_[i].step;
+  }
+  return state;
+}
+
+void LBFGS::load_state_dict(const StateDict& state) {
+  // The number of entries depends on how far the saved run was: what is expected is made to fit.
+  StateDict expected = Optimizer::state_dict();
+  expected["numbers"] = zeros({3}, DType::kF64);
+  auto numbers = state.find("numbers");
+  int64_t pairs = 0;
+  bool begun = numbers != state.end() && numbers->second.numel() == 3 &&
+               numbers->second[0].item<double>() > 0;
+  if (begun) {
+    Tensor like = zeros_like(FlatGrad());
+    expected["direction"] = like.clone();
+    expected["previous_grad"] = like.clone();
+    for (; state.contains(fmt::format("history.{}.step", pairs)); ++pairs) {
+      expected[fmt::format("history.{}.grad_change", pairs)] = like.clone();
+      expected[fmt::format("history.{}.step", pairs)] = like.clone();
+    }
+  }
+  CopyState(expected, state, "LBFGS state");
+  GroupAt(0).lr.Reread();
+  auto values = expected["numbers"].to_vector<double>();
+  iterations_ = static_cast<int64_t>(values[0]);
+  length_ = values[1];
+  curvature_ = values[2];
+  direction_ = begun ? expected["direction"] : Tensor();
+  previous_grad_ = begun ? expected["previous_grad"] : Tensor();
+  history_.clear();
+  for (int64_t i = 0; i < pairs; ++i) {
+    Tensor change = expected[fmt::format("history.{}.grad_change", i)];
+    Tensor step = expected[fmt::format("history.{}.step", i)];
+    history_.push_back({change, step, 1 / Dot(change, step)});
+  }
+}
+
+}  // namespace hammock::optim

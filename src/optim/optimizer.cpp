@@ -1,0 +1,109 @@
+#include "hammock/optim/optimizer.h"
+
+#include "base/throw.h"
+#include "hammock/autograd.h"
+#include "hammock/ops.h"
+
+namespace hammock::optim {
+
+Hyper::Hyper(double value, const Device& device)
+    : value_(value), tensor_(hammock::tensor(value, DType::kF64, device)) {}
+
+void Hyper::set(double value) {
+  if (value == value_) return;
+  NoGradGuard no_grad;
+  tensor_.copy_(hammock::tensor(value, DType::kF64, tensor_.device()));
+  value_ = value;
+}
+
+void Hyper::Reread() { value_ = tensor_.item<double>(); }
+
+void Optimizer::AddGroup(const std::vector<Tensor>& params, double lr, double momentum) {
+  if (params.empty()) Throw(ErrorCode::kValue, "optimizer: group {} has no parameters", groups());
+  auto given_before = [&](const Tensor& param, size_t end) {
+    for (size_t i = 0; i < end; ++i) {
+      if (params[i].is_same(param)) return true;
+    }
+    for (const ParamGroup& group : groups_) {
+      for (const Tensor& other : group.params) {
+        if (other.is_same(param)) return true;
+      }
+    }
+    return false;
+  };
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Tensor& param = params[i];
+    auto refuse = [&](std::string_view why) {
+      Throw(ErrorCode::kValue, "optimizer: parameter {} of group {} {}", i, groups(), why);
+    };
+    if (!param.defined()) refuse("is undefined");
+    if (!param.is_leaf()) refuse("is the result of an op; give leaves");
+    if (!param.is_floating_point()) refuse("is of dtype " + param.shape().to_string());
+    if (given_before(param, i)) refuse("has been given before");
+  }
+  Device device = params[0].device();
+  groups_.push_back({params, Hyper(lr, device), Hyper(momentum, device)});
+}
+
+const Optimizer::ParamGroup& Optimizer::GroupAt(int group) const {
+  if (group < 0 || group >= groups()) {
+    Throw(ErrorCode::kValue, "optimizer: group {} asked for, there are {}", group, groups());
+  }
+  return groups_[group];
+}
+
+Optimizer::ParamGroup& Optimizer::GroupAt(int group) {
+  return const_cast<ParamGroup&>(std::as_const(*this).GroupAt(group));
+}
+
+void Optimizer::zero_grad() {
+  for (ParamGroup& group : groups_) {
+    for (Tensor& param : group.params) param.set_grad(Tensor());
+  }
+}
+
+void Optimizer::set_lr(double lr) {
+  for (ParamGroup& group : groups_) group.lr.set(lr);
+}
+void Optimizer::set_lr(int group, double lr) { GroupAt(group).lr.set(lr); }
+void Optimizer::set_momentum(int group, double momentum) { GroupAt(group).momentum.set(momentum); }
+
+StateDict Optimizer::state_dict() const {
+  StateDict state;
+  for (int i = 0; i < groups(); ++i) {
+    state[fmt::format("groups.{}.lr", i)] = groups_[i].lr.tensor();
+    state[fmt::format("groups.{}.momentum", i)] = groups_[i].momentum.tensor();
+  }
+  return state;
+}
+
+void Optimizer::load_state_dict(const StateDict& state) {
+  CopyState(state_dict(), state, "optimizer state");
+  for (ParamGroup& group : groups_) {
+    group.lr.Reread();
+    group.momentum.Reread();
+  }
+}
+
+void CopyState(const StateDict& into, const StateDict& from, const std::string& what) {
+  std::string problems;
+  for (const auto& [name, tensor] : into) {
+    auto found = from.find(name);
+    if (found == from.end()) {
+      problems += fmt::format("\n  missing: {} {}", name, tensor.shape().to_string());
+    } else if (found->second.shape() != tensor.shape()) {
+      problems += fmt::format("\n  {} is {}, expected {}", name, found->second.shape().to_string(),
+                              tensor.shape().to_string());
+    }
+  }
+  for (const auto& [name, tensor] : from) {
+    if (!into.contains(name)) {
+      problems += fmt::format("\n  unexpected: {} {}", name, tensor.shape().to_string());
+    }
+  }
+  if (!problems.empty()) Throw(ErrorCode::kValue, "{} does not fit:{}", what, problems);
+  NoGradGuard no_grad;
+  for (auto [name, tensor] : into) tensor.copy_(from.at(name).to(tensor.device()));
+}
+
+}  // namespace hammock::optim

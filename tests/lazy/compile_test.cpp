@@ -1,0 +1,158 @@
+#include "hammock/compile.h"
+
+#include <gtest/gtest.h>
+
+#include "hammock/hammock.h"
+#include "hammock/optim.h"
+#include "support/tensor_matchers.h"
+
+namespace hammock {
+namespace {
+
+int64_t Traced() { return static_cast<int64_t>(metrics::GetCounter("TracedOps").Value()); }
+
+TEST(Compile, TracesOncePerSignature) {
+  int calls = 0;
+  auto fn = compile([&](const Tensor& x, const Tensor& y) {
+    ++calls;
+    return x * 2.0 + y;
+  });
+  EXPECT_TENSOR_EQ(fn(ones({3}), ones({3})), full({3}, 3.0));
+  EXPECT_TENSOR_EQ(fn(full({3}, 4.0), ones({3})), full({3}, 9.0));
+  EXPECT_EQ(calls, 1);
+  EXPECT_TENSOR_EQ(fn(ones({2}), ones({2})), full({2}, 3.0));
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(fn.traces(), 2u);
+}
+
+TEST(Compile, ReturnsWhatTheFunctionReturns) {
+  auto pair = compile([](const Tensor& x) { return std::tuple(x + 1.0, x + 2.0); });
+  auto [one, two] = pair(zeros({2}));
+  EXPECT_TENSOR_EQ(two, full({2}, 2.0));
+  auto list = compile([](const Tensor& x) { return std::vector<Tensor>{x, x + 2.0}; });
+  EXPECT_TENSOR_EQ(list(one)[1], full({2}, 3.0));
+}
+
+TEST(Compile, NumbersAreArguments) {
+  auto scale = compile([](const Tensor& x, const Tensor& factor) { return x * factor; });
+  Tensor x = ones({2});
+  EXPECT_TENSOR_EQ(scale(x, 3.0), full({2}, 3.0));
+  EXPECT_TENSOR_EQ(scale(x, 4.0), full({2}, 4.0));
+  EXPECT_EQ(scale.traces(), 1u);
+}
+
+TEST(Compile, StateIsReadAndWritten) {
+  Tensor count = zeros({}), table = ones({3});
+  auto tick = compile(
+      [&](const Tensor& x) {
+        count.add_(1.0);
+        return x * table + count;
+      },
+      {count, table});
+  Tensor x = ones({3});
+  EXPECT_TENSOR_EQ(tick(x), full({3}, 2.0));
+  EXPECT_TENSOR_EQ(tick(x), full({3}, 3.0));
+  EXPECT_EQ(count.item<double>(), 2);
+  table.fill_(10.0);
+  EXPECT_TENSOR_EQ(tick(x), full({3}, 13.0));
+  EXPECT_EQ(tick.traces(), 1u);
+}
+
+struct Problem {
+  Tensor w = full({3, 2}, 0.5).requires_grad_();
+  optim::Adam optimizer{{w}, {.lr = 0.1}};
+  Tensor Loss(const Tensor& x, const Tensor& y) { return mse_loss(matmul(x, w), y); }
+  Tensor Step(const Tensor& x, const Tensor& y) {
+    optimizer.zero_grad();
+    Tensor loss = Loss(x, y);
+    loss.backward();
+    optimizer.step();
+    return loss;
+  }
+};
+
+TEST(Compile, ATrainingStepIsTheSameAsTraced) {
+  Problem traced, replayed;
+  auto step = compile([&](const Tensor& x, const Tensor& y) { return replayed.Step(x, y); },
+                      {replayed.w, replayed.optimizer});
+  for (int i = 0; i < 6; ++i) {
+    Tensor x = randn({4, 3}), y = randn({4, 2});
+    if (i == 3) {  // schedules reach replays
+      traced.optimizer.set_lr(0.01);
+      replayed.optimizer.set_lr(0.01);
+    }
+    Tensor expected = traced.Step(x, y), got = step(x, y);
+    EXPECT_TENSOR_NEAR(got, expected.detach(), 1e-6);
+    EXPECT_FALSE(replayed.w.grad().defined());
+  }
+  EXPECT_TENSOR_NEAR(replayed.w.detach(), traced.w.detach(), 1e-6);
+  EXPECT_EQ(step.traces(), 1u);
+  EXPECT_TRUE(replayed.w.requires_grad());
+  // And the parameters go on as ordinary ones.
+  Tensor x = randn({4, 3}), y = randn({4, 2});
+  EXPECT_TENSOR_NEAR(replayed.Step(x, y).detach(), traced.Step(x, y).detach(), 1e-6);
+}
+
+TEST(Compile, ReplaysRecordLittle) {
+  Problem problem;
+  auto step = compile([&](const Tensor& x, const Tensor& y) { return problem.Step(x, y); },
+                      {problem.w, problem.optimizer});
+  Tensor x = randn({4, 3}), y = randn({4, 2});
+  step(x, y);
+  mark_step(true);
+  int64_t before = Traced();
+  for (int i = 0; i < 10; ++i) step(x, y);
+  mark_step(true);
+  EXPECT_LT(Traced() - before, 200);
+}
+
+TEST(Compile, DrawsNewNumbersEachTime) {
+  auto noise = compile([](const Tensor& x) { return x + rand({4}); });
+  Tensor x = zeros({4});
+  EXPECT_FALSE(noise(x).host().SameBits(noise(x).host()));
+}
+
+TEST(Compile, RefusesTensorsThatItWasNotToldOf) {
+  Tensor other = rand({3});
+  mark_step(true);
+  auto fn = compile([&](const Tensor& x) { return x + other; });
+  EXPECT_THROW_MESSAGE(fn(ones({3})), ValueError, "uses a tensor f32[3] [at compile_test.cpp:");
+  auto writes = compile([&](const Tensor& x) {
+    other.add_(x);
+    return x;
+  });
+  HostTensor before = other.host();
+  EXPECT_THROW_MESSAGE(writes(ones({3})), ValueError, "writes to a tensor that is no argument");
+  EXPECT_TRUE(other.host().SameBits(before));
+  // What the function makes itself is its own.
+  auto own = compile([](const Tensor& x) { return x + tensor({1.0f, 2.0f, 3.0f}); });
+  EXPECT_TENSOR_EQ(own(zeros({3})), tensor({1.0f, 2.0f, 3.0f}));
+}
+
+TEST(Compile, RefusesReads) {
+  auto fn = compile([](const Tensor& x) { return x * x.sum().item<double>(); });
+  EXPECT_THROW(fn(ones({3})), Error);
+}
+
+TEST(Compile, VerifiesReplaysIfAsked) {
+  double factor = 2;
+  bool longer = false;
+  auto fn = compile([&](const Tensor& x) { return longer ? x * factor + 1.0 : x * factor; });
+  Tensor x = ones({2});
+  fn(x);
+  factor = 3;
+  EXPECT_TENSOR_EQ(fn(x), full({2}, 2.0));  // frozen
+  config::Set("verify_replay", "2");
+  EXPECT_THROW_MESSAGE((fn(x), fn(x)), ValueError,
+                       "was 2.0:f32 when the function was compiled and is 3.0:f32 now");
+  factor = 2;
+  longer = true;
+  EXPECT_THROW_MESSAGE((fn(x), fn(x)), ValueError, "records other ops");
+  longer = false;
+  fn(x);
+  fn(x);
+  config::Set("verify_replay", "0");
+}
+
+}  // namespace
+}  // namespace hammock

@@ -1,0 +1,38 @@
+#pragma once
+/// The small problem whose course pytorch.json holds.
+
+#include <cstdint>
+#include <fstream>
+#include <vector>
+
+#include "hammock/hammock.h"
+#include "hammock/optim.h"
+#include "nlohmann/json.hpp"
+
+namespace hammock::optim {
+
+inline std::vector<double> WeylValues(int64_t count, double scale, double shift) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i) {
+    values.push_back(
+        (static_cast<double>(static_cast<uint32_t>(i * 2654435761)) / 4294967296.0 - shift) *
+        scale);
+  }
+  return values;
+}
+
+struct Problem {
+  Tensor w = tensor(WeylValues(12, 2.0, 0.4), {3, 4}).requires_grad_();
+  Tensor b = tensor(WeylValues(4, 1.0, 0.5), {4}).requires_grad_();
+  Tensor x = tensor(WeylValues(15, 3.0, 0.5), {5, 3});
+  Tensor y = tensor(WeylValues(20, 1.0, 0.3), {5, 4});
+
+  Tensor Loss() const { return mean(square(tanh(matmul(x, w) + b) - y)); }
+};
+
+inline nlohmann::json PyTorchResults() {
+  std::ifstream file(HAMMOCK_SOURCE_DIR "/tests/optim/pytorch.json");
+  return nlohmann::json::parse(file);
+}
+
+}  // namespace hammock::optim
