@@ -25,7 +25,7 @@ bool Depend(const Step& a, const Step& b) {
 std::vector<int> GroupSteps(const compiler::Schedule& schedule, const std::vector<int64_t>& work) {
   const std::vector<Step>& steps = schedule.steps;
   auto is_small = [&](size_t i) {
-    return steps[i].launch.kernel && work[i] >= 0 && work[i] <= kSmallWork;
+    return !steps[i].is_call() && work[i] >= 0 && work[i] <= kSmallWork;
   };
   std::vector<int> last(steps.size());
   for (size_t first = 0; first < steps.size();) {
