@@ -9,7 +9,7 @@ namespace hammock {
 namespace {
 
 constexpr int64_t kMaxExtent = 65536;  // that stays whole
-constexpr int64_t kBlock = 8192;       // of what does not: the shorter, the smaller the error
+constexpr int64_t kBlock = 8192;       // of what does not
 constexpr int64_t kMinBlock = 1024;
 
 bool IsReduction(const OpDef& op) {
@@ -21,8 +21,7 @@ bool Accumulates(const OpDef& op) { return &op == &ops::kReduceSum || &op == &op
 
 /// The longest block that `extent` is a multiple of; 0 where none is long enough.
 int64_t EvenBlock(int64_t extent) {
-  for (int64_t blocks = (extent + kBlock - 1) / kBlock; extent / blocks >= kMinBlock;
-       ++blocks) {
+  for (int64_t blocks = (extent + kBlock - 1) / kBlock; extent / blocks >= kMinBlock; ++blocks) {
     if (extent % blocks == 0) return extent / blocks;
   }
   return 0;
@@ -35,15 +34,23 @@ class Writer {
 
   GraphValue Replace(GraphValue value) {
     if (out_.TypeOf(value).numel() == 0) return Identity();
-    DType dtype = out_.TypeOf(value).dtype();
-    bool narrow = (dtype == DType::kF16 || dtype == DType::kBF16) && Accumulates(*node_.op);
-    if (narrow) value = Add(ops::kCast, {value}, {Attr(DType::kF32)});
+    DType dtype = out_.TypeOf(value).dtype(), wide = WideFor(out_.TypeOf(value));
+    if (wide != dtype) value = Add(ops::kCast, {value}, {Attr(wide)});
     value = ReduceGroups(value);
-    if (narrow) value = Add(ops::kCast, {value}, {Attr(dtype)});
+    if (wide != dtype) value = Add(ops::kCast, {value}, {Attr(dtype)});
     return Reshape(value, node_.type().sizes());
   }
 
  private:
+  /// What sums are made in: f32 for 16-bit floats, f64 for sums of very many numbers.
+  DType WideFor(const Shape& from) const {
+    DType dtype = from.dtype();
+    if (!Accumulates(*node_.op)) return dtype;
+    if (dtype == DType::kF16 || dtype == DType::kBF16) return DType::kF32;
+    bool many = from.numel() / node_.type().numel() > kMaxExtent;
+    return many && dtype == DType::kF32 && node_.op == &ops::kReduceSum ? DType::kF64 : dtype;
+  }
+
   GraphValue Add(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs) {
     NodeId id = out_.AddNode(op, std::move(inputs), std::move(attrs), node_.location);
     out_.mutable_node(id).origin = node_.origin;

@@ -7,7 +7,6 @@
 #include "backends/cpu/code_cache.h"
 #include "backends/cpu/emit_llvm.h"
 #include "backends/cpu/host_cpu.h"
-#include "backends/cpu/host_cpu.h"
 #include "backends/cpu/kernel_code.h"
 #include "base/bytes.h"
 #include "base/log.h"
