@@ -7,7 +7,6 @@
 #include "backends/cpu/code_cache.h"
 #include "backends/cpu/emit_llvm.h"
 #include "backends/cpu/host_cpu.h"
-#include "backends/cpu/host_cpu.h"
 #include "backends/cpu/kernel_code.h"
 #include "base/bytes.h"
 #include "base/log.h"
@@ -30,7 +29,8 @@ std::string CodeOf(const cpu::KernelRecorder& recorder) {
   out.Count(recorder.kernels().size());
   for (const auto& kernel : recorder.kernels()) {
     out.Text(cpu::CodeKey(ToText(kernel->kernel()), {}));
-    out.Text(cpu::SerializeCode(cpu::CompileCode(cpu::EmitLlvm(kernel->kernel(), cpu::HostTarget()))));
+    out.Text(
+        cpu::SerializeCode(cpu::CompileCode(cpu::EmitLlvm(kernel->kernel(), cpu::HostTarget()))));
   }
   return out.Take();
 }

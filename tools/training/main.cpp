@@ -4,8 +4,8 @@
 //
 // FOLDER has <run>_cpu.json (batch, steps, the loss of each step, test accuracy) and <run>_init.npz
 // (initial parameters). The data is Fashion-MNIST. Exits with 1 if one of the first losses (100, or
-// --close) differs by more than 1e-4 of itself, if the accuracy differs by more than half a point, or if
-// anything is compiled after the first steps.
+// --close) differs by more than 1e-4 of itself, if the accuracy differs by more than half a point,
+// or if anything is compiled after the first steps.
 
 #include <fmt/core.h>
 
@@ -178,7 +178,8 @@ int main(int argc, char** argv) {
     } else if (settings.folder.empty() && word[0] != '-') {
       settings.folder = word;
     } else {
-      fmt::print("usage: {} FOLDER [--device NAME] [--steps N] [--close N] [--data FOLDER]\n", argv[0]);
+      fmt::print("usage: {} FOLDER [--device NAME] [--steps N] [--close N] [--data FOLDER]\n",
+                 argv[0]);
       return 2;
     }
   }
