@@ -3,10 +3,11 @@
 
 usage: scripts/mutations.py [--build DIR] [--list] [NAME...]
 
-Needs a build with hammock-fuzz. First that is run itself, on all seeds that are used, and must pass. Then
-for each mutation (for those that are named) a changed copy of one source file is compiled, linked
-in place of its original into another hammock-fuzz, and that is run on the same seeds. The sources
-and the build are left as they are. Prints a table. Status 0: all were noticed; 1: one was not; 2: nothing
+Needs a build with hammock-fuzz and cpu_backend_tests. First these are run themselves, on all seeds that are
+used, and must pass. Then for each mutation (for those that are named) a changed copy of one source
+file is compiled, linked in place of its original into another hammock-fuzz, and that is run on the
+same seeds; what needs several threads to show is left to tests instead. The sources and the build
+are left as they are. Prints a table. Status 0: all were noticed; 1: one was not; 2: nothing
 could be said, because the right program failed or a text that is to be changed is not there.
 docs/design/fuzzing.md has the results.
 """
@@ -32,7 +33,10 @@ STEP = "src/backends/cpu/kernel_step.cpp"
 PLAN = "src/compiler/memory_plan.cpp"
 INTERPRETER = "src/backends/cpu/kernel_interpreter.cpp"
 
-# name, what is broken, file, old text, new text, tiers
+FUZZER = "tools/fuzz/hammock-fuzz"
+TESTS = "tests/backends/cpu/cpu_backend_tests"
+
+# name, what is broken, file, old text, new text, and who has to notice: the fuzzer with these tiers, or tests
 MUTATIONS = [
     ("same_place", "values are joined wherever they lie", BUILDER,
      "  if (a.offset != b.offset) return false;\n", "  return true;\n", "--interpreted"),
@@ -64,10 +68,10 @@ MUTATIONS = [
     ("tail_mask", "a lane too many at the end", EMIT_BLOCKS,
      '"icmp sgt {} {}, {}", type, all', '"icmp sge {} {}, {}", type, all', "--compiled"),
     ("sum_mask", "lanes behind the end are summed", EMIT_SUMS,
-     "spot.lanes, spot.mask, type, next, type,\n                   sum);",
-     "spot.lanes, spot.mask, type, next, type,\n                   next);", "--compiled"),
+     "spot.lanes, spot.mask, type, next, type, sum);",
+     "spot.lanes, spot.mask, type, next, type, next);", "--compiled"),
     ("shared_scratch", "threads share scratch memory", STEP,
-     "scratch + worker * worker_scratch_", "scratch + 0 * worker * worker_scratch_", "--interpreted"),
+     "scratch + worker * worker_scratch_", "scratch + 0 * worker * worker_scratch_", "StepGroups.*"),
     ("lifetime", "buffers are free one step before they are read last", PLAN,
      "for (int buffer : schedule.steps[i].reads) last_use[static_cast<size_t>(buffer)] = last;",
      "for (int buffer : schedule.steps[i].reads) last_use[static_cast<size_t>(buffer)] = last - 1;",
@@ -88,13 +92,17 @@ def compile_command(build, source):
     sys.exit(f"{source} is not in the build")
 
 
-def link_command(build):
-    lines = subprocess.run(["ninja", "-C", build, "-t", "commands", "hammock-fuzz"], check=True,
+def program_of(tiers):
+    return FUZZER if tiers.startswith("--") else TESTS
+
+
+def link_command(build, program):
+    lines = subprocess.run(["ninja", "-C", build, "-t", "commands", os.path.basename(program)], check=True,
                            capture_output=True, text=True).stdout.splitlines()
-    return [line for line in lines if " -o tools/fuzz/hammock-fuzz " in line][-1]
+    return [line for line in lines if f" -o {program} " in line][-1]
 
 
-def make_mutant(build, source, old, new, folder):
+def make_mutant(build, source, old, new, original_program, folder):
     with open(os.path.join(ROOT, source)) as file:
         text = file.read()
     if text.count(old) != 1:
@@ -111,9 +119,9 @@ def make_mutant(build, source, old, new, folder):
     command = [word for word in command if word != "-Werror"]
     subprocess.run(command, cwd=directory, check=True)
     program = os.path.join(folder, "mutant")
-    link = link_command(build)
+    link = link_command(build, original_program)
     link = re.sub(r"(?<= )" + re.escape(original) + r"(?= )", compiled, link)
-    link = link.replace(" -o tools/fuzz/hammock-fuzz ", f" -o {program} ")
+    link = link.replace(f" -o {original_program} ", f" -o {program} ")
     subprocess.run(link, cwd=build, shell=True, check=True)
     return program
 
@@ -122,7 +130,10 @@ GRAPHS = {"--interpreted": 4000, "--compiled": 1500}
 
 
 def run(program, tiers, seconds, folder):
-    """Whether it fails, and the seed."""
+    """Whether it fails, and the seed or the tests."""
+    if not tiers.startswith("--"):
+        done = subprocess.run([program, "--gtest_filter=" + tiers], capture_output=True, timeout=seconds)
+        return ("fails" if done.returncode else "not noticed"), tiers
     graphs = GRAPHS[tiers]
     command = [program, "--graphs", str(graphs), "--seed", "1", tiers, "--out",
                os.path.join(folder, "failure.txt")]
@@ -158,7 +169,7 @@ def main():
     chosen = [m for m in MUTATIONS if not arguments.names or m[0] in arguments.names]
     for tiers in sorted({mutation[5] for mutation in chosen}):
         with tempfile.TemporaryDirectory() as folder:
-            how, seed = run(os.path.join(build, "tools/fuzz/hammock-fuzz"), tiers, 1800, folder)
+            how, seed = run(os.path.join(build, program_of(tiers)), tiers, 1800, folder)
         if how != "not noticed":
             print(f"the right program {how} with {tiers} at seed {seed}", file=sys.stderr)
             return 2
@@ -166,7 +177,7 @@ def main():
     print("| mutation | what is broken | noticed | by seed | seconds |\n|---|---|---|---|---|")
     for name, what, source, old, new, tiers in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            program = make_mutant(build, source, old, new, folder)
+            program = make_mutant(build, source, old, new, program_of(tiers), folder)
             start = time.time()
             how, seed = run(program, tiers, 600, folder)
             missed += how == "not noticed"
