@@ -77,7 +77,8 @@ std::vector<std::byte> Unzipped(std::vector<std::byte> bytes, const std::string&
 #ifdef HAMMOCK_WITH_ZLIB
   return Inflate(bytes, path, max_bytes);
 #else
-  Throw(ErrorCode::kNotSupported, "{}: a gzip file; this build is without zlib", path);
+  Throw<NotSupported>(ErrorCode::kNotSupported, "{}: a gzip file; this build is without zlib",
+                      path);
 #endif
 }
 

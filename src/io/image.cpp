@@ -122,14 +122,16 @@ HostTensor ReadImage(const std::string& path) {
 #ifdef HAMMOCK_WITH_PNG
     return ReadPng(bytes, path);
 #else
-    Throw(ErrorCode::kNotSupported, "{}: a PNG image; this build is without libpng", path);
+    Throw<NotSupported>(ErrorCode::kNotSupported, "{}: a PNG image; this build is without libpng",
+                        path);
 #endif
   }
   if (begins("\xff\xd8")) {
 #ifdef HAMMOCK_WITH_JPEG
     return ReadJpeg(bytes, path);
 #else
-    Throw(ErrorCode::kNotSupported, "{}: a JPEG image; this build is without libjpeg", path);
+    Throw<NotSupported>(ErrorCode::kNotSupported, "{}: a JPEG image; this build is without libjpeg",
+                        path);
 #endif
   }
   Throw(ErrorCode::kParse, "{}: neither a PNG nor a JPEG image", path);

@@ -330,7 +330,8 @@ void WriteNpy(const std::string& path, const HostTensor& array) {
   auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
                            [&](const auto& each) { return each.second == array.dtype(); });
   if (type == std::end(kTypes)) {
-    Throw(ErrorCode::kNotSupported, "{}: {} cannot be written", path, array.shape().to_string());
+    Throw<NotSupported>(ErrorCode::kNotSupported, "{}: {} cannot be written", path,
+                        array.shape().to_string());
   }
   std::string sizes;
   for (int64_t size : array.shape().sizes()) sizes += fmt::format("{}, ", size);

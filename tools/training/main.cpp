@@ -191,6 +191,9 @@ int main(int argc, char** argv) {
   }
   try {
     return Main(settings);
+  } catch (const NotSupported& error) {
+    fmt::print("skipped: {}\n", error.what());
+    return kSkipped;
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;
