@@ -1,5 +1,6 @@
 #pragma once
-/// All that a program needs.
+/// All that a program of tensors needs. Apart from it: compile.h, nn.h, optim.h, data.h, io.h,
+/// module.h, jit/, lazy/.
 
 #include "hammock/autograd.h"
 #include "hammock/config.h"

@@ -6,13 +6,10 @@
 #include "hammock/autograd.h"
 #include "hammock/nn/init.h"
 #include "hammock/ops.h"
+#include "nn/given.h"
 
 namespace hammock::nn {
 namespace {
-
-std::optional<Tensor> Given(const Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 /// PyTorch's for linear layers and convolutions: uniform within one over the root of the fan.
 void ResetWeightAndBias(Tensor& weight, Tensor& bias) {

@@ -3,15 +3,9 @@
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/ops.h"
+#include "nn/given.h"
 
 namespace hammock::nn {
-namespace {
-
-std::optional<Tensor> Given(const Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
-
-}  // namespace
 
 BatchNormBase::BatchNormBase(const char* class_name, int dims, bool instance, Options given)
     : UnaryModule(class_name), options(given), dims_(dims), instance_(instance) {

@@ -5,13 +5,10 @@
 #include "base/throw.h"
 #include "hammock/nn/init.h"
 #include "hammock/ops.h"
+#include "nn/given.h"
 
 namespace hammock::nn {
 namespace {
-
-std::optional<Tensor> Given(const Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 double Bound(int64_t hidden_size) {
   return hidden_size > 0 ? 1 / std::sqrt(static_cast<double>(hidden_size)) : 0;

@@ -5,13 +5,10 @@
 #include "base/throw.h"
 #include "hammock/nn/init.h"
 #include "hammock/ops.h"
+#include "nn/given.h"
 
 namespace hammock::nn {
 namespace {
-
-std::optional<Tensor> Given(const Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 Tensor Activated(const std::string& name, const Tensor& x) {
   return name == "gelu" ? gelu(x) : relu(x);
