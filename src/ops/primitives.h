@@ -71,6 +71,8 @@ extern const OpDef
     kReduceWindow;  ///< reduce_window(self) {kind: sum|max, window, stride, low, high, dilation}
 extern const OpDef
     kReduceWindowArg;  ///< as above with max : i64 flat index in the last len(window) dims
+extern const OpDef
+    kMaxWindowBackward;  ///< a composite that backends may run whole: reduce_window's gradient
 
 // ---- index.cpp
 extern const OpDef kGather;  ///< gather(self, index) {dim}: PyTorch's; checks bounds

@@ -42,7 +42,7 @@ constexpr const OpDef* kTable[] = {
 
     // ---- reduce
     &kReduceSum, &kReduceProd, &kReduceMax, &kReduceMin, &kReduceAny, &kReduceAll, &kArgMax,
-    &kArgMin, &kScan, &kReduceWindow, &kReduceWindowArg,
+    &kArgMin, &kScan, &kReduceWindow, &kReduceWindowArg, &kMaxWindowBackward,
 
     // ---- index
     &kGather, &kScatter, &kIndexSelect, &kNonzeroBounded, &kSort, &kTopK,

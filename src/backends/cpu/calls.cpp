@@ -129,7 +129,7 @@ constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
        {std::span<const CallEntry>(kProducts), AttentionCalls(), CopyCalls(), IndexCalls(),
-        OrderCalls(), ReduceCalls(), ControlCalls(), ElementCalls()}) {
+        OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
     }
@@ -144,6 +144,10 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
     if (std::unique_ptr<Call> call = make(graph, graph[id])) return call;
   }
   return MakeReferenceCall(graph, id);
+}
+
+bool RunsWhole(const Graph& graph, NodeId id) {
+  return RunsWholeAttention(graph, graph[id]) || RunsWholePool(graph, graph[id]);
 }
 
 std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId id,
