@@ -48,7 +48,7 @@ constexpr const OpDef* kTable[] = {
     &kGather, &kScatter, &kIndexSelect, &kNonzeroBounded, &kSort, &kTopK,
 
     // ---- contract
-    &kDotGeneral, &kConvolution,
+    &kDotGeneral, &kConvolution, &kConvolutionWeightBackward,
 
     // ---- factors
     &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,

@@ -129,7 +129,8 @@ constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
        {std::span<const CallEntry>(kProducts), AttentionCalls(), CopyCalls(), IndexCalls(),
-        OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls()}) {
+        OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls(),
+        WeightBackwardCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
     }
@@ -139,6 +140,11 @@ CallMaker FindMaker(const OpDef* op) {
 
 }  // namespace
 
+#ifndef HAMMOCK_WITH_ONEDNN
+std::span<const CallEntry> WeightBackwardCalls() { return {}; }
+bool RunsWholeWeightBackward(const Graph&, const GraphNode&) { return false; }
+#endif
+
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
   if (CallMaker make = FindMaker(graph[id].op)) {
     if (std::unique_ptr<Call> call = make(graph, graph[id])) return call;
@@ -147,7 +153,9 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
 }
 
 bool RunsWhole(const Graph& graph, NodeId id) {
-  return RunsWholeAttention(graph, graph[id]) || RunsWholePool(graph, graph[id]);
+  const GraphNode& node = graph[id];
+  return RunsWholeAttention(graph, node) || RunsWholePool(graph, node) ||
+         RunsWholeWeightBackward(graph, node);
 }
 
 std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId id,
