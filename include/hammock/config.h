@@ -38,6 +38,7 @@ enum Key : uint8_t {
   kParamAliasing,
   kPrintPasses,
   kVerifyPasses,
+  kWideSums,
 
   kCacheDirBytes,
   kCompilationCacheBytes,

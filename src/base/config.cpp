@@ -25,7 +25,7 @@ constinit std::atomic<int64_t> values[kKeyCount] = {
     kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
     kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
 };
-static_assert(kKeyCount == 33, "every value starts as kUnset");
+static_assert(kKeyCount == 34, "every value starts as kUnset");
 
 }  // namespace detail
 

@@ -7,6 +7,7 @@
 #include "backends/cpu/products.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/kernel.h"
+#include "hammock/config.h"
 #include "ops/primitives.h"
 
 namespace hammock::cpu {
@@ -35,6 +36,7 @@ class DotCall : public ProductCall {
         DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]), node.attrs[0].ints(),
                    node.attrs[1].ints(), node.attrs[2].ints(), node.attrs[3].ints());
     spec.product.epilogue = epilogue;
+    spec.product.wide_sums = config::Get<config::kWideSums>();
     return spec;
   }
 
@@ -67,6 +69,7 @@ class ConvolutionCall : public ProductCall {
                             node.attr("dilation").ints(), node.attr("transposed").boolean(),
                             node.attr("output_padding").ints(), node.attr("groups").integer());
     spec.epilogue = epilogue;
+    spec.wide_sums = config::Get<config::kWideSums>();
     return spec;
   }
 

@@ -1,6 +1,7 @@
 // The gradient of a convolution's weight by oneDNN: sums over groups of images, then their sum.
 #include "backends/cpu/call_kit.h"
 #include "backends/cpu/onednn_kit.h"
+#include "hammock/config.h"
 #include "ops/primitives.h"
 
 namespace hammock::cpu {
@@ -177,7 +178,8 @@ std::span<const CallEntry> WeightBackwardCalls() {
 }
 
 bool RunsWholeWeightBackward(const Graph& graph, const GraphNode& node) {
-  if (node.op != &ops::kConvolutionWeightBackward || node.type().dtype() != DType::kF32) {
+  if (node.op != &ops::kConvolutionWeightBackward || node.type().dtype() != DType::kF32 ||
+      config::Get<config::kWideSums>()) {
     return false;
   }
   const Shape& input = graph.TypeOf(node.inputs[1]);

@@ -97,6 +97,7 @@ std::unique_ptr<MatMulKernel> ChooseMatMul(const MatMulSpec& spec) {
   if (Product(spec.batch) * spec.m * spec.n == 0 || spec.k == 0) {
     return std::make_unique<EmptyMatMul>(spec);
   }
+  if (spec.wide_sums && spec.dtype == DType::kF32) return MakeTileMatMul(spec);
   if (auto kernel = MakeVectorMatMul(spec)) return kernel;
   // Below this a call of the library costs more than the product.
   bool tiny = spec.m * spec.n * spec.k < 18 * 18 * 18;
@@ -416,7 +417,8 @@ ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, con
                                      output_padding[i]
                                : (input.size(d) + 2 * padding[i] - reach) / stride[i] + 1);
   }
-  return {input, weight, input.With(sizes), stride, padding, dilation, transposed, groups, {}};
+  return {input, weight, input.With(sizes), stride, padding, dilation, transposed, groups,
+          false, {}};
 }
 
 Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
@@ -424,8 +426,10 @@ Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
     kernel_ = std::make_unique<EmptyConvolution>();
   } else {
     bool sums_nothing = spec.input.numel() == 0 || spec.weight.numel() == 0;
-    if (PointwiseConvolution::Suits(spec)) kernel_ = std::make_unique<PointwiseConvolution>(spec);
-    if (!kernel_ && !sums_nothing) kernel_ = MakeLibraryConvolution(spec);
+    bool wide = spec.wide_sums && spec.input.dtype() == DType::kF32;
+    bool pointwise = !wide && PointwiseConvolution::Suits(spec);
+    if (pointwise) kernel_ = std::make_unique<PointwiseConvolution>(spec);
+    if (!kernel_ && !wide && !sums_nothing) kernel_ = MakeLibraryConvolution(spec);
     if (!kernel_) kernel_ = MakeTileConvolution(spec);
   }
   ReserveEpilogue(*kernel_, spec.epilogue);

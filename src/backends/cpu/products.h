@@ -68,6 +68,7 @@ struct MatMulSpec {
   int64_t n = 0;
   int64_t k = 0;
   MatrixLayout a, b, out;  ///< rows of out are contiguous: out.column is 1
+  bool wide_sums = false;  ///< sums of f32 are f64
   EpilogueSpec epilogue;   ///< of a result that is contiguous
 
   /// All three row-major, one matrix each.
@@ -132,6 +133,7 @@ struct ConvolutionSpec {
   Dims stride, padding, dilation;
   bool transposed = false;
   int64_t groups = 1;
+  bool wide_sums = false;  ///< sums of f32 are f64
   EpilogueSpec epilogue;
 
   /// With the sizes of `out` inferred; the arguments are as the primitive's, and valid.
