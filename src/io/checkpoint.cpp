@@ -7,12 +7,25 @@
 #include "hammock/executor.h"
 #include "hammock/io/safetensors.h"
 #include "hammock/ops.h"
+#include "io/checkpoint_file.h"
 
 namespace hammock {
+
+std::string ChecksumOf(const std::map<std::string, HostTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  Hash128 sum = HashOf(tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    sum = Combine(sum, HashString(name + tensor.shape().to_string()));
+    sum = Combine(sum, HashBytes(tensor.data(), static_cast<size_t>(tensor.bytes())));
+  }
+  for (const auto& [name, text] : metadata) {
+    if (name != kChecksum) sum = Combine(Combine(sum, HashString(name)), HashString(text));
+  }
+  return ToString(sum);
+}
+
 namespace {
 
-constexpr char kFormat[] = "format", kFormatName[] = "hammock checkpoint 1";
-constexpr char kChecksum[] = "checksum";
 constexpr char kText[] = "text.";  // before the names of texts
 constexpr char kRng[] = "rng";
 
@@ -28,20 +41,6 @@ io::NamedHostTensors ReadAll(const StateDict& state) {
   io::NamedHostTensors named;
   for (const auto& [name, tensor] : state) named.emplace_back(name, values[named.size()]);
   return named;
-}
-
-/// Of all names and elements, in the order of names; texts as well.
-std::string ChecksumOf(const std::map<std::string, HostTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  Hash128 sum = HashOf(tensors.size());
-  for (const auto& [name, tensor] : tensors) {
-    sum = Combine(sum, HashString(name + tensor.shape().to_string()));
-    sum = Combine(sum, HashBytes(tensor.data(), static_cast<size_t>(tensor.bytes())));
-  }
-  for (const auto& [name, text] : metadata) {
-    if (name != kChecksum) sum = Combine(Combine(sum, HashString(name)), HashString(text));
-  }
-  return ToString(sum);
 }
 
 /// A checkpoint that was read and found undamaged.
