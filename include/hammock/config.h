@@ -46,6 +46,7 @@ enum Key : uint8_t {
   kDeviceDataCacheSize,
   kMaxAsyncQueue,
   kMetricsSamples,
+  kTraceFileBytes,
   kTrimGraphBytes,
   kTrimGraphSize,
   kVerifyReplay,
@@ -60,6 +61,7 @@ enum Key : uint8_t {
   kMetricsPercentiles,
   kSaveTensorsFile,
   kSaveTensorsFormat,
+  kTraceFile,
 
   kKeyCount
 };
@@ -136,6 +138,9 @@ HAMMOCK_API void Set(std::string_view name, std::string_view value);
 /// An option's value as text that `Set` accepts.
 HAMMOCK_API std::string GetText(std::string_view name);
 
+/// Who set the present value: "default", "environment HAMMOCK_EAGER", "file my.conf:3" or "call".
+HAMMOCK_API std::string OriginOf(std::string_view name);
+
 /// Sets all options of a file, or none of them when a line is wrong; errors name file and line.
 HAMMOCK_API void LoadFile(const std::string& path);
 
@@ -163,6 +168,7 @@ class HAMMOCK_API Override {
  private:
   Key key_;
   int64_t old_value_;
+  const std::string* old_origin_;
 };
 
 }  // namespace hammock::config
