@@ -21,6 +21,7 @@ struct CallEntry {
 };
 
 std::span<const CallEntry> CopyCalls();
+std::span<const CallEntry> ElementCalls();
 std::span<const CallEntry> IndexCalls();
 std::span<const CallEntry> ProductCalls();
 std::span<const CallEntry> ReduceCalls();

@@ -13,7 +13,7 @@ namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
   for (std::span<const CallEntry> family :
-       {CopyCalls(), IndexCalls(), ProductCalls(), ReduceCalls()}) {
+       {CopyCalls(), ElementCalls(), IndexCalls(), ProductCalls(), ReduceCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }

@@ -3,6 +3,7 @@
 /// which it was asked for, after the call has returned, unless a call says that it waits.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,12 @@ class Function {
 class Moment {
  public:
   virtual ~Moment() = default;
+};
+
+/// Work that can be asked for again in one call.
+class Recording {
+ public:
+  virtual ~Recording() = default;
 };
 
 /// out[batch, m, n] = a[batch, m, k] * b[batch, k, n], matrices with one contiguous dim each.
@@ -77,6 +84,11 @@ class Machine {
   virtual std::shared_ptr<PreparedProduct> Prepare(const Product& product) = 0;
   virtual void Multiply(const PreparedProduct& product, Address a, Address b, Address out,
                         Address scratch) = 0;
+
+  // ---- Recordings: the same work with the same addresses, in one call of the driver.
+  /// Notes what `work` asks for instead of doing it. Null, with nothing done, where that cannot be.
+  virtual std::shared_ptr<Recording> Record(const std::function<void()>&) { return nullptr; }
+  virtual void Replay(const Recording&) {}
 
   virtual std::shared_ptr<Moment> Mark() = 0;
   /// Waits for everything. DeviceError if something failed.

@@ -91,7 +91,7 @@ void Program::PrepareSteps() {
   }
 }
 
-void Program::LoadFunctions() {
+std::vector<KernelSource> Program::Sources() const {
   std::vector<KernelSource> sources;
   for (const PreparedStep& step : steps_) {
     if (step.call) {
@@ -100,7 +100,11 @@ void Program::LoadFunctions() {
       sources.push_back(EmitCuda(*step.launch->kernel, step.cut));
     }
   }
-  std::vector<std::shared_ptr<Function>> functions = machine_->Load(sources);
+  return sources;
+}
+
+void Program::LoadFunctions() {
+  std::vector<std::shared_ptr<Function>> functions = machine_->Load(Sources());
   auto next = functions.begin();
   for (PreparedStep& step : steps_) {
     if (step.call) {

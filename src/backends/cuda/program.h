@@ -35,6 +35,7 @@ class Program {
   /// is thrown as lazy::ExecutionError with the node of the graph that was given.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena) const;
 
+  std::vector<KernelSource> Sources() const;
   /// For people: the graph, its steps and memory, and with `cuda` the text of kernels.
   std::string ToText(std::string_view what) const;
 

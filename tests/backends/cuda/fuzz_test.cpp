@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/emulated.h"
+#include "backends/cuda/gpu_machine.h"
+#include "backends/cuda/nvrtc.h"
+#include "backends/cuda/scalar_text.h"
 #include "backends/reference/interpreter.h"
 #include "fuzz/bounds.h"
 #include "fuzz/generate.h"
@@ -44,23 +47,23 @@ struct PreparedCase {
   std::vector<std::unique_ptr<Program>> programs;  // by node; null for inputs
 };
 
-std::unique_ptr<PreparedCase> Prepare(uint64_t seed) {
+std::unique_ptr<PreparedCase> Prepare(uint64_t seed, const std::shared_ptr<Machine>& machine) {
   auto result = std::make_unique<PreparedCase>();
   result->seed = seed;
   result->test = fuzz::GenerateCase(seed);
   const Graph& graph = result->test.graph;
   if (!CanRun(graph)) return nullptr;
-  result->whole = std::make_unique<Program>(graph, EmulatedForTests());
+  result->whole = std::make_unique<Program>(graph, machine);
   for (const GraphNode& node : graph.nodes()) {
     bool input = node.op == &ops::kInput;
     result->alone.push_back(input ? Graph() : Alone(graph, node));
-    result->programs.push_back(
-        input ? nullptr : std::make_unique<Program>(result->alone.back(), EmulatedForTests()));
+    result->programs.push_back(input ? nullptr
+                                     : std::make_unique<Program>(result->alone.back(), machine));
   }
   return result;
 }
 
-void Check(const PreparedCase& prepared) {
+void Check(const PreparedCase& prepared, Machine& machine) {
   const Graph& graph = prepared.test.graph;
   std::vector<std::vector<HostTensor>> values;
   size_t next_input = 0;
@@ -81,14 +84,13 @@ void Check(const PreparedCase& prepared) {
     } catch (const Error&) {
       return;
     }
-    values.push_back(
-        RunProgram(*EmulatedForTests(), *prepared.programs[i], prepared.alone[i], operands));
+    values.push_back(RunProgram(machine, *prepared.programs[i], prepared.alone[i], operands));
     ASSERT_EQ(fuzz::CompareNode(prepared.alone[i], operands, values.back(), expected), "")
         << "seed " << prepared.seed << ", %" << id << " = " << graph[id].op->name() << " alone\n"
         << prepared.programs[i]->ToText("cuda");
   }
   std::vector<HostTensor> results =
-      RunProgram(*EmulatedForTests(), *prepared.whole, graph, prepared.test.inputs);
+      RunProgram(machine, *prepared.whole, graph, prepared.test.inputs);
   for (size_t i = 0; i < results.size(); ++i) {
     GraphValue output = graph.outputs()[i];
     ASSERT_EQ(fuzz::CompareBits(
@@ -106,16 +108,39 @@ uint64_t GraphCount() {
   return count ? std::strtoull(count, nullptr, 10) : kGraphs;
 }
 
-TEST(CudaFuzz, EmulatedGraphsAreRight) {
+void ExpectRight(const std::shared_ptr<Machine>& machine, uint64_t graphs) {
   std::vector<std::unique_ptr<PreparedCase>> cases;
-  for (uint64_t seed = 1; seed <= GraphCount(); ++seed) {
-    if (auto prepared = Prepare(seed)) cases.push_back(std::move(prepared));
+  for (uint64_t seed = 1; seed <= graphs; ++seed) {
+    if (auto prepared = Prepare(seed, machine)) cases.push_back(std::move(prepared));
   }
-  EXPECT_GT(cases.size(), GraphCount() / 3);
+  EXPECT_GT(cases.size(), graphs / 3);
   for (const auto& prepared : cases) {
-    Check(*prepared);
-    if (HasFatalFailure()) return;
+    Check(*prepared, *machine);
+    if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+TEST(CudaFuzz, EmulatedGraphsAreRight) { ExpectRight(EmulatedForTests(), GraphCount()); }
+
+TEST(CudaFuzz, GraphsAreRightOnAGpu) {
+  if (!WhyNoGpu().empty()) GTEST_SKIP() << WhyNoGpu();
+  ExpectRight(MakeGpuMachine(0), GraphCount());
+}
+
+/// All kernels of some graphs as one module.
+TEST(CudaFuzz, KernelsAreCompiledByNvrtc) {
+  if (!WhyNoNvrtc().empty()) GTEST_SKIP() << WhyNoNvrtc();
+  std::map<std::string, std::string> texts;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    fuzz::Case test = fuzz::GenerateCase(seed);
+    if (!CanRun(test.graph)) continue;
+    for (const KernelSource& source : Program(test.graph, EmulatedForTests()).Sources()) {
+      texts[source.name] = source.text;
+    }
+  }
+  std::string module = Prelude();
+  for (const auto& [name, text] : texts) module += text;
+  EXPECT_GT(CompileByNvrtc(module, 90).size(), 1000u);
 }
 
 }  // namespace
