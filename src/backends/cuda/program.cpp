@@ -13,6 +13,8 @@ namespace hammock::cuda {
 
 namespace {
 
+constexpr size_t kLeastRecorded = 3;  // steps, from which on one call of the driver is cheaper
+
 size_t Index(int i) { return static_cast<size_t>(i); }
 
 /// Passes keep `origin`; here it is a node's number in the graph as given.
@@ -44,6 +46,7 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
       graph_(SplitReductions(WithOrigins(graph))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
+  recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
   LoadFunctions();
   std::vector<int64_t> scratch;
@@ -130,6 +133,20 @@ int64_t Program::bytes() const {
 
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
                   Address arena) const {
+  auto work = [&] { RunSteps(inputs, outputs, arena); };
+  if (steps_.size() < kLeastRecorded) {
+    work();
+  } else {
+    std::vector<Address> addresses(inputs.begin(), inputs.end());
+    addresses.insert(addresses.end(), outputs.begin(), outputs.end());
+    addresses.push_back(arena);
+    recordings_->Run(*machine_, std::move(addresses), work);
+  }
+  if (fault_count_ > 0) RaiseFaults(arena + static_cast<Address>(faults_at_));
+}
+
+void Program::RunSteps(std::span<const Address> inputs, std::span<const Address> outputs,
+                       Address arena) const {
   std::vector<Address> buffers(schedule_.buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (plan_.offset[i] >= 0) buffers[i] = arena + static_cast<Address>(plan_.offset[i]);
@@ -154,7 +171,6 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
                        ArgumentWords(*step.launch, step.cut, buffers, scratch));
     }
   }
-  if (fault_count_ > 0) RaiseFaults(faults);
 }
 
 void Program::RunCall(const PreparedStep& step, const std::vector<Address>& buffers,

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/calls.h"
 #include "backends/cuda/machine.h"
+#include "backends/cuda/recordings.h"
 #include "compiler/memory_plan.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
@@ -44,6 +45,8 @@ class Program {
 
   void PrepareSteps();
   void LoadFunctions();
+  void RunSteps(std::span<const Address> inputs, std::span<const Address> outputs,
+                Address arena) const;
   void RunCall(const PreparedStep& step, const std::vector<Address>& buffers, Address scratch,
                Address fault) const;
   void RaiseFaults(Address faults) const;
@@ -57,6 +60,7 @@ class Program {
   std::vector<std::vector<int>> replaceable_;
   int fault_count_ = 0;
   int64_t faults_at_ = 0;  // in the arena, where there are some
+  std::unique_ptr<Recordings> recordings_;
 };
 
 }  // namespace hammock::cuda

@@ -56,8 +56,9 @@ TEST_F(CudaDevice, WrongIndicesAreErrorsOfTheirValues) {
     y.to_vector<float>();
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("index 7 is out of bounds for dimension 0 with size 3"),
-              std::string::npos)
+    EXPECT_NE(
+        std::string(error.what()).find("index 7 is out of bounds for dimension 0 with size 3"),
+        std::string::npos)
         << error.what();
   }
   EXPECT_EQ((x + 1).to_vector<float>(), (std::vector<float>{2, 3, 4}));

@@ -35,7 +35,8 @@ TEST(EmitCuda, LargeMapsUseWideLoads) {
     %0 = input : f32[1024,1024]
     %1 = mul %0, %0 : f32[1024,1024]
     return %1)");
-  EXPECT_EQ(ToText(e.cut), "map outer 0 i32 vector 4 threads 256 lines 1 slots 1 accumulators 1 ww\n");
+  EXPECT_EQ(ToText(e.cut),
+            "map outer 0 i32 vector 4 threads 256 lines 1 slots 1 accumulators 1 ww\n");
   EXPECT_TRUE(Has(e.text, "load_some<4>(p0 + at, count, m0 + s * 4);"));
   EXPECT_TRUE(Has(e.text, "const float x1 = mul_f32(x0, x0);"));
   EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
