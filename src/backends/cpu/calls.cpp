@@ -7,6 +7,7 @@
 #include "backends/cpu/products.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/kernel.h"
+#include "ops/channels_last.h"
 #include "ops/primitives.h"
 
 namespace hammock::cpu {
@@ -61,11 +62,16 @@ class ConvolutionCall : public ProductCall {
  private:
   static ConvolutionSpec SpecOf(const Graph& graph, const GraphNode& node,
                                 const EpilogueSpec& epilogue) {
-    ConvolutionSpec spec =
-        ConvolutionSpec::Of(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
-                            node.attr("stride").ints(), node.attr("padding").ints(),
-                            node.attr("dilation").ints(), node.attr("transposed").boolean(),
-                            node.attr("output_padding").ints(), node.attr("groups").integer());
+    bool layouts = node.op == &ops::kConvolutionLast;
+    bool input_last = layouts && node.attr("input_last").boolean();
+    const Shape& input = graph.TypeOf(node.inputs[0]);
+    ConvolutionSpec spec = ConvolutionSpec::Of(
+        input_last ? ops::WithChannelsFirst(input) : input, graph.TypeOf(node.inputs[1]),
+        node.attr("stride").ints(), node.attr("padding").ints(), node.attr("dilation").ints(),
+        node.attr("transposed").boolean(), node.attr("output_padding").ints(),
+        node.attr("groups").integer());
+    spec.input_last = input_last;
+    spec.out_last = layouts && node.attr("result_last").boolean();
     spec.epilogue = epilogue;
     return spec;
   }
@@ -124,7 +130,8 @@ std::unique_ptr<Call> MakePlain(const Graph& graph, const GraphNode& node) {
 }
 
 constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
-                                   {&ops::kConvolution, MakePlain<ConvolutionCall>}};
+                                   {&ops::kConvolution, MakePlain<ConvolutionCall>},
+                                   {&ops::kConvolutionLast, MakePlain<ConvolutionCall>}};
 
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
@@ -150,7 +157,8 @@ std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId id,
                                          const EpilogueSpec& epilogue) {
   const GraphNode& node = graph[id];
   if (node.op == &ops::kDotGeneral) return std::make_unique<DotCall>(graph, node, epilogue);
-  HAMMOCK_CHECK(node.op == &ops::kConvolution, "{} is not a product", node.op->name());
+  HAMMOCK_CHECK(node.op == &ops::kConvolution || node.op == &ops::kConvolutionLast,
+                "{} is not a product", node.op->name());
   return std::make_unique<ConvolutionCall>(graph, node, epilogue);
 }
 

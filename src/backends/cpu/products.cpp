@@ -416,16 +416,40 @@ ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, con
                                      output_padding[i]
                                : (input.size(d) + 2 * padding[i] - reach) / stride[i] + 1);
   }
-  return {input, weight, input.With(sizes), stride, padding, dilation, transposed, groups, {}};
+  ConvolutionSpec spec;
+  spec.input = input;
+  spec.weight = weight;
+  spec.out = input.With(sizes);
+  spec.stride = stride;
+  spec.padding = padding;
+  spec.dilation = dilation;
+  spec.transposed = transposed;
+  spec.groups = groups;
+  return spec;
+}
+
+namespace {
+
+bool HasProducts(const ConvolutionSpec& spec) {
+  return spec.out.numel() > 0 && spec.input.numel() > 0 && spec.weight.numel() > 0;
+}
+
+}  // namespace
+
+bool Convolution::TakesLayouts(const ConvolutionSpec& spec) {
+  return HasProducts(spec) && MakeLibraryConvolution(spec) != nullptr;
 }
 
 Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
   if (spec.out.numel() == 0) {
     kernel_ = std::make_unique<EmptyConvolution>();
   } else {
-    bool sums_nothing = spec.input.numel() == 0 || spec.weight.numel() == 0;
-    if (PointwiseConvolution::Suits(spec)) kernel_ = std::make_unique<PointwiseConvolution>(spec);
-    if (!kernel_ && !sums_nothing) kernel_ = MakeLibraryConvolution(spec);
+    if (HasProducts(spec)) kernel_ = MakeLibraryConvolution(spec);
+    HAMMOCK_CHECK(kernel_ || (!spec.input_last && !spec.out_last),
+                  "only the library takes channels that are last");
+    if (!kernel_ && PointwiseConvolution::Suits(spec)) {
+      kernel_ = std::make_unique<PointwiseConvolution>(spec);
+    }
     if (!kernel_) kernel_ = MakeTileConvolution(spec);
   }
   ReserveEpilogue(*kernel_, spec.epilogue);
@@ -459,7 +483,8 @@ void Convolution::Run(const Pointers& pointers, std::span<std::byte> scratch,
   Scratch memory = kernel_->Divide(scratch.subspan(ResultBytes()), pool);
   kernel_->Run(used, memory, pool);
   if (!pointers.epilogue || kernel_->finishes) return;
-  int64_t rows = spec_.out.size(0) * spec_.out.size(1);
+  int64_t rows = spec_.out_last ? spec_.out.numel() / spec_.out.size(1)
+                                : spec_.out.size(0) * spec_.out.size(1);
   RunEpilogue(*pointers.epilogue, used.out, spec_.out.dtype(), rows,
               rows == 0 ? 0 : spec_.out.numel() / rows, memory, pool);
 }

@@ -26,7 +26,8 @@ class MatMulKernel;
 class ConvolutionKernel;
 
 /// A part of a result. The result is a matrix whose rows lie one after another: [batch * m, n] of a
-/// product, [images * channels, places] of a convolution.
+/// product, [images * channels, places] of a convolution, or [images * places, channels] where the
+/// channels are last.
 struct FinishedPart {
   std::byte* data;  ///< of its first element
   int64_t stride;   ///< elements from one row to the next
@@ -132,6 +133,8 @@ struct ConvolutionSpec {
   Dims stride, padding, dilation;
   bool transposed = false;
   int64_t groups = 1;
+  /// The tensor lies as N*C all the same; its type here is NC*. Bits do not depend on it.
+  bool input_last = false, out_last = false;
   EpilogueSpec epilogue;
 
   /// With the sizes of `out` inferred; the arguments are as the primitive's, and valid.
@@ -151,6 +154,8 @@ class Convolution {
   };
 
   explicit Convolution(const ConvolutionSpec& spec);
+  /// Whether the channels of input and result may be last.
+  static bool TakesLayouts(const ConvolutionSpec& spec);
   ~Convolution();
   Convolution(Convolution&&) noexcept;
   Convolution& operator=(Convolution&&) noexcept;

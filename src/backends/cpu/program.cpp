@@ -11,6 +11,7 @@
 #include "backends/cpu/expand_short.h"
 #include "backends/cpu/fused_product.h"
 #include "backends/cpu/host_cpu.h"
+#include "backends/cpu/keep_channels_last.h"
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/llvm_compiler.h"
 #include "backends/cpu/step_groups.h"
@@ -80,7 +81,7 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
 }
 
 Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(SplitReductions(ExpandShort(WithOrigins(graph)))),
+    : graph_(KeepChannelsLast(SplitReductions(ExpandShort(WithOrigins(graph))))),
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   for (const compiler::Step& step : schedule_.steps) {
