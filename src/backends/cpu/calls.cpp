@@ -13,6 +13,15 @@
 namespace hammock::cpu {
 namespace {
 
+/// The last operand of a product, where the form of its weight is given.
+const char* FormIn(std::span<const char* const> in) { return in.size() > 2 ? in[2] : nullptr; }
+
+template <class Product>
+Call::Form FormOf(const Product& product) {
+  if (product.packed_bytes() == 0) return {};
+  return {1, product.packed_bytes(), product.packed_key()};
+}
+
 class DotCall : public ProductCall {
  public:
   DotCall(const Graph& graph, const GraphNode& node, const EpilogueSpec& epilogue)
@@ -23,11 +32,15 @@ class DotCall : public ProductCall {
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    product_.Run({.a = in[0], .b = in[1], .out = out, .epilogue = epilogue},
+    product_.Run({.a = in[0], .b = in[1], .packed = FormIn(in), .out = out, .epilogue = epilogue},
                  {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
                  ThreadPool::Get());
   }
   const char* kernel() const override { return product_.kernel(); }
+  Form form() const override { return FormOf(product_); }
+  void MakeForm(const char* operand, char* form) const override {
+    product_.Pack(operand, form, ThreadPool::Get());
+  }
 
  private:
   static DotGeneralSpec SpecOf(const Graph& graph, const GraphNode& node,
@@ -53,11 +66,15 @@ class ConvolutionCall : public ProductCall {
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    convolution_.Run({.input = in[0], .weight = in[1], .out = out, .epilogue = epilogue},
-                     {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
-                     ThreadPool::Get());
+    convolution_.Run(
+        {.input = in[0], .weight = in[1], .packed = FormIn(in), .out = out, .epilogue = epilogue},
+        {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)}, ThreadPool::Get());
   }
   const char* kernel() const override { return convolution_.kernel(); }
+  Form form() const override { return FormOf(convolution_); }
+  void MakeForm(const char* operand, char* form) const override {
+    convolution_.Pack(operand, form, ThreadPool::Get());
+  }
 
  private:
   static ConvolutionSpec SpecOf(const Graph& graph, const GraphNode& node,

@@ -48,6 +48,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     MakeBands();
     packer_.emplace(PlainWeight(), kernels_[0].weight);
     packed_bytes = shared_bytes = BytesOf(kernels_[0].weight);
+    packed_key = KeyOf(PlainWeight()) + KeyOf(kernels_[0].weight);
     call_bytes_ = packer_->scratch_bytes();
     for (const BandKernel& kernel : kernels_) {
       if (kernel.load) input_bytes_ = std::max(input_bytes_, BytesOf(kernel.input));

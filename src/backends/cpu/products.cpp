@@ -378,6 +378,8 @@ int64_t MatMul::scratch_bytes(int workers) const {
 // The packed form of an operand that is copied first would need that copy too.
 int64_t MatMul::packed_bytes() const { return copy_b_.empty() ? kernel_->packed_bytes : 0; }
 
+const std::string& MatMul::packed_key() const { return kernel_->packed_key; }
+
 void MatMul::Pack(const void* b, void* packed, ThreadPool& pool) const {
   HAMMOCK_CHECK(packed_bytes() > 0, "this product has no packed form");
   kernel_->Pack(b, packed, pool);
@@ -470,6 +472,8 @@ int64_t Convolution::scratch_bytes(int workers) const {
 }
 
 int64_t Convolution::packed_bytes() const { return kernel_->packed_bytes; }
+
+const std::string& Convolution::packed_key() const { return kernel_->packed_key; }
 
 void Convolution::Pack(const void* weight, void* packed, ThreadPool& pool) const {
   HAMMOCK_CHECK(packed_bytes() > 0, "this convolution has no packed form");

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/cpu/thread_pool.h"
@@ -114,6 +115,8 @@ class MatMul {
 
   /// A form of b that is faster to multiply by, for weights that do not change; 0: there is none.
   int64_t packed_bytes() const;
+  /// Products with one key, whatever else they differ in, have the same form.
+  const std::string& packed_key() const;
   /// `packed` is aligned to 64 bytes. The product with it has the bits that the product with b has.
   void Pack(const void* b, void* packed, ThreadPool& pool) const;
 
@@ -167,6 +170,7 @@ class Convolution {
   int64_t scratch_bytes(int workers) const;
   void Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadPool& pool) const;
   int64_t packed_bytes() const;
+  const std::string& packed_key() const;
   void Pack(const void* weight, void* packed, ThreadPool& pool) const;
 
  private:
