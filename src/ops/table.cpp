@@ -87,6 +87,7 @@ std::vector<const OpDef*> AllOps() {
   add(MatmulOps());
   add(EinsumOps());
   add(ConvOps());
+  add(ChannelsLastOps());
   add(PoolOps());
   add(IndexOps());
   add(SelectOps());
