@@ -194,10 +194,12 @@ function graphTable() {
     el("tbody", {}, data.graphs.map(row))));
 }
 
-/// The graph that most of the time was spent in.
+/// The graph that ran most often; of those, the one that took most time.
 function busiestGraph() {
-  const spent = (graph) => (data.runs[graph.graph] || {total_us: 0}).total_us;
-  return data.graphs.reduce((best, graph, g) => spent(graph) > spent(data.graphs[best]) ? g : best, 0);
+  const none = {runs: 0, total_us: 0};
+  const before = (a, b) => a.runs - b.runs || a.total_us - b.total_us;
+  return data.graphs.reduce((best, graph, g) =>
+    before(data.runs[graph.graph] || none, data.runs[data.graphs[best].graph] || none) > 0 ? g : best, 0);
 }
 
 const graphName = (graph) => `${graph.graph}${graph.where ? " at " + graph.where : ""}`;
@@ -215,7 +217,7 @@ function chooseGraph(index, keepView = false) {
   byId("graph-choice").value = String(index);
   view.selected = view.kernel = null;
   drawGraph();
-  if (!keepView) { remember({graph: view.graph.graph, select: null, kernel: null}); fit(); }
+  if (!keepView) { remember({graph: view.graph.graph, select: null, kernel: null}); firstView(); }
   showDetails();
   search(byId("search").value);
 }
@@ -236,7 +238,7 @@ function drawGraph() {
   const world = svg("g", {class: "world"});
   view.boxes = graph.kernels.map((kernel, k) => {
     const [x, y, width, height] = kernel.box;
-    const heat = .06 + .34 * Math.sqrt((kernel.total_us || 0) / total);
+    const heat = .09 + .34 * Math.sqrt((kernel.total_us || 0) / total);
     const label = svg("text", {x: x + 12, y: y + 16});
     const room = Math.max(6, Math.floor((width - 24) / 7.3));
     const text = kernel.runs ? `${kernel.name}  ${time(kernel.median_us)}` : kernel.name;
@@ -246,9 +248,12 @@ function drawGraph() {
     if (width) world.append(box);
     return box;
   });
-  const edges = [];
-  graph.nodes.forEach((node, id) => node.in.forEach((input) => edges.push(edgePath(graph, input, id))));
-  world.append(svg("path", {class: "edges", d: edges.join("")}));
+  const edges = [], long = [];
+  graph.nodes.forEach((node, id) => node.in.forEach((input) => {
+    const far = node.box[1] - graph.nodes[input].box[1] > 1400;
+    (far ? long : edges).push(edgePath(graph, input, id));
+  }));
+  world.append(svg("path", {class: "edges long", d: long.join("")}), svg("path", {class: "edges", d: edges.join("")}));
   view.hot = svg("path", {class: "edges hot"});
   world.append(view.hot);
   view.nodes = graph.nodes.map((node, id) => {
@@ -269,6 +274,7 @@ function drawGraph() {
 function applyView() {
   view.world.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
   canvas.classList.toggle("far", view.scale < .38);
+  canvas.classList.toggle("farther", view.scale < .16);
 }
 
 function fit() {
@@ -281,6 +287,24 @@ function fit() {
   view.x = (width - view.graph.width * view.scale) / 2;
   view.y = (height - view.graph.height * view.scale) / 2;
   applyView();
+}
+
+/// All of it; of a graph too large to be seen at once, the kernel that takes most time.
+function firstView() {
+  fit();
+  const slowest = slowestOf(view.graph)[0];
+  if (view.scale >= .2 || slowest === undefined) return;
+  view.scale = .75;
+  const room = canvas.getBoundingClientRect(), [x, y, width] = view.graph.kernels[slowest].box;
+  view.x = room.width / 2 - (x + width / 2) * view.scale;
+  view.y = 60 - y * view.scale;
+  applyView();
+}
+
+/// Numbers of the kernels that have a time, slowest first.
+function slowestOf(graph) {
+  const timed = graph.kernels.map((_, k) => k).filter((k) => graph.kernels[k].runs);
+  return timed.sort((a, b) => graph.kernels[b].total_us - graph.kernels[a].total_us);
 }
 
 function zoom(factor, cx, cy) {
@@ -403,6 +427,10 @@ function showDetails() {
       ["running", time(runs.total_us)], ["inputs", bytes(graph.argument_bytes)],
       ["results", bytes(graph.result_bytes)], ["planned memory", bytes(graph.planned_bytes)],
       ["hash", el("span", {class: "mono"}, graph.hash)]]),
+    el("h4", {}, "Slowest kernels"),
+    el("ol", {}, slowestOf(graph).slice(0, 10).map((k) => el("li", {},
+      el("button", {class: "link mono", onclick: () => { select(null, k); reveal(graph.kernels[k].box); }}, graph.kernels[k].name),
+      el("span", {}, time(graph.kernels[k].median_us))))),
     el("p", {class: "muted", style: "margin-top:22px"}, "A box is a kernel: its nodes run in one pass over memory. The darker it is, the more time it takes; a dashed one is a call of a library. Click a node or a box."),
     el("p", {class: "muted"}, el("kbd", {}, "/"), " search  ", el("kbd", {}, "+"), " ", el("kbd", {}, "−"), " zoom  ",
       el("kbd", {}, "0"), " all  ", el("kbd", {}, "←↑↓→"), " walk  ", el("kbd", {}, "Esc"), " back"));
@@ -775,7 +803,7 @@ function start() {
   let fitted = false;
   shown.graphs = () => {
     if (!view.world) { if (data.graphs.length) chooseGraph(busiestGraph()); else showDetails(); return; }
-    if (!fitted) { fitted = true; if (view.selected === null && view.kernel === null) fit(); }
+    if (!fitted) { fitted = true; if (view.selected === null && view.kernel === null) firstView(); }
   };
   shown.timeline = () => { if (clock.to === 1) fitTime(); else drawTime(); };
   addEventListener("resize", () => { if (!byId("timeline").hidden) drawTime(); });
