@@ -231,14 +231,14 @@ function edgePath(graph, from, to) {
 
 function drawGraph() {
   const graph = view.graph;
-  const total = Math.max(1e-9, ...graph.kernels.map((kernel) => kernel.total_us || 0));
+  const slowest = Math.max(1e-9, ...graph.kernels.map((kernel) => kernel.median_us || 0));
   view.users = graph.nodes.map(() => []);
   graph.nodes.forEach((node, id) => node.in.forEach((input) => view.users[input].push(id)));
   const outputs = new Set(graph.outputs);
   const world = svg("g", {class: "world"});
   view.boxes = graph.kernels.map((kernel, k) => {
     const [x, y, width, height] = kernel.box;
-    const heat = .09 + .34 * Math.sqrt((kernel.total_us || 0) / total);
+    const heat = .09 + .34 * Math.sqrt((kernel.median_us || 0) / slowest);
     const label = svg("text", {x: x + 12, y: y + 16});
     const room = Math.max(6, Math.floor((width - 24) / 7.3));
     const text = kernel.runs ? `${kernel.name}  ${time(kernel.median_us)}` : kernel.name;
@@ -304,7 +304,7 @@ function firstView() {
 /// Numbers of the kernels that have a time, slowest first.
 function slowestOf(graph) {
   const timed = graph.kernels.map((_, k) => k).filter((k) => graph.kernels[k].runs);
-  return timed.sort((a, b) => graph.kernels[b].total_us - graph.kernels[a].total_us);
+  return timed.sort((a, b) => graph.kernels[b].median_us - graph.kernels[a].median_us);
 }
 
 function zoom(factor, cx, cy) {
