@@ -38,6 +38,7 @@ enum Key : uint8_t {
   kParamAliasing,
   kPrintPasses,
   kVerifyPasses,
+  kWideSums,
 
   kCacheDirBytes,
   kCompilationCacheBytes,
@@ -95,7 +96,10 @@ namespace detail {
 inline constexpr int64_t kUnset = INT64_MIN;
 
 /// Bools and integers as such; strings as pointers to texts that are never freed.
-extern HAMMOCK_API std::atomic<int64_t> values[kKeyCount];
+struct OptionValue : std::atomic<int64_t> {
+  constexpr OptionValue() : atomic(kUnset) {}
+};
+extern HAMMOCK_API OptionValue values[kKeyCount];
 
 /// Reads the environment and returns the option's value.
 [[gnu::cold]] HAMMOCK_API int64_t Initialize(Key key);

@@ -21,12 +21,7 @@
 namespace hammock::config {
 namespace detail {
 
-constinit std::atomic<int64_t> values[kKeyCount] = {
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-};
-static_assert(kKeyCount == 35, "every value starts as kUnset");
+constinit OptionValue values[kKeyCount];
 
 }  // namespace detail
 

@@ -104,6 +104,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = kTrueInDebug,
      .doc = "Verify the graph after every compiler pass.",
      .default_doc = "true in debug builds, else false"},
+    {.key = kWideSums,
+     .name = "wide_sums",
+     .default_value = "false",
+     .doc = "Sums of f32 products and convolutions on the CPU backend in f64: slower, and nearly "
+            "what exact arithmetic gives."},
 
     {.key = kCacheDirBytes,
      .name = "cache_dir_bytes",

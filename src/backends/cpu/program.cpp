@@ -12,6 +12,7 @@
 #include "backends/cpu/expand_short.h"
 #include "backends/cpu/fused_product.h"
 #include "backends/cpu/host_cpu.h"
+#include "backends/cpu/keep_channels_last.h"
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/llvm_compiler.h"
 #include "backends/cpu/step_groups.h"
@@ -82,7 +83,7 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
 }
 
 Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(SplitReductions(ExpandShort(WithOrigins(graph)))),
+    : graph_(KeepChannelsLast(SplitReductions(ExpandShort(WithOrigins(graph))))),
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   for (const compiler::Step& step : schedule_.steps) {
@@ -105,8 +106,30 @@ Program::Program(const Graph& graph, bool aligned_outputs)
     if (step.launch.kernel) CheckBounds(step.launch, sizes);
   }
 #endif
+  FindWeights();
   FindOutputs();
   FindReplaceable();
+}
+
+void Program::FindWeights() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    PreparedStep& step = steps_[i];
+    if (!step.call) continue;
+    Call::Form form = step.call->form();
+    if (form.operand < 0) continue;
+    int buffer = step.operands[Index(form.operand)];
+    auto input = std::find(schedule_.inputs.begin(), schedule_.inputs.end(), buffer);
+    if (input == schedule_.inputs.end()) continue;
+    size_t at = graph_[schedule_.steps[i].node].inputs.size();
+    if (step.operands.size() == at) step.operands.push_back(-1);
+    step.operands[at] = static_cast<int>(schedule_.buffers.size() + weights_.size());
+    weights_.push_back({static_cast<int>(input - schedule_.inputs.begin()), i, std::move(form)});
+  }
+  seen_ = std::make_unique<std::atomic<const void*>[]>(weights_.size());
+}
+
+void Program::MakeForm(const Weight& weight, const char* input, char* form) const {
+  steps_[weight.step].call->MakeForm(input, form);
 }
 
 void Program::WaitForKernels() const {
@@ -255,15 +278,18 @@ int64_t Program::bytes() const {
                               schedule_.buffers.size() * sizeof(Shape));
 }
 
-void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
-                  char* arena) const {
+void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
+                  std::span<char* const> forms) const {
   constexpr size_t kInline = 64;
   char* inline_buffers[kInline];
   std::vector<char*> more;
   char** buffers = inline_buffers;
-  if (schedule_.buffers.size() > kInline) {
-    more.resize(schedule_.buffers.size());
+  if (schedule_.buffers.size() + weights_.size() > kInline) {
+    more.resize(schedule_.buffers.size() + weights_.size());
     buffers = more.data();
+  }
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    buffers[schedule_.buffers.size() + i] = forms.empty() ? nullptr : forms[i];
   }
   for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
     buffers[i] = plan_.offset[i] < 0 ? nullptr : arena + plan_.offset[i];
