@@ -56,9 +56,9 @@ class Report(unittest.TestCase):
 
     def test_a_click_on_a_node_shows_its_details(self):
         self.page.open(self.url + "#tab=graphs")
-        self.page.value("document.querySelector('#zoom-fit').click()")
         product = self.page.value(
             "data.graphs[view.index].nodes.findIndex((node) => node.op === 'dot_general')")
+        self.page.value(f"reveal(view.graph.nodes[{product}].box)")
         self.page.click(self.page.center(f"[data-node='{product}'] rect"))
         self.assertEqual(self.text("#details-title"), "dot_general")
         details = self.text("#details")
@@ -84,7 +84,8 @@ class Report(unittest.TestCase):
         self.page.open(self.url + "#tab=graphs")
         self.page.click(self.page.center("#search"))
         self.page.type("reduce_")
-        found = self.page.value("document.querySelectorAll('.node.match').length")
+        found = self.page.value(
+            "view.nodes.filter((node) => node.classList.contains('match')).length")
         expected = self.page.value("""data.graphs[view.index].nodes.filter((node) =>
             node.op.includes('reduce_') || (node.kernel !== undefined &&
             data.graphs[view.index].kernels[node.kernel].name.includes('reduce_'))).length""")

@@ -207,7 +207,8 @@ const graphName = (graph) => `${graph.graph}${graph.where ? " at " + graph.where
 // ---- The graph
 
 const view = {graph: null, index: -1, x: 0, y: 0, scale: 1, selected: null, kernel: null,
-              matches: [], match: -1, users: [], nodes: [], boxes: [], world: null, hot: null};
+              matches: [], match: -1, users: [], nodes: [], boxes: [], lit: [], world: null, hot: null, mass: null,
+              boxLayer: null, nodeLayer: null, coarse: null, strips: []};
 const canvas = byId("graph");
 
 function chooseGraph(index, keepView = false) {
@@ -229,6 +230,40 @@ function edgePath(graph, from, to) {
   return `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
 }
 
+/// Edges by the height that they begin at, so that only those in sight are drawn. Very long ones are
+/// faint, and left out where there are very many.
+function edgeStrips(graph) {
+  const height = 1200, most = 400, strips = new Map();
+  let left = most;
+  graph.nodes.forEach((node, id) => node.in.forEach((input) => {
+    const top = graph.nodes[input].box[1], bottom = node.box[1], long = bottom - top > 1400;
+    if (long && left-- <= 0) return;
+    const key = (long ? "long" : "") + Math.floor(top / height);
+    if (!strips.has(key)) strips.set(key, {edges: [], long, top, bottom});
+    const strip = strips.get(key);
+    strip.top = Math.min(strip.top, top);
+    strip.bottom = Math.max(strip.bottom, bottom);
+    strip.edges.push(edgePath(graph, input, id));
+  }));
+  return [...strips.values()].map(({edges, long, top, bottom}) =>
+    ({top, bottom, path: svg("path", {class: long ? "edges long" : "edges", d: edges.join("")})}));
+}
+
+/// From box to box, each once, for a view from very far.
+function coarseEdges(graph) {
+  const seen = new Set();
+  let path = "";
+  const placed = (node) => node.kernel === undefined ? null : graph.kernels[node.kernel].box;
+  graph.nodes.forEach((node) => node.in.forEach((input) => {
+    const from = graph.nodes[input], a = placed(from), b = placed(node);
+    const key = `${from.kernel} ${node.kernel}`;
+    if (!a || !b || from.kernel === node.kernel || seen.has(key) || b[1] - a[1] > 6000) return;
+    seen.add(key);
+    path += `M${a[0] + a[2] / 2} ${a[1] + a[3]}L${b[0] + b[2] / 2} ${b[1]}`;
+  }));
+  return path;
+}
+
 function drawGraph() {
   const graph = view.graph;
   const slowest = Math.max(1e-9, ...graph.kernels.map((kernel) => kernel.median_us || 0));
@@ -245,17 +280,16 @@ function drawGraph() {
     label.textContent = text.length > room ? text.slice(0, room - 1) + "…" : text;
     const box = svg("g", {class: "kernel" + (kernel.kind === "kernel" ? "" : " call"), "data-kernel": k},
       svg("rect", {x, y, width, height, rx: 8, "fill-opacity": heat.toFixed(3)}), label);
-    if (width) world.append(box);
     return box;
   });
-  const edges = [], long = [];
-  graph.nodes.forEach((node, id) => node.in.forEach((input) => {
-    const far = node.box[1] - graph.nodes[input].box[1] > 1400;
-    (far ? long : edges).push(edgePath(graph, input, id));
-  }));
-  world.append(svg("path", {class: "edges long", d: long.join("")}), svg("path", {class: "edges", d: edges.join("")}));
+  view.strips = edgeStrips(graph);
+  view.boxLayer = svg("g");
+  view.nodeLayer = svg("g");
+  view.mass = svg("path", {class: "mass", d: graph.nodes.map(({box: [x, y, w, h]}) => `M${x} ${y}h${w}v${h}h${-w}z`).join("")});
+  view.coarse = svg("path", {class: "edges", d: coarseEdges(graph)});
+  world.append(view.boxLayer, view.mass, view.coarse, ...view.strips.map((strip) => strip.path));
   view.hot = svg("path", {class: "edges hot"});
-  world.append(view.hot);
+  world.append(view.hot, view.nodeLayer);
   view.nodes = graph.nodes.map((node, id) => {
     const [x, y, width, height] = node.box;
     const op = svg("text", {x: width / 2, y: 17}), type = svg("text", {x: width / 2, y: 32, class: "type"});
@@ -264,9 +298,9 @@ function drawGraph() {
     const leaf = node.in.length === 0 ? " leaf" : "";
     const box = svg("g", {class: "node" + leaf + (outputs.has(id) ? " output" : ""), "data-node": id,
       transform: `translate(${x} ${y})`}, svg("rect", {width, height, rx: leaf ? height / 2 : 6}), op, type);
-    world.append(box);
     return box;
   });
+  view.lit = [];
   canvas.replaceChildren(world);
   view.world = world;
 }
@@ -275,6 +309,27 @@ function applyView() {
   view.world.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
   canvas.classList.toggle("far", view.scale < .38);
   canvas.classList.toggle("farther", view.scale < .16);
+  showWhatIsInSight();
+}
+
+/// Only what is in sight is in the page: each zoom costs as much as there is. From very far, nodes are
+/// one shape.
+function showWhatIsInSight() {
+  const margin = 200, width = canvas.clientWidth, height = canvas.clientHeight;
+  const left = (-margin - view.x) / view.scale, right = (width + margin - view.x) / view.scale;
+  const top = (-margin - view.y) / view.scale, bottom = (height + margin - view.y) / view.scale;
+  const far = view.scale < .16;
+  view.mass.style.display = view.coarse.style.display = far ? "" : "none";
+  for (const strip of view.strips) {
+    strip.path.style.display = far || strip.top > bottom || strip.bottom < top ? "none" : "";
+  }
+  const place = (layer, element, [x, y, w, h], hidden) => {
+    const shown = !hidden && x <= right && x + w >= left && y <= bottom && y + h >= top;
+    if (shown && !element.parentNode) layer.append(element);
+    if (!shown && element.parentNode) element.remove();
+  };
+  view.nodes.forEach((element, id) => place(view.nodeLayer, element, view.graph.nodes[id].box, far));
+  view.boxes.forEach((element, k) => place(view.boxLayer, element, view.graph.kernels[k].box, !view.graph.kernels[k].box[2]));
 }
 
 function fit() {
@@ -333,22 +388,24 @@ function reveal([x, y, width, height]) {
 }
 
 function select(node, kernel = null) {
-  for (const old of canvas.querySelectorAll(".selected, .near")) old.classList.remove("selected", "near");
+  for (const old of view.lit) old.classList.remove("selected", "near");
+  view.lit = [];
+  const light = (element, name) => { element.classList.add(name); view.lit.push(element); };
   view.selected = node;
   view.kernel = node === null ? kernel : view.graph.nodes[node].kernel ?? null;
   let hot = "";
   if (node !== null) {
-    view.nodes[node].classList.add("selected");
+    light(view.nodes[node], "selected");
     for (const input of view.graph.nodes[node].in) {
-      view.nodes[input].classList.add("near");
+      light(view.nodes[input], "near");
       hot += edgePath(view.graph, input, node);
     }
     for (const user of view.users[node]) {
-      view.nodes[user].classList.add("near");
+      light(view.nodes[user], "near");
       hot += edgePath(view.graph, node, user);
     }
   }
-  if (view.kernel !== null) view.boxes[view.kernel].classList.add("selected");
+  if (view.kernel !== null) light(view.boxes[view.kernel], "selected");
   view.hot.setAttribute("d", hot);
   remember({graph: view.graph.graph, select: node, kernel: node === null ? view.kernel : null});
   showDetails();
@@ -440,7 +497,7 @@ function showDetails() {
 
 function search(text) {
   const wanted = text.trim().toLowerCase();
-  for (const old of canvas.querySelectorAll(".match")) old.classList.remove("match");
+  for (const id of view.matches) view.nodes[id]?.classList.remove("match");
   view.matches = [];
   view.match = -1;
   canvas.classList.toggle("searching", wanted !== "");
@@ -806,7 +863,10 @@ function start() {
     if (!fitted) { fitted = true; if (view.selected === null && view.kernel === null) firstView(); }
   };
   shown.timeline = () => { if (clock.to === 1) fitTime(); else drawTime(); };
-  addEventListener("resize", () => { if (!byId("timeline").hidden) drawTime(); });
+  addEventListener("resize", () => {
+    if (!byId("timeline").hidden) drawTime();
+    if (!byId("graphs").hidden && view.world) applyView();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawTime);
   showTab(tabs[wanted.get("tab")] ? wanted.get("tab") : wanted.has("select") || wanted.has("search") || wanted.has("kernel") ? "graphs" : "overview");
   openAddress(wanted);
