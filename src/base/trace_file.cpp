@@ -23,6 +23,7 @@ namespace hammock::tracing {
 
 constinit std::atomic<uint32_t> detail::wanted{0};
 constinit thread_local const RunningGraph* running_graph = nullptr;
+constinit thread_local int64_t span_boundary = 0;
 
 namespace {
 
@@ -293,13 +294,15 @@ struct Span::State {
 };
 
 void Span::Begin(const char* name, const char* category) {
-  state_ = new State{category, name, Now(), {}};
+  span_boundary = Now();
+  state_ = new State{category, name, span_boundary, {}};
 }
 
 void Span::End() noexcept {
   try {
     if (!state_->args.empty()) state_->args += '}';
-    WriteSpan(state_->category, state_->name, state_->begin, Now(), state_->args);
+    span_boundary = Now();
+    WriteSpan(state_->category, state_->name, state_->begin, span_boundary, state_->args);
   } catch (...) {
     // A trace is not worth an error in the program that it is of.
   }

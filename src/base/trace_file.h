@@ -38,6 +38,10 @@ struct RunningGraph {
 };
 extern constinit thread_local const RunningGraph* running_graph;
 
+/// When a span of this thread began or ended last. What spans several calls has to be cut there,
+/// for viewers want the spans of a thread one inside the other.
+extern constinit thread_local int64_t span_boundary;
+
 /// Makes sure that what was written so far is in the file.
 void Flush();
 

@@ -12,6 +12,11 @@
 namespace hammock {
 
 void NoteOp(ThreadContext& context) {
+  if (context.first_op_ns != 0 && tracing::span_boundary >= context.last_op_ns) {
+    --context.traced_nodes;  // this one belongs to the next span
+    CountTraced(context);
+    ++context.traced_nodes;
+  }
   context.last_op_ns = tracing::Now();
   if (context.first_op_ns == 0) context.first_op_ns = context.last_op_ns;
 }

@@ -20,7 +20,8 @@ struct ThreadContext;
 
 /// An op was recorded while someone wants to know how long that takes.
 [[gnu::cold]] void NoteOp(ThreadContext& context);
-/// The span from the first of `ops` to the last.
+/// The span from the first of `ops` to the last; none of the thread's other spans begins or ends in
+/// it.
 [[gnu::cold]] void WriteRecorded(ThreadContext& context, int64_t ops);
 
 [[gnu::cold]] void DescribeSync(tracing::Span& span, const DeviceEntry& device);
