@@ -1,7 +1,7 @@
 /// The speed of the CUDA backend on the workloads of the issue, in milliseconds: the median of
 /// synchronised calls. bench/gpu/peers.py runs the same ones on other systems.
 ///
-///   gpu_bench [--filter TEXT]
+///   gpu_bench [--filter TEXT] [--text]     with the steps of each
 
 #include <hammock/autograd.h>
 #include <hammock/hammock.h>
@@ -190,7 +190,12 @@ std::vector<Row> Rows() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string filter = argc > 2 && std::string(argv[1]) == "--filter" ? argv[2] : "";
+  std::string filter;
+  bool text = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--text") text = true;
+    if (std::string(argv[i]) == "--filter" && i + 1 < argc) filter = argv[++i];
+  }
   for (const Row& row : Rows()) {
     if (std::string(row.name).find(filter) == std::string::npos) continue;
     try {
@@ -198,6 +203,10 @@ int main(int argc, char** argv) {
       std::printf("%-36s %8.3f ms", row.name, ms);
       if (row.goal > 0) std::printf("   goal %.3f (%.2fx)", row.goal, ms / row.goal);
       std::printf("\n");
+      auto* executor = LazyGraphExecutor::Get();
+      if (auto hash = executor->GetLatestHash(); text && hash) {
+        std::printf("%s\n", executor->GetCachedText(*hash, "backend").c_str());
+      }
     } catch (const std::exception& error) {
       std::printf("%-36s failed: %s\n", row.name, error.what());
     }

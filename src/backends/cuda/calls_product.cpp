@@ -102,6 +102,7 @@ class DotCall : public Call {
     b_ = PlanOperand(b, b_batch, b_contract, b_free);
     Product& p = product_;
     p.dtype = a.dtype();
+    p.out_dtype = node.type().dtype();
     p.batch = Merge(a, a_batch).size;
     p.m = Merge(a, a_free).size;
     p.n = Merge(b, b_free).size;
@@ -165,8 +166,9 @@ class DotCall : public Call {
     DType dtype = product_.dtype;
     auto load = [&](const char* from) { return scalars.FromMemory(from, dtype); };
     std::string_view type = MemoryType(dtype);
-    std::string add = scalars.Scalar(ScalarFn::kAdd, dtype,
-                                     {"sum", scalars.Scalar(ScalarFn::kMul, dtype, {"x", "y"})});
+    DType out = product_.out_dtype;
+    std::string add = scalars.Scalar(ScalarFn::kAdd, out,
+                                     {"sum", scalars.Scalar(ScalarFn::kMul, out, {"x", "y"})});
     std::string_view value = ValueType(dtype);
     return ElementKernel(
         13, scalars.Functions(),
@@ -179,9 +181,9 @@ class DotCall : public Call {
             "  {1} sum = 0;\n"
             "  for (long long k = 0; k < (long long)w6; ++k) {{\n"
             "    const {1} x = {2}, y = {3};\n    sum = {4};\n  }}\n"
-            "  (({0}*)w3)[i] = {5};\n",
+            "  (({6}*)w3)[i] = {5};\n",
             type, value, load("a[k * (long long)w8]"), load("b[k * (long long)w9]"), add,
-            scalars.ToMemory("sum", dtype)));
+            scalars.ToMemory("sum", out), MemoryType(out)));
   }
   void RunOwn(Machine& machine, const Function& function, Address a, Address b, Address out) const {
     const Product& p = product_;

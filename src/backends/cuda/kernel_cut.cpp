@@ -127,8 +127,9 @@ void CutRow(const Launch& launch, KernelCut& cut) {
   int threads = n <= 1024 ? std::clamp(span / 8, 1, 32) : std::clamp(span / 16, 64, 1024);
   if (lines * threads < kManyThreads / 2) threads = std::min(span / 2, 1024);
   threads = std::clamp(threads, 1, accumulators / vector);
-  int per_thread = static_cast<int>(Quotient(span, threads));
-  cut.whole = per_thread * KeptRegisters(*launch.kernel) <= kMostKept;
+  auto kept = [&] { return span / threads * KeptRegisters(*launch.kernel); };
+  while (kept() > kMostKept && threads < accumulators / vector) threads *= 2;
+  cut.whole = kept() <= kMostKept;
   if (!cut.whole) threads = std::min(accumulators / vector, 1024);
   cut.vector = vector;
   cut.threads = threads;

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "backends/cuda/narrow_products.h"
 #include "base/throw.h"
 #include "compiler/fusion_facts.h"
 #include "compiler/split_reductions.h"
@@ -44,7 +45,7 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(SplitReductions(WithOrigins(graph))),
+      graph_(NarrowProducts(SplitReductions(WithOrigins(graph)))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
