@@ -128,32 +128,50 @@ std::vector<Row> Rows() {
       {"gelu(x*w+b)+x 64M f32", 0.27,
        [] {
          Tensor x = Random({1 << 26}), w = Random({1 << 26}), b = Random({1 << 26});
-         return [=] { Sync(gelu(x * w + b) + x); };
+         return [=] {
+           Tensor y = gelu(x * w + b) + x;
+           Sync(y);
+         };
        }},
       {"softmax 16384x4096 f32", 0.145,
        [] {
          Tensor x = Random({16384, 4096});
-         return [=] { Sync(softmax(x, -1)); };
+         return [=] {
+           Tensor y = softmax(x, -1);
+           Sync(y);
+         };
        }},
       {"layer norm 16384x4096 f32", 0.145,
        [] {
          Tensor x = Random({16384, 4096}), w = Random({4096}), b = Random({4096});
-         return [=] { Sync(layer_norm(x, {4096}, w, b)); };
+         return [=] {
+           Tensor y = layer_norm(x, {4096}, w, b);
+           Sync(y);
+         };
        }},
       {"sum over rows 16384x4096 f32", 0,
        [] {
          Tensor x = Random({16384, 4096});
-         return [=] { Sync(sum(x, {0})); };
+         return [=] {
+           Tensor y = sum(x, {0});
+           Sync(y);
+         };
        }},
       {"sum of all 64M f32", 0,
        [] {
          Tensor x = Random({1 << 26});
-         return [=] { Sync(sum(x)); };
+         return [=] {
+           Tensor y = sum(x);
+           Sync(y);
+         };
        }},
       {"transpose 8192x8192 f32", 0,
        [] {
          Tensor x = Random({8192, 8192});
-         return [=] { Sync(x.t().contiguous()); };
+         return [=] {
+           Tensor y = x.t().contiguous();
+           Sync(y);
+         };
        }},
       {"200 scalar ops on 16 elements", 0.045,
        [] {
@@ -167,12 +185,18 @@ std::vector<Row> Rows() {
       {"matmul 8192 bf16", 0,
        [] {
          Tensor a = Random({8192, 8192}, bf16), b = Random({8192, 8192}, bf16);
-         return [=] { Sync(matmul(a, b)); };
+         return [=] {
+           Tensor y = matmul(a, b);
+           Sync(y);
+         };
        }},
       {"transformer block forward bf16", 0.60,
        [] {
          auto block = std::make_shared<Block>();
-         return [=] { Sync(block->Forward()); };
+         return [=] {
+           Tensor y = block->Forward();
+           Sync(y);
+         };
        }},
       {"transformer block train SGD bf16", 2.0,
        [] {
