@@ -6,12 +6,15 @@
 #include <hammock/autograd.h>
 #include <hammock/hammock.h>
 #include <hammock/lazy/backend_interface.h>
+#include <hammock/metrics.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -116,6 +119,23 @@ struct Mlp {
     Block::Update(p, 0.01);
   }
 };
+
+/// Where the time of a row went, in microseconds a run; with HAMMOCK_CUDA_TIME_STEPS.
+void PrintSteps() {
+  static std::map<std::string, std::pair<double, double>> before;  // total, samples
+  for (const std::string& name : metrics::MetricNames()) {
+    if (name.rfind("cuda::step::", 0) != 0) continue;
+    auto value = metrics::MetricValue(name);
+    if (!value) continue;
+    auto& [total, samples] = before[name];
+    double runs = static_cast<double>(value->samples) - samples;
+    if (runs > 0) {
+      std::printf("    %9.1f us  %s\n", (value->total - total) / runs / 1e3, name.c_str() + 12);
+    }
+    total = value->total;
+    samples = static_cast<double>(value->samples);
+  }
+}
 
 struct Row {
   const char* name;
@@ -234,6 +254,7 @@ int main(int argc, char** argv) {
     } catch (const std::exception& error) {
       std::printf("%-36s failed: %s\n", row.name, error.what());
     }
+    if (std::getenv("HAMMOCK_CUDA_TIME_STEPS")) PrintSteps();
     std::fflush(stdout);
   }
 }
