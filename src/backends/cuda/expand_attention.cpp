@@ -104,10 +104,11 @@ std::vector<GraphValue> Backward(Writer& w, const GraphNode& node, const Operand
   GraphValue scores = Scores(w, o);
   Dims sizes = w.SizesOf(scores);
   Dims rows = {sizes[0], sizes[1]};
+  // Both products first, so that one kernel makes all of what follows.
+  GraphValue products = w.Dot(grad, o.value, 2, 2);
   GraphValue shifted = w.Op(ops::kSub, {scores, w.OfRows(w.Reshape(log_sum, rows), sizes[2])});
   GraphValue weights = w.Op(ops::kExp, {shifted});
-  GraphValue of_weights =
-      w.Op(ops::kSub, {w.Dot(grad, o.value, 2, 2), w.OfRows(w.Reshape(delta, rows), sizes[2])});
+  GraphValue of_weights = w.Op(ops::kSub, {products, w.OfRows(w.Reshape(delta, rows), sizes[2])});
   GraphValue of_scores = w.Cast(w.Scaled(w.Op(ops::kMul, {weights, of_weights}), o.scale), dtype);
   GraphValue results[] = {w.Dot(of_scores, o.key, 2, 1), w.Dot(of_scores, o.query, 1, 1),
                           w.Dot(w.Cast(weights, dtype), grad, 1, 1)};
