@@ -20,6 +20,10 @@ std::vector<lazy::BackendImplInterface*> InTreeBackends() {
   return backends;
 }
 
+std::vector<lazy::AbsentBackend> AbsentInTreeBackends() {
+  return {{"cuda", "this build has no CUDA backend"}};
+}
+
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs) {
   return reference::Interpret(graph, inputs);
 }

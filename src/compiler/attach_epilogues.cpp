@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/channels_last.h"
 #include "ops/primitives.h"
 
 namespace hammock::compiler {
@@ -154,7 +155,10 @@ int64_t ResultColumns(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
   const Dims& sizes = node.type().sizes();
   int64_t columns = 1;
-  if (node.op == &ops::kConvolution) {
+  if (node.op == &ops::kConvolutionLast && node.attr("result_last").boolean()) {
+    return sizes[sizes.size() - 1];
+  }
+  if (node.op == &ops::kConvolution || node.op == &ops::kConvolutionLast) {
     for (int d = 2; d < sizes.size(); ++d) columns *= sizes[d];
     return columns;
   }

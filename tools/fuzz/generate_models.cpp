@@ -10,6 +10,9 @@ void Generator::Layer() {
   GraphValue y = convolves ? ConvolvedImage(dtype) : LayerProduct(dtype);
   int channel = convolves ? 1 : RankOf(y) - 1;
   for (int64_t i = random_.Between(1, 5); i > 0; --i) y = Follow(y, channel);
+  if (!convolves || RankOf(y) != 4 || !random_.OneIn(2)) return;
+  y = ConvolvedAgain(y);
+  for (int64_t i = random_.Between(0, 2); i > 0; --i) y = Follow(y, channel);
 }
 
 GraphValue Generator::LayerProduct(DType dtype) {
@@ -39,6 +42,24 @@ GraphValue Generator::ConvolvedImage(DType dtype) {
   Dims ones = {1, 1}, padding = {taps / 2, taps / 2};
   return Add(
       ops::kConvolution, {x, w},
+      {Attr(ones), Attr(padding), Attr(ones), Attr(false), Attr(Dims{0, 0}), Attr(int64_t{1})});
+}
+
+/// The image, or windows of it, through another convolution.
+GraphValue Generator::ConvolvedAgain(GraphValue y) {
+  y = Add(ops::kTanh, {y});
+  if (const Shape type = TypeOf(y); random_.OneIn(2) && type.size(2) > 1 && type.size(3) > 1) {
+    int64_t wide = random_.Between(1, 2), low = random_.OneIn(3) ? 1 : 0;
+    y = Add(ops::kReduceWindow, {y},
+            {Attr(random_.OneIn(2) ? "max" : "sum"), Attr(Dims{2, wide}), Attr(Dims{2, 1}),
+             Attr(Dims{low, 0}), Attr(Dims{0, 0}), Attr(Dims{1, 1})});
+  }
+  const Shape type = TypeOf(y);
+  int64_t taps = random_.Pick({1, 3});
+  GraphValue w = Small(type.dtype(), Dims{random_.Pick({2, 16}), type.size(1), taps, taps});
+  Dims ones = {1, 1}, padding = {taps / 2, taps / 2};
+  return Add(
+      ops::kConvolution, {y, w},
       {Attr(ones), Attr(padding), Attr(ones), Attr(false), Attr(Dims{0, 0}), Attr(int64_t{1})});
 }
 

@@ -111,6 +111,7 @@ class Generator {
   void Layer();
   GraphValue LayerProduct(DType dtype);
   GraphValue ConvolvedImage(DType dtype);
+  GraphValue ConvolvedAgain(GraphValue y);
   /// One step of an epilogue.
   GraphValue Follow(GraphValue y, int channel);
   /// Numbers between -1 and 1, for ops whose rounding is bounded for those alone.

@@ -7,10 +7,21 @@
 #include "backends/cpu/products.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/kernel.h"
+#include "hammock/config.h"
+#include "ops/channels_last.h"
 #include "ops/primitives.h"
 
 namespace hammock::cpu {
 namespace {
+
+/// The last operand of a product, where the form of its weight is given.
+const char* FormIn(std::span<const char* const> in) { return in.size() > 2 ? in[2] : nullptr; }
+
+template <class Product>
+Call::Form FormOf(const Product& product) {
+  if (product.packed_bytes() == 0) return {};
+  return {1, product.packed_bytes(), product.packed_key()};
+}
 
 class DotCall : public ProductCall {
  public:
@@ -22,11 +33,15 @@ class DotCall : public ProductCall {
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    product_.Run({.a = in[0], .b = in[1], .out = out, .epilogue = epilogue},
+    product_.Run({.a = in[0], .b = in[1], .packed = FormIn(in), .out = out, .epilogue = epilogue},
                  {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
                  ThreadPool::Get());
   }
   const char* kernel() const override { return product_.kernel(); }
+  Form form() const override { return FormOf(product_); }
+  void MakeForm(const char* operand, char* form) const override {
+    product_.Pack(operand, form, ThreadPool::Get());
+  }
 
  private:
   static DotGeneralSpec SpecOf(const Graph& graph, const GraphNode& node,
@@ -35,6 +50,7 @@ class DotCall : public ProductCall {
         DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]), node.attrs[0].ints(),
                    node.attrs[1].ints(), node.attrs[2].ints(), node.attrs[3].ints());
     spec.product.epilogue = epilogue;
+    spec.product.wide_sums = config::Get<config::kWideSums>();
     return spec;
   }
 
@@ -52,20 +68,29 @@ class ConvolutionCall : public ProductCall {
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    convolution_.Run({.input = in[0], .weight = in[1], .out = out, .epilogue = epilogue},
-                     {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
-                     ThreadPool::Get());
+    convolution_.Run(
+        {.input = in[0], .weight = in[1], .packed = FormIn(in), .out = out, .epilogue = epilogue},
+        {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)}, ThreadPool::Get());
   }
   const char* kernel() const override { return convolution_.kernel(); }
+  Form form() const override { return FormOf(convolution_); }
+  void MakeForm(const char* operand, char* form) const override {
+    convolution_.Pack(operand, form, ThreadPool::Get());
+  }
 
  private:
   static ConvolutionSpec SpecOf(const Graph& graph, const GraphNode& node,
                                 const EpilogueSpec& epilogue) {
-    ConvolutionSpec spec =
-        ConvolutionSpec::Of(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
-                            node.attr("stride").ints(), node.attr("padding").ints(),
-                            node.attr("dilation").ints(), node.attr("transposed").boolean(),
-                            node.attr("output_padding").ints(), node.attr("groups").integer());
+    bool layouts = node.op == &ops::kConvolutionLast;
+    bool input_last = layouts && node.attr("input_last").boolean();
+    const Shape& input = graph.TypeOf(node.inputs[0]);
+    ConvolutionSpec spec = ConvolutionSpec::Of(
+        input_last ? ops::WithChannelsFirst(input) : input, graph.TypeOf(node.inputs[1]),
+        node.attr("stride").ints(), node.attr("padding").ints(), node.attr("dilation").ints(),
+        node.attr("transposed").boolean(), node.attr("output_padding").ints(),
+        node.attr("groups").integer());
+    spec.input_last = input_last;
+    spec.out_last = layouts && node.attr("result_last").boolean();
     spec.epilogue = epilogue;
     return spec;
   }
@@ -124,12 +149,14 @@ std::unique_ptr<Call> MakePlain(const Graph& graph, const GraphNode& node) {
 }
 
 constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
-                                   {&ops::kConvolution, MakePlain<ConvolutionCall>}};
+                                   {&ops::kConvolution, MakePlain<ConvolutionCall>},
+                                   {&ops::kConvolutionLast, MakePlain<ConvolutionCall>}};
 
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
        {std::span<const CallEntry>(kProducts), AttentionCalls(), CopyCalls(), IndexCalls(),
-        OrderCalls(), ReduceCalls(), ControlCalls(), ElementCalls()}) {
+        OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls(),
+        WeightBackwardCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
     }
@@ -139,6 +166,11 @@ CallMaker FindMaker(const OpDef* op) {
 
 }  // namespace
 
+#ifndef HAMMOCK_WITH_ONEDNN
+std::span<const CallEntry> WeightBackwardCalls() { return {}; }
+bool RunsWholeWeightBackward(const Graph&, const GraphNode&) { return false; }
+#endif
+
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
   if (CallMaker make = FindMaker(graph[id].op)) {
     if (std::unique_ptr<Call> call = make(graph, graph[id])) return call;
@@ -146,11 +178,18 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
   return MakeReferenceCall(graph, id);
 }
 
+bool RunsWhole(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph[id];
+  return RunsWholeAttention(graph, node) || RunsWholePool(graph, node) ||
+         RunsWholeWeightBackward(graph, node);
+}
+
 std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId id,
                                          const EpilogueSpec& epilogue) {
   const GraphNode& node = graph[id];
   if (node.op == &ops::kDotGeneral) return std::make_unique<DotCall>(graph, node, epilogue);
-  HAMMOCK_CHECK(node.op == &ops::kConvolution, "{} is not a product", node.op->name());
+  HAMMOCK_CHECK(node.op == &ops::kConvolution || node.op == &ops::kConvolutionLast,
+                "{} is not a product", node.op->name());
   return std::make_unique<ConvolutionCall>(graph, node, epilogue);
 }
 

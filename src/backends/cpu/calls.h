@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "hammock/ir/graph.h"
 
@@ -19,6 +20,18 @@ class Call {
   virtual void Run(std::span<const char* const> in, std::span<char* const> out,
                    char* scratch) const = 0;
   virtual const char* kernel() const = 0;  ///< who computes it
+
+  /// A form of an operand that is faster to compute with, for weights that many runs read. It is an
+  /// operand of Run behind those of the node, null where nobody made it. It changes no bit.
+  struct Form {
+    int operand = -1;  ///< -1: there is none
+    int64_t bytes = 0;
+    std::string key;  ///< forms with one key are the same
+  };
+  virtual Form form() const { return {}; }
+  /// `form` is aligned to 64 bytes.
+  virtual void MakeForm(const char* /*operand*/, char* /*form*/) const {}
+
   /// Held by programs that it runs.
   virtual int64_t bytes() const { return 0; }
 };

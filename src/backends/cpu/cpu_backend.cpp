@@ -1,11 +1,15 @@
 #include "backends/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <mutex>
 
 #include "backends/cpu/calls.h"
+#include "backends/cpu/describe.h"
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
+#include "backends/cpu/weight_forms.h"
 #include "backends/host_backend.h"
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
@@ -96,6 +100,8 @@ class Backend : public HostBackend {
   lazy::MemoryInfo GetMemoryInfo(const BackendDevice& device) const override {
     lazy::MemoryInfo info = memory_.Info();
     info.derived = lazy::DerivedBytes(device);
+    info.in_use += info.derived;
+    info.peak = std::max(info.peak, info.in_use);
     return info;
   }
 
@@ -105,6 +111,15 @@ class Backend : public HostBackend {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
     return program ? program->ToText(config::Get<config::kCpuText>())
                    : ToText(computation->graph());
+  }
+
+  lazy::ComputationInfo DescribeComputation(const ComputationPtr& computation) const override {
+    const auto* program = static_cast<const Program*>(computation->artifact.get());
+    return program ? program->Describe(config::Get<config::kCpuText>())
+                   : HostBackend::DescribeComputation(computation);
+  }
+  std::vector<lazy::DeviceFact> DescribeDevice(const BackendDevice&) const override {
+    return DescribeHost();
   }
 
  protected:
@@ -176,6 +191,13 @@ class Backend : public HostBackend {
     }
   }
 
+  /// What may be taken for forms of weights; `derived` is what those take that there are.
+  int64_t Room(int64_t derived) const {
+    lazy::MemoryInfo info = memory_.Info();
+    return info.limit == 0 ? std::numeric_limits<int64_t>::max()
+                           : info.limit - info.in_use - derived;
+  }
+
   std::vector<BackendDataPtr> RunWithMemory(const Program& program,
                                             const lazy::Computation& computation,
                                             std::span<const BackendDataPtr> arguments,
@@ -207,7 +229,8 @@ class Backend : public HostBackend {
       output_pointers.push_back(static_cast<char*>(outputs.back().mutable_data()));
     }
     Arena arena(memory_, program.plan().arena_bytes, others);
-    program.Run(input_pointers, output_pointers, arena.data());
+    WeightForms forms(program, arguments, inputs, donated, Room(others));
+    program.Run(input_pointers, output_pointers, arena.data(), forms.pointers());
     std::vector<BackendDataPtr> results;
     results.reserve(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {

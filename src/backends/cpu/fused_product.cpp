@@ -115,6 +115,7 @@ FusedProduct::FusedProduct(const Graph& graph, const compiler::Schedule& schedul
   for (GraphValue input : graph[step.node].inputs) {
     operands_.push_back(schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
+  operands_.push_back(-1);  // the form, if there is one
   const int product = schedule.BufferOf({step.node, 0});
   auto stored = std::find(step.writes.begin(), step.writes.end(), product);
   if (stored != step.writes.end()) result_ = static_cast<int>(stored - step.writes.begin());

@@ -12,7 +12,7 @@
 
 namespace hammock::cpu {
 
-/// A dot_general or a convolution.
+/// A dot_general or a convolution. A third operand is the form of the second, or null.
 class ProductCall : public Call {
  public:
   virtual void Run(std::span<const char* const> in, char* out, char* scratch,
@@ -26,8 +26,8 @@ class ProductCall : public Call {
 std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId node,
                                          const EpilogueSpec& epilogue);
 
-/// Its operands are those of the product and then what the kernel reads besides the result; its
-/// results are what the step writes.
+/// Its operands are those of the product, the form of one of them, and then what the kernel reads
+/// besides the result; its results are what the step writes.
 class FusedProduct : public Call {
  public:
   FusedProduct(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step);
@@ -38,6 +38,10 @@ class FusedProduct : public Call {
   void Run(std::span<const char* const> in, std::span<char* const> out,
            char* scratch) const override;
   const char* kernel() const override { return product_->kernel(); }
+  Form form() const override { return product_->form(); }
+  void MakeForm(const char* operand, char* form) const override {
+    product_->MakeForm(operand, form);
+  }
 
  private:
   class Parts;

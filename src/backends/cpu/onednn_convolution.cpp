@@ -24,12 +24,19 @@ struct Band {
 };
 
 /// The convolution of bands of one geometry: channels are brought last, which is how oneDNN is
-/// fastest and how rows stay together, and back.
+/// fastest and how rows stay together, and back. Tensors that lie so already are used as they are.
 struct BandKernel {
   Band band;
   memory::desc input, weight, out;  // inside, channels last
   std::optional<Reorder> load, store;
   Call call;
+
+  int64_t scratch_bytes() const {
+    int64_t bytes = call.scratch_bytes();
+    if (load) bytes = std::max(bytes, load->scratch_bytes());
+    if (store) bytes = std::max(bytes, store->scratch_bytes());
+    return bytes;
+  }
 };
 
 class OneDnnConvolution : public ConvolutionKernel {
@@ -41,14 +48,13 @@ class OneDnnConvolution : public ConvolutionKernel {
     MakeBands();
     packer_.emplace(PlainWeight(), kernels_[0].weight);
     packed_bytes = shared_bytes = BytesOf(kernels_[0].weight);
+    packed_key = KeyOf(PlainWeight()) + KeyOf(kernels_[0].weight);
+    call_bytes_ = packer_->scratch_bytes();
     for (const BandKernel& kernel : kernels_) {
-      input_bytes_ = std::max(input_bytes_, BytesOf(kernel.input));
-      out_bytes_ = std::max(out_bytes_, BytesOf(kernel.out));
-      if (apart) part_bytes_ = out_bytes_;
-      for (int64_t bytes : {kernel.load->scratch_bytes(), kernel.store->scratch_bytes(),
-                            kernel.call.scratch_bytes(), packer_->scratch_bytes()}) {
-        call_bytes_ = std::max(call_bytes_, bytes);
-      }
+      if (kernel.load) input_bytes_ = std::max(input_bytes_, BytesOf(kernel.input));
+      if (kernel.store) out_bytes_ = std::max(out_bytes_, BytesOf(kernel.out));
+      if (apart) part_bytes_ = std::max(part_bytes_, BytesOf(kernel.out));
+      call_bytes_ = std::max(call_bytes_, kernel.scratch_bytes());
     }
     worker_bytes = input_bytes_ + out_bytes_ + part_bytes_ + epilogue_bytes_ + call_bytes_;
   }
@@ -82,10 +88,17 @@ class OneDnnConvolution : public ConvolutionKernel {
 
   int spatial() const { return spec_.input.rank() - 2; }
 
-  /// Whether the epilogue runs here: a row of the result is all of an image's places.
+  /// Whether a tensor lies with its channels last, in effect.
+  static bool LiesLast(const Shape& shape, bool last) {
+    return last || shape.size(1) == 1 || shape.numel() == shape.size(0) * shape.size(1);
+  }
+
+  /// Whether the epilogue runs here: a row of the result is all of an image's places, or all
+  /// channels of a place.
   void PlanParts() {
     const EpilogueSpec& epilogue = spec_.epilogue;
-    finishes = epilogue.wanted && (!epilogue.whole_rows || RowsOfBand() == spec_.out.size(2));
+    bool whole = spec_.out_last || RowsOfBand() == spec_.out.size(2);
+    finishes = epilogue.wanted && (!epilogue.whole_rows || whole);
     if (!finishes) return;
     apart = !epilogue.stores;
     epilogue_bytes_ = epilogue.scratch_bytes;
@@ -179,8 +192,12 @@ class OneDnnConvolution : public ConvolutionKernel {
     kernel.band = band;
     kernel.input = ImageDesc(spec_.input, band.input_rows, true);
     kernel.out = ImageDesc(spec_.out, band.rows, true);
-    kernel.load.emplace(ImageDesc(spec_.input, band.input_rows, false), kernel.input);
-    kernel.store.emplace(kernel.out, ImageDesc(spec_.out, band.rows, false, apart));
+    if (!LiesLast(spec_.input, spec_.input_last)) {
+      kernel.load.emplace(ImageDesc(spec_.input, band.input_rows, false), kernel.input);
+    }
+    if (!LiesLast(spec_.out, spec_.out_last)) {
+      kernel.store.emplace(kernel.out, ImageDesc(spec_.out, band.rows, false, apart));
+    }
     // All bands use the form of the weight that the first one chose.
     kernel.weight = kernels_.empty() ? memory::desc(WeightSizes(), type_, memory::format_tag::any)
                                      : kernels_[0].weight;
@@ -223,33 +240,43 @@ class OneDnnConvolution : public ConvolutionKernel {
                const std::pair<Band, int64_t>& place, std::byte* memory) const {
     OneThread one;
     const BandKernel& kernel = kernels_[place.second];
-    std::byte* input = memory;
     std::byte* out = memory + input_bytes_;
     std::byte* part = out + out_bytes_;
     std::byte* epilogue_scratch = part + part_bytes_;
     std::byte* scratch = epilogue_scratch + epilogue_bytes_;
-    auto offset = [&](const Shape& shape, int64_t row) {
-      int64_t row_size = 1;
-      for (int d = 3; d < shape.rank(); ++d) row_size *= shape.size(d);
-      return (image * (shape.numel() / shape.size(0)) + row * row_size) * width_;
-    };
-    (*kernel.load)(static_cast<const std::byte*>(pointers.input) +
-                       offset(spec_.input, place.first.input_begin),
-                   input, scratch);
-    kernel.call({input, packed, out, scratch});
+    const std::byte* input = static_cast<const std::byte*>(pointers.input) +
+                             Offset(spec_.input, spec_.input_last, image, place.first.input_begin);
+    if (kernel.load) {
+      (*kernel.load)(input, memory, scratch);
+      input = memory;
+    }
     std::byte* target = part;
     if (!apart) {
-      target = static_cast<std::byte*>(pointers.out) + offset(spec_.out, place.first.begin);
+      target = static_cast<std::byte*>(pointers.out) +
+               Offset(spec_.out, spec_.out_last, image, place.first.begin);
     }
-    (*kernel.store)(out, target, scratch);
-    if (!finishes || !pointers.epilogue) return;
+    kernel.call({input, packed, kernel.store ? out : target, scratch});
+    if (kernel.store) (*kernel.store)(out, target, scratch);
+    if (finishes && pointers.epilogue) {
+      pointers.epilogue->Run(PartOf(target, image, place.first), epilogue_scratch);
+    }
+  }
+
+  /// Bytes to a row of an image.
+  int64_t Offset(const Shape& shape, bool last, int64_t image, int64_t row) const {
+    int64_t image_size = shape.numel() / shape.size(0);
+    int64_t row_size = image_size / shape.size(1) / shape.size(2);
+    if (last) row_size *= shape.size(1);
+    return (image * image_size + row * row_size) * width_;
+  }
+
+  FinishedPart PartOf(std::byte* data, int64_t image, const Band& band) const {
     int64_t channels = spec_.out.size(1);
     int64_t plane = spec_.out.numel() / spec_.out.size(0) / channels;
     int64_t row_size = plane / spec_.out.size(2);
-    int64_t columns = kernel.band.rows * row_size;
-    pointers.epilogue->Run({target, apart ? columns : plane, image * channels, channels,
-                            place.first.begin * row_size, columns},
-                           epilogue_scratch);
+    int64_t first = band.begin * row_size, count = band.rows * row_size;
+    if (spec_.out_last) return {data, channels, image * plane + first, count, 0, channels};
+    return {data, apart ? count : plane, image * channels, channels, first, count};
   }
 
   const ConvolutionSpec spec_;

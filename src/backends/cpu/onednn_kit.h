@@ -13,6 +13,7 @@
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,11 @@ inline dnnl::primitive_attr WithOurScratch() {
 
 inline int64_t BytesOf(const memory::desc& desc) {
   return RoundUp(static_cast<int64_t>(desc.get_size()), 64);
+}
+
+/// Equal layouts have equal texts.
+inline std::string KeyOf(const memory::desc& desc) {
+  return std::string(reinterpret_cast<const char*>(&desc.data), sizeof desc.data);
 }
 
 /// A primitive with the layouts of its arguments. Several threads may execute it at once: each uses

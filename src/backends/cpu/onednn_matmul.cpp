@@ -1,4 +1,6 @@
 // Products of matrices by oneDNN, block by block.
+#include <fmt/format.h>
+
 #include "backends/cpu/onednn_kit.h"
 
 namespace hammock::cpu {
@@ -64,10 +66,13 @@ class OneDnnMatMul : public MatMulKernel {
       for (bool last : {false, true}) {
         packers_.emplace_back(PlainB(Columns(last)), blocks_[last].b);
         panel_bytes_ = std::max(panel_bytes_, BytesOf(blocks_[last].b));
+        packed_key += KeyOf(PlainB(Columns(last))) + KeyOf(blocks_[last].b);
         worker_bytes = std::max(worker_bytes, packers_.back().scratch_bytes());
       }
       packed_bytes = Product(spec.batch) * split_.panels * panel_bytes_;
       shared_bytes = packed_bytes;
+      packed_key +=
+          fmt::format("{} {} {}", split_.panels, ToString(spec.batch), ToString(spec.b.batch));
     }
     worker_bytes += part_bytes_ + epilogue_bytes_;
   }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "backends/cpu/products.h"
 
@@ -43,6 +44,7 @@ class ProductKernel {
   int64_t shared_bytes = 0;
   int64_t worker_bytes = 0;
   int64_t packed_bytes = 0;
+  std::string packed_key;
   /// Whether Run runs the epilogue. Otherwise the whole result is made, and the epilogue then.
   bool finishes = false;
   /// Whether parts that only the epilogue sees are in the scratch memory of threads; otherwise

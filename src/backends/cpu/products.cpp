@@ -7,6 +7,7 @@
 
 #include "backends/cpu/product_kernel.h"
 #include "base/throw.h"
+#include "hammock/config.h"
 #include "ir/convert.h"
 
 namespace hammock::cpu {
@@ -97,6 +98,7 @@ std::unique_ptr<MatMulKernel> ChooseMatMul(const MatMulSpec& spec) {
   if (Product(spec.batch) * spec.m * spec.n == 0 || spec.k == 0) {
     return std::make_unique<EmptyMatMul>(spec);
   }
+  if (spec.wide_sums && spec.dtype == DType::kF32) return MakeTileMatMul(spec);
   if (auto kernel = MakeVectorMatMul(spec)) return kernel;
   // Below this a call of the library costs more than the product.
   bool tiny = spec.m * spec.n * spec.k < 18 * 18 * 18;
@@ -378,6 +380,8 @@ int64_t MatMul::scratch_bytes(int workers) const {
 // The packed form of an operand that is copied first would need that copy too.
 int64_t MatMul::packed_bytes() const { return copy_b_.empty() ? kernel_->packed_bytes : 0; }
 
+const std::string& MatMul::packed_key() const { return kernel_->packed_key; }
+
 void MatMul::Pack(const void* b, void* packed, ThreadPool& pool) const {
   HAMMOCK_CHECK(packed_bytes() > 0, "this product has no packed form");
   kernel_->Pack(b, packed, pool);
@@ -416,16 +420,46 @@ ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, con
                                      output_padding[i]
                                : (input.size(d) + 2 * padding[i] - reach) / stride[i] + 1);
   }
-  return {input, weight, input.With(sizes), stride, padding, dilation, transposed, groups, {}};
+  ConvolutionSpec spec;
+  spec.input = input;
+  spec.weight = weight;
+  spec.out = input.With(sizes);
+  spec.stride = stride;
+  spec.padding = padding;
+  spec.dilation = dilation;
+  spec.transposed = transposed;
+  spec.groups = groups;
+  spec.wide_sums = config::Get<config::kWideSums>();
+  return spec;
+}
+
+namespace {
+
+bool HasProducts(const ConvolutionSpec& spec) {
+  return spec.out.numel() > 0 && spec.input.numel() > 0 && spec.weight.numel() > 0;
+}
+
+bool IsWide(const ConvolutionSpec& spec) {
+  return spec.wide_sums && spec.input.dtype() == DType::kF32;
+}
+
+}  // namespace
+
+bool Convolution::TakesLayouts(const ConvolutionSpec& spec) {
+  return HasProducts(spec) && !IsWide(spec) && MakeLibraryConvolution(spec) != nullptr;
 }
 
 Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
   if (spec.out.numel() == 0) {
     kernel_ = std::make_unique<EmptyConvolution>();
   } else {
-    bool sums_nothing = spec.input.numel() == 0 || spec.weight.numel() == 0;
-    if (PointwiseConvolution::Suits(spec)) kernel_ = std::make_unique<PointwiseConvolution>(spec);
-    if (!kernel_ && !sums_nothing) kernel_ = MakeLibraryConvolution(spec);
+    bool wide = IsWide(spec);
+    if (HasProducts(spec) && !wide) kernel_ = MakeLibraryConvolution(spec);
+    HAMMOCK_CHECK(kernel_ || (!spec.input_last && !spec.out_last),
+                  "only the library takes channels that are last");
+    if (!kernel_ && !wide && PointwiseConvolution::Suits(spec)) {
+      kernel_ = std::make_unique<PointwiseConvolution>(spec);
+    }
     if (!kernel_) kernel_ = MakeTileConvolution(spec);
   }
   ReserveEpilogue(*kernel_, spec.epilogue);
@@ -447,6 +481,8 @@ int64_t Convolution::scratch_bytes(int workers) const {
 
 int64_t Convolution::packed_bytes() const { return kernel_->packed_bytes; }
 
+const std::string& Convolution::packed_key() const { return kernel_->packed_key; }
+
 void Convolution::Pack(const void* weight, void* packed, ThreadPool& pool) const {
   HAMMOCK_CHECK(packed_bytes() > 0, "this convolution has no packed form");
   kernel_->Pack(weight, packed, pool);
@@ -459,7 +495,8 @@ void Convolution::Run(const Pointers& pointers, std::span<std::byte> scratch,
   Scratch memory = kernel_->Divide(scratch.subspan(ResultBytes()), pool);
   kernel_->Run(used, memory, pool);
   if (!pointers.epilogue || kernel_->finishes) return;
-  int64_t rows = spec_.out.size(0) * spec_.out.size(1);
+  int64_t rows = spec_.out_last ? spec_.out.numel() / spec_.out.size(1)
+                                : spec_.out.size(0) * spec_.out.size(1);
   RunEpilogue(*pointers.epilogue, used.out, spec_.out.dtype(), rows,
               rows == 0 ? 0 : spec_.out.numel() / rows, memory, pool);
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/cpu/thread_pool.h"
@@ -26,7 +27,8 @@ class MatMulKernel;
 class ConvolutionKernel;
 
 /// A part of a result. The result is a matrix whose rows lie one after another: [batch * m, n] of a
-/// product, [images * channels, places] of a convolution.
+/// product, [images * channels, places] of a convolution, or [images * places, channels] where the
+/// channels are last.
 struct FinishedPart {
   std::byte* data;  ///< of its first element
   int64_t stride;   ///< elements from one row to the next
@@ -68,6 +70,7 @@ struct MatMulSpec {
   int64_t n = 0;
   int64_t k = 0;
   MatrixLayout a, b, out;  ///< rows of out are contiguous: out.column is 1
+  bool wide_sums = false;  ///< sums of f32 are f64
   EpilogueSpec epilogue;   ///< of a result that is contiguous
 
   /// All three row-major, one matrix each.
@@ -113,6 +116,8 @@ class MatMul {
 
   /// A form of b that is faster to multiply by, for weights that do not change; 0: there is none.
   int64_t packed_bytes() const;
+  /// Products with one key, whatever else they differ in, have the same form.
+  const std::string& packed_key() const;
   /// `packed` is aligned to 64 bytes. The product with it has the bits that the product with b has.
   void Pack(const void* b, void* packed, ThreadPool& pool) const;
 
@@ -132,6 +137,9 @@ struct ConvolutionSpec {
   Dims stride, padding, dilation;
   bool transposed = false;
   int64_t groups = 1;
+  /// The tensor lies as N*C all the same; its type here is NC*. Bits do not depend on it.
+  bool input_last = false, out_last = false;
+  bool wide_sums = false;  ///< sums of f32 are f64
   EpilogueSpec epilogue;
 
   /// With the sizes of `out` inferred; the arguments are as the primitive's, and valid.
@@ -151,6 +159,8 @@ class Convolution {
   };
 
   explicit Convolution(const ConvolutionSpec& spec);
+  /// Whether the channels of input and result may be last.
+  static bool TakesLayouts(const ConvolutionSpec& spec);
   ~Convolution();
   Convolution(Convolution&&) noexcept;
   Convolution& operator=(Convolution&&) noexcept;
@@ -162,6 +172,7 @@ class Convolution {
   int64_t scratch_bytes(int workers) const;
   void Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadPool& pool) const;
   int64_t packed_bytes() const;
+  const std::string& packed_key() const;
   void Pack(const void* weight, void* packed, ThreadPool& pool) const;
 
  private:

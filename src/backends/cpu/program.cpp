@@ -6,16 +6,19 @@
 #include <new>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "backends/cpu/emit_llvm.h"
 #include "backends/cpu/expand_short.h"
 #include "backends/cpu/fused_product.h"
 #include "backends/cpu/host_cpu.h"
+#include "backends/cpu/keep_channels_last.h"
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/llvm_compiler.h"
 #include "backends/cpu/step_groups.h"
 #include "backends/cpu/thread_pool.h"
 #include "base/throw.h"
+#include "base/trace_file.h"
 #include "compiler/kernel_builder.h"
 #include "compiler/split_reductions.h"
 #include "hammock/config.h"
@@ -80,7 +83,7 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
 }
 
 Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(SplitReductions(ExpandShort(WithOrigins(graph)))),
+    : graph_(KeepChannelsLast(SplitReductions(ExpandShort(WithOrigins(graph))))),
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   for (const compiler::Step& step : schedule_.steps) {
@@ -103,8 +106,30 @@ Program::Program(const Graph& graph, bool aligned_outputs)
     if (step.launch.kernel) CheckBounds(step.launch, sizes);
   }
 #endif
+  FindWeights();
   FindOutputs();
   FindReplaceable();
+}
+
+void Program::FindWeights() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    PreparedStep& step = steps_[i];
+    if (!step.call) continue;
+    Call::Form form = step.call->form();
+    if (form.operand < 0) continue;
+    int buffer = step.operands[Index(form.operand)];
+    auto input = std::find(schedule_.inputs.begin(), schedule_.inputs.end(), buffer);
+    if (input == schedule_.inputs.end()) continue;
+    size_t at = graph_[schedule_.steps[i].node].inputs.size();
+    if (step.operands.size() == at) step.operands.push_back(-1);
+    step.operands[at] = static_cast<int>(schedule_.buffers.size() + weights_.size());
+    weights_.push_back({static_cast<int>(input - schedule_.inputs.begin()), i, std::move(form)});
+  }
+  seen_ = std::make_unique<std::atomic<const void*>[]>(weights_.size());
+}
+
+void Program::MakeForm(const Weight& weight, const char* input, char* form) const {
+  steps_[weight.step].call->MakeForm(input, form);
 }
 
 void Program::WaitForKernels() const {
@@ -253,15 +278,18 @@ int64_t Program::bytes() const {
                               schedule_.buffers.size() * sizeof(Shape));
 }
 
-void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
-                  char* arena) const {
+void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
+                  std::span<char* const> forms) const {
   constexpr size_t kInline = 64;
   char* inline_buffers[kInline];
   std::vector<char*> more;
   char** buffers = inline_buffers;
-  if (schedule_.buffers.size() > kInline) {
-    more.resize(schedule_.buffers.size());
+  if (schedule_.buffers.size() + weights_.size() > kInline) {
+    more.resize(schedule_.buffers.size() + weights_.size());
     buffers = more.data();
+  }
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    buffers[schedule_.buffers.size() + i] = forms.empty() ? nullptr : forms[i];
   }
   for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
     buffers[i] = plan_.offset[i] < 0 ? nullptr : arena + plan_.offset[i];
@@ -272,17 +300,38 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
       buffers[Index(schedule_.outputs[i])] = outputs[i];
     }
   }
+  if (const auto* graph = std::exchange(tracing::running_graph, nullptr)) [[unlikely]] {
+    return RunTraced(buffers, arena, *graph);
+  }
   const bool timed = config::Get<config::kCpuTimeSteps>();
   for (size_t i = 0; i < steps_.size();) {
     size_t end = timed ? i + 1 : static_cast<size_t>(group_last_[i]) + 1;
     std::optional<metrics::ScopedTimer> timer;
-    if (timed) timer.emplace(metrics::GetMetric(StepName(i), metrics::Kind::kTime));
-    if (steps_[i].call) {
-      RunCall(steps_[i], buffers, ScratchOf(i, arena));
-    } else {
-      RunKernels(i, end, buffers, arena);
+    if (timed) {
+      timer.emplace(metrics::GetMetric("cpu::step::" + StepName(i), metrics::Kind::kTime));
     }
+    RunSteps(i, end, buffers, arena);
     i = end;
+  }
+}
+
+void Program::RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const {
+  if (steps_[first].call) {
+    RunCall(steps_[first], buffers, ScratchOf(first, arena));
+  } else {
+    RunKernels(first, end, buffers, arena);
+  }
+}
+
+/// Steps that could run beside each other run one after another, so that each has a time.
+void Program::RunTraced(char* const* buffers, char* arena,
+                        const tracing::RunningGraph& graph) const {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    int64_t begin = tracing::Now();
+    RunSteps(i, i + 1, buffers, arena);
+    tracing::WriteSpan("kernel", StepName(i), begin, tracing::Now(),
+                       fmt::format(R"({{"graph":{},"kernel":{}}})", graph.number,
+                                   graph.first_kernel + static_cast<int64_t>(i)));
   }
 }
 
@@ -291,11 +340,11 @@ char* Program::ScratchOf(size_t step, char* arena) const {
   return at < 0 ? nullptr : arena + at;
 }
 
-/// "cpu::step::mul_add_maximum": the nodes that it computes, the first few of many.
+/// "mul_add_maximum": the nodes that it computes, the first few of many.
 std::string Program::StepName(size_t i) const {
   constexpr size_t kNamed = 4;
   const std::vector<NodeId>& nodes = schedule_.steps[i].nodes;
-  std::string name = "cpu::step::";
+  std::string name;
   for (size_t k = 0; k < std::min(nodes.size(), kNamed); ++k) {
     name += (k == 0 ? "" : "_") + graph_[nodes[k]].op->info().name;
   }
@@ -391,16 +440,23 @@ std::string Program::ToText(std::string_view what) const {
     if (steps_[i].call) {
       text += fmt::format("step {}: {}\n", i, steps_[i].call->kernel());
     }
-    const Kernel* kernel = schedule_.steps[i].launch.kernel.get();
-    if (!kernel) continue;
-    if (what == "llvm") {
-      text += fmt::format("step {}:\n{}", i, EmitLlvm(*kernel, HostTarget()));
-    } else if (what == "assembly" && LlvmCompiler::WhyAbsent().empty()) {
-      text += fmt::format("step {}:\n{}", i,
-                          LlvmCompiler::Get().Assembly(EmitLlvm(*kernel, HostTarget())));
+    if (std::string code = CodeText(i, what); !code.empty()) {
+      text += fmt::format("step {}:\n{}", i, code);
     }
   }
   return text;
+}
+
+std::string Program::CodeText(size_t step, std::string_view what) const {
+  const Kernel* kernel = schedule_.steps[step].launch.kernel.get();
+  if (!kernel) return "";
+  if (what == "llvm") return EmitLlvm(*kernel, HostTarget());
+  if (what != "assembly" || !LlvmCompiler::WhyAbsent().empty()) return "";
+  return LlvmCompiler::Get().Assembly(EmitLlvm(*kernel, HostTarget()));
+}
+
+const char* Program::CallName(size_t step) const {
+  return steps_[step].call ? steps_[step].call->kernel() : nullptr;
 }
 
 }  // namespace hammock::cpu

@@ -2,6 +2,7 @@
 /// A graph made ready to run on the CPU: scheduled, its memory planned, its kernels interpreted
 /// until they are compiled.
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,11 @@
 #include "compiler/memory_plan.h"
 #include "compiler/schedule.h"
 #include "hammock/ir/graph.h"
+#include "hammock/lazy/backend_interface.h"
+
+namespace hammock::tracing {
+struct RunningGraph;
+}
 
 namespace hammock::cpu {
 
@@ -34,10 +40,24 @@ class Program {
   int64_t bytes() const;                         ///< held by this and by programs inside
   int kernels() const;
 
+  /// An input that a step reads in a form of its own, if it is given one (Call::Form).
+  struct Weight {
+    int input = -1;
+    size_t step = 0;
+    Call::Form form;
+  };
+  const std::vector<Weight>& weights() const { return weights_; }
+  void MakeForm(const Weight& weight, const char* input, char* form) const;
+  /// Whether the run before this one had the same data for a weight.
+  bool SeenBefore(size_t weight, const void* data) const {
+    return seen_[weight].exchange(data, std::memory_order_relaxed) == data;
+  }
+
   /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
   /// error raised by a call is thrown as lazy::ExecutionError with the node of the graph that was
-  /// given.
-  void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena) const;
+  /// given. `forms` are those of weights(), null where there is none.
+  void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
+           std::span<char* const> forms = {}) const;
 
   /// Inputs whose memory this output may take in a run that they are donated to: nothing reads them
   /// afterwards, and nothing can fail any more when it is written.
@@ -47,15 +67,24 @@ class Program {
   std::string LargestBuffers() const;
   /// For people: the graph, its steps and memory, and the `llvm` or `assembly` of kernels.
   std::string ToText(std::string_view what) const;
+  /// The same in parts, by step; see describe.cpp.
+  lazy::ComputationInfo Describe(std::string_view what) const;
 
  private:
   struct PreparedStep;
 
   [[noreturn]] static void RethrowAt(const PreparedStep& step);
   std::string StepName(size_t step) const;
+  /// "llvm" or "assembly" of a step's kernel, or empty.
+  std::string CodeText(size_t step, std::string_view what) const;
+  /// Who runs a call, or null.
+  const char* CallName(size_t step) const;
+  void RunTraced(char* const* buffers, char* arena, const tracing::RunningGraph& graph) const;
+  void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
   void FindOutputs();
   void FindReplaceable();
   bool MayReplace(int output, int input) const;
+  void FindWeights();
   void WaitForKernels() const;
   void FindGroups();
   char* ScratchOf(size_t step, char* arena) const;
@@ -66,6 +95,8 @@ class Program {
   compiler::Schedule schedule_;
   compiler::MemoryPlan plan_;
   std::vector<PreparedStep> steps_;
+  std::vector<Weight> weights_;  // their forms are buffers behind those of the schedule
+  std::unique_ptr<std::atomic<const void*>[]> seen_;  // by weight
   std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<Output> outputs_;
   std::vector<std::vector<int>> replaceable_;  // by output

@@ -13,6 +13,7 @@
 #include "backends/cpu/host_allocator.h"
 #include "backends/run_graph.h"
 #include "hammock/config.h"
+#include "ops/channels_last.h"
 #include "ops/primitives.h"
 
 namespace hammock::cpu {
@@ -396,6 +397,39 @@ struct ConvolutionCase {
   int64_t groups;
 };
 
+HostTensor Permuted(const HostTensor& tensor, const Dims& dims) {
+  return Interpreted(ops::kPermute, {tensor}, {dims});
+}
+
+/// The bits are those of `expected` wherever the channels are.
+void CheckLayouts(ConvolutionSpec spec, const HostTensor& input, const HostTensor& weight,
+                  const HostTensor& expected) {
+  if (!Convolution::TakesLayouts(spec)) return;
+  int rank = spec.input.rank();
+  HostTensor input_last = Permuted(input, ops::ChannelsToLast(rank));
+  HostTensor expected_last = Permuted(expected, ops::ChannelsToLast(rank));
+  for (int which : {1, 2, 3}) {
+    spec.input_last = which & 1;
+    spec.out_last = which & 2;
+    const HostTensor& wanted = spec.out_last ? expected_last : expected;
+    Convolution::Pointers pointers = {.input = spec.input_last ? input_last.data() : input.data(),
+                                      .weight = weight.data()};
+    spec.epilogue = {};
+    HostTensor plain = RunConvolution(Convolution(spec), pointers, "2");
+    ASSERT_EQ(std::memcmp(plain.data(), wanted.data(), wanted.bytes()), 0) << which;
+    for (const EpilogueSpec& epilogue : AllEpilogues()) {
+      spec.epilogue = epilogue;
+      int64_t columns = wanted.shape().size(rank - 1);
+      for (int d = 2; d < rank - 1 && !spec.out_last; ++d) columns *= wanted.shape().size(d);
+      CopyingEpilogue copy(wanted.shape(), columns, epilogue);
+      pointers.epilogue = &copy;
+      RunConvolution(Convolution(spec), pointers, "2");
+      ASSERT_TRUE(copy.SawEverythingOnce()) << which;
+      ASSERT_TRUE(copy.result().SameBits(wanted)) << which;
+    }
+  }
+}
+
 void CheckConvolution(const ConvolutionCase& c, std::mt19937& random) {
   ConvolutionSpec spec = ConvolutionSpec::Of(c.input, c.weight, c.stride, c.padding, c.dilation,
                                              c.transposed, c.output_padding, c.groups);
@@ -436,6 +470,9 @@ void CheckConvolution(const ConvolutionCase& c, std::mt19937& random) {
       ASSERT_TRUE(stored.SameBits(one)) << about();
     }
   }
+  spec.epilogue = {};
+  CheckLayouts(spec, input, weight, one);
+  ASSERT_FALSE(testing::Test::HasFatalFailure()) << about();
 }
 
 TEST(Convolution, MatchesTheInterpreterOnRandomCases) {
@@ -533,7 +570,8 @@ TEST(Convolution, OfOnePlaceIsAProduct) {
                        random);
     }
   }
-  Shape input(f32, {1, 64, 8}), weight(f32, {64, 64, 1});
+  // Those that the library takes go the way of all others, so that bits do not depend on layouts.
+  Shape input(f64, {1, 64, 8}), weight(f64, {64, 64, 1});
   EXPECT_STREQ(
       Convolution(ConvolutionSpec::Of(input, weight, {1}, {0}, {1}, false, {0}, 1)).kernel(),
       "matmul");

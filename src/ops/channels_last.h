@@ -1,0 +1,21 @@
+#pragma once
+/// Convolutions of images whose channels lie last, [N, places..., C] instead of [N, C, places...]:
+/// what a compiled graph may use inside, where a library is faster so.
+
+#include "hammock/ir/op_def.h"
+#include "hammock/ir/shape.h"
+
+namespace hammock::ops {
+
+/// As `convolution`; `input_last` and `result_last` say where the channels of the input and of the
+/// result are. The weight lies as ever.
+extern const OpDef kConvolutionLast;
+
+/// The permutes that bring the channels last and back.
+Dims ChannelsToLast(int rank);
+Dims ChannelsToFirst(int rank);
+/// The type after such a permute.
+Shape WithChannelsLast(const Shape& first);
+Shape WithChannelsFirst(const Shape& last);
+
+}  // namespace hammock::ops
