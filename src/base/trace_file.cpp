@@ -270,6 +270,11 @@ void WriteCounter(std::string_view name, std::string_view args) {
   });
 }
 
+void WriteMemory(std::string_view device, int64_t in_use, int64_t planned) {
+  WriteCounter(fmt::format("memory of {}", device),
+               fmt::format(R"({{"in use":{},"planned":{}}})", in_use, std::max(in_use, planned)));
+}
+
 void WriteMetadata(std::string_view name, std::string_view args) {
   Write([&](const File&) { return MetadataEvent(name, args); });
 }

@@ -104,6 +104,21 @@ expect("${errors}" "line 2, column 1" "broken.txt")
 run(1 run nothing.txt)
 expect("${errors}" "cannot read 'nothing.txt'")
 
+# An archive with machine code runs like the graph that it was made from.
+if(LLVM)
+  run(0 compile twice.txt -o twice.hmk)
+  run(0 run twice.txt -i cpu.0.npy -i cpu.1.npy -d cpu)
+  set(plain "${output}")
+  run(0 run twice.hmk -i cpu.0.npy -i x1=cpu.1.npy -d cpu)
+  if(NOT output STREQUAL plain)
+    message(FATAL_ERROR "the archive gives ${output}, its graph ${plain}")
+  endif()
+  run(1 run twice.hmk -i cpu.0.npy --random)
+  expect("${errors}" "input x1 was not given")
+  run(1 dump twice.hmk)
+  expect("${errors}" "a delegate runs it")
+endif()
+
 # ---- bench and dump
 run(0 bench graph.txt -d cpu reference -n 5)
 expect("${output}" "median ms" "cpu:0" "reference:0" "kernels of cpu:0")

@@ -61,9 +61,13 @@ ModulePtr LoadModule(const std::string& path) {
   }
 }
 
-Model LoadModel(const std::string& path) {
+Model LoadModel(const std::string& path, Needs needs) {
   Model model{LoadModule(path), {}, {}, {}};
   const Method& forward = model.module->method("forward");
+  if (!forward.body && needs == Needs::kForward) {
+    for (const auto& argument : forward.schema.arguments()) model.names.push_back(argument.name);
+    return model;
+  }
   if (!forward.body) {
     throw NotSupported(ErrorCode::kNotSupported,
                        path + ": `forward` is no graph (" +
@@ -93,10 +97,9 @@ namespace {
 /// The number of the argument that "x1", "%1" or "1" names.
 size_t ArgumentOf(const Model& model, const std::string& name) {
   for (size_t i = 0; i < model.names.size(); ++i) {
-    NodeId node = model.graph.inputs()[i];
-    if (name == model.names[i] || name == std::to_string(i) || name == fmt::format("%{}", node)) {
-      return i;
-    }
+    bool known = i < model.graph.inputs().size();
+    std::string value = known ? fmt::format("%{}", model.graph.inputs()[i]) : "";
+    if (name == model.names[i] || name == std::to_string(i) || name == value) return i;
   }
   std::string all;
   for (const std::string& known : model.names) all += (all.empty() ? "" : ", ") + known;
@@ -114,6 +117,16 @@ HostTensor MakeUp(const Shape& type, std::mt19937_64& engine) {
   return tensor;
 }
 
+/// Against the graph, where the model has one.
+void CheckType(const Model& model, size_t i, const HostTensor& tensor, const std::string& path) {
+  if (i >= model.arguments.size()) return;
+  const Shape& type = model.arguments[i];
+  bool free = !model.graph.dim_params.empty();
+  if (tensor.dtype() == type.dtype() && (free || tensor.shape() == type)) return;
+  Fail(fmt::format("--input {}: it has {}, input {} takes {}", path, tensor.shape().to_string(),
+                   model.names[i], type.to_string()));
+}
+
 /// "name=file" where the part before "=" is no path.
 std::pair<std::string, std::string> SplitInput(const std::string& text) {
   size_t equals = text.find('=');
@@ -126,7 +139,7 @@ std::pair<std::string, std::string> SplitInput(const std::string& text) {
 }  // namespace
 
 std::vector<HostTensor> LoadInputs(const Model& model, const InputOptions& options) {
-  std::vector<HostTensor> inputs(model.arguments.size());
+  std::vector<HostTensor> inputs(model.names.size());
   size_t next = 0;
   for (const std::string& text : options.files) {
     auto [name, path] = SplitInput(text);
@@ -135,18 +148,17 @@ std::vector<HostTensor> LoadInputs(const Model& model, const InputOptions& optio
       Fail(fmt::format("--input {}: the model takes {} inputs", path, inputs.size()));
     }
     HostTensor tensor = io::ReadNpy(path);
-    const Shape& type = model.arguments[i];
-    bool free = !model.graph.dim_params.empty();
-    if (tensor.dtype() != type.dtype() || (!free && tensor.shape() != type)) {
-      Fail(fmt::format("--input {}: it has {}, input {} takes {}", path, tensor.shape().to_string(),
-                       model.names[i], type.to_string()));
-    }
+    CheckType(model, i, tensor, path);
     inputs[i] = std::move(tensor);
     next = i + 1;
   }
   std::mt19937_64 engine(options.seed);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) continue;
+    if (i >= model.arguments.size()) {
+      Fail(fmt::format("input {} was not given; add --input {}=FILE.npy", model.names[i],
+                       model.names[i]));
+    }
     if (!options.random) {
       Fail(fmt::format("input {} ({}) was not given; add --input {}=FILE.npy, or --random",
                        model.names[i], model.arguments[i].to_string(), model.names[i]));

@@ -17,8 +17,8 @@ void WriteFile(const std::string& path, const std::string& text);
 
 struct Model {
   ModulePtr module;
-  Graph graph;  ///< of `forward`; empty where a delegate runs it
-  std::vector<Shape> arguments;
+  Graph graph;                     ///< of `forward`; empty where a delegate runs it
+  std::vector<Shape> arguments;    ///< of the graph
   std::vector<std::string> names;  ///< of the arguments
 
   /// Calls `forward` on a device and gives its results, which may be pending.
@@ -27,8 +27,9 @@ struct Model {
 
 /// The text of a graph becomes the method `forward` of a module.
 ModulePtr LoadModule(const std::string& path);
-/// NotSupported where `forward` is no graph.
-Model LoadModel(const std::string& path);
+/// NotSupported where `forward` is no graph, unless a delegate's will do.
+enum class Needs { kGraph, kForward };
+Model LoadModel(const std::string& path, Needs needs = Needs::kGraph);
 
 struct InputOptions {
   std::vector<std::string> files;  ///< "x.npy" in order, or "NAME=x.npy" with a name or number

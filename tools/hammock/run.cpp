@@ -102,7 +102,7 @@ void Save(const std::string& path, const std::vector<HostTensor>& outputs) {
 int Run(const RunOptions& options) {
   Device device = options.device.empty() ? Device() : Device(options.device);
   SetDefaultDevice(device);
-  Model model = LoadModel(options.model);
+  Model model = LoadModel(options.model, Needs::kForward);
   model.module->to(device);
   std::vector<Tensor> inputs;
   for (const HostTensor& host :
