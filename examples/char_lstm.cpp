@@ -43,14 +43,17 @@ int main() {
   examples::Text text(20000);
   CharModel model(text.alphabet());
   optim::Adam optimizer(model.parameters(), {.lr = 0.01});
-  for (int i = 0; i <= 120; ++i) {
-    auto [x, y] = text.Sample(16, 40);
-    optimizer.zero_grad();
-    Tensor loss = cross_entropy(model.forward(x).flatten(0, 1), y.flatten());
-    loss.backward();
-    optim::clip_grad_norm_(model.parameters(), 1.0);
-    optimizer.step();
-    if (i % 30 == 0) std::printf("step %3d, loss %.3f\n", i, loss.item<double>());
+  for (int i = 0; i <= 200; ++i) {
+    Tensor loss;
+    step([&] {
+      auto [x, y] = text.Sample(16, 40);
+      optimizer.zero_grad();
+      loss = cross_entropy(model.forward(x).flatten(0, 1), y.flatten());
+      loss.backward();
+      optim::clip_grad_norm_(model.parameters(), 1.0);
+      optimizer.step();
+    });
+    if (i % 50 == 0) std::printf("step %3d, loss %.3f\n", i, loss.item<double>());
   }
   std::printf("\n%s\n", Write(model, text, "The ", 120).c_str());
 }

@@ -43,10 +43,13 @@ int main(int argc, char** argv) {
   while (step < kSteps) {
     for (const data::Batch& batch : loader) {
       if (step == kSteps) break;
-      optimizer.zero_grad();
-      Tensor loss = cross_entropy(net(batch[0]), batch[1]);
-      loss.backward();
-      optimizer.step();
+      Tensor loss;
+      hammock::step([&] {
+        optimizer.zero_grad();
+        loss = cross_entropy(net(batch[0]), batch[1]);
+        loss.backward();
+        optimizer.step();
+      });
       schedule.step();
       if (step++ % 20 == 0) {
         std::printf("step %2ld, lr %.4f, loss %.4f\n", static_cast<long>(step), optimizer.lr(),

@@ -32,6 +32,9 @@ struct Gpt : nn::Module {
   explicit Gpt(int64_t alphabet) : Module("Gpt") {
     tokens = register_module("tokens", nn::Embedding(alphabet, kWidth));
     places = register_module("places", nn::Embedding(kContext, kWidth));
+    for (nn::Embedding& table : {std::ref(tokens), std::ref(places)}) {
+      nn::init::normal_(table->weight, 0, 0.02);
+    }
     for (int64_t i = 0; i < kLayers; ++i) {
       blocks.push_back(register_module("block" + std::to_string(i), std::make_shared<Block>()));
     }
@@ -63,25 +66,30 @@ std::string Write(Gpt& model, const examples::Text& text, std::string written, i
   return written.substr(kContext);
 }
 
+/// Products in bf16, the loss in f32; parameters and their gradients stay f32.
+Tensor Loss(Gpt& model, const Tensor& x, const Tensor& y) {
+  AutocastGuard autocast(bf16);
+  return cross_entropy(model.forward(x).flatten(0, 1), y.flatten());
+}
+
 int main() {
   manual_seed(1);
   examples::Text text(20000);
   Gpt model(text.alphabet());
-  optim::AdamW optimizer(model.parameters(), {.lr = 3e-3});
-  optim::CosineAnnealingLR schedule(optimizer, {.t_max = 150, .eta_min = 3e-4});
-  for (int i = 0; i <= 150; ++i) {
-    auto [x, y] = text.Sample(16, kContext);
-    optimizer.zero_grad();
+  optim::AdamW optimizer(model.parameters(), {.lr = 5e-3});
+  optim::CosineAnnealingLR schedule(optimizer, {.t_max = 300, .eta_min = 3e-4});
+  for (int i = 0; i <= 300; ++i) {
     Tensor loss;
-    {
-      AutocastGuard autocast(bf16);
-      loss = cross_entropy(model.forward(x).flatten(0, 1), y.flatten());
-    }
-    loss.backward();
-    optim::clip_grad_norm_(model.parameters(), 1.0);
-    optimizer.step();
+    step([&] {
+      auto [x, y] = text.Sample(16, kContext);
+      optimizer.zero_grad();
+      loss = Loss(model, x, y);
+      loss.backward();
+      optim::clip_grad_norm_(model.parameters(), 1.0);
+      optimizer.step();
+    });
     schedule.step();
-    if (i % 30 == 0) std::printf("step %3d, loss %.3f\n", i, loss.item<double>());
+    if (i % 50 == 0) std::printf("step %3d, loss %.3f\n", i, loss.item<double>());
   }
   std::printf("\n%s\n", Write(model, text, "The ", 120).c_str());
 }

@@ -11,10 +11,13 @@ int main() {
   nn::Linear model(3, 1);
   optim::SGD optimizer(model->parameters(), {.lr = 0.1});
   for (int i = 0; i <= 60; ++i) {
-    optimizer.zero_grad();
-    Tensor loss = mse_loss(model(x), y);
-    loss.backward();
-    optimizer.step();
+    Tensor loss;
+    step([&] {
+      optimizer.zero_grad();
+      loss = mse_loss(model(x), y);
+      loss.backward();
+      optimizer.step();
+    });
     if (i % 20 == 0) std::cout << "step " << i << ", loss " << loss.item<double>() << "\n";
   }
   std::cout << "weights " << model->weight << "\noffset " << model->bias << "\n";

@@ -3,7 +3,6 @@
 #include <hammock/hammock.h>
 
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,7 +14,11 @@ class Text {
   /// The first `size` characters.
   explicit Text(size_t size) {
     std::ifstream file("/usr/share/common-licenses/GPL-3");
-    std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::string text;
+    for (char c; file.get(c);) {
+      bool indent = c == ' ' && (text.empty() || text.back() == ' ' || text.back() == '\n');
+      if (!indent) text += c;
+    }
     while (text.size() < size) text += "one for the master and one for the dame,\n";
     text.resize(size);
     std::set<char> used(text.begin(), text.end());
