@@ -1,17 +1,20 @@
 /// The speed of the CUDA backend on the workloads of the issue, in milliseconds: the median of
 /// synchronised calls. bench/gpu/peers.py runs the same ones on other systems.
 ///
-///   gpu_bench [--filter TEXT]
+///   gpu_bench [--filter TEXT] [--text]     with the steps of each
 
 #include <hammock/autograd.h>
 #include <hammock/hammock.h>
 #include <hammock/lazy/backend_interface.h>
+#include <hammock/metrics.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -117,6 +120,23 @@ struct Mlp {
   }
 };
 
+/// Where the time of a row went, in microseconds a run; with HAMMOCK_CUDA_TIME_STEPS.
+void PrintSteps() {
+  static std::map<std::string, std::pair<double, double>> before;  // total, samples
+  for (const std::string& name : metrics::MetricNames()) {
+    if (name.rfind("cuda::step::", 0) != 0) continue;
+    auto value = metrics::MetricValue(name);
+    if (!value) continue;
+    auto& [total, samples] = before[name];
+    double runs = static_cast<double>(value->samples) - samples;
+    if (runs > 0) {
+      std::printf("    %9.1f us  %s\n", (value->total - total) / runs / 1e3, name.c_str() + 12);
+    }
+    total = value->total;
+    samples = static_cast<double>(value->samples);
+  }
+}
+
 struct Row {
   const char* name;
   double goal;
@@ -128,32 +148,50 @@ std::vector<Row> Rows() {
       {"gelu(x*w+b)+x 64M f32", 0.27,
        [] {
          Tensor x = Random({1 << 26}), w = Random({1 << 26}), b = Random({1 << 26});
-         return [=] { Sync(gelu(x * w + b) + x); };
+         return [=] {
+           Tensor y = gelu(x * w + b) + x;
+           Sync(y);
+         };
        }},
       {"softmax 16384x4096 f32", 0.145,
        [] {
          Tensor x = Random({16384, 4096});
-         return [=] { Sync(softmax(x, -1)); };
+         return [=] {
+           Tensor y = softmax(x, -1);
+           Sync(y);
+         };
        }},
       {"layer norm 16384x4096 f32", 0.145,
        [] {
          Tensor x = Random({16384, 4096}), w = Random({4096}), b = Random({4096});
-         return [=] { Sync(layer_norm(x, {4096}, w, b)); };
+         return [=] {
+           Tensor y = layer_norm(x, {4096}, w, b);
+           Sync(y);
+         };
        }},
       {"sum over rows 16384x4096 f32", 0,
        [] {
          Tensor x = Random({16384, 4096});
-         return [=] { Sync(sum(x, {0})); };
+         return [=] {
+           Tensor y = sum(x, {0});
+           Sync(y);
+         };
        }},
       {"sum of all 64M f32", 0,
        [] {
          Tensor x = Random({1 << 26});
-         return [=] { Sync(sum(x)); };
+         return [=] {
+           Tensor y = sum(x);
+           Sync(y);
+         };
        }},
       {"transpose 8192x8192 f32", 0,
        [] {
          Tensor x = Random({8192, 8192});
-         return [=] { Sync(x.t().contiguous()); };
+         return [=] {
+           Tensor y = x.t().contiguous();
+           Sync(y);
+         };
        }},
       {"200 scalar ops on 16 elements", 0.045,
        [] {
@@ -167,12 +205,18 @@ std::vector<Row> Rows() {
       {"matmul 8192 bf16", 0,
        [] {
          Tensor a = Random({8192, 8192}, bf16), b = Random({8192, 8192}, bf16);
-         return [=] { Sync(matmul(a, b)); };
+         return [=] {
+           Tensor y = matmul(a, b);
+           Sync(y);
+         };
        }},
       {"transformer block forward bf16", 0.60,
        [] {
          auto block = std::make_shared<Block>();
-         return [=] { Sync(block->Forward()); };
+         return [=] {
+           Tensor y = block->Forward();
+           Sync(y);
+         };
        }},
       {"transformer block train SGD bf16", 2.0,
        [] {
@@ -190,7 +234,12 @@ std::vector<Row> Rows() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string filter = argc > 2 && std::string(argv[1]) == "--filter" ? argv[2] : "";
+  std::string filter;
+  bool text = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--text") text = true;
+    if (std::string(argv[i]) == "--filter" && i + 1 < argc) filter = argv[++i];
+  }
   for (const Row& row : Rows()) {
     if (std::string(row.name).find(filter) == std::string::npos) continue;
     try {
@@ -198,9 +247,14 @@ int main(int argc, char** argv) {
       std::printf("%-36s %8.3f ms", row.name, ms);
       if (row.goal > 0) std::printf("   goal %.3f (%.2fx)", row.goal, ms / row.goal);
       std::printf("\n");
+      auto* executor = LazyGraphExecutor::Get();
+      if (auto hash = executor->GetLatestHash(); text && hash) {
+        std::printf("%s\n", executor->GetCachedText(*hash, "backend").c_str());
+      }
     } catch (const std::exception& error) {
       std::printf("%-36s failed: %s\n", row.name, error.what());
     }
+    if (std::getenv("HAMMOCK_CUDA_TIME_STEPS")) PrintSteps();
     std::fflush(stdout);
   }
 }

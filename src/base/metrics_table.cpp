@@ -57,6 +57,8 @@ constexpr Row kRows[] = {
     {"cpu::KernelRunsCompiled", kCounter, "Runs of kernels as machine code."},
     {"cpu::KernelRunsInterpreted", kCounter, "Runs of kernels whose code was not there yet."},
     {"cpu::step::<ops>", kTime, "Runs of each kernel and call, with the option `cpu.time_steps`."},
+    {"cpu::WeightsPacked", kCounter, "Weights brought into the form that the library likes, once."},
+    {"cuda::KernelsCompiled", kCounter, "Kernels compiled by NVRTC."},
     {"CpuCompileTime", kTime, "Time in LLVM."},
     {"CpuCodeCompiled", kCounter, "Kernels compiled by LLVM."},
     {"CpuCodeShared", kCounter, "Kernels whose code was in memory."},

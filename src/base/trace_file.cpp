@@ -201,6 +201,7 @@ std::string Quoted(std::string_view text) {
 }
 
 void Start(const std::string& path) {
+  config::Get<config::kTraceFileBytes>();  // the first look at options follows one, with the mutex
   File& file = GetFile();
   std::lock_guard lock(file.mutex);
   if (file.fd >= 0) {

@@ -115,7 +115,7 @@ class BlasProduct : public PreparedProduct {
                  p.b_batch);
     b = LayoutOf(type, p.a_transposed ? p.m : p.k, p.a_transposed ? p.k : p.m, p.a_row, p.batch,
                  p.a_batch);
-    c = LayoutOf(type, p.n, p.m, p.out_row, p.batch, p.out_batch);
+    c = LayoutOf(*TypeOf(p.out_dtype), p.n, p.m, p.out_row, p.batch, p.out_batch);
     Descriptor preference = nullptr;
     Check(f.preference_create(&preference), "a preference");
     f.preference_set(preference, kMaxWorkspace, &kWorkspace, sizeof kWorkspace);

@@ -10,6 +10,9 @@
 namespace hammock::cuda {
 namespace {
 
+/// Multiplications that are not worth the library.
+constexpr int64_t kTinyProduct = 1 << 15;
+
 /// Dims of a row-major operand that are one dim of a matrix.
 struct Merged {
   bool even = true;  ///< they step as one dim would
@@ -102,6 +105,7 @@ class DotCall : public Call {
     b_ = PlanOperand(b, b_batch, b_contract, b_free);
     Product& p = product_;
     p.dtype = a.dtype();
+    p.out_dtype = node.type().dtype();
     p.batch = Merge(a, a_batch).size;
     p.m = Merge(a, a_free).size;
     p.n = Merge(b, b_free).size;
@@ -116,8 +120,9 @@ class DotCall : public Call {
     p.out_batch = p.m * p.n;
     out_bytes_ = node.type().bytes();
     empty_ = a.numel() == 0 || b.numel() == 0;
-    if (!empty_) prepared_ = machine.Prepare(p);
-    if (!empty_ && !prepared_) prepared_ = MakeOwn();
+    bool tiny = p.batch * p.m * p.n * p.k <= kTinyProduct;
+    if (!empty_ && !tiny) prepared_ = machine.Prepare(p);
+    own_ = !empty_ && !prepared_;
   }
 
   std::vector<KernelSource> Sources() const override {
@@ -154,19 +159,19 @@ class DotCall : public Call {
   }
 
  private:
-  // ---- where no library has the dtype: one thread for each element of the result
+  // ---- where no library has the dtype, or it would take longer to start than to run: one thread
+  // for each element of the result
 
-  std::shared_ptr<PreparedProduct> MakeOwn() {
-    own_ = true;
-    return nullptr;
-  }
   KernelSource OwnSource() const {
     ScalarText scalars;
     DType dtype = product_.dtype;
     auto load = [&](const char* from) { return scalars.FromMemory(from, dtype); };
     std::string_view type = MemoryType(dtype);
-    std::string add = scalars.Scalar(ScalarFn::kAdd, dtype,
-                                     {"sum", scalars.Scalar(ScalarFn::kMul, dtype, {"x", "y"})});
+    DType out = product_.out_dtype;
+    bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
+    DType wide = narrow ? DType::kF32 : dtype;  // of the sum, which is rounded once
+    std::string add = scalars.Scalar(ScalarFn::kAdd, wide,
+                                     {"sum", scalars.Scalar(ScalarFn::kMul, wide, {"x", "y"})});
     std::string_view value = ValueType(dtype);
     return ElementKernel(
         13, scalars.Functions(),
@@ -179,9 +184,9 @@ class DotCall : public Call {
             "  {1} sum = 0;\n"
             "  for (long long k = 0; k < (long long)w6; ++k) {{\n"
             "    const {1} x = {2}, y = {3};\n    sum = {4};\n  }}\n"
-            "  (({0}*)w3)[i] = {5};\n",
+            "  (({6}*)w3)[i] = {5};\n",
             type, value, load("a[k * (long long)w8]"), load("b[k * (long long)w9]"), add,
-            scalars.ToMemory("sum", dtype)));
+            scalars.ToMemory("sum", out), MemoryType(out)));
   }
   void RunOwn(Machine& machine, const Function& function, Address a, Address b, Address out) const {
     const Product& p = product_;

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/emulation/emulated_machine.h"
+#include "backends/cuda/expand_attention.h"
 #include "backends/cuda/gpu_machine.h"
 #include "backends/cuda/program.h"
 #include "base/throw.h"
@@ -133,6 +134,7 @@ class Backend : public lazy::BackendImplInterface {
 
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice&) const override {
+    if (ExpandsAttention(graph, graph[node])) return {};
     if (graph[node].op->IsComposite()) return {lazy::Capability::Verdict::kExpand, ""};
     std::string why_not = WhyNot(graph, node);
     if (why_not.empty()) return {};

@@ -197,26 +197,42 @@ class Emitter {
     bool any = std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(),
                            [&](const Instr& instr) { return IsElement(instr, stage); });
     if (!any) return;
-    Accumulators(stage);
+    bool passes = cut_.passes > 1;
+    if (passes) {
+      ForEachReduction(stage, [&](int i, const Instr& instr) {
+        Line("{} r{}_passes[{}];", ValueType(instr.dtype), i, cut_.passes);
+      });
+      Line("#pragma unroll 1");
+      Begin(fmt::format("for (int pass = 0; pass < {}; ++pass)", cut_.passes));
+    }
+    ForEachReduction(stage, [&](int i, const Instr& instr) { Accumulators(i, instr); });
     Elements(stage);
+    if (passes) {
+      ForEachReduction(stage, [&](int i, const Instr& instr) {
+        text_ += EmitPassEnd(instr, i, cut_, scalars_);
+      });
+      End();
+    }
+    ForEachReduction(stage, [&](int i, const Instr& instr) {
+      text_ += EmitReduction(instr, i, cut_, scalars_);
+    });
+  }
+
+  template <class F>
+  void ForEachReduction(int stage, F f) const {
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
       const Instr& instr = kernel_.instrs[i];
-      if (instr.kind == Kind::kReduce && instr.stage == stage) {
-        text_ += EmitReduction(instr, static_cast<int>(i), cut_, scalars_);
-      }
+      if (instr.kind == Kind::kReduce && instr.stage == stage) f(static_cast<int>(i), instr);
     }
   }
 
-  void Accumulators(int stage) {
-    int count = cut_.accumulators / cut_.threads;
-    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
-      const Instr& instr = kernel_.instrs[i];
-      if (instr.kind != Kind::kReduce || instr.stage != stage) continue;
-      Line("{} r{}[{}];", ValueType(instr.dtype), i, count);
-      Unroll();
-      Line("for (int k = 0; k < {}; ++k) r{}[k] = {};", count, i,
-           scalars_.Identity(instr.reduce, instr.dtype));
-    }
+  int accumulators() const { return cut_.accumulators / (cut_.threads * cut_.passes); }
+
+  void Accumulators(int i, const Instr& instr) {
+    Line("{} r{}[{}];", ValueType(instr.dtype), i, accumulators());
+    Unroll();
+    Line("for (int k = 0; k < {}; ++k) r{}[k] = {};", accumulators(), i,
+         scalars_.Identity(instr.reduce, instr.dtype));
   }
 
   /// The column of slot s in this round.
@@ -230,8 +246,8 @@ class Emitter {
                            cut_.vector);
       case Way::kColumn:
         if (cut_.accumulators < 8) return fmt::format("round * {} + s", cut_.accumulators);
-        return fmt::format("round * {} + (s / 8 * {} + thread) * 8 + s % 8", cut_.accumulators,
-                           cut_.threads);
+        return fmt::format("round * {} + ({} * {} + thread) * 8 + s", cut_.accumulators,
+                           cut_.passes > 1 ? "pass" : "0", cut_.threads);
     }
     return "";
   }
@@ -240,7 +256,7 @@ class Emitter {
     bool rounds = cut_.way != Way::kMap && !cut_.whole;
     if (rounds) {
       Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)",
-                        cut_.threads * elements()));
+                        cut_.threads * elements() * cut_.passes));
     } else {
       Begin("");
       if (cut_.way != Way::kMap) Line("const I round = 0;");
@@ -316,8 +332,7 @@ class Emitter {
     const Instr& instr = kernel_.instrs[static_cast<size_t>(i)];
     if (instr.kind == Kind::kStore) return Store(instr);
     if (instr.kind == Kind::kReduce) {
-      int count = cut_.accumulators / cut_.threads;
-      std::string sum = fmt::format("r{}[e % {}]", i, count);
+      std::string sum = fmt::format("r{}[e % {}]", i, accumulators());
       Line("if (at < columns) {} = {};", sum,
            scalars_.Combine(instr.reduce, instr.dtype, sum, Operand(instr, 0)));
       return;

@@ -43,14 +43,27 @@ class ReductionEmitter {
       : instr_(instr),
         cut_(cut),
         scalars_(scalars),
-        name_(fmt::format("r{}", number)),
+        name_(fmt::format("r{}{}", number, cut.passes > 1 ? "_passes" : "")),
         type_(ValueType(instr.dtype)),
-        live_(static_cast<size_t>(cut.accumulators / cut.threads), true) {}
+        live_(static_cast<size_t>(cut.accumulators / cut.threads), true) {
+    // Of several passes only the last accumulator of each is left, at the place of its first.
+    if (cut.passes == 1) return;
+    for (size_t i = 0; i < live_.size(); ++i) live_[i] = i % static_cast<size_t>(cut.slots) == 0;
+  }
+
+  std::string EmitPassEnd(int number) {
+    name_ = fmt::format("r{}", number);
+    live_.assign(static_cast<size_t>(cut_.slots), true);
+    for (int bit = 0; bit < Log2(cut_.slots); ++bit) CombineInThread(bit);
+    Line("{}_passes[pass] = {}[0];", name_, name_);
+    return text_;
+  }
 
   std::string Emit(int number) {
     bool exchanged = false;
     for (int bit : OrderOfBits(cut_.accumulators)) {
       BitPlace place = PlaceOf(bit, cut_);
+      if (cut_.passes > 1 && bit < Log2(cut_.slots)) continue;  // done by each pass
       if (place.in_thread) {
         CombineInThread(place.bit);
       } else if (cut_.way == Way::kColumn) {
@@ -79,7 +92,10 @@ class ReductionEmitter {
   std::string Combined(const std::string& a, const std::string& b) {
     return scalars_.Combine(instr_.reduce, instr_.dtype, a, b);
   }
-  std::string At(size_t i) const { return fmt::format("{}[{}]", name_, i); }
+  std::string At(size_t i) const {
+    bool by_pass = name_.ends_with("_passes");
+    return fmt::format("{}[{}]", name_, by_pass ? i / static_cast<size_t>(cut_.slots) : i);
+  }
 
   void CombineInThread(int bit) {
     size_t step = size_t{1} << bit;
@@ -136,13 +152,18 @@ class ReductionEmitter {
   const compiler::Instr& instr_;
   const KernelCut& cut_;
   ScalarText& scalars_;
-  const std::string name_;
+  std::string name_;
   const std::string type_;
   std::vector<bool> live_;
   std::string text_;
 };
 
 }  // namespace
+
+std::string EmitPassEnd(const compiler::Instr& instr, int number, const KernelCut& cut,
+                        ScalarText& scalars) {
+  return ReductionEmitter(instr, number, cut, scalars).EmitPassEnd(number);
+}
 
 std::string EmitReduction(const compiler::Instr& instr, int number, const KernelCut& cut,
                           ScalarText& scalars) {

@@ -127,8 +127,9 @@ void CutRow(const Launch& launch, KernelCut& cut) {
   int threads = n <= 1024 ? std::clamp(span / 8, 1, 32) : std::clamp(span / 16, 64, 1024);
   if (lines * threads < kManyThreads / 2) threads = std::min(span / 2, 1024);
   threads = std::clamp(threads, 1, accumulators / vector);
-  int per_thread = static_cast<int>(Quotient(span, threads));
-  cut.whole = per_thread * KeptRegisters(*launch.kernel) <= kMostKept;
+  auto kept = [&] { return span / threads * KeptRegisters(*launch.kernel); };
+  while (kept() > kMostKept && threads < accumulators / vector) threads *= 2;
+  cut.whole = kept() <= kMostKept;
   if (!cut.whole) threads = std::min(accumulators / vector, 1024);
   cut.vector = vector;
   cut.threads = threads;
@@ -137,10 +138,13 @@ void CutRow(const Launch& launch, KernelCut& cut) {
                         : accumulators / (threads * vector);
 }
 
-void CutColumn(KernelCut& cut) {
+void CutColumn(const Launch& launch, KernelCut& cut) {
+  constexpr int64_t kManyBlocks = 128;
   cut.threads = std::clamp(cut.accumulators / 8, 1, 32);
-  cut.slots = cut.accumulators / cut.threads;
+  cut.slots = std::min(cut.accumulators, 8);
+  cut.passes = cut.accumulators / (cut.threads * cut.slots);
   cut.lines = std::max(32, kBlock / cut.threads);
+  while (cut.lines > 8 && Quotient(LinesOf(launch), cut.lines) < kManyBlocks) cut.lines /= 2;
 }
 
 }  // namespace
@@ -161,7 +165,7 @@ KernelCut CutKernel(const Launch& launch) {
     cut.accumulators = static_cast<int>(AccumulatorsOf(launch.columns));
     cut.way = kernel.lanes_along_rows ? KernelCut::Way::kColumn : KernelCut::Way::kRow;
     if (kernel.lanes_along_rows) {
-      CutColumn(cut);
+      CutColumn(launch, cut);
     } else {
       CutRow(launch, cut);
     }
@@ -244,10 +248,12 @@ std::string ToText(const KernelCut& cut) {
   const char* ways[] = {"map", "row", "column"};
   std::string wide;
   for (bool is_wide : cut.is_wide) wide += is_wide ? 'w' : '-';
-  return fmt::format("{} outer {} {} vector {} threads {} lines {} slots {}{} accumulators {} {}\n",
-                     ways[static_cast<int>(cut.way)], cut.outer_dims,
-                     cut.wide_index ? "i64" : "i32", cut.vector, cut.threads, cut.lines, cut.slots,
-                     cut.whole ? " whole" : "", cut.accumulators, wide);
+  return fmt::format(
+      "{} outer {} {} vector {} threads {} lines {} slots {}{}{} accumulators {} {}\n",
+      ways[static_cast<int>(cut.way)], cut.outer_dims, cut.wide_index ? "i64" : "i32", cut.vector,
+      cut.threads, cut.lines, cut.slots,
+      cut.passes > 1 ? fmt::format(" passes {}", cut.passes) : "", cut.whole ? " whole" : "",
+      cut.accumulators, wide);
 }
 
 }  // namespace hammock::cuda

@@ -34,6 +34,7 @@ struct KernelCut {
   int threads = 256;          ///< along the columns
   int lines = 1;              ///< of a block
   int slots = 1;              ///< vectors of a thread, in one round
+  int passes = 1;             ///< over a row, each for some of a thread's accumulators
   bool whole = false;         ///< one round covers a row: what later stages need stays in registers
   int accumulators = 1;       ///< of a reduction
   std::vector<bool> is_wide;  ///< by access: vectors are aligned

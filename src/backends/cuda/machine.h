@@ -38,7 +38,8 @@ class Recording {
 
 /// out[batch, m, n] = a[batch, m, k] * b[batch, k, n], matrices with one contiguous dim each.
 struct Product {
-  DType dtype = DType::kF32;
+  DType dtype = DType::kF32;      ///< of a and b
+  DType out_dtype = DType::kF32;  ///< dtype, or f32 for f16 and bf16
   int64_t batch = 1;
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false;                        ///< a is stored as [k, m]

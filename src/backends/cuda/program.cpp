@@ -2,17 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <numeric>
+#include <optional>
 
+#include "backends/cuda/expand_attention.h"
+#include "backends/cuda/narrow_products.h"
 #include "base/throw.h"
 #include "compiler/describe_schedule.h"
 #include "compiler/fusion_facts.h"
+#include "compiler/remove_dead.h"
 #include "compiler/split_reductions.h"
 #include "hammock/lazy/backend_interface.h"
+#include "hammock/metrics.h"
 
 namespace hammock::cuda {
 
 namespace {
+
+bool TimesSteps() {
+  static const bool timed = std::getenv("HAMMOCK_CUDA_TIME_STEPS") != nullptr;
+  return timed;
+}
 
 constexpr size_t kLeastRecorded = 3;  // steps, from which on one call of the driver is cheaper
 
@@ -45,7 +56,7 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(SplitReductions(WithOrigins(graph))),
+      graph_(NarrowProducts(SplitReductions(RemoveDead(ExpandAttention(WithOrigins(graph)))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
@@ -135,7 +146,7 @@ int64_t Program::bytes() const {
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
                   Address arena) const {
   auto work = [&] { RunSteps(inputs, outputs, arena); };
-  if (steps_.size() < kLeastRecorded) {
+  if (steps_.size() < kLeastRecorded || TimesSteps()) {
     work();
   } else {
     std::vector<Address> addresses(inputs.begin(), inputs.end());
@@ -162,6 +173,12 @@ void Program::RunSteps(std::span<const Address> inputs, std::span<const Address>
   if (fault_count_ > 0) machine_->Clear(faults, fault_count_ * 8);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const PreparedStep& step = steps_[i];
+    std::optional<metrics::ScopedTimer> timer;
+    if (TimesSteps()) {
+      machine_->Finish();
+      std::string name = fmt::format("cuda::step::{}_{}", i, StepName(graph_, schedule_.steps[i]));
+      timer.emplace(metrics::GetMetric(name, metrics::Kind::kTime));
+    }
     int64_t at = plan_.scratch_offset[i];
     Address scratch = at < 0 ? 0 : arena + static_cast<Address>(at);
     if (step.call) {
@@ -171,6 +188,7 @@ void Program::RunSteps(std::span<const Address> inputs, std::span<const Address>
       machine_->Launch(*step.function, step.grid,
                        ArgumentWords(*step.launch, step.cut, buffers, scratch));
     }
+    if (timer) machine_->Finish();
   }
 }
 

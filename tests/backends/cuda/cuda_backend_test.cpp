@@ -91,5 +91,33 @@ TEST_F(CudaDevice, TrainsAStep) {
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{-6, -9}));
 }
 
+/// Attention of 16-bit floats is made of products of them.
+TEST_F(CudaDevice, AttentionAndItsGradientAgreeWithTheReference) {
+  for (bool is_causal : {false, true}) {
+    auto run = [&](const Device& device) {
+      std::vector<Tensor> leaves;
+      for (int i = 0; i < 3; ++i) {
+        std::vector<float> values;
+        for (int k = 0; k < 2 * 5 * 8; ++k) {
+          values.push_back(static_cast<float>((k * 37 + i * 11) % 64) / 32 - 1);
+        }
+        leaves.push_back(tensor(values, {1, 2, 5, 8}, bf16, device));
+        leaves.back().requires_grad_(true);
+      }
+      Tensor out = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], std::nullopt, 0.0,
+                                                is_causal);
+      (out * out).sum().backward();
+      std::vector<float> all = out.to(f32).to_vector<float>();
+      for (Tensor& leaf : leaves) {
+        for (float value : leaf.grad().to(f32).to_vector<float>()) all.push_back(value);
+      }
+      return all;
+    };
+    std::vector<float> ours = run(device_), expected = run(Device("reference"));
+    ASSERT_EQ(ours.size(), expected.size());
+    for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], expected[i], 0.05) << i;
+  }
+}
+
 }  // namespace
 }  // namespace hammock

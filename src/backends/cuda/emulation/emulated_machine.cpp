@@ -105,8 +105,8 @@ class EmulatedProduct : public PreparedProduct {
   const Product product;
 };
 
-template <class T>
-void MultiplyOf(const Product& p, const T* a, const T* b, T* out) {
+template <class T, class Out>
+void MultiplyOf(const Product& p, const T* a, const T* b, Out* out) {
   using Sum = std::conditional_t<kIsReal<T>, double, uint64_t>;
   for (int64_t batch = 0; batch < p.batch; ++batch) {
     for (int64_t i = 0; i < p.m; ++i) {
@@ -118,7 +118,7 @@ void MultiplyOf(const Product& p, const T* a, const T* b, T* out) {
           sum +=
               Convert<Sum>(a[batch * p.a_batch + at_a]) * Convert<Sum>(b[batch * p.b_batch + at_b]);
         }
-        out[batch * p.out_batch + i * p.out_row + j] = Convert<T>(sum);
+        out[batch * p.out_batch + i * p.out_row + j] = Convert<Out>(sum);
       }
     }
   }
@@ -167,6 +167,7 @@ class EmulatedMachine : public Machine {
 
   void Launch(const Function& function, const Grid& grid,
               std::span<const uint64_t> words) override {
+    if (compiler_ == "none") return;
     std::lock_guard lock(mutex_);
     const auto& emulated = static_cast<const EmulatedFunction&>(function);
     if (!emulated.code) CompilePending();
@@ -179,12 +180,18 @@ class EmulatedMachine : public Machine {
   }
   void Multiply(const PreparedProduct& product, Address a, Address b, Address out,
                 Address) override {
+    if (compiler_ == "none") return;
     const Product& p = static_cast<const EmulatedProduct&>(product).product;
     VisitDType(p.dtype, [&](auto zero) {
       using T = decltype(zero);
       if constexpr (!std::is_same_v<T, bool>) {
-        MultiplyOf(p, reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b),
-                   reinterpret_cast<T*>(out));
+        const T* left = reinterpret_cast<const T*>(a);
+        const T* right = reinterpret_cast<const T*>(b);
+        if (p.out_dtype == p.dtype) {
+          MultiplyOf(p, left, right, reinterpret_cast<T*>(out));
+        } else {
+          MultiplyOf(p, left, right, reinterpret_cast<float*>(out));
+        }
       }
     });
   }

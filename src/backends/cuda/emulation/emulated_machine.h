@@ -8,8 +8,8 @@
 
 namespace hammock::cuda {
 
-/// Kernels are compiled together when one of them is first launched; the option `cuda.emulate`
-/// names the compiler.
+/// Kernels are compiled together when one of them is first launched. With the compiler "none"
+/// nothing is computed: that leaves the cost of the host.
 std::shared_ptr<Machine> MakeEmulatedMachine(const std::string& compiler);
 
 /// What stands before Prelude() on the host.

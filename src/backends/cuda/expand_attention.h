@@ -1,0 +1,16 @@
+#pragma once
+
+#include "hammock/ir/graph.h"
+
+namespace hammock::cuda {
+
+/// Whether attention of 16-bit floats is run as ExpandAttention writes it: there is no mask but
+/// perhaps a causal one.
+bool ExpandsAttention(const Graph& graph, const GraphNode& node);
+
+/// Attention and its gradient as products on the matrix units: scores are f32, the softmax and the
+/// gradient of the scores are rounded to the operands' dtype before they are multiplied again, as
+/// fused kernels for such dtypes do.
+Graph ExpandAttention(const Graph& graph);
+
+}  // namespace hammock::cuda

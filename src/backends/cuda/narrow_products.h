@@ -1,0 +1,12 @@
+#pragma once
+
+#include "hammock/ir/graph.h"
+
+namespace hammock::cuda {
+
+/// dot_general of f32 whose operands are both casts from f16, or both from bf16, takes them as they
+/// are: the products are the same, and matrix units make and sum them in f32. Such a node's type is
+/// f32, its operands' are not.
+Graph NarrowProducts(const Graph& graph);
+
+}  // namespace hammock::cuda
