@@ -1,5 +1,6 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/gpu_machine.h"
 #include "backends/null/null_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/reference_backend.h"
@@ -22,6 +23,10 @@ std::vector<lazy::BackendImplInterface*> InTreeBackends() {
 
 std::vector<lazy::AbsentBackend> AbsentInTreeBackends() {
   return {{"cuda", "this build has no CUDA backend"}};
+}
+
+std::string WhyAbsent(const std::string& type) {
+  return type == "cuda" && !CudaBackend() ? cuda::WhyNoGpu() : "";
 }
 
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs) {

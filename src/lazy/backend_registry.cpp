@@ -160,8 +160,9 @@ DeviceId FindDevice(const std::string& text) {
   if (ActiveNames().empty()) {
     Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; no backend is registered", text);
   }
-  Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; registered devices are: {}", text,
-        fmt::join(ActiveNames(), ", "));
+  std::string why = WhyAbsent(type);
+  Throw(ErrorCode::kUnknownDevice, "unknown device '{}'{}; registered devices are: {}", text,
+        why.empty() ? "" : " (" + why + ")", fmt::join(ActiveNames(), ", "));
 }
 
 }  // namespace

@@ -186,13 +186,13 @@ class GpuMachine : public Machine {
 
   std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
     Enter();
-    return blas_->Prepare(product, /*tf32=*/false);
+    return blas_->Prepare(product, config::Get<config::kMatmulPrecision>() == "high");
   }
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address out,
+  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
                 Address scratch) override {
     Enter();
     std::lock_guard lock(mutex_);
-    blas_->Multiply(product, a, b, out, scratch, stream_);
+    blas_->Multiply(product, a, b, bias, out, scratch, stream_);
   }
 
   // ---- Recordings
