@@ -1,9 +1,12 @@
 // Kernels as text.
 #include "backends/cuda/emit_cuda.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/cuda/emulated.h"
 #include "backends/cuda/narrow_products.h"
+#include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
 #include "compiler/schedule.h"
 
@@ -124,6 +127,23 @@ TEST(ScalarText, ConstantsAreExact) {
   EXPECT_TRUE(Has(scalars.Functions(),
                   "__device__ inline float rsqrt_f32(float x) {\n  float v0 = sqrtf(x);\n"
                   "  float v1 = (float)0x1p+0f / v0;\n  return v1;\n}\n"));
+}
+
+/// What the loop IR does not have is compiled by NVRTC too, where it is.
+TEST(Calls, AreCompiledByNvrtc) {
+  if (!WhyNoNvrtc().empty()) GTEST_SKIP() << WhyNoNvrtc();
+  for (const char* causal : {"true", "false"}) {
+    Graph graph = ParseGraph(fmt::format(R"(
+      %0 = input : bf16[2,100,64]
+      %1:2 = _attention %0, %0, %0, none {{is_causal={}, scale=0.125}} : bf16[2,100,64], f32[2,100]
+      return %1.0, %1.1)",
+                                         causal));
+    std::string module = Prelude();
+    for (const KernelSource& source : Program(graph, EmulatedForTests()).Sources()) {
+      module += source.text;
+    }
+    EXPECT_GT(CompileByNvrtc(module, 90).size(), 1000u);
+  }
 }
 
 TEST(NarrowProducts, TakesSixteenBitOperandsAndRoundsOnce) {
