@@ -10,7 +10,7 @@ help:  ## list the targets
 demo: build  ## install what is missing, build, run the demo
 	@build/examples/demo
 
-test: build  ## install what is missing, build, run all tests, also without optional dependencies
+test: test_deps build  ## install what is missing, build, run all tests, also without optional dependencies
 	@$(MAKE) --no-print-directory minimal
 	ctest --preset release -j $(JOBS)
 
@@ -37,7 +37,10 @@ build: deps
 deps:
 	@scripts/install_deps.sh required optional
 
-.PHONY: bench_deps
+.PHONY: bench_deps test_deps
+test_deps:
+	@scripts/install_deps.sh test
+
 bench_deps:
 	@scripts/install_deps.sh bench
 

@@ -43,7 +43,7 @@ SavedValues CheckpointRecord::Restore(size_t number, const std::vector<Tensor>& 
     GradModeScope grad(true);
     LocationId before = std::exchange(tls_location, 0);
     try {
-      Checkpoint region(*this, true);
+      CheckpointRegion region(*this, true);
       fn_(inputs);
     } catch (...) {
       tls_location = before;
@@ -60,12 +60,12 @@ SavedValues CheckpointRecord::Restore(size_t number, const std::vector<Tensor>& 
   return *std::exchange(saved_[number], std::nullopt);
 }
 
-Checkpoint::Checkpoint(CheckpointRecord& record, bool again)
+CheckpointRegion::CheckpointRegion(CheckpointRecord& record, bool again)
     : record_(record), again_(again), outer_(std::exchange(Context().checkpoint, this)) {}
 
-Checkpoint::~Checkpoint() { Context().checkpoint = outer_; }
+CheckpointRegion::~CheckpointRegion() { Context().checkpoint = outer_; }
 
-size_t Checkpoint::Add(SavedValues saved) {
+size_t CheckpointRegion::Add(SavedValues saved) {
   if (again_) {
     record_.saved_.emplace_back(std::move(saved));
   } else {
@@ -74,14 +74,14 @@ size_t Checkpoint::Add(SavedValues saved) {
   return entries_++;
 }
 
-std::pair<uint64_t, uint64_t> Checkpoint::Draw(Generator& generator, uint64_t blocks) {
+std::pair<uint64_t, uint64_t> CheckpointRegion::Draw(Generator& generator, uint64_t blocks) {
   if (again_ && draws_ < record_.draws_.size()) return record_.draws_[draws_++];
   record_.draws_.push_back(generator.Take(blocks));
   return record_.draws_[draws_++];
 }
 
 std::pair<uint64_t, uint64_t> TakeRandom(Generator& generator, uint64_t blocks) {
-  Checkpoint* checkpoint = Context().checkpoint;
+  CheckpointRegion* checkpoint = Context().checkpoint;
   return checkpoint ? checkpoint->Draw(generator, blocks) : generator.Take(blocks);
 }
 
@@ -90,7 +90,7 @@ std::vector<Tensor> checkpoint(const TensorsFn& fn, const std::vector<Tensor>& i
   (void)at;
   if (!Context().grad_mode) return fn(inputs);
   auto record = std::make_shared<CheckpointRecord>(fn, inputs);
-  Checkpoint region(*record, false);
+  CheckpointRegion region(*record, false);
   return fn(inputs);
 }
 

@@ -25,7 +25,7 @@ class CheckpointRecord : public std::enable_shared_from_this<CheckpointRecord> {
   SavedValues Restore(size_t number, const std::vector<Tensor>& grads);
 
  private:
-  friend class Checkpoint;
+  friend class CheckpointRegion;
   TensorsFn fn_;
   std::vector<Value> inputs_;
   size_t entries_ = 0;  // of the first trace
@@ -34,13 +34,13 @@ class CheckpointRecord : public std::enable_shared_from_this<CheckpointRecord> {
 };
 
 /// A region while it is being traced.
-class Checkpoint {
+class CheckpointRegion {
  public:
   /// `again`: the region was traced before and is now traced for what its entries save.
-  Checkpoint(CheckpointRecord& record, bool again);
-  ~Checkpoint();
-  Checkpoint(const Checkpoint&) = delete;
-  Checkpoint& operator=(const Checkpoint&) = delete;
+  CheckpointRegion(CheckpointRecord& record, bool again);
+  ~CheckpointRegion();
+  CheckpointRegion(const CheckpointRegion&) = delete;
+  CheckpointRegion& operator=(const CheckpointRegion&) = delete;
 
   /// Takes what the next entry saves and returns the entry's number.
   size_t Add(SavedValues saved);
@@ -52,7 +52,7 @@ class Checkpoint {
   bool again_;
   size_t entries_ = 0;
   size_t draws_ = 0;
-  Checkpoint* outer_;
+  CheckpointRegion* outer_;
 };
 
 }  // namespace hammock

@@ -195,7 +195,7 @@ TapePtr RecordHistory(const Node& node, std::span<const Value> operands) {
   auto* entry = new OpEntry(node, operands);
   TapePtr result = TapePtr::Adopt(entry);
   SavedValues saved = entry->Select(ReadsOf(*entry, node), node, operands);
-  if (Checkpoint* checkpoint = Context().checkpoint) {
+  if (CheckpointRegion* checkpoint = Context().checkpoint) {
     size_t number = checkpoint->Add(std::move(saved));
     entry->SaveIn(checkpoint->record().shared_from_this(), number);
   } else {

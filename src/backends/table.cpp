@@ -22,7 +22,8 @@ std::vector<lazy::BackendImplInterface*> InTreeBackends() {
 }
 
 std::vector<lazy::AbsentBackend> AbsentInTreeBackends() {
-  return {{"cuda", "this build has no CUDA backend"}};
+  if (CudaBackend()) return {};
+  return {{"cuda", cuda::WhyNoGpu()}};
 }
 
 std::string WhyAbsent(const std::string& type) {

@@ -23,6 +23,7 @@ namespace hammock::tracing {
 
 constinit std::atomic<uint32_t> detail::wanted{0};
 constinit thread_local const RunningGraph* running_graph = nullptr;
+constinit thread_local int64_t span_boundary = 0;
 
 namespace {
 
@@ -200,6 +201,7 @@ std::string Quoted(std::string_view text) {
 }
 
 void Start(const std::string& path) {
+  config::Get<config::kTraceFileBytes>();  // the first look at options follows one, with the mutex
   File& file = GetFile();
   std::lock_guard lock(file.mutex);
   if (file.fd >= 0) {
@@ -268,6 +270,11 @@ void WriteCounter(std::string_view name, std::string_view args) {
   });
 }
 
+void WriteMemory(std::string_view device, int64_t in_use, int64_t planned) {
+  WriteCounter(fmt::format("memory of {}", device),
+               fmt::format(R"({{"in use":{},"planned":{}}})", in_use, std::max(in_use, planned)));
+}
+
 void WriteMetadata(std::string_view name, std::string_view args) {
   Write([&](const File&) { return MetadataEvent(name, args); });
 }
@@ -293,13 +300,15 @@ struct Span::State {
 };
 
 void Span::Begin(const char* name, const char* category) {
-  state_ = new State{category, name, Now(), {}};
+  span_boundary = Now();
+  state_ = new State{category, name, span_boundary, {}};
 }
 
 void Span::End() noexcept {
   try {
     if (!state_->args.empty()) state_->args += '}';
-    WriteSpan(state_->category, state_->name, state_->begin, Now(), state_->args);
+    span_boundary = Now();
+    WriteSpan(state_->category, state_->name, state_->begin, span_boundary, state_->args);
   } catch (...) {
     // A trace is not worth an error in the program that it is of.
   }

@@ -29,7 +29,7 @@ ActivityTotals TotalsNow() {
   now.graphs_compiled = Count("UncachedCompile");
   now.cache_hits = Count("CachedCompile") + Count("ReplayedGraphs");
   now.ops_traced = Count("TracedOps");
-  now.kernels_compiled = Count("cpu::Kernels");
+  now.kernels_compiled = Count("cpu::Kernels") + Count("cuda::KernelsCompiled");
   now.kernels_run = Count("cpu::KernelRunsCompiled") + Count("cpu::KernelRunsInterpreted");
   for (const std::string& name : metrics::CounterNames()) {
     if (name.starts_with("fallback::")) now.fallbacks += Count(name);

@@ -67,8 +67,10 @@ void AddDevices(const Backend& backend) {
 std::string ReportOf(const lazy::BackendImplInterface& backend) {
   std::string text = backend.CreateMetricReport();
   if (!text.empty() && text.back() != '\n') text += '\n';
-  for (const auto& [name, value] : backend.GetMetrics())
-    text += fmt::format("{}: {}\n", name, value);
+  for (const auto& [name, value] : backend.GetMetrics()) {
+    bool shown = text.find(name) != std::string::npos;
+    if (!shown) text += fmt::format("{}: {}\n", name, value);
+  }
   auto bytes = [](int64_t count) {
     return metrics::Repr(metrics::Kind::kBytes, static_cast<double>(count));
   };

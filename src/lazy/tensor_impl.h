@@ -33,7 +33,7 @@ class SpinLock {
 };
 
 struct ThreadContext;
-class Checkpoint;
+class CheckpointRegion;
 
 /// Link of an intrusive list.
 struct Link {
@@ -86,7 +86,7 @@ struct ThreadContext {
   DeviceId home_device = kNoDevice;  // of nodes that have only numbers as operands
   bool grad_mode = true;
   std::vector<NodePtr>* made_leaves = nullptr;  // of data, if someone wants to know
-  Checkpoint* checkpoint = nullptr;             // whose region is being traced; src/autograd
+  CheckpointRegion* checkpoint = nullptr;       // whose region is being traced; src/autograd
   std::vector<std::string> forbid_execution;    // reasons, innermost last
   std::vector<std::string> forbid_recompile;
   bool in_use = true;

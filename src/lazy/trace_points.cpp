@@ -12,6 +12,11 @@
 namespace hammock {
 
 void NoteOp(ThreadContext& context) {
+  if (context.first_op_ns != 0 && tracing::span_boundary >= context.last_op_ns) {
+    --context.traced_nodes;  // this one belongs to the next span
+    CountTraced(context);
+    ++context.traced_nodes;
+  }
   context.last_op_ns = tracing::Now();
   if (context.first_op_ns == 0) context.first_op_ns = context.last_op_ns;
 }
@@ -35,10 +40,10 @@ void WriteMiss(const CompileMiss& miss) {
   tracing::WriteInstant("recompile", "compile: " + miss.kind, miss.ToJson());
 }
 
-void WriteMemory(const DeviceEntry& device, int64_t planned) {
+int64_t WriteMemory(const DeviceEntry& device, int64_t planned) {
   int64_t in_use = device.backend->GetMemoryInfo(device.device).in_use;
-  tracing::WriteCounter("memory of " + device.name(),
-                        fmt::format(R"({{"in use":{},"planned":{}}})", in_use, in_use + planned));
+  tracing::WriteMemory(device.name(), in_use, in_use + planned);
+  return in_use + planned;
 }
 
 namespace {
@@ -64,7 +69,7 @@ std::shared_ptr<const TraceFacts> FactsOf(CompiledStep& step) {
 void TracedRun::Begin(CompiledStep& step) {
   step_ = &step;
   facts_ = FactsOf(step);
-  WriteMemory(*step.device, facts_->planned_bytes);
+  graph_.planned_bytes = WriteMemory(*step.device, facts_->planned_bytes);
   graph_.number = step.number;
   outer_ = std::exchange(tracing::running_graph, &graph_);
   outer_run_ = std::exchange(current_run, this);

@@ -20,14 +20,16 @@ struct ThreadContext;
 
 /// An op was recorded while someone wants to know how long that takes.
 [[gnu::cold]] void NoteOp(ThreadContext& context);
-/// The span from the first of `ops` to the last.
+/// The span from the first of `ops` to the last; none of the thread's other spans begins or ends in
+/// it.
 [[gnu::cold]] void WriteRecorded(ThreadContext& context, int64_t ops);
 
 [[gnu::cold]] void DescribeSync(tracing::Span& span, const DeviceEntry& device);
 [[gnu::cold]] void WriteMiss(const CompileMiss& miss);
 
-/// The memory of a device at this moment; `planned` is what a run will take besides.
-[[gnu::cold]] void WriteMemory(const DeviceEntry& device, int64_t planned = 0);
+/// The memory of a device at this moment; `planned` is what a run will take besides. Returns the
+/// sum.
+[[gnu::cold]] int64_t WriteMemory(const DeviceEntry& device, int64_t planned = 0);
 
 /// What the runs of a step need to know for a trace that has its graph.
 struct TraceFacts {

@@ -4,7 +4,10 @@
 
 #include <iterator>
 
+#include "base/nearest.h"
+#include "compiler/expand.h"
 #include "hammock/error.h"
+#include "hammock/inspect.h"
 #include "hammock/ir/op_def.h"
 #include "ir/sample.h"
 #include "ops/table.h"
@@ -75,7 +78,63 @@ std::string Cell(std::string_view text) {
   return cell;
 }
 
+const char* RuleText(DTypeRule rule) {
+  switch (rule) {
+    case DTypeRule::kNone:
+      return "";
+    case DTypeRule::kPromote:
+      return "operands are promoted to one dtype, which is the result's";
+    case DTypeRule::kFloat:
+      return "operands are promoted to one dtype, integers to the default float";
+    case DTypeRule::kCompare:
+      return "operands are promoted to one dtype, the result is bool";
+    case DTypeRule::kLogical:
+      return "operands are read as truth values, the result is bool";
+    case DTypeRule::kInteger:
+      return "operands are promoted to one dtype; floats are refused";
+    case DTypeRule::kFloatTest:
+      return "any dtype, the result is bool";
+    case DTypeRule::kSelect:
+      return "the first operand is bool, the others are promoted to one dtype";
+  }
+  return "";
+}
+
+/// A composite's first sample, expanded.
+std::string ExpansionOf(const OpDef& op) {
+  if (!op.IsComposite()) return "";
+  std::vector<SampleCall> samples = SampleCalls(op);
+  if (samples.empty()) return "";
+  Graph graph;
+  std::vector<GraphValue> inputs;
+  for (const auto& operand : samples[0].operands) {
+    inputs.push_back(operand ? graph.AddInput(*operand) : GraphValue());
+  }
+  NodeId node = graph.AddNode(op, inputs, samples[0].attrs);
+  for (size_t i = 0; i < graph[node].types.size(); ++i) {
+    graph.AddOutput({node, static_cast<int32_t>(i)});
+  }
+  return ToText(ExpandComposites(graph));
+}
+
 }  // namespace
+
+OpDescription DescribeOp(const OpDef& op) {
+  return {op.info().name, op.schema,         op.doc,         KindOf(op),
+          DTypesOf(op),   RuleText(op.rule), GradientOf(op), ExpansionOf(op)};
+}
+
+std::vector<std::string> NearestOps(const std::string& name, size_t count) {
+  std::vector<std::string_view> names;
+  for (const OpDef* op : op_registry::All()) names.push_back(op->info().name);
+  std::vector<std::string> nearest;
+  while (nearest.size() < count && !names.empty()) {
+    std::string_view best = NearestName(name, names);
+    nearest.emplace_back(best);
+    std::erase(names, best);
+  }
+  return nearest;
+}
 
 std::string DescribeOps() {
   std::string text;

@@ -148,6 +148,37 @@ TEST_F(Trace, HasTheGraphWithItsKernels) {
   EXPECT_EQ(run.size(), graph["kernels"].size()) << "every kernel has its time";
 }
 
+TEST_F(Trace, HasSpansOfAThreadOneInsideTheOther) {
+  tracing::Start(path);
+  Tensor x = Data({4}, "cpu");
+  Tensor y = x + 1.0f;
+  {
+    tracing::Span outer("outer");
+    y = y * 2.0f;
+    {
+      tracing::Span inner("inner");
+      y = y - 3.0f;
+    }
+    y = y * y;
+  }
+  y = y + 1.0f;
+  y.host();
+  tracing::Stop();
+  Json events = Read();
+  auto spans = Select(events, "ph", "X");
+  for (const Json& a : spans) {
+    for (const Json& b : spans) {
+      double end = a["ts"].get<double>() + a["dur"].get<double>();
+      bool apart = a["tid"] != b["tid"] || end <= b["ts"].get<double>() + 0.002 ||
+                   b["ts"].get<double>() + b["dur"].get<double>() <= a["ts"].get<double>() + 0.002;
+      EXPECT_TRUE(apart || IsInside(a, b) || IsInside(b, a)) << a << b;
+    }
+  }
+  std::vector<int> ops;
+  for (const Json& record : Select(events, "cat", "record")) ops.push_back(record["args"]["ops"]);
+  EXPECT_EQ(ops, (std::vector<int>{1, 1, 1, 1, 1}));
+}
+
 TEST_F(Trace, HasAGraphThatWasCompiledBefore) {
   TrainSteps(1, "cpu");
   for (int i = 0; i < 2; ++i) {
@@ -204,7 +235,7 @@ TEST_F(Trace, CountsMemoryAndWhatIsPlanned) {
   tracing::Stop();
   int64_t most_planned = 0;
   auto samples = Select(Read(), "name", "memory of cpu:0");
-  ASSERT_GE(samples.size(), 4u);
+  ASSERT_GE(samples.size(), 7u) << "after the upload, and before, in and after each of two runs";
   for (const Json& sample : samples) {
     EXPECT_EQ(sample["ph"], "C");
     EXPECT_GE(sample["args"]["planned"], sample["args"]["in use"]);

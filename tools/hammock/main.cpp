@@ -1,75 +1,156 @@
-// hammock: compiles modules ahead of time and looks into archives.
+// hammock: the command line tool. Commands are in files of their names; see commands.h.
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
-#include "hammock/hammock.h"
-#include "hammock/jit/compile_ahead.h"
-#include "hammock/module.h"
+#include "commands.h"
 
 namespace {
 
-using namespace hammock;
+using namespace hammock::tool;
 
-/// "forward(Tensor x0, Tensor x1) -> (Tensor, Tensor)" of a graph.
-std::string SchemaOf(const Graph& graph) {
-  std::string schema = "forward(";
-  for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    schema += (i == 0 ? "Tensor x" : ", Tensor x") + std::to_string(i);
-  }
-  schema += ") -> ";
-  if (graph.outputs().size() == 1) return schema + "Tensor";
-  schema += "(";
-  for (size_t i = 0; i < graph.outputs().size(); ++i) schema += i == 0 ? "Tensor" : ", Tensor";
-  return schema + ")";
+constexpr const char* kAbout =
+    "Hammock: lazy tensors - record, compile once, run on any device.\n"
+    "\n"
+    "See what a program did:  HAMMOCK_TRACE_FILE=trace.json ./program\n"
+    "                         hammock report trace.json -o report.html";
+constexpr const char* kFooter =
+    "A MODEL is the text of a graph, or an archive with a method `forward`. Options of the "
+    "library\n"
+    "come from the environment (HAMMOCK_DEVICE=cpu); `hammock config` lists them.\n"
+    "Exit codes: 0 done, 1 an error, 2 a wrong command line, 3 `explain` found avoidable "
+    "recompiles.";
+
+template <class Options>
+void AddJson(CLI::App* command, Options& options) {
+  command->add_flag("--json", options.json, "Print JSON, for scripts");
 }
 
-/// An archive, or the text of a graph, which becomes the method `forward`.
-ModulePtr LoadModel(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string magic(8, '\0');
-  file.read(magic.data(), 8);
-  if (magic == "HAMMOCKA" || !file) return load_module(path);
-  file.seekg(0);
-  std::ostringstream text;
-  text << file.rdbuf();
-  Graph graph = ParseGraph(text.str());
-  auto module = std::make_shared<Module>("Graph");
-  module->define(SchemaOf(graph), graph);
-  return module;
+void AddDevice(CLI::App* command, std::string& device) {
+  command->add_option("-d,--device", device,
+                      "cpu, cuda:1, reference, ...; the default device if none");
 }
 
-int Compile(const std::string& model, const std::string& output) {
-  jit::compile_ahead(*LoadModel(model), output);
-  std::cout << jit::describe_archive(output);
-  return 0;
+/// Adds a command whose options live as long as the program.
+template <class Options>
+CLI::App* Add(CLI::App& app, const char* name, const char* text, Options& options,
+              int (*run)(const Options&), int& result) {
+  CLI::App* command = app.add_subcommand(name, text);
+  command->callback([&options, run, &result] { result = run(options); });
+  return command;
+}
+
+struct AllOptions {
+  DevicesOptions devices;
+  OpsOptions ops;
+  ConfigOptions config;
+  RunOptions run;
+  BenchOptions bench;
+  DumpOptions dump;
+  ExplainOptions explain;
+  ReportOptions report;
+  CompileOptions compile;
+  InspectOptions inspect;
+};
+
+void AddLooking(CLI::App& app, AllOptions& all, int& result) {
+  CLI::App* devices =
+      Add(app, "devices", "List devices: what they have and what is missing, and why", all.devices,
+          Devices, result);
+  AddJson(devices, all.devices);
+
+  CLI::App* ops = Add(app, "ops", "List ops, or say all about one", all.ops, Ops, result);
+  ops->add_option("NAME", all.ops.name, "An op: schema, dtypes, gradient, expansion");
+  AddJson(ops, all.ops);
+
+  CLI::App* config =
+      Add(app, "config", "List options: value, who set it, meaning", all.config, Config, result);
+  config->add_option("NAME", all.config.name, "Only this option");
+  config->add_option("--file", all.config.file, "Load a file of options first");
+  AddJson(config, all.config);
+
+  CLI::App* dump = Add(app, "dump", "Show what becomes of a graph", all.dump, Dump, result);
+  dump->add_option("MODEL", all.dump.model)->required();
+  dump->add_option("-w,--what", all.dump.what,
+                   "graph: as given; dot: for Graphviz; passes: after every pass; loops, llvm, "
+                   "assembly: its kernels")
+      ->check(CLI::IsMember({"graph", "dot", "passes", "loops", "llvm", "assembly"}))
+      ->capture_default_str();
+  dump->add_option("--pass", all.dump.pass, "Of `passes`, only this one");
+  AddDevice(dump, all.dump.device);
+}
+
+void AddRunning(CLI::App& app, AllOptions& all, int& result) {
+  CLI::App* run = Add(app, "run", "Run a model on inputs from files", all.run, Run, result);
+  run->add_option("MODEL", all.run.model)->required();
+  run->add_option("-i,--input", all.run.inputs,
+                  "FILE.npy in order, or NAME=FILE.npy with a name (x0) or number");
+  run->add_flag("--random", all.run.random, "Make up inputs that are not given");
+  run->add_option("--seed", all.run.seed, "Of made-up inputs and random ops")
+      ->capture_default_str();
+  run->add_option("-o,--output", all.run.output,
+                  "FILE.npy (FILE.0.npy, ... for several outputs) or FILE.safetensors");
+  AddDevice(run, all.run.device);
+  AddJson(run, all.run);
+
+  CLI::App* bench = Add(app, "bench", "Measure a model, devices side by side, kernel by kernel",
+                        all.bench, Bench, result);
+  bench->add_option("MODEL", all.bench.model)->required();
+  bench->add_option("-d,--device", all.bench.devices, "One or several devices");
+  bench->add_option("-i,--input", all.bench.inputs, "As for `run`; the others are made up");
+  bench->add_option("-n,--runs", all.bench.runs, "How often; 0: about a second")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  AddJson(bench, all.bench);
+}
+
+void AddReading(CLI::App& app, AllOptions& all, int& result) {
+  CLI::App* explain = Add(app, "explain", "Say why graphs were compiled, and what to do about it",
+                          all.explain, Explain, result);
+  explain
+      ->add_option("LOG", all.explain.log,
+                   "A log of a program run with HAMMOCK_EXPLAIN_MISSES=1, or a trace")
+      ->required();
+  AddJson(explain, all.explain);
+
+  CLI::App* report =
+      Add(app, "report", "Make one HTML page of a trace", all.report, Report, result);
+  report->add_option("TRACE", all.report.trace, "Written with HAMMOCK_TRACE_FILE=...")->required();
+  report->add_option("-o,--output", all.report.output, "The page to write")->required();
+}
+
+void AddArchives(CLI::App& app, AllOptions& all, int& result) {
+  static std::string backend = "cpu";
+  CLI::App* compile = Add(app, "compile", "Store a model with machine code for this processor",
+                          all.compile, Compile, result);
+  compile->add_option("MODEL", all.compile.model)->required();
+  compile->add_option("-o,--output", all.compile.output, "The archive to write")->required();
+  compile->add_option("--backend", backend, "What to compile for")
+      ->check(CLI::IsMember({"cpu"}))
+      ->capture_default_str();
+
+  CLI::App* inspect =
+      Add(app, "inspect", "Print what an archive has in it", all.inspect, Inspect, result);
+  inspect->add_option("ARCHIVE", all.inspect.archive)->required();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Hammock: lazy tensors, modules and delegates"};
+  CLI::App app{kAbout};
+  app.footer(kFooter);
   app.require_subcommand(1);
-
-  std::string model, output, backend = "cpu";
-  CLI::App* compile =
-      app.add_subcommand("compile", "Store a model with machine code for this processor");
-  compile->add_option("MODEL", model, "an archive, or the text of a graph")->required();
-  compile->add_option("-o,--output", output, "the archive to write")->required();
-  compile->add_option("--backend", backend, "what to compile for")
-      ->check(CLI::IsMember({"cpu"}))
-      ->capture_default_str();
-
-  CLI::App* inspect = app.add_subcommand("inspect", "Print what an archive has in it");
-  inspect->add_option("ARCHIVE", model, "the archive")->required();
-
-  CLI11_PARSE(app, argc, argv);
+  AllOptions all;
+  int result = 0;
+  AddLooking(app, all, result);
+  AddRunning(app, all, result);
+  AddReading(app, all, result);
+  AddArchives(app, all, result);
   try {
-    if (*compile) return Compile(model, output);
-    std::cout << jit::describe_archive(model);
-    return 0;
+    app.parse(argc, argv);
+    return std::cout.flush() ? result : 1;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
     std::cerr << "hammock: " << error.what() << "\n";
     return 1;

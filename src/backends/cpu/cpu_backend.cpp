@@ -13,6 +13,7 @@
 #include "backends/host_backend.h"
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
+#include "base/trace_file.h"
 #include "hammock/config.h"
 
 namespace hammock {
@@ -229,6 +230,10 @@ class Backend : public HostBackend {
       output_pointers.push_back(static_cast<char*>(outputs.back().mutable_data()));
     }
     Arena arena(memory_, program.plan().arena_bytes, others);
+    if (tracing::running_graph) [[unlikely]] {
+      tracing::WriteMemory(fmt::format("{}:{}", kName, device.ordinal()),
+                           GetMemoryInfo(device).in_use, tracing::running_graph->planned_bytes);
+    }
     WeightForms forms(program, arguments, inputs, donated, Room(others));
     program.Run(input_pointers, output_pointers, arena.data(), forms.pointers());
     std::vector<BackendDataPtr> results;

@@ -9,30 +9,25 @@ using namespace onednn;  // NOLINT: this file is about nothing else
 
 namespace {
 
-/// How a product is divided: by its shape and layout alone.
+/// How a product is divided: by its shape alone.
 ///
 /// Note [Packing]
 /// Measured on one core of a Zen 4, with operands outside of its second cache. Blocks of 512
 /// columns are best, narrower ones of few rows leave work for more threads. f32 with b as it lies
 /// is 1 to 3% faster than with b packed before, unless its rows are a multiple of a page apart
-/// (packed 10% faster) or b is transposed, which every block of rows then does again. bf16 packed
-/// is faster from some hundred rows of a on.
+/// (packed 10% faster). bf16 packed is faster from some hundred rows of a on.
 struct Split {
   explicit Split(const MatMulSpec& spec) {
-    bool wide = spec.dtype == DType::kF32;
-    bool turned_a = spec.a.column != 1;
-    bool turned_b = spec.b.column != 1;
-    bool page_apart = spec.b.row * hammock::BytesOf(spec.dtype, 1) % 4096 == 0;
     int64_t widest = 512;
     if (spec.m <= 32) {
       rows = spec.m;
       widest = std::clamp<int64_t>(RoundUp(CeilDiv(spec.n, 16), 64), 64, 512);
     } else if (spec.m * spec.n * spec.k <= 2 * 128 * 128 * 128) {
       rows = 32;
-    } else if (wide) {
-      packs = turned_b ? spec.m > 128 : page_apart;
-      rows = spec.m >= 512 || (turned_b && !packs) ? 128 : 64;
-      if (!packs && (turned_b || (!turned_a && spec.m <= 256))) widest = 128;
+    } else if (spec.dtype == DType::kF32) {
+      packs = hammock::BytesOf(spec.dtype, spec.n) % 4096 == 0;
+      rows = spec.m >= 512 ? 128 : 64;
+      if (!packs && spec.m <= 256) widest = 128;
     } else {
       packs = spec.m > 256;
       rows = spec.m >= 256 ? 128 : 64;

@@ -93,21 +93,6 @@ class PointwiseConvolution : public ConvolutionKernel {
   const MatMul product_;
 };
 
-/// Best first; the last one computes everything.
-std::unique_ptr<MatMulKernel> ChooseMatMul(const MatMulSpec& spec) {
-  if (Product(spec.batch) * spec.m * spec.n == 0 || spec.k == 0) {
-    return std::make_unique<EmptyMatMul>(spec);
-  }
-  if (spec.wide_sums && spec.dtype == DType::kF32) return MakeTileMatMul(spec);
-  if (auto kernel = MakeVectorMatMul(spec)) return kernel;
-  // Below this a call of the library costs more than the product.
-  bool tiny = spec.m * spec.n * spec.k < 18 * 18 * 18;
-  if (!tiny) {
-    if (auto kernel = MakeLibraryMatMul(spec)) return kernel;
-  }
-  return MakeTileMatMul(spec);
-}
-
 void CheckSpec(const MatMulSpec& spec) {
   bool narrow = spec.dtype == DType::kF16 || spec.dtype == DType::kBF16;
   if (spec.out_dtype != spec.dtype && !(narrow && spec.out_dtype == DType::kF32)) {
@@ -217,40 +202,44 @@ MatrixLayout LayoutOf(const Shape& shape, const Dims& batch, const Dims& rows, c
   return layout;
 }
 
-/// to = from with its dims in the order `dims`, contiguous. Elements are copied by their width.
-template <class Word>
-void CopyPermuted(const Shape& shape, const Dims& dims, const void* from, void* to,
-                  ThreadPool& pool) {
+/// The operand's dims in the order `dims`, contiguous.
+OperandCopy InOrder(const Shape& shape, const Dims& dims) {
   Dims strides = ContiguousStrides(shape.sizes());
   Dims sizes, steps;
   for (int64_t d : dims) {
     sizes.push_back(shape.size(static_cast<int>(d)));
     steps.push_back(strides[static_cast<int>(d)]);
   }
-  int64_t inner = sizes.back();
-  int64_t step = steps.back();
-  sizes.erase(sizes.size() - 1);
-  steps.erase(steps.size() - 1);
-  pool.ParallelFor(
-      Product(sizes), std::max<int64_t>(1, 16384 / inner), [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) {
-          const Word* source = static_cast<const Word*>(from) + BatchOffset(sizes, steps, i);
-          Word* target = static_cast<Word*>(to) + i * inner;
-          for (int64_t j = 0; j < inner; ++j) target[j] = source[j * step];
-        }
-      });
+  return OperandCopy(shape.dtype(), sizes, steps);
 }
 
-void CopyOperand(const Shape& shape, const Dims& dims, const void* from, void* to,
-                 ThreadPool& pool) {
-  if (shape.numel() == 0) return;
-  VisitDType(shape.dtype(), [&](auto zero) {
-    using Word = std::conditional_t<
-        sizeof zero == 1, uint8_t,
-        std::conditional_t<sizeof zero == 2, uint16_t,
-                           std::conditional_t<sizeof zero == 4, uint32_t, uint64_t>>>;
-    CopyPermuted<Word>(shape, dims, from, to, pool);
-  });
+/// A stack of matrices [rows, columns], one after another in row-major order. What is repeated
+/// stays so.
+MatrixLayout RowMajor(const Dims& batch, const MatrixLayout& layout, int64_t rows,
+                      int64_t columns) {
+  MatrixLayout result = {layout.batch, columns, 1};
+  int64_t stride = rows * columns;
+  for (int i = batch.size() - 1; i >= 0; --i) {
+    if (layout.batch[i] == 0) continue;
+    result.batch[i] = stride;
+    stride *= batch[i];
+  }
+  return result;
+}
+
+/// What brings matrices of one layout into another; nothing where no element moves.
+OperandCopy CopyBetween(DType dtype, const Dims& batch, int64_t rows, int64_t columns,
+                        const MatrixLayout& from, const MatrixLayout& to) {
+  bool same = (rows == 1 || from.row == to.row) && (columns == 1 || from.column == to.column);
+  for (int i = 0; i < batch.size(); ++i) same &= batch[i] == 1 || from.batch[i] == to.batch[i];
+  if (same) return {};
+  Dims sizes = batch, strides = from.batch;
+  for (int i = 0; i < batch.size(); ++i) {
+    if (from.batch[i] == 0) sizes[i] = 1;
+  }
+  for (int64_t size : {rows, columns}) sizes.push_back(size);
+  for (int64_t stride : {from.row, from.column}) strides.push_back(stride);
+  return OperandCopy(dtype, sizes, strides);
 }
 
 /// Where parts are not finished as they are made: the whole result is there.
@@ -277,10 +266,6 @@ int64_t ResultBytesOf(const Kernel& kernel, const EpilogueSpec& epilogue, DType 
                       int64_t elements) {
   bool whole = epilogue.wanted && !epilogue.stores && !kernel.apart;
   return whole ? RoundUp(BytesOf(dtype, elements), 64) : 0;
-}
-
-int64_t CopyBytesOf(const Shape& shape, const Dims& copy) {
-  return copy.empty() ? 0 : RoundUp(shape.bytes(), 64);
 }
 
 }  // namespace
@@ -346,18 +331,48 @@ DotGeneralSpec DotGeneral(const Shape& a, const Shape& b, const Dims& a_contract
   return spec;
 }
 
+/// Best first; the last one computes everything.
 MatMul::MatMul(const MatMulSpec& spec) {
   CheckSpec(spec);
   spec_ = FoldBatch(spec);
-  kernel_ = ChooseMatMul(spec_);
+  // Below this a call of the library costs more than the product.
+  bool tiny = spec_.m * spec_.n * spec_.k < 18 * 18 * 18;
+  if (Product(spec_.batch) * spec_.m * spec_.n == 0 || spec_.k == 0) {
+    kernel_ = std::make_unique<EmptyMatMul>(spec_);
+  }
+  bool wide = spec_.wide_sums && spec_.dtype == DType::kF32;
+  if (!kernel_ && !wide) kernel_ = MakeVectorMatMul(spec_);
+  if (!kernel_ && !wide && !tiny) ChooseLibrary();
+  if (!kernel_) kernel_ = MakeTileMatMul(spec_);
   ReserveEpilogue(*kernel_, spec_.epilogue);
 }
 
+/// Note [One layout for the library]
+/// How the library sums depends on how operands lie, and it may not: the same product can be part
+/// of a graph with a permute, and of one that begins behind it. So operands are brought into
+/// row-major order, or b into its packed form from wherever it is. That is also about as fast as
+/// what the library does with others, or faster.
+void MatMul::ChooseLibrary() {
+  MatMulSpec used = spec_;
+  used.a = RowMajor(spec_.batch, spec_.a, spec_.m, spec_.k);
+  used.b = RowMajor(spec_.batch, spec_.b, spec_.k, spec_.n);
+  kernel_ = MakeLibraryMatMul(used);
+  if (!kernel_) return;
+  if (kernel_->packed_bytes > 0) {
+    MatMulSpec packing = used;
+    packing.b = spec_.b;
+    if (auto kernel = MakeLibraryMatMul(packing)) {
+      kernel_ = std::move(kernel);
+      used.b = spec_.b;
+    }
+  }
+  copy_a_ = CopyBetween(spec_.dtype, spec_.batch, spec_.m, spec_.k, spec_.a, used.a);
+  copy_b_ = CopyBetween(spec_.dtype, spec_.batch, spec_.k, spec_.n, spec_.b, used.b);
+}
+
 MatMul::MatMul(const DotGeneralSpec& spec) : MatMul(spec.product) {
-  a_ = spec.a;
-  b_ = spec.b;
-  copy_a_ = spec.copy_a;
-  copy_b_ = spec.copy_b;
+  if (!spec.copy_a.empty()) copy_a_ = InOrder(spec.a, spec.copy_a);
+  if (!spec.copy_b.empty()) copy_b_ = InOrder(spec.b, spec.copy_b);
 }
 
 MatMul::~MatMul() = default;
@@ -366,7 +381,7 @@ MatMul& MatMul::operator=(MatMul&&) noexcept = default;
 
 const char* MatMul::kernel() const { return kernel_->name(); }
 
-int64_t MatMul::CopyBytes() const { return CopyBytesOf(a_, copy_a_) + CopyBytesOf(b_, copy_b_); }
+int64_t MatMul::CopyBytes() const { return copy_a_.bytes() + copy_b_.bytes(); }
 
 int64_t MatMul::ResultBytes() const {
   return ResultBytesOf(*kernel_, spec_.epilogue, spec_.out_dtype,
@@ -378,26 +393,34 @@ int64_t MatMul::scratch_bytes(int workers) const {
 }
 
 // The packed form of an operand that is copied first would need that copy too.
-int64_t MatMul::packed_bytes() const { return copy_b_.empty() ? kernel_->packed_bytes : 0; }
+int64_t MatMul::packed_bytes() const {
+  if (!copy_b_.wanted()) return kernel_->packed_bytes;
+  return kernel_->packed_bytes > 0 ? 0 : copy_b_.bytes();
+}
 
-const std::string& MatMul::packed_key() const { return kernel_->packed_key; }
+const std::string& MatMul::packed_key() const {
+  return copy_b_.wanted() ? copy_b_.key() : kernel_->packed_key;
+}
 
 void MatMul::Pack(const void* b, void* packed, ThreadPool& pool) const {
   HAMMOCK_CHECK(packed_bytes() > 0, "this product has no packed form");
-  kernel_->Pack(b, packed, pool);
+  if (copy_b_.wanted()) {
+    copy_b_.Run(b, packed);
+  } else {
+    kernel_->Pack(b, packed, pool);
+  }
 }
 
 void MatMul::Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadPool& pool) const {
   Pointers used = pointers;
-  std::byte* copy = scratch.data();
-  if (!copy_a_.empty()) {
-    CopyOperand(a_, copy_a_, pointers.a, copy, pool);
-    used.a = copy;
-    copy += CopyBytesOf(a_, copy_a_);
+  if (copy_a_.wanted()) {
+    copy_a_.Run(pointers.a, scratch.data());
+    used.a = scratch.data();
   }
-  if (!copy_b_.empty()) {
-    CopyOperand(b_, copy_b_, pointers.b, copy, pool);
-    used.b = copy;
+  if (copy_b_.wanted()) {
+    used.packed = nullptr;
+    used.b = pointers.packed ? pointers.packed : scratch.data() + copy_a_.bytes();
+    if (!pointers.packed) copy_b_.Run(pointers.b, scratch.data() + copy_a_.bytes());
   }
   if (ResultBytes() > 0) used.out = scratch.data() + CopyBytes();
   Scratch memory = kernel_->Divide(scratch.subspan(CopyBytes() + ResultBytes()), pool);

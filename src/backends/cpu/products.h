@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/operand_copy.h"
 #include "backends/cpu/thread_pool.h"
 #include "hammock/ir/shape.h"
 
@@ -122,12 +123,12 @@ class MatMul {
   void Pack(const void* b, void* packed, ThreadPool& pool) const;
 
  private:
+  void ChooseLibrary();
   int64_t CopyBytes() const;
   int64_t ResultBytes() const;
 
   MatMulSpec spec_;
-  Shape a_, b_;
-  Dims copy_a_, copy_b_;
+  OperandCopy copy_a_, copy_b_;
   std::unique_ptr<MatMulKernel> kernel_;
 };
 

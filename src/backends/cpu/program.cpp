@@ -19,6 +19,7 @@
 #include "backends/cpu/thread_pool.h"
 #include "base/throw.h"
 #include "base/trace_file.h"
+#include "compiler/describe_schedule.h"
 #include "compiler/kernel_builder.h"
 #include "compiler/split_reductions.h"
 #include "hammock/config.h"
@@ -340,15 +341,8 @@ char* Program::ScratchOf(size_t step, char* arena) const {
   return at < 0 ? nullptr : arena + at;
 }
 
-/// "mul_add_maximum": the nodes that it computes, the first few of many.
 std::string Program::StepName(size_t i) const {
-  constexpr size_t kNamed = 4;
-  const std::vector<NodeId>& nodes = schedule_.steps[i].nodes;
-  std::string name;
-  for (size_t k = 0; k < std::min(nodes.size(), kNamed); ++k) {
-    name += (k == 0 ? "" : "_") + graph_[nodes[k]].op->info().name;
-  }
-  return nodes.size() > kNamed ? fmt::format("{}_and_{}_more", name, nodes.size() - kNamed) : name;
+  return compiler::NameOfStep(graph_, schedule_.steps[i]);
 }
 
 std::string Program::LargestBuffers() const {

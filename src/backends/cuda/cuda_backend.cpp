@@ -231,6 +231,10 @@ class Backend : public lazy::BackendImplInterface {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
     return program ? program->ToText("cuda") : ToText(computation->graph());
   }
+  lazy::ComputationInfo DescribeComputation(const ComputationPtr& computation) const override {
+    const auto* program = static_cast<const Program*>(computation->artifact.get());
+    return program ? program->Describe() : BackendImplInterface::DescribeComputation(computation);
+  }
 
  private:
   struct Type : lazy::BackendDeviceType {

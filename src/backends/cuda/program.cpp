@@ -8,6 +8,7 @@
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/narrow_products.h"
 #include "base/throw.h"
+#include "compiler/describe_schedule.h"
 #include "compiler/fusion_facts.h"
 #include "compiler/remove_dead.h"
 #include "compiler/split_reductions.h"
@@ -216,6 +217,16 @@ std::string Program::ToText(std::string_view what) const {
     if (what == "cuda") text += EmitCuda(*steps_[i].launch->kernel, steps_[i].cut).text;
   }
   return text;
+}
+
+lazy::ComputationInfo Program::Describe() const {
+  lazy::ComputationInfo info{graph_, compiler::DescribeSteps(graph_, schedule_),
+                             plan_.peak_bytes()};
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].call) continue;
+    info.kernels[i].text += "\n" + EmitCuda(*steps_[i].launch->kernel, steps_[i].cut).text;
+  }
+  return info;
 }
 
 }  // namespace hammock::cuda

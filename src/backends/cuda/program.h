@@ -13,6 +13,7 @@
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
 #include "hammock/ir/graph.h"
+#include "hammock/lazy/backend_interface.h"
 
 namespace hammock::cuda {
 
@@ -41,6 +42,8 @@ class Program {
   std::vector<KernelSource> Sources() const;
   /// For people: the graph, its steps and memory, and with `cuda` the text of kernels.
   std::string ToText(std::string_view what) const;
+  /// The same in parts, by step.
+  lazy::ComputationInfo Describe() const;
 
  private:
   struct PreparedStep;

@@ -73,6 +73,10 @@ HostTensor Interpreted(const OpDef& op, const std::vector<HostTensor>& operands,
   return reference::Interpret(graph, operands)[0];
 }
 
+HostTensor Permuted(const HostTensor& tensor, const Dims& dims) {
+  return Interpreted(ops::kPermute, {tensor}, {dims});
+}
+
 /// Runs with so many threads; the result begins as garbage.
 HostTensor RunMatMul(const MatMul& product, const Shape& out, MatMul::Pointers pointers,
                      const char* threads) {
@@ -311,6 +315,35 @@ TEST(MatMul, EpiloguesSeeTheBitsOfTheProductOnce) {
   }
 }
 
+TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
+  std::mt19937 random(19);
+  struct Sizes {
+    int64_t batch, m, k, n;
+  };
+  for (auto [batch, m, k, n] : {Sizes{1, 8, 784, 200},
+                                {1, 33, 50, 64},
+                                {1, 129, 400, 50},
+                                {1, 200, 3000, 40},
+                                {1, 300, 30, 1024},
+                                {3, 40, 385, 60}}) {
+    for (DType dtype : {f32, bf16}) {
+      HostTensor a = Random(Shape(dtype, {batch, m, k}), random);
+      HostTensor b = Random(Shape(dtype, {batch, k, n}), random);
+      HostTensor turned_a = Permuted(a, {0, 2, 1}), turned_b = Permuted(b, {2, 0, 1});
+      Shape out(dtype, {batch, m, n});
+      auto run = [&](const HostTensor& x, const Dims& x_contract, const HostTensor& y,
+                     const Dims& y_contract, const Dims& y_batch) {
+        MatMul product(DotGeneral(x.shape(), y.shape(), x_contract, y_contract, {0}, y_batch));
+        return RunMatMul(product, out, {.a = x.data(), .b = y.data()}, "2");
+      };
+      HostTensor plain = run(a, {2}, b, {1}, {0});
+      ASSERT_TRUE(run(turned_a, {1}, b, {1}, {0}).SameBits(plain)) << m << " " << k << " " << n;
+      ASSERT_TRUE(run(a, {2}, turned_b, {2}, {1}).SameBits(plain)) << m << " " << k << " " << n;
+      ASSERT_TRUE(run(turned_a, {1}, turned_b, {2}, {1}).SameBits(plain)) << m;
+    }
+  }
+}
+
 TEST(MatMul, EpiloguesNeedContiguousResults) {
   MatMulSpec spec = MatMulSpec::Plain(f32, 4, 5, 6);
   spec.out.row = 8;
@@ -396,10 +429,6 @@ struct ConvolutionCase {
   Dims output_padding;
   int64_t groups;
 };
-
-HostTensor Permuted(const HostTensor& tensor, const Dims& dims) {
-  return Interpreted(ops::kPermute, {tensor}, {dims});
-}
 
 /// The bits are those of `expected` wherever the channels are.
 void CheckLayouts(ConvolutionSpec spec, const HostTensor& input, const HostTensor& weight,

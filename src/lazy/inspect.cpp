@@ -1,0 +1,31 @@
+#include "hammock/inspect.h"
+
+#include "compiler/pipeline.h"
+#include "lazy/compile_step.h"
+#include "lazy/executor.h"
+
+namespace hammock {
+
+std::vector<GraphStage> LowerInStages(const Graph& graph, const Device& device) {
+  Verify(graph);
+  PassListener passes;
+  LowerStep(EntryOf(device.id()), graph);
+  std::vector<GraphStage> stages;
+  for (PassResult& result : passes.results) {
+    stages.push_back({std::move(result.pass), std::move(result.graph)});
+  }
+  return stages;
+}
+
+std::vector<CompiledPart> DescribeCompiled(const Graph& graph, const Device& device) {
+  Verify(graph);
+  CompiledStepPtr step = CompileStep(EntryOf(device.id()), graph);
+  std::vector<CompiledPart> parts;
+  for (const CompiledSegment& segment : step->segments) {
+    parts.push_back({segment.device->name(), segment.fallback,
+                     segment.device->backend->DescribeComputation(segment.computation)});
+  }
+  return parts;
+}
+
+}  // namespace hammock

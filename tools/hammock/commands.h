@@ -1,0 +1,81 @@
+#pragma once
+/// The commands of the tool, one file each. A command prints to stdout and returns the exit code;
+/// what is wrong is thrown and printed by main. Exit codes: 0 done, 1 an error, 2 a wrong command
+/// line, 3 `explain` found recompiles that can be avoided.
+
+#include <string>
+#include <vector>
+
+namespace hammock::tool {
+
+inline constexpr int kFoundRecompiles = 3;
+
+struct CompileOptions {
+  std::string model, output;
+};
+int Compile(const CompileOptions& options);
+
+struct InspectOptions {
+  std::string archive;
+};
+int Inspect(const InspectOptions& options);
+
+struct DevicesOptions {
+  bool json = false;
+};
+int Devices(const DevicesOptions& options);
+
+struct OpsOptions {
+  std::string name;  ///< empty: all
+  bool json = false;
+};
+int Ops(const OpsOptions& options);
+
+struct ConfigOptions {
+  std::string name;  ///< empty: all
+  std::string file;  ///< loaded first
+  bool json = false;
+};
+int Config(const ConfigOptions& options);
+
+struct RunOptions {
+  std::string model;
+  std::vector<std::string> inputs;  ///< "x.npy", "1=x.npy" or "name=x.npy"
+  std::string device;
+  std::string output;
+  int seed = 0;
+  bool random = false;  ///< inputs that were not given
+  bool json = false;
+};
+int Run(const RunOptions& options);
+
+struct BenchOptions {
+  std::string model;
+  std::vector<std::string> inputs;
+  std::vector<std::string> devices;
+  int runs = 0;  ///< 0: as many as fit into a second
+  bool json = false;
+};
+int Bench(const BenchOptions& options);
+
+struct DumpOptions {
+  std::string model;
+  std::string device;
+  std::string what = "passes";
+  std::string pass;  ///< only this one
+};
+int Dump(const DumpOptions& options);
+
+struct ExplainOptions {
+  std::string log;
+  bool json = false;
+};
+int Explain(const ExplainOptions& options);
+
+struct ReportOptions {
+  std::string trace;
+  std::string output;
+};
+int Report(const ReportOptions& options);
+
+}  // namespace hammock::tool

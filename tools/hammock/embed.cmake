@@ -1,0 +1,21 @@
+# Writes files as C++ string constants.
+#   cmake -DOUTPUT=<file.cpp> -DFOLDER=<report> -P embed.cmake
+function(append name)
+  set(text "")
+  foreach(file IN LISTS ARGN)
+    file(READ ${FOLDER}/${file} more)
+    string(APPEND text "${more}\n")
+  endforeach()
+  if(text MATCHES "\\)page\"")
+    message(FATAL_ERROR "${ARGN}: the end mark of a string is in it")
+  endif()
+  file(APPEND ${OUTPUT} "const char ${name}[] = R\"page(")
+  file(APPEND ${OUTPUT} "${text}")
+  file(APPEND ${OUTPUT} ")page\";\n")
+endfunction()
+
+file(WRITE ${OUTPUT} "#include \"report_page.h\"\nnamespace hammock::tool {\n")
+append(kReportHtml report.html)
+append(kReportCss report.css)
+append(kReportScript page.js overview.js graph.js details.js timeline.js panels.js start.js)
+file(APPEND ${OUTPUT} "}  // namespace hammock::tool\n")

@@ -1,0 +1,171 @@
+#include "model_file.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "hammock/error.h"
+#include "hammock/io.h"
+
+namespace hammock::tool {
+
+namespace {
+
+[[noreturn]] void Fail(const std::string& message) { throw ValueError(ErrorCode::kValue, message); }
+
+/// "forward(Tensor x0, Tensor x1) -> (Tensor, Tensor)" of a graph.
+std::string SchemaOf(const Graph& graph) {
+  std::string schema = "forward(";
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    schema += (i == 0 ? "Tensor x" : ", Tensor x") + std::to_string(i);
+  }
+  schema += ") -> ";
+  if (graph.outputs().size() == 1) return schema + "Tensor";
+  schema += "(";
+  for (size_t i = 0; i < graph.outputs().size(); ++i) schema += i == 0 ? "Tensor" : ", Tensor";
+  return schema + ")";
+}
+
+}  // namespace
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) Fail(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  return text.str();
+}
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) Fail(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+}
+
+ModulePtr LoadModule(const std::string& path) {
+  std::string text = ReadFile(path);
+  if (text.starts_with("HAMMOCKA")) return load_module(path);
+  try {
+    Graph graph = ParseGraph(text);
+    Verify(graph);
+    auto module = std::make_shared<Module>("Graph");
+    module->define(SchemaOf(graph), graph);
+    return module;
+  } catch (Error& error) {
+    if (error.where().empty()) error.SetWhere(path);
+    throw;
+  }
+}
+
+Model LoadModel(const std::string& path, Needs needs) {
+  Model model{LoadModule(path), {}, {}, {}};
+  const Method& forward = model.module->method("forward");
+  if (!forward.body && needs == Needs::kForward) {
+    for (const auto& argument : forward.schema.arguments()) model.names.push_back(argument.name);
+    return model;
+  }
+  if (!forward.body) {
+    throw NotSupported(ErrorCode::kNotSupported,
+                       path + ": `forward` is no graph (" +
+                           (forward.forwards_to.empty() ? "it is code" : "a delegate runs it") +
+                           ")");
+  }
+  const GraphBody& body = *forward.body;
+  model.graph = *body.graph;
+  for (size_t i = 0; i < body.num_arguments(); ++i) {
+    model.arguments.push_back(model.graph[model.graph.inputs()[i]].type());
+    model.names.push_back(i < forward.schema.arguments().size() ? forward.schema.arguments()[i].name
+                                                                : "x" + std::to_string(i));
+  }
+  return model;
+}
+
+std::vector<Tensor> Model::operator()(const std::vector<Tensor>& inputs) const {
+  Any result = module->run_method("forward", {inputs.begin(), inputs.end()});
+  if (result.IsTensor()) return {result.ToTensor()};
+  std::vector<Tensor> tensors;
+  for (const Any& item : result.ToList()) tensors.push_back(item.ToTensor());
+  return tensors;
+}
+
+namespace {
+
+/// The number of the argument that "x1", "%1" or "1" names.
+size_t ArgumentOf(const Model& model, const std::string& name) {
+  for (size_t i = 0; i < model.names.size(); ++i) {
+    bool known = i < model.graph.inputs().size();
+    std::string value = known ? fmt::format("%{}", model.graph.inputs()[i]) : "";
+    if (name == model.names[i] || name == std::to_string(i) || name == value) return i;
+  }
+  std::string all;
+  for (const std::string& known : model.names) all += (all.empty() ? "" : ", ") + known;
+  Fail(fmt::format("--input: there is no input '{}'; the inputs are: {}", name, all));
+}
+
+HostTensor MakeUp(const Shape& type, std::mt19937_64& engine) {
+  HostTensor tensor(type);
+  std::normal_distribution<double> normal;
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    // Integers may be indices, so they stay small.
+    bool whole = !IsFloat(type.dtype());
+    tensor.set(i, whole ? Scalar(static_cast<int64_t>(engine() % 2)) : Scalar(normal(engine)));
+  }
+  return tensor;
+}
+
+/// Against the graph, where the model has one.
+void CheckType(const Model& model, size_t i, const HostTensor& tensor, const std::string& path) {
+  if (i >= model.arguments.size()) return;
+  const Shape& type = model.arguments[i];
+  bool free = !model.graph.dim_params.empty();
+  if (tensor.dtype() == type.dtype() && (free || tensor.shape() == type)) return;
+  Fail(fmt::format("--input {}: it has {}, input {} takes {}", path, tensor.shape().to_string(),
+                   model.names[i], type.to_string()));
+}
+
+/// "name=file" where the part before "=" is no path.
+std::pair<std::string, std::string> SplitInput(const std::string& text) {
+  size_t equals = text.find('=');
+  if (equals == std::string::npos || text.substr(0, equals).find('/') != std::string::npos) {
+    return {"", text};
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+}  // namespace
+
+std::vector<HostTensor> LoadInputs(const Model& model, const InputOptions& options) {
+  std::vector<HostTensor> inputs(model.names.size());
+  size_t next = 0;
+  for (const std::string& text : options.files) {
+    auto [name, path] = SplitInput(text);
+    size_t i = name.empty() ? next : ArgumentOf(model, name);
+    if (i >= inputs.size()) {
+      Fail(fmt::format("--input {}: the model takes {} inputs", path, inputs.size()));
+    }
+    HostTensor tensor = io::ReadNpy(path);
+    CheckType(model, i, tensor, path);
+    inputs[i] = std::move(tensor);
+    next = i + 1;
+  }
+  std::mt19937_64 engine(options.seed);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined()) continue;
+    if (i >= model.arguments.size()) {
+      Fail(fmt::format("input {} was not given; add --input {}=FILE.npy", model.names[i],
+                       model.names[i]));
+    }
+    if (!options.random) {
+      Fail(fmt::format("input {} ({}) was not given; add --input {}=FILE.npy, or --random",
+                       model.names[i], model.arguments[i].to_string(), model.names[i]));
+    }
+    inputs[i] = MakeUp(model.arguments[i], engine);
+  }
+  return inputs;
+}
+
+}  // namespace hammock::tool

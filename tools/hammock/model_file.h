@@ -1,0 +1,42 @@
+#pragma once
+/// Models as the tool takes them: the text of a graph, or an archive with a method `forward`.
+
+#include <string>
+#include <vector>
+
+#include "hammock/host_tensor.h"
+#include "hammock/ir/graph.h"
+#include "hammock/module.h"
+
+namespace hammock::tool {
+
+/// The whole file; ValueError with the reason where it cannot be read.
+std::string ReadFile(const std::string& path);
+/// ValueError with the reason where it cannot be written.
+void WriteFile(const std::string& path, const std::string& text);
+
+struct Model {
+  ModulePtr module;
+  Graph graph;                     ///< of `forward`; empty where a delegate runs it
+  std::vector<Shape> arguments;    ///< of the graph
+  std::vector<std::string> names;  ///< of the arguments
+
+  /// Calls `forward` on a device and gives its results, which may be pending.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const;
+};
+
+/// The text of a graph becomes the method `forward` of a module.
+ModulePtr LoadModule(const std::string& path);
+/// NotSupported where `forward` is no graph, unless a delegate's will do.
+enum class Needs { kGraph, kForward };
+Model LoadModel(const std::string& path, Needs needs = Needs::kGraph);
+
+struct InputOptions {
+  std::vector<std::string> files;  ///< "x.npy" in order, or "NAME=x.npy" with a name or number
+  bool random = false;             ///< make up what is not given
+  uint64_t seed = 0;
+};
+/// One tensor for each argument, of its type; ValueError names what is missing or wrong.
+std::vector<HostTensor> LoadInputs(const Model& model, const InputOptions& options);
+
+}  // namespace hammock::tool

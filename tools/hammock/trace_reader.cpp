@@ -1,0 +1,120 @@
+#include "trace_reader.h"
+
+#include <algorithm>
+
+#include "hammock/error.h"
+
+namespace hammock::tool {
+
+namespace {
+
+int64_t IntOf(const Json& event, const char* key) {
+  auto found = event.find(key);
+  return found != event.end() && found->is_number() ? found->get<int64_t>() : 0;
+}
+
+double NumberOf(const Json& event, const char* key) {
+  auto found = event.find(key);
+  return found != event.end() && found->is_number() ? found->get<double>() : 0.0;
+}
+
+std::string TextOf(const Json& event, const char* key) {
+  auto found = event.find(key);
+  return found != event.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Json ArgsOf(const Json& event) {
+  auto found = event.find("args");
+  return found != event.end() && found->is_object() ? *found : Json::object();
+}
+
+void AddMetadata(Trace& trace, const Json& event) {
+  std::string name = TextOf(event, "name");
+  Json args = ArgsOf(event);
+  if (name == "thread_name") trace.thread_names[IntOf(event, "tid")] = TextOf(args, "name");
+  if (name == "process_name" && trace.program.empty()) trace.program = TextOf(args, "name");
+  if (name == "hammock_trace") trace.started = IntOf(args, "started");
+  if (name == "hammock_left_out") trace.left_out += IntOf(args, "events");
+  if (name == "hammock_graph") trace.graphs.push_back(std::move(args));
+}
+
+void AddEvent(Trace& trace, const Json& event) {
+  if (!event.is_object()) return;
+  std::string phase = TextOf(event, "ph");
+  double time = NumberOf(event, "ts");
+  if (phase == "M") return AddMetadata(trace, event);
+  trace.end = std::max(trace.end, time + NumberOf(event, "dur"));
+  if (phase == "X") {
+    trace.spans.push_back({IntOf(event, "tid"), TextOf(event, "cat"), TextOf(event, "name"), time,
+                           NumberOf(event, "dur"), ArgsOf(event)});
+  } else if (phase == "C" && TextOf(event, "name").starts_with("memory of ")) {
+    Json args = ArgsOf(event);
+    trace.memory[TextOf(event, "name").substr(10)].push_back(
+        {time, IntOf(args, "in use"), IntOf(args, "planned")});
+  } else if (phase == "i" && TextOf(event, "cat") == "recompile") {
+    trace.misses.push_back({time, ArgsOf(event)});
+  }
+}
+
+/// One event a line, as we write them; the last may be cut.
+bool ReadLines(Trace& trace, const std::string& text) {
+  for (size_t at = text.find('\n') + 1; at < text.size();) {
+    size_t end = text.find('\n', at);
+    bool last = end == std::string::npos;
+    std::string_view line(text.data() + at, (last ? text.size() : end) - at);
+    at = last ? text.size() : end + 1;
+    if (line.ends_with(",")) line.remove_suffix(1);
+    if (line.empty() || line == "]") continue;
+    Json event = Json::parse(line, nullptr, false);
+    if (event.is_discarded()) {
+      if (!last) return false;
+      trace.cut = true;
+      break;
+    }
+    AddEvent(trace, event);
+  }
+  return true;
+}
+
+void ReadWhole(Trace& trace, const std::string& text, const std::string& path) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_object() && json.contains("traceEvents")) json = Json(json["traceEvents"]);
+  if (!json.is_array()) {
+    throw ValueError(ErrorCode::kParse,
+                     path + ": it is no trace; run the program with HAMMOCK_TRACE_FILE=trace.json");
+  }
+  for (const Json& event : json) AddEvent(trace, event);
+}
+
+}  // namespace
+
+Trace ParseTrace(const std::string& text, const std::string& path) {
+  Trace trace;
+  if (!text.starts_with("[\n") || !ReadLines(trace, text)) {
+    trace = Trace();
+    ReadWhole(trace, text, path);
+  }
+  std::stable_sort(trace.spans.begin(), trace.spans.end(),
+                   [](const TraceSpan& a, const TraceSpan& b) { return a.start < b.start; });
+  return trace;
+}
+
+std::map<std::pair<int64_t, int64_t>, KernelTimes> TimesOfKernels(const Trace& trace) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<double>> samples;
+  for (const TraceSpan& span : trace.spans) {
+    if (span.category != "kernel") continue;
+    samples[{IntOf(span.args, "graph"), IntOf(span.args, "kernel")}].push_back(span.duration);
+  }
+  std::map<std::pair<int64_t, int64_t>, KernelTimes> times;
+  for (auto& [key, list] : samples) {
+    std::sort(list.begin(), list.end());
+    KernelTimes& kernel = times[key];
+    kernel.runs = static_cast<int64_t>(list.size());
+    for (double value : list) kernel.total += value;
+    kernel.least = list.front();
+    kernel.median = list[list.size() / 2];
+  }
+  return times;
+}
+
+}  // namespace hammock::tool

@@ -1,0 +1,61 @@
+#pragma once
+/// Traces as they were written, in parts that commands look at.
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace hammock::tool {
+
+using Json = nlohmann::ordered_json;
+
+/// Times are in microseconds since the trace began.
+struct TraceSpan {
+  int64_t thread = 0;
+  std::string category;
+  std::string name;
+  double start = 0;
+  double duration = 0;
+  Json args;
+};
+
+struct MemorySample {
+  double time = 0;
+  int64_t in_use = 0;
+  int64_t planned = 0;
+};
+
+struct Miss {
+  double time = 0;
+  Json args;  ///< as CompileMiss::ToJson
+};
+
+struct Trace {
+  std::string program;
+  int64_t started = 0;  ///< seconds since 1970; 0: unknown
+  int64_t left_out = 0;
+  bool cut = false;  ///< the file ends in the middle of an event
+  std::map<int64_t, std::string> thread_names;
+  std::vector<TraceSpan> spans;  ///< by start
+  std::map<std::string, std::vector<MemorySample>> memory;
+  std::vector<Miss> misses;
+  std::vector<Json> graphs;  ///< as they were written
+  double end = 0;
+};
+
+/// ValueError where it is no trace. A file that was cut is read up to there.
+Trace ParseTrace(const std::string& text, const std::string& path);
+
+/// How often a kernel ran, and how long.
+struct KernelTimes {
+  int64_t runs = 0;
+  double total = 0;
+  double least = 0;
+  double median = 0;
+};
+/// By graph and kernel number.
+std::map<std::pair<int64_t, int64_t>, KernelTimes> TimesOfKernels(const Trace& trace);
+
+}  // namespace hammock::tool
