@@ -26,10 +26,6 @@ std::vector<lazy::AbsentBackend> AbsentInTreeBackends() {
   return {{"cuda", cuda::WhyNoGpu()}};
 }
 
-std::string WhyAbsent(const std::string& type) {
-  return type == "cuda" && !CudaBackend() ? cuda::WhyNoGpu() : "";
-}
-
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs) {
   return reference::Interpret(graph, inputs);
 }

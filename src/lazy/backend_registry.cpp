@@ -162,7 +162,10 @@ DeviceId FindDevice(const std::string& text) {
   if (ActiveNames().empty()) {
     Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; no backend is registered", text);
   }
-  std::string why = WhyAbsent(type);
+  std::string why;
+  for (const lazy::AbsentBackend& absent : AbsentInTreeBackends()) {
+    if (absent.name == type) why = absent.reason;
+  }
   Throw(ErrorCode::kUnknownDevice, "unknown device '{}'{}; registered devices are: {}", text,
         why.empty() ? "" : " (" + why + ")", fmt::join(ActiveNames(), ", "));
 }

@@ -60,10 +60,6 @@ std::vector<lazy::BackendImplInterface*> InTreeBackends();
 /// Those that could come with the library and do not work here, with the reason; see the same file.
 std::vector<lazy::AbsentBackend> AbsentInTreeBackends();
 
-/// Why a type of device that the library has a backend for is not there: "libcuda.so.1 cannot be
-/// opened". Empty for others.
-std::string WhyAbsent(const std::string& type);
-
 /// Runs a graph of primitives on host tensors, for passes that fold; see src/backends/table.cpp.
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs);
 
