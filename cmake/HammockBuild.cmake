@@ -26,9 +26,10 @@ function(hammock_defaults target)
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
   # Source locations are relative to the repository, so output is the same in every checkout.
+  # g++ 12 warns about `"text" + std::string` where nothing overlaps (GCC PR105651).
   target_compile_options(${target} PRIVATE
-    -Wall -Wextra -Werror -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
-    -Wno-restrict)  # g++ 12 warns about `"text" + std::string` where nothing overlaps (GCC PR105651)
+    -Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Werror> -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 endfunction()
 
 # hammock_add_folder(folder): adds a folder of the repository where it exists.

@@ -38,6 +38,7 @@ enum Key : uint8_t {
   kParamAliasing,
   kPrintPasses,
   kVerifyPasses,
+  kWideSums,
 
   kCacheDirBytes,
   kCompilationCacheBytes,
@@ -46,6 +47,7 @@ enum Key : uint8_t {
   kDeviceDataCacheSize,
   kMaxAsyncQueue,
   kMetricsSamples,
+  kTraceFileBytes,
   kTrimGraphBytes,
   kTrimGraphSize,
   kVerifyReplay,
@@ -60,6 +62,7 @@ enum Key : uint8_t {
   kMetricsPercentiles,
   kSaveTensorsFile,
   kSaveTensorsFormat,
+  kTraceFile,
 
   kKeyCount
 };
@@ -93,7 +96,10 @@ namespace detail {
 inline constexpr int64_t kUnset = INT64_MIN;
 
 /// Bools and integers as such; strings as pointers to texts that are never freed.
-extern HAMMOCK_API std::atomic<int64_t> values[kKeyCount];
+struct OptionValue : std::atomic<int64_t> {
+  constexpr OptionValue() : atomic(kUnset) {}
+};
+extern HAMMOCK_API OptionValue values[kKeyCount];
 
 /// Reads the environment and returns the option's value.
 [[gnu::cold]] HAMMOCK_API int64_t Initialize(Key key);
@@ -136,6 +142,9 @@ HAMMOCK_API void Set(std::string_view name, std::string_view value);
 /// An option's value as text that `Set` accepts.
 HAMMOCK_API std::string GetText(std::string_view name);
 
+/// Who set the present value: "default", "environment HAMMOCK_EAGER", "file my.conf:3" or "call".
+HAMMOCK_API std::string OriginOf(std::string_view name);
+
 /// Sets all options of a file, or none of them when a line is wrong; errors name file and line.
 HAMMOCK_API void LoadFile(const std::string& path);
 
@@ -163,6 +172,7 @@ class HAMMOCK_API Override {
  private:
   Key key_;
   int64_t old_value_;
+  const std::string* old_origin_;
 };
 
 }  // namespace hammock::config

@@ -11,3 +11,4 @@
 #include "hammock/ops.h"
 #include "hammock/random.h"
 #include "hammock/tensor.h"
+#include "hammock/trace.h"

@@ -113,7 +113,9 @@ class HAMMOCK_API Module {
   std::vector<Tensor> parameters() const;
   /// Parameters and buffers, in the order of PyTorch's state_dict.
   NamedTensors state_dict() const;
-  /// Copies values by name. With `strict`, ValueError names those that are missing or unknown.
+  /// Copies values by name. ValueError lists those that are missing or unexpected and those of
+  /// another dtype or shape; then nothing has been copied. Unless `strict`, values that only one
+  /// side has are left alone, and dtypes are cast.
   void load_state_dict(const NamedTensors& values, bool strict = true);
   const std::vector<std::pair<std::string, ModulePtr>>& named_children() const { return children_; }
   /// This module with an empty name, then all below it.

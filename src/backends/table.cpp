@@ -1,4 +1,5 @@
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cuda/cuda_backend.h"
 #include "backends/null/null_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/reference_backend.h"
@@ -10,10 +11,17 @@ namespace hammock {
 // and has nothing to wait for.
 std::vector<lazy::BackendImplInterface*> InTreeBackends() {
 #ifdef HAMMOCK_WITH_LLVM
-  return {CpuBackend(), ReferenceBackend(), NullBackend()};
+  std::vector<lazy::BackendImplInterface*> backends = {CpuBackend(), ReferenceBackend()};
 #else
-  return {ReferenceBackend(), CpuBackend(), NullBackend()};
+  std::vector<lazy::BackendImplInterface*> backends = {ReferenceBackend(), CpuBackend()};
 #endif
+  backends.push_back(NullBackend());
+  if (lazy::BackendImplInterface* cuda = CudaBackend()) backends.push_back(cuda);
+  return backends;
+}
+
+std::vector<lazy::AbsentBackend> AbsentInTreeBackends() {
+  return {{"cuda", "this build has no CUDA backend"}};
 }
 
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs) {

@@ -16,22 +16,20 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/throw.h"
+#include "base/trace_file.h"
 
 namespace hammock::config {
 namespace detail {
 
-constinit std::atomic<int64_t> values[kKeyCount] = {
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-    kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset, kUnset,
-};
-static_assert(kKeyCount == 33, "every value starts as kUnset");
+constinit OptionValue values[kKeyCount];
 
 }  // namespace detail
 
 namespace {
 
 constinit std::atomic<uint64_t> generation{0};
+/// Texts that are never freed; null: the default.
+constinit std::atomic<const std::string*> origins[kKeyCount] = {};
 
 std::string_view TypeName(Type type) {
   switch (type) {
@@ -144,11 +142,15 @@ std::string Format(Key key, int64_t value) {
   return "";
 }
 
-void Store(Key key, int64_t value) {
+void Store(Key key, int64_t value, const std::string* origin) {
   detail::Load(key, std::memory_order_relaxed);  // else the environment would overwrite it later
   detail::values[key].store(value, std::memory_order_release);
+  origins[key].store(origin, std::memory_order_release);
   generation.fetch_add(1, std::memory_order_release);
+  if (key == kTraceFile) tracing::FollowOption();
 }
+
+void Store(Key key, int64_t value) { Store(key, value, &Intern("call")); }
 
 /// What is to be logged about variables of the environment that set nothing.
 std::vector<std::string> CheckEnvironmentNames() {
@@ -176,6 +178,7 @@ std::vector<std::string> ReadEnvironment() {
     if (const char* text = std::getenv(variable.c_str())) {
       try {
         value = Parse(row, text);
+        origins[row.key].store(&Intern("environment " + variable), std::memory_order_release);
       } catch (const Error& error) {
         warnings.push_back(fmt::format("environment variable {}: {}; using {}", variable,
                                        error.message(), Format(row.key, value)));
@@ -191,9 +194,14 @@ std::vector<std::string> ReadEnvironment() {
 int64_t detail::Initialize(Key key) {
   static constinit std::once_flag once;
   std::vector<std::string> warnings;
-  std::call_once(once, [&] { warnings = ReadEnvironment(); });
+  bool first = false;
+  std::call_once(once, [&] {
+    warnings = ReadEnvironment();
+    first = true;
+  });
   // Only now: the log asks for its level.
   for (const std::string& warning : warnings) Log(LogLevel::kWarn, "{}", warning);
+  if (first) tracing::FollowOption();
   return values[key].load(std::memory_order_acquire);
 }
 
@@ -215,10 +223,22 @@ std::string GetText(std::string_view name) {
   return Format(row.key, detail::Load(row.key, std::memory_order_acquire));
 }
 
+std::string OriginOf(std::string_view name) {
+  const Row& row = FindOrThrow(name);
+  detail::Load(row.key, std::memory_order_acquire);
+  const std::string* origin = origins[row.key].load(std::memory_order_acquire);
+  return origin ? *origin : "default";
+}
+
 void LoadFile(const std::string& path) {
   std::ifstream file(path);
   if (!file) Throw(ErrorCode::kValue, "config: cannot read file '{}'", path);
-  std::vector<std::pair<Key, int64_t>> settings;
+  struct Setting {
+    Key key;
+    int64_t value;
+    const std::string* origin;
+  };
+  std::vector<Setting> settings;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     std::string_view text = Trim(std::string_view(line).substr(0, line.find('#')));
@@ -229,13 +249,14 @@ void LoadFile(const std::string& path) {
         Throw(ErrorCode::kParse, "config: expected `name = value`, got '{}'", text);
       }
       const Row& row = FindOrThrow(Trim(text.substr(0, equals)));
-      settings.emplace_back(row.key, Parse(row, Trim(text.substr(equals + 1))));
+      settings.push_back({row.key, Parse(row, Trim(text.substr(equals + 1))),
+                          &Intern(fmt::format("file {}:{}", path, number))});
     } catch (Error& error) {
       error.SetWhere(fmt::format("{}:{}", path, number));
       throw;
     }
   }
-  for (auto [key, value] : settings) Store(key, value);
+  for (const Setting& setting : settings) Store(setting.key, setting.value, setting.origin);
 }
 
 uint64_t Generation() { return generation.load(std::memory_order_acquire); }
@@ -296,9 +317,10 @@ Override::Override(std::string_view name, std::string_view value) {
   int64_t parsed = Parse(row, value);
   key_ = row.key;
   old_value_ = detail::Load(key_, std::memory_order_acquire);
+  old_origin_ = origins[key_].load(std::memory_order_acquire);
   Store(key_, parsed);
 }
 
-Override::~Override() { Store(key_, old_value_); }
+Override::~Override() { Store(key_, old_value_, old_origin_); }
 
 }  // namespace hammock::config

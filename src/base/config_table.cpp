@@ -104,6 +104,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = kTrueInDebug,
      .doc = "Verify the graph after every compiler pass.",
      .default_doc = "true in debug builds, else false"},
+    {.key = kWideSums,
+     .name = "wide_sums",
+     .default_value = "false",
+     .doc = "Sums of f32 products and convolutions on the CPU backend in f64: slower, and nearly "
+            "what exact arithmetic gives."},
 
     {.key = kCacheDirBytes,
      .name = "cache_dir_bytes",
@@ -140,6 +145,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "Latest samples that a metric keeps for rates and percentiles.",
      .upstream = "torch_lazy_metrics_samples",
      .min = 1},
+    {.key = kTraceFileBytes,
+     .name = "trace_file_bytes",
+     .default_value = "268435456",
+     .doc = "Bytes that a trace may take; what happens after that is left out of it.",
+     .min = 65536},
     {.key = kTrimGraphBytes,
      .name = "trim_graph_bytes",
      .default_value = "1073741824",
@@ -209,6 +219,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "Form of the graphs in `save_tensors_file`: text, dot or backend.",
      .upstream = "LTC_SAVE_TENSORS_FMT",
      .check = CheckFormat},
+    {.key = kTraceFile,
+     .name = "trace_file",
+     .default_value = "",
+     .doc = "File that gets a trace of what the process does, for `hammock report` and "
+            "ui.perfetto.dev; `%p` in it is the process id; empty: none."},
 }};
 
 constexpr bool TableIsInOrder() {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "hammock/error.h"
+#include "base/throw.h"
 
 namespace hammock {
 
@@ -216,32 +216,36 @@ Graph WithDimParams(Graph lowered, std::span<const SizePlace> places, const Size
   return lowered;
 }
 
-Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters) {
-  Graph graph = general;
-  for (const auto& [key, expr] : general.dim_exprs) {
-    auto [node, output, dim] = key;
-    Shape& type = graph.mutable_node(node).types[static_cast<size_t>(output)];
-    Dims sizes = type.sizes();
-    sizes[dim] = expr.Evaluate(parameters);
-    CheckSizes("sizes", sizes);
-    type = type.With(sizes);
-  }
-  for (const auto& [key, expr] : general.attr_exprs) {
-    auto [node, index, position] = key;
-    Attr& attr = graph.mutable_node(node).attrs[static_cast<size_t>(index)];
-    int64_t value = expr.Evaluate(parameters);
-    if (attr.kind() == Attr::Kind::kInts) {
-      std::vector<int64_t> values = attr.ints();
-      values[static_cast<size_t>(position)] = value;
-      attr = Attr(std::move(values));
-    } else {
-      attr = Attr(Scalar(value).To(attr.scalar().dtype()));
+Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs) {
+  const Skeleton first = SkeletonOf(graphs[0]);
+  std::vector<SizeSample> samples;
+  for (const Graph& graph : graphs) {
+    Skeleton skeleton = SkeletonOf(graph);
+    if (skeleton.words != first.words) {
+      Throw(ErrorCode::kValue,
+            "{} records other ops at other sizes of its free dims, so no graph serves all of "
+            "them",
+            what);
     }
+    samples.push_back({skeleton.sizes, skeleton.sizes});
   }
-  graph.dim_params.clear();
-  graph.dim_exprs.clear();
-  graph.attr_exprs.clear();
-  return graph;
+  bool varies = std::ranges::any_of(
+      samples, [&](const SizeSample& sample) { return sample.traced != first.sizes; });
+  if (!varies) return graphs[0];
+  std::vector<SizePlace> places = SizePlacesOf(graphs[0]);
+  FoundRule found = FindRule(samples, places, places);
+  if (!found.rule) {
+    Throw(ErrorCode::kValue, "{}: {}", what,
+          found.unexplained ? fmt::format("a size of %{} is no linear function of the free dims",
+                                          found.unexplained->node)
+                            : std::string("too many of its sizes vary"));
+  }
+  for (size_t index : found.rule->defined_at) {
+    if (places[index].kind == SizePlace::kInputDim) continue;
+    Throw(ErrorCode::kValue, "{}: a size of %{} does not follow from the free dims", what,
+          places[index].node);
+  }
+  return WithDimParams(graphs[0], places, *found.rule, *found.rule->ParametersOf(first.sizes));
 }
 
 }  // namespace hammock

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -56,8 +57,8 @@ FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlac
 Graph WithDimParams(Graph lowered, std::span<const SizePlace> places, const SizeRule& rule,
                     const std::vector<int64_t>& parameters);
 
-/// A graph with dim parameters at values of them, without the parameters. ValueError where a size
-/// then is negative.
-Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters);
+/// One graph for the sizes of all these, which differ in nothing else; the first one where they
+/// have the same. ValueError, which begins with `what`, where there is none.
+Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs);
 
 }  // namespace hammock

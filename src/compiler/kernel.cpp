@@ -9,9 +9,7 @@
 #include "base/throw.h"
 
 namespace hammock::compiler {
-namespace {
 
-/// The name of the primitive whose body the function is.
 const std::string& NameOf(ScalarFn fn) {
   static const auto& names = *[] {
     auto* names = new std::array<std::string, 256>;
@@ -24,6 +22,8 @@ const std::string& NameOf(ScalarFn fn) {
   }();
   return names[static_cast<size_t>(fn)];
 }
+
+namespace {
 
 const char* NameOf(Stride stride) {
   switch (stride) {
@@ -62,7 +62,7 @@ std::string What(const Instr& instr) {
     case Instr::Kind::kConstant:
       return fmt::format("constant a{}", instr.access);
     case Instr::Kind::kScalar:
-      return NameOf(instr.fn);
+      return compiler::NameOf(instr.fn);
     case Instr::Kind::kCast:
       return "cast";
     case Instr::Kind::kBitcast:

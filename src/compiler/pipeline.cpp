@@ -1,5 +1,7 @@
 #include "compiler/pipeline.h"
 
+#include <utility>
+
 #include "base/log.h"
 #include "compiler/expand.h"
 #include "compiler/fold_scales.h"
@@ -10,6 +12,7 @@
 #include "compiler/share_equal.h"
 #include "compiler/simplify.h"
 #include "hammock/config.h"
+#include "hammock/trace.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -18,7 +21,14 @@ namespace {
 
 using Verdict = lazy::Capability::Verdict;
 
-Graph AfterPass(const char* name, Graph graph) {
+constinit thread_local std::vector<PassResult>* listener = nullptr;
+
+template <class Pass>
+Graph RunPass(const char* name, const Pass& pass) {
+  tracing::Span span(name, "pass");
+  Graph graph = pass();
+  span.Set("nodes", graph.size());
+  if (listener) listener->push_back({name, graph});
   if (config::Get<config::kVerifyPasses>()) Verify(graph);
   if (config::Get<config::kPrintPasses>()) {
     Log(LogLevel::kWarn, "after {}:\n{}", name, ToText(graph, {.locations = true}));
@@ -38,23 +48,27 @@ Segment WholeGraph(const Graph& graph, int target) {
 
 }  // namespace
 
+PassListener::PassListener() : outer_(std::exchange(listener, &results)) {}
+PassListener::~PassListener() { listener = outer_; }
+
 Graph Optimise(const Graph& graph, const Evaluate& evaluate) {
   if (!graph.dim_params.empty()) return graph;
   constexpr int kMostRounds = 8;  // two or three do
   Graph current = graph;
   for (int round = 0; round < kMostRounds; ++round) {
     Graph next = current;
-    if (evaluate) next = AfterPass("fold", Fold(next, evaluate));
-    next = AfterPass("simplify", Simplify(next));
-    next = AfterPass("move_shape_ops", MoveShapeOps(next));
-    if (config::Get<config::kFastMath>()) next = AfterPass("fold_scales", FoldScales(next));
-    next = AfterPass("share_equal", ShareEqual(next));
-    next = AfterPass("remove_dead", RemoveDead(next));
+    if (evaluate) next = RunPass("fold", [&] { return Fold(next, evaluate); });
+    next = RunPass("simplify", [&] { return Simplify(next); });
+    next = RunPass("move_shape_ops", [&] { return MoveShapeOps(next); });
+    if (config::Get<config::kFastMath>())
+      next = RunPass("fold_scales", [&] { return FoldScales(next); });
+    next = RunPass("share_equal", [&] { return ShareEqual(next); });
+    next = RunPass("remove_dead", [&] { return RemoveDead(next); });
     bool done = next == current;
     current = std::move(next);
     if (done) break;
   }
-  return AfterPass("materialize_outputs", MaterializeOutputs(std::move(current)));
+  return RunPass("materialize_outputs", [&] { return MaterializeOutputs(std::move(current)); });
 }
 
 LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
@@ -65,11 +79,12 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
     return answer.verdict == Verdict::kRun ||
            (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);
   };
-  step.graph = AfterPass("trace", traced);
-  step.graph = AfterPass("expand", ExpandComposites(step.graph, keep));
-  step.graph = AfterPass("make_explicit", MakeExplicit(step.graph));
+  step.graph = RunPass("trace", [&] { return traced; });
+  step.graph = RunPass("expand", [&] { return ExpandComposites(step.graph, keep); });
+  step.graph = RunPass("make_explicit", [&] { return MakeExplicit(step.graph); });
   if (optimise) step.graph = optimise(step.graph);
-  step.graph = AfterPass("materialize_outputs", MaterializeOutputs(std::move(step.graph)));
+  step.graph =
+      RunPass("materialize_outputs", [&] { return MaterializeOutputs(std::move(step.graph)); });
 
   std::vector<int> targets(static_cast<size_t>(step.graph.size()), 0);
   for (NodeId id = 0; id < step.graph.size(); ++id) {

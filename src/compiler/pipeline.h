@@ -32,6 +32,26 @@ using CapabilityQuery = std::function<lazy::Capability(const Graph&, NodeId)>;
 /// The reason of a node that the config `force_fallback` names; such a composite is not expanded.
 inline constexpr char kForcedFallback[] = "named in force_fallback";
 
+/// A graph after one pass.
+struct PassResult {
+  std::string pass;
+  Graph graph;
+};
+
+/// While one lives, keeps what each pass on this thread gives.
+class PassListener {
+ public:
+  PassListener();
+  ~PassListener();
+  PassListener(const PassListener&) = delete;
+  PassListener& operator=(const PassListener&) = delete;
+
+  std::vector<PassResult> results;
+
+ private:
+  std::vector<PassResult>* outer_;
+};
+
 /// Fold, simplify, move shape ops, share equal nodes and remove dead ones, until nothing changes.
 /// No bit of a result changes, and what raised still does. For graphs after MakeExplicit;
 /// composites that are kept whole are left as they are. Nothing is folded without an evaluator. A

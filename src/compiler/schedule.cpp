@@ -59,9 +59,10 @@ int CostOf(const GraphNode& node) {
 
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, bool aligned_outputs)
+  Scheduler(const Graph& graph, bool aligned_outputs, bool epilogues)
       : graph_(graph),
         aligned_outputs_(aligned_outputs),
+        epilogues_(epilogues),
         facts_(graph),
         step_of_(static_cast<size_t>(graph.size()), -1) {}
 
@@ -254,7 +255,7 @@ class Scheduler {
   /// nest joins: it would reduce over parts.
   bool KeepsFromProduct(const Open& open, NodeId id) const {
     const GraphNode& node = graph_[id];
-    if (!ReductionOf(node) || open.kernel->reduces()) return false;
+    if (!epilogues_ || !ReductionOf(node) || open.kernel->reduces()) return false;
     const Shape& operand = graph_.TypeOf(node.inputs[0]);
     if (operand.rank() == 0 || node.attrs[0].ints()[0] == operand.rank() - 1) return false;
     return std::any_of(open.needs.begin(), open.needs.end(), [&](NodeId need) {
@@ -321,7 +322,7 @@ class Scheduler {
     for (const Step& step : schedule.steps) {
       for (int buffer : step.reads) read[Index(buffer)] = true;
     }
-    AttachEpilogues(graph_, schedule);
+    if (epilogues_) AttachEpilogues(graph_, schedule);
     for (Step& step : schedule.steps) {
       if (!step.is_call() && aligned_outputs_) Stream(step, schedule, read);
     }
@@ -421,6 +422,7 @@ class Scheduler {
 
   const Graph& graph_;
   const bool aligned_outputs_;
+  const bool epilogues_;
   FusionFacts facts_;
   std::vector<int> step_of_;  // by node
   std::vector<Open> open_;
@@ -428,8 +430,8 @@ class Scheduler {
 
 }  // namespace
 
-Schedule MakeSchedule(const Graph& graph, bool aligned_outputs) {
-  return Scheduler(graph, aligned_outputs).Make();
+Schedule MakeSchedule(const Graph& graph, bool aligned_outputs, bool epilogues) {
+  return Scheduler(graph, aligned_outputs, epilogues).Make();
 }
 
 std::string ToText(const Schedule& schedule, const Graph& graph) {

@@ -48,8 +48,8 @@ struct Schedule {
 };
 
 /// `aligned_outputs`: results begin at multiples of 64 bytes, so that they may be written past the
-/// caches.
-Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true);
+/// caches. `epilogues`: calls of products may run kernels on parts of their results.
+Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true, bool epilogues = true);
 
 std::string ToText(const Schedule& schedule, const Graph& graph);
 

@@ -21,9 +21,15 @@ struct DataLoader::Epoch {
   };
 
   Epoch(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
-        std::vector<int64_t> order, int64_t batches)
-      : dataset(std::move(dataset)), options(options), order(std::move(order)), batches(batches) {
-    for (int i = 0; i < std::min<int64_t>(options.workers, batches); ++i) {
+        std::vector<int64_t> order, int64_t batches, std::shared_ptr<Position> position)
+      : dataset(std::move(dataset)),
+        options(options),
+        order(std::move(order)),
+        batches(batches),
+        position(std::move(position)),
+        next(this->position->batch),
+        taken(this->position->batch) {
+    for (int i = 0; i < std::min<int64_t>(options.workers, batches - taken); ++i) {
       threads.emplace_back([this] { Work(); });
     }
   }
@@ -80,10 +86,11 @@ struct DataLoader::Epoch {
   const LoaderOptions options;
   const std::vector<int64_t> order;
   const int64_t batches;
-  std::mutex mutex;  // of what follows
+  const std::shared_ptr<Position> position;  // of the reader, who alone uses it
+  std::mutex mutex;                          // of what follows
   std::condition_variable changed;
-  int64_t next = 0;   // batch to make
-  int64_t taken = 0;  // batches that the reader has
+  int64_t next;   // batch to make
+  int64_t taken;  // batches that the reader has
   std::map<int64_t, Made> made;
   std::vector<std::thread> threads;
 };
@@ -115,14 +122,29 @@ int64_t Batches(int64_t examples, const LoaderOptions& options) {
 }  // namespace
 
 int64_t DataLoader::size() const {
-  auto examples = options_.sampler->Order(dataset_->size(), epoch_).size();
+  auto examples = options_.sampler->Order(dataset_->size(), next_.epoch).size();
   return Batches(static_cast<int64_t>(examples), options_);
 }
 
+StateDict DataLoader::state_dict() const {
+  Position position = reached_ ? *reached_ : next_;
+  return {{"epoch", tensor(position.epoch)}, {"batch", tensor(position.batch)}};
+}
+
+void DataLoader::load_state_dict(const StateDict& state) {
+  StateDict own = state_dict();
+  CopyState(own, state, "DataLoader state");
+  next_ = {own["epoch"].item<int64_t>(), own["batch"].item<int64_t>()};
+  reached_ = nullptr;
+}
+
 DataLoader::Iterator DataLoader::begin() {
-  std::vector<int64_t> order = options_.sampler->Order(dataset_->size(), epoch_++);
+  reached_ = std::make_shared<Position>(next_);
+  std::vector<int64_t> order = options_.sampler->Order(dataset_->size(), next_.epoch);
   int64_t batches = Batches(static_cast<int64_t>(order.size()), options_);
-  return Iterator(std::make_shared<Epoch>(dataset_, options_, std::move(order), batches));
+  reached_->batch = std::clamp<int64_t>(next_.batch, 0, batches);
+  next_ = {next_.epoch + 1, 0};
+  return Iterator(std::make_shared<Epoch>(dataset_, options_, std::move(order), batches, reached_));
 }
 
 DataLoader::Iterator::Iterator(std::shared_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }
@@ -130,12 +152,14 @@ DataLoader::Iterator::Iterator(std::shared_ptr<Epoch> epoch) : epoch_(std::move(
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
   batch_.clear();
   if (epoch_->taken == epoch_->batches) {
+    *epoch_->position = {epoch_->position->epoch + 1, 0};
     epoch_.reset();
     return *this;
   }
   for (const HostTensor& part : epoch_->Take()) {
     batch_.push_back(from_host(part, epoch_->options.device));
   }
+  ++epoch_->position->batch;
   return *this;
 }
 

@@ -106,9 +106,15 @@ std::optional<Scalar> Number(std::string_view text, DType dtype) {
 }  // namespace
 
 Csv ReadCsv(const std::string& path, const CsvOptions& options) {
-  std::vector<std::byte> bytes = Unzipped(ReadFile(path), path);
+  return ParseCsv(ReadFile(path), path, options);
+}
+
+Csv ParseCsv(std::span<const std::byte> packed, const std::string& name,
+             const CsvOptions& options) {
+  std::vector<std::byte> storage;
+  std::span<const std::byte> bytes = Unzipped(packed, name, storage);
   Fields fields({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options.delimiter,
-                path);
+                name);
   Csv csv;
   if (options.header) csv.names = fields.NextLine().value_or(std::vector<std::string>{});
   std::vector<Scalar> values;
@@ -117,7 +123,7 @@ Csv ReadCsv(const std::string& path, const CsvOptions& options) {
   int64_t rows = 0;
   while (auto line = fields.NextLine()) {
     if (columns.value_or(line->size()) != line->size()) {
-      Throw(ErrorCode::kParse, "{}: line {} has {} fields, expected {}", path, fields.line(),
+      Throw(ErrorCode::kParse, "{}: line {} has {} fields, expected {}", name, fields.line(),
             line->size(), *columns);
     }
     columns = line->size();
@@ -125,7 +131,7 @@ Csv ReadCsv(const std::string& path, const CsvOptions& options) {
     for (size_t i = 0; i < line->size(); ++i) {
       auto value = Number((*line)[i], options.dtype);
       if (!value) {
-        Throw(ErrorCode::kParse, "{}: line {}: field {} '{}' is no {}", path, fields.line(), i + 1,
+        Throw(ErrorCode::kParse, "{}: line {}: field {} '{}' is no {}", name, fields.line(), i + 1,
               (*line)[i], NameOf(options.dtype));
       }
       values.push_back(*value);

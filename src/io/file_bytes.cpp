@@ -29,7 +29,7 @@ bool IsGzip(std::span<const std::byte> bytes) {
 }
 
 #ifdef HAMMOCK_WITH_ZLIB
-std::vector<std::byte> Inflate(std::span<std::byte> packed, const std::string& path,
+std::vector<std::byte> Inflate(std::span<const std::byte> packed, const std::string& path,
                                size_t max_bytes) {
   constexpr int kGzip = 15 + 16;
   constexpr size_t kPart = size_t{1} << 20;
@@ -51,7 +51,7 @@ std::vector<std::byte> Inflate(std::span<std::byte> packed, const std::string& p
     }
     size_t input = std::min(packed.size() - used, kPart);
     size_t room = std::min(result.size() - filled, kPart);
-    stream.next_in = reinterpret_cast<Bytef*>(packed.data() + used);
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(packed.data() + used));
     stream.avail_in = static_cast<uInt>(input);
     stream.next_out = reinterpret_cast<Bytef*>(result.data() + filled);
     stream.avail_out = static_cast<uInt>(room);
@@ -71,11 +71,13 @@ std::vector<std::byte> Inflate(std::span<std::byte> packed, const std::string& p
 
 }  // namespace
 
-std::vector<std::byte> Unzipped(std::vector<std::byte> bytes, const std::string& path,
-                                [[maybe_unused]] size_t max_bytes) {
+std::span<const std::byte> Unzipped(std::span<const std::byte> bytes, const std::string& path,
+                                    [[maybe_unused]] std::vector<std::byte>& storage,
+                                    [[maybe_unused]] size_t max_bytes) {
   if (!IsGzip(bytes)) return bytes;
 #ifdef HAMMOCK_WITH_ZLIB
-  return Inflate(bytes, path, max_bytes);
+  storage = Inflate(bytes, path, max_bytes);
+  return storage;
 #else
   Throw<NotSupported>(ErrorCode::kNotSupported, "{}: a gzip file; this build is without zlib",
                       path);

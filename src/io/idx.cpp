@@ -36,16 +36,19 @@ void CopyElements(const std::byte* from, std::byte* to, size_t bytes, size_t wid
 
 }  // namespace
 
-HostTensor ReadIdx(const std::string& path) {
-  std::vector<std::byte> bytes = Unzipped(ReadFile(path), path);
+HostTensor ReadIdx(const std::string& path) { return ParseIdx(ReadFile(path), path); }
+
+HostTensor ParseIdx(std::span<const std::byte> packed, const std::string& name) {
+  std::vector<std::byte> storage;
+  std::span<const std::byte> bytes = Unzipped(packed, name, storage);
   auto at = [&](size_t place) { return std::to_integer<int>(bytes[place]); };
   if (bytes.size() < 4 || at(0) != 0 || at(1) != 0) {
-    Throw(ErrorCode::kParse, "{}: not an IDX file", path);
+    Throw(ErrorCode::kParse, "{}: not an IDX file", name);
   }
-  DType dtype = DTypeOfCode(at(2), path);
+  DType dtype = DTypeOfCode(at(2), name);
   size_t rank = static_cast<size_t>(at(3)), start = 4 + 4 * rank;
   if (rank > kMaxRank || bytes.size() < start) {
-    Throw(ErrorCode::kParse, "{}: {} dims, and {} bytes in all", path, rank, bytes.size());
+    Throw(ErrorCode::kParse, "{}: {} dims, and {} bytes in all", name, rank, bytes.size());
   }
   Dims sizes;
   for (size_t dim = 0; dim < rank; ++dim) {
@@ -53,10 +56,10 @@ HostTensor ReadIdx(const std::string& path) {
     for (size_t i = 0; i < 4; ++i) size = size * 256 + at(4 + 4 * dim + i);
     sizes.push_back(size);
   }
-  CheckSizes(path.c_str(), sizes);
+  CheckSizes(name.c_str(), sizes);
   Shape shape(dtype, sizes);
   if (static_cast<uint64_t>(shape.bytes()) != bytes.size() - start) {
-    Throw(ErrorCode::kParse, "{}: {} needs {} bytes, the file has {}", path, shape.to_string(),
+    Throw(ErrorCode::kParse, "{}: {} needs {} bytes, the file has {}", name, shape.to_string(),
           shape.bytes(), bytes.size() - start);
   }
   HostTensor result(shape);

@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxHeader = 100'000'000;  // as the format says
 constexpr size_t kLengthBytes = 8;
+constexpr int kMaxDepth = 3;  // the header, an entry, a list of it
 constexpr const char* kMetadata = "__metadata__";
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
@@ -36,15 +37,16 @@ class HeaderReader {
 
   Json Parse(std::string_view text) const {
     std::set<std::string> names;
-    auto refuse_twins = [&](int depth, Json::parse_event_t event, Json& value) {
+    auto check = [&](int depth, Json::parse_event_t event, Json& value) {
       if (event == Json::parse_event_t::key && depth == 1 &&
           !names.insert(value.get<std::string>()).second) {
         Fail("'{}' occurs twice", value.get<std::string>());
       }
+      if (depth > kMaxDepth) Fail("lists in the header are nested too deep");
       return true;
     };
     try {
-      Json header = Json::parse(text, refuse_twins);
+      Json header = Json::parse(text, check);
       if (!header.is_object()) Fail("the header is no object");
       return header;
     } catch (const Json::exception& error) {
@@ -168,6 +170,18 @@ HostTensor SafetensorsFile::Read(const std::string& name) const {
                     std::const_pointer_cast<void>(std::shared_ptr<const void>(owner_, first)));
 }
 
+namespace {
+
+std::string HeaderText(const Json& header, const std::string& path) {
+  try {
+    return header.dump();
+  } catch (const Json::exception& error) {
+    Throw(ErrorCode::kValue, "{}: a name or text cannot be written: {}", path, error.what());
+  }
+}
+
+}  // namespace
+
 void WriteSafetensors(const std::string& path, const NamedHostTensors& tensors,
                       const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
@@ -196,7 +210,7 @@ void WriteSafetensors(const std::string& path, const NamedHostTensors& tensors,
     parts.emplace_back(static_cast<const char*>(tensor.data()),
                        static_cast<size_t>(tensor.bytes()));
   }
-  std::string text = header.dump();
+  std::string text = HeaderText(header, path);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t length = text.size();
   text.insert(0, reinterpret_cast<const char*>(&length), kLengthBytes);

@@ -4,7 +4,9 @@
 #include <map>
 
 #include "base/throw.h"
+#include "compiler/generalise.h"
 #include "compiler/pipeline.h"
+#include "ir/graph_sizes.h"
 #include "ir/location_scope.h"
 #include "jit/delegate_registry.h"
 #include "jit/lower.h"
@@ -16,7 +18,23 @@ namespace {
 
 constexpr char kHammock[] = "hammock";
 
-/// One method on its way: its regions are cut out of the lowered graph and replaced by calls.
+/// The graph at sizes: one sample where these are fixed, else enough to tell how others follow.
+std::vector<Graph> SamplesOf(const Graph& graph) {
+  if (graph.dim_params.empty()) return {graph};
+  std::vector<Graph> samples;
+  for (int64_t sample = 0; sample < 3; ++sample) {
+    std::vector<int64_t> sizes;
+    for (const DimParam& param : graph.dim_params) {
+      int64_t growth = 1 + static_cast<int64_t>(sizes.size());  // no two params grow alike
+      sizes.push_back(param.value * (1 + sample * growth));
+    }
+    samples.push_back(AtSizes(graph, sizes));
+  }
+  return samples;
+}
+
+/// One method on its way: its regions are cut out of the lowered graph and replaced by calls. A
+/// graph with free dims is cut at several sizes, and what comes out is generalised again.
 class MethodPartitioner {
  public:
   MethodPartitioner(const std::string& backend, Module& module, const std::string& method,
@@ -25,16 +43,19 @@ class MethodPartitioner {
 
   PlacementReport Run() {
     const GraphBody body = module_.graph_body(method_);
-    if (!body.graph->dim_params.empty()) {
-      Throw<NotSupported>(ErrorCode::kNotSupported,
-                          "partition: '{}' has free dims; regions are cut at fixed sizes", method_);
-    }
     CapabilityFn capability = CapabilityOf(backend_);
-    LoweredStep step = LowerGraph(*body.graph, capability);
+    std::vector<LoweredStep> samples;
+    for (const Graph& graph : SamplesOf(*body.graph)) {
+      samples.push_back(LowerGraph(graph, capability));
+    }
+    CheckCutAlike(samples);
     report_.method = method_;
-    Report(step, capability, body);
+    Report(samples[0], capability, body);
+    MakeRegions(samples, body);
+    std::vector<Graph> replaced;
+    for (const LoweredStep& step : samples) replaced.push_back(Replace(step));
     GraphBody placed = body;
-    placed.graph = std::make_shared<const Graph>(Replace(step, body));
+    placed.graph = std::make_shared<const Graph>(General(replaced));
     Method partitioned = module_.method(method_);
     partitioned.body = std::make_shared<const GraphBody>(std::move(placed));
     module_.define(std::move(partitioned));
@@ -42,6 +63,28 @@ class MethodPartitioner {
   }
 
  private:
+  Graph General(const std::vector<Graph>& samples) const {
+    Graph graph = GeneralGraph("partition: " + method_, samples);
+    Verify(graph);
+    return graph;
+  }
+
+  void CheckCutAlike(const std::vector<LoweredStep>& samples) const {
+    auto cut = [](const LoweredStep& step) {
+      std::vector<std::pair<int, std::vector<GraphValue>>> segments;
+      for (const Segment& segment : step.segments) {
+        segments.emplace_back(segment.target, segment.outputs);
+      }
+      return segments;
+    };
+    for (const LoweredStep& other : samples) {
+      if (cut(other) == cut(samples[0])) continue;
+      Throw<NotSupported>(ErrorCode::kNotSupported,
+                          "partition: '{}' is cut in other places at other sizes of its free dims",
+                          method_);
+    }
+  }
+
   void Report(const LoweredStep& step, const CapabilityFn& capability, const GraphBody& body) {
     for (NodeId id = 0; id < step.graph.size(); ++id) {
       const GraphNode& node = step.graph[id];
@@ -69,21 +112,38 @@ class MethodPartitioner {
     report_.copies.push_back({type.to_string(), from, to, type.bytes()});
   }
 
+  void MakeRegions(const std::vector<LoweredStep>& samples, const GraphBody& body) {
+    const LoweredStep& first = samples[0];
+    for (size_t i = 0; i < first.segments.size(); ++i) {
+      if (first.segments[i].target != 0) continue;
+      Region region = MakeRegion(first.graph, first.segments[i], body);
+      std::vector<Graph> graphs;
+      for (const LoweredStep& step : samples) {
+        graphs.push_back(WithInputsFirst(step.segments[i].graph, region.order));
+      }
+      region.graph = General(graphs);
+      region.module->define(SchemaFor(region), region.graph, region.captured);
+      region.name = fmt::format("{}_{}_{}", method_, backend_, regions_.size());
+      LowerMethods(backend_, *region.module, {{"forward", spec_}});
+      module_.register_module(region.name, region.module);
+      regions_.push_back(std::move(region));
+    }
+  }
+
   /// The lowered graph with one call for each region.
-  Graph Replace(const LoweredStep& step, const GraphBody& body) {
+  Graph Replace(const LoweredStep& step) {
     Graph graph;
+    values_.clear();
     for (NodeId id : step.graph.inputs()) values_[{id, 0}] = graph.AddInput(step.graph[id].type());
-    int regions = 0;
+    auto region = regions_.begin();
     for (const Segment& segment : step.segments) {
       if (segment.target == 0) {
-        std::string child = fmt::format("{}_{}_{}", method_, backend_, regions++);
-        AddRegion(graph, step.graph, segment, body, child);
+        AddCall(graph, segment, *region++);
       } else {
         Inline(graph, segment);
       }
     }
     for (GraphValue output : step.graph.outputs()) graph.AddOutput(values_.at(output));
-    Verify(graph);
     return graph;
   }
 
@@ -107,14 +167,19 @@ class MethodPartitioner {
     }
   }
 
-  void AddRegion(Graph& graph, const Graph& whole, const Segment& segment, const GraphBody& body,
-                 const std::string& child) {
-    Region region = MakeRegion(whole, segment, body);
-    LowerMethods(backend_, *region.module, {{"forward", spec_}});
-    module_.register_module(child, region.module);
+  struct Region {
+    std::string name;
+    ModulePtr module;
+    std::vector<size_t> order;  // of the segment's inputs: arguments, then what is captured
+    size_t arguments = 0;
+    std::vector<std::string> captured;  // names in the module
+    Graph graph;                        // with its inputs in that order
+  };
+
+  void AddCall(Graph& graph, const Segment& segment, const Region& region) {
     std::vector<GraphValue> operands;
-    for (GraphValue input : region.operands) operands.push_back(values_.at(input));
-    std::vector<Attr> attrs = {std::make_shared<const Graph>(region.graph), child, "forward",
+    for (size_t i : region.order) operands.push_back(values_.at(segment.inputs[i]));
+    std::vector<Attr> attrs = {std::make_shared<const Graph>(region.graph), region.name, "forward",
                                static_cast<int64_t>(region.arguments)};
     NodeId call = graph.AddNode(ops::kModuleCall, std::move(operands), std::move(attrs));
     for (size_t i = 0; i < segment.outputs.size(); ++i) {
@@ -122,51 +187,43 @@ class MethodPartitioner {
     }
   }
 
-  struct Region {
-    ModulePtr module;
-    Graph graph;                       // inputs: arguments, then what the module captures
-    std::vector<GraphValue> operands;  // of the whole graph, in the same order
-    size_t arguments = 0;
-  };
-
-  /// A module with one method `forward`. Parameters and constants of the method are its own, so
+  /// A module for one method `forward`. Parameters and constants of the method are its own, so
   /// that the delegate gets them when it preprocesses, not at each call.
   Region MakeRegion(const Graph& whole, const Segment& segment, const GraphBody& body) {
     Region region;
     region.module = std::make_shared<Module>(module_.class_name());
-    std::vector<size_t> order, captured;
+    std::vector<size_t> captured;
     for (size_t i = 0; i < segment.inputs.size(); ++i) {
-      (CaptureOf(whole, segment.inputs[i], body) ? captured : order).push_back(i);
+      const Capture* capture = CaptureOf(whole, segment.inputs[i], body);
+      (capture ? captured : region.order).push_back(i);
+      if (!capture) continue;
+      Tensor tensor = capture->name.empty() ? capture->constant : module_.get_tensor(capture->name);
+      region.captured.push_back(fmt::format("captured_{}", region.captured.size()));
+      region.module->register_buffer(region.captured.back(), tensor);
     }
-    region.arguments = order.size();
-    std::vector<std::string> names;
-    for (size_t i : captured) {
-      const Capture& capture = *CaptureOf(whole, segment.inputs[i], body);
-      Tensor tensor = capture.name.empty() ? capture.constant : module_.get_tensor(capture.name);
-      names.push_back(fmt::format("captured_{}", names.size()));
-      region.module->register_buffer(names.back(), tensor);
-    }
-    order.insert(order.end(), captured.begin(), captured.end());
-    std::map<NodeId, NodeId> inputs;
+    region.arguments = region.order.size();
+    region.order.insert(region.order.end(), captured.begin(), captured.end());
+    return region;
+  }
+
+  /// The graph with its inputs before all else, in this order.
+  static Graph WithInputsFirst(const Graph& from, const std::vector<size_t>& order) {
+    Graph graph;
+    std::map<NodeId, NodeId> nodes;
     for (size_t i : order) {
-      region.operands.push_back(segment.inputs[i]);
-      NodeId from = segment.graph.inputs()[i];
-      inputs[from] = region.graph.AddInput(segment.graph[from].type()).node;
+      NodeId input = from.inputs()[i];
+      nodes[input] = graph.AddInput(from[input].type()).node;
     }
-    std::map<NodeId, NodeId> nodes = inputs;
-    for (NodeId id = 0; id < segment.graph.size(); ++id) {
-      GraphNode node = segment.graph[id];
+    for (NodeId id = 0; id < from.size(); ++id) {
+      GraphNode node = from[id];
       if (node.op == &ops::kInput) continue;
       for (GraphValue& input : node.inputs) {
         if (input.node >= 0) input.node = nodes.at(input.node);
       }
-      nodes[id] = region.graph.Append(std::move(node));
+      nodes[id] = graph.Append(std::move(node));
     }
-    for (GraphValue output : segment.graph.outputs()) {
-      region.graph.AddOutput({nodes.at(output.node), output.index});
-    }
-    region.module->define(SchemaFor(region), region.graph, names);
-    return region;
+    for (GraphValue output : from.outputs()) graph.AddOutput({nodes.at(output.node), output.index});
+    return graph;
   }
 
   static std::string SchemaFor(const Region& region) {
@@ -198,7 +255,8 @@ class MethodPartitioner {
   const std::string& method_;
   const Any& spec_;
   PlacementReport report_;
-  std::map<GraphValue, GraphValue> values_;  // of the lowered graph, in the new one
+  std::vector<Region> regions_;
+  std::map<GraphValue, GraphValue> values_;  // of a lowered graph, in the new one
 };
 
 /// "a.b" for the frames a(A)::forward, b(B)::forward.

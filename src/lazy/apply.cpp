@@ -10,6 +10,7 @@
 #include "lazy/layout.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
+#include "lazy/trace_points.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -49,6 +50,8 @@ bool IsEager(const ThreadContext& context) {
 inline void AfterOp(ThreadContext& context, const Tensor& result, int64_t bytes) {
   ++context.traced_nodes;
   context.traced_bytes += bytes;
+  if (tracing::detail::wanted.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    NoteOp(context);
   bool eager = IsEager(context);
   // A budget of 0 is none; the slow path knows.
   if (eager || context.traced_nodes >= config::Get<config::kTrimGraphSize>() ||

@@ -146,4 +146,9 @@ std::string BackendImplInterface::GetComputationBackendText(
   return computation->to_string();
 }
 
+ComputationInfo BackendImplInterface::DescribeComputation(const ComputationPtr& computation) const {
+  if (!computation) Throw(ErrorCode::kValue, "DescribeComputation: the computation is null");
+  return {computation->graph(), {}, 0};
+}
+
 }  // namespace hammock::lazy

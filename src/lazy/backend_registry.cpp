@@ -295,5 +295,14 @@ std::vector<std::string> BackendNames() {
   return names;
 }
 
+std::vector<AbsentBackend> AbsentBackends() {
+  std::vector<AbsentBackend> absent = AbsentInTreeBackends();
+  std::vector<std::string> present = BackendNames();
+  std::erase_if(absent, [&](const AbsentBackend& backend) {
+    return std::find(present.begin(), present.end(), backend.name) != present.end();
+  });
+  return absent;
+}
+
 }  // namespace lazy
 }  // namespace hammock

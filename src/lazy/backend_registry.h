@@ -57,6 +57,9 @@ std::vector<DeviceEntry*> AllDevices();
 /// The backends that come with the library, in order of preference; see src/backends/table.cpp.
 std::vector<lazy::BackendImplInterface*> InTreeBackends();
 
+/// Those that could come with the library and do not work here, with the reason; see the same file.
+std::vector<lazy::AbsentBackend> AbsentInTreeBackends();
+
 /// Runs a graph of primitives on host tensors, for passes that fold; see src/backends/table.cpp.
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs);
 

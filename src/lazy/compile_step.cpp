@@ -15,6 +15,7 @@
 #include "lazy/disk_cache.h"
 #include "lazy/executor.h"
 #include "lazy/general_step.h"
+#include "lazy/trace_points.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -129,6 +130,7 @@ LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
   static metrics::Metric& lower_time = metrics::GetMetric("LowerTime", metrics::Kind::kTime);
   std::set<std::string> forced = ForcedNames();
   auto start = std::chrono::steady_clock::now();
+  tracing::Span span("lower", "compile");
   auto query = [&](const Graph& graph, NodeId node) -> lazy::Capability {
     if (IsForced(forced, graph[node])) return {Verdict::kRefuse, kForcedFallback};
     return device.backend->QueryCapability(graph, node, device.device);
@@ -179,6 +181,9 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::stri
   computation->devices =
       device.backend->GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);
   metrics::ScopedTimer timer(compile_time);
+  tracing::Span span("compile for device", "compile");
+  if (span.on()) [[unlikely]]
+    span.Set("device", own);
   try {
     if (lazy::ComputationPtr loaded = LoadComputation(device, *computation)) return loaded;
     auto compiled = device.backend->Compile({computation});
@@ -259,7 +264,11 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
   static metrics::Metric& size = metrics::GetMetric("TensorsGraphSize", metrics::Kind::kValue);
   auto start = std::chrono::steady_clock::now();
   std::string where = LocationText(CurrentLocation());
+  tracing::Span span("compile", "compile");
+  span.Set("nodes", traced.size());
+  span.Set("where", where);
   auto finish = [&](CompiledStepPtr step) {
+    span.Set("graph", step->number);
     step->hash = hash;
     step->key = std::move(key);
     step->bytes += static_cast<int64_t>(step->key.size() * sizeof(uint64_t));
@@ -269,7 +278,11 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
   };
   Generaliser generaliser(cache, device, key[0], traced);
   if (CompiledStepPtr instance = generaliser.FindInstance()) return finish(std::move(instance));
-  CompileMiss miss = ExplainMiss(*this, device, hash, traced);
+  CompileMiss miss;
+  {
+    tracing::Span explaining("explain", "compile");
+    miss = ExplainMiss(*this, device, hash, traced);
+  }
   miss.trigger = options.trigger;
   miss.where = where;
   miss.outputs_kept = kept;

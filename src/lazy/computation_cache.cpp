@@ -7,6 +7,17 @@
 
 namespace hammock {
 
+namespace {
+
+int64_t NextNumber() {
+  static constinit std::atomic<int64_t> latest{0};
+  return latest.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+CompiledStep::CompiledStep() : number(NextNumber()) {}
+
 CompiledStepPtr ComputationCache::Find(const Hash128& hash, std::span<const uint64_t> key) {
   std::lock_guard lock(mutex_);
   auto [first, last] = by_hash_.equal_range(hash.lo);

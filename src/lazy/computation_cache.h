@@ -30,9 +30,14 @@ struct CompiledSegment {
 };
 
 struct GeneralStep;
+struct TraceFacts;
 
 /// What a sync finds in the cache. Immutable but for its statistics; shared by running steps.
 struct CompiledStep {
+  CompiledStep();
+
+  const int64_t number;                           // over the process, for traces
+  std::shared_ptr<const TraceFacts> trace_facts;  // made and guarded by trace_points.cpp
   Hash128 hash;
   std::vector<uint64_t> key;
   Graph traced;

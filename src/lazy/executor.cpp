@@ -18,6 +18,7 @@
 #include "lazy/hooks.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/record.h"
+#include "lazy/trace_points.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -72,6 +73,7 @@ uint64_t ConfigBits() {
     Hash128 hash = HashString(config::Get<config::kForceFallback>());
     hash = Combine(hash, HashString(config::Get<config::kFallbackDevice>()));
     hash = Combine(hash, config::Get<config::kFastMath>() ? 1 : 0);
+    hash = Combine(hash, config::Get<config::kWideSums>() ? 1 : 0);
     hash = Combine(hash, config::Get<config::kFallback>() ? 1 : 0);
     bits.store(hash.lo & 0xffffffff, std::memory_order_relaxed);
     generation.store(now, std::memory_order_release);
@@ -306,6 +308,9 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
                        "the backend of device {} is no longer registered", device.name());
   }
   CountTraced(Context());
+  tracing::Span span(options.trigger, "sync");
+  if (span.on()) [[unlikely]]
+    DescribeSync(span, device);
   constexpr int kTries = 8;
   std::vector<Value> healthy;
   for (int i = 1;; ++i) {
@@ -376,7 +381,10 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
   CompiledStepPtr saved;
   for (;;) {
     std::unique_lock lock(graph_mutex);
-    RunWalk(roots, device.id, scope, walk);
+    {
+      tracing::Span span("walk and key", "key");
+      RunWalk(roots, device.id, scope, walk);
+    }
     walk.hash.lo &= hash_mask;
     if (hash_mask != ~uint64_t{0}) walk.hash.hi = 0;
     if (walk.failed) [[unlikely]] {
@@ -405,7 +413,11 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
             context.forbid_execution.back());
     }
     if (!compiled || !std::ranges::equal(compiled->key, walk.key.words())) {
-      compiled = cache.Find(walk.hash, walk.key.words());
+      {
+        tracing::Span span("cache lookup", "cache");
+        compiled = cache.Find(walk.hash, walk.key.words());
+        span.Set("found", compiled ? "yes" : "no");
+      }
       if (!compiled) {
         Graph traced = GraphOf(walk);
         Hash128 hash = walk.hash;
@@ -463,10 +475,14 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
   std::vector<BackendDataPtr> data;
   {
     metrics::ScopedTimer timer(time);
+    tracing::Span span("upload", "transfer");
+    span.Set("bytes", total);
     data = WithMemory(device, [&] {
       return device.backend->MakeComputationDataFromTensors(tensors, device.device);
     });
   }
+  if (tracing::IsOn()) [[unlikely]]
+    WriteMemory(device);
   bytes.AddSample(static_cast<double>(total));
   HAMMOCK_CHECK(data.size() == missing.size(), "backend {} made {} data of {} tensors", device.type,
                 data.size(), missing.size());
@@ -535,7 +551,7 @@ std::shared_ptr<const Error> StepExecutor::Await(DeviceEntry& device, std::span<
   std::shared_ptr<const Error> failure;
   auto await = [&](const BackendDataPtr& data) {
     RefuseToWait(device, data);
-    data->Wait();
+    WaitFor(*data, "wait for results");
     if (auto error = data->error(); error && !failure) failure = error;
   };
   if (step) {
@@ -584,6 +600,8 @@ void StepExecutor::AddMiss(CompileMiss miss) {
   miss.number = ++miss_count_;
   if (config::Get<config::kExplainMisses>()) Log(LogLevel::kWarn, "{}", miss.ToText());
   if (misses_.size() >= 256) misses_.erase(misses_.begin());
+  if (tracing::IsOn()) [[unlikely]]
+    WriteMiss(miss);
   misses_.push_back(std::move(miss));
 }
 

@@ -7,6 +7,7 @@
 #include "ir/node_access.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
+#include "lazy/trace_points.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -19,7 +20,7 @@ BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger
   DeviceEntry& device = EntryOf(value.node->device());
   if (BackendDataPtr data = data_of()) {
     RefuseToWait(device, data);
-    data->Wait();
+    WaitFor(*data, "wait for results");
     if (!data->error()) return data;
   }
   SyncDevice(device, std::span(&value, 1), {.trigger = trigger, .wait = true});
@@ -33,6 +34,7 @@ std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDat
   static metrics::Metric& bytes =
       metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
   metrics::ScopedTimer timer(time);
+  tracing::Span span("download", "transfer");
   std::vector<HostTensor> tensors;
   if (data.size() == 1) {
     tensors.push_back(
@@ -45,6 +47,7 @@ std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDat
   int64_t total = 0;
   for (const HostTensor& tensor : tensors) total += tensor.bytes();
   bytes.AddSample(static_cast<double>(total));
+  span.Set("bytes", total);
   return tensors;
 }
 
@@ -100,6 +103,7 @@ void StepExecutor::Drain(DeviceEntry& device) {
     Throw(ErrorCode::kExecutionForbidden,
           "a computation that runs on {} cannot wait until the device is idle", device.name());
   }
+  tracing::Span span("wait for device", "wait");
   device.queue->Drain();
   {
     // A computation that another thread runs inline.

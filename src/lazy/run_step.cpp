@@ -13,6 +13,7 @@
 #include "lazy/executor.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/replay.h"
+#include "lazy/trace_points.h"
 
 namespace hammock {
 
@@ -30,7 +31,9 @@ struct Failure {
 void WaitForArguments(const Step& step, bool async) {
   for (const BackendDataPtr& argument : step.arguments) {
     // An asynchronous backend orders its own work: it only needs to know the memory.
-    if (!argument->IsReady() && !(async && argument->HasValue())) argument->Wait();
+    if (!argument->IsReady() && !(async && argument->HasValue())) {
+      WaitFor(*argument, "wait for arguments");
+    }
     if (auto error = argument->error()) throw Failure{error, -1, true};
   }
 }
@@ -57,6 +60,9 @@ BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& 
   if (&to == &from) return data;
   static metrics::Metric& bytes =
       metrics::GetMetric("FallbackTransferBytes", metrics::Kind::kBytes);
+  tracing::Span span("copy between devices", "transfer");
+  if (span.on()) [[unlikely]]
+    span.Set("bytes", data->shape().bytes());
   HostTensor host = from.backend->MakeTensorFromComputationData(data, data->shape().dtype());
   bytes.AddSample(static_cast<double>(host.bytes()));
   return WithMemory(to, [&] {
@@ -224,6 +230,7 @@ void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
 }
 
 void StepExecutor::Execute(const StepPtr& step) {
+  TracedRun traced_run(*step->compiled);
   auto start = std::chrono::steady_clock::now();
   std::vector<BackendDataPtr> results;
   try {
@@ -307,6 +314,8 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
   std::vector<DeviceEntry*> devices(values.size(), compiled.device);
   std::copy(step.arguments.begin(), step.arguments.end(), values.begin());
   for (const CompiledSegment& segment : compiled.segments) {
+    if (tracing::IsOn()) [[unlikely]]
+      TracedRun::EnterSegment(static_cast<size_t>(&segment - compiled.segments.data()));
     std::vector<BackendDataPtr> arguments;
     for (int input : segment.inputs) {
       const BackendDataPtr& value = values[static_cast<size_t>(input)];

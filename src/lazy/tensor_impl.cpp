@@ -4,6 +4,7 @@
 #include "hammock/lazy/backend_data.h"
 #include "hammock/metrics.h"
 #include "lazy/record.h"
+#include "lazy/trace_points.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -63,6 +64,8 @@ ThreadContext& MakeThreadContext() {
 void CountTraced(ThreadContext& context) {
   static metrics::Counter& traced = metrics::GetCounter("TracedOps");
   traced.Add(context.traced_nodes - context.counted_nodes);
+  if (context.first_op_ns != 0) [[unlikely]]
+    WriteRecorded(context, context.traced_nodes - context.counted_nodes);
   context.counted_nodes = context.traced_nodes;
 }
 

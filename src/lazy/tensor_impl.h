@@ -78,7 +78,9 @@ struct ThreadContext {
   int64_t traced_nodes = 0;  // since the last full step
   int64_t traced_bytes = 0;
   int64_t counted_nodes = 0;  // of traced_nodes, by the counter TracedOps
-  int eager = 0;              // depth of guards
+  int64_t first_op_ns = 0;    // since the last count, where someone wants to know; 0: none
+  int64_t last_op_ns = 0;
+  int eager = 0;  // depth of guards
   int symbolic = 0;
   int baking = 0;                    // numbers become constants: expansions and gradients
   DeviceId home_device = kNoDevice;  // of nodes that have only numbers as operands

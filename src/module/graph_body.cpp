@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "base/throw.h"
-#include "compiler/generalise.h"
 #include "hammock/ops.h"
+#include "ir/graph_sizes.h"
 #include "ir/location_scope.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"
@@ -35,35 +35,6 @@ std::string PrintType(const Graph& graph, NodeId input) {
                              const Tensor& given) {
   Throw(ErrorCode::kShapeMismatch, "{}: input {} of its graph is {}, the one given is {}",
         schema.name(), input, PrintType(graph, graph.inputs()[input]), given.shape().to_string());
-}
-
-/// The values of the graph's dim parameters that its inputs have.
-std::vector<int64_t> ParametersOf(const FunctionSchema& schema, const Graph& graph,
-                                  const std::vector<Tensor>& inputs) {
-  std::vector<int64_t> values(graph.dim_params.size(), -1);
-  auto each_dim = [&](auto visit) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      for (int d = 0; d < graph[graph.inputs()[i]].type().rank(); ++d) {
-        auto expr = graph.dim_exprs.find({graph.inputs()[i], 0, d});
-        visit(i, d, expr == graph.dim_exprs.end() ? nullptr : &expr->second);
-      }
-    }
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Shape& type = graph[graph.inputs()[i]].type();
-    if (inputs[i].dtype() == type.dtype() && inputs[i].dim() == type.rank()) continue;
-    RefuseType(schema, graph, i, inputs[i]);
-  }
-  each_dim([&](size_t i, int d, const DimExpr* expr) {
-    if (!expr || expr->constant != 0 || expr->terms.size() != 1) return;
-    auto [parameter, coefficient] = expr->terms[0];
-    if (coefficient == 1) values[static_cast<size_t>(parameter)] = inputs[i].size(d);
-  });
-  each_dim([&](size_t i, int d, const DimExpr* expr) {
-    int64_t wanted = expr ? expr->Evaluate(values) : graph[graph.inputs()[i]].type().size(d);
-    if (inputs[i].size(d) != wanted) RefuseType(schema, graph, i, inputs[i]);
-  });
-  return values;
 }
 
 /// Graphs at sizes, as long as the graph with free dims lives.
@@ -188,16 +159,13 @@ std::shared_ptr<const Graph> GraphAtSizes(const FunctionSchema& schema,
     Throw(ErrorCode::kValue, "{}: {} tensors are given, its graph has {} inputs", schema.name(),
           inputs.size(), graph->inputs().size());
   }
-  if (graph->dim_params.empty()) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].shape() != (*graph)[graph->inputs()[i]].type()) {
-        RefuseType(schema, *graph, i, inputs[i]);
-      }
-    }
-    return graph;
-  }
+  std::vector<Shape> types;
+  for (const Tensor& input : inputs) types.push_back(input.shape());
+  BoundSizes sizes = BindSizes(*graph, types);
+  if (sizes.misfit) RefuseType(schema, *graph, *sizes.misfit, inputs[*sizes.misfit]);
+  if (graph->dim_params.empty()) return graph;
   static auto& sized = *new SizedGraphs;
-  return sized.Get(graph, ParametersOf(schema, *graph, inputs));
+  return sized.Get(graph, sizes.parameters);
 }
 
 Any FinishResults(const GraphBody& body, const std::vector<Tensor>& inputs,

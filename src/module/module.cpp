@@ -1,13 +1,13 @@
 #include "hammock/module.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/nearest.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/ops.h"
+#include "hammock/state_dict.h"
 #include "ir/location_scope.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
@@ -151,31 +151,9 @@ NamedTensors Module::state_dict() const {
 }
 
 void Module::load_state_dict(const NamedTensors& values, bool strict) {
-  std::map<std::string, Tensor> own;
-  for (auto& [name, tensor] : state_dict()) own.emplace(name, tensor);
-  std::string unknown, missing;
-  std::set<std::string> given;
-  for (const auto& [name, value] : values) {
-    given.insert(name);
-    if (!own.contains(name)) unknown += (unknown.empty() ? "" : ", ") + name;
-  }
-  for (const auto& [name, tensor] : own) {
-    if (!given.contains(name)) missing += (missing.empty() ? "" : ", ") + name;
-  }
-  if (strict && !(unknown.empty() && missing.empty())) {
-    Throw(ErrorCode::kUnknownName, "load_state_dict: missing: {}; unknown: {}",
-          missing.empty() ? "none" : missing, unknown.empty() ? "none" : unknown);
-  }
-  for (const auto& [name, value] : values) {
-    auto entry = own.find(name);
-    if (entry == own.end() || entry->second.sizes() == value.sizes()) continue;
-    Throw(ErrorCode::kShapeMismatch, "load_state_dict: {} is {}, the value given is {}", name,
-          entry->second.shape().to_string(), value.shape().to_string());
-  }
-  NoGradGuard no_grad;
-  for (const auto& [name, value] : values) {
-    if (own.contains(name)) own.at(name).copy_(value);
-  }
+  NamedTensors own = state_dict();
+  CopyState({own.begin(), own.end()}, {values.begin(), values.end()}, class_name_ + ": the state",
+            strict);
 }
 
 namespace {

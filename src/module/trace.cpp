@@ -221,32 +221,6 @@ std::vector<Any> Resized(const FunctionSchema& schema, std::vector<Any> args,
   return args;
 }
 
-/// One graph for the sizes of both.
-Graph Generalised(const FunctionSchema& schema, const Graph& first, const Graph& second) {
-  Skeleton a = SkeletonOf(first), b = SkeletonOf(second);
-  if (a.words != b.words) {
-    Throw(ErrorCode::kValue,
-          "trace: {} records other ops at other sizes of its free dims, so no graph serves all of "
-          "them",
-          schema.name());
-  }
-  std::vector<SizePlace> places = SizePlacesOf(first);
-  const SizeSample samples[] = {{a.sizes, a.sizes}, {b.sizes, b.sizes}};
-  FoundRule found = FindRule(samples, places, places);
-  if (!found.rule) {
-    Throw(ErrorCode::kValue, "trace: {}: {}", schema.name(),
-          found.unexplained ? fmt::format("a size of %{} is no linear function of the free dims",
-                                          found.unexplained->node)
-                            : std::string("its graph does not depend on the free dims"));
-  }
-  for (size_t index : found.rule->defined_at) {
-    if (places[index].kind == SizePlace::kInputDim) continue;
-    Throw(ErrorCode::kValue, "trace: {}: a size of %{} does not follow from the free dims",
-          schema.name(), places[index].node);
-  }
-  return WithDimParams(first, places, *found.rule, *found.rule->ParametersOf(a.sizes));
-}
-
 }  // namespace
 
 Module* TracingRoot() { return tracing_root; }
@@ -264,7 +238,13 @@ GraphBody TraceMethod(Module& self, const Method& method, const std::vector<Any>
                         "trace: {} draws random numbers whose count depends on a free dim",
                         method.schema.name());
   }
-  body.graph = std::make_shared<const Graph>(Generalised(method.schema, *body.graph, *other.graph));
+  const Graph samples[] = {*body.graph, *other.graph};
+  std::string what = "trace: " + method.schema.name();
+  Graph general = GeneralGraph(what, samples);
+  if (general.dim_params.empty()) {
+    Throw(ErrorCode::kValue, "{}: its graph does not depend on the free dims", what);
+  }
+  body.graph = std::make_shared<const Graph>(std::move(general));
   return body;
 }
 

@@ -2,6 +2,7 @@
 
 #include "hammock/ir/graph.h"
 #include "hammock/op_builder.h"
+#include "ir/graph_sizes.h"
 #include "ops/module_call.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
@@ -9,12 +10,13 @@
 namespace hammock::ops {
 namespace {
 
-void InferCall(const hammock::InferCall& call) {
-  const Graph& body = call.attrs[0].graph();
-  if (body.inputs().size() != call.in.size()) {
-    Refuse(call, ErrorCode::kShapeMismatch, "`body` takes {} values, {} are given",
-           body.inputs().size(), call.in.size());
-  }
+/// A body with dim parameters at the sizes of its operands.
+Graph SizedBody(const Graph& body, const std::vector<Shape>& operands) {
+  BoundSizes sizes = BindSizes(body, operands);
+  return sizes.misfit ? body : AtSizes(body, sizes.parameters);  // one that misfits is refused
+}
+
+void InferBody(const hammock::InferCall& call, const Graph& body) {
   for (size_t i = 0; i < call.in.size(); ++i) {
     const Shape& wanted = body[body.inputs()[i]].type();
     if (*call.in[i] == wanted) continue;
@@ -24,8 +26,19 @@ void InferCall(const hammock::InferCall& call) {
   for (GraphValue output : body.outputs()) call.out.push_back(body.TypeOf(output));
 }
 
-std::vector<Tensor> ExpandBody(const ExpandCall& call) {
+void InferCall(const hammock::InferCall& call) {
   const Graph& body = call.attrs[0].graph();
+  if (body.inputs().size() != call.in.size()) {
+    Refuse(call, ErrorCode::kShapeMismatch, "`body` takes {} values, {} are given",
+           body.inputs().size(), call.in.size());
+  }
+  if (body.dim_params.empty()) return InferBody(call, body);
+  std::vector<Shape> operands;
+  for (const Shape* operand : call.in) operands.push_back(*operand);
+  InferBody(call, SizedBody(body, operands));
+}
+
+std::vector<Tensor> ExpandSized(const ExpandCall& call, const Graph& body) {
   std::vector<std::vector<Tensor>> values;
   values.reserve(static_cast<size_t>(body.size()));
   size_t next_input = 0;
@@ -44,6 +57,14 @@ std::vector<Tensor> ExpandBody(const ExpandCall& call) {
   std::vector<Tensor> results;
   for (GraphValue output : body.outputs()) results.push_back(at(output));
   return results;
+}
+
+std::vector<Tensor> ExpandBody(const ExpandCall& call) {
+  const Graph& body = call.attrs[0].graph();
+  if (body.dim_params.empty()) return ExpandSized(call, body);
+  std::vector<Shape> operands;
+  for (const Tensor& operand : call.in) operands.push_back(operand.shape());
+  return ExpandSized(call, SizedBody(body, operands));
 }
 
 }  // namespace

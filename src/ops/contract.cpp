@@ -238,6 +238,68 @@ Tensor WeightGrad(const Tensor& input, const Tensor& g, const Window& window, co
   return Cropped(Moved(result, 0, 1), sizes);
 }
 
+/// The sizes of a convolution's result behind batch and channels.
+Dims PlacesOf(const Dims& input, const Dims& weight, const Window& window) {
+  Dims places;
+  for (int d = 2; d < input.size(); ++d) {
+    int64_t reach = window.dilation[d - 2] * (weight[d] - 1) + 1;
+    places.push_back((input[d] + 2 * window.padding[d - 2] - reach) / window.stride[d - 2] + 1);
+  }
+  return places;
+}
+
+Dims Spatial(const Dims& sizes) { return Dims(std::span(sizes.begin() + 2, sizes.end())); }
+
+const std::vector<int64_t> kNoPadding;
+
+Window WeightWindow(std::span<const Attr> attrs) {
+  return {attrs[1].ints(), attrs[2].ints(), attrs[3].ints(), false, kNoPadding, attrs[4].integer()};
+}
+
+void InferWeightBackward(const InferCall& call) {
+  const Shape &grad = *call.in[0], &input = *call.in[1];
+  RequireSameDType(call, grad, input);
+  RequireDType(call, IsFloat(input.dtype()), input, "a float dtype");
+  if (input.rank() < 3 || grad.rank() != input.rank()) {
+    Refuse(call, ErrorCode::kShapeMismatch, "grad {} and input {} need one rank of at least 3",
+           grad.to_string(), input.to_string());
+  }
+  auto spatial = static_cast<size_t>(input.rank() - 2);
+  Dims weight(CheckedList(call, 0, spatial + 2));
+  CheckSizes(call.op.name(), weight);
+  for (size_t attr = 1; attr <= 3; ++attr) {
+    for (int64_t value : CheckedList(call, static_cast<int>(attr), spatial)) {
+      if (value >= (attr == 2 ? 0 : 1)) continue;
+      Refuse(call, ErrorCode::kValue, "stride and dilation must be at least 1, padding at least 0");
+    }
+  }
+  Window window = WeightWindow(call.attrs);
+  bool fits = window.groups >= 1 && input.size(1) % window.groups == 0 &&
+              weight[0] % window.groups == 0 && weight[0] == grad.size(1) &&
+              weight[1] == input.size(1) / window.groups && grad.size(0) == input.size(0) &&
+              PlacesOf(input.sizes(), weight, window) == Spatial(grad.sizes());
+  if (!fits) {
+    Refuse(call, ErrorCode::kShapeMismatch,
+           "a weight of {} does not convolve {} to {} with {} groups",
+           input.With(weight).to_string(), input.to_string(), grad.to_string(), window.groups);
+  }
+  call.out = {input.With(weight)};
+}
+
+std::vector<Tensor> ExpandWeightBackward(const ExpandCall& c) {
+  return {WeightGrad(c.in[1], c.in[0], WeightWindow(c.attrs), Dims(c.attrs[0].ints()))};
+}
+
+/// The gradient of `weight`; one node where its sizes say all.
+Tensor ToWeight(const Tensor& grad, const Tensor& input, const Window& window, const Dims& weight) {
+  if (PlacesOf(input.sizes(), weight, window) != Spatial(grad.sizes()) || !IsFloat(grad.dtype())) {
+    return WeightGrad(input, grad, window, weight);
+  }
+  return Apply(
+      kConvolutionWeightBackward, Location(), {grad, input},
+      {weight, Dims(window.stride), Dims(window.padding), Dims(window.dilation), window.groups});
+}
+
 Tensors ConvolutionVjp(const VjpCall& c) {
   const Tensor &input = c.in[0], &weight = c.in[1], &g = c.grad();
   Window window = WindowOf(c.attrs);
@@ -260,8 +322,8 @@ Tensors ConvolutionVjp(const VjpCall& c) {
     to_input = Cropped(to_input, input.sizes());
   }
   if (c.needs(1)) {
-    to_weight = window.transposed ? WeightGrad(g, input, window, weight.sizes())
-                                  : WeightGrad(input, g, window, weight.sizes());
+    to_weight = window.transposed ? ToWeight(input, g, window, weight.sizes())
+                                  : ToWeight(g, input, window, weight.sizes());
   }
   return {to_input, to_weight};
 }
@@ -295,6 +357,19 @@ constinit const OpDef kConvolution = {
                 {"f32[2,4,5] f32[4,3,3]",
                  "{stride=[2], padding=[1], dilation=[1], transposed=true, output_padding=[1], "
                  "groups=1}"}},
+};
+
+constinit const OpDef kConvolutionWeightBackward = {
+    .schema =
+        "_convolution_weight_backward(Tensor grad, Tensor input, int[] sizes, int[] stride, int[] "
+        "padding, int[] dilation, int groups) -> Tensor",
+    .doc = "The gradient of the weight, of these sizes, of a convolution of `input`.",
+    .infer = InferWeightBackward,
+    .expand = ExpandWeightBackward,
+    .samples = {{"f32[2,6,3,3] f32[2,4,6,5]",
+                 "{sizes=[6,2,3,2], stride=[2,1], padding=[1,0], dilation=[1,2], groups=2}"},
+                {"f32[3,2,5] f32[3,4,5]",
+                 "{sizes=[2,4,3], stride=[1], padding=[1], dilation=[1], groups=1}"}},
 };
 
 }  // namespace hammock::ops

@@ -71,6 +71,8 @@ extern const OpDef
     kReduceWindow;  ///< reduce_window(self) {kind: sum|max, window, stride, low, high, dilation}
 extern const OpDef
     kReduceWindowArg;  ///< as above with max : i64 flat index in the last len(window) dims
+extern const OpDef
+    kMaxWindowBackward;  ///< a composite that backends may run whole: reduce_window's gradient
 
 // ---- index.cpp
 extern const OpDef kGather;  ///< gather(self, index) {dim}: PyTorch's; checks bounds
@@ -88,6 +90,8 @@ extern const OpDef kDotGeneral;  ///< dot_general(a, b) {a_contract, b_contract,
 extern const OpDef
     kConvolution;  ///< convolution(input, weight) {stride, padding, dilation, transposed,
                    ///< output_padding, groups}: NC* input, PyTorch's weight layout
+extern const OpDef
+    kConvolutionWeightBackward;  ///< a composite that backends may run whole: a gradient of it
 
 // ---- factors.cpp: of the matrices in the last two dims
 extern const OpDef kCholesky;  ///< linalg_cholesky(self) {upper}: reads that triangle; may fail

@@ -253,17 +253,38 @@ Tensors ReduceWindowVjp(const VjpCall& c) {
     }
     return {g};
   }
-  // To each window's first maximum; a window of padding only has none.
-  Tensor places = Apply(kReduceWindowArg, Location(), {x},
-                        {c.attrs[1], c.attrs[2], c.attrs[3], c.attrs[4], c.attrs[5]});
+  return {Apply(kMaxWindowBackward, Location(), {c.grad(), x},
+                {c.attrs[1], c.attrs[2], c.attrs[3], c.attrs[4], c.attrs[5]})};
+}
+
+void InferMaxWindowBackward(const InferCall& call) {
+  const Shape &grad = *call.in[0], &self = *call.in[1];
+  RequireDType(call, IsFloat(self.dtype()), self, "a float dtype");
+  RequireSameDType(call, grad, self);
+  Dims windows = WindowedSizes(call, self, 0);
+  if (grad.sizes() != windows) {
+    Refuse(call, ErrorCode::kShapeMismatch, "grad is {}, the windows of {} need {}",
+           grad.to_string(), self.to_string(), self.With(windows).to_string());
+  }
+  call.out = {self};
+}
+
+/// To each window's first maximum; a window of padding only has none.
+std::vector<Tensor> ExpandMaxWindowBackward(const ExpandCall& c) {
+  const Tensor &grad = c.in[0], &x = c.in[1];
+  if (x.numel() == 0 || grad.numel() == 0) return {ZerosLike(x.shape(), grad)};
+  const Tensor operands[] = {x};
+  Tensor places = Apply(kReduceWindowArg, Location(), operands, c.attrs);
   Dims outer;
-  for (int d = 0; d < x.dim() - dims; ++d) outer.push_back(x.shape().size(d));
+  for (int d = 0; d < x.dim() - static_cast<int>(c.attrs[0].ints().size()); ++d) {
+    outer.push_back(x.shape().size(d));
+  }
   Dims flat_x = outer, flat_y = outer;
   int64_t rows = Shape(DType::kBool, outer).numel();
   flat_x.push_back(x.numel() / rows);
-  flat_y.push_back(c.grad().numel() / rows);
+  flat_y.push_back(grad.numel() / rows);
   Tensor is_there = ge(places, 0);
-  Tensor g = Reshaped(where(is_there, c.grad(), 0.0), flat_y);
+  Tensor g = Reshaped(where(is_there, grad, 0.0), flat_y);
   places = Reshaped(where(is_there, places, Constant(0, DType::kI64)), flat_y);
   Tensor spread = Apply(kScatter, Location(), {ZerosLike(x.shape().With(flat_x), g), places, g},
                         {flat_x.size() - 1, "sum"});
@@ -342,6 +363,19 @@ constinit const OpDef kReduceWindowArg = {
     .samples = {{"f32[2,6,5]",
                  "{window=[3,2], stride=[2,1], low=[1,0], high=[1,0], "
                  "dilation=[1,1]}"}},
+};
+
+constinit const OpDef kMaxWindowBackward = {
+    .schema =
+        "_max_window_backward(Tensor grad, Tensor self, int[] window, int[] stride, int[] low, "
+        "int[] high, int[] dilation) -> Tensor",
+    .doc = "The gradient of reduce_window's maximum: each window's goes to its first maximum.",
+    .infer = InferMaxWindowBackward,
+    .expand = ExpandMaxWindowBackward,
+    .samples = {{"f32[2,3,2] f32[2,6,4]",
+                 "{window=[2,2], stride=[2,2], low=[0,0], high=[0,0], dilation=[1,1]}"},
+                {"f32[2,3,4] f32[2,6,5]",
+                 "{window=[3,2], stride=[2,1], low=[1,0], high=[1,0], dilation=[1,1]}"}},
 };
 
 }  // namespace hammock::ops

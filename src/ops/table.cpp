@@ -42,13 +42,13 @@ constexpr const OpDef* kTable[] = {
 
     // ---- reduce
     &kReduceSum, &kReduceProd, &kReduceMax, &kReduceMin, &kReduceAny, &kReduceAll, &kArgMax,
-    &kArgMin, &kScan, &kReduceWindow, &kReduceWindowArg,
+    &kArgMin, &kScan, &kReduceWindow, &kReduceWindowArg, &kMaxWindowBackward,
 
     // ---- index
     &kGather, &kScatter, &kIndexSelect, &kNonzeroBounded, &kSort, &kTopK,
 
     // ---- contract
-    &kDotGeneral, &kConvolution,
+    &kDotGeneral, &kConvolution, &kConvolutionWeightBackward,
 
     // ---- factors
     &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,

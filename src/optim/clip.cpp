@@ -60,4 +60,12 @@ void EMA::swap() {
   }
 }
 
+StateDict EMA::state_dict() const {
+  StateDict state;
+  for (size_t i = 0; i < averages_.size(); ++i) state[std::to_string(i)] = averages_[i];
+  return state;
+}
+
+void EMA::load_state_dict(const StateDict& state) { CopyState(state_dict(), state, "EMA state"); }
+
 }  // namespace hammock::optim

@@ -219,22 +219,25 @@ StateDict LBFGS::state_dict() const {
   return state;
 }
 
+StateShapes LBFGS::ExpectedState(const StateShapes& given) const {
+  // The number of entries depends on how far the saved run was.
+  StateShapes expected = ShapesOf(Optimizer::state_dict());
+  expected["numbers"] = Shape(DType::kF64, {3});
+  if (!given.contains("direction")) return expected;
+  Shape flat = FlatGrad().shape();
+  expected["direction"] = expected["previous_grad"] = flat;
+  for (int64_t i = 0; given.contains(fmt::format("history.{}.step", i)); ++i) {
+    expected[fmt::format("history.{}.grad_change", i)] = flat;
+    expected[fmt::format("history.{}.step", i)] = flat;
+  }
+  return expected;
+}
+
 void LBFGS::load_state_dict(const StateDict& state) {
-  // The number of entries depends on how far the saved run was: what is expected is made to fit.
   StateDict expected = Optimizer::state_dict();
-  expected["numbers"] = zeros({3}, DType::kF64);
-  auto numbers = state.find("numbers");
-  int64_t pairs = 0;
-  bool begun = numbers != state.end() && numbers->second.numel() == 3 &&
-               numbers->second[0].item<double>() > 0;
-  if (begun) {
-    Tensor like = zeros_like(FlatGrad());
-    expected["direction"] = like.clone();
-    expected["previous_grad"] = like.clone();
-    for (; state.contains(fmt::format("history.{}.step", pairs)); ++pairs) {
-      expected[fmt::format("history.{}.grad_change", pairs)] = like.clone();
-      expected[fmt::format("history.{}.step", pairs)] = like.clone();
-    }
+  Device device = params()[0].device();
+  for (const auto& [name, shape] : ExpectedState(ShapesOf(state))) {
+    if (!expected.contains(name)) expected[name] = zeros(shape.sizes(), shape.dtype(), device);
   }
   CopyState(expected, state, "LBFGS state");
   GroupAt(0).lr.Reread();
@@ -242,10 +245,10 @@ void LBFGS::load_state_dict(const StateDict& state) {
   iterations_ = static_cast<int64_t>(values[0]);
   length_ = values[1];
   curvature_ = values[2];
-  direction_ = begun ? expected["direction"] : Tensor();
-  previous_grad_ = begun ? expected["previous_grad"] : Tensor();
+  direction_ = expected.contains("direction") ? expected["direction"] : Tensor();
+  previous_grad_ = direction_.defined() ? expected["previous_grad"] : Tensor();
   history_.clear();
-  for (int64_t i = 0; i < pairs; ++i) {
+  for (int64_t i = 0; expected.contains(fmt::format("history.{}.step", i)); ++i) {
     Tensor change = expected[fmt::format("history.{}.grad_change", i)];
     Tensor step = expected[fmt::format("history.{}.step", i)];
     history_.push_back({change, step, 1 / Dot(change, step)});

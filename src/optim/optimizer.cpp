@@ -85,25 +85,4 @@ void Optimizer::load_state_dict(const StateDict& state) {
   }
 }
 
-void CopyState(const StateDict& into, const StateDict& from, const std::string& what) {
-  std::string problems;
-  for (const auto& [name, tensor] : into) {
-    auto found = from.find(name);
-    if (found == from.end()) {
-      problems += fmt::format("\n  missing: {} {}", name, tensor.shape().to_string());
-    } else if (found->second.shape() != tensor.shape()) {
-      problems += fmt::format("\n  {} is {}, expected {}", name, found->second.shape().to_string(),
-                              tensor.shape().to_string());
-    }
-  }
-  for (const auto& [name, tensor] : from) {
-    if (!into.contains(name)) {
-      problems += fmt::format("\n  unexpected: {} {}", name, tensor.shape().to_string());
-    }
-  }
-  if (!problems.empty()) Throw(ErrorCode::kValue, "{} does not fit:{}", what, problems);
-  NoGradGuard no_grad;
-  for (auto [name, tensor] : into) tensor.copy_(from.at(name).to(tensor.device()));
-}
-
 }  // namespace hammock::optim

@@ -1,5 +1,6 @@
 #include "hammock/optim/rules.h"
 
+#include <set>
 #include <utility>
 
 #include "base/throw.h"
@@ -317,19 +318,26 @@ StateDict Rule<Options>::state_dict() const {
 
 template <class Options>
 void Rule<Options>::load_state_dict(const StateDict& state) {
-  // Counts that differ must not share a tensor while they are loaded.
+  // Counts that differ must not share a tensor; where they agree the handles stay, which compiled
+  // functions hold.
   std::vector<Tensor> before;
-  for (Slot& slot : slots_) before.push_back(std::exchange(slot.step, slot.step.clone()));
+  std::map<std::pair<int64_t, double>, Tensor> counts;  // by tensor and count
+  std::set<int64_t> seen;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Tensor& step = slots_[i].step;
+    before.push_back(step);
+    auto given = state.find(fmt::format("{}.step", i));
+    if (given == state.end() || given->second.numel() != 1) continue;  // refused below
+    auto [count, fresh] =
+        counts.try_emplace({step.id(), given->second.template item<double>()}, step);
+    if (fresh && !seen.insert(step.id()).second) count->second = step.clone();
+    step = count->second;
+  }
   try {
     Optimizer::load_state_dict(state);
   } catch (...) {
     for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = before[i];
     throw;
-  }
-  std::map<double, Tensor> counts;
-  for (Slot& slot : slots_) {
-    auto [found, fresh] = counts.try_emplace(slot.step.template item<double>(), slot.step);
-    slot.step = found->second;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "base/throw.h"
+#include "hammock/ops.h"
 
 namespace hammock::optim {
 namespace {
@@ -36,6 +37,17 @@ std::vector<double> Scheduler::last_lr() const {
   std::vector<double> lrs;
   for (int i = 0; i < optimizer_.groups(); ++i) lrs.push_back(optimizer_.lr(i));
   return lrs;
+}
+
+StateDict Scheduler::state_dict() const {
+  return {{"last_step", tensor(last_step_)}, {"base_lrs", tensor(base_lrs_, DType::kF64)}};
+}
+
+void Scheduler::load_state_dict(const StateDict& state) {
+  StateDict own = state_dict();
+  CopyState(own, state, "schedule state");
+  last_step_ = own["last_step"].item<int64_t>();
+  SetBaseLrs(own["base_lrs"].to_vector<double>());
 }
 
 // ---- Factors
@@ -166,8 +178,13 @@ SequentialLR::SequentialLR(Optimizer& optimizer, std::vector<std::unique_ptr<Sch
           schedules_.size(), milestones_.size());
   }
   // What the schedules did to the rates when they were made was not yet their turn.
-  for (auto& schedule : schedules_) schedule->base_lrs_ = schedules_[0]->base_lrs_;
+  SequentialLR::SetBaseLrs(std::vector<double>(schedules_[0]->base_lrs_));
   set_last_step(0);
+}
+
+void SequentialLR::SetBaseLrs(const std::vector<double>& lrs) {
+  Scheduler::SetBaseLrs(lrs);
+  for (auto& schedule : schedules_) schedule->SetBaseLrs(lrs);
 }
 
 std::pair<Scheduler*, int64_t> SequentialLR::At(int64_t step) const {
@@ -224,6 +241,19 @@ void ReduceLROnPlateau::step(double metric) {
   }
   state_.cooldown_left = options_.cooldown;
   state_.bad_steps = 0;
+}
+
+StateDict ReduceLROnPlateau::state_dict() const {
+  return {{"best", tensor(state_.best, DType::kF64)},
+          {"bad_steps", tensor(state_.bad_steps)},
+          {"cooldown_left", tensor(state_.cooldown_left)}};
+}
+
+void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
+  StateDict own = state_dict();
+  CopyState(own, state, "ReduceLROnPlateau state");
+  state_ = {own["best"].item<double>(), own["bad_steps"].item<int64_t>(),
+            own["cooldown_left"].item<int64_t>()};
 }
 
 }  // namespace hammock::optim

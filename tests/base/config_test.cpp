@@ -198,6 +198,20 @@ TEST(Config, DescribeShowsPresentValues) {
   }
 }
 
+TEST(Config, KnowsWhoSetAValue) {
+  EXPECT_EQ(config::OriginOf("metrics_samples"), "default");
+  {
+    config::Override change("metrics_samples", "7");
+    EXPECT_EQ(config::OriginOf("metrics_samples"), "call");
+    std::string path = ::testing::TempDir() + "origin.conf";
+    std::ofstream(path) << "# a comment\nmetrics_samples = 9\n";
+    config::LoadFile(path);
+    EXPECT_EQ(config::OriginOf("metrics_samples"), "file " + path + ":2");
+  }
+  EXPECT_EQ(config::OriginOf("metrics_samples"), "default");
+  EXPECT_THROW(config::OriginOf("metric_samples"), ValueError);
+}
+
 TEST(Config, DocumentIsFresh) {
   std::string path = HAMMOCK_SOURCE_DIR "/docs/config.md";
   if (std::getenv("UPDATE_DOCS")) std::ofstream(path) << config::DescribeMarkdown();

@@ -3,11 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
 #include "base/metrics_registry.h"
+#include "base/metrics_table.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
 
@@ -355,6 +361,36 @@ struct EarlyAndLate {
 } early_and_late;
 
 TEST_F(CounterTest, WorksBeforeMain) { EXPECT_EQ(early_and_late.value_before_main, 1); }
+
+std::string ReadText(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(Metrics, DocumentIsFresh) {
+  std::string path = HAMMOCK_SOURCE_DIR "/docs/metrics.md";
+  if (std::getenv("UPDATE_DOCS")) std::ofstream(path) << DescribeMarkdown();
+  EXPECT_EQ(ReadText(path), DescribeMarkdown()) << "run base_tests with UPDATE_DOCS=1";
+}
+
+TEST(Metrics, DocumentHasEveryNameInTheSource) {
+  std::string text = DescribeMarkdown();
+  std::regex use("Get(?:Counter|Gauge|Metric)\\(\\s*\"([A-Za-z:_]+)\"[,)]");
+  int found = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(HAMMOCK_SOURCE_DIR "/src")) {
+    if (entry.path().extension() != ".cpp") continue;
+    std::string source = ReadText(entry.path());
+    for (std::sregex_iterator it(source.begin(), source.end(), use), end; it != end; ++it) {
+      ++found;
+      EXPECT_NE(text.find("| `" + (*it)[1].str() + "` |"), std::string::npos)
+          << (*it)[1] << " of " << entry.path() << " is not in src/base/metrics_table.cpp";
+    }
+  }
+  EXPECT_GT(found, 30);
+}
 
 }  // namespace
 }  // namespace hammock::metrics

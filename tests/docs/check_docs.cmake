@@ -2,7 +2,7 @@
 #  - a relative link or a path in backticks leads nowhere,
 #  - a code block whose fence names a file (```cpp path) does not occur in that file; a line `...`
 #    leaves something out, indentation is not compared,
-#  - a block of C++ in a guide names no file,
+#  - a block of C++ in a guide names no file (those of other pages are compiled by tests/docs),
 #  - examples/backend has more than 500 lines, or examples/delegate more than 300.
 #
 #   cmake -DROOT=<repository> -P check_docs.cmake

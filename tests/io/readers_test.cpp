@@ -170,6 +170,12 @@ TEST(ReadImage, ReadsPng) {
   for (size_t length = 4; length < grey.size() - 12; ++length) {
     EXPECT_THROW(ReadImage(File(grey.substr(0, length)).path()), ValueError) << length;
   }
+  // Refused before its pixels are allocated.
+  const std::string large = Hex(
+      "89504e470d0a1a0a0000000d49484452000040000000400008000000008ca34f58000000004944415435af061e"
+      "0000000049454e44ae426082");
+  EXPECT_THROW_MESSAGE(ReadImage(File(large).path()), ValueError,
+                       "an image of 16384 x 16384 pixels in 57 bytes");
 }
 #endif
 

@@ -142,5 +142,21 @@ TEST(Safetensors, RefusesToWriteWhatItCouldNotRead) {
                        "cannot write");
 }
 
+TEST(Safetensors, DeepHeadersAreRefused) {
+  // Messages print what a header has; a list of a million lists must not exhaust the stack there.
+  std::string deep(1'000'000, '[');
+  std::string header = R"({"x":{"dtype":)" + deep + std::string(deep.size(), ']') + "}}";
+  EXPECT_THROW_MESSAGE(Parsed(File(header, "")), ValueError, "nested too deep");
+}
+
+TEST(Safetensors, NamesThatAreNoTextAreRefused) {
+  std::string path = TemporaryPath();
+  HostTensor x = HostTensor::From(Scalar(1.0));
+  EXPECT_THROW_MESSAGE(WriteSafetensors(path, {{"\xff", x}}), ValueError, "cannot be written");
+  EXPECT_THROW_MESSAGE(WriteSafetensors(path, {}, {{"a", "\xff"}}), ValueError,
+                       "cannot be written");
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 }  // namespace
 }  // namespace hammock::io

@@ -150,6 +150,37 @@ TEST_F(Selective, PartitionsAreSaved) {
   EXPECT_EQ(call_log.Take(), (std::vector<std::string>{"execute", "execute"}));
 }
 
+TEST_F(Selective, PartitionsKeepFreeDims) {
+  auto make = [] {
+    auto module = std::make_shared<Module>("Rows");
+    module->register_parameter("w", tensor({2.0, 4.0}));
+    module->define("forward(Tensor x, Tensor y) -> Tensor",
+                   [](Module& self, const std::vector<Any>& args) {
+                     Tensor z = cat({args[0].ToTensor(), args[1].ToTensor()}, 0);
+                     return Any((z * self.get_tensor("w")).log() * z);
+                   });
+    TraceOptions options;
+    options.free_dims = {{"x", 0, "n"}, {"y", 0, "m"}};
+    module->trace("forward", {ones({3, 2}), ones({2, 2})}, options);
+    return module;
+  };
+  Partitioned result = partition_to_backend("toy", *make(), {{"forward", AnyDict()}});
+  EXPECT_EQ(result.placements[0].regions, 2);
+  std::string path = TempFile("partitioned_rows.hmk");
+  save_module(*result.module, path);
+  for (const ModulePtr& partitioned : {result.module, load_module(path)}) {
+    for (auto [n, m] : {std::pair(3, 2), std::pair(1, 1), std::pair(7, 20)}) {
+      Tensor x = rand({n, 2}) + 1, y = rand({m, 2}) + 1;
+      call_log.Take();
+      Floats got = partitioned->run_method("forward", {x, y}).ToTensor().to_vector<float>();
+      EXPECT_EQ(call_log.Take(), (std::vector<std::string>{"execute", "execute"}));
+      EXPECT_EQ(got, make()->run_method("forward", {x, y}).ToTensor().to_vector<float>());
+    }
+    EXPECT_ERROR(partitioned->run_method("forward", {ones({3, 3}), ones({2, 3})}), ValueError,
+                 "is f32[n,2], the one given is f32[3,3]");
+  }
+}
+
 TEST_F(Selective, PartitionsOfWhatRunsWholeOrNotAtAll) {
   Partitioned whole = partition_to_backend("toy", *Scale(5), {{"forward", AnyDict()}});
   EXPECT_EQ(whole.placements[0].regions, 1);

@@ -222,10 +222,13 @@ TEST(Module, LoadsStateByName) {
   net.load_state_dict(other.state_dict());
   EXPECT_EQ(net.first->weight.to_vector<float>(), Floats(6, 3.0f));
   EXPECT_ERROR(net.load_state_dict({{"first.wieght", ones({1})}}), ValueError,
-               "missing: calls, first.bias, first.weight, second.bias, second.weight; unknown: "
-               "first.wieght");
+               "Net: the state does not fit:\n"
+               "  missing: calls f32[1]\n  missing: first.bias f32[2]\n"
+               "  missing: first.weight f32[3,2]");
+  EXPECT_ERROR(net.load_state_dict({{"first.wieght", ones({1})}}), ValueError,
+               "unexpected: first.wieght f32[1]");
   EXPECT_ERROR(net.load_state_dict({{"calls", ones({2})}}, false), ValueError,
-               "calls is f32[1], the value given is f32[2]");
+               "calls is f32[2], expected f32[1]");
 }
 
 TEST(Module, ClonesStandAlone) {

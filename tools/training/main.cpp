@@ -1,9 +1,11 @@
 // Repeats training runs that PyTorch has made and compares every step's loss.
 //
-//   hammock-training FOLDER [--device NAME] [--steps N] [--close N] [--data FOLDER]
+//   hammock-training FOLDER [--device NAME] [--steps N] [--close N] [--data FOLDER] [--narrow]
 //
 // FOLDER has <run>_cpu.json (batch, steps, the loss of each step, test accuracy) and <run>_init.npz
-// (initial parameters). The data is Fashion-MNIST. Exits with 1 if one of the first losses (100, or
+// (initial parameters). Sums are wide (option wide_sums) unless --narrow is given: which side of a
+// ReLU a value near zero falls on decides how a run goes on. The data is Fashion-MNIST. Exits with
+// 1 if one of the first losses (100, or
 // --close) differs by more than 1e-4 of itself, if the accuracy differs by more than half a point,
 // or if anything is compiled after the first steps.
 
@@ -33,6 +35,7 @@ struct Settings {
   std::string data = "/usr/share/datasets/fashion-mnist";
   int64_t steps = std::numeric_limits<int64_t>::max();
   int64_t close = 100;
+  bool narrow = false;
 };
 
 /// Images as f32[n, 784] from 0 to 1, labels as i64[n].
@@ -147,6 +150,7 @@ bool Repeat(const std::string& name, const Settings& settings, const Images& tra
 }
 
 int Main(const Settings& settings) {
+  config::Set<config::kWideSums>(!settings.narrow);
   if (!settings.device.empty()) SetDefaultDevice(Device(settings.device));
   Images train(settings.data + "/train"), test(settings.data + "/t10k");
   bool good = true;
@@ -175,11 +179,14 @@ int main(int argc, char** argv) {
       settings.steps = std::atoll(argv[++i]);
     } else if (word == "--close" && has_value) {
       settings.close = std::atoll(argv[++i]);
+    } else if (word == "--narrow") {
+      settings.narrow = true;
     } else if (settings.folder.empty() && word[0] != '-') {
       settings.folder = word;
     } else {
-      fmt::print("usage: {} FOLDER [--device NAME] [--steps N] [--close N] [--data FOLDER]\n",
-                 argv[0]);
+      fmt::print(
+          "usage: {} FOLDER [--device NAME] [--steps N] [--close N] [--data FOLDER] [--narrow]\n",
+          argv[0]);
       return 2;
     }
   }

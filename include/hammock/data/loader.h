@@ -9,6 +9,7 @@
 #include "hammock/data/dataset.h"
 #include "hammock/data/samplers.h"
 #include "hammock/device.h"
+#include "hammock/state_dict.h"
 #include "hammock/tensor.h"
 
 namespace hammock::data {
@@ -39,11 +40,19 @@ class HAMMOCK_API DataLoader {
 
   /// Batches of an epoch.
   int64_t size() const;
-  int64_t epoch() const { return epoch_; }
-  /// The number of the epoch that the next loop reads, as a resumed run sets it.
-  void set_epoch(int64_t epoch) { epoch_ = epoch; }
+  /// The number of the epoch that the next loop reads.
+  int64_t epoch() const { return next_.epoch; }
+  void set_epoch(int64_t epoch) { next_ = {epoch, 0}; }
+
+  /// Where the newest loop is: its epoch, and how many of its batches have been given out. The
+  /// first loop after they are loaded goes on from there.
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
   struct Epoch;
+  struct Position {
+    int64_t epoch = 0, batch = 0;
+  };
   class HAMMOCK_API Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -67,7 +76,8 @@ class HAMMOCK_API DataLoader {
  private:
   std::shared_ptr<const Dataset> dataset_;
   LoaderOptions options_;
-  int64_t epoch_ = 0;
+  Position next_;                      // where the next loop begins
+  std::shared_ptr<Position> reached_;  // by the newest loop; null if there is none since a load
 };
 
 }  // namespace hammock::data

@@ -31,7 +31,7 @@
 namespace hammock::lazy {
 
 /// Grows when the layout of the classes in include/hammock/lazy changes.
-inline constexpr int kBackendAbiVersion = 2;
+inline constexpr int kBackendAbiVersion = 3;
 
 /// A backend's answer about one node of a graph.
 struct Capability {
@@ -57,6 +57,29 @@ class HAMMOCK_API ExecutionError : public DeviceError {
 
  private:
   NodeId node_;
+};
+
+/// One part of a compiled computation that runs by itself, for people who look at it.
+struct KernelInfo {
+  std::string name;           ///< "mul_add_relu"
+  std::string kind;           ///< "kernel", or who runs it: "onednn matmul"
+  std::vector<NodeId> nodes;  ///< of ComputationInfo::graph
+  std::string text;
+  int64_t bytes = 0;  ///< that it reads and writes
+  int64_t flops = 0;  ///< arithmetic on elements; 0: not known
+};
+
+struct ComputationInfo {
+  Graph graph;                      ///< as it is run
+  std::vector<KernelInfo> kernels;  ///< in the order in which they run
+  int64_t peak_bytes = 0;           ///< planned for a run besides its inputs; 0: not known
+};
+
+/// One thing that a device has, or lacks.
+struct DeviceFact {
+  std::string name;  ///< "compiler"
+  std::string text;  ///< what there is, or why it is missing
+  bool missing = false;
 };
 
 class HAMMOCK_API BackendImplInterface {
@@ -166,6 +189,9 @@ class HAMMOCK_API BackendImplInterface {
   /// Memory is short: gives cached memory back. Derived forms were dropped before.
   virtual void FreeCachedMemory(const BackendDevice&) const {}
   virtual std::string GetComputationBackendText(const ComputationPtr computation) const;
+  /// By default the graph alone.
+  virtual ComputationInfo DescribeComputation(const ComputationPtr& computation) const;
+  virtual std::vector<DeviceFact> DescribeDevice(const BackendDevice&) const { return {}; }
 };
 
 /// Registers a backend under its default device type's name ("cpu", in lower case). The object is
@@ -187,5 +213,12 @@ HAMMOCK_API BackendImplInterface* getBackend();
 HAMMOCK_API BackendImplInterface* getBackend(const std::string& name);
 HAMMOCK_API const IrBuilder* getIrBuilder();
 HAMMOCK_API std::vector<std::string> BackendNames();
+
+/// A backend that this library knows and that is not registered, and why.
+struct AbsentBackend {
+  std::string name;
+  std::string reason;
+};
+HAMMOCK_API std::vector<AbsentBackend> AbsentBackends();
 
 }  // namespace hammock::lazy

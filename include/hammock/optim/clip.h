@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hammock/export.h"
+#include "hammock/state_dict.h"
 #include "hammock/tensor.h"
 
 namespace hammock::optim {
@@ -31,6 +32,10 @@ class HAMMOCK_API EMA {
   /// Exchanges the values of parameters and averages.
   void swap();
   const std::vector<Tensor>& averages() const { return averages_; }
+
+  /// The averages by the numbers of their parameters.
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
  private:
   std::vector<Tensor> params_, averages_;

@@ -22,7 +22,7 @@ namespace hammock::optim {
 struct LBFGSOptions {
   double lr = 1;
   int64_t max_iter = 20;
-  std::optional<int64_t> max_eval;  ///< max_iter * 5 / 4 if not given
+  std::optional<int64_t> max_eval = std::nullopt;  ///< max_iter * 5 / 4 if not given
   double tolerance_grad = 1e-7, tolerance_change = 1e-9;
   int64_t history_size = 100;
   bool line_search = false;  ///< a step length that meets the strong Wolfe conditions
@@ -38,6 +38,7 @@ class HAMMOCK_API LBFGS : public Optimizer {
 
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& state) override;
+  StateShapes ExpectedState(const StateShapes& given) const override;
 
  private:
   /// The loss somewhere along a direction, and its slope there.

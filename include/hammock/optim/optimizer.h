@@ -9,16 +9,16 @@
 /// What changes from step to step (learning rate, momentum, the count of steps) is in tensors, so
 /// a schedule never causes a compile. An optimiser is used by one thread at a time.
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "hammock/export.h"
+#include "hammock/state_dict.h"
 #include "hammock/tensor.h"
 
 namespace hammock::optim {
 
-using StateDict = std::map<std::string, Tensor>;
+using hammock::StateDict;
 
 /// A number that schedules change, and the f64[] tensor that the update reads.
 class HAMMOCK_API Hyper {
@@ -56,9 +56,11 @@ class HAMMOCK_API Optimizer {
   /// All that a resumed run needs, as the optimiser's own tensors: "0.exp_avg" and "0.step" of the
   /// parameter with that number, "groups.0.lr", "groups.0.momentum".
   virtual StateDict state_dict() const;
-  /// Copies from what state_dict gave. Missing, unexpected and ill-shaped entries are listed in one
-  /// ValueError; then nothing has been loaded.
+  /// Copies from what state_dict gave. Missing and unexpected entries and those of another dtype or
+  /// shape are listed in one ValueError; then nothing has been loaded.
   virtual void load_state_dict(const StateDict& state);
+  /// What load_state_dict expects when it is given a state of such shapes.
+  virtual StateShapes ExpectedState(const StateShapes&) const { return ShapesOf(state_dict()); }
 
  protected:
   struct ParamGroup {
@@ -74,9 +76,5 @@ class HAMMOCK_API Optimizer {
  private:
   std::vector<ParamGroup> groups_;
 };
-
-/// Copies each tensor of `from` into that of the same name in `into`, or, if names, dtypes or
-/// shapes differ, lists all differences in a ValueError that `what` begins, and copies nothing.
-HAMMOCK_API void CopyState(const StateDict& into, const StateDict& from, const std::string& what);
 
 }  // namespace hammock::optim

@@ -29,6 +29,11 @@ class HAMMOCK_API Scheduler {
   void set_last_step(int64_t step);
   std::vector<double> last_lr() const;
 
+  /// The step and the rates that it began with. Loading them leaves the optimiser alone, whose own
+  /// state has the present rates.
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
+
  protected:
   explicit Scheduler(Optimizer& optimizer);
   Optimizer& optimizer() const { return optimizer_; }
@@ -38,6 +43,7 @@ class HAMMOCK_API Scheduler {
   friend class SequentialLR;
   virtual double LrAt(int64_t step, int group) const = 0;
   virtual void SetOthers(int64_t) {}
+  virtual void SetBaseLrs(const std::vector<double>& lrs) { base_lrs_ = lrs; }
 
   Optimizer& optimizer_;
   std::vector<double> base_lrs_;
@@ -148,6 +154,7 @@ class HAMMOCK_API SequentialLR : public Scheduler {
  private:
   double LrAt(int64_t step, int group) const override;
   void SetOthers(int64_t step) override;
+  void SetBaseLrs(const std::vector<double>& lrs) override;
   std::pair<Scheduler*, int64_t> At(int64_t step) const;
 
   std::vector<std::unique_ptr<Scheduler>> schedules_;
@@ -169,15 +176,15 @@ class HAMMOCK_API ReduceLROnPlateau {
   explicit ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options = {});
   void step(double metric);
 
-  /// All that a resumed run needs.
+  /// The best metric and what has happened since. The optimiser's own state has the present rates.
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
+
+ private:
   struct State {
     double best;
     int64_t bad_steps = 0, cooldown_left = 0;
   };
-  const State& state() const { return state_; }
-  void set_state(const State& state) { state_ = state; }
-
- private:
   bool IsBetter(double metric) const;
   Optimizer& optimizer_;
   PlateauOptions options_;

@@ -27,9 +27,16 @@ std::span<const CallEntry> AttentionCalls();
 std::span<const CallEntry> CopyCalls();
 std::span<const CallEntry> IndexCalls();
 std::span<const CallEntry> OrderCalls();
+std::span<const CallEntry> PoolCalls();
 std::span<const CallEntry> ReduceCalls();
 std::span<const CallEntry> ControlCalls();
 std::span<const CallEntry> ElementCalls();
+std::span<const CallEntry> WeightBackwardCalls();
+
+/// Whether the family runs this composite as it is.
+bool RunsWholeAttention(const Graph& graph, const GraphNode& node);
+bool RunsWholePool(const Graph& graph, const GraphNode& node);
+bool RunsWholeWeightBackward(const Graph& graph, const GraphNode& node);
 
 template <class T>
 std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node) {

@@ -7,6 +7,7 @@
 #include "backends/cpu/products.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/kernel.h"
+#include "hammock/config.h"
 #include "ops/channels_last.h"
 #include "ops/primitives.h"
 
@@ -49,6 +50,7 @@ class DotCall : public ProductCall {
         DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]), node.attrs[0].ints(),
                    node.attrs[1].ints(), node.attrs[2].ints(), node.attrs[3].ints());
     spec.product.epilogue = epilogue;
+    spec.product.wide_sums = config::Get<config::kWideSums>();
     return spec;
   }
 
@@ -153,7 +155,8 @@ constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
        {std::span<const CallEntry>(kProducts), AttentionCalls(), CopyCalls(), IndexCalls(),
-        OrderCalls(), ReduceCalls(), ControlCalls(), ElementCalls()}) {
+        OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls(),
+        WeightBackwardCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
     }
@@ -163,11 +166,22 @@ CallMaker FindMaker(const OpDef* op) {
 
 }  // namespace
 
+#ifndef HAMMOCK_WITH_ONEDNN
+std::span<const CallEntry> WeightBackwardCalls() { return {}; }
+bool RunsWholeWeightBackward(const Graph&, const GraphNode&) { return false; }
+#endif
+
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
   if (CallMaker make = FindMaker(graph[id].op)) {
     if (std::unique_ptr<Call> call = make(graph, graph[id])) return call;
   }
   return MakeReferenceCall(graph, id);
+}
+
+bool RunsWhole(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph[id];
+  return RunsWholeAttention(graph, node) || RunsWholePool(graph, node) ||
+         RunsWholeWeightBackward(graph, node);
 }
 
 std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId id,

@@ -326,8 +326,7 @@ std::span<const CallEntry> AttentionCalls() {
   return kEntries;
 }
 
-bool RunsWhole(const Graph& graph, NodeId id) {
-  const GraphNode& node = graph[id];
+bool RunsWholeAttention(const Graph& graph, const GraphNode& node) {
   if (node.op == &ops::kAttention) return AttentionSpec::Suits(graph, node, 0);
   return node.op == &ops::kAttentionBackward && AttentionSpec::Suits(graph, node, 1);
 }

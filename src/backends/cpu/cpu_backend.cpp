@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "backends/cpu/calls.h"
+#include "backends/cpu/describe.h"
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/weight_forms.h"
@@ -110,6 +111,15 @@ class Backend : public HostBackend {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
     return program ? program->ToText(config::Get<config::kCpuText>())
                    : ToText(computation->graph());
+  }
+
+  lazy::ComputationInfo DescribeComputation(const ComputationPtr& computation) const override {
+    const auto* program = static_cast<const Program*>(computation->artifact.get());
+    return program ? program->Describe(config::Get<config::kCpuText>())
+                   : HostBackend::DescribeComputation(computation);
+  }
+  std::vector<lazy::DeviceFact> DescribeDevice(const BackendDevice&) const override {
+    return DescribeHost();
   }
 
  protected:

@@ -1,5 +1,7 @@
 #include "backends/cpu/kernel_code.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -17,6 +19,7 @@
 #include "hammock/config.h"
 #include "hammock/error.h"
 #include "hammock/metrics.h"
+#include "hammock/trace.h"
 
 namespace hammock::cpu {
 namespace {
@@ -67,6 +70,7 @@ class CompileQueue {
 
  private:
   void Work() {
+    pthread_setname_np(pthread_self(), "compile kernels");
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return stopped_ || !waiting_.empty(); });
@@ -179,6 +183,8 @@ void KernelCode::Compile() {
 void KernelCode::CompileNow() {
   static metrics::Metric& time = metrics::GetMetric("cpu::CompileKernel", metrics::Kind::kTime);
   metrics::ScopedTimer timer(time);
+  tracing::Span span("compile kernel", "kernel compile");
+  span.Set("instructions", static_cast<int64_t>(kernel_->instrs.size()));
   const std::string source = ToText(*kernel_);
   try {
     // Code that someone holds, as an archive does, needs no LLVM.

@@ -6,6 +6,7 @@
 #include <new>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "backends/cpu/emit_llvm.h"
 #include "backends/cpu/expand_short.h"
@@ -17,6 +18,7 @@
 #include "backends/cpu/step_groups.h"
 #include "backends/cpu/thread_pool.h"
 #include "base/throw.h"
+#include "base/trace_file.h"
 #include "compiler/kernel_builder.h"
 #include "compiler/split_reductions.h"
 #include "hammock/config.h"
@@ -298,17 +300,38 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
       buffers[Index(schedule_.outputs[i])] = outputs[i];
     }
   }
+  if (const auto* graph = std::exchange(tracing::running_graph, nullptr)) [[unlikely]] {
+    return RunTraced(buffers, arena, *graph);
+  }
   const bool timed = config::Get<config::kCpuTimeSteps>();
   for (size_t i = 0; i < steps_.size();) {
     size_t end = timed ? i + 1 : static_cast<size_t>(group_last_[i]) + 1;
     std::optional<metrics::ScopedTimer> timer;
-    if (timed) timer.emplace(metrics::GetMetric(StepName(i), metrics::Kind::kTime));
-    if (steps_[i].call) {
-      RunCall(steps_[i], buffers, ScratchOf(i, arena));
-    } else {
-      RunKernels(i, end, buffers, arena);
+    if (timed) {
+      timer.emplace(metrics::GetMetric("cpu::step::" + StepName(i), metrics::Kind::kTime));
     }
+    RunSteps(i, end, buffers, arena);
     i = end;
+  }
+}
+
+void Program::RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const {
+  if (steps_[first].call) {
+    RunCall(steps_[first], buffers, ScratchOf(first, arena));
+  } else {
+    RunKernels(first, end, buffers, arena);
+  }
+}
+
+/// Steps that could run beside each other run one after another, so that each has a time.
+void Program::RunTraced(char* const* buffers, char* arena,
+                        const tracing::RunningGraph& graph) const {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    int64_t begin = tracing::Now();
+    RunSteps(i, i + 1, buffers, arena);
+    tracing::WriteSpan("kernel", StepName(i), begin, tracing::Now(),
+                       fmt::format(R"({{"graph":{},"kernel":{}}})", graph.number,
+                                   graph.first_kernel + static_cast<int64_t>(i)));
   }
 }
 
@@ -317,11 +340,11 @@ char* Program::ScratchOf(size_t step, char* arena) const {
   return at < 0 ? nullptr : arena + at;
 }
 
-/// "cpu::step::mul_add_maximum": the nodes that it computes, the first few of many.
+/// "mul_add_maximum": the nodes that it computes, the first few of many.
 std::string Program::StepName(size_t i) const {
   constexpr size_t kNamed = 4;
   const std::vector<NodeId>& nodes = schedule_.steps[i].nodes;
-  std::string name = "cpu::step::";
+  std::string name;
   for (size_t k = 0; k < std::min(nodes.size(), kNamed); ++k) {
     name += (k == 0 ? "" : "_") + graph_[nodes[k]].op->info().name;
   }
@@ -417,16 +440,23 @@ std::string Program::ToText(std::string_view what) const {
     if (steps_[i].call) {
       text += fmt::format("step {}: {}\n", i, steps_[i].call->kernel());
     }
-    const Kernel* kernel = schedule_.steps[i].launch.kernel.get();
-    if (!kernel) continue;
-    if (what == "llvm") {
-      text += fmt::format("step {}:\n{}", i, EmitLlvm(*kernel, HostTarget()));
-    } else if (what == "assembly" && LlvmCompiler::WhyAbsent().empty()) {
-      text += fmt::format("step {}:\n{}", i,
-                          LlvmCompiler::Get().Assembly(EmitLlvm(*kernel, HostTarget())));
+    if (std::string code = CodeText(i, what); !code.empty()) {
+      text += fmt::format("step {}:\n{}", i, code);
     }
   }
   return text;
+}
+
+std::string Program::CodeText(size_t step, std::string_view what) const {
+  const Kernel* kernel = schedule_.steps[step].launch.kernel.get();
+  if (!kernel) return "";
+  if (what == "llvm") return EmitLlvm(*kernel, HostTarget());
+  if (what != "assembly" || !LlvmCompiler::WhyAbsent().empty()) return "";
+  return LlvmCompiler::Get().Assembly(EmitLlvm(*kernel, HostTarget()));
+}
+
+const char* Program::CallName(size_t step) const {
+  return steps_[step].call ? steps_[step].call->kernel() : nullptr;
 }
 
 }  // namespace hammock::cpu

@@ -12,6 +12,11 @@
 #include "compiler/memory_plan.h"
 #include "compiler/schedule.h"
 #include "hammock/ir/graph.h"
+#include "hammock/lazy/backend_interface.h"
+
+namespace hammock::tracing {
+struct RunningGraph;
+}
 
 namespace hammock::cpu {
 
@@ -62,12 +67,20 @@ class Program {
   std::string LargestBuffers() const;
   /// For people: the graph, its steps and memory, and the `llvm` or `assembly` of kernels.
   std::string ToText(std::string_view what) const;
+  /// The same in parts, by step; see describe.cpp.
+  lazy::ComputationInfo Describe(std::string_view what) const;
 
  private:
   struct PreparedStep;
 
   [[noreturn]] static void RethrowAt(const PreparedStep& step);
   std::string StepName(size_t step) const;
+  /// "llvm" or "assembly" of a step's kernel, or empty.
+  std::string CodeText(size_t step, std::string_view what) const;
+  /// Who runs a call, or null.
+  const char* CallName(size_t step) const;
+  void RunTraced(char* const* buffers, char* arena, const tracing::RunningGraph& graph) const;
+  void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
   void FindOutputs();
   void FindReplaceable();
   bool MayReplace(int output, int input) const;

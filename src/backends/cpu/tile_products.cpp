@@ -35,9 +35,8 @@ struct SumOf<double> {
   using Type = double;
 };
 
-template <class T>
-constexpr bool kIsItsSum = std::is_same_v<T, typename SumOf<T>::Type> ||
-                           (std::is_integral_v<T> && sizeof(T) >= 4);
+template <class T, class Sum>
+constexpr bool kIsItsSum = std::is_same_v<T, Sum> || (std::is_integral_v<T> && sizeof(T) >= 4);
 
 /// Calls `f(T{})` with the element type; TypeError for bool.
 template <class F>
@@ -69,10 +68,9 @@ struct Left {
 };
 
 /// The memory of one thread: a panel, the sums of a tile, converted rows of the left side.
-template <class T>
+template <class Sum>
 class TileScratch {
  public:
-  using Sum = typename SumOf<T>::Type;
   TileScratch(int64_t rows, int64_t depth, int width)
       : panel_(RoundUp(depth * width * sizeof(Sum), 64)),
         tile_(RoundUp(rows * width * sizeof(Sum), 64)),
@@ -97,10 +95,8 @@ void StoreTile(const Sum* tile, int width, int64_t rows, int64_t columns, Out* o
   }
 }
 
-template <class T, class Out>
+template <class T, class Out, class Sum = typename SumOf<T>::Type>
 class TileMatMul : public MatMulKernel {
-  using Sum = typename SumOf<T>::Type;
-
  public:
   explicit TileMatMul(const MatMulSpec& spec)
       : spec_(spec),
@@ -147,7 +143,7 @@ class TileMatMul : public MatMulKernel {
   }
 
   Left<Sum> LoadLeft(const T* a, int64_t rows, int64_t depth, Sum* memory) const {
-    if constexpr (kIsItsSum<T>) {
+    if constexpr (kIsItsSum<T, Sum>) {
       return {reinterpret_cast<const Sum*>(a), spec_.a.row, spec_.a.column};
     } else {
       for (int64_t i = 0; i < rows; ++i) {
@@ -180,15 +176,13 @@ class TileMatMul : public MatMulKernel {
   const TileLoop<Sum>& loop_;
   const int64_t rows_;
   const int64_t depth_;
-  const TileScratch<T> scratch_;
+  const TileScratch<Sum> scratch_;
 };
 
 /// For each image and group: weight[out channels, terms] times the unfolded input [terms, places],
 /// where a term is an input channel and a tap of the kernel. The input is unfolded panel by panel.
-template <class T>
+template <class T, class Sum = typename SumOf<T>::Type>
 class TileConvolution : public ConvolutionKernel {
-  using Sum = typename SumOf<T>::Type;
-
  public:
   explicit TileConvolution(const ConvolutionSpec& spec)
       : spec_(spec),
@@ -253,7 +247,7 @@ class TileConvolution : public ConvolutionKernel {
     int64_t out_stride = spec_.transposed ? taps_ : in_channels_ * taps_;
     int64_t in_stride = spec_.transposed ? out_channels_ * taps_ : taps_;
     const T* first = weight + row * out_stride + c * in_stride;
-    if constexpr (kIsItsSum<T>) {
+    if constexpr (kIsItsSum<T, Sum>) {
       if (!spec_.transposed) return {reinterpret_cast<const Sum*>(first), out_stride, 1};
     }
     for (int64_t i = 0; i < rows; ++i) {
@@ -311,7 +305,7 @@ class TileConvolution : public ConvolutionKernel {
   const TileLoop<Sum>& loop_;
   const int64_t rows_;
   const int64_t channels_;  // whose panel is held at once
-  const TileScratch<T> scratch_;
+  const TileScratch<Sum> scratch_;
 };
 
 /// A product whose one side is a vector: the other side is read once, as it lies.
@@ -391,7 +385,7 @@ class VectorMatMul : public MatMulKernel {
 };
 
 /// As spec's dtypes say: Kernel<T, T> or, for 16-bit floats with f32 results, Kernel<T, float>.
-template <template <class, class> class Kernel, class T>
+template <template <class, class, class...> class Kernel, class T>
 std::unique_ptr<MatMulKernel> MakeFor(const MatMulSpec& spec) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     if (spec.out_dtype == DType::kF32) return std::make_unique<Kernel<T, float>>(spec);
@@ -402,6 +396,9 @@ std::unique_ptr<MatMulKernel> MakeFor(const MatMulSpec& spec) {
 }  // namespace
 
 std::unique_ptr<MatMulKernel> MakeTileMatMul(const MatMulSpec& spec) {
+  if (spec.wide_sums && spec.dtype == DType::kF32) {
+    return std::make_unique<TileMatMul<float, float, double>>(spec);
+  }
   std::unique_ptr<MatMulKernel> kernel;
   VisitNumber(spec.dtype, [&](auto zero) { kernel = MakeFor<TileMatMul, decltype(zero)>(spec); });
   return kernel;
@@ -416,6 +413,9 @@ std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec) {
 }
 
 std::unique_ptr<ConvolutionKernel> MakeTileConvolution(const ConvolutionSpec& spec) {
+  if (spec.wide_sums && spec.input.dtype() == DType::kF32) {
+    return std::make_unique<TileConvolution<float, double>>(spec);
+  }
   std::unique_ptr<ConvolutionKernel> kernel;
   VisitNumber(spec.input.dtype(),
               [&](auto zero) { kernel = std::make_unique<TileConvolution<decltype(zero)>>(spec); });

@@ -1,5 +1,5 @@
 // Runs a fuzz target without libFuzzer: mutates the files of a folder for some seconds. The input
-// in work is kept in `crash-input`, so that it is there after a crash.
+// in work is kept in `PROGRAM-input`, so that it is there after a crash.
 //
 //   archive-fuzz CORPUS SECONDS [SEED]     or     archive-fuzz FILE
 
@@ -94,12 +94,13 @@ int main(int argc, char** argv) {
   for (const std::string& input : corpus) Run(input);
   Mutator mutator(corpus, argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1);
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::atoi(argv[2]));
+  const std::string in_work = std::filesystem::path(argv[0]).filename().string() + "-input";
   long runs = 0;
   for (; std::chrono::steady_clock::now() < end; ++runs) {
     std::string input = mutator.Next();
-    std::ofstream("crash-input", std::ios::binary) << input;
+    std::ofstream(in_work, std::ios::binary) << input;
     Run(input);
   }
-  std::filesystem::remove("crash-input");
+  std::filesystem::remove(in_work);
   std::printf("%ld inputs, none crashed\n", runs);
 }

@@ -1,0 +1,206 @@
+/// The speed of the CUDA backend on the workloads of the issue, in milliseconds: the median of
+/// synchronised calls. bench/gpu/peers.py runs the same ones on other systems.
+///
+///   gpu_bench [--filter TEXT]
+
+#include <hammock/autograd.h>
+#include <hammock/hammock.h>
+#include <hammock/lazy/backend_interface.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace hammock;
+
+namespace {
+
+const Device& Gpu() {
+  static const Device device("cuda");
+  return device;
+}
+
+Tensor Random(const Dims& sizes, DType dtype = f32, double scale = 1) {
+  return (randn(sizes, f32, Gpu()) * scale).to(dtype);
+}
+
+/// Waits for the device itself.
+void Finish() { lazy::getBackend("cuda")->PrepareToExit(); }
+
+double MedianMs(const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < 8; ++i) call();
+  Finish();
+  std::vector<double> times;
+  auto begin = Clock::now();
+  while (times.size() < 10 ||
+         (times.size() < 200 && Clock::now() - begin < std::chrono::seconds(1))) {
+    auto start = Clock::now();
+    call();
+    Finish();
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+void Sync(const Tensor& tensor) {
+  LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&tensor, 1));
+}
+
+struct Block {
+  static constexpr int64_t kBatch = 8, kTokens = 1024, kWidth = 1024, kHeads = 16;
+  Tensor x = Random({kBatch, kTokens, kWidth}, bf16);
+  Tensor target = Random({kBatch, kTokens, kWidth}, bf16);
+  std::vector<Tensor> p;
+
+  Block() {
+    auto weight = [](int64_t in, int64_t out) {
+      return Random({out, in}, bf16, 1 / std::sqrt(static_cast<double>(in)));
+    };
+    p = {weight(kWidth, 3 * kWidth), Random({3 * kWidth}, bf16, 0.1),
+         weight(kWidth, kWidth),     Random({kWidth}, bf16, 0.1),
+         weight(kWidth, 4 * kWidth), Random({4 * kWidth}, bf16, 0.1),
+         weight(4 * kWidth, kWidth), Random({kWidth}, bf16, 0.1),
+         Random({kWidth}, bf16),     Random({kWidth}, bf16),
+         Random({kWidth}, bf16),     Random({kWidth}, bf16)};
+    Finish();
+  }
+
+  Tensor Forward() const {
+    constexpr int64_t head = kWidth / kHeads;
+    Tensor qkv = linear(layer_norm(x, {kWidth}, p[8], p[9]), p[0], p[1])
+                     .view({kBatch, kTokens, 3, kHeads, head})
+                     .permute({2, 0, 3, 1, 4});
+    Tensor mixed =
+        scaled_dot_product_attention(qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2))
+            .permute({0, 2, 1, 3})
+            .reshape({kBatch, kTokens, kWidth});
+    Tensor y = x + linear(mixed, p[2], p[3]);
+    Tensor m = gelu(linear(layer_norm(y, {kWidth}, p[10], p[11]), p[4], p[5]));
+    return y + linear(m, p[6], p[7]);
+  }
+
+  void Train() {
+    for (Tensor& w : p) w.requires_grad_();
+    Tensor error = Forward() - target;
+    mean(error * error).backward();
+    Update(p, 1e-3);
+  }
+
+  static void Update(std::vector<Tensor>& parameters, double rate) {
+    NoGradGuard no_grad;
+    for (Tensor& w : parameters) {
+      w.sub_(w.grad(), rate);
+      w.set_grad(Tensor());
+    }
+    mark_step();
+  }
+};
+
+struct Mlp {
+  Tensor x = Random({128, 784});
+  Tensor y = randint(0, 10, {128}, i64, Gpu());
+  std::vector<Tensor> p = {Random({512, 784}, f32, 0.03), zeros({512}, f32, Gpu()),
+                           Random({512, 512}, f32, 0.04), zeros({512}, f32, Gpu()),
+                           Random({10, 512}, f32, 0.04),  zeros({10}, f32, Gpu())};
+  void Train() {
+    for (Tensor& w : p) w.requires_grad_();
+    Tensor h = relu(linear(x, p[0], p[1]));
+    h = relu(linear(h, p[2], p[3]));
+    cross_entropy(linear(h, p[4], p[5]), y).backward();
+    Block::Update(p, 0.01);
+  }
+};
+
+struct Row {
+  const char* name;
+  double goal;
+  std::function<std::function<void()>()> make;
+};
+
+std::vector<Row> Rows() {
+  return {
+      {"gelu(x*w+b)+x 64M f32", 0.27,
+       [] {
+         Tensor x = Random({1 << 26}), w = Random({1 << 26}), b = Random({1 << 26});
+         return [=] { Sync(gelu(x * w + b) + x); };
+       }},
+      {"softmax 16384x4096 f32", 0.145,
+       [] {
+         Tensor x = Random({16384, 4096});
+         return [=] { Sync(softmax(x, -1)); };
+       }},
+      {"layer norm 16384x4096 f32", 0.145,
+       [] {
+         Tensor x = Random({16384, 4096}), w = Random({4096}), b = Random({4096});
+         return [=] { Sync(layer_norm(x, {4096}, w, b)); };
+       }},
+      {"sum over rows 16384x4096 f32", 0,
+       [] {
+         Tensor x = Random({16384, 4096});
+         return [=] { Sync(sum(x, {0})); };
+       }},
+      {"sum of all 64M f32", 0,
+       [] {
+         Tensor x = Random({1 << 26});
+         return [=] { Sync(sum(x)); };
+       }},
+      {"transpose 8192x8192 f32", 0,
+       [] {
+         Tensor x = Random({8192, 8192});
+         return [=] { Sync(x.t().contiguous()); };
+       }},
+      {"200 scalar ops on 16 elements", 0.045,
+       [] {
+         Tensor x = Random({16});
+         return [=] {
+           Tensor y = x;
+           for (int i = 0; i < 100; ++i) y = y * 0.99 + 0.01;
+           Sync(y);
+         };
+       }},
+      {"matmul 8192 bf16", 0,
+       [] {
+         Tensor a = Random({8192, 8192}, bf16), b = Random({8192, 8192}, bf16);
+         return [=] { Sync(matmul(a, b)); };
+       }},
+      {"transformer block forward bf16", 0.60,
+       [] {
+         auto block = std::make_shared<Block>();
+         return [=] { Sync(block->Forward()); };
+       }},
+      {"transformer block train SGD bf16", 2.0,
+       [] {
+         auto block = std::make_shared<Block>();
+         return [=] { block->Train(); };
+       }},
+      {"MLP train, batch 128, f32 highest", 0.08,
+       [] {
+         auto mlp = std::make_shared<Mlp>();
+         return [=] { mlp->Train(); };
+       }},
+  };
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string filter = argc > 2 && std::string(argv[1]) == "--filter" ? argv[2] : "";
+  for (const Row& row : Rows()) {
+    if (std::string(row.name).find(filter) == std::string::npos) continue;
+    try {
+      double ms = MedianMs(row.make());
+      std::printf("%-36s %8.3f ms", row.name, ms);
+      if (row.goal > 0) std::printf("   goal %.3f (%.2fx)", row.goal, ms / row.goal);
+      std::printf("\n");
+    } catch (const std::exception& error) {
+      std::printf("%-36s failed: %s\n", row.name, error.what());
+    }
+    std::fflush(stdout);
+  }
+}

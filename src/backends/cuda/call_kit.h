@@ -1,0 +1,60 @@
+#pragma once
+/// What the calls of one family share with those of the others.
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backends/cuda/calls.h"
+
+namespace hammock::cuda {
+
+/// Null where the call knows no way to run the node.
+using CallMaker = std::unique_ptr<Call> (*)(const Graph& graph, const GraphNode& node,
+                                            Machine& machine);
+
+struct CallEntry {
+  const OpDef* op;
+  CallMaker make;
+  /// Empty, or why the node cannot be run; null: it always can.
+  std::string (*why_not)(const Graph& graph, const GraphNode& node) = nullptr;
+};
+
+std::span<const CallEntry> CopyCalls();
+std::span<const CallEntry> ElementCalls();
+std::span<const CallEntry> IndexCalls();
+std::span<const CallEntry> ProductCalls();
+std::span<const CallEntry> ReduceCalls();
+
+template <class T>
+std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, Machine&) {
+  return std::make_unique<T>(graph, node);
+}
+
+/// A kernel whose words are called w0, w1, ... in `body`, which has one thread for each i below w0.
+/// `functions` is what it calls.
+KernelSource ElementKernel(int words, const std::string& functions, const std::string& body);
+/// A kernel of blocks of 256 threads, one for each `block` below w0.
+KernelSource BlockKernel(int words, const std::string& functions, const std::string& body);
+
+Grid ElementGrid(int64_t count);
+Grid BlockGrid(int64_t count);
+
+/// Lines that set `place` to the sum of the coordinates of `i` in `sizes`, each times its stride;
+/// sizes begin at word `first`, strides follow.
+std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place);
+
+/// What a dim is to a tensor: outer * extent * inner elements. A 0-d tensor has the dim 0.
+struct CallAxis {
+  CallAxis(const Dims& sizes, int64_t dim) {
+    for (int d = 0; d < sizes.size(); ++d)
+      (d < dim ? outer : d == dim ? extent : inner) *= sizes[d];
+  }
+  int64_t outer = 1;
+  int64_t extent = 1;
+  int64_t inner = 1;
+};
+
+inline uint64_t WordOf(int64_t value) { return static_cast<uint64_t>(value); }
+
+}  // namespace hammock::cuda

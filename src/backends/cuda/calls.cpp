@@ -1,0 +1,100 @@
+#include "backends/cuda/calls.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/call_kit.h"
+#include "backends/cuda/cuda_text.h"
+#include "backends/cuda/scalar_text.h"
+#include "compiler/fusion_facts.h"
+#include "ops/primitives.h"
+
+namespace hammock::cuda {
+namespace {
+
+const CallEntry* FindEntry(const OpDef* op) {
+  for (std::span<const CallEntry> family :
+       {CopyCalls(), ElementCalls(), IndexCalls(), ProductCalls(), ReduceCalls()}) {
+    for (const CallEntry& entry : family) {
+      if (entry.op == op) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+bool IsReduction(const OpDef* op) {
+  return op == &ops::kReduceSum || op == &ops::kReduceProd || op == &ops::kReduceMax ||
+         op == &ops::kReduceMin || op == &ops::kReduceAny || op == &ops::kReduceAll;
+}
+
+KernelSource SourceOf(int words, const std::string& functions, const std::string& start,
+                      const std::string& body) {
+  std::string names;
+  for (int i = 0; i < words; ++i) {
+    names += fmt::format("  const unsigned long long w{0} = words.w[{0}];\n", i);
+  }
+  std::string name = SourceName(functions + start + body);
+  return {name, fmt::format("namespace {0}_parts {{\n{1}"
+                            "struct {0}_words {{ unsigned long long w[{2}]; }};\n"
+                            "extern \"C\" __global__ void __launch_bounds__(256) {0}(const "
+                            "{0}_words words) {{\n{3}{4}{5}}}\n}}\n",
+                            name, functions, words, names, start, body)};
+}
+
+}  // namespace
+
+KernelSource ElementKernel(int words, const std::string& functions, const std::string& body) {
+  return SourceOf(words, functions,
+                  "  const long long i = blockIdx.x * 256ll + threadIdx.x;\n"
+                  "  if (i >= (long long)w0) return;\n",
+                  body);
+}
+
+KernelSource BlockKernel(int words, const std::string& functions, const std::string& body) {
+  return SourceOf(words, functions, "  const long long block = blockIdx.x;\n", body);
+}
+
+Grid ElementGrid(int64_t count) {
+  return {.x = static_cast<unsigned>((count + 255) / 256), .block_x = 256};
+}
+
+Grid BlockGrid(int64_t count) { return {.x = static_cast<unsigned>(count), .block_x = 256}; }
+
+std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place) {
+  std::string text = fmt::format("  long long {0} = 0, rest_of_{0} = {1};\n", place, i);
+  for (int d = dims; d-- > 0;) {
+    text += fmt::format(
+        "  {0} += rest_of_{0} % (long long)w{1} * (long long)w{2}; rest_of_{0} /= (long "
+        "long)w{1};\n",
+        place, first + d, first + dims + d);
+  }
+  return text;
+}
+
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, Machine& machine) {
+  const CallEntry* entry = FindEntry(graph[id].op);
+  return entry ? entry->make(graph, graph[id], machine) : nullptr;
+}
+
+std::string WhyNot(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph[id];
+  for (GraphValue input : node.inputs) {
+    if (input.node >= 0 && InfoOf(graph.TypeOf(input).dtype()).bits % 8 != 0) {
+      return "its operands have elements that are no bytes";
+    }
+  }
+  if (node.op == &ops::kInput || compiler::IsView(node) || compiler::IsGenerated(node) ||
+      IsReduction(node.op)) {
+    return "";
+  }
+  if (compiler::IsPointwise(graph, node)) {
+    if (node.op->scalar == ScalarFn::kNone || node.inputs.empty()) return "";
+    DType dtype = graph.TypeOf(node.inputs[0]).dtype();
+    if (HasText(node.op->scalar, dtype)) return "";
+    return fmt::format("there is no function for {}", NameOf(dtype));
+  }
+  const CallEntry* entry = FindEntry(node.op);
+  if (!entry) return "there is no kernel for it";
+  return entry->why_not ? entry->why_not(graph, node) : "";
+}
+
+}  // namespace hammock::cuda

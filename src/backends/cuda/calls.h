@@ -1,0 +1,53 @@
+#pragma once
+/// Steps of a program that are not kernels of the loop IR: products, copies, what goes by indices,
+/// random words.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/cuda/machine.h"
+#include "hammock/error.h"
+#include "hammock/ir/graph.h"
+
+namespace hammock::cuda {
+
+/// A node, prepared. Immutable once it has its functions; several threads may run it.
+class Call {
+ public:
+  virtual ~Call() = default;
+  /// Kernels that it launches; it gets them, compiled, in the same order.
+  virtual std::vector<KernelSource> Sources() const { return {}; }
+  void SetFunctions(std::vector<std::shared_ptr<Function>> functions) {
+    functions_ = std::move(functions);
+  }
+  /// Memory that Run needs besides operands and results.
+  virtual int64_t scratch_bytes() const { return 0; }
+  /// Whether it may fail; then `fault` is the address of a word that is 0 and says later what went
+  /// wrong, as FaultMessage reads it.
+  virtual bool can_fail() const { return false; }
+  virtual std::string FaultMessage(uint64_t) const { return ""; }
+  virtual ErrorCode FaultCode() const { return ErrorCode::kIndexOutOfRange; }
+
+  struct Operands {
+    std::span<const Address> in;  ///< row-major; 0 for absent ones
+    std::span<const Address> out;
+    Address scratch = 0;
+    Address fault = 0;
+  };
+  virtual void Run(Machine& machine, const Operands& operands) const = 0;
+
+ protected:
+  const Function& function(size_t i) const { return *functions_[i]; }
+
+ private:
+  std::vector<std::shared_ptr<Function>> functions_;
+};
+
+/// Null where this backend has no way to run the node.
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, Machine& machine);
+
+/// Whether a lowered graph's node is run here: empty, or why not.
+std::string WhyNot(const Graph& graph, NodeId node);
+
+}  // namespace hammock::cuda

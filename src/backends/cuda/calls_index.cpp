@@ -1,0 +1,374 @@
+// What goes by indices: gather, index_select, scatter, slices with a start on the device; random
+// words. Wrong indices are noted and nothing outside of an operand is touched.
+#include <fmt/format.h>
+
+#include "backends/cuda/call_kit.h"
+#include "backends/cuda/cuda_text.h"
+#include "backends/cuda/scalar_text.h"
+#include "ops/primitives.h"
+
+namespace hammock::cuda {
+namespace {
+
+/// A 0-d tensor counts as a vector of one.
+Dims AtLeastVector(const Dims& sizes) { return sizes.empty() ? Dims{1} : sizes; }
+
+void Append(std::vector<uint64_t>& words, const Dims& numbers) {
+  for (int d = 0; d < numbers.size(); ++d) words.push_back(WordOf(numbers[d]));
+}
+
+int64_t FaultyIndex(uint64_t fault) { return static_cast<int32_t>(static_cast<uint32_t>(~fault)); }
+
+/// Names of dtypes in kernels that only move bytes.
+std::string_view BytesType(DType dtype) {
+  switch (InfoOf(dtype).bits) {
+    case 8:
+      return "unsigned char";
+    case 16:
+      return "unsigned short";
+    case 32:
+      return "unsigned int";
+    default:
+      return "unsigned long long";
+  }
+}
+
+class IndexedCall : public Call {
+ public:
+  IndexedCall(const Graph& graph, const GraphNode& node, int64_t dim)
+      : name_(node.op->name()),
+        dim_(dim),
+        extent_(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes())[static_cast<int>(dim)]) {}
+  bool can_fail() const override { return true; }
+  std::string FaultMessage(uint64_t fault) const override {
+    return fmt::format("{}: index {} is out of bounds for dimension {} with size {}", name_,
+                       FaultyIndex(fault), dim_, extent_);
+  }
+
+ protected:
+  std::string name_;
+  int64_t dim_;
+  int64_t extent_;
+};
+
+/// out[i] = self[i, but for `dim` index[i]]
+class GatherCall : public IndexedCall {
+ public:
+  GatherCall(const Graph& graph, const GraphNode& node)
+      : IndexedCall(graph, node, node.attrs[0].integer()),
+        sizes_(AtLeastVector(node.type().sizes())),
+        strides_(ContiguousStrides(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes()))),
+        stride_(strides_[static_cast<int>(dim_)]),
+        element_(BytesType(node.type().dtype())),
+        index_(MemoryType(graph.TypeOf(node.inputs[1]).dtype())),
+        count_(node.type().numel()) {
+    strides_[static_cast<int>(dim_)] = 0;
+  }
+
+  std::vector<KernelSource> Sources() const override {
+    return {
+        ElementKernel(7 + 2 * sizes_.size(), "",
+                      PlaceLines(sizes_.size(), 7, "i", "place") +
+                          fmt::format("  const long long index = ((const {1}*)w2)[i];\n"
+                                      "  const bool inside = index >= 0 && index < (long long)w5;\n"
+                                      "  if (!inside) note_fault(w4, i, index);\n"
+                                      "  (({0}*)w3)[i] = inside ? ((const {0}*)w1)[place + "
+                                      "index * (long long)w6] : ({0})0;\n",
+                                      element_, index_))};
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (count_ == 0) return;
+    std::vector<uint64_t> words = {WordOf(count_), operands.in[0],  operands.in[1], operands.out[0],
+                                   operands.fault, WordOf(extent_), WordOf(stride_)};
+    Append(words, sizes_);
+    Append(words, strides_);
+    machine.Launch(function(0), ElementGrid(count_), words);
+  }
+
+ private:
+  Dims sizes_;
+  Dims strides_;
+  int64_t stride_;
+  std::string_view element_, index_;
+  int64_t count_;
+};
+
+class IndexSelectCall : public IndexedCall {
+ public:
+  IndexSelectCall(const Graph& graph, const GraphNode& node)
+      : IndexedCall(graph, node, node.attrs[0].integer()),
+        inner_(CallAxis(graph.TypeOf(node.inputs[0]).sizes(), dim_).inner),
+        picked_(graph.TypeOf(node.inputs[1]).numel()),
+        element_(BytesType(node.type().dtype())),
+        index_(MemoryType(graph.TypeOf(node.inputs[1]).dtype())),
+        count_(node.type().numel()) {}
+
+  std::vector<KernelSource> Sources() const override {
+    return {ElementKernel(
+        8, "",
+        fmt::format(
+            "  const long long inner = i % (long long)w6, line = i / (long long)w6;\n"
+            "  const long long which = line % (long long)w7, outer = line / (long long)w7;\n"
+            "  const long long index = ((const {1}*)w2)[which];\n"
+            "  const bool inside = index >= 0 && index < (long long)w5;\n"
+            "  if (!inside) note_fault(w4, which, index);\n"
+            "  (({0}*)w3)[i] = inside ? ((const {0}*)w1)[(outer * (long long)w5 + index) * "
+            "(long long)w6 + inner] : ({0})0;\n",
+            element_, index_))};
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (count_ == 0) return;
+    machine.Launch(
+        function(0), ElementGrid(count_),
+        std::vector<uint64_t>{WordOf(count_), operands.in[0], operands.in[1], operands.out[0],
+                              operands.fault, WordOf(extent_), WordOf(inner_), WordOf(picked_)});
+  }
+
+ private:
+  int64_t inner_, picked_;
+  std::string_view element_, index_;
+  int64_t count_;
+};
+
+/// One thread for each line along `dim` takes its indices in order, so nothing is lost or
+/// reordered.
+class ScatterCall : public IndexedCall {
+ public:
+  ScatterCall(const Graph& graph, const GraphNode& node)
+      : IndexedCall(graph, node, node.attrs[0].integer()),
+        reduce_(node.attrs[1].str()),
+        dtype_(node.type().dtype()),
+        bytes_(node.type().bytes()),
+        sizes_(AtLeastVector(graph.TypeOf(node.inputs[1]).sizes())),
+        index_(MemoryType(graph.TypeOf(node.inputs[1]).dtype())) {
+    self_strides_ = ContiguousStrides(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes()));
+    index_strides_ = ContiguousStrides(sizes_);
+    source_strides_ = ContiguousStrides(AtLeastVector(graph.TypeOf(node.inputs[2]).sizes()));
+    int dim = static_cast<int>(dim_);
+    rounds_ = sizes_[dim];
+    lines_ = 1;
+    sizes_[dim] = 1;
+    for (int d = 0; d < sizes_.size(); ++d) lines_ *= sizes_[d];
+  }
+
+  std::vector<KernelSource> Sources() const override {
+    ScalarText scalars;
+    int n = sizes_.size();
+    std::string value = scalars.FromMemory("from[s]", dtype_);
+    if (reduce_ != "none") {
+      ScalarFn fn = reduce_ == "sum"    ? ScalarFn::kAdd
+                    : reduce_ == "prod" ? ScalarFn::kMul
+                    : reduce_ == "amax" ? ScalarFn::kMaximum
+                                        : ScalarFn::kMinimum;
+      value = scalars.Scalar(fn, dtype_, {scalars.FromMemory("to[p]", dtype_), value});
+    }
+    std::string body =
+        PlaceLines(n, 10, "i", "at_self") + PlaceLinesAgain(n, 10, 10 + 2 * n, "at_index") +
+        PlaceLinesAgain(n, 10, 10 + 3 * n, "at_source") +
+        fmt::format(
+            "  {0}* to = ({0}*)w3;\n  const {0}* from = (const {0}*)w2;\n"
+            "  for (long long k = 0; k < (long long)w6; ++k) {{\n"
+            "    const long long place = at_index + k * (long long)w8;\n"
+            "    const long long index = ((const {1}*)w1)[place];\n"
+            "    if (index < 0 || index >= (long long)w5) {{ note_fault(w4, place, index); "
+            "continue; }}\n"
+            "    const long long p = at_self + index * (long long)w7;\n"
+            "    const long long s = at_source + k * (long long)w9;\n"
+            "    to[p] = {2};\n  }}\n",
+            MemoryType(dtype_), index_, scalars.ToMemory(value, dtype_));
+    return {ElementKernel(10 + 4 * n, scalars.Functions(), body)};
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (operands.in[0] != operands.out[0] && bytes_ > 0) {
+      machine.Copy(operands.out[0], operands.in[0], bytes_);
+    }
+    if (lines_ == 0 || rounds_ == 0) return;
+    int dim = static_cast<int>(dim_);
+    std::vector<uint64_t> words = {WordOf(lines_),
+                                   operands.in[1],
+                                   operands.in[2],
+                                   operands.out[0],
+                                   operands.fault,
+                                   WordOf(extent_),
+                                   WordOf(rounds_),
+                                   WordOf(self_strides_[dim]),
+                                   WordOf(index_strides_[dim]),
+                                   WordOf(source_strides_[dim])};
+    Append(words, sizes_);
+    Append(words, self_strides_);
+    Append(words, index_strides_);
+    Append(words, source_strides_);
+    machine.Launch(function(0), ElementGrid(lines_), words);
+  }
+
+ private:
+  /// PlaceLines with the sizes at one place and the strides at another.
+  static std::string PlaceLinesAgain(int dims, int sizes, int strides, const std::string& place) {
+    std::string text = fmt::format("  long long {0} = 0, rest_of_{0} = i;\n", place);
+    for (int d = dims; d-- > 0;) {
+      text += fmt::format(
+          "  {0} += rest_of_{0} % (long long)w{1} * (long long)w{2}; rest_of_{0} /= (long "
+          "long)w{1};\n",
+          place, sizes + d, strides + d);
+    }
+    return text;
+  }
+
+  std::string reduce_;
+  DType dtype_;
+  int64_t bytes_;
+  Dims sizes_, self_strides_, index_strides_, source_strides_;
+  std::string_view index_;
+  int64_t lines_, rounds_;
+};
+
+/// A slice that is read from, or written to, a start on the device.
+class DynamicSliceCall : public Call {
+ public:
+  DynamicSliceCall(const Graph& graph, const GraphNode& node) {
+    updates_ = node.op == &ops::kDynamicUpdateSlice;
+    const Shape& whole = graph.TypeOf(node.inputs[0]);
+    const Shape& part = updates_ ? graph.TypeOf(node.inputs[1]) : node.type();
+    dim_ = node.attrs[0].integer();
+    step_ = node.attrs[updates_ ? 1 : 2].integer();
+    CallAxis axis(whole.sizes(), dim_);
+    extent_ = axis.extent;
+    inner_ = axis.inner;
+    size_ = part.size(static_cast<int>(dim_));
+    span_ = size_ == 0 ? 0 : (size_ - 1) * step_ + 1;
+    count_ = part.numel();
+    bytes_ = whole.bytes();
+    element_ = BytesType(node.type().dtype());
+    start_ = graph.TypeOf(node.inputs[updates_ ? 2 : 1]).dtype();
+    name_ = node.op->name();
+  }
+  bool can_fail() const override { return true; }
+  std::string FaultMessage(uint64_t fault) const override {
+    return fmt::format("{}: start ({}) + length ({}) exceeds dimension size ({}) of dimension {}",
+                       name_, FaultyIndex(fault), span_, extent_, dim_);
+  }
+  std::vector<KernelSource> Sources() const override {
+    ScalarText scalars;
+    std::string start = scalars.Cast(
+        scalars.FromMemory(fmt::format("((const {}*)w3)[0]", MemoryType(start_)), start_), start_,
+        DType::kI64);
+    std::string line = updates_ ? "to[at] = from[i];" : "to[i] = inside ? from[at] : 0;";
+    return {ElementKernel(
+        10, scalars.Functions(),
+        fmt::format("  const {0}* from = (const {0}*)w1;\n  {0}* to = ({0}*)w2;\n"
+                    "  const long long start = {1};\n"
+                    "  const bool inside = start >= 0 && start <= (long long)w5 - (long long)w9;\n"
+                    "  if (!inside) note_fault(w4, 0, start);\n"
+                    "  const long long inner = i % (long long)w6, line = i / (long long)w6;\n"
+                    "  const long long k = line % (long long)w7, outer = line / (long long)w7;\n"
+                    "  const long long at = (outer * (long long)w5 + start + k * (long long)w8) * "
+                    "(long long)w6 + inner;\n{2}  {3}\n",
+                    element_, start, updates_ ? "  if (!inside) return;\n" : "", line))};
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (updates_ && operands.in[0] != operands.out[0] && bytes_ > 0) {
+      machine.Copy(operands.out[0], operands.in[0], bytes_);
+    }
+    // The start is checked even if nothing is copied.
+    int64_t count = std::max<int64_t>(count_, 0);
+    if (count == 0) return;
+    machine.Launch(
+        function(0), ElementGrid(count),
+        std::vector<uint64_t>{WordOf(count), operands.in[updates_ ? 1 : 0], operands.out[0],
+                              operands.in[updates_ ? 2 : 1], operands.fault, WordOf(extent_),
+                              WordOf(inner_), WordOf(size_), WordOf(step_), WordOf(span_)});
+  }
+
+ private:
+  bool updates_;
+  int64_t dim_, step_, extent_, inner_, size_, span_, count_, bytes_;
+  std::string_view element_;
+  DType start_;
+  std::string name_;
+};
+
+/// Four words of Philox for each thread; src/ops/philox.h.
+class RngBitsCall : public Call {
+ public:
+  RngBitsCall(const Graph&, const GraphNode& node) : count_(node.type().numel()) {}
+  std::vector<KernelSource> Sources() const override {
+    return {ElementKernel(4, "", R"(
+  const unsigned long long* state = (const unsigned long long*)w1;
+  const unsigned long long position = state[1] + i;
+  unsigned c0 = (unsigned)position, c1 = (unsigned)(position >> 32), c2 = 0, c3 = 0;
+  unsigned k0 = (unsigned)state[0], k1 = (unsigned)(state[0] >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
+    c0 = (unsigned)(b >> 32) ^ c1 ^ k0;
+    c1 = (unsigned)b;
+    c2 = (unsigned)(a >> 32) ^ c3 ^ k1;
+    c3 = (unsigned)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  const unsigned words_of_block[4] = {c0, c1, c2, c3};
+  const long long left = (long long)w3 - 4 * i;
+  store_some<4>((unsigned*)w2 + 4 * i, left < 4 ? (int)left : 4, words_of_block);
+)")};
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (count_ == 0) return;
+    int64_t blocks = (count_ + 3) / 4;
+    machine.Launch(
+        function(0), ElementGrid(blocks),
+        std::vector<uint64_t>{WordOf(blocks), operands.in[0], operands.out[0], WordOf(count_)});
+  }
+
+ private:
+  int64_t count_;
+};
+
+/// Its operand, if all conditions hold.
+class RequireCall : public Call {
+ public:
+  RequireCall(const Graph& graph, const GraphNode& node)
+      : message_(node.attrs[0].str()),
+        bytes_(node.type().bytes()),
+        conditions_(graph.TypeOf(node.inputs[1]).numel()) {}
+  bool can_fail() const override { return true; }
+  std::string FaultMessage(uint64_t) const override { return message_; }
+  ErrorCode FaultCode() const override { return ErrorCode::kValue; }
+  std::vector<KernelSource> Sources() const override {
+    return {
+        ElementKernel(3, "", "  if (((const unsigned char*)w1)[i] == 0) note_fault(w2, 0, 0);\n")};
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (conditions_ > 0) {
+      machine.Launch(function(0), ElementGrid(conditions_),
+                     std::vector<uint64_t>{WordOf(conditions_), operands.in[1], operands.fault});
+    }
+    if (operands.in[0] != operands.out[0] && bytes_ > 0) {
+      machine.Copy(operands.out[0], operands.in[0], bytes_);
+    }
+  }
+
+ private:
+  std::string message_;
+  int64_t bytes_, conditions_;
+};
+
+std::string NeedsTruth(const Graph& graph, const GraphNode& node) {
+  return graph.TypeOf(node.inputs[1]).dtype() == DType::kBool ? "" : "its condition is no bool";
+}
+
+constexpr CallEntry kCalls[] = {
+    {&ops::kGather, MakeNode<GatherCall>},
+    {&ops::kIndexSelect, MakeNode<IndexSelectCall>},
+    {&ops::kScatter, MakeNode<ScatterCall>},
+    {&ops::kDynamicSlice, MakeNode<DynamicSliceCall>},
+    {&ops::kDynamicUpdateSlice, MakeNode<DynamicSliceCall>},
+    {&ops::kRngBits, MakeNode<RngBitsCall>},
+    {&ops::kRequire, MakeNode<RequireCall>, NeedsTruth},
+};
+
+}  // namespace
+
+std::span<const CallEntry> IndexCalls() { return kCalls; }
+
+}  // namespace hammock::cuda

@@ -1,0 +1,308 @@
+// Matrix products by the machine's library, convolutions by a direct sum.
+#include <fmt/format.h>
+
+#include "backends/cuda/call_kit.h"
+#include "backends/cuda/copies.h"
+#include "backends/cuda/cuda_text.h"
+#include "backends/cuda/scalar_text.h"
+#include "ops/primitives.h"
+
+namespace hammock::cuda {
+namespace {
+
+/// Dims of a row-major operand that are one dim of a matrix.
+struct Merged {
+  bool even = true;  ///< they step as one dim would
+  int64_t size = 1;
+  int64_t stride = 0;
+};
+
+Merged Merge(const Shape& shape, const Dims& dims) {
+  Dims strides = ContiguousStrides(shape.sizes());
+  Merged merged;
+  for (int i = dims.size(); i-- > 0;) {
+    int d = static_cast<int>(dims[i]);
+    int64_t size = shape.size(d);
+    if (size == 1) continue;
+    if (merged.size == 1) {
+      merged.stride = strides[d];
+    } else if (strides[d] != merged.stride * merged.size) {
+      merged.even = false;
+    }
+    merged.size *= size;
+  }
+  return merged;
+}
+
+Dims FreeDims(int rank, const Dims& contract, const Dims& batch) {
+  Dims free;
+  auto has = [](const Dims& list, int64_t d) {
+    return std::find(list.begin(), list.end(), d) != list.end();
+  };
+  for (int d = 0; d < rank; ++d) {
+    if (!has(contract, d) && !has(batch, d)) free.push_back(d);
+  }
+  return free;
+}
+
+/// How an operand is a stack of matrices [batch, rows, columns]: as it lies, or as a copy.
+struct OperandPlan {
+  bool transposed = false;
+  int64_t row = 1;  ///< stride of stored rows
+  int64_t batch = 0;
+  std::unique_ptr<PreparedLaunch> copy;
+  int64_t copy_bytes = 0;
+};
+
+OperandPlan PlanOperand(const Shape& shape, const Dims& batch_dims, const Dims& row_dims,
+                        const Dims& column_dims) {
+  Merged batch = Merge(shape, batch_dims), rows = Merge(shape, row_dims),
+         columns = Merge(shape, column_dims);
+  OperandPlan plan;
+  bool even = batch.even && rows.even && columns.even;
+  plan.batch = batch.size == 1 ? 0 : batch.stride;
+  if (even && (columns.size == 1 || columns.stride == 1) &&
+      (rows.size == 1 || rows.stride >= columns.size)) {
+    plan.row = rows.size == 1 ? std::max<int64_t>(columns.size, 1) : rows.stride;
+    return plan;
+  }
+  if (even && (rows.size == 1 || rows.stride == 1) &&
+      (columns.size == 1 || columns.stride >= rows.size)) {
+    plan.transposed = true;
+    plan.row = columns.size == 1 ? std::max<int64_t>(rows.size, 1) : columns.stride;
+    return plan;
+  }
+  Dims strides = ContiguousStrides(shape.sizes()), sizes;
+  Layout from;
+  for (const Dims* dims : {&batch_dims, &row_dims, &column_dims}) {
+    for (int i = 0; i < dims->size(); ++i) {
+      int d = static_cast<int>((*dims)[i]);
+      sizes.push_back(shape.size(d));
+      from.strides.push_back(strides[d]);
+    }
+  }
+  plan.copy = std::make_unique<PreparedLaunch>(
+      CopyLaunch(shape.dtype(), sizes, from, ContiguousLayout(sizes)));
+  plan.copy_bytes = (shape.bytes() + 255) / 256 * 256;
+  plan.row = columns.size;
+  plan.batch = rows.size * columns.size;
+  return plan;
+}
+
+class DotCall : public Call {
+ public:
+  DotCall(const Graph& graph, const GraphNode& node, Machine& machine) {
+    const Shape& a = graph.TypeOf(node.inputs[0]);
+    const Shape& b = graph.TypeOf(node.inputs[1]);
+    Dims a_contract = node.attrs[0].ints(), b_contract = node.attrs[1].ints(),
+         a_batch = node.attrs[2].ints(), b_batch = node.attrs[3].ints();
+    Dims a_free = FreeDims(a.rank(), a_contract, a_batch);
+    Dims b_free = FreeDims(b.rank(), b_contract, b_batch);
+    a_ = PlanOperand(a, a_batch, a_free, a_contract);
+    b_ = PlanOperand(b, b_batch, b_contract, b_free);
+    Product& p = product_;
+    p.dtype = a.dtype();
+    p.batch = Merge(a, a_batch).size;
+    p.m = Merge(a, a_free).size;
+    p.n = Merge(b, b_free).size;
+    p.k = Merge(a, a_contract).size;
+    p.a_transposed = a_.transposed;
+    p.b_transposed = b_.transposed;
+    p.a_row = a_.row;
+    p.b_row = b_.row;
+    p.out_row = p.n;
+    p.a_batch = a_.batch;
+    p.b_batch = b_.batch;
+    p.out_batch = p.m * p.n;
+    out_bytes_ = node.type().bytes();
+    empty_ = a.numel() == 0 || b.numel() == 0;
+    if (!empty_) prepared_ = machine.Prepare(p);
+    if (!empty_ && !prepared_) prepared_ = MakeOwn();
+  }
+
+  std::vector<KernelSource> Sources() const override {
+    std::vector<KernelSource> sources;
+    if (a_.copy) sources.push_back(a_.copy->Source());
+    if (b_.copy) sources.push_back(b_.copy->Source());
+    if (own_) sources.push_back(OwnSource());
+    return sources;
+  }
+  int64_t scratch_bytes() const override {
+    int64_t library = prepared_ && !own_ ? prepared_->scratch_bytes() : 0;
+    return a_.copy_bytes + b_.copy_bytes + library;
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (out_bytes_ == 0) return;
+    if (empty_) return machine.Clear(operands.out[0], out_bytes_);
+    Address a = operands.in[0], b = operands.in[1], scratch = operands.scratch;
+    size_t next = 0;
+    if (a_.copy) {
+      a_.copy->Run(machine, function(next++), a, scratch);
+      a = scratch;
+      scratch += static_cast<Address>(a_.copy_bytes);
+    }
+    if (b_.copy) {
+      b_.copy->Run(machine, function(next++), b, scratch);
+      b = scratch;
+      scratch += static_cast<Address>(b_.copy_bytes);
+    }
+    if (own_) {
+      RunOwn(machine, function(next), a, b, operands.out[0]);
+    } else {
+      machine.Multiply(*prepared_, a, b, operands.out[0], scratch);
+    }
+  }
+
+ private:
+  // ---- where no library has the dtype: one thread for each element of the result
+
+  std::shared_ptr<PreparedProduct> MakeOwn() {
+    own_ = true;
+    return nullptr;
+  }
+  KernelSource OwnSource() const {
+    ScalarText scalars;
+    DType dtype = product_.dtype;
+    auto load = [&](const char* from) { return scalars.FromMemory(from, dtype); };
+    std::string_view type = MemoryType(dtype);
+    std::string add = scalars.Scalar(ScalarFn::kAdd, dtype,
+                                     {"sum", scalars.Scalar(ScalarFn::kMul, dtype, {"x", "y"})});
+    std::string_view value = ValueType(dtype);
+    return ElementKernel(
+        13, scalars.Functions(),
+        fmt::format(
+            "  const long long column = i % (long long)w5, line = i / (long long)w5;\n"
+            "  const long long row = line % (long long)w4, batch = line / (long long)w4;\n"
+            "  const {0}* a = (const {0}*)w1 + batch * (long long)w11 + row * (long long)w7;\n"
+            "  const {0}* b = (const {0}*)w2 + batch * (long long)w12 + column * (long "
+            "long)w10;\n"
+            "  {1} sum = 0;\n"
+            "  for (long long k = 0; k < (long long)w6; ++k) {{\n"
+            "    const {1} x = {2}, y = {3};\n    sum = {4};\n  }}\n"
+            "  (({0}*)w3)[i] = {5};\n",
+            type, value, load("a[k * (long long)w8]"), load("b[k * (long long)w9]"), add,
+            scalars.ToMemory("sum", dtype)));
+  }
+  void RunOwn(Machine& machine, const Function& function, Address a, Address b, Address out) const {
+    const Product& p = product_;
+    int64_t count = p.batch * p.m * p.n;
+    auto first = [](bool transposed, int64_t row) { return WordOf(transposed ? 1 : row); };
+    auto second = [](bool transposed, int64_t row) { return WordOf(transposed ? row : 1); };
+    machine.Launch(
+        function, ElementGrid(count),
+        std::vector<uint64_t>{WordOf(count), a, b, out, WordOf(p.m), WordOf(p.n), WordOf(p.k),
+                              first(p.a_transposed, p.a_row), second(p.a_transposed, p.a_row),
+                              first(p.b_transposed, p.b_row), second(p.b_transposed, p.b_row),
+                              WordOf(p.a_batch), WordOf(p.b_batch)});
+  }
+
+  Product product_;
+  OperandPlan a_, b_;
+  std::shared_ptr<PreparedProduct> prepared_;
+  bool own_ = false;
+  bool empty_ = false;
+  int64_t out_bytes_ = 0;
+};
+
+std::unique_ptr<Call> MakeDot(const Graph& graph, const GraphNode& node, Machine& machine) {
+  return std::make_unique<DotCall>(graph, node, machine);
+}
+
+/// One thread for each element of the result sums over channels and taps, in order.
+class ConvolutionCall : public Call {
+ public:
+  ConvolutionCall(const Graph& graph, const GraphNode& node)
+      : input_(graph.TypeOf(node.inputs[0])),
+        weight_(graph.TypeOf(node.inputs[1])),
+        out_(node.type()),
+        stride_(node.attr("stride").ints()),
+        padding_(node.attr("padding").ints()),
+        dilation_(node.attr("dilation").ints()),
+        transposed_(node.attr("transposed").boolean()),
+        groups_(node.attr("groups").integer()) {}
+
+  std::vector<KernelSource> Sources() const override {
+    ScalarText scalars;
+    DType dtype = out_.dtype();
+    std::string_view type = MemoryType(dtype),
+                     sum = dtype == DType::kF64 ? "double" : ValueType(dtype);
+    int dims = out_.rank() - 2;
+    std::string body = fmt::format(
+        "  const {0}* input = (const {0}*)w1;\n  const {0}* weight = (const {0}*)w2;\n"
+        "  long long rest = i;\n",
+        type);
+    for (int d = dims; d-- > 0;) {
+      body +=
+          fmt::format("  const long long o{0} = rest % {1}; rest /= {1};\n", d, out_.size(d + 2));
+    }
+    int64_t out_group = out_.size(1) / groups_, in_group = input_.size(1) / groups_;
+    body += fmt::format(
+        "  const long long channel = rest % {0}, image = rest / {0};\n"
+        "  const long long group = channel / {1};\n"
+        "  {2} sum = 0;\n  for (long long c = 0; c < {3}; ++c) {{\n"
+        "  const {4}* plane = input + (image * {5} + group * {3} + c) * {6};\n",
+        out_.size(1), out_group, sum, in_group, type, input_.size(1), Places(input_));
+    body += transposed_
+                ? fmt::format(
+                      "  const {0}* taps = weight + ((group * {1} + c) * {2} + channel % {2}) "
+                      "* {3};\n",
+                      type, in_group, out_group, Places(weight_))
+                : fmt::format("  const {0}* taps = weight + (channel * {1} + c) * {2};\n", type,
+                              in_group, Places(weight_));
+    std::string place = "0", tap = "0";
+    for (int d = 0; d < dims; ++d) {
+      body += fmt::format("  for (long long t{0} = 0; t{0} < {1}; ++t{0}) {{\n", d,
+                          weight_.size(d + 2));
+      body += Position(d);
+      place = fmt::format("({}) * {} + p{}", place, input_.size(d + 2), d);
+      tap = fmt::format("({}) * {} + t{}", tap, weight_.size(d + 2), d);
+    }
+    body += fmt::format("  sum += ({0})({1}) * ({0})({2});\n", sum,
+                        scalars.FromMemory(fmt::format("plane[{}]", place), dtype),
+                        scalars.FromMemory(fmt::format("taps[{}]", tap), dtype));
+    for (int d = 0; d <= dims; ++d) body += "  }\n";
+    body += fmt::format("  (({}*)w3)[i] = {};\n", type, scalars.ToMemory("sum", dtype));
+    return {ElementKernel(4, scalars.Functions(), body)};
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (out_.numel() == 0) return;
+    machine.Launch(function(0), ElementGrid(out_.numel()),
+                   std::vector<uint64_t>{WordOf(out_.numel()), operands.in[0], operands.in[1],
+                                         operands.out[0]});
+  }
+
+ private:
+  static int64_t Places(const Shape& shape) {
+    int64_t places = 1;
+    for (int d = 2; d < shape.rank(); ++d) places *= shape.size(d);
+    return places;
+  }
+  /// p is the place in the input that tap t meets.
+  std::string Position(int d) const {
+    auto at = [d](const Dims& list) { return list[d]; };
+    if (!transposed_) {
+      return fmt::format(
+          "  const long long p{0} = o{0} * {1} + t{0} * {2} - {3};\n"
+          "  if (p{0} < 0 || p{0} >= {4}) continue;\n",
+          d, at(stride_), at(dilation_), at(padding_), input_.size(d + 2));
+    }
+    return fmt::format(
+        "  const long long q{0} = o{0} + {3} - t{0} * {2}, p{0} = q{0} / {1};\n"
+        "  if (q{0} < 0 || q{0} % {1} != 0 || p{0} >= {4}) continue;\n",
+        d, at(stride_), at(dilation_), at(padding_), input_.size(d + 2));
+  }
+
+  Shape input_, weight_, out_;
+  Dims stride_, padding_, dilation_;
+  bool transposed_;
+  int64_t groups_;
+};
+
+constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot},
+                                {&ops::kConvolution, MakeNode<ConvolutionCall>}};
+
+}  // namespace
+
+std::span<const CallEntry> ProductCalls() { return kCalls; }
+
+}  // namespace hammock::cuda

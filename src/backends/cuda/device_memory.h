@@ -1,0 +1,65 @@
+#pragma once
+/// DeviceMemory: blocks of a machine's memory. What is freed is kept for the next request of its
+/// size class: everything on a machine happens in one order, so a block may be used again at once.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/cuda/machine.h"
+#include "backends/memory_account.h"
+#include "hammock/lazy/backend_device.h"
+
+namespace hammock::cuda {
+
+class DeviceMemory;
+
+/// Gives its memory back when the last user is gone.
+class Block {
+ public:
+  Block(DeviceMemory& memory, Address address, int64_t bytes)
+      : address(address), bytes(bytes), memory_(memory) {}
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  const Address address;
+  const int64_t bytes;  ///< that were asked for
+
+ private:
+  DeviceMemory& memory_;
+};
+using BlockPtr = std::shared_ptr<Block>;
+
+/// Thread-safe; must outlive its blocks.
+class DeviceMemory {
+ public:
+  /// The device's name is for messages and lives as long as this.
+  DeviceMemory(std::shared_ptr<Machine> machine, const char* device);
+
+  /// OutOfMemory if they exceed the limit or the machine has no more; `what` says for what they
+  /// are, `others` are bytes counted elsewhere that the limit is for as well.
+  BlockPtr Take(int64_t bytes, std::string_view what, int64_t others);
+  /// Gives cached blocks back to the machine; returns how many bytes.
+  int64_t FreeCached();
+  void SetLimit(int64_t bytes) { account_.SetLimit(bytes); }
+  lazy::MemoryInfo Info() const;
+
+ private:
+  friend class Block;
+  static int64_t SizeOf(int64_t bytes);
+  Address TakeCached(int64_t size);
+  void Give(Address address, int64_t bytes);
+
+  const std::shared_ptr<Machine> machine_;
+  MemoryAccount account_;
+  mutable std::mutex mutex_;
+  std::map<int64_t, std::vector<Address>> cached_;  // by size
+  int64_t reserved_ = 0;
+};
+
+}  // namespace hammock::cuda

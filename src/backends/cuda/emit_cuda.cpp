@@ -1,0 +1,392 @@
+#include "backends/cuda/emit_cuda.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "backends/cuda/cuda_text.h"
+#include "backends/cuda/emit_reduction.h"
+#include "backends/cuda/scalar_text.h"
+#include "base/throw.h"
+
+namespace hammock::cuda {
+
+using compiler::Access;
+using compiler::Instr;
+using compiler::Kernel;
+using compiler::Level;
+using compiler::Stride;
+using Kind = Instr::Kind;
+using Way = KernelCut::Way;
+
+namespace {
+
+/// Names in the text: x3 the value of instruction 3, p2 the address of access 2 in this line, m2
+/// its elements of this thread as they are in memory, r5 the accumulators of reduction 5.
+class Emitter {
+ public:
+  Emitter(const Kernel& kernel, const KernelCut& cut) : kernel_(kernel), cut_(cut) {
+    places_.outer_dims = cut.outer_dims;
+    for (const Instr& instr : kernel.instrs) {
+      if (instr.kind == Kind::kStore) written_.insert(instr.access);
+    }
+  }
+
+  std::string Function(const std::string& name) {
+    Open();
+    for (int stage = 0; stage < kernel_.stages; ++stage) Stage(stage);
+    Close();
+    std::string signature = fmt::format(
+        "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
+        "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
+        "  typedef {3} I;\n",
+        name, places_.Count(static_cast<int>(kernel_.accesses.size())), cut_.block_threads(),
+        cut_.wide_index ? "long long" : "int");
+    return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
+                       signature, text_);
+  }
+
+ private:
+  template <class... Args>
+  void Line(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += indent_ + fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+  void Begin(const std::string& line) {
+    Line("{} {{", line);
+    indent_ += "  ";
+  }
+  void End() {
+    indent_.resize(indent_.size() - 2);
+    Line("}}");
+  }
+  void Unroll() { Line("#pragma unroll"); }
+
+  static std::string Word(int place) { return fmt::format("words.w[{}]", place); }
+  const Access& AccessOf(int access) const { return kernel_.accesses[static_cast<size_t>(access)]; }
+  int elements() const { return cut_.slots * cut_.vector; }
+
+  /// Which line and which part of it a thread has.
+  void Open() {
+    Line("const I columns = (I){};", Word(places_.columns));
+    Line("const I lines = (I){};", Word(places_.lines));
+    bool across = cut_.way == Way::kColumn;
+    Line("const int thread = threadIdx.{};", across ? "y" : "x");
+    if (cut_.way == Way::kMap) {
+      Begin(
+          fmt::format("for (I line = (I)blockIdx.y * {0} + threadIdx.y; line < lines; line += "
+                      "(I)gridDim.y * {0})",
+                      cut_.lines));
+    } else {
+      Line("I line = (I)blockIdx.x * {} + threadIdx.{};", cut_.lines, across ? "x" : "y");
+      Line("const bool active = line < lines;");
+      Line("if (!active) line = 0;");
+    }
+    Addresses();
+    if (cut_.whole) DeclareElements(-1);
+    for (int i : RowScratch()) Line("{} row{};", MemoryType(AccessOf(i).dtype), i);
+    if (HasExchange()) {
+      Line("__shared__ unsigned long long exchange[{}];", cut_.block_threads());
+    }
+  }
+
+  void Close() {
+    if (cut_.way == Way::kMap) End();
+  }
+
+  /// Scratch memory for one value of a row: every thread of the row has it.
+  std::set<int> RowScratch() const {
+    std::set<int> result;
+    for (const Instr& instr : kernel_.instrs) {
+      if (instr.access >= 0 && IsRowScratch(instr)) result.insert(instr.access);
+    }
+    return result;
+  }
+  bool IsRowScratch(const Instr& instr) const {
+    return instr.level == Level::kRow && AccessOf(instr.access).kind == Access::Kind::kScratch;
+  }
+
+  bool HasExchange() const {
+    return kernel_.HasReduction() && (cut_.way == Way::kColumn || cut_.threads > 32);
+  }
+
+  void Addresses() {
+    Line("const I row = {};", cut_.outer_dims == 0 ? "line" : "line % (I)" + Word(places_.rows));
+    if (cut_.outer_dims > 0) Line("I rest = line / (I){};", Word(places_.rows));
+    for (int d = cut_.outer_dims; d-- > 0;) {
+      if (d == 0) {
+        Line("const I outer0 = rest;");
+      } else {
+        Line("const I outer{} = rest % (I){};", d, Word(places_.Extent(d)));
+        Line("rest /= (I){};", Word(places_.Extent(d)));
+      }
+    }
+    for (int i = 0; i < static_cast<int>(kernel_.accesses.size()); ++i) Address(i);
+  }
+
+  std::string PlaceInLine(int i) const {
+    std::string place;
+    if (AccessOf(i).row == Stride::kOne) place = " + row";
+    if (AccessOf(i).row == Stride::kAny) {
+      place = fmt::format(" + row * (I){}", Word(places_.Row(i)));
+    }
+    for (int d = 0; d < cut_.outer_dims; ++d) {
+      place += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
+    }
+    return place;
+  }
+
+  void Address(int i) {
+    const Access& access = AccessOf(i);
+    switch (access.kind) {
+      case Access::Kind::kConstant:
+        return;
+      case Access::Kind::kIndex:
+        Line("const long long p{} = (long long){}{};", i, Word(places_.Access(i)), PlaceInLine(i));
+        return;
+      case Access::Kind::kScratch:
+        if (cut_.whole) return;
+        Line("{0}* p{1} = ({0}*){2} + {3};", MemoryType(access.dtype), i, Word(places_.Access(i)),
+             cut_.way == Way::kColumn ? "line" : "line * columns");
+        return;
+      case Access::Kind::kBuffer:
+        Line("{0}* p{1} = ({0}*){2}{3};", MemoryType(access.dtype), i, Word(places_.Access(i)),
+             PlaceInLine(i));
+        return;
+    }
+  }
+
+  /// How far apart neighbouring elements of a line lie.
+  std::string Step(int i) const {
+    const Access& access = AccessOf(i);
+    if (access.kind == Access::Kind::kScratch) return cut_.way == Way::kColumn ? "lines" : "(I)1";
+    if (access.column == Stride::kOne) return "(I)1";
+    return access.column == Stride::kZero ? "(I)0" : fmt::format("(I){}", Word(places_.Column(i)));
+  }
+
+  bool IsElement(const Instr& instr, int stage) const {
+    return instr.stage == stage && (instr.level == Level::kElement || instr.kind == Kind::kReduce);
+  }
+
+  /// Arrays of the elements of all accesses, or of those of one stage.
+  void DeclareElements(int stage) {
+    std::set<int> declared;
+    for (const Instr& instr : kernel_.instrs) {
+      if (instr.level != Level::kElement || instr.access < 0) continue;
+      if (instr.kind != Kind::kLoad && instr.kind != Kind::kStore) continue;
+      if (stage >= 0 && instr.stage != stage) continue;
+      if (!declared.insert(instr.access).second) continue;
+      Line("{} m{}[{}];", MemoryType(AccessOf(instr.access).dtype), instr.access, elements());
+    }
+  }
+
+  void Stage(int stage) {
+    bool reads_rows = false;
+    for (const Instr& instr : kernel_.instrs) {
+      reads_rows |= instr.stage == stage && instr.level == Level::kRow &&
+                    instr.kind == Kind::kLoad && written_.contains(instr.access);
+    }
+    if (reads_rows && cut_.way != Way::kMap) Line("__syncthreads();");
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.level == Level::kRow && instr.kind != Kind::kReduce && instr.stage == stage) {
+        Instruction(static_cast<int>(i));
+      }
+    }
+    bool any = std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(),
+                           [&](const Instr& instr) { return IsElement(instr, stage); });
+    if (!any) return;
+    Accumulators(stage);
+    Elements(stage);
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.kind == Kind::kReduce && instr.stage == stage) {
+        text_ += EmitReduction(instr, static_cast<int>(i), cut_, scalars_);
+      }
+    }
+  }
+
+  void Accumulators(int stage) {
+    int count = cut_.accumulators / cut_.threads;
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.kind != Kind::kReduce || instr.stage != stage) continue;
+      Line("{} r{}[{}];", ValueType(instr.dtype), i, count);
+      Unroll();
+      Line("for (int k = 0; k < {}; ++k) r{}[k] = {};", count, i,
+           scalars_.Identity(instr.reduce, instr.dtype));
+    }
+  }
+
+  /// The column of slot s in this round.
+  std::string SlotPlace() const {
+    switch (cut_.way) {
+      case Way::kMap:
+        return fmt::format("(((I)blockIdx.x * {} + s) * {} + thread) * {}", cut_.slots,
+                           cut_.threads, cut_.vector);
+      case Way::kRow:
+        return fmt::format("((round * {} + s) * {} + thread) * {}", cut_.slots, cut_.threads,
+                           cut_.vector);
+      case Way::kColumn:
+        if (cut_.accumulators < 8) return fmt::format("round * {} + s", cut_.accumulators);
+        return fmt::format("round * {} + (s / 8 * {} + thread) * 8 + s % 8", cut_.accumulators,
+                           cut_.threads);
+    }
+    return "";
+  }
+
+  void Elements(int stage) {
+    bool rounds = cut_.way != Way::kMap && !cut_.whole;
+    if (rounds) {
+      Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)",
+                        cut_.threads * elements()));
+    } else {
+      Begin("");
+      if (cut_.way != Way::kMap) Line("const I round = 0;");
+    }
+    if (!cut_.whole) DeclareElements(stage);
+    Transfer(stage, Kind::kLoad);
+    Unroll();
+    Begin(fmt::format("for (int e = 0; e < {}; ++e)", elements()));
+    if (NeedsPlaces(stage)) {
+      Line("const int s = e / {};", cut_.vector);
+      Line("const I at = {} + e % {};", SlotPlace(), cut_.vector);
+    }
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      if (IsElement(kernel_.instrs[i], stage)) Instruction(static_cast<int>(i));
+    }
+    End();
+    Transfer(stage, Kind::kStore);
+    End();
+    for (const Instr& instr : kernel_.instrs) {
+      if (IsElement(instr, stage) && instr.access >= 0) held_.insert(instr.access);
+    }
+  }
+
+  bool NeedsPlaces(int stage) const {
+    return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
+      return IsElement(instr, stage) && (instr.kind == Kind::kReduce || instr.kind == Kind::kIndex);
+    });
+  }
+
+  /// Loads before, or stores after, the elements of a stage are computed.
+  void Transfer(int stage, Kind kind) {
+    std::vector<int> accesses;
+    for (const Instr& instr : kernel_.instrs) {
+      if (instr.kind != kind || !IsElement(instr, stage)) continue;
+      if (cut_.whole && AccessOf(instr.access).kind == Access::Kind::kScratch) continue;
+      if (kind == Kind::kLoad && cut_.whole && held_.contains(instr.access)) continue;
+      if (std::count(accesses.begin(), accesses.end(), instr.access) == 0) {
+        accesses.push_back(instr.access);
+      }
+    }
+    if (accesses.empty()) return;
+    Unroll();
+    Begin(fmt::format("for (int s = 0; s < {}; ++s)", cut_.slots));
+    Line("const I at = {};", SlotPlace());
+    std::string inside = cut_.way != Way::kMap && kind == Kind::kStore ? "active && " : "";
+    Line("const int count = {}columns > at ? (columns - at > {} ? {} : (int)(columns - at)) : 0;",
+         inside, cut_.vector, cut_.vector);
+    for (int access : accesses) TransferSlot(access, kind == Kind::kLoad ? "load" : "store");
+    End();
+  }
+
+  void TransferSlot(int access, std::string_view verb) {
+    std::string elements = fmt::format("m{} + s * {}", access, cut_.vector);
+    std::string step = Step(access);
+    if (cut_.is_wide[static_cast<size_t>(access)]) {
+      std::string place = fmt::format("p{} + at", access);
+      Line("{}_some<{}>({}, count, {});", verb, cut_.vector, place, elements);
+      return;
+    }
+    std::string place = step == "(I)1" ? fmt::format("p{} + at", access)
+                                       : fmt::format("p{} + at * {}", access, step);
+    Line("{}_apart<{}>({}, {}, count, {});", verb, cut_.vector, place, step, elements);
+  }
+
+  std::string Operand(const Instr& instr, int k) const {
+    return fmt::format("x{}", instr.operands[k]);
+  }
+  DType OperandType(const Instr& instr, int k) const {
+    return kernel_.instrs[static_cast<size_t>(instr.operands[k])].dtype;
+  }
+
+  void Instruction(int i) {
+    const Instr& instr = kernel_.instrs[static_cast<size_t>(i)];
+    if (instr.kind == Kind::kStore) return Store(instr);
+    if (instr.kind == Kind::kReduce) {
+      int count = cut_.accumulators / cut_.threads;
+      std::string sum = fmt::format("r{}[e % {}]", i, count);
+      Line("if (at < columns) {} = {};", sum,
+           scalars_.Combine(instr.reduce, instr.dtype, sum, Operand(instr, 0)));
+      return;
+    }
+    Line("const {} x{} = {};", ValueType(instr.dtype), i, Value(instr));
+  }
+
+  void Store(const Instr& instr) {
+    const Access& access = AccessOf(instr.access);
+    std::string element = scalars_.ToMemory(Operand(instr, 0), access.dtype);
+    if (instr.level == Level::kElement) {
+      Line("m{}[e] = {};", instr.access, element);
+    } else if (IsRowScratch(instr)) {
+      Line("row{} = {};", instr.access, element);
+    } else if (cut_.way == Way::kMap) {
+      Line("if (blockIdx.x == 0 && thread == 0) p{}[0] = {};", instr.access, element);
+    } else {
+      Line("if (active && thread == 0) p{}[0] = {};", instr.access, element);
+    }
+  }
+
+  std::string Value(const Instr& instr) {
+    bool in_loop = instr.level == Level::kElement;
+    switch (instr.kind) {
+      case Kind::kLoad:
+        return scalars_.FromMemory(in_loop               ? fmt::format("m{}[e]", instr.access)
+                                   : IsRowScratch(instr) ? fmt::format("row{}", instr.access)
+                                                         : fmt::format("p{}[0]", instr.access),
+                                   AccessOf(instr.access).dtype);
+      case Kind::kIndex:
+        return in_loop ? fmt::format("p{} + at * {}", instr.access, Step(instr.access))
+                       : fmt::format("p{}", instr.access);
+      case Kind::kConstant:
+        return scalars_.FromBits(Word(places_.Access(instr.access)), instr.dtype);
+      case Kind::kScalar: {
+        std::vector<std::string> operands;
+        for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(Operand(instr, k));
+        return scalars_.Scalar(instr.fn, OperandType(instr, 0), operands);
+      }
+      case Kind::kCast:
+        return scalars_.Cast(Operand(instr, 0), OperandType(instr, 0), instr.dtype);
+      case Kind::kBitcast:
+        return scalars_.Bitcast(Operand(instr, 0), OperandType(instr, 0), instr.dtype);
+      case Kind::kStore:
+      case Kind::kReduce:
+        break;
+    }
+    return "";
+  }
+
+  const Kernel& kernel_;
+  const KernelCut& cut_;
+  ArgumentPlaces places_ = {};
+  ScalarText scalars_;
+  std::set<int> written_;  // accesses
+  std::set<int> held_;     // accesses whose elements an earlier stage left in registers
+  std::string text_;
+  std::string indent_ = "  ";
+};
+
+}  // namespace
+
+KernelSource EmitCuda(const Kernel& kernel, const KernelCut& cut) {
+  std::string name = SourceName(compiler::ToText(kernel) + ToText(cut));
+  return {name, Emitter(kernel, cut).Function(name)};
+}
+
+std::string SourceName(const std::string& what) {
+  return fmt::format("k{:016x}", std::hash<std::string>()(what));
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,23 @@
+#pragma once
+/// The CUDA C++ text of a kernel: a pure function.
+
+#include <string>
+
+#include "backends/cuda/kernel_cut.h"
+
+namespace hammock::cuda {
+
+/// A function `name` that takes one argument by value, a struct of 64-bit words, and all that it
+/// needs besides Prelude(). Several may be compiled together.
+struct KernelSource {
+  std::string name;
+  std::string text;
+};
+
+/// Its words are those of ArgumentWords.
+KernelSource EmitCuda(const compiler::Kernel& kernel, const KernelCut& cut);
+
+/// A name for the kernel that `what` describes.
+std::string SourceName(const std::string& what);
+
+}  // namespace hammock::cuda

@@ -1,0 +1,251 @@
+#include "backends/cuda/emulation/emulated_machine.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "backends/cuda/emulation/fibres.h"
+#include "backends/cuda/scalar_text.h"
+#include "base/throw.h"
+#include "ir/convert.h"
+
+namespace hammock::cuda {
+
+const std::string& EmulationPrelude() {
+  static const auto& text = *new std::string(R"(
+#define __device__
+#define __global__
+#define __shared__ static
+#define __launch_bounds__(n)
+struct EmulatedThread {
+  struct Dim { unsigned x, y, z; };
+  Dim thread, block, block_dim, grid_dim;
+  void (*wait)();
+  unsigned long (*exchange)(unsigned long value, int source);
+};
+static EmulatedThread* emulated;
+extern "C" void set_emulated(EmulatedThread* thread) { emulated = thread; }
+#define threadIdx (emulated->thread)
+#define blockIdx (emulated->block)
+#define blockDim (emulated->block_dim)
+#define gridDim (emulated->grid_dim)
+#define __syncthreads() emulated->wait()
+
+#define fmaf __builtin_fmaf
+#define fma __builtin_fma
+#define sqrtf __builtin_sqrtf
+#define sqrt __builtin_sqrt
+#define floorf __builtin_floorf
+#define floor __builtin_floor
+#define ceilf __builtin_ceilf
+#define ceil __builtin_ceil
+#define truncf __builtin_truncf
+#define trunc __builtin_trunc
+#define rintf __builtin_rintf
+#define rint __builtin_rint
+#define fabsf __builtin_fabsf
+#define fabs __builtin_fabs
+#define copysignf __builtin_copysignf
+#define copysign __builtin_copysign
+#define fmod __builtin_fmod
+#define lgamma __builtin_lgamma
+
+template <class To, class From> static inline To bits_as(From x) { return __builtin_bit_cast(To, x); }
+static inline int __float_as_int(float x) { return bits_as<int>(x); }
+static inline float __int_as_float(int x) { return bits_as<float>(x); }
+static inline long long __double_as_longlong(double x) { return bits_as<long long>(x); }
+static inline double __longlong_as_double(long long x) { return bits_as<double>(x); }
+
+template <class T> static T exchanged(T x, int source) {
+  unsigned long value = 0;
+  __builtin_memcpy(&value, &x, sizeof x);
+  value = emulated->exchange(value, source);
+  __builtin_memcpy(&x, &value, sizeof x);
+  return x;
+}
+static inline int thread_number() { return (int)(threadIdx.y * blockDim.x + threadIdx.x); }
+template <class T> static T __shfl_xor_sync(unsigned, T x, int mask) {
+  return exchanged(x, thread_number() ^ mask);
+}
+template <class T> static T __shfl_sync(unsigned, T x, int lane, int width) {
+  return exchanged(x, thread_number() / width * width + lane);
+}
+template <class T> static inline T atomicMax(T* at, T value) {
+  T old = *at;
+  if (value > old) *at = value;
+  return old;
+}
+)");
+  return text;
+}
+
+namespace {
+
+class EmulatedFunction : public Function {
+ public:
+  explicit EmulatedFunction(const KernelSource& source)
+      : source(source),
+        waits(source.text.find("__syncthreads") != std::string::npos ||
+              source.text.find("shuffle_") != std::string::npos) {}
+  const KernelSource source;
+  const bool waits;
+  mutable void (*code)(const uint64_t*) = nullptr;  // guarded by the machine's mutex
+};
+
+class EmulatedProduct : public PreparedProduct {
+ public:
+  explicit EmulatedProduct(const Product& product) : product(product) {}
+  const Product product;
+};
+
+template <class T>
+void MultiplyOf(const Product& p, const T* a, const T* b, T* out) {
+  using Sum = std::conditional_t<kIsReal<T>, double, uint64_t>;
+  for (int64_t batch = 0; batch < p.batch; ++batch) {
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t j = 0; j < p.n; ++j) {
+        Sum sum = 0;
+        for (int64_t k = 0; k < p.k; ++k) {
+          int64_t at_a = p.a_transposed ? k * p.a_row + i : i * p.a_row + k;
+          int64_t at_b = p.b_transposed ? j * p.b_row + k : k * p.b_row + j;
+          sum +=
+              Convert<Sum>(a[batch * p.a_batch + at_a]) * Convert<Sum>(b[batch * p.b_batch + at_b]);
+        }
+        out[batch * p.out_batch + i * p.out_row + j] = Convert<T>(sum);
+      }
+    }
+  }
+}
+
+class EmulatedMachine : public Machine {
+ public:
+  explicit EmulatedMachine(std::string compiler) : compiler_(std::move(compiler)) {}
+
+  std::string name() const override { return "emulated on the host"; }
+  int64_t memory_bytes() const override { return int64_t{8} << 30; }
+  std::string code_key() const override { return "emulated"; }
+
+  Address TakeMemory(int64_t bytes) override {
+    return reinterpret_cast<Address>(
+        std::aligned_alloc(256, (static_cast<size_t>(bytes) + 255) / 256 * 256));
+  }
+  void GiveMemory(Address address) override { std::free(reinterpret_cast<void*>(address)); }
+
+  void Upload(Address to, const void* from, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(reinterpret_cast<void*>(to), from, static_cast<size_t>(bytes));
+  }
+  void Download(void* to, Address from, int64_t bytes, const Moment*) override {
+    if (bytes > 0) std::memcpy(to, reinterpret_cast<const void*>(from), static_cast<size_t>(bytes));
+  }
+  void Copy(Address to, Address from, int64_t bytes) override {
+    Upload(to, reinterpret_cast<const void*>(from), bytes);
+  }
+  void Clear(Address at, int64_t bytes) override {
+    if (bytes > 0) std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
+  }
+
+  std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Function>> functions;
+    for (const KernelSource& source : sources) {
+      std::shared_ptr<EmulatedFunction>& known = functions_[source.name];
+      if (!known) {
+        known = std::make_shared<EmulatedFunction>(source);
+        pending_.push_back(known);
+      }
+      functions.push_back(known);
+    }
+    return functions;
+  }
+
+  void Launch(const Function& function, const Grid& grid,
+              std::span<const uint64_t> words) override {
+    std::lock_guard lock(mutex_);
+    const auto& emulated = static_cast<const EmulatedFunction&>(function);
+    if (!emulated.code) CompilePending();
+    RunBlocks(grid.x, grid.y, grid.block_x, grid.block_y, emulated.waits,
+              [&] { emulated.code(words.data()); });
+  }
+
+  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
+    return std::make_shared<EmulatedProduct>(product);
+  }
+  void Multiply(const PreparedProduct& product, Address a, Address b, Address out,
+                Address) override {
+    const Product& p = static_cast<const EmulatedProduct&>(product).product;
+    VisitDType(p.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (!std::is_same_v<T, bool>) {
+        MultiplyOf(p, reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b),
+                   reinterpret_cast<T*>(out));
+      }
+    });
+  }
+
+  std::shared_ptr<Moment> Mark() override { return nullptr; }
+  void Finish() override {}
+
+ private:
+  /// One library for all kernels that wait.
+  void CompilePending() {
+    char directory[] = "/tmp/hammock-emulation-XXXXXX";
+    if (!mkdtemp(directory)) {
+      Throw<CompileError>(ErrorCode::kCompile, "cuda: no directory for emulated kernels");
+    }
+    std::string base = std::string(directory) + "/kernels";
+    {
+      std::ofstream file(base + ".cpp");
+      file << EmulationPrelude() << Prelude();
+      for (const auto& function : pending_) {
+        const std::string& name = function->source.name;
+        file << function->source.text
+             << fmt::format(
+                    "extern \"C\" void run_{0}(const unsigned long long* words) {{\n"
+                    "  {0}_parts::{0}(*(const {0}_parts::{0}_words*)words);\n}}\n",
+                    name);
+      }
+    }
+    std::string command = fmt::format(
+        "{} -std=c++20 -w -O1 -ffp-contract=off -fPIC -shared -march=native -o {}.so {}.cpp -lm "
+        "2>{}.log",
+        compiler_, base, base, base);
+    int status = std::system(command.c_str());
+    void* library = status == 0 ? dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (!library) {
+      std::ifstream log(base + ".log");
+      std::string line(2000, '\0');
+      log.read(line.data(), 2000);
+      line.resize(static_cast<size_t>(log.gcount()));
+      Throw<CompileError>(ErrorCode::kCompile, "cuda: {} failed on {}.cpp: {}", compiler_, base,
+                          line);
+    }
+    std::filesystem::remove_all(directory);
+    auto set = reinterpret_cast<void (*)(EmulatedThread*)>(dlsym(library, "set_emulated"));
+    set(&CurrentEmulatedThread());
+    for (const auto& function : pending_) {
+      std::string symbol = "run_" + function->source.name;
+      function->code = reinterpret_cast<void (*)(const uint64_t*)>(dlsym(library, symbol.c_str()));
+    }
+    pending_.clear();
+  }
+
+  const std::string compiler_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<EmulatedFunction>> functions_;
+  std::vector<std::shared_ptr<EmulatedFunction>> pending_;
+};
+
+}  // namespace
+
+std::shared_ptr<Machine> MakeEmulatedMachine(const std::string& compiler) {
+  return std::make_shared<EmulatedMachine>(compiler);
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,18 @@
+#pragma once
+/// A machine on the host: kernels are compiled by the C++ compiler and their threads are fibres.
+/// For tests where there is no GPU.
+
+#include <memory>
+
+#include "backends/cuda/machine.h"
+
+namespace hammock::cuda {
+
+/// Kernels are compiled together when one of them is first launched; the option `cuda.emulate`
+/// names the compiler.
+std::shared_ptr<Machine> MakeEmulatedMachine(const std::string& compiler);
+
+/// What stands before Prelude() on the host.
+const std::string& EmulationPrelude();
+
+}  // namespace hammock::cuda

@@ -1,0 +1,253 @@
+#include "backends/cuda/kernel_cut.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace hammock::cuda {
+
+using compiler::Access;
+using compiler::AccessMap;
+using compiler::Instr;
+using compiler::Kernel;
+using compiler::Launch;
+using compiler::Level;
+using compiler::Stride;
+
+namespace {
+
+constexpr int kBlock = 256;
+constexpr int64_t kManyThreads = 1 << 16;  // enough to keep a GPU busy
+constexpr int kMostVector = 8;
+constexpr int kMostKept = 96;  // 32-bit registers that a thread may keep over stages
+constexpr unsigned kMostGridY = 65535;
+
+int64_t LinesOf(const Launch& launch) {
+  int64_t lines = launch.rows;
+  for (int64_t extent : launch.outer) lines *= extent;
+  return lines;
+}
+
+int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int PowerAtLeast(int64_t n) {
+  return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+}
+
+int64_t BytesOf(DType dtype) { return InfoOf(dtype).bits / 8; }
+
+/// Which accesses elements are loaded from or stored into.
+std::vector<bool> ElementAccesses(const Kernel& kernel) {
+  std::vector<bool> result(kernel.accesses.size());
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.access >= 0 && instr.level == Level::kElement) {
+      result[static_cast<size_t>(instr.access)] = true;
+    }
+  }
+  return result;
+}
+
+bool IsInMemory(const Access& access) {
+  return access.kind == Access::Kind::kBuffer || access.kind == Access::Kind::kScratch;
+}
+
+/// The longest vector that pays: 16 bytes of the narrowest elements that lie one after another.
+int LongestVector(const Kernel& kernel) {
+  int64_t narrowest = 0;
+  std::vector<bool> used = ElementAccesses(kernel);
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    const Access& access = kernel.accesses[i];
+    if (!used[i] || access.kind != Access::Kind::kBuffer || access.column != Stride::kOne) continue;
+    int64_t bytes = BytesOf(access.dtype);
+    narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
+  }
+  return narrowest == 0 ? 1 : static_cast<int>(std::min<int64_t>(16 / narrowest, kMostVector));
+}
+
+/// Whether vectors of an access begin where wide loads may.
+bool IsAligned(const Launch& launch, size_t i, int vector) {
+  const Access& access = launch.kernel->accesses[i];
+  if (access.column != Stride::kOne) return false;
+  if (access.kind == Access::Kind::kScratch) return launch.columns % vector == 0;
+  if (access.kind != Access::Kind::kBuffer) return false;
+  int64_t elements = std::min<int64_t>(16 / BytesOf(access.dtype), vector);
+  auto even = [&](int64_t place) { return place % elements == 0; };
+  const AccessMap& map = launch.maps[i];
+  return even(map.offset) && even(map.row) && std::all_of(map.outer.begin(), map.outer.end(), even);
+}
+
+bool NeedsWideIndex(const Launch& launch) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  if (LinesOf(launch) > kMost || launch.columns > kMost) return true;
+  if (LinesOf(launch) * launch.columns > kMost) return true;
+  for (const AccessMap& map : launch.maps) {
+    int64_t reach = std::abs(map.row) * launch.rows + std::abs(map.column) * launch.columns;
+    for (size_t d = 0; d < map.outer.size(); ++d) {
+      reach += std::abs(map.outer[d]) * launch.outer[d];
+    }
+    if (reach > kMost) return true;
+  }
+  return false;
+}
+
+/// 32-bit registers that one element takes if everything that stages share stays there.
+int KeptRegisters(const Kernel& kernel) {
+  int registers = 0;
+  std::vector<bool> used = ElementAccesses(kernel);
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    if (used[i] && IsInMemory(kernel.accesses[i])) {
+      registers += BytesOf(kernel.accesses[i].dtype) > 4 ? 2 : 1;
+    }
+  }
+  return std::max(registers, 1);
+}
+
+void CutMap(const Launch& launch, KernelCut& cut) {
+  int64_t lines = LinesOf(launch);
+  cut.vector = LongestVector(*launch.kernel);
+  while (cut.vector > 1 &&
+         (lines * launch.columns / cut.vector < kManyThreads || launch.columns < cut.vector)) {
+    cut.vector /= 2;
+  }
+  int64_t vectors = Quotient(launch.columns, cut.vector);
+  cut.threads = std::min(PowerAtLeast(vectors), kBlock);
+  cut.lines = lines == 1 ? 1 : std::min(kBlock / cut.threads, PowerAtLeast(lines));
+  bool many = lines * vectors >= 8 * kManyThreads && vectors >= 2 * kBlock;
+  cut.slots = many && KeptRegisters(*launch.kernel) * cut.vector <= 16 ? 2 : 1;
+}
+
+void CutRow(const Launch& launch, KernelCut& cut) {
+  const int64_t n = launch.columns;
+  const int64_t lines = LinesOf(launch);
+  const int accumulators = cut.accumulators;
+  int vector = std::min(LongestVector(*launch.kernel), std::min(accumulators, kMostVector));
+  while (vector > 1 && n % vector != 0) vector /= 2;
+  int span = PowerAtLeast(n);
+  int threads = n <= 1024 ? std::clamp(span / 8, 1, 32) : std::clamp(span / 16, 64, 1024);
+  if (lines * threads < kManyThreads / 2) threads = std::min(span / 2, 1024);
+  threads = std::clamp(threads, 1, accumulators / vector);
+  int per_thread = static_cast<int>(Quotient(span, threads));
+  cut.whole = per_thread * KeptRegisters(*launch.kernel) <= kMostKept;
+  if (!cut.whole) threads = std::min(accumulators / vector, 1024);
+  cut.vector = vector;
+  cut.threads = threads;
+  cut.lines = std::clamp(kBlock / threads, 1, PowerAtLeast(lines));
+  cut.slots = cut.whole ? std::max(span / (threads * vector), accumulators / (threads * vector))
+                        : accumulators / (threads * vector);
+}
+
+void CutColumn(KernelCut& cut) {
+  cut.threads = std::clamp(cut.accumulators / 8, 1, 32);
+  cut.slots = cut.accumulators / cut.threads;
+  cut.lines = std::max(32, kBlock / cut.threads);
+}
+
+}  // namespace
+
+int64_t AccumulatorsOf(int64_t extent) {
+  return std::min<int64_t>(PowerAtLeast(extent), kMostAccumulators);
+}
+
+KernelCut CutKernel(const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  KernelCut cut;
+  cut.outer_dims = static_cast<int>(launch.outer.size());
+  cut.wide_index = NeedsWideIndex(launch);
+  if (kernel.stages == 1 && !kernel.HasReduction()) {
+    cut.way = KernelCut::Way::kMap;
+    CutMap(launch, cut);
+  } else {
+    cut.accumulators = static_cast<int>(AccumulatorsOf(launch.columns));
+    cut.way = kernel.lanes_along_rows ? KernelCut::Way::kColumn : KernelCut::Way::kRow;
+    if (kernel.lanes_along_rows) {
+      CutColumn(cut);
+    } else {
+      CutRow(launch, cut);
+    }
+  }
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    cut.is_wide.push_back(cut.vector > 1 && IsAligned(launch, i, cut.vector));
+  }
+  return cut;
+}
+
+Grid GridOf(const Launch& launch, const KernelCut& cut) {
+  int64_t lines = LinesOf(launch);
+  Grid grid;
+  switch (cut.way) {
+    case KernelCut::Way::kMap:
+      grid.x = static_cast<unsigned>(
+          Quotient(launch.columns, int64_t{cut.threads} * cut.slots * cut.vector));
+      grid.y = static_cast<unsigned>(std::min<int64_t>(Quotient(lines, cut.lines), kMostGridY));
+      break;
+    case KernelCut::Way::kRow:
+    case KernelCut::Way::kColumn:
+      grid.x = static_cast<unsigned>(Quotient(lines, cut.lines));
+      break;
+  }
+  bool across = cut.way == KernelCut::Way::kColumn;
+  grid.block_x = static_cast<unsigned>(across ? cut.lines : cut.threads);
+  grid.block_y = static_cast<unsigned>(across ? cut.threads : cut.lines);
+  return grid;
+}
+
+int64_t ScratchBytes(const Launch& launch, const KernelCut& cut) {
+  if (cut.whole) return 0;
+  int64_t bytes = 0;
+  for (const Access& access : launch.kernel->accesses) {
+    if (access.kind != Access::Kind::kScratch) continue;
+    bytes += (LinesOf(launch) * launch.columns * BytesOf(access.dtype) + 255) / 256 * 256;
+  }
+  return bytes;
+}
+
+std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
+                                    const std::vector<uint64_t>& buffers, uint64_t scratch) {
+  const Kernel& kernel = *launch.kernel;
+  int accesses = static_cast<int>(kernel.accesses.size());
+  ArgumentPlaces places{.outer_dims = cut.outer_dims};
+  std::vector<uint64_t> words(static_cast<size_t>(places.Count(accesses)));
+  auto set = [&](int place, int64_t value) {
+    words[static_cast<size_t>(place)] = static_cast<uint64_t>(value);
+  };
+  int64_t lines = LinesOf(launch);
+  set(places.columns, launch.columns);
+  set(places.rows, launch.rows);
+  set(places.lines, lines);
+  for (int d = 0; d < cut.outer_dims; ++d) {
+    set(places.Extent(d), launch.outer[static_cast<size_t>(d)]);
+  }
+  for (int i = 0; i < accesses; ++i) {
+    const Access& access = kernel.accesses[static_cast<size_t>(i)];
+    const AccessMap& map = launch.maps[static_cast<size_t>(i)];
+    uint64_t offset = static_cast<uint64_t>(map.offset);
+    uint64_t bytes = static_cast<uint64_t>(BytesOf(access.dtype));
+    words[static_cast<size_t>(places.Access(i))] =
+        access.kind == Access::Kind::kBuffer
+            ? buffers[static_cast<size_t>(map.buffer)] + offset * bytes
+        : access.kind == Access::Kind::kScratch ? scratch
+                                                : offset;
+    if (access.kind == Access::Kind::kScratch) {
+      scratch += (static_cast<uint64_t>(lines * launch.columns) * bytes + 255) / 256 * 256;
+    }
+    set(places.Row(i), map.row);
+    set(places.Column(i), map.column);
+    for (int d = 0; d < cut.outer_dims; ++d) {
+      set(places.Outer(i, d), map.outer[static_cast<size_t>(d)]);
+    }
+  }
+  return words;
+}
+
+std::string ToText(const KernelCut& cut) {
+  const char* ways[] = {"map", "row", "column"};
+  std::string wide;
+  for (bool is_wide : cut.is_wide) wide += is_wide ? 'w' : '-';
+  return fmt::format("{} outer {} {} vector {} threads {} lines {} slots {}{} accumulators {} {}\n",
+                     ways[static_cast<int>(cut.way)], cut.outer_dims,
+                     cut.wide_index ? "i64" : "i32", cut.vector, cut.threads, cut.lines, cut.slots,
+                     cut.whole ? " whole" : "", cut.accumulators, wide);
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,78 @@
+#pragma once
+/// How a kernel is laid out over the threads of a GPU.
+///
+/// Note [Reductions on a GPU]: element i of a reduction over n is combined into accumulator i mod
+/// A, in order, where A is n rounded up to a power of two, at most 1024. The accumulators are
+/// combined as a tree over the bits of their numbers: bits 0, 1 and 2, then from the highest one
+/// down to bit 3. So the result depends on the extent alone. Threads hold accumulators in ways that
+/// suit the memory: along a row the lowest bits are one wide load, and the highest ones further
+/// loads of the same thread; across rows a thread has the lowest three and the highest ones.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/kernel.h"
+
+namespace hammock::cuda {
+
+inline constexpr int64_t kMostAccumulators = 1024;
+int64_t AccumulatorsOf(int64_t extent);
+
+/// What the text of a kernel depends on besides the kernel. Numbers of threads, accumulators and
+/// elements are powers of two.
+struct KernelCut {
+  enum class Way : uint8_t {
+    kMap,     ///< nothing is reduced: a thread has some elements of a line
+    kRow,     ///< `threads` threads share a line and its reductions
+    kColumn,  ///< neighbouring lanes have neighbouring rows; `threads` of them share a row
+  };
+  Way way = Way::kMap;
+  int outer_dims = 0;
+  bool wide_index = false;    ///< places do not fit into 32 bits
+  int vector = 1;             ///< elements that lie one after another
+  int threads = 256;          ///< along the columns
+  int lines = 1;              ///< of a block
+  int slots = 1;              ///< vectors of a thread, in one round
+  bool whole = false;         ///< one round covers a row: what later stages need stays in registers
+  int accumulators = 1;       ///< of a reduction
+  std::vector<bool> is_wide;  ///< by access: vectors are aligned
+
+  int block_threads() const { return threads * lines; }
+  bool operator==(const KernelCut&) const = default;
+};
+
+std::string ToText(const KernelCut& cut);
+
+/// The numbers of one launch.
+struct Grid {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned block_x = 1;
+  unsigned block_y = 1;
+  bool empty() const { return x == 0 || y == 0; }
+};
+
+/// Buffers begin at multiples of 16 bytes.
+KernelCut CutKernel(const compiler::Launch& launch);
+Grid GridOf(const compiler::Launch& launch, const KernelCut& cut);
+/// Memory that a launch needs for what stages leave to later ones.
+int64_t ScratchBytes(const compiler::Launch& launch, const KernelCut& cut);
+
+/// The argument of a kernel: 64-bit words. `buffers` are addresses by buffer of the schedule,
+/// `scratch` the address of the scratch memory.
+std::vector<uint64_t> ArgumentWords(const compiler::Launch& launch, const KernelCut& cut,
+                                    const std::vector<uint64_t>& buffers, uint64_t scratch);
+/// Where things stand among the words.
+struct ArgumentPlaces {
+  int columns = 0, rows = 1, lines = 2;
+  int outer_dims;
+  int Extent(int dim) const { return 3 + dim; }
+  int Access(int access) const { return 3 + outer_dims + access * (3 + outer_dims); }
+  int Row(int access) const { return Access(access) + 1; }
+  int Column(int access) const { return Access(access) + 2; }
+  int Outer(int access, int dim) const { return Access(access) + 3 + dim; }
+  int Count(int accesses) const { return Access(accesses); }
+};
+
+}  // namespace hammock::cuda

@@ -1,0 +1,31 @@
+#pragma once
+/// A shared library that is opened at run time, and the functions that are wanted from it.
+
+#include <string>
+#include <vector>
+
+namespace hammock::cuda {
+
+/// Never closed.
+class Library {
+ public:
+  /// The first of `names` that can be opened, also in the folders where toolkits lie.
+  explicit Library(const std::vector<std::string>& names);
+
+  bool opened() const { return handle_ != nullptr; }
+  /// Sets `function`; notes what is missing.
+  template <class F>
+  void Find(const char* name, F*& function) {
+    function = reinterpret_cast<F*>(Symbol(name));
+  }
+  /// Empty if the library and all functions were found.
+  const std::string& why_absent() const { return why_absent_; }
+
+ private:
+  void* Symbol(const char* name);
+
+  void* handle_ = nullptr;
+  std::string why_absent_;
+};
+
+}  // namespace hammock::cuda

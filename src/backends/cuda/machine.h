@@ -1,0 +1,98 @@
+#pragma once
+/// Machine: a GPU as programs see it, or what stands in for one. Everything happens in the order in
+/// which it was asked for, after the call has returned, unless a call says that it waits.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/emit_cuda.h"
+#include "backends/cuda/kernel_cut.h"
+#include "hammock/ir/dtype.h"
+
+namespace hammock::cuda {
+
+/// An address in device memory.
+using Address = uint64_t;
+
+/// A kernel, compiled or being compiled.
+class Function {
+ public:
+  virtual ~Function() = default;
+};
+
+/// A moment in the machine's order.
+class Moment {
+ public:
+  virtual ~Moment() = default;
+};
+
+/// Work that can be asked for again in one call.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
+/// out[batch, m, n] = a[batch, m, k] * b[batch, k, n], matrices with one contiguous dim each.
+struct Product {
+  DType dtype = DType::kF32;
+  int64_t batch = 1;
+  int64_t m = 0, n = 0, k = 0;
+  bool a_transposed = false;                        ///< a is stored as [k, m]
+  bool b_transposed = false;                        ///< b is stored as [n, k]
+  int64_t a_row = 0, b_row = 0, out_row = 0;        ///< strides of stored rows, in elements
+  int64_t a_batch = 0, b_batch = 0, out_batch = 0;  ///< strides of the batch
+};
+
+/// A product, made ready. Immutable.
+class PreparedProduct {
+ public:
+  virtual ~PreparedProduct() = default;
+  virtual int64_t scratch_bytes() const { return 0; }
+};
+
+/// Thread-safe.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+
+  virtual std::string name() const = 0;      ///< for people
+  virtual int64_t memory_bytes() const = 0;  ///< of the device
+  virtual std::string code_key() const = 0;  ///< what compiled code depends on
+
+  // ---- Memory, aligned to 256 bytes. Null where there is none left.
+  virtual Address TakeMemory(int64_t bytes) = 0;
+  virtual void GiveMemory(Address address) = 0;
+
+  // ---- Copies. The host's bytes may be changed when the call returns.
+  virtual void Upload(Address to, const void* from, int64_t bytes) = 0;
+  /// Waits for what was asked for before `after` (null: for all), and for the copy.
+  virtual void Download(void* to, Address from, int64_t bytes, const Moment* after) = 0;
+  virtual void Copy(Address to, Address from, int64_t bytes) = 0;
+  virtual void Clear(Address at, int64_t bytes) = 0;
+
+  // ---- Code
+  /// CompileError where a text is wrong, here or when it first runs.
+  virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
+  virtual void Launch(const Function& function, const Grid& grid,
+                      std::span<const uint64_t> words) = 0;
+
+  // ---- Products. Null where the machine has no way to compute it.
+  virtual std::shared_ptr<PreparedProduct> Prepare(const Product& product) = 0;
+  virtual void Multiply(const PreparedProduct& product, Address a, Address b, Address out,
+                        Address scratch) = 0;
+
+  // ---- Recordings: the same work with the same addresses, in one call of the driver.
+  /// Notes what `work` asks for instead of doing it. Null, with nothing done, where that cannot be.
+  virtual std::shared_ptr<Recording> Record(const std::function<void()>&) { return nullptr; }
+  virtual void Replay(const Recording&) {}
+
+  virtual std::shared_ptr<Moment> Mark() = 0;
+  /// Waits for everything. DeviceError if something failed.
+  virtual void Finish() = 0;
+};
+
+}  // namespace hammock::cuda

@@ -1,0 +1,15 @@
+#pragma once
+/// CUDA C++ text to machine code, by NVRTC, which is opened at run time.
+
+#include <string>
+
+namespace hammock::cuda {
+
+/// Empty where NVRTC is there.
+const std::string& WhyNoNvrtc();
+/// "13.0"
+std::string NvrtcVersion();
+/// Machine code for an architecture such as 90. CompileError with the compiler's messages.
+std::string CompileByNvrtc(const std::string& text, int architecture);
+
+}  // namespace hammock::cuda

@@ -1,0 +1,207 @@
+#include "backends/cuda/program.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "base/throw.h"
+#include "compiler/fusion_facts.h"
+#include "compiler/split_reductions.h"
+#include "hammock/lazy/backend_interface.h"
+
+namespace hammock::cuda {
+
+namespace {
+
+constexpr size_t kLeastRecorded = 3;  // steps, from which on one call of the driver is cheaper
+
+size_t Index(int i) { return static_cast<size_t>(i); }
+
+/// Passes keep `origin`; here it is a node's number in the graph as given.
+Graph WithOrigins(const Graph& graph) {
+  Graph copy = graph;
+  for (NodeId id = 0; id < copy.size(); ++id) copy.mutable_node(id).origin = id;
+  return copy;
+}
+
+}  // namespace
+
+struct Program::PreparedStep {
+  // Of a kernel.
+  KernelCut cut;
+  Grid grid;
+  const compiler::Launch* launch = nullptr;
+  std::shared_ptr<Function> function;
+  // Of a call.
+  std::unique_ptr<Call> call;
+  std::vector<int> operands;  // buffers, -1 for absent ones
+  std::vector<int> results;
+  int fault = -1;  // which of the words
+  // For errors: of the graph as given.
+  NodeId node = -1;
+  LocationId location = 0;
+};
+
+Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
+    : machine_(std::move(machine)),
+      graph_(SplitReductions(WithOrigins(graph))),
+      schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
+  recordings_ = std::make_unique<Recordings>();
+  PrepareSteps();
+  LoadFunctions();
+  std::vector<int64_t> scratch;
+  for (const PreparedStep& step : steps_) {
+    scratch.push_back(step.call ? step.call->scratch_bytes()
+                                : ScratchBytes(*step.launch, step.cut));
+  }
+  plan_ = compiler::PlanMemory(schedule_, scratch);
+  faults_at_ = (plan_.arena_bytes + 63) / 64 * 64;
+  if (fault_count_ > 0) plan_.arena_bytes = faults_at_ + fault_count_ * 8;
+  outputs_ = compiler::FindOutputSources(schedule_);
+  std::vector<int> alone(schedule_.steps.size());
+  std::iota(alone.begin(), alone.end(), 0);
+  replaceable_ = compiler::FindReplaceable(graph_, schedule_, alone);
+}
+
+Program::~Program() = default;
+
+void Program::PrepareSteps() {
+  steps_.resize(schedule_.steps.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const compiler::Step& step = schedule_.steps[i];
+    PreparedStep& prepared = steps_[i];
+    NodeId id = step.is_call() ? step.node : step.nodes.back();
+    prepared.node = graph_[id].origin;
+    prepared.location = graph_[id].location;
+    if (!step.is_call()) {
+      prepared.launch = &step.launch;
+      prepared.cut = CutKernel(step.launch);
+      prepared.grid = GridOf(step.launch, prepared.cut);
+      continue;
+    }
+    prepared.call = MakeCall(graph_, id, *machine_);
+    if (!prepared.call) {
+      Throw<CompileError>(ErrorCode::kCompile, "cuda has no kernel for {}", graph_[id].op->name());
+    }
+    for (GraphValue input : graph_[id].inputs) {
+      prepared.operands.push_back(
+          input.node < 0 ? -1 : schedule_.BufferOf(compiler::StorageOf(graph_, input)));
+    }
+    for (size_t r = 0; r < graph_[id].types.size(); ++r) {
+      prepared.results.push_back(schedule_.BufferOf({id, static_cast<int32_t>(r)}));
+    }
+    if (prepared.call->can_fail()) prepared.fault = fault_count_++;
+  }
+}
+
+std::vector<KernelSource> Program::Sources() const {
+  std::vector<KernelSource> sources;
+  for (const PreparedStep& step : steps_) {
+    if (step.call) {
+      for (KernelSource& source : step.call->Sources()) sources.push_back(std::move(source));
+    } else {
+      sources.push_back(EmitCuda(*step.launch->kernel, step.cut));
+    }
+  }
+  return sources;
+}
+
+void Program::LoadFunctions() {
+  std::vector<std::shared_ptr<Function>> functions = machine_->Load(Sources());
+  auto next = functions.begin();
+  for (PreparedStep& step : steps_) {
+    if (step.call) {
+      auto end = next + static_cast<ptrdiff_t>(step.call->Sources().size());
+      step.call->SetFunctions({next, end});
+      next = end;
+    } else {
+      step.function = *next++;
+    }
+  }
+}
+
+int Program::kernels() const {
+  return static_cast<int>(std::count_if(steps_.begin(), steps_.end(),
+                                        [](const PreparedStep& step) { return !step.call; }));
+}
+
+int64_t Program::bytes() const {
+  return static_cast<int64_t>(graph_.nodes().size() * sizeof(GraphNode) +
+                              steps_.size() * (sizeof(PreparedStep) + sizeof(compiler::Step)) +
+                              schedule_.buffers.size() * sizeof(Shape));
+}
+
+void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
+                  Address arena) const {
+  auto work = [&] { RunSteps(inputs, outputs, arena); };
+  if (steps_.size() < kLeastRecorded) {
+    work();
+  } else {
+    std::vector<Address> addresses(inputs.begin(), inputs.end());
+    addresses.insert(addresses.end(), outputs.begin(), outputs.end());
+    addresses.push_back(arena);
+    recordings_->Run(*machine_, std::move(addresses), work);
+  }
+  if (fault_count_ > 0) RaiseFaults(arena + static_cast<Address>(faults_at_));
+}
+
+void Program::RunSteps(std::span<const Address> inputs, std::span<const Address> outputs,
+                       Address arena) const {
+  std::vector<Address> buffers(schedule_.buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (plan_.offset[i] >= 0) buffers[i] = arena + static_cast<Address>(plan_.offset[i]);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) buffers[Index(schedule_.inputs[i])] = inputs[i];
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs_[i].input < 0 && outputs_[i].same < 0) {
+      buffers[Index(schedule_.outputs[i])] = outputs[i];
+    }
+  }
+  Address faults = arena + static_cast<Address>(faults_at_);
+  if (fault_count_ > 0) machine_->Clear(faults, fault_count_ * 8);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const PreparedStep& step = steps_[i];
+    int64_t at = plan_.scratch_offset[i];
+    Address scratch = at < 0 ? 0 : arena + static_cast<Address>(at);
+    if (step.call) {
+      Address fault = step.fault < 0 ? 0 : faults + static_cast<Address>(step.fault) * 8;
+      RunCall(step, buffers, scratch, fault);
+    } else if (!step.grid.empty()) {
+      machine_->Launch(*step.function, step.grid,
+                       ArgumentWords(*step.launch, step.cut, buffers, scratch));
+    }
+  }
+}
+
+void Program::RunCall(const PreparedStep& step, const std::vector<Address>& buffers,
+                      Address scratch, Address fault) const {
+  std::vector<Address> in, out;
+  for (int buffer : step.operands) in.push_back(buffer < 0 ? 0 : buffers[Index(buffer)]);
+  for (int buffer : step.results) out.push_back(buffers[Index(buffer)]);
+  step.call->Run(*machine_, {in, out, scratch, fault});
+}
+
+void Program::RaiseFaults(Address faults) const {
+  std::vector<uint64_t> words(Index(fault_count_));
+  machine_->Download(words.data(), faults, fault_count_ * 8, nullptr);
+  for (const PreparedStep& step : steps_) {
+    if (step.fault < 0 || words[Index(step.fault)] == 0) continue;
+    lazy::ExecutionError error(step.call->FaultCode(),
+                               step.call->FaultMessage(words[Index(step.fault)]), step.node);
+    error.SetWhere(LocationText(step.location));
+    throw error;
+  }
+}
+
+std::string Program::ToText(std::string_view what) const {
+  std::string text = hammock::ToText(graph_) + "\n" + compiler::ToText(schedule_, graph_);
+  text += fmt::format("arena {} bytes, outputs {} bytes\n", plan_.arena_bytes, plan_.output_bytes);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].call) continue;
+    text += fmt::format("step {}: {}", i, cuda::ToText(steps_[i].cut));
+    if (what == "cuda") text += EmitCuda(*steps_[i].launch->kernel, steps_[i].cut).text;
+  }
+  return text;
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,66 @@
+#pragma once
+/// A graph made ready to run on a GPU: scheduled, its memory planned, its kernels compiled.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/calls.h"
+#include "backends/cuda/machine.h"
+#include "backends/cuda/recordings.h"
+#include "compiler/memory_plan.h"
+#include "compiler/program_outputs.h"
+#include "compiler/schedule.h"
+#include "hammock/ir/graph.h"
+
+namespace hammock::cuda {
+
+/// Immutable; several threads may run it at once, each with memory of its own.
+class Program {
+ public:
+  /// Of primitives that WhyNot has nothing against.
+  Program(const Graph& graph, std::shared_ptr<Machine> machine);
+  ~Program();
+
+  const std::vector<compiler::OutputSource>& outputs() const { return outputs_; }
+  const compiler::MemoryPlan& plan() const { return plan_; }
+  const std::vector<int>& Replaceable(size_t output) const { return replaceable_[output]; }
+  std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
+  int64_t bytes() const;
+  int kernels() const;
+  /// Whether a run has to wait for what it computes: some op may have failed.
+  bool can_fail() const { return fault_count_ > 0; }
+
+  /// `arena` has plan().arena_bytes. Outputs with another source are not used. An op that failed
+  /// is thrown as lazy::ExecutionError with the node of the graph that was given.
+  void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena) const;
+
+  std::vector<KernelSource> Sources() const;
+  /// For people: the graph, its steps and memory, and with `cuda` the text of kernels.
+  std::string ToText(std::string_view what) const;
+
+ private:
+  struct PreparedStep;
+
+  void PrepareSteps();
+  void LoadFunctions();
+  void RunSteps(std::span<const Address> inputs, std::span<const Address> outputs,
+                Address arena) const;
+  void RunCall(const PreparedStep& step, const std::vector<Address>& buffers, Address scratch,
+               Address fault) const;
+  void RaiseFaults(Address faults) const;
+
+  std::shared_ptr<Machine> machine_;
+  Graph graph_;
+  compiler::Schedule schedule_;
+  compiler::MemoryPlan plan_;
+  std::vector<PreparedStep> steps_;
+  std::vector<compiler::OutputSource> outputs_;
+  std::vector<std::vector<int>> replaceable_;
+  int fault_count_ = 0;
+  int64_t faults_at_ = 0;  // in the arena, where there are some
+  std::unique_ptr<Recordings> recordings_;
+};
+
+}  // namespace hammock::cuda

@@ -1,0 +1,312 @@
+#include "base/trace_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/throw.h"
+#include "hammock/config.h"
+
+namespace hammock::tracing {
+
+constinit std::atomic<uint32_t> detail::wanted{0};
+constinit thread_local const RunningGraph* running_graph = nullptr;
+
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 16;
+constexpr int64_t kFlushNs = 200'000'000;
+constexpr std::string_view kEnd = "\n]\n";
+
+/// The trace that is being written. Guarded by its mutex; never destroyed.
+struct File {
+  std::mutex mutex;
+  int fd = -1;
+  std::string path;
+  std::string option;   // the value of `trace_file` that was followed last
+  std::string buffer;   // not yet in the file
+  int64_t written = 0;  // without the end
+  int64_t limit = 0;
+  int64_t left_out = 0;  // events
+  int64_t start = 0;
+  int64_t flushed_at = 0;
+  uint64_t forks = 0;
+};
+
+File& GetFile() {
+  static File& file = *new File;
+  return file;
+}
+
+constinit std::atomic<uint64_t> trace_number{0};  // of the latest trace
+
+/// The latest trace that knows the thread's name.
+constinit thread_local uint64_t named_in = 0;
+
+int64_t ThreadId() {
+  static thread_local const int64_t id = syscall(SYS_gettid);
+  return id;
+}
+
+std::string ThreadName() {
+  if (ThreadId() == getpid()) return "main";
+  char name[16] = "", main[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  std::string path = fmt::format("/proc/self/task/{}/comm", getpid());
+  if (int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC); fd >= 0) {
+    ssize_t count = read(fd, main, sizeof main - 1);
+    if (count > 0 && main[count - 1] == '\n') main[count - 1] = '\0';
+    close(fd);
+  }
+  // A thread that nobody named has the name of the process.
+  return std::strcmp(name, main) == 0 ? fmt::format("thread {}", ThreadId()) : name;
+}
+
+/// With the mutex held.
+void WriteOut(File& file) {
+  std::string bytes = file.buffer;
+  bytes += kEnd;
+  size_t done = 0;
+  while (done < bytes.size()) {
+    ssize_t count = pwrite(file.fd, bytes.data() + done, bytes.size() - done,
+                           static_cast<off_t>(file.written + static_cast<int64_t>(done)));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      LogOnce("trace_file:" + file.path, LogLevel::kWarn, "trace: cannot write to '{}': {}",
+              file.path, std::strerror(errno));
+      break;
+    }
+    done += static_cast<size_t>(count);
+  }
+  file.written += static_cast<int64_t>(file.buffer.size());
+  file.buffer.clear();
+  file.flushed_at = Now();
+}
+
+/// With the mutex held.
+void Append(File& file, std::string_view event) {
+  if (file.written + static_cast<int64_t>(file.buffer.size() + event.size()) > file.limit) {
+    ++file.left_out;
+    return;
+  }
+  if (file.written + static_cast<int64_t>(file.buffer.size()) > 2) file.buffer += ",\n";
+  file.buffer += event;
+}
+
+double Microseconds(const File& file, int64_t ns) {
+  return static_cast<double>(ns - file.start) / 1000.0;
+}
+
+std::string MetadataEvent(std::string_view name, std::string_view args) {
+  return fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":{},"args":{}}})", getpid(), ThreadId(),
+                     Quoted(name), args);
+}
+
+/// Calls `make`, which gives the text of an event, if a trace is being written here.
+template <class Make>
+void Write(const Make& make) {
+  File& file = GetFile();
+  std::lock_guard lock(file.mutex);
+  if (file.fd < 0 || file.forks != ForkCount()) return;
+  if (named_in != trace_number.load(std::memory_order_relaxed)) {
+    named_in = trace_number.load(std::memory_order_relaxed);
+    Append(file,
+           MetadataEvent("thread_name", fmt::format(R"({{"name":{}}})", Quoted(ThreadName()))));
+  }
+  Append(file, make(file));
+  if (file.buffer.size() > kBufferBytes || Now() - file.flushed_at > kFlushNs) WriteOut(file);
+}
+
+std::string ExpandPath(const std::string& path) {
+  std::string text = path;
+  for (size_t at; (at = text.find("%p")) != std::string::npos;) {
+    text.replace(at, 2, std::to_string(getpid()));
+  }
+  return text;
+}
+
+std::string ProgramName() {
+  char path[4096];
+  ssize_t count = readlink("/proc/self/exe", path, sizeof path);
+  std::string text(path, count > 0 ? static_cast<size_t>(count) : 0);
+  return text.substr(text.rfind('/') + 1);
+}
+
+/// With the mutex held. Why it could not be done, or empty.
+std::string Open(File& file, const std::string& path) {
+  file.path = ExpandPath(path);
+  file.fd = open(file.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file.fd < 0) return std::strerror(errno);
+  file.buffer = "[\n";
+  file.written = file.left_out = 0;
+  file.limit = config::Get<config::kTraceFileBytes>();
+  file.start = file.flushed_at = Now();
+  file.forks = ForkCount();
+  trace_number.fetch_add(1, std::memory_order_relaxed);
+  std::string name = Quoted(ProgramName());
+  Append(file, MetadataEvent("process_name", fmt::format(R"({{"name":{}}})", name)));
+  auto now = std::chrono::system_clock::now().time_since_epoch();
+  Append(file,
+         MetadataEvent("hammock_trace",
+                       fmt::format(R"({{"version":1,"program":{},"started":{}}})", name,
+                                   std::chrono::duration_cast<std::chrono::seconds>(now).count())));
+  WriteOut(file);
+  static std::once_flag once;
+  std::call_once(once, [] { std::atexit([] { Stop(); }); });
+  detail::wanted.fetch_or(1, std::memory_order_relaxed);
+  return "";
+}
+
+/// With the mutex held.
+void Close(File& file) {
+  if (file.fd < 0) return;
+  detail::wanted.fetch_and(~uint32_t{1}, std::memory_order_relaxed);
+  if (file.forks == ForkCount()) {
+    if (file.left_out > 0) {
+      file.limit = INT64_MAX;
+      Append(file,
+             MetadataEvent("hammock_left_out", fmt::format(R"({{"events":{}}})", file.left_out)));
+    }
+    WriteOut(file);
+  }
+  close(file.fd);
+  file.fd = -1;
+}
+
+}  // namespace
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+uint64_t TraceNumber() { return IsOn() ? trace_number.load(std::memory_order_relaxed) : 0; }
+
+std::string Quoted(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void Start(const std::string& path) {
+  File& file = GetFile();
+  std::lock_guard lock(file.mutex);
+  if (file.fd >= 0) {
+    Throw(ErrorCode::kValue, "trace: '{}' is being written; stop it before another begins",
+          file.path);
+  }
+  if (path.empty()) Throw(ErrorCode::kValue, "trace: the path is empty");
+  if (std::string why = Open(file, path); !why.empty()) {
+    Throw(ErrorCode::kValue, "trace: cannot write '{}': {}", file.path, why);
+  }
+}
+
+void Stop() {
+  File& file = GetFile();
+  std::lock_guard lock(file.mutex);
+  Close(file);
+}
+
+void FollowOption() {
+  const std::string& path = config::Get<config::kTraceFile>();
+  std::string why, shown;
+  {
+    File& file = GetFile();
+    std::lock_guard lock(file.mutex);
+    if (path == file.option) return;
+    file.option = path;
+    Close(file);
+    if (path.empty()) return;
+    why = Open(file, path);
+    shown = file.path;
+  }
+  if (!why.empty()) Log(LogLevel::kWarn, "trace_file: cannot write '{}': {}", shown, why);
+}
+
+void Flush() {
+  File& file = GetFile();
+  std::lock_guard lock(file.mutex);
+  if (file.fd >= 0 && file.forks == ForkCount()) WriteOut(file);
+}
+
+void WriteSpan(const char* category, std::string_view name, int64_t begin, int64_t end,
+               std::string_view args) {
+  Write([&](const File& file) {
+    return fmt::format(
+        R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f},"dur":{:.3f}{}{}}})",
+        getpid(), ThreadId(), category, Quoted(name),
+        Microseconds(file, std::max(begin, file.start)),
+        static_cast<double>(end - std::max(begin, file.start)) / 1000.0,
+        args.empty() ? "" : R"(,"args":)", args);
+  });
+}
+
+void WriteInstant(const char* category, std::string_view name, std::string_view args) {
+  Write([&](const File& file) {
+    return fmt::format(
+        R"({{"ph":"i","s":"t","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f}{}{}}})", getpid(),
+        ThreadId(), category, Quoted(name), Microseconds(file, Now()),
+        args.empty() ? "" : R"(,"args":)", args);
+  });
+}
+
+void WriteCounter(std::string_view name, std::string_view args) {
+  Write([&](const File& file) {
+    return fmt::format(R"({{"ph":"C","pid":{},"tid":{},"name":{},"ts":{:.3f},"args":{}}})",
+                       getpid(), ThreadId(), Quoted(name), Microseconds(file, Now()), args);
+  });
+}
+
+void WriteMetadata(std::string_view name, std::string_view args) {
+  Write([&](const File&) { return MetadataEvent(name, args); });
+}
+
+void Mark(std::string_view name, const char* category) {
+  if (IsOn()) WriteInstant(category, name);
+}
+
+// ---- Spans
+
+struct Span::State {
+  const char* category;
+  const char* name;
+  int64_t begin;
+  std::string args;
+
+  void Add(const char* key, std::string_view value) {
+    args += args.empty() ? '{' : ',';
+    args += Quoted(key);
+    args += ':';
+    args += value;
+  }
+};
+
+void Span::Begin(const char* name, const char* category) {
+  state_ = new State{category, name, Now(), {}};
+}
+
+void Span::End() noexcept {
+  try {
+    if (!state_->args.empty()) state_->args += '}';
+    WriteSpan(state_->category, state_->name, state_->begin, Now(), state_->args);
+  } catch (...) {
+    // A trace is not worth an error in the program that it is of.
+  }
+  delete state_;
+}
+
+void Span::Add(const char* key, std::string_view text) { state_->Add(key, Quoted(text)); }
+void Span::Add(const char* key, int64_t number) { state_->Add(key, std::to_string(number)); }
+
+}  // namespace hammock::tracing

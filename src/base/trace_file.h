@@ -1,0 +1,47 @@
+#pragma once
+/// The writing half of hammock/trace.h: events in Chrome's JSON Array Format.
+///
+/// Note [Traces are whole]: every write to the file ends with the closing bracket, and the next one
+/// begins on top of it. So the file is valid JSON whenever the process ends, however it ends.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "hammock/trace.h"
+
+namespace hammock::tracing {
+
+/// Starts, stops or changes the trace as the option `trace_file` says.
+void FollowOption();
+
+/// Nanoseconds of a clock that only goes forward.
+int64_t Now();
+
+/// The number of the trace that is being written, from 1; 0: none. Who has written something into a
+/// trace once remembers it.
+uint64_t TraceNumber();
+
+/// `args` is a JSON object or empty. All of these do nothing where no trace is written.
+void WriteSpan(const char* category, std::string_view name, int64_t begin, int64_t end,
+               std::string_view args = {});
+void WriteInstant(const char* category, std::string_view name, std::string_view args = {});
+void WriteCounter(std::string_view name, std::string_view args);
+/// What viewers of traces ignore and `hammock report` reads.
+void WriteMetadata(std::string_view name, std::string_view args);
+
+/// The compiled graph whose run this thread is about to begin, so that its kernels can be told
+/// apart; null: none, or it has begun.
+struct RunningGraph {
+  int64_t number = 0;        // of the graph in the trace
+  int64_t first_kernel = 0;  // of the segment
+};
+extern constinit thread_local const RunningGraph* running_graph;
+
+/// Makes sure that what was written so far is in the file.
+void Flush();
+
+/// A JSON string with its quotes; bytes that are no UTF-8 are replaced.
+std::string Quoted(std::string_view text);
+
+}  // namespace hammock::tracing

@@ -1,0 +1,28 @@
+#pragma once
+/// Where the outputs of a scheduled graph get their memory from; for all backends that run
+/// schedules.
+
+#include <string>
+#include <vector>
+
+#include "compiler/schedule.h"
+
+namespace hammock::compiler {
+
+/// Where the value of an output comes from.
+struct OutputSource {
+  int input = -1;  ///< it is this input, as it is
+  int same = -1;   ///< it is the memory of this earlier output
+};
+std::vector<OutputSource> FindOutputSources(const Schedule& schedule);
+
+/// By output: inputs whose memory it may take in a run that they are donated to: nothing reads them
+/// afterwards, and nothing can fail any more when it is written. `group_last`: for each step the
+/// last of those that may run at the same time.
+std::vector<std::vector<int>> FindReplaceable(const Graph& graph, const Schedule& schedule,
+                                              const std::vector<int>& group_last);
+
+/// What takes most of a run's memory, for messages.
+std::string LargestBuffers(const Graph& graph, const Schedule& schedule);
+
+}  // namespace hammock::compiler

@@ -1,0 +1,129 @@
+// Kernels as text.
+#include "backends/cuda/emit_cuda.h"
+
+#include <gtest/gtest.h>
+
+#include "backends/cuda/scalar_text.h"
+#include "compiler/schedule.h"
+
+namespace hammock::cuda {
+namespace {
+
+struct Emitted {
+  compiler::Launch launch;
+  KernelCut cut;
+  std::string text;
+};
+
+/// The only kernel of a graph.
+Emitted Emit(const std::string& graph_text) {
+  Graph graph = ParseGraph(graph_text);
+  compiler::Schedule schedule = compiler::MakeSchedule(graph, false, false);
+  EXPECT_EQ(schedule.steps.size(), 1u) << compiler::ToText(schedule, graph);
+  compiler::Launch launch = schedule.steps[0].launch;
+  KernelCut cut = CutKernel(launch);
+  return {launch, cut, EmitCuda(*launch.kernel, cut).text};
+}
+
+testing::AssertionResult Has(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << part << "' is not in\n" << text;
+}
+
+TEST(EmitCuda, LargeMapsUseWideLoads) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[1024,1024]
+    %1 = mul %0, %0 : f32[1024,1024]
+    return %1)");
+  EXPECT_EQ(ToText(e.cut),
+            "map outer 0 i32 vector 4 threads 256 lines 1 slots 1 accumulators 1 ww\n");
+  EXPECT_TRUE(Has(e.text, "load_some<4>(p0 + at, count, m0 + s * 4);"));
+  EXPECT_TRUE(Has(e.text, "const float x1 = mul_f32(x0, x0);"));
+  EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
+}
+
+TEST(EmitCuda, SmallMapsSpreadOverThreads) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[3,5]
+    %1 = neg %0 : f32[3,5]
+    return %1)");
+  EXPECT_EQ(e.cut.vector, 1);
+  EXPECT_EQ(e.cut.threads, 16);
+}
+
+TEST(EmitCuda, UnalignedRowsAreLoadedElementByElement) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[1024,1025]
+    %1 = slice %0 {dim=1, start=1, size=1024, step=1} : f32[1024,1024]
+    %2 = neg %1 : f32[1024,1024]
+    return %2)");
+  EXPECT_TRUE(Has(e.text, "load_apart<4>(p0 + at, (I)1, count, m0 + s * 4);"));
+  EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
+}
+
+TEST(EmitCuda, SixteenBitFloatsAreRoundedAfterEachFunction) {
+  Emitted e = Emit(R"(
+    %0 = input : bf16[8]
+    %1 = mul %0, %0 : bf16[8]
+    %2 = add %1, %0 : bf16[8]
+    return %2)");
+  EXPECT_TRUE(Has(e.text, "const float x1 = from_bf16(to_bf16(mul_f32(x0, x0)));"));
+  EXPECT_TRUE(Has(e.text, "m1[e] = to_bf16(x2);"));
+}
+
+/// A row is read once and stays in registers.
+TEST(EmitCuda, SoftmaxIsOnePass) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[16384,4096]
+    %1 = reduce_max %0 {dims=[1], keepdim=true} : f32[16384,1]
+    %2 = broadcast %1 {sizes=[16384,4096]} : f32[16384,4096]
+    %3 = sub %0, %2 : f32[16384,4096]
+    %4 = exp %3 : f32[16384,4096]
+    %5 = reduce_sum %4 {dims=[1], keepdim=true} : f32[16384,1]
+    %6 = broadcast %5 {sizes=[16384,4096]} : f32[16384,4096]
+    %7 = div %4, %6 : f32[16384,4096]
+    return %7)");
+  EXPECT_EQ(e.cut.way, KernelCut::Way::kRow);
+  EXPECT_TRUE(e.cut.whole);
+  EXPECT_EQ(e.cut.threads * e.cut.slots * e.cut.vector, 4096);
+  size_t loads = 0;
+  for (size_t at = 0; (at = e.text.find("load_some", at)) != std::string::npos; ++at) ++loads;
+  EXPECT_EQ(loads, 1u) << e.text;
+  EXPECT_EQ(ScratchBytes(e.launch, e.cut), 0);
+}
+
+TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[4096,512]
+    %1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[512]
+    return %1)");
+  EXPECT_EQ(e.cut.way, KernelCut::Way::kColumn);
+  EXPECT_EQ(e.cut.accumulators, 1024);
+}
+
+/// Note [Reductions on a GPU]
+TEST(KernelCut, AccumulatorsDependOnTheExtentAlone) {
+  EXPECT_EQ(AccumulatorsOf(0), 1);
+  EXPECT_EQ(AccumulatorsOf(1), 1);
+  EXPECT_EQ(AccumulatorsOf(5), 8);
+  EXPECT_EQ(AccumulatorsOf(1000), 1024);
+  EXPECT_EQ(AccumulatorsOf(60000), 1024);
+}
+
+TEST(ScalarText, KnowsWhatItHasNoTextFor) {
+  EXPECT_TRUE(HasText(ScalarFn::kExp, DType::kBF16));
+  EXPECT_TRUE(HasText(ScalarFn::kFmod, DType::kF64));
+  EXPECT_FALSE(HasText(ScalarFn::kDigamma, DType::kF32));
+  EXPECT_FALSE(HasText(ScalarFn::kGcd, DType::kF32));
+}
+
+TEST(ScalarText, ConstantsAreExact) {
+  ScalarText scalars;
+  EXPECT_EQ(scalars.Scalar(ScalarFn::kRsqrt, DType::kF32, {"x"}), "rsqrt_f32(x)");
+  EXPECT_TRUE(Has(scalars.Functions(),
+                  "__device__ inline float rsqrt_f32(float x) {\n  float v0 = sqrtf(x);\n"
+                  "  float v1 = (float)0x1p+0f / v0;\n  return v1;\n}\n"));
+}
+
+}  // namespace
+}  // namespace hammock::cuda

@@ -1,0 +1,54 @@
+#pragma once
+/// Runs graphs as programs of the CUDA backend on the emulated machine.
+
+#include <vector>
+
+#include "backends/cuda/emulation/emulated_machine.h"
+#include "backends/cuda/program.h"
+#include "hammock/host_tensor.h"
+
+namespace hammock::cuda {
+
+/// Shared by all tests of a process, so that kernels are compiled once.
+inline std::shared_ptr<Machine> EmulatedForTests() {
+  static auto& machine = *new std::shared_ptr<Machine>(MakeEmulatedMachine("g++"));
+  return machine;
+}
+
+inline Address TakeWithNonsense(Machine& machine, int64_t bytes) {
+  Address at = machine.TakeMemory(std::max<int64_t>(bytes, 1));
+  std::vector<unsigned char> nonsense(static_cast<size_t>(bytes), 0xFF);
+  machine.Upload(at, nonsense.data(), bytes);
+  return at;
+}
+
+inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& program,
+                                          const Graph& graph,
+                                          const std::vector<HostTensor>& inputs) {
+  std::vector<Address> in, out;
+  for (const HostTensor& input : inputs) {
+    in.push_back(TakeWithNonsense(machine, input.bytes()));
+    machine.Upload(in.back(), input.data(), input.bytes());
+  }
+  for (GraphValue output : graph.outputs()) {
+    out.push_back(TakeWithNonsense(machine, graph.TypeOf(output).bytes()));
+  }
+  Address arena = TakeWithNonsense(machine, program.plan().arena_bytes);
+  program.Run(in, out, arena);
+  std::vector<HostTensor> results;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const compiler::OutputSource& source = program.outputs()[i];
+    Address from = source.input >= 0  ? in[static_cast<size_t>(source.input)]
+                   : source.same >= 0 ? out[static_cast<size_t>(source.same)]
+                                      : out[i];
+    HostTensor result(graph.TypeOf(graph.outputs()[i]));
+    machine.Download(result.mutable_data(), from, result.bytes(), nullptr);
+    results.push_back(std::move(result));
+  }
+  for (Address at : in) machine.GiveMemory(at);
+  for (Address at : out) machine.GiveMemory(at);
+  machine.GiveMemory(arena);
+  return results;
+}
+
+}  // namespace hammock::cuda
