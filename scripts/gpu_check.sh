@@ -24,6 +24,7 @@ wanted() {
 check() {
   local name=$1 start=$SECONDS status
   shift
+  echo "$name" >&2
   "$@" >"$logs/$name.log" 2>&1
   status=$?
   if [ $status -eq 0 ]; then
@@ -65,12 +66,12 @@ wanted device && check device $build/tests/backends/cuda/cuda_backend_tests
 wanted fuzz && CUDA_FUZZ_GRAPHS=${CUDA_FUZZ_GRAPHS:-200} \
   check fuzz $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='*OnAGpu*'
 wanted golden && check golden golden
-wanted programs && HAMMOCK_DEVICE=cuda \
+wanted programs && RANDOM_PROGRAMS=${RANDOM_PROGRAMS:-200} HAMMOCK_DEVICE=cuda \
   check programs $build/tests/lazy/random_program_tests --gtest_filter='RandomProgram.Gives*'
 wanted records && HAMMOCK_DEVICE=cuda \
-  check records $build/tests/autograd/autograd_tests --gtest_filter='*EveryOp*'
+  check records timeout 180 $build/tests/autograd/autograd_tests --gtest_filter='*EveryOp*'
 wanted sanitizer && for tool in memcheck racecheck; do
-  check $tool compute-sanitizer --tool $tool --error-exitcode 9 \
+  check $tool timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 \
     $build/tests/backends/cuda/cuda_backend_tests --gtest_filter='CudaDevice.Runs*:CudaDevice.Trains*'
 done
 if wanted bench; then

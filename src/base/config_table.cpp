@@ -31,6 +31,10 @@ std::optional<std::string> CheckFormat(std::string_view value) {
   return OneOf(value, {"text", "dot", "backend"});
 }
 
+std::optional<std::string> CheckPrecision(std::string_view value) {
+  return OneOf(value, {"highest", "high"});
+}
+
 std::optional<std::string> CheckCpuText(std::string_view value) {
   if (value.empty() || value == "llvm" || value == "assembly") return std::nullopt;
   return "empty, llvm or assembly";
@@ -67,6 +71,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "false",
      .doc = "Compile the kernels of a new graph before it runs, instead of interpreting them until "
             "they are compiled in the background."},
+    {.key = kCudaTimeSteps,
+     .name = "cuda.time_steps",
+     .default_value = "false",
+     .doc = "Measure the time of every kernel and call of the CUDA backend, one after another: "
+            "metrics `cuda::step::*`."},
     {.key = kEager,
      .name = "eager",
      .default_value = "false",
@@ -128,6 +137,13 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "0",
      .doc = "Threads that work on one computation of the CPU backend; 0: as many as the cores that "
             "the process may use."},
+    {.key = kCudaVirtualDevices,
+     .name = "cuda.virtual_devices",
+     .default_value = "0",
+     .doc =
+         "Devices that the CUDA backend shows, each with its own order of work and memory limit; "
+         "GPUs are shared by several where there are fewer; 0: one for each GPU. Read when the "
+         "first device is used."},
     {.key = kDeviceDataCacheSize,
      .name = "device_data_cache_size",
      .default_value = "128",
@@ -183,6 +199,12 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "What the text of a computation of the CPU backend shows besides graph, steps and "
             "memory: `llvm` or `assembly` of its kernels.",
      .check = CheckCpuText},
+    {.key = kCudaEmulate,
+     .name = "cuda.emulate",
+     .default_value = "",
+     .doc =
+         "C++ compiler by which the CUDA backend runs its kernels on the host, for tests; `none`: "
+         "nothing is computed; empty: on GPUs. Read when the first device is used."},
     {.key = kDevice,
      .name = "device",
      .default_value = "",
@@ -202,6 +224,13 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "warn",
      .doc = "Least severe message that is logged: trace, debug, info, warn, error or off.",
      .check = CheckLogLevel},
+    {.key = kMatmulPrecision,
+     .name = "matmul_precision",
+     .default_value = "highest",
+     .doc =
+         "Products of f32 on GPUs: `highest` rounds nothing but the sums, `high` lets the matrix "
+         "units round operands to TF32.",
+     .check = CheckPrecision},
     {.key = kMetricsPercentiles,
      .name = "metrics_percentiles",
      .default_value = "0.01:0.05:0.1:0.2:0.5:0.8:0.9:0.95:0.99",

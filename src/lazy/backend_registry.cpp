@@ -162,8 +162,12 @@ DeviceId FindDevice(const std::string& text) {
   if (ActiveNames().empty()) {
     Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; no backend is registered", text);
   }
-  Throw(ErrorCode::kUnknownDevice, "unknown device '{}'; registered devices are: {}", text,
-        fmt::join(ActiveNames(), ", "));
+  std::string why;
+  for (const lazy::AbsentBackend& absent : AbsentInTreeBackends()) {
+    if (absent.name == type) why = absent.reason;
+  }
+  Throw(ErrorCode::kUnknownDevice, "unknown device '{}'{}; registered devices are: {}", text,
+        why.empty() ? "" : " (" + why + ")", fmt::join(ActiveNames(), ", "));
 }
 
 }  // namespace

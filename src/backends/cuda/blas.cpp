@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <mutex>
 #include <optional>
 
 #include "backends/cuda/library.h"
@@ -28,7 +28,8 @@ struct Heuristic {
 // Numbers of the library's interface.
 enum ComputeType { kCompute32F = 68, kComputeTf32 = 77, kCompute64F = 70 };
 enum DataType { kReal32F = 0, kReal64F = 1, kReal16F = 2, kReal16BF = 14 };
-enum ProductAttribute { kTransA = 3, kTransB = 4 };
+enum ProductAttribute { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };
+constexpr int32_t kBiasEpilogue = 4;
 enum LayoutAttribute { kBatchCount = 5, kBatchOffset = 6 };
 enum PreferenceAttribute { kMaxWorkspace = 1, kAlignmentA = 5 };
 
@@ -111,6 +112,11 @@ class BlasProduct : public PreparedProduct {
     int32_t first = p.b_transposed, second = p.a_transposed;
     Check(f.product_set(product, kTransA, &first, sizeof first), "an attribute");
     Check(f.product_set(product, kTransB, &second, sizeof second), "an attribute");
+    has_bias = p.bias;
+    if (has_bias) {
+      Check(f.product_set(product, kEpilogue, &kBiasEpilogue, sizeof kBiasEpilogue),
+            "an attribute");
+    }
     a = LayoutOf(type, p.b_transposed ? p.k : p.n, p.b_transposed ? p.n : p.k, p.b_row, p.batch,
                  p.b_batch);
     b = LayoutOf(type, p.a_transposed ? p.m : p.k, p.a_transposed ? p.k : p.m, p.a_row, p.batch,
@@ -140,7 +146,9 @@ class BlasProduct : public PreparedProduct {
   }
 
   const bool is_f64;
+  bool has_bias = false;
   bool found = false;
+  std::mutex mutex;  // of the bias, which the description holds
   Descriptor product = nullptr;
   Descriptor a = nullptr, b = nullptr, c = nullptr;
   Heuristic chosen = {};
@@ -181,9 +189,13 @@ std::shared_ptr<PreparedProduct> Blas::Prepare(const Product& product, bool tf32
   return prepared->found ? prepared : nullptr;
 }
 
-void Blas::Multiply(const PreparedProduct& prepared, Address a, Address b, Address out,
-                    Address scratch, CUstream stream) const {
-  const auto& p = static_cast<const BlasProduct&>(prepared);
+void Blas::Multiply(const PreparedProduct& prepared, Address a, Address b, Address bias,
+                    Address out, Address scratch, CUstream stream) const {
+  auto& p = const_cast<BlasProduct&>(static_cast<const BlasProduct&>(prepared));
+  std::lock_guard lock(p.mutex);
+  if (p.has_bias) {
+    Check(TheFunctions().product_set(p.product, kBiasPointer, &bias, sizeof bias), "a bias");
+  }
   const double one64 = 1, zero64 = 0;
   const float one32 = 1, zero32 = 0;
   auto pointer = [](Address address) { return reinterpret_cast<void*>(address); };

@@ -19,8 +19,8 @@ class Blas {
   ~Blas();
   /// Null for dtypes that the library does not have. `tf32`: products of f32 may round operands.
   std::shared_ptr<PreparedProduct> Prepare(const Product& product, bool tf32) const;
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address out, Address scratch,
-                CUstream stream) const;
+  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
+                Address scratch, CUstream stream) const;
 
  private:
   void* handle_ = nullptr;

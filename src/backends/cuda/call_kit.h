@@ -20,6 +20,7 @@ struct CallEntry {
   std::string (*why_not)(const Graph& graph, const GraphNode& node) = nullptr;
 };
 
+std::span<const CallEntry> AttentionCalls();
 std::span<const CallEntry> CopyCalls();
 std::span<const CallEntry> ElementCalls();
 std::span<const CallEntry> IndexCalls();

@@ -12,8 +12,8 @@ namespace hammock::cuda {
 namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
-  for (std::span<const CallEntry> family :
-       {CopyCalls(), ElementCalls(), IndexCalls(), ProductCalls(), ReduceCalls()}) {
+  for (std::span<const CallEntry> family : {AttentionCalls(), CopyCalls(), ElementCalls(),
+                                            IndexCalls(), ProductCalls(), ReduceCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }

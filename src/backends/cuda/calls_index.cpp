@@ -19,18 +19,30 @@ void Append(std::vector<uint64_t>& words, const Dims& numbers) {
 
 int64_t FaultyIndex(uint64_t fault) { return static_cast<int32_t>(static_cast<uint32_t>(~fault)); }
 
-/// Names of dtypes in kernels that only move bytes.
-std::string_view BytesType(DType dtype) {
-  switch (InfoOf(dtype).bits) {
-    case 8:
+/// Names of words in kernels that only move bytes.
+std::string_view BytesType(int64_t bytes) {
+  switch (bytes) {
+    case 1:
       return "unsigned char";
-    case 16:
+    case 2:
       return "unsigned short";
-    case 32:
+    case 4:
       return "unsigned int";
-    default:
+    case 8:
       return "unsigned long long";
+    default:
+      return "Words<16>";
   }
+}
+
+int64_t BytesOf(DType dtype) { return InfoOf(dtype).bits / 8; }
+
+/// The longest words that runs of `bytes` are made of; operands begin at multiples of 16 bytes.
+int64_t WordBytes(int64_t bytes) {
+  for (int64_t word : {16, 8, 4, 2}) {
+    if (bytes % word == 0) return word;
+  }
+  return 1;
 }
 
 class IndexedCall : public Call {
@@ -59,7 +71,7 @@ class GatherCall : public IndexedCall {
         sizes_(AtLeastVector(node.type().sizes())),
         strides_(ContiguousStrides(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes()))),
         stride_(strides_[static_cast<int>(dim_)]),
-        element_(BytesType(node.type().dtype())),
+        element_(BytesType(BytesOf(node.type().dtype()))),
         index_(MemoryType(graph.TypeOf(node.inputs[1]).dtype())),
         count_(node.type().numel()) {
     strides_[static_cast<int>(dim_)] = 0;
@@ -99,9 +111,12 @@ class IndexSelectCall : public IndexedCall {
       : IndexedCall(graph, node, node.attrs[0].integer()),
         inner_(CallAxis(graph.TypeOf(node.inputs[0]).sizes(), dim_).inner),
         picked_(graph.TypeOf(node.inputs[1]).numel()),
-        element_(BytesType(node.type().dtype())),
-        index_(MemoryType(graph.TypeOf(node.inputs[1]).dtype())),
-        count_(node.type().numel()) {}
+        index_(MemoryType(graph.TypeOf(node.inputs[1]).dtype())) {
+    int64_t bytes = BytesOf(node.type().dtype()), word = WordBytes(inner_ * bytes);
+    inner_ = inner_ * bytes / word;
+    count_ = node.type().bytes() / word;
+    element_ = BytesType(word);
+  }
 
   std::vector<KernelSource> Sources() const override {
     return {ElementKernel(
@@ -112,8 +127,9 @@ class IndexSelectCall : public IndexedCall {
             "  const long long index = ((const {1}*)w2)[which];\n"
             "  const bool inside = index >= 0 && index < (long long)w5;\n"
             "  if (!inside) note_fault(w4, which, index);\n"
-            "  (({0}*)w3)[i] = inside ? ((const {0}*)w1)[(outer * (long long)w5 + index) * "
-            "(long long)w6 + inner] : ({0})0;\n",
+            "  typedef {0} E;\n  ((E*)w3)[i] = inside ? ((const E*)w1)[(outer * (long long)w5 + "
+            "index) * "
+            "(long long)w6 + inner] : E();\n",
             element_, index_))};
   }
   void Run(Machine& machine, const Operands& operands) const override {
@@ -236,9 +252,11 @@ class DynamicSliceCall : public Call {
     inner_ = axis.inner;
     size_ = part.size(static_cast<int>(dim_));
     span_ = size_ == 0 ? 0 : (size_ - 1) * step_ + 1;
-    count_ = part.numel();
     bytes_ = whole.bytes();
-    element_ = BytesType(node.type().dtype());
+    int64_t bytes = BytesOf(node.type().dtype()), word = WordBytes(inner_ * bytes);
+    inner_ = inner_ * bytes / word;
+    count_ = part.bytes() / word;
+    element_ = BytesType(word);
     start_ = graph.TypeOf(node.inputs[updates_ ? 2 : 1]).dtype();
     name_ = node.op->name();
   }
@@ -252,10 +270,10 @@ class DynamicSliceCall : public Call {
     std::string start = scalars.Cast(
         scalars.FromMemory(fmt::format("((const {}*)w3)[0]", MemoryType(start_)), start_), start_,
         DType::kI64);
-    std::string line = updates_ ? "to[at] = from[i];" : "to[i] = inside ? from[at] : 0;";
+    std::string line = updates_ ? "to[at] = from[i];" : "to[i] = inside ? from[at] : E();";
     return {ElementKernel(
         10, scalars.Functions(),
-        fmt::format("  const {0}* from = (const {0}*)w1;\n  {0}* to = ({0}*)w2;\n"
+        fmt::format("  typedef {0} E;\n  const E* from = (const E*)w1;\n  E* to = (E*)w2;\n"
                     "  const long long start = {1};\n"
                     "  const bool inside = start >= 0 && start <= (long long)w5 - (long long)w9;\n"
                     "  if (!inside) note_fault(w4, 0, start);\n"

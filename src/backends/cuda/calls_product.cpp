@@ -106,6 +106,7 @@ class DotCall : public Call {
     Product& p = product_;
     p.dtype = a.dtype();
     p.out_dtype = node.type().dtype();
+    p.bias = node.inputs.size() > 2;
     p.batch = Merge(a, a_batch).size;
     p.m = Merge(a, a_free).size;
     p.n = Merge(b, b_free).size;
@@ -140,6 +141,7 @@ class DotCall : public Call {
     if (out_bytes_ == 0) return;
     if (empty_) return machine.Clear(operands.out[0], out_bytes_);
     Address a = operands.in[0], b = operands.in[1], scratch = operands.scratch;
+    Address bias = product_.bias ? operands.in[2] : 0;
     size_t next = 0;
     if (a_.copy) {
       a_.copy->Run(machine, function(next++), a, scratch);
@@ -152,9 +154,9 @@ class DotCall : public Call {
       scratch += static_cast<Address>(b_.copy_bytes);
     }
     if (own_) {
-      RunOwn(machine, function(next), a, b, operands.out[0]);
+      RunOwn(machine, function(next), a, b, bias, operands.out[0]);
     } else {
-      machine.Multiply(*prepared_, a, b, operands.out[0], scratch);
+      machine.Multiply(*prepared_, a, b, bias, operands.out[0], scratch);
     }
   }
 
@@ -173,8 +175,13 @@ class DotCall : public Call {
     std::string add = scalars.Scalar(ScalarFn::kAdd, wide,
                                      {"sum", scalars.Scalar(ScalarFn::kMul, wide, {"x", "y"})});
     std::string_view value = ValueType(dtype);
+    std::string sum = "sum";
+    if (product_.bias) {
+      std::string bias = fmt::format("((const {}*)w13)[column]", MemoryType(out));
+      sum = scalars.Scalar(ScalarFn::kAdd, wide, {sum, scalars.FromMemory(bias, out)});
+    }
     return ElementKernel(
-        13, scalars.Functions(),
+        14, scalars.Functions(),
         fmt::format(
             "  const long long column = i % (long long)w5, line = i / (long long)w5;\n"
             "  const long long row = line % (long long)w4, batch = line / (long long)w4;\n"
@@ -186,9 +193,10 @@ class DotCall : public Call {
             "    const {1} x = {2}, y = {3};\n    sum = {4};\n  }}\n"
             "  (({6}*)w3)[i] = {5};\n",
             type, value, load("a[k * (long long)w8]"), load("b[k * (long long)w9]"), add,
-            scalars.ToMemory("sum", out), MemoryType(out)));
+            scalars.ToMemory(sum, out), MemoryType(out)));
   }
-  void RunOwn(Machine& machine, const Function& function, Address a, Address b, Address out) const {
+  void RunOwn(Machine& machine, const Function& function, Address a, Address b, Address bias,
+              Address out) const {
     const Product& p = product_;
     int64_t count = p.batch * p.m * p.n;
     auto first = [](bool transposed, int64_t row) { return WordOf(transposed ? 1 : row); };
@@ -198,7 +206,7 @@ class DotCall : public Call {
         std::vector<uint64_t>{WordOf(count), a, b, out, WordOf(p.m), WordOf(p.n), WordOf(p.k),
                               first(p.a_transposed, p.a_row), second(p.a_transposed, p.a_row),
                               first(p.b_transposed, p.b_row), second(p.b_transposed, p.b_row),
-                              WordOf(p.a_batch), WordOf(p.b_batch)});
+                              WordOf(p.a_batch), WordOf(p.b_batch), bias});
   }
 
   Product product_;

@@ -12,6 +12,7 @@
 #include "backends/cuda/gpu_machine.h"
 #include "backends/cuda/program.h"
 #include "base/throw.h"
+#include "base/work_queue.h"
 #include "hammock/config.h"
 
 namespace hammock {
@@ -22,6 +23,7 @@ using lazy::BackendDevice;
 using lazy::ComputationPtr;
 
 constexpr int8_t kType = 4;
+constexpr size_t kMostChecks = 64;  // runs that may be ahead of what is known of their success
 
 /// A block of device memory; null while it is a placeholder or after it was donated. Its value is
 /// there for everything that is asked of its machine later, and for the host from `moment` on.
@@ -62,10 +64,14 @@ class DeviceData : public lazy::BackendData {
 
 struct DeviceState {
   DeviceState(std::shared_ptr<Machine> machine, std::string name)
-      : machine(machine), name(std::move(name)), memory(machine, this->name.c_str()) {}
+      : machine(machine),
+        name(std::move(name)),
+        memory(machine, this->name.c_str()),
+        checks(this->name + " checks", kMostChecks) {}
   std::shared_ptr<Machine> machine;
   const std::string name;
   DeviceMemory memory;
+  WorkQueue checks;  ///< of runs in which an op may have failed
 };
 
 class Backend : public lazy::BackendImplInterface {
@@ -79,7 +85,10 @@ class Backend : public lazy::BackendImplInterface {
 
   void SetRngSeed(size_t) const override {}
   void PrepareToExit() const override {
-    for (const auto& device : devices_) device->machine->Finish();
+    for (const auto& device : devices_) {
+      device->checks.Drain();
+      device->machine->Finish();
+    }
   }
 
   // ---- Data
@@ -332,8 +341,31 @@ class Backend : public lazy::BackendImplInterface {
     for (size_t i = 0; i < outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],
                                                      std::move(outputs[i]), moment));
+      if (program.can_fail()) results.back()->MakePending();
     }
+    if (program.can_fail()) CheckLater(state, computation.artifact, arena, moment, results);
     return results;
+  }
+
+  /// Sets results ready, or to the error of an op that failed, when the run has ended.
+  static void CheckLater(DeviceState& state, const std::shared_ptr<void>& artifact, BlockPtr arena,
+                         std::shared_ptr<Moment> moment, std::vector<BackendDataPtr> results) {
+    state.checks.Push([artifact, arena = std::move(arena), moment = std::move(moment),
+                       results = std::move(results)] {
+      std::shared_ptr<const Error> failure;
+      try {
+        static_cast<const Program*>(artifact.get())->CheckFaults(arena->address, moment.get());
+      } catch (const Error& error) {
+        failure = error.Clone();
+      }
+      for (const BackendDataPtr& result : results) {
+        if (failure) {
+          result->SetError(failure);
+        } else {
+          result->SetReady();
+        }
+      }
+    });
   }
 
   const std::shared_ptr<Type> type_;
@@ -356,17 +388,17 @@ namespace {
 
 std::vector<std::shared_ptr<Machine>> TheMachines() {
   std::vector<std::shared_ptr<Machine>> machines;
-  if (const char* compiler = std::getenv("HAMMOCK_CUDA_EMULATE")) {
-    machines.push_back(MakeEmulatedMachine(compiler));
+  const std::string& compiler = config::Get<config::kCudaEmulate>();
+  const int virtual_devices = static_cast<int>(config::Get<config::kCudaVirtualDevices>());
+  if (!compiler.empty()) {
+    for (int i = 0; i < std::max(1, virtual_devices); ++i) {
+      machines.push_back(MakeEmulatedMachine(compiler));
+    }
     return machines;
   }
   if (!WhyNoGpu().empty()) return machines;
-  int virtual_devices = 0;
-  if (const char* count = std::getenv("HAMMOCK_CUDA_VIRTUAL_DEVICES")) {
-    virtual_devices = std::atoi(count);
-  }
   int gpus = GpuCount();
-  for (int i = 0; i < std::max(gpus, virtual_devices); ++i) {
+  for (int i = 0; i < (virtual_devices > 0 ? virtual_devices : gpus); ++i) {
     machines.push_back(MakeGpuMachine(i % gpus));
   }
   return machines;

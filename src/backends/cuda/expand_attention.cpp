@@ -140,6 +140,17 @@ bool ExpandsAttention(const Graph& graph, const GraphNode& node) {
   return narrow && node.inputs[backward ? 4 : 3].node < 0 && query.numel() > 0 && key.numel() > 0;
 }
 
+bool HasAttentionKernel(const Graph& graph, const GraphNode& node) {
+  constexpr int64_t kMostBatch = 65535;
+  if (node.op != &ops::kAttention || !ExpandsAttention(graph, node)) return false;
+  const Shape& query = graph.TypeOf(node.inputs[0]);
+  const Shape& value = graph.TypeOf(node.inputs[2]);
+  int64_t width = query.size(query.rank() - 1);
+  int64_t batch = query.numel() / (width * query.size(query.rank() - 2));
+  return (width == 64 || width == 128) && value.size(value.rank() - 1) == width &&
+         batch <= kMostBatch;
+}
+
 Graph ExpandAttention(const Graph& graph) {
   Graph out;
   std::vector<std::vector<GraphValue>> map;
@@ -151,7 +162,7 @@ Graph ExpandAttention(const Graph& graph) {
   for (NodeId id = 0; id < graph.size(); ++id) {
     GraphNode node = graph[id];
     for (GraphValue& input : node.inputs) input = mapped(input);
-    if (ExpandsAttention(graph, graph[id])) {
+    if (ExpandsAttention(graph, graph[id]) && !HasAttentionKernel(graph, graph[id])) {
       map.push_back(Expand(out, node));
       changed = true;
       continue;

@@ -8,9 +8,12 @@ namespace hammock::cuda {
 /// perhaps a causal one.
 bool ExpandsAttention(const Graph& graph, const GraphNode& node);
 
-/// Attention and its gradient as products on the matrix units: scores are f32, the softmax and the
-/// gradient of the scores are rounded to the operands' dtype before they are multiplied again, as
-/// fused kernels for such dtypes do.
+/// Whether a kernel computes it whole: calls_attention.cpp.
+bool HasAttentionKernel(const Graph& graph, const GraphNode& node);
+
+/// Other attention, and its gradient, as products on the matrix units: scores are f32, the softmax
+/// and the gradient of the scores are rounded to the operands' dtype before they are multiplied
+/// again, as fused kernels for such dtypes do.
 Graph ExpandAttention(const Graph& graph);
 
 }  // namespace hammock::cuda

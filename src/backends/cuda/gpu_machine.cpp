@@ -57,8 +57,6 @@ class GpuMachine : public Machine {
  public:
   explicit GpuMachine(int ordinal) : driver_(*TheDriver()) {
     driver_.Check(driver_.device_get(&device_, ordinal), "cuDeviceGet");
-    driver_.Check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
-    Enter();
     char name[256] = {};
     driver_.Check(driver_.device_name(name, sizeof name, device_), "cuDeviceGetName");
     size_t bytes = 0;
@@ -69,10 +67,6 @@ class GpuMachine : public Machine {
     driver_.Check(driver_.device_attribute(&minor, kMinor, device_), "cuDeviceGetAttribute");
     architecture_ = major * 10 + minor;
     name_ = fmt::format("{}, compute capability {}.{}", name, major, minor);
-    driver_.Check(driver_.stream_create(&stream_, kNonBlocking), "cuStreamCreate");
-    driver_.Check(driver_.stream_create(&copies_, kNonBlocking), "cuStreamCreate");
-    driver_.Check(driver_.host_take(&staging_, kStaging, 0), "cuMemHostAlloc");
-    blas_ = std::make_unique<Blas>();
   }
 
   std::string name() const override { return name_; }
@@ -186,13 +180,13 @@ class GpuMachine : public Machine {
 
   std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
     Enter();
-    return blas_->Prepare(product, /*tf32=*/false);
+    return blas_->Prepare(product, config::Get<config::kMatmulPrecision>() == "high");
   }
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address out,
+  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
                 Address scratch) override {
     Enter();
     std::lock_guard lock(mutex_);
-    blas_->Multiply(product, a, b, out, scratch, stream_);
+    blas_->Multiply(product, a, b, bias, out, scratch, stream_);
   }
 
   // ---- Recordings
@@ -233,12 +227,25 @@ class GpuMachine : public Machine {
     return moment;
   }
   void Finish() override {
+    if (!opened_) return;
     Enter();
     driver_.Check(driver_.stream_synchronize(stream_), "work on the device");
   }
 
  private:
-  void Enter() const {
+  /// A process that does not use the GPU takes nothing of it.
+  void Open() {
+    driver_.Check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
+    driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
+    driver_.Check(driver_.stream_create(&stream_, kNonBlocking), "cuStreamCreate");
+    driver_.Check(driver_.stream_create(&copies_, kNonBlocking), "cuStreamCreate");
+    driver_.Check(driver_.host_take(&staging_, kStaging, 0), "cuMemHostAlloc");
+    blas_ = std::make_unique<Blas>();
+    opened_ = true;
+  }
+
+  void Enter() {
+    std::call_once(opening_, [this] { Open(); });
     thread_local CUcontext current = nullptr;
     if (current == context_) return;
     driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
@@ -286,6 +293,8 @@ class GpuMachine : public Machine {
 
   const Driver& driver_;
   CUdevice device_ = 0;
+  std::once_flag opening_;
+  std::atomic<bool> opened_{false};
   CUcontext context_ = nullptr;
   std::string name_;
   int64_t memory_bytes_ = 0;

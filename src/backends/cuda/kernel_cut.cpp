@@ -124,7 +124,7 @@ void CutRow(const Launch& launch, KernelCut& cut) {
   int vector = std::min(LongestVector(*launch.kernel), std::min(accumulators, kMostVector));
   while (vector > 1 && n % vector != 0) vector /= 2;
   int span = PowerAtLeast(n);
-  int threads = n <= 1024 ? std::clamp(span / 8, 1, 32) : std::clamp(span / 16, 64, 1024);
+  int threads = n <= 512 ? std::clamp(span / 8, 1, 32) : std::clamp(span / 16, 64, 1024);
   if (lines * threads < kManyThreads / 2) threads = std::min(span / 2, 1024);
   threads = std::clamp(threads, 1, accumulators / vector);
   auto kept = [&] { return span / threads * KeptRegisters(*launch.kernel); };

@@ -46,6 +46,7 @@ struct Product {
   bool b_transposed = false;                        ///< b is stored as [n, k]
   int64_t a_row = 0, b_row = 0, out_row = 0;        ///< strides of stored rows, in elements
   int64_t a_batch = 0, b_batch = 0, out_batch = 0;  ///< strides of the batch
+  bool bias = false;  ///< one element of out_dtype for each column is added before it is rounded
 };
 
 /// A product, made ready. Immutable.
@@ -83,8 +84,8 @@ class Machine {
 
   // ---- Products. Null where the machine has no way to compute it.
   virtual std::shared_ptr<PreparedProduct> Prepare(const Product& product) = 0;
-  virtual void Multiply(const PreparedProduct& product, Address a, Address b, Address out,
-                        Address scratch) = 0;
+  virtual void Multiply(const PreparedProduct& product, Address a, Address b, Address bias,
+                        Address out, Address scratch) = 0;
 
   // ---- Recordings: the same work with the same addresses, in one call of the driver.
   /// Notes what `work` asks for instead of doing it. Null, with nothing done, where that cannot be.

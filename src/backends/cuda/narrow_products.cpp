@@ -30,31 +30,117 @@ GraphValue Narrowed(Graph& out, GraphValue value) {
   return {out.Append(std::move(view)), 0};
 }
 
-}  // namespace
+bool IsNarrowProduct(const Graph& graph, GraphValue value) {
+  const GraphNode& node = graph[value.node];
+  return node.op == &ops::kDotGeneral && node.type().dtype() == DType::kF32 &&
+         IsNarrow(graph.TypeOf(node.inputs[0]).dtype());
+}
 
-Graph NarrowProducts(const Graph& graph) {
+/// The vector that is added to every row of a product, if a value is one: 16-bit floats, one for
+/// each column of the result.
+std::optional<GraphValue> BiasOf(const Graph& graph, GraphValue value, const GraphNode& product) {
+  const Shape& b = graph.TypeOf(product.inputs[1]);
+  int64_t fixed =
+      static_cast<int64_t>(product.attrs[1].ints().size() + product.attrs[3].ints().size());
+  if (b.rank() - fixed != 1) return std::nullopt;
+  int64_t columns = product.type().size(product.type().rank() - 1);
+  while (true) {
+    const GraphNode& node = graph[value.node];
+    const Shape& type = graph.TypeOf(value);
+    bool is_vector =
+        type.numel() == columns && type.rank() >= 1 && type.size(type.rank() - 1) == columns;
+    if (is_vector && type.dtype() == graph.TypeOf(product.inputs[0]).dtype()) return value;
+    bool passes = node.op == &ops::kCast || node.op == &ops::kBroadcast ||
+                  (node.op == &ops::kReshape && is_vector);
+    if (!passes) return std::nullopt;
+    value = node.inputs[0];
+    // A broadcast that stretches columns is none of a row.
+    const Shape& from = graph.TypeOf(value);
+    if (from.rank() == 0 || from.size(from.rank() - 1) != columns) return std::nullopt;
+  }
+}
+
+/// A cast of a product of 16-bit floats, or of one with a bias, to their dtype.
+std::optional<GraphNode> RoundedProduct(const Graph& graph, const std::vector<int>& uses,
+                                        const GraphNode& cast) {
+  if (cast.op != &ops::kCast || !IsNarrow(cast.type().dtype())) return std::nullopt;
+  GraphValue value = cast.inputs[0];
+  auto used_once = [&](GraphValue v) { return uses[static_cast<size_t>(v.node)] == 1; };
+  if (!used_once(value)) return std::nullopt;
+  GraphValue bias;
+  if (graph[value.node].op == &ops::kAdd) {
+    const GraphNode& add = graph[value.node];
+    int first = IsNarrowProduct(graph, add.inputs[0]) ? 0 : 1;
+    value = add.inputs[static_cast<size_t>(first)];
+    if (!IsNarrowProduct(graph, value) || !used_once(value)) return std::nullopt;
+    std::optional<GraphValue> found =
+        BiasOf(graph, add.inputs[static_cast<size_t>(1 - first)], graph[value.node]);
+    if (!found) return std::nullopt;
+    bias = *found;
+  }
+  if (!IsNarrowProduct(graph, value)) return std::nullopt;
+  GraphNode product = graph[value.node];
+  if (graph.TypeOf(product.inputs[0]).dtype() != cast.type().dtype()) return std::nullopt;
+  product.types[0] = cast.type();
+  if (bias.node >= 0) product.inputs.push_back(bias);
+  return product;
+}
+
+std::vector<int> UsesOf(const Graph& graph) {
+  std::vector<int> uses(static_cast<size_t>(graph.size()));
+  for (const GraphNode& node : graph.nodes()) {
+    for (GraphValue input : node.inputs) {
+      if (input.node >= 0) ++uses[static_cast<size_t>(input.node)];
+    }
+  }
+  for (GraphValue output : graph.outputs()) ++uses[static_cast<size_t>(output.node)];
+  return uses;
+}
+
+/// `make` returns what stands in the place of a node, whose operands are mapped already.
+template <class Make>
+Graph Rebuilt(const Graph& graph, Make make) {
   Graph out;
   std::vector<NodeId> map(static_cast<size_t>(graph.size()));
   auto mapped = [&](GraphValue value) {
     if (value.node >= 0) value.node = map[static_cast<size_t>(value.node)];
     return value;
   };
-  bool changed = false;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode node = graph[id];
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    if (node.op == &ops::kDotGeneral) {
-      std::optional<DType> a = NarrowDType(out, node.inputs[0]);
-      if (a && a == NarrowDType(out, node.inputs[1])) {
-        for (GraphValue& input : node.inputs) input = Narrowed(out, input);
-        changed = true;
-      }
-    }
-    map[static_cast<size_t>(id)] = out.Append(std::move(node));
+    map[static_cast<size_t>(id)] = out.Append(make(out, id, mapped));
   }
-  if (!changed) return graph;
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
   return RemoveDead(out);
+}
+
+/// Products are rounded by who makes them: once, from their sums.
+Graph RoundProducts(const Graph& graph) {
+  std::vector<int> uses = UsesOf(graph);
+  return Rebuilt(graph, [&](Graph&, NodeId id, auto mapped) {
+    std::optional<GraphNode> product = RoundedProduct(graph, uses, graph[id]);
+    GraphNode node = product ? *product : graph[id];
+    for (GraphValue& input : node.inputs) input = mapped(input);
+    return node;
+  });
+}
+
+}  // namespace
+
+Graph NarrowProducts(const Graph& graph) {
+  bool changed = false;
+  Graph narrowed = Rebuilt(graph, [&](Graph& out, NodeId id, auto mapped) {
+    GraphNode node = graph[id];
+    for (GraphValue& input : node.inputs) input = mapped(input);
+    if (node.op != &ops::kDotGeneral) return node;
+    changed |= IsNarrow(out.TypeOf(node.inputs[0]).dtype());
+    std::optional<DType> a = NarrowDType(out, node.inputs[0]);
+    if (a && a == NarrowDType(out, node.inputs[1])) {
+      for (GraphValue& input : node.inputs) input = Narrowed(out, input);
+      changed = true;
+    }
+    return node;
+  });
+  return changed ? RoundProducts(narrowed) : graph;
 }
 
 }  // namespace hammock::cuda

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <numeric>
 #include <optional>
 
@@ -13,17 +12,13 @@
 #include "compiler/fusion_facts.h"
 #include "compiler/remove_dead.h"
 #include "compiler/split_reductions.h"
+#include "hammock/config.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/metrics.h"
 
 namespace hammock::cuda {
 
 namespace {
-
-bool TimesSteps() {
-  static const bool timed = std::getenv("HAMMOCK_CUDA_TIME_STEPS") != nullptr;
-  return timed;
-}
 
 constexpr size_t kLeastRecorded = 3;  // steps, from which on one call of the driver is cheaper
 
@@ -146,7 +141,7 @@ int64_t Program::bytes() const {
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
                   Address arena) const {
   auto work = [&] { RunSteps(inputs, outputs, arena); };
-  if (steps_.size() < kLeastRecorded || TimesSteps()) {
+  if (steps_.size() < kLeastRecorded || config::Get<config::kCudaTimeSteps>()) {
     work();
   } else {
     std::vector<Address> addresses(inputs.begin(), inputs.end());
@@ -154,7 +149,6 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
     addresses.push_back(arena);
     recordings_->Run(*machine_, std::move(addresses), work);
   }
-  if (fault_count_ > 0) RaiseFaults(arena + static_cast<Address>(faults_at_));
 }
 
 void Program::RunSteps(std::span<const Address> inputs, std::span<const Address> outputs,
@@ -174,7 +168,7 @@ void Program::RunSteps(std::span<const Address> inputs, std::span<const Address>
   for (size_t i = 0; i < steps_.size(); ++i) {
     const PreparedStep& step = steps_[i];
     std::optional<metrics::ScopedTimer> timer;
-    if (TimesSteps()) {
+    if (config::Get<config::kCudaTimeSteps>()) {
       machine_->Finish();
       std::string name = fmt::format("cuda::step::{}_{}", i, StepName(graph_, schedule_.steps[i]));
       timer.emplace(metrics::GetMetric(name, metrics::Kind::kTime));
@@ -200,9 +194,11 @@ void Program::RunCall(const PreparedStep& step, const std::vector<Address>& buff
   step.call->Run(*machine_, {in, out, scratch, fault});
 }
 
-void Program::RaiseFaults(Address faults) const {
+void Program::CheckFaults(Address arena, const Moment* after) const {
+  if (fault_count_ == 0) return;
   std::vector<uint64_t> words(Index(fault_count_));
-  machine_->Download(words.data(), faults, fault_count_ * 8, nullptr);
+  machine_->Download(words.data(), arena + static_cast<Address>(faults_at_), fault_count_ * 8,
+                     after);
   for (const PreparedStep& step : steps_) {
     if (step.fault < 0 || words[Index(step.fault)] == 0) continue;
     lazy::ExecutionError error(step.call->FaultCode(),

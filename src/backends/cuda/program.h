@@ -30,12 +30,14 @@ class Program {
   std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
   int64_t bytes() const;
   int kernels() const;
-  /// Whether a run has to wait for what it computes: some op may have failed.
+  /// Whether an op may have failed in a run: then CheckFaults has to be asked.
   bool can_fail() const { return fault_count_ > 0; }
 
-  /// `arena` has plan().arena_bytes. Outputs with another source are not used. An op that failed
-  /// is thrown as lazy::ExecutionError with the node of the graph that was given.
+  /// `arena` has plan().arena_bytes. Outputs with another source are not used.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena) const;
+  /// Waits until `after` (null: for all work). Throws what failed in the run that had this arena,
+  /// as lazy::ExecutionError with the node of the graph that was given.
+  void CheckFaults(Address arena, const Moment* after) const;
 
   std::vector<KernelSource> Sources() const;
   /// For people: the graph, its steps and memory, and with `cuda` the text of kernels.
@@ -52,7 +54,6 @@ class Program {
                 Address arena) const;
   void RunCall(const PreparedStep& step, const std::vector<Address>& buffers, Address scratch,
                Address fault) const;
-  void RaiseFaults(Address faults) const;
 
   std::shared_ptr<Machine> machine_;
   Graph graph_;

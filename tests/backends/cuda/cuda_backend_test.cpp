@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/gpu_machine.h"
 #include "hammock/hammock.h"
@@ -80,6 +82,30 @@ TEST_F(CudaDevice, LimitsMemory) {
   EXPECT_GE(before.reserved, before.in_use);
 }
 
+TEST(Cuda, SaysWhyThereIsNoDevice) {
+  if (CudaBackend()) GTEST_SKIP() << "there is one";
+  try {
+    Device("cuda");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(cuda::WhyNoGpu()), std::string::npos) << error.what();
+  }
+}
+
+/// A bias that is added to a product of 16-bit floats, large enough for the library.
+TEST_F(CudaDevice, BiasesAreAddedToProducts) {
+  auto run = [](const Device& device) {
+    std::vector<float> x, w, b;
+    for (int i = 0; i < 64 * 48; ++i) x.push_back(static_cast<float>(i % 17) / 8 - 1);
+    for (int i = 0; i < 32 * 48; ++i) w.push_back(static_cast<float>(i % 13) / 8 - 0.75f);
+    for (int i = 0; i < 32; ++i) b.push_back(static_cast<float>(i));
+    Tensor y = linear(tensor(x, {64, 48}, bf16, device), tensor(w, {32, 48}, bf16, device),
+                      tensor(b, {32}, bf16, device));
+    return y.to(f32).to_vector<float>();
+  };
+  EXPECT_EQ(run(device_), run(Device("reference")));
+}
+
 TEST_F(CudaDevice, TrainsAStep) {
   manual_seed(1);
   Tensor w = On(device_, {0.5f, -0.5f}, {2, 1});
@@ -93,15 +119,20 @@ TEST_F(CudaDevice, TrainsAStep) {
 
 /// Attention of 16-bit floats is made of products of them.
 TEST_F(CudaDevice, AttentionAndItsGradientAgreeWithTheReference) {
-  for (bool is_causal : {false, true}) {
+  struct Sizes {
+    bool is_causal;
+    int64_t length, width;
+  };
+  for (auto [is_causal, length, width] :
+       {Sizes{false, 5, 8}, Sizes{true, 5, 8}, Sizes{false, 70, 64}, Sizes{true, 70, 64}}) {
     auto run = [&](const Device& device) {
       std::vector<Tensor> leaves;
       for (int i = 0; i < 3; ++i) {
         std::vector<float> values;
-        for (int k = 0; k < 2 * 5 * 8; ++k) {
-          values.push_back(static_cast<float>((k * 37 + i * 11) % 64) / 32 - 1);
+        for (int64_t k = 0; k < 2 * length * width; ++k) {
+          values.push_back(static_cast<float>((k * 37 + k / 64 * 5 + i * 11) % 64) / 32 - 1);
         }
-        leaves.push_back(tensor(values, {1, 2, 5, 8}, bf16, device));
+        leaves.push_back(tensor(values, {1, 2, length, width}, bf16, device));
         leaves.back().requires_grad_(true);
       }
       Tensor out = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], std::nullopt, 0.0,
@@ -115,7 +146,9 @@ TEST_F(CudaDevice, AttentionAndItsGradientAgreeWithTheReference) {
     };
     std::vector<float> ours = run(device_), expected = run(Device("reference"));
     ASSERT_EQ(ours.size(), expected.size());
-    for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], expected[i], 0.05) << i;
+    for (size_t i = 0; i < ours.size(); ++i) {
+      ASSERT_NEAR(ours[i], expected[i], 0.03 + 0.02 * std::abs(expected[i])) << i;
+    }
   }
 }
 

@@ -1,8 +1,12 @@
 // Kernels as text.
 #include "backends/cuda/emit_cuda.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/cuda/emulated.h"
+#include "backends/cuda/narrow_products.h"
+#include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
 #include "compiler/schedule.h"
 
@@ -123,6 +127,57 @@ TEST(ScalarText, ConstantsAreExact) {
   EXPECT_TRUE(Has(scalars.Functions(),
                   "__device__ inline float rsqrt_f32(float x) {\n  float v0 = sqrtf(x);\n"
                   "  float v1 = (float)0x1p+0f / v0;\n  return v1;\n}\n"));
+}
+
+/// What the loop IR does not have is compiled by NVRTC too, where it is.
+TEST(Calls, AreCompiledByNvrtc) {
+  if (!WhyNoNvrtc().empty()) GTEST_SKIP() << WhyNoNvrtc();
+  for (const char* causal : {"true", "false"}) {
+    Graph graph = ParseGraph(fmt::format(R"(
+      %0 = input : bf16[2,100,64]
+      %1:2 = _attention %0, %0, %0, none {{is_causal={}, scale=0.125}} : bf16[2,100,64], f32[2,100]
+      return %1.0, %1.1)",
+                                         causal));
+    std::string module = Prelude();
+    for (const KernelSource& source : Program(graph, EmulatedForTests()).Sources()) {
+      module += source.text;
+    }
+    EXPECT_GT(CompileByNvrtc(module, 90).size(), 1000u);
+  }
+}
+
+TEST(NarrowProducts, TakesSixteenBitOperandsAndRoundsOnce) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : bf16[8,16]
+    %1 = input : bf16[4,16]
+    %2 = input : bf16[4]
+    %3 = cast %0 {dtype=f32} : f32[8,16]
+    %4 = cast %1 {dtype=f32} : f32[4,16]
+    %5 = cast %2 {dtype=f32} : f32[4]
+    %6 = dot_general %3, %4 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : f32[8,4]
+    %7 = broadcast %5 {sizes=[8,4]} : f32[8,4]
+    %8 = add %6, %7 : f32[8,4]
+    %9 = cast %8 {dtype=bf16} : bf16[8,4]
+    return %9)");
+  EXPECT_EQ(
+      hammock::ToText(NarrowProducts(graph)),
+      "%0 = input : bf16[8,16]\n%1 = input : bf16[4,16]\n%2 = input : bf16[4]\n"
+      "%3 = dot_general %0, %1, %2 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : "
+      "bf16[8,4]\nreturn %3\n");
+}
+
+TEST(NarrowProducts, KeepsSumsThatOthersReadInFull) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : bf16[8,16]
+    %1 = input : bf16[16,4]
+    %2 = cast %0 {dtype=f32} : f32[8,16]
+    %3 = cast %1 {dtype=f32} : f32[16,4]
+    %4 = dot_general %2, %3 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,4]
+    %5 = cast %4 {dtype=bf16} : bf16[8,4]
+    return %5, %4)");
+  EXPECT_TRUE(Has(hammock::ToText(NarrowProducts(graph)),
+                  "%2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], "
+                  "b_batch=[]} : f32[8,4]\n%3 = cast %2 {dtype=bf16} : bf16[8,4]\nreturn %3, %2"));
 }
 
 }  // namespace

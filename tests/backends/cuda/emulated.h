@@ -35,6 +35,7 @@ inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& progr
   }
   Address arena = TakeWithNonsense(machine, program.plan().arena_bytes);
   program.Run(in, out, arena);
+  program.CheckFaults(arena, nullptr);
   std::vector<HostTensor> results;
   for (size_t i = 0; i < out.size(); ++i) {
     const compiler::OutputSource& source = program.outputs()[i];

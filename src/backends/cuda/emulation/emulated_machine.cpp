@@ -50,6 +50,9 @@ extern "C" void set_emulated(EmulatedThread* thread) { emulated = thread; }
 #define trunc __builtin_trunc
 #define rintf __builtin_rintf
 #define rint __builtin_rint
+#define fmaxf __builtin_fmaxf
+#define exp2f __builtin_exp2f
+#define log2f __builtin_log2f
 #define fabsf __builtin_fabsf
 #define fabs __builtin_fabs
 #define copysignf __builtin_copysignf
@@ -106,7 +109,7 @@ class EmulatedProduct : public PreparedProduct {
 };
 
 template <class T, class Out>
-void MultiplyOf(const Product& p, const T* a, const T* b, Out* out) {
+void MultiplyOf(const Product& p, const T* a, const T* b, const Out* bias, Out* out) {
   using Sum = std::conditional_t<kIsReal<T>, double, uint64_t>;
   for (int64_t batch = 0; batch < p.batch; ++batch) {
     for (int64_t i = 0; i < p.m; ++i) {
@@ -118,7 +121,10 @@ void MultiplyOf(const Product& p, const T* a, const T* b, Out* out) {
           sum +=
               Convert<Sum>(a[batch * p.a_batch + at_a]) * Convert<Sum>(b[batch * p.b_batch + at_b]);
         }
-        out[batch * p.out_batch + i * p.out_row + j] = Convert<Out>(sum);
+        using Made = std::conditional_t<kIsReal<T> && sizeof(T) == 2, float, Sum>;
+        Made made = static_cast<Made>(sum);
+        if (p.bias) made += Convert<Made>(bias[j]);
+        out[batch * p.out_batch + i * p.out_row + j] = Convert<Out>(made);
       }
     }
   }
@@ -178,7 +184,7 @@ class EmulatedMachine : public Machine {
   std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
     return std::make_shared<EmulatedProduct>(product);
   }
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address out,
+  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
                 Address) override {
     if (compiler_ == "none") return;
     const Product& p = static_cast<const EmulatedProduct&>(product).product;
@@ -188,9 +194,10 @@ class EmulatedMachine : public Machine {
         const T* left = reinterpret_cast<const T*>(a);
         const T* right = reinterpret_cast<const T*>(b);
         if (p.out_dtype == p.dtype) {
-          MultiplyOf(p, left, right, reinterpret_cast<T*>(out));
+          MultiplyOf(p, left, right, reinterpret_cast<const T*>(bias), reinterpret_cast<T*>(out));
         } else {
-          MultiplyOf(p, left, right, reinterpret_cast<float*>(out));
+          MultiplyOf(p, left, right, reinterpret_cast<const float*>(bias),
+                     reinterpret_cast<float*>(out));
         }
       }
     });
