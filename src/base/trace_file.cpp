@@ -31,8 +31,10 @@ constexpr size_t kBufferBytes = 1 << 16;
 constexpr int64_t kFlushNs = 200'000'000;
 constexpr std::string_view kEnd = "\n]\n";
 
-/// The trace that is being written. Guarded by its mutex; never destroyed.
+/// The trace that is being written. Guarded by its mutex; never destroyed. The child of a fork has
+/// one of its own: the parent's mutex may be locked for ever there.
 struct File {
+  const uint64_t forks = ForkCount();
   std::mutex mutex;
   int fd = -1;
   std::string path;
@@ -43,12 +45,17 @@ struct File {
   int64_t left_out = 0;  // events
   int64_t start = 0;
   int64_t flushed_at = 0;
-  uint64_t forks = 0;
 };
 
 File& GetFile() {
-  static File& file = *new File;
-  return file;
+  static constinit std::atomic<File*> current{nullptr};
+  File* file = current.load(std::memory_order_acquire);
+  while (!file || file->forks != ForkCount()) {
+    auto* fresh = new File;
+    if (current.compare_exchange_strong(file, fresh, std::memory_order_acq_rel)) return *fresh;
+    delete fresh;
+  }
+  return *file;
 }
 
 constinit std::atomic<uint64_t> trace_number{0};  // of the latest trace
@@ -57,7 +64,12 @@ constinit std::atomic<uint64_t> trace_number{0};  // of the latest trace
 constinit thread_local uint64_t named_in = 0;
 
 int64_t ThreadId() {
-  static thread_local const int64_t id = syscall(SYS_gettid);
+  static thread_local int64_t id = 0;
+  static thread_local pid_t process = 0;  // a fork gives the thread another number
+  if (process != getpid()) {
+    process = getpid();
+    id = syscall(SYS_gettid);
+  }
   return id;
 }
 
@@ -120,7 +132,7 @@ template <class Make>
 void Write(const Make& make) {
   File& file = GetFile();
   std::lock_guard lock(file.mutex);
-  if (file.fd < 0 || file.forks != ForkCount()) return;
+  if (file.fd < 0) return;
   if (named_in != trace_number.load(std::memory_order_relaxed)) {
     named_in = trace_number.load(std::memory_order_relaxed);
     Append(file,
@@ -154,7 +166,6 @@ std::string Open(File& file, const std::string& path) {
   file.written = file.left_out = 0;
   file.limit = config::Get<config::kTraceFileBytes>();
   file.start = file.flushed_at = Now();
-  file.forks = ForkCount();
   trace_number.fetch_add(1, std::memory_order_relaxed);
   std::string name = Quoted(ProgramName());
   Append(file, MetadataEvent("process_name", fmt::format(R"({{"name":{}}})", name)));
@@ -172,16 +183,14 @@ std::string Open(File& file, const std::string& path) {
 
 /// With the mutex held.
 void Close(File& file) {
-  if (file.fd < 0) return;
   detail::wanted.fetch_and(~uint32_t{1}, std::memory_order_relaxed);
-  if (file.forks == ForkCount()) {
-    if (file.left_out > 0) {
-      file.limit = INT64_MAX;
-      Append(file,
-             MetadataEvent("hammock_left_out", fmt::format(R"({{"events":{}}})", file.left_out)));
-    }
-    WriteOut(file);
+  if (file.fd < 0) return;
+  if (file.left_out > 0) {
+    file.limit = INT64_MAX;
+    Append(file,
+           MetadataEvent("hammock_left_out", fmt::format(R"({{"events":{}}})", file.left_out)));
   }
+  WriteOut(file);
   close(file.fd);
   file.fd = -1;
 }
@@ -239,7 +248,7 @@ void FollowOption() {
 void Flush() {
   File& file = GetFile();
   std::lock_guard lock(file.mutex);
-  if (file.fd >= 0 && file.forks == ForkCount()) WriteOut(file);
+  if (file.fd >= 0) WriteOut(file);
 }
 
 void WriteSpan(const char* category, std::string_view name, int64_t begin, int64_t end,

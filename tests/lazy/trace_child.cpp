@@ -40,6 +40,9 @@ int main(int argc, char** argv) {
     if (fork() == 0) {
       tracing::Mark("of the child");
       tracing::Stop();
+      tracing::Start(std::string(argv[2]) + ".child");  // one of its own
+      tracing::Mark("of the child's own");
+      tracing::Stop();
       _exit(0);
     }
     wait(nullptr);

@@ -297,7 +297,7 @@ void RunChild(const std::string& mode, const std::string& path) {
   if (child == 0) {
     setenv("HAMMOCK_TRACE_FILE", path.c_str(), 1);
     (void)!freopen("/dev/null", "w", stderr);
-    execl(HAMMOCK_TRACE_CHILD, HAMMOCK_TRACE_CHILD, mode.c_str(), nullptr);
+    execl(HAMMOCK_TRACE_CHILD, HAMMOCK_TRACE_CHILD, mode.c_str(), path.c_str(), nullptr);
     _exit(127);
   }
   int status = 0;
@@ -320,6 +320,8 @@ TEST_F(Trace, BelongsToTheProcessThatBeganIt) {
   Json events = Read();
   EXPECT_EQ(Select(events, "name", "of the parent").size(), 1u);
   EXPECT_EQ(Select(events, "name", "of the child").size(), 0u);
+  path += ".child";
+  EXPECT_EQ(Select(Read(), "name", "of the child's own").size(), 1u);
 }
 
 // ---- Totals

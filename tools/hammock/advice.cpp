@@ -49,20 +49,27 @@ constexpr Entry kEntries[] = {
      "compilation_cache_bytes, or set cache_dir to keep compiled code on disk."},
 };
 
+bool IsEager(const CompileCause& cause) { return cause.trigger == "eager op"; }
+
 }  // namespace
 
-bool IsAvoidable(const std::string& kind) { return kind != "first graph" && kind != "device"; }
+bool IsAvoidable(const CompileCause& cause) {
+  return cause.kind != "first graph" && cause.kind != "device" && !IsEager(cause);
+}
 
-std::string AdviceFor(const std::string& kind, const std::string& generalised) {
-  if (generalised.starts_with("for all")) {
+std::string AdviceFor(const CompileCause& cause) {
+  if (IsEager(cause)) {
+    return "In eager mode each op is a graph of its own and is compiled once for its types.";
+  }
+  if (cause.generalised.starts_with("for all")) {
     return "Only sizes differ, and it was compiled for all of them: other sizes need no compile "
            "any "
            "more. To save this one too, pad or drop the batch of another size.";
   }
   for (const Entry& entry : kEntries) {
-    if (kind == entry.kind) return entry.advice;
+    if (cause.kind == entry.kind) return entry.advice;
   }
-  if (kind == "first graph") return "The first graph of a device always has to be compiled.";
+  if (cause.kind == "first graph") return "The first graph of a device always has to be compiled.";
   return "See docs/design/recompile_explainer.md.";
 }
 

@@ -4,11 +4,15 @@
 
 namespace hammock::tool {
 
-/// Whether a program can do something about compiles of this kind (CompileMiss::kind); the first
-/// graph has to be compiled by somebody.
-bool IsAvoidable(const std::string& kind);
+/// Why a graph was compiled: fields of CompileMiss.
+struct CompileCause {
+  std::string kind, trigger, generalised;
+};
 
-/// What to do about them, in a sentence or two. `generalised` is CompileMiss::generalised.
-std::string AdviceFor(const std::string& kind, const std::string& generalised = "");
+/// Whether a program can do something about it; the first graph has to be compiled by somebody.
+bool IsAvoidable(const CompileCause& cause);
+
+/// What to do about it, in a sentence or two.
+std::string AdviceFor(const CompileCause& cause);
 
 }  // namespace hammock::tool

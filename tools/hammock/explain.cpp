@@ -79,6 +79,10 @@ std::vector<FoundCompile> Read(const std::string& path) {
   return FromLog(text);
 }
 
+CompileCause CauseOf(const FoundCompile& compile) {
+  return {compile.kind, compile.trigger, compile.generalised};
+}
+
 Json ToJson(const FoundCompile& compile) {
   return {{"number", compile.number},
           {"device", compile.device},
@@ -87,8 +91,8 @@ Json ToJson(const FoundCompile& compile) {
           {"kind", compile.kind},
           {"detail", compile.detail},
           {"generalised", compile.generalised},
-          {"avoidable", IsAvoidable(compile.kind)},
-          {"advice", AdviceFor(compile.kind, compile.generalised)}};
+          {"avoidable", IsAvoidable(CauseOf(compile))},
+          {"advice", AdviceFor(CauseOf(compile))}};
 }
 
 void Print(const std::vector<FoundCompile>& compiles) {
@@ -97,23 +101,22 @@ void Print(const std::vector<FoundCompile>& compiles) {
                  "HAMMOCK_EXPLAIN_MISSES=1, a trace always has\n";
     return;
   }
-  std::vector<std::string> kinds;
+  std::vector<std::pair<std::string, int>> advice;  // with how often it applies
   for (const FoundCompile& compile : compiles) {
     std::cout << fmt::format("{}. {} on {}{}: {}\n", compile.number,
                              compile.trigger.empty() ? "compiled" : compile.trigger, compile.device,
                              compile.where.empty() ? "" : " at " + compile.where, compile.kind);
     if (!compile.detail.empty()) std::cout << "   " << compile.detail << "\n";
     if (!compile.generalised.empty()) std::cout << "   compiled " << compile.generalised << "\n";
-    if (std::find(kinds.begin(), kinds.end(), compile.kind) == kinds.end()) {
-      kinds.push_back(compile.kind);
-    }
+    std::string text = fmt::format("{}: {}", compile.kind, AdviceFor(CauseOf(compile)));
+    if (compile.trigger == "eager op") text = AdviceFor(CauseOf(compile));
+    auto known = std::find_if(advice.begin(), advice.end(),
+                              [&](const auto& entry) { return entry.first == text; });
+    if (known == advice.end()) known = advice.insert(advice.end(), {text, 0});
+    ++known->second;
   }
   std::cout << "\nwhat to do\n";
-  for (const std::string& kind : kinds) {
-    auto count = std::count_if(compiles.begin(), compiles.end(),
-                               [&](const FoundCompile& compile) { return compile.kind == kind; });
-    std::cout << fmt::format("  {} ({}): {}\n", kind, count, AdviceFor(kind));
-  }
+  for (const auto& [text, count] : advice) std::cout << fmt::format("  {} x  {}\n", count, text);
 }
 
 }  // namespace
@@ -128,7 +131,7 @@ int Explain(const ExplainOptions& options) {
     Print(compiles);
   }
   bool avoidable = std::any_of(compiles.begin(), compiles.end(), [](const FoundCompile& compile) {
-    return IsAvoidable(compile.kind);
+    return IsAvoidable(CauseOf(compile));
   });
   return avoidable ? kFoundRecompiles : 0;
 }

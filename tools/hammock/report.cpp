@@ -196,10 +196,11 @@ Json MissesOf(const Trace& trace) {
   Json misses = Json::array();
   for (const Miss& miss : trace.misses) {
     Json json = miss.args;
-    std::string kind = json.value("kind", "");
+    CompileCause cause{json.value("kind", ""), json.value("trigger", ""),
+                       json.value("generalised", "")};
     json["time"] = Rounded(miss.time);
-    json["avoidable"] = IsAvoidable(kind);
-    json["advice"] = AdviceFor(kind, json.value("generalised", ""));
+    json["avoidable"] = IsAvoidable(cause);
+    json["advice"] = AdviceFor(cause);
     misses.push_back(std::move(json));
   }
   return misses;
