@@ -1,5 +1,6 @@
 // Convolutions by oneDNN, by bands of an image.
 #include "backends/cpu/onednn_kit.h"
+#include "backends/cpu/strided_copy.h"
 
 namespace hammock::cpu {
 
@@ -28,15 +29,8 @@ struct Band {
 struct BandKernel {
   Band band;
   memory::desc input, weight, out;  // inside, channels last
-  std::optional<Reorder> load, store;
+  std::optional<StridedCopy> load, store;
   Call call;
-
-  int64_t scratch_bytes() const {
-    int64_t bytes = call.scratch_bytes();
-    if (load) bytes = std::max(bytes, load->scratch_bytes());
-    if (store) bytes = std::max(bytes, store->scratch_bytes());
-    return bytes;
-  }
 };
 
 class OneDnnConvolution : public ConvolutionKernel {
@@ -54,7 +48,7 @@ class OneDnnConvolution : public ConvolutionKernel {
       if (kernel.load) input_bytes_ = std::max(input_bytes_, BytesOf(kernel.input));
       if (kernel.store) out_bytes_ = std::max(out_bytes_, BytesOf(kernel.out));
       if (apart) part_bytes_ = std::max(part_bytes_, BytesOf(kernel.out));
-      call_bytes_ = std::max(call_bytes_, kernel.scratch_bytes());
+      call_bytes_ = std::max(call_bytes_, kernel.call.scratch_bytes());
     }
     worker_bytes = input_bytes_ + out_bytes_ + part_bytes_ + epilogue_bytes_ + call_bytes_;
   }
@@ -104,23 +98,24 @@ class OneDnnConvolution : public ConvolutionKernel {
     epilogue_bytes_ = epilogue.scratch_bytes;
   }
 
-  /// One image, or some rows of it, with the channels last, or as a part of a row-major tensor, or
-  /// row-major by itself.
-  memory::desc ImageDesc(const Shape& whole, int64_t rows, bool channels_last,
-                         bool by_itself = false) const {
+  /// How many places some rows of an image have.
+  static int64_t PlacesOf(const Shape& whole, int64_t rows) {
+    for (int d = 3; d < whole.rank(); ++d) rows *= whole.size(d);
+    return rows;
+  }
+
+  /// Some rows of an image, with the channels last.
+  memory::desc ImageDesc(const Shape& whole, int64_t rows) const {
     List sizes = {1, whole.size(1)};
     for (int d = 2; d < whole.rank(); ++d) sizes.push_back(d == 2 ? rows : whole.size(d));
-    int rank = whole.rank();
-    List strides(rank);
-    int64_t step = channels_last ? sizes[1] : 1;
-    for (int d = rank - 1; d >= 2; --d) {
+    List strides(whole.rank());
+    int64_t step = sizes[1];
+    for (int d = whole.rank() - 1; d >= 2; --d) {
       strides[d] = step;
       step *= sizes[d];
     }
-    int64_t plane = 1;
-    for (int d = 2; d < rank; ++d) plane *= by_itself ? sizes[d] : whole.size(d);
-    strides[1] = channels_last ? 1 : plane;
-    strides[0] = channels_last ? step : plane * sizes[1];
+    strides[1] = 1;
+    strides[0] = step;
     return memory::desc(sizes, type_, strides);
   }
 
@@ -190,13 +185,17 @@ class OneDnnConvolution : public ConvolutionKernel {
   void MakeKernel(const Band& band) {
     BandKernel kernel;
     kernel.band = band;
-    kernel.input = ImageDesc(spec_.input, band.input_rows, true);
-    kernel.out = ImageDesc(spec_.out, band.rows, true);
+    kernel.input = ImageDesc(spec_.input, band.input_rows);
+    kernel.out = ImageDesc(spec_.out, band.rows);
     if (!LiesLast(spec_.input, spec_.input_last)) {
-      kernel.load.emplace(ImageDesc(spec_.input, band.input_rows, false), kernel.input);
+      int64_t channels = spec_.input.size(1);
+      kernel.load.emplace(width_, Dims{channels, PlacesOf(spec_.input, band.input_rows)},
+                          Dims{PlacesOf(spec_.input, spec_.input.size(2)), 1}, Dims{1, channels});
     }
     if (!LiesLast(spec_.out, spec_.out_last)) {
-      kernel.store.emplace(kernel.out, ImageDesc(spec_.out, band.rows, false, apart));
+      int64_t channels = spec_.out.size(1), places = PlacesOf(spec_.out, band.rows);
+      int64_t plane = apart ? places : PlacesOf(spec_.out, spec_.out.size(2));
+      kernel.store.emplace(width_, Dims{channels, places}, Dims{1, channels}, Dims{plane, 1});
     }
     // All bands use the form of the weight that the first one chose.
     kernel.weight = kernels_.empty() ? memory::desc(WeightSizes(), type_, memory::format_tag::any)
@@ -247,7 +246,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     const std::byte* input = static_cast<const std::byte*>(pointers.input) +
                              Offset(spec_.input, spec_.input_last, image, place.first.input_begin);
     if (kernel.load) {
-      (*kernel.load)(input, memory, scratch);
+      kernel.load->RunAlone(reinterpret_cast<const char*>(input), reinterpret_cast<char*>(memory));
       input = memory;
     }
     std::byte* target = part;
@@ -256,7 +255,9 @@ class OneDnnConvolution : public ConvolutionKernel {
                Offset(spec_.out, spec_.out_last, image, place.first.begin);
     }
     kernel.call({input, packed, kernel.store ? out : target, scratch});
-    if (kernel.store) (*kernel.store)(out, target, scratch);
+    if (kernel.store) {
+      kernel.store->RunAlone(reinterpret_cast<const char*>(out), reinterpret_cast<char*>(target));
+    }
     if (finishes && pointers.epilogue) {
       pointers.epilogue->Run(PartOf(target, image, place.first), epilogue_scratch);
     }

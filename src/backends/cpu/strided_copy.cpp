@@ -369,24 +369,41 @@ class Walk {
 
 }  // namespace
 
-void StridedCopy::Run(const char* from, char* to) const {
+void StridedCopy::Run(const char* from, char* to) const { RunBy(from, to, /*alone=*/false); }
+
+void StridedCopy::RunBy(const char* from, char* to, bool alone) const {
   switch (kind_) {
     case Kind::kNothing:
       return;
     case Kind::kMatrices:
-      return RunMatrices(from, to);
+      return RunMatrices(from, to, alone);
     case Kind::kElements:
     case Kind::kInOrder:
-      return RunElements(from, to);
+      return RunElements(from, to, alone);
     case Kind::kRows:
-      break;
+      return RunRows(from, to, alone);
   }
+}
+
+namespace {
+
+/// Spread, or all of it at once.
+template <class F>
+void SpreadUnless(bool alone, int64_t count, int64_t work, F f) {
+  if (!alone) return Spread(count, work, f);
+  if (count > 0) f(int64_t{0}, count);
+}
+
+}  // namespace
+
+void StridedCopy::RunRows(const char* from, char* to, bool alone) const {
+  if (dims_ == 0 && alone) return CopyRow(to, from, bytes_);
   if (dims_ == 0) return CopyBytes(from, to, bytes_);
   const Dim& last = dim_[dims_ - 1];
   int64_t outer = 1;
   for (int d = 0; d + 1 < dims_; ++d) outer *= dim_[d].size;
-  if (outer == 1) return CopyRows(last.size, bytes_, from, last.from, to, last.to);
-  Spread(outer * last.size, bytes_, [&](int64_t begin, int64_t end) {
+  if (outer == 1 && !alone) return CopyRows(last.size, bytes_, from, last.from, to, last.to);
+  SpreadUnless(alone, outer * last.size, bytes_, [&](int64_t begin, int64_t end) {
     Walk walk(dim_, dims_, begin);
     for (int64_t at = begin; at < end;) {
       int64_t count = std::min(end - at, walk.left());
@@ -399,7 +416,7 @@ void StridedCopy::Run(const char* from, char* to) const {
   });
 }
 
-void StridedCopy::RunElements(const char* from, char* to) const {
+void StridedCopy::RunElements(const char* from, char* to, bool alone) const {
   const Dim& last = dim_[dims_ - 1];
   int64_t total = 1;
   for (int d = 0; d < dims_; ++d) total *= dim_[d].size;
@@ -419,10 +436,10 @@ void StridedCopy::RunElements(const char* from, char* to) const {
     });
   };
   if (kind_ == Kind::kInOrder) return copy(0, total);
-  Spread(total, 2 * bytes_, copy);
+  SpreadUnless(alone, total, 2 * bytes_, copy);
 }
 
-void StridedCopy::RunMatrices(const char* from, char* to) const {
+void StridedCopy::RunMatrices(const char* from, char* to, bool alone) const {
   constexpr int64_t kPastCache = int64_t{1} << 22;  // bytes that the caches may well not hold
   int64_t side = 64 / bytes_;
   int64_t row_tile = 8 * side;
@@ -437,7 +454,8 @@ void StridedCopy::RunMatrices(const char* from, char* to) const {
   auto run = [&]<int kBytes, bool kPast>(std::integral_constant<int, kBytes>,
                                          std::bool_constant<kPast>) {
     int64_t work = std::min(row_tile, row_.size) * column_tile * kBytes;
-    Spread(outer * row_tiles * column_tiles, work, [&](int64_t begin, int64_t end) {
+    int64_t tiles = outer * row_tiles * column_tiles;
+    SpreadUnless(alone, tiles, work, [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end; ++at) {
         int64_t column = at % column_tiles * column_tile;
         int64_t row = at / column_tiles % row_tiles * row_tile;

@@ -25,6 +25,8 @@ class StridedCopy {
               const Dims& to_strides);
 
   void Run(const char* from, char* to) const;
+  /// By the calling thread alone, for what is one task among several.
+  void RunAlone(const char* from, char* to) const { RunBy(from, to, /*alone=*/true); }
   const char* kind() const;  ///< for people and tests
 
  private:
@@ -35,8 +37,10 @@ class StridedCopy {
     int64_t to;
   };
 
-  void RunElements(const char* from, char* to) const;
-  void RunMatrices(const char* from, char* to) const;
+  void RunBy(const char* from, char* to, bool alone) const;
+  void RunRows(const char* from, char* to, bool alone) const;
+  void RunElements(const char* from, char* to, bool alone) const;
+  void RunMatrices(const char* from, char* to, bool alone) const;
 
   Kind kind_ = Kind::kNothing;
   int dims_ = 0;
