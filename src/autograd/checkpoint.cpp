@@ -29,7 +29,7 @@ Tensor BehindBarrier(const Value& value, const std::vector<Tensor>& grads) {
 }  // namespace
 
 CheckpointRecord::CheckpointRecord(TensorsFn fn, const std::vector<Tensor>& inputs)
-    : fn_(std::move(fn)) {
+    : fn_(std::move(fn)), autocast_(Context().autocast) {
   for (const Tensor& input : inputs) inputs_.push_back(ValueOf("checkpoint", input));
 }
 
@@ -42,14 +42,19 @@ SavedValues CheckpointRecord::Restore(size_t number, const std::vector<Tensor>& 
     }
     GradModeScope grad(true);
     LocationId before = std::exchange(tls_location, 0);
+    auto autocast = std::exchange(Context().autocast, autocast_);
+    auto restore = [&] {
+      tls_location = before;
+      Context().autocast = autocast;
+    };
     try {
       CheckpointRegion region(*this, true);
       fn_(inputs);
     } catch (...) {
-      tls_location = before;
+      restore();
       throw;
     }
-    tls_location = before;
+    restore();
     if (saved_.size() != entries_) {
       Throw(ErrorCode::kValue,
             "checkpoint: the function recorded {} differentiable ops the first time and {} the "

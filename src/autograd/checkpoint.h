@@ -28,7 +28,8 @@ class CheckpointRecord : public std::enable_shared_from_this<CheckpointRecord> {
   friend class CheckpointRegion;
   TensorsFn fn_;
   std::vector<Value> inputs_;
-  size_t entries_ = 0;  // of the first trace
+  std::optional<DType> autocast_;  // of the first trace
+  size_t entries_ = 0;             // of it
   std::vector<std::optional<SavedValues>> saved_;
   std::vector<std::pair<uint64_t, uint64_t>> draws_;  // random state of the first trace, in order
 };

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/throw.h"
+#include "hammock/autocast.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ir/location_scope.h"
@@ -163,6 +164,9 @@ class Pass {
 
 }  // namespace
 
-std::vector<Tensor> RunBackward(const BackwardRequest& request) { return Pass(request).Run(); }
+std::vector<Tensor> RunBackward(const BackwardRequest& request) {
+  NoAutocastGuard no_autocast;  // gradients have the dtypes that the forward pass gave them
+  return Pass(request).Run();
+}
 
 }  // namespace hammock

@@ -6,6 +6,7 @@
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/location_scope.h"
+#include "lazy/autocast.h"
 #include "lazy/hooks.h"
 #include "lazy/layout.h"
 #include "lazy/record.h"
@@ -40,6 +41,10 @@ inline bool KeepsMore(const Tensor& a, const Tensor& b) {
   if ((bits(x.tape) | bits(x.view) | bits(y.tape) | bits(y.view)) == 0) [[likely]]
     return false;
   return KeepsMore(x, y);
+}
+
+inline bool MayCast(const OpDef& op) {
+  return op.autocast != AutocastRule::kNone && IsAutocast(Context());
 }
 
 bool IsEager(const ThreadContext& context) {
@@ -204,6 +209,11 @@ std::vector<Tensor> ExpandWhileTracing(const Node& node, std::span<const Tensor>
 
 std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
                                std::span<const Tensor> operands, std::span<const Attr> attrs) {
+  if (MayCast(op)) {
+    std::vector<Tensor> given(operands.begin(), operands.end());
+    Autocasted cast(op, at, given);
+    return ApplyMulti(op, at, cast(given), attrs);
+  }
   std::vector<Value> values;
   values.reserve(operands.size());
   bool views = false;
@@ -252,7 +262,7 @@ Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   bool fast =
       IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
-  if (!fast || KeepsMore(a, a)) return Apply(op, at, std::span(&a, 1));
+  if (!fast || KeepsMore(a, a) || MayCast(op)) return Apply(op, at, std::span(&a, 1));
   Node* node = NodeAccess::Allocate(op, 1, 0, 1);
   x->AddReference();
   NodeAccess::operands(node)[0] = {x, a.impl()->index};
@@ -269,7 +279,8 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
-  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() || KeepsMore(a, b)) {
+  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() || KeepsMore(a, b) ||
+      MayCast(op)) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }
@@ -295,6 +306,12 @@ Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b)
   const Tensor& tensor = a.is_tensor() ? a.tensor() : b.tensor();
   const Scalar& scalar = a.is_tensor() ? b.scalar() : a.scalar();
   CurrentNode(op.schema, tensor);
+  // Before the number takes on the tensor's dtype.
+  if (Autocasted cast(op, b.at(), tensor); cast) {
+    Tensor wanted = cast(tensor);
+    TensorArg operand(wanted, b.at());
+    return ApplyElementwise(op, a.is_tensor() ? operand : a, a.is_tensor() ? b : operand);
+  }
   DType dtype = ResultType(tensor, scalar);
   if (op.rule == DTypeRule::kFloat && !IsFloat(dtype)) dtype = kDefaultFloat;
   Tensor lifted = Lift(scalar, dtype);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/throw.h"
+#include "hammock/autocast.h"
 #include "hammock/config.h"
 #include "hammock/executor.h"
 #include "hammock/ops/create.h"
@@ -84,6 +85,7 @@ void RefuseOthers(const TracedFunction& traced) {
 struct Replayed::State {
   struct Entry {
     std::vector<Shape> signature;
+    std::optional<DType> autocast;
     CompiledGraph graph;
     Recorded recorded;
     int64_t calls = 0;
@@ -138,6 +140,7 @@ void Replayed::State::Verify(const Entry& entry, const std::vector<Tensor>& all,
 Replayed::State::Entry& Replayed::State::EntryOf(const std::vector<Tensor>& all, size_t arguments,
                                                  Location at) {
   auto fits = [&](const Entry& entry) {
+    if (entry.autocast != AutocastGuard::dtype()) return false;
     for (size_t i = 0; i < arguments; ++i) {
       if (entry.signature[i] != all[i].shape()) return false;
     }
@@ -149,7 +152,8 @@ Replayed::State::Entry& Replayed::State::EntryOf(const std::vector<Tensor>& all,
   for (size_t i = 0; i < arguments; ++i) signature.push_back(all[i].shape());
   TracedFunction traced = Trace(all, arguments, at);
   Recorded recorded(traced);
-  entries.push_back({std::move(signature), std::move(traced).Compile(at), std::move(recorded)});
+  entries.push_back({std::move(signature), AutocastGuard::dtype(), std::move(traced).Compile(at),
+                     std::move(recorded)});
   return entries.back();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/pool.h"
@@ -85,6 +86,7 @@ struct ThreadContext {
   int baking = 0;                    // numbers become constants: expansions and gradients
   DeviceId home_device = kNoDevice;  // of nodes that have only numbers as operands
   bool grad_mode = true;
+  std::optional<DType> autocast;                // of the innermost guard
   std::vector<NodePtr>* made_leaves = nullptr;  // of data, if someone wants to know
   CheckpointRegion* checkpoint = nullptr;       // whose region is being traced; src/autograd
   std::vector<std::string> forbid_execution;    // reasons, innermost last

@@ -295,6 +295,7 @@ constinit const OpDef kPowScalar = {
     .doc = "Power with an exponent that is part of the key, so that squares and roots are cheap.",
     .baked = "exponent",
     .call = Box<BinaryFn(pow)>,
+    .autocast = AutocastRule::kF32,
     .rule = DTypeRule::kPromote,
     .expand = ExpandPowScalar,
     .domain = {0.1, 3.0},

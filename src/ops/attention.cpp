@@ -11,6 +11,7 @@
 #include "hammock/ops/nn.h"
 #include "hammock/ops/reduce.h"
 #include "hammock/ops/shape.h"
+#include "lazy/autocast.h"
 #include "ops/attention_node.h"
 #include "ops/compose.h"
 #include "ops/families.h"
@@ -22,6 +23,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kScaledDotProductAttention;
 
 using Maybe = std::optional<Tensor>;
 
@@ -223,6 +226,9 @@ Tensor Batched(const Tensor& x, bool batched) {
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const Maybe& attn_mask, double dropout_p, bool is_causal,
                                     std::optional<double> scale, Location at) {
+  if (Autocasted cast(kScaledDotProductAttention, at); cast)
+    return scaled_dot_product_attention(cast(query), cast(key), cast(value), cast(attn_mask),
+                                        dropout_p, is_causal, scale, at);
   LocationScope scope(at);
   return std::get<0>(Attend(query, key, value, attn_mask, dropout_p, is_causal,
                             scale.value_or(DefaultScale(query)), false, at));
@@ -318,7 +324,8 @@ HAMMOCK_FUNCTION(kScaledDotProductAttention,
                  "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
                  "attn_mask=None, float dropout_p=0.0, bool is_causal=False, float? scale=None) "
                  "-> Tensor",
-                 "softmax(query @ key.t() * scale + mask) @ value.", scaled_dot_product_attention)
+                 "softmax(query @ key.t() * scale + mask) @ value.", scaled_dot_product_attention,
+                 AutocastRule::kLow)
 HAMMOCK_FUNCTION(kOldScaledDotProductAttention,
                  "_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
                  "attn_mask=None, float dropout_p=0.0, bool need_attn_weights=False, bool "

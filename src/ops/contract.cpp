@@ -349,6 +349,7 @@ constinit const OpDef kConvolution = {
         "convolution(Tensor input, Tensor weight, int[] stride, int[] padding, "
         "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     .doc = "Cross-correlation over the dims after batch and channels, or its transpose.",
+    .autocast = AutocastRule::kLow,
     .infer = InferConvolution,
     .vjp = ConvolutionVjp,
     .samples = {{"f32[2,4,6,5] f32[6,2,3,2]",

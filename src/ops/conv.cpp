@@ -3,6 +3,7 @@
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/matmul.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -55,6 +56,9 @@ void CheckConv(const ConvCall& c, const Tensor& input, const Tensor& weight,
 
 Tensor Convolve(const ConvCall& c, const Tensor& input, const Tensor& weight,
                 const std::optional<Tensor>& bias, const Location& at) {
+  if (Autocasted cast(kConvolution, at); cast) {
+    return Convolve(c, cast(input), cast(weight), cast(bias), at);
+  }
   CheckConv(c, input, weight, bias);
   bool batched = input.dim() == c.spatial + 2;
   Dims sizes = input.sizes();

@@ -274,6 +274,7 @@ constinit const OpDef kCtcLoss = {
         "target_lengths, int blank=0, str reduction=\"mean\", bool zero_infinity=False) -> Tensor",
     .doc = "Negated log-likelihood of label sequences under all alignments.",
     .call = Box<static_cast<ByTensors>(ctc_loss)>,
+    .autocast = AutocastRule::kF32,
     .infer = InferCtc,
     .expand = ExpandCtc,
     .vjp = CtcVjp,

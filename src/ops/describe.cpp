@@ -71,6 +71,20 @@ const char* GradientOf(const OpDef& op) {
   return op.IsComposite() ? "expanded" : "no";
 }
 
+const char* AutocastOf(const OpDef& op) {
+  switch (op.autocast) {
+    case AutocastRule::kNone:
+      return "";
+    case AutocastRule::kLow:
+      return "16 bits";
+    case AutocastRule::kF32:
+      return "f32";
+    case AutocastRule::kWidest:
+      return "widest";
+  }
+  return "";
+}
+
 /// `|` would end a table's cell.
 std::string Cell(std::string_view text) {
   std::string cell;
@@ -139,10 +153,12 @@ std::vector<std::string> NearestOps(const std::string& name, size_t count) {
 std::string DescribeOps() {
   std::string text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "| op | what it does | dtypes | kind | gradient |\n|---|---|---|---|---|\n");
+  fmt::format_to(out,
+                 "| op | what it does | dtypes | kind | gradient | autocast |\n"
+                 "|---|---|---|---|---|---|\n");
   for (const OpDef* op : op_registry::All()) {
-    fmt::format_to(out, "| `{}` | {} | {} | {} | {} |\n", Cell(op->schema), Cell(op->doc),
-                   DTypesOf(*op), KindOf(*op), GradientOf(*op));
+    fmt::format_to(out, "| `{}` | {} | {} | {} | {} | {} |\n", Cell(op->schema), Cell(op->doc),
+                   DTypesOf(*op), KindOf(*op), GradientOf(*op), AutocastOf(*op));
   }
   return text;
 }

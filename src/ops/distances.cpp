@@ -10,6 +10,7 @@
 #include "hammock/ops/reduce.h"
 #include "hammock/ops/shape.h"
 #include "hammock/ops/statistics.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -23,6 +24,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kCdistCall;
 
 extern const OpDef kCdist;
 
@@ -161,6 +164,7 @@ Dims GradientDims(const Tensor& self, const Dims& dim, size_t spacings, int64_t 
 }  // namespace
 
 Tensor cdist(const Tensor& x1, const Tensor& x2, double p, Location at) {
+  if (Autocasted cast(kCdistCall, at); cast) return cdist(cast(x1), cast(x2), p, at);
   CheckNormOrder("cdist", p);
   for (const Tensor* x : {&x1, &x2}) {
     NeedRank("cdist", *x, 2);
@@ -304,6 +308,7 @@ constinit const OpDef kCdistCall = {
     .schema = "cdist(Tensor x1, Tensor x2, float p=2.0, Any compute_mode=None) -> Tensor",
     .doc = "p-norms of the differences of all rows, whatever the compute_mode.",
     .call = CallCdist,
+    .autocast = AutocastRule::kF32,
 };
 HAMMOCK_FUNCTION(kCov,
                  "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? "

@@ -8,6 +8,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/matmul.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/contraction.h"
 #include "ops/families.h"
@@ -19,6 +20,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kEinsum, kTensordot;
 
 /// A tensor whose dims have labels. Letters are themselves; the dims of `...`, from the right, are
 /// the characters 1, 2, 3, ...
@@ -220,6 +223,7 @@ Any CallTensordot(std::span<const Any> args) {
 }  // namespace
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, Location at) {
+  if (Autocasted cast(kEinsum, at); cast) return einsum(equation, cast(tensors), at);
   LocationScope scope(at);
   if (tensors.empty()) Throw(ErrorCode::kValue, "einsum: needs at least one operand");
   Equation parsed = ParseEquation(equation, tensors);
@@ -250,6 +254,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, L
 }
 
 Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims, Location at) {
+  if (Autocasted cast(kTensordot, at); cast) return tensordot(cast(self), cast(other), dims, at);
   if (dims < 0 || dims > self.dim() || dims > other.dim()) {
     Throw(ErrorCode::kValue, "tensordot: cannot contract {} dims of {} and {}", dims,
           self.shape().to_string(), other.shape().to_string());
@@ -264,6 +269,8 @@ Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims, Location
 
 Tensor tensordot(const Tensor& self, const Tensor& other, const Dims& dims_self,
                  const Dims& dims_other, Location at) {
+  if (Autocasted cast(kTensordot, at); cast)
+    return tensordot(cast(self), cast(other), dims_self, dims_other, at);
   LocationScope scope(at);
   if (dims_self.size() != dims_other.size()) {
     Throw(ErrorCode::kValue, "tensordot: both lists of dims must be equally long, got {} and {}",
@@ -289,11 +296,13 @@ constinit const OpDef kEinsum = {
     .schema = "einsum(str equation, Tensor[] tensors) -> Tensor",
     .doc = "Sums products of elements as the labels of an equation say.",
     .call = Box<einsum>,
+    .autocast = AutocastRule::kLow,
 };
 constinit const OpDef kTensordot = {
     .schema = "tensordot(Tensor self, Tensor other, Any dims=2) -> Tensor",
     .doc = "Contracts a number of dims, or two lists of them.",
     .call = CallTensordot,
+    .autocast = AutocastRule::kLow,
 };
 
 }  // namespace

@@ -12,15 +12,22 @@ namespace {
 
 constexpr OpDef Pointwise(BoxedFn call, const char* schema, const char* doc, ScalarFn fn,
                           DTypeRule rule, VjpFn vjp = nullptr, Domain domain = {},
-                          InferFn infer = nullptr) {
+                          InferFn infer = nullptr, AutocastRule autocast = AutocastRule::kNone) {
   return OpDef{.schema = schema,
                .doc = doc,
                .call = call,
+               .autocast = autocast,
                .infer = infer,
                .rule = rule,
                .scalar = fn,
                .vjp = vjp,
                .domain = domain};
+}
+
+/// One whose results 16 bits do not hold well.
+constexpr OpDef PointwiseInF32(BoxedFn call, const char* schema, const char* doc, ScalarFn fn,
+                               DTypeRule rule, VjpFn vjp = nullptr, Domain domain = {}) {
+  return Pointwise(call, schema, doc, fn, rule, vjp, domain, nullptr, AutocastRule::kF32);
 }
 
 /// Division of integers by zero raises.
@@ -143,54 +150,55 @@ constinit const OpDef kSqrt =
     Pointwise(Box<UnaryFn(sqrt)>, "sqrt(Tensor self) -> Tensor", "Square root.", ScalarFn::kSqrt,
               kFloat, UNARY(g / (y * 2.0)), kPositive);
 constinit const OpDef kRsqrt =
-    Pointwise(Box<UnaryFn(rsqrt)>, "rsqrt(Tensor self) -> Tensor", "One over the square root.",
-              ScalarFn::kRsqrt, kFloat, UNARY(g*(y* y* y) * -0.5), kPositive);
+    PointwiseInF32(Box<UnaryFn(rsqrt)>, "rsqrt(Tensor self) -> Tensor", "One over the square root.",
+                   ScalarFn::kRsqrt, kFloat, UNARY(g*(y* y* y) * -0.5), kPositive);
 constinit const OpDef kReciprocal =
-    Pointwise(Box<UnaryFn(reciprocal)>, "reciprocal(Tensor self) -> Tensor", "One over `self`.",
-              ScalarFn::kReciprocal, kFloat, UNARY(-g*(y* y)), {0.5, 3.0});
+    PointwiseInF32(Box<UnaryFn(reciprocal)>, "reciprocal(Tensor self) -> Tensor",
+                   "One over `self`.", ScalarFn::kReciprocal, kFloat, UNARY(-g*(y* y)), {0.5, 3.0});
 constinit const OpDef kExp =
-    Pointwise(Box<UnaryFn(exp)>, "exp(Tensor self) -> Tensor", "e to the power of `self`.",
-              ScalarFn::kExp, kFloat, UNARY(g* y));
+    PointwiseInF32(Box<UnaryFn(exp)>, "exp(Tensor self) -> Tensor", "e to the power of `self`.",
+                   ScalarFn::kExp, kFloat, UNARY(g* y));
 constinit const OpDef kExp2 =
     Pointwise(Box<UnaryFn(exp2)>, "exp2(Tensor self) -> Tensor", "2 to the power of `self`.",
               ScalarFn::kExp2, kFloat, UNARY(g* y* std::numbers::ln2));
 constinit const OpDef kExpm1 =
-    Pointwise(Box<UnaryFn(expm1)>, "expm1(Tensor self) -> Tensor", "exp minus 1, exact near 0.",
-              ScalarFn::kExpm1, kFloat, UNARY(g*(y + 1.0)));
+    PointwiseInF32(Box<UnaryFn(expm1)>, "expm1(Tensor self) -> Tensor",
+                   "exp minus 1, exact near 0.", ScalarFn::kExpm1, kFloat, UNARY(g*(y + 1.0)));
 constinit const OpDef kLog =
-    Pointwise(Box<UnaryFn(log)>, "log(Tensor self) -> Tensor", "Natural logarithm.", ScalarFn::kLog,
-              kFloat, UNARY(g / x), kPositive);
+    PointwiseInF32(Box<UnaryFn(log)>, "log(Tensor self) -> Tensor", "Natural logarithm.",
+                   ScalarFn::kLog, kFloat, UNARY(g / x), kPositive);
 constinit const OpDef kLog2 =
-    Pointwise(Box<UnaryFn(log2)>, "log2(Tensor self) -> Tensor", "Logarithm to base 2.",
-              ScalarFn::kLog2, kFloat, UNARY(g / (x * std::numbers::ln2)), kPositive);
+    PointwiseInF32(Box<UnaryFn(log2)>, "log2(Tensor self) -> Tensor", "Logarithm to base 2.",
+                   ScalarFn::kLog2, kFloat, UNARY(g / (x * std::numbers::ln2)), kPositive);
 constinit const OpDef kLog10 =
-    Pointwise(Box<UnaryFn(log10)>, "log10(Tensor self) -> Tensor", "Logarithm to base 10.",
-              ScalarFn::kLog10, kFloat, UNARY(g / (x * std::numbers::ln10)), kPositive);
+    PointwiseInF32(Box<UnaryFn(log10)>, "log10(Tensor self) -> Tensor", "Logarithm to base 10.",
+                   ScalarFn::kLog10, kFloat, UNARY(g / (x * std::numbers::ln10)), kPositive);
 constinit const OpDef kLog1p =
-    Pointwise(Box<UnaryFn(log1p)>, "log1p(Tensor self) -> Tensor",
-              "Natural logarithm of 1 plus `self`, exact near 0.", ScalarFn::kLog1p, kFloat,
-              UNARY(g / (x + 1.0)), {-0.9, 5.0});
+    PointwiseInF32(Box<UnaryFn(log1p)>, "log1p(Tensor self) -> Tensor",
+                   "Natural logarithm of 1 plus `self`, exact near 0.", ScalarFn::kLog1p, kFloat,
+                   UNARY(g / (x + 1.0)), {-0.9, 5.0});
 constinit const OpDef kSin = Pointwise(Box<UnaryFn(sin)>, "sin(Tensor self) -> Tensor", "Sine.",
                                        ScalarFn::kSin, kFloat, UNARY(g* cos(x)));
 constinit const OpDef kCos = Pointwise(Box<UnaryFn(cos)>, "cos(Tensor self) -> Tensor", "Cosine.",
                                        ScalarFn::kCos, kFloat, UNARY(-g* sin(x)));
-constinit const OpDef kTan = Pointwise(Box<UnaryFn(tan)>, "tan(Tensor self) -> Tensor", "Tangent.",
-                                       ScalarFn::kTan, kFloat, UNARY(g*(y* y + 1.0)), {-1.4, 1.4});
+constinit const OpDef kTan =
+    PointwiseInF32(Box<UnaryFn(tan)>, "tan(Tensor self) -> Tensor", "Tangent.", ScalarFn::kTan,
+                   kFloat, UNARY(g*(y* y + 1.0)), {-1.4, 1.4});
 constinit const OpDef kAsin =
-    Pointwise(Box<UnaryFn(asin)>, "asin(Tensor self) -> Tensor", "Arc sine.", ScalarFn::kAsin,
-              kFloat, UNARY(g* rsqrt(1.0 - x * x)), kInsideOne);
+    PointwiseInF32(Box<UnaryFn(asin)>, "asin(Tensor self) -> Tensor", "Arc sine.", ScalarFn::kAsin,
+                   kFloat, UNARY(g* rsqrt(1.0 - x * x)), kInsideOne);
 constinit const OpDef kAcos =
-    Pointwise(Box<UnaryFn(acos)>, "acos(Tensor self) -> Tensor", "Arc cosine.", ScalarFn::kAcos,
-              kFloat, UNARY(-g* rsqrt(1.0 - x * x)), kInsideOne);
+    PointwiseInF32(Box<UnaryFn(acos)>, "acos(Tensor self) -> Tensor", "Arc cosine.",
+                   ScalarFn::kAcos, kFloat, UNARY(-g* rsqrt(1.0 - x * x)), kInsideOne);
 constinit const OpDef kAtan =
     Pointwise(Box<UnaryFn(atan)>, "atan(Tensor self) -> Tensor", "Arc tangent.", ScalarFn::kAtan,
               kFloat, UNARY(g / (x * x + 1.0)));
 constinit const OpDef kSinh =
-    Pointwise(Box<UnaryFn(sinh)>, "sinh(Tensor self) -> Tensor", "Hyperbolic sine.",
-              ScalarFn::kSinh, kFloat, UNARY(g* cosh(x)));
+    PointwiseInF32(Box<UnaryFn(sinh)>, "sinh(Tensor self) -> Tensor", "Hyperbolic sine.",
+                   ScalarFn::kSinh, kFloat, UNARY(g* cosh(x)));
 constinit const OpDef kCosh =
-    Pointwise(Box<UnaryFn(cosh)>, "cosh(Tensor self) -> Tensor", "Hyperbolic cosine.",
-              ScalarFn::kCosh, kFloat, UNARY(g* sinh(x)));
+    PointwiseInF32(Box<UnaryFn(cosh)>, "cosh(Tensor self) -> Tensor", "Hyperbolic cosine.",
+                   ScalarFn::kCosh, kFloat, UNARY(g* sinh(x)));
 constinit const OpDef kTanh =
     Pointwise(Box<UnaryFn(tanh)>, "tanh(Tensor self) -> Tensor", "Hyperbolic tangent.",
               ScalarFn::kTanh, kFloat, UNARY(g*(1.0 - y * y)));
@@ -209,7 +217,7 @@ constinit const OpDef kErf =
 constinit const OpDef kErfc =
     Pointwise(Box<UnaryFn(erfc)>, "erfc(Tensor self) -> Tensor", "1 minus erf, exact in the tail.",
               ScalarFn::kErfc, kFloat, UNARY(g* exp(-(x* x)) * (-2.0 * std::numbers::inv_sqrtpi)));
-constinit const OpDef kErfinv = Pointwise(
+constinit const OpDef kErfinv = PointwiseInF32(
     Box<UnaryFn(erfinv)>, "erfinv(Tensor self) -> Tensor", "Inverse of erf.", ScalarFn::kErfinv,
     kFloat, UNARY(g* exp(y* y) * (0.5 / std::numbers::inv_sqrtpi)), kInsideOne);
 constinit const OpDef kLgamma =
@@ -261,13 +269,13 @@ constinit const OpDef kFmod =
     Division(Box<BinaryFn(fmod)>, "fmod(Tensor self, Tensor other) -> Tensor",
              "Remainder of trunc_divide: has the sign of `self`.", ScalarFn::kFmod,
              BINARY(g, -g* trunc(a / b)));
-constinit const OpDef kPow =
-    Pointwise(Box<BinaryFn(pow)>, "pow(Tensor self, Tensor exponent) -> Tensor",
-              "Power; integers wrap, and a negative exponent gives 0 unless `self` is 1 or -1.",
-              ScalarFn::kPow, kPromote,
-              BINARY(where(eq(b, 0), 0.0, g*(b* pow(a, b - 1))),
-                     where(logical_and(eq(a, 0), ge(b, 0)), 0.0, g*(y* log(a)))),
-              {0.1, 3.0});
+constinit const OpDef kPow = PointwiseInF32(
+    Box<BinaryFn(pow)>, "pow(Tensor self, Tensor exponent) -> Tensor",
+    "Power; integers wrap, and a negative exponent gives 0 unless `self` is 1 or -1.",
+    ScalarFn::kPow, kPromote,
+    BINARY(where(eq(b, 0), 0.0, g*(b* pow(a, b - 1))),
+           where(logical_and(eq(a, 0), ge(b, 0)), 0.0, g*(y* log(a)))),
+    {0.1, 3.0});
 constinit const OpDef kMaximum =
     Pointwise(Box<BinaryFn(maximum)>, "maximum(Tensor self, Tensor other) -> Tensor",
               "The larger one, NaN if either is.", ScalarFn::kMaximum, kPromote,

@@ -56,5 +56,6 @@ std::span<const OpDef* const> UniqueOps();         // unique.cpp
 }  // namespace hammock::ops
 
 /// The record of a function: no node of its own. Needs op_builder.h.
-#define HAMMOCK_FUNCTION(name, text, about, function) \
-  constinit const OpDef name = {.schema = text, .doc = about, .call = Box<function>};
+#define HAMMOCK_FUNCTION(name, text, about, function, ...) \
+  constinit const OpDef name = {                           \
+      .schema = text, .doc = about, .call = Box<function> __VA_OPT__(, .autocast =) __VA_ARGS__};

@@ -267,6 +267,7 @@ constinit const OpDef kGridSample = {
         "padding_mode=\"zeros\", bool? align_corners=None) -> Tensor",
     .doc = "Values at the points of `grid`.",
     .call = Box<grid_sample>,
+    .autocast = AutocastRule::kWidest,
     .infer = InferGridSample,
     .expand = ExpandGridSample,
     .samples = {{"f32[1,2,3,4] f32[1,2,2,2]",

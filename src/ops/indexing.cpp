@@ -5,6 +5,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "lazy/tensor_impl.h"
 #include "ops/compose.h"
 #include "ops/families.h"
@@ -16,6 +17,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kIndexPut;
 
 using Indices = std::vector<std::optional<Tensor>>;
 
@@ -322,6 +325,9 @@ Tensor index(const Tensor& self, const std::vector<std::optional<Tensor>>& indic
 
 Tensor index_put(const Tensor& self, const std::vector<std::optional<Tensor>>& indices,
                  const Tensor& values, bool accumulate, Location at) {
+  if (Autocasted cast(kIndexPut, at, self, values); cast) {
+    return index_put(cast(self), indices, cast(values), accumulate, at);
+  }
   LocationScope scope(at);
   return PutBy(self, indices, values, accumulate);
 }
@@ -506,7 +512,8 @@ HAMMOCK_FUNCTION(kIndex, "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
 HAMMOCK_FUNCTION(kIndexPut,
                  "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) "
                  "-> Tensor",
-                 "`self` with the indexed elements replaced or added to.", index_put)
+                 "`self` with the indexed elements replaced or added to.", index_put,
+                 AutocastRule::kWidest)
 HAMMOCK_FUNCTION(kIndexPutI,
                  "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool "
                  "accumulate=False) -> Tensor(a!)",

@@ -6,6 +6,7 @@
 #include "hammock/ops/index.h"
 #include "hammock/ops/nn.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -27,6 +28,8 @@ Tensor ops::Reduced(const Tensor& loss, const std::string& reduction) {
 }
 
 namespace {
+
+extern const OpDef kL1Loss, kMseLoss, kNllLoss2d;
 
 extern const OpDef kCrossEntropy, kNllLoss;
 
@@ -182,6 +185,8 @@ std::vector<Tensor> ExpandCrossEntropy(const ExpandCall& c) {
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, const std::string& reduction,
                 Location at) {
+  if (Autocasted cast(kMseLoss, at); cast)
+    return mse_loss(cast(input), cast(target), reduction, at);
   LocationScope scope(at);
   CheckReduction("mse_loss", reduction);
   Tensor distance = input - target;
@@ -190,6 +195,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, const std::string& re
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, const std::string& reduction,
                Location at) {
+  if (Autocasted cast(kL1Loss, at); cast) return l1_loss(cast(input), cast(target), reduction, at);
   LocationScope scope(at);
   CheckReduction("l1_loss", reduction);
   return Reduced(abs(input - target), reduction);
@@ -197,6 +203,8 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, const std::string& red
 
 Tensor nll_loss(const Tensor& input, const Tensor& target, const std::optional<Tensor>& weight,
                 int64_t ignore_index, const std::string& reduction, Location at) {
+  if (Autocasted cast(kNllLoss, at); cast)
+    return nll_loss(cast(input), cast(target), cast(weight), ignore_index, reduction, at);
   CheckReduction("nll_loss", reduction);
   NeedFloat("nll_loss", input);
   if (input.dim() == 0 || !IsIntegral(target.dtype())) {
@@ -210,6 +218,8 @@ Tensor nll_loss(const Tensor& input, const Tensor& target, const std::optional<T
 
 Tensor nll_loss2d(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
                   int64_t reduction, int64_t ignore_index, Location at) {
+  if (Autocasted cast(kNllLoss2d, at); cast)
+    return nll_loss2d(cast(self), cast(target), cast(weight), reduction, ignore_index, at);
   constexpr const char* kReductions[] = {"none", "mean", "sum"};
   if (reduction < 0 || reduction > 2) {
     Throw(ErrorCode::kValue, "nll_loss2d: reduction must be 0 (none), 1 (mean) or 2 (sum), got {}",
@@ -225,6 +235,9 @@ Tensor nll_loss2d(const Tensor& self, const Tensor& target, const std::optional<
 Tensor cross_entropy(const Tensor& input, const Tensor& target, const std::optional<Tensor>& weight,
                      int64_t ignore_index, const std::string& reduction, double label_smoothing,
                      Location at) {
+  if (Autocasted cast(kCrossEntropy, at); cast)
+    return cross_entropy(cast(input), cast(target), cast(weight), ignore_index, reduction,
+                         label_smoothing, at);
   CheckReduction("cross_entropy", reduction);
   NeedFloat("cross_entropy", input);
   if (input.dim() == 0) {
@@ -245,11 +258,13 @@ constinit const OpDef kMseLoss = {
     .schema = "mse_loss(Tensor input, Tensor target, str reduction=\"mean\") -> Tensor",
     .doc = "Squared differences.",
     .call = Box<mse_loss>,
+    .autocast = AutocastRule::kF32,
 };
 constinit const OpDef kL1Loss = {
     .schema = "l1_loss(Tensor input, Tensor target, str reduction=\"mean\") -> Tensor",
     .doc = "Absolute differences.",
     .call = Box<l1_loss>,
+    .autocast = AutocastRule::kF32,
 };
 constinit const OpDef kNllLoss = {
     .schema =
@@ -257,6 +272,7 @@ constinit const OpDef kNllLoss = {
         "str reduction=\"mean\") -> Tensor",
     .doc = "Negated log-probabilities of the target classes.",
     .call = Box<nll_loss>,
+    .autocast = AutocastRule::kF32,
     .infer = InferNll,
     .expand = ExpandNll,
     .can_fail = true,
@@ -269,6 +285,7 @@ constinit const OpDef kNllLoss2d = {
         "ignore_index=-100) -> Tensor",
     .doc = "As nll_loss, for images.",
     .call = Box<nll_loss2d>,
+    .autocast = AutocastRule::kF32,
 };
 constinit const OpDef kCrossEntropy = {
     .schema =
@@ -276,6 +293,7 @@ constinit const OpDef kCrossEntropy = {
         "ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor",
     .doc = "Negated log-softmax of the target classes, or against probabilities.",
     .call = Box<cross_entropy>,
+    .autocast = AutocastRule::kF32,
     .infer = InferNll,
     .expand = ExpandCrossEntropy,
     .can_fail = true,

@@ -5,6 +5,7 @@
 #include "hammock/ops/losses.h"
 #include "hammock/ops/nn.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -16,6 +17,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kMultiMarginLoss;
 
 /// Scores as (samples, classes), computed in f32 for f16 and bf16.
 Tensor AsMatrix(const char* op, const Tensor& input) {
@@ -64,6 +67,8 @@ Tensor Finish(const Tensor& losses, bool batched, const std::string& reduction, 
 Tensor multi_margin_loss(const Tensor& input, const Tensor& target, const Scalar& p,
                          const Scalar& margin, const std::optional<Tensor>& weight,
                          const std::string& reduction, Location at) {
+  if (Autocasted cast(kMultiMarginLoss, at); cast)
+    return multi_margin_loss(cast(input), cast(target), p, margin, cast(weight), reduction, at);
   LocationScope scope(at);
   constexpr const char* kOp = "multi_margin_loss";
   CheckReduction(kOp, reduction);
@@ -142,7 +147,7 @@ HAMMOCK_FUNCTION(kMultiMarginLoss,
                  "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, "
                  "Tensor? weight=None, str reduction=\"mean\") -> Tensor",
                  "What wrong classes lack of being `margin` below the right one.",
-                 multi_margin_loss)
+                 multi_margin_loss, AutocastRule::kF32)
 HAMMOCK_FUNCTION(
     kMultilabelMarginLoss,
     "multilabel_margin_loss(Tensor input, Tensor target, str reduction=\"mean\") -> Tensor",

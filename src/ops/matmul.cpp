@@ -2,6 +2,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/contraction.h"
 #include "ops/families.h"
@@ -17,6 +18,9 @@ Tensor ops::Contract(const Tensor& a, const Tensor& b, const Dims& a_contract,
 }
 
 namespace {
+
+extern const OpDef kAddbmm, kAddmv, kAddr, kBilinear, kBmm, kChainMatmul, kDot, kInner, kMatmul,
+    kMm, kMv, kVdot;
 
 extern const OpDef kAddmm, kBaddbmm, kLinear;
 
@@ -150,17 +154,20 @@ std::vector<Tensor> ExpandLinear(const ExpandCall& c) {
 }  // namespace
 
 Tensor matmul(const Tensor& self, const Tensor& other, Location at) {
+  if (Autocasted cast(kMatmul, at); cast) return matmul(cast(self), cast(other), at);
   LocationScope scope(at);
   return Product("matmul", self, other);
 }
 
 Tensor mm(const Tensor& self, const Tensor& mat2, Location at) {
+  if (Autocasted cast(kMm, at); cast) return mm(cast(self), cast(mat2), at);
   LocationScope scope(at);
   CheckRanks("mm", self, 2, mat2, 2);
   return Product("mm", self, mat2);
 }
 
 Tensor bmm(const Tensor& self, const Tensor& mat2, Location at) {
+  if (Autocasted cast(kBmm, at); cast) return bmm(cast(self), cast(mat2), at);
   LocationScope scope(at);
   CheckRanks("bmm", self, 3, mat2, 3);
   if (self.size(0) != mat2.size(0)) {
@@ -171,18 +178,21 @@ Tensor bmm(const Tensor& self, const Tensor& mat2, Location at) {
 }
 
 Tensor mv(const Tensor& self, const Tensor& vec, Location at) {
+  if (Autocasted cast(kMv, at); cast) return mv(cast(self), cast(vec), at);
   LocationScope scope(at);
   CheckRanks("mv", self, 2, vec, 1);
   return Product("mv", self, vec);
 }
 
 Tensor dot(const Tensor& self, const Tensor& tensor, Location at) {
+  if (Autocasted cast(kDot, at, self, tensor); cast) return dot(cast(self), cast(tensor), at);
   LocationScope scope(at);
   CheckRanks("dot", self, 1, tensor, 1);
   return Product("dot", self, tensor);
 }
 
 Tensor vdot(const Tensor& self, const Tensor& other, Location at) {
+  if (Autocasted cast(kVdot, at, self, other); cast) return vdot(cast(self), cast(other), at);
   LocationScope scope(at);
   CheckRanks("vdot", self, 1, other, 1);
   return Product("vdot", self, other);
@@ -195,6 +205,7 @@ Tensor outer(const Tensor& self, const Tensor& vec2, Location at) {
 }
 
 Tensor inner(const Tensor& self, const Tensor& other, Location at) {
+  if (Autocasted cast(kInner, at); cast) return inner(cast(self), cast(other), at);
   LocationScope scope(at);
   if (self.dim() == 0 || other.dim() == 0) return self * other;
   CheckTypes("inner", self, other);
@@ -224,6 +235,7 @@ Tensor kron(const Tensor& self, const Tensor& other, Location at) {
 }
 
 Tensor chain_matmul(const std::vector<Tensor>& matrices, Location at) {
+  if (Autocasted cast(kChainMatmul, at); cast) return chain_matmul(cast(matrices), at);
   LocationScope scope(at);
   if (matrices.empty()) Throw(ErrorCode::kValue, "chain_matmul: needs at least one matrix");
   Tensor result = matrices[0];
@@ -236,12 +248,16 @@ Tensor chain_matmul(const std::vector<Tensor>& matrices, Location at) {
 
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
              const Scalar& alpha, Location at) {
+  if (Autocasted cast(kAddmm, at); cast)
+    return addmm(cast(self), cast(mat1), cast(mat2), beta, alpha, at);
   CheckRanks("addmm", mat1, 2, mat2, 2);
   return AddmmNode(kAddmm, self, mat1, mat2, beta, alpha, at);
 }
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
                const Scalar& alpha, Location at) {
+  if (Autocasted cast(kBaddbmm, at); cast)
+    return baddbmm(cast(self), cast(batch1), cast(batch2), beta, alpha, at);
   CheckRanks("baddbmm", batch1, 3, batch2, 3);
   if (batch1.size(0) != batch2.size(0)) {
     Throw(ErrorCode::kShapeMismatch, "baddbmm: batch sizes differ: {} @ {} needs {} == {}",
@@ -264,6 +280,8 @@ Tensor AddProduct(const char* op, const Tensor& self, const Tensor& product, DTy
 
 Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta,
              const Scalar& alpha, Location at) {
+  if (Autocasted cast(kAddmv, at); cast)
+    return addmv(cast(self), cast(mat), cast(vec), beta, alpha, at);
   LocationScope scope(at);
   CheckRanks("addmv", mat, 2, vec, 1);
   CheckTypes("addmv", mat, vec);
@@ -276,6 +294,8 @@ Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Sca
 
 Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
               const Scalar& alpha, Location at) {
+  if (Autocasted cast(kAddbmm, at); cast)
+    return addbmm(cast(self), cast(batch1), cast(batch2), beta, alpha, at);
   LocationScope scope(at);
   CheckRanks("addbmm", batch1, 3, batch2, 3);
   CheckTypes("addbmm", batch1, batch2);
@@ -288,6 +308,8 @@ Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, co
 
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
             const Scalar& alpha, Location at) {
+  if (Autocasted cast(kAddr, at); cast)
+    return addr(cast(self), cast(vec1), cast(vec2), beta, alpha, at);
   LocationScope scope(at);
   CheckRanks("addr", vec1, 1, vec2, 1);
   DType dtype = PromoteTypes(self.dtype(), PromoteTypes(vec1.dtype(), vec2.dtype()));
@@ -298,6 +320,7 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Sc
 
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
               Location at) {
+  if (Autocasted cast(kLinear, at); cast) return linear(cast(input), cast(weight), cast(bias), at);
   LocationScope scope(at);
   CheckTypes("linear", input, weight);
   if (input.dim() == 0 || weight.dim() == 0 || weight.dim() > 2) {
@@ -319,6 +342,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Ten
 
 Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight,
                 const std::optional<Tensor>& bias, Location at) {
+  if (Autocasted cast(kBilinear, at, input1, input2, weight, bias); cast)
+    return bilinear(cast(input1), cast(input2), cast(weight), cast(bias), at);
   LocationScope scope(at);
   if (weight.dim() != 3 || input1.dim() == 0 || input2.dim() == 0) {
     Throw(ErrorCode::kShapeMismatch,
@@ -346,39 +371,42 @@ Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight
 namespace {
 
 HAMMOCK_FUNCTION(kMatmul, "matmul(Tensor self, Tensor other) -> Tensor",
-                 "Product of vectors, matrices or batches of them.", matmul)
-HAMMOCK_FUNCTION(kMm, "mm(Tensor self, Tensor mat2) -> Tensor", "Product of two matrices.", mm)
+                 "Product of vectors, matrices or batches of them.", matmul, AutocastRule::kLow)
+HAMMOCK_FUNCTION(kMm, "mm(Tensor self, Tensor mat2) -> Tensor", "Product of two matrices.", mm,
+                 AutocastRule::kLow)
 HAMMOCK_FUNCTION(kBmm, "bmm(Tensor self, Tensor mat2) -> Tensor",
-                 "Products of two batches of matrices.", bmm)
-HAMMOCK_FUNCTION(kMv, "mv(Tensor self, Tensor vec) -> Tensor", "A matrix times a vector.", mv)
+                 "Products of two batches of matrices.", bmm, AutocastRule::kLow)
+HAMMOCK_FUNCTION(kMv, "mv(Tensor self, Tensor vec) -> Tensor", "A matrix times a vector.", mv,
+                 AutocastRule::kLow)
 HAMMOCK_FUNCTION(kDot, "dot(Tensor self, Tensor tensor) -> Tensor", "Dot product of two vectors.",
-                 dot)
+                 dot, AutocastRule::kWidest)
 HAMMOCK_FUNCTION(kVdot, "vdot(Tensor self, Tensor other) -> Tensor", "Dot product of two vectors.",
-                 vdot)
+                 vdot, AutocastRule::kWidest)
 HAMMOCK_FUNCTION(kOuter, "outer(Tensor self, Tensor vec2) -> Tensor",
                  "Every product of two vectors' elements.", outer)
 HAMMOCK_FUNCTION(kGer, "ger(Tensor self, Tensor vec2) -> Tensor", "As outer.", outer)
 HAMMOCK_FUNCTION(kInner, "inner(Tensor self, Tensor other) -> Tensor",
-                 "Sums products over the last dims.", inner)
+                 "Sums products over the last dims.", inner, AutocastRule::kLow)
 HAMMOCK_FUNCTION(kKron, "kron(Tensor self, Tensor other) -> Tensor", "Kronecker product.", kron)
 HAMMOCK_FUNCTION(kChainMatmul, "chain_matmul(Tensor[] matrices) -> Tensor",
-                 "Product of several matrices.", chain_matmul)
+                 "Product of several matrices.", chain_matmul, AutocastRule::kLow)
 HAMMOCK_FUNCTION(kAddmv,
                  "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> "
                  "Tensor",
-                 "beta * self + alpha * (mat @ vec).", addmv)
+                 "beta * self + alpha * (mat @ vec).", addmv, AutocastRule::kLow)
 HAMMOCK_FUNCTION(kAddbmm,
                  "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar "
                  "alpha=1) -> Tensor",
-                 "beta * self + alpha * the sum of a batch of products.", addbmm)
+                 "beta * self + alpha * the sum of a batch of products.", addbmm,
+                 AutocastRule::kLow)
 HAMMOCK_FUNCTION(kAddr,
                  "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> "
                  "Tensor",
-                 "beta * self + alpha * outer(vec1, vec2).", addr)
+                 "beta * self + alpha * outer(vec1, vec2).", addr, AutocastRule::kLow)
 HAMMOCK_FUNCTION(kBilinear,
                  "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> "
                  "Tensor",
-                 "input1 @ weight[k] @ input2 for every k.", bilinear)
+                 "input1 @ weight[k] @ input2 for every k.", bilinear, AutocastRule::kWidest)
 
 constinit const OpDef kAddmm = {
     .schema =
@@ -386,6 +414,7 @@ constinit const OpDef kAddmm = {
         "Tensor",
     .doc = "beta * self + alpha * (mat1 @ mat2).",
     .call = Box<addmm>,
+    .autocast = AutocastRule::kLow,
     .infer = InferAddmm,
     .expand = ExpandAddmm,
     .samples = {{"f32[2,4] f32[2,3] f32[3,4] f32[] f32[]"}},
@@ -396,6 +425,7 @@ constinit const OpDef kBaddbmm = {
         "alpha=1) -> Tensor",
     .doc = "beta * self + alpha * (batch1 @ batch2).",
     .call = Box<baddbmm>,
+    .autocast = AutocastRule::kLow,
     .infer = InferAddmm,
     .expand = ExpandAddmm,
     .samples = {{"f32[2,2,4] f32[2,2,3] f32[2,3,4] f32[] f32[]"}},
@@ -404,6 +434,7 @@ constinit const OpDef kLinear = {
     .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     .doc = "input @ weight.t() + bias.",
     .call = Box<linear>,
+    .autocast = AutocastRule::kLow,
     .infer = InferLinear,
     .expand = ExpandLinear,
     .samples = {{"f32[2,3] f32[4,3] f32[4]"}},

@@ -8,6 +8,7 @@
 #include "hammock/ops/matmul.h"
 #include "hammock/ops/reduce.h"
 #include "hammock/ops/shape.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -19,6 +20,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kRenorm;
 
 extern const OpDef kBatchNormTrain, kBatchNormEval, kGroupNorm, kGroupNormMoments;
 
@@ -317,6 +320,8 @@ Tensor instance_norm(const Tensor& input, const Maybe& running_mean, const Maybe
 
 Tensor group_norm(const Tensor& input, int64_t num_groups, const Maybe& weight, const Maybe& bias,
                   double eps, Location at) {
+  if (Autocasted cast(kGroupNorm, at); cast)
+    return group_norm(cast(input), num_groups, cast(weight), cast(bias), eps, at);
   LocationScope scope(at);
   CheckGroups("group_norm", input, num_groups, weight, bias);
   if (input.size(0) * input.size(1) / num_groups * CountFrom(input, 2) == 1) {
@@ -361,6 +366,7 @@ Tensor local_response_norm(const Tensor& input, int64_t size, double alpha, doub
 
 Tensor renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm,
               Location at) {
+  if (Autocasted cast(kRenorm, at); cast) return renorm(cast(self), p, dim, maxnorm, at);
   LocationScope scope(at);
   NeedFloat("renorm", self);
   NeedRank("renorm", self, 2);
@@ -409,6 +415,7 @@ constinit const OpDef kGroupNorm = {
         "eps=1e-05) -> Tensor",
     .doc = "Normalises groups of channels, then scales and shifts each channel.",
     .call = Box<group_norm>,
+    .autocast = AutocastRule::kF32,
     .infer = InferGroupNorm,
     .expand = ExpandGroupNorm,
     .samples = {{"f32[2,4,3] f32[4] f32[4]", "{num_groups=2, eps=1e-05}"}},
@@ -451,7 +458,8 @@ HAMMOCK_FUNCTION(kLocalResponseNorm,
                  "Divides by a power of the mean square of neighbouring channels.",
                  local_response_norm)
 HAMMOCK_FUNCTION(kRenorm, "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-                 "Scales slices along `dim` down to a norm of `maxnorm`.", renorm)
+                 "Scales slices along `dim` down to a norm of `maxnorm`.", renorm,
+                 AutocastRule::kF32)
 
 }  // namespace
 

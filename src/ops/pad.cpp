@@ -5,6 +5,7 @@
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
 #include "hammock/ops/shape.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -14,6 +15,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kCross;
 
 extern const OpDef kTril, kTriu;
 
@@ -226,6 +229,8 @@ Tensor sum_to_size(const Tensor& self, const Dims& size, Location at) {
 }
 
 Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim, Location at) {
+  if (Autocasted cast(kCross, at, self, other); cast)
+    return cross(cast(self), cast(other), dim, at);
   LocationScope scope(at);
   if (self.dim() != other.dim()) {
     Throw(ErrorCode::kShapeMismatch, "cross: needs as many dims in {} as in {}",
@@ -378,7 +383,7 @@ HAMMOCK_FUNCTION(kDiagflat, "diagflat(Tensor self, int offset=0) -> Tensor",
 HAMMOCK_FUNCTION(kSumToSize, "sum_to_size(Tensor self, int[] size) -> Tensor",
                  "Sums the dims that broadcasting would stretch.", sum_to_size)
 HAMMOCK_FUNCTION(kCross, "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
-                 "Cross product of vectors of three.", cross)
+                 "Cross product of vectors of three.", cross, AutocastRule::kWidest)
 HAMMOCK_FUNCTION(kDiff,
                  "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? "
                  "append=None) -> Tensor",

@@ -8,6 +8,7 @@
 #include "hammock/ops/losses.h"
 #include "hammock/ops/nn.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/index_steps.h"
@@ -22,6 +23,10 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kBinaryCrossEntropyWithLogits, kCosineEmbeddingLoss, kCosineSimilarity,
+    kGaussianNllLoss, kHingeEmbeddingLoss, kHuberLoss, kKlDiv, kMarginRankingLoss, kPdist,
+    kPoissonNllLoss, kSmoothL1Loss, kSoftMarginLoss, kTripletMarginLoss;
 
 extern const OpDef kBinaryCrossEntropy;
 
@@ -124,6 +129,8 @@ std::vector<Tensor> BinaryCrossEntropyVjp(const VjpCall& c) {
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
                             const std::optional<Tensor>& weight, const std::string& reduction,
                             Location at) {
+  if (Autocasted cast(kBinaryCrossEntropy, at); cast)
+    return binary_cross_entropy(cast(input), cast(target), cast(weight), reduction, at);
   LocationScope scope(at);
   CheckReduction("binary_cross_entropy", reduction);
   NeedFloat("binary_cross_entropy", input);
@@ -135,6 +142,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
                                         const std::optional<Tensor>& weight,
                                         const std::string& reduction,
                                         const std::optional<Tensor>& pos_weight, Location at) {
+  if (Autocasted cast(kBinaryCrossEntropyWithLogits, at); cast)
+    return binary_cross_entropy_with_logits(cast(input), cast(target), cast(weight), reduction,
+                                            cast(pos_weight), at);
   LocationScope scope(at);
   constexpr const char* kOp = "binary_cross_entropy_with_logits";
   CheckReduction(kOp, reduction);
@@ -151,6 +161,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const std::string& reduction,
               bool log_target, Location at) {
+  if (Autocasted cast(kKlDiv, at); cast)
+    return kl_div(cast(input), cast(target), reduction, log_target, at);
   LocationScope scope(at);
   bool by_batch = reduction == "batchmean";
   if (!by_batch) CheckReduction("kl_div", reduction);
@@ -168,6 +180,8 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const std::string& redu
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const std::string& reduction,
                       double beta, Location at) {
+  if (Autocasted cast(kSmoothL1Loss, at); cast)
+    return smooth_l1_loss(cast(input), cast(target), reduction, beta, at);
   LocationScope scope(at);
   CheckReduction("smooth_l1_loss", reduction);
   if (!(beta >= 0)) {
@@ -184,6 +198,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const std::stri
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, const std::string& reduction,
                   double delta, Location at) {
+  if (Autocasted cast(kHuberLoss, at); cast)
+    return huber_loss(cast(input), cast(target), reduction, delta, at);
   LocationScope scope(at);
   CheckReduction("huber_loss", reduction);
   if (!(delta > 0)) {
@@ -201,6 +217,8 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const std::string& 
 
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, bool full,
                          double eps, const std::string& reduction, Location at) {
+  if (Autocasted cast(kGaussianNllLoss, at); cast)
+    return gaussian_nll_loss(cast(input), cast(target), cast(var), full, eps, reduction, at);
   LocationScope scope(at);
   CheckReduction("gaussian_nll_loss", reduction);
   // One variance an element, or one for each last dim.
@@ -232,6 +250,8 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full,
                         double eps, const std::string& reduction, Location at) {
+  if (Autocasted cast(kPoissonNllLoss, at); cast)
+    return poisson_nll_loss(cast(input), cast(target), log_input, full, eps, reduction, at);
   LocationScope scope(at);
   CheckReduction("poisson_nll_loss", reduction);
   DType dtype = Common(input, target), wide = Computing(dtype);
@@ -252,6 +272,8 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_inpu
 
 Tensor soft_margin_loss(const Tensor& input, const Tensor& target, const std::string& reduction,
                         Location at) {
+  if (Autocasted cast(kSoftMarginLoss, at); cast)
+    return soft_margin_loss(cast(input), cast(target), reduction, at);
   LocationScope scope(at);
   CheckReduction("soft_margin_loss", reduction);
   NeedCommonFloat("soft_margin_loss", input, target);
@@ -261,6 +283,8 @@ Tensor soft_margin_loss(const Tensor& input, const Tensor& target, const std::st
 
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin,
                             const std::string& reduction, Location at) {
+  if (Autocasted cast(kHingeEmbeddingLoss, at); cast)
+    return hinge_embedding_loss(cast(input), cast(target), margin, reduction, at);
   LocationScope scope(at);
   CheckReduction("hinge_embedding_loss", reduction);
   Tensor x = Casted(input, Computing(input.dtype())), zero = ConstantLike(0, x);
@@ -271,6 +295,8 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double ma
 
 Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
                            double margin, const std::string& reduction, Location at) {
+  if (Autocasted cast(kMarginRankingLoss, at); cast)
+    return margin_ranking_loss(cast(input1), cast(input2), cast(target), margin, reduction, at);
   LocationScope scope(at);
   CheckReduction("margin_ranking_loss", reduction);
   if (input1.dim() != input2.dim() || input1.dim() != target.dim()) {
@@ -289,6 +315,8 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
 // ---- Pairs of vectors
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps, Location at) {
+  if (Autocasted cast(kCosineSimilarity, at); cast)
+    return cosine_similarity(cast(x1), cast(x2), dim, eps, at);
   LocationScope scope(at);
   NeedCommonFloat("cosine_similarity", x1, x2);
   Dims sizes = BroadcastSizes("cosine_similarity", x1.sizes(), x2.sizes());
@@ -314,6 +342,7 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
 }
 
 Tensor pdist(const Tensor& self, double p, Location at) {
+  if (Autocasted cast(kPdist, at); cast) return pdist(cast(self), p, at);
   LocationScope scope(at);
   NeedFloat("pdist", self);
   if (self.dim() != 2) {
@@ -341,6 +370,8 @@ Tensor normalize(const Tensor& self, double p, int64_t dim, double eps, Location
 
 Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
                              double margin, const std::string& reduction, Location at) {
+  if (Autocasted cast(kCosineEmbeddingLoss, at); cast)
+    return cosine_embedding_loss(cast(input1), cast(input2), cast(target), margin, reduction, at);
   LocationScope scope(at);
   CheckReduction("cosine_embedding_loss", reduction);
   int dim = target.dim();
@@ -364,6 +395,9 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, bool swap,
                            const std::string& reduction, Location at) {
+  if (Autocasted cast(kTripletMarginLoss, at); cast)
+    return triplet_margin_loss(cast(anchor), cast(positive), cast(negative), margin, p, eps, swap,
+                               reduction, at);
   LocationScope scope(at);
   CheckReduction("triplet_margin_loss", reduction);
   if (anchor.dim() != positive.dim() || anchor.dim() != negative.dim()) {
@@ -388,6 +422,7 @@ constinit const OpDef kBinaryCrossEntropy = {
         "str reduction=\"mean\") -> Tensor",
     .doc = "Cross entropy of probabilities of one class, with logarithms of at least -100.",
     .call = Box<binary_cross_entropy>,
+    .autocast = AutocastRule::kF32,
     .infer = InferBinaryCrossEntropy,
     .expand = ExpandBinaryCrossEntropy,
     .vjp = BinaryCrossEntropyVjp,
@@ -398,49 +433,55 @@ constinit const OpDef kBinaryCrossEntropy = {
 HAMMOCK_FUNCTION(kBinaryCrossEntropyWithLogits,
                  "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? "
                  "weight=None, str reduction=\"mean\", Tensor? pos_weight=None) -> Tensor",
-                 "Cross entropy of scores of one class.", binary_cross_entropy_with_logits)
+                 "Cross entropy of scores of one class.", binary_cross_entropy_with_logits,
+                 AutocastRule::kF32)
 HAMMOCK_FUNCTION(kKlDiv,
                  "kl_div(Tensor input, Tensor target, str reduction=\"mean\", bool "
                  "log_target=False) -> Tensor",
-                 "Divergence of distributions, `input` as logarithms.", kl_div)
+                 "Divergence of distributions, `input` as logarithms.", kl_div, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kSmoothL1Loss,
                  "smooth_l1_loss(Tensor input, Tensor target, str reduction=\"mean\", float "
                  "beta=1.0) -> Tensor",
-                 "Squared differences below `beta`, absolute ones above.", smooth_l1_loss)
+                 "Squared differences below `beta`, absolute ones above.", smooth_l1_loss,
+                 AutocastRule::kF32)
 HAMMOCK_FUNCTION(kHuberLoss,
                  "huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float "
                  "delta=1.0) -> Tensor",
-                 "Squared differences up to `delta`, absolute ones above.", huber_loss)
+                 "Squared differences up to `delta`, absolute ones above.", huber_loss,
+                 AutocastRule::kF32)
 HAMMOCK_FUNCTION(kGaussianNllLoss,
                  "gaussian_nll_loss(Tensor input, Tensor target, Tensor var, bool full=False, "
                  "float eps=1e-06, str reduction=\"mean\") -> Tensor",
-                 "Negated log-likelihood of normal distributions.", gaussian_nll_loss)
+                 "Negated log-likelihood of normal distributions.", gaussian_nll_loss,
+                 AutocastRule::kF32)
 HAMMOCK_FUNCTION(kPoissonNllLoss,
                  "poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool "
                  "full=False, float eps=1e-08, str reduction=\"mean\") -> Tensor",
-                 "Negated log-likelihood of Poisson distributions.", poisson_nll_loss)
+                 "Negated log-likelihood of Poisson distributions.", poisson_nll_loss,
+                 AutocastRule::kF32)
 HAMMOCK_FUNCTION(kSoftMarginLoss,
                  "soft_margin_loss(Tensor input, Tensor target, str reduction=\"mean\") -> Tensor",
-                 "log(1 + exp(-target * input)).", soft_margin_loss)
+                 "log(1 + exp(-target * input)).", soft_margin_loss, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kHingeEmbeddingLoss,
                  "hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, str "
                  "reduction=\"mean\") -> Tensor",
                  "Distances where the target is 1, what they lack of `margin` where it is -1.",
-                 hinge_embedding_loss)
+                 hinge_embedding_loss, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kMarginRankingLoss,
                  "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float "
                  "margin=0.0, str reduction=\"mean\") -> Tensor",
                  "What input1 lacks of being `margin` above (target 1) or below input2 (-1).",
-                 margin_ranking_loss)
+                 margin_ranking_loss, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kCosineSimilarity,
                  "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-                 "Cosines of the angles between vectors along `dim`.", cosine_similarity)
+                 "Cosines of the angles between vectors along `dim`.", cosine_similarity,
+                 AutocastRule::kF32)
 HAMMOCK_FUNCTION(kPairwiseDistance,
                  "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool "
                  "keepdim=False) -> Tensor",
                  "Norms of x1 - x2 + eps along the last dim.", pairwise_distance)
 HAMMOCK_FUNCTION(kPdist, "pdist(Tensor self, float p=2.0) -> Tensor",
-                 "Distances of all pairs of rows.", pdist)
+                 "Distances of all pairs of rows.", pdist, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kNormalize,
                  "normalize(Tensor self, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
                  "Divides by the norm along `dim`.", normalize)
@@ -448,13 +489,13 @@ HAMMOCK_FUNCTION(kCosineEmbeddingLoss,
                  "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float "
                  "margin=0.0, str reduction=\"mean\") -> Tensor",
                  "1 - cosine where the target is 1, the cosine above `margin` where it is -1.",
-                 cosine_embedding_loss)
+                 cosine_embedding_loss, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kTripletMarginLoss,
                  "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float "
                  "margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, str "
                  "reduction=\"mean\") -> Tensor",
                  "What the negative lacks of being `margin` further from the anchor.",
-                 triplet_margin_loss)
+                 triplet_margin_loss, AutocastRule::kF32)
 
 }  // namespace
 

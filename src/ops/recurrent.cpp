@@ -7,6 +7,7 @@
 #include "hammock/ops/matmul.h"
 #include "hammock/ops/nn.h"
 #include "hammock/ops/shape.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/loop.h"
@@ -17,6 +18,9 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef k_rnn_tanh_cell, k_rnn_relu_cell, k_gru_cell, k_lstm_cell, k_rnn_tanh,
+    k_rnn_relu, k_gru, k_lstm;
 
 extern const OpDef kRecurrentLayer, kLstmLayer;
 
@@ -291,6 +295,9 @@ void NeedTwoStates(const char* op, const Tensors& hx) {
 #define HAMMOCK_CELL(name, kind)                                                                   \
   Tensor name(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh,       \
               const std::optional<Tensor>& b_ih, const std::optional<Tensor>& b_hh, Location at) { \
+    if (Autocasted cast(k_##name, at); cast) {                                                     \
+      return name(cast(input), cast(hx), cast(w_ih), cast(w_hh), cast(b_ih), cast(b_hh), at);      \
+    }                                                                                              \
     LocationScope scope(at);                                                                       \
     return RunCell(#name, kind, input, std::span(&hx, 1), w_ih, w_hh, b_ih, b_hh)[0];              \
   }
@@ -303,6 +310,8 @@ std::tuple<Tensor, Tensor> lstm_cell(const Tensor& input, const std::vector<Tens
                                      const Tensor& w_ih, const Tensor& w_hh,
                                      const std::optional<Tensor>& b_ih,
                                      const std::optional<Tensor>& b_hh, Location at) {
+  if (Autocasted cast(k_lstm_cell, at); cast)
+    return lstm_cell(cast(input), cast(hx), cast(w_ih), cast(w_hh), cast(b_ih), cast(b_hh), at);
   LocationScope scope(at);
   NeedTwoStates("lstm_cell", hx);
   Tensors results = RunCell("lstm_cell", kLstmKind, input, hx, w_ih, w_hh, b_ih, b_hh);
@@ -314,6 +323,10 @@ std::tuple<Tensor, Tensor> lstm_cell(const Tensor& input, const std::vector<Tens
                                   const std::vector<Tensor>& params, bool has_biases,           \
                                   int64_t num_layers, double dropout, bool train,               \
                                   bool bidirectional, bool batch_first, Location at) {          \
+    if (Autocasted cast(k_##name, at); cast) {                                                  \
+      return name(cast(input), cast(hx), cast(params), has_biases, num_layers, dropout, train,  \
+                  bidirectional, batch_first, at);                                              \
+    }                                                                                           \
     LocationScope scope(at);                                                                    \
     Tensors results = Layers(kind, input, {hx}, params, has_biases, num_layers, dropout, train, \
                              bidirectional, batch_first);                                       \
@@ -328,6 +341,9 @@ std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input, const std::vector<T
                                         const std::vector<Tensor>& params, bool has_biases,
                                         int64_t num_layers, double dropout, bool train,
                                         bool bidirectional, bool batch_first, Location at) {
+  if (Autocasted cast(k_lstm, at); cast)
+    return lstm(cast(input), cast(hx), cast(params), has_biases, num_layers, dropout, train,
+                bidirectional, batch_first, at);
   LocationScope scope(at);
   NeedTwoStates("lstm", hx);
   Tensors results = Layers(kLstmKind, input, hx, params, has_biases, num_layers, dropout, train,
@@ -365,7 +381,7 @@ constinit const OpDef kLstmLayer = {
                    #name                                                                     \
                    "(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, " \
                    "Tensor? b_hh=None) -> Tensor",                                           \
-                   "One step of a recurrent layer.", name)
+                   "One step of a recurrent layer.", name, AutocastRule::kLow)
 HAMMOCK_CELL(rnn_tanh_cell)
 HAMMOCK_CELL(rnn_relu_cell)
 HAMMOCK_CELL(gru_cell)
@@ -373,14 +389,15 @@ HAMMOCK_CELL(gru_cell)
 HAMMOCK_FUNCTION(k_lstm_cell,
                  "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? "
                  "b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)",
-                 "One step of an LSTM: h and c.", lstm_cell)
+                 "One step of an LSTM: h and c.", lstm_cell, AutocastRule::kLow)
 
 #define HAMMOCK_LAYERS(name, states, returns)                                                      \
   HAMMOCK_FUNCTION(k_##name,                                                                       \
                    #name "(Tensor input, " states                                                  \
                          " hx, Tensor[] params, bool has_biases, int num_layers, float "           \
                          "dropout, bool train, bool bidirectional, bool batch_first) -> " returns, \
-                   "Layers that run over time: outputs and last states.", name)
+                   "Layers that run over time: outputs and last states.", name,                    \
+                   AutocastRule::kLow)
 HAMMOCK_LAYERS(rnn_tanh, "Tensor", "(Tensor, Tensor)")
 HAMMOCK_LAYERS(rnn_relu, "Tensor", "(Tensor, Tensor)")
 HAMMOCK_LAYERS(gru, "Tensor", "(Tensor, Tensor)")

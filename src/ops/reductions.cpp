@@ -2,6 +2,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -12,6 +13,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kProd, kSum;
 
 extern const OpDef kMean, kMaxDim, kMinDim;
 
@@ -114,6 +117,7 @@ std::vector<Tensor> ExpandMean(const ExpandCall& c) {
 
 Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype,
            Location at) {
+  if (Autocasted cast(kSum, at); cast) return sum(cast(self), dim, keepdim, dtype, at);
   LocationScope scope(at);
   DType type = SumType(self, dtype);
   return Reduce(type == DType::kBool ? kReduceAny : kReduceSum, Casted(self, type),
@@ -150,6 +154,7 @@ Tensor nanmean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<
 
 Tensor prod(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype,
             Location at) {
+  if (Autocasted cast(kProd, at); cast) return prod(cast(self), dim, keepdim, dtype, at);
   LocationScope scope(at);
   DType type = SumType(self, dtype);
   return Reduce(type == DType::kBool ? kReduceAll : kReduceProd, Casted(self, type),
@@ -308,7 +313,7 @@ using Along = std::tuple<Tensor, Tensor> (*)(const Tensor&, int64_t, bool, Locat
 using OfTwo = Tensor (*)(const Tensor&, const Tensor&, Location);
 
 HAMMOCK_FUNCTION(kSum, "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-                 "Sum of all elements; integers and bool give i64.", SumAll)
+                 "Sum of all elements; integers and bool give i64.", SumAll, AutocastRule::kF32)
 HAMMOCK_FUNCTION(
     kSumDim,
     "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> "
@@ -325,7 +330,8 @@ HAMMOCK_FUNCTION(kNanmean,
                  "dtype=None) -> Tensor",
                  "Mean of the elements that are not NaN.", NanmeanDim)
 HAMMOCK_FUNCTION(kProd, "prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-                 "Product of all elements; integers and bool give i64.", ProdAll)
+                 "Product of all elements; integers and bool give i64.", ProdAll,
+                 AutocastRule::kF32)
 HAMMOCK_FUNCTION(
     kProdDim,
     "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",

@@ -5,6 +5,7 @@
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -15,6 +16,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kCumprod, kCumsum;
 
 extern const OpDef kLogCumSumExp;
 
@@ -56,6 +59,7 @@ std::tuple<Tensor, Tensor> ExtremeScan(const char* name, const char* kind, const
 }  // namespace
 
 Tensor cumsum(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  if (Autocasted cast(kCumsum, at); cast) return cumsum(cast(self), dim, dtype, at);
   LocationScope scope(at);
   DType type = SumType(self, dtype);
   int d = WrapDim("cumsum", dim, self.dim());
@@ -63,6 +67,7 @@ Tensor cumsum(const Tensor& self, int64_t dim, std::optional<DType> dtype, Locat
 }
 
 Tensor cumprod(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  if (Autocasted cast(kCumprod, at); cast) return cumprod(cast(self), dim, dtype, at);
   LocationScope scope(at);
   DType type = SumType(self, dtype);
   int d = WrapDim("cumprod", dim, self.dim());
@@ -87,9 +92,9 @@ Tensor logcumsumexp(const Tensor& self, int64_t dim, Location at) {
 namespace {
 
 HAMMOCK_FUNCTION(kCumsum, "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-                 "Running sum.", cumsum)
+                 "Running sum.", cumsum, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kCumprod, "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-                 "Running product.", cumprod)
+                 "Running product.", cumprod, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kCummax, "cummax(Tensor self, int dim) -> (Tensor, Tensor)",
                  "Running maximum and its latest index.", cummax)
 HAMMOCK_FUNCTION(kCummin, "cummin(Tensor self, int dim) -> (Tensor, Tensor)",

@@ -7,6 +7,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "lazy/executor.h"
 #include "lazy/layout.h"
 #include "ops/compose.h"
@@ -63,6 +64,8 @@ Tensor ops::NonzeroFor(const char* op, const Tensor& self) {
 }
 
 namespace {
+
+extern const OpDef kScatterAdd;
 
 void CheckIndexDType(const char* op, const Tensor& index, bool allow_i32 = false) {
   if (index.dtype() == DType::kI64 || (allow_i32 && index.dtype() == DType::kI32)) return;
@@ -243,6 +246,9 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
 
 Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                    Location at) {
+  if (Autocasted cast(kScatterAdd, at, self, source); cast) {
+    return scatter_add(cast(self), dim, index, cast(source), at);
+  }
   LocationScope scope(at);
   return ScatterChecked("scatter_add", self, dim, index, source, "sum");
 }
@@ -463,7 +469,8 @@ HAMMOCK_FUNCTION(kScatterValue,
                  "`self` with `value` written at the positions that `index` gives.", scatter)
 HAMMOCK_FUNCTION(kScatterAdd,
                  "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-                 "`self` with `src` added at the positions that `index` gives.", scatter_add)
+                 "`self` with `src` added at the positions that `index` gives.", scatter_add,
+                 AutocastRule::kWidest)
 HAMMOCK_FUNCTION(kScatterReduce,
                  "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
                  "bool include_self=True) -> Tensor",

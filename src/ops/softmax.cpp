@@ -4,6 +4,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/nn.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -13,6 +14,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kSoftmin;
 
 extern const OpDef kSoftmax, kLogSoftmax, kLayerNorm, kNativeLayerNorm, kRmsNorm;
 
@@ -186,14 +189,17 @@ Tensor OrUndefined(const std::optional<Tensor>& tensor) { return tensor ? *tenso
 }  // namespace
 
 Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  if (Autocasted cast(kSoftmax, at); cast) return softmax(cast(self), dim, dtype, at);
   return SoftmaxNode(kSoftmax, "softmax", self, dim, dtype, at);
 }
 
 Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  if (Autocasted cast(kLogSoftmax, at); cast) return log_softmax(cast(self), dim, dtype, at);
   return SoftmaxNode(kLogSoftmax, "log_softmax", self, dim, dtype, at);
 }
 
 Tensor softmin(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  if (Autocasted cast(kSoftmin, at); cast) return softmin(cast(self), dim, dtype, at);
   LocationScope scope(at);
   return softmax(-self, dim, dtype, at);
 }
@@ -201,6 +207,8 @@ Tensor softmin(const Tensor& self, int64_t dim, std::optional<DType> dtype, Loca
 Tensor layer_norm(const Tensor& input, const Dims& normalized_shape,
                   const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
                   double eps, Location at) {
+  if (Autocasted cast(kLayerNorm, at); cast)
+    return layer_norm(cast(input), normalized_shape, cast(weight), cast(bias), eps, at);
   NeedFloat("layer_norm", input);
   return Apply(kLayerNorm, at, {input, OrUndefined(weight), OrUndefined(bias)},
                {normalized_shape, eps});
@@ -211,6 +219,8 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input,
                                                      const std::optional<Tensor>& weight,
                                                      const std::optional<Tensor>& bias, double eps,
                                                      Location at) {
+  if (Autocasted cast(kNativeLayerNorm, at); cast)
+    return native_layer_norm(cast(input), normalized_shape, cast(weight), cast(bias), eps, at);
   NeedFloat("native_layer_norm", input);
   const Tensor operands[] = {input, OrUndefined(weight), OrUndefined(bias)};
   const Attr attrs[] = {normalized_shape, eps};
@@ -220,6 +230,8 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input,
 
 Tensor rms_norm(const Tensor& input, const Dims& normalized_shape,
                 const std::optional<Tensor>& weight, std::optional<double> eps, Location at) {
+  if (Autocasted cast(kRmsNorm, at); cast)
+    return rms_norm(cast(input), normalized_shape, cast(weight), eps, at);
   NeedFloat("rms_norm", input);
   return Apply(kRmsNorm, at, {input, OrUndefined(weight)},
                {normalized_shape, eps ? Attr(*eps) : Attr()});
@@ -231,6 +243,7 @@ constinit const OpDef kSoftmax = {
     .schema = "softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     .doc = "exp(x) over its sum along `dim`, without overflow.",
     .call = Box<softmax>,
+    .autocast = AutocastRule::kF32,
     .infer = InferSoftmax,
     .expand = ExpandSoftmax,
     .vjp = SoftmaxVjp,
@@ -240,6 +253,7 @@ constinit const OpDef kLogSoftmax = {
     .schema = "log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     .doc = "Logarithm of softmax, exact where softmax is near zero.",
     .call = Box<log_softmax>,
+    .autocast = AutocastRule::kF32,
     .infer = InferSoftmax,
     .expand = ExpandSoftmax,
     .vjp = SoftmaxVjp,
@@ -249,6 +263,7 @@ constinit const OpDef kSoftmin = {
     .schema = "softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     .doc = "Softmax of the negated input.",
     .call = Box<softmin>,
+    .autocast = AutocastRule::kF32,
 };
 constinit const OpDef kLayerNorm = {
     .schema =
@@ -256,6 +271,7 @@ constinit const OpDef kLayerNorm = {
         "bias=None, float eps=1e-05) -> Tensor",
     .doc = "Normalises the last dims to mean 0 and variance 1, then scales and shifts.",
     .call = Box<layer_norm>,
+    .autocast = AutocastRule::kF32,
     .infer = InferLayerNorm,
     .expand = ExpandLayerNorm,
     .vjp = LayerNormVjp,
@@ -267,6 +283,7 @@ constinit const OpDef kNativeLayerNorm = {
         "bias, float eps) -> (Tensor, Tensor, Tensor)",
     .doc = "As layer_norm, with the mean and the reciprocal standard deviation.",
     .call = Box<native_layer_norm>,
+    .autocast = AutocastRule::kF32,
     .infer = InferLayerNorm,
     .expand = ExpandLayerNorm,
     .vjp = LayerNormVjp,
@@ -279,6 +296,7 @@ constinit const OpDef kRmsNorm = {
         "eps=None) -> Tensor",
     .doc = "Divides by the root of the mean square of the last dims, then scales.",
     .call = Box<rms_norm>,
+    .autocast = AutocastRule::kF32,
     .infer = InferLayerNorm,
     .expand = ExpandRmsNorm,
     .vjp = RmsNormVjp,

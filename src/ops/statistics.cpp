@@ -6,6 +6,7 @@
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/linalg.h"
 #include "hammock/ops/reduce.h"
+#include "lazy/autocast.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -16,6 +17,8 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
+
+extern const OpDef kDist;
 
 extern const OpDef kVar, kStd, kVarMean, kStdMean, kLogSumExp, kNorm;
 
@@ -173,11 +176,13 @@ std::tuple<Tensor, Tensor> std_mean(const Tensor& self, const Dims& dim, int64_t
 }
 
 Tensor logsumexp(const Tensor& self, const Dims& dim, bool keepdim, Location at) {
+  if (Autocasted cast(kLogSumExp, at); cast) return logsumexp(cast(self), dim, keepdim, at);
   return Apply(kLogSumExp, at, {self}, {WrapDims("logsumexp", dim, self.dim()), keepdim});
 }
 
 Tensor norm(const Tensor& self, const Scalar& p, const Dims& dim, bool keepdim,
             std::optional<DType> dtype, Location at) {
+  if (Autocasted cast(kNorm, at); cast) return norm(cast(self), p, dim, keepdim, dtype, at);
   if (!IsFloat(dtype.value_or(self.dtype()))) NeedFloat("norm", self);
   Dims dims = WrapDims("norm", dim, self.dim());
   if (std::isinf(p.ToDouble()) || p.ToDouble() < 0) NeedElements("norm", self, dims);
@@ -186,6 +191,7 @@ Tensor norm(const Tensor& self, const Scalar& p, const Dims& dim, bool keepdim,
 }
 
 Tensor dist(const Tensor& self, const Tensor& other, const Scalar& p, Location at) {
+  if (Autocasted cast(kDist, at); cast) return dist(cast(self), cast(other), p, at);
   LocationScope scope(at);
   return norm(self - other, p, {}, false, std::nullopt, at);
 }
@@ -257,7 +263,7 @@ HAMMOCK_FUNCTION(kNormNamed,
                  "ScalarType? dtype=None) -> Tensor",
                  "A norm by name: 'fro' or 'nuc'.", NormNamed)
 HAMMOCK_FUNCTION(kDist, "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
-                 "The p-norm of a difference.", dist)
+                 "The p-norm of a difference.", dist, AutocastRule::kF32)
 
 constinit const OpDef kVar = {
     .schema =
@@ -309,6 +315,7 @@ constinit const OpDef kLogSumExp = {
     .schema = "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     .doc = "Logarithm of the sum of exponentials, without overflow.",
     .call = Box<logsumexp>,
+    .autocast = AutocastRule::kF32,
     .infer = InferLogSumExp,
     .expand = ExpandLogSumExp,
     .vjp = LogSumExpVjp,
@@ -321,6 +328,7 @@ constinit const OpDef kNorm = {
     .doc = "The p-norm of the elements along dims.",
     .baked = "p",
     .call = Box<NormBoxed>,
+    .autocast = AutocastRule::kF32,
     .infer = InferNorm,
     .expand = ExpandNorm,
     .vjp = NormVjp,

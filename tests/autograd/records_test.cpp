@@ -93,7 +93,9 @@ TEST(Records, TheTableInTheDocsIsFresh) {
       "autograd_tests`. A primitive is run by\nbackends; a composite is one node that a backend "
       "may "
       "take whole and that is otherwise expanded; a function makes no\nnode of its own. Gradient: "
-      "`own`, by the record; `expanded`, by those of its parts.\n\n" +
+      "`own`, by the record; `expanded`, by those of its parts. Autocast:\nwhat floats are cast to "
+      "in "
+      "the scope of an `AutocastGuard`.\n\n" +
       DescribeOps();
   if (std::getenv("UPDATE_DOCS")) std::ofstream(path) << table;
   std::ifstream in(path);

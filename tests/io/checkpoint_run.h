@@ -32,6 +32,8 @@ struct TrainingRun {
          .options = {.lr = 0.01, .weight_decay = 0, .amsgrad = true}}});
     schedule.emplace(*optimizer, optim::CosineOptions{.t_max = 30});
     average.emplace(net->parameters(), 0.9);
+    scaler.emplace(optim::GradScalerOptions{
+        .init_scale = 256, .growth_interval = 4, .device = Device(device)});
   }
 
   Checkpoint checkpoint() {
@@ -39,6 +41,7 @@ struct TrainingRun {
                        {"optimizer", *optimizer},
                        {"schedule", *schedule},
                        {"average", *average},
+                       {"scaler", *scaler},
                        {"data", loader},
                        {"noise", noise},
                        {"step", step},
@@ -59,8 +62,9 @@ struct TrainingRun {
     optimizer->zero_grad();
     Tensor x = batch[0] + 0.01 * randn(batch[0].sizes(), f32, batch[0].device(), noise);
     Tensor value = cross_entropy(net(x), batch[1]);
-    value.backward();
-    optimizer->step();
+    scaler->scale(value).backward();
+    scaler->step(*optimizer);
+    scaler->update();
     schedule->step();
     average->update();
     loss = value.item<double>();
@@ -73,6 +77,7 @@ struct TrainingRun {
   std::optional<optim::AdamW> optimizer;
   std::optional<optim::CosineAnnealingLR> schedule;
   std::optional<optim::EMA> average;
+  std::optional<optim::GradScaler> scaler;
   Generator noise{77};
   int64_t step = 0;
   double loss = 0;

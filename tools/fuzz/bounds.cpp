@@ -28,9 +28,9 @@ namespace {
 //    where S is the sum of the absolute values. Of a reduction by kernels an element passes at most
 //    n / 32 + 6 additions in each pass. S is found by running the node in f64 on absolute values.
 //    Where S overflows, an order of summing may overflow too, and nothing is asked.
-//  - Products of n factors are within n * eps / 2, relatively, unless a partial product may
-//  overflow
-//    or lose bits; whether it may is found by running the node on max(|x|, 1) and min(|x|, 1).
+//  - Products of n factors are within n * eps / 2, relatively and in any order: the error of each
+//    multiplication stays. Where a partial product may overflow or lose bits nothing is asked;
+//    whether it may is found by running the node on max(|x|, 1) and min(|x|, 1).
 //  - Processors that multiply bf16 take subnormal operands as 0. What such operands add to S is
 //    found by running the node once more without them.
 //  - Padding of convolutions is a product with 0 to some algorithms and nothing to others, which
@@ -153,7 +153,7 @@ Kind KindOf(const GraphNode& node) {
   return Kind::kExact;
 }
 
-/// How many additions or multiplications an element passes at most.
+/// How many additions an element passes at most, or how many multiplications there are.
 double StepsOf(const Graph& one, const GraphNode& node) {
   auto type = [&](size_t i) { return one.TypeOf(node.inputs[i]); };
   int64_t count = 1;
@@ -162,6 +162,8 @@ double StepsOf(const Graph& one, const GraphNode& node) {
   };
   if (node.op == &ops::kReduceSum || node.op == &ops::kReduceProd) {
     for (int64_t d : node.attrs[0].ints()) count *= along(d);
+  }
+  if (node.op == &ops::kReduceSum) {
     return static_cast<double>(count) / 32 + 8 * (type(0).rank() + 2);
   }
   if (node.op == &ops::kScan) count = along(node.attr("dim").integer());

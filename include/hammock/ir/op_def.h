@@ -50,6 +50,14 @@ enum class DTypeRule : uint8_t {
   kSelect,     ///< first operand is bool, the others as kPromote
 };
 
+/// What the floats among an op's operands are cast to in the scope of an AutocastGuard; f64 stays.
+enum class AutocastRule : uint8_t {
+  kNone,    ///< nothing: the op takes what comes
+  kLow,     ///< the guard's dtype
+  kF32,     ///< f32
+  kWidest,  ///< the widest dtype among them
+};
+
 /// What `infer` sees: operand types, attributes by position, and where to put the result types.
 struct InferCall {
   const OpDef& op;
@@ -129,6 +137,7 @@ struct OpDef {
   /// Comma-separated Scalar arguments that are part of the key instead of being lifted to operands.
   const char* baked = "";
   BoxedFn call = nullptr;
+  AutocastRule autocast = AutocastRule::kNone;
 
   // Nodes only.
   InferFn infer = nullptr;            ///< not needed where `rule` says everything

@@ -64,7 +64,7 @@ function showDetails() {
       ["running", time(runs.total_us)], ["inputs", bytes(graph.argument_bytes)],
       ["results", bytes(graph.result_bytes)], ["planned memory", bytes(graph.planned_bytes)],
       ["hash", el("span", {class: "mono"}, graph.hash)]]),
-    el("h4", {}, "Slowest kernels"),
+    ...(slowestOf(graph).length ? [el("h4", {}, "Slowest kernels")] : []),
     el("ol", {}, slowestOf(graph).slice(0, 10).map((k) => el("li", {},
       el("button", {class: "link mono", onclick: () => { select(null, k); reveal(graph.kernels[k].box); }}, graph.kernels[k].name),
       el("span", {}, time(graph.kernels[k].median_us))))),

@@ -1,0 +1,170 @@
+#include "hammock/optim/grad_scaler.h"
+
+#include <cmath>
+#include <set>
+
+#include "base/throw.h"
+#include "hammock/autocast.h"
+#include "hammock/autograd.h"
+#include "hammock/ops.h"
+
+namespace hammock::optim {
+namespace {
+
+/// The tensors that a step changes: parameters and the optimiser's state.
+StateDict TensorsOf(const Optimizer& optimizer) {
+  StateDict tensors = optimizer.state_dict();
+  for (int group = 0; group < optimizer.groups(); ++group) {
+    const std::vector<Tensor>& params = optimizer.params(group);
+    for (size_t i = 0; i < params.size(); ++i) {
+      tensors[fmt::format("params.{}.{}", group, i)] = params[i];
+    }
+  }
+  return tensors;
+}
+
+/// Their present values, which later writes do not change.
+StateDict ValuesOf(const StateDict& tensors) {
+  StateDict values;
+  for (const auto& [name, tensor] : tensors) values[name] = Tensor::FromValue(tensor.value());
+  return values;
+}
+
+bool IsSameValue(const Tensor& a, const Tensor& b) {
+  return a.value().node.get() == b.value().node.get() && a.value().index == b.value().index;
+}
+
+}  // namespace
+
+GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
+  if (!(options.init_scale > 0 && std::isfinite(options.init_scale)) ||
+      !(options.growth_factor > 1) || !(options.backoff_factor > 0 && options.backoff_factor < 1) ||
+      options.growth_interval < 1) {
+    Throw(ErrorCode::kValue,
+          "GradScaler: init_scale is {}, growth_factor {}, backoff_factor {}, growth_interval {}; "
+          "expected above 0, above 1, between 0 and 1, and at least 1",
+          options.init_scale, options.growth_factor, options.backoff_factor,
+          options.growth_interval);
+  }
+  scale_ = tensor(options.init_scale, DType::kF32, options.device);
+  growth_tracker_ = tensor(0, DType::kI32, options.device);
+}
+
+Tensor GradScaler::scale(const Tensor& loss, Location at) const {
+  if (!options_.enabled) return loss;
+  // In f32: a loss of 16 bits times a large scale would overflow at once.
+  return mul(loss.dtype() == DType::kF64 ? loss : loss.to(DType::kF32), scale_, at);
+}
+
+GradScaler::Entry& GradScaler::EntryOf(const Optimizer& optimizer) {
+  for (Entry& entry : entries_) {
+    if (entry.optimizer == &optimizer) return entry;
+  }
+  entries_.push_back({&optimizer, tensor(0.0, DType::kF32, options_.device), false, false, {}});
+  return entries_.back();
+}
+
+void GradScaler::unscale_(Optimizer& optimizer, Location at) {
+  if (!options_.enabled) return;
+  Entry& entry = EntryOf(optimizer);
+  if (entry.unscaled || entry.stepped) {
+    Throw(ErrorCode::kValue, "GradScaler: unscale_ has been called{} since the last update",
+          entry.stepped ? " after step" : "");
+  }
+  NoGradGuard no_grad;
+  NoAutocastGuard no_autocast;
+  Tensor inverse = reciprocal(scale_);
+  Tensor finite;
+  for (int group = 0; group < optimizer.groups(); ++group) {
+    for (const Tensor& param : optimizer.params(group)) {
+      Tensor grad = param.grad();
+      if (!grad.defined()) continue;
+      if (grad.dtype() == DType::kF16) {
+        Throw(ErrorCode::kValue,
+              "GradScaler: a gradient is {}; parameters should be f32, and ops be cast by an "
+              "AutocastGuard",
+              grad.shape().to_string());
+      }
+      Tensor all_finite = isfinite(grad).all();
+      finite = finite.defined() ? logical_and(finite, all_finite) : all_finite;
+      grad.copy_((grad * inverse).to(grad.dtype()), at);
+    }
+  }
+  if (!finite.defined()) {
+    Throw(ErrorCode::kValue, "GradScaler: no parameter of the optimiser has a gradient");
+  }
+  entry.found_inf = logical_not(finite).to(DType::kF32);
+  entry.unscaled = true;
+}
+
+void GradScaler::BeforeStep(Optimizer& optimizer, Location at) {
+  if (!options_.enabled) return;
+  Entry& entry = EntryOf(optimizer);
+  if (entry.stepped) {
+    Throw(ErrorCode::kValue, "GradScaler: step has been called since the last update");
+  }
+  if (!entry.unscaled) unscale_(optimizer, at);
+  entry.before = ValuesOf(TensorsOf(optimizer));
+}
+
+/// What the step has changed stays as it was where a gradient is not finite.
+void GradScaler::AfterStep(Optimizer& optimizer, Location at) {
+  if (!options_.enabled) return;
+  Entry& entry = EntryOf(optimizer);
+  NoGradGuard no_grad;
+  NoAutocastGuard no_autocast;
+  Tensor skip = ne(entry.found_inf, 0.0);
+  std::set<int64_t> done;  // a count of steps has many names
+  for (auto& [name, tensor] : TensorsOf(optimizer)) {
+    auto before = entry.before.find(name);
+    if (before == entry.before.end() || IsSameValue(tensor, before->second) ||
+        !done.insert(tensor.id()).second) {
+      continue;
+    }
+    Tensor target = tensor;
+    target.copy_(where(skip, before->second, tensor), at);
+  }
+  entry.before.clear();
+  entry.stepped = true;
+}
+
+void GradScaler::update(Location at) {
+  if (!options_.enabled) return;
+  if (entries_.empty()) {
+    Throw(ErrorCode::kValue, "GradScaler: update comes after a step or unscale_");
+  }
+  NoGradGuard no_grad;
+  NoAutocastGuard no_autocast;
+  Tensor bad = ne(entries_[0].found_inf, 0.0);
+  for (size_t i = 1; i < entries_.size(); ++i) {
+    bad = logical_or(bad, ne(entries_[i].found_inf, 0.0));
+  }
+  Tensor good_steps = growth_tracker_ + 1;
+  Tensor grows = eq(good_steps, options_.growth_interval);
+  Tensor grown = scale_ * options_.growth_factor;
+  // A scale that would overflow stays.
+  Tensor kept = where(logical_and(grows, isfinite(grown)), grown, scale_);
+  scale_.copy_(where(bad, scale_ * options_.backoff_factor, kept), at);
+  Tensor zero = zeros_like(growth_tracker_);
+  growth_tracker_.copy_(where(logical_or(bad, grows), zero, good_steps), at);
+  entries_.clear();
+}
+
+void GradScaler::update(double new_scale) {
+  if (!options_.enabled) return;
+  NoGradGuard no_grad;
+  scale_.copy_(tensor(new_scale, DType::kF32, options_.device));
+  entries_.clear();
+}
+
+double GradScaler::get_scale() const { return options_.enabled ? scale_.item<double>() : 1.0; }
+
+StateDict GradScaler::state_dict() const {
+  return {{"scale", scale_}, {"growth_tracker", growth_tracker_}};
+}
+
+void GradScaler::load_state_dict(const StateDict& state) {
+  CopyState(state_dict(), state, "GradScaler state");
+}
+
+}  // namespace hammock::optim
