@@ -25,6 +25,11 @@ class CudaDevice : public testing::Test {
     }
     lazy::RegisterBackend(cuda::MakeBackend(machines, "gpu", 101).release());
   }
+  void SetUp() override {
+    if (!cuda::WhyNoGpu().empty() && !cuda::WhyNotEmulated().empty()) {
+      GTEST_SKIP() << cuda::WhyNotEmulated();
+    }
+  }
   Device device_{"gpu:0"};
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 /// Runs graphs as programs of the CUDA backend on the emulated machine.
 
+#include <string>
 #include <vector>
 
 #include "backends/cuda/emulation/emulated_machine.h"
@@ -13,6 +14,15 @@ namespace hammock::cuda {
 inline std::shared_ptr<Machine> EmulatedForTests() {
   static auto& machine = *new std::shared_ptr<Machine>(MakeEmulatedMachine("g++"));
   return machine;
+}
+
+/// Sanitizers take a fibre's jump from stack to stack for an error. Empty where it can be run.
+inline std::string WhyNotEmulated() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return "kernels are not emulated under sanitizers";
+#else
+  return "";
+#endif
 }
 
 inline Address TakeWithNonsense(Machine& machine, int64_t bytes) {
