@@ -167,7 +167,7 @@ int64_t HostAllocator::FreeCached() {
     // Other threads hold a list for a moment only, except across a fork.
     for (int turn = 0; !lock && turn < 100; ++turn) {
       std::this_thread::yield();
-      lock.try_lock();
+      (void)lock.try_lock();
     }
     if (!lock) continue;
     for (int c = 0; c < kClasses; ++c) {
