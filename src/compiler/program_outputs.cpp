@@ -118,17 +118,6 @@ std::vector<std::vector<int>> FindReplaceable(const Graph& graph, const Schedule
   return replaceable;
 }
 
-std::string StepName(const Graph& graph, const Step& step) {
-  constexpr size_t kNamed = 4;
-  std::string name;
-  for (size_t k = 0; k < std::min(step.nodes.size(), kNamed); ++k) {
-    name += (k == 0 ? "" : "_") + graph[step.nodes[k]].op->info().name;
-  }
-  return step.nodes.size() > kNamed
-             ? fmt::format("{}_and_{}_more", name, step.nodes.size() - kNamed)
-             : name;
-}
-
 std::string LargestBuffers(const Graph& graph, const Schedule& schedule) {
   constexpr size_t kShown = 3;
   std::vector<size_t> written;

@@ -22,9 +22,6 @@ std::vector<OutputSource> FindOutputSources(const Schedule& schedule);
 std::vector<std::vector<int>> FindReplaceable(const Graph& graph, const Schedule& schedule,
                                               const std::vector<int>& group_last);
 
-/// "mul_add_maximum": the nodes that a step computes, the first few of many.
-std::string StepName(const Graph& graph, const Step& step);
-
 /// What takes most of a run's memory, for messages.
 std::string LargestBuffers(const Graph& graph, const Schedule& schedule);
 

@@ -28,8 +28,6 @@
 
 namespace hammock::cpu {
 
-using compiler::AccessMap;
-using compiler::Instr;
 using compiler::Kernel;
 using compiler::Launch;
 
@@ -108,8 +106,8 @@ Program::Program(const Graph& graph, bool aligned_outputs)
   }
 #endif
   FindWeights();
-  FindOutputs();
-  FindReplaceable();
+  outputs_ = compiler::FindOutputSources(schedule_);
+  replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
 }
 
 void Program::FindWeights() {
@@ -157,109 +155,6 @@ void Program::FindGroups() {
     }
     first = end;
   }
-}
-
-void Program::FindOutputs() {
-  for (size_t i = 0; i < schedule_.outputs.size(); ++i) {
-    Output output;
-    auto input = std::find(schedule_.inputs.begin(), schedule_.inputs.end(), schedule_.outputs[i]);
-    if (input != schedule_.inputs.end()) {
-      output.input = static_cast<int>(input - schedule_.inputs.begin());
-    }
-    auto same = std::find(schedule_.outputs.begin(), schedule_.outputs.end(), schedule_.outputs[i]);
-    size_t first = static_cast<size_t>(same - schedule_.outputs.begin());
-    if (first < i) output.same = static_cast<int>(first);
-    outputs_.push_back(output);
-  }
-}
-
-void Program::FindReplaceable() {
-  replaceable_.resize(outputs_.size());
-  for (size_t o = 0; o < outputs_.size(); ++o) {
-    if (outputs_[o].input >= 0 || outputs_[o].same >= 0) continue;
-    for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
-      int64_t bytes = schedule_.buffers[Index(schedule_.inputs[i])].bytes();
-      if (bytes != schedule_.buffers[Index(schedule_.outputs[o])].bytes() || bytes == 0) continue;
-      if (MayReplace(schedule_.outputs[o], schedule_.inputs[i])) {
-        replaceable_[o].push_back(static_cast<int>(i));
-      }
-    }
-  }
-}
-
-namespace {
-
-bool Contains(const std::vector<int>& list, int number) {
-  return std::find(list.begin(), list.end(), number) != list.end();
-}
-
-/// Whether a kernel reads every element of `input` before it writes the same place of `output`.
-bool ReadsBeforeWriting(const Launch& launch, int input, int output) {
-  const AccessMap* store = nullptr;
-  int store_stage = 0;
-  for (const Instr& instr : launch.kernel->instrs) {
-    if (instr.kind != Instr::Kind::kStore || launch.maps[Index(instr.access)].buffer != output) {
-      continue;
-    }
-    if (store) return false;
-    store = &launch.maps[Index(instr.access)];
-    store_stage = instr.stage;
-    if (launch.kernel->accesses[Index(instr.access)].streams) return false;
-  }
-  if (!store) return false;
-  for (const Instr& instr : launch.kernel->instrs) {
-    if (instr.kind != Instr::Kind::kLoad) continue;
-    const AccessMap& load = launch.maps[Index(instr.access)];
-    if (load.buffer != input) continue;
-    bool same = load.offset == store->offset && load.outer == store->outer &&
-                load.row == store->row && load.column == store->column;
-    if (!same || instr.stage > store_stage) return false;
-  }
-  return true;
-}
-
-/// Whether a step that reads an input may write an output in its place.
-bool MayWriteInto(const Graph& graph, const compiler::Schedule& schedule,
-                  const compiler::Step& step, int input, int output) {
-  if (step.updates == input) return true;
-  if (!step.launch.kernel || !ReadsBeforeWriting(step.launch, input, output)) return false;
-  if (!step.is_call()) return true;
-  // A product reads its operands until the end.
-  const std::vector<GraphValue>& operands = graph[step.node].inputs;
-  return std::none_of(operands.begin(), operands.end(), [&](GraphValue operand) {
-    return schedule.BufferOf(compiler::StorageOf(graph, operand)) == input;
-  });
-}
-
-}  // namespace
-
-bool Program::MayReplace(int output, int input) const {
-  if (Contains(schedule_.outputs, input)) return false;
-  if (InfoOf(schedule_.buffers[Index(output)].dtype()).bits !=
-      InfoOf(schedule_.buffers[Index(input)].dtype()).bits) {
-    return false;
-  }
-  // Those that run beside the step that writes count as later ones.
-  size_t first_beside = steps_.size();
-  for (size_t i = schedule_.steps.size(); i-- > 0;) {
-    if (Contains(schedule_.steps[i].writes, output)) first_beside = i;
-  }
-  while (first_beside > 0 && first_beside < steps_.size() &&
-         group_last_[first_beside - 1] == group_last_[first_beside]) {
-    --first_beside;
-  }
-  bool written = false;
-  for (size_t i = 0; i < schedule_.steps.size(); ++i) {
-    const compiler::Step& step = schedule_.steps[i];
-    bool writes = Contains(step.writes, output);
-    bool reads = Contains(step.reads, input);
-    if ((written || (i >= first_beside && !writes)) && reads) return false;
-    if (writes && reads && !MayWriteInto(graph_, schedule_, step, input, output)) return false;
-    written |= writes;
-    bool fails_first = writes && step.updates == input;
-    if (written && step.is_call() && graph_[step.node].op->can_fail && !fails_first) return false;
-  }
-  return true;
 }
 
 Program::~Program() = default;
@@ -345,28 +240,7 @@ std::string Program::StepName(size_t i) const {
   return compiler::NameOfStep(graph_, schedule_.steps[i]);
 }
 
-std::string Program::LargestBuffers() const {
-  constexpr size_t kShown = 3;
-  std::vector<size_t> written;
-  for (const compiler::Step& step : schedule_.steps) {
-    for (int buffer : step.writes) written.push_back(Index(buffer));
-  }
-  auto larger = [&](size_t a, size_t b) {
-    return schedule_.buffers[a].bytes() > schedule_.buffers[b].bytes();
-  };
-  std::stable_sort(written.begin(), written.end(), larger);
-  std::string text;
-  for (size_t k = 0; k < std::min(written.size(), kShown); ++k) {
-    auto after = std::upper_bound(schedule_.first.begin(), schedule_.first.end(),
-                                  static_cast<int>(written[k]));
-    const GraphNode& node = graph_[static_cast<NodeId>(after - schedule_.first.begin()) - 1];
-    std::string where = LocationText(node.location);
-    text += fmt::format("{}{} of {} ({} bytes){}{}", k == 0 ? "" : ", ",
-                        schedule_.buffers[written[k]].to_string(), node.op->name(),
-                        schedule_.buffers[written[k]].bytes(), where.empty() ? "" : " at ", where);
-  }
-  return text;
-}
+std::string Program::LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
 
 void Program::RunCall(const PreparedStep& step, char* const* buffers, char* scratch) const {
   std::vector<const char*> in;

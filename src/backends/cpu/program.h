@@ -10,6 +10,7 @@
 
 #include "backends/cpu/calls.h"
 #include "compiler/memory_plan.h"
+#include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
@@ -29,11 +30,7 @@ class Program {
   explicit Program(const Graph& graph, bool aligned_outputs = true);
   ~Program();
 
-  /// Where the value of an output comes from.
-  struct Output {
-    int input = -1;  ///< it is this input, as it is
-    int same = -1;   ///< it is the memory of this earlier output
-  };
+  using Output = compiler::OutputSource;
   const std::vector<Output>& outputs() const { return outputs_; }
   const compiler::MemoryPlan& plan() const { return plan_; }
   const Graph& graph() const { return graph_; }  ///< as it is run
@@ -81,9 +78,6 @@ class Program {
   const char* CallName(size_t step) const;
   void RunTraced(char* const* buffers, char* arena, const tracing::RunningGraph& graph) const;
   void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
-  void FindOutputs();
-  void FindReplaceable();
-  bool MayReplace(int output, int input) const;
   void FindWeights();
   void WaitForKernels() const;
   void FindGroups();

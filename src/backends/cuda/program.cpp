@@ -170,7 +170,8 @@ void Program::RunSteps(std::span<const Address> inputs, std::span<const Address>
     std::optional<metrics::ScopedTimer> timer;
     if (config::Get<config::kCudaTimeSteps>()) {
       machine_->Finish();
-      std::string name = fmt::format("cuda::step::{}_{}", i, StepName(graph_, schedule_.steps[i]));
+      std::string name =
+          fmt::format("cuda::step::{}_{}", i, NameOfStep(graph_, schedule_.steps[i]));
       timer.emplace(metrics::GetMetric(name, metrics::Kind::kTime));
     }
     int64_t at = plan_.scratch_offset[i];
