@@ -69,7 +69,7 @@ void TransposeElements(const char* from, int64_t from_column, char* to, int64_t 
   }
 }
 
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(__clang__)  // which has no __builtin_shuffle
 
 template <int kBytes>
 inline __m128i InterleaveLow(__m128i a, __m128i b) {
