@@ -94,7 +94,8 @@ Failure LateFailure(const Step& step, std::shared_ptr<const Error> error) {
 std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
                                        std::span<const BackendDataPtr> arguments,
                                        const std::vector<bool>& donated) {
-  static const std::vector<bool> none;
+  // Without a destructor: a fork while one is registered leaves the child a lock that nobody opens.
+  static const auto& none = *new std::vector<bool>;
   try {
     // It may run twice: what is donated is written only when nothing can fail any more.
     auto results = WithMemory(*segment.device, [&] {
@@ -172,7 +173,7 @@ std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::Computat
   std::unique_lock running(device.running, std::defer_lock);
   if (!device.backend->IsAsynchronous() && !RunsHere(device)) running.lock();
   Running here(device);
-  static const std::vector<bool> none;
+  static const auto& none = *new std::vector<bool>;
   std::vector<BackendDataPtr> results = WithMemory(device, [&] {
     return device.backend->ExecuteComputation(computation, arguments, device.device, none);
   });
