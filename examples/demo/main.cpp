@@ -90,7 +90,7 @@ double TimesEager(data::DataLoader& loader) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t epochs = argc > 1 ? std::atoll(argv[1]) : 3;
+  int64_t epochs = argc > 1 ? std::atoll(argv[1]) : 8;
   manual_seed(1);
   ImageSets images = ReadImages();
   Activity activity;
@@ -120,7 +120,8 @@ int main(int argc, char** argv) {
   std::printf(
       "\nTry next\n"
       "  HAMMOCK_EXPLAIN_MISSES=1 build/examples/demo 1   why each graph was compiled\n"
-      "  build/tools/hammock/hammock devices              where programs can run\n"
-      "  docs/quickstart.md                               a program of your own\n");
+      "  HAMMOCK_TRACE_FILE=run.json build/examples/demo 1 &&\n"
+      "    build/tools/hammock/hammock report run.json -o run.html   a page of all that was done\n"
+      "  docs/quickstart.md   a program of your own\n");
   return accuracy > 0.8 ? 0 : 1;
 }
