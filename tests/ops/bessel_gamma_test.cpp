@@ -43,6 +43,16 @@ TEST(BesselGamma, IncompleteGammaFunctions) {
   EXPECT_TENSOR(igammac(a, b), Type(f32, {7}), {kNan, 0, 1, 1, kNan, 0, kNan});
 }
 
+TEST(BesselGamma, ZetaOfVeryNegativeNumbersIsNoLongSum) {
+  auto value = [](double s, double q) {
+    return zeta(Vec({s}, f64), Vec({q}, f64)).to_vector<double>()[0];
+  };
+  for (double s : {2.0, 3.0}) {
+    EXPECT_NEAR(value(s, -1000.25), value(s, -999.25) + std::pow(-1000.25, -s), 1e-12);
+    EXPECT_NEAR(value(s, -1e14 + 0.25), 2 * std::pow(M_PI, s), 1e-9);
+  }
+}
+
 TEST(BesselGamma, ZetaAndPolygamma) {
   double square = M_PI * M_PI;
   EXPECT_TENSOR(zeta(Vec({2, 4, 2, 1, 0.5, 2}, f64), Vec({1, 1, 2, 1, 1, -2}, f64)), Type(f64, {6}),

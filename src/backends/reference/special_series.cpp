@@ -153,6 +153,13 @@ double Zeta(double s, double q) {
     if (s != std::floor(s)) return kNan;  // a power of a negative number
   }
   if (std::isnan(s)) return s;
+  constexpr double kManyTerms = 1000;
+  if (q < -kManyTerms) {
+    // The sum over all integers, which depends on q's fraction alone, without the terms before q.
+    if (std::isinf(s)) return kInfinity;
+    double fraction = q - std::floor(q), sign = std::fmod(s, 2) == 0 ? 1 : -1;
+    return Zeta(s, fraction) + sign * (Zeta(s, 1 - fraction) - Zeta(s, 1 - q));
+  }
   // Terms one by one until Euler and Maclaurin's formula is exact for the rest.
   double sum = 0, far = std::max(12.0, std::min(s, 1e4));
   for (; q < far; ++q) {
