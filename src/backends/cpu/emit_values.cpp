@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernel_call.h"
 #include "base/throw.h"
+#include "compiler/computed_type.h"
 #include "compiler/ir_number.h"
 #include "compiler/reduce_bodies.h"
 #include "compiler/scalar_bodies.h"
@@ -15,45 +16,10 @@ using compiler::Instr;
 using compiler::IrConstant;
 using compiler::IrNumber;
 using compiler::IrType;
+using compiler::IsNarrowFloat;
 using compiler::ReduceFn;
 using compiler::ScalarForm;
-
-namespace {
-
-bool IsNarrowFloat(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-
-/// Calls `f(T{})` with the type that values of `dtype` are computed in; not for bool.
-template <class F>
-auto VisitComputed(DType dtype, F f) {
-  switch (dtype) {
-    case DType::kU8:
-      return f(uint8_t{});
-    case DType::kU16:
-      return f(uint16_t{});
-    case DType::kU32:
-      return f(uint32_t{});
-    case DType::kU64:
-      return f(uint64_t{});
-    case DType::kI8:
-      return f(int8_t{});
-    case DType::kI16:
-      return f(int16_t{});
-    case DType::kI32:
-      return f(int32_t{});
-    case DType::kI64:
-      return f(int64_t{});
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF32:
-      return f(float{});
-    case DType::kF64:
-      return f(double{});
-    default:
-      Throw<InternalError>(ErrorCode::kInternal, "no values of {}", NameOf(dtype));
-  }
-}
-
-}  // namespace
+using compiler::VisitComputed;
 
 std::string_view RegisterElement(DType dtype) {
   if (dtype == DType::kBool) return "i1";

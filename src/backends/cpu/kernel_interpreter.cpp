@@ -7,6 +7,7 @@
 #include "backends/cpu/lane_functions.h"
 #include "backends/cpu/scalar_loops.h"
 #include "base/throw.h"
+#include "compiler/computed_type.h"
 #include "compiler/reduce_bodies.h"
 #include "ir/convert.h"
 
@@ -14,6 +15,7 @@ namespace hammock::cpu {
 
 using compiler::Access;
 using compiler::Instr;
+using compiler::IsNarrowFloat;
 using compiler::kAccumulators;
 using compiler::Kernel;
 using compiler::Level;
@@ -25,8 +27,6 @@ using Kind = Instr::Kind;
 namespace {
 
 constexpr int64_t kBlock = 256;  // columns at a time; a multiple of kAccumulators
-
-bool IsNarrowFloat(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 /// The type of values on the way: 16-bit floats are held as floats that they can represent.
 DType Held(DType dtype) { return IsNarrowFloat(dtype) ? DType::kF32 : dtype; }

@@ -6,51 +6,21 @@
 
 #include "backends/cuda/cuda_number.h"
 #include "base/throw.h"
+#include "compiler/computed_type.h"
 #include "compiler/reduce_bodies.h"
 #include "compiler/scalar_bodies.h"
 
 namespace hammock::cuda {
 
+using compiler::IsNarrowFloat;
 using compiler::ReduceFn;
 using compiler::ScalarForm;
+using compiler::VisitComputed;
 
 namespace {
 
-bool IsNarrowFloat(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-
 /// The dtype that values are computed in.
 DType Computed(DType dtype) { return IsNarrowFloat(dtype) ? DType::kF32 : dtype; }
-
-/// Calls `f(T{})` with the type that values of `dtype` are computed in; not for bool.
-template <class F>
-auto VisitComputed(DType dtype, F f) {
-  switch (dtype) {
-    case DType::kU8:
-      return f(uint8_t{});
-    case DType::kU16:
-      return f(uint16_t{});
-    case DType::kU32:
-      return f(uint32_t{});
-    case DType::kU64:
-      return f(uint64_t{});
-    case DType::kI8:
-      return f(int8_t{});
-    case DType::kI16:
-      return f(int16_t{});
-    case DType::kI32:
-      return f(int32_t{});
-    case DType::kI64:
-      return f(int64_t{});
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF32:
-      return f(float{});
-    case DType::kF64:
-      return f(double{});
-    default:
-      Throw<InternalError>(ErrorCode::kInternal, "no values of {}", NameOf(dtype));
-  }
-}
 
 /// The value of a function's body, printed into `text`; operands are called x and y.
 std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
