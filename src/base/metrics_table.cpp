@@ -26,7 +26,7 @@ constexpr Row kRows[] = {
     {"GeneralisedEntries", kCounter, "Graphs compiled for all sizes at once."},
     {"GeneralisedHits", kCounter, "Graphs of a new size that needed no compilation."},
     {"ReplayedGraphs", kCounter, "Calls of functions made by `compile` that were not traced."},
-    {"TrimIrGraph", kCounter, "Times that so much was pending that a part of it ran."},
+    {"TrimIrGraph", kCounter, "Times that so much was pending that it was run."},
     {"DataDependentShape", kCounter,
      "Ops that read a count before their shape was known; `DataDependentShape::<op> at <line>` "
      "counts each place."},

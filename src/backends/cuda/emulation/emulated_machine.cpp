@@ -209,11 +209,11 @@ class EmulatedMachine : public Machine {
  private:
   /// One library for all kernels that wait.
   void CompilePending() {
-    char directory[] = "/tmp/hammock-emulation-XXXXXX";
-    if (!mkdtemp(directory)) {
+    std::string directory = std::filesystem::temp_directory_path() / "hammock-emulation-XXXXXX";
+    if (!mkdtemp(directory.data())) {
       Throw<CompileError>(ErrorCode::kCompile, "cuda: no directory for emulated kernels");
     }
-    std::string base = std::string(directory) + "/kernels";
+    std::string base = directory + "/kernels";
     {
       std::ofstream file(base + ".cpp");
       file << EmulationPrelude() << Prelude();
