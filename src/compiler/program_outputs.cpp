@@ -85,6 +85,12 @@ bool MayReplace(const Graph& graph, const Schedule& schedule, const std::vector<
 
 }  // namespace
 
+Graph WithOrigins(const Graph& graph) {
+  Graph copy = graph;
+  for (NodeId id = 0; id < copy.size(); ++id) copy.mutable_node(id).origin = id;
+  return copy;
+}
+
 std::vector<OutputSource> FindOutputSources(const Schedule& schedule) {
   std::vector<OutputSource> outputs;
   for (size_t i = 0; i < schedule.outputs.size(); ++i) {

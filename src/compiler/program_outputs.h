@@ -1,6 +1,6 @@
 #pragma once
-/// Where the outputs of a scheduled graph get their memory from; for all backends that run
-/// schedules.
+/// What all backends that run schedules need: where outputs get their memory from, and words for
+/// errors.
 
 #include <string>
 #include <vector>
@@ -8,6 +8,9 @@
 #include "compiler/schedule.h"
 
 namespace hammock::compiler {
+
+/// With `origin`, which passes keep, as the node's number, so that errors name nodes as given.
+Graph WithOrigins(const Graph& graph);
 
 /// Where the value of an output comes from.
 struct OutputSource {

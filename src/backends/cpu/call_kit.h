@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "backends/call_axis.h"
 #include "backends/cpu/calls.h"
 #include "backends/cpu/thread_pool.h"
 #include "base/throw.h"
@@ -68,17 +69,6 @@ void Spread(int64_t count, int64_t work, F f) {
   ThreadPool::Get().ParallelFor(count, std::max<int64_t>(kPart / work, 1),
                                 [&](int64_t begin, int64_t end, int) { f(begin, end); });
 }
-
-/// What a dim is to a tensor: outer * extent * inner elements. A 0-d tensor has the dim 0.
-struct CallAxis {
-  CallAxis(const Dims& sizes, int64_t dim) {
-    for (int d = 0; d < sizes.size(); ++d)
-      (d < dim ? outer : d == dim ? extent : inner) *= sizes[d];
-  }
-  int64_t outer = 1;
-  int64_t extent = 1;
-  int64_t inner = 1;
-};
 
 /// Calls `f(std::integral_constant<int, bytes>())` for elements of 1, 2, 4 or 8 bytes.
 template <class F>

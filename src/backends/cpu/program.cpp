@@ -35,13 +35,6 @@ namespace {
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-/// Passes keep `origin`; here it is a node's number in the graph as given.
-Graph WithOrigins(const Graph& graph) {
-  Graph copy = graph;
-  for (NodeId id = 0; id < copy.size(); ++id) copy.mutable_node(id).origin = id;
-  return copy;
-}
-
 }  // namespace
 
 struct Program::PreparedStep {
@@ -82,7 +75,7 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
 }
 
 Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(KeepChannelsLast(SplitReductions(ExpandShort(WithOrigins(graph))))),
+    : graph_(KeepChannelsLast(SplitReductions(ExpandShort(compiler::WithOrigins(graph))))),
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   for (const compiler::Step& step : schedule_.steps) {

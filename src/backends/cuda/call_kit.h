@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "backends/call_axis.h"
 #include "backends/cuda/calls.h"
 
 namespace hammock::cuda {
@@ -44,17 +45,6 @@ Grid BlockGrid(int64_t count);
 /// Lines that set `place` to the sum of the coordinates of `i` in `sizes`, each times its stride;
 /// sizes begin at word `first`, strides follow.
 std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place);
-
-/// What a dim is to a tensor: outer * extent * inner elements. A 0-d tensor has the dim 0.
-struct CallAxis {
-  CallAxis(const Dims& sizes, int64_t dim) {
-    for (int d = 0; d < sizes.size(); ++d)
-      (d < dim ? outer : d == dim ? extent : inner) *= sizes[d];
-  }
-  int64_t outer = 1;
-  int64_t extent = 1;
-  int64_t inner = 1;
-};
 
 inline uint64_t WordOf(int64_t value) { return static_cast<uint64_t>(value); }
 

@@ -24,13 +24,6 @@ constexpr size_t kLeastRecorded = 3;  // steps, from which on one call of the dr
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-/// Passes keep `origin`; here it is a node's number in the graph as given.
-Graph WithOrigins(const Graph& graph) {
-  Graph copy = graph;
-  for (NodeId id = 0; id < copy.size(); ++id) copy.mutable_node(id).origin = id;
-  return copy;
-}
-
 }  // namespace
 
 struct Program::PreparedStep {
@@ -51,7 +44,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(NarrowProducts(SplitReductions(RemoveDead(ExpandAttention(WithOrigins(graph)))))),
+      graph_(NarrowProducts(
+          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph)))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
