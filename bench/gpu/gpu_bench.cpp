@@ -246,8 +246,6 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--text") text = true;
     if (std::string(argv[i]) == "--filter" && i + 1 < argc) filter = argv[++i];
   }
-  // A flush in the middle of an expression would store what is on the way.
-  config::Set<config::kTrimGraphBytes>(0);
   for (const Row& row : Rows()) {
     if (std::string(row.name).find(filter) == std::string::npos) continue;
     try {

@@ -170,7 +170,8 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .name = "trim_graph_bytes",
      .default_value = "1073741824",
      .doc =
-         "Bytes of pending results from which a thread's recorded ops are executed; 0: no limit."},
+         "Bytes of pending results that no pending op uses from which a thread's recorded ops are "
+         "executed; 0: no limit."},
     {.key = kTrimGraphSize,
      .name = "trim_graph_size",
      .default_value = "100000",

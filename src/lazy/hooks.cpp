@@ -1,11 +1,40 @@
 #include "lazy/hooks.h"
 
+#include <unordered_set>
+
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
+#include "lazy/walk.h"
 
 namespace hammock {
+
+namespace {
+
+/// Bytes of roots that no pending op uses. What one does use may be gone before it is ever stored,
+/// as a temporary of an expression is; a flush would store it.
+int64_t BytesSureToBeStored(std::span<const Value> roots) {
+  std::unordered_set<const Node*> used;  // looked up, never iterated
+  std::vector<const Node*> stack;
+  std::lock_guard lock(Executor().graph_mutex);
+  for (const Value& root : roots) stack.push_back(root.node.get());
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    if (IsAvailable(*node)) continue;
+    for (const Node::Operand& operand : node->operands()) {
+      if (operand.node && used.insert(operand.node).second) stack.push_back(operand.node);
+    }
+  }
+  int64_t bytes = 0;
+  for (const Value& root : roots) {
+    if (!used.contains(root.node.get())) bytes += root.shape().bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
 
 void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
   if (eager) {
@@ -23,10 +52,14 @@ void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
   if (!nodes && !bytes) return;
   // While execution is forbidden, the budget waits for the end of the scope.
   if (!context.forbid_execution.empty()) return;
+  std::vector<Value> roots = Executor().PendingRoots(context, kNoDevice);
+  if (!nodes && BytesSureToBeStored(roots) < config::Get<config::kTrimGraphBytes>()) {
+    context.traced_bytes = 0;  // looks again after as much
+    return;
+  }
   static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
   trims.Add();
   ResetBudgets(context);
-  std::vector<Value> roots = Executor().PendingRoots(context, kNoDevice);
   // What fails has nothing to do with the op that used up the budget.
   Executor().Flush(
       roots,

@@ -22,6 +22,7 @@ const std::string& EmulationPrelude() {
   static const auto& text = *new std::string(R"(
 #define __device__
 #define __global__
+#define __forceinline__ inline
 #define __shared__ static
 #define __launch_bounds__(n)
 struct EmulatedThread {
