@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/cuda/expand_attention.h"
+#include "backends/cuda/fill_slices.h"
 #include "backends/cuda/narrow_products.h"
 #include "base/throw.h"
 #include "compiler/describe_schedule.h"
@@ -44,7 +45,7 @@ struct Program::PreparedStep {
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
       graph_(NarrowProducts(
-          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph)))))),
+          SplitReductions(RemoveDead(ExpandAttention(FillSlices(compiler::WithOrigins(graph))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
