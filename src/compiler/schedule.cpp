@@ -25,7 +25,7 @@ constexpr int64_t kLongRow = 4096;
 // measured, a copy of 16 MB is half as fast past them, a sum of two of 16 MB up to twice as fast.
 constexpr int64_t kStreamBytes = 12 << 20;
 constexpr int64_t kCacheBytes = 40 << 20;
-constexpr int64_t kLargePermute = 1024;     // elements from which on a copy by tiles pays
+constexpr int64_t kLargePermute = 1024;  // elements from which on a copy by tiles pays
 
 /// About how many simple instructions a node takes for each element.
 int CostOf(const GraphNode& node) {
