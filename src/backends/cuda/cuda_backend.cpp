@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <typeinfo>
 
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/emulation/emulated_machine.h"
@@ -40,7 +41,10 @@ class DeviceData : public lazy::BackendData {
                   data.shape().to_string());
     Set(other->block(), other->moment());
   }
-  bool HasValue() const override { return block() != nullptr; }
+  bool HasValue() const override {
+    std::lock_guard lock(mutex_);
+    return block_ != nullptr;
+  }
 
   BlockPtr block() const {
     std::lock_guard lock(mutex_);
@@ -251,7 +255,10 @@ class Backend : public lazy::BackendImplInterface {
   }
 
   const DeviceData& DataOf(const BackendDataPtr& data, const char* what) const {
-    const auto* held = dynamic_cast<const DeviceData*>(data.get());
+    // A program may have hundreds of arguments: no search for the type.
+    const lazy::BackendData* any = data.get();
+    const auto* held =
+        any && typeid(*any) == typeid(DeviceData) ? static_cast<const DeviceData*>(any) : nullptr;
     if (!held || held->device().type() != type_->type) {
       Throw(ErrorCode::kForeignTensor, "{}: the data belongs to {}, not to {}", what,
             data ? data->device().toString() : "nobody", type_->name);
@@ -311,6 +318,8 @@ class Backend : public lazy::BackendImplInterface {
     const int64_t others = lazy::DerivedBytes(device);
     std::vector<BlockPtr> inputs, outputs;
     std::vector<Address> in, out;
+    inputs.reserve(arguments.size());
+    in.reserve(arguments.size());
     for (const BackendDataPtr& argument : arguments) {
       inputs.push_back(DataOf(argument, "execute").block());
       in.push_back(inputs.back()->address);

@@ -20,7 +20,6 @@ namespace hammock::cuda {
 
 namespace {
 
-constexpr size_t kLeastRecorded = 3;  // steps, from which on one call of the driver is cheaper
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
@@ -135,10 +134,12 @@ int64_t Program::bytes() const {
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
                   Address arena) const {
   auto work = [&] { RunSteps(inputs, outputs, arena); };
-  if (steps_.size() < kLeastRecorded || config::Get<config::kCudaTimeSteps>()) {
+  if (steps_.empty() || config::Get<config::kCudaTimeSteps>()) {
     work();
   } else {
-    std::vector<Address> addresses(inputs.begin(), inputs.end());
+    std::vector<Address> addresses;
+    addresses.reserve(inputs.size() + outputs.size() + 1);
+    addresses.insert(addresses.end(), inputs.begin(), inputs.end());
     addresses.insert(addresses.end(), outputs.begin(), outputs.end());
     addresses.push_back(arena);
     recordings_->Run(*machine_, std::move(addresses), work);

@@ -1,6 +1,7 @@
 // The device as a whole, on the emulated machine, or on a GPU where there is one.
 #include "backends/cuda/cuda_backend.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -122,22 +123,28 @@ TEST_F(CudaDevice, TrainsAStep) {
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{-6, -9}));
 }
 
-/// Attention of 16-bit floats is made of products of them.
+/// Attention of 16-bit floats is made of products of them; kernels have widths that are multiples
+/// of 16.
 TEST_F(CudaDevice, AttentionAndItsGradientAgreeWithTheReference) {
   struct Sizes {
     bool is_causal;
-    int64_t length, width;
+    int64_t queries, keys, width;
+    DType dtype = bf16;
   };
-  for (auto [is_causal, length, width] :
-       {Sizes{false, 5, 8}, Sizes{true, 5, 8}, Sizes{false, 70, 64}, Sizes{true, 70, 64}}) {
+  for (auto [is_causal, queries, keys, width, dtype] :
+       {Sizes{false, 5, 5, 8}, Sizes{true, 5, 5, 8}, Sizes{false, 70, 70, 64},
+        Sizes{true, 150, 150, 64}, Sizes{false, 9, 130, 64, f16}, Sizes{true, 130, 40, 32, f16},
+        Sizes{true, 40, 130, 16}, Sizes{false, 33, 70, 128}, Sizes{true, 70, 70, 128}}) {
+    SCOPED_TRACE(fmt::format("{} queries, {} keys of {}", queries, keys, width));
     auto run = [&](const Device& device) {
       std::vector<Tensor> leaves;
       for (int i = 0; i < 3; ++i) {
+        int64_t length = i == 0 ? queries : keys;
         std::vector<float> values;
         for (int64_t k = 0; k < 2 * length * width; ++k) {
           values.push_back(static_cast<float>((k * 37 + k / 64 * 5 + i * 11) % 64) / 32 - 1);
         }
-        leaves.push_back(tensor(values, {1, 2, length, width}, bf16, device));
+        leaves.push_back(tensor(values, {1, 2, length, width}, dtype, device));
         leaves.back().requires_grad_(true);
       }
       Tensor out = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], std::nullopt, 0.0,

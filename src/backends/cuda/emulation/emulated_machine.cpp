@@ -22,6 +22,7 @@ const std::string& EmulationPrelude() {
   static const auto& text = *new std::string(R"(
 #define __device__
 #define __global__
+#define __forceinline__ inline
 #define __shared__ static
 #define __launch_bounds__(n)
 struct EmulatedThread {
@@ -151,10 +152,11 @@ class EmulatedMachine : public Machine {
     if (bytes > 0) std::memcpy(to, reinterpret_cast<const void*>(from), static_cast<size_t>(bytes));
   }
   void Copy(Address to, Address from, int64_t bytes) override {
+    if (compiler_ == "none") return;
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void Clear(Address at, int64_t bytes) override {
-    if (bytes > 0) std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
+    if (bytes > 0 && compiler_ != "none") std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
   }
 
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
