@@ -40,6 +40,10 @@ std::optional<std::string> CheckCpuText(std::string_view value) {
   return "empty, llvm or assembly";
 }
 
+std::optional<std::string> CheckCudaText(std::string_view value) {
+  return OneOf(value, {"steps", "cuda", "ptx"});
+}
+
 std::optional<std::string> CheckPercentiles(std::string_view value) {
   if (ParsePercentiles(value)) return std::nullopt;
   return "numbers above 0 and below 1, separated by colons";
@@ -199,12 +203,26 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "What the text of a computation of the CPU backend shows besides graph, steps and "
             "memory: `llvm` or `assembly` of its kernels.",
      .check = CheckCpuText},
+    {.key = kCudaDumpFailures,
+     .name = "cuda.dump_failures",
+     .default_value = "",
+     .doc = "Folder to which a computation that fails on a CUDA device is written: its kernels as "
+            "text, its graph and the values of its inputs, for `hammock run FILE.repro`. Every "
+            "kernel is waited for, so that the one that failed is known; empty: nothing is "
+            "written."},
     {.key = kCudaEmulate,
      .name = "cuda.emulate",
      .default_value = "",
      .doc =
          "C++ compiler by which the CUDA backend runs its kernels on the host, for tests; `none`: "
          "nothing is computed; empty: on GPUs. Read when the first device is used."},
+    {.key = kCudaText,
+     .name = "cuda.text",
+     .default_value = "cuda",
+     .doc = "What the text of a computation of the CUDA backend shows: `steps`, its graph, steps "
+            "and memory alone; `cuda`, the text of its kernels as well; `ptx`, what they are "
+            "compiled to.",
+     .check = CheckCudaText},
     {.key = kDevice,
      .name = "device",
      .default_value = "",

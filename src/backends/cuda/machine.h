@@ -11,6 +11,7 @@
 
 #include "backends/cuda/emit_cuda.h"
 #include "backends/cuda/kernel_cut.h"
+#include "hammock/error.h"
 #include "hammock/ir/dtype.h"
 
 namespace hammock::cuda {
@@ -24,10 +25,20 @@ class Function {
   virtual ~Function() = default;
 };
 
-/// A moment in the machine's order.
+/// A moment in the machine's order; they are numbered from 1.
 class Moment {
  public:
+  explicit Moment(uint64_t number) : number(number) {}
   virtual ~Moment() = default;
+  const uint64_t number;
+};
+
+/// The machine has failed for good: nothing on it can be read or run any more. It is raised by
+/// whatever call notices first, often much later than what caused it, and by all calls from then
+/// on.
+class MachineLost : public ErrorKind<MachineLost, DeviceError> {
+ public:
+  using ErrorKind::ErrorKind;
 };
 
 /// Work that can be asked for again in one call.
@@ -64,16 +75,23 @@ class Machine {
   virtual std::string name() const = 0;      ///< for people
   virtual int64_t memory_bytes() const = 0;  ///< of the device
   virtual std::string code_key() const = 0;  ///< what compiled code depends on
+  virtual int card() const = 0;              ///< machines of one card are lost together
 
   // ---- Memory, aligned to 256 bytes. Null where there is none left.
   virtual Address TakeMemory(int64_t bytes) = 0;
   virtual void GiveMemory(Address address) = 0;
 
   // ---- Copies. The host's bytes may be changed when the call returns.
+  /// Runs beside other work if it is large; then what used the memory at `to` must have ended.
+  static constexpr int64_t kInOrder = 1 << 16;  ///< bytes up to which it comes in order
   virtual void Upload(Address to, const void* from, int64_t bytes) = 0;
   /// Waits for what was asked for before `after` (null: for all), and for the copy.
   virtual void Download(void* to, Address from, int64_t bytes, const Moment* after) = 0;
   virtual void Copy(Address to, Address from, int64_t bytes) = 0;
+  /// From memory of another machine of the same kind, as it is there at `after`. Comes before
+  /// everything that is asked of this machine later; what used the memory at `to` must have ended.
+  virtual void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
+                        const Moment& after) = 0;
   virtual void Clear(Address at, int64_t bytes) = 0;
 
   // ---- Code
@@ -92,7 +110,19 @@ class Machine {
   virtual std::shared_ptr<Recording> Record(const std::function<void()>&) { return nullptr; }
   virtual void Replay(const Recording&) {}
 
+  /// Assembly of a kernel, for people; empty where there is none.
+  virtual std::string Assembly(const KernelSource&) { return ""; }
+
+  // ---- Moments
   virtual std::shared_ptr<Moment> Mark() = 0;
+  /// As Mark, for Seconds.
+  virtual std::shared_ptr<Moment> MarkTime() = 0;
+  virtual double Seconds(const Moment& from, const Moment& to) = 0;  ///< both have passed
+  virtual uint64_t Asked() const = 0;  ///< the number of the last moment
+  /// Moments up to this number have passed, and perhaps more. Asks nothing of the device, so it
+  /// can be called of a lost one: then those before it failed.
+  virtual uint64_t Passed() const = 0;
+  virtual void WaitFor(const Moment& moment) = 0;
   /// Waits for everything. DeviceError if something failed.
   virtual void Finish() = 0;
 };

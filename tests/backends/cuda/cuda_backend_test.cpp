@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/gpu_machine.h"
@@ -86,6 +90,74 @@ TEST_F(CudaDevice, LimitsMemory) {
   EXPECT_THROW((x + 1).to_vector<float>(), OutOfMemory);
   SetMemoryLimit(device_, 0);
   EXPECT_GE(before.reserved, before.in_use);
+}
+
+TEST_F(CudaDevice, TimesItsSteps) {
+  config::Override timed("cuda.time_steps", "true");
+  metrics::Metric& cosines = metrics::GetMetric("cuda::step::0_cos", metrics::Kind::kTime);
+  int64_t before = cosines.Data().samples;
+  cos(On(device_, {1, 2, 3}, {3})).to_vector<float>();
+  ASSERT_EQ(cosines.Data().samples, before + 1);
+  EXPECT_GT(cosines.Data().total, 0);
+}
+
+TEST_F(CudaDevice, TracesItsKernels) {
+  std::string path = testing::TempDir() + "hammock-cuda-trace-" + std::to_string(getpid());
+  {
+    config::Override trace("trace_file", path);
+    Tensor x = On(device_, {1, 2, 3, 4}, {2, 2});
+    EXPECT_EQ((cumsum(x, 0) * 3).to_vector<float>(), (std::vector<float>{3, 6, 12, 18}));
+  }
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto events = nlohmann::json::parse(text.str());
+  std::vector<std::string> kernels;
+  for (const auto& event : events) {
+    if (event.value("cat", "") == "kernel") kernels.push_back(event["name"]);
+  }
+  EXPECT_EQ(kernels, (std::vector<std::string>{"scan", "mul"}));
+  std::filesystem::remove(path);
+}
+
+TEST_F(CudaDevice, ShowsTheTextThatWasAskedFor) {
+  Tensor x = On(device_, {1, 2}, {2}) + 1;
+  auto text = [&] { return LazyGraphExecutor::Get()->DumpTensors(std::span(&x, 1), "backend"); };
+  EXPECT_NE(text().find("__global__"), std::string::npos);
+  config::Override steps("cuda.text", "steps");
+  EXPECT_EQ(text().find("__global__"), std::string::npos);
+  EXPECT_NE(text().find("arena"), std::string::npos);
+  EXPECT_THROW(config::Set("cuda.text", "sass"), ValueError);
+}
+
+TEST_F(CudaDevice, SaysWhatItHas) {
+  std::vector<std::string> names;
+  for (const auto& fact : device_.backend().DescribeDevice(device_.backend_device())) {
+    names.push_back(fact.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"gpu", "device memory", "shared", "driver", "nvrtc",
+                                             "cublaslt", "cudnn", "nccl"}));
+}
+
+/// Large copies go through pinned memory, chunk by chunk, beside the work.
+TEST_F(CudaDevice, LargeCopiesArriveWhole) {
+  std::vector<float> values(3'000'001);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 8191);
+  for (int round = 0; round < 3; ++round) {
+    Tensor x = On(device_, values, {static_cast<int64_t>(values.size())});
+    Tensor y = (x * 2).to(Device("gpu:1"));
+    std::vector<float> doubled = y.to_vector<float>();
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(doubled[i], values[i] * 2) << i;
+    ASSERT_EQ(x.to_vector<float>(), values);
+    values[static_cast<size_t>(round)] = 17;
+  }
+}
+
+TEST_F(CudaDevice, WaitsForTheDevice) {
+  Tensor x = On(device_, {1, 2, 3}, {3}) + 4;
+  mark_step();
+  wait_device_ops({device_});
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{5, 6, 7}));
 }
 
 TEST(Cuda, SaysWhyThereIsNoDevice) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -103,6 +105,12 @@ class EmulatedFunction : public Function {
   mutable void (*code)(const uint64_t*) = nullptr;  // guarded by the machine's mutex
 };
 
+class EmulatedMoment : public Moment {
+ public:
+  using Moment::Moment;
+  const std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now();
+};
+
 class EmulatedProduct : public PreparedProduct {
  public:
   explicit EmulatedProduct(const Product& product) : product(product) {}
@@ -133,11 +141,12 @@ void MultiplyOf(const Product& p, const T* a, const T* b, const Out* bias, Out* 
 
 class EmulatedMachine : public Machine {
  public:
-  explicit EmulatedMachine(std::string compiler) : compiler_(std::move(compiler)) {}
+  EmulatedMachine(std::string compiler, int card) : compiler_(std::move(compiler)), card_(card) {}
 
   std::string name() const override { return "emulated on the host"; }
   int64_t memory_bytes() const override { return int64_t{8} << 30; }
   std::string code_key() const override { return "emulated"; }
+  int card() const override { return card_; }
 
   Address TakeMemory(int64_t bytes) override {
     return reinterpret_cast<Address>(
@@ -155,8 +164,12 @@ class EmulatedMachine : public Machine {
     if (compiler_ == "none") return;
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
+  void CopyFrom(Machine&, Address to, Address from, int64_t bytes, const Moment&) override {
+    Copy(to, from, bytes);
+  }
   void Clear(Address at, int64_t bytes) override {
-    if (bytes > 0 && compiler_ != "none") std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
+    if (bytes > 0 && compiler_ != "none")
+      std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
   }
 
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
@@ -205,7 +218,17 @@ class EmulatedMachine : public Machine {
     });
   }
 
-  std::shared_ptr<Moment> Mark() override { return nullptr; }
+  std::shared_ptr<Moment> Mark() override { return std::make_shared<EmulatedMoment>(++asked_); }
+  std::shared_ptr<Moment> MarkTime() override { return Mark(); }
+  double Seconds(const Moment& from, const Moment& to) override {
+    auto time = [](const Moment& moment) {
+      return static_cast<const EmulatedMoment&>(moment).time;
+    };
+    return std::chrono::duration<double>(time(to) - time(from)).count();
+  }
+  uint64_t Asked() const override { return asked_; }
+  uint64_t Passed() const override { return asked_; }
+  void WaitFor(const Moment&) override {}
   void Finish() override {}
 
  private:
@@ -253,6 +276,8 @@ class EmulatedMachine : public Machine {
   }
 
   const std::string compiler_;
+  const int card_;
+  std::atomic<uint64_t> asked_{0};
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<EmulatedFunction>> functions_;
   std::vector<std::shared_ptr<EmulatedFunction>> pending_;
@@ -260,8 +285,8 @@ class EmulatedMachine : public Machine {
 
 }  // namespace
 
-std::shared_ptr<Machine> MakeEmulatedMachine(const std::string& compiler) {
-  return std::make_shared<EmulatedMachine>(compiler);
+std::shared_ptr<Machine> MakeEmulatedMachine(const std::string& compiler, int card) {
+  return std::make_shared<EmulatedMachine>(compiler, card);
 }
 
 }  // namespace hammock::cuda
