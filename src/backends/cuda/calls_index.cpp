@@ -19,22 +19,6 @@ void Append(std::vector<uint64_t>& words, const Dims& numbers) {
 
 int64_t FaultyIndex(uint64_t fault) { return static_cast<int32_t>(static_cast<uint32_t>(~fault)); }
 
-/// Names of words in kernels that only move bytes.
-std::string_view BytesType(int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return "unsigned char";
-    case 2:
-      return "unsigned short";
-    case 4:
-      return "unsigned int";
-    case 8:
-      return "unsigned long long";
-    default:
-      return "Words<16>";
-  }
-}
-
 int64_t BytesOf(DType dtype) { return InfoOf(dtype).bits / 8; }
 
 /// The longest words that runs of `bytes` are made of; operands begin at multiples of 16 bytes.

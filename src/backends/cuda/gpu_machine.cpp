@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backends/cuda/blas.h"
+#include "backends/cuda/dnn.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
@@ -189,6 +190,19 @@ class GpuMachine : public Machine {
     blas_->Multiply(product, a, b, bias, out, scratch, stream_);
   }
 
+  // ---- Convolutions
+
+  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+    Enter();
+    return dnn_.Prepare(convolution, config::Get<config::kMatmulPrecision>() == "high");
+  }
+  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+                Address scratch) override {
+    Enter();
+    std::lock_guard lock(mutex_);
+    dnn_.Convolve(convolution, a, b, out, scratch, stream_);
+  }
+
   // ---- Recordings
 
   std::shared_ptr<Recording> Record(const std::function<void()>& work) override {
@@ -303,6 +317,7 @@ class GpuMachine : public Machine {
   CUstream copies_ = nullptr;
   void* staging_ = nullptr;
   std::unique_ptr<Blas> blas_;
+  Dnn dnn_;
   std::recursive_mutex mutex_;  // of the order of work
   std::mutex copy_mutex_;
   std::mutex code_mutex_;
