@@ -30,6 +30,7 @@ std::span<const CallEntry> OrderCalls();
 std::span<const CallEntry> ProductCalls();
 std::span<const CallEntry> ReduceCalls();
 std::span<const CallEntry> ScanCalls();
+std::span<const CallEntry> ScatterCalls();
 
 template <class T>
 std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, Machine&) {

@@ -12,8 +12,9 @@ namespace hammock::cuda {
 namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
-  for (auto family : {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(),
-                      IndexCalls(), OrderCalls(), ProductCalls(), ReduceCalls(), ScanCalls()}) {
+  for (auto family :
+       {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(), IndexCalls(),
+        OrderCalls(), ProductCalls(), ReduceCalls(), ScanCalls(), ScatterCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }

@@ -5,14 +5,12 @@
 #include <bit>
 
 #include "backends/cuda/call_kit.h"
+#include "backends/cuda/item_sort.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kEach = 8;  // items of a thread
-constexpr int64_t kTile = kThreads * kEach;
 constexpr int64_t kMostPicked = 256;  // from each tile, to be better than sorting all
 
 /// `order_key`: an integer that is ordered as the elements are: -0 equals 0 and NaN is the largest.
@@ -42,181 +40,6 @@ std::string KeyText(DType dtype, bool descending) {
                             descending ? fmt::format("~key & {}ull", all) : std::string("key"));
 }
 
-/// Items are one word where key and position fit.
-std::string ItemText(bool packed) {
-  std::string type = packed ? R"(
-typedef unsigned long long Item;
-__device__ inline Item make_item(unsigned long long key, long long position) {
-  return key << 32 | (unsigned long long)position;
-}
-__device__ inline Item last_item() { return ~0ull; }
-__device__ inline long long position_of(Item x) { return (long long)(x & 0xffffffffull); }
-__device__ inline bool before(Item x, Item y) { return x < y; }
-)"
-                            : R"(
-struct Item { unsigned long long key, position; };
-__device__ inline Item make_item(unsigned long long key, long long position) {
-  Item item = {key, (unsigned long long)position};
-  return item;
-}
-__device__ inline Item last_item() { Item item = {~0ull, ~0ull}; return item; }
-__device__ inline long long position_of(Item x) { return (long long)x.position; }
-__device__ inline bool before(Item x, Item y) {
-  return x.key != y.key ? x.key < y.key : x.position < y.position;
-}
-)";
-  // Threads have neighbouring items, so some places are left out to use all banks.
-  return type + R"(
-__device__ inline int place_of(int i) { return i + i / 8; }
-// How many of `a` are among the first `diagonal` of two sorted runs.
-template <class Int, class At>
-__device__ inline Int split_runs(Int diagonal, Int a_size, Int b_size, At at) {
-  Int low = diagonal > b_size ? diagonal - b_size : 0, high = diagonal < a_size ? diagonal : a_size;
-  while (low < high) {
-    const Int middle = (low + high) / 2;
-    if (before(at(a_size + diagonal - 1 - middle), at(middle))) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-struct SharedItems {
-  const Item* items;
-  int first;
-  __device__ Item operator()(int i) const { return items[place_of(first + i)]; }
-};
-struct GlobalItems {
-  const Item* items;
-  __device__ Item operator()(long long i) const { return items[i]; }
-};
-// Eight items of two sorted runs that lie one after another, from the `diagonal`th on.
-__device__ inline void merge_eight(const SharedItems& at, int diagonal, int a_size, int b_size,
-                                   Item* out) {
-  int i = split_runs(diagonal, a_size, b_size, at), j = diagonal - i;
-  for (int k = 0; k < 8; ++k) {
-    const bool first = j >= b_size || (i < a_size && !before(at(a_size + j), at(i)));
-    out[k] = first ? at(i) : at(a_size + j);
-    if (first) ++i; else ++j;
-  }
-}
-)";
-}
-
-/// Words of a tile kernel.
-constexpr const char* kTileWords = R"(
-  const long long extent = (long long)w4, inner = (long long)w5, rows = (long long)w6;
-  const long long kept = (long long)w7, tiles = (long long)w8;
-)";
-
-/// How a tile kernel is used.
-struct TileKind {
-  int64_t width = kTile;     ///< a row's part of a tile, a power of two
-  bool strided = false;      ///< elements of a row do not lie side by side
-  bool from_items = false;   ///< reads what another one wrote, else elements
-  bool writes_items = true;  ///< else values and positions
-};
-
-/// Sorts parts of rows. Where a tile has several rows they are short.
-std::string TileText(const TileKind& kind, std::string_view element) {
-  int64_t rows = kTile / kind.width;
-  std::string body = kTileWords;
-  body += fmt::format("  typedef {} E;\n  const int t = threadIdx.x;\n", element);
-  body += fmt::format("  __shared__ Item items[{}];\n", kTile + kTile / 8);
-  // Which row of the tile and where in it `i` is; neighbours in memory go to neighbouring threads.
-  std::string where = kind.strided && !kind.from_items
-                          ? fmt::format("    const int r = i % {0}, k = i / {0};\n", rows)
-                          : fmt::format("    const int r = i / {0}, k = i % {0};\n", kind.width);
-  where += fmt::format(
-      "    const long long row = block / tiles * {} + r, at = block % tiles * {} + k;\n", rows,
-      kTile);
-  body += fmt::format("  for (int i = t; i < {}; i += {}) {{\n{}", kTile, kThreads, where);
-  body += "    Item item = last_item();\n    if (row < rows && at < extent) {\n";
-  body += kind.from_items
-              ? "      item = ((const Item*)w9)[row * extent + at];\n"
-              : "      item = make_item(order_key(((const E*)w1)[(row / inner * extent + at) * "
-                "inner + row % inner]), at);\n";
-  body += fmt::format("    }}\n    items[place_of(r * {} + k)] = item;\n  }}\n", kind.width);
-  body += R"(  __syncthreads();
-  Item mine[8];
-  for (int k = 0; k < 8; ++k) mine[k] = items[place_of(8 * t + k)];
-#pragma unroll
-  for (int round = 0; round < 8; ++round) {
-#pragma unroll
-    for (int k = round % 2; k < 7; k += 2) {
-)";
-  if (kind.width < kEach)
-    body += fmt::format("      if ((k + 1) % {} == 0) continue;\n", kind.width);
-  body += R"(      const Item x = mine[k], y = mine[k + 1];
-      const bool swaps = before(y, x);
-      mine[k] = swaps ? y : x;
-      mine[k + 1] = swaps ? x : y;
-    }
-  }
-)";
-  body += fmt::format("  for (int width = 8; width < {}; width *= 2) {{\n", kind.width);
-  body += R"(    __syncthreads();
-    for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
-    __syncthreads();
-    const SharedItems runs = {items, 8 * t / (2 * width) * (2 * width)};
-    merge_eight(runs, 8 * t - runs.first, width, width, mine);
-  }
-  __syncthreads();
-  for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
-  __syncthreads();
-)";
-  if (kind.writes_items) {
-    return body + fmt::format(
-                      "  for (int k = t; k < kept; k += {}) ((Item*)w2)[block * kept + k] = "
-                      "items[place_of(k)];\n",
-                      kThreads);
-  }
-  where = kind.strided ? fmt::format("    const int r = i % {0}, k = i / {0};\n", rows)
-                       : fmt::format("    const int r = i / {0}, k = i % {0};\n", kind.width);
-  where += fmt::format("    const long long row = block / tiles * {} + r;\n", rows);
-  return body + fmt::format("  for (int i = t; i < {}; i += {}) {{\n{}", kTile, kThreads, where) +
-         fmt::format(
-             "    if (row >= rows || k >= kept) continue;\n"
-             "    const Item item = items[place_of(r * {} + k)];\n",
-             kind.width) +
-         R"(    const long long line = row / inner, column = row % inner, from = position_of(item);
-    const long long to = (line * kept + k) * inner + column;
-    ((E*)w2)[to] = ((const E*)w1)[(line * (long long)w10 + from) * inner + column];
-    ((long long*)w3)[to] = from;
-  }
-)";
-}
-
-/// Merges pairs of runs of w4 items, all of rows of w5 items; a block makes a tile of them.
-std::string MergeText() {
-  return fmt::format(R"(
-  const int t = threadIdx.x;
-  const long long width = (long long)w4, row = (long long)w5;
-  const long long begin = block * {0}, in_row = begin % row, pair = in_row / (2 * width) * (2 * width);
-  const long long left = row - pair;
-  const long long a_size = left < width ? left : width;
-  const long long b_size = left - a_size < width ? left - a_size : width;
-  const Item* from = (const Item*)w1 + (begin - in_row) + pair;
-  __shared__ Item items[{1}];
-  __shared__ long long splits[2];
-  const GlobalItems runs = {{from}};
-  if (t < 2) splits[t] = split_runs(in_row - pair + t * {0}ll, a_size, b_size, runs);
-  __syncthreads();
-  const long long a_first = splits[0], b_first = in_row - pair - a_first;
-  const int a_count = (int)(splits[1] - a_first), b_count = {0} - a_count;
-  for (int i = t; i < {0}; i += {2}) {{
-    items[place_of(i)] = i < a_count ? from[a_first + i] : from[a_size + b_first + (i - a_count)];
-  }}
-  __syncthreads();
-  Item mine[8];
-  const SharedItems both = {{items, 0}};
-  merge_eight(both, 8 * t, a_count, b_count, mine);
-  __syncthreads();
-  for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
-  __syncthreads();
-  for (int i = t; i < {0}; i += {2}) ((Item*)w2)[begin + i] = items[place_of(i)];
-)",
-                     kTile, kTile + kTile / 8, kThreads);
-}
-
 /// Values and positions of sorted items: one thread for each result.
 std::string FinishText(std::string_view element) {
   return fmt::format("  typedef {} E;\n", element) + R"(
@@ -241,34 +64,34 @@ class SortCall : public Call {
         descending_(descending),
         rows_(axis_.outer * axis_.inner),
         packed_(InfoOf(dtype_).bits <= 32 && axis_.extent < (int64_t{1} << 32) - 1) {
-    int64_t tiles = CeilDiv(axis_.extent, kTile);
-    if (axis_.extent <= kTile) return;
+    int64_t tiles = CeilDiv(axis_.extent, kSortTile);
+    if (axis_.extent <= kSortTile) return;
     merges_ = kept_ > kMostPicked;
     if (merges_) {
-      row_ = tiles * kTile;
+      row_ = tiles * kSortTile;
       scratch_ = 2 * ItemsBytes(rows_ * row_);
     } else {
       picked_ =
           static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept_, 1))));
       scratch_ = ItemsBytes(rows_ * tiles * picked_) +
-                 ItemsBytes(rows_ * CeilDiv(tiles * picked_, kTile) * picked_);
+                 ItemsBytes(rows_ * CeilDiv(tiles * picked_, kSortTile) * picked_);
     }
   }
 
   std::vector<KernelSource> Sources() const override {
     std::string functions = KeyText(dtype_, descending_) + ItemText(packed_);
     std::string_view element = BytesType(InfoOf(dtype_).bits / 8);
-    auto tile = [&](TileKind kind) {
+    auto tile = [&](SortTileKind kind) {
       kind.strided = axis_.inner > 1;
-      return BlockKernel(11, functions, TileText(kind, element));
+      return BlockKernel(11, functions, SortTileText(kind, element));
     };
-    if (axis_.extent <= kTile) {
+    if (axis_.extent <= kSortTile) {
       auto width = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(axis_.extent, 2)));
       return {tile({.width = static_cast<int64_t>(width), .writes_items = false})};
     }
     std::vector<KernelSource> sources = {tile({})};
     if (merges_) {
-      sources.push_back(BlockKernel(6, functions, MergeText()));
+      sources.push_back(BlockKernel(6, functions, MergeItemsText()));
       sources.push_back(ElementKernel(9, functions, FinishText(element)));
     } else {
       sources.push_back(tile({.from_items = true}));
@@ -280,13 +103,13 @@ class SortCall : public Call {
 
   void Run(Machine& machine, const Operands& operands) const override {
     if (rows_ == 0 || kept_ == 0) return;
-    if (axis_.extent <= kTile) {
+    if (axis_.extent <= kSortTile) {
       auto width = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(axis_.extent, 2)));
-      int64_t blocks = CeilDiv(rows_, kTile / static_cast<int64_t>(width));
+      int64_t blocks = CeilDiv(rows_, kSortTile / static_cast<int64_t>(width));
       return RunTiles(machine, 0, operands, {.blocks = blocks, .extent = axis_.extent});
     }
-    int64_t tiles = CeilDiv(axis_.extent, kTile);
-    int64_t each = merges_ ? kTile : picked_;
+    int64_t tiles = CeilDiv(axis_.extent, kSortTile);
+    int64_t each = merges_ ? kSortTile : picked_;
     RunTiles(machine, 0, operands,
              {.blocks = rows_ * tiles,
               .extent = axis_.extent,
@@ -319,8 +142,8 @@ class SortCall : public Call {
 
   void Merge(Machine& machine, const Operands& operands) const {
     Address from = operands.scratch, to = from + static_cast<Address>(scratch_ / 2);
-    int64_t blocks = rows_ * (row_ / kTile);
-    for (int64_t width = kTile; width < row_; width *= 2) {
+    int64_t blocks = rows_ * (row_ / kSortTile);
+    for (int64_t width = kSortTile; width < row_; width *= 2) {
       machine.Launch(
           function(1), BlockGrid(blocks),
           std::vector<uint64_t>{WordOf(blocks), from, to, 0, WordOf(width), WordOf(row_)});
@@ -337,8 +160,8 @@ class SortCall : public Call {
   void Pick(Machine& machine, const Operands& operands, int64_t extent) const {
     Address from = operands.scratch;
     Address to = from + static_cast<Address>(ItemsBytes(rows_ * extent));
-    while (extent > kTile) {
-      int64_t tiles = CeilDiv(extent, kTile);
+    while (extent > kSortTile) {
+      int64_t tiles = CeilDiv(extent, kSortTile);
       RunTiles(machine, 1, operands,
                {.blocks = rows_ * tiles,
                 .extent = extent,

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/narrow_products.h"
+#include "backends/cuda/scatter_rows.h"
 #include "base/throw.h"
 #include "compiler/describe_schedule.h"
 #include "compiler/fusion_facts.h"
@@ -44,8 +45,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(NarrowProducts(
-          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph)))))),
+      graph_(ScatterRows(NarrowProducts(
+          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();

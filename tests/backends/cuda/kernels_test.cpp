@@ -137,6 +137,80 @@ TEST_F(CudaKernels, ScansLinesOfEveryLength) {
   ExpectRight(texts);
 }
 
+std::string ScatterOf(const std::string& reduce, const std::string& dtype, const std::string& self,
+                      const std::string& index, const std::string& source, int dim) {
+  return fmt::format(
+      "%0 = input : {0}[{1}]\n%1 = input : i64[{2}]\n%2 = input : {0}[{3}]\n"
+      "%3 = scatter %0, %1, %2 {{dim={4}, reduce=\"{5}\"}} : {0}[{1}]\nreturn %3\n",
+      dtype, self, index, source, dim, reduce);
+}
+
+TEST_F(CudaKernels, ScattersInEveryWay) {
+  std::vector<std::string> texts;
+  for (const char* reduce : {"none", "sum", "prod", "amax", "amin"}) {
+    for (const char* dtype : {"f32", "bf16", "i64", "i32", "u8"}) {
+      texts.push_back(ScatterOf(reduce, dtype, "7", "100", "100", 0));
+      texts.push_back(ScatterOf(reduce, dtype, "7,5", "40,3", "50,4", 0));
+    }
+    texts.push_back(ScatterOf(reduce, "f32", "4,3", "4,2", "4,2", 1));
+  }
+  texts.push_back(ScatterOf("sum", "f64", "100,3", "3000,3", "3000,3", 0));
+  texts.push_back(ScatterOf("none", "f32", "9,2,3", "9,50,3", "9,50,3", 1));
+  texts.push_back(ScatterOf("sum", "f32", "7", "0", "0", 0));
+  texts.push_back(ScatterOf("sum", "f32", "", "", "", 0));
+  ExpectRight(texts);
+}
+
+/// Rows of an embedding's gradient: equal to the last bit, whatever the index looks like.
+std::vector<HostTensor> ScatteredRows(const std::string& dtype, bool broadcast, int64_t count) {
+  std::string sizes = fmt::format("2,{},3", count);
+  Graph graph = ParseGraph(
+      broadcast ? fmt::format("%0 = input : {0}[2,6,3]\n%1 = input : i64[{1}]\n"
+                              "%2 = input : {0}[{2}]\n%3 = reshape %1 {{sizes=[1,{1},1]}} : "
+                              "i64[1,{1},1]\n%4 = broadcast %3 {{sizes=[{2}]}} : i64[{2}]\n"
+                              "%5 = scatter %0, %4, %2 {{dim=1, reduce=\"sum\"}} : {0}[2,6,3]\n"
+                              "return %5\n",
+                              dtype, count, sizes)
+                : ScatterOf("sum", dtype, "2,6,3", sizes, sizes, 1));
+  std::vector<HostTensor> inputs;
+  for (NodeId id : graph.inputs()) {
+    HostTensor tensor(graph[id].type());
+    bool index = tensor.dtype() == DType::kI64;
+    int64_t row = index && !broadcast ? 3 : 1;
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      int64_t at = i / row % count;
+      tensor.set(i, index ? Scalar(at * at % 5) : Scalar(std::sin(static_cast<double>(i))));
+    }
+    inputs.push_back(tensor);
+  }
+  Program program(graph, MachineForTests());
+  std::vector<HostTensor> results = RunProgram(*MachineForTests(), program, graph, inputs);
+  results.push_back(reference::Interpret(graph, inputs)[0]);
+  // The index itself is never stored for every element.
+  EXPECT_EQ(program.ToText("").find("broadcast %"), std::string::npos) << program.ToText("");
+  return results;
+}
+
+TEST_F(CudaKernels, ScatteredRowsHaveTheBitsOfScatteredElements) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    for (int64_t count : {5, 5000}) {
+      std::vector<HostTensor> rows = ScatteredRows(dtype, true, count);
+      std::vector<HostTensor> elements = ScatteredRows(dtype, false, count);
+      EXPECT_EQ(fuzz::CompareBits(rows[0], elements[0]), "") << dtype << " " << count;
+      if (count <= 16) continue;  // rounded at each step
+      EXPECT_EQ(fuzz::CompareBits(rows[0], rows[1]), "") << dtype << " " << count;
+    }
+  }
+}
+
+TEST_F(CudaKernels, FastAtomicsAddInAnyOrder) {
+  config::Override fast("cuda.fast_atomics", "true");
+  ExpectRight({ScatterOf("sum", "f32", "7,5", "40,3", "50,4", 0),
+               ScatterOf("sum", "f64", "7", "100", "100", 0)});
+  Program program(ParseGraph(ScatterOf("sum", "f32", "7", "100", "100", 0)), MachineForTests());
+  EXPECT_NE(program.Sources()[0].text.find("atomicAdd"), std::string::npos);
+}
+
 std::string ConvolutionOf(const std::string& dtype, const std::string& input,
                           const std::string& weight, const std::string& out,
                           const std::string& attrs) {

@@ -80,6 +80,16 @@ template <class T> static T __shfl_xor_sync(unsigned, T x, int mask) {
 template <class T> static T __shfl_sync(unsigned, T x, int lane, int width) {
   return exchanged(x, thread_number() / width * width + lane);
 }
+template <class T> static inline T atomicAdd(T* at, T value) {
+  T old = *at;
+  *at = old + value;
+  return old;
+}
+template <class T> static inline T atomicMin(T* at, T value) {
+  T old = *at;
+  if (value < old) *at = value;
+  return old;
+}
 template <class T> static inline T atomicMax(T* at, T value) {
   T old = *at;
   if (value > old) *at = value;
