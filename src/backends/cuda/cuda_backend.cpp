@@ -131,7 +131,8 @@ class Backend : public lazy::BackendImplInterface {
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice&) const override {
     if (ExpandsAttention(graph, graph[node])) return {};
-    if (graph[node].op->IsComposite()) return {lazy::Capability::Verdict::kExpand, ""};
+    if (graph[node].op->IsComposite() && !RunsWhole(graph[node].op))
+      return {lazy::Capability::Verdict::kExpand, ""};
     std::string why_not = WhyNot(graph, node);
     if (why_not.empty()) return {};
     return {lazy::Capability::Verdict::kRefuse, why_not};

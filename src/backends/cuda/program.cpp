@@ -7,6 +7,7 @@
 
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/narrow_products.h"
+#include "backends/cuda/scatter_rows.h"
 #include "base/throw.h"
 #include "base/trace_file.h"
 #include "compiler/describe_schedule.h"
@@ -43,8 +44,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(NarrowProducts(
-          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph)))))),
+      graph_(ScatterRows(NarrowProducts(
+          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();

@@ -77,9 +77,9 @@ TEST_F(CudaDevice, WrongIndicesAreErrorsOfTheirValues) {
 }
 
 TEST_F(CudaDevice, WhatItLacksRunsOnTheHost) {
-  Tensor x = On(device_, {3, 1, 2}, {3});
-  Tensor sorted = std::get<0>(sort(x * 2, 0)) + 1;
-  EXPECT_EQ(sorted.to_vector<float>(), (std::vector<float>{3, 5, 7}));
+  Tensor x = On(device_, {2, 0, 0, 8}, {2, 2});
+  Tensor root = linalg_cholesky(x * 2) + 1;
+  EXPECT_EQ(root.to_vector<float>(), (std::vector<float>{3, 1, 1, 5}));
 }
 
 TEST_F(CudaDevice, LimitsMemory) {
@@ -193,6 +193,32 @@ TEST_F(CudaDevice, TrainsAStep) {
   loss.backward();
   // d/dw of ((-1.5)^2 + (-1.5)^2) / 2
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{-6, -9}));
+}
+
+TEST_F(CudaDevice, GradientsOfConvolutionsAndEmbeddingsAgreeWithTheReference) {
+  auto run = [](const Device& device) {
+    auto values = [&](int64_t count, Dims sizes, int step) {
+      std::vector<float> list;
+      for (int64_t i = 0; i < count; ++i) list.push_back(static_cast<float>(i * step % 17) / 8 - 1);
+      return tensor(list, sizes, f32, device).requires_grad_(true);
+    };
+    std::vector<int64_t> words;
+    for (int64_t i = 0; i < 60; ++i) words.push_back(i * i % 7);
+    std::vector<Tensor> leaves = {values(9 * 4, {9, 4}, 5), values(6 * 4 * 3, {6, 4, 3}, 7)};
+    Tensor embedded = embedding(tensor(words, {3, 20}, i64, device), leaves[0]);
+    Tensor y = conv1d(embedded.transpose(1, 2), leaves[1], std::nullopt, {1}, {1});
+    (y * y).sum().backward();
+    std::vector<float> all = y.to_vector<float>();
+    for (Tensor& leaf : leaves) {
+      for (float value : leaf.grad().to_vector<float>()) all.push_back(value);
+    }
+    return all;
+  };
+  std::vector<float> ours = run(device_), expected = run(Device("reference"));
+  ASSERT_EQ(ours.size(), expected.size());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    ASSERT_NEAR(ours[i], expected[i], 1e-5 + 1e-5 * std::abs(expected[i])) << i;
+  }
 }
 
 /// Attention of 16-bit floats is made of products of them; kernels have widths that are multiples
