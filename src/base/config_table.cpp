@@ -40,6 +40,10 @@ std::optional<std::string> CheckCpuText(std::string_view value) {
   return "empty, llvm or assembly";
 }
 
+std::optional<std::string> CheckCudaText(std::string_view value) {
+  return OneOf(value, {"steps", "cuda", "ptx"});
+}
+
 std::optional<std::string> CheckPercentiles(std::string_view value) {
   if (ParsePercentiles(value)) return std::nullopt;
   return "numbers above 0 and below 1, separated by colons";
@@ -71,6 +75,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "false",
      .doc = "Compile the kernels of a new graph before it runs, instead of interpreting them until "
             "they are compiled in the background."},
+    {.key = kCudaFastAtomics,
+     .name = "cuda.fast_atomics",
+     .default_value = "false",
+     .doc = "Sums of floats that meet in one place (scatter, gradients of embeddings) are added in "
+            "whatever order they come: faster, but the last bits differ from run to run."},
     {.key = kCudaTimeSteps,
      .name = "cuda.time_steps",
      .default_value = "false",
@@ -169,9 +178,8 @@ constexpr std::array<Row, kKeyCount> kTable = {{
     {.key = kTrimGraphBytes,
      .name = "trim_graph_bytes",
      .default_value = "1073741824",
-     .doc =
-         "Bytes of pending results that no pending op uses from which a thread's recorded ops are "
-         "executed; 0: no limit."},
+     .doc = "Bytes of pending results that tensors hold and no pending op uses from which a thread's "
+            "recorded ops are executed; 0: no limit."},
     {.key = kTrimGraphSize,
      .name = "trim_graph_size",
      .default_value = "100000",
@@ -200,12 +208,26 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "What the text of a computation of the CPU backend shows besides graph, steps and "
             "memory: `llvm` or `assembly` of its kernels.",
      .check = CheckCpuText},
+    {.key = kCudaDumpFailures,
+     .name = "cuda.dump_failures",
+     .default_value = "",
+     .doc = "Folder to which a computation that fails on a CUDA device is written: its kernels as "
+            "text, its graph and the values of its inputs, for `hammock run FILE.repro`. Every "
+            "kernel is waited for, so that the one that failed is known; empty: nothing is "
+            "written."},
     {.key = kCudaEmulate,
      .name = "cuda.emulate",
      .default_value = "",
      .doc =
          "C++ compiler by which the CUDA backend runs its kernels on the host, for tests; `none`: "
          "nothing is computed; empty: on GPUs. Read when the first device is used."},
+    {.key = kCudaText,
+     .name = "cuda.text",
+     .default_value = "cuda",
+     .doc = "What the text of a computation of the CUDA backend shows: `steps`, its graph, steps "
+            "and memory alone; `cuda`, the text of its kernels as well; `ptx`, what they are "
+            "compiled to.",
+     .check = CheckCudaText},
     {.key = kDevice,
      .name = "device",
      .default_value = "",

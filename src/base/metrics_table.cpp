@@ -36,6 +36,7 @@ constexpr Row kRows[] = {
     {"fallback::<op>", kCounter, "Runs of ops that a device left to the fallback device."},
     {"fallback::compile", kCounter, "Parts of steps that moved there since they did not compile."},
     {"FallbackTransferBytes", kBytes, "What crossed between devices for that."},
+    {"DirectDeviceCopies", kCounter, "Values copied from one device to another without the host."},
     {"RecordTime", kTime, "Recording ops; only while a trace is written or an `Activity` lives."},
     {"LowerTime", kTime, "Passes over new graphs."},
     {"CompileTime", kTime, "Compilations by backends; the CPU's kernels follow in the background."},

@@ -1,5 +1,5 @@
 #pragma once
-/// Graphs for people to read: dumps of pending and of cached graphs.
+/// Graphs for people to read and run: dumps of pending and of cached graphs.
 
 #include <string>
 
@@ -16,5 +16,8 @@ DeviceEntry* DeviceOfAll(const char* op, std::span<const Tensor> tensors);
 
 /// The cached step of that hash, else ValueError that says whether it was there before.
 CompiledStepPtr CachedStep(const char* op, const Hash128& hash);
+
+/// A repro file (hammock/repro.h) of a graph that is not pending; its outputs are what it gives.
+void WriteRepro(const std::string& path, const Graph& graph, std::vector<HostTensor> inputs);
 
 }  // namespace hammock

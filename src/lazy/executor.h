@@ -79,6 +79,8 @@ class StepExecutor {
   std::vector<HostTensor> Read(std::span<const Tensor> tensors, const char* trigger = "read");
   /// The data of a value, computing it first if needed; ready.
   BackendDataPtr Materialize(const Value& value, const char* trigger);
+  /// A leaf on `to` with a copy of the value, directly if one backend has both devices.
+  NodePtr CopyToDevice(const Tensor& tensor, DeviceId to, LocationId location);
   /// The pending values of a thread's tensors, by device (kNoDevice: all).
   std::vector<Value> PendingRoots(ThreadContext& context, DeviceId device);
 
@@ -122,6 +124,8 @@ class StepExecutor {
   /// to fail are left out of `roots` (which then is `healthy`) where the options say so.
   StepPtr Start(DeviceEntry& device, std::span<const Value>& roots, std::vector<Value>& healthy,
                 const SyncOptions& options);
+  /// The value of a leaf that is not on its device yet; undefined for everything else.
+  HostTensor HostLeafOf(const Value& value);
   /// Waits for the roots and the step; the first error, if any.
   std::shared_ptr<const Error> Await(DeviceEntry& device, std::span<const Value> roots,
                                      const StepPtr& step);

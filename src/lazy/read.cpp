@@ -6,6 +6,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/executor.h"
+#include "lazy/memory_pressure.h"
 #include "lazy/record.h"
 #include "lazy/trace_points.h"
 #include "ops/primitives.h"
@@ -53,6 +54,13 @@ std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDat
 
 }  // namespace
 
+HostTensor StepExecutor::HostLeafOf(const Value& value) {
+  if (!value.node->IsLeaf()) return {};
+  std::lock_guard lock(graph_mutex);
+  LeafPayload* payload = NodeAccess::payload(value.node.get());
+  return payload && !value.node->slots()[0].data ? payload->host : HostTensor();
+}
+
 std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
   CheckNotForked();
   std::vector<Value> values;
@@ -74,14 +82,8 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, cons
       results[i] = HostTensor::From(node->attrs()[0].scalar());
       continue;
     }
-    if (node->IsLeaf()) {
-      std::lock_guard lock(graph_mutex);
-      LeafPayload* payload = NodeAccess::payload(node);
-      if (!node->slots()[0].data && payload && payload->host.defined()) {
-        results[i] = payload->host;
-        continue;
-      }
-    }
+    results[i] = HostLeafOf(values[i]);
+    if (results[i].defined()) continue;
     data[i] = Materialize(values[i], trigger);
     on_device[node->device()].push_back(i);
   }
@@ -96,6 +98,26 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, cons
 
 HostTensor StepExecutor::Read(const Tensor& tensor, const char* trigger) {
   return Read(std::span(&tensor, 1), trigger).at(0);
+}
+
+NodePtr StepExecutor::CopyToDevice(const Tensor& tensor, DeviceId to, LocationId location) {
+  static metrics::Counter& direct = metrics::GetCounter("DirectDeviceCopies");
+  CheckNotForked();
+  Value value = ValueOf("to", tensor);
+  const DeviceId from = value.node->device();
+  DeviceEntry* target = to == kNoDevice ? nullptr : &EntryOf(to);
+  bool one_backend = target && from != kNoDevice && EntryOf(from).backend == target->backend;
+  if (one_backend && !HostLeafOf(value).defined()) {
+    BackendDataPtr data = Materialize(value, "copy to device");
+    tracing::Span span("copy between devices", "transfer");
+    BackendDataPtr copy =
+        WithMemory(*target, [&] { return target->backend->CopyToDevice(data, target->device); });
+    if (copy) {
+      direct.Add();
+      return MakeDataLeaf(copy, to, location);
+    }
+  }
+  return MakeHostLeaf(Read(tensor), to, location);
 }
 
 void StepExecutor::Drain(DeviceEntry& device) {

@@ -237,6 +237,13 @@ void SaveRepro(const std::string& path, const std::vector<Tensor>& tensors, Loca
   WriteWholeFile(path, parts);
 }
 
+void WriteRepro(const std::string& path, const Graph& graph, std::vector<HostTensor> inputs) {
+  std::vector<GraphValue> outputs(graph.outputs().begin(), graph.outputs().end());
+  const std::string bytes = Encode({graph, std::move(inputs), std::move(outputs)});
+  const std::string_view parts[] = {bytes};
+  WriteWholeFile(path, parts);
+}
+
 std::vector<Tensor> RunRepro(const std::string& path, const Device& device, Location at) {
   Repro repro = Decode(path, ReadFile(path));
   LocationScope scope(at);

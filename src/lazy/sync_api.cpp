@@ -96,6 +96,7 @@ void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices) {
   auto entries = Selected(devices);
   for (DeviceEntry* entry : entries) Executor().Drain(*entry);
   for (DeviceEntry* entry : entries) Executor().RaiseUnseen(*entry);
+  for (DeviceEntry* entry : entries) entry->backend->WaitForDevice(entry->device);
 }
 
 void LazyGraphExecutor::DeviceBarrier(const Device& device) {

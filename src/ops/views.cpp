@@ -560,8 +560,7 @@ Tensor to(const Tensor& self, const Device& device, Location at) {
   LocationScope scope(at);
   Node* node = CurrentNode("to", self);
   if (node->device() == device.id()) return self;
-  HostTensor host = Executor().Read(self);
-  Value copy{MakeHostLeaf(host, device.id(), CurrentLocation()), 0};
+  Value copy{Executor().CopyToDevice(self, device.id(), CurrentLocation()), 0};
   copy.tape = RecordTransfer(ValueOf("to", self), device.id());
   return LikeLayout(NewTensor(std::move(copy), true), self);
 }

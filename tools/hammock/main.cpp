@@ -82,7 +82,7 @@ void AddLooking(CLI::App& app, AllOptions& all, int& result) {
 
 void AddRunning(CLI::App& app, AllOptions& all, int& result) {
   CLI::App* run = Add(app, "run", "Run a model on inputs from files", all.run, Run, result);
-  run->add_option("MODEL", all.run.model)->required();
+  run->add_option("MODEL", all.run.model, "Or FILE.repro, which has its inputs")->required();
   run->add_option("-i,--input", all.run.inputs,
                   "FILE.npy in order, or NAME=FILE.npy with a name (x0) or number");
   run->add_flag("--random", all.run.random, "Make up inputs that are not given");

@@ -1,4 +1,4 @@
-// hammock run: a graph or a module on given inputs.
+// hammock run: a graph or a module on given inputs, or a repro file, which has its own.
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include "hammock/error.h"
 #include "hammock/hammock.h"
 #include "hammock/io.h"
+#include "hammock/repro.h"
 #include "model_file.h"
 
 namespace hammock::tool {
@@ -97,11 +98,7 @@ void Save(const std::string& path, const std::vector<HostTensor>& outputs) {
   }
 }
 
-}  // namespace
-
-int Run(const RunOptions& options) {
-  Device device = options.device.empty() ? Device() : Device(options.device);
-  SetDefaultDevice(device);
+std::vector<Tensor> RunModel(const RunOptions& options, const Device& device) {
   Model model = LoadModel(options.model, Needs::kForward);
   model.module->to(device);
   std::vector<Tensor> inputs;
@@ -110,7 +107,17 @@ int Run(const RunOptions& options) {
     inputs.push_back(from_host(host, device));
   }
   manual_seed(static_cast<uint64_t>(options.seed));
-  std::vector<HostTensor> outputs = LazyGraphExecutor::Get()->GetTensors(model(inputs));
+  return model(inputs);
+}
+
+}  // namespace
+
+int Run(const RunOptions& options) {
+  Device device = options.device.empty() ? Device() : Device(options.device);
+  SetDefaultDevice(device);
+  bool repro = std::filesystem::path(options.model).extension() == ".repro";
+  std::vector<HostTensor> outputs = LazyGraphExecutor::Get()->GetTensors(
+      repro ? RunRepro(options.model, device) : RunModel(options, device));
   if (!options.output.empty()) Save(options.output, outputs);
   if (options.json) {
     Json json = {{"device", device.to_string()}, {"outputs", Json::array()}};

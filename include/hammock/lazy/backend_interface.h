@@ -31,7 +31,7 @@
 namespace hammock::lazy {
 
 /// Grows when the layout of the classes in include/hammock/lazy changes.
-inline constexpr int kBackendAbiVersion = 3;
+inline constexpr int kBackendAbiVersion = 4;
 
 /// A backend's answer about one node of a graph.
 struct Capability {
@@ -120,6 +120,11 @@ class HAMMOCK_API BackendImplInterface {
       const BackendDataPtr data, std::optional<DType> logical_scalar_type) const = 0;
   virtual std::vector<HostTensor> MakeTensorsFromComputationData(
       std::span<const BackendDataPtr> data) const;
+  /// A copy of ready data on another device of this backend, perhaps still under way. Null, the
+  /// default: there is no direct way, and the copy goes through the host.
+  virtual BackendDataPtr CopyToDevice(const BackendDataPtr&, const BackendDevice&) const {
+    return nullptr;
+  }
 
   // ---- Lowering, compilation, execution
 
@@ -148,6 +153,10 @@ class HAMMOCK_API BackendImplInterface {
   virtual ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const;
   /// Whether ExecuteComputation returns before its results are ready.
   virtual bool IsAsynchronous() const { return false; }
+  /// Returns when the device has done all that was asked of it. Raises, once, what failed there and
+  /// belongs to no value that waits for it. For devices whose data counts as ready when its memory
+  /// is known and the rest is order.
+  virtual void WaitForDevice(const BackendDevice&) const {}
   /// Whether graphs are folded, simplified and rid of equal and dead nodes before this backend is
   /// asked for their nodes and gets them. No bit of a result changes.
   virtual bool WantsOptimisedGraphs(const BackendDevice&) const { return false; }

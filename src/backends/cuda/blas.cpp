@@ -61,7 +61,7 @@ struct Functions {
 const Functions& TheFunctions() {
   static const auto& functions = *[] {
     auto* f = new Functions;
-    Library library({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
+    Library library(BlasFiles());
     library.Find("cublasLtCreate", f->create);
     library.Find("cublasLtDestroy", f->destroy);
     library.Find("cublasLtMatmulDescCreate", f->product_create);
@@ -171,6 +171,10 @@ class BlasProduct : public PreparedProduct {
 };
 
 }  // namespace
+
+std::vector<std::string> BlasFiles() {
+  return {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+}
 
 const std::string& WhyNoBlas() { return TheFunctions().why_absent; }
 

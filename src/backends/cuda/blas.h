@@ -3,12 +3,15 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/cuda/driver.h"
 #include "backends/cuda/machine.h"
 
 namespace hammock::cuda {
 
+/// Names of the library, best first.
+std::vector<std::string> BlasFiles();
 /// Empty where cuBLASLt is there.
 const std::string& WhyNoBlas();
 

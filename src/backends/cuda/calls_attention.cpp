@@ -138,11 +138,11 @@ class AttentionCall : public Call {
     Grid grid = {.x = static_cast<unsigned>((sizes_.queries + rows - 1) / rows),
                  .y = static_cast<unsigned>(sizes_.batch),
                  .block_x = 128};
-    machine.Launch(function(0), grid,
-                   std::vector<uint64_t>{WordOf(sizes_.batch), operands.in[0], operands.in[1],
-                                         operands.in[2], operands.out[0], operands.out[1],
-                                         WordOf(sizes_.queries), WordOf(sizes_.keys),
-                                         WordOfFloat(scale_ * kLog2OfE)});
+    machine.Launch(
+        function(0), grid,
+        std::vector<uint64_t>{WordOf(sizes_.batch), operands.in[0], operands.in[1], operands.in[2],
+                              operands.out[0], operands.out[1], WordOf(sizes_.queries),
+                              WordOf(sizes_.keys), WordOfFloat(scale_ * kLog2OfE)});
   }
 
  private:

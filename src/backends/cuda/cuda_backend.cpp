@@ -2,19 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <typeinfo>
 
-#include "backends/cuda/device_memory.h"
+#include "backends/cuda/device_data.h"
+#include "backends/cuda/device_state.h"
 #include "backends/cuda/emulation/emulated_machine.h"
 #include "backends/cuda/expand_attention.h"
+#include "backends/cuda/failure_dump.h"
 #include "backends/cuda/gpu_machine.h"
-#include "backends/cuda/program.h"
+#include "backends/cuda/libraries.h"
 #include "base/throw.h"
-#include "base/work_queue.h"
 #include "hammock/config.h"
+#include "hammock/metrics.h"
 
 namespace hammock {
 namespace cuda {
@@ -24,59 +26,6 @@ using lazy::BackendDevice;
 using lazy::ComputationPtr;
 
 constexpr int8_t kType = 4;
-constexpr size_t kMostChecks = 64;  // runs that may be ahead of what is known of their success
-
-/// A block of device memory; null while it is a placeholder or after it was donated. Its value is
-/// there for everything that is asked of its machine later, and for the host from `moment` on.
-class DeviceData : public lazy::BackendData {
- public:
-  DeviceData(const BackendDevice& device, const Shape& shape) : BackendData(device, shape) {}
-  DeviceData(const BackendDevice& device, const Shape& shape, BlockPtr block,
-             std::shared_ptr<Moment> moment)
-      : BackendData(device, shape), block_(std::move(block)), moment_(std::move(moment)) {}
-
-  void Assign(const BackendData& data) override {
-    const auto* other = dynamic_cast<const DeviceData*>(&data);
-    HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
-                  data.shape().to_string());
-    Set(other->block(), other->moment());
-  }
-  bool HasValue() const override {
-    std::lock_guard lock(mutex_);
-    return block_ != nullptr;
-  }
-
-  BlockPtr block() const {
-    std::lock_guard lock(mutex_);
-    return block_;
-  }
-  std::shared_ptr<Moment> moment() const {
-    std::lock_guard lock(mutex_);
-    return moment_;
-  }
-  void Set(BlockPtr block, std::shared_ptr<Moment> moment) {
-    std::lock_guard lock(mutex_);
-    std::swap(block_, block);
-    std::swap(moment_, moment);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  BlockPtr block_;
-  std::shared_ptr<Moment> moment_;
-};
-
-struct DeviceState {
-  DeviceState(std::shared_ptr<Machine> machine, std::string name)
-      : machine(machine),
-        name(std::move(name)),
-        memory(machine, this->name.c_str()),
-        checks(this->name + " checks", kMostChecks) {}
-  std::shared_ptr<Machine> machine;
-  const std::string name;
-  DeviceMemory memory;
-  WorkQueue checks;  ///< of runs in which an op may have failed
-};
 
 class Backend : public lazy::BackendImplInterface {
  public:
@@ -85,13 +34,20 @@ class Backend : public lazy::BackendImplInterface {
     for (size_t i = 0; i < machines.size(); ++i) {
       devices_.push_back(std::make_unique<DeviceState>(machines[i], fmt::format("{}:{}", name, i)));
     }
+    for (const auto& device : devices_) {
+      int64_t sharers = SharersOf(*device);
+      if (sharers > 1) device->memory.SetLimit(device->machine->memory_bytes() / sharers);
+    }
   }
 
   void SetRngSeed(size_t) const override {}
   void PrepareToExit() const override {
     for (const auto& device : devices_) {
       device->checks.Drain();
-      device->machine->Finish();
+      try {
+        device->machine->Finish();
+      } catch (const Error&) {  // who wanted to know has asked
+      }
     }
   }
 
@@ -106,10 +62,13 @@ class Backend : public lazy::BackendImplInterface {
     }
     HostTensor host = tensor.To(shape.dtype());
     DeviceState& state = StateOf(device);
-    BlockPtr block = state.memory.Take(host.bytes(), "upload", lazy::DerivedBytes(device));
-    state.machine->Upload(block->address, host.data(), host.bytes());
-    bytes_in_ += host.bytes();
-    return std::make_shared<DeviceData>(device, shape, std::move(block), state.machine->Mark());
+    BlockUse use = host.bytes() > Machine::kInOrder ? BlockUse::kBeside : BlockUse::kInOrder;
+    return Guarded(state, [&] {
+      BlockPtr block = state.memory.Take(host.bytes(), "upload", lazy::DerivedBytes(device), use);
+      state.machine->Upload(block->address, host.data(), host.bytes());
+      bytes_in_ += host.bytes();
+      return std::make_shared<DeviceData>(device, shape, std::move(block), state.machine->Mark());
+    });
   }
   BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
                                                const BackendDevice& device) const override {
@@ -125,11 +84,29 @@ class Backend : public lazy::BackendImplInterface {
     const DeviceData& held = DataOf(data, "download");
     BlockPtr block = held.block();
     HostTensor tensor(data->shape());
-    StateOf(data->device())
-        .machine->Download(tensor.mutable_data(), block->address, tensor.bytes(),
-                           held.moment().get());
+    DeviceState& state = StateOf(data->device());
+    Guarded(state, [&] {
+      state.machine->Download(tensor.mutable_data(), block->address, tensor.bytes(),
+                              held.moment().get());
+    });
     bytes_out_ += tensor.bytes();
     return logical_scalar_type ? tensor.To(*logical_scalar_type) : tensor;
+  }
+  BackendDataPtr CopyToDevice(const BackendDataPtr& data, const BackendDevice& to) const override {
+    const DeviceData& held = DataOf(data, "copy");
+    BlockPtr from = held.block();
+    DeviceState& source = StateOf(data->device());
+    DeviceState& target = StateOf(to);
+    if (source.is_lost()) source.RaiseLost();
+    return Guarded(target, [&] {
+      BlockPtr block =
+          target.memory.Take(from->bytes, "copy", lazy::DerivedBytes(to), BlockUse::kBeside);
+      target.machine->CopyFrom(*source.machine, block->address, from->address, from->bytes,
+                               *held.moment());
+      std::shared_ptr<Moment> moment = target.machine->Mark();
+      KeepUntil(target, moment, from);
+      return std::make_shared<DeviceData>(to, data->shape(), std::move(block), std::move(moment));
+    });
   }
 
   // ---- Compilation and execution
@@ -143,12 +120,19 @@ class Backend : public lazy::BackendImplInterface {
   }
   bool WantsOptimisedGraphs(const BackendDevice&) const override { return true; }
   bool IsAsynchronous() const override { return true; }
+  void WaitForDevice(const BackendDevice& device) const override {
+    DeviceState& state = StateOf(device);
+    state.checks.Drain();
+    if (state.is_lost()) return state.RaiseLostOnce();
+    Guarded(state, [&] { state.machine->Finish(); });
+  }
   std::string EagerFallbackDeviceType() const override { return "cpu"; }
 
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice&) const override {
     if (ExpandsAttention(graph, graph[node])) return {};
-    if (graph[node].op->IsComposite()) return {lazy::Capability::Verdict::kExpand, ""};
+    if (graph[node].op->IsComposite() && !RunsWhole(graph[node].op))
+      return {lazy::Capability::Verdict::kExpand, ""};
     std::string why_not = WhyNot(graph, node);
     if (why_not.empty()) return {};
     return {lazy::Capability::Verdict::kRefuse, why_not};
@@ -158,9 +142,15 @@ class Backend : public lazy::BackendImplInterface {
                                                  std::span<const BackendDataPtr> arguments,
                                                  const BackendDevice& device,
                                                  const std::vector<bool>& donated) const override {
-    const auto& program = ProgramOf(*computation, device);
+    std::shared_ptr<const Program> program = ProgramOf(*computation);
+    std::shared_ptr<const FailureDump> dump;
+    if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
+      dump = PrepareDump(*computation, program, arguments);
+    }
     try {
-      std::vector<BackendDataPtr> results = Run(program, *computation, arguments, device, donated);
+      std::vector<BackendDataPtr> results = Guarded(StateOf(device), program, [&] {
+        return Run(program, *computation, arguments, device, donated, dump);
+      });
       for (size_t i = 0; i < donated.size() && i < arguments.size(); ++i) {
         if (donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
       }
@@ -170,9 +160,12 @@ class Backend : public lazy::BackendImplInterface {
       OutOfMemory with_plan(
           error.code(),
           fmt::format("{}; the run needs {} bytes besides its inputs, most for {}", error.message(),
-                      program.plan().peak_bytes(), program.LargestBuffers()));
+                      program->plan().peak_bytes(), program->LargestBuffers()));
       with_plan.SetWhere(error.where());
       throw with_plan;
+    } catch (const DeviceError& error) {
+      if (dump) dump->Write(error);
+      throw;
     }
   }
 
@@ -229,11 +222,26 @@ class Backend : public lazy::BackendImplInterface {
     StateOf(device).memory.SetLimit(bytes);
   }
   void FreeCachedMemory(const BackendDevice& device) const override {
-    StateOf(device).memory.FreeCached();
+    DeviceState& state = StateOf(device);
+    Guarded(state, [&] { state.memory.FreeCached(); });
   }
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
-    return program ? program->ToText("cuda") : ToText(computation->graph());
+    return program ? program->ToText(config::Get<config::kCudaText>())
+                   : ToText(computation->graph());
+  }
+  std::vector<lazy::DeviceFact> DescribeDevice(const BackendDevice& device) const override {
+    DeviceState& state = StateOf(device);
+    std::vector<lazy::DeviceFact> facts = {{"gpu", state.machine->name()}};
+    facts.push_back(
+        {"device memory",
+         metrics::Repr(metrics::Kind::kBytes, static_cast<double>(state.machine->memory_bytes()))});
+    if (int64_t sharers = SharersOf(state); sharers > 1) {
+      facts.push_back({"shared", fmt::format("{} devices are on this card", sharers)});
+    }
+    for (lazy::DeviceFact& fact : DescribeLibraries()) facts.push_back(std::move(fact));
+    if (auto error = state.lost()) facts.push_back({"state", error->what(), true});
+    return facts;
   }
   lazy::ComputationInfo DescribeComputation(const ComputationPtr& computation) const override {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
@@ -254,6 +262,65 @@ class Backend : public lazy::BackendImplInterface {
     return *devices_[static_cast<size_t>(ordinal)];
   }
 
+  /// How many devices are on its card.
+  int64_t SharersOf(const DeviceState& state) const {
+    return std::ranges::count_if(devices_, [&](const auto& other) {
+      return other->machine->card() == state.machine->card();
+    });
+  }
+
+  /// Does `work` on a device, unless that is lost, or turns out to be: see Note [Lost cards].
+  template <class Fn>
+  auto Guarded(DeviceState& state, Fn&& work) const -> decltype(work()) {
+    return Guarded(state, nullptr, work);
+  }
+  /// The same for a run of `program`.
+  template <class Fn>
+  auto Guarded(DeviceState& state, const std::shared_ptr<const Program>& program, Fn&& work) const
+      -> decltype(work()) {
+    if (state.is_lost()) state.RaiseLost();
+    try {
+      return work();
+    } catch (const MachineLost& error) {
+      Lose(state, error, program);
+    }
+    state.RaiseLost();
+  }
+
+  void Lose(DeviceState& state, const MachineLost& error,
+            const std::shared_ptr<const Program>& program) const {
+    std::vector<DeviceState*> together;
+    std::vector<std::shared_ptr<const Program>> suspects;
+    for (const auto& other : devices_) {
+      if (other->machine->card() != state.machine->card()) continue;
+      together.push_back(other.get());
+      if (auto run = other->OldestRun()) suspects.push_back(std::move(run));
+    }
+    if (suspects.empty() && program) suspects.push_back(program);
+    for (DeviceState* each : together) each->Lose(DescribeLoss(each->name, error, suspects));
+  }
+
+  /// Keeps memory until a copy from it was made.
+  static void KeepUntil(DeviceState& state, std::shared_ptr<Moment> moment, BlockPtr block) {
+    state.checks.Push([&state, moment = std::move(moment), block = std::move(block)] {
+      try {
+        state.machine->WaitFor(*moment);
+      } catch (const Error&) {  // then nobody will read the copy either
+      }
+    });
+  }
+
+  std::shared_ptr<const FailureDump> PrepareDump(const lazy::Computation& computation,
+                                                 std::shared_ptr<const Program> program,
+                                                 std::span<const BackendDataPtr> arguments) const {
+    std::vector<HostTensor> inputs;
+    for (const BackendDataPtr& argument : arguments) {
+      inputs.push_back(MakeTensorFromComputationData(argument, std::nullopt));
+    }
+    return std::make_shared<FailureDump>(computation.graph(), std::move(program),
+                                         std::move(inputs));
+  }
+
   const DeviceData& DataOf(const BackendDataPtr& data, const char* what) const {
     // A program may have hundreds of arguments: no search for the type.
     const lazy::BackendData* any = data.get();
@@ -272,8 +339,9 @@ class Backend : public lazy::BackendImplInterface {
 
   void Prepare(lazy::Computation& computation) const {
     try {
-      size_t ordinal = OrdinalOf(computation);
-      auto program = std::make_shared<Program>(computation.graph(), devices_[ordinal]->machine);
+      DeviceState& state = *devices_[OrdinalOf(computation)];
+      auto program = Guarded(
+          state, [&] { return std::make_shared<Program>(computation.graph(), state.machine); });
       computation.artifact_bytes = program->bytes();
       computation.artifact = std::move(program);
     } catch (const NotSupported& error) {
@@ -291,10 +359,9 @@ class Backend : public lazy::BackendImplInterface {
     return 0;
   }
 
-  const Program& ProgramOf(const lazy::Computation& computation, const BackendDevice&) const {
-    const auto* program = static_cast<const Program*>(computation.artifact.get());
-    HAMMOCK_CHECK(program, "computation '{}' was not compiled", computation.name());
-    return *program;
+  static std::shared_ptr<const Program> ProgramOf(const lazy::Computation& computation) {
+    HAMMOCK_CHECK(computation.artifact, "computation '{}' was not compiled", computation.name());
+    return std::static_pointer_cast<const Program>(computation.artifact);
   }
 
   /// A donated input among `wanted` that nobody else holds; null: none.
@@ -310,10 +377,12 @@ class Backend : public lazy::BackendImplInterface {
     return nullptr;
   }
 
-  std::vector<BackendDataPtr> Run(const Program& program, const lazy::Computation& computation,
+  std::vector<BackendDataPtr> Run(const std::shared_ptr<const Program>& running,
+                                  const lazy::Computation& computation,
                                   std::span<const BackendDataPtr> arguments,
-                                  const BackendDevice& device,
-                                  const std::vector<bool>& donated) const {
+                                  const BackendDevice& device, const std::vector<bool>& donated,
+                                  std::shared_ptr<const FailureDump> dump) const {
+    const Program& program = *running;
     DeviceState& state = StateOf(device);
     const int64_t others = lazy::DerivedBytes(device);
     std::vector<BlockPtr> inputs, outputs;
@@ -344,28 +413,47 @@ class Backend : public lazy::BackendImplInterface {
     if (program.plan().arena_bytes > 0) {
       arena = state.memory.Take(program.plan().arena_bytes, "values on the way", others);
     }
-    program.Run(in, out, arena ? arena->address : 0);
+    try {
+      program.Run(in, out, arena ? arena->address : 0);
+    } catch (...) {
+      MarkFailed(state);
+      throw;
+    }
     std::shared_ptr<Moment> moment = state.machine->Mark();
+    state.NoteRun(*moment, running);
     std::vector<BackendDataPtr> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],
                                                      std::move(outputs[i]), moment));
       if (program.can_fail()) results.back()->MakePending();
     }
-    if (program.can_fail()) CheckLater(state, computation.artifact, arena, moment, results);
+    if (program.can_fail()) {
+      CheckLater(state, running, std::move(arena), std::move(moment), results, std::move(dump));
+    }
     return results;
   }
 
+  /// Part of a run was asked for and uses memory that is given back now.
+  static void MarkFailed(DeviceState& state) {
+    try {
+      state.machine->Mark();
+    } catch (const Error&) {  // then nothing runs any more
+    }
+  }
+
   /// Sets results ready, or to the error of an op that failed, when the run has ended.
-  static void CheckLater(DeviceState& state, const std::shared_ptr<void>& artifact, BlockPtr arena,
-                         std::shared_ptr<Moment> moment, std::vector<BackendDataPtr> results) {
-    state.checks.Push([artifact, arena = std::move(arena), moment = std::move(moment),
-                       results = std::move(results)] {
+  void CheckLater(DeviceState& state, std::shared_ptr<const Program> program, BlockPtr arena,
+                  std::shared_ptr<Moment> moment, std::vector<BackendDataPtr> results,
+                  std::shared_ptr<const FailureDump> dump) const {
+    state.checks.Push([this, &state, program = std::move(program), arena = std::move(arena),
+                       moment = std::move(moment), results = std::move(results),
+                       dump = std::move(dump)] {
       std::shared_ptr<const Error> failure;
       try {
-        static_cast<const Program*>(artifact.get())->CheckFaults(arena->address, moment.get());
+        Guarded(state, program, [&] { program->CheckFaults(arena->address, moment.get()); });
       } catch (const Error& error) {
         failure = error.Clone();
+        if (dump) dump->Write(error);
       }
       for (const BackendDataPtr& result : results) {
         if (failure) {

@@ -16,11 +16,11 @@ int64_t DeviceMemory::SizeOf(int64_t bytes) {
   return (cpu::HostAllocator::BlockSize(bytes) + kGrain - 1) / kGrain * kGrain;
 }
 
-BlockPtr DeviceMemory::Take(int64_t bytes, std::string_view what, int64_t others) {
+BlockPtr DeviceMemory::Take(int64_t bytes, std::string_view what, int64_t others, BlockUse use) {
   account_.Add(bytes, others, what);
   int64_t size = SizeOf(std::max<int64_t>(bytes, 1));
   try {
-    Address address = TakeCached(size);
+    Address address = TakeCached(size, use);
     if (address == 0) address = machine_->TakeMemory(size);
     if (address == 0 && FreeCached() > 0) address = machine_->TakeMemory(size);
     if (address == 0) {
@@ -35,12 +35,17 @@ BlockPtr DeviceMemory::Take(int64_t bytes, std::string_view what, int64_t others
   }
 }
 
-Address DeviceMemory::TakeCached(int64_t size) {
+Address DeviceMemory::TakeCached(int64_t size, BlockUse use) {
   std::lock_guard lock(mutex_);
-  std::vector<Address>& blocks = cached_[size];
-  if (blocks.empty()) return 0;
-  Address address = blocks.back();
-  blocks.pop_back();
+  auto found = cached_.find(size);
+  if (found == cached_.end() || found->second.empty()) return 0;
+  std::vector<Cached>& blocks = found->second;
+  // The last one may still be in a cache of the device, the first one is idle the longest.
+  bool first = use == BlockUse::kBeside;
+  if (first && blocks.front().moment > machine_->Passed()) return 0;
+  auto taken = first ? blocks.begin() : std::prev(blocks.end());
+  Address address = taken->address;
+  blocks.erase(taken);
   reserved_ -= size;
   return address;
 }
@@ -49,12 +54,12 @@ void DeviceMemory::Give(Address address, int64_t bytes) {
   int64_t size = SizeOf(std::max<int64_t>(bytes, 1));
   account_.Remove(bytes);
   std::lock_guard lock(mutex_);
-  cached_[size].push_back(address);
+  cached_[size].push_back({address, machine_->Asked()});
   reserved_ += size;
 }
 
 int64_t DeviceMemory::FreeCached() {
-  std::map<int64_t, std::vector<Address>> blocks;
+  std::map<int64_t, std::vector<Cached>> blocks;
   int64_t freed = 0;
   {
     std::lock_guard lock(mutex_);
@@ -62,8 +67,8 @@ int64_t DeviceMemory::FreeCached() {
     std::swap(freed, reserved_);
   }
   if (freed > 0) machine_->Finish();
-  for (const auto& [size, addresses] : blocks) {
-    for (Address address : addresses) machine_->GiveMemory(address);
+  for (const auto& [size, cached] : blocks) {
+    for (const Cached& block : cached) machine_->GiveMemory(block.address);
   }
   return freed;
 }

@@ -1,6 +1,8 @@
 #pragma once
 /// DeviceMemory: blocks of a machine's memory. What is freed is kept for the next request of its
-/// size class: everything on a machine happens in one order, so a block may be used again at once.
+/// size class: work on a machine happens in one order, so work that comes later may use a block at
+/// once. Copies that run beside the work need one that earlier work has left; a block is held until
+/// the moment after the last work on it was marked, so the number of that moment says when.
 
 #include <cstdint>
 #include <map>
@@ -35,6 +37,12 @@ class Block {
 };
 using BlockPtr = std::shared_ptr<Block>;
 
+/// What a block is for.
+enum class BlockUse {
+  kInOrder,  ///< work, which comes after all that was asked for before
+  kBeside,   ///< copies that run beside the work: nothing may be using the block any more
+};
+
 /// Thread-safe; must outlive its blocks.
 class DeviceMemory {
  public:
@@ -43,7 +51,8 @@ class DeviceMemory {
 
   /// OutOfMemory if they exceed the limit or the machine has no more; `what` says for what they
   /// are, `others` are bytes counted elsewhere that the limit is for as well.
-  BlockPtr Take(int64_t bytes, std::string_view what, int64_t others);
+  BlockPtr Take(int64_t bytes, std::string_view what, int64_t others,
+                BlockUse use = BlockUse::kInOrder);
   /// Gives cached blocks back to the machine; returns how many bytes.
   int64_t FreeCached();
   void SetLimit(int64_t bytes) { account_.SetLimit(bytes); }
@@ -51,14 +60,18 @@ class DeviceMemory {
 
  private:
   friend class Block;
+  struct Cached {
+    Address address = 0;
+    uint64_t moment = 0;  // from which on nothing uses it
+  };
   static int64_t SizeOf(int64_t bytes);
-  Address TakeCached(int64_t size);
+  Address TakeCached(int64_t size, BlockUse use);
   void Give(Address address, int64_t bytes);
 
   const std::shared_ptr<Machine> machine_;
   MemoryAccount account_;
   mutable std::mutex mutex_;
-  std::map<int64_t, std::vector<Address>> cached_;  // by size
+  std::map<int64_t, std::vector<Cached>> cached_;  // by size
   int64_t reserved_ = 0;
 };
 

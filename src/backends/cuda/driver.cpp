@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backends/cuda/library.h"
-#include "base/throw.h"
+#include "backends/cuda/machine.h"
 
 namespace hammock::cuda {
 namespace {
@@ -30,15 +32,19 @@ void FindAll(Library& library, Driver& d) {
   library.Find("cuMemcpyHtoDAsync_v2", d.copy_to_device);
   library.Find("cuMemcpyDtoHAsync_v2", d.copy_to_host);
   library.Find("cuMemcpyDtoDAsync_v2", d.copy_on_device);
+  library.Find("cuMemcpyPeerAsync", d.copy_between);
   library.Find("cuMemsetD8Async", d.fill);
   library.Find("cuStreamCreate", d.stream_create);
   library.Find("cuStreamWaitEvent", d.stream_wait_event);
   library.Find("cuStreamSynchronize", d.stream_synchronize);
+  library.FindOptional("cuStreamWriteValue32_v2", d.stream_write);
   library.Find("cuEventCreate", d.event_create);
   library.Find("cuEventRecord", d.event_record);
   library.Find("cuEventSynchronize", d.event_synchronize);
   library.Find("cuEventDestroy_v2", d.event_destroy);
+  library.Find("cuEventElapsedTime", d.event_elapsed);
   library.Find("cuModuleLoadData", d.module_load);
+  library.Find("cuModuleUnload", d.module_unload);
   library.Find("cuModuleGetFunction", d.module_function);
   library.Find("cuLaunchKernel", d.launch);
   library.Find("cuStreamBeginCapture_v2", d.capture_begin);
@@ -73,6 +79,30 @@ const Opened& TheOpened() {
   return opened;
 }
 
+/// Errors after which every call of the context fails.
+bool LosesTheCard(CUresult result) {
+  constexpr CUresult kLosing[] = {
+      4,    // deinitialized
+      46,   // device unavailable
+      201,  // invalid context
+      214,  // uncorrectable ECC error
+      220,  // uncorrectable NVLink error
+      226,  // contained error
+      700,  // illegal address
+      702,  // launch timeout
+      709,  // context is destroyed
+      710,  // assert
+      714,  // hardware stack error
+      715,  // illegal instruction
+      716,  // misaligned address
+      717,  // invalid address space
+      718,  // invalid program counter
+      719,  // launch failed
+      999,  // unknown
+  };
+  return std::ranges::find(kLosing, result) != std::end(kLosing);
+}
+
 }  // namespace
 
 void Driver::Check(CUresult result, std::string_view what) const {
@@ -81,8 +111,10 @@ void Driver::Check(CUresult result, std::string_view what) const {
   const char* text = nullptr;
   error_name(result, &name);
   error_string(result, &text);
-  Throw<DeviceError>(ErrorCode::kDevice, "cuda: {} failed: {} ({})", what,
-                     text ? text : "unknown error", name ? name : "?");
+  std::string message = fmt::format("cuda: {} failed: {} ({})", what, text ? text : "unknown error",
+                                    name ? name : "?");
+  if (LosesTheCard(result)) throw MachineLost(ErrorCode::kDevice, std::move(message));
+  throw DeviceError(ErrorCode::kDevice, std::move(message));
 }
 
 const Driver* TheDriver() { return TheOpened().why_absent.empty() ? &TheOpened().driver : nullptr; }

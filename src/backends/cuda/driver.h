@@ -41,15 +41,21 @@ struct Driver {
   CUresult (*copy_to_device)(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);
   CUresult (*copy_to_host)(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
   CUresult (*copy_on_device)(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+  CUresult (*copy_between)(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t bytes, CUstream stream);
   CUresult (*fill)(CUdeviceptr at, unsigned char value, size_t bytes, CUstream stream);
   CUresult (*stream_create)(CUstream* stream, unsigned flags);
   CUresult (*stream_wait_event)(CUstream stream, CUevent event, unsigned flags);
   CUresult (*stream_synchronize)(CUstream stream);
+  CUresult (*stream_write)(CUstream stream, CUdeviceptr at, uint32_t value,
+                           unsigned flags);  ///< null in old drivers
   CUresult (*event_create)(CUevent* event, unsigned flags);
   CUresult (*event_record)(CUevent event, CUstream stream);
   CUresult (*event_synchronize)(CUevent event);
   CUresult (*event_destroy)(CUevent event);
+  CUresult (*event_elapsed)(float* milliseconds, CUevent from, CUevent to);
   CUresult (*module_load)(CUmodule* module, const void* image);
+  CUresult (*module_unload)(CUmodule module);
   CUresult (*module_function)(CUfunction* function, CUmodule module, const char* name);
   CUresult (*launch)(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
@@ -63,7 +69,7 @@ struct Driver {
   CUresult (*error_name)(CUresult error, const char** name);
   CUresult (*error_string)(CUresult error, const char** text);
 
-  /// DeviceError that says what failed.
+  /// DeviceError that says what failed; MachineLost if the context is of no use any more.
   void Check(CUresult result, std::string_view what) const;
 };
 

@@ -3,15 +3,17 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
 
 #include "backends/cuda/blas.h"
+#include "backends/cuda/dnn.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
+#include "backends/cuda/staging.h"
 #include "base/file_cache.h"
 #include "base/throw.h"
 #include "hammock/config.h"
@@ -25,17 +27,27 @@ constexpr int kMinor = 76;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kNoTiming = 2;
 constexpr int kRelaxed = 2;
-constexpr int64_t kStaging = 1 << 20;
+constexpr unsigned kPortableAndMapped = 3;
+constexpr size_t kMostFunctions = 4096;  // kept for programs to come
 
 class GpuFunction : public Function {
  public:
-  std::string text;
+  GpuFunction(const Driver& driver, std::string text) : text(std::move(text)), driver_(driver) {}
+  ~GpuFunction() override {
+    if (module) driver_.module_unload(module);
+  }
+  const std::string text;
+  CUmodule module = nullptr;
   CUfunction function = nullptr;
+
+ private:
+  const Driver& driver_;
 };
 
 class GpuMoment : public Moment {
  public:
-  GpuMoment(const Driver& driver, CUevent event) : event(event), driver_(driver) {}
+  GpuMoment(const Driver& driver, uint64_t number, CUevent event)
+      : Moment(number), event(event), driver_(driver) {}
   ~GpuMoment() override { driver_.event_destroy(event); }
   const CUevent event;
 
@@ -55,7 +67,7 @@ class GpuRecording : public Recording {
 
 class GpuMachine : public Machine {
  public:
-  explicit GpuMachine(int ordinal) : driver_(*TheDriver()) {
+  explicit GpuMachine(int ordinal) : driver_(*TheDriver()), ordinal_(ordinal) {
     driver_.Check(driver_.device_get(&device_, ordinal), "cuDeviceGet");
     char name[256] = {};
     driver_.Check(driver_.device_name(name, sizeof name, device_), "cuDeviceGetName");
@@ -72,8 +84,10 @@ class GpuMachine : public Machine {
   std::string name() const override { return name_; }
   int64_t memory_bytes() const override { return memory_bytes_; }
   std::string code_key() const override {
-    return fmt::format("sm_{} nvrtc {}", architecture_, NvrtcVersion());
+    return fmt::format("sm_{} nvrtc {} {}", architecture_, NvrtcVersion(), NvrtcOptions());
   }
+
+  int card() const override { return ordinal_; }
 
   // ---- Memory
 
@@ -95,28 +109,46 @@ class GpuMachine : public Machine {
   void Upload(Address to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     Enter();
-    std::lock_guard lock(mutex_);
-    // The driver takes what is not pinned before it returns.
-    driver_.Check(driver_.copy_to_device(to, from, static_cast<size_t>(bytes), stream_),
-                  "a copy to the device");
+    const size_t size = static_cast<size_t>(bytes);
+    if (bytes <= kInOrder) {
+      std::lock_guard lock(mutex_);
+      // The driver takes so few bytes before it returns.
+      driver_.Check(driver_.copy_to_device(to, from, size, stream_), "a copy to the device");
+      return;
+    }
+    std::lock_guard lock(upload_mutex_);
+    upload_staging_->Upload(to, from, size);
+    WorkComesAfterUploads();
   }
 
   void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
     Enter();
-    if (after) {
-      driver_.Check(driver_.event_synchronize(static_cast<const GpuMoment*>(after)->event),
-                    "the work before a copy");
-    } else {
-      Finish();
+    if (!after) Finish();
+    if (bytes == 0) {
+      if (after) WaitFor(*after);
+      return;
     }
+    std::lock_guard lock(download_mutex_);
+    if (after) {
+      driver_.Check(driver_.stream_wait_event(downloads_, EventOf(*after), 0), "a wait");
+    }
+    download_staging_->Download(to, from, static_cast<size_t>(bytes));
+    if (after) NotePassed(after->number);
+  }
+
+  void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
+                const Moment& after) override {
     if (bytes == 0) return;
-    size_t size = static_cast<size_t>(bytes);
-    std::lock_guard lock(copy_mutex_);
-    bool staged = bytes <= kStaging;
-    driver_.Check(driver_.copy_to_host(staged ? staging_ : to, from, size, copies_),
-                  "a copy to the host");
-    driver_.Check(driver_.stream_synchronize(copies_), "a copy to the host");
-    if (staged) std::memcpy(to, staging_, size);
+    Enter();
+    const auto& source = static_cast<const GpuMachine&>(other);
+    const size_t size = static_cast<size_t>(bytes);
+    std::lock_guard lock(upload_mutex_);
+    driver_.Check(driver_.stream_wait_event(uploads_, EventOf(after), 0), "a wait");
+    driver_.Check(source.context_ == context_
+                      ? driver_.copy_on_device(to, from, size, uploads_)
+                      : driver_.copy_between(to, context_, from, source.context_, size, uploads_),
+                  "a copy between devices");
+    WorkComesAfterUploads();
   }
 
   void Copy(Address to, Address from, int64_t bytes) override {
@@ -140,30 +172,31 @@ class GpuMachine : public Machine {
     std::vector<std::shared_ptr<GpuFunction>> fresh;
     std::vector<std::shared_ptr<Function>> functions;
     for (const KernelSource& source : sources) {
-      std::shared_ptr<GpuFunction>& known = functions_[source.name];
+      std::shared_ptr<GpuFunction> known = functions_[source.name].lock();
       if (!known) {
-        known = std::make_shared<GpuFunction>();
-        known->text = source.text;
+        known = std::make_shared<GpuFunction>(driver_, source.text);
+        functions_[source.name] = known;
         missing.push_back(&source);
         fresh.push_back(known);
       }
       HAMMOCK_CHECK(known->text == source.text, "two kernels are called {}", source.name);
-      functions.push_back(known);
+      functions.push_back(std::move(known));
     }
     try {
       std::vector<std::string> codes = CompileAll(missing);
       for (size_t i = 0; i < missing.size(); ++i) {
-        CUmodule module = nullptr;
-        driver_.Check(driver_.module_load(&module, codes[i].data()), "cuModuleLoadData");
-        driver_.Check(
-            driver_.module_function(&fresh[i]->function, module, missing[i]->name.c_str()),
-            "cuModuleGetFunction");
+        LoadCode(*missing[i], std::move(codes[i]), *fresh[i]);
+        kept_functions_.push_back(fresh[i]);
+        if (kept_functions_.size() > kMostFunctions) kept_functions_.pop_front();
       }
     } catch (...) {
       for (const KernelSource* source : missing) functions_.erase(source->name);
       throw;
     }
     return functions;
+  }
+  std::string Assembly(const KernelSource& source) override {
+    return PtxByNvrtc(Prelude() + source.text, architecture_);
   }
 
   void Launch(const Function& function, const Grid& grid,
@@ -187,6 +220,19 @@ class GpuMachine : public Machine {
     Enter();
     std::lock_guard lock(mutex_);
     blas_->Multiply(product, a, b, bias, out, scratch, stream_);
+  }
+
+  // ---- Convolutions
+
+  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+    Enter();
+    return dnn_.Prepare(convolution, config::Get<config::kMatmulPrecision>() == "high");
+  }
+  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+                Address scratch) override {
+    Enter();
+    std::lock_guard lock(mutex_);
+    dnn_.Convolve(convolution, a, b, out, scratch, stream_);
   }
 
   // ---- Recordings
@@ -217,29 +263,98 @@ class GpuMachine : public Machine {
                   "cuGraphLaunch");
   }
 
-  std::shared_ptr<Moment> Mark() override {
+  // ---- Moments
+
+  std::shared_ptr<Moment> Mark() override { return MarkBy(kNoTiming); }
+  std::shared_ptr<Moment> MarkTime() override { return MarkBy(0); }
+  double Seconds(const Moment& from, const Moment& to) override {
+    float milliseconds = 0;
+    driver_.Check(driver_.event_elapsed(&milliseconds, EventOf(from), EventOf(to)),
+                  "cuEventElapsedTime");
+    return static_cast<double>(milliseconds) / 1e3;
+  }
+  uint64_t Asked() const override { return asked_; }
+  uint64_t Passed() const override {
+    uint64_t known = passed_;
+    if (!progress_) return known;
+    // The word has the last bits of a number that had been asked for when it was written.
+    uint32_t word = __atomic_load_n(progress_, __ATOMIC_ACQUIRE);
+    uint64_t asked = asked_;
+    uint32_t behind = static_cast<uint32_t>(asked) - word;
+    return std::max(known, asked - behind);
+  }
+  void WaitFor(const Moment& moment) override {
     Enter();
-    CUevent event = nullptr;
-    driver_.Check(driver_.event_create(&event, kNoTiming), "cuEventCreate");
-    auto moment = std::make_shared<GpuMoment>(driver_, event);
-    std::lock_guard lock(mutex_);
-    driver_.Check(driver_.event_record(event, stream_), "cuEventRecord");
-    return moment;
+    driver_.Check(driver_.event_synchronize(EventOf(moment)), "work on the device");
+    NotePassed(moment.number);
   }
   void Finish() override {
     if (!opened_) return;
     Enter();
+    uint64_t asked = 0;
+    {
+      std::lock_guard lock(mutex_);
+      asked = asked_;
+    }
     driver_.Check(driver_.stream_synchronize(stream_), "work on the device");
+    driver_.Check(driver_.stream_synchronize(uploads_), "copies to the device");
+    NotePassed(asked);
   }
 
  private:
+  static CUevent EventOf(const Moment& moment) {
+    return static_cast<const GpuMoment&>(moment).event;
+  }
+
+  std::shared_ptr<Moment> MarkBy(unsigned flags) {
+    Enter();
+    CUevent event = nullptr;
+    driver_.Check(driver_.event_create(&event, flags), "cuEventCreate");
+    std::lock_guard lock(mutex_);
+    auto moment = std::make_shared<GpuMoment>(driver_, ++asked_, event);
+    driver_.Check(driver_.event_record(event, stream_), "cuEventRecord");
+    if (progress_) {
+      driver_.Check(driver_.stream_write(stream_, reinterpret_cast<CUdeviceptr>(progress_),
+                                         static_cast<uint32_t>(moment->number), 0),
+                    "cuStreamWriteValue32");
+    }
+    return moment;
+  }
+
+  void NotePassed(uint64_t number) {
+    uint64_t known = passed_;
+    while (known < number && !passed_.compare_exchange_weak(known, number)) {
+    }
+  }
+
+  /// With the mutex of uploads.
+  void WorkComesAfterUploads() {
+    driver_.Check(driver_.event_record(uploaded_, uploads_), "cuEventRecord");
+    std::lock_guard lock(mutex_);
+    driver_.Check(driver_.stream_wait_event(stream_, uploaded_, 0), "a wait");
+  }
+
   /// A process that does not use the GPU takes nothing of it.
   void Open() {
     driver_.Check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
     driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
-    driver_.Check(driver_.stream_create(&stream_, kNonBlocking), "cuStreamCreate");
-    driver_.Check(driver_.stream_create(&copies_, kNonBlocking), "cuStreamCreate");
-    driver_.Check(driver_.host_take(&staging_, kStaging, 0), "cuMemHostAlloc");
+    for (CUstream* stream : {&stream_, &uploads_, &downloads_}) {
+      driver_.Check(driver_.stream_create(stream, kNonBlocking), "cuStreamCreate");
+    }
+    driver_.Check(driver_.event_create(&uploaded_, kNoTiming), "cuEventCreate");
+    upload_staging_ = std::make_unique<Staging>(driver_, uploads_);
+    download_staging_ = std::make_unique<Staging>(driver_, downloads_);
+    if (driver_.stream_write) {
+      void* word = nullptr;
+      driver_.Check(driver_.host_take(&word, sizeof(uint32_t), kPortableAndMapped),
+                    "cuMemHostAlloc");
+      progress_ = static_cast<uint32_t*>(word);
+      *progress_ = 0;
+      // Where streams cannot write, moments are known to have passed when they were waited for.
+      if (driver_.stream_write(stream_, reinterpret_cast<CUdeviceptr>(progress_), 0, 0) != 0) {
+        progress_ = nullptr;
+      }
+    }
     blas_ = std::make_unique<Blas>();
     opened_ = true;
   }
@@ -278,6 +393,17 @@ class GpuMachine : public Machine {
     return codes;
   }
 
+  /// Compiles again what came from the disk and is refused.
+  void LoadCode(const KernelSource& source, std::string code, GpuFunction& function) {
+    CUresult result = driver_.module_load(&function.module, code.data());
+    if (result != kCudaSuccess) {
+      code = CompileByNvrtc(Prelude() + source.text, architecture_);
+      driver_.Check(driver_.module_load(&function.module, code.data()), "cuModuleLoadData");
+    }
+    driver_.Check(driver_.module_function(&function.function, function.module, source.name.c_str()),
+                  "cuModuleGetFunction");
+  }
+
   std::string CodeOf(const KernelSource& source, metrics::Counter& compiled) const {
     std::string text = Prelude() + source.text;
     FileCache* files = FileCache::OfConfig();
@@ -292,6 +418,7 @@ class GpuMachine : public Machine {
   }
 
   const Driver& driver_;
+  const int ordinal_;
   CUdevice device_ = 0;
   std::once_flag opening_;
   std::atomic<bool> opened_{false};
@@ -299,22 +426,35 @@ class GpuMachine : public Machine {
   std::string name_;
   int64_t memory_bytes_ = 0;
   int architecture_ = 0;
-  CUstream stream_ = nullptr;
-  CUstream copies_ = nullptr;
-  void* staging_ = nullptr;
+  CUstream stream_ = nullptr;  // of the work
+  CUstream uploads_ = nullptr;
+  CUstream downloads_ = nullptr;
+  CUevent uploaded_ = nullptr;
+  std::unique_ptr<Staging> upload_staging_, download_staging_;
+  std::atomic<uint64_t> asked_{0};
+  std::atomic<uint64_t> passed_{0};  // as far as someone has waited
+  uint32_t* progress_ = nullptr;     // the stream writes moments that have passed here
   std::unique_ptr<Blas> blas_;
+  Dnn dnn_;
   std::recursive_mutex mutex_;  // of the order of work
-  std::mutex copy_mutex_;
+  std::mutex upload_mutex_;     // taken before mutex_
+  std::mutex download_mutex_;
   std::mutex code_mutex_;
-  std::map<std::string, std::shared_ptr<GpuFunction>> functions_;
+  std::map<std::string, std::weak_ptr<GpuFunction>> functions_;
+  std::deque<std::shared_ptr<GpuFunction>> kept_functions_;
 };
 
 }  // namespace
 
 std::string WhyNoGpu() {
-  if (!TheDriver()) return WhyNoDriver();
-  if (!WhyNoNvrtc().empty()) return "no compiler: " + WhyNoNvrtc();
-  return WhyNoBlas().empty() ? "" : "no matrix products: " + WhyNoBlas();
+  std::string why;
+  auto add = [&why](const char* what, const std::string& reason) {
+    if (!reason.empty()) why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", what, reason);
+  };
+  add("no driver", WhyNoDriver());
+  add("no compiler", WhyNoNvrtc());
+  add("no matrix products", WhyNoBlas());
+  return why;
 }
 
 int GpuCount() {

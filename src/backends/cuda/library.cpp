@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <link.h>
 
 namespace hammock::cuda {
 
@@ -16,9 +17,19 @@ Library::Library(const std::vector<std::string>& names) {
   why_absent_ = fmt::format("{} cannot be opened", fmt::join(names, ", "));
 }
 
+std::string Library::path() const {
+  link_map* map = nullptr;
+  if (!handle_ || dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || !map) return "";
+  return map->l_name;
+}
+
+void* Library::SymbolOrNull(const char* name) const {
+  return handle_ ? dlsym(handle_, name) : nullptr;
+}
+
 void* Library::Symbol(const char* name) {
   if (!handle_) return nullptr;
-  void* symbol = dlsym(handle_, name);
+  void* symbol = SymbolOrNull(name);
   if (!symbol && why_absent_.empty()) why_absent_ = fmt::format("there is no function {}", name);
   return symbol;
 }

@@ -18,11 +18,19 @@ class Library {
   void Find(const char* name, F*& function) {
     function = reinterpret_cast<F*>(Symbol(name));
   }
+  /// As Find, of what may be missing: null then.
+  template <class F>
+  void FindOptional(const char* name, F*& function) {
+    function = reinterpret_cast<F*>(SymbolOrNull(name));
+  }
+  /// The file that was opened.
+  std::string path() const;
   /// Empty if the library and all functions were found.
   const std::string& why_absent() const { return why_absent_; }
 
  private:
   void* Symbol(const char* name);
+  void* SymbolOrNull(const char* name) const;
 
   void* handle_ = nullptr;
   std::string why_absent_;

@@ -11,7 +11,9 @@
 
 #include "backends/cuda/emit_cuda.h"
 #include "backends/cuda/kernel_cut.h"
+#include "hammock/error.h"
 #include "hammock/ir/dtype.h"
+#include "hammock/ir/shape.h"
 
 namespace hammock::cuda {
 
@@ -24,10 +26,20 @@ class Function {
   virtual ~Function() = default;
 };
 
-/// A moment in the machine's order.
+/// A moment in the machine's order; they are numbered from 1.
 class Moment {
  public:
+  explicit Moment(uint64_t number) : number(number) {}
   virtual ~Moment() = default;
+  const uint64_t number;
+};
+
+/// The machine has failed for good: nothing on it can be read or run any more. It is raised by
+/// whatever call notices first, often much later than what caused it, and by all calls from then
+/// on.
+class MachineLost : public ErrorKind<MachineLost, DeviceError> {
+ public:
+  using ErrorKind::ErrorKind;
 };
 
 /// Work that can be asked for again in one call.
@@ -49,7 +61,21 @@ struct Product {
   bool bias = false;  ///< one element of out_dtype for each column is added before it is rounded
 };
 
-/// A product, made ready. Immutable.
+/// A convolution of images [batch, channels, places...], or one of its gradients.
+struct Convolution {
+  enum class Kind {
+    kForward,  ///< out of input and weight
+    kInput,    ///< input of out and weight, as gradients are; a transposed convolution
+    kWeight,   ///< weight of out and input
+  };
+  Kind kind = Kind::kForward;
+  DType dtype = DType::kF32;
+  Dims input, weight, out;  ///< sizes; weight: [channels of out, channels of input / groups, taps]
+  Dims stride, padding, dilation;
+  int64_t groups = 1;
+};
+
+/// A product or convolution, made ready. Immutable.
 class PreparedProduct {
  public:
   virtual ~PreparedProduct() = default;
@@ -64,16 +90,23 @@ class Machine {
   virtual std::string name() const = 0;      ///< for people
   virtual int64_t memory_bytes() const = 0;  ///< of the device
   virtual std::string code_key() const = 0;  ///< what compiled code depends on
+  virtual int card() const = 0;              ///< machines of one card are lost together
 
   // ---- Memory, aligned to 256 bytes. Null where there is none left.
   virtual Address TakeMemory(int64_t bytes) = 0;
   virtual void GiveMemory(Address address) = 0;
 
   // ---- Copies. The host's bytes may be changed when the call returns.
+  /// Runs beside other work if it is large; then what used the memory at `to` must have ended.
+  static constexpr int64_t kInOrder = 1 << 16;  ///< bytes up to which it comes in order
   virtual void Upload(Address to, const void* from, int64_t bytes) = 0;
   /// Waits for what was asked for before `after` (null: for all), and for the copy.
   virtual void Download(void* to, Address from, int64_t bytes, const Moment* after) = 0;
   virtual void Copy(Address to, Address from, int64_t bytes) = 0;
+  /// From memory of another machine of the same kind, as it is there at `after`. Comes before
+  /// everything that is asked of this machine later; what used the memory at `to` must have ended.
+  virtual void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
+                        const Moment& after) = 0;
   virtual void Clear(Address at, int64_t bytes) = 0;
 
   // ---- Code
@@ -87,12 +120,29 @@ class Machine {
   virtual void Multiply(const PreparedProduct& product, Address a, Address b, Address bias,
                         Address out, Address scratch) = 0;
 
+  // ---- Convolutions, `a` and `b` in the order in which Kind names them. Null as above.
+  virtual std::shared_ptr<PreparedProduct> Prepare(const Convolution&) { return nullptr; }
+  virtual void Convolve(const PreparedProduct&, Address /*a*/, Address /*b*/, Address /*out*/,
+                        Address /*scratch*/) {}
+
   // ---- Recordings: the same work with the same addresses, in one call of the driver.
   /// Notes what `work` asks for instead of doing it. Null, with nothing done, where that cannot be.
   virtual std::shared_ptr<Recording> Record(const std::function<void()>&) { return nullptr; }
   virtual void Replay(const Recording&) {}
 
+  /// Assembly of a kernel, for people; empty where there is none.
+  virtual std::string Assembly(const KernelSource&) { return ""; }
+
+  // ---- Moments
   virtual std::shared_ptr<Moment> Mark() = 0;
+  /// As Mark, for Seconds.
+  virtual std::shared_ptr<Moment> MarkTime() = 0;
+  virtual double Seconds(const Moment& from, const Moment& to) = 0;  ///< both have passed
+  virtual uint64_t Asked() const = 0;  ///< the number of the last moment
+  /// Moments up to this number have passed, and perhaps more. Asks nothing of the device, so it
+  /// can be called of a lost one: then those before it failed.
+  virtual uint64_t Passed() const = 0;
+  virtual void WaitFor(const Moment& moment) = 0;
   /// Waits for everything. DeviceError if something failed.
   virtual void Finish() = 0;
 };

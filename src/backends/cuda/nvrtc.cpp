@@ -1,6 +1,7 @@
 #include "backends/cuda/nvrtc.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <vector>
 
@@ -19,6 +20,8 @@ struct Nvrtc {
   int (*compile)(NvrtcProgram program, int options, const char* const* option_texts);
   int (*code_size)(NvrtcProgram program, size_t* size);
   int (*code)(NvrtcProgram program, char* code);
+  int (*ptx_size)(NvrtcProgram program, size_t* size);
+  int (*ptx)(NvrtcProgram program, char* ptx);
   int (*log_size)(NvrtcProgram program, size_t* size);
   int (*log)(NvrtcProgram program, char* log);
   int (*destroy)(NvrtcProgram* program);
@@ -34,6 +37,8 @@ const Nvrtc& TheNvrtc() {
     library.Find("nvrtcCompileProgram", n->compile);
     library.Find("nvrtcGetCUBINSize", n->code_size);
     library.Find("nvrtcGetCUBIN", n->code);
+    library.Find("nvrtcGetPTXSize", n->ptx_size);
+    library.Find("nvrtcGetPTX", n->ptx);
     library.Find("nvrtcGetProgramLogSize", n->log_size);
     library.Find("nvrtcGetProgramLog", n->log);
     library.Find("nvrtcDestroyProgram", n->destroy);
@@ -51,6 +56,37 @@ std::string LogOf(const Nvrtc& nvrtc, NvrtcProgram program) {
   return log;
 }
 
+// Every operation is rounded by itself.
+constexpr const char* kOptions[] = {"--std=c++17", "--fmad=false"};
+
+/// `target` is "sm_90" or "compute_90"; `size` and `get` say what is wanted.
+std::string Compiled(const std::string& text, const std::string& target,
+                     int (*Nvrtc::*size)(NvrtcProgram, size_t*),
+                     int (*Nvrtc::*get)(NvrtcProgram, char*)) {
+  const Nvrtc& nvrtc = TheNvrtc();
+  if (!nvrtc.why_absent.empty()) {
+    Throw<CompileError>(ErrorCode::kCompile, "cuda: no compiler: {}", nvrtc.why_absent);
+  }
+  NvrtcProgram program = nullptr;
+  int result = nvrtc.create(&program, text.c_str(), "kernels.cu", 0, nullptr, nullptr);
+  if (result != 0) Throw<CompileError>(ErrorCode::kCompile, "cuda: NVRTC error {}", result);
+  std::string arch = "--gpu-architecture=" + target;
+  std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
+  options.push_back(arch.c_str());
+  result = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
+  if (result != 0) {
+    std::string log = LogOf(nvrtc, program);
+    nvrtc.destroy(&program);
+    Throw<CompileError>(ErrorCode::kCompile, "cuda: NVRTC error {}: {}", result, log);
+  }
+  size_t bytes = 0;
+  (nvrtc.*size)(program, &bytes);
+  std::string code(bytes, '\0');
+  (nvrtc.*get)(program, code.data());
+  nvrtc.destroy(&program);
+  return code;
+}
+
 }  // namespace
 
 const std::string& WhyNoNvrtc() { return TheNvrtc().why_absent; }
@@ -61,29 +97,14 @@ std::string NvrtcVersion() {
   return fmt::format("{}.{}", major, minor);
 }
 
+std::string NvrtcOptions() { return fmt::format("{}", fmt::join(kOptions, " ")); }
+
 std::string CompileByNvrtc(const std::string& text, int architecture) {
-  const Nvrtc& nvrtc = TheNvrtc();
-  if (!nvrtc.why_absent.empty()) {
-    Throw<CompileError>(ErrorCode::kCompile, "cuda: no compiler: {}", nvrtc.why_absent);
-  }
-  NvrtcProgram program = nullptr;
-  int result = nvrtc.create(&program, text.c_str(), "kernels.cu", 0, nullptr, nullptr);
-  if (result != 0) Throw<CompileError>(ErrorCode::kCompile, "cuda: NVRTC error {}", result);
-  std::string arch = fmt::format("--gpu-architecture=sm_{}", architecture);
-  // Every operation is rounded by itself.
-  const char* options[] = {arch.c_str(), "--std=c++17", "--fmad=false"};
-  result = nvrtc.compile(program, 3, options);
-  if (result != 0) {
-    std::string log = LogOf(nvrtc, program);
-    nvrtc.destroy(&program);
-    Throw<CompileError>(ErrorCode::kCompile, "cuda: NVRTC error {}: {}", result, log);
-  }
-  size_t size = 0;
-  nvrtc.code_size(program, &size);
-  std::string code(size, '\0');
-  nvrtc.code(program, code.data());
-  nvrtc.destroy(&program);
-  return code;
+  return Compiled(text, fmt::format("sm_{}", architecture), &Nvrtc::code_size, &Nvrtc::code);
+}
+
+std::string PtxByNvrtc(const std::string& text, int architecture) {
+  return Compiled(text, fmt::format("compute_{}", architecture), &Nvrtc::ptx_size, &Nvrtc::ptx);
 }
 
 }  // namespace hammock::cuda

@@ -9,7 +9,11 @@ namespace hammock::cuda {
 const std::string& WhyNoNvrtc();
 /// "13.0"
 std::string NvrtcVersion();
+/// What it is told besides the architecture; code depends on it.
+std::string NvrtcOptions();
 /// Machine code for an architecture such as 90. CompileError with the compiler's messages.
 std::string CompileByNvrtc(const std::string& text, int architecture);
+/// The same as assembly, for people.
+std::string PtxByNvrtc(const std::string& text, int architecture);
 
 }  // namespace hammock::cuda

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <numeric>
-#include <optional>
+#include <utility>
 
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/fill_slices.h"
 #include "backends/cuda/narrow_products.h"
+#include "backends/cuda/scatter_rows.h"
 #include "base/throw.h"
+#include "base/trace_file.h"
 #include "compiler/describe_schedule.h"
 #include "compiler/fusion_facts.h"
 #include "compiler/remove_dead.h"
@@ -20,7 +22,6 @@
 namespace hammock::cuda {
 
 namespace {
-
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
@@ -44,8 +45,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(NarrowProducts(
-          SplitReductions(RemoveDead(ExpandAttention(FillSlices(compiler::WithOrigins(graph))))))),
+      graph_(ScatterRows(NarrowProducts(SplitReductions(
+          RemoveDead(ExpandAttention(FillSlices(compiler::WithOrigins(graph)))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
@@ -134,8 +135,15 @@ int64_t Program::bytes() const {
 
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
                   Address arena) const {
-  auto work = [&] { RunSteps(inputs, outputs, arena); };
-  if (steps_.empty() || config::Get<config::kCudaTimeSteps>()) {
+  const tracing::RunningGraph* traced = std::exchange(tracing::running_graph, nullptr);
+  if (traced || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
+    return RunTimed(BuffersOf(inputs, outputs, arena), arena, traced);
+  }
+  if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
+    return RunWatched(BuffersOf(inputs, outputs, arena), arena);
+  }
+  auto work = [&] { RunSteps(BuffersOf(inputs, outputs, arena), arena); };
+  if (steps_.empty()) {
     work();
   } else {
     std::vector<Address> addresses;
@@ -147,8 +155,8 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
   }
 }
 
-void Program::RunSteps(std::span<const Address> inputs, std::span<const Address> outputs,
-                       Address arena) const {
+std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
+                                        std::span<const Address> outputs, Address arena) const {
   std::vector<Address> buffers(schedule_.buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (plan_.offset[i] >= 0) buffers[i] = arena + static_cast<Address>(plan_.offset[i]);
@@ -159,28 +167,105 @@ void Program::RunSteps(std::span<const Address> inputs, std::span<const Address>
       buffers[Index(schedule_.outputs[i])] = outputs[i];
     }
   }
-  Address faults = arena + static_cast<Address>(faults_at_);
-  if (fault_count_ > 0) machine_->Clear(faults, fault_count_ * 8);
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const PreparedStep& step = steps_[i];
-    std::optional<metrics::ScopedTimer> timer;
-    if (config::Get<config::kCudaTimeSteps>()) {
-      machine_->Finish();
-      std::string name =
-          fmt::format("cuda::step::{}_{}", i, NameOfStep(graph_, schedule_.steps[i]));
-      timer.emplace(metrics::GetMetric(name, metrics::Kind::kTime));
-    }
-    int64_t at = plan_.scratch_offset[i];
-    Address scratch = at < 0 ? 0 : arena + static_cast<Address>(at);
+  return buffers;
+}
+
+void Program::ClearFaults(Address arena) const {
+  if (fault_count_ > 0) machine_->Clear(arena + static_cast<Address>(faults_at_), fault_count_ * 8);
+}
+
+void Program::RunSteps(const std::vector<Address>& buffers, Address arena) const {
+  ClearFaults(arena);
+  for (size_t i = 0; i < steps_.size(); ++i) RunStep(i, buffers, arena);
+}
+
+void Program::RunStep(size_t i, const std::vector<Address>& buffers, Address arena) const {
+  const PreparedStep& step = steps_[i];
+  int64_t at = plan_.scratch_offset[i];
+  Address scratch = at < 0 ? 0 : arena + static_cast<Address>(at);
+  try {
     if (step.call) {
+      Address faults = arena + static_cast<Address>(faults_at_);
       Address fault = step.fault < 0 ? 0 : faults + static_cast<Address>(step.fault) * 8;
       RunCall(step, buffers, scratch, fault);
     } else if (!step.grid.empty()) {
       machine_->Launch(*step.function, step.grid,
                        ArgumentWords(*step.launch, step.cut, buffers, scratch));
     }
-    if (timer) machine_->Finish();
+  } catch (const MachineLost&) {
+    throw;  // by something earlier
+  } catch (const DeviceError& error) {
+    lazy::ExecutionError at_node(error.code(),
+                                 fmt::format("{}: {}", NameOfStep(i), error.message()), step.node);
+    at_node.SetWhere(LocationText(step.location));
+    throw at_node;
   }
+}
+
+void Program::RunWatched(const std::vector<Address>& buffers, Address arena) const {
+  machine_->Finish();
+  ClearFaults(arena);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    try {
+      RunStep(i, buffers, arena);
+      machine_->Finish();
+    } catch (const MachineLost& error) {
+      MachineLost here(error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()));
+      here.SetWhere(LocationText(steps_[i].location));
+      throw here;
+    }
+  }
+}
+
+void Program::RunTimed(const std::vector<Address>& buffers, Address arena,
+                       const tracing::RunningGraph* traced) const {
+  machine_->Finish();
+  const int64_t start = tracing::Now();
+  ClearFaults(arena);
+  std::vector<std::shared_ptr<Moment>> moments = {machine_->MarkTime()};
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    RunStep(i, buffers, arena);
+    moments.push_back(machine_->MarkTime());
+  }
+  machine_->Finish();
+  auto since_start = [&](size_t moment) {
+    return static_cast<int64_t>(machine_->Seconds(*moments[0], *moments[moment]) * 1e9);
+  };
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    int64_t begin = since_start(i), end = since_start(i + 1);
+    if (config::Get<config::kCudaTimeSteps>()) {
+      std::string name = fmt::format("cuda::step::{}_{}", i, NameOfStep(i));
+      metrics::GetMetric(name, metrics::Kind::kTime).AddSample(static_cast<double>(end - begin));
+    }
+    if (traced) {
+      tracing::WriteSpan("kernel", NameOfStep(i), start + begin, start + end,
+                         fmt::format(R"({{"graph":{},"kernel":{}}})", traced->number,
+                                     traced->first_kernel + static_cast<int64_t>(i)));
+    }
+  }
+}
+
+std::string Program::NameOfStep(size_t i) const {
+  return compiler::NameOfStep(graph_, schedule_.steps[i]);
+}
+
+std::string Program::NamesOfSteps() const {
+  constexpr size_t kMost = 6;
+  std::string names;
+  for (size_t i = 0; i < steps_.size() && i < kMost; ++i) {
+    std::string where = LocationText(steps_[i].location);
+    names += fmt::format("{}{}{}", i == 0 ? "" : ", ", NameOfStep(i),
+                         where.empty() ? "" : " at " + where);
+  }
+  if (steps_.size() > kMost) names += fmt::format(" and {} more", steps_.size() - kMost);
+  return names;
+}
+
+std::string Program::Where() const {
+  for (const PreparedStep& step : steps_) {
+    if (std::string where = LocationText(step.location); !where.empty()) return where;
+  }
+  return "";
 }
 
 void Program::RunCall(const PreparedStep& step, const std::vector<Address>& buffers,
@@ -211,7 +296,10 @@ std::string Program::ToText(std::string_view what) const {
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].call) continue;
     text += fmt::format("step {}: {}", i, cuda::ToText(steps_[i].cut));
-    if (what == "cuda") text += EmitCuda(*steps_[i].launch->kernel, steps_[i].cut).text;
+    if (what == "steps") continue;
+    KernelSource source = EmitCuda(*steps_[i].launch->kernel, steps_[i].cut);
+    std::string assembly = what == "ptx" ? machine_->Assembly(source) : "";
+    text += assembly.empty() ? source.text : assembly;
   }
   return text;
 }

@@ -15,6 +15,10 @@
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 
+namespace hammock::tracing {
+struct RunningGraph;
+}
+
 namespace hammock::cuda {
 
 /// Immutable; several threads may run it at once, each with memory of its own.
@@ -33,14 +37,20 @@ class Program {
   /// Whether an op may have failed in a run: then CheckFaults has to be asked.
   bool can_fail() const { return fault_count_ > 0; }
 
-  /// `arena` has plan().arena_bytes. Outputs with another source are not used.
+  /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
+  /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena) const;
   /// Waits until `after` (null: for all work). Throws what failed in the run that had this arena,
   /// as lazy::ExecutionError with the node of the graph that was given.
   void CheckFaults(Address arena, const Moment* after) const;
 
+  /// For errors that a run as a whole is blamed for: what it consists of, and a line of it.
+  std::string NamesOfSteps() const;
+  std::string Where() const;
+
   std::vector<KernelSource> Sources() const;
-  /// For people: the graph, its steps and memory, and with `cuda` the text of kernels.
+  /// For people: the graph, its steps and memory, and with `cuda` or `ptx` its kernels as such
+  /// text.
   std::string ToText(std::string_view what) const;
   /// The same in parts, by step.
   lazy::ComputationInfo Describe() const;
@@ -50,8 +60,17 @@ class Program {
 
   void PrepareSteps();
   void LoadFunctions();
-  void RunSteps(std::span<const Address> inputs, std::span<const Address> outputs,
-                Address arena) const;
+  std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
+                                 Address arena) const;
+  void ClearFaults(Address arena) const;
+  void RunSteps(const std::vector<Address>& buffers, Address arena) const;
+  void RunStep(size_t i, const std::vector<Address>& buffers, Address arena) const;
+  /// As RunSteps, and says which step lost the machine.
+  void RunWatched(const std::vector<Address>& buffers, Address arena) const;
+  /// As RunSteps, and writes the times of steps to metrics, or into a trace.
+  void RunTimed(const std::vector<Address>& buffers, Address arena,
+                const tracing::RunningGraph* traced) const;
+  std::string NameOfStep(size_t i) const;
   void RunCall(const PreparedStep& step, const std::vector<Address>& buffers, Address scratch,
                Address fault) const;
 

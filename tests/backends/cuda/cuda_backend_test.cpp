@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/gpu_machine.h"
@@ -73,9 +77,9 @@ TEST_F(CudaDevice, WrongIndicesAreErrorsOfTheirValues) {
 }
 
 TEST_F(CudaDevice, WhatItLacksRunsOnTheHost) {
-  Tensor x = On(device_, {3, 1, 2}, {3});
-  Tensor sorted = std::get<0>(sort(x * 2, 0)) + 1;
-  EXPECT_EQ(sorted.to_vector<float>(), (std::vector<float>{3, 5, 7}));
+  Tensor x = On(device_, {2, 0, 0, 8}, {2, 2});
+  Tensor root = linalg_cholesky(x * 2) + 1;
+  EXPECT_EQ(root.to_vector<float>(), (std::vector<float>{3, 1, 1, 5}));
 }
 
 TEST_F(CudaDevice, LimitsMemory) {
@@ -86,6 +90,74 @@ TEST_F(CudaDevice, LimitsMemory) {
   EXPECT_THROW((x + 1).to_vector<float>(), OutOfMemory);
   SetMemoryLimit(device_, 0);
   EXPECT_GE(before.reserved, before.in_use);
+}
+
+TEST_F(CudaDevice, TimesItsSteps) {
+  config::Override timed("cuda.time_steps", "true");
+  metrics::Metric& cosines = metrics::GetMetric("cuda::step::0_cos", metrics::Kind::kTime);
+  int64_t before = cosines.Data().samples;
+  cos(On(device_, {1, 2, 3}, {3})).to_vector<float>();
+  ASSERT_EQ(cosines.Data().samples, before + 1);
+  EXPECT_GT(cosines.Data().total, 0);
+}
+
+TEST_F(CudaDevice, TracesItsKernels) {
+  std::string path = testing::TempDir() + "hammock-cuda-trace-" + std::to_string(getpid());
+  {
+    config::Override trace("trace_file", path);
+    Tensor x = On(device_, {1, 2, 3, 4}, {2, 2});
+    EXPECT_EQ((cumsum(x, 0) * 3).to_vector<float>(), (std::vector<float>{3, 6, 12, 18}));
+  }
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto events = nlohmann::json::parse(text.str());
+  std::vector<std::string> kernels;
+  for (const auto& event : events) {
+    if (event.value("cat", "") == "kernel") kernels.push_back(event["name"]);
+  }
+  EXPECT_EQ(kernels, (std::vector<std::string>{"scan", "mul"}));
+  std::filesystem::remove(path);
+}
+
+TEST_F(CudaDevice, ShowsTheTextThatWasAskedFor) {
+  Tensor x = On(device_, {1, 2}, {2}) + 1;
+  auto text = [&] { return LazyGraphExecutor::Get()->DumpTensors(std::span(&x, 1), "backend"); };
+  EXPECT_NE(text().find("__global__"), std::string::npos);
+  config::Override steps("cuda.text", "steps");
+  EXPECT_EQ(text().find("__global__"), std::string::npos);
+  EXPECT_NE(text().find("arena"), std::string::npos);
+  EXPECT_THROW(config::Set("cuda.text", "sass"), ValueError);
+}
+
+TEST_F(CudaDevice, SaysWhatItHas) {
+  std::vector<std::string> names;
+  for (const auto& fact : device_.backend().DescribeDevice(device_.backend_device())) {
+    names.push_back(fact.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"gpu", "device memory", "shared", "driver", "nvrtc",
+                                             "cublaslt", "cudnn", "nccl"}));
+}
+
+/// Large copies go through pinned memory, chunk by chunk, beside the work.
+TEST_F(CudaDevice, LargeCopiesArriveWhole) {
+  std::vector<float> values(3'000'001);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 8191);
+  for (int round = 0; round < 3; ++round) {
+    Tensor x = On(device_, values, {static_cast<int64_t>(values.size())});
+    Tensor y = (x * 2).to(Device("gpu:1"));
+    std::vector<float> doubled = y.to_vector<float>();
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(doubled[i], values[i] * 2) << i;
+    ASSERT_EQ(x.to_vector<float>(), values);
+    values[static_cast<size_t>(round)] = 17;
+  }
+}
+
+TEST_F(CudaDevice, WaitsForTheDevice) {
+  Tensor x = On(device_, {1, 2, 3}, {3}) + 4;
+  mark_step();
+  wait_device_ops({device_});
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{5, 6, 7}));
 }
 
 TEST(Cuda, SaysWhyThereIsNoDevice) {
@@ -121,6 +193,32 @@ TEST_F(CudaDevice, TrainsAStep) {
   loss.backward();
   // d/dw of ((-1.5)^2 + (-1.5)^2) / 2
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{-6, -9}));
+}
+
+TEST_F(CudaDevice, GradientsOfConvolutionsAndEmbeddingsAgreeWithTheReference) {
+  auto run = [](const Device& device) {
+    auto values = [&](int64_t count, Dims sizes, int step) {
+      std::vector<float> list;
+      for (int64_t i = 0; i < count; ++i) list.push_back(static_cast<float>(i * step % 17) / 8 - 1);
+      return tensor(list, sizes, f32, device).requires_grad_(true);
+    };
+    std::vector<int64_t> words;
+    for (int64_t i = 0; i < 60; ++i) words.push_back(i * i % 7);
+    std::vector<Tensor> leaves = {values(9 * 4, {9, 4}, 5), values(6 * 4 * 3, {6, 4, 3}, 7)};
+    Tensor embedded = embedding(tensor(words, {3, 20}, i64, device), leaves[0]);
+    Tensor y = conv1d(embedded.transpose(1, 2), leaves[1], std::nullopt, {1}, {1});
+    (y * y).sum().backward();
+    std::vector<float> all = y.to_vector<float>();
+    for (Tensor& leaf : leaves) {
+      for (float value : leaf.grad().to_vector<float>()) all.push_back(value);
+    }
+    return all;
+  };
+  std::vector<float> ours = run(device_), expected = run(Device("reference"));
+  ASSERT_EQ(ours.size(), expected.size());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    ASSERT_NEAR(ours[i], expected[i], 1e-5 + 1e-5 * std::abs(expected[i])) << i;
+  }
 }
 
 /// Attention of 16-bit floats is made of products of them; kernels have widths that are multiples

@@ -10,7 +10,7 @@ namespace hammock::cuda {
 
 /// Kernels are compiled together when one of them is first launched. With the compiler "none"
 /// nothing is computed: that leaves the cost of the host.
-std::shared_ptr<Machine> MakeEmulatedMachine(const std::string& compiler);
+std::shared_ptr<Machine> MakeEmulatedMachine(const std::string& compiler, int card = 0);
 
 /// What stands before Prelude() on the host.
 const std::string& EmulationPrelude();

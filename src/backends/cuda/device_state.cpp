@@ -1,0 +1,77 @@
+#include "backends/cuda/device_state.h"
+
+#include <fmt/format.h>
+
+namespace hammock::cuda {
+
+namespace {
+
+constexpr size_t kMostChecks = 64;  // runs that may be ahead of what is known of their success
+
+}  // namespace
+
+DeviceState::DeviceState(std::shared_ptr<Machine> machine, std::string name)
+    : machine(machine),
+      name(std::move(name)),
+      memory(machine, this->name.c_str()),
+      checks(this->name + " checks", kMostChecks) {}
+
+void DeviceState::ForgetEnded() {
+  const uint64_t passed = machine->Passed();
+  while (!runs_.empty() && runs_.front().moment <= passed) runs_.pop_front();
+}
+
+void DeviceState::NoteRun(const Moment& moment, std::shared_ptr<const Program> program) {
+  std::lock_guard lock(mutex_);
+  ForgetEnded();
+  runs_.push_back({moment.number, std::move(program)});
+}
+
+std::shared_ptr<const Program> DeviceState::OldestRun() {
+  std::lock_guard lock(mutex_);
+  ForgetEnded();
+  return runs_.empty() ? nullptr : runs_.front().program;
+}
+
+std::shared_ptr<const Error> DeviceState::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+void DeviceState::Lose(std::shared_ptr<const Error> error) {
+  std::lock_guard lock(mutex_);
+  if (!lost_) lost_ = std::move(error);
+  is_lost_.store(true, std::memory_order_release);
+}
+
+void DeviceState::RaiseLost() {
+  told_ = true;
+  lost()->Raise();
+  __builtin_unreachable();
+}
+
+void DeviceState::RaiseLostOnce() {
+  if (!told_.exchange(true)) RaiseLost();
+}
+
+std::shared_ptr<const Error> DescribeLoss(
+    const std::string& device, const MachineLost& error,
+    const std::vector<std::shared_ptr<const Program>>& suspects) {
+  std::string cause = error.message();
+  std::string where = error.where();
+  if (where.empty() && !suspects.empty()) {
+    std::string names;
+    for (const auto& program : suspects) {
+      names += (names.empty() ? "" : ", or ") + program->NamesOfSteps();
+    }
+    cause += "; it happened in the run of " + names;
+    where = suspects[0]->Where();
+  }
+  auto loss = std::make_shared<DeviceError>(
+      ErrorCode::kDevice,
+      fmt::format("{} is lost, and with it the values that were only there: {}", device, cause));
+  loss->SetWhere(where);
+  return loss;
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,67 @@
+#pragma once
+/// A device of the CUDA backend: its machine, its memory, and what became of its runs.
+///
+/// Note [Lost cards]: a kernel that fails does so after its launch has returned, and then every
+/// call of its card fails. Data counts as ready when its run was asked for, so the error belongs to
+/// no value yet when it comes. The device therefore remembers the runs that have not ended: the
+/// oldest of them is the one that failed, and the error names its ops and lines. From then on the
+/// device is lost: every use of it and every read of a value that is there raises that error. Other
+/// devices, and values that are elsewhere, know nothing of it.
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backends/cuda/device_memory.h"
+#include "backends/cuda/program.h"
+#include "base/work_queue.h"
+
+namespace hammock::cuda {
+
+/// Thread-safe.
+class DeviceState {
+ public:
+  DeviceState(std::shared_ptr<Machine> machine, std::string name);
+
+  const std::shared_ptr<Machine> machine;
+  const std::string name;
+  DeviceMemory memory;
+  WorkQueue checks;  ///< of runs in which an op may have failed
+
+  /// The run of `program` ends before `moment`.
+  void NoteRun(const Moment& moment, std::shared_ptr<const Program> program);
+  /// The first run that has not ended; null if there is none.
+  std::shared_ptr<const Program> OldestRun();
+
+  bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
+  /// Null while the device is of use.
+  std::shared_ptr<const Error> lost() const;
+  /// Does nothing if it was lost before.
+  void Lose(std::shared_ptr<const Error> error);
+  [[noreturn]] void RaiseLost();
+  /// Raises it if nobody has seen it.
+  void RaiseLostOnce();
+
+ private:
+  struct Run {
+    uint64_t moment = 0;
+    std::shared_ptr<const Program> program;
+  };
+  void ForgetEnded();
+
+  mutable std::mutex mutex_;
+  std::deque<Run> runs_;
+  std::shared_ptr<const Error> lost_;
+  std::atomic<bool> is_lost_{false};
+  std::atomic<bool> told_{false};
+};
+
+/// The error of a lost device: what the machine said, and which run is to blame. `suspects` are the
+/// oldest runs of the devices that share the card; none where nothing was running.
+std::shared_ptr<const Error> DescribeLoss(
+    const std::string& device, const MachineLost& error,
+    const std::vector<std::shared_ptr<const Program>>& suspects);
+
+}  // namespace hammock::cuda

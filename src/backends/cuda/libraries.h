@@ -1,0 +1,15 @@
+#pragma once
+/// What there is of the driver and the libraries that the CUDA backend can use, for people.
+
+#include <string>
+#include <vector>
+
+#include "hammock/lazy/backend_interface.h"
+
+namespace hammock::cuda {
+
+/// One fact for the driver, NVRTC, cuBLASLt, cuDNN and NCCL: version and file, or why it is
+/// missing. Opens all of them.
+std::vector<lazy::DeviceFact> DescribeLibraries();
+
+}  // namespace hammock::cuda

@@ -1,0 +1,119 @@
+#pragma once
+/// FrailMachine: the emulated machine, but kernels can be made to fail and memory to end. As on a
+/// GPU, a launch that fails returns as if nothing were wrong; who waits later gets the error, and
+/// from then on everybody. Nothing is computed.
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "backends/cuda/emulation/emulated_machine.h"
+
+namespace hammock::cuda {
+
+class FrailMachine : public Machine {
+ public:
+  explicit FrailMachine(int card) : inner_(MakeEmulatedMachine("none", card)) {}
+
+  /// `launches` more go well, the next one does not.
+  void FailAfter(int launches) { launches_left_ = launches; }
+  /// No moment passes until it is let go on.
+  void Hold(bool held) {
+    held_ = held;
+    held_at_ = inner_->Asked();
+  }
+  void SetMemoryLeft(int64_t bytes) { memory_left_ = bytes; }
+
+  std::string name() const override { return inner_->name(); }
+  int64_t memory_bytes() const override { return inner_->memory_bytes(); }
+  std::string code_key() const override { return inner_->code_key(); }
+  int card() const override { return inner_->card(); }
+
+  Address TakeMemory(int64_t bytes) override {
+    RaiseIfLost();
+    if (bytes > memory_left_) return 0;
+    memory_left_ -= bytes;
+    Address address = inner_->TakeMemory(bytes);
+    std::lock_guard lock(mutex_);
+    taken_[address] = bytes;
+    return address;
+  }
+  void GiveMemory(Address address) override {
+    std::lock_guard lock(mutex_);
+    memory_left_ += taken_.extract(address).mapped();
+    inner_->GiveMemory(address);
+  }
+
+  void Upload(Address to, const void* from, int64_t bytes) override {
+    RaiseIfLost();
+    inner_->Upload(to, from, bytes);
+  }
+  void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
+    Wait();
+    inner_->Download(to, from, bytes, after);
+  }
+  void Copy(Address to, Address from, int64_t bytes) override {
+    RaiseIfLost();
+    inner_->Copy(to, from, bytes);
+  }
+  void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
+                const Moment& after) override {
+    RaiseIfLost();
+    inner_->CopyFrom(other, to, from, bytes, after);
+  }
+  void Clear(Address at, int64_t bytes) override { inner_->Clear(at, bytes); }
+
+  std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
+    RaiseIfLost();
+    return inner_->Load(sources);
+  }
+  void Launch(const Function&, const Grid&, std::span<const uint64_t>) override { Start(); }
+  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
+    return inner_->Prepare(product);
+  }
+  void Multiply(const PreparedProduct&, Address, Address, Address, Address, Address) override {
+    Start();
+  }
+
+  std::shared_ptr<Moment> Mark() override {
+    RaiseIfLost();
+    return inner_->Mark();
+  }
+  std::shared_ptr<Moment> MarkTime() override { return Mark(); }
+  double Seconds(const Moment& from, const Moment& to) override {
+    return inner_->Seconds(from, to);
+  }
+  uint64_t Asked() const override { return inner_->Asked(); }
+  uint64_t Passed() const override {
+    if (broken_) return passed_;
+    return held_ ? held_at_.load() : inner_->Passed();
+  }
+  void WaitFor(const Moment&) override { Wait(); }
+  void Finish() override { Wait(); }
+
+ private:
+  void Start() {
+    RaiseIfLost();
+    if (!broken_ && launches_left_-- == 0) {
+      passed_ = inner_->Asked();
+      broken_ = true;
+    }
+  }
+  void Wait() {
+    if (broken_) lost_ = true;
+    RaiseIfLost();
+  }
+  void RaiseIfLost() const {
+    if (lost_) throw MachineLost(ErrorCode::kDevice, "an illegal memory access was encountered");
+  }
+
+  const std::shared_ptr<Machine> inner_;
+  std::mutex mutex_;
+  std::map<Address, int64_t> taken_;  // bytes
+  std::atomic<int> launches_left_{1 << 30};
+  std::atomic<int64_t> memory_left_{int64_t{1} << 40};
+  std::atomic<bool> broken_{false}, lost_{false}, held_{false};
+  std::atomic<uint64_t> passed_{0}, held_at_{0};
+};
+
+}  // namespace hammock::cuda
