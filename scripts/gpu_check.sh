@@ -74,12 +74,12 @@ wanted sanitizer && for tool in memcheck racecheck; do
   check $tool timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 \
     $build/tests/backends/cuda/cuda_backend_tests --gtest_filter='CudaDevice.Runs*:CudaDevice.Trains*'
 done
-if wanted bench; then
+if wanted bench && ! wanted peers; then  # peers print it too
   check bench $build/bench/gpu/gpu_bench
   cat "$logs/bench.log"
 fi
 if wanted peers; then
-  check peers python3 bench/gpu/peers.py
+  check peers python3 bench/gpu/peers.py --ours $build/bench/gpu/gpu_bench
   cat "$logs/peers.log"
 fi
 printf '%s\n' "${rows[@]}"

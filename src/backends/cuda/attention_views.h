@@ -1,0 +1,33 @@
+#pragma once
+/// Attention takes its operands, and leaves its results, where they lie.
+
+#include <array>
+#include <cstdint>
+
+#include "hammock/ir/graph.h"
+
+namespace hammock::cuda {
+
+/// Where rows of a stack of matrices [outer, inner, rows, width] begin, in elements; those of a row
+/// lie one after another.
+struct RowLayout {
+  int64_t offset = 0, outer = 0, inner = 0, row = 0;
+};
+
+/// The sizes of attention; the batch is outer * inner.
+struct AttentionSizes {
+  int64_t outer = 1, inner = 1, queries = 0, keys = 0, width = 0;
+  int64_t batch() const { return outer * inner; }
+};
+
+/// Nodes that have kernels get what these need as further attributes. Operands that are views of
+/// something else (a part of a joint projection, heads beside each other) become that; results
+/// lie with heads beside each other if that is how they are used.
+Graph AttentionViews(const Graph& graph);
+
+/// What AttentionViews noted. Operands and results are counted from the query on: query, key, value
+/// and result, or grad, query, key, value and the gradients of the last three.
+AttentionSizes SizesOf(const GraphNode& attention);
+RowLayout LayoutOf(const GraphNode& attention, size_t which);
+
+}  // namespace hammock::cuda
