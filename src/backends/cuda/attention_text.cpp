@@ -9,6 +9,7 @@ namespace {
 
 /// What is written in PTX, and its plain variant.
 constexpr const char* kInstructions = R"(
+__device__ __forceinline__ float from_narrow(unsigned short x) {{ return from_{0}(x); }}
 #if HAMMOCK_PTX
 __device__ __forceinline__ void multiply_add(float* d, const unsigned* a, unsigned b0, unsigned b1) {{
   asm volatile(
@@ -194,6 +195,32 @@ __device__ __forceinline__ void multiply_columns(float (&d)[kTiles][kColumns][4]
     }
   }
 }
+// A score with a mask; `inverse` undoes the scale that all of it gets later.
+struct Mask {
+  unsigned long long at;
+  long long row, column;
+  float inverse;
+};
+__device__ __forceinline__ Mask mask_of(int kind, unsigned long long at, unsigned long long outer,
+                                        unsigned long long inner, unsigned long long row,
+                                        unsigned long long column, unsigned long long inverse,
+                                        int inner_count) {
+  const int batch = blockIdx.y;
+  const long long place =
+      batch / inner_count * (long long)outer + batch % inner_count * (long long)inner;
+  return {at + place * (kind == 1 ? 1 : kind == 2 ? 2 : 4), (long long)row, (long long)column,
+          __int_as_float((int)inverse)};
+}
+template <int kMask>
+__device__ __forceinline__ float masked(float score, const Mask& mask, int row, int column) {
+  const long long place = row * mask.row + column * mask.column;
+  if (kMask == 1) {
+    return ((const unsigned char*)mask.at)[place] ? score : __int_as_float(0xff800000);
+  }
+  const float add = kMask == 2 ? from_narrow(((const unsigned short*)mask.at)[place])
+                               : ((const float*)mask.at)[place];
+  return score + add * mask.inverse;
+}
 // Rounds a result, which is an operand then.
 template <int kTiles, int kColumns>
 __device__ __forceinline__ void round_operand(unsigned (&a)[kTiles][kColumns / 2][4],
@@ -227,6 +254,16 @@ std::string AttentionFunctions(DType dtype) {
 std::vector<uint64_t> WordsOf(const RowLayout& rows) {
   return {static_cast<uint64_t>(rows.outer), static_cast<uint64_t>(rows.inner),
           static_cast<uint64_t>(rows.row)};
+}
+
+std::vector<uint64_t> WordsOf(const MaskLayout& mask, Address at, double scale) {
+  auto word = [](int64_t stride) { return static_cast<uint64_t>(stride); };
+  return {at,
+          word(mask.outer),
+          word(mask.inner),
+          word(mask.row),
+          word(mask.column),
+          WordOfFloat(1 / scale)};
 }
 
 uint64_t WordOfFloat(double value) {

@@ -23,6 +23,8 @@ std::string AttentionFunctions(DType dtype);
 /// The words of a kernel that say where the rows of an operand lie: after its address, which is the
 /// first row's.
 std::vector<uint64_t> WordsOf(const RowLayout& rows);
+/// The six words of a mask.
+std::vector<uint64_t> WordsOf(const MaskLayout& mask, Address at, double scale);
 inline Address AddressOf(Address base, const RowLayout& rows) {
   return base + static_cast<Address>(rows.offset * 2);
 }

@@ -1,7 +1,6 @@
 #include "backends/cuda/attention_views.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "backends/cuda/expand_attention.h"
 #include "ops/attention_node.h"
@@ -130,8 +129,12 @@ class Writer {
   /// Its results, in the order of dims that the graph expects.
   std::vector<GraphValue> Write(bool heads_beside) {
     heads_beside = heads_beside && rank_ == 4;
+    GraphValue mask = node_.inputs[operands_];
+    MaskLayout m = *MaskOf(out_.TypeOf(node_.inputs[operands_ - 3]),
+                           mask.node < 0 ? nullptr : &out_.TypeOf(mask));
     node_.attrs.push_back(
         Attr(Dims{sizes_.outer, sizes_.inner, sizes_.queries, sizes_.keys, sizes_.width}));
+    node_.attrs.push_back(Attr(Dims{m.kind, m.outer, m.inner, m.row, m.column}));
     for (size_t i = 0; i < operands_; ++i) {
       Operand operand = FurthestBase(out_, node_.inputs[i]);
       node_.inputs[i] = operand.base;
@@ -222,13 +225,37 @@ Graph AttentionViews(const Graph& graph) {
   return out;
 }
 
+std::optional<MaskLayout> MaskOf(const Shape& query, const Shape* mask) {
+  if (!mask) return MaskLayout{};
+  MaskLayout layout;
+  if (mask->dtype() == DType::kBool) layout.kind = 1;
+  if (mask->dtype() == query.dtype()) layout.kind = 2;
+  if (mask->dtype() == DType::kF32) layout.kind = 3;
+  if (layout.kind == 0 || query.rank() > 4 || mask->rank() > query.rank()) return std::nullopt;
+  Dims strides = ContiguousStrides(mask->sizes());
+  auto stride = [&](int from_end) {
+    int d = mask->rank() - from_end;
+    return d < 0 || mask->size(d) == 1 ? 0 : strides[d];
+  };
+  layout.column = stride(1);
+  layout.row = stride(2);
+  layout.inner = stride(3);
+  layout.outer = stride(4);
+  return layout;
+}
+
 AttentionSizes SizesOf(const GraphNode& attention) {
   Dims sizes = attention.attrs[kNoted].ints();
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
 }
 
+MaskLayout MaskOf(const GraphNode& attention) {
+  Dims mask = attention.attrs[kNoted + 1].ints();
+  return {mask[0], mask[1], mask[2], mask[3], mask[4]};
+}
+
 RowLayout LayoutOf(const GraphNode& attention, size_t which) {
-  Dims rows = attention.attrs[kNoted + 1 + which].ints();
+  Dims rows = attention.attrs[kNoted + 2 + which].ints();
   return {rows[0], rows[1], rows[2], rows[3]};
 }
 

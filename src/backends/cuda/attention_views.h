@@ -1,8 +1,8 @@
 #pragma once
 /// Attention takes its operands, and leaves its results, where they lie.
 
-#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "hammock/ir/graph.h"
 
@@ -13,6 +13,14 @@ namespace hammock::cuda {
 struct RowLayout {
   int64_t offset = 0, outer = 0, inner = 0, row = 0;
 };
+
+/// Where a mask's elements lie, 0 along dims that it is repeated over; `kind` is 0 where there is
+/// none, 1 if it says what takes part, 2 or 3 if numbers of the operands' dtype or f32 are added.
+struct MaskLayout {
+  int64_t kind = 0, outer = 0, inner = 0, row = 0, column = 0;
+};
+/// Nothing where kernels do not have such a mask. An absent one has no shape.
+std::optional<MaskLayout> MaskOf(const Shape& query, const Shape* mask);
 
 /// The sizes of attention; the batch is outer * inner.
 struct AttentionSizes {
@@ -29,5 +37,6 @@ Graph AttentionViews(const Graph& graph);
 /// and result, or grad, query, key, value and the gradients of the last three.
 AttentionSizes SizesOf(const GraphNode& attention);
 RowLayout LayoutOf(const GraphNode& attention, size_t which);
+MaskLayout MaskOf(const GraphNode& attention);
 
 }  // namespace hammock::cuda

@@ -25,6 +25,7 @@ constexpr const char* kBody = R"(
   const int inner = (int)w0;
   const Matrix key = matrix_of(w2, w12, w13, w14, inner), value = matrix_of(w3, w15, w16, w17, inner);
   const Matrix result = matrix_of(w4, w18, w19, w20, inner);
+  const Mask mask = mask_of(kMask, w21, w22, w23, w24, w25, w26, inner);
   // The longest rows come first.
   const int group = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
   const int warp_row = (group * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
@@ -53,7 +54,7 @@ constexpr const char* kBody = R"(
     float s[kTiles][kKeys / 8][4];
     clear(s);
     multiply_rows(s, q, keys);
-    if (start + kKeys > count || (kCausal && start + kKeys > warp_row + 1)) {
+    if (kMask != 0 || start + kKeys > count || (kCausal && start + kKeys > warp_row + 1)) {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -61,8 +62,11 @@ constexpr const char* kBody = R"(
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const int column = start + n * 8 + lane % 4 * 2 + i % 2;
-            const bool seen = !kCausal || column <= first + t * 16 + i / 2 * 8;
-            if (!seen || column >= count) s[t][n][i] = never;
+            const int row = first + t * 16 + i / 2 * 8;
+            if (kMask != 0 && row < queries && column < count) {
+              s[t][n][i] = masked<kMask>(s[t][n][i], mask, row, column);
+            }
+            if ((kCausal && column > row) || column >= count) s[t][n][i] = never;
           }
         }
       }
@@ -124,15 +128,17 @@ class AttentionCall : public Call {
         dtype_(node.type().dtype()),
         is_causal_(node.attrs[0].boolean()),
         scale_(node.attrs[1].real()),
-        tiles_(sizes_.width <= 64 ? 2 : 1) {
+        tiles_(sizes_.width <= 64 ? 2 : 1),
+        mask_(MaskOf(node)) {
     for (size_t i = 0; i < kOperands; ++i) rows_[i] = LayoutOf(node, i);
   }
 
   std::vector<KernelSource> Sources() const override {
     std::string numbers = fmt::format(
-        "  constexpr int kWidth = {}, kTiles = {}, kKeys = {};\n  constexpr bool kCausal = {};\n",
-        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, is_causal_);
-    return {BlockKernel(21, AttentionFunctions(dtype_), numbers + kBody)};
+        "  constexpr int kWidth = {}, kTiles = {}, kKeys = {}, kMask = {};\n"
+        "  constexpr bool kCausal = {};\n",
+        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, mask_.kind, is_causal_);
+    return {BlockKernel(27, AttentionFunctions(dtype_), numbers + kBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     int64_t rows = int64_t{64} * tiles_;
@@ -146,6 +152,7 @@ class AttentionCall : public Call {
     for (const RowLayout& layout : rows_) {
       for (uint64_t word : WordsOf(layout)) words.push_back(word);
     }
+    for (uint64_t word : WordsOf(mask_, operands.in[3], scale_)) words.push_back(word);
     machine.Launch(function(0), grid, words);
   }
 
@@ -156,6 +163,7 @@ class AttentionCall : public Call {
   bool is_causal_;
   double scale_;
   int tiles_;  // of 16 queries, of a warp
+  MaskLayout mask_;
   RowLayout rows_[kOperands];
 };
 

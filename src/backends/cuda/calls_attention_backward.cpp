@@ -23,7 +23,8 @@ constexpr const char* kQueryBody = R"(
   const int inner = (int)w0, queries = (int)w7, count = (int)w8, lane = threadIdx.x % 32;
   const float scale = __int_as_float((int)w9);
   const Matrix key = matrix_of(w3, w17, w18, w19, inner), value = matrix_of(w4, w20, w21, w22, inner);
-  const Matrix result = matrix_of(w23, w24, w25, w26, inner);
+  const Matrix result = matrix_of(w29, w30, w31, w32, inner);
+  const Mask mask = mask_of(kMask, w23, w24, w25, w26, w27, w28, inner);
   const int group = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
   const int warp_row = (group * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
   const float never = __int_as_float(0xff800000);
@@ -61,7 +62,7 @@ constexpr const char* kQueryBody = R"(
       multiply_rows(weights, q, keys + part * (kWidth + 8));
       clear(s);
       multiply_rows(s, grad, keys + kTile + part * (kWidth + 8));
-      if (start + kOthers > count || (kCausal && start + kOthers > warp_row + 1)) {
+      if (kMask != 0 || start + kOthers > count || (kCausal && start + kOthers > warp_row + 1)) {
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -69,8 +70,11 @@ constexpr const char* kQueryBody = R"(
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
               const int column = start + part + n * 8 + lane % 4 * 2 + i % 2;
-              const bool seen = !kCausal || column <= first + t * 16 + i / 2 * 8;
-              if (!seen || column >= count) weights[t][n][i] = never;
+              const int row = first + t * 16 + i / 2 * 8;
+              if (kMask != 0 && row < queries && column < count) {
+                weights[t][n][i] = masked<kMask>(weights[t][n][i], mask, row, column);
+              }
+              if ((kCausal && column > row) || column >= count) weights[t][n][i] = never;
             }
           }
         }
@@ -110,8 +114,9 @@ constexpr const char* kKeyBody = R"(
   const int inner = (int)w0, queries = (int)w7, count = (int)w8, lane = threadIdx.x % 32;
   const float scale = __int_as_float((int)w9);
   const Matrix grad = matrix_of(w1, w11, w12, w13, inner), query = matrix_of(w2, w14, w15, w16, inner);
-  const Matrix key_result = matrix_of(w23, w24, w25, w26, inner);
-  const Matrix value_result = matrix_of(w27, w28, w29, w30, inner);
+  const Matrix key_result = matrix_of(w29, w30, w31, w32, inner);
+  const Matrix value_result = matrix_of(w33, w34, w35, w36, inner);
+  const Mask mask = mask_of(kMask, w23, w24, w25, w26, w27, w28, inner);
   const float* log_sum = (const float*)w5 + (long long)blockIdx.y * queries;
   const float* delta = (const float*)w6 + (long long)blockIdx.y * queries;
   const int warp_row = (blockIdx.x * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
@@ -148,7 +153,7 @@ constexpr const char* kKeyBody = R"(
       multiply_rows(weights, k, q);
       clear(s);
       multiply_rows(s, v, q + kTile);
-      if (kCausal && start < warp_row + kTiles * 16) {
+      if (kMask != 0 || (kCausal && start < warp_row + kTiles * 16)) {
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -156,7 +161,11 @@ constexpr const char* kKeyBody = R"(
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
               const int column = start + part + n * 8 + lane % 4 * 2 + i % 2;
-              if (column < first + t * 16 + i / 2 * 8) weights[t][n][i] = never;
+              const int row = first + t * 16 + i / 2 * 8;
+              if (kMask != 0 && row < count && column < queries) {
+                weights[t][n][i] = masked<kMask>(weights[t][n][i], mask, column, row);
+              }
+              if (kCausal && column < row) weights[t][n][i] = never;
             }
           }
         }
@@ -203,7 +212,8 @@ class AttentionBackwardCall : public Call {
         dtype_(node.type().dtype()),
         is_causal_(node.attrs[0].boolean()),
         scale_(node.attrs[1].real()),
-        tiles_(sizes_.width <= 64 ? 2 : 1) {
+        tiles_(sizes_.width <= 64 ? 2 : 1),
+        mask_(MaskOf(node)) {
     for (size_t i = 0; i < kOperands; ++i) rows_[i] = LayoutOf(node, i);
     for (size_t i = 0; i < kResults; ++i) results_[i] = LayoutOf(node, kOperands + i);
   }
@@ -211,12 +221,12 @@ class AttentionBackwardCall : public Call {
   std::vector<KernelSource> Sources() const override {
     // As much as registers hold.
     std::string numbers = fmt::format(
-        "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = 16;\n"
+        "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = 16, kMask = {};\n"
         "  constexpr bool kCausal = {};\n",
-        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, is_causal_);
+        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, mask_.kind, is_causal_);
     std::string functions = AttentionFunctions(dtype_);
-    return {BlockKernel(27, functions, numbers + kQueryBody),
-            BlockKernel(31, functions, numbers + kKeyBody)};
+    return {BlockKernel(33, functions, numbers + kQueryBody),
+            BlockKernel(37, functions, numbers + kKeyBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     std::vector<uint64_t> words = {WordOf(sizes_.inner)};
@@ -227,6 +237,7 @@ class AttentionBackwardCall : public Call {
                  {operands.in[5], operands.in[6], WordOf(sizes_.queries), WordOf(sizes_.keys),
                   WordOfFloat(scale_ * kLog2OfE), WordOfFloat(scale_)});
     for (const RowLayout& rows : rows_) Append(words, rows);
+    for (uint64_t word : WordsOf(mask_, operands.in[4], scale_)) words.push_back(word);
     std::vector<uint64_t> of_keys = words;
     AppendResult(words, operands, 0);
     AppendResult(of_keys, operands, 1);
@@ -258,6 +269,7 @@ class AttentionBackwardCall : public Call {
   bool is_causal_;
   double scale_;
   int tiles_;  // of 16 rows, of a warp
+  MaskLayout mask_;
   RowLayout rows_[kOperands], results_[kResults];
 };
 
