@@ -60,6 +60,7 @@ constexpr Row kRows[] = {
     {"cpu::step::<ops>", kTime, "Runs of each kernel and call, with the option `cpu.time_steps`."},
     {"cpu::WeightsPacked", kCounter, "Weights brought into the form that the library likes, once."},
     {"cuda::KernelsCompiled", kCounter, "Kernels compiled by NVRTC."},
+    {"cuda::Recordings", kCounter, "Runs of a program that were captured as a CUDA graph."},
     {"cuda::step::<step>_<ops>", kTime,
      "Runs of each kernel and call, with the option `cuda.time_steps`."},
     {"CpuCompileTime", kTime, "Time in LLVM."},
