@@ -255,6 +255,8 @@ class Emitter {
   void Elements(int stage) {
     bool rounds = cut_.way != Way::kMap && !cut_.whole;
     if (rounds) {
+      // Loads of narrow elements that are further apart fetch little: two rounds are under way.
+      if (cut_.way == Way::kColumn && !Stores(stage)) Line("#pragma unroll 2");
       Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)",
                         cut_.threads * elements() * cut_.passes));
     } else {
@@ -280,6 +282,11 @@ class Emitter {
     }
   }
 
+  bool Stores(int stage) const {
+    return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
+      return IsElement(instr, stage) && instr.kind == Kind::kStore;
+    });
+  }
   bool NeedsPlaces(int stage) const {
     return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
       return IsElement(instr, stage) && (instr.kind == Kind::kReduce || instr.kind == Kind::kIndex);

@@ -145,6 +145,12 @@ void CutColumn(const Launch& launch, KernelCut& cut) {
   cut.passes = cut.accumulators / (cut.threads * cut.slots);
   cut.lines = std::max(32, kBlock / cut.threads);
   while (cut.lines > 8 && Quotient(LinesOf(launch), cut.lines) < kManyBlocks) cut.lines /= 2;
+  // There are about as many blocks as a GPU runs at once: each should have much under way.
+  int most = KeptRegisters(*launch.kernel) * cut.slots <= 32 ? 1024 : 512;
+  while (cut.passes > 1 && 2 * cut.threads * cut.lines <= most) {
+    cut.threads *= 2;
+    cut.passes /= 2;
+  }
 }
 
 }  // namespace
