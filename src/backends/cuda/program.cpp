@@ -45,8 +45,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(ScatterRows(NarrowProducts(SplitReductions(
-          RemoveDead(ExpandAttention(FillSlices(compiler::WithOrigins(graph)))))))),
+      graph_(ScatterRows(NarrowProducts(
+          SplitReductions(RemoveDead(ExpandAttention(FillSlices(compiler::WithOrigins(graph)))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
