@@ -64,8 +64,9 @@ void Add(const Buffers& b, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) Store(b.y + i, b.x[i] + b.r[i]);
 }
 
+/// Both fit into the caches.
 void Copy(const Buffers& b, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) Store(b.y + i, b.x[i]);
+  for (int64_t i = begin; i < end; ++i) b.y[i] = b.x[i];
 }
 
 void Read(const Buffers& b, int64_t begin, int64_t end) {

@@ -34,21 +34,33 @@ Tensor Random(const Dims& sizes, DType dtype = f32, double scale = 1) {
 /// Waits for the device itself.
 void Finish() { lazy::getBackend("cuda")->PrepareToExit(); }
 
-double MedianMs(const std::function<void()>& call) {
-  using Clock = std::chrono::steady_clock;
-  for (int i = 0; i < 8; ++i) call();
-  Finish();
-  std::vector<double> times;
-  auto begin = Clock::now();
-  while (times.size() < 10 ||
-         (times.size() < 200 && Clock::now() - begin < std::chrono::seconds(1))) {
-    auto start = Clock::now();
-    call();
-    Finish();
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-  }
+double Median(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
+}
+
+struct Times {
+  double whole;  ///< of a synchronised call, in ms
+  double host;   ///< until it has returned, before the device has finished
+};
+
+Times Measure(const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  auto ms_since = [](Clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  };
+  for (int i = 0; i < 12; ++i) call();
+  Finish();
+  std::vector<double> whole, host;
+  auto begin = Clock::now();
+  while (whole.size() < 10 || (whole.size() < 200 && ms_since(begin) < 1000)) {
+    auto start = Clock::now();
+    call();
+    host.push_back(ms_since(start));
+    Finish();
+    whole.push_back(ms_since(start));
+  }
+  return {Median(std::move(whole)), Median(std::move(host))};
 }
 
 void Sync(const Tensor& tensor) {
@@ -246,13 +258,11 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--text") text = true;
     if (std::string(argv[i]) == "--filter" && i + 1 < argc) filter = argv[++i];
   }
-  // A flush in the middle of an expression would store what is on the way.
-  config::Set<config::kTrimGraphBytes>(0);
   for (const Row& row : Rows()) {
     if (std::string(row.name).find(filter) == std::string::npos) continue;
     try {
-      double ms = MedianMs(row.make());
-      std::printf("%-36s %8.3f ms", row.name, ms);
+      auto [ms, host] = Measure(row.make());
+      std::printf("%-36s %8.3f ms   host %.3f", row.name, ms, host);
       if (row.goal > 0) std::printf("   goal %.3f (%.2fx)", row.goal, ms / row.goal);
       std::printf("\n");
       auto* executor = LazyGraphExecutor::Get();

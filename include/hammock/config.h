@@ -30,6 +30,7 @@ enum Key : uint8_t {
   kCpuPerfMap,
   kCpuTimeSteps,
   kCpuWaitForCode,
+  kCudaFastAtomics,
   kCudaTimeSteps,
   kEager,
   kExplainMisses,

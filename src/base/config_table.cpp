@@ -75,6 +75,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "false",
      .doc = "Compile the kernels of a new graph before it runs, instead of interpreting them until "
             "they are compiled in the background."},
+    {.key = kCudaFastAtomics,
+     .name = "cuda.fast_atomics",
+     .default_value = "false",
+     .doc = "Sums of floats that meet in one place (scatter, gradients of embeddings) are added in "
+            "whatever order they come: faster, but the last bits differ from run to run."},
     {.key = kCudaTimeSteps,
      .name = "cuda.time_steps",
      .default_value = "false",
@@ -173,8 +178,8 @@ constexpr std::array<Row, kKeyCount> kTable = {{
     {.key = kTrimGraphBytes,
      .name = "trim_graph_bytes",
      .default_value = "1073741824",
-     .doc =
-         "Bytes of pending results from which a thread's recorded ops are executed; 0: no limit."},
+     .doc = "Bytes of pending results that tensors hold from which a thread's recorded ops are "
+            "executed; 0: no limit."},
     {.key = kTrimGraphSize,
      .name = "trim_graph_size",
      .default_value = "100000",

@@ -48,7 +48,7 @@ HAMMOCK_BODY F Sigmoid32(const F& x) {
   F power = PowerOfTwo(n, -64);
   F sum = power + scale;
   F lost = scale - (sum - power);
-  return Like(x, 1) / (sum + Fma(power, w, lost)) * scale;
+  return scale / (sum + Fma(power, w, lost));
 }
 
 template <class F>

@@ -27,19 +27,16 @@ NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<c
     if (operand) operand->AddReference();
     node->operand_array()[i] = {operand, operands[i].index};
   }
-  Hash128 hash = info.seed;
+  // The values of lifted leaves are parameters, not part of the key.
+  node->leaf_ = &op == &ops::kScalarLeaf || &op == &ops::kRngState || &op == &ops::kDeviceData;
+  Hash128 hash = node->leaf_ ? ops::kDeviceData.info().seed : info.seed;
   for (size_t i = 0; i < attrs.size(); ++i) {
     new (&node->attr_array()[i]) Attr(attrs[i]);
-    hash = Combine(hash, attrs[i].hash());
+    if (!node->leaf_) hash = Combine(hash, attrs[i].hash());
   }
   for (size_t i = 0; i < shapes.size(); ++i) {
     new (&node->slots()[i]) Slot{shapes[i], nullptr};
     hash = HashType(hash, shapes[i]);
-  }
-  // The values of lifted leaves are parameters, not part of the key.
-  if (&op == &ops::kScalarLeaf || &op == &ops::kRngState || &op == &ops::kDeviceData) {
-    hash = HashType(ops::kDeviceData.info().seed, shapes[0]);
-    node->leaf_ = true;
   }
   node->hash_ = hash;
   return NodePtr::Adopt(node);

@@ -88,19 +88,24 @@ DeviceId ResolveDevice(DeviceId device) {
   __builtin_unreachable();
 }
 
-/// Result type of an elementwise op on operands of one float dtype and equal sizes, without
-/// inference.
-inline bool FastType(const OpDef& op, const Shape& a, const Shape& b, DType* result) {
-  if (a.dtype() != b.dtype() || !IsFloat(a.dtype()) || a.sizes() != b.sizes()) return false;
+/// The sizes and dtype of an elementwise op's result without inference, where the operands have one
+/// float dtype and equal sizes, or one of them is a number. Null: ask the record.
+inline const Shape* FastType(const OpDef& op, const Shape& a, const Shape& b, DType* result) {
+  if (a.dtype() != b.dtype() || !IsFloat(a.dtype())) return nullptr;
   if (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat) {
     *result = a.dtype();
-    return true;
-  }
-  if (op.rule == DTypeRule::kCompare) {
+  } else if (op.rule == DTypeRule::kCompare) {
     *result = DType::kBool;
-    return true;
+  } else {
+    return nullptr;
   }
-  return false;
+  if (b.rank() == 0 || a.sizes() == b.sizes()) return &a;
+  return a.rank() == 0 ? &b : nullptr;
+}
+
+/// Lifted numbers go with any device.
+inline bool ShareDevice(const Node& a, const Node& b) {
+  return a.device() == b.device() || a.device() == kNoDevice || b.device() == kNoDevice;
 }
 
 }  // namespace
@@ -279,8 +284,8 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
-  if (!FastType(op, type_a, type_b, &dtype) || x->device() != y->device() || KeepsMore(a, b) ||
-      MayCast(op)) {
+  const Shape* type = FastType(op, type_a, type_b, &dtype);
+  if (!type || !ShareDevice(*x, *y) || KeepsMore(a, b) || MayCast(op)) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }
@@ -289,10 +294,10 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   y->AddReference();
   NodeAccess::operands(node)[0] = {x, a.impl()->index};
   NodeAccess::operands(node)[1] = {y, b.impl()->index};
-  auto* slot = new (node->slots()) Node::Slot{type_a, nullptr};
+  auto* slot = new (node->slots()) Node::Slot{*type, nullptr};
   slot->shape.SetDType(dtype);
   NodeAccess::SetHash(node, HashType(op.info().seed, slot->shape));
-  NodeAccess::SetDevice(node, ResolveDevice(x->device()));
+  NodeAccess::SetDevice(node, ResolveDevice(x->device() == kNoDevice ? y->device() : x->device()));
   NodeAccess::SetLocation(node, Here(at));
   return Finish(NodePtr::Adopt(node), 0);
 }
@@ -315,8 +320,7 @@ Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b)
   DType dtype = ResultType(tensor, scalar);
   if (op.rule == DTypeRule::kFloat && !IsFloat(dtype)) dtype = kDefaultFloat;
   Tensor lifted = Lift(scalar, dtype);
-  const Tensor operands[] = {a.is_tensor() ? tensor : lifted, a.is_tensor() ? lifted : tensor};
-  return Apply(op, b.at(), operands);
+  return ApplyBinary(op, b.at(), a.is_tensor() ? tensor : lifted, a.is_tensor() ? lifted : tensor);
 }
 
 Tensor Lift(const Scalar& value, DType dtype) {

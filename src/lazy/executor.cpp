@@ -76,6 +76,7 @@ uint64_t ConfigBits() {
     hash = Combine(hash, config::Get<config::kWideSums>() ? 1 : 0);
     hash = Combine(hash, config::Get<config::kMatmulPrecision>() == "high" ? 1 : 0);
     hash = Combine(hash, config::Get<config::kFallback>() ? 1 : 0);
+    hash = Combine(hash, config::Get<config::kCudaFastAtomics>() ? 1 : 0);
     bits.store(hash.lo & 0xffffffff, std::memory_order_relaxed);
     generation.store(now, std::memory_order_release);
   }

@@ -1,11 +1,42 @@
 #include "lazy/hooks.h"
 
+#include <algorithm>
+
 #include "hammock/config.h"
+#include "hammock/lazy/lowering_context.h"
 #include "hammock/metrics.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
 
 namespace hammock {
+
+namespace {
+
+/// What was recorded is an upper bound of what is pending, which is counted when it is reached:
+/// most may have run or have been dropped.
+struct Budget {
+  int64_t limit;  // 0: none
+  int64_t used;
+
+  bool IsUsed() const { return limit > 0 && used >= limit; }
+  /// To go on from. At most half, so that counting is rare.
+  int64_t Kept() const { return limit > 0 ? std::min(used, limit / 2) : 0; }
+};
+
+int64_t NodesBelow(std::span<const Value> roots) {
+  std::vector<const Node*> nodes;
+  for (const Value& root : roots) nodes.push_back(root.node.get());
+  return static_cast<int64_t>(lazy::Util::GetGraphSize(nodes));
+}
+
+/// Of results that tensors hold; what lies between them need not be stored.
+int64_t BytesOf(std::span<const Value> roots) {
+  int64_t bytes = 0;
+  for (const Value& root : roots) bytes += root.node->shape(static_cast<int>(root.index)).bytes();
+  return bytes;
+}
+
+}  // namespace
 
 void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
   if (eager) {
@@ -16,21 +47,26 @@ void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
     ResetBudgets(context);
     return;
   }
-  bool nodes = config::Get<config::kTrimGraphSize>() > 0 &&
-               context.traced_nodes >= config::Get<config::kTrimGraphSize>();
-  bool bytes = config::Get<config::kTrimGraphBytes>() > 0 &&
-               context.traced_bytes >= config::Get<config::kTrimGraphBytes>();
-  if (!nodes && !bytes) return;
   // While execution is forbidden, the budget waits for the end of the scope.
   if (!context.forbid_execution.empty()) return;
-  static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
-  trims.Add();
+  Budget nodes{config::Get<config::kTrimGraphSize>(), context.traced_nodes};
+  Budget bytes{config::Get<config::kTrimGraphBytes>(), context.traced_bytes};
+  if (!nodes.IsUsed() && !bytes.IsUsed()) return;
   ResetBudgets(context);
   std::vector<Value> roots = Executor().PendingRoots(context, kNoDevice);
+  if (nodes.IsUsed()) nodes.used = NodesBelow(roots);
+  if (bytes.IsUsed()) bytes.used = BytesOf(roots);
+  if (!nodes.IsUsed() && !bytes.IsUsed()) {
+    context.traced_nodes = context.counted_nodes = nodes.Kept();
+    context.traced_bytes = bytes.Kept();
+    return;
+  }
+  static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
+  trims.Add();
   // What fails has nothing to do with the op that used up the budget.
-  Executor().Flush(
-      roots,
-      {.trigger = nodes ? "node budget" : "byte budget", .wait = false, .raise_failed = false});
+  Executor().Flush(roots, {.trigger = nodes.IsUsed() ? "node budget" : "byte budget",
+                           .wait = false,
+                           .raise_failed = false});
 }
 
 Value WrittenValue(const TensorImpl& impl) {

@@ -253,5 +253,24 @@ TEST(MemoryPlan, OfAGroupIsFreedTogether) {
   EXPECT_NE(grouped.scratch_offset[1], grouped.scratch_offset[2]);
 }
 
+// A copy of 16 MB stays in the caches, a sum of two of them does not fit.
+TEST(Schedule, WritesPastTheCachesWhatTheyCannotHold) {
+  auto streams = [](const std::string& text) {
+    Schedule schedule = MakeSchedule(ParseGraph(text), /*aligned_outputs=*/true);
+    EXPECT_EQ(schedule.steps.size(), 1u);
+    const std::vector<Access>& accesses = schedule.steps[0].launch.kernel->accesses;
+    return std::any_of(accesses.begin(), accesses.end(), [](const Access& a) { return a.streams; });
+  };
+  EXPECT_FALSE(streams(R"(
+    %0 = input : f32[4096,1024]
+    %1 = exp %0 : f32[4096,1024]
+    return %1)"));
+  EXPECT_TRUE(streams(R"(
+    %0 = input : f32[4096,1024]
+    %1 = input : f32[4096,1024]
+    %2 = add %0, %1 : f32[4096,1024]
+    return %2)"));
+}
+
 }  // namespace
 }  // namespace hammock::compiler

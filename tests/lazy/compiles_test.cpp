@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "hammock/config.h"
@@ -539,10 +540,26 @@ TEST_F(Compile, BudgetsRunPendingWork) {
   config::Override no_nodes("trim_graph_size", "0");
   config::Override bytes("trim_graph_bytes", "100000");
   trims = CounterOf("TrimIrGraph");
-  Tensor y = zeros({1000}, f32, "reference");
-  for (int i = 0; i < 100; ++i) y = y + 1.0f;  // 4 kB each
+  std::vector<Tensor> kept = {zeros({1000}, f32, "reference")};
+  for (int i = 0; i < 100; ++i) kept.push_back(kept.back() + 1.0f);  // 4 kB each
   EXPECT_GE(CounterOf("TrimIrGraph"), trims + 3);
-  EXPECT_EQ(y[999].item<float>(), 100.0f);
+  EXPECT_EQ(kept.back()[999].item<float>(), 100.0f);
+}
+
+// What nobody holds any more takes no memory, and running it early would keep it from being fused.
+TEST_F(Compile, BudgetsCountWhatIsPending) {
+  config::Override nodes("trim_graph_size", "50");
+  config::Override bytes("trim_graph_bytes", "100000");
+  int64_t trims = CounterOf("TrimIrGraph");
+  Tensor x = zeros({1000}, f32, "reference");
+  for (int i = 0; i < 45; ++i) x = x + 1.0f;  // 4 kB each
+  EXPECT_EQ(x[999].item<float>(), 45.0f);
+  for (int step = 0; step < 40; ++step) {
+    Tensor y = x;
+    for (int i = 0; i < 10; ++i) y = y * 2.0f + 1.0f;
+    EXPECT_EQ(y[0].item<float>(), std::ldexp(46.0f, 10) - 1);
+  }
+  EXPECT_EQ(CounterOf("TrimIrGraph"), trims);
 }
 
 }  // namespace

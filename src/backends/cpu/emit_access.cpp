@@ -187,6 +187,17 @@ void AccessEmitter::Store(const Instr& instr, const Spot& spot, const std::strin
   }
 }
 
+void AccessEmitter::Prefetch(const Instr& instr, const Spot& spot) {
+  constexpr int kLine = 64;
+  std::string pointer = AddressOf(instr, spot).pointer;
+  int writes = instr.kind == Instr::Kind::kStore;
+  ir_.Declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
+  for (int byte = 0; byte < spot.lanes * InfoOf(instr.dtype).bits / 8; byte += kLine) {
+    std::string at = ir_.Value("getelementptr i8, ptr {}, i64 {}", pointer, byte);
+    ir_.Line("call void @llvm.prefetch.p0(ptr {}, i32 {}, i32 3, i32 1)", at, writes);
+  }
+}
+
 std::string AccessEmitter::Position(const Instr& instr, const Spot& spot) {
   size_t i = Index(instr.access);
   const Access& access = kernel_.accesses[i];

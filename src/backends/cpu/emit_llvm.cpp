@@ -1,5 +1,6 @@
 #include "backends/cpu/emit_llvm.h"
 
+#include <algorithm>
 #include <map>
 
 #include "backends/cpu/emit_access.h"
@@ -52,6 +53,7 @@ class KernelEmitter {
     if (kernel_.lanes_along_rows) {
       EmitStrips();
     } else {
+      PlanPrefetches();
       EmitRows();
     }
     ir_.Line("ret void");
@@ -90,6 +92,43 @@ class KernelEmitter {
       }
       if (divides_elements_[i]) PrepareInverse(i);
     }
+  }
+
+  // ---- asking for memory ahead
+
+  /// Loops of one row take turns between waiting for memory and computing, and no processor
+  /// foresees the turns. So each loop asks for what the next one will be the first to touch.
+  void PlanPrefetches() {
+    int before = -1;
+    for (int stage = 0; stage < kernel_.stages; ++stage) {
+      if (!plan_.HasLoop(stage)) continue;
+      for (size_t i = 0; before >= 0 && i < kernel_.instrs.size(); ++i) {
+        const Instr& instr = kernel_.instrs[i];
+        if (VectorPlan::InLoop(instr, stage) && IsInRows(instr) && IsFirst(i)) {
+          prefetches_.push_back({before, i});
+        }
+      }
+      before = stage;
+    }
+  }
+
+  static bool IsAccess(const Instr& instr) {
+    return instr.kind == Kind::kLoad || instr.kind == Kind::kStore;
+  }
+
+  bool IsInRows(const Instr& instr) const {
+    if (!IsAccess(instr)) return false;
+    const compiler::Access& access = kernel_.accesses[Index(instr.access)];
+    return access.kind == compiler::Access::Kind::kBuffer && !access.streams &&
+           access.row == compiler::Stride::kAny && access.column == compiler::Stride::kOne;
+  }
+
+  /// Whether no instruction before this one has its access.
+  bool IsFirst(size_t i) const {
+    return std::none_of(kernel_.instrs.begin(), kernel_.instrs.begin() + static_cast<ptrdiff_t>(i),
+                        [&](const Instr& other) {
+                          return IsAccess(other) && other.access == kernel_.instrs[i].access;
+                        });
   }
 
   // ---- division of elements by a value of the row
@@ -137,6 +176,10 @@ class KernelEmitter {
         Spot spot{.lanes = lanes, .column = column};
         if (v > 0) spot.column = ir_.Value("add i64 {}, {}", column, v * lanes);
         EmitLoopBody(stage, spot, [&](size_t i, const std::string& x) { sums_.Add(i, v, x); });
+        for (const Prefetch& prefetch : prefetches_) {
+          if (prefetch.stage != stage) continue;
+          access_.Prefetch(kernel_.instrs[prefetch.instr], spot);
+        }
       }
     });
     blocks_.If(ir_.Value("icmp slt i64 {}, {}", whole, access_.columns()), [&] {
@@ -280,6 +323,11 @@ class KernelEmitter {
   std::vector<bool> divides_elements_;             // row values
   std::vector<std::map<int, std::string>> names_;  // of values: by lanes
   std::vector<Inverse> inverses_;                  // of what divides elements
+  struct Prefetch {
+    int stage;  // in whose loop it is asked for
+    size_t instr;
+  };
+  std::vector<Prefetch> prefetches_;
 };
 
 }  // namespace

@@ -22,11 +22,15 @@ struct CallEntry {
 };
 
 std::span<const CallEntry> AttentionCalls();
+std::span<const CallEntry> ConvolutionCalls();
 std::span<const CallEntry> CopyCalls();
 std::span<const CallEntry> ElementCalls();
 std::span<const CallEntry> IndexCalls();
+std::span<const CallEntry> OrderCalls();
 std::span<const CallEntry> ProductCalls();
 std::span<const CallEntry> ReduceCalls();
+std::span<const CallEntry> ScanCalls();
+std::span<const CallEntry> ScatterCalls();
 
 template <class T>
 std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, Machine&) {
@@ -45,6 +49,11 @@ Grid BlockGrid(int64_t count);
 /// Lines that set `place` to the sum of the coordinates of `i` in `sizes`, each times its stride;
 /// sizes begin at word `first`, strides follow.
 std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place);
+
+/// Names of words in kernels that only move bytes.
+std::string_view BytesType(int64_t bytes);
+
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 inline uint64_t WordOf(int64_t value) { return static_cast<uint64_t>(value); }
 

@@ -12,8 +12,9 @@ namespace hammock::cuda {
 namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
-  for (std::span<const CallEntry> family : {AttentionCalls(), CopyCalls(), ElementCalls(),
-                                            IndexCalls(), ProductCalls(), ReduceCalls()}) {
+  for (auto family :
+       {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(), IndexCalls(),
+        OrderCalls(), ProductCalls(), ReduceCalls(), ScanCalls(), ScatterCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }
@@ -59,6 +60,21 @@ Grid ElementGrid(int64_t count) {
 
 Grid BlockGrid(int64_t count) { return {.x = static_cast<unsigned>(count), .block_x = 256}; }
 
+std::string_view BytesType(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return "unsigned char";
+    case 2:
+      return "unsigned short";
+    case 4:
+      return "unsigned int";
+    case 8:
+      return "unsigned long long";
+    default:
+      return "Words<16>";
+  }
+}
+
 std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place) {
   std::string text = fmt::format("  long long {0} = 0, rest_of_{0} = {1};\n", place, i);
   for (int d = dims; d-- > 0;) {
@@ -74,6 +90,8 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, Machine& machine) 
   const CallEntry* entry = FindEntry(graph[id].op);
   return entry ? entry->make(graph, graph[id], machine) : nullptr;
 }
+
+bool RunsWhole(const OpDef* op) { return op == &ops::kConvolutionWeightBackward; }
 
 std::string WhyNot(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];

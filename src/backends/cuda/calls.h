@@ -47,6 +47,9 @@ class Call {
 /// Null where this backend has no way to run the node.
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, Machine& machine);
 
+/// Whether a composite is run as it is, without being expanded.
+bool RunsWhole(const OpDef* op);
+
 /// Whether a lowered graph's node is run here: empty, or why not.
 std::string WhyNot(const Graph& graph, NodeId node);
 

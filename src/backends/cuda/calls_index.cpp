@@ -1,39 +1,15 @@
-// What goes by indices: gather, index_select, scatter, slices with a start on the device; random
+// What goes by indices: gather, index_select, slices with a start on the device; random
 // words. Wrong indices are noted and nothing outside of an operand is touched.
 #include <fmt/format.h>
 
 #include "backends/cuda/call_kit.h"
 #include "backends/cuda/cuda_text.h"
+#include "backends/cuda/index_kit.h"
 #include "backends/cuda/scalar_text.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
 namespace {
-
-/// A 0-d tensor counts as a vector of one.
-Dims AtLeastVector(const Dims& sizes) { return sizes.empty() ? Dims{1} : sizes; }
-
-void Append(std::vector<uint64_t>& words, const Dims& numbers) {
-  for (int d = 0; d < numbers.size(); ++d) words.push_back(WordOf(numbers[d]));
-}
-
-int64_t FaultyIndex(uint64_t fault) { return static_cast<int32_t>(static_cast<uint32_t>(~fault)); }
-
-/// Names of words in kernels that only move bytes.
-std::string_view BytesType(int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return "unsigned char";
-    case 2:
-      return "unsigned short";
-    case 4:
-      return "unsigned int";
-    case 8:
-      return "unsigned long long";
-    default:
-      return "Words<16>";
-  }
-}
 
 int64_t BytesOf(DType dtype) { return InfoOf(dtype).bits / 8; }
 
@@ -44,24 +20,6 @@ int64_t WordBytes(int64_t bytes) {
   }
   return 1;
 }
-
-class IndexedCall : public Call {
- public:
-  IndexedCall(const Graph& graph, const GraphNode& node, int64_t dim)
-      : name_(node.op->name()),
-        dim_(dim),
-        extent_(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes())[static_cast<int>(dim)]) {}
-  bool can_fail() const override { return true; }
-  std::string FaultMessage(uint64_t fault) const override {
-    return fmt::format("{}: index {} is out of bounds for dimension {} with size {}", name_,
-                       FaultyIndex(fault), dim_, extent_);
-  }
-
- protected:
-  std::string name_;
-  int64_t dim_;
-  int64_t extent_;
-};
 
 /// out[i] = self[i, but for `dim` index[i]]
 class GatherCall : public IndexedCall {
@@ -144,98 +102,6 @@ class IndexSelectCall : public IndexedCall {
   int64_t inner_, picked_;
   std::string_view element_, index_;
   int64_t count_;
-};
-
-/// One thread for each line along `dim` takes its indices in order, so nothing is lost or
-/// reordered.
-class ScatterCall : public IndexedCall {
- public:
-  ScatterCall(const Graph& graph, const GraphNode& node)
-      : IndexedCall(graph, node, node.attrs[0].integer()),
-        reduce_(node.attrs[1].str()),
-        dtype_(node.type().dtype()),
-        bytes_(node.type().bytes()),
-        sizes_(AtLeastVector(graph.TypeOf(node.inputs[1]).sizes())),
-        index_(MemoryType(graph.TypeOf(node.inputs[1]).dtype())) {
-    self_strides_ = ContiguousStrides(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes()));
-    index_strides_ = ContiguousStrides(sizes_);
-    source_strides_ = ContiguousStrides(AtLeastVector(graph.TypeOf(node.inputs[2]).sizes()));
-    int dim = static_cast<int>(dim_);
-    rounds_ = sizes_[dim];
-    lines_ = 1;
-    sizes_[dim] = 1;
-    for (int d = 0; d < sizes_.size(); ++d) lines_ *= sizes_[d];
-  }
-
-  std::vector<KernelSource> Sources() const override {
-    ScalarText scalars;
-    int n = sizes_.size();
-    std::string value = scalars.FromMemory("from[s]", dtype_);
-    if (reduce_ != "none") {
-      ScalarFn fn = reduce_ == "sum"    ? ScalarFn::kAdd
-                    : reduce_ == "prod" ? ScalarFn::kMul
-                    : reduce_ == "amax" ? ScalarFn::kMaximum
-                                        : ScalarFn::kMinimum;
-      value = scalars.Scalar(fn, dtype_, {scalars.FromMemory("to[p]", dtype_), value});
-    }
-    std::string body =
-        PlaceLines(n, 10, "i", "at_self") + PlaceLinesAgain(n, 10, 10 + 2 * n, "at_index") +
-        PlaceLinesAgain(n, 10, 10 + 3 * n, "at_source") +
-        fmt::format(
-            "  {0}* to = ({0}*)w3;\n  const {0}* from = (const {0}*)w2;\n"
-            "  for (long long k = 0; k < (long long)w6; ++k) {{\n"
-            "    const long long place = at_index + k * (long long)w8;\n"
-            "    const long long index = ((const {1}*)w1)[place];\n"
-            "    if (index < 0 || index >= (long long)w5) {{ note_fault(w4, place, index); "
-            "continue; }}\n"
-            "    const long long p = at_self + index * (long long)w7;\n"
-            "    const long long s = at_source + k * (long long)w9;\n"
-            "    to[p] = {2};\n  }}\n",
-            MemoryType(dtype_), index_, scalars.ToMemory(value, dtype_));
-    return {ElementKernel(10 + 4 * n, scalars.Functions(), body)};
-  }
-  void Run(Machine& machine, const Operands& operands) const override {
-    if (operands.in[0] != operands.out[0] && bytes_ > 0) {
-      machine.Copy(operands.out[0], operands.in[0], bytes_);
-    }
-    if (lines_ == 0 || rounds_ == 0) return;
-    int dim = static_cast<int>(dim_);
-    std::vector<uint64_t> words = {WordOf(lines_),
-                                   operands.in[1],
-                                   operands.in[2],
-                                   operands.out[0],
-                                   operands.fault,
-                                   WordOf(extent_),
-                                   WordOf(rounds_),
-                                   WordOf(self_strides_[dim]),
-                                   WordOf(index_strides_[dim]),
-                                   WordOf(source_strides_[dim])};
-    Append(words, sizes_);
-    Append(words, self_strides_);
-    Append(words, index_strides_);
-    Append(words, source_strides_);
-    machine.Launch(function(0), ElementGrid(lines_), words);
-  }
-
- private:
-  /// PlaceLines with the sizes at one place and the strides at another.
-  static std::string PlaceLinesAgain(int dims, int sizes, int strides, const std::string& place) {
-    std::string text = fmt::format("  long long {0} = 0, rest_of_{0} = i;\n", place);
-    for (int d = dims; d-- > 0;) {
-      text += fmt::format(
-          "  {0} += rest_of_{0} % (long long)w{1} * (long long)w{2}; rest_of_{0} /= (long "
-          "long)w{1};\n",
-          place, sizes + d, strides + d);
-    }
-    return text;
-  }
-
-  std::string reduce_;
-  DType dtype_;
-  int64_t bytes_;
-  Dims sizes_, self_strides_, index_strides_, source_strides_;
-  std::string_view index_;
-  int64_t lines_, rounds_;
 };
 
 /// A slice that is read from, or written to, a start on the device.
@@ -378,7 +244,6 @@ std::string NeedsTruth(const Graph& graph, const GraphNode& node) {
 constexpr CallEntry kCalls[] = {
     {&ops::kGather, MakeNode<GatherCall>},
     {&ops::kIndexSelect, MakeNode<IndexSelectCall>},
-    {&ops::kScatter, MakeNode<ScatterCall>},
     {&ops::kDynamicSlice, MakeNode<DynamicSliceCall>},
     {&ops::kDynamicUpdateSlice, MakeNode<DynamicSliceCall>},
     {&ops::kRngBits, MakeNode<RngBitsCall>},

@@ -1,4 +1,4 @@
-// Matrix products by the machine's library, convolutions by a direct sum.
+// Matrix products by the machine's library.
 #include <fmt/format.h>
 
 #include "backends/cuda/call_kit.h"
@@ -221,98 +221,7 @@ std::unique_ptr<Call> MakeDot(const Graph& graph, const GraphNode& node, Machine
   return std::make_unique<DotCall>(graph, node, machine);
 }
 
-/// One thread for each element of the result sums over channels and taps, in order.
-class ConvolutionCall : public Call {
- public:
-  ConvolutionCall(const Graph& graph, const GraphNode& node)
-      : input_(graph.TypeOf(node.inputs[0])),
-        weight_(graph.TypeOf(node.inputs[1])),
-        out_(node.type()),
-        stride_(node.attr("stride").ints()),
-        padding_(node.attr("padding").ints()),
-        dilation_(node.attr("dilation").ints()),
-        transposed_(node.attr("transposed").boolean()),
-        groups_(node.attr("groups").integer()) {}
-
-  std::vector<KernelSource> Sources() const override {
-    ScalarText scalars;
-    DType dtype = out_.dtype();
-    std::string_view type = MemoryType(dtype),
-                     sum = dtype == DType::kF64 ? "double" : ValueType(dtype);
-    int dims = out_.rank() - 2;
-    std::string body = fmt::format(
-        "  const {0}* input = (const {0}*)w1;\n  const {0}* weight = (const {0}*)w2;\n"
-        "  long long rest = i;\n",
-        type);
-    for (int d = dims; d-- > 0;) {
-      body +=
-          fmt::format("  const long long o{0} = rest % {1}; rest /= {1};\n", d, out_.size(d + 2));
-    }
-    int64_t out_group = out_.size(1) / groups_, in_group = input_.size(1) / groups_;
-    body += fmt::format(
-        "  const long long channel = rest % {0}, image = rest / {0};\n"
-        "  const long long group = channel / {1};\n"
-        "  {2} sum = 0;\n  for (long long c = 0; c < {3}; ++c) {{\n"
-        "  const {4}* plane = input + (image * {5} + group * {3} + c) * {6};\n",
-        out_.size(1), out_group, sum, in_group, type, input_.size(1), Places(input_));
-    body += transposed_
-                ? fmt::format(
-                      "  const {0}* taps = weight + ((group * {1} + c) * {2} + channel % {2}) "
-                      "* {3};\n",
-                      type, in_group, out_group, Places(weight_))
-                : fmt::format("  const {0}* taps = weight + (channel * {1} + c) * {2};\n", type,
-                              in_group, Places(weight_));
-    std::string place = "0", tap = "0";
-    for (int d = 0; d < dims; ++d) {
-      body += fmt::format("  for (long long t{0} = 0; t{0} < {1}; ++t{0}) {{\n", d,
-                          weight_.size(d + 2));
-      body += Position(d);
-      place = fmt::format("({}) * {} + p{}", place, input_.size(d + 2), d);
-      tap = fmt::format("({}) * {} + t{}", tap, weight_.size(d + 2), d);
-    }
-    body += fmt::format("  sum += ({0})({1}) * ({0})({2});\n", sum,
-                        scalars.FromMemory(fmt::format("plane[{}]", place), dtype),
-                        scalars.FromMemory(fmt::format("taps[{}]", tap), dtype));
-    for (int d = 0; d <= dims; ++d) body += "  }\n";
-    body += fmt::format("  (({}*)w3)[i] = {};\n", type, scalars.ToMemory("sum", dtype));
-    return {ElementKernel(4, scalars.Functions(), body)};
-  }
-  void Run(Machine& machine, const Operands& operands) const override {
-    if (out_.numel() == 0) return;
-    machine.Launch(function(0), ElementGrid(out_.numel()),
-                   std::vector<uint64_t>{WordOf(out_.numel()), operands.in[0], operands.in[1],
-                                         operands.out[0]});
-  }
-
- private:
-  static int64_t Places(const Shape& shape) {
-    int64_t places = 1;
-    for (int d = 2; d < shape.rank(); ++d) places *= shape.size(d);
-    return places;
-  }
-  /// p is the place in the input that tap t meets.
-  std::string Position(int d) const {
-    auto at = [d](const Dims& list) { return list[d]; };
-    if (!transposed_) {
-      return fmt::format(
-          "  const long long p{0} = o{0} * {1} + t{0} * {2} - {3};\n"
-          "  if (p{0} < 0 || p{0} >= {4}) continue;\n",
-          d, at(stride_), at(dilation_), at(padding_), input_.size(d + 2));
-    }
-    return fmt::format(
-        "  const long long q{0} = o{0} + {3} - t{0} * {2}, p{0} = q{0} / {1};\n"
-        "  if (q{0} < 0 || q{0} % {1} != 0 || p{0} >= {4}) continue;\n",
-        d, at(stride_), at(dilation_), at(padding_), input_.size(d + 2));
-  }
-
-  Shape input_, weight_, out_;
-  Dims stride_, padding_, dilation_;
-  bool transposed_;
-  int64_t groups_;
-};
-
-constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot},
-                                {&ops::kConvolution, MakeNode<ConvolutionCall>}};
+constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot}};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Reductions that the loop IR does not have: arg_max and arg_min, scans, windows.
+// Reductions that the loop IR does not have: arg_max and arg_min, windows.
 #include <fmt/format.h>
 
 #include "backends/cuda/call_kit.h"
@@ -73,48 +73,6 @@ ReduceFn FnOf(const std::string& kind) {
   if (kind == "prod") return ReduceFn::kProd;
   return kind == "max" ? ReduceFn::kMax : ReduceFn::kMin;
 }
-
-/// A thread for each line.
-class ScanCall : public Call {
- public:
-  ScanCall(const Graph& graph, const GraphNode& node)
-      : fn_(FnOf(node.attrs[0].str())),
-        dtype_(node.type().dtype()),
-        from_(graph.TypeOf(node.inputs[0]).dtype()),
-        axis_(node.type().sizes(), node.attrs[1].integer()),
-        reverse_(node.attrs[2].boolean()) {}
-
-  std::vector<KernelSource> Sources() const override {
-    ScalarText scalars;
-    DType wide = WideOf(dtype_);
-    std::string value = scalars.Cast(scalars.FromMemory("from[at]", from_), from_, wide);
-    std::string result = scalars.ToMemory(scalars.Cast("running", wide, dtype_), dtype_);
-    std::string body = fmt::format(
-        "  const long long first = i / (long long)w4 * (long long)w3 * (long long)w4 + i % (long "
-        "long)w4;\n"
-        "  const {0}* from = (const {0}*)w1;\n  {1}* to = ({1}*)w2;\n  {2} running = {3};\n"
-        "  for (long long k = 0; k < (long long)w3; ++k) {{\n"
-        "    const long long at = first + ({4}) * (long long)w4;\n"
-        "    running = {5};\n    to[at] = {6};\n  }}\n",
-        MemoryType(from_), MemoryType(dtype_), ValueType(wide), scalars.Identity(fn_, wide),
-        reverse_ ? "(long long)w3 - 1 - k" : "k", scalars.Combine(fn_, wide, "running", value),
-        result);
-    return {ElementKernel(5, scalars.Functions(), body)};
-  }
-  void Run(Machine& machine, const Operands& operands) const override {
-    int64_t lines = axis_.outer * axis_.inner;
-    if (lines == 0 || axis_.extent == 0) return;
-    machine.Launch(function(0), ElementGrid(lines),
-                   std::vector<uint64_t>{WordOf(lines), operands.in[0], operands.out[0],
-                                         WordOf(axis_.extent), WordOf(axis_.inner)});
-  }
-
- private:
-  ReduceFn fn_;
-  DType dtype_, from_;
-  CallAxis axis_;
-  bool reverse_;
-};
 
 /// A thread for each window.
 class WindowCall : public Call {
@@ -192,7 +150,6 @@ std::string NoTruth(const Graph& graph, const GraphNode& node) {
 constexpr CallEntry kCalls[] = {
     {&ops::kArgMax, MakeNode<ArgCall>},
     {&ops::kArgMin, MakeNode<ArgCall>},
-    {&ops::kScan, MakeNode<ScanCall>, NoTruth},
     {&ops::kReduceWindow, MakeNode<WindowCall>, NoTruth},
     {&ops::kReduceWindowArg, MakeNode<WindowCall>, NoTruth},
 };

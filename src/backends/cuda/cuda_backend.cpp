@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <typeinfo>
 
 #include "backends/cuda/device_data.h"
 #include "backends/cuda/device_state.h"
@@ -130,7 +131,8 @@ class Backend : public lazy::BackendImplInterface {
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice&) const override {
     if (ExpandsAttention(graph, graph[node])) return {};
-    if (graph[node].op->IsComposite()) return {lazy::Capability::Verdict::kExpand, ""};
+    if (graph[node].op->IsComposite() && !RunsWhole(graph[node].op))
+      return {lazy::Capability::Verdict::kExpand, ""};
     std::string why_not = WhyNot(graph, node);
     if (why_not.empty()) return {};
     return {lazy::Capability::Verdict::kRefuse, why_not};
@@ -320,7 +322,10 @@ class Backend : public lazy::BackendImplInterface {
   }
 
   const DeviceData& DataOf(const BackendDataPtr& data, const char* what) const {
-    const auto* held = dynamic_cast<const DeviceData*>(data.get());
+    // A program may have hundreds of arguments: no search for the type.
+    const lazy::BackendData* any = data.get();
+    const auto* held =
+        any && typeid(*any) == typeid(DeviceData) ? static_cast<const DeviceData*>(any) : nullptr;
     if (!held || held->device().type() != type_->type) {
       Throw(ErrorCode::kForeignTensor, "{}: the data belongs to {}, not to {}", what,
             data ? data->device().toString() : "nobody", type_->name);
@@ -382,6 +387,8 @@ class Backend : public lazy::BackendImplInterface {
     const int64_t others = lazy::DerivedBytes(device);
     std::vector<BlockPtr> inputs, outputs;
     std::vector<Address> in, out;
+    inputs.reserve(arguments.size());
+    in.reserve(arguments.size());
     for (const BackendDataPtr& argument : arguments) {
       inputs.push_back(DataOf(argument, "execute").block());
       in.push_back(inputs.back()->address);

@@ -25,7 +25,10 @@ class DeviceData : public lazy::BackendData {
                   data.shape().to_string());
     Set(other->block(), other->moment());
   }
-  bool HasValue() const override { return block() != nullptr; }
+  bool HasValue() const override {
+    std::lock_guard lock(mutex_);
+    return block_ != nullptr;
+  }
 
   BlockPtr block() const {
     std::lock_guard lock(mutex_);

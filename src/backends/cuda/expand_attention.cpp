@@ -142,13 +142,15 @@ bool ExpandsAttention(const Graph& graph, const GraphNode& node) {
 
 bool HasAttentionKernel(const Graph& graph, const GraphNode& node) {
   constexpr int64_t kMostBatch = 65535;
-  if (node.op != &ops::kAttention || !ExpandsAttention(graph, node)) return false;
-  const Shape& query = graph.TypeOf(node.inputs[0]);
-  const Shape& value = graph.TypeOf(node.inputs[2]);
+  constexpr int64_t kMostWidth = 128;
+  if (!ExpandsAttention(graph, node)) return false;
+  size_t first = node.op == &ops::kAttentionBackward ? 1 : 0;
+  const Shape& query = graph.TypeOf(node.inputs[first]);
+  const Shape& value = graph.TypeOf(node.inputs[first + 2]);
   int64_t width = query.size(query.rank() - 1);
   int64_t batch = query.numel() / (width * query.size(query.rank() - 2));
-  return (width == 64 || width == 128) && value.size(value.rank() - 1) == width &&
-         batch <= kMostBatch;
+  return width % 16 == 0 && width <= kMostWidth && value.size(value.rank() - 1) == width &&
+         batch <= kMostBatch && node.attrs[1].real() > 0;
 }
 
 Graph ExpandAttention(const Graph& graph) {

@@ -8,7 +8,7 @@ namespace hammock::cuda {
 /// perhaps a causal one.
 bool ExpandsAttention(const Graph& graph, const GraphNode& node);
 
-/// Whether a kernel computes it whole: calls_attention.cpp.
+/// Whether kernels compute it whole, as calls_attention.cpp and calls_attention_backward.cpp do.
 bool HasAttentionKernel(const Graph& graph, const GraphNode& node);
 
 /// Other attention, and its gradient, as products on the matrix units: scores are f32, the softmax

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backends/cuda/blas.h"
+#include "backends/cuda/dnn.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
@@ -221,6 +222,19 @@ class GpuMachine : public Machine {
     blas_->Multiply(product, a, b, bias, out, scratch, stream_);
   }
 
+  // ---- Convolutions
+
+  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+    Enter();
+    return dnn_.Prepare(convolution, config::Get<config::kMatmulPrecision>() == "high");
+  }
+  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+                Address scratch) override {
+    Enter();
+    std::lock_guard lock(mutex_);
+    dnn_.Convolve(convolution, a, b, out, scratch, stream_);
+  }
+
   // ---- Recordings
 
   std::shared_ptr<Recording> Record(const std::function<void()>& work) override {
@@ -421,6 +435,7 @@ class GpuMachine : public Machine {
   std::atomic<uint64_t> passed_{0};  // as far as someone has waited
   uint32_t* progress_ = nullptr;     // the stream writes moments that have passed here
   std::unique_ptr<Blas> blas_;
+  Dnn dnn_;
   std::recursive_mutex mutex_;  // of the order of work
   std::mutex upload_mutex_;     // taken before mutex_
   std::mutex download_mutex_;

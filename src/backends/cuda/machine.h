@@ -13,6 +13,7 @@
 #include "backends/cuda/kernel_cut.h"
 #include "hammock/error.h"
 #include "hammock/ir/dtype.h"
+#include "hammock/ir/shape.h"
 
 namespace hammock::cuda {
 
@@ -60,7 +61,21 @@ struct Product {
   bool bias = false;  ///< one element of out_dtype for each column is added before it is rounded
 };
 
-/// A product, made ready. Immutable.
+/// A convolution of images [batch, channels, places...], or one of its gradients.
+struct Convolution {
+  enum class Kind {
+    kForward,  ///< out of input and weight
+    kInput,    ///< input of out and weight, as gradients are; a transposed convolution
+    kWeight,   ///< weight of out and input
+  };
+  Kind kind = Kind::kForward;
+  DType dtype = DType::kF32;
+  Dims input, weight, out;  ///< sizes; weight: [channels of out, channels of input / groups, taps]
+  Dims stride, padding, dilation;
+  int64_t groups = 1;
+};
+
+/// A product or convolution, made ready. Immutable.
 class PreparedProduct {
  public:
   virtual ~PreparedProduct() = default;
@@ -104,6 +119,11 @@ class Machine {
   virtual std::shared_ptr<PreparedProduct> Prepare(const Product& product) = 0;
   virtual void Multiply(const PreparedProduct& product, Address a, Address b, Address bias,
                         Address out, Address scratch) = 0;
+
+  // ---- Convolutions, `a` and `b` in the order in which Kind names them. Null as above.
+  virtual std::shared_ptr<PreparedProduct> Prepare(const Convolution&) { return nullptr; }
+  virtual void Convolve(const PreparedProduct&, Address /*a*/, Address /*b*/, Address /*out*/,
+                        Address /*scratch*/) {}
 
   // ---- Recordings: the same work with the same addresses, in one call of the driver.
   /// Notes what `work` asks for instead of doing it. Null, with nothing done, where that cannot be.

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/narrow_products.h"
+#include "backends/cuda/scatter_rows.h"
 #include "base/throw.h"
 #include "base/trace_file.h"
 #include "compiler/describe_schedule.h"
@@ -20,8 +21,6 @@
 namespace hammock::cuda {
 
 namespace {
-
-constexpr size_t kLeastRecorded = 3;  // steps, from which on one call of the driver is cheaper
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
@@ -45,8 +44,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(NarrowProducts(
-          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph)))))),
+      graph_(ScatterRows(NarrowProducts(
+          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
@@ -143,10 +142,12 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
     return RunWatched(BuffersOf(inputs, outputs, arena), arena);
   }
   auto work = [&] { RunSteps(BuffersOf(inputs, outputs, arena), arena); };
-  if (steps_.size() < kLeastRecorded) {
+  if (steps_.empty()) {
     work();
   } else {
-    std::vector<Address> addresses(inputs.begin(), inputs.end());
+    std::vector<Address> addresses;
+    addresses.reserve(inputs.size() + outputs.size() + 1);
+    addresses.insert(addresses.end(), inputs.begin(), inputs.end());
     addresses.insert(addresses.end(), outputs.begin(), outputs.end());
     addresses.push_back(arena);
     recordings_->Run(*machine_, std::move(addresses), work);

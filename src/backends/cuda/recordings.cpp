@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hammock/metrics.h"
+
 namespace hammock::cuda {
 
 Recordings::Entry& Recordings::EntryOf(std::vector<Address> addresses) {
@@ -28,7 +30,11 @@ void Recordings::Run(Machine& machine, std::vector<Address> addresses,
     Entry& entry = EntryOf(std::move(addresses));
     bool again = entry.last_use != 0;
     entry.last_use = ++uses_;
-    if (again && !entry.recording) entry.recording = machine.Record(work);
+    if (again && !entry.recording) {
+      static metrics::Counter& made = metrics::GetCounter("cuda::Recordings");
+      made.Add();
+      entry.recording = machine.Record(work);
+    }
     recording = entry.recording;
   }
   if (recording) {

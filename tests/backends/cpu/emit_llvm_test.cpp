@@ -145,5 +145,29 @@ TEST(VectorPlan, EachStageHasItsOwn) {
   EXPECT_EQ(LanesOf(kernel, 1), 32);
 }
 
+int CountOf(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// The loop that sums asks for the operand and the result of the loop after it; a kernel of one loop
+// for nothing.
+TEST(EmitLlvm, ALoopAsksForWhatTheNextOneTouchesFirst) {
+  std::string text = EmitLlvm(KernelOf(R"(
+    %0 = input : f32[64,128]
+    %1 = input : f32[64,128]
+    %2 = reduce_sum %0 {dims=[1], keepdim=true} : f32[64,1]
+    %3 = broadcast %2 {sizes=[64,128]} : f32[64,128]
+    %4 = sub %0, %3 : f32[64,128]
+    %5 = mul %4, %1 : f32[64,128]
+    return %5)"),
+                              {});
+  // 64 accumulators are 256 bytes, four lines.
+  EXPECT_EQ(CountOf(text, "i32 0, i32 3, i32 1)"), 4) << text;
+  EXPECT_EQ(CountOf(text, "i32 1, i32 3, i32 1)"), 4) << text;
+  EXPECT_EQ(CountOf(EmitLlvm(UnaryKernel("neg", "f32"), {}), "prefetch"), 0);
+}
+
 }  // namespace
 }  // namespace hammock::cpu

@@ -1,6 +1,7 @@
 // The device as a whole, on the emulated machine, or on a GPU where there is one.
 #include "backends/cuda/cuda_backend.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -76,9 +77,9 @@ TEST_F(CudaDevice, WrongIndicesAreErrorsOfTheirValues) {
 }
 
 TEST_F(CudaDevice, WhatItLacksRunsOnTheHost) {
-  Tensor x = On(device_, {3, 1, 2}, {3});
-  Tensor sorted = std::get<0>(sort(x * 2, 0)) + 1;
-  EXPECT_EQ(sorted.to_vector<float>(), (std::vector<float>{3, 5, 7}));
+  Tensor x = On(device_, {2, 0, 0, 8}, {2, 2});
+  Tensor root = linalg_cholesky(x * 2) + 1;
+  EXPECT_EQ(root.to_vector<float>(), (std::vector<float>{3, 1, 1, 5}));
 }
 
 TEST_F(CudaDevice, LimitsMemory) {
@@ -234,22 +235,54 @@ TEST_F(CudaDevice, TrainsAStep) {
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{-6, -9}));
 }
 
-/// Attention of 16-bit floats is made of products of them.
+TEST_F(CudaDevice, GradientsOfConvolutionsAndEmbeddingsAgreeWithTheReference) {
+  auto run = [](const Device& device) {
+    auto values = [&](int64_t count, Dims sizes, int step) {
+      std::vector<float> list;
+      for (int64_t i = 0; i < count; ++i) list.push_back(static_cast<float>(i * step % 17) / 8 - 1);
+      return tensor(list, sizes, f32, device).requires_grad_(true);
+    };
+    std::vector<int64_t> words;
+    for (int64_t i = 0; i < 60; ++i) words.push_back(i * i % 7);
+    std::vector<Tensor> leaves = {values(9 * 4, {9, 4}, 5), values(6 * 4 * 3, {6, 4, 3}, 7)};
+    Tensor embedded = embedding(tensor(words, {3, 20}, i64, device), leaves[0]);
+    Tensor y = conv1d(embedded.transpose(1, 2), leaves[1], std::nullopt, {1}, {1});
+    (y * y).sum().backward();
+    std::vector<float> all = y.to_vector<float>();
+    for (Tensor& leaf : leaves) {
+      for (float value : leaf.grad().to_vector<float>()) all.push_back(value);
+    }
+    return all;
+  };
+  std::vector<float> ours = run(device_), expected = run(Device("reference"));
+  ASSERT_EQ(ours.size(), expected.size());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    ASSERT_NEAR(ours[i], expected[i], 1e-5 + 1e-5 * std::abs(expected[i])) << i;
+  }
+}
+
+/// Attention of 16-bit floats is made of products of them; kernels have widths that are multiples
+/// of 16.
 TEST_F(CudaDevice, AttentionAndItsGradientAgreeWithTheReference) {
   struct Sizes {
     bool is_causal;
-    int64_t length, width;
+    int64_t queries, keys, width;
+    DType dtype = bf16;
   };
-  for (auto [is_causal, length, width] :
-       {Sizes{false, 5, 8}, Sizes{true, 5, 8}, Sizes{false, 70, 64}, Sizes{true, 70, 64}}) {
+  for (auto [is_causal, queries, keys, width, dtype] :
+       {Sizes{false, 5, 5, 8}, Sizes{true, 5, 5, 8}, Sizes{false, 70, 70, 64},
+        Sizes{true, 150, 150, 64}, Sizes{false, 9, 130, 64, f16}, Sizes{true, 130, 40, 32, f16},
+        Sizes{true, 40, 130, 16}, Sizes{false, 33, 70, 128}, Sizes{true, 70, 70, 128}}) {
+    SCOPED_TRACE(fmt::format("{} queries, {} keys of {}", queries, keys, width));
     auto run = [&](const Device& device) {
       std::vector<Tensor> leaves;
       for (int i = 0; i < 3; ++i) {
+        int64_t length = i == 0 ? queries : keys;
         std::vector<float> values;
         for (int64_t k = 0; k < 2 * length * width; ++k) {
           values.push_back(static_cast<float>((k * 37 + k / 64 * 5 + i * 11) % 64) / 32 - 1);
         }
-        leaves.push_back(tensor(values, {1, 2, length, width}, bf16, device));
+        leaves.push_back(tensor(values, {1, 2, length, width}, dtype, device));
         leaves.back().requires_grad_(true);
       }
       Tensor out = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], std::nullopt, 0.0,

@@ -135,8 +135,9 @@ TEST(Calls, AreCompiledByNvrtc) {
   for (const char* causal : {"true", "false"}) {
     Graph graph = ParseGraph(fmt::format(R"(
       %0 = input : bf16[2,100,64]
-      %1:2 = _attention %0, %0, %0, none {{is_causal={}, scale=0.125}} : bf16[2,100,64], f32[2,100]
-      return %1.0, %1.1)",
+      %1:2 = _attention %0, %0, %0, none {{is_causal={0}, scale=0.125}} : bf16[2,100,64], f32[2,100]
+      %2:3 = _attention_backward %1.0, %0, %0, %0, none, %1.1, %1.1 {{is_causal={0}, scale=0.125}} : bf16[2,100,64], bf16[2,100,64], bf16[2,100,64]
+      return %1.0, %1.1, %2.0, %2.1, %2.2)",
                                          causal));
     std::string module = Prelude();
     for (const KernelSource& source : Program(graph, EmulatedForTests()).Sources()) {

@@ -24,6 +24,7 @@ const std::string& EmulationPrelude() {
   static const auto& text = *new std::string(R"(
 #define __device__
 #define __global__
+#define __forceinline__ inline
 #define __shared__ static
 #define __launch_bounds__(n)
 struct EmulatedThread {
@@ -82,6 +83,16 @@ template <class T> static T __shfl_xor_sync(unsigned, T x, int mask) {
 template <class T> static T __shfl_sync(unsigned, T x, int lane, int width) {
   return exchanged(x, thread_number() / width * width + lane);
 }
+template <class T> static inline T atomicAdd(T* at, T value) {
+  T old = *at;
+  *at = old + value;
+  return old;
+}
+template <class T> static inline T atomicMin(T* at, T value) {
+  T old = *at;
+  if (value < old) *at = value;
+  return old;
+}
 template <class T> static inline T atomicMax(T* at, T value) {
   T old = *at;
   if (value > old) *at = value;
@@ -138,6 +149,63 @@ void MultiplyOf(const Product& p, const T* a, const T* b, const Out* bias, Out* 
   }
 }
 
+class EmulatedConvolution : public PreparedProduct {
+ public:
+  explicit EmulatedConvolution(const Convolution& convolution) : convolution(convolution) {}
+  int64_t scratch_bytes() const override { return 64; }
+  const Convolution convolution;
+};
+
+/// Calls `meet(at_input, at_weight, at_out)` for all that meet.
+template <class Meet>
+void ForEachMeeting(const Convolution& c, Meet meet) {
+  int dims = c.stride.size();
+  auto places = [dims](const Dims& sizes) {
+    int64_t count = 1;
+    for (int d = 0; d < dims; ++d) count *= sizes[d + 2];
+    return count;
+  };
+  int64_t channels = c.weight[1], each = c.out[1] / c.groups;
+  for (int64_t i = 0; i < c.out[0] * c.out[1] * places(c.out); ++i) {
+    int64_t channel = i / places(c.out) % c.out[1], image = i / places(c.out) / c.out[1];
+    for (int64_t k = 0; k < channels * places(c.weight); ++k) {
+      int64_t place = i % places(c.out), tap = k % places(c.weight), at = 0, step = 1;
+      bool inside = true;
+      for (int d = dims; d-- > 0;) {
+        int64_t p = place % c.out[d + 2] * c.stride[d] + tap % c.weight[d + 2] * c.dilation[d] -
+                    c.padding[d];
+        inside = inside && p >= 0 && p < c.input[d + 2];
+        at += p * step;
+        step *= c.input[d + 2];
+        place /= c.out[d + 2];
+        tap /= c.weight[d + 2];
+      }
+      if (!inside) continue;
+      int64_t from = channel / each * channels + k / places(c.weight);
+      meet((image * c.input[1] + from) * places(c.input) + at,
+           channel * channels * places(c.weight) + k, i);
+    }
+  }
+}
+
+template <class T>
+void ConvolveOf(const Convolution& c, const T* a, const T* b, T* out) {
+  using Kind = Convolution::Kind;
+  const Dims& sizes = c.kind == Kind::kForward ? c.out
+                      : c.kind == Kind::kInput ? c.input
+                                               : c.weight;
+  int64_t count = 1;
+  for (int64_t size : sizes) count *= size;
+  std::vector<double> sums(static_cast<size_t>(count));
+  ForEachMeeting(c, [&](int64_t input, int64_t weight, int64_t place) {
+    int64_t at_a = c.kind == Kind::kForward ? input : place;
+    int64_t at_b = c.kind == Kind::kWeight ? input : weight;
+    int64_t to = c.kind == Kind::kForward ? place : c.kind == Kind::kInput ? input : weight;
+    sums[static_cast<size_t>(to)] += Convert<double>(a[at_a]) * Convert<double>(b[at_b]);
+  });
+  for (size_t i = 0; i < sums.size(); ++i) out[i] = Convert<T>(sums[i]);
+}
+
 class EmulatedMachine : public Machine {
  public:
   EmulatedMachine(std::string compiler, int card) : compiler_(std::move(compiler)), card_(card) {}
@@ -160,13 +228,15 @@ class EmulatedMachine : public Machine {
     if (bytes > 0) std::memcpy(to, reinterpret_cast<const void*>(from), static_cast<size_t>(bytes));
   }
   void Copy(Address to, Address from, int64_t bytes) override {
+    if (compiler_ == "none") return;
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void CopyFrom(Machine&, Address to, Address from, int64_t bytes, const Moment&) override {
     Copy(to, from, bytes);
   }
   void Clear(Address at, int64_t bytes) override {
-    if (bytes > 0) std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
+    if (bytes > 0 && compiler_ != "none")
+      std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
   }
 
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
@@ -211,6 +281,23 @@ class EmulatedMachine : public Machine {
           MultiplyOf(p, left, right, reinterpret_cast<const float*>(bias),
                      reinterpret_cast<float*>(out));
         }
+      }
+    });
+  }
+
+  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+    if (!IsFloat(convolution.dtype)) return nullptr;
+    return std::make_shared<EmulatedConvolution>(convolution);
+  }
+  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+                Address) override {
+    if (compiler_ == "none") return;
+    const Convolution& c = static_cast<const EmulatedConvolution&>(convolution).convolution;
+    VisitDType(c.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (kIsReal<T>) {
+        ConvolveOf(c, reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b),
+                   reinterpret_cast<T*>(out));
       }
     });
   }

@@ -1,0 +1,227 @@
+#include "backends/cuda/attention_text.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace hammock::cuda {
+namespace {
+
+/// What is written in PTX, and its plain variant.
+constexpr const char* kInstructions = R"(
+#if HAMMOCK_PTX
+__device__ __forceinline__ void multiply_add(float* d, const unsigned* a, unsigned b0, unsigned b1) {{
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.{0}.{0}.f32 {{%0,%1,%2,%3}}, {{%4,%5,%6,%7}}, "
+      "{{%8,%9}}, {{%0,%1,%2,%3}};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}}
+__device__ __forceinline__ unsigned shared_place(const unsigned short* at, int pitch) {{
+  const int lane = threadIdx.x % 32;
+  return (unsigned)__cvta_generic_to_shared(at + lane % 16 * pitch + lane / 16 * 8);
+}}
+// Four tiles of 8 by 8 of 16 rows: the upper left, the lower left, the upper right, the lower right.
+__device__ __forceinline__ void load_tiles(const unsigned short* at, int pitch, unsigned* b) {{
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%0,%1,%2,%3}}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(shared_place(at, pitch)));
+}}
+// Each of them transposed.
+__device__ __forceinline__ void load_turned(const unsigned short* at, int pitch, unsigned* b) {{
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{%0,%1,%2,%3}}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(shared_place(at, pitch)));
+}}
+// Copies into shared memory that have ended after finish_copies; zeros where there is nothing.
+__device__ __forceinline__ void copy_words(void* to, const void* from, bool inside) {{
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::
+               "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(inside ? 16 : 0)
+               : "memory");
+}}
+__device__ __forceinline__ void copy_float(float* to, const float* from, bool inside) {{
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::
+               "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(inside ? 4 : 0)
+               : "memory");
+}}
+__device__ __forceinline__ void finish_copies() {{
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}}
+__device__ __forceinline__ unsigned pair_of(float low, float high) {{
+  unsigned pair;
+  asm("cvt.rn.{0}x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}}
+__device__ __forceinline__ float power_of_two(float x) {{
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}}
+#else
+__device__ inline float half_of(unsigned pair, int which) {{
+  return from_{0}((unsigned short)(pair >> (16 * which)));
+}}
+__device__ inline void multiply_add(float* d, const unsigned* a, unsigned b0, unsigned b1) {{
+  const int lane = threadIdx.x % 32;
+  for (int k = 0; k < 16; k += 2) {{
+    unsigned rows[2], columns[2];
+    for (int i = 0; i < 2; ++i) {{
+      rows[i] = __shfl_sync(0xffffffffu, a[i + k / 8 * 2], lane / 4 * 4 + k % 8 / 2, 32);
+      columns[i] = __shfl_sync(0xffffffffu, k < 8 ? b0 : b1, (lane % 4 * 2 + i) * 4 + k % 8 / 2, 32);
+    }}
+    for (int i = 0; i < 4; ++i) {{
+      d[i] += half_of(rows[i / 2], 0) * half_of(columns[i % 2], 0);
+      d[i] += half_of(rows[i / 2], 1) * half_of(columns[i % 2], 1);
+    }}
+  }}
+}}
+__device__ inline void load_tiles(const unsigned short* at, int pitch, unsigned* b) {{
+  const int lane = threadIdx.x % 32;
+  for (int i = 0; i < 4; ++i) {{
+    const unsigned short* from = at + (i % 2 * 8 + lane / 4) * pitch + i / 2 * 8 + lane % 4 * 2;
+    b[i] = from[0] | (unsigned)from[1] << 16;
+  }}
+}}
+__device__ inline void load_turned(const unsigned short* at, int pitch, unsigned* b) {{
+  const int lane = threadIdx.x % 32;
+  for (int i = 0; i < 4; ++i) {{
+    const unsigned short* from = at + (i % 2 * 8 + lane % 4 * 2) * pitch + i / 2 * 8 + lane / 4;
+    b[i] = from[0] | (unsigned)from[pitch] << 16;
+  }}
+}}
+__device__ inline void copy_words(void* to, const void* from, bool inside) {{
+  Words<16> none = {{}};
+  *(Words<16>*)to = inside ? *(const Words<16>*)from : none;
+}}
+__device__ inline void copy_float(float* to, const float* from, bool inside) {{
+  *to = inside ? *from : 0;
+}}
+__device__ inline void finish_copies() {{}}
+__device__ inline unsigned pair_of(float low, float high) {{
+  return to_{0}(low) | (unsigned)to_{0}(high) << 16;
+}}
+__device__ inline float power_of_two(float x) {{ return exp2f(x); }}
+#endif
+)";
+
+constexpr const char* kProducts = R"(
+// A tile of kRows rows of a matrix, by 128 threads; what is beyond `count` rows becomes 0.
+template <int kRows, int kWidth>
+__device__ __forceinline__ void copy_tile(unsigned short* to, const unsigned short* from, int first,
+                                          int count) {
+  constexpr int kParts = kWidth / 8;
+#pragma unroll
+  for (int i = threadIdx.x; i < kRows * kParts; i += 128) {
+    const int row = i / kParts, column = i % kParts * 8;
+    const bool inside = first + row < count;
+    copy_words(to + row * (kWidth + 8) + column,
+               from + (inside ? (long long)(first + row) * kWidth + column : 0), inside);
+  }
+}
+// Fragments of kTiles times 16 rows, `row` being the lane's first one.
+template <int kTiles, int kSteps>
+__device__ __forceinline__ void load_operand(unsigned (&a)[kTiles][kSteps][4],
+                                             const unsigned short* from, int row, int count) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int at = row + t * 16 + i % 2 * 8;
+        const int column = k * 16 + i / 2 * 8 + threadIdx.x % 4 * 2;
+        a[t][k][i] = at < count ? *(const unsigned*)(from + (long long)at * kSteps * 16 + column) : 0;
+      }
+    }
+  }
+}
+template <int kTiles, int kColumns>
+__device__ __forceinline__ void clear(float (&d)[kTiles][kColumns][4]) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) d[t][n][0] = d[t][n][1] = d[t][n][2] = d[t][n][3] = 0;
+  }
+}
+// d += a * b, where rows of `at` are the columns of b.
+template <int kTiles, int kColumns, int kSteps>
+__device__ __forceinline__ void multiply_rows(float (&d)[kTiles][kColumns][4],
+                                              const unsigned (&a)[kTiles][kSteps][4],
+                                              const unsigned short* at) {
+  constexpr int kPitch = kSteps * 16 + 8;
+#pragma unroll
+  for (int n = 0; n < kColumns; n += 2) {
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      unsigned b[4];
+      load_tiles(at + n * 8 * kPitch + k * 16, kPitch, b);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        multiply_add(d[t][n], a[t][k], b[0], b[2]);
+        multiply_add(d[t][n + 1], a[t][k], b[1], b[3]);
+      }
+    }
+  }
+}
+// d += a * b, where rows of `at` are the rows of b.
+template <int kTiles, int kColumns, int kSteps>
+__device__ __forceinline__ void multiply_columns(float (&d)[kTiles][kColumns][4],
+                                                 const unsigned (&a)[kTiles][kSteps][4],
+                                                 const unsigned short* at) {
+  constexpr int kPitch = kColumns * 8 + 8;
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+    for (int n = 0; n < kColumns; n += 2) {
+      unsigned b[4];
+      load_turned(at + k * 16 * kPitch + n * 8, kPitch, b);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        multiply_add(d[t][n], a[t][k], b[0], b[1]);
+        multiply_add(d[t][n + 1], a[t][k], b[2], b[3]);
+      }
+    }
+  }
+}
+// Rounds a result, which is an operand then.
+template <int kTiles, int kColumns>
+__device__ __forceinline__ void round_operand(unsigned (&a)[kTiles][kColumns / 2][4],
+                                              const float (&s)[kTiles][kColumns][4]) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      a[t][n / 2][n % 2 * 2] = pair_of(s[t][n][0], s[t][n][1]);
+      a[t][n / 2][n % 2 * 2 + 1] = pair_of(s[t][n][2], s[t][n][3]);
+    }
+  }
+}
+// Rows 8 `r` after the lane's first one, times `scale`.
+template <int kColumns>
+__device__ __forceinline__ void store_row(unsigned short* to, const float (&d)[kColumns][4], int r,
+                                          float scale) {
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+    ((unsigned*)to)[n * 4 + threadIdx.x % 4] = pair_of(d[n][2 * r] * scale, d[n][2 * r + 1] * scale);
+  }
+}
+)";
+
+}  // namespace
+
+std::string AttentionFunctions(DType dtype) {
+  return fmt::format(fmt::runtime(kInstructions), NameOf(dtype)) + kProducts;
+}
+
+AttentionSizes::AttentionSizes(const Shape& query, const Shape& key)
+    : width(query.size(query.rank() - 1)),
+      queries(query.size(query.rank() - 2)),
+      keys(key.size(key.rank() - 2)),
+      batch(query.numel() / (width * queries)) {}
+
+uint64_t WordOfFloat(double value) {
+  float narrow = static_cast<float>(value);
+  uint32_t word = 0;
+  std::memcpy(&word, &narrow, sizeof word);
+  return word;
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,35 @@
+#pragma once
+/// What kernels of attention share: products of tiles by the matrix units.
+///
+/// Note [Tiles of attention]
+/// A warp multiplies from fragments that its lanes hold: lane l has rows l / 4 and l / 4 + 8, and
+/// columns 2 (l % 4) and the next, of each tile of 16 by 8. Fragments of results lie as those of
+/// operands do, so scores, rounded to the operands' dtype, go straight into the next product. What
+/// all warps of a block multiply by comes through shared memory, a tile ahead of its use; its rows
+/// are 16 bytes apart from a multiple of 128, so that eight of them meet all banks.
+
+#include <cstdint>
+#include <string>
+
+#include "backends/cuda/calls.h"
+
+namespace hammock::cuda {
+
+/// Functions that kernels with operands of `dtype`, f16 or bf16, call.
+std::string AttentionFunctions(DType dtype);
+
+/// The sizes of a node of attention or of its gradient; batch dims are one.
+struct AttentionSizes {
+  AttentionSizes(const Shape& query, const Shape& key);
+  int64_t width, queries, keys, batch;
+};
+
+/// The word of a kernel that is a float.
+uint64_t WordOfFloat(double value);
+
+inline constexpr double kLog2OfE = 1.4426950408889634;
+
+/// calls_attention_backward.cpp
+std::unique_ptr<Call> MakeAttentionBackward(const Graph& graph, const GraphNode& node, Machine&);
+
+}  // namespace hammock::cuda

@@ -1,0 +1,258 @@
+// The gradients of attention of 16-bit floats without ever holding the scores.
+//
+// Note [Gradients of attention]
+// The softmax is made again from its denominators: weights = exp(scores - log_sum), and the
+// gradient of the scores is weights * (grad . value - delta). Both are rounded to the operands'
+// dtype before they are multiplied. One kernel has queries in its rows and sums the query's
+// gradient over the keys, the other one has keys and sums theirs and the values' over the queries,
+// so nobody adds to what another block has, and the order of sums depends on shapes alone.
+#include <fmt/format.h>
+
+#include "backends/cuda/attention_text.h"
+#include "backends/cuda/call_kit.h"
+#include "backends/cuda/expand_attention.h"
+#include "ops/attention_node.h"
+
+namespace hammock::cuda {
+namespace {
+
+constexpr const char* kQueryBody = R"(
+  constexpr int kSteps = kWidth / 16, kTile = kOthers * (kWidth + 8);
+  __shared__ Words<16> shared[4 * kTile / 8];
+  unsigned short* tiles = (unsigned short*)shared;
+  const int queries = (int)w8, count = (int)w9, lane = threadIdx.x % 32;
+  const float scale = __int_as_float((int)w10);
+  const long long batch = blockIdx.y;
+  const unsigned short* key = (const unsigned short*)w3 + batch * count * kWidth;
+  const unsigned short* value = (const unsigned short*)w4 + batch * count * kWidth;
+  const int group = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  const int warp_row = (group * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
+  const float never = __int_as_float(0xff800000);
+  unsigned grad[kTiles][kSteps][4], q[kTiles][kSteps][4];
+  load_operand(grad, (const unsigned short*)w1 + batch * queries * kWidth, first, queries);
+  load_operand(q, (const unsigned short*)w2 + batch * queries * kWidth, first, queries);
+  float sum[kTiles][kWidth / 8][4], log_sum[kTiles][2], delta[kTiles][2];
+  clear(sum);
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = first + t * 16 + r * 8;
+      const long long at = batch * queries + (row < queries ? row : 0);
+      log_sum[t][r] = ((const float*)w5)[at] * 0x1.715476p+0f;
+      delta[t][r] = ((const float*)w6)[at];
+    }
+  }
+  const int last = (group + 1) * kTiles * 64, end = kCausal && last < count ? last : count;
+  copy_tile<kOthers, kWidth>(tiles, key, 0, count);
+  copy_tile<kOthers, kWidth>(tiles + kTile, value, 0, count);
+  for (int start = 0, stage = 0; start < end; start += kOthers, stage ^= 1) {
+    unsigned short* keys = tiles + stage * 2 * kTile;
+    finish_copies();
+    __syncthreads();
+    if (start + kOthers < end) {
+      unsigned short* next = tiles + (stage ^ 1) * 2 * kTile;
+      copy_tile<kOthers, kWidth>(next, key, start + kOthers, count);
+      copy_tile<kOthers, kWidth>(next + kTile, value, start + kOthers, count);
+    }
+#pragma unroll
+    for (int part = 0; part < kOthers; part += kPart) {
+      float s[kTiles][kPart / 8][4], weights[kTiles][kPart / 8][4];
+      clear(weights);
+      multiply_rows(weights, q, keys + part * (kWidth + 8));
+      clear(s);
+      multiply_rows(s, grad, keys + kTile + part * (kWidth + 8));
+      if (start + kOthers > count || (kCausal && start + kOthers > warp_row + 1)) {
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+          for (int n = 0; n < kPart / 8; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              const int column = start + part + n * 8 + lane % 4 * 2 + i % 2;
+              const bool seen = !kCausal || column <= first + t * 16 + i / 2 * 8;
+              if (!seen || column >= count) weights[t][n][i] = never;
+            }
+          }
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+        for (int n = 0; n < kPart / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const float weight = power_of_two(fmaf(weights[t][n][i], scale, -log_sum[t][i / 2]));
+            s[t][n][i] = weight * (s[t][n][i] - delta[t][i / 2]);
+          }
+        }
+      }
+      unsigned of_scores[kTiles][kPart / 16][4];
+      round_operand(of_scores, s);
+      multiply_columns(sum, of_scores, keys + part * (kWidth + 8));
+    }
+  }
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = first + t * 16 + r * 8;
+      if (row >= queries) continue;
+      store_row((unsigned short*)w7 + (batch * queries + row) * kWidth, sum[t], r,
+                __int_as_float((int)w11));
+    }
+  }
+)";
+
+constexpr const char* kKeyBody = R"(
+  constexpr int kSteps = kWidth / 16, kTile = kOthers * (kWidth + 8);
+  __shared__ Words<16> shared[4 * kTile / 8];
+  __shared__ float shared_rows[4 * kOthers];
+  unsigned short* tiles = (unsigned short*)shared;
+  const int queries = (int)w9, count = (int)w10, lane = threadIdx.x % 32;
+  const float scale = __int_as_float((int)w11);
+  const long long batch = blockIdx.y;
+  const unsigned short* grad = (const unsigned short*)w1 + batch * queries * kWidth;
+  const unsigned short* query = (const unsigned short*)w2 + batch * queries * kWidth;
+  const float* log_sum = (const float*)w5 + batch * queries;
+  const float* delta = (const float*)w6 + batch * queries;
+  const int warp_row = (blockIdx.x * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
+  const float never = __int_as_float(0xff800000);
+  unsigned k[kTiles][kSteps][4], v[kTiles][kSteps][4];
+  load_operand(k, (const unsigned short*)w3 + batch * count * kWidth, first, count);
+  load_operand(v, (const unsigned short*)w4 + batch * count * kWidth, first, count);
+  float of_key[kTiles][kWidth / 8][4], of_value[kTiles][kWidth / 8][4];
+  clear(of_key);
+  clear(of_value);
+  auto copy = [&](int start, int stage) {
+    copy_tile<kOthers, kWidth>(tiles + stage * 2 * kTile, query, start, queries);
+    copy_tile<kOthers, kWidth>(tiles + stage * 2 * kTile + kTile, grad, start, queries);
+    if (threadIdx.x < 2 * kOthers) {
+      const int row = start + threadIdx.x % kOthers;
+      const bool inside = row < queries;
+      copy_float(shared_rows + stage * 2 * kOthers + threadIdx.x,
+                 (threadIdx.x < kOthers ? log_sum : delta) + (inside ? row : 0), inside);
+    }
+  };
+  const int begin = kCausal ? (int)blockIdx.x * kTiles * 64 / kOthers * kOthers : 0;
+  if (begin < queries) copy(begin, 0);
+  for (int start = begin, stage = 0; start < queries; start += kOthers, stage ^= 1) {
+    unsigned short* queries_of = tiles + stage * 2 * kTile;
+    const float* rows = shared_rows + stage * 2 * kOthers;
+    finish_copies();
+    __syncthreads();
+    if (start + kOthers < queries) copy(start + kOthers, stage ^ 1);
+#pragma unroll
+    for (int part = 0; part < kOthers; part += kPart) {
+      const unsigned short* q = queries_of + part * (kWidth + 8);
+      float s[kTiles][kPart / 8][4], weights[kTiles][kPart / 8][4];
+      clear(weights);
+      multiply_rows(weights, k, q);
+      clear(s);
+      multiply_rows(s, v, q + kTile);
+      if (kCausal && start < warp_row + kTiles * 16) {
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+          for (int n = 0; n < kPart / 8; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              const int column = start + part + n * 8 + lane % 4 * 2 + i % 2;
+              if (column < first + t * 16 + i / 2 * 8) weights[t][n][i] = never;
+            }
+          }
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < kPart / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const float* of_row = rows + part + n * 8 + lane % 4 * 2 + i;
+          const float from = of_row[0] * 0x1.715476p+0f, mean = of_row[kOthers];
+#pragma unroll
+          for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+            for (int r = i; r < 4; r += 2) {
+              weights[t][n][r] = power_of_two(fmaf(weights[t][n][r], scale, -from));
+              s[t][n][r] = weights[t][n][r] * (s[t][n][r] - mean);
+            }
+          }
+        }
+      }
+      unsigned operand[kTiles][kPart / 16][4];
+      round_operand(operand, weights);
+      multiply_columns(of_value, operand, q + kTile);
+      round_operand(operand, s);
+      multiply_columns(of_key, operand, q);
+    }
+  }
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = first + t * 16 + r * 8;
+      if (row >= count) continue;
+      const long long at = (batch * count + row) * kWidth;
+      store_row((unsigned short*)w7 + at, of_key[t], r, __int_as_float((int)w12));
+      store_row((unsigned short*)w8 + at, of_value[t], r, 1.0f);
+    }
+  }
+)";
+
+class AttentionBackwardCall : public Call {
+ public:
+  AttentionBackwardCall(const Graph& graph, const GraphNode& node)
+      : sizes_(graph.TypeOf(node.inputs[1]), graph.TypeOf(node.inputs[2])),
+        dtype_(node.type().dtype()),
+        is_causal_(node.attrs[0].boolean()),
+        scale_(node.attrs[1].real()),
+        query_tiles_(sizes_.width <= 64 ? 2 : 1) {}
+
+  std::vector<KernelSource> Sources() const override {
+    bool narrow = sizes_.width <= 64;
+    auto numbers = [&](int tiles, int part) {
+      return fmt::format(
+          "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = {};\n"
+          "  constexpr bool kCausal = {};\n",
+          sizes_.width, tiles, narrow ? 64 : 32, part, is_causal_);
+    };
+    std::string functions = AttentionFunctions(dtype_);
+    return {BlockKernel(12, functions, numbers(query_tiles_, 32) + kQueryBody),
+            BlockKernel(13, functions, numbers(1, narrow ? 64 : 16) + kKeyBody)};
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    const auto& in = operands.in;
+    const auto& out = operands.out;
+    const uint64_t batch = WordOf(sizes_.batch), queries = WordOf(sizes_.queries),
+                   keys = WordOf(sizes_.keys), power = WordOfFloat(scale_ * kLog2OfE),
+                   scale = WordOfFloat(scale_);
+    machine.Launch(function(0), GridFor(sizes_.queries, query_tiles_),
+                   std::vector<uint64_t>{batch, in[0], in[1], in[2], in[3], in[5], in[6], out[0],
+                                         queries, keys, power, scale});
+    machine.Launch(function(1), GridFor(sizes_.keys, 1),
+                   std::vector<uint64_t>{batch, in[0], in[1], in[2], in[3], in[5], in[6], out[1],
+                                         out[2], queries, keys, power, scale});
+  }
+
+ private:
+  Grid GridFor(int64_t rows, int tiles) const {
+    int64_t each = int64_t{64} * tiles;
+    return {.x = static_cast<unsigned>((rows + each - 1) / each),
+            .y = static_cast<unsigned>(sizes_.batch),
+            .block_x = 128};
+  }
+
+  AttentionSizes sizes_;
+  DType dtype_;
+  bool is_causal_;
+  double scale_;
+  int query_tiles_;  // of 16 queries, of a warp
+};
+
+}  // namespace
+
+std::unique_ptr<Call> MakeAttentionBackward(const Graph& graph, const GraphNode& node, Machine&) {
+  return std::make_unique<AttentionBackwardCall>(graph, node);
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,43 @@
+#pragma once
+/// What calls that go by indices share.
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "backends/cuda/call_kit.h"
+
+namespace hammock::cuda {
+
+/// A 0-d tensor counts as a vector of one.
+inline Dims AtLeastVector(const Dims& sizes) { return sizes.empty() ? Dims{1} : sizes; }
+
+inline void Append(std::vector<uint64_t>& words, const Dims& numbers) {
+  for (int d = 0; d < numbers.size(); ++d) words.push_back(WordOf(numbers[d]));
+}
+
+inline int64_t FaultyIndex(uint64_t fault) {
+  return static_cast<int32_t>(static_cast<uint32_t>(~fault));
+}
+
+/// Its first operand has an index for each element, or row, along `dim`.
+class IndexedCall : public Call {
+ public:
+  IndexedCall(const Graph& graph, const GraphNode& node, int64_t dim)
+      : name_(node.op->name()),
+        dim_(dim),
+        extent_(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes())[static_cast<int>(dim)]) {}
+  bool can_fail() const override { return true; }
+  std::string FaultMessage(uint64_t fault) const override {
+    return fmt::format("{}: index {} is out of bounds for dimension {} with size {}", name_,
+                       FaultyIndex(fault), dim_, extent_);
+  }
+
+ protected:
+  std::string name_;
+  int64_t dim_;
+  int64_t extent_;
+};
+
+}  // namespace hammock::cuda

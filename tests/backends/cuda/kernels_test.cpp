@@ -1,0 +1,308 @@
+// Ops that have kernels of their own, at sizes that reach every way of them, against the
+// interpreter; on the emulated machine, and on a GPU where there is one.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "backends/cuda/emulated.h"
+#include "backends/cuda/gpu_machine.h"
+#include "backends/cuda/nvrtc.h"
+#include "backends/cuda/scalar_text.h"
+#include "backends/reference/interpreter.h"
+#include "fuzz/bounds.h"
+#include "fuzz/case.h"
+#include "hammock/config.h"
+
+namespace hammock::cuda {
+namespace {
+
+std::shared_ptr<Machine> MachineForTests() {
+  static auto& machine =
+      *new std::shared_ptr<Machine>(WhyNoGpu().empty() ? MakeGpuMachine(0) : EmulatedForTests());
+  return machine;
+}
+
+class CudaKernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!WhyNoGpu().empty() && !WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
+  }
+};
+
+void ExpectCompiledByNvrtc(const std::vector<std::unique_ptr<Program>>& programs) {
+  if (!WhyNoNvrtc().empty()) return;
+  std::map<std::string, std::string> texts;
+  for (const auto& program : programs) {
+    for (const KernelSource& source : program->Sources()) texts[source.name] = source.text;
+  }
+  std::string module = Prelude();
+  for (const auto& [name, text] : texts) module += text;
+  EXPECT_NO_THROW(CompileByNvrtc(module, 90));
+}
+
+/// All graphs are prepared first, so that their kernels are compiled together.
+void ExpectRight(const std::vector<std::string>& texts) {
+  std::shared_ptr<Machine> machine = MachineForTests();
+  std::vector<Graph> graphs;
+  std::vector<std::unique_ptr<Program>> programs;
+  for (const std::string& text : texts) {
+    graphs.push_back(ParseGraph(text));
+    programs.push_back(std::make_unique<Program>(graphs.back(), machine));
+  }
+  ExpectCompiledByNvrtc(programs);
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    std::vector<HostTensor> inputs = fuzz::RandomInputs(graphs[i], i + 1);
+    std::vector<HostTensor> actual = RunProgram(*machine, *programs[i], graphs[i], inputs);
+    std::vector<HostTensor> expected = reference::Interpret(graphs[i], inputs);
+    EXPECT_EQ(fuzz::CompareNode(graphs[i], inputs, actual, expected), "") << texts[i];
+  }
+}
+
+std::string SortOf(const std::string& dtype, const std::string& sizes, int dim, bool descending) {
+  return fmt::format(
+      "%0 = input : {0}[{1}]\n"
+      "%1:2 = sort %0 {{dim={2}, descending={3}, stable=true}} : {0}[{1}], i64[{1}]\n"
+      "return %1.0, %1.1\n",
+      dtype, sizes, dim, descending);
+}
+
+TEST_F(CudaKernels, SortsShortRowsOfAllDtypes) {
+  std::vector<std::string> texts;
+  for (const char* dtype : {"bool", "u8", "i8", "i16", "u16", "i32", "u32", "i64", "u64", "f16",
+                            "bf16", "f32", "f64"}) {
+    texts.push_back(SortOf(dtype, "3,100", 1, false));
+    texts.push_back(SortOf(dtype, "3,100", 1, true));
+  }
+  ExpectRight(texts);
+}
+
+TEST_F(CudaKernels, SortsRowsOfEveryLength) {
+  std::vector<std::string> texts;
+  for (const char* sizes : {"", "1", "2", "700,3", "5,4", "3,9", "3,2048", "2,2049", "1,9000"}) {
+    int dim = std::string_view(sizes).find(',') == std::string_view::npos ? 0 : 1;
+    texts.push_back(SortOf("f32", sizes, dim, false));
+  }
+  texts.push_back(SortOf("f64", "2,5000", 1, true));
+  texts.push_back(SortOf("f32", "0,4", 1, true));
+  texts.push_back(SortOf("f32", "4,0", 1, true));
+  ExpectRight(texts);
+}
+
+TEST_F(CudaKernels, SortsAlongDimsThatAreNotTheLast) {
+  ExpectRight({SortOf("f32", "5,37", 0, false), SortOf("i64", "2,50,3", 1, true),
+               SortOf("bf16", "2,4100,3", 1, false)});
+}
+
+std::string TopKOf(const std::string& dtype, const std::string& from, const std::string& to, int k,
+                   int dim, bool largest) {
+  return fmt::format(
+      "%0 = input : {0}[{1}]\n"
+      "%1:2 = topk %0 {{k={3}, dim={4}, largest={5}, sorted=true}} : {0}[{2}], i64[{2}]\n"
+      "return %1.0, %1.1\n",
+      dtype, from, to, k, dim, largest);
+}
+
+TEST_F(CudaKernels, FindsTheFirstOfShortAndLongRows) {
+  ExpectRight(
+      {TopKOf("f32", "4,50", "4,7", 7, 1, true), TopKOf("f32", "4,50", "4,50", 50, 1, false),
+       TopKOf("f32", "2,70000", "2,100", 100, 1, true),
+       TopKOf("f32", "2,70000", "2,300", 300, 1, false), TopKOf("f64", "5000,2", "1,2", 1, 0, true),
+       TopKOf("i8", "4,50", "4,0", 0, 1, true)});
+}
+
+std::string ScanOf(const std::string& kind, const std::string& dtype, const std::string& sizes,
+                   int dim, bool reverse = false) {
+  return fmt::format(
+      "%0 = input : {0}[{1}]\n"
+      "%1 = scan %0 {{kind=\"{2}\", dim={3}, reverse={4}}} : {0}[{1}]\nreturn %1\n",
+      dtype, sizes, kind, dim, reverse);
+}
+
+TEST_F(CudaKernels, ScansLinesOfEveryLength) {
+  std::vector<std::string> texts;
+  for (const char* kind : {"sum", "prod", "max", "min"}) {
+    texts.push_back(ScanOf(kind, "f32", "3,100", 1));
+    texts.push_back(ScanOf(kind, "i64", "5,3,7", 1, true));
+  }
+  for (const char* sizes : {"3,1", "700,2", "5,8", "3,2048", "2,2049", "1,20000", "4,0", "0,4"}) {
+    texts.push_back(ScanOf("sum", "i32", sizes, 1));
+    texts.push_back(ScanOf("max", "f16", sizes, 1, true));
+  }
+  texts.push_back(ScanOf("sum", "i32", "", 0));
+  texts.push_back(ScanOf("sum", "f64", "9000,2", 0, true));
+  texts.push_back(ScanOf("sum", "u8", "3,17000", 0));
+  ExpectRight(texts);
+}
+
+std::string ScatterOf(const std::string& reduce, const std::string& dtype, const std::string& self,
+                      const std::string& index, const std::string& source, int dim) {
+  return fmt::format(
+      "%0 = input : {0}[{1}]\n%1 = input : i64[{2}]\n%2 = input : {0}[{3}]\n"
+      "%3 = scatter %0, %1, %2 {{dim={4}, reduce=\"{5}\"}} : {0}[{1}]\nreturn %3\n",
+      dtype, self, index, source, dim, reduce);
+}
+
+TEST_F(CudaKernels, ScattersInEveryWay) {
+  std::vector<std::string> texts;
+  for (const char* reduce : {"none", "sum", "prod", "amax", "amin"}) {
+    for (const char* dtype : {"f32", "bf16", "i64", "i32", "u8"}) {
+      texts.push_back(ScatterOf(reduce, dtype, "7", "100", "100", 0));
+      texts.push_back(ScatterOf(reduce, dtype, "7,5", "40,3", "50,4", 0));
+    }
+    texts.push_back(ScatterOf(reduce, "f32", "4,3", "4,2", "4,2", 1));
+  }
+  texts.push_back(ScatterOf("sum", "f64", "100,3", "3000,3", "3000,3", 0));
+  texts.push_back(ScatterOf("none", "f32", "9,2,3", "9,50,3", "9,50,3", 1));
+  texts.push_back(ScatterOf("sum", "f32", "7", "0", "0", 0));
+  texts.push_back(ScatterOf("sum", "f32", "", "", "", 0));
+  ExpectRight(texts);
+}
+
+/// Rows of an embedding's gradient: equal to the last bit, whatever the index looks like.
+std::vector<HostTensor> ScatteredRows(const std::string& dtype, bool broadcast, int64_t count) {
+  std::string sizes = fmt::format("2,{},3", count);
+  Graph graph = ParseGraph(
+      broadcast ? fmt::format("%0 = input : {0}[2,6,3]\n%1 = input : i64[{1}]\n"
+                              "%2 = input : {0}[{2}]\n%3 = reshape %1 {{sizes=[1,{1},1]}} : "
+                              "i64[1,{1},1]\n%4 = broadcast %3 {{sizes=[{2}]}} : i64[{2}]\n"
+                              "%5 = scatter %0, %4, %2 {{dim=1, reduce=\"sum\"}} : {0}[2,6,3]\n"
+                              "return %5\n",
+                              dtype, count, sizes)
+                : ScatterOf("sum", dtype, "2,6,3", sizes, sizes, 1));
+  std::vector<HostTensor> inputs;
+  for (NodeId id : graph.inputs()) {
+    HostTensor tensor(graph[id].type());
+    bool index = tensor.dtype() == DType::kI64;
+    int64_t row = index && !broadcast ? 3 : 1;
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      int64_t at = i / row % count;
+      tensor.set(i, index ? Scalar(at * at % 5) : Scalar(std::sin(static_cast<double>(i))));
+    }
+    inputs.push_back(tensor);
+  }
+  Program program(graph, MachineForTests());
+  std::vector<HostTensor> results = RunProgram(*MachineForTests(), program, graph, inputs);
+  results.push_back(reference::Interpret(graph, inputs)[0]);
+  // The index itself is never stored for every element.
+  EXPECT_EQ(program.ToText("").find("broadcast %"), std::string::npos) << program.ToText("");
+  return results;
+}
+
+TEST_F(CudaKernels, ScatteredRowsHaveTheBitsOfScatteredElements) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    for (int64_t count : {5, 5000}) {
+      std::vector<HostTensor> rows = ScatteredRows(dtype, true, count);
+      std::vector<HostTensor> elements = ScatteredRows(dtype, false, count);
+      EXPECT_EQ(fuzz::CompareBits(rows[0], elements[0]), "") << dtype << " " << count;
+      if (count <= 16) continue;  // rounded at each step
+      EXPECT_EQ(fuzz::CompareBits(rows[0], rows[1]), "") << dtype << " " << count;
+    }
+  }
+}
+
+TEST_F(CudaKernels, FastAtomicsAddInAnyOrder) {
+  config::Override fast("cuda.fast_atomics", "true");
+  ExpectRight({ScatterOf("sum", "f32", "7,5", "40,3", "50,4", 0),
+               ScatterOf("sum", "f64", "7", "100", "100", 0)});
+  Program program(ParseGraph(ScatterOf("sum", "f32", "7", "100", "100", 0)), MachineForTests());
+  EXPECT_NE(program.Sources()[0].text.find("atomicAdd"), std::string::npos);
+}
+
+std::string ConvolutionOf(const std::string& dtype, const std::string& input,
+                          const std::string& weight, const std::string& out,
+                          const std::string& attrs) {
+  return fmt::format(
+      "%0 = input : {0}[{1}]\n%1 = input : {0}[{2}]\n"
+      "%2 = convolution %0, %1 {{{4}}} : {0}[{3}]\nreturn %2\n",
+      dtype, input, weight, out, attrs);
+}
+
+/// The larger ones go to the machine's library.
+TEST_F(CudaKernels, Convolutions) {
+  std::string plain =
+      "stride=[1,1], padding=[1,1], dilation=[1,1], transposed=false, output_padding=[0,0], "
+      "groups=1";
+  std::string odd =
+      "stride=[2,1], padding=[1,0], dilation=[1,2], transposed=false, output_padding=[0,0], "
+      "groups=2";
+  std::string back =
+      "stride=[2,1], padding=[1,0], dilation=[1,2], transposed=true, output_padding=[1,0], "
+      "groups=2";
+  ExpectRight({
+      ConvolutionOf("f32", "1,2,4,4", "3,2,3,3", "1,3,4,4", plain),
+      ConvolutionOf("f32", "2,8,12,12", "6,8,3,3", "2,6,12,12", plain),
+      ConvolutionOf("bf16", "2,8,12,12", "6,8,3,3", "2,6,12,12", plain),
+      ConvolutionOf("f64", "2,8,13,12", "16,4,3,2", "2,16,7,10", odd),
+      ConvolutionOf("f32", "2,8,13,12", "16,4,3,2", "2,16,7,10", odd),
+      ConvolutionOf("f32", "2,16,7,10", "16,4,3,2", "2,8,14,12", back),
+      ConvolutionOf("f16", "4,16,40", "16,16,5", "4,16,18",
+                    "stride=[2], padding=[0], dilation=[1], transposed=false, "
+                    "output_padding=[0], groups=1"),
+      ConvolutionOf("i32", "2,8,12,12", "6,8,3,3", "2,6,12,12", plain),
+      ConvolutionOf("f32", "0,8,12,12", "6,8,3,3", "0,6,12,12", plain),
+  });
+}
+
+/// The interpreter runs what the composite expands to.
+void ExpectWeightGradient(const std::string& dtype, const std::string& grad,
+                          const std::string& input, const std::string& weight,
+                          const std::string& attrs, const std::string& forward) {
+  std::string inputs =
+      fmt::format("%0 = input : {0}[{1}]\n%1 = input : {0}[{2}]\n", dtype, grad, input);
+  Graph whole = ParseGraph(
+      inputs +
+      fmt::format("%2 = _convolution_weight_backward %0, %1 {{sizes=[{1}], {2}}} : {0}[{1}]\n"
+                  "return %2\n",
+                  dtype, weight, attrs));
+  Program program(whole, MachineForTests());
+  std::vector<HostTensor> values;
+  for (NodeId id : whole.inputs()) {
+    HostTensor tensor(whole[id].type());
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      tensor.set(i, Scalar(static_cast<double>(i * 37 % 101 % 17) / 8 - 1).To(tensor.dtype()));
+    }
+    values.push_back(tensor);
+  }
+  HostTensor actual = RunProgram(*MachineForTests(), program, whole, values)[0].To(DType::kF64);
+  // The derivative along each weight of the sum of the forward result times the gradient.
+  Graph convolution =
+      ParseGraph(fmt::format("%0 = input : f64[{0}]\n%1 = input : f64[{1}]\n"
+                             "%2 = convolution %0, %1 {{{3}}} : f64[{2}]\nreturn %2\n",
+                             input, weight, grad, forward));
+  HostTensor gradient = values[0].To(DType::kF64), image = values[1].To(DType::kF64);
+  double largest = 1;
+  for (double x : actual.values<double>()) largest = std::max(largest, std::abs(x));
+  for (int64_t i = 0; i < actual.numel(); i += std::max<int64_t>(1, actual.numel() / 23)) {
+    HostTensor one(actual.shape());
+    std::ranges::fill(one.mutable_values<double>(), 0.0);
+    one.set(i, Scalar(1.0));
+    HostTensor out = reference::Interpret(convolution, std::vector{image, one})[0];
+    double expected = 0;
+    for (int64_t k = 0; k < out.numel(); ++k) {
+      expected += out.values<double>()[static_cast<size_t>(k)] *
+                  gradient.values<double>()[static_cast<size_t>(k)];
+    }
+    EXPECT_NEAR(actual.values<double>()[static_cast<size_t>(i)], expected, 0.004 * largest) << i;
+  }
+}
+
+TEST_F(CudaKernels, GradientsOfConvolutionsWeights) {
+  std::string odd = "stride=[2,1], padding=[1,0], dilation=[1,2], ";
+  std::string rest = "transposed=false, output_padding=[0,0], ";
+  ExpectWeightGradient("f32", "2,6,3,3", "2,4,6,5", "6,2,3,2", odd + "groups=2",
+                       odd + rest + "groups=2");
+  ExpectWeightGradient("f32", "4,16,7,10", "4,8,13,12", "16,4,3,2", odd + "groups=2",
+                       odd + rest + "groups=2");
+  ExpectWeightGradient("bf16", "4,16,7,10", "4,8,13,12", "16,8,3,2", odd + "groups=1",
+                       odd + rest + "groups=1");
+  ExpectWeightGradient("f64", "1,2,4", "1,3,6", "2,3,3",
+                       "stride=[1], padding=[0], dilation=[1], groups=1",
+                       "stride=[1], padding=[0], dilation=[1], transposed=false, "
+                       "output_padding=[0], groups=1");
+}
+
+}  // namespace
+}  // namespace hammock::cuda
