@@ -49,6 +49,19 @@ TEST(EmitCuda, LargeMapsUseWideLoads) {
   EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
 }
 
+TEST(EmitCuda, TurnedOperandsAreLoadedInTiles) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[300,500]
+    %1 = input : f32[500,300]
+    %2 = permute %0 {dims=[1,0]} : f32[500,300]
+    %3 = add %2, %1 : f32[500,300]
+    return %3)");
+  EXPECT_EQ(ToText(e.cut),
+            "tile outer 0 i32 vector 1 threads 32 lines 8 slots 1 accumulators 1 t--\n");
+  EXPECT_TRUE(Has(e.text, "__shared__ float tile0[32][33];"));
+  EXPECT_TRUE(Has(e.text, "if (count > 0) m0[s] = tile0[thread][k];"));
+}
+
 TEST(EmitCuda, SmallMapsSpreadOverThreads) {
   Emitted e = Emit(R"(
     %0 = input : f32[3,5]

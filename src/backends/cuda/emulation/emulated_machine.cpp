@@ -231,7 +231,7 @@ class EmulatedMachine : public Machine {
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void CopyFrom(Machine&, Address to, Address from, int64_t bytes, const Moment&) override {
-    Copy(to, from, bytes);
+    Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void Clear(Address at, int64_t bytes) override {
     if (bytes > 0) std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
