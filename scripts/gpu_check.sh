@@ -1,17 +1,19 @@
 #!/bin/bash
-# Builds what a machine with a GPU is needed for, runs it and prints a table last. Needs nvcc's
-# toolkit, CMake, Ninja, g++, GoogleTest, fmt and nlohmann-json; nothing is downloaded. Parts:
-# device fuzz golden programs records sanitizer bench peers (all, if none is named).
+# Builds what a machine with a GPU is needed for, runs it and prints a table last; about ten minutes
+# on 16 cores. Needs nvcc's toolkit, CMake, Ninja, g++, GoogleTest, fmt and nlohmann-json; nothing is
+# downloaded. Parts: device loss fuzz golden programs records training memcheck racecheck bench
+# peers (all, if none is named). All but the last two run side by side.
 #   scripts/gpu_check.sh [part...]
+# GPU_CHECK_LOGS: folder of logs. GPU_CHECK_DATA: folder of Fashion-MNIST, for the training runs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-build=build/minimal
+build="${GPU_CHECK_BUILD:-build/minimal}"
 logs="${GPU_CHECK_LOGS:-$build/gpu_check}"
+data="${GPU_CHECK_DATA:-/usr/share/datasets/fashion-mnist}"
 jobs=$(nproc)
 parts=("$@")
-rows=()
-failed=0
+names=()
 
 wanted() {
   [ ${#parts[@]} -eq 0 ] && return 0
@@ -20,26 +22,54 @@ wanted() {
   return 1
 }
 
-# check NAME COMMAND...: runs it with its output in a log and notes how it went.
+# check NAME COMMAND...: runs it in the background with its output in a log, and notes its status
+# and its seconds.
 check() {
-  local name=$1 start=$SECONDS status
+  local name=$1
   shift
-  echo "$name" >&2
-  "$@" >"$logs/$name.log" 2>&1
-  status=$?
-  if [ $status -eq 0 ]; then
-    rows+=("$(printf '%-14s passed %5ds  %s' "$name" $((SECONDS - start)) "$(tail -n 1 "$logs/$name.log")")")
-  else
-    rows+=("$(printf '%-14s FAILED %5ds  %s' "$name" $((SECONDS - start)) "status $status")")
-    failed=1
-    echo "== $name"
-    grep -v '^\[ *\(OK\|RUN\)' "$logs/$name.log" | tail -n "${GPU_CHECK_LINES:-40}"
-  fi
+  wanted "$name" || return 0
+  names+=("$name")
+  (
+    start=$SECONDS
+    "$@" >"$logs/$name.log" 2>&1
+    echo $? $((SECONDS - start)) >"$logs/$name.result"
+  ) &
+}
+
+# row NAME: a line of the table; 77 is the status of what had nothing to run.
+row() {
+  local status seconds word=FAILED text
+  read -r status seconds <"$logs/$1.result"
+  text=$(grep -v '^$' "$logs/$1.log" | tail -n 1 | cut -c 1-90)
+  [ "$status" -eq 0 ] && word=passed
+  [ "$status" -eq 77 ] && word=skipped
+  [ $word = FAILED ] && text="status $status"
+  printf '%-10s %-7s %4ds  %s\n' "$1" $word "$seconds" "$text"
+  [ $word != FAILED ]
+}
+
+# by_seed, by_test COUNT COMMAND...: share i of COUNT has some seeds, or some tests, of each.
+by_seed() { run_shares seed "$@"; }
+by_test() { run_shares test "$@"; }
+run_shares() {
+  local by=$1 count=$2 i pids=() status=0
+  shift 2
+  for ((i = 0; i < count; ++i)); do
+    if [ "$by" = seed ]; then
+      SEED_SHARE=$i/$count "$@" &
+    else
+      GTEST_TOTAL_SHARDS=$count GTEST_SHARD_INDEX=$i "$@" &
+    fi
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  return $status
 }
 
 # The groups of the golden suite, shared out over processes.
 golden() {
   local suite=$build/golden_suite out=$logs/golden
+  rm -rf "$out"
   mkdir -p "$suite" "$out"
   [ -e "$suite/manifest.jsonl" ] || tar xf tests/golden/golden.tar.xz -C "$suite"
   grep -v '^#' tests/golden/expected_ops.txt | awk 'NF {print $1}' >"$out/ops"
@@ -52,35 +82,66 @@ golden() {
   [ ! -e "$out/bad" ]
 }
 
+# The build is without zlib, so the data is unpacked here.
+training() {
+  local folder=$build/fashion-mnist file
+  if [ ! -e "$data/train-images-idx3-ubyte.gz" ]; then
+    echo "no Fashion-MNIST in $data"
+    return 77
+  fi
+  mkdir -p "$folder"
+  for file in "$data"/*.gz; do gzip -dc "$file" >"$folder/$(basename "$file")"; done
+  $build/tools/training/hammock-training tests/training --device cuda --data "$folder"
+}
+
+sanitizer() {
+  timeout 240 compute-sanitizer --tool "$1" --error-exitcode 9 \
+    $build/tests/backends/cuda/cuda_backend_tests \
+    --gtest_filter='CudaDevice.Runs*:CudaDevice.Trains*:CudaDevice.Copies*:CudaDevice.Attention*'
+}
+
 mkdir -p "$logs"
+rm -f "$logs"/*.result "$logs/table"
 nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader || true
 start=$SECONDS
-cmake --preset minimal >"$logs/configure.log" 2>&1 || { cat "$logs/configure.log"; exit 1; }
-cmake --build $build -j "$jobs" --target cuda_backend_tests cuda_fuzz_tests hammock-golden \
-  random_program_tests autograd_tests gpu_bench >"$logs/build.log" 2>&1 ||
+cmake --preset minimal -B "$build" >"$logs/configure.log" 2>&1 ||
+  { cat "$logs/configure.log"; exit 1; }
+cmake --build "$build" -j "$jobs" --target cuda_backend_tests cuda_fuzz_tests hammock-golden \
+  random_program_tests autograd_tests hammock-training gpu_bench >"$logs/build.log" 2>&1 ||
   { grep -E 'error|FAILED' -A3 "$logs/build.log" | head -60; exit 1; }
-rows+=("$(printf '%-14s passed %5ds' build $((SECONDS - start)))")
+built=$((SECONDS - start))
 
 export HAMMOCK_LOG_LEVEL=error
-wanted device && check device $build/tests/backends/cuda/cuda_backend_tests
-wanted fuzz && CUDA_FUZZ_GRAPHS=${CUDA_FUZZ_GRAPHS:-200} \
-  check fuzz $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='*OnAGpu*'
-wanted golden && check golden golden
-wanted programs && RANDOM_PROGRAMS=${RANDOM_PROGRAMS:-200} HAMMOCK_DEVICE=cuda \
-  check programs $build/tests/lazy/random_program_tests --gtest_filter='RandomProgram.Gives*'
-wanted records && HAMMOCK_DEVICE=cuda \
-  check records timeout 180 $build/tests/autograd/autograd_tests --gtest_filter='*EveryOp*'
-wanted sanitizer && for tool in memcheck racecheck; do
-  check $tool timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 \
-    $build/tests/backends/cuda/cuda_backend_tests --gtest_filter='CudaDevice.Runs*:CudaDevice.Trains*'
+export CUDA_FUZZ_GRAPHS=${CUDA_FUZZ_GRAPHS:-200} RANDOM_PROGRAMS=${RANDOM_PROGRAMS:-200}
+on_cuda=(env HAMMOCK_DEVICE=cuda)
+check memcheck sanitizer memcheck
+check racecheck sanitizer racecheck
+check device $build/tests/backends/cuda/cuda_backend_tests
+check loss env LOSE_THE_GPU=1 $build/tests/backends/cuda/cuda_backend_tests \
+  --gtest_filter='CudaCard*'
+check fuzz by_seed 4 $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='*OnAGpu*'
+check golden golden
+check programs by_seed 4 "${on_cuda[@]}" $build/tests/lazy/random_program_tests \
+  --gtest_filter='RandomProgram.Gives*'
+check records by_test 4 "${on_cuda[@]}" $build/tests/autograd/autograd_tests \
+  --gtest_filter='*EveryOp*'
+check training training
+wait
+# These measure, so nothing runs beside them.
+check bench $build/bench/gpu/gpu_bench
+wait
+check peers python3 bench/gpu/peers.py
+wait
+
+failed=0
+for name in "${names[@]}"; do
+  row "$name" >>"$logs/table" && continue
+  failed=1
+  echo "== $name"
+  grep -v '^\[ *\(OK\|RUN\)' "$logs/$name.log" | tail -n "${GPU_CHECK_LINES:-40}"
 done
-if wanted bench; then
-  check bench $build/bench/gpu/gpu_bench
-  cat "$logs/bench.log"
-fi
-if wanted peers; then
-  check peers python3 bench/gpu/peers.py
-  cat "$logs/peers.log"
-fi
-printf '%s\n' "${rows[@]}"
+for name in bench peers; do wanted $name && cat "$logs/$name.log"; done
+printf '%-10s %-7s %4ds\n' build passed $built
+cat "$logs/table"
+printf '%-10s %-7s %4ds\n' all "$([ $failed = 0 ] && echo passed || echo FAILED)" $SECONDS
 exit $failed

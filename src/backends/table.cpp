@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/gpu_machine.h"
+#include "backends/cuda/libraries.h"
 #include "backends/null/null_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/reference_backend.h"
@@ -23,7 +26,11 @@ std::vector<lazy::BackendImplInterface*> InTreeBackends() {
 
 std::vector<lazy::AbsentBackend> AbsentInTreeBackends() {
   if (CudaBackend()) return {};
-  return {{"cuda", cuda::WhyNoGpu()}};
+  std::string reason = cuda::WhyNoGpu();
+  for (const lazy::DeviceFact& fact : cuda::DescribeLibraries()) {
+    if (!fact.missing) reason += fmt::format("; there is {} {}", fact.name, fact.text);
+  }
+  return {{"cuda", reason}};
 }
 
 std::vector<HostTensor> EvaluateOnHost(const Graph& graph, std::span<const HostTensor> inputs) {

@@ -60,6 +60,8 @@ constexpr Row kRows[] = {
     {"cpu::step::<ops>", kTime, "Runs of each kernel and call, with the option `cpu.time_steps`."},
     {"cpu::WeightsPacked", kCounter, "Weights brought into the form that the library likes, once."},
     {"cuda::KernelsCompiled", kCounter, "Kernels compiled by NVRTC."},
+    {"cuda::Recordings", kCounter,
+     "Programs recorded as CUDA graphs, one for each set of addresses."},
     {"cuda::step::<step>_<ops>", kTime,
      "Runs of each kernel and call, with the option `cuda.time_steps`."},
     {"CpuCompileTime", kTime, "Time in LLVM."},

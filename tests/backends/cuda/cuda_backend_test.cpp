@@ -160,6 +160,46 @@ TEST_F(CudaDevice, WaitsForTheDevice) {
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{5, 6, 7}));
 }
 
+/// What FrailMachine plays, on a card. Nothing of this process can use the card afterwards.
+TEST(CudaCard, CanBeLost) {
+  if (!cuda::WhyNoGpu().empty()) GTEST_SKIP() << cuda::WhyNoGpu();
+  if (!std::getenv("LOSE_THE_GPU")) GTEST_SKIP() << "LOSE_THE_GPU is not set";
+  auto machine = cuda::MakeGpuMachine(0);
+  lazy::RegisterBackend(cuda::MakeBackend({machine}, "doomed", 100).release());
+  Device device("doomed:0");
+  Tensor x = On(device, {1, 2, 3}, {3});
+  Tensor fine = x * 3;
+  EXPECT_EQ(fine.to_vector<float>(), (std::vector<float>{3, 6, 9}));
+  auto sines = [&x] { return sin(x); };
+  int line = __LINE__ - 1;
+  sines().to_vector<float>();
+  EXPECT_EQ(machine->Passed(), machine->Asked());
+  uint64_t before = machine->Passed();
+  cuda::KernelSource wild = {
+      "wild", "extern \"C\" __global__ void wild(unsigned long long at) { *(int*)at = 1; }"};
+  auto functions = machine->Load(std::span(&wild, 1));
+  cuda::Grid grid;
+  grid.x = grid.y = grid.block_x = grid.block_y = 1;
+  uint64_t nowhere = 64;
+  machine->Launch(*functions[0], grid, std::span(&nowhere, 1));
+  Tensor bad = sines();
+  mark_step();
+  try {
+    wait_device_ops({device});
+    FAIL() << "no error";
+  } catch (const DeviceError& error) {
+    std::string text = error.what();
+    EXPECT_NE(text.find("ILLEGAL_ADDRESS"), std::string::npos) << text;
+    EXPECT_NE(text.find("sin at cuda_backend_test.cpp:" + std::to_string(line)), std::string::npos)
+        << text;
+  }
+  EXPECT_EQ(machine->Passed(), before);
+  wait_device_ops({device});
+  EXPECT_THROW(fine.to_vector<float>(), DeviceError);
+  Tensor on_host = tensor(std::vector<float>{1, 2}, {2}, f32, Device("reference")) * 2;
+  EXPECT_EQ(on_host.to_vector<float>(), (std::vector<float>{2, 4}));
+}
+
 TEST(Cuda, SaysWhyThereIsNoDevice) {
   if (CudaBackend()) GTEST_SKIP() << "there is one";
   try {

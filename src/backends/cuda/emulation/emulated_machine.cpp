@@ -244,7 +244,7 @@ class EmulatedMachine : public Machine {
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void CopyFrom(Machine&, Address to, Address from, int64_t bytes, const Moment&) override {
-    Copy(to, from, bytes);
+    Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void Clear(Address at, int64_t bytes) override {
     if (bytes > 0 && compiler_ != "none")
