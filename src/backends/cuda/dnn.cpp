@@ -151,8 +151,9 @@ class DnnConvolution : public PreparedProduct {
  public:
   DnnConvolution(Handle handle, const Convolution& c, DataType type, bool tf32)
       : kind_(c.kind), is_f64_(type == kDouble) {
-    bool plain = type == kFloat && !tf32;
-    found_ = Describe(c, type) && Choose(handle, plain ? kPlainMath : kAnyMath);
+    bool narrow = type == kHalf || type == kBFloat16, plain = type == kFloat && !tf32;
+    Math math = narrow ? kTensorMath : plain ? kPlainMath : kAnyMath;
+    found_ = Describe(c, type) && Choose(handle, math);
   }
   ~DnnConvolution() override {
     const Functions& f = TheFunctions();
