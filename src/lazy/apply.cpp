@@ -99,13 +99,18 @@ inline const Shape* FastType(const OpDef& op, const Shape& a, const Shape& b, DT
   } else {
     return nullptr;
   }
-  if (b.rank() == 0 || a.sizes() == b.sizes()) return &a;
-  return a.rank() == 0 ? &b : nullptr;
+  if (a.sizes() == b.sizes()) [[likely]]
+    return &a;
+  return b.rank() == 0 ? &a : a.rank() == 0 ? &b : nullptr;
 }
 
-/// Lifted numbers go with any device.
-inline bool ShareDevice(const Node& a, const Node& b) {
-  return a.device() == b.device() || a.device() == kNoDevice || b.device() == kNoDevice;
+/// False if their devices differ. Lifted numbers go with any.
+inline bool ShareDevice(const Node& a, const Node& b, DeviceId* device) {
+  *device = a.device();
+  if (a.device() == b.device()) [[likely]]
+    return true;
+  if (a.device() == kNoDevice) *device = b.device();
+  return a.device() == kNoDevice || b.device() == kNoDevice;
 }
 
 }  // namespace
@@ -284,8 +289,9 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
+  DeviceId device;
   const Shape* type = FastType(op, type_a, type_b, &dtype);
-  if (!type || !ShareDevice(*x, *y) || KeepsMore(a, b) || MayCast(op)) {
+  if (!type || !ShareDevice(*x, *y, &device) || KeepsMore(a, b) || MayCast(op)) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }
@@ -297,7 +303,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   auto* slot = new (node->slots()) Node::Slot{*type, nullptr};
   slot->shape.SetDType(dtype);
   NodeAccess::SetHash(node, HashType(op.info().seed, slot->shape));
-  NodeAccess::SetDevice(node, ResolveDevice(x->device() == kNoDevice ? y->device() : x->device()));
+  NodeAccess::SetDevice(node, ResolveDevice(device));
   NodeAccess::SetLocation(node, Here(at));
   return Finish(NodePtr::Adopt(node), 0);
 }

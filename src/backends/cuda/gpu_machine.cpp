@@ -446,15 +446,13 @@ class GpuMachine : public Machine {
 
 }  // namespace
 
+// Stops at the first that is missing: libraries take long to open, and are of no use without a
+// driver.
 std::string WhyNoGpu() {
-  std::string why;
-  auto add = [&why](const char* what, const std::string& reason) {
-    if (!reason.empty()) why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", what, reason);
-  };
-  add("no driver", WhyNoDriver());
-  add("no compiler", WhyNoNvrtc());
-  add("no matrix products", WhyNoBlas());
-  return why;
+  if (std::string why = WhyNoDriver(); !why.empty()) return "no driver: " + why;
+  if (std::string why = WhyNoNvrtc(); !why.empty()) return "no compiler: " + why;
+  if (std::string why = WhyNoBlas(); !why.empty()) return "no matrix products: " + why;
+  return "";
 }
 
 int GpuCount() {
