@@ -79,6 +79,8 @@ golden() {
       --known tests/golden/known_failures.txt --known tests/golden/known_failures_cuda.txt \
       >{}.log 2>&1 || echo {} >>$out/bad"
   cat "$out"/part.*.log
+  awk '$1 == "total" {cases += $2; pass += $3} END {print pass " of " cases " cases pass"}' \
+    "$out"/part.*.log
   [ ! -e "$out/bad" ]
 }
 

@@ -88,13 +88,13 @@ struct Block {
 
   Tensor Forward() const {
     constexpr int64_t head = kWidth / kHeads;
-    Tensor qkv = linear(layer_norm(x, {kWidth}, p[8], p[9]), p[0], p[1])
-                     .view({kBatch, kTokens, 3, kHeads, head})
-                     .permute({2, 0, 3, 1, 4});
-    Tensor mixed =
-        scaled_dot_product_attention(qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2))
-            .permute({0, 2, 1, 3})
-            .reshape({kBatch, kTokens, kWidth});
+    std::vector<Tensor> qkv = linear(layer_norm(x, {kWidth}, p[8], p[9]), p[0], p[1])
+                                  .view({kBatch, kTokens, 3, kHeads, head})
+                                  .permute({2, 0, 3, 1, 4})
+                                  .unbind(0);
+    Tensor mixed = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2])
+                       .permute({0, 2, 1, 3})
+                       .reshape({kBatch, kTokens, kWidth});
     Tensor y = x + linear(mixed, p[2], p[3]);
     Tensor m = gelu(linear(layer_norm(y, {kWidth}, p[10], p[11]), p[4], p[5]));
     return y + linear(m, p[6], p[7]);

@@ -178,8 +178,9 @@ constexpr std::array<Row, kKeyCount> kTable = {{
     {.key = kTrimGraphBytes,
      .name = "trim_graph_bytes",
      .default_value = "1073741824",
-     .doc = "Bytes of pending results that tensors hold from which a thread's recorded ops are "
-            "executed; 0: no limit."},
+     .doc =
+         "Bytes of pending results that tensors hold and no pending op uses from which a thread's "
+         "recorded ops are executed; 0: no limit."},
     {.key = kTrimGraphSize,
      .name = "trim_graph_size",
      .default_value = "100000",

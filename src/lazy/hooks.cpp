@@ -1,12 +1,14 @@
 #include "lazy/hooks.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "hammock/config.h"
 #include "hammock/lazy/lowering_context.h"
 #include "hammock/metrics.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
+#include "lazy/walk.h"
 
 namespace hammock {
 
@@ -29,10 +31,25 @@ int64_t NodesBelow(std::span<const Value> roots) {
   return static_cast<int64_t>(lazy::Util::GetGraphSize(nodes));
 }
 
-/// Of results that tensors hold; what lies between them need not be stored.
+/// Of results that tensors hold and no pending op uses. What one does use may be gone before it is
+/// stored, as a temporary of an expression is.
 int64_t BytesOf(std::span<const Value> roots) {
+  std::unordered_set<const Node*> used;  // looked up, never iterated
+  std::vector<const Node*> stack;
+  for (const Value& root : roots) stack.push_back(root.node.get());
+  std::lock_guard lock(Executor().graph_mutex);
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    if (IsAvailable(*node)) continue;
+    for (const Node::Operand& operand : node->operands()) {
+      if (operand.node && used.insert(operand.node).second) stack.push_back(operand.node);
+    }
+  }
   int64_t bytes = 0;
-  for (const Value& root : roots) bytes += root.node->shape(static_cast<int>(root.index)).bytes();
+  for (const Value& root : roots) {
+    if (!used.contains(root.node.get())) bytes += root.shape().bytes();
+  }
   return bytes;
 }
 

@@ -206,19 +206,17 @@ class AttentionBackwardCall : public Call {
         dtype_(node.type().dtype()),
         is_causal_(node.attrs[0].boolean()),
         scale_(node.attrs[1].real()),
-        query_tiles_(sizes_.width <= 64 ? 2 : 1) {}
+        tiles_(sizes_.width <= 64 ? 2 : 1) {}
 
   std::vector<KernelSource> Sources() const override {
-    bool narrow = sizes_.width <= 64;
-    auto numbers = [&](int tiles, int part) {
-      return fmt::format(
-          "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = {};\n"
-          "  constexpr bool kCausal = {};\n",
-          sizes_.width, tiles, narrow ? 64 : 32, part, is_causal_);
-    };
+    // As much as registers hold.
+    std::string numbers = fmt::format(
+        "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = 16;\n"
+        "  constexpr bool kCausal = {};\n",
+        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, is_causal_);
     std::string functions = AttentionFunctions(dtype_);
-    return {BlockKernel(12, functions, numbers(query_tiles_, 32) + kQueryBody),
-            BlockKernel(13, functions, numbers(1, narrow ? 64 : 16) + kKeyBody)};
+    return {BlockKernel(12, functions, numbers + kQueryBody),
+            BlockKernel(13, functions, numbers + kKeyBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     const auto& in = operands.in;
@@ -226,17 +224,17 @@ class AttentionBackwardCall : public Call {
     const uint64_t batch = WordOf(sizes_.batch), queries = WordOf(sizes_.queries),
                    keys = WordOf(sizes_.keys), power = WordOfFloat(scale_ * kLog2OfE),
                    scale = WordOfFloat(scale_);
-    machine.Launch(function(0), GridFor(sizes_.queries, query_tiles_),
+    machine.Launch(function(0), GridFor(sizes_.queries),
                    std::vector<uint64_t>{batch, in[0], in[1], in[2], in[3], in[5], in[6], out[0],
                                          queries, keys, power, scale});
-    machine.Launch(function(1), GridFor(sizes_.keys, 1),
+    machine.Launch(function(1), GridFor(sizes_.keys),
                    std::vector<uint64_t>{batch, in[0], in[1], in[2], in[3], in[5], in[6], out[1],
                                          out[2], queries, keys, power, scale});
   }
 
  private:
-  Grid GridFor(int64_t rows, int tiles) const {
-    int64_t each = int64_t{64} * tiles;
+  Grid GridFor(int64_t rows) const {
+    int64_t each = int64_t{64} * tiles_;
     return {.x = static_cast<unsigned>((rows + each - 1) / each),
             .y = static_cast<unsigned>(sizes_.batch),
             .block_x = 128};
@@ -246,7 +244,7 @@ class AttentionBackwardCall : public Call {
   DType dtype_;
   bool is_causal_;
   double scale_;
-  int query_tiles_;  // of 16 queries, of a warp
+  int tiles_;  // of 16 rows, of a warp
 };
 
 }  // namespace

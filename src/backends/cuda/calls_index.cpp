@@ -25,7 +25,7 @@ int64_t WordBytes(int64_t bytes) {
 class GatherCall : public IndexedCall {
  public:
   GatherCall(const Graph& graph, const GraphNode& node)
-      : IndexedCall(graph, node, node.attrs[0].integer()),
+      : IndexedCall(node, graph.TypeOf(node.inputs[0]), node.attrs[0].integer()),
         sizes_(AtLeastVector(node.type().sizes())),
         strides_(ContiguousStrides(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes()))),
         stride_(strides_[static_cast<int>(dim_)]),
@@ -66,7 +66,7 @@ class GatherCall : public IndexedCall {
 class IndexSelectCall : public IndexedCall {
  public:
   IndexSelectCall(const Graph& graph, const GraphNode& node)
-      : IndexedCall(graph, node, node.attrs[0].integer()),
+      : IndexedCall(node, graph.TypeOf(node.inputs[0]), node.attrs[0].integer()),
         inner_(CallAxis(graph.TypeOf(node.inputs[0]).sizes(), dim_).inner),
         picked_(graph.TypeOf(node.inputs[1]).numel()),
         index_(MemoryType(graph.TypeOf(node.inputs[1]).dtype())) {

@@ -17,7 +17,7 @@ constexpr int64_t kEnoughLines = 4096;  // for a thread each
 constexpr int64_t kMostItems = (int64_t{1} << 32) - 1;
 
 /// A scatter as its operands lie: `lines` lines with `rounds` indices each. An index of rows has
-/// one for all lines, see ScatterRows.
+/// one for all lines, and zeros are no operand, see ScatterRows.
 struct ScatterPlan {
   ScatterPlan(const Graph& graph, const GraphNode& node)
       : dim(static_cast<int>(node.attrs[0].integer())),
@@ -86,11 +86,13 @@ std::string CheckText(const std::string& leave) {
 class ScatterCall : public IndexedCall {
  public:
   ScatterCall(const Graph& graph, const GraphNode& node)
-      : IndexedCall(graph, node, node.attrs[0].integer()),
+      : IndexedCall(node, node.type(), node.attrs[0].integer()),
         plan_(graph, node),
         bytes_(node.type().bytes()) {}
   void Run(Machine& machine, const Operands& operands) const override {
-    if (operands.in[0] != operands.out[0] && bytes_ > 0) {
+    if (operands.in[0] == 0 && bytes_ > 0) {
+      machine.Clear(operands.out[0], bytes_);
+    } else if (operands.in[0] != operands.out[0] && bytes_ > 0) {
       machine.Copy(operands.out[0], operands.in[0], bytes_);
     }
     if (plan_.lines > 0 && plan_.rounds > 0) RunAll(machine, operands);

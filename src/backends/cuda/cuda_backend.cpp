@@ -17,6 +17,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/running_step.h"
 
 namespace hammock {
 namespace cuda {
@@ -290,13 +291,13 @@ class Backend : public lazy::BackendImplInterface {
   void Lose(DeviceState& state, const MachineLost& error,
             const std::shared_ptr<const Program>& program) const {
     std::vector<DeviceState*> together;
-    std::vector<std::shared_ptr<const Program>> suspects;
+    std::vector<NotedRun> suspects;
     for (const auto& other : devices_) {
       if (other->machine->card() != state.machine->card()) continue;
       together.push_back(other.get());
-      if (auto run = other->OldestRun()) suspects.push_back(std::move(run));
+      if (NotedRun run = other->OldestRun(); run.program) suspects.push_back(std::move(run));
     }
-    if (suspects.empty() && program) suspects.push_back(program);
+    if (suspects.empty() && program) suspects.push_back({program, running_step_location});
     for (DeviceState* each : together) each->Lose(DescribeLoss(each->name, error, suspects));
   }
 
@@ -420,7 +421,7 @@ class Backend : public lazy::BackendImplInterface {
       throw;
     }
     std::shared_ptr<Moment> moment = state.machine->Mark();
-    state.NoteRun(*moment, running);
+    state.NoteRun(*moment, {running, running_step_location});
     std::vector<BackendDataPtr> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],

@@ -21,16 +21,16 @@ void DeviceState::ForgetEnded() {
   while (!runs_.empty() && runs_.front().moment <= passed) runs_.pop_front();
 }
 
-void DeviceState::NoteRun(const Moment& moment, std::shared_ptr<const Program> program) {
+void DeviceState::NoteRun(const Moment& moment, NotedRun run) {
   std::lock_guard lock(mutex_);
   ForgetEnded();
-  runs_.push_back({moment.number, std::move(program)});
+  runs_.push_back({moment.number, std::move(run)});
 }
 
-std::shared_ptr<const Program> DeviceState::OldestRun() {
+NotedRun DeviceState::OldestRun() {
   std::lock_guard lock(mutex_);
   ForgetEnded();
-  return runs_.empty() ? nullptr : runs_.front().program;
+  return runs_.empty() ? NotedRun() : runs_.front().run;
 }
 
 std::shared_ptr<const Error> DeviceState::lost() const {
@@ -54,18 +54,18 @@ void DeviceState::RaiseLostOnce() {
   if (!told_.exchange(true)) RaiseLost();
 }
 
-std::shared_ptr<const Error> DescribeLoss(
-    const std::string& device, const MachineLost& error,
-    const std::vector<std::shared_ptr<const Program>>& suspects) {
+std::shared_ptr<const Error> DescribeLoss(const std::string& device, const MachineLost& error,
+                                          const std::vector<NotedRun>& suspects) {
   std::string cause = error.message();
   std::string where = error.where();
   if (where.empty() && !suspects.empty()) {
     std::string names;
-    for (const auto& program : suspects) {
-      names += (names.empty() ? "" : ", or ") + program->NamesOfSteps();
+    for (const NotedRun& run : suspects) {
+      names += (names.empty() ? "" : ", or ") + run.program->NamesOfSteps();
     }
     cause += "; it happened in the run of " + names;
-    where = suspects[0]->Where();
+    where = LocationText(suspects[0].location);
+    if (where.empty()) where = suspects[0].program->Where();
   }
   auto loss = std::make_shared<DeviceError>(
       ErrorCode::kDevice,

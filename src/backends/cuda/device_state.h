@@ -20,6 +20,11 @@
 
 namespace hammock::cuda {
 
+struct NotedRun {
+  std::shared_ptr<const Program> program;
+  LocationId location = 0;  ///< where its step was recorded
+};
+
 /// Thread-safe.
 class DeviceState {
  public:
@@ -30,10 +35,10 @@ class DeviceState {
   DeviceMemory memory;
   WorkQueue checks;  ///< of runs in which an op may have failed
 
-  /// The run of `program` ends before `moment`.
-  void NoteRun(const Moment& moment, std::shared_ptr<const Program> program);
-  /// The first run that has not ended; null if there is none.
-  std::shared_ptr<const Program> OldestRun();
+  /// The run ends before `moment`.
+  void NoteRun(const Moment& moment, NotedRun run);
+  /// The first run that has not ended; without a program if there is none.
+  NotedRun OldestRun();
 
   bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
   /// Null while the device is of use.
@@ -45,14 +50,14 @@ class DeviceState {
   void RaiseLostOnce();
 
  private:
-  struct Run {
+  struct Running {
     uint64_t moment = 0;
-    std::shared_ptr<const Program> program;
+    NotedRun run;
   };
   void ForgetEnded();
 
   mutable std::mutex mutex_;
-  std::deque<Run> runs_;
+  std::deque<Running> runs_;
   std::shared_ptr<const Error> lost_;
   std::atomic<bool> is_lost_{false};
   std::atomic<bool> told_{false};
@@ -60,8 +65,7 @@ class DeviceState {
 
 /// The error of a lost device: what the machine said, and which run is to blame. `suspects` are the
 /// oldest runs of the devices that share the card; none where nothing was running.
-std::shared_ptr<const Error> DescribeLoss(
-    const std::string& device, const MachineLost& error,
-    const std::vector<std::shared_ptr<const Program>>& suspects);
+std::shared_ptr<const Error> DescribeLoss(const std::string& device, const MachineLost& error,
+                                          const std::vector<NotedRun>& suspects);
 
 }  // namespace hammock::cuda

@@ -73,6 +73,7 @@ class Emitter {
     Line("const I lines = (I){};", Word(places_.lines));
     bool across = cut_.way == Way::kColumn;
     Line("const int thread = threadIdx.{};", across ? "y" : "x");
+    if (cut_.way == Way::kTile) return OpenTiles();
     if (cut_.way == Way::kMap) {
       Begin(
           fmt::format("for (I line = (I)blockIdx.y * {0} + threadIdx.y; line < lines; line += "
@@ -92,7 +93,55 @@ class Emitter {
   }
 
   void Close() {
-    if (cut_.way == Way::kMap) End();
+    if (cut_.maps()) End();
+    if (cut_.way != Way::kTile) return;
+    Line("__syncthreads();");
+    End();
+  }
+
+  // ---- Tiles of 32 columns and rows: what lies along the rows is loaded that way first.
+
+  bool IsTurned(int i) const {
+    return !cut_.is_turned.empty() && cut_.is_turned[static_cast<size_t>(i)];
+  }
+
+  void OpenTiles() {
+    int accesses = static_cast<int>(kernel_.accesses.size());
+    for (int i = 0; i < accesses; ++i) {
+      if (!IsTurned(i)) continue;
+      Line("__shared__ {} tile{}[{}][{}];", MemoryType(AccessOf(i).dtype), i, kTileSide,
+           kTileSide + 1);
+    }
+    Line("const I rows = (I){};", Word(places_.rows));
+    Line("const I tiles = (rows + {}) / {};", kTileSide - 1, kTileSide);
+    Begin("for (I tile = blockIdx.y; tile < lines / rows * tiles; tile += gridDim.y)");
+    Line("const I first = tile % tiles * {};", kTileSide);
+    Line("I rest = tile / tiles;");
+    OuterPlaces();
+    for (int i = 0; i < accesses; ++i) {
+      if (IsTurned(i)) LoadTile(i);
+    }
+    Line("__syncthreads();");
+    Unroll();
+    Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
+    Line("const I row = first + k;");
+    Line("if (row >= rows) continue;");
+    for (int i = 0; i < accesses; ++i) {
+      if (!IsTurned(i)) Address(i);
+    }
+  }
+
+  void LoadTile(int i) {
+    std::string outer;
+    for (int d = 0; d < cut_.outer_dims; ++d) {
+      outer += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
+    }
+    Unroll();
+    Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
+    Line("const I row = first + thread, at = (I)blockIdx.x * {} + k;", kTileSide);
+    Line("if (row < rows && at < columns) tile{0}[k][thread] = (({1}*){2}{3})[row + at * (I){4}];",
+         i, MemoryType(AccessOf(i).dtype), Word(places_.Access(i)), outer, Word(places_.Column(i)));
+    End();
   }
 
   /// Scratch memory for one value of a row: every thread of the row has it.
@@ -114,6 +163,10 @@ class Emitter {
   void Addresses() {
     Line("const I row = {};", cut_.outer_dims == 0 ? "line" : "line % (I)" + Word(places_.rows));
     if (cut_.outer_dims > 0) Line("I rest = line / (I){};", Word(places_.rows));
+    OuterPlaces();
+    for (int i = 0; i < static_cast<int>(kernel_.accesses.size()); ++i) Address(i);
+  }
+  void OuterPlaces() {
     for (int d = cut_.outer_dims; d-- > 0;) {
       if (d == 0) {
         Line("const I outer0 = rest;");
@@ -122,7 +175,6 @@ class Emitter {
         Line("rest /= (I){};", Word(places_.Extent(d)));
       }
     }
-    for (int i = 0; i < static_cast<int>(kernel_.accesses.size()); ++i) Address(i);
   }
 
   std::string PlaceInLine(int i) const {
@@ -187,7 +239,7 @@ class Emitter {
       reads_rows |= instr.stage == stage && instr.level == Level::kRow &&
                     instr.kind == Kind::kLoad && written_.contains(instr.access);
     }
-    if (reads_rows && cut_.way != Way::kMap) Line("__syncthreads();");
+    if (reads_rows && !cut_.maps()) Line("__syncthreads();");
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
       const Instr& instr = kernel_.instrs[i];
       if (instr.level == Level::kRow && instr.kind != Kind::kReduce && instr.stage == stage) {
@@ -241,6 +293,8 @@ class Emitter {
       case Way::kMap:
         return fmt::format("(((I)blockIdx.x * {} + s) * {} + thread) * {}", cut_.slots,
                            cut_.threads, cut_.vector);
+      case Way::kTile:
+        return fmt::format("(I)blockIdx.x * {} + thread", kTileSide);
       case Way::kRow:
         return fmt::format("((round * {} + s) * {} + thread) * {}", cut_.slots, cut_.threads,
                            cut_.vector);
@@ -253,13 +307,15 @@ class Emitter {
   }
 
   void Elements(int stage) {
-    bool rounds = cut_.way != Way::kMap && !cut_.whole;
+    bool rounds = !cut_.maps() && !cut_.whole;
     if (rounds) {
+      // Loads of narrow elements that are further apart fetch little: two rounds are under way.
+      if (cut_.way == Way::kColumn && !Stores(stage)) Line("#pragma unroll 2");
       Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)",
                         cut_.threads * elements() * cut_.passes));
     } else {
       Begin("");
-      if (cut_.way != Way::kMap) Line("const I round = 0;");
+      if (!cut_.maps()) Line("const I round = 0;");
     }
     if (!cut_.whole) DeclareElements(stage);
     Transfer(stage, Kind::kLoad);
@@ -280,6 +336,11 @@ class Emitter {
     }
   }
 
+  bool Stores(int stage) const {
+    return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
+      return IsElement(instr, stage) && instr.kind == Kind::kStore;
+    });
+  }
   bool NeedsPlaces(int stage) const {
     return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
       return IsElement(instr, stage) && (instr.kind == Kind::kReduce || instr.kind == Kind::kIndex);
@@ -301,7 +362,7 @@ class Emitter {
     Unroll();
     Begin(fmt::format("for (int s = 0; s < {}; ++s)", cut_.slots));
     Line("const I at = {};", SlotPlace());
-    std::string inside = cut_.way != Way::kMap && kind == Kind::kStore ? "active && " : "";
+    std::string inside = !cut_.maps() && kind == Kind::kStore ? "active && " : "";
     Line("const int count = {}columns > at ? (columns - at > {} ? {} : (int)(columns - at)) : 0;",
          inside, cut_.vector, cut_.vector);
     for (int access : accesses) TransferSlot(access, kind == Kind::kLoad ? "load" : "store");
@@ -311,6 +372,10 @@ class Emitter {
   void TransferSlot(int access, std::string_view verb) {
     std::string elements = fmt::format("m{} + s * {}", access, cut_.vector);
     std::string step = Step(access);
+    if (IsTurned(access)) {
+      Line("if (count > 0) m{}[s] = tile{}[thread][k];", access, access);
+      return;
+    }
     if (cut_.is_wide[static_cast<size_t>(access)]) {
       std::string place = fmt::format("p{} + at", access);
       Line("{}_some<{}>({}, count, {});", verb, cut_.vector, place, elements);
@@ -347,7 +412,7 @@ class Emitter {
       Line("m{}[e] = {};", instr.access, element);
     } else if (IsRowScratch(instr)) {
       Line("row{} = {};", instr.access, element);
-    } else if (cut_.way == Way::kMap) {
+    } else if (cut_.maps()) {
       Line("if (blockIdx.x == 0 && thread == 0) p{}[0] = {};", instr.access, element);
     } else {
       Line("if (active && thread == 0) p{}[0] = {};", instr.access, element);

@@ -21,13 +21,13 @@ inline int64_t FaultyIndex(uint64_t fault) {
   return static_cast<int32_t>(static_cast<uint32_t>(~fault));
 }
 
-/// Its first operand has an index for each element, or row, along `dim`.
+/// Indices are places along the dim of `self`.
 class IndexedCall : public Call {
  public:
-  IndexedCall(const Graph& graph, const GraphNode& node, int64_t dim)
+  IndexedCall(const GraphNode& node, const Shape& self, int64_t dim)
       : name_(node.op->name()),
         dim_(dim),
-        extent_(AtLeastVector(graph.TypeOf(node.inputs[0]).sizes())[static_cast<int>(dim)]) {}
+        extent_(AtLeastVector(self.sizes())[static_cast<int>(dim)]) {}
   bool can_fail() const override { return true; }
   std::string FaultMessage(uint64_t fault) const override {
     return fmt::format("{}: index {} is out of bounds for dimension {} with size {}", name_,

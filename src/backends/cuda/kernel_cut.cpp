@@ -117,6 +117,35 @@ void CutMap(const Launch& launch, KernelCut& cut) {
   cut.slots = many && KeptRegisters(*launch.kernel) * cut.vector <= 16 ? 2 : 1;
 }
 
+/// Loads whose elements lie side by side along the rows and far apart along the columns, where
+/// results lie the other way.
+std::vector<bool> TurnedAccesses(const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  std::vector<bool> turned = ElementAccesses(kernel);
+  for (size_t i = 0; i < turned.size(); ++i) {
+    const AccessMap& map = launch.maps[i];
+    turned[i] = turned[i] && kernel.accesses[i].kind == Access::Kind::kBuffer && map.row == 1 &&
+                map.column > 1;
+  }
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.kind == Instr::Kind::kStore) turned[static_cast<size_t>(instr.access)] = false;
+  }
+  return turned;
+}
+
+bool CutTile(const Launch& launch, KernelCut& cut) {
+  constexpr int kMostTurned = 4;  // what shared memory has room for
+  std::vector<bool> turned = TurnedAccesses(launch);
+  auto count = std::count(turned.begin(), turned.end(), true);
+  if (count == 0 || count > kMostTurned) return false;
+  if (launch.rows < kTileSide / 2 || launch.columns < kTileSide / 2) return false;
+  cut.way = KernelCut::Way::kTile;
+  cut.is_turned = std::move(turned);
+  cut.threads = kTileSide;
+  cut.lines = kBlock / kTileSide;
+  return true;
+}
+
 void CutRow(const Launch& launch, KernelCut& cut) {
   const int64_t n = launch.columns;
   const int64_t lines = LinesOf(launch);
@@ -145,6 +174,12 @@ void CutColumn(const Launch& launch, KernelCut& cut) {
   cut.passes = cut.accumulators / (cut.threads * cut.slots);
   cut.lines = std::max(32, kBlock / cut.threads);
   while (cut.lines > 8 && Quotient(LinesOf(launch), cut.lines) < kManyBlocks) cut.lines /= 2;
+  // There are about as many blocks as a GPU runs at once: each should have much under way.
+  int most = KeptRegisters(*launch.kernel) * cut.slots <= 32 ? 1024 : 512;
+  while (cut.passes > 1 && 2 * cut.threads * cut.lines <= most) {
+    cut.threads *= 2;
+    cut.passes /= 2;
+  }
 }
 
 }  // namespace
@@ -159,8 +194,7 @@ KernelCut CutKernel(const Launch& launch) {
   cut.outer_dims = static_cast<int>(launch.outer.size());
   cut.wide_index = NeedsWideIndex(launch);
   if (kernel.stages == 1 && !kernel.HasReduction()) {
-    cut.way = KernelCut::Way::kMap;
-    CutMap(launch, cut);
+    if (!CutTile(launch, cut)) CutMap(launch, cut);
   } else {
     cut.accumulators = static_cast<int>(AccumulatorsOf(launch.columns));
     cut.way = kernel.lanes_along_rows ? KernelCut::Way::kColumn : KernelCut::Way::kRow;
@@ -184,6 +218,12 @@ Grid GridOf(const Launch& launch, const KernelCut& cut) {
       grid.x = static_cast<unsigned>(
           Quotient(launch.columns, int64_t{cut.threads} * cut.slots * cut.vector));
       grid.y = static_cast<unsigned>(std::min<int64_t>(Quotient(lines, cut.lines), kMostGridY));
+      break;
+    case KernelCut::Way::kTile:
+      grid.x = static_cast<unsigned>(Quotient(launch.columns, kTileSide));
+      grid.y = static_cast<unsigned>(std::min<int64_t>(
+          Quotient(launch.rows, kTileSide) * (lines / std::max<int64_t>(launch.rows, 1)),
+          kMostGridY));
       break;
     case KernelCut::Way::kRow:
     case KernelCut::Way::kColumn:
@@ -245,9 +285,12 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
 }
 
 std::string ToText(const KernelCut& cut) {
-  const char* ways[] = {"map", "row", "column"};
+  const char* ways[] = {"map", "row", "column", "tile"};
   std::string wide;
-  for (bool is_wide : cut.is_wide) wide += is_wide ? 'w' : '-';
+  for (size_t i = 0; i < cut.is_wide.size(); ++i) {
+    bool turned = !cut.is_turned.empty() && cut.is_turned[i];
+    wide += turned ? 't' : cut.is_wide[i] ? 'w' : '-';
+  }
   return fmt::format(
       "{} outer {} {} vector {} threads {} lines {} slots {}{}{} accumulators {} {}\n",
       ways[static_cast<int>(cut.way)], cut.outer_dims, cut.wide_index ? "i64" : "i32", cut.vector,

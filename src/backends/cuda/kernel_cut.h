@@ -17,6 +17,7 @@
 namespace hammock::cuda {
 
 inline constexpr int64_t kMostAccumulators = 1024;
+inline constexpr int kTileSide = 32;
 int64_t AccumulatorsOf(int64_t extent);
 
 /// What the text of a kernel depends on besides the kernel. Numbers of threads, accumulators and
@@ -26,6 +27,7 @@ struct KernelCut {
     kMap,     ///< nothing is reduced: a thread has some elements of a line
     kRow,     ///< `threads` threads share a line and its reductions
     kColumn,  ///< neighbouring lanes have neighbouring rows; `threads` of them share a row
+    kTile,    ///< as kMap, but 32 columns of 32 rows at once: some loads go along the rows
   };
   Way way = Way::kMap;
   int outer_dims = 0;
@@ -38,7 +40,9 @@ struct KernelCut {
   bool whole = false;         ///< one round covers a row: what later stages need stays in registers
   int accumulators = 1;       ///< of a reduction
   std::vector<bool> is_wide;  ///< by access: vectors are aligned
+  std::vector<bool> is_turned;  ///< by access: a tile is loaded along the rows; empty without
 
+  bool maps() const { return way == Way::kMap || way == Way::kTile; }
   int block_threads() const { return threads * lines; }
   bool operator==(const KernelCut&) const = default;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/cuda/expand_attention.h"
+#include "backends/cuda/fill_slices.h"
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/scatter_rows.h"
 #include "base/throw.h"
@@ -45,7 +46,7 @@ struct Program::PreparedStep {
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
       graph_(ScatterRows(NarrowProducts(
-          SplitReductions(RemoveDead(ExpandAttention(compiler::WithOrigins(graph))))))),
+          SplitReductions(RemoveDead(ExpandAttention(FillSlices(compiler::WithOrigins(graph)))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();

@@ -1,5 +1,6 @@
 #include "backends/cuda/scatter_rows.h"
 
+#include <cmath>
 #include <optional>
 
 #include "compiler/fusion_facts.h"
@@ -32,6 +33,16 @@ std::optional<GraphValue> IndexOfRows(const Graph& graph, const GraphNode& scatt
   return type.numel() == source.size(dim) ? std::optional(small) : std::nullopt;
 }
 
+bool IsZeros(const Graph& graph, GraphValue value) {
+  while (graph[value.node].op == &ops::kBroadcast || graph[value.node].op == &ops::kReshape) {
+    value = graph[value.node].inputs[0];
+  }
+  const GraphNode& node = graph[value.node];
+  if (node.op != &ops::kConstant) return false;
+  double number = node.attr("value").scalar().ToDouble();
+  return number == 0 && !std::signbit(number);
+}
+
 }  // namespace
 
 Graph ScatterRows(const Graph& graph) {
@@ -47,6 +58,10 @@ Graph ScatterRows(const Graph& graph) {
     for (GraphValue& input : node.inputs) input = mapped(input);
     std::optional<GraphValue> index;
     if (node.op == &ops::kScatter) index = IndexOfRows(graph, graph[id]);
+    if (node.op == &ops::kScatter && IsZeros(graph, graph[id].inputs[0])) {
+      node.inputs[0] = GraphValue{};
+      changed = true;
+    }
     if (index) {
       GraphNode vector = graph[id];
       Dims sizes = {graph.TypeOf(*index).numel()};

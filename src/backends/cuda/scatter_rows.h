@@ -5,7 +5,8 @@
 namespace hammock::cuda {
 
 /// Scatters whole rows where an index is the same for all elements of one, as in gradients of
-/// embeddings: the index becomes a vector, one for each row of the source.
+/// embeddings: the index becomes a vector, one for each row of the source. What is scattered into
+/// zeros loses that operand.
 Graph ScatterRows(const Graph& graph);
 
 }  // namespace hammock::cuda

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/emulated.h"
+#include "backends/cuda/fill_slices.h"
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
+#include "compiler/remove_dead.h"
 #include "compiler/schedule.h"
 
 namespace hammock::cuda {
@@ -44,6 +46,19 @@ TEST(EmitCuda, LargeMapsUseWideLoads) {
   EXPECT_TRUE(Has(e.text, "load_some<4>(p0 + at, count, m0 + s * 4);"));
   EXPECT_TRUE(Has(e.text, "const float x1 = mul_f32(x0, x0);"));
   EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
+}
+
+TEST(EmitCuda, TurnedOperandsAreLoadedInTiles) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[300,500]
+    %1 = input : f32[500,300]
+    %2 = permute %0 {dims=[1,0]} : f32[500,300]
+    %3 = add %2, %1 : f32[500,300]
+    return %3)");
+  EXPECT_EQ(ToText(e.cut),
+            "tile outer 0 i32 vector 1 threads 32 lines 8 slots 1 accumulators 1 t--\n");
+  EXPECT_TRUE(Has(e.text, "__shared__ float tile0[32][33];"));
+  EXPECT_TRUE(Has(e.text, "if (count > 0) m0[s] = tile0[thread][k];"));
 }
 
 TEST(EmitCuda, SmallMapsSpreadOverThreads) {
@@ -144,6 +159,37 @@ TEST(Calls, AreCompiledByNvrtc) {
       module += source.text;
     }
     EXPECT_GT(CompileByNvrtc(module, 90).size(), 1000u);
+  }
+}
+
+TEST(FillSlices, OnePlaceIsChosen) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[1,4]
+    %1 = constant {value=0, dtype=f32} : f32[]
+    %2 = broadcast %1 {sizes=[3,4]} : f32[3,4]
+    %3 = update_slice %2, %0 {dim=0, start=2, step=1} : f32[3,4]
+    return %3)");
+  EXPECT_EQ(
+      hammock::ToText(RemoveDead(FillSlices(graph))),
+      "%0 = input : f32[1,4]\n%1 = constant {value=0, dtype=f32} : f32[]\n"
+      "%2 = broadcast %1 {sizes=[3,4]} : f32[3,4]\n%3 = iota {size=3, dtype=i64} : i64[3]\n"
+      "%4 = constant {value=2, dtype=i64} : i64[]\n%5 = broadcast %4 {sizes=[3]} : i64[3]\n"
+      "%6 = eq %3, %5 : bool[3]\n%7 = reshape %6 {sizes=[3,1]} : bool[3,1]\n"
+      "%8 = broadcast %7 {sizes=[3,4]} : bool[3,4]\n%9 = broadcast %0 {sizes=[3,4]} : f32[3,4]\n"
+      "%10 = where %8, %9, %2 : f32[3,4]\nreturn %10\n");
+}
+
+TEST(FillSlices, OtherSlicesAreLeftAlone) {
+  for (const char* text :
+       {"    %0 = input : f32[2,4]\n    %1 = constant {value=0, dtype=f32} : f32[]\n"
+        "    %2 = broadcast %1 {sizes=[3,4]} : f32[3,4]\n"
+        "    %3 = update_slice %2, %0 {dim=0, start=1, step=1} : f32[3,4]\n"
+        "    return %3",
+        "    %0 = input : f32[1,4]\n    %1 = input : f32[3,4]\n"
+        "    %2 = update_slice %1, %0 {dim=0, start=1, step=1} : f32[3,4]\n"
+        "    return %2"}) {
+    Graph graph = ParseGraph(text);
+    EXPECT_EQ(hammock::ToText(FillSlices(graph)), hammock::ToText(graph));
   }
 }
 

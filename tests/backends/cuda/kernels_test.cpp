@@ -61,6 +61,34 @@ void ExpectRight(const std::vector<std::string>& texts) {
   }
 }
 
+/// Exact ops, so the bits of the interpreter's.
+void ExpectBits(const std::string& text) {
+  Graph graph = ParseGraph(text);
+  std::vector<HostTensor> inputs = fuzz::RandomInputs(graph, 3);
+  Program program(graph, MachineForTests());
+  std::vector<HostTensor> actual = RunProgram(*MachineForTests(), program, graph, inputs);
+  std::vector<HostTensor> expected = reference::Interpret(graph, inputs);
+  for (size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_EQ(fuzz::CompareBits(actual[i], expected[i]), "") << text;
+  }
+}
+
+TEST_F(CudaKernels, TransposesInTiles) {
+  ExpectBits(R"(
+    %0 = input : bf16[3,70,45]
+    %1 = input : bf16[3,45,70]
+    %2 = permute %0 {dims=[0,2,1]} : bf16[3,45,70]
+    %3 = maximum %2, %1 : bf16[3,45,70]
+    %4 = permute %1 {dims=[0,2,1]} : bf16[3,70,45]
+    return %3, %4)");
+  ExpectBits(R"(
+    %0 = input : i64[40,5,33]
+    %1 = permute %0 {dims=[2,1,0]} : i64[33,5,40]
+    %2 = permute %0 {dims=[1,2,0]} : i64[5,33,40]
+    %3 = neg %2 : i64[5,33,40]
+    return %1, %3)");
+}
+
 std::string SortOf(const std::string& dtype, const std::string& sizes, int dim, bool descending) {
   return fmt::format(
       "%0 = input : {0}[{1}]\n"
@@ -201,6 +229,19 @@ TEST_F(CudaKernels, ScatteredRowsHaveTheBitsOfScatteredElements) {
       EXPECT_EQ(fuzz::CompareBits(rows[0], rows[1]), "") << dtype << " " << count;
     }
   }
+}
+
+TEST_F(CudaKernels, ScattersIntoZeros) {
+  ExpectBits(R"(
+    %0 = constant {value=0, dtype=i32} : i32[]
+    %1 = broadcast %0 {sizes=[7]} : i32[7]
+    %2 = input : i32[100]
+    %3 = iota {size=100, dtype=i64} : i64[100]
+    %4 = constant {value=7, dtype=i64} : i64[]
+    %5 = broadcast %4 {sizes=[100]} : i64[100]
+    %6 = remainder %3, %5 : i64[100]
+    %7 = scatter %1, %6, %2 {dim=0, reduce="sum"} : i32[7]
+    return %7)");
 }
 
 TEST_F(CudaKernels, FastAtomicsAddInAnyOrder) {
