@@ -65,7 +65,7 @@ class Backend : public lazy::BackendImplInterface {
     DeviceState& state = StateOf(device);
     BlockUse use = host.bytes() > Machine::kInOrder ? BlockUse::kBeside : BlockUse::kInOrder;
     return Guarded(state, [&] {
-      BlockPtr block = state.memory.Take(host.bytes(), "upload", lazy::DerivedBytes(device), use);
+      BlockPtr block = Take(state, device, host.bytes(), "upload", use);
       state.machine->Upload(block->address, host.data(), host.bytes());
       bytes_in_ += host.bytes();
       return std::make_shared<DeviceData>(device, shape, std::move(block), state.machine->Mark());
@@ -100,8 +100,7 @@ class Backend : public lazy::BackendImplInterface {
     DeviceState& target = StateOf(to);
     if (source.is_lost()) source.RaiseLost();
     return Guarded(target, [&] {
-      BlockPtr block =
-          target.memory.Take(from->bytes, "copy", lazy::DerivedBytes(to), BlockUse::kBeside);
+      BlockPtr block = Take(target, to, from->bytes, "copy", BlockUse::kBeside);
       target.machine->CopyFrom(*source.machine, block->address, from->address, from->bytes,
                                *held.moment());
       std::shared_ptr<Moment> moment = target.machine->Mark();
@@ -301,6 +300,23 @@ class Backend : public lazy::BackendImplInterface {
     for (DeviceState* each : together) each->Lose(DescribeLoss(each->name, error, suspects));
   }
 
+  /// What devices on the same card have cached is given back before it is an error.
+  BlockPtr Take(DeviceState& state, const BackendDevice& device, int64_t bytes, const char* what,
+                BlockUse use = BlockUse::kInOrder) const {
+    const int64_t others = lazy::DerivedBytes(device);
+    try {
+      return state.memory.Take(bytes, what, others, use);
+    } catch (const OutOfMemory&) {
+      int64_t freed = 0;
+      for (const auto& other : devices_) {
+        bool beside = other.get() != &state && other->machine->card() == state.machine->card();
+        if (beside) freed += other->memory.FreeCached();
+      }
+      if (freed == 0) throw;
+    }
+    return state.memory.Take(bytes, what, others, use);
+  }
+
   /// Keeps memory until a copy from it was made.
   static void KeepUntil(DeviceState& state, std::shared_ptr<Moment> moment, BlockPtr block) {
     state.checks.Push([&state, moment = std::move(moment), block = std::move(block)] {
@@ -385,7 +401,6 @@ class Backend : public lazy::BackendImplInterface {
                                   std::shared_ptr<const FailureDump> dump) const {
     const Program& program = *running;
     DeviceState& state = StateOf(device);
-    const int64_t others = lazy::DerivedBytes(device);
     std::vector<BlockPtr> inputs, outputs;
     std::vector<Address> in, out;
     inputs.reserve(arguments.size());
@@ -404,7 +419,7 @@ class Backend : public lazy::BackendImplInterface {
       } else {
         block = TakeDonated(program.Replaceable(i), donated, inputs);
         if (!block) {
-          block = state.memory.Take(computation.result_shapes()[i].bytes(), "output", others);
+          block = Take(state, device, computation.result_shapes()[i].bytes(), "output");
         }
       }
       out.push_back(block->address);
@@ -412,7 +427,7 @@ class Backend : public lazy::BackendImplInterface {
     }
     BlockPtr arena;
     if (program.plan().arena_bytes > 0) {
-      arena = state.memory.Take(program.plan().arena_bytes, "values on the way", others);
+      arena = Take(state, device, program.plan().arena_bytes, "values on the way");
     }
     try {
       program.Run(in, out, arena ? arena->address : 0);

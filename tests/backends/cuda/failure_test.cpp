@@ -215,6 +215,16 @@ TEST_F(CudaFailure, CachedMemoryIsGivenBackBeforeItIsAnError) {
   EXPECT_EQ(large.to_vector<float>()[119'999], 2);
 }
 
+TEST_F(CudaFailure, WhatANeighbourHasCachedIsGivenBackToo) {
+  machines_[1]->ShareMemoryWith(*machines_[0]);
+  machines_[0]->SetMemoryLeft(1 << 20);
+  OnlyOn(1, std::vector<float>(100'000, 2));
+  EXPECT_GE(GetMemoryInfo(DeviceOf(1)).reserved, 800'000);
+  Tensor large = OnlyOn(0, std::vector<float>(120'000, 2));
+  EXPECT_EQ(large.to_vector<float>()[119'999], 2);
+  EXPECT_EQ(GetMemoryInfo(DeviceOf(1)).reserved, GetMemoryInfo(DeviceOf(1)).in_use);
+}
+
 TEST_F(CudaFailure, DevicesOfOneCardShareItsMemory) {
   int64_t all = machines_[0]->memory_bytes();
   EXPECT_EQ(GetMemoryInfo(DeviceOf(0)).limit, all / 2);
