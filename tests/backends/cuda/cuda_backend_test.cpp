@@ -261,6 +261,26 @@ TEST_F(CudaDevice, GradientsOfConvolutionsAndEmbeddingsAgreeWithTheReference) {
   }
 }
 
+TEST_F(CudaDevice, TransposesByTiles) {
+  struct Case {
+    DType dtype;
+    Dims sizes, order;
+  };
+  for (const Case& c :
+       {Case{f32, {70, 130}, {1, 0}}, Case{bf16, {3, 40, 70}, {0, 2, 1}},
+        Case{f64, {20, 3, 2, 33}, {3, 1, 2, 0}}, Case{i8, {2, 64, 5, 64}, {2, 3, 0, 1}},
+        Case{i32, {40, 1, 50}, {2, 1, 0}}}) {
+    auto run = [&](const Device& device) {
+      int64_t count = 1;
+      for (int64_t size : c.sizes) count *= size;
+      Tensor x = arange(count, i64, device).remainder(101).to(c.dtype).reshape(c.sizes);
+      x.host();  // in memory, so that a copy is made of it
+      return x.permute(c.order).contiguous().to(f64).to_vector<double>();
+    };
+    EXPECT_EQ(run(device_), run(Device("reference"))) << ToString(c.sizes);
+  }
+}
+
 double RelativeError(const std::vector<float>& ours, const std::vector<float>& expected) {
   double error = 0, size = 0;
   for (size_t i = 0; i < ours.size(); ++i) {
