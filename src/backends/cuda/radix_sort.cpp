@@ -37,15 +37,15 @@ constexpr const char* kCount = R"(
 constexpr const char* kSums = R"(
 __device__ inline int apart(int i) { return i + i / 16; }
 __device__ inline unsigned sum_to_here(unsigned x, unsigned* sums, int t) {
-  sums[t] = x;
-  __syncthreads();
-  for (int step = 1; step < 256; step *= 2) {
-    const unsigned other = t >= step ? sums[t - step] : 0;
-    __syncthreads();
-    sums[t] += other;
-    __syncthreads();
+  for (int step = 1; step < 32; step *= 2) {
+    const unsigned other = shuffle_up(x, step);
+    if (t % 32 >= step) x += other;
   }
-  return sums[t];
+  __syncthreads();
+  if (t % 32 == 31) sums[t / 32] = x;
+  __syncthreads();
+  for (int warp = 0; warp < t / 32; ++warp) x += sums[warp];
+  return x;
 }
 )";
 
@@ -56,7 +56,7 @@ constexpr const char* kPlaces = R"(
   unsigned* counts = (unsigned*)w3 + block * blocks;
   const unsigned first = 2 * t < blocks ? counts[2 * t] : 0;
   const unsigned second = 2 * t + 1 < blocks ? counts[2 * t + 1] : 0;
-  __shared__ unsigned sums[256];
+  __shared__ unsigned sums[8];
   const unsigned all = sum_to_here(first + second, sums, t);
   if (2 * t < blocks) counts[2 * t] = all - first - second;
   if (2 * t + 1 < blocks) counts[2 * t + 1] = all - second;
@@ -64,7 +64,7 @@ constexpr const char* kPlaces = R"(
 )";
 
 constexpr const char* kMove = R"(
-  __shared__ unsigned sums[256];
+  __shared__ unsigned sums[8];
   __shared__ unsigned places[256];
   __shared__ unsigned firsts[256];
   __shared__ unsigned found[16 * 256 + 256];

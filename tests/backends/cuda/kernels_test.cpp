@@ -187,6 +187,9 @@ TEST_F(CudaKernels, ScattersInEveryWay) {
   }
   texts.push_back(ScatterOf("sum", "f64", "100,3", "3000,3", "3000,3", 0));
   texts.push_back(ScatterOf("sum", "f32", "300", "40000", "40000", 0));
+  texts.push_back(ScatterOf("sum", "i32", "5", "70000", "70000", 0));
+  texts.push_back(ScatterOf("sum", "u64", "300", "70000", "70000", 0));
+  texts.push_back(ScatterOf("amax", "bf16", "2", "1000", "1000", 0));
   texts.push_back(ScatterOf("prod", "f32", "3,70", "3,700", "3,700", 1));
   texts.push_back(ScatterOf("none", "f32", "9,2,3", "9,50,3", "9,50,3", 1));
   texts.push_back(ScatterOf("sum", "f32", "7", "0", "0", 0));
