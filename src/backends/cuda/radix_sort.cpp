@@ -33,20 +33,9 @@ constexpr const char* kCount = R"(
   counts[t * blocks] = found[t];
 )";
 
-/// Inclusive sums over the threads of a block, and a place that leaves some out to use all banks.
-constexpr const char* kSums = R"(
+/// A place that leaves some out to use all banks.
+constexpr const char* kApart = R"(
 __device__ inline int apart(int i) { return i + i / 16; }
-__device__ inline unsigned sum_to_here(unsigned x, unsigned* sums, int t) {
-  for (int step = 1; step < 32; step *= 2) {
-    const unsigned other = shuffle_up(x, step);
-    if (t % 32 >= step) x += other;
-  }
-  __syncthreads();
-  if (t % 32 == 31) sums[t / 32] = x;
-  __syncthreads();
-  for (int warp = 0; warp < t / 32; ++warp) x += sums[warp];
-  return x;
-}
 )";
 
 /// A block for each value of the byte: how many items of the blocks before have it.
@@ -139,8 +128,8 @@ RadixSorter::RadixSorter(int64_t rows, int64_t extent, int key_bytes)
 
 std::vector<KernelSource> RadixSorter::Sources() const {
   std::string share = kShare;
-  return {BlockKernel(kWords, "", share + kCount), BlockKernel(kWords, kSums, kPlaces),
-          BlockKernel(kWords, kSums, share + kMove)};
+  return {BlockKernel(kWords, "", share + kCount), BlockKernel(kWords, BlockSumsText(), kPlaces),
+          BlockKernel(kWords, BlockSumsText() + kApart, share + kMove)};
 }
 
 Address RadixSorter::Run(Machine& machine, std::span<const Function* const> functions,
