@@ -1,8 +1,8 @@
 #!/bin/bash
 # Builds what a machine with a GPU is needed for, runs it and prints a table last; about ten minutes
 # on 16 cores. Needs nvcc's toolkit, CMake, Ninja, g++, GoogleTest, fmt and nlohmann-json; nothing is
-# downloaded. Parts: device loss fuzz golden programs records training memcheck racecheck bench
-# peers (all, if none is named). All but the last two run side by side.
+# downloaded. Parts: device loss kernels fuzz golden programs records training memcheck racecheck
+# bench (all, if none is named). All but the last run side by side.
 #   scripts/gpu_check.sh [part...]
 # GPU_CHECK_LOGS: folder of logs. GPU_CHECK_DATA: folder of Fashion-MNIST, for the training runs.
 set -uo pipefail
@@ -79,6 +79,8 @@ golden() {
       --known tests/golden/known_failures.txt --known tests/golden/known_failures_cuda.txt \
       >{}.log 2>&1 || echo {} >>$out/bad"
   cat "$out"/part.*.log
+  awk '$1 == "total" {cases += $2; pass += $3} END {print pass " of " cases " cases pass"}' \
+    "$out"/part.*.log
   [ ! -e "$out/bad" ]
 }
 
@@ -95,9 +97,11 @@ training() {
 }
 
 sanitizer() {
-  timeout 240 compute-sanitizer --tool "$1" --error-exitcode 9 \
-    $build/tests/backends/cuda/cuda_backend_tests \
-    --gtest_filter='CudaDevice.Runs*:CudaDevice.Trains*:CudaDevice.Copies*:CudaDevice.Attention*'
+  local check=(timeout 120 compute-sanitizer --tool "$1" --error-exitcode 9)
+  "${check[@]}" $build/tests/backends/cuda/cuda_backend_tests \
+    --gtest_filter='CudaDevice.Runs*:CudaDevice.Trains*:CudaDevice.*Copies*:CudaDevice.Attention*' &&
+    "${check[@]}" $build/tests/backends/cuda/cuda_fuzz_tests \
+      --gtest_filter='CudaKernels.SortsShort*:CudaKernels.Scans*:CudaKernels.ScattersIn*'
 }
 
 mkdir -p "$logs"
@@ -119,6 +123,7 @@ check racecheck sanitizer racecheck
 check device $build/tests/backends/cuda/cuda_backend_tests
 check loss env LOSE_THE_GPU=1 $build/tests/backends/cuda/cuda_backend_tests \
   --gtest_filter='CudaCard*'
+check kernels $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='CudaKernels*'
 check fuzz by_seed 4 $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='*OnAGpu*'
 check golden golden
 check programs by_seed 4 "${on_cuda[@]}" $build/tests/lazy/random_program_tests \
@@ -127,10 +132,9 @@ check records by_test 4 "${on_cuda[@]}" $build/tests/autograd/autograd_tests \
   --gtest_filter='*EveryOp*'
 check training training
 wait
-# These measure, so nothing runs beside them.
-check bench $build/bench/gpu/gpu_bench
-wait
-check peers python3 bench/gpu/peers.py
+# This measures, so nothing runs beside it.
+check bench env PYTHONUNBUFFERED=1 timeout 240 python3 bench/gpu/peers.py \
+  --ours $build/bench/gpu/gpu_bench
 wait
 
 failed=0
@@ -140,7 +144,7 @@ for name in "${names[@]}"; do
   echo "== $name"
   grep -v '^\[ *\(OK\|RUN\)' "$logs/$name.log" | tail -n "${GPU_CHECK_LINES:-40}"
 done
-for name in bench peers; do wanted $name && cat "$logs/$name.log"; done
+wanted bench && cat "$logs/bench.log"
 printf '%-10s %-7s %4ds\n' build passed $built
 cat "$logs/table"
 printf '%-10s %-7s %4ds\n' all "$([ $failed = 0 ] && echo passed || echo FAILED)" $SECONDS

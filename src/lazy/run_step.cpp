@@ -13,9 +13,12 @@
 #include "lazy/executor.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/replay.h"
+#include "lazy/running_step.h"
 #include "lazy/trace_points.h"
 
 namespace hammock {
+
+constinit thread_local LocationId running_step_location = 0;
 
 namespace {
 
@@ -131,6 +134,20 @@ Running::Running(const DeviceEntry& device) : device(device), outer(running_here
 }
 Running::~Running() { running_here = outer; }
 
+/// Says where a step was recorded while it is run.
+class LineOfStep {
+ public:
+  explicit LineOfStep(const Step& step) : outer_(running_step_location) {
+    running_step_location = step.output_nodes.empty() ? 0 : step.output_nodes.back()->location();
+  }
+  ~LineOfStep() { running_step_location = outer_; }
+  LineOfStep(const LineOfStep&) = delete;
+  LineOfStep& operator=(const LineOfStep&) = delete;
+
+ private:
+  const LocationId outer_;
+};
+
 /// A step's turn to be submitted; passes it on at the end of the scope.
 class Turn {
  public:
@@ -232,6 +249,7 @@ void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
 
 void StepExecutor::Execute(const StepPtr& step) {
   TracedRun traced_run(*step->compiled);
+  LineOfStep line(*step);
   auto start = std::chrono::steady_clock::now();
   std::vector<BackendDataPtr> results;
   try {

@@ -21,7 +21,8 @@ std::string Bytes(int64_t count) {
 }
 
 std::string MemoryText(const lazy::MemoryInfo& memory) {
-  std::string text = fmt::format("{} in use, {} peak", Bytes(memory.in_use), Bytes(memory.peak));
+  std::string text = fmt::format("{} in use, {} reserved, {} peak", Bytes(memory.in_use),
+                                 Bytes(memory.reserved), Bytes(memory.peak));
   return memory.limit > 0 ? text + ", limit " + Bytes(memory.limit) : text;
 }
 
@@ -34,7 +35,11 @@ Json DeviceJson(const Device& device) {
   return {{"name", device.to_string()},
           {"default", device == Device()},
           {"asynchronous", device.backend().IsAsynchronous()},
-          {"memory", {{"in_use", memory.in_use}, {"peak", memory.peak}, {"limit", memory.limit}}},
+          {"memory",
+           {{"in_use", memory.in_use},
+            {"reserved", memory.reserved},
+            {"peak", memory.peak},
+            {"limit", memory.limit}}},
           {"facts", std::move(facts)}};
 }
 

@@ -17,6 +17,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/running_step.h"
 
 namespace hammock {
 namespace cuda {
@@ -34,10 +35,7 @@ class Backend : public lazy::BackendImplInterface {
     for (size_t i = 0; i < machines.size(); ++i) {
       devices_.push_back(std::make_unique<DeviceState>(machines[i], fmt::format("{}:{}", name, i)));
     }
-    for (const auto& device : devices_) {
-      int64_t sharers = SharersOf(*device);
-      if (sharers > 1) device->memory.SetLimit(device->machine->memory_bytes() / sharers);
-    }
+    ShareCards(devices_);
   }
 
   void SetRngSeed(size_t) const override {}
@@ -63,8 +61,8 @@ class Backend : public lazy::BackendImplInterface {
     HostTensor host = tensor.To(shape.dtype());
     DeviceState& state = StateOf(device);
     BlockUse use = host.bytes() > Machine::kInOrder ? BlockUse::kBeside : BlockUse::kInOrder;
-    return Guarded(state, [&] {
-      BlockPtr block = state.memory.Take(host.bytes(), "upload", lazy::DerivedBytes(device), use);
+    return state.Guarded([&] {
+      BlockPtr block = state.Take(host.bytes(), "upload", lazy::DerivedBytes(device), use);
       state.machine->Upload(block->address, host.data(), host.bytes());
       bytes_in_ += host.bytes();
       return std::make_shared<DeviceData>(device, shape, std::move(block), state.machine->Mark());
@@ -85,7 +83,7 @@ class Backend : public lazy::BackendImplInterface {
     BlockPtr block = held.block();
     HostTensor tensor(data->shape());
     DeviceState& state = StateOf(data->device());
-    Guarded(state, [&] {
+    state.Guarded([&] {
       state.machine->Download(tensor.mutable_data(), block->address, tensor.bytes(),
                               held.moment().get());
     });
@@ -98,13 +96,12 @@ class Backend : public lazy::BackendImplInterface {
     DeviceState& source = StateOf(data->device());
     DeviceState& target = StateOf(to);
     if (source.is_lost()) source.RaiseLost();
-    return Guarded(target, [&] {
-      BlockPtr block =
-          target.memory.Take(from->bytes, "copy", lazy::DerivedBytes(to), BlockUse::kBeside);
+    return target.Guarded([&] {
+      BlockPtr block = target.Take(from->bytes, "copy", lazy::DerivedBytes(to), BlockUse::kBeside);
       target.machine->CopyFrom(*source.machine, block->address, from->address, from->bytes,
                                *held.moment());
       std::shared_ptr<Moment> moment = target.machine->Mark();
-      KeepUntil(target, moment, from);
+      target.KeepUntil(moment, from);
       return std::make_shared<DeviceData>(to, data->shape(), std::move(block), std::move(moment));
     });
   }
@@ -124,7 +121,7 @@ class Backend : public lazy::BackendImplInterface {
     DeviceState& state = StateOf(device);
     state.checks.Drain();
     if (state.is_lost()) return state.RaiseLostOnce();
-    Guarded(state, [&] { state.machine->Finish(); });
+    state.Guarded([&] { state.machine->Finish(); });
   }
   std::string EagerFallbackDeviceType() const override { return "cpu"; }
 
@@ -148,9 +145,8 @@ class Backend : public lazy::BackendImplInterface {
       dump = PrepareDump(*computation, program, arguments);
     }
     try {
-      std::vector<BackendDataPtr> results = Guarded(StateOf(device), program, [&] {
-        return Run(program, *computation, arguments, device, donated, dump);
-      });
+      std::vector<BackendDataPtr> results = StateOf(device).Guarded(
+          program, [&] { return Run(program, *computation, arguments, device, donated, dump); });
       for (size_t i = 0; i < donated.size() && i < arguments.size(); ++i) {
         if (donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
       }
@@ -223,7 +219,7 @@ class Backend : public lazy::BackendImplInterface {
   }
   void FreeCachedMemory(const BackendDevice& device) const override {
     DeviceState& state = StateOf(device);
-    Guarded(state, [&] { state.memory.FreeCached(); });
+    state.Guarded([&] { state.memory.FreeCached(); });
   }
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
@@ -236,7 +232,7 @@ class Backend : public lazy::BackendImplInterface {
     facts.push_back(
         {"device memory",
          metrics::Repr(metrics::Kind::kBytes, static_cast<double>(state.machine->memory_bytes()))});
-    if (int64_t sharers = SharersOf(state); sharers > 1) {
+    if (size_t sharers = state.on_card().size(); sharers > 1) {
       facts.push_back({"shared", fmt::format("{} devices are on this card", sharers)});
     }
     for (lazy::DeviceFact& fact : DescribeLibraries()) facts.push_back(std::move(fact));
@@ -260,54 +256,6 @@ class Backend : public lazy::BackendImplInterface {
     HAMMOCK_CHECK(ordinal >= 0 && static_cast<size_t>(ordinal) < devices_.size(), "device {}",
                   device.toString());
     return *devices_[static_cast<size_t>(ordinal)];
-  }
-
-  /// How many devices are on its card.
-  int64_t SharersOf(const DeviceState& state) const {
-    return std::ranges::count_if(devices_, [&](const auto& other) {
-      return other->machine->card() == state.machine->card();
-    });
-  }
-
-  /// Does `work` on a device, unless that is lost, or turns out to be: see Note [Lost cards].
-  template <class Fn>
-  auto Guarded(DeviceState& state, Fn&& work) const -> decltype(work()) {
-    return Guarded(state, nullptr, work);
-  }
-  /// The same for a run of `program`.
-  template <class Fn>
-  auto Guarded(DeviceState& state, const std::shared_ptr<const Program>& program, Fn&& work) const
-      -> decltype(work()) {
-    if (state.is_lost()) state.RaiseLost();
-    try {
-      return work();
-    } catch (const MachineLost& error) {
-      Lose(state, error, program);
-    }
-    state.RaiseLost();
-  }
-
-  void Lose(DeviceState& state, const MachineLost& error,
-            const std::shared_ptr<const Program>& program) const {
-    std::vector<DeviceState*> together;
-    std::vector<std::shared_ptr<const Program>> suspects;
-    for (const auto& other : devices_) {
-      if (other->machine->card() != state.machine->card()) continue;
-      together.push_back(other.get());
-      if (auto run = other->OldestRun()) suspects.push_back(std::move(run));
-    }
-    if (suspects.empty() && program) suspects.push_back(program);
-    for (DeviceState* each : together) each->Lose(DescribeLoss(each->name, error, suspects));
-  }
-
-  /// Keeps memory until a copy from it was made.
-  static void KeepUntil(DeviceState& state, std::shared_ptr<Moment> moment, BlockPtr block) {
-    state.checks.Push([&state, moment = std::move(moment), block = std::move(block)] {
-      try {
-        state.machine->WaitFor(*moment);
-      } catch (const Error&) {  // then nobody will read the copy either
-      }
-    });
   }
 
   std::shared_ptr<const FailureDump> PrepareDump(const lazy::Computation& computation,
@@ -340,8 +288,8 @@ class Backend : public lazy::BackendImplInterface {
   void Prepare(lazy::Computation& computation) const {
     try {
       DeviceState& state = *devices_[OrdinalOf(computation)];
-      auto program = Guarded(
-          state, [&] { return std::make_shared<Program>(computation.graph(), state.machine); });
+      auto program = state.Guarded(
+          [&] { return std::make_shared<Program>(computation.graph(), state.machine); });
       computation.artifact_bytes = program->bytes();
       computation.artifact = std::move(program);
     } catch (const NotSupported& error) {
@@ -403,7 +351,7 @@ class Backend : public lazy::BackendImplInterface {
       } else {
         block = TakeDonated(program.Replaceable(i), donated, inputs);
         if (!block) {
-          block = state.memory.Take(computation.result_shapes()[i].bytes(), "output", others);
+          block = state.Take(computation.result_shapes()[i].bytes(), "output", others);
         }
       }
       out.push_back(block->address);
@@ -411,7 +359,7 @@ class Backend : public lazy::BackendImplInterface {
     }
     BlockPtr arena;
     if (program.plan().arena_bytes > 0) {
-      arena = state.memory.Take(program.plan().arena_bytes, "values on the way", others);
+      arena = state.Take(program.plan().arena_bytes, "values on the way", others);
     }
     try {
       program.Run(in, out, arena ? arena->address : 0);
@@ -420,7 +368,7 @@ class Backend : public lazy::BackendImplInterface {
       throw;
     }
     std::shared_ptr<Moment> moment = state.machine->Mark();
-    state.NoteRun(*moment, running);
+    state.NoteRun(*moment, {running, running_step_location});
     std::vector<BackendDataPtr> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],
@@ -450,7 +398,7 @@ class Backend : public lazy::BackendImplInterface {
                        dump = std::move(dump)] {
       std::shared_ptr<const Error> failure;
       try {
-        Guarded(state, program, [&] { program->CheckFaults(arena->address, moment.get()); });
+        state.Guarded(program, [&] { program->CheckFaults(arena->address, moment.get()); });
       } catch (const Error& error) {
         failure = error.Clone();
         if (dump) dump->Write(error);

@@ -2,11 +2,35 @@
 
 #include <fmt/format.h>
 
+#include "lazy/running_step.h"
+
 namespace hammock::cuda {
 
 namespace {
 
 constexpr size_t kMostChecks = 64;  // runs that may be ahead of what is known of their success
+
+/// The error of a lost device: what the machine said, and which run is to blame. `suspects` are the
+/// oldest runs of the devices on the card; none where nothing was running.
+std::shared_ptr<const Error> DescribeLoss(const std::string& device, const MachineLost& error,
+                                          const std::vector<NotedRun>& suspects) {
+  std::string cause = error.message();
+  std::string where = error.where();
+  if (where.empty() && !suspects.empty()) {
+    std::string names;
+    for (const NotedRun& run : suspects) {
+      names += (names.empty() ? "" : ", or ") + run.program->NamesOfSteps();
+    }
+    cause += "; it happened in the run of " + names;
+    where = LocationText(suspects[0].location);
+    if (where.empty()) where = suspects[0].program->Where();
+  }
+  auto loss = std::make_shared<DeviceError>(
+      ErrorCode::kDevice,
+      fmt::format("{} is lost, and with it the values that were only there: {}", device, cause));
+  loss->SetWhere(where);
+  return loss;
+}
 
 }  // namespace
 
@@ -21,16 +45,16 @@ void DeviceState::ForgetEnded() {
   while (!runs_.empty() && runs_.front().moment <= passed) runs_.pop_front();
 }
 
-void DeviceState::NoteRun(const Moment& moment, std::shared_ptr<const Program> program) {
+void DeviceState::NoteRun(const Moment& moment, NotedRun run) {
   std::lock_guard lock(mutex_);
   ForgetEnded();
-  runs_.push_back({moment.number, std::move(program)});
+  runs_.push_back({moment.number, std::move(run)});
 }
 
-std::shared_ptr<const Program> DeviceState::OldestRun() {
+NotedRun DeviceState::OldestRun() {
   std::lock_guard lock(mutex_);
   ForgetEnded();
-  return runs_.empty() ? nullptr : runs_.front().program;
+  return runs_.empty() ? NotedRun() : runs_.front().run;
 }
 
 std::shared_ptr<const Error> DeviceState::lost() const {
@@ -54,24 +78,48 @@ void DeviceState::RaiseLostOnce() {
   if (!told_.exchange(true)) RaiseLost();
 }
 
-std::shared_ptr<const Error> DescribeLoss(
-    const std::string& device, const MachineLost& error,
-    const std::vector<std::shared_ptr<const Program>>& suspects) {
-  std::string cause = error.message();
-  std::string where = error.where();
-  if (where.empty() && !suspects.empty()) {
-    std::string names;
-    for (const auto& program : suspects) {
-      names += (names.empty() ? "" : ", or ") + program->NamesOfSteps();
-    }
-    cause += "; it happened in the run of " + names;
-    where = suspects[0]->Where();
+void DeviceState::LoseCard(const MachineLost& error,
+                           const std::shared_ptr<const Program>& program) {
+  std::vector<NotedRun> suspects;
+  for (DeviceState* device : on_card_) {
+    if (NotedRun run = device->OldestRun(); run.program) suspects.push_back(std::move(run));
   }
-  auto loss = std::make_shared<DeviceError>(
-      ErrorCode::kDevice,
-      fmt::format("{} is lost, and with it the values that were only there: {}", device, cause));
-  loss->SetWhere(where);
-  return loss;
+  if (suspects.empty() && program) suspects.push_back({program, running_step_location});
+  for (DeviceState* device : on_card_) device->Lose(DescribeLoss(device->name, error, suspects));
+}
+
+BlockPtr DeviceState::Take(int64_t bytes, const char* what, int64_t others, BlockUse use) {
+  try {
+    return memory.Take(bytes, what, others, use);
+  } catch (const OutOfMemory&) {
+    int64_t freed = 0;
+    for (DeviceState* device : on_card_) {
+      if (device != this) freed += device->memory.FreeCached();
+    }
+    if (freed == 0) throw;
+  }
+  return memory.Take(bytes, what, others, use);
+}
+
+void DeviceState::KeepUntil(std::shared_ptr<Moment> moment, BlockPtr block) {
+  checks.Push([this, moment = std::move(moment), block = std::move(block)] {
+    try {
+      machine->WaitFor(*moment);
+    } catch (const Error&) {  // then nobody will read the copy either
+    }
+  });
+}
+
+void ShareCards(const std::vector<std::unique_ptr<DeviceState>>& devices) {
+  for (const auto& device : devices) {
+    for (const auto& other : devices) {
+      if (other->machine->card() == device->machine->card()) {
+        device->on_card_.push_back(other.get());
+      }
+    }
+    const auto sharers = static_cast<int64_t>(device->on_card_.size());
+    if (sharers > 1) device->memory.SetLimit(device->machine->memory_bytes() / sharers);
+  }
 }
 
 }  // namespace hammock::cuda

@@ -13,12 +13,18 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/program.h"
 #include "base/work_queue.h"
 
 namespace hammock::cuda {
+
+struct NotedRun {
+  std::shared_ptr<const Program> program;
+  LocationId location = 0;  ///< where its step was recorded
+};
 
 /// Thread-safe.
 class DeviceState {
@@ -29,39 +35,64 @@ class DeviceState {
   const std::string name;
   DeviceMemory memory;
   WorkQueue checks;  ///< of runs in which an op may have failed
+  /// The devices on its card, itself among them.
+  const std::vector<DeviceState*>& on_card() const { return on_card_; }
 
-  /// The run of `program` ends before `moment`.
-  void NoteRun(const Moment& moment, std::shared_ptr<const Program> program);
-  /// The first run that has not ended; null if there is none.
-  std::shared_ptr<const Program> OldestRun();
+  /// Does `work` on the device, unless that is lost, or turns out to be.
+  template <class Fn>
+  auto Guarded(Fn&& work) -> decltype(work()) {
+    return Guarded(nullptr, work);
+  }
+  /// The same for a run of `program`.
+  template <class Fn>
+  auto Guarded(const std::shared_ptr<const Program>& program, Fn&& work) -> decltype(work()) {
+    if (is_lost()) RaiseLost();
+    try {
+      return work();
+    } catch (const MachineLost& error) {
+      LoseCard(error, program);
+    }
+    RaiseLost();
+  }
+
+  /// As that of `memory`; what other devices on the card have cached is given back before it is an
+  /// error.
+  BlockPtr Take(int64_t bytes, const char* what, int64_t others, BlockUse use = BlockUse::kInOrder);
+  /// Keeps memory until a copy from it was made.
+  void KeepUntil(std::shared_ptr<Moment> moment, BlockPtr block);
+
+  /// The run ends before `moment`.
+  void NoteRun(const Moment& moment, NotedRun run);
 
   bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
   /// Null while the device is of use.
   std::shared_ptr<const Error> lost() const;
-  /// Does nothing if it was lost before.
-  void Lose(std::shared_ptr<const Error> error);
   [[noreturn]] void RaiseLost();
   /// Raises it if nobody has seen it.
   void RaiseLostOnce();
 
  private:
-  struct Run {
+  struct Running {
     uint64_t moment = 0;
-    std::shared_ptr<const Program> program;
+    NotedRun run;
   };
+  friend void ShareCards(const std::vector<std::unique_ptr<DeviceState>>& devices);
   void ForgetEnded();
+  /// The first run that has not ended; without a program if there is none.
+  NotedRun OldestRun();
+  void LoseCard(const MachineLost& error, const std::shared_ptr<const Program>& program);
+  /// Does nothing if it was lost before.
+  void Lose(std::shared_ptr<const Error> error);
 
+  std::vector<DeviceState*> on_card_;
   mutable std::mutex mutex_;
-  std::deque<Run> runs_;
+  std::deque<Running> runs_;
   std::shared_ptr<const Error> lost_;
   std::atomic<bool> is_lost_{false};
   std::atomic<bool> told_{false};
 };
 
-/// The error of a lost device: what the machine said, and which run is to blame. `suspects` are the
-/// oldest runs of the devices that share the card; none where nothing was running.
-std::shared_ptr<const Error> DescribeLoss(
-    const std::string& device, const MachineLost& error,
-    const std::vector<std::shared_ptr<const Program>>& suspects);
+/// Tells devices which of them are on one card; each may use an equal part of its memory.
+void ShareCards(const std::vector<std::unique_ptr<DeviceState>>& devices);
 
 }  // namespace hammock::cuda

@@ -276,9 +276,10 @@ class GpuMachine : public Machine {
   uint64_t Asked() const override { return asked_; }
   uint64_t Passed() const override {
     uint64_t known = passed_;
-    if (!progress_) return known;
+    const uint32_t* progress = progress_;
+    if (!progress) return known;
     // The word has the last bits of a number that had been asked for when it was written.
-    uint32_t word = __atomic_load_n(progress_, __ATOMIC_ACQUIRE);
+    uint32_t word = __atomic_load_n(progress, __ATOMIC_ACQUIRE);
     uint64_t asked = asked_;
     uint32_t behind = static_cast<uint32_t>(asked) - word;
     return std::max(known, asked - behind);
@@ -313,8 +314,8 @@ class GpuMachine : public Machine {
     std::lock_guard lock(mutex_);
     auto moment = std::make_shared<GpuMoment>(driver_, ++asked_, event);
     driver_.Check(driver_.event_record(event, stream_), "cuEventRecord");
-    if (progress_) {
-      driver_.Check(driver_.stream_write(stream_, reinterpret_cast<CUdeviceptr>(progress_),
+    if (uint32_t* progress = progress_) {
+      driver_.Check(driver_.stream_write(stream_, reinterpret_cast<CUdeviceptr>(progress),
                                          static_cast<uint32_t>(moment->number), 0),
                     "cuStreamWriteValue32");
     }
@@ -348,11 +349,10 @@ class GpuMachine : public Machine {
       void* word = nullptr;
       driver_.Check(driver_.host_take(&word, sizeof(uint32_t), kPortableAndMapped),
                     "cuMemHostAlloc");
-      progress_ = static_cast<uint32_t*>(word);
-      *progress_ = 0;
+      *static_cast<uint32_t*>(word) = 0;
       // Where streams cannot write, moments are known to have passed when they were waited for.
-      if (driver_.stream_write(stream_, reinterpret_cast<CUdeviceptr>(progress_), 0, 0) != 0) {
-        progress_ = nullptr;
+      if (driver_.stream_write(stream_, reinterpret_cast<CUdeviceptr>(word), 0, 0) == 0) {
+        progress_ = static_cast<uint32_t*>(word);
       }
     }
     blas_ = std::make_unique<Blas>();
@@ -432,8 +432,8 @@ class GpuMachine : public Machine {
   CUevent uploaded_ = nullptr;
   std::unique_ptr<Staging> upload_staging_, download_staging_;
   std::atomic<uint64_t> asked_{0};
-  std::atomic<uint64_t> passed_{0};  // as far as someone has waited
-  uint32_t* progress_ = nullptr;     // the stream writes moments that have passed here
+  std::atomic<uint64_t> passed_{0};           // as far as someone has waited
+  std::atomic<uint32_t*> progress_{nullptr};  // the stream writes moments that have passed here
   std::unique_ptr<Blas> blas_;
   Dnn dnn_;
   std::recursive_mutex mutex_;  // of the order of work

@@ -108,7 +108,7 @@ TEST_F(CudaFailure, DevicesOfOneCardAreLostTogether) {
 TEST_F(CudaFailure, ABarrierRaisesItOnce) {
   Tensor x = OnlyOn(0, {1, 2});
   machines_[0]->FailAfter(0);
-  Tensor bad = sin(x);
+  Tensor bad = x + 4;  // compiled before, elsewhere
   int line = __LINE__ - 1;
   mark_step();
   std::string error = ErrorOf([&] { wait_device_ops({DeviceOf(0)}); });
@@ -213,6 +213,16 @@ TEST_F(CudaFailure, CachedMemoryIsGivenBackBeforeItIsAnError) {
   // This does not fit beside them.
   Tensor large = OnlyOn(0, std::vector<float>(120'000, 2));
   EXPECT_EQ(large.to_vector<float>()[119'999], 2);
+}
+
+TEST_F(CudaFailure, WhatANeighbourHasCachedIsGivenBackToo) {
+  machines_[1]->ShareMemoryWith(*machines_[0]);
+  machines_[0]->SetMemoryLeft(1 << 20);
+  OnlyOn(1, std::vector<float>(100'000, 2));
+  EXPECT_GE(GetMemoryInfo(DeviceOf(1)).reserved, 800'000);
+  Tensor large = OnlyOn(0, std::vector<float>(120'000, 2));
+  EXPECT_EQ(large.to_vector<float>()[119'999], 2);
+  EXPECT_EQ(GetMemoryInfo(DeviceOf(1)).reserved, GetMemoryInfo(DeviceOf(1)).in_use);
 }
 
 TEST_F(CudaFailure, DevicesOfOneCardShareItsMemory) {

@@ -22,7 +22,9 @@ class FrailMachine : public Machine {
     held_ = held;
     held_at_ = inner_->Asked();
   }
-  void SetMemoryLeft(int64_t bytes) { memory_left_ = bytes; }
+  void SetMemoryLeft(int64_t bytes) { *memory_left_ = bytes; }
+  /// As machines of one card do.
+  void ShareMemoryWith(FrailMachine& other) { memory_left_ = other.memory_left_; }
 
   std::string name() const override { return inner_->name(); }
   int64_t memory_bytes() const override { return inner_->memory_bytes(); }
@@ -31,8 +33,8 @@ class FrailMachine : public Machine {
 
   Address TakeMemory(int64_t bytes) override {
     RaiseIfLost();
-    if (bytes > memory_left_) return 0;
-    memory_left_ -= bytes;
+    if (bytes > *memory_left_) return 0;
+    *memory_left_ -= bytes;
     Address address = inner_->TakeMemory(bytes);
     std::lock_guard lock(mutex_);
     taken_[address] = bytes;
@@ -40,7 +42,7 @@ class FrailMachine : public Machine {
   }
   void GiveMemory(Address address) override {
     std::lock_guard lock(mutex_);
-    memory_left_ += taken_.extract(address).mapped();
+    *memory_left_ += taken_.extract(address).mapped();
     inner_->GiveMemory(address);
   }
 
@@ -111,7 +113,8 @@ class FrailMachine : public Machine {
   std::mutex mutex_;
   std::map<Address, int64_t> taken_;  // bytes
   std::atomic<int> launches_left_{1 << 30};
-  std::atomic<int64_t> memory_left_{int64_t{1} << 40};
+  std::shared_ptr<std::atomic<int64_t>> memory_left_ =
+      std::make_shared<std::atomic<int64_t>>(int64_t{1} << 40);
   std::atomic<bool> broken_{false}, lost_{false}, held_{false};
   std::atomic<uint64_t> passed_{0}, held_at_{0};
 };

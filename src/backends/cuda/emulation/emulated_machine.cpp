@@ -244,15 +244,13 @@ class EmulatedMachine : public Machine {
     if (bytes > 0) std::memcpy(to, reinterpret_cast<const void*>(from), static_cast<size_t>(bytes));
   }
   void Copy(Address to, Address from, int64_t bytes) override {
-    if (compiler_ == "none") return;
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void CopyFrom(Machine&, Address to, Address from, int64_t bytes, const Moment&) override {
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void Clear(Address at, int64_t bytes) override {
-    if (bytes > 0 && compiler_ != "none")
-      std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
+    if (bytes > 0) std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
   }
 
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
