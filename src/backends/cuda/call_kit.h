@@ -46,6 +46,10 @@ KernelSource ElementKernel(int words, const std::string& functions, const std::s
 /// A kernel of blocks of 256 threads, one for each `block` below w0.
 KernelSource BlockKernel(int words, const std::string& functions, const std::string& body);
 
+/// `sum_to_here(x, sums, t)`: the sum of x over the threads of a block up to this one; `sums` is
+/// shared memory for 8.
+std::string BlockSumsText();
+
 Grid ElementGrid(int64_t count);
 Grid BlockGrid(int64_t count);
 

@@ -54,6 +54,22 @@ KernelSource BlockKernel(int words, const std::string& functions, const std::str
   return SourceOf(words, functions, "  const long long block = blockIdx.x;\n", body);
 }
 
+std::string BlockSumsText() {
+  return R"(
+__device__ inline unsigned sum_to_here(unsigned x, unsigned* sums, int t) {
+  for (int step = 1; step < 32; step *= 2) {
+    const unsigned other = shuffle_up(x, step);
+    if (t % 32 >= step) x += other;
+  }
+  __syncthreads();
+  if (t % 32 == 31) sums[t / 32] = x;
+  __syncthreads();
+  for (int warp = 0; warp < t / 32; ++warp) x += sums[warp];
+  return x;
+}
+)";
+}
+
 Grid ElementGrid(int64_t count) {
   return {.x = static_cast<unsigned>((count + 255) / 256), .block_x = 256};
 }

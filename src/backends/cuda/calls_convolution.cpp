@@ -79,7 +79,7 @@ class LibraryCall : public Call {
     if (products <= kTinyConvolution) return;
     bool narrow = InfoOf(c.dtype).bits == 16;
     bool rounded = c.dtype == DType::kF32 && config::Get<config::kMatmulPrecision>() == "high";
-    c.channels_last = (narrow || rounded) && c.groups == 1;
+    c.channels_last = (narrow || rounded) && c.groups == 1 && c.input.size() <= 4;
     prepared_ = machine.Prepare(c);
     if (prepared_ && c.channels_last) TurnAll(c);
     if (prepared_ || !c.channels_last) return;

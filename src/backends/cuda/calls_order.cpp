@@ -1,11 +1,14 @@
-// Sorting and the k first. Elements become integers that are ordered as they are, with their
-// positions, so no two are equal and any order of merging gives the one result.
+// Sorting, the k first, and where elements are not 0. Elements that are sorted become integers that
+// are ordered as they are, with their positions, so no two are equal and any order of merging gives
+// the one result.
 #include <fmt/format.h>
 
 #include <bit>
 
 #include "backends/cuda/call_kit.h"
+#include "backends/cuda/cuda_text.h"
 #include "backends/cuda/item_sort.h"
+#include "backends/cuda/scalar_text.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
@@ -236,9 +239,122 @@ std::unique_ptr<Call> MakeTopK(const Graph& graph, const GraphNode& node, Machin
                                     node.attrs[2].boolean());
 }
 
+/// Where elements are not 0, in order. Tiles are counted first, so that each knows where its
+/// positions go.
+class NonzeroCall : public Call {
+ public:
+  NonzeroCall(const Graph& graph, const GraphNode& node)
+      : type_(graph.TypeOf(node.inputs[0])),
+        limit_(node.attrs[0].integer()),
+        tiles_(CeilDiv(type_.numel(), kSortTile)) {}
+
+  std::vector<KernelSource> Sources() const override {
+    return {BlockKernel(kWords, "", CountText()), BlockKernel(kWords, BlockSumsText(), kPlaces),
+            BlockKernel(kWords, BlockSumsText(), WriteText()), ElementKernel(kWords, "", kFill)};
+  }
+  int64_t scratch_bytes() const override { return (tiles_ + 1) * 4; }
+
+  void Run(Machine& machine, const Operands& operands) const override {
+    int64_t count = limit_ * type_.rank();
+    if (count == 0) return;
+    std::vector<uint64_t> words = {WordOf(tiles_),   operands.in[0], operands.out[0],
+                                   operands.scratch, WordOf(limit_), WordOf(type_.rank()),
+                                   WordOf(tiles_)};
+    if (tiles_ > 0) machine.Launch(function(0), BlockGrid(tiles_), words);
+    machine.Launch(function(1), BlockGrid(1), words);
+    if (tiles_ > 0) machine.Launch(function(2), BlockGrid(tiles_), words);
+    words[0] = WordOf(count);
+    machine.Launch(function(3), ElementGrid(count), words);
+  }
+
+ private:
+  static constexpr int kWords = 7;
+
+  std::string Test(const char* element) const {
+    ScalarText scalars;
+    return scalars.FromMemory(
+               fmt::format("((const {}*)w1)[{}]", MemoryType(type_.dtype()), element),
+               type_.dtype()) +
+           " != 0";
+  }
+  std::string CountText() const {
+    return fmt::format(R"(
+  __shared__ unsigned found;
+  if (threadIdx.x == 0) found = 0;
+  __syncthreads();
+  unsigned mine = 0;
+  const long long end = {}ll;
+  for (int k = threadIdx.x; k < 2048; k += 256) {{
+    const long long at = block * 2048 + k;
+    if (at < end && {}) ++mine;
+  }}
+  atomicAdd(&found, mine);
+  __syncthreads();
+  if (threadIdx.x == 0) ((unsigned*)w3)[block] = found;
+)",
+                       type_.numel(), Test("at"));
+  }
+  /// Counts become places; the last one is the number of all.
+  static constexpr const char* kPlaces = R"(
+  const int t = threadIdx.x;
+  unsigned* counts = (unsigned*)w3;
+  __shared__ unsigned sums[8];
+  __shared__ unsigned all;
+  unsigned before = 0;
+  for (long long first = 0; first < (long long)w0; first += 256) {
+    const unsigned mine = first + t < (long long)w0 ? counts[first + t] : 0;
+    const unsigned here = sum_to_here(mine, sums, t);
+    if (first + t < (long long)w0) counts[first + t] = before + here - mine;
+    if (t == 255) all = here;
+    __syncthreads();
+    before += all;
+    __syncthreads();
+  }
+  if (t == 0) counts[w0] = before;
+)";
+  std::string WriteText() const {
+    std::string body = fmt::format(R"(
+  const int t = threadIdx.x;
+  __shared__ unsigned sums[8];
+  const long long first = block * 2048 + 8 * t, end = {}ll;
+  unsigned mine = 0;
+  for (int k = 0; k < 8; ++k) {{
+    const long long at = first + k;
+    if (at < end && {}) mine |= 1u << k;
+  }}
+  unsigned count = 0;
+  for (int k = 0; k < 8; ++k) count += mine >> k & 1;
+  long long place = ((const unsigned*)w3)[block] + sum_to_here(count, sums, t) - count;
+  for (int k = 0; k < 8; ++k) {{
+    if (!(mine >> k & 1)) continue;
+    if (place >= (long long)w4) return;
+    long long rest = first + k;
+    long long* to = (long long*)w2 + place++ * {};
+)",
+                                   type_.numel(), Test("at"), type_.rank());
+    for (int d = type_.rank(); d-- > 0;) {
+      body += fmt::format("    to[{0}] = rest % {1}ll; rest /= {1}ll;\n", d, type_.size(d));
+    }
+    return body + "  }\n";
+  }
+  static constexpr const char* kFill = R"(
+  if (i / (long long)w5 >= ((const unsigned*)w3)[w6]) ((long long*)w2)[i] = -1;
+)";
+
+  Shape type_;
+  int64_t limit_;
+  int64_t tiles_;
+};
+
+std::string FewElements(const Graph& graph, const GraphNode& node) {
+  bool few = graph.TypeOf(node.inputs[0]).numel() < int64_t{1} << 31;
+  return few ? "" : "it has too many elements";
+}
+
 constexpr CallEntry kCalls[] = {
     {&ops::kSort, MakeSort},
     {&ops::kTopK, MakeTopK},
+    {&ops::kNonzeroBounded, MakeNode<NonzeroCall>, FewElements},
 };
 
 }  // namespace

@@ -133,6 +133,29 @@ class ScanCall : public Call {
     return ElementKernel(3, scalars.Functions(), body);
   }
 
+  /// Sets `offset` to what is before this thread's elements in the `group` of threads that have a
+  /// line, and `whole` to what all threads have.
+  std::string OffsetText(ScalarText& scalars, int64_t group) const {
+    int64_t lanes = std::min<int64_t>(group, 32);
+    std::string text = fmt::format(
+        "    Wide total = running;\n    for (int step = 1; step < {0}; step *= 2) {{\n"
+        "      const Wide other = shuffle_up(total, step);\n"
+        "      if (t % {0} >= step) total = {1};\n    }}\n"
+        "    Wide left = shuffle_up(total, 1);\n    if (t % {0} == 0) left = none;\n"
+        "    if (t % 32 == 31) totals[t / 32] = total;\n    __syncthreads();\n"
+        "    Wide offset = before;\n",
+        lanes, Combined(scalars, "other", "total"));
+    if (group > 32) {
+      text += fmt::format("    for (int k = t / {0} * {0} / 32; k < t / 32; ++k) offset = {1};\n",
+                          group, Combined(scalars, "offset", "totals[k]"));
+    }
+    text += fmt::format("    offset = {};\n", Combined(scalars, "offset", "left"));
+    if (width_ != kTile) return text;
+    return text +
+           fmt::format("    Wide whole = none;\n    for (int k = 0; k < 8; ++k) whole = {};\n",
+                       Combined(scalars, "whole", "totals[k]"));
+  }
+
   /// With `totals` only the total of each part is written.
   KernelSource TileSource(bool totals) const {
     ScalarText scalars;
@@ -143,7 +166,7 @@ class ScanCall : public Call {
         MemoryType(from_), MemoryType(dtype_), ValueType(wide), scalars.Identity(fn_, wide));
     body += fmt::format(
         "  const int t = threadIdx.x;\n  __shared__ Wide values[{}];\n  __shared__ Wide "
-        "totals[256];\n",
+        "totals[8];\n",
         kTile + kTile / kEach);
     body += R"(
   const long long extent = (long long)w3;
@@ -175,14 +198,7 @@ class ScanCall : public Call {
         width_ < kEach ? fmt::format("      if (k % {} == 0) running = none;\n", width_) : "",
         Combined(scalars, "running", "x"));
     if (width_ > kEach) {
-      body += fmt::format(
-          "    totals[t] = running;\n    __syncthreads();\n"
-          "    for (int step = 1; step < {0}; step *= 2) {{\n"
-          "      const Wide other = t % {0} >= step ? totals[t - step] : none, x = totals[t];\n"
-          "      __syncthreads();\n      totals[t] = {1};\n      __syncthreads();\n    }}\n"
-          "    const Wide left = t % {0} > 0 ? totals[t - 1] : none;\n"
-          "    const Wide offset = {2}, whole = totals[255];\n",
-          group, Combined(scalars, "other", "x"), Combined(scalars, "before", "left"));
+      body += OffsetText(scalars, group);
     }
     if (!totals) {
       body += "#pragma unroll\n    for (int k = 0; k < 8; ++k) ";

@@ -148,11 +148,13 @@ class LineScatter : public ScatterCall {
   }
 };
 
-/// One thread for each element of the index; the memory combines.
+/// One thread for each element of the index; the memory combines. Sums of many integers into few
+/// places are made by each block for itself first.
 class AtomicScatter : public ScatterCall {
  public:
   using ScatterCall::ScatterCall;
   std::vector<KernelSource> Sources() const override {
+    if (IsHistogram()) return {HistogramSource()};
     const ScatterPlan& p = plan_;
     bool wide = InfoOf(p.dtype).bits == 64;
     bool sum = p.reduce == "sum";
@@ -179,13 +181,42 @@ class AtomicScatter : public ScatterCall {
  protected:
   void RunAll(Machine& machine, const Operands& operands) const override {
     int64_t count = plan_.lines * plan_.rounds;
-    machine.Launch(function(0), ElementGrid(count), WordsOf(count, operands));
+    if (IsHistogram()) {
+      machine.Launch(function(0), BlockGrid(std::min(CeilDiv(count, 4096), kBlocks)),
+                     WordsOf(count, operands));
+    } else {
+      machine.Launch(function(0), ElementGrid(count), WordsOf(count, operands));
+    }
+  }
+
+ private:
+  static constexpr int64_t kMostPlaces = 4096;  // that shared memory has room for
+  static constexpr int64_t kBlocks = 1056;
+
+  bool IsHistogram() const {
+    return plan_.self.size() == 1 && plan_.self[0] <= kMostPlaces && plan_.reduce == "sum" &&
+           !IsFloat(plan_.dtype) && plan_.rounds >= 16 * kMostPlaces;
+  }
+  KernelSource HistogramSource() const {
+    return BlockKernel(
+        6, "",
+        fmt::format("  typedef {} T;\n  __shared__ T sums[{}];\n",
+                    InfoOf(plan_.dtype).bits == 64 ? "unsigned long long" : "unsigned int",
+                    plan_.self[0]) +
+            "  for (int k = threadIdx.x; k < (int)w5; k += 256) sums[k] = 0;\n"
+            "  __syncthreads();\n"
+            "  for (long long i = block * 256 + threadIdx.x; i < (long long)w0; i += gridDim.x * "
+            "256ll) {\n    const long long place = i, index = " +
+            IndexAt("i") + ";\n" + CheckText("continue;") +
+            "    atomicAdd(&sums[index], ((const T*)w2)[i]);\n  }\n  __syncthreads();\n"
+            "  for (int k = threadIdx.x; k < (int)w5; k += 256) {\n"
+            "    if (sums[k] != 0) atomicAdd((T*)w3 + k, sums[k]);\n  }\n");
   }
 };
 
 /// Indices are sorted with their positions, and for each place that is met some threads combine
-/// what meets there: whole rows where an index names one, else elements. Where more than kRun meet,
-/// each kRun of them have threads of their own, and the parts are combined after that.
+/// what meets there: whole rows where an index names one, else elements. Where more than kRun meet
+/// they are cut into parts, which have threads of their own and are combined after that.
 class SortedScatter : public ScatterCall {
  public:
   SortedScatter(const Graph& graph, const GraphNode& node)
@@ -224,6 +255,19 @@ class SortedScatter : public ScatterCall {
 
  private:
   static constexpr int64_t kRun = 128;
+  /// How many of the first `count` items have a smaller target.
+  static constexpr const char* kPlaceAmong = R"(
+__device__ inline long long place_among(const unsigned long long* items, long long count,
+                                        unsigned long long target) {
+  long long low = 0, high = count;
+  while (low < high) {
+    const long long middle = (low + high) / 2;
+    if (items[middle] >> 32 < target) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+)";
 
   int KeyBytes() const {
     int64_t places = plan_.rows ? extent_ : 1;
@@ -252,8 +296,8 @@ class SortedScatter : public ScatterCall {
     return ElementKernel(8, "", body);
   }
 
-  /// Finds `target`, the `head` of its run and whether the run is `long_run`; leaves unless this
-  /// item is where a part of a run begins, or with `parts` where a long run begins.
+  /// Sets `target` and leaves unless a part of a run begins here, or with `parts` a long run. Long
+  /// runs are cut at multiples of kRun, so only there it has to be found out whether one is long.
   std::string RunText(bool parts) const {
     std::string text = fmt::format(
         "  const unsigned long long* items = (const unsigned long long*)w6;\n"
@@ -270,18 +314,11 @@ class SortedScatter : public ScatterCall {
                         kRun);
     }
     return text + fmt::format(R"(
-  bool long_run = is_head && first + {0} < all && items[first + {0}] >> 32 == target;
-  if (!is_head) {{
-    if (first < {0} || items[first - {0}] >> 32 != target) return;
-    long long low = 0, high = first - {0};
-    while (low < high) {{
-      const long long middle = (low + high) / 2;
-      if (items[middle] >> 32 < target) low = middle + 1;
-      else high = middle;
-    }}
-    if ((first - low) % {0} != 0) return;
-    long_run = true;
-  }}
+  if (!is_head && first % {0} != 0) return;
+  const long long head = is_head ? first : place_among(items, first, target);
+  const bool long_run = head + {0} < all && items[head + {0}] >> 32 == target;
+  if (!is_head && !long_run) return;
+  const long long most = long_run ? {0} - first % {0} : {0};
 )",
                               kRun);
   }
@@ -294,11 +331,13 @@ class SortedScatter : public ScatterCall {
     bool last = p.reduce == "none";
     std::string body = Pointers() + RunText(parts);
     body += fmt::format(
-        "  typedef {} Wide;\n  Wide* partial = (Wide*)w7;\n  long long count = 1;\n"
-        "  while ({}first + count < all && items[first + count] >> 32 == target) ++count;\n"
+        "  typedef {} Wide;\n  Wide* partial = (Wide*)w7;\n  long long count = 1;\n{}"
         "  for (long long c = i % {}; c < {}ll; c += {}) {{\n",
-        ValueType(wide), last || parts ? "" : fmt::format("count < {} && ", kRun), threads_,
-        columns_, threads_);
+        ValueType(wide),
+        last || parts ? "  count = place_among(items, all, target + 1) - first;\n"
+                      : "  while (count < most && first + count < all && items[first + count] >> "
+                        "32 == target) ++count;\n",
+        threads_, columns_, threads_);
     body += p.rows ? fmt::format(
                          "    const long long outer = c / {0}ll, inner = c % {0}ll;\n"
                          "    const long long at = (outer * {1}ll + (long long)target) * {0}ll + "
@@ -313,10 +352,12 @@ class SortedScatter : public ScatterCall {
     };
     if (parts) {
       body += fmt::format(
-          "    Wide sum = {};\n    for (long long k = 0; k < count; k += {}) sum = {};\n"
-          "    to[at] = {};\n  }}\n",
-          old, kRun, Combined(scalars, p, wide, "sum", slot("first + k", "k == 0")), result);
-      return ElementKernel(8, scalars.Functions(), body);
+          "    Wide sum = {};\n    for (long long k = first; k < first + count; k += {} - k % {}) "
+          "sum "
+          "= {};\n    to[at] = {};\n  }}\n",
+          old, kRun, kRun, Combined(scalars, p, wide, "sum", slot("k", "k == first ? 1 : 0")),
+          result);
+      return ElementKernel(8, scalars.Functions() + kPlaceAmong, body);
     }
     std::string value = scalars.Cast(scalars.FromMemory("from[s]", p.dtype), p.dtype, wide);
     auto read = [&](const char* k) {
@@ -333,7 +374,7 @@ class SortedScatter : public ScatterCall {
     if (last) {
       body += read("count - 1") +
               fmt::format("    Wide sum = {};\n    to[at] = {};\n  }}\n", value, result);
-      return ElementKernel(8, scalars.Functions(), body);
+      return ElementKernel(8, scalars.Functions() + kPlaceAmong, body);
     }
     // A part of a long run begins with its first element, a short run with what is there.
     body += fmt::format("    Wide sum = {};\n    {{\n{}    sum = long_run ? {} : {};\n    }}\n",
@@ -343,7 +384,7 @@ class SortedScatter : public ScatterCall {
         "}}\n    if (long_run) {} = sum;\n    else to[at] = {};\n  }}\n",
         read("k"), Combined(scalars, p, wide, "sum", value), slot("first", "is_head ? 1 : 0"),
         result);
-    return ElementKernel(8, scalars.Functions(), body);
+    return ElementKernel(8, scalars.Functions() + kPlaceAmong, body);
   }
 
   int64_t count_;    // indices

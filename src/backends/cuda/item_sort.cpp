@@ -17,6 +17,75 @@ std::string TileWords(bool strided) {
       strided ? "(long long)w5" : "1");
 }
 
+/// Lines that say which row of the tile, and where in it, `i` is.
+std::string PlaceInTile(int64_t width, bool rows_first) {
+  return rows_first ? fmt::format("    const int r = i % {0}, k = i / {0};\n", kSortTile / width)
+                    : fmt::format("    const int r = i / {0}, k = i % {0};\n", width);
+}
+
+/// Neighbours in memory are loaded by neighbouring threads.
+std::string LoadItems(const SortTileKind& kind) {
+  std::string body = fmt::format("  for (int i = t; i < {}; i += {}) {{\n", kSortTile, kThreads);
+  body += PlaceInTile(kind.width, kind.strided && !kind.from_items);
+  body += fmt::format(
+      "    const long long row = block / tiles * {} + r, at = block % tiles * {} + k;\n"
+      "    Item item = last_item();\n    if (row < rows && at < extent) {{\n",
+      kSortTile / kind.width, kSortTile);
+  body += kind.from_items
+              ? "      item = ((const Item*)w9)[row * extent + at];\n"
+              : "      item = make_item(order_key(((const E*)w1)[(row / inner * extent + at) * "
+                "inner + row % inner]), at);\n";
+  return body +
+         fmt::format("    }}\n    items[place_of(r * {} + k)] = item;\n  }}\n  __syncthreads();\n",
+                     kind.width);
+}
+
+/// Eight items of each thread in registers, then runs of them.
+std::string SortItems(int64_t width) {
+  std::string body = R"(  Item mine[8];
+  for (int k = 0; k < 8; ++k) mine[k] = items[place_of(8 * t + k)];
+#pragma unroll
+  for (int round = 0; round < 8; ++round) {
+#pragma unroll
+    for (int k = round % 2; k < 7; k += 2) {
+)";
+  if (width < kEach) body += fmt::format("      if ((k + 1) % {} == 0) continue;\n", width);
+  body += R"(      const Item x = mine[k], y = mine[k + 1];
+      const bool swaps = before(y, x);
+      mine[k] = swaps ? y : x;
+      mine[k + 1] = swaps ? x : y;
+    }
+  }
+)";
+  body += fmt::format("  for (int width = 8; width < {}; width *= 2) {{\n", width);
+  return body + R"(    __syncthreads();
+    for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
+    __syncthreads();
+    const SharedItems runs = {items, 8 * t / (2 * width) * (2 * width)};
+    merge_eight(runs, 8 * t - runs.first, width, width, mine);
+  }
+  __syncthreads();
+  for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
+  __syncthreads();
+)";
+}
+
+std::string WriteResults(const SortTileKind& kind) {
+  return fmt::format("  for (int i = t; i < {}; i += {}) {{\n", kSortTile, kThreads) +
+         PlaceInTile(kind.width, kind.strided) +
+         fmt::format(
+             "    const long long row = block / tiles * {} + r;\n"
+             "    if (row >= rows || k >= kept) continue;\n"
+             "    const Item item = items[place_of(r * {} + k)];\n",
+             kSortTile / kind.width, kind.width) +
+         R"(    const long long line = row / inner, column = row % inner, from = position_of(item);
+    const long long to = (line * kept + k) * inner + column;
+    ((E*)w2)[to] = ((const E*)w1)[(line * (long long)w10 + from) * inner + column];
+    ((long long*)w3)[to] = from;
+  }
+)";
+}
+
 }  // namespace
 
 std::string ItemText(bool packed) {
@@ -78,73 +147,15 @@ __device__ inline void merge_eight(const SharedItems& at, int diagonal, int a_si
 }
 
 std::string SortTileText(const SortTileKind& kind, std::string_view element) {
-  int64_t rows = kSortTile / kind.width;
   std::string body = TileWords(kind.strided);
   body += fmt::format("  typedef {} E;\n  const int t = threadIdx.x;\n", element);
   body += fmt::format("  __shared__ Item items[{}];\n", kSortTile + kSortTile / 8);
-  // Which row of the tile and where in it `i` is; neighbours in memory go to neighbouring threads.
-  std::string where = kind.strided && !kind.from_items
-                          ? fmt::format("    const int r = i % {0}, k = i / {0};\n", rows)
-                          : fmt::format("    const int r = i / {0}, k = i % {0};\n", kind.width);
-  where += fmt::format(
-      "    const long long row = block / tiles * {} + r, at = block % tiles * {} + k;\n", rows,
-      kSortTile);
-  body += fmt::format("  for (int i = t; i < {}; i += {}) {{\n{}", kSortTile, kThreads, where);
-  body += "    Item item = last_item();\n    if (row < rows && at < extent) {\n";
-  body += kind.from_items
-              ? "      item = ((const Item*)w9)[row * extent + at];\n"
-              : "      item = make_item(order_key(((const E*)w1)[(row / inner * extent + at) * "
-                "inner + row % inner]), at);\n";
-  body += fmt::format("    }}\n    items[place_of(r * {} + k)] = item;\n  }}\n", kind.width);
-  body += R"(  __syncthreads();
-  Item mine[8];
-  for (int k = 0; k < 8; ++k) mine[k] = items[place_of(8 * t + k)];
-#pragma unroll
-  for (int round = 0; round < 8; ++round) {
-#pragma unroll
-    for (int k = round % 2; k < 7; k += 2) {
-)";
-  if (kind.width < kEach)
-    body += fmt::format("      if ((k + 1) % {} == 0) continue;\n", kind.width);
-  body += R"(      const Item x = mine[k], y = mine[k + 1];
-      const bool swaps = before(y, x);
-      mine[k] = swaps ? y : x;
-      mine[k + 1] = swaps ? x : y;
-    }
-  }
-)";
-  body += fmt::format("  for (int width = 8; width < {}; width *= 2) {{\n", kind.width);
-  body += R"(    __syncthreads();
-    for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
-    __syncthreads();
-    const SharedItems runs = {items, 8 * t / (2 * width) * (2 * width)};
-    merge_eight(runs, 8 * t - runs.first, width, width, mine);
-  }
-  __syncthreads();
-  for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
-  __syncthreads();
-)";
-  if (kind.writes_items) {
-    return body + fmt::format(
-                      "  for (int k = t; k < kept; k += {}) ((Item*)w2)[block * kept + k] = "
-                      "items[place_of(k)];\n",
-                      kThreads);
-  }
-  where = kind.strided ? fmt::format("    const int r = i % {0}, k = i / {0};\n", rows)
-                       : fmt::format("    const int r = i / {0}, k = i % {0};\n", kind.width);
-  where += fmt::format("    const long long row = block / tiles * {} + r;\n", rows);
-  return body +
-         fmt::format("  for (int i = t; i < {}; i += {}) {{\n{}", kSortTile, kThreads, where) +
-         fmt::format(
-             "    if (row >= rows || k >= kept) continue;\n"
-             "    const Item item = items[place_of(r * {} + k)];\n",
-             kind.width) +
-         R"(    const long long line = row / inner, column = row % inner, from = position_of(item);
-    const long long to = (line * kept + k) * inner + column;
-    ((E*)w2)[to] = ((const E*)w1)[(line * (long long)w10 + from) * inner + column];
-    ((long long*)w3)[to] = from;
-  }
-)";
+  body += LoadItems(kind) + SortItems(kind.width);
+  if (!kind.writes_items) return body + WriteResults(kind);
+  return body + fmt::format(
+                    "  for (int k = t; k < kept; k += {}) ((Item*)w2)[block * kept + k] = "
+                    "items[place_of(k)];\n",
+                    kThreads);
 }
 
 std::string MergeItemsText() {

@@ -137,6 +137,9 @@ template <class T> __device__ inline T shuffle_xor(T x, int mask) {
 template <> __device__ inline bool shuffle_xor(bool x, int mask) {
   return __shfl_xor_sync(0xffffffffu, (int)x, mask) != 0;
 }
+template <class T> __device__ inline T shuffle_up(T x, int lanes) {
+  return __shfl_up_sync(0xffffffffu, x, lanes);
+}
 template <class T> __device__ inline T shuffle_first(T x, int width) {
   return __shfl_sync(0xffffffffu, x, 0, width);
 }

@@ -33,20 +33,9 @@ constexpr const char* kCount = R"(
   counts[t * blocks] = found[t];
 )";
 
-/// Inclusive sums over the threads of a block, and a place that leaves some out to use all banks.
-constexpr const char* kSums = R"(
+/// A place that leaves some out to use all banks.
+constexpr const char* kApart = R"(
 __device__ inline int apart(int i) { return i + i / 16; }
-__device__ inline unsigned sum_to_here(unsigned x, unsigned* sums, int t) {
-  sums[t] = x;
-  __syncthreads();
-  for (int step = 1; step < 256; step *= 2) {
-    const unsigned other = t >= step ? sums[t - step] : 0;
-    __syncthreads();
-    sums[t] += other;
-    __syncthreads();
-  }
-  return sums[t];
-}
 )";
 
 /// A block for each value of the byte: how many items of the blocks before have it.
@@ -56,7 +45,7 @@ constexpr const char* kPlaces = R"(
   unsigned* counts = (unsigned*)w3 + block * blocks;
   const unsigned first = 2 * t < blocks ? counts[2 * t] : 0;
   const unsigned second = 2 * t + 1 < blocks ? counts[2 * t + 1] : 0;
-  __shared__ unsigned sums[256];
+  __shared__ unsigned sums[8];
   const unsigned all = sum_to_here(first + second, sums, t);
   if (2 * t < blocks) counts[2 * t] = all - first - second;
   if (2 * t + 1 < blocks) counts[2 * t + 1] = all - second;
@@ -64,7 +53,7 @@ constexpr const char* kPlaces = R"(
 )";
 
 constexpr const char* kMove = R"(
-  __shared__ unsigned sums[256];
+  __shared__ unsigned sums[8];
   __shared__ unsigned places[256];
   __shared__ unsigned firsts[256];
   __shared__ unsigned found[16 * 256 + 256];
@@ -139,8 +128,8 @@ RadixSorter::RadixSorter(int64_t rows, int64_t extent, int key_bytes)
 
 std::vector<KernelSource> RadixSorter::Sources() const {
   std::string share = kShare;
-  return {BlockKernel(kWords, "", share + kCount), BlockKernel(kWords, kSums, kPlaces),
-          BlockKernel(kWords, kSums, share + kMove)};
+  return {BlockKernel(kWords, "", share + kCount), BlockKernel(kWords, BlockSumsText(), kPlaces),
+          BlockKernel(kWords, BlockSumsText() + kApart, share + kMove)};
 }
 
 Address RadixSorter::Run(Machine& machine, std::span<const Function* const> functions,

@@ -17,7 +17,6 @@ class RadixSorter {
   RadixSorter(int64_t rows, int64_t extent, int key_bytes);
 
   std::vector<KernelSource> Sources() const;
-  static constexpr size_t kFunctions = 3;
   /// The items lie at its begin.
   int64_t scratch_bytes() const { return 2 * items_bytes_ + counts_bytes_ + totals_bytes_; }
   /// Where the sorted items are, in the scratch memory.

@@ -126,6 +126,19 @@ TEST_F(CudaKernels, SortsAlongDimsThatAreNotTheLast) {
                SortOf("bf16", "2,4100,3", 1, false)});
 }
 
+std::string NonzeroOf(const std::string& dtype, const std::string& sizes, int size, int rank) {
+  return fmt::format(
+      "%0 = input : {0}[{1}]\n%1 = nonzero_bounded %0 {{size={2}}} : i64[{2},{3}]\nreturn %1\n",
+      dtype, sizes, size, rank);
+}
+
+TEST_F(CudaKernels, FindsWhatIsNotZero) {
+  ExpectRight({NonzeroOf("bool", "3,50", 150, 2), NonzeroOf("bool", "3,50", 5, 2),
+               NonzeroOf("bool", "600000", 400000, 1), NonzeroOf("f32", "4,5,600", 12000, 3),
+               NonzeroOf("u8", "0,3", 4, 2), NonzeroOf("bf16", "7", 0, 1),
+               NonzeroOf("bool", "", 2, 0)});
+}
+
 std::string TopKOf(const std::string& dtype, const std::string& from, const std::string& to, int k,
                    int dim, bool largest) {
   return fmt::format(
@@ -187,6 +200,9 @@ TEST_F(CudaKernels, ScattersInEveryWay) {
   }
   texts.push_back(ScatterOf("sum", "f64", "100,3", "3000,3", "3000,3", 0));
   texts.push_back(ScatterOf("sum", "f32", "300", "40000", "40000", 0));
+  texts.push_back(ScatterOf("sum", "i32", "5", "70000", "70000", 0));
+  texts.push_back(ScatterOf("sum", "u64", "300", "70000", "70000", 0));
+  texts.push_back(ScatterOf("amax", "bf16", "2", "1000", "1000", 0));
   texts.push_back(ScatterOf("prod", "f32", "3,70", "3,700", "3,700", 1));
   texts.push_back(ScatterOf("none", "f32", "9,2,3", "9,50,3", "9,50,3", 1));
   texts.push_back(ScatterOf("sum", "f32", "7", "0", "0", 0));

@@ -80,6 +80,10 @@ static inline int thread_number() { return (int)(threadIdx.y * blockDim.x + thre
 template <class T> static T __shfl_xor_sync(unsigned, T x, int mask) {
   return exchanged(x, thread_number() ^ mask);
 }
+template <class T> static T __shfl_up_sync(unsigned, T x, int lanes) {
+  int me = thread_number();
+  return exchanged(x, me % 32 >= lanes ? me - lanes : me);
+}
 template <class T> static T __shfl_sync(unsigned, T x, int lane, int width) {
   return exchanged(x, thread_number() / width * width + lane);
 }
