@@ -2,7 +2,7 @@
 # Builds what a machine with a GPU is needed for, runs it and prints a table last; about ten minutes
 # on 16 cores. Needs nvcc's toolkit, CMake, Ninja, g++, GoogleTest, fmt and nlohmann-json; nothing is
 # downloaded. Parts: device loss kernels fuzz golden programs records training memcheck racecheck
-# bench peers (all, if none is named). All but the last two run side by side.
+# bench (all, if none is named). All but the last run side by side.
 #   scripts/gpu_check.sh [part...]
 # GPU_CHECK_LOGS: folder of logs. GPU_CHECK_DATA: folder of Fashion-MNIST, for the training runs.
 set -uo pipefail
@@ -132,10 +132,9 @@ check records by_test 4 "${on_cuda[@]}" $build/tests/autograd/autograd_tests \
   --gtest_filter='*EveryOp*'
 check training training
 wait
-# These measure, so nothing runs beside them.
-check bench timeout 120 $build/bench/gpu/gpu_bench
-wait
-check peers env PYTHONUNBUFFERED=1 timeout 240 python3 bench/gpu/peers.py
+# This measures, so nothing runs beside it.
+check bench env PYTHONUNBUFFERED=1 timeout 240 python3 bench/gpu/peers.py \
+  --ours $build/bench/gpu/gpu_bench
 wait
 
 failed=0
@@ -145,7 +144,7 @@ for name in "${names[@]}"; do
   echo "== $name"
   grep -v '^\[ *\(OK\|RUN\)' "$logs/$name.log" | tail -n "${GPU_CHECK_LINES:-40}"
 done
-for name in bench peers; do wanted $name && cat "$logs/$name.log"; done
+wanted bench && cat "$logs/bench.log"
 printf '%-10s %-7s %4ds\n' build passed $built
 cat "$logs/table"
 printf '%-10s %-7s %4ds\n' all "$([ $failed = 0 ] && echo passed || echo FAILED)" $SECONDS

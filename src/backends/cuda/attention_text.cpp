@@ -9,6 +9,7 @@ namespace {
 
 /// What is written in PTX, and its plain variant.
 constexpr const char* kInstructions = R"(
+__device__ __forceinline__ float from_narrow(unsigned short x) {{ return from_{0}(x); }}
 #if HAMMOCK_PTX
 __device__ __forceinline__ void multiply_add(float* d, const unsigned* a, unsigned b0, unsigned b1) {{
   asm volatile(
@@ -103,9 +104,22 @@ __device__ inline float power_of_two(float x) {{ return exp2f(x); }}
 )";
 
 constexpr const char* kProducts = R"(
+// Rows of one matrix of a stack.
+struct Matrix {
+  const unsigned short* at;
+  long long stride;
+};
+__device__ __forceinline__ Matrix matrix_of(unsigned long long at, unsigned long long outer,
+                                            unsigned long long inner, unsigned long long row,
+                                            int inner_count) {
+  const int batch = blockIdx.y;
+  return {(const unsigned short*)at + batch / inner_count * (long long)outer +
+              batch % inner_count * (long long)inner,
+          (long long)row};
+}
 // A tile of kRows rows of a matrix, by 128 threads; what is beyond `count` rows becomes 0.
 template <int kRows, int kWidth>
-__device__ __forceinline__ void copy_tile(unsigned short* to, const unsigned short* from, int first,
+__device__ __forceinline__ void copy_tile(unsigned short* to, const Matrix& from, int first,
                                           int count) {
   constexpr int kParts = kWidth / 8;
 #pragma unroll
@@ -113,13 +127,13 @@ __device__ __forceinline__ void copy_tile(unsigned short* to, const unsigned sho
     const int row = i / kParts, column = i % kParts * 8;
     const bool inside = first + row < count;
     copy_words(to + row * (kWidth + 8) + column,
-               from + (inside ? (long long)(first + row) * kWidth + column : 0), inside);
+               from.at + (inside ? (first + row) * from.stride + column : 0), inside);
   }
 }
 // Fragments of kTiles times 16 rows, `row` being the lane's first one.
 template <int kTiles, int kSteps>
 __device__ __forceinline__ void load_operand(unsigned (&a)[kTiles][kSteps][4],
-                                             const unsigned short* from, int row, int count) {
+                                             const Matrix& from, int row, int count) {
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -128,7 +142,7 @@ __device__ __forceinline__ void load_operand(unsigned (&a)[kTiles][kSteps][4],
       for (int i = 0; i < 4; ++i) {
         const int at = row + t * 16 + i % 2 * 8;
         const int column = k * 16 + i / 2 * 8 + threadIdx.x % 4 * 2;
-        a[t][k][i] = at < count ? *(const unsigned*)(from + (long long)at * kSteps * 16 + column) : 0;
+        a[t][k][i] = at < count ? *(const unsigned*)(from.at + at * from.stride + column) : 0;
       }
     }
   }
@@ -181,6 +195,32 @@ __device__ __forceinline__ void multiply_columns(float (&d)[kTiles][kColumns][4]
     }
   }
 }
+// A score with a mask; `inverse` undoes the scale that all of it gets later.
+struct Mask {
+  unsigned long long at;
+  long long row, column;
+  float inverse;
+};
+__device__ __forceinline__ Mask mask_of(int kind, unsigned long long at, unsigned long long outer,
+                                        unsigned long long inner, unsigned long long row,
+                                        unsigned long long column, unsigned long long inverse,
+                                        int inner_count) {
+  const int batch = blockIdx.y;
+  const long long place =
+      batch / inner_count * (long long)outer + batch % inner_count * (long long)inner;
+  return {at + place * (kind == 1 ? 1 : kind == 2 ? 2 : 4), (long long)row, (long long)column,
+          __int_as_float((int)inverse)};
+}
+template <int kMask>
+__device__ __forceinline__ float masked(float score, const Mask& mask, int row, int column) {
+  const long long place = row * mask.row + column * mask.column;
+  if (kMask == 1) {
+    return ((const unsigned char*)mask.at)[place] ? score : __int_as_float(0xff800000);
+  }
+  const float add = kMask == 2 ? from_narrow(((const unsigned short*)mask.at)[place])
+                               : ((const float*)mask.at)[place];
+  return score + add * mask.inverse;
+}
 // Rounds a result, which is an operand then.
 template <int kTiles, int kColumns>
 __device__ __forceinline__ void round_operand(unsigned (&a)[kTiles][kColumns / 2][4],
@@ -194,13 +234,13 @@ __device__ __forceinline__ void round_operand(unsigned (&a)[kTiles][kColumns / 2
     }
   }
 }
-// Rows 8 `r` after the lane's first one, times `scale`.
+// The row that is 8 `r` after the lane's first one, times `scale`.
 template <int kColumns>
-__device__ __forceinline__ void store_row(unsigned short* to, const float (&d)[kColumns][4], int r,
-                                          float scale) {
+__device__ __forceinline__ void store_row(const Matrix& to, int row, const float (&d)[kColumns][4],
+                                          int r, float scale) {
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
-    ((unsigned*)to)[n * 4 + threadIdx.x % 4] = pair_of(d[n][2 * r] * scale, d[n][2 * r + 1] * scale);
+    ((unsigned*)(to.at + row * to.stride))[n * 4 + threadIdx.x % 4] = pair_of(d[n][2 * r] * scale, d[n][2 * r + 1] * scale);
   }
 }
 )";
@@ -211,11 +251,20 @@ std::string AttentionFunctions(DType dtype) {
   return fmt::format(fmt::runtime(kInstructions), NameOf(dtype)) + kProducts;
 }
 
-AttentionSizes::AttentionSizes(const Shape& query, const Shape& key)
-    : width(query.size(query.rank() - 1)),
-      queries(query.size(query.rank() - 2)),
-      keys(key.size(key.rank() - 2)),
-      batch(query.numel() / (width * queries)) {}
+std::vector<uint64_t> WordsOf(const RowLayout& rows) {
+  return {static_cast<uint64_t>(rows.outer), static_cast<uint64_t>(rows.inner),
+          static_cast<uint64_t>(rows.row)};
+}
+
+std::vector<uint64_t> WordsOf(const MaskLayout& mask, Address at, double scale) {
+  auto word = [](int64_t stride) { return static_cast<uint64_t>(stride); };
+  return {at,
+          word(mask.outer),
+          word(mask.inner),
+          word(mask.row),
+          word(mask.column),
+          WordOfFloat(1 / scale)};
+}
 
 uint64_t WordOfFloat(double value) {
   float narrow = static_cast<float>(value);

@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "backends/cuda/attention_views.h"
 #include "backends/cuda/calls.h"
 
 namespace hammock::cuda {
@@ -18,11 +20,14 @@ namespace hammock::cuda {
 /// Functions that kernels with operands of `dtype`, f16 or bf16, call.
 std::string AttentionFunctions(DType dtype);
 
-/// The sizes of a node of attention or of its gradient; batch dims are one.
-struct AttentionSizes {
-  AttentionSizes(const Shape& query, const Shape& key);
-  int64_t width, queries, keys, batch;
-};
+/// The words of a kernel that say where the rows of an operand lie: after its address, which is the
+/// first row's.
+std::vector<uint64_t> WordsOf(const RowLayout& rows);
+/// The six words of a mask.
+std::vector<uint64_t> WordsOf(const MaskLayout& mask, Address at, double scale);
+inline Address AddressOf(Address base, const RowLayout& rows) {
+  return base + static_cast<Address>(rows.offset * 2);
+}
 
 /// The word of a kernel that is a float.
 uint64_t WordOfFloat(double value);

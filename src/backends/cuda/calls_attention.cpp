@@ -22,14 +22,15 @@ constexpr const char* kBody = R"(
   unsigned short* tiles = (unsigned short*)shared;
   const int queries = (int)w6, count = (int)w7, lane = threadIdx.x % 32;
   const float scale = __int_as_float((int)w8);
-  const long long batch = blockIdx.y;
-  const unsigned short* key = (const unsigned short*)w2 + batch * count * kWidth;
-  const unsigned short* value = (const unsigned short*)w3 + batch * count * kWidth;
+  const int inner = (int)w0;
+  const Matrix key = matrix_of(w2, w12, w13, w14, inner), value = matrix_of(w3, w15, w16, w17, inner);
+  const Matrix result = matrix_of(w4, w18, w19, w20, inner);
+  const Mask mask = mask_of(kMask, w21, w22, w23, w24, w25, w26, inner);
   // The longest rows come first.
   const int group = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
   const int warp_row = (group * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
   unsigned q[kTiles][kSteps][4];
-  load_operand(q, (const unsigned short*)w1 + batch * queries * kWidth, first, queries);
+  load_operand(q, matrix_of(w1, w9, w10, w11, inner), first, queries);
   float out[kTiles][kWidth / 8][4], largest[kTiles][2], sum[kTiles][2];
   clear(out);
   const float never = __int_as_float(0xff800000);
@@ -53,7 +54,7 @@ constexpr const char* kBody = R"(
     float s[kTiles][kKeys / 8][4];
     clear(s);
     multiply_rows(s, q, keys);
-    if (start + kKeys > count || (kCausal && start + kKeys > warp_row + 1)) {
+    if (kMask != 0 || start + kKeys > count || (kCausal && start + kKeys > warp_row + 1)) {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -61,8 +62,11 @@ constexpr const char* kBody = R"(
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const int column = start + n * 8 + lane % 4 * 2 + i % 2;
-            const bool seen = !kCausal || column <= first + t * 16 + i / 2 * 8;
-            if (!seen || column >= count) s[t][n][i] = never;
+            const int row = first + t * 16 + i / 2 * 8;
+            if (kMask != 0 && row < queries && column < count) {
+              s[t][n][i] = masked<kMask>(s[t][n][i], mask, row, column);
+            }
+            if ((kCausal && column > row) || column >= count) s[t][n][i] = never;
           }
         }
       }
@@ -109,10 +113,9 @@ constexpr const char* kBody = R"(
       sum[t][r] += shuffle_xor(sum[t][r], 2);
       const int row = first + t * 16 + r * 8;
       if (row >= queries) continue;
-      const long long at = batch * queries + row;
-      store_row((unsigned short*)w4 + at * kWidth, out[t], r, 1.0f / sum[t][r]);
+      store_row(result, row, out[t], r, 1.0f / sum[t][r]);
       if (lane % 4 == 0) {
-        ((float*)w5)[at] = (largest[t][r] * scale + log2f(sum[t][r])) * 0x1.62e43p-1f;
+        ((float*)w5)[(long long)blockIdx.y * queries + row] = (largest[t][r] * scale + log2f(sum[t][r])) * 0x1.62e43p-1f;
       }
     }
   }
@@ -120,37 +123,48 @@ constexpr const char* kBody = R"(
 
 class AttentionCall : public Call {
  public:
-  AttentionCall(const Graph& graph, const GraphNode& node)
-      : sizes_(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1])),
+  AttentionCall(const Graph&, const GraphNode& node)
+      : sizes_(SizesOf(node)),
         dtype_(node.type().dtype()),
         is_causal_(node.attrs[0].boolean()),
         scale_(node.attrs[1].real()),
-        tiles_(sizes_.width <= 64 ? 2 : 1) {}
+        tiles_(sizes_.width <= 64 ? 2 : 1),
+        mask_(MaskOf(node)) {
+    for (size_t i = 0; i < kOperands; ++i) rows_[i] = LayoutOf(node, i);
+  }
 
   std::vector<KernelSource> Sources() const override {
     std::string numbers = fmt::format(
-        "  constexpr int kWidth = {}, kTiles = {}, kKeys = {};\n  constexpr bool kCausal = {};\n",
-        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, is_causal_);
-    return {BlockKernel(9, AttentionFunctions(dtype_), numbers + kBody)};
+        "  constexpr int kWidth = {}, kTiles = {}, kKeys = {}, kMask = {};\n"
+        "  constexpr bool kCausal = {};\n",
+        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, mask_.kind, is_causal_);
+    return {BlockKernel(27, AttentionFunctions(dtype_), numbers + kBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     int64_t rows = int64_t{64} * tiles_;
     Grid grid = {.x = static_cast<unsigned>((sizes_.queries + rows - 1) / rows),
-                 .y = static_cast<unsigned>(sizes_.batch),
+                 .y = static_cast<unsigned>(sizes_.batch()),
                  .block_x = 128};
-    machine.Launch(
-        function(0), grid,
-        std::vector<uint64_t>{WordOf(sizes_.batch), operands.in[0], operands.in[1], operands.in[2],
-                              operands.out[0], operands.out[1], WordOf(sizes_.queries),
-                              WordOf(sizes_.keys), WordOfFloat(scale_ * kLog2OfE)});
+    std::vector<uint64_t> words = {WordOf(sizes_.inner)};
+    for (size_t i = 0; i < 3; ++i) words.push_back(AddressOf(operands.in[i], rows_[i]));
+    words.insert(words.end(), {operands.out[0], operands.out[1], WordOf(sizes_.queries),
+                               WordOf(sizes_.keys), WordOfFloat(scale_ * kLog2OfE)});
+    for (const RowLayout& layout : rows_) {
+      for (uint64_t word : WordsOf(layout)) words.push_back(word);
+    }
+    for (uint64_t word : WordsOf(mask_, operands.in[3], scale_)) words.push_back(word);
+    machine.Launch(function(0), grid, words);
   }
 
  private:
+  static constexpr size_t kOperands = 4;  // query, key, value, result
   AttentionSizes sizes_;
   DType dtype_;
   bool is_causal_;
   double scale_;
   int tiles_;  // of 16 queries, of a warp
+  MaskLayout mask_;
+  RowLayout rows_[kOperands];
 };
 
 constexpr CallEntry kCalls[] = {{&ops::kAttention, MakeNode<AttentionCall>},

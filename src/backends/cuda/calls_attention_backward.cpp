@@ -20,17 +20,17 @@ constexpr const char* kQueryBody = R"(
   constexpr int kSteps = kWidth / 16, kTile = kOthers * (kWidth + 8);
   __shared__ Words<16> shared[4 * kTile / 8];
   unsigned short* tiles = (unsigned short*)shared;
-  const int queries = (int)w8, count = (int)w9, lane = threadIdx.x % 32;
-  const float scale = __int_as_float((int)w10);
-  const long long batch = blockIdx.y;
-  const unsigned short* key = (const unsigned short*)w3 + batch * count * kWidth;
-  const unsigned short* value = (const unsigned short*)w4 + batch * count * kWidth;
+  const int inner = (int)w0, queries = (int)w7, count = (int)w8, lane = threadIdx.x % 32;
+  const float scale = __int_as_float((int)w9);
+  const Matrix key = matrix_of(w3, w17, w18, w19, inner), value = matrix_of(w4, w20, w21, w22, inner);
+  const Matrix result = matrix_of(w29, w30, w31, w32, inner);
+  const Mask mask = mask_of(kMask, w23, w24, w25, w26, w27, w28, inner);
   const int group = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
   const int warp_row = (group * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
   const float never = __int_as_float(0xff800000);
   unsigned grad[kTiles][kSteps][4], q[kTiles][kSteps][4];
-  load_operand(grad, (const unsigned short*)w1 + batch * queries * kWidth, first, queries);
-  load_operand(q, (const unsigned short*)w2 + batch * queries * kWidth, first, queries);
+  load_operand(grad, matrix_of(w1, w11, w12, w13, inner), first, queries);
+  load_operand(q, matrix_of(w2, w14, w15, w16, inner), first, queries);
   float sum[kTiles][kWidth / 8][4], log_sum[kTiles][2], delta[kTiles][2];
   clear(sum);
 #pragma unroll
@@ -38,7 +38,7 @@ constexpr const char* kQueryBody = R"(
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = first + t * 16 + r * 8;
-      const long long at = batch * queries + (row < queries ? row : 0);
+      const long long at = (long long)blockIdx.y * queries + (row < queries ? row : 0);
       log_sum[t][r] = ((const float*)w5)[at] * 0x1.715476p+0f;
       delta[t][r] = ((const float*)w6)[at];
     }
@@ -62,7 +62,7 @@ constexpr const char* kQueryBody = R"(
       multiply_rows(weights, q, keys + part * (kWidth + 8));
       clear(s);
       multiply_rows(s, grad, keys + kTile + part * (kWidth + 8));
-      if (start + kOthers > count || (kCausal && start + kOthers > warp_row + 1)) {
+      if (kMask != 0 || start + kOthers > count || (kCausal && start + kOthers > warp_row + 1)) {
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -70,8 +70,11 @@ constexpr const char* kQueryBody = R"(
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
               const int column = start + part + n * 8 + lane % 4 * 2 + i % 2;
-              const bool seen = !kCausal || column <= first + t * 16 + i / 2 * 8;
-              if (!seen || column >= count) weights[t][n][i] = never;
+              const int row = first + t * 16 + i / 2 * 8;
+              if (kMask != 0 && row < queries && column < count) {
+                weights[t][n][i] = masked<kMask>(weights[t][n][i], mask, row, column);
+              }
+              if ((kCausal && column > row) || column >= count) weights[t][n][i] = never;
             }
           }
         }
@@ -98,8 +101,7 @@ constexpr const char* kQueryBody = R"(
     for (int r = 0; r < 2; ++r) {
       const int row = first + t * 16 + r * 8;
       if (row >= queries) continue;
-      store_row((unsigned short*)w7 + (batch * queries + row) * kWidth, sum[t], r,
-                __int_as_float((int)w11));
+      store_row(result, row, sum[t], r, __int_as_float((int)w10));
     }
   }
 )";
@@ -109,18 +111,19 @@ constexpr const char* kKeyBody = R"(
   __shared__ Words<16> shared[4 * kTile / 8];
   __shared__ float shared_rows[4 * kOthers];
   unsigned short* tiles = (unsigned short*)shared;
-  const int queries = (int)w9, count = (int)w10, lane = threadIdx.x % 32;
-  const float scale = __int_as_float((int)w11);
-  const long long batch = blockIdx.y;
-  const unsigned short* grad = (const unsigned short*)w1 + batch * queries * kWidth;
-  const unsigned short* query = (const unsigned short*)w2 + batch * queries * kWidth;
-  const float* log_sum = (const float*)w5 + batch * queries;
-  const float* delta = (const float*)w6 + batch * queries;
+  const int inner = (int)w0, queries = (int)w7, count = (int)w8, lane = threadIdx.x % 32;
+  const float scale = __int_as_float((int)w9);
+  const Matrix grad = matrix_of(w1, w11, w12, w13, inner), query = matrix_of(w2, w14, w15, w16, inner);
+  const Matrix key_result = matrix_of(w29, w30, w31, w32, inner);
+  const Matrix value_result = matrix_of(w33, w34, w35, w36, inner);
+  const Mask mask = mask_of(kMask, w23, w24, w25, w26, w27, w28, inner);
+  const float* log_sum = (const float*)w5 + (long long)blockIdx.y * queries;
+  const float* delta = (const float*)w6 + (long long)blockIdx.y * queries;
   const int warp_row = (blockIdx.x * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
   const float never = __int_as_float(0xff800000);
   unsigned k[kTiles][kSteps][4], v[kTiles][kSteps][4];
-  load_operand(k, (const unsigned short*)w3 + batch * count * kWidth, first, count);
-  load_operand(v, (const unsigned short*)w4 + batch * count * kWidth, first, count);
+  load_operand(k, matrix_of(w3, w17, w18, w19, inner), first, count);
+  load_operand(v, matrix_of(w4, w20, w21, w22, inner), first, count);
   float of_key[kTiles][kWidth / 8][4], of_value[kTiles][kWidth / 8][4];
   clear(of_key);
   clear(of_value);
@@ -150,7 +153,7 @@ constexpr const char* kKeyBody = R"(
       multiply_rows(weights, k, q);
       clear(s);
       multiply_rows(s, v, q + kTile);
-      if (kCausal && start < warp_row + kTiles * 16) {
+      if (kMask != 0 || (kCausal && start < warp_row + kTiles * 16)) {
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -158,7 +161,11 @@ constexpr const char* kKeyBody = R"(
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
               const int column = start + part + n * 8 + lane % 4 * 2 + i % 2;
-              if (column < first + t * 16 + i / 2 * 8) weights[t][n][i] = never;
+              const int row = first + t * 16 + i / 2 * 8;
+              if (kMask != 0 && row < count && column < queries) {
+                weights[t][n][i] = masked<kMask>(weights[t][n][i], mask, column, row);
+              }
+              if (kCausal && column < row) weights[t][n][i] = never;
             }
           }
         }
@@ -192,51 +199,68 @@ constexpr const char* kKeyBody = R"(
     for (int r = 0; r < 2; ++r) {
       const int row = first + t * 16 + r * 8;
       if (row >= count) continue;
-      const long long at = (batch * count + row) * kWidth;
-      store_row((unsigned short*)w7 + at, of_key[t], r, __int_as_float((int)w12));
-      store_row((unsigned short*)w8 + at, of_value[t], r, 1.0f);
+      store_row(key_result, row, of_key[t], r, __int_as_float((int)w10));
+      store_row(value_result, row, of_value[t], r, 1.0f);
     }
   }
 )";
 
 class AttentionBackwardCall : public Call {
  public:
-  AttentionBackwardCall(const Graph& graph, const GraphNode& node)
-      : sizes_(graph.TypeOf(node.inputs[1]), graph.TypeOf(node.inputs[2])),
+  AttentionBackwardCall(const Graph&, const GraphNode& node)
+      : sizes_(SizesOf(node)),
         dtype_(node.type().dtype()),
         is_causal_(node.attrs[0].boolean()),
         scale_(node.attrs[1].real()),
-        tiles_(sizes_.width <= 64 ? 2 : 1) {}
+        tiles_(sizes_.width <= 64 ? 2 : 1),
+        mask_(MaskOf(node)) {
+    for (size_t i = 0; i < kOperands; ++i) rows_[i] = LayoutOf(node, i);
+    for (size_t i = 0; i < kResults; ++i) results_[i] = LayoutOf(node, kOperands + i);
+  }
 
   std::vector<KernelSource> Sources() const override {
     // As much as registers hold.
     std::string numbers = fmt::format(
-        "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = 16;\n"
+        "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = 16, kMask = {};\n"
         "  constexpr bool kCausal = {};\n",
-        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, is_causal_);
+        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, mask_.kind, is_causal_);
     std::string functions = AttentionFunctions(dtype_);
-    return {BlockKernel(12, functions, numbers + kQueryBody),
-            BlockKernel(13, functions, numbers + kKeyBody)};
+    return {BlockKernel(33, functions, numbers + kQueryBody),
+            BlockKernel(37, functions, numbers + kKeyBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
-    const auto& in = operands.in;
-    const auto& out = operands.out;
-    const uint64_t batch = WordOf(sizes_.batch), queries = WordOf(sizes_.queries),
-                   keys = WordOf(sizes_.keys), power = WordOfFloat(scale_ * kLog2OfE),
-                   scale = WordOfFloat(scale_);
-    machine.Launch(function(0), GridFor(sizes_.queries),
-                   std::vector<uint64_t>{batch, in[0], in[1], in[2], in[3], in[5], in[6], out[0],
-                                         queries, keys, power, scale});
-    machine.Launch(function(1), GridFor(sizes_.keys),
-                   std::vector<uint64_t>{batch, in[0], in[1], in[2], in[3], in[5], in[6], out[1],
-                                         out[2], queries, keys, power, scale});
+    std::vector<uint64_t> words = {WordOf(sizes_.inner)};
+    for (size_t i = 0; i < kOperands; ++i) {
+      words.push_back(AddressOf(operands.in[i], rows_[i]));
+    }
+    words.insert(words.end(),
+                 {operands.in[5], operands.in[6], WordOf(sizes_.queries), WordOf(sizes_.keys),
+                  WordOfFloat(scale_ * kLog2OfE), WordOfFloat(scale_)});
+    for (const RowLayout& rows : rows_) Append(words, rows);
+    for (uint64_t word : WordsOf(mask_, operands.in[4], scale_)) words.push_back(word);
+    std::vector<uint64_t> of_keys = words;
+    AppendResult(words, operands, 0);
+    AppendResult(of_keys, operands, 1);
+    AppendResult(of_keys, operands, 2);
+    machine.Launch(function(0), GridFor(sizes_.queries), words);
+    machine.Launch(function(1), GridFor(sizes_.keys), of_keys);
   }
 
  private:
+  static constexpr size_t kOperands = 4;  // grad, query, key, value
+  static constexpr size_t kResults = 3;
+
+  static void Append(std::vector<uint64_t>& words, const RowLayout& rows) {
+    for (uint64_t word : WordsOf(rows)) words.push_back(word);
+  }
+  void AppendResult(std::vector<uint64_t>& words, const Operands& operands, size_t i) const {
+    words.push_back(operands.out[i]);
+    Append(words, results_[i]);
+  }
   Grid GridFor(int64_t rows) const {
     int64_t each = int64_t{64} * tiles_;
     return {.x = static_cast<unsigned>((rows + each - 1) / each),
-            .y = static_cast<unsigned>(sizes_.batch),
+            .y = static_cast<unsigned>(sizes_.batch()),
             .block_x = 128};
   }
 
@@ -245,6 +269,8 @@ class AttentionBackwardCall : public Call {
   bool is_causal_;
   double scale_;
   int tiles_;  // of 16 rows, of a warp
+  MaskLayout mask_;
+  RowLayout rows_[kOperands], results_[kResults];
 };
 
 }  // namespace

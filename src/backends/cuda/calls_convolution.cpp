@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/call_kit.h"
+#include "backends/cuda/copies.h"
 #include "backends/cuda/cuda_text.h"
 #include "backends/cuda/scalar_text.h"
+#include "hammock/config.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
@@ -18,37 +20,95 @@ int64_t Places(const Shape& shape) {
   return places;
 }
 
-/// Two operands and a result; subclasses have a kernel for what the library does not do.
+/// A copy of a tensor [a, channels, places...] whose channels come last, or back.
+PreparedLaunch TurnedCopy(DType dtype, const Dims& sizes, bool back) {
+  Dims order = {0}, turned = {sizes[0]};
+  for (int d = 2; d < sizes.size(); ++d) order.push_back(d);
+  order.push_back(1);
+  for (int i = 1; i < order.size(); ++i) turned.push_back(sizes[static_cast<int>(order[i])]);
+  Dims plain = ContiguousStrides(sizes), strides = ContiguousStrides(turned);
+  Layout from;
+  for (int i = 0; i < order.size(); ++i) {
+    from.strides.push_back(back ? 0 : plain[static_cast<int>(order[i])]);
+  }
+  if (!back) return PreparedLaunch(CopyLaunch(dtype, turned, from, ContiguousLayout(turned)));
+  for (int i = 0; i < order.size(); ++i) from.strides[static_cast<int>(order[i])] = strides[i];
+  return PreparedLaunch(CopyLaunch(dtype, sizes, from, ContiguousLayout(sizes)));
+}
+
+/// Two operands and a result; subclasses have a kernel for what the library does not do. Matrix
+/// units want channels to come last: operands are turned, and the result is turned back.
 class LibraryCall : public Call {
  public:
   std::vector<KernelSource> Sources() const override {
-    if (prepared_ || is_empty_) return {};
-    return {OwnSource()};
+    if (is_empty_) return {};
+    if (!prepared_) return {OwnSource()};
+    std::vector<KernelSource> sources;
+    for (const Turn& turn : turns_) sources.push_back(turn.copy.Source());
+    return sources;
   }
-  int64_t scratch_bytes() const override { return prepared_ ? prepared_->scratch_bytes() : 0; }
+  int64_t scratch_bytes() const override {
+    int64_t bytes = prepared_ ? prepared_->scratch_bytes() : 0;
+    for (const Turn& turn : turns_) bytes += turn.bytes;
+    return bytes;
+  }
   void Run(Machine& machine, const Operands& operands) const override {
     if (result_bytes_ == 0) return;
     Address a = operands.in[0], b = operands.in[1], out = operands.out[0];
     if (is_empty_) return machine.Clear(out, result_bytes_);
-    if (prepared_) return machine.Convolve(*prepared_, a, b, out, operands.scratch);
-    RunOwn(machine, a, b, out);
+    if (!prepared_) return RunOwn(machine, a, b, out);
+    if (turns_.empty()) return machine.Convolve(*prepared_, a, b, out, operands.scratch);
+    Address turned_a = operands.scratch;
+    Address turned_b = turned_a + static_cast<Address>(turns_[0].bytes);
+    Address turned_out = turned_b + static_cast<Address>(turns_[1].bytes);
+    Address rest = turned_out + static_cast<Address>(turns_[2].bytes);
+    turns_[0].copy.Run(machine, function(0), a, turned_a);
+    turns_[1].copy.Run(machine, function(1), b, turned_b);
+    machine.Convolve(*prepared_, turned_a, turned_b, turned_out, rest);
+    turns_[2].copy.Run(machine, function(2), turned_out, out);
   }
 
  protected:
-  void Prepare(const Convolution& c, const Shape& result, bool is_empty, Machine& machine) {
+  void Prepare(Convolution c, const Shape& result, bool is_empty, Machine& machine) {
     result_bytes_ = result.bytes();
     is_empty_ = is_empty;
     if (is_empty || result_bytes_ == 0) return;
     int64_t products = 1;  // each element of `out` meets the weights of its channel
     for (int64_t size : c.out) products *= size;
     for (int d = 1; d < c.weight.size(); ++d) products *= c.weight[d];
-    if (products > kTinyConvolution) prepared_ = machine.Prepare(c);
+    if (products <= kTinyConvolution) return;
+    bool narrow = InfoOf(c.dtype).bits == 16;
+    bool rounded = c.dtype == DType::kF32 && config::Get<config::kMatmulPrecision>() == "high";
+    c.channels_last = (narrow || rounded) && c.groups == 1;
+    prepared_ = machine.Prepare(c);
+    if (prepared_ && c.channels_last) TurnAll(c);
+    if (prepared_ || !c.channels_last) return;
+    c.channels_last = false;
+    prepared_ = machine.Prepare(c);
   }
   virtual KernelSource OwnSource() const = 0;
   virtual void RunOwn(Machine& machine, Address a, Address b, Address out) const = 0;
 
  private:
+  struct Turn {
+    PreparedLaunch copy;
+    int64_t bytes;
+  };
+
+  /// Of both operands and the result, in this order.
+  void TurnAll(const Convolution& c) {
+    using Kind = Convolution::Kind;
+    auto turn = [&](const Dims& sizes, bool back) {
+      int64_t bytes = Shape(c.dtype, sizes).bytes();
+      turns_.push_back({TurnedCopy(c.dtype, sizes, back), (bytes + 255) / 256 * 256});
+    };
+    turn(c.kind == Kind::kForward ? c.input : c.out, false);
+    turn(c.kind == Kind::kWeight ? c.input : c.weight, false);
+    turn(c.kind == Kind::kForward ? c.out : c.kind == Kind::kInput ? c.input : c.weight, true);
+  }
+
   std::shared_ptr<PreparedProduct> prepared_;
+  std::vector<Turn> turns_;  // three, or none
   int64_t result_bytes_ = 0;
   bool is_empty_ = false;  // nothing is summed
 };

@@ -40,10 +40,23 @@ std::string KeyText(DType dtype, bool descending) {
                             descending ? fmt::format("~key & {}ull", all) : std::string("key"));
 }
 
+/// Items of all elements, row by row: one thread for each.
+std::string ItemsText(std::string_view element, bool strided) {
+  return fmt::format("  typedef {} E;\n  const long long inner = {};\n", element,
+                     strided ? "(long long)w4" : "1") +
+         R"(
+  const long long extent = (long long)w3, row = i / extent, at = i % extent;
+  const E x = ((const E*)w1)[(row / inner * extent + at) * inner + row % inner];
+  ((Item*)w2)[i] = make_item(order_key(x), at);
+)";
+}
+
 /// Values and positions of sorted items: one thread for each result.
-std::string FinishText(std::string_view element) {
-  return fmt::format("  typedef {} E;\n", element) + R"(
-  const long long extent = (long long)w4, inner = (long long)w5, kept = (long long)w6;
+std::string FinishText(std::string_view element, bool strided) {
+  return fmt::format("  typedef {} E;\n  const long long inner = {};\n", element,
+                     strided ? "(long long)w5" : "1") +
+         R"(
+  const long long extent = (long long)w4, kept = (long long)w6;
   const long long column = i % inner, k = i / inner % kept, line = i / inner / kept;
   const Item item = ((const Item*)w7)[(line * inner + column) * (long long)w8 + k];
   const long long from = position_of(item);
@@ -67,7 +80,11 @@ class SortCall : public Call {
     int64_t tiles = CeilDiv(axis_.extent, kSortTile);
     if (axis_.extent <= kSortTile) return;
     merges_ = kept_ > kMostPicked;
-    if (merges_) {
+    if (merges_ && packed_ && axis_.extent >= kManyItems && rows_ > 0) {
+      radix_.emplace(rows_, axis_.extent, InfoOf(dtype_).bits / 8);
+      row_ = axis_.extent;
+      scratch_ = radix_->scratch_bytes();
+    } else if (merges_) {
       row_ = tiles * kSortTile;
       scratch_ = 2 * ItemsBytes(rows_ * row_);
     } else {
@@ -89,10 +106,16 @@ class SortCall : public Call {
       auto width = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(axis_.extent, 2)));
       return {tile({.width = static_cast<int64_t>(width), .writes_items = false})};
     }
+    if (radix_) {
+      std::vector<KernelSource> sources = radix_->Sources();
+      sources.push_back(ElementKernel(5, functions, ItemsText(element, axis_.inner > 1)));
+      sources.push_back(ElementKernel(9, functions, FinishText(element, axis_.inner > 1)));
+      return sources;
+    }
     std::vector<KernelSource> sources = {tile({})};
     if (merges_) {
       sources.push_back(BlockKernel(6, functions, MergeItemsText()));
-      sources.push_back(ElementKernel(9, functions, FinishText(element)));
+      sources.push_back(ElementKernel(9, functions, FinishText(element, axis_.inner > 1)));
     } else {
       sources.push_back(tile({.from_items = true}));
       sources.push_back(tile({.from_items = true, .writes_items = false}));
@@ -108,6 +131,7 @@ class SortCall : public Call {
       int64_t blocks = CeilDiv(rows_, kSortTile / static_cast<int64_t>(width));
       return RunTiles(machine, 0, operands, {.blocks = blocks, .extent = axis_.extent});
     }
+    if (radix_) return SortByBytes(machine, operands);
     int64_t tiles = CeilDiv(axis_.extent, kSortTile);
     int64_t each = merges_ ? kSortTile : picked_;
     RunTiles(machine, 0, operands,
@@ -149,11 +173,25 @@ class SortCall : public Call {
           std::vector<uint64_t>{WordOf(blocks), from, to, 0, WordOf(width), WordOf(row_)});
       std::swap(from, to);
     }
+    Finish(machine, function(2), operands, from);
+  }
+
+  void SortByBytes(Machine& machine, const Operands& operands) const {
+    int64_t count = rows_ * axis_.extent;
+    machine.Launch(function(3), ElementGrid(count),
+                   std::vector<uint64_t>{WordOf(count), operands.in[0], operands.scratch,
+                                         WordOf(axis_.extent), WordOf(axis_.inner)});
+    const Function* functions[] = {&function(0), &function(1), &function(2)};
+    Finish(machine, function(4), operands, radix_->Run(machine, functions, operands.scratch));
+  }
+
+  void Finish(Machine& machine, const Function& finish, const Operands& operands,
+              Address items) const {
     int64_t count = rows_ * kept_;
-    machine.Launch(function(2), ElementGrid(count),
+    machine.Launch(finish, ElementGrid(count),
                    std::vector<uint64_t>{WordOf(count), operands.in[0], operands.out[0],
                                          operands.out[1], WordOf(axis_.extent), WordOf(axis_.inner),
-                                         WordOf(kept_), from, WordOf(row_)});
+                                         WordOf(kept_), items, WordOf(row_)});
   }
 
   /// Of rows of `extent` items.
@@ -182,6 +220,7 @@ class SortCall : public Call {
   int64_t rows_;
   bool packed_;
   bool merges_ = false;
+  std::optional<RadixSorter> radix_;
   int64_t row_ = 0;     // items of a row where all are merged
   int64_t picked_ = 0;  // items of each tile where they are not
   int64_t scratch_ = 0;

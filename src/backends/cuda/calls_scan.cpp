@@ -17,8 +17,8 @@ constexpr int64_t kThreads = 256;
 constexpr int64_t kEach = 8;  // elements of a thread
 constexpr int64_t kTile = kThreads * kEach;
 constexpr int64_t kEnoughBlocks = 1024;
-constexpr int64_t kEnoughLines = 1 << 14;  // for a thread each
-constexpr int64_t kNeighbours = 32;        // lines side by side, for a thread each
+constexpr int64_t kEnoughLines = 1 << 13;  // for eight threads each
+constexpr int64_t kNeighbours = 32;        // lines side by side
 
 ReduceFn FnOf(const std::string& kind) {
   if (kind == "sum") return ReduceFn::kSum;
@@ -35,7 +35,7 @@ DType WideOf(DType dtype) {
 /// A tile of 2,048 elements is scanned by a block: eight by each thread, then the threads' totals,
 /// in an order that depends on the shape alone. Short lines lie in a tile side by side; a block
 /// goes along a long one tile by tile, and where lines are few several blocks share one, which then
-/// need the totals of those before them. Many lines that lie side by side have a thread each.
+/// need the totals of those before them. Many lines that lie side by side have eight threads each.
 class ScanCall : public Call {
  public:
   ScanCall(const Graph& graph, const GraphNode& node)
@@ -45,8 +45,8 @@ class ScanCall : public Call {
         axis_(node.type().sizes(), node.attrs[1].integer()),
         reverse_(node.attrs[2].boolean()),
         lines_(axis_.outer * axis_.inner) {
-    serial_ = axis_.inner >= kNeighbours && lines_ >= kEnoughLines;
-    if (serial_ || lines_ == 0 || axis_.extent == 0) return;
+    eighths_ = axis_.inner >= kNeighbours && lines_ >= kEnoughLines;
+    if (eighths_ || lines_ == 0 || axis_.extent == 0) return;
     width_ = static_cast<int64_t>(
         std::bit_ceil(static_cast<uint64_t>(std::min(std::max<int64_t>(axis_.extent, 2), kTile))));
     int64_t tiles = CeilDiv(axis_.extent, kTile);
@@ -56,7 +56,7 @@ class ScanCall : public Call {
   }
 
   std::vector<KernelSource> Sources() const override {
-    if (serial_) return {SerialSource()};
+    if (eighths_) return {EighthsSource()};
     if (parts_ == 1) return {TileSource(/*totals=*/false)};
     return {TileSource(/*totals=*/true), TotalsSource(), TileSource(/*totals=*/false)};
   }
@@ -64,17 +64,10 @@ class ScanCall : public Call {
 
   void Run(Machine& machine, const Operands& operands) const override {
     if (lines_ == 0 || axis_.extent == 0) return;
-    int64_t blocks = CeilDiv(lines_, serial_ ? 1 : kTile / width_) * parts_;
-    std::vector<uint64_t> words = {WordOf(serial_ ? lines_ : blocks),
-                                   operands.in[0],
-                                   operands.out[0],
-                                   WordOf(axis_.extent),
-                                   WordOf(axis_.inner),
-                                   WordOf(lines_),
-                                   WordOf(parts_),
-                                   WordOf(part_),
-                                   operands.scratch};
-    if (serial_) return machine.Launch(function(0), ElementGrid(lines_), words);
+    int64_t blocks = CeilDiv(lines_, eighths_ ? kNeighbours : kTile / width_) * parts_;
+    std::vector<uint64_t> words = {WordOf(blocks),       operands.in[0],      operands.out[0],
+                                   WordOf(axis_.extent), WordOf(axis_.inner), WordOf(lines_),
+                                   WordOf(parts_),       WordOf(part_),       operands.scratch};
     if (parts_ == 1) return machine.Launch(function(0), BlockGrid(blocks), words);
     machine.Launch(function(0), BlockGrid(blocks), words);
     machine.Launch(function(1), ElementGrid(lines_),
@@ -95,20 +88,37 @@ class ScanCall : public Call {
     return scalars.Combine(fn_, WideOf(dtype_), sum, x);
   }
 
-  KernelSource SerialSource() const {
+  /// Eight threads for each line: each goes over an eighth of it, and when the totals are known
+  /// goes over it again. Neighbouring threads have neighbouring lines.
+  KernelSource EighthsSource() const {
     ScalarText scalars;
     DType wide = WideOf(dtype_);
-    std::string body = fmt::format(
-        "  const long long first = i / (long long)w4 * (long long)w3 * (long long)w4 + i % (long "
-        "long)w4;\n"
-        "  const {0}* from = (const {0}*)w1;\n  {1}* to = ({1}*)w2;\n  {2} running = {3};\n"
-        "  for (long long k = 0; k < (long long)w3; ++k) {{\n"
-        "    const long long at = first + ({4}) * (long long)w4;\n"
-        "    running = {5};\n    to[at] = {6};\n  }}\n",
-        MemoryType(from_), MemoryType(dtype_), ValueType(wide), scalars.Identity(fn_, wide),
-        reverse_ ? "(long long)w3 - 1 - k" : "k",
-        Combined(scalars, "running", Value(scalars, "from[at]")), Result(scalars, "running"));
-    return ElementKernel(kWords, scalars.Functions(), body);
+    std::string body =
+        fmt::format("  typedef {} Wide;\n  const {}* from = (const {}*)w1;\n  {}* to = ({}*)w2;\n",
+                    ValueType(wide), MemoryType(from_), MemoryType(from_), MemoryType(dtype_),
+                    MemoryType(dtype_));
+    body += R"(
+  const int lane = threadIdx.x % 32, eighth = threadIdx.x / 32;
+  const long long extent = (long long)w3, inner = (long long)w4, lines = (long long)w5;
+  const long long line = block * 32 + lane, each = (extent + 7) / 8;
+  const long long first = line / inner * extent * inner + line % inner;
+  const long long begin = eighth * each, end = begin + each < extent ? begin + each : extent;
+  __shared__ Wide totals[8][32];
+)";
+    std::string at = fmt::format("first + {} * inner", reverse_ ? "(extent - 1 - k)" : "k");
+    std::string step =
+        fmt::format("running = {};", Combined(scalars, "running", Value(scalars, "from[at]")));
+    std::string loop =
+        "  for (long long k = begin; line < lines && k < end; ++k) {\n"
+        "    const long long at = " +
+        at + ";\n    " + step + "\n";
+    body += fmt::format("  Wide running = {};\n", scalars.Identity(fn_, wide)) + loop + "  }\n";
+    body += fmt::format(
+        "  totals[eighth][lane] = running;\n  __syncthreads();\n  running = {};\n"
+        "  for (int k = 0; k < eighth; ++k) running = {};\n",
+        scalars.Identity(fn_, wide), Combined(scalars, "running", "totals[k][lane]"));
+    body += loop + fmt::format("    to[at] = {};\n  }}\n", Result(scalars, "running"));
+    return BlockKernel(kWords, scalars.Functions(), body);
   }
 
   /// A thread for each line goes over the totals of its parts: each becomes what is before it.
@@ -136,10 +146,11 @@ class ScanCall : public Call {
         "totals[256];\n",
         kTile + kTile / kEach);
     body += R"(
-  const long long extent = (long long)w3, inner = (long long)w4;
+  const long long extent = (long long)w3;
   const long long part = block % (long long)w6, begin = part * (long long)w7;
   const long long end = begin + (long long)w7 < extent ? begin + (long long)w7 : extent;
 )";
+    body += fmt::format("  const long long inner = {};\n", axis_.inner > 1 ? "(long long)w4" : "1");
     body += fmt::format("  const long long first_line = block / (long long)w6 * {};\n", lines);
     body += fmt::format("  Wide before = {};\n",
                         parts_ > 1 && !totals ? "((const Wide*)w8)[block]" : "none");
@@ -196,7 +207,7 @@ class ScanCall : public Call {
   CallAxis axis_;
   bool reverse_;
   int64_t lines_;
-  bool serial_ = false;
+  bool eighths_ = false;
   int64_t width_ = 1;             // of a line in a tile, a power of two
   int64_t part_ = 0, parts_ = 1;  // of a line, for a block each
 };

@@ -184,7 +184,8 @@ class AtomicScatter : public ScatterCall {
 };
 
 /// Indices are sorted with their positions, and for each place that is met some threads combine
-/// what meets there: whole rows where an index names one, else elements.
+/// what meets there: whole rows where an index names one, else elements. Where more than kRun meet,
+/// each kRun of them have threads of their own, and the parts are combined after that.
 class SortedScatter : public ScatterCall {
  public:
   SortedScatter(const Graph& graph, const GraphNode& node)
@@ -193,28 +194,43 @@ class SortedScatter : public ScatterCall {
         columns_(plan_.rows ? plan_.lines : 1),
         threads_(static_cast<int64_t>(
             std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(columns_, 1, 256))))),
-        sorter_(count_) {}
+        sorter_(count_, KeyBytes()) {}
 
   std::vector<KernelSource> Sources() const override {
-    std::vector<KernelSource> sources = {ItemsSource(), CombineSource()};
+    std::vector<KernelSource> sources = {ItemsSource(), CombineSource(/*parts=*/false),
+                                         CombineSource(/*parts=*/true)};
     for (KernelSource& source : sorter_.Sources()) sources.push_back(std::move(source));
     return sources;
   }
-  int64_t scratch_bytes() const override { return sorter_.scratch_bytes(); }
+  int64_t scratch_bytes() const override {
+    return sorter_.scratch_bytes() + 2 * (count_ / kRun + 1) * columns_ * 8;
+  }
 
  protected:
   void RunAll(Machine& machine, const Operands& operands) const override {
     std::vector<uint64_t> words = WordsOf(count_, operands);
     words.push_back(operands.scratch);
+    words.push_back(operands.scratch + static_cast<Address>(sorter_.scratch_bytes()));
     machine.Launch(function(0), ElementGrid(count_), words);
-    bool merges = count_ > kSortTile;
-    const Function* functions[] = {&function(2), merges ? &function(3) : nullptr};
+    std::vector<const Function*> functions;
+    for (size_t i = 0; i < sorter_.Sources().size(); ++i) functions.push_back(&function(3 + i));
     words[0] = WordOf(count_ * threads_);
     words[6] = sorter_.Run(machine, functions, operands.scratch);
     machine.Launch(function(1), ElementGrid(count_ * threads_), words);
+    if (plan_.reduce != "none" && count_ > kRun) {
+      machine.Launch(function(2), ElementGrid(count_ * threads_), words);
+    }
   }
 
  private:
+  static constexpr int64_t kRun = 128;
+
+  int KeyBytes() const {
+    int64_t places = plan_.rows ? extent_ : 1;
+    for (int d = 0; d < plan_.self.size() && !plan_.rows; ++d) places *= plan_.self[d];
+    return static_cast<int>(std::bit_width(static_cast<uint64_t>(places) | 1) + 7) / 8;
+  }
+
   /// The place that an index names; a wrong one comes last.
   KernelSource ItemsSource() const {
     const ScatterPlan& p = plan_;
@@ -233,24 +249,56 @@ class SortedScatter : public ScatterCall {
         "  else target = (unsigned long long)({});\n"
         "  ((unsigned long long*)w6)[i] = target << 32 | (unsigned long long)i;\n",
         target);
-    return ElementKernel(7, "", body);
+    return ElementKernel(8, "", body);
   }
 
-  KernelSource CombineSource() const {
-    ScalarText scalars;
-    const ScatterPlan& p = plan_;
-    DType wide = WideOf(p.dtype);
-    std::string body = Pointers();
-    body += fmt::format(
+  /// Finds `target`, the `head` of its run and whether the run is `long_run`; leaves unless this
+  /// item is where a part of a run begins, or with `parts` where a long run begins.
+  std::string RunText(bool parts) const {
+    std::string text = fmt::format(
         "  const unsigned long long* items = (const unsigned long long*)w6;\n"
         "  const long long first = i / {0}, all = {1}ll;\n"
         "  const unsigned long long target = items[first] >> 32;\n"
         "  if (target == 0xffffffffull) return;\n"
-        "  if (first > 0 && items[first - 1] >> 32 == target) return;\n"
-        "  long long count = 1;\n"
-        "  while (first + count < all && items[first + count] >> 32 == target) ++count;\n"
-        "  for (long long c = i % {0}; c < {2}ll; c += {0}) {{\n",
-        threads_, count_, columns_);
+        "  const bool is_head = first == 0 || items[first - 1] >> 32 != target;\n",
+        threads_, count_);
+    if (plan_.reduce == "none") return text + "  if (!is_head) return;\n";
+    if (parts) {
+      return text + fmt::format(
+                        "  if (!is_head || first + {0} >= all || items[first + {0}] >> 32 != "
+                        "target) return;\n",
+                        kRun);
+    }
+    return text + fmt::format(R"(
+  bool long_run = is_head && first + {0} < all && items[first + {0}] >> 32 == target;
+  if (!is_head) {{
+    if (first < {0} || items[first - {0}] >> 32 != target) return;
+    long long low = 0, high = first - {0};
+    while (low < high) {{
+      const long long middle = (low + high) / 2;
+      if (items[middle] >> 32 < target) low = middle + 1;
+      else high = middle;
+    }}
+    if ((first - low) % {0} != 0) return;
+    long_run = true;
+  }}
+)",
+                              kRun);
+  }
+
+  /// Of one part of a run; with `parts` of all parts of a long one.
+  KernelSource CombineSource(bool parts) const {
+    ScalarText scalars;
+    const ScatterPlan& p = plan_;
+    DType wide = WideOf(p.dtype);
+    bool last = p.reduce == "none";
+    std::string body = Pointers() + RunText(parts);
+    body += fmt::format(
+        "  typedef {} Wide;\n  Wide* partial = (Wide*)w7;\n  long long count = 1;\n"
+        "  while ({}first + count < all && items[first + count] >> 32 == target) ++count;\n"
+        "  for (long long c = i % {}; c < {}ll; c += {}) {{\n",
+        ValueType(wide), last || parts ? "" : fmt::format("count < {} && ", kRun), threads_,
+        columns_, threads_);
     body += p.rows ? fmt::format(
                          "    const long long outer = c / {0}ll, inner = c % {0}ll;\n"
                          "    const long long at = (outer * {1}ll + (long long)target) * {0}ll + "
@@ -258,23 +306,44 @@ class SortedScatter : public ScatterCall {
                          p.inner, p.self[p.dim])
                    : "    const long long at = (long long)target;\n";
     std::string old = scalars.Cast(scalars.FromMemory("to[at]", p.dtype), p.dtype, wide);
-    body += fmt::format(
-        "    {} sum = {};\n#pragma unroll 4\n    for (long long k = {}; k < count; ++k) {{\n",
-        ValueType(wide), old, p.reduce == "none" ? "count - 1" : "0");
-    body += "      const long long position = (long long)(items[first + k] & 0xffffffffull);\n";
-    if (p.rows) {
-      body += fmt::format("      const long long s = (outer * {1}ll + position) * {0}ll + inner;\n",
-                          p.inner, p.rounds);
-    } else if (p.index == p.source) {
-      body += "      const long long s = position;\n";
-    } else {
-      body += LineText(p.index, p.source_strides, -1, "position", "s");
+    std::string result = scalars.ToMemory(scalars.Cast("sum", wide, p.dtype), p.dtype);
+    auto slot = [&](const char* item, const char* head) {
+      return fmt::format("partial[(2 * (({}) / {}) + ({})) * {}ll + c]", item, kRun, head,
+                         columns_);
+    };
+    if (parts) {
+      body += fmt::format(
+          "    Wide sum = {};\n    for (long long k = 0; k < count; k += {}) sum = {};\n"
+          "    to[at] = {};\n  }}\n",
+          old, kRun, Combined(scalars, p, wide, "sum", slot("first + k", "k == 0")), result);
+      return ElementKernel(8, scalars.Functions(), body);
     }
     std::string value = scalars.Cast(scalars.FromMemory("from[s]", p.dtype), p.dtype, wide);
-    body += fmt::format("      sum = {};\n    }}\n    to[at] = {};\n  }}\n",
-                        Combined(scalars, p, wide, "sum", value),
-                        scalars.ToMemory(scalars.Cast("sum", wide, p.dtype), p.dtype));
-    return ElementKernel(7, scalars.Functions(), body);
+    auto read = [&](const char* k) {
+      std::string text = fmt::format(
+          "    const long long position = (long long)(items[first + {}] & 0xffffffffull);\n", k);
+      if (p.rows) {
+        return text +
+               fmt::format("    const long long s = (outer * {1}ll + position) * {0}ll + inner;\n",
+                           p.inner, p.rounds);
+      }
+      if (p.index == p.source) return text + "    const long long s = position;\n";
+      return text + LineText(p.index, p.source_strides, -1, "position", "s");
+    };
+    if (last) {
+      body += read("count - 1") +
+              fmt::format("    Wide sum = {};\n    to[at] = {};\n  }}\n", value, result);
+      return ElementKernel(8, scalars.Functions(), body);
+    }
+    // A part of a long run begins with its first element, a short run with what is there.
+    body += fmt::format("    Wide sum = {};\n    {{\n{}    sum = long_run ? {} : {};\n    }}\n",
+                        old, read("0"), value, Combined(scalars, p, wide, "sum", value));
+    body += fmt::format(
+        "#pragma unroll 4\n    for (long long k = 1; k < count; ++k) {{\n{}    sum = {};\n    "
+        "}}\n    if (long_run) {} = sum;\n    else to[at] = {};\n  }}\n",
+        read("k"), Combined(scalars, p, wide, "sum", value), slot("first", "is_head ? 1 : 0"),
+        result);
+    return ElementKernel(8, scalars.Functions(), body);
   }
 
   int64_t count_;    // indices

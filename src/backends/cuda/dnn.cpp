@@ -30,7 +30,7 @@ struct Estimate {
 // Numbers of the library's interface.
 enum DataType { kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9 };
 enum Math { kAnyMath = 0, kTensorMath = 1, kTensorMathOfCasts = 2, kPlainMath = 3 };
-constexpr int kRowMajor = 0;
+enum Format { kChannelsFirst = 0, kChannelsLast = 1 };
 constexpr int kCrossCorrelation = 1;
 
 constexpr int kMostEstimates = 16;
@@ -151,8 +151,9 @@ class DnnConvolution : public PreparedProduct {
  public:
   DnnConvolution(Handle handle, const Convolution& c, DataType type, bool tf32)
       : kind_(c.kind), is_f64_(type == kDouble) {
-    bool plain = type == kFloat && !tf32;
-    found_ = Describe(c, type) && Choose(handle, plain ? kPlainMath : kAnyMath);
+    bool narrow = type == kHalf || type == kBFloat16, plain = type == kFloat && !tf32;
+    Math math = narrow ? kTensorMath : plain ? kPlainMath : kAnyMath;
+    found_ = Describe(c, type) && Choose(handle, math);
   }
   ~DnnConvolution() override {
     const Functions& f = TheFunctions();
@@ -200,18 +201,27 @@ class DnnConvolution : public PreparedProduct {
     std::vector<int> padding = IntsOf(c.padding, 0, 0), stride = IntsOf(c.stride, 0, 1),
                      dilation = IntsOf(c.dilation, 0, 1);
     int dims = static_cast<int>(weight.size());
-    return Tensor(c.input, type, &input_) && Tensor(c.out, type, &out_) &&
+    Format format = c.channels_last ? kChannelsLast : kChannelsFirst;
+    return Tensor(c.input, type, format, &input_) && Tensor(c.out, type, format, &out_) &&
            f.filter_create(&weight_) == 0 &&
-           f.filter_set(weight_, type, kRowMajor, dims, weight.data()) == 0 &&
+           f.filter_set(weight_, type, format, dims, weight.data()) == 0 &&
            f.convolution_create(&convolution_) == 0 &&
            f.convolution_set(convolution_, dims - 2, padding.data(), stride.data(), dilation.data(),
                              kCrossCorrelation, is_f64_ ? kDouble : kFloat) == 0 &&
            f.convolution_groups(convolution_, static_cast<int>(c.groups)) == 0;
   }
-  static bool Tensor(const Dims& sizes, DataType type, Descriptor* tensor) {
+  static bool Tensor(const Dims& sizes, DataType type, Format format, Descriptor* tensor) {
     const Functions& f = TheFunctions();
-    std::vector<int> ints = IntsOf(sizes, 2, 1), strides(ints.size(), 1);
-    for (size_t d = ints.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * ints[d + 1];
+    std::vector<int> ints = IntsOf(sizes, 2, 1), strides(ints.size());
+    int step = 1;
+    auto place = [&](size_t d) {
+      strides[d] = step;
+      step *= ints[d];
+    };
+    if (format == kChannelsLast) place(1);
+    for (size_t d = ints.size(); d-- > 2;) place(d);
+    if (format == kChannelsFirst) place(1);
+    place(0);
     return f.tensor_create(tensor) == 0 &&
            f.tensor_set(*tensor, type, static_cast<int>(ints.size()), ints.data(),
                         strides.data()) == 0;

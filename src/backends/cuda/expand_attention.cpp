@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "backends/cuda/attention_views.h"
 #include "ops/attention_node.h"
 #include "ops/primitives.h"
 
@@ -131,26 +132,37 @@ std::vector<GraphValue> Expand(Graph& out, const GraphNode& node) {
 
 }  // namespace
 
+namespace {
+
+/// Whether kernels have these sizes and this mask.
+bool FitsKernels(const Graph& graph, const GraphNode& node) {
+  constexpr int64_t kMostBatch = 65535;
+  constexpr int64_t kMostWidth = 128;
+  size_t first = node.op == &ops::kAttentionBackward ? 1 : 0;
+  const Shape& query = graph.TypeOf(node.inputs[first]);
+  const Shape& value = graph.TypeOf(node.inputs[first + 2]);
+  GraphValue mask = node.inputs[first + 3];
+  if (!MaskOf(query, mask.node < 0 ? nullptr : &graph.TypeOf(mask))) return false;
+  int64_t width = query.size(query.rank() - 1);
+  int64_t batch = query.numel() / (width * query.size(query.rank() - 2));
+  return width % 16 == 0 && width <= kMostWidth && value.size(value.rank() - 1) == width &&
+         batch <= kMostBatch && node.attrs[1].real() > 0;
+}
+
+}  // namespace
+
 bool ExpandsAttention(const Graph& graph, const GraphNode& node) {
   bool backward = node.op == &ops::kAttentionBackward;
   if (!backward && node.op != &ops::kAttention) return false;
   const Shape& query = graph.TypeOf(node.inputs[backward ? 1 : 0]);
   const Shape& key = graph.TypeOf(node.inputs[backward ? 2 : 1]);
   bool narrow = query.dtype() == DType::kF16 || query.dtype() == DType::kBF16;
-  return narrow && node.inputs[backward ? 4 : 3].node < 0 && query.numel() > 0 && key.numel() > 0;
+  if (!narrow || query.numel() == 0 || key.numel() == 0) return false;
+  return node.inputs[backward ? 4 : 3].node < 0 || FitsKernels(graph, node);
 }
 
 bool HasAttentionKernel(const Graph& graph, const GraphNode& node) {
-  constexpr int64_t kMostBatch = 65535;
-  constexpr int64_t kMostWidth = 128;
-  if (!ExpandsAttention(graph, node)) return false;
-  size_t first = node.op == &ops::kAttentionBackward ? 1 : 0;
-  const Shape& query = graph.TypeOf(node.inputs[first]);
-  const Shape& value = graph.TypeOf(node.inputs[first + 2]);
-  int64_t width = query.size(query.rank() - 1);
-  int64_t batch = query.numel() / (width * query.size(query.rank() - 2));
-  return width % 16 == 0 && width <= kMostWidth && value.size(value.rank() - 1) == width &&
-         batch <= kMostBatch && node.attrs[1].real() > 0;
+  return ExpandsAttention(graph, node) && FitsKernels(graph, node);
 }
 
 Graph ExpandAttention(const Graph& graph) {

@@ -4,8 +4,8 @@
 
 namespace hammock::cuda {
 
-/// Whether attention of 16-bit floats is run as ExpandAttention writes it: there is no mask but
-/// perhaps a causal one.
+/// Whether attention of 16-bit floats is run by kernels or as ExpandAttention writes it; the latter
+/// knows no mask but a causal one.
 bool ExpandsAttention(const Graph& graph, const GraphNode& node);
 
 /// Whether kernels compute it whole, as calls_attention.cpp and calls_attention_backward.cpp do.

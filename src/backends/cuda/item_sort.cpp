@@ -9,11 +9,13 @@ constexpr int kThreads = 256;
 constexpr int kEach = 8;  // items of a thread
 static_assert(kThreads * kEach == kSortTile);
 
-/// Words of a tile kernel.
-constexpr const char* kWords = R"(
-  const long long extent = (long long)w4, inner = (long long)w5, rows = (long long)w6;
-  const long long kept = (long long)w7, tiles = (long long)w8;
-)";
+/// Division by a stride of one costs nothing if it is known to be one.
+std::string TileWords(bool strided) {
+  return fmt::format(
+      "  const long long extent = (long long)w4, inner = {}, rows = (long long)w6;\n"
+      "  const long long kept = (long long)w7, tiles = (long long)w8;\n",
+      strided ? "(long long)w5" : "1");
+}
 
 }  // namespace
 
@@ -77,7 +79,7 @@ __device__ inline void merge_eight(const SharedItems& at, int diagonal, int a_si
 
 std::string SortTileText(const SortTileKind& kind, std::string_view element) {
   int64_t rows = kSortTile / kind.width;
-  std::string body = kWords;
+  std::string body = TileWords(kind.strided);
   body += fmt::format("  typedef {} E;\n  const int t = threadIdx.x;\n", element);
   body += fmt::format("  __shared__ Item items[{}];\n", kSortTile + kSortTile / 8);
   // Which row of the tile and where in it `i` is; neighbours in memory go to neighbouring threads.
@@ -176,10 +178,13 @@ std::string MergeItemsText() {
                      kSortTile, kSortTile + kSortTile / 8, kThreads);
 }
 
-ItemSorter::ItemSorter(int64_t count)
-    : count_(count), tiles_(CeilDiv(count, kSortTile)), bytes_(tiles_ * kSortTile * 8) {}
+ItemSorter::ItemSorter(int64_t count, int key_bytes)
+    : count_(count), tiles_(CeilDiv(count, kSortTile)), bytes_(tiles_ * kSortTile * 8) {
+  if (count >= kManyItems) radix_.emplace(1, count, key_bytes);
+}
 
 std::vector<KernelSource> ItemSorter::Sources() const {
+  if (radix_) return radix_->Sources();
   std::string functions = ItemText(/*packed=*/true);
   std::vector<KernelSource> sources = {
       BlockKernel(11, functions, SortTileText({.from_items = true}, "unsigned char"))};
@@ -189,6 +194,7 @@ std::vector<KernelSource> ItemSorter::Sources() const {
 
 Address ItemSorter::Run(Machine& machine, std::span<const Function* const> functions,
                         Address scratch) const {
+  if (radix_) return radix_->Run(machine, functions, scratch);
   Address from = scratch, to = scratch + static_cast<Address>(bytes_);
   machine.Launch(*functions[0], BlockGrid(tiles_),
                  std::vector<uint64_t>{WordOf(tiles_), 0, to, 0, WordOf(count_), 1, 1,

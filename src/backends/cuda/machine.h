@@ -73,6 +73,7 @@ struct Convolution {
   Dims input, weight, out;  ///< sizes; weight: [channels of out, channels of input / groups, taps]
   Dims stride, padding, dilation;
   int64_t groups = 1;
+  bool channels_last = false;  ///< in memory, of all three; sizes stay as they are
 };
 
 /// A product or convolution, made ready. Immutable.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/cuda/attention_views.h"
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/fill_slices.h"
 #include "backends/cuda/narrow_products.h"
@@ -160,6 +161,38 @@ TEST(Calls, AreCompiledByNvrtc) {
     }
     EXPECT_GT(CompileByNvrtc(module, 90).size(), 1000u);
   }
+}
+
+/// Operands are read where a projection left them, and the result lies as its user wants it.
+TEST(AttentionViews, ReadsPartsOfAProjection) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : bf16[2,20,96]
+    %1 = reshape %0 {sizes=[2,20,3,2,16]} : bf16[2,20,3,2,16]
+    %2 = permute %1 {dims=[2,0,3,1,4]} : bf16[3,2,2,20,16]
+    %3 = slice %2 {dim=0, start=0, size=1, step=1} : bf16[1,2,2,20,16]
+    %4 = reshape %3 {sizes=[2,2,20,16]} : bf16[2,2,20,16]
+    %5 = slice %2 {dim=0, start=2, size=1, step=1} : bf16[1,2,2,20,16]
+    %6 = reshape %5 {sizes=[2,2,20,16]} : bf16[2,2,20,16]
+    %7 = input : bf16[2,2,20,16]
+    %8:2 = _attention %4, %7, %6, none {is_causal=false, scale=0.25} : bf16[2,2,20,16], f32[2,2,20]
+    %9 = permute %8.0 {dims=[0,2,1,3]} : bf16[2,20,2,16]
+    %10 = reshape %9 {sizes=[2,20,32]} : bf16[2,20,32]
+    return %10)");
+  Graph out = RemoveDead(AttentionViews(graph));
+  ASSERT_EQ(out.size(), 4);
+  const GraphNode& node = out[2];
+  EXPECT_EQ(node.inputs[0], (GraphValue{0, 0}));
+  EXPECT_EQ(node.inputs[1], (GraphValue{1, 0}));
+  EXPECT_EQ(node.inputs[2], (GraphValue{0, 0}));
+  EXPECT_EQ(node.types[0].sizes(), (Dims{2, 20, 2, 16}));
+  auto rows = [&](size_t which) {
+    RowLayout layout = LayoutOf(node, which);
+    return Dims{layout.offset, layout.outer, layout.inner, layout.row};
+  };
+  EXPECT_EQ(rows(0), (Dims{0, 20 * 96, 16, 96}));
+  EXPECT_EQ(rows(1), (Dims{0, 2 * 20 * 16, 20 * 16, 16}));
+  EXPECT_EQ(rows(2), (Dims{64, 20 * 96, 16, 96}));
+  EXPECT_EQ(rows(3), (Dims{0, 20 * 32, 16, 32}));
 }
 
 TEST(FillSlices, OnePlaceIsChosen) {

@@ -113,6 +113,8 @@ TEST_F(CudaKernels, SortsRowsOfEveryLength) {
     int dim = std::string_view(sizes).find(',') == std::string_view::npos ? 0 : 1;
     texts.push_back(SortOf("f32", sizes, dim, false));
   }
+  texts.push_back(SortOf("f32", "40000", 0, true));
+  texts.push_back(SortOf("bf16", "2,33000", 1, false));
   texts.push_back(SortOf("f64", "2,5000", 1, true));
   texts.push_back(SortOf("f32", "0,4", 1, true));
   texts.push_back(SortOf("f32", "4,0", 1, true));
@@ -162,6 +164,7 @@ TEST_F(CudaKernels, ScansLinesOfEveryLength) {
   texts.push_back(ScanOf("sum", "i32", "", 0));
   texts.push_back(ScanOf("sum", "f64", "9000,2", 0, true));
   texts.push_back(ScanOf("sum", "u8", "3,17000", 0));
+  texts.push_back(ScanOf("max", "i32", "20,9000", 0, true));
   ExpectRight(texts);
 }
 
@@ -183,6 +186,8 @@ TEST_F(CudaKernels, ScattersInEveryWay) {
     texts.push_back(ScatterOf(reduce, "f32", "4,3", "4,2", "4,2", 1));
   }
   texts.push_back(ScatterOf("sum", "f64", "100,3", "3000,3", "3000,3", 0));
+  texts.push_back(ScatterOf("sum", "f32", "300", "40000", "40000", 0));
+  texts.push_back(ScatterOf("prod", "f32", "3,70", "3,700", "3,700", 1));
   texts.push_back(ScatterOf("none", "f32", "9,2,3", "9,50,3", "9,50,3", 1));
   texts.push_back(ScatterOf("sum", "f32", "7", "0", "0", 0));
   texts.push_back(ScatterOf("sum", "f32", "", "", "", 0));

@@ -188,6 +188,15 @@ void ForEachMeeting(const Convolution& c, Meet meet) {
   }
 }
 
+/// Where element `i` of a tensor [a, channels, places...] is.
+int64_t PlaceOf(const Dims& sizes, bool channels_last, int64_t i) {
+  if (!channels_last) return i;
+  int64_t places = 1;
+  for (int d = 2; d < sizes.size(); ++d) places *= sizes[d];
+  int64_t place = i % places, channel = i / places % sizes[1], first = i / places / sizes[1];
+  return (first * places + place) * sizes[1] + channel;
+}
+
 template <class T>
 void ConvolveOf(const Convolution& c, const T* a, const T* b, T* out) {
   using Kind = Convolution::Kind;
@@ -198,6 +207,9 @@ void ConvolveOf(const Convolution& c, const T* a, const T* b, T* out) {
   for (int64_t size : sizes) count *= size;
   std::vector<double> sums(static_cast<size_t>(count));
   ForEachMeeting(c, [&](int64_t input, int64_t weight, int64_t place) {
+    input = PlaceOf(c.input, c.channels_last, input);
+    weight = PlaceOf(c.weight, c.channels_last, weight);
+    place = PlaceOf(c.out, c.channels_last, place);
     int64_t at_a = c.kind == Kind::kForward ? input : place;
     int64_t at_b = c.kind == Kind::kWeight ? input : weight;
     int64_t to = c.kind == Kind::kForward ? place : c.kind == Kind::kInput ? input : weight;
@@ -228,15 +240,13 @@ class EmulatedMachine : public Machine {
     if (bytes > 0) std::memcpy(to, reinterpret_cast<const void*>(from), static_cast<size_t>(bytes));
   }
   void Copy(Address to, Address from, int64_t bytes) override {
-    if (compiler_ == "none") return;
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void CopyFrom(Machine&, Address to, Address from, int64_t bytes, const Moment&) override {
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void Clear(Address at, int64_t bytes) override {
-    if (bytes > 0 && compiler_ != "none")
-      std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
+    if (bytes > 0) std::memset(reinterpret_cast<void*>(at), 0, static_cast<size_t>(bytes));
   }
 
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
