@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/gpu_machine.h"
@@ -158,6 +161,27 @@ TEST_F(CudaDevice, WaitsForTheDevice) {
   mark_step();
   wait_device_ops({device_});
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{5, 6, 7}));
+}
+
+TEST(CudaCard, ReadsWaitForTheirOwnValueOnly) {
+  if (!cuda::WhyNoGpu().empty()) GTEST_SKIP() << cuda::WhyNoGpu();
+  Device device("cuda");
+  Tensor early = On(device, {1, 2}, {2}) + 1;
+  Tensor slow = full({8192, 8192}, 1e-3, f32, device);
+  mark_step();
+  for (int i = 0; i < 20; ++i) {
+    slow = matmul(slow, slow) * 0.1;
+    mark_step();
+  }
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    slow.sum().item<float>();
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(early.to_vector<float>(), (std::vector<float>{2, 3}));
+  EXPECT_FALSE(done) << "nothing was slow";
+  other.join();
 }
 
 /// What FrailMachine plays, on a card. Nothing of this process can use the card afterwards.
