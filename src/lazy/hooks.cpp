@@ -4,7 +4,6 @@
 #include <unordered_set>
 
 #include "hammock/config.h"
-#include "hammock/lazy/lowering_context.h"
 #include "hammock/metrics.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -25,32 +24,36 @@ struct Budget {
   int64_t Kept() const { return limit > 0 ? std::min(used, limit / 2) : 0; }
 };
 
-int64_t NodesBelow(std::span<const Value> roots) {
-  std::vector<const Node*> nodes;
-  for (const Value& root : roots) nodes.push_back(root.node.get());
-  return static_cast<int64_t>(lazy::Util::GetGraphSize(nodes));
-}
+struct Pending {
+  int64_t nodes = 0;
+  /// Of results that tensors hold and no pending op uses. What one does use may be gone before it
+  /// is stored, as a temporary of an expression is.
+  int64_t bytes = 0;
+};
 
-/// Of results that tensors hold and no pending op uses. What one does use may be gone before it is
-/// stored, as a temporary of an expression is.
-int64_t BytesOf(std::span<const Value> roots) {
-  std::unordered_set<const Node*> used;  // looked up, never iterated
+Pending CountPending(std::span<const Value> roots) {
+  Pending pending;
+  std::unordered_set<const Node*> seen, used;  // looked up, never iterated
   std::vector<const Node*> stack;
-  for (const Value& root : roots) stack.push_back(root.node.get());
+  auto visit = [&](const Node* node) {
+    if (seen.insert(node).second && !IsAvailable(*node)) stack.push_back(node);
+  };
   std::lock_guard lock(Executor().graph_mutex);
+  for (const Value& root : roots) visit(root.node.get());
   while (!stack.empty()) {
     const Node* node = stack.back();
     stack.pop_back();
-    if (IsAvailable(*node)) continue;
+    ++pending.nodes;
     for (const Node::Operand& operand : node->operands()) {
-      if (operand.node && used.insert(operand.node).second) stack.push_back(operand.node);
+      if (!operand.node) continue;
+      used.insert(operand.node);
+      visit(operand.node);
     }
   }
-  int64_t bytes = 0;
   for (const Value& root : roots) {
-    if (!used.contains(root.node.get())) bytes += root.shape().bytes();
+    if (!used.contains(root.node.get())) pending.bytes += root.shape().bytes();
   }
-  return bytes;
+  return pending;
 }
 
 }  // namespace
@@ -71,8 +74,9 @@ void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager) {
   if (!nodes.IsUsed() && !bytes.IsUsed()) return;
   ResetBudgets(context);
   std::vector<Value> roots = Executor().PendingRoots(context, kNoDevice);
-  if (nodes.IsUsed()) nodes.used = NodesBelow(roots);
-  if (bytes.IsUsed()) bytes.used = BytesOf(roots);
+  Pending pending = CountPending(roots);
+  nodes.used = pending.nodes;
+  bytes.used = pending.bytes;
   if (!nodes.IsUsed() && !bytes.IsUsed()) {
     context.traced_nodes = context.counted_nodes = nodes.Kept();
     context.traced_bytes = bytes.Kept();
