@@ -38,6 +38,9 @@ std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, Machin
   return std::make_unique<T>(graph, node);
 }
 
+/// A permute by tiles; null where that does not pay.
+std::unique_ptr<Call> MakeTranspose(const Graph& graph, const GraphNode& node);
+
 /// A kernel whose words are called w0, w1, ... in `body`, which has one thread for each i below w0.
 /// `functions` is what it calls.
 KernelSource ElementKernel(int words, const std::string& functions, const std::string& body);

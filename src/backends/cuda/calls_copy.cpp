@@ -60,6 +60,11 @@ class PermuteCall : public CopiesCall {
   }
 };
 
+std::unique_ptr<Call> MakePermute(const Graph& graph, const GraphNode& node, Machine&) {
+  if (std::unique_ptr<Call> call = MakeTranspose(graph, node)) return call;
+  return std::make_unique<PermuteCall>(graph, node);
+}
+
 class ConcatCall : public CopiesCall {
  public:
   ConcatCall(const Graph& graph, const GraphNode& node) {
@@ -142,7 +147,7 @@ class SameBitsCall : public Call {
 };
 
 constexpr CallEntry kCalls[] = {
-    {&ops::kPermute, MakeNode<PermuteCall>},
+    {&ops::kPermute, MakePermute},
     {&ops::kConcat, MakeNode<ConcatCall>},
     {&ops::kPad, MakeNode<PadCall>},
     {&ops::kUpdateSlice, MakeNode<UpdateSliceCall>},

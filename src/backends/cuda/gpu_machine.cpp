@@ -128,12 +128,14 @@ class GpuMachine : public Machine {
       if (after) WaitFor(*after);
       return;
     }
-    std::lock_guard lock(download_mutex_);
+    std::unique_ptr<Lane> lane = TakeLane();
     if (after) {
-      driver_.Check(driver_.stream_wait_event(downloads_, EventOf(*after), 0), "a wait");
+      driver_.Check(driver_.stream_wait_event(lane->stream, EventOf(*after), 0), "a wait");
     }
-    download_staging_->Download(to, from, static_cast<size_t>(bytes));
+    lane->staging.Download(to, from, static_cast<size_t>(bytes));
     if (after) NotePassed(after->number);
+    std::lock_guard lock(lanes_mutex_);
+    lanes_.push_back(std::move(lane));
   }
 
   void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
@@ -322,6 +324,26 @@ class GpuMachine : public Machine {
     return moment;
   }
 
+  /// Each reader has a stream for itself, so that it waits for nothing but its own value.
+  struct Lane {
+    Lane(const Driver& driver, CUstream stream) : stream(stream), staging(driver, stream) {}
+    const CUstream stream;
+    Staging staging;
+  };
+  std::unique_ptr<Lane> TakeLane() {
+    {
+      std::lock_guard lock(lanes_mutex_);
+      if (!lanes_.empty()) {
+        std::unique_ptr<Lane> lane = std::move(lanes_.back());
+        lanes_.pop_back();
+        return lane;
+      }
+    }
+    CUstream stream = nullptr;
+    driver_.Check(driver_.stream_create(&stream, kNonBlocking), "cuStreamCreate");
+    return std::make_unique<Lane>(driver_, stream);
+  }
+
   void NotePassed(uint64_t number) {
     uint64_t known = passed_;
     while (known < number && !passed_.compare_exchange_weak(known, number)) {
@@ -339,12 +361,11 @@ class GpuMachine : public Machine {
   void Open() {
     driver_.Check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
     driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
-    for (CUstream* stream : {&stream_, &uploads_, &downloads_}) {
+    for (CUstream* stream : {&stream_, &uploads_}) {
       driver_.Check(driver_.stream_create(stream, kNonBlocking), "cuStreamCreate");
     }
     driver_.Check(driver_.event_create(&uploaded_, kNoTiming), "cuEventCreate");
     upload_staging_ = std::make_unique<Staging>(driver_, uploads_);
-    download_staging_ = std::make_unique<Staging>(driver_, downloads_);
     if (driver_.stream_write) {
       void* word = nullptr;
       driver_.Check(driver_.host_take(&word, sizeof(uint32_t), kPortableAndMapped),
@@ -428,9 +449,8 @@ class GpuMachine : public Machine {
   int architecture_ = 0;
   CUstream stream_ = nullptr;  // of the work
   CUstream uploads_ = nullptr;
-  CUstream downloads_ = nullptr;
   CUevent uploaded_ = nullptr;
-  std::unique_ptr<Staging> upload_staging_, download_staging_;
+  std::unique_ptr<Staging> upload_staging_;
   std::atomic<uint64_t> asked_{0};
   std::atomic<uint64_t> passed_{0};           // as far as someone has waited
   std::atomic<uint32_t*> progress_{nullptr};  // the stream writes moments that have passed here
@@ -438,7 +458,8 @@ class GpuMachine : public Machine {
   Dnn dnn_;
   std::recursive_mutex mutex_;  // of the order of work
   std::mutex upload_mutex_;     // taken before mutex_
-  std::mutex download_mutex_;
+  std::mutex lanes_mutex_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // that nobody uses
   std::mutex code_mutex_;
   std::map<std::string, std::weak_ptr<GpuFunction>> functions_;
   std::deque<std::shared_ptr<GpuFunction>> kept_functions_;

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/gpu_machine.h"
@@ -160,6 +163,27 @@ TEST_F(CudaDevice, WaitsForTheDevice) {
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{5, 6, 7}));
 }
 
+TEST(CudaCard, ReadsWaitForTheirOwnValueOnly) {
+  if (!cuda::WhyNoGpu().empty()) GTEST_SKIP() << cuda::WhyNoGpu();
+  Device device("cuda");
+  Tensor early = On(device, {1, 2}, {2}) + 1;
+  Tensor slow = full({8192, 8192}, 1e-3, f32, device);
+  mark_step();
+  for (int i = 0; i < 20; ++i) {
+    slow = matmul(slow, slow) * 0.1;
+    mark_step();
+  }
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    slow.sum().item<float>();
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(early.to_vector<float>(), (std::vector<float>{2, 3}));
+  EXPECT_FALSE(done) << "nothing was slow";
+  other.join();
+}
+
 /// What FrailMachine plays, on a card. Nothing of this process can use the card afterwards.
 TEST(CudaCard, CanBeLost) {
   if (!cuda::WhyNoGpu().empty()) GTEST_SKIP() << cuda::WhyNoGpu();
@@ -258,6 +282,26 @@ TEST_F(CudaDevice, GradientsOfConvolutionsAndEmbeddingsAgreeWithTheReference) {
   ASSERT_EQ(ours.size(), expected.size());
   for (size_t i = 0; i < ours.size(); ++i) {
     ASSERT_NEAR(ours[i], expected[i], 1e-5 + 1e-5 * std::abs(expected[i])) << i;
+  }
+}
+
+TEST_F(CudaDevice, TransposesByTiles) {
+  struct Case {
+    DType dtype;
+    Dims sizes, order;
+  };
+  for (const Case& c :
+       {Case{f32, {70, 130}, {1, 0}}, Case{bf16, {3, 40, 70}, {0, 2, 1}},
+        Case{f64, {20, 3, 2, 33}, {3, 1, 2, 0}}, Case{i8, {2, 64, 5, 64}, {2, 3, 0, 1}},
+        Case{i32, {40, 1, 50}, {2, 1, 0}}}) {
+    auto run = [&](const Device& device) {
+      int64_t count = 1;
+      for (int64_t size : c.sizes) count *= size;
+      Tensor x = arange(count, i64, device).remainder(101).to(c.dtype).reshape(c.sizes);
+      x.host();  // in memory, so that a copy is made of it
+      return x.permute(c.order).contiguous().to(f64).to_vector<double>();
+    };
+    EXPECT_EQ(run(device_), run(Device("reference"))) << ToString(c.sizes);
   }
 }
 

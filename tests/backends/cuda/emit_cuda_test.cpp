@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/fill_slices.h"
@@ -119,6 +121,35 @@ TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
     return %1)");
   EXPECT_EQ(e.cut.way, KernelCut::Way::kColumn);
   EXPECT_EQ(e.cut.accumulators, 1024);
+}
+
+/// The bits are those of a sum along a row.
+TEST(EmitCuda, LongColumnsAreSummedAsRowsAre) {
+  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
+  constexpr int64_t kLength = 3000, kSums = 5;
+  Graph across = ParseGraph(R"(
+    %0 = input : f32[3000,5]
+    %1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[5]
+    return %1)");
+  Graph along = ParseGraph(R"(
+    %0 = input : f32[5,3000]
+    %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[5]
+    return %1)");
+  HostTensor columns(Shape(DType::kF32, {kLength, kSums})),
+      rows(Shape(DType::kF32, {kSums, kLength}));
+  auto* in_columns = static_cast<float*>(columns.mutable_data());
+  auto* in_rows = static_cast<float*>(rows.mutable_data());
+  for (int64_t i = 0; i < kLength; ++i) {
+    for (int64_t k = 0; k < kSums; ++k) {
+      float value = 1.0f / static_cast<float>((i * 7 + k * 13) % 101 + 1);
+      in_columns[i * kSums + k] = in_rows[k * kLength + i] = value;
+    }
+  }
+  auto machine = EmulatedForTests();
+  Program by_columns(across, machine), by_rows(along, machine);
+  std::vector<HostTensor> a = RunProgram(*machine, by_columns, across, {columns});
+  std::vector<HostTensor> b = RunProgram(*machine, by_rows, along, {rows});
+  EXPECT_EQ(std::memcmp(a[0].data(), b[0].data(), kSums * sizeof(float)), 0);
 }
 
 /// Note [Reductions on a GPU]
