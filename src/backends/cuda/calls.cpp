@@ -14,7 +14,7 @@ namespace {
 const CallEntry* FindEntry(const OpDef* op) {
   for (auto family :
        {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(), IndexCalls(),
-        OrderCalls(), ProductCalls(), ReduceCalls(), ScanCalls(), ScatterCalls()}) {
+        LoopCalls(), OrderCalls(), ProductCalls(), ReduceCalls(), ScanCalls(), ScatterCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }

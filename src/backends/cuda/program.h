@@ -40,6 +40,11 @@ class Program {
   /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
   /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena) const;
+  /// The same as a part of another program's run; for programs that cannot fail.
+  void RunInside(std::span<const Address> inputs, std::span<const Address> outputs,
+                 Address arena) const {
+    RunSteps(BuffersOf(inputs, outputs, arena), arena);
+  }
   /// Waits until `after` (null: for all work). Throws what failed in the run that had this arena,
   /// as lazy::ExecutionError with the node of the graph that was given.
   void CheckFaults(Address arena, const Moment* after) const;

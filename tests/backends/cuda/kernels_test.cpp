@@ -89,6 +89,33 @@ TEST_F(CudaKernels, TransposesInTiles) {
     return %1, %3)");
 }
 
+/// A carried value, slices that are read and written, and an invariant; slices of 8 and 16 bytes,
+/// since kernels want the latter.
+TEST_F(CudaKernels, Loops) {
+  for (int count : {0, 1, 2, 5}) {
+    for (int width : {1, 2, 3}) {
+      ExpectBits(fmt::format(R"(
+        %0 = input : i64[{1}]
+        %1 = input : i64[{0},{1}]
+        %2 = input : i64[{1}]
+        %3:4 = loop %0, %2, %1, %2 {{body=graph {{
+          %0 = input : i64[]
+          %1 = input : i64[{1}]
+          %2 = input : i64[{1}]
+          %3 = input : i64[{1}]
+          %4 = input : i64[{1}]
+          %5 = broadcast %0 {{sizes=[{1}]}} : i64[{1}]
+          %6 = add %1, %5 : i64[{1}]
+          %7 = mul %6, %3 : i64[{1}]
+          %8 = sub %7, %4 : i64[{1}]
+          return %2, %8, %7, %3
+        }}, count={0}, num_carried=2, num_stacked_in=1}} : i64[{1}], i64[{1}], i64[{0},{1}], i64[{0},{1}]
+        return %3.0, %3.1, %3.2, %3.3)",
+                             count, width));
+    }
+  }
+}
+
 std::string SortOf(const std::string& dtype, const std::string& sizes, int dim, bool descending) {
   return fmt::format(
       "%0 = input : {0}[{1}]\n"
