@@ -97,11 +97,11 @@ training() {
 }
 
 sanitizer() {
-  local check=(timeout 120 compute-sanitizer --tool "$1" --error-exitcode 9)
+  local check=(timeout 180 compute-sanitizer --tool "$1" --error-exitcode 9)
   "${check[@]}" $build/tests/backends/cuda/cuda_backend_tests \
     --gtest_filter='CudaDevice.Runs*:CudaDevice.Trains*:CudaDevice.*Copies*:CudaDevice.Attention*' &&
     "${check[@]}" $build/tests/backends/cuda/cuda_fuzz_tests \
-      --gtest_filter='CudaKernels.SortsShort*:CudaKernels.Scans*:CudaKernels.ScattersIn*'
+      --gtest_filter='CudaKernels.SortsShort*:CudaKernels.SortsRows*:CudaKernels.Finds*:CudaKernels.Scans*:CudaKernels.Scatters*:CudaKernels.Loops:CudaKernels.Transposes*'
 }
 
 mkdir -p "$logs"
