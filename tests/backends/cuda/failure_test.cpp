@@ -277,6 +277,7 @@ TEST(CudaMemory, CopiesBesideTheWorkGetNoBlockThatWorkUses) {
   EXPECT_EQ(memory.Info().in_use, 0);
   machine->Hold(false);
   EXPECT_EQ(memory.Take(1 << 20, "test", 0, use)->address, first);
+  memory.FreeCached();
 }
 
 TEST(CudaMemory, WorkGetsABlockThatEarlierWorkUses) {
@@ -286,6 +287,7 @@ TEST(CudaMemory, WorkGetsABlockThatEarlierWorkUses) {
   cuda::Address first = memory.Take(5000, "test", 0)->address;
   machine->Mark();
   EXPECT_EQ(memory.Take(5000, "test", 0)->address, first);
+  memory.FreeCached();
 }
 
 TEST(CudaLibraries, AreFoundOrSaidToBeMissing) {
