@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/expand_attention.h"
+#include "backends/cuda/replace_nodes.h"
 #include "ops/attention_node.h"
 #include "ops/primitives.h"
 
@@ -195,34 +196,20 @@ bool WantsHeadsBeside(const Graph& graph, NodeId id) {
 }  // namespace
 
 Graph AttentionViews(const Graph& graph) {
-  Graph out;
-  std::vector<std::vector<GraphValue>> map;
-  bool changed = false;
-  auto mapped = [&](GraphValue value) {
-    if (value.node < 0) return value;
-    return map[static_cast<size_t>(value.node)][static_cast<size_t>(value.index)];
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode node = graph[id];
-    for (GraphValue& input : node.inputs) input = mapped(input);
+  using Results = std::optional<std::vector<GraphValue>>;
+  bool has_kernels = false;
+  for (const GraphNode& node : graph.nodes()) has_kernels |= HasAttentionKernel(graph, node);
+  if (!has_kernels) return graph;
+  return ReplaceNodes(graph, [&](Graph& out, NodeId id, const GraphNode& node) -> Results {
     if (HasAttentionKernel(graph, graph[id])) {
-      map.push_back(Writer(out, std::move(node)).Write(WantsHeadsBeside(graph, id)));
-      changed = true;
-      continue;
+      return Writer(out, node).Write(WantsHeadsBeside(graph, id));
     }
     // Swapping twice is nothing.
     if (SwapsHeads(node) && SwapsHeads(out[node.inputs[0].node])) {
-      map.push_back({out[node.inputs[0].node].inputs[0]});
-      continue;
+      return std::vector<GraphValue>{out[node.inputs[0].node].inputs[0]};
     }
-    size_t results = node.types.size();
-    NodeId copy = out.Append(std::move(node));
-    map.emplace_back();
-    for (size_t i = 0; i < results; ++i) map.back().push_back({copy, static_cast<int32_t>(i)});
-  }
-  if (!changed) return graph;
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  return out;
+    return std::nullopt;
+  });
 }
 
 std::optional<MaskLayout> MaskOf(const Shape& query, const Shape* mask) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cuda/attention_views.h"
+#include "backends/cuda/replace_nodes.h"
 #include "ops/attention_node.h"
 #include "ops/primitives.h"
 
@@ -166,29 +167,11 @@ bool HasAttentionKernel(const Graph& graph, const GraphNode& node) {
 }
 
 Graph ExpandAttention(const Graph& graph) {
-  Graph out;
-  std::vector<std::vector<GraphValue>> map;
-  bool changed = false;
-  auto mapped = [&](GraphValue value) {
-    if (value.node < 0) return value;
-    return map[static_cast<size_t>(value.node)][static_cast<size_t>(value.index)];
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode node = graph[id];
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    if (ExpandsAttention(graph, graph[id]) && !HasAttentionKernel(graph, graph[id])) {
-      map.push_back(Expand(out, node));
-      changed = true;
-      continue;
-    }
-    size_t results = node.types.size();
-    NodeId copy = out.Append(std::move(node));
-    map.emplace_back();
-    for (size_t i = 0; i < results; ++i) map.back().push_back({copy, static_cast<int32_t>(i)});
-  }
-  if (!changed) return graph;
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  return out;
+  using Results = std::optional<std::vector<GraphValue>>;
+  return ReplaceNodes(graph, [&](Graph& out, NodeId id, const GraphNode& node) -> Results {
+    bool expands = ExpandsAttention(graph, graph[id]) && !HasAttentionKernel(graph, graph[id]);
+    return expands ? Results(Expand(out, node)) : std::nullopt;
+  });
 }
 
 }  // namespace hammock::cuda
