@@ -58,8 +58,6 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
                                 : ScratchBytes(*step.launch, step.cut));
   }
   plan_ = compiler::PlanMemory(schedule_, scratch);
-  faults_at_ = (plan_.arena_bytes + 63) / 64 * 64;
-  if (fault_count_ > 0) plan_.arena_bytes = faults_at_ + fault_count_ * 8;
   outputs_ = compiler::FindOutputSources(schedule_);
   std::vector<int> alone(schedule_.steps.size());
   std::iota(alone.begin(), alone.end(), 0);
@@ -134,24 +132,26 @@ int64_t Program::bytes() const {
                               schedule_.buffers.size() * sizeof(Shape));
 }
 
-void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
-                  Address arena) const {
+void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
+                  Address faults) const {
+  auto memory = [&] { return Memory{BuffersOf(inputs, outputs, arena), arena, faults}; };
   const tracing::RunningGraph* traced = std::exchange(tracing::running_graph, nullptr);
   if (traced || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
-    return RunTimed(BuffersOf(inputs, outputs, arena), arena, traced);
+    return RunTimed(memory(), traced);
   }
   if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
-    return RunWatched(BuffersOf(inputs, outputs, arena), arena);
+    return RunWatched(memory());
   }
-  auto work = [&] { RunSteps(BuffersOf(inputs, outputs, arena), arena); };
+  auto work = [&] { RunSteps(memory()); };
   if (steps_.empty()) {
     work();
   } else {
     std::vector<Address> addresses;
-    addresses.reserve(inputs.size() + outputs.size() + 1);
+    addresses.reserve(inputs.size() + outputs.size() + 2);
     addresses.insert(addresses.end(), inputs.begin(), inputs.end());
     addresses.insert(addresses.end(), outputs.begin(), outputs.end());
     addresses.push_back(arena);
+    addresses.push_back(faults);
     recordings_->Run(*machine_, std::move(addresses), work);
   }
 }
@@ -171,27 +171,21 @@ std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
   return buffers;
 }
 
-void Program::ClearFaults(Address arena) const {
-  if (fault_count_ > 0) machine_->Clear(arena + static_cast<Address>(faults_at_), fault_count_ * 8);
+void Program::RunSteps(const Memory& memory) const {
+  for (size_t i = 0; i < steps_.size(); ++i) RunStep(i, memory);
 }
 
-void Program::RunSteps(const std::vector<Address>& buffers, Address arena) const {
-  ClearFaults(arena);
-  for (size_t i = 0; i < steps_.size(); ++i) RunStep(i, buffers, arena);
-}
-
-void Program::RunStep(size_t i, const std::vector<Address>& buffers, Address arena) const {
+void Program::RunStep(size_t i, const Memory& memory) const {
   const PreparedStep& step = steps_[i];
   int64_t at = plan_.scratch_offset[i];
-  Address scratch = at < 0 ? 0 : arena + static_cast<Address>(at);
+  Address scratch = at < 0 ? 0 : memory.arena + static_cast<Address>(at);
   try {
     if (step.call) {
-      Address faults = arena + static_cast<Address>(faults_at_);
-      Address fault = step.fault < 0 ? 0 : faults + static_cast<Address>(step.fault) * 8;
-      RunCall(step, buffers, scratch, fault);
+      Address fault = step.fault < 0 ? 0 : memory.faults + static_cast<Address>(step.fault) * 8;
+      RunCall(step, memory.buffers, scratch, fault);
     } else if (!step.grid.empty()) {
       machine_->Launch(*step.function, step.grid,
-                       ArgumentWords(*step.launch, step.cut, buffers, scratch));
+                       ArgumentWords(*step.launch, step.cut, memory.buffers, scratch));
     }
   } catch (const MachineLost&) {
     throw;  // by something earlier
@@ -203,12 +197,11 @@ void Program::RunStep(size_t i, const std::vector<Address>& buffers, Address are
   }
 }
 
-void Program::RunWatched(const std::vector<Address>& buffers, Address arena) const {
+void Program::RunWatched(const Memory& memory) const {
   machine_->Finish();
-  ClearFaults(arena);
   for (size_t i = 0; i < steps_.size(); ++i) {
     try {
-      RunStep(i, buffers, arena);
+      RunStep(i, memory);
       machine_->Finish();
     } catch (const MachineLost& error) {
       MachineLost here(error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()));
@@ -218,14 +211,12 @@ void Program::RunWatched(const std::vector<Address>& buffers, Address arena) con
   }
 }
 
-void Program::RunTimed(const std::vector<Address>& buffers, Address arena,
-                       const tracing::RunningGraph* traced) const {
+void Program::RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const {
   machine_->Finish();
   const int64_t start = tracing::Now();
-  ClearFaults(arena);
   std::vector<std::shared_ptr<Moment>> moments = {machine_->MarkTime()};
   for (size_t i = 0; i < steps_.size(); ++i) {
-    RunStep(i, buffers, arena);
+    RunStep(i, memory);
     moments.push_back(machine_->MarkTime());
   }
   machine_->Finish();
@@ -277,15 +268,11 @@ void Program::RunCall(const PreparedStep& step, const std::vector<Address>& buff
   step.call->Run(*machine_, {in, out, scratch, fault});
 }
 
-void Program::CheckFaults(Address arena, const Moment* after) const {
-  if (fault_count_ == 0) return;
-  std::vector<uint64_t> words(Index(fault_count_));
-  machine_->Download(words.data(), arena + static_cast<Address>(faults_at_), fault_count_ * 8,
-                     after);
+void Program::CheckFaults(const uint64_t* faults) const {
   for (const PreparedStep& step : steps_) {
-    if (step.fault < 0 || words[Index(step.fault)] == 0) continue;
-    lazy::ExecutionError error(step.call->FaultCode(),
-                               step.call->FaultMessage(words[Index(step.fault)]), step.node);
+    if (step.fault < 0 || faults[step.fault] == 0) continue;
+    lazy::ExecutionError error(step.call->FaultCode(), step.call->FaultMessage(faults[step.fault]),
+                               step.node);
     error.SetWhere(LocationText(step.location));
     throw error;
   }
