@@ -1,6 +1,7 @@
 #pragma once
 /// A graph made ready to run on a GPU: scheduled, its memory planned, its kernels compiled.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,26 +65,37 @@ class Program {
   struct PreparedStep;
 
   void PrepareSteps();
+  /// Puts small kernels side by side where memory allows, and plans the memory.
+  void Arrange();
+  void Reorder(const std::vector<int>& order);
+  void FormGroups(const std::vector<std::vector<int>>& groups);
+  std::vector<int64_t> ScratchOfSteps() const;
   void LoadFunctions();
   std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
                                  Address arena) const;
   void ClearFaults(Address arena) const;
   void RunSteps(const std::vector<Address>& buffers, Address arena) const;
-  void RunStep(size_t i, const std::vector<Address>& buffers, Address arena) const;
+  /// Step `i` with those of its group, if it is the first; the next step.
+  size_t RunGroup(size_t i, const std::vector<Address>& buffers, Address arena) const;
+  void RunAlone(size_t i, const std::vector<Address>& buffers, Address arena) const;
+  /// Does `work` of step `i`; says so in errors.
+  void Guarded(size_t i, const std::function<void()>& work) const;
+  Address ScratchOf(size_t i, Address arena) const;
   /// As RunSteps, and says which step lost the machine.
   void RunWatched(const std::vector<Address>& buffers, Address arena) const;
   /// As RunSteps, and writes the times of steps to metrics, or into a trace.
   void RunTimed(const std::vector<Address>& buffers, Address arena,
                 const tracing::RunningGraph* traced) const;
   std::string NameOfStep(size_t i) const;
-  void RunCall(const PreparedStep& step, const std::vector<Address>& buffers, Address scratch,
-               Address fault) const;
+  std::string NameOfGroup(size_t first) const;
+  void RunCall(size_t i, const std::vector<Address>& buffers, Address arena) const;
 
   std::shared_ptr<Machine> machine_;
   Graph graph_;
   compiler::Schedule schedule_;
   compiler::MemoryPlan plan_;
   std::vector<PreparedStep> steps_;
+  std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<compiler::OutputSource> outputs_;
   std::vector<std::vector<int>> replaceable_;
   int fault_count_ = 0;
