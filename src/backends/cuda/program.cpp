@@ -28,6 +28,8 @@ namespace {
 
 constexpr int64_t kFewBytes = 32 << 20;  // that kernels side by side may take
 
+constexpr int64_t kSpreadBytes = 8 << 20;
+
 size_t Index(int i) { return static_cast<size_t>(i); }
 
 }  // namespace
@@ -55,8 +57,11 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
           RemoveDead(AttentionViews(ExpandAttention(FillSlices(compiler::WithOrigins(graph))))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
+  orders_ = std::make_unique<KnownOrders>();
   PrepareSteps();
   Arrange();
+  scratch_ = ScratchOfSteps();
+  SpreadMemory();
   LoadFunctions();
   faults_at_ = (plan_.arena_bytes + 63) / 64 * 64;
   if (fault_count_ > 0) plan_.arena_bytes = faults_at_ + fault_count_ * 8;
@@ -128,6 +133,15 @@ void Program::Arrange() {
   }
   plan_ = std::move(plan);
   replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
+}
+
+void Program::SpreadMemory() {
+  bool updates = std::any_of(schedule_.steps.begin(), schedule_.steps.end(),
+                             [](const compiler::Step& step) { return step.updates >= 0; });
+  if (updates || steps_.empty()) return;
+  std::vector<int> to_the_end(steps_.size(), static_cast<int>(steps_.size()) - 1);
+  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, scratch_, to_the_end);
+  if (plan.arena_bytes <= kSpreadBytes) plan_ = std::move(plan);
 }
 
 void Program::Reorder(const std::vector<int>& order) {
@@ -212,17 +226,15 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
   if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
     return RunWatched(BuffersOf(inputs, outputs, arena), arena);
   }
-  auto work = [&] { RunSteps(BuffersOf(inputs, outputs, arena), arena); };
-  if (steps_.empty()) {
-    work();
-  } else {
-    std::vector<Address> addresses;
-    addresses.reserve(inputs.size() + outputs.size() + 1);
-    addresses.insert(addresses.end(), inputs.begin(), inputs.end());
-    addresses.insert(addresses.end(), outputs.begin(), outputs.end());
-    addresses.push_back(arena);
-    recordings_->Run(*machine_, std::move(addresses), work);
-  }
+  if (steps_.empty()) return RunSteps(BuffersOf(inputs, outputs, arena), arena);
+  std::vector<Address> addresses;
+  addresses.reserve(inputs.size() + outputs.size() + 1);
+  addresses.insert(addresses.end(), inputs.begin(), inputs.end());
+  addresses.insert(addresses.end(), outputs.begin(), outputs.end());
+  addresses.push_back(arena);
+  recordings_->Run(*machine_, addresses,
+                   {[&] { RunSteps(BuffersOf(inputs, outputs, arena), arena); },
+                    [&] { return PiecesOf(addresses, BuffersOf(inputs, outputs, arena), arena); }});
 }
 
 std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
@@ -247,6 +259,62 @@ void Program::ClearFaults(Address arena) const {
 void Program::RunSteps(const std::vector<Address>& buffers, Address arena) const {
   ClearFaults(arena);
   for (size_t i = 0; i < steps_.size();) i = RunGroup(i, buffers, arena);
+}
+
+std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses,
+                                     std::vector<Address> buffers, Address arena) const {
+  std::shared_ptr<const StepOrder> order =
+      orders_->Get(addresses, [&] { return OrderByMemory(TouchedByPieces(buffers, arena)); });
+  auto shared = std::make_shared<const std::vector<Address>>(std::move(buffers));
+  std::vector<Piece> pieces;
+  auto add = [&](std::function<void()> work) {
+    std::vector<int> after = (*order)[pieces.size()];
+    pieces.push_back({std::move(work), std::move(after)});
+  };
+  if (fault_count_ > 0) add([this, arena] { ClearFaults(arena); });
+  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+    add([this, i, shared, arena] { RunGroup(i, *shared, arena); });
+  }
+  return pieces;
+}
+
+std::vector<TouchedMemory> Program::TouchedByPieces(const std::vector<Address>& buffers,
+                                                    Address arena) const {
+  std::vector<TouchedMemory> touched;
+  if (fault_count_ > 0) {
+    touched.push_back({{}, {{arena + static_cast<Address>(faults_at_), fault_count_ * 8}}});
+  }
+  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+    TouchedMemory all;
+    for (size_t k = i; k <= Index(group_last_[i]); ++k) {
+      TouchedMemory one = TouchedBy(k, buffers, arena);
+      all.reads.insert(all.reads.end(), one.reads.begin(), one.reads.end());
+      all.writes.insert(all.writes.end(), one.writes.begin(), one.writes.end());
+    }
+    touched.push_back(std::move(all));
+  }
+  return touched;
+}
+
+TouchedMemory Program::TouchedBy(size_t i, const std::vector<Address>& buffers,
+                                 Address arena) const {
+  TouchedMemory touched;
+  auto add = [&](std::vector<Bytes>& list, int buffer) {
+    int64_t bytes = schedule_.buffers[Index(buffer)].bytes();
+    if (bytes > 0) list.push_back({buffers[Index(buffer)], bytes});
+  };
+  for (int buffer : schedule_.steps[i].reads) add(touched.reads, buffer);
+  for (int buffer : schedule_.steps[i].writes) add(touched.writes, buffer);
+  if (Address scratch = ScratchOf(i, arena)) {
+    touched.writes.push_back({scratch, scratch_[i]});
+  }
+  if (steps_[i].fault >= 0) touched.writes.push_back({FaultOf(i, arena), 8});
+  return touched;
+}
+
+Address Program::FaultOf(size_t i, Address arena) const {
+  if (steps_[i].fault < 0) return 0;
+  return arena + static_cast<Address>(faults_at_) + static_cast<Address>(steps_[i].fault) * 8;
 }
 
 Address Program::ScratchOf(size_t i, Address arena) const {
@@ -377,12 +445,10 @@ std::string Program::Where() const {
 
 void Program::RunCall(size_t i, const std::vector<Address>& buffers, Address arena) const {
   const PreparedStep& step = steps_[i];
-  Address faults = arena + static_cast<Address>(faults_at_);
-  Address fault = step.fault < 0 ? 0 : faults + static_cast<Address>(step.fault) * 8;
   std::vector<Address> in, out;
   for (int buffer : step.operands) in.push_back(buffer < 0 ? 0 : buffers[Index(buffer)]);
   for (int buffer : step.results) out.push_back(buffers[Index(buffer)]);
-  step.call->Run(*machine_, {in, out, ScratchOf(i, arena), fault});
+  step.call->Run(*machine_, {in, out, ScratchOf(i, arena), FaultOf(i, arena)});
 }
 
 void Program::CheckFaults(Address arena, const Moment* after) const {

@@ -10,6 +10,7 @@
 #include "backends/cuda/calls.h"
 #include "backends/cuda/machine.h"
 #include "backends/cuda/recordings.h"
+#include "backends/cuda/step_order.h"
 #include "compiler/memory_plan.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
@@ -67,6 +68,9 @@ class Program {
   void PrepareSteps();
   /// Puts small kernels side by side where memory allows, and plans the memory.
   void Arrange();
+  /// Gives each value of a small program memory of its own, so that steps wait for no other reason
+  /// than the values they need.
+  void SpreadMemory();
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);
   std::vector<int64_t> ScratchOfSteps() const;
@@ -75,12 +79,19 @@ class Program {
                                  Address arena) const;
   void ClearFaults(Address arena) const;
   void RunSteps(const std::vector<Address>& buffers, Address arena) const;
+  /// The same in parts: what clears the words of errors, and each group of steps.
+  std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, std::vector<Address> buffers,
+                              Address arena) const;
+  std::vector<TouchedMemory> TouchedByPieces(const std::vector<Address>& buffers,
+                                             Address arena) const;
+  TouchedMemory TouchedBy(size_t i, const std::vector<Address>& buffers, Address arena) const;
   /// Step `i` with those of its group, if it is the first; the next step.
   size_t RunGroup(size_t i, const std::vector<Address>& buffers, Address arena) const;
   void RunAlone(size_t i, const std::vector<Address>& buffers, Address arena) const;
   /// Does `work` of step `i`; says so in errors.
   void Guarded(size_t i, const std::function<void()>& work) const;
   Address ScratchOf(size_t i, Address arena) const;
+  Address FaultOf(size_t i, Address arena) const;
   /// As RunSteps, and says which step lost the machine.
   void RunWatched(const std::vector<Address>& buffers, Address arena) const;
   /// As RunSteps, and writes the times of steps to metrics, or into a trace.
@@ -99,8 +110,10 @@ class Program {
   std::vector<compiler::OutputSource> outputs_;
   std::vector<std::vector<int>> replaceable_;
   int fault_count_ = 0;
-  int64_t faults_at_ = 0;  // in the arena, where there are some
+  int64_t faults_at_ = 0;         // in the arena, where there are some
+  std::vector<int64_t> scratch_;  // bytes, by step
   std::unique_ptr<Recordings> recordings_;
+  std::unique_ptr<KnownOrders> orders_;
 };
 
 }  // namespace hammock::cuda
