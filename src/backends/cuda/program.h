@@ -1,6 +1,7 @@
 #pragma once
 /// A graph made ready to run on a GPU: scheduled, its memory planned, its kernels compiled.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include "backends/cuda/calls.h"
 #include "backends/cuda/machine.h"
 #include "backends/cuda/recordings.h"
+#include "backends/cuda/step_order.h"
 #include "compiler/memory_plan.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
@@ -72,28 +74,49 @@ class Program {
   };
 
   void PrepareSteps();
+  /// Puts small kernels side by side where memory allows, and plans the memory.
+  void Arrange();
+  /// Gives each value of a small program memory of its own, so that steps wait for no other reason
+  /// than the values they need.
+  void SpreadMemory();
+  void Reorder(const std::vector<int>& order);
+  void FormGroups(const std::vector<std::vector<int>>& groups);
+  std::vector<int64_t> ScratchOfSteps() const;
   void LoadFunctions();
   std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
                                  Address arena) const;
   void RunSteps(const Memory& memory) const;
-  void RunStep(size_t i, const Memory& memory) const;
+  /// The same in parts: each group of steps.
+  std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, Memory memory) const;
+  std::vector<TouchedMemory> TouchedByPieces(const Memory& memory) const;
+  TouchedMemory TouchedBy(size_t i, const Memory& memory) const;
+  /// Step `i` with those of its group, if it is the first; the next step.
+  size_t RunGroup(size_t i, const Memory& memory) const;
+  void RunAlone(size_t i, const Memory& memory) const;
+  /// Does `work` of step `i`; says so in errors.
+  void Guarded(size_t i, const std::function<void()>& work) const;
+  Address ScratchOf(size_t i, const Memory& memory) const;
+  Address FaultOf(size_t i, const Memory& memory) const;
   /// As RunSteps, and says which step lost the machine.
   void RunWatched(const Memory& memory) const;
   /// As RunSteps, and writes the times of steps to metrics, or into a trace.
   void RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const;
   std::string NameOfStep(size_t i) const;
-  void RunCall(const PreparedStep& step, const std::vector<Address>& buffers, Address scratch,
-               Address fault) const;
+  std::string NameOfGroup(size_t first) const;
+  void RunCall(size_t i, const Memory& memory) const;
 
   std::shared_ptr<Machine> machine_;
   Graph graph_;
   compiler::Schedule schedule_;
   compiler::MemoryPlan plan_;
   std::vector<PreparedStep> steps_;
+  std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<compiler::OutputSource> outputs_;
   std::vector<std::vector<int>> replaceable_;
   int fault_count_ = 0;
+  std::vector<int64_t> scratch_;  // bytes, by step
   std::unique_ptr<Recordings> recordings_;
+  std::unique_ptr<KnownOrders> orders_;
 };
 
 }  // namespace hammock::cuda
