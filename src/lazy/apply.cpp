@@ -88,17 +88,21 @@ DeviceId ResolveDevice(DeviceId device) {
   __builtin_unreachable();
 }
 
-/// The sizes and dtype of an elementwise op's result without inference, where the operands have one
-/// float dtype and equal sizes, or one of them is a number. Null: ask the record.
-inline const Shape* FastType(const OpDef& op, const Shape& a, const Shape& b, DType* result) {
-  if (a.dtype() != b.dtype() || !IsFloat(a.dtype())) return nullptr;
+/// The dtype of an elementwise op's result without inference, where its operands have this dtype.
+/// False: ask the record.
+inline bool FastDType(const OpDef& op, DType operands, DType* result) {
+  if (!IsFloat(operands)) return false;
   if (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat) {
-    *result = a.dtype();
-  } else if (op.rule == DTypeRule::kCompare) {
-    *result = DType::kBool;
-  } else {
-    return nullptr;
+    *result = operands;
+    return true;
   }
+  *result = DType::kBool;
+  return op.rule == DTypeRule::kCompare;
+}
+
+/// The same with the sizes, where the operands have equal ones, or one of them is a number.
+inline const Shape* FastType(const OpDef& op, const Shape& a, const Shape& b, DType* result) {
+  if (a.dtype() != b.dtype() || !FastDType(op, a.dtype(), result)) return nullptr;
   if (a.sizes() == b.sizes()) [[likely]]
     return &a;
   return b.rank() == 0 ? &a : a.rank() == 0 ? &b : nullptr;
@@ -111,10 +115,15 @@ inline bool BakesNumbers() {
 }
 
 /// A number that is a parameter of its graph.
-inline NodePtr ScalarLeaf(const Scalar& value, const Shape& type) {
-  const Attr attr(value.To(type.dtype()));
-  return Node::Make(ops::kScalarLeaf, {}, std::span(&attr, 1), std::span(&type, 1), kNoDevice,
-                    tls_location);
+inline Node* ScalarLeaf(const Scalar& value, DType dtype) {
+  Node* node = NodeAccess::Allocate(ops::kScalarLeaf, 0, 1, 1);
+  new (NodeAccess::attrs(node)) Attr(value.To(dtype));
+  auto* slot = new (node->slots()) Node::Slot{Shape(dtype, {}), nullptr};
+  NodeAccess::SetLeaf(node);
+  NodeAccess::SetHash(node, HashType(ops::kDeviceData.info().seed, slot->shape));
+  NodeAccess::SetDevice(node, kNoDevice);
+  NodeAccess::SetLocation(node, tls_location);
+  return node;
 }
 
 /// An elementwise op with a result of these sizes; the operands' references become its own.
@@ -334,15 +343,14 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   if (b.is_tensor()) return ApplyBinary(op, at, a, b.tensor());
   Node* x = CurrentNode(op.schema, a);
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
-  const Shape number(type.dtype(), {});
   DType dtype;
-  if (x->device() == kNoDevice || BakesNumbers() || !FastType(op, type, number, &dtype) ||
+  if (x->device() == kNoDevice || BakesNumbers() || !FastDType(op, type.dtype(), &dtype) ||
       KeepsMore(a, a) || MayCast(op)) {
     return ApplyBinary(op, at, a, AsTensor(b, a));
   }
   x->AddReference();
-  return RecordBinary(op, at, {x, a.impl()->index}, {ScalarLeaf(b.scalar(), number).release(), 0},
-                      type, dtype, x->device());
+  return RecordBinary(op, at, {x, a.impl()->index}, {ScalarLeaf(b.scalar(), type.dtype()), 0}, type,
+                      dtype, x->device());
 }
 
 Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b) {
@@ -368,7 +376,7 @@ Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b)
 
 Tensor Lift(const Scalar& value, DType dtype) {
   if (BakesNumbers()) return Constant(value, dtype);
-  return NewTensor(ScalarLeaf(value, Shape(dtype, {})).release(), 0, true);
+  return NewTensor(ScalarLeaf(value, dtype), 0, true);
 }
 
 Tensor Constant(const Scalar& value, DType dtype) {
