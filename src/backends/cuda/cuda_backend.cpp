@@ -7,6 +7,7 @@
 #include <mutex>
 #include <typeinfo>
 
+#include "backends/cuda/attention_parts.h"
 #include "backends/cuda/device_data.h"
 #include "backends/cuda/device_state.h"
 #include "backends/cuda/emulation/emulated_machine.h"
@@ -130,7 +131,7 @@ class Backend : public lazy::BackendImplInterface {
 
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice&) const override {
-    if (ExpandsAttention(graph, graph[node])) return {};
+    if (ExpandsAttention(graph, graph[node]) || RunsInParts(graph, graph[node])) return {};
     if (graph[node].op->IsComposite() && !RunsWhole(graph[node].op))
       return {lazy::Capability::Verdict::kExpand, ""};
     std::string why_not = WhyNot(graph, node);

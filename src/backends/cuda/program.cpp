@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/cuda/attention_parts.h"
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/fill_slices.h"
@@ -53,8 +54,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(ScatterRows(NarrowProducts(SplitReductions(
-          RemoveDead(AttentionViews(ExpandAttention(FillSlices(compiler::WithOrigins(graph))))))))),
+      graph_(ScatterRows(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
+          ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph)))))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   orders_ = std::make_unique<KnownOrders>();
