@@ -136,7 +136,7 @@ TEST(SideBySide, KernelsWaitForOthersUntilTheyAreNeeded) {
     %2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,8]
     %3 = add %0, %2 : f32[8,8]
     %4 = dot_general %2, %2 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,8]
-    %5 = mul %0, %4 : f32[8,8]
+    %5 = mul %4, %4 : f32[8,8]
     return %3, %5)");
   compiler::Schedule schedule = ScheduleOf(graph);
   ASSERT_EQ(schedule.steps.size(), 5u) << compiler::ToText(schedule, graph);
