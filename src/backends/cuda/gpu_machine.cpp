@@ -104,6 +104,17 @@ class GpuMachine : public Machine {
     Enter();
     driver_.memory_give(address);
   }
+  void* TakeHostMemory(int64_t bytes) override {
+    Enter();
+    void* memory = nullptr;
+    driver_.Check(driver_.host_take(&memory, static_cast<size_t>(bytes), kPortableAndMapped),
+                  "cuMemHostAlloc");
+    return memory;
+  }
+  void GiveHostMemory(void* memory) override {
+    Enter();
+    driver_.host_give(memory);
+  }
 
   // ---- Copies
 

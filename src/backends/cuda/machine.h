@@ -102,6 +102,9 @@ class Machine {
   // ---- Memory, aligned to 256 bytes. Null where there is none left.
   virtual Address TakeMemory(int64_t bytes) = 0;
   virtual void GiveMemory(Address address) = 0;
+  /// Memory of the host that kernels can use too, at the same address.
+  virtual void* TakeHostMemory(int64_t bytes) = 0;
+  virtual void GiveHostMemory(void* memory) = 0;
 
   // ---- Copies. The host's bytes may be changed when the call returns.
   /// Runs beside other work if it is large; then what used the memory at `to` must have ended.

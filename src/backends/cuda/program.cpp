@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/cuda/attention_parts.h"
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/fill_slices.h"
@@ -51,8 +52,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t spread_bytes)
     : machine_(std::move(machine)),
-      graph_(ScatterRows(NarrowProducts(SplitReductions(
-          RemoveDead(AttentionViews(ExpandAttention(FillSlices(compiler::WithOrigins(graph))))))))),
+      graph_(ScatterRows(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
+          ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph)))))))))),
       schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
   recordings_ = std::make_unique<Recordings>();
   orders_ = std::make_unique<KnownOrders>();
@@ -61,8 +62,6 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t s
   scratch_ = ScratchOfSteps();
   SpreadMemory(spread_bytes);
   LoadFunctions();
-  faults_at_ = (plan_.arena_bytes + 63) / 64 * 64;
-  if (fault_count_ > 0) plan_.arena_bytes = faults_at_ + fault_count_ * 8;
   outputs_ = compiler::FindOutputSources(schedule_);
   replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
 }
@@ -214,24 +213,25 @@ int64_t Program::bytes() const {
                               schedule_.buffers.size() * sizeof(Shape));
 }
 
-void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
-                  Address arena) const {
+void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
+                  Address faults) const {
+  auto memory = [&] { return Memory{BuffersOf(inputs, outputs, arena), arena, faults}; };
   const tracing::RunningGraph* traced = std::exchange(tracing::running_graph, nullptr);
   if (traced || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
-    return RunTimed(BuffersOf(inputs, outputs, arena), arena, traced);
+    return RunTimed(memory(), traced);
   }
   if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
-    return RunWatched(BuffersOf(inputs, outputs, arena), arena);
+    return RunWatched(memory());
   }
-  if (steps_.empty()) return RunSteps(BuffersOf(inputs, outputs, arena), arena);
+  if (steps_.empty()) return;
   std::vector<Address> addresses;
-  addresses.reserve(inputs.size() + outputs.size() + 1);
+  addresses.reserve(inputs.size() + outputs.size() + 2);
   addresses.insert(addresses.end(), inputs.begin(), inputs.end());
   addresses.insert(addresses.end(), outputs.begin(), outputs.end());
   addresses.push_back(arena);
+  addresses.push_back(faults);
   recordings_->Run(*machine_, addresses,
-                   {[&] { RunSteps(BuffersOf(inputs, outputs, arena), arena); },
-                    [&] { return PiecesOf(addresses, BuffersOf(inputs, outputs, arena), arena); }});
+                   {[&] { RunSteps(memory()); }, [&] { return PiecesOf(addresses, memory()); }});
 }
 
 std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
@@ -249,42 +249,28 @@ std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
   return buffers;
 }
 
-void Program::ClearFaults(Address arena) const {
-  if (fault_count_ > 0) machine_->Clear(arena + static_cast<Address>(faults_at_), fault_count_ * 8);
+void Program::RunSteps(const Memory& memory) const {
+  for (size_t i = 0; i < steps_.size();) i = RunGroup(i, memory);
 }
 
-void Program::RunSteps(const std::vector<Address>& buffers, Address arena) const {
-  ClearFaults(arena);
-  for (size_t i = 0; i < steps_.size();) i = RunGroup(i, buffers, arena);
-}
-
-std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses,
-                                     std::vector<Address> buffers, Address arena) const {
+std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses, Memory memory) const {
   std::shared_ptr<const StepOrder> order =
-      orders_->Get(addresses, [&] { return OrderByMemory(TouchedByPieces(buffers, arena)); });
-  auto shared = std::make_shared<const std::vector<Address>>(std::move(buffers));
+      orders_->Get(addresses, [&] { return OrderByMemory(TouchedByPieces(memory)); });
+  auto shared = std::make_shared<const Memory>(std::move(memory));
   std::vector<Piece> pieces;
-  auto add = [&](std::function<void()> work) {
-    std::vector<int> after = (*order)[pieces.size()];
-    pieces.push_back({std::move(work), std::move(after)});
-  };
-  if (fault_count_ > 0) add([this, arena] { ClearFaults(arena); });
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
-    add([this, i, shared, arena] { RunGroup(i, *shared, arena); });
+    std::vector<int> after = (*order)[pieces.size()];
+    pieces.push_back({[this, i, shared] { RunGroup(i, *shared); }, std::move(after)});
   }
   return pieces;
 }
 
-std::vector<TouchedMemory> Program::TouchedByPieces(const std::vector<Address>& buffers,
-                                                    Address arena) const {
+std::vector<TouchedMemory> Program::TouchedByPieces(const Memory& memory) const {
   std::vector<TouchedMemory> touched;
-  if (fault_count_ > 0) {
-    touched.push_back({{}, {{arena + static_cast<Address>(faults_at_), fault_count_ * 8}}});
-  }
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
     TouchedMemory all;
     for (size_t k = i; k <= Index(group_last_[i]); ++k) {
-      TouchedMemory one = TouchedBy(k, buffers, arena);
+      TouchedMemory one = TouchedBy(k, memory);
       all.reads.insert(all.reads.end(), one.reads.begin(), one.reads.end());
       all.writes.insert(all.writes.end(), one.writes.begin(), one.writes.end());
     }
@@ -293,62 +279,62 @@ std::vector<TouchedMemory> Program::TouchedByPieces(const std::vector<Address>& 
   return touched;
 }
 
-TouchedMemory Program::TouchedBy(size_t i, const std::vector<Address>& buffers,
-                                 Address arena) const {
+TouchedMemory Program::TouchedBy(size_t i, const Memory& memory) const {
   TouchedMemory touched;
   auto add = [&](std::vector<Bytes>& list, int buffer) {
     int64_t bytes = schedule_.buffers[Index(buffer)].bytes();
-    if (bytes > 0) list.push_back({buffers[Index(buffer)], bytes});
+    if (bytes > 0) list.push_back({memory.buffers[Index(buffer)], bytes});
   };
   for (int buffer : schedule_.steps[i].reads) add(touched.reads, buffer);
   for (int buffer : schedule_.steps[i].writes) add(touched.writes, buffer);
-  if (Address scratch = ScratchOf(i, arena)) {
+  if (Address scratch = ScratchOf(i, memory)) {
     touched.writes.push_back({scratch, scratch_[i]});
   }
-  if (steps_[i].fault >= 0) touched.writes.push_back({FaultOf(i, arena), 8});
+  if (steps_[i].fault >= 0) touched.writes.push_back({FaultOf(i, memory), 8});
   return touched;
 }
 
-Address Program::FaultOf(size_t i, Address arena) const {
+Address Program::FaultOf(size_t i, const Memory& memory) const {
   if (steps_[i].fault < 0) return 0;
-  return arena + static_cast<Address>(faults_at_) + static_cast<Address>(steps_[i].fault) * 8;
+  return memory.faults + static_cast<Address>(steps_[i].fault) * 8;
 }
 
-Address Program::ScratchOf(size_t i, Address arena) const {
+Address Program::ScratchOf(size_t i, const Memory& memory) const {
   int64_t at = plan_.scratch_offset[i];
-  return at < 0 ? 0 : arena + static_cast<Address>(at);
+  return at < 0 ? 0 : memory.arena + static_cast<Address>(at);
 }
 
-size_t Program::RunGroup(size_t i, const std::vector<Address>& buffers, Address arena) const {
+size_t Program::RunGroup(size_t i, const Memory& memory) const {
   const PreparedStep& step = steps_[i];
   Guarded(i, [&] {
     if (step.call) {
-      RunCall(i, buffers, arena);
+      RunCall(i, memory);
     } else if (step.joint) {
       std::vector<Address> scratch;
-      for (size_t k = 0; k < step.joint->size(); ++k) scratch.push_back(ScratchOf(i + k, arena));
-      machine_->Launch(*step.function, step.joint->grid(), step.joint->Words(buffers, scratch));
+      for (size_t k = 0; k < step.joint->size(); ++k) scratch.push_back(ScratchOf(i + k, memory));
+      machine_->Launch(*step.function, step.joint->grid(),
+                       step.joint->Words(memory.buffers, scratch));
     } else if (!step.grid.empty()) {
       machine_->Launch(
           *step.function, step.grid,
-          ArgumentWords(schedule_.steps[i].launch, step.cut, buffers, ScratchOf(i, arena)));
+          ArgumentWords(schedule_.steps[i].launch, step.cut, memory.buffers, ScratchOf(i, memory)));
     }
   });
   return Index(group_last_[i]) + 1;
 }
 
-void Program::RunAlone(size_t i, const std::vector<Address>& buffers, Address arena) const {
+void Program::RunAlone(size_t i, const Memory& memory) const {
   const PreparedStep& step = steps_[i];
   bool grouped = step.joint || (i > 0 && group_last_[i - 1] == group_last_[i]);
   if (!grouped) {
-    RunGroup(i, buffers, arena);
+    RunGroup(i, memory);
     return;
   }
   Guarded(i, [&] {
     const compiler::Launch& launch = schedule_.steps[i].launch;
     KernelSource source = EmitCuda(*launch.kernel, step.cut);
     machine_->Launch(*machine_->Load({&source, 1})[0], step.grid,
-                     ArgumentWords(launch, step.cut, buffers, ScratchOf(i, arena)));
+                     ArgumentWords(launch, step.cut, memory.buffers, ScratchOf(i, memory)));
   });
 }
 
@@ -365,12 +351,11 @@ void Program::Guarded(size_t i, const std::function<void()>& work) const {
   }
 }
 
-void Program::RunWatched(const std::vector<Address>& buffers, Address arena) const {
+void Program::RunWatched(const Memory& memory) const {
   machine_->Finish();
-  ClearFaults(arena);
   for (size_t i = 0; i < steps_.size(); ++i) {
     try {
-      RunAlone(i, buffers, arena);
+      RunAlone(i, memory);
       machine_->Finish();
     } catch (const MachineLost& error) {
       MachineLost here(error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()));
@@ -380,16 +365,14 @@ void Program::RunWatched(const std::vector<Address>& buffers, Address arena) con
   }
 }
 
-void Program::RunTimed(const std::vector<Address>& buffers, Address arena,
-                       const tracing::RunningGraph* traced) const {
+void Program::RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const {
   machine_->Finish();
   const int64_t start = tracing::Now();
-  ClearFaults(arena);
   std::vector<std::shared_ptr<Moment>> moments = {machine_->MarkTime()};
   std::vector<size_t> firsts;
   for (size_t i = 0; i < steps_.size();) {
     firsts.push_back(i);
-    i = RunGroup(i, buffers, arena);
+    i = RunGroup(i, memory);
     moments.push_back(machine_->MarkTime());
   }
   machine_->Finish();
@@ -440,23 +423,19 @@ std::string Program::Where() const {
   return "";
 }
 
-void Program::RunCall(size_t i, const std::vector<Address>& buffers, Address arena) const {
+void Program::RunCall(size_t i, const Memory& memory) const {
   const PreparedStep& step = steps_[i];
   std::vector<Address> in, out;
-  for (int buffer : step.operands) in.push_back(buffer < 0 ? 0 : buffers[Index(buffer)]);
-  for (int buffer : step.results) out.push_back(buffers[Index(buffer)]);
-  step.call->Run(*machine_, {in, out, ScratchOf(i, arena), FaultOf(i, arena)});
+  for (int buffer : step.operands) in.push_back(buffer < 0 ? 0 : memory.buffers[Index(buffer)]);
+  for (int buffer : step.results) out.push_back(memory.buffers[Index(buffer)]);
+  step.call->Run(*machine_, {in, out, ScratchOf(i, memory), FaultOf(i, memory)});
 }
 
-void Program::CheckFaults(Address arena, const Moment* after) const {
-  if (fault_count_ == 0) return;
-  std::vector<uint64_t> words(Index(fault_count_));
-  machine_->Download(words.data(), arena + static_cast<Address>(faults_at_), fault_count_ * 8,
-                     after);
+void Program::CheckFaults(const uint64_t* faults) const {
   for (const PreparedStep& step : steps_) {
-    if (step.fault < 0 || words[Index(step.fault)] == 0) continue;
-    lazy::ExecutionError error(step.call->FaultCode(),
-                               step.call->FaultMessage(words[Index(step.fault)]), step.node);
+    if (step.fault < 0 || faults[step.fault] == 0) continue;
+    lazy::ExecutionError error(step.call->FaultCode(), step.call->FaultMessage(faults[step.fault]),
+                               step.node);
     error.SetWhere(LocationText(step.location));
     throw error;
   }

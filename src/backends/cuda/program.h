@@ -40,20 +40,22 @@ class Program {
   std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
   int64_t bytes() const;
   int kernels() const;
-  /// Whether an op may have failed in a run: then CheckFaults has to be asked.
-  bool can_fail() const { return fault_count_ > 0; }
+  /// Steps that may fail in a run: if there are any, CheckFaults has to be asked.
+  int fault_count() const { return fault_count_; }
 
-  /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
+  /// `arena` has plan().arena_bytes. `faults` has fault_count() words that are 0, in memory that
+  /// the host can read too. Outputs with another source are not used. With the option
   /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
-  void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena) const;
+  void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
+           Address faults) const;
   /// The same as a part of another program's run; for programs that cannot fail.
   void RunInside(std::span<const Address> inputs, std::span<const Address> outputs,
                  Address arena) const {
-    RunSteps(BuffersOf(inputs, outputs, arena), arena);
+    RunSteps({BuffersOf(inputs, outputs, arena), arena, 0});
   }
-  /// Waits until `after` (null: for all work). Throws what failed in the run that had this arena,
-  /// as lazy::ExecutionError with the node of the graph that was given.
-  void CheckFaults(Address arena, const Moment* after) const;
+  /// Throws what failed in the run that had these words and has ended, as lazy::ExecutionError
+  /// with the node of the graph that was given.
+  void CheckFaults(const uint64_t* faults) const;
 
   /// For errors that a run as a whole is blamed for: what it consists of, and a line of it.
   std::string NamesOfSteps() const;
@@ -68,6 +70,12 @@ class Program {
 
  private:
   struct PreparedStep;
+  /// What a run uses.
+  struct Memory {
+    std::vector<Address> buffers;
+    Address arena = 0;
+    Address faults = 0;
+  };
 
   void PrepareSteps();
   /// Puts small kernels side by side where memory allows, and plans the memory.
@@ -79,29 +87,25 @@ class Program {
   void LoadFunctions();
   std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
                                  Address arena) const;
-  void ClearFaults(Address arena) const;
-  void RunSteps(const std::vector<Address>& buffers, Address arena) const;
-  /// The same in parts: what clears the words of errors, and each group of steps.
-  std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, std::vector<Address> buffers,
-                              Address arena) const;
-  std::vector<TouchedMemory> TouchedByPieces(const std::vector<Address>& buffers,
-                                             Address arena) const;
-  TouchedMemory TouchedBy(size_t i, const std::vector<Address>& buffers, Address arena) const;
+  void RunSteps(const Memory& memory) const;
+  /// The same in parts: each group of steps.
+  std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, Memory memory) const;
+  std::vector<TouchedMemory> TouchedByPieces(const Memory& memory) const;
+  TouchedMemory TouchedBy(size_t i, const Memory& memory) const;
   /// Step `i` with those of its group, if it is the first; the next step.
-  size_t RunGroup(size_t i, const std::vector<Address>& buffers, Address arena) const;
-  void RunAlone(size_t i, const std::vector<Address>& buffers, Address arena) const;
+  size_t RunGroup(size_t i, const Memory& memory) const;
+  void RunAlone(size_t i, const Memory& memory) const;
   /// Does `work` of step `i`; says so in errors.
   void Guarded(size_t i, const std::function<void()>& work) const;
-  Address ScratchOf(size_t i, Address arena) const;
-  Address FaultOf(size_t i, Address arena) const;
+  Address ScratchOf(size_t i, const Memory& memory) const;
+  Address FaultOf(size_t i, const Memory& memory) const;
   /// As RunSteps, and says which step lost the machine.
-  void RunWatched(const std::vector<Address>& buffers, Address arena) const;
+  void RunWatched(const Memory& memory) const;
   /// As RunSteps, and writes the times of steps to metrics, or into a trace.
-  void RunTimed(const std::vector<Address>& buffers, Address arena,
-                const tracing::RunningGraph* traced) const;
+  void RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const;
   std::string NameOfStep(size_t i) const;
   std::string NameOfGroup(size_t first) const;
-  void RunCall(size_t i, const std::vector<Address>& buffers, Address arena) const;
+  void RunCall(size_t i, const Memory& memory) const;
 
   std::shared_ptr<Machine> machine_;
   Graph graph_;
@@ -112,7 +116,6 @@ class Program {
   std::vector<compiler::OutputSource> outputs_;
   std::vector<std::vector<int>> replaceable_;
   int fault_count_ = 0;
-  int64_t faults_at_ = 0;         // in the arena, where there are some
   std::vector<int64_t> scratch_;  // bytes, by step
   std::unique_ptr<Recordings> recordings_;
   std::unique_ptr<KnownOrders> orders_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cuda/emulation/emulated_machine.h"
+#include "backends/cuda/fault_words.h"
 #include "backends/cuda/program.h"
 #include "hammock/host_tensor.h"
 
@@ -50,13 +51,16 @@ inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& progr
     out.push_back(TakeWithNonsense(machine, graph.TypeOf(output).bytes()));
   }
   Address arena = TakeWithNonsense(machine, program.plan().arena_bytes);
+  FaultWords faults(std::shared_ptr<Machine>(&machine, [](Machine*) {}));
   for (int run = 0; run < runs; ++run) {
     FillWithNonsense(machine, arena, program.plan().arena_bytes);
     for (size_t i = 0; i < out.size(); ++i) {
       FillWithNonsense(machine, out[i], graph.TypeOf(graph.outputs()[i]).bytes());
     }
-    program.Run(in, out, arena);
-    program.CheckFaults(arena, nullptr);
+    std::shared_ptr<uint64_t> words = faults.Take(program.fault_count());
+    program.Run(in, out, arena, reinterpret_cast<Address>(words.get()));
+    machine.Finish();
+    program.CheckFaults(words.get());
   }
   std::vector<HostTensor> results;
   for (size_t i = 0; i < out.size(); ++i) {

@@ -106,7 +106,7 @@ TEST(CudaRecordings, DonatedMemoryIsWrittenAfterItWasRead) {
   for (int run = 0; run < 3; ++run) {
     machine->Upload(a, inputs[0].data(), bytes);
     machine->Upload(b, inputs[1].data(), bytes);
-    program.Run(std::vector<Address>{a, b}, std::vector<Address>{out, a}, arena);
+    program.Run(std::vector<Address>{a, b}, std::vector<Address>{out, a}, arena, 0);
     HostTensor turned(graph.TypeOf(graph.outputs()[0])), sum(graph.TypeOf(graph.outputs()[1]));
     machine->Download(turned.mutable_data(), out, bytes, nullptr);
     machine->Download(sum.mutable_data(), a, bytes, nullptr);
