@@ -58,21 +58,6 @@ bool JointKernel::Takes(const Launch& launch) {
          static_cast<int>(AddressWords(launch, cut).size()) + 1 <= kMostWords;
 }
 
-int JointKernel::Body::own() const {
-  return static_cast<int>(std::count(varies.begin(), varies.end(), true));
-}
-
-int JointKernel::Body::count() const {
-  return static_cast<int>(varies.size()) + own() * (static_cast<int>(parts.size()) - 1);
-}
-
-int JointKernel::Body::PlaceOf(size_t word) const {
-  auto before = varies.begin() + static_cast<ptrdiff_t>(word);
-  int own_before = static_cast<int>(std::count(varies.begin(), before, true));
-  if (varies[word]) return words_at + static_cast<int>(varies.size()) - own() + own_before;
-  return words_at + static_cast<int>(word) - own_before;
-}
-
 JointKernel::JointKernel(const std::vector<const Launch*>& launches) {
   for (const Launch* launch : launches) {
     threads_ = std::max(threads_, CutKernel(*launch).block_threads());
@@ -99,7 +84,7 @@ void JointKernel::Add(const Launch& launch, const KernelCut& cut, size_t number)
   auto known = std::find_if(bodies_.begin(), bodies_.end(),
                             [&](const Body& body) { return body.source.name == source.name; });
   if (known == bodies_.end()) {
-    bodies_.push_back({std::move(source), cut, {}, words, AddressWords(launch, cut)});
+    bodies_.push_back({std::move(source), cut, {}, words, AddressWords(launch, cut), 0, {}, 0});
     known = std::prev(bodies_.end());
   }
   for (size_t i = 0; i < words.size(); ++i) {
@@ -114,9 +99,12 @@ int JointKernel::PlaceWords() {
   int at = static_cast<int>(parts_.size()), first = 0;
   for (Body& body : bodies_) {
     body.first = first;
-    body.words_at = at;
     first += static_cast<int>(body.parts.size());
-    at += body.count();
+    body.own = static_cast<int>(std::count(body.varies.begin(), body.varies.end(), true));
+    int own_at = at + static_cast<int>(body.varies.size()) - body.own;
+    body.places.clear();
+    for (bool varies : body.varies) body.places.push_back(varies ? own_at++ : at++);
+    at = own_at + body.own * (static_cast<int>(body.parts.size()) - 1);
   }
   return at;
 }
@@ -142,8 +130,8 @@ std::vector<uint64_t> JointKernel::Words(const std::vector<uint64_t>& buffers,
       std::vector<uint64_t> own =
           ArgumentWords(*part.launch, body.cut, buffers, scratch[part.number]);
       for (size_t i = 0; i < own.size(); ++i) {
-        int shift = body.varies[i] ? body.own() * static_cast<int>(p) : 0;
-        words[static_cast<size_t>(body.PlaceOf(i) + shift)] = own[i];
+        int shift = body.varies[i] ? body.own * static_cast<int>(p) : 0;
+        words[static_cast<size_t>(body.places[i] + shift)] = own[i];
       }
     }
   }
@@ -173,9 +161,9 @@ std::string JointKernel::CallText(const Body& body) const {
   std::string text = fmt::format("    {0}_parts::{0}_words own;\n", name);
   for (size_t i = 0; i < body.varies.size(); ++i) {
     std::string shift = body.varies[i] && body.parts.size() > 1
-                            ? fmt::format(" + (part - {}) * {}", body.first, body.own())
+                            ? fmt::format(" + (part - {}) * {}", body.first, body.own)
                             : "";
-    text += fmt::format("    own.w[{}] = words.w[{}{}];\n", i, body.PlaceOf(i), shift);
+    text += fmt::format("    own.w[{}] = words.w[{}{}];\n", i, body.places[i], shift);
   }
   unsigned along_x = GridOf(*body.parts[0].launch, body.cut).block_x;
   text += fmt::format(

@@ -44,11 +44,9 @@ class JointKernel {
     std::vector<uint64_t> words;  // of the first part, without addresses
     std::vector<bool> varies;     // by word: parts have their own
     int first = 0;                // of the parts, in the table
-    int words_at = 0;             // those that do not vary, then those of each part that do
-    int own() const;              // how many vary
-    int count() const;
-    /// Where a word is; for one that varies, in the first part's.
-    int PlaceOf(size_t word) const;
+    // Where the words are: those that do not vary, then those of each part that do.
+    std::vector<int> places;  // of the first part's
+    int own = 0;              // how many vary
   };
 
   void Add(const compiler::Launch& launch, const KernelCut& cut, size_t number);

@@ -29,8 +29,6 @@ namespace {
 
 constexpr int64_t kFewBytes = 32 << 20;  // that kernels side by side may take
 
-constexpr int64_t kSpreadBytes = 8 << 20;
-
 size_t Index(int i) { return static_cast<size_t>(i); }
 
 }  // namespace
@@ -52,7 +50,7 @@ struct Program::PreparedStep {
   LocationId location = 0;
 };
 
-Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
+Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t spread_bytes)
     : machine_(std::move(machine)),
       graph_(ScatterRows(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
           ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph)))))))))),
@@ -62,9 +60,10 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
   PrepareSteps();
   Arrange();
   scratch_ = ScratchOfSteps();
-  SpreadMemory();
+  SpreadMemory(spread_bytes);
   LoadFunctions();
   outputs_ = compiler::FindOutputSources(schedule_);
+  replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
 }
 
 Program::~Program() = default;
@@ -110,12 +109,11 @@ void Program::Arrange() {
   group_last_.resize(steps_.size());
   std::iota(group_last_.begin(), group_last_.end(), 0);
   plan_ = compiler::PlanMemory(schedule_, ScratchOfSteps());
-  replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
   std::vector<bool> joins;
   for (const compiler::Step& step : schedule_.steps) {
     joins.push_back(!step.is_call() && JointKernel::Takes(step.launch));
   }
-  std::vector<std::vector<int>> groups = GroupSteps(schedule_, joins, replaceable_);
+  std::vector<std::vector<int>> groups = GroupSteps(schedule_, joins);
   if (groups.size() == steps_.size()) return;
   std::vector<int> order, back(steps_.size());
   for (const std::vector<int>& group : groups) {
@@ -131,16 +129,15 @@ void Program::Arrange() {
     return Reorder(back);
   }
   plan_ = std::move(plan);
-  replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
 }
 
-void Program::SpreadMemory() {
+void Program::SpreadMemory(int64_t most) {
   bool updates = std::any_of(schedule_.steps.begin(), schedule_.steps.end(),
                              [](const compiler::Step& step) { return step.updates >= 0; });
   if (updates || steps_.empty()) return;
   std::vector<int> to_the_end(steps_.size(), static_cast<int>(steps_.size()) - 1);
   compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, scratch_, to_the_end);
-  if (plan.arena_bytes <= kSpreadBytes) plan_ = std::move(plan);
+  if (plan.arena_bytes <= most) plan_ = std::move(plan);
 }
 
 void Program::Reorder(const std::vector<int>& order) {

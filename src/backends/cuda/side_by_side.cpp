@@ -20,24 +20,29 @@ bool Meet(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 /// By step: what it reads and its results may be written over.
-std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& schedule,
-                                                 const std::vector<std::vector<int>>& replaceable) {
-  std::vector<std::vector<int>> overwritten(schedule.steps.size());
-  std::vector<std::vector<int>> inputs_of(schedule.buffers.size());
-  for (size_t output = 0; output < replaceable.size(); ++output) {
-    for (int input : replaceable[output]) {
-      inputs_of[static_cast<size_t>(schedule.outputs[output])].push_back(
-          schedule.inputs[static_cast<size_t>(input)]);
+std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& schedule) {
+  std::vector<bool> is_output(schedule.buffers.size());
+  for (int buffer : schedule.outputs) is_output[static_cast<size_t>(buffer)] = true;
+  std::vector<int> last_reader(schedule.buffers.size(), -1);
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    for (int buffer : schedule.steps[i].reads) {
+      last_reader[static_cast<size_t>(buffer)] = static_cast<int>(i);
     }
   }
+  std::vector<std::vector<int>> overwritten(schedule.steps.size());
+  for (int input : schedule.inputs) {
+    int reader = last_reader[static_cast<size_t>(input)];
+    if (reader < 0) continue;
+    const std::vector<int>& writes = schedule.steps[static_cast<size_t>(reader)].writes;
+    int64_t bytes = schedule.buffers[static_cast<size_t>(input)].bytes();
+    bool fits = std::any_of(writes.begin(), writes.end(), [&](int buffer) {
+      return is_output[static_cast<size_t>(buffer)] &&
+             schedule.buffers[static_cast<size_t>(buffer)].bytes() == bytes;
+    });
+    if (fits) overwritten[static_cast<size_t>(reader)].push_back(input);
+  }
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
-    if (step.updates >= 0) overwritten[i].push_back(step.updates);
-    for (int buffer : step.writes) {
-      for (int input : inputs_of[static_cast<size_t>(buffer)]) {
-        if (Contains(step.reads, input)) overwritten[i].push_back(input);
-      }
-    }
+    if (schedule.steps[i].updates >= 0) overwritten[i].push_back(schedule.steps[i].updates);
   }
   return overwritten;
 }
@@ -45,10 +50,9 @@ std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& sched
 }  // namespace
 
 std::vector<std::vector<int>> GroupSteps(const compiler::Schedule& schedule,
-                                         const std::vector<bool>& waits,
-                                         const std::vector<std::vector<int>>& replaceable) {
+                                         const std::vector<bool>& waits) {
   const std::vector<Step>& steps = schedule.steps;
-  std::vector<std::vector<int>> overwritten = OverwrittenBuffers(schedule, replaceable);
+  std::vector<std::vector<int>> overwritten = OverwrittenBuffers(schedule);
   std::vector<std::vector<int>> groups;
   std::vector<int> waiting;  // independent of each other
   for (size_t i = 0; i < steps.size(); ++i) {

@@ -10,10 +10,9 @@ namespace hammock::cuda {
 
 /// An order of the steps, in groups; those of a group are independent of each other. A step that
 /// `waits` (by step) may come later than in the schedule, with the others that nobody has needed
-/// so far; all others are alone, in their order. Inputs that a step could overwrite in place
-/// (`replaceable`, by output) stay so.
+/// so far; all others are alone, in their order. An input that a step reads last, and could
+/// overwrite in place, stays so.
 std::vector<std::vector<int>> GroupSteps(const compiler::Schedule& schedule,
-                                         const std::vector<bool>& waits,
-                                         const std::vector<std::vector<int>>& replaceable);
+                                         const std::vector<bool>& waits);
 
 }  // namespace hammock::cuda

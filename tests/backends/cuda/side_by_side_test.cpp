@@ -11,7 +11,6 @@
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
 #include "backends/reference/interpreter.h"
-#include "compiler/program_outputs.h"
 
 namespace hammock::cuda {
 namespace {
@@ -137,14 +136,13 @@ TEST(SideBySide, KernelsWaitForOthersUntilTheyAreNeeded) {
     %2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,8]
     %3 = add %0, %2 : f32[8,8]
     %4 = dot_general %2, %2 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,8]
-    %5 = mul %0, %4 : f32[8,8]
+    %5 = mul %4, %4 : f32[8,8]
     return %3, %5)");
   compiler::Schedule schedule = ScheduleOf(graph);
   ASSERT_EQ(schedule.steps.size(), 5u) << compiler::ToText(schedule, graph);
   std::vector<bool> waits = {true, false, true, false, true};
-  EXPECT_EQ(GroupSteps(schedule, waits, {{}, {}}),
-            (std::vector<std::vector<int>>{{0}, {1}, {3}, {2, 4}}));
-  EXPECT_EQ(GroupSteps(schedule, std::vector<bool>(5), {{}, {}}),
+  EXPECT_EQ(GroupSteps(schedule, waits), (std::vector<std::vector<int>>{{0}, {1}, {3}, {2, 4}}));
+  EXPECT_EQ(GroupSteps(schedule, std::vector<bool>(5)),
             (std::vector<std::vector<int>>{{0}, {1}, {2}, {3}, {4}}));
 }
 
@@ -160,8 +158,7 @@ TEST(SideBySide, WhatMayBeOverwrittenIsReadBefore) {
     return %2, %4, %5)");
   compiler::Schedule schedule = ScheduleOf(graph);
   ASSERT_EQ(schedule.steps.size(), 4u) << compiler::ToText(schedule, graph);
-  auto replaceable = compiler::FindReplaceable(graph, schedule, {0, 1, 2, 3});
-  EXPECT_EQ(GroupSteps(schedule, {true, false, true, true}, replaceable),
+  EXPECT_EQ(GroupSteps(schedule, {true, false, true, true}),
             (std::vector<std::vector<int>>{{1}, {0}, {2, 3}}));
 }
 
