@@ -189,13 +189,10 @@ std::string MergeItemsText() {
                      kSortTile, kSortTile + kSortTile / 8, kThreads);
 }
 
-ItemSorter::ItemSorter(int64_t count, int key_bytes)
-    : count_(count), tiles_(CeilDiv(count, kSortTile)), bytes_(tiles_ * kSortTile * 8) {
-  if (count >= kManyItems) radix_.emplace(1, count, key_bytes);
-}
+ItemSorter::ItemSorter(int64_t count)
+    : count_(count), tiles_(CeilDiv(count, kSortTile)), bytes_(tiles_ * kSortTile * 8) {}
 
 std::vector<KernelSource> ItemSorter::Sources() const {
-  if (radix_) return radix_->Sources();
   std::string functions = ItemText(/*packed=*/true);
   std::vector<KernelSource> sources = {
       BlockKernel(11, functions, SortTileText({.from_items = true}, "unsigned char"))};
@@ -205,7 +202,6 @@ std::vector<KernelSource> ItemSorter::Sources() const {
 
 Address ItemSorter::Run(Machine& machine, std::span<const Function* const> functions,
                         Address scratch) const {
-  if (radix_) return radix_->Run(machine, functions, scratch);
   Address from = scratch, to = scratch + static_cast<Address>(bytes_);
   machine.Launch(*functions[0], BlockGrid(tiles_),
                  std::vector<uint64_t>{WordOf(tiles_), 0, to, 0, WordOf(count_), 1, 1,

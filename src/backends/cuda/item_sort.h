@@ -5,13 +5,11 @@
 /// eight items of the result are its own. Longer runs are merged in the same way, a block for each
 /// 2,048 items of the result. No two items are equal, so there is one result.
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backends/cuda/call_kit.h"
-#include "backends/cuda/radix_sort.h"
 
 namespace hammock::cuda {
 
@@ -39,18 +37,18 @@ std::string MergeItemsText();
 /// From how many items on RadixSorter is faster.
 inline constexpr int64_t kManyItems = 1 << 15;
 
-/// Sorts `count` items of one word, with keys of `key_bytes` bytes.
+/// Sorts `count` items of one word, a target and a position each.
 class ItemSorter {
  public:
-  ItemSorter(int64_t count, int key_bytes);
+  explicit ItemSorter(int64_t count);
   std::vector<KernelSource> Sources() const;
+  size_t kernels() const { return tiles_ > 1 ? 2 : 1; }
   /// The items are at its begin.
-  int64_t scratch_bytes() const { return radix_ ? radix_->scratch_bytes() : 2 * bytes_; }
+  int64_t scratch_bytes() const { return 2 * bytes_; }
   /// Where the sorted items are, in the scratch memory. `functions` are those of Sources.
   Address Run(Machine& machine, std::span<const Function* const> functions, Address scratch) const;
 
  private:
-  std::optional<RadixSorter> radix_;
   int64_t count_;
   int64_t tiles_;
   int64_t bytes_;
