@@ -79,8 +79,9 @@ class SortedScatter : public ScatterCall {
     Address loads = sorted + static_cast<Address>(SortedBytes());
     Address lists = loads + static_cast<Address>(LoadsBytes());
     std::vector<uint64_t> words = WordsOf(count_, operands);
-    words.insert(words.end(), {sorted, loads, lists, lists + static_cast<Address>(ListsBytes()),
-                               WordOf(count_), WordOf(std::min(count_, places_))});
+    words.insert(words.end(),
+                 {sorted, loads, lists, lists + static_cast<Address>(ListsBytes()), WordOf(count_),
+                  WordOf(std::min(count_, places_)), WordOf(columns_), WordOf(plan_.inner)});
     Sort(machine, operands, words);
     machine.Clear(lists, 8);
     machine.Launch(function(0), BlockGrid(CeilDiv(count_, 8 * 256)), words);
@@ -95,7 +96,7 @@ class SortedScatter : public ScatterCall {
   }
 
  private:
-  static constexpr int kWords = 12;
+  static constexpr int kWords = 14;
 
   /// A power of two that leaves few without work.
   static int64_t ThreadsFor(int64_t columns) {
@@ -141,11 +142,13 @@ class SortedScatter : public ScatterCall {
     std::string text = fmt::format("const long long index = ((const {}*){})[{}];\n",
                                    MemoryType(p.index_dtype), words.index, i);
     std::string target = "index";
-    if (!p.rows) {
+    if (p.lines > 1 && !p.rows) {
       text += LineText(p.index, p.self_strides, -1, i, "at_self") +
               fmt::format("const long long along = {} / {}ll % {}ll;\n", i, p.index_strides[p.dim],
                           p.rounds);
       target = fmt::format("at_self + (index - along) * {}ll", p.self_strides[p.dim]);
+    } else if (!p.rows && p.inner > 1) {
+      target = fmt::format("index * {}ll", p.inner);
     }
     return text + fmt::format(
                       "unsigned target = {}u;\n"
@@ -175,7 +178,7 @@ class SortedScatter : public ScatterCall {
   std::string Names() const {
     return Pointers() + fmt::format(
                             "  const Sorted* sorted = (const Sorted*)w6;\n"
-                            "  const long long all = (long long)w10;\n"
+                            "  const long long all = (long long)w10, columns = (long long)w12;\n"
                             "  unsigned* lists = (unsigned*)w8;\n"
                             "  typedef {} Wide;\n  Wide* partial = (Wide*)w9;\n",
                             ValueType(WideOf(plan_.dtype)));
@@ -220,14 +223,17 @@ class SortedScatter : public ScatterCall {
 
   /// Lines in a loop over the vectors `c` of a row: `at` is where they go.
   std::string ColumnsText() const {
-    std::string text = fmt::format("  for (long long c = i % {0} * {1}; c < {2}ll; c += {3}) {{\n",
-                                   threads_, vector_, columns_, threads_ * vector_);
+    std::string text =
+        fmt::format("  for (long long c = i % {0} * {1}; c < columns; c += {2}) {{\n", threads_,
+                    vector_, threads_ * vector_);
     if (!plan_.rows) return text + "    const long long at = (long long)target;\n";
-    return text + fmt::format(
-                      "    const long long outer = c / {0}ll, inner = c % {0}ll;\n"
-                      "    const long long at = (outer * {1}ll + (long long)target) * {0}ll + "
-                      "inner;\n",
-                      plan_.inner, plan_.self[plan_.dim]);
+    if (plan_.inner == columns_) {
+      return text + "    const long long at = (long long)target * columns + c;\n";
+    }
+    return text +
+           "    const long long inner = (long long)w13, outer = c / inner, column = c % inner;\n"
+           "    const long long at = (outer * (long long)w5 + (long long)target) * inner + "
+           "column;\n";
   }
   /// Lines that set `x` to the elements that the sorted item `k` moves.
   std::string ReadText() const {
@@ -237,8 +243,9 @@ class SortedScatter : public ScatterCall {
     text += radix_ ? "    const long long position = ((const Load*)w7)[k];\n"
                    : "    const long long position = (long long)(sorted[k] & 0xffffffffull);\n";
     if (p.rows) {
-      text += fmt::format("    const long long s = (outer * {1}ll + position) * {0}ll + inner;\n",
-                          p.inner, p.rounds);
+      text += p.inner == columns_
+                  ? "    const long long s = position * columns + c;\n"
+                  : "    const long long s = (outer * all + position) * inner + column;\n";
     } else {
       text += LineText(p.index, p.source_strides, -1, "position", "s");
     }
@@ -290,7 +297,7 @@ class SortedScatter : public ScatterCall {
   }
 
   std::string Slot(const char* slot) const {
-    return fmt::format("partial[({}) * {}ll + c + v]", slot, columns_);
+    return fmt::format("partial[({}) * columns + c + v]", slot);
   }
 
   /// Of kRun items, the parts of up to two long runs: one that goes on here, one that begins here.
