@@ -51,6 +51,8 @@ def rows():
     yield "sort 16M f32", lambda: lambda: torch.sort(lines)
     whole = lines.long()
     yield "sort 16M i64", lambda: lambda: torch.sort(whole)
+    far_apart = (random(1 << 24, dtype=torch.float64) * 1e18).long()
+    yield "sort 16M i64 of all bits", lambda: lambda: torch.sort(far_apart)
     words, flat = random(1024, 50257), random(MANY)
     yield "top 32 of 1024x50257 f32", lambda: lambda: torch.topk(words, 32)
     yield "top 10 of 64M f32", lambda: lambda: torch.topk(flat, 10)

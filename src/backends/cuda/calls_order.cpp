@@ -15,7 +15,10 @@
 namespace hammock::cuda {
 namespace {
 
-constexpr int64_t kMostPicked = 256;  // from each tile, to be better than sorting all
+constexpr int64_t kMostPicked = 256;       // to be better than sorting all
+constexpr int64_t kEnoughBlocks = 1056;    // to pick from parts of rows
+constexpr int64_t kShortPart = 1 << 14;    // from which it does not pay
+constexpr int64_t kMostOfParts = 1 << 15;  // items that are picked from the parts of a row
 constexpr int64_t kMostItems = (int64_t{1} << 32) - 1;  // whose positions have 32 bits
 
 std::string Unsigned(uint64_t x) { return fmt::format("{}{}", x, x >> 32 ? "ull" : "u"); }
@@ -85,8 +88,9 @@ std::string FinishText(std::string_view element, bool strided) {
 }
 
 /// The first `kept` of each row along a dim, in order. Short rows are sorted by one block, several
-/// at once; of long ones tiles are sorted and then merged, or if few are kept, these are picked
-/// from each tile until they fit into one.
+/// at once; of long ones tiles are sorted and then merged, or from a length on all by digits. If
+/// few are kept, a block picks them from its row, or from a part of it and then from those of all
+/// parts.
 class SortCall : public Call {
  public:
   SortCall(const Graph& graph, const GraphNode& node, int64_t dim, int64_t kept, bool descending)
@@ -106,10 +110,11 @@ class SortCall : public Call {
       row_ = tiles * kSortTile;
       scratch_ = 2 * ItemsBytes(rows_ * row_);
     } else {
-      picked_ =
-          static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept_, 1))));
-      scratch_ = ItemsBytes(rows_ * tiles * picked_) +
-                 ItemsBytes(rows_ * CeilDiv(tiles * picked_, kSortTile) * picked_);
+      int64_t most =
+          std::min(axis_.extent / kShortPart, kMostOfParts / std::max<int64_t>(kept_, 1));
+      parts_ = std::clamp<int64_t>(kEnoughBlocks / std::max<int64_t>(rows_, 1), 1,
+                                   std::max<int64_t>(most, 1));
+      scratch_ = parts_ > 1 ? ItemsBytes(rows_ * parts_ * kept_) : 0;
     }
   }
 
@@ -118,22 +123,24 @@ class SortCall : public Call {
     std::string_view element = BytesType(InfoOf(dtype_).bits / 8);
     auto tile = [&](SortTileKind kind) {
       kind.strided = axis_.inner > 1;
-      return BlockKernel(11, functions, SortTileText(kind, element));
+      return BlockKernel(12, functions, SortTileText(kind, element));
     };
     if (axis_.extent <= kSortTile) {
       auto width = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(axis_.extent, 2)));
       return {tile({.width = static_cast<int64_t>(width), .writes_items = false})};
     }
     if (radix_) return radix_->Sources();
-    std::vector<KernelSource> sources = {tile({})};
     if (merges_) {
-      sources.push_back(BlockKernel(6, functions, MergeItemsText()));
-      sources.push_back(ElementKernel(9, functions, FinishText(element, axis_.inner > 1)));
-    } else {
-      sources.push_back(tile({.from_items = true}));
-      sources.push_back(tile({.from_items = true, .writes_items = false}));
+      return {tile({}), BlockKernel(6, functions, MergeItemsText()),
+              ElementKernel(9, functions, FinishText(element, axis_.inner > 1))};
     }
-    return sources;
+    auto pick = [&](bool from_items, bool writes_items) {
+      SortTileKind kind = {
+          .strided = axis_.inner > 1, .from_items = from_items, .writes_items = writes_items};
+      return BlockKernel(12, functions, PickText(kind, element));
+    };
+    if (parts_ == 1) return {pick(false, false)};
+    return {pick(false, true), pick(true, false)};
   }
   int64_t scratch_bytes() const override { return scratch_; }
 
@@ -145,25 +152,22 @@ class SortCall : public Call {
       return RunTiles(machine, 0, operands, {.blocks = blocks, .extent = axis_.extent});
     }
     if (radix_) return SortByDigits(machine, operands);
+    if (!merges_) return Pick(machine, operands);
     int64_t tiles = CeilDiv(axis_.extent, kSortTile);
-    int64_t each = merges_ ? kSortTile : picked_;
     RunTiles(machine, 0, operands,
              {.blocks = rows_ * tiles,
               .extent = axis_.extent,
               .tiles = tiles,
-              .kept = each,
+              .kept = kSortTile,
               .to = operands.scratch});
-    if (merges_) {
-      Merge(machine, operands);
-    } else {
-      Pick(machine, operands, tiles * picked_);
-    }
+    Merge(machine, operands);
   }
 
  private:
   struct Tiles {
     int64_t blocks = 0, extent = 0, tiles = 1, kept = -1;
     Address from = 0, to = 0;
+    int64_t part = 0;  // items of a part where they are picked
   };
 
   int64_t ItemsBytes(int64_t count) const { return (count * (packed_ ? 8 : 16) + 255) / 256 * 256; }
@@ -174,7 +178,7 @@ class SortCall : public Call {
                    std::vector<uint64_t>{WordOf(t.blocks), operands.in[0], to, operands.out[1],
                                          WordOf(t.extent), WordOf(axis_.inner), WordOf(rows_),
                                          WordOf(t.kept < 0 ? kept_ : t.kept), WordOf(t.tiles),
-                                         t.from, WordOf(axis_.extent)});
+                                         t.from, WordOf(axis_.extent), WordOf(t.part)});
   }
 
   void Merge(Machine& machine, const Operands& operands) const {
@@ -206,23 +210,17 @@ class SortCall : public Call {
                                          WordOf(kept_), items, WordOf(row_)});
   }
 
-  /// Of rows of `extent` items.
-  void Pick(Machine& machine, const Operands& operands, int64_t extent) const {
-    Address from = operands.scratch;
-    Address to = from + static_cast<Address>(ItemsBytes(rows_ * extent));
-    while (extent > kSortTile) {
-      int64_t tiles = CeilDiv(extent, kSortTile);
-      RunTiles(machine, 1, operands,
-               {.blocks = rows_ * tiles,
-                .extent = extent,
-                .tiles = tiles,
-                .kept = picked_,
-                .from = from,
-                .to = to});
-      extent = tiles * picked_;
-      std::swap(from, to);
-    }
-    RunTiles(machine, 2, operands, {.blocks = rows_, .extent = extent, .from = from});
+  void Pick(Machine& machine, const Operands& operands) const {
+    Tiles all = {.blocks = rows_ * parts_,
+                 .extent = axis_.extent,
+                 .tiles = parts_,
+                 .part = CeilDiv(axis_.extent, parts_)};
+    if (parts_ > 1) all.to = operands.scratch;
+    RunTiles(machine, 0, operands, all);
+    if (parts_ == 1) return;
+    int64_t left = parts_ * kept_;
+    RunTiles(machine, 1, operands,
+             {.blocks = rows_, .extent = left, .from = operands.scratch, .part = left});
   }
 
   DType dtype_;
@@ -233,8 +231,8 @@ class SortCall : public Call {
   bool packed_;
   bool merges_ = false;
   std::optional<RadixSorter> radix_;
-  int64_t row_ = 0;     // items of a row where all are merged
-  int64_t picked_ = 0;  // items of each tile where they are not
+  int64_t row_ = 0;    // items of a row where all are merged
+  int64_t parts_ = 1;  // of a row where some are picked
   int64_t scratch_ = 0;
 };
 

@@ -31,6 +31,11 @@ struct SortTileKind {
 /// that are read, elements of a row.
 std::string SortTileText(const SortTileKind& kind, std::string_view element);
 
+/// The first few of rows, or of parts of them, a block each: items that come before the last of the
+/// first few so far are collected, and when there are many, sorted. At most 1,024 are kept. Words:
+/// as SortTileText, but parts for tiles, and the items of a part.
+std::string PickText(const SortTileKind& kind, std::string_view element);
+
 /// Merges pairs of runs of w4 items, all of rows of w5 items; a block makes a tile of them.
 std::string MergeItemsText();
 

@@ -215,8 +215,25 @@ TEST_F(CudaKernels, FindsTheFirstOfShortAndLongRows) {
   ExpectRight(
       {TopKOf("f32", "4,50", "4,7", 7, 1, true), TopKOf("f32", "4,50", "4,50", 50, 1, false),
        TopKOf("f32", "2,70000", "2,100", 100, 1, true),
-       TopKOf("f32", "2,70000", "2,300", 300, 1, false), TopKOf("f64", "5000,2", "1,2", 1, 0, true),
+       TopKOf("f32", "2,70000", "2,300", 300, 1, false),
+       TopKOf("f32", "3,2049", "3,256", 256, 1, true), TopKOf("i32", "3,3072", "3,1", 1, 1, true),
+       TopKOf("bf16", "40000,2", "31,2", 31, 0, false), TopKOf("f64", "5000,2", "1,2", 1, 0, true),
        TopKOf("i8", "4,50", "4,0", 0, 1, true)});
+}
+
+/// Rows that get better and better are sorted again and again; few values are mostly left out.
+TEST_F(CudaKernels, FindsTheFirstOfRowsInOrder) {
+  for (const char* dtype : {"f32", "i64"}) {
+    for (bool largest : {true, false}) {
+      std::string text = TopKOf(dtype, "2,40000", "2,200", 200, 1, largest);
+      const Shape type = ParseGraph(text)[0].type();
+      HostTensor rising(type);
+      for (int64_t i = 0; i < rising.numel(); ++i) rising.set(i, Scalar(i % 40000));
+      ExpectBits(text, {rising});
+      ExpectBits(text, {Mixed(type, 8)});
+      ExpectBits(text, {Mixed(type, 1)});
+    }
+  }
 }
 
 std::string ScanOf(const std::string& kind, const std::string& dtype, const std::string& sizes,
