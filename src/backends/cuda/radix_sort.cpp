@@ -13,8 +13,9 @@ constexpr int64_t kEnoughBlocks = 1056;
 constexpr int64_t kShortRow = int64_t{1} << 30;  // whose counts leave two bits of a word
 
 /// Words: blocks; items of a row, tiles of a row; keys and loads of two buffers; counts, plan and
-/// range of each row; states of two passes; ticket; pass, passes, bits of a digit. Where the blocks
-/// count: parts of a row and items of a part instead of states and ticket.
+/// range of each row; states of two passes; tickets of all passes, and 8 words on whether any row
+/// needs them; pass, passes, bits of a digit. Where the blocks count: parts of a row and items of a
+/// part instead of states.
 constexpr const char* kNames = R"(
   const int t = threadIdx.x;
   const long long extent = (long long)w1;
@@ -116,6 +117,7 @@ constexpr const char* kPlan = R"(
   for (int pass = 0; pass < passes; ++pass) {
     if (!plan[pass]) continue;
     plan[pass] = 1 + (pass == last ? 2 : 0) + 4 * before++;
+    atomicMax((unsigned*)w12 + 8 + pass, 1u);
   }
 )";
 
@@ -167,7 +169,8 @@ constexpr const char* kMove = R"(
   __shared__ Load tile_loads[256 * kEach];
   const int lane = t % 32, warp = t / 32, pass = (int)w13, known = sizeof(State) * 8 - 2;
   const long long tiles = (long long)w2;
-  if (t == 0) ticket = atomicAdd((unsigned*)w12, 1u);
+  if (((const unsigned*)w12)[8 + pass] == 0) return;
+  if (t == 0) ticket = atomicAdd((unsigned*)w12 + pass, 1u);
   for (int k = 0; k < 8; ++k) found[k * 256 + t] = 0;
   __syncthreads();
   const long long row = ticket / tiles, part = ticket % tiles;
@@ -385,7 +388,7 @@ void RadixSorter::Run(Machine& machine, std::span<const Function* const> functio
                                  range,
                                  WordOf(parts_),
                                  WordOf(part_),
-                                 0,
+                                 tickets,
                                  0,
                                  WordOf(passes_),
                                  WordOf(width_)};
@@ -396,7 +399,6 @@ void RadixSorter::Run(Machine& machine, std::span<const Function* const> functio
   words[10] = states;
   words[11] = other;
   for (int pass = 0; pass < passes_; ++pass) {
-    words[12] = tickets + static_cast<Address>(4 * pass);
     words[13] = WordOf(pass);
     machine.Launch(*functions[2], BlockGrid(rows * tiles_), words);
   }

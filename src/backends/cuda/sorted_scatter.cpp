@@ -49,7 +49,8 @@ class SortedScatter : public ScatterCall {
     } else {
       carried_ = !plan_.rows && plan_.index == plan_.source;
       RadixItems items = {.extent = count_, .load_bytes = carried_ ? bytes : 4};
-      items.key_bits = std::bit_width(static_cast<uint64_t>(places_));
+      items.key_bits = static_cast<int>(
+          std::bit_width(static_cast<uint64_t>(std::max<int64_t>(places_, 2) - 1)));
       load_bytes_ = items.load_bytes;
       items.functions = "__device__ inline unsigned order_key(unsigned x) { return x; }\n";
       items.read_key = ReadTarget("at", {"w16", "w17", "w18"}) + "key = target;\n";
@@ -114,7 +115,7 @@ class SortedScatter : public ScatterCall {
   int64_t SortedBytes() const { return radix_ ? Aligned(count_ * 4) : 0; }
   int64_t LoadsBytes() const { return radix_ ? Aligned(count_ * load_bytes_) : 0; }
   int64_t ListsBytes() const {
-    return Aligned((2 + std::min(count_, places_) + CeilDiv(count_, kRun)) * 4);
+    return Aligned((2 + std::min(count_, places_) + count_ / kRun + 1) * 4);
   }
   int64_t PartialBytes() const { return 2 * CeilDiv(count_, kRun) * columns_ * 8; }
 
@@ -185,7 +186,8 @@ class SortedScatter : public ScatterCall {
   }
 
   /// Lists where runs begin, the long ones after the others. Where the last one wins: where they
-  /// end. The order in the lists means nothing.
+  /// end. The order in the lists means nothing. Wrong targets may tear a run to pieces, so there
+  /// may be more than there is room for; the results are not used then.
   KernelSource RunsSource() const {
     const char* is_mine = plan_.reduce == "none"
                               ? "i + 1 == all || target_at(sorted, i + 1) != target"
@@ -203,7 +205,8 @@ class SortedScatter : public ScatterCall {
     const unsigned target = target_at(sorted, i);
     if (target == {}u || !({})) continue;
     if ({}) {{
-      lists[2 + (long long)w11 + atomicAdd(&lists[1], 1u)] = (unsigned)i;
+      const unsigned place = atomicAdd(&lists[1], 1u);
+      if (place <= (unsigned)(all / 128)) lists[2 + (long long)w11 + place] = (unsigned)i;
     }} else {{
       mine |= 1u << k;
       ++count;
@@ -214,7 +217,9 @@ class SortedScatter : public ScatterCall {
   __syncthreads();
   unsigned place = first + here - count;
   for (int k = 0; k < 8; ++k) {{
-    if (mine >> k & 1) lists[2 + place++] = (unsigned)(block * 2048 + 8 * t + k);
+    if (!(mine >> k & 1)) continue;
+    if (place < (unsigned)w11) lists[2 + place] = (unsigned)(block * 2048 + 8 * t + k);
+    ++place;
   }}
 )",
                                              kWrong, is_mine, is_long);
