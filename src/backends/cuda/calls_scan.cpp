@@ -159,6 +159,17 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
                        real ? "__longlong_as_double" : "(Wide)");
   }
 
+  /// Lines that set `name` to what all threads have as `x`; `shared` is room for 8.
+  std::string SumOfAll(ScalarText& scalars, const char* shared, const char* name) const {
+    return fmt::format(
+        "  for (int lanes = 1; lanes < 32; lanes *= 2) {{\n"
+        "    const Wide other = shuffle_xor(x, lanes);\n    x = {2};\n  }}\n"
+        "  if (t % 32 == 0) {0}[t / 32] = x;\n  __syncthreads();\n  Wide {1} = {0}[0];\n"
+        "  for (int k = 1; k < 8; ++k) {1} = {3};\n",
+        shared, name, Combined(scalars, "x", "other"),
+        Combined(scalars, name, fmt::format("{}[k]", shared)));
+  }
+
   /// See Note [Scans of few lines]. Words: blocks, elements, results, elements of a line, stride,
   /// ticket, tiles of a line, totals of tiles, totals of groups.
   KernelSource LongSource() const {
@@ -215,29 +226,20 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
         "  if (t == 255) {{\n    whole = {};\n    post(w7, line * tiles + tile, whole);\n  }}\n"
         "  __syncthreads();\n",
         Combined(scalars, "offset", "total"));
-    body += fmt::format(
+    // A group's total is posted before anything of other groups is waited for.
+    body +=
         "  const long long all_groups = (tiles + 255) / 256;\n"
-        "  Wide tiles_before = t < place ? posted(w7, line * tiles + group * 256 + t) : none;\n"
-        "  Wide groups_before = none;\n"
-        "  for (long long k = t; k < group; k += 256) groups_before = {};\n",
-        Combined(scalars, "groups_before", "posted(w8, line * all_groups + k)"));
+        "  Wide x = t < place ? posted(w7, line * tiles + group * 256 + t) : none;\n";
+    body += SumOfAll(scalars, "totals", "tiles_before");
     body += fmt::format(
-        "  for (int lanes = 1; lanes < 32; lanes *= 2) {{\n"
-        "    const Wide x = shuffle_xor(tiles_before, lanes), y = shuffle_xor(groups_before, "
-        "lanes);\n"
-        "    tiles_before = {};\n    groups_before = {};\n  }}\n"
-        "  if (t % 32 == 0) {{\n    totals[t / 32] = tiles_before;\n"
-        "    groups[t / 32] = groups_before;\n  }}\n  __syncthreads();\n"
-        "  tiles_before = totals[0];\n  groups_before = groups[0];\n"
-        "  for (int k = 1; k < 8; ++k) {{\n    tiles_before = {};\n    groups_before = {};\n  }}\n",
-        Combined(scalars, "tiles_before", "x"), Combined(scalars, "groups_before", "y"),
-        Combined(scalars, "tiles_before", "totals[k]"),
-        Combined(scalars, "groups_before", "groups[k]"));
-    body += fmt::format(
-        "  if (t == 0 && place == 255) post(w8, line * all_groups + group, {});\n"
-        "  Wide running = {};\n  running = {};\n",
+        "  if (t == 0 && place == 255) post(w8, line * all_groups + group, {});\n  x = none;\n"
+        "  for (long long k = t; k < group; k += 256) x = {};\n",
         Combined(scalars, "tiles_before", "whole"),
-        Combined(scalars, "groups_before", "tiles_before"), Combined(scalars, "running", "before"));
+        Combined(scalars, "x", "posted(w8, line * all_groups + k)"));
+    body += SumOfAll(scalars, "groups", "groups_before");
+    body += fmt::format("  Wide running = {};\n  running = {};\n",
+                        Combined(scalars, "groups_before", "tiles_before"),
+                        Combined(scalars, "running", "before"));
     body += fmt::format(
         "#pragma unroll\n  for (int k = 0; k < kEach; ++k) {{\n    if (k >= left) continue;\n"
         "    running = {};\n    results[t * (kEach + 1) + k] = {};\n  }}\n",

@@ -10,6 +10,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kMostBits = 8;  // of a digit: a thread for each value
 constexpr int64_t kEnoughBlocks = 1056;
+constexpr int64_t kStep = 8 * kThreads;          // that a block counts at once
+constexpr int64_t kFewItems = 1 << 18;           // for blocks with whole tiles
 constexpr int64_t kShortRow = int64_t{1} << 30;  // whose counts leave two bits of a word
 
 /// Words: blocks; items of a row, tiles of a row; keys and loads of two buffers; counts, plan and
@@ -303,11 +305,13 @@ int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 RadixSorter::RadixSorter(RadixItems items)
     : items_(std::move(items)), each_(items_.key_bytes + items_.load_bytes <= 8 ? 16 : 12) {
+  if (items_.rows * items_.extent <= kFewItems) each_ = 4;
   tiles_ = CeilDiv(items_.extent, kThreads * each_);
   passes_ = std::max((items_.key_bits + kMostBits - 1) / kMostBits, 1);
   width_ = (items_.key_bits + passes_ - 1) / passes_;
-  int64_t wanted = std::clamp<int64_t>(CeilDiv(kEnoughBlocks, items_.rows), 1, tiles_);
-  part_ = CeilDiv(tiles_, wanted) * kThreads * each_;
+  int64_t steps = CeilDiv(items_.extent, kStep);
+  int64_t wanted = std::clamp<int64_t>(CeilDiv(kEnoughBlocks, items_.rows), 1, steps);
+  part_ = CeilDiv(steps, wanted) * kStep;
   parts_ = CeilDiv(items_.extent, part_);
 }
 

@@ -82,15 +82,18 @@ class ScatterCall : public IndexedCall {
         plan_(graph, node),
         bytes_(node.type().bytes()) {}
   void Run(Machine& machine, const Operands& operands) const override {
-    if (operands.in[0] == 0 && bytes_ > 0) {
+    bool runs = plan_.lines > 0 && plan_.rounds > 0;
+    if (operands.in[0] == 0 && bytes_ > 0 && !(runs && writes_all())) {
       machine.Clear(operands.out[0], bytes_);
-    } else if (operands.in[0] != operands.out[0] && bytes_ > 0) {
+    } else if (operands.in[0] != 0 && operands.in[0] != operands.out[0] && bytes_ > 0) {
       machine.Copy(operands.out[0], operands.in[0], bytes_);
     }
-    if (plan_.lines > 0 && plan_.rounds > 0) RunAll(machine, operands);
+    if (runs) RunAll(machine, operands);
   }
 
  protected:
+  /// Whether RunAll itself writes zeros where nothing is scattered to.
+  virtual bool writes_all() const { return false; }
   virtual void RunAll(Machine& machine, const Operands& operands) const = 0;
   std::vector<uint64_t> WordsOf(int64_t count, const Operands& operands) const {
     return {WordOf(count),   operands.in[1], operands.in[2],

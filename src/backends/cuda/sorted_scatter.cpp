@@ -27,8 +27,11 @@ __device__ inline long long place_among(const Sorted* sorted, long long low, lon
 }
 )";
 
+/// Threads look at neighbouring items, so some places are left out to use all banks.
+constexpr const char* kPlaceOf = "__device__ inline int place_of(int i) { return i + i / 8; }\n";
+
 /// Indices are sorted with the elements that they move, or with positions. All that meet in one
-/// place are a run, which has threads of its own: whole rows where an index names one, else one.
+/// place are a run, which has a thread of its own, or several where an index names a whole row.
 /// Runs of more than kRun are cut into parts at multiples of kRun, which have threads of their own
 /// and are combined after that.
 class SortedScatter : public ScatterCall {
@@ -62,8 +65,9 @@ class SortedScatter : public ScatterCall {
   }
 
   std::vector<KernelSource> Sources() const override {
-    std::vector<KernelSource> sources = {RunsSource(), CombineSource(), PartsSource(),
-                                         WholeSource()};
+    std::vector<KernelSource> sources = {PartsSource(), WholeSource(),
+                                         plan_.rows ? RunsSource() : ElementsSource()};
+    if (plan_.rows) sources.push_back(RowsSource());
     if (merges_) sources.push_back(ItemsSource());
     for (KernelSource& source : radix_ ? radix_->Sources() : merges_->Sources()) {
       sources.push_back(std::move(source));
@@ -75,6 +79,7 @@ class SortedScatter : public ScatterCall {
   }
 
  protected:
+  bool writes_all() const override { return fresh_ && plan_.rows; }
   void RunAll(Machine& machine, const Operands& operands) const override {
     Address sorted = operands.scratch + static_cast<Address>(SorterBytes());
     Address loads = sorted + static_cast<Address>(SortedBytes());
@@ -82,18 +87,18 @@ class SortedScatter : public ScatterCall {
     std::vector<uint64_t> words = WordsOf(count_, operands);
     words.insert(words.end(),
                  {sorted, loads, lists, lists + static_cast<Address>(ListsBytes()), WordOf(count_),
-                  WordOf(std::min(count_, places_)), WordOf(columns_), WordOf(plan_.inner)});
+                  WordOf(MostRuns()), WordOf(columns_), WordOf(plan_.inner)});
     Sort(machine, operands, words);
-    machine.Clear(lists, 8);
-    machine.Launch(function(0), BlockGrid(CeilDiv(count_, 8 * 256)), words);
+    machine.Clear(lists, writes_all() ? 8 + MostRuns() * 4 : 8);
+    machine.Launch(function(2), BlockGrid(CeilDiv(count_, 8 * 256)), words);
     auto launch = [&](size_t which, int64_t runs) {
       words[0] = WordOf(runs * threads_);
       machine.Launch(function(which), ElementGrid(runs * threads_), words);
     };
-    launch(1, std::min(count_, places_));
+    if (plan_.rows) launch(3, MostRuns());
     if (plan_.reduce == "none" || count_ <= kRun) return;
-    launch(2, CeilDiv(count_, kRun));
-    launch(3, CeilDiv(count_, kRun));
+    launch(0, CeilDiv(count_, kRun));
+    launch(1, CeilDiv(count_, kRun));
   }
 
  private:
@@ -114,14 +119,14 @@ class SortedScatter : public ScatterCall {
   }
   int64_t SortedBytes() const { return radix_ ? Aligned(count_ * 4) : 0; }
   int64_t LoadsBytes() const { return radix_ ? Aligned(count_ * load_bytes_) : 0; }
-  int64_t ListsBytes() const {
-    return Aligned((2 + std::min(count_, places_) + count_ / kRun + 1) * 4);
-  }
+  int64_t MostRuns() const { return writes_all() ? places_ : std::min(count_, places_); }
+  int64_t ListsBytes() const { return Aligned((2 + MostRuns() + count_ / kRun + 1) * 4); }
   int64_t PartialBytes() const { return 2 * CeilDiv(count_, kRun) * columns_ * 8; }
 
   void Sort(Machine& machine, const Operands& operands, std::vector<uint64_t>& words) const {
     std::vector<const Function*> functions;
-    size_t first = radix_ ? 4 : 5, kernels = radix_ ? radix_->kernels() : merges_->kernels();
+    size_t items = plan_.rows ? 4 : 3, first = radix_ ? items : items + 1;
+    size_t kernels = radix_ ? radix_->kernels() : merges_->kernels();
     for (size_t i = 0; i < kernels; ++i) functions.push_back(&function(first + i));
     if (radix_) {
       radix_->Run(
@@ -130,7 +135,7 @@ class SortedScatter : public ScatterCall {
       return;
     }
     words[6] = operands.scratch;
-    machine.Launch(function(4), ElementGrid(count_), words);
+    machine.Launch(function(items), ElementGrid(count_), words);
     words[6] = merges_->Run(machine, functions, operands.scratch);
   }
 
@@ -185,16 +190,26 @@ class SortedScatter : public ScatterCall {
                             ValueType(WideOf(plan_.dtype)));
   }
 
+  const char* IsLong() const {
+    return plan_.reduce == "none" ? "false"
+                                  : "i + 128 < all && target_at(sorted, i + 128) == target";
+  }
+  /// Lists a long run.
+  static constexpr const char* kListLong = R"(
+      const unsigned place = atomicAdd(&lists[1], 1u);
+      if (place <= (unsigned)(all / 128)) lists[2 + (long long)w11 + place] = (unsigned)i;
+)";
+
   /// Lists where runs begin, the long ones after the others. Where the last one wins: where they
-  /// end. The order in the lists means nothing. Wrong targets may tear a run to pieces, so there
-  /// may be more than there is room for; the results are not used then.
+  /// end. The order in the lists means nothing. Of fresh rows there is a word for each instead, one
+  /// more than where its run begins. Wrong targets may tear a run to pieces, so there may be more
+  /// than there is room for; the results are not used then.
   KernelSource RunsSource() const {
     const char* is_mine = plan_.reduce == "none"
                               ? "i + 1 == all || target_at(sorted, i + 1) != target"
                               : "i == 0 || target_at(sorted, i - 1) != target";
-    const char* is_long =
-        plan_.reduce == "none" ? "false" : "i + 128 < all && target_at(sorted, i + 128) == target";
-    std::string body = Names() + fmt::format(R"(
+    std::string body =
+        Names() + fmt::format(R"(
   const int t = threadIdx.x;
   __shared__ unsigned sums[8];
   __shared__ unsigned first;
@@ -204,26 +219,89 @@ class SortedScatter : public ScatterCall {
     if (i >= all) continue;
     const unsigned target = target_at(sorted, i);
     if (target == {}u || !({})) continue;
-    if ({}) {{
-      const unsigned place = atomicAdd(&lists[1], 1u);
-      if (place <= (unsigned)(all / 128)) lists[2 + (long long)w11 + place] = (unsigned)i;
-    }} else {{
+    if ({}) {{{}    }} else {{
       mine |= 1u << k;
       ++count;
+      {}
     }}
   }}
+)",
+                              kWrong, is_mine, IsLong(), kListLong,
+                              writes_all() ? "lists[2 + target] = (unsigned)i + 1;" : "");
+    if (writes_all()) return BlockKernel(kWords, SortedText(), body);
+    body += R"(
   const unsigned here = sum_to_here(count, sums, t);
   if (t == 255) first = atomicAdd(&lists[0], here);
   __syncthreads();
   unsigned place = first + here - count;
-  for (int k = 0; k < 8; ++k) {{
+  for (int k = 0; k < 8; ++k) {
     if (!(mine >> k & 1)) continue;
     if (place < (unsigned)w11) lists[2 + place] = (unsigned)(block * 2048 + 8 * t + k);
     ++place;
-  }}
-)",
-                                             kWrong, is_mine, is_long);
+  }
+)";
     return BlockKernel(kWords, SortedText() + BlockSumsText(), body);
+  }
+
+  /// Short runs of elements. A block finds those that begin in its 2,048 and lists them in shared
+  /// memory, where their targets and elements are; then each has a thread.
+  KernelSource ElementsSource() const {
+    ScalarText scalars;
+    bool last_wins = plan_.reduce == "none";
+    std::string body = Names() + fmt::format(R"(
+  const int t = threadIdx.x;
+  __shared__ unsigned targets[2177 + 2177 / 8 + 1];
+  __shared__ {} values[2048 + 128];
+  __shared__ unsigned short heads[2048];
+  __shared__ unsigned sums[8];
+  __shared__ unsigned found;
+  const long long begin = block * 2048;
+  for (int n = t; n < 2177; n += 256) {{
+    const long long k = begin - 1 + n;
+    targets[place_of(n)] = k >= 0 && k < all ? target_at(sorted, k) : {}u;
+  }}
+  for (int n = t; n < 2048 + 128; n += 256) {{
+    const long long k = begin + n;
+    if (k >= all) continue;
+)",
+                                             MemoryType(plan_.dtype), kWrong);
+    body += ReadText() + "    values[n] = x[0];\n  }\n  __syncthreads();\n";
+    body += fmt::format(R"(  unsigned mine = 0, count = 0;
+  for (int k = 0; k < 8; ++k) {{
+    const int n = 8 * t + k + 1;
+    const unsigned target = targets[place_of(n)];
+    if (target == {}u || targets[place_of(n {} 1)] == target) continue;
+    const long long i = begin + n - 1;
+    if ({}) {{{}      continue;
+    }}
+    mine |= 1u << k;
+    ++count;
+  }}
+  unsigned here = sum_to_here(count, sums, t);
+  if (t == 255) found = here;
+  here -= count;
+  for (int k = 0; k < 8; ++k) {{
+    if (mine >> k & 1) heads[here++] = (unsigned short)(8 * t + k);
+  }}
+  __syncthreads();
+  for (int r = t; r < (int)found; r += 256) {{
+    int n = heads[r];
+    const unsigned target = targets[place_of(n + 1)];
+    const long long at = (long long)target;
+)",
+                        kWrong, last_wins ? "+" : "-",
+                        last_wins ? "false" : "targets[place_of(n + 128)] == target", kListLong);
+    if (last_wins) {
+      body += "    to[at] = values[n];\n  }\n";
+    } else {
+      body += OldText(scalars) +
+              fmt::format("    do {{\n    {} x[1] = {{values[n]}};\n", MemoryType(plan_.dtype)) +
+              AddText(scalars, Value(scalars)) +
+              "    ++n;\n    } while (n < 2048 + 128 && targets[place_of(n + 1)] == target);\n" +
+              StoreText(scalars) + "  }\n";
+    }
+    return BlockKernel(kWords, scalars.Functions() + SortedText() + BlockSumsText() + kPlaceOf,
+                       body);
   }
 
   /// Lines in a loop over the vectors `c` of a row: `at` is where they go.
@@ -281,24 +359,33 @@ class SortedScatter : public ScatterCall {
            fmt::format("    store_wide<{}>(to + at, x);\n    }}\n", vector_);
   }
 
-  /// What meets in a short run, in order.
-  KernelSource CombineSource() const {
+  /// What meets in short runs of rows, in order.
+  KernelSource RowsSource() const {
     ScalarText scalars;
-    std::string body = Names() + fmt::format(
-                                     "  if (i / {0} >= lists[0]) return;\n"
-                                     "  const long long first = lists[2 + i / {0}];\n"
-                                     "  const unsigned target = target_at(sorted, first);\n",
-                                     threads_);
-    body += ColumnsText();
-    if (plan_.reduce == "none") {
-      body += "    const long long k = first;\n" + ReadText() +
-              fmt::format("    store_wide<{}>(to + at, x);\n", vector_);
+    std::string body = Names();
+    if (writes_all()) {
+      body += fmt::format(
+          "  const unsigned target = (unsigned)(i / {});\n"
+          "  const bool met = lists[2 + target] != 0;\n"
+          "  const long long first = met ? (long long)lists[2 + target] - 1 : all;\n",
+          threads_);
     } else {
-      body += OldText(scalars) +
-              "    for (long long k = first; k < all && target_at(sorted, k) == target; ++k) {\n" +
-              ReadText() + AddText(scalars, Value(scalars)) + "    }\n" + StoreText(scalars);
+      body += fmt::format(
+          "  if (i / {0} >= lists[0]) return;\n  const bool met = true;\n"
+          "  const long long first = lists[2 + i / {0}];\n"
+          "  const unsigned target = target_at(sorted, first);\n",
+          threads_);
     }
-    return ElementKernel(kWords, scalars.Functions() + SortedText(), body + "  }\n");
+    body += ColumnsText() + OldText(scalars);
+    if (plan_.reduce == "none") {
+      body += "    if (met) {\n    const long long k = first;\n" + ReadText() +
+              EachOf("sum[v] = " + Value(scalars) + ";") + "    }\n";
+    } else {
+      body += "    for (long long k = first; k < all && target_at(sorted, k) == target; ++k) {\n" +
+              ReadText() + AddText(scalars, Value(scalars)) + "    }\n";
+    }
+    body += StoreText(scalars) + "  }\n";
+    return ElementKernel(kWords, scalars.Functions() + SortedText(), body);
   }
 
   std::string Slot(const char* slot) const {
@@ -316,7 +403,8 @@ class SortedScatter : public ScatterCall {
   for (int begins = 0; begins < 2; ++begins) {{
     const unsigned target = target_at(sorted, begins ? end - 1 : begin);
     if (target == {2}u || (goes_on && target_at(sorted, begin) == target) == (begins == 1)) continue;
-    const long long head = place_among(sorted, begins ? begin : 0, begins ? end : begin, target);
+    const long long low = begins ? begin : begin - {1} > 0 ? begin - {1} : 0;
+    const long long head = place_among(sorted, low, begins ? end : begin, target);
     if (head + {1} >= all || target_at(sorted, head + {1}) != target) continue;
     const long long first = begins ? head : begin;
     const long long last = place_among(sorted, first, end, target + 1ull);

@@ -181,6 +181,17 @@ TEST_F(CudaKernels, SortsLongRowsOfFewValues) {
   }
 }
 
+/// From 2^18 items on tiles are larger: 4,096, or 3,072 of 64 bits.
+TEST_F(CudaKernels, SortsVeryLongRows) {
+  ExpectBits(SortOf("f32", "266240", 0, false));
+  ExpectBits(SortOf("f32", "2,140001", 1, true));
+  ExpectBits(SortOf("i64", "264193", 0, false));
+  for (const char* dtype : {"f32", "i64"}) {
+    std::string text = SortOf(dtype, "270000", 0, false);
+    ExpectBits(text, {Mixed(ParseGraph(text)[0].type(), 8)});
+  }
+}
+
 TEST_F(CudaKernels, SortsLongRowsOfAllDtypes) {
   for (const char* dtype : {"bool", "u8", "i8", "i16", "u16", "i32", "u32", "i64", "u64", "f16",
                             "bf16", "f32", "f64"}) {
@@ -301,6 +312,7 @@ TEST_F(CudaKernels, ScattersInEveryWay) {
     texts.push_back(ScatterOf("none", dtype, "300,2", "20000,2", "20000,2", 0));
     texts.push_back(ScatterOf("amin", dtype, "50,3", "20000,2", "20001,3", 0));
   }
+  texts.push_back(ScatterOf("sum", "f32", "20000", "270000", "270000", 0));
   texts.push_back(ScatterOf("sum", "f32", "7", "0", "0", 0));
   texts.push_back(ScatterOf("sum", "f32", "", "", "", 0));
   ExpectRight(texts);
@@ -398,6 +410,26 @@ TEST_F(CudaKernels, ManyIndicesAreCheckedWhenTheyAreSorted) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("index -2 is out of bounds"), std::string::npos)
         << error.what();
+  }
+}
+
+/// What no index names is 0, and the last one that names a row wins.
+TEST_F(CudaKernels, ScattersRowsIntoZeros) {
+  for (const char* reduce : {"sum", "none"}) {
+    for (int64_t count : {40, 3000, 40000}) {
+      std::string text = fmt::format(
+          "%0 = constant {{value=0, dtype=f32}} : f32[]\n"
+          "%1 = broadcast %0 {{sizes=[260,12]}} : f32[260,12]\n%2 = input : i64[{0}]\n"
+          "%3 = input : f32[{0},12]\n%4 = reshape %2 {{sizes=[{0},1]}} : i64[{0},1]\n"
+          "%5 = broadcast %4 {{sizes=[{0},12]}} : i64[{0},12]\n"
+          "%6 = scatter %1, %5, %3 {{dim=0, reduce=\"{1}\"}} : f32[260,12]\nreturn %6\n",
+          count, reduce);
+      Graph graph = ParseGraph(text);
+      HostTensor index(graph[graph.inputs()[0]].type()), source(graph[graph.inputs()[1]].type());
+      for (int64_t i = 0; i < count; ++i) index.set(i, Scalar(i * i % (i % 2 ? 3 : 257)));
+      for (int64_t i = 0; i < source.numel(); ++i) source.set(i, Scalar(i % 257));
+      ExpectBits(text, {index, source});
+    }
   }
 }
 
