@@ -66,9 +66,8 @@ RadixItems ElementItems(DType dtype, const CallAxis& axis, bool descending) {
       fmt::format("key = ((const Key*)w16)[(row / {0} * extent + at) * {0} + row % {0}];", inner);
   items.read_load = "load = (Load)at;";
   items.write = fmt::format(
-      "if (at >= (long long)w19) continue;\n"
       "const long long to = (row / {0} * (long long)w19 + at) * {0} + row % {0};\n"
-      "((Key*)w17)[to] = key;\n((long long*)w18)[to] = load;",
+      "if (at < (long long)w19) {{\n  ((Key*)w17)[to] = key;\n  ((long long*)w18)[to] = load;\n}}",
       inner);
   return items;
 }

@@ -159,14 +159,14 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
                        real ? "__longlong_as_double" : "(Wide)");
   }
 
-  /// Lines that set `name` to what all threads have as `x`; `shared` is room for 8.
+  /// Lines that set `name` to what all threads have as `sum`; `shared` is room for 8.
   std::string SumOfAll(ScalarText& scalars, const char* shared, const char* name) const {
     return fmt::format(
         "  for (int lanes = 1; lanes < 32; lanes *= 2) {{\n"
-        "    const Wide other = shuffle_xor(x, lanes);\n    x = {2};\n  }}\n"
-        "  if (t % 32 == 0) {0}[t / 32] = x;\n  __syncthreads();\n  Wide {1} = {0}[0];\n"
+        "    const Wide other = shuffle_xor(sum, lanes);\n    sum = {2};\n  }}\n"
+        "  if (t % 32 == 0) {0}[t / 32] = sum;\n  __syncthreads();\n  Wide {1} = {0}[0];\n"
         "  for (int k = 1; k < 8; ++k) {1} = {3};\n",
-        shared, name, Combined(scalars, "x", "other"),
+        shared, name, Combined(scalars, "sum", "other"),
         Combined(scalars, name, fmt::format("{}[k]", shared)));
   }
 
@@ -174,13 +174,18 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
   /// ticket, tiles of a line, totals of tiles, totals of groups.
   KernelSource LongSource() const {
     ScalarText scalars;
-    bool in_place = InfoOf(from_).bits == InfoOf(dtype_).bits;
+    bool same_size = InfoOf(from_).bits == InfoOf(dtype_).bits;
+    // Vectors of four lie side by side in memory, and begin at multiples of their size.
+    bool vectors =
+        same_size && axis_.inner == 1 && !reverse_ && (lines_ == 1 || axis_.extent % 4 == 0);
     std::string body = fmt::format(
         "  typedef {} From;\n  typedef {} To;\n  const Wide none = {};\n"
-        "  constexpr int kEach = {};\n  __shared__ From values[256 * kEach + 256];\n",
-        MemoryType(from_), MemoryType(dtype_), scalars.Identity(fn_, WideOf(dtype_)), each_);
-    body += in_place ? "  To* results = (To*)values;\n"
-                     : "  __shared__ To results[256 * kEach + 256];\n";
+        "  constexpr int kEach = {}, kApart = kEach + {};\n"
+        "  alignas(16) __shared__ From values[256 * kApart];\n",
+        MemoryType(from_), MemoryType(dtype_), scalars.Identity(fn_, WideOf(dtype_)), each_,
+        vectors ? 4 : 1);
+    body +=
+        same_size ? "  To* results = (To*)values;\n" : "  __shared__ To results[256 * kApart];\n";
     body += R"(
   const int t = threadIdx.x;
   __shared__ Wide totals[8], groups[8], whole;
@@ -194,23 +199,39 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
     body += fmt::format("  const long long inner = {};\n", axis_.inner > 1 ? "(long long)w4" : "1");
     body += fmt::format(
         "  const long long begin = (line / inner * extent + {}) * inner + line % inner;\n"
-        "  const long long step = {}inner;\n",
+        "  const long long step = {}inner;\n"
+        "  const From* from = (const From*)w1 + begin;\n  To* to = (To*)w2 + begin;\n",
         reverse_ ? "(extent - 1 - first)" : "first", reverse_ ? "-" : "");
-    body += R"(
+    // A thread's elements lie apart from those of the next one, to use all banks. What is behind
+    // the end of the line is scanned too: nothing comes after it.
+    body += vectors ? R"(
+  const int mine = 4 * t + t / (kEach / 4) * 4;
 #pragma unroll
-  for (int k = 0; k < kEach; ++k) {
-    const int i = t + k * 256;
-    if (i < count) values[i + i / kEach] = ((const From*)w1)[begin + i * step];
+  for (int k = 0; k < kEach / 4; ++k) {
+    From x[4];
+    load_some<4>(from + 4 * t + k * 1024, count - 4 * t - k * 1024, x);
+    store_wide<4>(values + mine + k * 1024 / kEach * kApart, x);
   }
   __syncthreads();
-  const From* mine = values + t * (kEach + 1);
-  const int left = count - t * kEach;
-  Wide total = none;
+  From x[kEach];
+  load_wide<kEach>(values + t * kApart, x);
+)"
+                    : R"(
+  const int mine = t + t / kEach;
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
+    values[mine + k * 256 / kEach * kApart] =
+        t + k * 256 < count ? from[(t + k * 256) * step] : From();
+  }
+  __syncthreads();
+  From x[kEach];
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) x[k] = values[t * kApart + k];
 )";
-    std::string value = Value(scalars, "mine[k]");
-    body += fmt::format("    if (k < left) total = {};\n  }}\n", Combined(scalars, "total", value));
+    std::string value = Value(scalars, "x[k]");
+    body += fmt::format(
+        "  Wide total = none;\n#pragma unroll\n  for (int k = 0; k < kEach; ++k) total = {};\n",
+        Combined(scalars, "total", value));
     body += fmt::format(
         "  for (int lanes = 1; lanes < 32; lanes *= 2) {{\n"
         "    const Wide other = shuffle_up(total, lanes);\n"
@@ -229,26 +250,39 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
     // A group's total is posted before anything of other groups is waited for.
     body +=
         "  const long long all_groups = (tiles + 255) / 256;\n"
-        "  Wide x = t < place ? posted(w7, line * tiles + group * 256 + t) : none;\n";
+        "  Wide sum = t < place ? posted(w7, line * tiles + group * 256 + t) : none;\n";
     body += SumOfAll(scalars, "totals", "tiles_before");
     body += fmt::format(
-        "  if (t == 0 && place == 255) post(w8, line * all_groups + group, {});\n  x = none;\n"
-        "  for (long long k = t; k < group; k += 256) x = {};\n",
+        "  if (t == 0 && place == 255) post(w8, line * all_groups + group, {});\n  sum = none;\n"
+        "  for (long long k = t; k < group; k += 256) sum = {};\n",
         Combined(scalars, "tiles_before", "whole"),
-        Combined(scalars, "x", "posted(w8, line * all_groups + k)"));
+        Combined(scalars, "sum", "posted(w8, line * all_groups + k)"));
     body += SumOfAll(scalars, "groups", "groups_before");
     body += fmt::format("  Wide running = {};\n  running = {};\n",
                         Combined(scalars, "groups_before", "tiles_before"),
                         Combined(scalars, "running", "before"));
+    // Registers are worth more than reading again.
+    if (vectors) body += "  load_wide<kEach>(values + t * kApart, x);\n";
     body += fmt::format(
-        "#pragma unroll\n  for (int k = 0; k < kEach; ++k) {{\n    if (k >= left) continue;\n"
-        "    running = {};\n    results[t * (kEach + 1) + k] = {};\n  }}\n",
+        "  To y[kEach];\n#pragma unroll\n  for (int k = 0; k < kEach; ++k) {{\n"
+        "    running = {};\n    y[k] = {};\n  }}\n",
         Combined(scalars, "running", value), Result(scalars, "running"));
-    body += R"(  __syncthreads();
+    body += vectors ? R"(  store_wide<kEach>(results + t * kApart, y);
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kEach / 4; ++k) {
+    To z[4];
+    load_wide<4>(results + mine + k * 1024 / kEach * kApart, z);
+    store_some<4>(to + 4 * t + k * 1024, count - 4 * t - k * 1024, z);
+  }
+)"
+                    : R"(
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) results[t * kApart + k] = y[k];
+  __syncthreads();
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
-    const int i = t + k * 256;
-    if (i < count) ((To*)w2)[begin + i * step] = results[i + i / kEach];
+    if (t + k * 256 < count) to[(t + k * 256) * step] = results[mine + k * 256 / kEach * kApart];
   }
 )";
     return BlockKernel(9, PostText() + scalars.Functions(), body);

@@ -84,7 +84,9 @@ constexpr const char* kCount = R"(
     }
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      if (first + k * 256 >= end) continue;
+      const long long at = first + k * 256;
+      if (at >= end) continue;
+      @CHECK
       for (int pass = 0; pass < needed; ++pass) {
         atomicAdd(&found[pass * 256 + (unsigned)(digits[k] >> pass * width & most)], 1u);
       }
@@ -130,9 +132,14 @@ __device__ inline unsigned same_digit(unsigned digit) {
   unsigned same = 0xffffffffu;
 #pragma unroll
   for (int bit = 0; bit < 8; ++bit) {
-    const bool set = digit >> bit & 1;
-    const unsigned votes = __ballot_sync(0xffffffffu, set);
-    same &= set ? votes : ~votes;
+    unsigned votes;
+    asm volatile(
+        "{ .reg .pred set;\n"
+        "and.b32 %0, %1, %2; setp.ne.u32 set, %0, 0; vote.sync.ballot.b32 %0, set, 0xffffffff;\n"
+        "@!set not.b32 %0, %0; }"
+        : "=r"(votes)
+        : "r"(digit), "r"(1u << bit));
+    same &= votes;
   }
   return same;
 #else
@@ -163,7 +170,7 @@ __device__ inline State look_back(const volatile State* states, long long part) 
 )";
 
 constexpr const char* kMove = R"(
-  __shared__ unsigned found[8 * 256];
+  __shared__ unsigned found[8 * 256 + 1];  // the last one is for what is not there
   __shared__ unsigned places[256];
   __shared__ unsigned sums[8];
   __shared__ unsigned ticket;
@@ -206,9 +213,9 @@ constexpr const char* kMove = R"(
   }
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
-    spots[k] = (unsigned)((order_key(keys[k]) - low) >> shift) & most;
-    if (mine + k * 32 >= count) spots[k] = most;
-    else atomicAdd(&found[warp * 256 + spots[k]], 1u);
+    const unsigned outside = mine + k * 32 < count ? 0u : ~0u;
+    spots[k] = ((unsigned)((order_key(keys[k]) - low) >> shift) | outside) & most;
+    atomicAdd(&found[outside ? 8 * 256 : warp * 256 + (int)spots[k]], 1u);
   }
   __syncthreads();
 
@@ -237,11 +244,11 @@ constexpr const char* kMove = R"(
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       unsigned* place = &found[warp * 256 + spots[first + k]];
-      const unsigned old = *place, left = __popc(same[k] & ((1u << lane) - 1));
+      const unsigned old = *place;
       __syncwarp();
-      if (left == 0) *place = old + __popc(same[k]);
+      *place = old + __popc(same[k]);  // the same for all lanes that write there
       __syncwarp();
-      spots[first + k] = old + left;
+      spots[first + k] = old + __popc(same[k] & ((1u << lane) - 1));
     }
   }
 #pragma unroll
@@ -276,18 +283,35 @@ constexpr const char* kMove = R"(
 
   Key* keys_to = (Key*)(before % 2 ? w5 : w3) + row * extent;
   Load* loads_to = (Load*)(before % 2 ? w6 : w4) + row * extent;
+#pragma unroll 1
+  for (int first = 0; first < kEach; first += 4) {
+    Key key_of[4];
+    Load load_of[4];
+    unsigned at_of[4];
 #pragma unroll
-  for (int k = 0; k < kEach; ++k) {
-    const int i = t + k * 256;
-    if (i >= count) continue;
-    const Key key = tile_keys[i];
-    const Load load = tile_loads[i];
-    const long long at = (unsigned)(places[(unsigned)((order_key(key) - low) >> shift) & most] + i);
+    for (int k = 0; k < 4; ++k) {
+      const int i = t + (first + k) * 256;
+      key_of[k] = tile_keys[i];
+      load_of[k] = tile_loads[i];
+      at_of[k] = places[(unsigned)((order_key(key_of[k]) - low) >> shift) & most] + i;
+    }
     if (plan & 2) {
-      @WRITE
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const Key key = key_of[k];
+        const Load load = load_of[k];
+        const long long at = at_of[k];
+        if (t + (first + k) * 256 < count) {
+          @WRITE
+        }
+      }
     } else {
-      keys_to[at] = key;
-      loads_to[at] = load;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (t + (first + k) * 256 >= count) continue;
+        keys_to[at_of[k]] = key_of[k];
+        loads_to[at_of[k]] = load_of[k];
+      }
     }
   }
 )";
@@ -339,6 +363,7 @@ std::vector<KernelSource> RadixSorter::Sources() const {
   auto kernel = [&](const std::string& functions, const std::string& body) {
     std::string text = Replaced(body, "@READ_KEY", items_.read_key);
     text = Replaced(Replaced(text, "@READ_LOAD", items_.read_load), "@WRITE", items_.write);
+    text = Replaced(text, "@CHECK", items_.check);
     return BlockKernel(words, Types() + functions, kNames + Replaced(text, "@LOW", low));
   };
   std::vector<KernelSource> sources = {kernel(kNeeded, kPart + needed("row") + low + kCount),

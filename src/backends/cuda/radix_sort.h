@@ -27,6 +27,7 @@ struct RadixItems {
   std::string functions = {};  ///< `order_key(key)`, an unsigned integer, and what else is called
   std::string read_key = {};   ///< lines that set `key` to that of place `at` in `row`
   std::string read_load = {};  ///< and `load`
+  std::string check = {};  ///< lines that look at place `at` in `row` once, its `digits[k]` known
   std::string write = {};  ///< lines that take `key` and `load` to place `at` of the sorted `row`
   int words = 0;           ///< that these lines use, from `w16` on
 };

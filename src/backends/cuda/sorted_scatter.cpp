@@ -47,6 +47,8 @@ class SortedScatter : public ScatterCall {
       while (vector_ * bytes < 16 && plan_.inner % (2 * vector_) == 0) vector_ *= 2;
     }
     threads_ = ThreadsFor(columns_ / vector_);
+    part_threads_ = static_cast<int64_t>(
+        std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(columns_ / vector_, 1))));
     if (count_ < kManyItems) {
       merges_.emplace(count_);
     } else {
@@ -56,7 +58,8 @@ class SortedScatter : public ScatterCall {
           std::bit_width(static_cast<uint64_t>(std::max<int64_t>(places_, 2) - 1)));
       load_bytes_ = items.load_bytes;
       items.functions = "__device__ inline unsigned order_key(unsigned x) { return x; }\n";
-      items.read_key = ReadTarget("at", {"w16", "w17", "w18"}) + "key = target;\n";
+      items.read_key = ReadTarget("at", "w16", "w18") + "key = target;\n";
+      items.check = fmt::format("if (digits[k] == {}u) {}", kWrong, NoteFault("at", "w16", "w17"));
       items.read_load = carried_ ? "load = ((const Load*)w19)[at];" : "load = (Load)at;";
       items.write = "((Key*)w20)[at] = key;\n((Load*)w21)[at] = load;\n";
       items.words = 6;
@@ -91,14 +94,14 @@ class SortedScatter : public ScatterCall {
     Sort(machine, operands, words);
     machine.Clear(lists, writes_all() ? 8 + MostRuns() * 4 : 8);
     machine.Launch(function(2), BlockGrid(CeilDiv(count_, 8 * 256)), words);
-    auto launch = [&](size_t which, int64_t runs) {
-      words[0] = WordOf(runs * threads_);
-      machine.Launch(function(which), ElementGrid(runs * threads_), words);
+    auto launch = [&](size_t which, int64_t threads) {
+      words[0] = WordOf(threads);
+      machine.Launch(function(which), ElementGrid(threads), words);
     };
-    if (plan_.rows) launch(3, MostRuns());
+    if (plan_.rows) launch(3, MostRuns() * threads_);
     if (plan_.reduce == "none" || count_ <= kRun) return;
-    launch(0, CeilDiv(count_, kRun));
-    launch(1, CeilDiv(count_, kRun));
+    launch(0, CeilDiv(count_, kRun) * part_threads_);
+    launch(1, CeilDiv(count_, kRun) * part_threads_);
   }
 
  private:
@@ -139,14 +142,16 @@ class SortedScatter : public ScatterCall {
     words[6] = merges_->Run(machine, functions, operands.scratch);
   }
 
-  struct IndexWords {
-    const char *index, *fault, *extent;
-  };
+  std::string IndexAtPlace(const std::string& i, const char* index) const {
+    return fmt::format("((const {}*){})[{}]", MemoryType(plan_.index_dtype), index, i);
+  }
+  std::string NoteFault(const std::string& i, const char* index, const char* fault) const {
+    return fmt::format("note_fault({}, {}, {});\n", fault, i, IndexAtPlace(i, index));
+  }
   /// Lines that set `target` to the place that the index `i` names; a wrong one comes last.
-  std::string ReadTarget(const std::string& i, const IndexWords& words) const {
+  std::string ReadTarget(const std::string& i, const char* index, const char* extent) const {
     const ScatterPlan& p = plan_;
-    std::string text = fmt::format("const long long index = ((const {}*){})[{}];\n",
-                                   MemoryType(p.index_dtype), words.index, i);
+    std::string text = fmt::format("const long long index = {};\n", IndexAtPlace(i, index));
     std::string target = "index";
     if (p.lines > 1 && !p.rows) {
       text += LineText(p.index, p.self_strides, -1, i, "at_self") +
@@ -157,17 +162,18 @@ class SortedScatter : public ScatterCall {
       target = fmt::format("index * {}ll", p.inner);
     }
     return text + fmt::format(
-                      "unsigned target = {}u;\n"
-                      "if (index < 0 || index >= (long long){}) note_fault({}, {}, index);\n"
-                      "else target = (unsigned)({});\n",
-                      kWrong, words.extent, words.fault, i, target);
+                      "const unsigned target = index >= 0 && index < (long long){} ? "
+                      "(unsigned)({}) : {}u;\n",
+                      extent, target, kWrong);
   }
 
   KernelSource ItemsSource() const {
-    return ElementKernel(kWords, "",
-                         ReadTarget("i", {"w1", "w4", "w5"}) +
-                             "((unsigned long long*)w6)[i] = (unsigned long long)target << 32 | "
-                             "(unsigned long long)i;\n");
+    return ElementKernel(
+        kWords, "",
+        ReadTarget("i", "w1", "w5") +
+            fmt::format("  if (target == {}u) {}", kWrong, NoteFault("i", "w1", "w4")) +
+            "((unsigned long long*)w6)[i] = (unsigned long long)target << 32 | "
+            "(unsigned long long)i;\n");
   }
 
   /// `target_at` and `position_at` of what was sorted.
@@ -305,10 +311,10 @@ class SortedScatter : public ScatterCall {
   }
 
   /// Lines in a loop over the vectors `c` of a row: `at` is where they go.
-  std::string ColumnsText() const {
+  std::string ColumnsText(int64_t threads) const {
     std::string text =
-        fmt::format("  for (long long c = i % {0} * {1}; c < columns; c += {2}) {{\n", threads_,
-                    vector_, threads_ * vector_);
+        fmt::format("  for (long long c = i % {0} * {1}; c < columns; c += {2}) {{\n", threads,
+                    vector_, threads * vector_);
     if (!plan_.rows) return text + "    const long long at = (long long)target;\n";
     if (plan_.inner == columns_) {
       return text + "    const long long at = (long long)target * columns + c;\n";
@@ -376,7 +382,7 @@ class SortedScatter : public ScatterCall {
           "  const unsigned target = target_at(sorted, first);\n",
           threads_);
     }
-    body += ColumnsText() + OldText(scalars);
+    body += ColumnsText(threads_) + OldText(scalars);
     if (plan_.reduce == "none") {
       body += "    if (met) {\n    const long long k = first;\n" + ReadText() +
               EachOf("sum[v] = " + Value(scalars) + ";") + "    }\n";
@@ -409,12 +415,12 @@ class SortedScatter : public ScatterCall {
     const long long first = begins ? head : begin;
     const long long last = place_among(sorted, first, end, target + 1ull);
 )",
-                                             threads_, kRun, kWrong);
-    body += ColumnsText();
+                                             part_threads_, kRun, kWrong);
+    body += ColumnsText(part_threads_);
     body += fmt::format("    Wide sum[{}];\n    {{\n    const long long k = first;\n{}", vector_,
                         ReadText()) +
             EachOf("sum[v] = " + Value(scalars) + ";") + "    }\n";
-    body += "#pragma unroll 4\n    for (long long k = first + 1; k < last; ++k) {\n" + ReadText() +
+    body += "#pragma unroll 8\n    for (long long k = first + 1; k < last; ++k) {\n" + ReadText() +
             AddText(scalars, Value(scalars)) + "    }\n";
     body += EachOf(Slot("2 * part + begins") + " = sum[v];") + "  }\n  }\n";
     return ElementKernel(kWords, scalars.Functions() + SortedText() + kPlaceAmong, body);
@@ -429,10 +435,10 @@ class SortedScatter : public ScatterCall {
                       "  const long long first = lists[2 + (long long)w11 + i / {0}];\n"
                       "  const unsigned target = target_at(sorted, first);\n"
                       "  const long long last = place_among(sorted, first, all, target + 1ull);\n",
-                      threads_);
-    body += ColumnsText() + OldText(scalars);
+                      part_threads_);
+    body += ColumnsText(part_threads_) + OldText(scalars);
     body += fmt::format(
-        "#pragma unroll 4\n    for (long long k = first / {0}; k <= (last - 1) / {0}; ++k) {{\n",
+        "#pragma unroll 16\n    for (long long k = first / {0}; k <= (last - 1) / {0}; ++k) {{\n",
         kRun);
     body += AddText(scalars, Slot(fmt::format("2 * k + (k == first / {} ? 1 : 0)", kRun).c_str()));
     body += "    }\n" + StoreText(scalars) + "  }\n";
@@ -445,8 +451,9 @@ class SortedScatter : public ScatterCall {
   bool fresh_;            // whether it scatters into zeros
   bool carried_ = false;  // whether elements are sorted with their indices, else positions
   int load_bytes_ = 4;
-  int64_t vector_ = 1;   // elements that a thread has at once
-  int64_t threads_ = 1;  // for each place
+  int64_t vector_ = 1;        // elements that a thread has at once
+  int64_t threads_ = 1;       // for each place
+  int64_t part_threads_ = 1;  // for each part of a long run
   std::optional<ItemSorter> merges_;
   std::optional<RadixSorter> radix_;
 };
