@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""The rows of kernel_bench on PyTorch, eager, in milliseconds: medians of synchronised calls."""
+"""The rows of kernel_bench on PyTorch, eager, in milliseconds: medians of synchronised calls.
+
+  kernel_peers.py [TEXT...]: rows whose names have one of the texts
+"""
 
 import statistics
+import sys
 import time
 
 import torch
@@ -93,4 +97,6 @@ def rows():
 
 torch.backends.cudnn.allow_tf32 = False
 for name, make in rows():
+    if len(sys.argv) > 1 and not any(text in name for text in sys.argv[1:]):
+        continue
     print(f"{name:40} eager {median_ms(make()):8.3f}", flush=True)

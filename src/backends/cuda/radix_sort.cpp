@@ -10,8 +10,9 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kMostBits = 8;  // of a digit: a thread for each value
 constexpr int64_t kEnoughBlocks = 1056;
-constexpr int64_t kStep = 8 * kThreads;          // that a block counts at once
-constexpr int64_t kFewItems = 1 << 18;           // for blocks with whole tiles
+constexpr int kResident = 4;             // blocks that move tiles, by registers and shared memory
+constexpr int64_t kStep = 8 * kThreads;  // that a block counts at once
+constexpr int64_t kFewItems = 1 << 18;   // for blocks with whole tiles
 constexpr int64_t kShortRow = int64_t{1} << 30;  // whose counts leave two bits of a word
 
 /// Words: blocks; items of a row, tiles of a row; keys and loads of two buffers; counts, plan and
@@ -360,15 +361,15 @@ std::vector<KernelSource> RadixSorter::Sources() const {
                                 row)
                           : std::string("  const int needed = passes;\n");
   };
-  auto kernel = [&](const std::string& functions, const std::string& body) {
+  auto kernel = [&](const std::string& functions, const std::string& body, int resident = 1) {
     std::string text = Replaced(body, "@READ_KEY", items_.read_key);
     text = Replaced(Replaced(text, "@READ_LOAD", items_.read_load), "@WRITE", items_.write);
     text = Replaced(text, "@CHECK", items_.check);
-    return BlockKernel(words, Types() + functions, kNames + Replaced(text, "@LOW", low));
+    return BlockKernel(words, Types() + functions, kNames + Replaced(text, "@LOW", low), resident);
   };
   std::vector<KernelSource> sources = {kernel(kNeeded, kPart + needed("row") + low + kCount),
                                        kernel(BlockSumsText() + kNeeded, needed("block") + kPlan),
-                                       kernel(BlockSumsText() + kSameDigit, kMove)};
+                                       kernel(BlockSumsText() + kSameDigit, kMove, kResident)};
   if (items_.narrows) sources.push_back(kernel("", std::string(kPart) + kRange));
   return sources;
 }

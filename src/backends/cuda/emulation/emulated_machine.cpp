@@ -26,7 +26,7 @@ const std::string& EmulationPrelude() {
 #define __global__
 #define __forceinline__ inline
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 struct EmulatedThread {
   struct Dim { unsigned x, y, z; };
   Dim thread, block, block_dim, grid_dim;
