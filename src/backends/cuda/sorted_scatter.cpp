@@ -257,21 +257,35 @@ class SortedScatter : public ScatterCall {
     std::string body = Names() + fmt::format(R"(
   const int t = threadIdx.x;
   __shared__ unsigned targets[2177 + 2177 / 8 + 1];
-  __shared__ {} values[2048 + 128];
+  typedef {0} E;
+  __shared__ E values[2048 + 128];
   __shared__ unsigned short heads[2048];
   __shared__ unsigned sums[8];
   __shared__ unsigned found;
   const long long begin = block * 2048;
-  for (int n = t; n < 2177; n += 256) {{
-    const long long k = begin - 1 + n;
-    targets[place_of(n)] = k >= 0 && k < all ? target_at(sorted, k) : {}u;
+  unsigned some_targets[9];
+  E some[9];
+#pragma unroll
+  for (int m = 0; m < 9; ++m) {{
+    const long long k = begin - 1 + t + m * 256;
+    some_targets[m] = k >= 0 && k < all ? target_at(sorted, k) : {1}u;
   }}
-  for (int n = t; n < 2048 + 128; n += 256) {{
-    const long long k = begin + n;
-    if (k >= all) continue;
+#pragma unroll
+  for (int m = 0; m < 9; ++m) {{
+    const long long k = begin + t + m * 256;
+    if (k >= all || t + m * 256 >= 2048 + 128) continue;
 )",
                                              MemoryType(plan_.dtype), kWrong);
-    body += ReadText() + "    values[n] = x[0];\n  }\n  __syncthreads();\n";
+    body += ReadText() + R"(    some[m] = x[0];
+  }
+#pragma unroll
+  for (int m = 0; m < 9; ++m) {
+    const int n = t + m * 256;
+    if (n < 2177) targets[place_of(n)] = some_targets[m];
+    if (n < 2048 + 128) values[n] = some[m];
+  }
+  __syncthreads();
+)";
     body += fmt::format(R"(  unsigned mine = 0, count = 0;
   for (int k = 0; k < 8; ++k) {{
     const int n = 8 * t + k + 1;
