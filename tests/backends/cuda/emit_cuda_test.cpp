@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <bit>
 
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/emulated.h"
@@ -45,7 +45,7 @@ TEST(EmitCuda, LargeMapsUseWideLoads) {
     %1 = mul %0, %0 : f32[1024,1024]
     return %1)");
   EXPECT_EQ(ToText(e.cut),
-            "map outer 0 i32 vector 4 threads 256 lines 1 slots 1 accumulators 1 ww\n");
+            "map outer 0 i32 vector 4 threads 256 lines 1 slots 1 even accumulators 1 ww\n");
   EXPECT_TRUE(Has(e.text, "load_some<4>(p0 + at, count, m0 + s * 4);"));
   EXPECT_TRUE(Has(e.text, "const float x1 = mul_f32(x0, x0);"));
   EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
@@ -114,42 +114,143 @@ TEST(EmitCuda, SoftmaxIsOnePass) {
   EXPECT_EQ(ScratchBytes(e.launch, e.cut), 0);
 }
 
-TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
-  Emitted e = Emit(R"(
-    %0 = input : f32[4096,512]
-    %1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[512]
-    return %1)");
-  EXPECT_EQ(e.cut.way, KernelCut::Way::kColumn);
-  EXPECT_EQ(e.cut.accumulators, 1024);
+/// Where every round is full nothing asks for the end of the row.
+TEST(EmitCuda, EvenRowsHaveNoGuards) {
+  auto sum = [](int columns) {
+    return Emit(fmt::format(R"(
+      %0 = input : f32[300,{}]
+      %1 = reduce_sum %0 {{dims=[1], keepdim=false}} : f32[300]
+      return %1)",
+                            columns));
+  };
+  EXPECT_TRUE(Has(sum(4000).text, "if (at < columns) r1"));
+  EXPECT_FALSE(Has(sum(4096).text, "at < columns"));
+  EXPECT_TRUE(Has(sum(4096).text, "const int count = 4;"));
 }
 
-/// The bits are those of a sum along a row.
-TEST(EmitCuda, LongColumnsAreSummedAsRowsAre) {
-  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
-  constexpr int64_t kLength = 3000, kSums = 5;
-  Graph across = ParseGraph(R"(
-    %0 = input : f32[3000,5]
-    %1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[5]
-    return %1)");
-  Graph along = ParseGraph(R"(
-    %0 = input : f32[5,3000]
-    %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[5]
-    return %1)");
-  HostTensor columns(Shape(DType::kF32, {kLength, kSums})),
-      rows(Shape(DType::kF32, {kSums, kLength}));
-  auto* in_columns = static_cast<float*>(columns.mutable_data());
-  auto* in_rows = static_cast<float*>(rows.mutable_data());
-  for (int64_t i = 0; i < kLength; ++i) {
-    for (int64_t k = 0; k < kSums; ++k) {
+TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
+  Emitted e = Emit(R"(
+    %0 = input : bf16[4096,512]
+    %1 = cast %0 {dtype=f32} : f32[4096,512]
+    %2 = reduce_sum %1 {dims=[0], keepdim=false} : f32[512]
+    return %2)");
+  EXPECT_EQ(ToText(e.cut),
+            "column outer 0 i32 vector 8 threads 32 lines 8 slots 2 split 16 even accumulators "
+            "1024 ww\n");
+  EXPECT_TRUE(Has(e.text, "load_some<8>(p0 + at * (I)words.w[5], count, m0 + s * 8);"));
+  EXPECT_TRUE(Has(e.text, "is_last = atomicAdd(&arrived[blockIdx.x], 1u) == 15u;"));
+  EXPECT_EQ(GridOf(e.launch, e.cut).x, 8u);
+  EXPECT_EQ(GridOf(e.launch, e.cut).y, 16u);
+  EXPECT_EQ(ScratchBytes(e.launch, e.cut), 16 * 512 * 8);
+}
+
+/// Later stages read what all blocks have reduced, so passes stay in one block.
+TEST(EmitCuda, PassesOfSeveralStagesAreNotSplit) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[4096,512]
+    %1 = reduce_max %0 {dims=[0], keepdim=true} : f32[1,512]
+    %2 = broadcast %1 {sizes=[4096,512]} : f32[4096,512]
+    %3 = sub %0, %2 : f32[4096,512]
+    return %3)");
+  EXPECT_EQ(e.cut.way, KernelCut::Way::kColumn);
+  EXPECT_GT(e.cut.passes, 1);
+  EXPECT_FALSE(e.cut.split);
+}
+
+/// What `across` makes of columns, `along` makes of rows: both take [length, width], one turned.
+void ExpectSameBits(const std::string& across, const std::string& along, int64_t length,
+                    int64_t width, bool turned_result) {
+  SCOPED_TRACE(fmt::format("{} x {}\n{}", length, width, across));
+  Graph by_columns = ParseGraph(across), by_rows = ParseGraph(along);
+  DType dtype = by_columns[0].type().dtype();
+  HostTensor columns(Shape(dtype, {length, width})), rows(Shape(dtype, {width, length}));
+  for (int64_t i = 0; i < length; ++i) {
+    for (int64_t k = 0; k < width; ++k) {
       float value = 1.0f / static_cast<float>((i * 7 + k * 13) % 101 + 1);
-      in_columns[i * kSums + k] = in_rows[k * kLength + i] = value;
+      auto set = [&](HostTensor& tensor, int64_t at) {
+        if (dtype == DType::kF32) {
+          static_cast<float*>(tensor.mutable_data())[at] = value;
+        } else {
+          static_cast<uint16_t*>(tensor.mutable_data())[at] =
+              static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+        }
+      };
+      set(columns, i * width + k);
+      set(rows, k * length + i);
     }
   }
   auto machine = EmulatedForTests();
-  Program by_columns(across, machine), by_rows(along, machine);
-  std::vector<HostTensor> a = RunProgram(*machine, by_columns, across, {columns});
-  std::vector<HostTensor> b = RunProgram(*machine, by_rows, along, {rows});
-  EXPECT_EQ(std::memcmp(a[0].data(), b[0].data(), kSums * sizeof(float)), 0);
+  Program a_program(by_columns, machine), b_program(by_rows, machine);
+  for (int run = 0; run < 2; ++run) {  // what one run leaves must not disturb the next
+    std::vector<HostTensor> a = RunProgram(*machine, a_program, by_columns, {columns});
+    std::vector<HostTensor> b = RunProgram(*machine, b_program, by_rows, {rows});
+    for (size_t output = 0; output < a.size(); ++output) {
+      const auto* x = static_cast<const float*>(a[output].data());
+      const auto* y = static_cast<const float*>(b[output].data());
+      bool whole = turned_result && output == 0;
+      for (int64_t i = 0; i < (whole ? length : 1); ++i) {
+        for (int64_t k = 0; k < width; ++k) {
+          ASSERT_EQ(std::bit_cast<uint32_t>(x[i * width + k]),
+                    std::bit_cast<uint32_t>(y[whole ? k * length + i : k]))
+              << "output " << output << " at " << i << ", " << k;
+        }
+      }
+    }
+  }
+}
+
+/// The bits are those of sums along rows, however many lanes, slots, threads and passes there are.
+TEST(EmitCuda, ColumnsAreReducedAsRowsAre) {
+  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
+  auto sum = [](DType dtype, int64_t rows, int64_t columns, int dim) {
+    return fmt::format(R"(
+      %0 = input : {0}[{1},{2}]
+      %1 = cast %0 {{dtype=f32}} : f32[{1},{2}]
+      %2 = reduce_sum %1 {{dims=[{3}], keepdim=false}} : f32[{4}]
+      return %2)",
+                       NameOf(dtype), rows, columns, dim, dim == 0 ? columns : rows);
+  };
+  for (auto [length, width] :
+       {std::pair{3, 160}, {8, 64}, {40, 24}, {1000, 8}, {3000, 5}, {2048, 200}, {5000, 16}}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      ExpectSameBits(sum(dtype, length, width, 0), sum(dtype, width, length, 1), length, width,
+                     false);
+    }
+  }
+}
+
+/// Two sums and their elements in one kernel, and a softmax, which has passes in one block.
+TEST(EmitCuda, ColumnsOfSeveralResultsAreReducedAsRowsAre) {
+  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
+  auto sums = [](int64_t rows, int64_t columns, int dim) {
+    return fmt::format(R"(
+      %0 = input : f32[{0},{1}]
+      %1 = exp %0 : f32[{0},{1}]
+      %2 = mul %1, %0 : f32[{0},{1}]
+      %3 = reduce_sum %2 {{dims=[{2}], keepdim=false}} : f32[{3}]
+      %4 = reduce_max %1 {{dims=[{2}], keepdim=false}} : f32[{3}]
+      %5 = add %3, %4 : f32[{3}]
+      return %2, %5, %4)",
+                       rows, columns, dim, dim == 0 ? columns : rows);
+  };
+  auto softmax = [](int64_t rows, int64_t columns, int dim) {
+    int64_t left = dim == 0 ? 1 : rows, right = dim == 0 ? columns : 1;
+    return fmt::format(R"(
+      %0 = input : f32[{0},{1}]
+      %1 = reduce_max %0 {{dims=[{2}], keepdim=true}} : f32[{3},{4}]
+      %2 = broadcast %1 {{sizes=[{0},{1}]}} : f32[{0},{1}]
+      %3 = sub %0, %2 : f32[{0},{1}]
+      %4 = exp %3 : f32[{0},{1}]
+      %5 = reduce_sum %4 {{dims=[{2}], keepdim=true}} : f32[{3},{4}]
+      %6 = broadcast %5 {{sizes=[{0},{1}]}} : f32[{0},{1}]
+      %7 = div %4, %6 : f32[{0},{1}]
+      return %7)",
+                       rows, columns, dim, left, right);
+  };
+  for (auto [length, width] : {std::pair{1500, 40}, {2048, 12}}) {
+    ExpectSameBits(sums(length, width, 0), sums(width, length, 1), length, width, true);
+    ExpectSameBits(softmax(length, width, 0), softmax(width, length, 1), length, width, true);
+  }
 }
 
 /// Note [Reductions on a GPU]
