@@ -226,6 +226,9 @@ class Emitter {
         Line("{0}* p{1} = ({0}*){2}{3};", MemoryType(access.dtype), i, Word(places_.Access(i)),
              PlaceInLine(i));
         return;
+      case Access::Kind::kRandom:
+        Line("const long long p{} = (long long){}{};", i, Word(places_.Column(i)), PlaceInLine(i));
+        return;
     }
   }
 
@@ -427,6 +430,12 @@ class Emitter {
     std::string elements = fmt::format("m{} + s * {}", access, cut_.vector);
     if (IsTurned(access)) {
       Line("if (count > 0) m{}[s] = tile{}[thread][k];", access, access);
+      return;
+    }
+    if (AccessOf(access).kind == Access::Kind::kRandom) {
+      Line("random_{}<{}>({}, p{} + at, {});",
+           cut_.is_wide[static_cast<size_t>(access)] ? "blocks" : "words", cut_.vector,
+           Word(places_.Access(access)), access, elements);
       return;
     }
     std::string step = Step(access);

@@ -48,8 +48,10 @@ std::vector<bool> ElementAccesses(const Kernel& kernel) {
   return result;
 }
 
-bool IsInMemory(const Access& access) {
-  return access.kind == Access::Kind::kBuffer || access.kind == Access::Kind::kScratch;
+/// Whether a thread has elements of an access in an array.
+bool HasElements(const Access& access) {
+  return access.kind == Access::Kind::kBuffer || access.kind == Access::Kind::kScratch ||
+         access.kind == Access::Kind::kRandom;
 }
 
 /// Along which vectors lie.
@@ -84,8 +86,10 @@ bool IsAligned(const Launch& launch, size_t i, int vector) {
   if (access.kind == Access::Kind::kScratch) {
     return (across ? LinesOf(launch) : launch.columns) % vector == 0;
   }
-  if (access.kind != Access::Kind::kBuffer) return false;
+  const bool random = access.kind == Access::Kind::kRandom;
+  if (access.kind != Access::Kind::kBuffer && !random) return false;
   if (StrideOf(*launch.kernel, access) != Stride::kOne) return false;
+  if (random && vector < 4) return false;  // words come in blocks of four
   int64_t elements = std::min<int64_t>(16 / BytesOf(access.dtype), vector);
   auto even = [&](int64_t place) { return place % elements == 0; };
   const AccessMap& map = launch.maps[i];
@@ -112,7 +116,7 @@ int KeptRegisters(const Kernel& kernel) {
   int registers = 0;
   std::vector<bool> used = ElementAccesses(kernel);
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
-    if (used[i] && IsInMemory(kernel.accesses[i])) {
+    if (used[i] && HasElements(kernel.accesses[i])) {
       registers += BytesOf(kernel.accesses[i].dtype) > 4 ? 2 : 1;
     }
   }
@@ -129,7 +133,8 @@ void CutMap(const Launch& launch, KernelCut& cut) {
   int64_t vectors = Quotient(launch.columns, cut.vector);
   cut.threads = std::min(PowerAtLeast(vectors), kBlock);
   cut.lines = lines == 1 ? 1 : std::min(kBlock / cut.threads, PowerAtLeast(lines));
-  bool many = lines * vectors >= 8 * kManyThreads && vectors >= 2 * kBlock;
+  // Two vectors of wider elements are no faster than one.
+  bool many = lines * vectors >= 8 * kManyThreads && vectors >= 2 * kBlock && cut.vector == 8;
   cut.slots = many && KeptRegisters(*launch.kernel) * cut.vector <= 16 ? 2 : 1;
 }
 
@@ -188,7 +193,7 @@ double RegistersAcross(const Kernel& kernel) {
   double registers = 0;
   std::vector<bool> used = ElementAccesses(kernel);
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
-    if (used[i] && IsInMemory(kernel.accesses[i])) {
+    if (used[i] && HasElements(kernel.accesses[i])) {
       registers += static_cast<double>(BytesOf(kernel.accesses[i].dtype)) / 4;
     }
   }
@@ -217,8 +222,8 @@ bool CanSplit(const Kernel& kernel) {
 
 void CutColumn(const Launch& launch, KernelCut& cut) {
   constexpr int kLongPart = 128, kShortPart = 32;  // bytes of a row that a block reads
-  constexpr int kManyBlocks = 96;
-  constexpr double kMostRegisters = 32;
+  constexpr double kMostRegisters = 48;
+  constexpr int64_t kManyBlocks = 256;
   const Kernel& kernel = *launch.kernel;
   const int64_t lines = LinesOf(launch);
   cut.vector = LongestVector(kernel);
@@ -230,15 +235,16 @@ void CutColumn(const Launch& launch, KernelCut& cut) {
 
   const int bytes = static_cast<int>(std::max<int64_t>(NarrowestBytes(kernel), 1)) * cut.vector;
   cut.lines = std::clamp(kLongPart / bytes, 1, PowerAtLeast(lines / cut.vector));
-  cut.split = CanSplit(kernel) && Quotient(lines, cut.lines * cut.vector) <= kMostSplitBlocks;
-  while (!cut.split && cut.lines * bytes > kShortPart &&
-         lines / (cut.lines * cut.vector) < kManyBlocks) {
-    cut.lines /= 2;
-  }
-  while (cut.threads * cut.lines > (cut.split ? kBlock : 2 * kBlock)) {
-    cut.threads /= 2;
+  auto blocks = [&] { return Quotient(lines, int64_t{cut.lines} * cut.vector) * cut.passes; };
+  cut.split = CanSplit(kernel) && blocks() <= kMostSplitBlocks;
+  while (!cut.split && cut.lines * bytes > kShortPart && blocks() < kManyBlocks / 2) cut.lines /= 2;
+  auto share = [&](int& among) {
+    among /= 2;
     cut.passes *= 2;
-  }
+  };
+  while (cut.threads * cut.lines > 2 * kBlock) share(cut.threads);
+  if (cut.split && cut.threads * cut.lines > kBlock && blocks() < kManyBlocks) share(cut.threads);
+  while (cut.split && cut.slots > 2 && cut.passes > 1 && blocks() < kManyBlocks) share(cut.slots);
   cut.split = cut.split && cut.passes > 1;
   while (cut.threads * cut.lines < kBlock && cut.lines < lines / cut.vector) cut.lines *= 2;
 }
@@ -344,8 +350,10 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
     const AccessMap& map = launch.maps[static_cast<size_t>(i)];
     uint64_t offset = static_cast<uint64_t>(map.offset);
     uint64_t bytes = static_cast<uint64_t>(BytesOf(access.dtype));
+    const bool random = access.kind == Access::Kind::kRandom;
     words[static_cast<size_t>(places.Access(i))] =
-        access.kind == Access::Kind::kBuffer
+        random ? buffers[static_cast<size_t>(map.buffer)]
+        : access.kind == Access::Kind::kBuffer
             ? buffers[static_cast<size_t>(map.buffer)] + offset * bytes
         : access.kind == Access::Kind::kScratch ? scratch
                                                 : offset;
@@ -353,7 +361,7 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
       scratch += (static_cast<uint64_t>(lines * launch.columns) * bytes + 255) / 256 * 256;
     }
     set(places.Row(i), map.row);
-    set(places.Column(i), map.column);
+    set(places.Column(i), random ? map.offset : map.column);
     for (int d = 0; d < cut.outer_dims; ++d) {
       set(places.Outer(i, d), map.outer[static_cast<size_t>(d)]);
     }

@@ -81,7 +81,7 @@ struct ArgumentPlaces {
   int Extent(int dim) const { return 3 + dim; }
   int Access(int access) const { return 3 + outer_dims + access * (3 + outer_dims); }
   int Row(int access) const { return Access(access) + 1; }
-  int Column(int access) const { return Access(access) + 2; }
+  int Column(int access) const { return Access(access) + 2; }  ///< of random words: the offset
   int Outer(int access, int dim) const { return Access(access) + 3 + dim; }
   int Parts(int accesses) const { return Access(accesses); }  ///< of passes that are blocks
   int Count(int accesses, bool split) const { return Access(accesses) + split; }

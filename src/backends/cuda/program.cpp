@@ -8,6 +8,7 @@
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/fill_slices.h"
+#include "backends/cuda/fuse_random.h"
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/scatter_rows.h"
 #include "base/throw.h"
@@ -48,7 +49,8 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
       graph_(ScatterRows(NarrowProducts(SplitReductions(
           RemoveDead(AttentionViews(ExpandAttention(FillSlices(compiler::WithOrigins(graph))))))))),
-      schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
+      schedule_(FuseRandom(graph_, compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
+                                                          /*epilogues=*/false))) {
   recordings_ = std::make_unique<Recordings>();
   PrepareSteps();
   LoadFunctions();

@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <bit>
-
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/fill_slices.h"
+#include "backends/cuda/fuse_random.h"
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
+#include "compiler/program_outputs.h"
 #include "compiler/remove_dead.h"
 #include "compiler/schedule.h"
 
@@ -147,110 +147,69 @@ TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
 /// Later stages read what all blocks have reduced, so passes stay in one block.
 TEST(EmitCuda, PassesOfSeveralStagesAreNotSplit) {
   Emitted e = Emit(R"(
-    %0 = input : f32[4096,512]
-    %1 = reduce_max %0 {dims=[0], keepdim=true} : f32[1,512]
-    %2 = broadcast %1 {sizes=[4096,512]} : f32[4096,512]
-    %3 = sub %0, %2 : f32[4096,512]
+    %0 = input : f32[4096,16384]
+    %1 = reduce_max %0 {dims=[0], keepdim=true} : f32[1,16384]
+    %2 = broadcast %1 {sizes=[4096,16384]} : f32[4096,16384]
+    %3 = sub %0, %2 : f32[4096,16384]
     return %3)");
   EXPECT_EQ(e.cut.way, KernelCut::Way::kColumn);
   EXPECT_GT(e.cut.passes, 1);
   EXPECT_FALSE(e.cut.split);
 }
 
-/// What `across` makes of columns, `along` makes of rows: both take [length, width], one turned.
-void ExpectSameBits(const std::string& across, const std::string& along, int64_t length,
-                    int64_t width, bool turned_result) {
-  SCOPED_TRACE(fmt::format("{} x {}\n{}", length, width, across));
-  Graph by_columns = ParseGraph(across), by_rows = ParseGraph(along);
-  DType dtype = by_columns[0].type().dtype();
-  HostTensor columns(Shape(dtype, {length, width})), rows(Shape(dtype, {width, length}));
-  for (int64_t i = 0; i < length; ++i) {
-    for (int64_t k = 0; k < width; ++k) {
-      float value = 1.0f / static_cast<float>((i * 7 + k * 13) % 101 + 1);
-      auto set = [&](HostTensor& tensor, int64_t at) {
-        if (dtype == DType::kF32) {
-          static_cast<float*>(tensor.mutable_data())[at] = value;
-        } else {
-          static_cast<uint16_t*>(tensor.mutable_data())[at] =
-              static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-        }
-      };
-      set(columns, i * width + k);
-      set(rows, k * length + i);
-    }
-  }
-  auto machine = EmulatedForTests();
-  Program a_program(by_columns, machine), b_program(by_rows, machine);
-  for (int run = 0; run < 2; ++run) {  // what one run leaves must not disturb the next
-    std::vector<HostTensor> a = RunProgram(*machine, a_program, by_columns, {columns});
-    std::vector<HostTensor> b = RunProgram(*machine, b_program, by_rows, {rows});
-    for (size_t output = 0; output < a.size(); ++output) {
-      const auto* x = static_cast<const float*>(a[output].data());
-      const auto* y = static_cast<const float*>(b[output].data());
-      bool whole = turned_result && output == 0;
-      for (int64_t i = 0; i < (whole ? length : 1); ++i) {
-        for (int64_t k = 0; k < width; ++k) {
-          ASSERT_EQ(std::bit_cast<uint32_t>(x[i * width + k]),
-                    std::bit_cast<uint32_t>(y[whole ? k * length + i : k]))
-              << "output " << output << " at " << i << ", " << k;
-        }
-      }
-    }
+/// Both halves of what Box-Muller needs, drawn where they are used.
+TEST(FuseRandom, WordsAreDrawnByTheirKernel) {
+  const std::string text = R"(
+    %0 = input : u64[2]
+    %1 = rng_bits %0 {sizes=[2,4096]} : u32[2,4096]
+    %2 = slice %1 {dim=0, start=0, size=1, step=1} : u32[1,4096]
+    %3 = slice %1 {dim=0, start=1, size=1, step=1} : u32[1,4096]
+    %4 = bitwise_xor %2, %3 : u32[1,4096]
+    return %4)";
+  Graph graph = ParseGraph(text);
+  compiler::Schedule schedule =
+      FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
+  ASSERT_EQ(schedule.steps.size(), 1u) << compiler::ToText(schedule, graph);
+  const compiler::Step& step = schedule.steps[0];
+  EXPECT_EQ(step.reads, schedule.inputs);
+  KernelCut cut = CutKernel(step.launch);
+  cut.vector = 4;
+  cut.is_wide = {true, false, true};
+  std::string kernel = EmitCuda(*step.launch.kernel, cut).text;
+  EXPECT_TRUE(Has(kernel, "const long long p1 = (long long)words.w[8];"));
+  EXPECT_TRUE(Has(kernel, "random_blocks<4>(words.w[3], p0 + at, m0 + s * 4);"));
+  EXPECT_TRUE(Has(kernel, "random_words<4>(words.w[6], p1 + at, m1 + s * 4);"));
+  std::vector<uint64_t> words = ArgumentWords(step.launch, cut, {100, 200, 300, 400, 500}, 0);
+  EXPECT_EQ(words[6], 100u);
+  EXPECT_EQ(words[8], 4096u);
+}
+
+TEST(FuseRandom, WordsThatOthersNeedAreWritten) {
+  for (const char* result : {"%2, %1", "%2, %3"}) {
+    Graph graph = ParseGraph(fmt::format(R"(
+      %0 = input : u64[2]
+      %1 = rng_bits %0 {{sizes=[8,4]}} : u32[8,4]
+      %2 = neg %1 : u32[8,4]
+      %3 = reduce_max %1 {{dims=[0], keepdim=false}} : u32[4]
+      return {})",
+                                         result));
+    compiler::Schedule schedule =
+        FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
+    EXPECT_TRUE(schedule.steps[0].is_call()) << compiler::ToText(schedule, graph);
   }
 }
 
-/// The bits are those of sums along rows, however many lanes, slots, threads and passes there are.
-TEST(EmitCuda, ColumnsAreReducedAsRowsAre) {
-  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
-  auto sum = [](DType dtype, int64_t rows, int64_t columns, int dim) {
-    return fmt::format(R"(
-      %0 = input : {0}[{1},{2}]
-      %1 = cast %0 {{dtype=f32}} : f32[{1},{2}]
-      %2 = reduce_sum %1 {{dims=[{3}], keepdim=false}} : f32[{4}]
-      return %2)",
-                       NameOf(dtype), rows, columns, dim, dim == 0 ? columns : rows);
-  };
-  for (auto [length, width] :
-       {std::pair{3, 160}, {8, 64}, {40, 24}, {1000, 8}, {3000, 5}, {2048, 200}, {5000, 16}}) {
-    for (DType dtype : {DType::kF32, DType::kBF16}) {
-      ExpectSameBits(sum(dtype, length, width, 0), sum(dtype, width, length, 1), length, width,
-                     false);
-    }
-  }
-}
-
-/// Two sums and their elements in one kernel, and a softmax, which has passes in one block.
-TEST(EmitCuda, ColumnsOfSeveralResultsAreReducedAsRowsAre) {
-  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
-  auto sums = [](int64_t rows, int64_t columns, int dim) {
-    return fmt::format(R"(
-      %0 = input : f32[{0},{1}]
-      %1 = exp %0 : f32[{0},{1}]
-      %2 = mul %1, %0 : f32[{0},{1}]
-      %3 = reduce_sum %2 {{dims=[{2}], keepdim=false}} : f32[{3}]
-      %4 = reduce_max %1 {{dims=[{2}], keepdim=false}} : f32[{3}]
-      %5 = add %3, %4 : f32[{3}]
-      return %2, %5, %4)",
-                       rows, columns, dim, dim == 0 ? columns : rows);
-  };
-  auto softmax = [](int64_t rows, int64_t columns, int dim) {
-    int64_t left = dim == 0 ? 1 : rows, right = dim == 0 ? columns : 1;
-    return fmt::format(R"(
-      %0 = input : f32[{0},{1}]
-      %1 = reduce_max %0 {{dims=[{2}], keepdim=true}} : f32[{3},{4}]
-      %2 = broadcast %1 {{sizes=[{0},{1}]}} : f32[{0},{1}]
-      %3 = sub %0, %2 : f32[{0},{1}]
-      %4 = exp %3 : f32[{0},{1}]
-      %5 = reduce_sum %4 {{dims=[{2}], keepdim=true}} : f32[{3},{4}]
-      %6 = broadcast %5 {{sizes=[{0},{1}]}} : f32[{0},{1}]
-      %7 = div %4, %6 : f32[{0},{1}]
-      return %7)",
-                       rows, columns, dim, left, right);
-  };
-  for (auto [length, width] : {std::pair{1500, 40}, {2048, 12}}) {
-    ExpectSameBits(sums(length, width, 0), sums(width, length, 1), length, width, true);
-    ExpectSameBits(softmax(length, width, 0), softmax(width, length, 1), length, width, true);
-  }
+/// Every word needs all of the state, so nothing may be written there.
+TEST(FuseRandom, ResultsDoNotReplaceTheState) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : u64[2]
+    %1 = rng_bits %0 {sizes=[2]} : u32[2]
+    %2 = cast %1 {dtype=u64} : u64[2]
+    return %2)");
+  compiler::Schedule schedule =
+      FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
+  ASSERT_EQ(schedule.steps.size(), 1u);
+  EXPECT_TRUE(compiler::FindReplaceable(graph, schedule, {0})[0].empty());
 }
 
 /// Note [Reductions on a GPU]
