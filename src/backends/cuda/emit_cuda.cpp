@@ -6,6 +6,7 @@
 #include <bit>
 #include <set>
 
+#include "backends/cuda/access_text.h"
 #include "backends/cuda/cuda_text.h"
 #include "backends/cuda/emit_reduction.h"
 #include "backends/cuda/scalar_text.h"
@@ -17,7 +18,6 @@ using compiler::Access;
 using compiler::Instr;
 using compiler::Kernel;
 using compiler::Level;
-using compiler::Stride;
 using Kind = Instr::Kind;
 using Way = KernelCut::Way;
 
@@ -28,8 +28,8 @@ namespace {
 /// rows a thread has several lines, p2 belongs to the first and x3 of a row is an array over them.
 class Emitter {
  public:
-  Emitter(const Kernel& kernel, const KernelCut& cut) : kernel_(kernel), cut_(cut) {
-    places_.outer_dims = cut.outer_dims;
+  Emitter(const Kernel& kernel, const KernelCut& cut)
+      : kernel_(kernel), cut_(cut), accesses_(kernel, cut) {
     for (const Instr& instr : kernel.instrs) {
       if (instr.kind == Kind::kStore) written_.insert(instr.access);
     }
@@ -43,7 +43,7 @@ class Emitter {
         "{4}struct {0}_words {{ unsigned long long w[{1}]; }};\n"
         "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
         "  typedef {3} I;\n",
-        name, places_.Count(access_count(), cut_.split), cut_.block_threads(),
+        name, places().Count(accesses_.count(), cut_.split), cut_.block_threads(),
         cut_.wide_index ? "long long" : "int",
         cut_.split ? fmt::format("__device__ static unsigned arrived[{}];\n", kMostSplitBlocks)
                    : std::string());
@@ -66,16 +66,16 @@ class Emitter {
   }
   void Unroll() { Line("#pragma unroll"); }
 
-  static std::string Word(int place) { return fmt::format("words.w[{}]", place); }
-  const Access& AccessOf(int access) const { return kernel_.accesses[static_cast<size_t>(access)]; }
+  static std::string Word(int place) { return AccessText::Word(place); }
+  const Access& AccessOf(int access) const { return accesses_.of(access); }
+  const ArgumentPlaces& places() const { return accesses_.places(); }
   int elements() const { return cut_.slots * cut_.vector; }
-  int access_count() const { return static_cast<int>(kernel_.accesses.size()); }
   bool across() const { return cut_.way == Way::kColumn; }
 
   /// Which line and which part of it a thread has.
   void Open() {
-    Line("const I columns = (I){};", Word(places_.columns));
-    Line("const I lines = (I){};", Word(places_.lines));
+    Line("const I columns = (I){};", Word(places().columns));
+    Line("const I lines = (I){};", Word(places().lines));
     Line("const int thread = threadIdx.{};", across() ? "y" : "x");
     if (cut_.way == Way::kTile) return OpenTiles();
     if (cut_.way == Way::kMap) {
@@ -99,7 +99,7 @@ class Emitter {
     Line("__shared__ bool is_last;");
     Line("const int pass = blockIdx.y;");
     Line("unsigned long long* const parts = (unsigned long long*){};",
-         Word(places_.Parts(access_count())));
+         Word(places().Parts(accesses_.count())));
   }
   std::string LineArray() const { return across() ? fmt::format("[{}]", cut_.vector) : ""; }
 
@@ -112,46 +112,38 @@ class Emitter {
 
   // ---- Tiles of 32 columns and rows: what lies along the rows is loaded that way first.
 
-  bool IsTurned(int i) const {
-    return !cut_.is_turned.empty() && cut_.is_turned[static_cast<size_t>(i)];
-  }
-
   void OpenTiles() {
-    int accesses = static_cast<int>(kernel_.accesses.size());
-    for (int i = 0; i < accesses; ++i) {
-      if (!IsTurned(i)) continue;
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (!accesses_.IsTurned(i)) continue;
       Line("__shared__ {} tile{}[{}][{}];", MemoryType(AccessOf(i).dtype), i, kTileSide,
            kTileSide + 1);
     }
-    Line("const I rows = (I){};", Word(places_.rows));
+    Line("const I rows = (I){};", Word(places().rows));
     Line("const I tiles = (rows + {}) / {};", kTileSide - 1, kTileSide);
     Begin("for (I tile = blockIdx.y; tile < lines / rows * tiles; tile += gridDim.y)");
     Line("const I first = tile % tiles * {};", kTileSide);
     Line("I rest = tile / tiles;");
     OuterPlaces();
-    for (int i = 0; i < accesses; ++i) {
-      if (IsTurned(i)) LoadTile(i);
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (accesses_.IsTurned(i)) LoadTile(i);
     }
     Line("__syncthreads();");
     Unroll();
     Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
     Line("const I row = first + k;");
     Line("if (row >= rows) continue;");
-    for (int i = 0; i < accesses; ++i) {
-      if (!IsTurned(i)) Address(i);
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (!accesses_.IsTurned(i)) Address(i);
     }
   }
 
   void LoadTile(int i) {
-    std::string outer;
-    for (int d = 0; d < cut_.outer_dims; ++d) {
-      outer += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
-    }
     Unroll();
     Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
     Line("const I row = first + thread, at = (I)blockIdx.x * {} + k;", kTileSide);
     Line("if (row < rows && at < columns) tile{0}[k][thread] = (({1}*){2}{3})[row + at * (I){4}];",
-         i, MemoryType(AccessOf(i).dtype), Word(places_.Access(i)), outer, Word(places_.Column(i)));
+         i, MemoryType(AccessOf(i).dtype), Word(places().Access(i)), accesses_.Outer(i),
+         Word(places().Column(i)));
     End();
   }
 
@@ -181,70 +173,24 @@ class Emitter {
   }
 
   void Addresses() {
-    Line("const I row = {};", cut_.outer_dims == 0 ? "line" : "line % (I)" + Word(places_.rows));
-    if (cut_.outer_dims > 0) Line("I rest = line / (I){};", Word(places_.rows));
+    Line("const I row = {};", cut_.outer_dims == 0 ? "line" : "line % (I)" + Word(places().rows));
+    if (cut_.outer_dims > 0) Line("I rest = line / (I){};", Word(places().rows));
     OuterPlaces();
-    for (int i = 0; i < static_cast<int>(kernel_.accesses.size()); ++i) Address(i);
+    for (int i = 0; i < accesses_.count(); ++i) Address(i);
   }
   void OuterPlaces() {
     for (int d = cut_.outer_dims; d-- > 0;) {
       if (d == 0) {
         Line("const I outer0 = rest;");
       } else {
-        Line("const I outer{} = rest % (I){};", d, Word(places_.Extent(d)));
-        Line("rest /= (I){};", Word(places_.Extent(d)));
+        Line("const I outer{} = rest % (I){};", d, Word(places().Extent(d)));
+        Line("rest /= (I){};", Word(places().Extent(d)));
       }
     }
   }
 
-  std::string PlaceInLine(int i) const {
-    std::string place;
-    if (AccessOf(i).row == Stride::kOne) place = " + row";
-    if (AccessOf(i).row == Stride::kAny) {
-      place = fmt::format(" + row * (I){}", Word(places_.Row(i)));
-    }
-    for (int d = 0; d < cut_.outer_dims; ++d) {
-      place += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
-    }
-    return place;
-  }
-
   void Address(int i) {
-    const Access& access = AccessOf(i);
-    switch (access.kind) {
-      case Access::Kind::kConstant:
-        return;
-      case Access::Kind::kIndex:
-        Line("const long long p{} = (long long){}{};", i, Word(places_.Access(i)), PlaceInLine(i));
-        return;
-      case Access::Kind::kScratch:
-        if (cut_.whole) return;
-        Line("{0}* p{1} = ({0}*){2} + {3};", MemoryType(access.dtype), i, Word(places_.Access(i)),
-             across() ? "line" : "line * columns");
-        return;
-      case Access::Kind::kBuffer:
-        Line("{0}* p{1} = ({0}*){2}{3};", MemoryType(access.dtype), i, Word(places_.Access(i)),
-             PlaceInLine(i));
-        return;
-      case Access::Kind::kRandom:
-        Line("const long long p{} = (long long){}{};", i, Word(places_.Column(i)), PlaceInLine(i));
-        return;
-    }
-  }
-
-  /// How far apart neighbouring elements of a line lie.
-  std::string Step(int i) const {
-    const Access& access = AccessOf(i);
-    if (access.kind == Access::Kind::kScratch) return across() ? "lines" : "(I)1";
-    if (access.column == Stride::kOne) return "(I)1";
-    return access.column == Stride::kZero ? "(I)0" : fmt::format("(I){}", Word(places_.Column(i)));
-  }
-
-  /// How far apart neighbouring lines lie.
-  std::string LineStep(int i) const {
-    const Access& access = AccessOf(i);
-    if (access.kind == Access::Kind::kScratch || access.row == Stride::kOne) return "(I)1";
-    return access.row == Stride::kZero ? "(I)0" : fmt::format("(I){}", Word(places_.Row(i)));
+    if (std::string line = accesses_.Address(i); !line.empty()) Line("{}", line);
   }
 
   bool IsElement(const Instr& instr, int stage) const {
@@ -270,12 +216,7 @@ class Emitter {
                     instr.kind == Kind::kLoad && written_.contains(instr.access);
     }
     if (reads_rows && !cut_.maps()) Line("__syncthreads();");
-    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
-      const Instr& instr = kernel_.instrs[i];
-      if (instr.level == Level::kRow && instr.kind != Kind::kReduce && instr.stage == stage) {
-        RowInstruction(static_cast<int>(i));
-      }
-    }
+    RowInstructions(stage);
     bool any = std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(),
                            [&](const Instr& instr) { return IsElement(instr, stage); });
     if (!any) return;
@@ -304,6 +245,24 @@ class Emitter {
     });
   }
 
+  void RowInstructions(int stage) {
+    std::vector<int> stores;
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.level != Level::kRow || instr.kind == Kind::kReduce || instr.stage != stage) {
+        continue;
+      }
+      if (instr.kind == Kind::kStore) {
+        stores.push_back(static_cast<int>(i));
+      } else {
+        RowInstruction(static_cast<int>(i));
+      }
+    }
+    // Before that no reduction has let the threads wait until all have loaded.
+    if (stage == 0 && !stores.empty() && !cut_.maps()) Line("__syncthreads();");
+    for (int i : stores) RowInstruction(i);
+  }
+
   template <class F>
   void ForEachReduction(int stage, F f) const {
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
@@ -320,37 +279,6 @@ class Emitter {
     Unroll();
     Line("for (int k = 0; k < {}; ++k) r{}[k] = {};", accumulators(), i,
          scalars_.Identity(instr.reduce, instr.dtype));
-  }
-
-  /// The column of slot s in this round.
-  std::string SlotPlace() const {
-    switch (cut_.way) {
-      case Way::kMap:
-        return fmt::format("(((I)blockIdx.x * {} + s) * {} + thread) * {}", cut_.slots,
-                           cut_.threads, cut_.vector);
-      case Way::kTile:
-        return fmt::format("(I)blockIdx.x * {} + thread", kTileSide);
-      case Way::kRow:
-        return fmt::format("((round * {} + s) * {} + thread) * {}", cut_.slots, cut_.threads,
-                           cut_.vector);
-      case Way::kColumn:
-        return PlaceAcross();
-    }
-    return "";
-  }
-
-  /// The highest bits of a thread's number are those of the lowest three of an accumulator's that
-  /// no slot has, in the order in which they are combined; the others are above the passes' bits.
-  std::string PlaceAcross() const {
-    const int lowest = std::min(cut_.accumulators, 8);
-    const int above = cut_.threads * cut_.slots / lowest;
-    std::string place =
-        fmt::format("round * {} + (thread % {} * {} + {}) * {} + s", cut_.accumulators, above,
-                    cut_.passes, cut_.passes > 1 ? "pass" : "0", lowest);
-    for (int bit = cut_.slots, in = cut_.threads / 2; bit < lowest; bit *= 2, in /= 2) {
-      place += fmt::format(" + thread / {} % 2 * {}", in, bit);
-    }
-    return place;
   }
 
   void Elements(int stage) {
@@ -371,7 +299,7 @@ class Emitter {
     if (across()) Line("const int v = e % {};", cut_.vector);
     if (NeedsPlaces(stage)) {
       Line("const int s = e / {};", cut_.vector);
-      Line("const I at = {}{};", SlotPlace(),
+      Line("const I at = {}{};", accesses_.SlotPlace(),
            across() ? "" : fmt::format(" + e % {}", cut_.vector));
     }
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
@@ -411,7 +339,7 @@ class Emitter {
     if (accesses.empty()) return;
     Unroll();
     Begin(fmt::format("for (int s = 0; s < {}; ++s)", cut_.slots));
-    Line("const I at = {};", SlotPlace());
+    Line("const I at = {};", accesses_.SlotPlace());
     bool guarded = !cut_.maps() && kind == Kind::kStore;
     if (cut_.even) {
       Line("const int count = {};",
@@ -422,31 +350,10 @@ class Emitter {
       Line("const int count = {}columns > at ? (columns - at > {} ? {} : (int)(columns - at)) : 0;",
            guarded ? "active && " : "", cut_.vector, cut_.vector);
     }
-    for (int access : accesses) TransferSlot(access, kind == Kind::kLoad ? "load" : "store");
+    for (int access : accesses) {
+      Line("{}", accesses_.Transfer(access, kind == Kind::kLoad ? "load" : "store"));
+    }
     End();
-  }
-
-  void TransferSlot(int access, std::string_view verb) {
-    std::string elements = fmt::format("m{} + s * {}", access, cut_.vector);
-    if (IsTurned(access)) {
-      Line("if (count > 0) m{}[s] = tile{}[thread][k];", access, access);
-      return;
-    }
-    if (AccessOf(access).kind == Access::Kind::kRandom) {
-      Line("random_{}<{}>({}, p{} + at, {});",
-           cut_.is_wide[static_cast<size_t>(access)] ? "blocks" : "words", cut_.vector,
-           Word(places_.Access(access)), access, elements);
-      return;
-    }
-    std::string step = Step(access);
-    std::string place = step == "(I)1" ? fmt::format("p{} + at", access)
-                                       : fmt::format("p{} + at * {}", access, step);
-    if (cut_.is_wide[static_cast<size_t>(access)]) {
-      Line("{}_some<{}>({}, count, {});", verb, cut_.vector, place, elements);
-      return;
-    }
-    Line("{}_apart<{}>({}, {}, count, {});", verb, cut_.vector, place,
-         across() ? LineStep(access) : step, elements);
   }
 
   std::string Operand(const Instr& instr, int k) const {
@@ -497,14 +404,8 @@ class Emitter {
     } else if (cut_.maps()) {
       Line("if (blockIdx.x == 0 && thread == 0) p{}[0] = {};", instr.access, element);
     } else {
-      Line("if (active && thread == 0) {} = {};", RowPlace(instr.access), element);
+      Line("if (active && thread == 0) {} = {};", accesses_.RowPlace(instr.access), element);
     }
-  }
-
-  /// Where the value of a line lies.
-  std::string RowPlace(int access) const {
-    return across() ? fmt::format("p{}[v * {}]", access, LineStep(access))
-                    : fmt::format("p{}[0]", access);
   }
 
   std::string Value(const Instr& instr) {
@@ -514,14 +415,12 @@ class Emitter {
         return scalars_.FromMemory(in_loop ? fmt::format("m{}[e]", instr.access)
                                    : IsRowScratch(instr)
                                        ? fmt::format("row{}{}", instr.access, across() ? "[v]" : "")
-                                       : RowPlace(instr.access),
+                                       : accesses_.RowPlace(instr.access),
                                    AccessOf(instr.access).dtype);
       case Kind::kIndex:
-        return fmt::format(
-            "p{}{}{}", instr.access, in_loop ? fmt::format(" + at * {}", Step(instr.access)) : "",
-            across() ? fmt::format(" + v * (long long){}", LineStep(instr.access)) : "");
+        return accesses_.Index(instr.access, in_loop);
       case Kind::kConstant:
-        return scalars_.FromBits(Word(places_.Access(instr.access)), instr.dtype);
+        return scalars_.FromBits(Word(places().Access(instr.access)), instr.dtype);
       case Kind::kScalar: {
         std::vector<std::string> operands;
         for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(Operand(instr, k));
@@ -540,7 +439,7 @@ class Emitter {
 
   const Kernel& kernel_;
   const KernelCut& cut_;
-  ArgumentPlaces places_ = {};
+  const AccessText accesses_;
   ScalarText scalars_;
   std::set<int> written_;  // accesses
   std::set<int> held_;     // accesses whose elements an earlier stage left in registers

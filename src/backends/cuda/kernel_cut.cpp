@@ -203,21 +203,24 @@ double RegistersAcross(const Kernel& kernel) {
   return registers;
 }
 
-/// Whether all elements belong to one stage, and nothing that is written is read.
+/// Whether all elements belong to one stage, rows are written after it, and nothing that is written
+/// is read.
 bool CanSplit(const Kernel& kernel) {
   int stage = -1;
-  std::vector<bool> written(kernel.accesses.size());
   for (const Instr& instr : kernel.instrs) {
-    if (instr.kind == Instr::Kind::kStore) written[static_cast<size_t>(instr.access)] = true;
-  }
-  for (const Instr& instr : kernel.instrs) {
-    if (instr.kind == Instr::Kind::kLoad && written[static_cast<size_t>(instr.access)])
-      return false;
     if (instr.level != Level::kElement && instr.kind != Instr::Kind::kReduce) continue;
     if (stage >= 0 && instr.stage != stage) return false;
     stage = instr.stage;
   }
-  return true;
+  std::vector<bool> written(kernel.accesses.size());
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.kind != Instr::Kind::kStore) continue;
+    if (instr.level == Level::kRow && instr.stage <= stage) return false;
+    written[static_cast<size_t>(instr.access)] = true;
+  }
+  return std::none_of(kernel.instrs.begin(), kernel.instrs.end(), [&](const Instr& instr) {
+    return instr.kind == Instr::Kind::kLoad && written[static_cast<size_t>(instr.access)];
+  });
 }
 
 void CutColumn(const Launch& launch, KernelCut& cut) {
@@ -238,13 +241,22 @@ void CutColumn(const Launch& launch, KernelCut& cut) {
   auto blocks = [&] { return Quotient(lines, int64_t{cut.lines} * cut.vector) * cut.passes; };
   cut.split = CanSplit(kernel) && blocks() <= kMostSplitBlocks;
   while (!cut.split && cut.lines * bytes > kShortPart && blocks() < kManyBlocks / 2) cut.lines /= 2;
+  // No pass has a part of the lowest three bits.
+  auto can_share = [&] { return cut.threads * cut.slots > std::min(cut.accumulators, 8); };
   auto share = [&](int& among) {
     among /= 2;
     cut.passes *= 2;
   };
-  while (cut.threads * cut.lines > 2 * kBlock) share(cut.threads);
-  if (cut.split && cut.threads * cut.lines > kBlock && blocks() < kManyBlocks) share(cut.threads);
-  while (cut.split && cut.slots > 2 && cut.passes > 1 && blocks() < kManyBlocks) share(cut.slots);
+  while (cut.threads * cut.lines > 2 * kBlock) {
+    if (can_share()) {
+      share(cut.threads);
+    } else {
+      cut.lines /= 2;
+    }
+  }
+  auto wants_blocks = [&] { return cut.split && can_share() && blocks() < kManyBlocks; };
+  if (wants_blocks() && cut.threads * cut.lines > kBlock) share(cut.threads);
+  while (wants_blocks() && cut.slots > 2 && cut.passes > 1) share(cut.slots);
   cut.split = cut.split && cut.passes > 1;
   while (cut.threads * cut.lines < kBlock && cut.lines < lines / cut.vector) cut.lines *= 2;
 }

@@ -212,6 +212,29 @@ TEST(FuseRandom, ResultsDoNotReplaceTheState) {
   EXPECT_TRUE(compiler::FindReplaceable(graph, schedule, {0})[0].empty());
 }
 
+/// Every accumulator belongs to one slot of one thread in one pass.
+TEST(KernelCut, ColumnsAreCutWithoutRest) {
+  for (const char* dtype : {"u8", "bf16", "f32", "f64"}) {
+    for (int64_t rows : {2, 16, 32, 200, 1024, 5000}) {
+      for (int64_t columns : {6, 96, 1000, 4096, 100000}) {
+        Emitted e = Emit(fmt::format(R"(
+          %0 = input : {0}[{1},{2}]
+          %1 = reduce_max %0 {{dims=[0], keepdim=false}} : {0}[{2}]
+          return %1)",
+                                     dtype, rows, columns));
+        SCOPED_TRACE(fmt::format("{}[{},{}]: {}", dtype, rows, columns, ToText(e.cut)));
+        ASSERT_EQ(e.cut.way, KernelCut::Way::kColumn);
+        EXPECT_EQ(e.cut.threads * e.cut.slots * e.cut.passes, e.cut.accumulators);
+        EXPECT_GE(e.cut.threads * e.cut.slots, std::min(e.cut.accumulators, 8));
+        EXPECT_LE(e.cut.block_threads(), 512);
+        EXPECT_EQ(columns % e.cut.vector, 0);
+        EXPECT_GE(int64_t{GridOf(e.launch, e.cut).x} * e.cut.lines * e.cut.vector, columns);
+        EXPECT_TRUE(!e.cut.split || GridOf(e.launch, e.cut).x <= kMostSplitBlocks);
+      }
+    }
+  }
+}
+
 /// Note [Reductions on a GPU]
 TEST(KernelCut, AccumulatorsDependOnTheExtentAlone) {
   EXPECT_EQ(AccumulatorsOf(0), 1);
