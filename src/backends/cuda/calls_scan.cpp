@@ -34,8 +34,11 @@ DType WideOf(DType dtype) {
 
 /// A tile of 2,048 elements is scanned by a block: eight by each thread, then the threads' totals,
 /// in an order that depends on the shape alone. Short lines lie in a tile side by side; a block
-/// goes along a long one tile by tile, and where lines are few several blocks share one, which then
-/// need the totals of those before them. Many lines that lie side by side have eight threads each.
+/// goes along a long one tile by tile. Many lines that lie side by side have eight threads each.
+/// Note [Scans of few lines]. Each tile of a line has a block, which posts its total, and then
+/// waits for the totals of the tiles before it in its group of 256, and for those of the groups
+/// before: a thread for each, and always the same tree of sums. The last tile of a group posts the
+/// group's. Tiles are numbered by a ticket, so they only ever wait for those that have begun.
 class ScanCall : public Call {
  public:
   ScanCall(const Graph& graph, const GraphNode& node)
@@ -49,34 +52,43 @@ class ScanCall : public Call {
     if (eighths_ || lines_ == 0 || axis_.extent == 0) return;
     width_ = static_cast<int64_t>(
         std::bit_ceil(static_cast<uint64_t>(std::min(std::max<int64_t>(axis_.extent, 2), kTile))));
-    int64_t tiles = CeilDiv(axis_.extent, kTile);
-    int64_t wanted = std::clamp<int64_t>(kEnoughBlocks / lines_, 1, tiles);
-    part_ = CeilDiv(tiles, wanted) * kTile;
-    parts_ = CeilDiv(axis_.extent, part_);
+    if (axis_.extent <= kTile || lines_ > kEnoughBlocks / 2) return;
+    each_ = InfoOf(from_).bits == InfoOf(dtype_).bits ? 16 : 8;
+    tiles_ = CeilDiv(axis_.extent, kThreads * each_);
   }
 
   std::vector<KernelSource> Sources() const override {
     if (eighths_) return {EighthsSource()};
-    if (parts_ == 1) return {TileSource(/*totals=*/false)};
-    return {TileSource(/*totals=*/true), TotalsSource(), TileSource(/*totals=*/false)};
+    return {tiles_ > 0 ? LongSource() : TileSource()};
   }
-  int64_t scratch_bytes() const override { return parts_ > 1 ? lines_ * parts_ * 8 : 0; }
+  int64_t scratch_bytes() const override {
+    return tiles_ > 0 ? kTicketBytes + lines_ * (tiles_ + CeilDiv(tiles_, kThreads)) * 16 : 0;
+  }
 
   void Run(Machine& machine, const Operands& operands) const override {
     if (lines_ == 0 || axis_.extent == 0) return;
-    int64_t blocks = CeilDiv(lines_, eighths_ ? kNeighbours : kTile / width_) * parts_;
-    std::vector<uint64_t> words = {WordOf(blocks),       operands.in[0],      operands.out[0],
-                                   WordOf(axis_.extent), WordOf(axis_.inner), WordOf(lines_),
-                                   WordOf(parts_),       WordOf(part_),       operands.scratch};
-    if (parts_ == 1) return machine.Launch(function(0), BlockGrid(blocks), words);
-    machine.Launch(function(0), BlockGrid(blocks), words);
-    machine.Launch(function(1), ElementGrid(lines_),
-                   std::vector<uint64_t>{WordOf(lines_), operands.scratch, WordOf(parts_)});
-    machine.Launch(function(2), BlockGrid(blocks), words);
+    if (tiles_ > 0) return RunLong(machine, operands);
+    int64_t blocks = CeilDiv(lines_, eighths_ ? kNeighbours : kTile / width_);
+    machine.Launch(
+        function(0), BlockGrid(blocks),
+        std::vector<uint64_t>{WordOf(blocks), operands.in[0], operands.out[0], WordOf(axis_.extent),
+                              WordOf(axis_.inner), WordOf(lines_)});
   }
 
  private:
-  static constexpr int kWords = 9;
+  static constexpr int kWords = 6;
+  static constexpr int64_t kTicketBytes = 256;
+
+  void RunLong(Machine& machine, const Operands& operands) const {
+    machine.Clear(operands.scratch, scratch_bytes());
+    Address totals = operands.scratch + static_cast<Address>(kTicketBytes);
+    int64_t blocks = lines_ * tiles_;
+    machine.Launch(
+        function(0), BlockGrid(blocks),
+        std::vector<uint64_t>{WordOf(blocks), operands.in[0], operands.out[0], WordOf(axis_.extent),
+                              WordOf(axis_.inner), operands.scratch, WordOf(tiles_), totals,
+                              totals + static_cast<Address>(blocks * 16)});
+  }
 
   std::string Value(ScalarText& scalars, const char* element) const {
     return scalars.Cast(scalars.FromMemory(element, from_), from_, WideOf(dtype_));
@@ -121,16 +133,159 @@ class ScanCall : public Call {
     return BlockKernel(kWords, scalars.Functions(), body);
   }
 
-  /// A thread for each line goes over the totals of its parts: each becomes what is before it.
-  KernelSource TotalsSource() const {
+  /// Totals that other blocks wait for: the halves of a word, each with a mark, so that nobody
+  /// sees one half alone.
+  std::string PostText() const {
+    bool real = WideOf(dtype_) == DType::kF64;
+    return fmt::format(R"(
+typedef {0} Wide;
+__device__ inline void post(unsigned long long address, long long which, Wide x) {{
+  volatile unsigned long long* at = (volatile unsigned long long*)address + 2 * which;
+  const unsigned long long bits = (unsigned long long){1}(x);
+  at[0] = bits << 32 | 1;
+  at[1] = bits >> 32 << 32 | 1;
+}}
+__device__ inline Wide posted(unsigned long long address, long long which) {{
+  const volatile unsigned long long* at = (const volatile unsigned long long*)address + 2 * which;
+  unsigned long long low, high;
+  do {{
+    low = at[0];
+    high = at[1];
+  }} while (!(low & high & 1));
+  return {2}((long long)(high >> 32 << 32 | low >> 32));
+}}
+)",
+                       ValueType(WideOf(dtype_)), real ? "__double_as_longlong" : "",
+                       real ? "__longlong_as_double" : "(Wide)");
+  }
+
+  /// Lines that set `name` to what all threads have as `sum`; `shared` is room for 8.
+  std::string SumOfAll(ScalarText& scalars, const char* shared, const char* name) const {
+    return fmt::format(
+        "  for (int lanes = 1; lanes < 32; lanes *= 2) {{\n"
+        "    const Wide other = shuffle_xor(sum, lanes);\n    sum = {2};\n  }}\n"
+        "  if (t % 32 == 0) {0}[t / 32] = sum;\n  __syncthreads();\n  Wide {1} = {0}[0];\n"
+        "  for (int k = 1; k < 8; ++k) {1} = {3};\n",
+        shared, name, Combined(scalars, "sum", "other"),
+        Combined(scalars, name, fmt::format("{}[k]", shared)));
+  }
+
+  /// See Note [Scans of few lines]. Words: blocks, elements, results, elements of a line, stride,
+  /// ticket, tiles of a line, totals of tiles, totals of groups.
+  KernelSource LongSource() const {
     ScalarText scalars;
-    DType wide = WideOf(dtype_);
+    bool same_size = InfoOf(from_).bits == InfoOf(dtype_).bits;
+    // Vectors of four lie side by side in memory, and begin at multiples of their size.
+    bool vectors =
+        same_size && axis_.inner == 1 && !reverse_ && (lines_ == 1 || axis_.extent % 4 == 0);
     std::string body = fmt::format(
-        "  {0}* totals = ({0}*)w1 + i * (long long)w2;\n  {0} running = {1};\n"
-        "  for (long long k = 0; k < (long long)w2; ++k) {{\n"
-        "    const {0} x = totals[k];\n    totals[k] = running;\n    running = {2};\n  }}\n",
-        ValueType(wide), scalars.Identity(fn_, wide), Combined(scalars, "running", "x"));
-    return ElementKernel(3, scalars.Functions(), body);
+        "  typedef {} From;\n  typedef {} To;\n  const Wide none = {};\n"
+        "  constexpr int kEach = {}, kApart = kEach + {};\n"
+        "  alignas(16) __shared__ From values[256 * kApart];\n",
+        MemoryType(from_), MemoryType(dtype_), scalars.Identity(fn_, WideOf(dtype_)), each_,
+        vectors ? 4 : 1);
+    body +=
+        same_size ? "  To* results = (To*)values;\n" : "  __shared__ To results[256 * kApart];\n";
+    body += R"(
+  const int t = threadIdx.x;
+  __shared__ Wide totals[8], groups[8], whole;
+  __shared__ unsigned ticket;
+  if (t == 0) ticket = atomicAdd((unsigned*)w5, 1u);
+  __syncthreads();
+  const long long extent = (long long)w3, tiles = (long long)w6;
+  const long long line = ticket / tiles, tile = ticket % tiles, first = tile * (256 * kEach);
+  const int count = extent - first < 256 * kEach ? (int)(extent - first) : 256 * kEach;
+)";
+    body += fmt::format("  const long long inner = {};\n", axis_.inner > 1 ? "(long long)w4" : "1");
+    body += fmt::format(
+        "  const long long begin = (line / inner * extent + {}) * inner + line % inner;\n"
+        "  const long long step = {}inner;\n"
+        "  const From* from = (const From*)w1 + begin;\n  To* to = (To*)w2 + begin;\n",
+        reverse_ ? "(extent - 1 - first)" : "first", reverse_ ? "-" : "");
+    // A thread's elements lie apart from those of the next one, to use all banks. What is behind
+    // the end of the line is scanned too: nothing comes after it.
+    body += vectors ? R"(
+  const int mine = 4 * t + t / (kEach / 4) * 4;
+#pragma unroll
+  for (int k = 0; k < kEach / 4; ++k) {
+    From x[4];
+    load_some<4>(from + 4 * t + k * 1024, count - 4 * t - k * 1024, x);
+    store_wide<4>(values + mine + k * 1024 / kEach * kApart, x);
+  }
+  __syncthreads();
+  From x[kEach];
+  load_wide<kEach>(values + t * kApart, x);
+)"
+                    : R"(
+  const int mine = t + t / kEach;
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    values[mine + k * 256 / kEach * kApart] =
+        t + k * 256 < count ? from[(t + k * 256) * step] : From();
+  }
+  __syncthreads();
+  From x[kEach];
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) x[k] = values[t * kApart + k];
+)";
+    std::string value = Value(scalars, "x[k]");
+    body += fmt::format(
+        "  Wide total = none;\n#pragma unroll\n  for (int k = 0; k < kEach; ++k) total = {};\n",
+        Combined(scalars, "total", value));
+    body += fmt::format(
+        "  for (int lanes = 1; lanes < 32; lanes *= 2) {{\n"
+        "    const Wide other = shuffle_up(total, lanes);\n"
+        "    if (t % 32 >= lanes) total = {};\n  }}\n"
+        "  Wide before = shuffle_up(total, 1);\n  if (t % 32 == 0) before = none;\n"
+        "  if (t % 32 == 31) totals[t / 32] = total;\n  __syncthreads();\n  Wide offset = none;\n"
+        "  for (int k = 0; k < t / 32; ++k) offset = {};\n  before = {};\n",
+        Combined(scalars, "other", "total"), Combined(scalars, "offset", "totals[k]"),
+        Combined(scalars, "offset", "before"));
+    // The last thread's offset and its warp's total are what the tile has.
+    body += fmt::format(
+        "  const long long group = tile / 256, place = tile % 256;\n"
+        "  if (t == 255) {{\n    whole = {};\n    post(w7, line * tiles + tile, whole);\n  }}\n"
+        "  __syncthreads();\n",
+        Combined(scalars, "offset", "total"));
+    // A group's total is posted before anything of other groups is waited for.
+    body +=
+        "  const long long all_groups = (tiles + 255) / 256;\n"
+        "  Wide sum = t < place ? posted(w7, line * tiles + group * 256 + t) : none;\n";
+    body += SumOfAll(scalars, "totals", "tiles_before");
+    body += fmt::format(
+        "  if (t == 0 && place == 255) post(w8, line * all_groups + group, {});\n  sum = none;\n"
+        "  for (long long k = t; k < group; k += 256) sum = {};\n",
+        Combined(scalars, "tiles_before", "whole"),
+        Combined(scalars, "sum", "posted(w8, line * all_groups + k)"));
+    body += SumOfAll(scalars, "groups", "groups_before");
+    body += fmt::format("  Wide running = {};\n  running = {};\n",
+                        Combined(scalars, "groups_before", "tiles_before"),
+                        Combined(scalars, "running", "before"));
+    // Registers are worth more than reading again.
+    if (vectors) body += "  load_wide<kEach>(values + t * kApart, x);\n";
+    body += fmt::format(
+        "  To y[kEach];\n#pragma unroll\n  for (int k = 0; k < kEach; ++k) {{\n"
+        "    running = {};\n    y[k] = {};\n  }}\n",
+        Combined(scalars, "running", value), Result(scalars, "running"));
+    body += vectors ? R"(  store_wide<kEach>(results + t * kApart, y);
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kEach / 4; ++k) {
+    To z[4];
+    load_wide<4>(results + mine + k * 1024 / kEach * kApart, z);
+    store_some<4>(to + 4 * t + k * 1024, count - 4 * t - k * 1024, z);
+  }
+)"
+                    : R"(
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) results[t * kApart + k] = y[k];
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    if (t + k * 256 < count) to[(t + k * 256) * step] = results[mine + k * 256 / kEach * kApart];
+  }
+)";
+    return BlockKernel(9, PostText() + scalars.Functions(), body);
   }
 
   /// Sets `offset` to what is before this thread's elements in the `group` of threads that have a
@@ -156,8 +311,7 @@ class ScanCall : public Call {
                        Combined(scalars, "whole", "totals[k]"));
   }
 
-  /// With `totals` only the total of each part is written.
-  KernelSource TileSource(bool totals) const {
+  KernelSource TileSource() const {
     ScalarText scalars;
     DType wide = WideOf(dtype_);
     int64_t lines = kTile / width_, group = std::max<int64_t>(width_ / kEach, 1);
@@ -170,23 +324,20 @@ class ScanCall : public Call {
         kTile + kTile / kEach);
     body += R"(
   const long long extent = (long long)w3;
-  const long long part = block % (long long)w6, begin = part * (long long)w7;
-  const long long end = begin + (long long)w7 < extent ? begin + (long long)w7 : extent;
+  Wide before = none;
 )";
     body += fmt::format("  const long long inner = {};\n", axis_.inner > 1 ? "(long long)w4" : "1");
-    body += fmt::format("  const long long first_line = block / (long long)w6 * {};\n", lines);
-    body += fmt::format("  Wide before = {};\n",
-                        parts_ > 1 && !totals ? "((const Wide*)w8)[block]" : "none");
+    body += fmt::format("  const long long first_line = block * {};\n", lines);
     std::string where = axis_.inner > 1
                             ? fmt::format("      const int r = i % {0}, k = i / {0};\n", lines)
                             : fmt::format("      const int r = i / {0}, k = i % {0};\n", width_);
     where += fmt::format(
         "      const long long line = first_line + r, along = tile + k;\n"
-        "      const bool inside = line < (long long)w5 && along < end;\n"
+        "      const bool inside = line < (long long)w5 && along < extent;\n"
         "      const long long at = (line / inner * extent + {}) * inner + line % inner;\n"
         "      const int place = r * {} + k;\n",
         reverse_ ? "(extent - 1 - along)" : "along", width_);
-    body += fmt::format("  for (long long tile = begin; tile < end; tile += {}) {{\n", kTile);
+    body += fmt::format("  for (long long tile = 0; tile < extent; tile += {}) {{\n", kTile);
     body += fmt::format(
         "    for (int i = t; i < {}; i += 256) {{\n{}"
         "      values[place + place / 8] = inside ? ({}) : none;\n    }}\n    __syncthreads();\n",
@@ -200,21 +351,18 @@ class ScanCall : public Call {
     if (width_ > kEach) {
       body += OffsetText(scalars, group);
     }
-    if (!totals) {
-      body += "#pragma unroll\n    for (int k = 0; k < 8; ++k) ";
-      body += width_ > kEach
-                  ? fmt::format("values[9 * t + k] = {};\n", Combined(scalars, "offset", "mine[k]"))
-                  : "values[9 * t + k] = mine[k];\n";
-      body += fmt::format(
-          "    __syncthreads();\n    for (int i = t; i < {}; i += 256) {{\n{}"
-          "      const Wide x = values[place + place / 8];\n"
-          "      if (inside) ((To*)w2)[at] = {};\n    }}\n",
-          kTile, where, Result(scalars, "x"));
-    }
+    body += "#pragma unroll\n    for (int k = 0; k < 8; ++k) ";
+    body += width_ > kEach
+                ? fmt::format("values[9 * t + k] = {};\n", Combined(scalars, "offset", "mine[k]"))
+                : "values[9 * t + k] = mine[k];\n";
+    body += fmt::format(
+        "    __syncthreads();\n    for (int i = t; i < {}; i += 256) {{\n{}"
+        "      const Wide x = values[place + place / 8];\n"
+        "      if (inside) ((To*)w2)[at] = {};\n    }}\n",
+        kTile, where, Result(scalars, "x"));
     if (width_ == kTile)
       body += fmt::format("    before = {};\n", Combined(scalars, "before", "whole"));
     body += "    __syncthreads();\n  }\n";
-    if (totals) body += "  if (t == 0) ((Wide*)w8)[block] = before;\n";
     return BlockKernel(kWords, scalars.Functions(), body);
   }
 
@@ -224,8 +372,9 @@ class ScanCall : public Call {
   bool reverse_;
   int64_t lines_;
   bool eighths_ = false;
-  int64_t width_ = 1;             // of a line in a tile, a power of two
-  int64_t part_ = 0, parts_ = 1;  // of a line, for a block each
+  int64_t width_ = 1;     // of a line in a tile, a power of two
+  int64_t tiles_ = 0;     // of a line, for a block each; 0 where a block has whole lines
+  int64_t each_ = kEach;  // elements of a thread in such a tile
 };
 
 std::string NoTruth(const Graph& graph, const GraphNode& node) {

@@ -92,7 +92,9 @@ void Program::PrepareSteps() {
     for (size_t r = 0; r < graph_[id].types.size(); ++r) {
       prepared.results.push_back(schedule_.BufferOf({id, static_cast<int32_t>(r)}));
     }
-    if (prepared.call->can_fail()) prepared.fault = fault_count_++;
+    if (int count = prepared.call->fault_count()) {
+      prepared.fault = std::exchange(fault_count_, fault_count_ + count);
+    }
   }
 }
 
@@ -432,13 +434,24 @@ void Program::RunCall(size_t i, const Memory& memory) const {
 }
 
 void Program::CheckFaults(const uint64_t* faults) const {
-  for (const PreparedStep& step : steps_) {
-    if (step.fault < 0 || faults[step.fault] == 0) continue;
-    lazy::ExecutionError error(step.call->FaultCode(), step.call->FaultMessage(faults[step.fault]),
-                               step.node);
-    error.SetWhere(LocationText(step.location));
+  NodeId node = -1;
+  if (std::optional<Call::Fault> fault = FindFault(faults, &node)) {
+    lazy::ExecutionError error(fault->code, fault->message, node);
+    error.SetWhere(fault->where);
     throw error;
   }
+}
+
+std::optional<Call::Fault> Program::FindFault(const uint64_t* faults, NodeId* node) const {
+  for (const PreparedStep& step : steps_) {
+    if (step.fault < 0) continue;
+    std::optional<Call::Fault> fault = step.call->FindFault(faults + step.fault);
+    if (!fault) continue;
+    if (fault->where.empty()) fault->where = LocationText(step.location);
+    if (node) *node = step.node;
+    return fault;
+  }
+  return std::nullopt;
 }
 
 std::string Program::ToText(std::string_view what) const {

@@ -48,14 +48,16 @@ class Program {
   /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
            Address faults) const;
-  /// The same as a part of another program's run; for programs that cannot fail.
-  void RunInside(std::span<const Address> inputs, std::span<const Address> outputs,
-                 Address arena) const {
-    RunSteps({BuffersOf(inputs, outputs, arena), arena, 0});
+  /// The same as a part of another program's run.
+  void RunInside(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
+                 Address faults) const {
+    RunSteps({BuffersOf(inputs, outputs, arena), arena, faults});
   }
   /// Throws what failed in the run that had these words and has ended, as lazy::ExecutionError
   /// with the node of the graph that was given.
   void CheckFaults(const uint64_t* faults) const;
+  /// The same without throwing it.
+  std::optional<Call::Fault> FindFault(const uint64_t* faults, NodeId* node = nullptr) const;
 
   /// For errors that a run as a whole is blamed for: what it consists of, and a line of it.
   std::string NamesOfSteps() const;

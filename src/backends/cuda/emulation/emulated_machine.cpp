@@ -26,7 +26,7 @@ const std::string& EmulationPrelude() {
 #define __global__
 #define __forceinline__ inline
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 struct EmulatedThread {
   struct Dim { unsigned x, y, z; };
   Dim thread, block, block_dim, grid_dim;
@@ -86,6 +86,20 @@ template <class T> static T __shfl_up_sync(unsigned, T x, int lanes) {
 }
 template <class T> static T __shfl_sync(unsigned, T x, int lane, int width) {
   return exchanged(x, thread_number() / width * width + lane);
+}
+static inline void __syncwarp() { emulated->wait(); }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static unsigned matched[1024];
+static inline unsigned __match_any_sync(unsigned, unsigned x) {
+  int me = thread_number();
+  matched[me] = x;
+  emulated->wait();
+  unsigned same = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    if (matched[me / 32 * 32 + lane] == x) same |= 1u << lane;
+  }
+  emulated->wait();
+  return same;
 }
 template <class T> static inline T atomicAdd(T* at, T value) {
   T old = *at;
