@@ -335,29 +335,43 @@ class GpuMachine : public Machine {
     return graph;
   }
 
-  /// The stream is told before each piece what comes before it.
+  /// The stream is told before a piece what comes before it, unless that is the last one alone.
   void CapturePieces(std::span<const Piece> pieces) {
     const bool branches = driver_.capture_info && driver_.capture_after;
+    auto follows = [&](size_t i) {
+      return pieces[i].after.size() == 1 && pieces[i].after[0] == static_cast<int>(i) - 1;
+    };
+    std::vector<bool> is_asked_for(pieces.size());
+    for (size_t i = 1; i < pieces.size() && branches; ++i) {
+      if (follows(i)) continue;
+      for (int earlier : pieces[i].after) is_asked_for[static_cast<size_t>(earlier)] = true;
+    }
     std::vector<std::vector<CUgraphNode>> last(pieces.size());  // nodes, by piece
     for (size_t i = 0; i < pieces.size(); ++i) {
-      if (branches && i > 0) {
-        std::vector<CUgraphNode> after;
-        for (int earlier : pieces[i].after) {
-          const std::vector<CUgraphNode>& nodes = last[static_cast<size_t>(earlier)];
-          after.insert(after.end(), nodes.begin(), nodes.end());
-        }
-        driver_.Check(driver_.capture_after(stream_, after.data(), after.size(), kSetDependencies),
-                      "cuStreamUpdateCaptureDependencies");
-      }
+      if (branches && i > 0 && !follows(i)) ComesAfter(pieces[i].after, last);
       pieces[i].work();
-      if (!branches) continue;
-      int status = 0;
-      const CUgraphNode* nodes = nullptr;
-      size_t count = 0;
-      driver_.Check(driver_.capture_info(stream_, &status, nullptr, nullptr, &nodes, &count),
-                    "cuStreamGetCaptureInfo");
-      last[i].assign(nodes, nodes + count);
+      if (is_asked_for[i]) last[i] = LastNodes();
     }
+  }
+
+  void ComesAfter(const std::vector<int>& pieces,
+                  const std::vector<std::vector<CUgraphNode>>& last) {
+    std::vector<CUgraphNode> after;
+    for (int piece : pieces) {
+      const std::vector<CUgraphNode>& nodes = last[static_cast<size_t>(piece)];
+      after.insert(after.end(), nodes.begin(), nodes.end());
+    }
+    driver_.Check(driver_.capture_after(stream_, after.data(), after.size(), kSetDependencies),
+                  "cuStreamUpdateCaptureDependencies");
+  }
+
+  std::vector<CUgraphNode> LastNodes() {
+    int status = 0;
+    const CUgraphNode* nodes = nullptr;
+    size_t count = 0;
+    driver_.Check(driver_.capture_info(stream_, &status, nullptr, nullptr, &nodes, &count),
+                  "cuStreamGetCaptureInfo");
+    return {nodes, nodes + count};
   }
 
   static CUevent EventOf(const Moment& moment) {

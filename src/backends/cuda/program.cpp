@@ -51,10 +51,10 @@ struct Program::PreparedStep {
   LocationId location = 0;
 };
 
-Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t spread_bytes)
+Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(ScatterRows(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
-          ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph)))))))))),
+      graph_(ScatterRows(RectifyProducts(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
+          ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph))))))))))),
       schedule_(FuseRandom(graph_, compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
                                                           /*epilogues=*/false))) {
   recordings_ = std::make_unique<Recordings>();
@@ -62,7 +62,6 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t s
   PrepareSteps();
   Arrange();
   scratch_ = ScratchOfSteps();
-  SpreadMemory(spread_bytes);
   LoadFunctions();
   outputs_ = compiler::FindOutputSources(schedule_);
   replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
@@ -133,15 +132,6 @@ void Program::Arrange() {
     return Reorder(back);
   }
   plan_ = std::move(plan);
-}
-
-void Program::SpreadMemory(int64_t most) {
-  bool updates = std::any_of(schedule_.steps.begin(), schedule_.steps.end(),
-                             [](const compiler::Step& step) { return step.updates >= 0; });
-  if (updates || steps_.empty()) return;
-  std::vector<int> to_the_end(steps_.size(), static_cast<int>(steps_.size()) - 1);
-  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, scratch_, to_the_end);
-  if (plan.arena_bytes <= most) plan_ = std::move(plan);
 }
 
 void Program::Reorder(const std::vector<int>& order) {

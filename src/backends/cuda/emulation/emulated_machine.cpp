@@ -159,9 +159,10 @@ void MultiplyOf(const Product& p, const T* a, const T* b, const Out* bias, Out* 
           sum +=
               Convert<Sum>(a[batch * p.a_batch + at_a]) * Convert<Sum>(b[batch * p.b_batch + at_b]);
         }
-        using Made = std::conditional_t<kIsReal<T> && sizeof(T) == 2, float, Sum>;
+        using Made = std::conditional_t<kIsReal<T> && sizeof(T) <= 4, float, Sum>;
         Made made = static_cast<Made>(sum);
         if (p.bias) made += Convert<Made>(bias[j]);
+        if (p.relu && made < 0) made = 0;
         out[batch * p.out_batch + i * p.out_row + j] = Convert<Out>(made);
       }
     }
