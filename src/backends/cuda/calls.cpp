@@ -28,7 +28,7 @@ bool IsReduction(const OpDef* op) {
 }
 
 KernelSource SourceOf(int words, const std::string& functions, const std::string& start,
-                      const std::string& body, int resident = 1) {
+                      const std::string& body) {
   std::string names;
   for (int i = 0; i < words; ++i) {
     names += fmt::format("  const unsigned long long w{0} = words.w[{0}];\n", i);
@@ -36,10 +36,9 @@ KernelSource SourceOf(int words, const std::string& functions, const std::string
   std::string name = SourceName(functions + start + body);
   return {name, fmt::format("namespace {0}_parts {{\n{1}"
                             "struct {0}_words {{ unsigned long long w[{2}]; }};\n"
-                            "extern \"C\" __global__ void __launch_bounds__(256{6}) {0}(const "
+                            "extern \"C\" __global__ void __launch_bounds__(256) {0}(const "
                             "{0}_words words) {{\n{3}{4}{5}}}\n}}\n",
-                            name, functions, words, names, start, body,
-                            resident > 1 ? fmt::format(", {}", resident) : std::string())};
+                            name, functions, words, names, start, body)};
 }
 
 }  // namespace
@@ -51,9 +50,8 @@ KernelSource ElementKernel(int words, const std::string& functions, const std::s
                   body);
 }
 
-KernelSource BlockKernel(int words, const std::string& functions, const std::string& body,
-                         int resident) {
-  return SourceOf(words, functions, "  const long long block = blockIdx.x;\n", body, resident);
+KernelSource BlockKernel(int words, const std::string& functions, const std::string& body) {
+  return SourceOf(words, functions, "  const long long block = blockIdx.x;\n", body);
 }
 
 std::string BlockSumsText() {
