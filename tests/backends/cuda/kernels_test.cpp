@@ -322,7 +322,7 @@ TEST_F(CudaKernels, ScansLinesOfEveryLength) {
 
 /// More tiles than a group has, and results that are wider than elements.
 TEST_F(CudaKernels, ScansLongLines) {
-  ExpectRight({ScanOf("sum", "i32", "1060000", 0), ScanOf("sum", "f32", "1050000", 0, true),
+  ExpectRight({ScanOf("sum", "i32", "2110000", 0), ScanOf("sum", "f32", "1050000", 0, true),
                ScanOf("sum", "f32", "2,8192", 1), ScanOf("prod", "f64", "2,4097,2", 1),
                "%0 = input : i32[3,70000]\n%1 = scan %0 {kind=\"sum\", dim=1, reverse=true} : "
                "i64[3,70000]\nreturn %1\n",
