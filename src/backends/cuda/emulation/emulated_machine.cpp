@@ -40,6 +40,7 @@ extern "C" void set_emulated(EmulatedThread* thread) { emulated = thread; }
 #define blockDim (emulated->block_dim)
 #define gridDim (emulated->grid_dim)
 #define __syncthreads() emulated->wait()
+#define __threadfence()
 
 #define fmaf __builtin_fmaf
 #define fma __builtin_fma
