@@ -90,6 +90,50 @@ std::vector<Row> ConvolutionRows() {
   };
 }
 
+/// The result, forward, or the gradients of all three operands, of attention.
+std::function<Tensor()> Attention(int64_t length, DType dtype, bool backward) {
+  const Dims sizes = {4, 16, length, 64};
+  Tensor q = Random(sizes, dtype), k = Random(sizes, dtype), v = Random(sizes, dtype);
+  Tensor g = Random(sizes, dtype);
+  return [=]() mutable {
+    if (!backward) return scaled_dot_product_attention(q, k, v);
+    for (Tensor* x : {&q, &k, &v}) x->requires_grad_();
+    auto grads = hammock::grad({scaled_dot_product_attention(q, k, v)}, {q, k, v}, {g});
+    return grads[0].sum() + grads[1].sum() + grads[2].sum();
+  };
+}
+
+std::vector<Row> AttentionRows() {
+  return {
+      {"attention 4x16x2048x64 f32", 0, [] { return Attention(2048, f32, false); }},
+      {"attention 4x16x8192x64 f32", 0, [] { return Attention(8192, f32, false); }},
+      {"attention 4x16x2048x64 bf16", 0, [] { return Attention(2048, bf16, false); }},
+      {"attention gradients 4x16x2048x64 f32", 0, [] { return Attention(2048, f32, true); }},
+      {"attention gradients 4x16x2048x64 bf16", 0, [] { return Attention(2048, bf16, true); }},
+  };
+}
+
+/// An upload beside five products; the three rows say how much of it is hidden.
+std::vector<Row> OverlapRows() {
+  auto both = [](bool work, bool copy) {
+    Tensor a = Random({8192, 8192}, bf16), b = Random({8192, 8192}, bf16);
+    HostTensor host(Shape(DType::kF32, {1 << 26}));
+    const lazy::BackendDevice device = lazy::getBackend("cuda")->GetBackendDevice(0);
+    return [=] {
+      Tensor y = a;
+      for (int i = 0; i < 5 && work; ++i) y = matmul(y, b);
+      LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&y, 1));
+      if (copy) lazy::getBackend("cuda")->MakeComputationDataFromTensor(host, host.shape(), device);
+      return y;
+    };
+  };
+  return {
+      {"five products of 8192 bf16", 0, [=] { return both(true, false); }},
+      {"an upload of 256 MB", 268, [=] { return both(false, true); }},
+      {"both", 268, [=] { return both(true, true); }},
+  };
+}
+
 std::vector<Row> OrderRows() {
   auto sorted = [](Dims sizes, DType dtype) {
     Tensor x = Random(sizes, dtype);
@@ -211,7 +255,8 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--filter") filter = argv[i + 1];
   }
   std::vector<Row> rows;
-  for (auto make : {ConvolutionRows, OrderRows, IndexRows, MemoryRows}) {
+  for (auto make :
+       {ConvolutionRows, AttentionRows, OverlapRows, OrderRows, IndexRows, MemoryRows}) {
     for (Row& row : make()) rows.push_back(std::move(row));
   }
   for (const Row& row : rows) {

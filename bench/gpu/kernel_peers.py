@@ -37,6 +37,15 @@ def convolution(channels, side, dtype, backward):
     return lambda: torch.autograd.grad(F.conv2d(x, w, None, 1, 1), [x, w], g)
 
 
+def attention(length, dtype, backward):
+    q, k, v, g = (random(4, 16, length, 64, dtype=dtype) for _ in range(4))
+    if not backward:
+        return lambda: F.scaled_dot_product_attention(q, k, v)
+    for x in (q, k, v):
+        x.requires_grad_()
+    return lambda: torch.autograd.grad(F.scaled_dot_product_attention(q, k, v), [q, k, v], g)
+
+
 def rows():
     half = torch.bfloat16
     yield "conv 3x3 64x64x56x56 f32", lambda: convolution(64, 56, torch.float32, False)
@@ -46,6 +55,11 @@ def rows():
     yield "conv gradients 64x64x56x56 bf16", lambda: convolution(64, 56, half, True)
     image = random(64, 64, 112, 112)
     yield "max pool 3x3/2 64x64x112x112 f32", lambda: lambda: F.max_pool2d(image, 3, 2, 1)
+    yield "attention 4x16x2048x64 f32", lambda: attention(2048, torch.float32, False)
+    yield "attention 4x16x8192x64 f32", lambda: attention(8192, torch.float32, False)
+    yield "attention 4x16x2048x64 bf16", lambda: attention(2048, half, False)
+    yield "attention gradients 4x16x2048x64 f32", lambda: attention(2048, torch.float32, True)
+    yield "attention gradients 4x16x2048x64 bf16", lambda: attention(2048, half, True)
     many, lines = random(65536, 1024), random(1 << 24)
     yield "sort 65536x1024 f32", lambda: lambda: torch.sort(many)
     yield "sort 16M f32", lambda: lambda: torch.sort(lines)

@@ -126,7 +126,7 @@ class DynamicSliceCall : public Call {
     start_ = graph.TypeOf(node.inputs[updates_ ? 2 : 1]).dtype();
     name_ = node.op->name();
   }
-  bool can_fail() const override { return true; }
+  int fault_count() const override { return 1; }
   std::string FaultMessage(uint64_t fault) const override {
     return fmt::format("{}: start ({}) + length ({}) exceeds dimension size ({}) of dimension {}",
                        name_, FaultyIndex(fault), span_, extent_, dim_);
@@ -202,7 +202,7 @@ class RequireCall : public Call {
       : message_(node.attrs[0].str()),
         bytes_(node.type().bytes()),
         conditions_(graph.TypeOf(node.inputs[1]).numel()) {}
-  bool can_fail() const override { return true; }
+  int fault_count() const override { return 1; }
   std::string FaultMessage(uint64_t) const override { return message_; }
   ErrorCode FaultCode() const override { return ErrorCode::kValue; }
   std::vector<KernelSource> Sources() const override {

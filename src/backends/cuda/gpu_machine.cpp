@@ -27,6 +27,7 @@ constexpr int kMinor = 76;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kNoTiming = 2;
 constexpr int kRelaxed = 2;
+constexpr unsigned kSetDependencies = 1;
 constexpr unsigned kPortableAndMapped = 3;
 constexpr size_t kMostFunctions = 4096;  // kept for programs to come
 
@@ -102,6 +103,17 @@ class GpuMachine : public Machine {
   void GiveMemory(Address address) override {
     Enter();
     driver_.memory_give(address);
+  }
+  void* TakeHostMemory(int64_t bytes) override {
+    Enter();
+    void* memory = nullptr;
+    driver_.Check(driver_.host_take(&memory, static_cast<size_t>(bytes), kPortableAndMapped),
+                  "cuMemHostAlloc");
+    return memory;
+  }
+  void GiveHostMemory(void* memory) override {
+    Enter();
+    driver_.host_give(memory);
   }
 
   // ---- Copies
@@ -239,24 +251,26 @@ class GpuMachine : public Machine {
 
   // ---- Recordings
 
-  std::shared_ptr<Recording> Record(const std::function<void()>& work) override {
+  std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
     Enter();
     std::lock_guard lock(mutex_);
-    driver_.Check(driver_.capture_begin(stream_, kRelaxed), "cuStreamBeginCapture");
-    CUgraph graph = nullptr;
-    try {
-      work();
-    } catch (...) {
-      driver_.capture_end(stream_, &graph);
-      if (graph) driver_.graph_destroy(graph);
-      throw;
-    }
-    driver_.Check(driver_.capture_end(stream_, &graph), "cuStreamEndCapture");
+    CUgraph graph = Capture(pieces);
     CUgraphExec exec = nullptr;
     CUresult result = driver_.graph_instantiate(&exec, graph, 0);
     driver_.graph_destroy(graph);
     driver_.Check(result, "cuGraphInstantiate");
     return std::make_shared<GpuRecording>(driver_, exec);
+  }
+  bool Update(Recording& recording, std::span<const Piece> pieces) override {
+    if (!driver_.graph_update) return false;
+    Enter();
+    std::lock_guard lock(mutex_);
+    CUgraph graph = Capture(pieces);
+    CUgraphUpdate update = {};
+    CUresult result =
+        driver_.graph_update(static_cast<GpuRecording&>(recording).exec, graph, &update);
+    driver_.graph_destroy(graph);
+    return result == kCudaSuccess;
   }
   void Replay(const Recording& recording) override {
     Enter();
@@ -305,6 +319,46 @@ class GpuMachine : public Machine {
   }
 
  private:
+  /// With the mutex of the order.
+  CUgraph Capture(std::span<const Piece> pieces) {
+    driver_.Check(driver_.capture_begin(stream_, kRelaxed), "cuStreamBeginCapture");
+    CUgraph graph = nullptr;
+    try {
+      CapturePieces(pieces);
+    } catch (...) {
+      driver_.capture_end(stream_, &graph);
+      if (graph) driver_.graph_destroy(graph);
+      throw;
+    }
+    driver_.Check(driver_.capture_end(stream_, &graph), "cuStreamEndCapture");
+    return graph;
+  }
+
+  /// The stream is told before each piece what comes before it.
+  void CapturePieces(std::span<const Piece> pieces) {
+    const bool branches = driver_.capture_info && driver_.capture_after;
+    std::vector<std::vector<CUgraphNode>> last(pieces.size());  // nodes, by piece
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      if (branches && i > 0) {
+        std::vector<CUgraphNode> after;
+        for (int earlier : pieces[i].after) {
+          const std::vector<CUgraphNode>& nodes = last[static_cast<size_t>(earlier)];
+          after.insert(after.end(), nodes.begin(), nodes.end());
+        }
+        driver_.Check(driver_.capture_after(stream_, after.data(), after.size(), kSetDependencies),
+                      "cuStreamUpdateCaptureDependencies");
+      }
+      pieces[i].work();
+      if (!branches) continue;
+      int status = 0;
+      const CUgraphNode* nodes = nullptr;
+      size_t count = 0;
+      driver_.Check(driver_.capture_info(stream_, &status, nullptr, nullptr, &nodes, &count),
+                    "cuStreamGetCaptureInfo");
+      last[i].assign(nodes, nodes + count);
+    }
+  }
+
   static CUevent EventOf(const Moment& moment) {
     return static_cast<const GpuMoment&>(moment).event;
   }

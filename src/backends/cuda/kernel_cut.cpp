@@ -299,6 +299,21 @@ KernelCut CutKernel(const Launch& launch) {
   return cut;
 }
 
+KernelCut CutBeside(const Launch& launch, int block_threads) {
+  KernelCut cut = CutKernel(launch);
+  cut.even = false;
+  if (cut.way == KernelCut::Way::kMap && LinesOf(launch) == 1) {
+    cut.vector = LongestVector(*launch.kernel);
+    cut.threads = block_threads;
+    cut.slots = 1;
+    for (size_t i = 0; i < cut.is_wide.size(); ++i) {
+      cut.is_wide[i] = cut.vector > 1 && IsAligned(launch, i, cut.vector);
+    }
+  }
+  cut.lines = block_threads / cut.threads;
+  return cut;
+}
+
 Grid GridOf(const Launch& launch, const KernelCut& cut) {
   int64_t lines = LinesOf(launch);
   Grid grid;

@@ -66,6 +66,9 @@ struct Grid {
 
 /// Buffers begin at multiples of 16 bytes.
 KernelCut CutKernel(const compiler::Launch& launch);
+/// The same with blocks of that many threads, at least as many as CutKernel's, for a launch that
+/// shares a grid with others. Cuts of one kernel for other sizes are equal more often.
+KernelCut CutBeside(const compiler::Launch& launch, int block_threads);
 Grid GridOf(const compiler::Launch& launch, const KernelCut& cut);
 /// Memory that a launch needs for what stages leave to later ones.
 int64_t ScratchBytes(const compiler::Launch& launch, const KernelCut& cut);

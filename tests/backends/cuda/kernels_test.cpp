@@ -197,6 +197,14 @@ TEST_F(CudaKernels, DrawsRandomWordsWhereTheyAreUsed) {
     %5 = broadcast %4 {sizes=[50,70]} : u32[50,70]
     %6 = sub %5, %3 : u32[50,70]
     return %6)");
+  ExpectBits(R"(
+    %0 = input : u64[2]
+    %1 = input : u64[2]
+    %2 = rng_bits %0 {sizes=[300]} : u32[300]
+    %3 = rng_bits %1 {sizes=[500]} : u32[500]
+    %4 = neg %2 : u32[300]
+    %5 = neg %3 : u32[500]
+    return %4, %5)");
 }
 
 /// Few angles are so large that another reduction is branched to.
@@ -259,6 +267,54 @@ TEST_F(CudaKernels, Loops) {
                              count, width));
     }
   }
+}
+
+/// Rounds that fail are found after the loop, and say what went wrong.
+TEST_F(CudaKernels, LoopsThatCanFail) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : i64[3,2]
+    %1 = input : i64[5]
+    %2 = input : i64[2]
+    %3:2 = loop %2, %0, %1 {body=graph {
+      %0 = input : i64[]
+      %1 = input : i64[2]
+      %2 = input : i64[2]
+      %3 = input : i64[5]
+      %4 = index_select %3, %2 {dim=0} : i64[2]
+      %5 = add %1, %4 : i64[2]
+      %6 = floor_divide %5, %1 : i64[2]
+      return %5, %6
+    }, count=3, num_carried=1, num_stacked_in=1} : i64[2], i64[3,2]
+    return %3.0, %3.1)");
+  Program program(graph, MachineForTests());
+  auto numbers = [](std::vector<int64_t> values, const Dims& sizes) {
+    return HostTensor::Copy(Shape(DType::kI64, sizes), values.data());
+  };
+  auto inputs_of = [&](std::vector<int64_t> indices, int64_t first) {
+    return std::vector<HostTensor>{numbers(std::move(indices), {3, 2}),
+                                   numbers({10, 20, 30, 40, 50}, {5}), numbers({first, 1}, {2})};
+  };
+  auto run = [&](const std::vector<HostTensor>& inputs) {
+    return RunProgram(*MachineForTests(), program, graph, inputs);
+  };
+  std::vector<HostTensor> inputs = inputs_of({0, 1, 4, 2, 3, 3}, 7);
+  std::vector<HostTensor> actual = run(inputs), expected = reference::Interpret(graph, inputs);
+  for (size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_EQ(fuzz::CompareBits(actual[i], expected[i]), "");
+  }
+  auto message_of = [&](std::vector<int64_t> indices, int64_t first) -> std::string {
+    try {
+      run(inputs_of(std::move(indices), first));
+    } catch (const lazy::ExecutionError& error) {
+      EXPECT_EQ(error.node(), 3);
+      return error.message();
+    }
+    return "none";
+  };
+  EXPECT_EQ(message_of({0, 1, 4, 2, 3, 5}, 7),
+            "index_select: index 5 is out of bounds for dimension 0 with size 5");
+  EXPECT_EQ(message_of({0, 1, 4, 2, 3, 3}, 0),
+            "floor_divide: ZeroDivisionError: integer division by zero");
 }
 
 std::string SortOf(const std::string& dtype, const std::string& sizes, int dim, bool descending) {

@@ -237,6 +237,8 @@ class EmulatedMachine : public Machine {
         std::aligned_alloc(256, (static_cast<size_t>(bytes) + 255) / 256 * 256));
   }
   void GiveMemory(Address address) override { std::free(reinterpret_cast<void*>(address)); }
+  void* TakeHostMemory(int64_t bytes) override { return std::malloc(static_cast<size_t>(bytes)); }
+  void GiveHostMemory(void* memory) override { std::free(memory); }
 
   void Upload(Address to, const void* from, int64_t bytes) override {
     if (bytes > 0) std::memcpy(reinterpret_cast<void*>(to), from, static_cast<size_t>(bytes));
