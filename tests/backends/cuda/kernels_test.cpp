@@ -197,6 +197,14 @@ TEST_F(CudaKernels, DrawsRandomWordsWhereTheyAreUsed) {
     %5 = broadcast %4 {sizes=[50,70]} : u32[50,70]
     %6 = sub %5, %3 : u32[50,70]
     return %6)");
+  ExpectBits(R"(
+    %0 = input : u64[2]
+    %1 = input : u64[2]
+    %2 = rng_bits %0 {sizes=[300]} : u32[300]
+    %3 = rng_bits %1 {sizes=[500]} : u32[500]
+    %4 = neg %2 : u32[300]
+    %5 = neg %3 : u32[500]
+    return %4, %5)");
 }
 
 /// Few angles are so large that another reduction is branched to.
