@@ -121,7 +121,8 @@ VectorPlan::VectorPlan(const Kernel& kernel) : stages_(static_cast<size_t>(kerne
       body.Add(kernel, instr);
       all.Add(kernel, instr);
     }
-    stages_[static_cast<size_t>(stage)] = {body.size, body.sums > 0, body.Lanes()};
+    bool heavy = body.weight == Weight::kHeavy || body.weight == Weight::kHeavyWide;
+    stages_[static_cast<size_t>(stage)] = {body.size, body.sums > 0, heavy, body.Lanes()};
   }
   widths_ = {kShortLanes};
   for (Stage& stage : stages_) {
