@@ -40,6 +40,7 @@ Weight WeightOf(const Instr& instr, DType operands) {
     case ScalarFn::kTanh:
     case ScalarFn::kErf:
     case ScalarFn::kSigmoid:
+    case ScalarFn::kGelu:
       return Weight::kHeavy;
     case ScalarFn::kLog2:
     case ScalarFn::kLog10:
