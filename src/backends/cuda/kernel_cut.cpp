@@ -301,7 +301,6 @@ KernelCut CutKernel(const Launch& launch) {
 
 KernelCut CutBeside(const Launch& launch, int block_threads) {
   KernelCut cut = CutKernel(launch);
-  cut.even = false;
   if (cut.way == KernelCut::Way::kMap && LinesOf(launch) == 1) {
     cut.vector = LongestVector(*launch.kernel);
     cut.threads = block_threads;
