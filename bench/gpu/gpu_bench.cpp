@@ -150,6 +150,74 @@ struct Mlp {
   std::vector<Tensor> inputs() const { return {x, y}; }
 };
 
+/// 100 kernels, each of which needs the one before.
+auto SmallKernels() {
+  return compile([](const Tensor& x) {
+    Tensor y = x;
+    for (int i = 0; i < 50; ++i) y = matmul(y, x) * 0.01;
+    return y;
+  });
+}
+
+/// With `inputs` tensors in turn; more than 8 are more sets of addresses than are kept.
+std::function<void()> SmallKernelsStep(size_t inputs) {
+  auto step = SmallKernels();
+  auto xs = std::make_shared<std::vector<Tensor>>();
+  for (size_t i = 0; i < inputs; ++i) xs->push_back(Random({32, 32}));
+  auto next = std::make_shared<size_t>(0);
+  return [=] { Tensor y = step((*xs)[(*next)++ % inputs]); };
+}
+
+/// A step of Adam for 100 parameters.
+std::function<void()> AdamStep() {
+  struct State {
+    std::vector<Tensor> w, m, v, g;
+  };
+  auto state = std::make_shared<State>();
+  for (int64_t i = 0; i < 100; ++i) {
+    Dims sizes = {1 + i % 7 * 100, 64};
+    for (auto* list : {&state->w, &state->m, &state->v, &state->g}) {
+      list->push_back(zeros(sizes, f32, Gpu()) + 0.5);
+    }
+  }
+  auto step = compile(
+      [state] {
+        NoGradGuard no_grad;
+        for (size_t i = 0; i < state->w.size(); ++i) {
+          Tensor &w = state->w[i], &m = state->m[i], &v = state->v[i], &g = state->g[i];
+          m.copy_(m * 0.9 + g * 0.1);
+          v.copy_(v * 0.999 + g * g * 0.001);
+          w.sub_(m / (sqrt(v) + 1e-8), 0.001);
+        }
+        return state->w[0];
+      },
+      {state->w, state->m, state->v, state->g});
+  return [step] { step(); };
+}
+
+/// The host's time of the first calls of a program, in ms: it is compiled, run as it is, recorded,
+/// replayed.
+void PrintFirstCalls() {
+  for (bool same : {true, false}) {
+    auto step = SmallKernels();
+    std::vector<Tensor> xs;
+    for (int i = 0; i < 20; ++i) xs.push_back(Random({32, 32}));
+    mark_step();
+    Finish();
+    std::printf("first calls, %-21s  ", same ? "same memory" : "ever new memory");
+    std::vector<Tensor> kept;
+    for (size_t i = 0; i < 20; ++i) {
+      auto start = std::chrono::steady_clock::now();
+      Tensor y = step(xs[same ? 0 : i]);
+      std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+      Finish();
+      if (!same) kept.push_back(y);
+      std::printf(" %.3f", took.count());
+    }
+    std::printf("\n");
+  }
+}
+
 /// Where the time of a row went, in microseconds a run; with `cuda.time_steps`.
 void PrintSteps() {
   static std::map<std::string, std::pair<double, double>> before;  // total, samples
@@ -257,6 +325,9 @@ std::vector<Row> Rows() {
          return TrainingStep<Mlp>(true);
        }},
       {"MLP train high, recorded each time", 0, [] { return TrainingStep<Mlp>(false); }},
+      {"Adam, 100 parameters", 0, [] { return AdamStep(); }},
+      {"100 small kernels", 0, [] { return SmallKernelsStep(1); }},
+      {"100 small kernels, new memory", 0, [] { return SmallKernelsStep(24); }},
   };
 }
 
@@ -286,4 +357,5 @@ int main(int argc, char** argv) {
     if (config::Get<config::kCudaTimeSteps>()) PrintSteps();
     std::fflush(stdout);
   }
+  if (std::string("first calls").find(filter) != std::string::npos) PrintFirstCalls();
 }

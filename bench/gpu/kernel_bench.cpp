@@ -25,10 +25,17 @@ const Device& Gpu() {
   return device;
 }
 
-Tensor Random(const Dims& sizes, DType dtype = f32) {
-  Tensor x = randn(sizes, f32, Gpu()).to(dtype);
+Tensor Made(Tensor x) {
   LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&x, 1));
   return x;
+}
+
+Tensor Random(const Dims& sizes, DType dtype = f32) {
+  return Made(randn(sizes, f32, Gpu()).to(dtype));
+}
+
+Tensor RandomIndex(int64_t end, int64_t count) {
+  return Made(randint(0, end, {count}, i64, Gpu()));
 }
 
 void Finish() { lazy::getBackend("cuda")->PrepareToExit(); }
@@ -90,6 +97,50 @@ std::vector<Row> ConvolutionRows() {
   };
 }
 
+/// The result, forward, or the gradients of all three operands, of attention.
+std::function<Tensor()> Attention(int64_t length, DType dtype, bool backward) {
+  const Dims sizes = {4, 16, length, 64};
+  Tensor q = Random(sizes, dtype), k = Random(sizes, dtype), v = Random(sizes, dtype);
+  Tensor g = Random(sizes, dtype);
+  return [=]() mutable {
+    if (!backward) return scaled_dot_product_attention(q, k, v);
+    for (Tensor* x : {&q, &k, &v}) x->requires_grad_();
+    auto grads = hammock::grad({scaled_dot_product_attention(q, k, v)}, {q, k, v}, {g});
+    return grads[0].sum() + grads[1].sum() + grads[2].sum();
+  };
+}
+
+std::vector<Row> AttentionRows() {
+  return {
+      {"attention 4x16x2048x64 f32", 0, [] { return Attention(2048, f32, false); }},
+      {"attention 4x16x8192x64 f32", 0, [] { return Attention(8192, f32, false); }},
+      {"attention 4x16x2048x64 bf16", 0, [] { return Attention(2048, bf16, false); }},
+      {"attention gradients 4x16x2048x64 f32", 0, [] { return Attention(2048, f32, true); }},
+      {"attention gradients 4x16x2048x64 bf16", 0, [] { return Attention(2048, bf16, true); }},
+  };
+}
+
+/// An upload beside five products; the three rows say how much of it is hidden.
+std::vector<Row> OverlapRows() {
+  auto both = [](bool work, bool copy) {
+    Tensor a = Random({8192, 8192}, bf16), b = Random({8192, 8192}, bf16);
+    HostTensor host(Shape(DType::kF32, {1 << 26}));
+    const lazy::BackendDevice device = lazy::getBackend("cuda")->GetBackendDevice(0);
+    return [=] {
+      Tensor y = a;
+      for (int i = 0; i < 5 && work; ++i) y = matmul(y, b);
+      LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&y, 1));
+      if (copy) lazy::getBackend("cuda")->MakeComputationDataFromTensor(host, host.shape(), device);
+      return y;
+    };
+  };
+  return {
+      {"five products of 8192 bf16", 0, [=] { return both(true, false); }},
+      {"an upload of 256 MB", 268, [=] { return both(false, true); }},
+      {"both", 268, [=] { return both(true, true); }},
+  };
+}
+
 std::vector<Row> OrderRows() {
   auto sorted = [](Dims sizes, DType dtype) {
     Tensor x = Random(sizes, dtype);
@@ -106,6 +157,11 @@ std::vector<Row> OrderRows() {
        }},
       {"sort 16M f32", 268, [=] { return sorted({1 << 24}, f32); }},
       {"sort 16M i64", 402, [=] { return sorted({1 << 24}, i64); }},
+      {"sort 16M i64 of all bits", 402,
+       [] {
+         Tensor x = Made((randn({1 << 24}, f64, Gpu()) * 1e18).to(i64));
+         return [=] { return std::get<0>(sort(x, -1)); };
+       }},
       {"top 32 of 1024x50257 f32", 206,
        [=] {
          return first({1024, 50257}, 32);
@@ -116,7 +172,7 @@ std::vector<Row> OrderRows() {
 
 std::vector<Row> IndexRows() {
   auto gradient = [](int64_t tokens, int64_t rows, int64_t width, DType dtype) {
-    Tensor index = randint(0, rows, {tokens}, i64, Gpu());
+    Tensor index = RandomIndex(rows, tokens);
     Tensor g = Random({tokens, width}, dtype), zero = zeros({rows, width}, dtype, Gpu());
     return [=] { return index_add(zero, 0, index, g); };
   };
@@ -143,19 +199,19 @@ std::vector<Row> IndexRows() {
       {"index_add 65536 rows to 8x768 f32", 201, [=] { return gradient(65536, 8, 768, f32); }},
       {"scatter_add 16M to 1M f32", 200,
        [] {
-         Tensor index = randint(0, 1 << 20, {1 << 24}, i64, Gpu()), x = Random({1 << 24});
+         Tensor index = RandomIndex(1 << 20, 1 << 24), x = Random({1 << 24});
          Tensor zero = zeros({1 << 20}, f32, Gpu());
          return [=] { return scatter_add(zero, 0, index, x); };
        }},
       {"bincount-like add, 16M i64 to 256", 268,
        [] {
-         Tensor index = randint(0, 256, {1 << 24}, i64, Gpu());
+         Tensor index = RandomIndex(256, 1 << 24);
          Tensor one = ones({1 << 24}, i64, Gpu()), zero = zeros({256}, i64, Gpu());
          return [=] { return scatter_add(zero, 0, index, one); };
        }},
       {"gather 64M f32", 1073,
        [] {
-         Tensor index = randint(0, kMany, {kMany}, i64, Gpu()), x = Random({kMany});
+         Tensor index = RandomIndex(kMany, kMany), x = Random({kMany});
          return [=] { return gather(x, 0, index); };
        }},
   };
@@ -211,7 +267,8 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--filter") filter = argv[i + 1];
   }
   std::vector<Row> rows;
-  for (auto make : {ConvolutionRows, OrderRows, IndexRows, MemoryRows}) {
+  for (auto make :
+       {ConvolutionRows, AttentionRows, OverlapRows, OrderRows, IndexRows, MemoryRows}) {
     for (Row& row : make()) rows.push_back(std::move(row));
   }
   for (const Row& row : rows) {

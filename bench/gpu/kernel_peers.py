@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""The rows of kernel_bench on PyTorch, eager, in milliseconds: medians of synchronised calls."""
+"""The rows of kernel_bench on PyTorch, eager, in milliseconds: medians of synchronised calls.
+
+  kernel_peers.py [TEXT...]: rows whose names have one of the texts
+"""
 
 import statistics
+import sys
 import time
 
 import torch
@@ -37,6 +41,15 @@ def convolution(channels, side, dtype, backward):
     return lambda: torch.autograd.grad(F.conv2d(x, w, None, 1, 1), [x, w], g)
 
 
+def attention(length, dtype, backward):
+    q, k, v, g = (random(4, 16, length, 64, dtype=dtype) for _ in range(4))
+    if not backward:
+        return lambda: F.scaled_dot_product_attention(q, k, v)
+    for x in (q, k, v):
+        x.requires_grad_()
+    return lambda: torch.autograd.grad(F.scaled_dot_product_attention(q, k, v), [q, k, v], g)
+
+
 def rows():
     half = torch.bfloat16
     yield "conv 3x3 64x64x56x56 f32", lambda: convolution(64, 56, torch.float32, False)
@@ -46,11 +59,18 @@ def rows():
     yield "conv gradients 64x64x56x56 bf16", lambda: convolution(64, 56, half, True)
     image = random(64, 64, 112, 112)
     yield "max pool 3x3/2 64x64x112x112 f32", lambda: lambda: F.max_pool2d(image, 3, 2, 1)
+    yield "attention 4x16x2048x64 f32", lambda: attention(2048, torch.float32, False)
+    yield "attention 4x16x8192x64 f32", lambda: attention(8192, torch.float32, False)
+    yield "attention 4x16x2048x64 bf16", lambda: attention(2048, half, False)
+    yield "attention gradients 4x16x2048x64 f32", lambda: attention(2048, torch.float32, True)
+    yield "attention gradients 4x16x2048x64 bf16", lambda: attention(2048, half, True)
     many, lines = random(65536, 1024), random(1 << 24)
     yield "sort 65536x1024 f32", lambda: lambda: torch.sort(many)
     yield "sort 16M f32", lambda: lambda: torch.sort(lines)
     whole = lines.long()
     yield "sort 16M i64", lambda: lambda: torch.sort(whole)
+    far_apart = (random(1 << 24, dtype=torch.float64) * 1e18).long()
+    yield "sort 16M i64 of all bits", lambda: lambda: torch.sort(far_apart)
     words, flat = random(1024, 50257), random(MANY)
     yield "top 32 of 1024x50257 f32", lambda: lambda: torch.topk(words, 32)
     yield "top 10 of 64M f32", lambda: lambda: torch.topk(flat, 10)
@@ -91,4 +111,6 @@ def rows():
 
 torch.backends.cudnn.allow_tf32 = False
 for name, make in rows():
+    if len(sys.argv) > 1 and not any(text in name for text in sys.argv[1:]):
+        continue
     print(f"{name:40} eager {median_ms(make()):8.3f}", flush=True)

@@ -62,6 +62,7 @@ constexpr Row kRows[] = {
     {"cuda::KernelsCompiled", kCounter, "Kernels compiled by NVRTC."},
     {"cuda::Recordings", kCounter,
      "Programs recorded as CUDA graphs, one for each set of addresses."},
+    {"cuda::RecordingsChanged", kCounter, "CUDA graphs that were given other addresses."},
     {"cuda::step::<step>_<ops>", kTime,
      "Runs of each kernel and call, with the option `cuda.time_steps`."},
     {"CpuCompileTime", kTime, "Time in LLVM."},

@@ -38,15 +38,17 @@ void RunLogged(const std::string& name, const WorkQueue::Task& task) {
 // Apart from the queue, so that the child of a fork can leave it behind: its mutex may be locked
 // and its thread does not exist.
 struct WorkQueue::State {
-  explicit State(std::string name_in, size_t capacity_in)
-      : name(std::move(name_in)), capacity(capacity_in) {}
+  State(std::string name_in, size_t capacity_in, std::chrono::microseconds patience_in)
+      : name(std::move(name_in)), patience(patience_in), capacity(capacity_in) {}
 
   bool Idle() const { return tasks.empty() && !running; }
+  bool helped() const { return patience.count() > 0; }
 
   /// Runs the first task without the lock.
   void RunFirst(std::unique_lock<std::mutex>& lock) {
     Task task = std::move(tasks.front());
     tasks.pop_front();
+    ++taken;
     running = true;
     space.notify_one();
     lock.unlock();
@@ -56,25 +58,60 @@ struct WorkQueue::State {
     running_queue = outer;
     lock.lock();
     running = false;
-    if (tasks.empty()) idle.notify_all();
+    ended.notify_all();
+  }
+
+  /// Waits until `done`; runs tasks meanwhile if that is how it is done here.
+  template <class Done>
+  void WaitUntil(std::unique_lock<std::mutex>& lock, const Done& done) {
+    while (!done()) {
+      if (helped() && !running && !tasks.empty()) {
+        RunFirst(lock);
+      } else {
+        ended.wait(lock);
+      }
+    }
+  }
+
+  /// The thread's wait for the next tasks. It then runs one, and goes on up to the one with the
+  /// number that is returned.
+  uint64_t WaitForWork(std::unique_lock<std::mutex>& lock) {
+    auto some = [&] { return !tasks.empty() || stopping; };
+    if (!helped()) {
+      work.wait(lock, some);
+      return 0;
+    }
+    while (true) {
+      const uint64_t due = pushed;
+      work.wait_for(lock, patience, [&] { return stopping; });
+      if (stopping || (taken < due && !running)) return due;
+      // While tasks come it looks now and then, so that nobody has to wake it.
+      if (pushed != due || !tasks.empty()) continue;
+      asleep = true;
+      work.wait(lock, some);
+      asleep = false;
+    }
   }
 
   const std::string name;
+  const std::chrono::microseconds patience;
   std::atomic<uint64_t> started_at_fork{kNotStarted};
   mutable std::mutex mutex;
   std::condition_variable work;   // a task was added, or the queue stops
   std::condition_variable space;  // a task was taken, or the queue stops
-  std::condition_variable idle;   // nothing waits or runs
+  std::condition_variable ended;  // a task has ended
   std::deque<Task> tasks;
   size_t capacity;
+  uint64_t pushed = 0, taken = 0;  // tasks, ever
+  bool asleep = false;             // the thread, until it is told of a task
   bool running = false;
   bool stopping = false;
   std::thread thread;
 };
 
-WorkQueue::WorkQueue(std::string name, size_t capacity)
+WorkQueue::WorkQueue(std::string name, size_t capacity, std::chrono::microseconds patience)
     : name_(std::move(name)),
-      state_(std::make_unique<State>(name_, std::max<size_t>(capacity, 1))) {
+      state_(std::make_unique<State>(name_, std::max<size_t>(capacity, 1), patience)) {
   ForkCount();  // from now on forks are counted
 }
 
@@ -104,7 +141,12 @@ void WorkQueue::Push(Task task) {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
   if (!InTask()) {
-    s.space.wait(lock, [&] { return s.tasks.size() < s.capacity || s.stopping; });
+    auto has_space = [&] { return s.tasks.size() < s.capacity || s.stopping; };
+    if (s.helped()) {
+      s.WaitUntil(lock, has_space);
+    } else {
+      s.space.wait(lock, has_space);
+    }
     if (s.stopping) return RunHere(lock, std::move(task));
   }
   if (!s.thread.joinable() && !s.stopping) {
@@ -112,12 +154,13 @@ void WorkQueue::Push(Task task) {
     s.started_at_fork.store(ForkCount(), std::memory_order_relaxed);
   }
   s.tasks.push_back(std::move(task));
-  s.work.notify_one();
+  ++s.pushed;
+  if (!s.helped() || s.asleep) s.work.notify_one();
 }
 
 void WorkQueue::RunHere(std::unique_lock<std::mutex>& lock, Task task) {
   State& s = *state_;
-  s.idle.wait(lock, [&] { return s.Idle(); });
+  s.WaitUntil(lock, [&] { return s.Idle(); });
   s.tasks.push_back(std::move(task));
   while (!s.tasks.empty()) s.RunFirst(lock);  // the task may have added some
 }
@@ -126,10 +169,12 @@ void WorkQueue::Work(State& s) {
   pthread_setname_np(pthread_self(), s.name.substr(0, 15).c_str());
   std::unique_lock lock(s.mutex);
   while (true) {
-    s.work.wait(lock, [&] { return !s.tasks.empty() || s.stopping; });
-    // Where another thread is running a task, in `RunHere`, it goes on with the others too.
+    const uint64_t due = s.WaitForWork(lock);
+    // Where another thread is running a task while the queue stops, it goes on with the others too.
     if (s.tasks.empty() || s.running) return;
-    s.RunFirst(lock);
+    do {
+      s.RunFirst(lock);
+    } while (s.taken < due && !s.running && !s.tasks.empty());
   }
 }
 
@@ -137,7 +182,14 @@ void WorkQueue::Drain() {
   ThrowIfForked();
   if (InTask()) return;
   std::unique_lock lock(state_->mutex);
-  state_->idle.wait(lock, [&] { return state_->Idle(); });
+  state_->WaitUntil(lock, [&] { return state_->Idle(); });
+}
+
+void WorkQueue::HelpUntil(const std::function<bool()>& done) {
+  ThrowIfForked();
+  if (InTask()) return;
+  std::unique_lock lock(state_->mutex);
+  state_->WaitUntil(lock, [&] { return state_->Idle() || done(); });
 }
 
 void WorkQueue::Stop() {
@@ -151,7 +203,7 @@ void WorkQueue::Stop() {
     s.space.notify_all();
     // A task that stops its queue, as in a call of exit(), cannot wait for itself.
     if (InTask()) return;
-    s.idle.wait(lock, [&] { return s.Idle(); });
+    s.WaitUntil(lock, [&] { return s.Idle(); });
     thread = std::move(s.thread);
   }
   if (thread.joinable()) thread.join();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,6 +12,10 @@ namespace hammock {
 /// A bounded queue whose tasks one thread runs in order. The thread starts with the first task. All
 /// functions may be called from any thread, also by tasks.
 ///
+/// With `patience` the thread leaves each task that long to those who wait for it: they run tasks
+/// themselves, one at a time and in order as before, which spares them a change of threads. So does
+/// a `Push` into a full queue.
+///
 /// Tasks handle their own errors; one that escapes is logged and the next task runs. After `Stop`,
 /// `Push` runs the task on the calling thread, in turn, so that nothing is lost while a process
 /// exits. In the child of a fork the thread is gone: if it had been started, `Push` and `Drain`
@@ -20,7 +25,7 @@ class WorkQueue {
   using Task = std::function<void()>;
 
   /// `name` is for messages and debuggers.
-  WorkQueue(std::string name, size_t capacity);
+  WorkQueue(std::string name, size_t capacity, std::chrono::microseconds patience = {});
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
@@ -31,6 +36,9 @@ class WorkQueue {
 
   /// Waits until no task is waiting or running. In a task it returns at once.
   void Drain();
+
+  /// With patience: runs tasks until `done`, or until there are none. In a task it returns at once.
+  void HelpUntil(const std::function<bool()>& done);
 
   /// Runs all tasks that are waiting and ends the thread. May be called again.
   void Stop();

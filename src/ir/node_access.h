@@ -49,6 +49,7 @@ struct NodeAccess {
   static Attr* attrs(Node* node) { return node->attr_array(); }
   static void SetDevice(Node* node, DeviceId device) { node->device_ = device; }
   static void SetLocation(Node* node, LocationId location) { node->location_ = location; }
+  static void SetLeaf(Node* node) { node->leaf_ = true; }
   static void SetHash(Node* node, const Hash128& hash) { node->hash_ = hash; }
   static uint32_t& flags(Node* node) { return node->flags_; }
   static uint32_t& epoch(Node* node) { return node->epoch_; }

@@ -88,20 +88,58 @@ DeviceId ResolveDevice(DeviceId device) {
   __builtin_unreachable();
 }
 
-/// The sizes and dtype of an elementwise op's result without inference, where the operands have one
-/// float dtype and equal sizes, or one of them is a number. Null: ask the record.
-inline const Shape* FastType(const OpDef& op, const Shape& a, const Shape& b, DType* result) {
-  if (a.dtype() != b.dtype() || !IsFloat(a.dtype())) return nullptr;
+/// The dtype of an elementwise op's result without inference, where its operands have this dtype.
+/// False: ask the record.
+inline bool FastDType(const OpDef& op, DType operands, DType* result) {
+  if (!IsFloat(operands)) return false;
   if (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat) {
-    *result = a.dtype();
-  } else if (op.rule == DTypeRule::kCompare) {
-    *result = DType::kBool;
-  } else {
-    return nullptr;
+    *result = operands;
+    return true;
   }
+  *result = DType::kBool;
+  return op.rule == DTypeRule::kCompare;
+}
+
+/// The same with the sizes, where the operands have equal ones, or one of them is a number.
+inline const Shape* FastType(const OpDef& op, const Shape& a, const Shape& b, DType* result) {
+  if (a.dtype() != b.dtype() || !FastDType(op, a.dtype(), result)) return nullptr;
   if (a.sizes() == b.sizes()) [[likely]]
     return &a;
   return b.rank() == 0 ? &a : a.rank() == 0 ? &b : nullptr;
+}
+
+/// Whether numbers are constants of the graph that is being recorded.
+inline bool BakesNumbers() {
+  const ThreadContext& context = Context();
+  return context.symbolic > 0 || context.baking > 0;
+}
+
+/// A number that is a parameter of its graph.
+inline Node* ScalarLeaf(const Scalar& value, DType dtype) {
+  Node* node = NodeAccess::Allocate(ops::kScalarLeaf, 0, 1, 1);
+  new (NodeAccess::attrs(node)) Attr(value.To(dtype));
+  auto* slot = new (node->slots()) Node::Slot{Shape(dtype, {}), nullptr};
+  NodeAccess::SetLeaf(node);
+  NodeAccess::SetHash(node, HashType(ops::kDeviceData.info().seed, slot->shape));
+  NodeAccess::SetDevice(node, kNoDevice);
+  NodeAccess::SetLocation(node, tls_location);
+  return node;
+}
+
+/// An elementwise op with a result of these sizes; the operands' references become its own.
+[[gnu::always_inline]] inline Tensor RecordBinary(const OpDef& op, const Location& at,
+                                                  Node::Operand a, Node::Operand b,
+                                                  const Shape& sizes, DType dtype,
+                                                  DeviceId device) {
+  Node* node = NodeAccess::Allocate(op, 2, 0, 1);
+  NodeAccess::operands(node)[0] = a;
+  NodeAccess::operands(node)[1] = b;
+  auto* slot = new (node->slots()) Node::Slot{sizes, nullptr};
+  slot->shape.SetDType(dtype);
+  NodeAccess::SetHash(node, HashType(op.info().seed, slot->shape));
+  NodeAccess::SetDevice(node, device);
+  NodeAccess::SetLocation(node, Here(at));
+  return Finish(NodePtr::Adopt(node), 0);
 }
 
 /// False if their devices differ. Lifted numbers go with any.
@@ -295,17 +333,24 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }
-  Node* node = NodeAccess::Allocate(op, 2, 0, 1);
   x->AddReference();
   y->AddReference();
-  NodeAccess::operands(node)[0] = {x, a.impl()->index};
-  NodeAccess::operands(node)[1] = {y, b.impl()->index};
-  auto* slot = new (node->slots()) Node::Slot{*type, nullptr};
-  slot->shape.SetDType(dtype);
-  NodeAccess::SetHash(node, HashType(op.info().seed, slot->shape));
-  NodeAccess::SetDevice(node, ResolveDevice(device));
-  NodeAccess::SetLocation(node, Here(at));
-  return Finish(NodePtr::Adopt(node), 0);
+  return RecordBinary(op, at, {x, a.impl()->index}, {y, b.impl()->index}, *type, dtype,
+                      ResolveDevice(device));
+}
+
+Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const TensorArg& b) {
+  if (b.is_tensor()) return ApplyBinary(op, at, a, b.tensor());
+  Node* x = CurrentNode(op.schema, a);
+  const Shape& type = x->shape(static_cast<int>(a.impl()->index));
+  DType dtype;
+  if (x->device() == kNoDevice || BakesNumbers() || !FastDType(op, type.dtype(), &dtype) ||
+      KeepsMore(a, a) || MayCast(op)) {
+    return ApplyBinary(op, at, a, AsTensor(b, a));
+  }
+  x->AddReference();
+  return RecordBinary(op, at, {x, a.impl()->index}, {ScalarLeaf(b.scalar(), type.dtype()), 0}, type,
+                      dtype, x->device());
 }
 
 Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b) {
@@ -330,12 +375,8 @@ Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b)
 }
 
 Tensor Lift(const Scalar& value, DType dtype) {
-  if (Context().symbolic > 0 || Context().baking > 0) return Constant(value, dtype);
-  const Attr attrs[] = {Attr(value.To(dtype))};
-  Shape shape(dtype, {});
-  NodePtr node =
-      Node::Make(ops::kScalarLeaf, {}, attrs, std::span(&shape, 1), kNoDevice, tls_location);
-  return NewTensor(node.release(), 0, true);
+  if (BakesNumbers()) return Constant(value, dtype);
+  return NewTensor(ScalarLeaf(value, dtype), 0, true);
 }
 
 Tensor Constant(const Scalar& value, DType dtype) {

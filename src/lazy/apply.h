@@ -14,6 +14,8 @@ namespace hammock {
 
 /// Two tensor operands of an elementwise op: the fast path of tracing.
 Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const Tensor& b);
+/// The same where the second one may be a number: it has the dtype that AsTensor gives it.
+Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const TensorArg& b);
 Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a);
 
 }  // namespace hammock

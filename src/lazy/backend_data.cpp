@@ -79,6 +79,7 @@ std::shared_ptr<BackendData::Info> BackendData::SetInfo(std::shared_ptr<Info> in
 }
 
 void BackendData::Wait() const {
+  if (!IsReady()) Hurry();
   while (state_.load(std::memory_order_acquire) == kPending) state_.wait(kPending);
 }
 

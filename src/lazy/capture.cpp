@@ -55,42 +55,41 @@ CompiledStepPtr CompileTraced(TracedFunction& traced) {
 
 struct CompiledGraph::State {
   ~State() {
-    if (step) step->pins.fetch_sub(1);
+    if (recital) recital->step->pins.fetch_sub(1);
   }
 
   Hash128 hash;
   Graph traced;
   DeviceEntry* device = nullptr;
-  CompiledStepPtr step;  // null if nothing is computed; pinned
-  Attr body;
+  std::optional<Recital> recital;  // none if nothing is computed; its step is pinned
   std::vector<Shape> input_types;
   std::vector<ParameterSource> parameters;
   std::vector<ResultSource> outputs;
   std::vector<std::pair<size_t, ResultSource>> writes;
+  std::vector<bool> replaced;  // arguments that are updated, and whose value goes nowhere else
 
+  void FindReplaced();
   std::vector<Value> Run(std::vector<Value>& arguments, const std::vector<Tensor>& tensors) const;
-  bool Releases(size_t argument, const std::vector<Tensor>& tensors) const;
+  /// Whether a call leaves nothing that needs the value which this argument has now.
+  bool Releases(size_t argument, const std::vector<Tensor>& tensors) const {
+    return replaced[argument] && !tensors[argument].impl()->SharesMemory();
+  }
   void CheckAliases(const std::vector<Tensor>& arguments) const;
 };
 
-/// Whether a call leaves nothing that needs the value which this argument has now: it is updated,
-/// is neither returned nor given to another argument, and shares its memory with no other tensor.
-bool CompiledGraph::State::Releases(size_t argument, const std::vector<Tensor>& tensors) const {
-  auto takes = [&](const ResultSource& source) {
-    return source.kind == ResultSource::kInput && source.index == argument;
+void CompiledGraph::State::FindReplaced() {
+  replaced.resize(input_types.size());
+  for (const auto& [written, source] : writes) replaced[written] = true;
+  auto keep = [&](const ResultSource& source) {
+    if (source.kind == ResultSource::kInput) replaced[source.index] = false;
   };
-  bool updated = false;
-  for (const auto& [written, source] : writes) {
-    if (takes(source)) return false;
-    updated |= written == argument;
-  }
-  return updated && std::none_of(outputs.begin(), outputs.end(), takes) &&
-         !tensors[argument].impl()->SharesMemory();
+  for (const auto& [written, source] : writes) keep(source);
+  for (const ResultSource& source : outputs) keep(source);
 }
 
 std::vector<Value> CompiledGraph::State::Run(std::vector<Value>& arguments,
                                              const std::vector<Tensor>& tensors) const {
-  if (!step) return {};
+  if (!recital) return {};
   std::vector<Value> values;
   std::vector<bool> released(parameters.size());
   for (const ParameterSource& binding : parameters) {
@@ -111,11 +110,21 @@ std::vector<Value> CompiledGraph::State::Run(std::vector<Value>& arguments,
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (Releases(i, tensors)) arguments[i] = {};
   }
-  return Replay(step, body, std::move(values), kOp, released);
+  return Replay(*recital, std::move(values), kOp, released);
 }
 
 // The function was traced on inputs that share no memory; that matters where one is written.
 void CompiledGraph::State::CheckAliases(const std::vector<Tensor>& arguments) const {
+  if (writes.empty()) return;
+  std::vector<const TensorImpl*> impls;
+  impls.reserve(arguments.size());
+  bool views = false;
+  for (const Tensor& argument : arguments) {
+    impls.push_back(argument.impl());
+    views |= argument.impl()->SharesMemory();
+  }
+  std::sort(impls.begin(), impls.end());
+  if (!views && std::adjacent_find(impls.begin(), impls.end()) == impls.end()) return;
   for (const auto& [written, source] : writes) {
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (i == written || !arguments[written].is_alias_of(arguments[i])) continue;
@@ -181,13 +190,13 @@ CompiledGraph TracedFunction::Compile(Location at) && {
   if (!graph.outputs().empty()) {
     CompiledStepPtr step = CompileTraced(*this);
     step->pins.fetch_add(1);
-    state->step = step;
-    state->body = BodyOf(step);
+    state->recital.emplace(step);
     state->parameters = std::move(parameters);
   }
   state->traced = std::move(graph);
   state->outputs = std::move(outputs);
   state->writes = std::move(writes);
+  state->FindReplaced();
   CompiledGraph result;
   result.state_ = std::move(state);
   return result;

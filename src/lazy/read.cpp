@@ -131,6 +131,7 @@ void StepExecutor::Drain(DeviceEntry& device) {
     // A computation that another thread runs inline.
     std::lock_guard lock(device.running);
   }
+  if (device.in_flight.load(std::memory_order_acquire) != 0) device.backend->Hurry(device.device);
   for (int left; (left = device.in_flight.load(std::memory_order_acquire)) != 0;) {
     device.in_flight.wait(left, std::memory_order_acquire);
   }

@@ -86,35 +86,40 @@ void CheckMayRun(const DeviceEntry& device, const char* trigger) {
         reasons.back());
 }
 
-Attr BodyOf(const CompiledStepPtr& step) {
-  return Attr(std::shared_ptr<const Graph>(step, &step->traced));
+Recital::Recital(CompiledStepPtr of)
+    : step(std::move(of)), body(std::shared_ptr<const Graph>(step, &step->traced)) {
+  for (GraphValue output : step->traced.outputs()) {
+    types.push_back(step->traced.TypeOf(output));
+    sizes.emplace_back(types.back().sizes());
+  }
 }
 
-std::vector<Value> Replay(const CompiledStepPtr& step, const Attr& body,
-                          std::vector<Value> arguments, const char* trigger,
+std::vector<Value> Replay(const Recital& recital, std::vector<Value> arguments, const char* trigger,
                           const std::vector<bool>& released) {
   static metrics::Counter& replays = metrics::GetCounter("ReplayedGraphs");
-  DeviceEntry& device = *step->device;
+  DeviceEntry& device = *recital.step->device;
   CheckMayRun(device, trigger);
   replays.Add();
   std::vector<BackendDataPtr> data = DataOf(device, arguments, trigger);
-  std::vector<Shape> types;
-  for (GraphValue output : step->traced.outputs()) types.push_back(step->traced.TypeOf(output));
   LocationId location = CurrentLocation();
-  NodePtr call = Node::Make(ops::kCall, arguments, std::span(&body, 1), types, device.id, location);
+  NodePtr call = Node::Make(ops::kCall, arguments, std::span(&recital.body, 1), recital.types,
+                            device.id, location);
   // Never a result itself: each of its results can then be computed alone.
   if (!arguments.empty()) NodeAccess::flags(call.get()) |= NodeAccess::kIsView;
   arguments.clear();  // from now on the call holds them
+  const size_t count = recital.types.size();
   std::vector<NodePtr> outputs;
   std::vector<Value> results;
-  for (size_t i = 0; i < types.size(); ++i) {
+  outputs.reserve(count);
+  results.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
     const Value from{call, static_cast<uint32_t>(i)};
-    const Attr sizes(types[i].sizes());
-    outputs.push_back(Node::Make(ops::kReshape, std::span(&from, 1), std::span(&sizes, 1),
-                                 std::span(&types[i], 1), device.id, location));
+    outputs.push_back(Node::Make(ops::kReshape, std::span(&from, 1),
+                                 std::span(&recital.sizes[i], 1), std::span(&recital.types[i], 1),
+                                 device.id, location));
     results.push_back({outputs.back(), 0});
   }
-  Executor().Run(step, std::move(data), std::move(outputs), std::move(call), released);
+  Executor().Run(recital.step, std::move(data), std::move(outputs), std::move(call), released);
   return results;
 }
 
@@ -159,7 +164,7 @@ std::vector<Tensor> LazyGraphExecutor::RunCachedGraph(const Hash128& hash,
     values.push_back(ValueOf(kOp, arguments[i]));
   }
   std::vector<Tensor> results;
-  for (Value& value : Replay(step, BodyOf(step), std::move(values), kOp)) {
+  for (Value& value : Replay(Recital(step), std::move(values), kOp)) {
     results.push_back(Tensor::FromValue(std::move(value)));
   }
   return results;

@@ -14,15 +14,21 @@
 
 namespace hammock {
 
-/// Runs `step` on one value per parameter, on its device and of its types; `body` is the step's
-/// traced graph as an attribute. Arguments that are `released` are about to lose their tensor, so
-/// their memory may be given away. Returns one value per result, which may still be pending.
-std::vector<Value> Replay(const CompiledStepPtr& step, const Attr& body,
-                          std::vector<Value> arguments, const char* trigger,
-                          const std::vector<bool>& released = {});
+/// What every replay of a step records.
+struct Recital {
+  explicit Recital(CompiledStepPtr step);
 
-/// The traced graph of a step as an attribute; shares the step.
-Attr BodyOf(const CompiledStepPtr& step);
+  CompiledStepPtr step;
+  Attr body;                 ///< the traced graph; shares the step
+  std::vector<Shape> types;  ///< of results
+  std::vector<Attr> sizes;
+};
+
+/// Runs the step on one value per parameter, on its device and of its types. Arguments that are
+/// `released` are about to lose their tensor, so their memory may be given away. Returns one value
+/// per result, which may still be pending.
+std::vector<Value> Replay(const Recital& recital, std::vector<Value> arguments, const char* trigger,
+                          const std::vector<bool>& released = {});
 
 /// The data of values of a device, computed or uploaded first where needed, and waited for.
 std::vector<BackendDataPtr> ReadyData(DeviceEntry& device, std::span<const Value> values,

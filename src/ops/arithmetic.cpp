@@ -57,7 +57,7 @@ UNARY(bitwise_not, kBitwiseNot)
 
 #define BINARY(name, record)                                             \
   Tensor name(const Tensor& self, const TensorArg& other, Location at) { \
-    return ApplyBinary(record, at, self, AsTensor(other, self));         \
+    return ApplyBinary(record, at, self, other);                         \
   }
 BINARY(add, kAdd)
 BINARY(mul, kMul)
@@ -132,7 +132,7 @@ Tensor Scaled(const char* op, const Tensor& self, const Tensor& other, const Sca
 
 Tensor sub(const Tensor& self, const TensorArg& other, Location at) {
   CheckSub(self, other);
-  return ApplyBinary(kSub, at, self, AsTensor(other, self));
+  return ApplyBinary(kSub, at, self, other);
 }
 
 Tensor add(const Tensor& self, const TensorArg& other, const Scalar& alpha, Location at) {

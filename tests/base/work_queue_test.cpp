@@ -56,6 +56,64 @@ TEST(WorkQueue, RunsTasksInOrderOnOneOtherThread) {
   EXPECT_EQ(std::count(threads.begin(), threads.end(), threads[0]), 100);
 }
 
+TEST(PatientWorkQueue, LeavesTasksToThoseWhoWait) {
+  WorkQueue queue("test", 4, std::chrono::minutes(1));
+  std::vector<std::thread::id> threads;
+  bool third = false;
+  for (int i = 0; i < 4; ++i) {
+    queue.Push([&, i] {
+      threads.push_back(std::this_thread::get_id());
+      third = i == 2;
+    });
+  }
+  queue.HelpUntil([&] { return third; });
+  EXPECT_EQ(threads.size(), 3);
+  EXPECT_EQ(queue.size(), 1);
+  for (int i = 0; i < 4; ++i) {  // the last one finds a full queue
+    queue.Push([&] { threads.push_back(std::this_thread::get_id()); });
+  }
+  EXPECT_EQ(threads.size(), 4);
+  queue.Drain();
+  EXPECT_EQ(threads, std::vector<std::thread::id>(8, std::this_thread::get_id()));
+}
+
+TEST(PatientWorkQueue, RunsWhatNobodyWaitsFor) {
+  WorkQueue queue("test", 100, milliseconds(1));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<int> order;
+    std::promise<std::thread::id> ran;
+    for (int i = 0; i < 50; ++i) queue.Push([&, i] { order.push_back(i); });
+    queue.Push([&] { ran.set_value(std::this_thread::get_id()); });
+    EXPECT_NE(ran.get_future().get(), std::this_thread::get_id());
+    std::vector<int> expected(50);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(order, expected);
+    std::this_thread::sleep_for(milliseconds(5));  // it falls asleep
+  }
+}
+
+TEST(PatientWorkQueue, LosesNothingWhenManyHelpAndStop) {
+  std::atomic<int> done{0};
+  for (int round = 0; round < 50; ++round) {
+    done = 0;
+    WorkQueue queue("test", 8, std::chrono::microseconds(50));
+    std::vector<std::thread> helpers;
+    for (int t = 0; t < 4; ++t) {
+      helpers.emplace_back([&, t] {
+        for (int i = 0; i < 100; ++i) {
+          queue.Push([&] { ++done; });
+          if ((i + t) % 7 == 0) queue.Drain();
+          if ((i + t) % 5 == 0) queue.HelpUntil([&] { return done % 3 == 0; });
+        }
+      });
+    }
+    if (round % 2 == 0) queue.Stop();
+    for (std::thread& helper : helpers) helper.join();
+    queue.Stop();
+    EXPECT_EQ(done, 400);
+  }
+}
+
 TEST(WorkQueue, PushWaitsWhileFull) {
   WorkQueue queue("test", 2);
   Gate gate;

@@ -157,6 +157,8 @@ class HAMMOCK_API BackendImplInterface {
   /// belongs to no value that waits for it. For devices whose data counts as ready when its memory
   /// is known and the rest is order.
   virtual void WaitForDevice(const BackendDevice&) const {}
+  /// As BackendData::Hurry, for all results of the device that are pending.
+  virtual void Hurry(const BackendDevice&) const {}
   /// Whether graphs are folded, simplified and rid of equal and dead nodes before this backend is
   /// asked for their nodes and gets them. No bit of a result changes.
   virtual bool WantsOptimisedGraphs(const BackendDevice&) const { return false; }

@@ -3,6 +3,7 @@
 /// random words.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,11 +24,20 @@ class Call {
   }
   /// Memory that Run needs besides operands and results.
   virtual int64_t scratch_bytes() const { return 0; }
-  /// Whether it may fail; then `fault` is the address of a word that is 0 and says later what went
-  /// wrong, as FaultMessage reads it.
-  virtual bool can_fail() const { return false; }
+  /// Words in which it notes what went wrong, from `fault` on; 0 at first. Those with one word say
+  /// what it means.
+  virtual int fault_count() const { return 0; }
   virtual std::string FaultMessage(uint64_t) const { return ""; }
   virtual ErrorCode FaultCode() const { return ErrorCode::kIndexOutOfRange; }
+  struct Fault {
+    ErrorCode code;
+    std::string message, where;
+  };
+  /// Nothing if all went well.
+  virtual std::optional<Fault> FindFault(const uint64_t* words) const {
+    if (words[0] == 0) return std::nullopt;
+    return Fault{FaultCode(), FaultMessage(words[0]), ""};
+  }
 
   struct Operands {
     std::span<const Address> in;  ///< row-major; 0 for absent ones

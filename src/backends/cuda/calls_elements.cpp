@@ -16,7 +16,7 @@ class QuotientCall : public Call {
         fn_(node.op->scalar),
         dtype_(node.type().dtype()),
         count_(node.type().numel()) {}
-  bool can_fail() const override { return true; }
+  int fault_count() const override { return 1; }
   std::string FaultMessage(uint64_t) const override {
     return name_ + ": ZeroDivisionError: integer division by zero";
   }

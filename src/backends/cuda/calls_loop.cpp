@@ -23,7 +23,6 @@ class LoopCall : public Call {
         count_(node.attr("count").integer()),
         carried_(static_cast<size_t>(node.attr("num_carried").integer())),
         stacked_(static_cast<size_t>(node.attr("num_stacked_in").integer())) {
-    HAMMOCK_CHECK(!body_.can_fail(), "a loop's body may fail");
     const Graph& body = node.attr("body").graph();
     for (NodeId id : body.inputs()) input_bytes_.push_back(body[id].type().bytes());
     for (GraphValue output : body.outputs()) output_bytes_.push_back(body.TypeOf(output).bytes());
@@ -42,6 +41,11 @@ class LoopCall : public Call {
     return {ElementKernel(2, "", "  ((long long*)w1)[i] = i;\n")};
   }
   int64_t scratch_bytes() const override { return scratch_; }
+  // All rounds note what goes wrong in the same words.
+  int fault_count() const override { return body_.fault_count(); }
+  std::optional<Fault> FindFault(const uint64_t* words) const override {
+    return body_.FindFault(words);
+  }
 
   void Run(Machine& machine, const Operands& operands) const override {
     auto at = [&](int64_t offset) { return operands.scratch + static_cast<Address>(offset); };
@@ -60,7 +64,7 @@ class LoopCall : public Call {
         Address slice = k < carried_ ? 0 : static_cast<Address>(i * output_bytes_[k]);
         outputs[k] = direct ? operands.out[k] + slice : at(outputs_at_[k]);
       }
-      body_.RunInside(inputs, outputs, operands.scratch);
+      body_.RunInside(inputs, outputs, operands.scratch, operands.fault);
       for (size_t k = 0; k < outputs.size(); ++k) CopyShared(machine, inputs, outputs, k);
       for (size_t k = carried_; k < outputs.size(); ++k) {
         Address slice = operands.out[k] + static_cast<Address>(i * output_bytes_[k]);
@@ -109,16 +113,6 @@ class LoopCall : public Call {
   int64_t scratch_ = 0;
 };
 
-/// What notes errors has one word for all rounds, which a later round would clear.
-bool MayFail(const OpDef* op) {
-  for (const OpDef* other : {&ops::kGather, &ops::kIndexSelect, &ops::kScatter, &ops::kDynamicSlice,
-                             &ops::kDynamicUpdateSlice, &ops::kRequire, &ops::kFloorDivide,
-                             &ops::kTruncDivide, &ops::kRemainder, &ops::kFmod}) {
-    if (op == other) return true;
-  }
-  return false;
-}
-
 std::string WhyNoLoop(const Graph&, const GraphNode& node) {
   const Graph& body = node.attr("body").graph();
   for (NodeId id = 0; id < body.size(); ++id) {
@@ -126,7 +120,6 @@ std::string WhyNoLoop(const Graph&, const GraphNode& node) {
     if (op->IsComposite() && !RunsWhole(op)) return "its body has " + std::string(op->name());
     std::string why_not = WhyNot(body, id);
     if (!why_not.empty()) return "its body has " + std::string(op->name()) + ": " + why_not;
-    if (MayFail(op)) return "its body has " + std::string(op->name()) + ", which may fail";
   }
   return "";
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <typeinfo>
 
+#include "backends/cuda/attention_parts.h"
 #include "backends/cuda/device_data.h"
 #include "backends/cuda/device_state.h"
 #include "backends/cuda/emulation/emulated_machine.h"
@@ -65,7 +66,8 @@ class Backend : public lazy::BackendImplInterface {
       BlockPtr block = state.Take(host.bytes(), "upload", lazy::DerivedBytes(device), use);
       state.machine->Upload(block->address, host.data(), host.bytes());
       bytes_in_ += host.bytes();
-      return std::make_shared<DeviceData>(device, shape, std::move(block), state.machine->Mark());
+      return std::make_shared<DeviceData>(device, shape, state.checks, std::move(block),
+                                          state.machine->Mark());
     });
   }
   BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
@@ -75,7 +77,7 @@ class Backend : public lazy::BackendImplInterface {
   }
   BackendDataPtr CreateDataPlaceholder(const BackendDevice& device,
                                        const Shape& shape) const override {
-    return std::make_shared<DeviceData>(device, shape);
+    return std::make_shared<DeviceData>(device, shape, StateOf(device).checks);
   }
   HostTensor MakeTensorFromComputationData(
       const BackendDataPtr data, std::optional<DType> logical_scalar_type) const override {
@@ -102,7 +104,8 @@ class Backend : public lazy::BackendImplInterface {
                                *held.moment());
       std::shared_ptr<Moment> moment = target.machine->Mark();
       target.KeepUntil(moment, from);
-      return std::make_shared<DeviceData>(to, data->shape(), std::move(block), std::move(moment));
+      return std::make_shared<DeviceData>(to, data->shape(), target.checks, std::move(block),
+                                          std::move(moment));
     });
   }
 
@@ -123,11 +126,12 @@ class Backend : public lazy::BackendImplInterface {
     if (state.is_lost()) return state.RaiseLostOnce();
     state.Guarded([&] { state.machine->Finish(); });
   }
+  void Hurry(const BackendDevice& device) const override { StateOf(device).checks.Drain(); }
   std::string EagerFallbackDeviceType() const override { return "cpu"; }
 
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice&) const override {
-    if (ExpandsAttention(graph, graph[node])) return {};
+    if (ExpandsAttention(graph, graph[node]) || RunsInParts(graph, graph[node])) return {};
     if (graph[node].op->IsComposite() && !RunsWhole(graph[node].op))
       return {lazy::Capability::Verdict::kExpand, ""};
     std::string why_not = WhyNot(graph, node);
@@ -312,15 +316,17 @@ class Backend : public lazy::BackendImplInterface {
     return std::static_pointer_cast<const Program>(computation.artifact);
   }
 
-  /// A donated input among `wanted` that nobody else holds; null: none.
+  static BlockPtr BlockOf(std::span<const BackendDataPtr> arguments, int i) {
+    return static_cast<const DeviceData&>(*arguments[static_cast<size_t>(i)]).block();
+  }
+  /// A donated argument among `wanted` that nobody else holds; null: none.
   static BlockPtr TakeDonated(const std::vector<int>& wanted, const std::vector<bool>& donated,
-                              const std::vector<BlockPtr>& inputs) {
+                              std::span<const BackendDataPtr> arguments) {
     for (int i : wanted) {
-      size_t input = static_cast<size_t>(i);
-      // Held by its data and by this run; an output that has taken it counts as a third.
-      if (input < donated.size() && donated[input] && inputs[input].use_count() == 2) {
-        return inputs[input];
-      }
+      if (static_cast<size_t>(i) >= donated.size() || !donated[static_cast<size_t>(i)]) continue;
+      BlockPtr block = BlockOf(arguments, i);
+      // Held by its data and here; an output that has taken it counts as a third.
+      if (block.use_count() == 2) return block;
     }
     return nullptr;
   }
@@ -333,23 +339,21 @@ class Backend : public lazy::BackendImplInterface {
     const Program& program = *running;
     DeviceState& state = StateOf(device);
     const int64_t others = lazy::DerivedBytes(device);
-    std::vector<BlockPtr> inputs, outputs;
+    std::vector<BlockPtr> outputs;
     std::vector<Address> in, out;
-    inputs.reserve(arguments.size());
     in.reserve(arguments.size());
     for (const BackendDataPtr& argument : arguments) {
-      inputs.push_back(DataOf(argument, "execute").block());
-      in.push_back(inputs.back()->address);
+      in.push_back(DataOf(argument, "execute").address());
     }
     for (size_t i = 0; i < program.outputs().size(); ++i) {
       const compiler::OutputSource& source = program.outputs()[i];
       BlockPtr block;
       if (source.input >= 0) {
-        block = inputs[static_cast<size_t>(source.input)];
+        block = BlockOf(arguments, source.input);
       } else if (source.same >= 0) {
         block = outputs[static_cast<size_t>(source.same)];
       } else {
-        block = TakeDonated(program.Replaceable(i), donated, inputs);
+        block = TakeDonated(program.Replaceable(i), donated, arguments);
         if (!block) {
           block = state.Take(computation.result_shapes()[i].bytes(), "output", others);
         }
@@ -361,8 +365,10 @@ class Backend : public lazy::BackendImplInterface {
     if (program.plan().arena_bytes > 0) {
       arena = state.Take(program.plan().arena_bytes, "values on the way", others);
     }
+    std::shared_ptr<uint64_t> faults;
+    if (program.fault_count() > 0) faults = state.faults.Take(program.fault_count());
     try {
-      program.Run(in, out, arena ? arena->address : 0);
+      program.Run(in, out, arena ? arena->address : 0, reinterpret_cast<Address>(faults.get()));
     } catch (...) {
       MarkFailed(state);
       throw;
@@ -372,11 +378,11 @@ class Backend : public lazy::BackendImplInterface {
     std::vector<BackendDataPtr> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],
-                                                     std::move(outputs[i]), moment));
-      if (program.can_fail()) results.back()->MakePending();
+                                                     state.checks, std::move(outputs[i]), moment));
+      if (faults) results.back()->MakePending();
     }
-    if (program.can_fail()) {
-      CheckLater(state, running, std::move(arena), std::move(moment), results, std::move(dump));
+    if (faults) {
+      CheckLater(state, running, std::move(faults), std::move(moment), results, std::move(dump));
     }
     return results;
   }
@@ -390,15 +396,19 @@ class Backend : public lazy::BackendImplInterface {
   }
 
   /// Sets results ready, or to the error of an op that failed, when the run has ended.
-  void CheckLater(DeviceState& state, std::shared_ptr<const Program> program, BlockPtr arena,
-                  std::shared_ptr<Moment> moment, std::vector<BackendDataPtr> results,
-                  std::shared_ptr<const FailureDump> dump) const {
-    state.checks.Push([this, &state, program = std::move(program), arena = std::move(arena),
+  static void CheckLater(DeviceState& state, std::shared_ptr<const Program> program,
+                         std::shared_ptr<uint64_t> faults, std::shared_ptr<Moment> moment,
+                         std::vector<BackendDataPtr> results,
+                         std::shared_ptr<const FailureDump> dump) {
+    state.checks.Push([&state, program = std::move(program), faults = std::move(faults),
                        moment = std::move(moment), results = std::move(results),
                        dump = std::move(dump)] {
       std::shared_ptr<const Error> failure;
       try {
-        state.Guarded(program, [&] { program->CheckFaults(arena->address, moment.get()); });
+        state.Guarded(program, [&] {
+          state.machine->WaitFor(*moment);
+          program->CheckFaults(faults.get());
+        });
       } catch (const Error& error) {
         failure = error.Clone();
         if (dump) dump->Write(error);

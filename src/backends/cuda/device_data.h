@@ -1,11 +1,13 @@
 #pragma once
 /// DeviceData: a value on a device of the CUDA backend.
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
 #include "backends/cuda/device_memory.h"
 #include "base/throw.h"
+#include "base/work_queue.h"
 #include "hammock/lazy/backend_data.h"
 
 namespace hammock::cuda {
@@ -14,10 +16,14 @@ namespace hammock::cuda {
 /// there for everything that is asked of its machine later, and for the host from `moment` on.
 class DeviceData : public lazy::BackendData {
  public:
-  DeviceData(const lazy::BackendDevice& device, const Shape& shape) : BackendData(device, shape) {}
-  DeviceData(const lazy::BackendDevice& device, const Shape& shape, BlockPtr block,
-             std::shared_ptr<Moment> moment)
-      : BackendData(device, shape), block_(std::move(block)), moment_(std::move(moment)) {}
+  /// `checks` will set it ready if it is pending.
+  DeviceData(const lazy::BackendDevice& device, const Shape& shape, WorkQueue& checks)
+      : BackendData(device, shape), checks_(checks) {}
+  DeviceData(const lazy::BackendDevice& device, const Shape& shape, WorkQueue& checks,
+             BlockPtr block, std::shared_ptr<Moment> moment)
+      : DeviceData(device, shape, checks) {
+    Set(std::move(block), std::move(moment));
+  }
 
   void Assign(const lazy::BackendData& data) override {
     const auto* other = dynamic_cast<const DeviceData*>(&data);
@@ -25,11 +31,13 @@ class DeviceData : public lazy::BackendData {
                   data.shape().to_string());
     Set(other->block(), other->moment());
   }
-  bool HasValue() const override {
-    std::lock_guard lock(mutex_);
-    return block_ != nullptr;
+  bool HasValue() const override { return address() != 0; }
+  void Hurry() const override {
+    checks_.HelpUntil([this] { return IsReady(); });
   }
 
+  /// 0 if it has none. Takes no lock, since a run may have hundreds of arguments.
+  Address address() const { return address_.load(std::memory_order_acquire); }
   BlockPtr block() const {
     std::lock_guard lock(mutex_);
     return block_;
@@ -40,12 +48,15 @@ class DeviceData : public lazy::BackendData {
   }
   void Set(BlockPtr block, std::shared_ptr<Moment> moment) {
     std::lock_guard lock(mutex_);
+    address_.store(block ? block->address : 0, std::memory_order_release);
     std::swap(block_, block);
     std::swap(moment_, moment);
   }
 
  private:
+  WorkQueue& checks_;
   mutable std::mutex mutex_;
+  std::atomic<Address> address_{0};  // of the block
   BlockPtr block_;
   std::shared_ptr<Moment> moment_;
 };

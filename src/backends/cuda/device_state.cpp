@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "lazy/running_step.h"
 
 namespace hammock::cuda {
@@ -9,6 +11,7 @@ namespace hammock::cuda {
 namespace {
 
 constexpr size_t kMostChecks = 64;  // runs that may be ahead of what is known of their success
+constexpr std::chrono::milliseconds kPatience{1};  // then nobody seems to wait for a check
 
 /// The error of a lost device: what the machine said, and which run is to blame. `suspects` are the
 /// oldest runs of the devices on the card; none where nothing was running.
@@ -38,7 +41,8 @@ DeviceState::DeviceState(std::shared_ptr<Machine> machine, std::string name)
     : machine(machine),
       name(std::move(name)),
       memory(machine, this->name.c_str()),
-      checks(this->name + " checks", kMostChecks) {}
+      faults(machine),
+      checks(this->name + " checks", kMostChecks, kPatience) {}
 
 void DeviceState::ForgetEnded() {
   const uint64_t passed = machine->Passed();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/cuda/device_memory.h"
+#include "backends/cuda/fault_words.h"
 #include "backends/cuda/program.h"
 #include "base/work_queue.h"
 
@@ -34,7 +35,9 @@ class DeviceState {
   const std::shared_ptr<Machine> machine;
   const std::string name;
   DeviceMemory memory;
-  WorkQueue checks;  ///< of runs in which an op may have failed
+  FaultWords faults;
+  /// What is to be done when a run or copy has ended, in order. Whoever waits for one does it.
+  WorkQueue checks;
   /// The devices on its card, itself among them.
   const std::vector<DeviceState*>& on_card() const { return on_card_; }
 

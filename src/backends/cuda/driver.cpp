@@ -49,6 +49,9 @@ void FindAll(Library& library, Driver& d) {
   library.Find("cuLaunchKernel", d.launch);
   library.Find("cuStreamBeginCapture_v2", d.capture_begin);
   library.Find("cuStreamEndCapture", d.capture_end);
+  library.FindOptional("cuStreamGetCaptureInfo_v2", d.capture_info);
+  library.FindOptional("cuStreamUpdateCaptureDependencies", d.capture_after);
+  library.FindOptional("cuGraphExecUpdate_v2", d.graph_update);
   library.Find("cuGraphInstantiateWithFlags", d.graph_instantiate);
   library.Find("cuGraphLaunch", d.graph_launch);
   library.Find("cuGraphExecDestroy", d.graph_exec_destroy);

@@ -19,10 +19,16 @@ using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUgraph = struct CUgraph_st*;
+using CUgraphNode = struct CUgraphNode_st*;
 using CUgraphExec = struct CUgraphExec_st*;
 
 inline constexpr CUresult kCudaSuccess = 0;
 inline constexpr CUresult kCudaOutOfMemory = 2;
+
+struct CUgraphUpdate {
+  int result;
+  CUgraphNode node, other;
+};
 
 struct Driver {
   CUresult (*init)(unsigned flags);
@@ -62,7 +68,13 @@ struct Driver {
                      CUstream stream, void** parameters, void** extra);
   CUresult (*capture_begin)(CUstream stream, int mode);
   CUresult (*capture_end)(CUstream stream, CUgraph* graph);
+  CUresult (*capture_info)(CUstream stream, int* status, uint64_t* id, CUgraph* graph,
+                           const CUgraphNode** last, size_t* count);  ///< null in old drivers
+  CUresult (*capture_after)(CUstream stream, CUgraphNode* nodes, size_t count,
+                            unsigned flags);  ///< null in old drivers
   CUresult (*graph_instantiate)(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
+  CUresult (*graph_update)(CUgraphExec exec, CUgraph graph,
+                           CUgraphUpdate* update);  ///< null in old drivers
   CUresult (*graph_launch)(CUgraphExec exec, CUstream stream);
   CUresult (*graph_exec_destroy)(CUgraphExec exec);
   CUresult (*graph_destroy)(CUgraph graph);

@@ -27,6 +27,7 @@ constexpr int kMinor = 76;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kNoTiming = 2;
 constexpr int kRelaxed = 2;
+constexpr unsigned kSetDependencies = 1;
 constexpr unsigned kPortableAndMapped = 3;
 constexpr size_t kMostFunctions = 4096;  // kept for programs to come
 
@@ -102,6 +103,17 @@ class GpuMachine : public Machine {
   void GiveMemory(Address address) override {
     Enter();
     driver_.memory_give(address);
+  }
+  void* TakeHostMemory(int64_t bytes) override {
+    Enter();
+    void* memory = nullptr;
+    driver_.Check(driver_.host_take(&memory, static_cast<size_t>(bytes), kPortableAndMapped),
+                  "cuMemHostAlloc");
+    return memory;
+  }
+  void GiveHostMemory(void* memory) override {
+    Enter();
+    driver_.host_give(memory);
   }
 
   // ---- Copies
@@ -197,6 +209,7 @@ class GpuMachine : public Machine {
     }
     return functions;
   }
+  bool has_async_products() const override { return architecture_ == 90; }
   std::string Assembly(const KernelSource& source) override {
     return PtxByNvrtc(Prelude() + source.text, architecture_);
   }
@@ -239,24 +252,26 @@ class GpuMachine : public Machine {
 
   // ---- Recordings
 
-  std::shared_ptr<Recording> Record(const std::function<void()>& work) override {
+  std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
     Enter();
     std::lock_guard lock(mutex_);
-    driver_.Check(driver_.capture_begin(stream_, kRelaxed), "cuStreamBeginCapture");
-    CUgraph graph = nullptr;
-    try {
-      work();
-    } catch (...) {
-      driver_.capture_end(stream_, &graph);
-      if (graph) driver_.graph_destroy(graph);
-      throw;
-    }
-    driver_.Check(driver_.capture_end(stream_, &graph), "cuStreamEndCapture");
+    CUgraph graph = Capture(pieces);
     CUgraphExec exec = nullptr;
     CUresult result = driver_.graph_instantiate(&exec, graph, 0);
     driver_.graph_destroy(graph);
     driver_.Check(result, "cuGraphInstantiate");
     return std::make_shared<GpuRecording>(driver_, exec);
+  }
+  bool Update(Recording& recording, std::span<const Piece> pieces) override {
+    if (!driver_.graph_update) return false;
+    Enter();
+    std::lock_guard lock(mutex_);
+    CUgraph graph = Capture(pieces);
+    CUgraphUpdate update = {};
+    CUresult result =
+        driver_.graph_update(static_cast<GpuRecording&>(recording).exec, graph, &update);
+    driver_.graph_destroy(graph);
+    return result == kCudaSuccess;
   }
   void Replay(const Recording& recording) override {
     Enter();
@@ -305,6 +320,60 @@ class GpuMachine : public Machine {
   }
 
  private:
+  /// With the mutex of the order.
+  CUgraph Capture(std::span<const Piece> pieces) {
+    driver_.Check(driver_.capture_begin(stream_, kRelaxed), "cuStreamBeginCapture");
+    CUgraph graph = nullptr;
+    try {
+      CapturePieces(pieces);
+    } catch (...) {
+      driver_.capture_end(stream_, &graph);
+      if (graph) driver_.graph_destroy(graph);
+      throw;
+    }
+    driver_.Check(driver_.capture_end(stream_, &graph), "cuStreamEndCapture");
+    return graph;
+  }
+
+  /// The stream is told before a piece what comes before it, unless that is the last one alone.
+  void CapturePieces(std::span<const Piece> pieces) {
+    const bool branches = driver_.capture_info && driver_.capture_after;
+    auto follows = [&](size_t i) {
+      return pieces[i].after.size() == 1 && pieces[i].after[0] == static_cast<int>(i) - 1;
+    };
+    std::vector<bool> is_asked_for(pieces.size());
+    for (size_t i = 1; i < pieces.size() && branches; ++i) {
+      if (follows(i)) continue;
+      for (int earlier : pieces[i].after) is_asked_for[static_cast<size_t>(earlier)] = true;
+    }
+    std::vector<std::vector<CUgraphNode>> last(pieces.size());  // nodes, by piece
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      if (branches && i > 0 && !follows(i)) ComesAfter(pieces[i].after, last);
+      pieces[i].work();
+      if (is_asked_for[i]) last[i] = LastNodes();
+    }
+  }
+
+  void ComesAfter(const std::vector<int>& pieces,
+                  const std::vector<std::vector<CUgraphNode>>& last) {
+    std::vector<CUgraphNode> after;
+    for (int piece : pieces) {
+      const std::vector<CUgraphNode>& nodes = last[static_cast<size_t>(piece)];
+      after.insert(after.end(), nodes.begin(), nodes.end());
+    }
+    driver_.Check(driver_.capture_after(stream_, after.data(), after.size(), kSetDependencies),
+                  "cuStreamUpdateCaptureDependencies");
+  }
+
+  std::vector<CUgraphNode> LastNodes() {
+    int status = 0;
+    const CUgraphNode* nodes = nullptr;
+    size_t count = 0;
+    driver_.Check(driver_.capture_info(stream_, &status, nullptr, nullptr, &nodes, &count),
+                  "cuStreamGetCaptureInfo");
+    return {nodes, nodes + count};
+  }
+
   static CUevent EventOf(const Moment& moment) {
     return static_cast<const GpuMoment&>(moment).event;
   }

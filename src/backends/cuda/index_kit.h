@@ -28,7 +28,7 @@ class IndexedCall : public Call {
       : name_(node.op->name()),
         dim_(dim),
         extent_(AtLeastVector(self.sizes())[static_cast<int>(dim)]) {}
-  bool can_fail() const override { return true; }
+  int fault_count() const override { return 1; }
   std::string FaultMessage(uint64_t fault) const override {
     return fmt::format("{}: index {} is out of bounds for dimension {} with size {}", name_,
                        FaultyIndex(fault), dim_, extent_);

@@ -48,6 +48,12 @@ class Recording {
   virtual ~Recording() = default;
 };
 
+/// A part of what is recorded: comes after the earlier parts `after`, and beside all others.
+struct Piece {
+  std::function<void()> work;
+  std::vector<int> after;
+};
+
 /// out[batch, m, n] = a[batch, m, k] * b[batch, k, n], matrices with one contiguous dim each.
 struct Product {
   DType dtype = DType::kF32;      ///< of a and b
@@ -59,6 +65,7 @@ struct Product {
   int64_t a_row = 0, b_row = 0, out_row = 0;        ///< strides of stored rows, in elements
   int64_t a_batch = 0, b_batch = 0, out_batch = 0;  ///< strides of the batch
   bool bias = false;  ///< one element of out_dtype for each column is added before it is rounded
+  bool relu = false;  ///< what is below 0 then is 0
 };
 
 /// A convolution of images [batch, channels, places...], or one of its gradients.
@@ -96,6 +103,9 @@ class Machine {
   // ---- Memory, aligned to 256 bytes. Null where there is none left.
   virtual Address TakeMemory(int64_t bytes) = 0;
   virtual void GiveMemory(Address address) = 0;
+  /// Memory of the host that kernels can use too, at the same address.
+  virtual void* TakeHostMemory(int64_t bytes) = 0;
+  virtual void GiveHostMemory(void* memory) = 0;
 
   // ---- Copies. The host's bytes may be changed when the call returns.
   /// Runs beside other work if it is large; then what used the memory at `to` must have ended.
@@ -111,6 +121,8 @@ class Machine {
   virtual void Clear(Address at, int64_t bytes) = 0;
 
   // ---- Code
+  /// Whether kernels may use what Note [Asynchronous products] in attention_text.h tells of.
+  virtual bool has_async_products() const = 0;
   /// CompileError where a text is wrong, here or when it first runs.
   virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
   virtual void Launch(const Function& function, const Grid& grid,
@@ -127,8 +139,12 @@ class Machine {
                         Address /*scratch*/) {}
 
   // ---- Recordings: the same work with the same addresses, in one call of the driver.
-  /// Notes what `work` asks for instead of doing it. Null, with nothing done, where that cannot be.
-  virtual std::shared_ptr<Recording> Record(const std::function<void()>&) { return nullptr; }
+  /// Notes what the pieces ask for instead of doing it. Null, with nothing done, where that cannot
+  /// be.
+  virtual std::shared_ptr<Recording> Record(std::span<const Piece>) { return nullptr; }
+  /// Makes it one of other pieces, which differ in addresses alone; what it was asked for before
+  /// stays as it was. False, with nothing done, where that cannot be.
+  virtual bool Update(Recording&, std::span<const Piece>) { return false; }
   virtual void Replay(const Recording&) {}
 
   /// Assembly of a kernel, for people; empty where there is none.

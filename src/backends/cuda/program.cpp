@@ -5,11 +5,15 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/cuda/attention_parts.h"
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/fill_slices.h"
+#include "backends/cuda/fuse_random.h"
+#include "backends/cuda/joint_kernel.h"
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/scatter_rows.h"
+#include "backends/cuda/side_by_side.h"
 #include "base/throw.h"
 #include "base/trace_file.h"
 #include "compiler/describe_schedule.h"
@@ -24,6 +28,8 @@ namespace hammock::cuda {
 
 namespace {
 
+constexpr int64_t kFewBytes = 32 << 20;  // that kernels side by side may take
+
 size_t Index(int i) { return static_cast<size_t>(i); }
 
 }  // namespace
@@ -32,8 +38,9 @@ struct Program::PreparedStep {
   // Of a kernel.
   KernelCut cut;
   Grid grid;
-  const compiler::Launch* launch = nullptr;
-  std::shared_ptr<Function> function;
+  std::shared_ptr<Function> function;  // of the first of a group: for all of them
+  // Of the first of several that run side by side.
+  std::unique_ptr<JointKernel> joint;
   // Of a call.
   std::unique_ptr<Call> call;
   std::vector<int> operands;  // buffers, -1 for absent ones
@@ -46,24 +53,18 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)),
-      graph_(ScatterRows(NarrowProducts(SplitReductions(
-          RemoveDead(AttentionViews(ExpandAttention(FillSlices(compiler::WithOrigins(graph))))))))),
-      schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
+      graph_(ScatterRows(RectifyProducts(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
+          ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph))))))))))),
+      schedule_(FuseRandom(graph_, compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
+                                                          /*epilogues=*/false))) {
   recordings_ = std::make_unique<Recordings>();
+  orders_ = std::make_unique<KnownOrders>();
   PrepareSteps();
+  Arrange();
+  scratch_ = ScratchOfSteps();
   LoadFunctions();
-  std::vector<int64_t> scratch;
-  for (const PreparedStep& step : steps_) {
-    scratch.push_back(step.call ? step.call->scratch_bytes()
-                                : ScratchBytes(*step.launch, step.cut));
-  }
-  plan_ = compiler::PlanMemory(schedule_, scratch);
-  faults_at_ = (plan_.arena_bytes + 63) / 64 * 64;
-  if (fault_count_ > 0) plan_.arena_bytes = faults_at_ + fault_count_ * 8;
   outputs_ = compiler::FindOutputSources(schedule_);
-  std::vector<int> alone(schedule_.steps.size());
-  std::iota(alone.begin(), alone.end(), 0);
-  replaceable_ = compiler::FindReplaceable(graph_, schedule_, alone);
+  replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
 }
 
 Program::~Program() = default;
@@ -77,7 +78,6 @@ void Program::PrepareSteps() {
     prepared.node = graph_[id].origin;
     prepared.location = graph_[id].location;
     if (!step.is_call()) {
-      prepared.launch = &step.launch;
       prepared.cut = CutKernel(step.launch);
       prepared.grid = GridOf(step.launch, prepared.cut);
       continue;
@@ -93,17 +93,89 @@ void Program::PrepareSteps() {
     for (size_t r = 0; r < graph_[id].types.size(); ++r) {
       prepared.results.push_back(schedule_.BufferOf({id, static_cast<int32_t>(r)}));
     }
-    if (prepared.call->can_fail()) prepared.fault = fault_count_++;
+    if (int count = prepared.call->fault_count()) {
+      prepared.fault = std::exchange(fault_count_, fault_count_ + count);
+    }
+  }
+}
+
+std::vector<int64_t> Program::ScratchOfSteps() const {
+  std::vector<int64_t> scratch;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    scratch.push_back(steps_[i].call ? steps_[i].call->scratch_bytes()
+                                     : ScratchBytes(schedule_.steps[i].launch, steps_[i].cut));
+  }
+  return scratch;
+}
+
+void Program::Arrange() {
+  group_last_.resize(steps_.size());
+  std::iota(group_last_.begin(), group_last_.end(), 0);
+  plan_ = compiler::PlanMemory(schedule_, ScratchOfSteps());
+  std::vector<bool> joins;
+  for (const compiler::Step& step : schedule_.steps) {
+    joins.push_back(!step.is_call() && JointKernel::Takes(step.launch));
+  }
+  std::vector<std::vector<int>> groups = GroupSteps(schedule_, joins);
+  if (groups.size() == steps_.size()) return;
+  std::vector<int> order, back(steps_.size());
+  for (const std::vector<int>& group : groups) {
+    order.insert(order.end(), group.begin(), group.end());
+  }
+  for (size_t i = 0; i < order.size(); ++i) back[Index(order[i])] = static_cast<int>(i);
+  Reorder(order);
+  FormGroups(groups);
+  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, ScratchOfSteps(), group_last_);
+  if (plan.arena_bytes > plan_.arena_bytes + std::max(plan_.peak_bytes() / 8, kFewBytes)) {
+    for (PreparedStep& step : steps_) step.joint.reset();
+    std::iota(group_last_.begin(), group_last_.end(), 0);
+    return Reorder(back);
+  }
+  plan_ = std::move(plan);
+}
+
+void Program::Reorder(const std::vector<int>& order) {
+  std::vector<compiler::Step> steps;
+  std::vector<PreparedStep> prepared;
+  for (int from : order) {
+    steps.push_back(std::move(schedule_.steps[Index(from)]));
+    prepared.push_back(std::move(steps_[Index(from)]));
+  }
+  schedule_.steps = std::move(steps);
+  steps_ = std::move(prepared);
+}
+
+void Program::FormGroups(const std::vector<std::vector<int>>& groups) {
+  size_t first = 0;
+  for (const std::vector<int>& group : groups) {
+    std::vector<const compiler::Launch*> launches;
+    for (size_t i = 0; i < group.size(); ++i) {
+      launches.push_back(&schedule_.steps[first + i].launch);
+    }
+    for (size_t size = 1; !launches.empty(); first += size) {
+      size = 1;
+      if (launches.size() > 1) {
+        auto joint = std::make_unique<JointKernel>(launches);
+        size = joint->size();
+        if (size > 1) steps_[first].joint = std::move(joint);
+      }
+      std::fill_n(group_last_.begin() + static_cast<ptrdiff_t>(first), size,
+                  static_cast<int>(first + size) - 1);
+      launches.erase(launches.begin(), launches.begin() + static_cast<ptrdiff_t>(size));
+    }
   }
 }
 
 std::vector<KernelSource> Program::Sources() const {
   std::vector<KernelSource> sources;
-  for (const PreparedStep& step : steps_) {
+  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+    const PreparedStep& step = steps_[i];
     if (step.call) {
       for (KernelSource& source : step.call->Sources()) sources.push_back(std::move(source));
+    } else if (step.joint) {
+      sources.push_back(step.joint->source());
     } else {
-      sources.push_back(EmitCuda(*step.launch->kernel, step.cut));
+      sources.push_back(EmitCuda(*schedule_.steps[i].launch.kernel, step.cut));
     }
   }
   return sources;
@@ -112,7 +184,8 @@ std::vector<KernelSource> Program::Sources() const {
 void Program::LoadFunctions() {
   std::vector<std::shared_ptr<Function>> functions = machine_->Load(Sources());
   auto next = functions.begin();
-  for (PreparedStep& step : steps_) {
+  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+    PreparedStep& step = steps_[i];
     if (step.call) {
       auto end = next + static_cast<ptrdiff_t>(step.call->Sources().size());
       step.call->SetFunctions({next, end});
@@ -134,26 +207,25 @@ int64_t Program::bytes() const {
                               schedule_.buffers.size() * sizeof(Shape));
 }
 
-void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs,
-                  Address arena) const {
+void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
+                  Address faults) const {
+  auto memory = [&] { return Memory{BuffersOf(inputs, outputs, arena), arena, faults}; };
   const tracing::RunningGraph* traced = std::exchange(tracing::running_graph, nullptr);
   if (traced || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
-    return RunTimed(BuffersOf(inputs, outputs, arena), arena, traced);
+    return RunTimed(memory(), traced);
   }
   if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
-    return RunWatched(BuffersOf(inputs, outputs, arena), arena);
+    return RunWatched(memory());
   }
-  auto work = [&] { RunSteps(BuffersOf(inputs, outputs, arena), arena); };
-  if (steps_.empty()) {
-    work();
-  } else {
-    std::vector<Address> addresses;
-    addresses.reserve(inputs.size() + outputs.size() + 1);
-    addresses.insert(addresses.end(), inputs.begin(), inputs.end());
-    addresses.insert(addresses.end(), outputs.begin(), outputs.end());
-    addresses.push_back(arena);
-    recordings_->Run(*machine_, std::move(addresses), work);
-  }
+  if (steps_.empty()) return;
+  std::vector<Address> addresses;
+  addresses.reserve(inputs.size() + outputs.size() + 2);
+  addresses.insert(addresses.end(), inputs.begin(), inputs.end());
+  addresses.insert(addresses.end(), outputs.begin(), outputs.end());
+  addresses.push_back(arena);
+  addresses.push_back(faults);
+  recordings_->Run(*machine_, addresses,
+                   {[&] { RunSteps(memory()); }, [&] { return PiecesOf(addresses, memory()); }});
 }
 
 std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
@@ -171,44 +243,113 @@ std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
   return buffers;
 }
 
-void Program::ClearFaults(Address arena) const {
-  if (fault_count_ > 0) machine_->Clear(arena + static_cast<Address>(faults_at_), fault_count_ * 8);
+void Program::RunSteps(const Memory& memory) const {
+  for (size_t i = 0; i < steps_.size();) i = RunGroup(i, memory);
 }
 
-void Program::RunSteps(const std::vector<Address>& buffers, Address arena) const {
-  ClearFaults(arena);
-  for (size_t i = 0; i < steps_.size(); ++i) RunStep(i, buffers, arena);
+std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses, Memory memory) const {
+  std::shared_ptr<const StepOrder> order =
+      orders_->Get(addresses, [&] { return OrderByMemory(TouchedByPieces(memory)); });
+  auto shared = std::make_shared<const Memory>(std::move(memory));
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+    std::vector<int> after = (*order)[pieces.size()];
+    pieces.push_back({[this, i, shared] { RunGroup(i, *shared); }, std::move(after)});
+  }
+  return pieces;
 }
 
-void Program::RunStep(size_t i, const std::vector<Address>& buffers, Address arena) const {
-  const PreparedStep& step = steps_[i];
-  int64_t at = plan_.scratch_offset[i];
-  Address scratch = at < 0 ? 0 : arena + static_cast<Address>(at);
-  try {
-    if (step.call) {
-      Address faults = arena + static_cast<Address>(faults_at_);
-      Address fault = step.fault < 0 ? 0 : faults + static_cast<Address>(step.fault) * 8;
-      RunCall(step, buffers, scratch, fault);
-    } else if (!step.grid.empty()) {
-      machine_->Launch(*step.function, step.grid,
-                       ArgumentWords(*step.launch, step.cut, buffers, scratch));
+std::vector<TouchedMemory> Program::TouchedByPieces(const Memory& memory) const {
+  std::vector<TouchedMemory> touched;
+  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+    TouchedMemory all;
+    for (size_t k = i; k <= Index(group_last_[i]); ++k) {
+      TouchedMemory one = TouchedBy(k, memory);
+      all.reads.insert(all.reads.end(), one.reads.begin(), one.reads.end());
+      all.writes.insert(all.writes.end(), one.writes.begin(), one.writes.end());
     }
+    touched.push_back(std::move(all));
+  }
+  return touched;
+}
+
+TouchedMemory Program::TouchedBy(size_t i, const Memory& memory) const {
+  TouchedMemory touched;
+  auto add = [&](std::vector<Bytes>& list, int buffer) {
+    int64_t bytes = schedule_.buffers[Index(buffer)].bytes();
+    if (bytes > 0) list.push_back({memory.buffers[Index(buffer)], bytes});
+  };
+  for (int buffer : schedule_.steps[i].reads) add(touched.reads, buffer);
+  for (int buffer : schedule_.steps[i].writes) add(touched.writes, buffer);
+  if (Address scratch = ScratchOf(i, memory)) {
+    touched.writes.push_back({scratch, scratch_[i]});
+  }
+  if (steps_[i].fault >= 0) touched.writes.push_back({FaultOf(i, memory), 8});
+  return touched;
+}
+
+Address Program::FaultOf(size_t i, const Memory& memory) const {
+  if (steps_[i].fault < 0) return 0;
+  return memory.faults + static_cast<Address>(steps_[i].fault) * 8;
+}
+
+Address Program::ScratchOf(size_t i, const Memory& memory) const {
+  int64_t at = plan_.scratch_offset[i];
+  return at < 0 ? 0 : memory.arena + static_cast<Address>(at);
+}
+
+size_t Program::RunGroup(size_t i, const Memory& memory) const {
+  const PreparedStep& step = steps_[i];
+  Guarded(i, [&] {
+    if (step.call) {
+      RunCall(i, memory);
+    } else if (step.joint) {
+      std::vector<Address> scratch;
+      for (size_t k = 0; k < step.joint->size(); ++k) scratch.push_back(ScratchOf(i + k, memory));
+      machine_->Launch(*step.function, step.joint->grid(),
+                       step.joint->Words(memory.buffers, scratch));
+    } else if (!step.grid.empty()) {
+      machine_->Launch(
+          *step.function, step.grid,
+          ArgumentWords(schedule_.steps[i].launch, step.cut, memory.buffers, ScratchOf(i, memory)));
+    }
+  });
+  return Index(group_last_[i]) + 1;
+}
+
+void Program::RunAlone(size_t i, const Memory& memory) const {
+  const PreparedStep& step = steps_[i];
+  bool grouped = step.joint || (i > 0 && group_last_[i - 1] == group_last_[i]);
+  if (!grouped) {
+    RunGroup(i, memory);
+    return;
+  }
+  Guarded(i, [&] {
+    const compiler::Launch& launch = schedule_.steps[i].launch;
+    KernelSource source = EmitCuda(*launch.kernel, step.cut);
+    machine_->Launch(*machine_->Load({&source, 1})[0], step.grid,
+                     ArgumentWords(launch, step.cut, memory.buffers, ScratchOf(i, memory)));
+  });
+}
+
+void Program::Guarded(size_t i, const std::function<void()>& work) const {
+  try {
+    work();
   } catch (const MachineLost&) {
     throw;  // by something earlier
   } catch (const DeviceError& error) {
-    lazy::ExecutionError at_node(error.code(),
-                                 fmt::format("{}: {}", NameOfStep(i), error.message()), step.node);
-    at_node.SetWhere(LocationText(step.location));
+    lazy::ExecutionError at_node(
+        error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()), steps_[i].node);
+    at_node.SetWhere(LocationText(steps_[i].location));
     throw at_node;
   }
 }
 
-void Program::RunWatched(const std::vector<Address>& buffers, Address arena) const {
+void Program::RunWatched(const Memory& memory) const {
   machine_->Finish();
-  ClearFaults(arena);
   for (size_t i = 0; i < steps_.size(); ++i) {
     try {
-      RunStep(i, buffers, arena);
+      RunAlone(i, memory);
       machine_->Finish();
     } catch (const MachineLost& error) {
       MachineLost here(error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()));
@@ -218,36 +359,43 @@ void Program::RunWatched(const std::vector<Address>& buffers, Address arena) con
   }
 }
 
-void Program::RunTimed(const std::vector<Address>& buffers, Address arena,
-                       const tracing::RunningGraph* traced) const {
+void Program::RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const {
   machine_->Finish();
   const int64_t start = tracing::Now();
-  ClearFaults(arena);
   std::vector<std::shared_ptr<Moment>> moments = {machine_->MarkTime()};
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    RunStep(i, buffers, arena);
+  std::vector<size_t> firsts;
+  for (size_t i = 0; i < steps_.size();) {
+    firsts.push_back(i);
+    i = RunGroup(i, memory);
     moments.push_back(machine_->MarkTime());
   }
   machine_->Finish();
   auto since_start = [&](size_t moment) {
     return static_cast<int64_t>(machine_->Seconds(*moments[0], *moments[moment]) * 1e9);
   };
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    int64_t begin = since_start(i), end = since_start(i + 1);
+  for (size_t g = 0; g < firsts.size(); ++g) {
+    size_t first = firsts[g];
+    int64_t begin = since_start(g), end = since_start(g + 1);
+    std::string name = NameOfGroup(first);
     if (config::Get<config::kCudaTimeSteps>()) {
-      std::string name = fmt::format("cuda::step::{}_{}", i, NameOfStep(i));
-      metrics::GetMetric(name, metrics::Kind::kTime).AddSample(static_cast<double>(end - begin));
+      metrics::GetMetric(fmt::format("cuda::step::{}_{}", first, name), metrics::Kind::kTime)
+          .AddSample(static_cast<double>(end - begin));
     }
     if (traced) {
-      tracing::WriteSpan("kernel", NameOfStep(i), start + begin, start + end,
+      tracing::WriteSpan("kernel", name, start + begin, start + end,
                          fmt::format(R"({{"graph":{},"kernel":{}}})", traced->number,
-                                     traced->first_kernel + static_cast<int64_t>(i)));
+                                     traced->first_kernel + static_cast<int64_t>(first)));
     }
   }
 }
 
 std::string Program::NameOfStep(size_t i) const {
   return compiler::NameOfStep(graph_, schedule_.steps[i]);
+}
+
+std::string Program::NameOfGroup(size_t first) const {
+  int others = group_last_[first] - static_cast<int>(first);
+  return NameOfStep(first) + (others > 0 ? fmt::format("_beside_{}_more", others) : "");
 }
 
 std::string Program::NamesOfSteps() const {
@@ -269,36 +417,49 @@ std::string Program::Where() const {
   return "";
 }
 
-void Program::RunCall(const PreparedStep& step, const std::vector<Address>& buffers,
-                      Address scratch, Address fault) const {
+void Program::RunCall(size_t i, const Memory& memory) const {
+  const PreparedStep& step = steps_[i];
   std::vector<Address> in, out;
-  for (int buffer : step.operands) in.push_back(buffer < 0 ? 0 : buffers[Index(buffer)]);
-  for (int buffer : step.results) out.push_back(buffers[Index(buffer)]);
-  step.call->Run(*machine_, {in, out, scratch, fault});
+  for (int buffer : step.operands) in.push_back(buffer < 0 ? 0 : memory.buffers[Index(buffer)]);
+  for (int buffer : step.results) out.push_back(memory.buffers[Index(buffer)]);
+  step.call->Run(*machine_, {in, out, ScratchOf(i, memory), FaultOf(i, memory)});
 }
 
-void Program::CheckFaults(Address arena, const Moment* after) const {
-  if (fault_count_ == 0) return;
-  std::vector<uint64_t> words(Index(fault_count_));
-  machine_->Download(words.data(), arena + static_cast<Address>(faults_at_), fault_count_ * 8,
-                     after);
-  for (const PreparedStep& step : steps_) {
-    if (step.fault < 0 || words[Index(step.fault)] == 0) continue;
-    lazy::ExecutionError error(step.call->FaultCode(),
-                               step.call->FaultMessage(words[Index(step.fault)]), step.node);
-    error.SetWhere(LocationText(step.location));
+void Program::CheckFaults(const uint64_t* faults) const {
+  NodeId node = -1;
+  if (std::optional<Call::Fault> fault = FindFault(faults, &node)) {
+    lazy::ExecutionError error(fault->code, fault->message, node);
+    error.SetWhere(fault->where);
     throw error;
   }
+}
+
+std::optional<Call::Fault> Program::FindFault(const uint64_t* faults, NodeId* node) const {
+  for (const PreparedStep& step : steps_) {
+    if (step.fault < 0) continue;
+    std::optional<Call::Fault> fault = step.call->FindFault(faults + step.fault);
+    if (!fault) continue;
+    if (fault->where.empty()) fault->where = LocationText(step.location);
+    if (node) *node = step.node;
+    return fault;
+  }
+  return std::nullopt;
 }
 
 std::string Program::ToText(std::string_view what) const {
   std::string text = hammock::ToText(graph_) + "\n" + compiler::ToText(schedule_, graph_);
   text += fmt::format("arena {} bytes, outputs {} bytes\n", plan_.arena_bytes, plan_.output_bytes);
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
     if (steps_[i].call) continue;
-    text += fmt::format("step {}: {}", i, cuda::ToText(steps_[i].cut));
+    if (steps_[i].joint) {
+      text += fmt::format("steps {} to {} in one launch\n", i, group_last_[i]);
+    } else {
+      text += fmt::format("step {}: {}", i, cuda::ToText(steps_[i].cut));
+    }
     if (what == "steps") continue;
-    KernelSource source = EmitCuda(*steps_[i].launch->kernel, steps_[i].cut);
+    KernelSource source = steps_[i].joint
+                              ? steps_[i].joint->source()
+                              : EmitCuda(*schedule_.steps[i].launch.kernel, steps_[i].cut);
     std::string assembly = what == "ptx" ? machine_->Assembly(source) : "";
     text += assembly.empty() ? source.text : assembly;
   }
@@ -310,7 +471,7 @@ lazy::ComputationInfo Program::Describe() const {
                              plan_.peak_bytes()};
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].call) continue;
-    info.kernels[i].text += "\n" + EmitCuda(*steps_[i].launch->kernel, steps_[i].cut).text;
+    info.kernels[i].text += "\n" + EmitCuda(*schedule_.steps[i].launch.kernel, steps_[i].cut).text;
   }
   return info;
 }

@@ -1,6 +1,7 @@
 #pragma once
 /// A graph made ready to run on a GPU: scheduled, its memory planned, its kernels compiled.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include "backends/cuda/calls.h"
 #include "backends/cuda/machine.h"
 #include "backends/cuda/recordings.h"
+#include "backends/cuda/step_order.h"
 #include "compiler/memory_plan.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
@@ -34,20 +36,24 @@ class Program {
   std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
   int64_t bytes() const;
   int kernels() const;
-  /// Whether an op may have failed in a run: then CheckFaults has to be asked.
-  bool can_fail() const { return fault_count_ > 0; }
+  /// Steps that may fail in a run: if there are any, CheckFaults has to be asked.
+  int fault_count() const { return fault_count_; }
 
-  /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
+  /// `arena` has plan().arena_bytes. `faults` has fault_count() words that are 0, in memory that
+  /// the host can read too. Outputs with another source are not used. With the option
   /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
-  void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena) const;
-  /// The same as a part of another program's run; for programs that cannot fail.
-  void RunInside(std::span<const Address> inputs, std::span<const Address> outputs,
-                 Address arena) const {
-    RunSteps(BuffersOf(inputs, outputs, arena), arena);
+  void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
+           Address faults) const;
+  /// The same as a part of another program's run.
+  void RunInside(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
+                 Address faults) const {
+    RunSteps({BuffersOf(inputs, outputs, arena), arena, faults});
   }
-  /// Waits until `after` (null: for all work). Throws what failed in the run that had this arena,
-  /// as lazy::ExecutionError with the node of the graph that was given.
-  void CheckFaults(Address arena, const Moment* after) const;
+  /// Throws what failed in the run that had these words and has ended, as lazy::ExecutionError
+  /// with the node of the graph that was given.
+  void CheckFaults(const uint64_t* faults) const;
+  /// The same without throwing it.
+  std::optional<Call::Fault> FindFault(const uint64_t* faults, NodeId* node = nullptr) const;
 
   /// For errors that a run as a whole is blamed for: what it consists of, and a line of it.
   std::string NamesOfSteps() const;
@@ -62,33 +68,54 @@ class Program {
 
  private:
   struct PreparedStep;
+  /// What a run uses.
+  struct Memory {
+    std::vector<Address> buffers;
+    Address arena = 0;
+    Address faults = 0;
+  };
 
   void PrepareSteps();
+  /// Puts small kernels side by side where memory allows, and plans the memory.
+  void Arrange();
+  void Reorder(const std::vector<int>& order);
+  void FormGroups(const std::vector<std::vector<int>>& groups);
+  std::vector<int64_t> ScratchOfSteps() const;
   void LoadFunctions();
   std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
                                  Address arena) const;
-  void ClearFaults(Address arena) const;
-  void RunSteps(const std::vector<Address>& buffers, Address arena) const;
-  void RunStep(size_t i, const std::vector<Address>& buffers, Address arena) const;
+  void RunSteps(const Memory& memory) const;
+  /// The same in parts: each group of steps.
+  std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, Memory memory) const;
+  std::vector<TouchedMemory> TouchedByPieces(const Memory& memory) const;
+  TouchedMemory TouchedBy(size_t i, const Memory& memory) const;
+  /// Step `i` with those of its group, if it is the first; the next step.
+  size_t RunGroup(size_t i, const Memory& memory) const;
+  void RunAlone(size_t i, const Memory& memory) const;
+  /// Does `work` of step `i`; says so in errors.
+  void Guarded(size_t i, const std::function<void()>& work) const;
+  Address ScratchOf(size_t i, const Memory& memory) const;
+  Address FaultOf(size_t i, const Memory& memory) const;
   /// As RunSteps, and says which step lost the machine.
-  void RunWatched(const std::vector<Address>& buffers, Address arena) const;
+  void RunWatched(const Memory& memory) const;
   /// As RunSteps, and writes the times of steps to metrics, or into a trace.
-  void RunTimed(const std::vector<Address>& buffers, Address arena,
-                const tracing::RunningGraph* traced) const;
+  void RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const;
   std::string NameOfStep(size_t i) const;
-  void RunCall(const PreparedStep& step, const std::vector<Address>& buffers, Address scratch,
-               Address fault) const;
+  std::string NameOfGroup(size_t first) const;
+  void RunCall(size_t i, const Memory& memory) const;
 
   std::shared_ptr<Machine> machine_;
   Graph graph_;
   compiler::Schedule schedule_;
   compiler::MemoryPlan plan_;
   std::vector<PreparedStep> steps_;
+  std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<compiler::OutputSource> outputs_;
   std::vector<std::vector<int>> replaceable_;
   int fault_count_ = 0;
-  int64_t faults_at_ = 0;  // in the arena, where there are some
+  std::vector<int64_t> scratch_;  // bytes, by step
   std::unique_ptr<Recordings> recordings_;
+  std::unique_ptr<KnownOrders> orders_;
 };
 
 }  // namespace hammock::cuda

@@ -1,47 +1,70 @@
 #include "backends/cuda/recordings.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hammock/metrics.h"
 
 namespace hammock::cuda {
 
-Recordings::Entry& Recordings::EntryOf(std::vector<Address> addresses) {
+Recordings::Entry* Recordings::Find(const std::vector<Address>& addresses) {
   auto known = std::find_if(entries_.begin(), entries_.end(),
                             [&](const Entry& entry) { return entry.addresses == addresses; });
-  if (known != entries_.end()) return *known;
-  if (entries_.size() < kKept) {
-    entries_.emplace_back();
-    known = std::prev(entries_.end());
-  } else {
-    known = std::min_element(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-      return a.last_use < b.last_use;
-    });
-  }
-  *known = Entry{std::move(addresses), nullptr, 0};
-  return *known;
+  return known == entries_.end() ? nullptr : &*known;
 }
 
-void Recordings::Run(Machine& machine, std::vector<Address> addresses,
-                     const std::function<void()>& work) {
-  std::shared_ptr<Recording> recording;
-  {
-    std::lock_guard lock(mutex_);
-    Entry& entry = EntryOf(std::move(addresses));
-    bool again = entry.last_use != 0;
-    entry.last_use = ++uses_;
-    if (again && !entry.recording) {
-      static metrics::Counter& made = metrics::GetCounter("cuda::Recordings");
+std::shared_ptr<Recording> Recordings::TakeOld(Entry& oldest) {
+  if (oldest.recording) return std::move(oldest.recording);
+  // Addresses that came once and were recorded at once, since others had not come again either.
+  Entry* once = nullptr;
+  for (Entry& entry : entries_) {
+    if (!entry.recording || entry.uses > 1) continue;
+    if (!once || entry.last_use < once->last_use) once = &entry;
+  }
+  return once ? std::move(once->recording) : nullptr;
+}
+
+bool Recordings::Replay(Machine& machine, Entry& entry, const Work& work,
+                        std::shared_ptr<Recording> old) {
+  if (!entry.recording) {
+    static metrics::Counter& made = metrics::GetCounter("cuda::Recordings");
+    static metrics::Counter& changed = metrics::GetCounter("cuda::RecordingsChanged");
+    std::vector<Piece> pieces = work.pieces();
+    if (old && machine.Update(*old, pieces)) {
+      changed.Add();
+      entry.recording = std::move(old);
+    } else {
       made.Add();
-      entry.recording = machine.Record(work);
+      entry.recording = machine.Record(pieces);
     }
-    recording = entry.recording;
   }
-  if (recording) {
-    machine.Replay(*recording);
-  } else {
-    work();
+  if (!entry.recording) return false;
+  machine.Replay(*entry.recording);
+  return true;
+}
+
+void Recordings::Run(Machine& machine, std::vector<Address> addresses, const Work& work) {
+  {
+    std::lock_guard lock(mutex_);  // until it was asked for: another thread may change a recording
+    std::shared_ptr<Recording> old;
+    Entry* entry = Find(addresses);
+    bool records = entry != nullptr;
+    if (!entry && entries_.size() < kKept) {
+      entry = &entries_.emplace_back();
+      entry->addresses = std::move(addresses);
+    } else if (!entry) {
+      entry = &*std::min_element(
+          entries_.begin(), entries_.end(),
+          [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
+      old = TakeOld(*entry);
+      *entry = {std::move(addresses), nullptr, 0, 0};
+      records = true;
+    }
+    ++entry->uses;
+    entry->last_use = ++uses_;
+    if (records && Replay(machine, *entry, work, std::move(old))) return;
   }
+  work.run();
 }
 
 }  // namespace hammock::cuda

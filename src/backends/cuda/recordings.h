@@ -1,6 +1,6 @@
 #pragma once
 /// Recordings of one program's steps, by the addresses that they work on. A loop of steps soon
-/// comes back to the same memory, so a few are enough.
+/// comes back to the same memory, so a few are enough; where it does not, they are changed.
 
 #include <cstdint>
 #include <functional>
@@ -12,11 +12,17 @@
 
 namespace hammock::cuda {
 
+/// What depends on some addresses alone.
+struct Work {
+  std::function<void()> run;                   ///< all of it
+  std::function<std::vector<Piece>()> pieces;  ///< the same in parts
+};
+
 /// Thread-safe.
 class Recordings {
  public:
-  /// Does `work`, which depends on `addresses` alone; by a recording when they come again.
-  void Run(Machine& machine, std::vector<Address> addresses, const std::function<void()>& work);
+  /// Does `work`; by a recording when its addresses come again, or when ever more of them come.
+  void Run(Machine& machine, std::vector<Address> addresses, const Work& work);
 
  private:
   static constexpr size_t kKept = 8;
@@ -24,9 +30,15 @@ class Recordings {
   struct Entry {
     std::vector<Address> addresses;
     std::shared_ptr<Recording> recording;  // null when they were seen once
+    uint64_t uses = 0;
     uint64_t last_use = 0;
   };
-  Entry& EntryOf(std::vector<Address> addresses);
+  Entry* Find(const std::vector<Address>& addresses);
+  /// The recording of what is least likely to come again.
+  std::shared_ptr<Recording> TakeOld(Entry& oldest);
+  /// Replays a recording of the work, which is made or changed where there is none; false where
+  /// there can be none.
+  bool Replay(Machine& machine, Entry& entry, const Work& work, std::shared_ptr<Recording> old);
 
   std::mutex mutex_;
   std::vector<Entry> entries_;

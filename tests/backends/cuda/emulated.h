@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cuda/emulation/emulated_machine.h"
+#include "backends/cuda/fault_words.h"
 #include "backends/cuda/program.h"
 #include "hammock/host_tensor.h"
 
@@ -25,16 +26,22 @@ inline std::string WhyNotEmulated() {
 #endif
 }
 
-inline Address TakeWithNonsense(Machine& machine, int64_t bytes) {
-  Address at = machine.TakeMemory(std::max<int64_t>(bytes, 1));
+inline void FillWithNonsense(Machine& machine, Address at, int64_t bytes) {
   std::vector<unsigned char> nonsense(static_cast<size_t>(bytes), 0xFF);
   machine.Upload(at, nonsense.data(), bytes);
+}
+
+inline Address TakeWithNonsense(Machine& machine, int64_t bytes) {
+  Address at = machine.TakeMemory(std::max<int64_t>(bytes, 1));
+  FillWithNonsense(machine, at, bytes);
   return at;
 }
 
+/// The results of the last of `runs`, all with the same memory: from the second on they are
+/// recorded, where the machine can do that.
 inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& program,
-                                          const Graph& graph,
-                                          const std::vector<HostTensor>& inputs) {
+                                          const Graph& graph, const std::vector<HostTensor>& inputs,
+                                          int runs = 1) {
   std::vector<Address> in, out;
   for (const HostTensor& input : inputs) {
     in.push_back(TakeWithNonsense(machine, input.bytes()));
@@ -44,8 +51,17 @@ inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& progr
     out.push_back(TakeWithNonsense(machine, graph.TypeOf(output).bytes()));
   }
   Address arena = TakeWithNonsense(machine, program.plan().arena_bytes);
-  program.Run(in, out, arena);
-  program.CheckFaults(arena, nullptr);
+  FaultWords faults(std::shared_ptr<Machine>(&machine, [](Machine*) {}));
+  for (int run = 0; run < runs; ++run) {
+    FillWithNonsense(machine, arena, program.plan().arena_bytes);
+    for (size_t i = 0; i < out.size(); ++i) {
+      FillWithNonsense(machine, out[i], graph.TypeOf(graph.outputs()[i]).bytes());
+    }
+    std::shared_ptr<uint64_t> words = faults.Take(program.fault_count());
+    program.Run(in, out, arena, reinterpret_cast<Address>(words.get()));
+    machine.Finish();
+    program.CheckFaults(words.get());
+  }
   std::vector<HostTensor> results;
   for (size_t i = 0; i < out.size(); ++i) {
     const compiler::OutputSource& source = program.outputs()[i];

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 
@@ -62,14 +63,166 @@ void ExpectRight(const std::vector<std::string>& texts) {
 }
 
 /// Exact ops, so the bits of the interpreter's.
-void ExpectBits(const std::string& text) {
+void ExpectBits(const std::string& text, const std::vector<HostTensor>& given = {}) {
   Graph graph = ParseGraph(text);
-  std::vector<HostTensor> inputs = fuzz::RandomInputs(graph, 3);
+  std::vector<HostTensor> inputs = given.empty() ? fuzz::RandomInputs(graph, 3) : given;
   Program program(graph, MachineForTests());
   std::vector<HostTensor> actual = RunProgram(*MachineForTests(), program, graph, inputs);
   std::vector<HostTensor> expected = reference::Interpret(graph, inputs);
   for (size_t i = 0; i < actual.size(); ++i) {
     EXPECT_EQ(fuzz::CompareBits(actual[i], expected[i]), "") << text;
+  }
+}
+
+/// What `across` makes of columns, `along` makes of rows: both take [length, width], one turned.
+void ExpectSameBits(const std::string& across, const std::string& along, int64_t length,
+                    int64_t width, bool turned_result) {
+  SCOPED_TRACE(fmt::format("{} x {}\n{}", length, width, across));
+  Graph by_columns = ParseGraph(across), by_rows = ParseGraph(along);
+  DType dtype = by_columns[0].type().dtype();
+  HostTensor columns(Shape(dtype, {length, width})), rows(Shape(dtype, {width, length}));
+  for (int64_t i = 0; i < length; ++i) {
+    for (int64_t k = 0; k < width; ++k) {
+      float value = 1.0f / static_cast<float>((i * 7 + k * 13) % 101 + 1);
+      auto set = [&](HostTensor& tensor, int64_t at) {
+        if (dtype == DType::kF32) {
+          static_cast<float*>(tensor.mutable_data())[at] = value;
+        } else {
+          static_cast<uint16_t*>(tensor.mutable_data())[at] =
+              static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+        }
+      };
+      set(columns, i * width + k);
+      set(rows, k * length + i);
+    }
+  }
+  std::shared_ptr<Machine> machine = MachineForTests();
+  Program a_program(by_columns, machine), b_program(by_rows, machine);
+  for (int run = 0; run < 2; ++run) {  // what one run leaves must not disturb the next
+    std::vector<HostTensor> a = RunProgram(*machine, a_program, by_columns, {columns});
+    std::vector<HostTensor> b = RunProgram(*machine, b_program, by_rows, {rows});
+    for (size_t output = 0; output < a.size(); ++output) {
+      const auto* x = static_cast<const float*>(a[output].data());
+      const auto* y = static_cast<const float*>(b[output].data());
+      bool whole = turned_result && output == 0;
+      for (int64_t i = 0; i < (whole ? length : 1); ++i) {
+        for (int64_t k = 0; k < width; ++k) {
+          ASSERT_EQ(std::bit_cast<uint32_t>(x[i * width + k]),
+                    std::bit_cast<uint32_t>(y[whole ? k * length + i : k]))
+              << "output " << output << " at " << i << ", " << k;
+        }
+      }
+    }
+  }
+}
+
+/// The bits are those of sums along rows, however many lanes, slots, threads and passes there are.
+TEST_F(CudaKernels, ColumnsAreReducedAsRowsAre) {
+  auto sum = [](DType dtype, int64_t rows, int64_t columns, int dim) {
+    return fmt::format(R"(
+      %0 = input : {0}[{1},{2}]
+      %1 = cast %0 {{dtype=f32}} : f32[{1},{2}]
+      %2 = reduce_sum %1 {{dims=[{3}], keepdim=false}} : f32[{4}]
+      return %2)",
+                       NameOf(dtype), rows, columns, dim, dim == 0 ? columns : rows);
+  };
+  for (auto [length, width] :
+       {std::pair{3, 160}, {8, 64}, {40, 24}, {1000, 8}, {3000, 5}, {2048, 200}, {5000, 16}}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      ExpectSameBits(sum(dtype, length, width, 0), sum(dtype, width, length, 1), length, width,
+                     false);
+    }
+  }
+}
+
+/// Two sums and their elements in one kernel, and a softmax, which has passes in one block.
+TEST_F(CudaKernels, ColumnsOfSeveralResultsAreReducedAsRowsAre) {
+  auto sums = [](int64_t rows, int64_t columns, int dim) {
+    return fmt::format(R"(
+      %0 = input : f32[{0},{1}]
+      %1 = exp %0 : f32[{0},{1}]
+      %2 = mul %1, %0 : f32[{0},{1}]
+      %3 = reduce_sum %2 {{dims=[{2}], keepdim=false}} : f32[{3}]
+      %4 = reduce_max %1 {{dims=[{2}], keepdim=false}} : f32[{3}]
+      %5 = add %3, %4 : f32[{3}]
+      return %2, %5, %4)",
+                       rows, columns, dim, dim == 0 ? columns : rows);
+  };
+  auto softmax = [](int64_t rows, int64_t columns, int dim) {
+    int64_t left = dim == 0 ? 1 : rows, right = dim == 0 ? columns : 1;
+    return fmt::format(R"(
+      %0 = input : f32[{0},{1}]
+      %1 = reduce_max %0 {{dims=[{2}], keepdim=true}} : f32[{3},{4}]
+      %2 = broadcast %1 {{sizes=[{0},{1}]}} : f32[{0},{1}]
+      %3 = sub %0, %2 : f32[{0},{1}]
+      %4 = exp %3 : f32[{0},{1}]
+      %5 = reduce_sum %4 {{dims=[{2}], keepdim=true}} : f32[{3},{4}]
+      %6 = broadcast %5 {{sizes=[{0},{1}]}} : f32[{0},{1}]
+      %7 = div %4, %6 : f32[{0},{1}]
+      return %7)",
+                       rows, columns, dim, left, right);
+  };
+  for (auto [length, width] : {std::pair{1500, 40}, {2048, 12}}) {
+    ExpectSameBits(sums(length, width, 0), sums(width, length, 1), length, width, true);
+    ExpectSameBits(softmax(length, width, 0), softmax(width, length, 1), length, width, true);
+  }
+}
+
+/// Words that kernels draw, at sizes and offsets that are multiples of four and not.
+TEST_F(CudaKernels, DrawsRandomWordsWhereTheyAreUsed) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    for (int64_t count : {1, 6, 4096, 270000, 270001, 600000}) {
+      ExpectBits(fmt::format(R"(
+        %0 = input : u64[2]
+        %1 = rng_bits %0 {{sizes=[2,{1}]}} : u32[2,{1}]
+        %2 = slice %1 {{dim=0, start=0, size=1, step=1}} : u32[1,{1}]
+        %3 = slice %1 {{dim=0, start=1, size=1, step=1}} : u32[1,{1}]
+        %4 = constant {{value=25:u32, dtype=u32}} : u32[]
+        %5 = broadcast %4 {{sizes=[1,{1}]}} : u32[1,{1}]
+        %6 = bitwise_right_shift %2, %5 : u32[1,{1}]
+        %7 = bitwise_right_shift %3, %5 : u32[1,{1}]
+        %8 = cast %6 {{dtype={0}}} : {0}[1,{1}]
+        %9 = cast %7 {{dtype={0}}} : {0}[1,{1}]
+        %10 = sub %8, %9 : {0}[1,{1}]
+        return %10)",
+                             dtype, count));
+    }
+  }
+  ExpectBits(R"(
+    %0 = input : u64[2]
+    %1 = rng_bits %0 {sizes=[50,70]} : u32[50,70]
+    %2 = input : u32[50,70]
+    %3 = bitwise_xor %1, %2 : u32[50,70]
+    %4 = reduce_max %3 {dims=[1], keepdim=true} : u32[50,1]
+    %5 = broadcast %4 {sizes=[50,70]} : u32[50,70]
+    %6 = sub %5, %3 : u32[50,70]
+    return %6)");
+  ExpectBits(R"(
+    %0 = input : u64[2]
+    %1 = input : u64[2]
+    %2 = rng_bits %0 {sizes=[300]} : u32[300]
+    %3 = rng_bits %1 {sizes=[500]} : u32[500]
+    %4 = neg %2 : u32[300]
+    %5 = neg %3 : u32[500]
+    return %4, %5)");
+}
+
+/// Few angles are so large that another reduction is branched to.
+TEST_F(CudaKernels, TurnsAnglesOfEverySize) {
+  const float angles[] = {0.0f,    -0.0f,  1.0f,    -2.5f,    3e5f,   -0x1p39f,
+                          0x1p41f, -1e20f, 3.3e30f, -3.4e38f, 1e-40f, 0x1.fffffep39f};
+  for (const char* op : {"sin", "cos", "tan"}) {
+    Graph graph = ParseGraph(fmt::format(R"(
+      %0 = input : f32[12]
+      %1 = {} %0 : f32[12]
+      return %1)",
+                                         op));
+    std::vector<HostTensor> input = {HostTensor(Shape(DType::kF32, {12}))};
+    std::copy(std::begin(angles), std::end(angles), static_cast<float*>(input[0].mutable_data()));
+    Program program(graph, MachineForTests());
+    std::vector<HostTensor> actual = RunProgram(*MachineForTests(), program, graph, input);
+    std::vector<HostTensor> expected = reference::Interpret(graph, input);
+    EXPECT_EQ(fuzz::CompareNode(graph, input, actual, expected), "") << op;
   }
 }
 
@@ -116,6 +269,54 @@ TEST_F(CudaKernels, Loops) {
   }
 }
 
+/// Rounds that fail are found after the loop, and say what went wrong.
+TEST_F(CudaKernels, LoopsThatCanFail) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : i64[3,2]
+    %1 = input : i64[5]
+    %2 = input : i64[2]
+    %3:2 = loop %2, %0, %1 {body=graph {
+      %0 = input : i64[]
+      %1 = input : i64[2]
+      %2 = input : i64[2]
+      %3 = input : i64[5]
+      %4 = index_select %3, %2 {dim=0} : i64[2]
+      %5 = add %1, %4 : i64[2]
+      %6 = floor_divide %5, %1 : i64[2]
+      return %5, %6
+    }, count=3, num_carried=1, num_stacked_in=1} : i64[2], i64[3,2]
+    return %3.0, %3.1)");
+  Program program(graph, MachineForTests());
+  auto numbers = [](std::vector<int64_t> values, const Dims& sizes) {
+    return HostTensor::Copy(Shape(DType::kI64, sizes), values.data());
+  };
+  auto inputs_of = [&](std::vector<int64_t> indices, int64_t first) {
+    return std::vector<HostTensor>{numbers(std::move(indices), {3, 2}),
+                                   numbers({10, 20, 30, 40, 50}, {5}), numbers({first, 1}, {2})};
+  };
+  auto run = [&](const std::vector<HostTensor>& inputs) {
+    return RunProgram(*MachineForTests(), program, graph, inputs);
+  };
+  std::vector<HostTensor> inputs = inputs_of({0, 1, 4, 2, 3, 3}, 7);
+  std::vector<HostTensor> actual = run(inputs), expected = reference::Interpret(graph, inputs);
+  for (size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_EQ(fuzz::CompareBits(actual[i], expected[i]), "");
+  }
+  auto message_of = [&](std::vector<int64_t> indices, int64_t first) -> std::string {
+    try {
+      run(inputs_of(std::move(indices), first));
+    } catch (const lazy::ExecutionError& error) {
+      EXPECT_EQ(error.node(), 3);
+      return error.message();
+    }
+    return "none";
+  };
+  EXPECT_EQ(message_of({0, 1, 4, 2, 3, 5}, 7),
+            "index_select: index 5 is out of bounds for dimension 0 with size 5");
+  EXPECT_EQ(message_of({0, 1, 4, 2, 3, 3}, 0),
+            "floor_divide: ZeroDivisionError: integer division by zero");
+}
+
 std::string SortOf(const std::string& dtype, const std::string& sizes, int dim, bool descending) {
   return fmt::format(
       "%0 = input : {0}[{1}]\n"
@@ -153,6 +354,55 @@ TEST_F(CudaKernels, SortsAlongDimsThatAreNotTheLast) {
                SortOf("bf16", "2,4100,3", 1, false)});
 }
 
+/// Few values, of both signs, and the ends of what the dtype has; `ways` of them, mixed up.
+HostTensor Mixed(const Shape& type, int64_t ways) {
+  HostTensor tensor(type);
+  int64_t highest = type.dtype() == DType::kI64 ? std::numeric_limits<int64_t>::max()
+                                                : std::numeric_limits<int32_t>::max();
+  const Scalar numbers[] = {int64_t{3}, int64_t{-1}, int64_t{0}, highest, -highest - 1, int64_t{7}};
+  double infinity = std::numeric_limits<double>::infinity();
+  const Scalar reals[] = {0.0, -0.0, 1.5, std::nan(""), -infinity, infinity, -1e-42, -2.0};
+  std::span<const Scalar> all = IsFloat(type.dtype()) ? std::span<const Scalar>(reals) : numbers;
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    uint64_t hash = static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15u >> 40;
+    tensor.set(i, all[hash % std::min<uint64_t>(all.size(), static_cast<uint64_t>(ways))]);
+  }
+  return tensor;
+}
+
+TEST_F(CudaKernels, SortsLongRowsOfFewValues) {
+  for (const char* dtype : {"f32", "i64", "i32", "f64"}) {
+    for (const char* sizes : {"32768", "3,33793", "36865,2"}) {
+      int dim = std::string_view(sizes) == "3,33793" ? 1 : 0;
+      for (int64_t ways : {1, 2, 8}) {
+        std::string text = SortOf(dtype, sizes, dim, /*descending=*/ways == 8);
+        ExpectBits(text, {Mixed(ParseGraph(text)[0].type(), ways)});
+      }
+    }
+  }
+}
+
+/// From 2^18 items on tiles are larger: 4,096, or 3,072 of 64 bits.
+TEST_F(CudaKernels, SortsVeryLongRows) {
+  ExpectBits(SortOf("f32", "266240", 0, false));
+  ExpectBits(SortOf("f32", "2,140001", 1, true));
+  ExpectBits(SortOf("i64", "264193", 0, false));
+  for (const char* dtype : {"f32", "i64"}) {
+    std::string text = SortOf(dtype, "270000", 0, false);
+    ExpectBits(text, {Mixed(ParseGraph(text)[0].type(), 8)});
+  }
+}
+
+TEST_F(CudaKernels, SortsLongRowsOfAllDtypes) {
+  std::vector<std::string> texts;
+  for (const char* dtype : {"bool", "u8", "i8", "i16", "u16", "i32", "u32", "i64", "u64", "f16",
+                            "bf16", "f32", "f64"}) {
+    texts.push_back(SortOf(dtype, "33000", 0, false));
+    texts.push_back(SortOf(dtype, "2,32769", 1, true));
+  }
+  ExpectRight(texts);
+}
+
 std::string NonzeroOf(const std::string& dtype, const std::string& sizes, int size, int rank) {
   return fmt::format(
       "%0 = input : {0}[{1}]\n%1 = nonzero_bounded %0 {{size={2}}} : i64[{2},{3}]\nreturn %1\n",
@@ -179,8 +429,25 @@ TEST_F(CudaKernels, FindsTheFirstOfShortAndLongRows) {
   ExpectRight(
       {TopKOf("f32", "4,50", "4,7", 7, 1, true), TopKOf("f32", "4,50", "4,50", 50, 1, false),
        TopKOf("f32", "2,70000", "2,100", 100, 1, true),
-       TopKOf("f32", "2,70000", "2,300", 300, 1, false), TopKOf("f64", "5000,2", "1,2", 1, 0, true),
+       TopKOf("f32", "2,70000", "2,300", 300, 1, false),
+       TopKOf("f32", "3,2049", "3,256", 256, 1, true), TopKOf("i32", "3,3072", "3,1", 1, 1, true),
+       TopKOf("bf16", "40000,2", "31,2", 31, 0, false), TopKOf("f64", "5000,2", "1,2", 1, 0, true),
        TopKOf("i8", "4,50", "4,0", 0, 1, true)});
+}
+
+/// Rows that get better and better are sorted again and again; few values are mostly left out.
+TEST_F(CudaKernels, FindsTheFirstOfRowsInOrder) {
+  for (const char* dtype : {"f32", "i64"}) {
+    for (bool largest : {true, false}) {
+      std::string text = TopKOf(dtype, "2,40000", "2,200", 200, 1, largest);
+      const Shape type = ParseGraph(text)[0].type();
+      HostTensor rising(type);
+      for (int64_t i = 0; i < rising.numel(); ++i) rising.set(i, Scalar(i % 40000));
+      ExpectBits(text, {rising});
+      ExpectBits(text, {Mixed(type, 8)});
+      ExpectBits(text, {Mixed(type, 1)});
+    }
+  }
 }
 
 std::string ScanOf(const std::string& kind, const std::string& dtype, const std::string& sizes,
@@ -208,6 +475,16 @@ TEST_F(CudaKernels, ScansLinesOfEveryLength) {
   ExpectRight(texts);
 }
 
+/// More tiles than a group has, and results that are wider than elements.
+TEST_F(CudaKernels, ScansLongLines) {
+  ExpectRight({ScanOf("sum", "i32", "2110000", 0), ScanOf("sum", "f32", "1050000", 0, true),
+               ScanOf("sum", "f32", "2,8192", 1), ScanOf("prod", "f64", "2,4097,2", 1),
+               "%0 = input : i32[3,70000]\n%1 = scan %0 {kind=\"sum\", dim=1, reverse=true} : "
+               "i64[3,70000]\nreturn %1\n",
+               "%0 = input : i32[540000]\n%1 = scan %0 {kind=\"max\", dim=0, reverse=false} : "
+               "i64[540000]\nreturn %1\n"});
+}
+
 std::string ScatterOf(const std::string& reduce, const std::string& dtype, const std::string& self,
                       const std::string& index, const std::string& source, int dim) {
   return fmt::format(
@@ -232,6 +509,13 @@ TEST_F(CudaKernels, ScattersInEveryWay) {
   texts.push_back(ScatterOf("amax", "bf16", "2", "1000", "1000", 0));
   texts.push_back(ScatterOf("prod", "f32", "3,70", "3,700", "3,700", 1));
   texts.push_back(ScatterOf("none", "f32", "9,2,3", "9,50,3", "9,50,3", 1));
+  for (const char* dtype : {"f32", "f64", "bf16"}) {
+    texts.push_back(ScatterOf("sum", dtype, "50000", "40000", "40000", 0));
+    texts.push_back(ScatterOf("prod", dtype, "300", "33000", "33000", 0));
+    texts.push_back(ScatterOf("none", dtype, "300,2", "20000,2", "20000,2", 0));
+    texts.push_back(ScatterOf("amin", dtype, "50,3", "20000,2", "20001,3", 0));
+  }
+  texts.push_back(ScatterOf("sum", "f32", "20000", "270000", "270000", 0));
   texts.push_back(ScatterOf("sum", "f32", "7", "0", "0", 0));
   texts.push_back(ScatterOf("sum", "f32", "", "", "", 0));
   ExpectRight(texts);
@@ -269,7 +553,7 @@ std::vector<HostTensor> ScatteredRows(const std::string& dtype, bool broadcast, 
 
 TEST_F(CudaKernels, ScatteredRowsHaveTheBitsOfScatteredElements) {
   for (const char* dtype : {"f32", "bf16"}) {
-    for (int64_t count : {5, 5000}) {
+    for (int64_t count : {5, 5000, 40000}) {
       std::vector<HostTensor> rows = ScatteredRows(dtype, true, count);
       std::vector<HostTensor> elements = ScatteredRows(dtype, false, count);
       EXPECT_EQ(fuzz::CompareBits(rows[0], elements[0]), "") << dtype << " " << count;
@@ -290,6 +574,66 @@ TEST_F(CudaKernels, ScattersIntoZeros) {
     %6 = remainder %3, %5 : i64[100]
     %7 = scatter %1, %6, %2 {dim=0, reduce="sum"} : i32[7]
     return %7)");
+}
+
+/// Rows of 16 bytes and more, short and long runs; small numbers, so that sums are exact.
+TEST_F(CudaKernels, ScattersWideRows) {
+  for (auto [count, width] : {std::pair(130, 4), std::pair(3000, 200), std::pair(40000, 12)}) {
+    std::string text = fmt::format(
+        "%0 = input : f32[260,{1}]\n%1 = input : i64[{0}]\n%2 = input : f32[{0},{1}]\n"
+        "%3 = reshape %1 {{sizes=[{0},1]}} : i64[{0},1]\n"
+        "%4 = broadcast %3 {{sizes=[{0},{1}]}} : i64[{0},{1}]\n"
+        "%5 = scatter %0, %4, %2 {{dim=0, reduce=\"sum\"}} : f32[260,{1}]\nreturn %5\n",
+        count, width);
+    Graph graph = ParseGraph(text);
+    std::vector<HostTensor> inputs;
+    for (NodeId id : graph.inputs()) {
+      HostTensor tensor(graph[id].type());
+      for (int64_t i = 0; i < tensor.numel(); ++i) {
+        int64_t number = i * i % 257;
+        tensor.set(i, tensor.dtype() == DType::kI64 ? Scalar(number % (i % 2 ? 3 : 260))
+                                                    : Scalar(static_cast<double>(number)));
+      }
+      inputs.push_back(tensor);
+    }
+    ExpectBits(text, inputs);
+  }
+}
+
+TEST_F(CudaKernels, ManyIndicesAreCheckedWhenTheyAreSorted) {
+  std::string text = ScatterOf("sum", "f32", "300", "40000", "40000", 0);
+  Graph graph = ParseGraph(text);
+  std::vector<HostTensor> inputs = fuzz::RandomInputs(graph, 3);
+  inputs[1].set(39000, Scalar(int64_t{300}));
+  inputs[1].set(20000, Scalar(int64_t{-2}));
+  Program program(graph, MachineForTests());
+  try {
+    RunProgram(*MachineForTests(), program, graph, inputs);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("index -2 is out of bounds"), std::string::npos)
+        << error.what();
+  }
+}
+
+/// What no index names is 0, and the last one that names a row wins.
+TEST_F(CudaKernels, ScattersRowsIntoZeros) {
+  for (const char* reduce : {"sum", "none"}) {
+    for (int64_t count : {40, 3000, 40000}) {
+      std::string text = fmt::format(
+          "%0 = constant {{value=0, dtype=f32}} : f32[]\n"
+          "%1 = broadcast %0 {{sizes=[260,12]}} : f32[260,12]\n%2 = input : i64[{0}]\n"
+          "%3 = input : f32[{0},12]\n%4 = reshape %2 {{sizes=[{0},1]}} : i64[{0},1]\n"
+          "%5 = broadcast %4 {{sizes=[{0},12]}} : i64[{0},12]\n"
+          "%6 = scatter %1, %5, %3 {{dim=0, reduce=\"{1}\"}} : f32[260,12]\nreturn %6\n",
+          count, reduce);
+      Graph graph = ParseGraph(text);
+      HostTensor index(graph[graph.inputs()[0]].type()), source(graph[graph.inputs()[1]].type());
+      for (int64_t i = 0; i < count; ++i) index.set(i, Scalar(i * i % (i % 2 ? 3 : 257)));
+      for (int64_t i = 0; i < source.numel(); ++i) source.set(i, Scalar(i % 257));
+      ExpectBits(text, {index, source});
+    }
+  }
 }
 
 TEST_F(CudaKernels, FastAtomicsAddInAnyOrder) {

@@ -1,0 +1,65 @@
+#pragma once
+/// Several independent launches as one: blocks are shared out by number. Launches of one kernel
+/// have one body, which finds its words in a table; words that are the same for all of them stand
+/// there once.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/emit_cuda.h"
+#include "backends/cuda/kernel_cut.h"
+
+namespace hammock::cuda {
+
+/// Immutable.
+class JointKernel {
+ public:
+  static constexpr int kMostWords = 512;  ///< what a launch takes as its argument
+  static constexpr int kMostBodies = 8;
+
+  /// Whether a launch may be a part: it is small, and so are its blocks.
+  static bool Takes(const compiler::Launch& launch);
+
+  /// Of the first of `launches`, as many as there is room for: size() of them, at least one.
+  explicit JointKernel(const std::vector<const compiler::Launch*>& launches);
+
+  size_t size() const { return parts_.size(); }
+  const KernelSource& source() const { return source_; }
+  Grid grid() const;
+  /// `scratch`: the address of each part's scratch memory.
+  std::vector<uint64_t> Words(const std::vector<uint64_t>& buffers,
+                              const std::vector<uint64_t>& scratch) const;
+
+ private:
+  struct Part {
+    const compiler::Launch* launch;
+    Grid grid;
+    size_t number;  // among the launches
+  };
+  struct Body {
+    KernelSource source;
+    KernelCut cut;
+    std::vector<Part> parts;
+    std::vector<uint64_t> words;  // of the first part, without addresses
+    std::vector<bool> varies;     // by word: parts have their own
+    int first = 0;                // of the parts, in the table
+    // Where the words are: those that do not vary, then those of each part that do.
+    std::vector<int> places;  // of the first part's
+    int own = 0;              // how many vary
+  };
+
+  void Add(const compiler::Launch& launch, const KernelCut& cut, size_t number);
+  int PlaceWords();
+  std::string TextOf(const std::string& name) const;
+  static std::string PartText(const Body& body);
+  std::string CallText(const Body& body) const;
+
+  std::vector<Body> bodies_;
+  std::vector<size_t> parts_;  // the body of each launch
+  int threads_ = 1;
+  int words_ = 0;
+  KernelSource source_;
+};
+
+}  // namespace hammock::cuda

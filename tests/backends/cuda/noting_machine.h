@@ -1,0 +1,140 @@
+#pragma once
+/// NotingMachine: the emulated machine with recordings. A recording is replayed piece by piece in
+/// an order that its pieces allow and that is as far from theirs as can be.
+
+#include <functional>
+#include <map>
+
+#include "backends/cuda/emulation/emulated_machine.h"
+
+namespace hammock::cuda {
+
+class NotingMachine : public Machine {
+ public:
+  explicit NotingMachine(std::shared_ptr<Machine> inner) : inner_(std::move(inner)) {}
+
+  int recorded = 0, updated = 0, replayed = 0;
+  bool can_update = true;
+  std::vector<int> last_order;  ///< of pieces, in the last replay
+
+  std::string name() const override { return inner_->name(); }
+  int64_t memory_bytes() const override { return inner_->memory_bytes(); }
+  std::string code_key() const override { return inner_->code_key(); }
+  int card() const override { return inner_->card(); }
+  Address TakeMemory(int64_t bytes) override { return inner_->TakeMemory(bytes); }
+  void GiveMemory(Address address) override { inner_->GiveMemory(address); }
+  bool has_async_products() const override { return inner_->has_async_products(); }
+  void* TakeHostMemory(int64_t bytes) override { return inner_->TakeHostMemory(bytes); }
+  void GiveHostMemory(void* memory) override { inner_->GiveHostMemory(memory); }
+  void Upload(Address to, const void* from, int64_t bytes) override {
+    inner_->Upload(to, from, bytes);
+  }
+  void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
+    inner_->Download(to, from, bytes, after);
+  }
+  void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
+                const Moment& after) override {
+    inner_->CopyFrom(other, to, from, bytes, after);
+  }
+  std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
+    return inner_->Load(sources);
+  }
+  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
+    return inner_->Prepare(product);
+  }
+  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+    return inner_->Prepare(convolution);
+  }
+  std::shared_ptr<Moment> Mark() override { return inner_->Mark(); }
+  std::shared_ptr<Moment> MarkTime() override { return inner_->MarkTime(); }
+  double Seconds(const Moment& from, const Moment& to) override {
+    return inner_->Seconds(from, to);
+  }
+  uint64_t Asked() const override { return inner_->Asked(); }
+  uint64_t Passed() const override { return inner_->Passed(); }
+  void WaitFor(const Moment& moment) override { inner_->WaitFor(moment); }
+  void Finish() override { inner_->Finish(); }
+
+  // ---- what can be noted
+  void Copy(Address to, Address from, int64_t bytes) override {
+    Do([=, this] { inner_->Copy(to, from, bytes); });
+  }
+  void Clear(Address at, int64_t bytes) override {
+    Do([=, this] { inner_->Clear(at, bytes); });
+  }
+  void Launch(const Function& function, const Grid& grid,
+              std::span<const uint64_t> words) override {
+    std::vector<uint64_t> kept(words.begin(), words.end());
+    Do([=, this, &function] { inner_->Launch(function, grid, kept); });
+  }
+  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
+                Address scratch) override {
+    Do([=, this, &product] { inner_->Multiply(product, a, b, bias, out, scratch); });
+  }
+  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+                Address scratch) override {
+    Do([=, this, &convolution] { inner_->Convolve(convolution, a, b, out, scratch); });
+  }
+
+  std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
+    ++recorded;
+    auto recording = std::make_shared<Noted>();
+    recording->pieces = Note(pieces);
+    return recording;
+  }
+  bool Update(Recording& recording, std::span<const Piece> pieces) override {
+    if (!can_update) return false;
+    ++updated;
+    static_cast<Noted&>(recording).pieces = Note(pieces);
+    return true;
+  }
+  void Replay(const Recording& recording) override {
+    ++replayed;
+    const auto& pieces = static_cast<const Noted&>(recording).pieces;
+    last_order.clear();
+    std::vector<bool> done(pieces.size());
+    while (last_order.size() < pieces.size()) {
+      for (size_t i = pieces.size(); i-- > 0;) {
+        bool ready = !done[i];
+        for (int earlier : pieces[i].after) ready = ready && done[static_cast<size_t>(earlier)];
+        if (!ready) continue;
+        for (const auto& work : pieces[i].work) work();
+        done[i] = true;
+        last_order.push_back(static_cast<int>(i));
+        break;
+      }
+    }
+  }
+
+ private:
+  struct NotedPiece {
+    std::vector<std::function<void()>> work;
+    std::vector<int> after;
+  };
+  struct Noted : Recording {
+    std::vector<NotedPiece> pieces;
+  };
+
+  std::vector<NotedPiece> Note(std::span<const Piece> pieces) {
+    std::vector<NotedPiece> noted;
+    for (const Piece& piece : pieces) {
+      noted.push_back({{}, piece.after});
+      notes_ = &noted.back().work;
+      piece.work();
+    }
+    notes_ = nullptr;
+    return noted;
+  }
+  void Do(std::function<void()> work) {
+    if (notes_) {
+      notes_->push_back(std::move(work));
+    } else {
+      work();
+    }
+  }
+
+  const std::shared_ptr<Machine> inner_;
+  std::vector<std::function<void()>>* notes_ = nullptr;
+};
+
+}  // namespace hammock::cuda
