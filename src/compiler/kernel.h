@@ -67,6 +67,7 @@ struct Access {
     kScratch,   ///< memory of the thread that runs the row: written by one stage, read by a later
     kIndex,     ///< no memory: the place itself is the value
     kConstant,  ///< no memory: the offset has the bits of the value
+    kRandom,    ///< the word at this place of the stream that the buffer names; ops/philox.h
   };
   Kind kind = Kind::kBuffer;
   DType dtype = DType::kF32;

@@ -33,7 +33,8 @@ bool ReadsBeforeWriting(const Launch& launch, int input, int output) {
     if (instr.kind != Instr::Kind::kLoad) continue;
     const AccessMap& load = launch.maps[Index(instr.access)];
     if (load.buffer != input) continue;
-    bool same = load.offset == store->offset && load.outer == store->outer &&
+    bool random = launch.kernel->accesses[Index(instr.access)].kind == Access::Kind::kRandom;
+    bool same = !random && load.offset == store->offset && load.outer == store->outer &&
                 load.row == store->row && load.column == store->column;
     if (!same || instr.stage > store_stage) return false;
   }

@@ -121,18 +121,25 @@ HAMMOCK_BODY void ReduceLarge(const D& x, D& k, D& r) {
   r = (turns - more) * Like(x, kPi / 2);
 }
 
+/// Where `usual` does not hold a and b become what `rare` makes of them. Numbers that can branch
+/// have another one.
+template <class Mask, class D, class F>
+HAMMOCK_BODY void Unless(const Mask& usual, D& a, D& b, F rare) {
+  D rare_a = a, rare_b = b;
+  rare(rare_a, rare_b);
+  a = Select(usual, a, rare_a);
+  b = Select(usual, b, rare_b);
+}
+
 /// Of doubles that are floats, of any size. The first product is exact: its last bit is 2^-52 or
 /// more, and what is left after the subtraction is less than 1.
 template <class D>
 HAMMOCK_BODY SinCos<D> SinCosOf(const D& x) {
-  D k_small = RoundEven(x * Like(x, 2 / kPi));
-  D r_small = Fma(k_small, Like(x, -1.5707963267948966), x);
-  r_small = Fma(k_small, Like(x, -6.123233995736766e-17), r_small);
-  D k_large = x, r_large = x;
-  ReduceLarge(x, k_large, r_large);
-  auto is_small = Abs(x) < Like(x, 0x1p40);
-  D k = Select(is_small, k_small, k_large);
-  D r = Select(is_small, r_small, r_large);
+  D k = RoundEven(x * Like(x, 2 / kPi));
+  D r = Fma(k, Like(x, -1.5707963267948966), x);
+  r = Fma(k, Like(x, -6.123233995736766e-17), r);
+  Unless(Abs(x) < Like(x, 0x1p40), k, r,
+         [&](D& k_large, D& r_large) { ReduceLarge(x, k_large, r_large); });
   D z = r * r;
   D s = Poly(z, 2.716103307332717e-06, -0.00019839095858577107, 0.0083333286171230706,
              -0.16666666634733221);
@@ -404,6 +411,8 @@ HAMMOCK_BODY F UnaryMath32(ScalarFn fn, const F& x) {
       return Erfc32(x);
     case ScalarFn::kSigmoid:
       return Sigmoid32(x);
+    case ScalarFn::kGelu:
+      return Gelu32(x);
     default:
       return x;
   }

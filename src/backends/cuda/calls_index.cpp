@@ -177,21 +177,8 @@ class RngBitsCall : public Call {
   RngBitsCall(const Graph&, const GraphNode& node) : count_(node.type().numel()) {}
   std::vector<KernelSource> Sources() const override {
     return {ElementKernel(4, "", R"(
-  const unsigned long long* state = (const unsigned long long*)w1;
-  const unsigned long long position = state[1] + i;
-  unsigned c0 = (unsigned)position, c1 = (unsigned)(position >> 32), c2 = 0, c3 = 0;
-  unsigned k0 = (unsigned)state[0], k1 = (unsigned)(state[0] >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
-    c0 = (unsigned)(b >> 32) ^ c1 ^ k0;
-    c1 = (unsigned)b;
-    c2 = (unsigned)(a >> 32) ^ c3 ^ k1;
-    c3 = (unsigned)a;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  const unsigned words_of_block[4] = {c0, c1, c2, c3};
+  unsigned words_of_block[4];
+  random_block(w1, i, words_of_block);
   const long long left = (long long)w3 - 4 * i;
   store_some<4>((unsigned*)w2 + 4 * i, left < 4 ? (int)left : 4, words_of_block);
 )")};

@@ -123,6 +123,17 @@ CudaNumber<T> Like(const CudaNumber<T>& x, std::type_identity_t<T> value) {
   return {x.text, fmt::format("({}){}", CudaTypeOf<T>(), LiteralOf(value))};
 }
 
+/// Branches, where scalar_wide.h computes both and selects.
+template <class T, class F>
+void Unless(const CudaMask& usual, CudaNumber<T>& a, CudaNumber<T>& b, F rare) {
+  a = a.template As<T>(a.name);
+  b = b.template As<T>(b.name);
+  a.text->Line(fmt::format("if (!{}) {{", usual.name));
+  CudaNumber<T> rare_a = a, rare_b = b;
+  rare(rare_a, rare_b);
+  a.text->Line(fmt::format("{} = {}; {} = {};", a.name, rare_a.name, b.name, rare_b.name));
+  a.text->Line("}");
+}
 template <class T>
 CudaNumber<T> Select(const CudaMask& condition, const CudaNumber<T>& a, const CudaNumber<T>& b) {
   return {condition.text,

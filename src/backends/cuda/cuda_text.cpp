@@ -16,6 +16,8 @@ std::string CudaText::Value(std::string_view type, std::string_view expression) 
   return name;
 }
 
+void CudaText::Line(std::string_view line) { lines_ += fmt::format("  {}\n", line); }
+
 std::string CudaText::Table(std::span<const double> table) {
   std::string body;
   size_t hash = 0;

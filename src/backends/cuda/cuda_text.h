@@ -18,6 +18,7 @@ class CudaText {
  public:
   /// A line that defines a value; returns its name.
   std::string Value(std::string_view type, std::string_view expression);
+  void Line(std::string_view line);
   /// The name of a table of constants, which `tables` has the text of.
   std::string Table(std::span<const double> table);
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <set>
 
+#include "backends/cuda/access_text.h"
 #include "backends/cuda/cuda_text.h"
 #include "backends/cuda/emit_reduction.h"
 #include "backends/cuda/scalar_text.h"
@@ -17,18 +18,18 @@ using compiler::Access;
 using compiler::Instr;
 using compiler::Kernel;
 using compiler::Level;
-using compiler::Stride;
 using Kind = Instr::Kind;
 using Way = KernelCut::Way;
 
 namespace {
 
 /// Names in the text: x3 the value of instruction 3, p2 the address of access 2 in this line, m2
-/// its elements of this thread as they are in memory, r5 the accumulators of reduction 5.
+/// its elements of this thread as they are in memory, r5 the accumulators of reduction 5. Across
+/// rows a thread has several lines, p2 belongs to the first and x3 of a row is an array over them.
 class Emitter {
  public:
-  Emitter(const Kernel& kernel, const KernelCut& cut) : kernel_(kernel), cut_(cut) {
-    places_.outer_dims = cut.outer_dims;
+  Emitter(const Kernel& kernel, const KernelCut& cut)
+      : kernel_(kernel), cut_(cut), accesses_(kernel, cut) {
     for (const Instr& instr : kernel.instrs) {
       if (instr.kind == Kind::kStore) written_.insert(instr.access);
     }
@@ -39,11 +40,13 @@ class Emitter {
     for (int stage = 0; stage < kernel_.stages; ++stage) Stage(stage);
     Close();
     std::string signature = fmt::format(
-        "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
+        "{4}struct {0}_words {{ unsigned long long w[{1}]; }};\n"
         "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
         "  typedef {3} I;\n",
-        name, places_.Count(static_cast<int>(kernel_.accesses.size())), cut_.block_threads(),
-        cut_.wide_index ? "long long" : "int");
+        name, places().Count(accesses_.count(), cut_.split), cut_.block_threads(),
+        cut_.wide_index ? "long long" : "int",
+        cut_.split ? fmt::format("__device__ static unsigned arrived[{}];\n", kMostSplitBlocks)
+                   : std::string());
     return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
                        signature, text_);
   }
@@ -63,16 +66,17 @@ class Emitter {
   }
   void Unroll() { Line("#pragma unroll"); }
 
-  static std::string Word(int place) { return fmt::format("words.w[{}]", place); }
-  const Access& AccessOf(int access) const { return kernel_.accesses[static_cast<size_t>(access)]; }
+  static std::string Word(int place) { return AccessText::Word(place); }
+  const Access& AccessOf(int access) const { return accesses_.of(access); }
+  const ArgumentPlaces& places() const { return accesses_.places(); }
   int elements() const { return cut_.slots * cut_.vector; }
+  bool across() const { return cut_.way == Way::kColumn; }
 
   /// Which line and which part of it a thread has.
   void Open() {
-    Line("const I columns = (I){};", Word(places_.columns));
-    Line("const I lines = (I){};", Word(places_.lines));
-    bool across = cut_.way == Way::kColumn;
-    Line("const int thread = threadIdx.{};", across ? "y" : "x");
+    Line("const I columns = (I){};", Word(places().columns));
+    Line("const I lines = (I){};", Word(places().lines));
+    Line("const int thread = threadIdx.{};", across() ? "y" : "x");
     if (cut_.way == Way::kTile) return OpenTiles();
     if (cut_.way == Way::kMap) {
       Begin(
@@ -80,17 +84,24 @@ class Emitter {
                       "(I)gridDim.y * {0})",
                       cut_.lines));
     } else {
-      Line("I line = (I)blockIdx.x * {} + threadIdx.{};", cut_.lines, across ? "x" : "y");
+      Line("I line = ((I)blockIdx.x * {} + threadIdx.{}){};", cut_.lines, across() ? "x" : "y",
+           across() ? fmt::format(" * {}", cut_.vector) : "");
       Line("const bool active = line < lines;");
       Line("if (!active) line = 0;");
     }
     Addresses();
     if (cut_.whole) DeclareElements(-1);
-    for (int i : RowScratch()) Line("{} row{};", MemoryType(AccessOf(i).dtype), i);
-    if (HasExchange()) {
-      Line("__shared__ unsigned long long exchange[{}];", cut_.block_threads());
+    for (int i : RowScratch()) {
+      Line("{} row{}{};", MemoryType(AccessOf(i).dtype), i, LineArray());
     }
+    if (int words = ExchangeWords()) Line("__shared__ unsigned long long exchange[{}];", words);
+    if (!cut_.split) return;
+    Line("__shared__ bool is_last;");
+    Line("const int pass = blockIdx.y;");
+    Line("unsigned long long* const parts = (unsigned long long*){};",
+         Word(places().Parts(accesses_.count())));
   }
+  std::string LineArray() const { return across() ? fmt::format("[{}]", cut_.vector) : ""; }
 
   void Close() {
     if (cut_.maps()) End();
@@ -101,46 +112,38 @@ class Emitter {
 
   // ---- Tiles of 32 columns and rows: what lies along the rows is loaded that way first.
 
-  bool IsTurned(int i) const {
-    return !cut_.is_turned.empty() && cut_.is_turned[static_cast<size_t>(i)];
-  }
-
   void OpenTiles() {
-    int accesses = static_cast<int>(kernel_.accesses.size());
-    for (int i = 0; i < accesses; ++i) {
-      if (!IsTurned(i)) continue;
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (!accesses_.IsTurned(i)) continue;
       Line("__shared__ {} tile{}[{}][{}];", MemoryType(AccessOf(i).dtype), i, kTileSide,
            kTileSide + 1);
     }
-    Line("const I rows = (I){};", Word(places_.rows));
+    Line("const I rows = (I){};", Word(places().rows));
     Line("const I tiles = (rows + {}) / {};", kTileSide - 1, kTileSide);
     Begin("for (I tile = blockIdx.y; tile < lines / rows * tiles; tile += gridDim.y)");
     Line("const I first = tile % tiles * {};", kTileSide);
     Line("I rest = tile / tiles;");
     OuterPlaces();
-    for (int i = 0; i < accesses; ++i) {
-      if (IsTurned(i)) LoadTile(i);
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (accesses_.IsTurned(i)) LoadTile(i);
     }
     Line("__syncthreads();");
     Unroll();
     Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
     Line("const I row = first + k;");
     Line("if (row >= rows) continue;");
-    for (int i = 0; i < accesses; ++i) {
-      if (!IsTurned(i)) Address(i);
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (!accesses_.IsTurned(i)) Address(i);
     }
   }
 
   void LoadTile(int i) {
-    std::string outer;
-    for (int d = 0; d < cut_.outer_dims; ++d) {
-      outer += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
-    }
     Unroll();
     Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
     Line("const I row = first + thread, at = (I)blockIdx.x * {} + k;", kTileSide);
     Line("if (row < rows && at < columns) tile{0}[k][thread] = (({1}*){2}{3})[row + at * (I){4}];",
-         i, MemoryType(AccessOf(i).dtype), Word(places_.Access(i)), outer, Word(places_.Column(i)));
+         i, MemoryType(AccessOf(i).dtype), Word(places().Access(i)), accesses_.Outer(i),
+         Word(places().Column(i)));
     End();
   }
 
@@ -156,65 +159,38 @@ class Emitter {
     return instr.level == Level::kRow && AccessOf(instr.access).kind == Access::Kind::kScratch;
   }
 
-  bool HasExchange() const {
-    return kernel_.HasReduction() && (cut_.way == Way::kColumn || cut_.threads > 32);
+  /// 64-bit words of the memory through which threads of a line exchange.
+  int ExchangeWords() const {
+    if (!kernel_.HasReduction() || cut_.threads <= (across() ? 1 : 32)) return 0;
+    int count = 0, bytes = 0;
+    for (const Instr& instr : kernel_.instrs) {
+      if (instr.kind != Kind::kReduce) continue;
+      ++count;
+      bytes = std::max(bytes, ValueType(instr.dtype) == "float" ? 4 : InfoOf(instr.dtype).bits / 8);
+    }
+    if (across()) return (cut_.block_threads() * cut_.vector * bytes + 7) / 8;
+    return cut_.block_threads() * std::min(count, 2);
   }
 
   void Addresses() {
-    Line("const I row = {};", cut_.outer_dims == 0 ? "line" : "line % (I)" + Word(places_.rows));
-    if (cut_.outer_dims > 0) Line("I rest = line / (I){};", Word(places_.rows));
+    Line("const I row = {};", cut_.outer_dims == 0 ? "line" : "line % (I)" + Word(places().rows));
+    if (cut_.outer_dims > 0) Line("I rest = line / (I){};", Word(places().rows));
     OuterPlaces();
-    for (int i = 0; i < static_cast<int>(kernel_.accesses.size()); ++i) Address(i);
+    for (int i = 0; i < accesses_.count(); ++i) Address(i);
   }
   void OuterPlaces() {
     for (int d = cut_.outer_dims; d-- > 0;) {
       if (d == 0) {
         Line("const I outer0 = rest;");
       } else {
-        Line("const I outer{} = rest % (I){};", d, Word(places_.Extent(d)));
-        Line("rest /= (I){};", Word(places_.Extent(d)));
+        Line("const I outer{} = rest % (I){};", d, Word(places().Extent(d)));
+        Line("rest /= (I){};", Word(places().Extent(d)));
       }
     }
   }
 
-  std::string PlaceInLine(int i) const {
-    std::string place;
-    if (AccessOf(i).row == Stride::kOne) place = " + row";
-    if (AccessOf(i).row == Stride::kAny) {
-      place = fmt::format(" + row * (I){}", Word(places_.Row(i)));
-    }
-    for (int d = 0; d < cut_.outer_dims; ++d) {
-      place += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
-    }
-    return place;
-  }
-
   void Address(int i) {
-    const Access& access = AccessOf(i);
-    switch (access.kind) {
-      case Access::Kind::kConstant:
-        return;
-      case Access::Kind::kIndex:
-        Line("const long long p{} = (long long){}{};", i, Word(places_.Access(i)), PlaceInLine(i));
-        return;
-      case Access::Kind::kScratch:
-        if (cut_.whole) return;
-        Line("{0}* p{1} = ({0}*){2} + {3};", MemoryType(access.dtype), i, Word(places_.Access(i)),
-             cut_.way == Way::kColumn ? "line" : "line * columns");
-        return;
-      case Access::Kind::kBuffer:
-        Line("{0}* p{1} = ({0}*){2}{3};", MemoryType(access.dtype), i, Word(places_.Access(i)),
-             PlaceInLine(i));
-        return;
-    }
-  }
-
-  /// How far apart neighbouring elements of a line lie.
-  std::string Step(int i) const {
-    const Access& access = AccessOf(i);
-    if (access.kind == Access::Kind::kScratch) return cut_.way == Way::kColumn ? "lines" : "(I)1";
-    if (access.column == Stride::kOne) return "(I)1";
-    return access.column == Stride::kZero ? "(I)0" : fmt::format("(I){}", Word(places_.Column(i)));
+    if (std::string line = accesses_.Address(i); !line.empty()) Line("{}", line);
   }
 
   bool IsElement(const Instr& instr, int stage) const {
@@ -240,34 +216,51 @@ class Emitter {
                     instr.kind == Kind::kLoad && written_.contains(instr.access);
     }
     if (reads_rows && !cut_.maps()) Line("__syncthreads();");
-    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
-      const Instr& instr = kernel_.instrs[i];
-      if (instr.level == Level::kRow && instr.kind != Kind::kReduce && instr.stage == stage) {
-        Instruction(static_cast<int>(i));
-      }
-    }
+    RowInstructions(stage);
     bool any = std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(),
                            [&](const Instr& instr) { return IsElement(instr, stage); });
     if (!any) return;
     bool passes = cut_.passes > 1;
-    if (passes) {
+    if (passes && !cut_.split) {
       ForEachReduction(stage, [&](int i, const Instr& instr) {
-        Line("{} r{}_passes[{}];", ValueType(instr.dtype), i, cut_.passes);
+        Line("{} r{}_passes[{}][{}];", ValueType(instr.dtype), i, cut_.passes, cut_.vector);
       });
       Line("#pragma unroll 1");
       Begin(fmt::format("for (int pass = 0; pass < {}; ++pass)", cut_.passes));
     }
     ForEachReduction(stage, [&](int i, const Instr& instr) { Accumulators(i, instr); });
     Elements(stage);
-    if (passes) {
-      ForEachReduction(stage, [&](int i, const Instr& instr) {
-        text_ += EmitPassEnd(instr, i, cut_, scalars_);
-      });
+    ForEachReduction(stage, [&](int i, const Instr& instr) {
+      text_ += EmitReduction(instr, i, reductions_++, cut_, scalars_);
+    });
+    if (!passes) return;
+    if (cut_.split) {
+      text_ += WaitForLastBlockText(cut_.passes);
+    } else {
       End();
     }
+    int ordinal = 0;
     ForEachReduction(stage, [&](int i, const Instr& instr) {
-      text_ += EmitReduction(instr, i, cut_, scalars_);
+      text_ += EmitPasses(instr, i, ordinal++, cut_, scalars_);
     });
+  }
+
+  void RowInstructions(int stage) {
+    std::vector<int> stores;
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.level != Level::kRow || instr.kind == Kind::kReduce || instr.stage != stage) {
+        continue;
+      }
+      if (instr.kind == Kind::kStore) {
+        stores.push_back(static_cast<int>(i));
+      } else {
+        RowInstruction(static_cast<int>(i));
+      }
+    }
+    // Before that no reduction has let the threads wait until all have loaded.
+    if (stage == 0 && !stores.empty() && !cut_.maps()) Line("__syncthreads();");
+    for (int i : stores) RowInstruction(i);
   }
 
   template <class F>
@@ -278,7 +271,8 @@ class Emitter {
     }
   }
 
-  int accumulators() const { return cut_.accumulators / (cut_.threads * cut_.passes); }
+  /// Of a thread.
+  int accumulators() const { return across() ? elements() : cut_.accumulators / cut_.threads; }
 
   void Accumulators(int i, const Instr& instr) {
     Line("{} r{}[{}];", ValueType(instr.dtype), i, accumulators());
@@ -287,32 +281,13 @@ class Emitter {
          scalars_.Identity(instr.reduce, instr.dtype));
   }
 
-  /// The column of slot s in this round.
-  std::string SlotPlace() const {
-    switch (cut_.way) {
-      case Way::kMap:
-        return fmt::format("(((I)blockIdx.x * {} + s) * {} + thread) * {}", cut_.slots,
-                           cut_.threads, cut_.vector);
-      case Way::kTile:
-        return fmt::format("(I)blockIdx.x * {} + thread", kTileSide);
-      case Way::kRow:
-        return fmt::format("((round * {} + s) * {} + thread) * {}", cut_.slots, cut_.threads,
-                           cut_.vector);
-      case Way::kColumn:
-        if (cut_.accumulators < 8) return fmt::format("round * {} + s", cut_.accumulators);
-        return fmt::format("round * {} + ({} * {} + thread) * 8 + s", cut_.accumulators,
-                           cut_.passes > 1 ? "pass" : "0", cut_.threads);
-    }
-    return "";
-  }
-
   void Elements(int stage) {
     bool rounds = !cut_.maps() && !cut_.whole;
     if (rounds) {
       // Loads of narrow elements that are further apart fetch little: two rounds are under way.
-      if (cut_.way == Way::kColumn && !Stores(stage)) Line("#pragma unroll 2");
+      if (across() && !Stores(stage)) Line("#pragma unroll 2");
       Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)",
-                        cut_.threads * elements() * cut_.passes));
+                        across() ? cut_.accumulators : cut_.threads * elements()));
     } else {
       Begin("");
       if (!cut_.maps()) Line("const I round = 0;");
@@ -321,9 +296,11 @@ class Emitter {
     Transfer(stage, Kind::kLoad);
     Unroll();
     Begin(fmt::format("for (int e = 0; e < {}; ++e)", elements()));
+    if (across()) Line("const int v = e % {};", cut_.vector);
     if (NeedsPlaces(stage)) {
       Line("const int s = e / {};", cut_.vector);
-      Line("const I at = {} + e % {};", SlotPlace(), cut_.vector);
+      Line("const I at = {}{};", accesses_.SlotPlace(),
+           across() ? "" : fmt::format(" + e % {}", cut_.vector));
     }
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
       if (IsElement(kernel_.instrs[i], stage)) Instruction(static_cast<int>(i));
@@ -343,7 +320,8 @@ class Emitter {
   }
   bool NeedsPlaces(int stage) const {
     return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
-      return IsElement(instr, stage) && (instr.kind == Kind::kReduce || instr.kind == Kind::kIndex);
+      return IsElement(instr, stage) &&
+             ((instr.kind == Kind::kReduce && !cut_.even) || instr.kind == Kind::kIndex);
     });
   }
 
@@ -361,36 +339,47 @@ class Emitter {
     if (accesses.empty()) return;
     Unroll();
     Begin(fmt::format("for (int s = 0; s < {}; ++s)", cut_.slots));
-    Line("const I at = {};", SlotPlace());
-    std::string inside = !cut_.maps() && kind == Kind::kStore ? "active && " : "";
-    Line("const int count = {}columns > at ? (columns - at > {} ? {} : (int)(columns - at)) : 0;",
-         inside, cut_.vector, cut_.vector);
-    for (int access : accesses) TransferSlot(access, kind == Kind::kLoad ? "load" : "store");
+    Line("const I at = {};", accesses_.SlotPlace());
+    bool guarded = !cut_.maps() && kind == Kind::kStore;
+    if (cut_.even) {
+      Line("const int count = {};",
+           guarded ? fmt::format("active ? {} : 0", cut_.vector) : fmt::format("{}", cut_.vector));
+    } else if (across()) {
+      Line("const int count = {}columns > at ? {} : 0;", guarded ? "active && " : "", cut_.vector);
+    } else {
+      Line("const int count = {}columns > at ? (columns - at > {} ? {} : (int)(columns - at)) : 0;",
+           guarded ? "active && " : "", cut_.vector, cut_.vector);
+    }
+    for (int access : accesses) {
+      Line("{}", accesses_.Transfer(access, kind == Kind::kLoad ? "load" : "store"));
+    }
     End();
   }
 
-  void TransferSlot(int access, std::string_view verb) {
-    std::string elements = fmt::format("m{} + s * {}", access, cut_.vector);
-    std::string step = Step(access);
-    if (IsTurned(access)) {
-      Line("if (count > 0) m{}[s] = tile{}[thread][k];", access, access);
-      return;
-    }
-    if (cut_.is_wide[static_cast<size_t>(access)]) {
-      std::string place = fmt::format("p{} + at", access);
-      Line("{}_some<{}>({}, count, {});", verb, cut_.vector, place, elements);
-      return;
-    }
-    std::string place = step == "(I)1" ? fmt::format("p{} + at", access)
-                                       : fmt::format("p{} + at * {}", access, step);
-    Line("{}_apart<{}>({}, {}, count, {});", verb, cut_.vector, place, step, elements);
-  }
-
   std::string Operand(const Instr& instr, int k) const {
-    return fmt::format("x{}", instr.operands[k]);
+    const Instr& operand = kernel_.instrs[static_cast<size_t>(instr.operands[k])];
+    return fmt::format("x{}{}", instr.operands[k], IsArray(operand) ? "[v]" : "");
+  }
+  /// Whether a thread has a value for each of its lines.
+  bool IsArray(const Instr& instr) const {
+    return across() && instr.level == Level::kRow && instr.kind != Kind::kConstant;
   }
   DType OperandType(const Instr& instr, int k) const {
     return kernel_.instrs[static_cast<size_t>(instr.operands[k])].dtype;
+  }
+
+  void RowInstruction(int i) {
+    const Instr& instr = kernel_.instrs[static_cast<size_t>(i)];
+    if (!IsArray(instr)) return Instruction(i);
+    if (instr.kind != Kind::kStore) Line("{} x{}{};", ValueType(instr.dtype), i, LineArray());
+    Unroll();
+    Begin(fmt::format("for (int v = 0; v < {}; ++v)", cut_.vector));
+    if (instr.kind == Kind::kStore) {
+      Store(instr);
+    } else {
+      Line("x{}[v] = {};", i, Value(instr));
+    }
+    End();
   }
 
   void Instruction(int i) {
@@ -398,7 +387,7 @@ class Emitter {
     if (instr.kind == Kind::kStore) return Store(instr);
     if (instr.kind == Kind::kReduce) {
       std::string sum = fmt::format("r{}[e % {}]", i, accumulators());
-      Line("if (at < columns) {} = {};", sum,
+      Line("{}{} = {};", cut_.even ? "" : "if (at < columns) ", sum,
            scalars_.Combine(instr.reduce, instr.dtype, sum, Operand(instr, 0)));
       return;
     }
@@ -411,11 +400,11 @@ class Emitter {
     if (instr.level == Level::kElement) {
       Line("m{}[e] = {};", instr.access, element);
     } else if (IsRowScratch(instr)) {
-      Line("row{} = {};", instr.access, element);
+      Line("row{}{} = {};", instr.access, across() ? "[v]" : "", element);
     } else if (cut_.maps()) {
       Line("if (blockIdx.x == 0 && thread == 0) p{}[0] = {};", instr.access, element);
     } else {
-      Line("if (active && thread == 0) p{}[0] = {};", instr.access, element);
+      Line("if (active && thread == 0) {} = {};", accesses_.RowPlace(instr.access), element);
     }
   }
 
@@ -423,15 +412,15 @@ class Emitter {
     bool in_loop = instr.level == Level::kElement;
     switch (instr.kind) {
       case Kind::kLoad:
-        return scalars_.FromMemory(in_loop               ? fmt::format("m{}[e]", instr.access)
-                                   : IsRowScratch(instr) ? fmt::format("row{}", instr.access)
-                                                         : fmt::format("p{}[0]", instr.access),
+        return scalars_.FromMemory(in_loop ? fmt::format("m{}[e]", instr.access)
+                                   : IsRowScratch(instr)
+                                       ? fmt::format("row{}{}", instr.access, across() ? "[v]" : "")
+                                       : accesses_.RowPlace(instr.access),
                                    AccessOf(instr.access).dtype);
       case Kind::kIndex:
-        return in_loop ? fmt::format("p{} + at * {}", instr.access, Step(instr.access))
-                       : fmt::format("p{}", instr.access);
+        return accesses_.Index(instr.access, in_loop);
       case Kind::kConstant:
-        return scalars_.FromBits(Word(places_.Access(instr.access)), instr.dtype);
+        return scalars_.FromBits(Word(places().Access(instr.access)), instr.dtype);
       case Kind::kScalar: {
         std::vector<std::string> operands;
         for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(Operand(instr, k));
@@ -450,10 +439,11 @@ class Emitter {
 
   const Kernel& kernel_;
   const KernelCut& cut_;
-  ArgumentPlaces places_ = {};
+  const AccessText accesses_;
   ScalarText scalars_;
   std::set<int> written_;  // accesses
   std::set<int> held_;     // accesses whose elements an earlier stage left in registers
+  int reductions_ = 0;     // so far
   std::string text_;
   std::string indent_ = "  ";
 };

@@ -8,14 +8,18 @@
 
 namespace hammock::cuda {
 
-/// Lines that combine those accumulators of a thread, in r{number}, that one pass over a row made;
-/// only where there are several. They leave one in r{number}_passes.
-std::string EmitPassEnd(const compiler::Instr& instr, int number, const KernelCut& cut,
-                        ScalarText& scalars);
+/// Lines that combine the accumulators r{number} of all threads of a line. Then x{number} is the
+/// result of instruction `number` in all of them; across rows an array of the results of the
+/// thread's lines, or, of several passes, r{number}_passes or, of blocks, `parts` has those of this
+/// one. Threads exchange through `exchange`; `ordinal` counts the kernel's reductions.
+std::string EmitReduction(const compiler::Instr& instr, int number, int ordinal,
+                          const KernelCut& cut, ScalarText& scalars);
 
-/// Lines after which x{number} is the result of instruction `number` in all threads of the line.
-/// Accumulators are in r{number}; threads exchange through `exchange`.
-std::string EmitReduction(const compiler::Instr& instr, int number, const KernelCut& cut,
-                          ScalarText& scalars);
+/// Lines after which only that block goes on which is the last of `blocks` along y.
+std::string WaitForLastBlockText(int blocks);
+
+/// Lines after which x{number} is the result of all passes.
+std::string EmitPasses(const compiler::Instr& instr, int number, int ordinal, const KernelCut& cut,
+                       ScalarText& scalars);
 
 }  // namespace hammock::cuda

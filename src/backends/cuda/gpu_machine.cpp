@@ -197,6 +197,7 @@ class GpuMachine : public Machine {
     }
     return functions;
   }
+  bool has_async_products() const override { return architecture_ == 90; }
   std::string Assembly(const KernelSource& source) override {
     return PtxByNvrtc(Prelude() + source.text, architecture_);
   }

@@ -27,10 +27,11 @@ int64_t ElementsOf(const Launch& launch) {
 std::vector<bool> AddressWords(const Launch& launch, const KernelCut& cut) {
   const std::vector<Access>& accesses = launch.kernel->accesses;
   ArgumentPlaces places{.outer_dims = cut.outer_dims};
-  std::vector<bool> result(static_cast<size_t>(places.Count(static_cast<int>(accesses.size()))));
+  const int count = static_cast<int>(accesses.size());
+  std::vector<bool> result(static_cast<size_t>(places.Count(count, cut.split)));
   for (size_t i = 0; i < accesses.size(); ++i) {
     result[static_cast<size_t>(places.Access(static_cast<int>(i)))] =
-        accesses[i].kind == Access::Kind::kBuffer || accesses[i].kind == Access::Kind::kScratch;
+        accesses[i].kind != Access::Kind::kIndex && accesses[i].kind != Access::Kind::kConstant;
   }
   return result;
 }
@@ -53,7 +54,8 @@ void Replace(std::string& text, std::string_view from, std::string_view to) {
 bool JointKernel::Takes(const Launch& launch) {
   if (ElementsOf(launch) > kSmallLaunch) return false;
   KernelCut cut = CutKernel(launch);
-  return cut.way != KernelCut::Way::kTile && cut.block_threads() <= kMostThreads &&
+  // Parts of one body would count their blocks together.
+  return cut.way != KernelCut::Way::kTile && !cut.split && cut.block_threads() <= kMostThreads &&
          !GridOf(launch, cut).empty() &&
          static_cast<int>(AddressWords(launch, cut).size()) + 1 <= kMostWords;
 }

@@ -48,33 +48,53 @@ std::vector<bool> ElementAccesses(const Kernel& kernel) {
   return result;
 }
 
-bool IsInMemory(const Access& access) {
-  return access.kind == Access::Kind::kBuffer || access.kind == Access::Kind::kScratch;
+/// Whether a thread has elements of an access in an array.
+bool HasElements(const Access& access) {
+  return access.kind == Access::Kind::kBuffer || access.kind == Access::Kind::kScratch ||
+         access.kind == Access::Kind::kRandom;
 }
 
-/// The longest vector that pays: 16 bytes of the narrowest elements that lie one after another.
-int LongestVector(const Kernel& kernel) {
+/// Along which vectors lie.
+Stride StrideOf(const Kernel& kernel, const Access& access) {
+  return kernel.lanes_along_rows ? access.row : access.column;
+}
+
+/// Bytes of the narrowest elements that lie one after another; 0 where none do.
+int64_t NarrowestBytes(const Kernel& kernel) {
   int64_t narrowest = 0;
   std::vector<bool> used = ElementAccesses(kernel);
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
     const Access& access = kernel.accesses[i];
-    if (!used[i] || access.kind != Access::Kind::kBuffer || access.column != Stride::kOne) continue;
+    if (!used[i] || access.kind != Access::Kind::kBuffer) continue;
+    if (StrideOf(kernel, access) != Stride::kOne) continue;
     int64_t bytes = BytesOf(access.dtype);
     narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
   }
+  return narrowest;
+}
+
+/// The longest vector that pays: 16 bytes of the narrowest elements.
+int LongestVector(const Kernel& kernel) {
+  int64_t narrowest = NarrowestBytes(kernel);
   return narrowest == 0 ? 1 : static_cast<int>(std::min<int64_t>(16 / narrowest, kMostVector));
 }
 
 /// Whether vectors of an access begin where wide loads may.
 bool IsAligned(const Launch& launch, size_t i, int vector) {
   const Access& access = launch.kernel->accesses[i];
-  if (access.column != Stride::kOne) return false;
-  if (access.kind == Access::Kind::kScratch) return launch.columns % vector == 0;
-  if (access.kind != Access::Kind::kBuffer) return false;
+  const bool across = launch.kernel->lanes_along_rows;
+  if (access.kind == Access::Kind::kScratch) {
+    return (across ? LinesOf(launch) : launch.columns) % vector == 0;
+  }
+  const bool random = access.kind == Access::Kind::kRandom;
+  if (access.kind != Access::Kind::kBuffer && !random) return false;
+  if (StrideOf(*launch.kernel, access) != Stride::kOne) return false;
+  if (random && vector < 4) return false;  // words come in blocks of four
   int64_t elements = std::min<int64_t>(16 / BytesOf(access.dtype), vector);
   auto even = [&](int64_t place) { return place % elements == 0; };
   const AccessMap& map = launch.maps[i];
-  return even(map.offset) && even(map.row) && std::all_of(map.outer.begin(), map.outer.end(), even);
+  return even(map.offset) && even(across ? map.column : map.row) &&
+         std::all_of(map.outer.begin(), map.outer.end(), even);
 }
 
 bool NeedsWideIndex(const Launch& launch) {
@@ -96,7 +116,7 @@ int KeptRegisters(const Kernel& kernel) {
   int registers = 0;
   std::vector<bool> used = ElementAccesses(kernel);
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
-    if (used[i] && IsInMemory(kernel.accesses[i])) {
+    if (used[i] && HasElements(kernel.accesses[i])) {
       registers += BytesOf(kernel.accesses[i].dtype) > 4 ? 2 : 1;
     }
   }
@@ -113,7 +133,8 @@ void CutMap(const Launch& launch, KernelCut& cut) {
   int64_t vectors = Quotient(launch.columns, cut.vector);
   cut.threads = std::min(PowerAtLeast(vectors), kBlock);
   cut.lines = lines == 1 ? 1 : std::min(kBlock / cut.threads, PowerAtLeast(lines));
-  bool many = lines * vectors >= 8 * kManyThreads && vectors >= 2 * kBlock;
+  // Two vectors of wider elements are no faster than one.
+  bool many = lines * vectors >= 8 * kManyThreads && vectors >= 2 * kBlock && cut.vector == 8;
   cut.slots = many && KeptRegisters(*launch.kernel) * cut.vector <= 16 ? 2 : 1;
 }
 
@@ -167,19 +188,86 @@ void CutRow(const Launch& launch, KernelCut& cut) {
                         : accumulators / (threads * vector);
 }
 
-void CutColumn(const Launch& launch, KernelCut& cut) {
-  constexpr int64_t kManyBlocks = 128;
-  cut.threads = std::clamp(cut.accumulators / 8, 1, 32);
-  cut.slots = std::min(cut.accumulators, 8);
-  cut.passes = cut.accumulators / (cut.threads * cut.slots);
-  cut.lines = std::max(32, kBlock / cut.threads);
-  while (cut.lines > 8 && Quotient(LinesOf(launch), cut.lines) < kManyBlocks) cut.lines /= 2;
-  // There are about as many blocks as a GPU runs at once: each should have much under way.
-  int most = KeptRegisters(*launch.kernel) * cut.slots <= 32 ? 1024 : 512;
-  while (cut.passes > 1 && 2 * cut.threads * cut.lines <= most) {
-    cut.threads *= 2;
-    cut.passes /= 2;
+/// 32-bit registers for one element and its accumulators while it is reduced.
+double RegistersAcross(const Kernel& kernel) {
+  double registers = 0;
+  std::vector<bool> used = ElementAccesses(kernel);
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    if (used[i] && HasElements(kernel.accesses[i])) {
+      registers += static_cast<double>(BytesOf(kernel.accesses[i].dtype)) / 4;
+    }
   }
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.kind == Instr::Kind::kReduce) registers += BytesOf(instr.dtype) > 4 ? 2 : 1;
+  }
+  return registers;
+}
+
+/// Whether all elements belong to one stage, rows are written after it, and nothing that is written
+/// is read.
+bool CanSplit(const Kernel& kernel) {
+  int stage = -1;
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.level != Level::kElement && instr.kind != Instr::Kind::kReduce) continue;
+    if (stage >= 0 && instr.stage != stage) return false;
+    stage = instr.stage;
+  }
+  std::vector<bool> written(kernel.accesses.size());
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.kind != Instr::Kind::kStore) continue;
+    if (instr.level == Level::kRow && instr.stage <= stage) return false;
+    written[static_cast<size_t>(instr.access)] = true;
+  }
+  return std::none_of(kernel.instrs.begin(), kernel.instrs.end(), [&](const Instr& instr) {
+    return instr.kind == Instr::Kind::kLoad && written[static_cast<size_t>(instr.access)];
+  });
+}
+
+void CutColumn(const Launch& launch, KernelCut& cut) {
+  constexpr int kLongPart = 128, kShortPart = 32;  // bytes of a row that a block reads
+  constexpr double kMostRegisters = 48;
+  constexpr int64_t kManyBlocks = 256;
+  const Kernel& kernel = *launch.kernel;
+  const int64_t lines = LinesOf(launch);
+  cut.vector = LongestVector(kernel);
+  while (launch.rows % cut.vector != 0) cut.vector /= 2;
+  cut.slots = std::min(cut.accumulators, 8);
+  const double registers = RegistersAcross(kernel) * cut.vector;
+  while (cut.slots > 1 && registers * cut.slots > kMostRegisters) cut.slots /= 2;
+  cut.threads = cut.accumulators / cut.slots;
+
+  const int bytes = static_cast<int>(std::max<int64_t>(NarrowestBytes(kernel), 1)) * cut.vector;
+  cut.lines = std::clamp(kLongPart / bytes, 1, PowerAtLeast(lines / cut.vector));
+  auto blocks = [&] { return Quotient(lines, int64_t{cut.lines} * cut.vector) * cut.passes; };
+  cut.split = CanSplit(kernel) && blocks() <= kMostSplitBlocks;
+  while (!cut.split && cut.lines * bytes > kShortPart && blocks() < kManyBlocks / 2) cut.lines /= 2;
+  // No pass has a part of the lowest three bits.
+  auto can_share = [&] { return cut.threads * cut.slots > std::min(cut.accumulators, 8); };
+  auto share = [&](int& among) {
+    among /= 2;
+    cut.passes *= 2;
+  };
+  while (cut.threads * cut.lines > 2 * kBlock) {
+    if (can_share()) {
+      share(cut.threads);
+    } else {
+      cut.lines /= 2;
+    }
+  }
+  auto wants_blocks = [&] { return cut.split && can_share() && blocks() < kManyBlocks; };
+  if (wants_blocks() && cut.threads * cut.lines > kBlock) share(cut.threads);
+  while (wants_blocks() && cut.slots > 2 && cut.passes > 1) share(cut.slots);
+  cut.split = cut.split && cut.passes > 1;
+  while (cut.threads * cut.lines < kBlock && cut.lines < lines / cut.vector) cut.lines *= 2;
+}
+
+/// Whether rounds end with the line.
+bool IsEven(const Launch& launch, const KernelCut& cut) {
+  if (cut.way == KernelCut::Way::kTile) return false;
+  int64_t round = cut.way == KernelCut::Way::kColumn
+                      ? int64_t{cut.accumulators}
+                      : int64_t{cut.threads} * cut.slots * cut.vector;
+  return launch.columns > 0 && launch.columns % round == 0;
 }
 
 }  // namespace
@@ -204,6 +292,7 @@ KernelCut CutKernel(const Launch& launch) {
       CutRow(launch, cut);
     }
   }
+  cut.even = IsEven(launch, cut);
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
     cut.is_wide.push_back(cut.vector > 1 && IsAligned(launch, i, cut.vector));
   }
@@ -212,6 +301,7 @@ KernelCut CutKernel(const Launch& launch) {
 
 KernelCut CutBeside(const Launch& launch, int block_threads) {
   KernelCut cut = CutKernel(launch);
+  cut.even = false;
   if (cut.way == KernelCut::Way::kMap && LinesOf(launch) == 1) {
     cut.vector = LongestVector(*launch.kernel);
     cut.threads = block_threads;
@@ -221,6 +311,7 @@ KernelCut CutBeside(const Launch& launch, int block_threads) {
     }
   }
   cut.lines = block_threads / cut.threads;
+  cut.even = false;
   return cut;
 }
 
@@ -240,8 +331,11 @@ Grid GridOf(const Launch& launch, const KernelCut& cut) {
           kMostGridY));
       break;
     case KernelCut::Way::kRow:
-    case KernelCut::Way::kColumn:
       grid.x = static_cast<unsigned>(Quotient(lines, cut.lines));
+      break;
+    case KernelCut::Way::kColumn:
+      grid.x = static_cast<unsigned>(Quotient(lines, int64_t{cut.lines} * cut.vector));
+      grid.y = static_cast<unsigned>(cut.split ? cut.passes : 1);
       break;
   }
   bool across = cut.way == KernelCut::Way::kColumn;
@@ -251,13 +345,16 @@ Grid GridOf(const Launch& launch, const KernelCut& cut) {
 }
 
 int64_t ScratchBytes(const Launch& launch, const KernelCut& cut) {
-  if (cut.whole) return 0;
   int64_t bytes = 0;
   for (const Access& access : launch.kernel->accesses) {
-    if (access.kind != Access::Kind::kScratch) continue;
+    if (cut.whole || access.kind != Access::Kind::kScratch) continue;
     bytes += (LinesOf(launch) * launch.columns * BytesOf(access.dtype) + 255) / 256 * 256;
   }
-  return bytes;
+  if (!cut.split) return bytes;
+  auto reductions =
+      std::count_if(launch.kernel->instrs.begin(), launch.kernel->instrs.end(),
+                    [](const Instr& instr) { return instr.kind == Instr::Kind::kReduce; });
+  return bytes + reductions * cut.passes * LinesOf(launch) * 8;
 }
 
 std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
@@ -265,7 +362,7 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
   const Kernel& kernel = *launch.kernel;
   int accesses = static_cast<int>(kernel.accesses.size());
   ArgumentPlaces places{.outer_dims = cut.outer_dims};
-  std::vector<uint64_t> words(static_cast<size_t>(places.Count(accesses)));
+  std::vector<uint64_t> words(static_cast<size_t>(places.Count(accesses, cut.split)));
   auto set = [&](int place, int64_t value) {
     words[static_cast<size_t>(place)] = static_cast<uint64_t>(value);
   };
@@ -281,8 +378,10 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
     const AccessMap& map = launch.maps[static_cast<size_t>(i)];
     uint64_t offset = static_cast<uint64_t>(map.offset);
     uint64_t bytes = static_cast<uint64_t>(BytesOf(access.dtype));
+    const bool random = access.kind == Access::Kind::kRandom;
     words[static_cast<size_t>(places.Access(i))] =
-        access.kind == Access::Kind::kBuffer
+        random ? buffers[static_cast<size_t>(map.buffer)]
+        : access.kind == Access::Kind::kBuffer
             ? buffers[static_cast<size_t>(map.buffer)] + offset * bytes
         : access.kind == Access::Kind::kScratch ? scratch
                                                 : offset;
@@ -290,11 +389,12 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
       scratch += (static_cast<uint64_t>(lines * launch.columns) * bytes + 255) / 256 * 256;
     }
     set(places.Row(i), map.row);
-    set(places.Column(i), map.column);
+    set(places.Column(i), random ? map.offset : map.column);
     for (int d = 0; d < cut.outer_dims; ++d) {
       set(places.Outer(i, d), map.outer[static_cast<size_t>(d)]);
     }
   }
+  if (cut.split) words[static_cast<size_t>(places.Parts(accesses))] = scratch;
   return words;
 }
 
@@ -306,11 +406,11 @@ std::string ToText(const KernelCut& cut) {
     wide += turned ? 't' : cut.is_wide[i] ? 'w' : '-';
   }
   return fmt::format(
-      "{} outer {} {} vector {} threads {} lines {} slots {}{}{} accumulators {} {}\n",
+      "{} outer {} {} vector {} threads {} lines {} slots {}{}{}{} accumulators {} {}\n",
       ways[static_cast<int>(cut.way)], cut.outer_dims, cut.wide_index ? "i64" : "i32", cut.vector,
       cut.threads, cut.lines, cut.slots,
-      cut.passes > 1 ? fmt::format(" passes {}", cut.passes) : "", cut.whole ? " whole" : "",
-      cut.accumulators, wide);
+      cut.passes > 1 ? fmt::format(" {} {}", cut.split ? "split" : "passes", cut.passes) : "",
+      cut.whole ? " whole" : "", cut.even ? " even" : "", cut.accumulators, wide);
 }
 
 }  // namespace hammock::cuda

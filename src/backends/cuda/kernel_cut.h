@@ -6,7 +6,10 @@
 /// combined as a tree over the bits of their numbers: bits 0, 1 and 2, then from the highest one
 /// down to bit 3. So the result depends on the extent alone. Threads hold accumulators in ways that
 /// suit the memory: along a row the lowest bits are one wide load, and the highest ones further
-/// loads of the same thread; across rows a thread has the lowest three and the highest ones.
+/// loads of the same thread; across rows a thread has as many of the lowest three as registers
+/// allow. The bits above those three that come last may be passes over the line, one after another
+/// or, where only one stage has elements, each by a block of its own: what a pass leaves goes to
+/// scratch memory, and the block that comes last combines it.
 
 #include <cstdint>
 #include <string>
@@ -18,6 +21,7 @@ namespace hammock::cuda {
 
 inline constexpr int64_t kMostAccumulators = 1024;
 inline constexpr int kTileSide = 32;
+inline constexpr int kMostSplitBlocks = 4096;  ///< along x, where passes are blocks
 int64_t AccumulatorsOf(int64_t extent);
 
 /// What the text of a kernel depends on besides the kernel. Numbers of threads, accumulators and
@@ -26,18 +30,20 @@ struct KernelCut {
   enum class Way : uint8_t {
     kMap,     ///< nothing is reduced: a thread has some elements of a line
     kRow,     ///< `threads` threads share a line and its reductions
-    kColumn,  ///< neighbouring lanes have neighbouring rows; `threads` of them share a row
+    kColumn,  ///< neighbouring lanes have neighbouring lines; `threads` of them share a line
     kTile,    ///< as kMap, but 32 columns of 32 rows at once: some loads go along the rows
   };
   Way way = Way::kMap;
   int outer_dims = 0;
   bool wide_index = false;    ///< places do not fit into 32 bits
-  int vector = 1;             ///< elements that lie one after another
+  int vector = 1;             ///< elements that lie one after another; in kColumn, of lines
   int threads = 256;          ///< along the columns
-  int lines = 1;              ///< of a block
+  int lines = 1;              ///< of a block; in kColumn, vectors of lines
   int slots = 1;              ///< vectors of a thread, in one round
-  int passes = 1;             ///< over a row, each for some of a thread's accumulators
+  int passes = 1;             ///< over a line, each for some of its accumulators
+  bool split = false;         ///< passes are blocks
   bool whole = false;         ///< one round covers a row: what later stages need stays in registers
+  bool even = false;          ///< every round of every thread is full
   int accumulators = 1;       ///< of a reduction
   std::vector<bool> is_wide;  ///< by access: vectors are aligned
   std::vector<bool> is_turned;  ///< by access: a tile is loaded along the rows; empty without
@@ -78,9 +84,10 @@ struct ArgumentPlaces {
   int Extent(int dim) const { return 3 + dim; }
   int Access(int access) const { return 3 + outer_dims + access * (3 + outer_dims); }
   int Row(int access) const { return Access(access) + 1; }
-  int Column(int access) const { return Access(access) + 2; }
+  int Column(int access) const { return Access(access) + 2; }  ///< of random words: the offset
   int Outer(int access, int dim) const { return Access(access) + 3 + dim; }
-  int Count(int accesses) const { return Access(accesses); }
+  int Parts(int accesses) const { return Access(accesses); }  ///< of passes that are blocks
+  int Count(int accesses, bool split) const { return Access(accesses) + split; }
 };
 
 }  // namespace hammock::cuda

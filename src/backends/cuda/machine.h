@@ -121,6 +121,8 @@ class Machine {
   virtual void Clear(Address at, int64_t bytes) = 0;
 
   // ---- Code
+  /// Whether kernels may use what Note [Asynchronous products] in attention_text.h tells of.
+  virtual bool has_async_products() const = 0;
   /// CompileError where a text is wrong, here or when it first runs.
   virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
   virtual void Launch(const Function& function, const Grid& grid,

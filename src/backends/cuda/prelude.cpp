@@ -125,6 +125,46 @@ __device__ inline void store_apart(T* to, I step, int count, const T* from) {
   }
 }
 
+// Random words; src/ops/philox.h. `state` is the address of seed and offset.
+__device__ inline void random_block(unsigned long long state, long long block, unsigned* to) {
+  const unsigned long long seed = ((const unsigned long long*)state)[0];
+  const unsigned long long position = ((const unsigned long long*)state)[1] + block;
+  unsigned c0 = (unsigned)position, c1 = (unsigned)(position >> 32), c2 = 0, c3 = 0;
+  unsigned k0 = (unsigned)seed, k1 = (unsigned)(seed >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
+    c0 = (unsigned)(b >> 32) ^ c1 ^ k0;
+    c1 = (unsigned)b;
+    c2 = (unsigned)(a >> 32) ^ c3 ^ k1;
+    c3 = (unsigned)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  to[0] = c0;
+  to[1] = c1;
+  to[2] = c2;
+  to[3] = c3;
+}
+// N words from `place` on, which is a multiple of four.
+template <int N>
+__device__ inline void random_blocks(unsigned long long state, long long place, unsigned* to) {
+#pragma unroll
+  for (int i = 0; i < N; i += 4) random_block(state, (place + i) / 4, to + i);
+}
+template <int N>
+__device__ inline void random_words(unsigned long long state, long long place, unsigned* to) {
+  constexpr int kBlocks = (N + 6) / 4;
+  unsigned all[4 * kBlocks];
+  random_blocks<4 * kBlocks>(state, place / 4 * 4, all);
+  const int skipped = (int)(place % 4);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const unsigned front = skipped == 1 ? all[i + 1] : all[i];
+    to[i] = skipped < 2 ? front : skipped == 2 ? all[i + 2] : all[i + 3];
+  }
+}
+
 // Notes that element `position` of an operand holds a wrong index; the first one is kept.
 __device__ inline void note_fault(unsigned long long at, long long position, long long index) {
   unsigned long long what = (unsigned long long)position << 32 | (unsigned)(int)index;

@@ -9,6 +9,7 @@
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/fill_slices.h"
+#include "backends/cuda/fuse_random.h"
 #include "backends/cuda/joint_kernel.h"
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/scatter_rows.h"
@@ -54,7 +55,8 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t s
     : machine_(std::move(machine)),
       graph_(ScatterRows(RectifyProducts(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
           ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph))))))))))),
-      schedule_(compiler::MakeSchedule(graph_, /*aligned_outputs=*/false, /*epilogues=*/false)) {
+      schedule_(FuseRandom(graph_, compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
+                                                          /*epilogues=*/false))) {
   recordings_ = std::make_unique<Recordings>();
   orders_ = std::make_unique<KnownOrders>();
   PrepareSteps();

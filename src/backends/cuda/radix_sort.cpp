@@ -361,15 +361,15 @@ std::vector<KernelSource> RadixSorter::Sources() const {
                                 row)
                           : std::string("  const int needed = passes;\n");
   };
-  auto kernel = [&](const std::string& functions, const std::string& body, int resident = 1) {
+  auto kernel = [&](const std::string& functions, const std::string& body) {
     std::string text = Replaced(body, "@READ_KEY", items_.read_key);
     text = Replaced(Replaced(text, "@READ_LOAD", items_.read_load), "@WRITE", items_.write);
     text = Replaced(text, "@CHECK", items_.check);
-    return BlockKernel(words, Types() + functions, kNames + Replaced(text, "@LOW", low), resident);
+    return BlockKernel(words, Types() + functions, kNames + Replaced(text, "@LOW", low));
   };
   std::vector<KernelSource> sources = {kernel(kNeeded, kPart + needed("row") + low + kCount),
                                        kernel(BlockSumsText() + kNeeded, needed("block") + kPlan),
-                                       kernel(BlockSumsText() + kSameDigit, kMove, kResident)};
+                                       kernel(BlockSumsText() + kSameDigit, kMove)};
   if (items_.narrows) sources.push_back(kernel("", std::string(kPart) + kRange));
   return sources;
 }

@@ -249,20 +249,13 @@ class SortedScatter : public ScatterCall {
     return BlockKernel(kWords, SortedText() + BlockSumsText(), body);
   }
 
-  /// Short runs of elements. A block finds those that begin in its 2,048 and lists them in shared
-  /// memory, where their targets and elements are; then each has a thread.
-  KernelSource ElementsSource() const {
-    ScalarText scalars;
-    bool last_wins = plan_.reduce == "none";
-    std::string body = Names() + fmt::format(R"(
-  const int t = threadIdx.x;
-  __shared__ unsigned targets[2177 + 2177 / 8 + 1];
+  /// Lines that take what the block looks at to shared memory: the targets of its 2,048, of one
+  /// before and of 128 after them, and the elements.
+  std::string ElementsText() const {
+    return fmt::format(R"(
   typedef {0} E;
+  __shared__ unsigned targets[2177 + 2177 / 8 + 1];
   __shared__ E values[2048 + 128];
-  __shared__ unsigned short heads[2048];
-  __shared__ unsigned sums[8];
-  __shared__ unsigned found;
-  const long long begin = block * 2048;
   unsigned some_targets[9];
   E some[9];
 #pragma unroll
@@ -275,8 +268,8 @@ class SortedScatter : public ScatterCall {
     const long long k = begin + t + m * 256;
     if (k >= all || t + m * 256 >= 2048 + 128) continue;
 )",
-                                             MemoryType(plan_.dtype), kWrong);
-    body += ReadText() + R"(    some[m] = x[0];
+                       MemoryType(plan_.dtype), kWrong) +
+           ReadText() + R"(    some[m] = x[0];
   }
 #pragma unroll
   for (int m = 0; m < 9; ++m) {
@@ -286,7 +279,15 @@ class SortedScatter : public ScatterCall {
   }
   __syncthreads();
 )";
-    body += fmt::format(R"(  unsigned mine = 0, count = 0;
+  }
+  /// Lines that list in `heads` where `found` runs begin, or end where the last one wins.
+  std::string HeadsText() const {
+    bool last_wins = plan_.reduce == "none";
+    return fmt::format(R"(
+  __shared__ unsigned short heads[2048];
+  __shared__ unsigned sums[8];
+  __shared__ unsigned found;
+  unsigned mine = 0, count = 0;
   for (int k = 0; k < 8; ++k) {{
     const int n = 8 * t + k + 1;
     const unsigned target = targets[place_of(n)];
@@ -304,18 +305,26 @@ class SortedScatter : public ScatterCall {
     if (mine >> k & 1) heads[here++] = (unsigned short)(8 * t + k);
   }}
   __syncthreads();
-  for (int r = t; r < (int)found; r += 256) {{
-    int n = heads[r];
-    const unsigned target = targets[place_of(n + 1)];
-    const long long at = (long long)target;
 )",
-                        kWrong, last_wins ? "+" : "-",
-                        last_wins ? "false" : "targets[place_of(n + 128)] == target", kListLong);
-    if (last_wins) {
+                       kWrong, last_wins ? "+" : "-",
+                       last_wins ? "false" : "targets[place_of(n + 128)] == target", kListLong);
+  }
+
+  /// Short runs of elements. A block finds those that begin in its 2,048 and lists them in shared
+  /// memory, where their targets and elements are; then each has a thread.
+  KernelSource ElementsSource() const {
+    ScalarText scalars;
+    std::string body = Names() +
+                       "  const int t = threadIdx.x;\n  const long long begin = block * 2048;\n" +
+                       ElementsText() + HeadsText();
+    body +=
+        "  for (int r = t; r < (int)found; r += 256) {\n    int n = heads[r];\n"
+        "    const unsigned target = targets[place_of(n + 1)];\n"
+        "    const long long at = (long long)target;\n";
+    if (plan_.reduce == "none") {
       body += "    to[at] = values[n];\n  }\n";
     } else {
-      body += OldText(scalars) +
-              fmt::format("    do {{\n    {} x[1] = {{values[n]}};\n", MemoryType(plan_.dtype)) +
+      body += OldText(scalars) + "    do {\n    E x[1] = {values[n]};\n" +
               AddText(scalars, Value(scalars)) +
               "    ++n;\n    } while (n < 2048 + 128 && targets[place_of(n + 1)] == target);\n" +
               StoreText(scalars) + "  }\n";

@@ -5,14 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "backends/cuda/attention_views.h"
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/fill_slices.h"
+#include "backends/cuda/fuse_random.h"
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
+#include "compiler/program_outputs.h"
 #include "compiler/remove_dead.h"
 #include "compiler/schedule.h"
 
@@ -46,7 +47,7 @@ TEST(EmitCuda, LargeMapsUseWideLoads) {
     %1 = mul %0, %0 : f32[1024,1024]
     return %1)");
   EXPECT_EQ(ToText(e.cut),
-            "map outer 0 i32 vector 4 threads 256 lines 1 slots 1 accumulators 1 ww\n");
+            "map outer 0 i32 vector 4 threads 256 lines 1 slots 1 even accumulators 1 ww\n");
   EXPECT_TRUE(Has(e.text, "load_some<4>(p0 + at, count, m0 + s * 4);"));
   EXPECT_TRUE(Has(e.text, "const float x1 = mul_f32(x0, x0);"));
   EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
@@ -115,42 +116,125 @@ TEST(EmitCuda, SoftmaxIsOnePass) {
   EXPECT_EQ(ScratchBytes(e.launch, e.cut), 0);
 }
 
-TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
-  Emitted e = Emit(R"(
-    %0 = input : f32[4096,512]
-    %1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[512]
-    return %1)");
-  EXPECT_EQ(e.cut.way, KernelCut::Way::kColumn);
-  EXPECT_EQ(e.cut.accumulators, 1024);
+/// Where every round is full nothing asks for the end of the row.
+TEST(EmitCuda, EvenRowsHaveNoGuards) {
+  auto sum = [](int columns) {
+    return Emit(fmt::format(R"(
+      %0 = input : f32[300,{}]
+      %1 = reduce_sum %0 {{dims=[1], keepdim=false}} : f32[300]
+      return %1)",
+                            columns));
+  };
+  EXPECT_TRUE(Has(sum(4000).text, "if (at < columns) r1"));
+  EXPECT_FALSE(Has(sum(4096).text, "at < columns"));
+  EXPECT_TRUE(Has(sum(4096).text, "const int count = 4;"));
 }
 
-/// The bits are those of a sum along a row.
-TEST(EmitCuda, LongColumnsAreSummedAsRowsAre) {
-  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
-  constexpr int64_t kLength = 3000, kSums = 5;
-  Graph across = ParseGraph(R"(
-    %0 = input : f32[3000,5]
-    %1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[5]
-    return %1)");
-  Graph along = ParseGraph(R"(
-    %0 = input : f32[5,3000]
-    %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[5]
-    return %1)");
-  HostTensor columns(Shape(DType::kF32, {kLength, kSums})),
-      rows(Shape(DType::kF32, {kSums, kLength}));
-  auto* in_columns = static_cast<float*>(columns.mutable_data());
-  auto* in_rows = static_cast<float*>(rows.mutable_data());
-  for (int64_t i = 0; i < kLength; ++i) {
-    for (int64_t k = 0; k < kSums; ++k) {
-      float value = 1.0f / static_cast<float>((i * 7 + k * 13) % 101 + 1);
-      in_columns[i * kSums + k] = in_rows[k * kLength + i] = value;
+TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
+  Emitted e = Emit(R"(
+    %0 = input : bf16[4096,512]
+    %1 = cast %0 {dtype=f32} : f32[4096,512]
+    %2 = reduce_sum %1 {dims=[0], keepdim=false} : f32[512]
+    return %2)");
+  EXPECT_EQ(ToText(e.cut),
+            "column outer 0 i32 vector 8 threads 32 lines 8 slots 2 split 16 even accumulators "
+            "1024 ww\n");
+  EXPECT_TRUE(Has(e.text, "load_some<8>(p0 + at * (I)words.w[5], count, m0 + s * 8);"));
+  EXPECT_TRUE(Has(e.text, "is_last = atomicAdd(&arrived[blockIdx.x], 1u) == 15u;"));
+  EXPECT_EQ(GridOf(e.launch, e.cut).x, 8u);
+  EXPECT_EQ(GridOf(e.launch, e.cut).y, 16u);
+  EXPECT_EQ(ScratchBytes(e.launch, e.cut), 16 * 512 * 8);
+}
+
+/// Later stages read what all blocks have reduced, so passes stay in one block.
+TEST(EmitCuda, PassesOfSeveralStagesAreNotSplit) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[4096,16384]
+    %1 = reduce_max %0 {dims=[0], keepdim=true} : f32[1,16384]
+    %2 = broadcast %1 {sizes=[4096,16384]} : f32[4096,16384]
+    %3 = sub %0, %2 : f32[4096,16384]
+    return %3)");
+  EXPECT_EQ(e.cut.way, KernelCut::Way::kColumn);
+  EXPECT_GT(e.cut.passes, 1);
+  EXPECT_FALSE(e.cut.split);
+}
+
+/// Both halves of what Box-Muller needs, drawn where they are used.
+TEST(FuseRandom, WordsAreDrawnByTheirKernel) {
+  const std::string text = R"(
+    %0 = input : u64[2]
+    %1 = rng_bits %0 {sizes=[2,4096]} : u32[2,4096]
+    %2 = slice %1 {dim=0, start=0, size=1, step=1} : u32[1,4096]
+    %3 = slice %1 {dim=0, start=1, size=1, step=1} : u32[1,4096]
+    %4 = bitwise_xor %2, %3 : u32[1,4096]
+    return %4)";
+  Graph graph = ParseGraph(text);
+  compiler::Schedule schedule =
+      FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
+  ASSERT_EQ(schedule.steps.size(), 1u) << compiler::ToText(schedule, graph);
+  const compiler::Step& step = schedule.steps[0];
+  EXPECT_EQ(step.reads, schedule.inputs);
+  KernelCut cut = CutKernel(step.launch);
+  cut.vector = 4;
+  cut.is_wide = {true, false, true};
+  std::string kernel = EmitCuda(*step.launch.kernel, cut).text;
+  EXPECT_TRUE(Has(kernel, "const long long p1 = (long long)words.w[8];"));
+  EXPECT_TRUE(Has(kernel, "random_blocks<4>(words.w[3], p0 + at, m0 + s * 4);"));
+  EXPECT_TRUE(Has(kernel, "random_words<4>(words.w[6], p1 + at, m1 + s * 4);"));
+  std::vector<uint64_t> words = ArgumentWords(step.launch, cut, {100, 200, 300, 400, 500}, 0);
+  EXPECT_EQ(words[6], 100u);
+  EXPECT_EQ(words[8], 4096u);
+}
+
+TEST(FuseRandom, WordsThatOthersNeedAreWritten) {
+  for (const char* result : {"%2, %1", "%2, %3"}) {
+    Graph graph = ParseGraph(fmt::format(R"(
+      %0 = input : u64[2]
+      %1 = rng_bits %0 {{sizes=[8,4]}} : u32[8,4]
+      %2 = neg %1 : u32[8,4]
+      %3 = reduce_max %1 {{dims=[0], keepdim=false}} : u32[4]
+      return {})",
+                                         result));
+    compiler::Schedule schedule =
+        FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
+    EXPECT_TRUE(schedule.steps[0].is_call()) << compiler::ToText(schedule, graph);
+  }
+}
+
+/// Every word needs all of the state, so nothing may be written there.
+TEST(FuseRandom, ResultsDoNotReplaceTheState) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : u64[2]
+    %1 = rng_bits %0 {sizes=[2]} : u32[2]
+    %2 = cast %1 {dtype=u64} : u64[2]
+    return %2)");
+  compiler::Schedule schedule =
+      FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
+  ASSERT_EQ(schedule.steps.size(), 1u);
+  EXPECT_TRUE(compiler::FindReplaceable(graph, schedule, {0})[0].empty());
+}
+
+/// Every accumulator belongs to one slot of one thread in one pass.
+TEST(KernelCut, ColumnsAreCutWithoutRest) {
+  for (const char* dtype : {"u8", "bf16", "f32", "f64"}) {
+    for (int64_t rows : {2, 16, 32, 200, 1024, 5000}) {
+      for (int64_t columns : {6, 96, 1000, 4096, 100000}) {
+        Emitted e = Emit(fmt::format(R"(
+          %0 = input : {0}[{1},{2}]
+          %1 = reduce_max %0 {{dims=[0], keepdim=false}} : {0}[{2}]
+          return %1)",
+                                     dtype, rows, columns));
+        SCOPED_TRACE(fmt::format("{}[{},{}]: {}", dtype, rows, columns, ToText(e.cut)));
+        ASSERT_EQ(e.cut.way, KernelCut::Way::kColumn);
+        EXPECT_EQ(e.cut.threads * e.cut.slots * e.cut.passes, e.cut.accumulators);
+        EXPECT_GE(e.cut.threads * e.cut.slots, std::min(e.cut.accumulators, 8));
+        EXPECT_LE(e.cut.block_threads(), 512);
+        EXPECT_EQ(columns % e.cut.vector, 0);
+        EXPECT_GE(int64_t{GridOf(e.launch, e.cut).x} * e.cut.lines * e.cut.vector, columns);
+        EXPECT_TRUE(!e.cut.split || GridOf(e.launch, e.cut).x <= kMostSplitBlocks);
+      }
     }
   }
-  auto machine = EmulatedForTests();
-  Program by_columns(across, machine), by_rows(along, machine);
-  std::vector<HostTensor> a = RunProgram(*machine, by_columns, across, {columns});
-  std::vector<HostTensor> b = RunProgram(*machine, by_rows, along, {rows});
-  EXPECT_EQ(std::memcmp(a[0].data(), b[0].data(), kSums * sizeof(float)), 0);
 }
 
 /// Note [Reductions on a GPU]

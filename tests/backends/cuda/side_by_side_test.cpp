@@ -189,6 +189,17 @@ TEST(JointKernel, LaunchesOfOneKernelHaveOneBody) {
   EXPECT_EQ(words[2], 2 | uint64_t{69} << 32);
 }
 
+/// They count their blocks, and the parts of one body would do so together.
+TEST(JointKernel, LaunchesOfSeveralBlocksForALineStayAlone) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[1024,64]
+    %1 = reduce_max %0 {dims=[0], keepdim=false} : f32[64]
+    return %1)");
+  compiler::Schedule schedule = ScheduleOf(graph);
+  EXPECT_TRUE(CutKernel(schedule.steps[0].launch).split);
+  EXPECT_FALSE(JointKernel::Takes(schedule.steps[0].launch));
+}
+
 TEST(JointKernel, LargeLaunchesStayAlone) {
   Graph graph = ParseGraph(R"(
     %0 = input : f32[4194304]

@@ -40,6 +40,7 @@ extern "C" void set_emulated(EmulatedThread* thread) { emulated = thread; }
 #define blockDim (emulated->block_dim)
 #define gridDim (emulated->grid_dim)
 #define __syncthreads() emulated->wait()
+#define __threadfence()
 
 #define fmaf __builtin_fmaf
 #define fma __builtin_fma
@@ -251,6 +252,7 @@ class EmulatedMachine : public Machine {
         std::aligned_alloc(256, (static_cast<size_t>(bytes) + 255) / 256 * 256));
   }
   void GiveMemory(Address address) override { std::free(reinterpret_cast<void*>(address)); }
+  bool has_async_products() const override { return true; }
   void* TakeHostMemory(int64_t bytes) override { return std::malloc(static_cast<size_t>(bytes)); }
   void GiveHostMemory(void* memory) override { std::free(memory); }
 
