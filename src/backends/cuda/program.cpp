@@ -51,7 +51,7 @@ struct Program::PreparedStep {
   LocationId location = 0;
 };
 
-Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
+Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t spread_bytes)
     : machine_(std::move(machine)),
       graph_(ScatterRows(RectifyProducts(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
           ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph))))))))))),
@@ -62,6 +62,7 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine)
   PrepareSteps();
   Arrange();
   scratch_ = ScratchOfSteps();
+  SpreadMemory(spread_bytes);
   LoadFunctions();
   outputs_ = compiler::FindOutputSources(schedule_);
   replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
@@ -132,6 +133,15 @@ void Program::Arrange() {
     return Reorder(back);
   }
   plan_ = std::move(plan);
+}
+
+void Program::SpreadMemory(int64_t most) {
+  bool updates = std::any_of(schedule_.steps.begin(), schedule_.steps.end(),
+                             [](const compiler::Step& step) { return step.updates >= 0; });
+  if (updates || steps_.empty()) return;
+  std::vector<int> to_the_end(steps_.size(), static_cast<int>(steps_.size()) - 1);
+  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, scratch_, to_the_end);
+  if (plan.arena_bytes <= most) plan_ = std::move(plan);
 }
 
 void Program::Reorder(const std::vector<int>& order) {

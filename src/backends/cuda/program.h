@@ -26,8 +26,12 @@ namespace hammock::cuda {
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
  public:
-  /// Of primitives that WhyNot has nothing against.
-  Program(const Graph& graph, std::shared_ptr<Machine> machine);
+  static constexpr int64_t kSpreadBytes = 8 << 20;
+
+  /// Of primitives that WhyNot has nothing against. Up to `spread_bytes`, values have memory of
+  /// their own, so that recorded steps wait for no other reason than the values they need.
+  Program(const Graph& graph, std::shared_ptr<Machine> machine,
+          int64_t spread_bytes = kSpreadBytes);
   ~Program();
 
   const std::vector<compiler::OutputSource>& outputs() const { return outputs_; }
@@ -78,6 +82,7 @@ class Program {
   void PrepareSteps();
   /// Puts small kernels side by side where memory allows, and plans the memory.
   void Arrange();
+  void SpreadMemory(int64_t most);
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);
   std::vector<int64_t> ScratchOfSteps() const;

@@ -51,7 +51,9 @@ std::unique_ptr<PreparedCase> Prepare(uint64_t seed, const std::shared_ptr<Machi
   result->test = fuzz::GenerateCase(seed);
   const Graph& graph = result->test.graph;
   if (!CanRun(graph)) return nullptr;
-  result->whole = std::make_unique<Program>(graph, machine);
+  // Half of them share as much memory as they can.
+  int64_t spread = seed % 2 == 0 ? Program::kSpreadBytes : 0;
+  result->whole = std::make_unique<Program>(graph, machine, spread);
   for (const GraphNode& node : graph.nodes()) {
     bool input = node.op == &ops::kInput;
     result->alone.push_back(input ? Graph() : Alone(graph, node));
