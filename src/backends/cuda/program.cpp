@@ -23,12 +23,15 @@
 #include "hammock/config.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/metrics.h"
+#include "ops/primitives.h"
 
 namespace hammock::cuda {
 
 namespace {
 
 constexpr int64_t kFewBytes = 32 << 20;  // that kernels side by side may take
+
+constexpr Address kCounters = 1;  // stands for memory that kernels have for themselves
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
@@ -295,6 +298,10 @@ TouchedMemory Program::TouchedBy(size_t i, const Memory& memory) const {
     touched.writes.push_back({scratch, scratch_[i]});
   }
   if (steps_[i].fault >= 0) touched.writes.push_back({FaultOf(i, memory), 8});
+  // A kernel that counts its blocks has one counter for all its launches, also those of a loop.
+  bool counts = steps_[i].cut.split ||
+                (schedule_.steps[i].is_call() && graph_[schedule_.steps[i].node].op == &ops::kLoop);
+  if (counts) touched.writes.push_back({kCounters, 1});
   return touched;
 }
 

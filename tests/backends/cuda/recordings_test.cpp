@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cuda/emulated.h"
@@ -115,6 +116,24 @@ TEST(CudaRecordings, DonatedMemoryIsWrittenAfterItWasRead) {
   }
   for (Address at : {a, b, out, arena}) machine->GiveMemory(at);
   EXPECT_EQ(machine->replayed, 2);
+}
+
+TEST(CudaRecordings, KernelsThatCountTheirBlocksRunOneAfterAnother) {
+  auto machine = std::make_shared<NotingMachine>(MakeEmulatedMachine("none"));
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[100000,64]
+    %1 = input : f32[100000,32]
+    %2 = reduce_sum %0 {dims=[0], keepdim=false} : f32[64]
+    %3 = reduce_sum %1 {dims=[0], keepdim=false} : f32[32]
+    return %2, %3)");
+  Program program(graph, machine);
+  std::string text = program.ToText("cuda");
+  ASSERT_NE(text.find("arrived"), std::string::npos) << text;
+  RunProgram(*machine, program, graph, SomeInputs(graph), 2);
+  std::vector<int> sorted = machine->last_order;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(machine->last_order, sorted);
+  EXPECT_GT(sorted.size(), 1u);
 }
 
 class Recorded : public testing::Test {
