@@ -263,11 +263,11 @@ HAMMOCK_BODY D Erfc64(const D& x) {
   return Select(a < Like(x, 0.5), Like(x, 1) - ErfSmall64(x), large);
 }
 
-/// x times the share of a normal distribution that lies below x; nothing is left of it below -40.
+/// x times the share of a normal distribution that lies below x.
 template <class D>
 HAMMOCK_BODY D Gelu64(const D& x) {
   D share = Erfc64(x * Like(x, -0.70710678118654752440)) * Like(x, 0.5);
-  return AtLeast(x, -40) * share;
+  return x * share;
 }
 
 // ---- of two numbers

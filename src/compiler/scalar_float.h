@@ -112,7 +112,8 @@ HAMMOCK_BODY F Gelu32(const F& x) {
   F r = y - n.value;
   F p = Poly(r, 7.73815085e-05, 0.00067001349, 0.00480900194, 0.0277516389, 0.120113257,
              0.346573603, 0.5);
-  return Fma(-t, ScaledNormal(p, n), AtLeast(x, -0.0));
+  // Minus infinity keeps its size: no share of it is no number.
+  return Fma(Select(x < -t, x, -t), ScaledNormal(p, n), AtLeast(x, -0.0));
 }
 
 template <class F>

@@ -104,7 +104,7 @@ double Uniform(double a, double x, double sign) {
 
 double Gelu(double x) {
   double share = std::erfc(-x * (std::numbers::sqrt2 / 2)) / 2;
-  return std::max(x, -40.0) * share;  // below that nothing is left of it
+  return x * share;
 }
 
 double Erfcx(double x) {
