@@ -110,8 +110,15 @@ void Report(const std::string& what, const char* kernel, double flops, double se
              rate, rate / peak * 100);
 }
 
-void MeasureMatMul(DType dtype, int64_t m, int64_t k, int64_t n, bool packed, double peak) {
-  MatMul product(MatMulSpec::Plain(dtype, m, k, n));
+/// Which operand lies transposed: as weights do in a forward product, results in that of gradients.
+enum class Transposed { kNone, kA, kB };
+
+void MeasureMatMul(DType dtype, int64_t m, int64_t k, int64_t n, bool packed, double peak,
+                   Transposed transposed = Transposed::kNone) {
+  MatMulSpec spec = MatMulSpec::Plain(dtype, m, k, n);
+  if (transposed == Transposed::kA) spec.a.row = 1, spec.a.column = m;
+  if (transposed == Transposed::kB) spec.b.row = 1, spec.b.column = k;
+  MatMul product(spec);
   if (packed && product.packed_bytes() == 0) return;
   HostTensor a = Filled(Shape(dtype, {m, k})), b = Filled(Shape(dtype, {k, n}));
   HostTensor out = Memory().New(Shape(dtype, {m, n}), "bench");
@@ -124,7 +131,9 @@ void MeasureMatMul(DType dtype, int64_t m, int64_t k, int64_t n, bool packed, do
                                .packed = packed ? form.data() : nullptr,
                                .out = out.mutable_data()};
   double seconds = Best([&] { product.Run(pointers, Bytes(scratch), Pool()); });
-  Report(fmt::format("matmul {} {}x{}x{}{}", NameOf(dtype), m, k, n, packed ? " packed" : ""),
+  constexpr const char* kNames[] = {"", " a^T", " b^T"};
+  Report(fmt::format("matmul {} {}x{}x{}{}{}", NameOf(dtype), m, k, n,
+                     kNames[static_cast<int>(transposed)], packed ? " packed" : ""),
          product.kernel(), 2.0 * m * k * n, seconds, peak);
 }
 
@@ -164,6 +173,10 @@ void Measure() {
       for (bool packed : {false, true}) MeasureMatMul(dtype, m, k, n, packed, peak);
     }
   }
+  MeasureMatMul(f32, 128, 784, 512, false, peak, Transposed::kB);
+  MeasureMatMul(f32, 128, 512, 512, false, peak, Transposed::kB);
+  MeasureMatMul(f32, 512, 128, 784, false, peak, Transposed::kA);
+  MeasureMatMul(f32, 512, 128, 512, false, peak, Transposed::kA);
   MeasureMatMul(f64, 512, 512, 512, false, peak);
   MeasureMatMul(f16, 512, 512, 512, false, peak);
   for (DType dtype : {f32, bf16}) {

@@ -79,6 +79,11 @@ def erfcx(x):
     return mp.exp(x * x) * mp.erfc(x)
 
 
+def share_above(x):
+    """Of a normal distribution."""
+    return mp.erfc(x / mp.sqrt(2)) / 2
+
+
 def bent(c):
     """x of t = (x - c) / (x + c)."""
     return lambda t: c * (1 + t) / (1 - t)
@@ -91,7 +96,10 @@ FITS = {
     'f32 exp2': (exp2_q, -one / 2, one / 2, 5, lambda r: abs(r) + tiny),
     'f32 exp2 short': (exp2_q, -one / 2, one / 2, 4, lambda r: abs(r) / mp.mpf(2)**r + tiny),
     'f32 log': (log_q, mp.mpf('-0.3'), mp.mpf('0.43'), 7, lambda f: f * f + tiny),
-    'f32 tanh': (tanh_q, 0, mp.mpf('0.45'), 4, rel(mp.tanh)),
+    'f32 tanh': (tanh_q, 0, mp.mpf('0.262')**2, 2, rel(mp.tanh)),
+    # Far out, where the share is small, so is what an error does.
+    'f32 gelu': (taylor(lambda t: mp.log(2 * share_above(t), 2) / t, [-mp.sqrt(2 / mp.pi) / mp.log(2)]), 0, 7, 9,
+                 lambda t: t * mp.log(2) / (1 + mp.mpf(2)**-12 / share_above(t)) + tiny),
     'f32 erf small': (erf_q, 0, mp.mpf('0.82'), 5, lambda z: one),
     'f32 erf large': (lambda t: mp.log(mp.erfc(t), 2) / t, mp.mpf('0.9'), mp.mpf('4'), 5,
                       lambda t: t * mp.erfc(t) / mp.erf(t)),

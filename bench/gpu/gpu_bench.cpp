@@ -325,6 +325,13 @@ std::vector<Row> Rows() {
          return TrainingStep<Mlp>(true);
        }},
       {"MLP train high, recorded each time", 0, [] { return TrainingStep<Mlp>(false); }},
+      {"MLP train high, 50 steps in a row", 0,
+       [] {
+         auto step = TrainingStep<Mlp>(true);
+         return [step] {
+           for (int i = 0; i < 50; ++i) step();
+         };
+       }},
       {"Adam, 100 parameters", 0, [] { return AdamStep(); }},
       {"100 small kernels", 0, [] { return SmallKernelsStep(1); }},
       {"100 small kernels, new memory", 0, [] { return SmallKernelsStep(24); }},

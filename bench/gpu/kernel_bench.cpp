@@ -25,10 +25,17 @@ const Device& Gpu() {
   return device;
 }
 
-Tensor Random(const Dims& sizes, DType dtype = f32) {
-  Tensor x = randn(sizes, f32, Gpu()).to(dtype);
+Tensor Made(Tensor x) {
   LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&x, 1));
   return x;
+}
+
+Tensor Random(const Dims& sizes, DType dtype = f32) {
+  return Made(randn(sizes, f32, Gpu()).to(dtype));
+}
+
+Tensor RandomIndex(int64_t end, int64_t count) {
+  return Made(randint(0, end, {count}, i64, Gpu()));
 }
 
 void Finish() { lazy::getBackend("cuda")->PrepareToExit(); }
@@ -150,6 +157,11 @@ std::vector<Row> OrderRows() {
        }},
       {"sort 16M f32", 268, [=] { return sorted({1 << 24}, f32); }},
       {"sort 16M i64", 402, [=] { return sorted({1 << 24}, i64); }},
+      {"sort 16M i64 of all bits", 402,
+       [] {
+         Tensor x = Made((randn({1 << 24}, f64, Gpu()) * 1e18).to(i64));
+         return [=] { return std::get<0>(sort(x, -1)); };
+       }},
       {"top 32 of 1024x50257 f32", 206,
        [=] {
          return first({1024, 50257}, 32);
@@ -160,7 +172,7 @@ std::vector<Row> OrderRows() {
 
 std::vector<Row> IndexRows() {
   auto gradient = [](int64_t tokens, int64_t rows, int64_t width, DType dtype) {
-    Tensor index = randint(0, rows, {tokens}, i64, Gpu());
+    Tensor index = RandomIndex(rows, tokens);
     Tensor g = Random({tokens, width}, dtype), zero = zeros({rows, width}, dtype, Gpu());
     return [=] { return index_add(zero, 0, index, g); };
   };
@@ -187,19 +199,19 @@ std::vector<Row> IndexRows() {
       {"index_add 65536 rows to 8x768 f32", 201, [=] { return gradient(65536, 8, 768, f32); }},
       {"scatter_add 16M to 1M f32", 200,
        [] {
-         Tensor index = randint(0, 1 << 20, {1 << 24}, i64, Gpu()), x = Random({1 << 24});
+         Tensor index = RandomIndex(1 << 20, 1 << 24), x = Random({1 << 24});
          Tensor zero = zeros({1 << 20}, f32, Gpu());
          return [=] { return scatter_add(zero, 0, index, x); };
        }},
       {"bincount-like add, 16M i64 to 256", 268,
        [] {
-         Tensor index = randint(0, 256, {1 << 24}, i64, Gpu());
+         Tensor index = RandomIndex(256, 1 << 24);
          Tensor one = ones({1 << 24}, i64, Gpu()), zero = zeros({256}, i64, Gpu());
          return [=] { return scatter_add(zero, 0, index, one); };
        }},
       {"gather 64M f32", 1073,
        [] {
-         Tensor index = randint(0, kMany, {kMany}, i64, Gpu()), x = Random({kMany});
+         Tensor index = RandomIndex(kMany, kMany), x = Random({kMany});
          return [=] { return gather(x, 0, index); };
        }},
   };

@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""The rows of kernel_bench on PyTorch, eager, in milliseconds: medians of synchronised calls."""
+"""The rows of kernel_bench on PyTorch, eager, in milliseconds: medians of synchronised calls.
+
+  kernel_peers.py [TEXT...]: rows whose names have one of the texts
+"""
 
 import statistics
+import sys
 import time
 
 import torch
@@ -65,6 +69,8 @@ def rows():
     yield "sort 16M f32", lambda: lambda: torch.sort(lines)
     whole = lines.long()
     yield "sort 16M i64", lambda: lambda: torch.sort(whole)
+    far_apart = (random(1 << 24, dtype=torch.float64) * 1e18).long()
+    yield "sort 16M i64 of all bits", lambda: lambda: torch.sort(far_apart)
     words, flat = random(1024, 50257), random(MANY)
     yield "top 32 of 1024x50257 f32", lambda: lambda: torch.topk(words, 32)
     yield "top 10 of 64M f32", lambda: lambda: torch.topk(flat, 10)
@@ -105,4 +111,6 @@ def rows():
 
 torch.backends.cudnn.allow_tf32 = False
 for name, make in rows():
+    if len(sys.argv) > 1 and not any(text in name for text in sys.argv[1:]):
+        continue
     print(f"{name:40} eager {median_ms(make()):8.3f}", flush=True)

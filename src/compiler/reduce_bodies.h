@@ -9,8 +9,13 @@
 
 namespace hammock::compiler {
 
-/// `sum` is what there was before `x`. The inner selects are one instruction, after which a `sum`
-/// that is a NaN is still there.
+/// The larger or smaller of two that are not NaNs, in one instruction.
+template <class N>
+HAMMOCK_BODY N Extreme(ReduceFn fn, const N& sum, const N& x) {
+  return fn == ReduceFn::kMax ? Select(x > sum, x, sum) : Select(x < sum, x, sum);
+}
+
+/// `sum` is what there was before `x`. Where that is a NaN, it is still there after Extreme.
 template <class N>
 HAMMOCK_BODY N Combine(ReduceFn fn, const N& sum, const N& x) {
   constexpr bool kFloat = std::floating_point<typename N::Element>;
@@ -20,11 +25,9 @@ HAMMOCK_BODY N Combine(ReduceFn fn, const N& sum, const N& x) {
     case ReduceFn::kProd:
       return sum * x;
     case ReduceFn::kMax:
-      if constexpr (kFloat) return Select(IsNan(x), x, Select(x > sum, x, sum));
-      return Select(x > sum, x, sum);
     case ReduceFn::kMin:
-      if constexpr (kFloat) return Select(IsNan(x), x, Select(x < sum, x, sum));
-      return Select(x < sum, x, sum);
+      if constexpr (kFloat) return Select(IsNan(x), x, Extreme(fn, sum, x));
+      return Extreme(fn, sum, x);
     case ReduceFn::kAny:
     case ReduceFn::kAll:
       break;  // of truth values only

@@ -77,6 +77,7 @@ constexpr bool HasBody(ScalarFn fn, DType dtype) {
     case ScalarFn::kLog1p:
     case ScalarFn::kTanh:
     case ScalarFn::kSigmoid:
+    case ScalarFn::kGelu:
     case ScalarFn::kSin:
     case ScalarFn::kCos:
     case ScalarFn::kTan:

@@ -263,6 +263,13 @@ HAMMOCK_BODY D Erfc64(const D& x) {
   return Select(a < Like(x, 0.5), Like(x, 1) - ErfSmall64(x), large);
 }
 
+/// x times the share of a normal distribution that lies below x; nothing is left of it below -40.
+template <class D>
+HAMMOCK_BODY D Gelu64(const D& x) {
+  D share = Erfc64(x * Like(x, -0.70710678118654752440)) * Like(x, 0.5);
+  return AtLeast(x, -40) * share;
+}
+
 // ---- of two numbers
 
 template <class D>
@@ -392,6 +399,8 @@ HAMMOCK_BODY D UnaryMath64(ScalarFn fn, const D& x) {
       return Erfc64(x);
     case ScalarFn::kSigmoid:
       return Sigmoid64(x);
+    case ScalarFn::kGelu:
+      return Gelu64(x);
     default:
       return x;
   }

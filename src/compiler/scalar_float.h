@@ -6,19 +6,32 @@
 
 namespace hammock::compiler {
 
+/// x = n * ln2 + r; returns r.
+template <class F>
+HAMMOCK_BODY F LessMultiplesOfLn2(const F& x, const Nearest<F>& n) {
+  F r = Fma(n.value, Like(x, -0.693147182f), x);
+  return Fma(n.value, Like(x, 1.9046543e-09f), r);
+}
+template <class F>
+HAMMOCK_BODY Nearest<F> MultiplesOfLn2(const F& x) {
+  return NearestOf(Fma(x, Like(x, float(kLog2E)), Like(x, float(kShift32))), kShift32);
+}
+
 template <class F>
 HAMMOCK_BODY ExpParts<F> SplitExp32(const F& x) {
-  auto n = NearestOf(Fma(x, Like(x, float(kLog2E)), Like(x, float(kShift32))), kShift32);
-  F r = Fma(n.value, Like(x, -0.693147182f), x);
-  r = Fma(n.value, Like(x, 1.9046543e-09f), r);
+  auto n = MultiplesOfLn2(x);
+  F r = LessMultiplesOfLn2(x, n);
   F q = Poly(r, 0.00139464604, 0.00836658394, 0.0416662819, 0.16666543, 0.500000006);
   return {n, Fma(r * r, q, r)};
 }
 
 template <class F>
 HAMMOCK_BODY F Exp32(const F& x) {
-  auto [n, w] = SplitExp32(AtMost(AtLeast(x, -104), 89));
-  return Scaled(w + Like(x, 1), n);
+  F y = AtMost(AtLeast(x, -104), 89);
+  auto n = MultiplesOfLn2(y);
+  F r = LessMultiplesOfLn2(y, n);
+  F p = Poly(r, 0.00139464604, 0.00836658394, 0.0416662819, 0.16666543, 0.500000006, 1, 1);
+  return Scaled(p, n);
 }
 
 template <class F>
@@ -51,21 +64,20 @@ HAMMOCK_BODY F Sigmoid32(const F& x) {
   return scale / (sum + Fma(power, w, lost));
 }
 
+/// Of |x| = n ln2 / 2 + s, with t the tanh of s: e^(2 |x|) is 2^n (1 + t) / (1 - t). There is no s
+/// but x itself up to where tanh is 1/4, which keeps small results exact.
 template <class F>
 HAMMOCK_BODY F Tanh32(const F& x) {
   F one = Like(x, 1);
-  F a = Abs(x), z = x * x;
-  F q = Poly(z, -0.00535771576, 0.0203183735, -0.0536386375, 0.133302031, -0.333332355);
-  F small = Fma(x * z, q, x);
-  // e^(2a) as a power of two. What its exponent lacks in precision does not show in the result.
-  F y = AtMost(a, 10), twice_log2e = Like(x, float(2 * kLog2E));
-  auto n = NearestOf(Fma(y, twice_log2e, Like(x, float(kShift32))), kShift32);
-  F r = Fma(y, twice_log2e, -n.value);
-  F p = Poly(r, 0.00132647241, 0.00967151266, 0.0555073375, 0.240222421, 0.693146978);
-  F power = ScaledNormal(Fma(r, p, one), n);
-  F large = one - Like(x, 2) / (power + one);
-  // A NaN is in `small`.
-  return CopySign(Select(a >= Like(x, 0.66f), large, small), x);
+  F a = AtMost(Abs(x), 10);
+  F y = Fma(a, Like(x, float(2 * kLog2E)), Like(x, -0.25f));
+  auto n = NearestOf(y + Like(x, float(kShift32)), kShift32);
+  F s = Fma(n.value, Like(x, float(-kLn2 / 2)), a), z = s * s;
+  F t = Fma(s * z, Poly(z, -0.0511896307, 0.133224077, -0.333332104), s);
+  F power = PowerOfTwo(n);
+  F above = Fma(power + one, t, power - one);
+  F below = above + (Like(x, 2) - (t + t));
+  return CopySign(above / below, x);
 }
 
 template <class F>
@@ -85,6 +97,22 @@ HAMMOCK_BODY F Erf32(const F& x) {
   F p = Poly(r, 0.00132647241, 0.00967151266, 0.0555073375, 0.240222421, 0.693146978);
   F large = one - ScaledNormal(Fma(r, p, one), n);
   return Select(a >= Like(x, 0.9f), CopySign(large, x), small);
+}
+
+/// x times the share of a normal distribution that lies below x, as max(x, 0) - |x| times the share
+/// above |x|. That share is 2^(y - 1).
+template <class F>
+HAMMOCK_BODY F Gelu32(const F& x) {
+  F t = AtMost(Abs(x), 16), z = t * t;
+  // Odd and even powers, which do not wait for each other.
+  F odd = Poly(z, -3.81251399e-08, -1.23098656e-05, -0.000289017954, 0.00695374075, -0.459215368);
+  F even = Poly(z, 1.03608349e-06, 8.1510997e-05, 5.55360393e-06, -0.0524529918, -1.15110491);
+  F y = AtLeast(t * Fma(odd, t, even), -126);  // which gives 0
+  auto n = NearestOf(y + Like(x, float(kShift32)), kShift32);
+  F r = y - n.value;
+  F p = Poly(r, 7.73815085e-05, 0.00067001349, 0.00480900194, 0.0277516389, 0.120113257,
+             0.346573603, 0.5);
+  return Fma(-t, ScaledNormal(p, n), AtLeast(x, -0.0));
 }
 
 template <class F>

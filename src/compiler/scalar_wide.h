@@ -411,6 +411,8 @@ HAMMOCK_BODY F UnaryMath32(ScalarFn fn, const F& x) {
       return Erfc32(x);
     case ScalarFn::kSigmoid:
       return Sigmoid32(x);
+    case ScalarFn::kGelu:
+      return Gelu32(x);
     default:
       return x;
   }

@@ -8,6 +8,7 @@
 
 #include "base/throw.h"
 #include "compiler/attach_epilogues.h"
+#include "compiler/effects.h"
 #include "compiler/kernel_builder.h"
 #include "ops/primitives.h"
 
@@ -326,6 +327,7 @@ class Scheduler {
       for (int buffer : step.reads) read[Index(buffer)] = true;
     }
     if (epilogues_) AttachEpilogues(graph_, schedule);
+    CallEarlyWhatFails(schedule.steps);
     for (Step& step : schedule.steps) {
       if (!step.is_call() && aligned_outputs_) Stream(step, schedule, read);
     }
@@ -361,6 +363,26 @@ class Scheduler {
       return step.node >= 0 && PassesBytesOn(step.node) && !graph_[step.node].op->can_fail;
     });
     for (int& output : schedule.outputs) output = schedule.buffer_of[Index(output)];
+  }
+
+  /// Moves calls that can fail to where their operands are known: after the last of them, results
+  /// may take the memory of inputs (FindReplaceable). Their order stays.
+  void CallEarlyWhatFails(std::vector<Step>& steps) const {
+    size_t earliest = 0;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (!steps[i].is_call() || !graph_[steps[i].node].op->can_fail) continue;
+      size_t place = i;
+      if (steps[i].updates < 0 && EffectOf(graph_[steps[i].node]) == Effect::kPure) {
+        while (place > earliest && !Meets(steps[i].reads, steps[place - 1].writes)) --place;
+      }
+      auto at = [&](size_t number) { return steps.begin() + static_cast<ptrdiff_t>(number); };
+      std::rotate(at(place), at(i), at(i + 1));
+      earliest = place + 1;
+    }
+  }
+
+  static bool Meets(const std::vector<int>& a, const std::vector<int>& b) {
+    return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
   }
 
   /// Lets a kernel write past the caches what is large and read by no step.

@@ -26,12 +26,11 @@ Tensors ExpandRelu(const ExpandCall& call) { return {maximum(call.in[0], 0)}; }
 
 Tensors ExpandRelu6(const ExpandCall& call) { return {minimum(maximum(call.in[0], 0), 6)}; }
 
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+
 Tensors ExpandGelu(const ExpandCall& call) {
-  constexpr double kSqrtHalf = 0.70710678118654752440, kSqrtTwoOverPi = 0.79788456080286535588;
+  if (call.attrs[0].str() == "none") return {ApplyUnary(kExactGelu, Location(), call.in[0])};
   Tensor x = Wide(call, 0);
-  if (call.attrs[0].str() == "none") {
-    return Narrow(call, x * 0.5 * (erf(x * kSqrtHalf) + 1.0));
-  }
   // (1 + tanh(u)) / 2 = sigmoid(2u), which has no cancellation.
   Tensor twice = x * (x * x * (2 * kSqrtTwoOverPi * 0.044715) + 2 * kSqrtTwoOverPi);
   return Narrow(call, x * sigmoid(twice));
@@ -167,12 +166,14 @@ Tensor HardswishGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
   return where(x < -3.0, 0.0, where(x <= 3.0, g * (x / 3.0 + 0.5), g));
 }
 
+Tensor ExactGeluGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
+  constexpr double kSqrtHalf = 0.70710678118654752440;
+  Tensor density = exp(x * x * -0.5) * (0.5 * kSqrtTwoOverPi);
+  return g * ((erf(x * kSqrtHalf) + 1.0) * 0.5 + x * density);
+}
+
 Tensor GeluGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
-  constexpr double kSqrtHalf = 0.70710678118654752440, kSqrtTwoOverPi = 0.79788456080286535588;
-  if (call.attrs[0].str() == "none") {
-    Tensor density = exp(x * x * -0.5) * (0.5 * kSqrtTwoOverPi);
-    return g * ((erf(x * kSqrtHalf) + 1.0) * 0.5 + x * density);
-  }
+  if (call.attrs[0].str() == "none") return ExactGeluGrad(g, x, call);
   constexpr double kCubic = 0.044715;
   Tensor t = tanh((x + x * x * x * kCubic) * kSqrtTwoOverPi);
   Tensor slope = (x * x * (3 * kCubic) + 1.0) * kSqrtTwoOverPi;
@@ -370,6 +371,14 @@ UNARY(kSoftsign, softsign, ExpandSoftsign, nullptr, "x / (1 + |x|)", nullptr, kF
 UNARY(kTanhshrink, tanhshrink, ExpandTanhshrink, nullptr, "x - tanh(x)", nullptr, kFloat)
 #undef UNARY
 
+constinit const OpDef kExactGelu = {
+    .schema = "_gelu(Tensor self) -> Tensor",
+    .doc = "gelu by its definition.",
+    .infer = InferFloatOnly,
+    .rule = DTypeRule::kFloat,
+    .scalar = ScalarFn::kGelu,
+    .vjp = FirstVjp<ExactGeluGrad>,
+};
 constinit const OpDef kGelu = {
     .schema = "gelu(Tensor self, *, str approximate='none') -> Tensor",
     .doc = "x times the normal distribution function of x, exact or by 'tanh'.",

@@ -30,6 +30,8 @@ extern const OpDef kAdd, kSub, kMul, kDiv, kFloorDivide, kTruncDivide, kRemainde
     kNe, kLt, kLe, kGt, kGe;
 // ---- bessel_gamma.cpp: as those above
 extern const OpDef kErfcx, kI0e, kI1e, kIgamma, kIgammac, kZeta;
+// ---- activations.cpp: as those above
+extern const OpDef kExactGelu;
 
 // ---- elementwise.cpp
 extern const OpDef kWhere;  ///< where(condition, self, other): select

@@ -287,8 +287,9 @@ Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
                  const Scalar& alpha, Location at) {
   LocationScope scope(at);
   CheckSameDType("index_add", self, source);
-  Tensor scaled = source * Lift(alpha, source.dtype());
-  return IndexScatter("index_add", self, dim, index, scaled, "sum");
+  bool scales = alpha.ToDouble() != 1;
+  return IndexScatter("index_add", self, dim, index,
+                      scales ? source * Lift(alpha, source.dtype()) : source, "sum");
 }
 
 Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,

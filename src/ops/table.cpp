@@ -28,7 +28,7 @@ constexpr const OpDef* kTable[] = {
     &kLt, &kLe, &kGt, &kGe,
 
     // ---- elementwise: special functions
-    &kErfcx, &kI0e, &kI1e, &kIgamma, &kIgammac, &kZeta,
+    &kErfcx, &kI0e, &kI1e, &kIgamma, &kIgammac, &kZeta, &kExactGelu,
 
     // ---- select and conversion
     &kWhere, &kCast, &kBitcast,

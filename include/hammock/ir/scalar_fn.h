@@ -48,6 +48,7 @@ enum class ScalarFn : uint8_t {
   kI0e,
   kI1e,
   kSigmoid,
+  kGelu,
   kBitwiseNot,
   kLogicalNot,
   kIsNan,

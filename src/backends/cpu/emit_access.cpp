@@ -187,9 +187,10 @@ void AccessEmitter::Store(const Instr& instr, const Spot& spot, const std::strin
   }
 }
 
-void AccessEmitter::Prefetch(const Instr& instr, const Spot& spot) {
+void AccessEmitter::Prefetch(const Instr& instr, const Spot& spot, bool next_row) {
   constexpr int kLine = 64;
   std::string pointer = AddressOf(instr, spot).pointer;
+  if (next_row) pointer = At(pointer, instr.dtype, row_stride_[Index(instr.access)]);
   int writes = instr.kind == Instr::Kind::kStore;
   ir_.Declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
   for (int byte = 0; byte < spot.lanes * InfoOf(instr.dtype).bits / 8; byte += kLine) {

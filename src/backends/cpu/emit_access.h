@@ -31,8 +31,8 @@ class AccessEmitter {
 
   std::string Load(const compiler::Instr& instr, const Spot& spot);
   void Store(const compiler::Instr& instr, const Spot& spot, const std::string& value);
-  /// Asks for what an access to consecutive columns will need here.
-  void Prefetch(const compiler::Instr& instr, const Spot& spot);
+  /// Asks for what an access to consecutive columns will need here, or here in the next row.
+  void Prefetch(const compiler::Instr& instr, const Spot& spot, bool next_row);
   std::string Position(const compiler::Instr& instr, const Spot& spot);
   /// The bits of a constant, as an i64.
   const std::string& Bits(int access) const { return pointer_[static_cast<size_t>(access)]; }

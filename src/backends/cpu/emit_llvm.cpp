@@ -97,19 +97,32 @@ class KernelEmitter {
   // ---- asking for memory ahead
 
   /// Loops of one row take turns between waiting for memory and computing, and no processor
-  /// foresees the turns. So each loop asks for what the next one will be the first to touch.
+  /// foresees the turns. So each loop asks for what the next one will be the first to touch. The
+  /// next row is asked for by a loop with polynomials, unless it is the first, which reads on.
   void PlanPrefetches() {
-    int before = -1;
+    int before = LaterHeavyLoop();
+    bool next_row = true;
     for (int stage = 0; stage < kernel_.stages; ++stage) {
       if (!plan_.HasLoop(stage)) continue;
       for (size_t i = 0; before >= 0 && i < kernel_.instrs.size(); ++i) {
         const Instr& instr = kernel_.instrs[i];
         if (VectorPlan::InLoop(instr, stage) && IsInRows(instr) && IsFirst(i)) {
-          prefetches_.push_back({before, i});
+          prefetches_.push_back({before, i, next_row});
         }
       }
       before = stage;
+      next_row = false;
     }
+  }
+
+  int LaterHeavyLoop() const {
+    bool is_first = true;
+    for (int stage = 0; stage < kernel_.stages; ++stage) {
+      if (!plan_.HasLoop(stage)) continue;
+      if (plan_.IsHeavy(stage)) return is_first ? -1 : stage;
+      is_first = false;
+    }
+    return -1;
   }
 
   static bool IsAccess(const Instr& instr) {
@@ -178,7 +191,7 @@ class KernelEmitter {
         EmitLoopBody(stage, spot, [&](size_t i, const std::string& x) { sums_.Add(i, v, x); });
         for (const Prefetch& prefetch : prefetches_) {
           if (prefetch.stage != stage) continue;
-          access_.Prefetch(kernel_.instrs[prefetch.instr], spot);
+          access_.Prefetch(kernel_.instrs[prefetch.instr], spot, prefetch.next_row);
         }
       }
     });
@@ -326,6 +339,7 @@ class KernelEmitter {
   struct Prefetch {
     int stage;  // in whose loop it is asked for
     size_t instr;
+    bool next_row;
   };
   std::vector<Prefetch> prefetches_;
 };

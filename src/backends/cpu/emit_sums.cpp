@@ -1,5 +1,7 @@
 #include "backends/cpu/emit_sums.h"
 
+#include <limits>
+
 namespace hammock::cpu {
 
 using compiler::Instr;
@@ -119,12 +121,21 @@ std::string SumEmitter::Finish(size_t i) {
     for (size_t v = 0; v < half; ++v) sums[v] = combine(sums[v], sums[v + half], lanes);
   }
   std::string sum = sums[0];
+  // What comes next waits for the last of these steps, so they do not look for NaNs.
+  const bool extreme = IsFloat(instr.dtype) && (instr.reduce == compiler::ReduceFn::kMax ||
+                                                instr.reduce == compiler::ReduceFn::kMin);
+  std::string any_nan = extreme ? values_.AnyNan(sum, instr.dtype, lanes) : "";
   for (int half = lanes / 2; half > 0; half /= 2) {
     std::string low = Half(sum, instr.dtype, 2 * half, 0);
     std::string high = Half(sum, instr.dtype, 2 * half, half);
-    sum = combine(low, high, half);
+    sum = extreme ? values_.Extreme(instr.reduce, instr.dtype, half, low, high)
+                  : combine(low, high, half);
   }
-  return sum;
+  if (!extreme) return sum;
+  std::string_view type = RegisterElement(instr.dtype);
+  return ir_.Value("select i1 {}, {} {}, {} {}", any_nan, type,
+                   compiler::IrConstant(type, 1, std::numeric_limits<double>::quiet_NaN()), type,
+                   sum);
 }
 
 /// Lanes [first, first + lanes / 2); of two lanes, one of them.

@@ -170,6 +170,20 @@ std::string ValueEmitter::Combine(ReduceFn fn, DType dtype, int lanes, const std
   });
 }
 
+std::string ValueEmitter::Extreme(ReduceFn fn, DType dtype, int lanes, const std::string& sum,
+                                  const std::string& x) {
+  return VisitComputed(dtype, [&](auto zero) {
+    using N = IrNumber<decltype(zero)>;
+    return compiler::Extreme(fn, N{&ir_, lanes, sum}, N{&ir_, lanes, x}).name;
+  });
+}
+
+std::string ValueEmitter::AnyNan(const std::string& value, DType dtype, int lanes) {
+  std::string nans = ir_.Value("fcmp uno {} {}, {}", TypeOf(dtype, lanes), value, value);
+  std::string bits = ir_.Value("bitcast <{} x i1> {} to i{}", lanes, nans, lanes);
+  return ir_.Value("icmp ne i{} {}, 0", lanes, bits);
+}
+
 std::string ValueEmitter::Identity(ReduceFn fn, DType dtype, int lanes) {
   if (dtype == DType::kBool) {
     bool value = fn == ReduceFn::kAll || fn == ReduceFn::kMin;

@@ -37,6 +37,11 @@ class ValueEmitter {
   std::string Bitcast(const std::string& value, DType from, DType to, int lanes);
   std::string Combine(compiler::ReduceFn fn, DType dtype, int lanes, const std::string& sum,
                       const std::string& x);
+  /// Combine of a maximum or minimum of floats that are not NaNs.
+  std::string Extreme(compiler::ReduceFn fn, DType dtype, int lanes, const std::string& sum,
+                      const std::string& x);
+  /// Whether a float of some lanes is a NaN, as an i1.
+  std::string AnyNan(const std::string& value, DType dtype, int lanes);
   std::string Identity(compiler::ReduceFn fn, DType dtype, int lanes);
 
  private:

@@ -56,6 +56,7 @@ constexpr LaneTable<LaneUnary> kUnary = [] {
   set(ScalarFn::kI0e, reference::BesselI0e);
   set(ScalarFn::kI1e, reference::BesselI1e);
   set(ScalarFn::kSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); });
+  set(ScalarFn::kGelu, reference::Gelu);
   return table;
 }();
 

@@ -40,6 +40,7 @@ Weight WeightOf(const Instr& instr, DType operands) {
     case ScalarFn::kTanh:
     case ScalarFn::kErf:
     case ScalarFn::kSigmoid:
+    case ScalarFn::kGelu:
       return Weight::kHeavy;
     case ScalarFn::kLog2:
     case ScalarFn::kLog10:
@@ -121,7 +122,8 @@ VectorPlan::VectorPlan(const Kernel& kernel) : stages_(static_cast<size_t>(kerne
       body.Add(kernel, instr);
       all.Add(kernel, instr);
     }
-    stages_[static_cast<size_t>(stage)] = {body.size, body.sums > 0, body.Lanes()};
+    bool heavy = body.weight == Weight::kHeavy || body.weight == Weight::kHeavyWide;
+    stages_[static_cast<size_t>(stage)] = {body.size, body.sums > 0, heavy, body.Lanes()};
   }
   widths_ = {kShortLanes};
   for (Stage& stage : stages_) {

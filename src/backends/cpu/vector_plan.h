@@ -23,6 +23,8 @@ class VectorPlan {
   static bool InLoop(const compiler::Instr& instr, int stage);
   bool HasLoop(int stage) const { return stages_[static_cast<size_t>(stage)].size > 0; }
   bool Reduces(int stage) const { return stages_[static_cast<size_t>(stage)].reduces; }
+  /// Whether its loop has polynomials, beside which memory has little to do.
+  bool IsHeavy(int stage) const { return stages_[static_cast<size_t>(stage)].heavy; }
   /// Of the vectors without masks in the loop of a stage, 16 to 64. Where lanes lie along rows, the
   /// same for all stages.
   int lanes(int stage) const { return stages_[static_cast<size_t>(stage)].lanes; }
@@ -33,6 +35,7 @@ class VectorPlan {
   struct Stage {
     int size = 0;  // instructions
     bool reduces = false;
+    bool heavy = false;
     int lanes = kShortLanes;
   };
   std::vector<Stage> stages_;

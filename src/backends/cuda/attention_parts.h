@@ -4,8 +4,8 @@
 
 namespace hammock::cuda {
 
-/// What the scores of a part may take; they stay in the card's cache.
-inline constexpr int64_t kScoreBytes = int64_t{32} << 20;
+/// What the scores of a part may take.
+inline constexpr int64_t kScoreBytes = int64_t{1} << 30;
 
 /// Whether AttentionInParts writes it so: no kernel has it, and its scores are many.
 bool RunsInParts(const Graph& graph, const GraphNode& node, int64_t score_bytes = kScoreBytes);

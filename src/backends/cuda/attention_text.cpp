@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "backends/cuda/call_kit.h"
+
 namespace hammock::cuda {
 namespace {
 
@@ -103,7 +105,7 @@ __device__ inline float power_of_two(float x) {{ return exp2f(x); }}
 #endif
 )";
 
-constexpr const char* kProducts = R"(
+constexpr const char* kCommon = R"(
 // Rows of one matrix of a stack.
 struct Matrix {
   const unsigned short* at;
@@ -116,19 +118,6 @@ __device__ __forceinline__ Matrix matrix_of(unsigned long long at, unsigned long
   return {(const unsigned short*)at + batch / inner_count * (long long)outer +
               batch % inner_count * (long long)inner,
           (long long)row};
-}
-// A tile of kRows rows of a matrix, by 128 threads; what is beyond `count` rows becomes 0.
-template <int kRows, int kWidth>
-__device__ __forceinline__ void copy_tile(unsigned short* to, const Matrix& from, int first,
-                                          int count) {
-  constexpr int kParts = kWidth / 8;
-#pragma unroll
-  for (int i = threadIdx.x; i < kRows * kParts; i += 128) {
-    const int row = i / kParts, column = i % kParts * 8;
-    const bool inside = first + row < count;
-    copy_words(to + row * (kWidth + 8) + column,
-               from.at + (inside ? (first + row) * from.stride + column : 0), inside);
-  }
 }
 // Fragments of kTiles times 16 rows, `row` being the lane's first one.
 template <int kTiles, int kSteps>
@@ -153,46 +142,6 @@ __device__ __forceinline__ void clear(float (&d)[kTiles][kColumns][4]) {
   for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
     for (int n = 0; n < kColumns; ++n) d[t][n][0] = d[t][n][1] = d[t][n][2] = d[t][n][3] = 0;
-  }
-}
-// d += a * b, where rows of `at` are the columns of b.
-template <int kTiles, int kColumns, int kSteps>
-__device__ __forceinline__ void multiply_rows(float (&d)[kTiles][kColumns][4],
-                                              const unsigned (&a)[kTiles][kSteps][4],
-                                              const unsigned short* at) {
-  constexpr int kPitch = kSteps * 16 + 8;
-#pragma unroll
-  for (int n = 0; n < kColumns; n += 2) {
-#pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      unsigned b[4];
-      load_tiles(at + n * 8 * kPitch + k * 16, kPitch, b);
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-        multiply_add(d[t][n], a[t][k], b[0], b[2]);
-        multiply_add(d[t][n + 1], a[t][k], b[1], b[3]);
-      }
-    }
-  }
-}
-// d += a * b, where rows of `at` are the rows of b.
-template <int kTiles, int kColumns, int kSteps>
-__device__ __forceinline__ void multiply_columns(float (&d)[kTiles][kColumns][4],
-                                                 const unsigned (&a)[kTiles][kSteps][4],
-                                                 const unsigned short* at) {
-  constexpr int kPitch = kColumns * 8 + 8;
-#pragma unroll
-  for (int k = 0; k < kSteps; ++k) {
-#pragma unroll
-    for (int n = 0; n < kColumns; n += 2) {
-      unsigned b[4];
-      load_turned(at + k * 16 * kPitch + n * 8, kPitch, b);
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-        multiply_add(d[t][n], a[t][k], b[0], b[1]);
-        multiply_add(d[t][n + 1], a[t][k], b[2], b[3]);
-      }
-    }
   }
 }
 // A score with a mask; `inverse` undoes the scale that all of it gets later.
@@ -245,10 +194,246 @@ __device__ __forceinline__ void store_row(const Matrix& to, int row, const float
 }
 )";
 
+/// Products that a warp waits for.
+constexpr const char* kTilesInStep = R"(
+template <int kRows, int kWidth>
+__device__ constexpr int tile_size() {
+  return kRows * (kWidth + 8);
+}
+// What was copied may be multiplied after the next barrier.
+__device__ __forceinline__ void show_tiles() {}
+// Products are asked for between `begin` and `start`, or `finish`, which waits for all of them. Until
+// then nobody may touch what they read and write.
+__device__ __forceinline__ void begin_products() {}
+__device__ __forceinline__ void start_products() {}
+__device__ __forceinline__ void finish_products() {}
+// The rows of a tile from `first` on, a multiple of 16.
+template <int kWidth, class T>
+__device__ __forceinline__ T* part_of(T* tile, int first) {
+  return tile + first * (kWidth + 8);
+}
+// A tile of kRows rows of a matrix, by all threads; what is beyond `count` rows becomes 0.
+template <int kRows, int kWidth>
+__device__ __forceinline__ void copy_tile(unsigned short* to, const Matrix& from, int first,
+                                          int count) {
+  constexpr int kParts = kWidth / 8;
+#pragma unroll
+  for (int i = threadIdx.x; i < kRows * kParts; i += kThreads) {
+    const int row = i / kParts, column = i % kParts * 8;
+    const bool inside = first + row < count;
+    copy_words(to + row * (kWidth + 8) + column,
+               from.at + (inside ? (first + row) * from.stride + column : 0), inside);
+  }
+}
+// d += a * b, where rows of `at` are the columns of b.
+template <int kRows, int kTiles, int kColumns, int kSteps>
+__device__ __forceinline__ void ask_rows(float (&d)[kTiles][kColumns][4],
+                                              const unsigned (&a)[kTiles][kSteps][4],
+                                              const unsigned short* at) {
+  constexpr int kPitch = kSteps * 16 + 8;
+#pragma unroll
+  for (int n = 0; n < kColumns; n += 2) {
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      unsigned b[4];
+      load_tiles(at + n * 8 * kPitch + k * 16, kPitch, b);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        multiply_add(d[t][n], a[t][k], b[0], b[2]);
+        multiply_add(d[t][n + 1], a[t][k], b[1], b[3]);
+      }
+    }
+  }
+}
+// d += a * b, where rows of `at` are the rows of b.
+template <int kRows, int kTiles, int kColumns, int kSteps>
+__device__ __forceinline__ void ask_columns(float (&d)[kTiles][kColumns][4],
+                                                 const unsigned (&a)[kTiles][kSteps][4],
+                                                 const unsigned short* at) {
+  constexpr int kPitch = kColumns * 8 + 8;
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+    for (int n = 0; n < kColumns; n += 2) {
+      unsigned b[4];
+      load_turned(at + k * 16 * kPitch + n * 8, kPitch, b);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        multiply_add(d[t][n], a[t][k], b[0], b[1]);
+        multiply_add(d[t][n + 1], a[t][k], b[2], b[3]);
+      }
+    }
+  }
+}
+)";
+
+/// Products that four warps ask for together, Note [Asynchronous products].
+constexpr const char* kTilesBeside = R"(
+template <int kRows, int kWidth>
+__device__ constexpr int tile_size() {
+  return kRows * kWidth;
+}
+__device__ __forceinline__ void show_tiles() {
+#if HAMMOCK_PTX
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+template <int kWidth, class T>
+__device__ __forceinline__ T* part_of(T* tile, int first) {
+  return tile + first * 64;
+}
+// Where an element of a tile lies.
+template <int kRows>
+__device__ __forceinline__ int place_of(int row, int column) {
+  return (column / 64 * kRows + row) * 64 + (column / 8 % 8 ^ row % 8) * 8 + column % 8;
+}
+template <int kRows, int kWidth>
+__device__ __forceinline__ void copy_tile(unsigned short* to, const Matrix& from, int first,
+                                          int count) {
+  constexpr int kParts = kWidth / 8;
+#pragma unroll
+  for (int i = threadIdx.x; i < kRows * kParts; i += kThreads) {
+    const int row = i / kParts, column = i % kParts * 8;
+    const bool inside = first + row < count;
+    copy_words(to + place_of<kRows>(row, column),
+               from.at + (inside ? (first + row) * from.stride + column : 0), inside);
+  }
+}
+#if HAMMOCK_PTX
+// What the units are told of a tile from `at` on: groups of 8 rows are 1024 bytes apart, columns
+// from 64 on `apart` bytes.
+__device__ __forceinline__ unsigned long long tile_words(const unsigned short* at, int apart) {
+  const unsigned place = (unsigned)__cvta_generic_to_shared(at);
+  return (unsigned long long)((place & 0x3ffff) >> 4) | (unsigned long long)(apart >> 4) << 16 |
+         64ull << 32 | 1ull << 62;
+}
+__device__ __forceinline__ void begin_products() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void start_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void finish_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+template <int kRows, int kTiles, int kColumns, int kSteps>
+__device__ __forceinline__ void ask_rows(float (&d)[kTiles][kColumns][4],
+                                              const unsigned (&a)[kTiles][kSteps][4],
+                                              const unsigned short* at) {
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+    add_product<0>(d[0], a[0][k], tile_words(at + k / 4 * kRows * 64 + k % 4 * 16, 0));
+  }
+}
+template <int kRows, int kTiles, int kColumns, int kSteps>
+__device__ __forceinline__ void ask_columns(float (&d)[kTiles][kColumns][4],
+                                                 const unsigned (&a)[kTiles][kSteps][4],
+                                                 const unsigned short* at) {
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+    add_product<1>(d[0], a[0][k], tile_words(at + k * 16 * 64, kRows * 128));
+  }
+}
+#else
+__device__ inline void begin_products() {}
+__device__ inline void start_products() {}
+__device__ inline void finish_products() {}
+template <int kRows, int kTiles, int kColumns, int kSteps>
+__device__ inline void ask_rows(float (&d)[kTiles][kColumns][4],
+                                     const unsigned (&a)[kTiles][kSteps][4],
+                                     const unsigned short* at) {
+  const int lane = threadIdx.x % 32;
+  for (int n = 0; n < kColumns; ++n) {
+    for (int k = 0; k < kSteps; ++k) {
+      unsigned b[2];
+      for (int i = 0; i < 2; ++i) {
+        const unsigned short* from =
+            at + place_of<kRows>(n * 8 + lane / 4, k * 16 + i * 8 + lane % 4 * 2);
+        b[i] = from[0] | (unsigned)from[1] << 16;
+      }
+      multiply_add(d[0][n], a[0][k], b[0], b[1]);
+    }
+  }
+}
+template <int kRows, int kTiles, int kColumns, int kSteps>
+__device__ inline void ask_columns(float (&d)[kTiles][kColumns][4],
+                                        const unsigned (&a)[kTiles][kSteps][4],
+                                        const unsigned short* at) {
+  const int lane = threadIdx.x % 32;
+  for (int k = 0; k < kSteps; ++k) {
+    for (int n = 0; n < kColumns; ++n) {
+      unsigned b[2];
+      for (int i = 0; i < 2; ++i) {
+        const int row = k * 16 + i * 8 + lane % 4 * 2, column = n * 8 + lane / 4;
+        b[i] = at[place_of<kRows>(row, column)] |
+               (unsigned)at[place_of<kRows>(row + 1, column)] << 16;
+      }
+      multiply_add(d[0][n], a[0][k], b[0], b[1]);
+    }
+  }
+}
+#endif
+)";
+
+/// The instruction for results with so many columns: d += a * b.
+std::string AsyncProduct(DType dtype, int columns) {
+  std::string registers, operands;
+  for (int i = 0; i < columns / 2; ++i) {
+    registers += fmt::format("{}%{}", i == 0 ? "" : ",", i);
+    operands += fmt::format("{}\"+f\"(d[{}][{}])", i == 0 ? "" : ", ", i / 4, i % 4);
+  }
+  const int next = columns / 2;
+  return fmt::format(R"(
+template <int kTurned>
+__device__ __forceinline__ void add_product(float (&d)[{0}][4], const unsigned (&a)[4],
+                                            unsigned long long b) {{
+  asm volatile(
+      "{{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n{1}k16.f32.{2}.{2} {{{3}}}, {{%{4},%{5},%{6},%{7}}}, "
+      "%{8}, p, 1, 1, %{9};\n}}\n"
+      : {10}
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTurned));
+}}
+)",
+                     columns / 8, columns, NameOf(dtype), registers, next, next + 1, next + 2,
+                     next + 3, next + 4, next + 5, operands);
+}
+
 }  // namespace
 
-std::string AttentionFunctions(DType dtype) {
-  return fmt::format(fmt::runtime(kInstructions), NameOf(dtype)) + kProducts;
+std::string AttentionFunctions(DType dtype, int threads, const std::set<int>& async_columns) {
+  std::string text = fmt::format("constexpr int kThreads = {};\n", threads) +
+                     fmt::format(fmt::runtime(kInstructions), NameOf(dtype)) + kCommon;
+  if (async_columns.empty()) return text + kTilesInStep;
+  text += "#if HAMMOCK_PTX\n";
+  for (int columns : async_columns) text += AsyncProduct(dtype, columns);
+  return text + "#endif\n" + kTilesBeside;
+}
+
+AttentionKernels::AttentionKernels(const GraphNode& node, const Machine& machine)
+    : sizes_(SizesOf(node)),
+      dtype_(node.type().dtype()),
+      is_causal_(node.attrs[0].boolean()),
+      scale_(node.attrs[1].real()),
+      mask_(MaskOf(node)),
+      is_async_(machine.has_async_products() && sizes_.width % 64 == 0) {}
+
+KernelSource AttentionKernels::Kernel(int words, const AttentionCut& cut,
+                                      const std::string& functions, const std::string& body) const {
+  std::set<int> async_columns;
+  if (cut.is_async) async_columns = {cut.part, static_cast<int>(sizes_.width)};
+  std::string numbers = fmt::format(
+      "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = {}, kMask = {};\n"
+      "  constexpr bool kCausal = {};\n",
+      sizes_.width, cut.tiles, cut.others, cut.part, mask_.kind, is_causal_);
+  return BlockKernel(words, AttentionFunctions(dtype_, cut.threads, async_columns) + functions,
+                     numbers + body, cut.blocks, cut.threads);
+}
+
+Grid AttentionKernels::GridFor(int64_t rows, const AttentionCut& cut) const {
+  return {.x = static_cast<unsigned>((rows + cut.rows() - 1) / cut.rows()),
+          .y = static_cast<unsigned>(sizes_.batch()),
+          .block_x = static_cast<unsigned>(cut.threads)};
 }
 
 std::vector<uint64_t> WordsOf(const RowLayout& rows) {

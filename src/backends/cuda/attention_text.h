@@ -9,6 +9,7 @@
 /// are 16 bytes apart from a multiple of 128, so that eight of them meet all banks.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,15 @@
 
 namespace hammock::cuda {
 
-/// Functions that kernels with operands of `dtype`, f16 or bf16, call.
-std::string AttentionFunctions(DType dtype);
+///
+/// Note [Asynchronous products]
+/// Hopper's units also multiply for four warps at once, 64 rows, and read the second operand from
+/// shared memory themselves. Rows of a tile are 128 bytes then, and the 16 bytes with number i of
+/// row r lie at place i ^ r % 8; wider tiles are several such ones, side by side.
+
+/// Functions that kernels with operands of `dtype`, f16 or bf16, and blocks of `threads` call. The
+/// products have `async_columns` columns; none: a warp multiplies by itself.
+std::string AttentionFunctions(DType dtype, int threads, const std::set<int>& async_columns);
 
 /// The words of a kernel that say where the rows of an operand lie: after its address, which is the
 /// first row's.
@@ -34,7 +42,39 @@ uint64_t WordOfFloat(double value);
 
 inline constexpr double kLog2OfE = 1.4426950408889634;
 
+/// How a kernel lies over threads.
+struct AttentionCut {
+  int threads = 128;      ///< of a block
+  int blocks = 1;         ///< that a processor shall hold at least
+  int tiles = 1;          ///< of 16 rows, that a warp has
+  int others = 64;        ///< rows of a tile that they meet
+  int part = 64;          ///< of these, that they meet at once
+  bool is_async = false;  ///< Note [Asynchronous products]
+
+  int64_t rows() const { return int64_t{threads} / 2 * tiles; }
+};
+
+/// What attention and its gradient have in common.
+class AttentionKernels : public Call {
+ public:
+  AttentionKernels(const GraphNode& node, const Machine& machine);
+
+ protected:
+  KernelSource Kernel(int words, const AttentionCut& cut, const std::string& functions,
+                      const std::string& body) const;
+  Grid GridFor(int64_t rows, const AttentionCut& cut) const;
+  bool is_wide() const { return sizes_.width > 64; }
+
+  const AttentionSizes sizes_;
+  const DType dtype_;
+  const bool is_causal_;
+  const double scale_;
+  const MaskLayout mask_;
+  const bool is_async_;
+};
+
 /// calls_attention_backward.cpp
-std::unique_ptr<Call> MakeAttentionBackward(const Graph& graph, const GraphNode& node, Machine&);
+std::unique_ptr<Call> MakeAttentionBackward(const Graph& graph, const GraphNode& node,
+                                            Machine& machine);
 
 }  // namespace hammock::cuda

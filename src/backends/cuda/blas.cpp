@@ -29,7 +29,7 @@ struct Heuristic {
 enum ComputeType { kCompute32F = 68, kComputeTf32 = 77, kCompute64F = 70 };
 enum DataType { kReal32F = 0, kReal64F = 1, kReal16F = 2, kReal16BF = 14 };
 enum ProductAttribute { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };
-constexpr int32_t kBiasEpilogue = 4;
+enum Epilogue : int32_t { kReluEpilogue = 2, kBiasEpilogue = 4 };
 enum LayoutAttribute { kBatchCount = 5, kBatchOffset = 6 };
 enum PreferenceAttribute { kMaxWorkspace = 1, kAlignmentA = 5 };
 
@@ -50,6 +50,8 @@ struct Functions {
   int (*preference_destroy)(Descriptor preference);
   int (*heuristic)(Handle handle, Descriptor product, Descriptor a, Descriptor b, Descriptor c,
                    Descriptor d, Descriptor preference, int wanted, Heuristic* results, int* found);
+  int (*algorithm_check)(Handle handle, Descriptor product, Descriptor a, Descriptor b,
+                         Descriptor c, Descriptor d, const Algorithm* algorithm, Heuristic* result);
   int (*multiply)(Handle handle, Descriptor product, const void* alpha, const void* a,
                   Descriptor a_layout, const void* b, Descriptor b_layout, const void* beta,
                   const void* c, Descriptor c_layout, void* d, Descriptor d_layout,
@@ -74,6 +76,7 @@ const Functions& TheFunctions() {
     library.Find("cublasLtMatmulPreferenceSetAttribute", f->preference_set);
     library.Find("cublasLtMatmulPreferenceDestroy", f->preference_destroy);
     library.Find("cublasLtMatmulAlgoGetHeuristic", f->heuristic);
+    library.Find("cublasLtMatmulAlgoCheck", f->algorithm_check);
     library.Find("cublasLtMatmul", f->multiply);
     f->why_absent = library.why_absent();
     return f;
@@ -113,25 +116,22 @@ class BlasProduct : public PreparedProduct {
     Check(f.product_set(product, kTransA, &first, sizeof first), "an attribute");
     Check(f.product_set(product, kTransB, &second, sizeof second), "an attribute");
     has_bias = p.bias;
-    if (has_bias) {
-      Check(f.product_set(product, kEpilogue, &kBiasEpilogue, sizeof kBiasEpilogue),
-            "an attribute");
-    }
+    if (has_bias && !p.relu) SetEpilogue(kBiasEpilogue);
     a = LayoutOf(type, p.b_transposed ? p.k : p.n, p.b_transposed ? p.n : p.k, p.b_row, p.batch,
                  p.b_batch);
     b = LayoutOf(type, p.a_transposed ? p.m : p.k, p.a_transposed ? p.k : p.m, p.a_row, p.batch,
                  p.a_batch);
     c = LayoutOf(*TypeOf(p.out_dtype), p.n, p.m, p.out_row, p.batch, p.out_batch);
-    Descriptor preference = nullptr;
-    Check(f.preference_create(&preference), "a preference");
-    f.preference_set(preference, kMaxWorkspace, &kWorkspace, sizeof kWorkspace);
-    for (int operand = 0; operand < 4; ++operand) {
-      f.preference_set(preference, kAlignmentA + operand, &kAlignment, sizeof kAlignment);
+    Choose(handle);
+    if (!p.relu) return;
+    // By the algorithm of the product alone where that can be, so that no bit changes.
+    SetEpilogue(kReluEpilogue | (has_bias ? kBiasEpilogue : 0));
+    Heuristic checked = {};
+    if (found && f.algorithm_check(handle, product, a, b, c, c, &chosen.algorithm, &checked) == 0) {
+      chosen.workspace = std::max(chosen.workspace, checked.workspace);
+    } else {
+      Choose(handle);
     }
-    int count = 0;
-    int status = f.heuristic(handle, product, a, b, c, c, preference, 1, &chosen, &count);
-    f.preference_destroy(preference);
-    found = status == 0 && count > 0;
   }
   ~BlasProduct() override {
     const Functions& f = TheFunctions();
@@ -154,6 +154,25 @@ class BlasProduct : public PreparedProduct {
   Heuristic chosen = {};
 
  private:
+  void SetEpilogue(int32_t epilogue) {
+    Check(TheFunctions().product_set(product, kEpilogue, &epilogue, sizeof epilogue),
+          "an attribute");
+  }
+
+  void Choose(Handle handle) {
+    const Functions& f = TheFunctions();
+    Descriptor preference = nullptr;
+    Check(f.preference_create(&preference), "a preference");
+    f.preference_set(preference, kMaxWorkspace, &kWorkspace, sizeof kWorkspace);
+    for (int operand = 0; operand < 4; ++operand) {
+      f.preference_set(preference, kAlignmentA + operand, &kAlignment, sizeof kAlignment);
+    }
+    int count = 0;
+    int status = f.heuristic(handle, product, a, b, c, c, preference, 1, &chosen, &count);
+    f.preference_destroy(preference);
+    found = status == 0 && count > 0;
+  }
+
   static Descriptor LayoutOf(DataType type, int64_t rows, int64_t columns, int64_t ld,
                              int64_t batch, int64_t stride) {
     const Functions& f = TheFunctions();

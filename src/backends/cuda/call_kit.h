@@ -44,8 +44,10 @@ std::unique_ptr<Call> MakeTranspose(const Graph& graph, const GraphNode& node);
 /// A kernel whose words are called w0, w1, ... in `body`, which has one thread for each i below w0.
 /// `functions` is what it calls.
 KernelSource ElementKernel(int words, const std::string& functions, const std::string& body);
-/// A kernel of blocks of 256 threads, one for each `block` below w0.
-KernelSource BlockKernel(int words, const std::string& functions, const std::string& body);
+/// A kernel of blocks of `threads` threads, one for each `block` below w0. At least `resident`
+/// blocks have room on a multiprocessor at once.
+KernelSource BlockKernel(int words, const std::string& functions, const std::string& body,
+                         int resident = 1, int threads = 256);
 
 /// `sum_to_here(x, sums, t)`: the sum of x over the threads of a block up to this one; `sums` is
 /// shared memory for 8.

@@ -28,17 +28,19 @@ bool IsReduction(const OpDef* op) {
 }
 
 KernelSource SourceOf(int words, const std::string& functions, const std::string& start,
-                      const std::string& body) {
+                      const std::string& body, int resident = 1, int threads = 256) {
   std::string names;
   for (int i = 0; i < words; ++i) {
     names += fmt::format("  const unsigned long long w{0} = words.w[{0}];\n", i);
   }
-  std::string name = SourceName(functions + start + body);
+  std::string bounds = std::to_string(threads);
+  if (resident > 1) bounds += fmt::format(", {}", resident);
+  std::string name = SourceName(functions + start + body + bounds);
   return {name, fmt::format("namespace {0}_parts {{\n{1}"
                             "struct {0}_words {{ unsigned long long w[{2}]; }};\n"
-                            "extern \"C\" __global__ void __launch_bounds__(256) {0}(const "
+                            "extern \"C\" __global__ void __launch_bounds__({6}) {0}(const "
                             "{0}_words words) {{\n{3}{4}{5}}}\n}}\n",
-                            name, functions, words, names, start, body)};
+                            name, functions, words, names, start, body, bounds)};
 }
 
 }  // namespace
@@ -50,8 +52,10 @@ KernelSource ElementKernel(int words, const std::string& functions, const std::s
                   body);
 }
 
-KernelSource BlockKernel(int words, const std::string& functions, const std::string& body) {
-  return SourceOf(words, functions, "  const long long block = blockIdx.x;\n", body);
+KernelSource BlockKernel(int words, const std::string& functions, const std::string& body,
+                         int resident, int threads) {
+  return SourceOf(words, functions, "  const long long block = blockIdx.x;\n", body, resident,
+                  threads);
 }
 
 std::string BlockSumsText() {

@@ -16,9 +16,71 @@
 namespace hammock::cuda {
 namespace {
 
+constexpr const char* kFunctions = R"(
+#define NEVER __int_as_float(0xff800000)
+// Scores of keys that a query does not see are never chosen. `first` is the lane's first query,
+// `start` the first key.
+template <bool kCausal, int kMask, int kTiles, int kColumns>
+__device__ __forceinline__ void hide_scores(float (&s)[kTiles][kColumns][4], const Mask& mask,
+                                            int first, int start, int queries, int count) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int column = start + n * 8 + threadIdx.x % 4 * 2 + i % 2;
+        const int row = first + t * 16 + i / 2 * 8;
+        if (kMask != 0 && row < queries && column < count) {
+          s[t][n][i] = masked<kMask>(s[t][n][i], mask, row, column);
+        }
+        if ((kCausal && column > row) || column >= count) s[t][n][i] = NEVER;
+      }
+    }
+  }
+}
+// Scores become powers; what was summed is scaled down where the largest score grows.
+template <int kTiles, int kColumns, int kWidth>
+__device__ __forceinline__ void weigh_scores(float (&s)[kTiles][kColumns][4],
+                                             float (&out)[kTiles][kWidth][4],
+                                             float (&largest)[kTiles][2], float (&sum)[kTiles][2],
+                                             float scale) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float now = largest[t][r];
+#pragma unroll
+      for (int n = 0; n < kColumns; ++n) {
+        now = fmaxf(now, fmaxf(s[t][n][2 * r], s[t][n][2 * r + 1]));
+      }
+      now = fmaxf(now, shuffle_xor(now, 1));
+      now = fmaxf(now, shuffle_xor(now, 2));
+      const float from = now == NEVER ? 0.0f : now * scale;
+      const float shrink = power_of_two(fmaf(largest[t][r], scale, -from));
+      largest[t][r] = now;
+      sum[t][r] *= shrink;
+#pragma unroll
+      for (int n = 0; n < kWidth; ++n) {
+        out[t][n][2 * r] *= shrink;
+        out[t][n][2 * r + 1] *= shrink;
+      }
+#pragma unroll
+      for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+        for (int i = 2 * r; i < 2 * r + 2; ++i) {
+          s[t][n][i] = power_of_two(fmaf(s[t][n][i], scale, -from));
+          sum[t][r] += s[t][n][i];
+        }
+      }
+    }
+  }
+}
+)";
+
 constexpr const char* kBody = R"(
-  constexpr int kSteps = kWidth / 16, kTile = kKeys * (kWidth + 8);
-  __shared__ Words<16> shared[4 * kTile / 8];
+  constexpr int kSteps = kWidth / 16, kTile = tile_size<kOthers, kWidth>();
+  alignas(1024) __shared__ Words<16> shared[4 * kTile / 8];
   unsigned short* tiles = (unsigned short*)shared;
   const int queries = (int)w6, count = (int)w7, lane = threadIdx.x % 32;
   const float scale = __int_as_float((int)w8);
@@ -28,82 +90,44 @@ constexpr const char* kBody = R"(
   const Mask mask = mask_of(kMask, w21, w22, w23, w24, w25, w26, inner);
   // The longest rows come first.
   const int group = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-  const int warp_row = (group * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
+  const int warp_row = (group * (kThreads / 32) + threadIdx.x / 32) * kTiles * 16;
+  const int first = warp_row + lane / 4;
   unsigned q[kTiles][kSteps][4];
   load_operand(q, matrix_of(w1, w9, w10, w11, inner), first, queries);
   float out[kTiles][kWidth / 8][4], largest[kTiles][2], sum[kTiles][2];
   clear(out);
-  const float never = __int_as_float(0xff800000);
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
-    largest[t][0] = largest[t][1] = never;
+    largest[t][0] = largest[t][1] = NEVER;
     sum[t][0] = sum[t][1] = 0;
   }
-  const int last = (group + 1) * kTiles * 64, end = kCausal && last < count ? last : count;
-  copy_tile<kKeys, kWidth>(tiles, key, 0, count);
-  copy_tile<kKeys, kWidth>(tiles + kTile, value, 0, count);
-  for (int start = 0, stage = 0; start < end; start += kKeys, stage ^= 1) {
-    unsigned short* keys = tiles + stage * 2 * kTile;
+  const int last = (group + 1) * kTiles * (kThreads / 2);
+  const int end = kCausal && last < count ? last : count;
+  auto copy = [&](int start, int stage) {
+    copy_tile<kOthers, kWidth>(tiles + stage * 2 * kTile, key, start, count);
+    copy_tile<kOthers, kWidth>(tiles + stage * 2 * kTile + kTile, value, start, count);
+  };
+  copy(0, 0);
+  for (int start = 0, stage = 0; start < end; start += kOthers, stage ^= 1) {
+    const unsigned short* keys = tiles + stage * 2 * kTile;
     finish_copies();
+    show_tiles();
     __syncthreads();
-    if (start + kKeys < end) {
-      unsigned short* next = tiles + (stage ^ 1) * 2 * kTile;
-      copy_tile<kKeys, kWidth>(next, key, start + kKeys, count);
-      copy_tile<kKeys, kWidth>(next + kTile, value, start + kKeys, count);
-    }
-    float s[kTiles][kKeys / 8][4];
+    if (start + kOthers < end) copy(start + kOthers, stage ^ 1);
+    float s[kTiles][kOthers / 8][4];
     clear(s);
-    multiply_rows(s, q, keys);
-    if (kMask != 0 || start + kKeys > count || (kCausal && start + kKeys > warp_row + 1)) {
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-        for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int column = start + n * 8 + lane % 4 * 2 + i % 2;
-            const int row = first + t * 16 + i / 2 * 8;
-            if (kMask != 0 && row < queries && column < count) {
-              s[t][n][i] = masked<kMask>(s[t][n][i], mask, row, column);
-            }
-            if ((kCausal && column > row) || column >= count) s[t][n][i] = never;
-          }
-        }
-      }
+    begin_products();
+    ask_rows<kOthers>(s, q, keys);
+    finish_products();
+    if (kMask != 0 || start + kOthers > count || (kCausal && start + kOthers > warp_row + 1)) {
+      hide_scores<kCausal, kMask>(s, mask, first, start, queries, count);
     }
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        float now = largest[t][r];
-#pragma unroll
-        for (int n = 0; n < kKeys / 8; ++n) {
-          now = fmaxf(now, fmaxf(s[t][n][2 * r], s[t][n][2 * r + 1]));
-        }
-        now = fmaxf(now, shuffle_xor(now, 1));
-        now = fmaxf(now, shuffle_xor(now, 2));
-        const float from = now == never ? 0.0f : now * scale;
-        const float shrink = power_of_two(fmaf(largest[t][r], scale, -from));
-        largest[t][r] = now;
-        sum[t][r] *= shrink;
-#pragma unroll
-        for (int n = 0; n < kWidth / 8; ++n) {
-          out[t][n][2 * r] *= shrink;
-          out[t][n][2 * r + 1] *= shrink;
-        }
-#pragma unroll
-        for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-          for (int i = 2 * r; i < 2 * r + 2; ++i) {
-            s[t][n][i] = power_of_two(fmaf(s[t][n][i], scale, -from));
-            sum[t][r] += s[t][n][i];
-          }
-        }
-      }
-    }
-    unsigned weights[kTiles][kKeys / 16][4];
+    weigh_scores(s, out, largest, sum, scale);
+    unsigned weights[kTiles][kOthers / 16][4];
     round_operand(weights, s);
-    multiply_columns(out, weights, keys + kTile);
+    begin_products();
+    ask_columns<kOthers>(out, weights, keys + kTile);
+    finish_products();
   }
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
@@ -121,30 +145,23 @@ constexpr const char* kBody = R"(
   }
 )";
 
-class AttentionCall : public Call {
+class AttentionCall : public AttentionKernels {
  public:
-  AttentionCall(const Graph&, const GraphNode& node)
-      : sizes_(SizesOf(node)),
-        dtype_(node.type().dtype()),
-        is_causal_(node.attrs[0].boolean()),
-        scale_(node.attrs[1].real()),
-        tiles_(sizes_.width <= 64 ? 2 : 1),
-        mask_(MaskOf(node)) {
+  AttentionCall(const GraphNode& node, const Machine& machine) : AttentionKernels(node, machine) {
     for (size_t i = 0; i < kOperands; ++i) rows_[i] = LayoutOf(node, i);
+    cut_.others = cut_.part = is_wide() ? 32 : 64;
+    cut_.tiles = is_wide() || is_async_ ? 1 : 2;
+    if (is_async_) {
+      cut_.is_async = true;
+      cut_.threads = 256;
+      cut_.blocks = is_wide() ? 1 : 2;
+    }
   }
 
   std::vector<KernelSource> Sources() const override {
-    std::string numbers = fmt::format(
-        "  constexpr int kWidth = {}, kTiles = {}, kKeys = {}, kMask = {};\n"
-        "  constexpr bool kCausal = {};\n",
-        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, mask_.kind, is_causal_);
-    return {BlockKernel(27, AttentionFunctions(dtype_), numbers + kBody)};
+    return {Kernel(27, cut_, kFunctions, kBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
-    int64_t rows = int64_t{64} * tiles_;
-    Grid grid = {.x = static_cast<unsigned>((sizes_.queries + rows - 1) / rows),
-                 .y = static_cast<unsigned>(sizes_.batch()),
-                 .block_x = 128};
     std::vector<uint64_t> words = {WordOf(sizes_.inner)};
     for (size_t i = 0; i < 3; ++i) words.push_back(AddressOf(operands.in[i], rows_[i]));
     words.insert(words.end(), {operands.out[0], operands.out[1], WordOf(sizes_.queries),
@@ -153,21 +170,20 @@ class AttentionCall : public Call {
       for (uint64_t word : WordsOf(layout)) words.push_back(word);
     }
     for (uint64_t word : WordsOf(mask_, operands.in[3], scale_)) words.push_back(word);
-    machine.Launch(function(0), grid, words);
+    machine.Launch(function(0), GridFor(sizes_.queries, cut_), words);
   }
 
  private:
   static constexpr size_t kOperands = 4;  // query, key, value, result
-  AttentionSizes sizes_;
-  DType dtype_;
-  bool is_causal_;
-  double scale_;
-  int tiles_;  // of 16 queries, of a warp
-  MaskLayout mask_;
+  AttentionCut cut_;
   RowLayout rows_[kOperands];
 };
 
-constexpr CallEntry kCalls[] = {{&ops::kAttention, MakeNode<AttentionCall>},
+std::unique_ptr<Call> MakeAttention(const Graph&, const GraphNode& node, Machine& machine) {
+  return std::make_unique<AttentionCall>(node, machine);
+}
+
+constexpr CallEntry kCalls[] = {{&ops::kAttention, MakeAttention},
                                 {&ops::kAttentionBackward, MakeAttentionBackward}};
 
 }  // namespace

@@ -17,8 +17,8 @@ namespace hammock::cuda {
 namespace {
 
 constexpr const char* kQueryBody = R"(
-  constexpr int kSteps = kWidth / 16, kTile = kOthers * (kWidth + 8);
-  __shared__ Words<16> shared[4 * kTile / 8];
+  constexpr int kSteps = kWidth / 16, kTile = tile_size<kOthers, kWidth>();
+  alignas(1024) __shared__ Words<16> shared[4 * kTile / 8];
   unsigned short* tiles = (unsigned short*)shared;
   const int inner = (int)w0, queries = (int)w7, count = (int)w8, lane = threadIdx.x % 32;
   const float scale = __int_as_float((int)w9);
@@ -26,7 +26,7 @@ constexpr const char* kQueryBody = R"(
   const Matrix result = matrix_of(w29, w30, w31, w32, inner);
   const Mask mask = mask_of(kMask, w23, w24, w25, w26, w27, w28, inner);
   const int group = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-  const int warp_row = (group * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
+  const int warp_row = (group * (kThreads / 32) + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
   const float never = __int_as_float(0xff800000);
   unsigned grad[kTiles][kSteps][4], q[kTiles][kSteps][4];
   load_operand(grad, matrix_of(w1, w11, w12, w13, inner), first, queries);
@@ -43,12 +43,16 @@ constexpr const char* kQueryBody = R"(
       delta[t][r] = ((const float*)w6)[at];
     }
   }
-  const int last = (group + 1) * kTiles * 64, end = kCausal && last < count ? last : count;
+  const int last = (group + 1) * kTiles * (kThreads / 2), end = kCausal && last < count ? last : count;
   copy_tile<kOthers, kWidth>(tiles, key, 0, count);
   copy_tile<kOthers, kWidth>(tiles + kTile, value, 0, count);
+  float s[kTiles][kPart / 8][4], weights[kTiles][kPart / 8][4];
+  unsigned of_scores[kTiles][kPart / 16][4];
   for (int start = 0, stage = 0; start < end; start += kOthers, stage ^= 1) {
     unsigned short* keys = tiles + stage * 2 * kTile;
+    finish_products();
     finish_copies();
+    show_tiles();
     __syncthreads();
     if (start + kOthers < end) {
       unsigned short* next = tiles + (stage ^ 1) * 2 * kTile;
@@ -57,11 +61,12 @@ constexpr const char* kQueryBody = R"(
     }
 #pragma unroll
     for (int part = 0; part < kOthers; part += kPart) {
-      float s[kTiles][kPart / 8][4], weights[kTiles][kPart / 8][4];
       clear(weights);
-      multiply_rows(weights, q, keys + part * (kWidth + 8));
       clear(s);
-      multiply_rows(s, grad, keys + kTile + part * (kWidth + 8));
+      begin_products();
+      ask_rows<kOthers>(weights, q, part_of<kWidth>(keys, part));
+      ask_rows<kOthers>(s, grad, part_of<kWidth>(keys + kTile, part));
+      finish_products();
       if (kMask != 0 || start + kOthers > count || (kCausal && start + kOthers > warp_row + 1)) {
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
@@ -90,11 +95,13 @@ constexpr const char* kQueryBody = R"(
           }
         }
       }
-      unsigned of_scores[kTiles][kPart / 16][4];
       round_operand(of_scores, s);
-      multiply_columns(sum, of_scores, keys + part * (kWidth + 8));
+      begin_products();
+      ask_columns<kOthers>(sum, of_scores, part_of<kWidth>(keys, part));
+      start_products();
     }
   }
+  finish_products();
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -107,8 +114,8 @@ constexpr const char* kQueryBody = R"(
 )";
 
 constexpr const char* kKeyBody = R"(
-  constexpr int kSteps = kWidth / 16, kTile = kOthers * (kWidth + 8);
-  __shared__ Words<16> shared[4 * kTile / 8];
+  constexpr int kSteps = kWidth / 16, kTile = tile_size<kOthers, kWidth>();
+  alignas(1024) __shared__ Words<16> shared[4 * kTile / 8];
   __shared__ float shared_rows[4 * kOthers];
   unsigned short* tiles = (unsigned short*)shared;
   const int inner = (int)w0, queries = (int)w7, count = (int)w8, lane = threadIdx.x % 32;
@@ -119,7 +126,7 @@ constexpr const char* kKeyBody = R"(
   const Mask mask = mask_of(kMask, w23, w24, w25, w26, w27, w28, inner);
   const float* log_sum = (const float*)w5 + (long long)blockIdx.y * queries;
   const float* delta = (const float*)w6 + (long long)blockIdx.y * queries;
-  const int warp_row = (blockIdx.x * 4 + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
+  const int warp_row = (blockIdx.x * (kThreads / 32) + threadIdx.x / 32) * kTiles * 16, first = warp_row + lane / 4;
   const float never = __int_as_float(0xff800000);
   unsigned k[kTiles][kSteps][4], v[kTiles][kSteps][4];
   load_operand(k, matrix_of(w3, w17, w18, w19, inner), first, count);
@@ -137,22 +144,27 @@ constexpr const char* kKeyBody = R"(
                  (threadIdx.x < kOthers ? log_sum : delta) + (inside ? row : 0), inside);
     }
   };
-  const int begin = kCausal ? (int)blockIdx.x * kTiles * 64 / kOthers * kOthers : 0;
+  const int begin = kCausal ? (int)blockIdx.x * kTiles * (kThreads / 2) / kOthers * kOthers : 0;
   if (begin < queries) copy(begin, 0);
+  float s[kTiles][kPart / 8][4], weights[kTiles][kPart / 8][4];
+  unsigned shares[kTiles][kPart / 16][4], of_scores[kTiles][kPart / 16][4];
   for (int start = begin, stage = 0; start < queries; start += kOthers, stage ^= 1) {
     unsigned short* queries_of = tiles + stage * 2 * kTile;
     const float* rows = shared_rows + stage * 2 * kOthers;
+    finish_products();
     finish_copies();
+    show_tiles();
     __syncthreads();
     if (start + kOthers < queries) copy(start + kOthers, stage ^ 1);
 #pragma unroll
     for (int part = 0; part < kOthers; part += kPart) {
-      const unsigned short* q = queries_of + part * (kWidth + 8);
-      float s[kTiles][kPart / 8][4], weights[kTiles][kPart / 8][4];
+      const unsigned short* q = part_of<kWidth>(queries_of, part);
       clear(weights);
-      multiply_rows(weights, k, q);
       clear(s);
-      multiply_rows(s, v, q + kTile);
+      begin_products();
+      ask_rows<kOthers>(weights, k, q);
+      ask_rows<kOthers>(s, v, q + kTile);
+      finish_products();
       if (kMask != 0 || (kCausal && start < warp_row + kTiles * 16)) {
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
@@ -186,13 +198,15 @@ constexpr const char* kKeyBody = R"(
           }
         }
       }
-      unsigned operand[kTiles][kPart / 16][4];
-      round_operand(operand, weights);
-      multiply_columns(of_value, operand, q + kTile);
-      round_operand(operand, s);
-      multiply_columns(of_key, operand, q);
+      round_operand(shares, weights);
+      round_operand(of_scores, s);
+      begin_products();
+      ask_columns<kOthers>(of_value, shares, q + kTile);
+      ask_columns<kOthers>(of_key, of_scores, q);
+      start_products();
     }
   }
+  finish_products();
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -205,28 +219,27 @@ constexpr const char* kKeyBody = R"(
   }
 )";
 
-class AttentionBackwardCall : public Call {
+class AttentionBackwardCall : public AttentionKernels {
  public:
-  AttentionBackwardCall(const Graph&, const GraphNode& node)
-      : sizes_(SizesOf(node)),
-        dtype_(node.type().dtype()),
-        is_causal_(node.attrs[0].boolean()),
-        scale_(node.attrs[1].real()),
-        tiles_(sizes_.width <= 64 ? 2 : 1),
-        mask_(MaskOf(node)) {
+  AttentionBackwardCall(const GraphNode& node, const Machine& machine)
+      : AttentionKernels(node, machine) {
     for (size_t i = 0; i < kOperands; ++i) rows_[i] = LayoutOf(node, i);
     for (size_t i = 0; i < kResults; ++i) results_[i] = LayoutOf(node, kOperands + i);
+    // As much as registers hold.
+    of_queries_.others = is_wide() ? 32 : 64;
+    of_queries_.part = 16;
+    of_queries_.tiles = is_wide() || is_async_ ? 1 : 2;
+    of_keys_ = of_queries_;
+    if (is_async_) {
+      of_queries_.is_async = of_keys_.is_async = true;
+      of_queries_.part = of_keys_.part = is_wide() ? 32 : 64;
+      of_queries_.blocks = is_wide() ? 2 : 3;
+      of_keys_.blocks = 2;
+    }
   }
 
   std::vector<KernelSource> Sources() const override {
-    // As much as registers hold.
-    std::string numbers = fmt::format(
-        "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = 16, kMask = {};\n"
-        "  constexpr bool kCausal = {};\n",
-        sizes_.width, tiles_, sizes_.width <= 64 ? 64 : 32, mask_.kind, is_causal_);
-    std::string functions = AttentionFunctions(dtype_);
-    return {BlockKernel(33, functions, numbers + kQueryBody),
-            BlockKernel(37, functions, numbers + kKeyBody)};
+    return {Kernel(33, of_queries_, "", kQueryBody), Kernel(37, of_keys_, "", kKeyBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     std::vector<uint64_t> words = {WordOf(sizes_.inner)};
@@ -242,8 +255,8 @@ class AttentionBackwardCall : public Call {
     AppendResult(words, operands, 0);
     AppendResult(of_keys, operands, 1);
     AppendResult(of_keys, operands, 2);
-    machine.Launch(function(0), GridFor(sizes_.queries), words);
-    machine.Launch(function(1), GridFor(sizes_.keys), of_keys);
+    machine.Launch(function(0), GridFor(sizes_.queries, of_queries_), words);
+    machine.Launch(function(1), GridFor(sizes_.keys, of_keys_), of_keys);
   }
 
  private:
@@ -257,26 +270,14 @@ class AttentionBackwardCall : public Call {
     words.push_back(operands.out[i]);
     Append(words, results_[i]);
   }
-  Grid GridFor(int64_t rows) const {
-    int64_t each = int64_t{64} * tiles_;
-    return {.x = static_cast<unsigned>((rows + each - 1) / each),
-            .y = static_cast<unsigned>(sizes_.batch()),
-            .block_x = 128};
-  }
-
-  AttentionSizes sizes_;
-  DType dtype_;
-  bool is_causal_;
-  double scale_;
-  int tiles_;  // of 16 rows, of a warp
-  MaskLayout mask_;
+  AttentionCut of_queries_, of_keys_;
   RowLayout rows_[kOperands], results_[kResults];
 };
 
 }  // namespace
 
-std::unique_ptr<Call> MakeAttentionBackward(const Graph& graph, const GraphNode& node, Machine&) {
-  return std::make_unique<AttentionBackwardCall>(graph, node);
+std::unique_ptr<Call> MakeAttentionBackward(const Graph&, const GraphNode& node, Machine& machine) {
+  return std::make_unique<AttentionBackwardCall>(node, machine);
 }
 
 }  // namespace hammock::cuda

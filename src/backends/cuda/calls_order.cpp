@@ -8,21 +8,29 @@
 #include "backends/cuda/call_kit.h"
 #include "backends/cuda/cuda_text.h"
 #include "backends/cuda/item_sort.h"
+#include "backends/cuda/radix_sort.h"
 #include "backends/cuda/scalar_text.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
 namespace {
 
-constexpr int64_t kMostPicked = 256;  // from each tile, to be better than sorting all
+constexpr int64_t kMostPicked = 256;       // to be better than sorting all
+constexpr int64_t kEnoughBlocks = 1056;    // to pick from parts of rows
+constexpr int64_t kShortPart = 1 << 14;    // from which it does not pay
+constexpr int64_t kMostOfParts = 1 << 15;  // items that are picked from the parts of a row
+constexpr int64_t kMostItems = (int64_t{1} << 32) - 1;  // whose positions have 32 bits
+
+std::string Unsigned(uint64_t x) { return fmt::format("{}{}", x, x >> 32 ? "ull" : "u"); }
 
 /// `order_key`: an integer that is ordered as the elements are: -0 equals 0 and NaN is the largest.
 std::string KeyText(DType dtype, bool descending) {
   int bits = InfoOf(dtype).bits;
   std::string_view type = BytesType(bits / 8);
   uint64_t all = ~uint64_t{0} >> (64 - bits), sign = all / 2 + 1;
-  std::string text = fmt::format("__device__ inline unsigned long long order_key({} x) {{\n", type);
-  text += fmt::format("  unsigned long long key = x;\n");
+  std::string_view integer = BytesType(std::max(bits / 8, 4));
+  std::string text =
+      fmt::format("__device__ inline {0} order_key({1} x) {{\n  {0} key = x;\n", integer, type);
   if (dtype == DType::kBool) {
     text += "  key = key != 0;\n";
   } else if (IsFloat(dtype)) {
@@ -31,27 +39,37 @@ std::string KeyText(DType dtype, bool descending) {
                         : dtype == DType::kBF16 ? 0x7f80
                                                 : 0x7c00;
     text += fmt::format(
-        "  const unsigned long long size = key & {0}ull;\n"
+        "  const {4} size = key & {0};\n"
         "  if (size == 0) key = 0;\n"
-        "  key = key & {1}ull ? ~key & {2}ull : key | {1}ull;\n"
-        "  if (size > {3}ull) key = {2}ull;\n",
-        sign - 1, sign, all, infinity);
+        "  key = key & {1} ? ~key & {2} : key | {1};\n"
+        "  if (size > {3}) key = {2};\n",
+        Unsigned(sign - 1), Unsigned(sign), Unsigned(all), Unsigned(infinity), integer);
   } else if (InfoOf(dtype).kind == DTypeKind::kSigned) {
-    text += fmt::format("  key ^= {}ull;\n", sign);
+    text += fmt::format("  key ^= {};\n", Unsigned(sign));
   }
   return text + fmt::format("  return {};\n}}\n",
-                            descending ? fmt::format("~key & {}ull", all) : std::string("key"));
+                            descending ? "~key & " + Unsigned(all) : std::string("key"));
 }
 
-/// Items of all elements, row by row: one thread for each.
-std::string ItemsText(std::string_view element, bool strided) {
-  return fmt::format("  typedef {} E;\n  const long long inner = {};\n", element,
-                     strided ? "(long long)w4" : "1") +
-         R"(
-  const long long extent = (long long)w3, row = i / extent, at = i % extent;
-  const E x = ((const E*)w1)[(row / inner * extent + at) * inner + row % inner];
-  ((Item*)w2)[i] = make_item(order_key(x), at);
-)";
+/// Of elements with their positions. Words: elements, values, positions, kept of a row, stride.
+RadixItems ElementItems(DType dtype, const CallAxis& axis, bool descending) {
+  int bits = InfoOf(dtype).bits;
+  const char* inner = axis.inner > 1 ? "(long long)w20" : "1ll";
+  RadixItems items = {.rows = axis.outer * axis.inner,
+                      .extent = axis.extent,
+                      .key_bytes = bits / 8,
+                      .key_bits = dtype == DType::kBool ? 1 : bits,
+                      .narrows = bits >= 32 && !IsFloat(dtype),
+                      .functions = KeyText(dtype, descending),
+                      .words = 5};
+  items.read_key =
+      fmt::format("key = ((const Key*)w16)[(row / {0} * extent + at) * {0} + row % {0}];", inner);
+  items.read_load = "load = (Load)at;";
+  items.write = fmt::format(
+      "const long long to = (row / {0} * (long long)w19 + at) * {0} + row % {0};\n"
+      "if (at < (long long)w19) {{\n  ((Key*)w17)[to] = key;\n  ((long long*)w18)[to] = load;\n}}",
+      inner);
+  return items;
 }
 
 /// Values and positions of sorted items: one thread for each result.
@@ -69,8 +87,9 @@ std::string FinishText(std::string_view element, bool strided) {
 }
 
 /// The first `kept` of each row along a dim, in order. Short rows are sorted by one block, several
-/// at once; of long ones tiles are sorted and then merged, or if few are kept, these are picked
-/// from each tile until they fit into one.
+/// at once; of long ones tiles are sorted and then merged, or from a length on all by digits. If
+/// few are kept, a block picks them from its row, or from a part of it and then from those of all
+/// parts.
 class SortCall : public Call {
  public:
   SortCall(const Graph& graph, const GraphNode& node, int64_t dim, int64_t kept, bool descending)
@@ -79,22 +98,22 @@ class SortCall : public Call {
         kept_(kept < 0 ? axis_.extent : kept),
         descending_(descending),
         rows_(axis_.outer * axis_.inner),
-        packed_(InfoOf(dtype_).bits <= 32 && axis_.extent < (int64_t{1} << 32) - 1) {
+        packed_(InfoOf(dtype_).bits <= 32 && axis_.extent < kMostItems) {
     int64_t tiles = CeilDiv(axis_.extent, kSortTile);
     if (axis_.extent <= kSortTile) return;
     merges_ = kept_ > kMostPicked;
-    if (merges_ && packed_ && axis_.extent >= kManyItems && rows_ > 0) {
-      radix_.emplace(rows_, axis_.extent, InfoOf(dtype_).bits / 8);
-      row_ = axis_.extent;
+    if (merges_ && axis_.extent >= kManyItems && axis_.extent < kMostItems && rows_ > 0) {
+      radix_.emplace(ElementItems(dtype_, axis_, descending_));
       scratch_ = radix_->scratch_bytes();
     } else if (merges_) {
       row_ = tiles * kSortTile;
       scratch_ = 2 * ItemsBytes(rows_ * row_);
     } else {
-      picked_ =
-          static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept_, 1))));
-      scratch_ = ItemsBytes(rows_ * tiles * picked_) +
-                 ItemsBytes(rows_ * CeilDiv(tiles * picked_, kSortTile) * picked_);
+      int64_t most =
+          std::min(axis_.extent / kShortPart, kMostOfParts / std::max<int64_t>(kept_, 1));
+      parts_ = std::clamp<int64_t>(kEnoughBlocks / std::max<int64_t>(rows_, 1), 1,
+                                   std::max<int64_t>(most, 1));
+      scratch_ = parts_ > 1 ? ItemsBytes(rows_ * parts_ * kept_) : 0;
     }
   }
 
@@ -103,27 +122,24 @@ class SortCall : public Call {
     std::string_view element = BytesType(InfoOf(dtype_).bits / 8);
     auto tile = [&](SortTileKind kind) {
       kind.strided = axis_.inner > 1;
-      return BlockKernel(11, functions, SortTileText(kind, element));
+      return BlockKernel(12, functions, SortTileText(kind, element));
     };
     if (axis_.extent <= kSortTile) {
       auto width = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(axis_.extent, 2)));
       return {tile({.width = static_cast<int64_t>(width), .writes_items = false})};
     }
-    if (radix_) {
-      std::vector<KernelSource> sources = radix_->Sources();
-      sources.push_back(ElementKernel(5, functions, ItemsText(element, axis_.inner > 1)));
-      sources.push_back(ElementKernel(9, functions, FinishText(element, axis_.inner > 1)));
-      return sources;
-    }
-    std::vector<KernelSource> sources = {tile({})};
+    if (radix_) return radix_->Sources();
     if (merges_) {
-      sources.push_back(BlockKernel(6, functions, MergeItemsText()));
-      sources.push_back(ElementKernel(9, functions, FinishText(element, axis_.inner > 1)));
-    } else {
-      sources.push_back(tile({.from_items = true}));
-      sources.push_back(tile({.from_items = true, .writes_items = false}));
+      return {tile({}), BlockKernel(6, functions, MergeItemsText()),
+              ElementKernel(9, functions, FinishText(element, axis_.inner > 1))};
     }
-    return sources;
+    auto pick = [&](bool from_items, bool writes_items) {
+      SortTileKind kind = {
+          .strided = axis_.inner > 1, .from_items = from_items, .writes_items = writes_items};
+      return BlockKernel(12, functions, PickText(kind, element));
+    };
+    if (parts_ == 1) return {pick(false, false)};
+    return {pick(false, true), pick(true, false)};
   }
   int64_t scratch_bytes() const override { return scratch_; }
 
@@ -134,26 +150,23 @@ class SortCall : public Call {
       int64_t blocks = CeilDiv(rows_, kSortTile / static_cast<int64_t>(width));
       return RunTiles(machine, 0, operands, {.blocks = blocks, .extent = axis_.extent});
     }
-    if (radix_) return SortByBytes(machine, operands);
+    if (radix_) return SortByDigits(machine, operands);
+    if (!merges_) return Pick(machine, operands);
     int64_t tiles = CeilDiv(axis_.extent, kSortTile);
-    int64_t each = merges_ ? kSortTile : picked_;
     RunTiles(machine, 0, operands,
              {.blocks = rows_ * tiles,
               .extent = axis_.extent,
               .tiles = tiles,
-              .kept = each,
+              .kept = kSortTile,
               .to = operands.scratch});
-    if (merges_) {
-      Merge(machine, operands);
-    } else {
-      Pick(machine, operands, tiles * picked_);
-    }
+    Merge(machine, operands);
   }
 
  private:
   struct Tiles {
     int64_t blocks = 0, extent = 0, tiles = 1, kept = -1;
     Address from = 0, to = 0;
+    int64_t part = 0;  // items of a part where they are picked
   };
 
   int64_t ItemsBytes(int64_t count) const { return (count * (packed_ ? 8 : 16) + 255) / 256 * 256; }
@@ -164,7 +177,7 @@ class SortCall : public Call {
                    std::vector<uint64_t>{WordOf(t.blocks), operands.in[0], to, operands.out[1],
                                          WordOf(t.extent), WordOf(axis_.inner), WordOf(rows_),
                                          WordOf(t.kept < 0 ? kept_ : t.kept), WordOf(t.tiles),
-                                         t.from, WordOf(axis_.extent)});
+                                         t.from, WordOf(axis_.extent), WordOf(t.part)});
   }
 
   void Merge(Machine& machine, const Operands& operands) const {
@@ -179,13 +192,12 @@ class SortCall : public Call {
     Finish(machine, function(2), operands, from);
   }
 
-  void SortByBytes(Machine& machine, const Operands& operands) const {
-    int64_t count = rows_ * axis_.extent;
-    machine.Launch(function(3), ElementGrid(count),
-                   std::vector<uint64_t>{WordOf(count), operands.in[0], operands.scratch,
-                                         WordOf(axis_.extent), WordOf(axis_.inner)});
-    const Function* functions[] = {&function(0), &function(1), &function(2)};
-    Finish(machine, function(4), operands, radix_->Run(machine, functions, operands.scratch));
+  void SortByDigits(Machine& machine, const Operands& operands) const {
+    std::vector<const Function*> functions;
+    for (size_t i = 0; i < radix_->kernels(); ++i) functions.push_back(&function(i));
+    radix_->Run(
+        machine, functions, operands.scratch,
+        {operands.in[0], operands.out[0], operands.out[1], WordOf(kept_), WordOf(axis_.inner)});
   }
 
   void Finish(Machine& machine, const Function& finish, const Operands& operands,
@@ -197,23 +209,17 @@ class SortCall : public Call {
                                          WordOf(kept_), items, WordOf(row_)});
   }
 
-  /// Of rows of `extent` items.
-  void Pick(Machine& machine, const Operands& operands, int64_t extent) const {
-    Address from = operands.scratch;
-    Address to = from + static_cast<Address>(ItemsBytes(rows_ * extent));
-    while (extent > kSortTile) {
-      int64_t tiles = CeilDiv(extent, kSortTile);
-      RunTiles(machine, 1, operands,
-               {.blocks = rows_ * tiles,
-                .extent = extent,
-                .tiles = tiles,
-                .kept = picked_,
-                .from = from,
-                .to = to});
-      extent = tiles * picked_;
-      std::swap(from, to);
-    }
-    RunTiles(machine, 2, operands, {.blocks = rows_, .extent = extent, .from = from});
+  void Pick(Machine& machine, const Operands& operands) const {
+    Tiles all = {.blocks = rows_ * parts_,
+                 .extent = axis_.extent,
+                 .tiles = parts_,
+                 .part = CeilDiv(axis_.extent, parts_)};
+    if (parts_ > 1) all.to = operands.scratch;
+    RunTiles(machine, 0, operands, all);
+    if (parts_ == 1) return;
+    int64_t left = parts_ * kept_;
+    RunTiles(machine, 1, operands,
+             {.blocks = rows_, .extent = left, .from = operands.scratch, .part = left});
   }
 
   DType dtype_;
@@ -224,8 +230,8 @@ class SortCall : public Call {
   bool packed_;
   bool merges_ = false;
   std::optional<RadixSorter> radix_;
-  int64_t row_ = 0;     // items of a row where all are merged
-  int64_t picked_ = 0;  // items of each tile where they are not
+  int64_t row_ = 0;    // items of a row where all are merged
+  int64_t parts_ = 1;  // of a row where some are picked
   int64_t scratch_ = 0;
 };
 

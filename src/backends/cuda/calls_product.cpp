@@ -12,6 +12,10 @@ namespace {
 
 /// Multiplications that are not worth the library.
 constexpr int64_t kTinyProduct = 1 << 15;
+/// Results that are so few that the library would leave most of the GPU idle, and sums that are so
+/// long that a warp for each of them has something to do.
+constexpr int64_t kFewResults = 4096;
+constexpr int64_t kLongSum = 64;
 
 /// Dims of a row-major operand that are one dim of a matrix.
 struct Merged {
@@ -107,6 +111,7 @@ class DotCall : public Call {
     p.dtype = a.dtype();
     p.out_dtype = node.type().dtype();
     p.bias = node.inputs.size() > 2;
+    p.relu = node.inputs.size() > 3;
     p.batch = Merge(a, a_batch).size;
     p.m = Merge(a, a_free).size;
     p.n = Merge(b, b_free).size;
@@ -122,7 +127,10 @@ class DotCall : public Call {
     out_bytes_ = node.type().bytes();
     empty_ = a.numel() == 0 || b.numel() == 0;
     bool tiny = p.batch * p.m * p.n * p.k <= kTinyProduct;
-    if (!empty_ && !tiny) prepared_ = machine.Prepare(p);
+    // Both operands lie along the sum.
+    long_ = p.dtype == DType::kF32 && p.batch * p.m * p.n <= kFewResults && p.k >= kLongSum &&
+            !p.a_transposed && p.b_transposed;
+    if (!empty_ && !tiny && !long_) prepared_ = machine.Prepare(p);
     own_ = !empty_ && !prepared_;
   }
 
@@ -161,8 +169,8 @@ class DotCall : public Call {
   }
 
  private:
-  // ---- where no library has the dtype, or it would take longer to start than to run: one thread
-  // for each element of the result
+  // ---- where no library has the dtype, or it would take longer to start than to run: one thread,
+  // or one warp, for each element of the result
 
   KernelSource OwnSource() const {
     ScalarText scalars;
@@ -179,6 +187,30 @@ class DotCall : public Call {
     if (product_.bias) {
       std::string bias = fmt::format("((const {}*)w13)[column]", MemoryType(out));
       sum = scalars.Scalar(ScalarFn::kAdd, wide, {sum, scalars.FromMemory(bias, out)});
+    }
+    if (product_.relu) {
+      sum = scalars.Scalar(ScalarFn::kMaximum, wide, {sum, fmt::format("({})0", ValueType(wide))});
+    }
+    if (long_) {
+      return BlockKernel(
+          14, scalars.Functions(),
+          fmt::format(
+              "  const int lane = threadIdx.x % 32;\n"
+              "  const long long mine = block * 8 + threadIdx.x / 32;\n"
+              "  const long long i = mine < (long long)w0 ? mine : 0;\n"
+              "  const long long column = i % (long long)w5, line = i / (long long)w5;\n"
+              "  const long long row = line % (long long)w4, batch = line / (long long)w4;\n"
+              "  const float* a = (const float*)w1 + batch * (long long)w11 + row * (long "
+              "long)w7;\n"
+              "  const float* b = (const float*)w2 + batch * (long long)w12 + column * (long "
+              "long)w10;\n"
+              "  float sum = 0;\n"
+              "  #pragma unroll 8\n"
+              "  for (int k = lane; k < (int)w6; k += 32) {{\n"
+              "    const float x = a[k], y = b[k];\n    sum = {0};\n  }}\n"
+              "  for (int step = 16; step > 0; step /= 2) sum += shuffle_xor(sum, step);\n"
+              "  if (lane == 0 && mine < (long long)w0) ((float*)w3)[i] = {1};\n",
+              add, scalars.ToMemory(sum, out)));
     }
     return ElementKernel(
         14, scalars.Functions(),
@@ -202,7 +234,7 @@ class DotCall : public Call {
     auto first = [](bool transposed, int64_t row) { return WordOf(transposed ? 1 : row); };
     auto second = [](bool transposed, int64_t row) { return WordOf(transposed ? row : 1); };
     machine.Launch(
-        function, ElementGrid(count),
+        function, long_ ? BlockGrid(CeilDiv(count, 8)) : ElementGrid(count),
         std::vector<uint64_t>{WordOf(count), a, b, out, WordOf(p.m), WordOf(p.n), WordOf(p.k),
                               first(p.a_transposed, p.a_row), second(p.a_transposed, p.a_row),
                               first(p.b_transposed, p.b_row), second(p.b_transposed, p.b_row),
@@ -213,6 +245,7 @@ class DotCall : public Call {
   OperandPlan a_, b_;
   std::shared_ptr<PreparedProduct> prepared_;
   bool own_ = false;
+  bool long_ = false;  // a warp for each element of the result
   bool empty_ = false;
   int64_t out_bytes_ = 0;
 };

@@ -11,7 +11,7 @@ namespace hammock::cuda {
 namespace {
 
 constexpr size_t kMostChecks = 64;  // runs that may be ahead of what is known of their success
-constexpr std::chrono::milliseconds kPatience{1};  // then nobody seems to wait for a check
+constexpr std::chrono::microseconds kPatience{250};  // then nobody seems to wait for a check
 
 /// The error of a lost device: what the machine said, and which run is to blame. `suspects` are the
 /// oldest runs of the devices on the card; none where nothing was running.

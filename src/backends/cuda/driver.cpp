@@ -52,6 +52,7 @@ void FindAll(Library& library, Driver& d) {
   library.FindOptional("cuStreamGetCaptureInfo_v2", d.capture_info);
   library.FindOptional("cuStreamUpdateCaptureDependencies", d.capture_after);
   library.FindOptional("cuGraphExecUpdate_v2", d.graph_update);
+  library.FindOptional("cuGraphExecKernelNodeSetParams", d.graph_set_kernel);
   library.Find("cuGraphInstantiateWithFlags", d.graph_instantiate);
   library.Find("cuGraphLaunch", d.graph_launch);
   library.Find("cuGraphExecDestroy", d.graph_exec_destroy);

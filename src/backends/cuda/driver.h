@@ -29,6 +29,12 @@ struct CUgraphUpdate {
   int result;
   CUgraphNode node, other;
 };
+struct CUkernelNode {
+  CUfunction function;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void** parameters;
+  void** extra;
+};
 
 struct Driver {
   CUresult (*init)(unsigned flags);
@@ -75,6 +81,8 @@ struct Driver {
   CUresult (*graph_instantiate)(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
   CUresult (*graph_update)(CUgraphExec exec, CUgraph graph,
                            CUgraphUpdate* update);  ///< null in old drivers
+  CUresult (*graph_set_kernel)(CUgraphExec exec, CUgraphNode node,
+                               const CUkernelNode* kernel);  ///< null in old drivers
   CUresult (*graph_launch)(CUgraphExec exec, CUstream stream);
   CUresult (*graph_exec_destroy)(CUgraphExec exec);
   CUresult (*graph_destroy)(CUgraph graph);

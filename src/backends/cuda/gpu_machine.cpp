@@ -11,6 +11,7 @@
 #include "backends/cuda/blas.h"
 #include "backends/cuda/dnn.h"
 #include "backends/cuda/driver.h"
+#include "backends/cuda/gpu_recording.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
 #include "backends/cuda/staging.h"
@@ -26,8 +27,6 @@ constexpr int kMajor = 75;  // attributes of devices
 constexpr int kMinor = 76;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kNoTiming = 2;
-constexpr int kRelaxed = 2;
-constexpr unsigned kSetDependencies = 1;
 constexpr unsigned kPortableAndMapped = 3;
 constexpr size_t kMostFunctions = 4096;  // kept for programs to come
 
@@ -51,16 +50,6 @@ class GpuMoment : public Moment {
       : Moment(number), event(event), driver_(driver) {}
   ~GpuMoment() override { driver_.event_destroy(event); }
   const CUevent event;
-
- private:
-  const Driver& driver_;
-};
-
-class GpuRecording : public Recording {
- public:
-  GpuRecording(const Driver& driver, CUgraphExec exec) : exec(exec), driver_(driver) {}
-  ~GpuRecording() override { driver_.graph_exec_destroy(exec); }
-  const CUgraphExec exec;
 
  private:
   const Driver& driver_;
@@ -166,15 +155,14 @@ class GpuMachine : public Machine {
   }
 
   void Copy(Address to, Address from, int64_t bytes) override {
-    Enter();
-    std::lock_guard lock(mutex_);
-    driver_.Check(driver_.copy_on_device(to, from, static_cast<size_t>(bytes), stream_),
-                  "a copy on the device");
+    Do(&driver_.copy_on_device, {to, from, static_cast<uint64_t>(bytes)}, [&] {
+      driver_.Check(driver_.copy_on_device(to, from, static_cast<size_t>(bytes), stream_),
+                    "a copy on the device");
+    });
   }
   void Clear(Address at, int64_t bytes) override {
-    Enter();
-    std::lock_guard lock(mutex_);
-    driver_.Check(driver_.fill(at, 0, static_cast<size_t>(bytes), stream_), "a fill");
+    Do(&driver_.fill, {at, static_cast<uint64_t>(bytes)},
+       [&] { driver_.Check(driver_.fill(at, 0, static_cast<size_t>(bytes), stream_), "a fill"); });
   }
 
   // ---- Code
@@ -209,6 +197,7 @@ class GpuMachine : public Machine {
     }
     return functions;
   }
+  bool has_async_products() const override { return architecture_ == 90; }
   std::string Assembly(const KernelSource& source) override {
     return PtxByNvrtc(Prelude() + source.text, architecture_);
   }
@@ -217,10 +206,20 @@ class GpuMachine : public Machine {
               std::span<const uint64_t> words) override {
     Enter();
     std::lock_guard lock(mutex_);
+    if (compared_) return compared_->CompareLaunch(function, grid, words);
+    CUfunction code = static_cast<const GpuFunction&>(function).function;
     void* parameters[] = {const_cast<uint64_t*>(words.data())};
-    driver_.Check(driver_.launch(static_cast<const GpuFunction&>(function).function, grid.x, grid.y,
-                                 1, grid.block_x, grid.block_y, 1, 0, stream_, parameters, nullptr),
+    driver_.Check(driver_.launch(code, grid.x, grid.y, 1, grid.block_x, grid.block_y, 1, 0, stream_,
+                                 parameters, nullptr),
                   "a launch");
+    if (!noted_) return;
+    std::vector<CUgraphNode> last;
+    if (driver_.capture_info) last = LastNodes(driver_, stream_);
+    noted_->push_back({&function,
+                       grid,
+                       {words.begin(), words.end()},
+                       last.size() == 1 ? last[0] : nullptr,
+                       code});
   }
 
   // ---- Products
@@ -231,9 +230,8 @@ class GpuMachine : public Machine {
   }
   void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
                 Address scratch) override {
-    Enter();
-    std::lock_guard lock(mutex_);
-    blas_->Multiply(product, a, b, bias, out, scratch, stream_);
+    Do(&product, {a, b, bias, out, scratch},
+       [&] { blas_->Multiply(product, a, b, bias, out, scratch, stream_); });
   }
 
   // ---- Convolutions
@@ -244,9 +242,8 @@ class GpuMachine : public Machine {
   }
   void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
                 Address scratch) override {
-    Enter();
-    std::lock_guard lock(mutex_);
-    dnn_.Convolve(convolution, a, b, out, scratch, stream_);
+    Do(&convolution, {a, b, out, scratch},
+       [&] { dnn_.Convolve(convolution, a, b, out, scratch, stream_); });
   }
 
   // ---- Recordings
@@ -254,28 +251,31 @@ class GpuMachine : public Machine {
   std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
     Enter();
     std::lock_guard lock(mutex_);
-    CUgraph graph = Capture(pieces);
-    CUgraphExec exec = nullptr;
-    CUresult result = driver_.graph_instantiate(&exec, graph, 0);
-    driver_.graph_destroy(graph);
-    driver_.Check(result, "cuGraphInstantiate");
-    return std::make_shared<GpuRecording>(driver_, exec);
+    std::vector<GpuRecording::Op> ops;
+    CUgraph graph = Capture(pieces, ops);
+    return std::make_shared<GpuRecording>(driver_, graph, std::move(ops), pieces);
   }
   bool Update(Recording& recording, std::span<const Piece> pieces) override {
-    if (!driver_.graph_update) return false;
     Enter();
     std::lock_guard lock(mutex_);
-    CUgraph graph = Capture(pieces);
-    CUgraphUpdate update = {};
-    CUresult result =
-        driver_.graph_update(static_cast<GpuRecording&>(recording).exec, graph, &update);
+    auto& changed = static_cast<GpuRecording&>(recording);
+    if (changed.StartComparing(pieces)) {
+      compared_ = &changed;
+      auto end = [this](void*) { compared_ = nullptr; };
+      std::unique_ptr<void, decltype(end)> ends(this, end);
+      for (const Piece& piece : pieces) piece.work();
+      if (changed.EndComparing()) return true;
+    }
+    std::vector<GpuRecording::Op> ops;
+    CUgraph graph = Capture(pieces, ops);
+    bool changes = changed.BecomeLike(graph, std::move(ops));
     driver_.graph_destroy(graph);
-    return result == kCudaSuccess;
+    return changes;
   }
   void Replay(const Recording& recording) override {
     Enter();
     std::lock_guard lock(mutex_);
-    driver_.Check(driver_.graph_launch(static_cast<const GpuRecording&>(recording).exec, stream_),
+    driver_.Check(driver_.graph_launch(static_cast<const GpuRecording&>(recording).exec(), stream_),
                   "cuGraphLaunch");
   }
 
@@ -320,43 +320,21 @@ class GpuMachine : public Machine {
 
  private:
   /// With the mutex of the order.
-  CUgraph Capture(std::span<const Piece> pieces) {
-    driver_.Check(driver_.capture_begin(stream_, kRelaxed), "cuStreamBeginCapture");
-    CUgraph graph = nullptr;
-    try {
-      CapturePieces(pieces);
-    } catch (...) {
-      driver_.capture_end(stream_, &graph);
-      if (graph) driver_.graph_destroy(graph);
-      throw;
-    }
-    driver_.Check(driver_.capture_end(stream_, &graph), "cuStreamEndCapture");
-    return graph;
+  CUgraph Capture(std::span<const Piece> pieces, std::vector<GpuRecording::Op>& ops) {
+    noted_ = &ops;
+    auto end = [this](void*) { noted_ = nullptr; };
+    std::unique_ptr<void, decltype(end)> ends(this, end);
+    return CaptureGraph(driver_, stream_, pieces);
   }
 
-  /// The stream is told before each piece what comes before it.
-  void CapturePieces(std::span<const Piece> pieces) {
-    const bool branches = driver_.capture_info && driver_.capture_after;
-    std::vector<std::vector<CUgraphNode>> last(pieces.size());  // nodes, by piece
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      if (branches && i > 0) {
-        std::vector<CUgraphNode> after;
-        for (int earlier : pieces[i].after) {
-          const std::vector<CUgraphNode>& nodes = last[static_cast<size_t>(earlier)];
-          after.insert(after.end(), nodes.begin(), nodes.end());
-        }
-        driver_.Check(driver_.capture_after(stream_, after.data(), after.size(), kSetDependencies),
-                      "cuStreamUpdateCaptureDependencies");
-      }
-      pieces[i].work();
-      if (!branches) continue;
-      int status = 0;
-      const CUgraphNode* nodes = nullptr;
-      size_t count = 0;
-      driver_.Check(driver_.capture_info(stream_, &status, nullptr, nullptr, &nodes, &count),
-                    "cuStreamGetCaptureInfo");
-      last[i].assign(nodes, nodes + count);
-    }
+  /// Does `work`, unless a recording is compared with what it would be.
+  template <class F>
+  void Do(const void* what, std::initializer_list<uint64_t> words, F work) {
+    Enter();
+    std::lock_guard lock(mutex_);
+    if (compared_) return compared_->CompareCall(what, words);
+    work();
+    if (noted_) noted_->push_back({what, {}, words, nullptr, nullptr});
   }
 
   static CUevent EventOf(const Moment& moment) {
@@ -510,8 +488,10 @@ class GpuMachine : public Machine {
   std::atomic<uint32_t*> progress_{nullptr};  // the stream writes moments that have passed here
   std::unique_ptr<Blas> blas_;
   Dnn dnn_;
-  std::recursive_mutex mutex_;  // of the order of work
-  std::mutex upload_mutex_;     // taken before mutex_
+  std::recursive_mutex mutex_;                      // of the order of work
+  std::vector<GpuRecording::Op>* noted_ = nullptr;  // what is being captured
+  GpuRecording* compared_ = nullptr;                // with what is asked for, which is not done
+  std::mutex upload_mutex_;                         // taken before mutex_
   std::mutex lanes_mutex_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // that nobody uses
   std::mutex code_mutex_;

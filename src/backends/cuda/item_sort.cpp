@@ -70,6 +70,12 @@ std::string SortItems(int64_t width) {
 )";
 }
 
+std::string WriteItems() {
+  return fmt::format(
+      "  for (int k = t; k < kept; k += {}) ((Item*)w2)[block * kept + k] = items[place_of(k)];\n",
+      kThreads);
+}
+
 std::string WriteResults(const SortTileKind& kind) {
   return fmt::format("  for (int i = t; i < {}; i += {}) {{\n", kSortTile, kThreads) +
          PlaceInTile(kind.width, kind.strided) +
@@ -151,11 +157,73 @@ std::string SortTileText(const SortTileKind& kind, std::string_view element) {
   body += fmt::format("  typedef {} E;\n  const int t = threadIdx.x;\n", element);
   body += fmt::format("  __shared__ Item items[{}];\n", kSortTile + kSortTile / 8);
   body += LoadItems(kind) + SortItems(kind.width);
-  if (!kind.writes_items) return body + WriteResults(kind);
-  return body + fmt::format(
-                    "  for (int k = t; k < kept; k += {}) ((Item*)w2)[block * kept + k] = "
-                    "items[place_of(k)];\n",
-                    kThreads);
+  return body + (kind.writes_items ? WriteItems() : WriteResults(kind));
+}
+
+std::string PickText(const SortTileKind& kind, std::string_view element) {
+  std::string body = TileWords(kind.strided);
+  body +=
+      fmt::format("  typedef {} E;\n  typedef {} Read;\n", element, kind.from_items ? "Item" : "E");
+  body += fmt::format("  __shared__ Item items[{}];\n", kSortTile + kSortTile / 8);
+  body += R"(  __shared__ unsigned have;
+  const int t = threadIdx.x;
+  const long long row = block / tiles, begin = block % tiles * (long long)w11;
+  const long long end = begin + (long long)w11 < extent ? begin + (long long)w11 : extent;
+)";
+  body += kind.from_items ? "  const Read* from = (const Read*)w9 + row * extent;\n"
+                            "  const long long step = 1;\n"
+                          : "  const Read* from = (const Read*)w1 + row / inner * extent * inner + "
+                            "row % inner;\n  const long long step = inner;\n";
+  // What is read next is asked for before the last is looked at.
+  body += R"(  Read next[4] = {};
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if (begin + t + k * 256 < end) next[k] = from[(begin + t + k * 256) * step];
+  }
+  if (t == 0) have = 0;
+  __syncthreads();
+  Item bound = last_item();
+  bool bounded = false;
+  for (long long first = begin;; first += 1024) {
+    Item seen[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const long long at = first + t + k * 256;
+)";
+  body += fmt::format("      seen[k] = at < end ? {} : last_item();\n",
+                      kind.from_items ? "next[k]" : "make_item(order_key(next[k]), at)");
+  body += R"(      if (at + 1024 < end) next[k] = from[(at + 1024) * step];
+    }
+    if (bounded) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (before(seen[k], bound)) items[place_of((int)atomicAdd(&have, 1u))] = seen[k];
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) items[place_of((int)have + t + k * 256)] = seen[k];
+    }
+    __syncthreads();
+    const int had = (int)have + (bounded ? 0 : 1024);
+    const bool last = first + 1024 >= end;
+    __syncthreads();
+    if (had <= 1024 && !last) {
+      if (!bounded && t == 0) have = 1024;
+      if (!bounded) __syncthreads();
+      continue;
+    }
+    for (int i = had + t; i < 2048; i += 256) items[place_of(i)] = last_item();
+    __syncthreads();
+)";
+  body += SortItems(kSortTile);
+  body += R"(    if (last) break;
+    bound = items[place_of((int)kept - 1)];
+    bounded = true;
+    if (t == 0) have = (unsigned)kept;
+    __syncthreads();
+  }
+)";
+  return body + (kind.writes_items ? WriteItems() : WriteResults(kind));
 }
 
 std::string MergeItemsText() {
@@ -189,27 +257,23 @@ std::string MergeItemsText() {
                      kSortTile, kSortTile + kSortTile / 8, kThreads);
 }
 
-ItemSorter::ItemSorter(int64_t count, int key_bytes)
-    : count_(count), tiles_(CeilDiv(count, kSortTile)), bytes_(tiles_ * kSortTile * 8) {
-  if (count >= kManyItems) radix_.emplace(1, count, key_bytes);
-}
+ItemSorter::ItemSorter(int64_t count)
+    : count_(count), tiles_(CeilDiv(count, kSortTile)), bytes_(tiles_ * kSortTile * 8) {}
 
 std::vector<KernelSource> ItemSorter::Sources() const {
-  if (radix_) return radix_->Sources();
   std::string functions = ItemText(/*packed=*/true);
   std::vector<KernelSource> sources = {
-      BlockKernel(11, functions, SortTileText({.from_items = true}, "unsigned char"))};
+      BlockKernel(12, functions, SortTileText({.from_items = true}, "unsigned char"))};
   if (tiles_ > 1) sources.push_back(BlockKernel(6, functions, MergeItemsText()));
   return sources;
 }
 
 Address ItemSorter::Run(Machine& machine, std::span<const Function* const> functions,
                         Address scratch) const {
-  if (radix_) return radix_->Run(machine, functions, scratch);
   Address from = scratch, to = scratch + static_cast<Address>(bytes_);
   machine.Launch(*functions[0], BlockGrid(tiles_),
                  std::vector<uint64_t>{WordOf(tiles_), 0, to, 0, WordOf(count_), 1, 1,
-                                       WordOf(kSortTile), WordOf(tiles_), from, WordOf(count_)});
+                                       WordOf(kSortTile), WordOf(tiles_), from, WordOf(count_), 0});
   int64_t row = tiles_ * kSortTile;
   for (int64_t width = kSortTile; width < row; width *= 2) {
     std::swap(from, to);

@@ -5,13 +5,11 @@
 /// eight items of the result are its own. Longer runs are merged in the same way, a block for each
 /// 2,048 items of the result. No two items are equal, so there is one result.
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backends/cuda/call_kit.h"
-#include "backends/cuda/radix_sort.h"
 
 namespace hammock::cuda {
 
@@ -33,24 +31,29 @@ struct SortTileKind {
 /// that are read, elements of a row.
 std::string SortTileText(const SortTileKind& kind, std::string_view element);
 
+/// The first few of rows, or of parts of them, a block each: items that come before the last of the
+/// first few so far are collected, and when there are many, sorted. At most 1,024 are kept. Words:
+/// as SortTileText, but parts for tiles, and the items of a part.
+std::string PickText(const SortTileKind& kind, std::string_view element);
+
 /// Merges pairs of runs of w4 items, all of rows of w5 items; a block makes a tile of them.
 std::string MergeItemsText();
 
 /// From how many items on RadixSorter is faster.
 inline constexpr int64_t kManyItems = 1 << 15;
 
-/// Sorts `count` items of one word, with keys of `key_bytes` bytes.
+/// Sorts `count` items of one word, a target and a position each.
 class ItemSorter {
  public:
-  ItemSorter(int64_t count, int key_bytes);
+  explicit ItemSorter(int64_t count);
   std::vector<KernelSource> Sources() const;
+  size_t kernels() const { return tiles_ > 1 ? 2 : 1; }
   /// The items are at its begin.
-  int64_t scratch_bytes() const { return radix_ ? radix_->scratch_bytes() : 2 * bytes_; }
+  int64_t scratch_bytes() const { return 2 * bytes_; }
   /// Where the sorted items are, in the scratch memory. `functions` are those of Sources.
   Address Run(Machine& machine, std::span<const Function* const> functions, Address scratch) const;
 
  private:
-  std::optional<RadixSorter> radix_;
   int64_t count_;
   int64_t tiles_;
   int64_t bytes_;

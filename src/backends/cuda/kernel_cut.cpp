@@ -303,7 +303,6 @@ KernelCut CutKernel(const Launch& launch) {
 
 KernelCut CutBeside(const Launch& launch, int block_threads) {
   KernelCut cut = CutKernel(launch);
-  cut.even = false;
   if (cut.way == KernelCut::Way::kMap && LinesOf(launch) == 1) {
     cut.vector = LongestVector(*launch.kernel);
     cut.threads = block_threads;
@@ -313,6 +312,7 @@ KernelCut CutBeside(const Launch& launch, int block_threads) {
     }
   }
   cut.lines = block_threads / cut.threads;
+  cut.even = false;
   return cut;
 }
 

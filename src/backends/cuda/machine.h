@@ -65,6 +65,7 @@ struct Product {
   int64_t a_row = 0, b_row = 0, out_row = 0;        ///< strides of stored rows, in elements
   int64_t a_batch = 0, b_batch = 0, out_batch = 0;  ///< strides of the batch
   bool bias = false;  ///< one element of out_dtype for each column is added before it is rounded
+  bool relu = false;  ///< what is below 0 then is 0
 };
 
 /// A convolution of images [batch, channels, places...], or one of its gradients.
@@ -120,6 +121,8 @@ class Machine {
   virtual void Clear(Address at, int64_t bytes) = 0;
 
   // ---- Code
+  /// Whether kernels may use what Note [Asynchronous products] in attention_text.h tells of.
+  virtual bool has_async_products() const = 0;
   /// CompileError where a text is wrong, here or when it first runs.
   virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
   virtual void Launch(const Function& function, const Grid& grid,

@@ -124,7 +124,50 @@ Graph RoundProducts(const Graph& graph) {
   });
 }
 
+bool IsZero(const Graph& graph, GraphValue value) {
+  while (compiler::IsView(graph[value.node])) value = graph[value.node].inputs[0];
+  const GraphNode& node = graph[value.node];
+  if (node.op != &ops::kConstant || node.type().dtype() != DType::kF32) return false;
+  const Scalar zero = node.attrs[0].scalar();
+  return zero.bits() == 0;
+}
+
+/// The product that gives maximum(product + bias, 0) at once.
+std::optional<GraphNode> RectifiedProduct(const Graph& graph, const std::vector<int>& uses,
+                                          const GraphNode& node) {
+  if (node.op != &ops::kMaximum || !IsZero(graph, node.inputs[1])) return std::nullopt;
+  auto is_only = [&](GraphValue value, const OpDef* op) {
+    return graph[value.node].op == op && uses[static_cast<size_t>(value.node)] == 1;
+  };
+  if (!is_only(node.inputs[0], &ops::kAdd)) return std::nullopt;
+  const GraphNode& add = graph[node.inputs[0].node];
+  for (size_t first : {0, 1}) {
+    if (!is_only(add.inputs[first], &ops::kDotGeneral)) continue;
+    GraphNode product = graph[add.inputs[first].node];
+    bool plain = product.type().dtype() == DType::kF32 && product.inputs.size() == 2 &&
+                 graph.TypeOf(product.inputs[0]).dtype() == DType::kF32 &&
+                 product.attrs[2].ints().empty();
+    std::optional<GraphValue> bias =
+        plain ? BiasOf(graph, add.inputs[1 - first], product) : std::nullopt;
+    if (!bias) continue;
+    product.inputs.push_back(*bias);
+    product.inputs.push_back({});
+    return product;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+Graph RectifyProducts(const Graph& graph) {
+  std::vector<int> uses = UsesOf(graph);
+  return Rebuilt(graph, [&](Graph&, NodeId id, auto mapped) {
+    std::optional<GraphNode> product = RectifiedProduct(graph, uses, graph[id]);
+    GraphNode node = product ? *product : graph[id];
+    for (GraphValue& input : node.inputs) input = mapped(input);
+    return node;
+  });
+}
 
 Graph NarrowProducts(const Graph& graph) {
   bool changed = false;

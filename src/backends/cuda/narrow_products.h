@@ -10,4 +10,9 @@ namespace hammock::cuda {
 /// was added, it gives that at once; the bias is its third operand. No bit changes by that.
 Graph NarrowProducts(const Graph& graph);
 
+/// maximum(x + bias, 0) of a product x of f32 that nobody else uses is made by the product: the
+/// bias is its third operand, and a fourth one, which is absent, says that nothing is below 0. No
+/// bit changes by that.
+Graph RectifyProducts(const Graph& graph);
+
 }  // namespace hammock::cuda

@@ -59,7 +59,12 @@ std::string LogOf(const Nvrtc& nvrtc, NvrtcProgram program) {
 // Every operation is rounded by itself.
 constexpr const char* kOptions[] = {"--std=c++17", "--fmad=false"};
 
-/// `target` is "sm_90" or "compute_90"; `size` and `get` say what is wanted.
+/// With what this architecture has and later ones have not.
+std::string NameOfArchitecture(int architecture) {
+  return fmt::format("{}{}", architecture, architecture == 90 ? "a" : "");
+}
+
+/// `target` is "sm_90a" or "compute_90a"; `size` and `get` say what is wanted.
 std::string Compiled(const std::string& text, const std::string& target,
                      int (*Nvrtc::*size)(NvrtcProgram, size_t*),
                      int (*Nvrtc::*get)(NvrtcProgram, char*)) {
@@ -100,11 +105,12 @@ std::string NvrtcVersion() {
 std::string NvrtcOptions() { return fmt::format("{}", fmt::join(kOptions, " ")); }
 
 std::string CompileByNvrtc(const std::string& text, int architecture) {
-  return Compiled(text, fmt::format("sm_{}", architecture), &Nvrtc::code_size, &Nvrtc::code);
+  return Compiled(text, "sm_" + NameOfArchitecture(architecture), &Nvrtc::code_size, &Nvrtc::code);
 }
 
 std::string PtxByNvrtc(const std::string& text, int architecture) {
-  return Compiled(text, fmt::format("compute_{}", architecture), &Nvrtc::ptx_size, &Nvrtc::ptx);
+  return Compiled(text, "compute_" + NameOfArchitecture(architecture), &Nvrtc::ptx_size,
+                  &Nvrtc::ptx);
 }
 
 }  // namespace hammock::cuda

@@ -53,8 +53,8 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t spread_bytes)
     : machine_(std::move(machine)),
-      graph_(ScatterRows(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
-          ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph)))))))))),
+      graph_(ScatterRows(RectifyProducts(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
+          ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph))))))))))),
       schedule_(FuseRandom(graph_, compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
                                                           /*epilogues=*/false))) {
   recordings_ = std::make_unique<Recordings>();

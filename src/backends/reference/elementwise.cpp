@@ -122,6 +122,8 @@ void Apply(ScalarFn fn, const Block<double>& block) {
       return block.Map(BesselI1e);
     case ScalarFn::kSigmoid:
       return block.Map([](double x) { return 1 / (1 + std::exp(-x)); });
+    case ScalarFn::kGelu:
+      return block.Map(Gelu);
     case ScalarFn::kIsNan:
       return block.Map([](double x) { return std::isnan(x); });
     case ScalarFn::kAdd:
@@ -380,6 +382,7 @@ void Apply(ScalarFn fn, const Block<Int>& block) {
     case ScalarFn::kIgammac:
     case ScalarFn::kZeta:
     case ScalarFn::kSigmoid:
+    case ScalarFn::kGelu:
     case ScalarFn::kDiv:
     case ScalarFn::kAtan2:
     case ScalarFn::kHypot:

@@ -6,6 +6,7 @@ namespace hammock::reference {
 double Erfinv(double x);             ///< inverse of erf on [-1, 1], NaN outside
 double Lgamma(double x);             ///< log |gamma(x)|; infinite at 0 and the negative integers
 double Digamma(double x);            ///< derivative of Lgamma; NaN at the negative integers
+double Gelu(double x);               ///< x * (1 + erf(x / sqrt(2))) / 2, -0 at minus infinity
 double Erfcx(double x);              ///< exp(x * x) * erfc(x)
 double BesselI0e(double x);          ///< exp(-|x|) * I0(x)
 double BesselI1e(double x);          ///< exp(-|x|) * I1(x)

@@ -1,5 +1,6 @@
 // Functions summed from their series; special values are PyTorch's.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -100,6 +101,11 @@ double Uniform(double a, double x, double sign) {
 }
 
 }  // namespace
+
+double Gelu(double x) {
+  double share = std::erfc(-x * (std::numbers::sqrt2 / 2)) / 2;
+  return std::max(x, -40.0) * share;  // below that nothing is left of it
+}
 
 double Erfcx(double x) {
   if (x < 25) return std::exp(x * x) * std::erfc(x);

@@ -169,5 +169,23 @@ TEST(EmitLlvm, ALoopAsksForWhatTheNextOneTouchesFirst) {
   EXPECT_EQ(CountOf(EmitLlvm(UnaryKernel("neg", "f32"), {}), "prefetch"), 0);
 }
 
+// The loop with exp asks for the result, and for the operand of the next row, which lies by the row
+// stride further.
+TEST(EmitLlvm, ALoopWithPolynomialsAsksForTheNextRow) {
+  std::string text = EmitLlvm(KernelOf(R"(
+    %0 = input : f32[64,128]
+    %1 = reduce_max %0 {dims=[1], keepdim=true} : f32[64,1]
+    %2 = broadcast %1 {sizes=[64,128]} : f32[64,128]
+    %3 = sub %0, %2 : f32[64,128]
+    %4 = exp %3 : f32[64,128]
+    %5 = reduce_sum %4 {dims=[1], keepdim=true} : f32[64,1]
+    %6 = broadcast %5 {sizes=[64,128]} : f32[64,128]
+    %7 = div %4, %6 : f32[64,128]
+    return %7)"),
+                              {});
+  EXPECT_EQ(CountOf(text, "i32 0, i32 3, i32 1)"), 4) << text;
+  EXPECT_EQ(CountOf(text, "i32 1, i32 3, i32 1)"), 4) << text;
+}
+
 }  // namespace
 }  // namespace hammock::cpu

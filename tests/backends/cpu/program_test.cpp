@@ -123,6 +123,20 @@ TEST(StepGroups, NoOutputTakesMemoryThatAStepBesideReads) {
   EXPECT_EQ(program.Replaceable(0), (std::vector<int>{}));
 }
 
+// The loss of a training step reads labels, which may be out of range; its updates of weights do
+// not wait for that with memory of their own.
+TEST(Program, WhatCanFailRunsBeforeResultsTakeTheMemoryOfInputs) {
+  Program program(ParseGraph(R"(
+    %0 = input : f32[1000]
+    %1 = input : f32[8,4]
+    %2 = input : i64[8,1]
+    %3 = exp %1 : f32[8,4]
+    %4 = exp %0 : f32[1000]
+    %5 = gather %3, %2 {dim=1} : f32[8,1]
+    return %4, %5)"));
+  EXPECT_EQ(program.Replaceable(0), (std::vector<int>{0}));
+}
+
 TEST(Program, BytesThatOnlyAreHandedOnAreNotCopied) {
   compiler::Schedule schedule = compiler::MakeSchedule(ParseGraph(R"(
     %0 = input : f32[4,6]

@@ -45,6 +45,7 @@ class FrailMachine : public Machine {
     *memory_left_ += taken_.extract(address).mapped();
     inner_->GiveMemory(address);
   }
+  bool has_async_products() const override { return inner_->has_async_products(); }
   void* TakeHostMemory(int64_t bytes) override { return inner_->TakeHostMemory(bytes); }
   void GiveHostMemory(void* memory) override { inner_->GiveHostMemory(memory); }
 

@@ -23,6 +23,7 @@ class NotingMachine : public Machine {
   int card() const override { return inner_->card(); }
   Address TakeMemory(int64_t bytes) override { return inner_->TakeMemory(bytes); }
   void GiveMemory(Address address) override { inner_->GiveMemory(address); }
+  bool has_async_products() const override { return inner_->has_async_products(); }
   void* TakeHostMemory(int64_t bytes) override { return inner_->TakeHostMemory(bytes); }
   void GiveHostMemory(void* memory) override { inner_->GiveHostMemory(memory); }
   void Upload(Address to, const void* from, int64_t bytes) override {

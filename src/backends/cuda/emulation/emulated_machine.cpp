@@ -26,7 +26,7 @@ const std::string& EmulationPrelude() {
 #define __global__
 #define __forceinline__ inline
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 struct EmulatedThread {
   struct Dim { unsigned x, y, z; };
   Dim thread, block, block_dim, grid_dim;
@@ -88,6 +88,20 @@ template <class T> static T __shfl_up_sync(unsigned, T x, int lanes) {
 template <class T> static T __shfl_sync(unsigned, T x, int lane, int width) {
   return exchanged(x, thread_number() / width * width + lane);
 }
+static inline void __syncwarp() { emulated->wait(); }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static unsigned matched[1024];
+static inline unsigned __match_any_sync(unsigned, unsigned x) {
+  int me = thread_number();
+  matched[me] = x;
+  emulated->wait();
+  unsigned same = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    if (matched[me / 32 * 32 + lane] == x) same |= 1u << lane;
+  }
+  emulated->wait();
+  return same;
+}
 template <class T> static inline T atomicAdd(T* at, T value) {
   T old = *at;
   *at = old + value;
@@ -145,9 +159,10 @@ void MultiplyOf(const Product& p, const T* a, const T* b, const Out* bias, Out* 
           sum +=
               Convert<Sum>(a[batch * p.a_batch + at_a]) * Convert<Sum>(b[batch * p.b_batch + at_b]);
         }
-        using Made = std::conditional_t<kIsReal<T> && sizeof(T) == 2, float, Sum>;
+        using Made = std::conditional_t<kIsReal<T> && sizeof(T) <= 4, float, Sum>;
         Made made = static_cast<Made>(sum);
         if (p.bias) made += Convert<Made>(bias[j]);
+        if (p.relu && made < 0) made = 0;
         out[batch * p.out_batch + i * p.out_row + j] = Convert<Out>(made);
       }
     }
@@ -237,6 +252,7 @@ class EmulatedMachine : public Machine {
         std::aligned_alloc(256, (static_cast<size_t>(bytes) + 255) / 256 * 256));
   }
   void GiveMemory(Address address) override { std::free(reinterpret_cast<void*>(address)); }
+  bool has_async_products() const override { return true; }
   void* TakeHostMemory(int64_t bytes) override { return std::malloc(static_cast<size_t>(bytes)); }
   void GiveHostMemory(void* memory) override { std::free(memory); }
 
