@@ -234,10 +234,20 @@ std::vector<Row> MemoryRows() {
          Tensor x = Random({16384, 4096}, bf16);
          return [=] { return sum(x, {0}); };
        }},
+      {"sum over rows 8192x1024 bf16", 17,
+       [] {
+         Tensor x = Random({8192, 1024}, bf16);
+         return [=] { return sum(x, {0}); };
+       }},
       {"sum over rows 65536x1024 bf16", 134,
        [] {
          Tensor x = Random({65536, 1024}, bf16);
          return [=] { return sum(x, {0}); };
+       }},
+      {"softmax 16384x4096 f32", 536,
+       [] {
+         Tensor x = Random({16384, 4096});
+         return [=] { return softmax(x, -1); };
        }},
       {"sum of all 64M f32", 268,
        [] {

@@ -247,7 +247,9 @@ void CutColumn(const Launch& launch, KernelCut& cut) {
     among /= 2;
     cut.passes *= 2;
   };
-  while (cut.threads * cut.lines > 2 * kBlock) {
+  // Threads with many loads under way need fewer beside them.
+  const int most = cut.split && cut.slots >= 4 ? kBlock : 2 * kBlock;
+  while (cut.threads * cut.lines > most) {
     if (can_share()) {
       share(cut.threads);
     } else {
