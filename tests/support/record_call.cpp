@@ -16,7 +16,9 @@ bool IsCallable(const OpDef& op) {
     return false;  // values that nobody chose
   }
   for (const SchemaArgument& argument : schema.arguments()) {
-    if (argument.written || argument.type.base == Base::kGraph) return false;
+    // Norms update running statistics, which PyTorch's schemas do not say.
+    bool written = argument.written || argument.name.rfind("running_", 0) == 0;
+    if (written || argument.type.base == Base::kGraph) return false;
   }
   for (const SchemaType& type : schema.returns()) {
     if (type.base != Base::kTensor) return false;
