@@ -151,7 +151,9 @@ class Backend : public lazy::BackendImplInterface {
     try {
       std::vector<BackendDataPtr> results = StateOf(device).Guarded(
           program, [&] { return Run(program, *computation, arguments, device, donated, dump); });
-      for (size_t i = 0; i < donated.size() && i < arguments.size(); ++i) {
+      // A run that may have failed must leave what is needed to do it again.
+      const bool done = program->fault_count() == 0;
+      for (size_t i = 0; done && i < donated.size() && i < arguments.size(); ++i) {
         if (donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
       }
       ++executed_;

@@ -68,7 +68,11 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t s
   SpreadMemory(spread_bytes);
   LoadFunctions();
   outputs_ = compiler::FindOutputSources(schedule_);
-  replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
+  replaceable_.resize(outputs_.size());
+  // Where a step may fail, what comes after it runs all the same: the inputs must stay.
+  if (fault_count_ == 0) {
+    replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
+  }
 }
 
 Program::~Program() = default;

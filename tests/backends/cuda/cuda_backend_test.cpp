@@ -79,6 +79,27 @@ TEST_F(CudaDevice, WrongIndicesAreErrorsOfTheirValues) {
   EXPECT_EQ((x + 1).to_vector<float>(), (std::vector<float>{2, 3, 4}));
 }
 
+/// What a GPU updates in place is gone before the host knows that another op has failed, so it
+/// does not.
+TEST_F(CudaDevice, AStepThatFailsLosesNothing) {
+  Tensor table = On(device_, {1, 2, 3}, {3}), w = On(device_, {10, 20}, {2});
+  for (Tensor* x : {&table, &w}) *x = *x + 1;
+  mark_step();
+  wait_device_ops({device_});
+  Tensor wrong = index_select(table, 0, tensor(std::vector<int64_t>{0, 7}, {2}, i64, device_));
+  table.mul_(2);
+  w.sub_(5);
+  EXPECT_THROW(
+      {
+        mark_step();
+        wait_device_ops({device_});
+      },
+      Error);
+  EXPECT_EQ(w.to_vector<float>(), (std::vector<float>{6, 16}));
+  EXPECT_EQ(table.to_vector<float>(), (std::vector<float>{4, 6, 8}));
+  EXPECT_THROW(wrong.to_vector<float>(), Error);
+}
+
 TEST_F(CudaDevice, WhatItLacksRunsOnTheHost) {
   Tensor x = On(device_, {2, 0, 0, 8}, {2, 2});
   Tensor root = linalg_cholesky(x * 2) + 1;
