@@ -149,9 +149,13 @@ void Apply(ScalarFn fn, const Block<double>& block) {
     case ScalarFn::kMinimum:
       return block.Zip(Minimum);
     case ScalarFn::kFmax:
-      return block.Zip([](double x, double y) { return std::fmax(x, y); });
+      return block.Zip([](double x, double y) {
+        return std::isnan(x) ? y : std::isnan(y) ? x : std::fmax(x, y);  // signalling ones too
+      });
     case ScalarFn::kFmin:
-      return block.Zip([](double x, double y) { return std::fmin(x, y); });
+      return block.Zip([](double x, double y) {
+        return std::isnan(x) ? y : std::isnan(y) ? x : std::fmin(x, y);  // signalling ones too
+      });
     case ScalarFn::kAtan2:
       return block.Zip([](double x, double y) { return std::atan2(x, y); });
     case ScalarFn::kHypot:

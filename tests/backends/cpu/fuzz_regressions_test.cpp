@@ -60,6 +60,16 @@ TEST_P(FuzzRegression, IsRight) {
   }
 }
 
+TEST(FuzzedInputs, SignallingNansAreNans) {
+  for (const char* op : {"fmin", "fmax"}) {
+    Case test = ParseCase(std::string("%0 = input : f64[2]\n%1 = input : f64[2]\n%2 = ") + op +
+                          " %0, %1 : f64[2]\nreturn %2\n"
+                          "bytes 0 010000000000f07f000000000000f03f\n"
+                          "bytes 1 000000000000f03f010000000000f07f\n");
+    EXPECT_EQ(FindDifference(test, {true, WhyNotCompiled().empty()}), "") << op;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, FuzzRegression, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
