@@ -63,7 +63,7 @@ class HAMMOCK_API BackendData {
   bool IsReady() const { return state_.load(std::memory_order_acquire) != kPending; }
   /// Returns when set; does not throw the error.
   void Wait() const;
-  /// A thread is about to wait. Where results are looked for now and then, it may look itself.
+  /// A thread is about to wait. A backend that polls its device may have this thread poll.
   virtual void Hurry() const {}
   /// Null while pending or if all went well.
   std::shared_ptr<const Error> error() const;
