@@ -113,16 +113,20 @@ Graph Rebuilt(const Graph& graph, Make make) {
   return RemoveDead(out);
 }
 
-/// Products are rounded by who makes them: once, from their sums.
-Graph RoundProducts(const Graph& graph) {
+/// With the products that `find` makes of nodes, where it makes one.
+template <class Find>
+Graph WithProducts(const Graph& graph, Find find) {
   std::vector<int> uses = UsesOf(graph);
   return Rebuilt(graph, [&](Graph&, NodeId id, auto mapped) {
-    std::optional<GraphNode> product = RoundedProduct(graph, uses, graph[id]);
+    std::optional<GraphNode> product = find(graph, uses, graph[id]);
     GraphNode node = product ? *product : graph[id];
     for (GraphValue& input : node.inputs) input = mapped(input);
     return node;
   });
 }
+
+/// Products are rounded by who makes them: once, from their sums.
+Graph RoundProducts(const Graph& graph) { return WithProducts(graph, RoundedProduct); }
 
 bool IsZero(const Graph& graph, GraphValue value) {
   while (compiler::IsView(graph[value.node])) value = graph[value.node].inputs[0];
@@ -151,7 +155,7 @@ std::optional<GraphNode> RectifiedProduct(const Graph& graph, const std::vector<
         plain ? BiasOf(graph, add.inputs[1 - first], product) : std::nullopt;
     if (!bias) continue;
     product.inputs.push_back(*bias);
-    product.inputs.push_back({});
+    product.inputs.push_back({});  // a mark, which calls_product.cpp reads
     return product;
   }
   return std::nullopt;
@@ -159,15 +163,7 @@ std::optional<GraphNode> RectifiedProduct(const Graph& graph, const std::vector<
 
 }  // namespace
 
-Graph RectifyProducts(const Graph& graph) {
-  std::vector<int> uses = UsesOf(graph);
-  return Rebuilt(graph, [&](Graph&, NodeId id, auto mapped) {
-    std::optional<GraphNode> product = RectifiedProduct(graph, uses, graph[id]);
-    GraphNode node = product ? *product : graph[id];
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    return node;
-  });
-}
+Graph RectifyProducts(const Graph& graph) { return WithProducts(graph, RectifiedProduct); }
 
 Graph NarrowProducts(const Graph& graph) {
   bool changed = false;
