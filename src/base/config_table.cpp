@@ -125,7 +125,7 @@ constexpr std::array<Row, kKeyCount> kTable = {{
     {.key = kWideSums,
      .name = "wide_sums",
      .default_value = "false",
-     .doc = "Sums of f32 products and convolutions on the CPU backend in f64: slower, and nearly "
+     .doc = "Products and convolutions of f32 are made in f64 and rounded once: slower, and nearly "
             "what exact arithmetic gives."},
 
     {.key = kCacheDirBytes,

@@ -11,6 +11,7 @@
 #include "compiler/remove_dead.h"
 #include "compiler/share_equal.h"
 #include "compiler/simplify.h"
+#include "compiler/widen_sums.h"
 #include "hammock/config.h"
 #include "hammock/trace.h"
 #include "ops/primitives.h"
@@ -55,6 +56,9 @@ Graph Optimise(const Graph& graph, const Evaluate& evaluate) {
   if (!graph.dim_params.empty()) return graph;
   constexpr int kMostRounds = 8;  // two or three do
   Graph current = graph;
+  if (config::Get<config::kWideSums>()) {
+    current = RunPass("widen_sums", [&] { return WidenSums(current); });
+  }
   for (int round = 0; round < kMostRounds; ++round) {
     Graph next = current;
     if (evaluate) next = RunPass("fold", [&] { return Fold(next, evaluate); });

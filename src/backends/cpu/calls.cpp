@@ -7,7 +7,6 @@
 #include "backends/cpu/products.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/kernel.h"
-#include "hammock/config.h"
 #include "ops/channels_last.h"
 #include "ops/primitives.h"
 
@@ -50,7 +49,6 @@ class DotCall : public ProductCall {
         DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]), node.attrs[0].ints(),
                    node.attrs[1].ints(), node.attrs[2].ints(), node.attrs[3].ints());
     spec.product.epilogue = epilogue;
-    spec.product.wide_sums = config::Get<config::kWideSums>();
     return spec;
   }
 

@@ -177,6 +177,7 @@ std::span<const CallEntry> WeightBackwardCalls() {
   return kEntries;
 }
 
+/// With wide sums it is expanded: the library has no convolutions of f64.
 bool RunsWholeWeightBackward(const Graph& graph, const GraphNode& node) {
   if (node.op != &ops::kConvolutionWeightBackward || node.type().dtype() != DType::kF32 ||
       config::Get<config::kWideSums>()) {

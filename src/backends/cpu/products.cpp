@@ -7,7 +7,6 @@
 
 #include "backends/cpu/product_kernel.h"
 #include "base/throw.h"
-#include "hammock/config.h"
 #include "ir/convert.h"
 
 namespace hammock::cpu {
@@ -340,9 +339,8 @@ MatMul::MatMul(const MatMulSpec& spec) {
   if (Product(spec_.batch) * spec_.m * spec_.n == 0 || spec_.k == 0) {
     kernel_ = std::make_unique<EmptyMatMul>(spec_);
   }
-  bool wide = spec_.wide_sums && spec_.dtype == DType::kF32;
-  if (!kernel_ && !wide) kernel_ = MakeVectorMatMul(spec_);
-  if (!kernel_ && !wide && !tiny) ChooseLibrary();
+  if (!kernel_) kernel_ = MakeVectorMatMul(spec_);
+  if (!kernel_ && !tiny) ChooseLibrary();
   if (!kernel_) kernel_ = MakeTileMatMul(spec_);
   ReserveEpilogue(*kernel_, spec_.epilogue);
 }
@@ -452,7 +450,6 @@ ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, con
   spec.dilation = dilation;
   spec.transposed = transposed;
   spec.groups = groups;
-  spec.wide_sums = config::Get<config::kWideSums>();
   return spec;
 }
 
@@ -462,25 +459,20 @@ bool HasProducts(const ConvolutionSpec& spec) {
   return spec.out.numel() > 0 && spec.input.numel() > 0 && spec.weight.numel() > 0;
 }
 
-bool IsWide(const ConvolutionSpec& spec) {
-  return spec.wide_sums && spec.input.dtype() == DType::kF32;
-}
-
 }  // namespace
 
 bool Convolution::TakesLayouts(const ConvolutionSpec& spec) {
-  return HasProducts(spec) && !IsWide(spec) && MakeLibraryConvolution(spec) != nullptr;
+  return HasProducts(spec) && MakeLibraryConvolution(spec) != nullptr;
 }
 
 Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
   if (spec.out.numel() == 0) {
     kernel_ = std::make_unique<EmptyConvolution>();
   } else {
-    bool wide = IsWide(spec);
-    if (HasProducts(spec) && !wide) kernel_ = MakeLibraryConvolution(spec);
+    if (HasProducts(spec)) kernel_ = MakeLibraryConvolution(spec);
     HAMMOCK_CHECK(kernel_ || (!spec.input_last && !spec.out_last),
                   "only the library takes channels that are last");
-    if (!kernel_ && !wide && PointwiseConvolution::Suits(spec)) {
+    if (!kernel_ && PointwiseConvolution::Suits(spec)) {
       kernel_ = std::make_unique<PointwiseConvolution>(spec);
     }
     if (!kernel_) kernel_ = MakeTileConvolution(spec);

@@ -71,7 +71,6 @@ struct MatMulSpec {
   int64_t n = 0;
   int64_t k = 0;
   MatrixLayout a, b, out;  ///< rows of out are contiguous: out.column is 1
-  bool wide_sums = false;  ///< sums of f32 are f64
   EpilogueSpec epilogue;   ///< of a result that is contiguous
 
   /// All three row-major, one matrix each.
@@ -140,7 +139,6 @@ struct ConvolutionSpec {
   int64_t groups = 1;
   /// The tensor lies as N*C all the same; its type here is NC*. Bits do not depend on it.
   bool input_last = false, out_last = false;
-  bool wide_sums = false;  ///< sums of f32 are f64
   EpilogueSpec epilogue;
 
   /// With the sizes of `out` inferred; the arguments are as the primitive's, and valid.

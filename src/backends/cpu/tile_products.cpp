@@ -95,8 +95,10 @@ void StoreTile(const Sum* tile, int width, int64_t rows, int64_t columns, Out* o
   }
 }
 
-template <class T, class Out, class Sum = typename SumOf<T>::Type>
+template <class T, class Out>
 class TileMatMul : public MatMulKernel {
+  using Sum = typename SumOf<T>::Type;
+
  public:
   explicit TileMatMul(const MatMulSpec& spec)
       : spec_(spec),
@@ -181,8 +183,10 @@ class TileMatMul : public MatMulKernel {
 
 /// For each image and group: weight[out channels, terms] times the unfolded input [terms, places],
 /// where a term is an input channel and a tap of the kernel. The input is unfolded panel by panel.
-template <class T, class Sum = typename SumOf<T>::Type>
+template <class T>
 class TileConvolution : public ConvolutionKernel {
+  using Sum = typename SumOf<T>::Type;
+
  public:
   explicit TileConvolution(const ConvolutionSpec& spec)
       : spec_(spec),
@@ -385,7 +389,7 @@ class VectorMatMul : public MatMulKernel {
 };
 
 /// As spec's dtypes say: Kernel<T, T> or, for 16-bit floats with f32 results, Kernel<T, float>.
-template <template <class, class, class...> class Kernel, class T>
+template <template <class, class> class Kernel, class T>
 std::unique_ptr<MatMulKernel> MakeFor(const MatMulSpec& spec) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     if (spec.out_dtype == DType::kF32) return std::make_unique<Kernel<T, float>>(spec);
@@ -396,9 +400,6 @@ std::unique_ptr<MatMulKernel> MakeFor(const MatMulSpec& spec) {
 }  // namespace
 
 std::unique_ptr<MatMulKernel> MakeTileMatMul(const MatMulSpec& spec) {
-  if (spec.wide_sums && spec.dtype == DType::kF32) {
-    return std::make_unique<TileMatMul<float, float, double>>(spec);
-  }
   std::unique_ptr<MatMulKernel> kernel;
   VisitNumber(spec.dtype, [&](auto zero) { kernel = MakeFor<TileMatMul, decltype(zero)>(spec); });
   return kernel;
@@ -413,9 +414,6 @@ std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec) {
 }
 
 std::unique_ptr<ConvolutionKernel> MakeTileConvolution(const ConvolutionSpec& spec) {
-  if (spec.wide_sums && spec.input.dtype() == DType::kF32) {
-    return std::make_unique<TileConvolution<float, double>>(spec);
-  }
   std::unique_ptr<ConvolutionKernel> kernel;
   VisitNumber(spec.input.dtype(),
               [&](auto zero) { kernel = std::make_unique<TileConvolution<decltype(zero)>>(spec); });

@@ -1,4 +1,4 @@
-// The option wide_sums: sums of f32 as those of f64, rounded once.
+// The option wide_sums: products and convolutions of f32 as those of f64, rounded once.
 
 #include <gtest/gtest.h>
 

@@ -306,6 +306,29 @@ TEST_F(CudaDevice, GradientsOfConvolutionsAndEmbeddingsAgreeWithTheReference) {
   }
 }
 
+/// Whatever the sizes: kernels of our own do small ones, libraries the others.
+TEST_F(CudaDevice, WideSumsAreThoseOfDoubles) {
+  manual_seed(3);
+  for (int64_t n : {3, 20}) {
+    Tensor image = (randn({4, 8, n, n}) * 100).to(device_),
+           weight = randn({6, 8, 3, 3}).to(device_);
+    auto expect_sums_of_doubles = [&](auto compute) {
+      config::Override wide("wide_sums", "true");
+      EXPECT_EQ(compute(image, weight).template to_vector<float>(),
+                compute(image.to(f64), weight.to(f64)).to(f32).template to_vector<float>());
+    };
+    expect_sums_of_doubles([](const Tensor& a, const Tensor& b) { return conv2d(a, b); });
+    expect_sums_of_doubles([](const Tensor& a, const Tensor& b) {
+      Tensor x = a.detach().requires_grad_(), w = b.detach().requires_grad_();
+      conv2d(x, w).sum().backward();
+      return cat({flatten(x.grad()), flatten(w.grad())});
+    });
+    expect_sums_of_doubles([&](const Tensor& a, const Tensor& b) {
+      return relu(matmul(reshape(a, {-1, 8 * n}), reshape(b, {8, -1}).repeat({n, 1})));
+    });
+  }
+}
+
 TEST_F(CudaDevice, TransposesByTiles) {
   struct Case {
     DType dtype;
