@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "backends/cpu/onednn_kit.h"
+#include "backends/cpu/strided_copy.h"
 
 namespace hammock::cpu {
 
@@ -17,6 +18,9 @@ namespace {
 /// is 1 to 3% faster than with b packed before, unless its rows are a multiple of a page apart
 /// (packed 10% faster) or half a page (4 to 8%, which pays from 256 rows of a on). bf16 packed is
 /// faster from some hundred rows of a on.
+///
+/// b that lies column by column is turned, panel by panel: by the tasks that multiply by them,
+/// where there are enough panels for all threads. Then each is still near when it is read.
 struct Split {
   explicit Split(const MatMulSpec& spec) {
     int64_t widest = 512;
@@ -27,19 +31,21 @@ struct Split {
       rows = 32;
     } else if (spec.dtype == DType::kF32) {
       int64_t apart = hammock::BytesOf(spec.dtype, spec.n);
-      packs = apart % 4096 == 0 || (apart == 2048 && spec.m >= 256);
+      packs = apart % 4096 == 0 || (apart == 2048 && spec.m >= 256 && spec.k >= 256);
       rows = spec.m >= 512 ? 128 : 64;
       if (!packs && spec.m <= 256) widest = 128;
     } else {
       packs = spec.m > 256;
       rows = spec.m >= 256 ? 128 : 64;
     }
+    turns = !packs && spec.b.column != 1 && spec.n > 1;
     rows = std::min(rows, spec.m);
     columns = std::min(RoundUp(CeilDiv(spec.n, CeilDiv(spec.n, widest)), 16), spec.n);
     row_blocks = CeilDiv(spec.m, rows);
     panels = CeilDiv(spec.n, columns);
   }
-  bool packs = false;  // the panels of b, before the product
+  bool packs = false;  // the panels of b as the library likes them
+  bool turns = false;  // the panels of b, whose rows lie without gaps then
   int64_t rows, columns;
   int64_t row_blocks, panels;
 };
@@ -53,25 +59,14 @@ struct Block {
 class OneDnnMatMul : public MatMulKernel {
  public:
   OneDnnMatMul(const MatMulSpec& spec, memory::data_type type, memory::data_type out_type)
-      : spec_(spec), type_(type), out_type_(out_type), split_(spec), packs_(split_.packs) {
+      : spec_(spec), type_(type), out_type_(out_type), split_(spec) {
     OneThread one;
     PlanParts();
     for (bool last_row : {false, true}) {
       for (bool last_panel : {false, true}) MakeBlock(last_row, last_panel);
     }
-    if (packs_) {
-      for (bool last : {false, true}) {
-        packers_.emplace_back(PlainB(Columns(last)), blocks_[last].b);
-        panel_bytes_ = std::max(panel_bytes_, BytesOf(blocks_[last].b));
-        packed_key += KeyOf(PlainB(Columns(last))) + KeyOf(blocks_[last].b);
-        worker_bytes = std::max(worker_bytes, packers_.back().scratch_bytes());
-      }
-      packed_bytes = Product(spec.batch) * split_.panels * panel_bytes_;
-      shared_bytes = packed_bytes;
-      packed_key +=
-          fmt::format("{} {} {}", split_.panels, ToString(spec.batch), ToString(spec.b.batch));
-    }
-    worker_bytes += part_bytes_ + epilogue_bytes_;
+    if (split_.packs || split_.turns) PlanPanels();
+    worker_bytes += part_bytes_ + epilogue_bytes_ + own_panel_bytes_;
   }
   const char* name() const override { return "onednn"; }
 
@@ -86,11 +81,12 @@ class OneDnnMatMul : public MatMulKernel {
   void Run(const MatMul::Pointers& pointers, const Scratch& scratch,
            ThreadPool& pool) const override {
     const std::byte* packed = static_cast<const std::byte*>(pointers.packed);
-    if (packs_ && !packed) {
+    const Epilogue* epilogue = finishes ? pointers.epilogue : nullptr;
+    if (own_panel_bytes_ > 0 && !packed) return RunByPanels(pointers, epilogue, scratch, pool);
+    if (packed_bytes > 0 && !packed) {
       PackInto(pointers.b, scratch.shared, scratch, pool);
       packed = scratch.shared;
     }
-    const Epilogue* epilogue = finishes ? pointers.epilogue : nullptr;
     int64_t row_blocks = Product(spec_.batch) * split_.row_blocks;
     if (by_rows_) {
       ForEachTask(pool, scratch.workers, row_blocks, split_.rows * spec_.n * spec_.k,
@@ -102,12 +98,7 @@ class OneDnnMatMul : public MatMulKernel {
     }
     ForEachTask(pool, scratch.workers, row_blocks * split_.panels,
                 split_.rows * split_.columns * spec_.k, [&](int64_t task, int worker) {
-                  // Panels change slower than rows: a thread meets the same one again.
-                  int64_t of_batch = split_.row_blocks * split_.panels;
-                  int64_t batch = task / of_batch;
-                  int64_t panel = task % of_batch / split_.row_blocks;
-                  int64_t row_block = batch * split_.row_blocks + task % split_.row_blocks;
-                  RunPart(pointers, packed, {row_block, panel, 1}, epilogue, scratch.of(worker));
+                  RunPart(pointers, packed, PartOf(task), epilogue, scratch.of(worker));
                 });
   }
 
@@ -117,7 +108,61 @@ class OneDnnMatMul : public MatMulKernel {
     int64_t row_block = 0;
     int64_t first_panel = 0;
     int64_t panels = 1;
+    const std::byte* panel = nullptr;  // the only one, where the task has made it
   };
+
+  /// The part of a task where each is one block. A thread meets the same panel again and again; or,
+  /// where all panels stay in its cache, the same rows: those that other products see as its own.
+  Part PartOf(int64_t task) const {
+    constexpr int64_t kNearBytes = 512 << 10;
+    if (hammock::BytesOf(spec_.dtype, spec_.k * spec_.n) <= kNearBytes) {
+      return {task / split_.panels, task % split_.panels};
+    }
+    int64_t of_batch = split_.row_blocks * split_.panels;
+    int64_t in_batch = task % of_batch;
+    return {task / of_batch * split_.row_blocks + in_batch % split_.row_blocks,
+            in_batch / split_.row_blocks};
+  }
+
+  /// Each task makes a panel of b and multiplies all rows by it.
+  void RunByPanels(const MatMul::Pointers& pointers, const Epilogue* epilogue,
+                   const Scratch& scratch, ThreadPool& pool) const {
+    ForEachTask(pool, scratch.workers, Product(spec_.batch) * split_.panels,
+                spec_.m * split_.columns * spec_.k, [&](int64_t task, int worker) {
+                  std::byte* panel = scratch.of(worker) + part_bytes_ + epilogue_bytes_;
+                  MakePanel(pointers.b, task, panel, panel + own_panel_bytes_);
+                  int64_t first = task / split_.panels * split_.row_blocks;
+                  for (int64_t i = 0; i < split_.row_blocks; ++i) {
+                    RunPart(pointers, nullptr, {first + i, task % split_.panels, 1, panel},
+                            epilogue, scratch.of(worker));
+                  }
+                });
+  }
+
+  /// How the panels of b are made, and where.
+  void PlanPanels() {
+    for (bool last : {false, true}) {
+      int64_t columns = Columns(last);
+      if (split_.turns) {
+        turns_.emplace_back(hammock::BytesOf(spec_.dtype, 1), Dims{spec_.k, columns},
+                            Dims{spec_.b.row, spec_.b.column}, Dims{columns, 1});
+      } else {
+        packers_.emplace_back(PlainB(columns), blocks_[last].b);
+        worker_bytes = std::max(worker_bytes, packers_.back().scratch_bytes());
+      }
+      panel_bytes_ = std::max(panel_bytes_, BytesOf(blocks_[last].b));
+      packed_key += KeyOf(PlainB(Columns(last))) + KeyOf(blocks_[last].b);
+    }
+    int64_t panels = Product(spec_.batch) * split_.panels;
+    packed_bytes = panels * panel_bytes_;
+    packed_key +=
+        fmt::format("{} {} {}", split_.panels, ToString(spec_.batch), ToString(spec_.b.batch));
+    if (split_.turns && !by_rows_ && panels >= 2 * ThreadPool::threads()) {
+      own_panel_bytes_ = panel_bytes_;
+    } else {
+      shared_bytes = packed_bytes;
+    }
+  }
 
   /// Whether the epilogue runs here, and where the parts for it are.
   void PlanParts() {
@@ -164,8 +209,8 @@ class OneDnnMatMul : public MatMulKernel {
     Block block;
     memory::desc a = Matrix(rows, spec_.k, spec_.a.row, spec_.a.column, type_);
     memory::desc out = memory::desc({rows, columns}, out_type_, memory::dims{spec_.out.row, 1});
-    block.b = PlainB(columns);
-    if (packs_) {
+    block.b = split_.turns ? Matrix(spec_.k, columns, columns, 1, type_) : PlainB(columns);
+    if (split_.packs) {
       // All rows meet the form that the first block chose.
       block.b = last_row ? blocks_[last_panel].b
                          : memory::desc({spec_.k, columns}, type_, memory::format_tag::any);
@@ -180,17 +225,26 @@ class OneDnnMatMul : public MatMulKernel {
   }
 
   void PackInto(const void* b, std::byte* packed, const Scratch& scratch, ThreadPool& pool) const {
-    int64_t width = hammock::BytesOf(spec_.dtype, 1);
-    int64_t panels = split_.panels;
-    ForEachTask(pool, scratch.workers, Product(spec_.batch) * panels, spec_.k * split_.columns * 4,
-                [&](int64_t task, int worker) {
-                  OneThread one;
-                  int64_t offset = BatchOffset(spec_.batch, spec_.b.batch, task / panels) +
-                                   task % panels * split_.columns * spec_.b.column;
-                  packers_[task % panels == panels - 1](
-                      static_cast<const std::byte*>(b) + offset * width,
-                      packed + task * panel_bytes_, scratch.of(worker));
+    ForEachTask(pool, scratch.workers, Product(spec_.batch) * split_.panels,
+                spec_.k * split_.columns * 4, [&](int64_t task, int worker) {
+                  MakePanel(b, task, packed + task * panel_bytes_, scratch.of(worker));
                 });
+  }
+
+  /// The panels of all batches are counted.
+  void MakePanel(const void* b, int64_t index, std::byte* panel, std::byte* scratch) const {
+    OneThread one;
+    int64_t batch = index / split_.panels, in_batch = index % split_.panels;
+    int64_t offset =
+        BatchOffset(spec_.batch, spec_.b.batch, batch) + in_batch * split_.columns * spec_.b.column;
+    const std::byte* from =
+        static_cast<const std::byte*>(b) + offset * hammock::BytesOf(spec_.dtype, 1);
+    bool last = in_batch == split_.panels - 1;
+    if (split_.turns) {
+      turns_[last].RunAlone(reinterpret_cast<const char*>(from), reinterpret_cast<char*>(panel));
+    } else {
+      packers_[last](from, panel, scratch);
+    }
   }
 
   /// Computes a part where it belongs, or in `memory` if only the epilogue sees it.
@@ -209,8 +263,10 @@ class OneDnnMatMul : public MatMulKernel {
           (BatchOffset(spec_.batch, spec_.out.batch, batch) + row * spec_.out.row + column) * width;
     }
     for (int64_t i = 0; i < part.panels; ++i) {
-      RunBlock(pointers, packed, batch, row_block, part.first_panel + i,
-               out + i * split_.columns * width, memory + part_bytes_ + epilogue_bytes_);
+      int64_t panel = part.first_panel + i;
+      const std::byte* right = part.panel ? part.panel : Panel(pointers, packed, batch, panel);
+      RunBlock(pointers, right, batch, row_block, panel, out + i * split_.columns * width,
+               memory + part_bytes_ + epilogue_bytes_ + own_panel_bytes_);
     }
     if (!epilogue) return;
     int64_t columns = std::min(part.panels * split_.columns, spec_.n - column);
@@ -219,7 +275,15 @@ class OneDnnMatMul : public MatMulKernel {
                   memory + part_bytes_);
   }
 
-  void RunBlock(const MatMul::Pointers& pointers, const std::byte* packed, int64_t batch,
+  const std::byte* Panel(const MatMul::Pointers& pointers, const std::byte* packed, int64_t batch,
+                         int64_t panel) const {
+    if (packed) return packed + (batch * split_.panels + panel) * panel_bytes_;
+    int64_t offset =
+        BatchOffset(spec_.batch, spec_.b.batch, batch) + panel * split_.columns * spec_.b.column;
+    return static_cast<const std::byte*>(pointers.b) + offset * hammock::BytesOf(spec_.dtype, 1);
+  }
+
+  void RunBlock(const MatMul::Pointers& pointers, const std::byte* right, int64_t batch,
                 int64_t row_block, int64_t panel, std::byte* out, std::byte* scratch) const {
     bool last_row = row_block == split_.row_blocks - 1;
     bool last_panel = panel == split_.panels - 1;
@@ -227,20 +291,18 @@ class OneDnnMatMul : public MatMulKernel {
     int64_t width = hammock::BytesOf(spec_.dtype, 1);
     int64_t a =
         BatchOffset(spec_.batch, spec_.a.batch, batch) + row_block * split_.rows * spec_.a.row;
-    int64_t b =
-        BatchOffset(spec_.batch, spec_.b.batch, batch) + panel * split_.columns * spec_.b.column;
-    const std::byte* right = packed ? packed + (batch * split_.panels + panel) * panel_bytes_
-                                    : static_cast<const std::byte*>(pointers.b) + b * width;
     block.call({static_cast<const std::byte*>(pointers.a) + a * width, right, out, scratch});
   }
 
   const MatMulSpec spec_;
   const memory::data_type type_, out_type_;
   const Split split_;
-  const bool packs_;
   std::vector<Block> blocks_;  // last row block or not, last panel or not
+  // How the panels of b are made, the last one differently; one of them.
   std::vector<Reorder> packers_;
-  int64_t panel_bytes_ = 0;
+  std::vector<StridedCopy> turns_;
+  int64_t panel_bytes_ = 0;      // of a panel that is made
+  int64_t own_panel_bytes_ = 0;  // where each task makes its own
   // The parts that the epilogue gets.
   bool by_rows_ = false;  // all panels of a block of rows
   int64_t part_bytes_ = 0;
@@ -256,6 +318,9 @@ std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   // Both need one dim that lies without gaps.
   if (spec.a.row != 1 && spec.a.column != 1) return nullptr;
   if (spec.b.row != 1 && spec.b.column != 1) return nullptr;
+  Split split(spec);
+  bool row_major = spec.b.column == 1 && spec.b.row == spec.n;
+  if (!row_major && !split.packs && !split.turns) return nullptr;
   try {
     return std::make_unique<OneDnnMatMul>(spec, *type, *out_type);
   } catch (const dnnl::error&) {

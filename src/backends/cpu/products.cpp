@@ -353,17 +353,12 @@ MatMul::MatMul(const MatMulSpec& spec) {
 void MatMul::ChooseLibrary() {
   MatMulSpec used = spec_;
   used.a = RowMajor(spec_.batch, spec_.a, spec_.m, spec_.k);
-  used.b = RowMajor(spec_.batch, spec_.b, spec_.k, spec_.n);
   kernel_ = MakeLibraryMatMul(used);
-  if (!kernel_) return;
-  if (kernel_->packed_bytes > 0) {
-    MatMulSpec packing = used;
-    packing.b = spec_.b;
-    if (auto kernel = MakeLibraryMatMul(packing)) {
-      kernel_ = std::move(kernel);
-      used.b = spec_.b;
-    }
+  if (!kernel_) {
+    used.b = RowMajor(spec_.batch, spec_.b, spec_.k, spec_.n);
+    kernel_ = MakeLibraryMatMul(used);
   }
+  if (!kernel_) return;
   copy_a_ = CopyBetween(spec_.dtype, spec_.batch, spec_.m, spec_.k, spec_.a, used.a);
   copy_b_ = CopyBetween(spec_.dtype, spec_.batch, spec_.k, spec_.n, spec_.b, used.b);
 }

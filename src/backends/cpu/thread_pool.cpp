@@ -25,7 +25,11 @@ namespace {
 constexpr int kSlots = 64;  // regions that workers can see at once
 constexpr int kMaxThreads = 1024;
 constexpr int kPartsPerThread = 4;
-constexpr auto kWatch = std::chrono::microseconds(50);
+constexpr int kMaxShares = 16;
+// Waking takes some 50 us, recording a step of training as long or longer. So threads watch for
+// what comes next for a while, and soon let others run in between.
+constexpr auto kWatch = std::chrono::microseconds(300);
+constexpr auto kWatchAlone = std::chrono::microseconds(50);
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -54,6 +58,7 @@ bool Watch(F done) {
     auto now = std::chrono::steady_clock::now();
     if (turn == 63) start = now;
     if (now - start > kWatch) return false;
+    if (now - start > kWatchAlone) sched_yield();
   }
 }
 
@@ -67,33 +72,49 @@ int CoresOfThisProcess() {
 
 /// One call of Run, on the caller's stack. A thread may touch it while it is a user of its slot.
 struct ThreadPool::Region {
-  Region(int64_t chunks, int workers, Chunk call, const void* body)
-      : chunks(chunks), workers(workers), call(call), body(body) {}
+  /// Neighbouring chunks that a thread claims one by one before it helps others with theirs.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
 
-  const int64_t chunks;
+  Region(int64_t chunks, int workers, Chunk call, const void* body)
+      : workers(workers), call(call), body(body), failed(chunks) {
+    for (int i = 0; i < share_count; ++i) {
+      shares[i].next.store(chunks * i / share_count, std::memory_order_relaxed);
+      shares[i].end = chunks * (i + 1) / share_count;
+    }
+  }
+
   const int workers;
+  const int share_count = std::min(workers, kMaxShares);
   const Chunk call;
   const void* const body;
-  alignas(64) std::atomic<int64_t> next{0};
-  std::atomic<int> joined{1};  // the caller is worker 0
-  std::mutex mutex;            // of what follows
+  Share shares[kMaxShares];
+  alignas(64) std::atomic<int> joined{1};  // the caller is worker 0
+  std::atomic<int64_t> failed;             // the lowest chunk that threw; those above are left out
+  std::mutex mutex;                        // of the writes to it, and of
   std::exception_ptr error;
-  int64_t error_chunk = 0;
 
-  /// Runs chunks until all are claimed.
-  void Work(int worker) {
-    for (int64_t chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
-      try {
-        call(body, chunk, worker);
-      } catch (...) {
-        // Chunks are claimed in order: every lower one has been claimed and will be run.
-        next.store(chunks, std::memory_order_relaxed);
-        std::lock_guard lock(mutex);
-        if (!error || chunk < error_chunk) {
-          error = std::current_exception();
-          error_chunk = chunk;
-        }
+  /// Runs chunks until all are claimed, those of the thread's own share first.
+  void Work(int worker, int thread) {
+    for (int i = 0; i < share_count; ++i) {
+      Share& share = shares[(thread + i) % share_count];
+      for (int64_t chunk;
+           (chunk = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+        if (chunk < failed.load(std::memory_order_relaxed)) RunChunk(chunk, worker);
       }
+    }
+  }
+
+  void RunChunk(int64_t chunk, int worker) {
+    try {
+      call(body, chunk, worker);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (chunk > failed.load(std::memory_order_relaxed)) return;
+      failed.store(chunk, std::memory_order_relaxed);
+      error = std::current_exception();
     }
   }
 };
@@ -121,7 +142,7 @@ struct ThreadPool::State {
 
   void Start(int wanted);
   void WorkForEver(int number);
-  bool Join(int index);
+  bool Join(int index, int number);
   Slot* TakeSlot();
   void Offer(Slot& slot, Region& region);
   void Close(Slot& slot);
@@ -151,7 +172,7 @@ void ThreadPool::State::WorkForEver(int number) {
     if (bits != 0) {
       // Workers begin their search at different slots, so that all regions get some.
       bits = std::rotr(bits, number % kSlots);
-      Join((std::countr_zero(bits) + number) % kSlots);
+      Join((std::countr_zero(bits) + number) % kSlots, number);
       continue;
     }
     if (Watch([&] { return open.load(std::memory_order_relaxed) != 0; })) continue;
@@ -164,7 +185,7 @@ void ThreadPool::State::WorkForEver(int number) {
 }
 
 /// Helps with the region in a slot, if there still is one.
-bool ThreadPool::State::Join(int index) {
+bool ThreadPool::State::Join(int index, int number) {
   Slot& slot = slots[index];
   uint32_t users = slot.users.load(std::memory_order_relaxed);
   do {
@@ -175,7 +196,7 @@ bool ThreadPool::State::Join(int index) {
   int worker = region.joined.fetch_add(1, std::memory_order_relaxed);
   if (worker >= region.workers - 1) open.fetch_and(~BitOf(slot), std::memory_order_relaxed);
   if (worker < region.workers) {
-    region.Work(worker);
+    region.Work(worker, number + 1);
     open.fetch_and(~BitOf(slot), std::memory_order_relaxed);
   }
   // The region may be gone after this; the slot stays.
@@ -273,7 +294,7 @@ void ThreadPool::Run(int64_t chunks, int max_workers, Chunk call, const void* bo
   if (state->started.load(std::memory_order_relaxed) < workers - 1) state->Start(threads() - 1);
   Region region(chunks, workers, call, body);
   state->Offer(*slot, region);
-  region.Work(0);
+  region.Work(0, 0);
   state->Close(*slot);
   if (region.error) std::rethrow_exception(region.error);
 }

@@ -5,10 +5,11 @@
 ///   ThreadPool::Get().ParallelFor(rows, 16, [&](int64_t begin, int64_t end, int worker) {...});
 ///   ThreadPool::Get().ForEachChunk(tiles, [&](int64_t tile, int worker) {...});
 ///
-/// A call is a region. Its chunks are claimed in order by the calling thread and by those workers
-/// that are free; the caller never waits for a worker that has not begun, so a region ends even if
-/// no other thread ever runs. A worker that finds nothing to do watches for work for about 50 us,
-/// then sleeps.
+/// A call is a region. Its chunks are claimed by the calling thread and by those workers that are
+/// free; the caller never waits for a worker that has not begun, so a region ends even if no other
+/// thread ever runs. Each thread has a share of neighbouring chunks that it begins with, the same
+/// one in every region of that size: what a thread has written is in its own cache. A worker that
+/// finds nothing to do watches for work for about 300 us, then sleeps.
 ///
 /// Regions may be opened from any thread, several at once, and inside of others. The exception of
 /// the lowest chunk that throws reaches the caller; chunks after it may be left out. `worker`
