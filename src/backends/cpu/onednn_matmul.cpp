@@ -12,40 +12,40 @@ namespace {
 
 /// How a product is divided: by its shape alone.
 ///
-/// Note [Packing]
-/// Measured on one core of a Zen 4, with operands outside of its second cache. Blocks of 512
-/// columns are best, narrower ones of few rows leave work for more threads. f32 with b as it lies
-/// is 1 to 3% faster than with b packed before, unless its rows are a multiple of a page apart
-/// (packed 10% faster) or half a page (4 to 8%, which pays from 256 rows of a on). bf16 packed is
-/// faster from some hundred rows of a on.
+/// Note [Panels]
+/// Measured on two cores of a Zen 4, with operands outside of their second cache. f32 is best with
+/// blocks of all columns, unless the rows of b are half a page apart, or a multiple of it: then
+/// with 128 columns, and, for whole pages, with panels of b that are copied (10% faster). Few rows
+/// of a are cut into blocks of 128 columns too, so that there is work for more threads. Panels of
+/// other widths lose up to a tenth. bf16 packed is faster from some hundred rows of a on.
 ///
-/// b that lies column by column is turned, panel by panel: by the tasks that multiply by them,
-/// where there are enough panels for all threads. Then each is still near when it is read.
+/// b that lies column by column is copied as well. Panels are copied by the tasks that multiply by
+/// them, where there are enough for all threads: then each is still near when it is read.
 struct Split {
   explicit Split(const MatMulSpec& spec) {
-    int64_t widest = 512;
+    columns = 512;
     if (spec.m <= 32) {
       rows = spec.m;
-      widest = std::clamp<int64_t>(RoundUp(CeilDiv(spec.n, 16), 64), 64, 512);
+      columns = std::clamp<int64_t>(RoundUp(CeilDiv(spec.n, 16), 64), 64, 512);
     } else if (spec.m * spec.n * spec.k <= 2 * 128 * 128 * 128) {
       rows = 32;
     } else if (spec.dtype == DType::kF32) {
       int64_t apart = hammock::BytesOf(spec.dtype, spec.n);
-      packs = apart % 4096 == 0 || (apart == 2048 && spec.m >= 256 && spec.k >= 256);
+      copies = apart % 4096 == 0;
       rows = spec.m >= 512 ? 128 : 64;
-      if (!packs && spec.m <= 256) widest = 128;
+      columns = spec.m < 512 || apart % 2048 == 0 ? 128 : 1024;
     } else {
       packs = spec.m > 256;
       rows = spec.m >= 256 ? 128 : 64;
     }
-    turns = !packs && spec.b.column != 1 && spec.n > 1;
+    copies |= !packs && spec.b.column != 1 && spec.n > 1;
     rows = std::min(rows, spec.m);
-    columns = std::min(RoundUp(CeilDiv(spec.n, CeilDiv(spec.n, widest)), 16), spec.n);
+    columns = std::min(columns, spec.n);
     row_blocks = CeilDiv(spec.m, rows);
     panels = CeilDiv(spec.n, columns);
   }
-  bool packs = false;  // the panels of b as the library likes them
-  bool turns = false;  // the panels of b, whose rows lie without gaps then
+  bool packs = false;   // the panels of b as the library likes them
+  bool copies = false;  // the panels of b, whose rows lie without gaps then
   int64_t rows, columns;
   int64_t row_blocks, panels;
 };
@@ -65,7 +65,7 @@ class OneDnnMatMul : public MatMulKernel {
     for (bool last_row : {false, true}) {
       for (bool last_panel : {false, true}) MakeBlock(last_row, last_panel);
     }
-    if (split_.packs || split_.turns) PlanPanels();
+    if (split_.packs || split_.copies) PlanPanels();
     worker_bytes += part_bytes_ + epilogue_bytes_ + own_panel_bytes_;
   }
   const char* name() const override { return "onednn"; }
@@ -81,12 +81,14 @@ class OneDnnMatMul : public MatMulKernel {
   void Run(const MatMul::Pointers& pointers, const Scratch& scratch,
            ThreadPool& pool) const override {
     const std::byte* packed = static_cast<const std::byte*>(pointers.packed);
-    const Epilogue* epilogue = finishes ? pointers.epilogue : nullptr;
-    if (own_panel_bytes_ > 0 && !packed) return RunByPanels(pointers, epilogue, scratch, pool);
-    if (packed_bytes > 0 && !packed) {
+    bool own_panels = own_panel_bytes_ > 0 && !packed;
+    if (own_panels) {
+      for (int i = 0; i < scratch.workers; ++i) OwnPanel(scratch.of(i)).index = -1;
+    } else if (packed_bytes > 0 && !packed) {
       PackInto(pointers.b, scratch.shared, scratch, pool);
       packed = scratch.shared;
     }
+    const Epilogue* epilogue = finishes ? pointers.epilogue : nullptr;
     int64_t row_blocks = Product(spec_.batch) * split_.row_blocks;
     if (by_rows_) {
       ForEachTask(pool, scratch.workers, row_blocks, split_.rows * spec_.n * spec_.k,
@@ -98,7 +100,9 @@ class OneDnnMatMul : public MatMulKernel {
     }
     ForEachTask(pool, scratch.workers, row_blocks * split_.panels,
                 split_.rows * split_.columns * spec_.k, [&](int64_t task, int worker) {
-                  RunPart(pointers, packed, PartOf(task), epilogue, scratch.of(worker));
+                  Part part = PartOf(task);
+                  if (own_panels) part.panel = MakeOwn(pointers.b, part, scratch.of(worker));
+                  RunPart(pointers, packed, part, epilogue, scratch.of(worker));
                 });
   }
 
@@ -115,7 +119,7 @@ class OneDnnMatMul : public MatMulKernel {
   /// where all panels stay in its cache, the same rows: those that other products see as its own.
   Part PartOf(int64_t task) const {
     constexpr int64_t kNearBytes = 512 << 10;
-    if (hammock::BytesOf(spec_.dtype, spec_.k * spec_.n) <= kNearBytes) {
+    if (!split_.copies && hammock::BytesOf(spec_.dtype, spec_.k * spec_.n) <= kNearBytes) {
       return {task / split_.panels, task % split_.panels};
     }
     int64_t of_batch = split_.row_blocks * split_.panels;
@@ -124,28 +128,28 @@ class OneDnnMatMul : public MatMulKernel {
             in_batch / split_.row_blocks};
   }
 
-  /// Each task makes a panel of b and multiplies all rows by it.
-  void RunByPanels(const MatMul::Pointers& pointers, const Epilogue* epilogue,
-                   const Scratch& scratch, ThreadPool& pool) const {
-    ForEachTask(pool, scratch.workers, Product(spec_.batch) * split_.panels,
-                spec_.m * split_.columns * spec_.k, [&](int64_t task, int worker) {
-                  std::byte* panel = scratch.of(worker) + part_bytes_ + epilogue_bytes_;
-                  MakePanel(pointers.b, task, panel, panel + own_panel_bytes_);
-                  int64_t first = task / split_.panels * split_.row_blocks;
-                  for (int64_t i = 0; i < split_.row_blocks; ++i) {
-                    RunPart(pointers, nullptr, {first + i, task % split_.panels, 1, panel},
-                            epilogue, scratch.of(worker));
-                  }
-                });
+  /// In the memory of a thread: the panel that it has made last, which its next task may want too.
+  struct alignas(64) OwnPanelHead {
+    int64_t index;
+  };
+  OwnPanelHead& OwnPanel(std::byte* memory) const {
+    return *reinterpret_cast<OwnPanelHead*>(memory + part_bytes_ + epilogue_bytes_);
+  }
+  const std::byte* MakeOwn(const void* b, const Part& part, std::byte* memory) const {
+    OwnPanelHead& head = OwnPanel(memory);
+    std::byte* panel = reinterpret_cast<std::byte*>(&head + 1);
+    int64_t index = part.row_block / split_.row_blocks * split_.panels + part.first_panel;
+    if (std::exchange(head.index, index) != index) MakePanel(b, index, panel, nullptr);
+    return panel;
   }
 
   /// How the panels of b are made, and where.
   void PlanPanels() {
     for (bool last : {false, true}) {
       int64_t columns = Columns(last);
-      if (split_.turns) {
-        turns_.emplace_back(hammock::BytesOf(spec_.dtype, 1), Dims{spec_.k, columns},
-                            Dims{spec_.b.row, spec_.b.column}, Dims{columns, 1});
+      if (split_.copies) {
+        copies_.emplace_back(hammock::BytesOf(spec_.dtype, 1), Dims{spec_.k, columns},
+                             Dims{spec_.b.row, spec_.b.column}, Dims{columns, 1});
       } else {
         packers_.emplace_back(PlainB(columns), blocks_[last].b);
         worker_bytes = std::max(worker_bytes, packers_.back().scratch_bytes());
@@ -157,8 +161,8 @@ class OneDnnMatMul : public MatMulKernel {
     packed_bytes = panels * panel_bytes_;
     packed_key +=
         fmt::format("{} {} {}", split_.panels, ToString(spec_.batch), ToString(spec_.b.batch));
-    if (split_.turns && !by_rows_ && panels >= 2 * ThreadPool::threads()) {
-      own_panel_bytes_ = panel_bytes_;
+    if (split_.copies && !by_rows_ && panels >= ThreadPool::threads()) {
+      own_panel_bytes_ = static_cast<int64_t>(sizeof(OwnPanelHead)) + panel_bytes_;
     } else {
       shared_bytes = packed_bytes;
     }
@@ -209,7 +213,7 @@ class OneDnnMatMul : public MatMulKernel {
     Block block;
     memory::desc a = Matrix(rows, spec_.k, spec_.a.row, spec_.a.column, type_);
     memory::desc out = memory::desc({rows, columns}, out_type_, memory::dims{spec_.out.row, 1});
-    block.b = split_.turns ? Matrix(spec_.k, columns, columns, 1, type_) : PlainB(columns);
+    block.b = split_.copies ? Matrix(spec_.k, columns, columns, 1, type_) : PlainB(columns);
     if (split_.packs) {
       // All rows meet the form that the first block chose.
       block.b = last_row ? blocks_[last_panel].b
@@ -225,14 +229,21 @@ class OneDnnMatMul : public MatMulKernel {
   }
 
   void PackInto(const void* b, std::byte* packed, const Scratch& scratch, ThreadPool& pool) const {
-    ForEachTask(pool, scratch.workers, Product(spec_.batch) * split_.panels,
-                spec_.k * split_.columns * 4, [&](int64_t task, int worker) {
+    int64_t panels = Product(spec_.batch) * split_.panels;
+    if (split_.copies && panels < scratch.workers) {
+      for (int64_t i = 0; i < panels; ++i)
+        MakePanel(b, i, packed + i * panel_bytes_, nullptr, true);
+      return;
+    }
+    ForEachTask(pool, scratch.workers, panels, spec_.k * split_.columns * 4,
+                [&](int64_t task, int worker) {
                   MakePanel(b, task, packed + task * panel_bytes_, scratch.of(worker));
                 });
   }
 
-  /// The panels of all batches are counted.
-  void MakePanel(const void* b, int64_t index, std::byte* panel, std::byte* scratch) const {
+  /// The panels of all batches are counted. Copies are made by the calling thread, or by all.
+  void MakePanel(const void* b, int64_t index, std::byte* panel, std::byte* scratch,
+                 bool by_all = false) const {
     OneThread one;
     int64_t batch = index / split_.panels, in_batch = index % split_.panels;
     int64_t offset =
@@ -240,11 +251,10 @@ class OneDnnMatMul : public MatMulKernel {
     const std::byte* from =
         static_cast<const std::byte*>(b) + offset * hammock::BytesOf(spec_.dtype, 1);
     bool last = in_batch == split_.panels - 1;
-    if (split_.turns) {
-      turns_[last].RunAlone(reinterpret_cast<const char*>(from), reinterpret_cast<char*>(panel));
-    } else {
-      packers_[last](from, panel, scratch);
-    }
+    if (!split_.copies) return packers_[last](from, panel, scratch);
+    const char* source = reinterpret_cast<const char*>(from);
+    char* target = reinterpret_cast<char*>(panel);
+    by_all ? copies_[last].Run(source, target) : copies_[last].RunAlone(source, target);
   }
 
   /// Computes a part where it belongs, or in `memory` if only the epilogue sees it.
@@ -300,7 +310,7 @@ class OneDnnMatMul : public MatMulKernel {
   std::vector<Block> blocks_;  // last row block or not, last panel or not
   // How the panels of b are made, the last one differently; one of them.
   std::vector<Reorder> packers_;
-  std::vector<StridedCopy> turns_;
+  std::vector<StridedCopy> copies_;
   int64_t panel_bytes_ = 0;      // of a panel that is made
   int64_t own_panel_bytes_ = 0;  // where each task makes its own
   // The parts that the epilogue gets.
@@ -320,7 +330,7 @@ std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   if (spec.b.row != 1 && spec.b.column != 1) return nullptr;
   Split split(spec);
   bool row_major = spec.b.column == 1 && spec.b.row == spec.n;
-  if (!row_major && !split.packs && !split.turns) return nullptr;
+  if (!row_major && !split.packs && !split.copies) return nullptr;
   try {
     return std::make_unique<OneDnnMatMul>(spec, *type, *out_type);
   } catch (const dnnl::error&) {
