@@ -97,9 +97,9 @@ struct ThreadPool::Region {
   std::exception_ptr error;
 
   /// Runs chunks until all are claimed, those of the thread's own share first.
-  void Work(int worker, int thread) {
+  void Work(int worker, int own_share) {
     for (int i = 0; i < share_count; ++i) {
-      Share& share = shares[(thread + i) % share_count];
+      Share& share = shares[(own_share + i) % share_count];
       for (int64_t chunk;
            (chunk = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
         if (chunk < failed.load(std::memory_order_relaxed)) RunChunk(chunk, worker);
@@ -196,7 +196,7 @@ bool ThreadPool::State::Join(int index, int number) {
   int worker = region.joined.fetch_add(1, std::memory_order_relaxed);
   if (worker >= region.workers - 1) open.fetch_and(~BitOf(slot), std::memory_order_relaxed);
   if (worker < region.workers) {
-    region.Work(worker, number + 1);
+    region.Work(worker, number + 1 < region.workers ? number + 1 : worker);
     open.fetch_and(~BitOf(slot), std::memory_order_relaxed);
   }
   // The region may be gone after this; the slot stays.

@@ -325,6 +325,11 @@ TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
                                 {1, 129, 400, 50},
                                 {1, 200, 3000, 40},
                                 {1, 300, 30, 1024},
+                                {1, 128, 784, 512},
+                                {1, 150, 300, 600},
+                                {1, 520, 200, 700},
+                                {1, 70, 2100, 1024},
+                                {2, 600, 100, 1100},
                                 {3, 40, 385, 60}}) {
     for (DType dtype : {f32, bf16}) {
       HostTensor a = Random(Shape(dtype, {batch, m, k}), random);
@@ -334,7 +339,12 @@ TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
       auto run = [&](const HostTensor& x, const Dims& x_contract, const HostTensor& y,
                      const Dims& y_contract, const Dims& y_batch) {
         MatMul product(DotGeneral(x.shape(), y.shape(), x_contract, y_contract, {0}, y_batch));
-        return RunMatMul(product, out, {.a = x.data(), .b = y.data()}, "2");
+        HostTensor result = RunMatMul(product, out, {.a = x.data(), .b = y.data()}, "2");
+        for (const char* threads : {"1", "5"}) {
+          HostTensor other = RunMatMul(product, out, {.a = x.data(), .b = y.data()}, threads);
+          EXPECT_TRUE(other.SameBits(result)) << threads;
+        }
+        return result;
       };
       HostTensor plain = run(a, {2}, b, {1}, {0});
       ASSERT_TRUE(run(turned_a, {1}, b, {1}, {0}).SameBits(plain)) << m << " " << k << " " << n;

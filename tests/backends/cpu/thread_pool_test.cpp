@@ -117,6 +117,23 @@ TEST(ThreadPool, SeveralThreadsTakePart) {
   EXPECT_EQ(arrived, 2);
 }
 
+TEST(ThreadPool, AThreadBeginsWithTheSameShareEveryTime) {
+  config::Override two("cpu_threads", "2");
+  for (int turn = 0; turn < 50; ++turn) {
+    // Threads wait for each other in the first chunk that they have.
+    std::atomic<int> arrived{0};
+    int64_t first[2] = {-1, -1};
+    Pool().ForEachChunk(8, [&](int64_t chunk, int worker) {
+      if (first[worker] >= 0) return;
+      first[worker] = chunk;
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+    });
+    EXPECT_EQ(first[0], 0);
+    EXPECT_EQ(first[1], 4);
+  }
+}
+
 TEST(ThreadPool, OneThreadRunsAllInOrderOnTheCaller) {
   config::Override one("cpu_threads", "1");
   std::vector<int64_t> order;
