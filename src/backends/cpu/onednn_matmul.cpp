@@ -32,8 +32,9 @@ struct Split {
     } else if (spec.dtype == DType::kF32) {
       int64_t apart = hammock::BytesOf(spec.dtype, spec.n);
       copies = apart % 4096 == 0;
-      rows = spec.m >= 512 ? 128 : 64;
-      columns = spec.m < 512 || apart % 2048 == 0 ? 128 : 1024;
+      bool wide = spec.m >= 512 && apart % 2048 != 0;
+      rows = spec.m >= (wide ? 1024 : 512) ? 128 : 64;
+      columns = wide ? 1024 : 128;
     } else {
       packs = spec.m > 256;
       rows = spec.m >= 256 ? 128 : 64;
