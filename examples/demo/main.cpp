@@ -78,13 +78,19 @@ double StepTime(Trainer& trainer, const data::Batch& batch) {
   return best;
 }
 
-/// How much faster the same step is than in eager mode.
+/// How much faster the same step is than in eager mode. They take turns, since other programs may
+/// slow down one of them.
 double TimesEager(data::DataLoader& loader) {
   Trainer trainer;
   data::Batch batch = *loader.begin();
-  double lazy = StepTime(trainer, batch);
-  config::Override eager("eager", "true");
-  return StepTime(trainer, batch) / lazy;
+  double best[] = {1e9, 1e9};
+  for (int turn = 0; turn < 3; ++turn) {
+    for (bool eager : {false, true}) {
+      config::Override mode("eager", eager ? "true" : "false");
+      best[eager] = std::min(best[eager], StepTime(trainer, batch));
+    }
+  }
+  return best[true] / best[false];
 }
 
 }  // namespace
