@@ -1,81 +1,11 @@
-#include "backends/cpu/products.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
-#include <random>
 #include <thread>
-#include <vector>
 
-#include "backends/cpu/host_allocator.h"
-#include "backends/run_graph.h"
-#include "hammock/config.h"
-#include "ops/channels_last.h"
-#include "ops/primitives.h"
+#include "backends/cpu/product_tests.h"
 
 namespace hammock::cpu {
 namespace {
-
-/// Scratch memory as the backend gives it.
-class ScratchMemory {
- public:
-  explicit ScratchMemory(int64_t bytes) : tensor_(allocator_.New(Shape(u8, {bytes}), "scratch")) {
-    std::memset(tensor_.mutable_data(), 0xff, bytes);  // NaN: nobody may rely on it
-  }
-  std::span<std::byte> span() {
-    return {static_cast<std::byte*>(tensor_.mutable_data()), static_cast<size_t>(tensor_.bytes())};
-  }
-
- private:
-  static inline HostAllocator& allocator_ = *new HostAllocator("test");
-  HostTensor tensor_;
-};
-
-/// Numbers that every dtype holds, small enough that sums of f16 stay finite.
-HostTensor Random(const Shape& shape, std::mt19937& random) {
-  HostTensor values(shape.With(f64));
-  bool whole = !IsFloat(shape.dtype());
-  std::uniform_real_distribution<double> real(-1, 1);
-  for (double& value : values.mutable_values<double>()) {
-    value = whole ? static_cast<double>(random() % 256) - (IsSigned(shape.dtype()) ? 128 : 0)
-                  : real(random);
-  }
-  return values.To(shape.dtype());
-}
-
-/// Equal up to the rounding of sums of `terms` products of numbers below 1.
-testing::AssertionResult Near(const HostTensor& actual, const HostTensor& expected, int64_t terms) {
-  if (!IsFloat(actual.dtype())) return SameTensor(actual, expected);
-  double rounding = actual.dtype() == f64 ? 1e-15 : 4e-7;
-  for (int64_t i = 0; i < actual.numel(); ++i) {
-    double x = actual.at(i).ToDouble();
-    double y = expected.at(i).ToDouble();
-    double slack =
-        2 * InfoOf(actual.dtype()).epsilon * std::abs(y) + rounding * static_cast<double>(terms);
-    if (!(std::abs(x - y) <= slack)) {
-      return testing::AssertionFailure() << fmt::format("element {} of {} is {}, expected {}", i,
-                                                        actual.shape().to_string(), x, y);
-    }
-  }
-  return testing::AssertionSuccess();
-}
-
-HostTensor Interpreted(const OpDef& op, const std::vector<HostTensor>& operands,
-                       std::vector<Attr> attrs) {
-  Graph graph;
-  std::vector<GraphValue> values;
-  for (const HostTensor& operand : operands) values.push_back(graph.AddInput(operand.shape()));
-  NodeId node = graph.AddNode(op, values, std::move(attrs));
-  graph.AddOutput({node, 0});
-  return reference::Interpret(graph, operands)[0];
-}
-
-HostTensor Permuted(const HostTensor& tensor, const Dims& dims) {
-  return Interpreted(ops::kPermute, {tensor}, {dims});
-}
 
 /// Runs with so many threads; the result begins as garbage.
 HostTensor RunMatMul(const MatMul& product, const Shape& out, MatMul::Pointers pointers,
@@ -86,17 +16,6 @@ HostTensor RunMatMul(const MatMul& product, const Shape& out, MatMul::Pointers p
   ScratchMemory scratch(product.scratch_bytes(ThreadPool::threads()));
   if (product.spec().epilogue.stores) pointers.out = result.mutable_data();
   product.Run(pointers, scratch.span(), ThreadPool::Get());
-  return result;
-}
-
-HostTensor RunConvolution(const Convolution& convolution, Convolution::Pointers pointers,
-                          const char* threads) {
-  config::Override some("cpu_threads", threads);
-  HostTensor result(convolution.spec().out);
-  std::memset(result.mutable_data(), 0xff, result.bytes());
-  ScratchMemory scratch(convolution.scratch_bytes(ThreadPool::threads()));
-  if (convolution.spec().epilogue.stores) pointers.out = result.mutable_data();
-  convolution.Run(pointers, scratch.span(), ThreadPool::Get());
   return result;
 }
 
@@ -128,8 +47,6 @@ void CheckDotGeneral(const Shape& a, const Shape& b, const Dims& a_contract, con
   ASSERT_TRUE(one.SameBits(RunMatMul(product, expected.shape(), pointers, "2")))
       << "packed: " << about();
 }
-
-constexpr DType kNumbers[] = {f32, f64, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64};
 
 TEST(MatMul, MatchesTheInterpreterOnRandomMatrices) {
   std::mt19937 random(1);
@@ -235,48 +152,6 @@ TEST(MatMul, RepeatsAMatrixOfStrideZero) {
       EXPECT_TRUE(Near(part(out, i, {40, 60}), expected, 50));
     }
   }
-}
-
-/// Copies each part that it gets, and checks that it is what the product says of it.
-class CopyingEpilogue : public Epilogue {
- public:
-  CopyingEpilogue(const Shape& shape, int64_t columns, const EpilogueSpec& spec)
-      : columns_(columns), spec_(spec), result_(shape), times_(Shape(i32, shape.sizes())) {
-    std::memset(times_.mutable_data(), 0, static_cast<size_t>(times_.bytes()));
-  }
-
-  void Run(const FinishedPart& part, std::byte* scratch) const override {
-    if (spec_.whole_rows) {
-      EXPECT_EQ(part.columns, columns_);
-    }
-    std::memset(scratch, 0x7f, static_cast<size_t>(spec_.scratch_bytes));
-    int64_t width = BytesOf(result_.dtype(), 1);
-    for (int64_t i = 0; i < part.rows; ++i) {
-      int64_t at = (part.row + i) * columns_ + part.column;
-      std::memcpy(static_cast<std::byte*>(result_.mutable_data()) + at * width,
-                  part.data + i * part.stride * width, static_cast<size_t>(part.columns * width));
-      for (int64_t j = 0; j < part.columns; ++j) ++times_.mutable_values<int32_t>()[at + j];
-    }
-  }
-
-  const HostTensor& result() const { return result_; }
-  bool SawEverythingOnce() const {
-    auto times = times_.values<int32_t>();
-    return std::all_of(times.begin(), times.end(), [](int32_t count) { return count == 1; });
-  }
-
- private:
-  const int64_t columns_;
-  const EpilogueSpec spec_;
-  mutable HostTensor result_, times_;
-};
-
-std::vector<EpilogueSpec> AllEpilogues() {
-  std::vector<EpilogueSpec> all;
-  for (bool whole_rows : {false, true}) {
-    for (bool stores : {false, true}) all.push_back({true, whole_rows, stores, 192});
-  }
-  return all;
 }
 
 TEST(MatMul, EpiloguesSeeTheBitsOfTheProductOnce) {
@@ -430,209 +305,6 @@ TEST(MatMul, RefusesWhatItCannotCompute) {
   spec = MatMulSpec::Plain(f32, 2, 3, 4);
   spec.out.column = 2;
   EXPECT_THROW(MatMul{spec}, ValueError);
-}
-
-struct ConvolutionCase {
-  Shape input, weight;
-  Dims stride, padding, dilation;
-  bool transposed;
-  Dims output_padding;
-  int64_t groups;
-};
-
-/// The bits are those of `expected` wherever the channels are.
-void CheckLayouts(ConvolutionSpec spec, const HostTensor& input, const HostTensor& weight,
-                  const HostTensor& expected) {
-  if (!Convolution::TakesLayouts(spec)) return;
-  int rank = spec.input.rank();
-  HostTensor input_last = Permuted(input, ops::ChannelsToLast(rank));
-  HostTensor expected_last = Permuted(expected, ops::ChannelsToLast(rank));
-  for (int which : {1, 2, 3}) {
-    spec.input_last = which & 1;
-    spec.out_last = which & 2;
-    const HostTensor& wanted = spec.out_last ? expected_last : expected;
-    Convolution::Pointers pointers = {.input = spec.input_last ? input_last.data() : input.data(),
-                                      .weight = weight.data()};
-    spec.epilogue = {};
-    HostTensor plain = RunConvolution(Convolution(spec), pointers, "2");
-    ASSERT_EQ(std::memcmp(plain.data(), wanted.data(), wanted.bytes()), 0) << which;
-    for (const EpilogueSpec& epilogue : AllEpilogues()) {
-      spec.epilogue = epilogue;
-      int64_t columns = wanted.shape().size(rank - 1);
-      for (int d = 2; d < rank - 1 && !spec.out_last; ++d) columns *= wanted.shape().size(d);
-      CopyingEpilogue copy(wanted.shape(), columns, epilogue);
-      pointers.epilogue = &copy;
-      RunConvolution(Convolution(spec), pointers, "2");
-      ASSERT_TRUE(copy.SawEverythingOnce()) << which;
-      ASSERT_TRUE(copy.result().SameBits(wanted)) << which;
-    }
-  }
-}
-
-void CheckConvolution(const ConvolutionCase& c, std::mt19937& random) {
-  ConvolutionSpec spec = ConvolutionSpec::Of(c.input, c.weight, c.stride, c.padding, c.dilation,
-                                             c.transposed, c.output_padding, c.groups);
-  HostTensor input = Random(c.input, random);
-  HostTensor weight = Random(c.weight, random);
-  HostTensor expected =
-      Interpreted(ops::kConvolution, {input, weight},
-                  {c.stride, c.padding, c.dilation, c.transposed, c.output_padding, c.groups});
-  ASSERT_EQ(spec.out, expected.shape());
-  Convolution convolution(spec);
-  auto about = [&] {
-    return fmt::format("{} {} stride {} padding {} dilation {} transposed {} {} groups {} by {}",
-                       c.input.to_string(), c.weight.to_string(), ToString(c.stride),
-                       ToString(c.padding), ToString(c.dilation), c.transposed,
-                       ToString(c.output_padding), c.groups, convolution.kernel());
-  };
-  int64_t terms = c.weight.numel() / std::max<int64_t>(c.weight.size(0), 1) * c.groups + 1;
-  Convolution::Pointers pointers = {.input = input.data(), .weight = weight.data()};
-  HostTensor one = RunConvolution(convolution, pointers, "1");
-  ASSERT_TRUE(Near(one, expected, terms)) << about();
-  ASSERT_TRUE(one.SameBits(RunConvolution(convolution, pointers, "2"))) << about();
-  ASSERT_TRUE(one.SameBits(RunConvolution(convolution, pointers, "5"))) << about();
-  if (convolution.packed_bytes() > 0) {
-    ScratchMemory packed(convolution.packed_bytes());
-    convolution.Pack(weight.data(), packed.span().data(), ThreadPool::Get());
-    Convolution::Pointers with_packed = {.input = input.data(), .packed = packed.span().data()};
-    ASSERT_TRUE(one.SameBits(RunConvolution(convolution, with_packed, "2"))) << about();
-  }
-  for (const EpilogueSpec& epilogue : AllEpilogues()) {
-    spec.epilogue = epilogue;
-    int64_t rows = spec.out.size(0) * spec.out.size(1);
-    CopyingEpilogue copy(spec.out, rows == 0 ? 0 : spec.out.numel() / rows, epilogue);
-    pointers.epilogue = &copy;
-    HostTensor stored = RunConvolution(Convolution(spec), pointers, "2");
-    ASSERT_TRUE(copy.SawEverythingOnce()) << about();
-    ASSERT_TRUE(copy.result().SameBits(one)) << about();
-    if (epilogue.stores) {
-      ASSERT_TRUE(stored.SameBits(one)) << about();
-    }
-  }
-  spec.epilogue = {};
-  CheckLayouts(spec, input, weight, one);
-  ASSERT_FALSE(testing::Test::HasFatalFailure()) << about();
-}
-
-TEST(Convolution, MatchesTheInterpreterOnRandomCases) {
-  std::mt19937 random(11);
-  for (int turn = 0; turn < 250; ++turn) {
-    DType dtype = turn % 2 ? f32 : kNumbers[random() % std::size(kNumbers)];
-    int spatial = 1 + random() % 3;
-    auto upto = [&](int64_t low, int64_t high) {
-      return low + static_cast<int64_t>(random() % (high - low + 1));
-    };
-    ConvolutionCase c;
-    c.groups = random() % 3 == 0 ? upto(2, 4) : 1;
-    c.transposed = random() % 3 == 0;
-    int64_t in = c.groups * upto(1, random() % 4 == 0 ? 20 : 4);
-    int64_t out = c.groups * upto(1, random() % 4 == 0 ? 20 : 4);
-    Dims input = {upto(random() % 8 == 0 ? 0 : 1, 3), in};
-    Dims weight = c.transposed ? Dims{in, out / c.groups} : Dims{out, in / c.groups};
-    for (int i = 0; i < spatial; ++i) {
-      int64_t kernel = upto(1, 4);
-      c.stride.push_back(upto(1, 3));
-      c.padding.push_back(upto(0, 3));
-      c.dilation.push_back(upto(1, 2));
-      int64_t reach = c.dilation[i] * (kernel - 1) + 1;
-      int64_t least = std::max<int64_t>(1, reach - 2 * c.padding[i]);
-      int64_t size = least + upto(0, spatial == 3 ? 4 : 12);
-      if (c.transposed) size = std::max<int64_t>(size, c.padding[i] * 2 / c.stride[i] + 2);
-      input.push_back(size);
-      weight.push_back(kernel);
-      int64_t most = std::max(c.stride[i], c.dilation[i]) - 1;
-      c.output_padding.push_back(c.transposed ? upto(0, most) : 0);
-    }
-    c.input = Shape(dtype, input);
-    c.weight = Shape(dtype, weight);
-    CheckConvolution(c, random);
-  }
-}
-
-TEST(Convolution, MatchesTheInterpreterOnLargerImages) {
-  std::mt19937 random(12);
-  for (DType dtype : {f32, bf16, f16}) {
-    CheckConvolution({Shape(dtype, {2, 16, 40, 40}),
-                      Shape(dtype, {32, 16, 3, 3}),
-                      {1, 1},
-                      {1, 1},
-                      {1, 1},
-                      false,
-                      {0, 0},
-                      1},
-                     random);
-    CheckConvolution({Shape(dtype, {1, 3, 64, 48}),
-                      Shape(dtype, {24, 3, 7, 7}),
-                      {2, 2},
-                      {3, 3},
-                      {1, 1},
-                      false,
-                      {0, 0},
-                      1},
-                     random);
-    CheckConvolution({Shape(dtype, {1, 32, 30, 31}),
-                      Shape(dtype, {32, 1, 3, 3}),
-                      {1, 2},
-                      {1, 1},
-                      {1, 1},
-                      false,
-                      {0, 0},
-                      32},
-                     random);
-    CheckConvolution({Shape(dtype, {2, 16, 15, 14}),
-                      Shape(dtype, {16, 8, 4, 4}),
-                      {2, 2},
-                      {1, 1},
-                      {1, 1},
-                      true,
-                      {0, 0},
-                      2},
-                     random);
-    CheckConvolution(
-        {Shape(dtype, {1, 16, 100}), Shape(dtype, {48, 16, 5}), {1}, {4}, {2}, false, {0}, 1},
-        random);
-  }
-}
-
-TEST(Convolution, OfOnePlaceIsAProduct) {
-  std::mt19937 random(15);
-  for (DType dtype : {f32, bf16, f16, i32}) {
-    for (int64_t channels : {3, 64}) {
-      CheckConvolution({Shape(dtype, {3, channels, 9, 11}),
-                        Shape(dtype, {70, channels, 1, 1}),
-                        {1, 1},
-                        {0, 0},
-                        {1, 1},
-                        false,
-                        {0, 0},
-                        1},
-                       random);
-    }
-  }
-  // Those that the library takes go the way of all others, so that bits do not depend on layouts.
-  Shape input(f64, {1, 64, 8}), weight(f64, {64, 64, 1});
-  EXPECT_STREQ(
-      Convolution(ConvolutionSpec::Of(input, weight, {1}, {0}, {1}, false, {0}, 1)).kernel(),
-      "matmul");
-}
-
-TEST(Convolution, PaddingWiderThanTheKernelGivesZeros) {
-  std::mt19937 random(13);
-  CheckConvolution({Shape(f32, {1, 2, 3, 3}),
-                    Shape(f32, {4, 2, 1, 2}),
-                    {1, 1},
-                    {3, 4},
-                    {1, 1},
-                    false,
-                    {0, 0},
-                    1},
-                   random);
-}
-
-TEST(Convolution, WithoutInputChannelsGivesZeros) {
-  std::mt19937 random(14);
-  CheckConvolution({Shape(f32, {2, 0, 5}), Shape(f32, {3, 0, 2}), {1}, {0}, {1}, false, {0}, 1},
-                   random);
 }
 
 }  // namespace
