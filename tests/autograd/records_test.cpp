@@ -13,6 +13,7 @@
 #include "ops/module_call.h"
 #include "ops/primitives.h"
 #include "ops/table.h"
+#include "support/source_path.h"
 
 namespace hammock {
 namespace {
@@ -87,7 +88,7 @@ TEST(Records, WithoutAGradientAreKnown) {
 }
 
 TEST(Records, TheTableInTheDocsIsFresh) {
-  std::string path = HAMMOCK_SOURCE_DIR "/docs/ops.md";
+  std::string path = testing::SourcePath("docs/ops.md");
   std::string table =
       "# Ops\nEvery op that can be called by name, made from the records by `UPDATE_DOCS=1 "
       "autograd_tests`. A primitive is run by\nbackends; a composite is one node that a backend "

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "hammock/error.h"
+#include "support/source_path.h"
 
 namespace hammock {
 namespace {
@@ -213,7 +214,7 @@ TEST(Config, KnowsWhoSetAValue) {
 }
 
 TEST(Config, DocumentIsFresh) {
-  std::string path = HAMMOCK_SOURCE_DIR "/docs/config.md";
+  std::string path = testing::SourcePath("docs/config.md");
   if (std::getenv("UPDATE_DOCS")) std::ofstream(path) << config::DescribeMarkdown();
   std::ifstream file(path);
   std::stringstream text;

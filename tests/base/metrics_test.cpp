@@ -16,6 +16,7 @@
 #include "base/metrics_table.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
+#include "support/source_path.h"
 
 namespace hammock::metrics {
 namespace {
@@ -370,7 +371,7 @@ std::string ReadText(const std::filesystem::path& path) {
 }
 
 TEST(Metrics, DocumentIsFresh) {
-  std::string path = HAMMOCK_SOURCE_DIR "/docs/metrics.md";
+  std::string path = testing::SourcePath("docs/metrics.md");
   if (std::getenv("UPDATE_DOCS")) std::ofstream(path) << DescribeMarkdown();
   EXPECT_EQ(ReadText(path), DescribeMarkdown()) << "run base_tests with UPDATE_DOCS=1";
 }
@@ -380,7 +381,7 @@ TEST(Metrics, DocumentHasEveryNameInTheSource) {
   std::regex use("Get(?:Counter|Gauge|Metric)\\(\\s*\"([A-Za-z:_]+)\"[,)]");
   int found = 0;
   for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(HAMMOCK_SOURCE_DIR "/src")) {
+       std::filesystem::recursive_directory_iterator(testing::SourcePath("src"))) {
     if (entry.path().extension() != ".cpp") continue;
     std::string source = ReadText(entry.path());
     for (std::sregex_iterator it(source.begin(), source.end(), use), end; it != end; ++it) {

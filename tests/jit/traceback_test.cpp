@@ -10,6 +10,7 @@
 #include "hammock/jit/to_backend.h"
 #include "ir/expect_error.h"
 #include "jit/toy_delegate.h"
+#include "support/source_path.h"
 
 namespace hammock::jit {
 namespace {
@@ -56,7 +57,7 @@ class Traceback : public ::testing::Test {
   void SetUp() override {
     // Files are named relative to the repository, or to a folder in it.
     bool inside = std::string(Location::current().file_name()).starts_with("..");
-    ASSERT_EQ(chdir(inside ? HAMMOCK_SOURCE_DIR "/tests" : HAMMOCK_SOURCE_DIR), 0);
+    ASSERT_EQ(chdir(testing::SourcePath(inside ? "tests" : "").c_str()), 0);
   }
 };
 

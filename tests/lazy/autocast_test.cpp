@@ -11,6 +11,7 @@
 #include "hammock/optim.h"
 #include "ir/expect_error.h"
 #include "nlohmann/json.hpp"
+#include "support/source_path.h"
 #include "support/tensor_matchers.h"
 
 namespace hammock {
@@ -50,7 +51,7 @@ Tensor CallRow(const Json& row) {
 }
 
 TEST(Autocast, ResultsHavePyTorchsDTypes) {
-  std::ifstream file(HAMMOCK_SOURCE_DIR "/tests/lazy/autocast.json");
+  std::ifstream file(testing::SourcePath("tests/lazy/autocast.json"));
   Json rows = Json::parse(file);
   ASSERT_GT(rows.size(), 80u);
   for (const Json& row : rows) {

@@ -12,6 +12,7 @@
 
 #include "hammock/hammock.h"
 #include "ir/expect_error.h"
+#include "support/source_path.h"
 
 namespace hammock {
 namespace {
@@ -106,8 +107,8 @@ TEST_F(Trace, HasEveryPartOfAStepWhereItHappened) {
 
 TEST_F(Trace, HasTheGraphWithItsKernels) {
   // Source lines are looked up where the compiler saw them.
-  for (const char* folder : {HAMMOCK_SOURCE_DIR, HAMMOCK_SOURCE_DIR "/tests"}) {
-    std::filesystem::path base = folder;
+  for (const char* folder : {"", "tests"}) {
+    std::filesystem::path base = testing::SourcePath(folder);
     if (std::filesystem::exists(base / __FILE__)) std::filesystem::current_path(base);
   }
   tracing::Start(path);

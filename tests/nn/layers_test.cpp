@@ -6,6 +6,7 @@
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
 #include "nlohmann/json.hpp"
+#include "support/source_path.h"
 #include "support/tensor_matchers.h"
 
 namespace hammock::nn {
@@ -16,7 +17,7 @@ using Tensors = std::vector<Tensor>;
 
 const Json& Expected() {
   static const Json json = [] {
-    std::ifstream file(HAMMOCK_SOURCE_DIR "/tests/nn/pytorch.json");
+    std::ifstream file(testing::SourcePath("tests/nn/pytorch.json"));
     return Json::parse(file);
   }();
   return json;

@@ -8,6 +8,7 @@
 #include "hammock/hammock.h"
 #include "hammock/optim.h"
 #include "nlohmann/json.hpp"
+#include "support/source_path.h"
 
 namespace hammock::optim {
 
@@ -31,7 +32,7 @@ struct Problem {
 };
 
 inline nlohmann::json PyTorchResults() {
-  std::ifstream file(HAMMOCK_SOURCE_DIR "/tests/optim/pytorch.json");
+  std::ifstream file(testing::SourcePath("tests/optim/pytorch.json"));
   return nlohmann::json::parse(file);
 }
 
