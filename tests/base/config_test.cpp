@@ -103,7 +103,7 @@ TEST(Config, ValueOutOfRangeIsRejected) {
   }
 }
 
-class ConfigFile : public testing::Test {
+class ConfigFile : public ::testing::Test {
  protected:
   std::string Write(const std::string& text) {
     std::ofstream(path_) << text;
@@ -111,7 +111,7 @@ class ConfigFile : public testing::Test {
   }
   ~ConfigFile() override { std::filesystem::remove(path_); }
 
-  std::string path_ = testing::TempDir() + "hammock_config_" + std::to_string(getpid()) + ".conf";
+  std::string path_ = ::testing::TempDir() + "hammock_config_" + std::to_string(getpid()) + ".conf";
 };
 
 TEST_F(ConfigFile, SetsOptions) {

@@ -29,7 +29,7 @@ bool Has(const std::string& text, std::string_view part) {
 }
 
 /// Counters live as long as the process; each test starts from zero, in any order and repetition.
-struct FromZero : testing::Test {
+struct FromZero : ::testing::Test {
   void SetUp() override { Reset(); }
 };
 using CounterTest = FromZero;

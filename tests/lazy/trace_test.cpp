@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 class Trace : public ::testing::Test {
  protected:
   void SetUp() override {
-    path = testing::TempDir() + "trace_" + std::to_string(getpid()) + ".json";
+    path = ::testing::TempDir() + "trace_" + std::to_string(getpid()) + ".json";
     LazyGraphExecutor::Get()->ClearComputationCache();
   }
   void TearDown() override {
@@ -271,7 +271,7 @@ TEST_F(Trace, IsBounded) {
 }
 
 TEST_F(Trace, BeginsAndEndsWithTheOption) {
-  std::string pattern = testing::TempDir() + "trace_%p.json";
+  std::string pattern = ::testing::TempDir() + "trace_%p.json";
   {
     config::Override option("trace_file", pattern);
     EXPECT_TRUE(tracing::IsOn());
