@@ -49,8 +49,9 @@ enum class ErrorCode : uint16_t {
 /// The stable text of a code, such as "HM0002"; "HM0000" for a number that is none.
 HAMMOCK_API std::string_view ErrorCodeName(ErrorCode code);
 
-/// Base of everything that Hammock throws. Immutable apart from `SetWhere`; copies are cheap, never
-/// throw, and may be used from different threads. Throw one of the classes below, not this one.
+/// Base of everything that Hammock throws. Immutable apart from `SetWhere` and `AddNote`; copies
+/// are cheap, never throw, and may be used from different threads. Throw one of the classes below,
+/// not this one.
 class HAMMOCK_API Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message);
@@ -66,6 +67,8 @@ class HAMMOCK_API Error : public std::exception {
   /// "file:line" of the user's call, or empty.
   const std::string& where() const noexcept;
   void SetWhere(std::string where);
+  /// Adds "; note" to the message.
+  void AddNote(const std::string& note);
 
   /// "message [at file:line] (HM0002)"; the middle part only if the location is known.
   const char* what() const noexcept override;

@@ -108,7 +108,8 @@ class HAMMOCK_API LazyGraphExecutor {
                             bool wait = false, Location at = Location::current());
   /// The same for the tensors of all threads.
   void SyncAllThreads(const Device* device, bool wait = false, Location at = Location::current());
-  /// A full step: SyncLiveTensorsGraph with donation of dying inputs, then step closures.
+  /// A full step: raises an error that an earlier step has left, then SyncLiveTensorsGraph with
+  /// donation of dying inputs, then step closures.
   void MarkStep(const Device* device = nullptr, bool wait = false,
                 Location at = Location::current());
   /// Waits for everything queued on the devices (all if empty); raises an error nobody has seen.
@@ -160,11 +161,26 @@ HAMMOCK_API void mark_step(const Device& device, bool wait = false,
 HAMMOCK_API void sync_multi(const std::vector<Tensor>& tensors, Location at = Location::current());
 HAMMOCK_API void wait_device_ops(const std::vector<Device>& devices = {});
 
-/// Runs `fn`, lets its locals die, then marks a step: temporaries do not become outputs.
+/// What is recorded while one lives is one step: its in-place writes happen together or not at all.
+/// Raises an error that an earlier step of this thread has left.
+class HAMMOCK_API StepScope {
+ public:
+  explicit StepScope(Location at = Location::current());
+  ~StepScope();
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+  /// Starts what was recorded, and runs step closures. Errors of it are raised where its values are
+  /// read, or by the next step.
+  void Mark(Location at = Location::current());
+};
+
+/// Runs `fn`, lets its locals die, then marks a step: temporaries do not become outputs. If an op
+/// of the step fails, tensors that the step updates in place are what they were before it.
 template <class Fn>
 void step(Fn&& fn, Location at = Location::current()) {
+  StepScope scope(at);
   fn();
-  mark_step(false, at);
+  scope.Mark(at);
 }
 
 /// Runs `fn` after the next step; asynchronous ones run on a thread of their own, in order. An

@@ -47,12 +47,15 @@ void ThrowReleased(const TapeEntry& entry) {
                     entry.location ? " at " + LocationText(entry.location) : std::string());
 }
 
+bool LeafEntry::IsUndone() const { return grad_.defined() && grad_.impl()->undone; }
+
 void LeafEntry::Accumulate(const Tensor& grad, bool keep_history) {
   std::lock_guard lock(mutex_);
-  if (!grad_.defined()) {
+  if (!grad_.defined() || IsUndone()) {
     Value value = grad.value();
     if (!keep_history) value.tape = {};
-    grad_ = Tensor::FromValue(std::move(value));
+    grad_ = Tensor::FromValue(value);
+    if (grad_.impl()->owner) NoteWrite(*grad_.impl(), false, {}, value, true);
     if (!strides.empty()) SetStrides(*grad_.impl(), strides);
   } else if (keep_history) {
     grad_ = grad_ + grad;

@@ -65,7 +65,7 @@ class LeafEntry : public TapeEntry {
 
   Tensor grad() const {
     std::lock_guard lock(mutex_);
-    return grad_;
+    return IsUndone() ? Tensor() : grad_;
   }
   void SetGrad(const Tensor& grad) {
     std::lock_guard lock(mutex_);
@@ -73,6 +73,9 @@ class LeafEntry : public TapeEntry {
   }
 
  private:
+  /// The step that made the gradient failed, so there is none.
+  bool IsUndone() const;
+
   mutable std::mutex mutex_;
   Tensor grad_;
 };

@@ -56,6 +56,10 @@ void Error::SetWhere(std::string where) {
   text_ = std::make_shared<const Text>(code_, text_->message, std::move(where));
 }
 
+void Error::AddNote(const std::string& note) {
+  text_ = std::make_shared<const Text>(code_, text_->message + "; " + note, text_->where);
+}
+
 void Error::Raise() const { throw *this; }
 
 std::shared_ptr<Error> Error::Clone() const { return std::make_shared<Error>(*this); }

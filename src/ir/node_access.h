@@ -1,7 +1,9 @@
 #pragma once
 /// The parts of Node that only tracing and the executor use.
 
+#include <memory>
 #include <new>
+#include <vector>
 
 #include "base/pool.h"
 #include "hammock/error.h"
@@ -23,6 +25,9 @@ struct LeafPayload {
   std::shared_ptr<const Error> error;  ///< why this op failed: belongs to every value that needs it
   std::shared_ptr<const FailedStep> failed_step;  ///< that was to compute this node among others
   std::shared_ptr<Generator> generator;           ///< of random state drawn from an explicit one
+  std::shared_ptr<struct WriteUnit> unit;         ///< unsettled, that wrote this value in place
+  std::vector<BackendDataPtr> dropped;            ///< what a unit that was undone had computed
+  bool undone = false;                            ///< `error` stays: the operands may be gone
   bool donated = false;                           ///< its data was given away
   bool read_only = false;                         ///< never donate its data
 };

@@ -114,6 +114,8 @@ void EnsureGroup(TensorImpl& impl) {
   std::unique_lock<SpinLock> owner;
   if (impl.owner) owner = std::unique_lock(impl.owner->lock);
   impl.view.swap(view);
+  if (owner) owner.unlock();
+  MoveWrites(impl, *impl.view->group);
 }
 
 /// The base with `value` in the places that the view shows.
@@ -316,8 +318,10 @@ void RefreshView(TensorImpl& impl) {
   if (!is_leaf) impl.tape = view.last || !value.tape ? value.tape : PassOn(value);
 }
 
-void WriteValue(const char* op, TensorImpl& impl, const Value& value) {
+void WriteValue(const char* op, TensorImpl& impl, const Value& value, bool is_shared) {
   if (!impl.SharesMemory()) {
+    if (impl.owner)
+      NoteWrite(impl, false, {NodePtr(impl.node), impl.index, impl.tape}, value, is_shared);
     SetNode(impl, value);
     return;
   }
@@ -335,6 +339,8 @@ void WriteValue(const char* op, TensorImpl& impl, const Value& value) {
   GradModeScope mode(!keep_history);
   Value written = WrittenBase(view, value);
   if (keep_history) written.tape = view.group->base.tape;
+  is_shared = is_shared && written == value;
+  NoteWrite(*view.group, true, view.group->base, written, is_shared);
   view.group->base = std::move(written);
   view.generation = view.group->generation.fetch_add(1) + 1;
   ListWritten(view.group);

@@ -16,12 +16,15 @@
 #include "hammock/ir/node.h"
 #include "hammock/ir/shape.h"
 #include "hammock/tensor.h"
+#include "lazy/write_unit.h"
 
 namespace hammock {
 
 struct TensorImpl;
 
-struct AliasGroup {
+struct AliasGroup : WriteTarget, std::enable_shared_from_this<AliasGroup> {
+  ~AliasGroup() { ForgetWrites(*this); }
+
   std::mutex mutex;
   Value base;  // row-major, guarded by `mutex`
   Dims order;  // dims of the base as they lie in memory; empty: as they are
@@ -70,7 +73,8 @@ Tensor MakeAlias(const Tensor& self, bool detached);
 /// Brings a view's node up to date with its group.
 void RefreshView(TensorImpl& impl);
 /// Writes `value` (of the tensor's own type) to the tensor and so to everything it aliases.
-void WriteValue(const char* op, TensorImpl& impl, const Value& value);
+/// `is_shared`: it is another tensor's value too.
+void WriteValue(const char* op, TensorImpl& impl, const Value& value, bool is_shared = false);
 /// The value that a step must compute for this tensor: its own, or its group's base.
 Value BaseValue(const std::shared_ptr<AliasGroup>& group);
 

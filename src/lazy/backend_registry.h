@@ -13,6 +13,8 @@
 
 namespace hammock {
 
+struct ThreadContext;
+
 /// One device and its execution queue. Entries are never removed, so ids stay valid; an
 /// unregistered backend's are inactive.
 struct DeviceEntry {
@@ -41,9 +43,14 @@ struct DeviceEntry {
   };
   std::vector<CachedScalar> scalars;
 
-  // Errors that nobody has seen yet, oldest first; a barrier or MarkStep raises each once.
+  // Errors that nobody has seen yet, oldest first; a barrier raises each once, or the next step of
+  // the thread that recorded what failed.
+  struct UnseenError {
+    std::shared_ptr<const Error> error;
+    const ThreadContext* owner;
+  };
   std::mutex error_mutex;
-  std::vector<std::shared_ptr<const Error>> unseen_errors;
+  std::vector<UnseenError> unseen_errors;
 
   std::string name() const { return type + ":" + std::to_string(device.ordinal()); }
   DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterface* backend,

@@ -69,10 +69,14 @@ struct CompiledGraph::State {
   std::vector<bool> replaced;  // arguments that are updated, and whose value goes nowhere else
 
   void FindReplaced();
-  std::vector<Value> Run(std::vector<Value>& arguments, const std::vector<Tensor>& tensors) const;
-  /// Whether a call leaves nothing that needs the value which this argument has now.
-  bool Releases(size_t argument, const std::vector<Tensor>& tensors) const {
-    return replaced[argument] && !tensors[argument].impl()->SharesMemory();
+  std::vector<Value> Run(std::vector<Value>& arguments, const std::vector<Tensor>& tensors,
+                         const WriteUnitPtr& unit) const;
+  /// Whether a call leaves nothing that needs the value which this argument has now. A step that
+  /// has other parts needs the values from before it.
+  bool Releases(size_t argument, const std::vector<Tensor>& tensors,
+                const WriteUnitPtr& unit) const {
+    if (!replaced[argument] || tensors[argument].impl()->SharesMemory()) return false;
+    return Context().step_depth == 0 || IsWrittenBy(*tensors[argument].impl(), unit);
   }
   void CheckAliases(const std::vector<Tensor>& arguments) const;
 };
@@ -88,14 +92,15 @@ void CompiledGraph::State::FindReplaced() {
 }
 
 std::vector<Value> CompiledGraph::State::Run(std::vector<Value>& arguments,
-                                             const std::vector<Tensor>& tensors) const {
+                                             const std::vector<Tensor>& tensors,
+                                             const WriteUnitPtr& unit) const {
   if (!recital) return {};
   std::vector<Value> values;
   std::vector<bool> released(parameters.size());
   for (const ParameterSource& binding : parameters) {
     switch (binding.kind) {
       case ParameterSource::kInput:
-        released[values.size()] = Releases(binding.input, tensors);
+        released[values.size()] = Releases(binding.input, tensors, unit);
         values.push_back(arguments[binding.input]);
         break;
       case ParameterSource::kConstant:
@@ -108,9 +113,9 @@ std::vector<Value> CompiledGraph::State::Run(std::vector<Value>& arguments,
     }
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (Releases(i, tensors)) arguments[i] = {};
+    if (Releases(i, tensors, unit)) arguments[i] = {};
   }
-  return Replay(*recital, std::move(values), kOp, released);
+  return Replay(*recital, std::move(values), kOp, released, unit);
 }
 
 // The function was traced on inputs that share no memory; that matters where one is written.
@@ -136,11 +141,31 @@ void CompiledGraph::State::CheckAliases(const std::vector<Tensor>& arguments) co
   }
 }
 
+namespace {
+
+// Outside of steps a call's writes are a unit of their own: the call starts them at once.
+WriteUnitPtr UnitOfCall(ThreadContext& context) {
+  if (context.step_depth == 0) SealUnit(context);
+  return CurrentUnit(context);
+}
+
+void CloseCall(ThreadContext& context, const WriteUnitPtr& unit) {
+  SealUnit(context);
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    MarkWritten(UnitSpan(&unit, 1));
+  }
+  if (Executor().Close(unit)) std::erase(context.units, unit);
+}
+
+}  // namespace
+
 std::vector<Tensor> CompiledGraph::operator()(const std::vector<Tensor>& inputs,
                                               Location at) const {
   LocationScope scope(at);
   if (!state_) Throw(ErrorCode::kUninitializedTensor, "{}: it is empty; capture one first", kOp);
   const State& state = *state_;
+  Executor().RaiseUnseenOf(Context());
   CheckArgumentCount(kOp, inputs.size(), state.input_types.size());
   std::vector<Value> arguments;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -148,15 +173,18 @@ std::vector<Tensor> CompiledGraph::operator()(const std::vector<Tensor>& inputs,
     arguments.push_back(ValueOf(kOp, inputs[i]));
   }
   state.CheckAliases(inputs);
-  std::vector<Value> results = state.Run(arguments, inputs);
+  ThreadContext& context = Context();
+  WriteUnitPtr unit = state.writes.empty() ? nullptr : UnitOfCall(context);
+  std::vector<Value> results = state.Run(arguments, inputs, unit);
   auto value_of = [&](const ResultSource& source) -> const Value& {
     if (source.kind == ResultSource::kResult) return results[source.index];
     if (source.kind == ResultSource::kInput) return arguments[source.index];
     return source.value;
   };
   for (const auto& [argument, source] : state.writes) {
-    Write(kOp, inputs[argument], value_of(source));
+    Write(kOp, inputs[argument], value_of(source), source.kind != ResultSource::kResult);
   }
+  if (unit && context.step_depth == 0) CloseCall(context, unit);
   std::vector<Tensor> outputs;
   for (const ResultSource& source : state.outputs) {
     if (source.kind == ResultSource::kArgument) {

@@ -237,7 +237,9 @@ void StepExecutor::Sync(std::span<const Value> roots, const SyncOptions& options
     if (found == by_device.end()) found = by_device.insert(by_device.end(), {device, {}});
     found->second.push_back(root);
   }
-  for (auto& [device, values] : by_device) SyncDevice(EntryOf(device), values, options);
+  SyncOptions each = options;
+  each.one_device = by_device.size() < 2;
+  for (auto& [device, values] : by_device) SyncDevice(EntryOf(device), values, each);
 }
 
 void StepExecutor::Flush(std::span<const Value> roots, const SyncOptions& options) {
@@ -262,7 +264,7 @@ void StepExecutor::Flush(std::span<const Value> roots, const SyncOptions& option
     if (payload) noted = payload->error;
     if (payload && payload->failed_step) noted = payload->failed_step->error;
   }
-  if (noted) AddUnseen(EntryOf(roots[0].node->device()), noted);
+  if (noted) AddUnseen(EntryOf(roots[0].node->device()), &Context(), noted);
 }
 
 std::vector<Value> StepExecutor::Healthy(std::span<const Value> roots) {
@@ -284,6 +286,8 @@ void Step::Clear() {
   order.clear();
   recipe = {};
   own_failure = is_all = false;
+  owner = nullptr;
+  units.clear();
 }
 
 namespace {
@@ -303,6 +307,14 @@ void Recycle(StepPtr step) {
 
 }  // namespace
 
+std::vector<BackendDataPtr> ResultsOf(const Step& step) {
+  std::vector<BackendDataPtr> results;
+  for (const NodePtr& node : step.output_nodes) {
+    for (int i = 0; i < node->num_outputs(); ++i) results.push_back(node->slots()[i].data);
+  }
+  return results;
+}
+
 void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
                               const SyncOptions& options) {
   if (!device.active) {
@@ -317,12 +329,14 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
   std::vector<Value> healthy;
   for (int i = 1;; ++i) {
     StepPtr step = Start(device, roots, healthy, options);
+    // Without asynchrony the work is done when a sync returns, whoever does it.
+    bool wait = options.wait || (!config::Get<config::kAsync>() && !RunsHere(device));
+    std::vector<BackendDataPtr> results;
+    if (step && wait) results = ResultsOf(*step);
     bool done = step && Submit(device, step, options.wait);
     std::shared_ptr<const Error> error;
-    // Without asynchrony the work is done when a sync returns, whoever does it.
-    if (options.wait || (!config::Get<config::kAsync>() && !RunsHere(device))) {
-      error = Await(device, roots, step);
-    }
+    if (wait) error = Await(device, roots, step, results);
+    results.clear();
     if (!error || !options.wait) {
       if (done) Recycle(std::move(step));
       return;
@@ -330,7 +344,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
     // A step that others share may have failed because of what only they need, and is rolled back:
     // what these roots need is tried again, alone.
     bool own = step && step->own_failure;
-    if (own || !options.raise_failed || i == kTries) RaiseSeen(device, error);
+    if (own || !options.raise_failed || i == kTries) RaiseSeen(error);
   }
 }
 
@@ -360,6 +374,11 @@ std::shared_ptr<const Error> ErrorOfSameStep(const Walk& walk) {
 
 }  // namespace
 
+bool IsForbidden(const Error& error) {
+  return error.code() == ErrorCode::kRecompileForbidden ||
+         error.code() == ErrorCode::kExecutionForbidden;
+}
+
 void StepExecutor::NoteFailure(DeviceEntry& device, std::span<const NodePtr> outputs,
                                const std::shared_ptr<const Error>& error) {
   for (const NodePtr& node : outputs) {
@@ -385,15 +404,15 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
     std::unique_lock lock(graph_mutex);
     {
       tracing::Span span("walk and key", "key");
-      RunWalk(roots, device.id, scope, walk);
+      RunWalk(roots, device.id, scope, walk, false, Context().units);
     }
     walk.hash.lo &= hash_mask;
     if (hash_mask != ~uint64_t{0}) walk.hash.hi = 0;
     if (walk.failed) [[unlikely]] {
-      auto error = NodeAccess::payload(walk.failed)->error;
+      auto error = ErrorAt(*walk.failed);
       if (options.raise_failed) {
         lock.unlock();
-        RaiseSeen(device, error);
+        RaiseSeen(error);
       }
       healthy = Healthy(roots);
       roots = healthy;
@@ -403,7 +422,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
     if (walk.has_suspects) [[unlikely]] {
       if (auto error = ErrorOfSameStep(walk)) {
         lock.unlock();
-        if (options.raise_failed) RaiseSeen(device, error);
+        if (options.raise_failed) RaiseSeen(error);
         return nullptr;
       }
     }
@@ -429,8 +448,8 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
         lock.unlock();
         try {
           compiled = Compile(device, hash, std::move(key), std::move(traced), kept, options);
-        } catch (const CompileError& error) {
-          if (error.code() != ErrorCode::kRecompileForbidden) {
+        } catch (const Error& error) {
+          if (!IsForbidden(error)) {
             std::lock_guard relock(graph_mutex);
             NoteFailure(device, outputs, error.Clone());
           }
@@ -500,9 +519,43 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
   return false;
 }
 
-bool MayDonate(const Node& node, const lazy::BackendData& data) {
+bool MayDonate(const Node& node, const lazy::BackendData& data, const DeviceEntry& device) {
   LeafPayload* payload = NodeAccess::payload(&node);
-  return data.IsReady() && !(payload && payload->read_only) && &node.op() != &ops::kScalarLeaf;
+  // A synchronous backend gets it when it is there.
+  bool in_time = data.IsReady() || !device.backend->IsAsynchronous();
+  return in_time && !(payload && payload->read_only) && &node.op() != &ops::kScalarLeaf;
+}
+
+// Note [Undo in place]: a step may overwrite what its units remember if it alone decides about
+// them: it computes all that is left of them, so that they are settled when it has succeeded, and
+// it does not run if a unit that it needs fails. A backend writes to donated memory only when
+// nothing can fail any more, so if the step fails, what the units remember is intact.
+bool StepExecutor::JoinUnits(Step& step, UnitSpan units, std::span<Node* const> parameters,
+                             bool is_whole) {
+  std::vector<WriteUnitPtr> needs;
+  for (const Node* node : parameters) {
+    LeafPayload* payload = NodeAccess::payload(node);
+    if (!payload || !payload->unit) continue;
+    if (std::find(units.begin(), units.end(), payload->unit) != units.end()) continue;
+    if (std::find(needs.begin(), needs.end(), payload->unit) == needs.end()) {
+      needs.push_back(payload->unit);
+    }
+  }
+  bool is_atomic = is_whole && step.compiled->simple;
+  for (const WriteUnitPtr& need : needs) is_atomic = is_atomic && need->is_atomic;
+  for (const WriteUnitPtr& unit : units) is_atomic = is_atomic && unit->in_flight == 0;
+  for (const WriteUnitPtr& unit : units) {
+    for (const WriteUnitPtr& need : needs) {
+      if (std::find(unit->needs.begin(), unit->needs.end(), need) == unit->needs.end()) {
+        unit->needs.push_back(need);
+      }
+    }
+    unit->is_atomic = is_atomic;
+    ++unit->in_flight;
+  }
+  step.units.assign(units.begin(), units.end());
+  // An asynchronous device starts before it is known whether what it needs has failed.
+  return is_atomic && (needs.empty() || !step.compiled->device->backend->IsAsynchronous());
 }
 
 StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
@@ -512,7 +565,13 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
   step->compiled = std::move(compiled);
   step->is_all = !walk.under_way;
   step->arguments.reserve(walk.parameters.size());
+  ThreadContext& context = Context();
+  step->owner = &context;
   bool donate = options.full_step && config::Get<config::kParamAliasing>();
+  bool whole = options.full_step && options.one_device;
+  if (!JoinUnits(*step, context.units, walk.parameters, whole)) {
+    CountUndos(context.units, walk.epoch, -1);
+  }
   if (donate) step->donated.resize(walk.parameters.size());
   for (size_t i = 0; i < walk.parameters.size(); ++i) {
     Node* node = walk.parameters[i];
@@ -522,7 +581,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     if (donate || given_away) {
       // Dying: nobody but this graph refers to the node, and nobody but the node to the data.
       bool dying = node->references() == NodeAccess::walk_uses(node) && data.use_count() == 1 &&
-                   MayDonate(*node, *data);
+                   MayDonate(*node, *data, device);
       if (step->donated.empty()) step->donated.resize(walk.parameters.size());
       step->donated[i] = dying;
     }
@@ -530,17 +589,19 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
       RefuseToWait(device, data);
     step->arguments.push_back(data);
   }
+  std::vector<BackendDataPtr> placeholders;
   for (const Output& output : walk.outputs) {
     Node* node = const_cast<Node*>(output.node);
     BackendDataPtr placeholder = device.backend->CreateDataPlaceholder(
         device.device, node->shape(static_cast<int>(output.index)));
     placeholder->MakePending();
-    step->placeholders.push_back(std::move(placeholder));
+    step->placeholders.push_back(placeholder.get());
+    placeholders.push_back(std::move(placeholder));
   }
   // Nothing below can fail.
   for (size_t i = 0; i < walk.outputs.size(); ++i) {
     Node* node = const_cast<Node*>(walk.outputs[i].node);
-    node->slots()[walk.outputs[i].index].data = step->placeholders[i];
+    node->slots()[walk.outputs[i].index].data = std::move(placeholders[i]);
     if (walk.outputs[i].index == 0) step->output_nodes.emplace_back(node);
   }
   step->turn = nested ? kNoTurn : device.claimed++;
@@ -549,7 +610,8 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
 }
 
 std::shared_ptr<const Error> StepExecutor::Await(DeviceEntry& device, std::span<const Value> roots,
-                                                 const StepPtr& step) {
+                                                 const StepPtr& step,
+                                                 std::span<const BackendDataPtr> results) {
   std::shared_ptr<const Error> failure;
   auto await = [&](const BackendDataPtr& data) {
     RefuseToWait(device, data);
@@ -557,7 +619,7 @@ std::shared_ptr<const Error> StepExecutor::Await(DeviceEntry& device, std::span<
     if (auto error = data->error(); error && !failure) failure = error;
   };
   if (step) {
-    for (const BackendDataPtr& placeholder : step->placeholders) await(placeholder);
+    for (const BackendDataPtr& result : results) await(result);
     if (step->is_all) return failure;
   }
   std::vector<BackendDataPtr> under_way;
@@ -572,21 +634,49 @@ std::shared_ptr<const Error> StepExecutor::Await(DeviceEntry& device, std::span<
   return failure;
 }
 
-void StepExecutor::AddUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
+void StepExecutor::AddUnseen(DeviceEntry& device, const ThreadContext* owner,
+                             const std::shared_ptr<const Error>& error) {
   constexpr size_t kMostUnseen = 64;
   std::lock_guard lock(device.error_mutex);
-  if (device.unseen_errors.size() < kMostUnseen) device.unseen_errors.push_back(error);
+  bool known = std::ranges::find(device.unseen_errors, error, &DeviceEntry::UnseenError::error) !=
+               device.unseen_errors.end();
+  if (!known && device.unseen_errors.size() < kMostUnseen) {
+    device.unseen_errors.push_back({error, owner});
+    ++unseen_errors_;
+  }
 }
 
 void StepExecutor::ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
   std::lock_guard lock(device.error_mutex);
-  std::erase(device.unseen_errors, error);
+  unseen_errors_ -= static_cast<int>(std::erase_if(
+      device.unseen_errors, [&](const auto& unseen) { return unseen.error == error; }));
 }
 
-void StepExecutor::RaiseSeen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
-  ForgetUnseen(device, error);
-  error->Raise();
+void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
+  for (DeviceEntry* device : AllDevices()) ForgetUnseen(*device, error);
+  int undone = UndoFailed(error);
+  std::shared_ptr<Error> raised = error->Clone();
+  if (undone > 0) {
+    raised->AddNote(fmt::format("{} undone: tensors updated in place have the values from before",
+                                undone == 1 ? "the step is" : fmt::format("{} steps are", undone)));
+  }
+  raised->Raise();
   __builtin_unreachable();
+}
+
+bool StepExecutor::Close(const WriteUnitPtr& unit, std::shared_ptr<const Error> reason) {
+  std::shared_ptr<const Error> failure;
+  {
+    std::lock_guard lock(graph_mutex);
+    if (!unit->error && !IsStarted(*unit)) {
+      failure = reason ? reason : FailureOf(*unit);
+      if (!failure) return false;
+      FailUnit(*unit, failure);
+    }
+  }
+  if (failure && !reason) AddUnseen(EntryOf(DeviceOf(*unit)), unit->owner, failure);
+  if (!failure) TrySettle(unit);
+  return true;
 }
 
 Graph StepExecutor::TraceOf(std::span<const Value> roots, Hash128* hash) {

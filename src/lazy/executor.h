@@ -9,7 +9,8 @@
 /// Note [A step is a transaction]: claiming puts placeholders into the slots of the outputs; nodes
 /// keep their operands until the step has succeeded. A failure takes the placeholders out again, so
 /// that every live tensor is what it was, and notes the error at the op that failed: walks that
-/// meet it raise it, all others go on.
+/// meet it raise it, all others go on. Tensors that were written in place have the values from
+/// before the step again; see Note [Units of writes].
 
 #include <chrono>
 #include <functional>
@@ -31,6 +32,7 @@ struct SyncOptions {
   const char* trigger = "sync";
   bool wait = true;
   bool full_step = false;  ///< dying inputs may be donated
+  bool one_device = true;  ///< all roots of the sync are on one device
   bool raise_failed =
       true;  ///< raise an error that a root carries, rather than leave that root out
   std::span<const std::string> devices = {};  ///< the replication list, where one was given
@@ -41,14 +43,18 @@ struct Step {
   CompiledStepPtr compiled;
   std::vector<BackendDataPtr> arguments;
   std::vector<bool> donated;
-  std::vector<NodePtr> output_nodes;         // distinct
-  std::vector<BackendDataPtr> placeholders;  // one per result
+  std::vector<NodePtr> output_nodes;  // distinct
+  // One per result; owned by the slots of output_nodes, so that who looks at a slot's count of
+  // references sees users only.
+  std::vector<lazy::BackendData*> placeholders;
   std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands
   uint64_t turn = 0;         // among the steps of its device, or kNoTurn
   NodePtr recipe;            // of a replay: the one node that stands for its graph
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
   bool is_all = false;       // the roots of its sync need nothing else
-  std::vector<Node*> dropped;  // operands to let go
+  std::vector<Node*> dropped;       // operands to let go
+  ThreadContext* owner = nullptr;   // of the thread that recorded it
+  std::vector<WriteUnitPtr> units;  // whose values it computes
 
   void Clear();
 };
@@ -87,15 +93,24 @@ class StepExecutor {
   /// Runs a compiled step that was not walked. Its results go to the first outputs of `outputs`,
   /// whose operand is `recipe`, so that a failure leaves something to try again. An argument that
   /// is `released` loses one more reference when the call returns: its tensor is given another
-  /// value.
+  /// value, which is a write of `unit`.
   void Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
-           std::vector<NodePtr> outputs, NodePtr recipe, const std::vector<bool>& released);
+           std::vector<NodePtr> outputs, NodePtr recipe, const std::vector<bool>& released,
+           const WriteUnitPtr& unit);
+  /// Raises an error that no barrier needs to raise any more, having undone what failed by it.
+  [[noreturn]] void RaiseSeen(const std::shared_ptr<const Error>& error);
   /// Explains a miss, compiles and adds the result to the cache.
   CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
                           Graph traced, int64_t kept, const SyncOptions& options);
 
   void Drain(DeviceEntry& device);
-  void RaiseUnseen(DeviceEntry& device);
+  /// Raises the oldest error of the device that nobody has seen; of `owner`'s steps if given.
+  void RaiseUnseen(DeviceEntry& device, const ThreadContext* owner = nullptr);
+  /// The same for all devices.
+  void RaiseUnseenOf(const ThreadContext& owner);
+  /// A sealed unit whose values a sync was to compute: false if it is not known what becomes of
+  /// them. If they were not started, the unit has failed for `reason`, or for that of an op.
+  bool Close(const WriteUnitPtr& unit, std::shared_ptr<const Error> reason = nullptr);
 
   /// The walk and traced graph of values, for looking.
   Graph TraceOf(std::span<const Value> roots, Hash128* hash);
@@ -108,6 +123,9 @@ class StepExecutor {
   bool BindParameters(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock);
   StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
                 const SyncOptions& options);
+  /// With the graph mutex held: the step computes values of units and uses those of others, which
+  /// wrote `parameters`. Whether it may overwrite what its units remember.
+  bool JoinUnits(Step& step, UnitSpan units, std::span<Node* const> parameters, bool is_whole);
   /// True if it ran here to its end, so that nobody else refers to the step.
   bool Submit(DeviceEntry& device, const StepPtr& step, bool wait);
   void Enqueue(DeviceEntry& device, const StepPtr& step);
@@ -116,7 +134,7 @@ class StepExecutor {
   void Landed(DeviceEntry& device);
   void ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results);
   /// All results are set: measures, then succeeds or fails.
-  void Finish(Step& step, const std::vector<BackendDataPtr>& results,
+  void Finish(Step& step, std::vector<BackendDataPtr>& results,
               std::chrono::steady_clock::time_point start);
   void Succeed(Step& step);
   void Fail(Step& step, std::shared_ptr<const Error> error, NodeId node, bool inherited);
@@ -128,22 +146,26 @@ class StepExecutor {
   HostTensor HostLeafOf(const Value& value);
   /// Waits for the roots and the step; the first error, if any.
   std::shared_ptr<const Error> Await(DeviceEntry& device, std::span<const Value> roots,
-                                     const StepPtr& step);
-  /// Raises an error that then no barrier needs to raise.
-  [[noreturn]] void RaiseSeen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
+                                     const StepPtr& step, std::span<const BackendDataPtr> results);
   std::vector<Value> Healthy(std::span<const Value> roots);
   /// With the graph mutex held: notes why `outputs` cannot be computed together.
   void NoteFailure(DeviceEntry& device, std::span<const NodePtr> outputs,
                    const std::shared_ptr<const Error>& error);
-  void AddUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
+  void AddUnseen(DeviceEntry& device, const ThreadContext* owner,
+                 const std::shared_ptr<const Error>& error);
   void ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
+  /// With the graph mutex held: what becomes of a failed step's units.
+  void FailUnits(Step& step, const std::shared_ptr<const Error>& error, bool is_known);
 
+  std::atomic<int> unseen_errors_{0};  // of all devices
   std::mutex misses_mutex_;
   std::vector<CompileMiss> misses_;
   int64_t miss_count_ = 0;
 };
 
 StepExecutor& Executor();
+/// The caller has forbidden what was to be done: nothing has failed.
+bool IsForbidden(const Error& error);
 /// DeviceError (kForked) in a child of a process that had started the runtime.
 void CheckNotForked();
 /// Parts of the key that are not in the graph.
@@ -155,7 +177,7 @@ uint64_t ConfigBits(std::span<const std::string> devices);
 void SetHashMaskForTesting(uint64_t mask);
 
 /// Whether a node's data may be given away if nobody else needs it.
-bool MayDonate(const Node& node, const lazy::BackendData& data);
+bool MayDonate(const Node& node, const lazy::BackendData& data, const DeviceEntry& device);
 
 /// The host value of a leaf that is not on its device yet.
 HostTensor HostValue(const Node* node);

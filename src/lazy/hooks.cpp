@@ -108,12 +108,12 @@ void Unwrite(TensorImpl& impl, const Value& written, const Value& old) {
   group.generation.fetch_add(1);
 }
 
-void Write(const char* op, const Tensor& self, Value value) {
+void Write(const char* op, const Tensor& self, Value value, bool is_shared) {
   ThreadContext& context = Context();
   TensorImpl& impl = *self.impl();
   if (context.grad_mode) value.tape = HistoryOfWrite(op, impl, value);
   auto write = [&] {
-    WriteValue(op, impl, value);
+    WriteValue(op, impl, value, is_shared);
     if (context.grad_mode) impl.tape = value.tape;
   };
   bool eager = config::Get<config::kEager>() || context.eager > 0;

@@ -19,8 +19,8 @@ void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager);
 /// what it does not use; eager mode computes its results afterwards.
 void RunBaked(std::span<const Tensor> results);
 /// Gives `self` another value and its history, through views. In eager mode it is computed at once;
-/// if that fails, `self` keeps the value it had.
-void Write(const char* op, const Tensor& self, Value value);
+/// if that fails, `self` keeps the value it had. `is_shared`: the value is another tensor's too.
+void Write(const char* op, const Tensor& self, Value value, bool is_shared = false);
 /// What a write to the tensor changes: the base of its group, or its own value.
 Value WrittenValue(const TensorImpl& impl);
 /// Undoes a write, unless another one followed.

@@ -137,15 +137,22 @@ void StepExecutor::Drain(DeviceEntry& device) {
   }
 }
 
-void StepExecutor::RaiseUnseen(DeviceEntry& device) {
+void StepExecutor::RaiseUnseen(DeviceEntry& device, const ThreadContext* owner) {
   std::shared_ptr<const Error> error;
   {
     std::lock_guard lock(device.error_mutex);
-    if (device.unseen_errors.empty()) return;
-    error = std::move(device.unseen_errors.front());
-    device.unseen_errors.erase(device.unseen_errors.begin());
+    for (const DeviceEntry::UnseenError& unseen : device.unseen_errors) {
+      if (owner && unseen.owner != owner) continue;
+      error = unseen.error;
+      break;
+    }
   }
-  error->Raise();
+  if (error) RaiseSeen(error);
+}
+
+void StepExecutor::RaiseUnseenOf(const ThreadContext& owner) {
+  if (unseen_errors_.load() == 0) return;
+  for (DeviceEntry* entry : AllDevices()) RaiseUnseen(*entry, &owner);
 }
 
 }  // namespace hammock

@@ -68,7 +68,8 @@ std::vector<BackendDataPtr> ReadyData(DeviceEntry& device, std::span<const Value
   std::vector<BackendDataPtr> data = DataOf(device, values, trigger);
   for (const BackendDataPtr& item : data) {
     RefuseToWait(device, item);
-    item->WaitReady();
+    item->Wait();
+    if (auto error = item->error()) Executor().RaiseSeen(error);
   }
   return data;
 }
@@ -95,7 +96,7 @@ Recital::Recital(CompiledStepPtr of)
 }
 
 std::vector<Value> Replay(const Recital& recital, std::vector<Value> arguments, const char* trigger,
-                          const std::vector<bool>& released) {
+                          const std::vector<bool>& released, const WriteUnitPtr& unit) {
   static metrics::Counter& replays = metrics::GetCounter("ReplayedGraphs");
   DeviceEntry& device = *recital.step->device;
   CheckMayRun(device, trigger);
@@ -119,7 +120,8 @@ std::vector<Value> Replay(const Recital& recital, std::vector<Value> arguments, 
                                  device.id, location));
     results.push_back({outputs.back(), 0});
   }
-  Executor().Run(recital.step, std::move(data), std::move(outputs), std::move(call), released);
+  Executor().Run(recital.step, std::move(data), std::move(outputs), std::move(call), released,
+                 unit);
   return results;
 }
 

@@ -25,10 +25,10 @@ struct Recital {
 };
 
 /// Runs the step on one value per parameter, on its device and of its types. Arguments that are
-/// `released` are about to lose their tensor, so their memory may be given away. Returns one value
-/// per result, which may still be pending.
+/// `released` are about to lose their tensor to a write of `unit`, so their memory may be given
+/// away. Returns one value per result, which may still be pending.
 std::vector<Value> Replay(const Recital& recital, std::vector<Value> arguments, const char* trigger,
-                          const std::vector<bool>& released = {});
+                          const std::vector<bool>& released = {}, const WriteUnitPtr& unit = {});
 
 /// The data of values of a device, computed or uploaded first where needed, and waited for.
 std::vector<BackendDataPtr> ReadyData(DeviceEntry& device, std::span<const Value> values,

@@ -287,13 +287,13 @@ void StepExecutor::Execute(const StepPtr& step) {
   }
   auto left = std::make_shared<std::atomic<size_t>>(pending.size());
   for (const BackendDataPtr& result : pending) {
-    result->OnReady([this, left, step, results, start] {
+    result->OnReady([this, left, step, results, start]() mutable {
       if (left->fetch_sub(1) == 1) Finish(*step, results, start);
     });
   }
 }
 
-void StepExecutor::Finish(Step& step, const std::vector<BackendDataPtr>& results,
+void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
                           std::chrono::steady_clock::time_point start) {
   for (const BackendDataPtr& result : results) {
     if (auto error = result->error()) {
@@ -309,6 +309,7 @@ void StepExecutor::Finish(Step& step, const std::vector<BackendDataPtr>& results
   step.compiled->executions.fetch_add(1, std::memory_order_relaxed);
   step.compiled->execute_ns.fetch_add(ns, std::memory_order_relaxed);
   time.AddSample(static_cast<double>(ns), end);
+  results.clear();  // who takes over the memory looks who else has it
   Succeed(step);
   Landed(*step.compiled->device);
 }
@@ -360,11 +361,23 @@ void StepExecutor::Succeed(Step& step) {
     for (const NodePtr& node : step.output_nodes) {
       NodeAccess::TakeOperands(node.get(), step.dropped);
     }
+    for (const WriteUnitPtr& unit : step.units) --unit->in_flight;
   }
   step.arguments.clear();
-  for (const BackendDataPtr& placeholder : step.placeholders) placeholder->SetReady();
+  for (lazy::BackendData* placeholder : step.placeholders) placeholder->SetReady();
   for (Node* node : step.dropped) node->DropReference();
   step.dropped.clear();
+  for (const WriteUnitPtr& unit : step.units) TrySettle(unit);
+}
+
+void StepExecutor::FailUnits(Step& step, const std::shared_ptr<const Error>& error, bool is_known) {
+  for (const WriteUnitPtr& unit : step.units) {
+    --unit->in_flight;
+    if (unit->error) continue;
+    // Where it is not known which op failed, it may be any.
+    std::shared_ptr<const Error> failure = is_known ? FailureOf(*unit) : error;
+    if (failure) FailUnit(*unit, std::move(failure));
+  }
 }
 
 void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId origin,
@@ -374,13 +387,17 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
   DeviceEntry& device = *step.compiled->device;
   if (!inherited) {
     step.own_failure = true;
-    AddUnseen(device, error);
+    AddUnseen(device, step.owner, error);
   }
+  std::vector<BackendDataPtr> held;  // until they have the error
   {
     std::lock_guard lock(graph_mutex);
     for (const NodePtr& node : step.output_nodes) {
-      for (int i = 0; i < node->num_outputs(); ++i) node->slots()[i].data = nullptr;
+      for (int i = 0; i < node->num_outputs(); ++i) {
+        held.push_back(std::move(node->slots()[i].data));
+      }
     }
+    bool is_known = inherited;
     if (!inherited) {
       Node* culprit = nullptr;
       if (step.recipe && origin >= 0) {
@@ -396,9 +413,11 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
         NoteFailure(device, step.output_nodes, error);
       }
       if (culprit && !culprit->IsLeaf()) NodeAccess::MakePayload(culprit).error = error;
+      is_known = culprit || (step.recipe && origin >= 0);
     }
+    FailUnits(step, error, is_known);
   }
-  for (const BackendDataPtr& placeholder : step.placeholders) placeholder->SetError(error);
+  for (lazy::BackendData* placeholder : step.placeholders) placeholder->SetError(error);
 }
 
 namespace {
@@ -414,7 +433,7 @@ std::vector<bool> Dying(const Step& step, const std::vector<bool>& released) {
                               [&](const Node::Operand& operand) { return operand.node == node; });
     // The recipe and the tensor that lets go refer to the node; the node and the step to the data.
     dying[i] = node->references() == uses + 1 && step.arguments[i].use_count() == 2 &&
-               MayDonate(*node, *step.arguments[i]);
+               MayDonate(*node, *step.arguments[i], *step.compiled->device);
   }
   return dying;
 }
@@ -423,30 +442,40 @@ std::vector<bool> Dying(const Step& step, const std::vector<bool>& released) {
 
 void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
                        std::vector<NodePtr> outputs, NodePtr recipe,
-                       const std::vector<bool>& released) {
+                       const std::vector<bool>& released, const WriteUnitPtr& unit) {
   CheckNotForked();
   auto step = std::make_shared<Step>();
   step->compiled = compiled;
   step->arguments = std::move(arguments);
   step->recipe = std::move(recipe);
+  ThreadContext& context = Context();
+  step->owner = &context;
   DeviceEntry& device = *compiled->device;
   bool nested = RunsHere(device);
   for (const BackendDataPtr& argument : step->arguments) RefuseToWait(device, argument);
+  std::vector<BackendDataPtr> placeholders;
   for (const NodePtr& output : outputs) {
-    step->placeholders.push_back(
-        device.backend->CreateDataPlaceholder(device.device, output->shape()));
-    step->placeholders.back()->MakePending();
+    placeholders.push_back(device.backend->CreateDataPlaceholder(device.device, output->shape()));
+    placeholders.back()->MakePending();
+    step->placeholders.push_back(placeholders.back().get());
   }
   {
     std::lock_guard lock(graph_mutex);
-    for (size_t i = 0; i < outputs.size(); ++i) outputs[i]->slots()[0].data = step->placeholders[i];
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i]->slots()[0].data = placeholders[i];
     step->turn = nested ? kNoTurn : device.claimed++;
-    if (config::Get<config::kParamAliasing>()) step->donated = Dying(*step, released);
+    std::vector<Node*> operands;
+    for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);
+    bool is_own = context.step_depth == 0;  // of a step the unit may have other parts
+    bool may = JoinUnits(*step, unit ? UnitSpan(&unit, 1) : UnitSpan(), operands, is_own);
+    if (config::Get<config::kParamAliasing>() && (may || !is_own)) {
+      step->donated = Dying(*step, released);
+    }
   }
   step->output_nodes = std::move(outputs);
+  bool wait = !config::Get<config::kAsync>() && !nested;
+  if (!wait) placeholders.clear();
   Submit(device, step, false);
-  if (config::Get<config::kAsync>() || nested) return;
-  for (const BackendDataPtr& placeholder : step->placeholders) placeholder->Wait();
+  for (const BackendDataPtr& placeholder : placeholders) placeholder->Wait();
 }
 
 }  // namespace hammock

@@ -74,21 +74,77 @@ void LazyGraphExecutor::SyncAllThreads(const Device* device, bool wait, Location
   Executor().Sync(roots, {.trigger = "sync of all threads", .wait = wait, .raise_failed = false});
 }
 
-void LazyGraphExecutor::MarkStep(const Device* device, bool wait, Location at) {
-  LocationScope scope(at);
+namespace {
+
+/// Computes all that the thread has pending. Its units of writes are sealed; those that were
+/// started, and those that cannot be computed, leave its list.
+void SyncUnits(ThreadContext& context, const Device* device, bool wait) {
+  auto close = [&](std::shared_ptr<const Error> reason) {
+    std::erase_if(context.units,
+                  [&](const WriteUnitPtr& unit) { return Executor().Close(unit, reason); });
+  };
+  SealUnit(context);
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    MarkWritten(context.units);
+  }
+  std::vector<Value> roots = Executor().PendingRoots(context, IdOf(device));
+  SyncOptions options{
+      .trigger = "mark_step", .wait = false, .full_step = true, .raise_failed = false};
+  try {
+    Executor().Sync(roots, options);
+  } catch (...) {
+    std::shared_ptr<const Error> error = CurrentError(ErrorCode::kExecute, "mark_step");
+    close(IsForbidden(*error) ? nullptr : error);
+    Executor().RaiseSeen(error);
+  }
+  close(nullptr);
+  SettleIdle();
+  if (!wait) return;
+  options.wait = true;
+  try {
+    Executor().Sync(roots, options);
+  } catch (...) {
+    close(nullptr);
+    throw;
+  }
+  close(nullptr);
+  Executor().RaiseUnseenOf(context);
+}
+
+void SyncStep(const Device* device, bool wait) {
   static metrics::Counter& steps = metrics::GetCounter("MarkStep");
   steps.Add();
   ThreadContext& context = Context();
   ResetBudgets(context);
-  {
-    auto roots = Executor().PendingRoots(context, IdOf(device));
-    Executor().Sync(
-        roots, {.trigger = "mark_step", .wait = wait, .full_step = true, .raise_failed = false});
-  }
-  for (DeviceEntry* entry : AllDevices()) {
-    if (!device || entry->id == device->id()) Executor().RaiseUnseen(*entry);
-  }
+  SyncUnits(context, device, wait);
   RunStepClosures();
+}
+
+}  // namespace
+
+void LazyGraphExecutor::MarkStep(const Device* device, bool wait, Location at) {
+  LocationScope scope(at);
+  if (device) {
+    Executor().RaiseUnseen(EntryOf(device->id()), &Context());
+  } else {
+    Executor().RaiseUnseenOf(Context());
+  }
+  SyncStep(device, wait);
+}
+
+StepScope::StepScope(Location at) {
+  LocationScope scope(at);
+  ThreadContext& context = Context();
+  Executor().RaiseUnseenOf(context);
+  if (context.step_depth++ == 0) SealUnit(context);
+}
+
+StepScope::~StepScope() { --Context().step_depth; }
+
+void StepScope::Mark(Location at) {
+  LocationScope scope(at);
+  SyncStep(nullptr, false);
 }
 
 void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices) {
@@ -164,7 +220,7 @@ void LazyGraphExecutor::ClearErrors(const Tensor& tensor) {
   RunWalk(std::span(&value, 1), value.node->device(), 0, walk);
   for (Node* node : walk.order) {
     if (LeafPayload* payload = NodeAccess::payload(node)) {
-      payload->error = nullptr;
+      if (!payload->undone) payload->error = nullptr;
       payload->failed_step = nullptr;
     }
   }

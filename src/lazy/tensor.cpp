@@ -179,7 +179,8 @@ Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
     const Attr attrs[] = {Attr(type.sizes())};
     source = Record(ops::kBroadcast, std::span(&source, 1), attrs, CurrentLocation(), device);
   }
-  Write(op, self, source);
+  bool is_copy = std::string_view(op).starts_with("copy");
+  Write(op, self, source, is_copy && source == ValueOf(op, value));
   return self;
 }
 

@@ -25,6 +25,8 @@ Contexts& contexts() {
 struct AtThreadEnd {
   ~AtThreadEnd() {
     ResetBudgets(*tls_context);
+    SealUnit(*tls_context);
+    tls_context->units.clear();
     std::lock_guard lock(contexts().mutex);
     tls_context->in_use = false;
     tls_context = nullptr;
@@ -102,6 +104,7 @@ Tensor NewTensor(Value value, bool settled) {
 
 void DestroyImpl(TensorImpl* impl) {
   Context();
+  ForgetWrites(*impl);
   if (impl->owner) {
     std::lock_guard lock(impl->owner->lock);
     impl->Remove();

@@ -12,10 +12,12 @@
 #include <optional>
 #include <vector>
 
+#include "base/link.h"
 #include "base/pool.h"
 #include "hammock/tensor.h"
 #include "ir/node_access.h"
 #include "lazy/alias.h"
+#include "lazy/write_unit.h"
 
 namespace hammock {
 
@@ -36,25 +38,7 @@ class SpinLock {
 struct ThreadContext;
 class CheckpointRegion;
 
-/// Link of an intrusive list.
-struct Link {
-  Link* prev = this;
-  Link* next = this;
-
-  void InsertBefore(Link* other) {
-    prev = other->prev;
-    next = other;
-    prev->next = this;
-    other->prev = this;
-  }
-  void Remove() {
-    prev->next = next;
-    next->prev = prev;
-    prev = next = this;
-  }
-};
-
-struct TensorImpl : Link {
+struct TensorImpl : Link, WriteTarget {
   std::atomic<uint32_t> references{1};
   uint32_t index = 0;
   Node* node = nullptr;             // owned; for a view, its value at `view->generation`
@@ -64,6 +48,7 @@ struct TensorImpl : Link {
   ThreadContext* owner = nullptr;   // whose list it is in; null for symbolic tensors
   std::atomic<int64_t> id{0};       // given when first asked for
   bool donated = false;
+  bool undone = false;  // the unit of writes that made its value failed; see LeafEntry::grad
 
   bool SharesMemory() const { return view && view->group; }
 };
@@ -91,6 +76,9 @@ struct ThreadContext {
   CheckpointRegion* checkpoint = nullptr;       // whose region is being traced; src/autograd
   std::vector<std::string> forbid_execution;    // reasons, innermost last
   std::vector<std::string> forbid_recompile;
+  int step_depth = 0;  // of `step` scopes
+  // Units of writes that no sync has started whole, oldest first; the last one may be open.
+  std::vector<std::shared_ptr<WriteUnit>> units;
   bool in_use = true;
 };
 

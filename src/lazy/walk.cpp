@@ -79,11 +79,14 @@ bool Enter(Walk& walk, Node* node, uint32_t epoch) {
   NodeAccess::epoch(node) = epoch;
   NodeAccess::walk_index(node) = 0;
   NodeAccess::walk_uses(node) = 0;
+  LeafPayload* payload = NodeAccess::payload(node);
+  if (payload && payload->unit && payload->unit->error) [[unlikely]]
+    walk.failed = node;
   if (IsAvailable(*node)) {
     EmitParameter(walk, node);
     return false;
   }
-  if (LeafPayload* payload = NodeAccess::payload(node)) [[unlikely]] {
+  if (payload) [[unlikely]] {
     if (payload->error) walk.failed = node;
     walk.has_suspects |= payload->failed_step != nullptr;
   }
@@ -142,12 +145,12 @@ void Walk::Clear() {
 // op that is not part of this sync, by the tape) is an output, so that nothing is computed twice.
 // View ops are cheaper to repeat than to keep: for them the operand is kept instead.
 void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
-             bool all_roots) {
+             bool all_roots, UnitSpan units) {
   walk.Clear();
   uint64_t scope = static_cast<uint64_t>(device) << 32 | config_bits;
   walk.key.push_back(scope);
   walk.hash = HashOf(scope);
-  uint32_t epoch = NextEpoch();
+  uint32_t epoch = walk.epoch = NextEpoch();
   for (const Value& root : roots) {
     if (NodeAccess::epoch(root.node.get()) == epoch) continue;
     if (all_roots || !IsAvailable(*root.node)) {
@@ -156,6 +159,7 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
       walk.under_way = true;
     }
   }
+  CountUndos(units, epoch, 1);
   for (size_t i = walk.has_views ? walk.order.size() : 0; i-- > 0;) {
     Node* node = walk.order[i];
     if (!(NodeAccess::flags(node) & NodeAccess::kIsView) || IsAvailable(*node)) continue;
@@ -183,6 +187,11 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
     }
   }
   for (const Value& root : roots) NodeAccess::flags(root.node.get()) &= ~kRoot;
+}
+
+std::shared_ptr<const Error> ErrorAt(const Node& node) {
+  const LeafPayload& payload = *NodeAccess::payload(&node);
+  return payload.error ? payload.error : payload.unit->error;
 }
 
 Graph GraphOf(const Walk& walk) {

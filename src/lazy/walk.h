@@ -9,6 +9,7 @@
 #include "hammock/ir/graph.h"
 #include "hammock/ir/node.h"
 #include "hammock/lazy/backend_data.h"
+#include "lazy/write_unit.h"
 
 namespace hammock {
 
@@ -51,6 +52,7 @@ struct Walk {
   bool under_way = false;     ///< a root was left out, since it is there or under way
   Node* failed = nullptr;     ///< a node on the way whose error is known
   bool has_suspects = false;  ///< a node on the way was to be computed by a step that failed
+  uint32_t epoch = 0;         ///< which nodes are marked by it
 
   // For the walk itself.
   std::vector<Node*> stack;
@@ -60,9 +62,13 @@ struct Walk {
 };
 
 /// With the graph mutex held. `device` and `config_bits` become part of the key. Roots that are
-/// there or under way are left out, so that no key depends on them, unless all are wanted.
+/// there or under way are left out, so that no key depends on them, unless all are wanted. What
+/// `units` remember is no reason to keep a value.
 void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
-             bool all_roots = false);
+             bool all_roots = false, UnitSpan units = {});
+
+/// Why a walk failed at this node.
+std::shared_ptr<const Error> ErrorAt(const Node& node);
 
 /// The traced graph of a walk: composites whole, operands unpromoted. Node i of the walk has origin
 /// i.

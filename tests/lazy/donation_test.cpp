@@ -203,6 +203,7 @@ TEST_F(Donation, IsUndoneByAFailure) {
     if (fail) throw DeviceError(ErrorCode::kDevice, "not now");
   };
   w = w + 1.0f;
+  mark_step();
   EXPECT_CODE(mark_step(), ErrorCode::kDevice, "not now");
   fail = false;
   Lazy().ClearErrors(w);

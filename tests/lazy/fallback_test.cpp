@@ -126,6 +126,7 @@ TEST_F(Fallback, AFailureInAFallbackSegmentIsRolledBack) {
   Tensor z = x + 3.0f;
   {
     FailAt fault(FaultPoint::kExecute, "exp");
+    mark_step();
     EXPECT_CODE(mark_step(), ErrorCode::kDevice, "injected");
     EXPECT_CODE(y.host(), ErrorCode::kDevice, "injected");
   }

@@ -198,6 +198,7 @@ TEST_F(Random, AFailedStepDrawsTheSameAgain) {
   Tensor y = r.exp();
   {
     FailAt fault(FaultPoint::kExecute, "exp");
+    mark_step();
     EXPECT_THROW(mark_step(), Error);
   }
   auto values = r.to_vector<float>();

@@ -1,0 +1,381 @@
+#include "lazy/write_unit.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "hammock/config.h"
+#include "hammock/lazy/backend_data.h"
+#include "ir/node_access.h"
+#include "lazy/executor.h"
+#include "lazy/tensor_impl.h"
+#include "lazy/walk.h"
+
+namespace hammock {
+
+namespace {
+
+using State = WriteUnit::State;
+
+struct Units {
+  std::mutex mutex;
+  std::list<WriteUnitPtr> unsettled;  // in order of creation
+};
+Units& AllUnits() {
+  static auto* units = new Units;
+  return *units;
+}
+
+/// What is let go of when no lock is held.
+using Trash = std::vector<Value>;
+
+template <class Fn>
+void ForEachWrite(const WriteUnit& unit, Fn fn) {
+  for (Link* link = unit.writes.next; link != &unit.writes;) {
+    auto* undo = static_cast<Undo*>(link);
+    link = link->next;
+    fn(*undo);
+  }
+}
+
+/// Takes an entry out of its unit and of its target's list.
+void Erase(Undo& undo, Trash& trash) {
+  undo.Remove();
+  (undo.above ? undo.above->below : undo.target->undo) = undo.below;
+  if (undo.below) undo.below->above = undo.above;
+  trash.push_back(std::move(undo.before));
+  delete &undo;
+}
+
+WriteUnitPtr OpenUnit(ThreadContext& context) {
+  if (!context.units.empty() && context.units.back()->state == State::kOpen) {
+    return context.units.back();
+  }
+  auto unit = std::make_shared<WriteUnit>();
+  unit->owner = &context;
+  Units& all = AllUnits();
+  unit->listed = all.unsettled.insert(all.unsettled.end(), unit);
+  context.units.push_back(unit);
+  return unit;
+}
+
+bool IsComputed(const Node& node) {
+  if (node.IsLeaf() && !node.slots()[0].data) return true;
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    const BackendDataPtr& data = node.slots()[i].data;
+    if (!data || !data->IsReady() || data->error()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void NoteWrite(WriteTarget& target, bool is_group, Value before, const Value& written,
+               bool is_shared) {
+  ThreadContext& context = Context();
+  if (context.made_leaves || context.eager > 0 || config::Get<config::kEager>()) return;
+  std::lock_guard lock(AllUnits().mutex);
+  WriteUnitPtr unit = OpenUnit(context);
+  Undo* undo = target.undo;
+  if (!undo || undo->unit != unit) {
+    undo = new Undo;
+    undo->unit = unit;
+    undo->target = &target;
+    undo->is_group = is_group;
+    undo->before = std::move(before);
+    undo->below = target.undo;
+    if (target.undo) target.undo->above = undo;
+    target.undo = undo;
+    undo->InsertBefore(&unit->writes);
+  }
+  undo->written = written.node.get();
+  undo->is_shared = is_shared;
+  undo->has_history |= context.grad_mode;
+}
+
+void ForgetWrites(WriteTarget& target) {
+  if (!target.undo) [[likely]]
+    return;
+  Trash trash;
+  std::lock_guard lock(AllUnits().mutex);
+  while (target.undo) Erase(*target.undo, trash);
+}
+
+void MoveWrites(WriteTarget& tensor, WriteTarget& group) {
+  if (!tensor.undo) return;
+  std::lock_guard lock(AllUnits().mutex);
+  group.undo = std::exchange(tensor.undo, nullptr);
+  for (Undo* undo = group.undo; undo; undo = undo->below) {
+    undo->target = &group;
+    undo->is_group = true;
+  }
+}
+
+void SealUnit(ThreadContext& context) {
+  if (context.units.empty()) return;
+  std::lock_guard lock(AllUnits().mutex);
+  WriteUnit& last = *context.units.back();
+  if (last.state == State::kOpen) last.state = State::kSealed;
+}
+
+WriteUnitPtr CurrentUnit(ThreadContext& context) {
+  std::lock_guard lock(AllUnits().mutex);
+  return OpenUnit(context);
+}
+
+bool IsWrittenBy(const WriteTarget& target, const WriteUnitPtr& unit) {
+  std::lock_guard lock(AllUnits().mutex);
+  return target.undo && target.undo->unit == unit;
+}
+
+void CountUndos(UnitSpan units, uint32_t epoch, int change) {
+  if (units.empty()) return;
+  std::lock_guard lock(AllUnits().mutex);
+  for (const WriteUnitPtr& unit : units) {
+    ForEachWrite(*unit, [&](const Undo& undo) {
+      Node* node = undo.before.node.get();
+      if (!node || NodeAccess::epoch(node) != epoch) return;
+      NodeAccess::walk_uses(node) += static_cast<uint32_t>(change);
+    });
+  }
+}
+
+void MarkWritten(UnitSpan units) {
+  if (units.empty()) return;
+  std::lock_guard lock(AllUnits().mutex);
+  for (const WriteUnitPtr& unit : units) {
+    if (unit->state != State::kSealed) continue;
+    ForEachWrite(*unit, [&](const Undo& undo) {
+      if (!undo.is_shared) NodeAccess::MakePayload(undo.written).unit = unit;
+    });
+  }
+}
+
+namespace {
+
+/// With the units' mutex held.
+std::vector<Value> WrittenBy(const WriteUnit& unit) {
+  std::vector<Value> values;
+  ForEachWrite(unit, [&](const Undo& undo) { values.push_back({NodePtr(undo.written), 0}); });
+  return values;
+}
+
+std::shared_ptr<const Error> FailureOfValues(const std::vector<Value>& values) {
+  if (values.empty()) return nullptr;
+  Walk walk;
+  RunWalk(values, values[0].node->device(), 0, walk, /*all_roots=*/true);
+  return walk.failed ? ErrorAt(*walk.failed) : nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const Error> FailureOf(const WriteUnit& unit) {
+  std::vector<Value> values;
+  {
+    std::lock_guard lock(AllUnits().mutex);
+    values = WrittenBy(unit);
+  }
+  return FailureOfValues(values);
+}
+
+void FailUnit(WriteUnit& unit, std::shared_ptr<const Error> error) {
+  std::lock_guard lock(AllUnits().mutex);
+  unit.error = std::move(error);
+  unit.state = State::kFailed;
+}
+
+bool IsStarted(const WriteUnit& unit) {
+  std::lock_guard lock(AllUnits().mutex);
+  bool started = true;
+  ForEachWrite(unit, [&](const Undo& undo) { started &= IsAvailable(*undo.written); });
+  return started;
+}
+
+DeviceId DeviceOf(const WriteUnit& unit) {
+  std::lock_guard lock(AllUnits().mutex);
+  if (unit.writes.IsEmptyList()) return kNoDevice;
+  return static_cast<const Undo*>(unit.writes.next)->written->device();
+}
+
+namespace {
+
+/// With both mutexes held. What lies below in a target's list is of no use any more: the target has
+/// a later value that stands.
+bool Settle(WriteUnit& unit, Trash& trash) {
+  if (unit.state != State::kSealed || !unit.needs.empty()) return false;
+  bool computed = true;
+  ForEachWrite(unit, [&](const Undo& undo) { computed = computed && IsComputed(*undo.written); });
+  if (!computed) return false;
+  unit.state = State::kSettled;
+  while (!unit.writes.IsEmptyList()) {
+    auto& undo = static_cast<Undo&>(*unit.writes.next);
+    LeafPayload* payload = NodeAccess::payload(undo.written);
+    if (payload && payload->unit.get() == &unit) payload->unit = nullptr;
+    while (undo.below) Erase(*undo.below, trash);
+    Erase(undo, trash);
+  }
+  return true;
+}
+
+}  // namespace
+
+void TrySettle(const WriteUnitPtr& unit) {
+  Trash trash;
+  std::vector<WriteUnitPtr> settled;
+  std::lock_guard graph(Executor().graph_mutex);
+  Units& all = AllUnits();
+  std::lock_guard lock(all.mutex);
+  if (!Settle(*unit, trash)) return;
+  settled.push_back(unit);
+  all.unsettled.erase(unit->listed);
+  // Later units come behind in the list, so that one pass settles what waited for what.
+  for (auto at = all.unsettled.begin(); at != all.unsettled.end();) {
+    WriteUnitPtr next = *at++;
+    bool waited = std::erase_if(next->needs, [](const WriteUnitPtr& need) {
+                    return need->state == State::kSettled;
+                  }) > 0;
+    if (waited && Settle(*next, trash)) {
+      all.unsettled.erase(next->listed);
+      settled.push_back(std::move(next));
+    }
+  }
+}
+
+void SettleIdle() {
+  std::vector<WriteUnitPtr> idle;
+  {
+    std::lock_guard graph(Executor().graph_mutex);
+    std::lock_guard lock(AllUnits().mutex);
+    for (const WriteUnitPtr& unit : AllUnits().unsettled) {
+      if (unit->in_flight == 0 && unit->state == State::kSealed) idle.push_back(unit);
+    }
+  }
+  for (const WriteUnitPtr& unit : idle) TrySettle(unit);
+}
+
+namespace {
+
+/// Puts a target back to the value from before; holds the target.
+struct Restore {
+  Tensor tensor;
+  std::shared_ptr<AliasGroup> group;
+  Value before;
+  bool has_history = false;
+
+  void Apply() {
+    if (group) {
+      if (!before) return;
+      std::lock_guard lock(group->mutex);
+      group->base = std::move(before);
+      group->generation.fetch_add(1);
+    } else if (tensor.defined() && !before) {
+      tensor.impl()->undone = true;
+    } else if (tensor.defined()) {
+      SetNode(*tensor.impl(), before);
+      if (has_history) tensor.impl()->tape = before.tape;
+    }
+  }
+};
+
+class Undoing {
+ public:
+  explicit Undoing(std::shared_ptr<const Error> error) : error_(std::move(error)) {}
+
+  int Run() {
+    {
+      std::lock_guard graph(Executor().graph_mutex);
+      std::lock_guard lock(AllUnits().mutex);
+      FindFailed();
+      // Latest first: what a target had before the earliest of them remains.
+      for (size_t i = failed_.size(); i-- > 0;) TakeBack(*failed_[i]);
+    }
+    for (Restore& restore : restores_) restore.Apply();
+    return static_cast<int>(failed_.size());
+  }
+
+ private:
+  void FindFailed() {
+    auto& all = AllUnits().unsettled;
+    for (auto at = all.begin(); at != all.end();) {
+      WriteUnitPtr unit = *at++;
+      if (unit->writes.IsEmptyList() && unit->state == State::kOpen) continue;
+      if (!IsFailed(*unit)) continue;
+      unit->error = error_;
+      unit->state = State::kFailed;
+      MarkFailed(*unit);
+      all.erase(unit->listed);
+      failed_.push_back(std::move(unit));
+    }
+  }
+
+  bool IsFailed(const WriteUnit& unit) const {
+    if (unit.error) return unit.error == error_;
+    for (const WriteUnitPtr& need : unit.needs) {
+      if (need->error == error_) return true;
+    }
+    return FailureOfValues(WrittenBy(unit)) == error_;
+  }
+
+  /// Who depends on what the unit wrote meets the error there, also where it had been computed.
+  void MarkFailed(WriteUnit& unit) {
+    ForEachWrite(unit, [&](const Undo& undo) {
+      if (undo.is_shared || undo.written->IsLeaf()) return;
+      LeafPayload& payload = NodeAccess::MakePayload(undo.written);
+      payload.unit = nullptr;
+      payload.error = error_;
+      payload.undone = true;
+      for (int i = 0; i < undo.written->num_outputs(); ++i) {
+        // A step that is still running refers to it.
+        BackendDataPtr& data = undo.written->slots()[i].data;
+        if (data) payload.dropped.push_back(std::move(data));
+        data = nullptr;
+      }
+    });
+  }
+
+  void TakeBack(WriteUnit& unit) {
+    while (!unit.writes.IsEmptyList()) {
+      auto& undo = static_cast<Undo&>(*unit.writes.next);
+      if (undo.above) {
+        std::swap(undo.above->before, undo.before);
+      } else {
+        Plan(undo);
+      }
+      Erase(undo, trash_);
+    }
+  }
+
+  void Plan(Undo& undo) {
+    auto [at, is_new] = index_.try_emplace(undo.target, restores_.size());
+    if (is_new) restores_.push_back(Hold(undo));
+    Restore& restore = restores_[at->second];
+    std::swap(restore.before, undo.before);
+    restore.has_history |= undo.has_history;
+  }
+
+  /// Holds nothing if the target is just being destroyed.
+  static Restore Hold(const Undo& undo) {
+    Restore restore;
+    if (undo.is_group) {
+      restore.group = static_cast<AliasGroup*>(undo.target)->weak_from_this().lock();
+      return restore;
+    }
+    auto* impl = static_cast<TensorImpl*>(undo.target);
+    uint32_t references = impl->references.load();
+    while (references > 0 && !impl->references.compare_exchange_weak(references, references + 1)) {
+    }
+    if (references > 0) restore.tensor = Tensor::FromImpl(impl);
+    return restore;
+  }
+
+  const std::shared_ptr<const Error> error_;
+  std::vector<WriteUnitPtr> failed_;
+  std::vector<Restore> restores_;
+  std::unordered_map<WriteTarget*, size_t> index_;  // looked up, never iterated
+  Trash trash_;
+};
+
+}  // namespace
+
+int UndoFailed(const std::shared_ptr<const Error>& error) { return Undoing(error).Run(); }
+
+}  // namespace hammock

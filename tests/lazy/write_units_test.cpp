@@ -1,0 +1,431 @@
+// In-place writes of one step happen together or not at all: a step that fails leaves weights,
+// optimiser state, buffers and views as they were before it, and so do the steps behind it.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "hammock/checkpoint.h"
+#include "hammock/compile.h"
+#include "hammock/hammock.h"
+#include "hammock/nn.h"
+#include "hammock/optim.h"
+#include "ir/expect_error.h"
+#include "lazy/runtime.h"
+
+namespace hammock {
+namespace {
+
+using namespace hammock::testing;
+
+using Floats = std::vector<float>;
+Floats FloatsOf(const Tensor& tensor) {
+  HostTensor host = tensor.host();
+  auto values = host.values<float>();
+  return {values.begin(), values.end()};
+}
+
+/// What `fn` raises, as text; empty if nothing.
+template <class Fn>
+std::string TextOf(Fn&& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+class WriteUnits : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    device_ = GetParam();
+    SetDefaultDevice(device_);
+  }
+  void TearDown() override {
+    TextOf([] { wait_device_ops(); });
+    SetDefaultDevice("cpu");
+  }
+  /// An index that is out of range if `bad`; large, so that steps are queued.
+  Tensor Picked(const Tensor& x, bool bad) {
+    return index_select(x, 0, tensor(std::vector<int64_t>{bad ? 1000000 : 0}));
+  }
+  std::string device_;
+};
+
+INSTANTIATE_TEST_SUITE_P(On, WriteUnits, ::testing::Values("reference", "cpu"));
+
+TEST_P(WriteUnits, AFailedStepLeavesItsTensorsAsTheyWere) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  step([&] {
+    m.add_(1.0f);  // does not depend on what fails
+    w.sub_(Picked(w, true));
+  });
+  EXPECT_NE(TextOf([&] { mark_step(); }).find("index_select"), std::string::npos);
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0)) << "none of a step's writes happens";
+  step([&] {
+    m.add_(1.0f);
+    w.sub_(Picked(w, false) * 0.5f);
+  });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 0.5));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, TheErrorIsRaisedBeforeTheNextStepRunsWhateverTheSize) {
+  for (int64_t size : {4, 100000}) {
+    Tensor w = ones({size});
+    mark_step(true);
+    int64_t failed = CounterOf("FailedSteps");
+    step([&] { w.sub_(Picked(w, true)); });  // raises nothing, also where it runs at once
+    while (CounterOf("FailedSteps") == failed) std::this_thread::yield();
+    bool ran = false;
+    std::string text = TextOf([&] { step([&] { ran = true; }); });
+    EXPECT_FALSE(ran);
+    EXPECT_NE(text.find("index_select"), std::string::npos) << text;
+    EXPECT_NE(text.find("undone"), std::string::npos) << text;
+    EXPECT_EQ(w[size - 1].item<float>(), 1);
+  }
+}
+
+TEST_P(WriteUnits, AReadOfAWrittenTensorRaisesOnceAndHasTheOldValueThen) {
+  Tensor w = ones({4});
+  mark_step(true);
+  step([&] { w.sub_(Picked(w, true)); });
+  EXPECT_NE(TextOf([&] { w.host(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+  mark_step();  // it has been raised
+}
+
+TEST_P(WriteUnits, NewValuesOfAFailedStepKeepTheError) {
+  Tensor w = ones({4}), copy, doubled;
+  mark_step(true);
+  step([&] {
+    w.sub_(Picked(w, true));
+    copy = w.clone();
+    doubled = w * 2.0f;
+  });
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(TextOf([&] { copy.host(); }), "");
+    EXPECT_NE(TextOf([&] { doubled.host(); }), "");
+  }
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, StepsBehindAFailedOneAreUndoneToo) {
+  Tensor w = ones({100000}), m = zeros({8});
+  mark_step(true);
+  std::string text;
+  try {
+    for (int i = 0; i < 6; ++i) {
+      step([&] {
+        w.sub_(Picked(w, i == 2) * 0.0f);
+        w.add_(1.0f);
+        m.add_(w[0]);
+      });
+    }
+    wait_device_ops();
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  EXPECT_NE(text.find("index_select"), std::string::npos) << text;
+  EXPECT_EQ(w[7].item<float>(), 3) << "two steps before it";
+  EXPECT_EQ(m[0].item<float>(), 5);
+}
+
+TEST_P(WriteUnits, AWriteThatDoesNotDependOnTheFailureStands) {
+  Tensor w = ones({4}), m = zeros({4}), saved = full({4}, 7.0f);
+  mark_step(true);
+  step([&] {
+    w.sub_(Picked(w, true));
+    m.add_(1.0f);
+  });
+  w.copy_(saved);
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 7));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  EXPECT_EQ(FloatsOf(saved), Floats(4, 7));
+  step([&] { w.add_(1.0f); });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 8));
+}
+
+TEST_P(WriteUnits, AnUnrelatedMetricFailsAlone) {
+  Tensor w = ones({4}), metric;
+  mark_step(true);
+  step([&] {
+    metric = Picked(w, true);
+    w.mul_(3.0f);
+  });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 3));
+  EXPECT_NE(TextOf([&] { metric.host(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 3));
+  step([&] { w.mul_(3.0f); });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 9));
+}
+
+TEST_P(WriteUnits, ViewsSeeTheOldValue) {
+  Tensor base = arange(6, f32).reshape({2, 3});
+  Tensor row = base[1], flat = base.view({6});
+  mark_step(true);
+  step([&] {
+    row.add_(10.0f);
+    flat.slice(0, 0, 2).copy_(Picked(base, true)[0].slice(0, 0, 2));
+  });
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_EQ(FloatsOf(base), (Floats{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(FloatsOf(row), (Floats{3, 4, 5}));
+  EXPECT_EQ(FloatsOf(flat), (Floats{0, 1, 2, 3, 4, 5}));
+  step([&] { row.add_(1.0f); });
+  EXPECT_EQ(FloatsOf(flat), (Floats{0, 1, 2, 4, 5, 6}));
+}
+
+TEST_P(WriteUnits, ATensorThatGetsViewsInAFailedStepIsUndone) {
+  Tensor w = ones({4});
+  mark_step(true);
+  step([&] {
+    w.add_(1.0f);
+    w[0].add_(Picked(w, true)[0]);
+  });
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, ReadsInsideOfAStepDoNotCutItsUnit) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  step([&] {
+    m.add_(1.0f);
+    EXPECT_EQ(FloatsOf(m), Floats(4, 1));
+    w.sub_(Picked(w, true));
+  });
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+}
+
+TEST_P(WriteUnits, OutsideOfStepsAUnitGoesFromOneMarkToTheNext) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  m.add_(1.0f);
+  w.sub_(Picked(w, true));
+  mark_step();
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, WhatWasWrittenBeforeAStepIsNoPartOfIt) {
+  Tensor w = ones({4});
+  w.add_(1.0f);  // as an initialiser does; not computed yet
+  step([&] { w.sub_(Picked(w, true)); });
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 2));
+}
+
+TEST_P(WriteUnits, CompiledFunctionsAreUndone) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  auto train = compile(
+      [&](const Tensor& index) {
+        m.add_(1.0f);
+        w.sub_(index_select(w, 0, index) * 0.5f);
+        return w.sum();
+      },
+      {w, m});
+  Tensor good = zeros({1}, i64), bad = full({1}, 9, i64);
+  EXPECT_EQ(train(good).item<float>(), 2);
+  Tensor failed = train(bad);
+  EXPECT_NE(TextOf([&] { failed.item(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 0.5));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 1));
+  EXPECT_EQ(train(good).item<float>(), 1);
+  train(bad);
+  EXPECT_NE(TextOf([&] {
+              while (true) train(good);
+            }),
+            "")
+      << "before the next call";
+  EXPECT_EQ(FloatsOf(m)[0], FloatsOf(m)[3]);
+  // In a step, with another write that fails.
+  Floats before = FloatsOf(w);
+  step([&] {
+    train(good);
+    m.add_(Picked(w, true)[0]);
+  });
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_EQ(FloatsOf(w), before);
+}
+
+TEST_P(WriteUnits, QueuedCompiledCallsAreUndoneTogether) {
+  Tensor w = ones({4}), big = ones({200000});
+  mark_step(true);
+  auto train = compile(
+      [&](const Tensor& index) {
+        big.add_(1.0f);
+        w.add_(index_select(w, 0, index));
+        return w.sum();
+      },
+      {w, big});
+  Tensor good = zeros({1}, i64), bad = full({1}, 9, i64);
+  EXPECT_EQ(train(good).item<float>(), 8);
+  EXPECT_NE(TextOf([&] {
+              train(bad);
+              for (int i = 0; i < 3; ++i) train(good);
+              wait_device_ops();
+            }),
+            "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 2));
+  EXPECT_EQ(big[9].item<float>(), 2);
+}
+
+TEST_P(WriteUnits, GradientsOfAFailedStepAreAsBefore) {
+  Tensor w = ones({4}).requires_grad_();
+  mark_step(true);
+  step([&] { w.sum().backward(); });
+  EXPECT_EQ(FloatsOf(w.grad()), Floats(4, 1));
+  step([&] { (w * Picked(w.detach(), true)).sum().backward(); });
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_EQ(FloatsOf(w.grad()), Floats(4, 1)) << "accumulated in place";
+  w.set_grad(Tensor());
+  step([&] { (w * Picked(w.detach(), true)).sum().backward(); });
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+  EXPECT_FALSE(w.grad().defined());
+  step([&] { w.sum().backward(); });
+  EXPECT_EQ(FloatsOf(w.grad()), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, OutOfMemoryLosesNothing) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  int64_t in_use = GetMemoryInfo(Device(device_)).in_use;
+  SetMemoryLimit(Device(device_), in_use + (1 << 20));
+  step([&] {
+    m.add_(1.0f);
+    Tensor huge = zeros({1 << 20}) + w[0];
+    w.sub_(std::get<0>(sort(huge)).slice(0, 0, 4));
+  });
+  std::string text = TextOf([&] { mark_step(); });
+  SetMemoryLimit(Device(device_), 0);
+  EXPECT_NE(text.find("exceed the limit"), std::string::npos) << text;
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  step([&] { w.add_(1.0f); });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 2));
+}
+
+TEST_P(WriteUnits, AnotherThreadHearsItForAll) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  step([&] {
+    m.add_(1.0f);
+    w.sub_(Picked(w, true));
+  });
+  std::thread([&] { EXPECT_NE(TextOf([&] { w.host(); }), ""); }).join();
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  mark_step();
+}
+
+TEST_P(WriteUnits, AnotherThreadsStepsDoNotRaiseIt) {
+  Tensor w = ones({4});
+  mark_step(true);
+  step([&] { w.sub_(Picked(w, true)); });
+  std::thread([&] {
+    Tensor other = ones({4});
+    step([&] { other.add_(1.0f); });
+    mark_step();
+    EXPECT_EQ(FloatsOf(other), Floats(4, 2));
+  }).join();
+  EXPECT_NE(TextOf([&] { mark_step(); }), "");
+}
+
+TEST_P(WriteUnits, WritesAreInPlaceAlsoInQueuedSteps) {
+  if (device_ == "reference") GTEST_SKIP() << "it computes every value in memory of its own";
+  constexpr int64_t kSize = 1 << 20;
+  Tensor w = ones({kSize}), m = zeros({kSize});
+  auto train = [&] {
+    step([&] {
+      m.add_(w);
+      w.sub_(m * 0.001f);
+    });
+  };
+  for (int i = 0; i < 3; ++i) train();
+  wait_device_ops();
+  auto peak = [&](int steps, bool wait) {
+    int64_t most = 0;
+    for (int i = 0; i < steps; ++i) {
+      train();
+      if (wait) wait_device_ops();
+      most = std::max(most, GetMemoryInfo(Device(device_)).in_use);
+    }
+    wait_device_ops();
+    return std::max(most, GetMemoryInfo(Device(device_)).in_use);
+  };
+  int64_t awaited = peak(20, true);
+  EXPECT_EQ(peak(20, false), awaited);
+  EXPECT_LT(awaited, 3 * kSize * 4) << "no second copy of the state";
+}
+
+// ---- Optimisers
+
+struct Learner {
+  Learner() : net(4, 4), x(randn({8, 4})), good(zeros({8}, i64)), bad(full({8}, 7, i64)) {}
+  nn::Linear net;
+  Tensor x, good, bad;
+
+  template <class Optimizer>
+  void Step(Optimizer& optimizer, const Tensor& labels) {
+    step([&] {
+      optimizer.zero_grad();
+      cross_entropy(net(x), labels).backward();
+      optimizer.step();
+    });
+  }
+};
+
+std::vector<Floats> StateOf(const Learner& learner, const optim::Optimizer& optimizer) {
+  std::vector<Floats> state;
+  for (const Tensor& param : learner.net->parameters()) state.push_back(FloatsOf(param));
+  for (const auto& [name, tensor] : optimizer.state_dict()) {
+    state.push_back(FloatsOf(tensor.to(f32)));
+  }
+  return state;
+}
+
+/// A failed first step and a failed third one change nothing.
+template <class Optimizer, class Options>
+void LosesNothing(const Options& options, const char* name) {
+  SCOPED_TRACE(name);
+  manual_seed(1);
+  Learner learner, twin;
+  twin.net->load_state_dict(learner.net->state_dict());
+  twin.x = learner.x;
+  mark_step(true);
+  Optimizer optimizer(learner.net->parameters(), options);
+  Optimizer undisturbed(twin.net->parameters(), options);
+  for (int i = 0; i < 4; ++i) {
+    if (i % 2 == 0) {
+      learner.Step(optimizer, learner.bad);
+      EXPECT_NE(TextOf([&] { mark_step(); }), "");
+    }
+    learner.Step(optimizer, learner.good);
+    twin.Step(undisturbed, twin.good);
+    EXPECT_EQ(StateOf(learner, optimizer), StateOf(twin, undisturbed)) << "step " << i;
+  }
+}
+
+TEST_P(WriteUnits, EveryOptimiserLosesNothing) {
+  LosesNothing<optim::SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.9}, "SGD");
+  LosesNothing<optim::Adam>(optim::AdamOptions{.lr = 0.01}, "Adam");
+  LosesNothing<optim::AdamW>(optim::AdamWOptions{.lr = 0.01, .amsgrad = true}, "AdamW");
+  LosesNothing<optim::Adamax>(optim::AdamaxOptions{}, "Adamax");
+  LosesNothing<optim::NAdam>(optim::NAdamOptions{}, "NAdam");
+  LosesNothing<optim::RAdam>(optim::RAdamOptions{}, "RAdam");
+  LosesNothing<optim::RMSprop>(optim::RMSpropOptions{.momentum = 0.9, .centered = true}, "RMSprop");
+  LosesNothing<optim::Adagrad>(optim::AdagradOptions{}, "Adagrad");
+  LosesNothing<optim::Adadelta>(optim::AdadeltaOptions{}, "Adadelta");
+  LosesNothing<optim::Lion>(optim::LionOptions{}, "Lion");
+}
+
+}  // namespace
+}  // namespace hammock
