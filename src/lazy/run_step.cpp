@@ -86,9 +86,6 @@ Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segmen
 
 /// An error that came by a result's event.
 Failure LateFailure(const Step& step, std::shared_ptr<const Error> error) {
-  for (const BackendDataPtr& argument : step.arguments) {
-    if (argument->error() == error) return {std::move(error), -1, true};
-  }
   auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
   if (!execution || step.compiled->segments.size() != 1) return {std::move(error)};
   return Located(*execution, step.compiled->segments[0]);
@@ -276,32 +273,43 @@ void StepExecutor::Execute(const StepPtr& step) {
     Landed(*step->compiled->device);
     return;
   }
-  // An asynchronous backend's results come later: the last one finishes the step.
+  // What an asynchronous backend has computed counts when it is there, and when it is known that
+  // what it was computed from has not failed.
   std::vector<BackendDataPtr> pending;
   for (const BackendDataPtr& result : results) {
     if (!result->IsReady()) pending.push_back(result);
+  }
+  for (const BackendDataPtr& argument : step->arguments) {
+    if (!argument->IsReady()) pending.push_back(argument);
   }
   if (pending.empty()) {
     Finish(*step, results, start);
     return;
   }
-  auto left = std::make_shared<std::atomic<size_t>>(pending.size());
-  for (const BackendDataPtr& result : pending) {
-    result->OnReady([this, left, step, results, start]() mutable {
-      if (left->fetch_sub(1) == 1) Finish(*step, results, start);
+  struct Flight {
+    StepPtr step;
+    std::vector<BackendDataPtr> results;
+    std::atomic<size_t> left;
+  };
+  auto flight = std::make_shared<Flight>(step, std::move(results), pending.size());
+  for (const BackendDataPtr& data : pending) {
+    data->OnReady([this, flight, start] {
+      if (flight->left.fetch_sub(1) == 1) Finish(*flight->step, flight->results, start);
     });
   }
 }
 
 void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
                           std::chrono::steady_clock::time_point start) {
+  auto fail = [&](const Failure& failure) {
+    Fail(step, failure.error, failure.origin, failure.inherited);
+    Landed(*step.compiled->device);
+  };
+  for (const BackendDataPtr& argument : step.arguments) {
+    if (auto error = argument->error()) return fail({std::move(error), -1, true});
+  }
   for (const BackendDataPtr& result : results) {
-    if (auto error = result->error()) {
-      Failure failure = LateFailure(step, std::move(error));
-      Fail(step, failure.error, failure.origin, failure.inherited);
-      Landed(*step.compiled->device);
-      return;
-    }
+    if (auto error = result->error()) return fail(LateFailure(step, std::move(error)));
   }
   static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
   auto end = std::chrono::steady_clock::now();

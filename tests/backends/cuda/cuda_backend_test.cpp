@@ -100,6 +100,32 @@ TEST_F(CudaDevice, AStepThatFailsLosesNothing) {
   EXPECT_THROW(wrong.to_vector<float>(), Error);
 }
 
+TEST_F(CudaDevice, AFailedUpdateAndTheStepsBehindItAreUndone) {
+  Tensor w = On(device_, {1, 2, 3}, {3}), m = On(device_, {0, 0, 0}, {3});
+  for (Tensor* x : {&w, &m}) *x = *x + 0;
+  mark_step();
+  wait_device_ops({device_});
+  Tensor behind;
+  std::string text;
+  try {
+    for (int64_t index : {0, 7, 0, 0}) {
+      step([&] {
+        w.add_(index_select(w, 0, tensor(std::vector<int64_t>{index}, {1}, i64, device_)));
+      });
+      step([&] { m.add_(w); });  // has nothing that can fail
+      behind = m * 2;
+    }
+    wait_device_ops({device_});
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  EXPECT_NE(text.find("undone"), std::string::npos) << text;
+  EXPECT_EQ(w.to_vector<float>(), (std::vector<float>{2, 3, 4}));
+  EXPECT_EQ(m.to_vector<float>(), (std::vector<float>{2, 3, 4}));
+  step([&] { m.add_(w); });
+  EXPECT_EQ(m.to_vector<float>(), (std::vector<float>{4, 6, 8}));
+}
+
 TEST_F(CudaDevice, WhatItLacksRunsOnTheHost) {
   Tensor x = On(device_, {2, 0, 0, 8}, {2, 2});
   Tensor root = linalg_cholesky(x * 2) + 1;
