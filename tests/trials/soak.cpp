@@ -91,7 +91,8 @@ struct Trainer {
 bool TrainBoth(uint32_t seed) {
   Random random(seed);
   int64_t width = std::array<int64_t, 4>{8, 16, 64, 256}[random() % 4];
-  Trainer trainer{.net = RandomNet(random, width)}, twin;
+  Trainer trainer, twin;
+  trainer.net = RandomNet(random, width);
   Random again(seed);
   again.discard(1);
   twin.net = RandomNet(again, width);
