@@ -634,6 +634,23 @@ std::shared_ptr<const Error> StepExecutor::Await(DeviceEntry& device, std::span<
   return failure;
 }
 
+bool StepExecutor::AwaitReady(std::span<const Value> roots) {
+  std::vector<BackendDataPtr> data;
+  {
+    std::lock_guard lock(graph_mutex);
+    for (const Value& root : roots) data.push_back(root.node->slots()[root.index].data);
+  }
+  bool ready = true;
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (data[i]) {
+      RefuseToWait(EntryOf(roots[i].node->device()), data[i]);
+      WaitFor(*data[i], "wait for results");
+    }
+    ready = ready && data[i] && !data[i]->error();
+  }
+  return ready;
+}
+
 void StepExecutor::AddUnseen(DeviceEntry& device, const ThreadContext* owner,
                              const std::shared_ptr<const Error>& error) {
   constexpr size_t kMostUnseen = 64;

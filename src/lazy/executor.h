@@ -104,6 +104,8 @@ class StepExecutor {
                           Graph traced, int64_t kept, const SyncOptions& options);
 
   void Drain(DeviceEntry& device);
+  /// Waits for roots that are under way; whether all of them are computed then.
+  bool AwaitReady(std::span<const Value> roots);
   /// Raises the oldest error of the device that nobody has seen; of `owner`'s steps if given.
   void RaiseUnseen(DeviceEntry& device, const ThreadContext* owner = nullptr);
   /// The same for all devices.

@@ -100,7 +100,8 @@ void SyncUnits(ThreadContext& context, const Device* device, bool wait) {
   }
   close(nullptr);
   SettleIdle();
-  if (!wait) return;
+  if (!wait || Executor().AwaitReady(roots)) return;
+  // Something failed, and what does not depend on it was not computed either.
   options.wait = true;
   try {
     Executor().Sync(roots, options);
