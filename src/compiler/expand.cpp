@@ -11,8 +11,8 @@ namespace hammock {
 
 namespace {
 
-std::vector<GraphValue> ExpandNode(const Graph& from, const GraphNode& node,
-                                   const std::vector<GraphValue>& inputs, Graph& into) {
+/// The operands are values of `into`.
+std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
   SymbolicScope symbolic;
   LocationScope location(node.location);
   Inliner inliner(into, node.location, node.origin);
@@ -22,8 +22,8 @@ std::vector<GraphValue> ExpandNode(const Graph& from, const GraphNode& node,
       operands.emplace_back();
       continue;
     }
-    operands.push_back(SymbolicTensor(from.TypeOf(node.inputs[i])));
-    inliner.Bind(operands.back(), inputs[i]);
+    operands.push_back(SymbolicTensor(into.TypeOf(node.inputs[i])));
+    inliner.Bind(operands.back(), node.inputs[i]);
   }
   std::vector<Tensor> results = node.op->expand({*node.op, operands, node.attrs, node.types});
   HAMMOCK_CHECK(results.size() == node.types.size(),
@@ -38,48 +38,47 @@ std::vector<GraphValue> ExpandNode(const Graph& from, const GraphNode& node,
   return values;
 }
 
-/// Expands one level; tells whether anything changed.
-bool ExpandOnce(const Graph& graph, const std::function<bool(const Graph&, NodeId)>& keep,
-                Graph* out) {
-  bool changed = false;
-  std::vector<std::vector<GraphValue>> map(static_cast<size_t>(graph.size()));
+/// One level of it, of the nodes that are in `expands`.
+Graph ExpandOnce(Graph graph, const std::vector<bool>& expands) {
+  Graph out;
+  std::vector<GraphValue> values;  // what the graph's values became
+  std::vector<size_t> first;       // by node: the place of its first value
+  auto mapped = [&](GraphValue value) {
+    if (value.node < 0) return value;
+    return values[first[static_cast<size_t>(value.node)] + static_cast<size_t>(value.index)];
+  };
   for (NodeId id = 0; id < graph.size(); ++id) {
-    const GraphNode& node = graph[id];
-    std::vector<GraphValue> inputs;
-    for (GraphValue input : node.inputs) {
-      inputs.push_back(
-          input.node < 0 ? input
-                         : map[static_cast<size_t>(input.node)][static_cast<size_t>(input.index)]);
-    }
-    if (node.op->IsComposite() && !(keep && keep(graph, id))) {
-      map[static_cast<size_t>(id)] = ExpandNode(graph, node, inputs, *out);
-      changed = true;
+    GraphNode node = std::move(graph.mutable_node(id));
+    for (GraphValue& input : node.inputs) input = mapped(input);
+    first.push_back(values.size());
+    if (expands[static_cast<size_t>(id)]) {
+      std::vector<GraphValue> results = ExpandNode(node, out);
+      values.insert(values.end(), results.begin(), results.end());
       continue;
     }
-    GraphNode copy = node;
-    copy.inputs = std::move(inputs);
-    NodeId at = out->Append(std::move(copy));
-    for (size_t i = 0; i < node.types.size(); ++i) {
-      map[static_cast<size_t>(id)].push_back({at, static_cast<int32_t>(i)});
-    }
+    const size_t results = node.types.size();
+    NodeId at = out.Append(std::move(node));
+    for (size_t i = 0; i < results; ++i) values.push_back({at, static_cast<int32_t>(i)});
   }
-  for (GraphValue output : graph.outputs()) {
-    out->AddOutput(map[static_cast<size_t>(output.node)][static_cast<size_t>(output.index)]);
-  }
-  return changed;
+  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
+  return out;
 }
 
 }  // namespace
 
-Graph ExpandComposites(const Graph& graph, const std::function<bool(const Graph&, NodeId)>& keep) {
-  Graph current = graph;
+Graph ExpandComposites(Graph graph, const std::function<bool(const Graph&, NodeId)>& keep) {
   for (;;) {
-    Graph next;
-    if (!ExpandOnce(current, keep, &next)) break;
-    current = std::move(next);
+    std::vector<bool> expands(static_cast<size_t>(graph.size()));
+    bool any = false;
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (!graph[id].op->IsComposite() || (keep && keep(graph, id))) continue;
+      any = expands[static_cast<size_t>(id)] = true;
+    }
+    if (!any) break;
+    graph = ExpandOnce(std::move(graph), expands);
   }
-  MapBodies(current, [&](const Graph& body) { return ExpandComposites(body, keep); });
-  return current;
+  MapBodies(graph, [&](const Graph& body) { return ExpandComposites(body, keep); });
+  return graph;
 }
 
 }  // namespace hammock

@@ -65,15 +65,15 @@ bool MovesElements(const OpDef* op) {
 
 class Folder {
  public:
-  Folder(const Graph& graph, const Evaluate& evaluate) : graph_(graph), evaluate_(evaluate) {}
+  Folder(Graph graph, const Evaluate& evaluate) : graph_(std::move(graph)), evaluate_(evaluate) {}
 
   Graph Run() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      GraphNode copy = graph_[id];
-      for (GraphValue& input : copy.inputs) input = Mapped(input);
-      HostTensor value = ValueOf(copy);
-      std::optional<Scalar> number = IsConstant(copy) ? std::nullopt : CommonElement(value);
-      map_.push_back(number ? AppendFill(*number, copy) : out_.Append(std::move(copy)));
+      GraphNode node = std::move(graph_.mutable_node(id));
+      for (GraphValue& input : node.inputs) input = Mapped(input);
+      HostTensor value = ValueOf(node);
+      std::optional<Scalar> number = IsConstant(node) ? std::nullopt : CommonElement(value);
+      map_.push_back(number ? AppendFill(*number, node) : out_.Append(std::move(node)));
       known_.resize(static_cast<size_t>(out_.size()));
       known_.back() = std::move(value);
     }
@@ -179,7 +179,7 @@ class Folder {
     return out_.Append(std::move(node));
   }
 
-  const Graph& graph_;
+  Graph graph_;  // nodes leave it as they are done
   const Evaluate& evaluate_;
   Graph out_;
   std::vector<NodeId> map_;
@@ -188,9 +188,9 @@ class Folder {
 
 }  // namespace
 
-Graph Fold(const Graph& graph, const Evaluate& evaluate) {
+Graph Fold(Graph graph, const Evaluate& evaluate) {
   RequireConcrete("fold", graph);
-  Graph out = Folder(graph, evaluate).Run();
+  Graph out = Folder(std::move(graph), evaluate).Run();
   MapBodies(out, [&](const Graph& body) { return Fold(body, evaluate); });
   return out;
 }

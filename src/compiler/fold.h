@@ -18,6 +18,6 @@ using Evaluate =
 /// not looked at. Only what every backend computes to the same bits is folded: arithmetic that is
 /// rounded once, integers, comparisons, shapes; no exp, no sum of floats, no NaN. What raises is
 /// left to raise when it runs. Bodies of loops and branches too.
-Graph Fold(const Graph& graph, const Evaluate& evaluate);
+Graph Fold(Graph graph, const Evaluate& evaluate);
 
 }  // namespace hammock

@@ -39,28 +39,29 @@ DType OperandDType(const GraphNode& node, DType compute, DType own, size_t index
   return compute;
 }
 
-void MakeOperandsExplicit(const Graph& graph, const GraphNode& node, GraphNode& copy, Graph& out) {
+/// The operands are values of `out`.
+void MakeOperandsExplicit(GraphNode& node, Graph& out) {
   std::vector<const Shape*> types;
-  for (GraphValue input : node.inputs) types.push_back(&graph.TypeOf(input));
+  for (GraphValue input : node.inputs) types.push_back(&out.TypeOf(input));
   DType compute = ComputeDType(*node.op, types);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    Shape type = *types[i];
+    GraphValue& input = node.inputs[i];
+    Shape type = out.TypeOf(input);
     DType wanted = OperandDType(node, compute, type.dtype(), i);
     if (type.dtype() != wanted) {
       type = type.With(wanted);
-      copy.inputs[i] = Convert(out, copy.inputs[i], node, ops::kCast, Attr(wanted), type);
+      input = Convert(out, input, node, ops::kCast, Attr(wanted), type);
     }
     if (type.sizes() != node.type().sizes()) {
       type = type.With(node.type().sizes());
-      copy.inputs[i] =
-          Convert(out, copy.inputs[i], node, ops::kBroadcast, Attr(type.sizes()), type);
+      input = Convert(out, input, node, ops::kBroadcast, Attr(type.sizes()), type);
     }
   }
 }
 
 }  // namespace
 
-Graph MakeExplicit(const Graph& graph) {
+Graph MakeExplicit(Graph graph) {
   Graph out;
   std::vector<bool> used = NeededNodes(graph);
   std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
@@ -69,12 +70,10 @@ Graph MakeExplicit(const Graph& graph) {
   };
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (!used[static_cast<size_t>(id)]) continue;
-    const GraphNode& node = graph[id];
-    GraphNode copy = node;
-    for (GraphValue& input : copy.inputs) input = mapped(input);
-    if (node.op->IsElementwise() && node.op->IsPrimitive())
-      MakeOperandsExplicit(graph, node, copy, out);
-    map[static_cast<size_t>(id)] = out.Append(std::move(copy));
+    GraphNode node = std::move(graph.mutable_node(id));
+    for (GraphValue& input : node.inputs) input = mapped(input);
+    if (node.op->IsElementwise() && node.op->IsPrimitive()) MakeOperandsExplicit(node, out);
+    map[static_cast<size_t>(id)] = out.Append(std::move(node));
   }
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
   MapBodies(out, MakeExplicit);

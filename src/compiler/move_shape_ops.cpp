@@ -56,9 +56,9 @@ constexpr RuleFor kRules[] = {
 
 }  // namespace
 
-Graph MoveShapeOps(const Graph& graph) {
+Graph MoveShapeOps(Graph graph) {
   RequireConcrete("move_shape_ops", graph);
-  Graph out = Rewriter(kRules).Run(graph);
+  Graph out = Rewriter(kRules).Run(std::move(graph));
   MapBodies(out, MoveShapeOps);
   return out;
 }

@@ -52,27 +52,26 @@ Segment WholeGraph(const Graph& graph, int target) {
 PassListener::PassListener() : outer_(std::exchange(listener, &results)) {}
 PassListener::~PassListener() { listener = outer_; }
 
-Graph Optimise(const Graph& graph, const Evaluate& evaluate) {
+Graph Optimise(Graph graph, const Evaluate& evaluate) {
   if (!graph.dim_params.empty()) return graph;
   constexpr int kMostRounds = 8;  // two or three do
-  Graph current = graph;
-  if (config::Get<config::kWideSums>()) {
-    current = RunPass("widen_sums", [&] { return WidenSums(current); });
-  }
+  auto run = [&](const char* name, const auto& pass) {
+    graph = RunPass(name, [&] { return pass(std::move(graph)); });
+  };
+  if (config::Get<config::kWideSums>()) run("widen_sums", WidenSums);
+  Hash128 hash = graph.hash();
   for (int round = 0; round < kMostRounds; ++round) {
-    Graph next = current;
-    if (evaluate) next = RunPass("fold", [&] { return Fold(next, evaluate); });
-    next = RunPass("simplify", [&] { return Simplify(next); });
-    next = RunPass("move_shape_ops", [&] { return MoveShapeOps(next); });
-    if (config::Get<config::kFastMath>())
-      next = RunPass("fold_scales", [&] { return FoldScales(next); });
-    next = RunPass("share_equal", [&] { return ShareEqual(next); });
-    next = RunPass("remove_dead", [&] { return RemoveDead(next); });
-    bool done = next == current;
-    current = std::move(next);
-    if (done) break;
+    if (evaluate) run("fold", [&](Graph g) { return Fold(std::move(g), evaluate); });
+    run("simplify", Simplify);
+    run("move_shape_ops", MoveShapeOps);
+    if (config::Get<config::kFastMath>()) run("fold_scales", FoldScales);
+    run("share_equal", ShareEqual);
+    run("remove_dead", RemoveDead);
+    const Hash128 before = std::exchange(hash, graph.hash());
+    if (hash == before) break;
   }
-  return RunPass("materialize_outputs", [&] { return MaterializeOutputs(std::move(current)); });
+  run("materialize_outputs", MaterializeOutputs);
+  return graph;
 }
 
 LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
@@ -84,9 +83,9 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
            (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);
   };
   step.graph = RunPass("trace", [&] { return traced; });
-  step.graph = RunPass("expand", [&] { return ExpandComposites(step.graph, keep); });
-  step.graph = RunPass("make_explicit", [&] { return MakeExplicit(step.graph); });
-  if (optimise) step.graph = optimise(step.graph);
+  step.graph = RunPass("expand", [&] { return ExpandComposites(std::move(step.graph), keep); });
+  step.graph = RunPass("make_explicit", [&] { return MakeExplicit(std::move(step.graph)); });
+  if (optimise) step.graph = optimise(std::move(step.graph));
   step.graph =
       RunPass("materialize_outputs", [&] { return MaterializeOutputs(std::move(step.graph)); });
 

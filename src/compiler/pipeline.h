@@ -57,10 +57,10 @@ class PassListener {
 /// composites that are kept whole are left as they are. Nothing is folded without an evaluator. A
 /// graph with dim parameters is returned as it is: passes decide by sizes and run before those are
 /// generalised.
-Graph Optimise(const Graph& graph, const Evaluate& evaluate);
+Graph Optimise(Graph graph, const Evaluate& evaluate);
 
 /// What a backend wants done to a graph before it is partitioned.
-using Optimiser = std::function<Graph(const Graph&)>;
+using Optimiser = std::function<Graph(Graph)>;
 
 /// Expands, makes promotion explicit, optimises if asked to, asks for each node, partitions.
 LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,

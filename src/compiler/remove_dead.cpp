@@ -6,7 +6,7 @@
 
 namespace hammock {
 
-Graph RemoveDead(const Graph& graph) {
+Graph RemoveDead(Graph graph) {
   RequireConcrete("remove_dead", graph);
   Graph out;
   std::vector<bool> needed = NeededNodes(graph);
@@ -16,9 +16,9 @@ Graph RemoveDead(const Graph& graph) {
   };
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (!needed[static_cast<size_t>(id)]) continue;
-    GraphNode copy = graph[id];
-    for (GraphValue& input : copy.inputs) input = mapped(input);
-    map[static_cast<size_t>(id)] = out.Append(std::move(copy));
+    GraphNode node = std::move(graph.mutable_node(id));
+    for (GraphValue& input : node.inputs) input = mapped(input);
+    map[static_cast<size_t>(id)] = out.Append(std::move(node));
   }
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
   MapBodies(out, RemoveDead);

@@ -7,6 +7,6 @@ namespace hammock {
 /// Removes nodes that no result and no ordered effect needs; inputs stay. Random nodes fix their
 /// state by an operand, so those that nothing reads go like others. Bodies of loops and branches
 /// too.
-Graph RemoveDead(const Graph& graph);
+Graph RemoveDead(Graph graph);
 
 }  // namespace hammock

@@ -14,23 +14,24 @@ constexpr int kMaxDepth = 64;
 
 }  // namespace
 
-Graph Rewriter::Run(const Graph& graph) {
+Graph Rewriter::Run(Graph graph) {
   out_ = Graph();
   may_raise_.clear();
   std::vector<GraphValue> map;  // of the first outputs
   map.reserve(static_cast<size_t>(graph.size()));
   auto mapped = [&](GraphValue value) {
     if (value.node < 0) return value;
+    // The results of a node with several stay those of one node.
     GraphValue to = map[static_cast<size_t>(value.node)];
-    return graph[value.node].types.size() == 1 ? to : GraphValue{to.node, value.index};
+    return GraphValue{to.node, to.index + value.index};
   };
-  for (const GraphNode& node : graph.nodes()) {
-    GraphNode copy = node;
-    for (GraphValue& input : copy.inputs) input = mapped(input);
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    GraphNode node = std::move(graph.mutable_node(id));
+    for (GraphValue& input : node.inputs) input = mapped(input);
     location_ = node.location;
     origin_ = node.origin;
-    std::optional<GraphValue> instead = Try(copy);
-    map.push_back(instead ? *instead : Append(std::move(copy)));
+    std::optional<GraphValue> instead = Try(node);
+    map.push_back(instead ? *instead : Append(std::move(node)));
   }
   for (GraphValue output : graph.outputs()) out_.AddOutput(mapped(output));
   return std::move(out_);

@@ -31,7 +31,7 @@ class Rewriter {
   explicit Rewriter(std::span<const RuleFor> rules) : rules_(rules) {}
 
   /// The graph as the rules make it. Bodies of nodes are left alone.
-  Graph Run(const Graph& graph);
+  Graph Run(Graph graph);
 
   // For rules. A reference to a node is gone when another is made.
   const GraphNode& Producer(GraphValue value) const { return out_[value.node]; }

@@ -1,6 +1,6 @@
 #include "compiler/share_equal.h"
 
-#include <unordered_map>
+#include <bit>
 
 #include "compiler/bodies.h"
 #include "compiler/effects.h"
@@ -29,28 +29,51 @@ bool Equal(const GraphNode& a, const GraphNode& b) {
   return a.op == b.op && a.inputs == b.inputs && a.attrs == b.attrs && a.types == b.types;
 }
 
+/// Nodes by what they are. Open addressing, so that a graph takes no allocation for each of them.
+class NodeTable {
+ public:
+  explicit NodeTable(size_t most) : slots_(std::bit_ceil(2 * most + 1)) {}
+
+  /// The node of `graph` that equals `node`; else the place where it will be appended.
+  NodeId FindOrAdd(const Graph& graph, const GraphNode& node) {
+    const Hash128 hash = HashOfNode(node);
+    for (size_t at = hash.lo;; ++at) {
+      Slot& slot = slots_[at & (slots_.size() - 1)];
+      if (slot.node < 0) {
+        slot = {hash.hi, graph.size()};
+        return graph.size();
+      }
+      if (slot.hash == hash.hi && Equal(graph[slot.node], node)) return slot.node;
+    }
+  }
+
+ private:
+  struct Slot {
+    uint64_t hash = 0;
+    NodeId node = -1;
+  };
+  std::vector<Slot> slots_;
+};
+
 }  // namespace
 
-Graph ShareEqual(const Graph& graph) {
+Graph ShareEqual(Graph graph) {
   RequireConcrete("share_equal", graph);
   Graph out;
   std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
   auto mapped = [&](GraphValue value) {
     return value.node < 0 ? value : GraphValue{map[static_cast<size_t>(value.node)], value.index};
   };
-  std::unordered_map<Hash128, NodeId> first;  // by hash; of two that collide, the first
+  NodeTable known(static_cast<size_t>(graph.size()));
   for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode copy = graph[id];
-    for (GraphValue& input : copy.inputs) input = mapped(input);
+    GraphNode node = std::move(graph.mutable_node(id));
+    for (GraphValue& input : node.inputs) input = mapped(input);
     NodeId& at = map[static_cast<size_t>(id)];
-    if (!TypeIsGiven(*copy.op) && EffectOf(copy) == Effect::kPure) {
-      auto [found, added] = first.try_emplace(HashOfNode(copy), out.size());
-      if (!added && Equal(out[found->second], copy)) {
-        at = found->second;
-        continue;
-      }
+    if (!TypeIsGiven(*node.op) && EffectOf(node) == Effect::kPure) {
+      at = known.FindOrAdd(out, node);
+      if (at < out.size()) continue;
     }
-    at = out.Append(std::move(copy));
+    at = out.Append(std::move(node));
   }
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
   MapBodies(out, ShareEqual);

@@ -9,6 +9,6 @@ namespace hammock {
 /// random draws by itself and is never shared. Inputs are not shared. What a `barrier` gives is
 /// equal to no other value, so a region that is computed again behind one stays. Linear in the
 /// number of nodes. Bodies of loops and branches too, each for itself.
-Graph ShareEqual(const Graph& graph);
+Graph ShareEqual(Graph graph);
 
 }  // namespace hammock

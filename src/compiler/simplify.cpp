@@ -5,14 +5,14 @@
 
 namespace hammock {
 
-Graph Simplify(const Graph& graph) {
+Graph Simplify(Graph graph) {
   RequireConcrete("simplify", graph);
   static const auto& rules = *new std::vector<RuleFor>([] {
     std::vector<RuleFor> all(NumberRules().begin(), NumberRules().end());
     all.insert(all.end(), ShapeRules().begin(), ShapeRules().end());
     return all;
   }());
-  Graph out = Rewriter(rules).Run(graph);
+  Graph out = Rewriter(rules).Run(std::move(graph));
   MapBodies(out, Simplify);
   return out;
 }

@@ -135,7 +135,7 @@ class Writer {
 
 }  // namespace
 
-Graph SplitReductions(const Graph& graph) {
+Graph SplitReductions(Graph graph) {
   Graph out;
   std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
   std::vector<int32_t> first(static_cast<size_t>(graph.size()));  // of a node's results in `map`
@@ -145,7 +145,7 @@ Graph SplitReductions(const Graph& graph) {
     return GraphValue{map[node], first[node] + value.index};
   };
   for (NodeId id = 0; id < graph.size(); ++id) {
-    const GraphNode& node = graph[id];
+    GraphNode node = std::move(graph.mutable_node(id));
     if (IsReduction(*node.op)) {
       // Nothing is reduced over no dims: then it is the operand itself.
       GraphValue value = Writer(out, node).Replace(mapped(node.inputs[0]));
@@ -153,9 +153,8 @@ Graph SplitReductions(const Graph& graph) {
       first[static_cast<size_t>(id)] = value.index;
       continue;
     }
-    GraphNode copy = node;
-    for (GraphValue& input : copy.inputs) input = mapped(input);
-    map[static_cast<size_t>(id)] = out.Append(std::move(copy));
+    for (GraphValue& input : node.inputs) input = mapped(input);
+    map[static_cast<size_t>(id)] = out.Append(std::move(node));
   }
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
   MapBodies(out, SplitReductions);

@@ -9,6 +9,6 @@
 
 namespace hammock {
 
-Graph SplitReductions(const Graph& graph);
+Graph SplitReductions(Graph graph);
 
 }  // namespace hammock

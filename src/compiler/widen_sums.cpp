@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "compiler/bodies.h"
 #include "compiler/rewrite.h"
 #include "ops/primitives.h"
 
@@ -28,6 +29,10 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-Graph WidenSums(const Graph& graph) { return Rewriter(kRules).Run(graph); }
+Graph WidenSums(Graph graph) {
+  Graph out = Rewriter(kRules).Run(std::move(graph));
+  MapBodies(out, WidenSums);
+  return out;
+}
 
 }  // namespace hammock

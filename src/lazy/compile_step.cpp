@@ -65,7 +65,7 @@ DeviceEntry& FallbackOf(DeviceEntry& device) {
 
 Optimiser OptimiserFor(const DeviceEntry& device) {
   if (!device.backend->WantsOptimisedGraphs(device.device)) return nullptr;
-  return [](const Graph& graph) { return Optimise(graph, EvaluateOnHost); };
+  return [](Graph graph) { return Optimise(std::move(graph), EvaluateOnHost); };
 }
 
 Graph LowerForFallback(const Graph& graph, DeviceEntry& fallback) {

@@ -123,8 +123,7 @@ CompiledStepPtr Generaliser::Compile(std::span<const std::string> devices, std::
     general = GeneralWith(*alike_[0], &reason);
     if (!reason.empty()) *outcome = "not for other sizes: " + reason;
   }
-  LoweredStep plain = *lowered_;
-  CompiledStepPtr step = BuildStep(device_, traced_, std::move(plain), [&](Graph graph) {
+  CompiledStepPtr step = BuildStep(device_, traced_, std::move(*lowered_), [&](Graph graph) {
     if (!general) return CompileGraph(device_, devices, std::move(graph));
     try {
       auto parameters = general->rule.ParametersOf(skeleton_.sizes);

@@ -34,5 +34,31 @@ TEST(WidenSums, OtherTypesStay) {
   }
 }
 
+TEST(WidenSums, GoesIntoBodies) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[4,4]
+    %1 = input : f32[4,4]
+    %2 = loop %0, %1 {body=graph {
+      %0 = input : i64[]
+      %1 = input : f32[4,4]
+      %2 = input : f32[4,4]
+      %3 = dot_general %1, %2 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[4,4]
+      return %3
+    }, count=3, num_carried=1, num_stacked_in=0} : f32[4,4]
+    return %2)");
+  Graph widened = WidenSums(graph);
+  Verify(widened);
+  EXPECT_EQ(ToText(widened.nodes().back().attrs[0].graph()),
+            "%0 = input : i64[]\n"
+            "%1 = input : f32[4,4]\n"
+            "%2 = input : f32[4,4]\n"
+            "%3 = cast %1 {dtype=f64} : f64[4,4]\n"
+            "%4 = cast %2 {dtype=f64} : f64[4,4]\n"
+            "%5 = dot_general %3, %4 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : "
+            "f64[4,4]\n"
+            "%6 = cast %5 {dtype=f32} : f32[4,4]\n"
+            "return %6\n");
+}
+
 }  // namespace
 }  // namespace hammock

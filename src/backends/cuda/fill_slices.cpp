@@ -34,6 +34,6 @@ constexpr RuleFor kRules[] = {{&ops::kUpdateSlice, SliceAsWhere}};
 
 }  // namespace
 
-Graph FillSlices(const Graph& graph) { return Rewriter(kRules).Run(graph); }
+Graph FillSlices(Graph graph) { return Rewriter(kRules).Run(std::move(graph)); }
 
 }  // namespace hammock::cuda

@@ -110,7 +110,7 @@ Graph Rebuilt(const Graph& graph, Make make) {
     map[static_cast<size_t>(id)] = out.Append(make(out, id, mapped));
   }
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  return RemoveDead(out);
+  return RemoveDead(std::move(out));
 }
 
 /// With the products that `find` makes of nodes, where it makes one.

@@ -76,7 +76,7 @@ Graph ScatterRows(const Graph& graph) {
   }
   if (!changed) return graph;
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  return RemoveDead(out);
+  return RemoveDead(std::move(out));
 }
 
 }  // namespace hammock::cuda
