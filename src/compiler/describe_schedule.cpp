@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/channels_last.h"
 #include "ops/primitives.h"
 
 namespace hammock::compiler {
@@ -24,39 +25,50 @@ int64_t FlopsOf(const Launch& launch) {
   return flops;
 }
 
-/// Of products; 0 for other calls.
+/// Of products and convolutions; 0 for other calls.
 int64_t FlopsOf(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
-  int64_t terms = 0;
+  const Shape& result = node.type();
+  auto per_channel = [](const Shape& weight) {
+    return weight.size(0) == 0 ? 0 : weight.numel() / weight.size(0);
+  };
   if (node.op == &ops::kDotGeneral) {
-    terms = 1;
+    int64_t terms = 1;
     for (int64_t dim : node.attr("a_contract").ints()) {
       terms *= graph.TypeOf(node.inputs[0]).size(static_cast<int>(dim));
     }
-  } else if (node.op == &ops::kConvolution) {
-    const Shape& weight = graph.TypeOf(node.inputs[1]);
-    terms = weight.size(0) == 0 ? 0 : weight.numel() / weight.size(0);
+    return 2 * terms * result.numel();
   }
-  return 2 * terms * node.type().numel();
+  if (node.op == &ops::kConvolution || node.op == &ops::kConvolutionLast) {
+    // A transposed one adds each element of its input to as many places as it has terms.
+    const Shape& input = graph.TypeOf(node.inputs[0]);
+    const Shape& ends = node.attr("transposed").boolean() ? input : result;
+    return 2 * per_channel(graph.TypeOf(node.inputs[1])) * ends.numel();
+  }
+  if (node.op == &ops::kConvolutionWeightBackward) {
+    return 2 * per_channel(result) * graph.TypeOf(node.inputs[0]).numel();
+  }
+  return 0;
 }
 
 /// By node: the step that computes it, or -1. Unnamed nodes are computed where they are used; those
 /// that several steps use count as the first one's.
 std::vector<int> StepOfNodes(const Graph& graph, const Schedule& schedule) {
-  std::vector<int> steps(static_cast<size_t>(graph.size()), -1);
+  std::vector<int> steps(Index(graph.size()), -1);
+  std::vector<bool> computed(Index(graph.size()));  // by a step of its own
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    for (NodeId id : schedule.steps[i].nodes) steps[Index(id)] = static_cast<int>(i);
+    for (NodeId id : schedule.steps[i].nodes) {
+      steps[Index(id)] = static_cast<int>(i);
+      computed[Index(id)] = true;
+    }
   }
   for (NodeId id = graph.size() - 1; id >= 0; --id) {
     if (steps[Index(id)] < 0) continue;
     for (GraphValue input : graph[id].inputs) {
       if (input.node < 0 || graph[input.node].op == &ops::kInput) continue;
       int& step = steps[Index(input.node)];
-      bool computed = false;
-      for (NodeId named : step < 0 ? std::vector<NodeId>() : schedule.steps[Index(step)].nodes) {
-        computed |= named == input.node;
-      }
-      if (!computed) step = step < 0 ? steps[Index(id)] : std::min(step, steps[Index(id)]);
+      if (computed[Index(input.node)]) continue;
+      step = step < 0 ? steps[Index(id)] : std::min(step, steps[Index(id)]);
     }
   }
   return steps;

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <concepts>
+#include <string_view>
 
 #include "base/throw.h"
 
@@ -53,26 +56,34 @@ const char* NameOf(Access::Kind kind) {
   return "?";
 }
 
-std::string What(const Instr& instr) {
+void Append(std::string& text, std::string_view part) { text += part; }
+
+template <std::integral Number>
+void Append(std::string& text, Number number) {
+  char digits[24];
+  text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+void AppendWhat(std::string& text, const Instr& instr) {
+  auto add = [&](const auto&... parts) { (Append(text, parts), ...); };
   switch (instr.kind) {
     case Instr::Kind::kLoad:
-      return fmt::format("load a{}", instr.access);
+      return add("load a", instr.access);
     case Instr::Kind::kStore:
-      return fmt::format("store a{},", instr.access);
+      return add("store a", instr.access, ",");
     case Instr::Kind::kIndex:
-      return fmt::format("index a{}", instr.access);
+      return add("index a", instr.access);
     case Instr::Kind::kConstant:
-      return fmt::format("constant a{}", instr.access);
+      return add("constant a", instr.access);
     case Instr::Kind::kScalar:
-      return compiler::NameOf(instr.fn);
+      return add(compiler::NameOf(instr.fn));
     case Instr::Kind::kCast:
-      return "cast";
+      return add("cast");
     case Instr::Kind::kBitcast:
-      return "bitcast";
+      return add("bitcast");
     case Instr::Kind::kReduce:
-      return fmt::format("reduce_{}", NameOf(instr.reduce));
+      return add("reduce_", NameOf(instr.reduce));
   }
-  return "?";
 }
 
 }  // namespace
@@ -101,26 +112,27 @@ bool Kernel::HasReduction() const {
 }
 
 std::string ToText(const Kernel& kernel) {
+  // Every launch is looked up by it, so it is put together without a formatter.
   std::string text = kernel.lanes_along_rows ? "kernel, lanes along rows\n" : "kernel\n";
-  auto out = std::back_inserter(text);
+  auto add = [&](const auto&... parts) { (Append(text, parts), ...); };
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
     const Access& access = kernel.accesses[i];
-    fmt::format_to(out, "  a{} = {}{} row {} column {}{}\n", i, NameOf(access.kind),
-                   hammock::NameOf(access.dtype), NameOf(access.row), NameOf(access.column),
-                   access.streams ? " streams" : "");
+    add("  a", i, " = ", NameOf(access.kind), hammock::NameOf(access.dtype), " row ",
+        NameOf(access.row), " column ", NameOf(access.column),
+        access.streams ? " streams\n" : "\n");
   }
   for (size_t i = 0; i < kernel.instrs.size(); ++i) {
     const Instr& instr = kernel.instrs[i];
-    fmt::format_to(out, "  {} {}: ", instr.stage, instr.level == Level::kRow ? "row" : "all");
-    if (instr.kind != Instr::Kind::kStore) fmt::format_to(out, "%{} = ", i);
-    text += What(instr);
-    const char* separator = " ";
+    add("  ", instr.stage, instr.level == Level::kRow ? " row: " : " all: ");
+    if (instr.kind != Instr::Kind::kStore) add("%", i, " = ");
+    AppendWhat(text, instr);
+    const char* separator = " %";
     for (int operand : instr.operands) {
       if (operand < 0) continue;
-      fmt::format_to(out, "{}%{}", separator, operand);
-      separator = ", ";
+      add(separator, operand);
+      separator = ", %";
     }
-    fmt::format_to(out, " : {}\n", hammock::NameOf(instr.dtype));
+    add(" : ", hammock::NameOf(instr.dtype), "\n");
   }
   return text;
 }

@@ -1,6 +1,8 @@
 #include "compiler/kernel_builder.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/throw.h"
 #include "ops/primitives.h"
@@ -152,27 +154,58 @@ int64_t KernelBuilder::columns() const {
 // ---- nests
 
 bool KernelBuilder::Add(NodeId node) {
-  const KernelBuilder before = *this;
+  std::optional<KernelBuilder> before;  // where loops have to be split, which changes all places
   std::vector<NeedsSplit> splits;
+  blocker_ = -1;
+  if (!HasAsManyElements(node)) return false;
   while (splits.size() < kMaxSplits) {
+    const Mark mark = {accesses_.size(), instrs_.size(), nests_.size(), loops_, order_, reduces_};
+    kept_now_.clear();
     try {
       AddNest(node);
       nodes_.push_back(node);
       return true;
     } catch (const NeedsSplit& split) {
+      Undo(mark);
       splits.push_back(split);
     } catch (const DoesNotFit& reason) {
-      *this = before;
+      Undo(mark);
       blocker_ = reason.blocker;
-      return false;
+      break;
     }
-    *this = before;
+    if (before) {
+      *this = *before;
+    } else {
+      before = *this;
+    }
     if (nests_.empty()) StartLoops(DomainOf(node));
     for (const NeedsSplit& split : splits) SplitLoop(split.loop, split.inner);
   }
-  *this = before;
-  blocker_ = -1;
+  if (before) {
+    before->blocker_ = blocker_;
+    *this = *std::move(before);
+  }
   return false;
+}
+
+/// Whether a nest has one element for each round of the loops, or for each row. Most that do not
+/// fit have not, and are told so without an exception.
+bool KernelBuilder::HasAsManyElements(NodeId id) const {
+  if (nests_.empty()) return true;
+  int64_t count = 1;
+  for (int64_t size : DomainOf(id)) count *= size;
+  bool by_row = reduces_ && !ReductionOf(facts_->graph[id]);
+  return count == rows() * columns() || (by_row && count == rows());
+}
+
+void KernelBuilder::Undo(const Mark& mark) {
+  accesses_.resize(mark.accesses);
+  instrs_.resize(mark.instrs);
+  nests_.resize(mark.nests);
+  loops_ = mark.loops;
+  order_ = mark.order;
+  reduces_ = mark.reduces;
+  for (size_t nest : kept_now_) nests_[nest].kept = false;
 }
 
 /// The sizes that the loops of a nest run over.
@@ -255,7 +288,6 @@ void KernelBuilder::AddNest(NodeId id) {
     nest.place = Flat(sizes, place);
   }
   nests_.push_back(nest);
-  memo_.clear();
   if (!reduces_) return;
   // The reduced dim must be one loop to every access.
   std::vector<int> columns;
@@ -282,17 +314,10 @@ bool KernelBuilder::InMemory(GraphValue value) const {
   return facts_->named[static_cast<size_t>(value.node)];
 }
 
+/// What is used twice is computed once, since equal instructions are one (Emit).
 int KernelBuilder::Value(GraphValue value, const Place& place) {
-  std::pair<GraphValue, std::vector<int64_t>> key = {value, {}};
-  for (const Affine& dim : place) {
-    key.second.push_back(dim.offset);
-    for (size_t i = 0; i < loops_.size(); ++i) key.second.push_back(dim.of(static_cast<int>(i)));
-  }
-  if (auto known = memo_.find(key); known != memo_.end()) return known->second;
-  int result = InMemory(value) ? FromMemory(value, Flat(facts_->graph.TypeOf(value).sizes(), place))
-                               : Compute(value.node, place);
-  memo_[key] = result;
-  return result;
+  if (!InMemory(value)) return Compute(value.node, place);
+  return FromMemory(value, Flat(facts_->graph.TypeOf(value).sizes(), place));
 }
 
 /// A named value: of this kernel, or in its buffer.
@@ -318,7 +343,7 @@ int KernelBuilder::FromNest(NodeId node, const Affine& place) {
   if (nest.row) return nest.instr;
   if (row_level_) throw DoesNotFit();
   if (nest.stage == stage_) return nest.instr;
-  nest.kept = true;
+  if (!std::exchange(nest.kept, true)) kept_now_.push_back(static_cast<size_t>(&nest - &nests_[0]));
   DType dtype = facts_->graph[node].type().dtype();
   return EmitLoad(AccessOf({-1, dtype, nest.place, node, Access::Kind::kScratch}), dtype);
 }

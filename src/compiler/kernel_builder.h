@@ -4,7 +4,6 @@
 /// left; the unnamed nodes between are computed where they are used.
 
 #include <functional>
-#include <map>
 #include <vector>
 
 #include "compiler/fusion_facts.h"
@@ -68,8 +67,19 @@ class KernelBuilder {
     NodeId blocker = -1;
   };
   struct Groups;
+  /// What was there before a nest was added.
+  struct Mark {
+    size_t accesses;
+    size_t instrs;
+    size_t nests;
+    std::vector<Loop> loops;
+    std::vector<int> order;
+    bool reduces;
+  };
 
   void AddNest(NodeId node);
+  void Undo(const Mark& mark);
+  bool HasAsManyElements(NodeId node) const;
   const Dims& DomainOf(NodeId node) const;
   void StartLoops(const Dims& sizes);
   Place Match(const Dims& sizes, const std::vector<int>& order) const;
@@ -107,7 +117,7 @@ class KernelBuilder {
   // While a nest is added.
   int stage_ = 0;
   bool row_level_ = false;
-  std::map<std::pair<GraphValue, std::vector<int64_t>>, int> memo_;
+  std::vector<size_t> kept_now_;  // nests that are kept since
 };
 
 }  // namespace hammock::compiler

@@ -12,17 +12,18 @@ class Gaps {
  public:
   /// The smallest gap that holds `bytes`, else room at the end, whose free part is used too.
   int64_t Take(int64_t bytes) {
-    auto best = gaps_.end();
-    for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
-      if (gap->second >= bytes && (best == gaps_.end() || gap->second < best->second)) best = gap;
+    if (auto best = by_size_.lower_bound({bytes, 0}); best != by_size_.end()) {
+      auto [size, at] = *best;
+      Remove(at, size);
+      if (size > bytes) Add(at + bytes, size - bytes);
+      return at;
     }
-    if (best != gaps_.end()) return TakeFrom(best, bytes);
     int64_t at = end_;
     if (!gaps_.empty()) {
-      auto last = std::prev(gaps_.end());
-      if (last->first + last->second == end_) {
-        at = last->first;
-        gaps_.erase(last);
+      auto [last, size] = *gaps_.rbegin();
+      if (last + size == end_) {
+        at = last;
+        Remove(last, size);
       }
     }
     end_ = at + bytes;
@@ -31,32 +32,36 @@ class Gaps {
 
   void Give(int64_t at, int64_t bytes) {
     auto next = gaps_.lower_bound(at);
-    if (next != gaps_.end() && at + bytes == next->first) {
-      bytes += next->second;
-      next = gaps_.erase(next);
-    }
     if (next != gaps_.begin()) {
-      auto before = std::prev(next);
-      if (before->first + before->second == at) {
-        before->second += bytes;
-        return;
+      auto [before, size] = *std::prev(next);
+      if (before + size == at) {
+        Remove(before, size);
+        at = before;
+        bytes += size;
       }
     }
-    gaps_[at] = bytes;
+    if (next != gaps_.end() && next->first == at + bytes) {
+      auto [after, size] = *next;
+      Remove(after, size);
+      bytes += size;
+    }
+    Add(at, bytes);
   }
 
   int64_t end() const { return end_; }
 
  private:
-  int64_t TakeFrom(std::map<int64_t, int64_t>::iterator gap, int64_t bytes) {
-    int64_t at = gap->first;
-    int64_t left = gap->second - bytes;
-    gaps_.erase(gap);
-    if (left > 0) gaps_[at + bytes] = left;
-    return at;
+  void Add(int64_t at, int64_t bytes) {
+    gaps_[at] = bytes;
+    by_size_.insert({bytes, at});
+  }
+  void Remove(int64_t at, int64_t bytes) {
+    gaps_.erase(at);
+    by_size_.erase({bytes, at});
   }
 
-  std::map<int64_t, int64_t> gaps_;  // bytes by offset
+  std::map<int64_t, int64_t> gaps_;                // bytes by offset
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // bytes, offset
   int64_t end_ = 0;
 };
 

@@ -1,6 +1,5 @@
 #pragma once
-/// What all backends that run schedules need: where outputs get their memory from, and words for
-/// errors.
+/// What all backends that run schedules need: where outputs come from, and words for errors.
 
 #include <string>
 #include <vector>
@@ -18,12 +17,6 @@ struct OutputSource {
   int same = -1;   ///< it is the memory of this earlier output
 };
 std::vector<OutputSource> FindOutputSources(const Schedule& schedule);
-
-/// By output: inputs whose memory it may take in a run that they are donated to: nothing reads them
-/// afterwards, and nothing can fail any more when it is written. `group_last`: for each step the
-/// last of those that may run at the same time.
-std::vector<std::vector<int>> FindReplaceable(const Graph& graph, const Schedule& schedule,
-                                              const std::vector<int>& group_last);
 
 /// What takes most of a run's memory, for messages.
 std::string LargestBuffers(const Graph& graph, const Schedule& schedule);

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
+#include <array>
+#include <functional>
+#include <utility>
 
 #include "base/throw.h"
 #include "compiler/attach_epilogues.h"
@@ -15,10 +17,10 @@
 namespace hammock::compiler {
 namespace {
 
-constexpr size_t kMaxInstrs = 160;  // of a kernel that still takes nests
-constexpr int kMaxBetween = 48;     // unnamed nodes that one named node is computed from
-constexpr int kKeepCost = 3;        // from here on it pays to keep a value that has several users
-constexpr int kMaxNeighbours = 4;   // kernels that are tried for a nest that none of them feeds
+constexpr size_t kMaxInstrs = 160;    // of a kernel that still takes nests
+constexpr int kMaxBetween = 48;       // unnamed nodes that one named node is computed from
+constexpr int kKeepCost = 3;          // from here on it pays to keep a value that has several users
+constexpr size_t kMaxNeighbours = 4;  // kernels that are tried for a nest that none of them feeds
 // Rows of a kernel are what threads share: few long rows would leave them without work.
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongRow = 4096;
@@ -68,7 +70,12 @@ class Scheduler {
         aligned_outputs_(aligned_outputs),
         epilogues_(epilogues),
         facts_(graph),
-        step_of_(static_cast<size_t>(graph.size()), -1) {}
+        step_of_(Index(graph.size()), -1),
+        found_(Index(graph.size())) {
+    std::array<int, kMaxNeighbours> none;
+    none.fill(-1);
+    last_readers_.assign(Index(graph.size()), none);
+  }
 
   Schedule Make() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
@@ -159,11 +166,14 @@ class Scheduler {
 
   void NameWhatIsUsedOften() {
     std::vector<int> uses(Index(graph_.size()));
+    std::vector<NodeId> operands;
     for (NodeId id = graph_.size(); id-- > 0;) {
-      std::set<NodeId> operands;
+      operands.clear();
       for (GraphValue input : graph_[id].inputs) {
-        if (input.node >= 0) operands.insert(input.node);
+        if (input.node >= 0) operands.push_back(input.node);
       }
+      std::sort(operands.begin(), operands.end());
+      operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
       int count = IsView(graph_[id]) && !facts_.named[Index(id)] ? std::min(uses[Index(id)], 2) : 1;
       for (NodeId operand : operands) uses[Index(operand)] += count;
     }
@@ -194,15 +204,17 @@ class Scheduler {
   // ---- steps
 
   /// The named nodes that a nest reads.
-  std::vector<NodeId> NeedsOf(NodeId id) const {
+  std::vector<NodeId> NeedsOf(NodeId id) {
     std::vector<NodeId> needs;
-    std::set<NodeId> seen;
     std::vector<NodeId> pending = {id};
+    ++search_;
     while (!pending.empty()) {
       NodeId next = pending.back();
       pending.pop_back();
       for (GraphValue input : graph_[next].inputs) {
-        if (input.node < 0 || !seen.insert(input.node).second) continue;
+        if (input.node < 0 || std::exchange(found_[Index(input.node)], search_) == search_) {
+          continue;
+        }
         (facts_.named[Index(input.node)] ? needs : pending).push_back(input.node);
       }
     }
@@ -230,18 +242,36 @@ class Scheduler {
     std::vector<NodeId> needs = NeedsOf(id);
     int last = LastOf(needs);
     if (last >= 0 && Join(last, id, needs)) return;
-    int tried = 0;
-    for (int i = static_cast<int>(open_.size()); i-- > last + 1 && tried < kMaxNeighbours;) {
-      if (!open_[Index(i)].kernel || !Share(open_[Index(i)].needs, needs)) continue;
-      ++tried;
-      if (Join(i, id, needs)) return;
+    for (int step : Neighbours(needs)) {
+      if (step > last && Join(step, id, needs)) return;
     }
     StartKernel(id);
   }
 
-  static bool Share(const std::vector<NodeId>& a, const std::vector<NodeId>& b) {
-    return std::any_of(a.begin(), a.end(),
-                       [&](NodeId id) { return std::find(b.begin(), b.end(), id) != b.end(); });
+  /// The last kernels that read one of these, the latest first.
+  std::vector<int> Neighbours(const std::vector<NodeId>& needs) const {
+    std::vector<int> steps;
+    for (NodeId need : needs) {
+      for (int step : last_readers_[Index(need)]) {
+        if (step >= 0) steps.push_back(step);
+      }
+    }
+    std::sort(steps.begin(), steps.end(), std::greater<>());
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+    if (steps.size() > kMaxNeighbours) steps.resize(kMaxNeighbours);
+    return steps;
+  }
+
+  void AddNeeds(int step, const std::vector<NodeId>& needs) {
+    std::vector<NodeId>& all = open_[Index(step)].needs;
+    all.insert(all.end(), needs.begin(), needs.end());
+    for (NodeId need : needs) {
+      auto& readers = last_readers_[Index(need)];  // the latest first
+      auto at = std::lower_bound(readers.begin(), readers.end(), step, std::greater<>());
+      if (at == readers.end() || *at == step) continue;
+      std::move_backward(at, std::prev(readers.end()), readers.end());
+      *at = step;
+    }
   }
 
   bool Join(int step, NodeId id, const std::vector<NodeId>& needs) {
@@ -250,8 +280,7 @@ class Scheduler {
     if (KeepsFromProduct(open_[Index(step)], id)) return false;
     if (!kernel->Add(id)) return false;
     step_of_[Index(id)] = step;
-    std::vector<NodeId>& all = open_[Index(step)].needs;
-    all.insert(all.end(), needs.begin(), needs.end());
+    AddNeeds(step, needs);
     return true;
   }
 
@@ -292,9 +321,10 @@ class Scheduler {
       PlaceNest(blocker);
       open.kernel = std::make_unique<KernelBuilder>(facts_);
     }
-    open.needs = NeedsOf(id);
-    step_of_[Index(id)] = static_cast<int>(open_.size());
+    const int step = static_cast<int>(open_.size());
+    step_of_[Index(id)] = step;
     open_.push_back(std::move(open));
+    AddNeeds(step, NeedsOf(id));
   }
 
   // ---- the result
@@ -306,6 +336,7 @@ class Scheduler {
       schedule.buffers.insert(schedule.buffers.end(), node.types.begin(), node.types.end());
     }
     for (NodeId id : graph_.inputs()) schedule.inputs.push_back(schedule.first[Index(id)]);
+    marks_.assign(schedule.buffers.size(), 0);
     std::vector<bool> stored(Index(graph_.size()));
     for (GraphValue output : graph_.outputs()) {
       GraphValue storage = StorageOf(graph_, output);
@@ -327,7 +358,7 @@ class Scheduler {
       for (int buffer : step.reads) read[Index(buffer)] = true;
     }
     if (epilogues_) AttachEpilogues(graph_, schedule);
-    CallEarlyWhatFails(schedule.steps);
+    CallEarlyWhatFails(schedule);
     for (Step& step : schedule.steps) {
       if (!step.is_call() && aligned_outputs_) Stream(step, schedule, read);
     }
@@ -335,17 +366,13 @@ class Scheduler {
   }
 
   /// Gives what only passes bytes on the buffer of its operand. If it can fail it stays a step.
-  void ShareBuffers(Schedule& schedule) const {
+  void ShareBuffers(Schedule& schedule) {
     for (size_t i = 0; i < schedule.buffers.size(); ++i) {
       schedule.buffer_of.push_back(static_cast<int>(i));
     }
-    auto renamed = [&](const std::vector<int>& buffers) {
-      std::vector<int> result;
-      for (int buffer : buffers) AddOnce(result, schedule.buffer_of[Index(buffer)]);
-      return result;
-    };
     for (Step& step : schedule.steps) {
-      step.reads = renamed(step.reads);
+      for (int& buffer : step.reads) buffer = schedule.buffer_of[Index(buffer)];
+      KeepDistinct(step.reads);
       if (step.updates >= 0) {
         int whole = schedule.buffer_of[Index(step.updates)];
         int part = schedule.BufferOf(StorageOf(graph_, graph_[step.node].inputs[1]));
@@ -366,23 +393,34 @@ class Scheduler {
   }
 
   /// Moves calls that can fail to where their operands are known: after the last of them, results
-  /// may take the memory of inputs (FindReplaceable). Their order stays.
-  void CallEarlyWhatFails(std::vector<Step>& steps) const {
+  /// may take the memory of inputs (DonationPlan). Their order stays.
+  void CallEarlyWhatFails(Schedule& schedule) const {
+    std::vector<Step> others, failing;
+    std::vector<size_t> place;                           // of those that fail: others before it
+    std::vector<size_t> known(schedule.buffers.size());  // by buffer: after so many others
     size_t earliest = 0;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (!steps[i].is_call() || !graph_[steps[i].node].op->can_fail) continue;
-      size_t place = i;
-      if (steps[i].updates < 0 && EffectOf(graph_[steps[i].node]) == Effect::kPure) {
-        while (place > earliest && !Meets(steps[i].reads, steps[place - 1].writes)) --place;
+    for (Step& step : schedule.steps) {
+      bool fails = step.is_call() && graph_[step.node].op->can_fail;
+      size_t after = others.size() + 1;
+      if (fails) {
+        after = others.size();
+        if (step.updates < 0 && EffectOf(graph_[step.node]) == Effect::kPure) {
+          after = earliest;
+          for (int buffer : step.reads) after = std::max(after, known[Index(buffer)]);
+        }
+        place.push_back(earliest = after);
       }
-      auto at = [&](size_t number) { return steps.begin() + static_cast<ptrdiff_t>(number); };
-      std::rotate(at(place), at(i), at(i + 1));
-      earliest = place + 1;
+      for (int buffer : step.writes) known[Index(buffer)] = after;
+      (fails ? failing : others).push_back(std::move(step));
     }
-  }
-
-  static bool Meets(const std::vector<int>& a, const std::vector<int>& b) {
-    return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
+    schedule.steps.clear();
+    size_t next = 0;
+    for (size_t i = 0; i <= others.size(); ++i) {
+      while (next < failing.size() && place[next] == i) {
+        schedule.steps.push_back(std::move(failing[next++]));
+      }
+      if (i < others.size()) schedule.steps.push_back(std::move(others[i]));
+    }
   }
 
   /// Lets a kernel write past the caches what is large and read by no step.
@@ -418,11 +456,14 @@ class Scheduler {
                        [&](int64_t stride) { return stride % elements == 0; });
   }
 
-  static void AddOnce(std::vector<int>& list, int number) {
-    if (std::find(list.begin(), list.end(), number) == list.end()) list.push_back(number);
+  /// Leaves the first of equal buffers.
+  void KeepDistinct(std::vector<int>& buffers) {
+    ++mark_;
+    std::erase_if(buffers,
+                  [&](int buffer) { return std::exchange(marks_[Index(buffer)], mark_) == mark_; });
   }
 
-  Step KernelStep(const KernelBuilder& builder, const std::vector<bool>& stored) const {
+  Step KernelStep(const KernelBuilder& builder, const std::vector<bool>& stored) {
     Step step;
     step.nodes = builder.nodes();
     step.launch = builder.Finish([&](NodeId id) { return stored[Index(id)]; });
@@ -430,18 +471,21 @@ class Scheduler {
       if (instr.access < 0) continue;
       int buffer = step.launch.maps[Index(instr.access)].buffer;
       if (buffer < 0) continue;
-      AddOnce(instr.kind == Instr::Kind::kStore ? step.writes : step.reads, buffer);
+      (instr.kind == Instr::Kind::kStore ? step.writes : step.reads).push_back(buffer);
     }
+    KeepDistinct(step.reads);
+    KeepDistinct(step.writes);
     return step;
   }
 
-  Step CallStep(NodeId id, const Schedule& schedule) const {
+  Step CallStep(NodeId id, const Schedule& schedule) {
     Step step;
     step.node = id;
     step.nodes = {id};
     for (GraphValue input : graph_[id].inputs) {
-      if (input.node >= 0) AddOnce(step.reads, schedule.NumberOf(StorageOf(graph_, input)));
+      if (input.node >= 0) step.reads.push_back(schedule.NumberOf(StorageOf(graph_, input)));
     }
+    KeepDistinct(step.reads);
     for (size_t i = 0; i < graph_[id].types.size(); ++i) {
       step.writes.push_back(schedule.first[Index(id)] + static_cast<int>(i));
     }
@@ -456,8 +500,13 @@ class Scheduler {
   const bool aligned_outputs_;
   const bool epilogues_;
   FusionFacts facts_;
-  std::vector<int> step_of_;  // by node
+  std::vector<int> step_of_;                                   // by node
+  std::vector<std::array<int, kMaxNeighbours>> last_readers_;  // by named node: kernels
   std::vector<Open> open_;
+  std::vector<int> found_;  // by node: the last search that found it
+  int search_ = 0;
+  std::vector<int> marks_;  // by buffer: the last list that had it
+  int mark_ = 0;
 };
 
 }  // namespace

@@ -116,6 +116,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim, Location at) {
   LocationScope scope(at);
   NeedTensors("stack", tensors);
   int d = WrapDim("stack", dim, tensors[0].dim() + 1);
+  const DType dtype = CommonDType(tensors);
   std::vector<Tensor> parts;
   for (const Tensor& tensor : tensors) {
     if (tensor.sizes() != tensors[0].sizes()) {
@@ -124,7 +125,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim, Location at) {
     }
     Dims sizes = tensor.sizes();
     sizes.insert(d, 1);
-    parts.push_back(Casted(Reshaped(tensor, sizes), CommonDType(tensors)));
+    parts.push_back(Casted(Reshaped(tensor, sizes), dtype));
   }
   return parts.size() == 1 ? clone(parts[0]) : Concatenated(parts, d);
 }

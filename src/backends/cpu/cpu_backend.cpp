@@ -160,19 +160,17 @@ class Backend : public HostBackend {
     }
   }
 
-  /// A donated input among `wanted` that nobody else holds; null: none.
-  static HostTensor* TakeDonated(const std::vector<int>& wanted, const std::vector<bool>& donated,
-                                 std::span<const BackendDataPtr> arguments,
-                                 std::vector<HostTensor>& inputs) {
-    for (int i : wanted) {
-      size_t input = static_cast<size_t>(i);
-      // Held by its data and by this run; an output that has taken it counts as a third.
-      bool mine = input < donated.size() && donated[input] &&
-                  inputs[input].storage().use_count() == 2 &&
-                  static_cast<const HostData&>(*arguments[input]).writable();
-      if (mine) return &inputs[input];
+  /// By output: the input whose memory it takes, or -1. Nobody else may hold that.
+  static std::vector<int> TakeDonated(const Program& program, std::vector<bool> donated,
+                                      std::span<const BackendDataPtr> arguments,
+                                      const std::vector<HostTensor>& inputs) {
+    donated.resize(std::min(donated.size(), inputs.size()));
+    for (size_t i = 0; i < donated.size(); ++i) {
+      // Held by its data and by this run.
+      donated[i] = donated[i] && inputs[i].storage().use_count() == 2 &&
+                   static_cast<const HostData&>(*arguments[i]).writable();
     }
-    return nullptr;
+    return program.donations().Match(donated);
   }
 
   std::vector<BackendDataPtr> Run(const Program& program, const lazy::Computation& computation,
@@ -211,6 +209,7 @@ class Backend : public HostBackend {
       inputs.push_back(TensorOf(argument, "execute"));
       input_pointers.push_back(static_cast<char*>(inputs.back().mutable_data()));
     }
+    const std::vector<int> taken = TakeDonated(program, donated, arguments, inputs);
     std::vector<HostTensor> outputs;
     std::vector<char*> output_pointers;
     for (size_t i = 0; i < program.outputs().size(); ++i) {
@@ -220,9 +219,8 @@ class Backend : public HostBackend {
         outputs.emplace_back(type, inputs[static_cast<size_t>(source.input)].storage());
       } else if (source.same >= 0) {
         outputs.emplace_back(type, outputs[static_cast<size_t>(source.same)].storage());
-      } else if (HostTensor* input =
-                     TakeDonated(program.Replaceable(i), donated, arguments, inputs)) {
-        outputs.emplace_back(type, input->storage());
+      } else if (taken[i] >= 0) {
+        outputs.emplace_back(type, inputs[static_cast<size_t>(taken[i])].storage());
       } else {
         MaybeFail(FaultPoint::kAllocate, "output");
         outputs.push_back(memory_.New(type, "output", others));

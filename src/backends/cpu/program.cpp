@@ -100,22 +100,25 @@ Program::Program(const Graph& graph, bool aligned_outputs)
 #endif
   FindWeights();
   outputs_ = compiler::FindOutputSources(schedule_);
-  replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
+  donations_ = compiler::DonationPlan(graph_, schedule_, group_last_);
 }
 
 void Program::FindWeights() {
+  std::vector<int> input_of(schedule_.buffers.size(), -1);  // by buffer
+  for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
+    input_of[Index(schedule_.inputs[i])] = static_cast<int>(i);
+  }
   for (size_t i = 0; i < steps_.size(); ++i) {
     PreparedStep& step = steps_[i];
     if (!step.call) continue;
     Call::Form form = step.call->form();
     if (form.operand < 0) continue;
-    int buffer = step.operands[Index(form.operand)];
-    auto input = std::find(schedule_.inputs.begin(), schedule_.inputs.end(), buffer);
-    if (input == schedule_.inputs.end()) continue;
+    int input = input_of[Index(step.operands[Index(form.operand)])];
+    if (input < 0) continue;
     size_t at = graph_[schedule_.steps[i].node].inputs.size();
     if (step.operands.size() == at) step.operands.push_back(-1);
     step.operands[at] = static_cast<int>(schedule_.buffers.size() + weights_.size());
-    weights_.push_back({static_cast<int>(input - schedule_.inputs.begin()), i, std::move(form)});
+    weights_.push_back({input, i, std::move(form)});
   }
   seen_ = std::make_unique<std::atomic<const void*>[]>(weights_.size());
 }

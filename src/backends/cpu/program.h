@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/calls.h"
+#include "compiler/donation_plan.h"
 #include "compiler/memory_plan.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
@@ -56,9 +57,8 @@ class Program {
   void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
            std::span<char* const> forms = {}) const;
 
-  /// Inputs whose memory this output may take in a run that they are donated to: nothing reads them
-  /// afterwards, and nothing can fail any more when it is written.
-  const std::vector<int>& Replaceable(size_t output) const { return replaceable_[output]; }
+  /// Which outputs may take the memory of donated inputs.
+  const compiler::DonationPlan& donations() const { return donations_; }
 
   /// What takes most of a run's memory, for messages.
   std::string LargestBuffers() const;
@@ -93,7 +93,7 @@ class Program {
   std::unique_ptr<std::atomic<const void*>[]> seen_;  // by weight
   std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<Output> outputs_;
-  std::vector<std::vector<int>> replaceable_;  // by output
+  compiler::DonationPlan donations_;
 };
 
 }  // namespace hammock::cpu

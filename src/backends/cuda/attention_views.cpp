@@ -178,19 +178,22 @@ class Writer {
   AttentionSizes sizes_;
 };
 
-/// Whether heads lie beside each other in what the node reads or in what is made of its result.
-/// Results of the graph stay as they are.
-bool WantsHeadsBeside(const Graph& graph, NodeId id) {
-  if (std::any_of(graph.outputs().begin(), graph.outputs().end(),
-                  [&](GraphValue output) { return output.node == id; })) {
-    return false;
+/// By node: whether heads lie beside each other in what it reads or in what is made of its result,
+/// if it is an attention. Results of the graph stay as they are.
+std::vector<bool> WantHeadsBeside(const Graph& graph) {
+  std::vector<bool> wants(static_cast<size_t>(graph.size()));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const GraphNode& node = graph[id];
+    if (SwapsHeads(node) && node.inputs[0].index == 0) {
+      NodeId made_of = node.inputs[0].node;
+      if (graph[made_of].op == &ops::kAttention) wants[static_cast<size_t>(made_of)] = true;
+    }
+    if (node.op == &ops::kAttentionBackward) {
+      wants[static_cast<size_t>(id)] = SwapsHeads(graph[node.inputs[0].node]);
+    }
   }
-  if (graph[id].op == &ops::kAttentionBackward) {
-    return SwapsHeads(graph[graph[id].inputs[0].node]);
-  }
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const GraphNode& user) {
-    return SwapsHeads(user) && user.inputs[0] == GraphValue{id, 0};
-  });
+  for (GraphValue output : graph.outputs()) wants[static_cast<size_t>(output.node)] = false;
+  return wants;
 }
 
 }  // namespace
@@ -200,9 +203,10 @@ Graph AttentionViews(const Graph& graph) {
   bool has_kernels = false;
   for (const GraphNode& node : graph.nodes()) has_kernels |= HasAttentionKernel(graph, node);
   if (!has_kernels) return graph;
+  std::vector<bool> heads_beside = WantHeadsBeside(graph);
   return ReplaceNodes(graph, [&](Graph& out, NodeId id, const GraphNode& node) -> Results {
     if (HasAttentionKernel(graph, graph[id])) {
-      return Writer(out, node).Write(WantsHeadsBeside(graph, id));
+      return Writer(out, node).Write(heads_beside[static_cast<size_t>(id)]);
     }
     // Swapping twice is nothing.
     if (SwapsHeads(node) && SwapsHeads(out[node.inputs[0].node])) {

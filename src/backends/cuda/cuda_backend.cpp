@@ -321,16 +321,16 @@ class Backend : public lazy::BackendImplInterface {
   static BlockPtr BlockOf(std::span<const BackendDataPtr> arguments, int i) {
     return static_cast<const DeviceData&>(*arguments[static_cast<size_t>(i)]).block();
   }
-  /// A donated argument among `wanted` that nobody else holds; null: none.
-  static BlockPtr TakeDonated(const std::vector<int>& wanted, const std::vector<bool>& donated,
-                              std::span<const BackendDataPtr> arguments) {
-    for (int i : wanted) {
-      if (static_cast<size_t>(i) >= donated.size() || !donated[static_cast<size_t>(i)]) continue;
-      BlockPtr block = BlockOf(arguments, i);
-      // Held by its data and here; an output that has taken it counts as a third.
-      if (block.use_count() == 2) return block;
+  /// By output: the argument whose memory it takes, or -1. Nobody else may hold that.
+  static std::vector<int> TakeDonated(const Program& program, std::vector<bool> donated,
+                                      std::span<const BackendDataPtr> arguments) {
+    // Where a step may fail, what comes after it runs all the same: the inputs must stay.
+    donated.resize(program.fault_count() > 0 ? 0 : std::min(donated.size(), arguments.size()));
+    for (size_t i = 0; i < donated.size(); ++i) {
+      // Held by its data and here.
+      donated[i] = donated[i] && BlockOf(arguments, static_cast<int>(i)).use_count() == 2;
     }
-    return nullptr;
+    return program.donations().Match(donated);
   }
 
   std::vector<BackendDataPtr> Run(const std::shared_ptr<const Program>& running,
@@ -347,6 +347,7 @@ class Backend : public lazy::BackendImplInterface {
     for (const BackendDataPtr& argument : arguments) {
       in.push_back(DataOf(argument, "execute").address());
     }
+    const std::vector<int> taken = TakeDonated(program, donated, arguments);
     for (size_t i = 0; i < program.outputs().size(); ++i) {
       const compiler::OutputSource& source = program.outputs()[i];
       BlockPtr block;
@@ -354,11 +355,10 @@ class Backend : public lazy::BackendImplInterface {
         block = BlockOf(arguments, source.input);
       } else if (source.same >= 0) {
         block = outputs[static_cast<size_t>(source.same)];
+      } else if (taken[i] >= 0) {
+        block = BlockOf(arguments, taken[i]);
       } else {
-        block = TakeDonated(program.Replaceable(i), donated, arguments);
-        if (!block) {
-          block = state.Take(computation.result_shapes()[i].bytes(), "output", others);
-        }
+        block = state.Take(computation.result_shapes()[i].bytes(), "output", others);
       }
       out.push_back(block->address);
       outputs.push_back(std::move(block));

@@ -1,7 +1,7 @@
 #include "backends/cuda/fuse_random.h"
 
 #include <algorithm>
-#include <utility>
+#include <vector>
 
 #include "compiler/fusion_facts.h"
 #include "ops/primitives.h"
@@ -46,29 +46,41 @@ void Draw(Launch& launch, int words, int state) {
 }  // namespace
 
 Schedule FuseRandom(const Graph& graph, Schedule schedule) {
-  for (size_t i = 0; i < schedule.steps.size();) {
+  auto is_words = [&](const Step& step) {
+    return step.is_call() && graph[step.node].op == &ops::kRngBits;
+  };
+  if (std::none_of(schedule.steps.begin(), schedule.steps.end(), is_words)) return schedule;
+  std::vector<std::vector<size_t>> readers(schedule.buffers.size());
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    for (int buffer : schedule.steps[i].reads) readers[static_cast<size_t>(buffer)].push_back(i);
+  }
+  std::vector<bool> is_output(schedule.buffers.size());
+  for (int buffer : schedule.outputs) is_output[static_cast<size_t>(buffer)] = true;
+  std::vector<bool> drawn(schedule.steps.size());
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    if (!is_words(schedule.steps[i])) continue;
     const NodeId node = schedule.steps[i].node;
-    const int words = schedule.steps[i].is_call() ? schedule.steps[i].writes[0] : -1;
-    bool fits = node >= 0 && graph[node].op == &ops::kRngBits &&
-                !Contains(schedule.outputs, words) &&
-                std::all_of(schedule.steps.begin(), schedule.steps.end(), [&](const Step& step) {
-                  return !Contains(step.reads, words) || CanDraw(step, words);
-                });
-    if (!fits) {
-      ++i;
-      continue;
-    }
+    const int words = schedule.steps[i].writes[0];
+    const std::vector<size_t>& drawing = readers[static_cast<size_t>(words)];
+    drawn[i] = !is_output[static_cast<size_t>(words)] &&
+               std::all_of(drawing.begin(), drawing.end(),
+                           [&](size_t r) { return CanDraw(schedule.steps[r], words); });
+    if (!drawn[i]) continue;
     const int state = schedule.BufferOf(compiler::StorageOf(graph, graph[node].inputs[0]));
-    bool named = false;  // by the first step that draws
-    for (Step& step : schedule.steps) {
-      if (!Contains(step.reads, words)) continue;
+    for (size_t r : drawing) {
+      Step& step = schedule.steps[r];
       Draw(step.launch, words, state);
       std::erase(step.reads, words);
       if (!Contains(step.reads, state)) step.reads.push_back(state);
-      if (!std::exchange(named, true)) step.nodes.insert(step.nodes.begin(), node);
     }
-    schedule.steps.erase(schedule.steps.begin() + static_cast<ptrdiff_t>(i));
+    // The first step that draws is named by it.
+    if (!drawing.empty()) {
+      std::vector<NodeId>& nodes = schedule.steps[drawing[0]].nodes;
+      nodes.insert(nodes.begin(), node);
+    }
   }
+  size_t next = 0;
+  std::erase_if(schedule.steps, [&](const Step&) { return drawn[next++]; });
   return schedule;
 }
 

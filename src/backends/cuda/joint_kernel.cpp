@@ -38,9 +38,7 @@ std::vector<bool> AddressWords(const Launch& launch, const KernelCut& cut) {
 
 /// The words without addresses.
 std::vector<uint64_t> PlainWords(const Launch& launch, const KernelCut& cut) {
-  int buffers = 0;
-  for (const compiler::AccessMap& map : launch.maps) buffers = std::max(buffers, map.buffer + 1);
-  return ArgumentWords(launch, cut, std::vector<uint64_t>(static_cast<size_t>(buffers)), 0);
+  return ArgumentWords(launch, cut, {}, 0);
 }
 
 void Replace(std::string& text, std::string_view from, std::string_view to) {
@@ -64,36 +62,55 @@ JointKernel::JointKernel(const std::vector<const Launch*>& launches) {
   for (const Launch* launch : launches) {
     threads_ = std::max(threads_, CutKernel(*launch).block_threads());
   }
-  for (size_t i = 0; i < launches.size(); ++i) {
-    std::vector<Body> bodies = bodies_;
-    std::vector<size_t> parts = parts_;
-    Add(*launches[i], CutBeside(*launches[i], threads_), i);
-    bool fits = PlaceWords() <= kMostWords && static_cast<int>(bodies_.size()) <= kMostBodies;
-    if (fits || i == 0) continue;
-    bodies_ = std::move(bodies);
-    parts_ = std::move(parts);
-    break;
+  while (parts_.size() < launches.size()) {
+    const Launch& launch = *launches[parts_.size()];
+    if (!Add(launch, CutBeside(launch, threads_))) break;
   }
   words_ = PlaceWords();
   source_.name = SourceName(TextOf("joint"));
   source_.text = TextOf(source_.name);
 }
 
-void JointKernel::Add(const Launch& launch, const KernelCut& cut, size_t number) {
-  Part part{&launch, GridOf(launch, cut), number};
-  KernelSource source = EmitCuda(*launch.kernel, cut);
+/// False, with nothing changed, where there is no room. The first one has it always.
+bool JointKernel::Add(const Launch& launch, const KernelCut& cut) {
+  Part part{&launch, GridOf(launch, cut), parts_.size()};
   std::vector<uint64_t> words = PlainWords(launch, cut);
-  auto known = std::find_if(bodies_.begin(), bodies_.end(),
-                            [&](const Body& body) { return body.source.name == source.name; });
+  auto known = std::find_if(bodies_.begin(), bodies_.end(), [&](const Body& body) {
+    return body.cut == cut && *body.parts[0].launch->kernel == *launch.kernel;
+  });
   if (known == bodies_.end()) {
-    bodies_.push_back({std::move(source), cut, {}, words, AddressWords(launch, cut), 0, {}, 0});
-    known = std::prev(bodies_.end());
+    std::vector<bool> varies = AddressWords(launch, cut);
+    if (!parts_.empty()) {
+      int more = static_cast<int>(words.size()) + 1;
+      if (static_cast<int>(bodies_.size()) == kMostBodies || CountWords() + more > kMostWords) {
+        return false;
+      }
+    }
+    bodies_.push_back({EmitCuda(*launch.kernel, cut), cut, {part}, words, varies, 0, {}, 0});
+    parts_.push_back(bodies_.size() - 1);
+    return true;
   }
+  std::vector<bool> varies = known->varies;
   for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] != known->words[i]) known->varies[i] = true;
+    if (words[i] != known->words[i]) varies[i] = true;
   }
+  std::swap(known->varies, varies);
   known->parts.push_back(part);
   parts_.push_back(static_cast<size_t>(known - bodies_.begin()));
+  if (CountWords() <= kMostWords) return true;
+  std::swap(known->varies, varies);
+  known->parts.pop_back();
+  parts_.pop_back();
+  return false;
+}
+
+int JointKernel::CountWords() const {
+  size_t count = parts_.size();
+  for (const Body& body : bodies_) {
+    size_t own = static_cast<size_t>(std::count(body.varies.begin(), body.varies.end(), true));
+    count += body.varies.size() - own + own * body.parts.size();
+  }
+  return static_cast<int>(count);
 }
 
 /// First a word for each part: its first block, and how many of them lie along x.

@@ -49,7 +49,8 @@ class JointKernel {
     int own = 0;              // how many vary
   };
 
-  void Add(const compiler::Launch& launch, const KernelCut& cut, size_t number);
+  bool Add(const compiler::Launch& launch, const KernelCut& cut);
+  int CountWords() const;
   int PlaceWords();
   std::string TextOf(const std::string& name) const;
   static std::string PartText(const Body& body);

@@ -367,6 +367,9 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
   auto set = [&](int place, int64_t value) {
     words[static_cast<size_t>(place)] = static_cast<uint64_t>(value);
   };
+  auto address = [&](int buffer) {
+    return buffers.empty() ? uint64_t{0} : buffers[static_cast<size_t>(buffer)];
+  };
   int64_t lines = LinesOf(launch);
   set(places.columns, launch.columns);
   set(places.rows, launch.rows);
@@ -380,12 +383,11 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
     uint64_t offset = static_cast<uint64_t>(map.offset);
     uint64_t bytes = static_cast<uint64_t>(BytesOf(access.dtype));
     const bool random = access.kind == Access::Kind::kRandom;
-    words[static_cast<size_t>(places.Access(i))] =
-        random ? buffers[static_cast<size_t>(map.buffer)]
-        : access.kind == Access::Kind::kBuffer
-            ? buffers[static_cast<size_t>(map.buffer)] + offset * bytes
-        : access.kind == Access::Kind::kScratch ? scratch
-                                                : offset;
+    words[static_cast<size_t>(places.Access(i))] = random ? address(map.buffer)
+                                                   : access.kind == Access::Kind::kBuffer
+                                                       ? address(map.buffer) + offset * bytes
+                                                   : access.kind == Access::Kind::kScratch ? scratch
+                                                                                           : offset;
     if (access.kind == Access::Kind::kScratch) {
       scratch += (static_cast<uint64_t>(lines * launch.columns) * bytes + 255) / 256 * 256;
     }

@@ -73,8 +73,8 @@ Grid GridOf(const compiler::Launch& launch, const KernelCut& cut);
 /// Memory that a launch needs for what stages leave to later ones.
 int64_t ScratchBytes(const compiler::Launch& launch, const KernelCut& cut);
 
-/// The argument of a kernel: 64-bit words. `buffers` are addresses by buffer of the schedule,
-/// `scratch` the address of the scratch memory.
+/// The argument of a kernel: 64-bit words. `buffers` are addresses by buffer of the schedule, or
+/// empty: then they count as 0; `scratch` is the address of the scratch memory.
 std::vector<uint64_t> ArgumentWords(const compiler::Launch& launch, const KernelCut& cut,
                                     const std::vector<uint64_t>& buffers, uint64_t scratch);
 /// Where things stand among the words.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -68,11 +69,7 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t s
   SpreadMemory(spread_bytes);
   LoadFunctions();
   outputs_ = compiler::FindOutputSources(schedule_);
-  replaceable_.resize(outputs_.size());
-  // Where a step may fail, what comes after it runs all the same: the inputs must stay.
-  if (fault_count_ == 0) {
-    replaceable_ = compiler::FindReplaceable(graph_, schedule_, group_last_);
-  }
+  donations_ = compiler::DonationPlan(graph_, schedule_, group_last_);
 }
 
 Program::~Program() = default;
@@ -183,32 +180,43 @@ void Program::FormGroups(const std::vector<std::vector<int>>& groups) {
   }
 }
 
+std::vector<KernelSource> Program::SourcesOf(size_t first) const {
+  const PreparedStep& step = steps_[first];
+  if (step.call) return step.call->Sources();
+  if (step.joint) return {step.joint->source()};
+  return {EmitCuda(*schedule_.steps[first].launch.kernel, step.cut)};
+}
+
 std::vector<KernelSource> Program::Sources() const {
   std::vector<KernelSource> sources;
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
-    const PreparedStep& step = steps_[i];
-    if (step.call) {
-      for (KernelSource& source : step.call->Sources()) sources.push_back(std::move(source));
-    } else if (step.joint) {
-      sources.push_back(step.joint->source());
-    } else {
-      sources.push_back(EmitCuda(*schedule_.steps[i].launch.kernel, step.cut));
-    }
+    for (KernelSource& source : SourcesOf(i)) sources.push_back(std::move(source));
   }
   return sources;
 }
 
 void Program::LoadFunctions() {
-  std::vector<std::shared_ptr<Function>> functions = machine_->Load(Sources());
-  auto next = functions.begin();
+  std::vector<KernelSource> sources;  // each once
+  std::map<std::string, size_t> numbers;
+  auto number_of = [&](KernelSource source) {
+    auto [known, added] = numbers.try_emplace(source.name, sources.size());
+    if (added) sources.push_back(std::move(source));
+    return known->second;
+  };
+  std::vector<std::vector<size_t>> used;  // by group
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
-    PreparedStep& step = steps_[i];
-    if (step.call) {
-      auto end = next + static_cast<ptrdiff_t>(step.call->Sources().size());
-      step.call->SetFunctions({next, end});
-      next = end;
+    used.emplace_back();
+    for (KernelSource& source : SourcesOf(i)) used.back().push_back(number_of(std::move(source)));
+  }
+  std::vector<std::shared_ptr<Function>> functions = machine_->Load(sources);
+  auto group = used.begin();
+  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1, ++group) {
+    std::vector<std::shared_ptr<Function>> own;
+    for (size_t number : *group) own.push_back(functions[number]);
+    if (steps_[i].call) {
+      steps_[i].call->SetFunctions(std::move(own));
     } else {
-      step.function = *next++;
+      steps_[i].function = std::move(own[0]);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "backends/cuda/machine.h"
 #include "backends/cuda/recordings.h"
 #include "backends/cuda/step_order.h"
+#include "compiler/donation_plan.h"
 #include "compiler/memory_plan.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
@@ -36,7 +37,7 @@ class Program {
 
   const std::vector<compiler::OutputSource>& outputs() const { return outputs_; }
   const compiler::MemoryPlan& plan() const { return plan_; }
-  const std::vector<int>& Replaceable(size_t output) const { return replaceable_[output]; }
+  const compiler::DonationPlan& donations() const { return donations_; }
   std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
   int64_t bytes() const;
   int kernels() const;
@@ -86,6 +87,8 @@ class Program {
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);
   std::vector<int64_t> ScratchOfSteps() const;
+  /// Kernels of the group that begins with this step.
+  std::vector<KernelSource> SourcesOf(size_t first) const;
   void LoadFunctions();
   std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
                                  Address arena) const;
@@ -116,7 +119,7 @@ class Program {
   std::vector<PreparedStep> steps_;
   std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<compiler::OutputSource> outputs_;
-  std::vector<std::vector<int>> replaceable_;
+  compiler::DonationPlan donations_;
   int fault_count_ = 0;
   std::vector<int64_t> scratch_;  // bytes, by step
   std::unique_ptr<Recordings> recordings_;

@@ -11,14 +11,6 @@ namespace {
 
 constexpr size_t kMostWaiting = 256;  // what they read stays in memory
 
-bool Contains(const std::vector<int>& list, int number) {
-  return std::find(list.begin(), list.end(), number) != list.end();
-}
-
-bool Meet(const std::vector<int>& a, const std::vector<int>& b) {
-  return std::any_of(a.begin(), a.end(), [&](int buffer) { return Contains(b, buffer); });
-}
-
 /// By step: what it reads and its results may be written over.
 std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& schedule) {
   std::vector<bool> is_output(schedule.buffers.size());
@@ -47,6 +39,57 @@ std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& sched
   return overwritten;
 }
 
+/// Steps that wait to run side by side, none of which needs what another one writes.
+class Waiting {
+ public:
+  explicit Waiting(const compiler::Schedule& schedule)
+      : steps_(schedule.steps),
+        writer_(schedule.buffers.size(), -1),
+        readers_(schedule.buffers.size()) {}
+
+  size_t size() const { return waiting_.size(); }
+  void Add(int step) {
+    waiting_.push_back(step);
+    for (int buffer : At(step).writes) writer_[static_cast<size_t>(buffer)] = step;
+    for (int buffer : At(step).reads) readers_[static_cast<size_t>(buffer)].push_back(step);
+  }
+  /// Those that write what is in `reads` or read what is in `overwritten`; they wait no longer.
+  std::vector<int> TakeBefore(const std::vector<int>& reads, const std::vector<int>& overwritten) {
+    std::vector<int> first;
+    for (int buffer : reads) {
+      int writer = writer_[static_cast<size_t>(buffer)];
+      if (writer >= 0) first.push_back(writer);
+    }
+    for (int buffer : overwritten) {
+      const std::vector<int>& readers = readers_[static_cast<size_t>(buffer)];
+      first.insert(first.end(), readers.begin(), readers.end());
+    }
+    if (first.empty()) return first;
+    std::sort(first.begin(), first.end());
+    first.erase(std::unique(first.begin(), first.end()), first.end());
+    for (int step : first) Forget(step);
+    std::erase_if(waiting_,
+                  [&](int step) { return std::binary_search(first.begin(), first.end(), step); });
+    return first;
+  }
+  std::vector<int> TakeAll() {
+    for (int step : waiting_) Forget(step);
+    return std::exchange(waiting_, {});
+  }
+
+ private:
+  const Step& At(int step) const { return steps_[static_cast<size_t>(step)]; }
+  void Forget(int step) {
+    for (int buffer : At(step).writes) writer_[static_cast<size_t>(buffer)] = -1;
+    for (int buffer : At(step).reads) std::erase(readers_[static_cast<size_t>(buffer)], step);
+  }
+
+  const std::vector<Step>& steps_;
+  std::vector<int> waiting_;               // in their order
+  std::vector<int> writer_;                // by buffer: of those that wait; -1: none
+  std::vector<std::vector<int>> readers_;  // by buffer: of those that wait
+};
+
 }  // namespace
 
 std::vector<std::vector<int>> GroupSteps(const compiler::Schedule& schedule,
@@ -54,23 +97,20 @@ std::vector<std::vector<int>> GroupSteps(const compiler::Schedule& schedule,
   const std::vector<Step>& steps = schedule.steps;
   std::vector<std::vector<int>> overwritten = OverwrittenBuffers(schedule);
   std::vector<std::vector<int>> groups;
-  std::vector<int> waiting;  // independent of each other
+  Waiting waiting(schedule);
+  auto add = [&](std::vector<int> group) {
+    if (!group.empty()) groups.push_back(std::move(group));
+  };
   for (size_t i = 0; i < steps.size(); ++i) {
-    auto comes_first = [&](int w) {
-      const Step& earlier = steps[static_cast<size_t>(w)];
-      return Meet(earlier.writes, steps[i].reads) || Meet(earlier.reads, overwritten[i]);
-    };
-    auto rest = std::stable_partition(waiting.begin(), waiting.end(), comes_first);
-    if (rest != waiting.begin()) groups.emplace_back(waiting.begin(), rest);
-    waiting.erase(waiting.begin(), rest);
-    if (waiting.size() == kMostWaiting) groups.push_back(std::exchange(waiting, {}));
+    add(waiting.TakeBefore(steps[i].reads, overwritten[i]));
+    if (waiting.size() == kMostWaiting) add(waiting.TakeAll());
     if (waits[i]) {
-      waiting.push_back(static_cast<int>(i));
+      waiting.Add(static_cast<int>(i));
     } else {
       groups.push_back({static_cast<int>(i)});
     }
   }
-  if (!waiting.empty()) groups.push_back(waiting);
+  add(waiting.TakeAll());
   return groups;
 }
 

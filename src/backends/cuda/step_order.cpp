@@ -1,12 +1,15 @@
 #include "backends/cuda/step_order.h"
 
 #include <algorithm>
+#include <bitset>
 #include <map>
 #include <set>
 #include <unordered_map>
 
 namespace hammock::cuda {
 namespace {
+
+constexpr size_t kRemembered = 4096;  // steps back that are known to come first by way of others
 
 /// Who touched which bytes last.
 class Memory {
@@ -21,8 +24,11 @@ class Memory {
     ForEachPart(bytes, [&](Part& part) {
       if (part.writer >= 0) after.insert(part.writer);
       after.insert(part.readers.begin(), part.readers.end());
-      part = {part.end, step, {}};
     });
+    // They are one again, or what is written over small parts would stay in pieces.
+    const uint64_t end = bytes.at + static_cast<uint64_t>(bytes.count);
+    parts_.erase(parts_.lower_bound(bytes.at), parts_.lower_bound(end));
+    parts_.emplace(bytes.at, Part{end, step});
   }
 
  private:
@@ -80,23 +86,25 @@ std::vector<int> FirstSame(const std::vector<uint64_t>& addresses) {
 StepOrder OrderByMemory(const std::vector<TouchedMemory>& steps) {
   Memory memory;
   StepOrder result;
-  std::vector<std::vector<bool>> earlier;  // by step: all that it comes after
+  // By step, those of the last kRemembered: bit k says that it comes after the k-th before it.
+  std::vector<std::bitset<kRemembered>> earlier(std::min(steps.size(), kRemembered));
   for (size_t i = 0; i < steps.size(); ++i) {
     std::set<int> after;
     for (Bytes bytes : steps[i].reads) memory.Read(bytes, static_cast<int>(i), after);
     for (Bytes bytes : steps[i].writes) memory.Write(bytes, static_cast<int>(i), after);
     after.erase(static_cast<int>(i));
-    std::vector<bool> all(i);
+    std::bitset<kRemembered> all;
     std::vector<int> needed;
     for (auto step = after.rbegin(); step != after.rend(); ++step) {
-      const size_t s = static_cast<size_t>(*step);
-      if (all[s]) continue;
+      const size_t back = i - static_cast<size_t>(*step) - 1;
+      if (back < kRemembered && all[back]) continue;
       needed.push_back(*step);
-      all[s] = true;
-      for (size_t k = 0; k < s; ++k) all[k] = all[k] || earlier[s][k];
+      if (back >= kRemembered) continue;
+      all[back] = true;
+      all |= earlier[static_cast<size_t>(*step) % kRemembered] << (back + 1);
     }
     result.emplace_back(needed.rbegin(), needed.rend());
-    earlier.push_back(std::move(all));
+    earlier[i % kRemembered] = all;
   }
   return result;
 }

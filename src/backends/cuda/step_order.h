@@ -21,7 +21,8 @@ struct TouchedMemory {
 };
 
 /// For each step the earlier ones that it comes after: those that wrote what it touches, and those
-/// that read what it writes; without those that another one of them comes after.
+/// that read what it writes; without those that another one of them comes after, as far as the last
+/// few thousand steps tell.
 using StepOrder = std::vector<std::vector<int>>;
 StepOrder OrderByMemory(const std::vector<TouchedMemory>& steps);
 

@@ -118,7 +118,7 @@ TEST(FusedProduct, AnUpdateWritesIntoTheWeightUnlessTheProductReadsIt) {
         " {a_contract=[0], b_contract=[0], a_batch=[], b_batch=[]} : f32[64,64]\n"
         "%4 = sub %2, %3 : f32[64,64]\nreturn %4");
     Program program(graph);
-    EXPECT_EQ(program.Replaceable(0), reads_it ? std::vector<int>{} : std::vector<int>{2});
+    EXPECT_EQ(program.donations().Match({true, true, true})[0], reads_it ? -1 : 2);
     EXPECT_EQ(program.kernels(), 1);
   }
 }
@@ -141,7 +141,7 @@ TEST(FusedProduct, SlicesAreWrittenInPlaceWhereTheWholeDies) {
     %2 = input : i64[]
     %3 = dynamic_update_slice %0, %1, %2 {dim=0, step=1} : f32[1000,64]
     return %3)");
-  EXPECT_EQ(Program(graph).Replaceable(0), std::vector<int>{0});
+  EXPECT_EQ(Program(graph).donations().Match({true, true, true}), std::vector<int>{0});
 }
 
 }  // namespace

@@ -119,8 +119,7 @@ TEST(StepGroups, NoOutputTakesMemoryThatAStepBesideReads) {
     %5 = sin %0 : f32[1000]
     return %4, %5)"));
   // Alone, the second kernel could write where the first has read.
-  EXPECT_EQ(program.Replaceable(1), (std::vector<int>{0}));
-  EXPECT_EQ(program.Replaceable(0), (std::vector<int>{}));
+  EXPECT_EQ(program.donations().Match({true, true}), (std::vector<int>{-1, 0}));
 }
 
 // The loss of a training step reads labels, which may be out of range; its updates of weights do
@@ -134,7 +133,7 @@ TEST(Program, WhatCanFailRunsBeforeResultsTakeTheMemoryOfInputs) {
     %4 = exp %0 : f32[1000]
     %5 = gather %3, %2 {dim=1} : f32[8,1]
     return %4, %5)"));
-  EXPECT_EQ(program.Replaceable(0), (std::vector<int>{0}));
+  EXPECT_EQ(program.donations().Match({true, true, true}), (std::vector<int>{0, -1}));
 }
 
 TEST(Program, BytesThatOnlyAreHandedOnAreNotCopied) {

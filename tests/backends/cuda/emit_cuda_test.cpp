@@ -13,7 +13,7 @@
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/scalar_text.h"
-#include "compiler/program_outputs.h"
+#include "compiler/donation_plan.h"
 #include "compiler/remove_dead.h"
 #include "compiler/schedule.h"
 
@@ -211,7 +211,7 @@ TEST(FuseRandom, ResultsDoNotReplaceTheState) {
   compiler::Schedule schedule =
       FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
   ASSERT_EQ(schedule.steps.size(), 1u);
-  EXPECT_TRUE(compiler::FindReplaceable(graph, schedule, {0})[0].empty());
+  EXPECT_EQ(compiler::DonationPlan(graph, schedule, {0}).Match({true}), std::vector<int>{-1});
 }
 
 /// Every accumulator belongs to one slot of one thread in one pass.
