@@ -1,0 +1,110 @@
+/// Records one graph of a kind and runs it once: what that costs is mostly its compilation, without
+/// LLVM and NVRTC.
+///   compile_program DEVICE KIND N
+/// Kinds are functions below. N is about the number of nodes, parameters or outputs.
+
+#include <hammock/hammock.h>
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+using namespace hammock;
+
+namespace {
+
+using Recorded = std::vector<Tensor>;
+
+std::vector<Tensor> Leaves(int n, const Dims& sizes) {
+  std::vector<float> values(static_cast<size_t>(Shape(f32, sizes).numel()), 0.5f);
+  std::vector<Tensor> leaves;
+  for (int i = 0; i < n; ++i) leaves.push_back(tensor(values).view(sizes));
+  LazyGraphExecutor::Get()->SyncTensorsGraph(leaves);
+  return leaves;
+}
+
+/// Equal parameters, each with an update of its own.
+Recorded Wide(int n) {
+  std::vector<Tensor> parameters = Leaves(n, {4, 4});
+  for (Tensor& p : parameters) p = p * 0.5 + 1;
+  return parameters;
+}
+
+/// A recurrence and its gradient.
+Recorded Deep(int n) {
+  Tensor x = Leaves(1, {4})[0].requires_grad_();
+  Tensor y = x;
+  for (int i = 0; i < n; ++i) y = (y * 1.0001).tanh() + x * 1e-3;
+  y.sum().backward();
+  return {x.grad()};
+}
+
+/// A value of which many others are made.
+Recorded Outputs(int n) {
+  Tensor x = Leaves(1, {8})[0];
+  Recorded outputs;
+  for (int i = 0; i < n; ++i) outputs.push_back((x * (i + 1)).sin().sum());
+  return outputs;
+}
+
+Recorded Stacked(int n) {
+  std::vector<Tensor> parts;
+  Tensor x = Leaves(1, {2})[0];
+  for (int i = 0; i < n; ++i) parts.push_back(x + i);
+  return {stack(parts).sum()};
+}
+
+/// One training step of as many small layers as have so many parameters.
+Recorded Parameters(int n) {
+  std::vector<Tensor> parameters = Leaves(n, {8, 8});
+  for (Tensor& p : parameters) p.requires_grad_();
+  optim::AdamW optimizer(parameters, {.lr = 1e-3});
+  Tensor x = Leaves(1, {8, 8})[0];
+  for (const Tensor& p : parameters) x = relu(matmul(x, p));
+  x.sum().backward();
+  optimizer.step();
+  return parameters;
+}
+
+/// Layers that draw random numbers and look rows up, which can fail.
+Recorded Layers(int n) {
+  Tensor table = Leaves(1, {16, 8})[0];
+  Tensor rows = argmax(table, 1).slice(0, 0, 4);
+  Tensor y = zeros({4, 8});
+  for (int i = 0; i < n; ++i) y = dropout(y + embedding(rows, table), 0.5, true).exp();
+  return {y};
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  config::Set("device", argv[1]);
+  config::Set("cuda.emulate", "none");
+  config::Set("cpu.llvm_plugin", "none");
+  config::Set("log_level", "error");
+  config::Set("trim_graph_bytes", "0");
+  config::Set("trim_graph_size", "0");
+  const std::map<std::string, Recorded (*)(int)> kinds = {
+      {"wide", Wide},
+      {"deep", Deep},
+      {"outputs", Outputs},
+      {"stack", Stacked},
+      {"parameters", Parameters},
+      {"layers", Layers},
+  };
+  Recorded recorded = kinds.at(argv[2])(std::atoi(argv[3]));
+  const auto start = std::chrono::steady_clock::now();
+  LazyGraphExecutor::Get()->SyncTensorsGraph(recorded);
+  LazyGraphExecutor::Get()->WaitDeviceOps();
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  auto ms = [](const char* name) { return metrics::MetricValue(name)->total / 1e6; };
+  std::printf("lower %.1f ms, compile %.1f ms, all %.1f ms, peak %ld MB\n", ms("LowerTime"),
+              ms("CompileTime"), all.count() * 1e3, usage.ru_maxrss / 1024);
+  return 0;
+}
