@@ -1,5 +1,7 @@
 // backward, grad, jvp and custom functions.
 
+#include <algorithm>
+
 #include "autograd/engine.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
@@ -244,7 +246,7 @@ class CustomEntry : public TapeEntry {
     state.saved.clear();
   }
 
-  std::vector<Shape> input_types;
+  std::vector<Shape> input_types, output_types;
 
  private:
   std::shared_ptr<AutogradContext> context_;
@@ -265,7 +267,10 @@ std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
   }
   std::vector<Tensor> to_save = std::exchange(state.to_save, {});
   std::vector<Tensor> not_differentiable = std::exchange(state.not_differentiable, {});
-  if (!WantsHistory(Context(), values)) return outputs;
+  bool wanted = Context().grad_mode && std::ranges::any_of(values, [](const Value& value) {
+                  return static_cast<bool>(value.tape);
+                });
+  if (!wanted) return outputs;
 
   auto* entry = new CustomEntry(context, backward);
   TapePtr tape = TapePtr::Adopt(entry);
@@ -286,7 +291,7 @@ std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
   for (size_t i = 0; i < outputs.size(); ++i) {
     Value value = ValueOf("apply", outputs[i]);
     if (!value) ThrowUndefined("apply");
-    entry->types.push_back(value.shape());
+    entry->output_types.push_back(value.shape());
     entry->device = value.node->device();
     bool differentiable = IsFloat(value.shape().dtype());
     for (const Tensor& other : not_differentiable) {
@@ -299,6 +304,7 @@ std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
     }
     outputs[i] = Tensor::FromValue(std::move(value));
   }
+  entry->types = entry->output_types;
   return outputs;
 }
 
