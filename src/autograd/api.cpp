@@ -8,6 +8,7 @@
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ir/location_scope.h"
+#include "lazy/budget.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
@@ -81,6 +82,7 @@ void backward(std::span<const Tensor> tensors, std::span<const Tensor> gradients
   AddTargets("backward", inputs, request);
   request.accumulate = true;
   RunBackward(request);
+  AtNaturalEnd(NaturalEnd::kBackward);
 }
 
 void Tensor::backward(Location at) const {

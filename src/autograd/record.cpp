@@ -155,7 +155,14 @@ class OpEntry : public TapeEntry {
     }
   }
   void Save(const Node& node, const Operands& operands) {
-    EachRead(node, operands, [&](Value value) { saved_.push_back(std::move(value)); });
+    ThreadContext& context = Context();
+    held_by_ = &context;
+    held_epoch_ = context.held_epoch;
+    EachRead(node, operands, [&](Value value) {
+      if (!value.node->IsLeaf()) held_bytes_ += value.shape().bytes();
+      saved_.push_back(std::move(value));
+    });
+    context.held_bytes += held_bytes_;
   }
   void SaveIn(CheckpointRegion& region, const Node& node, const Operands& operands) {
     SavedValues saved;
@@ -164,7 +171,10 @@ class OpEntry : public TapeEntry {
     record_ = region.record().shared_from_this();
   }
 
+  ~OpEntry() override { LetGo(); }
+
   void Release() override {
+    LetGo();
     released_ = released_ || !saved_.empty() || record_;
     saved_.clear();
     record_ = nullptr;
@@ -199,6 +209,13 @@ class OpEntry : public TapeEntry {
   static Tensor WithHistory(const Value& value, const Shape& type, const TapePtr& tape) {
     return Tensor::FromValue({value.node, value.index, IsFloat(type.dtype()) ? tape : TapePtr()});
   }
+  /// The bytes that it held are no longer counted, by the thread that counted them.
+  void LetGo() {
+    if (held_by_ == tls_context && held_bytes_ > 0 && held_epoch_ == held_by_->held_epoch) {
+      held_by_->held_bytes -= held_bytes_;
+    }
+    held_bytes_ = 0;
+  }
   SavedValues Restored(const std::vector<Tensor>& grads) const {
     SavedValues saved = record_->Restore(number_, grads);
     if (saved.size() == signature_->saved) return saved;
@@ -210,6 +227,9 @@ class OpEntry : public TapeEntry {
 
   SignaturePtr signature_;
   InlineList<Value, 3> saved_;
+  ThreadContext* held_by_ = nullptr;
+  int64_t held_bytes_ = 0;
+  uint32_t held_epoch_ = 0;
   std::shared_ptr<CheckpointRecord> record_;  // or where they are computed again
   size_t number_ = 0;
   bool released_ = false;

@@ -62,34 +62,30 @@ bool IsEager(const ThreadContext& context) {
   return config::Get<config::kEager>() || context.eager > 0;
 }
 
-/// Runs the budgets and eager mode after an op; one test on the usual path.
-inline void AfterOp(ThreadContext& context, const Tensor& result, int64_t bytes) {
+/// Counts an op; true if a budget must be checked.
+inline bool CountOp(ThreadContext& context) {
   ++context.traced_nodes;
-  context.traced_bytes += bytes;
   if (tracing::detail::wanted.load(std::memory_order_relaxed) != 0) [[unlikely]]
     NoteOp(context);
-  bool eager = IsEager(context);
-  // A budget of 0 is none; the slow path knows.
-  if (eager || context.traced_nodes >= config::Get<config::kTrimGraphSize>() ||
-      context.traced_bytes >= config::Get<config::kTrimGraphBytes>()) [[unlikely]] {
-    if (context.baking == 0) AfterOpSlow(context, result, eager);
-  }
+  return context.traced_nodes >= context.nodes_look || context.held_bytes >= context.held_look;
 }
 
-/// Counts an op whose results are no new tensors.
-void CountOp(ThreadContext& context, const Node& node) {
-  ++context.traced_nodes;
-  for (int i = 0; i < node.num_outputs(); ++i) context.traced_bytes += node.shape(i).bytes();
-  if (tracing::detail::wanted.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    NoteOp(context);
+/// Runs the budgets and eager mode after an op.
+inline void AfterOp(ThreadContext& context, const Tensor& result) {
+  TensorImpl& impl = *result.impl();
+  impl.held_epoch = context.held_epoch;
+  context.held_bytes += impl.node->shape(static_cast<int>(impl.index)).bytes();
+  bool check = CountOp(context), eager = IsEager(context);
+  if (check || eager) [[unlikely]] {
+    if (context.baking == 0) AfterOpSlow(context, result, eager);
+  }
 }
 
 Tensor Finish(NodePtr node, uint32_t index) {
   ThreadContext& context = Context();
   bool symbolic = node->device() == kNoDevice;
-  int64_t bytes = node->shape(static_cast<int>(index)).bytes();
   Tensor result = NewTensor(node.release(), index, false);
-  if (!symbolic) AfterOp(context, result, bytes);
+  if (!symbolic) AfterOp(context, result);
   return result;
 }
 
@@ -412,7 +408,7 @@ void ApplyInto(const OpDef& op, std::span<const Tensor* const> tensors, std::spa
   for (size_t i = 0; i < targets.size(); ++i) {
     Write(op.schema, targets[i], {node, static_cast<uint32_t>(i)});
   }
-  CountOp(Context(), *node);
+  CountOp(Context());
 }
 
 Tensor Apply(const OpDef& op, const Location& at, std::initializer_list<Tensor> operands,

@@ -9,6 +9,7 @@
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "lazy/apply.h"
+#include "lazy/budget.h"
 #include "ops/updates.h"
 
 namespace hammock::optim {
@@ -236,6 +237,8 @@ void Rule<Options>::step(Location at) {
     for (size_t k = 1; k < slot.updated.size(); ++k) operands.push_back(&slot.updated[k]);
     ApplyInto(*update.op, operands, update.attrs, slot.updated);
   }
+  grads.clear();
+  AtNaturalEnd(NaturalEnd::kOptimizerStep);
 }
 
 template <class Options>
