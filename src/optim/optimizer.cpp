@@ -96,6 +96,7 @@ std::vector<Tensor> Optimizer::tensors() const {
   for (const ParamGroup& group : groups_) {
     all.insert(all.end(), group.params.begin(), group.params.end());
   }
+  for (const auto& [name, tensor] : state_dict()) all.push_back(tensor);
   return all;
 }
 
