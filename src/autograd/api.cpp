@@ -1,11 +1,14 @@
 // backward, grad, jvp and custom functions.
 
+#include <algorithm>
+
 #include "autograd/engine.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ir/location_scope.h"
+#include "lazy/budget.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
@@ -79,6 +82,7 @@ void backward(std::span<const Tensor> tensors, std::span<const Tensor> gradients
   AddTargets("backward", inputs, request);
   request.accumulate = true;
   RunBackward(request);
+  AtNaturalEnd(NaturalEnd::kBackward);
 }
 
 void Tensor::backward(Location at) const {
@@ -244,7 +248,7 @@ class CustomEntry : public TapeEntry {
     state.saved.clear();
   }
 
-  std::vector<Shape> input_types;
+  std::vector<Shape> input_types, output_types;
 
  private:
   std::shared_ptr<AutogradContext> context_;
@@ -265,7 +269,10 @@ std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
   }
   std::vector<Tensor> to_save = std::exchange(state.to_save, {});
   std::vector<Tensor> not_differentiable = std::exchange(state.not_differentiable, {});
-  if (!WantsHistory(Context(), values)) return outputs;
+  bool wanted = Context().grad_mode && std::ranges::any_of(values, [](const Value& value) {
+                  return static_cast<bool>(value.tape);
+                });
+  if (!wanted) return outputs;
 
   auto* entry = new CustomEntry(context, backward);
   TapePtr tape = TapePtr::Adopt(entry);
@@ -286,7 +293,7 @@ std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
   for (size_t i = 0; i < outputs.size(); ++i) {
     Value value = ValueOf("apply", outputs[i]);
     if (!value) ThrowUndefined("apply");
-    entry->types.push_back(value.shape());
+    entry->output_types.push_back(value.shape());
     entry->device = value.node->device();
     bool differentiable = IsFloat(value.shape().dtype());
     for (const Tensor& other : not_differentiable) {
@@ -299,6 +306,7 @@ std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
     }
     outputs[i] = Tensor::FromValue(std::move(value));
   }
+  entry->types = entry->output_types;
   return outputs;
 }
 

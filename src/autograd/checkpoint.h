@@ -13,7 +13,7 @@
 
 namespace hammock {
 
-/// What an entry saves: operands, then results; empty where the gradient does not read them.
+/// What an entry saves: those of its operands, then of its results, that the gradient reads.
 using SavedValues = std::vector<Value>;
 
 /// Shared by the entries of a region.

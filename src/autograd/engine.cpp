@@ -1,7 +1,5 @@
 #include "autograd/engine.h"
 
-#include <unordered_map>
-
 #include "base/throw.h"
 #include "hammock/autocast.h"
 #include "hammock/op_builder.h"
@@ -16,7 +14,8 @@ namespace {
 
 /// What is known of an entry during one backward pass.
 struct Visit {
-  std::vector<Tensor> grads;  // that have arrived, by result
+  TapeEntry* entry = nullptr;  // borrowed
+  std::vector<Tensor> grads;   // that have arrived, by result
   std::vector<size_t> targets;
   bool wanted = false;  // a gradient that was asked for comes from here or lies behind it
   bool runs = false;    // its gradient must be computed
@@ -29,8 +28,7 @@ class Pass {
   std::vector<Tensor> Run() {
     Order();
     for (size_t i = 0; i < request_.targets.size(); ++i) {
-      auto it = visits_.find(request_.targets[i].entry.get());
-      if (it != visits_.end()) it->second.targets.push_back(i);
+      if (Visit* visit = Find(request_.targets[i].entry.get())) visit->targets.push_back(i);
     }
     MarkWanted();
     std::vector<Tensor> results(request_.targets.size());
@@ -38,25 +36,29 @@ class Pass {
       Add(request_.roots[i], request_.grads[i]);
     }
     GradModeScope mode(request_.create_graph);
-    for (size_t i = order_.size(); i-- > 0;) Step(*order_[i], results);
+    for (size_t i = order_.size(); i-- > 0;) Step(visits_[order_[i]], results);
     return results;
   }
 
  private:
   /// Lists the entries, each after those it depends on.
   void Order() {
-    std::vector<std::pair<TapeEntry*, size_t>> stack;  // with the next edge to look at
+    std::vector<std::pair<uint32_t, size_t>> stack;  // visits, with the next edge to look at
     auto enter = [&](TapeEntry* entry) {
-      if (entry && visits_.try_emplace(entry).second) stack.emplace_back(entry, 0);
+      if (!entry) return;
+      size_t known = visits_.size();
+      uint32_t number = NumberOf(entry);
+      if (number == known) stack.emplace_back(number, 0);
     };
     for (const TapeEdge& root : request_.roots) {
       enter(root.entry.get());
       while (!stack.empty()) {
-        auto& [entry, next] = stack.back();
+        auto& [number, next] = stack.back();
+        TapeEntry* entry = visits_[number].entry;
         if (next < entry->edges.size()) {
           enter(entry->edges[next++].entry.get());
         } else {
-          order_.push_back(entry);
+          order_.push_back(number);
           stack.pop_back();
         }
       }
@@ -64,29 +66,60 @@ class Pass {
   }
 
   void MarkWanted() {
-    for (TapeEntry* entry : order_) {
-      Visit& visit = visits_[entry];
-      for (const TapeEdge& edge : entry->edges) {
-        if (edge.entry) visit.runs = visit.runs || visits_[edge.entry.get()].wanted;
+    for (uint32_t number : order_) {
+      Visit& visit = visits_[number];
+      for (const TapeEdge& edge : visit.entry->edges) {
+        if (edge.entry) visit.runs = visit.runs || Find(edge.entry.get())->wanted;
       }
-      bool is_end = request_.targets.empty() ? IsLeaf(*entry) : !visit.targets.empty();
+      bool is_end = request_.targets.empty() ? visit.entry->is_leaf : !visit.targets.empty();
       visit.wanted = visit.runs || is_end;
     }
   }
 
-  static bool IsLeaf(const TapeEntry& entry) {
-    return dynamic_cast<const LeafEntry*>(&entry) != nullptr;
-  }
-
   void Add(const TapeEdge& edge, const Tensor& grad) {
-    Visit& visit = visits_[edge.entry.get()];
-    visit.grads.resize(edge.entry->types.size());
+    Visit& visit = *Find(edge.entry.get());
+    if (visit.grads.empty()) visit.grads.resize(edge.entry->types.size());
     Tensor& sum = visit.grads[edge.index];
     sum = sum.defined() ? sum + grad : grad;
   }
 
-  void Step(TapeEntry& entry, std::vector<Tensor>& results) {
-    Visit& visit = visits_[&entry];
+  // ---- The table of visits: open addressing, at most half full
+
+  static size_t Hash(const TapeEntry* entry) {
+    return static_cast<size_t>((reinterpret_cast<uintptr_t>(entry) >> 5) * 0x9e3779b97f4a7c15) >>
+           20;
+  }
+  /// Where the entry is in the table, or would be.
+  size_t PlaceOf(const TapeEntry* entry) const {
+    size_t mask = table_.size() - 1;
+    size_t place = Hash(entry) & mask;
+    while (table_[place] != 0 && visits_[table_[place] - 1].entry != entry) {
+      place = (place + 1) & mask;
+    }
+    return place;
+  }
+  Visit* Find(const TapeEntry* entry) {
+    uint32_t number = entry ? table_[PlaceOf(entry)] : 0;
+    return number ? &visits_[number - 1] : nullptr;
+  }
+  /// The number of the entry's visit, which is made where there is none.
+  uint32_t NumberOf(TapeEntry* entry) {
+    size_t place = PlaceOf(entry);
+    if (table_[place] != 0) return table_[place] - 1;
+    visits_.emplace_back().entry = entry;
+    table_[place] = static_cast<uint32_t>(visits_.size());
+    uint32_t number = table_[place] - 1;
+    if (visits_.size() * 2 > table_.size()) {
+      table_.assign(table_.size() * 2, 0);
+      for (size_t i = 0; i < visits_.size(); ++i) {
+        table_[PlaceOf(visits_[i].entry)] = static_cast<uint32_t>(i + 1);
+      }
+    }
+    return number;
+  }
+
+  void Step(Visit& visit, std::vector<Tensor>& results) {
+    TapeEntry& entry = *visit.entry;
     if (!visit.wanted || visit.grads.empty()) return;
     // What the gradient traces belongs to the line of the op it differentiates.
     LocationId before = tls_location;
@@ -123,10 +156,9 @@ class Pass {
       const TapeEdge& edge = request_.targets[target];
       results[target] = visit.grads[edge.index];
     }
-    auto* leaf = dynamic_cast<LeafEntry*>(&entry);
     bool asked = request_.targets.empty() || !visit.targets.empty();
-    if (leaf && request_.accumulate && asked) {
-      leaf->Accumulate(visit.grads[0], request_.create_graph);
+    if (entry.is_leaf && request_.accumulate && asked) {
+      static_cast<LeafEntry&>(entry).Accumulate(visit.grads[0], request_.create_graph);
     }
   }
 
@@ -140,14 +172,14 @@ class Pass {
             Apply(ops::kBroadcast, Location(), {Constant(0, type.dtype())}, {Attr(type.sizes())});
       }
     }
-    // Keeps the entry alive while it runs; `order_` only borrows it.
+    // Keeps the entry alive while it runs.
     TapePtr self = Owning(entry);
     std::vector<Tensor> grads = entry.Backward(self, std::move(visit.grads));
     HAMMOCK_CHECK(grads.size() == entry.edges.size(), "the gradient of {} gave {} of {} gradients",
                   entry.name(), grads.size(), entry.edges.size());
     for (size_t i = 0; i < grads.size(); ++i) {
       const TapeEdge& edge = entry.edges[i];
-      if (edge.entry && grads[i].defined() && visits_[edge.entry.get()].wanted) Add(edge, grads[i]);
+      if (edge.entry && grads[i].defined() && Find(edge.entry.get())->wanted) Add(edge, grads[i]);
     }
     if (!request_.retain) entry.Release();
   }
@@ -158,8 +190,9 @@ class Pass {
   }
 
   const BackwardRequest& request_;
-  std::vector<TapeEntry*> order_;
-  std::unordered_map<const TapeEntry*, Visit> visits_;
+  std::vector<Visit> visits_;
+  std::vector<uint32_t> order_;                              // of visits
+  std::vector<uint32_t> table_ = std::vector<uint32_t>(64);  // of visits, from 1; 0: none
 };
 
 }  // namespace

@@ -1,142 +1,99 @@
 // Ops on the tape: what is kept of a node when it is recorded, and running its gradient.
 
+#include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "autograd/checkpoint.h"
 #include "autograd/tape.h"
+#include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/op_builder.h"
 #include "lazy/hooks.h"
+#include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 
 namespace hammock {
 
 namespace {
 
-/// Which operands and results of an op a gradient reads the values of.
-struct Reads {
-  std::vector<uint8_t> in;
-  std::vector<uint8_t> out;
-};
-
-class OpEntry : public TapeEntry {
+/// What calls of an op have in common, as far as gradients go, if they have the same attributes and
+/// types and the same operands are differentiated. Shared by their entries; never changes.
+class Signature {
  public:
-  OpEntry(const Node& node, std::span<const Value> operands)
-      : op_(node.op()), attrs_(node.attrs().begin(), node.attrs().end()) {
-    for (const Value& operand : operands) {
-      edges.push_back(EdgeTo(operand));
-      present_.push_back(operand ? 1 : 0);
-      in_types_.push_back(operand ? operand.shape() : Shape());
-      needed_.push_back(operand.tape ? 1 : 0);
-    }
-    for (int i = 0; i < node.num_outputs(); ++i) types.push_back(node.shape(i));
-    device = node.device();
-    location = node.location();
-  }
+  Signature(const Node& node, const Operands& operands);
+  bool Fits(const Node& node, const Operands& operands) const;
 
-  std::string name() const override { return op_.name(); }
+  const OpDef& op;
+  std::vector<Attr> attrs;
+  std::vector<Shape> in_types;  // of no meaning where an operand is absent
+  std::vector<Shape> types;     // of the results
+  std::vector<uint8_t> present, needed;
+  /// Which operands and results the gradient reads the values of.
+  std::vector<uint8_t> in_reads, reads;
+  size_t saved = 0;  // how many those are
+  /// Tensors that have a type only: what the gradient gets for the others.
+  std::vector<Tensor> in, out;
 
-  /// The values that the gradient reads, without history: see Note [No cycles].
-  SavedValues Select(const Reads& reads, const Node& node, std::span<const Value> operands) const {
-    SavedValues saved(in_types_.size() + types.size());
-    for (size_t i = 0; i < in_types_.size(); ++i) {
-      if (reads.in[i]) saved[i] = {operands[i].node, operands[i].index};
-    }
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (!reads.out[i]) continue;
-      saved[in_types_.size() + i] = {NodePtr(const_cast<Node*>(&node)), static_cast<uint32_t>(i)};
-    }
-    return saved;
-  }
-  void Save(SavedValues saved) { saved_ = std::move(saved); }
-  void SaveIn(std::shared_ptr<CheckpointRecord> record, size_t number) {
-    record_ = std::move(record);
-    number_ = number;
-  }
-
-  Reads FindReads() const;
-  Hash128 Signature(const Node& node) const;
-
-  void Release() override {
-    for (const Value& value : saved_) released_ = released_ || value;
-    saved_.clear();
-    if (record_) released_ = true;
-    record_ = nullptr;
-  }
-
-  std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor> grads) override {
-    if (!op_.vjp) {
-      Throw<NotSupported>(ErrorCode::kNotSupported, "backward: {} has no gradient", op_.name());
-    }
-    if (released_) ThrowReleased(*this);
-    SavedValues saved = record_ ? record_->Restore(number_, grads) : saved_;
-    saved.resize(in_types_.size() + types.size());
-    std::vector<Tensor> in, out;
-    for (size_t i = 0; i < in_types_.size(); ++i) {
-      in.push_back(present_[i] ? Unpack(saved[i], in_types_[i], edges[i].entry) : Tensor());
-    }
-    for (size_t i = 0; i < types.size(); ++i) {
-      out.push_back(Unpack(saved[in_types_.size() + i], types[i], self));
-    }
-    std::vector<Tensor> results;
-    {
-      BakingScope baking(device);
-      results = Finished(op_.vjp({op_, in, out, attrs_, grads, needed_}));
-    }
-    RunBaked(results);
-    return results;
-  }
+  /// Summed and cast to the operands' types where the op broadcast or promoted them.
+  std::vector<Tensor> Finished(std::vector<Tensor> grads) const;
 
  private:
-  /// A value with its history, or a tensor that has a type only.
-  static Tensor Unpack(const Value& value, const Shape& type, const TapePtr& tape) {
-    if (!value) return SymbolicTensor(type);
-    return Tensor::FromValue({value.node, value.index, IsFloat(type.dtype()) ? tape : TapePtr()});
-  }
-
-  std::vector<Tensor> Finished(std::vector<Tensor> grads) const {
-    HAMMOCK_CHECK(grads.size() == edges.size(), "the gradient of {} gave {} results instead of {}",
-                  op_.name(), grads.size(), edges.size());
-    for (size_t i = 0; i < grads.size(); ++i) {
-      if (!needed_[i]) grads[i] = Tensor();
-      if (!grads[i].defined()) continue;
-      if (op_.IsElementwise()) grads[i] = ReducedTo(grads[i], in_types_[i]);
-      HAMMOCK_CHECK(grads[i].shape() == in_types_[i],
-                    "the gradient of {} gave {} for operand {}, a {}", op_.name(),
-                    grads[i].shape().to_string(), i, in_types_[i].to_string());
-    }
-    return grads;
-  }
-
-  const OpDef& op_;
-  std::vector<Attr> attrs_;
-  std::vector<Shape> in_types_;
-  std::vector<uint8_t> present_;
-  std::vector<uint8_t> needed_;
-  SavedValues saved_;                         // operands, then results; empty where not read
-  std::shared_ptr<CheckpointRecord> record_;  // or where they are computed again
-  size_t number_ = 0;
-  bool released_ = false;
+  void FindReads();
 };
+using SignaturePtr = std::shared_ptr<const Signature>;
 
-Reads OpEntry::FindReads() const {
-  Reads reads{std::vector<uint8_t>(in_types_.size()), std::vector<uint8_t>(types.size())};
-  if (!op_.vjp) return reads;
-  SymbolicScope symbolic;
-  GradModeScope no_grad(false);
-  std::vector<Tensor> in, out, grads;
-  std::unordered_map<const Node*, uint8_t*> places;
-  for (size_t i = 0; i < in_types_.size(); ++i) {
-    in.push_back(present_[i] ? SymbolicTensor(in_types_[i]) : Tensor());
-    if (present_[i]) places[in[i].value().node.get()] = &reads.in[i];
+Signature::Signature(const Node& node, const Operands& operands)
+    : op(node.op()), attrs(node.attrs().begin(), node.attrs().end()) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Shape* type = operands.types()[i];
+    present.push_back(type != nullptr);
+    needed.push_back(static_cast<bool>(operands.tape(i)));
+    in_types.push_back(type ? *type : Shape());
+    in.push_back(type ? SymbolicTensor(*type) : Tensor());
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    types.push_back(node.shape(i));
+    out.push_back(SymbolicTensor(types.back()));
+  }
+  FindReads();
+}
+
+bool Signature::Fits(const Node& node, const Operands& operands) const {
+  if (&op != &node.op() || in.size() != operands.size() ||
+      !std::ranges::equal(attrs, node.attrs())) {
+    return false;
   }
   for (size_t i = 0; i < types.size(); ++i) {
-    out.push_back(SymbolicTensor(types[i]));
-    places[out[i].value().node.get()] = &reads.out[i];
+    if (types[i] != node.shape(static_cast<int>(i))) return false;
+  }
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Shape* type = operands.types()[i];
+    if (present[i] != (type != nullptr) || (type && *type != in_types[i]) ||
+        needed[i] != static_cast<bool>(operands.tape(i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Signature::FindReads() {
+  in_reads.resize(in.size());
+  reads.resize(out.size());
+  if (!op.vjp) return;
+  SymbolicScope symbolic;
+  GradModeScope no_grad(false);
+  std::unordered_map<const Node*, uint8_t*> places;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (present[i]) places[in[i].value().node.get()] = &in_reads[i];
+  }
+  std::vector<Tensor> grads;
+  for (size_t i = 0; i < out.size(); ++i) {
+    places[out[i].value().node.get()] = &reads[i];
     grads.push_back(IsFloat(types[i].dtype()) ? SymbolicTensor(types[i]) : Tensor());
   }
-  std::vector<Tensor> results = Finished(op_.vjp({op_, in, out, attrs_, grads, needed_}));
+  std::vector<Tensor> results = Finished(op.vjp({op, in, out, attrs, grads, needed}));
   std::vector<const Node*> stack;
   std::vector<Value> roots;
   for (const Tensor& result : results) {
@@ -153,53 +110,173 @@ Reads OpEntry::FindReads() const {
       if (operand.node) stack.push_back(operand.node);
     }
   }
-  return reads;
+  saved = static_cast<size_t>(std::ranges::count(in_reads, 1) + std::ranges::count(reads, 1));
 }
 
-/// Equal for nodes whose gradients read the same: op, attributes, all types, wanted gradients.
-Hash128 OpEntry::Signature(const Node& node) const {
-  Hash128 hash = node.hash();
-  for (size_t i = 0; i < in_types_.size(); ++i) {
-    hash = Combine(hash, static_cast<uint64_t>(present_[i] * 2 + needed_[i]));
-    if (present_[i]) hash = HashType(hash, in_types_[i]);
+std::vector<Tensor> Signature::Finished(std::vector<Tensor> grads) const {
+  HAMMOCK_CHECK(grads.size() == in.size(), "the gradient of {} gave {} results instead of {}",
+                op.name(), grads.size(), in.size());
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!needed[i]) grads[i] = Tensor();
+    if (!grads[i].defined()) continue;
+    if (op.IsElementwise()) grads[i] = ReducedTo(grads[i], in_types[i]);
+    HAMMOCK_CHECK(grads[i].shape() == in_types[i],
+                  "the gradient of {} gave {} for operand {}, a {}", op.name(),
+                  grads[i].shape().to_string(), i, in_types[i].to_string());
   }
-  return hash;
+  return grads;
 }
 
-const Reads& ReadsOf(const OpEntry& entry, const Node& node) {
-  constexpr size_t kMostKnown = 1 << 16;
+class OpEntry : public TapeEntry {
+ public:
+  OpEntry(SignaturePtr signature, const Node& node, const Operands& operands)
+      : signature_(std::move(signature)) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const TapePtr& tape = operands.tape(i);
+      edges.push_back({tape, tape && !tape->one_result ? operands.nodes()[i].index : 0});
+    }
+    types = signature_->types;
+    device = node.device();
+    location = node.location();
+  }
+
+  std::string name() const override { return signature_->op.name(); }
+
+  /// Calls `save` with each value that the gradient reads, without history: see Note [No cycles].
+  template <class Fn>
+  void EachRead(const Node& node, const Operands& operands, Fn save) const {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!signature_->in_reads[i]) continue;
+      save(Value{NodePtr(operands.nodes()[i].node), operands.nodes()[i].index});
+    }
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (!signature_->reads[i]) continue;
+      save(Value{NodePtr(const_cast<Node*>(&node)), static_cast<uint32_t>(i)});
+    }
+  }
+  void Save(const Node& node, const Operands& operands) {
+    ThreadContext& context = Context();
+    held_by_ = &context;
+    held_epoch_ = context.held_epoch;
+    EachRead(node, operands, [&](Value value) {
+      if (!value.node->IsLeaf()) held_bytes_ += value.shape().bytes();
+      saved_.push_back(std::move(value));
+    });
+    context.held_bytes += held_bytes_;
+  }
+  void SaveIn(CheckpointRegion& region, const Node& node, const Operands& operands) {
+    SavedValues saved;
+    EachRead(node, operands, [&](Value value) { saved.push_back(std::move(value)); });
+    number_ = region.Add(std::move(saved));
+    record_ = region.record().shared_from_this();
+  }
+
+  ~OpEntry() override { LetGo(); }
+
+  void Release() override {
+    LetGo();
+    released_ = released_ || !saved_.empty() || record_;
+    saved_.clear();
+    record_ = nullptr;
+  }
+
+  std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor> grads) override {
+    const Signature& s = *signature_;
+    if (!s.op.vjp) {
+      Throw<NotSupported>(ErrorCode::kNotSupported, "backward: {} has no gradient", s.op.name());
+    }
+    if (released_) ThrowReleased(*this);
+    SavedValues restored;
+    if (record_) restored = Restored(grads);
+    const Value* saved = record_ ? restored.data() : saved_.begin();
+    std::vector<Tensor> in = s.in, out = s.out;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (s.in_reads[i]) in[i] = WithHistory(*saved++, s.in_types[i], edges[i].entry);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (s.reads[i]) out[i] = WithHistory(*saved++, s.types[i], self);
+    }
+    std::vector<Tensor> results;
+    {
+      BakingScope baking(device);
+      results = s.Finished(s.op.vjp({s.op, in, out, s.attrs, grads, s.needed}));
+    }
+    RunBaked(results);
+    return results;
+  }
+
+ private:
+  static Tensor WithHistory(const Value& value, const Shape& type, const TapePtr& tape) {
+    return Tensor::FromValue({value.node, value.index, IsFloat(type.dtype()) ? tape : TapePtr()});
+  }
+  /// The bytes that it held are no longer counted, by the thread that counted them.
+  void LetGo() {
+    if (held_by_ == tls_context && held_bytes_ > 0 && held_epoch_ == held_by_->held_epoch) {
+      held_by_->held_bytes -= held_bytes_;
+    }
+    held_bytes_ = 0;
+  }
+  SavedValues Restored(const std::vector<Tensor>& grads) const {
+    SavedValues saved = record_->Restore(number_, grads);
+    if (saved.size() == signature_->saved) return saved;
+    Throw(ErrorCode::kValue,
+          "checkpoint: the function recorded another op in place of {} when it was called again; "
+          "it must do the same",
+          name());
+  }
+
+  SignaturePtr signature_;
+  InlineList<Value, 3> saved_;
+  ThreadContext* held_by_ = nullptr;
+  int64_t held_bytes_ = 0;
+  uint32_t held_epoch_ = 0;
+  std::shared_ptr<CheckpointRecord> record_;  // or where they are computed again
+  size_t number_ = 0;
+  bool released_ = false;
+};
+
+/// Those that a thread has met.
+struct Signatures {
   struct HashOf {
     size_t operator()(const Hash128& hash) const { return static_cast<size_t>(hash.lo); }
   };
-  thread_local std::unordered_map<Hash128, Reads, HashOf> known;
-  Hash128 signature = entry.Signature(node);
-  if (auto it = known.find(signature); it != known.end()) return it->second;
-  if (known.size() >= kMostKnown) known.clear();
-  return known.emplace(signature, entry.FindReads()).first->second;
+  std::unordered_map<Hash128, SignaturePtr, HashOf> known;
+  std::array<SignaturePtr, 256> recent;  // by a part of their node's hash
+};
+
+const SignaturePtr& SignatureOf(const Node& node, const Operands& operands) {
+  constexpr size_t kMostKnown = 1 << 16;
+  Signatures& signatures = OfThread<Signatures>();
+  SignaturePtr& recent = signatures.recent[node.hash().lo % signatures.recent.size()];
+  if (recent && recent->Fits(node, operands)) return recent;
+  Hash128 hash = node.hash();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Shape* type = operands.types()[i];
+    hash = Combine(hash, (type ? 2u : 0u) + (operands.tape(i) ? 1u : 0u));
+    if (type) hash = HashType(hash, *type);
+  }
+  if (signatures.known.size() >= kMostKnown) signatures.known.clear();
+  SignaturePtr& known = signatures.known[hash];
+  if (!known || !known->Fits(node, operands)) {
+    // Looking for what a gradient reads may record ops with histories of their own.
+    auto made = std::make_shared<const Signature>(node, operands);
+    return recent = OfThread<Signatures>().known[hash] = std::move(made);
+  }
+  return recent = known;
 }
 
 }  // namespace
 
-bool WantsHistory(const ThreadContext& context, std::span<const Value> operands) {
-  if (!context.grad_mode) return false;
-  for (const Value& operand : operands) {
-    if (operand.tape) return true;
-  }
-  return false;
-}
-
-TapePtr RecordHistory(const Node& node, std::span<const Value> operands) {
+TapePtr RecordHistory(const Node& node, const Operands& operands) {
   bool any_float = false;
   for (int i = 0; i < node.num_outputs(); ++i) any_float |= IsFloat(node.shape(i).dtype());
   if (!any_float) return {};
-  auto* entry = new OpEntry(node, operands);
+  auto* entry = new OpEntry(SignatureOf(node, operands), node, operands);
   TapePtr result = TapePtr::Adopt(entry);
-  SavedValues saved = entry->Select(ReadsOf(*entry, node), node, operands);
   if (CheckpointRegion* checkpoint = Context().checkpoint) {
-    size_t number = checkpoint->Add(std::move(saved));
-    entry->SaveIn(checkpoint->record().shared_from_this(), number);
+    entry->SaveIn(*checkpoint, node, operands);
   } else {
-    entry->Save(std::move(saved));
+    entry->Save(node, operands);
   }
   return result;
 }

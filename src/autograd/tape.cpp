@@ -88,9 +88,8 @@ namespace {
 /// The handle's place for `.grad`, made when first asked for.
 LeafEntry& GradSlot(TensorImpl& impl) {
   if (!impl.grad_slot) {
-    auto* entry = new LeafEntry;
+    auto* entry = new LeafEntry(impl.node->shape(static_cast<int>(impl.index)));
     impl.grad_slot = TapePtr::Adopt(entry);
-    entry->types = {impl.node->shape(static_cast<int>(impl.index))};
     entry->device = impl.node->device();
     Geometry geometry = GeometryOf(impl);
     if (impl.view && IsDense(geometry)) entry->strides = geometry.strides;
@@ -193,19 +192,36 @@ bool AutoGradMode::is_enabled() { return Context().grad_mode; }
 
 // ---- Histories that are not ops
 
-TapePtr OneResult(std::string name, TapeEdge edge, const Shape& type, DeviceId device,
+namespace {
+
+class OneResultEntry : public TapeEntry {
+ public:
+  using Fn = std::function<Tensor(const Tensor& grad)>;
+  OneResultEntry(const char* name, TapeEdge edge, const Shape& type, Fn backward)
+      : name_(name), type_(type), backward_(std::move(backward)) {
+    one_result = true;
+    edges.push_back(std::move(edge));
+    types = std::span(&type_, 1);
+  }
+  std::string name() const override { return name_; }
+  std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor> grads) override {
+    return {backward_(grads[0])};
+  }
+
+ private:
+  const char* name_;
+  const Shape type_;
+  Fn backward_;
+};
+
+}  // namespace
+
+TapePtr OneResult(const char* name, TapeEdge edge, const Shape& type, DeviceId device,
                   std::function<Tensor(const Tensor&)> backward) {
-  auto* entry = new FunctionEntry(
-      std::move(name), [backward = std::move(backward)](const TapePtr&, std::vector<Tensor> grads) {
-        return std::vector<Tensor>{backward(grads[0])};
-      });
-  TapePtr result = TapePtr::Adopt(entry);
-  entry->one_result = true;
-  entry->edges = {std::move(edge)};
-  entry->types = {type};
+  auto* entry = new OneResultEntry(name, std::move(edge), type, std::move(backward));
   entry->device = device;
   entry->location = CurrentLocation();
-  return result;
+  return TapePtr::Adopt(entry);
 }
 
 TapePtr PassOn(const Value& value) {
@@ -227,7 +243,8 @@ TapePtr HistoryOfWrite(const char* op, const TensorImpl& self, const Value& valu
   bool writes_leaf = self.tape && self.tape == self.grad_slot;
   if (!writes_leaf && self.SharesMemory() && !view->detached) {
     std::lock_guard lock(view->group->mutex);
-    writes_leaf = dynamic_cast<const LeafEntry*>(view->group->base.tape.get()) != nullptr;
+    const TapePtr& base = view->group->base.tape;
+    writes_leaf = base && base->is_leaf;
   }
   if (writes_leaf) {
     Throw(ErrorCode::kValue,

@@ -10,9 +10,12 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/inline_list.h"
+#include "base/pool.h"
 #include "hammock/ir/node.h"
 #include "hammock/tensor.h"
 
@@ -41,10 +44,15 @@ class TapeEntry {
   std::atomic<uint32_t> references{1};
   /// Stands for a single tensor; the results of the others are numbered as their node's are.
   bool one_result = false;
-  std::vector<TapeEdge> edges;
-  std::vector<Shape> types;  // of the results
+  bool is_leaf = false;  // a LeafEntry
+  InlineList<TapeEdge, 3> edges;
+  std::span<const Shape> types;  // of the results
   DeviceId device = kNoDevice;
   LocationId location = 0;
+
+  /// Entries are made for every op: their memory is that of nodes.
+  static void* operator new(size_t bytes) { return pool::Allocate(bytes); }
+  static void operator delete(void* memory, size_t bytes) { pool::Free(memory, bytes); }
 
   struct Hook {
     int64_t number;
@@ -57,7 +65,10 @@ class TapeEntry {
 /// The end of the tape: a tensor that requires grad. Belongs to its handle.
 class LeafEntry : public TapeEntry {
  public:
-  LeafEntry() { one_result = true; }
+  explicit LeafEntry(const Shape& type) : type_(type) {
+    one_result = is_leaf = true;
+    types = std::span(&type_, 1);
+  }
   std::string name() const override { return "leaf"; }
   std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor>) override { return {}; }
   void Accumulate(const Tensor& grad, bool keep_history);
@@ -76,32 +87,17 @@ class LeafEntry : public TapeEntry {
   /// The step that made the gradient failed, so there is none.
   bool IsUndone() const;
 
+  const Shape type_;
   mutable std::mutex mutex_;
   Tensor grad_;
-};
-
-/// An entry whose gradient is a function.
-class FunctionEntry : public TapeEntry {
- public:
-  using Fn = std::function<std::vector<Tensor>(const TapePtr& self, std::vector<Tensor> grads)>;
-  FunctionEntry(std::string name, Fn backward)
-      : name_(std::move(name)), backward_(std::move(backward)) {}
-  std::string name() const override { return name_; }
-  std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor> grads) override {
-    return backward_(self, std::move(grads));
-  }
-
- private:
-  std::string name_;
-  Fn backward_;
 };
 
 /// Where the gradient of a value goes.
 inline TapeEdge EdgeTo(const Value& value) {
   return {value.tape, value.tape && !value.tape->one_result ? value.index : 0};
 }
-/// A tensor's own history, whose gradient goes to `edge` through `backward`.
-TapePtr OneResult(std::string name, TapeEdge edge, const Shape& type, DeviceId device,
+/// A tensor's own history, whose gradient goes to `edge` through `backward`. `name` is a literal.
+TapePtr OneResult(const char* name, TapeEdge edge, const Shape& type, DeviceId device,
                   std::function<Tensor(const Tensor& grad)> backward);
 
 /// "Trying to backward a second time", in our words.

@@ -177,14 +177,18 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .min = 65536},
     {.key = kTrimGraphBytes,
      .name = "trim_graph_bytes",
-     .default_value = "1073741824",
+     .default_value = "-1",
      .doc =
-         "Bytes of pending results that tensors hold and no pending op uses from which a thread's "
-         "recorded ops are executed; 0: no limit."},
+         "Bytes that a thread's pending ops may take on a device, by a plan of their memory; beyond "
+         "that a part of them is executed. 0: no limit; -1: what is free there.",
+     .min = -1},
     {.key = kTrimGraphSize,
      .name = "trim_graph_size",
      .default_value = "100000",
-     .doc = "Pending nodes from which a thread's recorded ops are executed; 0: no limit.",
+     .doc =
+         "Pending nodes from which a thread's recorded ops are executed outside of a `step`. From "
+         "2000 on they are where an optimiser's step, a backward pass or a module call ends, or "
+         "where a loop repeats itself. 0: never.",
      .upstream = "torch_lazy_trim_graph_size"},
     {.key = kVerifyReplay,
      .name = "verify_replay",

@@ -59,3 +59,22 @@ inline void Free(void* memory, size_t bytes) {
 }
 
 }  // namespace hammock::pool
+
+namespace hammock {
+
+/// The pool as an allocator, for std::allocate_shared.
+template <class T>
+struct PoolAllocator {
+  using value_type = T;
+  PoolAllocator() = default;
+  template <class U>
+  PoolAllocator(const PoolAllocator<U>&) {}  // NOLINT: allocators convert
+  T* allocate(size_t count) { return static_cast<T*>(pool::Allocate(count * sizeof(T))); }
+  void deallocate(T* memory, size_t count) { pool::Free(memory, count * sizeof(T)); }
+  template <class U>
+  bool operator==(const PoolAllocator<U>&) const {
+    return true;
+  }
+};
+
+}  // namespace hammock

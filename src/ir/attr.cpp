@@ -1,8 +1,11 @@
 #include "hammock/ir/attr.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <variant>
 
+#include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
@@ -104,7 +107,28 @@ struct Attr::Box {
 };
 
 Attr::Attr(std::string value) : Attr(Kind::kString, Box::Make(Kind::kString, std::move(value))) {}
-Attr::Attr(const Dims& value) : Attr(value.vec()) {}
+namespace {
+
+/// The lists that a thread has last made attributes of: ops repeat theirs.
+struct RecentInts {
+  std::array<Attr, 256> attrs;
+
+  static size_t PlaceOf(const Dims& values) {
+    uint64_t mixed = static_cast<uint64_t>(values.size());
+    for (int64_t value : values) {
+      mixed = (mixed ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15;
+    }
+    return mixed >> 56;
+  }
+};
+
+}  // namespace
+
+Attr::Attr(const Dims& value) : Attr() {
+  Attr& recent = OfThread<RecentInts>().attrs[RecentInts::PlaceOf(value)];
+  if (recent.IsNone() || !std::ranges::equal(recent.ints(), value)) recent = Attr(value.vec());
+  *this = recent;
+}
 Attr::Attr(std::vector<int64_t> value)
     : Attr(Kind::kInts, Box::Make(Kind::kInts, std::move(value))) {}
 Attr::Attr(std::vector<double> value)

@@ -1,5 +1,7 @@
 // Result types of nodes: InferShapes and ComputeDType.
 
+#include "ir/infer.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -163,10 +165,9 @@ DType ComputeDType(const OpDef& op, std::span<const Shape* const> in) {
   Throw<InternalError>(ErrorCode::kInternal, "{} is not elementwise", op.name());
 }
 
-std::vector<Shape> InferShapes(const OpDef& op, std::span<const Shape* const> in,
-                               std::span<const Attr> attrs) {
+void InferShapes(const OpDef& op, std::span<const Shape* const> in, std::span<const Attr> attrs,
+                 std::vector<Shape>& out) {
   CheckCounts(op, in, attrs);
-  std::vector<Shape> out;
   try {
     CheckDTypes(op, in);
     if (op.infer) {
@@ -182,6 +183,12 @@ std::vector<Shape> InferShapes(const OpDef& op, std::span<const Shape* const> in
   } catch (const NotSupported& error) {
     RaiseWithCall(error, op, in);
   }
+}
+
+std::vector<Shape> InferShapes(const OpDef& op, std::span<const Shape* const> in,
+                               std::span<const Attr> attrs) {
+  std::vector<Shape> out;
+  InferShapes(op, in, attrs, out);
   return out;
 }
 

@@ -11,6 +11,14 @@ namespace hammock {
 
 NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
                    std::span<const Shape> shapes, DeviceId device, LocationId location) {
+  std::vector<Operand> borrowed;
+  for (const Value& operand : operands) borrowed.push_back({operand.node.get(), operand.index});
+  return NodeAccess::Make(op, borrowed, attrs, shapes, device, location);
+}
+
+NodePtr NodeAccess::Make(const OpDef& op, std::span<const Node::Operand> operands,
+                         std::span<const Attr> attrs, std::span<const Shape> shapes,
+                         DeviceId device, LocationId location) {
   const OpInfo& info = op.info();
   constexpr size_t kMost = 0xfffe;
   if (operands.size() > kMost || shapes.size() > kMost || attrs.size() > kMost) {
@@ -23,9 +31,8 @@ NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<c
   node->device_ = device;
   node->location_ = location;
   for (size_t i = 0; i < operands.size(); ++i) {
-    Node* operand = operands[i].node.get();
-    if (operand) operand->AddReference();
-    node->operand_array()[i] = {operand, operands[i].index};
+    if (operands[i].node) operands[i].node->AddReference();
+    node->operand_array()[i] = operands[i];
   }
   // The values of lifted leaves are parameters, not part of the key.
   node->leaf_ = &op == &ops::kScalarLeaf || &op == &ops::kRngState || &op == &ops::kDeviceData;
@@ -35,7 +42,7 @@ NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<c
     if (!node->leaf_) hash = Combine(hash, attrs[i].hash());
   }
   for (size_t i = 0; i < shapes.size(); ++i) {
-    new (&node->slots()[i]) Slot{shapes[i], nullptr};
+    new (&node->slots()[i]) Node::Slot{shapes[i], nullptr};
     hash = HashType(hash, shapes[i]);
   }
   node->hash_ = hash;

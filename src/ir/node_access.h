@@ -47,6 +47,10 @@ struct NodeAccess {
     node->slots_offset_ = static_cast<uint32_t>(slots_at);
     return node;
   }
+  /// As Node::Make, of operands that are borrowed; absent ones have no node.
+  static NodePtr Make(const OpDef& op, std::span<const Node::Operand> operands,
+                      std::span<const Attr> attrs, std::span<const Shape> shapes, DeviceId device,
+                      LocationId location);
   static size_t BytesOf(const Node& node) {
     return node.slots_offset_ + node.num_outputs_ * sizeof(Node::Slot);
   }

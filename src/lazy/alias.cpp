@@ -5,6 +5,7 @@
 
 #include "base/throw.h"
 #include "ir/location_scope.h"
+#include "lazy/apply.h"
 #include "lazy/hooks.h"
 #include "lazy/layout.h"
 #include "lazy/record.h"
@@ -21,11 +22,19 @@ Value AsView(Value value) {
 }
 
 Value ApplyForward(const ViewStep& step, const Value& input) {
+  std::span<const Attr> attrs(step.attrs.begin(), step.attrs.size());
   if (step.start) {
     const Value operands[] = {input, step.start};
-    return AsView(Record(*step.op, operands, step.attrs, CurrentLocation()));
+    return AsView(Record(*step.op, operands, attrs, CurrentLocation()));
   }
-  return AsView(Record(*step.op, std::span(&input, 1), step.attrs, CurrentLocation()));
+  return AsView(Record(*step.op, std::span(&input, 1), attrs, CurrentLocation()));
+}
+
+std::shared_ptr<ViewStep> NewStep(const OpDef& op, std::initializer_list<Attr> attrs) {
+  auto step = std::allocate_shared<ViewStep>(PoolAllocator<ViewStep>());
+  step->op = &op;
+  for (const Attr& attr : attrs) step->attrs.push_back(attr);
+  return step;
 }
 
 Value Permuted(const Value& value, const Dims& order) {
@@ -238,25 +247,26 @@ bool SelfOverlaps(const Geometry& geometry) {
   return false;
 }
 
-Tensor MakeView(const char* name, const Tensor& self, const OpDef& op, std::vector<Attr> attrs,
-                const Geometry& geometry, const Tensor& start, const Location& at) {
+Tensor MakeView(const char* name, const Tensor& self, std::initializer_list<ViewOp> ops,
+                const Geometry& geometry, const Location& at) {
   LocationScope scope(at);
   Node* node = CurrentNode(name, self);
   TensorImpl& impl = *self.impl();
-  auto step = std::make_shared<ViewStep>();
-  step->op = &op;
-  step->attrs = std::move(attrs);
-  if (start.defined()) step->start = ValueOf(name, start);
-  Value input{NodePtr(node), impl.index, impl.tape};
-  step->input = input.shape();
-  Value result = ApplyForward(*step, input);
-  step->output = result.shape();
-  if (node->device() == kNoDevice) {  // symbolic values have no identity to alias
-    return NewTensor(result, true);
+  bool symbolic = node->device() == kNoDevice;  // such values have no identity to alias
+  if (!symbolic) EnsureGroup(impl);
+  std::shared_ptr<const ViewStep> last = symbolic ? nullptr : impl.view->last;
+  Value value{NodePtr(node), impl.index, impl.tape};
+  for (const ViewOp& op : ops) {
+    std::shared_ptr<ViewStep> step = NewStep(op.op, op.attrs);
+    if (op.start) step->start = {LiftNode(*op.start, DType::kI64), 0};
+    step->input = value.shape();
+    value = ApplyForward(*step, value);
+    step->output = value.shape();
+    step->parent = std::move(last);
+    last = std::move(step);
   }
-  EnsureGroup(impl);
-  step->parent = impl.view->last;
-  return NewView(result, impl.view->group, std::move(step), impl.view->generation, geometry,
+  if (symbolic) return NewTensor(std::move(value), true);
+  return NewView(value, impl.view->group, std::move(last), impl.view->generation, geometry,
                  impl.view->detached);
 }
 
@@ -265,9 +275,8 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
   LocationScope scope(at);
   Node* node = CurrentNode(name, self);
   TensorImpl& impl = *self.impl();
-  auto step = std::make_shared<ViewStep>();
-  step->op = &ops::kAsStrided;
-  step->attrs = {Attr(geometry.sizes), Attr(geometry.strides), Attr(geometry.offset)};
+  std::shared_ptr<ViewStep> step =
+      NewStep(ops::kAsStrided, {geometry.sizes, geometry.strides, geometry.offset});
   if (node->device() == kNoDevice) {
     Value input{NodePtr(node), impl.index, impl.tape};
     return NewTensor(ApplyForward(*step, input), true);

@@ -11,8 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "base/inline_list.h"
+#include "base/pool.h"
 #include "hammock/ir/node.h"
 #include "hammock/ir/shape.h"
 #include "hammock/tensor.h"
@@ -36,7 +39,7 @@ struct AliasGroup : WriteTarget, std::enable_shared_from_this<AliasGroup> {
 struct ViewStep {
   std::shared_ptr<const ViewStep> parent;  // null: applies to the base
   const OpDef* op = nullptr;
-  std::vector<Attr> attrs;
+  InlineList<Attr, 4> attrs;
   Value start;  // of a dynamic slice
   Shape input;  // type it is applied to
   Shape output;
@@ -49,6 +52,9 @@ struct ViewState {
   Dims strides;
   int64_t offset = 0;
   bool detached = false;  // made by detach or without grad: gradients do not pass to the base
+
+  static void* operator new(size_t bytes) { return pool::Allocate(bytes); }
+  static void operator delete(void* memory, size_t bytes) { pool::Free(memory, bytes); }
 };
 
 /// Where a tensor's elements lie relative to its base, in elements.
@@ -61,9 +67,15 @@ Geometry GeometryOf(const TensorImpl& impl);
 /// Whether two elements may share a place.
 bool SelfOverlaps(const Geometry& geometry);
 
-/// A new tensor that aliases `self` through one more view op. `start` is a dynamic slice's operand.
-Tensor MakeView(const char* name, const Tensor& self, const OpDef& op, std::vector<Attr> attrs,
-                const Geometry& geometry, const Tensor& start, const Location& at);
+/// One more view op. `start` is the operand of a dynamic slice, which is a parameter of the graph.
+struct ViewOp {
+  const OpDef& op;
+  std::initializer_list<Attr> attrs;
+  std::optional<int64_t> start = std::nullopt;
+};
+/// A new tensor that aliases `self` through these view ops; `geometry` is that of the last one.
+Tensor MakeView(const char* name, const Tensor& self, std::initializer_list<ViewOp> ops,
+                const Geometry& geometry, const Location& at);
 /// A view that addresses the base directly (as_strided, diagonal, unfold).
 Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
                     const Location& at);

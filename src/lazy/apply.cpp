@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "ir/infer.h"
 #include "ir/location_scope.h"
 #include "lazy/autocast.h"
 #include "lazy/hooks.h"
@@ -28,20 +32,27 @@ constexpr int kInlineOperands = 8;
 
 LocationId Here(const Location& at) { return tls_location ? tls_location : InternLocation(at); }
 
+/// What a result has besides its value.
+struct Keeps {
+  bool strides = false;  // that depend on the operands
+  bool history = false;
+};
+
 /// Off the usual path: an operand has a history or is a view.
-[[gnu::noinline]] bool KeepsMore(const TensorImpl& a, const TensorImpl& b) {
-  if ((a.tape || b.tape) && Context().grad_mode) return true;
-  return IsStrided(a) || IsStrided(b);
+[[gnu::noinline]] Keeps WhatKeeps(const TensorImpl& a, const TensorImpl& b) {
+  return {IsStrided(a) || IsStrided(b), (a.tape || b.tape) && Context().grad_mode};
 }
 
-/// Whether the result has a history or strides that depend on the operands.
-inline bool KeepsMore(const Tensor& a, const Tensor& b) {
+inline Keeps WhatKeeps(const Tensor& a, const Tensor& b) {
   const TensorImpl &x = *a.impl(), &y = *b.impl();
   auto bits = [](const auto& pointer) { return reinterpret_cast<uintptr_t>(pointer.get()); };
   if ((bits(x.tape) | bits(x.view) | bits(y.tape) | bits(y.view)) == 0) [[likely]]
-    return false;
-  return KeepsMore(x, y);
+    return {};
+  return WhatKeeps(x, y);
 }
+
+/// Whether a node of it can have a history of its own, rather than those of its parts.
+inline bool HasGradient(const OpDef& op) { return !op.IsComposite() || op.vjp; }
 
 inline bool MayCast(const OpDef& op) {
   return op.autocast != AutocastRule::kNone && IsAutocast(Context());
@@ -51,16 +62,21 @@ bool IsEager(const ThreadContext& context) {
   return config::Get<config::kEager>() || context.eager > 0;
 }
 
-/// Runs the budgets and eager mode after an op; one test on the usual path.
-inline void AfterOp(ThreadContext& context, const Tensor& result, int64_t bytes) {
+/// Counts an op; true if a budget must be checked.
+inline bool CountOp(ThreadContext& context) {
   ++context.traced_nodes;
-  context.traced_bytes += bytes;
   if (tracing::detail::wanted.load(std::memory_order_relaxed) != 0) [[unlikely]]
     NoteOp(context);
-  bool eager = IsEager(context);
-  // A budget of 0 is none; the slow path knows.
-  if (eager || context.traced_nodes >= config::Get<config::kTrimGraphSize>() ||
-      context.traced_bytes >= config::Get<config::kTrimGraphBytes>()) [[unlikely]] {
+  return context.traced_nodes >= context.nodes_look || context.held_bytes >= context.held_look;
+}
+
+/// Runs the budgets and eager mode after an op.
+inline void AfterOp(ThreadContext& context, const Tensor& result) {
+  TensorImpl& impl = *result.impl();
+  impl.held_epoch = context.held_epoch;
+  context.held_bytes += impl.node->shape(static_cast<int>(impl.index)).bytes();
+  bool check = CountOp(context), eager = IsEager(context);
+  if (check || eager) [[unlikely]] {
     if (context.baking == 0) AfterOpSlow(context, result, eager);
   }
 }
@@ -68,9 +84,8 @@ inline void AfterOp(ThreadContext& context, const Tensor& result, int64_t bytes)
 Tensor Finish(NodePtr node, uint32_t index) {
   ThreadContext& context = Context();
   bool symbolic = node->device() == kNoDevice;
-  int64_t bytes = node->shape(static_cast<int>(index)).bytes();
   Tensor result = NewTensor(node.release(), index, false);
-  if (!symbolic) AfterOp(context, result, bytes);
+  if (!symbolic) AfterOp(context, result);
   return result;
 }
 
@@ -81,6 +96,17 @@ DeviceId ResolveDevice(DeviceId device) {
   if (context.symbolic > 0) return device;
   return context.home_device != kNoDevice ? context.home_device : Device().id();
 }
+
+/// A list for inference whose memory is used again by the thread's next op.
+struct InferredShapes {
+  struct Spare : std::vector<Shape> {};
+  InferredShapes() : list(std::move(OfThread<Spare>())) { list.clear(); }
+  ~InferredShapes() { static_cast<std::vector<Shape>&>(OfThread<Spare>()) = std::move(list); }
+  std::vector<Shape> list;
+};
+
+/// Whether the history of a node with these operands is wanted.
+bool WantsHistory(const Operands& operands) { return operands.has_tape() && Context().grad_mode; }
 
 [[noreturn]] void Rethrow(Error& error, LocationId location) {
   if (error.where().empty()) error.SetWhere(LocationText(location));
@@ -127,10 +153,10 @@ inline Node* ScalarLeaf(const Scalar& value, DType dtype) {
 }
 
 /// An elementwise op with a result of these sizes; the operands' references become its own.
-[[gnu::always_inline]] inline Tensor RecordBinary(const OpDef& op, const Location& at,
-                                                  Node::Operand a, Node::Operand b,
-                                                  const Shape& sizes, DType dtype,
-                                                  DeviceId device) {
+[[gnu::always_inline]] inline NodePtr RecordBinary(const OpDef& op, const Location& at,
+                                                   Node::Operand a, Node::Operand b,
+                                                   const Shape& sizes, DType dtype,
+                                                   DeviceId device) {
   Node* node = NodeAccess::Allocate(op, 2, 0, 1);
   NodeAccess::operands(node)[0] = a;
   NodeAccess::operands(node)[1] = b;
@@ -139,7 +165,15 @@ inline Node* ScalarLeaf(const Scalar& value, DType dtype) {
   NodeAccess::SetHash(node, HashType(op.info().seed, slot->shape));
   NodeAccess::SetDevice(node, device);
   NodeAccess::SetLocation(node, Here(at));
-  return Finish(NodePtr::Adopt(node), 0);
+  return NodePtr::Adopt(node);
+}
+
+/// Off the usual path: the result of `node` with its history.
+[[gnu::noinline]] Tensor FinishWithHistory(NodePtr node, const Operands& operands) {
+  TapePtr tape = RecordHistory(*node, operands);
+  Tensor result = Finish(std::move(node), 0);
+  result.impl()->tape = std::move(tape);
+  return result;
 }
 
 /// False if their devices differ. Lifted numbers go with any.
@@ -159,7 +193,58 @@ DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b) {
   ThrowMixedDevices(op, b, a);
 }
 
-NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
+Operands::Operands(size_t size) : size_(size) {
+  if (size <= kInline) [[likely]]
+    return;
+  more_nodes_.resize(size);
+  more_types_.resize(size);
+  more_tapes_.resize(size);
+  nodes_ = more_nodes_.data();
+  types_ = more_types_.data();
+  tapes_ = more_tapes_.data();
+}
+
+inline void Operands::Set(size_t i, Node* node, uint32_t index, const TapePtr& tape) {
+  nodes_[i] = {node, index};
+  types_[i] = node ? &node->shape(static_cast<int>(index)) : nullptr;
+  tapes_[i] = &tape;
+  has_tape_ |= static_cast<bool>(tape);
+}
+
+namespace {
+
+const TapePtr kNoTape;
+
+}  // namespace
+
+Operands::Operands(std::span<const Value> values) : Operands(values.size()) {
+  for (size_t i = 0; i < size_; ++i) Set(i, values[i].node.get(), values[i].index, values[i].tape);
+}
+
+Operands::Operands(const char* op, std::span<const Tensor> tensors) : Operands(tensors.size()) {
+  for (size_t i = 0; i < size_; ++i) {
+    if (!tensors[i].defined()) {
+      Set(i, nullptr, 0, kNoTape);
+      continue;
+    }
+    Node* node = CurrentNode(op, tensors[i]);
+    Set(i, node, tensors[i].impl()->index, tensors[i].impl()->tape);
+  }
+}
+
+Operands::Operands(const char* op, std::span<const Tensor* const> tensors)
+    : Operands(tensors.size()) {
+  for (size_t i = 0; i < size_; ++i) {
+    if (!tensors[i]->defined()) {
+      Set(i, nullptr, 0, kNoTape);
+      continue;
+    }
+    Node* node = CurrentNode(op, *tensors[i]);
+    Set(i, node, tensors[i]->impl()->index, tensors[i]->impl()->tape);
+  }
+}
+
+NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const Attr> attrs,
                    LocationId location, DeviceId device_if_none) {
   try {
     const OpInfo& info = op.info();
@@ -167,23 +252,22 @@ NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<c
                   "{}: {} attributes given, {} declared", info.name, attrs.size(),
                   info.attribute_args.size());
     DeviceId device = kNoDevice;
-    const Shape* inline_types[kInlineOperands];
-    std::vector<const Shape*> many;
-    const Shape** types = inline_types;
-    if (operands.size() > kInlineOperands) {
-      many.resize(operands.size());
-      types = many.data();
+    for (const Node::Operand& operand : operands.nodes()) {
+      if (operand.node) device = CommonDevice(op, operand.node->device(), device);
     }
-    for (size_t i = 0; i < operands.size(); ++i) {
-      types[i] = operands[i] ? &operands[i].shape() : nullptr;
-      if (operands[i]) device = CommonDevice(op, operands[i].node->device(), device);
-    }
-    std::vector<Shape> shapes = InferShapes(op, std::span(types, operands.size()), attrs);
+    InferredShapes shapes;
+    InferShapes(op, operands.types(), attrs, shapes.list);
     if (device == kNoDevice) device = device_if_none;
-    return Node::Make(op, operands, attrs, shapes, ResolveDevice(device), location);
+    return NodeAccess::Make(op, operands.nodes(), attrs, shapes.list, ResolveDevice(device),
+                            location);
   } catch (Error& error) {
     Rethrow(error, location);
   }
+}
+
+NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
+                   LocationId location, DeviceId device_if_none) {
+  return RecordNode(op, Operands(operands), attrs, location, device_if_none);
 }
 
 NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId device,
@@ -197,10 +281,11 @@ NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId devi
   }
 }
 
-Value Record(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
+Value Record(const OpDef& op, std::span<const Value> values, std::span<const Attr> attrs,
              LocationId location, DeviceId device_if_none) {
+  Operands operands(values);
   Value result{RecordNode(op, operands, attrs, location, device_if_none), 0};
-  if (WantsHistory(Context(), operands)) result.tape = RecordHistory(*result.node, operands);
+  if (WantsHistory(operands)) result.tape = RecordHistory(*result.node, operands);
   return result;
 }
 
@@ -255,43 +340,75 @@ std::vector<Tensor> ExpandWhileTracing(const Node& node, std::span<const Tensor>
 
 }  // namespace
 
-std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
-                               std::span<const Tensor> operands, std::span<const Attr> attrs) {
+namespace {
+
+bool AnyView(std::span<const Tensor> tensors) {
+  return std::ranges::any_of(
+      tensors, [](const Tensor& tensor) { return tensor.defined() && tensor.impl()->view; });
+}
+
+/// Gives a new result its history, where its dtype has gradients.
+void SetTape(const Tensor& result, const Node& node, const TapePtr& tape) {
+  TensorImpl& impl = *result.impl();
+  if (tape && IsFloat(node.shape(static_cast<int>(impl.index)).dtype())) impl.tape = tape;
+}
+
+}  // namespace
+
+std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at, std::span<const Tensor> tensors,
+                               std::span<const Attr> attrs) {
   if (MayCast(op)) {
-    std::vector<Tensor> given(operands.begin(), operands.end());
+    std::vector<Tensor> given(tensors.begin(), tensors.end());
     Autocasted cast(op, at, given);
     return ApplyMulti(op, at, cast(given), attrs);
   }
-  std::vector<Value> values;
-  values.reserve(operands.size());
-  bool views = false;
-  for (const Tensor& operand : operands) {
-    values.push_back(ValueOf(op.name(), operand));
-    views |= operand.defined() && operand.impl()->view;
-  }
-  NodePtr node = RecordNode(op, values, attrs, Here(at));
+  Operands operands(op.schema, tensors);
+  NodePtr node = RecordNode(op, operands, attrs, Here(at));
   TapePtr tape;
-  if (WantsHistory(Context(), values)) {
-    if (op.IsComposite() && !op.vjp) {
-      std::vector<Tensor> results = ExpandWhileTracing(*node, operands);
-      if (views) KeepLayouts(op, results, operands);
+  std::vector<Tensor> results;
+  if (WantsHistory(operands)) {
+    if (!HasGradient(op)) {
+      results = ExpandWhileTracing(*node, tensors);
+      if (AnyView(tensors)) KeepLayouts(op, results, tensors);
       RunBaked(results);
       return results;
     }
-    tape = RecordHistory(*node, values);
+    tape = RecordHistory(*node, operands);
   }
-  std::vector<Tensor> results;
+  results.reserve(static_cast<size_t>(node->num_outputs()));
   for (int i = 0; i < node->num_outputs(); ++i) {
     results.push_back(Finish(node, static_cast<uint32_t>(i)));
-    if (tape && IsFloat(node->shape(i).dtype())) results.back().impl()->tape = tape;
+    SetTape(results.back(), *node, tape);
   }
-  if (views) KeepLayouts(op, results, operands);
+  if (AnyView(tensors)) KeepLayouts(op, results, tensors);
   return results;
 }
 
-Tensor Apply(const OpDef& op, const Location& at, std::span<const Tensor> operands,
+Tensor Apply(const OpDef& op, const Location& at, std::span<const Tensor> tensors,
              std::span<const Attr> attrs) {
-  return ApplyMulti(op, at, operands, attrs).at(0);
+  if (MayCast(op) || !HasGradient(op)) [[unlikely]]
+    return ApplyMulti(op, at, tensors, attrs).at(0);
+  Operands operands(op.schema, tensors);
+  NodePtr node = RecordNode(op, operands, attrs, Here(at));
+  TapePtr tape;
+  if (WantsHistory(operands)) tape = RecordHistory(*node, operands);
+  Node* recorded = node.get();
+  Tensor result = Finish(std::move(node), 0);
+  SetTape(result, *recorded, tape);
+  if (AnyView(tensors)) KeepLayouts(op, std::span(&result, 1), tensors);
+  return result;
+}
+
+void ApplyInto(const OpDef& op, std::span<const Tensor* const> tensors, std::span<const Attr> attrs,
+               std::span<const Tensor> targets) {
+  NodePtr node = RecordNode(op, Operands(op.schema, tensors), attrs, CurrentLocation());
+  HAMMOCK_CHECK(static_cast<size_t>(node->num_outputs()) == targets.size(),
+                "{} has {} results, {} targets given", op.name(), node->num_outputs(),
+                targets.size());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    Write(op.schema, targets[i], {node, static_cast<uint32_t>(i)});
+  }
+  CountOp(Context());
 }
 
 Tensor Apply(const OpDef& op, const Location& at, std::initializer_list<Tensor> operands,
@@ -310,7 +427,10 @@ Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   bool fast =
       IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
-  if (!fast || KeepsMore(a, a) || MayCast(op)) return Apply(op, at, std::span(&a, 1));
+  Keeps keeps = WhatKeeps(a, a);
+  if (!fast || keeps.strides || MayCast(op) || (keeps.history && !HasGradient(op))) {
+    return Apply(op, at, std::span(&a, 1));
+  }
   Node* node = NodeAccess::Allocate(op, 1, 0, 1);
   x->AddReference();
   NodeAccess::operands(node)[0] = {x, a.impl()->index};
@@ -318,7 +438,10 @@ Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   NodeAccess::SetHash(node, HashType(op.info().seed, type));
   NodeAccess::SetDevice(node, ResolveDevice(x->device()));
   NodeAccess::SetLocation(node, Here(at));
-  return Finish(NodePtr::Adopt(node), 0);
+  NodePtr recorded = NodePtr::Adopt(node);
+  if (keeps.history) [[unlikely]]
+    return FinishWithHistory(std::move(recorded), Operands(op.schema, std::span(&a, 1)));
+  return Finish(std::move(recorded), 0);
 }
 
 Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const Tensor& b) {
@@ -329,14 +452,21 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   DType dtype;
   DeviceId device;
   const Shape* type = FastType(op, type_a, type_b, &dtype);
-  if (!type || !ShareDevice(*x, *y, &device) || KeepsMore(a, b) || MayCast(op)) {
+  Keeps keeps = WhatKeeps(a, b);
+  if (!type || !ShareDevice(*x, *y, &device) || keeps.strides || MayCast(op) ||
+      (keeps.history && (!HasGradient(op) || !IsFloat(dtype)))) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }
   x->AddReference();
   y->AddReference();
-  return RecordBinary(op, at, {x, a.impl()->index}, {y, b.impl()->index}, *type, dtype,
-                      ResolveDevice(device));
+  NodePtr node = RecordBinary(op, at, {x, a.impl()->index}, {y, b.impl()->index}, *type, dtype,
+                              ResolveDevice(device));
+  if (keeps.history) [[unlikely]] {
+    const Tensor* operands[] = {&a, &b};
+    return FinishWithHistory(std::move(node), Operands(op.schema, operands));
+  }
+  return Finish(std::move(node), 0);
 }
 
 Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const TensorArg& b) {
@@ -344,13 +474,15 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   Node* x = CurrentNode(op.schema, a);
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   DType dtype;
+  Keeps keeps = WhatKeeps(a, a);
   if (x->device() == kNoDevice || BakesNumbers() || !FastDType(op, type.dtype(), &dtype) ||
-      KeepsMore(a, a) || MayCast(op)) {
+      keeps.strides || keeps.history || MayCast(op)) {
     return ApplyBinary(op, at, a, AsTensor(b, a));
   }
   x->AddReference();
-  return RecordBinary(op, at, {x, a.impl()->index}, {ScalarLeaf(b.scalar(), type.dtype()), 0}, type,
-                      dtype, x->device());
+  return Finish(RecordBinary(op, at, {x, a.impl()->index},
+                             {ScalarLeaf(b.scalar(), type.dtype()), 0}, type, dtype, x->device()),
+                0);
 }
 
 Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b) {
@@ -374,15 +506,25 @@ Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b)
   return ApplyBinary(op, b.at(), a.is_tensor() ? tensor : lifted, a.is_tensor() ? lifted : tensor);
 }
 
+namespace {
+
+NodePtr ConstantNode(const Scalar& value, DType dtype) {
+  const Attr attrs[] = {Attr(value.To(dtype)), Attr(dtype)};
+  return RecordNodeOn(ops::kConstant, attrs, kNoDevice, tls_location);
+}
+
+}  // namespace
+
+NodePtr LiftNode(const Scalar& value, DType dtype) {
+  return BakesNumbers() ? ConstantNode(value, dtype) : NodePtr::Adopt(ScalarLeaf(value, dtype));
+}
+
 Tensor Lift(const Scalar& value, DType dtype) {
-  if (BakesNumbers()) return Constant(value, dtype);
-  return NewTensor(ScalarLeaf(value, dtype), 0, true);
+  return NewTensor(LiftNode(value, dtype).release(), 0, true);
 }
 
 Tensor Constant(const Scalar& value, DType dtype) {
-  const Attr attrs[] = {Attr(value.To(dtype)), Attr(dtype)};
-  NodePtr node = RecordNodeOn(ops::kConstant, attrs, kNoDevice, tls_location);
-  return NewTensor(node.release(), 0, true);
+  return NewTensor(ConstantNode(value, dtype).release(), 0, true);
 }
 
 DType ResultType(const Tensor& tensor, const Scalar& scalar) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "hammock/ir/node.h"
 #include "hammock/ir/op_def.h"
 #include "hammock/op_builder.h"
 #include "hammock/tensor.h"
@@ -17,5 +18,13 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
 /// The same where the second one may be a number: it has the dtype that AsTensor gives it.
 Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const TensorArg& b);
 Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a);
+
+/// The node of a number as Lift makes it.
+NodePtr LiftNode(const Scalar& value, DType dtype);
+
+/// Records one node without history and writes its results to `targets`, in order, which have their
+/// types: an update of several tensors as one op. The caller has opened a LocationScope.
+void ApplyInto(const OpDef& op, std::span<const Tensor* const> operands,
+               std::span<const Attr> attrs, std::span<const Tensor> targets);
 
 }  // namespace hammock

@@ -11,6 +11,7 @@ namespace hammock {
 
 struct TensorImpl;
 struct ThreadContext;
+class Operands;
 
 /// Eager mode: computes `result` now. Otherwise a budget is used up: computes what the thread has
 /// pending.
@@ -26,10 +27,8 @@ Value WrittenValue(const TensorImpl& impl);
 /// Undoes a write, unless another one followed.
 void Unwrite(TensorImpl& impl, const Value& written, const Value& old);
 
-/// Whether the history of a node with these operands is wanted.
-bool WantsHistory(const ThreadContext& context, std::span<const Value> operands);
 /// The tape's entry for a node just recorded; null where no gradient can flow.
-TapePtr RecordHistory(const Node& node, std::span<const Value> operands);
+TapePtr RecordHistory(const Node& node, const Operands& operands);
 /// A history that only passes gradients on: a second tensor of the same value. Null where no
 /// gradient is wanted.
 TapePtr PassOn(const Value& value);

@@ -63,6 +63,7 @@ HostTensor StepExecutor::HostLeafOf(const Value& value) {
 
 std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
   CheckNotForked();
+  AtNaturalEnd(NaturalEnd::kRead);
   std::vector<Value> values;
   for (const Tensor& tensor : tensors) {
     Value value = ValueOf("read", tensor);

@@ -2,14 +2,56 @@
 /// Recording at the level of Values, below Tensor.
 
 #include <span>
+#include <vector>
 
 #include "hammock/ir/node.h"
 
 namespace hammock {
 
+class HostTensor;
+class Tensor;
+
+/// The operands of a node that is about to be recorded, with their types and histories; borrowed
+/// from tensors or values that outlive the call.
+class Operands {
+ public:
+  explicit Operands(std::span<const Value> values);
+  /// The present values of tensors; undefined ones are absent operands. `op` names the caller.
+  Operands(const char* op, std::span<const Tensor> tensors);
+  Operands(const char* op, std::span<const Tensor* const> tensors);
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
+
+  size_t size() const { return size_; }
+  std::span<const Node::Operand> nodes() const { return {nodes_, size_}; }
+  /// Null for an absent operand.
+  std::span<const Shape* const> types() const { return {types_, size_}; }
+  const TapePtr& tape(size_t i) const { return *tapes_[i]; }
+  bool has_tape() const { return has_tape_; }
+
+ private:
+  static constexpr size_t kInline = 16;
+  explicit Operands(size_t size);
+  void Set(size_t i, Node* node, uint32_t index, const TapePtr& tape);
+
+  size_t size_;
+  bool has_tape_ = false;
+  Node::Operand* nodes_ = inline_nodes_;
+  const Shape** types_ = inline_types_;
+  const TapePtr** tapes_ = inline_tapes_;
+  Node::Operand inline_nodes_[kInline];
+  const Shape* inline_types_[kInline];
+  const TapePtr* inline_tapes_[kInline];
+  std::vector<Node::Operand> more_nodes_;
+  std::vector<const Shape*> more_types_;
+  std::vector<const TapePtr*> more_tapes_;
+};
+
 /// Infers types and makes a node; checks devices. Errors name the op and carry the location.
 /// `device` is where a node goes whose operands are all lifted scalars; by default the default
 /// device.
+NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const Attr> attrs,
+                   LocationId location, DeviceId device = kNoDevice);
 NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
                    LocationId location, DeviceId device = kNoDevice);
 /// As RecordNode, with the history of the first output.
@@ -20,7 +62,6 @@ NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId devi
                      LocationId location);
 
 /// A leaf whose value is in host memory until a step needs it on its device.
-class HostTensor;
 NodePtr MakeHostLeaf(const HostTensor& host, DeviceId device, LocationId location);
 /// A leaf of data that is on its device.
 NodePtr MakeDataLeaf(const BackendDataPtr& data, DeviceId device, LocationId location);
@@ -29,7 +70,6 @@ NodePtr MakeDataLeaf(const BackendDataPtr& data, DeviceId device, LocationId loc
 DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b);
 
 /// The current value of a tensor, owning; empty for an undefined one.
-class Tensor;
 Value ValueOf(const char* op, const Tensor& tensor);
 
 }  // namespace hammock

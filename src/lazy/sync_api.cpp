@@ -113,6 +113,25 @@ void SyncUnits(ThreadContext& context, const Device* device, bool wait) {
   Executor().RaiseUnseenOf(context);
 }
 
+}  // namespace
+
+void RunUnits(ThreadContext& context, std::span<const Value> roots, const char* trigger) {
+  SealUnit(context);
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    MarkWritten(context.units);
+  }
+  // What fails has nothing to do with the op that used up the budget.
+  Executor().Flush(roots, {.trigger = trigger,
+                           .wait = false,
+                           .full_step = true,
+                           .raise_failed = false});
+  std::erase_if(context.units, [&](const WriteUnitPtr& unit) { return Executor().Close(unit); });
+  SettleIdle();
+}
+
+namespace {
+
 void SyncStep(const Device* device, bool wait) {
   static metrics::Counter& steps = metrics::GetCounter("MarkStep");
   steps.Add();
@@ -139,9 +158,14 @@ StepScope::StepScope(Location at) {
   ThreadContext& context = Context();
   Executor().RaiseUnseenOf(context);
   if (context.step_depth++ == 0) SealUnit(context);
+  context.nodes_look = 0;  // other budgets hold in a step than outside
 }
 
-StepScope::~StepScope() { --Context().step_depth; }
+StepScope::~StepScope() {
+  ThreadContext& context = Context();
+  --context.step_depth;
+  context.nodes_look = 0;
+}
 
 void StepScope::Mark(Location at) {
   LocationScope scope(at);

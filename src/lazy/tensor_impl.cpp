@@ -71,11 +71,6 @@ void CountTraced(ThreadContext& context) {
   context.counted_nodes = context.traced_nodes;
 }
 
-void ResetBudgets(ThreadContext& context) {
-  CountTraced(context);
-  context.traced_nodes = context.traced_bytes = context.counted_nodes = 0;
-}
-
 std::vector<ThreadContext*> AllContexts() {
   std::lock_guard lock(contexts().mutex);
   return contexts().all;
@@ -106,6 +101,10 @@ void DestroyImpl(TensorImpl* impl) {
   Context();
   ForgetWrites(*impl);
   if (impl->owner) {
+    // Another thread's counts are its own; they are too high for a while.
+    if (impl->owner == tls_context && impl->held_epoch == tls_context->held_epoch) {
+      tls_context->held_bytes -= impl->node->shape(static_cast<int>(impl->index)).bytes();
+    }
     std::lock_guard lock(impl->owner->lock);
     impl->Remove();
   }

@@ -17,6 +17,7 @@
 #include "hammock/tensor.h"
 #include "ir/node_access.h"
 #include "lazy/alias.h"
+#include "lazy/budget.h"
 #include "lazy/write_unit.h"
 
 namespace hammock {
@@ -47,6 +48,7 @@ struct TensorImpl : Link, WriteTarget {
   TapePtr grad_slot;                // where `.grad` is kept
   ThreadContext* owner = nullptr;   // whose list it is in; null for symbolic tensors
   std::atomic<int64_t> id{0};       // given when first asked for
+  uint32_t held_epoch = 0;          // of its owner, whose held_bytes has its value
   bool donated = false;
   bool undone = false;  // the unit of writes that made its value failed; see LeafEntry::grad
 
@@ -61,12 +63,17 @@ struct ThreadContext {
   std::vector<std::weak_ptr<AliasGroup>> written_groups;  // written since the last full step
 
   // Only the owning thread touches the rest.
-  int64_t traced_nodes = 0;  // since the last full step
-  int64_t traced_bytes = 0;
+  int64_t traced_nodes = 0;  // since the last full step or cut
+  int64_t nodes_look = 0;    // from so many on, budgets are checked after every op
+  int64_t held_bytes = 0;    // of values recorded since then that tensors and the tape hold
+  int64_t held_look = 0;
+  uint32_t held_epoch = 1;        // grows when held_bytes begins anew
+  BudgetState* budget = nullptr;  // made when needed; src/lazy/budget.cpp
   int64_t counted_nodes = 0;  // of traced_nodes, by the counter TracedOps
   int64_t first_op_ns = 0;    // since the last count, where someone wants to know; 0: none
   int64_t last_op_ns = 0;
   int eager = 0;  // depth of guards
+  int module_depth = 0;
   int symbolic = 0;
   int baking = 0;                    // numbers become constants: expansions and gradients
   DeviceId home_device = kNoDevice;  // of nodes that have only numbers as operands
@@ -87,8 +94,6 @@ ThreadContext& MakeThreadContext();
 inline ThreadContext& Context() { return tls_context ? *tls_context : MakeThreadContext(); }
 /// Adds what was traced to the counter TracedOps, which so costs an op nothing.
 void CountTraced(ThreadContext& context);
-/// A full step: the budgets start anew.
-void ResetBudgets(ThreadContext& context);
 /// Every context there is, in order of creation.
 std::vector<ThreadContext*> AllContexts();
 
@@ -143,6 +148,15 @@ class BakingScope {
 
  private:
   DeviceId home_before_;
+};
+
+/// While one lives, this thread is inside a call of a module.
+class ModuleCallScope {
+ public:
+  ModuleCallScope() { ++Context().module_depth; }
+  ~ModuleCallScope() { --Context().module_depth; }
+  ModuleCallScope(const ModuleCallScope&) = delete;
+  ModuleCallScope& operator=(const ModuleCallScope&) = delete;
 };
 
 /// While one lives, ops of this thread record nodes without a device: expansions and inference.

@@ -9,6 +9,7 @@
 #include "hammock/ops.h"
 #include "hammock/state_dict.h"
 #include "ir/location_scope.h"
+#include "lazy/budget.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 #include "module/module_access.h"
@@ -341,7 +342,14 @@ const GraphBody& Module::graph_body(std::string_view name) const {
 Any Module::run_method(std::string_view name, const std::vector<Any>& args, const AnyKwargs& kwargs,
                        Location at) {
   const Method& found = method(name);
-  return RunBound(found, found.schema.Bind(args, kwargs), at);
+  std::vector<Any> bound = found.schema.Bind(args, kwargs);
+  Any result;
+  {
+    ModuleCallScope scope;
+    result = RunBound(found, bound, at);
+  }
+  if (Context().module_depth == 0) AtNaturalEnd(NaturalEnd::kModuleCall);
+  return result;
 }
 
 Any Module::RunBound(const Method& method, const std::vector<Any>& args, Location at) {

@@ -52,6 +52,7 @@ std::span<const OpDef* const> MatrixOps();         // matrix_functions.cpp
 std::span<const OpDef* const> HistogramOps();      // histograms.cpp
 std::span<const OpDef* const> DistanceOps();       // distances.cpp
 std::span<const OpDef* const> UniqueOps();         // unique.cpp
+std::span<const OpDef* const> UpdateOps();         // updates.cpp
 
 }  // namespace hammock::ops
 

@@ -114,6 +114,7 @@ std::vector<const OpDef*> AllOps() {
   add(MatrixOps());
   add(HistogramOps());
   add(DistanceOps());
+  add(UpdateOps());
   return all;
 }
 

@@ -30,7 +30,7 @@ Geometry GeometryFor(const char* op, const Tensor& self) {
 Tensor Reshaped(const char* op, const Tensor& self, const Dims& sizes, const Dims& strides,
                 const Location& at) {
   Geometry from = GeometryFor(op, self);
-  return MakeView(op, self, ops::kReshape, {Attr(sizes)}, {sizes, strides, from.offset}, {}, at);
+  return MakeView(op, self, {{ops::kReshape, {sizes}}}, {sizes, strides, from.offset}, at);
 }
 
 /// Replaces a size of -1 by what is left; checks the number of elements.
@@ -92,20 +92,23 @@ std::optional<Dims> ViewStrides(const Geometry& from, const Dims& sizes) {
   return view_dim == -1 ? std::optional(strides) : std::nullopt;
 }
 
+/// Where one element range of a dim lies.
+Geometry RangeOf(Geometry geometry, int dim, int64_t start, int64_t size, int64_t step) {
+  geometry.offset += start * geometry.strides[dim];
+  geometry.strides[dim] *= step;
+  geometry.sizes[dim] = size;
+  return geometry;
+}
+
 /// One element range of a dim; `lifted` starts are operands, so that a new start does not
 /// recompile.
 Tensor Range(const char* op, const Tensor& self, int dim, int64_t start, int64_t size, int64_t step,
              bool lifted, const Location& at) {
-  Geometry geometry = GeometryFor(op, self);
-  geometry.offset += start * geometry.strides[dim];
-  geometry.strides[dim] *= step;
-  geometry.sizes[dim] = size;
+  Geometry geometry = RangeOf(GeometryFor(op, self), dim, start, size, step);
   if (lifted && Context().symbolic == 0) {
-    return MakeView(op, self, ops::kDynamicSlice, {Attr(dim), Attr(size), Attr(step)}, geometry,
-                    Lift(start, DType::kI64), at);
+    return MakeView(op, self, {{ops::kDynamicSlice, {dim, size, step}, start}}, geometry, at);
   }
-  return MakeView(op, self, ops::kSlice, {Attr(dim), Attr(start), Attr(size), Attr(step)}, geometry,
-                  {}, at);
+  return MakeView(op, self, {{ops::kSlice, {dim, start, size, step}}}, geometry, at);
 }
 
 Tensor WithoutDim(const char* op, const Tensor& self, int dim, const Location& at) {
@@ -152,7 +155,7 @@ Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
     for (int i = 0; i < last; ++i) geometry.strides[i] = scale(geometry.strides[i]);
     geometry.offset = scale(geometry.offset);
   }
-  return MakeView("view", self, ops::kBitcast, {Attr(dtype)}, geometry, {}, at);
+  return MakeView("view", self, {{ops::kBitcast, {dtype}}}, geometry, at);
 }
 
 Tensor view_as(const Tensor& self, const Tensor& other, Location at) {
@@ -218,7 +221,7 @@ Tensor permute(const Tensor& self, const Dims& dims, Location at) {
     geometry.sizes[i] = from.sizes[static_cast<int>(order[i])];
     geometry.strides[i] = from.strides[static_cast<int>(order[i])];
   }
-  return MakeView("permute", self, ops::kPermute, {Attr(order)}, geometry, {}, at);
+  return MakeView("permute", self, {{ops::kPermute, {order}}}, geometry, at);
 }
 
 Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1, Location at) {
@@ -326,7 +329,7 @@ Tensor expand(const Tensor& self, const Dims& size, Location at) {
                           : i + 1 < size.size()  ? geometry.sizes[i + 1] * geometry.strides[i + 1]
                                                  : 1;
   }
-  return MakeView("expand", self, ops::kBroadcast, {Attr(geometry.sizes)}, geometry, {}, at);
+  return MakeView("expand", self, {{ops::kBroadcast, {geometry.sizes}}}, geometry, at);
 }
 
 Tensor expand_as(const Tensor& self, const Tensor& other, Location at) {
@@ -385,9 +388,20 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
     Throw(ErrorCode::kIndexOutOfRange,
           "select: index {} is out of bounds for dimension {} with size {}", index, at_dim, size);
   }
-  LocationScope scope(at);
-  Tensor range = Range("select", self, at_dim, index < 0 ? index + size : index, 1, 1, true, at);
-  return WithoutDim("select", range, at_dim, at);
+  int64_t start = index < 0 ? index + size : index;
+  Geometry geometry = RangeOf(GeometryFor("select", self), at_dim, start, 1, 1);
+  geometry.sizes.erase(at_dim);
+  geometry.strides.erase(at_dim);
+  const int64_t one = 1;
+  if (Context().symbolic == 0) {
+    return MakeView(
+        "select", self,
+        {{ops::kDynamicSlice, {at_dim, one, one}, start}, {ops::kReshape, {geometry.sizes}}},
+        geometry, at);
+  }
+  return MakeView("select", self,
+                  {{ops::kSlice, {at_dim, start, one, one}}, {ops::kReshape, {geometry.sizes}}},
+                  geometry, at);
 }
 
 Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, Location at) {

@@ -4,7 +4,10 @@
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
+#include "hammock/op_builder.h"
 #include "hammock/ops.h"
+#include "lazy/apply.h"
+#include "ops/updates.h"
 
 namespace hammock::optim {
 namespace {
@@ -37,7 +40,8 @@ void clip_grad_value_(const std::vector<Tensor>& params, double clip_value, Loca
   for (Tensor& grad : GradsOf(params)) grad.copy_(clamp(grad, -clip_value, clip_value), at);
 }
 
-EMA::EMA(std::vector<Tensor> params, double decay) : params_(std::move(params)), decay_(decay) {
+EMA::EMA(std::vector<Tensor> params, double decay)
+    : params_(std::move(params)), keep_(Lift(decay, DType::kF64)) {
   if (!(decay >= 0 && decay <= 1)) {
     Throw(ErrorCode::kValue, "EMA: decay is {}, expected 0 to 1", decay);
   }
@@ -47,7 +51,8 @@ EMA::EMA(std::vector<Tensor> params, double decay) : params_(std::move(params)),
 void EMA::update() {
   NoGradGuard no_grad;
   for (size_t i = 0; i < params_.size(); ++i) {
-    averages_[i].copy_(averages_[i] * decay_ + params_[i] * (1 - decay_));
+    const Tensor* operands[] = {&averages_[i], &params_[i], &keep_};
+    ApplyInto(ops::kEmaUpdate, operands, {}, std::span(&averages_[i], 1));
   }
 }
 

@@ -11,22 +11,10 @@
 namespace hammock::optim {
 namespace {
 
-/// The tensors that a step changes: parameters and the optimiser's state.
-StateDict TensorsOf(const Optimizer& optimizer) {
-  StateDict tensors = optimizer.state_dict();
-  for (int group = 0; group < optimizer.groups(); ++group) {
-    const std::vector<Tensor>& params = optimizer.params(group);
-    for (size_t i = 0; i < params.size(); ++i) {
-      tensors[fmt::format("params.{}.{}", group, i)] = params[i];
-    }
-  }
-  return tensors;
-}
-
 /// Their present values, which later writes do not change.
-StateDict ValuesOf(const StateDict& tensors) {
-  StateDict values;
-  for (const auto& [name, tensor] : tensors) values[name] = Tensor::FromValue(tensor.value());
+std::vector<Tensor> ValuesOf(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> values;
+  for (const Tensor& tensor : tensors) values.push_back(Tensor::FromValue(tensor.value()));
   return values;
 }
 
@@ -104,7 +92,7 @@ void GradScaler::BeforeStep(Optimizer& optimizer, Location at) {
     Throw(ErrorCode::kValue, "GradScaler: step has been called since the last update");
   }
   if (!entry.unscaled) unscale_(optimizer, at);
-  entry.before = ValuesOf(TensorsOf(optimizer));
+  entry.before = ValuesOf(optimizer.tensors());
 }
 
 /// What the step has changed stays as it was where a gradient is not finite.
@@ -114,15 +102,12 @@ void GradScaler::AfterStep(Optimizer& optimizer, Location at) {
   NoGradGuard no_grad;
   NoAutocastGuard no_autocast;
   Tensor skip = ne(entry.found_inf, 0.0);
-  std::set<int64_t> done;  // a count of steps has many names
-  for (auto& [name, tensor] : TensorsOf(optimizer)) {
-    auto before = entry.before.find(name);
-    if (before == entry.before.end() || IsSameValue(tensor, before->second) ||
-        !done.insert(tensor.id()).second) {
-      continue;
-    }
-    Tensor target = tensor;
-    target.copy_(where(skip, before->second, tensor), at);
+  std::set<int64_t> done;  // a count of steps is shared
+  std::vector<Tensor> tensors = optimizer.tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& before = entry.before[i];
+    if (IsSameValue(tensors[i], before) || !done.insert(tensors[i].id()).second) continue;
+    tensors[i].copy_(where(skip, before, tensors[i]), at);
   }
   entry.before.clear();
   entry.stepped = true;

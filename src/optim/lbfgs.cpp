@@ -47,32 +47,48 @@ void LBFGS::Move(const Tensor& direction, double length) {
 
 /// Learns from the change of the gradient over the last step.
 void LBFGS::Remember(const Tensor& grad) {
-  Tensor change = grad - previous_grad_;
-  Tensor step = direction_ * length_;
+  Tensor change = grad - progress_.previous_grad;
+  Tensor step = progress_.direction * progress_.length;
   double product = Dot(change, step);
   if (!(product > 1e-10)) return;
-  if (static_cast<int64_t>(history_.size()) == options_.history_size) history_.pop_front();
-  history_.push_back({change, step, 1 / product});
-  curvature_ = product / Dot(change, change);
+  if (static_cast<int64_t>(progress_.history.size()) == options_.history_size)
+    progress_.history.pop_front();
+  progress_.history.push_back({change, step, 1 / product});
+  progress_.curvature = product / Dot(change, change);
 }
 
 /// The estimate of the inverse Hessian times the downward gradient.
 Tensor LBFGS::Direction(const Tensor& grad) const {
   Tensor result = -grad;
-  std::vector<double> weights(history_.size());
-  for (size_t i = history_.size(); i-- > 0;) {
-    weights[i] = Dot(history_[i].step, result) * history_[i].inverse_product;
-    result = result - history_[i].grad_change * weights[i];
+  std::vector<double> weights(progress_.history.size());
+  for (size_t i = progress_.history.size(); i-- > 0;) {
+    weights[i] = Dot(progress_.history[i].step, result) * progress_.history[i].inverse_product;
+    result = result - progress_.history[i].grad_change * weights[i];
   }
-  result = result * curvature_;
-  for (size_t i = 0; i < history_.size(); ++i) {
-    double back = Dot(history_[i].grad_change, result) * history_[i].inverse_product;
-    result = result + history_[i].step * (weights[i] - back);
+  result = result * progress_.curvature;
+  for (size_t i = 0; i < progress_.history.size(); ++i) {
+    double back =
+        Dot(progress_.history[i].grad_change, result) * progress_.history[i].inverse_product;
+    result = result + progress_.history[i].step * (weights[i] - back);
   }
   return result;
 }
 
 Tensor LBFGS::step(const std::function<Tensor()>& closure) {
+  Progress before = progress_;
+  std::vector<Tensor> values;
+  for (const Tensor& param : params()) values.push_back(Tensor::FromValue(param.value()).detach());
+  try {
+    return Iterate(closure);
+  } catch (...) {
+    NoGradGuard no_grad;
+    for (size_t i = 0; i < values.size(); ++i) Tensor(params()[i]).copy_(values[i]);
+    progress_ = std::move(before);
+    throw;
+  }
+}
+
+Tensor LBFGS::Iterate(const std::function<Tensor()>& closure) {
   auto evaluate = [&] {
     EnableGradGuard enable;
     return closure();
@@ -86,43 +102,43 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
 
   for (int64_t i = 1; i <= options_.max_iter; ++i) {
     NoGradGuard no_grad;
-    if (iterations_ > 0) Remember(grad);
-    direction_ = iterations_ > 0 ? Direction(grad) : -grad;
+    if (progress_.iterations > 0) Remember(grad);
+    progress_.direction = progress_.iterations > 0 ? Direction(grad) : -grad;
     double length = lr();
-    if (iterations_ == 0) length *= std::min(1.0, 1 / sum(abs(grad)).item<double>());
-    ++iterations_;
-    previous_grad_ = grad;
-    double slope = Dot(grad, direction_);
+    if (progress_.iterations == 0) length *= std::min(1.0, 1 / sum(abs(grad)).item<double>());
+    ++progress_.iterations;
+    progress_.previous_grad = grad;
+    double slope = Dot(grad, progress_.direction);
     if (slope > -options_.tolerance_change) {
-      length_ = 0;
+      progress_.length = 0;
       break;
     }
     double previous_loss = loss;
-    double largest = Largest(direction_);
+    double largest = Largest(progress_.direction);
     if (options_.line_search) {
       double moved = 0;
       auto at = [&](double where) {
-        Move(direction_, where - moved);
+        Move(progress_.direction, where - moved);
         moved = where;
         ++evaluations;
         double value = evaluate().item<double>();
         Tensor here = FlatGrad();
-        return Point{where, value, Dot(here, direction_), here};
+        return Point{where, value, Dot(here, progress_.direction), here};
       };
       Point found = Search(at, {0, loss, slope, grad}, length, largest);
-      Move(direction_, found.length - moved);
+      Move(progress_.direction, found.length - moved);
       length = found.length;
       loss = found.loss;
       grad = found.grad;
     } else {
-      Move(direction_, length);
+      Move(progress_.direction, length);
       if (i < options_.max_iter) {
         loss = evaluate().item<double>();
         grad = FlatGrad();
         ++evaluations;
       }
     }
-    length_ = length;
+    progress_.length = length;
     if (evaluations >= max_evaluations || Largest(grad) <= options_.tolerance_grad ||
         largest * std::abs(length) <= options_.tolerance_change ||
         std::abs(loss - previous_loss) < options_.tolerance_change) {
@@ -207,14 +223,14 @@ LBFGS::Point LBFGS::Search(const std::function<Point(double)>& evaluate, Point s
 
 StateDict LBFGS::state_dict() const {
   StateDict state = Optimizer::state_dict();
-  state["numbers"] =
-      tensor(std::vector<double>{static_cast<double>(iterations_), length_, curvature_});
-  if (iterations_ == 0) return state;
-  state["direction"] = direction_;
-  state["previous_grad"] = previous_grad_;
-  for (size_t i = 0; i < history_.size(); ++i) {
-    state[fmt::format("history.{}.grad_change", i)] = history_[i].grad_change;
-    state[fmt::format("history.{}.step", i)] = history_[i].step;
+  state["numbers"] = tensor(std::vector<double>{static_cast<double>(progress_.iterations),
+                                                progress_.length, progress_.curvature});
+  if (progress_.iterations == 0) return state;
+  state["direction"] = progress_.direction;
+  state["previous_grad"] = progress_.previous_grad;
+  for (size_t i = 0; i < progress_.history.size(); ++i) {
+    state[fmt::format("history.{}.grad_change", i)] = progress_.history[i].grad_change;
+    state[fmt::format("history.{}.step", i)] = progress_.history[i].step;
   }
   return state;
 }
@@ -240,18 +256,17 @@ void LBFGS::load_state_dict(const StateDict& state) {
     if (!expected.contains(name)) expected[name] = zeros(shape.sizes(), shape.dtype(), device);
   }
   CopyState(expected, state, "LBFGS state");
-  GroupAt(0).lr.Reread();
   auto values = expected["numbers"].to_vector<double>();
-  iterations_ = static_cast<int64_t>(values[0]);
-  length_ = values[1];
-  curvature_ = values[2];
-  direction_ = expected.contains("direction") ? expected["direction"] : Tensor();
-  previous_grad_ = direction_.defined() ? expected["previous_grad"] : Tensor();
-  history_.clear();
+  progress_.iterations = static_cast<int64_t>(values[0]);
+  progress_.length = values[1];
+  progress_.curvature = values[2];
+  progress_.direction = expected.contains("direction") ? expected["direction"] : Tensor();
+  progress_.previous_grad = progress_.direction.defined() ? expected["previous_grad"] : Tensor();
+  progress_.history.clear();
   for (int64_t i = 0; expected.contains(fmt::format("history.{}.step", i)); ++i) {
     Tensor change = expected[fmt::format("history.{}.grad_change", i)];
     Tensor step = expected[fmt::format("history.{}.step", i)];
-    history_.push_back({change, step, 1 / Dot(change, step)});
+    progress_.history.push_back({change, step, 1 / Dot(change, step)});
   }
 }
 

@@ -7,16 +7,26 @@
 namespace hammock::optim {
 
 Hyper::Hyper(double value, const Device& device)
-    : value_(value), tensor_(hammock::tensor(value, DType::kF64, device)) {}
+    : tensor_(hammock::tensor(value, DType::kF64, device)),
+      known_(tensor_.value()),
+      number_(value) {}
 
-void Hyper::set(double value) {
-  if (value == value_) return;
-  NoGradGuard no_grad;
-  tensor_.copy_(hammock::tensor(value, DType::kF64, tensor_.device()));
-  value_ = value;
+double Hyper::value() const {
+  // A value never changes once it is recorded; a tensor that has another one is read.
+  if (Value now = tensor_.value(); now != known_) {
+    number_ = tensor_.item<double>();
+    known_ = std::move(now);
+  }
+  return number_;
 }
 
-void Hyper::Reread() { value_ = tensor_.item<double>(); }
+void Hyper::set(double value) {
+  if (this->value() == value) return;
+  NoGradGuard no_grad;
+  tensor_.copy_(hammock::tensor(value, DType::kF64, tensor_.device()));
+  known_ = tensor_.value();
+  number_ = value;
+}
 
 void Optimizer::AddGroup(const std::vector<Tensor>& params, double lr, double momentum) {
   if (params.empty()) Throw(ErrorCode::kValue, "optimizer: group {} has no parameters", groups());
@@ -79,10 +89,15 @@ StateDict Optimizer::state_dict() const {
 
 void Optimizer::load_state_dict(const StateDict& state) {
   CopyState(state_dict(), state, "optimizer state");
-  for (ParamGroup& group : groups_) {
-    group.lr.Reread();
-    group.momentum.Reread();
+}
+
+std::vector<Tensor> Optimizer::tensors() const {
+  std::vector<Tensor> all;
+  for (const ParamGroup& group : groups_) {
+    all.insert(all.end(), group.params.begin(), group.params.end());
   }
+  for (const auto& [name, tensor] : state_dict()) all.push_back(tensor);
+  return all;
 }
 
 }  // namespace hammock::optim

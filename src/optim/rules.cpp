@@ -1,220 +1,127 @@
 #include "hammock/optim/rules.h"
 
+#include <map>
 #include <set>
 #include <utility>
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
+#include "hammock/op_builder.h"
 #include "hammock/ops.h"
+#include "lazy/apply.h"
+#include "lazy/budget.h"
+#include "ops/updates.h"
 
 namespace hammock::optim {
 namespace {
 
-/// One update of one parameter. `lr`, `momentum` and `step` are f64[].
-struct Update {
-  Tensor& param;
-  Tensor grad;
-  const Tensor& lr;
-  const Tensor& momentum;
-  const Tensor& step;  // this update counted
-  StateDict& state;
+/// An operand of an update behind the learning rate.
+struct Operand {
+  enum Kind { kAbsent, kMomentum, kStep, kNumber };
+  Kind kind = kAbsent;
+  double number = 0;
+};
+constexpr Operand kMomentum{Operand::kMomentum}, kStep{Operand::kStep}, kAbsent{};
+
+Operand Number(double value) { return {Operand::kNumber, value}; }
+/// A decay of zero is none.
+Operand NonZero(double value) { return value != 0 ? Number(value) : kAbsent; }
+Operand If(bool wanted, Operand operand) { return wanted ? operand : kAbsent; }
+
+/// The call that updates a parameter: its record, the operands behind `lr` in the order of its
+/// schema, the attributes, and the names of the state.
+struct Recipe {
+  const OpDef& op;
+  std::vector<Operand> operands;
+  std::vector<Attr> attrs;
+  std::vector<const char*> state;
 };
 
-/// What `options` of most rules do first.
-template <class Options>
-void PrepareGrad(const Options& options, Update& u) {
-  if constexpr (requires { options.maximize; }) {
-    if (options.maximize) u.grad = -u.grad;
-  }
-  if (options.weight_decay != 0) u.grad = u.grad + u.param * options.weight_decay;
-}
-
-/// `average` moves towards `value`; returns it.
-Tensor& Average(Tensor& average, const Tensor& value, double keep) {
-  return average.copy_(average * keep + value * (1 - keep));
-}
-
-/// 1 - beta^step: what an average that began at zero lacks.
-Tensor Correction(const TensorArg& beta, const Tensor& step) {
-  return 1.0 - (beta.is_tensor() ? pow(beta.tensor(), step) : pow(beta.scalar(), step));
-}
-
-/// The first moment, whose beta is the group's momentum.
-Tensor& FirstMoment(Update& u) {
-  Tensor& average = u.state["exp_avg"];
-  return average.copy_(average * u.momentum + u.grad * (1.0 - u.momentum));
-}
-
-void DecayWeights(double weight_decay, Update& u) {
-  if (weight_decay != 0) u.param.mul_(1.0 - u.lr * weight_decay);
-}
-
-StateDict Zeros(const Tensor& param, std::initializer_list<const char*> names) {
-  StateDict state;
-  for (const char* name : names) state[name] = zeros_like(param);
-  return state;
-}
-
-// ---- SGD
-
-StateDict NewState(const SGDOptions& o, const Tensor& param) {
+Recipe RecipeOf(const SGDOptions& o) {
   if (o.nesterov && (o.momentum <= 0 || o.dampening != 0)) {
     Throw(ErrorCode::kValue, "SGD: nesterov needs a momentum above 0 and a dampening of 0");
   }
-  return o.momentum != 0 ? Zeros(param, {"momentum_buffer"}) : StateDict();
+  bool averages = o.momentum != 0, dampens = averages && o.dampening != 0;
+  Recipe recipe{ops::kSgdUpdate,
+                {If(averages, kMomentum), If(dampens, kStep), NonZero(o.weight_decay),
+                 If(dampens, Number(o.dampening))},
+                {o.nesterov, o.maximize},
+                {}};
+  if (averages) recipe.state.push_back("momentum_buffer");
+  return recipe;
 }
-
-void Apply(const SGDOptions& o, Update& u) {
-  PrepareGrad(o, u);
-  if (o.momentum != 0) {
-    Tensor& buffer = u.state["momentum_buffer"];
-    // The first gradient is not dampened.
-    Tensor fresh = o.dampening == 0 ? u.grad : u.grad * where(u.step.gt(1), 1 - o.dampening, 1.0);
-    buffer.copy_(buffer * u.momentum + fresh);
-    u.grad = o.nesterov ? u.grad + buffer * u.momentum : buffer;
-  }
-  u.param.sub_(u.grad * u.lr);
-}
-
-// ---- Adam and its relatives
 
 template <class Options>
-StateDict NewAdamState(const Options& o, const Tensor& param) {
-  StateDict state = Zeros(param, {"exp_avg", "exp_avg_sq"});
-  if (o.amsgrad) state["max_exp_avg_sq"] = zeros_like(param);
-  return state;
+Recipe AdamRecipe(const Options& o, bool decoupled) {
+  Recipe recipe{ops::kAdamUpdate,
+                {kMomentum, kStep, Number(o.beta2), Number(o.eps), NonZero(o.weight_decay)},
+                {decoupled, o.maximize},
+                {"exp_avg", "exp_avg_sq"}};
+  if (o.amsgrad) recipe.state.push_back("max_exp_avg_sq");
+  return recipe;
 }
-StateDict NewState(const AdamOptions& o, const Tensor& param) { return NewAdamState(o, param); }
-StateDict NewState(const AdamWOptions& o, const Tensor& param) { return NewAdamState(o, param); }
+Recipe RecipeOf(const AdamOptions& o) { return AdamRecipe(o, false); }
+Recipe RecipeOf(const AdamWOptions& o) { return AdamRecipe(o, true); }
 
+Recipe RecipeOf(const AdamaxOptions& o) {
+  return {ops::kAdamaxUpdate,
+          {kMomentum, kStep, Number(o.beta2), Number(o.eps), NonZero(o.weight_decay)},
+          {o.maximize},
+          {"exp_avg", "exp_inf"}};
+}
+
+Recipe RecipeOf(const NAdamOptions& o) {
+  return {ops::kNadamUpdate,
+          {kMomentum, kStep, Number(o.beta2), Number(o.eps), NonZero(o.weight_decay),
+           Number(o.momentum_decay)},
+          {false},
+          {"exp_avg", "exp_avg_sq", "mu_product"}};
+}
+
+Recipe RecipeOf(const RAdamOptions& o) {
+  return {ops::kRadamUpdate,
+          {kMomentum, kStep, Number(o.beta2), Number(o.eps), NonZero(o.weight_decay)},
+          {false},
+          {"exp_avg", "exp_avg_sq"}};
+}
+
+Recipe RecipeOf(const RMSpropOptions& o) {
+  Recipe recipe{
+      ops::kRmspropUpdate,
+      {If(o.momentum > 0, kMomentum), Number(o.alpha), Number(o.eps), NonZero(o.weight_decay)},
+      {o.centered, o.maximize},
+      {"square_avg"}};
+  if (o.centered) recipe.state.push_back("grad_avg");
+  if (o.momentum > 0) recipe.state.push_back("momentum_buffer");
+  return recipe;
+}
+
+Recipe RecipeOf(const AdagradOptions& o) {
+  return {ops::kAdagradUpdate,
+          {kStep, Number(o.lr_decay), Number(o.eps), NonZero(o.weight_decay)},
+          {o.maximize},
+          {"sum"}};
+}
+
+Recipe RecipeOf(const AdadeltaOptions& o) {
+  return {ops::kAdadeltaUpdate,
+          {Number(o.rho), Number(o.eps), NonZero(o.weight_decay)},
+          {o.maximize},
+          {"square_avg", "acc_delta"}};
+}
+
+Recipe RecipeOf(const LionOptions& o) {
+  return {ops::kLionUpdate, {kMomentum, Number(o.beta2), NonZero(o.weight_decay)}, {}, {"exp_avg"}};
+}
+
+/// What the state begins with.
 template <class Options>
-void AdamStep(const Options& o, Update& u) {
-  Tensor& first = FirstMoment(u);
-  Tensor second = Average(u.state["exp_avg_sq"], square(u.grad), o.beta2);
-  if (o.amsgrad) {
-    Tensor& largest = u.state["max_exp_avg_sq"];
-    second = largest.copy_(maximum(largest, second));
+Tensor NewState(const Options& options, std::string_view name, const Tensor& param) {
+  if (name == "mu_product") return tensor(1.0, DType::kF64, param.device());
+  if constexpr (requires { options.initial_accumulator_value; }) {
+    return full_like(param, options.initial_accumulator_value);
   }
-  Tensor divisor = sqrt(second) / sqrt(Correction(o.beta2, u.step)) + o.eps;
-  u.param.sub_(first / divisor * (u.lr / Correction(u.momentum, u.step)));
-}
-
-void Apply(const AdamOptions& o, Update& u) {
-  PrepareGrad(o, u);
-  AdamStep(o, u);
-}
-
-void Apply(const AdamWOptions& o, Update& u) {
-  if (o.maximize) u.grad = -u.grad;
-  DecayWeights(o.weight_decay, u);
-  AdamStep(o, u);
-}
-
-StateDict NewState(const AdamaxOptions&, const Tensor& param) {
-  return Zeros(param, {"exp_avg", "exp_inf"});
-}
-
-void Apply(const AdamaxOptions& o, Update& u) {
-  PrepareGrad(o, u);
-  Tensor& first = FirstMoment(u);
-  Tensor& largest = u.state["exp_inf"];
-  largest.copy_(maximum(largest * o.beta2, abs(u.grad) + o.eps));
-  u.param.sub_(first / largest * (u.lr / Correction(u.momentum, u.step)));
-}
-
-StateDict NewState(const NAdamOptions&, const Tensor& param) {
-  StateDict state = Zeros(param, {"exp_avg", "exp_avg_sq"});
-  state["mu_product"] = tensor(1.0, DType::kF64, param.device());
-  return state;
-}
-
-void Apply(const NAdamOptions& o, Update& u) {
-  PrepareGrad(o, u);
-  auto momentum_at = [&](const Tensor& step) {
-    return u.momentum * (1.0 - 0.5 * pow(0.96, step * o.momentum_decay));
-  };
-  Tensor mu = momentum_at(u.step), mu_next = momentum_at(u.step + 1.0);
-  Tensor& product = u.state["mu_product"];
-  product.mul_(mu);
-  Tensor& first = FirstMoment(u);
-  Tensor second = Average(u.state["exp_avg_sq"], square(u.grad), o.beta2);
-  Tensor divisor = sqrt(second / Correction(o.beta2, u.step)) + o.eps;
-  u.param.sub_(u.grad / divisor * (u.lr * (1.0 - mu) / (1.0 - product)));
-  u.param.sub_(first / divisor * (u.lr * mu_next / (1.0 - product * mu_next)));
-}
-
-StateDict NewState(const RAdamOptions&, const Tensor& param) {
-  return Zeros(param, {"exp_avg", "exp_avg_sq"});
-}
-
-void Apply(const RAdamOptions& o, Update& u) {
-  PrepareGrad(o, u);
-  Tensor& first = FirstMoment(u);
-  Tensor second = Average(u.state["exp_avg_sq"], square(u.grad), o.beta2);
-  Tensor correction = Correction(o.beta2, u.step);
-  double length_limit = 2 / (1 - o.beta2) - 1;
-  Tensor length = length_limit - 2.0 * u.step * (1.0 - correction) / correction;
-  Tensor rectification = sqrt((length - 4.0) * (length - 2.0) * length_limit /
-                              ((length_limit - 4) * (length_limit - 2) * length));
-  Tensor adaptive = sqrt(correction) * rectification / (sqrt(second) + o.eps);
-  // While the average is too short its variance is not to be trusted.
-  Tensor scale = where(length.gt(5), adaptive, ones_like(adaptive));
-  u.param.sub_(first * (u.lr / Correction(u.momentum, u.step)) * scale);
-}
-
-// ---- Others
-
-StateDict NewState(const RMSpropOptions& o, const Tensor& param) {
-  StateDict state = Zeros(param, {"square_avg"});
-  if (o.momentum > 0) state["momentum_buffer"] = zeros_like(param);
-  if (o.centered) state["grad_avg"] = zeros_like(param);
-  return state;
-}
-
-void Apply(const RMSpropOptions& o, Update& u) {
-  PrepareGrad(o, u);
-  Tensor average = Average(u.state["square_avg"], square(u.grad), o.alpha);
-  if (o.centered) average = average - square(Average(u.state["grad_avg"], u.grad, o.alpha));
-  Tensor scaled = u.grad / (sqrt(average) + o.eps);
-  if (o.momentum > 0) {
-    Tensor& buffer = u.state["momentum_buffer"];
-    scaled = buffer.copy_(buffer * u.momentum + scaled);
-  }
-  u.param.sub_(scaled * u.lr);
-}
-
-StateDict NewState(const AdagradOptions& o, const Tensor& param) {
-  return {{"sum", full_like(param, o.initial_accumulator_value)}};
-}
-
-void Apply(const AdagradOptions& o, Update& u) {
-  PrepareGrad(o, u);
-  Tensor& sum = u.state["sum"];
-  sum.add_(square(u.grad));
-  u.param.sub_(u.grad / (sqrt(sum) + o.eps) * (u.lr / (1.0 + (u.step - 1.0) * o.lr_decay)));
-}
-
-StateDict NewState(const AdadeltaOptions&, const Tensor& param) {
-  return Zeros(param, {"square_avg", "acc_delta"});
-}
-
-void Apply(const AdadeltaOptions& o, Update& u) {
-  PrepareGrad(o, u);
-  Tensor average = Average(u.state["square_avg"], square(u.grad), o.rho);
-  Tensor& moved = u.state["acc_delta"];
-  Tensor delta = sqrt(moved + o.eps) / sqrt(average + o.eps) * u.grad;
-  Average(moved, square(delta), o.rho);
-  u.param.sub_(delta * u.lr);
-}
-
-StateDict NewState(const LionOptions&, const Tensor& param) { return Zeros(param, {"exp_avg"}); }
-
-void Apply(const LionOptions& o, Update& u) {
-  DecayWeights(o.weight_decay, u);
-  Tensor& average = u.state["exp_avg"];
-  Tensor direction = sign(average * u.momentum + u.grad * (1.0 - u.momentum));
-  Average(average, u.grad, o.beta2);
-  u.param.sub_(direction * u.lr);
+  return zeros_like(param);
 }
 
 template <class Options>
@@ -262,10 +169,25 @@ Rule<Options>::Rule(std::vector<Group<Options>> groups) {
     int number = this->groups();
     AddGroup(group.params, group.options.lr, MomentumOf(group.options));
     options_.push_back(group.options);
-    Tensor step = tensor(0.0, DType::kF64, group.params[0].device());
+    Recipe recipe = RecipeOf(group.options);
+    GroupUpdate update{&recipe.op, {GroupAt(number).lr.tensor()}, recipe.attrs, -1, recipe.state};
+    for (const Operand& operand : recipe.operands) {
+      // Numbers are operands too, the same for all parameters: new ones do not recompile.
+      if (operand.kind == Operand::kStep)
+        update.step_operand = static_cast<int>(update.operands.size());
+      update.operands.push_back(
+          operand.kind == Operand::kMomentum ? GroupAt(number).momentum.tensor()
+          : operand.kind == Operand::kNumber ? Lift(operand.number, DType::kF64)
+                                             : Tensor());
+    }
+    updates_.push_back(std::move(update));
     NoGradGuard no_grad;
+    counts_.push_back(tensor(0.0, DType::kF64, group.params[0].device()));
     for (const Tensor& param : group.params) {
-      slots_.push_back({param, number, step, NewState(group.options, param)});
+      slots_.push_back({{param}, number, counts_.size() - 1});
+      for (const char* name : recipe.state) {
+        slots_.back().updated.push_back(NewState(group.options, name, param));
+      }
     }
   }
 }
@@ -273,70 +195,101 @@ Rule<Options>::Rule(std::vector<Group<Options>> groups) {
 /// Adds one to the counts of the parameters that have gradients. Where only some of those that
 /// share a count have one, these get a count of their own.
 template <class Options>
-void Rule<Options>::CountSteps() {
-  struct Count {
-    bool all_move = true;
-    Tensor moved;
-  };
-  std::map<int64_t, Count> counts;
-  for (const Slot& slot : slots_) counts[slot.step.id()].all_move &= slot.param.grad().defined();
-  for (Slot& slot : slots_) {
-    if (!slot.param.grad().defined()) continue;
-    Count& count = counts[slot.step.id()];
-    if (!count.moved.defined()) {
-      count.moved = count.all_move ? slot.step.add_(1.0) : slot.step + 1.0;
+void Rule<Options>::CountSteps(const std::vector<Tensor>& grads) {
+  std::vector<uint8_t> some(counts_.size()), all(counts_.size(), 1);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    (grads[i].defined() ? some : all)[slots_[i].count] = grads[i].defined();
+  }
+  std::vector<size_t> moved(counts_.size());
+  for (size_t i = 0; i < moved.size(); ++i) {
+    if (!some[i]) continue;
+    moved[i] = i;
+    if (!all[i]) {
+      moved[i] = counts_.size();
+      counts_.push_back(counts_[i].clone());
     }
-    slot.step = count.moved;
+    // In place also where the count is new, so that a step that fails does not count.
+    counts_[moved[i]].add_(1.0);
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (grads[i].defined()) slots_[i].count = moved[slots_[i].count];
   }
 }
 
 template <class Options>
-void Rule<Options>::step() {
+void Rule<Options>::step(Location at) {
+  LocationScope scope(at);
   NoGradGuard no_grad;
-  CountSteps();
-  for (Slot& slot : slots_) {
-    Tensor grad = slot.param.grad();
-    if (!grad.defined()) continue;
-    const ParamGroup& group = GroupAt(slot.group);
-    Update update{slot.param, grad,      group.lr.tensor(), group.momentum.tensor(),
-                  slot.step,  slot.state};
-    Apply(options_[slot.group], update);
+  std::vector<Tensor> grads;
+  grads.reserve(slots_.size());
+  for (const Slot& slot : slots_) grads.push_back(slot.updated[0].grad());
+  CountSteps(grads);
+  std::vector<const Tensor*> operands;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (!grads[i].defined()) continue;
+    Slot& slot = slots_[i];
+    const GroupUpdate& update = updates_[static_cast<size_t>(slot.group)];
+    operands.assign({&slot.updated[0], &grads[i]});
+    for (const Tensor& operand : update.operands) operands.push_back(&operand);
+    if (update.step_operand >= 0) {
+      operands[static_cast<size_t>(update.step_operand) + 2] = &counts_[slot.count];
+    }
+    for (size_t k = 1; k < slot.updated.size(); ++k) operands.push_back(&slot.updated[k]);
+    ApplyInto(*update.op, operands, update.attrs, slot.updated);
   }
+  grads.clear();
+  AtNaturalEnd(NaturalEnd::kOptimizerStep);
 }
 
 template <class Options>
 StateDict Rule<Options>::state_dict() const {
   StateDict state = Optimizer::state_dict();
   for (size_t i = 0; i < slots_.size(); ++i) {
-    state[fmt::format("{}.step", i)] = slots_[i].step;
-    for (const auto& [name, tensor] : slots_[i].state) {
-      state[fmt::format("{}.{}", i, name)] = tensor;
+    const Slot& slot = slots_[i];
+    state[fmt::format("{}.step", i)] = counts_[slot.count];
+    const GroupUpdate& update = updates_[static_cast<size_t>(slot.group)];
+    for (size_t k = 0; k < update.state_names.size(); ++k) {
+      state[fmt::format("{}.{}", i, update.state_names[k])] = slot.updated[k + 1];
     }
   }
   return state;
 }
 
 template <class Options>
+std::vector<Tensor> Rule<Options>::tensors() const {
+  std::vector<Tensor> all;
+  for (const Slot& slot : slots_) {
+    all.insert(all.end(), slot.updated.begin(), slot.updated.end());
+    all.push_back(counts_[slot.count]);
+  }
+  return all;
+}
+
+template <class Options>
 void Rule<Options>::load_state_dict(const StateDict& state) {
   // Counts that differ must not share a tensor; where they agree the handles stay, which compiled
   // functions hold.
-  std::vector<Tensor> before;
-  std::map<std::pair<int64_t, double>, Tensor> counts;  // by tensor and count
-  std::set<int64_t> seen;
+  std::vector<Slot> slots = slots_;
+  std::vector<Tensor> counts = counts_;
+  std::map<std::pair<size_t, double>, size_t> places;  // by the count before and the new number
+  std::set<size_t> seen;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    Tensor& step = slots_[i].step;
-    before.push_back(step);
+    size_t before = slots_[i].count;
     auto given = state.find(fmt::format("{}.step", i));
     if (given == state.end() || given->second.numel() != 1) continue;  // refused below
-    auto [count, fresh] =
-        counts.try_emplace({step.id(), given->second.template item<double>()}, step);
-    if (fresh && !seen.insert(step.id()).second) count->second = step.clone();
-    step = count->second;
+    auto [place, fresh] =
+        places.try_emplace({before, given->second.template item<double>()}, before);
+    if (fresh && !seen.insert(before).second) {
+      place->second = counts_.size();
+      counts_.push_back(counts_[before].clone());
+    }
+    slots_[i].count = place->second;
   }
   try {
     Optimizer::load_state_dict(state);
   } catch (...) {
-    for (size_t i = 0; i < slots_.size(); ++i) slots_[i].step = before[i];
+    slots_ = std::move(slots);
+    counts_ = std::move(counts);
     throw;
   }
 }

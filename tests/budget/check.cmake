@@ -1,11 +1,11 @@
 # Counts instructions with callgrind, which does not depend on how busy the machine is, and fails where an op costs
 # more than its budget. Two runs of different length: the difference is what the ops cost.
-#   cmake -DVALGRIND=... -DPROGRAM=... -DWORK=... -DMODE=trace|sync|passes -DBUDGET=N -P check.cmake
+#   cmake -DVALGRIND=... -DPROGRAM=... -DWORK=... -DMODE=trace|sync|... -DBUDGET=N -P check.cmake
 
 function(count repeats result)
   set(arguments 1000 ${repeats})
-  if(MODE STREQUAL "sync")
-    list(APPEND arguments sync)
+  if(NOT MODE MATCHES "^(trace|passes)$")
+    list(APPEND arguments ${MODE})
   endif()
   execute_process(
     COMMAND ${VALGRIND} --tool=callgrind --callgrind-out-file=${WORK}/${MODE}.out ${PROGRAM} ${arguments}

@@ -547,17 +547,6 @@ TEST_F(Compile, BudgetsRunPendingWork) {
   EXPECT_EQ(kept[99][999].item<float>(), 99.0f);
 }
 
-// They are held while an expression is computed, or until a backward pass has used them, and take
-// no memory before they are run.
-TEST_F(Compile, BudgetsLeaveOutWhatPendingOpsUse) {
-  config::Override bytes("trim_graph_bytes", "100000");
-  int64_t trims = CounterOf("TrimIrGraph");
-  std::vector<Tensor> kept = {zeros({1000}, f32, "reference")};
-  for (int i = 0; i < 100; ++i) kept.push_back(kept.back() + 1.0f);  // 4 kB each
-  EXPECT_EQ(CounterOf("TrimIrGraph"), trims);
-  EXPECT_EQ(kept.back()[999].item<float>(), 100.0f);
-}
-
 // What nobody holds any more takes no memory, and running it early would keep it from being fused.
 TEST_F(Compile, BudgetsCountWhatIsPending) {
   config::Override nodes("trim_graph_size", "50");

@@ -158,6 +158,93 @@ TEST(Optimizers, NewRatesCompileNothing) {
   EXPECT_EQ(Compiles(), before);
 }
 
+int64_t Recorded() {
+  LazyGraphExecutor::Get()->MarkStep(nullptr, true);
+  return static_cast<int64_t>(metrics::GetCounter("TracedOps").Value());
+}
+
+/// Ops that a step of an optimiser records for 20 parameters that share a count of steps.
+template <class Optimizer>
+int64_t OpsOfAStep() {
+  std::vector<Tensor> params;
+  for (int i = 0; i < 20; ++i) params.push_back(ones({3}).requires_grad_());
+  Optimizer optimizer(params);
+  for (Tensor& param : params) param.set_grad(ones({3}));
+  int64_t before = Recorded();
+  optimizer.step();
+  return Recorded() - before;
+}
+
+TEST(Optimizers, RecordOneOpForEachParameter) {
+  const int64_t most = 20 + 2;  // and one for the count
+  EXPECT_LE(OpsOfAStep<SGD>(), most);
+  EXPECT_LE(OpsOfAStep<Adam>(), most);
+  EXPECT_LE(OpsOfAStep<AdamW>(), most);
+  EXPECT_LE(OpsOfAStep<Adamax>(), most);
+  EXPECT_LE(OpsOfAStep<NAdam>(), most);
+  EXPECT_LE(OpsOfAStep<RAdam>(), most);
+  EXPECT_LE(OpsOfAStep<RMSprop>(), most);
+  EXPECT_LE(OpsOfAStep<Adagrad>(), most);
+  EXPECT_LE(OpsOfAStep<Adadelta>(), most);
+  EXPECT_LE(OpsOfAStep<Lion>(), most);
+}
+
+TEST(Optimizers, NewOptionsCompileNothing) {
+  auto train = [](const AdamWOptions& options) {
+    Problem problem;
+    AdamW optimizer({problem.w, problem.b}, options);
+    for (int i = 0; i < 3; ++i) {
+      optimizer.zero_grad();
+      problem.Loss().backward();
+      optimizer.step();
+      LazyGraphExecutor::Get()->MarkStep(nullptr, true);
+    }
+  };
+  train({.lr = 0.01});
+  int64_t before = Compiles();
+  train({.lr = 0.02, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.2});
+  EXPECT_EQ(Compiles(), before);
+}
+
+TEST(Optimizers, HaveTheRatesThatTheirTensorsHave) {
+  Tensor p = ones({2}).requires_grad_();
+  SGD optimizer({p}, {.lr = 0.5});
+  StateDict state = optimizer.state_dict();
+  state["groups.0.lr"].copy_(tensor(0.25, DType::kF64));
+  EXPECT_EQ(optimizer.lr(), 0.25);
+  optimizer.set_lr(0.5);
+  p.set_grad(ones({2}));
+  optimizer.step();
+  EXPECT_EQ(p.to_vector<float>(), (std::vector<float>{0.5, 0.5}));
+}
+
+TEST(Optimizers, AStepThatFailsInAClosureChangesNothing) {
+  Problem problem;
+  LBFGS optimizer({problem.w, problem.b}, {.max_iter = 4, .line_search = true});
+  auto closure = [&] {
+    optimizer.zero_grad();
+    Tensor loss = problem.Loss();
+    loss.backward();
+    return loss;
+  };
+  optimizer.step(closure);
+  auto w = problem.w.to_vector<double>();
+  StateDict before;
+  for (const auto& [name, tensor] : optimizer.state_dict()) before[name] = tensor.clone();
+  int calls = 0;
+  EXPECT_THROW(optimizer.step([&] {
+    if (++calls == 3) throw std::runtime_error("no more data");
+    return closure();
+  }),
+               std::runtime_error);
+  EXPECT_EQ(problem.w.to_vector<double>(), w);
+  StateDict after = optimizer.state_dict();
+  ASSERT_EQ(after.size(), before.size());
+  for (const auto& [name, tensor] : before) {
+    EXPECT_TRUE(tensor.host().SameBits(after.at(name).host())) << name;
+  }
+}
+
 TEST(Optimizers, ASavedStateGoesOnBitForBit) {
   auto run = [](int steps, Problem& problem, Adam& optimizer) {
     for (int i = 0; i < steps; ++i) {

@@ -39,7 +39,7 @@ class HAMMOCK_API EMA {
 
  private:
   std::vector<Tensor> params_, averages_;
-  double decay_;
+  Tensor keep_;  // the decay, a number in f64
 };
 
 }  // namespace hammock::optim

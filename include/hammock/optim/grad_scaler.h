@@ -45,7 +45,11 @@ class HAMMOCK_API GradScaler {
   template <class O>
   void step(O& optimizer, Location at = Location::current()) {
     BeforeStep(optimizer, at);
-    optimizer.step();
+    if constexpr (requires { optimizer.step(at); }) {
+      optimizer.step(at);
+    } else {
+      optimizer.step();
+    }
     AfterStep(optimizer, at);
   }
   /// The next scale, by what the steps since the last update met; or a given one.
@@ -66,7 +70,7 @@ class HAMMOCK_API GradScaler {
     const Optimizer* optimizer;
     Tensor found_inf;  // f32[], 1 where a gradient is not finite
     bool unscaled = false, stepped = false;
-    StateDict before;  // its state and parameters, while it steps
+    std::vector<Tensor> before;  // the values of its tensors, while it steps
   };
   Entry& EntryOf(const Optimizer& optimizer);
   void BeforeStep(Optimizer& optimizer, Location at);

@@ -33,7 +33,8 @@ class HAMMOCK_API LBFGS : public Optimizer {
   explicit LBFGS(std::vector<Tensor> params, LBFGSOptions options = {});
 
   /// Up to `max_iter` iterations. `closure` zeroes the gradients, computes the loss, calls
-  /// `backward` and returns the loss. Returns the loss before the step.
+  /// `backward` and returns the loss. Returns the loss before the step. If it throws, parameters
+  /// and optimiser are as they were.
   Tensor step(const std::function<Tensor()>& closure);
 
   StateDict state_dict() const override;
@@ -50,6 +51,15 @@ class HAMMOCK_API LBFGS : public Optimizer {
     Tensor grad_change, step;
     double inverse_product;
   };
+  /// What the iterations so far have led to.
+  struct Progress {
+    int64_t iterations = 0;
+    Tensor direction, previous_grad;
+    double length = 0;         // of the last step, in directions
+    double curvature = 1;      // the scale of the first estimate
+    std::deque<Pair> history;  // oldest first
+  };
+  Tensor Iterate(const std::function<Tensor()>& closure);
   Tensor FlatGrad() const;
   void Move(const Tensor& direction, double length);
   void Remember(const Tensor& grad);
@@ -58,11 +68,7 @@ class HAMMOCK_API LBFGS : public Optimizer {
                double largest_change) const;
 
   LBFGSOptions options_;
-  int64_t iterations_ = 0;
-  Tensor direction_, previous_grad_;
-  double length_ = 0;         // of the last step, in directions
-  double curvature_ = 1;      // the scale of the first estimate
-  std::deque<Pair> history_;  // oldest first
+  Progress progress_;
 };
 
 }  // namespace hammock::optim

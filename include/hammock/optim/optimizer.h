@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hammock/export.h"
+#include "hammock/ir/node.h"
 #include "hammock/state_dict.h"
 #include "hammock/tensor.h"
 
@@ -20,19 +21,20 @@ namespace hammock::optim {
 
 using hammock::StateDict;
 
-/// A number that schedules change, and the f64[] tensor that the update reads.
+/// A number that schedules change: the f64[] tensor that the update reads. A step that fails puts
+/// it back with everything else that the step has written.
 class HAMMOCK_API Hyper {
  public:
   Hyper(double value, const Device& device);
-  double value() const { return value_; }
+  /// Reads the tensor, unless its value is the one last set or read.
+  double value() const;
   const Tensor& tensor() const { return tensor_; }
   void set(double value);
-  /// Takes over what was written into the tensor.
-  void Reread();
 
  private:
-  double value_;
-  Tensor tensor_;  // the same handle for ever
+  Tensor tensor_;        // the same handle for ever
+  mutable Value known_;  // of the tensor, when it had the number `number_`
+  mutable double number_;
 };
 
 class HAMMOCK_API Optimizer {
@@ -61,6 +63,8 @@ class HAMMOCK_API Optimizer {
   virtual void load_state_dict(const StateDict& state);
   /// What load_state_dict expects when it is given a state of such shapes.
   virtual StateShapes ExpectedState(const StateShapes&) const { return ShapesOf(state_dict()); }
+  /// All tensors that a step may change, always in the same order; some may be given twice.
+  virtual std::vector<Tensor> tensors() const;
 
  protected:
   struct ParamGroup {

@@ -5,6 +5,7 @@
 ///   optim::AdamW optimizer({{.params = decayed, .options = {.lr = 3e-4}},
 ///                           {.params = others, .options = {.lr = 3e-4, .weight_decay = 0}}});
 
+#include "hammock/ir/attr.h"
 #include "hammock/optim/optimizer.h"
 
 namespace hammock::optim {
@@ -61,25 +62,35 @@ class HAMMOCK_API Rule : public Optimizer {
   explicit Rule(std::vector<Tensor> params, Options options = {});
   explicit Rule(std::vector<Group<Options>> groups);
 
-  /// Updates every parameter that has a gradient.
-  void step();
+  /// Updates every parameter that has a gradient: one recorded op for each.
+  void step(Location at = Location::current());
   /// As they were given; `lr()` and `momentum()` have the present values of those two.
   const Options& options(int group = 0) const { return options_.at(group); }
 
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& state) override;
+  std::vector<Tensor> tensors() const override;
 
  private:
-  struct Slot {
-    Tensor param;
-    int group;
-    Tensor step;  // f64[]; parameters that had the same number of updates share one
-    StateDict state;
+  /// What the updates of a group have in common.
+  struct GroupUpdate {
+    const OpDef* op;
+    std::vector<Tensor> operands;  // behind the gradient, but for the count of steps
+    std::vector<Attr> attrs;
+    int step_operand;  // where the count goes; -1: nowhere
+    std::vector<const char*> state_names;
   };
-  void CountSteps();
+  struct Slot {
+    std::vector<Tensor> updated;  // the parameter, then its state
+    int group;
+    size_t count;  // which of `counts_`
+  };
+  void CountSteps(const std::vector<Tensor>& grads);
 
   std::vector<Options> options_;
+  std::vector<GroupUpdate> updates_;  // by group
   std::vector<Slot> slots_;
+  std::vector<Tensor> counts_;  // f64[]; parameters that had the same number of updates share one
 };
 
 using SGD = Rule<SGDOptions>;

@@ -1,0 +1,90 @@
+/// Records ops of one kind on the null backend, whose results are dropped: what recording costs.
+///   record_program OPS REPEATS grad|sum|slice|select|training
+/// In mode "training" a repeat is one whole training step of a small transformer, sync included,
+/// which records about 1000 ops; OPS is not looked at.
+
+#include <hammock/hammock.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+using namespace hammock;
+
+namespace {
+
+constexpr int64_t kWidth = 32, kHeads = 4, kLayers = 5, kVocab = 64, kBatch = 2, kLength = 16;
+
+struct Block : nn::Module {
+  Block() : Module("Block") {}
+  Tensor forward(const Tensor& x) {
+    Tensor qkv = attend(norm_1(x)).reshape({kBatch, kLength, 3, kHeads, kWidth / kHeads});
+    auto part = [&](int64_t i) { return qkv.select(2, i).transpose(1, 2); };
+    Tensor y = scaled_dot_product_attention(part(0), part(1), part(2), {}, 0, true);
+    Tensor r = x + project(y.transpose(1, 2).reshape({kBatch, kLength, kWidth}));
+    return r + down(gelu(up(norm_2(r))));
+  }
+  nn::LayerNorm norm_1 = register_module("norm_1", nn::LayerNorm(kWidth));
+  nn::LayerNorm norm_2 = register_module("norm_2", nn::LayerNorm(kWidth));
+  nn::Linear attend = register_module("attend", nn::Linear(kWidth, 3 * kWidth));
+  nn::Linear project = register_module("project", nn::Linear(kWidth, kWidth));
+  nn::Linear up = register_module("up", nn::Linear(kWidth, 4 * kWidth));
+  nn::Linear down = register_module("down", nn::Linear(4 * kWidth, kWidth));
+};
+
+struct Net : nn::Module {
+  Net() : Module("Net") {
+    for (int64_t i = 0; i < kLayers; ++i) {
+      blocks.push_back(register_module("h" + std::to_string(i), std::make_shared<Block>()));
+    }
+  }
+  Tensor forward(const Tensor& tokens) {
+    Tensor x = embed(tokens);
+    for (auto& block : blocks) x = block->forward(x);
+    return head(norm(x));
+  }
+  nn::Embedding embed = register_module("embed", nn::Embedding(kVocab, kWidth));
+  std::vector<std::shared_ptr<Block>> blocks;
+  nn::LayerNorm norm = register_module("norm", nn::LayerNorm(kWidth));
+  nn::Linear head = register_module("head", nn::Linear(kWidth, kVocab));
+};
+
+void Train(int repeats) {
+  Net net;
+  optim::AdamW optimizer(net.parameters());
+  Tensor x = randint(0, kVocab, {kBatch, kLength}), y = randint(0, kVocab, {kBatch, kLength});
+  for (int i = 0; i < repeats; ++i) {
+    step([&] {
+      optimizer.zero_grad();
+      AutocastGuard autocast(bf16);
+      cross_entropy(net.forward(x).flatten(0, 1), y.flatten()).backward();
+      optimizer.step();
+    });
+  }
+}
+
+void Record(const std::string& mode, int ops) {
+  Tensor x = zeros({16, 16}), one = ones({16, 16});
+  if (mode == "grad") {
+    Tensor end = x.requires_grad_();
+    for (int i = 0; i < ops; ++i) end = end + one;
+  } else if (mode == "sum") {
+    for (int i = 0; i < ops; ++i) sum(x);
+  } else if (mode == "slice") {
+    for (int i = 0; i < ops; ++i) x.slice(0, 1, 9);
+  } else if (mode == "select") {
+    for (int i = 0; i < ops; ++i) x.select(0, 3);
+  }
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  config::Set("device", "null");
+  config::Set("trim_graph_size", "0");
+  int ops = std::atoi(argv[1]), repeats = std::atoi(argv[2]);
+  std::string mode = argv[3];
+  if (mode == "training") Train(repeats);
+  for (int i = 0; i < repeats && mode != "training"; ++i) Record(mode, ops);
+  std::printf("%.0f ops recorded\n", metrics::CounterValue("TracedOps").value_or(0));
+}

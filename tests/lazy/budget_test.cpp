@@ -1,0 +1,155 @@
+// Where recorded ops are run although nobody has asked for them.
+
+#include <gtest/gtest.h>
+
+#include "hammock/hammock.h"
+#include "hammock/optim.h"
+#include "support/tensor_matchers.h"
+
+namespace hammock {
+namespace {
+
+int64_t CounterOf(const char* name) {
+  return static_cast<int64_t>(metrics::CounterValue(name).value_or(0));
+}
+int64_t Compiles() { return CounterOf("UncachedCompile"); }
+int64_t Cuts() { return CounterOf("TrimIrGraph"); }
+
+Tensor Chain(Tensor x, int ops) {
+  for (int i = 0; i < ops; ++i) x = i % 2 ? x * 0.5f : x + 1.0f;
+  return x;
+}
+
+/// A model of one parameter whose loss takes `ops` nodes, trained without steps.
+class Model {
+ public:
+  Model(int ops, const char* device) : ops_(ops), weight_(ones({2}, f32, device)) {
+    weight_.requires_grad_();
+    optimizer_ = std::make_unique<optim::Adam>(std::vector<Tensor>{weight_});
+  }
+  void Train() {
+    optimizer_->zero_grad();
+    Tensor fixed = Chain(weight_.detach(), ops_);
+    (weight_ * fixed).sum().backward();
+    optimizer_->step();
+  }
+  const Tensor& weight() const { return weight_; }
+
+ private:
+  int ops_;
+  Tensor weight_;
+  std::unique_ptr<optim::Adam> optimizer_;
+};
+
+/// Calls `body` until some `nodes` are recorded, then runs the rest.
+template <class Fn>
+int64_t CompilesOf(int64_t nodes, Fn body) {
+  mark_step(true);
+  int64_t compiles = Compiles(), recorded = CounterOf("TracedOps");
+  for (int i = 0; i < 4 || CounterOf("TracedOps") - recorded < nodes; ++i) body();
+  mark_step(true);
+  return Compiles() - compiles;
+}
+
+class LoopBodies : public ::testing::TestWithParam<int> {};
+
+TEST_P(LoopBodies, OfTrainingWithoutStepsCompileFewGraphs) {
+  Model model(GetParam(), "null");
+  EXPECT_LE(CompilesOf(5 * GetParam() + 20000, [&] { model.Train(); }), 4);
+}
+
+TEST_P(LoopBodies, WithoutNaturalEndsCompileFewGraphs) {
+  Tensor x = ones({2}, f32, "null");
+  // The prologue moves the first cut to some place in the body.
+  x = Chain(x, 77);
+  EXPECT_LE(CompilesOf(5 * GetParam() + 20000, [&] { x = Chain(x, GetParam()); }), 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Budget, LoopBodies, ::testing::Values(10, 65, 333, 1500, 7000, 30000));
+
+TEST(Budget, NestedLoopsCompileFewGraphs) {
+  Tensor x = ones({2}, f32, "null");
+  int64_t compiles = CompilesOf(40000, [&] {
+    for (int i = 0; i < 50; ++i) x = (x + 1.0f) * 0.5f - x.abs();
+    x = x.sum() + Chain(x, 31).exp();
+  });
+  EXPECT_LE(compiles, 4);
+}
+
+TEST(Budget, TwoModelsInTurnCompileFewGraphs) {
+  Model small(400, "null"), large(2500, "null");
+  EXPECT_LE(CompilesOf(40000,
+                       [&] {
+                         small.Train();
+                         large.Train();
+                       }),
+            4);
+}
+
+TEST(Budget, CallsOfAModuleCompileFewGraphs) {
+  nn::Sequential net;
+  for (int i = 0; i < 60; ++i) net->push_back(nn::ReLU());
+  Tensor x = ones({2}, f32, "null");
+  int64_t compiles = CompilesOf(20000, [&] {
+    NoGradGuard no_grad;
+    x = net(x) + 1.0f;
+  });
+  EXPECT_LE(compiles, 4);
+}
+
+TEST(Budget, CutsChangeNoBit) {
+  auto train = [](bool steps) {
+    Model model(1100, "reference");
+    for (int i = 0; i < 6; ++i) {
+      if (steps) {
+        step([&] { model.Train(); });
+      } else {
+        model.Train();
+      }
+    }
+    return model.weight().host();
+  };
+  int64_t cuts = Cuts();
+  HostTensor plain = train(false);
+  EXPECT_GT(Cuts(), cuts);
+  EXPECT_TRUE(plain.SameBits(train(true)));
+}
+
+TEST(Budget, AStepIsNeverCutByItsLength) {
+  int64_t cuts = Cuts();
+  Tensor x = ones({2}, f32, "null");
+  step([&] { x = Chain(x, 120000); });
+  EXPECT_EQ(Cuts(), cuts);
+}
+
+TEST(Budget, AStepThatFitsIsNotCutByWhatIsFusedAway) {
+  config::Override bytes("trim_graph_bytes", "100000");
+  int64_t cuts = Cuts();
+  Tensor x = zeros({1000}, f32, "reference");  // 4 kB
+  step([&] {
+    std::vector<Tensor> on_the_way;
+    for (int i = 0; i < 100; ++i) {
+      if (on_the_way.size() == 10) on_the_way.clear();
+      on_the_way.push_back(x = x + 1.0f);
+    }
+  });
+  EXPECT_EQ(Cuts(), cuts);
+  EXPECT_EQ(x[999].item<float>(), 100.0f);
+}
+
+TEST(Budget, AStepThatDoesNotFitRunsInParts) {
+  config::Override bytes("trim_graph_bytes", "100000");
+  int64_t cuts = Cuts();
+  Tensor x = zeros({1000}, f32, "reference"), total = zeros({1000}, f32, "reference");
+  std::vector<Tensor> kept;
+  step([&] {
+    for (int i = 0; i < 100; ++i) kept.push_back(x + static_cast<float>(i));
+    for (const Tensor& part : kept) total.add_(part);
+  });
+  EXPECT_GT(Cuts(), cuts);
+  EXPECT_EQ(total[999].item<float>(), 4950.0f);
+  EXPECT_EQ(kept[99][0].item<float>(), 99.0f);
+}
+
+}  // namespace
+}  // namespace hammock
