@@ -7,9 +7,9 @@
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <string>
 
@@ -97,14 +97,15 @@ int main(int, char** argv) {
       {"layers", Layers},
   };
   Recorded recorded = kinds.at(argv[2])(std::atoi(argv[3]));
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   LazyGraphExecutor::Get()->SyncTensorsGraph(recorded);
   LazyGraphExecutor::Get()->WaitDeviceOps();
-  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  const double nodes = metrics::MetricValue("TensorsGraphSize")->total;
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
-  auto ms = [](const char* name) { return metrics::MetricValue(name)->total / 1e6; };
-  std::printf("lower %.1f ms, compile %.1f ms, all %.1f ms, peak %ld MB\n", ms("LowerTime"),
-              ms("CompileTime"), all.count() * 1e3, usage.ru_maxrss / 1024);
+  std::printf("%.0f traced nodes, %.3f s, %.1f us a node, peak %ld MB, %.0f bytes a node\n", nodes,
+              seconds, seconds * 1e6 / nodes, usage.ru_maxrss / 1024,
+              static_cast<double>(usage.ru_maxrss) * 1024 / nodes);
   return 0;
 }

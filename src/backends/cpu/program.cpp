@@ -35,6 +35,13 @@ namespace {
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
+/// The graph as it is scheduled. One pass after another, so that no two of its forms live long.
+Graph Prepared(Graph graph) {
+  graph = ExpandShort(std::move(graph));
+  graph = SplitReductions(std::move(graph));
+  return KeepChannelsLast(std::move(graph));
+}
+
 }  // namespace
 
 struct Program::PreparedStep {
@@ -75,7 +82,7 @@ Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule
 }
 
 Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(KeepChannelsLast(SplitReductions(ExpandShort(compiler::WithOrigins(graph))))),
+    : graph_(Prepared(compiler::WithOrigins(graph))),
       schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
   steps_.reserve(schedule_.steps.size());
   for (const compiler::Step& step : schedule_.steps) {

@@ -274,8 +274,12 @@ bool RunsInParts(const Graph& graph, const GraphNode& node, int64_t score_bytes)
          PartsOf(graph, node, score_bytes).several();
 }
 
-Graph AttentionInParts(const Graph& graph, int64_t score_bytes) {
+Graph AttentionInParts(Graph graph, int64_t score_bytes) {
   using Results = std::optional<std::vector<GraphValue>>;
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(),
+                   [&](const GraphNode& node) { return RunsInParts(graph, node, score_bytes); })) {
+    return graph;
+  }
   return ReplaceNodes(graph, [&](Graph& out, NodeId id, const GraphNode& node) -> Results {
     if (!RunsInParts(graph, graph[id], score_bytes)) return std::nullopt;
     return ByMatrices(out, node, PartsOf(graph, graph[id], score_bytes));

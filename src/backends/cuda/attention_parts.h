@@ -13,6 +13,6 @@ bool RunsInParts(const Graph& graph, const GraphNode& node, int64_t score_bytes 
 /// Attention that has no kernel (f32, f64, other widths), and its gradient, as a loop over parts
 /// with few scores: over some matrices of the batch at a time, or within each over some queries at
 /// a time.
-Graph AttentionInParts(const Graph& graph, int64_t score_bytes = kScoreBytes);
+Graph AttentionInParts(Graph graph, int64_t score_bytes = kScoreBytes);
 
 }  // namespace hammock::cuda

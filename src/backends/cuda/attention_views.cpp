@@ -198,7 +198,7 @@ std::vector<bool> WantHeadsBeside(const Graph& graph) {
 
 }  // namespace
 
-Graph AttentionViews(const Graph& graph) {
+Graph AttentionViews(Graph graph) {
   using Results = std::optional<std::vector<GraphValue>>;
   bool has_kernels = false;
   for (const GraphNode& node : graph.nodes()) has_kernels |= HasAttentionKernel(graph, node);

@@ -31,7 +31,7 @@ struct AttentionSizes {
 /// Nodes that have kernels get what these need as further attributes. Operands that are views of
 /// something else (a part of a joint projection, heads beside each other) become that; results
 /// lie with heads beside each other if that is how they are used.
-Graph AttentionViews(const Graph& graph);
+Graph AttentionViews(Graph graph);
 
 /// What AttentionViews noted. Operands and results are counted from the query on: query, key, value
 /// and result, or grad, query, key, value and the gradients of the last three.

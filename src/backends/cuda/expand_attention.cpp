@@ -1,5 +1,6 @@
 #include "backends/cuda/expand_attention.h"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -166,11 +167,14 @@ bool HasAttentionKernel(const Graph& graph, const GraphNode& node) {
   return ExpandsAttention(graph, node) && FitsKernels(graph, node);
 }
 
-Graph ExpandAttention(const Graph& graph) {
+Graph ExpandAttention(Graph graph) {
   using Results = std::optional<std::vector<GraphValue>>;
+  auto expands = [&](const GraphNode& node) {
+    return ExpandsAttention(graph, node) && !HasAttentionKernel(graph, node);
+  };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), expands)) return graph;
   return ReplaceNodes(graph, [&](Graph& out, NodeId id, const GraphNode& node) -> Results {
-    bool expands = ExpandsAttention(graph, graph[id]) && !HasAttentionKernel(graph, graph[id]);
-    return expands ? Results(Expand(out, node)) : std::nullopt;
+    return expands(graph[id]) ? Results(Expand(out, node)) : std::nullopt;
   });
 }
 

@@ -14,6 +14,6 @@ bool HasAttentionKernel(const Graph& graph, const GraphNode& node);
 /// Other attention, and its gradient, as products on the matrix units: scores are f32, the softmax
 /// and the gradient of the scores are rounded to the operands' dtype before they are multiplied
 /// again, as fused kernels for such dtypes do.
-Graph ExpandAttention(const Graph& graph);
+Graph ExpandAttention(Graph graph);
 
 }  // namespace hammock::cuda

@@ -67,8 +67,15 @@ JointKernel::JointKernel(const std::vector<const Launch*>& launches) {
     if (!Add(launch, CutBeside(launch, threads_))) break;
   }
   words_ = PlaceWords();
-  source_.name = SourceName(TextOf("joint"));
-  source_.text = TextOf(source_.name);
+}
+
+KernelSource JointKernel::source() const {
+  std::vector<KernelSource> sources;  // by body
+  for (const Body& body : bodies_) {
+    sources.push_back(EmitCuda(*body.parts[0].launch->kernel, body.cut));
+  }
+  std::string name = SourceName(TextOf("joint", sources));
+  return {name, TextOf(name, sources)};
 }
 
 /// False, with nothing changed, where there is no room. The first one has it always.
@@ -86,7 +93,7 @@ bool JointKernel::Add(const Launch& launch, const KernelCut& cut) {
         return false;
       }
     }
-    bodies_.push_back({EmitCuda(*launch.kernel, cut), cut, {part}, words, varies, 0, {}, 0});
+    bodies_.push_back({cut, {part}, words, varies, 0, {}, 0});
     parts_.push_back(bodies_.size() - 1);
     return true;
   }
@@ -158,9 +165,9 @@ std::vector<uint64_t> JointKernel::Words(const std::vector<uint64_t>& buffers,
 }
 
 /// The kernel as a function that is told its block, grid and thread.
-std::string JointKernel::PartText(const Body& body) {
-  std::string text = body.source.text;
-  const std::string& name = body.source.name;
+std::string JointKernel::PartText(const Body& body, const KernelSource& source) {
+  std::string text = source.text;
+  const std::string& name = source.name;
   std::string head =
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const {}_words words)",
                   body.cut.block_threads(), name, name);
@@ -175,8 +182,7 @@ std::string JointKernel::PartText(const Body& body) {
   return text;
 }
 
-std::string JointKernel::CallText(const Body& body) const {
-  const std::string& name = body.source.name;
+std::string JointKernel::CallText(const Body& body, const std::string& name) const {
   std::string text = fmt::format("    {0}_parts::{0}_words own;\n", name);
   for (size_t i = 0; i < body.varies.size(); ++i) {
     std::string shift = body.varies[i] && body.parts.size() > 1
@@ -192,10 +198,11 @@ std::string JointKernel::CallText(const Body& body) const {
   return text;
 }
 
-std::string JointKernel::TextOf(const std::string& name) const {
+std::string JointKernel::TextOf(const std::string& name,
+                                const std::vector<KernelSource>& sources) const {
   std::string text =
       fmt::format("namespace {}_parts {{\nstruct Place {{ unsigned x, y; }};\n", name);
-  for (const Body& body : bodies_) text += PartText(body);
+  for (size_t i = 0; i < bodies_.size(); ++i) text += PartText(bodies_[i], sources[i]);
   int parts = static_cast<int>(parts_.size());
   text += fmt::format(
       "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
@@ -212,11 +219,12 @@ std::string JointKernel::TextOf(const std::string& name) const {
       "  const Place block = {{number % along_x, number / along_x}};\n"
       "  const Place grid = {{along_x, (end - first) / along_x}};\n",
       name, words_, threads_, std::bit_ceil(static_cast<unsigned>(parts)) / 2, parts);
-  for (const Body& body : bodies_) {
+  for (size_t i = 0; i < bodies_.size(); ++i) {
+    const Body& body = bodies_[i];
     int end = body.first + static_cast<int>(body.parts.size());
     text += body.first == 0 ? "  " : "  } else ";
     text += end < parts ? fmt::format("if (part < {}) {{\n", end) : "{\n";
-    text += CallText(body);
+    text += CallText(body, sources[i].name);
   }
   return text + "  }\n}\n}\n";
 }

@@ -25,7 +25,7 @@ class JointKernel {
   explicit JointKernel(const std::vector<const compiler::Launch*>& launches);
 
   size_t size() const { return parts_.size(); }
-  const KernelSource& source() const { return source_; }
+  KernelSource source() const;  ///< emitted anew
   Grid grid() const;
   /// `scratch`: the address of each part's scratch memory.
   std::vector<uint64_t> Words(const std::vector<uint64_t>& buffers,
@@ -38,7 +38,6 @@ class JointKernel {
     size_t number;  // among the launches
   };
   struct Body {
-    KernelSource source;
     KernelCut cut;
     std::vector<Part> parts;
     std::vector<uint64_t> words;  // of the first part, without addresses
@@ -52,15 +51,14 @@ class JointKernel {
   bool Add(const compiler::Launch& launch, const KernelCut& cut);
   int CountWords() const;
   int PlaceWords();
-  std::string TextOf(const std::string& name) const;
-  static std::string PartText(const Body& body);
-  std::string CallText(const Body& body) const;
+  std::string TextOf(const std::string& name, const std::vector<KernelSource>& sources) const;
+  static std::string PartText(const Body& body, const KernelSource& source);
+  std::string CallText(const Body& body, const std::string& name) const;
 
   std::vector<Body> bodies_;
   std::vector<size_t> parts_;  // the body of each launch
   int threads_ = 1;
   int words_ = 0;
-  KernelSource source_;
 };
 
 }  // namespace hammock::cuda

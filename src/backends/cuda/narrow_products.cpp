@@ -1,5 +1,6 @@
 #include "backends/cuda/narrow_products.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compiler/fusion_facts.h"
@@ -163,9 +164,18 @@ std::optional<GraphNode> RectifiedProduct(const Graph& graph, const std::vector<
 
 }  // namespace
 
-Graph RectifyProducts(const Graph& graph) { return WithProducts(graph, RectifiedProduct); }
+Graph RectifyProducts(Graph graph) {
+  bool any = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                         [](const GraphNode& node) { return node.op == &ops::kMaximum; });
+  return any ? WithProducts(graph, RectifiedProduct) : RemoveDead(std::move(graph));
+}
 
-Graph NarrowProducts(const Graph& graph) {
+Graph NarrowProducts(Graph graph) {
+  auto may_be_narrow = [&](const GraphNode& node) {
+    return node.op == &ops::kDotGeneral &&
+           (IsNarrow(graph.TypeOf(node.inputs[0]).dtype()) || NarrowDType(graph, node.inputs[0]));
+  };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), may_be_narrow)) return graph;
   bool changed = false;
   Graph narrowed = Rebuilt(graph, [&](Graph& out, NodeId id, auto mapped) {
     GraphNode node = graph[id];

@@ -36,6 +36,17 @@ constexpr Address kCounters = 1;  // stands for memory that kernels have for the
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
+/// The graph as it is scheduled. One pass after another, so that no two of its forms live long.
+Graph Prepared(Graph graph) {
+  graph = FillSlices(std::move(graph));
+  graph = AttentionInParts(std::move(graph));
+  graph = ExpandAttention(std::move(graph));
+  graph = RemoveDead(AttentionViews(std::move(graph)));
+  graph = SplitReductions(std::move(graph));
+  graph = RectifyProducts(NarrowProducts(std::move(graph)));
+  return ScatterRows(std::move(graph));
+}
+
 }  // namespace
 
 struct Program::PreparedStep {
@@ -57,8 +68,7 @@ struct Program::PreparedStep {
 
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t spread_bytes)
     : machine_(std::move(machine)),
-      graph_(ScatterRows(RectifyProducts(NarrowProducts(SplitReductions(RemoveDead(AttentionViews(
-          ExpandAttention(AttentionInParts(FillSlices(compiler::WithOrigins(graph))))))))))),
+      graph_(Prepared(compiler::WithOrigins(graph))),
       schedule_(FuseRandom(graph_, compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
                                                           /*epilogues=*/false))) {
   recordings_ = std::make_unique<Recordings>();

@@ -1,5 +1,6 @@
 #include "backends/cuda/scatter_rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -45,7 +46,11 @@ bool IsZeros(const Graph& graph, GraphValue value) {
 
 }  // namespace
 
-Graph ScatterRows(const Graph& graph) {
+Graph ScatterRows(Graph graph) {
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(),
+                   [](const GraphNode& node) { return node.op == &ops::kScatter; })) {
+    return graph;
+  }
   Graph out;
   bool changed = false;
   std::vector<NodeId> map(static_cast<size_t>(graph.size()));
