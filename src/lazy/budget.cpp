@@ -199,7 +199,8 @@ int64_t FreeBytes(DeviceEntry& device) {
   int64_t given = config::Get<config::kTrimGraphBytes>();
   if (given >= 0) return given == 0 ? kNever : given;
   lazy::MemoryInfo info = device.backend->GetMemoryInfo(device.device);
-  if (info.limit > 0) return std::max<int64_t>(info.limit - info.in_use, 0);
+  int64_t most = info.limit > 0 ? info.limit : info.total;
+  if (most > 0) return std::max<int64_t>(most - info.in_use, 0);
   if (device.type != "cpu" && device.type != "reference") return kNever;
   std::ifstream file("/proc/meminfo");
   std::string name, unit;

@@ -31,7 +31,7 @@
 namespace hammock::lazy {
 
 /// Grows when the layout of the classes in include/hammock/lazy changes.
-inline constexpr int kBackendAbiVersion = 4;
+inline constexpr int kBackendAbiVersion = 5;
 
 /// A backend's answer about one node of a graph.
 struct Capability {

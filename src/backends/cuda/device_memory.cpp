@@ -80,6 +80,7 @@ lazy::MemoryInfo DeviceMemory::Info() const {
   info.reserved = account_.in_use() + reserved_;
   info.peak = account_.peak();
   info.limit = account_.limit();
+  info.total = machine_->memory_bytes();
   return info;
 }
 
