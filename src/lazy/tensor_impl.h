@@ -64,6 +64,8 @@ struct TensorImpl : Link {
   ThreadContext* owner = nullptr;   // whose list it is in; null for symbolic tensors
   std::atomic<int64_t> id{0};       // given when first asked for
   bool donated = false;
+  bool host_is_current = false;
+  std::shared_ptr<void> host;  // elements that data_ptr has given out
 
   bool SharesMemory() const { return view && view->group; }
 };
