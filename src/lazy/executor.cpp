@@ -15,6 +15,7 @@
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/debug_print.h"
 #include "lazy/hooks.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/record.h"
@@ -318,6 +319,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
   for (int i = 1;; ++i) {
     StepPtr step = Start(device, roots, healthy, options);
     bool done = step && Submit(device, step, options.wait);
+    StartClaimedPrints();
     std::shared_ptr<const Error> error;
     // Without asynchrony the work is done when a sync returns, whoever does it.
     if (options.wait || (!config::Get<config::kAsync>() && !RunsHere(device))) {
