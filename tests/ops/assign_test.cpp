@@ -71,7 +71,8 @@ TEST(Assign, RefusesToWriteWhereNobodyWouldSeeIt) {
   // Of two handles the other one sees it.
   auto same = [&] { return y; };
   same() = 3;
-  std::move(y) = 2;
+  Tensor copy = y;
+  std::move(copy) = 2;
   EXPECT_TENSOR(y, Type(f32, {4}), {2, 2, 2, 2});
 }
 

@@ -41,6 +41,9 @@ TEST(Overloads, SizesAndDimsOneByOne) {
   EXPECT_EQ(x.view(1, 6).expand(4, 6).sizes(), (Dims{4, 6}));
   EXPECT_EQ(x.repeat(2, 2).sizes(), (Dims{2, 12}));
   EXPECT_EQ(x.tile(2, 2).sizes(), (Dims{2, 12}));
+  EXPECT_EQ(x.view_as(zeros(3, 2)).sizes(), (Dims{3, 2}));
+  EXPECT_EQ(x.expand_as(zeros(4, 6)).sizes(), (Dims{4, 6}));
+  EXPECT_EQ(x.unfold(0, 3, 1).sizes(), (Dims{4, 3}));
   EXPECT_TENSOR(x.view(2, 3).flip(0, 1), Type(i64, {2, 3}), {5, 4, 3, 2, 1, 0});
   for (const Tensor& made : {zeros(2, 3), ones(2, 3), empty(2, 3), rand(2, 3), randn(2, 3)}) {
     EXPECT_EQ(made.shape(), Type(f32, {2, 3}));
@@ -69,6 +72,11 @@ TEST(Overloads, CastsAndMovesByName) {
   EXPECT_EQ(x.to("reference", f16).dtype(), f16);
   EXPECT_EQ(x.cpu().device(), Device("cpu"));
   EXPECT_FALSE(x.is_cuda());
+  try {
+    EXPECT_TRUE(x.cuda().is_cuda());
+  } catch (const ValueError& error) {  // no GPU here
+    EXPECT_EQ(error.code(), ErrorCode::kUnknownDevice);
+  }
   EXPECT_TRUE(x.is_signed() && !tensor({1}, u8).is_signed());
 }
 
