@@ -11,6 +11,7 @@
 #include "base/fork.h"
 #include "base/throw.h"
 #include "hammock/print.h"
+#include "ir/node_access.h"
 #include "lazy/closures.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -35,10 +36,13 @@ std::string Line(const Print& print) {
   }
 }
 
+/// Whether a step has claimed the value or failed to compute it.
 bool IsClaimed(const Print& print) {
   Value value = ValueOf("debug_print", print.tensor);
   if (value.node->IsLeaf() || value.node->device() == kNoDevice) return true;
   std::lock_guard lock(Executor().graph_mutex);
+  const LeafPayload* payload = NodeAccess::payload(value.node.get());
+  if (payload && (payload->error || payload->failed_step)) return true;
   return value.node->slots()[value.index].data != nullptr;
 }
 
@@ -98,7 +102,7 @@ class WaitingPrints {
 
 }  // namespace
 
-void StartClaimedPrints() {
+ClaimedPrints::~ClaimedPrints() {
   if (WaitingPrints::any.load(std::memory_order_acquire)) [[unlikely]]
     WaitingPrints::Get().StartClaimed();
 }

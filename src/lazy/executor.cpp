@@ -311,6 +311,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
                        "the backend of device {} is no longer registered", device.name());
   }
   CountTraced(Context());
+  const ClaimedPrints prints;
   tracing::Span span(options.trigger, "sync");
   if (span.on()) [[unlikely]]
     DescribeSync(span, device);
@@ -319,7 +320,6 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
   for (int i = 1;; ++i) {
     StepPtr step = Start(device, roots, healthy, options);
     bool done = step && Submit(device, step, options.wait);
-    StartClaimedPrints();
     std::shared_ptr<const Error> error;
     // Without asynchrony the work is done when a sync returns, whoever does it.
     if (options.wait || (!config::Get<config::kAsync>() && !RunsHere(device))) {
