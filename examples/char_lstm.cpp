@@ -27,10 +27,10 @@ std::string Write(CharModel& model, const examples::Text& text, const std::strin
   NoGradGuard no_grad;
   std::string written = start;
   Tensor input = tensor(text.Encoded(start)).unsqueeze(0);
-  std::optional<nn::LSTMImpl::State> state;
+  std::optional<nn::LSTMState> state;
   for (int i = 0; i < count; ++i) {
-    auto [y, h, c] = model.lstm(model.embed(input), state);
-    state = {h, c};
+    Tensor y;
+    std::tie(y, state) = model.lstm(model.embed(input), state);
     int64_t next = examples::Draw(model.out(y)[0][-1], 0.5);
     written += text.Decoded(next);
     input = tensor({next}).unsqueeze(0);

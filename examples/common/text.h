@@ -52,8 +52,7 @@ class Text {
 /// Draws from the distribution that scores stand for, f32[alphabet]; low temperatures are careful.
 inline int64_t Draw(const hammock::Tensor& scores, double temperature) {
   using namespace hammock;
-  Tensor noise = -log(-log(rand(scores.sizes()) + 1e-9) + 1e-9);  // the largest of both is a draw
-  return argmax(scores / temperature + noise).item<int64_t>();
+  return multinomial(softmax(scores / temperature, -1), 1).item<int64_t>();
 }
 
 }  // namespace examples

@@ -4,6 +4,14 @@
 /// metrics. Apart from it are what extends Hammock: backends (lazy/), delegates (jit/), ops
 /// (op_builder.h).
 
+#if __cplusplus < 202002L
+#error "Hammock's headers need C++20: compile with -std=c++20, or link Hammock::hammock in CMake"
+#else
+#include <version>
+#ifndef __cpp_lib_source_location
+#error "Hammock's headers need std::source_location: g++ 11 or later, clang 16 or later"
+#else
+
 #include "hammock/autocast.h"
 #include "hammock/autograd.h"
 #include "hammock/checkpoint.h"
@@ -19,6 +27,10 @@
 #include "hammock/nn.h"
 #include "hammock/ops.h"
 #include "hammock/optim.h"
+#include "hammock/print.h"
 #include "hammock/random.h"
 #include "hammock/tensor.h"
 #include "hammock/trace.h"
+
+#endif
+#endif

@@ -1,6 +1,7 @@
 #pragma once
 /// Every op as a free function, by family; most are Tensor methods too.
 
+#include "hammock/ops/aliases.h"
 #include "hammock/ops/attention.h"
 #include "hammock/ops/create.h"
 #include "hammock/ops/elementwise.h"

@@ -2,8 +2,11 @@
 /// A typed number. Literals give bool, i64 or f64; `To` converts as a cast does.
 
 #include <bit>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <iosfwd>
+#include <limits>
 #include <string>
 
 #include "hammock/export.h"
@@ -14,7 +17,8 @@ namespace hammock {
 class HAMMOCK_API Scalar {
  public:
   Scalar() : Scalar(int64_t{0}) {}
-  Scalar(bool value) : bits_(value), dtype_(DType::kBool) {}  // NOLINT: implicit like a number
+  template <std::same_as<bool> T>  // not what merely converts to bool: pointers
+  Scalar(T value) : bits_(value), dtype_(DType::kBool) {}  // NOLINT: implicit like a number
   template <std::integral T>
   requires(!std::same_as<T, bool>) Scalar(T value)
       : bits_(static_cast<uint64_t>(value)), dtype_(DTypeOf<WidestInt<T>>) {}           // NOLINT
@@ -31,6 +35,10 @@ class HAMMOCK_API Scalar {
   double ToDouble() const;
   int64_t ToInt() const;  ///< truncates toward zero; u64 keeps its bits
   bool ToBool() const;
+  /// As a C++ number; a fraction is truncated. ValueError, which `what` begins, where the value
+  /// does not fit: out of range, negative for an unsigned type, or not finite for an integer.
+  template <class T>
+  T As(const char* what = "Scalar") const;
   /// The value rounded or wrapped to `dtype`, which the result carries.
   Scalar To(DType dtype) const;
   /// Writes the value's element of `dtype()` (at most 8 bytes) to `out`.
@@ -52,9 +60,47 @@ class HAMMOCK_API Scalar {
   template <class T>
   using WidestInt = std::conditional_t<std::same_as<std::make_unsigned_t<T>, T> && sizeof(T) == 8,
                                        uint64_t, int64_t>;
+  [[noreturn]] void ThrowDoesNotFit(const char* what, const char* kind, int bits) const;
+
   // Floats of every dtype are held as the bits of a double, integers sign- or zero-extended.
   uint64_t bits_ = 0;
   DType dtype_ = DType::kI64;
 };
+
+/// The number alone: "2.5", "3", "true".
+HAMMOCK_API std::ostream& operator<<(std::ostream& os, const Scalar& value);
+
+template <class T>
+T Scalar::As(const char* what) const {
+  constexpr int kBits = 8 * sizeof(T);
+  if constexpr (std::same_as<T, bool>) {
+    return ToBool();
+  } else if constexpr (!std::integral<T>) {
+    double value = ToDouble();
+    T result = static_cast<T>(value);
+    if constexpr (kBits <= 32) {
+      bool fits = !std::isfinite(value) || std::isfinite(static_cast<float>(result));
+      if (!fits) ThrowDoesNotFit(what, std::same_as<T, BFloat16> ? "bf" : "f", kBits);
+    }
+    return result;
+  } else {
+    using Limits = std::numeric_limits<T>;
+    bool fits;
+    if (IsFloating()) {
+      // One past the largest is a power of two, which a double holds exactly.
+      double value = std::trunc(ToDouble());
+      fits = value >= static_cast<double>(Limits::min()) && value < std::ldexp(1.0, Limits::digits);
+      if (fits) return static_cast<T>(value);
+    } else if (dtype_ == DType::kU64) {
+      fits = bits_ <= static_cast<uint64_t>(Limits::max());
+    } else {
+      int64_t value = static_cast<int64_t>(bits_);
+      fits = value < 0 ? Limits::is_signed && value >= static_cast<int64_t>(Limits::min())
+                       : bits_ <= static_cast<uint64_t>(Limits::max());
+    }
+    if (!fits) ThrowDoesNotFit(what, Limits::is_signed ? "i" : "u", kBits);
+    return static_cast<T>(bits_);
+  }
+}
 
 }  // namespace hammock

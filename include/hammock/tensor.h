@@ -29,6 +29,7 @@
 namespace hammock {
 
 struct TensorImpl;
+class RowIterator;
 class Tensor;
 class TensorArg;
 
@@ -63,8 +64,13 @@ class HAMMOCK_API Tensor {
   Tensor() = default;
   Tensor(const Tensor& other) noexcept;
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
-  Tensor& operator=(const Tensor& other) noexcept;
-  Tensor& operator=(Tensor&& other) noexcept;
+  /// A handle with a name becomes another tensor; nothing is written.
+  Tensor& operator=(const Tensor& other) & noexcept;
+  Tensor& operator=(Tensor&& other) & noexcept;
+  /// `x[0] = y`, `x.narrow(0, 0, 2) = 1`: writes to the tensor behind a handle without a name, as
+  /// `copy_` and `fill_` do. ValueError where no other tensor shares its memory, as of the copy
+  /// that an index by tensors makes: nobody would see the value.
+  Tensor operator=(const TensorArg& value) &&;
   ~Tensor();
 
   bool defined() const { return impl_ != nullptr; }
@@ -84,6 +90,8 @@ class HAMMOCK_API Tensor {
   int64_t storage_offset() const;
   bool is_contiguous() const;
   bool is_floating_point() const { return IsFloat(dtype()); }
+  bool is_signed() const { return IsSigned(dtype()); }
+  bool is_cuda() const { return device().type() == "cuda"; }
   int64_t id() const;  ///< unique in the process
   /// Whether its value is on its device or being computed.
   bool is_pending() const;
@@ -118,13 +126,25 @@ class HAMMOCK_API Tensor {
   // ---- Reading; computes what is needed and waits for it.
   HostTensor host(Location at = Location::current()) const;
   Scalar item(Location at = Location::current()) const;
-  template <class T>
-  T item(Location at = Location::current()) const;
-  template <class T>
-  std::vector<T> to_vector(Location at = Location::current()) const;
+  /// As a C++ number: a fraction is truncated; ValueError where the value does not fit.
+  template <class Element>
+  Element item(Location at = Location::current()) const;
+  /// Row-major elements, cast as `to` casts.
+  template <class Element>
+  std::vector<Element> to_vector(Location at = Location::current()) const;
+  /// The row-major elements of a tensor in host memory, to read. They keep their values, and live
+  /// until the tensor dies or `data_ptr` is called after a write to it. TypeError for another
+  /// element type, NotSupported on a device with memory of its own.
+  template <class Element>
+  const Element* data_ptr(Location at = Location::current()) const {
+    return static_cast<const Element*>(HostData(DTypeOf<Element>, at));
+  }
 
   // ---- Indexing
   Tensor operator[](const IndexArg& index) const;
+  /// Rows, as in `for (Tensor row : x)`; each is a view. ValueError for a 0-d tensor.
+  RowIterator begin(Location at = Location::current()) const;
+  RowIterator end() const;
   Tensor index(const std::vector<Index>& indices, Location at = Location::current()) const;
   /// Writes `value`, broadcast, to the indexed elements.
   void index_put_(const std::vector<Index>& indices, const TensorArg& value,
@@ -144,7 +164,36 @@ class HAMMOCK_API Tensor {
   static Tensor FromValue(Value value);
 
  private:
+  const void* HostData(DType element, Location at) const;
+
   TensorImpl* impl_ = nullptr;
+};
+
+/// Goes through the rows of a tensor.
+class HAMMOCK_API RowIterator {
+ public:
+  using value_type = Tensor;
+  using difference_type = int64_t;
+
+  RowIterator() = default;
+  RowIterator(const Tensor& tensor, int64_t row, const Location& at)
+      : tensor_(tensor), row_(row), at_(at) {}
+  Tensor operator*() const;
+  RowIterator& operator++() {
+    ++row_;
+    return *this;
+  }
+  RowIterator operator++(int) {
+    RowIterator before = *this;
+    ++row_;
+    return before;
+  }
+  bool operator==(const RowIterator& other) const { return row_ == other.row_; }
+
+ private:
+  Tensor tensor_;
+  int64_t row_ = 0;
+  Location at_;
 };
 
 /// The last operand of an operator: a tensor or a number, with the line where it was given.
@@ -178,27 +227,22 @@ struct TensorAt {
   Location at;
 };
 
-template <class T>
-T Tensor::item(Location at) const {
-  Scalar value = item(at);
-  if constexpr (std::same_as<T, bool>) {
-    return value.ToBool();
-  } else if constexpr (std::integral<T>) {
-    return static_cast<T>(value.ToInt());
-  } else {
-    return static_cast<T>(value.ToDouble());
-  }
+template <class Element>
+Element Tensor::item(Location at) const {
+  LocationScope scope(at);
+  return item(at).As<Element>("item");
 }
 
-template <class T>
-std::vector<T> Tensor::to_vector(Location at) const {
+template <class Element>
+std::vector<Element> Tensor::to_vector(Location at) const {
   HostTensor values = host(at);
-  if (values.dtype() != DTypeOf<T>) values = values.To(DTypeOf<T>);
-  auto span = values.values<T>();
-  return std::vector<T>(span.begin(), span.end());
+  if (values.dtype() != DTypeOf<Element>) values = values.To(DTypeOf<Element>);
+  auto span = values.values<Element>();
+  return std::vector<Element>(span.begin(), span.end());
 }
 
-/// Values, as far as they fit; computes.
+/// Values in aligned columns, summarised past 1000 of them, and the type: "[1, 2] : i64[2]".
+/// Computes. See print.h for options.
 HAMMOCK_API std::ostream& operator<<(std::ostream& os, const TensorAt& tensor);
 
 }  // namespace hammock

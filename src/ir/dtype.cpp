@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+#include <ostream>
 
 #include "base/throw.h"
 
@@ -106,5 +107,7 @@ DType PromoteTypes(DType a, DType b) {
   }
   return static_cast<DType>(promoted);
 }
+
+std::ostream& operator<<(std::ostream& os, DType dtype) { return os << NameOf(dtype); }
 
 }  // namespace hammock

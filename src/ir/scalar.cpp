@@ -1,7 +1,9 @@
 #include "hammock/scalar.h"
 
 #include <cstring>
+#include <ostream>
 
+#include "base/throw.h"
 #include "ir/convert.h"
 #include "ir/text.h"
 
@@ -66,6 +68,13 @@ Scalar Scalar::Load(DType dtype, const void* in) {
     }
   });
 }
+
+void Scalar::ThrowDoesNotFit(const char* what, const char* kind, int bits) const {
+  Throw(ErrorCode::kValue, "{}: the value {} does not fit {}{}", what, NumberText(*this), kind,
+        bits);
+}
+
+std::ostream& operator<<(std::ostream& os, const Scalar& value) { return os << NumberText(value); }
 
 std::string Scalar::to_string() const {
   std::string out;

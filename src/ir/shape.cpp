@@ -1,6 +1,7 @@
 #include "hammock/ir/shape.h"
 
 #include <algorithm>
+#include <ostream>
 
 #include "base/throw.h"
 
@@ -49,12 +50,14 @@ void Dims::resize(int size, int64_t value) {
 }
 
 std::string ToString(const Dims& dims) { return fmt::format("[{}]", fmt::join(dims, ",")); }
+std::ostream& operator<<(std::ostream& os, const Dims& dims) { return os << ToString(dims); }
 
 std::string Shape::to_string() const {
   return fmt::format("{}[{}]", NameOf(dtype_), fmt::join(sizes_, ","));
 }
 
 std::string ToString(const Shape& shape) { return shape.to_string(); }
+std::ostream& operator<<(std::ostream& os, const Shape& shape) { return os << shape.to_string(); }
 
 Dims ContiguousStrides(const Dims& sizes) {
   Dims strides = Dims::Filled(sizes.size(), 1);

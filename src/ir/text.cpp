@@ -52,7 +52,8 @@ std::optional<Scalar> ParseInteger(std::string_view digits, DType dtype) {
 
 void AppendDouble(std::string& out, double value) { AppendReal(out, value); }
 
-void AppendScalar(std::string& out, const Scalar& value) {
+std::string NumberText(const Scalar& value) {
+  std::string out;
   DType dtype = value.dtype();
   if (value.IsBool()) {
     out += value.ToBool() ? "true" : "false";
@@ -65,6 +66,12 @@ void AppendScalar(std::string& out, const Scalar& value) {
   } else {
     fmt::format_to(std::back_inserter(out), "{}", value.ToInt());
   }
+  return out;
+}
+
+void AppendScalar(std::string& out, const Scalar& value) {
+  DType dtype = value.dtype();
+  out += NumberText(value);
   if (dtype == DType::kBool || dtype == DType::kI64 || dtype == DType::kF64) return;
   out += ':';
   out += NameOf(dtype);

@@ -16,6 +16,8 @@ namespace hammock {
 void AppendDouble(std::string& out, double value);
 /// "2.5", "3", "true"; other types than f64, i64 and bool are named: "2.5:f32".
 void AppendScalar(std::string& out, const Scalar& value);
+/// The same without the type: "2.5" for 2.5:f32.
+std::string NumberText(const Scalar& value);
 /// In double quotes; quotes, backslashes and bytes outside printable ASCII are escaped.
 void AppendQuoted(std::string& out, std::string_view text);
 

@@ -187,6 +187,7 @@ void Assign(TensorImpl& impl, const Value& value) {
     if (impl.owner) owner = std::unique_lock(impl.owner->lock);
     old = std::exchange(impl.node, node);
     impl.index = value.index;
+    impl.host_is_current = false;
   }
   if (old) old->DropReference();
 }

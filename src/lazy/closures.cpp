@@ -99,15 +99,19 @@ void add_step_closure(std::function<void()> fn, bool run_async) {
   (run_async ? waiting.async : waiting.sync).push_back(std::move(fn));
 }
 
+void PushAsyncClosure(std::function<void()> fn) {
+  async_used.store(true, std::memory_order_release);
+  AsyncClosures::Get().Push(std::move(fn));
+}
+
 void RunStepClosures() {
   if (async_used.load(std::memory_order_acquire)) AsyncClosures::Get().RaiseError();
   Waiting& waiting = OfThread<Waiting>();
   if (waiting.sync.empty() && waiting.async.empty()) return;
   while (!waiting.async.empty()) {
-    async_used.store(true, std::memory_order_release);
     Closure closure = std::move(waiting.async.front());
     waiting.async.pop_front();
-    AsyncClosures::Get().Push(std::move(closure));
+    PushAsyncClosure(std::move(closure));
   }
   // A closure that a closure adds waits for the next step.
   std::deque<Closure> running = std::exchange(waiting.sync, {});

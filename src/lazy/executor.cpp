@@ -15,6 +15,7 @@
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/debug_print.h"
 #include "lazy/hooks.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/record.h"
@@ -322,6 +323,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
                        "the backend of device {} is no longer registered", device.name());
   }
   CountTraced(Context());
+  const ClaimedPrints prints;
   tracing::Span span(options.trigger, "sync");
   if (span.on()) [[unlikely]]
     DescribeSync(span, device);

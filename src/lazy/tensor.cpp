@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <mutex>
 #include <ostream>
 
 #include "base/throw.h"
@@ -20,17 +21,30 @@ Tensor::Tensor(const Tensor& other) noexcept : impl_(other.impl_) {
   if (impl_) impl_->references.fetch_add(1, std::memory_order_relaxed);
 }
 
-Tensor& Tensor::operator=(const Tensor& other) noexcept {
+Tensor& Tensor::operator=(const Tensor& other) & noexcept {
   Tensor copy(other);
   std::swap(impl_, copy.impl_);
   return *this;
 }
 
 // What this held is released now, not when `other` dies: a live handle makes an output.
-Tensor& Tensor::operator=(Tensor&& other) noexcept {
+Tensor& Tensor::operator=(Tensor&& other) & noexcept {
   Tensor moved(std::move(other));
   std::swap(impl_, moved.impl_);
   return *this;
+}
+
+Tensor Tensor::operator=(const TensorArg& value) && {
+  LocationScope scope(value.at());
+  CurrentNode("assignment", *this);
+  if (impl_->references.load(std::memory_order_relaxed) == 1 && !impl_->SharesMemory()) {
+    Throw(ErrorCode::kValue,
+          "assignment: the left side is a new tensor {} that shares its memory with no other, so "
+          "the value would be lost; indices that are tensors copy: write "
+          "x.index_put_({{...}}, value)",
+          shape().to_string());
+  }
+  return value.is_tensor() ? copy_(value.tensor(), value.at()) : fill_(value, value.at());
 }
 
 Tensor::~Tensor() {
@@ -143,6 +157,38 @@ Scalar Tensor::item(Location at) const {
   }
   return host(at).at(0);
 }
+
+const void* Tensor::HostData(DType element, Location at) const {
+  LocationScope scope(at);
+  CurrentNode("data_ptr", *this);
+  if (dtype() != element) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "data_ptr: the tensor is {}, not {}",
+                     shape().to_string(), NameOf(element));
+  }
+  if (std::string type = device().type(); type != "cpu" && type != "reference") {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "data_ptr: the tensor is on {}, not in host memory; call cpu() first",
+                        device().to_string());
+  }
+  static std::mutex mutex;  // copies of a handle share the elements
+  std::lock_guard lock(mutex);
+  if (!impl_->host_is_current) {
+    impl_->host = host(at).storage();
+    impl_->host_is_current = true;
+  }
+  return impl_->host.get();
+}
+
+RowIterator Tensor::begin(Location at) const {
+  if (dim() == 0) {
+    Throw(ErrorCode::kValue, "a 0-d tensor {} has no rows to iterate over", shape().to_string());
+  }
+  return RowIterator(*this, 0, at);
+}
+
+RowIterator Tensor::end() const { return RowIterator(*this, size(0), Location()); }
+
+Tensor RowIterator::operator*() const { return tensor_.select(0, row_, at_); }
 
 Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
   CurrentNode(op, self);

@@ -120,6 +120,7 @@ void SetNode(TensorImpl& impl, const Value& value) {
   Node* node = value.node.get();
   node->AddReference();
   auto assign = [&] {
+    impl.host_is_current = false;
     impl.node = node;
     impl.index = value.index;
   };

@@ -51,6 +51,8 @@ struct TensorImpl : Link, WriteTarget {
   uint32_t held_epoch = 0;          // of its owner, whose held_bytes has its value
   bool donated = false;
   bool undone = false;  // the unit of writes that made its value failed; see LeafEntry::grad
+  bool host_is_current = false;
+  std::shared_ptr<void> host;  // elements that data_ptr has given out
 
   bool SharesMemory() const { return view && view->group; }
 };

@@ -369,6 +369,13 @@ Any Module::RunBound(const Method& method, const std::vector<Any>& args, Locatio
 }
 
 Tensor Module::operator()(const Tensor& x, Location at) {
+  if (!find_method("forward")) {
+    Throw(ErrorCode::kUnknownName,
+          "{}: Method 'forward' is not defined. A forward of a class that derives from Module is "
+          "called by net.forward(x); for net(x) derive from nn::UnaryModule, or write "
+          "define(\"forward(Tensor x) -> Tensor\", &{}::forward) in the constructor",
+          class_name_, class_name_);
+  }
   return run_method("forward", {Any(x)}, {}, at).ToTensor();
 }
 

@@ -81,6 +81,17 @@ using LayersOp = std::tuple<Tensor, Tensor> (*)(const Tensor&, const Tensor&,
                                                 const std::vector<Tensor>&, bool, int64_t, double,
                                                 bool, bool, bool, Location);
 
+template <size_t index>
+std::optional<Tensor> Part(const std::optional<LSTMState>& state) {
+  return state ? std::optional(std::get<index>(*state)) : std::nullopt;
+}
+
+/// The state among the boxed arguments (input, h, c) of a method.
+std::optional<LSTMState> StateOf(const std::vector<Any>& args) {
+  if (args[1].IsNone() || args[2].IsNone()) return std::nullopt;
+  return LSTMState(args[1].ToTensor(), args[2].ToTensor());
+}
+
 }  // namespace
 
 RNNImpl::RNNImpl(const Options& given) : RNNBase("RNN", 1, given) {
@@ -120,27 +131,23 @@ std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor& input,
 LSTMImpl::LSTMImpl(const Options& given) : RNNBase("LSTM", 4, given) {
   define("forward(Tensor input, Tensor? h=None, Tensor? c=None) -> (Tensor, Tensor, Tensor)",
          [](Module& self, const std::vector<Any>& args) -> Any {
-           std::optional<LSTMImpl::State> state;
-           if (!args[1].IsNone() && !args[2].IsNone()) {
-             state.emplace(args[1].ToTensor(), args[2].ToTensor());
-           }
-           return boxing::ToAny(dynamic_cast<LSTMImpl&>(self).forward(args[0].ToTensor(), state));
+           auto [output, last] =
+               dynamic_cast<LSTMImpl&>(self).forward(args[0].ToTensor(), StateOf(args));
+           return boxing::ToAny(std::tuple_cat(std::tuple(output), last));
          });
 }
 
-std::tuple<Tensor, Tensor, Tensor> LSTMImpl::forward(const Tensor& input,
-                                                     const std::optional<State>& state) {
+std::tuple<Tensor, LSTMState> LSTMImpl::forward(const Tensor& input,
+                                                const std::optional<LSTMState>& state) {
   Tensor batched = Batched(input);
   int64_t out = options.proj_size > 0 ? options.proj_size : options.hidden_size;
-  auto part = [&](Tensor State::*which, int64_t size) {
-    return RNNBase::State(state ? std::optional((*state).*which) : std::nullopt, batched, size);
-  };
+  Tensor first_h = State(Part<0>(state), batched, out);
+  Tensor first_c = State(Part<1>(state), batched, options.hidden_size);
   auto [output, h, c] =
-      lstm(batched, {part(&State::first, out), part(&State::second, options.hidden_size)}, params(),
-           options.bias, options.num_layers, options.dropout, is_training(), options.bidirectional,
-           options.batch_first);
-  if (input.dim() == 3) return {output, h, c};
-  return {WithoutBatch(output, false), WithoutBatch(h, true), WithoutBatch(c, true)};
+      lstm(batched, {first_h, first_c}, params(), options.bias, options.num_layers, options.dropout,
+           is_training(), options.bidirectional, options.batch_first);
+  if (input.dim() == 3) return {output, {h, c}};
+  return {WithoutBatch(output, false), {WithoutBatch(h, true), WithoutBatch(c, true)}};
 }
 
 // ---- Cells
@@ -191,12 +198,16 @@ Tensor GRUCellImpl::forward(const Tensor& input, const std::optional<Tensor>& st
 }
 
 LSTMCellImpl::LSTMCellImpl(int64_t input_size, int64_t hidden_size, bool bias)
-    : CellBase("LSTMCell", 4, input_size, hidden_size, bias) {}
+    : CellBase("LSTMCell", 4, input_size, hidden_size, bias) {
+  define("forward(Tensor input, Tensor? h=None, Tensor? c=None) -> (Tensor, Tensor)",
+         [](Module& self, const std::vector<Any>& args) -> Any {
+           return boxing::ToAny(
+               dynamic_cast<LSTMCellImpl&>(self).forward(args[0].ToTensor(), StateOf(args)));
+         });
+}
 
-std::tuple<Tensor, Tensor> LSTMCellImpl::forward(
-    const Tensor& input, const std::optional<std::pair<Tensor, Tensor>>& state) {
-  Tensor h = State(state ? std::optional(state->first) : std::nullopt, input);
-  Tensor c = State(state ? std::optional(state->second) : std::nullopt, input);
+LSTMState LSTMCellImpl::forward(const Tensor& input, const std::optional<LSTMState>& state) {
+  Tensor h = State(Part<0>(state), input), c = State(Part<1>(state), input);
   return lstm_cell(input, {h, c}, weight_ih, weight_hh, Given(bias_ih), Given(bias_hh));
 }
 

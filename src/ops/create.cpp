@@ -66,6 +66,60 @@ Tensor tensor(const Scalar& value, std::optional<DType> dtype, const Device& dev
   return from_host(HostTensor::From(value.To(dtype.value_or(DefaultDType(value)))), device, at);
 }
 
+/// Puts a literal's elements in a row and checks that it is a box.
+class LiteralReader {
+ public:
+  explicit LiteralReader(std::initializer_list<TensorLiteral> values) { Read(values, 0); }
+
+  HostTensor To(std::optional<DType> dtype) const {
+    HostTensor host(Shape(dtype.value_or(OwnDType()), sizes_));
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      host.set(static_cast<int64_t>(i), numbers_[i].To(host.dtype()));
+    }
+    return host;
+  }
+
+ private:
+  void Read(std::span<const TensorLiteral> items, int depth) {
+    int64_t count = static_cast<int64_t>(items.size());
+    if (depth == sizes_.size()) {
+      if (!numbers_.empty()) ThrowRagged();
+      sizes_.push_back(count);
+    }
+    if (sizes_[depth] != count) ThrowRagged();
+    for (const TensorLiteral& item : items) {
+      if (item.list_) {
+        Read(item.items_, depth + 1);
+      } else {
+        if (depth + 1 != sizes_.size()) ThrowRagged();
+        numbers_.push_back(item.value_);
+      }
+    }
+  }
+
+  [[noreturn]] static void ThrowRagged() {
+    Throw(ErrorCode::kShapeMismatch, "tensor: the rows of the literal differ in length or depth");
+  }
+
+  DType OwnDType() const {
+    DType result = numbers_.empty() ? kDefaultFloat : DType::kBool;
+    for (const Scalar& number : numbers_) {
+      DType own = DefaultDType(number);
+      if (own > result) result = own;  // bool, i64, f32
+    }
+    return result;
+  }
+
+  Dims sizes_;
+  std::vector<Scalar> numbers_;
+};
+
+Tensor tensor(std::initializer_list<TensorLiteral> values, std::optional<DType> dtype,
+              const Device& device, Location at) {
+  LocationScope scope(at);
+  return from_host(LiteralReader(values).To(dtype), device, at);
+}
+
 Tensor scalar_tensor(const Scalar& value, std::optional<DType> dtype, const Device& device,
                      Location at) {
   return tensor(value, dtype.value_or(kDefaultFloat), device, at);
@@ -385,6 +439,7 @@ Tensor blackman_window(int64_t window_length, bool periodic, std::optional<DType
 namespace ops {
 namespace {
 
+using FillFn = Tensor (*)(const Dims&, std::optional<DType>, const Device&, Location);
 using RangeFn = Tensor (*)(const Scalar&, const Scalar&, const Scalar&, std::optional<DType>,
                            const Device&, Location);
 using EndFn = Tensor (*)(const Scalar&, std::optional<DType>, const Device&, Location);
@@ -411,10 +466,10 @@ Tensor HammingAlpha(int64_t length, bool periodic, double alpha, std::optional<D
   { .schema = text OPTIONS, .doc = what, .call = Box<function> }
 
 constinit const OpDef kFunctions[] = {
-    FUNCTION("zeros(int[] size", "Zeros.", zeros),
-    FUNCTION("ones(int[] size", "Ones.", ones),
+    FUNCTION("zeros(int[] size", "Zeros.", FillFn(zeros)),
+    FUNCTION("ones(int[] size", "Ones.", FillFn(ones)),
     FUNCTION("full(int[] size, Scalar fill_value", "One value everywhere.", full),
-    FUNCTION("empty(int[] size", "Zeros: no value is ever undefined.", empty),
+    FUNCTION("empty(int[] size", "Zeros: no value is ever undefined.", FillFn(empty)),
     FUNCTION("zeros_like(Tensor self", "Zeros of the shape of `self`.", zeros_like),
     FUNCTION("ones_like(Tensor self", "Ones of the shape of `self`.", ones_like),
     FUNCTION("full_like(Tensor self, Scalar fill_value", "One value, in the shape of `self`.",

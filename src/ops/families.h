@@ -15,6 +15,7 @@ std::span<const OpDef* const> ActivationOps();     // activations.cpp
 std::span<const OpDef* const> ConversionOps();     // conversions.cpp
 std::span<const OpDef* const> CreateOps();         // create.cpp
 std::span<const OpDef* const> RandomOps();         // random.cpp
+std::span<const OpDef* const> SamplingOps();       // sampling.cpp
 std::span<const OpDef* const> InPlaceOps();        // in_place.cpp
 std::span<const OpDef* const> ReductionOps();      // reductions.cpp
 std::span<const OpDef* const> StatisticsOps();     // statistics.cpp

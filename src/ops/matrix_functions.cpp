@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/throw.h"
+#include "hammock/ops/aliases.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/linalg.h"
 #include "hammock/ops/matmul.h"
@@ -260,6 +261,16 @@ Tensor NormOf(const Tensor& self, const Any& ord, const std::optional<Dims>& dim
   if (count == 1) return linalg_vector_norm(self, ord.ToScalar(), dims, keepdim, dtype);
   return linalg_matrix_norm(self, ord.ToScalar(), dims, keepdim, dtype);
 }
+
+}  // namespace
+
+Tensor linalg_norm(const Tensor& self, const Scalar& ord, const std::optional<Dims>& dim,
+                   bool keepdim, std::optional<DType> dtype, Location at) {
+  LocationScope scope(at);
+  return NormOf(self, ord, dim, keepdim, dtype);
+}
+
+namespace {
 
 std::optional<Dims> DimsFrom(const Any& value) {
   if (value.IsNone()) return std::nullopt;

@@ -5,7 +5,7 @@
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "lazy/layout.h"
-#include "lazy/rng.h"
+#include "ops/draw.h"
 #include "ops/elementwise_kit.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -16,56 +16,6 @@ namespace hammock {
 using namespace ops;  // NOLINT: records and the op writer's kit
 
 namespace {
-
-/// Where random numbers come from and what they become.
-struct Draw {
-  Dims sizes;
-  DType dtype;
-  Device device;
-  const OptionalGenerator& generator;
-
-  int64_t count() const { return Shape(dtype, sizes).numel(); }
-};
-
-/// `rows` independent u32 words for each element, as [rows, count].
-Tensor Words(const Draw& draw, int64_t rows) {
-  uint64_t words = static_cast<uint64_t>(rows * draw.count());
-  Tensor state = MakeRngState(draw.generator, (words + 3) / 4, draw.device);
-  return Apply(kRngBits, Location(), {state}, {Dims{rows, draw.count()}});
-}
-
-Tensor Row(const Tensor& words, int row, const Draw& draw) {
-  return Reshaped(Sliced(words, 0, row, 1), draw.sizes);
-}
-
-/// The upper `bits` of each word, as a number of `dtype`, which holds it exactly.
-Tensor UpperBits(const Tensor& words, int bits, DType dtype) {
-  return Casted(bitwise_right_shift(words, Constant(32 - bits, DType::kU32)), dtype);
-}
-
-Tensor Times(const Tensor& x, double factor) { return mul(x, ConstantLike(factor, x)); }
-
-/// 53 random bits of two words as an integer in f64.
-Tensor Bits53(const Tensor& high, const Tensor& low) {
-  Tensor upper = UpperBits(high, 27, DType::kF64), lower = UpperBits(low, 26, DType::kF64);
-  return add(Times(upper, 0x1p26), lower);
-}
-
-/// In [0, 1), with as many bits as the dtype's mantissa has.
-Tensor Uniform(const Draw& draw) {
-  switch (draw.dtype) {
-    case DType::kF64: {
-      Tensor words = Words(draw, 2);
-      return Times(Bits53(Row(words, 0, draw), Row(words, 1, draw)), 0x1p-53);
-    }
-    case DType::kF16:
-      return Times(UpperBits(Row(Words(draw, 1), 0, draw), 11, DType::kF16), 0x1p-11);
-    case DType::kBF16:
-      return Times(UpperBits(Row(Words(draw, 1), 0, draw), 8, DType::kBF16), 0x1p-8);
-    default:
-      return Times(UpperBits(Row(Words(draw, 1), 0, draw), 24, DType::kF32), 0x1p-24);
-  }
-}
 
 /// Box-Muller in f32, or f64 for f64; the logarithm's argument is in (0, 1].
 Tensor Normal(const Draw& draw) {
@@ -328,6 +278,8 @@ Tensor& random_(Tensor& self, const OptionalGenerator& generator, Location at) {
 namespace ops {
 namespace {
 
+using FillFn = Tensor (*)(const Dims&, std::optional<DType>, const Device&,
+                          const OptionalGenerator&, Location);
 using SizedFn = Tensor (*)(int64_t, const Dims&, std::optional<DType>, const Device&,
                            const OptionalGenerator&, Location);
 using SizedLowFn = Tensor (*)(int64_t, int64_t, const Dims&, std::optional<DType>, const Device&,
@@ -363,8 +315,8 @@ using RandomFromFn = Tensor& (*)(Tensor&, int64_t, std::optional<int64_t>, const
   }
 
 constinit const OpDef kFunctions[] = {
-    FUNCTION("rand(int[] size", "Uniform in [0, 1).", rand),
-    FUNCTION("randn(int[] size", "Normal with mean 0 and standard deviation 1.", randn),
+    FUNCTION("rand(int[] size", "Uniform in [0, 1).", FillFn(rand)),
+    FUNCTION("randn(int[] size", "Normal with mean 0 and standard deviation 1.", FillFn(randn)),
     FUNCTION("randint(int high, int[] size", "Integers in [0, high).", SizedFn(randint)),
     FUNCTION("randint.low(int low, int high, int[] size", "Integers in [low, high).",
              SizedLowFn(randint)),

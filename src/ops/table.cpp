@@ -77,6 +77,7 @@ std::vector<const OpDef*> AllOps() {
   add(ConversionOps());
   add(CreateOps());
   add(RandomOps());
+  add(SamplingOps());
   add(InPlaceOps());
   add(ReductionOps());
   add(StatisticsOps());

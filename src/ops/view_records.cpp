@@ -2,6 +2,7 @@
 
 #include "hammock/op_builder.h"
 #include "hammock/ops/view.h"
+#include "ops/compose.h"
 #include "ops/views.h"
 
 namespace hammock {
@@ -37,7 +38,36 @@ HAMMOCK_METHOD(clone(Location at), clone(*this, at))
 HAMMOCK_METHOD(contiguous(Location at), contiguous(*this, at))
 HAMMOCK_METHOD(to(DType dtype, Location at), to(*this, dtype, at))
 HAMMOCK_METHOD(to(const Device& device, Location at), to(*this, device, at))
+HAMMOCK_METHOD(to(const Device& device, DType dtype, Location at),
+               to(hammock::to(*this, device, at), dtype, at))
+HAMMOCK_METHOD(view_as(const Tensor& other, Location at), view_as(*this, other, at))
+HAMMOCK_METHOD(expand_as(const Tensor& other, Location at), expand_as(*this, other, at))
+HAMMOCK_METHOD(unfold(int64_t dimension, int64_t size, int64_t step, Location at),
+               unfold_dim(*this, dimension, size, step, at))
+HAMMOCK_METHOD(type_as(const Tensor& other, Location at), to(*this, other.dtype(), at))
+HAMMOCK_METHOD(cpu(Location at), to(*this, Device("cpu"), at))
+HAMMOCK_METHOD(half(Location at), to(*this, DType::kF16, at))
+HAMMOCK_METHOD(bfloat16(Location at), to(*this, DType::kBF16, at))
+HAMMOCK_METHOD(float32(Location at), to(*this, DType::kF32, at))
+HAMMOCK_METHOD(float64(Location at), to(*this, DType::kF64, at))
+HAMMOCK_METHOD(int32(Location at), to(*this, DType::kI32, at))
+HAMMOCK_METHOD(int64(Location at), to(*this, DType::kI64, at))
 #undef HAMMOCK_METHOD
+Tensor Tensor::T(Location at) const {
+  Dims dims;
+  for (int i = dim(); i-- > 0;) dims.push_back(i);
+  return hammock::permute(*this, dims, at);
+}
+Tensor Tensor::mT(Location at) const {
+  ops::NeedRank("mT", *this, 2);
+  return hammock::transpose(*this, -2, -1, at);
+}
+Tensor Tensor::to(const Tensor& other, Location at) const {
+  return to(other.device(), other.dtype(), at);
+}
+Tensor Tensor::cuda(int64_t ordinal, Location at) const {
+  return hammock::to(*this, Device("cuda:" + std::to_string(ordinal)), at);
+}
 std::vector<Tensor> Tensor::split(int64_t split_size, int64_t dim, Location at) const {
   return hammock::split(*this, split_size, dim, at);
 }

@@ -96,7 +96,8 @@ TEST(Records, TheTableInTheDocsIsFresh) {
       "take whole and that is otherwise expanded; a function makes no\nnode of its own. Gradient: "
       "`own`, by the record; `expanded`, by those of its parts. Autocast:\nwhat floats are cast to "
       "in "
-      "the scope of an `AutocastGuard`.\n\n" +
+      "the scope of an `AutocastGuard`. The C++ function has the op's name;\n[cpp-names.md]"
+      "(cpp-names.md) has those that differ.\n\n" +
       DescribeOps();
   if (std::getenv("UPDATE_DOCS")) std::ofstream(path) << table;
   std::ifstream in(path);

@@ -302,7 +302,7 @@ TEST_F(ExplainedProgram, NamesTheLineThatPrints) {
   text << y;
   std::string line = "explain_test.cpp:" + std::to_string(__LINE__ - 1);
   EXPECT_EQ(LastMiss().where, line);
-  EXPECT_EQ(text.str(), "[1.25, 2.5, 3.75] : f32[3]");
+  EXPECT_EQ(text.str(), "[1.2500, 2.5000, 3.7500] : f32[3]");
 }
 
 TEST_F(ExplainedProgram, NamesTheBatchSize) {

@@ -88,6 +88,17 @@ TEST(Module, CallsMethodsByNameWithDefaultsAndKeywords) {
   EXPECT_ERROR(net.run_method("wrong"), TypeError, "wrong: must return int, returned str");
 }
 
+TEST(Module, SaysHowToCallAForwardThatIsNoMethod) {
+  struct Own : Module {
+    Own() : Module("Own") {}
+    Tensor forward(const Tensor& x) { return x; }
+  };
+  Own net;
+  EXPECT_ERROR(net(tensor({1.0})), ValueError,
+               "Own: Method 'forward' is not defined. A forward of a class that derives from "
+               "Module is called by net.forward(x); for net(x) derive from nn::UnaryModule");
+}
+
 TEST(Module, TraceMakesCodeAGraphThatGivesTheSame) {
   Net net;
   Tensor x = tensor({{1.0, 2.0, 3.0}});

@@ -61,11 +61,17 @@ template <class L>
 Case Pairs(L layer) {
   return {layer, [=](const Tensors& in) { return Tensors{layer(in[0], in[1])}; }};
 }
+Tensors Flat(const Tensor& result) { return {result}; }
+template <class... Parts>
+Tensors Flat(const std::tuple<Parts...>& result) {
+  Tensors all;
+  auto add = [&](const Tensors& part) { all.insert(all.end(), part.begin(), part.end()); };
+  std::apply([&](const Parts&... part) { (add(Flat(part)), ...); }, result);
+  return all;
+}
 template <class L>
 Case Listed(L layer) {
-  return {layer, [=](const Tensors& in) {
-            return std::apply([](auto... each) { return Tensors{each...}; }, layer(in[0]));
-          }};
+  return {layer, [=](const Tensors& in) { return Flat(layer(in[0])); }};
 }
 Case Attention(MultiheadAttention layer) {
   return {layer, [=](const Tensors& in) {

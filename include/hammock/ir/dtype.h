@@ -2,6 +2,7 @@
 /// Element types. Every fact of a dtype stands in one table, `InfoOf`.
 
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string_view>
 
@@ -53,6 +54,8 @@ HAMMOCK_API extern const DTypeInfo kDTypeTable[kNumDTypes];
 
 inline const DTypeInfo& InfoOf(DType dtype) { return kDTypeTable[static_cast<int>(dtype)]; }
 inline std::string_view NameOf(DType dtype) { return InfoOf(dtype).name; }
+/// "f32"
+HAMMOCK_API std::ostream& operator<<(std::ostream& os, DType dtype);
 inline bool IsFloat(DType dtype) { return InfoOf(dtype).kind == DTypeKind::kFloat; }
 inline bool IsSigned(DType dtype) {
   return InfoOf(dtype).kind == DTypeKind::kSigned || IsFloat(dtype);

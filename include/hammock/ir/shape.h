@@ -2,9 +2,11 @@
 /// Dims: up to eight sizes, held inline. Shape: an element type with its sizes, printed `f32[2,3]`.
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,12 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 55;
 class HAMMOCK_API Dims {
  public:
   Dims() = default;
+  /// One entry, so that a call takes `sum(1)` as it takes `sum({0, 1})`.
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Dims(T value)  // NOLINT: a number is a Dims
+      : size_(1) {
+    values_[0] = static_cast<int64_t>(value);
+  }
   Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   Dims(std::span<const int64_t> values);  // NOLINT: a view of integers is a Dims
   Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}  // NOLINT
@@ -67,6 +75,7 @@ class HAMMOCK_API Dims {
 
 /// "[2,3]"
 HAMMOCK_API std::string ToString(const Dims& dims);
+HAMMOCK_API std::ostream& operator<<(std::ostream& os, const Dims& dims);
 
 class HAMMOCK_API Shape {
  public:
@@ -98,6 +107,7 @@ class HAMMOCK_API Shape {
 };
 
 HAMMOCK_API std::string ToString(const Shape& shape);
+HAMMOCK_API std::ostream& operator<<(std::ostream& os, const Shape& shape);
 
 /// Row-major strides, in elements (PyTorch's values: a size of 0 counts as 1).
 HAMMOCK_API Dims ContiguousStrides(const Dims& sizes);

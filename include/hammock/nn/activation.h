@@ -2,6 +2,7 @@
 /// Activations, pooling, padding and resizing: layers without parameters (but PReLU).
 
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,12 +93,24 @@ HAMMOCK_API Function MaxPool3d(const MaxPoolOptions& options);
 HAMMOCK_API Function AvgPool1d(const AvgPoolOptions& options);
 HAMMOCK_API Function AvgPool2d(const AvgPoolOptions& options);
 HAMMOCK_API Function AvgPool3d(const AvgPoolOptions& options);
-inline Function MaxPool1d(Sizes kernel) { return MaxPool1d(MaxPoolOptions{kernel}); }
-inline Function MaxPool2d(Sizes kernel) { return MaxPool2d(MaxPoolOptions{kernel}); }
-inline Function MaxPool3d(Sizes kernel) { return MaxPool3d(MaxPoolOptions{kernel}); }
-inline Function AvgPool1d(Sizes kernel) { return AvgPool1d(AvgPoolOptions{kernel}); }
-inline Function AvgPool2d(Sizes kernel) { return AvgPool2d(AvgPoolOptions{kernel}); }
-inline Function AvgPool3d(Sizes kernel) { return AvgPool3d(AvgPoolOptions{kernel}); }
+#define HAMMOCK_POOL(name, options)                                                         \
+  template <std::integral T>                                                                \
+  Function name(T kernel_size, std::optional<Sizes> stride = std::nullopt,                  \
+                const Sizes& padding = 0) {                                                 \
+    return name(options{.kernel_size = kernel_size, .stride = stride, .padding = padding}); \
+  }                                                                                         \
+  template <std::integral T>                                                                \
+  Function name(std::initializer_list<T> kernel_size) {                                     \
+    Dims sizes(std::vector<int64_t>(kernel_size.begin(), kernel_size.end()));               \
+    return name(options{.kernel_size = sizes});                                             \
+  }
+HAMMOCK_POOL(MaxPool1d, MaxPoolOptions)
+HAMMOCK_POOL(MaxPool2d, MaxPoolOptions)
+HAMMOCK_POOL(MaxPool3d, MaxPoolOptions)
+HAMMOCK_POOL(AvgPool1d, AvgPoolOptions)
+HAMMOCK_POOL(AvgPool2d, AvgPoolOptions)
+HAMMOCK_POOL(AvgPool3d, AvgPoolOptions)
+#undef HAMMOCK_POOL
 // A size of -1 keeps that of the input.
 HAMMOCK_API Function AdaptiveMaxPool1d(const Sizes& output_size);
 HAMMOCK_API Function AdaptiveMaxPool2d(const Sizes& output_size);

@@ -5,7 +5,7 @@
 ///   struct Net : nn::Module {
 ///     nn::Linear hidden = register_module("hidden", nn::Linear(784, 128));
 ///     nn::Linear out = register_module("out", nn::Linear(128, 10));
-///     Tensor forward(const Tensor& x) { return out(relu(hidden(x))); }
+///     Tensor forward(const Tensor& x) { return out(relu(hidden(x))); }   // net.forward(x)
 ///   };
 ///
 /// Layers of many arguments take a struct: `nn::Conv2d({.in_channels = 1, .out_channels = 8,
@@ -13,12 +13,14 @@
 /// `out->weight`.
 
 #include <concepts>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "hammock/export.h"
 #include "hammock/module.h"
+#include "hammock/nn/sizes.h"
 #include "hammock/tensor.h"
 
 namespace hammock::nn {
@@ -57,6 +59,11 @@ class Layer : public std::shared_ptr<Impl> {
   Layer(std::shared_ptr<Impl> layer) : std::shared_ptr<Impl>(std::move(layer)) {}  // NOLINT
   explicit Layer(const Options& options) requires std::constructible_from<Impl, const Options&>
       : std::shared_ptr<Impl>(std::make_shared<Impl>(options)) {}
+  /// `nn::LayerNorm({8, 16})`
+  template <std::integral T, size_t count>
+  requires std::constructible_from<Impl, const Sizes&>
+  explicit Layer(const T (&sizes)[count])
+      : std::shared_ptr<Impl>(std::make_shared<Impl>(Sizes(sizes))) {}
   template <class... Args>
   requires std::constructible_from<Impl, Args...>
   explicit Layer(Args&&... args)
@@ -69,5 +76,11 @@ class Layer : public std::shared_ptr<Impl> {
     return (*this)->forward(input.tensor, std::forward<Args>(rest)...);
   }
 };
+
+/// The tree of modules, as of the module itself.
+template <class Impl>
+std::ostream& operator<<(std::ostream& os, const Layer<Impl>& layer) {
+  return layer ? os << static_cast<const Module&>(*layer) : os << "null";
+}
 
 }  // namespace hammock::nn

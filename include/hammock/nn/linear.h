@@ -101,6 +101,13 @@ class ConvImpl : public ConvBase {
                  : dims == 2 ? "Conv2d"
                              : "Conv3d",
                  dims, options) {}
+  ConvImpl(int64_t in_channels, int64_t out_channels, const Sizes& kernel_size,
+           const Sizes& stride = 1, const Sizes& padding = 0)
+      : ConvImpl(Options{.in_channels = in_channels,
+                         .out_channels = out_channels,
+                         .kernel_size = kernel_size,
+                         .stride = stride,
+                         .padding = padding}) {}
 };
 template <int dims>
 class ConvTransposeImpl : public ConvTransposeBase {
@@ -110,6 +117,13 @@ class ConvTransposeImpl : public ConvTransposeBase {
                           : dims == 2 ? "ConvTranspose2d"
                                       : "ConvTranspose3d",
                           dims, options) {}
+  ConvTransposeImpl(int64_t in_channels, int64_t out_channels, const Sizes& kernel_size,
+                    const Sizes& stride = 1, const Sizes& padding = 0)
+      : ConvTransposeImpl(Options{.in_channels = in_channels,
+                                  .out_channels = out_channels,
+                                  .kernel_size = kernel_size,
+                                  .stride = stride,
+                                  .padding = padding}) {}
 };
 
 struct EmbeddingOptions {

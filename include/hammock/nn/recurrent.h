@@ -46,6 +46,7 @@ class HAMMOCK_API RNNBase : public Module {
 class HAMMOCK_API RNNImpl : public RNNBase {
  public:
   explicit RNNImpl(const Options& options);
+  RNNImpl(int64_t input_size, int64_t hidden_size) : RNNImpl(Options{input_size, hidden_size}) {}
   /// (outputs, last state)
   std::tuple<Tensor, Tensor> forward(const Tensor& input,
                                      const std::optional<Tensor>& state = std::nullopt);
@@ -54,17 +55,21 @@ class HAMMOCK_API RNNImpl : public RNNBase {
 class HAMMOCK_API GRUImpl : public RNNBase {
  public:
   explicit GRUImpl(const Options& options);
+  GRUImpl(int64_t input_size, int64_t hidden_size) : GRUImpl(Options{input_size, hidden_size}) {}
   std::tuple<Tensor, Tensor> forward(const Tensor& input,
                                      const std::optional<Tensor>& state = std::nullopt);
 };
 
+/// (h, c): what an LSTM and its cell take and return.
+using LSTMState = std::tuple<Tensor, Tensor>;
+
 class HAMMOCK_API LSTMImpl : public RNNBase {
  public:
   explicit LSTMImpl(const Options& options);
-  using State = std::pair<Tensor, Tensor>;  // h, c
-  /// (outputs, last h, last c)
-  std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& input,
-                                             const std::optional<State>& state = std::nullopt);
+  LSTMImpl(int64_t input_size, int64_t hidden_size) : LSTMImpl(Options{input_size, hidden_size}) {}
+  /// (outputs, last state): `std::tie(y, state) = lstm(x, state)`
+  std::tuple<Tensor, LSTMState> forward(const Tensor& input,
+                                        const std::optional<LSTMState>& state = std::nullopt);
 };
 
 /// One step of a layer.
@@ -96,9 +101,8 @@ class HAMMOCK_API GRUCellImpl : public CellBase {
 class HAMMOCK_API LSTMCellImpl : public CellBase {
  public:
   LSTMCellImpl(int64_t input_size, int64_t hidden_size, bool bias = true);
-  /// (h, c)
-  std::tuple<Tensor, Tensor> forward(
-      const Tensor& input, const std::optional<std::pair<Tensor, Tensor>>& state = std::nullopt);
+  /// `state = cell(x, state)`
+  LSTMState forward(const Tensor& input, const std::optional<LSTMState>& state = std::nullopt);
 };
 
 using RNN = Layer<RNNImpl>;

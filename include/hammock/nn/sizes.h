@@ -14,6 +14,10 @@ class Sizes {
   Sizes(T size) : dims_({static_cast<int64_t>(size)}) {}         // NOLINT: implicit on purpose
   Sizes(std::initializer_list<int64_t> sizes) : dims_(sizes) {}  // NOLINT
   Sizes(const Dims& sizes) : dims_(sizes) {}                     // NOLINT
+  template <std::integral T, size_t count>
+  explicit Sizes(const T (&sizes)[count]) {
+    for (T size : sizes) dims_.push_back(static_cast<int64_t>(size));
+  }
 
   const Dims& dims() const { return dims_; }
   /// Of a dim.

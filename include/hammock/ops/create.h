@@ -63,35 +63,28 @@ requires(!std::same_as<T, bool>) Tensor
   return from_host(HostTensor(Shape(DTypeOf<T>, size), std::move(bytes)), device, at);
 }
 
-/// Literals: integers give i64, doubles and floats f32, as in Python.
-template <class T>
-using LiteralOf = std::conditional_t<std::is_same_v<T, bool>, bool,
-                                     std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
+/// A number or a list of literals, nested to any depth.
+class HAMMOCK_API TensorLiteral {
+ public:
+  template <class T>
+  requires std::is_arithmetic_v<T> || std::same_as<T, Half> || std::same_as<T, BFloat16>
+  TensorLiteral(T value) : value_(value) {}              // NOLINT
+  TensorLiteral(const Scalar& value) : value_(value) {}  // NOLINT
+  TensorLiteral(std::initializer_list<TensorLiteral> items)
+      : list_(true), items_(items) {}  // NOLINT
 
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<T> values,
-                                               std::optional<DType> dtype = std::nullopt,
-                                               const Device& device = Device(), HAMMOCK_AT) {
-  DType own = dtype.value_or(DTypeOf<LiteralOf<T>>);
-  HostTensor host(Shape(own, {static_cast<int64_t>(values.size())}));
-  int64_t i = 0;
-  for (T value : values) host.set(i++, Scalar(value).To(own));
-  return from_host(host, device, at);
-}
-template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
-                                               std::optional<DType> dtype = std::nullopt,
-                                               const Device& device = Device(), HAMMOCK_AT) {
-  DType own = dtype.value_or(DTypeOf<LiteralOf<T>>);
-  size_t columns = rows.size() ? rows.begin()->size() : 0;
-  HostTensor host(Shape(own, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}));
-  int64_t i = 0;
-  for (const auto& row : rows) {
-    CheckElementCount(row.size(), {static_cast<int64_t>(columns)});
-    for (T value : row) host.set(i++, Scalar(value).To(own));
-  }
-  return from_host(host, device, at);
-}
+ private:
+  friend class LiteralReader;
+  Scalar value_;
+  bool list_ = false;
+  std::vector<TensorLiteral> items_;
+};
+
+/// `tensor({{1, 2}, {3, 4.5}})`: all bools give bool, integers i64, and one float makes all f32, as
+/// in Python. ValueError where rows differ in length.
+HAMMOCK_API Tensor tensor(std::initializer_list<TensorLiteral> values,
+                          std::optional<DType> dtype = std::nullopt,
+                          const Device& device = Device(), HAMMOCK_AT);
 
 // ---- Filled
 
@@ -105,10 +98,21 @@ requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initia
 
 HAMMOCK_API Tensor zeros(const Dims& size, HAMMOCK_OPTIONS);
 HAMMOCK_API Tensor ones(const Dims& size, HAMMOCK_OPTIONS);
-/// The value is a parameter: another one does not recompile.
-HAMMOCK_API Tensor full(const Dims& size, const Scalar& fill_value, HAMMOCK_OPTIONS);
 /// Zeros: no value is ever undefined.
 HAMMOCK_API Tensor empty(const Dims& size, HAMMOCK_OPTIONS);
+/// Sizes one by one: `zeros(2, 3)`.
+#define HAMMOCK_SIZED(name)                                                               \
+  template <std::integral... Rest>                                                        \
+  requires(sizeof...(Rest) > 0) Tensor name(const IndexArg& first, Rest... rest) {        \
+    return name(Dims{first.index, static_cast<int64_t>(rest)...}, std::nullopt, Device(), \
+                first.at);                                                                \
+  }
+HAMMOCK_SIZED(zeros)
+HAMMOCK_SIZED(ones)
+HAMMOCK_SIZED(empty)
+#undef HAMMOCK_SIZED
+/// The value is a parameter: another one does not recompile.
+HAMMOCK_API Tensor full(const Dims& size, const Scalar& fill_value, HAMMOCK_OPTIONS);
 /// Zeros whose elements lie `stride` apart, as in PyTorch.
 HAMMOCK_API Tensor empty_strided(const Dims& size, const Dims& stride, HAMMOCK_OPTIONS);
 /// Gives a tensor that shares its memory with no other new sizes: the first elements stay, more are

@@ -26,6 +26,16 @@ HAMMOCK_API Tensor rand_like(const Tensor& self, HAMMOCK_OPTIONS_RANDOM_LIKE);
 /// Normal with mean 0 and standard deviation 1.
 HAMMOCK_API Tensor randn(const Dims& size, HAMMOCK_OPTIONS_RANDOM);
 HAMMOCK_API Tensor randn_like(const Tensor& self, HAMMOCK_OPTIONS_RANDOM_LIKE);
+/// Sizes one by one: `randn(2, 3)`.
+#define HAMMOCK_SIZED(name)                                                               \
+  template <std::integral... Rest>                                                        \
+  requires(sizeof...(Rest) > 0) Tensor name(const IndexArg& first, Rest... rest) {        \
+    return name(Dims{first.index, static_cast<int64_t>(rest)...}, std::nullopt, Device(), \
+                std::nullopt, first.at);                                                  \
+  }
+HAMMOCK_SIZED(rand)
+HAMMOCK_SIZED(randn)
+#undef HAMMOCK_SIZED
 /// Integers in [low, high), i64 by default.
 HAMMOCK_API Tensor randint(int64_t high, const Dims& size, HAMMOCK_OPTIONS_RANDOM);
 HAMMOCK_API Tensor randint(int64_t low, int64_t high, const Dims& size, HAMMOCK_OPTIONS_RANDOM);
@@ -45,6 +55,19 @@ HAMMOCK_API Tensor normal(const Tensor& mean, const TensorArg& std,
 HAMMOCK_API Tensor normal(double mean, const Tensor& std,
                           const OptionalGenerator& generator = std::nullopt, HAMMOCK_AT);
 HAMMOCK_API Tensor normal(double mean, double std, const Dims& size, HAMMOCK_OPTIONS_RANDOM);
+
+/// Counts of events that happen at the rates `self` holds on average.
+HAMMOCK_API Tensor poisson(const Tensor& self, const OptionalGenerator& generator = std::nullopt,
+                           HAMMOCK_AT);
+/// Indices into the last dim (of one or two), drawn in proportion to the weights that it holds; the
+/// same ones on every device. Without replacement an index is drawn once at most, and no row may
+/// have fewer weights above zero than are drawn.
+HAMMOCK_API Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement = false,
+                               const OptionalGenerator& generator = std::nullopt, HAMMOCK_AT);
+/// softmax((logits + Gumbel noise) / tau); with `hard`, one-hot with the gradient of that.
+HAMMOCK_API Tensor gumbel_softmax(const Tensor& logits, double tau = 1, bool hard = false,
+                                  int64_t dim = -1,
+                                  const OptionalGenerator& generator = std::nullopt, HAMMOCK_AT);
 
 HAMMOCK_API Tensor& uniform_(Tensor& self, double from = 0, double to = 1,
                              const OptionalGenerator& generator = std::nullopt, HAMMOCK_AT);
