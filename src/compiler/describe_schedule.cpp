@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/channels_last.h"
 #include "ops/primitives.h"
 
 namespace hammock::compiler {
@@ -24,20 +25,26 @@ int64_t FlopsOf(const Launch& launch) {
   return flops;
 }
 
-/// Of products; 0 for other calls.
+/// Of matmuls and convolutions; 0 for other calls.
 int64_t FlopsOf(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
-  int64_t terms = 0;
+  int64_t terms = 0, times = node.type().numel();
   if (node.op == &ops::kDotGeneral) {
     terms = 1;
     for (int64_t dim : node.attr("a_contract").ints()) {
       terms *= graph.TypeOf(node.inputs[0]).size(static_cast<int>(dim));
     }
-  } else if (node.op == &ops::kConvolution) {
+  } else if (node.op == &ops::kConvolution || node.op == &ops::kConvolutionLast) {
     const Shape& weight = graph.TypeOf(node.inputs[1]);
     terms = weight.size(0) == 0 ? 0 : weight.numel() / weight.size(0);
+    // One that is transposed multiplies each element of its input.
+    if (node.attr("transposed").boolean()) times = graph.TypeOf(node.inputs[0]).numel();
+  } else if (node.op == &ops::kConvolutionWeightBackward) {
+    // Each element of the weight is a sum over a gradient's places, of all batches.
+    const Shape& gradient = graph.TypeOf(node.inputs[0]);
+    terms = gradient.rank() < 2 || gradient.size(1) == 0 ? 0 : gradient.numel() / gradient.size(1);
   }
-  return 2 * terms * node.type().numel();
+  return 2 * terms * times;
 }
 
 /// By node: the step that computes it, or -1. Unnamed nodes are computed where they are used; those
