@@ -44,6 +44,9 @@ function(hammock_program name)
   add_executable(${name} ${ARGN})
   hammock_defaults(${name})
   target_link_libraries(${name} PRIVATE hammock)
+  # An installed one finds the library from where it lies itself, wherever the prefix is moved to.
+  file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH $ORIGIN/${to_library})
 endfunction()
 
 # hammock_bench(name sources...): a program with Google Benchmark's main.

@@ -19,7 +19,12 @@
 /// - Numbers and branches inside of the function are frozen as they were when it was traced.
 ///   Numbers that change are arguments: `step(x, 0.1)` gives the function a tensor.
 /// - Each call draws new random numbers.
-/// - Results have no history, and gradients that the function leaves in `grad` are dropped.
+/// - Results have no history (no NoGradGuard is needed), and gradients that the function leaves in
+///   `grad` are dropped. A result that is a view has memory of its own.
+/// - Values are known only when the function has returned: reading one inside of it, and keeping
+/// one
+///   in a variable outside of it, is refused with its line.
+/// - In eager mode the function itself is called.
 /// - The option `verify_replay` traces every n-th call again and fails where it records something
 ///   else.
 ///

@@ -113,8 +113,10 @@ void AppendMetric(std::string& text, std::string_view name, const MetricData& da
   text += "\n";
 }
 
-std::string Report(const std::function<bool(std::string_view)>& shows_counter,
-                   const std::function<bool(std::string_view)>& shows_metric) {
+using Filter = std::function<bool(std::string_view)>;
+
+std::string Report(const Filter& shows_counter, const Filter& shows_metric,
+                   const Filter& shows_section) {
   Snapshot snapshot = TakeSnapshot();
   std::string text;
   auto out = std::back_inserter(text);
@@ -132,7 +134,9 @@ std::string Report(const std::function<bool(std::string_view)>& shows_counter,
   for (const auto& [name, value] : snapshot.counters) {
     if (shows_counter(name)) fmt::format_to(out, "Counter: {}\n  Value: {}\n", name, value);
   }
-  for (const Provider& provider : snapshot.providers) text += TextOf(provider);
+  for (const Provider& provider : snapshot.providers) {
+    if (shows_section(provider.name)) text += TextOf(provider);
+  }
   return text;
 }
 
@@ -152,7 +156,7 @@ std::string Repr(Kind kind, double value) {
 
 std::string Report() {
   auto all = [](std::string_view) { return true; };
-  return Report(all, all);
+  return Report(all, all, all);
 }
 
 std::string Report(const std::vector<std::string>& counters_and_gauges,
@@ -161,7 +165,8 @@ std::string Report(const std::vector<std::string>& counters_and_gauges,
       [&](std::string_view name) {
         return name.starts_with("fallback::") || Matches(name, counters_and_gauges);
       },
-      [&](std::string_view name) { return Matches(name, metrics); });
+      [&](std::string_view name) { return Matches(name, metrics); },
+      [&](std::string_view name) { return Matches(name, counters_and_gauges); });
 }
 
 std::string ReportJson() {

@@ -25,7 +25,7 @@ int64_t FlopsOf(const Launch& launch) {
   return flops;
 }
 
-/// Of products and convolutions; 0 for other calls.
+/// Of matmuls and convolutions; 0 for other calls.
 int64_t FlopsOf(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
   const Shape& result = node.type();

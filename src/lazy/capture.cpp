@@ -232,7 +232,7 @@ CompiledGraph TracedFunction::Compile(Location at) && {
 
 CompiledGraph LazyGraphExecutor::Capture(const TensorFn& fn,
                                          const std::vector<Tensor>& example_inputs, Location at) {
-  return TraceFunction(fn, example_inputs, at).Compile(at);
+  return TraceFunction("capture", fn, example_inputs, at).Compile(at);
 }
 
 CompiledGraph extract_compiled_graph(const TensorFn& fn, const std::vector<Tensor>& example_inputs,

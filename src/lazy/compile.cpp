@@ -95,11 +95,24 @@ struct Replayed::State {
   std::vector<Tensor> tensors;  // that the function may use besides its arguments, each once
   std::vector<Entry> entries;
 
+  std::vector<Tensor> RunEagerly(const std::vector<Tensor>& args) const;
   TracedFunction Trace(const std::vector<Tensor>& all, size_t arguments, Location at) const;
   void Verify(const Entry& entry, const std::vector<Tensor>& all, size_t arguments,
               Location at) const;
   Entry& EntryOf(const std::vector<Tensor>& all, size_t arguments, Location at);
 };
+
+/// The function itself, with what a replay leaves behind: no history, no gradients.
+std::vector<Tensor> Replayed::State::RunEagerly(const std::vector<Tensor>& args) const {
+  std::vector<Tensor> given;
+  for (const Tensor& arg : args) given.push_back(arg.detach());
+  WithoutGrads grads(tensors);
+  std::vector<Tensor> results = fn(given);
+  for (Tensor& result : results) {
+    if (result.defined()) result = result.detach();
+  }
+  return results;
+}
 
 TracedFunction Replayed::State::Trace(const std::vector<Tensor>& all, size_t arguments,
                                       Location at) const {
@@ -112,7 +125,7 @@ TracedFunction Replayed::State::Trace(const std::vector<Tensor>& all, size_t arg
     stand_ins.PassWritesOn();
     return outputs;
   };
-  TracedFunction traced = TraceFunction(with_state, all, at);
+  TracedFunction traced = TraceFunction(kOp, with_state, all, at);
   RefuseOthers(traced);
   return traced;
 }
@@ -184,6 +197,7 @@ std::vector<Tensor> Replayed::Call(std::span<const TensorArg> args) const {
     all.push_back(arg.is_tensor() ? arg.tensor()
                                   : tensor(arg.scalar(), arg.scalar().dtype(), device, at));
   }
+  if (InEagerMode()) return state.RunEagerly(all);
   all.insert(all.end(), state.tensors.begin(), state.tensors.end());
   State::Entry& entry = state.EntryOf(all, args.size(), at);
   int64_t verify = config::Get<config::kVerifyReplay>();

@@ -14,6 +14,7 @@
 #include "lazy/compile_step.h"
 #include "lazy/disk_cache.h"
 #include "lazy/executor.h"
+#include "lazy/explain.h"
 #include "lazy/general_step.h"
 #include "lazy/trace_points.h"
 #include "ops/primitives.h"
@@ -281,7 +282,7 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
   CompileMiss miss;
   {
     tracing::Span explaining("explain", "compile");
-    miss = ExplainMiss(*this, device, hash, traced);
+    miss = ExplainMiss(*this, device, hash, traced, where);
   }
   miss.trigger = options.trigger;
   miss.where = where;

@@ -1,5 +1,7 @@
 /// Why a graph is not in the cache.
 
+#include "lazy/explain.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -18,11 +20,14 @@ constexpr int64_t kLeastWork = 1 << 16;
 struct Nearest {
   CompiledStepPtr step;
   int64_t similarity = 0;
+  bool is_first_step = false;    // of the loop that `traced` is a later step of
+  bool is_first_of_line = true;  // no candidate was compiled for the line that syncs now
 };
 
 /// Looks at candidates until the work is used up, so that explaining costs a fraction of compiling.
+/// `where` is the line that syncs.
 Nearest FindNearest(const std::vector<CompiledStepPtr>& candidates, const DeviceEntry& device,
-                    const Graph& traced) {
+                    const Graph& traced, const std::string& where) {
   Nearest nearest;
   int64_t work = kLeastWork + 8 * int64_t{traced.size()};
   for (bool same_device : {true, false}) {
@@ -31,8 +36,15 @@ Nearest FindNearest(const std::vector<CompiledStepPtr>& candidates, const Device
       if ((step->device == &device) != same_device) continue;
       if (seen++ == kMostCandidates || work <= 0) break;
       work -= 1 + std::min(traced.size(), step->traced.size());
+      bool here = !where.empty() && step->where == where;
+      nearest.is_first_of_line &= !here;
+      if (here && same_device && IsLaterStep(traced, step->traced)) {
+        return {step, 0, true, false};
+      }
       int64_t similarity = Similarity(traced, step->traced);
-      if (!nearest.step || similarity > nearest.similarity) nearest = {step, similarity};
+      if (nearest.step && similarity <= nearest.similarity) continue;
+      nearest.step = step;
+      nearest.similarity = similarity;
     }
   }
   return nearest;
@@ -58,6 +70,23 @@ GraphDifference KeyDifference(const DeviceEntry& device, const CompiledStep& cac
   return {"alias", "the same graph, but other inputs are outputs of one computed op"};
 }
 
+GraphDifference DifferenceFrom(const Nearest& nearest, const DeviceEntry& device,
+                               const Graph& traced, const std::string& where) {
+  const Graph& cached = nearest.step->traced;
+  if (nearest.is_first_step) {
+    return {"first step", fmt::format("the cached graph of {} nodes also makes values that are "
+                                      "given to this one, as the first step of a loop does",
+                                      cached.size())};
+  }
+  GraphDifference difference = FirstDifference(traced, cached);
+  if (difference.kind.empty()) return KeyDifference(device, *nearest.step);
+  if (AreAlike(traced, cached, nearest.similarity)) return difference;
+  if (nearest.is_first_of_line && !where.empty()) {
+    return {"first graph", "no graph was compiled for this line, and no cached one is like it"};
+  }
+  return {"op", fmt::format("no cached graph is like it; the nearest has {} nodes", cached.size())};
+}
+
 std::string Counted(int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -65,7 +94,7 @@ std::string Counted(int64_t count, const char* what) {
 }  // namespace
 
 CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash128& hash,
-                        const Graph& traced) {
+                        const Graph& traced, const std::string& where) {
   CompileMiss miss;
   miss.hash = hash;
   miss.device = device.name();
@@ -80,14 +109,18 @@ CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash1
         config::Get<config::kCompilationCacheBytes>());
     return miss;
   }
-  Nearest nearest = FindNearest(executor.cache.All(), device, traced);
+  Nearest nearest = FindNearest(executor.cache.All(), device, traced, where);
   if (!nearest.step) {
     miss.kind = "first graph";
     miss.detail = "no graph is cached";
     return miss;
   }
-  GraphDifference difference = FirstDifference(traced, nearest.step->traced);
-  if (difference.kind.empty()) difference = KeyDifference(device, *nearest.step);
+  GraphDifference difference = DifferenceFrom(nearest, device, traced, where);
+  if (difference.kind == "first graph") {
+    miss.kind = difference.kind;
+    miss.detail = difference.detail;
+    return miss;
+  }
   miss.nearest = ToString(nearest.step->hash);
   miss.kind = difference.kind;
   miss.detail = difference.detail;
@@ -95,6 +128,11 @@ CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash1
     miss.detail += fmt::format("; the cached graph was compiled at {}", nearest.step->where);
   }
   return miss;
+}
+
+CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash128& hash,
+                        const Graph& traced) {
+  return ExplainMiss(executor, device, hash, traced, "");
 }
 
 std::string CompileMiss::ToText() const {

@@ -209,6 +209,23 @@ GraphDifference FirstDifference(const Graph& now, const Graph& cached) {
   return DifferenceAt(now, cached, 0);
 }
 
+bool AreAlike(const Graph& now, const Graph& cached, int64_t similarity) {
+  return similarity >= 2 * int64_t{std::max(now.size(), cached.size())};
+}
+
+bool IsLaterStep(const Graph& now, const Graph& cached) {
+  int64_t ops = 0, more = 0;
+  NodeId at = 0;
+  for (const GraphNode& node : now.nodes()) {
+    if (IsInput(node)) continue;
+    for (; at < cached.size() && !SameKind(node, cached[at]); ++at) more += !IsInput(cached[at]);
+    if (at++ == cached.size()) return false;
+    ++ops;
+  }
+  for (; at < cached.size(); ++at) more += !IsInput(cached[at]);
+  return ops > 0 && more > 0;
+}
+
 int64_t Similarity(const Graph& now, const Graph& cached) {
   NodeId common = std::min(now.size(), cached.size());
   int64_t more = std::abs(int64_t{now.size()} - cached.size());

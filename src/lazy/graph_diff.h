@@ -19,5 +19,11 @@ GraphDifference FirstDifference(const Graph& now, const Graph& cached);
 
 /// How alike two graphs are; larger is nearer. Linear in the smaller one.
 int64_t Similarity(const Graph& now, const Graph& cached);
+/// Whether graphs of this similarity have enough in common to be compared node by node.
+bool AreAlike(const Graph& now, const Graph& cached, int64_t similarity);
+
+/// Whether `now` is `cached` without ops whose results are given to it: a later step of a loop
+/// whose first one also made the tensors. Linear.
+bool IsLaterStep(const Graph& now, const Graph& cached);
 
 }  // namespace hammock

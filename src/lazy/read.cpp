@@ -83,8 +83,11 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, cons
       results[i] = HostTensor::From(node->attrs()[0].scalar());
       continue;
     }
-    results[i] = HostLeafOf(values[i]);
-    if (results[i].defined()) continue;
+    if (HostTensor leaf = HostLeafOf(values[i]); leaf.defined()) {
+      // The reader may write what it gets.
+      results[i] = HostTensor::Copy(leaf.shape(), leaf.data());
+      continue;
+    }
     data[i] = Materialize(values[i], trigger);
     on_device[node->device()].push_back(i);
   }

@@ -26,24 +26,26 @@ struct Traced {
   std::vector<std::pair<size_t, ResultSource>> writes;  // argument, its new value
 };
 
-NodePtr MakeInput(size_t index, const Shape& type, DeviceId device, LocationId location) {
+NodePtr MakeInput(const char* op, size_t index, const Shape& type, DeviceId device,
+                  LocationId location) {
   NodePtr node = Node::Make(ops::kInput, {}, {}, std::span(&type, 1), device, location);
   // Whoever needs its value meets this error: reads inside the function, and whatever of the trace
   // outlives it.
   NodeAccess::MakePayload(node.get()).error = std::make_shared<ValueError>(
       ErrorCode::kExecutionForbidden,
-      fmt::format("capture: a value that depends on input {} ({}) is read, but a function that is "
-                  "being captured only records; return the value, and read what the compiled graph "
-                  "returns",
-                  index, type.to_string()));
+      fmt::format("{}: a value that depends on input {} ({}) is read (printed, compared, turned "
+                  "into a number), which it does not have while the function is recorded; return "
+                  "it and read the result of the call",
+                  op, index, type.to_string()));
   return node;
 }
 
-void RefuseEagerMode() {
-  if (!config::Get<config::kEager>() && Context().eager == 0) return;
+void RefuseEagerMode(const char* op) {
+  if (!InEagerMode()) return;
   Throw<NotSupported>(ErrorCode::kNotSupported,
-                      "capture: eager mode runs ops one by one, so there is no graph to capture; "
-                      "capture outside of it");
+                      "{}: eager mode runs ops one by one, so there is no graph to record; leave "
+                      "eager mode first",
+                      op);
 }
 
 /// While one lives, leaves of data that this thread makes are listed.
@@ -76,7 +78,7 @@ class LiveTensors {
   }
 
   /// A function that was traced must not have written to any of them; undoes it otherwise.
-  void RefuseWrites() const {
+  void RefuseWrites(const char* op) const {
     Value written;
     for (size_t i = 0; i < tensors_.size(); ++i) {
       Value now = WrittenValue(*tensors_[i].impl());
@@ -86,9 +88,9 @@ class LiveTensors {
     }
     if (!written) return;
     Throw(ErrorCode::kValue,
-          "capture: {} [at {}] writes to a tensor that is no argument, which replays could not do; "
-          "make it an argument",
-          written.node->op().name(), LocationText(written.node->location()));
+          "{}: {} [at {}] writes to a tensor that is no argument, which later calls would not do; "
+          "make it an argument, or name it in the list of state",
+          op, written.node->op().name(), LocationText(written.node->location()));
   }
 
  private:
@@ -96,36 +98,44 @@ class LiveTensors {
   std::vector<Value> before_;
 };
 
+/// What a call returns has no history, so that nothing of the trace lives on in one.
+Value WithoutHistory(Value value) {
+  value.tape = {};
+  return value;
+}
+
 size_t IndexOfSame(const std::vector<Tensor>& tensors, size_t end, const Tensor& tensor) {
   size_t i = 0;
   while (i < end && !tensors[i].is_same(tensor)) ++i;
   return i;
 }
 
-Traced Trace(const TensorFn& fn, const std::vector<Tensor>& examples, LocationId location,
-             DeviceEntry*& device) {
+Traced Trace(const char* op, const TensorFn& fn, const std::vector<Tensor>& examples,
+             LocationId location, DeviceEntry*& device) {
   Traced traced;
   LiveTensors outside;
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < examples.size(); ++i) {
-    traced.inputs.push_back(MakeInput(i, examples[i].shape(), device->id, location));
+    traced.inputs.push_back(MakeInput(op, i, examples[i].shape(), device->id, location));
     inputs.push_back(NewTensor(NodePtr(traced.inputs[i]).release(), 0, true));
   }
   std::vector<Tensor> outputs;
   {
-    NoExecution guard("a function is being captured, which only records");
+    NoExecution guard(
+        "a function is being captured, which only records; compute what it needs "
+        "before the call");
     MadeLeaves leaves(traced.made_leaves);
     outputs = fn(inputs);
   }
-  outside.RefuseWrites();
+  outside.RefuseWrites(op);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined()) {
-      Throw(ErrorCode::kUninitializedTensor, "capture: output {} is undefined", i);
+      Throw(ErrorCode::kUninitializedTensor, "{}: output {} is undefined", op, i);
     }
   }
   std::vector<Tensor> all = inputs;
   all.insert(all.end(), outputs.begin(), outputs.end());
-  device = DeviceOfAll("capture", all);
+  device = DeviceOfAll(op, all);
   for (size_t i = 0; i < outputs.size(); ++i) {
     size_t input = IndexOfSame(inputs, inputs.size(), outputs[i]);
     size_t earlier = IndexOfSame(outputs, i, outputs[i]);
@@ -134,14 +144,14 @@ Traced Trace(const TensorFn& fn, const std::vector<Tensor>& examples, LocationId
     } else if (earlier < i) {
       traced.outputs.push_back({ResultSource::kOutput, earlier, {}});
     } else {
-      ResultSource source{ResultSource::kConstant, 0, ValueOf("capture", outputs[i])};
+      ResultSource source{ResultSource::kConstant, 0, WithoutHistory(ValueOf(op, outputs[i]))};
       const TensorImpl& impl = *outputs[i].impl();
       if (impl.view) source.strides = CopyStrides(GeometryOf(impl));
       traced.outputs.push_back(std::move(source));
     }
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Value now = ValueOf("capture", inputs[i]);
+    Value now = WithoutHistory(ValueOf(op, inputs[i]));
     if (now.node == traced.inputs[i]) continue;
     traced.writes.push_back({i, {ResultSource::kConstant, 0, std::move(now)}});
   }
@@ -223,7 +233,34 @@ Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr
   return captured;
 }
 
-Captured CaptureGraph(const Traced& traced, DeviceEntry& device) {
+/// Whether a tensor of this thread has the value, rather than the history of one.
+bool IsHeldByTensor(const Node* node) {
+  ThreadContext& context = Context();
+  std::lock_guard lock(context.lock);
+  for (Link* list : {&context.pending, &context.settled}) {
+    for (Link* link = list->next; link != list; link = link->next) {
+      if (static_cast<TensorImpl*>(link)->node == node) return true;
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void RefuseKept(const char* op, const Node& kept) {
+  std::string what = fmt::format("the result of {} [at {}], which depends on the inputs,",
+                                 kept.op().name(), LocationText(kept.location()));
+  if (IsHeldByTensor(&kept)) {
+    Throw(ErrorCode::kValue,
+          "{}: {} is kept in a tensor outside of the function, where later calls would not update "
+          "it; return it from the function instead",
+          op, what);
+  }
+  Throw(ErrorCode::kValue,
+        "{}: {} is kept for a backward pass by a tensor outside of the function, where later calls "
+        "would not update it; detach() what the function keeps, or return it instead",
+        op, what);
+}
+
+Captured CaptureGraph(const char* op, const Traced& traced, DeviceEntry& device) {
   std::vector<Value> roots = RootsOf(traced);
   Captured captured = WalkCaptured(roots, traced.inputs, device);
   if (!captured.elsewhere.empty()) {
@@ -231,12 +268,7 @@ Captured CaptureGraph(const Traced& traced, DeviceEntry& device) {
     Executor().Sync(captured.elsewhere, {.trigger = "capture", .wait = false});
     captured = WalkCaptured(roots, traced.inputs, device);
   }
-  if (captured.leaked) {
-    Throw(ErrorCode::kValue,
-          "capture: the result of {} [at {}] depends on the inputs and is kept outside of the "
-          "function, where replays cannot update it; return it instead",
-          captured.leaked->op().name(), LocationText(captured.leaked->location()));
-  }
+  if (captured.leaked) RefuseKept(op, *captured.leaked);
   return captured;
 }
 
@@ -287,22 +319,25 @@ void Resolve(ResultSource& source, const Captured& captured, const std::vector<N
 
 }  // namespace
 
-TracedFunction TraceFunction(const TensorFn& fn, const std::vector<Tensor>& examples, Location at) {
+bool InEagerMode() { return config::Get<config::kEager>() || Context().eager != 0; }
+
+TracedFunction TraceFunction(const char* op, const TensorFn& fn,
+                             const std::vector<Tensor>& examples, Location at) {
   CheckNotForked();
-  RefuseEagerMode();
-  if (!fn) Throw(ErrorCode::kValue, "capture: the function is empty");
-  DeviceEntry* device = DeviceOfAll("capture", examples);
+  RefuseEagerMode(op);
+  if (!fn) Throw(ErrorCode::kValue, "{}: the function is empty", op);
+  DeviceEntry* device = DeviceOfAll(op, examples);
   for (size_t i = 0; i < examples.size(); ++i) {
-    if (ValueOf("capture", examples[i]).node->device() != kNoDevice) continue;
-    Throw(ErrorCode::kValue, "capture: input {} is a number without a device", i);
+    if (ValueOf(op, examples[i]).node->device() != kNoDevice) continue;
+    Throw(ErrorCode::kValue, "{}: input {} is a number without a device", op, i);
   }
   // Ops of the function keep their own lines: the scope opens after it.
-  Traced traced = Trace(fn, examples, CurrentLocation(at), device);
+  Traced traced = Trace(op, fn, examples, CurrentLocation(at), device);
   LocationScope scope(at);
   if (!device) {
-    Throw(ErrorCode::kValue, "capture: no input or output of the function is on a device");
+    Throw(ErrorCode::kValue, "{}: no input or output of the function is on a device", op);
   }
-  Captured captured = CaptureGraph(traced, *device);
+  Captured captured = CaptureGraph(op, traced, *device);
   TracedFunction result;
   result.device = device;
   for (const NodePtr& input : traced.inputs) result.input_types.push_back(input->shape());

@@ -55,9 +55,13 @@ struct TracedFunction {
   CompiledGraph Compile(Location at) &&;
 };
 
+/// Whether ops of this thread run one by one.
+bool InEagerMode();
+
 /// Calls `fn` on stand-ins for the examples, which are left alone. Refuses, with the reason: eager
 /// mode, reading a value inside `fn`, keeping one that depends on the inputs outside of it, several
-/// devices.
-TracedFunction TraceFunction(const TensorFn& fn, const std::vector<Tensor>& examples, Location at);
+/// devices. `op` is the caller's name in errors.
+TracedFunction TraceFunction(const char* op, const TensorFn& fn,
+                             const std::vector<Tensor>& examples, Location at);
 
 }  // namespace hammock

@@ -143,7 +143,8 @@ void Walk::Clear() {
 
 // Note [Outputs]: whatever is referenced from outside the walked graph (by a handle, by a pending
 // op that is not part of this sync, by the tape) is an output, so that nothing is computed twice.
-// View ops are cheaper to repeat than to keep: for them the operand is kept instead.
+// View ops are cheaper to repeat than to keep: for them, unless they are roots, the operand is kept
+// instead.
 void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
              bool all_roots, UnitSpan units) {
   walk.Clear();
@@ -160,14 +161,15 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
     }
   }
   CountUndos(units, epoch, 1);
+  constexpr uint32_t kRoot = 0x80000000;
+  for (const Value& root : roots) NodeAccess::flags(root.node.get()) |= kRoot;
   for (size_t i = walk.has_views ? walk.order.size() : 0; i-- > 0;) {
     Node* node = walk.order[i];
-    if (!(NodeAccess::flags(node) & NodeAccess::kIsView) || IsAvailable(*node)) continue;
+    uint32_t flags = NodeAccess::flags(node);
+    if (!(flags & NodeAccess::kIsView) || (flags & kRoot) || IsAvailable(*node)) continue;
     if (node->references() > NodeAccess::walk_uses(node))
       --NodeAccess::walk_uses(node->operands()[0].node);
   }
-  constexpr uint32_t kRoot = 0x80000000;
-  for (const Value& root : roots) NodeAccess::flags(root.node.get()) |= kRoot;
   for (Node* node : walk.order) {
     // Roots too have references from outside.
     bool kept = static_cast<int32_t>(node->references()) >

@@ -183,7 +183,7 @@ GraphBody TraceAt(Module& self, const Method& method, const std::vector<Any>& ar
     result_form = std::move(results.form);
     return results.tensors;
   };
-  GraphBody body = BodyBuilder(TraceFunction(run, examples, at), count, state).Build();
+  GraphBody body = BodyBuilder(TraceFunction("trace", run, examples, at), count, state).Build();
   body.argument_form = std::move(arguments.form);
   body.result_form = std::move(result_form);
   return body;

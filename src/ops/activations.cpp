@@ -2,6 +2,7 @@
 #include "hammock/ops/create.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/nn.h"
+#include "hammock/ops/reduce.h"
 #include "lazy/apply.h"
 #include "lazy/layout.h"
 #include "ops/elementwise_kit.h"
@@ -163,7 +164,34 @@ Tensor HardsigmoidGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
   return Inside(g / 6.0, x, -3.0, 3.0);
 }
 Tensor HardswishGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
-  return where(x < -3.0, 0.0, where(x <= 3.0, g * (x / 3.0 + 0.5), g));
+  return where(x <= -3.0, 0.0, where(x >= 3.0, g, g * (x / 3.0 + 0.5)));
+}
+Tensor HardshrinkGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
+  const Tensor& lambd = call.in[1];
+  return where(logical_or(gt(x, lambd), lt(x, -lambd)), g, 0.0);
+}
+
+/// The slope of the side that `self` is on, whatever the weight is: NaN is not positive.
+Tensors PreluVjp(const VjpCall& call) {
+  const Tensor &x = call.in[0], &weight = call.in[1], &g = call.grad();
+  DType wide = WideFloat(x.dtype());
+  Dims sizes = Dims::Filled(x.dim(), 1), summed;
+  if (weight.numel() != 1) sizes[1] = weight.numel();
+  for (int i = 0; i < x.dim(); ++i) {
+    if (sizes[i] == 1) summed.push_back(i);
+  }
+  Tensor wide_g = Casted(g, wide), wide_x = Casted(x, wide);
+  Tensors grads(2);
+  if (call.needs(0)) {
+    Tensor slope = Reshaped(Casted(weight, wide), sizes);
+    grads[0] = Casted(where(x > 0, wide_g, wide_g * slope), x.dtype());
+  }
+  if (call.needs(1)) {
+    Tensor each = where(x > 0, 0.0, wide_g * wide_x);
+    Tensor total = summed.empty() ? each : sum(each, summed);
+    grads[1] = Casted(Reshaped(total, weight.sizes()), weight.dtype());
+  }
+  return grads;
 }
 
 Tensor ExactGeluGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
@@ -463,6 +491,7 @@ constinit const OpDef kHardshrink = {
     .infer = InferFloatLikeFirst,
     .keeps_layout = true,
     .expand = ExpandHardshrink,
+    .vjp = FirstVjp<HardshrinkGrad>,
     .samples = {{"f32[2,3] f32[]"}},
 };
 constinit const OpDef kPrelu = {
@@ -472,6 +501,7 @@ constinit const OpDef kPrelu = {
     .autocast = AutocastRule::kLow,
     .infer = InferPrelu,
     .expand = ExpandPrelu,
+    .vjp = PreluVjp,
     .samples = {{"f32[2,3] f32[1]"}, {"f32[2,3,4] f32[3]"}},
 };
 constinit const OpDef kGlu = {

@@ -185,10 +185,13 @@ Tensor frac(const Tensor& self, Location at) {
 
 // ---- powers
 
+namespace ops {
+extern const OpDef kSquare;
+}
+
 Tensor square(const Tensor& self, Location at) {
   LocationScope scope(at);
-  Tensor x = self.dtype() == DType::kBool ? Casted(self, DType::kI64) : self;
-  return mul(x, x);
+  return Apply(kSquare, at, {self.dtype() == DType::kBool ? Casted(self, DType::kI64) : self});
 }
 
 namespace {
@@ -211,6 +214,16 @@ std::vector<Tensor> ExpandPowScalar(const ExpandCall& call) {
   }
   return {pow(x, Constant(exponent, x.dtype()))};
 }
+
+/// The slope comes first, as in PyTorch: it may overflow where its product with `g` would not.
+Tensor PowScalarGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
+  double e = call.attrs[0].scalar().ToDouble();
+  return e == 0 ? ZerosLike(x.shape(), g) : g * (pow(x, e - 1) * e);
+}
+
+std::vector<Tensor> ExpandSquare(const ExpandCall& call) { return {mul(call.in[0], call.in[0])}; }
+
+Tensor SquareGrad(const Tensor& g, const Tensor& x, const VjpCall&) { return g * (x * 2.0); }
 
 }  // namespace
 
@@ -298,13 +311,23 @@ constinit const OpDef kPowScalar = {
     .autocast = AutocastRule::kF32,
     .rule = DTypeRule::kPromote,
     .expand = ExpandPowScalar,
+    .vjp = FirstVjp<PowScalarGrad>,
     .domain = {0.1, 3.0},
     .samples = {{"f32[2,3]", "{exponent=2.5}"}, {"f32[2,3]", "{exponent=3}"}},
 };
 
+constinit const OpDef kSquare = {
+    .schema = "square(Tensor self) -> Tensor",
+    .doc = "self * self",
+    .call = Box<UnaryFn(square)>,
+    .rule = DTypeRule::kPromote,
+    .expand = ExpandSquare,
+    .vjp = FirstVjp<SquareGrad>,
+};
+
 namespace {
 
-constexpr const OpDef* kNodes[] = {&kPowScalar};
+constexpr const OpDef* kNodes[] = {&kPowScalar, &kSquare};
 
 #define UNARY(name, text) \
   { .schema = #name "(Tensor self) -> Tensor", .doc = text, .call = Box<UnaryFn(name)> }
@@ -376,7 +399,6 @@ constinit const OpDef kFunctions[] = {
     },
     UNARY(sgn, "Same as sign, for real numbers."),
     UNARY(frac, "What trunc cuts off."),
-    UNARY(square, "self * self"),
     UNARY(deg2rad, "Degrees to radians."),
     UNARY(rad2deg, "Radians to degrees."),
     UNARY(angle, "pi for negative numbers, else 0."),

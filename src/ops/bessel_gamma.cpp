@@ -98,7 +98,8 @@ Tensor PowerOfTwo(const Tensor& exponent) {
 /// subnormal. The mantissa is a product with powers of two, of which the exponent is no function.
 std::vector<Tensor> ExpandFrexp(const ExpandCall& call) {
   Tensor x = Casted(call.in[0], DType::kF64);
-  Tensor tiny = lt(abs(x), ConstantLike(std::numeric_limits<double>::min(), x));
+  Tensor small = lt(abs(x), ConstantLike(std::numeric_limits<double>::min(), x));
+  Tensor tiny = logical_and(small, ne(x, ConstantLike(0, x)));
   Tensor normal = where(tiny, x * ConstantLike(0x1p54, x), x);
   Tensor bits = Apply(kBitcast, Location(), {normal}, {DType::kI64});
   Tensor field =
@@ -109,7 +110,7 @@ std::vector<Tensor> ExpandFrexp(const ExpandCall& call) {
   Tensor half = bitwise_right_shift(exponent, ConstantLike(1, exponent));
   // In two steps: 2 ** 1024 is no f64.
   Tensor mantissa = normal * PowerOfTwo(-half) * PowerOfTwo(half - exponent);
-  Tensor lost = where(logical_and(plain, tiny), ConstantLike(54, exponent), zero);
+  Tensor lost = where(tiny, ConstantLike(54, exponent), zero);
   return {Casted(mantissa, call.out[0].dtype()), Casted(exponent - lost, DType::kI32)};
 }
 

@@ -30,7 +30,8 @@ Tensor from_host(const HostTensor& host, const Device& device, Location at) {
   }
   NodePtr leaf =
       Node::Make(kDeviceData, {}, {}, std::span(&shape, 1), device.id(), CurrentLocation(at));
-  NodeAccess::MakePayload(leaf.get()).host = host;
+  // A step reads it later than now: the caller's memory may hold something else by then.
+  NodeAccess::MakePayload(leaf.get()).host = HostTensor::Copy(shape, host.data());
   if (Context().made_leaves) Context().made_leaves->push_back(leaf);
   return NewTensor(leaf.release(), 0, true);
 }
@@ -42,7 +43,9 @@ Tensor from_blob(void* data, const Dims& size, DType dtype, std::function<void()
   if (!data && shape.numel() > 0) {
     Throw(ErrorCode::kValue, "from_blob: null data for {}", shape.to_string());
   }
-  return from_host(HostTensor::Borrow(shape, data, std::move(deleter)), device, at);
+  Tensor copy = from_host(HostTensor::Borrow(shape, data, {}), device, at);
+  if (deleter) deleter();
+  return copy;
 }
 
 void CheckElementCount(size_t count, const Dims& size) {

@@ -31,13 +31,12 @@ extern const OpDef kCdist;
 
 // ---- Distances
 
-/// x ** p where x > 0, else 0; the derivative is 0 there too.
+/// x ** p, of 0 and less 0; the derivative is 0 there too. NaN stays, and so does its derivative.
 Tensor PositivePower(const Tensor& x, double p) {
-  Tensor positive = gt(x, ConstantLike(0, x));
-  Tensor safe = where(positive, x, ConstantLike(1, x));
+  Tensor none = le(x, ConstantLike(0, x));
+  Tensor safe = where(none, ConstantLike(1, x), x);
   Tensor power = p == 0.5 ? sqrt(safe) : pow(safe, ConstantLike(p, x));
-  // NaN is not positive, but stays.
-  return where(positive, power, where(isnan(x), x, ConstantLike(0, x)));
+  return where(none, ConstantLike(0, x), power);
 }
 
 /// The p-norm over `dims`, which are kept. Its derivative at zero is zero.

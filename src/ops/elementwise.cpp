@@ -264,7 +264,7 @@ constinit const OpDef kTruncDivide =
 constinit const OpDef kRemainder =
     Division(Box<BinaryFn(remainder)>, "remainder(Tensor self, Tensor other) -> Tensor",
              "Remainder of floor_divide: has the sign of `other`.", ScalarFn::kRemainder,
-             BINARY(g, -g* floor(a / b)));
+             BINARY(g, -g* floor_divide(a, b)));
 constinit const OpDef kFmod =
     Division(Box<BinaryFn(fmod)>, "fmod(Tensor self, Tensor other) -> Tensor",
              "Remainder of trunc_divide: has the sign of `self`.", ScalarFn::kFmod,

@@ -380,9 +380,11 @@ Tensor renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& ma
     if (i != kept) dims.push_back(i);
   }
   Tensor x = Casted(self, WideFloat(self.dtype()));
-  Tensor length = norm(x, p, dims, true);
+  Tensor too_long = gt(norm(x, p, dims, true), maxnorm);
+  // Slices that stay as they are have no length to be differentiated, which may be NaN.
+  Tensor length = norm(where(too_long, x, ConstantLike(1, x)), p, dims, true);
   Tensor factor = Lift(maxnorm, x.dtype()) / (length + ConstantLike(1e-7, x));
-  factor = where(gt(length, maxnorm), factor, ConstantLike(1, x));
+  factor = where(too_long, factor, ConstantLike(1, x));
   return Casted(x * factor, self.dtype());
 }
 

@@ -191,8 +191,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const std::stri
   NeedCommonFloat("smooth_l1_loss", input, target);
   DType dtype = Common(input, target), wide = WideFloat(dtype);
   Tensor distance = abs(Casted(input, wide) - Casted(target, wide));
-  Tensor loss =
-      where(lt(distance, beta), Halved(distance * distance) / beta, distance - 0.5 * beta);
+  Tensor near = minimum(distance, beta);  // an infinite distance has no square to be differentiated
+  Tensor loss = where(lt(distance, beta), Halved(near * near) / beta, distance - 0.5 * beta);
   return Finish(loss, reduction, dtype);
 }
 
@@ -208,8 +208,8 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const std::string& 
   NeedCommonFloat("huber_loss", input, target);
   DType dtype = Common(input, target), wide = WideFloat(dtype);
   Tensor distance = abs(Casted(input, wide) - Casted(target, wide));
-  Tensor loss =
-      where(le(distance, delta), Halved(distance * distance), (distance - 0.5 * delta) * delta);
+  Tensor near = minimum(distance, delta);  // as in smooth_l1_loss
+  Tensor loss = where(lt(distance, delta), Halved(near * near), (distance - 0.5 * delta) * delta);
   return Finish(loss, reduction, dtype);
 }
 

@@ -345,16 +345,34 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
   return gather(Broadcasted(self, wide_self), d, Broadcasted(indices, wide_index), at);
 }
 
+namespace {
+
+/// The same rows; those of one index pass no gradient on.
+Tensor WithoutGradientOf(int64_t padding_idx, const Tensor& index, const Tensor& weight,
+                         const Tensor& rows) {
+  int64_t count = weight.size(0);
+  if (padding_idx < -count || padding_idx >= count) {
+    Throw(ErrorCode::kIndexOutOfRange, "embedding: padding_idx {} must be one of {} rows",
+          padding_idx, count);
+  }
+  if (!rows.requires_grad()) return rows;
+  Tensor padding = eq(index, padding_idx < 0 ? padding_idx + count : padding_idx);
+  return where(Reshaped(padding, {index.size(0), 1}), detach(rows), rows);
+}
+
+}  // namespace
+
 Tensor embedding(const Tensor& input, const Tensor& weight, std::optional<int64_t> padding_idx,
                  Location at) {
   LocationScope scope(at);
-  (void)padding_idx;
   CheckIndexDType("embedding", input, true);
   if (weight.dim() != 2) {
     Throw(ErrorCode::kShapeMismatch, "embedding: weight must be a matrix, got {}",
           weight.shape().to_string());
   }
-  Tensor rows = Rows(weight, Reshaped(input, {input.numel()}), 0);
+  Tensor index = Reshaped(input, {input.numel()});
+  Tensor rows = Rows(weight, index, 0);
+  if (padding_idx) rows = WithoutGradientOf(*padding_idx, index, weight, rows);
   Dims sizes = input.sizes();
   sizes.push_back(weight.size(1));
   return Reshaped(rows, sizes);

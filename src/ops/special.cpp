@@ -4,6 +4,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "hammock/ops/shape.h"
 #include "lazy/apply.h"
 #include "ops/elementwise_kit.h"
 #include "ops/families.h"
@@ -70,12 +71,41 @@ std::vector<Tensor> ExpandLogit(const ExpandCall& call) {
   return Narrow(call, log(x / (1.0 - x)));
 }
 
+/// PyTorch's: outside of the domain NaN, where it is clamped 0.
+Tensor LogitGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  Tensor low = ConstantLike(0, x), high = ConstantLike(1, x);
+  if (call.in[1].defined()) {
+    low = Casted(call.in[1], x.dtype());
+    high = high - low;
+  }
+  Tensor outside = logical_or(lt(x, low), gt(x, high));
+  return where(outside, call.in[1].defined() ? 0.0 : kNan, g / (x * (1.0 - x)));
+}
+
 // From the nearer end, so that weights 0 and 1 are exact.
 std::vector<Tensor> ExpandLerp(const ExpandCall& call) {
   Tensor start = Wide(call, 0), end = Wide(call, 1), weight = Wide(call, 2);
   Tensor way = end - start;
   Tensor near = start + weight * way, far = end - way * (1.0 - weight);
   return Narrow(call, where(lt(weight, 0.5), near, far));
+}
+
+/// Of the plain formula: the way to the other end does not matter to an end's share.
+std::vector<Tensor> LerpVjp(const VjpCall& call) {
+  const Tensor &start = call.in[0], &end = call.in[1];
+  DType wide = WideFloat(start.dtype());
+  Tensor g = Casted(call.grad(), wide), weight = Casted(call.in[2], wide);
+  std::vector<Tensor> grads(3);
+  auto reduced = [&](const Tensor& grad, const Tensor& operand) {
+    return Casted(sum_to_size(grad, operand.sizes()), operand.dtype());
+  };
+  if (call.needs(0)) grads[0] = reduced(g * (1.0 - weight), start);
+  if (call.needs(1)) grads[1] = reduced(g * weight, end);
+  if (call.needs(2)) {
+    grads[2] = reduced(g * (Casted(end, wide) - Casted(start, wide)), call.in[2]);
+  }
+  return grads;
 }
 
 std::vector<Tensor> ExpandAddcmul(const ExpandCall& call) {
@@ -219,6 +249,7 @@ constinit const OpDef kLogit = {
     .infer = InferFloatOfFirst,
     .keeps_layout = true,
     .expand = ExpandLogit,
+    .vjp = FirstVjp<LogitGrad>,
     .domain = {0.1, 0.9},
     .samples = {{"f32[2,3] none"}},
 };
@@ -229,6 +260,7 @@ constinit const OpDef kLerp = {
     .infer = InferLerp,
     .keeps_layout = true,
     .expand = ExpandLerp,
+    .vjp = LerpVjp,
     .samples = {{"f32[2,3] f32[2,3] f32[]"}, {"f32[2,3] f32[3] f32[2,3]"}},
 };
 constinit const OpDef kAddcmul = {

@@ -60,7 +60,14 @@ std::vector<Tensor> VarianceVjp(const VjpCall& c) {
     g = where(eq(y, 0), 0.0, g / (y * 2.0));
   }
   Tensor mean = Reduce(kReduceSum, x, dims, true) / ConstantLike(count, x);
-  Tensor result = g * ((x - mean) * (2.0 / static_cast<double>(count - correction)));
+  Tensor result;
+  if (x.dim() == 0 && count <= correction) {  // as PyTorch's
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    result = g * where(eq(x, mean), std::numeric_limits<double>::quiet_NaN(),
+                       ConstantLike(kInfinity, x));
+  } else {
+    result = g * ((x - mean) * (2.0 / static_cast<double>(count - correction)));
+  }
   if (c.op.num_outputs == 2) {
     result = result + KeptLike(c, c.grads[1], wide) / ConstantLike(count, x);
   }

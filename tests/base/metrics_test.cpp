@@ -289,6 +289,11 @@ TEST_F(ReportTest, FilterTakesNamesAndPrefixesAndAlwaysShowsFallbacks) {
   std::string both = Report({"test.filter.*"}, {});
   EXPECT_TRUE(Has(both, "test.filter.a") && Has(both, "test.filter.b")) << both;
   EXPECT_FALSE(Has(Report({"test.filter"}, {}), "test.filter.a"));
+  int section = AddReportProvider("test.section", [] { return std::string("of a backend\n"); });
+  EXPECT_FALSE(Has(Report({"test.filter.*"}, {}), "of a backend"));
+  EXPECT_TRUE(Has(Report({"test.section"}, {}), "of a backend"));
+  EXPECT_TRUE(Has(Report(), "of a backend"));
+  RemoveReportProvider(section);
 }
 
 TEST_F(ReportTest, ProvidersAddTheirText) {

@@ -134,6 +134,104 @@ TEST(Compile, RefusesReads) {
   EXPECT_THROW(fn(ones({3})), Error);
 }
 
+TEST(Compile, TakesInferenceWithoutAGuard) {
+  nn::Sequential two(nn::Linear(8, 8), nn::Linear(8, 2));
+  nn::Sequential more(nn::LayerNorm(8), nn::Linear(8, 16), nn::GELU(), nn::Linear(16, 16),
+                      nn::ReLU(), nn::Linear(16, 2));
+  Tensor x = randn({4, 8});
+  for (nn::Sequential net : {two, more}) {
+    auto fn = compile([&](const Tensor& input) { return net(input); }, {net});
+    Tensor result = fn(x);
+    EXPECT_FALSE(result.requires_grad());
+    EXPECT_TENSOR_NEAR(result, net(x).detach(), 1e-6);
+    EXPECT_TENSOR_NEAR(fn(x * 2), net(x * 2).detach(), 1e-6);
+    EXPECT_EQ(fn.traces(), 1u);
+  }
+}
+
+TEST(Compile, ReturnsViewsAndCopiesOfThem) {
+  Tensor x = rand({4, 6});
+  std::vector<std::function<std::vector<Tensor>(const Tensor&)>> functions = {
+      [](const Tensor& t) {
+        return std::vector{(t * 2).permute({1, 0})};
+      },
+      [](const Tensor& t) {
+        return std::vector{(t * 2).permute({1, 0}).clone()};
+      },
+      [](const Tensor& t) {
+        return std::vector{(t * 2).permute({1, 0}).contiguous()};
+      },
+      [](const Tensor& t) { return std::vector{sum(t, {0}, true).reshape({6})}; },
+      [](const Tensor& t) {
+        return std::vector{(t + 1).reshape({2, 12}).t().narrow(0, 1, 3)};
+      },
+      [](const Tensor& t) { return std::vector{(t + 1).chunk(2, 1)}; },
+      [](const Tensor& t) {
+        return std::vector{t.t(), t[1], t.expand({2, 4, 6})};
+      },
+      [](const Tensor& t) {
+        Tensor y = t * 2;
+        return std::vector{y, y.permute({1, 0}), y[0], y.detach()};
+      },
+  };
+  for (auto& function : functions) {
+    auto fn = compile(function);
+    for (double factor : {1.0, 3.0}) {
+      std::vector<Tensor> got = fn(x * factor), expected = function(x * factor);
+      ASSERT_EQ(got.size(), expected.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TENSOR_EQ(got[i], expected[i]);
+      }
+    }
+  }
+}
+
+TEST(Compile, TakesGradientsOfArguments) {
+  auto slope = compile([](const Tensor& x) {
+    Tensor leaf = x.detach().requires_grad_();
+    (leaf * leaf * leaf).sum().backward();
+    return leaf.grad();
+  });
+  EXPECT_TENSOR_EQ(slope(full({2}, 2.0)), full({2}, 12.0));
+  EXPECT_TENSOR_EQ(slope(full({2}, 3.0)), full({2}, 27.0));
+}
+
+TEST(Compile, CallsTheFunctionItselfInEagerMode) {
+  Problem traced, eager;
+  auto step = compile([&](const Tensor& x, const Tensor& y) { return eager.Step(x, y); },
+                      {eager.w, eager.optimizer});
+  Tensor x = randn({4, 3}), y = randn({4, 2});
+  Tensor expected = traced.Step(x, y);
+  EagerMode mode;
+  Tensor got = step(x, y);
+  EXPECT_FALSE(got.requires_grad());
+  EXPECT_TENSOR_NEAR(got, expected.detach(), 1e-6);
+  EXPECT_FALSE(eager.w.grad().defined());
+  EXPECT_TENSOR_NEAR(eager.w.detach(), traced.w.detach(), 1e-6);
+  EXPECT_EQ(step.traces(), 0u);
+}
+
+TEST(Compile, SaysWhatItRefusesInWordsOfItsCaller) {
+  Tensor x = ones({3}), kept;
+  auto keeps = compile([&](const Tensor& t) {
+    kept = t * 2.0;
+    return kept + 1.0;
+  });
+  EXPECT_THROW_MESSAGE(keeps(x), ValueError, "compile: the result of mul [at compile_test.cpp:");
+  EXPECT_THROW_MESSAGE(keeps(x), ValueError, "is kept in a tensor outside of the function");
+  Tensor w = ones({3}).requires_grad_();
+  auto history = compile(
+      [&](const Tensor& t) {
+        kept = ((t * w).exp() * 2.0).sum();
+        return kept;
+      },
+      {w});
+  EXPECT_THROW_MESSAGE(history(x), ValueError, "detach() what the function keeps");
+  auto reads = compile([](const Tensor& t) { return t.sum().item<double>() > 0 ? t : -t; });
+  EXPECT_THROW_MESSAGE(reads(x), ValueError,
+                       "compile: a value that depends on input 0 (f32[3]) is read");
+}
+
 TEST(Compile, VerifiesReplaysIfAsked) {
   double factor = 2;
   bool longer = false;

@@ -316,6 +316,22 @@ TEST_F(ExplainedProgram, NamesTheBatchSize) {
   EXPECT_NE(miss.detail.find('8'), std::string::npos);
 }
 
+TEST_F(ExplainedProgram, TellsTheFirstStepFromTheOthers) {
+  Tensor w = rand({4}, DType::kF32, "reference");
+  for (int i = 0; i < 3; ++i) step([&] { w = (w * 0.5).exp() + 1.0; });
+  CompileMiss miss = LastMiss();
+  EXPECT_EQ(miss.kind, "first step") << miss.ToText();
+  EXPECT_NE(miss.detail.find("compiled at explain_test.cpp:"), std::string::npos) << miss.detail;
+}
+
+TEST_F(ExplainedProgram, ComparesNothingThatIsUnlike) {
+  Tensor w = rand({4, 4}, DType::kF32, "reference");
+  for (int i = 0; i < 20; ++i) w = matmul(w, w).tanh() + 1.0;
+  w.host();
+  arange(3, i64, "reference").host();
+  EXPECT_EQ(LastMiss().kind, "first graph") << LastMiss().ToText();
+}
+
 TEST_F(ExplainedProgram, ForbiddenRecompilesCarryTheExplanation) {
   (x + x).host();
   ExpectNoRecompile guard("steady state");

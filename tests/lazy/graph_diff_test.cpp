@@ -195,5 +195,19 @@ TEST(GraphDiff, PrefersTheGraphThatSharesMoreToOneOfTheSameLength) {
   EXPECT_GT(Similarity(now, longer), Similarity(now, other_ops));
 }
 
+TEST(GraphDiff, KnowsALaterStepOfALoop) {
+  Graph first = ParseGraph(R"(
+    %0 = input : f32[2,3]
+    %1 = exp %0 : f32[2,3]
+    %2 = neg %1 : f32[2,3]
+    %3 = mul %1, %2 : f32[2,3]
+    %4 = reduce_sum %3 {dims=[1], keepdim=false} : f32[2]
+    return %4)");
+  Graph later = ParseGraph(kBase);
+  EXPECT_TRUE(IsLaterStep(later, first));
+  EXPECT_FALSE(IsLaterStep(first, later));
+  EXPECT_FALSE(IsLaterStep(first, first));
+}
+
 }  // namespace
 }  // namespace hammock

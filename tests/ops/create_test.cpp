@@ -25,17 +25,45 @@ TEST(Create, VectorsKeepTheirDType) {
   EXPECT_ERROR(tensor(values, {3}), ValueError, "4 elements given, size [3] holds 3");
 }
 
-TEST(Create, AdoptsAndBorrowsMemory) {
+TEST(Create, AdoptsAVector) {
   std::vector<float> values = {1, 2, 3};
-  Tensor adopted = tensor(std::move(values), {3});
-  EXPECT_TENSOR(adopted, Type(f32, {3}), {1, 2, 3});
+  EXPECT_TENSOR(tensor(std::move(values), {3}), Type(f32, {3}), {1, 2, 3});
+}
+
+TEST(Create, CopiesMemoryThatMayBeWrittenAgain) {
+  float buffer[2];
+  std::vector<Tensor> frames, clones;
+  for (int i = 0; i < 3; ++i) {
+    buffer[0] = buffer[1] = static_cast<float>(i);
+    frames.push_back(from_blob(buffer, {2}, f32));
+    clones.push_back(from_blob(buffer, {2}, f32).clone());
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TENSOR(frames[i], Type(f32, {2}), {1.0 * i, 1.0 * i});
+    EXPECT_TENSOR(clones[i] + 1, Type(f32, {2}), {1.0 + i, 1.0 + i});
+  }
+  HostTensor host = HostTensor::From(std::vector<float>{1, 2}, {2}), other = host;
+  Tensor copied = from_host(host), shared = from_host(std::move(other));
+  Tensor lent = from_host(HostTensor::Borrow(Shape(f32, {2}), buffer, {}));
+  host.set(0, 7.0f);
+  buffer[0] = 8;
+  EXPECT_TENSOR(copied, Type(f32, {2}), {1, 2});
+  EXPECT_TENSOR(shared, Type(f32, {2}), {1, 2});
+  EXPECT_TENSOR(lent, Type(f32, {2}), {2, 2});
+  // What is read belongs to the reader, also where nothing was computed.
+  HostTensor read = copied.host();
+  read.set(0, 9.0f);
+  EXPECT_TENSOR(copied, Type(f32, {2}), {1, 2});
+}
+
+TEST(Create, ReleasesACopiedBlobAtOnce) {
   float memory[2] = {4, 5};
   bool released = false;
-  {
-    Tensor borrowed = from_blob(memory, {2}, f32, [&] { released = true; });
-    EXPECT_TENSOR(borrowed + 1, Type(f32, {2}), {5, 6});
-  }
+  Tensor copy = from_blob(memory, {2}, f32, [&] { released = true; });
   EXPECT_TRUE(released);
+  copy += 1;
+  EXPECT_TENSOR(copy, Type(f32, {2}), {5, 6});
+  EXPECT_EQ(memory[0], 4);
   EXPECT_ERROR(from_blob(nullptr, {2}, f32), ValueError, "null data");
 }
 

@@ -10,6 +10,10 @@ struct Entry {
 };
 
 constexpr Entry kEntries[] = {
+    {"first step",
+     "Nothing needs to be done: the first step of a loop also makes its tensors, so that the "
+     "second "
+     "is another graph. All further steps are found in the cache."},
     {"shape",
      "A size changes from step to step. Pad batches to one size or drop the last, smaller one; "
      "where "
@@ -54,7 +58,8 @@ bool IsEager(const CompileCause& cause) { return cause.trigger == "eager op"; }
 }  // namespace
 
 bool IsAvoidable(const CompileCause& cause) {
-  return cause.kind != "first graph" && cause.kind != "device" && !IsEager(cause);
+  bool needed = cause.kind == "first graph" || cause.kind == "first step" || cause.kind == "device";
+  return !needed && !IsEager(cause);
 }
 
 std::string AdviceFor(const CompileCause& cause) {
@@ -69,7 +74,9 @@ std::string AdviceFor(const CompileCause& cause) {
   for (const Entry& entry : kEntries) {
     if (cause.kind == entry.kind) return entry.advice;
   }
-  if (cause.kind == "first graph") return "The first graph of a device always has to be compiled.";
+  if (cause.kind == "first graph") {
+    return "The first graph of a device, or of a line of the program, always has to be compiled.";
+  }
   return "See docs/design/recompile_explainer.md.";
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 
 #include "commands.h"
@@ -52,15 +53,26 @@ double Milliseconds(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+using RunFn = std::function<void()>;
+
+/// Runs a model once and waits. Its graph is replayed; a delegate is called.
+RunFn RunOf(const Model& model, const std::vector<Tensor>& inputs) {
+  if (model.delegated) return [&] { sync_multi(model(inputs)); };
+  Replayed replayed([&](const std::vector<Tensor>& given) { return model(given); },
+                    {*model.module});
+  std::vector<TensorArg> args(inputs.begin(), inputs.end());
+  return [replayed, args] { sync_multi(replayed.Call(args)); };
+}
+
 /// Runs under a trace in a file of its own and takes the kernels' times from it.
-std::vector<KernelRow> TimeKernels(const CompiledGraph& graph, const std::vector<Tensor>& inputs) {
+std::vector<KernelRow> TimeKernels(const RunFn& run) {
   constexpr int kRuns = 10;
   std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("hammock_bench_{}.json", getpid()))
           .string();
   if (tracing::IsOn()) return {};  // the user's own
   tracing::Start(path);
-  for (int i = 0; i < kRuns; ++i) sync_multi(graph(inputs));
+  for (int i = 0; i < kRuns; ++i) run();
   tracing::Stop();
   Trace trace = ParseTrace(ReadFile(path), path);
   std::filesystem::remove(path);
@@ -89,25 +101,24 @@ Result Measure(const Model& model, const std::vector<HostTensor>& hosts, const D
   sync_multi(inputs);
   Result result{device.to_string(), 0, 0, 0, 0, {}};
   auto start = Clock::now();
-  CompiledGraph graph = extract_compiled_graph(
-      [&](const std::vector<Tensor>& given) { return model(given); }, inputs);
-  sync_multi(graph(inputs));
+  RunFn run = RunOf(model, inputs);
+  run();
   result.first_ms = Milliseconds(start);
-  sync_multi(graph(inputs));
+  run();
   std::vector<double> times;
   for (auto begin = Clock::now(); runs > 0
                                       ? static_cast<int>(times.size()) < runs
                                       : static_cast<int>(times.size()) < kMostRuns &&
                                             (times.size() < 3 || Milliseconds(begin) < kSpanMs);) {
     auto one = Clock::now();
-    sync_multi(graph(inputs));
+    run();
     times.push_back(Milliseconds(one));
   }
   std::sort(times.begin(), times.end());
   result.runs = static_cast<int>(times.size());
   result.least_ms = times.front();
   result.median_ms = times[times.size() / 2];
-  result.kernels = TimeKernels(graph, inputs);
+  result.kernels = TimeKernels(run);
   return result;
 }
 

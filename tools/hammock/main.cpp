@@ -1,9 +1,12 @@
 // hammock: the command line tool. Commands are in files of their names; see commands.h.
 
+#include <dlfcn.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "commands.h"
+#include "hammock/error.h"
 
 namespace {
 
@@ -18,6 +21,7 @@ constexpr const char* kFooter =
     "A MODEL is the text of a graph, or an archive with a method `forward`. Options of the "
     "library\n"
     "come from the environment (HAMMOCK_DEVICE=cpu); `hammock config` lists them.\n"
+    "Backends, delegates and ops of other libraries: --load LIB.\n"
     "Exit codes: 0 done, 1 an error, 2 a wrong command line, 3 `explain` found avoidable "
     "recompiles.";
 
@@ -134,12 +138,33 @@ void AddArchives(CLI::App& app, AllOptions& all, int& result) {
   inspect->add_option("ARCHIVE", all.inspect.archive)->required();
 }
 
+/// Opens the libraries of --load before any command runs: they register what they have.
+void AddLoad(CLI::App& app, std::vector<std::string>& libraries) {
+  app.add_option("--load", libraries,
+                 "A library with backends, delegates or ops; may be repeated, before or after the "
+                 "command")
+      ->take_all()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.fallthrough();
+  app.parse_complete_callback([&libraries] {
+    for (const std::string& library : libraries) {
+      if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) continue;
+      throw hammock::ValueError(hammock::ErrorCode::kValue,
+                                "--load: cannot open '" + library + "': " + dlerror());
+    }
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{kAbout};
   app.footer(kFooter);
   app.require_subcommand(1);
+  app.set_version_flag("--version", "hammock " HAMMOCK_VERSION);
+  std::vector<std::string> libraries;
+  AddLoad(app, libraries);
   AllOptions all;
   int result = 0;
   AddLooking(app, all, result);

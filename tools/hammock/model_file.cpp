@@ -8,6 +8,7 @@
 #include <random>
 #include <sstream>
 
+#include "hammock/autograd.h"
 #include "hammock/error.h"
 #include "hammock/io.h"
 
@@ -61,35 +62,47 @@ ModulePtr LoadModule(const std::string& path) {
   }
 }
 
+namespace {
+
+/// The graph of a method, or that which a delegate took over; null: none.
+const GraphBody* BodyOf(const Module& module, const Method& method) {
+  if (method.body || method.forwards_to.empty()) return method.body.get();
+  return module.get_submodule(method.forwards_to)->method(method.schema.name()).body.get();
+}
+
+}  // namespace
+
 Model LoadModel(const std::string& path, Needs needs) {
-  Model model{LoadModule(path), {}, {}, {}};
+  Model model;
+  model.module = LoadModule(path);
   const Method& forward = model.module->method("forward");
-  if (!forward.body && needs == Needs::kForward) {
-    for (const auto& argument : forward.schema.arguments()) model.names.push_back(argument.name);
+  model.delegated = !forward.forwards_to.empty();
+  const auto& arguments = forward.schema.arguments();
+  const GraphBody* body = BodyOf(*model.module, forward);
+  if (!body && needs == Needs::kForward) {
+    for (const auto& argument : arguments) model.names.push_back(argument.name);
     return model;
   }
-  if (!forward.body) {
+  if (!body) {
     throw NotSupported(ErrorCode::kNotSupported,
                        path + ": `forward` is no graph (" +
-                           (forward.forwards_to.empty() ? "it is code" : "a delegate runs it") +
-                           ")");
+                           (model.delegated ? "a delegate runs it" : "it is code") + ")");
   }
-  const GraphBody& body = *forward.body;
-  model.graph = *body.graph;
-  for (size_t i = 0; i < body.num_arguments(); ++i) {
+  model.graph = *body->graph;
+  model.argument_form = body->argument_form;
+  for (size_t i = 0; i < body->num_arguments(); ++i) {
     model.arguments.push_back(model.graph[model.graph.inputs()[i]].type());
-    model.names.push_back(i < forward.schema.arguments().size() ? forward.schema.arguments()[i].name
-                                                                : "x" + std::to_string(i));
+    bool one_each = arguments.size() == body->num_arguments();
+    model.names.push_back(one_each ? arguments[i].name : "x" + std::to_string(i));
   }
   return model;
 }
 
 std::vector<Tensor> Model::operator()(const std::vector<Tensor>& inputs) const {
-  Any result = module->run_method("forward", {inputs.begin(), inputs.end()});
-  if (result.IsTensor()) return {result.ToTensor()};
-  std::vector<Tensor> tensors;
-  for (const Any& item : result.ToList()) tensors.push_back(item.ToTensor());
-  return tensors;
+  NoGradGuard no_grad;
+  std::vector<Any> args(inputs.begin(), inputs.end());
+  if (!argument_form.empty()) args = UnpackTensors(argument_form, inputs).ToList();
+  return PackTensors(module->run_method("forward", args)).tensors;
 }
 
 namespace {

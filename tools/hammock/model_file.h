@@ -17,7 +17,9 @@ void WriteFile(const std::string& path, const std::string& text);
 
 struct Model {
   ModulePtr module;
-  Graph graph;                     ///< of `forward`; empty where a delegate runs it
+  bool delegated = false;          ///< a delegate runs `forward`
+  std::string argument_form;       ///< of `forward`; see PackTensors
+  Graph graph;                     ///< of `forward`; of a delegated one what was lowered, or empty
   std::vector<Shape> arguments;    ///< of the graph
   std::vector<std::string> names;  ///< of the arguments
 
@@ -27,7 +29,8 @@ struct Model {
 
 /// The text of a graph becomes the method `forward` of a module.
 ModulePtr LoadModule(const std::string& path);
-/// NotSupported where `forward` is no graph, unless a delegate's will do.
+/// NotSupported where `forward` is no graph, nor a delegate's of which the graph is known, unless
+/// any will do.
 enum class Needs { kGraph, kForward };
 Model LoadModel(const std::string& path, Needs needs = Needs::kGraph);
 

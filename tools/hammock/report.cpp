@@ -40,6 +40,19 @@ std::vector<LayoutNode> NodesOf(const Json& graph) {
   return nodes;
 }
 
+/// Where the nodes of a kernel were recorded, each place once: "encoder.0 at model.cpp:12".
+Json SourcesOf(const Json& graph, int kernel) {
+  Json sources = Json::array();
+  for (const Json& node : graph["nodes"]) {
+    if (node.value("kernel", -1) != kernel) continue;
+    std::string module = node.value("module", ""), at = node.value("at", "");
+    std::string source = module.empty() || at.empty() ? module + at : module + " at " + at;
+    bool known = std::find(sources.begin(), sources.end(), source) != sources.end();
+    if (!source.empty() && !known) sources.push_back(source);
+  }
+  return sources;
+}
+
 /// Adds places and times to a graph as it stands in a trace.
 Json WithLayout(Json graph, const GraphTimes& times) {
   std::vector<LayoutNode> nodes = NodesOf(graph);
@@ -52,6 +65,7 @@ Json WithLayout(Json graph, const GraphTimes& times) {
   for (size_t i = 0; i < kernels.size(); ++i) {
     const LayoutBox& box = layout.kernels[i];
     kernels[i]["box"] = {Rounded(box.x), Rounded(box.y), Rounded(box.width), Rounded(box.height)};
+    kernels[i]["sources"] = SourcesOf(graph, static_cast<int>(i));
     auto found = times.find({graph.value("graph", int64_t{0}), static_cast<int64_t>(i)});
     if (found == times.end()) continue;
     kernels[i]["runs"] = found->second.runs;
@@ -193,12 +207,18 @@ Json MemoryOf(const Trace& trace) {
 }
 
 Json MissesOf(const Trace& trace) {
+  std::map<std::string, double> compile_us;  // by hash
+  for (const Json& graph : trace.graphs) {
+    compile_us[graph.value("hash", "")] = graph.value("compile_ms", 0.0) * 1000;
+  }
   Json misses = Json::array();
   for (const Miss& miss : trace.misses) {
     Json json = miss.args;
     CompileCause cause{json.value("kind", ""), json.value("trigger", ""),
                        json.value("generalised", "")};
     json["time"] = Rounded(miss.time);
+    auto compiled = compile_us.find(json.value("hash", "?"));
+    if (compiled != compile_us.end()) json["compile_us"] = Rounded(compiled->second);
     json["avoidable"] = IsAvoidable(cause);
     json["advice"] = AdviceFor(cause);
     misses.push_back(std::move(json));

@@ -24,9 +24,9 @@ namespace hammock {
 
 // ---- From host memory
 
-/// Shares the bytes of `host`, which must not be written afterwards.
+/// Copies the elements, so that `host` may be written at once.
 HAMMOCK_API Tensor from_host(const HostTensor& host, const Device& device = Device(), HAMMOCK_AT);
-/// Shares the caller's row-major memory; `deleter` runs when nothing needs it any more.
+/// Copies row-major elements, so that a buffer may be filled again at once; then `deleter` runs.
 HAMMOCK_API Tensor from_blob(void* data, const Dims& size, DType dtype,
                              std::function<void()> deleter = {}, const Device& device = Device(),
                              HAMMOCK_AT);

@@ -26,6 +26,7 @@ function kernelDetails(k) {
     facts([
       ["run by", kernel.kind === "kernel" ? "compiled kernel" : kernel.kind],
       ["device", kernel.fallback],
+      ["recorded at", (kernel.sources || []).length ? el("span", {class: "mono"}, kernel.sources.slice(-3).join(", ")) : null],
       ["runs", kernel.runs ? count(kernel.runs) : "none in the trace"],
       ["time", kernel.runs ? `${time(kernel.median_us)} median, ${time(kernel.min_us)} least` : null],
       ["total", kernel.runs ? `${time(kernel.total_us)}, ${(100 * kernel.total_us / graphTime).toFixed(1)}% of the graph` : null],

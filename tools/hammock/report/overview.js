@@ -63,6 +63,14 @@ function timeBar() {
   return el("div", {}, el("h2", {}, "Where the time went"), bar, legend);
 }
 
+/// The last place that a kernel's nodes were recorded at, which is its result's; all of them as a hint.
+function sourceCell(kernel) {
+  const sources = kernel.sources || [];
+  if (!sources.length) return "";
+  const more = sources.length > 1 ? ` +${sources.length - 1}` : "";
+  return el("span", {class: "mono", title: sources.join("\n")}, sources[sources.length - 1] + more);
+}
+
 function slowestKernels() {
   const all = [];
   data.graphs.forEach((graph, g) => graph.kernels.forEach((kernel, k) => {
@@ -71,13 +79,13 @@ function slowestKernels() {
   if (!all.length) return null;
   const sum = all.reduce((total, item) => total + item.kernel.total_us, 0);
   all.sort((a, b) => b.kernel.total_us - a.kernel.total_us);
-  const head = ["kernel", "by", "graph", "runs", "median", "total", "share", "memory", "arithmetic"];
-  const right = new Set([3, 4, 5, 7, 8]);
+  const head = ["kernel", "recorded at", "by", "graph", "runs", "median", "total", "share", "memory", "arithmetic"];
+  const right = new Set([4, 5, 6, 8, 9]);
   const row = ({graph, g, kernel, k}) => {
     const share = kernel.total_us / sum;
     const cells = [
       el("button", {class: "link mono", onclick: () => openKernel(g, k)}, kernel.name),
-      kernel.kind, String(graph.graph), count(kernel.runs), time(kernel.median_us), time(kernel.total_us),
+      sourceCell(kernel), kernel.kind, String(graph.graph), count(kernel.runs), time(kernel.median_us), time(kernel.total_us),
       el("span", {}, el("i", {class: "share", style: `width:${Math.max(2, share * 90)}px`}), (share * 100).toFixed(share < .1 ? 1 : 0) + "%"),
       rate(kernel.bytes, kernel.min_us, "GB/s") || "", rate(kernel.flops, kernel.min_us, "GFLOP/s") || ""];
     return el("tr", {}, cells.map((cell, i) => el("td", {class: right.has(i) ? "right" : undefined}, cell)));

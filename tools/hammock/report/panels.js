@@ -50,7 +50,7 @@ function drawMisses() {
   for (const miss of data.misses) {
     section.append(el("article", {class: "miss"},
       el("header", {}, el("b", {}, `Compile ${miss.number}`), el("span", {class: "badge" + (miss.avoidable ? " warn" : "")}, miss.kind),
-        el("span", {class: "muted"}, `${miss.trigger || ""}${miss.where ? " at " + miss.where : ""} · ${miss.device} · ${plural(miss.nodes, "node")} · ${time(miss.time)}`)),
+        el("span", {class: "muted"}, `${miss.trigger || ""}${miss.where ? " at " + miss.where : ""} · ${miss.device} · ${plural(miss.nodes, "node")}${miss.compile_us ? ` · compiled in ${time(miss.compile_us)}` : ""} · ${time(miss.time)} after the start`)),
       el("p", {class: "what"}, miss.detail), miss.generalised ? el("p", {class: "what"}, "Compiled " + miss.generalised + ".") : null,
       el("p", {class: "advice"}, miss.advice)));
   }

@@ -22,7 +22,7 @@ function start() {
     if (!byId("graphs").hidden && view.world) applyView();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawTime);
-  showTab(tabs[wanted.get("tab")] ? wanted.get("tab") : wanted.has("select") || wanted.has("search") || wanted.has("kernel") ? "graphs" : "overview");
+  showTab(tabs[wanted.get("tab")] ? wanted.get("tab") : ["graph", "select", "search", "kernel"].some((key) => wanted.has(key)) ? "graphs" : "overview");
   openAddress(wanted);
 }
 
