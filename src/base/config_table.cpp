@@ -178,9 +178,9 @@ constexpr std::array<Row, kKeyCount> kTable = {{
     {.key = kTrimGraphBytes,
      .name = "trim_graph_bytes",
      .default_value = "-1",
-     .doc =
-         "Bytes that a thread's pending ops may take on a device, by a plan of their memory; beyond "
-         "that a part of them is executed. 0: no limit; -1: what is free there.",
+     .doc = "Bytes that a thread's pending ops may take on a device, by a plan of their memory; "
+            "beyond "
+            "that a part of them is executed. 0: no limit; -1: what is free there.",
      .min = -1},
     {.key = kTrimGraphSize,
      .name = "trim_graph_size",

@@ -58,9 +58,7 @@ class Window {
   size_t next_ = 0, count_ = 0;
 };
 
-uint64_t OpOf(const Node& node) {
-  return (node.hash().lo ^ node.location()) * 0xd1b54a32d192ed03;
-}
+uint64_t OpOf(const Node& node) { return (node.hash().lo ^ node.location()) * 0xd1b54a32d192ed03; }
 
 }  // namespace
 

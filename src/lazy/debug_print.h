@@ -3,9 +3,9 @@
 
 namespace hammock {
 
-/// At the end of a sync, however it ends, hands the prints whose values a step has claimed or failed
-/// to compute to the thread of asynchronous closures, which waits for them. Costs one load where
-/// there is none.
+/// At the end of a sync, however it ends, hands the prints whose values a step has claimed or
+/// failed to compute to the thread of asynchronous closures, which waits for them. Costs one load
+/// where there is none.
 struct ClaimedPrints {
   ClaimedPrints() = default;
   ~ClaimedPrints();

@@ -71,8 +71,8 @@ struct ThreadContext {
   int64_t held_look = 0;
   uint32_t held_epoch = 1;        // grows when held_bytes begins anew
   BudgetState* budget = nullptr;  // made when needed; src/lazy/budget.cpp
-  int64_t counted_nodes = 0;  // of traced_nodes, by the counter TracedOps
-  int64_t first_op_ns = 0;    // since the last count, where someone wants to know; 0: none
+  int64_t counted_nodes = 0;      // of traced_nodes, by the counter TracedOps
+  int64_t first_op_ns = 0;        // since the last count, where someone wants to know; 0: none
   int64_t last_op_ns = 0;
   int eager = 0;  // depth of guards
   int module_depth = 0;
