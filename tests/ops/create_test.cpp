@@ -1,7 +1,7 @@
-#include "hammock/error.h"
-#include "hammock/ir/op_def.h"
 #include "hammock/config.h"
+#include "hammock/error.h"
 #include "hammock/executor.h"
+#include "hammock/ir/op_def.h"
 #include "ops/expect.h"
 
 namespace hammock {
