@@ -26,6 +26,7 @@ namespace hammock::config {
 /// The options: first the bools, then the integers, then the strings.
 enum Key : uint8_t {
   kAsync,
+  kCheckBorrowed,
   kCpuGdb,
   kCpuPerfMap,
   kCpuTimeSteps,
@@ -64,6 +65,7 @@ enum Key : uint8_t {
   kDevice,
   kFallbackDevice,
   kForceFallback,
+  kLoad,
   kLogLevel,
   kMatmulPrecision,
   kMetricsPercentiles,

@@ -56,6 +56,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "Execute on another thread while the program goes on; off: a sync returns when all "
             "results are ready.",
      .upstream = "torch_lazy_use_thread_pool"},
+    {.key = kCheckBorrowed,
+     .name = "check_borrowed",
+     .default_value = "false",
+     .doc = "Raise where memory that a tensor borrowed (BorrowedMemory) is not what it was when a "
+            "step or a read uses it; compares a checksum each time."},
     {.key = kCpuGdb,
      .name = "cpu.gdb",
      .default_value = "false",
@@ -247,6 +252,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "",
      .doc = "Ops that run on `fallback_device` in any case, separated by colons or commas.",
      .upstream = "LTC_FORCE_FALLBACK"},
+    {.key = kLoad,
+     .name = "load",
+     .default_value = "",
+     .doc = "Libraries to open before the first use of a device or delegate, separated by colons; "
+            "they add backends, delegates and ops."},
     {.key = kLogLevel,
      .name = "log_level",
      .default_value = "warn",

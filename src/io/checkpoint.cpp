@@ -166,7 +166,10 @@ void Checkpoint::load(const std::string& path, bool strict) {
   StateDict values;
   for (const auto& [name, shape] : expected) {
     auto found = contents.tensors.find(name);
-    if (found != contents.tensors.end()) values[name] = from_host(found->second.To(shape.dtype()));
+    if (found == contents.tensors.end()) continue;
+    HostTensor value = std::move(found->second);
+    if (value.dtype() != shape.dtype()) value = value.To(shape.dtype());
+    values[name] = from_host(std::move(value));
   }
   for (CheckpointPart& part : parts_) {
     if (part.text_) {

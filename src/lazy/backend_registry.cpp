@@ -7,6 +7,7 @@
 #include <array>
 #include <ostream>
 
+#include "base/load_libraries.h"
 #include "base/nearest.h"
 #include "base/throw.h"
 #include "hammock/config.h"
@@ -31,6 +32,7 @@ struct Registry {
   std::atomic<size_t> device_count{0};
   std::atomic<uint16_t> default_device{kNoDevice};  // set by API
   std::once_flag in_tree;
+  std::atomic<bool> complete{false};  // in-tree backends and listed libraries are there
 };
 Registry& registry() {
   static Registry* instance = new Registry;
@@ -120,11 +122,14 @@ void Add(lazy::BackendImplInterface* impl, int abi_version) {
   }
 }
 
+/// The backends of this library and of those that are to be opened with it.
 void EnsureInTree() {
+  if (registry().complete.load(std::memory_order_acquire)) return;
   std::call_once(registry().in_tree, [] {
     for (lazy::BackendImplInterface* backend : InTreeBackends())
       Add(backend, lazy::kBackendAbiVersion);
   });
+  if (OpenListedLibraries()) registry().complete = true;
 }
 
 std::vector<std::string> ActiveNames() {

@@ -14,6 +14,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "ir/borrowed.h"
 #include "ir/node_access.h"
 #include "lazy/debug_print.h"
 #include "lazy/hooks.h"
@@ -45,6 +46,18 @@ HostTensor HostValue(const Node* node) {
           node->shape().to_string());
   }
   return payload->host;
+}
+
+void CheckBorrowed(const Node& node) {
+  if (!config::Get<config::kCheckBorrowed>()) return;
+  if (LeafPayload* payload = NodeAccess::payload(&node)) {
+    CheckUnchanged(payload->host, node.location());
+  }
+}
+
+void DropHostCopy(const Node& node) {
+  LeafPayload* payload = NodeAccess::payload(&node);
+  if (payload && !IsWatched(payload->host)) payload->host = HostTensor();
 }
 
 StepExecutor& Executor() {
@@ -478,6 +491,7 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
   std::vector<NodePtr> missing;
   std::vector<HostTensor> tensors;
   for (Node* node : walk.parameters) {
+    CheckBorrowed(*node);
     Node::Slot& slot = node->slots()[0];
     if (&node->op() == &ops::kScalarLeaf) {
       // It goes with any device, so what it has may be another device's.
@@ -514,8 +528,7 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
     Node::Slot& slot = missing[i]->slots()[0];
     if (slot.data) continue;  // another thread was faster
     slot.data = data[i];
-    // The device has it now; the host copy is not needed to get it back.
-    if (LeafPayload* payload = NodeAccess::payload(missing[i].get())) payload->host = HostTensor();
+    DropHostCopy(*missing[i]);
   }
   lock.unlock();
   return false;

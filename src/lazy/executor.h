@@ -186,6 +186,10 @@ bool MayDonate(const Node& node, const lazy::BackendData& data, const DeviceEntr
 
 /// The host value of a leaf that is not on its device yet.
 HostTensor HostValue(const Node* node);
+/// With the option `check_borrowed`: ValueError where a leaf's borrowed memory has changed.
+void CheckBorrowed(const Node& node);
+/// The device has the value of a leaf now; its host copy is not needed to get it back.
+void DropHostCopy(const Node& node);
 
 /// Compiles a traced graph for a device: lowering, partition, backend compilation.
 CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced);

@@ -57,6 +57,7 @@ std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDat
 HostTensor StepExecutor::HostLeafOf(const Value& value) {
   if (!value.node->IsLeaf()) return {};
   std::lock_guard lock(graph_mutex);
+  CheckBorrowed(*value.node);
   LeafPayload* payload = NodeAccess::payload(value.node.get());
   return payload && !value.node->slots()[0].data ? payload->host : HostTensor();
 }

@@ -25,7 +25,7 @@ void Upload(DeviceEntry& device, const std::vector<NodePtr>& leaves,
     Node::Slot& slot = leaves[i]->slots()[0];
     if (slot.data) continue;  // another thread was faster
     slot.data = data[i];
-    if (LeafPayload* payload = NodeAccess::payload(leaves[i].get())) payload->host = HostTensor();
+    DropHostCopy(*leaves[i]);
   }
 }
 
@@ -38,6 +38,7 @@ std::vector<BackendDataPtr> DataOf(DeviceEntry& device, std::span<const Value> v
   {
     std::lock_guard lock(Executor().graph_mutex);
     for (const Value& value : values) {
+      CheckBorrowed(*value.node);
       if (value.node->slots()[value.index].data) continue;
       if (!value.node->IsLeaf()) {
         uncomputed.push_back(value);

@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "ir/borrowed.h"
 #include "ir/node_access.h"
 #include "lazy/layout.h"
 #include "lazy/tensor_impl.h"
@@ -19,33 +20,65 @@ using namespace ops;  // NOLINT: records and the op writer's kit
 
 // ---- from host memory
 
-Tensor from_host(const HostTensor& host, const Device& device, Location at) {
+namespace {
+
+void CheckImport(const char* op, const Shape& shape) {
+  CheckSizes(op, shape.sizes());
+  if (InfoOf(shape.dtype()).supported) return;
+  Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: dtype {} is not supported", op,
+                   NameOf(shape.dtype()));
+}
+
+void CheckHost(const HostTensor& host) {
   if (!host.defined())
     Throw(ErrorCode::kUninitializedTensor, "from_host: the host tensor is empty");
-  const Shape& shape = host.shape();
-  CheckSizes("from_host", shape.sizes());
-  if (!InfoOf(shape.dtype()).supported) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "from_host: dtype {} is not supported",
-                     NameOf(shape.dtype()));
+  CheckImport("from_host", host.shape());
+}
+
+Shape ShapeOfBlob(const void* data, const Dims& size, DType dtype) {
+  Shape shape(dtype, size);
+  CheckImport("from_blob", shape);
+  if (!data && shape.numel() > 0) {
+    Throw(ErrorCode::kValue, "from_blob: null data for {}", shape.to_string());
   }
-  NodePtr leaf =
-      Node::Make(kDeviceData, {}, {}, std::span(&shape, 1), device.id(), CurrentLocation(at));
-  // A step reads it later than now: the caller's memory may hold something else by then.
-  NodeAccess::MakePayload(leaf.get()).host = HostTensor::Copy(shape, host.data());
+  return shape;
+}
+
+/// A leaf of memory that nobody else writes.
+Tensor LeafOf(HostTensor host, const Device& device, const Location& at) {
+  NodePtr leaf = Node::Make(kDeviceData, {}, {}, std::span(&host.shape(), 1), device.id(),
+                            CurrentLocation(at));
+  NodeAccess::MakePayload(leaf.get()).host = std::move(host);
   if (Context().made_leaves) Context().made_leaves->push_back(leaf);
   return NewTensor(leaf.release(), 0, true);
 }
 
-Tensor from_blob(void* data, const Dims& size, DType dtype, std::function<void()> deleter,
+}  // namespace
+
+Tensor from_host(const HostTensor& host, const Device& device, Location at) {
+  CheckHost(host);
+  return LeafOf(HostTensor::Copy(host.shape(), host.data()), device, at);
+}
+
+Tensor from_host(HostTensor&& host, const Device& device, Location at) {
+  CheckHost(host);
+  bool own = host.unique() && !IsBorrowed(host);
+  return LeafOf(own ? std::move(host) : HostTensor::Copy(host.shape(), host.data()), device, at);
+}
+
+Tensor from_blob(const void* data, const Dims& size, DType dtype, std::function<void()> deleter,
                  const Device& device, Location at) {
-  CheckSizes("from_blob", size);
-  Shape shape(dtype, size);
-  if (!data && shape.numel() > 0) {
-    Throw(ErrorCode::kValue, "from_blob: null data for {}", shape.to_string());
-  }
-  Tensor copy = from_host(HostTensor::Borrow(shape, data, {}), device, at);
+  HostTensor copy = HostTensor::Copy(ShapeOfBlob(data, size, dtype), data);
   if (deleter) deleter();
-  return copy;
+  return LeafOf(std::move(copy), device, at);
+}
+
+Tensor from_blob(const void* data, const Dims& size, DType dtype, BorrowedMemory memory,
+                 const Device& device, Location at) {
+  // Data that was uploaded is never written.
+  return LeafOf(HostTensor::Borrow(ShapeOfBlob(data, size, dtype), const_cast<void*>(data),
+                                   std::move(memory.release)),
+                device, at);
 }
 
 void CheckElementCount(size_t count, const Dims& size) {
