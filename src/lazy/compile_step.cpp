@@ -205,13 +205,15 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
                           const SegmentCompiler& compile) {
   auto step = std::make_shared<CompiledStep>();
   step->device = &device;
-  step->traced = traced;
   step->num_parameters = static_cast<int>(lowered.graph.inputs().size());
   std::map<GraphValue, int> numbers;
   for (NodeId id : lowered.graph.inputs()) {
     int number = static_cast<int>(numbers.size());
     numbers[{id, 0}] = number;
   }
+  // A large graph is not kept while its segments are compiled.
+  const std::vector<GraphValue> outputs = lowered.graph.outputs();
+  lowered.graph = Graph();
   DeviceEntry* fallback = lowered.refusals.empty() ? nullptr : &FallbackOf(device);
   step->refusals = lowered.refusals;
   step->fallback = fallback;
@@ -245,7 +247,7 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
     step->bytes += compiled.computation->bytes() + SizeOfGraph(compiled.computation->graph());
     step->segments.push_back(std::move(compiled));
   }
-  for (GraphValue output : lowered.graph.outputs()) step->results.push_back(numbers.at(output));
+  for (GraphValue output : outputs) step->results.push_back(numbers.at(output));
   step->simple = step->segments.size() == 1 && !step->segments[0].fallback;
   step->bytes += SizeOfGraph(traced) + static_cast<int64_t>(sizeof(CompiledStep));
   step->argument_bytes = BytesOfValues(traced, true);
@@ -254,8 +256,11 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
 }
 
 CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
-  return BuildStep(device, traced, LowerStep(device, traced),
-                   [&](Graph graph) { return CompileGraph(device, {}, std::move(graph)); });
+  CompiledStepPtr step = BuildStep(device, traced, LowerStep(device, traced), [&](Graph graph) {
+    return CompileGraph(device, {}, std::move(graph));
+  });
+  step->traced = traced;
+  return step;
 }
 
 CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
@@ -272,6 +277,7 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
     span.Set("graph", step->number);
     step->hash = hash;
     step->key = std::move(key);
+    step->traced = std::move(traced);
     step->bytes += static_cast<int64_t>(step->key.size() * sizeof(uint64_t));
     step->where = where;
     step->compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
