@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <unordered_set>
 
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/of_thread.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -49,7 +49,8 @@ HostTensor HostValue(const Node* node) {
 
 StepExecutor& Executor() {
   static StepExecutor* instance = [] {
-    std::atexit([] { LazyGraphExecutor::Get()->PrepareToExit(); });
+    process_exit::Register(process_exit::Stage::kSteps,
+                           [] { LazyGraphExecutor::Get()->PrepareToExit(); });
     return new StepExecutor;
   }();
   return *instance;

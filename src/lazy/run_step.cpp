@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -106,6 +107,8 @@ std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
                   "backend {} returned {} results of {}", segment.device->type, results.size(),
                   segment.computation->results_size());
     return results;
+  } catch (const process_exit::Cancelled& error) {
+    throw Failure{error.Clone(), -1, true};
   } catch (const lazy::ExecutionError& error) {
     throw Located(error, segment);
   } catch (...) {
@@ -187,6 +190,7 @@ std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::Computat
   std::unique_lock running(device.running, std::defer_lock);
   if (!device.backend->IsAsynchronous() && !RunsHere(device)) running.lock();
   Running here(device);
+  process_exit::Run run;
   static const auto& none = *new std::vector<bool>;
   std::vector<BackendDataPtr> results = WithMemory(device, [&] {
     return device.backend->ExecuteComputation(computation, arguments, device.device, none);
@@ -216,6 +220,7 @@ bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
       }
     }
   }
+  process_exit::Run run;
   if (!running) {
     Execute(step);
     return false;
@@ -230,10 +235,11 @@ void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
   device.queue->SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
   device.queued.fetch_add(1, std::memory_order_acq_rel);
   try {
-    device.queue->Push([this, &device, step] {
+    device.queue->Push([this, &device, step, before_exit = !process_exit::Begun()] {
       {
         std::lock_guard running(device.running);
         Running here(device);
+        process_exit::Run run(before_exit);
         Execute(step);
       }
       device.queued.fetch_sub(1, std::memory_order_acq_rel);
@@ -252,6 +258,7 @@ void StepExecutor::Execute(const StepPtr& step) {
   try {
     bool async = step->compiled->device->backend->IsAsynchronous();
     WaitForArguments(*step, async);
+    if (process_exit::Run::IsCancelled()) throw Failure{std::make_shared<process_exit::Cancelled>(), -1, true};
     ExecuteSegments(*step, results);
     for (size_t i = 0; i < results.size(); ++i) {
       const Shape& expected = step->placeholders[i]->shape();
@@ -314,11 +321,12 @@ void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
   static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
   auto end = std::chrono::steady_clock::now();
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
-  step.compiled->executions.fetch_add(1, std::memory_order_relaxed);
+  const bool first = step.compiled->executions.fetch_add(1, std::memory_order_relaxed) == 0;
   step.compiled->execute_ns.fetch_add(ns, std::memory_order_relaxed);
   time.AddSample(static_cast<double>(ns), end);
   results.clear();  // who takes over the memory looks who else has it
   Succeed(step);
+  if (first) process_exit::ComeFirst();  // libraries set themselves up when they are first used
   Landed(*step.compiled->device);
 }
 

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/fork.h"
 #include "base/log.h"
@@ -62,6 +63,8 @@ bool Watch(F done) {
   }
 }
 
+constinit thread_local const std::atomic<bool>* cancel_flag = nullptr;
+
 int CoresOfThisProcess() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(CPU_COUNT(&cores), 1);
@@ -90,6 +93,7 @@ struct ThreadPool::Region {
   const int share_count = std::min(workers, kMaxShares);
   const Chunk call;
   const void* const body;
+  const std::atomic<bool>* const cancel = cancel_flag;
   Share shares[kMaxShares];
   alignas(64) std::atomic<int> joined{1};  // the caller is worker 0
   std::atomic<int64_t> failed;             // the lowest chunk that threw; those above are left out
@@ -102,6 +106,8 @@ struct ThreadPool::Region {
       Share& share = shares[(own_share + i) % share_count];
       for (int64_t chunk;
            (chunk = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+        if (cancel && cancel->load(std::memory_order_relaxed)) [[unlikely]]
+          return;
         if (chunk < failed.load(std::memory_order_relaxed)) RunChunk(chunk, worker);
       }
     }
@@ -245,6 +251,11 @@ void ThreadPool::State::Close(Slot& slot) {
   slot.taken.store(false, std::memory_order_release);
 }
 
+ThreadPool::Cancellable::Cancellable(const std::atomic<bool>* flag)
+    : outer_(std::exchange(cancel_flag, flag)) {}
+ThreadPool::Cancellable::~Cancellable() { cancel_flag = outer_; }
+const std::atomic<bool>* ThreadPool::Cancellable::Flag() { return cancel_flag; }
+
 // Nothing on the way of a region is a static that has to be initialised: a child forked while
 // another thread does that would wait for it for ever.
 ThreadPool& ThreadPool::Get() {
@@ -288,7 +299,11 @@ void ThreadPool::Run(int64_t chunks, int max_workers, Chunk call, const void* bo
   State* state = workers > 1 ? &Current() : nullptr;
   State::Slot* slot = state ? state->TakeSlot() : nullptr;
   if (!slot) {
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) call(body, chunk, 0);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      if (cancel_flag && cancel_flag->load(std::memory_order_relaxed)) [[unlikely]]
+        return;
+      call(body, chunk, 0);
+    }
     return;
   }
   if (state->started.load(std::memory_order_relaxed) < workers - 1) state->Start(threads() - 1);

@@ -21,6 +21,7 @@
 /// chunk. In the child of a fork the first region starts new threads; a chunk must not fork and
 /// return.
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -40,6 +41,21 @@ class ThreadPool {
   static int threads();
   /// How many were started in this process.
   int started() const;
+
+  /// While one lives, regions that this thread opens leave out what is left of them when `flag`,
+  /// which may be null, becomes true. Whoever opens them looks at it too.
+  class Cancellable {
+   public:
+    explicit Cancellable(const std::atomic<bool>* flag);
+    ~Cancellable();
+    Cancellable(const Cancellable&) = delete;
+    Cancellable& operator=(const Cancellable&) = delete;
+    /// Of the innermost one of this thread, or null.
+    static const std::atomic<bool>* Flag();
+
+   private:
+    const std::atomic<bool>* const outer_;
+  };
 
   /// Calls `f(begin, end, worker)` for parts of [0, count) that together are all of it. All parts
   /// but the last are multiples of `grain`; their sizes depend on the number of threads.
