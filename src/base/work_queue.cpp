@@ -211,7 +211,9 @@ bool WorkQueue::Stop(TimePoint end) {
     // A task that stops its queue, as in a call of exit(), cannot wait for itself.
     if (InTask()) return true;
     // Others may push for ever: what they push now is theirs to run.
-    if (!s.WaitUntil(lock, [&] { return s.finished >= s.pushed; }, end)) return false;
+    if (!s.WaitUntil(
+            lock, [&] { return s.finished >= s.pushed; }, end))
+      return false;
     thread = std::move(s.thread);
   }
   if (thread.joinable()) thread.join();

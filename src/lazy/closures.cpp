@@ -58,10 +58,7 @@ class AsyncClosures {
 
  private:
   void Run(const Closure& closure, bool before_exit) {
-    if (before_exit && std::chrono::steady_clock::now() > process_exit::GraceEnd()) {
-      ++left_out_;
-      return;
-    }
+    if (before_exit && std::chrono::steady_clock::now() > process_exit::GraceEnd()) return;
     try {
       closure();
     } catch (const Error& error) {
@@ -83,11 +80,10 @@ class AsyncClosures {
 
   void Finish() {
     if (forks_ != ForkCount()) return;  // neither the thread nor the mutex is this process's
-    // A closure that runs for long keeps what waits behind it; that is left out then.
-    queue_.Stop(process_exit::GraceEnd());
-    if (int64_t count = left_out_ + static_cast<int64_t>(queue_.size()); count > 0) {
-      Log(LogLevel::kWarn, "at exit, {} step closure(s) had not run after {} ms and were left out",
-          count, process_exit::kGrace.count());
+    if (!queue_.Stop(process_exit::GraceEnd())) {
+      Log(LogLevel::kWarn,
+          "at exit, {} step closure(s) had not ended after {} ms and were left out", queue_.size(),
+          process_exit::kGrace.count());
     }
     std::lock_guard lock(mutex_);
     if (error_) Log(LogLevel::kWarn, "at exit, never raised: {}", error_->what());
@@ -97,7 +93,6 @@ class AsyncClosures {
   WorkQueue queue_{"step closures", 100};
   std::mutex mutex_;
   std::shared_ptr<const Error> error_;
-  std::atomic<int64_t> left_out_{0};
 };
 
 std::atomic<bool> async_used{false};

@@ -607,7 +607,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     node->slots()[walk.outputs[i].index].data = std::move(placeholders[i]);
     if (walk.outputs[i].index == 0) step->output_nodes.emplace_back(node);
   }
-  step->turn = nested ? kNoTurn : device.claimed++;
+  TakeTurns(device, *step, nested);
   step->order = walk.order;
   return step;
 }

@@ -195,7 +195,9 @@ namespace {
 /// that ends the process does not wait for itself.
 bool EndSteps(process_exit::TimePoint end) {
   bool ended = true;
-  for (DeviceEntry* entry : AllDevices()) ended &= entry->queue->Stop(end);
+  for (DeviceEntry* entry : AllDevices()) {
+    for (Lane* lane : LanesOf(*entry)) ended &= lane->queue.Stop(end);
+  }
   ended &= process_exit::Run::WaitForOthers(end);
   for (DeviceEntry* entry : AllDevices()) {
     ended &= process_exit::PollUntil(
@@ -401,7 +403,7 @@ void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& 
   }
   CopyToHost(live);
   for (DeviceEntry* entry : devices) {
-    entry->queue->Drain();
+    Executor().Drain(*entry);
     Executor().cache.EraseDevice(entry);
     std::lock_guard lock(Executor().graph_mutex);
     entry->scalars.clear();

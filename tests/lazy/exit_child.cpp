@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -96,9 +97,12 @@ void OnReference() {
 
 /// A custom call that does not return.
 void Stuck() {
-  RegisterCustomCall("exit_child.stuck", [](std::span<const HostTensor> in, std::string_view) {
-    std::this_thread::sleep_for(std::chrono::hours(1));
-    return std::vector<HostTensor>{in[0]};
+  static std::once_flag once;
+  std::call_once(once, [] {
+    RegisterCustomCall("exit_child.stuck", [](std::span<const HostTensor> in, std::string_view) {
+      std::this_thread::sleep_for(std::chrono::hours(1));
+      return std::vector<HostTensor>{in[0]};
+    });
   });
   Any results = CallOp("custom_call", {Any(AnyList{Any(ones({256, 256}))}), Any("exit_child.stuck"),
                                        Any(""), Any(AnyList{Any("f32[256,256]")})});
@@ -158,7 +162,8 @@ class FailsToEnd : public lazy::BackendImplInterface {
 };
 
 void ThrowingBackend() {
-  lazy::RegisterBackend(new FailsToEnd);
+  static std::once_flag once;
+  std::call_once(once, [] { lazy::RegisterBackend(new FailsToEnd); });
   Serve();
 }
 
@@ -206,11 +211,11 @@ int ExitInClosure() {
   Wait();
 }
 int ExitInCustomCall() {
-  RegisterCustomCall("exit_child.exit",
-                     [](std::span<const HostTensor>, std::string_view)
-                         -> std::vector<HostTensor> { Exit(); });
-  Any results = CallOp("custom_call", {Any(AnyList{Any(ones({2}))}), Any("exit_child.exit"), Any(""),
-                                       Any(AnyList{Any("f32[2]")})});
+  RegisterCustomCall(
+      "exit_child.exit",
+      [](std::span<const HostTensor>, std::string_view) -> std::vector<HostTensor> { Exit(); });
+  Any results = CallOp("custom_call", {Any(AnyList{Any(ones({2}))}), Any("exit_child.exit"),
+                                       Any(""), Any(AnyList{Any("f32[2]")})});
   results.ToList().at(0).ToTensor().host();
   return 1;
 }
@@ -218,12 +223,20 @@ int ExitInCustomCall() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, void (*)()> works = {
-      {"train", Train},       {"serve", Serve},           {"compile", Compile},
-      {"closures", Closures}, {"reference", OnReference}, {"stuck", Stuck},
-      {"long", Long},         {"throwing_backend", ThrowingBackend}};
+  const std::map<std::string, void (*)()> works = {{"train", Train},
+                                                   {"serve", Serve},
+                                                   {"compile", Compile},
+                                                   {"closures", Closures},
+                                                   {"reference", OnReference},
+                                                   {"stuck", Stuck},
+                                                   {"long", Long},
+                                                   {"throwing_backend", ThrowingBackend}};
   const std::map<std::string, int (*)()> ways = {{"return", Return},
-                                                 {"exit", [] { Exit(); return 0; }},
+                                                 {"exit",
+                                                  [] {
+                                                    Exit();
+                                                    return 0;
+                                                  }},
                                                  {"quick_exit", QuickExit},
                                                  {"immediate_exit", ImmediateExit},
                                                  {"exit_in_new_thread", ExitInNewThread},

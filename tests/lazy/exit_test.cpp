@@ -42,8 +42,7 @@ std::string EndOf(const std::string& way) {
 double Check(const std::string& work, const std::string& way, int microseconds) {
   SCOPED_TRACE(work + " " + way + " " + std::to_string(microseconds));
   auto begin = std::chrono::steady_clock::now();
-  ChildResult result =
-      RunChild({HAMMOCK_EXIT_CHILD, work, way, std::to_string(microseconds)}, 60);
+  ChildResult result = RunChild({HAMMOCK_EXIT_CHILD, work, way, std::to_string(microseconds)}, 60);
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(result.signal, 0);
   EXPECT_EQ(result.code, 3);
@@ -65,12 +64,10 @@ TEST(Exit, DoesNotWaitForACustomCallThatIsStuck) {
   EXPECT_LT(Check("stuck", "return", 200000), 10);
 }
 
-TEST(Exit, CancelsAStepThatTakesLong) {
-  EXPECT_LT(Check("long", "return", 500000), 10);
-}
+TEST(Exit, CancelsAStepThatTakesLong) { EXPECT_LT(Check("long", "return", 3000000), 15); }
 
 TEST(Exit, SurvivesABackendThatFailsToEnd) {
-  ChildResult result = RunChild({HAMMOCK_EXIT_CHILD, "throwing_backend", "return", "50000"}, 60);
+  ChildResult result = RunChild({HAMMOCK_EXIT_CHILD, "throwing_backend", "return", "300000"}, 60);
   EXPECT_EQ(result.signal, 0);
   EXPECT_EQ(result.code, 3);
   EXPECT_NE(result.output.find("PrepareToExit of backend fails_to_end"), std::string::npos)

@@ -160,6 +160,7 @@ class Backend : public HostBackend {
     try {
       auto program = std::make_shared<Program>(computation.graph());
       computation.artifact_bytes = program->bytes();
+      computation.run_bytes = program->plan().peak_bytes();
       computation.artifact = std::move(program);
     } catch (const NotSupported& error) {
       Throw<CompileError>(ErrorCode::kCompile, "{}: {}", computation.name(), error.message());
@@ -239,6 +240,7 @@ class Backend : public HostBackend {
                            GetMemoryInfo(device).in_use, tracing::running_graph->planned_bytes);
     }
     WeightForms forms(program, arguments, inputs, donated, Room(others));
+    ThreadPool::Caller caller;
     ThreadPool::Cancellable cancellable(process_exit::Run::CancelFlag());
     program.Run(input_pointers, output_pointers, arena.data(), forms.pointers(), taken);
     std::vector<BackendDataPtr> results;

@@ -219,6 +219,8 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
   }
   const size_t in_place = FirstWriteInPlace(taken);
   if (const auto* graph = std::exchange(tracing::running_graph, nullptr)) [[unlikely]] {
+    const bool any = in_place < steps_.size();
+    ThreadPool::Cancellable cancellable(any ? nullptr : ThreadPool::Cancellable::Flag());
     return RunTraced(buffers, arena, *graph);
   }
   const bool timed = config::Get<config::kCpuTimeSteps>();

@@ -53,8 +53,9 @@ class Program {
 
   /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
   /// error raised by a call is thrown as lazy::ExecutionError with the node of the graph that was
-  /// given. `forms` are those of weights(), null where there is none. `taken`: by output, the donated
-  /// input whose memory it takes, or -1; from the first of these on the run cannot be cancelled.
+  /// given. `forms` are those of weights(), null where there is none. `taken`: by output, the
+  /// donated input whose memory it takes, or -1; from the first of these on the run cannot be
+  /// cancelled.
   void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
            std::span<char* const> forms = {}, std::span<const int> taken = {}) const;
 
