@@ -179,10 +179,7 @@ DeviceId FindDevice(const std::string& text) {
 
 DeviceEntry::DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterface* backend,
                          lazy::BackendDevice device)
-    : id(id), type(std::move(type)), backend(backend), device(std::move(device)) {
-  queue = std::make_unique<WorkQueue>(
-      name(), static_cast<size_t>(std::max<int64_t>(1, config::Get<config::kMaxAsyncQueue>())));
-}
+    : id(id), type(std::move(type)), backend(backend), device(std::move(device)), lane(name()) {}
 
 DeviceEntry& EntryOf(DeviceId id) {
   EnsureInTree();

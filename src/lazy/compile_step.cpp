@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/log.h"
 #include "base/throw.h"
+#include "compiler/effects.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "lazy/backend_registry.h"
@@ -218,6 +221,7 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
   step->refusals = lowered.refusals;
   step->fallback = fallback;
   step->num_values = step->num_parameters;
+  std::vector<int64_t> run_bytes;  // of the device's own segments
   for (Segment& segment : lowered.segments) {
     CompiledSegment compiled;
     compiled.fallback = segment.target != 0;
@@ -245,11 +249,17 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
     compiled.first_output = step->num_values;
     for (GraphValue output : segment.outputs) numbers.try_emplace(output, step->num_values++);
     step->bytes += compiled.computation->bytes() + SizeOfGraph(compiled.computation->graph());
+    if (compiled.device == &device) run_bytes.push_back(compiled.computation->run_bytes);
     step->segments.push_back(std::move(compiled));
+  }
+  if (std::ranges::count(run_bytes, 0) == 0) {
+    step->run_bytes = std::accumulate(run_bytes.begin(), run_bytes.end(), int64_t{0});
   }
   for (GraphValue output : outputs) step->results.push_back(numbers.at(output));
   step->simple = step->segments.size() == 1 && !step->segments[0].fallback;
   step->bytes += SizeOfGraph(traced) + static_cast<int64_t>(sizeof(CompiledStep));
+  step->ordered = std::ranges::any_of(
+      traced.nodes(), [](const GraphNode& node) { return EffectOf(node) == Effect::kOrdered; });
   step->argument_bytes = BytesOfValues(traced, true);
   step->result_bytes = BytesOfValues(traced, false);
   return step;
@@ -263,9 +273,9 @@ CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
   return step;
 }
 
-CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
-                                      std::vector<uint64_t> key, Graph traced, int64_t kept,
-                                      const SyncOptions& options) {
+CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& hash,
+                                         std::vector<uint64_t> key, Graph traced, int64_t kept,
+                                         const SyncOptions& options) {
   static metrics::Counter& uncached = metrics::GetCounter("UncachedCompile");
   static metrics::Metric& size = metrics::GetMetric("TensorsGraphSize", metrics::Kind::kValue);
   auto start = std::chrono::steady_clock::now();

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <unordered_set>
 
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/of_thread.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -62,7 +62,8 @@ void DropHostCopy(const Node& node) {
 
 StepExecutor& Executor() {
   static StepExecutor* instance = [] {
-    std::atexit([] { LazyGraphExecutor::Get()->PrepareToExit(); });
+    process_exit::Register(process_exit::Stage::kSteps,
+                           [] { LazyGraphExecutor::Get()->PrepareToExit(); });
     return new StepExecutor;
   }();
   return *instance;
@@ -619,7 +620,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     node->slots()[walk.outputs[i].index].data = std::move(placeholders[i]);
     if (walk.outputs[i].index == 0) step->output_nodes.emplace_back(node);
   }
-  step->turn = nested ? kNoTurn : device.claimed++;
+  TakeTurns(device, *step, nested);
   step->order = walk.order;
   return step;
 }

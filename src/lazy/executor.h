@@ -48,7 +48,9 @@ struct Step {
   // references sees users only.
   std::vector<lazy::BackendData*> placeholders;
   std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands
-  uint64_t turn = 0;         // among the steps of its device, or kNoTurn
+  Lane* lane = nullptr;      // where it runs
+  uint64_t turn = 0;         // among the steps of its lane, or kNoTurn
+  uint64_t ordered = 0;      // among the steps of its device with ordered effects, or kNoTurn
   NodePtr recipe;            // of a replay: the one node that stands for its graph
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
   bool is_all = false;       // the roots of its sync need nothing else
@@ -99,7 +101,8 @@ class StepExecutor {
            const WriteUnitPtr& unit);
   /// Raises an error that no barrier needs to raise any more, having undone what failed by it.
   [[noreturn]] void RaiseSeen(const std::shared_ptr<const Error>& error);
-  /// Explains a miss, compiles and adds the result to the cache.
+  /// Explains a miss, compiles and adds the result to the cache. Threads that want the same graph
+  /// meanwhile wait for it, and get its error if it fails.
   CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
                           Graph traced, int64_t kept, const SyncOptions& options);
 
@@ -121,6 +124,10 @@ class StepExecutor {
 
  private:
   void SyncDevice(DeviceEntry& device, std::span<const Value> roots, const SyncOptions& options);
+  CompiledStepPtr CompileNow(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
+                             Graph traced, int64_t kept, const SyncOptions& options);
+  /// With the graph mutex held: the step's place among others. `nested` ones run at once.
+  void TakeTurns(DeviceEntry& device, Step& step, bool nested);
   /// With the graph mutex held: uploads what is missing; false if it was released meanwhile.
   bool BindParameters(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock);
   StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
@@ -158,6 +165,11 @@ class StepExecutor {
   void ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
   /// With the graph mutex held: what becomes of a failed step's units.
   void FailUnits(Step& step, const std::shared_ptr<const Error>& error, bool is_known);
+
+  struct Compiling;
+  std::mutex compiling_mutex_;
+  std::condition_variable compiled_;
+  std::vector<std::shared_ptr<Compiling>> compiling_;
 
   std::atomic<int> unseen_errors_{0};  // of all devices
   std::mutex misses_mutex_;

@@ -131,11 +131,7 @@ void StepExecutor::Drain(DeviceEntry& device) {
           "a computation that runs on {} cannot wait until the device is idle", device.name());
   }
   tracing::Span span("wait for device", "wait");
-  device.queue->Drain();
-  {
-    // A computation that another thread runs inline.
-    std::lock_guard lock(device.running);
-  }
+  for (Lane* lane : LanesOf(device)) lane->Drain();
   if (device.in_flight.load(std::memory_order_acquire) != 0) device.backend->Hurry(device.device);
   for (int left; (left = device.in_flight.load(std::memory_order_acquire)) != 0;) {
     device.in_flight.wait(left, std::memory_order_acquire);

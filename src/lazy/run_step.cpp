@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -93,19 +95,33 @@ Failure LateFailure(const Step& step, std::shared_ptr<const Error> error) {
 
 std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
                                        std::span<const BackendDataPtr> arguments,
-                                       const std::vector<bool>& donated) {
+                                       const std::vector<bool>& donated,
+                                       RunningMemory::Use& memory) {
   // Without a destructor: a fork while one is registered leaves the child a lock that nobody opens.
   static const auto& none = *new std::vector<bool>;
-  try {
-    // It may run twice: what is donated is written only when nothing can fail any more.
-    auto results = WithMemory(*segment.device, [&] {
+  // It may run several times: what is donated is written only when nothing can fail any more.
+  auto execute = [&] {
+    return WithMemory(*segment.device, [&] {
       return segment.device->backend->ExecuteComputation(
           segment.computation, arguments, segment.device->device, donated.empty() ? none : donated);
     });
+  };
+  auto execute_alone_if_needed = [&] {
+    try {
+      return execute();
+    } catch (const OutOfMemory&) {
+      if (!memory.BecomeAlone()) throw;
+    }
+    return execute();
+  };
+  try {
+    auto results = execute_alone_if_needed();
     HAMMOCK_CHECK(results.size() == static_cast<size_t>(segment.computation->results_size()),
                   "backend {} returned {} results of {}", segment.device->type, results.size(),
                   segment.computation->results_size());
     return results;
+  } catch (const process_exit::Cancelled& error) {
+    throw Failure{error.Clone(), -1, true};
   } catch (const lazy::ExecutionError& error) {
     throw Located(error, segment);
   } catch (...) {
@@ -131,6 +147,11 @@ Running::Running(const DeviceEntry& device) : device(device), outer(running_here
 }
 Running::~Running() { running_here = outer; }
 
+/// Whether it is run by the body of a custom call.
+bool IsInside(const Step& step) {
+  return step.turn == kNoTurn || (running_here && running_here->outer);
+}
+
 /// Says where a step was recorded while it is run.
 class LineOfStep {
  public:
@@ -143,26 +164,6 @@ class LineOfStep {
 
  private:
   const LocationId outer_;
-};
-
-/// A step's turn to be submitted; passes it on at the end of the scope.
-class Turn {
- public:
-  Turn(DeviceEntry& device, uint64_t number) : device_(device), number_(number) {
-    for (uint64_t now; (now = device_.submitted.load(std::memory_order_acquire)) != number_;) {
-      device_.submitted.wait(now, std::memory_order_acquire);
-    }
-  }
-  ~Turn() {
-    device_.submitted.store(number_ + 1, std::memory_order_release);
-    device_.submitted.notify_all();
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  DeviceEntry& device_;
-  const uint64_t number_;
 };
 
 }  // namespace
@@ -184,9 +185,12 @@ void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data) {
 
 std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::ComputationPtr& computation,
                                        std::span<const BackendDataPtr> arguments) {
-  std::unique_lock running(device.running, std::defer_lock);
-  if (!device.backend->IsAsynchronous() && !RunsHere(device)) running.lock();
+  std::unique_lock running(LaneOf(device).running, std::defer_lock);
+  const bool nested = RunsHere(device);
+  if (!device.backend->IsAsynchronous() && !nested) running.lock();
+  RunningMemory::Use memory(device, computation->run_bytes, nested);
   Running here(device);
+  process_exit::Run run;
   static const auto& none = *new std::vector<bool>;
   std::vector<BackendDataPtr> results = WithMemory(device, [&] {
     return device.backend->ExecuteComputation(computation, arguments, device.device, none);
@@ -198,24 +202,33 @@ std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::Computat
   return results;
 }
 
+void StepExecutor::TakeTurns(DeviceEntry& device, Step& step, bool nested) {
+  step.lane = &LaneOf(device);
+  // At exit a lane may be stuck for ever; what destructors ask for does not need it.
+  const bool at_once = nested || (step.lane != &device.lane && process_exit::Begun());
+  step.turn = at_once ? kNoTurn : step.lane->submitting.Take();
+  step.ordered = at_once || !step.compiled->ordered ? kNoTurn : device.ordered.Take();
+}
+
 bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
-  std::unique_lock running(device.running, std::defer_lock);
+  Lane& lane = *step->lane;
+  std::unique_lock running(lane.running, std::defer_lock);
   if (step->turn != kNoTurn) {
-    Turn turn(device, step->turn);
+    Turns::Turn turn(lane.submitting, step->turn);
     if (device.backend->IsAsynchronous()) {
       device.in_flight.fetch_add(1, std::memory_order_acq_rel);
     } else {
       bool tiny = step->compiled->result_bytes + step->compiled->argument_bytes <= kTinyBytes;
       bool here = !config::Get<config::kAsync>() || wait || tiny;
-      // All steps before this one were submitted: if none is queued or running, its arguments are
-      // ready.
-      here = here && device.queued.load(std::memory_order_acquire) == 0 && running.try_lock();
+      // All steps of the lane before this one were submitted: none may be queued or running.
+      here = here && lane.queued.load(std::memory_order_acquire) == 0 && running.try_lock();
       if (!here) {
         Enqueue(device, step);
         return false;
       }
     }
   }
+  process_exit::Run run;
   if (!running) {
     Execute(step);
     return false;
@@ -226,20 +239,22 @@ bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
 }
 
 void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
+  Lane& lane = *step->lane;
   // It may have changed since the last time.
-  device.queue->SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
-  device.queued.fetch_add(1, std::memory_order_acq_rel);
+  lane.queue.SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
+  lane.queued.fetch_add(1, std::memory_order_acq_rel);
   try {
-    device.queue->Push([this, &device, step] {
+    lane.queue.Push([this, &device, &lane, step, before_exit = !process_exit::Begun()] {
       {
-        std::lock_guard running(device.running);
+        std::lock_guard running(lane.running);
         Running here(device);
+        process_exit::Run run(before_exit);
         Execute(step);
       }
-      device.queued.fetch_sub(1, std::memory_order_acq_rel);
+      lane.queued.fetch_sub(1, std::memory_order_acq_rel);
     });
   } catch (...) {
-    device.queued.fetch_sub(1, std::memory_order_acq_rel);
+    lane.queued.fetch_sub(1, std::memory_order_acq_rel);
     Fail(*step, CurrentError(ErrorCode::kExecute, "execution on " + device.name()), -1, false);
   }
 }
@@ -249,9 +264,14 @@ void StepExecutor::Execute(const StepPtr& step) {
   LineOfStep line(*step);
   auto start = std::chrono::steady_clock::now();
   std::vector<BackendDataPtr> results;
+  DeviceEntry& device = *step->compiled->device;
+  std::optional<Turns::Turn> ordered;  // taken and passed on also where the step fails
+  if (step->ordered != kNoTurn) ordered.emplace(device.ordered, step->ordered);
   try {
-    bool async = step->compiled->device->backend->IsAsynchronous();
-    WaitForArguments(*step, async);
+    WaitForArguments(*step, device.backend->IsAsynchronous());
+    if (process_exit::Run::IsCancelled()) {
+      throw Failure{std::make_shared<process_exit::Cancelled>(), -1, true};
+    }
     ExecuteSegments(*step, results);
     for (size_t i = 0; i < results.size(); ++i) {
       const Shape& expected = step->placeholders[i]->shape();
@@ -265,7 +285,8 @@ void StepExecutor::Execute(const StepPtr& step) {
     }
     for (size_t i = 0; i < results.size(); ++i) step->placeholders[i]->Assign(*results[i]);
   } catch (const Failure& failure) {
-    Fail(*step, failure.error, failure.origin, failure.inherited);
+    const bool cancelled = process_exit::Run::IsCancelled();  // whatever a custom call made of it
+    Fail(*step, failure.error, failure.origin, failure.inherited || cancelled);
     Landed(*step->compiled->device);
     return;
   } catch (...) {
@@ -314,11 +335,12 @@ void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
   static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
   auto end = std::chrono::steady_clock::now();
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
-  step.compiled->executions.fetch_add(1, std::memory_order_relaxed);
+  const bool first = step.compiled->executions.fetch_add(1, std::memory_order_relaxed) == 0;
   step.compiled->execute_ns.fetch_add(ns, std::memory_order_relaxed);
   time.AddSample(static_cast<double>(ns), end);
   results.clear();  // who takes over the memory looks who else has it
   Succeed(step);
+  if (first) process_exit::ComeFirst();  // libraries set themselves up when they are first used
   Landed(*step.compiled->device);
 }
 
@@ -330,8 +352,9 @@ void StepExecutor::Landed(DeviceEntry& device) {
 
 void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results) {
   const CompiledStep& compiled = *step.compiled;
+  RunningMemory::Use memory(*compiled.device, compiled.run_bytes, IsInside(step));
   if (compiled.simple) {
-    results = RunSegment(compiled.segments[0], step.arguments, step.donated);
+    results = RunSegment(compiled.segments[0], step.arguments, step.donated, memory);
     return;
   }
   for (const Refusal& refusal : compiled.refusals) {
@@ -350,7 +373,7 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
       value->WaitReady();
       arguments.push_back(CopyTo(*segment.device, *devices[static_cast<size_t>(input)], value));
     }
-    auto outputs = RunSegment(segment, arguments, {});
+    auto outputs = RunSegment(segment, arguments, {}, memory);
     for (size_t i = 0; i < outputs.size(); ++i) {
       values[static_cast<size_t>(segment.first_output) + i] = outputs[i];
       devices[static_cast<size_t>(segment.first_output) + i] = segment.device;
@@ -470,7 +493,7 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
   {
     std::lock_guard lock(graph_mutex);
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i]->slots()[0].data = placeholders[i];
-    step->turn = nested ? kNoTurn : device.claimed++;
+    TakeTurns(device, *step, nested);
     std::vector<Node*> operands;
     for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);
     bool is_own = context.step_depth == 0;  // of a step the unit may have other parts

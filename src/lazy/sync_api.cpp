@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/executor.h"
@@ -188,18 +189,45 @@ std::vector<HostTensor> LazyGraphExecutor::GetTensors(std::span<const Tensor> te
   return Executor().Read(tensors);
 }
 
+namespace {
+
+/// Queued and running steps end, or are given up at `end`; whether all have ended. A custom call
+/// that ends the process does not wait for itself.
+bool EndSteps(process_exit::TimePoint end) {
+  bool ended = true;
+  for (DeviceEntry* entry : AllDevices()) {
+    for (Lane* lane : LanesOf(*entry)) ended &= lane->queue.Stop(end);
+  }
+  ended &= process_exit::Run::WaitForOthers(end);
+  for (DeviceEntry* entry : AllDevices()) {
+    ended &= process_exit::PollUntil(
+        end, [&] { return RunsHere(*entry) || entry->in_flight.load() == 0; });
+  }
+  return ended;
+}
+
+}  // namespace
+
 void LazyGraphExecutor::PrepareToExit() {
   try {
     CheckNotForked();
   } catch (const Error&) {
     return;  // a forked child has no threads to end
   }
-  for (DeviceEntry* entry : AllDevices()) {
-    entry->queue->Stop();
-    // A custom call that ends the process cannot wait for itself.
-    if (!RunsHere(*entry)) Executor().Drain(*entry);
+  bool ended = EndSteps(process_exit::GraceEnd());
+  if (!ended) {
+    process_exit::CancelRuns();
+    ended = EndSteps(process_exit::Limit());
   }
-  for (const std::string& name : lazy::BackendNames()) lazy::getBackend(name)->PrepareToExit();
+  if (!ended) return;  // a backend that still runs cannot be told to end
+  for (const std::string& name : lazy::BackendNames()) {
+    try {
+      lazy::getBackend(name)->PrepareToExit();
+    } catch (...) {
+      Log(LogLevel::kError, "{}",
+          CurrentError(ErrorCode::kDevice, "PrepareToExit of backend " + name)->what());
+    }
+  }
 }
 
 std::vector<Tensor> LazyGraphExecutor::GetLiveTensors(const Device* device) {
@@ -375,7 +403,7 @@ void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& 
   }
   CopyToHost(live);
   for (DeviceEntry* entry : devices) {
-    entry->queue->Drain();
+    Executor().Drain(*entry);
     Executor().cache.EraseDevice(entry);
     std::lock_guard lock(Executor().graph_mutex);
     entry->scalars.clear();

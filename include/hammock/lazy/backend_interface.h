@@ -4,8 +4,8 @@
 ///
 /// Threads: any method may be called from any thread, several at once. Uploads and reads may
 /// overlap execution. A backend that says it is synchronous has ExecuteComputation called by one
-/// thread at a time per device; an asynchronous one is called on the thread that syncs and returns
-/// before results are ready.
+/// thread at a time per device, unless it supports concurrent execution; an asynchronous one is
+/// called on the thread that syncs and returns before results are ready.
 ///
 /// Errors are exceptions derived from hammock::Error; anything else is wrapped. An error thrown by
 /// ExecuteComputation that knows the failing op says so with ExecutionError.
@@ -90,7 +90,8 @@ class HAMMOCK_API BackendImplInterface {
 
   /// Called once when the backend is registered.
   virtual void InitializeBindings() const {}
-  /// Called at exit and when the backend is unregistered, after its queues have drained.
+  /// Called at exit and when the backend is unregistered, after its queues have drained; not called
+  /// where a computation still runs 2 s after the exit began. What it throws is logged.
   virtual void PrepareToExit() const {}
 
   // ---- Configuration
@@ -153,6 +154,9 @@ class HAMMOCK_API BackendImplInterface {
   virtual ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const;
   /// Whether ExecuteComputation returns before its results are ready.
   virtual bool IsAsynchronous() const { return false; }
+  /// Whether a synchronous backend runs several computations of a device at once. Then the steps of
+  /// different threads wait only for their arguments. By default one runs after another.
+  virtual bool SupportsConcurrentExecution() const { return false; }
   /// Returns when the device has done all that was asked of it. Raises, once, what failed there and
   /// belongs to no value that waits for it. For devices whose data counts as ready when its memory
   /// is known and the rest is order.

@@ -51,6 +51,10 @@ class HAMMOCK_API Computation {
   /// What the backend made of it.
   std::shared_ptr<void> artifact;
   int64_t artifact_bytes = 0;
+  /// The most memory that a run takes on its device besides its arguments; 0: not known. Where a
+  /// device has a memory limit, computations run at the same time as far as these bytes fit, and
+  /// those for which they are not known run alone.
+  int64_t run_bytes = 0;
 
  private:
   std::string name_;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "backends/reference/kernel.h"
+#include "base/process_exit.h"
 #include "hammock/lazy/backend_interface.h"
 #include "ops/primitives.h"
 
@@ -155,6 +156,8 @@ std::string Describe(const Graph& graph, NodeId id) {
 /// Gives the exception in flight the node that raised it.
 [[noreturn]] void RethrowAt(const Graph& graph, NodeId id) {
   try {
+    throw;
+  } catch (const process_exit::Cancelled&) {
     throw;
   } catch (OutOfMemory& error) {
     if (error.where().empty()) error.SetWhere(LocationText(graph[id].location));
