@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/location_scope.h"
+#include "base/of_thread.h"
 
 namespace hammock {
 
@@ -82,14 +83,13 @@ bool IsPublicName(std::string_view name) {
 
 // Most programs trace from few lines: a direct-mapped cache keeps the lock off the op path.
 struct CacheEntry {
-  const char* file;
-  const std::string* frames;
-  const char* op;
-  uint32_t line;
-  LocationId id;
+  const char* file = nullptr;
+  const std::string* frames = nullptr;
+  const char* op = nullptr;
+  uint32_t line = 0;
+  LocationId id = 0;
 };
-constexpr size_t kCacheSize = 256;
-constinit thread_local CacheEntry cache[kCacheSize] = {};
+using Cache = std::array<CacheEntry, 256>;
 
 }  // namespace
 
@@ -125,18 +125,17 @@ struct OpenModules {
 
  private:
   struct CachedText {
-    const std::string* outer;
-    const Module* module;
-    const char* method;
-    const char* file;
-    uint32_t line;
-    LocationId inside;
-    uint64_t generation;
-    const std::string* text;
+    const std::string* outer = nullptr;
+    const Module* module = nullptr;
+    const char* method = nullptr;
+    const char* file = nullptr;
+    uint32_t line = 0;
+    LocationId inside = 0;
+    uint64_t generation = 0;
+    const std::string* text = nullptr;
     auto Key() const { return std::tie(outer, module, method, file, line, inside, generation); }
   };
-  static constexpr size_t kTexts = 256;
-  static constinit thread_local CachedText texts[kTexts];
+  using Texts = std::array<CachedText, 256>;
 
   static const std::string& TextOf(ModuleFrameScope& frame) {
     if (frame.text_) return *frame.text_;
@@ -149,7 +148,8 @@ struct OpenModules {
                       module_names_generation.load(std::memory_order_relaxed),
                       nullptr};
     size_t place = reinterpret_cast<uintptr_t>(wanted.module) / 64 + wanted.line;
-    CachedText& known = texts[place % kTexts];
+    Texts& texts = OfThread<Texts>();
+    CachedText& known = texts[place % texts.size()];
     if (!known.text || known.Key() != wanted.Key()) {
       wanted.text = &Make(frame, wanted.outer);
       known = wanted;
@@ -171,8 +171,6 @@ struct OpenModules {
   }
 };
 
-constinit thread_local OpenModules::CachedText OpenModules::texts[OpenModules::kTexts] = {};
-
 LocationId InternLocationRecord(const std::string& record) {
   if (record.empty()) return 0;
   std::lock_guard lock(table().mutex);
@@ -193,7 +191,8 @@ LocationId Intern(const Location& at, const char* op) {
   uint32_t line = at.line();
   const std::string* frames = OpenModules::Text();
   auto bits = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) / 8; };
-  CacheEntry& entry = cache[(bits(file) + line + bits(op) + bits(frames)) % kCacheSize];
+  Cache& cache = OfThread<Cache>();
+  CacheEntry& entry = cache[(bits(file) + line + bits(op) + bits(frames)) % cache.size()];
   if (entry.file == file && entry.line == line && entry.frames == frames && entry.op == op) {
     return entry.id;
   }
@@ -327,11 +326,11 @@ LocationId InsideOpenFrames(LocationId id) {
 
 LocationId AsPartOf(LocationId id, const char* op) {
   struct Known {
-    LocationId id;
-    const char* op;
-    LocationId part;
+    LocationId id = 0;
+    const char* op = nullptr;
+    LocationId part = 0;
   };
-  static constinit thread_local std::array<Known, 64> known = {};
+  auto& known = OfThread<std::array<Known, 64>>();
   size_t place = id + reinterpret_cast<uintptr_t>(op) / 8;
   Known& entry = known[place % known.size()];
   if (id == 0 || (entry.id == id && entry.op == op)) return id == 0 ? 0 : entry.part;

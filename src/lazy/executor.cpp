@@ -10,6 +10,7 @@
 
 #include "base/config_table.h"
 #include "base/fork.h"
+#include "base/location_scope.h"
 #include "base/log.h"
 #include "base/of_thread.h"
 #include "base/throw.h"
@@ -732,6 +733,8 @@ void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
   for (DeviceEntry* device : AllDevices()) ForgetUnseen(*device, error);
   int undone = UndoFailed(error);
   std::shared_ptr<Error> raised = error->Clone();
+  // Where nothing better is known: the read or sync that raises it.
+  if (raised->where().empty()) raised->SetWhere(CurrentWhere());
   if (undone > 0) {
     raised->AddNote(fmt::format("{} undone: tensors updated in place have the values from before",
                                 undone == 1 ? "the step is" : fmt::format("{} steps are", undone)));

@@ -142,6 +142,9 @@ TEST_F(ErrorLines, OfModulesOptimisersAndFiles) {
   EXPECT_LINE(nn::Linear l(2, 2); optim::SGD o(l->parameters(), {.lr = -0.1}));
   EXPECT_LINE(Module m; m.register_module("x", nn::ReLU()); m.register_module("x", nn::ReLU()));
   EXPECT_LINE(nn::BatchNorm1d norm(3); norm(randn({1, 3})));
+  EXPECT_LINE(nn::Conv2d c({.in_channels = 3, .out_channels = 4, .kernel_size = 3}); c(a));
+  EXPECT_LINE(nn::Embedding e(10, 4); e(tensor({0.0, 1.0})));
+  EXPECT_LINE(nn::Linear l(2, 2); auto p = l->parameters(); p.push_back(p[0]); optim::SGD o(p));
   EXPECT_LINE(Module m; m.run_method("forward"));
   EXPECT_LINE(config::Set("cpu_thread", "3"));
   EXPECT_LINE(config::Set("cpu_threads", "many"));
@@ -152,6 +155,14 @@ TEST_F(ErrorLines, OfValuesThatAreKnownLate) {
   EXPECT_LINE(linalg_solve(zeros({2, 2}), ones({2})).sum().item());
   EXPECT_LINE(linalg_cholesky(-eye(3)).sum().item());
   EXPECT_LINE(a.index({tensor({7})}).sum().item());
+}
+
+TEST_F(ErrorLines, OfCompiledFunctions) {
+  auto reads = compile([](const Tensor& x) { return x.sum().item<float>() > 0 ? x : -x; });
+  EXPECT_TRUE(Contains(TextOf([&] { reads(a); }), "[at " + Line(__LINE__ - 1)));
+  Tensor other = randn({3});
+  auto uses = compile([&](const Tensor& x) { return x * other; });
+  EXPECT_TRUE(Contains(TextOf([&] { uses(a); }), Line(__LINE__ - 1)));
 }
 
 TEST_F(ErrorLines, OfTheOpNotOfTheRead) {
