@@ -129,13 +129,13 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .name = "wide_sums",
      .default_value = "false",
      .doc = "Products and convolutions of f32 are made in f64 and rounded once: slower, and nearly "
-            "what exact arithmetic gives."},
+            "what exact arithmetic gives.",
+     .affects_code = true},
 
     {.key = kCacheDirBytes,
      .name = "cache_dir_bytes",
      .default_value = "1073741824",
-     .doc = "Bytes that the files in `cache_dir` may take; the least recently used ones go first.",
-     .affects_code = true},
+     .doc = "Bytes that the files in `cache_dir` may take; the least recently used ones go first."},
     {.key = kCompilationCacheBytes,
      .name = "compilation_cache_bytes",
      .default_value = "268435456",

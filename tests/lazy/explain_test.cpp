@@ -228,9 +228,10 @@ TEST(ExplainMiss, SaysThatOptionsChanged) {
   explainer.Add(Small());
   for (const char* option : {"cuda.fast_atomics", "fallback", "fast_math", "wide_sums",
                              "matmul_precision", "fallback_device", "force_fallback"}) {
+    SCOPED_TRACE(option);
     std::string value = config::GetText(option);
     std::string other = value == "true" ? "false" : value == "false" ? "true" : "";
-    if (option == std::string("matmul_precision")) other = "high";
+    if (option == std::string("matmul_precision")) other = value == "high" ? "highest" : "high";
     if (option == std::string("fallback_device")) other = "reference";
     if (option == std::string("force_fallback")) other = "exp";
     config::Override changed(option, other);
