@@ -52,7 +52,8 @@ HAMMOCK_API std::vector<Device> Devices();
 HAMMOCK_API lazy::MemoryInfo GetMemoryInfo(const Device& device);
 /// Bytes that live data of the device may take; 0 lifts the limit. NotSupported where the backend
 /// keeps none.
-HAMMOCK_API void SetMemoryLimit(const Device& device, int64_t bytes);
+HAMMOCK_API void SetMemoryLimit(const Device& device, int64_t bytes,
+                                Location at = Location::current());
 /// Drops what can be made again: derived forms, cached scalars, the backend's own caches. Returns
 /// the bytes of derived forms that were dropped.
 HAMMOCK_API int64_t FreeMemory(const Device& device);

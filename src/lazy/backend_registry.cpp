@@ -151,7 +151,9 @@ void Add(lazy::BackendImplInterface* impl, int abi_version) {
   AskNew(name, "InitializeBindings", [&] { impl->InitializeBindings(); });
   std::vector<lazy::BackendDevice> devices =
       AskNew(name, "GetBackendDevices", [&] { return impl->GetBackendDevices(); });
-  int report = metrics::AddReportProvider(name, [impl] { return ReportOf(*impl); });
+  int report = metrics::AddReportProvider(name, [impl, name] {
+    return AskNew(name, "CreateMetricReport", [&] { return ReportOf(*impl); });
+  });
   try {
     std::lock_guard lock(registry().mutex);
     RefuseDuplicate(name);

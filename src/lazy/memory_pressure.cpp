@@ -112,7 +112,8 @@ lazy::MemoryInfo GetMemoryInfo(const Device& device) {
   return MemoryOf(entry);
 }
 
-void SetMemoryLimit(const Device& device, int64_t bytes) {
+void SetMemoryLimit(const Device& device, int64_t bytes, Location at) {
+  LocationScope scope(at);
   DeviceEntry& entry = RealDevice("SetMemoryLimit", device);
   if (bytes < 0) {
     Throw(ErrorCode::kValue, "SetMemoryLimit: {} bytes, needs at least 0 (0 lifts the limit)",
