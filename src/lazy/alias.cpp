@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
-#include "ir/location_scope.h"
 #include "lazy/apply.h"
 #include "lazy/hooks.h"
 #include "lazy/layout.h"

@@ -3,8 +3,7 @@
 ///
 /// Note [Graph mutex]: one mutex guards the slots, operand lists, errors and walk marks of all
 /// nodes. It is held while a sync walks and claims, and while a step's outcome is written back;
-/// never while something is uploaded (but for scalars), compiled or executed. Recording ops does
-/// not take it.
+/// never while a method of a backend runs. Recording ops does not take it.
 ///
 /// Note [A step is a transaction]: claiming puts placeholders into the slots of the outputs; nodes
 /// keep their operands until the step has succeeded. A failure takes the placeholders out again, so
@@ -27,6 +26,41 @@
 #include "lazy/walk.h"
 
 namespace hammock {
+
+/// The graph mutex. It counts who has held it, so that a thread which let go of it for a moment
+/// knows whether anything can have changed.
+class GraphMutex {
+ public:
+  void lock() {
+    mutex_.lock();
+    ++holders_;
+  }
+  void unlock() { mutex_.unlock(); }
+  /// While it is held.
+  uint64_t holders() const { return holders_; }
+
+ private:
+  std::mutex mutex_;
+  uint64_t holders_ = 0;
+};
+using GraphLock = std::unique_lock<GraphMutex>;
+
+/// Lets go of the graph mutex, so that a backend may be called.
+class WithoutGraphLock {
+ public:
+  explicit WithoutGraphLock(GraphLock& lock) : lock_(lock), holders_(lock.mutex()->holders()) {
+    lock_.unlock();
+  }
+  /// Takes it again; false if someone else has held it meanwhile, so that walks are out of date.
+  [[nodiscard]] bool Lock() {
+    lock_.lock();
+    return lock_.mutex()->holders() == holders_ + 1;
+  }
+
+ private:
+  GraphLock& lock_;
+  const uint64_t holders_;
+};
 
 struct SyncOptions {
   const char* trigger = "sync";
@@ -74,7 +108,7 @@ void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data);
 
 class StepExecutor {
  public:
-  std::mutex graph_mutex;
+  GraphMutex graph_mutex;
   ComputationCache cache;
 
   /// Computes roots (of any devices); with `wait`, returns when they are ready and raises their
@@ -128,10 +162,14 @@ class StepExecutor {
                              Graph traced, int64_t kept, const SyncOptions& options);
   /// With the graph mutex held: the step's place among others. `nested` ones run at once.
   void TakeTurns(DeviceEntry& device, Step& step, bool nested);
-  /// With the graph mutex held: uploads what is missing; false if it was released meanwhile.
-  bool BindParameters(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock);
+  /// With the graph mutex held: uploads what is missing. False, without the mutex, if another
+  /// thread held it meanwhile, so that the walk is out of date.
+  bool BindParameters(DeviceEntry& device, Walk& walk, GraphLock& lock);
+  /// Likewise makes what the outputs' slots will hold.
+  bool MakePlaceholders(DeviceEntry& device, const Walk& walk, GraphLock& lock,
+                        std::vector<BackendDataPtr>& placeholders);
   StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
-                const SyncOptions& options);
+                std::vector<BackendDataPtr> placeholders, const SyncOptions& options);
   /// With the graph mutex held: the step computes values of units and uses those of others, which
   /// wrote `parameters`. Whether it may overwrite what its units remember.
   bool JoinUnits(Step& step, UnitSpan units, std::span<Node* const> parameters, bool is_whole);
@@ -185,8 +223,11 @@ void RunUnits(ThreadContext& context, std::span<const Value> roots, const char* 
 bool IsForbidden(const Error& error);
 /// DeviceError (kForked) in a child of a process that had started the runtime.
 void CheckNotForked();
-/// Parts of the key that are not in the graph.
+/// Parts of the key that are not in the graph: the options that affect code.
 uint64_t ConfigBits();
+/// The options that gave these bits, by name; empty if none of this process did.
+using CodeOptions = std::vector<std::pair<std::string_view, std::string>>;
+CodeOptions OptionsOf(uint64_t bits);
 /// The same with a replication list, which may be empty.
 uint64_t ConfigBits(std::span<const std::string> devices);
 

@@ -6,14 +6,16 @@
 #include <chrono>
 #include <optional>
 
+#include "base/location_scope.h"
 #include "base/log.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/backend_calls.h"
 #include "lazy/executor.h"
-#include "lazy/memory_pressure.h"
+#include "lazy/record.h"
 #include "lazy/replay.h"
 #include "lazy/running_step.h"
 #include "lazy/trace_points.h"
@@ -68,32 +70,44 @@ BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& 
   tracing::Span span("copy between devices", "transfer");
   if (span.on()) [[unlikely]]
     span.Set("bytes", data->shape().bytes());
-  HostTensor host = from.backend->MakeTensorFromComputationData(data, data->shape().dtype());
-  bytes.AddSample(static_cast<double>(host.bytes()));
-  return WithMemory(to, [&] {
-    return to.backend->MakeComputationDataFromTensor(host, data->shape(), to.device);
-  });
+  std::vector<HostTensor> host = Download(from, std::span(&data, 1));
+  bytes.AddSample(static_cast<double>(host[0].bytes()));
+  return Upload(to, host)[0];
+}
+
+/// Where this step recorded the op that `node` was made from. The graph knows the line where it was
+/// first recorded.
+LocationId LocationIn(const Step& step, const GraphNode& node, NodeId origin) {
+  bool known = !step.recipe && origin >= 0 && origin < static_cast<NodeId>(step.order.size());
+  LocationId own = known ? step.order[static_cast<size_t>(origin)]->location() : 0;
+  return own ? own : node.location;
 }
 
 /// Finds the traced op of an error that names a node of the segment.
-Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segment) {
+Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segment,
+                const Step& step) {
   const Graph& graph = segment.computation->graph();
   std::shared_ptr<Error> located = error.Clone();
   if (error.node() < 0 || error.node() >= graph.size()) return {std::move(located)};
   const GraphNode& node = graph[error.node()];
-  if (located->where().empty()) located->SetWhere(LocationText(node.location));
   size_t at = static_cast<size_t>(error.node());
-  return {std::move(located), at < segment.origins.size() ? segment.origins[at] : node.origin};
+  NodeId origin = at < segment.origins.size() ? segment.origins[at] : node.origin;
+  // A custom call's own code may have told its line.
+  if (located->where().empty() || located->where() == WhereText(node.location)) {
+    located->SetWhere(WhereText(LocationIn(step, node, origin)));
+  }
+  NameCaller(*located, *node.op, node.location);
+  return {std::move(located), origin};
 }
 
 /// An error that came by a result's event.
 Failure LateFailure(const Step& step, std::shared_ptr<const Error> error) {
   auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
   if (!execution || step.compiled->segments.size() != 1) return {std::move(error)};
-  return Located(*execution, step.compiled->segments[0]);
+  return Located(*execution, step.compiled->segments[0], step);
 }
 
-std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
+std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& segment,
                                        std::span<const BackendDataPtr> arguments,
                                        const std::vector<bool>& donated,
                                        RunningMemory::Use& memory) {
@@ -101,10 +115,8 @@ std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
   static const auto& none = *new std::vector<bool>;
   // It may run several times: what is donated is written only when nothing can fail any more.
   auto execute = [&] {
-    return WithMemory(*segment.device, [&] {
-      return segment.device->backend->ExecuteComputation(
-          segment.computation, arguments, segment.device->device, donated.empty() ? none : donated);
-    });
+    return Execute(*segment.device, segment.computation, arguments,
+                   donated.empty() ? none : donated);
   };
   auto execute_alone_if_needed = [&] {
     try {
@@ -115,19 +127,24 @@ std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
     return execute();
   };
   try {
-    auto results = execute_alone_if_needed();
-    HAMMOCK_CHECK(results.size() == static_cast<size_t>(segment.computation->results_size()),
-                  "backend {} returned {} results of {}", segment.device->type, results.size(),
-                  segment.computation->results_size());
-    return results;
+    return execute_alone_if_needed();
   } catch (const process_exit::Cancelled& error) {
     throw Failure{error.Clone(), -1, true};
   } catch (const lazy::ExecutionError& error) {
-    throw Located(error, segment);
+    throw Located(error, segment, step);
   } catch (...) {
     throw Failure{
         CurrentError(ErrorCode::kExecute, fmt::format("execution on {}", segment.device->name()))};
   }
+}
+
+void AssignAll(const Step& step, const std::vector<BackendDataPtr>& results) {
+  CallBackend(
+      *step.compiled->device, "BackendData::Assign",
+      [&](auto&) {
+        for (size_t i = 0; i < results.size(); ++i) step.placeholders[i]->Assign(*results[i]);
+      },
+      ErrorCode::kExecute);
 }
 
 /// Devices whose computations this thread is running, innermost first.
@@ -192,12 +209,7 @@ std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::Computat
   Running here(device);
   process_exit::Run run;
   static const auto& none = *new std::vector<bool>;
-  std::vector<BackendDataPtr> results = WithMemory(device, [&] {
-    return device.backend->ExecuteComputation(computation, arguments, device.device, none);
-  });
-  HAMMOCK_CHECK(results.size() == static_cast<size_t>(computation->results_size()),
-                "backend {} returned {} results of {}", device.type, results.size(),
-                computation->results_size());
+  std::vector<BackendDataPtr> results = hammock::Execute(device, computation, arguments, none);
   for (const BackendDataPtr& result : results) result->WaitReady();
   return results;
 }
@@ -262,6 +274,7 @@ void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
 void StepExecutor::Execute(const StepPtr& step) {
   TracedRun traced_run(*step->compiled);
   LineOfStep line(*step);
+  OutsideOfCalls outside;
   auto start = std::chrono::steady_clock::now();
   std::vector<BackendDataPtr> results;
   DeviceEntry& device = *step->compiled->device;
@@ -273,17 +286,7 @@ void StepExecutor::Execute(const StepPtr& step) {
       throw Failure{std::make_shared<process_exit::Cancelled>(), -1, true};
     }
     ExecuteSegments(*step, results);
-    for (size_t i = 0; i < results.size(); ++i) {
-      const Shape& expected = step->placeholders[i]->shape();
-      if (results[i]->shape() != expected) {
-        throw Failure{std::make_shared<InternalError>(
-            ErrorCode::kExecute,
-            fmt::format("backend {} returned {} where {} was expected",
-                        step->compiled->device->type, results[i]->shape().to_string(),
-                        expected.to_string()))};
-      }
-    }
-    for (size_t i = 0; i < results.size(); ++i) step->placeholders[i]->Assign(*results[i]);
+    AssignAll(*step, results);
   } catch (const Failure& failure) {
     const bool cancelled = process_exit::Run::IsCancelled();  // whatever a custom call made of it
     Fail(*step, failure.error, failure.origin, failure.inherited || cancelled);
@@ -354,7 +357,7 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
   const CompiledStep& compiled = *step.compiled;
   RunningMemory::Use memory(*compiled.device, compiled.run_bytes, IsInside(step));
   if (compiled.simple) {
-    results = RunSegment(compiled.segments[0], step.arguments, step.donated, memory);
+    results = RunSegment(step, compiled.segments[0], step.arguments, step.donated, memory);
     return;
   }
   for (const Refusal& refusal : compiled.refusals) {
@@ -373,7 +376,7 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
       value->WaitReady();
       arguments.push_back(CopyTo(*segment.device, *devices[static_cast<size_t>(input)], value));
     }
-    auto outputs = RunSegment(segment, arguments, {}, memory);
+    auto outputs = RunSegment(step, segment, arguments, {}, memory);
     for (size_t i = 0; i < outputs.size(); ++i) {
       values[static_cast<size_t>(segment.first_output) + i] = outputs[i];
       devices[static_cast<size_t>(segment.first_output) + i] = segment.device;
@@ -486,8 +489,7 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
   for (const BackendDataPtr& argument : step->arguments) RefuseToWait(device, argument);
   std::vector<BackendDataPtr> placeholders;
   for (const NodePtr& output : outputs) {
-    placeholders.push_back(device.backend->CreateDataPlaceholder(device.device, output->shape()));
-    placeholders.back()->MakePending();
+    placeholders.push_back(NewPlaceholder(device, output->shape()));
     step->placeholders.push_back(placeholders.back().get());
   }
   {

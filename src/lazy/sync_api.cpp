@@ -13,6 +13,7 @@
 #include "hammock/executor.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/backend_calls.h"
 #include "lazy/closures.h"
 #include "lazy/executor.h"
 #include "lazy/hooks.h"
@@ -171,16 +172,20 @@ void StepScope::Mark(Location at) {
   SyncStep(nullptr, false);
 }
 
-void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices) {
+void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices, Location at) {
+  LocationScope scope(at);
   CheckNotForked();
   auto entries = Selected(devices);
   for (DeviceEntry* entry : entries) Executor().Drain(*entry);
   for (DeviceEntry* entry : entries) Executor().RaiseUnseen(*entry);
-  for (DeviceEntry* entry : entries) entry->backend->WaitForDevice(entry->device);
+  for (DeviceEntry* entry : entries) {
+    CallBackend(*entry, "WaitForDevice",
+                [&](auto& backend) { backend.WaitForDevice(entry->device); });
+  }
 }
 
-void LazyGraphExecutor::DeviceBarrier(const Device& device) {
-  WaitDeviceOps(std::span(&device, 1));
+void LazyGraphExecutor::DeviceBarrier(const Device& device, Location at) {
+  WaitDeviceOps(std::span(&device, 1), at);
 }
 
 std::vector<HostTensor> LazyGraphExecutor::GetTensors(std::span<const Tensor> tensors,
@@ -284,11 +289,12 @@ void mark_step(const Device& device, bool wait, Location at) {
 void sync_multi(const std::vector<Tensor>& tensors, Location at) {
   LazyGraphExecutor::Get()->SyncTensorsGraph(tensors, true, at);
 }
-void wait_device_ops(const std::vector<Device>& devices) {
-  LazyGraphExecutor::Get()->WaitDeviceOps(devices);
+void wait_device_ops(const std::vector<Device>& devices, Location at) {
+  LazyGraphExecutor::Get()->WaitDeviceOps(devices, at);
 }
 
-void donate(Tensor& tensor) {
+void donate(Tensor& tensor, Location at) {
+  LocationScope scope(at);
   Node* node = CurrentNode("donate", tensor);
   TensorImpl& impl = *tensor.impl();
   if (impl.SharesMemory()) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/cpu_relax.h"
 #include "base/link.h"
 #include "base/pool.h"
 #include "hammock/tensor.h"
@@ -27,7 +28,7 @@ class SpinLock {
  public:
   void lock() {
     while (locked_.exchange(true, std::memory_order_acquire)) {
-      while (locked_.load(std::memory_order_relaxed)) __builtin_ia32_pause();
+      while (locked_.load(std::memory_order_relaxed)) CpuRelax();
     }
   }
   void unlock() { locked_.store(false, std::memory_order_release); }

@@ -2,13 +2,16 @@
 /// BackendImplInterface: what a backend implements. An out-of-tree backend includes this header
 /// alone; docs/backend-guide.md walks through a complete one.
 ///
-/// Threads: any method may be called from any thread, several at once. Uploads and reads may
-/// overlap execution. A backend that says it is synchronous has ExecuteComputation called by one
-/// thread at a time per device, unless it supports concurrent execution; an asynchronous one is
-/// called on the thread that syncs and returns before results are ready.
+/// Threads: any method may be called from any thread, several at once, and may use tensors itself:
+/// the runtime holds no lock meanwhile. Uploads and reads may overlap execution. A backend that
+/// says it is synchronous has ExecuteComputation called by one thread at a time per device, unless
+/// it supports concurrent execution; an asynchronous one is called on the thread that syncs and
+/// returns before results are ready.
 ///
-/// Errors are exceptions derived from hammock::Error; anything else is wrapped. An error thrown by
-/// ExecuteComputation that knows the failing op says so with ExecutionError.
+/// Errors are exceptions derived from hammock::Error; anything else that a method throws is
+/// wrapped, with the device and the method, and an error without a line gets one. Null, missing and
+/// wrongly shaped results are errors. An error thrown by ExecuteComputation that knows the failing
+/// op says so with ExecutionError.
 
 #include <map>
 #include <memory>
@@ -209,8 +212,9 @@ class HAMMOCK_API BackendImplInterface {
   virtual std::vector<DeviceFact> DescribeDevice(const BackendDevice&) const { return {}; }
 };
 
-/// Registers a backend under its default device type's name ("cpu", in lower case). The object is
-/// borrowed and must live until exit; a header of another ABI version is refused.
+/// Registers a backend under its default device type's name ("cpu", in lower case; letters, digits,
+/// '_', '-' and '.'), whole or not at all. The object is borrowed and must live until exit; a
+/// header of another ABI version is refused.
 class HAMMOCK_API BackendRegistrar {
  public:
   explicit BackendRegistrar(BackendImplInterface* backend, int abi_version = kBackendAbiVersion);

@@ -285,7 +285,7 @@ void Program::RunCall(const PreparedStep& step, char* const* buffers, char* scra
 
 /// Gives the exception in flight the node that raised it.
 void Program::RethrowAt(const PreparedStep& step) {
-  const std::string place = LocationText(step.location);
+  const std::string place = WhereText(step.location);
   try {
     throw;
   } catch (const process_exit::Cancelled&) {
