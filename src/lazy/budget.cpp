@@ -15,6 +15,7 @@
 #include "compiler/schedule.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/backend_calls.h"
 #include "lazy/compile_step.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -196,7 +197,8 @@ bool RunPending(ThreadContext& context, int64_t least, const char* trigger) {
 int64_t FreeBytes(DeviceEntry& device) {
   int64_t given = config::Get<config::kTrimGraphBytes>();
   if (given >= 0) return given == 0 ? kNever : given;
-  lazy::MemoryInfo info = device.backend->GetMemoryInfo(device.device);
+  lazy::MemoryInfo info = CallBackend(
+      device, "GetMemoryInfo", [&](auto& backend) { return backend.GetMemoryInfo(device.device); });
   int64_t most = info.limit > 0 ? info.limit : info.total;
   if (most > 0) return std::max<int64_t>(most - info.in_use, 0);
   if (device.type != "cpu" && device.type != "reference") return kNever;
@@ -212,7 +214,7 @@ int64_t FreeBytes(DeviceEntry& device) {
 class Plans {
  public:
   /// With the graph mutex held by `lock`, which is released while a new plan is made.
-  int64_t PeakOf(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock) {
+  int64_t PeakOf(DeviceEntry& device, Walk& walk, GraphLock& lock) {
     Hash128 hash = walk.hash;
     std::vector<uint64_t> key(walk.key.words().begin(), walk.key.words().end());
     if (auto found = Find(hash, key)) return *found;
