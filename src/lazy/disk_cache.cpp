@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/executor.h"
 
 namespace hammock {
 
