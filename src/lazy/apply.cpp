@@ -68,19 +68,11 @@ bool IsEager(const ThreadContext& context) {
   return config::Get<config::kEager>() || context.eager > 0;
 }
 
-/// The options of the budgets when this thread last looked.
-struct BudgetOptions {
-  int64_t nodes = -2, bytes = -2;
-};
-constinit thread_local BudgetOptions budget_options;
-
 /// Counts an op; true if a budget must be checked.
 inline bool CountOp(ThreadContext& context) {
   ++context.traced_nodes;
-  int64_t nodes = config::Get<config::kTrimGraphSize>();
-  int64_t bytes = config::Get<config::kTrimGraphBytes>();
-  if (nodes != budget_options.nodes || bytes != budget_options.bytes) [[unlikely]] {
-    budget_options = {nodes, bytes};
+  if (config::Get<config::kTrimGraphSize>() != budget_options.nodes ||
+      config::Get<config::kTrimGraphBytes>() != budget_options.bytes) [[unlikely]] {
     context.nodes_look = context.held_look = 0;
   }
   if (tracing::detail::wanted.load(std::memory_order_relaxed) != 0) [[unlikely]]

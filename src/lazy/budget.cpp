@@ -25,6 +25,8 @@
 
 namespace hammock {
 
+constinit thread_local BudgetOptions budget_options;
+
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -131,6 +133,10 @@ namespace {
 BudgetState& StateOf(ThreadContext& context) {
   if (!context.budget) context.budget = new BudgetState;  // contexts are never destroyed
   return *context.budget;
+}
+
+void ReadOptions() {
+  budget_options = {config::Get<config::kTrimGraphSize>(), config::Get<config::kTrimGraphBytes>()};
 }
 
 int64_t MostNodes() { return config::Get<config::kTrimGraphSize>(); }
@@ -361,6 +367,7 @@ void AtNaturalEnd(NaturalEnd end) {
 }
 
 void CheckBudgets(ThreadContext& context, const Node& recorded) {
+  ReadOptions();
   // While execution is forbidden, the budget waits for the end of the scope.
   if (!context.forbid_execution.empty()) return;
   if (context.held_bytes >= context.held_look) CheckMemory(context, recorded.device());
@@ -380,6 +387,7 @@ void ResetBudgets(ThreadContext& context) {
   context.traced_nodes = context.counted_nodes = 0;
   context.held_bytes = 0;
   ++context.held_epoch;
+  ReadOptions();
   SetNodesLook(context);
   SetHeldLook(context);
 }

@@ -24,6 +24,12 @@ class BudgetState;
 /// From the weakest to the strongest.
 enum class NaturalEnd : uint8_t { kRead, kModuleCall, kBackward, kOptimizerStep };
 
+/// The options by which the thread's limits were last set.
+struct BudgetOptions {
+  int64_t nodes = -2, bytes = -2;
+};
+extern constinit thread_local BudgetOptions budget_options;
+
 /// Called at such an end, outside of expansions. Runs what the thread has pending if it is time.
 void AtNaturalEnd(NaturalEnd end);
 /// Called after an op that reached one of the context's limits.
