@@ -68,7 +68,9 @@ TEST_P(OnDevices, StepsOfThreadsRunAtTheSameTime) {
   for (bool async : {false, true}) {
     Meeting meeting(kThreads);
     reference::ScopedFault meet([&](FaultPoint at, std::string_view what) {
-      if (at == FaultPoint::kExecute && what == "exp") EXPECT_TRUE(meeting.Come()) << async;
+      if (at == FaultPoint::kExecute && what == "exp") {
+        EXPECT_TRUE(meeting.Come()) << async;
+      }
     });
     InParallel(kThreads, [&](int i) {
       Tensor x = full({100, 1000}, static_cast<float>(i), f32, GetParam());
