@@ -13,6 +13,7 @@ namespace {
 constinit std::atomic<void (*)()> stages[static_cast<size_t>(Stage::kCount)] = {};
 constinit std::atomic<int64_t> began_at{0};  // ticks of the clock; 0: not yet
 constinit std::atomic<bool> ended{false};
+constinit thread_local bool ends_process = false;
 constinit std::atomic<int> status{0};
 constinit std::atomic<bool> cancel{false};
 
@@ -44,6 +45,7 @@ void CloseLibraries() {
 }
 
 void AtExit(int code, void*) {
+  ends_process = true;
   status.store(code);
   int64_t none = 0;
   int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -107,6 +109,13 @@ void CancelRuns() { cancel.store(true); }
 
 Cancelled::Cancelled()
     : ErrorKind(ErrorCode::kExecute, "the computation was stopped because the process ends") {}
+
+void AwaitEndIfCancelled(const Error& error) {
+  // Destructors of static objects may wait for this thread, so not for ever.
+  constexpr std::chrono::seconds kPatience{10};
+  if (ends_process || !Begun() || !dynamic_cast<const Cancelled*>(&error)) return;
+  PollUntil(Limit() + kPatience, [] { return false; });
+}
 
 Run::Run(bool before_exit) : outer_(current_run), before_exit_(before_exit) {
   all_runs.fetch_add(1);

@@ -55,6 +55,10 @@ class Cancelled : public ErrorKind<Cancelled, DeviceError> {
   Cancelled();
 };
 
+/// Called where `error` is about to be raised to a user. A thread other than the one that ends the
+/// process waits for the end if its work was cancelled: it has nothing to catch.
+void AwaitEndIfCancelled(const Error& error);
+
 /// A computation that runs on this thread.
 class Run {
  public:

@@ -438,7 +438,8 @@ std::shared_ptr<const Error> ErrorOfSameStep(const Walk& walk) {
 
 bool IsForbidden(const Error& error) {
   return error.code() == ErrorCode::kRecompileForbidden ||
-         error.code() == ErrorCode::kExecutionForbidden;
+         error.code() == ErrorCode::kExecutionForbidden ||
+         dynamic_cast<const process_exit::Cancelled*>(&error);
 }
 
 void StepExecutor::NoteFailure(DeviceEntry& device, std::span<const NodePtr> outputs,
@@ -512,6 +513,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
         try {
           compiled = Compile(device, hash, std::move(key), std::move(traced), kept, options);
         } catch (const Error& error) {
+          process_exit::AwaitEndIfCancelled(error);
           if (!IsForbidden(error)) {
             std::lock_guard relock(graph_mutex);
             NoteFailure(device, outputs, error.Clone());
@@ -744,6 +746,7 @@ void StepExecutor::ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const
 }
 
 void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
+  process_exit::AwaitEndIfCancelled(*error);
   for (DeviceEntry* device : AllDevices()) ForgetUnseen(*device, error);
   int undone = UndoFailed(error);
   std::shared_ptr<Error> raised = error->Clone();

@@ -219,7 +219,7 @@ StepExecutor& Executor();
 /// A cut outside of steps: starts `roots`, all that the thread has pending, as one unit of writes.
 /// Raises nothing.
 void RunUnits(ThreadContext& context, std::span<const Value> roots, const char* trigger);
-/// The caller has forbidden what was to be done: nothing has failed.
+/// What was to be done is forbidden here, or the process ends: nothing has failed.
 bool IsForbidden(const Error& error);
 /// DeviceError (kForked) in a child of a process that had started the runtime.
 void CheckNotForked();

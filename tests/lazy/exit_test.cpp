@@ -1,5 +1,5 @@
 // Processes end in every way at random moments of their work: none crashes or hangs, the output is
-// whole, and destructors still use tensors. HAMMOCK_EXITS=500 is how many are tried; by default a
+// whole, and destructors still use tensors. EXIT_ROUNDS=500 is how many are tried; by default a
 // sample.
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ double Check(const std::string& work, const std::string& way, int microseconds) 
 }
 
 TEST(Exit, IsCleanAtAnyMoment) {
-  const char* wanted = std::getenv("HAMMOCK_EXITS");
+  const char* wanted = std::getenv("EXIT_ROUNDS");
   const int exits = wanted ? std::atoi(wanted) : 40;
   std::mt19937 random(static_cast<unsigned>(exits));
   for (int i = 0; i < exits && !::testing::Test::HasFailure(); ++i) {
