@@ -390,7 +390,8 @@ Any Module::run_method(std::string_view name, const std::vector<Any>& args, cons
     ModuleCallScope scope;
     result = RunBound(*found, bound, at);
   }
-  if (Context().module_depth == 0) AtNaturalEnd(NaturalEnd::kModuleCall);
+  bool is_outermost = Context().module_depth == 0 && ModulePath(CurrentLocation(at)).empty();
+  if (is_outermost) AtNaturalEnd(NaturalEnd::kModuleCall);
   return result;
 }
 

@@ -19,11 +19,12 @@
 namespace hammock {
 namespace {
 
+/// With its code, without the line of the call.
 std::string MessageOf(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
-    return error.what();
+    return error.message() + " (" + std::string(ErrorCodeName(error.code())) + ")";
   }
   return "no error";
 }
@@ -32,7 +33,7 @@ TEST(Config, HasDefaults) {
   EXPECT_FALSE(config::Get<config::kEager>());
   EXPECT_TRUE(config::Get<config::kParamAliasing>());
   EXPECT_EQ(config::Get<config::kCompilationCacheSize>(), 1024);
-  EXPECT_EQ(config::Get<config::kTrimGraphBytes>(), int64_t{1} << 30);
+  EXPECT_EQ(config::Get<config::kTrimGraphBytes>(), -1);
   EXPECT_EQ(config::Get<config::kFallbackDevice>(), "");
   EXPECT_EQ(config::Get<config::kDevice>(), "");
 }

@@ -15,7 +15,7 @@ TEST(Create, LiteralsHavePythonsDTypes) {
   EXPECT_TENSOR(tensor(2.5), Type(f32, {}), {2.5});
   EXPECT_TENSOR(tensor(7), Type(i64, {}), {7});
   EXPECT_TENSOR(scalar_tensor(7), Type(f32, {}), {7});
-  EXPECT_ERROR((tensor({{1, 2}, {3}})), ValueError, "1 elements given");
+  EXPECT_ERROR((tensor({{1, 2}, {3}})), ValueError, "differ in length");
 }
 
 TEST(Create, VectorsKeepTheirDType) {
