@@ -104,7 +104,8 @@ Tensor NewTensor(Value value, bool settled) {
 
 void DestroyImpl(TensorImpl* impl) {
   Context();
-  ForgetWrites(*impl);
+  if (impl->undo) [[unlikely]]
+    ForgetWrites(*impl);
   if (impl->owner) {
     std::lock_guard lock(impl->owner->lock);
     impl->Remove();
