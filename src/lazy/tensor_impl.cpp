@@ -101,7 +101,8 @@ Tensor NewTensor(Value value, bool settled) {
 
 void DestroyImpl(TensorImpl* impl) {
   Context();
-  ForgetWrites(*impl);
+  if (impl->undo) [[unlikely]]
+    ForgetWrites(*impl);
   if (impl->owner) {
     // Another thread's counts are its own; they are too high for a while.
     if (impl->owner == tls_context && impl->held_epoch == tls_context->held_epoch) {

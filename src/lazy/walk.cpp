@@ -73,22 +73,27 @@ void EmitOp(Walk& walk, Node* node) {
   walk.hash = AddNode(walk.hash, node->hash(), wiring);
 }
 
+/// A node that carries more than its slots.
+[[gnu::noinline]] void NotePayload(Walk& walk, Node* node, const LeafPayload& payload) {
+  bool failed = payload.unit && payload.unit->error;
+  if (!IsAvailable(*node)) {
+    failed |= payload.error != nullptr;
+    walk.has_suspects |= payload.failed_step != nullptr;
+  }
+  if (failed) walk.failed = node;
+}
+
 /// First sight of a node. True if its operands come first; its index counts them until it is
 /// emitted.
 bool Enter(Walk& walk, Node* node, uint32_t epoch) {
   NodeAccess::epoch(node) = epoch;
   NodeAccess::walk_index(node) = 0;
   NodeAccess::walk_uses(node) = 0;
-  LeafPayload* payload = NodeAccess::payload(node);
-  if (payload && payload->unit && payload->unit->error) [[unlikely]]
-    walk.failed = node;
+  if (LeafPayload* payload = NodeAccess::payload(node)) [[unlikely]]
+    NotePayload(walk, node, *payload);
   if (IsAvailable(*node)) {
     EmitParameter(walk, node);
     return false;
-  }
-  if (payload) [[unlikely]] {
-    if (payload->error) walk.failed = node;
-    walk.has_suspects |= payload->failed_step != nullptr;
   }
   return true;
 }
