@@ -185,6 +185,8 @@ class HAMMOCK_API Module {
   /// Of a ModuleFrameScope.
   static std::string FrameLabel(const Module& module, const Module* caller,
                                 std::string_view method);
+  /// Called after a call of a module's method, which is a good place to run what was recorded.
+  static void EndOfCall(const Location& at);
   /// The module that a call of this one goes to after `replace_submodule`; null: itself.
   Module* replacement() const { return replaced_by_ ? Replacement() : nullptr; }
 

@@ -293,6 +293,8 @@ std::string Where(std::string place, const std::string& path) {
 
 }  // namespace
 
+bool IsInModule() { return innermost_frame != nullptr; }
+
 bool IsRunning(const Module& module) { return OpenModules::Contain(module); }
 
 std::vector<ModuleFrame> OpenFrames() {

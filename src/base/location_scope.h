@@ -24,7 +24,9 @@ struct ModuleFrame {
 /// traced: labels of frames may be others then.
 extern constinit std::atomic<uint64_t> module_names_generation;
 
-/// Whether a method of the module is being called on this thread.
+/// Whether a method of any module is being called on this thread.
+bool IsInModule();
+/// The same for this one.
 bool IsRunning(const Module& module);
 /// The frames that are open on this thread, outermost first.
 std::vector<ModuleFrame> OpenFrames();

@@ -385,14 +385,13 @@ Any Module::run_method(std::string_view name, const std::vector<Any>& args, cons
     found = &method(name);
     bound = found->schema.Bind(args, kwargs);
   }
-  Any result;
-  {
-    ModuleCallScope scope;
-    result = RunBound(*found, bound, at);
-  }
-  bool is_outermost = Context().module_depth == 0 && ModulePath(CurrentLocation(at)).empty();
-  if (is_outermost) AtNaturalEnd(NaturalEnd::kModuleCall);
+  Any result = RunBound(*found, bound, at);
+  EndOfCall(at);
   return result;
+}
+
+void Module::EndOfCall(const Location& at) {
+  if (!IsInModule()) AtNaturalEnd(NaturalEnd::kModuleCall, CurrentLocation(at));
 }
 
 Any Module::RunBound(const Method& method, const std::vector<Any>& args, Location at) {

@@ -124,8 +124,12 @@ class Layer : public std::shared_ptr<Impl> {
     if (Module* other = layer.replacement()) [[unlikely]] {
       return detail::CallReplacement<Result>(*other, input, rest...);
     }
-    ModuleFrameScope frame(Module::FrameLabel, layer, "forward", input.at);
-    return layer.forward(input.tensor, std::forward<Args>(rest)...);
+    Result result = [&]() -> Result {
+      ModuleFrameScope frame(Module::FrameLabel, layer, "forward", input.at);
+      return layer.forward(input.tensor, std::forward<Args>(rest)...);
+    }();
+    Module::EndOfCall(input.at);
+    return result;
   }
 };
 
