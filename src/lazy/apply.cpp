@@ -84,7 +84,8 @@ inline bool CountOp(ThreadContext& context) {
 inline void AfterOp(ThreadContext& context, const Tensor& result) {
   TensorImpl& impl = *result.impl();
   impl.held_epoch = context.held_epoch;
-  context.held_bytes += impl.node->shape(static_cast<int>(impl.index)).bytes();
+  impl.held_bytes = impl.node->shape(static_cast<int>(impl.index)).bytes();
+  context.held_bytes += impl.held_bytes;
   bool check = CountOp(context), eager = IsEager(context);
   if (check || eager) [[unlikely]] {
     if (context.baking == 0) AfterOpSlow(context, result, eager);

@@ -9,7 +9,6 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include "compiler/memory_plan.h"
 #include "compiler/schedule.h"
@@ -44,12 +43,11 @@ constexpr uint64_t Power(uint64_t base, size_t exponent) {
 class Window {
  public:
   void Add(uint64_t op) {
-    sum_ = sum_ * kBase + op - ops_[next_] * kOldest;
-    ops_[next_] = op;
-    next_ = (next_ + 1) % kWindow;
-    count_ = std::min(count_ + 1, kWindow);
+    uint64_t& oldest = ops_[count_++ % kWindow];
+    sum_ = sum_ * kBase + op - oldest * kOldest;
+    oldest = op;
   }
-  bool IsFull() const { return count_ == kWindow; }
+  bool IsFull() const { return count_ >= kWindow; }
   uint64_t sum() const { return sum_; }
 
  private:
@@ -58,7 +56,7 @@ class Window {
 
   std::array<uint64_t, kWindow> ops_{};
   uint64_t sum_ = 0;
-  size_t next_ = 0, count_ = 0;
+  size_t count_ = 0;
 };
 
 uint64_t OpOf(const Node& node) { return (node.hash().lo ^ node.location()) * 0xd1b54a32d192ed03; }
@@ -71,29 +69,23 @@ class BudgetState {
   /// Whether an end of this kind is the place to cut, with so many nodes pending.
   bool IsPlace(NaturalEnd end, LocationId line, int64_t nodes) {
     auto kind = static_cast<size_t>(end);
-    bool stronger = false;
-    for (size_t k = kind + 1; k < kKinds; ++k) stronger |= seen_[k] || seen_before_[k];
+    uint32_t known = seen_ | seen_before_;
+    seen_ |= 1u << kind;
+    if (nodes < kEnough || known >> (kind + 1) != 0) return false;
     // The first time, a stronger end may still follow.
     constexpr int64_t kMany = 50000;
-    bool known = seen_[kind] || seen_before_[kind] || kind + 1 == kKinds || nodes >= kMany;
-    seen_[kind] = true;
-    if (stronger || !known || nodes < kEnough) return false;
-    LocationId last = std::exchange(lines_[kind], line);
-    if (last == 0 || line == last || nodes >= kMany) return true;
-    lines_[kind] = last;
-    return false;
+    bool is_known = (known >> kind & 1) != 0 || kind + 1 == kKinds;
+    if (!is_known && nodes < kMany) return false;
+    bool is_other = lines_[kind] != 0 && line != lines_[kind];
+    if (is_other && nodes < kMany) return false;
+    lines_[kind] = line;
+    return true;
   }
 
   /// The same for an op.
   bool IsPlace(const Node& recorded, int64_t nodes) {
     window_.Add(OpOf(recorded));
-    if (nodes < kEnough || !window_.IsFull()) return false;
-    for (bool seen : seen_) {
-      if (seen) return false;
-    }
-    for (bool seen : seen_before_) {
-      if (seen) return false;
-    }
+    if (nodes < kEnough || !window_.IsFull() || (seen_ | seen_before_) != 0) return false;
     uint64_t now = window_.sum();
     if (candidate_ == 0 && nodes >= (cuts_[0] == 0 ? kEnough : 4 * kEnough)) {
       candidate_ = now;
@@ -117,7 +109,7 @@ class BudgetState {
   }
   /// The counts begin anew without a cut that says anything of the program's loops.
   void Restart() {
-    seen_ = {};
+    seen_ = 0;
     window_ = {};
     candidate_ = 0;
     last_match_ = 0;
@@ -125,8 +117,8 @@ class BudgetState {
 
  private:
   static constexpr size_t kKinds = 4;
-  std::array<bool, kKinds> seen_{}, seen_before_{};  // since the last cut; between the two before
-  std::array<LocationId, kKinds> lines_{};           // of the last cuts at such ends
+  uint32_t seen_ = 0, seen_before_ = 0;     // kinds since the last cut; between the two before
+  std::array<LocationId, kKinds> lines_{};  // of the last cuts at such ends
   Window window_;
   std::array<uint64_t, 8> cuts_{};  // the windows before the last ones; 0: none
   uint64_t candidate_ = 0;          // a window that may come again

@@ -106,7 +106,7 @@ void DestroyImpl(TensorImpl* impl) {
   if (impl->owner) {
     // Another thread's counts are its own; they are too high for a while.
     if (impl->owner == tls_context && impl->held_epoch == tls_context->held_epoch) {
-      tls_context->held_bytes -= impl->node->shape(static_cast<int>(impl->index)).bytes();
+      tls_context->held_bytes -= impl->held_bytes;
     }
     std::lock_guard lock(impl->owner->lock);
     impl->Remove();

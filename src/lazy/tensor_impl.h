@@ -49,7 +49,8 @@ struct TensorImpl : Link, WriteTarget {
   TapePtr grad_slot;                // where `.grad` is kept
   ThreadContext* owner = nullptr;   // whose list it is in; null for symbolic tensors
   std::atomic<int64_t> id{0};       // given when first asked for
-  uint32_t held_epoch = 0;          // of its owner, whose held_bytes has its value
+  int64_t held_bytes = 0;           // of its value, among its owner's held_bytes of `held_epoch`
+  uint32_t held_epoch = 0;
   bool donated = false;
   bool undone = false;  // the unit of writes that made its value failed; see LeafEntry::grad
   bool host_is_current = false;

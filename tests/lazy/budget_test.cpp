@@ -98,9 +98,9 @@ TEST(Budget, CallsOfAModuleCompileFewGraphs) {
 }
 
 TEST(Budget, CallsOfLayersInAFunctionCompileFewGraphs) {
-  nn::ReLU first;
-  nn::Sigmoid second;
-  nn::Tanh third;
+  auto first = nn::ReLU();
+  auto second = nn::Sigmoid();
+  auto third = nn::Tanh();
   Tensor x = ones({2}, f32, "null");
   int64_t compiles = CompilesOf(40000, [&] {
     NoGradGuard no_grad;
