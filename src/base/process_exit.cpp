@@ -74,8 +74,7 @@ struct AtThreadEnd {
 
 /// The thread that loads the library is the main one in most programs, and may never use it.
 [[maybe_unused]] const bool watching = [] {
-  static thread_local AtThreadEnd at_end;
-  (void)at_end;
+  WatchThread();
   pthread_atfork(nullptr, nullptr, AfterFork);
   return true;
 }();
@@ -100,6 +99,11 @@ void ComeFirst() {
   static constinit std::atomic<uint32_t> first_at{0};
   auto calls = static_cast<uint32_t>(library_calls.load() >> 32);
   if (first_at.exchange(calls) != calls) on_exit(AtExit, nullptr);
+}
+
+void WatchThread() {
+  static thread_local AtThreadEnd at_end;
+  (void)at_end;
 }
 
 bool Begun() { return began_at.load(std::memory_order_acquire) != 0; }

@@ -31,6 +31,10 @@ void Register(Stage stage, void (*end)());
 /// registers handlers of its own was used for something new.
 void ComeFirst();
 
+/// Makes the handler the first one to run if the calling thread, which may run users' code, calls
+/// exit().
+void WatchThread();
+
 /// Whether the handler has begun.
 bool Begun();
 /// When work is cancelled, and when nobody waits for it any more; never, before the handler begins.

@@ -13,6 +13,7 @@
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 
 namespace hammock {
@@ -174,6 +175,7 @@ void WorkQueue::RunHere(std::unique_lock<std::mutex>& lock, Task task) {
 
 void WorkQueue::Work(State& s) {
   pthread_setname_np(pthread_self(), s.name.substr(0, 15).c_str());
+  process_exit::WatchThread();
   std::unique_lock lock(s.mutex);
   while (true) {
     const uint64_t due = s.WaitForWork(lock);
