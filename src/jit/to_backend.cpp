@@ -50,7 +50,7 @@ ModulePtr CloneTraced(Module& module, const AnyDict& spec, const LowerOptions& o
         TraceMethod(module, method, example->second.args, example->second.trace, at));
     traced.push_back(std::move(graph));
   }
-  ModulePtr copy = module.clone();
+  ModulePtr copy = ModuleAccess::PlainClone(module);
   for (Method& method : traced) copy->define(std::move(method));
   return copy;
 }
@@ -96,7 +96,7 @@ ModulePtr to_backend(const std::string& name, Module& module, const AnyDict& met
 ModulePtr to_backend_selective(Module& module, const std::function<ModulePtr(Module&)>& lower,
                                const std::vector<std::string>& paths) {
   for (const std::string& path : paths) module.get_submodule(path);
-  ModulePtr copy = module.clone();
+  ModulePtr copy = ModuleAccess::PlainClone(module);
   for (const std::string& path : paths) {
     CheckNotInlined(*copy, path);
     copy->replace_submodule(path, lower(*copy->get_submodule(path)));

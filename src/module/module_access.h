@@ -17,8 +17,26 @@ class ModuleAccess {
                       Location at) {
     return module.RunBound(method, args, at);
   }
+  /// A clone that is a Module and no more; those below it have their classes.
+  static ModulePtr PlainClone(const Module& module);
+  /// Parameters and buffers, each once, by the first of their names.
+  static NamedTensors DistinctTensors(const Module& module);
+  /// Whether a buffer of its own is a part of the state_dict.
+  static bool IsPersistent(const Module& module, const std::string& name);
   /// Of this module alone.
   static void SetTraining(Module& module, bool on) { module.training_ = on; }
+};
+
+/// While one lives, the computed tensors of a module have their values.
+class ComputedScope {
+ public:
+  explicit ComputedScope(std::shared_ptr<ModuleHooks> hooks);
+  ~ComputedScope();
+  ComputedScope(const ComputedScope&) = delete;
+  ComputedScope& operator=(const ComputedScope&) = delete;
+
+ private:
+  std::shared_ptr<ModuleHooks> hooks_;
 };
 
 /// The module whose method this thread is tracing; null: none.
