@@ -5,6 +5,7 @@
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ir/location_scope.h"
+#include "lazy/anomaly.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
 
@@ -124,6 +125,8 @@ class Pass {
     // What the gradient traces belongs to the line of the op it differentiates.
     LocationId before = tls_location;
     if (entry.location) tls_location = entry.location;
+    if (ChecksValues()) [[unlikely]]
+      tls_location = GradientLocation(entry.location, entry.name(), before);
     try {
       RunHooks(entry, visit.grads);
       Deliver(entry, visit, results);

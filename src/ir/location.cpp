@@ -170,6 +170,12 @@ std::vector<ModuleFrame> FramesOf(LocationId id) {
   return ParseFrames(FrameParts(record));
 }
 
+LocationId OutsideFrames(LocationId id, const ModuleFrame& frame) {
+  std::string record = LocationRecord(id);
+  return InternLocationRecord(std::string(PlaceOf(record)) + kSeparator + frame.label + kSeparator +
+                              frame.called_at + std::string(FrameParts(record)));
+}
+
 LocationId InsideOpenFrames(LocationId id) {
   const std::string* frames = OpenFrameText();
   if (!frames || id == 0) return id;

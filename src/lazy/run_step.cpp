@@ -10,6 +10,7 @@
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/anomaly.h"
 #include "lazy/executor.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/replay.h"
@@ -252,7 +253,13 @@ void StepExecutor::Execute(const StepPtr& step) {
   try {
     bool async = step->compiled->device->backend->IsAsynchronous();
     WaitForArguments(*step, async);
+    const bool check = ChecksValues();
+    if (check) step->donated.clear();  // arguments are looked at afterwards
     ExecuteSegments(*step, results);
+    if (check) {
+      if (auto anomaly = FindAnomaly(*step, results))
+        throw Failure{anomaly->error, anomaly->origin};
+    }
     for (size_t i = 0; i < results.size(); ++i) {
       const Shape& expected = step->placeholders[i]->shape();
       if (results[i]->shape() != expected) {

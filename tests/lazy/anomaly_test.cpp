@@ -1,0 +1,137 @@
+#include "hammock/anomaly.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "hammock/hammock.h"
+#include "support/tensor_matchers.h"
+
+namespace hammock {
+namespace {
+
+/// The error that reading a tensor raises.
+template <class Fn>
+ValueError ErrorOf(Fn read) {
+  try {
+    read();
+  } catch (const ValueError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was raised";
+  return ValueError(ErrorCode::kValue, "");
+}
+
+std::string LineText(int line) { return "anomaly_test.cpp:" + std::to_string(line); }
+
+TEST(Anomaly, NamesTheOpThatMakesANan) {
+  AnomalyGuard guard;
+  Tensor x = tensor({1.0, 2.0, -1.0, 3.0});
+  Tensor shifted = x + 0.0;
+  Tensor logs = log(shifted);
+  int line = __LINE__ - 1;
+  Tensor mean = (logs * 2.0).mean();
+  ValueError error = ErrorOf([&] { mean.item(); });
+  EXPECT_NE(error.message().find("log made a NaN at [2] of f32[4], where it was given -1"),
+            std::string::npos)
+      << error.message();
+  EXPECT_EQ(error.where(), LineText(line));
+}
+
+TEST(Anomaly, NamesTheOpThatMakesAnInfinity) {
+  AnomalyGuard guard;
+  Tensor x = tensor({{1.0f, 0.0f}});
+  Tensor y = 1.0 / x;
+  int line = __LINE__ - 1;
+  ValueError error = ErrorOf([&] { (y + 1.0).host(); });
+  EXPECT_NE(error.message().find("made an infinity at [0,1] of f32[1,2]"), std::string::npos)
+      << error.message();
+  EXPECT_EQ(error.where(), LineText(line));
+}
+
+TEST(Anomaly, ANanOfInfinitiesIsMadeWhereTheyMeet) {
+  AnomalyGuard guard;
+  Tensor x = tensor({1.0, 0.0});
+  Tensor difference = 1.0 / x - 1.0 / x;
+  int line = __LINE__ - 1;
+  ValueError error = ErrorOf([&] { difference.sum().item(); });
+  EXPECT_NE(error.message().find("sub made a NaN"), std::string::npos) << error.message();
+  EXPECT_EQ(error.where(), LineText(line));
+}
+
+TEST(Anomaly, OfAGradientHasTheLineOfTheForwardPass) {
+  AnomalyGuard guard;
+  Tensor x = tensor({4.0, 0.0}).requires_grad_();
+  Tensor root = sqrt(x);
+  int line = __LINE__ - 1;
+  root.sum().backward();
+  int backward = __LINE__ - 1;
+  ValueError error = ErrorOf([&] { x.grad().host(); });
+  EXPECT_NE(error.message().find("the gradient of sqrt"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("made an infinity at [1] of f32[2]"), std::string::npos)
+      << error.message();
+  EXPECT_NE(error.message().find("backward() was called at " + LineText(backward)),
+            std::string::npos)
+      << error.message();
+  EXPECT_EQ(error.where(), LineText(line));
+}
+
+TEST(Anomaly, NamesTheModule) {
+  struct Log : nn::UnaryModule {
+    Log() : UnaryModule("Log") {}
+    Tensor forward(const Tensor& x) override { return log(x); }
+  };
+  nn::Sequential net(nn::ReLU(), std::make_shared<Log>());
+  AnomalyGuard guard;
+  ValueError error = ErrorOf([&] {
+    net->run_method("forward", {Any(tensor({1.0, 0.0}))}).ToTensor().host();
+  });
+  EXPECT_NE(error.where().find(" in 1(Log)"), std::string::npos) << error.where();
+}
+
+TEST(Anomaly, WhatCameWithTheInputsIsNone) {
+  AnomalyGuard guard;
+  Tensor x = tensor(std::vector<double>{1, std::nan(""), INFINITY});
+  EXPECT_TRUE(std::isnan((x * 2.0).sum().item<double>()));
+  Tensor mask = tensor({1.0, -1.0, 1.0}).gt(0.0);
+  Tensor masked = where(mask, tensor({1.0, 2.0, 3.0}), -INFINITY);
+  EXPECT_EQ(softmax(masked, 0)[1].item<double>(), 0);
+  EXPECT_EQ(masked[1].item<double>(), -INFINITY);
+}
+
+TEST(Anomaly, IsFoundInSteps) {
+  AnomalyGuard guard;
+  Tensor weight = tensor({1.0, 2.0}), loss;
+  auto train = [&](double scale) {
+    step([&] {
+      loss = log(weight * scale).sum();
+      weight.sub_(loss * 0.1);
+    });
+  };
+  train(1);
+  EXPECT_TRUE(std::isfinite(loss.item<double>()));
+  ValueError error = ErrorOf([&] {
+    train(-1);
+    loss.item();
+  });
+  EXPECT_NE(error.message().find("log made a NaN"), std::string::npos);
+}
+
+TEST(Anomaly, IsOffOutsideOfGuards) {
+  Tensor bad = log(tensor({-1.0}));
+  EXPECT_FALSE(AnomalyGuard::is_enabled());
+  EXPECT_TRUE(std::isnan(bad.item<double>()));
+}
+
+TEST(Anomaly, WhatIsRecordedInAGuardIsCheckedAtItsEnd) {
+  Tensor bad;
+  {
+    AnomalyGuard guard;
+    bad = log(tensor({-1.0}));
+  }
+  EXPECT_NE(ErrorOf([&] { bad.item(); }).message().find("log made a NaN"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hammock
