@@ -50,7 +50,7 @@ class MaxUnpoolImpl : public MaxUnpoolBase {
                       : dims == 2 ? "MaxUnpool2d"
                                   : "MaxUnpool3d",
                       dims, options) {}
-  explicit MaxUnpoolImpl(const Sizes& kernel_size) : MaxUnpoolImpl(Options{kernel_size}) {}
+  explicit MaxUnpoolImpl(int64_t kernel_size) : MaxUnpoolImpl(Options{kernel_size}) {}
 };
 using MaxUnpool1d = Layer<MaxUnpoolImpl<1>>;
 using MaxUnpool2d = Layer<MaxUnpoolImpl<2>>;
