@@ -8,18 +8,16 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/anomaly.h"
-#include "ir/location_scope.h"
+#include "lazy/backend_calls.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
 
 namespace hammock {
-
-LocationId OutsideFrames(LocationId id, const ModuleFrame& frame);
-
 namespace {
 
 constinit std::atomic<int> guards = 0;
@@ -270,8 +268,7 @@ bool HasBadResult(const Step& step, std::span<const BackendDataPtr> results) {
     if (!IsFloat(result->shape().dtype())) continue;
     result->WaitReady();
     if (result->error()) return false;
-    HostTensor host = step.compiled->device->backend->MakeTensorFromComputationData(
-        result, result->shape().dtype());
+    HostTensor host = Download(*step.compiled->device, std::span(&result, 1))[0];
     if (WorstOf(host).kind != Kind::kFinite) return true;
   }
   return false;
@@ -298,7 +295,7 @@ std::optional<Anomaly> FindAnomaly(const Step& step, std::span<const BackendData
 }
 
 LocationId GradientLocation(LocationId forward, const std::string& op, LocationId backward) {
-  return OutsideFrames(forward, {kGradientOf + op, LocationText(backward)});
+  return InsideFrame(forward, {kGradientOf + op, LocationText(backward)});
 }
 
 AnomalyGuard::AnomalyGuard() { guards.fetch_add(1, std::memory_order_relaxed); }

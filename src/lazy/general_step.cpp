@@ -8,6 +8,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/backend_calls.h"
 
 namespace hammock {
 
@@ -26,7 +27,9 @@ Graph AtSizes(const Graph& lowered, const SizeRule& rule, const std::vector<int6
 Generaliser::Generaliser(ComputationCache& cache, DeviceEntry& device, uint64_t scope,
                          const Graph& traced)
     : device_(device), traced_(traced) {
-  enabled_ = config::Get<config::kGeneralise>() && device.backend->SupportsDimParams(device.device);
+  enabled_ = config::Get<config::kGeneralise>() &&
+             CallBackend(device, "SupportsDimParams",
+                         [&](auto& backend) { return backend.SupportsDimParams(device.device); });
   if (!enabled_) return;
   skeleton_ = SkeletonOf(traced);
   skeleton_hash_ = Combine(skeleton_.hash(), scope);
@@ -66,7 +69,12 @@ CompiledStepPtr Generaliser::Instantiate(const std::shared_ptr<const GeneralStep
   LoweredStep at_sizes = *lowered_;
   at_sizes.segments[0].graph = AtSizes(lowered_->graph, general->rule, *parameters);
   CompiledStepPtr step = BuildStep(device_, traced_, std::move(at_sizes), [&](Graph graph) {
-    return device_.backend->Instantiate(general->computation, std::move(graph));
+    lazy::ComputationPtr instance = CallBackend(
+        device_, "Instantiate",
+        [&](auto& backend) { return backend.Instantiate(general->computation, std::move(graph)); },
+        ErrorCode::kCompile);
+    HAMMOCK_CHECK(instance, "Instantiate of {} returned null", device_.name());
+    return instance;
   });
   step->general = general;
   step->skeleton = skeleton_hash_;

@@ -1,9 +1,13 @@
 // Note [Clones]: a clone is made by the copy constructor of the module's class, inside of which the
 // handles that are members (Parameter, nn::Layer) copy to what stands for theirs in the clone. A
-// memo for the length of one clone says what that is, so that whatever was one stays one.
+// memo for the length of one clone says what that is, so that whatever was one stays one. A member
+// whose submodule was replaced calls the copy of the new one; the module that is cloned is itself
+// in no tree and in nobody's place.
 
+#include <functional>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
@@ -18,6 +22,7 @@ namespace {
 /// What stands for what in a clone; looked up, never iterated.
 struct CloneMemo {
   std::unordered_map<const Module*, ModulePtr> modules;  // null while it is being copied
+  std::vector<std::function<void()>> at_end;             // of the clone
   std::unordered_map<const RegisteredTensor*, std::shared_ptr<RegisteredTensor>> slots;
   std::unordered_map<const TensorImpl*, Tensor> tensors;
 
@@ -39,6 +44,11 @@ class CloneScope {
  public:
   CloneScope() {
     if (!tls_memo) tls_memo = &own_.emplace();
+  }
+  /// All is copied, if this is the outermost one.
+  void Finish() {
+    if (!own_) return;
+    for (const auto& fn : own_->at_end) fn();
   }
   ~CloneScope() {
     if (own_) tls_memo = nullptr;
@@ -89,6 +99,7 @@ class HandleCounts {
   void CheckSame() const {
     for (size_t i = 0; i < children_.size(); ++i) {
       const auto& [name, child] = module_.named_children()[i];
+      if (ModuleAccess::IsDelegated(*child)) continue;
       if (child.use_count() > children_[i]) Refuse("submodule", name, "nn::Layer");
     }
     for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -200,19 +211,32 @@ void Module::CopyTo(Module& other, ModulePtr (*copy_child)(const ModulePtr&)) co
       other.OwnHooks().computed.push_back({copy_of(each.tensor), each.compute});
     }
   }
-  for (const auto& [name, child] : children_) other.children_.emplace_back(name, copy_child(child));
+  for (const auto& [name, child] : children_) {
+    ModulePtr copy = copy_child(child);
+    // One that is in several modules is called as it is there: by the last that it was put into.
+    if (copy != child && (child->parent_ == this || !copy->parent_)) other.Adopt(name, *copy);
+    other.children_.emplace_back(name, std::move(copy));
+  }
+  if (!replaced_by_) return;
+  tls_memo->at_end.push_back([this, &other] {
+    for (const Module* now = replaced_by_.get(); now; now = now->replaced_by_.get()) {
+      auto copy = tls_memo->modules.find(now);
+      if (copy != tls_memo->modules.end()) other.replaced_by_ = copy->second;
+    }
+  });
 }
 
 bool Module::IsCloning() { return tls_memo != nullptr; }
 
 ModulePtr Module::InClone(const ModulePtr& module) {
+  if (!tls_memo || !module) return module;
   // What a delegate has compiled is shared: nothing changes it.
-  if (!tls_memo || !module || module->IsDelegated()) return module;
+  if (module->IsDelegated()) return tls_memo->modules[module.get()] = module;
   return CloneOf(*module, typeid(void), nullptr);
 }
 
 ModulePtr Module::PlainInClone(const ModulePtr& module) {
-  if (module->IsDelegated()) return module;
+  if (module->IsDelegated()) return tls_memo->modules[module.get()] = module;
   return Memoised(*module, [&] { return PlainCopyOf(*module, PlainInClone); });
 }
 
@@ -229,7 +253,7 @@ ModulePtr Module::CloneOf(const Module& module, const std::type_info& type, Copy
                         module.class_name_);
   }
   CloneScope scope;
-  return Memoised(module, [&]() -> ModulePtr {
+  ModulePtr clone = Memoised(module, [&]() -> ModulePtr {
     if (typeid(module) == typeid(Module)) return PlainCopyOf(module, InClone);
     CopyFn known = module.copy_ ? module.copy_ : typeid(module) == type ? copy : nullptr;
     if (!known) return PlainCopyOf(module, PlainInClone);
@@ -239,13 +263,17 @@ ModulePtr Module::CloneOf(const Module& module, const std::type_info& type, Copy
     result->copy_ = known;
     return result;
   });
+  scope.Finish();
+  return clone;
 }
 
 ModulePtr Module::clone() const { return CloneOf(*this, typeid(void), nullptr); }
 
 ModulePtr ModuleAccess::PlainClone(const Module& module) {
   CloneScope scope;
-  return Module::PlainCopyOf(module, Module::PlainInClone);
+  ModulePtr clone = Module::PlainCopyOf(module, Module::PlainInClone);
+  scope.Finish();
+  return clone;
 }
 
 void Module::ThrowUnknownClass(const Module& module) {

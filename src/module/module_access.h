@@ -17,12 +17,19 @@ class ModuleAccess {
                       Location at) {
     return module.RunBound(method, args, at);
   }
-  /// A clone that is a Module and no more; those below it have their classes.
+  static bool IsDelegated(const Module& module) { return module.IsDelegated(); }
+  /// A clone in which all modules are Modules and no more.
   static ModulePtr PlainClone(const Module& module);
   /// Parameters and buffers, each once, by the first of their names.
   static NamedTensors DistinctTensors(const Module& module);
   /// Whether a buffer of its own is a part of the state_dict.
   static bool IsPersistent(const Module& module, const std::string& name);
+  /// Undoes `replace_submodule`.
+  static void PutBack(Module& module, const std::string& path, const ModulePtr& original) {
+    ModulePtr other = module.get_submodule(path);
+    module.replace_submodule(path, original);
+    other->replaced_by_ = nullptr;
+  }
   /// Of this module alone.
   static void SetTraining(Module& module, bool on) { module.training_ = on; }
 };

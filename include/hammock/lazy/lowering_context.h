@@ -43,7 +43,7 @@ class HAMMOCK_API Computation {
   std::vector<std::pair<int, int>> aliases;
   /// Where it is compiled for, from GetCompilationDevices.
   std::vector<std::string> devices;
-  /// Built by a step rather than by a dump or a tool.
+  /// Built by mark_step rather than by a read, a capture, a dump or a tool.
   bool in_mark_step = false;
   /// Bytes that a cached entry of this computation holds besides its graph.
   virtual int64_t bytes() const { return artifact_bytes; }
@@ -51,6 +51,10 @@ class HAMMOCK_API Computation {
   /// What the backend made of it.
   std::shared_ptr<void> artifact;
   int64_t artifact_bytes = 0;
+  /// The most memory that a run takes on its device besides its arguments; 0: not known. Where a
+  /// device has a memory limit, computations run at the same time as far as these bytes fit, and
+  /// those for which they are not known run alone.
+  int64_t run_bytes = 0;
 
  private:
   std::string name_;
@@ -77,7 +81,8 @@ HAMMOCK_API size_t GetGraphSize(std::span<const Node* const> nodes);
 class HAMMOCK_API LoweringContext {
  public:
   LoweringContext(std::string name, BackendDevice device);
-  /// Lowers every node of `post_order`.
+  /// Lowers every node of `post_order`. The executor itself hands over finished graphs by SetGraph;
+  /// this, AddResult, AddParameter and CheckResultShape are for programs that lower nodes.
   LoweringContext(std::string name, BackendDevice device, std::span<const Node* const> post_order,
                   Util::EmissionMap emit_status);
   virtual ~LoweringContext();
@@ -95,7 +100,7 @@ class HAMMOCK_API LoweringContext {
   /// Whether `parameter` has the shape of result `result_index`, so that it may receive it.
   virtual bool CheckResultShape(const BackendDataPtr& parameter, size_t result_index);
   /// Replaces what was lowered so far by a finished graph (the executor's way in).
-  void SetGraph(Graph graph) { graph_ = std::move(graph); }
+  virtual void SetGraph(Graph graph) { graph_ = std::move(graph); }
   virtual ComputationPtr Build();
 
   size_t GetEmittedNodeCount() const { return emitted_; }

@@ -15,7 +15,10 @@
 #include <concepts>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "hammock/export.h"
@@ -48,6 +51,50 @@ requires requires { typename Impl::Options; }
 struct OptionsOf<Impl> {
   using type = typename Impl::Options;
 };
+
+/// What arguments and results of a layer are to a module of any class.
+template <class T>
+concept Boxable = std::convertible_to<T, Tensor> || std::is_arithmetic_v<T> ||
+    std::same_as<T, std::optional<Tensor>>;
+
+template <Boxable T>
+Any Boxed(const T& value) {
+  if constexpr (std::same_as<T, std::optional<Tensor>>) {
+    return value ? Any(*value) : Any();
+  } else if constexpr (std::convertible_to<T, Tensor>) {
+    return Any(static_cast<const Tensor&>(value));
+  } else {
+    return Any(Scalar(value));
+  }
+}
+
+/// NotSupported for a type that has no boxed form.
+[[noreturn]] HAMMOCK_API void ThrowNotBoxed(const Module& module);
+
+template <class R>
+R Unboxed(const Module& module, const Any& value) {
+  if constexpr (std::same_as<R, Tensor>) {
+    return value.ToTensor();
+  } else if constexpr (requires { std::tuple_size<R>::value; }) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return R{Unboxed<std::tuple_element_t<I, R>>(module, value.ToList().at(I))...};
+    }
+    (std::make_index_sequence<std::tuple_size_v<R>>());
+  } else {
+    ThrowNotBoxed(module);
+  }
+}
+
+/// `forward` of the module that has taken a layer's place.
+template <class Result, class... Args>
+Result CallReplacement(Module& module, const Location& at, const Args&... args) {
+  if constexpr ((Boxable<Args> && ...)) {
+    Any result = module.run_method("forward", {Boxed(args)...}, {}, at);
+    return Unboxed<std::remove_cvref_t<Result>>(module, result);
+  } else {
+    ThrowNotBoxed(module);
+  }
+}
 }  // namespace detail
 
 struct PackedSequence;
@@ -87,29 +134,35 @@ class Layer : public std::shared_ptr<Impl> {
   Layer& operator=(const Layer&) = default;
   Layer& operator=(Layer&&) noexcept = default;
 
-  /// `forward` between the hooks; what it records belongs to the line of the call.
+  /// `forward` between the hooks; what Hammock's layers record belongs to the line of the call.
   template <class... Args>
   decltype(auto) operator()(const TensorAt& input, Args&&... rest) const {
-    LocationScope scope(input.at);
-    auto forward = [this](const Tensor& first, auto&&... others) -> decltype(auto) {
-      return (*this)->forward(first, std::forward<decltype(others)>(others)...);
-    };
-    if (!(*this)->hooks()) return forward(input.tensor, std::forward<Args>(rest)...);
-    return hammock::detail::CallHooked((*this)->hooks(), forward, input.tensor,
-                                       std::remove_cvref_t<Args>(rest)...);
+    return Call(input.at, input.tensor, std::forward<Args>(rest)...);
   }
   template <class... Args>
   decltype(auto) operator()(const PackedAt& input, Args&&... rest) const {
-    LocationScope scope(input.at);
-    auto forward = [this](const PackedSequence& first, auto&&... others) -> decltype(auto) {
-      return (*this)->forward(first, std::forward<decltype(others)>(others)...);
-    };
-    if (!(*this)->hooks()) return forward(input.sequence, std::forward<Args>(rest)...);
-    return hammock::detail::CallHooked((*this)->hooks(), forward, input.sequence,
-                                       std::remove_cvref_t<Args>(rest)...);
+    return Call(input.at, input.sequence, std::forward<Args>(rest)...);
   }
 
  private:
+  template <class... Args>
+  decltype(auto) Call(const Location& at, Args&&... args) const {
+    Impl& layer = **this;
+    using Result = decltype(layer.forward(std::forward<Args>(args)...));
+    if (Module* other = layer.replacement()) [[unlikely]] {
+      return detail::CallReplacement<Result>(*other, at, args...);
+    }
+    Result result = [&]() -> Result {
+      ModuleFrameScope frame(Module::FrameLabel, layer, "forward", at);
+      if (!layer.hooks()) [[likely]]
+        return layer.forward(std::forward<Args>(args)...);
+      auto forward = [&](const auto&... each) { return layer.forward(each...); };
+      return hammock::detail::CallHooked(layer.hooks(), forward, std::decay_t<Args>(args)...);
+    }();
+    Module::EndOfCall(at);
+    return result;
+  }
+
   const std::shared_ptr<Impl>& shared() const { return *this; }
   static std::shared_ptr<Impl> InClone(const Layer& layer) {
     auto copy = std::dynamic_pointer_cast<Impl>(Module::InClone(layer));

@@ -17,6 +17,7 @@
 #include "backends/cpu/llvm_compiler.h"
 #include "backends/cpu/step_groups.h"
 #include "backends/cpu/thread_pool.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "base/trace_file.h"
 #include "compiler/describe_schedule.h"
@@ -108,6 +109,23 @@ Program::Program(const Graph& graph, bool aligned_outputs)
   FindWeights();
   outputs_ = compiler::FindOutputSources(schedule_);
   donations_ = compiler::DonationPlan(graph_, schedule_, group_last_);
+  FindFirstWrites();
+}
+
+void Program::FindFirstWrites() {
+  std::vector<size_t> of_buffer(schedule_.buffers.size(), steps_.size());
+  for (size_t i = steps_.size(); i-- > 0;) {
+    for (int buffer : schedule_.steps[i].writes) of_buffer[Index(buffer)] = i;
+  }
+  for (int buffer : schedule_.outputs) first_write_.push_back(of_buffer[Index(buffer)]);
+}
+
+size_t Program::FirstWriteInPlace(std::span<const int> taken) const {
+  size_t first = steps_.size();
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (taken[i] >= 0) first = std::min(first, first_write_[i]);
+  }
+  return first;
 }
 
 void Program::FindWeights() {
@@ -178,7 +196,7 @@ int64_t Program::bytes() const {
 }
 
 void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
-                  std::span<char* const> forms) const {
+                  std::span<char* const> forms, std::span<const int> taken) const {
   constexpr size_t kInline = 64;
   char* inline_buffers[kInline];
   std::vector<char*> more;
@@ -199,17 +217,25 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
       buffers[Index(schedule_.outputs[i])] = outputs[i];
     }
   }
+  const size_t in_place = FirstWriteInPlace(taken);
   if (const auto* graph = std::exchange(tracing::running_graph, nullptr)) [[unlikely]] {
+    const bool any = in_place < steps_.size();
+    ThreadPool::Cancellable cancellable(any ? nullptr : ThreadPool::Cancellable::Flag());
     return RunTraced(buffers, arena, *graph);
   }
   const bool timed = config::Get<config::kCpuTimeSteps>();
+  const std::atomic<bool>* cancel = ThreadPool::Cancellable::Flag();
   for (size_t i = 0; i < steps_.size();) {
     size_t end = timed ? i + 1 : static_cast<size_t>(group_last_[i]) + 1;
+    if (end > in_place) cancel = nullptr;
+    ThreadPool::Cancellable cancellable(cancel);
     std::optional<metrics::ScopedTimer> timer;
     if (timed) {
       timer.emplace(metrics::GetMetric("cpu::step::" + StepName(i), metrics::Kind::kTime));
     }
     RunSteps(i, end, buffers, arena);
+    if (cancel && cancel->load(std::memory_order_relaxed)) [[unlikely]]
+      throw process_exit::Cancelled();
     i = end;
   }
 }
@@ -259,8 +285,10 @@ void Program::RunCall(const PreparedStep& step, char* const* buffers, char* scra
 
 /// Gives the exception in flight the node that raised it.
 void Program::RethrowAt(const PreparedStep& step) {
-  const std::string place = LocationText(step.location);
+  const std::string place = WhereText(step.location);
   try {
+    throw;
+  } catch (const process_exit::Cancelled&) {
     throw;
   } catch (OutOfMemory& error) {
     if (error.where().empty()) error.SetWhere(place);

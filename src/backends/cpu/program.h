@@ -53,9 +53,11 @@ class Program {
 
   /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
   /// error raised by a call is thrown as lazy::ExecutionError with the node of the graph that was
-  /// given. `forms` are those of weights(), null where there is none.
+  /// given. `forms` are those of weights(), null where there is none. `taken`: by output, the
+  /// donated input whose memory it takes, or -1; from the first of these on the run cannot be
+  /// cancelled.
   void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
-           std::span<char* const> forms = {}) const;
+           std::span<char* const> forms = {}, std::span<const int> taken = {}) const;
 
   /// Which outputs may take the memory of donated inputs.
   const compiler::DonationPlan& donations() const { return donations_; }
@@ -79,6 +81,8 @@ class Program {
   void RunTraced(char* const* buffers, char* arena, const tracing::RunningGraph& graph) const;
   void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
   void FindWeights();
+  void FindFirstWrites();
+  size_t FirstWriteInPlace(std::span<const int> taken) const;
   void WaitForKernels() const;
   void FindGroups();
   char* ScratchOf(size_t step, char* arena) const;
@@ -94,6 +98,7 @@ class Program {
   std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<Output> outputs_;
   compiler::DonationPlan donations_;
+  std::vector<size_t> first_write_;  // by output: the first step that writes it
 };
 
 }  // namespace hammock::cpu
