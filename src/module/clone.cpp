@@ -45,10 +45,11 @@ class CloneScope {
   CloneScope() {
     if (!tls_memo) tls_memo = &own_.emplace();
   }
-  /// All is copied, if this is the outermost one.
-  void Finish() {
-    if (!own_) return;
+  /// All is copied, if this is the outermost one; whether it is.
+  bool Finish() {
+    if (!own_) return false;
     for (const auto& fn : own_->at_end) fn();
+    return true;
   }
   ~CloneScope() {
     if (own_) tls_memo = nullptr;
@@ -263,7 +264,7 @@ ModulePtr Module::CloneOf(const Module& module, const std::type_info& type, Copy
     result->copy_ = known;
     return result;
   });
-  scope.Finish();
+  if (scope.Finish()) clone->name_ = "top";
   return clone;
 }
 

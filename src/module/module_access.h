@@ -18,7 +18,8 @@ class ModuleAccess {
     return module.RunBound(method, args, at);
   }
   static bool IsDelegated(const Module& module) { return module.IsDelegated(); }
-  /// A clone in which all modules are Modules and no more.
+  /// A clone in which all modules are Modules and no more; it has the name of the module, whose
+  /// place it is to take.
   static ModulePtr PlainClone(const Module& module);
   /// Parameters and buffers, each once, by the first of their names.
   static NamedTensors DistinctTensors(const Module& module);

@@ -151,6 +151,50 @@ TEST(Clone, IsTheOnlyWayToCopy) {
   EXPECT_THROW_MESSAGE(Net other(net), ValueError, "Net: a module is copied by clone()");
 }
 
+struct Scales : nn::UnaryModule {
+  explicit Scales(double by) : UnaryModule("Scales"), by(by) {}
+  double by;
+  Tensor forward(const Tensor& x) override { return x * by; }
+};
+
+struct Calls : nn::UnaryModule {
+  Calls() : UnaryModule("Calls") {}
+  nn::Layer<Scales> inner = register_module("inner", nn::Layer<Scales>(2.0));
+  Tensor forward(const Tensor& x) override { return inner(x); }
+};
+
+TEST(Clone, CallsTheCopyOfWhatReplacedASubmodule) {
+  Calls net;
+  net.replace_submodule("inner", std::make_shared<Scales>(5.0));
+  net.replace_submodule("inner", nn::Layer<Scales>(3.0));
+  std::shared_ptr<Calls> twin = clone(net);
+  EXPECT_EQ(twin->forward(ones({1})).item<double>(), 3);
+  dynamic_cast<Scales&>(*twin->get_submodule("inner")).by = 7;
+  EXPECT_EQ(twin->forward(ones({1})).item<double>(), 7);
+  EXPECT_EQ(net.forward(ones({1})).item<double>(), 3);
+}
+
+TEST(Clone, OfAReplacedModuleIsNotReplaced) {
+  Calls net;
+  net.replace_submodule("inner", nn::Layer<Scales>(3.0));
+  EXPECT_EQ(net.inner(ones({1})).item<double>(), 3);
+  EXPECT_EQ(clone(net.inner)(ones({1})).item<double>(), 2);
+}
+
+TEST(Clone, NamesItsModulesByTheirPathInIt) {
+  struct Outer : Module {
+    Outer() : Module("Outer") {}
+    nn::Layer<Block> block = register_module("block", nn::Layer<Block>());
+  };
+  Outer outer;
+  Tensor wrong = ones({1, 5});
+  std::shared_ptr<Outer> twin = clone(outer);
+  EXPECT_THROW_MESSAGE(twin->block(wrong), ValueError, " in block.inner]");
+  nn::Layer<Block> part = clone(outer.block);
+  EXPECT_EQ(part->name(), "top");
+  EXPECT_THROW_MESSAGE(part(wrong), ValueError, " in inner]");
+}
+
 TEST(Clone, ThroughAPointerToTheBase) {
   ModulePtr module = nn::Sequential(nn::Linear(2, 2), std::make_shared<Block>());
   ModulePtr twin = module->clone();
