@@ -58,6 +58,25 @@ TEST(PackedSequence, RefusesWhatHasNoMeaning) {
                        "total_length is 2, the longest sequence 3");
 }
 
+TEST(PackedSequence, AnLstmReturnsTheStateThatItTakes) {
+  LSTM lstm({.input_size = 2, .hidden_size = 3});
+  Tensor x = randn({4, 2, 2});
+  PackedSequence packed = pack_padded_sequence(x, {4, 4});
+  Tensor expected;
+  LSTMState plain, state;
+  std::tie(expected, plain) = lstm(x);
+  std::tie(expected, plain) = lstm(x, plain);
+  PackedSequence outputs;
+  std::tie(outputs, state) = lstm(packed);
+  std::tie(outputs, state) = lstm(packed, state);
+  EXPECT_TENSOR_NEAR(pad_packed_sequence(outputs).first.detach(), expected.detach(), 1e-6);
+  EXPECT_TENSOR_NEAR(std::get<0>(state).detach(), std::get<0>(plain).detach(), 1e-6);
+  EXPECT_TENSOR_NEAR(std::get<1>(state).detach(), std::get<1>(plain).detach(), 1e-6);
+  LSTMCell cell(3, 3);
+  LSTMState next = cell(ones({2, 3}), LSTMState(std::get<0>(state)[0], std::get<1>(state)[0]));
+  EXPECT_EQ(std::get<0>(next).sizes(), (Dims{2, 3}));
+}
+
 TEST(PackedSequence, HooksSeeItsData) {
   GRU layer({.input_size = 2, .hidden_size = 3});
   Dims seen;
