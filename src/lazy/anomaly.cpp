@@ -23,7 +23,8 @@ namespace {
 constinit std::atomic<int> guards = 0;
 constinit thread_local bool tls_searching = false;
 
-constexpr char kGradientOf[] = "gradient of ";
+// The outermost frame of what a gradient recorded; no part of the path of a module.
+constexpr std::string_view kGradientFrame = "__gradient of ";
 
 // ---- Values
 
@@ -143,14 +144,11 @@ class StepCopy {
  private:
   void CopyOrder(const Step& step) {
     std::unordered_map<const Node*, size_t> numbers;  // looked up, never iterated
-    auto computed_here = [&](const Node* node) {
-      return std::ranges::any_of(step.output_nodes,
-                                 [&](const NodePtr& output) { return output.get() == node; });
-    };
     for (Node* node : step.order) {
       numbers[node] = nodes_.size();
-      bool given = node->IsLeaf() || (node->slots()[0].data && !computed_here(node));
-      if (given) {
+      // Arguments, and what another step has computed meanwhile; what one will compute is copied.
+      const BackendDataPtr& data = node->slots()[0].data;
+      if (node->IsLeaf() || (data && data->IsReady())) {
         nodes_.push_back({&node->op(), node->location(), NodePtr(node), {}, true});
         continue;
       }
@@ -235,17 +233,30 @@ std::optional<std::pair<size_t, uint32_t>> MakerOf(const StepCopy& copy,
   }
 }
 
+/// The op as the user knows it: "log", "log in cross_entropy", "the gradient of sqrt (div)".
+struct OpName {
+  explicit OpName(const CopiedNode& node) : text(node.op->name()) {
+    std::string caller = CalledOp(node.location);
+    for (const ModuleFrame& frame : FramesOf(node.location)) {
+      if (!frame.label.starts_with(kGradientFrame)) continue;
+      std::string forward = frame.label.substr(kGradientFrame.size());
+      bool is_part = !caller.empty() && caller != forward;
+      text = fmt::format("the gradient of {}{} ({})", forward, is_part ? " in " + caller : "",
+                         node.op->name());
+      backward = fmt::format("; backward() was called at {}", frame.called_at);
+      return;
+    }
+    if (!caller.empty() && caller != text) text += " in " + caller;
+  }
+
+  std::string text;
+  std::string backward;  // where that was called, for a gradient
+};
+
 std::shared_ptr<Error> ErrorOf(const StepCopy& copy, std::pair<size_t, uint32_t> at) {
   const CopiedNode& node = copy.nodes()[at.first];
   const HostTensor& value = *copy.value(at);
   Finding finding = WorstOf(value);
-  std::vector<ModuleFrame> frames = FramesOf(node.location);
-  std::string name(node.op->name()), where = LocationText(node.location), gradient;
-  if (!frames.empty() && frames.front().label.starts_with(kGradientOf)) {
-    name = fmt::format("the {} ({})", frames.front().label, name);
-    gradient = fmt::format("; backward() was called at {}", frames.front().called_at);
-    frames.erase(frames.begin());
-  }
   std::string operands;
   for (const auto& input : node.inputs) {
     const HostTensor* operand = copy.value(input);
@@ -253,13 +264,13 @@ std::shared_ptr<Error> ErrorOf(const StepCopy& copy, std::pair<size_t, uint32_t>
     operands += operands.empty() ? "" : ", ";
     operands += OperandText(*operand, value.shape(), finding.index);
   }
-  if (!frames.empty()) where += " in " + frames.back().label;
+  OpName name(node);
   auto error = std::make_shared<ValueError>(
-      ErrorCode::kExecute, fmt::format("{} made {} at {} of {}, where it was given {}{}", name,
+      ErrorCode::kExecute, fmt::format("{} made {} at {} of {}, where it was given {}{}", name.text,
                                        finding.kind == Kind::kNan ? "a NaN" : "an infinity",
                                        IndexText(finding.index, value.shape().sizes()),
-                                       value.shape().to_string(), operands, gradient));
-  error->SetWhere(where);
+                                       value.shape().to_string(), operands, name.backward));
+  error->SetWhere(WhereText(node.location));
   return error;
 }
 
@@ -288,14 +299,16 @@ std::optional<Anomaly> FindAnomaly(const Step& step, std::span<const BackendData
   copy.Compute();
   for (const auto& result : copy.results()) {
     if (auto maker = MakerOf(copy, result)) {
-      return Anomaly{ErrorOf(copy, *maker), static_cast<NodeId>(maker->first)};
+      auto number = static_cast<NodeId>(maker->first);
+      NodeId origin = step.recipe ? step.compiled->traced[number].origin : number;
+      return Anomaly{ErrorOf(copy, *maker), origin};
     }
   }
   return std::nullopt;
 }
 
 LocationId GradientLocation(LocationId forward, const std::string& op, LocationId backward) {
-  return InsideFrame(forward, {kGradientOf + op, LocationText(backward)});
+  return InsideFrame(forward, {std::string(kGradientFrame) + op, WhereText(backward)});
 }
 
 AnomalyGuard::AnomalyGuard() { guards.fetch_add(1, std::memory_order_relaxed); }

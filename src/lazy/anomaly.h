@@ -18,7 +18,7 @@ struct Step;
 /// Whether the values of steps that run now are to be checked.
 bool ChecksValues();
 
-/// An op that made a NaN or an infinity, by its number in the step's walk or traced graph.
+/// An op that made a NaN or an infinity, by its number in the walk of the step or of the trace.
 struct Anomaly {
   std::shared_ptr<const Error> error;
   NodeId origin = -1;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <string>
 
 #include "hammock/hammock.h"
@@ -77,17 +78,54 @@ TEST(Anomaly, OfAGradientHasTheLineOfTheForwardPass) {
   EXPECT_EQ(error.where(), LineText(line));
 }
 
+using UnaryFn = std::function<Tensor(const Tensor&)>;
+
+struct Calls : nn::UnaryModule {
+  explicit Calls(UnaryFn fn) : UnaryModule("Calls"), fn(std::move(fn)) {}
+  UnaryFn fn;
+  Tensor forward(const Tensor& x) override { return fn(x); }
+};
+
+struct Net : nn::UnaryModule {
+  explicit Net(const UnaryFn& fn) : UnaryModule("Net") {
+    encoder = register_module("encoder", nn::Sequential(nn::ReLU(), std::make_shared<Calls>(fn)));
+  }
+  nn::Sequential encoder = nullptr;
+  Tensor forward(const Tensor& x) override { return encoder(x); }
+};
+
 TEST(Anomaly, NamesTheModule) {
-  struct Log : nn::UnaryModule {
-    Log() : UnaryModule("Log") {}
-    Tensor forward(const Tensor& x) override { return log(x); }
-  };
-  nn::Sequential net(nn::ReLU(), std::make_shared<Log>());
+  Net net([](const Tensor& x) { return log(x); });
+  int line = __LINE__ - 1;
   AnomalyGuard guard;
-  ValueError error = ErrorOf([&] {
-    net->run_method("forward", {Any(tensor({1.0, 0.0}))}).ToTensor().host();
-  });
-  EXPECT_NE(error.where().find(" in 1(Log)"), std::string::npos) << error.where();
+  ValueError error = ErrorOf([&] { net(tensor({1.0, 0.0})).host(); });
+  EXPECT_EQ(error.where(), LineText(line) + " in encoder.1");
+}
+
+TEST(Anomaly, OfAGradientNamesTheModuleOfTheForwardPass) {
+  Net net([](const Tensor& x) { return sqrt(x); });
+  int line = __LINE__ - 1;
+  AnomalyGuard guard;
+  Tensor x = tensor({4.0, 0.0}).requires_grad_();
+  net(x).sum().backward();
+  int backward = __LINE__ - 1;
+  ValueError error = ErrorOf([&] { x.grad().host(); });
+  EXPECT_EQ(error.where(), LineText(line) + " in encoder.1");
+  EXPECT_NE(error.message().find("the gradient of sqrt ("), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("backward() was called at " + LineText(backward)),
+            std::string::npos)
+      << error.message();
+}
+
+TEST(Anomaly, NamesTheOpThatWasCalled) {
+  AnomalyGuard guard;
+  Tensor scores = tensor({{1.0, 2.0}}) / 0.0;
+  ValueError infinity = ErrorOf([&] { scores.host(); });
+  EXPECT_NE(infinity.message().find("div made an infinity at [0,0] of f32[1,2]"), std::string::npos)
+      << infinity.message();
+  ValueError nan = ErrorOf([&] { softmin(tensor({-INFINITY, 1.0}), 0).host(); });
+  EXPECT_NE(nan.message().find("softmax in softmin made a NaN"), std::string::npos)
+      << nan.message();
 }
 
 TEST(Anomaly, WhatCameWithTheInputsIsNone) {
@@ -131,6 +169,16 @@ TEST(Anomaly, WhatIsRecordedInAGuardIsCheckedAtItsEnd) {
     bad = log(tensor({-1.0}));
   }
   EXPECT_NE(ErrorOf([&] { bad.item(); }).message().find("log made a NaN"), std::string::npos);
+}
+
+TEST(Anomaly, OfACompiledFunctionLeavesOtherResultsAlone) {
+  AnomalyGuard guard;
+  auto both = compile([](const Tensor& x) { return std::tuple(x + 1.0, log(x)); });
+  EXPECT_EQ(std::get<1>(both(tensor({1.0}))).item<double>(), 0);
+  auto [sum, bad] = both(tensor({-1.0}));
+  ValueError error = ErrorOf([&bad = bad] { bad.item(); });
+  EXPECT_NE(error.message().find("log made a NaN"), std::string::npos) << error.message();
+  EXPECT_EQ(sum.item<double>(), 0);
 }
 
 }  // namespace
