@@ -1,10 +1,10 @@
 #pragma once
 /// AnomalyGuard: finds the op that makes the first NaN or infinity.
 ///
-///   AnomalyGuard guard;                        // or for the whole process, the option
-///   `debug_nans` Tensor loss = log(x - 1.0).mean();         // loss.cpp:3 loss.item();   //
-///   ValueError: log made a NaN at [2] of f32[4], where its operand is -1
-///                  // (loss.cpp:3 in encoder.2)
+///   AnomalyGuard guard;  // or for the whole process, the option `debug_nans`
+///   Tensor loss = log(x - 1.0).mean();
+///   loss.item();
+///   // ValueError: log made a NaN at [2] of f32[4], where it was given -1 [at loss.cpp:2 in head]
 ///
 /// A step whose results have a NaN or an infinity that did not come with its inputs fails: its
 /// error names the op, its line and module, for the op of a gradient the line of the forward pass,

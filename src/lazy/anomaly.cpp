@@ -11,6 +11,7 @@
 #include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/anomaly.h"
+#include "hammock/config.h"
 #include "lazy/backend_calls.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -287,7 +288,10 @@ bool HasBadResult(const Step& step, std::span<const BackendDataPtr> results) {
 
 }  // namespace
 
-bool ChecksValues() { return guards.load(std::memory_order_relaxed) > 0 && !tls_searching; }
+bool ChecksValues() {
+  bool on = guards.load(std::memory_order_relaxed) > 0 || config::Get<config::kDebugNans>();
+  return on && !tls_searching;
+}
 
 std::optional<Anomaly> FindAnomaly(const Step& step, std::span<const BackendDataPtr> results) {
   if (!HasBadResult(step, results)) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "hammock/hammock.h"
 #include "support/tensor_matchers.h"
@@ -169,6 +170,27 @@ TEST(Anomaly, WhatIsRecordedInAGuardIsCheckedAtItsEnd) {
     bad = log(tensor({-1.0}));
   }
   EXPECT_NE(ErrorOf([&] { bad.item(); }).message().find("log made a NaN"), std::string::npos);
+}
+
+TEST(Anomaly, TheOptionChecksAllThreads) {
+  config::Override debug("debug_nans", "true");
+  EXPECT_TRUE(AnomalyGuard::is_enabled());
+  std::string message;
+  std::thread([&] { message = ErrorOf([] { log(tensor({-1.0})).item(); }).message(); }).join();
+  EXPECT_NE(message.find("log made a NaN"), std::string::npos) << message;
+  EXPECT_NE(ErrorOf([] { log(tensor({-1.0})).item(); }).message().find("log made a NaN"),
+            std::string::npos);
+}
+
+TEST(Anomaly, TheOptionNamesTheLineOfTheForwardPass) {
+  config::Override debug("debug_nans", "true");
+  Tensor x = tensor({4.0, 0.0}).requires_grad_();
+  Tensor root = sqrt(x);
+  int line = __LINE__ - 1;
+  root.sum().backward();
+  ValueError error = ErrorOf([&] { x.grad().host(); });
+  EXPECT_NE(error.message().find("the gradient of sqrt"), std::string::npos) << error.message();
+  EXPECT_EQ(error.where(), LineText(line));
 }
 
 TEST(Anomaly, OfACompiledFunctionLeavesOtherResultsAlone) {
