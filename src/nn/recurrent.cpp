@@ -33,8 +33,8 @@ void RNNBase::AddParameters(int gates) {
     for (int64_t direction = 0; direction < directions(); ++direction) {
       std::string suffix = fmt::format("_l{}{}", layer, direction == 1 ? "_reverse" : "");
       auto add = [&](const std::string& name, const Dims& sizes) {
-        init::uniform_(register_parameter(name + suffix, empty(sizes)), -Bound(hidden),
-                       Bound(hidden));
+        params_.push_back(register_parameter(name + suffix, empty(sizes)));
+        init::uniform_(params_.back(), -Bound(hidden), Bound(hidden));
       };
       int64_t in = layer == 0 ? options.input_size : out * directions();
       add("weight_ih", {gates * hidden, in});
@@ -44,12 +44,6 @@ void RNNBase::AddParameters(int gates) {
       if (options.proj_size > 0) add("weight_hr", {out, hidden});
     }
   }
-}
-
-std::vector<Tensor> RNNBase::params() const {
-  std::vector<Tensor> params;
-  for (auto& [name, parameter] : named_parameters(false, false)) params.push_back(parameter);
-  return params;
 }
 
 Tensor RNNBase::Batched(const Tensor& input) const {

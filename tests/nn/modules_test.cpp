@@ -426,6 +426,17 @@ TEST(Parametrizations, AreRemovedAndLeaveTheirValue) {
   EXPECT_THROW_MESSAGE(remove_parametrizations(*layer, "weight"), ValueError, "has none");
 }
 
+TEST(Parametrizations, OfRecurrentLayersLeaveTheOrderOfWeightsAlone) {
+  LSTM lstm({.input_size = 3, .hidden_size = 3, .bias = false});
+  Tensor x = randn({4, 2, 3});
+  Tensor before = std::get<0>(lstm(x)).detach();
+  weight_norm(lstm, "weight_ih_l0");
+  EXPECT_TENSOR_NEAR(std::get<0>(lstm(x)).detach(), before);
+  EXPECT_TENSOR_NEAR(std::get<0>(clone(lstm)(x)).detach(), before);
+  remove_parametrizations(*lstm, "weight_ih_l0");
+  EXPECT_TENSOR_NEAR(std::get<0>(lstm(x)).detach(), before);
+}
+
 TEST(Parametrizations, OfTheUserAreChained) {
   struct Symmetric : UnaryModule {
     Symmetric() : UnaryModule("Symmetric") {}

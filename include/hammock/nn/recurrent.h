@@ -47,11 +47,13 @@ class HAMMOCK_API RNNBase : public Module {
                                                            const LayerFn& run) const;
   Tensor PackedState(const std::optional<Tensor>& given, const PackedSequence& input,
                      int64_t size) const;
-  /// As the ops take them, in the order in which they were registered.
-  std::vector<Tensor> params() const;
+  /// As the ops take them.
+  std::vector<Tensor> params() const { return {params_.begin(), params_.end()}; }
 
  private:
   void AddParameters(int gates);
+
+  std::vector<Parameter> params_;  // by layer, direction and kind, whatever the lists hold
 };
 
 class HAMMOCK_API RNNImpl : public RNNBase {
