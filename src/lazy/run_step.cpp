@@ -13,6 +13,7 @@
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/anomaly.h"
 #include "lazy/backend_calls.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -285,7 +286,16 @@ void StepExecutor::Execute(const StepPtr& step) {
     if (process_exit::Run::IsCancelled()) {
       throw Failure{std::make_shared<process_exit::Cancelled>(), -1, true};
     }
+    const bool check = ChecksValues();
+    if (check) [[unlikely]]
+      step->donated.clear();  // the search needs the arguments afterwards
     ExecuteSegments(*step, results);
+    if (check) [[unlikely]] {
+      Running here(device);  // the search runs steps; see Note [Nested steps]
+      if (auto anomaly = FindAnomaly(*step, results)) {
+        throw Failure{anomaly->error, anomaly->origin};
+      }
+    }
     AssignAll(*step, results);
   } catch (const Failure& failure) {
     const bool cancelled = process_exit::Run::IsCancelled();  // whatever a custom call made of it
