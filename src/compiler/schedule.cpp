@@ -418,8 +418,11 @@ class Scheduler {
     }
   }
 
-  static void AddOnce(std::vector<int>& list, int number) {
-    if (std::find(list.begin(), list.end(), number) == list.end()) list.push_back(number);
+  /// Leaves the first of equal buffers.
+  void KeepDistinct(std::vector<int>& buffers) {
+    ++mark_;
+    std::erase_if(buffers,
+                  [&](int buffer) { return std::exchange(marks_[Index(buffer)], mark_) == mark_; });
   }
 
   Step KernelStep(const KernelBuilder& builder, const std::vector<bool>& stored) {

@@ -171,13 +171,14 @@ void SetUpAliases(lazy::LoweringContext& context) {
 }  // namespace
 
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
-                                  Graph graph) {
+                                  Graph graph, std::vector<lazy::SizeProduct> products) {
   static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
   auto context = device.backend->CreateLoweringContext("SyncTensorsGraph", device.device);
   context->SetGraph(std::move(graph));
   if (config::Get<config::kParamAliasing>()) SetUpAliases(*context);
   lazy::ComputationPtr computation = context->Build();
   computation->in_mark_step = true;
+  computation->size_products = std::move(products);
   const std::string own = device.name();
   computation->devices =
       device.backend->GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);
@@ -277,7 +278,7 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
     step->compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
     return cache.Add(std::move(step));
   };
-  Generaliser generaliser(cache, device, key[0], traced);
+  Generaliser generaliser(cache, device, key, traced);
   if (CompiledStepPtr instance = generaliser.FindInstance()) return finish(std::move(instance));
   CompileMiss miss;
   {
@@ -297,6 +298,7 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
   CompiledStepPtr step = generaliser.Compile(options.devices, &miss.generalised);
   WarnOfRefusals(*step);
   uncached.Add();
+  cache.CountMiss();
   size.AddSample(static_cast<double>(traced.size()));
   AddMiss(std::move(miss));
   return finish(std::move(step));

@@ -16,6 +16,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/debug_print.h"
+#include "lazy/general_step.h"
 #include "lazy/hooks.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/record.h"
@@ -396,6 +397,27 @@ void StepExecutor::NoteFailure(DeviceEntry& device, std::span<const NodePtr> out
   for (const NodePtr& node : outputs) NodeAccess::MakePayload(node.get()).failed_step = failed;
 }
 
+namespace {
+
+/// Whether a compiled step is that of a walked graph.
+bool Serves(const CompiledStep& compiled, const Walk& walk) {
+  if (compiled.sizes.empty()) return std::ranges::equal(compiled.key, walk.key.words());
+  return compiled.general->SizesOf(walk.key.words()) == compiled.sizes;
+}
+
+}  // namespace
+
+CompiledStepPtr StepExecutor::Instantiate(DeviceEntry& device, const Hash128& hash,
+                                          GeneralMatch match) {
+  tracing::Span span("new sizes", "compile");
+  auto start = std::chrono::steady_clock::now();
+  CompiledStepPtr step = MakeInstance(device, match.general, std::move(match.sizes));
+  step->hash = hash;
+  step->compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  span.Set("graph", step->number);
+  return cache.AddInstance(std::move(step));
+}
+
 StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
                             std::vector<Value>& healthy, const SyncOptions& options) {
   Walk& walk = OfThread<Walk>();
@@ -435,11 +457,22 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
             options.trigger, walk.order.size() - walk.parameters.size(),
             context.forbid_execution.back());
     }
-    if (!compiled || !std::ranges::equal(compiled->key, walk.key.words())) {
+    if (!compiled || !Serves(*compiled, walk)) {
+      GeneralMatch general;
       {
         tracing::Span span("cache lookup", "cache");
         compiled = cache.Find(walk.hash, walk.key.words());
+        if (!compiled) {
+          general = cache.FindGeneral(StructureOf(walk), walk.key.words());
+          compiled = general.step;
+        }
         span.Set("found", compiled ? "yes" : "no");
+      }
+      if (!compiled && general.general) {
+        Hash128 hash = walk.hash;
+        lock.unlock();
+        compiled = Instantiate(device, hash, std::move(general));
+        continue;
       }
       if (!compiled) {
         Graph traced = GraphOf(walk);
@@ -463,8 +496,9 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
       cached.Add();
     }
     if (!config::Get<config::kSaveTensorsFile>().empty() && saved != compiled) [[unlikely]] {
+      Graph traced = GraphOf(walk);
       lock.unlock();
-      SaveGraph(compiled->traced, compiled->hash, device, options.trigger);
+      SaveGraph(traced, walk.hash, device, options.trigger);
       saved = compiled;
       continue;
     }

@@ -102,6 +102,8 @@ class StepExecutor {
   /// Explains a miss, compiles and adds the result to the cache.
   CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
                           Graph traced, int64_t kept, const SyncOptions& options);
+  /// Makes an instance of a general step, which the cache keeps besides its entries.
+  CompiledStepPtr Instantiate(DeviceEntry& device, const Hash128& hash, GeneralMatch match);
 
   void Drain(DeviceEntry& device);
   /// Waits for roots that are under way; whether all of them are computed then.

@@ -11,6 +11,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/executor.h"
+#include "lazy/general_step.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/replay.h"
 #include "lazy/running_step.h"
@@ -299,6 +300,18 @@ void StepExecutor::Execute(const StepPtr& step) {
   }
 }
 
+namespace {
+
+void CountRun(CompiledStep& compiled, int64_t ns) {
+  bool instance = !compiled.sizes.empty();
+  auto& executions = instance ? compiled.general->executions : compiled.executions;
+  auto& execute_ns = instance ? compiled.general->execute_ns : compiled.execute_ns;
+  executions.fetch_add(1, std::memory_order_relaxed);
+  execute_ns.fetch_add(ns, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
                           std::chrono::steady_clock::time_point start) {
   auto fail = [&](const Failure& failure) {
@@ -314,8 +327,7 @@ void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
   static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
   auto end = std::chrono::steady_clock::now();
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
-  step.compiled->executions.fetch_add(1, std::memory_order_relaxed);
-  step.compiled->execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  CountRun(*step.compiled, ns);
   time.AddSample(static_cast<double>(ns), end);
   results.clear();  // who takes over the memory looks who else has it
   Succeed(step);

@@ -9,6 +9,7 @@
 #include "backends/cpu/describe.h"
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
+#include "backends/cpu/sized_program.h"
 #include "backends/cpu/weight_forms.h"
 #include "backends/host_backend.h"
 #include "backends/reference/fault.h"
@@ -48,10 +49,11 @@ class Backend : public HostBackend {
 
   bool SupportsDimParams(const BackendDevice&) const override { return true; }
 
-  /// Kernels know no sizes: only the schedule and the memory plan are made anew.
-  ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const override {
-    ComputationPtr instance = BackendImplInterface::Instantiate(general, std::move(graph));
-    Prepare(*instance);
+  ComputationPtr Instantiate(const ComputationPtr& general,
+                             std::span<const int64_t> sizes) const override {
+    auto instance = std::make_shared<lazy::Computation>(*general, sizes);
+    const auto& program = *static_cast<const Program*>(general->artifact.get());
+    SetProgram(*instance, program.by_size->At(instance->sizes()));
     ++counters_.instantiated;
     return instance;
   }
@@ -150,11 +152,22 @@ class Backend : public HostBackend {
     void* data_;
   };
 
+  static void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program) {
+    computation.artifact_bytes = program->bytes();
+    computation.artifact = std::move(program);
+  }
+
   static void Prepare(lazy::Computation& computation) {
     try {
-      auto program = std::make_shared<Program>(computation.graph());
-      computation.artifact_bytes = program->bytes();
-      computation.artifact = std::move(program);
+      if (computation.graph().dim_params.empty()) {
+        return SetProgram(computation, std::make_shared<Program>(computation.graph()));
+      }
+      auto by_size =
+          std::make_shared<ProgramsBySize>(computation.graph(), computation.size_products);
+      std::shared_ptr<Program> program = by_size->At(computation.sizes());
+      program->by_size = by_size;
+      SetProgram(computation, std::move(program));
+      computation.artifact_bytes += by_size->bytes();
     } catch (const NotSupported& error) {
       Throw<CompileError>(ErrorCode::kCompile, "{}: {}", computation.name(), error.message());
     }
