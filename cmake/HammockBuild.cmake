@@ -65,5 +65,5 @@ function(hammock_test name)
   set_target_properties(${name} PROPERTIES BUILD_RPATH ${PROJECT_BINARY_DIR})
   target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 900)
+    PROPERTIES TIMEOUT 900 ENVIRONMENT HAMMOCK_CHECK_BORROWED=true)
 endfunction()

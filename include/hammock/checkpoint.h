@@ -91,15 +91,15 @@ class HAMMOCK_API CheckpointPart {
 
 class HAMMOCK_API Checkpoint {
  public:
-  explicit Checkpoint(std::vector<CheckpointPart> parts);
+  explicit Checkpoint(std::vector<CheckpointPart> parts, Location at = Location::current());
 
   /// Computes what is pending and writes the file.
-  void save(const std::string& path) const;
+  void save(const std::string& path, Location at = Location::current()) const;
   /// ValueError (kParse) for files that are damaged or no checkpoints. Names that are missing or
   /// unexpected, dtypes and shapes that differ are listed in one ValueError. Nothing has been
   /// loaded in either case. Unless `strict`, what only one side has is left alone, and dtypes are
   /// cast: `Checkpoint({{"model", net}}).load(path, false)` takes the weights alone.
-  void load(const std::string& path, bool strict = true);
+  void load(const std::string& path, bool strict = true, Location at = Location::current());
 
  private:
   std::vector<CheckpointPart> parts_;
@@ -107,8 +107,10 @@ class HAMMOCK_API Checkpoint {
 
 /// A module's parameters and buffers alone, under the names of `state_dict`, as files of weights
 /// have them that other programs make.
-HAMMOCK_API void save_weights(const Module& module, const std::string& path);
+HAMMOCK_API void save_weights(const Module& module, const std::string& path,
+                              Location at = Location::current());
 /// As `Module::load_state_dict`.
-HAMMOCK_API void load_weights(Module& module, const std::string& path, bool strict = true);
+HAMMOCK_API void load_weights(Module& module, const std::string& path, bool strict = true,
+                              Location at = Location::current());
 
 }  // namespace hammock

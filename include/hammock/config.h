@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hammock/export.h"
+#include "hammock/location.h"
 
 /// Options of the whole process. One table holds name, type, default and meaning of each; see
 /// docs/config.md or `Describe()`.
@@ -26,6 +27,7 @@ namespace hammock::config {
 /// The options: first the bools, then the integers, then the strings.
 enum Key : uint8_t {
   kAsync,
+  kCheckBorrowed,
   kCpuGdb,
   kCpuPerfMap,
   kCpuTimeSteps,
@@ -64,6 +66,7 @@ enum Key : uint8_t {
   kDevice,
   kFallbackDevice,
   kForceFallback,
+  kLoad,
   kLogLevel,
   kMatmulPrecision,
   kMetricsPercentiles,
@@ -144,7 +147,8 @@ void Set(const ValueOf<key>& value) {
 
 /// Sets an option by name. An unknown name is a ValueError (kUnknownName) that names the nearest
 /// valid one, a text of the wrong type is a TypeError, a value out of range a ValueError.
-HAMMOCK_API void Set(std::string_view name, std::string_view value);
+HAMMOCK_API void Set(std::string_view name, std::string_view value,
+                     Location at = Location::current());
 
 /// An option's value as text that `Set` accepts.
 HAMMOCK_API std::string GetText(std::string_view name);
@@ -171,7 +175,7 @@ HAMMOCK_API std::string DescribeMarkdown();
 /// Sets an option and puts the old value back at the end of the scope.
 class HAMMOCK_API Override {
  public:
-  Override(std::string_view name, std::string_view value);
+  Override(std::string_view name, std::string_view value, Location at = Location::current());
   ~Override();
   Override(const Override&) = delete;
   Override& operator=(const Override&) = delete;

@@ -8,6 +8,7 @@
 #include "hammock/export.h"
 #include "hammock/ir/node.h"
 #include "hammock/lazy/backend_device.h"
+#include "hammock/location.h"
 
 namespace hammock {
 
@@ -20,8 +21,10 @@ class HAMMOCK_API Device {
   /// The default device: by API, else config `device`, else the best backend there is.
   Device();
   /// ValueError for an unknown name (with those that exist) or an ordinal that does not exist.
-  Device(const std::string& name);                         // NOLINT: a name is a device
-  Device(const char* name) : Device(std::string(name)) {}  // NOLINT
+  Device(const std::string& name,  // NOLINT: a name is a device
+         Location at = Location::current());
+  Device(const char* name, Location at = Location::current())  // NOLINT
+      : Device(std::string(name), at) {}
   static Device FromId(DeviceId id) { return Device(id, 0); }
 
   DeviceId id() const { return id_; }
@@ -49,7 +52,8 @@ HAMMOCK_API std::vector<Device> Devices();
 HAMMOCK_API lazy::MemoryInfo GetMemoryInfo(const Device& device);
 /// Bytes that live data of the device may take; 0 lifts the limit. NotSupported where the backend
 /// keeps none.
-HAMMOCK_API void SetMemoryLimit(const Device& device, int64_t bytes);
+HAMMOCK_API void SetMemoryLimit(const Device& device, int64_t bytes,
+                                Location at = Location::current());
 /// Drops what can be made again: derived forms, cached scalars, the backend's own caches. Returns
 /// the bytes of derived forms that were dropped.
 HAMMOCK_API int64_t FreeMemory(const Device& device);

@@ -49,9 +49,9 @@ enum class ErrorCode : uint16_t {
 /// The stable text of a code, such as "HM0002"; "HM0000" for a number that is none.
 HAMMOCK_API std::string_view ErrorCodeName(ErrorCode code);
 
-/// Base of everything that Hammock throws. Immutable apart from `SetWhere` and `AddNote`; copies
-/// are cheap, never throw, and may be used from different threads. Throw one of the classes below,
-/// not this one.
+/// Base of everything that Hammock throws. Immutable apart from its setters; copies are cheap,
+/// never throw, and may be used from different threads. Throw one of the classes below, not this
+/// one. One that is made while a public function or a module runs has the place of that call.
 class HAMMOCK_API Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message);
@@ -64,9 +64,10 @@ class HAMMOCK_API Error : public std::exception {
   /// What is wrong, without location and code.
   const std::string& message() const noexcept;
 
-  /// "file:line" of the user's call, or empty.
+  /// "file:line" of the user's call, or empty; "file:line in encoder.2" for one inside a module.
   const std::string& where() const noexcept;
   void SetWhere(std::string where);
+  void SetMessage(std::string message);
   /// Adds "; note" to the message.
   void AddNote(const std::string& note);
 

@@ -113,8 +113,8 @@ class HAMMOCK_API LazyGraphExecutor {
   void MarkStep(const Device* device = nullptr, bool wait = false,
                 Location at = Location::current());
   /// Waits for everything queued on the devices (all if empty); raises an error nobody has seen.
-  void WaitDeviceOps(std::span<const Device> devices = {});
-  void DeviceBarrier(const Device& device);
+  void WaitDeviceOps(std::span<const Device> devices = {}, Location at = Location::current());
+  void DeviceBarrier(const Device& device, Location at = Location::current());
   /// Host copies of several tensors, computed in one graph.
   std::vector<HostTensor> GetTensors(std::span<const Tensor> tensors,
                                      Location at = Location::current());
@@ -159,7 +159,8 @@ HAMMOCK_API void mark_step(bool wait = false, Location at = Location::current())
 HAMMOCK_API void mark_step(const Device& device, bool wait = false,
                            Location at = Location::current());
 HAMMOCK_API void sync_multi(const std::vector<Tensor>& tensors, Location at = Location::current());
-HAMMOCK_API void wait_device_ops(const std::vector<Device>& devices = {});
+HAMMOCK_API void wait_device_ops(const std::vector<Device>& devices = {},
+                                 Location at = Location::current());
 
 /// What is recorded while one lives is one step: its in-place writes happen together or not at all.
 /// Raises an error that an earlier step of this thread has left.
@@ -196,7 +197,7 @@ HAMMOCK_API CompiledGraph extract_compiled_graph(
 
 /// Gives a tensor's memory away: the next op that uses its value last may overwrite it. Using the
 /// handle again is an error that says so.
-HAMMOCK_API void donate(Tensor& tensor);
+HAMMOCK_API void donate(Tensor& tensor, Location at = Location::current());
 
 /// Op by op for debugging, on this thread while it lives; results are the same.
 class HAMMOCK_API EagerMode {

@@ -100,8 +100,9 @@ class HAMMOCK_API Module {
                             bool requires_grad = true);
   Tensor register_buffer(const std::string& name, const Tensor& value);
   template <class M>
-  std::shared_ptr<M> register_module(const std::string& name, std::shared_ptr<M> module) {
-    AddChild(name, module);
+  std::shared_ptr<M> register_module(const std::string& name, std::shared_ptr<M> module,
+                                     Location at = Location::current()) {
+    AddChild(name, module, at);
     return module;
   }
   /// Any other value that is saved with the module; replaces one of that name.
@@ -116,7 +117,8 @@ class HAMMOCK_API Module {
   /// Copies values by name. ValueError lists those that are missing or unexpected and those of
   /// another dtype or shape; then nothing has been copied. Unless `strict`, values that only one
   /// side has are left alone, and dtypes are cast.
-  void load_state_dict(const NamedTensors& values, bool strict = true);
+  void load_state_dict(const NamedTensors& values, bool strict = true,
+                       Location at = Location::current());
   const std::vector<std::pair<std::string, ModulePtr>>& named_children() const { return children_; }
   /// This module with an empty name, then all below it.
   std::vector<std::pair<std::string, Module*>> named_modules();
@@ -125,7 +127,10 @@ class HAMMOCK_API Module {
 
   /// By dotted path; ValueError "Attribute named a.b is not a Module".
   ModulePtr get_submodule(const std::string& path) const;
-  void replace_submodule(const std::string& path, ModulePtr module);
+  /// Calls of the former submodule through handles that C++ code still has (`fc(x)`,
+  /// `fc->run_method(...)`, not `fc->forward(x)`) go to the new one, except from inside of it.
+  void replace_submodule(const std::string& path, ModulePtr module,
+                         Location at = Location::current());
   /// A parameter or buffer by dotted path; ValueError where there is none.
   Tensor get_tensor(const std::string& path) const;
   /// ValueError where there is none.
@@ -175,6 +180,15 @@ class HAMMOCK_API Module {
   /// dims are found by tracing at two sizes. Refused as in `extract_compiled_graph`.
   void trace(std::string_view name, const std::vector<Any>& examples,
              const TraceOptions& options = {}, Location at = Location::current());
+
+  // ---- For the runtime
+  /// Of a ModuleFrameScope.
+  static std::string FrameLabel(const Module& module, const Module* caller,
+                                std::string_view method);
+  /// Called after a call of a module's method, which is a good place to run what was recorded.
+  static void EndOfCall(const Location& at);
+  /// The module that a call of this one goes to after `replace_submodule`; null: itself.
+  Module* replacement() const { return replaced_by_ ? Replacement() : nullptr; }
 
   /// What stands in parentheses where the module is printed, such as its sizes.
   virtual std::string extra_repr() const { return ""; }
@@ -226,12 +240,18 @@ class HAMMOCK_API Module {
   Any RunBound(const Method& method, const std::vector<Any>& args, Location at);
   void CheckName(const std::string& name) const;
   void AddTensor(const std::string& name, const Tensor& tensor, bool is_buffer);
-  void AddChild(const std::string& name, ModulePtr child);
+  void AddChild(const std::string& name, ModulePtr child, Location at);
+  void Adopt(const std::string& name, Module& child);
+  /// Its name below the outermost module that it is in.
+  std::string Path() const;
+  Module* Replacement() const;
   void Collect(const std::string& prefix, bool recurse, bool parameters, bool buffers,
                NamedTensors& out) const;
 
   std::string class_name_;
   std::string name_ = "top";
+  const Module* parent_ = nullptr;  // that it was last registered in, while that lives
+  ModulePtr replaced_by_;
   std::vector<NamedTensor> tensors_;
   std::vector<std::pair<std::string, ModulePtr>> children_;
   AnyDict attributes_;

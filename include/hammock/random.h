@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hammock/export.h"
+#include "hammock/location.h"
 
 namespace hammock {
 
@@ -30,6 +31,6 @@ class HAMMOCK_API Generator {
 };
 
 /// Seeds the default generator and tells every backend (SetRngSeed).
-HAMMOCK_API void manual_seed(uint64_t seed);
+HAMMOCK_API void manual_seed(uint64_t seed, Location at = Location::current());
 
 }  // namespace hammock

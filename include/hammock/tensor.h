@@ -80,13 +80,13 @@ class HAMMOCK_API Tensor {
   // ---- Facts; none of these computes anything.
   const Shape& shape() const;
   Dims sizes() const { return shape().sizes(); }
-  int64_t size(int64_t dim) const;
+  int64_t size(int64_t dim, Location at = Location::current()) const;
   int dim() const { return shape().rank(); }
   int64_t numel() const { return shape().numel(); }
   DType dtype() const { return shape().dtype(); }
   Device device() const;
   Dims strides() const;  ///< in elements
-  int64_t stride(int64_t dim) const;
+  int64_t stride(int64_t dim, Location at = Location::current()) const;
   int64_t storage_offset() const;
   bool is_contiguous() const;
   bool is_floating_point() const { return IsFloat(dtype()); }
@@ -103,14 +103,14 @@ class HAMMOCK_API Tensor {
   // ---- Gradients; see hammock/autograd.h
   bool requires_grad() const;
   /// Makes a leaf one whose gradient `backward` accumulates, or an ordinary one again.
-  Tensor& requires_grad_(bool requires_grad = true);
+  Tensor& requires_grad_(bool requires_grad = true, Location at = Location::current());
   /// Whether it was made by the user rather than by an op whose history is kept.
   bool is_leaf() const;
   /// What `backward` has accumulated; undefined if nothing.
   Tensor grad() const;
-  void set_grad(const Tensor& grad);
+  void set_grad(const Tensor& grad, Location at = Location::current());
   /// Keeps the gradient of a tensor that is not a leaf as well.
-  void retain_grad();
+  void retain_grad(Location at = Location::current());
   /// Differentiates this tensor with respect to all leaves it depends on and adds to their `grad`.
   /// A tensor of more than one element needs the gradient that arrives at it.
   void backward(Location at = Location::current()) const;
@@ -118,7 +118,8 @@ class HAMMOCK_API Tensor {
                 bool create_graph = false, Location at = Location::current()) const;
   /// Calls `hook` with each gradient of this tensor; a tensor it returns replaces the gradient.
   /// Returns a number for `remove_hook`.
-  int64_t register_hook(std::function<Tensor(const Tensor& grad)> hook);
+  int64_t register_hook(std::function<Tensor(const Tensor& grad)> hook,
+                        Location at = Location::current());
   void remove_hook(int64_t number);
   /// Cuts the history off this very tensor.
   Tensor& detach_();

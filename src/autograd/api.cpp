@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "autograd/engine.h"
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "ir/location_scope.h"
 #include "lazy/budget.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"

@@ -1,8 +1,8 @@
 #include "autograd/checkpoint.h"
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/op_builder.h"
-#include "ir/location_scope.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"

@@ -1,10 +1,10 @@
 #include "autograd/engine.h"
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/autocast.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "ir/location_scope.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
 
@@ -122,18 +122,10 @@ class Pass {
     TapeEntry& entry = *visit.entry;
     if (!visit.wanted || visit.grads.empty()) return;
     // What the gradient traces belongs to the line of the op it differentiates.
-    LocationId before = tls_location;
-    if (entry.location) tls_location = entry.location;
-    try {
-      RunHooks(entry, visit.grads);
-      Deliver(entry, visit, results);
-      if (visit.runs) RunGradient(entry, visit);
-    } catch (Error& error) {
-      tls_location = before;
-      if (error.where().empty() && entry.location) error.SetWhere(LocationText(entry.location));
-      throw;
-    }
-    tls_location = before;
+    LocationOverride line(entry.location ? entry.location : tls_location);
+    RunHooks(entry, visit.grads);
+    Deliver(entry, visit, results);
+    if (visit.runs) RunGradient(entry, visit);
     visit.grads.clear();
   }
 

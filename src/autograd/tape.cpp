@@ -1,10 +1,10 @@
 #include "autograd/tape.h"
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "ir/location_scope.h"
 #include "lazy/hooks.h"
 #include "lazy/layout.h"
 #include "lazy/tensor_impl.h"
@@ -99,7 +99,8 @@ LeafEntry& GradSlot(TensorImpl& impl) {
 
 }  // namespace
 
-Tensor& Tensor::requires_grad_(bool requires_grad) {
+Tensor& Tensor::requires_grad_(bool requires_grad, Location at) {
+  LocationScope scope(at);
   CurrentNode("requires_grad_", *this);
   if (!requires_grad) {
     if (!is_leaf()) {
@@ -130,7 +131,8 @@ Tensor Tensor::grad() const {
   return impl_->grad_slot ? GradSlot(*impl_).grad() : Tensor();
 }
 
-void Tensor::set_grad(const Tensor& grad) {
+void Tensor::set_grad(const Tensor& grad, Location at) {
+  LocationScope scope(at);
   CurrentNode("set_grad", *this);
   if (grad.defined() && grad.shape() != shape()) {
     Throw(ErrorCode::kShapeMismatch, "set_grad: the gradient of {} must have its type, not {}",
@@ -139,7 +141,8 @@ void Tensor::set_grad(const Tensor& grad) {
   GradSlot(*impl_).SetGrad(grad);
 }
 
-void Tensor::retain_grad() {
+void Tensor::retain_grad(Location at) {
+  LocationScope scope(at);
   CurrentNode("retain_grad", *this);
   if (!impl_->tape) {
     Throw(ErrorCode::kValue, "retain_grad: the tensor {} does not require grad", summary());
@@ -154,7 +157,8 @@ void Tensor::retain_grad() {
   });
 }
 
-int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) {
+int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook, Location at) {
+  LocationScope scope(at);
   CurrentNode("register_hook", *this);
   if (!impl_->tape) {
     Throw(ErrorCode::kValue, "register_hook: the tensor {} does not require grad", summary());

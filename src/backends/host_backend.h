@@ -62,6 +62,8 @@ class HostBackend : public SingleDeviceBackend {
                                                const lazy::BackendDevice& device) const override;
   BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
                                                const lazy::BackendDevice& device) const override;
+  bool SupportsConcurrentExecution() const override { return true; }
+
   BackendDataPtr CreateDataPlaceholder(const lazy::BackendDevice& device,
                                        const Shape& shape) const override {
     return std::make_shared<HostData>(device, shape);

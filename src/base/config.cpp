@@ -213,7 +213,8 @@ void detail::SetString(Key key, std::string_view value) {
   Store(key, CheckedString(Table()[key], value));
 }
 
-void Set(std::string_view name, std::string_view value) {
+void Set(std::string_view name, std::string_view value, Location at) {
+  LocationScope scope(at);
   const Row& row = FindOrThrow(name);
   Store(row.key, Parse(row, value));
 }
@@ -312,7 +313,8 @@ std::string DescribeMarkdown() {
   return text;
 }
 
-Override::Override(std::string_view name, std::string_view value) {
+Override::Override(std::string_view name, std::string_view value, Location at) {
+  LocationScope scope(at);
   const Row& row = FindOrThrow(name);
   int64_t parsed = Parse(row, value);
   key_ = row.key;

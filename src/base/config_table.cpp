@@ -56,6 +56,11 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc = "Execute on another thread while the program goes on; off: a sync returns when all "
             "results are ready.",
      .upstream = "torch_lazy_use_thread_pool"},
+    {.key = kCheckBorrowed,
+     .name = "check_borrowed",
+     .default_value = "false",
+     .doc = "Raise where memory that a tensor borrowed (BorrowedMemory) is not what it was when a "
+            "step or a read uses it; compares a checksum each time."},
     {.key = kCpuGdb,
      .name = "cpu.gdb",
      .default_value = "false",
@@ -79,7 +84,8 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .name = "cuda.fast_atomics",
      .default_value = "false",
      .doc = "Sums of floats that meet in one place (scatter, gradients of embeddings) are added in "
-            "whatever order they come: faster, but the last bits differ from run to run."},
+            "whatever order they come: faster, but the last bits differ from run to run.",
+     .affects_code = true},
     {.key = kCudaTimeSteps,
      .name = "cuda.time_steps",
      .default_value = "false",
@@ -96,11 +102,13 @@ constexpr std::array<Row, kKeyCount> kTable = {{
     {.key = kFallback,
      .name = "fallback",
      .default_value = "true",
-     .doc = "Run ops that a backend cannot lower on `fallback_device`; off: they are errors."},
+     .doc = "Run ops that a backend cannot lower on `fallback_device`; off: they are errors.",
+     .affects_code = true},
     {.key = kFastMath,
      .name = "fast_math",
      .default_value = "false",
-     .doc = "Let backends trade the last bits and determinism for speed."},
+     .doc = "Let backends trade the last bits and determinism for speed.",
+     .affects_code = true},
     {.key = kGeneralise,
      .name = "generalise",
      .default_value = "true",
@@ -126,7 +134,8 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .name = "wide_sums",
      .default_value = "false",
      .doc = "Products and convolutions of f32 are made in f64 and rounded once: slower, and nearly "
-            "what exact arithmetic gives."},
+            "what exact arithmetic gives.",
+     .affects_code = true},
 
     {.key = kCacheDirBytes,
      .name = "cache_dir_bytes",
@@ -241,12 +250,19 @@ constexpr std::array<Row, kKeyCount> kTable = {{
     {.key = kFallbackDevice,
      .name = "fallback_device",
      .default_value = "",
-     .doc = "Device that runs what a backend cannot lower; empty: the one that the backend names."},
+     .doc = "Device that runs what a backend cannot lower; empty: the one that the backend names.",
+     .affects_code = true},
     {.key = kForceFallback,
      .name = "force_fallback",
      .default_value = "",
      .doc = "Ops that run on `fallback_device` in any case, separated by colons or commas.",
-     .upstream = "LTC_FORCE_FALLBACK"},
+     .upstream = "LTC_FORCE_FALLBACK",
+     .affects_code = true},
+    {.key = kLoad,
+     .name = "load",
+     .default_value = "",
+     .doc = "Libraries to open before the first use of a device or delegate, separated by colons; "
+            "they add backends, delegates and ops."},
     {.key = kLogLevel,
      .name = "log_level",
      .default_value = "warn",
@@ -258,7 +274,8 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .doc =
          "Products of f32 on GPUs: `highest` rounds nothing but the sums, `high` lets the matrix "
          "units round operands to TF32.",
-     .check = CheckPrecision},
+     .check = CheckPrecision,
+     .affects_code = true},
     {.key = kMetricsPercentiles,
      .name = "metrics_percentiles",
      .default_value = "0.01:0.05:0.1:0.2:0.5:0.8:0.9:0.95:0.99",
@@ -292,6 +309,14 @@ constexpr bool TableIsInOrder() {
 static_assert(TableIsInOrder(), "the table has one row for each key, in the order of Key");
 
 }  // namespace
+
+std::vector<std::pair<std::string_view, std::string>> CodeOptions() {
+  std::vector<std::pair<std::string_view, std::string>> options;
+  for (const Row& row : kTable) {
+    if (row.affects_code) options.emplace_back(row.name, GetText(row.name));
+  }
+  return options;
+}
 
 const std::array<Row, kKeyCount>& Table() { return kTable; }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hammock/config.h"
@@ -23,6 +24,7 @@ struct Row {
   int64_t min = 0;
   std::optional<std::string> (*check)(std::string_view value) = nullptr;
   std::string_view default_doc = {};  ///< where the default depends on the build
+  bool affects_code = false;          ///< other values give other computations of a graph
 };
 
 /// A flag of upstream's that has no option here, and why.
@@ -33,6 +35,9 @@ struct Dropped {
 
 const std::array<Row, kKeyCount>& Table();
 const std::vector<Dropped>& DroppedUpstreamFlags();
+
+/// The present values of the options that affect code, in the order of the table.
+std::vector<std::pair<std::string_view, std::string>> CodeOptions();
 
 /// The numbers of `metrics_percentiles`, or nothing if the text is not a list of numbers in (0,1).
 std::optional<std::vector<double>> ParsePercentiles(std::string_view text);

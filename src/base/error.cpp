@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 
 namespace hammock {
@@ -42,7 +43,7 @@ struct Error::Text {
 };
 
 Error::Error(ErrorCode code, std::string message)
-    : code_(code), text_(std::make_shared<const Text>(code, std::move(message), "")) {}
+    : code_(code), text_(std::make_shared<const Text>(code, std::move(message), CurrentWhere())) {}
 
 Error::Error(const Error&) noexcept = default;
 Error& Error::operator=(const Error&) noexcept = default;
@@ -58,6 +59,10 @@ void Error::SetWhere(std::string where) {
 
 void Error::AddNote(const std::string& note) {
   text_ = std::make_shared<const Text>(code_, text_->message + "; " + note, text_->where);
+}
+
+void Error::SetMessage(std::string message) {
+  text_ = std::make_shared<const Text>(code_, std::move(message), text_->where);
 }
 
 void Error::Raise() const { throw *this; }

@@ -16,6 +16,7 @@
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 
@@ -175,8 +176,7 @@ std::string Open(File& file, const std::string& path) {
                        fmt::format(R"({{"version":1,"program":{},"started":{}}})", name,
                                    std::chrono::duration_cast<std::chrono::seconds>(now).count())));
   WriteOut(file);
-  static std::once_flag once;
-  std::call_once(once, [] { std::atexit([] { Stop(); }); });
+  process_exit::Register(process_exit::Stage::kTrace, [] { Stop(); });
   detail::wanted.fetch_or(1, std::memory_order_relaxed);
   return "";
 }

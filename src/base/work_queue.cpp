@@ -58,19 +58,25 @@ struct WorkQueue::State {
     running_queue = outer;
     lock.lock();
     running = false;
+    ++finished;
     ended.notify_all();
   }
 
-  /// Waits until `done`; runs tasks meanwhile if that is how it is done here.
+  /// Waits until `done`; runs tasks meanwhile if that is how it is done here. False if it is not
+  /// done by `end`.
   template <class Done>
-  void WaitUntil(std::unique_lock<std::mutex>& lock, const Done& done) {
+  bool WaitUntil(std::unique_lock<std::mutex>& lock, const Done& done,
+                 TimePoint end = TimePoint::max()) {
     while (!done()) {
       if (helped() && !running && !tasks.empty()) {
         RunFirst(lock);
-      } else {
+      } else if (end == TimePoint::max()) {
         ended.wait(lock);
+      } else if (ended.wait_until(lock, end) == std::cv_status::timeout) {
+        return done();
       }
     }
+    return true;
   }
 
   /// The thread's wait for the next tasks. It then runs one, and goes on up to the one with the
@@ -102,8 +108,9 @@ struct WorkQueue::State {
   std::condition_variable ended;  // a task has ended
   std::deque<Task> tasks;
   size_t capacity;
-  uint64_t pushed = 0, taken = 0;  // tasks, ever
-  bool asleep = false;             // the thread, until it is told of a task
+  uint64_t pushed = 0;  // tasks, ever, but for those that were pushed when the queue had stopped
+  uint64_t taken = 0, finished = 0;  // all tasks
+  bool asleep = false;               // the thread, until it is told of a task
   bool running = false;
   bool stopping = false;
   std::thread thread;
@@ -192,8 +199,8 @@ void WorkQueue::HelpUntil(const std::function<bool()>& done) {
   state_->WaitUntil(lock, [&] { return state_->Idle() || done(); });
 }
 
-void WorkQueue::Stop() {
-  if (Forked()) return;
+bool WorkQueue::Stop(TimePoint end) {
+  if (Forked()) return true;
   State& s = *state_;
   std::thread thread;
   {
@@ -202,11 +209,15 @@ void WorkQueue::Stop() {
     s.work.notify_all();
     s.space.notify_all();
     // A task that stops its queue, as in a call of exit(), cannot wait for itself.
-    if (InTask()) return;
-    s.WaitUntil(lock, [&] { return s.Idle(); });
+    if (InTask()) return true;
+    // Others may push for ever: what they push now is theirs to run.
+    if (!s.WaitUntil(
+            lock, [&] { return s.finished >= s.pushed; }, end))
+      return false;
     thread = std::move(s.thread);
   }
   if (thread.joinable()) thread.join();
+  return true;
 }
 
 size_t WorkQueue::size() const {

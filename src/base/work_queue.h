@@ -23,6 +23,7 @@ namespace hammock {
 class WorkQueue {
  public:
   using Task = std::function<void()>;
+  using TimePoint = std::chrono::steady_clock::time_point;
 
   /// `name` is for messages and debuggers.
   WorkQueue(std::string name, size_t capacity, std::chrono::microseconds patience = {});
@@ -40,8 +41,9 @@ class WorkQueue {
   /// With patience: runs tasks until `done`, or until there are none. In a task it returns at once.
   void HelpUntil(const std::function<bool()>& done);
 
-  /// Runs all tasks that are waiting and ends the thread. May be called again.
-  void Stop();
+  /// Runs all tasks that are waiting and ends the thread. Where that takes until `end` it returns
+  /// false, and the thread goes on. May be called again.
+  bool Stop(TimePoint end = TimePoint::max());
 
   /// Tasks that wait or run.
   size_t size() const;

@@ -1,11 +1,13 @@
 #include "compiler/expand.h"
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "compiler/bodies.h"
 #include "hammock/tensor.h"
 #include "ir/node_access.h"
 #include "lazy/symbolic.h"
 #include "lazy/tensor_impl.h"
+#include "ops/primitives.h"
 
 namespace hammock {
 
@@ -14,8 +16,11 @@ namespace {
 /// The operands are values of `into`.
 std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
   SymbolicScope symbolic;
-  LocationScope location(node.location);
-  Inliner inliner(into, node.location, node.origin);
+  // What is called by its graph has its own lines and names.
+  bool named = node.op->name()[0] != '_' && node.op != &ops::kCall;
+  LocationId location = named ? AsPartOf(node.location, node.op->name()) : node.location;
+  LocationOverride part(location);
+  Inliner inliner(into, location, node.origin);
   std::vector<Tensor> operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i].node < 0) {

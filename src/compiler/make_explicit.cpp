@@ -59,6 +59,17 @@ void MakeOperandsExplicit(GraphNode& node, Graph& out) {
   }
 }
 
+/// Dims 0 and -1 may be named of a tensor that has none; a primitive then names none.
+void DropDimsOfScalar(GraphNode& node, const Graph& out) {
+  if (!node.op->IsPrimitive() || node.inputs.empty() || node.inputs[0].node < 0) return;
+  if (out.TypeOf(node.inputs[0]).rank() > 0) return;
+  for (size_t i = 0; i < node.attrs.size(); ++i) {
+    bool is_dims = node.attrs[i].kind() == Attr::Kind::kInts &&
+                   node.op->info().AttributeName(static_cast<int>(i)) == "dims";
+    if (is_dims) node.attrs[i] = Attr(Dims());
+  }
+}
+
 }  // namespace
 
 Graph MakeExplicit(Graph graph) {
@@ -73,6 +84,7 @@ Graph MakeExplicit(Graph graph) {
     GraphNode node = std::move(graph.mutable_node(id));
     for (GraphValue& input : node.inputs) input = mapped(input);
     if (node.op->IsElementwise() && node.op->IsPrimitive()) MakeOperandsExplicit(node, out);
+    DropDimsOfScalar(node, out);
     map[static_cast<size_t>(id)] = out.Append(std::move(node));
   }
   for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));

@@ -156,8 +156,8 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
     epoch_.reset();
     return *this;
   }
-  for (const HostTensor& part : epoch_->Take()) {
-    batch_.push_back(from_host(part, epoch_->options.device));
+  for (HostTensor& part : epoch_->Take()) {
+    batch_.push_back(from_host(std::move(part), epoch_->options.device));
   }
   ++epoch_->position->batch;
   return *this;

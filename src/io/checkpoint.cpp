@@ -116,7 +116,8 @@ CheckpointPart::CheckpointPart(std::string name, Generator& generator) : name_(s
   };
 }
 
-Checkpoint::Checkpoint(std::vector<CheckpointPart> parts) : parts_(std::move(parts)) {
+Checkpoint::Checkpoint(std::vector<CheckpointPart> parts, Location at) : parts_(std::move(parts)) {
+  LocationScope scope(at);
   parts_.emplace_back(kRng, Generator::Default());
   std::set<std::string> names;
   for (const CheckpointPart& part : parts_) {
@@ -129,7 +130,8 @@ Checkpoint::Checkpoint(std::vector<CheckpointPart> parts) : parts_(std::move(par
   }
 }
 
-void Checkpoint::save(const std::string& path) const {
+void Checkpoint::save(const std::string& path, Location at) const {
+  LocationScope scope(at);
   StateDict state;
   std::map<std::string, std::string> metadata = {{kFormat, kFormatName}};
   for (const CheckpointPart& part : parts_) {
@@ -144,7 +146,8 @@ void Checkpoint::save(const std::string& path) const {
   io::WriteSafetensors(path, tensors, metadata);
 }
 
-void Checkpoint::load(const std::string& path, bool strict) {
+void Checkpoint::load(const std::string& path, bool strict, Location at) {
+  LocationScope scope(at);
   Contents contents(path);
   StateShapes given = contents.Shapes(), expected;
   std::set<std::string> texts;
@@ -166,7 +169,10 @@ void Checkpoint::load(const std::string& path, bool strict) {
   StateDict values;
   for (const auto& [name, shape] : expected) {
     auto found = contents.tensors.find(name);
-    if (found != contents.tensors.end()) values[name] = from_host(found->second.To(shape.dtype()));
+    if (found == contents.tensors.end()) continue;
+    HostTensor value = std::move(found->second);
+    if (value.dtype() != shape.dtype()) value = value.To(shape.dtype());
+    values[name] = from_host(std::move(value));
   }
   for (CheckpointPart& part : parts_) {
     if (part.text_) {
@@ -182,12 +188,14 @@ void Checkpoint::load(const std::string& path, bool strict) {
   }
 }
 
-void save_weights(const Module& module, const std::string& path) {
+void save_weights(const Module& module, const std::string& path, Location at) {
+  LocationScope scope(at);
   NamedTensors state = module.state_dict();
   io::WriteSafetensors(path, ReadAll({state.begin(), state.end()}), {{kFormat, "pt"}});
 }
 
-void load_weights(Module& module, const std::string& path, bool strict) {
+void load_weights(Module& module, const std::string& path, bool strict, Location at) {
+  LocationScope scope(at);
   io::SafetensorsFile file = io::SafetensorsFile::Open(path);
   NamedTensors values;
   for (const std::string& name : file.names())

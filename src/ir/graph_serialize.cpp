@@ -13,10 +13,10 @@
 #include <unordered_map>
 
 #include "base/bytes.h"
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
-#include "ir/location_scope.h"
 #include "ir/op_registry.h"
 
 namespace hammock {

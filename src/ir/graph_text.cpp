@@ -68,7 +68,7 @@ class GraphPrinter {
     }
     PrintAttrs(id, node);
     PrintTypes(id, node);
-    if (options_.locations && node.location != 0) PrintLocation(LocationText(node.location));
+    if (options_.locations && node.location != 0) PrintLocation(WhereText(node.location));
     out_ += '\n';
   }
 

@@ -6,8 +6,11 @@
 
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
+#include "hammock/config.h"
+#include "ir/borrowed.h"
 #include "ir/convert.h"
 
 namespace hammock {
@@ -60,6 +63,31 @@ std::shared_ptr<void> Allocate(int64_t bytes) {
 #endif
 }
 
+/// Not for adversaries: it finds memory that was filled again.
+uint64_t Checksum(const void* data, int64_t bytes) {
+  constexpr uint64_t kPrime = 0x100000001b3;
+  uint64_t sum = 0xcbf29ce484222325;
+  const char* at = static_cast<const char*>(data);
+  for (; bytes >= 8; bytes -= 8, at += 8) {
+    uint64_t word;
+    std::memcpy(&word, at, 8);
+    sum = (sum ^ word) * kPrime;
+    sum ^= sum >> 32;
+  }
+  for (; bytes > 0; --bytes, ++at) sum = (sum ^ static_cast<unsigned char>(*at)) * kPrime;
+  return sum;
+}
+
+/// Releases borrowed memory; shared pointers that have it know what the memory held.
+struct Release {
+  std::function<void()> deleter;
+  std::optional<uint64_t> checksum;  // where the option check_borrowed was on
+
+  void operator()(void*) const {
+    if (deleter) deleter();
+  }
+};
+
 void CheckData(const Shape& shape, const void* data) {
   if (!data && shape.numel() > 0) {
     Throw(ErrorCode::kValue, "host tensor: null data for {}", shape.to_string());
@@ -99,11 +127,30 @@ HostTensor HostTensor::Copy(const Shape& shape, const void* data) {
 HostTensor HostTensor::Borrow(const Shape& shape, void* data, std::function<void()> deleter) {
   CheckSizes("host tensor", shape.sizes());
   CheckData(shape, data);
-  auto release = [deleter = std::move(deleter)](void*) {
-    if (deleter) deleter();
-  };
+  Release release{std::move(deleter), {}};
+  if (config::Get<config::kCheckBorrowed>()) release.checksum = Checksum(data, shape.bytes());
   static char nothing = 0;  // stands for the elements of an empty tensor
   return HostTensor(shape, std::shared_ptr<void>(data ? data : &nothing, std::move(release)));
+}
+
+bool IsBorrowed(const HostTensor& tensor) {
+  return std::get_deleter<Release>(tensor.storage()) != nullptr;
+}
+
+bool IsWatched(const HostTensor& tensor) {
+  const Release* release = std::get_deleter<Release>(tensor.storage());
+  return release && release->checksum;
+}
+
+void CheckUnchanged(const HostTensor& tensor, LocationId made_at) {
+  const Release* release = std::get_deleter<Release>(tensor.storage());
+  if (!release || !release->checksum) return;
+  if (Checksum(tensor.data(), tensor.bytes()) == *release->checksum) return;
+  Throw(ErrorCode::kValue,
+        "borrowed memory of {} [at {}] has changed since a tensor was made of it, and the tensor "
+        "reads it when it is computed; let the tensor copy it (leave out BorrowedMemory), or keep "
+        "it unchanged until it is released",
+        tensor.shape().to_string(), LocationText(made_at));
 }
 
 HostTensor HostTensor::From(const Scalar& value) {

@@ -29,7 +29,6 @@ struct LeafPayload {
   std::vector<BackendDataPtr> dropped;            ///< what a unit that was undone had computed
   bool undone = false;                            ///< `error` stays: the operands may be gone
   bool donated = false;                           ///< its data was given away
-  bool read_only = false;                         ///< never donate its data
 };
 
 struct NodeAccess {

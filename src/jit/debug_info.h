@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/location_scope.h"
 #include "hammock/jit/backend.h"
-#include "ir/location_scope.h"
 
 namespace hammock::jit {
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/load_libraries.h"
 #include "base/throw.h"
 
 namespace hammock::jit {
@@ -32,6 +33,7 @@ class NamedFunctions {
   }
 
   Fn Get(const std::string& name, const char* what) {
+    OpenListedLibraries();
     std::lock_guard lock(mutex_);
     auto entry = functions_.find(name);
     if (entry == functions_.end()) {
@@ -122,6 +124,7 @@ PreprocessFn PreprocessOf(const std::string& name) {
 CapabilityFn CapabilityOf(const std::string& name) { return Capabilities().Get(name, kCapability); }
 
 void CheckBackendExists(const std::string& name) {
+  OpenListedLibraries();
   if (FindClass(ClassNameOf(name))) return;
   std::string names;
   for (const std::string& known : ClassNames(kBackendsNamespace)) {

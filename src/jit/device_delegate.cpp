@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
+#include "lazy/backend_calls.h"
 #include "lazy/compile_step.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -86,7 +87,7 @@ void CheckAllRun(DeviceEntry& device, const LoweredStep& step,
   for (NodeId id = 0; id < step.graph.size(); ++id) {
     const GraphNode& node = step.graph[id];
     if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
-    lazy::Capability answer = device.backend->QueryCapability(step.graph, id, device.device);
+    lazy::Capability answer = CapabilityOf(device, step.graph, id);
     if (answer.verdict != Verdict::kRefuse) continue;
     throw BackendRuntimeException(
         fmt::format("{} is not supported: {}", node.op->name(), answer.reason),
@@ -243,7 +244,7 @@ Any Preprocess(const Module& module, const AnyDict& spec, const DebugHandleGener
 template <const char* kDevice>
 lazy::Capability Query(const Graph& graph, NodeId node) {
   DeviceEntry& device = EntryNamed(kDevice);
-  return device.backend->QueryCapability(graph, node, device.device);
+  return CapabilityOf(device, graph, node);
 }
 
 template <const char* kDevice>

@@ -7,9 +7,8 @@
 
 namespace hammock::jit {
 
-/// A copy of the module in which methods of the spec that are code, and have examples, are graphs.
-ModulePtr CloneTraced(Module& module, const AnyDict& spec, const LowerOptions& options,
-                      Location at);
+/// A copy of the module in which methods that are code, and have examples, are graphs.
+ModulePtr CloneTraced(Module& module, const LowerOptions& options, Location at);
 
 /// Preprocesses and compiles methods of a module, which from then on forwards them to its new child
 /// `__loweredModule__`.

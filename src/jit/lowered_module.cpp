@@ -26,6 +26,12 @@ Any PutTogether(const std::string& backend, const FunctionSchema& schema, AnyLis
   }
   Any result = returns.size() == 1 && !is_tuple ? outputs[0] : Any::Tuple(std::move(outputs));
   schema.CheckReturned(result);
+  for (const Tensor& tensor : PackTensors(result).tensors) {
+    if (tensor.defined()) continue;
+    Throw<TypeError>(ErrorCode::kSchema,
+                     "backend {} returned an undefined tensor for method '{}', its schema has {}",
+                     backend, schema.name(), schema.to_string());
+  }
   return result;
 }
 
@@ -49,6 +55,11 @@ Any WithTraceback(const std::string& backend, const DebugInfo& info,
   } catch (const std::exception& error) {
     DelegateError(ErrorCode::kExecute, Symbolicate(backend + ": " + error.what(), frames, info, {}))
         .Raise();
+  } catch (...) {
+    DelegateError(
+        ErrorCode::kExecute,
+        Symbolicate(backend + ": an exception that is no std::exception", frames, info, {}))
+        .Raise();
   }
 }
 
@@ -68,9 +79,8 @@ void LoweredModule::DefineHiddenMethods() {
     CreateBackend();
     return Any();
   });
-  define("__is_available() -> bool", [this](Module&, const std::vector<Any>&) {
-    return Any(backend_ && backend_->is_available());
-  });
+  define("__is_available() -> bool",
+         [this](Module&, const std::vector<Any>&) { return Any(IsAvailable()); });
   define("__create_backend_debug_info() -> None", [this](Module&, const std::vector<Any>&) {
     SetDebugInfo(debug_info_);
     return Any();
@@ -98,10 +108,25 @@ void LoweredModule::SetDebugInfo(DebugInfo info) {
   set_attribute("__backend_debug_info", debug_info_.ToAny());
 }
 
+std::vector<ModuleFrame> LoweredModule::OwnFrame() const {
+  std::string type = class_name().substr(class_name().rfind('.') + 1);
+  return {{fmt::format("{}({})::<unknown>", name(), type), ""}};
+}
+
 bool LoweredModule::CreateBackend() {
-  backend_ = NewBackend(backend_name_);
+  Any available = WithTraceback(backend_name_, debug_info_, OwnFrame(), [&] {
+    backend_ = NewBackend(backend_name_);
+    return Any(backend_->is_available());
+  });
   set_attribute("__backend", Any(std::shared_ptr<Object>(backend_)));
-  return backend_->is_available();
+  return available.ToBool();
+}
+
+bool LoweredModule::IsAvailable() const {
+  if (!backend_) return false;
+  return WithTraceback(backend_name_, debug_info_, OwnFrame(),
+                       [&] { return Any(backend_->is_available()); })
+      .ToBool();
 }
 
 Any LoweredModule::GetState() const {
@@ -112,16 +137,14 @@ void LoweredModule::SetState(const Any& state) {
   const AnyList& parts = state.ToList();
   set_attribute("__method_compile_spec", Any(AnyDict(parts.at(0).ToDict())));
   set_attribute("__processed_module", parts.at(1));
-  bool available = parts.at(2).ToBool() ? CreateBackend() : backend_ && backend_->is_available();
+  bool available = parts.at(2).ToBool() ? CreateBackend() : IsAvailable();
   if (!available) ThrowNotAvailable();
   Compile();
 }
 
 void LoweredModule::Compile() {
   const AnyDict& spec = attribute("__method_compile_spec").ToDict();
-  std::string type = class_name().substr(class_name().rfind('.') + 1);
-  std::vector<ModuleFrame> frames = {{fmt::format("{}({})::<unknown>", name(), type), ""}};
-  Any handles = WithTraceback(backend_name_, debug_info_, frames, [&] {
+  Any handles = WithTraceback(backend_name_, debug_info_, OwnFrame(), [&] {
     return Any(backend_->compile(attribute("__processed_module"), spec));
   });
   for (const auto& [method, unused] : spec) {

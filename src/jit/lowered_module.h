@@ -32,6 +32,7 @@ class LoweredModule : public Module {
   void SetState(const Any& state);
   Any GetState() const;
   bool CreateBackend();  ///< whether it is available
+  bool IsAvailable() const;
 
   static constexpr char kKind[] = "LoweredModule";
   static ModulePtr Restore(const SavedModule& saved);
@@ -41,6 +42,8 @@ class LoweredModule : public Module {
   bool IsDelegated() const override { return true; }
 
  private:
+  /// For the traceback of what is called outside of its methods.
+  std::vector<ModuleFrame> OwnFrame() const;
   void DefineHiddenMethods();
   void Compile();
   Any Execute(const FunctionSchema& schema, const std::vector<Any>& args) const;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "compiler/generalise.h"
 #include "compiler/pipeline.h"
 #include "ir/graph_sizes.h"
-#include "ir/location_scope.h"
 #include "jit/delegate_registry.h"
 #include "jit/lower.h"
 #include "ops/module_call.h"
@@ -293,11 +293,14 @@ void CheckNotInlined(const Module& module, const std::string& path) {
 Partitioned partition_to_backend(const std::string& name, Module& module,
                                  const AnyDict& method_compile_spec, const LowerOptions& options,
                                  Location at) {
-  CheckBackendExists(name);
-  CapabilityOf(name);
-  for (const auto& [method, unused] : method_compile_spec) module.method(method);
+  {
+    LocationScope scope(at);
+    CheckBackendExists(name);
+    CapabilityOf(name);
+    for (const auto& [method, unused] : method_compile_spec) module.method(method);
+  }
   Partitioned result;
-  result.module = CloneTraced(module, method_compile_spec, options, at);
+  result.module = CloneTraced(module, options, at);
   for (const auto& [method, spec] : method_compile_spec) {
     result.placements.push_back(MethodPartitioner(name, *result.module, method, spec).Run());
   }

@@ -23,6 +23,16 @@ std::shared_ptr<const GraphBody> WithTensors(const GraphBody& body, const Module
   return bound;
 }
 
+/// Its methods are calls of a delegate, which no other delegate could take over.
+void CheckNotLowered(const Module& module) {
+  for (const auto& [name, child] : module.named_children()) {
+    if (name != kChild) continue;
+    Throw(ErrorCode::kValue,
+          "to_backend: {} has methods that backend {} runs; lower the module that it was made from",
+          module.class_name(), BackendOf(*child));
+  }
+}
+
 std::shared_ptr<const GraphBody> GraphOrNone(const Module& module, const std::string& method) {
   const Method* found = &module.method(method);
   bool is_graph = found->body || !found->forwards_to.empty();
@@ -31,25 +41,26 @@ std::shared_ptr<const GraphBody> GraphOrNone(const Module& module, const std::st
 
 }  // namespace
 
-ModulePtr CloneTraced(Module& module, const AnyDict& spec, const LowerOptions& options,
-                      Location at) {
-  for (const auto& [method, example] : options.examples) {
-    if (!spec.contains(method)) {
-      Throw(ErrorCode::kUnknownName,
-            "to_backend: example arguments are given for '{}', which is not in the compile spec",
-            method);
-    }
-  }
+namespace {
+
+/// The methods that are code and have examples, as graphs.
+std::vector<Method> TraceExamples(Module& module, const LowerOptions& options, Location at) {
   std::vector<Method> traced;
-  for (const auto& [name, unused] : spec) {
+  for (const auto& [name, example] : options.examples) {
     const Method& method = module.method(name);
-    auto example = options.examples.find(name);
-    if (!method.code || example == options.examples.end()) continue;
+    if (!method.code) continue;
     Method graph{.schema = method.schema};
     graph.body = std::make_shared<const GraphBody>(
-        TraceMethod(module, method, example->second.args, example->second.trace, at));
+        TraceMethod(module, method, example.args, example.trace, at));
     traced.push_back(std::move(graph));
   }
+  return traced;
+}
+
+}  // namespace
+
+ModulePtr CloneTraced(Module& module, const LowerOptions& options, Location at) {
+  std::vector<Method> traced = TraceExamples(module, options, at);
   ModulePtr copy = module.clone();
   for (Method& method : traced) copy->define(std::move(method));
   return copy;
@@ -85,22 +96,66 @@ void LowerMethods(const std::string& name, Module& module, const AnyDict& spec) 
 
 ModulePtr to_backend(const std::string& name, Module& module, const AnyDict& method_compile_spec,
                      const LowerOptions& options, Location at) {
-  PreprocessOf(name);
-  CheckBackendExists(name);
-  for (const auto& [method, unused] : method_compile_spec) module.method(method);
-  ModulePtr wrapper = CloneTraced(module, method_compile_spec, options, at);
+  {
+    LocationScope scope(at);
+    PreprocessOf(name);
+    CheckBackendExists(name);
+    for (const auto& [method, unused] : method_compile_spec) module.method(method);
+    for (const auto& [method, unused] : options.examples) module.method(method);
+    CheckNotLowered(module);
+  }
+  ModulePtr wrapper = CloneTraced(module, options, at);
   LowerMethods(name, *wrapper, method_compile_spec);
   return wrapper;
 }
 
-ModulePtr to_backend_selective(Module& module, const std::function<ModulePtr(Module&)>& lower,
-                               const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) module.get_submodule(path);
-  ModulePtr copy = module.clone();
-  for (const std::string& path : paths) {
-    CheckNotInlined(*copy, path);
-    copy->replace_submodule(path, lower(*copy->get_submodule(path)));
+namespace {
+
+/// Lowered submodules in the place of the original ones, for as long as it lives.
+class Exchange {
+ public:
+  Exchange(Module& module, const std::vector<std::string>& paths,
+           const std::vector<ModulePtr>& lowered)
+      : module_(module) {
+    for (size_t i = 0; i < paths.size(); ++i) {
+      originals_.emplace_back(paths[i], module.get_submodule(paths[i]));
+      module.replace_submodule(paths[i], lowered[i]);
+    }
   }
+  ~Exchange() {
+    for (auto original = originals_.rbegin(); original != originals_.rend(); ++original) {
+      ModuleAccess::PutBack(module_, original->first, original->second);
+    }
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+ private:
+  Module& module_;
+  std::vector<std::pair<std::string, ModulePtr>> originals_;
+};
+
+}  // namespace
+
+ModulePtr to_backend_selective(Module& module, const std::function<ModulePtr(Module&)>& lower,
+                               const std::vector<std::string>& paths, const LowerOptions& options,
+                               Location at) {
+  std::vector<ModulePtr> lowered;
+  {
+    LocationScope scope(at);
+    for (const std::string& path : paths) module.get_submodule(path);
+    for (const std::string& path : paths) CheckNotInlined(module, path);
+    for (const auto& [method, unused] : options.examples) module.method(method);
+  }
+  for (const std::string& path : paths) lowered.push_back(lower(*module.get_submodule(path)));
+  std::vector<Method> traced;
+  if (!options.examples.empty()) {
+    Exchange exchange(module, paths, lowered);
+    traced = TraceExamples(module, options, at);
+  }
+  ModulePtr copy = module.clone();
+  for (size_t i = 0; i < paths.size(); ++i) copy->replace_submodule(paths[i], lowered[i], at);
+  for (Method& method : traced) copy->define(std::move(method));
   return copy;
 }
 

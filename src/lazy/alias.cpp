@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
-#include "ir/location_scope.h"
 #include "lazy/apply.h"
 #include "lazy/hooks.h"
 #include "lazy/layout.h"
@@ -118,6 +118,7 @@ void EnsureGroup(TensorImpl& impl) {
   view->group = std::make_shared<AliasGroup>();
   view->group->base = {NodePtr(impl.node), impl.index, impl.tape};
   view->group->order = StorageOrder(geometry.sizes, geometry.strides);
+  view->group->attached = 1;
   view->generation = view->group->generation.load();
   view->strides = geometry.strides;
   std::unique_lock<SpinLock> owner;
@@ -169,6 +170,7 @@ Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
   view->strides = geometry.strides;
   view->offset = geometry.offset;
   view->detached = detached || !Context().grad_mode;
+  if (!view->detached) view->group->attached.fetch_add(1, std::memory_order_relaxed);
   Tensor result = NewTensor(value, false);  // Note [Pending views]
   ThreadContext* owner = result.impl()->owner;
   if (owner) owner->lock.lock();
@@ -202,6 +204,13 @@ void ListWritten(const std::shared_ptr<AliasGroup>& group) {
 }
 
 }  // namespace
+
+ViewState::~ViewState() {
+  if (!group || detached || group->attached.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  TapePtr history;  // goes when the lock is free
+  std::lock_guard lock(group->mutex);
+  std::swap(history, group->base.tape);
+}
 
 Geometry GeometryOf(const TensorImpl& impl) {
   const Dims& sizes = impl.node->shape(static_cast<int>(impl.index)).sizes();

@@ -33,6 +33,7 @@ struct AliasGroup : WriteTarget, std::enable_shared_from_this<AliasGroup> {
   Dims order;  // dims of the base as they lie in memory; empty: as they are
   std::atomic<uint64_t> generation{1};  // grows with every write
   std::atomic<bool> listed{false};      // in some thread's written_groups
+  std::atomic<int> attached{0};         // members that gradients pass through to the base
 };
 
 /// One view op of a chain, shared by all views behind it.
@@ -46,6 +47,13 @@ struct ViewStep {
 };
 
 struct ViewState {
+  ViewState() = default;
+  /// The last member of a group that gradients pass through takes the history with it, so that what
+  /// was detached from a loss keeps its value only.
+  ~ViewState();
+  ViewState(const ViewState&) = delete;
+  ViewState& operator=(const ViewState&) = delete;
+
   std::shared_ptr<AliasGroup> group;     // null: shares its memory with no other
   std::shared_ptr<const ViewStep> last;  // null: the base itself
   uint64_t generation = 0;               // of the cached node

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "base/location_scope.h"
 #include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/infer.h"
-#include "ir/location_scope.h"
 #include "lazy/autocast.h"
 #include "lazy/hooks.h"
 #include "lazy/layout.h"
@@ -25,6 +25,12 @@ namespace {
 constexpr int kInlineOperands = 8;
 
 [[noreturn]] void ThrowMixedDevices(const OpDef& op, DeviceId a, DeviceId b) {
+  if (Device::FromId(a).to_string() == Device::FromId(b).to_string()) {
+    Throw(ErrorCode::kDeviceMismatch,
+          "{}: an operand lives on a device {} whose backend is no longer registered; another "
+          "backend has its name now",
+          op.name(), Device::FromId(a).to_string());
+  }
   Throw(ErrorCode::kDeviceMismatch,
         "{}: operands live on different devices: {} and {}; move one with to(device)", op.name(),
         Device::FromId(a).to_string(), Device::FromId(b).to_string());
@@ -62,19 +68,11 @@ bool IsEager(const ThreadContext& context) {
   return config::Get<config::kEager>() || context.eager > 0;
 }
 
-/// The options of the budgets when this thread last looked.
-struct BudgetOptions {
-  int64_t nodes = -2, bytes = -2;
-};
-constinit thread_local BudgetOptions budget_options;
-
 /// Counts an op; true if a budget must be checked.
 inline bool CountOp(ThreadContext& context) {
   ++context.traced_nodes;
-  int64_t nodes = config::Get<config::kTrimGraphSize>();
-  int64_t bytes = config::Get<config::kTrimGraphBytes>();
-  if (nodes != budget_options.nodes || bytes != budget_options.bytes) [[unlikely]] {
-    budget_options = {nodes, bytes};
+  if (config::Get<config::kTrimGraphSize>() != budget_options.nodes ||
+      config::Get<config::kTrimGraphBytes>() != budget_options.bytes) [[unlikely]] {
     context.nodes_look = context.held_look = 0;
   }
   if (tracing::detail::wanted.load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -120,8 +118,26 @@ struct InferredShapes {
 /// Whether the history of a node with these operands is wanted.
 bool WantsHistory(const Operands& operands) { return operands.has_tape() && Context().grad_mode; }
 
-[[noreturn]] void Rethrow(Error& error, LocationId location) {
-  if (error.where().empty()) error.SetWhere(LocationText(location));
+/// An operand that cannot be used: raises an error at the caller's line.
+[[gnu::cold, gnu::noinline]] Node* RefuseOperand(const OpDef& op, const Location& at,
+                                                 const Tensor& tensor) {
+  LocationScope scope(at);
+  return CurrentNode(op.schema, tensor);
+}
+
+/// As CurrentNode, for functions that open no scope.
+inline Node* NodeOf(const OpDef& op, const Location& at, const Tensor& tensor) {
+  TensorImpl* impl = tensor.impl();
+  if (!impl || impl->donated) [[unlikely]]
+    return RefuseOperand(op, at, tensor);
+  if (impl->view) [[unlikely]]
+    RefreshView(*impl);
+  return impl->node;
+}
+
+[[noreturn]] void Rethrow(Error& error, const OpDef& op, LocationId location) {
+  error.SetWhere(WhereText(location));
+  NameCaller(error, op, location);
   error.Raise();
   __builtin_unreachable();
 }
@@ -199,6 +215,16 @@ inline bool ShareDevice(const Node& a, const Node& b, DeviceId* device) {
 
 }  // namespace
 
+void NameCaller(Error& error, const OpDef& op, LocationId location) {
+  std::string caller = CalledOp(location), own = op.info().schema.name();
+  std::string_view message = error.message();
+  if (caller.empty() || own.starts_with(caller) || message.starts_with(caller + ":")) return;
+  std::string inner = op.name();
+  if (message.starts_with(inner + ": ")) message.remove_prefix(inner.size() + 2);
+  bool described = message.find(" (in ") != std::string_view::npos;
+  error.SetMessage(caller + ": " + std::string(message) + (described ? "" : " (in " + inner + ")"));
+}
+
 DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b) {
   if (a == b || b == kNoDevice) return a;
   if (a == kNoDevice) return b;
@@ -273,7 +299,7 @@ NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const At
     return NodeAccess::Make(op, operands.nodes(), attrs, shapes.list, ResolveDevice(device),
                             location);
   } catch (Error& error) {
-    Rethrow(error, location);
+    Rethrow(error, op, location);
   }
 }
 
@@ -289,7 +315,7 @@ NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId devi
     if (Context().symbolic > 0) device = kNoDevice;
     return Node::Make(op, {}, attrs, shapes, device, location);
   } catch (Error& error) {
-    Rethrow(error, location);
+    Rethrow(error, op, location);
   }
 }
 
@@ -334,7 +360,7 @@ void KeepLayouts(const OpDef& op, std::span<const Tensor> results,
 
 /// A composite without a gradient of its own: its parts have theirs.
 std::vector<Tensor> ExpandWhileTracing(const Node& node, std::span<const Tensor> operands) {
-  LocationScope location(node.location());
+  LocationOverride part(AsPartOf(node.location(), node.op().name()));
   BakingScope baking(node.device());
   std::vector<Shape> types;
   for (int i = 0; i < node.num_outputs(); ++i) types.push_back(node.shape(i));
@@ -369,6 +395,7 @@ void SetTape(const Tensor& result, const Node& node, const TapePtr& tape) {
 
 std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at, std::span<const Tensor> tensors,
                                std::span<const Attr> attrs) {
+  LocationScope scope(Here(at));
   if (MayCast(op)) {
     std::vector<Tensor> given(tensors.begin(), tensors.end());
     Autocasted cast(op, at, given);
@@ -435,7 +462,7 @@ Tensor ApplyOn(const OpDef& op, const Location& at, const Device& device,
 }
 
 Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
-  Node* x = CurrentNode(op.schema, a);
+  Node* x = NodeOf(op, at, a);
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   bool fast =
       IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
@@ -457,8 +484,8 @@ Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
 }
 
 Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const Tensor& b) {
-  Node* x = CurrentNode(op.schema, a);
-  Node* y = CurrentNode(op.schema, b);
+  Node* x = NodeOf(op, at, a);
+  Node* y = NodeOf(op, at, b);
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
   DType dtype;
@@ -483,7 +510,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
 
 Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const TensorArg& b) {
   if (b.is_tensor()) return ApplyBinary(op, at, a, b.tensor());
-  Node* x = CurrentNode(op.schema, a);
+  Node* x = NodeOf(op, at, a);
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   DType dtype;
   Keeps keeps = WhatKeeps(a, a);
@@ -505,7 +532,7 @@ Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b)
   }
   const Tensor& tensor = a.is_tensor() ? a.tensor() : b.tensor();
   const Scalar& scalar = a.is_tensor() ? b.scalar() : a.scalar();
-  CurrentNode(op.schema, tensor);
+  NodeOf(op, b.at(), tensor);
   // Before the number takes on the tensor's dtype.
   if (Autocasted cast(op, b.at(), tensor); cast) {
     Tensor wanted = cast(tensor);

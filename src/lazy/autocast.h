@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/location_scope.h"
 #include "hammock/autocast.h"
 #include "hammock/ir/op_def.h"
 #include "hammock/tensor.h"
-#include "ir/location_scope.h"
 #include "lazy/tensor_impl.h"
 
 namespace hammock {

@@ -7,10 +7,12 @@
 #include <array>
 #include <ostream>
 
+#include "base/load_libraries.h"
 #include "base/nearest.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/backend_calls.h"
 
 namespace hammock {
 
@@ -31,6 +33,7 @@ struct Registry {
   std::atomic<size_t> device_count{0};
   std::atomic<uint16_t> default_device{kNoDevice};  // set by API
   std::once_flag in_tree;
+  std::atomic<bool> complete{false};  // in-tree backends and listed libraries are there
 };
 Registry& registry() {
   static Registry* instance = new Registry;
@@ -42,25 +45,35 @@ std::string LowerCase(std::string text) {
   return text;
 }
 
-/// With the mutex held. A device that was there before (same backend object) becomes active again.
-void AddDevices(const Backend& backend) {
+/// The entry of a device that was there before (same backend object), or null. With the mutex held.
+DeviceEntry* FormerEntry(const lazy::BackendImplInterface* impl,
+                         const lazy::BackendDevice& device) {
   Registry& r = registry();
-  for (const lazy::BackendDevice& device : backend.impl->GetBackendDevices()) {
-    size_t count = r.device_count.load();
-    bool known = false;
-    for (size_t i = 0; i < count; ++i) {
-      DeviceEntry* entry = r.devices[i].load();
-      if (entry->backend == backend.impl && entry->device == device) {
-        entry->active = true;
-        known = true;
-      }
-    }
-    if (known) continue;
-    HAMMOCK_CHECK(count < kMaxDevices, "more than {} devices", kMaxDevices);
-    r.devices[count] =
-        new DeviceEntry(static_cast<DeviceId>(count), backend.name, backend.impl, device);
-    r.device_count = count + 1;
+  for (size_t i = 0; i < r.device_count.load(); ++i) {
+    DeviceEntry* entry = r.devices[i].load();
+    if (entry->backend == impl && entry->device == device) return entry;
   }
+  return nullptr;
+}
+
+/// All of them or, with an exception, none. With the mutex held.
+void AddDevices(const Backend& backend, const std::vector<lazy::BackendDevice>& devices) {
+  Registry& r = registry();
+  const size_t first = r.device_count.load();
+  std::vector<std::unique_ptr<DeviceEntry>> made;
+  std::vector<DeviceEntry*> former;
+  for (const lazy::BackendDevice& device : devices) {
+    if (DeviceEntry* entry = FormerEntry(backend.impl, device)) {
+      former.push_back(entry);
+      continue;
+    }
+    HAMMOCK_CHECK(first + made.size() < kMaxDevices, "more than {} devices", kMaxDevices);
+    made.push_back(std::make_unique<DeviceEntry>(static_cast<DeviceId>(first + made.size()),
+                                                 backend.name, backend.impl, device));
+  }
+  for (DeviceEntry* entry : former) entry->active = true;
+  for (size_t i = 0; i < made.size(); ++i) r.devices[first + i] = made[i].release();
+  r.device_count = first + made.size();
 }
 
 /// A backend's part of the metrics report: its text, its numbers, the memory of its devices.
@@ -96,6 +109,32 @@ void RefuseDuplicate(const std::string& name) {
   }
 }
 
+/// A method of a backend that has no device yet.
+template <class Fn>
+auto AskNew(const std::string& name, const char* method, Fn&& ask) {
+  try {
+    return ask();
+  } catch (...) {
+    RaiseFromBackend(name.empty() ? "a new backend" : name, method, ErrorCode::kDevice);
+  }
+}
+
+/// What its devices are called; ValueError for a name that could not be told from an ordinal.
+std::string NameOf(const lazy::BackendImplInterface& impl) {
+  auto type = AskNew("", "GetDefaultDeviceType", [&] { return impl.GetDefaultDeviceType(); });
+  if (!type) Throw(ErrorCode::kValue, "RegisterBackend: GetDefaultDeviceType returned null");
+  std::string name =
+      LowerCase(AskNew("", "BackendDeviceType::toString", [&] { return type->toString(); }));
+  auto allowed = [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == '.';
+  };
+  if (!name.empty() && std::all_of(name.begin(), name.end(), allowed)) return name;
+  Throw(ErrorCode::kValue,
+        "RegisterBackend: '{}' is no name of a device type: it needs letters, digits, '_', '-' or "
+        "'.', and no other character",
+        name);
+}
+
 void Add(lazy::BackendImplInterface* impl, int abi_version) {
   if (abi_version != lazy::kBackendAbiVersion) {
     Throw<NotSupported>(
@@ -105,26 +144,39 @@ void Add(lazy::BackendImplInterface* impl, int abi_version) {
         abi_version, lazy::kBackendAbiVersion);
   }
   if (!impl) Throw(ErrorCode::kValue, "RegisterBackend: the backend is null");
-  std::string name = LowerCase(impl->GetDefaultDeviceType()->toString());
+  std::string name = NameOf(*impl);
   {
     std::lock_guard lock(registry().mutex);
     RefuseDuplicate(name);
   }
-  impl->InitializeBindings();
-  {
+  // No lock is held while the backend is asked, since it may use others.
+  AskNew(name, "InitializeBindings", [&] { impl->InitializeBindings(); });
+  std::vector<lazy::BackendDevice> devices =
+      AskNew(name, "GetBackendDevices", [&] { return impl->GetBackendDevices(); });
+  int report = metrics::AddReportProvider(name, [impl, name] {
+    return AskNew(name, "CreateMetricReport", [&] { return ReportOf(*impl); });
+  });
+  try {
     std::lock_guard lock(registry().mutex);
     RefuseDuplicate(name);
-    int report = metrics::AddReportProvider(name, [impl] { return ReportOf(*impl); });
-    registry().backends.push_back({name, impl, report});
-    AddDevices(registry().backends.back());
+    registry().backends.reserve(registry().backends.size() + 1);
+    Backend backend{name, impl, report};
+    AddDevices(backend, devices);
+    registry().backends.push_back(std::move(backend));
+  } catch (...) {
+    metrics::RemoveReportProvider(report);
+    throw;
   }
 }
 
+/// The backends of this library and of those that are to be opened with it.
 void EnsureInTree() {
+  if (registry().complete.load(std::memory_order_acquire)) return;
   std::call_once(registry().in_tree, [] {
     for (lazy::BackendImplInterface* backend : InTreeBackends())
       Add(backend, lazy::kBackendAbiVersion);
   });
+  if (OpenListedLibraries()) registry().complete = true;
 }
 
 std::vector<std::string> ActiveNames() {
@@ -150,7 +202,10 @@ DeviceId FindDevice(const std::string& text) {
   std::vector<std::string> of_type;
   for (DeviceEntry* entry : AllDevices()) {
     if (entry->type != type) continue;
-    if (!known_type && ordinal < 0) ordinal = entry->backend->GetDefaultDeviceOrdinal();
+    if (!known_type && ordinal < 0) {
+      ordinal = CallBackend(*entry, "GetDefaultDeviceOrdinal",
+                            [](auto& backend) { return backend.GetDefaultDeviceOrdinal(); });
+    }
     known_type = true;
     if (entry->device.ordinal() == ordinal) return entry->id;
     of_type.push_back(entry->name());
@@ -174,10 +229,7 @@ DeviceId FindDevice(const std::string& text) {
 
 DeviceEntry::DeviceEntry(DeviceId id, std::string type, lazy::BackendImplInterface* backend,
                          lazy::BackendDevice device)
-    : id(id), type(std::move(type)), backend(backend), device(std::move(device)) {
-  queue = std::make_unique<WorkQueue>(
-      name(), static_cast<size_t>(std::max<int64_t>(1, config::Get<config::kMaxAsyncQueue>())));
-}
+    : id(id), type(std::move(type)), backend(backend), device(std::move(device)), lane(name()) {}
 
 DeviceEntry& EntryOf(DeviceId id) {
   EnsureInTree();
@@ -215,7 +267,10 @@ Device::Device() {
   Throw<NotSupported>(ErrorCode::kNotRegistered, "Lazy tensor backend not registered.");
 }
 
-Device::Device(const std::string& name) : id_(FindDevice(name)) {}
+Device::Device(const std::string& name, Location at) {
+  LocationScope scope(at);
+  id_ = FindDevice(name);
+}
 std::string Device::type() const { return id_ == kNoDevice ? "symbolic" : EntryOf(id_).type; }
 int64_t Device::ordinal() const { return id_ == kNoDevice ? 0 : EntryOf(id_).device.ordinal(); }
 std::string Device::to_string() const {
@@ -257,7 +312,7 @@ void UnregisterBackend(const std::string& name, bool force) {
     if (entry->backend == impl) devices.push_back(entry);
   }
   RetireDevices(devices, name, force);
-  impl->PrepareToExit();
+  AskNew(name, "PrepareToExit", [&] { impl->PrepareToExit(); });
   std::lock_guard lock(registry().mutex);
   for (DeviceEntry* entry : devices) {
     entry->active = false;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/work_queue.h"
 #include "hammock/device.h"
 #include "hammock/lazy/backend_interface.h"
+#include "lazy/lane.h"
 
 namespace hammock {
 
@@ -24,16 +24,12 @@ struct DeviceEntry {
   lazy::BackendDevice device;
   std::atomic<bool> active{true};
 
-  // Execution. A synchronous backend runs one computation at a time per device: whoever holds
-  // `running`.
-  std::mutex running;
-  // Steps are submitted in the order in which they were claimed, so that no step waits for one that
-  // comes behind it.
-  uint64_t claimed = 0;  // guarded by the graph mutex
-  std::atomic<uint64_t> submitted{0};
-  std::unique_ptr<WorkQueue> queue;
+  // Execution; see Note [Lanes] in lane.h.
+  Lane lane;  // of all threads, where they have none of their own
+  ThreadLanes thread_lanes;
+  Turns ordered;                  // of steps with ordered effects
+  RunningMemory memory;           // of a synchronous backend
   std::atomic<int> in_flight{0};  // steps of an asynchronous backend that are not finished
-  std::atomic<int> queued{0};
 
   // Recently used lifted scalars by hash of their value, guarded by the graph mutex. Read-only
   // data.

@@ -9,12 +9,13 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <unordered_set>
+#include <utility>
 
 #include "compiler/memory_plan.h"
 #include "compiler/schedule.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/backend_calls.h"
 #include "lazy/compile_step.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -23,6 +24,8 @@
 #include "ops/primitives.h"
 
 namespace hammock {
+
+constinit thread_local BudgetOptions budget_options;
 
 namespace {
 
@@ -66,7 +69,7 @@ uint64_t OpOf(const Node& node) { return (node.hash().lo ^ node.location()) * 0x
 class BudgetState {
  public:
   /// Whether an end of this kind is the place to cut, with so many nodes pending.
-  bool IsPlace(NaturalEnd end, int64_t nodes) {
+  bool IsPlace(NaturalEnd end, LocationId line, int64_t nodes) {
     auto kind = static_cast<size_t>(end);
     bool stronger = false;
     for (size_t k = kind + 1; k < kKinds; ++k) stronger |= seen_[k] || seen_before_[k];
@@ -74,7 +77,11 @@ class BudgetState {
     constexpr int64_t kMany = 50000;
     bool known = seen_[kind] || seen_before_[kind] || kind + 1 == kKinds || nodes >= kMany;
     seen_[kind] = true;
-    return !stronger && known;
+    if (stronger || !known || nodes < kEnough) return false;
+    LocationId last = std::exchange(lines_[kind], line);
+    if (last == 0 || line == last || nodes >= kMany) return true;
+    lines_[kind] = last;
+    return false;
   }
 
   /// The same for an op.
@@ -119,6 +126,7 @@ class BudgetState {
  private:
   static constexpr size_t kKinds = 4;
   std::array<bool, kKinds> seen_{}, seen_before_{};  // since the last cut; between the two before
+  std::array<LocationId, kKinds> lines_{};           // of the last cuts at such ends
   Window window_;
   std::array<uint64_t, 8> cuts_{};  // the windows before the last ones; 0: none
   uint64_t candidate_ = 0;          // a window that may come again
@@ -130,6 +138,10 @@ namespace {
 BudgetState& StateOf(ThreadContext& context) {
   if (!context.budget) context.budget = new BudgetState;  // contexts are never destroyed
   return *context.budget;
+}
+
+void ReadOptions() {
+  budget_options = {config::Get<config::kTrimGraphSize>(), config::Get<config::kTrimGraphBytes>()};
 }
 
 int64_t MostNodes() { return config::Get<config::kTrimGraphSize>(); }
@@ -150,32 +162,16 @@ void SetHeldLook(ThreadContext& context) {
 
 // ---- Pending ops
 
-/// What was recorded is an upper bound of what is pending: most may have run or have been dropped.
-int64_t CountPending(std::span<const Value> roots) {
-  int64_t nodes = 0;
-  std::unordered_set<const Node*> seen;  // looked up, never iterated
-  std::vector<const Node*> stack;
-  auto visit = [&](const Node* node) {
-    if (seen.insert(node).second && !IsAvailable(*node)) stack.push_back(node);
-  };
-  std::lock_guard lock(Executor().graph_mutex);
-  for (const Value& root : roots) visit(root.node.get());
-  while (!stack.empty()) {
-    const Node* node = stack.back();
-    stack.pop_back();
-    ++nodes;
-    for (const Node::Operand& operand : node->operands()) {
-      if (operand.node) visit(operand.node);
-    }
-  }
-  return nodes;
-}
-
-/// Runs all that the thread has pending, unless it is less than `least`.
+/// Runs all that the thread has pending, unless it is less than `least`: what was recorded is an
+/// upper bound, most of it may have run or have been dropped.
 bool RunPending(ThreadContext& context, int64_t least, const char* trigger) {
   CountTraced(context);
   std::vector<Value> roots = Executor().PendingRoots(context, kNoDevice);
-  int64_t pending = CountPending(roots);
+  int64_t pending;
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    pending = CountPending(roots);
+  }
   if (pending < least) {
     // At most half, so that counting is rare.
     context.traced_nodes = context.counted_nodes = std::min(pending, least / 2);
@@ -196,7 +192,8 @@ bool RunPending(ThreadContext& context, int64_t least, const char* trigger) {
 int64_t FreeBytes(DeviceEntry& device) {
   int64_t given = config::Get<config::kTrimGraphBytes>();
   if (given >= 0) return given == 0 ? kNever : given;
-  lazy::MemoryInfo info = device.backend->GetMemoryInfo(device.device);
+  lazy::MemoryInfo info = CallBackend(
+      device, "GetMemoryInfo", [&](auto& backend) { return backend.GetMemoryInfo(device.device); });
   int64_t most = info.limit > 0 ? info.limit : info.total;
   if (most > 0) return std::max<int64_t>(most - info.in_use, 0);
   if (device.type != "cpu" && device.type != "reference") return kNever;
@@ -212,7 +209,7 @@ int64_t FreeBytes(DeviceEntry& device) {
 class Plans {
  public:
   /// With the graph mutex held by `lock`, which is released while a new plan is made.
-  int64_t PeakOf(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock) {
+  int64_t PeakOf(DeviceEntry& device, Walk& walk, GraphLock& lock) {
     Hash128 hash = walk.hash;
     std::vector<uint64_t> key(walk.key.words().begin(), walk.key.words().end());
     if (auto found = Find(hash, key)) return *found;
@@ -348,24 +345,27 @@ void CheckMemory(ThreadContext& context, DeviceId id) {
 
 }  // namespace
 
-void AtNaturalEnd(NaturalEnd end) {
+void AtNaturalEnd(NaturalEnd end, LocationId line) {
   ThreadContext& context = Context();
   if (context.step_depth > 0 || context.baking > 0 || context.symbolic > 0 || MostNodes() <= 0 ||
       !context.forbid_execution.empty()) {
     return;
   }
-  bool is_place = StateOf(context).IsPlace(end, context.traced_nodes);
-  if (is_place && context.traced_nodes >= kEnough) RunPending(context, kEnough, "natural end");
+  if (StateOf(context).IsPlace(end, line, context.traced_nodes)) {
+    RunPending(context, kEnough, "natural end");
+  }
 }
 
 void CheckBudgets(ThreadContext& context, const Node& recorded) {
   // While execution is forbidden, the budget waits for the end of the scope.
   if (!context.forbid_execution.empty()) return;
   if (context.held_bytes >= context.held_look) CheckMemory(context, recorded.device());
+  if (context.nodes_look == 0) {
+    ReadOptions();
+    SetNodesLook(context);
+  }
   if (context.traced_nodes < context.nodes_look) return;
-  SetNodesLook(context);
   int64_t most = MostNodes();
-  if (context.nodes_look == kNever || context.traced_nodes < context.nodes_look) return;
   if (StateOf(context).IsPlace(recorded, context.traced_nodes)) {
     RunPending(context, kEnough, "repeated ops");
   } else if (context.traced_nodes >= most) {
@@ -378,6 +378,7 @@ void ResetBudgets(ThreadContext& context) {
   context.traced_nodes = context.counted_nodes = 0;
   context.held_bytes = 0;
   ++context.held_epoch;
+  ReadOptions();
   SetNodesLook(context);
   SetHeldLook(context);
 }

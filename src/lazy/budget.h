@@ -15,6 +15,8 @@
 
 #include <cstdint>
 
+#include "hammock/location.h"
+
 namespace hammock {
 
 class Node;
@@ -24,8 +26,15 @@ class BudgetState;
 /// From the weakest to the strongest.
 enum class NaturalEnd : uint8_t { kRead, kModuleCall, kBackward, kOptimizerStep };
 
-/// Called at such an end, outside of expansions. Runs what the thread has pending if it is time.
-void AtNaturalEnd(NaturalEnd end);
+/// The options by which the thread's limits were last set.
+struct BudgetOptions {
+  int64_t nodes = -2, bytes = -2;
+};
+extern constinit thread_local BudgetOptions budget_options;
+
+/// Called at such an end, outside of expansions. Runs what the thread has pending if it is time. Of
+/// the ends of one kind in a loop those with the `line` of the last cut count.
+void AtNaturalEnd(NaturalEnd end, LocationId line = 0);
 /// Called after an op that reached one of the context's limits.
 void CheckBudgets(ThreadContext& context, const Node& recorded);
 /// Starts the counts anew: all that was recorded has been run.

@@ -1,7 +1,7 @@
 #include "lazy/closures.h"
 
 #include <atomic>
-#include <cstdlib>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -11,6 +11,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/of_thread.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "base/work_queue.h"
 #include "hammock/config.h"
@@ -32,8 +33,7 @@ class AsyncClosures {
  public:
   static AsyncClosures& Get() {
     static AsyncClosures* instance = [] {
-      // At exit, while devices still run.
-      std::atexit([] { Get().Finish(); });
+      process_exit::Register(process_exit::Stage::kClosures, [] { Get().Finish(); });
       return new AsyncClosures;
     }();
     return *instance;
@@ -41,7 +41,8 @@ class AsyncClosures {
 
   void Push(Closure closure) {
     queue_.SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
-    queue_.Push([this, closure = std::move(closure)] { Run(closure); });
+    const bool before_exit = !process_exit::Begun();
+    queue_.Push([this, before_exit, closure = std::move(closure)] { Run(closure, before_exit); });
   }
 
   void Drain() { queue_.Drain(); }
@@ -56,7 +57,8 @@ class AsyncClosures {
   }
 
  private:
-  void Run(const Closure& closure) {
+  void Run(const Closure& closure, bool before_exit) {
+    if (before_exit && std::chrono::steady_clock::now() > process_exit::GraceEnd()) return;
     try {
       closure();
     } catch (const Error& error) {
@@ -78,7 +80,11 @@ class AsyncClosures {
 
   void Finish() {
     if (forks_ != ForkCount()) return;  // neither the thread nor the mutex is this process's
-    queue_.Stop();
+    if (!queue_.Stop(process_exit::GraceEnd())) {
+      Log(LogLevel::kWarn,
+          "at exit, {} step closure(s) had not ended after {} ms and were left out", queue_.size(),
+          process_exit::kGrace.count());
+    }
     std::lock_guard lock(mutex_);
     if (error_) Log(LogLevel::kWarn, "at exit, never raised: {}", error_->what());
   }

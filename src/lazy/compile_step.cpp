@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "base/log.h"
 #include "base/throw.h"
+#include "compiler/effects.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
-#include "lazy/backend_registry.h"
+#include "lazy/backend_calls.h"
 #include "lazy/compile_step.h"
 #include "lazy/disk_cache.h"
 #include "lazy/executor.h"
@@ -58,27 +62,40 @@ bool IsForced(const std::set<std::string>& forced, const GraphNode& node) {
   return forced.contains(node.op->info().name) || forced.contains(node.op->info().schema.name());
 }
 
-DeviceEntry& FallbackOf(DeviceEntry& device) {
+std::string TextOf(const Refusal& refusal) {
+  return fmt::format("{} [at {}]", refusal.op, WhereText(refusal.location));
+}
+
+/// `what` needs it.
+DeviceEntry& FallbackOf(DeviceEntry& device, const std::string& what) {
   std::string name = config::Get<config::kFallbackDevice>();
-  if (name.empty()) name = device.backend->EagerFallbackDeviceType();
-  return EntryOf(Device(name).id());
+  if (name.empty()) {
+    name = CallBackend(device, "EagerFallbackDeviceType",
+                       [](auto& backend) { return backend.EagerFallbackDeviceType(); });
+  }
+  try {
+    return EntryOf(Device(name).id());
+  } catch (Error& error) {
+    error.SetMessage(fmt::format("{}: not run by {}, and its fallback device cannot be used: {}",
+                                 what, device.name(), error.message()));
+    throw;
+  }
 }
 
 Optimiser OptimiserFor(const DeviceEntry& device) {
-  if (!device.backend->WantsOptimisedGraphs(device.device)) return nullptr;
+  bool wanted = CallBackend(device, "WantsOptimisedGraphs", [&](auto& backend) {
+    return backend.WantsOptimisedGraphs(device.device);
+  });
+  if (!wanted) return nullptr;
   return [](Graph graph) { return Optimise(std::move(graph), EvaluateOnHost); };
 }
 
 Graph LowerForFallback(const Graph& graph, DeviceEntry& fallback) {
-  auto query = [&](const Graph& whole, NodeId node) {
-    return fallback.backend->QueryCapability(whole, node, fallback.device);
-  };
+  auto query = [&](const Graph& whole, NodeId node) { return CapabilityOf(fallback, whole, node); };
   LoweredStep lowered = LowerGraph(graph, query, OptimiserFor(fallback));
   if (!lowered.refusals.empty()) {
-    Throw<CompileError>(ErrorCode::kCompile,
-                        "{} [at {}]: the fallback device {} cannot run it either: {}",
-                        lowered.refusals[0].op, LocationText(lowered.refusals[0].location),
-                        fallback.name(), lowered.refusals[0].reason);
+    Throw<CompileError>(ErrorCode::kCompile, "{}: the fallback device {} cannot run it either: {}",
+                        TextOf(lowered.refusals[0]), fallback.name(), lowered.refusals[0].reason);
   }
   return lowered.graph;
 }
@@ -134,7 +151,7 @@ LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
   tracing::Span span("lower", "compile");
   auto query = [&](const Graph& graph, NodeId node) -> lazy::Capability {
     if (IsForced(forced, graph[node])) return {Verdict::kRefuse, kForcedFallback};
-    return device.backend->QueryCapability(graph, node, device.device);
+    return CapabilityOf(device, graph, node);
   };
   LoweredStep lowered = LowerGraph(traced, query, OptimiserFor(device));
   lower_time.AddSample(static_cast<double>(
@@ -142,13 +159,27 @@ LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
   if (!lowered.refusals.empty() && !config::Get<config::kFallback>()) {
     const Refusal& refusal = lowered.refusals[0];
     Throw<NotSupported>(ErrorCode::kNotSupported,
-                        "{} [at {}]: not run by {}: {} (config `fallback` is off)", refusal.op,
-                        LocationText(refusal.location), device.name(), refusal.reason);
+                        "{}: not run by {}: {} (config `fallback` is off)", TextOf(refusal),
+                        device.name(), refusal.reason);
   }
   return lowered;
 }
 
 namespace {
+
+/// Whether this thread compiles for mark_step.
+constinit thread_local bool in_mark_step = false;
+
+class MarkStepScope {
+ public:
+  explicit MarkStepScope(bool on) : before_(std::exchange(in_mark_step, on)) {}
+  ~MarkStepScope() { in_mark_step = before_; }
+  MarkStepScope(const MarkStepScope&) = delete;
+  MarkStepScope& operator=(const MarkStepScope&) = delete;
+
+ private:
+  const bool before_;
+};
 
 // Which argument is donated is known only when a step runs; what could be overwritten by what is
 // known here. Each parameter receives at most one result.
@@ -173,50 +204,51 @@ void SetUpAliases(lazy::LoweringContext& context) {
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
                                   Graph graph, std::vector<lazy::SizeProduct> products) {
   static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
-  auto context = device.backend->CreateLoweringContext("SyncTensorsGraph", device.device);
+  auto context = CallBackend(device, "CreateLoweringContext", [&](auto& backend) {
+    return backend.CreateLoweringContext("SyncTensorsGraph", device.device);
+  });
+  HAMMOCK_CHECK(context, "CreateLoweringContext of {} returned null", device.name());
   context->SetGraph(std::move(graph));
   if (config::Get<config::kParamAliasing>()) SetUpAliases(*context);
-  lazy::ComputationPtr computation = context->Build();
-  computation->in_mark_step = true;
+  lazy::ComputationPtr computation = CallBackend(
+      device, "LoweringContext::Build", [&](auto&) { return context->Build(); },
+      ErrorCode::kCompile);
+  HAMMOCK_CHECK(computation, "LoweringContext::Build of {} returned null", device.name());
+  computation->in_mark_step = in_mark_step;
   computation->size_products = std::move(products);
   const std::string own = device.name();
-  computation->devices =
-      device.backend->GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);
+  computation->devices = CallBackend(device, "GetCompilationDevices", [&](auto& backend) {
+    return backend.GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);
+  });
   metrics::ScopedTimer timer(compile_time);
   tracing::Span span("compile for device", "compile");
   if (span.on()) [[unlikely]]
     span.Set("device", own);
-  try {
-    if (lazy::ComputationPtr loaded = LoadComputation(device, *computation)) return loaded;
-    auto compiled = device.backend->Compile({computation});
-    HAMMOCK_CHECK(compiled.size() == 1 && compiled[0], "backend {} compiled {} of 1 computations",
-                  device.type, compiled.size());
-    SaveComputation(device, compiled[0]);
-    return compiled[0];
-  } catch (const Error&) {
-    throw;
-  } catch (...) {
-    CompileError(ErrorCode::kCompile,
-                 CurrentError(ErrorCode::kCompile, "compile on " + device.name())->message())
-        .Raise();
-  }
+  if (lazy::ComputationPtr loaded = LoadComputation(device, *computation)) return loaded;
+  lazy::ComputationPtr compiled = Compile(device, computation);
+  SaveComputation(device, compiled);
+  return compiled;
 }
 
 CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep lowered,
                           const SegmentCompiler& compile) {
   auto step = std::make_shared<CompiledStep>();
   step->device = &device;
-  step->traced = traced;
   step->num_parameters = static_cast<int>(lowered.graph.inputs().size());
   std::map<GraphValue, int> numbers;
   for (NodeId id : lowered.graph.inputs()) {
     int number = static_cast<int>(numbers.size());
     numbers[{id, 0}] = number;
   }
-  DeviceEntry* fallback = lowered.refusals.empty() ? nullptr : &FallbackOf(device);
+  // A large graph is not kept while its segments are compiled.
+  const std::vector<GraphValue> outputs = lowered.graph.outputs();
+  lowered.graph = Graph();
+  DeviceEntry* fallback =
+      lowered.refusals.empty() ? nullptr : &FallbackOf(device, TextOf(lowered.refusals[0]));
   step->refusals = lowered.refusals;
   step->fallback = fallback;
   step->num_values = step->num_parameters;
+  std::vector<int64_t> run_bytes;  // of the device's own segments
   for (Segment& segment : lowered.segments) {
     CompiledSegment compiled;
     compiled.fallback = segment.target != 0;
@@ -228,7 +260,7 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
           compiled.fallback ? CompileGraph(*fallback, {}, graph) : compile(graph);
     } catch (const CompileError& error) {
       if (compiled.fallback || !config::Get<config::kFallback>()) throw;
-      DeviceEntry& other = FallbackOf(device);
+      DeviceEntry& other = FallbackOf(device, "a graph that could not be compiled");
       if (&other == &device) throw;
       LogOnce("compile fallback:" + device.type, LogLevel::kWarn,
               "{} could not compile a graph, {} runs it: {}", device.name(), other.name(),
@@ -244,27 +276,37 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
     compiled.first_output = step->num_values;
     for (GraphValue output : segment.outputs) numbers.try_emplace(output, step->num_values++);
     step->bytes += compiled.computation->bytes() + SizeOfGraph(compiled.computation->graph());
+    if (compiled.device == &device) run_bytes.push_back(compiled.computation->run_bytes);
     step->segments.push_back(std::move(compiled));
   }
-  for (GraphValue output : lowered.graph.outputs()) step->results.push_back(numbers.at(output));
+  if (std::ranges::count(run_bytes, 0) == 0) {
+    step->run_bytes = std::accumulate(run_bytes.begin(), run_bytes.end(), int64_t{0});
+  }
+  for (GraphValue output : outputs) step->results.push_back(numbers.at(output));
   step->simple = step->segments.size() == 1 && !step->segments[0].fallback;
   step->bytes += SizeOfGraph(traced) + static_cast<int64_t>(sizeof(CompiledStep));
+  step->ordered = std::ranges::any_of(
+      traced.nodes(), [](const GraphNode& node) { return EffectOf(node) == Effect::kOrdered; });
   step->argument_bytes = BytesOfValues(traced, true);
   step->result_bytes = BytesOfValues(traced, false);
   return step;
 }
 
 CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
-  return BuildStep(device, traced, LowerStep(device, traced),
-                   [&](Graph graph) { return CompileGraph(device, {}, std::move(graph)); });
+  CompiledStepPtr step = BuildStep(device, traced, LowerStep(device, traced), [&](Graph graph) {
+    return CompileGraph(device, {}, std::move(graph));
+  });
+  step->traced = traced;
+  return step;
 }
 
-CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
-                                      std::vector<uint64_t> key, Graph traced, int64_t kept,
-                                      const SyncOptions& options) {
+CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& hash,
+                                         std::vector<uint64_t> key, Graph traced, int64_t kept,
+                                         const SyncOptions& options) {
   static metrics::Counter& uncached = metrics::GetCounter("UncachedCompile");
   static metrics::Metric& size = metrics::GetMetric("TensorsGraphSize", metrics::Kind::kValue);
   auto start = std::chrono::steady_clock::now();
+  MarkStepScope mark_step(options.full_step);
   std::string where = LocationText(CurrentLocation());
   tracing::Span span("compile", "compile");
   span.Set("nodes", traced.size());
@@ -273,6 +315,7 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
     span.Set("graph", step->number);
     step->hash = hash;
     step->key = std::move(key);
+    step->traced = std::move(traced);
     step->bytes += static_cast<int64_t>(step->key.size() * sizeof(uint64_t));
     step->where = where;
     step->compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();

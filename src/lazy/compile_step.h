@@ -21,7 +21,7 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::stri
 /// How a segment of the device itself is compiled.
 using SegmentCompiler = std::function<lazy::ComputationPtr(Graph)>;
 
-/// All but key and hash. What the device cannot compile goes to the fallback device.
+/// All but key, hash and traced graph. What the device cannot compile goes to the fallback device.
 CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep lowered,
                           const SegmentCompiler& compile);
 

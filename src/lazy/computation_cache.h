@@ -63,6 +63,8 @@ struct CompiledStep {
   std::atomic<int64_t> execute_ns{0};
   int64_t argument_bytes = 0;
   int64_t result_bytes = 0;
+  int64_t run_bytes = 0;  // as in Computation, of all segments of the device together
+  bool ordered = false;   // has ordered effects
 };
 using CompiledStepPtr = std::shared_ptr<CompiledStep>;
 

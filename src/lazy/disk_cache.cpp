@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "lazy/executor.h"
 
 namespace hammock {
 
@@ -21,9 +22,10 @@ std::string KeyOf(const DeviceEntry& device, const lazy::Computation& computatio
   return key;
 }
 
-void Warn(const DeviceEntry& device, const char* what) {
-  LogOnce("disk cache:" + device.type, LogLevel::kWarn, "cache_dir: a computation of {}: {}",
-          device.type, what);
+/// Whatever a backend throws here costs no more than a compilation.
+void WarnOfCurrent(const DeviceEntry& device) {
+  LogOnce("disk cache:" + device.type, LogLevel::kWarn, "cache_dir: {}",
+          CurrentError(ErrorCode::kCompile, "a computation of " + device.type)->what());
 }
 
 }  // namespace
@@ -46,8 +48,8 @@ lazy::ComputationPtr LoadComputation(DeviceEntry& device, const lazy::Computatio
     loaded->in_mark_step = wanted.in_mark_step;
     hits.Add();
     return loaded;
-  } catch (const std::exception& error) {
-    Warn(device, error.what());
+  } catch (...) {
+    WarnOfCurrent(device);
     return nullptr;
   }
 }
@@ -62,8 +64,8 @@ void SaveComputation(DeviceEntry& device, const lazy::ComputationPtr& computatio
                     config::Get<config::kCacheDirBytes>())) {
       writes.Add();
     }
-  } catch (const std::exception& error) {
-    Warn(device, error.what());
+  } catch (...) {
+    WarnOfCurrent(device);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/throw.h"
 #include "hammock/config.h"
+#include "lazy/backend_calls.h"
 #include "lazy/record.h"
 #include "ops/primitives.h"
 
@@ -29,7 +30,9 @@ std::string BackendText(const CompiledStep& step) {
       text += fmt::format("# segment {} of {}, on {}\n", &segment - step.segments.data() + 1,
                           step.segments.size(), segment.device->name());
     }
-    text += segment.device->backend->GetComputationBackendText(segment.computation);
+    text += CallBackend(*segment.device, "GetComputationBackendText", [&](auto& backend) {
+      return backend.GetComputationBackendText(segment.computation);
+    });
     if (!text.empty() && text.back() != '\n') text += '\n';
   }
   return text;
@@ -39,10 +42,7 @@ std::string BackendText(const CompiledStep& step) {
 std::string BackendText(DeviceEntry* device, const Hash128& hash, const Graph& graph) {
   if (!device || graph.outputs().empty()) return "# nothing to compute\n";
   CompiledStepPtr step = Executor().cache.FindByHash(hash);
-  if (!step || step->device != device || step->traced != graph) {
-    step = CompileStep(*device, graph);
-    for (CompiledSegment& segment : step->segments) segment.computation->in_mark_step = false;
-  }
+  if (!step || step->device != device || step->traced != graph) step = CompileStep(*device, graph);
   return BackendText(*step);
 }
 

@@ -4,17 +4,21 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <unordered_set>
 
+#include "base/config_table.h"
 #include "base/fork.h"
+#include "base/location_scope.h"
 #include "base/log.h"
 #include "base/of_thread.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "ir/borrowed.h"
 #include "ir/node_access.h"
+#include "lazy/backend_calls.h"
 #include "lazy/debug_print.h"
 #include "lazy/general_step.h"
 #include "lazy/hooks.h"
@@ -48,9 +52,22 @@ HostTensor HostValue(const Node* node) {
   return payload->host;
 }
 
+void CheckBorrowed(const Node& node) {
+  if (!config::Get<config::kCheckBorrowed>()) return;
+  if (LeafPayload* payload = NodeAccess::payload(&node)) {
+    CheckUnchanged(payload->host, node.location());
+  }
+}
+
+void DropHostCopy(const Node& node) {
+  LeafPayload* payload = NodeAccess::payload(&node);
+  if (payload && !IsWatched(payload->host)) payload->host = HostTensor();
+}
+
 StepExecutor& Executor() {
   static StepExecutor* instance = [] {
-    std::atexit([] { LazyGraphExecutor::Get()->PrepareToExit(); });
+    process_exit::Register(process_exit::Stage::kSteps,
+                           [] { LazyGraphExecutor::Get()->PrepareToExit(); });
     return new StepExecutor;
   }();
   return *instance;
@@ -66,20 +83,37 @@ void CheckNotForked() {
   }
 }
 
+namespace {
+
+struct KnownOptions {
+  std::mutex mutex;
+  std::map<uint64_t, CodeOptions> by_bits;
+};
+KnownOptions& known_options() {
+  static auto& known = *new KnownOptions;
+  return known;
+}
+
+}  // namespace
+
+CodeOptions OptionsOf(uint64_t bits) {
+  std::lock_guard lock(known_options().mutex);
+  auto found = known_options().by_bits.find(bits);
+  return found == known_options().by_bits.end() ? CodeOptions() : found->second;
+}
+
 uint64_t ConfigBits() {
   // A change of these options changes what is compiled.
   static std::atomic<uint64_t> generation{~uint64_t{0}};
   static std::atomic<uint64_t> bits{0};
   uint64_t now = config::Generation();
   if (generation.load(std::memory_order_acquire) != now) {
-    Hash128 hash = HashString(config::Get<config::kForceFallback>());
-    hash = Combine(hash, HashString(config::Get<config::kFallbackDevice>()));
-    hash = Combine(hash, config::Get<config::kFastMath>() ? 1 : 0);
-    hash = Combine(hash, config::Get<config::kWideSums>() ? 1 : 0);
-    hash = Combine(hash, config::Get<config::kMatmulPrecision>() == "high" ? 1 : 0);
-    hash = Combine(hash, config::Get<config::kFallback>() ? 1 : 0);
-    hash = Combine(hash, config::Get<config::kCudaFastAtomics>() ? 1 : 0);
+    CodeOptions options = config::CodeOptions();
+    Hash128 hash;
+    for (const auto& [name, value] : options) hash = Combine(hash, HashString(value));
     bits.store(hash.lo & 0xffffffff, std::memory_order_relaxed);
+    std::lock_guard lock(known_options().mutex);
+    known_options().by_bits.try_emplace(hash.lo & 0xffffffff, std::move(options));
     generation.store(now, std::memory_order_release);
   }
   return bits.load(std::memory_order_relaxed);
@@ -94,6 +128,15 @@ uint64_t ConfigBits(std::span<const std::string> devices) {
 
 void SetHashMaskForTesting(uint64_t mask) { hash_mask = mask; }
 
+namespace {
+
+std::shared_ptr<Error> ErrorOfKind(ErrorCode code, const std::string& message) {
+  if (code == ErrorCode::kCompile) return std::make_shared<CompileError>(code, message);
+  return std::make_shared<DeviceError>(code, message);
+}
+
+}  // namespace
+
 std::shared_ptr<Error> CurrentError(ErrorCode code, const std::string& what) {
   try {
     throw;
@@ -102,9 +145,9 @@ std::shared_ptr<Error> CurrentError(ErrorCode code, const std::string& what) {
   } catch (const std::bad_alloc&) {
     return std::make_shared<OutOfMemory>(ErrorCode::kOutOfMemory, what + ": out of host memory");
   } catch (const std::exception& error) {
-    return std::make_shared<DeviceError>(code, what + ": " + error.what());
+    return ErrorOfKind(code, what + ": " + error.what());
   } catch (...) {
-    return std::make_shared<DeviceError>(code, what + ": unknown exception");
+    return ErrorOfKind(code, what + ": an exception that is no std::exception");
   }
 }
 
@@ -192,23 +235,40 @@ std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId d
 
 namespace {
 
-/// Equal scalars share data, never a parameter. With the graph mutex held.
-BackendDataPtr ScalarData(DeviceEntry& device, const Scalar& value) {
+/// Where the data of a scalar is kept; null: nowhere. With the graph mutex held.
+DeviceEntry::CachedScalar* CachedScalarOf(DeviceEntry& device, const Scalar& value) {
   auto size = static_cast<size_t>(config::Get<config::kDeviceDataCacheSize>());
   if (device.scalars.size() != size) device.scalars.assign(size, {});
-  DeviceEntry::CachedScalar* cached = nullptr;
-  if (size > 0) {
-    Hash128 hash = Combine(HashOf(value.bits()), static_cast<uint64_t>(value.dtype()));
-    cached = &device.scalars[hash.lo % size];
-    if (cached->data && cached->value == value) return cached->data;
-  }
+  if (size == 0) return nullptr;
+  Hash128 hash = Combine(HashOf(value.bits()), static_cast<uint64_t>(value.dtype()));
+  return &device.scalars[hash.lo % size];
+}
+
+BackendDataPtr NewScalarData(DeviceEntry& device, const Scalar& value) {
   static metrics::Counter& misses = metrics::GetCounter("DeviceDataCacheMiss");
   misses.Add();
-  BackendDataPtr data = WithMemory(
-      device, [&] { return device.backend->MakeComputationDataFromScalar(value, device.device); },
-      GraphLock::kHeld);
+  BackendDataPtr data = UploadScalar(device, value);
   data->SetInfo(std::make_shared<lazy::BackendData::DeviceDataInfo>(-1, /*read_only=*/true));
-  if (cached && !device.scalars.empty()) *cached = {value, data};
+  return data;
+}
+
+std::vector<BackendDataPtr> UploadLeaves(DeviceEntry& device,
+                                         const std::vector<HostTensor>& tensors) {
+  static metrics::Metric& time = metrics::GetMetric("TransferToDeviceTime", metrics::Kind::kTime);
+  static metrics::Metric& bytes =
+      metrics::GetMetric("TransferToDeviceBytes", metrics::Kind::kBytes);
+  int64_t total = 0;
+  for (const HostTensor& tensor : tensors) total += tensor.bytes();
+  std::vector<BackendDataPtr> data;
+  {
+    metrics::ScopedTimer timer(time);
+    tracing::Span span("upload", "transfer");
+    span.Set("bytes", total);
+    data = Upload(device, tensors);
+  }
+  if (tracing::IsOn()) [[unlikely]]
+    WriteMemory(device);
+  bytes.AddSample(static_cast<double>(total));
   return data;
 }
 
@@ -379,7 +439,8 @@ std::shared_ptr<const Error> ErrorOfSameStep(const Walk& walk) {
 
 bool IsForbidden(const Error& error) {
   return error.code() == ErrorCode::kRecompileForbidden ||
-         error.code() == ErrorCode::kExecutionForbidden;
+         error.code() == ErrorCode::kExecutionForbidden ||
+         dynamic_cast<const process_exit::Cancelled*>(&error);
 }
 
 void StepExecutor::NoteFailure(DeviceEntry& device, std::span<const NodePtr> outputs,
@@ -412,6 +473,7 @@ CompiledStepPtr StepExecutor::Instantiate(DeviceEntry& device, const Hash128& ha
   tracing::Span span("new sizes", "compile");
   auto start = std::chrono::steady_clock::now();
   CompiledStepPtr step = MakeInstance(device, match.general, std::move(match.sizes));
+  if (!step) return nullptr;
   step->hash = hash;
   step->compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
   span.Set("graph", step->number);
@@ -424,6 +486,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
   CompiledStepPtr compiled;
   const uint64_t scope = ConfigBits(options.devices);
   CompiledStepPtr saved;
+  std::vector<BackendDataPtr> placeholders;
   for (;;) {
     std::unique_lock lock(graph_mutex);
     {
@@ -468,22 +531,21 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
         }
         span.Set("found", compiled ? "yes" : "no");
       }
-      if (!compiled && general.general) {
-        Hash128 hash = walk.hash;
-        lock.unlock();
-        compiled = Instantiate(device, hash, std::move(general));
-        continue;
-      }
       if (!compiled) {
-        Graph traced = GraphOf(walk);
+        const bool is_new = !general.general;
+        Graph traced = is_new ? GraphOf(walk) : Graph();
         Hash128 hash = walk.hash;
-        std::vector<uint64_t> key(walk.key.words().begin(), walk.key.words().end());
+        std::vector<uint64_t> key;
+        if (is_new) key.assign(walk.key.words().begin(), walk.key.words().end());
         int64_t kept = walk.kept;
         std::vector<NodePtr> outputs = OutputNodes(walk);
         lock.unlock();
         try {
-          compiled = Compile(device, hash, std::move(key), std::move(traced), kept, options);
+          compiled = is_new
+                         ? Compile(device, hash, std::move(key), std::move(traced), kept, options)
+                         : Instantiate(device, hash, std::move(general));
         } catch (const Error& error) {
+          process_exit::AwaitEndIfCancelled(error);
           if (!IsForbidden(error)) {
             std::lock_guard relock(graph_mutex);
             NoteFailure(device, outputs, error.Clone());
@@ -503,63 +565,80 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
       continue;
     }
     if (!BindParameters(device, walk, lock)) continue;
-    return Claim(device, walk, std::move(compiled), options);
+    if (!MakePlaceholders(device, walk, lock, placeholders)) continue;
+    return Claim(device, walk, std::move(compiled), std::move(placeholders), options);
   }
 }
 
-bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk,
-                                  std::unique_lock<std::mutex>& lock) {
-  std::vector<NodePtr> missing;
+bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk, GraphLock& lock) {
+  std::vector<NodePtr> missing, scalars;
   std::vector<HostTensor> tensors;
   for (Node* node : walk.parameters) {
+    CheckBorrowed(*node);
     Node::Slot& slot = node->slots()[0];
     if (&node->op() == &ops::kScalarLeaf) {
       // It goes with any device, so what it has may be another device's.
       if (slot.data && slot.data->device() == device.device) continue;
-      slot.data = ScalarData(device, node->attrs()[0].scalar());
+      const Scalar& value = node->attrs()[0].scalar();
+      DeviceEntry::CachedScalar* cached = CachedScalarOf(device, value);
+      if (cached && cached->data && cached->value == value) {
+        slot.data = cached->data;
+      } else {
+        scalars.emplace_back(node);
+      }
     } else if (!slot.data) {
       missing.emplace_back(node);
       tensors.push_back(HostValue(node));
     }
   }
-  if (missing.empty()) return true;
-  lock.unlock();
-  static metrics::Metric& time = metrics::GetMetric("TransferToDeviceTime", metrics::Kind::kTime);
-  static metrics::Metric& bytes =
-      metrics::GetMetric("TransferToDeviceBytes", metrics::Kind::kBytes);
-  int64_t total = 0;
-  for (const HostTensor& tensor : tensors) total += tensor.bytes();
+  if (missing.empty() && scalars.empty()) return true;
+  WithoutGraphLock unlocked(lock);
   std::vector<BackendDataPtr> data;
-  {
-    metrics::ScopedTimer timer(time);
-    tracing::Span span("upload", "transfer");
-    span.Set("bytes", total);
-    data = WithMemory(device, [&] {
-      return device.backend->MakeComputationDataFromTensors(tensors, device.device);
-    });
+  if (!missing.empty()) data = UploadLeaves(device, tensors);
+  std::map<std::pair<uint64_t, DType>, BackendDataPtr> made;  // equal scalars share data
+  for (const NodePtr& node : scalars) {
+    const Scalar& value = node->attrs()[0].scalar();
+    BackendDataPtr& one = made[{value.bits(), value.dtype()}];
+    if (!one) one = NewScalarData(device, value);
   }
-  if (tracing::IsOn()) [[unlikely]]
-    WriteMemory(device);
-  bytes.AddSample(static_cast<double>(total));
-  HAMMOCK_CHECK(data.size() == missing.size(), "backend {} made {} data of {} tensors", device.type,
-                data.size(), missing.size());
-  lock.lock();
+  bool alone = unlocked.Lock();
+  for (const NodePtr& node : scalars) {
+    const Scalar& value = node->attrs()[0].scalar();
+    node->slots()[0].data = made[{value.bits(), value.dtype()}];
+    if (auto* cached = CachedScalarOf(device, value)) *cached = {value, node->slots()[0].data};
+  }
   for (size_t i = 0; i < missing.size(); ++i) {
     Node::Slot& slot = missing[i]->slots()[0];
     if (slot.data) continue;  // another thread was faster
     slot.data = data[i];
-    // The device has it now; the host copy is not needed to get it back.
-    if (LeafPayload* payload = NodeAccess::payload(missing[i].get())) payload->host = HostTensor();
+    DropHostCopy(*missing[i]);
   }
-  lock.unlock();
-  return false;
+  if (!alone) lock.unlock();
+  return alone;
+}
+
+bool StepExecutor::MakePlaceholders(DeviceEntry& device, const Walk& walk, GraphLock& lock,
+                                    std::vector<BackendDataPtr>& placeholders) {
+  std::vector<Shape> shapes;
+  for (const Output& output : walk.outputs) {
+    shapes.push_back(output.node->shape(static_cast<int>(output.index)));
+  }
+  auto shape_of = [](const BackendDataPtr& data) -> const Shape& { return data->shape(); };
+  if (std::ranges::equal(placeholders, shapes, {}, shape_of)) return true;  // of an earlier walk
+  placeholders.clear();
+  WithoutGraphLock unlocked(lock);
+  for (const Shape& shape : shapes) placeholders.push_back(NewPlaceholder(device, shape));
+  bool alone = unlocked.Lock();
+  if (!alone) lock.unlock();
+  return alone;
 }
 
 bool MayDonate(const Node& node, const lazy::BackendData& data, const DeviceEntry& device) {
-  LeafPayload* payload = NodeAccess::payload(&node);
+  if (&node.op() == &ops::kScalarLeaf) return false;
   // A synchronous backend gets it when it is there.
-  bool in_time = data.IsReady() || !device.backend->IsAsynchronous();
-  return in_time && !(payload && payload->read_only) && &node.op() != &ops::kScalarLeaf;
+  if (!data.IsReady() && device.backend->IsAsynchronous()) return false;
+  auto info = std::dynamic_pointer_cast<lazy::BackendData::DeviceDataInfo>(data.info());
+  return !info || !info->read_only;
 }
 
 // Note [Undo in place]: a step may overwrite what its units remember if it alone decides about
@@ -595,7 +674,7 @@ bool StepExecutor::JoinUnits(Step& step, UnitSpan units, std::span<Node* const> 
 }
 
 StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
-                            const SyncOptions& options) {
+                            std::vector<BackendDataPtr> placeholders, const SyncOptions& options) {
   bool nested = RunsHere(device);
   StepPtr step = NewStep();
   step->compiled = std::move(compiled);
@@ -625,14 +704,8 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
       RefuseToWait(device, data);
     step->arguments.push_back(data);
   }
-  std::vector<BackendDataPtr> placeholders;
-  for (const Output& output : walk.outputs) {
-    Node* node = const_cast<Node*>(output.node);
-    BackendDataPtr placeholder = device.backend->CreateDataPlaceholder(
-        device.device, node->shape(static_cast<int>(output.index)));
-    placeholder->MakePending();
+  for (const BackendDataPtr& placeholder : placeholders) {
     step->placeholders.push_back(placeholder.get());
-    placeholders.push_back(std::move(placeholder));
   }
   // Nothing below can fail.
   for (size_t i = 0; i < walk.outputs.size(); ++i) {
@@ -640,7 +713,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     node->slots()[walk.outputs[i].index].data = std::move(placeholders[i]);
     if (walk.outputs[i].index == 0) step->output_nodes.emplace_back(node);
   }
-  step->turn = nested ? kNoTurn : device.claimed++;
+  TakeTurns(device, *step, nested);
   step->order = walk.order;
   return step;
 }
@@ -706,9 +779,12 @@ void StepExecutor::ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const
 }
 
 void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
+  process_exit::AwaitEndIfCancelled(*error);
   for (DeviceEntry* device : AllDevices()) ForgetUnseen(*device, error);
   int undone = UndoFailed(error);
   std::shared_ptr<Error> raised = error->Clone();
+  // Where nothing better is known: the read or sync that raises it.
+  if (raised->where().empty()) raised->SetWhere(CurrentWhere());
   if (undone > 0) {
     raised->AddNote(fmt::format("{} undone: tensors updated in place have the values from before",
                                 undone == 1 ? "the step is" : fmt::format("{} steps are", undone)));

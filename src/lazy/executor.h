@@ -3,8 +3,7 @@
 ///
 /// Note [Graph mutex]: one mutex guards the slots, operand lists, errors and walk marks of all
 /// nodes. It is held while a sync walks and claims, and while a step's outcome is written back;
-/// never while something is uploaded (but for scalars), compiled or executed. Recording ops does
-/// not take it.
+/// never while a method of a backend runs. Recording ops does not take it.
 ///
 /// Note [A step is a transaction]: claiming puts placeholders into the slots of the outputs; nodes
 /// keep their operands until the step has succeeded. A failure takes the placeholders out again, so
@@ -28,6 +27,41 @@
 
 namespace hammock {
 
+/// The graph mutex. It counts who has held it, so that a thread which let go of it for a moment
+/// knows whether anything can have changed.
+class GraphMutex {
+ public:
+  void lock() {
+    mutex_.lock();
+    ++holders_;
+  }
+  void unlock() { mutex_.unlock(); }
+  /// While it is held.
+  uint64_t holders() const { return holders_; }
+
+ private:
+  std::mutex mutex_;
+  uint64_t holders_ = 0;
+};
+using GraphLock = std::unique_lock<GraphMutex>;
+
+/// Lets go of the graph mutex, so that a backend may be called.
+class WithoutGraphLock {
+ public:
+  explicit WithoutGraphLock(GraphLock& lock) : lock_(lock), holders_(lock.mutex()->holders()) {
+    lock_.unlock();
+  }
+  /// Takes it again; false if someone else has held it meanwhile, so that walks are out of date.
+  [[nodiscard]] bool Lock() {
+    lock_.lock();
+    return lock_.mutex()->holders() == holders_ + 1;
+  }
+
+ private:
+  GraphLock& lock_;
+  const uint64_t holders_;
+};
+
 struct SyncOptions {
   const char* trigger = "sync";
   bool wait = true;
@@ -48,7 +82,9 @@ struct Step {
   // references sees users only.
   std::vector<lazy::BackendData*> placeholders;
   std::vector<Node*> order;  // of the walk; alive while output_nodes keep their operands
-  uint64_t turn = 0;         // among the steps of its device, or kNoTurn
+  Lane* lane = nullptr;      // where it runs
+  uint64_t turn = 0;         // among the steps of its lane, or kNoTurn
+  uint64_t ordered = 0;      // among the steps of its device with ordered effects, or kNoTurn
   NodePtr recipe;            // of a replay: the one node that stands for its graph
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
   bool is_all = false;       // the roots of its sync need nothing else
@@ -72,7 +108,7 @@ void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data);
 
 class StepExecutor {
  public:
-  std::mutex graph_mutex;
+  GraphMutex graph_mutex;
   ComputationCache cache;
 
   /// Computes roots (of any devices); with `wait`, returns when they are ready and raises their
@@ -99,10 +135,12 @@ class StepExecutor {
            const WriteUnitPtr& unit);
   /// Raises an error that no barrier needs to raise any more, having undone what failed by it.
   [[noreturn]] void RaiseSeen(const std::shared_ptr<const Error>& error);
-  /// Explains a miss, compiles and adds the result to the cache.
+  /// Explains a miss, compiles and adds the result to the cache. Threads that want the same graph
+  /// meanwhile wait for it, and get its error if it fails.
   CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
                           Graph traced, int64_t kept, const SyncOptions& options);
-  /// Makes an instance of a general step, which the cache keeps besides its entries.
+  /// Makes an instance of a general step, which the cache keeps besides its entries. Null where the
+  /// backend cannot do it; the general step then covers these sizes no longer.
   CompiledStepPtr Instantiate(DeviceEntry& device, const Hash128& hash, GeneralMatch match);
 
   void Drain(DeviceEntry& device);
@@ -123,10 +161,18 @@ class StepExecutor {
 
  private:
   void SyncDevice(DeviceEntry& device, std::span<const Value> roots, const SyncOptions& options);
-  /// With the graph mutex held: uploads what is missing; false if it was released meanwhile.
-  bool BindParameters(DeviceEntry& device, Walk& walk, std::unique_lock<std::mutex>& lock);
+  CompiledStepPtr CompileNow(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
+                             Graph traced, int64_t kept, const SyncOptions& options);
+  /// With the graph mutex held: the step's place among others. `nested` ones run at once.
+  void TakeTurns(DeviceEntry& device, Step& step, bool nested);
+  /// With the graph mutex held: uploads what is missing. False, without the mutex, if another
+  /// thread held it meanwhile, so that the walk is out of date.
+  bool BindParameters(DeviceEntry& device, Walk& walk, GraphLock& lock);
+  /// Likewise makes what the outputs' slots will hold.
+  bool MakePlaceholders(DeviceEntry& device, const Walk& walk, GraphLock& lock,
+                        std::vector<BackendDataPtr>& placeholders);
   StepPtr Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
-                const SyncOptions& options);
+                std::vector<BackendDataPtr> placeholders, const SyncOptions& options);
   /// With the graph mutex held: the step computes values of units and uses those of others, which
   /// wrote `parameters`. Whether it may overwrite what its units remember.
   bool JoinUnits(Step& step, UnitSpan units, std::span<Node* const> parameters, bool is_whole);
@@ -161,6 +207,11 @@ class StepExecutor {
   /// With the graph mutex held: what becomes of a failed step's units.
   void FailUnits(Step& step, const std::shared_ptr<const Error>& error, bool is_known);
 
+  struct Compiling;
+  std::mutex compiling_mutex_;
+  std::condition_variable compiled_;
+  std::vector<std::shared_ptr<Compiling>> compiling_;
+
   std::atomic<int> unseen_errors_{0};  // of all devices
   std::mutex misses_mutex_;
   std::vector<CompileMiss> misses_;
@@ -171,12 +222,15 @@ StepExecutor& Executor();
 /// A cut outside of steps: starts `roots`, all that the thread has pending, as one unit of writes.
 /// Raises nothing.
 void RunUnits(ThreadContext& context, std::span<const Value> roots, const char* trigger);
-/// The caller has forbidden what was to be done: nothing has failed.
+/// What was to be done is forbidden here, or the process ends: nothing has failed.
 bool IsForbidden(const Error& error);
 /// DeviceError (kForked) in a child of a process that had started the runtime.
 void CheckNotForked();
-/// Parts of the key that are not in the graph.
+/// Parts of the key that are not in the graph: the options that affect code.
 uint64_t ConfigBits();
+/// The options that gave these bits, by name; empty if none of this process did.
+using CodeOptions = std::vector<std::pair<std::string_view, std::string>>;
+CodeOptions OptionsOf(uint64_t bits);
 /// The same with a replication list, which may be empty.
 uint64_t ConfigBits(std::span<const std::string> devices);
 
@@ -188,6 +242,10 @@ bool MayDonate(const Node& node, const lazy::BackendData& data, const DeviceEntr
 
 /// The host value of a leaf that is not on its device yet.
 HostTensor HostValue(const Node* node);
+/// With the option `check_borrowed`: ValueError where a leaf's borrowed memory has changed.
+void CheckBorrowed(const Node& node);
+/// The device has the value of a leaf now; its host copy is not needed to get it back.
+void DropHostCopy(const Node& node);
 
 /// Compiles a traced graph for a device: lowering, partition, backend compilation.
 CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced);

@@ -54,6 +54,17 @@ uint64_t ConfigBitsOf(const CompiledStep& step) {
   return step.key.empty() ? 0 : step.key[0] & 0xffffffff;
 }
 
+/// "wide_sums was false and is true": of two equally long lists.
+std::string ChangedOptions(const CodeOptions& before, const CodeOptions& now) {
+  std::string text;
+  for (size_t i = 0; i < before.size() && i < now.size(); ++i) {
+    if (before[i] == now[i]) continue;
+    text += fmt::format("{}{} was `{}` and is `{}`", text.empty() ? "" : ", ", now[i].first,
+                        before[i].second, now[i].second);
+  }
+  return text.empty() ? "other devices to compile for" : text;
+}
+
 /// Equal graphs: something of the key that is not in the graph.
 GraphDifference KeyDifference(const DeviceEntry& device, const CompiledStep& cached) {
   if (cached.device != &device) {
@@ -62,10 +73,8 @@ GraphDifference KeyDifference(const DeviceEntry& device, const CompiledStep& cac
                         cached.device ? cached.device->name() : "no device", device.name())};
   }
   if (ConfigBitsOf(cached) != ConfigBits()) {
-    return {"config", fmt::format("the same graph was compiled under other options; now fallback = "
-                                  "{}, fallback_device = {}, fast_math = {}, force_fallback = `{}`",
-                                  config::GetText("fallback"), config::GetText("fallback_device"),
-                                  config::GetText("fast_math"), config::GetText("force_fallback"))};
+    return {"config", "the same graph was compiled under other options: " +
+                          ChangedOptions(OptionsOf(ConfigBitsOf(cached)), OptionsOf(ConfigBits()))};
   }
   return {"alias", "the same graph, but other inputs are outputs of one computed op"};
 }

@@ -11,14 +11,15 @@
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
+#include "lazy/backend_calls.h"
 
 namespace hammock {
 
 namespace {
 
 constexpr size_t kMostSamples = 4;
-constexpr int64_t kWidth = 64;          // how many times larger sizes are tried
-constexpr size_t kMostVerified = 4096;  // sizes that are remembered one by one
+constexpr int64_t kWidth = 64;       // how many times larger sizes are tried
+constexpr size_t kMostKnown = 4096;  // sizes that are remembered one by one
 
 Graph General(const Graph& lowered, const SizeRule& rule, const std::vector<int64_t>& parameters) {
   Graph graph = WithDimParams(lowered, rule.lowered, parameters);
@@ -29,6 +30,34 @@ Graph General(const Graph& lowered, const SizeRule& rule, const std::vector<int6
 bool AreDistinct(std::vector<int64_t> sizes) {
   std::ranges::sort(sizes);
   return std::ranges::adjacent_find(sizes) == sizes.end();
+}
+
+void Add(const std::vector<int64_t>& sizes, std::set<std::vector<int64_t>>& known) {
+  if (known.size() == kMostKnown) known.clear();
+  known.insert(sizes);
+}
+
+/// Null where the backend fails as it may fail to compile.
+lazy::ComputationPtr ComputationAt(DeviceEntry& device, GeneralStep& general,
+                                   const std::vector<int64_t>& sizes) {
+  std::string reason;
+  try {
+    lazy::ComputationPtr computation = CallBackend(
+        device, "Instantiate",
+        [&](auto& backend) { return backend.Instantiate(general.computation, sizes); },
+        ErrorCode::kCompile);
+    HAMMOCK_CHECK(computation, "Instantiate of {} returned null", device.name());
+    return computation;
+  } catch (const CompileError& error) {
+    reason = error.what();
+  } catch (const NotSupported& error) {
+    reason = error.what();
+  }
+  LogOnce("instantiate:" + device.type, LogLevel::kWarn,
+          "{} could not serve new sizes of a graph, which is compiled for them: {}", device.name(),
+          reason);
+  general.AddRefused(sizes);
+  return nullptr;
 }
 
 int64_t BytesOf(const std::vector<Shape>& shapes) {
@@ -44,6 +73,7 @@ int64_t BytesOf(const std::vector<Shape>& shapes) {
 bool GeneralStep::Covers(const std::vector<int64_t>& sizes) const {
   std::optional<std::vector<int64_t>> free = FreeSizes(rule.products, sizes);
   std::lock_guard lock(mutex_);
+  if (refused_.contains(sizes)) return false;
   if (free && !range_.least.empty() && range_.Contains(*free) && AreDistinct(*free)) return true;
   return verified_.contains(sizes);
 }
@@ -60,8 +90,17 @@ SizeRange GeneralStep::range() const {
 
 void GeneralStep::AddVerified(const std::vector<int64_t>& sizes) {
   std::lock_guard lock(mutex_);
-  if (verified_.size() == kMostVerified) verified_.clear();
-  verified_.insert(sizes);
+  Add(sizes, verified_);
+}
+
+void GeneralStep::AddRefused(const std::vector<int64_t>& sizes) {
+  std::lock_guard lock(mutex_);
+  Add(sizes, refused_);
+}
+
+bool GeneralStep::IsRefused(const std::vector<int64_t>& sizes) const {
+  std::lock_guard lock(mutex_);
+  return refused_.contains(sizes);
 }
 
 int64_t GeneralStep::bytes() const {
@@ -83,7 +122,9 @@ CompiledStepPtr MakeInstance(DeviceEntry& device, const std::shared_ptr<GeneralS
   step->simple = true;
   CompiledSegment segment;
   segment.device = &device;
-  segment.computation = device.backend->Instantiate(general->computation, sizes);
+  segment.computation = ComputationAt(device, *general, sizes);
+  if (!segment.computation) return nullptr;
+  segment.origins = general->origins;
   const lazy::Computation& computation = *segment.computation;
   step->num_parameters = computation.parameters_size();
   step->num_values = step->num_parameters + computation.results_size();
@@ -92,6 +133,8 @@ CompiledStepPtr MakeInstance(DeviceEntry& device, const std::shared_ptr<GeneralS
   std::iota(segment.inputs.begin(), segment.inputs.end(), 0);
   step->results.resize(static_cast<size_t>(computation.results_size()));
   std::iota(step->results.begin(), step->results.end(), segment.first_output);
+  step->ordered = general->ordered;
+  step->run_bytes = computation.run_bytes;
   step->argument_bytes = BytesOf(computation.parameter_shapes());
   step->result_bytes = BytesOf(computation.result_shapes());
   size_t values = static_cast<size_t>(step->num_values);
@@ -109,7 +152,9 @@ CompiledStepPtr MakeInstance(DeviceEntry& device, const std::shared_ptr<GeneralS
 Generaliser::Generaliser(ComputationCache& cache, DeviceEntry& device,
                          const std::vector<uint64_t>& key, const Graph& traced)
     : device_(device), key_(key), traced_(traced) {
-  enabled_ = config::Get<config::kGeneralise>() && device.backend->SupportsDimParams(device.device);
+  enabled_ = config::Get<config::kGeneralise>() &&
+             CallBackend(device, "SupportsDimParams",
+                         [&](auto& backend) { return backend.SupportsDimParams(device.device); });
   if (!enabled_) return;
   skeleton_ = SkeletonOf(traced);
   structure_ = StructureOf(key[0], traced);
@@ -146,6 +191,7 @@ CompiledStepPtr Generaliser::FindInstance() {
 CompiledStepPtr Generaliser::Instantiate(const std::shared_ptr<GeneralStep>& general) {
   auto parameters = general->rule.ParametersOf(skeleton_.sizes);
   if (!parameters || !FreeSizes(general->rule.products, *parameters)) return nullptr;
+  if (general->IsRefused(*parameters)) return nullptr;
   if (!general->Covers(*parameters)) {
     lowered();
     if (!IsSimple(*lowered_) || lowered_skeleton_.words != general->lowered_words) return nullptr;
@@ -154,8 +200,7 @@ CompiledStepPtr Generaliser::Instantiate(const std::shared_ptr<GeneralStep>& gen
     FindRange(*general, *parameters);
   }
   CompiledStepPtr step = MakeInstance(device_, general, *parameters);
-  step->sizes.clear();  // it becomes an entry
-  step->traced = traced_;
+  if (step) step->sizes.clear();  // it becomes an entry
   return step;
 }
 
@@ -275,6 +320,8 @@ CompiledStepPtr Generaliser::Compile(std::span<const std::string> devices, std::
     general->compiled_as = step->number;
     general->where = LocationText(CurrentLocation());
     general->traced_nodes = traced_.size();
+    general->ordered = step->ordered;
+    general->origins = step->segments[0].origins;
     general->AddVerified(sizes);
     FindRange(*general, sizes);
     step->bytes += general->bytes();

@@ -42,6 +42,8 @@ struct GeneralStep {
   int64_t compiled_as = 0;  // the number of the step that compiled it
   std::string where;        // and the source line of its sync
   int traced_nodes = 0;
+  bool ordered = false;          // as in CompiledStep
+  std::vector<int32_t> origins;  // as in CompiledSegment
 
   // Of instances that have no entry of their own.
   std::atomic<int64_t> executions{0};
@@ -50,21 +52,27 @@ struct GeneralStep {
   std::optional<std::vector<int64_t>> SizesOf(std::span<const uint64_t> words) const {
     return key->SizesOf(words);
   }
-  /// Whether graphs of these sizes are lowered by the rule, as far as is known.
+  /// Whether graphs of these sizes are lowered by the rule, as far as is known, and the backend did
+  /// not refuse them.
   bool Covers(const std::vector<int64_t>& sizes) const;
   void SetRange(SizeRange range);
   SizeRange range() const;
   /// They were lowered, and follow the rule.
   void AddVerified(const std::vector<int64_t>& sizes);
+  /// The backend has failed to instantiate its computation at these sizes.
+  void AddRefused(const std::vector<int64_t>& sizes);
+  bool IsRefused(const std::vector<int64_t>& sizes) const;
   int64_t bytes() const;
 
  private:
   mutable std::mutex mutex_;
   SizeRange range_;                          // of the free parameters
   std::set<std::vector<int64_t>> verified_;  // of all
+  std::set<std::vector<int64_t>> refused_;
 };
 
-/// The step of a general one at sizes that it covers, without an entry in the cache.
+/// The step of a general one at sizes that it covers, without an entry in the cache. Null where the
+/// backend cannot do it: such a graph is compiled by itself.
 CompiledStepPtr MakeInstance(DeviceEntry& device, const std::shared_ptr<GeneralStep>& general,
                              std::vector<int64_t> sizes);
 

@@ -1,6 +1,7 @@
 #include "hammock/inspect.h"
 
 #include "compiler/pipeline.h"
+#include "lazy/backend_calls.h"
 #include "lazy/compile_step.h"
 #include "lazy/executor.h"
 
@@ -23,7 +24,9 @@ std::vector<CompiledPart> DescribeCompiled(const Graph& graph, const Device& dev
   std::vector<CompiledPart> parts;
   for (const CompiledSegment& segment : step->segments) {
     parts.push_back({segment.device->name(), segment.fallback,
-                     segment.device->backend->DescribeComputation(segment.computation)});
+                     CallBackend(*segment.device, "DescribeComputation", [&](auto& backend) {
+                       return backend.DescribeComputation(segment.computation);
+                     })});
   }
   return parts;
 }

@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "hammock/lazy/backend_interface.h"
+#include "lazy/backend_calls.h"
 #include "lazy/backend_registry.h"
 #include "lazy/walk.h"
 #include "ops/primitives.h"
@@ -130,7 +131,9 @@ namespace {
 BackendDataPtr DataOf(const BackendDevice& device, const Node& node, int output) {
   if (node.IsLeaf()) {
     for (const DeviceEntry* entry : AllDevices()) {
-      if (entry->device == device) return entry->backend->GetComputationDataFromNode(&node);
+      if (entry->device != device) continue;
+      return CallBackend(*entry, "GetComputationDataFromNode",
+                         [&](auto& backend) { return backend.GetComputationDataFromNode(&node); });
     }
   }
   return node.slots()[output].data;

@@ -7,6 +7,7 @@
 
 #include "base/throw.h"
 #include "hammock/metrics.h"
+#include "lazy/backend_calls.h"
 #include "lazy/executor.h"
 #include "lazy/tensor_impl.h"
 
@@ -49,6 +50,11 @@ std::vector<LiveValue> LargestLive(DeviceEntry& device, size_t most) {
   return live;
 }
 
+lazy::MemoryInfo MemoryOf(const DeviceEntry& device) {
+  return CallBackend(device, "GetMemoryInfo",
+                     [&](auto& backend) { return backend.GetMemoryInfo(device.device); });
+}
+
 DeviceEntry& RealDevice(const char* what, const Device& device) {
   if (device.id() == kNoDevice) {
     Throw(ErrorCode::kValue, "{}: symbolic tensors have no memory", what);
@@ -58,13 +64,13 @@ DeviceEntry& RealDevice(const char* what, const Device& device) {
 
 }  // namespace
 
-bool FreeMemoryOf(DeviceEntry& device, GraphLock lock) {
+bool FreeMemoryOf(DeviceEntry& device) {
   static metrics::Counter& count = metrics::GetCounter("MemoryPressure");
   static metrics::Metric& dropped =
       metrics::GetMetric("DerivedBytesDropped", metrics::Kind::kBytes);
   count.Add();
   auto held = [&] {
-    lazy::MemoryInfo info = device.backend->GetMemoryInfo(device.device);
+    lazy::MemoryInfo info = MemoryOf(device);
     return std::max(info.in_use, info.reserved);
   };
   int64_t before = held();
@@ -72,19 +78,19 @@ bool FreeMemoryOf(DeviceEntry& device, GraphLock lock) {
   if (derived > 0) dropped.AddSample(static_cast<double>(derived));
   std::vector<DeviceEntry::CachedScalar> scalars;
   {
-    std::unique_lock guard(Executor().graph_mutex, std::defer_lock);
-    if (lock == GraphLock::kFree) guard.lock();
+    std::lock_guard lock(Executor().graph_mutex);
     scalars.swap(device.scalars);
   }
   scalars.clear();
-  device.backend->FreeCachedMemory(device.device);
+  CallBackend(device, "FreeCachedMemory",
+              [&](auto& backend) { backend.FreeCachedMemory(device.device); });
   return derived > 0 || held() < before;
 }
 
-void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error, GraphLock lock) {
+void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error) {
   constexpr size_t kMost = 5;
   std::string message = error.message();
-  if (lock == GraphLock::kFree && message.find("largest live") == std::string::npos) {
+  if (message.find("largest live") == std::string::npos) {
     std::string list;
     for (const LiveValue& value : LargestLive(device, kMost)) {
       std::string where = LocationText(value.location);
@@ -103,22 +109,24 @@ void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error, GraphLock l
 
 lazy::MemoryInfo GetMemoryInfo(const Device& device) {
   DeviceEntry& entry = RealDevice("GetMemoryInfo", device);
-  return entry.backend->GetMemoryInfo(entry.device);
+  return MemoryOf(entry);
 }
 
-void SetMemoryLimit(const Device& device, int64_t bytes) {
+void SetMemoryLimit(const Device& device, int64_t bytes, Location at) {
+  LocationScope scope(at);
   DeviceEntry& entry = RealDevice("SetMemoryLimit", device);
   if (bytes < 0) {
     Throw(ErrorCode::kValue, "SetMemoryLimit: {} bytes, needs at least 0 (0 lifts the limit)",
           bytes);
   }
-  entry.backend->SetMemoryLimit(entry.device, bytes);
+  CallBackend(entry, "SetMemoryLimit",
+              [&](auto& backend) { backend.SetMemoryLimit(entry.device, bytes); });
 }
 
 int64_t FreeMemory(const Device& device) {
   DeviceEntry& entry = RealDevice("FreeMemory", device);
   int64_t derived = lazy::DerivedBytes(entry.device);
-  FreeMemoryOf(entry, GraphLock::kFree);
+  FreeMemoryOf(entry);
   return derived;
 }
 

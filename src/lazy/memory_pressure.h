@@ -9,27 +9,24 @@
 
 namespace hammock {
 
-/// Whether the caller holds the graph mutex.
-enum class GraphLock { kFree, kHeld };
-
 /// Drops derived forms, cached scalars and the backend's caches; false if there were none.
-bool FreeMemoryOf(DeviceEntry& device, GraphLock lock);
+bool FreeMemoryOf(DeviceEntry& device);
 /// Adds the largest live values of the device to the message.
-[[noreturn]] void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error, GraphLock lock);
+[[noreturn]] void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error);
 
-/// Runs `allocate`, a second time if it ran out of memory and some could be freed.
+/// Runs `allocate`, a second time if it ran out of memory and some could be freed. Without the
+/// graph mutex.
 template <class Fn>
-auto WithMemory(DeviceEntry& device, Fn&& allocate, GraphLock lock = GraphLock::kFree)
-    -> decltype(allocate()) {
+auto WithMemory(DeviceEntry& device, Fn&& allocate) -> decltype(allocate()) {
   try {
     return allocate();
   } catch (const OutOfMemory& error) {
-    if (!FreeMemoryOf(device, lock)) RaiseOutOfMemory(device, error, lock);
+    if (!FreeMemoryOf(device)) RaiseOutOfMemory(device, error);
   }
   try {
     return allocate();
   } catch (const OutOfMemory& error) {
-    RaiseOutOfMemory(device, error, lock);
+    RaiseOutOfMemory(device, error);
   }
 }
 

@@ -5,8 +5,8 @@
 #include "base/throw.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/backend_calls.h"
 #include "lazy/executor.h"
-#include "lazy/memory_pressure.h"
 #include "lazy/record.h"
 #include "lazy/trace_points.h"
 #include "ops/primitives.h"
@@ -30,21 +30,14 @@ BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger
 
 namespace {
 
-std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDataPtr> data) {
+std::vector<HostTensor> DownloadMeasured(DeviceEntry& device,
+                                         std::span<const BackendDataPtr> data) {
   static metrics::Metric& time = metrics::GetMetric("TransferFromDeviceTime", metrics::Kind::kTime);
   static metrics::Metric& bytes =
       metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
   metrics::ScopedTimer timer(time);
   tracing::Span span("download", "transfer");
-  std::vector<HostTensor> tensors;
-  if (data.size() == 1) {
-    tensors.push_back(
-        device.backend->MakeTensorFromComputationData(data[0], data[0]->shape().dtype()));
-  } else {
-    tensors = device.backend->MakeTensorsFromComputationData(data);
-    HAMMOCK_CHECK(tensors.size() == data.size(), "backend {} gave {} tensors of {} data",
-                  device.type, tensors.size(), data.size());
-  }
+  std::vector<HostTensor> tensors = Download(device, data);
   int64_t total = 0;
   for (const HostTensor& tensor : tensors) total += tensor.bytes();
   bytes.AddSample(static_cast<double>(total));
@@ -57,6 +50,7 @@ std::vector<HostTensor> Download(DeviceEntry& device, std::span<const BackendDat
 HostTensor StepExecutor::HostLeafOf(const Value& value) {
   if (!value.node->IsLeaf()) return {};
   std::lock_guard lock(graph_mutex);
+  CheckBorrowed(*value.node);
   LeafPayload* payload = NodeAccess::payload(value.node.get());
   return payload && !value.node->slots()[0].data ? payload->host : HostTensor();
 }
@@ -94,7 +88,7 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, cons
   for (const auto& [device, indices] : on_device) {
     std::vector<BackendDataPtr> batch;
     for (size_t i : indices) batch.push_back(data[i]);
-    std::vector<HostTensor> read = Download(EntryOf(device), batch);
+    std::vector<HostTensor> read = DownloadMeasured(EntryOf(device), batch);
     for (size_t k = 0; k < indices.size(); ++k) results[indices[k]] = std::move(read[k]);
   }
   return results;
@@ -114,9 +108,7 @@ NodePtr StepExecutor::CopyToDevice(const Tensor& tensor, DeviceId to, LocationId
   if (one_backend && !HostLeafOf(value).defined()) {
     BackendDataPtr data = Materialize(value, "copy to device");
     tracing::Span span("copy between devices", "transfer");
-    BackendDataPtr copy =
-        WithMemory(*target, [&] { return target->backend->CopyToDevice(data, target->device); });
-    if (copy) {
+    if (BackendDataPtr copy = CopyDirectly(*target, data)) {
       direct.Add();
       return MakeDataLeaf(copy, to, location);
     }
@@ -130,12 +122,10 @@ void StepExecutor::Drain(DeviceEntry& device) {
           "a computation that runs on {} cannot wait until the device is idle", device.name());
   }
   tracing::Span span("wait for device", "wait");
-  device.queue->Drain();
-  {
-    // A computation that another thread runs inline.
-    std::lock_guard lock(device.running);
+  for (Lane* lane : LanesOf(device)) lane->Drain();
+  if (device.in_flight.load(std::memory_order_acquire) != 0) {
+    CallBackend(device, "Hurry", [&](auto& backend) { backend.Hurry(device.device); });
   }
-  if (device.in_flight.load(std::memory_order_acquire) != 0) device.backend->Hurry(device.device);
   for (int left; (left = device.in_flight.load(std::memory_order_acquire)) != 0;) {
     device.in_flight.wait(left, std::memory_order_acquire);
   }

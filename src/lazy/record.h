@@ -66,6 +66,10 @@ NodePtr MakeHostLeaf(const HostTensor& host, DeviceId device, LocationId locatio
 /// A leaf of data that is on its device.
 NodePtr MakeDataLeaf(const BackendDataPtr& data, DeviceId device, LocationId location);
 
+/// Names the public op whose part has failed, where `location` has one: "gather: index 7 ..."
+/// becomes "cross_entropy: index 7 ... (in gather)".
+void NameCaller(Error& error, const OpDef& op, LocationId location);
+
 /// The common device of operands; lifted scalars go with any. `b` is the device found so far.
 DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b);
 

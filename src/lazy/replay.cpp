@@ -3,8 +3,8 @@
 #include "base/throw.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/backend_calls.h"
 #include "lazy/dump.h"
-#include "lazy/memory_pressure.h"
 #include "lazy/record.h"
 #include "ops/primitives.h"
 
@@ -13,19 +13,16 @@ namespace hammock {
 namespace {
 
 /// Uploads leaves that only have host data, all at once.
-void Upload(DeviceEntry& device, const std::vector<NodePtr>& leaves,
-            const std::vector<HostTensor>& hosts) {
+void UploadLeaves(DeviceEntry& device, const std::vector<NodePtr>& leaves,
+                  const std::vector<HostTensor>& hosts) {
   if (leaves.empty()) return;
-  auto data = WithMemory(
-      device, [&] { return device.backend->MakeComputationDataFromTensors(hosts, device.device); });
-  HAMMOCK_CHECK(data.size() == leaves.size(), "backend {} made {} data of {} tensors", device.type,
-                data.size(), leaves.size());
+  std::vector<BackendDataPtr> data = Upload(device, hosts);
   std::lock_guard lock(Executor().graph_mutex);
   for (size_t i = 0; i < leaves.size(); ++i) {
     Node::Slot& slot = leaves[i]->slots()[0];
     if (slot.data) continue;  // another thread was faster
     slot.data = data[i];
-    if (LeafPayload* payload = NodeAccess::payload(leaves[i].get())) payload->host = HostTensor();
+    DropHostCopy(*leaves[i]);
   }
 }
 
@@ -38,6 +35,7 @@ std::vector<BackendDataPtr> DataOf(DeviceEntry& device, std::span<const Value> v
   {
     std::lock_guard lock(Executor().graph_mutex);
     for (const Value& value : values) {
+      CheckBorrowed(*value.node);
       if (value.node->slots()[value.index].data) continue;
       if (!value.node->IsLeaf()) {
         uncomputed.push_back(value);
@@ -48,7 +46,7 @@ std::vector<BackendDataPtr> DataOf(DeviceEntry& device, std::span<const Value> v
     }
   }
   if (!uncomputed.empty()) Executor().Sync(uncomputed, {.trigger = trigger, .wait = false});
-  Upload(device, leaves, hosts);
+  UploadLeaves(device, leaves, hosts);
   std::vector<BackendDataPtr> data;
   {
     std::lock_guard lock(Executor().graph_mutex);
@@ -155,8 +153,8 @@ void CheckArgument(const char* op, size_t index, const Tensor& argument, const S
 std::vector<Tensor> LazyGraphExecutor::RunCachedGraph(const Hash128& hash,
                                                       const std::vector<Tensor>& arguments,
                                                       Location at) {
-  constexpr char kOp[] = "run_cached_graph";
   LocationScope scope(at);
+  constexpr char kOp[] = "run_cached_graph";
   CompiledStepPtr step = CachedStep(kOp, hash);
   const Graph& graph = step->traced;
   CheckArgumentCount(kOp, arguments.size(), graph.inputs().size());

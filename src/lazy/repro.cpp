@@ -7,6 +7,7 @@
 
 #include "base/throw.h"
 #include "base/whole_file.h"
+#include "lazy/backend_calls.h"
 #include "lazy/dump.h"
 #include "lazy/executor.h"
 #include "lazy/record.h"
@@ -112,13 +113,16 @@ struct Parameter {
 };
 
 HostTensor ReadParameter(const Parameter& parameter) {
-  if (!parameter.data) return parameter.host;
+  if (!parameter.data) {
+    if (parameter.host.defined()) return parameter.host;
+    Throw(ErrorCode::kValue, "repro: the backend has no data of a parameter ({})",
+          parameter.value.shape().to_string());
+  }
   parameter.data->WaitReady();
   // A lifted scalar is on no device, but its data is.
   const Node& node = *parameter.value.node;
   if (&node.op() == &ops::kScalarLeaf) return HostValue(&node);
-  return EntryOf(node.device())
-      .backend->MakeTensorFromComputationData(parameter.data, parameter.value.shape().dtype());
+  return Download(EntryOf(node.device()), std::span(&parameter.data, 1))[0];
 }
 
 Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
@@ -134,8 +138,7 @@ Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
     for (size_t i = 0; i < walk.parameters.size(); ++i) {
       Parameter parameter{{NodePtr(walk.parameters[i]), walk.parameter_outputs[i]}, nullptr, {}};
       const Node* node = walk.parameters[i];
-      parameter.data = device && node->IsLeaf() ? device->backend->GetComputationDataFromNode(node)
-                                                : node->slots()[walk.parameter_outputs[i]].data;
+      parameter.data = node->slots()[walk.parameter_outputs[i]].data;
       if (!parameter.data) parameter.host = HostValue(walk.parameters[i]);
       parameters.push_back(std::move(parameter));
     }
@@ -150,7 +153,15 @@ Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
       repro.values.push_back(input ? GraphValue{id + index, 0} : GraphValue{id, index});
     }
   }
-  for (const Parameter& parameter : parameters) repro.inputs.push_back(ReadParameter(parameter));
+  for (Parameter& parameter : parameters) {
+    const Node* node = parameter.value.node.get();
+    if (device && parameter.data && node->IsLeaf()) {
+      parameter.data = CallBackend(*device, "GetComputationDataFromNode", [&](auto& backend) {
+        return backend.GetComputationDataFromNode(node);
+      });
+    }
+    repro.inputs.push_back(ReadParameter(parameter));
+  }
   return repro;
 }
 
@@ -245,8 +256,8 @@ void WriteRepro(const std::string& path, const Graph& graph, std::vector<HostTen
 }
 
 std::vector<Tensor> RunRepro(const std::string& path, const Device& device, Location at) {
-  Repro repro = Decode(path, ReadFile(path));
   LocationScope scope(at);
+  Repro repro = Decode(path, ReadFile(path));
   std::vector<NodePtr> nodes = Retrace(repro, device.id());
   auto value_of = [&](GraphValue value) {
     return Value{nodes[static_cast<size_t>(value.node)], static_cast<uint32_t>(value.index)};

@@ -2,8 +2,9 @@
 
 #include <mutex>
 
+#include "base/location_scope.h"
 #include "hammock/lazy/backend_interface.h"
-#include "ir/location_scope.h"
+#include "lazy/backend_calls.h"
 #include "lazy/hooks.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
@@ -49,9 +50,15 @@ Generator& Generator::Default() {
   return *instance;
 }
 
-void manual_seed(uint64_t seed) {
+void manual_seed(uint64_t seed, Location at) {
+  LocationScope scope(at);
   Generator::Default().manual_seed(seed);
-  for (const std::string& name : lazy::BackendNames()) lazy::getBackend(name)->SetRngSeed(seed);
+  const lazy::BackendImplInterface* told = nullptr;
+  for (const DeviceEntry* entry : AllDevices()) {
+    // Devices of one backend are neighbours.
+    if (std::exchange(told, entry->backend) == entry->backend) continue;
+    CallBackend(*entry, "SetRngSeed", [&](auto& backend) { backend.SetRngSeed(seed); });
+  }
 }
 
 Tensor MakeRngState(const std::optional<Generator>& generator, uint64_t blocks,

@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
+#include "base/location_scope.h"
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/backend_calls.h"
 #include "lazy/executor.h"
 #include "lazy/general_step.h"
-#include "lazy/memory_pressure.h"
+#include "lazy/record.h"
 #include "lazy/replay.h"
 #include "lazy/running_step.h"
 #include "lazy/trace_points.h"
@@ -67,52 +71,81 @@ BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& 
   tracing::Span span("copy between devices", "transfer");
   if (span.on()) [[unlikely]]
     span.Set("bytes", data->shape().bytes());
-  HostTensor host = from.backend->MakeTensorFromComputationData(data, data->shape().dtype());
-  bytes.AddSample(static_cast<double>(host.bytes()));
-  return WithMemory(to, [&] {
-    return to.backend->MakeComputationDataFromTensor(host, data->shape(), to.device);
-  });
+  std::vector<HostTensor> host = Download(from, std::span(&data, 1));
+  bytes.AddSample(static_cast<double>(host[0].bytes()));
+  return Upload(to, host)[0];
+}
+
+/// Where this step recorded the op that `node` was made from. The graph knows the line where it was
+/// first recorded.
+LocationId LocationIn(const Step& step, const GraphNode& node, NodeId origin) {
+  bool known = !step.recipe && origin >= 0 && origin < static_cast<NodeId>(step.order.size());
+  LocationId own = known ? step.order[static_cast<size_t>(origin)]->location() : 0;
+  return own ? own : node.location;
 }
 
 /// Finds the traced op of an error that names a node of the segment.
-Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segment) {
+Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segment,
+                const Step& step) {
   const Graph& graph = segment.computation->graph();
   std::shared_ptr<Error> located = error.Clone();
   if (error.node() < 0 || error.node() >= graph.size()) return {std::move(located)};
   const GraphNode& node = graph[error.node()];
-  if (located->where().empty()) located->SetWhere(LocationText(node.location));
   size_t at = static_cast<size_t>(error.node());
-  return {std::move(located), at < segment.origins.size() ? segment.origins[at] : node.origin};
+  NodeId origin = at < segment.origins.size() ? segment.origins[at] : node.origin;
+  // A custom call's own code may have told its line.
+  if (located->where().empty() || located->where() == WhereText(node.location)) {
+    located->SetWhere(WhereText(LocationIn(step, node, origin)));
+  }
+  NameCaller(*located, *node.op, node.location);
+  return {std::move(located), origin};
 }
 
 /// An error that came by a result's event.
 Failure LateFailure(const Step& step, std::shared_ptr<const Error> error) {
   auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
   if (!execution || step.compiled->segments.size() != 1) return {std::move(error)};
-  return Located(*execution, step.compiled->segments[0]);
+  return Located(*execution, step.compiled->segments[0], step);
 }
 
-std::vector<BackendDataPtr> RunSegment(const CompiledSegment& segment,
+std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& segment,
                                        std::span<const BackendDataPtr> arguments,
-                                       const std::vector<bool>& donated) {
+                                       const std::vector<bool>& donated,
+                                       RunningMemory::Use& memory) {
   // Without a destructor: a fork while one is registered leaves the child a lock that nobody opens.
   static const auto& none = *new std::vector<bool>;
+  // It may run several times: what is donated is written only when nothing can fail any more.
+  auto execute = [&] {
+    return Execute(*segment.device, segment.computation, arguments,
+                   donated.empty() ? none : donated);
+  };
+  auto execute_alone_if_needed = [&] {
+    try {
+      return execute();
+    } catch (const OutOfMemory&) {
+      if (!memory.BecomeAlone()) throw;
+    }
+    return execute();
+  };
   try {
-    // It may run twice: what is donated is written only when nothing can fail any more.
-    auto results = WithMemory(*segment.device, [&] {
-      return segment.device->backend->ExecuteComputation(
-          segment.computation, arguments, segment.device->device, donated.empty() ? none : donated);
-    });
-    HAMMOCK_CHECK(results.size() == static_cast<size_t>(segment.computation->results_size()),
-                  "backend {} returned {} results of {}", segment.device->type, results.size(),
-                  segment.computation->results_size());
-    return results;
+    return execute_alone_if_needed();
+  } catch (const process_exit::Cancelled& error) {
+    throw Failure{error.Clone(), -1, true};
   } catch (const lazy::ExecutionError& error) {
-    throw Located(error, segment);
+    throw Located(error, segment, step);
   } catch (...) {
     throw Failure{
         CurrentError(ErrorCode::kExecute, fmt::format("execution on {}", segment.device->name()))};
   }
+}
+
+void AssignAll(const Step& step, const std::vector<BackendDataPtr>& results) {
+  CallBackend(
+      *step.compiled->device, "BackendData::Assign",
+      [&](auto&) {
+        for (size_t i = 0; i < results.size(); ++i) step.placeholders[i]->Assign(*results[i]);
+      },
+      ErrorCode::kExecute);
 }
 
 /// Devices whose computations this thread is running, innermost first.
@@ -132,6 +165,11 @@ Running::Running(const DeviceEntry& device) : device(device), outer(running_here
 }
 Running::~Running() { running_here = outer; }
 
+/// Whether it is run by the body of a custom call.
+bool IsInside(const Step& step) {
+  return step.turn == kNoTurn || (running_here && running_here->outer);
+}
+
 /// Says where a step was recorded while it is run.
 class LineOfStep {
  public:
@@ -144,26 +182,6 @@ class LineOfStep {
 
  private:
   const LocationId outer_;
-};
-
-/// A step's turn to be submitted; passes it on at the end of the scope.
-class Turn {
- public:
-  Turn(DeviceEntry& device, uint64_t number) : device_(device), number_(number) {
-    for (uint64_t now; (now = device_.submitted.load(std::memory_order_acquire)) != number_;) {
-      device_.submitted.wait(now, std::memory_order_acquire);
-    }
-  }
-  ~Turn() {
-    device_.submitted.store(number_ + 1, std::memory_order_release);
-    device_.submitted.notify_all();
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  DeviceEntry& device_;
-  const uint64_t number_;
 };
 
 }  // namespace
@@ -185,38 +203,45 @@ void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data) {
 
 std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::ComputationPtr& computation,
                                        std::span<const BackendDataPtr> arguments) {
-  std::unique_lock running(device.running, std::defer_lock);
-  if (!device.backend->IsAsynchronous() && !RunsHere(device)) running.lock();
+  std::unique_lock running(LaneOf(device).running, std::defer_lock);
+  const bool nested = RunsHere(device);
+  if (!device.backend->IsAsynchronous() && !nested) running.lock();
+  RunningMemory::Use memory(device, computation->run_bytes, nested);
   Running here(device);
+  process_exit::Run run;
   static const auto& none = *new std::vector<bool>;
-  std::vector<BackendDataPtr> results = WithMemory(device, [&] {
-    return device.backend->ExecuteComputation(computation, arguments, device.device, none);
-  });
-  HAMMOCK_CHECK(results.size() == static_cast<size_t>(computation->results_size()),
-                "backend {} returned {} results of {}", device.type, results.size(),
-                computation->results_size());
+  std::vector<BackendDataPtr> results = hammock::Execute(device, computation, arguments, none);
   for (const BackendDataPtr& result : results) result->WaitReady();
   return results;
 }
 
+void StepExecutor::TakeTurns(DeviceEntry& device, Step& step, bool nested) {
+  step.lane = &LaneOf(device);
+  // At exit a lane may be stuck for ever; what destructors ask for does not need it.
+  const bool at_once = nested || (step.lane != &device.lane && process_exit::Begun());
+  step.turn = at_once ? kNoTurn : step.lane->submitting.Take();
+  step.ordered = at_once || !step.compiled->ordered ? kNoTurn : device.ordered.Take();
+}
+
 bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
-  std::unique_lock running(device.running, std::defer_lock);
+  Lane& lane = *step->lane;
+  std::unique_lock running(lane.running, std::defer_lock);
   if (step->turn != kNoTurn) {
-    Turn turn(device, step->turn);
+    Turns::Turn turn(lane.submitting, step->turn);
     if (device.backend->IsAsynchronous()) {
       device.in_flight.fetch_add(1, std::memory_order_acq_rel);
     } else {
       bool tiny = step->compiled->result_bytes + step->compiled->argument_bytes <= kTinyBytes;
       bool here = !config::Get<config::kAsync>() || wait || tiny;
-      // All steps before this one were submitted: if none is queued or running, its arguments are
-      // ready.
-      here = here && device.queued.load(std::memory_order_acquire) == 0 && running.try_lock();
+      // All steps of the lane before this one were submitted: none may be queued or running.
+      here = here && lane.queued.load(std::memory_order_acquire) == 0 && running.try_lock();
       if (!here) {
         Enqueue(device, step);
         return false;
       }
     }
   }
+  process_exit::Run run;
   if (!running) {
     Execute(step);
     return false;
@@ -227,20 +252,22 @@ bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
 }
 
 void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
+  Lane& lane = *step->lane;
   // It may have changed since the last time.
-  device.queue->SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
-  device.queued.fetch_add(1, std::memory_order_acq_rel);
+  lane.queue.SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
+  lane.queued.fetch_add(1, std::memory_order_acq_rel);
   try {
-    device.queue->Push([this, &device, step] {
+    lane.queue.Push([this, &device, &lane, step, before_exit = !process_exit::Begun()] {
       {
-        std::lock_guard running(device.running);
+        std::lock_guard running(lane.running);
         Running here(device);
+        process_exit::Run run(before_exit);
         Execute(step);
       }
-      device.queued.fetch_sub(1, std::memory_order_acq_rel);
+      lane.queued.fetch_sub(1, std::memory_order_acq_rel);
     });
   } catch (...) {
-    device.queued.fetch_sub(1, std::memory_order_acq_rel);
+    lane.queued.fetch_sub(1, std::memory_order_acq_rel);
     Fail(*step, CurrentError(ErrorCode::kExecute, "execution on " + device.name()), -1, false);
   }
 }
@@ -248,25 +275,22 @@ void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
 void StepExecutor::Execute(const StepPtr& step) {
   TracedRun traced_run(*step->compiled);
   LineOfStep line(*step);
+  OutsideOfCalls outside;
   auto start = std::chrono::steady_clock::now();
   std::vector<BackendDataPtr> results;
+  DeviceEntry& device = *step->compiled->device;
+  std::optional<Turns::Turn> ordered;  // taken and passed on also where the step fails
+  if (step->ordered != kNoTurn) ordered.emplace(device.ordered, step->ordered);
   try {
-    bool async = step->compiled->device->backend->IsAsynchronous();
-    WaitForArguments(*step, async);
-    ExecuteSegments(*step, results);
-    for (size_t i = 0; i < results.size(); ++i) {
-      const Shape& expected = step->placeholders[i]->shape();
-      if (results[i]->shape() != expected) {
-        throw Failure{std::make_shared<InternalError>(
-            ErrorCode::kExecute,
-            fmt::format("backend {} returned {} where {} was expected",
-                        step->compiled->device->type, results[i]->shape().to_string(),
-                        expected.to_string()))};
-      }
+    WaitForArguments(*step, device.backend->IsAsynchronous());
+    if (process_exit::Run::IsCancelled()) {
+      throw Failure{std::make_shared<process_exit::Cancelled>(), -1, true};
     }
-    for (size_t i = 0; i < results.size(); ++i) step->placeholders[i]->Assign(*results[i]);
+    ExecuteSegments(*step, results);
+    AssignAll(*step, results);
   } catch (const Failure& failure) {
-    Fail(*step, failure.error, failure.origin, failure.inherited);
+    const bool cancelled = process_exit::Run::IsCancelled();  // whatever a custom call made of it
+    Fail(*step, failure.error, failure.origin, failure.inherited || cancelled);
     Landed(*step->compiled->device);
     return;
   } catch (...) {
@@ -302,12 +326,15 @@ void StepExecutor::Execute(const StepPtr& step) {
 
 namespace {
 
-void CountRun(CompiledStep& compiled, int64_t ns) {
-  bool instance = !compiled.sizes.empty();
-  auto& executions = instance ? compiled.general->executions : compiled.executions;
-  auto& execute_ns = instance ? compiled.general->execute_ns : compiled.execute_ns;
-  executions.fetch_add(1, std::memory_order_relaxed);
-  execute_ns.fetch_add(ns, std::memory_order_relaxed);
+/// Whether it is the first run of the step. Runs of instances are counted for their general step
+/// too, since they have no entry that lives on.
+bool CountRun(CompiledStep& compiled, int64_t ns) {
+  if (!compiled.sizes.empty()) {
+    compiled.general->executions.fetch_add(1, std::memory_order_relaxed);
+    compiled.general->execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  }
+  compiled.execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  return compiled.executions.fetch_add(1, std::memory_order_relaxed) == 0;
 }
 
 }  // namespace
@@ -327,10 +354,11 @@ void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
   static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
   auto end = std::chrono::steady_clock::now();
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
-  CountRun(*step.compiled, ns);
+  const bool first = CountRun(*step.compiled, ns);
   time.AddSample(static_cast<double>(ns), end);
   results.clear();  // who takes over the memory looks who else has it
   Succeed(step);
+  if (first) process_exit::ComeFirst();  // libraries set themselves up when they are first used
   Landed(*step.compiled->device);
 }
 
@@ -342,8 +370,9 @@ void StepExecutor::Landed(DeviceEntry& device) {
 
 void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results) {
   const CompiledStep& compiled = *step.compiled;
+  RunningMemory::Use memory(*compiled.device, compiled.run_bytes, IsInside(step));
   if (compiled.simple) {
-    results = RunSegment(compiled.segments[0], step.arguments, step.donated);
+    results = RunSegment(step, compiled.segments[0], step.arguments, step.donated, memory);
     return;
   }
   for (const Refusal& refusal : compiled.refusals) {
@@ -362,7 +391,7 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
       value->WaitReady();
       arguments.push_back(CopyTo(*segment.device, *devices[static_cast<size_t>(input)], value));
     }
-    auto outputs = RunSegment(segment, arguments, {});
+    auto outputs = RunSegment(step, segment, arguments, {}, memory);
     for (size_t i = 0; i < outputs.size(); ++i) {
       values[static_cast<size_t>(segment.first_output) + i] = outputs[i];
       devices[static_cast<size_t>(segment.first_output) + i] = segment.device;
@@ -475,14 +504,13 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
   for (const BackendDataPtr& argument : step->arguments) RefuseToWait(device, argument);
   std::vector<BackendDataPtr> placeholders;
   for (const NodePtr& output : outputs) {
-    placeholders.push_back(device.backend->CreateDataPlaceholder(device.device, output->shape()));
-    placeholders.back()->MakePending();
+    placeholders.push_back(NewPlaceholder(device, output->shape()));
     step->placeholders.push_back(placeholders.back().get());
   }
   {
     std::lock_guard lock(graph_mutex);
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i]->slots()[0].data = placeholders[i];
-    step->turn = nested ? kNoTurn : device.claimed++;
+    TakeTurns(device, *step, nested);
     std::vector<Node*> operands;
     for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);
     bool is_own = context.step_depth == 0;  // of a step the unit may have other parts

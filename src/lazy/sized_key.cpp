@@ -21,7 +21,8 @@ uint64_t HeadOf(const OpDef& op, size_t operands) {
 }
 
 /// Where in its key the words of a graph's nodes are; as EmitParameter and EmitOp of walk.cpp
-/// write them.
+/// write them. Each output of a node that is a parameter is an input of the graph. The mark before
+/// its type, which tells outputs of one node from other parameters, is a word that never varies.
 class KeyLayout {
  public:
   explicit KeyLayout(const Graph& traced) : traced_(traced) {

@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/executor.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/backend_calls.h"
 #include "lazy/closures.h"
 #include "lazy/executor.h"
 #include "lazy/hooks.h"
@@ -170,16 +172,20 @@ void StepScope::Mark(Location at) {
   SyncStep(nullptr, false);
 }
 
-void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices) {
+void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices, Location at) {
+  LocationScope scope(at);
   CheckNotForked();
   auto entries = Selected(devices);
   for (DeviceEntry* entry : entries) Executor().Drain(*entry);
   for (DeviceEntry* entry : entries) Executor().RaiseUnseen(*entry);
-  for (DeviceEntry* entry : entries) entry->backend->WaitForDevice(entry->device);
+  for (DeviceEntry* entry : entries) {
+    CallBackend(*entry, "WaitForDevice",
+                [&](auto& backend) { backend.WaitForDevice(entry->device); });
+  }
 }
 
-void LazyGraphExecutor::DeviceBarrier(const Device& device) {
-  WaitDeviceOps(std::span(&device, 1));
+void LazyGraphExecutor::DeviceBarrier(const Device& device, Location at) {
+  WaitDeviceOps(std::span(&device, 1), at);
 }
 
 std::vector<HostTensor> LazyGraphExecutor::GetTensors(std::span<const Tensor> tensors,
@@ -188,18 +194,45 @@ std::vector<HostTensor> LazyGraphExecutor::GetTensors(std::span<const Tensor> te
   return Executor().Read(tensors);
 }
 
+namespace {
+
+/// Queued and running steps end, or are given up at `end`; whether all have ended. A custom call
+/// that ends the process does not wait for itself.
+bool EndSteps(process_exit::TimePoint end) {
+  bool ended = true;
+  for (DeviceEntry* entry : AllDevices()) {
+    for (Lane* lane : LanesOf(*entry)) ended &= lane->queue.Stop(end);
+  }
+  ended &= process_exit::Run::WaitForOthers(end);
+  for (DeviceEntry* entry : AllDevices()) {
+    ended &= process_exit::PollUntil(
+        end, [&] { return RunsHere(*entry) || entry->in_flight.load() == 0; });
+  }
+  return ended;
+}
+
+}  // namespace
+
 void LazyGraphExecutor::PrepareToExit() {
   try {
     CheckNotForked();
   } catch (const Error&) {
     return;  // a forked child has no threads to end
   }
-  for (DeviceEntry* entry : AllDevices()) {
-    entry->queue->Stop();
-    // A custom call that ends the process cannot wait for itself.
-    if (!RunsHere(*entry)) Executor().Drain(*entry);
+  bool ended = EndSteps(process_exit::GraceEnd());
+  if (!ended) {
+    process_exit::CancelRuns();
+    ended = EndSteps(process_exit::Limit());
   }
-  for (const std::string& name : lazy::BackendNames()) lazy::getBackend(name)->PrepareToExit();
+  if (!ended) return;  // a backend that still runs cannot be told to end
+  for (const std::string& name : lazy::BackendNames()) {
+    try {
+      lazy::getBackend(name)->PrepareToExit();
+    } catch (...) {
+      Log(LogLevel::kError, "{}",
+          CurrentError(ErrorCode::kDevice, "PrepareToExit of backend " + name)->what());
+    }
+  }
 }
 
 std::vector<Tensor> LazyGraphExecutor::GetLiveTensors(const Device* device) {
@@ -256,11 +289,12 @@ void mark_step(const Device& device, bool wait, Location at) {
 void sync_multi(const std::vector<Tensor>& tensors, Location at) {
   LazyGraphExecutor::Get()->SyncTensorsGraph(tensors, true, at);
 }
-void wait_device_ops(const std::vector<Device>& devices) {
-  LazyGraphExecutor::Get()->WaitDeviceOps(devices);
+void wait_device_ops(const std::vector<Device>& devices, Location at) {
+  LazyGraphExecutor::Get()->WaitDeviceOps(devices, at);
 }
 
-void donate(Tensor& tensor) {
+void donate(Tensor& tensor, Location at) {
+  LocationScope scope(at);
   Node* node = CurrentNode("donate", tensor);
   TensorImpl& impl = *tensor.impl();
   if (impl.SharesMemory()) {
@@ -375,7 +409,7 @@ void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& 
   }
   CopyToHost(live);
   for (DeviceEntry* entry : devices) {
-    entry->queue->Drain();
+    Executor().Drain(*entry);
     Executor().cache.EraseDevice(entry);
     std::lock_guard lock(Executor().graph_mutex);
     entry->scalars.clear();

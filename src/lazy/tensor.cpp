@@ -56,7 +56,9 @@ const Shape& Tensor::shape() const {
   return impl_->node->shape(static_cast<int>(impl_->index));
 }
 
-int64_t Tensor::size(int64_t dim) const {
+int64_t Tensor::size(int64_t dim, Location at) const {
+  if (impl_ && dim >= 0 && dim < shape().rank()) return shape().size(static_cast<int>(dim));
+  LocationScope scope(at);
   const Shape& type = shape();
   if (type.rank() == 0) {
     Throw(ErrorCode::kDimOutOfRange, "size: a 0-d tensor has no dim {}", dim);
@@ -75,7 +77,8 @@ Dims Tensor::strides() const {
   return GeometryOf(*impl_).strides;
 }
 
-int64_t Tensor::stride(int64_t dim) const {
+int64_t Tensor::stride(int64_t dim, Location at) const {
+  LocationScope scope(at);
   Dims all = strides();
   return all[WrapDim("stride", dim, all.size())];
 }
@@ -151,6 +154,7 @@ HostTensor Tensor::host(Location at) const {
 }
 
 Scalar Tensor::item(Location at) const {
+  LocationScope scope(at);
   if (numel() != 1) {
     Throw(numel() == 0 ? ErrorCode::kEmptyTensor : ErrorCode::kValue,
           "item: needs exactly one element, {} has {}", shape().to_string(), numel());

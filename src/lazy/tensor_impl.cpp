@@ -1,5 +1,6 @@
 #include "lazy/tensor_impl.h"
 
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/lazy/backend_data.h"
 #include "hammock/metrics.h"
@@ -30,6 +31,7 @@ struct AtThreadEnd {
     std::lock_guard lock(contexts().mutex);
     tls_context->in_use = false;
     tls_context = nullptr;
+    process_exit::ComeFirst();
   }
 };
 
@@ -99,7 +101,8 @@ Tensor NewTensor(Value value, bool settled) {
 
 void DestroyImpl(TensorImpl* impl) {
   Context();
-  ForgetWrites(*impl);
+  if (impl->undo) [[unlikely]]
+    ForgetWrites(*impl);
   if (impl->owner) {
     // Another thread's counts are its own; they are too high for a while.
     if (impl->owner == tls_context && impl->held_epoch == tls_context->held_epoch) {

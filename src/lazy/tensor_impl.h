@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/cpu_relax.h"
 #include "base/link.h"
 #include "base/pool.h"
 #include "hammock/tensor.h"
@@ -27,7 +28,7 @@ class SpinLock {
  public:
   void lock() {
     while (locked_.exchange(true, std::memory_order_acquire)) {
-      while (locked_.load(std::memory_order_relaxed)) __builtin_ia32_pause();
+      while (locked_.load(std::memory_order_relaxed)) CpuRelax();
     }
   }
   void unlock() { locked_.store(false, std::memory_order_release); }
@@ -75,7 +76,6 @@ struct ThreadContext {
   int64_t first_op_ns = 0;        // since the last count, where someone wants to know; 0: none
   int64_t last_op_ns = 0;
   int eager = 0;  // depth of guards
-  int module_depth = 0;
   int symbolic = 0;
   int baking = 0;                    // numbers become constants: expansions and gradients
   DeviceId home_device = kNoDevice;  // of nodes that have only numbers as operands
@@ -150,15 +150,6 @@ class BakingScope {
 
  private:
   DeviceId home_before_;
-};
-
-/// While one lives, this thread is inside a call of a module.
-class ModuleCallScope {
- public:
-  ModuleCallScope() { ++Context().module_depth; }
-  ~ModuleCallScope() { --Context().module_depth; }
-  ModuleCallScope(const ModuleCallScope&) = delete;
-  ModuleCallScope& operator=(const ModuleCallScope&) = delete;
 };
 
 /// While one lives, ops of this thread record nodes without a device: expansions and inference.

@@ -8,6 +8,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "ir/node_access.h"
+#include "lazy/backend_calls.h"
 #include "lazy/dump.h"
 #include "lazy/hooks.h"
 #include "lazy/layout.h"
@@ -202,7 +203,8 @@ Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr
   Captured captured;
   std::vector<BackendDataPtr> stand_ins;
   for (const NodePtr& input : inputs) {
-    stand_ins.push_back(device.backend->CreateDataPlaceholder(device.device, input->shape()));
+    stand_ins.push_back(NewPlaceholder(device, input->shape()));
+    stand_ins.back()->SetReady();
   }
   std::lock_guard lock(Executor().graph_mutex);
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i]->slots()[0].data = stand_ins[i];
@@ -295,7 +297,7 @@ ParameterSource ParameterSourceOf(const Value& parameter, const Traced& traced,
   }
   // A lifted scalar is on no device; its value is frozen where the graph runs.
   Scalar number = node.attrs()[0].scalar();
-  BackendDataPtr data = device.backend->MakeComputationDataFromScalar(number, device.device);
+  BackendDataPtr data = UploadScalar(device, number);
   return {.kind = ParameterSource::kConstant,
           .constant = {MakeDataLeaf(data, device.id, node.location()), 0},
           .number = number};
@@ -323,13 +325,17 @@ bool InEagerMode() { return config::Get<config::kEager>() || Context().eager != 
 
 TracedFunction TraceFunction(const char* op, const TensorFn& fn,
                              const std::vector<Tensor>& examples, Location at) {
-  CheckNotForked();
-  RefuseEagerMode(op);
-  if (!fn) Throw(ErrorCode::kValue, "{}: the function is empty", op);
-  DeviceEntry* device = DeviceOfAll(op, examples);
-  for (size_t i = 0; i < examples.size(); ++i) {
-    if (ValueOf(op, examples[i]).node->device() != kNoDevice) continue;
-    Throw(ErrorCode::kValue, "{}: input {} is a number without a device", op, i);
+  DeviceEntry* device;
+  {
+    LocationScope scope(at);
+    CheckNotForked();
+    RefuseEagerMode(op);
+    if (!fn) Throw(ErrorCode::kValue, "{}: the function is empty", op);
+    device = DeviceOfAll(op, examples);
+    for (size_t i = 0; i < examples.size(); ++i) {
+      if (ValueOf(op, examples[i]).node->device() != kNoDevice) continue;
+      Throw(ErrorCode::kValue, "{}: input {} is a number without a device", op, i);
+    }
   }
   // Ops of the function keep their own lines: the scope opens after it.
   Traced traced = Trace(op, fn, examples, CurrentLocation(at), device);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/location_scope.h"
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
-#include "ir/location_scope.h"
 #include "lazy/computation_cache.h"
 #include "lazy/general_step.h"
 #include "lazy/trace_points.h"

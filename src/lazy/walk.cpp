@@ -1,5 +1,7 @@
 #include "lazy/walk.h"
 
+#include <utility>
+
 #include "hammock/lazy/backend_data.h"
 #include "ir/node_access.h"
 #include "ops/primitives.h"
@@ -10,6 +12,7 @@ namespace {
 
 constexpr uint64_t kParameterMark = ~uint64_t{0};
 constexpr uint64_t kAbsent = ~uint64_t{0} - 1;
+constexpr uint64_t kNextOutputMark = ~uint64_t{0} - 2;  // a parameter of the same node as the last
 
 uint32_t NextEpoch() {
   static uint32_t epoch = 0;  // guarded by the graph mutex
@@ -32,10 +35,11 @@ void EmitParameter(Walk& walk, Node* node) {
   for (int i = 0; i < node->num_outputs(); ++i) {
     walk.parameters.push_back(node);
     walk.parameter_outputs.push_back(static_cast<uint32_t>(i));
+    uint64_t mark = i == 0 ? kParameterMark : kNextOutputMark;
     uint64_t* out = walk.key.Reserve(1 + kTypeWords);
-    *out++ = kParameterMark;
+    *out++ = mark;
     walk.key.SetEnd(WriteType(out, node->shape(i)));
-    walk.hash = HashType(Combine(walk.hash, kParameterMark), node->shape(i));
+    walk.hash = HashType(Combine(walk.hash, mark), node->shape(i));
   }
 }
 
@@ -73,22 +77,27 @@ void EmitOp(Walk& walk, Node* node) {
   walk.hash = AddNode(walk.hash, node->hash(), wiring);
 }
 
+/// A node that carries more than its slots.
+[[gnu::noinline]] void NotePayload(Walk& walk, Node* node, const LeafPayload& payload) {
+  bool failed = payload.unit && payload.unit->error;
+  if (!IsAvailable(*node)) {
+    failed |= payload.error != nullptr;
+    walk.has_suspects |= payload.failed_step != nullptr;
+  }
+  if (failed) walk.failed = node;
+}
+
 /// First sight of a node. True if its operands come first; its index counts them until it is
 /// emitted.
 bool Enter(Walk& walk, Node* node, uint32_t epoch) {
   NodeAccess::epoch(node) = epoch;
   NodeAccess::walk_index(node) = 0;
   NodeAccess::walk_uses(node) = 0;
-  LeafPayload* payload = NodeAccess::payload(node);
-  if (payload && payload->unit && payload->unit->error) [[unlikely]]
-    walk.failed = node;
+  if (LeafPayload* payload = NodeAccess::payload(node)) [[unlikely]]
+    NotePayload(walk, node, *payload);
   if (IsAvailable(*node)) {
     EmitParameter(walk, node);
     return false;
-  }
-  if (payload) [[unlikely]] {
-    if (payload->error) walk.failed = node;
-    walk.has_suspects |= payload->failed_step != nullptr;
   }
   return true;
 }
@@ -189,6 +198,26 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
     }
   }
   for (const Value& root : roots) NodeAccess::flags(root.node.get()) &= ~kRoot;
+}
+
+int64_t CountPending(std::span<const Value> roots) {
+  uint32_t epoch = NextEpoch();
+  std::vector<Node*> stack;
+  auto visit = [&](Node* node) {
+    if (std::exchange(NodeAccess::epoch(node), epoch) != epoch && !IsAvailable(*node)) {
+      stack.push_back(node);
+    }
+  };
+  for (const Value& root : roots) visit(root.node.get());
+  int64_t nodes = 0;
+  for (; !stack.empty(); ++nodes) {
+    Node* node = stack.back();
+    stack.pop_back();
+    for (const Node::Operand& operand : node->operands()) {
+      if (operand.node) visit(operand.node);
+    }
+  }
+  return nodes;
 }
 
 std::shared_ptr<const Error> ErrorAt(const Node& node) {

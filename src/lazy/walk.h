@@ -67,6 +67,9 @@ struct Walk {
 void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
              bool all_roots = false, UnitSpan units = {});
 
+/// How many nodes the roots wait for. With the graph mutex held.
+int64_t CountPending(std::span<const Value> roots);
+
 /// Why a walk failed at this node.
 std::shared_ptr<const Error> ErrorAt(const Node& node);
 

@@ -281,15 +281,17 @@ class Undoing {
   explicit Undoing(std::shared_ptr<const Error> error) : error_(std::move(error)) {}
 
   int Run() {
+    int count = 0;
     {
       std::lock_guard graph(Executor().graph_mutex);
       std::lock_guard lock(AllUnits().mutex);
       FindFailed();
+      for (const WriteUnitPtr& unit : failed_) count += !unit->writes.IsEmptyList();
       // Latest first: what a target had before the earliest of them remains.
       for (size_t i = failed_.size(); i-- > 0;) TakeBack(*failed_[i]);
     }
     for (Restore& restore : restores_) restore.Apply();
-    return static_cast<int>(failed_.size());
+    return count;
   }
 
  private:

@@ -85,8 +85,8 @@ bool IsWrittenBy(const WriteTarget& target, const WriteUnitPtr& unit);
 
 // ---- Executing. The graph mutex is held.
 
-/// While one lives, what units remember counts as a use by the walk of this epoch, so that it is
-/// neither kept as an output nor keeps memory from being given away.
+/// Adds `change` to the uses that the walk of this epoch has counted for each value that the units
+/// remember: one that counts as used by the walk is no output of it, and may be donated.
 void CountUndos(UnitSpan units, uint32_t epoch, int change);
 /// Marks the values that sealed units wrote, so that walks know whose they are.
 void MarkWritten(UnitSpan units);

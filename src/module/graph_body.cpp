@@ -4,10 +4,10 @@
 #include <map>
 #include <mutex>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/ops.h"
 #include "ir/graph_sizes.h"
-#include "ir/location_scope.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"
 #include "lazy/rng.h"

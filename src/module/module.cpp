@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <set>
 
+#include "base/location_scope.h"
 #include "base/nearest.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/ops.h"
 #include "hammock/state_dict.h"
-#include "ir/location_scope.h"
 #include "lazy/budget.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
@@ -16,23 +16,6 @@
 
 namespace hammock {
 namespace {
-
-/// What a module is called in a trace: its path in the module that calls it.
-std::string NameInTrace(const Module& module, const Module& caller) {
-  for (const auto& [path, below] : caller.named_modules()) {
-    if (below == &module && !path.empty()) return path;
-  }
-  return module.name();
-}
-
-/// "encoder(Encoder)::forward": of a qualified class name, the last part.
-std::string FrameLabel(const Module& module, const Module* caller, const std::string& method) {
-  std::string_view type = module.class_name();
-  type = type.substr(type.rfind('.') + 1);
-  if (!caller) caller = TracingRoot();
-  std::string name = TracingRoot() && caller ? NameInTrace(module, *caller) : module.name();
-  return fmt::format("{}({})::{}", name, type, method);
-}
 
 /// Gives a tensor another value of any type and device; handles to it stay the same tensor.
 void Replace(const Tensor& tensor, const Tensor& value) {
@@ -57,7 +40,48 @@ void ReplaceAll(Module& module, Fn new_value) {
 
 }  // namespace
 
-Module::~Module() = default;
+namespace {
+
+void NamesChanged() { module_names_generation.fetch_add(1, std::memory_order_relaxed); }
+
+/// What a module is called: its path in the module that calls it.
+std::string NameIn(const Module& caller, const Module& module) {
+  for (const auto& [path, below] : caller.named_modules()) {
+    if (below == &module && !path.empty()) return path;
+  }
+  return "";
+}
+
+}  // namespace
+
+Module::~Module() {
+  NamesChanged();
+  for (auto& [name, child] : children_) {
+    if (child->parent_ == this) child->parent_ = nullptr;
+  }
+}
+
+std::string Module::FrameLabel(const Module& module, const Module* caller,
+                               std::string_view method) {
+  std::string_view type = module.class_name();
+  type = type.substr(type.rfind('.') + 1);
+  if (!caller) caller = TracingRoot();
+  std::string name = caller ? NameIn(*caller, module) : "";
+  if (name.empty()) name = caller && TracingRoot() ? module.name() : module.Path();
+  return fmt::format("{}({})::{}", name, type, method);
+}
+
+std::string Module::Path() const {
+  if (!parent_) return name_;
+  std::string above = parent_->parent_ ? parent_->Path() + "." : "";
+  return above + name_;
+}
+
+void Module::Adopt(const std::string& name, Module& child) {
+  child.name_ = name;
+  child.parent_ = this;
+  NamesChanged();
+}
 
 // ---- The tree
 
@@ -95,10 +119,11 @@ Tensor Module::register_buffer(const std::string& name, const Tensor& value) {
   return value;
 }
 
-void Module::AddChild(const std::string& name, ModulePtr child) {
+void Module::AddChild(const std::string& name, ModulePtr child, Location at) {
+  LocationScope scope(at);
   CheckName(name);
   if (!child) Throw(ErrorCode::kValue, "{}: module '{}' is null", class_name_, name);
-  child->name_ = name;
+  Adopt(name, *child);
   children_.emplace_back(name, std::move(child));
 }
 
@@ -151,7 +176,8 @@ NamedTensors Module::state_dict() const {
   return found;
 }
 
-void Module::load_state_dict(const NamedTensors& values, bool strict) {
+void Module::load_state_dict(const NamedTensors& values, bool strict, Location at) {
+  LocationScope scope(at);
   NamedTensors own = state_dict();
   CopyState({own.begin(), own.end()}, {values.begin(), values.end()}, class_name_ + ": the state",
             strict);
@@ -199,16 +225,25 @@ ModulePtr Module::get_submodule(const std::string& path) const {
   return found;
 }
 
-void Module::replace_submodule(const std::string& path, ModulePtr module) {
+void Module::replace_submodule(const std::string& path, ModulePtr module, Location at) {
+  LocationScope scope(at);
   get_submodule(path);
   if (!module) Throw(ErrorCode::kValue, "{}: module '{}' is null", class_name_, path);
   size_t dot = path.rfind('.');
   Module* parent = dot == std::string::npos ? this : get_submodule(path.substr(0, dot)).get();
   std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
-  module->name_ = name;
+  parent->Adopt(name, *module);
+  module->replaced_by_ = nullptr;
   for (auto& [child_name, child] : parent->children_) {
-    if (child_name == name) child = std::move(module);
+    if (child_name != name || child == module) continue;
+    child->parent_ = nullptr;
+    child->replaced_by_ = module;
+    child = module;
   }
+}
+
+Module* Module::Replacement() const {
+  return IsRunning(*replaced_by_) ? nullptr : replaced_by_.get();
 }
 
 Tensor Module::get_tensor(const std::string& path) const {
@@ -249,6 +284,7 @@ void Module::to(DType dtype) {
 // ---- Methods
 
 void Module::define(Method method) {
+  NamesChanged();
   auto same = [&](const Method& other) { return other.schema.name() == method.schema.name(); };
   auto place = std::ranges::find_if(methods_, same);
   if (place == methods_.end()) {
@@ -341,15 +377,21 @@ const GraphBody& Module::graph_body(std::string_view name) const {
 
 Any Module::run_method(std::string_view name, const std::vector<Any>& args, const AnyKwargs& kwargs,
                        Location at) {
-  const Method& found = method(name);
-  std::vector<Any> bound = found.schema.Bind(args, kwargs);
-  Any result;
+  if (Module* other = replacement()) return other->run_method(name, args, kwargs, at);
+  const Method* found;
+  std::vector<Any> bound;
   {
-    ModuleCallScope scope;
-    result = RunBound(found, bound, at);
+    LocationScope scope(at);
+    found = &method(name);
+    bound = found->schema.Bind(args, kwargs);
   }
-  if (Context().module_depth == 0) AtNaturalEnd(NaturalEnd::kModuleCall);
+  Any result = RunBound(*found, bound, at);
+  EndOfCall(at);
   return result;
+}
+
+void Module::EndOfCall(const Location& at) {
+  if (!IsInModule()) AtNaturalEnd(NaturalEnd::kModuleCall, CurrentLocation(at));
 }
 
 Any Module::RunBound(const Method& method, const std::vector<Any>& args, Location at) {
@@ -392,7 +434,8 @@ void Module::trace(std::string_view name, const std::vector<Any>& examples,
 void Module::ThrowForeign(const Module& self) {
   Throw(ErrorCode::kValue,
         "{}: this method is a member function of a C++ class of which this module is no object; "
-        "trace it before it is cloned",
+        "trace it before the module is copied, or give example arguments for it where the module "
+        "is lowered",
         self.class_name());
 }
 
@@ -429,6 +472,7 @@ void Module::CopyTo(Module& other) const {
   // What a delegate has compiled is shared: nothing changes it.
   for (const auto& [name, child] : children_) {
     other.children_.emplace_back(name, child->IsDelegated() ? child : child->clone());
+    if (!child->IsDelegated()) other.Adopt(name, *other.children_.back().second);
   }
 }
 

@@ -17,6 +17,12 @@ class ModuleAccess {
                       Location at) {
     return module.RunBound(method, args, at);
   }
+  /// Undoes `replace_submodule`.
+  static void PutBack(Module& module, const std::string& path, const ModulePtr& original) {
+    ModulePtr other = module.get_submodule(path);
+    module.replace_submodule(path, original);
+    other->replaced_by_ = nullptr;
+  }
   /// Of this module alone.
   static void SetTraining(Module& module, bool on) { module.training_ = on; }
 };

@@ -8,7 +8,6 @@
 #include "hammock/autograd.h"
 #include "hammock/executor.h"
 #include "hammock/ops.h"
-#include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 #include "module/module_access.h"
 #include "module/value_bytes.h"
@@ -149,11 +148,9 @@ class ModuleReader {
       if (bytes.size() != static_cast<size_t>(type.bytes())) {
         in.Fail("tensor {} of {} has {} bytes", tensors_.size(), type.to_string(), bytes.size());
       }
-      // Read-only, so that it need not be copied; memory of uploaded tensors is never written.
-      HostTensor mapped = HostTensor::Borrow(type, const_cast<char*>(bytes.data()),
-                                             [archive = archive_] { (void)archive; });
+      BorrowedMemory mapped([archive = archive_] { (void)archive; });  // read-only
       tensors_.push_back(
-          Tensor::FromValue({MakeHostLeaf(mapped, device.id(), CurrentLocation()), 0}));
+          from_blob(bytes.data(), type.sizes(), type.dtype(), std::move(mapped), device));
     }
     in.ExpectEnd();
   }

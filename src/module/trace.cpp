@@ -4,11 +4,11 @@
 #include <map>
 #include <set>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "compiler/generalise.h"
 #include "hammock/autograd.h"
 #include "hammock/ops.h"
-#include "ir/location_scope.h"
 #include "lazy/record.h"
 #include "lazy/stand_ins.h"
 #include "lazy/tensor_impl.h"

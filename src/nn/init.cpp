@@ -88,7 +88,7 @@ Tensor dirac_(Tensor tensor, int64_t groups) {
       values.set((group * per_group + i) * strides[0] + i * strides[1] + centre, Scalar(1.0));
     }
   }
-  return Fill(tensor, from_host(values, tensor.device()));
+  return Fill(tensor, from_host(std::move(values), tensor.device()));
 }
 
 Tensor xavier_uniform_(Tensor tensor, double gain) {

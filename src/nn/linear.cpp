@@ -50,6 +50,13 @@ UnaryModule::UnaryModule(std::string class_name) : Module(std::move(class_name))
   define("forward(Tensor input) -> Tensor", &UnaryModule::forward);
 }
 
+void detail::ThrowNotBoxed(const Module& module) {
+  Throw<NotSupported>(ErrorCode::kNotSupported,
+                      "{}: a layer that was replaced is called with tensors and numbers, and "
+                      "returns tensors",
+                      module.class_name());
+}
+
 Dims Sizes::Expanded(int count, const char* what) const {
   if (dims_.size() == count) return dims_;
   if (dims_.size() != 1) {

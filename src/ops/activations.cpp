@@ -287,6 +287,7 @@ UNARY(softsign, kSoftsign)
 UNARY(tanhshrink, kTanhshrink)
 #undef UNARY
 Tensor log_sigmoid(const Tensor& self, Location at) {
+  LocationScope scope(at);
   return RowMajor(ApplyUnary(kLogSigmoid, at, self));
 }
 Tensor logsigmoid(const Tensor& self, Location at) { return log_sigmoid(self, at); }
@@ -297,24 +298,29 @@ Tensor gelu(const Tensor& self, const std::string& approximate, Location at) {
 
 Tensor elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
            Location at) {
+  LocationScope scope(at);
   return Apply(kElu, at,
                {self, LiftWide(alpha, self), LiftWide(scale, self), LiftWide(input_scale, self)});
 }
 
 Tensor celu(const Tensor& self, const Scalar& alpha, Location at) {
+  LocationScope scope(at);
   if (alpha.ToDouble() == 0) Throw(ErrorCode::kValue, "celu: alpha must not be 0");
   return Apply(kCelu, at, {self, LiftWide(alpha, self)});
 }
 
 Tensor softplus(const Tensor& self, const Scalar& beta, const Scalar& threshold, Location at) {
+  LocationScope scope(at);
   return Apply(kSoftplus, at, {self, LiftWide(beta, self), LiftWide(threshold, self)});
 }
 
 Tensor leaky_relu(const Tensor& self, const Scalar& negative_slope, Location at) {
+  LocationScope scope(at);
   return Apply(kLeakyRelu, at, {self, LiftWide(negative_slope, self)});
 }
 
 Tensor hardtanh(const Tensor& self, const Scalar& min_val, const Scalar& max_val, Location at) {
+  LocationScope scope(at);
   if (InfoOf(self.dtype()).kind == DTypeKind::kUnsigned && min_val.ToDouble() < 0) {
     Throw(ErrorCode::kValue, "hardtanh: min_val {} is below every value of {}", min_val.to_string(),
           NameOf(self.dtype()));
@@ -323,10 +329,12 @@ Tensor hardtanh(const Tensor& self, const Scalar& min_val, const Scalar& max_val
 }
 
 Tensor threshold(const Tensor& self, const Scalar& threshold, const Scalar& value, Location at) {
+  LocationScope scope(at);
   return Apply(kThreshold, at, {self, Lift(threshold, self.dtype()), Lift(value, self.dtype())});
 }
 
 Tensor softshrink(const Tensor& self, const Scalar& lambd, Location at) {
+  LocationScope scope(at);
   if (lambd.ToDouble() < 0) {
     Throw(ErrorCode::kValue, "softshrink: lambd {} must not be negative", lambd.to_string());
   }
@@ -334,6 +342,7 @@ Tensor softshrink(const Tensor& self, const Scalar& lambd, Location at) {
 }
 
 Tensor hardshrink(const Tensor& self, const Scalar& lambd, Location at) {
+  LocationScope scope(at);
   return Apply(kHardshrink, at, {self, LiftWide(lambd, self)});
 }
 
@@ -342,6 +351,7 @@ Tensor prelu(const Tensor& self, const Tensor& weight, Location at) {
 }
 
 Tensor glu(const Tensor& self, int64_t dim, Location at) {
+  LocationScope scope(at);
   return Apply(kGlu, at, {self}, {WrapDim("glu", dim, self.dim())});
 }
 

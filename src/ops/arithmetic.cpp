@@ -100,8 +100,11 @@ bool IsBool(const TensorArg& x) {
 }
 
 /// PyTorch refuses a difference with a bool, since it is rarely what is meant.
-void CheckSub(const Tensor& self, const TensorArg& other) {
+void CheckSub(const Tensor& self, const TensorArg& other, const Location& at) {
+  // An undefined one is the op's to refuse.
+  if (!self.defined() || (other.is_tensor() && !other.tensor().defined())) return;
   if (!IsBool(self) && !IsBool(other)) return;
+  LocationScope scope(at);
   Throw<TypeError>(ErrorCode::kDTypeMismatch,
                    "sub: bool operands are not supported; use ^ or logical_xor, or ~ to invert a "
                    "mask");
@@ -131,7 +134,7 @@ Tensor Scaled(const char* op, const Tensor& self, const Tensor& other, const Sca
 }  // namespace
 
 Tensor sub(const Tensor& self, const TensorArg& other, Location at) {
-  CheckSub(self, other);
+  CheckSub(self, other, at);
   return ApplyBinary(kSub, at, self, other);
 }
 
@@ -142,20 +145,23 @@ Tensor add(const Tensor& self, const TensorArg& other, const Scalar& alpha, Loca
 
 Tensor sub(const Tensor& self, const TensorArg& other, const Scalar& alpha, Location at) {
   LocationScope scope(at);
-  CheckSub(self, other);
+  CheckSub(self, other, at);
   return sub(self, Scaled("sub", self, AsTensor(other, self), alpha), at);
 }
 
 Tensor rsub(const Tensor& self, const TensorArg& other, Location at) {
+  LocationScope scope(at);
   return sub(AsTensor(other, self), self, at);
 }
 
 Tensor rsub(const Tensor& self, const TensorArg& other, const Scalar& alpha, Location at) {
+  LocationScope scope(at);
   return sub(AsTensor(other, self), self, alpha, at);
 }
 
 Tensor div(const Tensor& self, const TensorArg& other,
            const std::optional<std::string>& rounding_mode, Location at) {
+  LocationScope scope(at);
   if (!rounding_mode) return div(self, other, at);
   if (*rounding_mode == "floor") return floor_divide(self, other, at);
   if (*rounding_mode == "trunc") {
@@ -232,8 +238,8 @@ extern const OpDef kPowScalar;
 }
 
 Tensor pow(const Tensor& self, const TensorArg& exponent, Location at) {
-  if (exponent.is_tensor()) return ApplyBinary(kPow, at, self, exponent.tensor());
   LocationScope scope(at);
+  if (exponent.is_tensor()) return ApplyBinary(kPow, at, self, exponent.tensor());
   Scalar e = exponent.scalar();
   DType dtype = ResultType(self, e);
   if (!IsFloat(dtype) && e.IsInt() && e.ToInt() < 0) {
@@ -274,10 +280,12 @@ Tensor lcm(const Tensor& self, const TensorArg& other, Location at) {
 // ---- angles
 
 Tensor deg2rad(const Tensor& self, Location at) {
+  LocationScope scope(at);
   return mul(self, Constant(std::numbers::pi / 180.0, FloatOf(self.dtype())), at);
 }
 
 Tensor rad2deg(const Tensor& self, Location at) {
+  LocationScope scope(at);
   return mul(self, Constant(180.0 / std::numbers::pi, FloatOf(self.dtype())), at);
 }
 

@@ -199,21 +199,25 @@ Tensor igammac(const Tensor& self, const Tensor& other, Location at) {
 }
 
 Tensor zeta(const TensorArg& self, const TensorArg& other, Location at) {
+  LocationScope scope(at);
   auto [s, q] = Operands("zeta", self, other);
   return ApplyBinary(kZeta, at, s, q);
 }
 
 Tensor xlog1py(const TensorArg& self, const TensorArg& other, Location at) {
+  LocationScope scope(at);
   auto [x, y] = Operands("xlog1py", self, other);
   return ApplyBinary(kXlog1py, at, x, y);
 }
 
 Tensor polygamma(int64_t n, const Tensor& self, Location at) {
+  LocationScope scope(at);
   if (n < 0) Throw(ErrorCode::kValue, "polygamma: n must not be negative, is {}", n);
   return Apply(kPolygamma, at, {self}, {n});
 }
 
 Tensor mvlgamma(const Tensor& self, int64_t p, Location at) {
+  LocationScope scope(at);
   if (p < 1) Throw(ErrorCode::kValue, "mvlgamma: p must be at least 1, is {}", p);
   if (self.dtype() == DType::kBool) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "mvlgamma: {} is not supported, needs numbers",
@@ -223,6 +227,7 @@ Tensor mvlgamma(const Tensor& self, int64_t p, Location at) {
 }
 
 std::tuple<Tensor, Tensor> frexp(const Tensor& self, Location at) {
+  LocationScope scope(at);
   auto parts = ApplyMulti(kFrexp, at, std::span(&self, 1));
   return {parts[0], parts[1]};
 }

@@ -159,6 +159,7 @@ Tensor Bound(const std::optional<TensorArg>& bound, const Tensor& self) {
 
 Tensor clamp(const Tensor& self, const std::optional<TensorArg>& min,
              const std::optional<TensorArg>& max, Location at) {
+  LocationScope scope(at);
   if (!min && !max) {
     Throw(ErrorCode::kValue, "clamp: at least one of min and max must be given");
   }

@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "ir/borrowed.h"
 #include "ir/node_access.h"
 #include "lazy/layout.h"
 #include "lazy/tensor_impl.h"
@@ -19,33 +20,69 @@ using namespace ops;  // NOLINT: records and the op writer's kit
 
 // ---- from host memory
 
-Tensor from_host(const HostTensor& host, const Device& device, Location at) {
+namespace {
+
+void CheckImport(const char* op, const Shape& shape) {
+  CheckSizes(op, shape.sizes());
+  if (InfoOf(shape.dtype()).supported) return;
+  Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: dtype {} is not supported", op,
+                   NameOf(shape.dtype()));
+}
+
+void CheckHost(const HostTensor& host) {
   if (!host.defined())
     Throw(ErrorCode::kUninitializedTensor, "from_host: the host tensor is empty");
-  const Shape& shape = host.shape();
-  CheckSizes("from_host", shape.sizes());
-  if (!InfoOf(shape.dtype()).supported) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "from_host: dtype {} is not supported",
-                     NameOf(shape.dtype()));
+  CheckImport("from_host", host.shape());
+}
+
+Shape ShapeOfBlob(const void* data, const Dims& size, DType dtype) {
+  Shape shape(dtype, size);
+  CheckImport("from_blob", shape);
+  if (!data && shape.numel() > 0) {
+    Throw(ErrorCode::kValue, "from_blob: null data for {}", shape.to_string());
   }
-  NodePtr leaf =
-      Node::Make(kDeviceData, {}, {}, std::span(&shape, 1), device.id(), CurrentLocation(at));
-  // A step reads it later than now: the caller's memory may hold something else by then.
-  NodeAccess::MakePayload(leaf.get()).host = HostTensor::Copy(shape, host.data());
+  return shape;
+}
+
+/// A leaf of memory that nobody else writes.
+Tensor LeafOf(HostTensor host, const Device& device, const Location& at) {
+  NodePtr leaf = Node::Make(kDeviceData, {}, {}, std::span(&host.shape(), 1), device.id(),
+                            CurrentLocation(at));
+  NodeAccess::MakePayload(leaf.get()).host = std::move(host);
   if (Context().made_leaves) Context().made_leaves->push_back(leaf);
   return NewTensor(leaf.release(), 0, true);
 }
 
-Tensor from_blob(void* data, const Dims& size, DType dtype, std::function<void()> deleter,
+}  // namespace
+
+Tensor from_host(const HostTensor& host, const Device& device, Location at) {
+  LocationScope scope(at);
+  CheckHost(host);
+  return LeafOf(HostTensor::Copy(host.shape(), host.data()), device, at);
+}
+
+Tensor from_host(HostTensor&& host, const Device& device, Location at) {
+  LocationScope scope(at);
+  CheckHost(host);
+  bool own = host.unique() && !IsBorrowed(host);
+  return LeafOf(own ? std::move(host) : HostTensor::Copy(host.shape(), host.data()), device, at);
+}
+
+Tensor from_blob(const void* data, const Dims& size, DType dtype, std::function<void()> deleter,
                  const Device& device, Location at) {
-  CheckSizes("from_blob", size);
-  Shape shape(dtype, size);
-  if (!data && shape.numel() > 0) {
-    Throw(ErrorCode::kValue, "from_blob: null data for {}", shape.to_string());
-  }
-  Tensor copy = from_host(HostTensor::Borrow(shape, data, {}), device, at);
+  LocationScope scope(at);
+  HostTensor copy = HostTensor::Copy(ShapeOfBlob(data, size, dtype), data);
   if (deleter) deleter();
-  return copy;
+  return LeafOf(std::move(copy), device, at);
+}
+
+Tensor from_blob(const void* data, const Dims& size, DType dtype, BorrowedMemory memory,
+                 const Device& device, Location at) {
+  LocationScope scope(at);
+  // Data that was uploaded is never written.
+  return LeafOf(HostTensor::Borrow(ShapeOfBlob(data, size, dtype), const_cast<void*>(data),
+                                   std::move(memory.release)),
+                device, at);
 }
 
 void CheckElementCount(size_t count, const Dims& size) {
@@ -66,6 +103,7 @@ DType DefaultDType(const Scalar& value) {
 }  // namespace
 
 Tensor tensor(const Scalar& value, std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
   return from_host(HostTensor::From(value.To(dtype.value_or(DefaultDType(value)))), device, at);
 }
 
@@ -125,6 +163,7 @@ Tensor tensor(std::initializer_list<TensorLiteral> values, std::optional<DType> 
 
 Tensor scalar_tensor(const Scalar& value, std::optional<DType> dtype, const Device& device,
                      Location at) {
+  LocationScope scope(at);
   return tensor(value, dtype.value_or(kDefaultFloat), device, at);
 }
 
@@ -163,62 +202,74 @@ Tensor Iota(int64_t size, DType dtype, const Device& device, const Location& at)
 }  // namespace
 
 Tensor zeros(const Dims& size, std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
   CheckSizes("zeros", size);
   return Baked(size, 0, dtype.value_or(kDefaultFloat), device, at);
 }
 
 Tensor ones(const Dims& size, std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
   CheckSizes("ones", size);
   return Baked(size, 1, dtype.value_or(kDefaultFloat), device, at);
 }
 
 Tensor full(const Dims& size, const Scalar& fill_value, std::optional<DType> dtype,
             const Device& device, Location at) {
+  LocationScope scope(at);
   return Lifted(size, fill_value, dtype.value_or(DefaultDType(fill_value)), device, at);
 }
 
 Tensor empty(const Dims& size, std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
   CheckSizes("empty", size);
   return Baked(size, 0, dtype.value_or(kDefaultFloat), device, at);
 }
 
 Tensor new_zeros(const Tensor& self, const Dims& size, std::optional<DType> dtype,
                  const std::optional<Device>& device, Location at) {
+  LocationScope scope(at);
   return zeros(size, dtype.value_or(self.dtype()), device ? *device : self.device(), at);
 }
 
 Tensor new_ones(const Tensor& self, const Dims& size, std::optional<DType> dtype,
                 const std::optional<Device>& device, Location at) {
+  LocationScope scope(at);
   return ones(size, dtype.value_or(self.dtype()), device ? *device : self.device(), at);
 }
 
 Tensor new_full(const Tensor& self, const Dims& size, const Scalar& fill_value,
                 std::optional<DType> dtype, const std::optional<Device>& device, Location at) {
+  LocationScope scope(at);
   return full(size, fill_value, dtype.value_or(self.dtype()), device ? *device : self.device(), at);
 }
 
 Tensor new_empty(const Tensor& self, const Dims& size, std::optional<DType> dtype,
                  const std::optional<Device>& device, Location at) {
+  LocationScope scope(at);
   return empty(size, dtype.value_or(self.dtype()), device ? *device : self.device(), at);
 }
 
 Tensor zeros_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, Location at) {
+  LocationScope scope(at);
   return LikeLayout(new_zeros(self, self.sizes(), dtype, device, at), self);
 }
 
 Tensor ones_like(const Tensor& self, std::optional<DType> dtype,
                  const std::optional<Device>& device, Location at) {
+  LocationScope scope(at);
   return LikeLayout(new_ones(self, self.sizes(), dtype, device, at), self);
 }
 
 Tensor full_like(const Tensor& self, const Scalar& fill_value, std::optional<DType> dtype,
                  const std::optional<Device>& device, Location at) {
+  LocationScope scope(at);
   return LikeLayout(new_full(self, self.sizes(), fill_value, dtype, device, at), self);
 }
 
 Tensor empty_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, Location at) {
+  LocationScope scope(at);
   return LikeLayout(new_empty(self, self.sizes(), dtype, device, at), self);
 }
 
@@ -233,6 +284,7 @@ Tensor& fill_(Tensor& self, const TensorArg& value, Location at) {
 }
 
 Tensor fill(const Tensor& self, const TensorArg& value, Location at) {
+  LocationScope scope(at);
   Tensor copy = empty_like(self, std::nullopt, std::nullopt, at);
   return fill_(copy, value, at);
 }
@@ -290,6 +342,7 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
 }
 
 Tensor arange(const Scalar& end, std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
   return arange(end.IsFloating() ? Scalar(0.0) : Scalar(0), end, 1, dtype, device, at);
 }
 
@@ -362,12 +415,14 @@ Tensor Triangle(const char* op, int64_t row, int64_t col, std::optional<DType> d
 
 Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
                     const Device& device, Location at) {
+  LocationScope scope(at);
   return Triangle("tril_indices", row, col, dtype, device, at,
                   [&](int64_t i, int64_t j) { return j <= i + offset; });
 }
 
 Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
                     const Device& device, Location at) {
+  LocationScope scope(at);
   return Triangle("triu_indices", row, col, dtype, device, at,
                   [&](int64_t i, int64_t j) { return j >= i + offset; });
 }
@@ -412,24 +467,28 @@ Tensor C(double value) { return Constant(value, DType::kF64); }
 
 Tensor hamming_window(int64_t window_length, bool periodic, double alpha, double beta,
                       std::optional<DType> dtype, const Device& device, Location at) {
+  LocationScope scope(at);
   return MakeWindow({"hamming_window", window_length, periodic, dtype, device, at},
                     [&](const Tensor& x) { return sub(C(alpha), mul(Cosine(x, 1), C(beta))); });
 }
 
 Tensor hann_window(int64_t window_length, bool periodic, std::optional<DType> dtype,
                    const Device& device, Location at) {
+  LocationScope scope(at);
   return MakeWindow({"hann_window", window_length, periodic, dtype, device, at},
                     [](const Tensor& x) { return sub(C(0.5), mul(Cosine(x, 1), C(0.5))); });
 }
 
 Tensor bartlett_window(int64_t window_length, bool periodic, std::optional<DType> dtype,
                        const Device& device, Location at) {
+  LocationScope scope(at);
   return MakeWindow({"bartlett_window", window_length, periodic, dtype, device, at},
                     [](const Tensor& x) { return sub(C(1), abs(sub(mul(x, C(2)), C(1)))); });
 }
 
 Tensor blackman_window(int64_t window_length, bool periodic, std::optional<DType> dtype,
                        const Device& device, Location at) {
+  LocationScope scope(at);
   return MakeWindow({"blackman_window", window_length, periodic, dtype, device, at},
                     [](const Tensor& x) {
                       Tensor first = sub(C(0.42), mul(Cosine(x, 1), C(0.5)));

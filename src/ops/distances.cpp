@@ -163,6 +163,7 @@ Dims GradientDims(const Tensor& self, const Dims& dim, size_t spacings, int64_t 
 }  // namespace
 
 Tensor cdist(const Tensor& x1, const Tensor& x2, double p, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kCdistCall, at); cast) return cdist(cast(x1), cast(x2), p, at);
   CheckNormOrder("cdist", p);
   for (const Tensor* x : {&x1, &x2}) {

@@ -254,6 +254,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, L
 }
 
 Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kTensordot, at); cast) return tensordot(cast(self), cast(other), dims, at);
   if (dims < 0 || dims > self.dim() || dims > other.dim()) {
     Throw(ErrorCode::kValue, "tensordot: cannot contract {} dims of {} and {}", dims,

@@ -233,6 +233,7 @@ std::tuple<Tensor, Tensor> linalg_lu_factor(const Tensor& A, Location at) {
 }
 
 std::tuple<Tensor, Tensor> linalg_qr(const Tensor& A, const std::string& mode, Location at) {
+  LocationScope scope(at);
   if (mode != "reduced" && mode != "complete" && mode != "r") {
     Throw(ErrorCode::kValue, "linalg_qr: mode must be reduced, complete or r, got '{}'", mode);
   }
@@ -246,27 +247,32 @@ std::tuple<Tensor, Tensor> qr(const Tensor& self, bool some, Location at) {
 }
 
 std::tuple<Tensor, Tensor> linalg_eigh(const Tensor& self, const std::string& UPLO, Location at) {
+  LocationScope scope(at);
   const Attr attrs[] = {Triangle("linalg_eigh", UPLO)};
   auto parts = ApplyMulti(kEigh, at, std::span(&self, 1), attrs);
   return {parts[0], parts[1]};
 }
 
 Tensor linalg_eigvalsh(const Tensor& self, const std::string& UPLO, Location at) {
+  LocationScope scope(at);
   return std::get<0>(linalg_eigh(self, UPLO, at));
 }
 
 std::tuple<Tensor, Tensor> symeig(const Tensor& self, bool eigenvectors, bool upper, Location at) {
+  LocationScope scope(at);
   auto [values, vectors] = linalg_eigh(self, upper ? "U" : "L", at);
   return {values, eigenvectors || self.numel() == 0 ? vectors : new_empty(self, {0})};
 }
 
 std::tuple<Tensor, Tensor, Tensor> linalg_svd(const Tensor& A, bool full_matrices, Location at) {
+  LocationScope scope(at);
   const Attr attrs[] = {full_matrices};
   auto parts = ApplyMulti(kSvd, at, std::span(&A, 1), attrs);
   return {parts[0], parts[1], parts[2]};
 }
 
 Tensor linalg_svdvals(const Tensor& A, Location at) {
+  LocationScope scope(at);
   return std::get<1>(linalg_svd(A, false, at));
 }
 

@@ -225,6 +225,7 @@ Tensor BasePoints(int64_t count, bool align_corners, const Tensor& like, int dim
 Tensor grid_sample(const Tensor& input, const Tensor& grid, const std::string& mode,
                    const std::string& padding_mode, std::optional<bool> align_corners,
                    Location at) {
+  LocationScope scope(at);
   return Apply(kGridSample, at, {input, grid}, {mode, padding_mode, align_corners.value_or(false)});
 }
 

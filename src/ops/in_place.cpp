@@ -77,6 +77,7 @@ IN_PLACE(dropout, (double p, bool training), (p, training))
 #undef IN_PLACE
 
 Tensor& zero_(Tensor& self, Location at) {
+  LocationScope scope(at);
   return Write("zero_", self, at, [&] { return Filled(self.sizes(), 0, self.dtype(), self); });
 }
 

@@ -325,10 +325,10 @@ Tensor index(const Tensor& self, const std::vector<std::optional<Tensor>>& indic
 
 Tensor index_put(const Tensor& self, const std::vector<std::optional<Tensor>>& indices,
                  const Tensor& values, bool accumulate, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kIndexPut, at, self, values); cast) {
     return index_put(cast(self), indices, cast(values), accumulate, at);
   }
-  LocationScope scope(at);
   return PutBy(self, indices, values, accumulate);
 }
 

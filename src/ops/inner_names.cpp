@@ -22,6 +22,7 @@ namespace hammock {
 using namespace ops;  // NOLINT: the writer's kit of this folder
 
 Tensor narrow_copy(const Tensor& self, int64_t dim, int64_t start, int64_t length, Location at) {
+  LocationScope scope(at);
   return clone(narrow(self, dim, start, length, at), at);
 }
 
@@ -87,10 +88,12 @@ Tensor PadBy(const char* op, const char* mode, int rank, const Tensor& self,
 }  // namespace
 
 Tensor _softmax(const Tensor& self, int64_t dim, bool half_to_float, Location at) {
+  LocationScope scope(at);
   return softmax(self, dim, SoftmaxType("_softmax", self, half_to_float), at);
 }
 
 Tensor _log_softmax(const Tensor& self, int64_t dim, bool half_to_float, Location at) {
+  LocationScope scope(at);
   return log_softmax(self, dim, SoftmaxType("_log_softmax", self, half_to_float), at);
 }
 

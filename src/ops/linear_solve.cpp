@@ -137,6 +137,7 @@ Tensor linalg_solve(const Tensor& A, const Tensor& B, bool left, Location at) {
 }
 
 Tensor linalg_inv(const Tensor& A, Location at) {
+  LocationScope scope(at);
   NeedFactorable("linalg_inv", A);
   NeedSquare("linalg_inv", A);
   return Apply(kInv, at, {A});

@@ -203,6 +203,7 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, const std::string& red
 
 Tensor nll_loss(const Tensor& input, const Tensor& target, const std::optional<Tensor>& weight,
                 int64_t ignore_index, const std::string& reduction, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kNllLoss, at); cast)
     return nll_loss(cast(input), cast(target), cast(weight), ignore_index, reduction, at);
   CheckReduction("nll_loss", reduction);
@@ -218,6 +219,7 @@ Tensor nll_loss(const Tensor& input, const Tensor& target, const std::optional<T
 
 Tensor nll_loss2d(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
                   int64_t reduction, int64_t ignore_index, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kNllLoss2d, at); cast)
     return nll_loss2d(cast(self), cast(target), cast(weight), reduction, ignore_index, at);
   constexpr const char* kReductions[] = {"none", "mean", "sum"};
@@ -235,6 +237,7 @@ Tensor nll_loss2d(const Tensor& self, const Tensor& target, const std::optional<
 Tensor cross_entropy(const Tensor& input, const Tensor& target, const std::optional<Tensor>& weight,
                      int64_t ignore_index, const std::string& reduction, double label_smoothing,
                      Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kCrossEntropy, at); cast)
     return cross_entropy(cast(input), cast(target), cast(weight), ignore_index, reduction,
                          label_smoothing, at);

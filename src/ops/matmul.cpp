@@ -248,6 +248,7 @@ Tensor chain_matmul(const std::vector<Tensor>& matrices, Location at) {
 
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
              const Scalar& alpha, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kAddmm, at); cast)
     return addmm(cast(self), cast(mat1), cast(mat2), beta, alpha, at);
   CheckRanks("addmm", mat1, 2, mat2, 2);
@@ -256,6 +257,7 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const S
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
                const Scalar& alpha, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kBaddbmm, at); cast)
     return baddbmm(cast(self), cast(batch1), cast(batch2), beta, alpha, at);
   CheckRanks("baddbmm", batch1, 3, batch2, 3);

@@ -145,6 +145,7 @@ Tensor CastedTo(const char* op, const Tensor& self, std::optional<DType> dtype) 
 }  // namespace
 
 Tensor linalg_det(const Tensor& A, Location at) {
+  LocationScope scope(at);
   NeedFactorable("linalg_det", A);
   NeedSquare("linalg_det", A);
   return Apply(kDet, at, {A});
@@ -153,6 +154,7 @@ Tensor linalg_det(const Tensor& A, Location at) {
 Tensor det(const Tensor& self, Location at) { return linalg_det(self, at); }
 
 std::tuple<Tensor, Tensor> linalg_slogdet(const Tensor& A, Location at) {
+  LocationScope scope(at);
   NeedFactorable("linalg_slogdet", A);
   NeedSquare("linalg_slogdet", A);
   auto parts = ApplyMulti(kSlogdet, at, std::span(&A, 1));
@@ -185,6 +187,7 @@ Tensor matrix_power(const Tensor& self, int64_t n, Location at) {
 }
 
 Tensor matrix_exp(const Tensor& self, Location at) {
+  LocationScope scope(at);
   NeedFloat("matrix_exp", self);
   NeedSquare("matrix_exp", self);
   return Apply(kMatrixExp, at, {self});
@@ -192,6 +195,7 @@ Tensor matrix_exp(const Tensor& self, Location at) {
 
 Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, const Dims& dim, bool keepdim,
                           std::optional<DType> dtype, Location at) {
+  LocationScope scope(at);
   NeedFloat("linalg_vector_norm", self);
   return norm(self, ord, dim, keepdim, dtype, at);
 }
@@ -228,6 +232,7 @@ Tensor linalg_matrix_norm(const Tensor& self, const std::string& ord, const Dims
 }
 
 Tensor frobenius_norm(const Tensor& self, const Dims& dim, bool keepdim, Location at) {
+  LocationScope scope(at);
   if (dim.size() > 2) {
     Throw(ErrorCode::kValue, "frobenius_norm: expected at most 2 dims, got {}", ToString(dim));
   }

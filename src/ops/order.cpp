@@ -167,10 +167,12 @@ std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending
 }
 
 Tensor argsort(const Tensor& self, int64_t dim, bool descending, bool stable, Location at) {
+  LocationScope scope(at);
   return std::get<1>(sort(self, dim, descending, stable, at));
 }
 
 Tensor msort(const Tensor& self, Location at) {
+  LocationScope scope(at);
   return std::get<0>(sort(self, 0, false, true, at));
 }
 
@@ -291,6 +293,7 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_
 
 Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right,
                  Location at) {
+  LocationScope scope(at);
   if (boundaries.dim() != 1) {
     Throw(ErrorCode::kShapeMismatch, "bucketize: boundaries must be a vector, got {}",
           boundaries.shape().to_string());

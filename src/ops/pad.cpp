@@ -153,10 +153,12 @@ Tensor pad(const Tensor& self, const std::vector<int64_t>& pad, const std::strin
 }
 
 Tensor tril(const Tensor& self, int64_t diagonal, Location at) {
+  LocationScope scope(at);
   return Triangle(kTril, self, diagonal, at);
 }
 
 Tensor triu(const Tensor& self, int64_t diagonal, Location at) {
+  LocationScope scope(at);
   return Triangle(kTriu, self, diagonal, at);
 }
 

@@ -150,6 +150,7 @@ Tensor randint(int64_t high, const Dims& size, std::optional<DType> dtype, const
 Tensor randint_like(const Tensor& self, int64_t low, int64_t high, std::optional<DType> dtype,
                     const std::optional<Device>& device, const OptionalGenerator& generator,
                     Location at) {
+  LocationScope scope(at);
   Tensor result = randint(low, high, self.sizes(), dtype.value_or(self.dtype()),
                           device ? *device : self.device(), generator, at);
   return LikeLayout(std::move(result), self);
@@ -265,6 +266,7 @@ Tensor& random_(Tensor& self, int64_t to, const OptionalGenerator& generator, Lo
 }
 
 Tensor& random_(Tensor& self, const OptionalGenerator& generator, Location at) {
+  LocationScope scope(at);
   DType dtype = self.dtype();
   if (dtype == DType::kBool) return random_(self, 0, 2, generator, at);
   if (!IsFloat(dtype)) return random_(self, 0, std::nullopt, generator, at);

@@ -304,40 +304,47 @@ Tensor upsample_bilinear(const Tensor& input, const std::optional<Dims>& size,
 
 Tensor upsample_nearest1d(const Tensor& self, const Dims& output_size, std::optional<double> scales,
                           Location at) {
+  LocationScope scope(at);
   return ResizeScaled("upsample_nearest1d", self, output_size, 1, "nearest", false, {scales}, at);
 }
 Tensor upsample_nearest2d(const Tensor& self, const Dims& output_size,
                           std::optional<double> scales_h, std::optional<double> scales_w,
                           Location at) {
+  LocationScope scope(at);
   return ResizeScaled("upsample_nearest2d", self, output_size, 2, "nearest", false,
                       {scales_h, scales_w}, at);
 }
 Tensor upsample_nearest3d(const Tensor& self, const Dims& output_size,
                           std::optional<double> scales_d, std::optional<double> scales_h,
                           std::optional<double> scales_w, Location at) {
+  LocationScope scope(at);
   return ResizeScaled("upsample_nearest3d", self, output_size, 3, "nearest", false,
                       {scales_d, scales_h, scales_w}, at);
 }
 Tensor upsample_linear1d(const Tensor& self, const Dims& output_size, bool align_corners,
                          std::optional<double> scales, Location at) {
+  LocationScope scope(at);
   return ResizeScaled("upsample_linear1d", self, output_size, 1, "linear", align_corners, {scales},
                       at);
 }
 Tensor upsample_bilinear2d(const Tensor& self, const Dims& output_size, bool align_corners,
                            std::optional<double> scales_h, std::optional<double> scales_w,
                            Location at) {
+  LocationScope scope(at);
   return ResizeScaled("upsample_bilinear2d", self, output_size, 2, "bilinear", align_corners,
                       {scales_h, scales_w}, at);
 }
 Tensor upsample_bicubic2d(const Tensor& self, const Dims& output_size, bool align_corners,
                           std::optional<double> scales_h, std::optional<double> scales_w,
                           Location at) {
+  LocationScope scope(at);
   return ResizeScaled("upsample_bicubic2d", self, output_size, 2, "bicubic", align_corners,
                       {scales_h, scales_w}, at);
 }
 Tensor upsample_trilinear3d(const Tensor& self, const Dims& output_size, bool align_corners,
                             std::optional<double> scales_d, std::optional<double> scales_h,
                             std::optional<double> scales_w, Location at) {
+  LocationScope scope(at);
   return ResizeScaled("upsample_trilinear3d", self, output_size, 3, "trilinear", align_corners,
                       {scales_d, scales_h, scales_w}, at);
 }

@@ -85,6 +85,7 @@ std::tuple<Tensor, Tensor> cummin(const Tensor& self, int64_t dim, Location at) 
 }
 
 Tensor logcumsumexp(const Tensor& self, int64_t dim, Location at) {
+  LocationScope scope(at);
   NeedFloat("logcumsumexp", self);
   return Apply(kLogCumSumExp, at, {self}, {WrapDim("logcumsumexp", dim, self.dim())});
 }

@@ -246,10 +246,10 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
 
 Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                    Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kScatterAdd, at, self, source); cast) {
     return scatter_add(cast(self), dim, index, cast(source), at);
   }
-  LocationScope scope(at);
   return ScatterChecked("scatter_add", self, dim, index, source, "sum");
 }
 

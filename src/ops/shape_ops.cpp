@@ -203,6 +203,7 @@ Tensor repeat(const Tensor& self, const Dims& repeats, Location at) {
 }
 
 Tensor tile(const Tensor& self, const Dims& dims, Location at) {
+  LocationScope scope(at);
   return repeat(self, LeftPadded(dims, self.dim()), at);
 }
 
@@ -266,6 +267,7 @@ Tensor roll(const Tensor& self, const Dims& shifts, const Dims& dims, Location a
 }
 
 Tensor flip(const Tensor& self, const Dims& dims, Location at) {
+  LocationScope scope(at);
   if (dims.empty()) return clone(self, at);
   Dims wrapped = WrapDims("flip", dims, self.dim());
   if (self.dim() == 0) return clone(self, at);
@@ -273,11 +275,13 @@ Tensor flip(const Tensor& self, const Dims& dims, Location at) {
 }
 
 Tensor fliplr(const Tensor& self, Location at) {
+  LocationScope scope(at);
   NeedRank("fliplr", self, 2);
   return flip(self, {1}, at);
 }
 
 Tensor flipud(const Tensor& self, Location at) {
+  LocationScope scope(at);
   NeedRank("flipud", self, 1);
   return flip(self, {0}, at);
 }
@@ -300,10 +304,12 @@ Tensor rot90(const Tensor& self, int64_t k, const Dims& dims, Location at) {
 }
 
 Tensor atleast_1d(const Tensor& self, Location at) {
+  LocationScope scope(at);
   return self.dim() >= 1 ? self : reshape(self, {1}, at);
 }
 
 Tensor atleast_2d(const Tensor& self, Location at) {
+  LocationScope scope(at);
   if (self.dim() >= 2) return self;
   return self.dim() == 0 ? reshape(self, {1, 1}, at) : unsqueeze(self, 0, at);
 }

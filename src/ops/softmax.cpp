@@ -189,11 +189,13 @@ Tensor OrUndefined(const std::optional<Tensor>& tensor) { return tensor ? *tenso
 }  // namespace
 
 Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kSoftmax, at); cast) return softmax(cast(self), dim, dtype, at);
   return SoftmaxNode(kSoftmax, "softmax", self, dim, dtype, at);
 }
 
 Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kLogSoftmax, at); cast) return log_softmax(cast(self), dim, dtype, at);
   return SoftmaxNode(kLogSoftmax, "log_softmax", self, dim, dtype, at);
 }
@@ -207,6 +209,7 @@ Tensor softmin(const Tensor& self, int64_t dim, std::optional<DType> dtype, Loca
 Tensor layer_norm(const Tensor& input, const Dims& normalized_shape,
                   const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
                   double eps, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kLayerNorm, at); cast)
     return layer_norm(cast(input), normalized_shape, cast(weight), cast(bias), eps, at);
   NeedFloat("layer_norm", input);
@@ -219,6 +222,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input,
                                                      const std::optional<Tensor>& weight,
                                                      const std::optional<Tensor>& bias, double eps,
                                                      Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kNativeLayerNorm, at); cast)
     return native_layer_norm(cast(input), normalized_shape, cast(weight), cast(bias), eps, at);
   NeedFloat("native_layer_norm", input);
@@ -230,6 +234,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input,
 
 Tensor rms_norm(const Tensor& input, const Dims& normalized_shape,
                 const std::optional<Tensor>& weight, std::optional<double> eps, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kRmsNorm, at); cast)
     return rms_norm(cast(input), normalized_shape, cast(weight), eps, at);
   NeedFloat("rms_norm", input);

@@ -150,26 +150,31 @@ Tensor ApplyScaled(const OpDef& op, const Location& at, const Tensor& self, cons
 }  // namespace
 
 Tensor logaddexp(const Tensor& self, const TensorArg& other, Location at) {
+  LocationScope scope(at);
   return ApplyBinary(kLogAddExp, at, self, AsTensor(other, self));
 }
 
 Tensor logaddexp2(const Tensor& self, const TensorArg& other, Location at) {
+  LocationScope scope(at);
   return ApplyBinary(kLogAddExp2, at, self, AsTensor(other, self));
 }
 
 Tensor xlogy(const Tensor& self, const TensorArg& other, Location at) {
+  LocationScope scope(at);
   return ApplyBinary(kXlogy, at, self, AsTensor(other, self));
 }
 
 Tensor sinc(const Tensor& self, Location at) { return ApplyUnary(kSinc, at, self); }
 
 Tensor logit(const Tensor& self, const std::optional<Scalar>& eps, Location at) {
+  LocationScope scope(at);
   Tensor bound;
   if (eps) bound = Lift(*eps, WideFloat(FloatOf(self.dtype())));
   return Apply(kLogit, at, {self, bound});
 }
 
 Tensor lerp(const Tensor& self, const Tensor& end, const TensorArg& weight, Location at) {
+  LocationScope scope(at);
   if (!weight.is_tensor()) return Apply(kLerp, at, {self, end, LiftWide(weight.scalar(), self)});
   if (weight.tensor().dtype() != self.dtype()) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "lerp: weight is {}, needs the dtype of self, {}",
@@ -185,6 +190,7 @@ Tensor addcmul(const Tensor& self, const Tensor& tensor1, const Tensor& tensor2,
 
 Tensor addcdiv(const Tensor& self, const Tensor& tensor1, const Tensor& tensor2,
                const Scalar& value, Location at) {
+  LocationScope scope(at);
   if (!IsFloat(tensor1.dtype()) && !IsFloat(tensor2.dtype())) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch,
                      "addcdiv: integer division of {} by {} is not supported; cast one to a "
@@ -197,6 +203,7 @@ Tensor addcdiv(const Tensor& self, const Tensor& tensor1, const Tensor& tensor2,
 Tensor nan_to_num(const Tensor& self, const std::optional<Scalar>& nan,
                   const std::optional<Scalar>& posinf, const std::optional<Scalar>& neginf,
                   Location at) {
+  LocationScope scope(at);
   DType dtype = self.dtype();
   if (!IsFloat(dtype)) return clone(self, at);
   return Apply(

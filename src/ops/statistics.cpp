@@ -163,32 +163,38 @@ std::vector<Tensor> Variance(const OpDef& op, const char* name, const Tensor& se
 }  // namespace
 
 Tensor var(const Tensor& self, const Dims& dim, int64_t correction, bool keepdim, Location at) {
+  LocationScope scope(at);
   return Variance(kVar, "var", self, dim, correction, keepdim, at)[0];
 }
 
 Tensor std(const Tensor& self, const Dims& dim, int64_t correction, bool keepdim, Location at) {
+  LocationScope scope(at);
   return Variance(kStd, "std", self, dim, correction, keepdim, at)[0];
 }
 
 std::tuple<Tensor, Tensor> var_mean(const Tensor& self, const Dims& dim, int64_t correction,
                                     bool keepdim, Location at) {
+  LocationScope scope(at);
   auto both = Variance(kVarMean, "var_mean", self, dim, correction, keepdim, at);
   return {both[0], both[1]};
 }
 
 std::tuple<Tensor, Tensor> std_mean(const Tensor& self, const Dims& dim, int64_t correction,
                                     bool keepdim, Location at) {
+  LocationScope scope(at);
   auto both = Variance(kStdMean, "std_mean", self, dim, correction, keepdim, at);
   return {both[0], both[1]};
 }
 
 Tensor logsumexp(const Tensor& self, const Dims& dim, bool keepdim, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kLogSumExp, at); cast) return logsumexp(cast(self), dim, keepdim, at);
   return Apply(kLogSumExp, at, {self}, {WrapDims("logsumexp", dim, self.dim()), keepdim});
 }
 
 Tensor norm(const Tensor& self, const Scalar& p, const Dims& dim, bool keepdim,
             std::optional<DType> dtype, Location at) {
+  LocationScope scope(at);
   if (Autocasted cast(kNorm, at); cast) return norm(cast(self), p, dim, keepdim, dtype, at);
   if (!IsFloat(dtype.value_or(self.dtype()))) NeedFloat("norm", self);
   Dims dims = WrapDims("norm", dim, self.dim());

@@ -50,6 +50,13 @@ class Update {
     HAMMOCK_CHECK(false, "{} has no operand {}", info.name, name);
     __builtin_unreachable();
   }
+  const Tensor& State(size_t index) const {
+    if (index >= state.size()) {
+      Throw(ErrorCode::kValue, "{}: {} tensors of state are given, needs {}", call_.op.info().name,
+            state.size(), index + 1);
+    }
+    return state[index];
+  }
   bool is(std::string_view flag) const {
     return call_.attrs[static_cast<size_t>(call_.op.info().AttributeIndex(flag))].boolean();
   }
@@ -92,7 +99,7 @@ Tensors ExpandSgd(const ExpandCall& c) {
     Tensor rest = Casted(1.0 - dampening, kDefaultFloat);
     fresh = u.grad * where(u["step"].gt(1), rest, ConstantLike(1.0, rest));
   }
-  Tensor buffer = u.state[0] * momentum + fresh;
+  Tensor buffer = u.State(0) * momentum + fresh;
   Tensor direction = u.is("nesterov") ? u.grad + buffer * momentum : buffer;
   return {u.self - direction * u.lr, buffer};
 }
@@ -106,10 +113,10 @@ Tensors ExpandAdam(const ExpandCall& c) {
     u.PrepareGrad();
   }
   const Tensor &beta1 = u["beta1"], &beta2 = u["beta2"], &step = u["step"];
-  Tensor first = Averaged(u.state[0], u.grad, beta1);
-  Tensor second = Averaged(u.state[1], square(u.grad), beta2);
+  Tensor first = Averaged(u.State(0), u.grad, beta1);
+  Tensor second = Averaged(u.State(1), square(u.grad), beta2);
   Tensors state{first, second};
-  if (u.state.size() == 3) state.push_back(maximum(u.state[2], second));
+  if (u.state.size() == 3) state.push_back(maximum(u.State(2), second));
   Tensor divisor = sqrt(state.back()) / sqrt(Correction(beta2, step)) + u["eps"];
   state.insert(state.begin(), u.self - first / divisor * (u.lr / Correction(beta1, step)));
   return state;
@@ -118,8 +125,8 @@ Tensors ExpandAdam(const ExpandCall& c) {
 Tensors ExpandAdamax(const ExpandCall& c) {
   Update u(c);
   u.PrepareGrad();
-  Tensor first = Averaged(u.state[0], u.grad, u["beta1"]);
-  Tensor largest = maximum(u.state[1] * u["beta2"], abs(u.grad) + u["eps"]);
+  Tensor first = Averaged(u.State(0), u.grad, u["beta1"]);
+  Tensor largest = maximum(u.State(1) * u["beta2"], abs(u.grad) + u["eps"]);
   Tensor rate = u.lr / Correction(u["beta1"], u["step"]);
   return {u.self - first / largest * rate, first, largest};
 }
@@ -132,9 +139,9 @@ Tensors ExpandNadam(const ExpandCall& c) {
     return beta1 * (1.0 - 0.5 * pow(Scalar(0.96), count * u["momentum_decay"]));
   };
   Tensor mu = momentum_at(step), mu_next = momentum_at(step + 1.0);
-  Tensor product = u.state[2] * mu;
-  Tensor first = Averaged(u.state[0], u.grad, beta1);
-  Tensor second = Averaged(u.state[1], square(u.grad), beta2);
+  Tensor product = u.State(2) * mu;
+  Tensor first = Averaged(u.State(0), u.grad, beta1);
+  Tensor second = Averaged(u.State(1), square(u.grad), beta2);
   Tensor divisor = sqrt(second / Correction(beta2, step)) + u["eps"];
   Tensor moved = u.self - u.grad / divisor * (u.lr * (1.0 - mu) / (1.0 - product));
   moved = moved - first / divisor * (u.lr * mu_next / (1.0 - product * mu_next));
@@ -145,8 +152,8 @@ Tensors ExpandRadam(const ExpandCall& c) {
   Update u(c);
   u.PrepareGrad();
   const Tensor &beta1 = u["beta1"], &beta2 = u["beta2"], &step = u["step"];
-  Tensor first = Averaged(u.state[0], u.grad, beta1);
-  Tensor second = Averaged(u.state[1], square(u.grad), beta2);
+  Tensor first = Averaged(u.State(0), u.grad, beta1);
+  Tensor second = Averaged(u.State(1), square(u.grad), beta2);
   Tensor correction = Correction(beta2, step);
   Tensor limit = 2.0 / (1.0 - beta2) - 1.0;
   Tensor length = limit - 2.0 * step * (1.0 - correction) / correction;
@@ -161,10 +168,10 @@ Tensors ExpandRadam(const ExpandCall& c) {
 Tensors ExpandRmsprop(const ExpandCall& c) {
   Update u(c);
   u.PrepareGrad();
-  Tensors state{Averaged(u.state[0], square(u.grad), u["alpha"])};
+  Tensors state{Averaged(u.State(0), square(u.grad), u["alpha"])};
   Tensor average = state[0];
   if (u.is("centered")) {
-    state.push_back(Averaged(u.state[1], u.grad, u["alpha"]));
+    state.push_back(Averaged(u.State(1), u.grad, u["alpha"]));
     average = average - square(state[1]);
   }
   Tensor scaled = u.grad / (sqrt(average) + u["eps"]);
@@ -179,7 +186,7 @@ Tensors ExpandRmsprop(const ExpandCall& c) {
 Tensors ExpandAdagrad(const ExpandCall& c) {
   Update u(c);
   u.PrepareGrad();
-  Tensor sum = u.state[0] + square(u.grad);
+  Tensor sum = u.State(0) + square(u.grad);
   Tensor rate = u.lr / (1.0 + (u["step"] - 1.0) * u["lr_decay"]);
   return {u.self - u.grad / (sqrt(sum) + u["eps"]) * rate, sum};
 }
@@ -188,16 +195,16 @@ Tensors ExpandAdadelta(const ExpandCall& c) {
   Update u(c);
   u.PrepareGrad();
   const Tensor &rho = u["rho"], &eps = u["eps"];
-  Tensor average = Averaged(u.state[0], square(u.grad), rho);
-  Tensor delta = sqrt(u.state[1] + eps) / sqrt(average + eps) * u.grad;
-  return {u.self - delta * u.lr, average, Averaged(u.state[1], square(delta), rho)};
+  Tensor average = Averaged(u.State(0), square(u.grad), rho);
+  Tensor delta = sqrt(u.State(1) + eps) / sqrt(average + eps) * u.grad;
+  return {u.self - delta * u.lr, average, Averaged(u.State(1), square(delta), rho)};
 }
 
 Tensors ExpandLion(const ExpandCall& c) {
   Update u(c);
   u.DecayWeights();
-  Tensor direction = sign(Averaged(u.state[0], u.grad, u["beta1"]));
-  return {u.self - direction * u.lr, Averaged(u.state[0], u.grad, u["beta2"])};
+  Tensor direction = sign(Averaged(u.State(0), u.grad, u["beta1"]));
+  return {u.self - direction * u.lr, Averaged(u.State(0), u.grad, u["beta2"])};
 }
 
 void InferEma(const InferCall& c) { c.out.push_back(*c.in[0]); }

@@ -126,6 +126,7 @@ void CheckRank(const char* op, const Tensor& self) {
 }  // namespace
 
 Tensor view(const Tensor& self, const Dims& size, Location at) {
+  LocationScope scope(at);
   Geometry geometry = GeometryFor("view", self);
   Dims sizes = InferSizes("view", size, self.numel(), self.shape());
   auto strides = ViewStrides(geometry, sizes);
@@ -138,6 +139,7 @@ Tensor view(const Tensor& self, const Dims& size, Location at) {
 }
 
 Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
+  LocationScope scope(at);
   Geometry geometry = GeometryFor("view", self);
   int from = InfoOf(self.dtype()).bits, to = InfoOf(dtype).bits;
   if (from != to) {
@@ -159,10 +161,12 @@ Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
 }
 
 Tensor view_as(const Tensor& self, const Tensor& other, Location at) {
+  LocationScope scope(at);
   return view(self, other.sizes(), at);
 }
 
 Tensor reshape(const Tensor& self, const Dims& shape, Location at) {
+  LocationScope scope(at);
   Geometry geometry = GeometryFor("reshape", self);
   Dims sizes = InferSizes("reshape", shape, self.numel(), self.shape());
   if (auto strides = ViewStrides(geometry, sizes))
@@ -171,10 +175,12 @@ Tensor reshape(const Tensor& self, const Dims& shape, Location at) {
 }
 
 Tensor reshape_as(const Tensor& self, const Tensor& other, Location at) {
+  LocationScope scope(at);
   return reshape(self, other.sizes(), at);
 }
 
 Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim, Location at) {
+  LocationScope scope(at);
   CurrentNode("flatten", self);
   int start = WrapDim("flatten", start_dim, self.dim());
   int end = WrapDim("flatten", end_dim, self.dim());
@@ -194,6 +200,7 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim, Location 
 Tensor ravel(const Tensor& self, Location at) { return reshape(contiguous(self, at), {-1}, at); }
 
 Tensor unflatten(const Tensor& self, int64_t dim, const Dims& sizes, Location at) {
+  LocationScope scope(at);
   CurrentNode("unflatten", self);
   int at_dim = WrapDim("unflatten", dim, self.dim());
   if (sizes.empty()) Throw(ErrorCode::kValue, "unflatten: sizes must not be empty");
@@ -210,6 +217,7 @@ Tensor unflatten(const Tensor& self, int64_t dim, const Dims& sizes, Location at
 }
 
 Tensor permute(const Tensor& self, const Dims& dims, Location at) {
+  LocationScope scope(at);
   Geometry from = GeometryFor("permute", self);
   if (dims.size() != self.dim()) {
     Throw(ErrorCode::kValue, "permute: {} dims given for {}", dims.size(),
@@ -225,6 +233,7 @@ Tensor permute(const Tensor& self, const Dims& dims, Location at) {
 }
 
 Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1, Location at) {
+  LocationScope scope(at);
   CurrentNode("transpose", self);
   int a = WrapDim("transpose", dim0, self.dim()), b = WrapDim("transpose", dim1, self.dim());
   if (self.dim() == 0 || a == b) return alias(self, at);
@@ -239,6 +248,7 @@ Tensor swapaxes(const Tensor& self, int64_t axis0, int64_t axis1, Location at) {
 }
 
 Tensor t(const Tensor& self, Location at) {
+  LocationScope scope(at);
   CurrentNode("t", self);
   if (self.dim() > 2)
     Throw(ErrorCode::kValue, "t: needs at most 2 dims, got {}", self.shape().to_string());
@@ -246,6 +256,7 @@ Tensor t(const Tensor& self, Location at) {
 }
 
 Tensor movedim(const Tensor& self, const Dims& source, const Dims& destination, Location at) {
+  LocationScope scope(at);
   CurrentNode("movedim", self);
   if (source.size() != destination.size()) {
     Throw(ErrorCode::kValue, "movedim: {} source dims but {} destination dims", source.size(),
@@ -271,6 +282,7 @@ Tensor movedim(const Tensor& self, const Dims& source, const Dims& destination, 
 }
 
 Tensor squeeze(const Tensor& self, Location at) {
+  LocationScope scope(at);
   Geometry from = GeometryFor("squeeze", self);
   Dims sizes, strides;
   for (int i = 0; i < from.sizes.size(); ++i) {
@@ -282,6 +294,7 @@ Tensor squeeze(const Tensor& self, Location at) {
 }
 
 Tensor squeeze(const Tensor& self, int64_t dim, Location at) {
+  LocationScope scope(at);
   CurrentNode("squeeze", self);
   int at_dim = WrapDim("squeeze", dim, self.dim());
   if (self.dim() == 0 || self.size(at_dim) != 1) return alias(self, at);
@@ -289,6 +302,7 @@ Tensor squeeze(const Tensor& self, int64_t dim, Location at) {
 }
 
 Tensor unsqueeze(const Tensor& self, int64_t dim, Location at) {
+  LocationScope scope(at);
   Geometry geometry = GeometryFor("unsqueeze", self);
   int at_dim = WrapDim("unsqueeze", dim, self.dim() + 1);
   int64_t stride = at_dim >= self.dim() ? 1 : geometry.sizes[at_dim] * geometry.strides[at_dim];
@@ -298,6 +312,7 @@ Tensor unsqueeze(const Tensor& self, int64_t dim, Location at) {
 }
 
 Tensor expand(const Tensor& self, const Dims& size, Location at) {
+  LocationScope scope(at);
   Geometry from = GeometryFor("expand", self);
   if (size.size() < self.dim()) {
     Throw(ErrorCode::kShapeMismatch, "expand: {} has more dims than sizes {}",
@@ -333,6 +348,7 @@ Tensor expand(const Tensor& self, const Dims& size, Location at) {
 }
 
 Tensor expand_as(const Tensor& self, const Tensor& other, Location at) {
+  LocationScope scope(at);
   return expand(self, other.sizes(), at);
 }
 Tensor broadcast_to(const Tensor& self, const Dims& size, Location at) {
@@ -351,6 +367,7 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Locati
 
 Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end, int64_t step, Location at) {
+  LocationScope scope(at);
   CheckRank("slice", self);
   int at_dim = WrapDim("slice", dim, self.dim());
   if (step <= 0) Throw(ErrorCode::kValue, "slice: the step must be positive, not {}", step);
@@ -367,6 +384,7 @@ Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
 }
 
 Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Location at) {
+  LocationScope scope(at);
   CheckRank("narrow", self);
   int at_dim = WrapDim("narrow", dim, self.dim());
   int64_t size = self.size(at_dim);
@@ -381,6 +399,7 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Lo
 }
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
+  LocationScope scope(at);
   CheckRank("select", self);
   int at_dim = WrapDim("select", dim, self.dim());
   int64_t size = self.size(at_dim);
@@ -405,6 +424,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
 }
 
 Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, Location at) {
+  LocationScope scope(at);
   Geometry from = GeometryFor("diagonal", self);
   int a = WrapDim("diagonal", dim1, self.dim()), b = WrapDim("diagonal", dim2, self.dim());
   if (a == b) Throw(ErrorCode::kValue, "diagonal: the two dims must differ, both are {}", a);
@@ -424,6 +444,7 @@ Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, 
 }
 
 Tensor unfold_dim(const Tensor& self, int64_t dimension, int64_t size, int64_t step, Location at) {
+  LocationScope scope(at);
   Geometry from = GeometryFor("unfold", self);
   int dim = WrapDim("unfold", dimension, self.dim());
   int64_t extent = self.dim() == 0 ? 1 : from.sizes[dim];
@@ -444,6 +465,7 @@ Tensor unfold_dim(const Tensor& self, int64_t dimension, int64_t size, int64_t s
 
 Tensor as_strided(const Tensor& self, const Dims& size, const Dims& stride,
                   std::optional<int64_t> storage_offset, Location at) {
+  LocationScope scope(at);
   Geometry from = GeometryFor("as_strided", self);
   if (size.size() != stride.size()) {
     Throw(ErrorCode::kValue, "as_strided: {} sizes but {} strides", size.size(), stride.size());
@@ -475,6 +497,7 @@ std::vector<Tensor> Parts(const char* op, const Tensor& self, const std::vector<
 }  // namespace
 
 std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim, Location at) {
+  LocationScope scope(at);
   CheckRank("split", self);
   int at_dim = WrapDim("split", dim, self.dim());
   int64_t size = self.size(at_dim);
@@ -490,6 +513,7 @@ std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim, L
 
 std::vector<Tensor> split_with_sizes(const Tensor& self, const std::vector<int64_t>& split_sizes,
                                      int64_t dim, Location at) {
+  LocationScope scope(at);
   CheckRank("split_with_sizes", self);
   int at_dim = WrapDim("split_with_sizes", dim, self.dim());
   int64_t total = 0;
@@ -506,6 +530,7 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, const std::vector<int64
 }
 
 std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim, Location at) {
+  LocationScope scope(at);
   CheckRank("chunk", self);
   if (chunks <= 0)
     Throw(ErrorCode::kValue, "chunk: the number of chunks must be positive, not {}", chunks);
@@ -518,8 +543,8 @@ std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim, Locat
 }
 
 std::vector<Tensor> unbind(const Tensor& self, int64_t dim, Location at) {
-  CheckRank("unbind", self);
   LocationScope scope(at);
+  CheckRank("unbind", self);
   int at_dim = WrapDim("unbind", dim, self.dim());
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < self.size(at_dim); ++i) {
@@ -565,6 +590,7 @@ Tensor contiguous(const Tensor& self, Location at) {
 }
 
 Tensor to(const Tensor& self, DType dtype, Location at) {
+  LocationScope scope(at);
   CurrentNode("to", self);
   if (self.dtype() == dtype) return self;
   return LikeLayout(Apply(ops::kCast, at, {self}, {Attr(dtype)}), self);

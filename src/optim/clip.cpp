@@ -24,6 +24,7 @@ std::vector<Tensor> GradsOf(const std::vector<Tensor>& params) {
 
 Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type,
                        Location at) {
+  LocationScope scope(at);
   NoGradGuard no_grad;
   std::vector<Tensor> grads = GradsOf(params);
   if (grads.empty()) return tensor(0.0, DType::kF32, Device(), at);
@@ -36,6 +37,7 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, doubl
 }
 
 void clip_grad_value_(const std::vector<Tensor>& params, double clip_value, Location at) {
+  LocationScope scope(at);
   NoGradGuard no_grad;
   for (Tensor& grad : GradsOf(params)) grad.copy_(clamp(grad, -clip_value, clip_value), at);
 }

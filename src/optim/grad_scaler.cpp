@@ -39,6 +39,7 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
 }
 
 Tensor GradScaler::scale(const Tensor& loss, Location at) const {
+  LocationScope scope(at);
   if (!options_.enabled) return loss;
   // In f32: a loss of 16 bits times a large scale would overflow at once.
   return mul(loss.dtype() == DType::kF64 ? loss : loss.to(DType::kF32), scale_, at);
@@ -53,6 +54,7 @@ GradScaler::Entry& GradScaler::EntryOf(const Optimizer& optimizer) {
 }
 
 void GradScaler::unscale_(Optimizer& optimizer, Location at) {
+  LocationScope scope(at);
   if (!options_.enabled) return;
   Entry& entry = EntryOf(optimizer);
   if (entry.unscaled || entry.stepped) {
@@ -114,6 +116,7 @@ void GradScaler::AfterStep(Optimizer& optimizer, Location at) {
 }
 
 void GradScaler::update(Location at) {
+  LocationScope scope(at);
   if (!options_.enabled) return;
   if (entries_.empty()) {
     Throw(ErrorCode::kValue, "GradScaler: update comes after a step or unscale_");

@@ -159,11 +159,12 @@ void CheckOptions(const Options& o) {
 }  // namespace
 
 template <class Options>
-Rule<Options>::Rule(std::vector<Tensor> params, Options options)
-    : Rule(std::vector<Group<Options>>{{std::move(params), options}}) {}
+Rule<Options>::Rule(std::vector<Tensor> params, Options options, Location at)
+    : Rule(std::vector<Group<Options>>{{std::move(params), options}}, at) {}
 
 template <class Options>
-Rule<Options>::Rule(std::vector<Group<Options>> groups) {
+Rule<Options>::Rule(std::vector<Group<Options>> groups, Location at) {
+  LocationScope scope(at);
   for (Group<Options>& group : groups) {
     CheckOptions(group.options);
     int number = this->groups();

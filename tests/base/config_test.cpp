@@ -19,11 +19,12 @@
 namespace hammock {
 namespace {
 
+/// With its code, without the line of the call.
 std::string MessageOf(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
-    return error.what();
+    return error.message() + " (" + std::string(ErrorCodeName(error.code())) + ")";
   }
   return "no error";
 }
@@ -32,7 +33,7 @@ TEST(Config, HasDefaults) {
   EXPECT_FALSE(config::Get<config::kEager>());
   EXPECT_TRUE(config::Get<config::kParamAliasing>());
   EXPECT_EQ(config::Get<config::kCompilationCacheSize>(), 1024);
-  EXPECT_EQ(config::Get<config::kTrimGraphBytes>(), int64_t{1} << 30);
+  EXPECT_EQ(config::Get<config::kTrimGraphBytes>(), -1);
   EXPECT_EQ(config::Get<config::kFallbackDevice>(), "");
   EXPECT_EQ(config::Get<config::kDevice>(), "");
 }
@@ -109,6 +110,14 @@ class ConfigFile : public ::testing::Test {
     std::ofstream(path_) << text;
     return path_;
   }
+  std::string LoadError() {
+    try {
+      config::LoadFile(path_);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
   ~ConfigFile() override { std::filesystem::remove(path_); }
 
   std::string path_ = ::testing::TempDir() + "hammock_config_" + std::to_string(getpid()) + ".conf";
@@ -124,12 +133,12 @@ TEST_F(ConfigFile, SetsOptions) {
 
 TEST_F(ConfigFile, ErrorNamesFileAndLineAndSetsNothing) {
   Write("eager = true\nmax_async_queu = 2\n");
-  EXPECT_EQ(MessageOf([&] { config::LoadFile(path_); }),
+  EXPECT_EQ(LoadError(),
             "config: no option 'max_async_queu', did you mean 'max_async_queue'? [at " + path_ +
                 ":2] (HM0014)");
   EXPECT_FALSE(config::Get<config::kEager>());
   Write("\n\neager\n");
-  EXPECT_EQ(MessageOf([&] { config::LoadFile(path_); }),
+  EXPECT_EQ(LoadError(),
             "config: expected `name = value`, got 'eager' [at " + path_ + ":3] (HM0018)");
   Write("eager = 7\n");
   EXPECT_THROW(config::LoadFile(path_), TypeError);

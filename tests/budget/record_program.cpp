@@ -86,5 +86,6 @@ int main(int, char** argv) {
   std::string mode = argv[3];
   if (mode == "training") Train(repeats);
   for (int i = 0; i < repeats && mode != "training"; ++i) Record(mode, ops);
-  std::printf("%.0f ops recorded\n", metrics::CounterValue("TracedOps").value_or(0));
+  std::printf("%ld ops recorded\n",
+              static_cast<long>(metrics::CounterValue("TracedOps").value_or(0)));
 }

@@ -105,6 +105,81 @@ TEST_F(Selective, AModuleWithALoweredOneInsideCanBeLoweredItself) {
   EXPECT_EQ(call_log.Take(), std::vector<std::string>{"execute"});
 }
 
+/// Layers that C++ code calls through handles.
+struct Net : nn::UnaryModule {
+  Net() : UnaryModule("Net") {}
+  nn::Linear hidden = register_module("hidden", nn::Linear(2, 3));
+  nn::Sequential rest = register_module("rest", nn::Sequential(nn::ReLU(), nn::Linear(3, 2)));
+  Tensor forward(const Tensor& x) override { return rest(hidden(x)); }
+};
+
+std::atomic<int> recorded_calls{0};
+
+/// Counts calls and passes them on.
+struct Counting : BackendInterface {
+  bool is_available() override { return true; }
+  AnyDict compile(Any, AnyDict spec) override { return spec; }
+  AnyList execute(Any, AnyList inputs) override {
+    ++recorded_calls;
+    return {inputs[0].ToTensor().matmul(ones({2, 3}))};
+  }
+};
+const backend<Counting> counting_class("tally");
+const bool counting_preprocess = backend_preprocess_register(
+    "tally",
+    [](const Module&, const AnyDict& spec, const DebugHandleGenerator&) { return Any(spec); });
+
+ModulePtr LowerToCounting(Module& module) {
+  return to_backend("tally", module, {{"forward", AnyDict()}},
+                    {.examples = {{"forward", {.args = {ones({1, 2})}}}}});
+}
+
+TEST_F(Selective, LowersLayersOfModulesWhoseMethodsAreMemberFunctions) {
+  Net net;
+  Tensor x = ones({1, 2});
+  ModulePtr lowered = to_backend_selective(net, LowerToCounting, {"hidden"},
+                                           {.examples = {{"forward", {.args = {x}}}}});
+  recorded_calls = 0;
+  Tensor expected = net.rest(full({1, 3}, 2.0));
+  EXPECT_EQ((*lowered)(x).to_vector<float>(), expected.to_vector<float>());
+  EXPECT_EQ(recorded_calls, 1);
+  net(x).to_vector<float>();
+  EXPECT_EQ(recorded_calls, 1) << "the original is left alone";
+}
+
+TEST_F(Selective, LowersPartsOfSequential) {
+  nn::Sequential net(nn::Linear(2, 3), nn::ReLU());
+  Tensor x = ones({1, 2});
+  ModulePtr lowered =
+      to_backend_selective(*net, LowerToCounting, {"0"}, {.examples = {{"forward", {{x}}}}});
+  EXPECT_EQ((*lowered)(x).to_vector<float>(), (Floats{2, 2, 2}));
+}
+
+TEST_F(Selective, HandlesCallTheModuleThatReplacedTheirs) {
+  Net net;
+  Tensor x = ones({1, 2});
+  recorded_calls = 0;
+  net.replace_submodule("hidden", LowerToCounting(*net.hidden));
+  Tensor expected = net.rest(full({1, 3}, 2.0));
+  EXPECT_EQ(net.forward(x).to_vector<float>(), expected.to_vector<float>());
+  EXPECT_EQ(recorded_calls, 1);
+}
+
+/// Calls the layer that it took the place of.
+struct Doubled : nn::UnaryModule {
+  explicit Doubled(nn::Linear inner) : UnaryModule("Doubled"), inner(std::move(inner)) {}
+  nn::Linear inner;
+  Tensor forward(const Tensor& x) override { return inner(x) * 2.0; }
+};
+
+TEST_F(Selective, AReplacementMayCallWhatItReplaced) {
+  Net net;
+  Tensor x = ones({1, 2});
+  Tensor expected = net.rest(net.hidden(x) * 2.0);
+  net.replace_submodule("hidden", std::make_shared<Doubled>(net.hidden));
+  EXPECT_EQ(net.forward(x).to_vector<float>(), expected.to_vector<float>());
+}
+
 /// exp cuts the graph: toy runs what is before and behind it.
 ModulePtr Mixed() {
   auto module = std::make_shared<Module>("Mixed");

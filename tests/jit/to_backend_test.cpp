@@ -139,8 +139,8 @@ TEST_F(ToBackend, ValidatesTheSpecBeforePreprocessingRuns) {
   EXPECT_ERROR(to_backend("classless", basic_, {{"accum", AnyDict()}}), ValueError,
                "there is no backend 'classless' of delegates; registered are hammock, reference");
   EXPECT_ERROR(
-      to_backend("toy", basic_, {{"accum", AnyDict()}}, {.examples = {{"forward", {{x_, h_}}}}}),
-      ValueError, "example arguments are given for 'forward', which is not in the");
+      to_backend("toy", basic_, {{"accum", AnyDict()}}, {.examples = {{"zzz", {{x_, h_}}}}}),
+      ValueError, "Method 'zzz' is not defined.");
   EXPECT_EQ(call_log.Take(), Calls());
 }
 
@@ -169,6 +169,70 @@ TEST_F(ToBackend, TracesCodeOnDemand) {
                                  {.examples = {{"forward", {.args = {Any(x_)}}}}});
   EXPECT_EQ((*lowered)(x_).to_vector<float>(), (Floats{2, 4}));
   EXPECT_NE(module.method("forward").code, nullptr) << "the module keeps its code";
+}
+
+/// Two methods that are member functions.
+struct Members : Module {
+  Members() : Module("Members") {
+    define("forward(Tensor x) -> Tensor", &Members::forward);
+    define("other(Tensor x) -> Tensor", &Members::other);
+  }
+  Tensor forward(const Tensor& x) { return x + x; }
+  Tensor other(const Tensor& x) { return exp(x); }
+};
+
+TEST_F(ToBackend, ExamplesKeepOtherMemberFunctionsRunnable) {
+  Members module;
+  Any x = tensor({0.0, 0.0});
+  ModulePtr lowered =
+      to_backend("toy", module, {{"forward", AnyDict()}},
+                 {.examples = {{"forward", {.args = {x}}}, {"other", {.args = {x}}}}});
+  EXPECT_EQ(lowered->run_method("other", {x}).ToTensor().to_vector<float>(), (Floats{1, 1}));
+}
+
+TEST_F(ToBackend, RefusesModulesThatADelegateRuns) {
+  ModulePtr lowered = to_backend("toy", basic_, {{"accum", AnyDict()}});
+  call_log.Take();
+  EXPECT_ERROR(to_backend("toy", *lowered, {{"accum", AnyDict()}}), ValueError,
+               "has methods that backend toy runs");
+  EXPECT_EQ(call_log.Take(), Calls());
+}
+
+/// Throws what is no std::exception from the method that is named.
+struct Thrower : BackendInterface {
+  static inline std::string method;
+  static void Enter(const char* name) {
+    if (method == name) throw 42;
+  }
+  bool is_available() override { return Enter("is_available"), true; }
+  AnyDict compile(Any, AnyDict spec) override { return Enter("compile"), spec; }
+  AnyList execute(Any, AnyList inputs) override {
+    Enter("execute");
+    if (method == "undefined") return {Any(Tensor())};
+    return {inputs[0]};
+  }
+};
+const backend<Thrower> thrower_class("thrower");
+const bool thrower_preprocess = backend_preprocess_register(
+    "thrower", [](const Module&, const AnyDict& spec, const DebugHandleGenerator&) {
+      Thrower::Enter("preprocess");
+      return Any(spec);
+    });
+
+TEST_F(ToBackend, WhateverADelegateThrowsIsADelegateError) {
+  auto lower = [&] { return to_backend("thrower", basic_, {{"other", AnyDict()}}); };
+  for (const char* method : {"is_available", "compile", "preprocess"}) {
+    Thrower::method = method;
+    EXPECT_ERROR(lower(), DelegateError, "thrower: an exception that is no std::exception");
+  }
+  Thrower::method = "";
+  ModulePtr lowered = lower();
+  Thrower::method = "execute";
+  EXPECT_ERROR(lowered->run_method("other", {x_}), DelegateError,
+               "thrower: an exception that is no std::exception");
+  Thrower::method = "undefined";
+  EXPECT_ERROR(lowered->run_method("other", {x_}), TypeError, "returned an undefined tensor");
+  Thrower::method = "";
 }
 
 TEST_F(ToBackend, UnavailableBackendsWarnSaveAndRaise) {

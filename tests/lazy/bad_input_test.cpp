@@ -275,8 +275,8 @@ TEST_F(BadInput, HostMemory) {
   bool freed = false;
   std::vector<float> memory{1, 2};
   {
-    Tensor borrowed = from_blob(
-        memory.data(), {2}, f32, [&] { freed = true; }, "reference");
+    Tensor borrowed =
+        from_blob(memory.data(), {2}, f32, BorrowedMemory([&] { freed = true; }), "reference");
     Tensor y = borrowed + 1.0f;
     borrowed = Tensor();
     EXPECT_TENSOR_EQ(y, {2, 3}, {2});

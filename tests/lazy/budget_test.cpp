@@ -97,6 +97,20 @@ TEST(Budget, CallsOfAModuleCompileFewGraphs) {
   EXPECT_LE(compiles, 4);
 }
 
+TEST(Budget, CallsOfLayersInAFunctionCompileFewGraphs) {
+  nn::ReLU first;
+  nn::Sigmoid second;
+  nn::Tanh third;
+  Tensor x = ones({2}, f32, "null");
+  int64_t compiles = CompilesOf(40000, [&] {
+    NoGradGuard no_grad;
+    x = Chain(first(x), 23);
+    x = Chain(second(x), 11);
+    x = Chain(third(x), 37);
+  });
+  EXPECT_LE(compiles, 4);
+}
+
 TEST(Budget, CutsChangeNoBit) {
   auto train = [](bool steps) {
     Model model(1100, "reference");

@@ -16,7 +16,7 @@ using Tensors = std::vector<Tensor>;
 LazyGraphExecutor* executor() { return LazyGraphExecutor::Get(); }
 
 Tensor On(std::initializer_list<double> values, const Device& device = "reference") {
-  return tensor(values, std::nullopt, device);
+  return tensor(std::vector<float>(values.begin(), values.end()), std::nullopt, device);
 }
 
 int64_t Compiles() { return static_cast<int64_t>(metrics::GetCounter("UncachedCompile").Value()); }

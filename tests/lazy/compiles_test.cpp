@@ -179,6 +179,15 @@ TEST_F(Compile, TheSameGraphForAnotherDeviceSeparately) {
 
 // ---- The live set
 
+// Three parameters of one type in both: those of one node stand first here and last there.
+TEST_F(Compile, SeparatelyByWhichParametersAreOfOneNode) {
+  Tensor a = tensor(std::vector<float>{3, 1, 4, 2}, {2, 2}, std::nullopt, "reference");
+  auto [q, r] = linalg_qr(a, "complete");
+  mark_step(true);
+  std::vector<float> forth = (q - a).to_vector<float>(), back = (a - q).to_vector<float>();
+  for (size_t i = 0; i < forth.size(); ++i) EXPECT_EQ(forth[i], -back[i]);
+}
+
 TEST_F(Compile, AKeptIntermediateOnceMore) {
   Tensor x = OnDevice({1, 2, 3});
   Tensor kept;

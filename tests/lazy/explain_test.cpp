@@ -226,10 +226,20 @@ TEST(ExplainMiss, SaysThatAnEntryWasEvicted) {
 TEST(ExplainMiss, SaysThatOptionsChanged) {
   Explainer explainer;
   explainer.Add(Small());
-  config::Override fast("fast_math", "true");
-  CompileMiss miss = explainer.Explain(Small());
-  EXPECT_EQ(miss.kind, "config");
-  EXPECT_NE(miss.detail.find("fast_math = true"), std::string::npos) << miss.detail;
+  for (const char* option : {"cuda.fast_atomics", "fallback", "fast_math", "wide_sums",
+                             "matmul_precision", "fallback_device", "force_fallback"}) {
+    SCOPED_TRACE(option);
+    std::string value = config::GetText(option);
+    std::string other = value == "true" ? "false" : value == "false" ? "true" : "";
+    if (option == std::string("matmul_precision")) other = value == "high" ? "highest" : "high";
+    if (option == std::string("fallback_device")) other = "reference";
+    if (option == std::string("force_fallback")) other = "exp";
+    config::Override changed(option, other);
+    CompileMiss miss = explainer.Explain(Small());
+    EXPECT_EQ(miss.kind, "config");
+    std::string expected = std::string(option) + " was `" + value + "` and is `" + other + "`";
+    EXPECT_NE(miss.detail.find(expected), std::string::npos) << miss.detail;
+  }
 }
 
 TEST(ExplainMiss, SaysThatInputsAreBoundOtherwise) {

@@ -264,6 +264,24 @@ TEST_F(Generalise, KeepsOptionsAndDevicesApart) {
   EXPECT_EQ(Compiles() - compiles, 1);
 }
 
+// Three parameters of one type in both: those of one node stand first there and last back.
+TEST_F(Generalise, TellsOutputsOfOneNodeFromOtherParameters) {
+  auto difference = [](int64_t n, bool forth, int64_t compiles) {
+    Tensor a = Random({n, n}, 8);
+    auto [q, r] = linalg_qr(a, "complete");
+    mark_step(true);
+    int64_t before = Compiles();
+    std::vector<float> values = (forth ? q - a : a - q).to_vector<float>();
+    EXPECT_EQ(Compiles() - before, compiles) << n << (forth ? " forth" : " back");
+    return values;
+  };
+  for (int64_t n : {2, 3}) difference(n, true, 1);
+  for (int64_t n : {4, 5, 6}) {
+    std::vector<float> forth = difference(n, true, 0), back = difference(n, false, n < 6 ? 1 : 0);
+    for (size_t i = 0; i < forth.size(); ++i) EXPECT_EQ(forth[i], -back[i]);
+  }
+}
+
 TEST_F(Generalise, ServesCapturedGraphs) {
   auto fn = [](const std::vector<Tensor>& in) { return std::vector<Tensor>{exp(in[0]) * in[0]}; };
   auto capture = [&](int64_t n) { return extract_compiled_graph(fn, {Random({n}, 3)}); };
@@ -287,6 +305,7 @@ class DimBackend : public HostBackend {
   lazy::ComputationPtr Instantiate(const lazy::ComputationPtr& general,
                                    std::span<const int64_t> sizes) const override {
     EXPECT_FALSE(general->graph().dim_params.empty());
+    if (sizes[0] == refused) throw CompileError(ErrorCode::kCompile, "not that size");
     auto instance = HostBackend::Instantiate(general, sizes);
     EXPECT_EQ(instance->artifact, general->artifact) << "by default it is shared";
     EXPECT_EQ(&instance->graph(), &general->graph());
@@ -300,6 +319,7 @@ class DimBackend : public HostBackend {
     return instance;
   }
   mutable std::vector<std::vector<int64_t>> instances;
+  int64_t refused = -1;
 
  private:
   mutable std::vector<std::shared_ptr<Graph>> graphs_;  // which the programs borrow
@@ -339,6 +359,18 @@ TEST_F(Generalise, ABackendMayFailToCompileForAllSizes) {
   for (int64_t n : {2, 3, 5}) exp(Random({n}, 7, "sizes")).host();
   EXPECT_EQ(backend.compiled, 3) << "each by itself, none on the fallback device";
   EXPECT_NE(Lazy().GetMisses().back().generalised.find("too general"), std::string::npos);
+}
+
+TEST_F(Generalise, SizesThatABackendCannotServeAreCompiled) {
+  DimBackend backend("sizes");
+  backend.refused = 8;
+  Registered registered(backend);
+  auto run = [](int64_t n, const Device& device) { return exp(Random({n}, 7, device)).host(); };
+  for (int64_t n : {2, 3}) run(n, "sizes");
+  EXPECT_TRUE(run(8, "sizes").SameBits(run(8, "reference")));
+  EXPECT_EQ(backend.compiled, 3);
+  for (int64_t n : {5, 8}) run(n, "sizes");
+  EXPECT_EQ(backend.compiled, 3) << "other sizes are served, and that one is cached";
 }
 
 // ---- Bit for bit

@@ -34,7 +34,7 @@ class Repro : public ::testing::Test {
 };
 
 Tensor On(std::initializer_list<double> values, const Device& device = "reference") {
-  return tensor(values, std::nullopt, device);
+  return tensor(std::vector<float>(values.begin(), values.end()), std::nullopt, device);
 }
 
 TEST_F(Repro, RunsTheGraphAgain) {

@@ -493,5 +493,23 @@ TEST_F(Views, ManyWritesOfOneGroupStayOneStep) {
   EXPECT_EQ(x[8].item<float>(), 50);
 }
 
+TEST_F(Views, WhatIsDetachedKeepsNoHistory) {
+  auto token = std::make_shared<int>();
+  Tensor kept, view;
+  {
+    Tensor w = ones({3}, f32, "reference").requires_grad_();
+    Tensor y = w * 2;
+    y.register_hook([token](const Tensor& grad) { return grad; });
+    Tensor loss = y.sum();
+    kept = loss.detach();
+    EXPECT_EQ(token.use_count(), 2);
+    view = y.narrow(0, 0, 1);
+  }
+  EXPECT_EQ(token.use_count(), 2);  // by the view, which gradients pass through
+  view = Tensor();
+  EXPECT_EQ(token.use_count(), 1);
+  EXPECT_EQ(kept.item<float>(), 6);
+}
+
 }  // namespace
 }  // namespace hammock

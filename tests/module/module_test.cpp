@@ -279,7 +279,7 @@ TEST(Trace, RefusesReadsAndLeaks) {
     return Any(kept * 2.0);
   });
   EXPECT_ERROR(module.trace("read", {ones({2})}), ValueError, "is read");
-  EXPECT_ERROR(module.trace("leak", {ones({2})}), ValueError, "is kept outside of the function");
+  EXPECT_ERROR(module.trace("leak", {ones({2})}), ValueError, "is kept in a tensor outside of the function");
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
+#include "hammock/config.h"
 #include "hammock/error.h"
+#include "hammock/executor.h"
 #include "hammock/ir/op_def.h"
 #include "ops/expect.h"
 
@@ -13,7 +15,7 @@ TEST(Create, LiteralsHavePythonsDTypes) {
   EXPECT_TENSOR(tensor(2.5), Type(f32, {}), {2.5});
   EXPECT_TENSOR(tensor(7), Type(i64, {}), {7});
   EXPECT_TENSOR(scalar_tensor(7), Type(f32, {}), {7});
-  EXPECT_ERROR((tensor({{1, 2}, {3}})), ValueError, "1 elements given");
+  EXPECT_ERROR((tensor({{1, 2}, {3}})), ValueError, "differ in length");
 }
 
 TEST(Create, VectorsKeepTheirDType) {
@@ -23,11 +25,6 @@ TEST(Create, VectorsKeepTheirDType) {
   EXPECT_TENSOR(tensor(std::vector<int8_t>{1, 2}), Type(i8, {2}), {1, 2});
   EXPECT_TENSOR(tensor(std::vector<bool>{true, false}), Type(boolean, {2}), {1, 0});
   EXPECT_ERROR(tensor(values, {3}), ValueError, "4 elements given, size [3] holds 3");
-}
-
-TEST(Create, AdoptsAVector) {
-  std::vector<float> values = {1, 2, 3};
-  EXPECT_TENSOR(tensor(std::move(values), {3}), Type(f32, {3}), {1, 2, 3});
 }
 
 TEST(Create, CopiesMemoryThatMayBeWrittenAgain) {
@@ -56,6 +53,17 @@ TEST(Create, CopiesMemoryThatMayBeWrittenAgain) {
   EXPECT_TENSOR(copied, Type(f32, {2}), {1, 2});
 }
 
+TEST(Create, AdoptsMemoryThatNobodyElseHas) {
+  std::vector<float> values = {1, 2, 3};
+  Tensor adopted = tensor(std::move(values), {3});
+  EXPECT_TENSOR(adopted, Type(f32, {3}), {1, 2, 3});
+  EXPECT_TRUE(values.empty());
+  HostTensor host(Shape(f32, {2}));
+  host.set(0, 4.0f), host.set(1, 5.0f);
+  EXPECT_TENSOR(from_host(std::move(host)), Type(f32, {2}), {4, 5});
+  EXPECT_FALSE(host.defined());  // NOLINT: taken over
+}
+
 TEST(Create, ReleasesACopiedBlobAtOnce) {
   float memory[2] = {4, 5};
   bool released = false;
@@ -65,6 +73,38 @@ TEST(Create, ReleasesACopiedBlobAtOnce) {
   EXPECT_TENSOR(copy, Type(f32, {2}), {5, 6});
   EXPECT_EQ(memory[0], 4);
   EXPECT_ERROR(from_blob(nullptr, {2}, f32), ValueError, "null data");
+}
+
+TEST(Create, BorrowsWhereTheCallerSaysSo) {
+  float memory[2] = {4, 5};
+  bool released = false;
+  {
+    Tensor borrowed =
+        from_blob(memory, {2}, f32, BorrowedMemory([&] { released = true; }), "reference");
+    EXPECT_FALSE(released);
+    EXPECT_TENSOR(borrowed + 1, Type(f32, {2}), {5, 6});
+    borrowed += 1;  // another value: the memory is never written
+    EXPECT_TENSOR(borrowed, Type(f32, {2}), {5, 6});
+  }
+  mark_step(true);
+  EXPECT_TRUE(released);
+  EXPECT_EQ(memory[0], 4);
+}
+
+TEST(Create, FindsBorrowedMemoryThatChanged) {
+  config::Override check("check_borrowed", "true");
+  for (const char* device : {"reference", "cpu"}) {
+    float memory[3] = {1, 2, 3};
+    Tensor pending = from_blob(memory, {3}, f32, BorrowedMemory(nullptr), device);
+    Tensor used = from_blob(memory, {3}, f32, BorrowedMemory(nullptr), device);
+    EXPECT_TENSOR(used * 2, Type(f32, {3}), {2, 4, 6});
+    memory[2] = 4;
+    EXPECT_ERROR(pending.host(), ValueError, "borrowed memory of f32[3] [at create_test.cpp:");
+    EXPECT_ERROR((pending + 1).host(), ValueError, "has changed since");
+    EXPECT_ERROR((used * 2).host(), ValueError, "has changed since");
+    memory[2] = 3;
+    EXPECT_TENSOR(used * 2 + pending, Type(f32, {3}), {3, 6, 9});
+  }
 }
 
 TEST(Create, FilledTensors) {

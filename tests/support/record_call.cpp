@@ -15,6 +15,7 @@ bool IsCallable(const OpDef& op) {
   if (kLeaves.count(schema.name()) || schema.name().find("empty") != std::string::npos) {
     return false;  // values that nobody chose
   }
+  if (schema.name().ends_with("_update")) return false;  // takes state of a given number
   for (const SchemaArgument& argument : schema.arguments()) {
     // Norms update running statistics, which PyTorch's schemas do not say.
     bool written = argument.written || argument.name.rfind("running_", 0) == 0;

@@ -160,7 +160,7 @@ foreach(network training mixer)
   endif()
 endforeach()
 
-# ---- Backends of other libraries, for every command
+# ---- Backends of other libraries, for every command and program
 run(0 --load ${TOY} devices)
 expect("${output}" "toy:0")
 run(0 run graph.txt --random -d toy --load ${TOY})
@@ -168,7 +168,17 @@ expect("${output}" "output 0: f32[2,3]")
 run(0 bench graph.txt -d toy cpu -n 3 --load ${TOY})
 expect("${output}" "toy:0")
 run(1 devices --load no_such_library.so)
-expect("${errors}" "cannot open 'no_such_library.so'")
+expect("${errors}" "option load: cannot open 'no_such_library.so'")
+set(ENV{HAMMOCK_LOAD} ${TOY})
+run(0 devices)
+expect("${output}" "toy:0")
+run(0 --load ${TOY} devices)
+execute_process(COMMAND ${CMAKE_COMMAND} -E env HAMMOCK_DEVICE=toy ${README}
+  RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE log)
+unset(ENV{HAMMOCK_LOAD})
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "a program on a backend of HAMMOCK_LOAD: ${result}\n${out}${log}")
+endif()
 
 # ---- bench and dump
 run(0 bench graph.txt -d cpu reference -n 5)

@@ -73,8 +73,13 @@ class Report(unittest.TestCase):
         self.page.open(self.url + "#tab=graphs")
         self.page.value("fit()")
         x, y = self.page.value("""(() => {
-            const box = document.querySelector('.kernel rect').getBoundingClientRect();
-            return [box.left + 4, box.top + 4];
+            const kernel = document.querySelector('.kernel rect');
+            const box = kernel.getBoundingClientRect();
+            for (let x = box.left + 1; x < box.right; ++x) {
+                for (let y = box.top + 1; y < box.bottom; ++y) {
+                    if (document.elementFromPoint(x, y) === kernel) return [x, y];
+                }
+            }
         })()""")
         self.page.click([x, y])
         self.assertIn("Nodes", self.text("#details"))

@@ -1,12 +1,11 @@
 // hammock: the command line tool. Commands are in files of their names; see commands.h.
 
-#include <dlfcn.h>
-
 #include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "commands.h"
-#include "hammock/error.h"
+#include "hammock/config.h"
+#include "hammock/device.h"
 
 namespace {
 
@@ -21,7 +20,7 @@ constexpr const char* kFooter =
     "A MODEL is the text of a graph, or an archive with a method `forward`. Options of the "
     "library\n"
     "come from the environment (HAMMOCK_DEVICE=cpu); `hammock config` lists them.\n"
-    "Backends, delegates and ops of other libraries: --load LIB.\n"
+    "Backends, delegates and ops of other libraries: --load LIB, or HAMMOCK_LOAD=LIB[:LIB].\n"
     "Exit codes: 0 done, 1 an error, 2 a wrong command line, 3 `explain` found avoidable "
     "recompiles.";
 
@@ -138,7 +137,7 @@ void AddArchives(CLI::App& app, AllOptions& all, int& result) {
   inspect->add_option("ARCHIVE", all.inspect.archive)->required();
 }
 
-/// Opens the libraries of --load before any command runs: they register what they have.
+/// Opens the libraries of --load and HAMMOCK_LOAD before any command runs.
 void AddLoad(CLI::App& app, std::vector<std::string>& libraries) {
   app.add_option("--load", libraries,
                  "A library with backends, delegates or ops; may be repeated, before or after the "
@@ -148,11 +147,11 @@ void AddLoad(CLI::App& app, std::vector<std::string>& libraries) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.fallthrough();
   app.parse_complete_callback([&libraries] {
-    for (const std::string& library : libraries) {
-      if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) continue;
-      throw hammock::ValueError(hammock::ErrorCode::kValue,
-                                "--load: cannot open '" + library + "': " + dlerror());
-    }
+    std::string list(hammock::config::Get<hammock::config::kLoad>());
+    for (const std::string& library : libraries) list += (list.empty() ? "" : ":") + library;
+    if (list.empty()) return;
+    hammock::config::Set<hammock::config::kLoad>(list);
+    hammock::Devices();
   });
 }
 

@@ -34,7 +34,8 @@ class HAMMOCK_API DelegateError : public ErrorKind<DelegateError, DeviceError> {
   using ErrorKind::ErrorKind;
 };
 
-/// Example arguments for methods that are C++ code: they are traced on them first.
+/// Example arguments for methods that are C++ code: they are traced on them first. Of methods that
+/// are not lowered too, so that the result, which has no object of a C++ class, can run them.
 struct ExampleArguments {
   std::vector<Any> args;
   TraceOptions trace = {};
@@ -53,13 +54,18 @@ HAMMOCK_API ModulePtr to_backend(const std::string& name, Module& module,
                                  const LowerOptions& options = {},
                                  Location at = Location::current());
 
-/// Lowers the submodules at dotted paths, each by `lower`, in a copy of the module; everything else
-/// is run by Hammock. Methods of the copy that are graphs keep calls of these submodules apart only
-/// if they were traced from a module in which they were lowered already; code calls whatever is
-/// there. ValueError "Attribute named a.b is not a Module" for a wrong path.
+/// A copy of the module in which the submodules at dotted paths are what `lower` makes of them;
+/// everything else is run by Hammock. Methods that are member functions of a C++ class need an
+/// object of that class: those with `examples` become graphs, which call the lowered submodules,
+/// and others run if the copy has the class. Code that takes any module calls whatever is there.
+/// Methods that are graphs already must have been traced with the submodules lowered. ValueError
+/// "Attribute named a.b is not a Module" for a wrong path. To lower submodules of the module
+/// itself, see Module::replace_submodule.
 HAMMOCK_API ModulePtr to_backend_selective(Module& module,
                                            const std::function<ModulePtr(Module&)>& lower,
-                                           const std::vector<std::string>& paths);
+                                           const std::vector<std::string>& paths,
+                                           const LowerOptions& options = {},
+                                           Location at = Location::current());
 
 /// Where a node went when a module was partitioned.
 struct HAMMOCK_API NodePlacement {

@@ -24,11 +24,11 @@ namespace hammock::lazy {
 
 class HAMMOCK_API BackendData {
  public:
-  /// Identity, unique among live data: parameters are de-duplicated by it.
+  /// Identity, unique among live data, for backends and tools: the runtime goes by the object.
   using Handle = int64_t;
 
   /// What is known of the data besides its value: which tensor it belongs to (-1: none), and
-  /// whether it must never be donated. The executor marks cached scalars.
+  /// whether it must never be donated. The executor sets it for cached scalars.
   struct HAMMOCK_API Info {
     virtual ~Info();
   };
@@ -47,7 +47,8 @@ class HAMMOCK_API BackendData {
   const BackendDevice& device() const { return device_; }
   const Shape& shape() const { return shape_; }
   virtual Handle GetHandle() { return reinterpret_cast<Handle>(this); }
-  /// Receives the result that this placeholder stands for.
+  /// Receives the result that this placeholder stands for, by sharing its memory. Must not throw.
+  /// An asynchronous result may have no value yet: both then share what will hold it.
   virtual void Assign(const BackendData& data) = 0;
   virtual bool HasValue() const = 0;
   /// Bytes held on the device, derived forms not counted.

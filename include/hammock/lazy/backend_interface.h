@@ -2,13 +2,16 @@
 /// BackendImplInterface: what a backend implements. An out-of-tree backend includes this header
 /// alone; docs/backend-guide.md walks through a complete one.
 ///
-/// Threads: any method may be called from any thread, several at once. Uploads and reads may
-/// overlap execution. A backend that says it is synchronous has ExecuteComputation called by one
-/// thread at a time per device; an asynchronous one is called on the thread that syncs and returns
-/// before results are ready.
+/// Threads: any method may be called from any thread, several at once, and may use tensors itself:
+/// the runtime holds no lock meanwhile. Uploads and reads may overlap execution. A backend that
+/// says it is synchronous has ExecuteComputation called by one thread at a time per device, unless
+/// it supports concurrent execution; an asynchronous one is called on the thread that syncs and
+/// returns before results are ready.
 ///
-/// Errors are exceptions derived from hammock::Error; anything else is wrapped. An error thrown by
-/// ExecuteComputation that knows the failing op says so with ExecutionError.
+/// Errors are exceptions derived from hammock::Error; anything else that a method throws is
+/// wrapped, with the device and the method, and an error without a line gets one. Null, missing and
+/// wrongly shaped results are errors. An error thrown by ExecuteComputation that knows the failing
+/// op says so with ExecutionError.
 
 #include <map>
 #include <memory>
@@ -90,7 +93,8 @@ class HAMMOCK_API BackendImplInterface {
 
   /// Called once when the backend is registered.
   virtual void InitializeBindings() const {}
-  /// Called at exit and when the backend is unregistered, after its queues have drained.
+  /// Called at exit and when the backend is unregistered, after its queues have drained; not called
+  /// where a computation still runs 2 s after the exit began. What it throws is logged.
   virtual void PrepareToExit() const {}
 
   // ---- Configuration
@@ -148,12 +152,16 @@ class HAMMOCK_API BackendImplInterface {
   virtual bool SupportsDimParams(const BackendDevice&) const { return false; }
   /// `general`, which was compiled with dim parameters, at these values of them. Called for each
   /// new sizes, on the way to their first step: it should cost microseconds, and must give the bits
-  /// that a compilation of the graph at these sizes alone would give. By default a computation that
-  /// shares graph and artifact, whose code then reads `Computation::sizes`.
+  /// that a compilation of the graph at these sizes alone would give. Where it raises CompileError
+  /// or NotSupported, the graph is compiled at these sizes. By default a computation that shares
+  /// graph and artifact, whose code then reads `Computation::sizes`.
   virtual ComputationPtr Instantiate(const ComputationPtr& general,
                                      std::span<const int64_t> sizes) const;
   /// Whether ExecuteComputation returns before its results are ready.
   virtual bool IsAsynchronous() const { return false; }
+  /// Whether a synchronous backend runs several computations of a device at once. Then the steps of
+  /// different threads wait only for their arguments. By default one runs after another.
+  virtual bool SupportsConcurrentExecution() const { return false; }
   /// Returns when the device has done all that was asked of it. Raises, once, what failed there and
   /// belongs to no value that waits for it. For devices whose data counts as ready when its memory
   /// is known and the rest is order.
@@ -206,8 +214,9 @@ class HAMMOCK_API BackendImplInterface {
   virtual std::vector<DeviceFact> DescribeDevice(const BackendDevice&) const { return {}; }
 };
 
-/// Registers a backend under its default device type's name ("cpu", in lower case). The object is
-/// borrowed and must live until exit; a header of another ABI version is refused.
+/// Registers a backend under its default device type's name ("cpu", in lower case; letters, digits,
+/// '_', '-' and '.'), whole or not at all. The object is borrowed and must live until exit; a
+/// header of another ABI version is refused.
 class HAMMOCK_API BackendRegistrar {
  public:
   explicit BackendRegistrar(BackendImplInterface* backend, int abi_version = kBackendAbiVersion);

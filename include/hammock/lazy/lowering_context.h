@@ -31,7 +31,7 @@ class HAMMOCK_API Computation {
  public:
   Computation(std::string name, Graph graph, BackendDevice device);
   /// `general`, whose graph has dim parameters, at these values of them: all but the shapes is
-  /// shared or copied. Its artifact is left to the backend.
+  /// shared or copied. Its artifact, and the bytes of that and of a run, are left to the backend.
   Computation(const Computation& general, std::span<const int64_t> sizes);
   virtual ~Computation();
 
@@ -58,7 +58,7 @@ class HAMMOCK_API Computation {
   std::vector<std::pair<int, int>> aliases;
   /// Where it is compiled for, from GetCompilationDevices.
   std::vector<std::string> devices;
-  /// Built by a step rather than by a dump or a tool.
+  /// Built by mark_step rather than by a read, a capture, a dump or a tool.
   bool in_mark_step = false;
   /// Bytes that a cached entry of this computation holds besides its graph.
   virtual int64_t bytes() const { return artifact_bytes; }
@@ -66,6 +66,10 @@ class HAMMOCK_API Computation {
   /// What the backend made of it.
   std::shared_ptr<void> artifact;
   int64_t artifact_bytes = 0;
+  /// The most memory that a run takes on its device besides its arguments; 0: not known. Where a
+  /// device has a memory limit, computations run at the same time as far as these bytes fit, and
+  /// those for which they are not known run alone.
+  int64_t run_bytes = 0;
 
  private:
   /// A dim of a parameter, or of a result, that depends on dim parameters.
@@ -102,7 +106,8 @@ HAMMOCK_API size_t GetGraphSize(std::span<const Node* const> nodes);
 class HAMMOCK_API LoweringContext {
  public:
   LoweringContext(std::string name, BackendDevice device);
-  /// Lowers every node of `post_order`.
+  /// Lowers every node of `post_order`. The executor itself hands over finished graphs by SetGraph;
+  /// this, AddResult, AddParameter and CheckResultShape are for programs that lower nodes.
   LoweringContext(std::string name, BackendDevice device, std::span<const Node* const> post_order,
                   Util::EmissionMap emit_status);
   virtual ~LoweringContext();
@@ -120,7 +125,7 @@ class HAMMOCK_API LoweringContext {
   /// Whether `parameter` has the shape of result `result_index`, so that it may receive it.
   virtual bool CheckResultShape(const BackendDataPtr& parameter, size_t result_index);
   /// Replaces what was lowered so far by a finished graph (the executor's way in).
-  void SetGraph(Graph graph) { graph_ = std::move(graph); }
+  virtual void SetGraph(Graph graph) { graph_ = std::move(graph); }
   virtual ComputationPtr Build();
 
   size_t GetEmittedNodeCount() const { return emitted_; }

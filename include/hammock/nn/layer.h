@@ -15,7 +15,10 @@
 #include <concepts>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "hammock/export.h"
@@ -48,6 +51,50 @@ requires requires { typename Impl::Options; }
 struct OptionsOf<Impl> {
   using type = typename Impl::Options;
 };
+
+/// What arguments and results of a layer are to a module of any class.
+template <class T>
+concept Boxable = std::convertible_to<T, Tensor> || std::is_arithmetic_v<T> ||
+    std::same_as<T, std::optional<Tensor>>;
+
+template <Boxable T>
+Any Boxed(const T& value) {
+  if constexpr (std::same_as<T, std::optional<Tensor>>) {
+    return value ? Any(*value) : Any();
+  } else if constexpr (std::convertible_to<T, Tensor>) {
+    return Any(static_cast<const Tensor&>(value));
+  } else {
+    return Any(Scalar(value));
+  }
+}
+
+/// NotSupported for a type that has no boxed form.
+[[noreturn]] HAMMOCK_API void ThrowNotBoxed(const Module& module);
+
+template <class R>
+R Unboxed(const Module& module, const Any& value) {
+  if constexpr (std::same_as<R, Tensor>) {
+    return value.ToTensor();
+  } else if constexpr (requires { std::tuple_size<R>::value; }) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return R{Unboxed<std::tuple_element_t<I, R>>(module, value.ToList().at(I))...};
+    }
+    (std::make_index_sequence<std::tuple_size_v<R>>());
+  } else {
+    ThrowNotBoxed(module);
+  }
+}
+
+/// `forward` of the module that has taken a layer's place.
+template <class Result, class... Args>
+Result CallReplacement(Module& module, const TensorAt& input, const Args&... rest) {
+  if constexpr ((Boxable<Args> && ...)) {
+    Any result = module.run_method("forward", {Any(input.tensor), Boxed(rest)...}, {}, input.at);
+    return Unboxed<std::remove_cvref_t<Result>>(module, result);
+  } else {
+    ThrowNotBoxed(module);
+  }
+}
 }  // namespace detail
 
 template <class Impl>
@@ -69,11 +116,20 @@ class Layer : public std::shared_ptr<Impl> {
   explicit Layer(Args&&... args)
       : std::shared_ptr<Impl>(std::make_shared<Impl>(std::forward<Args>(args)...)) {}
 
-  /// `forward`; what it records belongs to the line of the call.
+  /// `forward`; what Hammock's layers record belongs to the line of the call.
   template <class... Args>
   decltype(auto) operator()(const TensorAt& input, Args&&... rest) const {
-    LocationScope scope(input.at);
-    return (*this)->forward(input.tensor, std::forward<Args>(rest)...);
+    Impl& layer = **this;
+    using Result = decltype(layer.forward(input.tensor, std::forward<Args>(rest)...));
+    if (Module* other = layer.replacement()) [[unlikely]] {
+      return detail::CallReplacement<Result>(*other, input, rest...);
+    }
+    Result result = [&]() -> Result {
+      ModuleFrameScope frame(Module::FrameLabel, layer, "forward", input.at);
+      return layer.forward(input.tensor, std::forward<Args>(rest)...);
+    }();
+    Module::EndOfCall(input.at);
+    return result;
   }
 };
 

@@ -26,10 +26,26 @@ namespace hammock {
 
 /// Copies the elements, so that `host` may be written at once.
 HAMMOCK_API Tensor from_host(const HostTensor& host, const Device& device = Device(), HAMMOCK_AT);
-/// Copies row-major elements, so that a buffer may be filled again at once; then `deleter` runs.
-HAMMOCK_API Tensor from_blob(void* data, const Dims& size, DType dtype,
+/// Takes over memory that no other handle shares; borrowed memory and other is copied.
+HAMMOCK_API Tensor from_host(HostTensor&& host, const Device& device = Device(), HAMMOCK_AT);
+/// Copies row-major elements, so that the buffer may be filled again at once; `deleter` runs as
+/// soon as they are copied. Writes to the tensor never reach the buffer.
+HAMMOCK_API Tensor from_blob(const void* data, const Dims& size, DType dtype,
                              std::function<void()> deleter = {}, const Device& device = Device(),
                              HAMMOCK_AT);
+
+/// The caller's promise that memory stays valid and unchanged until `release` runs, which may be on
+/// any thread. A null `release`: as long as the program uses tensors.
+///
+///   Tensor weights = from_blob(mapped, {n}, f32, BorrowedMemory([file] { file->Close(); }));
+struct BorrowedMemory {
+  explicit BorrowedMemory(std::function<void()> release) : release(std::move(release)) {}
+  std::function<void()> release;
+};
+/// Reads row-major elements where they are, when they are needed, without a copy. The option
+/// `check_borrowed` finds memory that was changed too early.
+HAMMOCK_API Tensor from_blob(const void* data, const Dims& size, DType dtype, BorrowedMemory memory,
+                             const Device& device = Device(), HAMMOCK_AT);
 /// ValueError unless `size` holds that many elements.
 HAMMOCK_API void CheckElementCount(size_t count, const Dims& size);
 /// A 0-d tensor: f32, i64 or bool unless given a dtype.
@@ -46,7 +62,8 @@ Tensor tensor(const std::vector<T>& values, const Dims& size,
               HAMMOCK_AT) {
   CheckElementCount(values.size(), size);
   HostTensor host = HostTensor::From(values, size);
-  return from_host(dtype ? host.To(*dtype) : host, device, at);
+  if (dtype) host = host.To(*dtype);
+  return from_host(std::move(host), device, at);
 }
 template <class T>
 Tensor tensor(const std::vector<T>& values, std::optional<DType> dtype = std::nullopt,
@@ -59,7 +76,8 @@ requires(!std::same_as<T, bool>) Tensor
     tensor(std::vector<T>&& values, const Dims& size, const Device& device = Device(), HAMMOCK_AT) {
   CheckElementCount(values.size(), size);
   auto owner = std::make_shared<std::vector<T>>(std::move(values));
-  std::shared_ptr<void> bytes(owner, owner->data());
+  T* data = owner->data();
+  std::shared_ptr<void> bytes(std::move(owner), data);
   return from_host(HostTensor(Shape(DTypeOf<T>, size), std::move(bytes)), device, at);
 }
 

@@ -59,8 +59,9 @@ struct Group {
 template <class Options>
 class HAMMOCK_API Rule : public Optimizer {
  public:
-  explicit Rule(std::vector<Tensor> params, Options options = {});
-  explicit Rule(std::vector<Group<Options>> groups);
+  explicit Rule(std::vector<Tensor> params, Options options = {},
+                Location at = Location::current());
+  explicit Rule(std::vector<Group<Options>> groups, Location at = Location::current());
 
   /// Updates every parameter that has a gradient: one recorded op for each.
   void step(Location at = Location::current());

@@ -10,12 +10,15 @@
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/sized_program.h"
+#include "backends/cpu/thread_pool.h"
 #include "backends/cpu/weight_forms.h"
 #include "backends/host_backend.h"
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
+#include "base/process_exit.h"
 #include "base/trace_file.h"
 #include "hammock/config.h"
+#include "ir/graph_sizes.h"
 
 namespace hammock {
 namespace cpu {
@@ -62,8 +65,13 @@ class Backend : public HostBackend {
                                                  std::span<const BackendDataPtr> arguments,
                                                  const BackendDevice& device,
                                                  const std::vector<bool>& donated) const override {
-    const auto* program = static_cast<const Program*>(computation->artifact.get());
+    auto program = std::static_pointer_cast<const Program>(computation->artifact);
     HAMMOCK_CHECK(program, "computation '{}' was not compiled", computation->name());
+    // It may call oneDNN; what is made now does not (Note [Exit] in base/process_exit.h).
+    if (process_exit::LibraryCall::Closed()) [[unlikely]] {
+      program =
+          std::make_shared<const Program>(AtSizes(computation->graph(), computation->sizes()));
+    }
     if (FaultHookSet()) {
       for (const GraphNode& node : computation->graph().nodes()) {
         MaybeFail(FaultPoint::kExecute, node.op->info().name);
@@ -154,6 +162,7 @@ class Backend : public HostBackend {
 
   static void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program) {
     computation.artifact_bytes = program->bytes();
+    computation.run_bytes = program->plan().peak_bytes();
     computation.artifact = std::move(program);
   }
 
@@ -246,7 +255,9 @@ class Backend : public HostBackend {
                            GetMemoryInfo(device).in_use, tracing::running_graph->planned_bytes);
     }
     WeightForms forms(program, arguments, inputs, donated, Room(others));
-    program.Run(input_pointers, output_pointers, arena.data(), forms.pointers());
+    ThreadPool::Caller caller;
+    ThreadPool::Cancellable cancellable(process_exit::Run::CancelFlag());
+    program.Run(input_pointers, output_pointers, arena.data(), forms.pointers(), taken);
     std::vector<BackendDataPtr> results;
     results.reserve(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {

@@ -16,6 +16,7 @@
 #include "backends/cpu/host_cpu.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
 #include "hammock/metrics.h"
@@ -46,10 +47,7 @@ class CompileQueue {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
     if (threads_.empty()) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-      LlvmCompiler::WhyAbsent();  // LLVM is torn down in such builds: loaded first, it goes last
-#endif
-      std::atexit([] { Get().Stop(); });
+      process_exit::Register(process_exit::Stage::kKernelCompiles, [] { Get().Stop(); });
     }
     waiting_.push_back(std::move(kernel));
     if (waiting_.size() > threads_.size() - busy_ && threads_.size() < MostThreads()) {
@@ -88,7 +86,7 @@ class CompileQueue {
     }
   }
 
-  /// Drops what waits and ends the threads, which may compile one more kernel each.
+  /// Drops what waits. Threads may go on with one kernel each, since LLVM is never torn down.
   void Stop() {
     {
       std::lock_guard lock(mutex_);
@@ -96,7 +94,10 @@ class CompileQueue {
       waiting_.clear();
       changed_.notify_all();
     }
-    for (std::thread& thread : threads_) thread.join();
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    for (std::thread& thread : threads_) thread.join();  // in such builds it is
+    threads_.clear();
+#endif
   }
 
   explicit CompileQueue(CompileQueue* parent) : parent_(parent) {}

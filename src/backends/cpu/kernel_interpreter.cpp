@@ -6,6 +6,7 @@
 
 #include "backends/cpu/lane_functions.h"
 #include "backends/cpu/scalar_loops.h"
+#include "base/of_thread.h"
 #include "base/throw.h"
 #include "compiler/computed_type.h"
 #include "compiler/reduce_bodies.h"
@@ -222,7 +223,7 @@ class InterpretedKernel::Runner {
   Runner(const InterpretedKernel& kernel, const KernelArgs& args)
       : kernel_(*kernel.kernel_), ops_(kernel.ops_), args_(args) {
     // Kept by the thread: a step has many tiles.
-    thread_local std::vector<char> memory;
+    std::vector<char>& memory = OfThread<Memory>().bytes;
     if (memory.size() < static_cast<size_t>(kernel.state_bytes_) + 64) {
       memory.resize(static_cast<size_t>(kernel.state_bytes_) + 64);
     }
@@ -236,6 +237,10 @@ class InterpretedKernel::Runner {
   }
 
  private:
+  struct Memory {
+    std::vector<char> bytes;
+  };
+
   static bool InLoop(const Instr& instr, int stage) {
     return instr.stage == stage && (instr.level == Level::kElement || instr.kind == Kind::kReduce);
   }

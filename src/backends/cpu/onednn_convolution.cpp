@@ -55,6 +55,7 @@ class OneDnnConvolution : public ConvolutionKernel {
   const char* name() const override { return "onednn"; }
 
   void Pack(const void* weight, void* packed, ThreadPool&) const override {
+    LibraryCall call;
     OneThread one;
     std::vector<std::byte> scratch(packer_->scratch_bytes());
     (*packer_)(weight, packed, scratch.data());
@@ -62,6 +63,7 @@ class OneDnnConvolution : public ConvolutionKernel {
 
   void Run(const Convolution::Pointers& pointers, const Scratch& scratch,
            ThreadPool& pool) const override {
+    LibraryCall call;
     const void* packed = pointers.packed;
     if (!packed) {
       OneThread one;
@@ -310,7 +312,8 @@ bool IsOrdinary(const ConvolutionSpec& spec) {
 
 std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& spec) {
   auto type = TypeOf(spec.input.dtype());
-  if (!type || !IsOrdinary(spec)) return nullptr;
+  if (!type || !IsOrdinary(spec) || LibraryCall::Closed()) return nullptr;
+  LibraryCall call;
   try {
     return std::make_unique<OneDnnConvolution>(spec, *type);
   } catch (const dnnl::error&) {

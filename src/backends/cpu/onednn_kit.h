@@ -6,6 +6,9 @@
 /// Primitives are made and executed with OpenMP set to one thread, since both the choice of a
 /// kernel and its split depend on that number. Their scratch memory is ours, one for each thread: a
 /// primitive that two threads execute at once would otherwise share it and compute nonsense.
+///
+/// The library's static objects are destroyed at exit, so primitives are made and executed within
+/// a LibraryCall (Note [Exit] in base/process_exit.h).
 
 #include <omp.h>
 
@@ -18,10 +21,13 @@
 #include <vector>
 
 #include "backends/cpu/product_kernel.h"
+#include "base/of_thread.h"
+#include "base/process_exit.h"
 
 namespace hammock::cpu::onednn {
 
 using dnnl::memory;
+using process_exit::LibraryCall;
 
 /// OpenMP has one thread in this scope, for the calling thread.
 class OneThread {
@@ -44,10 +50,10 @@ inline const dnnl::engine& Engine() {
   return engine;
 }
 
-inline dnnl::stream& Stream() {
-  static thread_local dnnl::stream stream(Engine());
-  return stream;
-}
+struct StreamOfThread {
+  dnnl::stream stream{Engine()};
+};
+inline dnnl::stream& Stream() { return OfThread<StreamOfThread>().stream; }
 
 inline std::optional<memory::data_type> TypeOf(DType dtype) {
   if (dtype == DType::kF32) return memory::data_type::f32;

@@ -73,6 +73,7 @@ class OneDnnMatMul : public MatMulKernel {
   const char* name() const override { return "onednn"; }
 
   void Pack(const void* b, void* packed, ThreadPool& pool) const override {
+    LibraryCall call;
     std::vector<std::byte> memory(pool.threads() * worker_bytes + 64);
     auto address = reinterpret_cast<uintptr_t>(memory.data());
     std::byte* first = memory.data() + (RoundUp(address, 64) - address);
@@ -82,6 +83,7 @@ class OneDnnMatMul : public MatMulKernel {
 
   void Run(const MatMul::Pointers& pointers, const Scratch& scratch,
            ThreadPool& pool) const override {
+    LibraryCall call;
     const std::byte* packed = static_cast<const std::byte*>(pointers.packed);
     bool own_panels = own_panel_bytes_ > 0 && !packed;
     if (own_panels) {
@@ -340,13 +342,14 @@ class OneDnnMatMul : public MatMulKernel {
 std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   auto type = TypeOf(spec.dtype);
   auto out_type = TypeOf(spec.out_dtype);
-  if (!type || !out_type) return nullptr;
+  if (!type || !out_type || LibraryCall::Closed()) return nullptr;
   // Both need one dim that lies without gaps.
   if (spec.a.row != 1 && spec.a.column != 1) return nullptr;
   if (spec.b.row != 1 && spec.b.column != 1) return nullptr;
   Split split(spec);
   bool row_major = spec.b.column == 1 && spec.b.row == spec.n;
   if (!row_major && !split.packs && !split.copies) return nullptr;
+  LibraryCall call;
   try {
     return std::make_unique<OneDnnMatMul>(spec, *type, *out_type);
   } catch (const dnnl::error&) {

@@ -29,6 +29,7 @@ class WeightBackwardCall : public cpu::Call {
         grad_(graph.TypeOf(node.inputs[0])),
         weight_(node.type()),
         workers_(ThreadPool::threads()) {
+    LibraryCall call;
     OneThread one;
     PlanGroups();
     full_ = MakeKernel(node, group_);
@@ -47,6 +48,7 @@ class WeightBackwardCall : public cpu::Call {
 
   void Run(std::span<const char* const> in, std::span<char* const> out,
            char* memory) const override {
+    LibraryCall call;
     auto* sums = reinterpret_cast<std::byte*>(memory);
     std::byte* first = sums + groups_ * weight_bytes_;
     int64_t work = grad_.numel() / groups_ * (weight_.numel() / weight_.size(0));
@@ -180,7 +182,7 @@ std::span<const CallEntry> WeightBackwardCalls() {
 /// With wide sums it is expanded: the library has no convolutions of f64.
 bool RunsWholeWeightBackward(const Graph& graph, const GraphNode& node) {
   if (node.op != &ops::kConvolutionWeightBackward || node.type().dtype() != DType::kF32 ||
-      config::Get<config::kWideSums>()) {
+      config::Get<config::kWideSums>() || LibraryCall::Closed()) {
     return false;
   }
   const Shape& input = graph.TypeOf(node.inputs[1]);

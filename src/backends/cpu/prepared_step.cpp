@@ -4,6 +4,8 @@
 #include <new>
 
 #include "backends/cpu/fused_product.h"
+#include "base/process_exit.h"
+#include "base/throw.h"
 #include "compiler/fusion_facts.h"
 #include "hammock/lazy/backend_interface.h"
 
@@ -83,8 +85,10 @@ void PreparedStep::RunCall(char* const* buffers, char* scratch) const {
 
 /// Gives the exception in flight the node that raised it.
 void PreparedStep::RethrowAtNode() const {
-  const std::string place = LocationText(location);
+  const std::string place = WhereText(location);
   try {
+    throw;
+  } catch (const process_exit::Cancelled&) {
     throw;
   } catch (OutOfMemory& error) {
     if (error.where().empty()) error.SetWhere(place);

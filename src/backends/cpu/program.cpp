@@ -15,6 +15,7 @@
 #include "backends/cpu/sized_program.h"
 #include "backends/cpu/step_groups.h"
 #include "backends/cpu/thread_pool.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "base/trace_file.h"
 #include "compiler/describe_schedule.h"
@@ -71,12 +72,8 @@ Program::Program(const Graph& graph, bool aligned_outputs)
         *graph_, *schedule_, i, PreparedStep::Sized{launch, nullptr}, std::move(code)));
   }
   if (config::Get<config::kCpuWaitForCode>()) KernelCode::WaitFor(codes);
-  auto facts = std::make_shared<Facts>();
-  facts->group_last = GroupSteps(*schedule_, WorkOf(steps_));
-  facts->outputs = compiler::FindOutputSources(*schedule_);
-  facts->donations = compiler::DonationPlan(*graph_, *schedule_, facts->group_last);
-  facts->seen = std::make_unique<std::atomic<const void*>[]>(steps_.size());
-  facts_ = std::move(facts);
+  facts_ =
+      std::make_shared<const Facts>(*graph_, *schedule_, GroupSteps(*schedule_, WorkOf(steps_)));
   Finish(compiler::BytesOf(*schedule_));
 #ifndef NDEBUG
   std::vector<int64_t> sizes;
@@ -85,6 +82,28 @@ Program::Program(const Graph& graph, bool aligned_outputs)
     if (step.launch.kernel) CheckBounds(step.launch, sizes);
   }
 #endif
+}
+
+Program::Facts::Facts(const Graph& graph, const compiler::Schedule& schedule,
+                      std::vector<int> groups)
+    : group_last(std::move(groups)),
+      outputs(compiler::FindOutputSources(schedule)),
+      donations(graph, schedule, group_last),
+      seen(std::make_unique<std::atomic<const void*>[]>(schedule.steps.size())) {
+  const size_t steps = schedule.steps.size();
+  std::vector<size_t> of_buffer(schedule.buffers.size(), steps);
+  for (size_t i = steps; i-- > 0;) {
+    for (int buffer : schedule.steps[i].writes) of_buffer[Index(buffer)] = i;
+  }
+  for (int buffer : schedule.outputs) first_write.push_back(of_buffer[Index(buffer)]);
+}
+
+size_t Program::FirstWriteInPlace(std::span<const int> taken) const {
+  size_t first = steps_.size();
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (taken[i] >= 0) first = std::min(first, facts_->first_write[i]);
+  }
+  return first;
 }
 
 Program::Program(std::shared_ptr<const SizedProgram> sized, const std::vector<int64_t>& sizes)
@@ -168,7 +187,7 @@ compiler::ScheduledGraph Program::AtOwnSizes() const {
 }
 
 void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
-                  std::span<char* const> forms) const {
+                  std::span<char* const> forms, std::span<const int> taken) const {
   constexpr size_t kInline = 64;
   char* inline_buffers[kInline];
   std::vector<char*> more;
@@ -190,17 +209,25 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
       buffers[Index(schedule_->outputs[i])] = outputs[i];
     }
   }
+  const size_t in_place = FirstWriteInPlace(taken);
   if (const auto* graph = std::exchange(tracing::running_graph, nullptr)) [[unlikely]] {
+    const bool any = in_place < steps_.size();
+    ThreadPool::Cancellable cancellable(any ? nullptr : ThreadPool::Cancellable::Flag());
     return RunTraced(buffers, arena, *graph);
   }
   const bool timed = config::Get<config::kCpuTimeSteps>();
+  const std::atomic<bool>* cancel = ThreadPool::Cancellable::Flag();
   for (size_t i = 0; i < steps_.size();) {
     size_t end = timed ? i + 1 : Index(facts_->group_last[i]) + 1;
+    if (end > in_place) cancel = nullptr;
+    ThreadPool::Cancellable cancellable(cancel);
     std::optional<metrics::ScopedTimer> timer;
     if (timed) {
       timer.emplace(metrics::GetMetric("cpu::step::" + StepName(i), metrics::Kind::kTime));
     }
     RunSteps(i, end, buffers, arena);
+    if (cancel && cancel->load(std::memory_order_relaxed)) [[unlikely]]
+      throw process_exit::Cancelled();
     i = end;
   }
 }

@@ -45,8 +45,11 @@ class Program {
   using Output = compiler::OutputSource;
   /// What does not depend on sizes.
   struct Facts {
+    Facts(const Graph& graph, const compiler::Schedule& schedule, std::vector<int> groups);
+
     std::vector<int> group_last;  ///< by step: the last of those that run beside it
     std::vector<Output> outputs;
+    std::vector<size_t> first_write;  ///< by output: the first step that writes it
     compiler::DonationPlan donations;
     std::unique_ptr<std::atomic<const void*>[]> seen;  ///< by step: the weight of its last run
   };
@@ -74,9 +77,11 @@ class Program {
 
   /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
   /// error raised by a call is thrown as lazy::ExecutionError with the node of the graph that was
-  /// given. `forms` are those of weights(), null where there is none.
+  /// given. `forms` are those of weights(), null where there is none. `taken`: by output, the
+  /// donated input whose memory it takes, or -1; from the first of these on the run cannot be
+  /// cancelled.
   void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
-           std::span<char* const> forms = {}) const;
+           std::span<char* const> forms = {}, std::span<const int> taken = {}) const;
 
   /// Which outputs may take the memory of donated inputs.
   const compiler::DonationPlan& donations() const { return facts_->donations; }
@@ -102,6 +107,7 @@ class Program {
   /// buffers.
   void Finish(const std::vector<int64_t>& bytes);
   void ChooseWorkers();
+  size_t FirstWriteInPlace(std::span<const int> taken) const;
   char* ScratchOf(size_t step, char* arena) const;
   void RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const;
 

@@ -30,7 +30,9 @@ std::shared_ptr<const SizedProgram> SizedProgram::Make(const Graph& general,
   return std::shared_ptr<const SizedProgram>(new SizedProgram(std::move(made)));
 }
 
-SizedProgram::SizedProgram(SizedSchedule::Made made) : schedule_(std::move(made.sized)) {
+SizedProgram::SizedProgram(SizedSchedule::Made made)
+    : schedule_(std::move(made.sized)),
+      facts_(schedule_->graph(), schedule_->schedule(), GroupsOf(schedule_->schedule())) {
   const compiler::Schedule& schedule = schedule_->schedule();
   std::vector<std::shared_ptr<KernelCode>> kernels;
   for (const compiler::Step& step : schedule.steps) {
@@ -54,21 +56,15 @@ SizedProgram::SizedProgram(SizedSchedule::Made made) : schedule_(std::move(made.
     steps_.push_back(std::make_shared<const PreparedStep>(schedule_->graph(), schedule, i,
                                                           std::move(sized), std::move(code)));
   }
-  FindFacts(made.samples);
+  RestrictDonations(made.samples);
 }
 
-void SizedProgram::FindFacts(const std::vector<compiler::ScheduledGraph>& samples) {
-  const compiler::Schedule& schedule = schedule_->schedule();
-  facts_.group_last = GroupsOf(schedule);
-  facts_.outputs = compiler::FindOutputSources(schedule);
-  facts_.seen = std::make_unique<std::atomic<const void*>[]>(schedule.steps.size());
-  facts_.donations =
-      compiler::DonationPlan(schedule_->graph(), schedule, facts_.group_last);
+void SizedProgram::RestrictDonations(const std::vector<compiler::ScheduledGraph>& samples) {
   for (const compiler::ScheduledGraph& sample : samples) {
     // What takes whose memory at some sizes only takes none at all.
     compiler::DonationPlan here(sample.graph, sample.schedule, facts_.group_last);
     if (here == facts_.donations) continue;
-    facts_.donations = compiler::DonationPlan(schedule.outputs.size());
+    facts_.donations = compiler::DonationPlan(schedule_->schedule().outputs.size());
     return;
   }
 }

@@ -31,7 +31,7 @@ class SizedProgram {
 
  private:
   explicit SizedProgram(compiler::SizedSchedule::Made made);
-  void FindFacts(const std::vector<compiler::ScheduledGraph>& samples);
+  void RestrictDonations(const std::vector<compiler::ScheduledGraph>& samples);
 
   std::shared_ptr<const compiler::SizedSchedule> schedule_;
   Program::Facts facts_;

@@ -14,9 +14,11 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "hammock/config.h"
 
 namespace hammock::cpu {
@@ -30,6 +32,9 @@ constexpr int kMaxShares = 16;
 // what comes next for a while, and soon let others run in between.
 constexpr auto kWatch = std::chrono::microseconds(300);
 constexpr auto kWatchAlone = std::chrono::microseconds(50);
+// A thread that has just computed most often does so again soon: waking a worker for the time
+// between two requests costs more than it gives.
+constexpr auto kComesBack = std::chrono::microseconds(200);
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -47,6 +52,11 @@ void Wake(std::atomic<uint32_t>& word, int count) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
 
+/// How many callers and regions this thread is in; workers are never callers.
+constinit thread_local int calls_of_thread = 0;
+
+int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
 /// Whether `done()` became true within the time that a thread watches.
 template <class F>
 bool Watch(F done) {
@@ -60,6 +70,13 @@ bool Watch(F done) {
     if (now - start > kWatch) return false;
     if (now - start > kWatchAlone) sched_yield();
   }
+}
+
+constinit thread_local const std::atomic<bool>* cancel_flag = nullptr;
+
+void ThrowIfCancelled() {
+  if (cancel_flag && cancel_flag->load(std::memory_order_relaxed)) [[unlikely]]
+    throw process_exit::Cancelled();
 }
 
 int CoresOfThisProcess() {
@@ -90,19 +107,24 @@ struct ThreadPool::Region {
   const int share_count = std::min(workers, kMaxShares);
   const Chunk call;
   const void* const body;
+  const std::atomic<bool>* const cancel = cancel_flag;
   Share shares[kMaxShares];
   alignas(64) std::atomic<int> joined{1};  // the caller is worker 0
   std::atomic<int64_t> failed;             // the lowest chunk that threw; those above are left out
   std::mutex mutex;                        // of the writes to it, and of
   std::exception_ptr error;
 
-  /// Runs chunks until all are claimed, those of the thread's own share first.
-  void Work(int worker, int own_share) {
+  /// Runs chunks until all are claimed, or `leave()`; those of the thread's own share first.
+  template <class F>
+  void Work(int worker, int own_share, F leave) {
     for (int i = 0; i < share_count; ++i) {
       Share& share = shares[(own_share + i) % share_count];
       for (int64_t chunk;
            (chunk = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+        if (cancel && cancel->load(std::memory_order_relaxed)) [[unlikely]]
+          return;
         if (chunk < failed.load(std::memory_order_relaxed)) RunChunk(chunk, worker);
+        if (leave()) return;
       }
     }
   }
@@ -134,15 +156,29 @@ struct ThreadPool::State {
   State* const parent;  // of the process that forked this one: kept, never used
   const uint64_t forks = ForkCount();
   alignas(64) std::atomic<uint64_t> open{0};  // slots whose regions want workers, as bits
+  alignas(64) std::atomic<int> callers{0};
+  std::atomic<int> helpers{0};                    // workers that help one
+  std::atomic<const void*> last_caller{nullptr};  // that left, by the address of a thread-local
+  std::atomic<int64_t> left_at{0};                // when it did; 0: it is back
   alignas(64) std::atomic<int> sleepers{0};
   std::atomic<uint32_t> wakes{0};
   Slot slots[kSlots];
   std::atomic<int> started{0};
   std::mutex starting;
 
+  /// Cores that neither callers nor helpers use.
+  int IdleCores() const {
+    int idle = threads() - callers.load() - helpers.load();
+    if (idle != 1) return idle;
+    constexpr int64_t kSoon = std::chrono::steady_clock::duration(kComesBack).count();
+    return Now() - left_at.load(std::memory_order_relaxed) < kSoon ? 0 : 1;
+  }
+  bool StartHelping();
+  bool StopHelpingIfCrowded();
+  void WakeSome(int wanted);
   void Start(int wanted);
   void WorkForEver(int number);
-  bool Join(int index, int number);
+  bool HelpIn(int index, int number);
   Slot* TakeSlot();
   void Offer(Slot& slot, Region& region);
   void Close(Slot& slot);
@@ -167,44 +203,73 @@ void ThreadPool::State::Start(int wanted) {
 
 void ThreadPool::State::WorkForEver(int number) {
   pthread_setname_np(pthread_self(), "hammock-cpu");
+  calls_of_thread = 1;
+  auto wanted = [&] { return open.load(std::memory_order_seq_cst) != 0 && IdleCores() > 0; };
   while (true) {
-    uint64_t bits = open.load(std::memory_order_seq_cst);
-    if (bits != 0) {
+    if (wanted() && StartHelping()) {
       // Workers begin their search at different slots, so that all regions get some.
-      bits = std::rotr(bits, number % kSlots);
-      Join((std::countr_zero(bits) + number) % kSlots, number);
+      uint64_t bits = std::rotr(open.load(std::memory_order_seq_cst), number % kSlots);
+      bool helps = bits == 0 || HelpIn((std::countr_zero(bits) + number) % kSlots, number);
+      if (helps) helpers.fetch_sub(1, std::memory_order_seq_cst);
       continue;
     }
-    if (Watch([&] { return open.load(std::memory_order_relaxed) != 0; })) continue;
+    bool found = false;
+    auto stop_watching = [&] {
+      found = wanted();
+      return found || callers.load(std::memory_order_relaxed) >= threads();
+    };
+    if (Watch(stop_watching) && found) continue;
     // Either this thread sees the new region here, or its caller sees this sleeper.
     sleepers.fetch_add(1, std::memory_order_seq_cst);
     uint32_t seen = wakes.load(std::memory_order_seq_cst);
-    if (open.load(std::memory_order_seq_cst) == 0) Sleep(wakes, seen);
+    if (!wanted()) Sleep(wakes, seen);
     sleepers.fetch_sub(1, std::memory_order_seq_cst);
   }
 }
 
-/// Helps with the region in a slot, if there still is one.
-bool ThreadPool::State::Join(int index, int number) {
+/// Counts one helper more, if a core is left for it.
+bool ThreadPool::State::StartHelping() {
+  int now = helpers.load(std::memory_order_relaxed);
+  do {
+    if (callers.load(std::memory_order_relaxed) + now >= threads()) return false;
+  } while (!helpers.compare_exchange_weak(now, now + 1, std::memory_order_seq_cst));
+  return true;
+}
+
+/// Counts one helper less, if there are too many.
+bool ThreadPool::State::StopHelpingIfCrowded() {
+  int now = helpers.load(std::memory_order_relaxed);
+  do {
+    if (callers.load(std::memory_order_relaxed) + now <= threads()) return false;
+  } while (!helpers.compare_exchange_weak(now, now - 1, std::memory_order_seq_cst));
+  return true;
+}
+
+/// Helps with the region in a slot, if there still is one. False if it has stopped helping because
+/// of callers.
+bool ThreadPool::State::HelpIn(int index, int number) {
+  bool left = false;
   Slot& slot = slots[index];
   uint32_t users = slot.users.load(std::memory_order_relaxed);
   do {
-    if (users == 0) return false;
+    if (users == 0) return true;
   } while (!slot.users.compare_exchange_weak(users, users + 1, std::memory_order_acquire,
                                              std::memory_order_relaxed));
   Region& region = *slot.region;
   int worker = region.joined.fetch_add(1, std::memory_order_relaxed);
   if (worker >= region.workers - 1) open.fetch_and(~BitOf(slot), std::memory_order_relaxed);
   if (worker < region.workers) {
-    region.Work(worker, number + 1 < region.workers ? number + 1 : worker);
-    open.fetch_and(~BitOf(slot), std::memory_order_relaxed);
+    region.Work(worker, number + 1 < region.workers ? number + 1 : worker,
+                [&] { return left = StopHelpingIfCrowded(); });
+    // One that leaves may be followed by another, as long as there are numbers for them.
+    if (!left) open.fetch_and(~BitOf(slot), std::memory_order_relaxed);
   }
   // The region may be gone after this; the slot stays.
   if (slot.users.fetch_sub(1, std::memory_order_seq_cst) == 2 &&
       slot.waiting.load(std::memory_order_seq_cst) != 0) {
     Wake(slot.users, 1);
   }
-  return true;
+  return !left;
 }
 
 ThreadPool::State::Slot* ThreadPool::State::TakeSlot() {
@@ -221,10 +286,17 @@ void ThreadPool::State::Offer(Slot& slot, Region& region) {
   slot.region = &region;
   slot.users.store(1, std::memory_order_release);
   open.fetch_or(BitOf(slot), std::memory_order_seq_cst);
+  WakeSome(region.workers - 1);
+}
+
+/// Wakes workers, no more than have a core.
+void ThreadPool::State::WakeSome(int wanted) {
   int asleep = sleepers.load(std::memory_order_seq_cst);
   if (asleep == 0) return;
+  int count = std::min({asleep, wanted, IdleCores()});
+  if (count <= 0) return;
   wakes.fetch_add(1, std::memory_order_seq_cst);
-  Wake(wakes, std::min(asleep, region.workers - 1));
+  Wake(wakes, count);
 }
 
 /// Waits for those who joined, and frees the slot.
@@ -244,6 +316,28 @@ void ThreadPool::State::Close(Slot& slot) {
   }
   slot.taken.store(false, std::memory_order_release);
 }
+
+ThreadPool::Caller::Caller() {
+  if (calls_of_thread++ > 0) return;
+  State& state = Current();
+  state.callers.fetch_add(1, std::memory_order_seq_cst);
+  if (state.last_caller.load(std::memory_order_relaxed) == &calls_of_thread) {
+    state.left_at.store(0, std::memory_order_relaxed);
+  }
+}
+
+ThreadPool::Caller::~Caller() {
+  if (--calls_of_thread > 0) return;
+  State& state = Current();
+  state.last_caller.store(&calls_of_thread, std::memory_order_relaxed);
+  state.left_at.store(Now(), std::memory_order_relaxed);
+  state.callers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+ThreadPool::Cancellable::Cancellable(const std::atomic<bool>* flag)
+    : outer_(std::exchange(cancel_flag, flag)) {}
+ThreadPool::Cancellable::~Cancellable() { cancel_flag = outer_; }
+const std::atomic<bool>* ThreadPool::Cancellable::Flag() { return cancel_flag; }
 
 // Nothing on the way of a region is a static that has to be initialised: a child forked while
 // another thread does that would wait for it for ever.
@@ -288,15 +382,20 @@ void ThreadPool::Run(int64_t chunks, int max_workers, Chunk call, const void* bo
   State* state = workers > 1 ? &Current() : nullptr;
   State::Slot* slot = state ? state->TakeSlot() : nullptr;
   if (!slot) {
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) call(body, chunk, 0);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      ThrowIfCancelled();
+      call(body, chunk, 0);
+    }
     return;
   }
   if (state->started.load(std::memory_order_relaxed) < workers - 1) state->Start(threads() - 1);
+  Caller caller;
   Region region(chunks, workers, call, body);
   state->Offer(*slot, region);
-  region.Work(0, 0);
+  region.Work(0, 0, [] { return false; });
   state->Close(*slot);
   if (region.error) std::rethrow_exception(region.error);
+  ThrowIfCancelled();
 }
 
 }  // namespace hammock::cpu

@@ -7,9 +7,12 @@
 ///
 /// A call is a region. Its chunks are claimed by the calling thread and by those workers that are
 /// free; the caller never waits for a worker that has not begun, so a region ends even if no other
-/// thread ever runs. Each thread has a share of neighbouring chunks that it begins with, the same
-/// one in every region of that size: what a thread has written is in its own cache. A worker that
-/// finds nothing to do watches for work for about 300 us, then sleeps.
+/// thread ever runs. Callers come first: workers only use what `threads()` has left beside them,
+/// and leave a region where more callers have come. So a small computation never waits for a large
+/// one, and as many callers as threads share nothing. Each thread has a share of neighbouring
+/// chunks that it begins with, the same one in every region of that size: what a thread has written
+/// is in its own cache. A worker that finds nothing to do watches for work for about 300 us, then
+/// sleeps.
 ///
 /// Regions may be opened from any thread, several at once, and inside of others. The exception of
 /// the lowest chunk that throws reaches the caller; chunks after it may be left out. `worker`
@@ -21,6 +24,7 @@
 /// chunk. In the child of a fork the first region starts new threads; a chunk must not fork and
 /// return.
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -40,6 +44,30 @@ class ThreadPool {
   static int threads();
   /// How many were started in this process.
   int started() const;
+
+  /// While one lives, this thread counts as a caller also between its regions.
+  class Caller {
+   public:
+    Caller();
+    ~Caller();
+    Caller(const Caller&) = delete;
+    Caller& operator=(const Caller&) = delete;
+  };
+
+  /// While one lives, regions that this thread opens stop when `flag`, which may be null, becomes
+  /// true: what is left of them is left out, and process_exit::Cancelled is thrown.
+  class Cancellable {
+   public:
+    explicit Cancellable(const std::atomic<bool>* flag);
+    ~Cancellable();
+    Cancellable(const Cancellable&) = delete;
+    Cancellable& operator=(const Cancellable&) = delete;
+    /// Of the innermost one of this thread, or null.
+    static const std::atomic<bool>* Flag();
+
+   private:
+    const std::atomic<bool>* const outer_;
+  };
 
   /// Calls `f(begin, end, worker)` for parts of [0, count) that together are all of it. All parts
   /// but the last are multiples of `grain`; their sizes depend on the number of threads.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <thread>
 #include <typeinfo>
 
 #include "backends/cuda/attention_parts.h"
@@ -16,6 +17,7 @@
 #include "backends/cuda/gpu_machine.h"
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/sized_programs.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -42,13 +44,20 @@ class Backend : public lazy::BackendImplInterface {
   }
 
   void SetRngSeed(size_t) const override {}
+  /// Work that the GPU has begun cannot be taken back; a process that ends waits no longer for it
+  /// than for other devices.
   void PrepareToExit() const override {
     for (const auto& device : devices_) {
-      device->checks.Drain();
-      try {
-        device->machine->Finish();
-      } catch (const Error&) {  // who wanted to know has asked
-      }
+      auto finished = std::make_shared<std::atomic<bool>>(false);
+      std::thread([finished, state = device.get()] {
+        state->checks.Drain();
+        try {
+          state->machine->Finish();
+        } catch (const Error&) {  // who wanted to know has asked
+        }
+        finished->store(true);
+      }).detach();
+      process_exit::PollUntil(process_exit::Limit(), [&] { return finished->load(); });
     }
   }
 

@@ -25,7 +25,7 @@ std::shared_ptr<const Error> DescribeLoss(const std::string& device, const Machi
       names += (names.empty() ? "" : ", or ") + run.program->NamesOfSteps();
     }
     cause += "; it happened in the run of " + names;
-    where = LocationText(suspects[0].location);
+    where = WhereText(suspects[0].location);
     if (where.empty()) where = suspects[0].program->Where();
   }
   auto loss = std::make_shared<DeviceError>(

@@ -36,10 +36,12 @@ class Moment {
 
 /// The machine has failed for good: nothing on it can be read or run any more. It is raised by
 /// whatever call notices first, often much later than what caused it, and by all calls from then
-/// on.
+/// on, so it has no place unless one is set.
 class MachineLost : public ErrorKind<MachineLost, DeviceError> {
  public:
-  using ErrorKind::ErrorKind;
+  MachineLost(ErrorCode code, std::string message) : ErrorKind(code, std::move(message)) {
+    SetWhere("");
+  }
 };
 
 /// Work that can be asked for again in one call.

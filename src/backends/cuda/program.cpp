@@ -66,9 +66,7 @@ struct Program::PreparedStep {
   LocationId location = 0;
 };
 
-Graph RewriteForCuda(const Graph& graph) {
-  return Prepared(compiler::WithOrigins(graph));
-}
+Graph RewriteForCuda(const Graph& graph) { return Prepared(compiler::WithOrigins(graph)); }
 
 compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
   return FuseRandom(rewritten, compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false,
@@ -401,7 +399,7 @@ void Program::Guarded(size_t i, const std::function<void()>& work) const {
   } catch (const DeviceError& error) {
     lazy::ExecutionError at_node(
         error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()), steps_[i].node);
-    at_node.SetWhere(LocationText(steps_[i].location));
+    at_node.SetWhere(WhereText(steps_[i].location));
     throw at_node;
   }
 }
@@ -414,7 +412,7 @@ void Program::RunWatched(const Memory& memory) const {
       machine_->Finish();
     } catch (const MachineLost& error) {
       MachineLost here(error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()));
-      here.SetWhere(LocationText(steps_[i].location));
+      here.SetWhere(WhereText(steps_[i].location));
       throw here;
     }
   }
@@ -473,7 +471,7 @@ std::string Program::NamesOfSteps() const {
 
 std::string Program::Where() const {
   for (const PreparedStep& step : steps_) {
-    if (std::string where = LocationText(step.location); !where.empty()) return where;
+    if (std::string where = WhereText(step.location); !where.empty()) return where;
   }
   return "";
 }
@@ -500,7 +498,7 @@ std::optional<Call::Fault> Program::FindFault(const uint64_t* faults, NodeId* no
     if (step.fault < 0) continue;
     std::optional<Call::Fault> fault = step.call->FindFault(faults + step.fault);
     if (!fault) continue;
-    if (fault->where.empty()) fault->where = LocationText(step.location);
+    if (fault->where.empty()) fault->where = WhereText(step.location);
     if (node) *node = step.node;
     return fault;
   }

@@ -57,6 +57,8 @@ class Backend : public SingleDeviceBackend {
 
   // ---- Compilation, execution
 
+  bool SupportsConcurrentExecution() const override { return true; }
+
   std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const override {
     compiled_ += static_cast<int64_t>(instances.size());
     return instances;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "backends/reference/kernel.h"
+#include "base/process_exit.h"
 #include "hammock/lazy/backend_interface.h"
 #include "ops/primitives.h"
 
@@ -148,7 +149,7 @@ std::string Describe(const Graph& graph, NodeId id) {
 [[noreturn]] void ThrowAt(const Graph& graph, NodeId id, ErrorCode code, const std::string& message,
                           const std::string& where) {
   lazy::ExecutionError error(code, fmt::format("{} (in {})", message, Describe(graph, id)), id);
-  error.SetWhere(where.empty() ? LocationText(graph[id].location) : where);
+  error.SetWhere(where.empty() ? WhereText(graph[id].location) : where);
   throw error;
 }
 
@@ -156,8 +157,10 @@ std::string Describe(const Graph& graph, NodeId id) {
 [[noreturn]] void RethrowAt(const Graph& graph, NodeId id) {
   try {
     throw;
+  } catch (const process_exit::Cancelled&) {
+    throw;
   } catch (OutOfMemory& error) {
-    if (error.where().empty()) error.SetWhere(LocationText(graph[id].location));
+    if (error.where().empty()) error.SetWhere(WhereText(graph[id].location));
     throw;
   } catch (const Error& error) {
     ThrowAt(graph, id, error.code(), error.message(), error.where());
@@ -165,7 +168,7 @@ std::string Describe(const Graph& graph, NodeId id) {
     OutOfMemory error(ErrorCode::kOutOfMemory,
                       fmt::format("{}: the host has no memory left (in {})", graph[id].op->name(),
                                   Describe(graph, id)));
-    error.SetWhere(LocationText(graph[id].location));
+    error.SetWhere(WhereText(graph[id].location));
     throw error;
   } catch (const std::exception& error) {
     ThrowAt(graph, id, ErrorCode::kExecute,

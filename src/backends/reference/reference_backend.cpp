@@ -7,6 +7,7 @@
 #include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/memory_pool.h"
+#include "base/process_exit.h"
 #include "ir/graph_sizes.h"
 
 namespace hammock {
@@ -24,6 +25,7 @@ class BackendHooks : public Hooks {
  public:
   explicit BackendHooks(MemoryPool& memory) : memory_(memory) {}
   void BeforeNode(const GraphNode& node) override {
+    process_exit::Run::ThrowIfCancelled();
     ++nodes_;
     MaybeFail(FaultPoint::kExecute, node.op->info().name);
   }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process_exit.h"
 #include "hammock/config.h"
 #include "support/sanitizers.h"
 
@@ -340,6 +341,51 @@ TEST(ThreadPool, WorksInAChildForkedWhileOthersUseIt) {
   }
   stop = true;
   other.join();
+}
+
+TEST(ThreadPool, WorkersLeaveWhereMoreCallersCome) {
+  config::Override two("cpu_threads", "2");
+  std::atomic<int> by_worker{0};
+  std::atomic<bool> crowded{false}, done{false};
+  std::thread other([&] {
+    while (by_worker == 0 && !done) std::this_thread::yield();
+    ThreadPool::Caller caller;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a chunk is under way
+    crowded = true;
+    while (!done) std::this_thread::yield();
+  });
+  std::atomic<int> while_crowded{0};
+  Pool().ForEachChunk(300, [&](int64_t chunk, int worker) {
+    by_worker += worker;
+    if (crowded) while_crowded += worker;
+    // The last chunk of the caller's share waits until the worker has come and gone.
+    while (chunk == 149 && !crowded) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  });
+  done = true;
+  other.join();
+  EXPECT_GT(by_worker, 0);
+  EXPECT_EQ(while_crowded, 0);
+}
+
+TEST(ThreadPool, ACancelledRegionStops) {
+  for (const char* threads : {"1", "2"}) {
+    config::Override some("cpu_threads", threads);
+    std::atomic<bool> cancel{false};
+    std::atomic<int> ran{0};
+    ThreadPool::Cancellable cancellable(&cancel);
+    auto run = [&] {
+      Pool().ForEachChunk(100000, [&](int64_t, int) {
+        if (++ran == 10) cancel = true;
+      });
+    };
+    EXPECT_THROW(run(), process_exit::Cancelled);
+    EXPECT_LT(ran, 100);
+    ThreadPool::Cancellable not_here(nullptr);
+    Visits visits(100);
+    Pool().ForEachChunk(100, [&](int64_t chunk, int) { visits.Add(chunk, chunk + 1); });
+    EXPECT_TRUE(visits.EachIs(1));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,262 @@
+// exit_child WORK WAY MICROSECONDS: works on the CPU device in several threads, and ends in the
+// given way in the midst of it. Prints what exit_test.cpp expects, and ends with code 3.
+
+#include <dlfcn.h>
+#include <hammock/custom_call.h>
+#include <hammock/hammock.h>
+#include <hammock/lazy/backend_interface.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+using namespace hammock;
+
+namespace {
+
+constexpr int kCode = 3;
+constexpr int kLines = 2000;
+
+Tensor computed, recorded;
+
+/// Uses tensors when the process ends: one that is there, and one that is yet to be computed.
+struct ReadsAtTheEnd {
+  const char* name;
+  ~ReadsAtTheEnd() {
+    if (!computed.defined()) return;
+    bool right = computed[3].item<float>() == 42 && recorded[5][7].item<float>() == 96;
+    std::printf("%s %s\n", name, right ? "right" : "wrong");
+  }
+};
+ReadsAtTheEnd of_process{"static"};
+thread_local ReadsAtTheEnd of_thread{"thread_local"};
+
+Tensor Recorded(int64_t n) { return matmul(full({n, 96}, 0.5f), full({96, n}, 2.0f)); }
+
+/// A network with what libraries compute: matrix products and convolutions.
+Tensor Loss(const Tensor& images, const Tensor& filter, const Tensor& weight) {
+  Tensor features = conv2d(images, filter).relu().flatten(1);
+  return matmul(features, weight).tanh().sum();
+}
+
+/// Steps that nobody waits for; weights are updated in place.
+void Train() {
+  Tensor images = randn({8, 3, 16, 16});
+  Tensor filter = (randn({8, 3, 3, 3}) * 0.1f).detach().requires_grad_();
+  Tensor weight = (randn({8 * 14 * 14, 256}) * 0.01f).detach().requires_grad_();
+  optim::AdamW optimizer({filter, weight}, {.lr = 1e-3});
+  for (;;) {
+    step([&] {
+      optimizer.zero_grad();
+      Loss(images, filter, weight).backward();
+      optimizer.step();
+    });
+  }
+}
+
+void Serve() {
+  NoGradGuard no_grad;
+  Tensor weight = randn({256, 256});
+  for (;;) {
+    Tensor x = randn({32, 256});
+    for (int i = 0; i < 8; ++i) x = gelu(matmul(x, weight));
+    x.sum().item();
+  }
+}
+
+/// Every graph is new: products and kernels are made, and kernels compiled in the background.
+void Compile() {
+  static std::atomic<int64_t> size{3};
+  for (;;) {
+    int64_t n = size.fetch_add(1);
+    Tensor x = randn({n, 40 + n % 7});
+    for (int64_t i = 0; i < n % 5; ++i) x = (x * 2.0f + static_cast<float>(i)).sin();
+    matmul(x.transpose(0, 1), x).softmax(0).sum().item();
+  }
+}
+
+void Closures() {
+  for (;;) {
+    Tensor x = matmul(randn({128, 128}), randn({128, 128}));
+    add_step_closure([x] { x.host(); }, true);
+    mark_step();
+  }
+}
+
+void OnReference() {
+  for (;;) {
+    Tensor x = randn({64, 64}, f32, "reference");
+    for (int i = 0; i < 20; ++i) x = x * 1.5f;
+    mark_step();
+    if (x.id() % 4 == 0) x.host();
+  }
+}
+
+/// A custom call that does not return.
+void Stuck() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    RegisterCustomCall("exit_child.stuck", [](std::span<const HostTensor> in, std::string_view) {
+      std::this_thread::sleep_for(std::chrono::hours(1));
+      return std::vector<HostTensor>{in[0]};
+    });
+  });
+  Any results = CallOp("custom_call", {Any(AnyList{Any(ones({256, 256}))}), Any("exit_child.stuck"),
+                                       Any(""), Any(AnyList{Any("f32[256,256]")})});
+  Tensor behind = results.ToList().at(0).ToTensor() + 1.0f;
+  mark_step();
+  std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+/// A step that would take minutes.
+void Long() {
+  Tensor x = randn({3000, 3000}), y = x;
+  for (int i = 0; i < 3000; ++i) y = matmul(y, x) * 1e-3f;
+  sync_multi({y});
+}
+
+class FailsToEnd : public lazy::BackendImplInterface {
+ public:
+  void PrepareToExit() const override { throw 42; }
+  void SetRngSeed(size_t) const override {}
+  BackendDataPtr MakeComputationDataFromTensor(const HostTensor&, const Shape&,
+                                               const lazy::BackendDevice&) const override {
+    return nullptr;
+  }
+  BackendDataPtr MakeComputationDataFromScalar(const Scalar&,
+                                               const lazy::BackendDevice&) const override {
+    return nullptr;
+  }
+  BackendDataPtr CreateDataPlaceholder(const lazy::BackendDevice&, const Shape&) const override {
+    return nullptr;
+  }
+  HostTensor MakeTensorFromComputationData(const BackendDataPtr,
+                                           std::optional<DType>) const override {
+    return {};
+  }
+  std::vector<lazy::ComputationPtr> Compile(std::vector<lazy::ComputationPtr> all) const override {
+    return all;
+  }
+  std::vector<BackendDataPtr> ExecuteComputation(lazy::ComputationPtr,
+                                                 std::span<const BackendDataPtr>,
+                                                 const lazy::BackendDevice&,
+                                                 const std::vector<bool>&) const override {
+    return {};
+  }
+  std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }
+  void SetDefaultDeviceType(int8_t) override {}
+  int64_t GetDefaultDeviceOrdinal() const override { return 0; }
+  void SetDefaultDeviceOrdinal(int64_t) override {}
+  std::vector<lazy::BackendDevice> GetBackendDevices() const override { return {{type_, 0}}; }
+  lazy::MemoryInfo GetMemoryInfo(const lazy::BackendDevice&) const override { return {}; }
+
+ private:
+  struct Type : lazy::BackendDeviceType {
+    Type() : BackendDeviceType(77) {}
+    std::string toString() const override { return "fails_to_end"; }
+  };
+  std::shared_ptr<Type> type_ = std::make_shared<Type>();
+};
+
+void ThrowingBackend() {
+  static std::once_flag once;
+  std::call_once(once, [] { lazy::RegisterBackend(new FailsToEnd); });
+  Serve();
+}
+
+void PrintLines() {
+  for (int i = 0; i < kLines; ++i) std::printf("line %d\n", i);
+}
+
+[[noreturn]] void Exit() {
+  PrintLines();
+  std::exit(kCode);
+}
+
+[[noreturn]] void Wait() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+int Return() {
+  PrintLines();
+  return kCode;
+}
+int QuickExit() {
+  PrintLines();
+  std::fflush(stdout);
+  std::quick_exit(kCode);
+}
+int ImmediateExit() {
+  PrintLines();
+  std::fflush(stdout);
+  _exit(kCode);
+}
+int ExitInNewThread() {
+  std::thread(Exit).detach();
+  Wait();
+}
+int ExitInUsingThread() {
+  std::thread([] {
+    matmul(ones({8, 8}), ones({8, 8})).sum().item();
+    Exit();
+  }).detach();
+  Wait();
+}
+int ExitInClosure() {
+  add_step_closure([] { Exit(); }, true);
+  mark_step();
+  Wait();
+}
+int ExitInCustomCall() {
+  RegisterCustomCall(
+      "exit_child.exit",
+      [](std::span<const HostTensor>, std::string_view) -> std::vector<HostTensor> { Exit(); });
+  Any results = CallOp("custom_call", {Any(AnyList{Any(ones({2}))}), Any("exit_child.exit"),
+                                       Any(""), Any(AnyList{Any("f32[2]")})});
+  results.ToList().at(0).ToTensor().host();
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::map<std::string, void (*)()> works = {{"train", Train},
+                                                   {"serve", Serve},
+                                                   {"compile", Compile},
+                                                   {"closures", Closures},
+                                                   {"reference", OnReference},
+                                                   {"stuck", Stuck},
+                                                   {"long", Long},
+                                                   {"throwing_backend", ThrowingBackend}};
+  const std::map<std::string, int (*)()> ways = {{"return", Return},
+                                                 {"exit",
+                                                  [] {
+                                                    Exit();
+                                                    return 0;
+                                                  }},
+                                                 {"quick_exit", QuickExit},
+                                                 {"immediate_exit", ImmediateExit},
+                                                 {"exit_in_new_thread", ExitInNewThread},
+                                                 {"exit_in_using_thread", ExitInUsingThread},
+                                                 {"exit_in_closure", ExitInClosure},
+                                                 {"exit_in_custom_call", ExitInCustomCall}};
+  if (argc != 4 || !works.contains(argv[1]) || !ways.contains(argv[2])) return 2;
+  auto work = works.at(argv[1]);
+  auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(std::atoi(argv[3]));
+  of_thread.name = "thread_local";  // made for this thread
+  computed = full({8}, 21.0f) * 2.0f;
+  sync_multi({computed});
+  for (int64_t n : {40, 56}) {  // then 72 is a new size of a graph that serves all sizes
+    recorded = Recorded(n);
+    recorded[5][7].item();
+  }
+  recorded = Recorded(72);
+  for (int i = 0; i < 2; ++i) std::thread(work).detach();
+  std::this_thread::sleep_until(end);
+  return ways.at(argv[2])();
+}
