@@ -123,7 +123,7 @@ struct Function {
     auto context = std::make_shared<AutogradContext>();
     std::vector<Tensor> inputs;
     auto add = [&](const auto& arg) {
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Tensor>) {
+      if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<decltype(arg)>>) {
         inputs.push_back(arg);
       }
     };

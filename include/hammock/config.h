@@ -34,6 +34,7 @@ enum Key : uint8_t {
   kCpuWaitForCode,
   kCudaFastAtomics,
   kCudaTimeSteps,
+  kDebugNans,
   kEager,
   kExplainMisses,
   kFallback,

@@ -48,8 +48,8 @@ struct HAMMOCK_API CompileMiss {
 struct HAMMOCK_API CacheStats {
   int64_t entries = 0;
   int64_t bytes = 0;
-  int64_t hits = 0;
-  int64_t misses = 0;
+  int64_t hits = 0;        ///< new sizes of a graph that serves all sizes are neither
+  int64_t misses = 0;      ///< graphs that were compiled
   int64_t collisions = 0;  ///< equal hash, different key
   int64_t evictions = 0;
 };

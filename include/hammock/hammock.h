@@ -12,6 +12,7 @@
 #error "Hammock's headers need std::source_location: g++ 11 or later, clang 16 or later"
 #else
 
+#include "hammock/anomaly.h"
 #include "hammock/autocast.h"
 #include "hammock/autograd.h"
 #include "hammock/checkpoint.h"

@@ -3,12 +3,9 @@
 /// Layers, saved programs and delegates are all modules.
 ///
 ///   struct Net : Module {
-///     Net() : Module("Net") {
-///       weight = register_parameter("weight", randn({3, 4}));
-///       define("forward(Tensor x) -> Tensor", &Net::forward);
-///     }
+///     Net() : Module("Net") { define("forward(Tensor x) -> Tensor", &Net::forward); }
+///     Parameter weight = register_parameter("weight", randn({3, 4}));
 ///     Tensor forward(const Tensor& x) { return relu(matmul(x, weight)); }
-///     Tensor weight;
 ///   };
 ///
 ///   Net net;
@@ -17,14 +14,16 @@
 ///   save_module(net, "net.hmk");
 ///   ModulePtr again = load_module("net.hmk");
 ///
-/// Methods may run on several threads at once; changing a module, or tracing it, may not overlap
-/// other uses of it.
+/// Methods may run on several threads at once; changing a module, tracing or cloning it may not
+/// overlap other uses of it.
 
+#include <concepts>
 #include <functional>
 #include <iosfwd>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -32,7 +31,9 @@
 #include "hammock/export.h"
 #include "hammock/ir/function.h"
 #include "hammock/ir/graph.h"
+#include "hammock/module_hooks.h"
 #include "hammock/op_builder.h"
+#include "hammock/parameter.h"
 #include "hammock/tensor.h"
 
 namespace hammock {
@@ -88,7 +89,6 @@ class HAMMOCK_API Module {
   /// The class name is for people: it stands in messages and archives.
   explicit Module(std::string class_name = "Module") : class_name_(std::move(class_name)) {}
   virtual ~Module();
-  Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
   const std::string& class_name() const { return class_name_; }
@@ -96,23 +96,30 @@ class HAMMOCK_API Module {
   const std::string& name() const { return name_; }
 
   // ---- The tree. A name has no dot, and is used once in a module.
-  Tensor register_parameter(const std::string& name, const Tensor& value,
-                            bool requires_grad = true);
-  Tensor register_buffer(const std::string& name, const Tensor& value);
+  Parameter register_parameter(const std::string& name, const Tensor& value,
+                               bool requires_grad = true);
+  /// A name that has no value yet: the member is undefined, and not listed until one is assigned.
+  Parameter register_parameter(const std::string& name, std::nullopt_t);
+  /// One that is not `persistent` is no part of the state_dict.
+  Buffer register_buffer(const std::string& name, const Tensor& value, bool persistent = true);
+  Buffer register_buffer(const std::string& name, std::nullopt_t);
   template <class M>
   std::shared_ptr<M> register_module(const std::string& name, std::shared_ptr<M> module,
                                      Location at = Location::current()) {
+    RememberClass(module.get());
     AddChild(name, module, at);
     return module;
   }
   /// Any other value that is saved with the module; replaces one of that name.
   void set_attribute(const std::string& name, Any value);
 
-  /// Names are dotted from here; own ones come before those of submodules.
-  NamedTensors named_parameters(bool recurse = true) const;
-  NamedTensors named_buffers(bool recurse = true) const;
+  /// Names are dotted from here; own ones come before those of submodules. A tensor that has
+  /// several names is listed once, by its first, unless `remove_duplicate` is off.
+  NamedTensors named_parameters(bool recurse = true, bool remove_duplicate = true) const;
+  NamedTensors named_buffers(bool recurse = true, bool remove_duplicate = true) const;
   std::vector<Tensor> parameters() const;
-  /// Parameters and buffers, in the order of PyTorch's state_dict.
+  /// Parameters and persistent buffers under all of their names, in the order of PyTorch's
+  /// state_dict.
   NamedTensors state_dict() const;
   /// Copies values by name. ValueError lists those that are missing or unexpected and those of
   /// another dtype or shape; then nothing has been copied. Unless `strict`, values that only one
@@ -131,6 +138,7 @@ class HAMMOCK_API Module {
   /// `fc->run_method(...)`, not `fc->forward(x)`) go to the new one, except from inside of it.
   void replace_submodule(const std::string& path, ModulePtr module,
                          Location at = Location::current());
+  void remove_submodule(const std::string& path, Location at = Location::current());
   /// A parameter or buffer by dotted path; ValueError where there is none.
   Tensor get_tensor(const std::string& path) const;
   /// ValueError where there is none.
@@ -181,6 +189,19 @@ class HAMMOCK_API Module {
   void trace(std::string_view name, const std::vector<Any>& examples,
              const TraceOptions& options = {}, Location at = Location::current());
 
+  // ---- Hooks around `forward`; see hammock/module_hooks.h. Clones and archives have none.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
+  HookHandle register_full_backward_pre_hook(BackwardPreHook hook);
+  HookHandle register_full_backward_hook(BackwardHook hook);
+  /// Takes a parameter of its own out of the lists. It is computed from others before each call of
+  /// `forward` and undefined in between; clones compute theirs by the same function.
+  void compute_parameter(const std::string& name, std::function<Tensor(Module& self)> compute);
+  /// The reverse: what would be computed now is the parameter.
+  void keep_computed(const std::string& name);
+  /// Null while there are none.
+  const std::shared_ptr<ModuleHooks>& hooks() const { return hooks_; }
+
   // ---- For the runtime
   /// Of a ModuleFrameScope.
   static std::string FrameLabel(const Module& module, const Module* caller,
@@ -193,14 +214,26 @@ class HAMMOCK_API Module {
   /// What stands in parentheses where the module is printed, such as its sizes.
   virtual std::string extra_repr() const { return ""; }
 
-  /// A module of its own with the same values and methods. Code that was given as a member function
-  /// of a class needs an object of that class; other code and graphs run on the copy. What a
-  /// delegate has compiled is shared.
+  /// A module of its own with the same values and methods; see the function `clone`, which gives
+  /// the class too. Where the class is not known (it was neither made as an `nn::Layer` nor given
+  /// to `register_module` as what it is), the copy and all below it are plain Modules: graphs and
+  /// code that takes any module run on them, member functions of a class do not.
   ModulePtr clone() const;
 
+  // ---- For layers
+  /// Notes what class a module is, so that `clone` makes another of it.
+  template <class M>
+  static void RememberClass(M* module) {
+    if (module && !module->copy_ && typeid(*module) == typeid(M)) module->copy_ = CopyFnOf<M>();
+  }
+  /// The module that stands for this one in the clone in progress on this thread, or itself.
+  static ModulePtr InClone(const ModulePtr& module);
+  static bool IsCloning();
+  [[noreturn]] static void ThrowUnknownClass(const Module& module);
+
  protected:
-  /// Copies everything but the type.
-  void CopyTo(Module& other) const;
+  /// For `clone` alone: a copy of its own of everything but the hooks.
+  Module(const Module& other);
   /// What archives write instead of attributes: ("kind", state). Empty: the module is plain.
   virtual std::pair<std::string, Any> SavedState() const { return {}; }
   /// Whether a delegate runs its methods: a trace of a module above it keeps calls of them whole.
@@ -231,33 +264,71 @@ class HAMMOCK_API Module {
   }
   [[noreturn]] static void ThrowForeign(const Module& self);
 
-  struct NamedTensor {
-    std::string name;
-    Tensor tensor;
-    bool is_buffer;
-  };
+  using CopyFn = ModulePtr (*)(const Module&);
+  template <class M>
+  static CopyFn CopyFnOf() {
+    if constexpr (std::is_copy_constructible_v<M>) {
+      return [](const Module& module) -> ModulePtr {
+        return std::make_shared<M>(dynamic_cast<const M&>(module));
+      };
+    } else {
+      return nullptr;
+    }
+  }
+  static ModulePtr CloneOf(const Module& module, const std::type_info& type, CopyFn copy);
+  template <std::derived_from<Module> M>
+  friend std::shared_ptr<M> clone(const M& module);
 
+  /// With its hooks, and without.
   Any RunBound(const Method& method, const std::vector<Any>& args, Location at);
+  Any RunInside(const Method& method, const std::vector<Any>& args, Location at);
   void CheckName(const std::string& name) const;
-  void AddTensor(const std::string& name, const Tensor& tensor, bool is_buffer);
+  void CheckDefined(const std::string& name, const Tensor& tensor) const;
+  Parameter AddTensor(RegisteredTensor tensor);
   void AddChild(const std::string& name, ModulePtr child, Location at);
   void Adopt(const std::string& name, Module& child);
   /// Its name below the outermost module that it is in.
   std::string Path() const;
   Module* Replacement() const;
-  void Collect(const std::string& prefix, bool recurse, bool parameters, bool buffers,
-               NamedTensors& out) const;
+  template <class Wanted>
+  void Collect(const std::string& prefix, bool recurse, Wanted wanted, NamedTensors& out) const;
+  ModuleHooks& OwnHooks();
+  void CopyTo(Module& other, ModulePtr (*copy_child)(const ModulePtr&)) const;
+  static ModulePtr PlainCopyOf(const Module& module, ModulePtr (*copy_child)(const ModulePtr&));
+  static ModulePtr PlainInClone(const ModulePtr& module);
 
   std::string class_name_;
   std::string name_ = "top";
   const Module* parent_ = nullptr;  // that it was last registered in, while that lives
   ModulePtr replaced_by_;
-  std::vector<NamedTensor> tensors_;
+  std::vector<std::shared_ptr<RegisteredTensor>> tensors_;
   std::vector<std::pair<std::string, ModulePtr>> children_;
   AnyDict attributes_;
   std::vector<Method> methods_;
+  std::shared_ptr<ModuleHooks> hooks_;
+  CopyFn copy_ = nullptr;  // makes a copy of the class that it really is
   bool training_ = true;
 };
+
+/// A module of its own: parameters and buffers with the same values, submodules, attributes and the
+/// training flag; tensors and submodules that were one under several names are one in the copy too.
+/// Gradients and hooks are not copied; what a delegate has compiled is shared. Members are copied
+/// as C++ copies them, where `Parameter`, `Buffer` and `nn::Layer` stand for those of the copy;
+/// NotSupported where another member (a Tensor, a std::shared_ptr) would share what is registered.
+///
+///   std::shared_ptr<Net> target = clone(net);
+///   nn::Sequential twin = clone(sequential);
+template <std::derived_from<Module> M>
+std::shared_ptr<M> clone(const M& module) {
+  auto copy =
+      std::dynamic_pointer_cast<M>(Module::CloneOf(module, typeid(M), Module::CopyFnOf<M>()));
+  if (!copy) Module::ThrowUnknownClass(module);
+  return copy;
+}
+template <std::derived_from<Module> M>
+std::shared_ptr<M> clone(const std::shared_ptr<M>& module) {
+  return clone(*module);
+}
 
 /// The tree of modules with what they hold and how many parameters.
 HAMMOCK_API std::ostream& operator<<(std::ostream& os, const Module& module);

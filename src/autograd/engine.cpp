@@ -5,6 +5,7 @@
 #include "hammock/autocast.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
+#include "lazy/anomaly.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
 
@@ -122,7 +123,10 @@ class Pass {
     TapeEntry& entry = *visit.entry;
     if (!visit.wanted || visit.grads.empty()) return;
     // What the gradient traces belongs to the line of the op it differentiates.
-    LocationOverride line(entry.location ? entry.location : tls_location);
+    LocationId line = entry.location ? entry.location : tls_location;
+    if (ChecksValues()) [[unlikely]]
+      line = GradientLocation(line, entry.name(), tls_location);
+    LocationOverride override(line);
     RunHooks(entry, visit.grads);
     Deliver(entry, visit, results);
     if (visit.runs) RunGradient(entry, visit);

@@ -91,6 +91,13 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "false",
      .doc = "Measure the time of every kernel and call of the CUDA backend, one after another: "
             "metrics `cuda::step::*`."},
+    {.key = kDebugNans,
+     .name = "debug_nans",
+     .default_value = "false",
+     .doc =
+         "Fail a step whose results have a NaN or an infinity that did not come with its inputs, "
+         "with an error that names the op, as an AnomalyGuard does, on all threads; reads every "
+         "result."},
     {.key = kEager,
      .name = "eager",
      .default_value = "false",

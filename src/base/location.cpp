@@ -316,14 +316,25 @@ std::string CurrentWhere() {
   return Where(OpenModules::CalledAt(innermost_frame), PathOf(OpenFrames()));
 }
 
-LocationId InsideOpenFrames(LocationId id) {
-  const std::string* frames = OpenModules::Text();
-  if (!frames || id == 0) return id;
+namespace {
+
+LocationId InsideFrames(LocationId id, std::string frames) {
   std::string record = LocationRecord(id);
   RecordParts parts = Split(record);
-  std::string all = *frames + std::string(parts.frames);
-  parts.frames = all;
+  frames += parts.frames;
+  parts.frames = frames;
   return InternLocationRecord(Join(parts));
+}
+
+}  // namespace
+
+LocationId InsideOpenFrames(LocationId id) {
+  const std::string* frames = OpenModules::Text();
+  return frames && id != 0 ? InsideFrames(id, *frames) : id;
+}
+
+LocationId InsideFrame(LocationId id, const ModuleFrame& frame) {
+  return InsideFrames(id, kSeparator + frame.label + kSeparator + frame.called_at);
 }
 
 LocationId AsPartOf(LocationId id, const char* op) {

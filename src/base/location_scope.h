@@ -34,6 +34,8 @@ std::vector<ModuleFrame> OpenFrames();
 std::vector<ModuleFrame> FramesOf(LocationId id);
 /// The same place, its own frames inside those that are open on this thread.
 LocationId InsideOpenFrames(LocationId id);
+/// The same place, its own frames inside this one.
+LocationId InsideFrame(LocationId id, const ModuleFrame& frame);
 /// The same place and frames, recorded as a part of `op`, unless it is a part of one already.
 LocationId AsPartOf(LocationId id, const char* op);
 

@@ -16,6 +16,8 @@ namespace hammock::compiler {
 class DonationPlan {
  public:
   DonationPlan() = default;
+  /// That no output takes part in.
+  explicit DonationPlan(size_t outputs) : output_count_(outputs) {}
   /// `group_last`: for each step the last of those that may run at the same time.
   DonationPlan(const Graph& graph, const Schedule& schedule, const std::vector<int>& group_last);
 
@@ -23,6 +25,8 @@ class DonationPlan {
   /// write into it; inputs behind its end are not. Each input is taken once, and as many outputs
   /// take one as can.
   std::vector<int> Match(const std::vector<bool>& donated) const;
+  /// Whether it matches the same, whatever is donated.
+  bool operator==(const DonationPlan&) const = default;
 
  private:
   /// An output that is written by a step.
@@ -31,6 +35,7 @@ class DonationPlan {
     int pool = -1;
     int dead = 0;          // how many inputs of the pool are dead when it is written
     std::vector<int> own;  // inputs that the step that writes it reads, each before its place
+    bool operator==(const Output&) const = default;
   };
   struct Builder;
 

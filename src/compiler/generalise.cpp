@@ -94,6 +94,41 @@ class Solver {
   std::optional<DimExpr> best_;
 };
 
+/// Says which parameter is a product of two or three free ones.
+SizeProducts ProductsAmong(const std::vector<Values>& parameters) {
+  SizeProducts products(parameters.size());
+  auto is_free = [&](size_t p) { return products[p].factors.empty(); };
+  auto try_factors = [&](size_t p, const std::vector<size_t>& factors) {
+    lazy::SizeProduct product;
+    for (size_t sample = 0; sample < parameters[p].size(); ++sample) {
+      __int128 value = 1;
+      for (size_t factor : factors) value *= parameters[factor][sample];
+      if (value == 0 || parameters[p][sample] % value != 0) return;
+      int64_t coefficient = static_cast<int64_t>(parameters[p][sample] / value);
+      if (sample > 0 && coefficient != product.coefficient) return;
+      product.coefficient = coefficient;
+    }
+    for (size_t factor : factors) product.factors.push_back(static_cast<int>(factor));
+    products[p] = std::move(product);
+  };
+  const size_t count = parameters.size();
+  // A factor of another is never made a product: it would be one of a product.
+  std::vector<bool> is_factor(count);
+  for (size_t p = 0; p < count; ++p) {
+    auto may_be_factor = [&](size_t i) { return i != p && is_free(i); };
+    for (size_t a = 0; a < count && !is_factor[p]; ++a) {
+      for (size_t b = a; b < count && may_be_factor(a); ++b) {
+        if (may_be_factor(b) && is_free(p)) try_factors(p, {a, b});
+        for (size_t c = b; c < count && may_be_factor(b); ++c) {
+          if (may_be_factor(c) && is_free(p)) try_factors(p, {a, b, c});
+        }
+      }
+    }
+    for (int factor : products[p].factors) is_factor[static_cast<size_t>(factor)] = true;
+  }
+  return products;
+}
+
 /// Builds a rule: first the inputs' dims, then what is left of the traced sizes, then the lowered.
 class RuleFinder {
  public:
@@ -118,6 +153,7 @@ class RuleFinder {
     }
     std::ranges::sort(rule_.traced, {}, &std::pair<size_t, DimExpr>::first);
     rule_.fixed = samples_.back();
+    rule_.products = ProductsAmong(parameters_);
     return {std::move(rule_), std::nullopt};
   }
 
@@ -176,6 +212,40 @@ bool AllGiven(std::span<const int64_t> sizes, const std::vector<int64_t>& fixed,
 
 }  // namespace
 
+std::vector<int64_t> AllSizes(const SizeProducts& products, std::span<const int64_t> free) {
+  if (products.empty()) return {free.begin(), free.end()};
+  std::vector<int64_t> sizes(products.size());
+  auto next = free.begin();
+  for (size_t p = 0; p < sizes.size(); ++p) {
+    if (products[p].factors.empty()) sizes[p] = *next++;
+  }
+  for (size_t p = 0; p < sizes.size(); ++p) {
+    if (products[p].factors.empty()) continue;
+    sizes[p] = products[p].coefficient;
+    for (int factor : products[p].factors) {
+      if (__builtin_mul_overflow(sizes[p], sizes[static_cast<size_t>(factor)], &sizes[p])) {
+        Throw(ErrorCode::kValue, "a size overflows");
+      }
+    }
+  }
+  return sizes;
+}
+
+std::optional<std::vector<int64_t>> FreeSizes(const SizeProducts& products,
+                                              std::span<const int64_t> sizes) {
+  std::vector<int64_t> free;
+  for (size_t p = 0; p < sizes.size(); ++p) {
+    if (p >= products.size() || products[p].factors.empty()) {
+      free.push_back(sizes[p]);
+      continue;
+    }
+    __int128 size = products[p].coefficient;
+    for (int factor : products[p].factors) size *= sizes[static_cast<size_t>(factor)];
+    if (size != sizes[p]) return std::nullopt;
+  }
+  return free;
+}
+
 std::optional<std::vector<int64_t>> SizeRule::ParametersOf(
     std::span<const int64_t> traced_sizes) const {
   if (traced_sizes.size() != fixed.traced.size()) return std::nullopt;
@@ -202,18 +272,58 @@ FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlac
   return RuleFinder(samples, traced, lowered).Run();
 }
 
-Graph WithDimParams(Graph lowered, std::span<const SizePlace> places, const SizeRule& rule,
+Graph WithDimParams(Graph graph, const SizeRule::Exprs& exprs,
                     const std::vector<int64_t>& parameters) {
   for (size_t i = 0; i < parameters.size(); ++i) {
-    lowered.dim_params.push_back({kNames[i], parameters[i]});
+    graph.dim_params.push_back({kNames[i], parameters[i]});
   }
-  for (const auto& [index, expr] : rule.lowered) {
+  const std::vector<SizePlace> places = SizePlacesOf(graph);
+  for (const auto& [index, expr] : exprs) {
     const SizePlace& place = places[index];
     bool attribute = place.kind == SizePlace::kAttribute || place.kind == SizePlace::kConstant;
-    auto& exprs = attribute ? lowered.attr_exprs : lowered.dim_exprs;
-    exprs[{place.node, place.which, place.position}] = expr;
+    auto& list = attribute ? graph.attr_exprs : graph.dim_exprs;
+    list[{place.node, place.which, place.position}] = expr;
   }
-  return lowered;
+  return graph;
+}
+
+bool SizeRange::Contains(std::span<const int64_t> sizes) const {
+  for (size_t p = 0; p < sizes.size(); ++p) {
+    if (sizes[p] < least[p] || sizes[p] > most[p]) return false;
+  }
+  return true;
+}
+
+namespace {
+
+/// Where a bound on a size, or on a sum or difference of two, would show.
+std::vector<std::vector<int64_t>> CornersOf(const SizeRange& range) {
+  std::vector<std::vector<int64_t>> corners = {range.most, range.least};
+  for (size_t p = 0; p < range.least.size() && range.least.size() > 1; ++p) {
+    corners.push_back(range.least);
+    corners.back()[p] = range.most[p];
+  }
+  return corners;
+}
+
+}  // namespace
+
+SizeRange Widened(SizeRange range, int64_t most,
+                  const std::function<bool(const std::vector<int64_t>& sizes)>& holds) {
+  for (bool up : {true, false}) {
+    for (int64_t factor = most; factor > 1; factor /= factor > 4 ? 4 : 2) {
+      SizeRange wider = range;
+      for (size_t p = 0; p < range.least.size(); ++p) {
+        int64_t& end = up ? wider.most[p] : wider.least[p];
+        // Sizes of 0 and 1 have a meaning of their own.
+        end = up ? end * factor : std::min(end, std::max<int64_t>(end / factor, 2));
+      }
+      if (!std::ranges::all_of(CornersOf(wider), holds)) continue;
+      range = std::move(wider);
+      break;
+    }
+  }
+  return range;
 }
 
 Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs) {
@@ -245,7 +355,7 @@ Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs) {
     Throw(ErrorCode::kValue, "{}: a size of %{} does not follow from the free dims", what,
           places[index].node);
   }
-  return WithDimParams(graphs[0], places, *found.rule, *found.rule->ParametersOf(first.sizes));
+  return WithDimParams(graphs[0], found.rule->lowered, *found.rule->ParametersOf(first.sizes));
 }
 
 }  // namespace hammock

@@ -8,6 +8,7 @@
 /// and as lowered, is compared with what the expressions give. It then becomes one more sample.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,8 +17,18 @@
 
 #include "compiler/skeleton.h"
 #include "hammock/ir/graph.h"
+#include "hammock/lazy/lowering_context.h"
 
 namespace hammock {
+
+/// By parameter; see lazy::SizeProduct.
+using SizeProducts = std::vector<lazy::SizeProduct>;
+
+/// The values of the free parameters; nothing where one of the others is not their product.
+std::optional<std::vector<int64_t>> FreeSizes(const SizeProducts& products,
+                                              std::span<const int64_t> sizes);
+/// The values of all parameters.
+std::vector<int64_t> AllSizes(const SizeProducts& products, std::span<const int64_t> free);
 
 /// The sizes of one graph's two skeletons.
 struct SizeSample {
@@ -30,6 +41,7 @@ struct SizeRule {
   using Exprs = std::vector<std::pair<size_t, DimExpr>>;  // by index of the size, ascending
 
   std::vector<size_t> defined_at;  ///< the traced size that each parameter is
+  SizeProducts products;           ///< which of them are products of others
   Exprs traced;                    ///< of the sizes that vary
   Exprs lowered;
   SizeSample fixed;  ///< the others have these values
@@ -53,9 +65,21 @@ struct FoundRule {
 FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlace> traced,
                    std::span<const SizePlace> lowered);
 
-/// A lowered graph with the expressions of its sizes.
-Graph WithDimParams(Graph lowered, std::span<const SizePlace> places, const SizeRule& rule,
+/// A graph, traced or lowered, with the expressions of its sizes.
+Graph WithDimParams(Graph graph, const SizeRule::Exprs& exprs,
                     const std::vector<int64_t>& parameters);
+
+/// From and to, for each free parameter.
+struct SizeRange {
+  std::vector<int64_t> least, most;
+  bool Contains(std::span<const int64_t> sizes) const;
+};
+
+/// Widens a range of sizes at whose corners something holds, up to `factor` (a power of 4) times in
+/// both directions, as long as it holds at the corners. What depends on sizes by bounds on them
+/// then holds in between.
+SizeRange Widened(SizeRange range, int64_t factor,
+                  const std::function<bool(const std::vector<int64_t>& sizes)>& holds);
 
 /// One graph for the sizes of all these, which differ in nothing else; the first one where they
 /// have the same. ValueError, which begins with `what`, where there is none.

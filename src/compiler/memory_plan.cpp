@@ -88,6 +88,11 @@ std::vector<int> LastUses(const Schedule& schedule, const std::vector<int>& grou
 
 MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
                       const std::vector<int>& group_last) {
+  return PlanMemory(schedule, BytesOf(schedule), scratch, group_last);
+}
+
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& bytes,
+                      const std::vector<int64_t>& scratch, const std::vector<int>& group_last) {
   MemoryPlan plan;
   plan.offset.assign(schedule.buffers.size(), -1);
   plan.scratch_offset.assign(schedule.steps.size(), -1);
@@ -96,14 +101,12 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
   for (int buffer : schedule.inputs) outside[static_cast<size_t>(buffer)] = true;
   for (int buffer : schedule.outputs) {
     if (!outside[static_cast<size_t>(buffer)]) {
-      plan.output_bytes += schedule.buffers[static_cast<size_t>(buffer)].bytes();
+      plan.output_bytes += bytes[static_cast<size_t>(buffer)];
     }
     outside[static_cast<size_t>(buffer)] = true;
   }
   Gaps gaps;
-  auto bytes_of = [&](int buffer) {
-    return Aligned(schedule.buffers[static_cast<size_t>(buffer)].bytes());
-  };
+  auto bytes_of = [&](int buffer) { return Aligned(bytes[static_cast<size_t>(buffer)]); };
   std::set<int> used;                                         // buffers of the group
   std::vector<std::pair<int64_t, int64_t>> scratch_of_group;  // offset, bytes
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
@@ -127,7 +130,7 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
     used.insert(step.writes.begin(), step.writes.end());
     if (in_place) used.erase(step.updates);  // the result has its memory now
     if (!group_last.empty() && group_last[i] != static_cast<int>(i)) continue;
-    for (auto [at, bytes] : scratch_of_group) gaps.Give(at, bytes);
+    for (auto [at, own] : scratch_of_group) gaps.Give(at, own);
     for (int buffer : used) {
       int64_t offset = plan.offset[static_cast<size_t>(buffer)];
       if (offset >= 0 && last_use[static_cast<size_t>(buffer)] == static_cast<int>(i) &&

@@ -24,5 +24,8 @@ struct MemoryPlan {
 /// of those that may run at the same time; empty where each runs alone.
 MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
                       const std::vector<int>& group_last = {});
+/// The same at sizes at which the buffers have these bytes.
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& bytes,
+                      const std::vector<int64_t>& scratch, const std::vector<int>& group_last);
 
 }  // namespace hammock::compiler

@@ -12,6 +12,7 @@
 #include "compiler/attach_epilogues.h"
 #include "compiler/effects.h"
 #include "compiler/kernel_builder.h"
+#include "compiler/stream_results.h"
 #include "ops/primitives.h"
 
 namespace hammock::compiler {
@@ -24,10 +25,6 @@ constexpr size_t kMaxNeighbours = 4;  // kernels that are tried for a nest that 
 // Rows of a kernel are what threads share: few long rows would leave them without work.
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongRow = 4096;
-// Results are written past the caches if they are large and a step touches more than caches hold:
-// measured, a copy of 16 MB is half as fast past them, a sum of two of 16 MB up to twice as fast.
-constexpr int64_t kStreamBytes = 12 << 20;
-constexpr int64_t kCacheBytes = 40 << 20;
 constexpr int64_t kLargePermute = 1024;  // elements from which on a copy by tiles pays
 
 /// About how many simple instructions a node takes for each element.
@@ -353,14 +350,12 @@ class Scheduler {
                                            : CallStep(open.call, schedule));
     }
     ShareBuffers(schedule);
-    std::vector<bool> read(schedule.buffers.size());
-    for (const Step& step : schedule.steps) {
-      for (int buffer : step.reads) read[Index(buffer)] = true;
-    }
+    const std::vector<bool> read = BuffersRead(schedule);
     if (epilogues_) AttachEpilogues(graph_, schedule);
     CallEarlyWhatFails(schedule);
-    for (Step& step : schedule.steps) {
-      if (!step.is_call() && aligned_outputs_) Stream(step, schedule, read);
+    if (aligned_outputs_) {
+      const std::vector<int64_t> bytes = BytesOf(schedule);
+      for (Step& step : schedule.steps) StreamResults(step.launch, step, schedule, bytes, read);
     }
     return schedule;
   }
@@ -423,39 +418,6 @@ class Scheduler {
     }
   }
 
-  /// Lets a kernel write past the caches what is large and read by no step.
-  static void Stream(Step& step, const Schedule& schedule, const std::vector<bool>& read) {
-    const Kernel& kernel = *step.launch.kernel;
-    if (kernel.lanes_along_rows || TouchedBytes(step, schedule) <= kCacheBytes) return;
-    std::shared_ptr<Kernel> streaming;
-    for (int buffer : step.writes) {
-      const Shape& type = schedule.buffers[Index(buffer)];
-      if (read[Index(buffer)] || type.bytes() < kStreamBytes) continue;
-      for (size_t i = 0; i < step.launch.maps.size(); ++i) {
-        const AccessMap& map = step.launch.maps[i];
-        if (map.buffer != buffer || map.column != 1 || !BeginsLines(map, type.dtype())) continue;
-        if (!streaming) streaming = std::make_shared<Kernel>(kernel);
-        streaming->accesses[i].streams = true;
-      }
-    }
-    if (streaming) step.launch.kernel = std::move(streaming);
-  }
-
-  static int64_t TouchedBytes(const Step& step, const Schedule& schedule) {
-    int64_t bytes = 0;
-    for (int buffer : step.reads) bytes += schedule.buffers[Index(buffer)].bytes();
-    for (int buffer : step.writes) bytes += schedule.buffers[Index(buffer)].bytes();
-    return bytes;
-  }
-
-  /// Whether every row begins at a multiple of 64 bytes.
-  static bool BeginsLines(const AccessMap& map, DType dtype) {
-    int64_t elements = 512 / InfoOf(dtype).bits;
-    return map.offset % elements == 0 && map.row % elements == 0 &&
-           std::all_of(map.outer.begin(), map.outer.end(),
-                       [&](int64_t stride) { return stride % elements == 0; });
-  }
-
   /// Leaves the first of equal buffers.
   void KeepDistinct(std::vector<int>& buffers) {
     ++mark_;
@@ -513,6 +475,12 @@ class Scheduler {
 
 Schedule MakeSchedule(const Graph& graph, bool aligned_outputs, bool epilogues) {
   return Scheduler(graph, aligned_outputs, epilogues).Make();
+}
+
+std::vector<int64_t> BytesOf(const Schedule& schedule) {
+  std::vector<int64_t> bytes;
+  for (const Shape& type : schedule.buffers) bytes.push_back(type.bytes());
+  return bytes;
 }
 
 std::string ToText(const Schedule& schedule, const Graph& graph) {

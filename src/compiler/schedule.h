@@ -51,6 +51,8 @@ struct Schedule {
 /// caches. `epilogues`: calls of products may run kernels on parts of their results.
 Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true, bool epilogues = true);
 
+std::vector<int64_t> BytesOf(const Schedule& schedule);  ///< by buffer
+
 std::string ToText(const Schedule& schedule, const Graph& graph);
 
 }  // namespace hammock::compiler

@@ -32,10 +32,10 @@ std::string DescribeMethod(const Method& method) {
 
 void DescribeModule(std::string& out, const std::string& path, const Module& module) {
   out += fmt::format("{} ({})\n", path.empty() ? "top" : path, module.class_name());
-  for (const auto& [name, tensor] : module.named_parameters(false)) {
+  for (const auto& [name, tensor] : module.named_parameters(false, false)) {
     out += fmt::format("  parameter {}: {}\n", name, tensor.shape().to_string());
   }
-  for (const auto& [name, tensor] : module.named_buffers(false)) {
+  for (const auto& [name, tensor] : module.named_buffers(false, false)) {
     out += fmt::format("  buffer {}: {}\n", name, tensor.shape().to_string());
   }
   auto state = module.attributes().find("__state");

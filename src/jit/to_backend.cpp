@@ -61,7 +61,7 @@ std::vector<Method> TraceExamples(Module& module, const LowerOptions& options, L
 
 ModulePtr CloneTraced(Module& module, const LowerOptions& options, Location at) {
   std::vector<Method> traced = TraceExamples(module, options, at);
-  ModulePtr copy = module.clone();
+  ModulePtr copy = ModuleAccess::PlainClone(module);
   for (Method& method : traced) copy->define(std::move(method));
   return copy;
 }

@@ -54,12 +54,9 @@ std::vector<std::string> BackendImplInterface::GetCompilationDevices(
   return {devices.begin(), devices.end()};
 }
 
-ComputationPtr BackendImplInterface::Instantiate(const ComputationPtr& general, Graph graph) const {
-  auto instance =
-      std::make_shared<Computation>(general->name(), std::move(graph), general->device());
-  instance->aliases = general->aliases;
-  instance->devices = general->devices;
-  instance->in_mark_step = general->in_mark_step;
+ComputationPtr BackendImplInterface::Instantiate(const ComputationPtr& general,
+                                                 std::span<const int64_t> sizes) const {
+  auto instance = std::make_shared<Computation>(*general, sizes);
   instance->artifact = general->artifact;
   return instance;
 }

@@ -202,7 +202,7 @@ void SetUpAliases(lazy::LoweringContext& context) {
 }  // namespace
 
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
-                                  Graph graph) {
+                                  Graph graph, std::vector<lazy::SizeProduct> products) {
   static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
   auto context = CallBackend(device, "CreateLoweringContext", [&](auto& backend) {
     return backend.CreateLoweringContext("SyncTensorsGraph", device.device);
@@ -215,6 +215,7 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::stri
       ErrorCode::kCompile);
   HAMMOCK_CHECK(computation, "LoweringContext::Build of {} returned null", device.name());
   computation->in_mark_step = in_mark_step;
+  computation->size_products = std::move(products);
   const std::string own = device.name();
   computation->devices = CallBackend(device, "GetCompilationDevices", [&](auto& backend) {
     return backend.GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);
@@ -320,7 +321,7 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
     step->compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
     return cache.Add(std::move(step));
   };
-  Generaliser generaliser(cache, device, key[0], traced);
+  Generaliser generaliser(cache, device, key, traced);
   if (CompiledStepPtr instance = generaliser.FindInstance()) return finish(std::move(instance));
   CompileMiss miss;
   {
@@ -340,6 +341,7 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   CompiledStepPtr step = generaliser.Compile(options.devices, &miss.generalised);
   WarnOfRefusals(*step);
   uncached.Add();
+  cache.CountMiss();
   size.AddSample(static_cast<double>(traced.size()));
   AddMiss(std::move(miss));
   return finish(std::move(step));

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,9 +53,10 @@ struct CompiledStep {
   bool simple = false;  // one segment whose inputs and outputs are the step's own
   int64_t bytes = 0;
   int64_t compile_ns = 0;
-  std::string where;  // source line of the sync that compiled it
-  Hash128 skeleton;   // of key without sizes; zero where the backend compiles every size by itself
-  std::shared_ptr<const GeneralStep> general;  // that serves its sizes and others, or null
+  std::string where;                     // source line of the sync that compiled it
+  uint64_t structure = 0;                // that it has in common with graphs of other sizes
+  std::shared_ptr<GeneralStep> general;  // that serves its sizes and others, or null
+  std::vector<int64_t> sizes;            // of an instance of it, which has no key and traced graph
 
   std::atomic<int> pins{0};  // compiled graphs that users hold; a pinned entry is not evicted
   std::atomic<int64_t> executions{0};
@@ -65,17 +68,31 @@ struct CompiledStep {
 };
 using CompiledStepPtr = std::shared_ptr<CompiledStep>;
 
+/// A general step that serves a graph.
+struct GeneralMatch {
+  std::shared_ptr<GeneralStep> general;  ///< null: there is none
+  std::vector<int64_t> sizes;
+  CompiledStepPtr step;  ///< the instance at these sizes, if it is kept
+};
+
 /// Least recently used entries go first, past `compilation_cache_size` entries or
-/// `compilation_cache_bytes`. Thread-safe.
+/// `compilation_cache_bytes`. Instances of general steps are no entries, since they are cheap to
+/// make again: they take at most an eighth of the bytes. Thread-safe.
 class ComputationCache {
  public:
   /// By hash, confirmed by key.
   CompiledStepPtr Find(const Hash128& hash, std::span<const uint64_t> key);
   CompiledStepPtr FindByHash(const Hash128& hash);
-  /// Entries of the same skeleton and scope (the first word of the key), most recently used first.
-  std::vector<CompiledStepPtr> FindAlike(const Hash128& skeleton, uint64_t scope);
+  bool Has(const Hash128& hash);  ///< instances too
+  /// Confirmed by key too.
+  GeneralMatch FindGeneral(uint64_t structure, std::span<const uint64_t> key);
+  /// Entries of the same structure, most recently used first.
+  std::vector<CompiledStepPtr> FindAlike(uint64_t structure);
   /// Keeps an entry of the same key that is there already, and returns the one that is kept.
   CompiledStepPtr Add(CompiledStepPtr step);
+  /// The same for an instance.
+  CompiledStepPtr AddInstance(CompiledStepPtr step);
+  void CountMiss();  ///< a graph has to be compiled
   bool Erase(const Hash128& hash);
   void EraseDevice(const DeviceEntry* device);
   void Clear();
@@ -87,13 +104,24 @@ class ComputationCache {
 
  private:
   using Lru = std::list<CompiledStepPtr>;
+  using Index = std::unordered_multimap<uint64_t, Lru::iterator>;
+  using Instances = std::map<std::vector<int64_t>, Lru::iterator>;
+  static void EraseFrom(Index& index, uint64_t key, Lru::iterator at);
   void EraseAt(Lru::iterator at);
+  void EraseInstance(Lru::iterator at);
+  void EraseInstancesOf(const GeneralStep& general);
+  void EraseInstancesIf(const std::function<bool(const CompiledStep&)>& wanted,
+                        bool* found = nullptr);
   void Shrink();
   void Publish();
 
   std::mutex mutex_;
   Lru lru_;
-  std::unordered_multimap<uint64_t, Lru::iterator> by_hash_;
+  Index by_hash_;
+  Index by_structure_;
+  Lru instance_lru_;
+  std::unordered_map<const GeneralStep*, Instances> instances_;  // looked up, never iterated
+  int64_t instance_bytes_ = 0;                                   // part of the statistics' bytes
   CompiledStepPtr latest_;
   std::unordered_map<uint64_t, Hash128> evicted_;  // bounded: a hint for the explainer
   CacheStats stats_;

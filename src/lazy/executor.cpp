@@ -20,6 +20,7 @@
 #include "ir/node_access.h"
 #include "lazy/backend_calls.h"
 #include "lazy/debug_print.h"
+#include "lazy/general_step.h"
 #include "lazy/hooks.h"
 #include "lazy/memory_pressure.h"
 #include "lazy/record.h"
@@ -457,6 +458,28 @@ void StepExecutor::NoteFailure(DeviceEntry& device, std::span<const NodePtr> out
   for (const NodePtr& node : outputs) NodeAccess::MakePayload(node.get()).failed_step = failed;
 }
 
+namespace {
+
+/// Whether a compiled step is that of a walked graph.
+bool Serves(const CompiledStep& compiled, const Walk& walk) {
+  if (compiled.sizes.empty()) return std::ranges::equal(compiled.key, walk.key.words());
+  return compiled.general->SizesOf(walk.key.words()) == compiled.sizes;
+}
+
+}  // namespace
+
+CompiledStepPtr StepExecutor::Instantiate(DeviceEntry& device, const Hash128& hash,
+                                          GeneralMatch match) {
+  tracing::Span span("new sizes", "compile");
+  auto start = std::chrono::steady_clock::now();
+  CompiledStepPtr step = MakeInstance(device, match.general, std::move(match.sizes));
+  if (!step) return nullptr;
+  step->hash = hash;
+  step->compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  span.Set("graph", step->number);
+  return cache.AddInstance(std::move(step));
+}
+
 StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
                             std::vector<Value>& healthy, const SyncOptions& options) {
   Walk& walk = OfThread<Walk>();
@@ -497,21 +520,30 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
             options.trigger, walk.order.size() - walk.parameters.size(),
             context.forbid_execution.back());
     }
-    if (!compiled || !std::ranges::equal(compiled->key, walk.key.words())) {
+    if (!compiled || !Serves(*compiled, walk)) {
+      GeneralMatch general;
       {
         tracing::Span span("cache lookup", "cache");
         compiled = cache.Find(walk.hash, walk.key.words());
+        if (!compiled) {
+          general = cache.FindGeneral(StructureOf(walk), walk.key.words());
+          compiled = general.step;
+        }
         span.Set("found", compiled ? "yes" : "no");
       }
       if (!compiled) {
-        Graph traced = GraphOf(walk);
+        const bool is_new = !general.general;
+        Graph traced = is_new ? GraphOf(walk) : Graph();
         Hash128 hash = walk.hash;
-        std::vector<uint64_t> key(walk.key.words().begin(), walk.key.words().end());
+        std::vector<uint64_t> key;
+        if (is_new) key.assign(walk.key.words().begin(), walk.key.words().end());
         int64_t kept = walk.kept;
         std::vector<NodePtr> outputs = OutputNodes(walk);
         lock.unlock();
         try {
-          compiled = Compile(device, hash, std::move(key), std::move(traced), kept, options);
+          compiled = is_new
+                         ? Compile(device, hash, std::move(key), std::move(traced), kept, options)
+                         : Instantiate(device, hash, std::move(general));
         } catch (const Error& error) {
           process_exit::AwaitEndIfCancelled(error);
           if (!IsForbidden(error)) {
@@ -526,8 +558,9 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
       cached.Add();
     }
     if (!config::Get<config::kSaveTensorsFile>().empty() && saved != compiled) [[unlikely]] {
+      Graph traced = GraphOf(walk);
       lock.unlock();
-      SaveGraph(compiled->traced, compiled->hash, device, options.trigger);
+      SaveGraph(traced, walk.hash, device, options.trigger);
       saved = compiled;
       continue;
     }

@@ -139,6 +139,9 @@ class StepExecutor {
   /// meanwhile wait for it, and get its error if it fails.
   CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
                           Graph traced, int64_t kept, const SyncOptions& options);
+  /// Makes an instance of a general step, which the cache keeps besides its entries. Null where the
+  /// backend cannot do it; the general step then covers these sizes no longer.
+  CompiledStepPtr Instantiate(DeviceEntry& device, const Hash128& hash, GeneralMatch match);
 
   void Drain(DeviceEntry& device);
   /// Waits for roots that are under way; whether all of them are computed then.

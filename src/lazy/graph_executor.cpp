@@ -1,14 +1,13 @@
 /// LazyGraphExecutor's calls that only look at the computation cache.
 
 #include "lazy/executor.h"
+#include "lazy/general_step.h"
 
 namespace hammock {
 
 CacheStats LazyGraphExecutor::GetCacheStats() { return Executor().cache.Stats(); }
 
-bool LazyGraphExecutor::IsCached(const Hash128& hash) {
-  return Executor().cache.FindByHash(hash) != nullptr;
-}
+bool LazyGraphExecutor::IsCached(const Hash128& hash) { return Executor().cache.Has(hash); }
 
 void LazyGraphExecutor::ClearComputationCache() { Executor().cache.Clear(); }
 
@@ -33,8 +32,12 @@ std::vector<GraphInfo> LazyGraphExecutor::GetGraphs() {
     info.where = step->where;
     info.nodes = step->traced.size();
     info.executions = step->executions.load();
-    info.compile_ns = step->compile_ns;
     info.execute_ns = step->execute_ns.load();
+    if (step->general && step->general->compiled_as == step->number) {
+      info.executions += step->general->executions.load();
+      info.execute_ns += step->general->execute_ns.load();
+    }
+    info.compile_ns = step->compile_ns;
     info.argument_bytes = step->argument_bytes;
     info.result_bytes = step->result_bytes;
     info.cache_bytes = step->bytes;

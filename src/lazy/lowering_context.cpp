@@ -14,15 +14,55 @@
 namespace hammock::lazy {
 
 Computation::Computation(std::string name, Graph graph, BackendDevice device)
-    : name_(std::move(name)), graph_(std::move(graph)), device_(std::move(device)) {
-  for (NodeId id : graph_.inputs()) {
-    parameter_names_.push_back("p" + std::to_string(parameter_names_.size()));
-    parameter_shapes_.push_back(graph_[id].type());
+    : name_(std::move(name)),
+      graph_(std::make_shared<const Graph>(std::move(graph))),
+      device_(std::move(device)) {
+  std::vector<std::string> names;
+  std::vector<VaryingDim> varying;
+  auto add_varying = [&](GraphValue value, bool of_result, size_t index) {
+    auto at = graph_->dim_exprs.lower_bound({value.node, value.index, 0});
+    for (; at != graph_->dim_exprs.end(); ++at) {
+      auto [node, output, dim] = at->first;
+      if (node != value.node || output != value.index) return;
+      varying.push_back({of_result, index, dim, at->second});
+    }
+  };
+  for (NodeId id : graph_->inputs()) {
+    add_varying({id, 0}, false, names.size());
+    names.push_back("p" + std::to_string(names.size()));
+    parameter_shapes_.push_back((*graph_)[id].type());
   }
-  for (GraphValue value : graph_.outputs()) result_shapes_.push_back(graph_.TypeOf(value));
+  for (GraphValue value : graph_->outputs()) {
+    add_varying(value, true, result_shapes_.size());
+    result_shapes_.push_back(graph_->TypeOf(value));
+  }
+  for (const DimParam& param : graph_->dim_params) sizes_.push_back(param.value);
+  parameter_names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
+  varying_ = std::make_shared<const std::vector<VaryingDim>>(std::move(varying));
+}
+
+Computation::Computation(const Computation& general, std::span<const int64_t> sizes)
+    : size_products(general.size_products),
+      aliases(general.aliases),
+      devices(general.devices),
+      in_mark_step(general.in_mark_step),
+      name_(general.name_),
+      graph_(general.graph_),
+      device_(general.device_),
+      sizes_(sizes.begin(), sizes.end()),
+      parameter_shapes_(general.parameter_shapes_),
+      parameter_names_(general.parameter_names_),
+      result_shapes_(general.result_shapes_),
+      varying_(general.varying_) {
+  for (const VaryingDim& varying : *varying_) {
+    Shape& shape = (varying.of_result ? result_shapes_ : parameter_shapes_)[varying.index];
+    Dims dims = shape.sizes();
+    dims[varying.dim] = varying.size.Evaluate(sizes_);
+    shape = shape.With(dims);
+  }
 }
 Computation::~Computation() = default;
-std::string Computation::to_string() const { return ToText(graph_); }
+std::string Computation::to_string() const { return ToText(*graph_); }
 
 namespace Util {
 

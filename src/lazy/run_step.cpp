@@ -13,8 +13,10 @@
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
+#include "lazy/anomaly.h"
 #include "lazy/backend_calls.h"
 #include "lazy/executor.h"
+#include "lazy/general_step.h"
 #include "lazy/record.h"
 #include "lazy/replay.h"
 #include "lazy/running_step.h"
@@ -285,7 +287,16 @@ void StepExecutor::Execute(const StepPtr& step) {
     if (process_exit::Run::IsCancelled()) {
       throw Failure{std::make_shared<process_exit::Cancelled>(), -1, true};
     }
+    const bool check = ChecksValues();
+    if (check) [[unlikely]]
+      step->donated.clear();  // the search needs the arguments afterwards
     ExecuteSegments(*step, results);
+    if (check) [[unlikely]] {
+      Running here(device);  // the search runs steps; see Note [Nested steps]
+      if (auto anomaly = FindAnomaly(*step, results)) {
+        throw Failure{anomaly->error, anomaly->origin};
+      }
+    }
     AssignAll(*step, results);
   } catch (const Failure& failure) {
     const bool cancelled = process_exit::Run::IsCancelled();  // whatever a custom call made of it
@@ -323,6 +334,21 @@ void StepExecutor::Execute(const StepPtr& step) {
   }
 }
 
+namespace {
+
+/// Whether it is the first run of the step. Runs of instances are counted for their general step
+/// too, since they have no entry that lives on.
+bool CountRun(CompiledStep& compiled, int64_t ns) {
+  if (!compiled.sizes.empty()) {
+    compiled.general->executions.fetch_add(1, std::memory_order_relaxed);
+    compiled.general->execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  }
+  compiled.execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  return compiled.executions.fetch_add(1, std::memory_order_relaxed) == 0;
+}
+
+}  // namespace
+
 void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
                           std::chrono::steady_clock::time_point start) {
   auto fail = [&](const Failure& failure) {
@@ -338,8 +364,7 @@ void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
   static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
   auto end = std::chrono::steady_clock::now();
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
-  const bool first = step.compiled->executions.fetch_add(1, std::memory_order_relaxed) == 0;
-  step.compiled->execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  const bool first = CountRun(*step.compiled, ns);
   time.AddSample(static_cast<double>(ns), end);
   results.clear();  // who takes over the memory looks who else has it
   Succeed(step);

@@ -9,6 +9,7 @@
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
 #include "lazy/computation_cache.h"
+#include "lazy/general_step.h"
 #include "lazy/trace_points.h"
 
 namespace hammock {
@@ -54,21 +55,22 @@ class GraphWriter {
     for (const CompiledSegment& segment : step_.segments) AddSegment(segment);
     Json outputs = Json::array();
     for (int result : step_.results) outputs.push_back(value_nodes_[static_cast<size_t>(result)]);
-    return {{"graph", step_.number},
-            {"hash", ToString(step_.hash)},
-            {"device", step_.device->name()},
-            {"where", step_.where},
-            {"traced_nodes", step_.traced.size()},
-            {"compile_ms", step_.compile_ns / 1e6},
-            {"general", step_.general != nullptr},
-            {"planned_bytes", facts_.planned_bytes},
-            {"argument_bytes", step_.argument_bytes},
-            {"result_bytes", step_.result_bytes},
-            {"fallbacks", Fallbacks()},
-            {"nodes", std::move(nodes_)},
-            {"outputs", std::move(outputs)},
-            {"kernels", std::move(kernels_)},
-            {"lines", std::move(lines_)}};
+    return {
+        {"graph", step_.number},
+        {"hash", ToString(step_.hash)},
+        {"device", step_.device->name()},
+        {"where", step_.where},
+        {"traced_nodes", step_.sizes.empty() ? step_.traced.size() : step_.general->traced_nodes},
+        {"compile_ms", step_.compile_ns / 1e6},
+        {"general", step_.general != nullptr},
+        {"planned_bytes", facts_.planned_bytes},
+        {"argument_bytes", step_.argument_bytes},
+        {"result_bytes", step_.result_bytes},
+        {"fallbacks", Fallbacks()},
+        {"nodes", std::move(nodes_)},
+        {"outputs", std::move(outputs)},
+        {"kernels", std::move(kernels_)},
+        {"lines", std::move(lines_)}};
   }
 
  private:

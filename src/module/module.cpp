@@ -32,9 +32,8 @@ void Replace(const Tensor& tensor, const Tensor& value) {
 template <class Fn>
 void ReplaceAll(Module& module, Fn new_value) {
   NoGradGuard no_grad;
-  std::set<const TensorImpl*> done;  // looked up, never iterated
-  for (const auto& [name, tensor] : module.state_dict()) {
-    if (done.insert(tensor.impl()).second) Replace(tensor, new_value(tensor));
+  for (const auto& [name, tensor] : ModuleAccess::DistinctTensors(module)) {
+    Replace(tensor, new_value(tensor));
   }
 }
 
@@ -56,6 +55,7 @@ std::string NameIn(const Module& caller, const Module& module) {
 
 Module::~Module() {
   NamesChanged();
+  if (hooks_) hooks_->module = nullptr;
   for (auto& [name, child] : children_) {
     if (child->parent_ == this) child->parent_ = nullptr;
   }
@@ -92,31 +92,41 @@ void Module::CheckName(const std::string& name) const {
   }
   auto is_name = [&](const auto& entry) { return entry.first == name; };
   bool taken = attributes_.contains(name) || std::ranges::any_of(children_, is_name) ||
-               std::ranges::any_of(tensors_, [&](const auto& t) { return t.name == name; });
+               std::ranges::any_of(tensors_, [&](const auto& t) { return t->name == name; });
   if (taken) {
     Throw(ErrorCode::kDuplicateRegistration, "{}: '{}' is already registered", class_name_, name);
   }
 }
 
-void Module::AddTensor(const std::string& name, const Tensor& tensor, bool is_buffer) {
-  CheckName(name);
-  if (!tensor.defined()) {
-    Throw(ErrorCode::kUninitializedTensor, "{}: '{}' is undefined", class_name_, name);
-  }
-  tensors_.push_back({name, tensor, is_buffer});
+Parameter Module::AddTensor(RegisteredTensor tensor) {
+  CheckName(tensor.name);
+  tensors_.push_back(std::make_shared<RegisteredTensor>(std::move(tensor)));
+  return Parameter(tensors_.back());
 }
 
-Tensor Module::register_parameter(const std::string& name, const Tensor& value,
-                                  bool requires_grad) {
-  AddTensor(name, value, false);
-  Tensor parameter = value;
-  if (requires_grad && IsFloat(value.dtype())) parameter.requires_grad_();
-  return parameter;
+void Module::CheckDefined(const std::string& name, const Tensor& tensor) const {
+  if (tensor.defined()) return;
+  Throw(ErrorCode::kUninitializedTensor, "{}: '{}' is undefined", class_name_, name);
 }
 
-Tensor Module::register_buffer(const std::string& name, const Tensor& value) {
-  AddTensor(name, value, true);
-  return value;
+Parameter Module::register_parameter(const std::string& name, const Tensor& value,
+                                     bool requires_grad) {
+  CheckDefined(name, value);
+  if (requires_grad && IsFloat(value.dtype())) Tensor(value).requires_grad_();
+  return AddTensor({.name = name, .own = value});
+}
+
+Parameter Module::register_parameter(const std::string& name, std::nullopt_t) {
+  return AddTensor({.name = name});
+}
+
+Buffer Module::register_buffer(const std::string& name, const Tensor& value, bool persistent) {
+  CheckDefined(name, value);
+  return AddTensor({.name = name, .is_buffer = true, .persistent = persistent, .own = value});
+}
+
+Buffer Module::register_buffer(const std::string& name, std::nullopt_t) {
+  return AddTensor({.name = name, .is_buffer = true});
 }
 
 void Module::AddChild(const std::string& name, ModulePtr child, Location at) {
@@ -138,24 +148,38 @@ const Any& Module::attribute(const std::string& name) const {
   Throw(ErrorCode::kUnknownName, "{} has no attribute '{}'", class_name_, name);
 }
 
-void Module::Collect(const std::string& prefix, bool recurse, bool parameters, bool buffers,
+template <class Wanted>
+void Module::Collect(const std::string& prefix, bool recurse, Wanted wanted,
                      NamedTensors& out) const {
   for (bool is_buffer : {false, true}) {
-    if (is_buffer ? !buffers : !parameters) continue;
-    for (const NamedTensor& entry : tensors_) {
-      if (entry.is_buffer == is_buffer) out.emplace_back(prefix + entry.name, entry.tensor);
+    for (const auto& slot : tensors_) {
+      if (slot->is_buffer != is_buffer || !slot->get().defined() || !wanted(*slot)) continue;
+      out.emplace_back(prefix + slot->name, slot->get());
     }
   }
   if (!recurse) return;
   for (const auto& [name, child] : children_) {
-    child->Collect(prefix + name + ".", true, parameters, buffers, out);
+    child->Collect(prefix + name + ".", true, wanted, out);
   }
 }
 
-NamedTensors Module::named_parameters(bool recurse) const {
+namespace {
+
+/// Each tensor by the first of its names.
+NamedTensors WithoutDuplicates(NamedTensors tensors) {
+  std::set<const TensorImpl*> seen;  // looked up, never iterated
+  std::erase_if(tensors,
+                [&](const auto& entry) { return !seen.insert(entry.second.impl()).second; });
+  return tensors;
+}
+
+}  // namespace
+
+NamedTensors Module::named_parameters(bool recurse, bool remove_duplicate) const {
   NamedTensors found;
-  Collect("", recurse, true, false, found);
-  return found;
+  Collect(
+      "", recurse, [](const RegisteredTensor& slot) { return !slot.is_buffer; }, found);
+  return remove_duplicate ? WithoutDuplicates(std::move(found)) : found;
 }
 
 std::vector<Tensor> Module::parameters() const {
@@ -164,16 +188,30 @@ std::vector<Tensor> Module::parameters() const {
   return found;
 }
 
-NamedTensors Module::named_buffers(bool recurse) const {
+NamedTensors Module::named_buffers(bool recurse, bool remove_duplicate) const {
   NamedTensors found;
-  Collect("", recurse, false, true, found);
-  return found;
+  Collect(
+      "", recurse, [](const RegisteredTensor& slot) { return slot.is_buffer; }, found);
+  return remove_duplicate ? WithoutDuplicates(std::move(found)) : found;
 }
 
 NamedTensors Module::state_dict() const {
   NamedTensors found;
-  Collect("", true, true, true, found);
+  Collect(
+      "", true, [](const RegisteredTensor& slot) { return slot.persistent; }, found);
   return found;
+}
+
+NamedTensors ModuleAccess::DistinctTensors(const Module& module) {
+  NamedTensors found;
+  module.Collect(
+      "", true, [](const RegisteredTensor&) { return true; }, found);
+  return WithoutDuplicates(std::move(found));
+}
+
+bool ModuleAccess::IsPersistent(const Module& module, const std::string& name) {
+  return std::ranges::none_of(
+      module.tensors_, [&](const auto& slot) { return slot->name == name && !slot->persistent; });
 }
 
 void Module::load_state_dict(const NamedTensors& values, bool strict, Location at) {
@@ -242,6 +280,19 @@ void Module::replace_submodule(const std::string& path, ModulePtr module, Locati
   }
 }
 
+void Module::remove_submodule(const std::string& path, Location at) {
+  LocationScope scope(at);
+  ModulePtr removed = get_submodule(path);
+  size_t dot = path.rfind('.');
+  Module* parent = dot == std::string::npos ? this : get_submodule(path.substr(0, dot)).get();
+  std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
+  std::erase_if(parent->children_, [&](const auto& child) { return child.first == name; });
+  if (removed->parent_ != parent || removed->name_ != name) return;  // it is elsewhere too
+  removed->name_ = "top";
+  removed->parent_ = nullptr;
+  NamesChanged();
+}
+
 Module* Module::Replacement() const {
   return IsRunning(*replaced_by_) ? nullptr : replaced_by_.get();
 }
@@ -250,8 +301,8 @@ Tensor Module::get_tensor(const std::string& path) const {
   size_t dot = path.rfind('.');
   const Module* owner = dot == std::string::npos ? this : get_submodule(path.substr(0, dot)).get();
   std::string_view name = std::string_view(path).substr(dot == std::string::npos ? 0 : dot + 1);
-  for (const NamedTensor& entry : owner->tensors_) {
-    if (entry.name == name) return entry.tensor;
+  for (const auto& slot : owner->tensors_) {
+    if (slot->name == name && slot->get().defined()) return slot->get();
   }
   Throw(ErrorCode::kUnknownName, "{} has no parameter or buffer '{}'", class_name_, path);
 }
@@ -397,6 +448,21 @@ void Module::EndOfCall(const Location& at) {
 Any Module::RunBound(const Method& method, const std::vector<Any>& args, Location at) {
   const std::string& name = method.schema.name();
   ModuleFrameScope frame(FrameLabel, *this, name, at);
+  if (!hooks_ || name != "forward") return RunInside(method, args, at);
+  PackedTensors given = PackTensors(Any(args));
+  std::string form;
+  std::vector<Tensor> outputs =
+      RunHooked(hooks_, given.tensors, [&](const std::vector<Tensor>& inputs) {
+        Any values = UnpackTensors(given.form, inputs);
+        PackedTensors results = PackTensors(RunInside(method, values.ToList(), at));
+        form = std::move(results.form);
+        return std::move(results.tensors);
+      });
+  return UnpackTensors(form, outputs);
+}
+
+Any Module::RunInside(const Method& method, const std::vector<Any>& args, Location at) {
+  const std::string& name = method.schema.name();
   if (!method.forwards_to.empty()) {
     Module& child = *get_submodule(method.forwards_to);
     return child.RunBound(child.method(name), args, at);
@@ -437,54 +503,6 @@ void Module::ThrowForeign(const Module& self) {
         "trace it before the module is copied, or give example arguments for it where the module "
         "is lowered",
         self.class_name());
-}
-
-// ---- Copies
-
-namespace {
-
-/// A list, tuple or dict of its own; the rest is shared.
-Any CopyOf(const Any& value) {
-  if (value.kind() == Any::Kind::kDict) {
-    AnyDict items;
-    for (const auto& [key, item] : value.ToDict()) items[key] = CopyOf(item);
-    return Any(std::move(items));
-  }
-  if (!value.IsSequence()) return value;
-  AnyList items;
-  for (const Any& item : value.ToList()) items.push_back(CopyOf(item));
-  return value.IsList() ? Any(std::move(items)) : Any::Tuple(std::move(items));
-}
-
-}  // namespace
-
-void Module::CopyTo(Module& other) const {
-  other.class_name_ = class_name_;
-  other.name_ = name_;
-  other.training_ = training_;
-  other.methods_ = methods_;
-  other.attributes_ = CopyOf(Any(attributes_)).ToDict();
-  for (const NamedTensor& entry : tensors_) {
-    Tensor copy = entry.tensor.detach().clone();
-    if (entry.tensor.requires_grad()) copy.requires_grad_();
-    other.tensors_.push_back({entry.name, copy, entry.is_buffer});
-  }
-  // What a delegate has compiled is shared: nothing changes it.
-  for (const auto& [name, child] : children_) {
-    other.children_.emplace_back(name, child->IsDelegated() ? child : child->clone());
-    if (!child->IsDelegated()) other.Adopt(name, *other.children_.back().second);
-  }
-}
-
-ModulePtr Module::clone() const {
-  if (IsDelegated()) {
-    Throw<NotSupported>(ErrorCode::kNotSupported,
-                        "{}: a module that a delegate runs cannot be copied; save and load it",
-                        class_name_);
-  }
-  auto copy = std::make_shared<Module>();
-  CopyTo(*copy);
-  return copy;
 }
 
 }  // namespace hammock

@@ -17,6 +17,14 @@ class ModuleAccess {
                       Location at) {
     return module.RunBound(method, args, at);
   }
+  static bool IsDelegated(const Module& module) { return module.IsDelegated(); }
+  /// A clone in which all modules are Modules and no more; it has the name of the module, whose
+  /// place it is to take.
+  static ModulePtr PlainClone(const Module& module);
+  /// Parameters and buffers, each once, by the first of their names.
+  static NamedTensors DistinctTensors(const Module& module);
+  /// Whether a buffer of its own is a part of the state_dict.
+  static bool IsPersistent(const Module& module, const std::string& name);
   /// Undoes `replace_submodule`.
   static void PutBack(Module& module, const std::string& path, const ModulePtr& original) {
     ModulePtr other = module.get_submodule(path);
@@ -25,6 +33,18 @@ class ModuleAccess {
   }
   /// Of this module alone.
   static void SetTraining(Module& module, bool on) { module.training_ = on; }
+};
+
+/// While one lives, the computed tensors of a module have their values.
+class ComputedScope {
+ public:
+  explicit ComputedScope(std::shared_ptr<ModuleHooks> hooks);
+  ~ComputedScope();
+  ComputedScope(const ComputedScope&) = delete;
+  ComputedScope& operator=(const ComputedScope&) = delete;
+
+ private:
+  std::shared_ptr<ModuleHooks> hooks_;
 };
 
 /// The module whose method this thread is tracing; null: none.

@@ -17,6 +17,9 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
+// Flags of a tensor.
+constexpr uint8_t kRequiresGrad = 1, kNotPersistent = 2;
+
 enum class BodyTag : uint8_t { kGraph = 0, kForward = 1, kOfKind = 2 };
 enum class CaptureTag : uint8_t { kName = 0, kConstant = 1, kRandom = 2 };
 
@@ -40,8 +43,8 @@ class ModuleWriter {
     out_.Text(module.class_name());
     out_.Text(kind);
     out_.Byte(module.is_training());
-    WriteTensors(module.named_parameters(false));
-    WriteTensors(module.named_buffers(false));
+    WriteTensors(module, module.named_parameters(false, false));
+    WriteTensors(module, module.named_buffers(false, false));
     Value(kind.empty() ? Any(module.attributes()) : state);
     // What code of a submodule does is in the graphs of the modules above it.
     std::vector<const Method*> methods;
@@ -58,12 +61,13 @@ class ModuleWriter {
     }
   }
 
-  void WriteTensors(const NamedTensors& tensors) {
+  void WriteTensors(const Module& module, const NamedTensors& tensors) {
     out_.Count(tensors.size());
     for (const auto& [name, tensor] : tensors) {
       out_.Text(name);
       out_.Count(NumberOf(tensor));
-      out_.Byte(tensor.requires_grad());
+      bool persistent = ModuleAccess::IsPersistent(module, name);
+      out_.Byte((tensor.requires_grad() ? kRequiresGrad : 0) | (persistent ? 0 : kNotPersistent));
     }
   }
 
@@ -186,10 +190,11 @@ class ModuleReader {
     ModulePtr module = MakeModule(saved);
     for (const SavedTensor& saved_tensor : parameters) {
       module->register_parameter(saved_tensor.name, saved_tensor.tensor,
-                                 saved_tensor.requires_grad);
+                                 saved_tensor.flags & kRequiresGrad);
     }
     for (const SavedTensor& saved_tensor : buffers) {
-      module->register_buffer(saved_tensor.name, saved_tensor.tensor);
+      module->register_buffer(saved_tensor.name, saved_tensor.tensor,
+                              !(saved_tensor.flags & kNotPersistent));
     }
     for (uint64_t count = in_.Count(); count > 0; --count) {
       std::string name = in_.Text();
@@ -293,14 +298,14 @@ class ModuleReader {
   struct SavedTensor {
     std::string name;
     Tensor tensor;
-    bool requires_grad;
+    uint8_t flags;
   };
   std::vector<SavedTensor> ReadNamedTensors() {
     std::vector<SavedTensor> tensors;
     for (uint64_t count = in_.Count(); count > 0; --count) {
       std::string name = in_.Text();
       Tensor tensor = TensorAt(in_.Varint());
-      tensors.push_back({std::move(name), tensor, in_.Byte() != 0});
+      tensors.push_back({std::move(name), tensor, in_.Byte()});
     }
     return tensors;
   }

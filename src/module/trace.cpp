@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/location_scope.h"
 #include "base/throw.h"
@@ -32,16 +31,6 @@ class TracingScope {
  private:
   Module* outer_;
 };
-
-/// A module's parameters and buffers, each once.
-NamedTensors DistinctState(const Module& module) {
-  NamedTensors state;
-  std::set<const TensorImpl*> seen;  // looked up, never iterated
-  for (auto& entry : module.state_dict()) {
-    if (seen.insert(entry.second.impl()).second) state.push_back(std::move(entry));
-  }
-  return state;
-}
 
 /// Puts a method's body together from what was traced on its arguments and the module's state.
 class BodyBuilder {
@@ -155,6 +144,7 @@ Any RunAsCode(Module& self, const Method& method, const std::vector<Any>& args, 
     return ModuleAccess::RunBound(child, child.method(method.schema.name()), args, at);
   }
   if (!method.code) return RunGraphBody(self, method, args, at);
+  ComputedScope computed(self.hooks());
   Any result = method.code(self, args);
   method.schema.CheckReturned(result);
   return result;
@@ -163,7 +153,7 @@ Any RunAsCode(Module& self, const Method& method, const std::vector<Any>& args, 
 GraphBody TraceAt(Module& self, const Method& method, const std::vector<Any>& args, Location at) {
   PackedTensors arguments = PackTensors(Any(args));
   const size_t count = arguments.tensors.size();
-  NamedTensors state = DistinctState(self);
+  NamedTensors state = ModuleAccess::DistinctTensors(self);
   std::vector<Tensor> state_tensors;
   std::vector<Tensor> examples = arguments.tensors;
   for (const auto& [name, tensor] : state) {

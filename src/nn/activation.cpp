@@ -214,7 +214,18 @@ Function ConstantPad2d(const Sizes& padding, double value) {
 Function ConstantPad3d(const Sizes& padding, double value) {
   return Pad("ConstantPad3d", 3, padding, "constant", value);
 }
+Function ZeroPad1d(const Sizes& padding) { return Pad("ZeroPad1d", 1, padding, "constant"); }
 Function ZeroPad2d(const Sizes& padding) { return Pad("ZeroPad2d", 2, padding, "constant"); }
+Function ZeroPad3d(const Sizes& padding) { return Pad("ZeroPad3d", 3, padding, "constant"); }
+Function CircularPad1d(const Sizes& padding) {
+  return Pad("CircularPad1d", 1, padding, "circular");
+}
+Function CircularPad2d(const Sizes& padding) {
+  return Pad("CircularPad2d", 2, padding, "circular");
+}
+Function CircularPad3d(const Sizes& padding) {
+  return Pad("CircularPad3d", 3, padding, "circular");
+}
 Function ReflectionPad1d(const Sizes& padding) {
   return Pad("ReflectionPad1d", 1, padding, "reflect");
 }
@@ -236,13 +247,27 @@ Function ReplicationPad3d(const Sizes& padding) {
 
 // ---- Resizing
 
-Function Upsample(const UpsampleOptions& o) {
+namespace {
+
+Function Resize(const char* name, const UpsampleOptions& o) {
   return Function(
-      "Upsample",
+      name,
       [=](const Tensor& x) {
         return interpolate(x, o.size, o.scale_factor, o.mode, o.align_corners);
       },
       "mode=" + o.mode);
+}
+
+}  // namespace
+
+Function Upsample(const UpsampleOptions& o) { return Resize("Upsample", o); }
+Function UpsamplingNearest2d(const UpsampleOptions& o) {
+  return Resize("UpsamplingNearest2d", {.size = o.size, .scale_factor = o.scale_factor});
+}
+Function UpsamplingBilinear2d(const UpsampleOptions& o) {
+  return Resize(
+      "UpsamplingBilinear2d",
+      {.size = o.size, .scale_factor = o.scale_factor, .mode = "bilinear", .align_corners = true});
 }
 Function PixelShuffle(int64_t factor) {
   return Function(
@@ -253,6 +278,47 @@ Function PixelUnshuffle(int64_t factor) {
   return Function(
       "PixelUnshuffle", [=](const Tensor& x) { return pixel_unshuffle(x, factor); },
       fmt::format("downscale_factor={}", factor));
+}
+
+Function ChannelShuffle(int64_t groups) {
+  return Function(
+      "ChannelShuffle",
+      [=](const Tensor& x) {
+        if (x.dim() < 3 || groups < 1 || x.size(1) % groups != 0) {
+          Throw(ErrorCode::kShapeMismatch, "ChannelShuffle: the channels of {} are not {} groups",
+                x.shape().to_string(), groups);
+        }
+        return flatten(transpose(unflatten(x, 1, {groups, x.size(1) / groups}), 1, 2), 1, 2);
+      },
+      fmt::format("groups={}", groups));
+}
+
+// ---- Shapes
+
+Function Unflatten(int64_t dim, const Dims& sizes) {
+  return Function(
+      "Unflatten", [=](const Tensor& x) { return unflatten(x, dim, sizes); },
+      fmt::format("dim={}, unflattened_size={}", dim, ToString(sizes)));
+}
+Function Unfold(const WindowOptions& o) {
+  return Function(
+      "Unfold",
+      [=](const Tensor& x) {
+        return im2col(x, o.kernel_size.dims(), o.dilation.dims(), o.padding.dims(),
+                      o.stride.dims());
+      },
+      "kernel_size=" + ToString(o.kernel_size.dims()));
+}
+Function Fold(const Sizes& output_size, const WindowOptions& o) {
+  Dims sizes = output_size.Expanded(2, "Fold: output_size");
+  return Function(
+      "Fold",
+      [=](const Tensor& x) {
+        return fold(x, sizes, o.kernel_size.dims(), o.dilation.dims(), o.padding.dims(),
+                    o.stride.dims());
+      },
+      fmt::format("output_size={}, kernel_size={}", ToString(sizes),
+                  ToString(o.kernel_size.dims())));
 }
 
 }  // namespace hammock::nn

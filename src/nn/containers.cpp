@@ -6,21 +6,10 @@
 
 namespace hammock::nn {
 
-void SequentialImpl::push_back(const ModulePtr& layer) { push_back(std::to_string(size()), layer); }
-
-void SequentialImpl::push_back(const std::string& name, const ModulePtr& layer) {
-  if (!layer) Throw(ErrorCode::kValue, "Sequential: layer '{}' is null", name);
-  register_module(name, layer);
-}
-
 Tensor SequentialImpl::forward(const Tensor& input) {
   Tensor value = input;
   for (const auto& [name, layer] : named_children()) value = (*layer)(value);
   return value;
-}
-
-void ModuleListImpl::push_back(const ModulePtr& module) {
-  register_module(std::to_string(size()), module);
 }
 
 void ModuleListImpl::ThrowOtherType(const std::string& name) const {
@@ -31,6 +20,24 @@ void ModuleListImpl::ThrowOtherType(const std::string& name) const {
 ModuleDictImpl::ModuleDictImpl(const std::vector<std::pair<std::string, ModulePtr>>& modules)
     : ModuleDictImpl() {
   for (const auto& [name, module] : modules) insert(name, module);
+}
+
+void ParameterListImpl::push_back(const Tensor& value) {
+  parameters_.push_back(register_parameter(std::to_string(size()), value));
+}
+
+ParameterDictImpl::ParameterDictImpl(const NamedTensors& values) : ParameterDictImpl() {
+  for (const auto& [name, value] : values) insert(name, value);
+}
+
+void ParameterDictImpl::insert(const std::string& name, const Tensor& value) {
+  parameters_.emplace(name, register_parameter(name, value));
+}
+
+Parameter& ParameterDictImpl::operator[](const std::string& name) {
+  auto entry = parameters_.find(name);
+  if (entry != parameters_.end()) return entry->second;
+  Throw(ErrorCode::kUnknownName, "ParameterDict has no parameter '{}'", name);
 }
 
 bool ModuleDictImpl::contains(const std::string& name) const {

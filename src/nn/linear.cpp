@@ -77,7 +77,8 @@ Tensor FlattenImpl::forward(const Tensor& input) { return flatten(input, start_d
 LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool with_bias)
     : UnaryModule("Linear") {
   weight = register_parameter("weight", empty({out_features, in_features}));
-  if (with_bias) bias = register_parameter("bias", empty({out_features}));
+  bias = with_bias ? register_parameter("bias", empty({out_features}))
+                   : register_parameter("bias", None);
   reset_parameters();
 }
 
@@ -94,7 +95,8 @@ BilinearImpl::BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t o
                            bool with_bias)
     : Module("Bilinear") {
   weight = register_parameter("weight", empty({out_features, in1_features, in2_features}));
-  if (with_bias) bias = register_parameter("bias", empty({out_features}));
+  bias = with_bias ? register_parameter("bias", empty({out_features}))
+                   : register_parameter("bias", None);
   double bound = 1 / std::sqrt(static_cast<double>(in1_features));
   init::uniform_(weight, -bound, bound);
   if (with_bias) init::uniform_(bias, -bound, bound);
@@ -119,7 +121,8 @@ ConvBase::ConvBase(const char* class_name, int dims, Options given)
   weight = register_parameter(
       "weight",
       empty(WeightSizes(options.out_channels, options.in_channels / options.groups, kernel)));
-  if (options.bias) bias = register_parameter("bias", empty({options.out_channels}));
+  bias = options.bias ? register_parameter("bias", empty({options.out_channels}))
+                      : register_parameter("bias", None);
   ResetWeightAndBias(weight, bias);
 }
 
@@ -168,7 +171,8 @@ ConvTransposeBase::ConvTransposeBase(const char* class_name, int dims, Options g
   weight = register_parameter(
       "weight",
       empty(WeightSizes(options.in_channels, options.out_channels / options.groups, kernel)));
-  if (options.bias) bias = register_parameter("bias", empty({options.out_channels}));
+  bias = options.bias ? register_parameter("bias", empty({options.out_channels}))
+                      : register_parameter("bias", None);
   ResetWeightAndBias(weight, bias);
 }
 

@@ -116,12 +116,16 @@ std::string GroupNormImpl::extra_repr() const {
                      options.eps, options.affine);
 }
 
-DropoutImpl::DropoutImpl(double probability) : UnaryModule("Dropout"), p(probability) {
-  if (!(p >= 0 && p <= 1)) Throw(ErrorCode::kValue, "Dropout: p is {}, expected 0 to 1", p);
+LocalResponseNormImpl::LocalResponseNormImpl(int64_t neighbours, double factor, double power,
+                                             double offset)
+    : UnaryModule("LocalResponseNorm"), size(neighbours), alpha(factor), beta(power), k(offset) {}
+
+Tensor LocalResponseNormImpl::forward(const Tensor& input) {
+  return local_response_norm(input, size, alpha, beta, k);
 }
 
-Tensor DropoutImpl::forward(const Tensor& input) { return dropout(input, p, is_training()); }
-
-std::string DropoutImpl::extra_repr() const { return fmt::format("p={}", p); }
+std::string LocalResponseNormImpl::extra_repr() const {
+  return fmt::format("{}, alpha={}, beta={}, k={}", size, alpha, beta, k);
+}
 
 }  // namespace hammock::nn

@@ -33,8 +33,8 @@ void RNNBase::AddParameters(int gates) {
     for (int64_t direction = 0; direction < directions(); ++direction) {
       std::string suffix = fmt::format("_l{}{}", layer, direction == 1 ? "_reverse" : "");
       auto add = [&](const std::string& name, const Dims& sizes) {
-        Tensor param = register_parameter(name + suffix, empty(sizes));
-        params_.push_back(init::uniform_(param, -Bound(hidden), Bound(hidden)));
+        params_.push_back(register_parameter(name + suffix, empty(sizes)));
+        init::uniform_(params_.back(), -Bound(hidden), Bound(hidden));
       };
       int64_t in = layer == 0 ? options.input_size : out * directions();
       add("weight_ih", {gates * hidden, in});
@@ -92,14 +92,39 @@ std::optional<LSTMState> StateOf(const std::vector<Any>& args) {
   return LSTMState(args[1].ToTensor(), args[2].ToTensor());
 }
 
+/// Of the overloads, the one that methods by name call.
+template <class M>
+auto OnTensor(std::tuple<Tensor, Tensor> (M::*forward)(const Tensor&,
+                                                       const std::optional<Tensor>&)) {
+  return forward;
+}
+
+/// One direction of one layer of an op.
+RNNBase::LayerFn LayerOf(LayersOp op, bool bias) {
+  return [=](const Tensor& input, const std::vector<Tensor>& states,
+             const std::vector<Tensor>& params) {
+    auto [output, last] =
+        op(input, states[0], params, bias, 1, 0, false, false, false, Location::current());
+    return std::pair(output, std::vector<Tensor>{last});
+  };
+}
+
 }  // namespace
+
+Tensor RNNBase::PackedState(const std::optional<Tensor>& given, const PackedSequence& input,
+                            int64_t size) const {
+  if (given) return *given;
+  return zeros({options.num_layers * directions(), input.batch(), size}, input.data.dtype(),
+               input.data.device());
+}
 
 RNNImpl::RNNImpl(const Options& given) : RNNBase("RNN", 1, given) {
   if (options.proj_size != 0) Throw(ErrorCode::kValue, "RNN: proj_size is for LSTM");
   if (options.nonlinearity != "tanh" && options.nonlinearity != "relu") {
     Throw(ErrorCode::kValue, "RNN: nonlinearity '{}' is not tanh or relu", options.nonlinearity);
   }
-  define("forward(Tensor input, Tensor? state=None) -> (Tensor, Tensor)", &RNNImpl::forward);
+  define("forward(Tensor input, Tensor? state=None) -> (Tensor, Tensor)",
+         OnTensor(&RNNImpl::forward));
 }
 
 std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor& input,
@@ -113,9 +138,18 @@ std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor& input,
   return {WithoutBatch(output, false), WithoutBatch(last, true)};
 }
 
+std::tuple<PackedSequence, Tensor> RNNImpl::forward(const PackedSequence& input,
+                                                    const std::optional<Tensor>& state) {
+  LayersOp op = options.nonlinearity == "relu" ? rnn_relu : rnn_tanh;
+  auto [output, last] =
+      RunPacked(input, {PackedState(state, input, options.hidden_size)}, LayerOf(op, options.bias));
+  return {output, last[0]};
+}
+
 GRUImpl::GRUImpl(const Options& given) : RNNBase("GRU", 3, given) {
   if (options.proj_size != 0) Throw(ErrorCode::kValue, "GRU: proj_size is for LSTM");
-  define("forward(Tensor input, Tensor? state=None) -> (Tensor, Tensor)", &GRUImpl::forward);
+  define("forward(Tensor input, Tensor? state=None) -> (Tensor, Tensor)",
+         OnTensor(&GRUImpl::forward));
 }
 
 std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor& input,
@@ -126,6 +160,13 @@ std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor& input,
                             options.bidirectional, options.batch_first);
   if (input.dim() == 3) return {output, last};
   return {WithoutBatch(output, false), WithoutBatch(last, true)};
+}
+
+std::tuple<PackedSequence, Tensor> GRUImpl::forward(const PackedSequence& input,
+                                                    const std::optional<Tensor>& state) {
+  auto [output, last] = RunPacked(input, {PackedState(state, input, options.hidden_size)},
+                                  LayerOf(gru, options.bias));
+  return {output, last[0]};
 }
 
 LSTMImpl::LSTMImpl(const Options& given) : RNNBase("LSTM", 4, given) {
@@ -150,20 +191,36 @@ std::tuple<Tensor, LSTMState> LSTMImpl::forward(const Tensor& input,
   return {WithoutBatch(output, false), {WithoutBatch(h, true), WithoutBatch(c, true)}};
 }
 
+std::tuple<PackedSequence, LSTMState> LSTMImpl::forward(const PackedSequence& input,
+                                                        const std::optional<LSTMState>& state) {
+  int64_t out = options.proj_size > 0 ? options.proj_size : options.hidden_size;
+  auto run = [&](const Tensor& block, const std::vector<Tensor>& states,
+                 const std::vector<Tensor>& params) {
+    auto [output, h, c] =
+        lstm(block, states, params, options.bias, 1, 0, false, false, false, Location::current());
+    return std::pair(output, std::vector<Tensor>{h, c});
+  };
+  auto [output, last] = RunPacked(input,
+                                  {PackedState(Part<0>(state), input, out),
+                                   PackedState(Part<1>(state), input, options.hidden_size)},
+                                  run);
+  return {output, {last[0], last[1]}};
+}
+
 // ---- Cells
 
 CellBase::CellBase(const char* class_name, int gates, int64_t input_size, int64_t hidden_size,
                    bool bias)
     : Module(class_name) {
-  auto add = [&](const char* name, const Dims& sizes) {
-    Tensor param = register_parameter(name, empty(sizes));
-    return init::uniform_(param, -Bound(hidden_size), Bound(hidden_size));
+  auto add = [&](Parameter& member, const char* name, const Dims& sizes) {
+    member = register_parameter(name, empty(sizes));
+    init::uniform_(member, -Bound(hidden_size), Bound(hidden_size));
   };
-  weight_ih = add("weight_ih", {gates * hidden_size, input_size});
-  weight_hh = add("weight_hh", {gates * hidden_size, hidden_size});
+  add(weight_ih, "weight_ih", {gates * hidden_size, input_size});
+  add(weight_hh, "weight_hh", {gates * hidden_size, hidden_size});
   if (!bias) return;
-  bias_ih = add("bias_ih", {gates * hidden_size});
-  bias_hh = add("bias_hh", {gates * hidden_size});
+  add(bias_ih, "bias_ih", {gates * hidden_size});
+  add(bias_hh, "bias_hh", {gates * hidden_size});
 }
 
 Tensor CellBase::State(const std::optional<Tensor>& given, const Tensor& input) const {

@@ -56,20 +56,23 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const Options& given)
           options.num_heads);
   }
   int64_t key_size = options.kdim.value_or(size), value_size = options.vdim.value_or(size);
-  auto add = [&](const char* name, const Dims& sizes) {
-    return init::xavier_uniform_(register_parameter(name, empty(sizes)));
+  auto add = [&](Parameter& member, const char* name, const Dims& sizes) {
+    member = register_parameter(name, empty(sizes));
+    init::xavier_uniform_(member);
   };
   if (key_size == size && value_size == size) {
-    in_proj_weight = add("in_proj_weight", {3 * size, size});
+    add(in_proj_weight, "in_proj_weight", {3 * size, size});
   } else {
-    q_proj_weight = add("q_proj_weight", {size, size});
-    k_proj_weight = add("k_proj_weight", {size, key_size});
-    v_proj_weight = add("v_proj_weight", {size, value_size});
+    add(q_proj_weight, "q_proj_weight", {size, size});
+    add(k_proj_weight, "k_proj_weight", {size, key_size});
+    add(v_proj_weight, "v_proj_weight", {size, value_size});
   }
   if (options.bias) in_proj_bias = register_parameter("in_proj_bias", zeros({3 * size}));
   if (options.add_bias_kv) {
-    bias_k = init::xavier_normal_(register_parameter("bias_k", empty({1, 1, size})));
-    bias_v = init::xavier_normal_(register_parameter("bias_v", empty({1, 1, size})));
+    bias_k = register_parameter("bias_k", empty({1, 1, size}));
+    bias_v = register_parameter("bias_v", empty({1, 1, size}));
+    init::xavier_normal_(bias_k);
+    init::xavier_normal_(bias_v);
   }
   out_proj = register_module("out_proj", Linear(size, size, options.bias));
   if (options.bias) init::zeros_(out_proj->bias);

@@ -19,6 +19,7 @@
 #include "compiler/share_equal.h"
 #include "compiler/simplify.h"
 #include "hammock/device.h"
+#include "ir/graph_sizes.h"
 #include "lazy/backend_registry.h"
 #include "support/host_backend.h"
 #include "support/program_run.h"
@@ -114,11 +115,15 @@ class OptimisingBackend : public HostBackend {
   bool WantsOptimisedGraphs(const lazy::BackendDevice&) const override { return true; }
   bool SupportsDimParams(const lazy::BackendDevice&) const override { return true; }
   lazy::ComputationPtr Instantiate(const lazy::ComputationPtr& general,
-                                   Graph graph) const override {
-    auto instance = HostBackend::Instantiate(general, std::move(graph));
-    instance->artifact = std::make_shared<reference::Program>(instance->graph());
+                                   std::span<const int64_t> sizes) const override {
+    auto instance = HostBackend::Instantiate(general, sizes);
+    graphs_.push_back(std::make_shared<Graph>(AtSizes(general->graph(), instance->sizes())));
+    instance->artifact = std::make_shared<reference::Program>(*graphs_.back());
     return instance;
   }
+
+ private:
+  mutable std::vector<std::shared_ptr<Graph>> graphs_;  // which the programs borrow
 };
 
 /// Checks the passes on the graphs that it compiles.

@@ -76,7 +76,7 @@ TEST(Sequential, IsBuiltAndIndexed) {
   EXPECT_EQ(net->size(), 2u);
   EXPECT_EQ(net->named_children()[1].first, "1");
   EXPECT_EQ((*net)[0]->class_name(), "Linear");
-  EXPECT_THROW_MESSAGE(net->push_back(Linear(nullptr)), ValueError, "layer '2' is null");
+  EXPECT_THROW_MESSAGE(net->push_back(Linear(nullptr)), ValueError, "module '2' is null");
 }
 
 TEST(ModuleList, GivesLayersAsWhatTheyAre) {

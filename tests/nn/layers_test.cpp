@@ -1,50 +1,18 @@
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
-#include "nlohmann/json.hpp"
-#include "support/source_path.h"
+#include "nn/pytorch_values.h"
 #include "support/tensor_matchers.h"
 
 namespace hammock::nn {
 namespace {
 
-using Json = nlohmann::json;
-using Tensors = std::vector<Tensor>;
-
 const Json& Expected() {
-  static const Json json = [] {
-    std::ifstream file(testing::SourcePath("tests/nn/pytorch.json"));
-    return Json::parse(file);
-  }();
+  static const Json json = ReadJson("pytorch.json");
   return json;
-}
-
-Tensor Values(const Dims& sizes, int64_t seed, double scale = 1) {
-  HostTensor host(Shape(DType::kF64, sizes));
-  for (int64_t i = 0; i < host.numel(); ++i) {
-    auto word = static_cast<uint32_t>((i + 1000 * seed) * 2654435761);
-    host.set(i, Scalar((word / 4294967296.0 - 0.5) * scale));
-  }
-  return from_host(host);
-}
-
-Dims DimsOf(const Json& sizes) {
-  Dims dims;
-  for (const Json& size : sizes) dims.push_back(size.get<int64_t>());
-  return dims;
-}
-
-void ExpectValues(const Tensor& got, const Json& expected, const std::string& what) {
-  std::vector<double> values = got.to_vector<double>();
-  ASSERT_EQ(values.size(), expected.size()) << what;
-  for (size_t i = 0; i < values.size(); ++i) {
-    double value = expected[i].get<double>();
-    ASSERT_NEAR(values[i], value, 1e-8 + 1e-7 * std::abs(value)) << what << " at " << i;
-  }
 }
 
 /// A layer and how it is called.
@@ -242,20 +210,6 @@ std::map<std::string, std::function<Case()>> Layers() {
                                  BatchNorm2d(2), ReLU(), MaxPool2d(2), Flatten(), Linear(8, 3)));
        }},
   };
-}
-
-/// Fills a module with the values that pytorch.py has.
-void Fill(Module& module) {
-  NoGradGuard no_grad;
-  int64_t seed = 0;
-  for (auto& [name, tensor] : module.state_dict()) {
-    ++seed;
-    if (!tensor.is_floating_point()) continue;
-    Tensor values = Values(tensor.sizes(), seed);
-    if (name.ends_with("running_var")) values = abs(values) + 0.5;
-    Tensor target = tensor;
-    target.copy_(values);
-  }
 }
 
 TEST(Layers, HavePyTorchsKeysAndGiveItsValues) {

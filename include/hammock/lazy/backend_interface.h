@@ -150,11 +150,13 @@ class HAMMOCK_API BackendImplInterface {
   /// Whether Compile takes graphs with dim parameters (Graph::dim_params), so that one compilation
   /// serves all sizes. By default every size is compiled by itself.
   virtual bool SupportsDimParams(const BackendDevice&) const { return false; }
-  /// `general`, which was compiled with dim parameters, at other values of them: `graph` is its
-  /// graph at those sizes. Called once for each new sizes; must cost much less than Compile and
-  /// give the bits that a compilation of `graph` alone would give. By default a computation of
-  /// `graph` that shares the artifact, whose code then reads `graph().dim_params`.
-  virtual ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const;
+  /// `general`, which was compiled with dim parameters, at these values of them. Called for each
+  /// new sizes, on the way to their first step: it should cost microseconds, and must give the bits
+  /// that a compilation of the graph at these sizes alone would give. Where it raises CompileError
+  /// or NotSupported, the graph is compiled at these sizes. By default a computation that shares
+  /// graph and artifact, whose code then reads `Computation::sizes`.
+  virtual ComputationPtr Instantiate(const ComputationPtr& general,
+                                     std::span<const int64_t> sizes) const;
   /// Whether ExecuteComputation returns before its results are ready.
   virtual bool IsAsynchronous() const { return false; }
   /// Whether a synchronous backend runs several computations of a device at once. Then the steps of

@@ -20,25 +20,40 @@
 
 namespace hammock::lazy {
 
+/// A dim parameter that is a product of others, such as the rows of a batch of sequences taken
+/// together: coefficient * those of the graph's parameters. Without factors it is free.
+struct SizeProduct {
+  int64_t coefficient = 1;
+  std::vector<int> factors;
+};
+
 class HAMMOCK_API Computation {
  public:
   Computation(std::string name, Graph graph, BackendDevice device);
+  /// `general`, whose graph has dim parameters, at these values of them: all but the shapes is
+  /// shared or copied. Its artifact, and the bytes of that and of a run, are left to the backend.
+  Computation(const Computation& general, std::span<const int64_t> sizes);
   virtual ~Computation();
 
   const std::string& name() const { return name_; }
-  const Graph& graph() const { return graph_; }
+  /// That of an instance has the sizes of the general computation; `sizes` are its own.
+  const Graph& graph() const { return *graph_; }
+  /// The values of the graph's dim parameters that the shapes have.
+  const std::vector<int64_t>& sizes() const { return sizes_; }
   const BackendDevice& device() const { return device_; }
 
-  int parameters_size() const { return static_cast<int>(graph_.inputs().size()); }
+  int parameters_size() const { return static_cast<int>(graph_->inputs().size()); }
   const std::vector<Shape>& parameter_shapes() const { return parameter_shapes_; }
   const std::vector<std::string>& parameter_names() const {
-    return parameter_names_;
+    return *parameter_names_;
   }  ///< p0, p1, ...
   const std::vector<Shape>& result_shapes() const { return result_shapes_; }
   const Shape& result_shape(int index = 0) const { return result_shapes_.at(index); }
   int results_size() const { return static_cast<int>(result_shapes_.size()); }
   virtual std::string to_string() const;
 
+  /// By dim parameter of the graph, as far as the sizes seen so far show it.
+  std::vector<SizeProduct> size_products;
   /// (result, parameter) pairs that may share memory, from LoweringContext::SetUpAlias.
   std::vector<std::pair<int, int>> aliases;
   /// Where it is compiled for, from GetCompilationDevices.
@@ -57,12 +72,22 @@ class HAMMOCK_API Computation {
   int64_t run_bytes = 0;
 
  private:
+  /// A dim of a parameter, or of a result, that depends on dim parameters.
+  struct VaryingDim {
+    bool of_result;
+    size_t index;
+    int dim;
+    DimExpr size;
+  };
+
   std::string name_;
-  Graph graph_;
+  std::shared_ptr<const Graph> graph_;
   BackendDevice device_;
+  std::vector<int64_t> sizes_;
   std::vector<Shape> parameter_shapes_;
-  std::vector<std::string> parameter_names_;
+  std::shared_ptr<const std::vector<std::string>> parameter_names_;
   std::vector<Shape> result_shapes_;
+  std::shared_ptr<const std::vector<VaryingDim>> varying_;
 };
 using ComputationPtr = std::shared_ptr<Computation>;
 

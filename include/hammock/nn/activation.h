@@ -59,7 +59,7 @@ class HAMMOCK_API PReLUImpl : public UnaryModule {
   explicit PReLUImpl(int64_t num_parameters = 1, double init = 0.25);
   Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
-  Tensor weight;
+  Parameter weight;
 };
 using PReLU = Layer<PReLUImpl>;
 
@@ -123,7 +123,12 @@ HAMMOCK_API Function AdaptiveAvgPool3d(const Sizes& output_size);
 HAMMOCK_API Function ConstantPad1d(const Sizes& padding, double value);
 HAMMOCK_API Function ConstantPad2d(const Sizes& padding, double value);
 HAMMOCK_API Function ConstantPad3d(const Sizes& padding, double value);
+HAMMOCK_API Function ZeroPad1d(const Sizes& padding);
 HAMMOCK_API Function ZeroPad2d(const Sizes& padding);
+HAMMOCK_API Function ZeroPad3d(const Sizes& padding);
+HAMMOCK_API Function CircularPad1d(const Sizes& padding);
+HAMMOCK_API Function CircularPad2d(const Sizes& padding);
+HAMMOCK_API Function CircularPad3d(const Sizes& padding);
 HAMMOCK_API Function ReflectionPad1d(const Sizes& padding);
 HAMMOCK_API Function ReflectionPad2d(const Sizes& padding);
 HAMMOCK_API Function ReflectionPad3d(const Sizes& padding);
@@ -139,7 +144,23 @@ struct UpsampleOptions {
   std::optional<bool> align_corners = std::nullopt;
 };
 HAMMOCK_API Function Upsample(const UpsampleOptions& options);
+/// To the size, or by the factor, that is given; the first resizes as "nearest", the second as
+/// "bilinear" with aligned corners.
+HAMMOCK_API Function UpsamplingNearest2d(const UpsampleOptions& options);
+HAMMOCK_API Function UpsamplingBilinear2d(const UpsampleOptions& options);
 HAMMOCK_API Function PixelShuffle(int64_t upscale_factor);
 HAMMOCK_API Function PixelUnshuffle(int64_t downscale_factor);
+/// Channels of `groups` groups in turn.
+HAMMOCK_API Function ChannelShuffle(int64_t groups);
+
+// ---- Shapes
+HAMMOCK_API Function Unflatten(int64_t dim, const Dims& unflattened_size);
+struct WindowOptions {
+  Sizes kernel_size;
+  Sizes dilation = 1, padding = 0, stride = 1;
+};
+/// Windows of images as columns, and their sums where they overlap.
+HAMMOCK_API Function Unfold(const WindowOptions& options);
+HAMMOCK_API Function Fold(const Sizes& output_size, const WindowOptions& options);
 
 }  // namespace hammock::nn

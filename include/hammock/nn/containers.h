@@ -1,6 +1,7 @@
 #pragma once
-/// Modules that hold modules.
+/// Modules that hold modules or parameters.
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,8 +21,14 @@ class HAMMOCK_API SequentialImpl : public UnaryModule {
       : SequentialImpl() {
     (push_back(layers), ...);
   }
-  void push_back(const ModulePtr& layer);
-  void push_back(const std::string& name, const ModulePtr& layer);
+  template <std::derived_from<Module> M>
+  void push_back(std::shared_ptr<M> layer) {
+    push_back(std::to_string(size()), std::move(layer));
+  }
+  template <std::derived_from<Module> M>
+  void push_back(const std::string& name, std::shared_ptr<M> layer) {
+    register_module(name, std::move(layer));
+  }
   size_t size() const { return named_children().size(); }
   ModulePtr operator[](size_t index) const { return named_children().at(index).second; }
   Tensor forward(const Tensor& input) override;
@@ -36,7 +43,10 @@ class HAMMOCK_API ModuleListImpl : public Module {
       : ModuleListImpl() {
     (push_back(layers), ...);
   }
-  void push_back(const ModulePtr& module);
+  template <std::derived_from<Module> M>
+  void push_back(std::shared_ptr<M> module) {
+    register_module(std::to_string(size()), std::move(module));
+  }
   size_t size() const { return named_children().size(); }
   ModulePtr operator[](size_t index) const { return named_children().at(index).second; }
   /// As the layer that it is; TypeError where it is another.
@@ -56,14 +66,55 @@ class HAMMOCK_API ModuleDictImpl : public Module {
  public:
   ModuleDictImpl() : Module("ModuleDict") {}
   explicit ModuleDictImpl(const std::vector<std::pair<std::string, ModulePtr>>& modules);
-  void insert(const std::string& name, const ModulePtr& module) { register_module(name, module); }
+  template <std::derived_from<Module> M>
+  void insert(const std::string& name, std::shared_ptr<M> module) {
+    register_module(name, std::move(module));
+  }
   size_t size() const { return named_children().size(); }
   bool contains(const std::string& name) const;
   ModulePtr operator[](const std::string& name) const { return get_submodule(name); }
 };
 
+/// Parameters by number.
+///
+///   nn::ParameterList list(randn({2, 2}), randn({3}));
+///   Tensor y = x.matmul((*list)[0]);
+class HAMMOCK_API ParameterListImpl : public Module {
+ public:
+  ParameterListImpl() : Module("ParameterList") {}
+  template <std::convertible_to<Tensor>... T>
+  explicit ParameterListImpl(const T&... values) : ParameterListImpl() {
+    (push_back(values), ...);
+  }
+  void push_back(const Tensor& value);
+  size_t size() const { return parameters_.size(); }
+  Parameter& operator[](size_t index) { return parameters_.at(index); }
+  auto begin() { return parameters_.begin(); }
+  auto end() { return parameters_.end(); }
+
+ private:
+  std::vector<Parameter> parameters_;
+};
+
+/// Parameters by name.
+class HAMMOCK_API ParameterDictImpl : public Module {
+ public:
+  ParameterDictImpl() : Module("ParameterDict") {}
+  explicit ParameterDictImpl(const NamedTensors& values);
+  void insert(const std::string& name, const Tensor& value);
+  size_t size() const { return parameters_.size(); }
+  bool contains(const std::string& name) const { return parameters_.contains(name); }
+  /// ValueError where there is none.
+  Parameter& operator[](const std::string& name);
+
+ private:
+  std::map<std::string, Parameter> parameters_;
+};
+
 using Sequential = Layer<SequentialImpl>;
 using ModuleList = Layer<ModuleListImpl>;
 using ModuleDict = Layer<ModuleDictImpl>;
+using ParameterList = Layer<ParameterListImpl>;
+using ParameterDict = Layer<ParameterDictImpl>;
 
 }  // namespace hammock::nn

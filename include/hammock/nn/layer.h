@@ -87,9 +87,9 @@ R Unboxed(const Module& module, const Any& value) {
 
 /// `forward` of the module that has taken a layer's place.
 template <class Result, class... Args>
-Result CallReplacement(Module& module, const TensorAt& input, const Args&... rest) {
+Result CallReplacement(Module& module, const Location& at, const Args&... args) {
   if constexpr ((Boxable<Args> && ...)) {
-    Any result = module.run_method("forward", {Any(input.tensor), Boxed(rest)...}, {}, input.at);
+    Any result = module.run_method("forward", {Boxed(args)...}, {}, at);
     return Unboxed<std::remove_cvref_t<Result>>(module, result);
   } else {
     ThrowNotBoxed(module);
@@ -97,41 +97,85 @@ Result CallReplacement(Module& module, const TensorAt& input, const Args&... res
 }
 }  // namespace detail
 
+struct PackedSequence;
+/// A packed sequence with the line where it was given.
+struct PackedAt {
+  PackedAt(const PackedSequence& sequence, Location at = Location::current())  // NOLINT
+      : sequence(sequence), at(at) {}
+  const PackedSequence& sequence;
+  Location at;
+};
+
 template <class Impl>
 class Layer : public std::shared_ptr<Impl> {
  public:
   using Options = typename detail::OptionsOf<Impl>::type;
 
-  Layer(std::nullptr_t) {}                                                         // NOLINT
-  Layer(std::shared_ptr<Impl> layer) : std::shared_ptr<Impl>(std::move(layer)) {}  // NOLINT
+  Layer(std::nullptr_t) {}                                                        // NOLINT
+  Layer(std::shared_ptr<Impl> layer) : std::shared_ptr<Impl>(std::move(layer)) {  // NOLINT
+    Module::RememberClass(this->get());
+  }
   explicit Layer(const Options& options) requires std::constructible_from<Impl, const Options&>
-      : std::shared_ptr<Impl>(std::make_shared<Impl>(options)) {}
+      : Layer(std::make_shared<Impl>(options)) {}
   /// `nn::LayerNorm({8, 16})`
   template <std::integral T, size_t count>
   requires std::constructible_from<Impl, const Sizes&>
-  explicit Layer(const T (&sizes)[count])
-      : std::shared_ptr<Impl>(std::make_shared<Impl>(Sizes(sizes))) {}
+  explicit Layer(const T (&sizes)[count]) : Layer(std::make_shared<Impl>(Sizes(sizes))) {}
   template <class... Args>
-  requires std::constructible_from<Impl, Args...>
-  explicit Layer(Args&&... args)
-      : std::shared_ptr<Impl>(std::make_shared<Impl>(std::forward<Args>(args)...)) {}
+  requires(std::constructible_from<Impl, Args...> &&
+           !(sizeof...(Args) == 1 && (std::derived_from<std::remove_cvref_t<Args>, Layer> &&
+                                      ...))) explicit Layer(Args&&... args)
+      : Layer(std::make_shared<Impl>(std::forward<Args>(args)...)) {}
 
-  /// `forward`; what Hammock's layers record belongs to the line of the call.
+  /// The same layer; while the module that has it as a member is cloned, that of the clone.
+  Layer(const Layer& other)
+      : std::shared_ptr<Impl>(Module::IsCloning() ? InClone(other) : other.shared()) {}
+  Layer(Layer&&) noexcept = default;
+  Layer& operator=(const Layer&) = default;
+  Layer& operator=(Layer&&) noexcept = default;
+
+  /// `forward` between the hooks; what Hammock's layers record belongs to the line of the call.
   template <class... Args>
   decltype(auto) operator()(const TensorAt& input, Args&&... rest) const {
+    return Call(input.at, input.tensor, std::forward<Args>(rest)...);
+  }
+  template <class... Args>
+  decltype(auto) operator()(const PackedAt& input, Args&&... rest) const {
+    return Call(input.at, input.sequence, std::forward<Args>(rest)...);
+  }
+
+ private:
+  template <class... Args>
+  decltype(auto) Call(const Location& at, Args&&... args) const {
     Impl& layer = **this;
-    using Result = decltype(layer.forward(input.tensor, std::forward<Args>(rest)...));
+    using Result = decltype(layer.forward(std::forward<Args>(args)...));
     if (Module* other = layer.replacement()) [[unlikely]] {
-      return detail::CallReplacement<Result>(*other, input, rest...);
+      return detail::CallReplacement<Result>(*other, at, args...);
     }
     Result result = [&]() -> Result {
-      ModuleFrameScope frame(Module::FrameLabel, layer, "forward", input.at);
-      return layer.forward(input.tensor, std::forward<Args>(rest)...);
+      ModuleFrameScope frame(Module::FrameLabel, layer, "forward", at);
+      if (!layer.hooks()) [[likely]]
+        return layer.forward(std::forward<Args>(args)...);
+      auto forward = [&](const auto&... each) { return layer.forward(each...); };
+      return hammock::detail::CallHooked(layer.hooks(), forward, std::decay_t<Args>(args)...);
     }();
-    Module::EndOfCall(input.at);
+    Module::EndOfCall(at);
     return result;
   }
+
+  const std::shared_ptr<Impl>& shared() const { return *this; }
+  static std::shared_ptr<Impl> InClone(const Layer& layer) {
+    auto copy = std::dynamic_pointer_cast<Impl>(Module::InClone(layer));
+    if (layer && !copy) Module::ThrowUnknownClass(*layer);
+    return copy;
+  }
 };
+
+/// A layer of its own; see hammock::clone.
+template <class Impl>
+Layer<Impl> clone(const Layer<Impl>& layer) {
+  return hammock::clone(*layer);
+}
 
 /// The tree of modules, as of the module itself.
 template <class Impl>

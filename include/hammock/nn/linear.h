@@ -31,7 +31,7 @@ class HAMMOCK_API LinearImpl : public UnaryModule {
   std::string extra_repr() const override;
   void reset_parameters();
 
-  Tensor weight, bias;  ///< [out, in], [out] or undefined
+  Parameter weight, bias;  ///< [out, in], [out] or undefined
 };
 
 class HAMMOCK_API BilinearImpl : public Module {
@@ -40,7 +40,7 @@ class HAMMOCK_API BilinearImpl : public Module {
   Tensor forward(const Tensor& input1, const Tensor& input2);
   std::string extra_repr() const override;
 
-  Tensor weight, bias;
+  Parameter weight, bias;
 };
 
 /// `padding_mode` is zeros, reflect, replicate or circular; `same` pads so that sizes stay.
@@ -60,7 +60,7 @@ class HAMMOCK_API ConvBase : public UnaryModule {
   std::string extra_repr() const override;
 
   Options options;
-  Tensor weight, bias;
+  Parameter weight, bias;
 
  protected:
   ConvBase(const char* class_name, int dims, Options options);
@@ -84,7 +84,7 @@ class HAMMOCK_API ConvTransposeBase : public UnaryModule {
   std::string extra_repr() const override;
 
   Options options;
-  Tensor weight, bias;
+  Parameter weight, bias;
 
  protected:
   ConvTransposeBase(const char* class_name, int dims, Options options);
@@ -140,7 +140,7 @@ class HAMMOCK_API EmbeddingImpl : public UnaryModule {
   std::string extra_repr() const override;
 
   Options options;
-  Tensor weight;
+  Parameter weight;
 };
 
 struct EmbeddingBagOptions {
@@ -160,7 +160,7 @@ class HAMMOCK_API EmbeddingBagImpl : public Module {
   std::string extra_repr() const override;
 
   Options options;
-  Tensor weight;
+  Parameter weight;
 };
 
 using Identity = Layer<IdentityImpl>;

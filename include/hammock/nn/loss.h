@@ -5,21 +5,27 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "hammock/nn/containers.h"
 #include "hammock/nn/layer.h"
+#include "hammock/nn/linear.h"
 
 namespace hammock::nn {
 
 class HAMMOCK_API LossImpl : public Module {
  public:
-  using LossFn = std::function<Tensor(const std::vector<Tensor>&)>;
+  using LossFn = std::function<Tensor(const LossImpl& self, const std::vector<Tensor>&)>;
   LossImpl(std::string class_name, size_t inputs, LossFn loss,
-           const std::optional<Tensor>& weight = std::nullopt);
+           const std::optional<Tensor>& weight = std::nullopt,
+           const std::optional<Tensor>& pos_weight = std::nullopt);
   template <std::convertible_to<Tensor>... T>
   Tensor forward(const Tensor& input, const T&... rest) {
     return Run({input, rest...});
   }
+
+  Buffer weight, pos_weight;  ///< undefined unless given
 
  private:
   Tensor Run(const std::vector<Tensor>& inputs) const;
@@ -86,8 +92,69 @@ struct TripletOptions {
 };
 /// Of anchor, positive and negative.
 HAMMOCK_API Loss TripletMarginLoss(const TripletOptions& options = {});
+struct TripletDistanceOptions {
+  std::function<Tensor(const Tensor&, const Tensor&)> distance = nullptr;  ///< pairwise_distance
+  double margin = 1;
+  bool swap = false;
+  std::string reduction = "mean";
+};
+HAMMOCK_API Loss TripletMarginWithDistanceLoss(const TripletDistanceOptions& options = {});
 /// Of log-probabilities, targets, lengths of inputs and of targets.
 HAMMOCK_API Loss CTCLoss(int64_t blank = 0, const std::string& reduction = "mean",
                          bool zero_infinity = false);
+
+// ---- Distances of two tensors
+HAMMOCK_API Loss CosineSimilarity(int64_t dim = 1, double eps = 1e-8);
+HAMMOCK_API Loss PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false);
+
+// ---- Losses with parameters
+
+struct LinearCrossEntropyOptions {
+  int64_t in_features, num_classes;
+  bool bias = false;
+  ClassLossOptions loss = {};
+};
+/// CrossEntropyLoss of a linear layer's output.
+class HAMMOCK_API LinearCrossEntropyLossImpl : public Module {
+ public:
+  using Options = LinearCrossEntropyOptions;
+  explicit LinearCrossEntropyLossImpl(const Options& options);
+  LinearCrossEntropyLossImpl(int64_t in_features, int64_t num_classes)
+      : LinearCrossEntropyLossImpl(Options{in_features, num_classes}) {}
+  Tensor forward(const Tensor& input, const Tensor& target);
+
+  Linear linear;
+  Buffer weight;
+
+ private:
+  ClassLossOptions loss_;
+};
+using LinearCrossEntropyLoss = Layer<LinearCrossEntropyLossImpl>;
+
+struct AdaptiveLogSoftmaxOptions {
+  int64_t in_features, n_classes;
+  std::vector<int64_t> cutoffs;  ///< where a cluster of rarer classes begins
+  double div_value = 4;
+  bool head_bias = false;
+};
+/// Softmax over many classes that are sorted by frequency; rarer ones have smaller projections. All
+/// clusters are computed for all rows, so that one graph serves every batch.
+class HAMMOCK_API AdaptiveLogSoftmaxWithLossImpl : public Module {
+ public:
+  using Options = AdaptiveLogSoftmaxOptions;
+  explicit AdaptiveLogSoftmaxWithLossImpl(const Options& options);
+  /// (log-probability of each target, loss)
+  std::tuple<Tensor, Tensor> forward(const Tensor& input, const Tensor& target);
+  Tensor log_prob(const Tensor& input);  ///< of all classes
+  Tensor predict(const Tensor& input);   ///< the likeliest class
+
+  Options options;
+  Linear head = nullptr;
+  ModuleList tail = nullptr;
+
+ private:
+  std::vector<int64_t> cutoffs_;  // and the number of classes
+};
+using AdaptiveLogSoftmaxWithLoss = Layer<AdaptiveLogSoftmaxWithLossImpl>;
 
 }  // namespace hammock::nn

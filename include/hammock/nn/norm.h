@@ -1,5 +1,5 @@
 #pragma once
-/// Normalisation and dropout.
+/// Normalisation.
 
 #include <optional>
 
@@ -24,8 +24,8 @@ class HAMMOCK_API BatchNormBase : public UnaryModule {
   void reset_running_stats();
 
   Options options;
-  Tensor weight, bias;                                    ///< undefined unless affine
-  Tensor running_mean, running_var, num_batches_tracked;  ///< undefined unless tracked
+  Parameter weight, bias;                                 ///< undefined unless affine
+  Buffer running_mean, running_var, num_batches_tracked;  ///< undefined unless tracked
 
  protected:
   BatchNormBase(const char* class_name, int dims, bool instance, Options options);
@@ -76,7 +76,7 @@ class HAMMOCK_API LayerNormImpl : public UnaryModule {
   std::string extra_repr() const override;
 
   Options options;
-  Tensor weight, bias;
+  Parameter weight, bias;
 };
 
 struct RMSNormOptions {
@@ -93,7 +93,7 @@ class HAMMOCK_API RMSNormImpl : public UnaryModule {
   std::string extra_repr() const override;
 
   Options options;
-  Tensor weight;
+  Parameter weight;
 };
 
 struct GroupNormOptions {
@@ -111,17 +111,19 @@ class HAMMOCK_API GroupNormImpl : public UnaryModule {
   std::string extra_repr() const override;
 
   Options options;
-  Tensor weight, bias;
+  Parameter weight, bias;
 };
 
-/// Zeroes elements at random while training.
-class HAMMOCK_API DropoutImpl : public UnaryModule {
+/// Divided by a power of the mean square of neighbouring channels.
+class HAMMOCK_API LocalResponseNormImpl : public UnaryModule {
  public:
-  explicit DropoutImpl(double p = 0.5);
+  explicit LocalResponseNormImpl(int64_t size, double alpha = 1e-4, double beta = 0.75,
+                                 double k = 1);
   Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
-  double p;
+  int64_t size;
+  double alpha, beta, k;
 };
 
 using BatchNorm1d = Layer<BatchNormImpl<1>>;
@@ -133,6 +135,6 @@ using InstanceNorm3d = Layer<InstanceNormImpl<3>>;
 using LayerNorm = Layer<LayerNormImpl>;
 using RMSNorm = Layer<RMSNormImpl>;
 using GroupNorm = Layer<GroupNormImpl>;
-using Dropout = Layer<DropoutImpl>;
+using LocalResponseNorm = Layer<LocalResponseNormImpl>;
 
 }  // namespace hammock::nn

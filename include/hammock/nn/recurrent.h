@@ -2,6 +2,7 @@
 /// Recurrent layers. Inputs are (time, batch, features), or with `batch_first` (batch, time,
 /// features), or without a batch; states (layers * directions, batch, features).
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "hammock/nn/layer.h"
+#include "hammock/nn/packed_sequence.h"
 
 namespace hammock::nn {
 
@@ -28,6 +30,9 @@ class HAMMOCK_API RNNBase : public Module {
   using Options = RNNOptions;
   std::string extra_repr() const override;
   Options options;
+  /// One direction of one layer: (outputs, last states) from input, states and parameters.
+  using LayerFn = std::function<std::pair<Tensor, std::vector<Tensor>>(
+      const Tensor& input, const std::vector<Tensor>& states, const std::vector<Tensor>& params)>;
 
  protected:
   RNNBase(const char* class_name, int gates, Options options);
@@ -36,11 +41,19 @@ class HAMMOCK_API RNNBase : public Module {
   Tensor Batched(const Tensor& input) const;
   Tensor State(const std::optional<Tensor>& given, const Tensor& batched, int64_t size) const;
   Tensor WithoutBatch(const Tensor& result, bool is_state) const;
-  const std::vector<Tensor>& params() const { return params_; }
+  /// All layers and directions on sequences of different lengths.
+  std::pair<PackedSequence, std::vector<Tensor>> RunPacked(const PackedSequence& input,
+                                                           std::vector<Tensor> states,
+                                                           const LayerFn& run) const;
+  Tensor PackedState(const std::optional<Tensor>& given, const PackedSequence& input,
+                     int64_t size) const;
+  /// As the ops take them.
+  std::vector<Tensor> params() const { return {params_.begin(), params_.end()}; }
 
  private:
   void AddParameters(int gates);
-  std::vector<Tensor> params_;
+
+  std::vector<Parameter> params_;  // by layer, direction and kind, whatever the lists hold
 };
 
 class HAMMOCK_API RNNImpl : public RNNBase {
@@ -50,6 +63,8 @@ class HAMMOCK_API RNNImpl : public RNNBase {
   /// (outputs, last state)
   std::tuple<Tensor, Tensor> forward(const Tensor& input,
                                      const std::optional<Tensor>& state = std::nullopt);
+  std::tuple<PackedSequence, Tensor> forward(const PackedSequence& input,
+                                             const std::optional<Tensor>& state = std::nullopt);
 };
 
 class HAMMOCK_API GRUImpl : public RNNBase {
@@ -58,6 +73,8 @@ class HAMMOCK_API GRUImpl : public RNNBase {
   GRUImpl(int64_t input_size, int64_t hidden_size) : GRUImpl(Options{input_size, hidden_size}) {}
   std::tuple<Tensor, Tensor> forward(const Tensor& input,
                                      const std::optional<Tensor>& state = std::nullopt);
+  std::tuple<PackedSequence, Tensor> forward(const PackedSequence& input,
+                                             const std::optional<Tensor>& state = std::nullopt);
 };
 
 /// (h, c): what an LSTM and its cell take and return.
@@ -70,12 +87,14 @@ class HAMMOCK_API LSTMImpl : public RNNBase {
   /// (outputs, last state): `std::tie(y, state) = lstm(x, state)`
   std::tuple<Tensor, LSTMState> forward(const Tensor& input,
                                         const std::optional<LSTMState>& state = std::nullopt);
+  std::tuple<PackedSequence, LSTMState> forward(
+      const PackedSequence& input, const std::optional<LSTMState>& state = std::nullopt);
 };
 
 /// One step of a layer.
 class HAMMOCK_API CellBase : public Module {
  public:
-  Tensor weight_ih, weight_hh, bias_ih, bias_hh;
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
 
  protected:
   CellBase(const char* class_name, int gates, int64_t input_size, int64_t hidden_size, bool bias);

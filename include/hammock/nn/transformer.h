@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hammock/nn/containers.h"
+#include "hammock/nn/dropout.h"
 #include "hammock/nn/layer.h"
 #include "hammock/nn/linear.h"
 #include "hammock/nn/norm.h"
@@ -39,9 +40,9 @@ class HAMMOCK_API MultiheadAttentionImpl : public Module {
                                      const AttentionCall& call = {});
 
   Options options;
-  Tensor in_proj_weight, in_proj_bias;                 ///< of query, key and value of one size
-  Tensor q_proj_weight, k_proj_weight, v_proj_weight;  ///< of other sizes
-  Tensor bias_k, bias_v;
+  Parameter in_proj_weight, in_proj_bias;                 ///< of query, key and value of one size
+  Parameter q_proj_weight, k_proj_weight, v_proj_weight;  ///< of other sizes
+  Parameter bias_k, bias_v;
   Linear out_proj;
 };
 using MultiheadAttention = Layer<MultiheadAttentionImpl>;

@@ -9,6 +9,7 @@
 #include "backends/cpu/describe.h"
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/program.h"
+#include "backends/cpu/sized_program.h"
 #include "backends/cpu/thread_pool.h"
 #include "backends/cpu/weight_forms.h"
 #include "backends/host_backend.h"
@@ -17,6 +18,7 @@
 #include "base/process_exit.h"
 #include "base/trace_file.h"
 #include "hammock/config.h"
+#include "ir/graph_sizes.h"
 
 namespace hammock {
 namespace cpu {
@@ -50,10 +52,11 @@ class Backend : public HostBackend {
 
   bool SupportsDimParams(const BackendDevice&) const override { return true; }
 
-  /// Kernels know no sizes: only the schedule and the memory plan are made anew.
-  ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const override {
-    ComputationPtr instance = BackendImplInterface::Instantiate(general, std::move(graph));
-    Prepare(*instance);
+  ComputationPtr Instantiate(const ComputationPtr& general,
+                             std::span<const int64_t> sizes) const override {
+    auto instance = std::make_shared<lazy::Computation>(*general, sizes);
+    const auto& program = *static_cast<const Program*>(general->artifact.get());
+    SetProgram(*instance, program.by_size->At(instance->sizes()));
     ++counters_.instantiated;
     return instance;
   }
@@ -66,7 +69,8 @@ class Backend : public HostBackend {
     HAMMOCK_CHECK(program, "computation '{}' was not compiled", computation->name());
     // It may call oneDNN; what is made now does not (Note [Exit] in base/process_exit.h).
     if (process_exit::LibraryCall::Closed()) [[unlikely]] {
-      program = std::make_shared<const Program>(computation->graph());
+      program =
+          std::make_shared<const Program>(AtSizes(computation->graph(), computation->sizes()));
     }
     if (FaultHookSet()) {
       for (const GraphNode& node : computation->graph().nodes()) {
@@ -156,12 +160,23 @@ class Backend : public HostBackend {
     void* data_;
   };
 
+  static void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program) {
+    computation.artifact_bytes = program->bytes();
+    computation.run_bytes = program->plan().peak_bytes();
+    computation.artifact = std::move(program);
+  }
+
   static void Prepare(lazy::Computation& computation) {
     try {
-      auto program = std::make_shared<Program>(computation.graph());
-      computation.artifact_bytes = program->bytes();
-      computation.run_bytes = program->plan().peak_bytes();
-      computation.artifact = std::move(program);
+      if (computation.graph().dim_params.empty()) {
+        return SetProgram(computation, std::make_shared<Program>(computation.graph()));
+      }
+      auto by_size =
+          std::make_shared<ProgramsBySize>(computation.graph(), computation.size_products);
+      std::shared_ptr<Program> program = by_size->At(computation.sizes());
+      program->by_size = by_size;
+      SetProgram(computation, std::move(program));
+      computation.artifact_bytes += by_size->bytes();
     } catch (const NotSupported& error) {
       Throw<CompileError>(ErrorCode::kCompile, "{}: {}", computation.name(), error.message());
     }

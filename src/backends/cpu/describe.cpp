@@ -13,8 +13,9 @@
 namespace hammock::cpu {
 
 lazy::ComputationInfo Program::Describe(std::string_view what) const {
-  lazy::ComputationInfo info{graph_, compiler::DescribeSteps(graph_, schedule_),
-                             plan_.peak_bytes()};
+  compiler::ScheduledGraph at = AtOwnSizes();
+  std::vector<lazy::KernelInfo> steps = compiler::DescribeSteps(at.graph, at.schedule);
+  lazy::ComputationInfo info{std::move(at.graph), std::move(steps), plan_.peak_bytes()};
   for (size_t i = 0; i < info.kernels.size(); ++i) {
     if (const char* call = CallName(i)) info.kernels[i].kind = call;
     if (std::string code = CodeText(i, what); !code.empty()) info.kernels[i].text += "\n" + code;

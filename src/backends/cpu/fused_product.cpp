@@ -108,10 +108,11 @@ class FusedProduct::Parts : public Epilogue {
 };
 
 FusedProduct::FusedProduct(const Graph& graph, const compiler::Schedule& schedule,
-                           const compiler::Step& step)
-    : launch_(step.launch),
+                           const compiler::Step& step, Launch launch,
+                           std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node)
+    : launch_(std::move(launch)),
       row_loops_(static_cast<size_t>(step.row_loops)),
-      code_(KernelCode::Get(step.launch.kernel)) {
+      code_(std::move(code)) {
   for (GraphValue input : graph[step.node].inputs) {
     operands_.push_back(schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
@@ -129,7 +130,7 @@ FusedProduct::FusedProduct(const Graph& graph, const compiler::Schedule& schedul
   epilogue.whole_rows = launch_.kernel->stages > 1 || launch_.kernel->HasReduction();
   epilogue.stores = result_ >= 0;
   epilogue.scratch_bytes = scratch_bytes_;
-  product_ = MakeProduct(graph, step.node, epilogue);
+  product_ = MakeProduct(sized, node, epilogue);
 }
 
 FusedProduct::Source FusedProduct::SourceOf(size_t access, int product,

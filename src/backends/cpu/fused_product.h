@@ -30,7 +30,11 @@ std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId node,
 /// besides the result; its results are what the step writes.
 class FusedProduct : public Call {
  public:
-  FusedProduct(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step);
+  /// A step of `schedule`, which is of `graph`, with a launch of its kernel, whose code is `code`.
+  /// The product itself is node `node` of `sized`: another graph where it has other sizes.
+  FusedProduct(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step,
+               compiler::Launch launch, std::shared_ptr<KernelCode> code, const Graph& sized,
+               NodeId node);
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
   const std::vector<int>& operands() const { return operands_; }  ///< buffers, -1 for absent ones
@@ -56,7 +60,7 @@ class FusedProduct : public Call {
 
   Source SourceOf(size_t access, int product, const compiler::Step& step);
 
-  const compiler::Launch& launch_;
+  const compiler::Launch launch_;
   const size_t row_loops_;
   std::shared_ptr<KernelCode> code_;
   std::vector<Source> sources_;  // by access

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/cpu/thread_pool.h"
-
 namespace hammock::cpu {
 
 using compiler::Access;
@@ -31,25 +29,36 @@ void Fence() {
 
 }  // namespace
 
-KernelStep::KernelStep(const Launch& launch)
-    : launch_(launch), code_(KernelCode::Get(launch.kernel)) {
-  const Kernel& kernel = *launch.kernel;
-  for (size_t i = 0; i < launch.maps.size(); ++i) {
+KernelStep::KernelStep(Launch launch, std::shared_ptr<KernelCode> code)
+    : launch_(std::move(launch)), code_(std::move(code)) {
+  const Kernel& kernel = *launch_.kernel;
+  for (std::vector<int64_t>* list :
+       {&element_bytes_, &row_strides_, &column_strides_, &scratch_at_}) {
+    list->reserve(launch_.maps.size());
+  }
+  for (size_t i = 0; i < launch_.maps.size(); ++i) {
     const Access& access = kernel.accesses[i];
     bool is_number = access.kind == Access::Kind::kIndex || access.kind == Access::Kind::kConstant;
     bool is_scratch = access.kind == Access::Kind::kScratch;
     element_bytes_.push_back(is_number ? 1 : InfoOf(access.dtype).bits / 8);
-    row_strides_.push_back(launch.maps[i].row);
-    column_strides_.push_back(launch.maps[i].column);
+    row_strides_.push_back(launch_.maps[i].row);
+    column_strides_.push_back(launch_.maps[i].column);
     scratch_at_.push_back(is_scratch ? worker_scratch_ : -1);
     streams_ |= access.streams;
     if (is_scratch) {
-      int64_t elements = launch.columns * (kernel.lanes_along_rows ? kMaxRowLanes : 1);
+      int64_t elements = launch_.columns * (kernel.lanes_along_rows ? kMaxRowLanes : 1);
       worker_scratch_ += (elements * InfoOf(access.dtype).bits / 8 + 127) / 64 * 64;
     }
   }
   CutIntoTiles();
-  workers_ = work() <= kSerialWork ? 1 : ThreadPool::threads();
+}
+
+int64_t KernelStep::bytes() const {
+  size_t bytes = sizeof *this;
+  for (const AccessMap& map : launch_.maps) {
+    bytes += sizeof map + (map.outer.size() + 4) * sizeof(int64_t);
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 void KernelStep::CutIntoTiles() {

@@ -13,20 +13,20 @@ namespace hammock::cpu {
 /// Element instructions that are not worth a second thread.
 inline constexpr int64_t kSerialWork = 1 << 16;
 
-/// Borrows the launch. Immutable after SetWorkers.
+/// Immutable.
 class KernelStep {
  public:
-  explicit KernelStep(const compiler::Launch& launch);
+  /// `code` is that of the launch's kernel.
+  KernelStep(compiler::Launch launch, std::shared_ptr<KernelCode> code);
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
   int64_t tiles() const { return outer_count_ * row_tiles_ * column_tiles_; }
   /// In element instructions.
   int64_t work() const { return tile_work_ * tiles(); }
 
-  /// How many threads run it at once.
-  int workers() const { return workers_; }
-  void SetWorkers(int workers) { workers_ = workers; }
-  int64_t scratch_bytes() const { return worker_scratch_ * workers_; }
+  /// Of each thread that runs it.
+  int64_t scratch_bytes() const { return worker_scratch_; }
+  int64_t bytes() const;  ///< held by this
 
   /// Some of the tiles, by one thread. `buffers` are those of the schedule.
   void Run(char* const* buffers, char* scratch, int64_t begin, int64_t end, int worker) const;
@@ -34,7 +34,7 @@ class KernelStep {
  private:
   void CutIntoTiles();
 
-  const compiler::Launch& launch_;
+  const compiler::Launch launch_;
   std::shared_ptr<KernelCode> code_;
   std::vector<int64_t> element_bytes_;  // by access; 1 for a number
   std::vector<int64_t> row_strides_;
@@ -42,7 +42,6 @@ class KernelStep {
   std::vector<int64_t> scratch_at_;  // by access: in a worker's scratch memory; -1: not there
   int64_t worker_scratch_ = 0;
   bool streams_ = false;  // writes past the caches
-  int workers_ = 1;
   int64_t outer_count_ = 1;
   int64_t row_tile_ = 1;
   int64_t column_tile_ = 1;

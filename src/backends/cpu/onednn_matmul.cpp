@@ -155,11 +155,11 @@ class OneDnnMatMul : public MatMulKernel {
         copies_.emplace_back(hammock::BytesOf(spec_.dtype, 1), Dims{spec_.k, columns},
                              Dims{spec_.b.row, spec_.b.column}, Dims{columns, 1});
       } else {
-        packers_.emplace_back(PlainB(columns), blocks_[last].b);
+        packers_.emplace_back(PlainB(columns), BlockAt(false, last).b);
         worker_bytes = std::max(worker_bytes, packers_.back().scratch_bytes());
       }
-      panel_bytes_ = std::max(panel_bytes_, BytesOf(blocks_[last].b));
-      packed_key += KeyOf(PlainB(Columns(last))) + KeyOf(blocks_[last].b);
+      panel_bytes_ = std::max(panel_bytes_, BytesOf(BlockAt(false, last).b));
+      packed_key += KeyOf(PlainB(Columns(last))) + KeyOf(BlockAt(false, last).b);
     }
     int64_t panels = Product(spec_.batch) * split_.panels;
     packed_bytes = panels * panel_bytes_;
@@ -211,7 +211,15 @@ class OneDnnMatMul : public MatMulKernel {
     return Matrix(spec_.k, columns, spec_.b.row, spec_.b.column, type_);
   }
 
+  /// Blocks of equal size are one.
   void MakeBlock(bool last_row, bool last_panel) {
+    const size_t same_rows = last_row && Rows(true) == Rows(false) ? 0 : last_row;
+    const size_t same_panel = last_panel && Columns(true) == Columns(false) ? 0 : last_panel;
+    const size_t like = same_rows * 2 + same_panel, here = last_row * 2 + last_panel;
+    if (like != here) {
+      block_of_[here] = block_of_[like];
+      return;
+    }
     int64_t rows = Rows(last_row);
     int64_t columns = Columns(last_panel);
     Block block;
@@ -220,7 +228,7 @@ class OneDnnMatMul : public MatMulKernel {
     block.b = split_.copies ? Matrix(spec_.k, columns, columns, 1, type_) : PlainB(columns);
     if (split_.packs) {
       // All rows meet the form that the first block chose.
-      block.b = last_row ? blocks_[last_panel].b
+      block.b = last_row ? BlockAt(false, last_panel).b
                          : memory::desc({spec_.k, columns}, type_, memory::format_tag::any);
     }
     dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, block.b, out), WithOurScratch(),
@@ -229,7 +237,12 @@ class OneDnnMatMul : public MatMulKernel {
     block.call = Call(dnnl::matmul(desc), desc.scratchpad_desc(),
                       {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, block.b}, {DNNL_ARG_DST, out}});
     worker_bytes = std::max(worker_bytes, block.call.scratch_bytes());
+    block_of_[here] = blocks_.size();
     blocks_.push_back(std::move(block));
+  }
+
+  const Block& BlockAt(bool last_row, bool last_panel) const {
+    return blocks_[block_of_[last_row * 2 + last_panel]];
   }
 
   void PackInto(const void* b, std::byte* packed, const Scratch& scratch, ThreadPool& pool) const {
@@ -301,7 +314,7 @@ class OneDnnMatMul : public MatMulKernel {
                 int64_t row_block, int64_t panel, std::byte* out, std::byte* scratch) const {
     bool last_row = row_block == split_.row_blocks - 1;
     bool last_panel = panel == split_.panels - 1;
-    const Block& block = blocks_[last_row * 2 + last_panel];
+    const Block& block = BlockAt(last_row, last_panel);
     int64_t width = hammock::BytesOf(spec_.dtype, 1);
     int64_t a =
         BatchOffset(spec_.batch, spec_.a.batch, batch) + row_block * split_.rows * spec_.a.row;
@@ -311,7 +324,8 @@ class OneDnnMatMul : public MatMulKernel {
   const MatMulSpec spec_;
   const memory::data_type type_, out_type_;
   const Split split_;
-  std::vector<Block> blocks_;  // last row block or not, last panel or not
+  std::vector<Block> blocks_;
+  size_t block_of_[4] = {};  // which of them: last row block or not, last panel or not
   // How the panels of b are made, the last one differently; one of them.
   std::vector<Reorder> packers_;
   std::vector<StridedCopy> copies_;

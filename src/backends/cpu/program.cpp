@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "backends/cpu/emit_llvm.h"
 #include "backends/cpu/expand_short.h"
-#include "backends/cpu/fused_product.h"
 #include "backends/cpu/host_cpu.h"
 #include "backends/cpu/keep_channels_last.h"
-#include "backends/cpu/kernel_step.h"
 #include "backends/cpu/llvm_compiler.h"
+#include "backends/cpu/sized_program.h"
 #include "backends/cpu/step_groups.h"
 #include "backends/cpu/thread_pool.h"
 #include "base/process_exit.h"
@@ -36,144 +34,130 @@ namespace {
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-/// The graph as it is scheduled. One pass after another, so that no two of its forms live long.
-Graph Prepared(Graph graph) {
-  graph = ExpandShort(std::move(graph));
-  graph = SplitReductions(std::move(graph));
-  return KeepChannelsLast(std::move(graph));
+/// By step: in element instructions; -1 for calls.
+std::vector<int64_t> WorkOf(std::span<const std::shared_ptr<const PreparedStep>> steps) {
+  std::vector<int64_t> work;
+  work.reserve(steps.size());
+  for (const auto& step : steps) work.push_back(step->kernel ? step->kernel->work() : -1);
+  return work;
 }
 
 }  // namespace
 
-struct Program::PreparedStep {
-  std::optional<KernelStep> kernel;
-  std::unique_ptr<Call> call;            // where there is no kernel
-  std::shared_ptr<KernelCode> epilogue;  // of a call that runs a kernel on parts of its result
-  std::vector<int> operands;             // of the call: buffers, -1 for absent ones
-  std::vector<int> results;
+Graph RewriteForCpu(const Graph& graph) {
+  // One pass after another, so that no two forms of the graph live long.
+  Graph rewritten = ExpandShort(compiler::WithOrigins(graph));
+  rewritten = SplitReductions(std::move(rewritten));
+  return KeepChannelsLast(std::move(rewritten));
+}
 
-  // For errors: of the graph as given.
-  NodeId node = -1;
-  LocationId location = 0;
-
-  explicit PreparedStep(const Launch& launch) { kernel.emplace(launch); }
-  PreparedStep(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step);
-  int64_t scratch_bytes() const { return call ? call->scratch_bytes() : kernel->scratch_bytes(); }
-};
-
-Program::PreparedStep::PreparedStep(const Graph& graph, const compiler::Schedule& schedule,
-                                    const compiler::Step& step)
-    : node(graph[step.node].origin), location(graph[step.node].location) {
-  const NodeId id = step.node;
-  if (step.launch.kernel) {
-    auto fused = std::make_unique<FusedProduct>(graph, schedule, step);
-    operands = fused->operands();
-    epilogue = fused->code();
-    results = step.writes;
-    call = std::move(fused);
-    return;
+std::vector<int> GroupsOf(const compiler::Schedule& schedule) {
+  std::vector<int64_t> work;
+  for (const compiler::Step& step : schedule.steps) {
+    work.push_back(step.is_call() ? -1 : KernelStep(step.launch, nullptr).work());
   }
-  call = MakeCall(graph, id);
-  for (GraphValue input : graph[id].inputs) {
-    operands.push_back(input.node < 0 ? -1 : schedule.BufferOf(compiler::StorageOf(graph, input)));
-  }
-  for (size_t i = 0; i < graph[id].types.size(); ++i) {
-    results.push_back(schedule.BufferOf({id, static_cast<int32_t>(i)}));
-  }
+  return GroupSteps(schedule, work);
 }
 
 Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(Prepared(compiler::WithOrigins(graph))),
-      schedule_(compiler::MakeSchedule(graph_, aligned_outputs)) {
-  steps_.reserve(schedule_.steps.size());
-  for (const compiler::Step& step : schedule_.steps) {
-    if (step.is_call()) {
-      steps_.emplace_back(graph_, schedule_, step);
-    } else {
-      steps_.emplace_back(step.launch);
-      steps_.back().node = graph_[step.nodes.back()].origin;
-    }
+    : graph_(std::make_shared<const Graph>(RewriteForCpu(graph))),
+      schedule_(std::make_shared<const compiler::Schedule>(
+          compiler::MakeSchedule(*graph_, aligned_outputs))) {
+  std::vector<std::shared_ptr<KernelCode>> codes;
+  for (size_t i = 0; i < schedule_->steps.size(); ++i) {
+    const Launch& launch = schedule_->steps[i].launch;
+    std::shared_ptr<KernelCode> code = launch.kernel ? KernelCode::Get(launch.kernel) : nullptr;
+    if (code) codes.push_back(code);
+    steps_.push_back(std::make_shared<const PreparedStep>(
+        *graph_, *schedule_, i, PreparedStep::Sized{launch, nullptr}, std::move(code)));
   }
-  if (config::Get<config::kCpuWaitForCode>()) WaitForKernels();
-  FindGroups();
-  std::vector<int64_t> scratch;
-  for (const PreparedStep& step : steps_) scratch.push_back(step.scratch_bytes());
-  plan_ = compiler::PlanMemory(schedule_, scratch, group_last_);
+  if (config::Get<config::kCpuWaitForCode>()) KernelCode::WaitFor(codes);
+  facts_ =
+      std::make_shared<const Facts>(*graph_, *schedule_, GroupSteps(*schedule_, WorkOf(steps_)));
+  Finish(compiler::BytesOf(*schedule_));
 #ifndef NDEBUG
   std::vector<int64_t> sizes;
-  for (const Shape& type : schedule_.buffers) sizes.push_back(type.numel());
-  for (const compiler::Step& step : schedule_.steps) {
+  for (const Shape& type : schedule_->buffers) sizes.push_back(type.numel());
+  for (const compiler::Step& step : schedule_->steps) {
     if (step.launch.kernel) CheckBounds(step.launch, sizes);
   }
 #endif
-  FindWeights();
-  outputs_ = compiler::FindOutputSources(schedule_);
-  donations_ = compiler::DonationPlan(graph_, schedule_, group_last_);
-  FindFirstWrites();
 }
 
-void Program::FindFirstWrites() {
-  std::vector<size_t> of_buffer(schedule_.buffers.size(), steps_.size());
-  for (size_t i = steps_.size(); i-- > 0;) {
-    for (int buffer : schedule_.steps[i].writes) of_buffer[Index(buffer)] = i;
+Program::Facts::Facts(const Graph& graph, const compiler::Schedule& schedule,
+                      std::vector<int> groups)
+    : group_last(std::move(groups)),
+      outputs(compiler::FindOutputSources(schedule)),
+      donations(graph, schedule, group_last),
+      seen(std::make_unique<std::atomic<const void*>[]>(schedule.steps.size())) {
+  const size_t steps = schedule.steps.size();
+  std::vector<size_t> of_buffer(schedule.buffers.size(), steps);
+  for (size_t i = steps; i-- > 0;) {
+    for (int buffer : schedule.steps[i].writes) of_buffer[Index(buffer)] = i;
   }
-  for (int buffer : schedule_.outputs) first_write_.push_back(of_buffer[Index(buffer)]);
+  for (int buffer : schedule.outputs) first_write.push_back(of_buffer[Index(buffer)]);
 }
 
 size_t Program::FirstWriteInPlace(std::span<const int> taken) const {
   size_t first = steps_.size();
   for (size_t i = 0; i < taken.size(); ++i) {
-    if (taken[i] >= 0) first = std::min(first, first_write_[i]);
+    if (taken[i] >= 0) first = std::min(first, facts_->first_write[i]);
   }
   return first;
 }
 
-void Program::FindWeights() {
-  std::vector<int> input_of(schedule_.buffers.size(), -1);  // by buffer
-  for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
-    input_of[Index(schedule_.inputs[i])] = static_cast<int>(i);
+Program::Program(std::shared_ptr<const SizedProgram> sized, const std::vector<int64_t>& sizes)
+    : sized_(std::move(sized)),
+      sizes_(sizes),
+      graph_(sized_, &sized_->schedule().graph()),
+      schedule_(sized_, &sized_->schedule().schedule()),
+      facts_(sized_, &sized_->facts()) {
+  const compiler::SizedSchedule& schedule = sized_->schedule();
+  const compiler::SizedSchedule::Basis basis = schedule.BasisAt(sizes);
+  const std::vector<int64_t> bytes = schedule.BytesAt(basis);
+  steps_.reserve(schedule_->steps.size());
+  for (size_t i = 0; i < schedule_->steps.size(); ++i) {
+    steps_.push_back(sized_->StepAt(i, basis, bytes));
   }
+  Finish(bytes);
+#ifndef NDEBUG
+  const compiler::ScheduledGraph at = AtOwnSizes();
+  std::vector<int64_t> elements;
+  for (const Shape& type : at.schedule.buffers) elements.push_back(type.numel());
+  for (const compiler::Step& step : at.schedule.steps) {
+    if (step.launch.kernel) CheckBounds(step.launch, elements);
+  }
+#endif
+}
+
+void Program::Finish(const std::vector<int64_t>& bytes) {
+  ChooseWorkers();
+  std::vector<int64_t> scratch;
+  scratch.reserve(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
-    PreparedStep& step = steps_[i];
-    if (!step.call) continue;
-    Call::Form form = step.call->form();
-    if (form.operand < 0) continue;
-    int input = input_of[Index(step.operands[Index(form.operand)])];
-    if (input < 0) continue;
-    size_t at = graph_[schedule_.steps[i].node].inputs.size();
-    if (step.operands.size() == at) step.operands.push_back(-1);
-    step.operands[at] = static_cast<int>(schedule_.buffers.size() + weights_.size());
-    weights_.push_back({input, i, std::move(form)});
+    scratch.push_back(steps_[i]->scratch_bytes(workers_[i]));
   }
-  seen_ = std::make_unique<std::atomic<const void*>[]>(weights_.size());
+  plan_ = compiler::PlanMemory(*schedule_, bytes, scratch, facts_->group_last);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i]->form_input >= 0)
+      weights_.push_back({steps_[i]->form_input, i, &steps_[i]->form});
+  }
 }
 
 void Program::MakeForm(const Weight& weight, const char* input, char* form) const {
-  steps_[weight.step].call->MakeForm(input, form);
-}
-
-void Program::WaitForKernels() const {
-  std::vector<std::shared_ptr<KernelCode>> kernels;
-  for (const PreparedStep& step : steps_) {
-    if (step.kernel) kernels.push_back(step.kernel->code());
-    if (step.epilogue) kernels.push_back(step.epilogue);
-  }
-  KernelCode::WaitFor(kernels);
+  steps_[weight.step]->call->MakeForm(input, form);
 }
 
 /// Steps of a group have one number of threads.
-void Program::FindGroups() {
-  std::vector<int64_t> work;
-  for (const PreparedStep& step : steps_) work.push_back(step.kernel ? step.kernel->work() : -1);
-  group_last_ = GroupSteps(schedule_, work);
+void Program::ChooseWorkers() {
+  const std::vector<int64_t> work = WorkOf(steps_);
+  workers_.resize(steps_.size(), 1);
   for (size_t first = 0; first < steps_.size();) {
-    size_t end = static_cast<size_t>(group_last_[first]) + 1;
-    if (end - first > 1) {
-      int64_t total = std::accumulate(work.begin() + static_cast<ptrdiff_t>(first),
-                                      work.begin() + static_cast<ptrdiff_t>(end), int64_t{0});
-      int workers = total <= kSerialWork ? 1 : ThreadPool::threads();
-      for (size_t i = first; i < end; ++i) steps_[i].kernel->SetWorkers(workers);
-    }
+    size_t end = Index(facts_->group_last[first]) + 1;
+    int64_t total = std::accumulate(work.begin() + static_cast<ptrdiff_t>(first),
+                                    work.begin() + static_cast<ptrdiff_t>(end), int64_t{0});
+    int workers = total <= kSerialWork ? 1 : ThreadPool::threads();
+    std::fill_n(workers_.begin() + static_cast<ptrdiff_t>(first), end - first, workers);
     first = end;
   }
 }
@@ -182,17 +166,24 @@ Program::~Program() = default;
 
 int Program::kernels() const {
   return static_cast<int>(
-      std::count_if(schedule_.steps.begin(), schedule_.steps.end(),
+      std::count_if(schedule_->steps.begin(), schedule_->steps.end(),
                     [](const compiler::Step& step) { return step.launch.kernel != nullptr; }));
 }
 
 int64_t Program::bytes() const {
-  int64_t nested = 0;
-  for (const PreparedStep& step : steps_) nested += step.call ? step.call->bytes() : 0;
-  return nested +
-         static_cast<int64_t>(graph_.nodes().size() * sizeof(GraphNode) +
-                              steps_.size() * (sizeof(PreparedStep) + sizeof(compiler::Step)) +
-                              schedule_.buffers.size() * sizeof(Shape));
+  int64_t steps = 0;
+  for (const auto& step : steps_) steps += step.use_count() > 1 ? 0 : step->bytes();
+  size_t lists = steps_.size() * (sizeof(steps_[0]) + sizeof(int) + sizeof(int64_t)) +
+                 plan_.offset.size() * sizeof(int64_t) + weights_.size() * sizeof(Weight);
+  size_t shared = graph_->nodes().size() * sizeof(GraphNode) +
+                  schedule_->steps.size() * sizeof(compiler::Step) +
+                  schedule_->buffers.size() * sizeof(Shape);
+  return steps + static_cast<int64_t>(sizeof *this + lists + (sized_ ? 0 : shared));
+}
+
+compiler::ScheduledGraph Program::AtOwnSizes() const {
+  if (!sized_) return {*graph_, *schedule_};
+  return sized_->schedule().At(sized_->schedule().BasisAt(sizes_));
 }
 
 void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
@@ -201,20 +192,21 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
   char* inline_buffers[kInline];
   std::vector<char*> more;
   char** buffers = inline_buffers;
-  if (schedule_.buffers.size() + weights_.size() > kInline) {
-    more.resize(schedule_.buffers.size() + weights_.size());
+  if (schedule_->buffers.size() + steps_.size() > kInline) {
+    more.resize(schedule_->buffers.size() + steps_.size());
     buffers = more.data();
   }
   for (size_t i = 0; i < weights_.size(); ++i) {
-    buffers[schedule_.buffers.size() + i] = forms.empty() ? nullptr : forms[i];
+    buffers[PreparedStep::FormBuffer(*schedule_, weights_[i].step)] =
+        forms.empty() ? nullptr : forms[i];
   }
-  for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
+  for (size_t i = 0; i < schedule_->buffers.size(); ++i) {
     buffers[i] = plan_.offset[i] < 0 ? nullptr : arena + plan_.offset[i];
   }
-  for (size_t i = 0; i < inputs.size(); ++i) buffers[Index(schedule_.inputs[i])] = inputs[i];
+  for (size_t i = 0; i < inputs.size(); ++i) buffers[Index(schedule_->inputs[i])] = inputs[i];
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs_[i].input < 0 && outputs_[i].same < 0) {
-      buffers[Index(schedule_.outputs[i])] = outputs[i];
+    if (facts_->outputs[i].input < 0 && facts_->outputs[i].same < 0) {
+      buffers[Index(schedule_->outputs[i])] = outputs[i];
     }
   }
   const size_t in_place = FirstWriteInPlace(taken);
@@ -226,7 +218,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
   const bool timed = config::Get<config::kCpuTimeSteps>();
   const std::atomic<bool>* cancel = ThreadPool::Cancellable::Flag();
   for (size_t i = 0; i < steps_.size();) {
-    size_t end = timed ? i + 1 : static_cast<size_t>(group_last_[i]) + 1;
+    size_t end = timed ? i + 1 : Index(facts_->group_last[i]) + 1;
     if (end > in_place) cancel = nullptr;
     ThreadPool::Cancellable cancellable(cancel);
     std::optional<metrics::ScopedTimer> timer;
@@ -241,8 +233,8 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
 }
 
 void Program::RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const {
-  if (steps_[first].call) {
-    RunCall(steps_[first], buffers, ScratchOf(first, arena));
+  if (steps_[first]->call) {
+    steps_[first]->RunCall(buffers, ScratchOf(first, arena));
   } else {
     RunKernels(first, end, buffers, arena);
   }
@@ -266,46 +258,12 @@ char* Program::ScratchOf(size_t step, char* arena) const {
 }
 
 std::string Program::StepName(size_t i) const {
-  return compiler::NameOfStep(graph_, schedule_.steps[i]);
+  return compiler::NameOfStep(*graph_, schedule_->steps[i]);
 }
 
-std::string Program::LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
-
-void Program::RunCall(const PreparedStep& step, char* const* buffers, char* scratch) const {
-  std::vector<const char*> in;
-  std::vector<char*> out;
-  for (int buffer : step.operands) in.push_back(buffer < 0 ? nullptr : buffers[buffer]);
-  for (int buffer : step.results) out.push_back(buffers[buffer]);
-  try {
-    step.call->Run(in, out, scratch);
-  } catch (...) {
-    RethrowAt(step);
-  }
-}
-
-/// Gives the exception in flight the node that raised it.
-void Program::RethrowAt(const PreparedStep& step) {
-  const std::string place = WhereText(step.location);
-  try {
-    throw;
-  } catch (const process_exit::Cancelled&) {
-    throw;
-  } catch (OutOfMemory& error) {
-    if (error.where().empty()) error.SetWhere(place);
-    throw;
-  } catch (const Error& error) {
-    lazy::ExecutionError at_node(error.code(), error.message(), step.node);
-    at_node.SetWhere(error.where().empty() ? place : error.where());
-    throw at_node;
-  } catch (const std::bad_alloc&) {
-    OutOfMemory error(ErrorCode::kOutOfMemory, "the host has no memory left");
-    error.SetWhere(place);
-    throw error;
-  } catch (const std::exception& error) {
-    lazy::ExecutionError at_node(ErrorCode::kExecute, error.what(), step.node);
-    at_node.SetWhere(place);
-    throw at_node;
-  }
+std::string Program::LargestBuffers() const {
+  const compiler::ScheduledGraph at = AtOwnSizes();
+  return compiler::LargestBuffers(at.graph, at.schedule);
 }
 
 /// Steps [first, end), whose tiles are one list.
@@ -314,30 +272,30 @@ void Program::RunKernels(size_t first, size_t end, char* const* buffers, char* a
   static metrics::Counter& interpreted = metrics::GetCounter("cpu::KernelRunsInterpreted");
   int64_t tiles = 0;
   for (size_t i = first; i < end; ++i) {
-    (steps_[i].kernel->code()->compiled() ? compiled : interpreted).Add();
-    tiles += steps_[i].kernel->tiles();
+    (steps_[i]->kernel->code()->compiled() ? compiled : interpreted).Add();
+    tiles += steps_[i]->kernel->tiles();
   }
   auto run = [&](int64_t begin, int64_t until, int worker) {
     int64_t before = 0;  // tiles of the steps before
     for (size_t i = first; i < end && before < until; ++i) {
-      const KernelStep& step = *steps_[i].kernel;
+      const KernelStep& step = *steps_[i]->kernel;
       int64_t from = std::max<int64_t>(begin - before, 0);
       int64_t to = std::min(until - before, step.tiles());
       if (from < to) step.Run(buffers, ScratchOf(i, arena), from, to, worker);
       before += step.tiles();
     }
   };
-  const KernelStep& step = *steps_[first].kernel;
-  if (step.workers() == 1) return run(0, tiles, 0);
-  ThreadPool::Get().ParallelFor(tiles, 1, run, step.workers());
+  if (workers_[first] == 1) return run(0, tiles, 0);
+  ThreadPool::Get().ParallelFor(tiles, 1, run, workers_[first]);
 }
 
 std::string Program::ToText(std::string_view what) const {
-  std::string text = hammock::ToText(graph_) + "\n" + compiler::ToText(schedule_, graph_);
+  const compiler::ScheduledGraph at = AtOwnSizes();
+  std::string text = hammock::ToText(at.graph) + "\n" + compiler::ToText(at.schedule, at.graph);
   text += fmt::format("arena {} bytes, outputs {} bytes\n", plan_.arena_bytes, plan_.output_bytes);
   for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].call) {
-      text += fmt::format("step {}: {}\n", i, steps_[i].call->kernel());
+    if (steps_[i]->call) {
+      text += fmt::format("step {}: {}\n", i, steps_[i]->call->kernel());
     }
     if (std::string code = CodeText(i, what); !code.empty()) {
       text += fmt::format("step {}:\n{}", i, code);
@@ -347,7 +305,7 @@ std::string Program::ToText(std::string_view what) const {
 }
 
 std::string Program::CodeText(size_t step, std::string_view what) const {
-  const Kernel* kernel = schedule_.steps[step].launch.kernel.get();
+  const Kernel* kernel = schedule_->steps[step].launch.kernel.get();
   if (!kernel) return "";
   if (what == "llvm") return EmitLlvm(*kernel, HostTarget());
   if (what != "assembly" || !LlvmCompiler::WhyAbsent().empty()) return "";
@@ -355,7 +313,7 @@ std::string Program::CodeText(size_t step, std::string_view what) const {
 }
 
 const char* Program::CallName(size_t step) const {
-  return steps_[step].call ? steps_[step].call->kernel() : nullptr;
+  return steps_[step]->call ? steps_[step]->call->kernel() : nullptr;
 }
 
 }  // namespace hammock::cpu

@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/calls.h"
+#include "backends/cpu/prepared_step.h"
 #include "compiler/donation_plan.h"
 #include "compiler/memory_plan.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
+#include "compiler/sized_schedule.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 
@@ -22,6 +23,14 @@ struct RunningGraph;
 
 namespace hammock::cpu {
 
+class ProgramsBySize;
+class SizedProgram;
+
+/// A graph of primitives as programs run it.
+Graph RewriteForCpu(const Graph& graph);
+/// By step: the last of those that run beside it.
+std::vector<int> GroupsOf(const compiler::Schedule& schedule);
+
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
  public:
@@ -29,26 +38,41 @@ class Program {
   /// multiples of 64 bytes, unless `aligned_outputs` is false: those of a loop's body lie in a
   /// stack.
   explicit Program(const Graph& graph, bool aligned_outputs = true);
+  /// `sized` at sizes of the free parameters that it covers.
+  Program(std::shared_ptr<const SizedProgram> sized, const std::vector<int64_t>& sizes);
   ~Program();
 
   using Output = compiler::OutputSource;
-  const std::vector<Output>& outputs() const { return outputs_; }
+  /// What does not depend on sizes.
+  struct Facts {
+    Facts(const Graph& graph, const compiler::Schedule& schedule, std::vector<int> groups);
+
+    std::vector<int> group_last;  ///< by step: the last of those that run beside it
+    std::vector<Output> outputs;
+    std::vector<size_t> first_write;  ///< by output: the first step that writes it
+    compiler::DonationPlan donations;
+    std::unique_ptr<std::atomic<const void*>[]> seen;  ///< by step: the weight of its last run
+  };
+
+  const std::vector<Output>& outputs() const { return facts_->outputs; }
   const compiler::MemoryPlan& plan() const { return plan_; }
-  const Graph& graph() const { return graph_; }  ///< as it is run
-  int64_t bytes() const;                         ///< held by this and by programs inside
+  const Graph& graph() const { return *graph_; }  ///< as it is run, at sizes that may be others
+  int64_t bytes() const;                          ///< held by this alone and by programs inside
   int kernels() const;
+  /// Those at other sizes of the same graph, where it has dim parameters.
+  std::shared_ptr<ProgramsBySize> by_size;
 
   /// An input that a step reads in a form of its own, if it is given one (Call::Form).
   struct Weight {
     int input = -1;
     size_t step = 0;
-    Call::Form form;
+    const Call::Form* form = nullptr;
   };
   const std::vector<Weight>& weights() const { return weights_; }
   void MakeForm(const Weight& weight, const char* input, char* form) const;
   /// Whether the run before this one had the same data for a weight.
   bool SeenBefore(size_t weight, const void* data) const {
-    return seen_[weight].exchange(data, std::memory_order_relaxed) == data;
+    return facts_->seen[weights_[weight].step].exchange(data, std::memory_order_relaxed) == data;
   }
 
   /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
@@ -60,7 +84,7 @@ class Program {
            std::span<char* const> forms = {}, std::span<const int> taken = {}) const;
 
   /// Which outputs may take the memory of donated inputs.
-  const compiler::DonationPlan& donations() const { return donations_; }
+  const compiler::DonationPlan& donations() const { return facts_->donations; }
 
   /// What takes most of a run's memory, for messages.
   std::string LargestBuffers() const;
@@ -70,35 +94,32 @@ class Program {
   lazy::ComputationInfo Describe(std::string_view what) const;
 
  private:
-  struct PreparedStep;
-
-  [[noreturn]] static void RethrowAt(const PreparedStep& step);
   std::string StepName(size_t step) const;
+  /// Graph and schedule at the sizes of this program.
+  compiler::ScheduledGraph AtOwnSizes() const;
   /// "llvm" or "assembly" of a step's kernel, or empty.
   std::string CodeText(size_t step, std::string_view what) const;
   /// Who runs a call, or null.
   const char* CallName(size_t step) const;
   void RunTraced(char* const* buffers, char* arena, const tracing::RunningGraph& graph) const;
   void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
-  void FindWeights();
-  void FindFirstWrites();
+  /// What is left when the steps are prepared: threads, memory, weights. `bytes` are those of the
+  /// buffers.
+  void Finish(const std::vector<int64_t>& bytes);
+  void ChooseWorkers();
   size_t FirstWriteInPlace(std::span<const int> taken) const;
-  void WaitForKernels() const;
-  void FindGroups();
   char* ScratchOf(size_t step, char* arena) const;
   void RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const;
-  void RunCall(const PreparedStep& step, char* const* buffers, char* scratch) const;
 
-  Graph graph_;
-  compiler::Schedule schedule_;
+  std::shared_ptr<const SizedProgram> sized_;  // that this one is at some sizes, or null
+  std::vector<int64_t> sizes_;                 // which
+  std::shared_ptr<const Graph> graph_;         // as it is run; at other sizes if there is `sized_`
+  std::shared_ptr<const compiler::Schedule> schedule_;
+  std::shared_ptr<const Facts> facts_;
+  std::vector<std::shared_ptr<const PreparedStep>> steps_;
+  std::vector<int> workers_;  // by step: threads that run a kernel at once
   compiler::MemoryPlan plan_;
-  std::vector<PreparedStep> steps_;
-  std::vector<Weight> weights_;  // their forms are buffers behind those of the schedule
-  std::unique_ptr<std::atomic<const void*>[]> seen_;  // by weight
-  std::vector<int> group_last_;  // by step: the last of those that run beside it
-  std::vector<Output> outputs_;
-  compiler::DonationPlan donations_;
-  std::vector<size_t> first_write_;  // by output: the first step that writes it
+  std::vector<Weight> weights_;
 };
 
 }  // namespace hammock::cpu

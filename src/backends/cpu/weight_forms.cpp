@@ -37,7 +37,8 @@ std::shared_ptr<PackedWeight> Pack(const Program& program, const Program::Weight
                                    const HostTensor& input) {
   static metrics::Counter& made = metrics::GetCounter("cpu::WeightsPacked");
   try {
-    auto packed = std::make_shared<PackedWeight>(weight.form.key, input.data(), weight.form.bytes);
+    auto packed =
+        std::make_shared<PackedWeight>(weight.form->key, input.data(), weight.form->bytes);
     program.MakeForm(weight, static_cast<const char*>(input.data()), packed->data);
     made.Add();
     return packed;
@@ -57,17 +58,17 @@ WeightForms::WeightForms(const Program& program, std::span<const lazy::BackendDa
     const size_t input = static_cast<size_t>(weight.input);
     if (input < donated.size() && donated[input]) continue;
     BackendData& data = *arguments[input];
-    const std::string slot = SlotOf(weight.form.key);
+    const std::string slot = SlotOf(weight.form->key);
     std::shared_ptr<PackedWeight> form =
         std::static_pointer_cast<PackedWeight>(data.GetDerived(slot));
     if (!form) {
-      if (!program.SeenBefore(i, &data) || weight.form.bytes > room) continue;
+      if (!program.SeenBefore(i, &data) || weight.form->bytes > room) continue;
       form = Pack(program, weight, inputs[input]);
       if (!form) continue;
-      room -= weight.form.bytes;
-      data.AttachDerived(slot, form, weight.form.bytes);
+      room -= weight.form->bytes;
+      data.AttachDerived(slot, form, weight.form->bytes);
     }
-    if (form->key != weight.form.key || form->source != inputs[input].data()) continue;
+    if (form->key != weight.form->key || form->source != inputs[input].data()) continue;
     pointers_[i] = form->data;
     held_.push_back(std::move(form));
   }

@@ -16,10 +16,12 @@
 #include "backends/cuda/failure_dump.h"
 #include "backends/cuda/gpu_machine.h"
 #include "backends/cuda/libraries.h"
+#include "backends/cuda/sized_programs.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "ir/graph_sizes.h"
 #include "lazy/running_step.h"
 
 namespace hammock {
@@ -127,6 +129,16 @@ class Backend : public lazy::BackendImplInterface {
     }
     return instances;
   }
+  bool SupportsDimParams(const BackendDevice&) const override { return true; }
+  ComputationPtr Instantiate(const ComputationPtr& general,
+                             std::span<const int64_t> sizes) const override {
+    auto instance = std::make_shared<lazy::Computation>(*general, sizes);
+    const std::shared_ptr<ProgramsBySize> by_size = ProgramOf(*general)->by_size;
+    DeviceState& state = *devices_[OrdinalOf(*general)];
+    SetProgram(*instance, state.Guarded([&] { return by_size->At(instance->sizes()); }));
+    ++instantiated_;
+    return instance;
+  }
   bool WantsOptimisedGraphs(const BackendDevice&) const override { return true; }
   bool IsAsynchronous() const override { return true; }
   void WaitForDevice(const BackendDevice& device) const override {
@@ -217,6 +229,7 @@ class Backend : public lazy::BackendImplInterface {
   std::map<std::string, double> GetMetrics() const override {
     auto number = [](int64_t value) { return static_cast<double>(value); };
     return {{"computations_compiled", number(compiled_)},
+            {"computations_instantiated", number(instantiated_)},
             {"computations_run", number(executed_)},
             {"bytes_uploaded", number(bytes_in_)},
             {"bytes_downloaded", number(bytes_out_)}};
@@ -280,8 +293,10 @@ class Backend : public lazy::BackendImplInterface {
     for (const BackendDataPtr& argument : arguments) {
       inputs.push_back(MakeTensorFromComputationData(argument, std::nullopt));
     }
-    return std::make_shared<FailureDump>(computation.graph(), std::move(program),
-                                         std::move(inputs));
+    const Graph& graph = computation.graph();
+    return std::make_shared<FailureDump>(
+        graph.dim_params.empty() ? graph : AtSizes(graph, computation.sizes()), std::move(program),
+        std::move(inputs));
   }
 
   const DeviceData& DataOf(const BackendDataPtr& data, const char* what) const {
@@ -300,13 +315,25 @@ class Backend : public lazy::BackendImplInterface {
     return *held;
   }
 
+  static void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program) {
+    computation.artifact_bytes = program->bytes();
+    computation.artifact = std::move(program);
+  }
+
   void Prepare(lazy::Computation& computation) const {
     try {
       DeviceState& state = *devices_[OrdinalOf(computation)];
-      auto program = state.Guarded(
-          [&] { return std::make_shared<Program>(computation.graph(), state.machine); });
-      computation.artifact_bytes = program->bytes();
-      computation.artifact = std::move(program);
+      if (computation.graph().dim_params.empty()) {
+        return SetProgram(computation, state.Guarded([&] {
+          return std::make_shared<Program>(computation.graph(), state.machine);
+        }));
+      }
+      auto by_size = std::make_shared<ProgramsBySize>(computation.graph(),
+                                                      computation.size_products, state.machine);
+      auto program = state.Guarded([&] { return by_size->At(computation.sizes()); });
+      program->by_size = by_size;
+      SetProgram(computation, std::move(program));
+      computation.artifact_bytes += by_size->bytes();
     } catch (const NotSupported& error) {
       Throw<CompileError>(ErrorCode::kCompile, "{}: {}", computation.name(), error.message());
     }
@@ -438,6 +465,7 @@ class Backend : public lazy::BackendImplInterface {
   std::vector<std::unique_ptr<DeviceState>> devices_;
   std::atomic<int64_t> default_ordinal_{0};
   mutable std::atomic<int64_t> compiled_{0};
+  mutable std::atomic<int64_t> instantiated_{0};
   mutable std::atomic<int64_t> executed_{0};
   mutable std::atomic<int64_t> bytes_in_{0};
   mutable std::atomic<int64_t> bytes_out_{0};

@@ -66,15 +66,34 @@ struct Program::PreparedStep {
   LocationId location = 0;
 };
 
+Graph RewriteForCuda(const Graph& graph) { return Prepared(compiler::WithOrigins(graph)); }
+
+compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
+  return FuseRandom(rewritten, compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false,
+                                                      /*epilogues=*/false));
+}
+
+namespace {
+
+compiler::ScheduledGraph Scheduled(Graph rewritten) {
+  compiler::Schedule schedule = ScheduleForCuda(rewritten);
+  return {std::move(rewritten), std::move(schedule)};
+}
+
+}  // namespace
+
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t spread_bytes)
+    : Program(Scheduled(RewriteForCuda(graph)), std::move(machine), {}, spread_bytes) {}
+
+Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
+                 const std::vector<bool>& alone, int64_t spread_bytes)
     : machine_(std::move(machine)),
-      graph_(Prepared(compiler::WithOrigins(graph))),
-      schedule_(FuseRandom(graph_, compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
-                                                          /*epilogues=*/false))) {
+      graph_(std::move(scheduled.graph)),
+      schedule_(std::move(scheduled.schedule)) {
   recordings_ = std::make_unique<Recordings>();
   orders_ = std::make_unique<KnownOrders>();
   PrepareSteps();
-  Arrange();
+  Arrange(alone);
   scratch_ = ScratchOfSteps();
   SpreadMemory(spread_bytes);
   LoadFunctions();
@@ -123,13 +142,14 @@ std::vector<int64_t> Program::ScratchOfSteps() const {
   return scratch;
 }
 
-void Program::Arrange() {
+void Program::Arrange(const std::vector<bool>& alone) {
   group_last_.resize(steps_.size());
   std::iota(group_last_.begin(), group_last_.end(), 0);
   plan_ = compiler::PlanMemory(schedule_, ScratchOfSteps());
   std::vector<bool> joins;
   for (const compiler::Step& step : schedule_.steps) {
-    joins.push_back(!step.is_call() && JointKernel::Takes(step.launch));
+    bool may = alone.empty() || !alone[joins.size()];
+    joins.push_back(may && !step.is_call() && JointKernel::Takes(step.launch));
   }
   std::vector<std::vector<int>> groups = GroupSteps(schedule_, joins);
   if (groups.size() == steps_.size()) return;

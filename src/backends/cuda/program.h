@@ -15,6 +15,7 @@
 #include "compiler/memory_plan.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
+#include "compiler/sized_schedule.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 
@@ -23,6 +24,12 @@ struct RunningGraph;
 }
 
 namespace hammock::cuda {
+
+class ProgramsBySize;
+
+/// A graph of primitives as programs run it.
+Graph RewriteForCuda(const Graph& graph);
+compiler::Schedule ScheduleForCuda(const Graph& rewritten);
 
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
@@ -33,7 +40,14 @@ class Program {
   /// their own, so that recorded steps wait for no other reason than the values they need.
   Program(const Graph& graph, std::shared_ptr<Machine> machine,
           int64_t spread_bytes = kSpreadBytes);
+  /// Of a graph that was rewritten and scheduled. Steps of which `alone` says so share no launch
+  /// with others: the text of a shared one depends on the sizes of its parts.
+  Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
+          const std::vector<bool>& alone = {}, int64_t spread_bytes = kSpreadBytes);
   ~Program();
+
+  /// Those at other sizes of the same graph, where it has dim parameters.
+  std::shared_ptr<ProgramsBySize> by_size;
 
   const std::vector<compiler::OutputSource>& outputs() const { return outputs_; }
   const compiler::MemoryPlan& plan() const { return plan_; }
@@ -82,7 +96,7 @@ class Program {
 
   void PrepareSteps();
   /// Puts small kernels side by side where memory allows, and plans the memory.
-  void Arrange();
+  void Arrange(const std::vector<bool>& alone);
   void SpreadMemory(int64_t most);
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);

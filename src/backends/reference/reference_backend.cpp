@@ -8,6 +8,7 @@
 #include "backends/reference/interpreter.h"
 #include "backends/reference/memory_pool.h"
 #include "base/process_exit.h"
+#include "ir/graph_sizes.h"
 
 namespace hammock {
 namespace reference {
@@ -40,6 +41,18 @@ class BackendHooks : public Hooks {
   int64_t nodes_ = 0;
 };
 
+/// A program with the graph that it borrows.
+struct ProgramOfGraph {
+  explicit ProgramOfGraph(Graph of) : graph(std::move(of)), program(graph) {}
+  int64_t bytes() const {
+    return program.bytes() +
+           static_cast<int64_t>(graph.nodes().size() * (sizeof(GraphNode) + sizeof(Shape)));
+  }
+
+  const Graph graph;
+  Program program;
+};
+
 class Backend : public HostBackend {
  public:
   Backend()
@@ -65,12 +78,13 @@ class Backend : public HostBackend {
 
   bool SupportsDimParams(const BackendDevice&) const override { return true; }
 
-  /// Kernels read sizes from the graph, so only the order of the nodes is planned anew.
-  ComputationPtr Instantiate(const ComputationPtr& general, Graph graph) const override {
-    ComputationPtr instance = BackendImplInterface::Instantiate(general, std::move(graph));
-    auto program = std::make_shared<Program>(instance->graph());
-    instance->artifact_bytes = program->bytes();
-    instance->artifact = std::move(program);
+  /// Kernels read sizes from the graph, so it is copied with other ones.
+  ComputationPtr Instantiate(const ComputationPtr& general,
+                             std::span<const int64_t> sizes) const override {
+    auto instance = std::make_shared<lazy::Computation>(*general, sizes);
+    auto at_sizes = std::make_shared<ProgramOfGraph>(AtSizes(general->graph(), instance->sizes()));
+    instance->artifact_bytes = at_sizes->bytes();
+    instance->artifact = std::shared_ptr<void>(at_sizes, &at_sizes->program);
     ++counters_.instantiated;
     return instance;
   }
@@ -129,7 +143,8 @@ class Backend : public HostBackend {
   }
 
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
-    return ToText(computation->graph());
+    const auto* program = static_cast<const Program*>(computation->artifact.get());
+    return ToText(program ? program->graph() : computation->graph());
   }
 
  protected:

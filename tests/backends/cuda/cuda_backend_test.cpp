@@ -15,7 +15,9 @@
 
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/gpu_machine.h"
+#include "hammock/config.h"
 #include "hammock/hammock.h"
+#include "hammock/metrics.h"
 
 namespace hammock {
 namespace {
@@ -293,6 +295,31 @@ TEST_F(CudaDevice, BiasesAreAddedToProducts) {
     return y.to(f32).to_vector<float>();
   };
   EXPECT_EQ(run(device_), run(Device("reference")));
+}
+
+TEST_F(CudaDevice, NewSizesAreNeitherLoweredNorScheduled) {
+  auto run = [&](int64_t rows) {
+    std::vector<float> values(static_cast<size_t>(rows * 4));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7 % 13) / 4;
+    Tensor x = On(device_, values, {rows, 4});
+    Tensor w = On(device_, {1, 0, 2, 1, 1, -1, 0.5, 3}, {4, 2});
+    return (softmax(matmul(x, w) - x.mean(Dims{0}).sum(), 1) * 3.0).host();
+  };
+  auto lowerings = [] {
+    return metrics::GetMetric("LowerTime", metrics::Kind::kTime).Data().samples;
+  };
+  auto scheduled = [] { return metrics::CounterValue("cuda::SizesScheduled").value_or(0); };
+  LazyGraphExecutor::Get()->ClearComputationCache();
+  for (int64_t rows : {6, 9}) run(rows);
+  int64_t lowered = lowerings(), alone = scheduled();
+  std::vector<HostTensor> general;
+  for (int64_t rows : {7, 12, 17, 7}) general.push_back(run(rows));
+  EXPECT_EQ(lowerings(), lowered);
+  EXPECT_EQ(scheduled(), alone);
+  LazyGraphExecutor::Get()->ClearComputationCache();
+  config::Override off("generalise", "false");
+  size_t next = 0;
+  for (int64_t rows : {7, 12, 17, 7}) EXPECT_TRUE(run(rows).SameBits(general[next++])) << rows;
 }
 
 TEST_F(CudaDevice, TrainsAStep) {

@@ -1,0 +1,111 @@
+#include "backends/cpu/prepared_step.h"
+
+#include <algorithm>
+#include <new>
+
+#include "backends/cpu/fused_product.h"
+#include "base/process_exit.h"
+#include "base/throw.h"
+#include "compiler/fusion_facts.h"
+#include "hammock/lazy/backend_interface.h"
+
+namespace hammock::cpu {
+
+using compiler::Schedule;
+using compiler::Step;
+
+PreparedStep::PreparedStep(const Graph& graph, const Schedule& schedule, size_t index, Sized sized,
+                           std::shared_ptr<KernelCode> code) {
+  const Step& step = schedule.steps[index];
+  if (step.is_call()) {
+    PrepareCall(graph, schedule, index, std::move(sized), std::move(code));
+  } else {
+    kernel.emplace(std::move(sized.launch), std::move(code));
+    node = graph[step.nodes.back()].origin;
+  }
+}
+
+void PreparedStep::PrepareCall(const Graph& graph, const Schedule& schedule, size_t index,
+                               Sized sized, std::shared_ptr<KernelCode> code) {
+  const Step& step = schedule.steps[index];
+  const std::vector<GraphValue>& inputs = graph[step.node].inputs;
+  node = graph[step.node].origin;
+  location = graph[step.node].location;
+  own_graph = std::move(sized.call);
+  const Graph& called = own_graph ? *own_graph : graph;
+  const NodeId id = own_graph ? own_graph->size() - 1 : step.node;
+  if (sized.launch.kernel) {
+    epilogue = code;
+    auto fused = std::make_unique<FusedProduct>(graph, schedule, step, std::move(sized.launch),
+                                                std::move(code), called, id);
+    operands = fused->operands();
+    results = step.writes;
+    call = std::move(fused);
+  } else {
+    call = MakeCall(called, id);
+    for (GraphValue input : inputs) {
+      operands.push_back(input.node < 0 ? -1
+                                        : schedule.BufferOf(compiler::StorageOf(graph, input)));
+    }
+    for (size_t i = 0; i < graph[step.node].types.size(); ++i) {
+      results.push_back(schedule.BufferOf({step.node, static_cast<int32_t>(i)}));
+    }
+  }
+  form = call->form();
+  if (form.operand < 0) return;
+  int buffer = operands[static_cast<size_t>(form.operand)];
+  auto input = std::find(schedule.inputs.begin(), schedule.inputs.end(), buffer);
+  if (input == schedule.inputs.end()) return;
+  form_input = static_cast<int>(input - schedule.inputs.begin());
+  if (operands.size() == inputs.size()) operands.push_back(-1);
+  operands[inputs.size()] = FormBuffer(schedule, index);
+}
+
+int64_t PreparedStep::bytes() const {
+  int64_t bytes = static_cast<int64_t>(sizeof *this) + (kernel ? kernel->bytes() : 0);
+  if (own_graph) {
+    bytes += static_cast<int64_t>(own_graph->nodes().size() * (sizeof(GraphNode) + sizeof(Shape)));
+  }
+  return bytes + (call ? call->bytes() : 0);
+}
+
+void PreparedStep::RunCall(char* const* buffers, char* scratch) const {
+  std::vector<const char*> in;
+  std::vector<char*> out;
+  in.reserve(operands.size());
+  out.reserve(results.size());
+  for (int buffer : operands) in.push_back(buffer < 0 ? nullptr : buffers[buffer]);
+  for (int buffer : results) out.push_back(buffers[buffer]);
+  try {
+    call->Run(in, out, scratch);
+  } catch (...) {
+    RethrowAtNode();
+  }
+}
+
+/// Gives the exception in flight the node that raised it.
+void PreparedStep::RethrowAtNode() const {
+  const std::string place = WhereText(location);
+  try {
+    throw;
+  } catch (const process_exit::Cancelled&) {
+    throw;
+  } catch (OutOfMemory& error) {
+    if (error.where().empty()) error.SetWhere(place);
+    throw;
+  } catch (const Error& error) {
+    lazy::ExecutionError at_node(error.code(), error.message(), node);
+    at_node.SetWhere(error.where().empty() ? place : error.where());
+    throw at_node;
+  } catch (const std::bad_alloc&) {
+    OutOfMemory error(ErrorCode::kOutOfMemory, "the host has no memory left");
+    error.SetWhere(place);
+    throw error;
+  } catch (const std::exception& error) {
+    lazy::ExecutionError at_node(ErrorCode::kExecute, error.what(), node);
+    at_node.SetWhere(place);
+    throw at_node;
+  }
+}
+
+}  // namespace hammock::cpu

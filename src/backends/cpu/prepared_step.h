@@ -1,0 +1,58 @@
+#pragma once
+/// PreparedStep: one step of a program, ready to run at certain sizes.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/calls.h"
+#include "backends/cpu/kernel_step.h"
+#include "compiler/schedule.h"
+
+namespace hammock::cpu {
+
+/// Immutable; programs at several sizes may share one.
+struct PreparedStep {
+  /// Of what a step is made, as scheduled at some sizes, where the numbers are other ones.
+  struct Sized {
+    compiler::Launch launch;
+    std::unique_ptr<const Graph> call;  ///< whose last node is called; null: that of the schedule
+  };
+
+  /// Step `index` of a schedule of `graph`, which is borrowed unless `sized` has one of its own.
+  /// `code` is that of its kernel, if it has one.
+  PreparedStep(const Graph& graph, const compiler::Schedule& schedule, size_t index, Sized sized,
+               std::shared_ptr<KernelCode> code);
+
+  int64_t scratch_bytes(int workers) const {
+    return call ? call->scratch_bytes() : kernel->scratch_bytes() * workers;
+  }
+  int64_t bytes() const;  ///< held by this and by programs inside
+  /// Runs a call on buffers of the schedule. Errors name the node of the graph as given.
+  void RunCall(char* const* buffers, char* scratch) const;
+
+  std::optional<KernelStep> kernel;
+  std::unique_ptr<const Graph> own_graph;
+  std::unique_ptr<Call> call;            ///< where there is no kernel
+  std::shared_ptr<KernelCode> epilogue;  ///< of a call that runs a kernel on parts of its result
+  std::vector<int> operands;             ///< of the call: buffers, -1 for absent ones
+  std::vector<int> results;
+  Call::Form form;      ///< that the call takes of an input of the program
+  int form_input = -1;  ///< which input that is; its form is the buffer FormBuffer(index)
+
+  // For errors: of the graph as given.
+  NodeId node = -1;
+  LocationId location = 0;
+
+  /// Forms of weights are buffers behind those of the schedule, one for each step.
+  static int FormBuffer(const compiler::Schedule& schedule, size_t step) {
+    return static_cast<int>(schedule.buffers.size() + step);
+  }
+
+ private:
+  void PrepareCall(const Graph& graph, const compiler::Schedule& schedule, size_t index,
+                   Sized sized, std::shared_ptr<KernelCode> code);
+  [[noreturn]] void RethrowAtNode() const;
+};
+
+}  // namespace hammock::cpu

@@ -1,0 +1,58 @@
+#pragma once
+/// Programs of a graph with dim parameters. What all sizes share is made once; a program at new
+/// sizes is arithmetic and those calls whose shapes change. Note [Sized schedules]
+
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/program.h"
+#include "compiler/by_range.h"
+#include "compiler/sized_schedule.h"
+
+namespace hammock::cpu {
+
+/// What the programs at a range of sizes share. Immutable.
+class SizedProgram {
+ public:
+  /// Around these sizes of the free parameters of `general`; null where programs there have
+  /// different steps.
+  static std::shared_ptr<const SizedProgram> Make(const Graph& general,
+                                                  const SizeProducts& products,
+                                                  const std::vector<int64_t>& free);
+
+  const compiler::SizedSchedule& schedule() const { return *schedule_; }
+  bool Covers(const std::vector<int64_t>& free) const { return schedule_->Covers(free); }
+  const Program::Facts& facts() const { return facts_; }
+  /// The same object for all sizes where nothing in it varies. `bytes` are those of the buffers.
+  std::shared_ptr<const PreparedStep> StepAt(size_t step,
+                                             const compiler::SizedSchedule::Basis& basis,
+                                             const std::vector<int64_t>& bytes) const;
+  int64_t bytes() const;
+
+ private:
+  explicit SizedProgram(compiler::SizedSchedule::Made made);
+  void RestrictDonations(const std::vector<compiler::ScheduledGraph>& samples);
+
+  std::shared_ptr<const compiler::SizedSchedule> schedule_;
+  Program::Facts facts_;
+  std::vector<bool> read_;                                  // by buffer
+  std::vector<std::shared_ptr<KernelCode>> codes_;          // by step, null for mere calls
+  std::vector<std::shared_ptr<const PreparedStep>> steps_;  // null for those that vary
+};
+
+/// Programs of one graph at all its sizes. Thread-safe.
+class ProgramsBySize {
+ public:
+  ProgramsBySize(Graph general, SizeProducts products)
+      : general_(std::move(general)), products_(std::move(products)) {}
+
+  std::shared_ptr<Program> At(const std::vector<int64_t>& sizes);
+  int64_t bytes() const { return made_.bytes(); }
+
+ private:
+  const Graph general_;
+  const SizeProducts products_;
+  compiler::ByRange<SizedProgram> made_;
+};
+
+}  // namespace hammock::cpu

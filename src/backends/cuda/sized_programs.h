@@ -1,0 +1,34 @@
+#pragma once
+/// Programs of a graph with dim parameters: those at new sizes are neither rewritten nor scheduled.
+/// Note [Sized schedules]
+
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/program.h"
+#include "compiler/by_range.h"
+#include "compiler/sized_schedule.h"
+
+namespace hammock::cuda {
+
+/// Thread-safe.
+class ProgramsBySize {
+ public:
+  ProgramsBySize(Graph general, SizeProducts products, std::shared_ptr<Machine> machine)
+      : general_(std::move(general)),
+        products_(std::move(products)),
+        machine_(std::move(machine)) {}
+
+  std::shared_ptr<Program> At(const std::vector<int64_t>& sizes);
+  int64_t bytes() const { return made_.bytes(); }
+
+ private:
+  std::shared_ptr<const compiler::SizedSchedule> Make(const std::vector<int64_t>& free) const;
+
+  const Graph general_;
+  const SizeProducts products_;
+  const std::shared_ptr<Machine> machine_;
+  compiler::ByRange<compiler::SizedSchedule> made_;
+};
+
+}  // namespace hammock::cuda

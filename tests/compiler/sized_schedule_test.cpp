@@ -1,0 +1,125 @@
+// Schedules whose numbers are polynomials in dim parameters.
+
+#include "compiler/sized_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/size_grid.h"
+#include "compiler/split_reductions.h"
+#include "ir/graph_sizes.h"
+
+namespace hammock::compiler {
+namespace {
+
+// ---- Polynomials
+
+/// What a grid around `base` makes of a function.
+template <class Function>
+SizePolynomial Fitted(const SizeGrid& grid, const Function& f) {
+  std::vector<int64_t> values;
+  for (const std::vector<int64_t>& point : grid.points()) values.push_back(f(point));
+  return grid.Fit(values);
+}
+
+template <class Function>
+void ExpectExact(const std::vector<int64_t>& base, const Function& f) {
+  SizeGrid grid(base);
+  SizePolynomial polynomial = Fitted(grid, f);
+  for (int64_t shift : {-200, -3, 0, 1, 7, 100, 5000}) {
+    std::vector<int64_t> sizes = base;
+    for (size_t p = 0; p < sizes.size(); ++p) sizes[p] += shift * static_cast<int64_t>(p + 1);
+    EXPECT_EQ(SizeGrid::Evaluate(polynomial, grid.BasisAt(sizes)), f(sizes)) << shift;
+  }
+}
+
+TEST(SizeGrid, FindsPolynomials) {
+  ExpectExact({17}, [](auto&) { return 5; });
+  ExpectExact({17}, [](auto& s) { return 3 * s[0] - 8; });
+  ExpectExact({2}, [](auto& s) { return s[0] * s[0] * s[0] * 64 + s[0]; });
+  ExpectExact({17, 5}, [](auto& s) { return s[0] * s[1] * s[1] - 4 * s[0] + 12; });
+  ExpectExact({17, 5, 9}, [](auto& s) { return s[0] * s[1] * s[2]; });
+  ExpectExact({17, 5, 9, 3, 8}, [](auto& s) { return s[4] * (s[0] + s[1]) + 3 * s[2] - s[3]; });
+}
+
+TEST(SizeGrid, AConstantHasNoTerms) {
+  SizeGrid grid({4, 5});
+  EXPECT_FALSE(Fitted(grid, [](auto&) { return 3; }).varies());
+  EXPECT_TRUE(Fitted(grid, [](auto& s) { return s[1]; }).varies());
+}
+
+// ---- Schedules
+
+SizedPlanner PlannerOf(const Graph& general) {
+  return {[&general](const std::vector<int64_t>& sizes) {
+            return SplitReductions(AtSizes(general, sizes));
+          },
+          [](const Graph& graph) { return MakeSchedule(graph, /*aligned_outputs=*/false); }};
+}
+
+/// Compares the sized schedule of a text with schedules made at each of the sizes.
+void ExpectSameAsMade(const std::string& text, const std::vector<std::vector<int64_t>>& all) {
+  const Graph general = ParseGraph(text);
+  std::vector<int64_t> values;
+  for (const DimParam& param : general.dim_params) values.push_back(param.value);
+  const SizedPlanner planner = PlannerOf(general);
+  SizedSchedule::Made made = SizedSchedule::Make(planner, values);
+  ASSERT_TRUE(made.sized);
+  for (const std::vector<int64_t>& sizes : all) {
+    ASSERT_TRUE(made.sized->Covers(sizes));
+    const Graph graph = planner.graph(sizes);
+    ScheduledGraph at = made.sized->At(made.sized->BasisAt(sizes));
+    EXPECT_EQ(at.graph, graph);
+    EXPECT_EQ(ToText(at.schedule, at.graph), ToText(planner.schedule(graph), graph));
+    EXPECT_EQ(made.sized->BytesAt(made.sized->BasisAt(sizes)), BytesOf(at.schedule));
+  }
+}
+
+TEST(SizedSchedule, HasTheNumbersOfASchedule) {
+  ExpectSameAsMade(
+      "graph(n=20)\n"
+      "%0 = input : f32[n,64]\n"
+      "%1 = input : f32[64]\n"
+      "%2 = broadcast %1 {sizes=[n,64]} : f32[n,64]\n"
+      "%3 = mul %0, %2 : f32[n,64]\n"
+      "%4 = reduce_sum %3 {dims=[1], keepdim=false} : f32[n]\n"
+      "%5 = exp %4 : f32[n]\n"
+      "return %5\n",
+      {{20}, {21}, {37}, {100}, {311}});
+}
+
+TEST(SizedSchedule, MultipliesParameters) {
+  ExpectSameAsMade(
+      "graph(n=20, m=33)\n"
+      "%0 = input : f32[n,m,8]\n"
+      "%1 = permute %0 {dims=[1,0,2]} : f32[m,n,8]\n"
+      "%2 = exp %1 : f32[m,n,8]\n"
+      "return %2\n",
+      {{20, 33}, {21, 40}, {150, 90}});
+}
+
+TEST(SizedSchedule, ConstantsFollowSizes) {
+  ExpectSameAsMade(
+      "graph(n=20)\n"
+      "%0 = input : f32[n]\n"
+      "%1 = constant {value=n, dtype=f32} : f32[]\n"
+      "%2 = broadcast %1 {sizes=[n]} : f32[n]\n"
+      "%3 = div %0, %2 : f32[n]\n"
+      "return %3\n",
+      {{20}, {21}, {300}});
+}
+
+TEST(SizedSchedule, EndsWherePassesDecideOtherwise) {
+  // Sums of more than 65,536 are made in parts.
+  const Graph general = ParseGraph(
+      "graph(n=40000)\n"
+      "%0 = input : f32[n]\n"
+      "%1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[]\n"
+      "return %1\n");
+  SizedSchedule::Made made = SizedSchedule::Make(PlannerOf(general), {40000});
+  ASSERT_TRUE(made.sized);
+  EXPECT_TRUE(made.sized->Covers({40000}));
+  EXPECT_FALSE(made.sized->Covers({65537}));
+}
+
+}  // namespace
+}  // namespace hammock::compiler
