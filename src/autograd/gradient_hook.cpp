@@ -11,7 +11,10 @@ namespace {
 
 class HookEntry : public TapeEntry {
  public:
-  explicit HookEntry(GradientsFn hook) : hook_(std::move(hook)) {}
+  HookEntry(GradientsFn hook, std::vector<Shape> of)
+      : hook_(std::move(hook)), types_(std::move(of)) {
+    types = types_;
+  }
   std::string name() const override { return "a module's hook"; }
   bool MaterializesGrads() const override { return false; }
 
@@ -31,23 +34,27 @@ class HookEntry : public TapeEntry {
 
  private:
   GradientsFn hook_;
+  const std::vector<Shape> types_;
 };
 
 }  // namespace
 
 std::vector<Tensor> HookGradients(std::vector<Tensor> tensors, GradientsFn hook) {
   std::vector<Value> values;
+  std::vector<Shape> types;
+  bool has_history = false;
   for (const Tensor& tensor : tensors) {
     values.push_back(tensor.defined() ? ValueOf("hook", tensor) : Value());
+    types.push_back(values.back() ? values.back().shape() : Shape());
+    has_history |= static_cast<bool>(values.back().tape);
   }
-  if (!WantsHistory(Context(), values)) return tensors;
-  auto* entry = new HookEntry(std::move(hook));
+  if (!has_history || !Context().grad_mode) return tensors;
+  auto* entry = new HookEntry(std::move(hook), std::move(types));
   TapePtr tape = TapePtr::Adopt(entry);
   entry->location = CurrentLocation();
   for (size_t i = 0; i < tensors.size(); ++i) {
     Value value = values[i];
     entry->edges.push_back(EdgeTo(value));
-    entry->types.push_back(value ? value.shape() : Shape());
     if (!value.tape) continue;
     entry->device = value.node->device();
     value.tape = OneResult("hook", {tape, static_cast<uint32_t>(i)}, value.shape(),

@@ -186,7 +186,16 @@ LocationId InternLocationText(const std::string& text) {
 
 namespace {
 
-LocationId Intern(const Location& at, const char* op) {
+/// Apart, so that the way of a known line is short.
+[[gnu::noinline]] LocationId InternNew(const Location& at, const char* op,
+                                       const std::string* frames, CacheEntry& entry) {
+  std::string place = OpenModules::PlaceOf(at);
+  RecordParts parts{place, IsPublicName(op) ? op : "", frames ? *frames : std::string_view()};
+  entry = {at.file_name(), frames, op, at.line(), InternLocationRecord(Join(parts))};
+  return entry.id;
+}
+
+inline LocationId Intern(const Location& at, const char* op) {
   const char* file = at.file_name();
   uint32_t line = at.line();
   const std::string* frames = OpenModules::Text();
@@ -196,10 +205,7 @@ LocationId Intern(const Location& at, const char* op) {
   if (entry.file == file && entry.line == line && entry.frames == frames && entry.op == op) {
     return entry.id;
   }
-  std::string place = OpenModules::PlaceOf(at);
-  RecordParts parts{place, IsPublicName(op) ? op : "", frames ? *frames : std::string_view()};
-  entry = {file, frames, op, line, InternLocationRecord(Join(parts))};
-  return entry.id;
+  return InternNew(at, op, frames, entry);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ NodePtr NodeAccess::Make(const OpDef& op, std::span<const Node::Operand> operand
     if (!node->leaf_) hash = Combine(hash, attrs[i].hash());
   }
   for (size_t i = 0; i < shapes.size(); ++i) {
-    new (&node->slots()[i]) Node::Slot{shapes[i], nullptr};
+    new (&node->slots()[i]) Node::Slot(shapes[i]);
     hash = HashType(hash, shapes[i]);
   }
   node->hash_ = hash;

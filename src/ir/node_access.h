@@ -1,6 +1,7 @@
 #pragma once
 /// The parts of Node that only tracing and the executor use.
 
+#include <bit>
 #include <memory>
 #include <new>
 #include <vector>
@@ -80,10 +81,11 @@ struct NodeAccess {
 };
 
 inline Hash128 HashType(Hash128 hash, const Shape& shape) {
-  hash = Combine(hash,
-                 static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank()));
-  for (int64_t size : shape.sizes()) hash = Combine(hash, static_cast<uint64_t>(size));
-  return hash;
+  uint64_t type = static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank());
+  for (int64_t size : shape.sizes()) {
+    type = (std::rotl(type, 29) ^ static_cast<uint64_t>(size)) * 0x9e3779b97f4a7c15;
+  }
+  return Combine(hash, type);
 }
 
 }  // namespace hammock

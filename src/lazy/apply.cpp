@@ -71,8 +71,8 @@ bool IsEager(const ThreadContext& context) {
 /// Counts an op; true if a budget must be checked.
 inline bool CountOp(ThreadContext& context) {
   ++context.traced_nodes;
-  if (config::Get<config::kTrimGraphSize>() != budget_options.nodes ||
-      config::Get<config::kTrimGraphBytes>() != budget_options.bytes) [[unlikely]] {
+  if (config::Get<config::kTrimGraphSize>() != context.most_nodes ||
+      config::Get<config::kTrimGraphBytes>() != context.most_bytes) [[unlikely]] {
     context.nodes_look = context.held_look = 0;
   }
   if (tracing::detail::wanted.load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -95,7 +95,7 @@ inline void AfterOp(ThreadContext& context, const Tensor& result) {
 Tensor Finish(NodePtr node, uint32_t index) {
   ThreadContext& context = Context();
   bool symbolic = node->device() == kNoDevice;
-  Tensor result = NewTensor(node.release(), index, false);
+  Tensor result = NewTensor(context, node.release(), index, false);
   if (!symbolic) AfterOp(context, result);
   return result;
 }
@@ -173,7 +173,7 @@ inline bool BakesNumbers() {
 inline Node* ScalarLeaf(const Scalar& value, DType dtype) {
   Node* node = NodeAccess::Allocate(ops::kScalarLeaf, 0, 1, 1);
   new (NodeAccess::attrs(node)) Attr(value.To(dtype));
-  auto* slot = new (node->slots()) Node::Slot{Shape(dtype, {}), nullptr};
+  auto* slot = new (node->slots()) Node::Slot(Shape(dtype, {}));
   NodeAccess::SetLeaf(node);
   NodeAccess::SetHash(node, HashType(ops::kDeviceData.info().seed, slot->shape));
   NodeAccess::SetDevice(node, kNoDevice);
@@ -189,7 +189,7 @@ inline Node* ScalarLeaf(const Scalar& value, DType dtype) {
   Node* node = NodeAccess::Allocate(op, 2, 0, 1);
   NodeAccess::operands(node)[0] = a;
   NodeAccess::operands(node)[1] = b;
-  auto* slot = new (node->slots()) Node::Slot{sizes, nullptr};
+  auto* slot = new (node->slots()) Node::Slot(sizes);
   slot->shape.SetDType(dtype);
   NodeAccess::SetHash(node, HashType(op.info().seed, slot->shape));
   NodeAccess::SetDevice(node, device);
@@ -474,7 +474,7 @@ Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   Node* node = NodeAccess::Allocate(op, 1, 0, 1);
   x->AddReference();
   NodeAccess::operands(node)[0] = {x, a.impl()->index};
-  new (node->slots()) Node::Slot{type, nullptr};
+  new (node->slots()) Node::Slot(type);
   NodeAccess::SetHash(node, HashType(op.info().seed, type));
   NodeAccess::SetDevice(node, ResolveDevice(x->device()));
   NodeAccess::SetLocation(node, Here(at));

@@ -24,8 +24,6 @@
 
 namespace hammock {
 
-constinit thread_local BudgetOptions budget_options;
-
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -105,20 +103,25 @@ class BudgetState {
       cuts_[0] = window_.sum();
     }
     seen_before_ = seen_;
-    Restart();
-  }
-  /// The counts begin anew without a cut that says anything of the program's loops.
-  void Restart() {
     seen_ = 0;
+    in_vain_ = 0;
     window_ = {};
     candidate_ = 0;
     last_match_ = 0;
+  }
+  /// Less than `least` was pending: how many more nodes to wait with the next look. Nothing at
+  /// first, then longer and longer.
+  int64_t NoteInVain(int64_t least) {
+    int64_t wait = in_vain_;
+    in_vain_ = std::min(2 * in_vain_ + least / 2, 16 * least);
+    return wait;
   }
 
  private:
   static constexpr size_t kKinds = 4;
   uint32_t seen_ = 0, seen_before_ = 0;     // kinds since the last cut; between the two before
   std::array<LocationId, kKinds> lines_{};  // of the last cuts at such ends
+  int64_t in_vain_ = 0;
   Window window_;
   std::array<uint64_t, 8> cuts_{};  // the windows before the last ones; 0: none
   uint64_t candidate_ = 0;          // a window that may come again
@@ -132,8 +135,9 @@ BudgetState& StateOf(ThreadContext& context) {
   return *context.budget;
 }
 
-void ReadOptions() {
-  budget_options = {config::Get<config::kTrimGraphSize>(), config::Get<config::kTrimGraphBytes>()};
+void ReadOptions(ThreadContext& context) {
+  context.most_nodes = config::Get<config::kTrimGraphSize>();
+  context.most_bytes = config::Get<config::kTrimGraphBytes>();
 }
 
 int64_t MostNodes() { return config::Get<config::kTrimGraphSize>(); }
@@ -165,9 +169,10 @@ bool RunPending(ThreadContext& context, int64_t least, const char* trigger) {
     pending = CountPending(roots);
   }
   if (pending < least) {
-    // At most half, so that counting is rare.
+    // At most half, so that counting is rare; rarer still where it was in vain before.
     context.traced_nodes = context.counted_nodes = std::min(pending, least / 2);
     SetNodesLook(context);
+    if (context.nodes_look != kNever) context.nodes_look += StateOf(context).NoteInVain(least);
     return false;
   }
   static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
@@ -353,7 +358,7 @@ void CheckBudgets(ThreadContext& context, const Node& recorded) {
   if (!context.forbid_execution.empty()) return;
   if (context.held_bytes >= context.held_look) CheckMemory(context, recorded.device());
   if (context.nodes_look == 0) {
-    ReadOptions();
+    ReadOptions(context);
     SetNodesLook(context);
   }
   if (context.traced_nodes < context.nodes_look) return;
@@ -370,7 +375,7 @@ void ResetBudgets(ThreadContext& context) {
   context.traced_nodes = context.counted_nodes = 0;
   context.held_bytes = 0;
   ++context.held_epoch;
-  ReadOptions();
+  ReadOptions(context);
   SetNodesLook(context);
   SetHeldLook(context);
 }

@@ -26,12 +26,6 @@ class BudgetState;
 /// From the weakest to the strongest.
 enum class NaturalEnd : uint8_t { kRead, kModuleCall, kBackward, kOptimizerStep };
 
-/// The options by which the thread's limits were last set.
-struct BudgetOptions {
-  int64_t nodes = -2, bytes = -2;
-};
-extern constinit thread_local BudgetOptions budget_options;
-
 /// Called at such an end, outside of expansions. Runs what the thread has pending if it is time. Of
 /// the ends of one kind in a loop those with the `line` of the last cut count.
 void AtNaturalEnd(NaturalEnd end, LocationId line = 0);

@@ -40,19 +40,19 @@ bool IsEmpty(ThreadContext& context) {
   return context.pending.next == &context.pending && context.settled.next == &context.settled;
 }
 
-// Set when the first context is made. Every thread makes its own, under the same lock, before it
-// touches a tensor.
-metrics::Counter* created = nullptr;
+// As created_tensors.
 metrics::Counter* destroyed = nullptr;
 
 }  // namespace
+
+metrics::Counter* created_tensors = nullptr;
 
 ThreadContext& MakeThreadContext() {
   static thread_local AtThreadEnd at_end;
   (void)at_end;
   std::lock_guard lock(contexts().mutex);
-  if (!created) {
-    created = &metrics::GetCounter("CreateLtcTensor");
+  if (!created_tensors) {
+    created_tensors = &metrics::GetCounter("CreateLtcTensor");
     destroyed = &metrics::GetCounter("DestroyLtcTensor");
   }
   for (ThreadContext* context : contexts().all) {
@@ -79,17 +79,7 @@ std::vector<ThreadContext*> AllContexts() {
 }
 
 Tensor NewTensor(Node* node, uint32_t index, bool settled) {
-  TensorImpl* impl = new (pool::Allocate(sizeof(TensorImpl))) TensorImpl;
-  impl->node = node;
-  impl->index = index;
-  ThreadContext& context = Context();
-  if (node->device() != kNoDevice) {
-    impl->owner = &context;
-    std::lock_guard lock(context.lock);
-    impl->InsertBefore(settled ? &context.settled : &context.pending);
-  }
-  created->Add();
-  return Tensor::FromImpl(impl);
+  return NewTensor(Context(), node, index, settled);
 }
 
 Tensor NewTensor(Value value, bool settled) {
@@ -100,15 +90,15 @@ Tensor NewTensor(Value value, bool settled) {
 }
 
 void DestroyImpl(TensorImpl* impl) {
-  Context();
+  ThreadContext& context = Context();
   if (impl->undo) [[unlikely]]
     ForgetWrites(*impl);
-  if (impl->owner) {
+  if (ThreadContext* owner = impl->owner) {
     // Another thread's counts are its own; they are too high for a while.
-    if (impl->owner == tls_context && impl->held_epoch == tls_context->held_epoch) {
-      tls_context->held_bytes -= impl->held_bytes;
+    if (owner == &context && impl->held_epoch == context.held_epoch) {
+      context.held_bytes -= impl->held_bytes;
     }
-    std::lock_guard lock(impl->owner->lock);
+    std::lock_guard lock(owner->lock);
     impl->Remove();
   }
   Node* node = impl->node;

@@ -15,6 +15,7 @@
 #include "base/cpu_relax.h"
 #include "base/link.h"
 #include "base/pool.h"
+#include "hammock/metrics.h"
 #include "hammock/tensor.h"
 #include "ir/node_access.h"
 #include "lazy/alias.h"
@@ -71,7 +72,9 @@ struct ThreadContext {
   int64_t nodes_look = 0;    // from so many on, budgets are checked after every op
   int64_t held_bytes = 0;    // of values recorded since then that tensors and the tape hold
   int64_t held_look = 0;
-  uint32_t held_epoch = 1;        // grows when held_bytes begins anew
+  uint32_t held_epoch = 1;  // grows when held_bytes begins anew
+  int64_t most_nodes = -2;  // the options by which the limits were last set
+  int64_t most_bytes = -2;
   BudgetState* budget = nullptr;  // made when needed; src/lazy/budget.cpp
   int64_t counted_nodes = 0;      // of traced_nodes, by the counter TracedOps
   int64_t first_op_ns = 0;        // since the last count, where someone wants to know; 0: none
@@ -100,8 +103,24 @@ void CountTraced(ThreadContext& context);
 /// Every context there is, in order of creation.
 std::vector<ThreadContext*> AllContexts();
 
+/// Set when the first context is made. Every thread makes its own before it touches a tensor.
+extern metrics::Counter* created_tensors;
+
 /// A new tensor with this value; takes over one reference of `node`.
 Tensor NewTensor(Node* node, uint32_t index, bool settled);
+/// The same for the recording of ops. `context` is that of the calling thread.
+inline Tensor NewTensor(ThreadContext& context, Node* node, uint32_t index, bool settled) {
+  TensorImpl* impl = new (pool::Allocate(sizeof(TensorImpl))) TensorImpl;
+  impl->node = node;
+  impl->index = index;
+  if (node->device() != kNoDevice) {
+    impl->owner = &context;
+    std::lock_guard lock(context.lock);
+    impl->InsertBefore(settled ? &context.settled : &context.pending);
+  }
+  created_tensors->Add();
+  return Tensor::FromImpl(impl);
+}
 /// As above, with its history.
 Tensor NewTensor(Value value, bool settled);
 /// Gives a tensor that shares its memory with no other a new value.

@@ -4,6 +4,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
+#include "hammock/ops/view.h"
 #include "ops/compose.h"
 #include "ops/families.h"
 #include "ops/record.h"
@@ -28,16 +29,27 @@ void InferUpdate(const InferCall& c) {
   }
 }
 
+/// Settings are numbers of f64 without dims. They decide the dtype of nothing but of a parameter
+/// without dims, so that gets one.
+Tensor WithDims(const Tensor& x) { return x.dim() == 0 ? reshape(x, {1}) : x; }
+Tensor AsBefore(const Tensor& x, const Shape& type) {
+  return x.dim() == type.rank() ? x : reshape(x, type.sizes());
+}
+
 /// The arguments of an update by their names.
 class Update {
  public:
   explicit Update(const ExpandCall& call)
-      : self(call.in[0]),
-        grad(call.in[1]),
+      : self(WithDims(call.in[0])),
+        grad(WithDims(call.in[1])),
         lr(call.in[2]),
         state(call.in.begin() + static_cast<long>(call.op.info().operand_args.size()) - 1,
               call.in.end()),
-        call_(call) {}
+        call_(call) {
+    for (Tensor& tensor : state) {
+      if (tensor.shape() == call.in[0].shape()) tensor = WithDims(tensor);
+    }
+  }
 
   /// Undefined where it is absent.
   const Tensor& operator[](std::string_view name) const {
@@ -88,8 +100,7 @@ Tensor Averaged(const Tensor& average, const Tensor& value, const Tensor& keep) 
 /// 1 - beta^step: what an average that began at zero lacks.
 Tensor Correction(const Tensor& beta, const Tensor& step) { return 1.0 - pow(beta, step); }
 
-Tensors ExpandSgd(const ExpandCall& c) {
-  Update u(c);
+Tensors Sgd(Update& u) {
   u.PrepareGrad();
   const Tensor& momentum = u["momentum"];
   if (!momentum.defined()) return {u.self - u.grad * u.lr};
@@ -104,8 +115,7 @@ Tensors ExpandSgd(const ExpandCall& c) {
   return {u.self - direction * u.lr, buffer};
 }
 
-Tensors ExpandAdam(const ExpandCall& c) {
-  Update u(c);
+Tensors Adam(Update& u) {
   if (u.is("decoupled")) {
     if (u.is("maximize")) u.grad = -u.grad;
     u.DecayWeights();
@@ -122,8 +132,7 @@ Tensors ExpandAdam(const ExpandCall& c) {
   return state;
 }
 
-Tensors ExpandAdamax(const ExpandCall& c) {
-  Update u(c);
+Tensors Adamax(Update& u) {
   u.PrepareGrad();
   Tensor first = Averaged(u.State(0), u.grad, u["beta1"]);
   Tensor largest = maximum(u.State(1) * u["beta2"], abs(u.grad) + u["eps"]);
@@ -131,8 +140,7 @@ Tensors ExpandAdamax(const ExpandCall& c) {
   return {u.self - first / largest * rate, first, largest};
 }
 
-Tensors ExpandNadam(const ExpandCall& c) {
-  Update u(c);
+Tensors Nadam(Update& u) {
   u.PrepareGrad();
   const Tensor &beta1 = u["beta1"], &beta2 = u["beta2"], &step = u["step"];
   auto momentum_at = [&](const Tensor& count) {
@@ -148,8 +156,7 @@ Tensors ExpandNadam(const ExpandCall& c) {
   return {moved, first, second, product};
 }
 
-Tensors ExpandRadam(const ExpandCall& c) {
-  Update u(c);
+Tensors Radam(Update& u) {
   u.PrepareGrad();
   const Tensor &beta1 = u["beta1"], &beta2 = u["beta2"], &step = u["step"];
   Tensor first = Averaged(u.State(0), u.grad, beta1);
@@ -165,8 +172,7 @@ Tensors ExpandRadam(const ExpandCall& c) {
   return {u.self - first * (u.lr / Correction(beta1, step)) * scale, first, second};
 }
 
-Tensors ExpandRmsprop(const ExpandCall& c) {
-  Update u(c);
+Tensors Rmsprop(Update& u) {
   u.PrepareGrad();
   Tensors state{Averaged(u.State(0), square(u.grad), u["alpha"])};
   Tensor average = state[0];
@@ -183,16 +189,14 @@ Tensors ExpandRmsprop(const ExpandCall& c) {
   return state;
 }
 
-Tensors ExpandAdagrad(const ExpandCall& c) {
-  Update u(c);
+Tensors Adagrad(Update& u) {
   u.PrepareGrad();
   Tensor sum = u.State(0) + square(u.grad);
   Tensor rate = u.lr / (1.0 + (u["step"] - 1.0) * u["lr_decay"]);
   return {u.self - u.grad / (sqrt(sum) + u["eps"]) * rate, sum};
 }
 
-Tensors ExpandAdadelta(const ExpandCall& c) {
-  Update u(c);
+Tensors Adadelta(Update& u) {
   u.PrepareGrad();
   const Tensor &rho = u["rho"], &eps = u["eps"];
   Tensor average = Averaged(u.State(0), square(u.grad), rho);
@@ -200,8 +204,7 @@ Tensors ExpandAdadelta(const ExpandCall& c) {
   return {u.self - delta * u.lr, average, Averaged(u.State(1), square(delta), rho)};
 }
 
-Tensors ExpandLion(const ExpandCall& c) {
-  Update u(c);
+Tensors Lion(Update& u) {
   u.DecayWeights();
   Tensor direction = sign(Averaged(u.State(0), u.grad, u["beta1"]));
   return {u.self - direction * u.lr, Averaged(u.State(0), u.grad, u["beta2"])};
@@ -209,16 +212,26 @@ Tensors ExpandLion(const ExpandCall& c) {
 
 void InferEma(const InferCall& c) { c.out.push_back(*c.in[0]); }
 
-Tensors ExpandEma(const ExpandCall& c) { return {Averaged(c.in[0], c.in[1], c.in[2])}; }
+Tensors ExpandEma(const ExpandCall& c) {
+  return {AsBefore(Averaged(WithDims(c.in[0]), WithDims(c.in[1]), c.in[2]), c.in[0].shape())};
+}
+
+template <Tensors (*rule)(Update&)>
+Tensors Expand(const ExpandCall& c) {
+  Update u(c);
+  Tensors results = rule(u);
+  for (size_t i = 0; i < results.size(); ++i) results[i] = AsBefore(results[i], c.out[i]);
+  return results;
+}
 
 }  // namespace
 
 // Samples are of one sign: second moments are never negative.
-#define HAMMOCK_UPDATE(variable, text, about, expansion, ...)              \
+#define HAMMOCK_UPDATE(variable, text, about, rule, ...)                   \
   constinit const OpDef ops::variable = {.schema = text,                   \
                                          .doc = about,                     \
                                          .infer = InferUpdate,             \
-                                         .expand = expansion,              \
+                                         .expand = Expand<rule>,           \
                                          .domain = {.lo = 0.1, .hi = 0.9}, \
                                          .samples = {__VA_ARGS__}}
 
@@ -227,14 +240,14 @@ HAMMOCK_UPDATE(
     "_sgd_update(Tensor self, Tensor grad, Tensor lr, Tensor? momentum, Tensor? step, Tensor? "
     "weight_decay, Tensor? dampening, Tensor[] momentum_buffer, bool nesterov, bool maximize) -> "
     "Tensor[]",
-    "One update by SGD.", ExpandSgd,
+    "One update by SGD.", Sgd,
     {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f64[] f32[2,3]",
      "{nesterov=false, maximize=true}"});
 HAMMOCK_UPDATE(
     kAdamUpdate,
     "_adam_update(Tensor self, Tensor grad, Tensor lr, Tensor beta1, Tensor step, Tensor beta2, "
     "Tensor eps, Tensor? weight_decay, Tensor[] state, bool decoupled, bool maximize) -> Tensor[]",
-    "One update by Adam, or by AdamW where the decay is decoupled.", ExpandAdam,
+    "One update by Adam, or by AdamW where the decay is decoupled.", Adam,
     {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f64[] f64[] f32[2,3] f32[2,3]",
      "{decoupled=true, maximize=false}"},
     {"bf16[3] bf16[3] f64[] f64[] f64[] f64[] f64[] f64[] bf16[3] bf16[3] bf16[3]",
@@ -243,7 +256,7 @@ HAMMOCK_UPDATE(
     kAdamaxUpdate,
     "_adamax_update(Tensor self, Tensor grad, Tensor lr, Tensor beta1, Tensor step, Tensor beta2, "
     "Tensor eps, Tensor? weight_decay, Tensor[] state, bool maximize) -> Tensor[]",
-    "One update by Adamax.", ExpandAdamax,
+    "One update by Adamax.", Adamax,
     {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f64[] f64[] f32[2,3] f32[2,3]",
      "{maximize=false}"});
 HAMMOCK_UPDATE(
@@ -251,40 +264,40 @@ HAMMOCK_UPDATE(
     "_nadam_update(Tensor self, Tensor grad, Tensor lr, Tensor beta1, Tensor step, Tensor beta2, "
     "Tensor eps, Tensor? weight_decay, Tensor momentum_decay, Tensor[] state, bool maximize) -> "
     "Tensor[]",
-    "One update by NAdam.", ExpandNadam,
+    "One update by NAdam.", Nadam,
     {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f64[] f64[] f64[] f32[2,3] f32[2,3] f64[]",
      "{maximize=false}"});
 HAMMOCK_UPDATE(
     kRadamUpdate,
     "_radam_update(Tensor self, Tensor grad, Tensor lr, Tensor beta1, Tensor step, Tensor beta2, "
     "Tensor eps, Tensor? weight_decay, Tensor[] state, bool maximize) -> Tensor[]",
-    "One update by RAdam.", ExpandRadam,
+    "One update by RAdam.", Radam,
     {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f64[] f64[] f32[2,3] f32[2,3]",
      "{maximize=false}"});
 HAMMOCK_UPDATE(
     kRmspropUpdate,
     "_rmsprop_update(Tensor self, Tensor grad, Tensor lr, Tensor? momentum, Tensor alpha, Tensor "
     "eps, Tensor? weight_decay, Tensor[] state, bool centered, bool maximize) -> Tensor[]",
-    "One update by RMSprop.", ExpandRmsprop,
+    "One update by RMSprop.", Rmsprop,
     {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f64[] f32[2,3] f32[2,3]",
      "{centered=false, maximize=false}"});
 HAMMOCK_UPDATE(
     kAdagradUpdate,
     "_adagrad_update(Tensor self, Tensor grad, Tensor lr, Tensor step, Tensor lr_decay, Tensor "
     "eps, Tensor? weight_decay, Tensor[] sum, bool maximize) -> Tensor[]",
-    "One update by Adagrad.", ExpandAdagrad,
+    "One update by Adagrad.", Adagrad,
     {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f64[] f32[2,3]", "{maximize=false}"});
 HAMMOCK_UPDATE(
     kAdadeltaUpdate,
     "_adadelta_update(Tensor self, Tensor grad, Tensor lr, Tensor rho, Tensor eps, Tensor? "
     "weight_decay, Tensor[] state, bool maximize) -> Tensor[]",
-    "One update by Adadelta.", ExpandAdadelta,
+    "One update by Adadelta.", Adadelta,
     {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f32[2,3] f32[2,3]", "{maximize=false}"});
 HAMMOCK_UPDATE(
     kLionUpdate,
     "_lion_update(Tensor self, Tensor grad, Tensor lr, Tensor beta1, Tensor beta2, Tensor? "
     "weight_decay, Tensor[] exp_avg) -> Tensor[]",
-    "One update by Lion.", ExpandLion, {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f32[2,3]", ""});
+    "One update by Lion.", Lion, {"f32[2,3] f32[2,3] f64[] f64[] f64[] f64[] f32[2,3]", ""});
 #undef HAMMOCK_UPDATE
 
 constinit const OpDef ops::kEmaUpdate = {

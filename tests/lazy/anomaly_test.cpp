@@ -89,7 +89,8 @@ struct Calls : nn::UnaryModule {
 
 struct Net : nn::UnaryModule {
   explicit Net(const UnaryFn& fn) : UnaryModule("Net") {
-    encoder = register_module("encoder", nn::Sequential(nn::ReLU(), std::make_shared<Calls>(fn)));
+    encoder =
+        register_module("encoder", nn::Sequential(nn::Identity(), std::make_shared<Calls>(fn)));
   }
   nn::Sequential encoder = nullptr;
   Tensor forward(const Tensor& x) override { return encoder(x); }

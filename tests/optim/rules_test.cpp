@@ -189,6 +189,31 @@ TEST(Optimizers, RecordOneOpForEachParameter) {
   EXPECT_LE(OpsOfAStep<Lion>(), most);
 }
 
+/// The steps of a parameter without dims, and of one that has a dim, have the same bits.
+template <class Optimizer>
+void ExpectSameWithoutDims() {
+  SCOPED_TRACE(typeid(Optimizer).name());
+  Tensor number = full({}, 0.7f).requires_grad_(), row = full({1}, 0.7f).requires_grad_();
+  Optimizer of_number({number}), of_row({row});
+  for (int i = 1; i < 4; ++i) {
+    number.set_grad(full({}, 0.1f * static_cast<float>(i)));
+    row.set_grad(full({1}, 0.1f * static_cast<float>(i)));
+    of_number.step();
+    of_row.step();
+  }
+  EXPECT_EQ(number.dim(), 0);
+  EXPECT_EQ(number.to_vector<float>(), row.to_vector<float>());
+}
+template <class... Optimizers>
+void ExpectAllSameWithoutDims() {
+  (ExpectSameWithoutDims<Optimizers>(), ...);
+}
+
+TEST(Optimizers, UpdateParametersWithoutDims) {
+  ExpectAllSameWithoutDims<SGD, Adam, AdamW, Adamax, NAdam, RAdam, RMSprop, Adagrad, Adadelta,
+                           Lion>();
+}
+
 TEST(Optimizers, NewOptionsCompileNothing) {
   auto train = [](const AdamWOptions& options) {
     Problem problem;

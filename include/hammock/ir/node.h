@@ -126,6 +126,7 @@ class HAMMOCK_API Node {
     uint32_t index;
   };
   struct Slot {
+    explicit Slot(const Shape& shape) : shape(shape) {}
     Shape shape;
     BackendDataPtr data;  ///< set when claimed by a step; guarded by the graph mutex
   };
