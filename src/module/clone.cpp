@@ -43,7 +43,9 @@ constinit thread_local CloneMemo* tls_memo = nullptr;
 class CloneScope {
  public:
   CloneScope() {
-    if (!tls_memo) tls_memo = &own_.emplace();
+    if (tls_memo) return;
+    own_ = std::make_unique<CloneMemo>();
+    tls_memo = own_.get();
   }
   /// All is copied, if this is the outermost one; whether it is.
   bool Finish() {
@@ -58,7 +60,7 @@ class CloneScope {
   CloneScope& operator=(const CloneScope&) = delete;
 
  private:
-  std::optional<CloneMemo> own_;
+  std::unique_ptr<CloneMemo> own_;
 };
 
 /// A list, tuple, dict or tensor of its own; the rest is shared.
