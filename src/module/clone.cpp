@@ -5,7 +5,7 @@
 // in no tree and in nobody's place.
 
 #include <functional>
-#include <optional>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
