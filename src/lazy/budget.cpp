@@ -64,6 +64,8 @@ uint64_t OpOf(const Node& node) { return (node.hash().lo ^ node.location()) * 0x
 /// What a thread remembers of its cuts.
 class BudgetState {
  public:
+  int64_t ended_at = -1;  // nodes that were recorded at the last end of a backward or an update
+
   /// Whether an end of this kind is the place to cut, with so many nodes pending.
   bool IsPlace(NaturalEnd end, LocationId line, int64_t nodes) {
     auto kind = static_cast<size_t>(end);
@@ -108,6 +110,7 @@ class BudgetState {
     window_ = {};
     candidate_ = 0;
     last_match_ = 0;
+    ended_at = -1;
   }
   /// Less than `least` was pending: how many more nodes to wait with the next look. Nothing at
   /// first, then longer and longer.
@@ -348,9 +351,13 @@ void AtNaturalEnd(NaturalEnd end, LocationId line) {
       !context.forbid_execution.empty()) {
     return;
   }
-  if (StateOf(context).IsPlace(end, line, context.traced_nodes)) {
-    RunPending(context, kEnough, "natural end");
+  BudgetState& state = StateOf(context);
+  if (end == NaturalEnd::kRead && state.ended_at == context.traced_nodes) {
+    RunPending(context, 1, "read");
+    return;
   }
+  if (end >= NaturalEnd::kBackward) state.ended_at = context.traced_nodes;
+  if (state.IsPlace(end, line, context.traced_nodes)) RunPending(context, kEnough, "natural end");
 }
 
 void CheckBudgets(ThreadContext& context, const Node& recorded) {

@@ -67,6 +67,19 @@ TEST_P(LoopBodies, WithoutNaturalEndsCompileFewGraphs) {
 
 INSTANTIATE_TEST_SUITE_P(Budget, LoopBodies, ::testing::Values(10, 65, 333, 1500, 7000, 30000));
 
+TEST(Budget, LoopsThatReadAtTheirEndCompileNothingNew) {
+  Model model(50, "null");
+  auto epoch = [&] {
+    for (int i = 0; i < 100; ++i) model.Train();
+    model.weight().sum().item<float>();
+  };
+  epoch();
+  epoch();
+  int64_t compiles = Compiles();
+  for (int i = 0; i < 3; ++i) epoch();
+  EXPECT_EQ(Compiles(), compiles);
+}
+
 TEST(Budget, NestedLoopsCompileFewGraphs) {
   Tensor x = ones({2}, f32, "null");
   int64_t compiles = CompilesOf(40000, [&] {
