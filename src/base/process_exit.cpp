@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace hammock::process_exit {
 namespace {
@@ -155,8 +156,30 @@ bool Run::WaitForOthers(TimePoint end) {
   return PollUntil(end, [] { return runs_before_exit.load() == own_runs_before_exit; });
 }
 
+namespace {
+
+/// Libraries make static objects whenever they are first used for something, and a thread that
+/// never used tensors may call exit() right then. While a process is young this thread sees to it
+/// that the handler was registered after them.
+void GuardFirstCalls() {
+  std::thread([] {
+    constexpr std::chrono::microseconds kPause{200};
+    constexpr std::chrono::seconds kYoung{2};
+    uint64_t seen = 0;
+    for (int i = 0; i < kYoung / kPause && !Begun(); ++i) {
+      uint64_t calls = library_calls.load();
+      if (std::exchange(seen, calls) != calls || static_cast<uint32_t>(calls) != 0) {
+        on_exit(AtExit, nullptr);
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+  }).detach();
+}
+
+}  // namespace
+
 LibraryCall::LibraryCall() {
-  library_calls.fetch_add(kOneCall);
+  if (library_calls.fetch_add(kOneCall) >> 32 == 1) GuardFirstCalls();
   ++own_library_calls;
   if (!Closed()) return;
   --own_library_calls;

@@ -5,11 +5,11 @@
 /// those registered last first. Static objects of libraries, oneDNN's among them, are destroyed by
 /// such handlers while other threads may still run steps. So the library has one handler, and
 /// registers it again whenever a thread that used the library loses its thread_local objects: if
-/// that is due to exit(), the handler runs before all others. It gives queued and running work
-/// kGrace to finish, then cancels what can be cancelled without loss, and after kLimit at the
-/// latest lets the other handlers go on. From then on nothing calls oneDNN. Everything else still
-/// works, on the thread that asks for it, so that destructors of static objects, and threads that
-/// these wait for, may use tensors.
+/// that is due to exit(), the handler runs before all others. In the first seconds of a process a
+/// thread registers it too. It gives queued and running work kGrace to finish, then cancels what
+/// can be cancelled without loss, and after kLimit at the latest lets the other handlers go on.
+/// From then on nothing calls oneDNN. Everything else still works, on the thread that asks for it,
+/// so that destructors of static objects, and threads that these wait for, may use tensors.
 
 #include <atomic>
 #include <chrono>
