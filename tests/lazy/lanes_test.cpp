@@ -15,6 +15,7 @@
 #include "hammock/custom_call.h"
 #include "lazy/runtime.h"
 #include "support/host_backend.h"
+#include "support/in_parallel.h"
 
 namespace hammock {
 namespace {
@@ -23,23 +24,6 @@ using namespace hammock::testing;
 using namespace std::chrono_literals;
 
 class Lanes : public Runtime {};
-
-/// Runs fn(i) on `count` threads at once; what they throw fails the test.
-template <class F>
-void InParallel(int count, F fn) {
-  std::latch start(count);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&start, &fn, i] {
-      start.arrive_and_wait();
-      try {
-        fn(i);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "thread " << i << ": " << error.what();
-      }
-    });
-  }
-}
 
 /// Waits until `count` threads have come, but not for ever; whether they have.
 class Meeting {

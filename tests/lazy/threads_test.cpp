@@ -10,6 +10,7 @@
 
 #include "lazy/runtime.h"
 #include "support/host_backend.h"
+#include "support/in_parallel.h"
 
 namespace hammock {
 namespace {
@@ -19,23 +20,6 @@ using namespace hammock::testing;
 constexpr int kThreads = 8;
 
 class Threads : public Runtime {};
-
-/// Runs fn(i) on `count` threads at once; what they throw fails the test.
-template <class F>
-void InParallel(int count, F fn) {
-  std::latch start(count);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&start, &fn, i] {
-      start.arrive_and_wait();
-      try {
-        fn(i);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "thread " << i << ": " << error.what();
-      }
-    });
-  }
-}
 
 // Upstream's crash: 4 threads, 300 rounds, a step in every tenth.
 TEST_F(Threads, TraceStepAndReadOnOneDevice) {
