@@ -760,54 +760,6 @@ bool StepExecutor::AwaitReady(std::span<const Value> roots) {
   return ready;
 }
 
-void StepExecutor::AddUnseen(DeviceEntry& device, const ThreadContext* owner,
-                             const std::shared_ptr<const Error>& error) {
-  constexpr size_t kMostUnseen = 64;
-  std::lock_guard lock(device.error_mutex);
-  bool known = std::ranges::find(device.unseen_errors, error, &DeviceEntry::UnseenError::error) !=
-               device.unseen_errors.end();
-  if (!known && device.unseen_errors.size() < kMostUnseen) {
-    device.unseen_errors.push_back({error, owner});
-    ++unseen_errors_;
-  }
-}
-
-void StepExecutor::ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
-  std::lock_guard lock(device.error_mutex);
-  unseen_errors_ -= static_cast<int>(std::erase_if(
-      device.unseen_errors, [&](const auto& unseen) { return unseen.error == error; }));
-}
-
-void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
-  process_exit::AwaitEndIfCancelled(*error);
-  for (DeviceEntry* device : AllDevices()) ForgetUnseen(*device, error);
-  int undone = UndoFailed(error);
-  std::shared_ptr<Error> raised = error->Clone();
-  // Where nothing better is known: the read or sync that raises it.
-  if (raised->where().empty()) raised->SetWhere(CurrentWhere());
-  if (undone > 0) {
-    raised->AddNote(fmt::format("{} undone: tensors updated in place have the values from before",
-                                undone == 1 ? "the step is" : fmt::format("{} steps are", undone)));
-  }
-  raised->Raise();
-  __builtin_unreachable();
-}
-
-bool StepExecutor::Close(const WriteUnitPtr& unit, std::shared_ptr<const Error> reason) {
-  std::shared_ptr<const Error> failure;
-  {
-    std::lock_guard lock(graph_mutex);
-    if (!unit->error && !IsStarted(*unit)) {
-      failure = reason ? reason : FailureOf(*unit);
-      if (!failure) return false;
-      FailUnit(*unit, failure);
-    }
-  }
-  if (failure && !reason) AddUnseen(EntryOf(DeviceOf(*unit)), unit->owner, failure);
-  if (!failure) TrySettle(unit);
-  return true;
-}
-
 Graph StepExecutor::TraceOf(std::span<const Value> roots, Hash128* hash) {
   std::lock_guard lock(graph_mutex);
   Walk walk;

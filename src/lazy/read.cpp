@@ -131,22 +131,4 @@ void StepExecutor::Drain(DeviceEntry& device) {
   }
 }
 
-void StepExecutor::RaiseUnseen(DeviceEntry& device, const ThreadContext* owner) {
-  std::shared_ptr<const Error> error;
-  {
-    std::lock_guard lock(device.error_mutex);
-    for (const DeviceEntry::UnseenError& unseen : device.unseen_errors) {
-      if (owner && unseen.owner != owner) continue;
-      error = unseen.error;
-      break;
-    }
-  }
-  if (error) RaiseSeen(error);
-}
-
-void StepExecutor::RaiseUnseenOf(const ThreadContext& owner) {
-  if (unseen_errors_.load() == 0) return;
-  for (DeviceEntry* entry : AllDevices()) RaiseUnseen(*entry, &owner);
-}
-
 }  // namespace hammock
