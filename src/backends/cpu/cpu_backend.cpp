@@ -140,26 +140,6 @@ class Backend : public HostBackend {
   void LimitMemory(int64_t bytes) const override { memory_.SetLimit(bytes); }
 
  private:
-  /// Memory for one run, given back at its end.
-  class Arena {
-   public:
-    Arena(HostAllocator& memory, int64_t bytes, int64_t others)
-        : memory_(memory),
-          bytes_(bytes),
-          data_(bytes == 0 ? nullptr : memory.Allocate(bytes, "values on the way", others)) {}
-    ~Arena() {
-      if (data_) memory_.Free(data_, bytes_);
-    }
-    Arena(const Arena&) = delete;
-    Arena& operator=(const Arena&) = delete;
-    char* data() const { return static_cast<char*>(data_); }
-
-   private:
-    HostAllocator& memory_;
-    int64_t bytes_;
-    void* data_;
-  };
-
   static void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program) {
     computation.artifact_bytes = program->bytes();
     computation.run_bytes = program->plan().peak_bytes();
@@ -249,7 +229,7 @@ class Backend : public HostBackend {
       }
       output_pointers.push_back(static_cast<char*>(outputs.back().mutable_data()));
     }
-    Arena arena(memory_, program.plan().arena_bytes, others);
+    HostAllocator::Arena arena(memory_, program.plan().arena_bytes, "values on the way", others);
     if (tracing::running_graph) [[unlikely]] {
       tracing::WriteMemory(fmt::format("{}:{}", kName, device.ordinal()),
                            GetMemoryInfo(device).in_use, tracing::running_graph->planned_bytes);

@@ -66,17 +66,19 @@ int64_t HostAllocator::BlockSize(int64_t bytes) { return SizeOfClass(ClassOf(byt
 
 HostAllocator::~HostAllocator() { FreeCached(); }
 
-void* HostAllocator::TakeCached(int size_class) {
+void* HostAllocator::TakeCached(int& size_class, int largest) {
   int first = ListOfThread(kLists);
   for (int i = 0; i < kLists; ++i) {
     FreeList& list = lists_[(first + i) % kLists];
     std::unique_lock lock(list.mutex, std::try_to_lock);
     if (!lock) continue;
-    std::vector<void*>& blocks = list.blocks[size_class];
-    if (blocks.empty()) continue;
-    void* block = blocks.back();
-    blocks.pop_back();
-    return block;
+    for (int c = size_class; c <= largest; ++c) {
+      if (list.blocks[c].empty()) continue;
+      void* block = list.blocks[c].back();
+      list.blocks[c].pop_back();
+      size_class = c;
+      return block;
+    }
   }
   return nullptr;
 }
@@ -107,10 +109,15 @@ void HostAllocator::TrimBefore(int64_t size) {
 }
 
 void* HostAllocator::Allocate(int64_t bytes, std::string_view what, int64_t others) {
-  account_.Add(bytes, others, what);
   int size_class = ClassOf(bytes);
+  return Take(bytes, size_class, size_class, what, others);
+}
+
+void* HostAllocator::Take(int64_t bytes, int& size_class, int largest, std::string_view what,
+                          int64_t others) {
+  account_.Add(bytes, others, what);
+  void* block = TakeCached(size_class, largest);
   int64_t size = SizeOfClass(size_class);
-  void* block = TakeCached(size_class);
   if (!block) {
     TrimBefore(size);
     block = TakeFromSystem(size);
@@ -127,9 +134,12 @@ void* HostAllocator::Allocate(int64_t bytes, std::string_view what, int64_t othe
 }
 
 void HostAllocator::Free(void* block, int64_t bytes) {
-  int size_class = ClassOf(bytes);
-  int64_t size = SizeOfClass(size_class);
   account_.Remove(bytes);
+  Keep(block, ClassOf(bytes));
+}
+
+void HostAllocator::Keep(void* block, int size_class) {
+  int64_t size = SizeOfClass(size_class);
   ASAN_POISON_MEMORY_REGION(block, size);
   int first = ListOfThread(kLists);
   for (int i = 0; i < kLists; ++i) {
@@ -140,6 +150,20 @@ void HostAllocator::Free(void* block, int64_t bytes) {
     return;
   }
   GiveToSystem(block, size);
+}
+
+HostAllocator::Arena::Arena(HostAllocator& memory, int64_t bytes, std::string_view what,
+                            int64_t others)
+    : memory_(memory), bytes_(bytes) {
+  if (bytes == 0) return;
+  class_ = ClassOf(bytes);
+  block_ = memory.Take(bytes, class_, std::min(class_ + 2 * kSteps, kClasses - 1), what, others);
+}
+
+HostAllocator::Arena::~Arena() {
+  if (!block_) return;
+  memory_.account_.Remove(bytes_);
+  memory_.Keep(block_, class_);
 }
 
 HostTensor HostAllocator::New(const Shape& shape, std::string_view what, int64_t others) {

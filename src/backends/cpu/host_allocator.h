@@ -38,6 +38,23 @@ class HostAllocator {
   /// `bytes` as given to Allocate.
   void Free(void* block, int64_t bytes);
 
+  /// Memory for one run, given back at its end. It may be a cached block up to four times as large,
+  /// so that runs of ever other sizes share memory instead of touching new pages.
+  class Arena {
+   public:
+    Arena(HostAllocator& memory, int64_t bytes, std::string_view what, int64_t others = 0);
+    ~Arena();
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+    char* data() const { return static_cast<char*>(block_); }  ///< null for no bytes
+
+   private:
+    HostAllocator& memory_;
+    const int64_t bytes_;
+    int class_ = 0;
+    void* block_ = nullptr;
+  };
+
   /// A tensor that gives its memory back when the last user is gone.
   HostTensor New(const Shape& shape, std::string_view what, int64_t others = 0);
   /// The caller's bytes, shared and counted while the result lives.
@@ -64,7 +81,10 @@ class HostAllocator {
 
   static int ClassOf(int64_t bytes);
   static int64_t SizeOfClass(int size_class);
-  void* TakeCached(int size_class);
+  /// A block of `size_class`, which becomes its class, or of a larger one up to `largest`.
+  void* Take(int64_t bytes, int& size_class, int largest, std::string_view what, int64_t others);
+  void* TakeCached(int& size_class, int largest);
+  void Keep(void* block, int size_class);
   void* TakeFromSystem(int64_t size);
   void GiveToSystem(void* block, int64_t size);
   void TrimBefore(int64_t size);

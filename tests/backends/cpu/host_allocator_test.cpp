@@ -123,6 +123,24 @@ TEST(HostAllocator, SizesThatNeverComeAgainDoNotPileUp) {
   }
 }
 
+TEST(HostAllocator, ArenasOfEverOtherSizesShareMemory) {
+  HostAllocator allocator("cpu");
+  char* largest = HostAllocator::Arena(allocator, 4 * kMega, "test").data();
+  for (int64_t bytes = kMega + 1; bytes <= 4 * kMega; bytes += kMega / 4) {
+    HostAllocator::Arena arena(allocator, bytes, "test");
+    EXPECT_EQ(arena.data(), largest) << bytes;
+    EXPECT_EQ(allocator.Info().in_use, bytes);
+  }
+  EXPECT_EQ(allocator.Info().in_use, 0);
+  EXPECT_EQ(allocator.Info().reserved, 4 * kMega);
+  // Much smaller ones, and blocks that stay, are not served by large blocks.
+  EXPECT_NE(HostAllocator::Arena(allocator, kMega / 2, "test").data(), largest);
+  void* block = allocator.Allocate(2 * kMega, "test");
+  EXPECT_NE(block, largest);
+  allocator.Free(block, 2 * kMega);
+  EXPECT_EQ(HostAllocator::Arena(allocator, 0, "test").data(), nullptr);
+}
+
 TEST(HostAllocator, TooLargeForTheHostIsOutOfMemory) {
   HostAllocator allocator("cpu");
   EXPECT_THROW(allocator.Allocate(int64_t{1} << 55, "test"), OutOfMemory);
