@@ -71,11 +71,16 @@ int64_t BytesOf(const std::vector<Shape>& shapes) {
 // ---- GeneralStep
 
 bool GeneralStep::Covers(const std::vector<int64_t>& sizes) const {
+  if (IsRefused(sizes)) return false;
+  if (InRange(sizes) && AreDistinct(*FreeSizes(rule.products, sizes))) return true;
+  std::lock_guard lock(mutex_);
+  return verified_.contains(sizes);
+}
+
+bool GeneralStep::InRange(const std::vector<int64_t>& sizes) const {
   std::optional<std::vector<int64_t>> free = FreeSizes(rule.products, sizes);
   std::lock_guard lock(mutex_);
-  if (refused_.contains(sizes)) return false;
-  if (free && !range_.least.empty() && range_.Contains(*free) && AreDistinct(*free)) return true;
-  return verified_.contains(sizes);
+  return free && !range_.least.empty() && range_.Contains(*free);
 }
 
 void GeneralStep::SetRange(SizeRange range) {
@@ -197,7 +202,8 @@ CompiledStepPtr Generaliser::Instantiate(const std::shared_ptr<GeneralStep>& gen
     if (!IsSimple(*lowered_) || lowered_skeleton_.words != general->lowered_words) return nullptr;
     if (!general->rule.Gives(lowered_skeleton_.sizes, *parameters)) return nullptr;
     general->AddVerified(*parameters);
-    FindRange(*general, *parameters);
+    // Equal sizes are no news of a range that contains them.
+    if (!general->InRange(*parameters)) FindRange(*general, *parameters);
   }
   CompiledStepPtr step = MakeInstance(device_, general, *parameters);
   if (step) step->sizes.clear();  // it becomes an entry

@@ -55,6 +55,7 @@ struct GeneralStep {
   /// Whether graphs of these sizes are lowered by the rule, as far as is known, and the backend did
   /// not refuse them.
   bool Covers(const std::vector<int64_t>& sizes) const;
+  bool InRange(const std::vector<int64_t>& sizes) const;
   void SetRange(SizeRange range);
   SizeRange range() const;
   /// They were lowered, and follow the rule.

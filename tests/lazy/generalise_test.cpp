@@ -154,6 +154,24 @@ TEST_F(Generalise, NewSizesAreNotLowered) {
   EXPECT_EQ(lowered(), before);
 }
 
+TEST_F(Generalise, EqualSizesInTheRangeAreLoweredOnce) {
+  auto model = [](int64_t rows, int64_t columns) {
+    Tensor x = Random({rows, columns}, static_cast<uint64_t>(rows + 100 * columns));
+    return softmax(x * 2.0 + mean(x, {0}), 1).host();
+  };
+  auto lowered = [] {
+    return metrics::GetMetric("LowerTime", metrics::Kind::kTime).Data().samples;
+  };
+  model(4, 7);
+  model(6, 13);
+  model(5, 11);
+  int64_t compiles = Compiles(), before = lowered();
+  model(9, 9);
+  model(9, 9);
+  EXPECT_EQ(Compiles(), compiles);
+  EXPECT_EQ(lowered(), before + 1);
+}
+
 TEST_F(Generalise, MissesAreCompilations) {
   CacheStats before = Lazy().GetCacheStats();
   int64_t compiles = Compiles();
