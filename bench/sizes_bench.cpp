@@ -76,6 +76,41 @@ void TrainMlp() {
   });
 }
 
+void TrainConvNet() {
+  nn::Conv2d first(1, 8, 5), second(8, 16, 3);
+  nn::Linear head(16 * 5 * 5, 10);
+  std::vector<Tensor> parameters = first->parameters();
+  for (const Tensor& parameter : second->parameters()) parameters.push_back(parameter);
+  for (const Tensor& parameter : head->parameters()) parameters.push_back(parameter);
+  optim::SGD optimizer(parameters, {.lr = 0.01});
+  Tensor images = randn({128, 1, 28, 28}), labels = randint(0, 10, {128});
+  sync_multi({images, labels});
+  Measure("train convnet, batch", 2, 100, [&](int64_t batch) {
+    Tensor loss;
+    step([&] {
+      optimizer.zero_grad();
+      Tensor x = max_pool2d(relu(first(images.narrow(0, 0, batch))), {2, 2});
+      x = max_pool2d(relu(second(x)), {2, 2}).flatten(1);
+      loss = cross_entropy(head(x), labels.narrow(0, 0, batch));
+      loss.backward();
+      optimizer.step();
+      loss = loss.detach();
+    });
+    loss.item<double>();
+  });
+}
+
+void InferBf16() {
+  NoGradGuard no_grad;
+  Tensor weights[] = {(randn({512, 256}) * 0.05).to(bf16), (randn({256, 512}) * 0.05).to(bf16)};
+  Tensor points = randn({256, 256}).to(bf16);
+  sync_multi({weights[0], weights[1], points});
+  Measure("mlp bf16, batch", 2, 200, [&](int64_t batch) {
+    Tensor x = linear(relu(linear(points.narrow(0, 0, batch), weights[0])), weights[1]);
+    x.to(f32).sum().item<double>();
+  });
+}
+
 void DecodeWithCache() {
   constexpr int64_t kWidth = 256, kHeads = 8, kHead = kWidth / kHeads, kLayers = 4;
   NoGradGuard no_grad;
@@ -116,5 +151,7 @@ int main() {
   std::printf("%-24s %9s %9s %9s %9s %8s %8s %8s\n", "us a step", "known", "new", "new, mean",
               "second", "new/k", "second/k", "compiles");
   TrainMlp();
+  TrainConvNet();
+  InferBf16();
   DecodeWithCache();
 }
