@@ -24,13 +24,18 @@ struct Band {
   }
 };
 
+struct BandPrimitive {
+  memory::desc weight;  // as it chose
+  Call call;
+};
+
 /// The convolution of bands of one geometry: channels are brought last, which is how oneDNN is
 /// fastest and how rows stay together, and back. Tensors that lie so already are used as they are.
 struct BandKernel {
   Band band;
   memory::desc input, weight, out;  // inside, channels last
   std::optional<StridedCopy> load, store;
-  Call call;
+  std::shared_ptr<const BandPrimitive> primitive;
 };
 
 class OneDnnConvolution : public ConvolutionKernel {
@@ -40,7 +45,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     OneThread one;
     PlanParts();
     MakeBands();
-    packer_.emplace(PlainWeight(), kernels_[0].weight);
+    packer_ = Reorder::Of(PlainWeight(), kernels_[0].weight);
     packed_bytes = shared_bytes = BytesOf(kernels_[0].weight);
     packed_key = KeyOf(PlainWeight()) + KeyOf(kernels_[0].weight);
     call_bytes_ = packer_->scratch_bytes();
@@ -48,7 +53,7 @@ class OneDnnConvolution : public ConvolutionKernel {
       if (kernel.load) input_bytes_ = std::max(input_bytes_, BytesOf(kernel.input));
       if (kernel.store) out_bytes_ = std::max(out_bytes_, BytesOf(kernel.out));
       if (apart) part_bytes_ = std::max(part_bytes_, BytesOf(kernel.out));
-      call_bytes_ = std::max(call_bytes_, kernel.call.scratch_bytes());
+      call_bytes_ = std::max(call_bytes_, kernel.primitive->call.scratch_bytes());
     }
     worker_bytes = input_bytes_ + out_bytes_ + part_bytes_ + epilogue_bytes_ + call_bytes_;
   }
@@ -227,14 +232,21 @@ class OneDnnConvolution : public ConvolutionKernel {
   template <class Primitive>
   void Finish(BandKernel& kernel, dnnl::algorithm algorithm, const List& strides,
               const List& dilates, const List& low, const List& high) {
-    typename Primitive::desc wanted(dnnl::prop_kind::forward_inference, algorithm, kernel.input,
-                                    kernel.weight, kernel.out, strides, dilates, low, high);
-    typename Primitive::primitive_desc desc(wanted, WithOurScratch(), Engine());
-    kernel.weight = desc.weights_desc();
-    kernel.call = Call(Primitive(desc), desc.scratchpad_desc(),
-                       {{DNNL_ARG_SRC, kernel.input},
-                        {DNNL_ARG_WEIGHTS, kernel.weight},
-                        {DNNL_ARG_DST, kernel.out}});
+    auto make = [&] {
+      typename Primitive::desc wanted(dnnl::prop_kind::forward_inference, algorithm, kernel.input,
+                                      kernel.weight, kernel.out, strides, dilates, low, high);
+      typename Primitive::primitive_desc desc(wanted, WithOurScratch(), Engine());
+      memory::desc weight = desc.weights_desc();
+      return BandPrimitive{weight, Call(Primitive(desc), desc.scratchpad_desc(),
+                                        {{DNNL_ARG_SRC, kernel.input},
+                                         {DNNL_ARG_WEIGHTS, weight},
+                                         {DNNL_ARG_DST, kernel.out}})};
+    };
+    std::string key = std::to_string(static_cast<int>(algorithm)) + KeyOf(kernel.input) +
+                      KeyOf(kernel.weight) + KeyOf(kernel.out) +
+                      KeyOf({&strides, &dilates, &low, &high});
+    kernel.primitive = Prepared<BandPrimitive>(key, make);
+    kernel.weight = kernel.primitive->weight;
   }
 
   void RunBand(const Convolution::Pointers& pointers, const void* packed, int64_t image,
@@ -256,7 +268,7 @@ class OneDnnConvolution : public ConvolutionKernel {
       target = static_cast<std::byte*>(pointers.out) +
                Offset(spec_.out, spec_.out_last, image, place.first.begin);
     }
-    kernel.call({input, packed, kernel.store ? out : target, scratch});
+    kernel.primitive->call({input, packed, kernel.store ? out : target, scratch});
     if (kernel.store) {
       kernel.store->RunAlone(reinterpret_cast<const char*>(out), reinterpret_cast<char*>(target));
     }
@@ -287,7 +299,7 @@ class OneDnnConvolution : public ConvolutionKernel {
   const int64_t width_;                          // bytes of an element
   std::vector<std::pair<Band, int64_t>> bands_;  // with the number of the kernel
   std::vector<BandKernel> kernels_;
-  std::optional<Reorder> packer_;
+  std::shared_ptr<const Reorder> packer_;
   int64_t input_bytes_ = 0, out_bytes_ = 0, call_bytes_ = 0;
   int64_t part_bytes_ = 0, epilogue_bytes_ = 0;
 };

@@ -108,27 +108,29 @@ class PrimitiveMatMul : public OneDnnMatMul {
     }
     int64_t rows = Rows(last_row);
     int64_t columns = Columns(last_panel);
-    BlockCall block;
     memory::desc a = Matrix(rows, spec_.k, spec_.a.row, spec_.a.column, type_);
     memory::desc out = memory::desc({rows, columns}, out_type_, memory::dims{spec_.out.row, 1});
-    block.b = split_.copies() ? Matrix(spec_.k, columns, columns, 1, type_) : PlainB(columns);
+    memory::desc b =
+        split_.copies() ? Matrix(spec_.k, columns, columns, 1, type_) : PlainB(columns);
     if (split_.packs()) {
       // All rows are multiplied by the form that the first block chose.
-      block.b = last_row ? CallAt(false, last_panel).b
-                         : memory::desc({spec_.k, columns}, type_, memory::format_tag::any);
+      b = last_row ? CallAt(false, last_panel).b
+                   : memory::desc({spec_.k, columns}, type_, memory::format_tag::any);
     }
-    dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, block.b, out), WithOurScratch(),
-                                      Engine());
-    block.b = desc.weights_desc();
-    block.call = Call(dnnl::matmul(desc), desc.scratchpad_desc(),
-                      {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, block.b}, {DNNL_ARG_DST, out}});
-    call_bytes_ = std::max(call_bytes_, block.call.scratch_bytes());
+    auto make = [&] {
+      dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, out), WithOurScratch(), Engine());
+      memory::desc used = desc.weights_desc();
+      return BlockCall{used,
+                       Call(dnnl::matmul(desc), desc.scratchpad_desc(),
+                            {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, used}, {DNNL_ARG_DST, out}})};
+    };
     call_of_[here] = calls_.size();
-    calls_.push_back(std::move(block));
+    calls_.push_back(Prepared<BlockCall>(KeyOf(a) + KeyOf(b) + KeyOf(out), make));
+    call_bytes_ = std::max(call_bytes_, calls_.back()->call.scratch_bytes());
   }
 
   const BlockCall& CallAt(bool last_row, bool last_panel) const {
-    return calls_[call_of_[last_row * 2 + last_panel]];
+    return *calls_[call_of_[last_row * 2 + last_panel]];
   }
 
   void MakePackers() {
@@ -136,8 +138,8 @@ class PrimitiveMatMul : public OneDnnMatMul {
     std::string form;
     for (bool last : {false, true}) {
       const memory::desc& packed = CallAt(false, last).b;
-      packers_.emplace_back(PlainB(Columns(last)), packed);
-      call_bytes_ = std::max(call_bytes_, packers_.back().scratch_bytes());
+      packers_.push_back(Reorder::Of(PlainB(Columns(last)), packed));
+      call_bytes_ = std::max(call_bytes_, packers_.back()->scratch_bytes());
       panel_bytes = std::max(panel_bytes, BytesOf(packed));
       form += KeyOf(packed);
     }
@@ -147,7 +149,7 @@ class PrimitiveMatMul : public OneDnnMatMul {
   void PackPanel(const std::byte* b, std::byte* packed, bool last,
                  std::byte* scratch) const override {
     OneThread one;
-    packers_[last](b, packed, scratch);
+    (*packers_[last])(b, packed, scratch);
   }
 
   void Multiply(const Block& block, std::byte* scratch) const override {
@@ -156,9 +158,9 @@ class PrimitiveMatMul : public OneDnnMatMul {
   }
 
   const memory::data_type type_, out_type_;
-  std::vector<BlockCall> calls_;
-  size_t call_of_[4] = {};        // which of them: last row block or not, last panel or not
-  std::vector<Reorder> packers_;  // of panels, the last one differently
+  std::vector<std::shared_ptr<const BlockCall>> calls_;
+  size_t call_of_[4] = {};  // which of them: last row block or not, last panel or not
+  std::vector<std::shared_ptr<const Reorder>> packers_;  // of panels, the last one differently
   int64_t call_bytes_ = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 /// The sum over some images: both tensors go into layouts that oneDNN likes, and so is the result.
 struct ImagesKernel {
   memory::desc input, grad, weight;
-  std::optional<Reorder> load_input, load_grad;
+  std::shared_ptr<const Reorder> load_input, load_grad;
   onednn::Call call;
 
   int64_t scratch_bytes() const {
@@ -34,11 +34,11 @@ class WeightBackwardCall : public cpu::Call {
     PlanGroups();
     full_ = MakeKernel(node, group_);
     if (int64_t rest = input_.size(0) % group_) last_ = MakeKernel(node, rest);
-    store_.emplace(full_.weight, PlainWeight(node));
-    weight_bytes_ = BytesOf(full_.weight);
-    input_bytes_ = BytesOf(full_.input);
-    grad_bytes_ = BytesOf(full_.grad);
-    call_bytes_ = std::max(full_.scratch_bytes(), store_->scratch_bytes());
+    store_ = Reorder::Of(full_->weight, PlainWeight(node));
+    weight_bytes_ = BytesOf(full_->weight);
+    input_bytes_ = BytesOf(full_->input);
+    grad_bytes_ = BytesOf(full_->grad);
+    call_bytes_ = std::max(full_->scratch_bytes(), store_->scratch_bytes());
     if (last_) call_bytes_ = std::max(call_bytes_, last_->scratch_bytes());
   }
 
@@ -55,7 +55,7 @@ class WeightBackwardCall : public cpu::Call {
     ForEachTask(ThreadPool::Get(), workers_, groups_, work, [&](int64_t group, int worker) {
       OneThread one;
       bool full = (group + 1) * group_ <= input_.size(0);
-      const ImagesKernel& kernel = full ? full_ : *last_;
+      const ImagesKernel& kernel = full ? *full_ : *last_;
       std::byte* input = first + worker * (input_bytes_ + grad_bytes_ + call_bytes_);
       std::byte* grad = input + input_bytes_;
       std::byte* scratch = grad + grad_bytes_;
@@ -112,7 +112,7 @@ class WeightBackwardCall : public cpu::Call {
     return memory::desc(sizes, memory::data_type::f32, strides);
   }
 
-  ImagesKernel MakeKernel(const GraphNode& node, int64_t images) const {
+  std::shared_ptr<const ImagesKernel> MakeKernel(const GraphNode& node, int64_t images) const {
     List strides, dilates, low, high;
     for (size_t i = 0; i + 2 < static_cast<size_t>(input_.rank()); ++i) {
       int d = static_cast<int>(i) + 2;
@@ -127,34 +127,39 @@ class WeightBackwardCall : public cpu::Call {
     memory::desc any_input = Images(input_, images, false);
     memory::desc any_grad = Images(grad_, images, false);
     // All groups have the form of the weight that the first one chose.
-    memory::desc weight = full_.load_input ? full_.weight
-                                           : memory::desc(WeightSizes(node), memory::data_type::f32,
-                                                          memory::format_tag::any);
-    constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-    dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, kDirect, any_input, weight, any_grad, strides, dilates,
-         low, high},
-        Engine());
-    dnnl::convolution_backward_weights::primitive_desc desc(
-        {kDirect, any_input, weight, any_grad, strides, dilates, low, high}, WithOurScratch(),
-        Engine(), forward);
-    ImagesKernel kernel;
-    kernel.input = desc.src_desc();
-    kernel.grad = desc.diff_dst_desc();
-    kernel.weight = desc.diff_weights_desc();
-    kernel.load_input.emplace(Images(input_, images, true), kernel.input);
-    kernel.load_grad.emplace(Images(grad_, images, true), kernel.grad);
-    kernel.call = onednn::Call(dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
-                               {{DNNL_ARG_SRC, kernel.input},
-                                {DNNL_ARG_DIFF_DST, kernel.grad},
-                                {DNNL_ARG_DIFF_WEIGHTS, kernel.weight}});
-    return kernel;
+    memory::desc weight =
+        full_ ? full_->weight
+              : memory::desc(WeightSizes(node), memory::data_type::f32, memory::format_tag::any);
+    auto make = [&] {
+      constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+      dnnl::convolution_forward::primitive_desc forward(
+          {dnnl::prop_kind::forward_training, kDirect, any_input, weight, any_grad, strides,
+           dilates, low, high},
+          Engine());
+      dnnl::convolution_backward_weights::primitive_desc desc(
+          {kDirect, any_input, weight, any_grad, strides, dilates, low, high}, WithOurScratch(),
+          Engine(), forward);
+      ImagesKernel kernel;
+      kernel.input = desc.src_desc();
+      kernel.grad = desc.diff_dst_desc();
+      kernel.weight = desc.diff_weights_desc();
+      kernel.load_input = Reorder::Of(Images(input_, images, true), kernel.input);
+      kernel.load_grad = Reorder::Of(Images(grad_, images, true), kernel.grad);
+      kernel.call = onednn::Call(dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
+                                 {{DNNL_ARG_SRC, kernel.input},
+                                  {DNNL_ARG_DIFF_DST, kernel.grad},
+                                  {DNNL_ARG_DIFF_WEIGHTS, kernel.weight}});
+      return kernel;
+    };
+    return Prepared<ImagesKernel>(KeyOf(any_input) + KeyOf(any_grad) + KeyOf(weight) +
+                                      KeyOf({&strides, &dilates, &low, &high}),
+                                  make);
   }
 
   /// All groups' sums into the first one's memory, always in the same order.
   void AddUp(float* sums) const {
     int64_t step = weight_bytes_ / static_cast<int64_t>(sizeof(float));
-    int64_t count = static_cast<int64_t>(full_.weight.get_size() / sizeof(float));
+    int64_t count = static_cast<int64_t>(full_->weight.get_size() / sizeof(float));
     Spread(count, groups_ * static_cast<int64_t>(sizeof(float)), [&](int64_t begin, int64_t end) {
       for (int64_t group = 1; group < groups_; ++group) {
         for (int64_t i = begin; i < end; ++i) sums[i] += sums[group * step + i];
@@ -165,9 +170,9 @@ class WeightBackwardCall : public cpu::Call {
   const Shape input_, grad_, weight_;
   const int workers_;
   int64_t group_ = 0, groups_ = 0;  // images of one, their number
-  ImagesKernel full_;
-  std::optional<ImagesKernel> last_;  // of fewer images
-  std::optional<Reorder> store_;
+  std::shared_ptr<const ImagesKernel> full_;
+  std::shared_ptr<const ImagesKernel> last_;  // of fewer images, or null
+  std::shared_ptr<const Reorder> store_;
   int64_t weight_bytes_ = 0, input_bytes_ = 0, grad_bytes_ = 0, call_bytes_ = 0;
 };
 
