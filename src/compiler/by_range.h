@@ -1,6 +1,9 @@
 #pragma once
 /// ByRange: what was made for ranges of sizes.
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,19 +17,20 @@ class ByRange {
  public:
   using Maker = std::function<std::shared_ptr<const Made>()>;
 
-  /// What covers `sizes`, else what `make` makes for them; null where that makes nothing. What
-  /// fails twice is not tried again.
+  /// What covers `sizes`, else what `make` makes for them; null where that makes nothing. Near
+  /// sizes for which it made nothing it is not tried again, and after some failures nowhere.
   std::shared_ptr<const Made> Find(const std::vector<int64_t>& sizes, const Maker& make) {
-    constexpr int kMostFailures = 2;
+    constexpr size_t kMostFailures = 6;
     constexpr size_t kMostMade = 8;
     std::lock_guard lock(mutex_);
     for (const auto& made : made_) {
       if (made->Covers(sizes)) return made;
     }
-    if (failures_ == kMostFailures) return nullptr;
+    auto is_near = [&](const std::vector<int64_t>& failed) { return AreNear(failed, sizes); };
+    if (failed_.size() == kMostFailures || std::ranges::any_of(failed_, is_near)) return nullptr;
     std::shared_ptr<const Made> made = make();
     if (!made) {
-      ++failures_;
+      failed_.push_back(sizes);
       return nullptr;
     }
     if (made_.size() == kMostMade) made_.erase(made_.begin());
@@ -42,9 +46,14 @@ class ByRange {
   }
 
  private:
+  static bool AreNear(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+    return std::ranges::equal(
+        a, b, [](int64_t x, int64_t y) { return std::abs(x - y) <= std::max(x, y) / 8; });
+  }
+
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<const Made>> made_;
-  int failures_ = 0;
+  std::vector<std::vector<int64_t>> failed_;  // sizes for which nothing could be made
 };
 
 }  // namespace hammock::compiler

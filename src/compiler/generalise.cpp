@@ -310,18 +310,30 @@ std::vector<std::vector<int64_t>> CornersOf(const SizeRange& range) {
 
 SizeRange Widened(SizeRange range, int64_t most,
                   const std::function<bool(const std::vector<int64_t>& sizes)>& holds) {
+  const SizeRange given = range;
   for (bool up : {true, false}) {
-    for (int64_t factor = most; factor > 1; factor /= factor > 4 ? 4 : 2) {
-      SizeRange wider = range;
+    auto wider = [&](double factor) {
+      SizeRange result = range;
       for (size_t p = 0; p < range.least.size(); ++p) {
-        int64_t& end = up ? wider.most[p] : wider.least[p];
+        int64_t& end = up ? result.most[p] : result.least[p];
         // Sizes of 0 and 1 have a meaning of their own.
-        end = up ? end * factor : std::min(end, std::max<int64_t>(end / factor, 2));
+        end =
+            up ? static_cast<int64_t>(static_cast<double>(given.most[p]) * factor)
+               : std::min(end, std::max<int64_t>(given.least[p] / static_cast<int64_t>(factor), 2));
       }
-      if (!std::ranges::all_of(CornersOf(wider), holds)) continue;
-      range = std::move(wider);
-      break;
+      return result;
+    };
+    auto all_hold = [&](const SizeRange& at) { return std::ranges::all_of(CornersOf(at), holds); };
+    double fails = 0, factor = static_cast<double>(most);
+    for (; factor > 1 && !all_hold(wider(factor)); factor /= factor > 4 ? 4 : 2) fails = factor;
+    // Sizes often grow by one: a range that ended before the bound would be left at once.
+    while (up && fails > 0) {
+      double middle = (factor + fails) / 2;
+      SizeRange between = wider(middle);
+      if (between.most == wider(factor).most || between.most == wider(fails).most) break;
+      (all_hold(between) ? factor : fails) = middle;
     }
+    if (factor > 1) range = wider(factor);
   }
   return range;
 }

@@ -76,8 +76,8 @@ struct SizeRange {
 };
 
 /// Widens a range of sizes at whose corners something holds, up to `factor` (a power of 4) times in
-/// both directions, as long as it holds at the corners. What depends on sizes by bounds on them
-/// then holds in between.
+/// both directions, as long as it holds at the corners; upwards to the bound. What depends on
+/// sizes by bounds on them then holds in between.
 SizeRange Widened(SizeRange range, int64_t factor,
                   const std::function<bool(const std::vector<int64_t>& sizes)>& holds);
 

@@ -141,10 +141,13 @@ struct SizedSchedule::Sample {
 SizedSchedule::Made SizedSchedule::Make(const SizedPlanner& planner,
                                         const std::vector<int64_t>& sizes) {
   if (sizes.empty() || sizes.size() > SizeGrid::kMostParameters) return {};
-  // Around sizes that happen to equal others the scheduler may decide otherwise.
-  constexpr std::pair<int64_t, int64_t> kBases[] = {{1, 0}, {1, 5}, {1, 17}, {2, 9}};
+  // Around sizes that happen to equal others the scheduler may decide otherwise, and so it may
+  // behind a bound that lies between these sizes and the samples, above or below.
+  constexpr std::pair<int64_t, int64_t> kBases[] = {{1, 0}, {1, -23}, {1, 5}, {1, 17}, {2, 9}};
   for (auto [factor, offset] : kBases) {
-    Made made = MakeAround(planner, Shifted(sizes, factor, offset), sizes);
+    std::vector<int64_t> base = Shifted(sizes, factor, offset);
+    if (offset < 0 && *std::ranges::min_element(base) < 2) continue;
+    Made made = MakeAround(planner, base, sizes);
     if (made.sized) return made;
   }
   return {};

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/by_range.h"
 #include "compiler/size_grid.h"
 #include "compiler/split_reductions.h"
 #include "ir/graph_sizes.h"
@@ -118,7 +119,42 @@ TEST(SizedSchedule, EndsWherePassesDecideOtherwise) {
   SizedSchedule::Made made = SizedSchedule::Make(PlannerOf(general), {40000});
   ASSERT_TRUE(made.sized);
   EXPECT_TRUE(made.sized->Covers({40000}));
+  EXPECT_TRUE(made.sized->Covers({65520}));
   EXPECT_FALSE(made.sized->Covers({65537}));
+  // Close to the bound the samples lie on the same side of it.
+  for (int64_t near : {65530, 65536}) {
+    made = SizedSchedule::Make(PlannerOf(general), {near});
+    ASSERT_TRUE(made.sized) << near;
+    EXPECT_TRUE(made.sized->Covers({65536})) << near;
+    EXPECT_FALSE(made.sized->Covers({65537})) << near;
+  }
+}
+
+// ---- What is made for ranges
+
+struct MadeAt {
+  int64_t size;
+  bool Covers(const std::vector<int64_t>& sizes) const { return sizes[0] == size; }
+  int64_t bytes() const { return 8; }
+};
+
+TEST(ByRange, TriesAgainFarFromFailures) {
+  ByRange<MadeAt> made;
+  int tries = 0;
+  auto find = [&](int64_t size, bool possible) {
+    return made.Find({size}, [&]() -> std::shared_ptr<const MadeAt> {
+      ++tries;
+      return possible ? std::make_shared<const MadeAt>(MadeAt{size}) : nullptr;
+    });
+  };
+  EXPECT_EQ(find(500, false), nullptr);
+  EXPECT_EQ(find(501, true), nullptr);
+  EXPECT_EQ(tries, 1) << "not near a failure";
+  ASSERT_TRUE(find(700, true));
+  EXPECT_EQ(find(700, true)->size, 700);
+  EXPECT_EQ(tries, 2);
+  for (int64_t size = 1000; size < int64_t{1} << 40; size *= 2) find(size, false);
+  EXPECT_EQ(tries, 7) << "not for ever";
 }
 
 }  // namespace
