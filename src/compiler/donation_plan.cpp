@@ -116,6 +116,7 @@ struct DonationPlan::Builder {
   const Schedule& schedule;
   std::vector<Uses> uses;
   std::vector<int> group_first;
+  const std::vector<bool>& may_write;
   int last_that_fails;
   std::vector<int> input_of;  // by buffer: the input that it is and no output is; -1: none
   std::map<Size, int> pool_of;
@@ -148,6 +149,7 @@ struct DonationPlan::Builder {
     const int writer = uses[Index(buffer)].writer;
     auto pool = pool_of.find(size);
     if (writer < 0 || writer < last_that_fails || pool == pool_of.end()) return;
+    if (!may_write.empty() && !may_write[Index(writer)]) return;
     const int first = group_first[Index(writer)];
     Output output{static_cast<int>(number), pool->second, 0, OwnInputs(writer, buffer, size)};
     if (writer > last_that_fails) {
@@ -177,11 +179,12 @@ struct DonationPlan::Builder {
 };
 
 DonationPlan::DonationPlan(const Graph& graph, const Schedule& schedule,
-                           const std::vector<int>& group_last) {
+                           const std::vector<int>& group_last, const std::vector<bool>& may_write) {
   Builder builder{graph,
                   schedule,
                   UsesOf(schedule),
                   GroupFirsts(group_last),
+                  may_write,
                   LastThatFails(graph, schedule),
                   {},
                   {},

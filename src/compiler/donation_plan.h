@@ -18,8 +18,10 @@ class DonationPlan {
   DonationPlan() = default;
   /// That no output takes part in.
   explicit DonationPlan(size_t outputs) : output_count_(outputs) {}
-  /// `group_last`: for each step the last of those that may run at the same time.
-  DonationPlan(const Graph& graph, const Schedule& schedule, const std::vector<int>& group_last);
+  /// `group_last`: for each step the last of those that may run at the same time. `may_write`: by
+  /// step, whether it may write into memory of inputs; empty: all may.
+  DonationPlan(const Graph& graph, const Schedule& schedule, const std::vector<int>& group_last,
+               const std::vector<bool>& may_write = {});
 
   /// By output: the input whose memory it takes, or -1. `donated`: by input, whether this run may
   /// write into it; inputs behind its end are not. Each input is taken once, and as many outputs

@@ -33,7 +33,8 @@ struct LeafPayload {
 };
 
 struct NodeAccess {
-  static constexpr uint32_t kIsView = 1;  // shape-only: recomputed rather than kept as an output
+  static constexpr uint32_t kIsView = 1;   // shape-only: recomputed rather than kept as an output
+  static constexpr uint32_t kClaimed = 2;  // one reference is that of the step that computes it
 
   /// Uninitialised but for counts and layout; the caller fills operands, attributes, slots, hash.
   static Node* Allocate(const OpDef& op, uint32_t operands, uint32_t attrs, uint32_t outputs) {
@@ -66,6 +67,7 @@ struct NodeAccess {
   static uint32_t& walk_uses(Node* node) { return node->walk_uses_; }
   /// Gives up a reference; true if it was the last one.
   static bool Release(Node* node);
+  static void Destroy(Node* node) { Node::Destroy(node); }
   static LeafPayload* payload(const Node* node) { return node->payload_; }
   static LeafPayload& MakePayload(Node* node) {
     if (!node->payload_) node->payload_ = new LeafPayload;

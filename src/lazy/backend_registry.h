@@ -13,6 +13,7 @@
 
 namespace hammock {
 
+struct Step;
 struct ThreadContext;
 
 /// One device and its execution queue. Entries are never removed, so ids stay valid; an
@@ -30,6 +31,7 @@ struct DeviceEntry {
   Turns ordered;                  // of steps with ordered effects
   RunningMemory memory;           // of a synchronous backend
   std::atomic<int> in_flight{0};  // steps of an asynchronous backend that are not finished
+  std::vector<Step*> flights;     // those that it has started, guarded by the graph mutex
 
   // Recently used lifted scalars by hash of their value, guarded by the graph mutex. Read-only
   // data.

@@ -348,6 +348,7 @@ void Step::Clear() {
   order.clear();
   recipe = {};
   own_failure = is_all = false;
+  looks = 0;
   owner = nullptr;
   units.clear();
 }
@@ -633,18 +634,33 @@ bool StepExecutor::MakePlaceholders(DeviceEntry& device, const Walk& walk, Graph
   return alone;
 }
 
+uint32_t ReferencesTo(const Node& node) {
+  const bool claimed = NodeAccess::flags(const_cast<Node*>(&node)) & NodeAccess::kClaimed;
+  return node.references() - claimed;
+}
+
+namespace {
+
+/// An asynchronous device starts before it is known whether what it needs has failed.
+bool DonatesPending(const DeviceEntry& device) {
+  return !device.backend->IsAsynchronous() || device.backend->KeepsDonatedOnFailure();
+}
+
+}  // namespace
+
 bool MayDonate(const Node& node, const lazy::BackendData& data, const DeviceEntry& device) {
   if (&node.op() == &ops::kScalarLeaf) return false;
-  // A synchronous backend gets it when it is there.
-  if (!data.IsReady() && device.backend->IsAsynchronous()) return false;
+  if (!data.IsReady() && !DonatesPending(device)) return false;
   auto info = std::dynamic_pointer_cast<lazy::BackendData::DeviceDataInfo>(data.info());
   return !info || !info->read_only;
 }
 
 // Note [Undo in place]: a step may overwrite what its units remember if it alone decides about
 // them: it computes all that is left of them, so that they are settled when it has succeeded, and
-// it does not run if a unit that it needs fails. A backend writes to donated memory only when
-// nothing can fail any more, so if the step fails, what the units remember is intact.
+// it does not run, or writes nothing there, if a unit that it needs fails. A synchronous backend
+// writes to donated memory only when nothing can fail any more; an asynchronous one that says so
+// (KeepsDonatedOnFailure) holds the writes back on the device. So if the step fails, what the units
+// remember is intact.
 bool StepExecutor::JoinUnits(Step& step, UnitSpan units, std::span<Node* const> parameters,
                              bool is_whole) {
   std::vector<WriteUnitPtr> needs;
@@ -669,8 +685,7 @@ bool StepExecutor::JoinUnits(Step& step, UnitSpan units, std::span<Node* const> 
     ++unit->in_flight;
   }
   step.units.assign(units.begin(), units.end());
-  // An asynchronous device starts before it is known whether what it needs has failed.
-  return is_atomic && (needs.empty() || !step.compiled->device->backend->IsAsynchronous());
+  return is_atomic && (needs.empty() || DonatesPending(*step.compiled->device));
 }
 
 StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr compiled,
@@ -695,7 +710,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     bool given_away = payload && payload->donated;
     if (donate || given_away) {
       // Dying: nobody but this graph refers to the node, and nobody but the node to the data.
-      bool dying = node->references() == NodeAccess::walk_uses(node) && data.use_count() == 1 &&
+      bool dying = ReferencesTo(*node) == NodeAccess::walk_uses(node) && data.use_count() == 1 &&
                    MayDonate(*node, *data, device);
       if (step->donated.empty()) step->donated.resize(walk.parameters.size());
       step->donated[i] = dying;
@@ -712,6 +727,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     Node* node = const_cast<Node*>(walk.outputs[i].node);
     node->slots()[walk.outputs[i].index].data = std::move(placeholders[i]);
     if (walk.outputs[i].index == 0) step->output_nodes.emplace_back(node);
+    NodeAccess::flags(node) |= NodeAccess::kClaimed;
   }
   TakeTurns(device, *step, nested);
   step->order = walk.order;

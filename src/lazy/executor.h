@@ -89,6 +89,7 @@ struct Step {
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
   bool is_all = false;       // the roots of its sync need nothing else
   std::vector<Node*> dropped;       // operands to let go
+  int looks = 0;                    // of FreeUnused, while it is in flight
   ThreadContext* owner = nullptr;   // of the thread that recorded it
   std::vector<WriteUnitPtr> units;  // whose values it computes
 
@@ -187,6 +188,12 @@ class StepExecutor {
   void Finish(Step& step, std::vector<BackendDataPtr>& results,
               std::chrono::steady_clock::time_point start);
   void Succeed(Step& step);
+  /// The step has ended and refers to its outputs no longer. They are destroyed here if nobody
+  /// does.
+  void LetGo(Step& step);
+  /// Steps of the device that an asynchronous backend has started and that are not finished: memory
+  /// of outputs that nobody refers to any more is given back.
+  void FreeUnused(DeviceEntry& device);
   void Fail(Step& step, std::shared_ptr<const Error> error, NodeId node, bool inherited);
   /// Walks, compiles and claims; null if the roots are computed or under way. Roots that are known
   /// to fail are left out of `roots` (which then is `healthy`) where the options say so.
@@ -237,6 +244,8 @@ uint64_t ConfigBits(std::span<const std::string> devices);
 /// For tests: hashes are cut to these bits before they are looked up.
 void SetHashMaskForTesting(uint64_t mask);
 
+/// How many refer to a node besides the step that computes it. With the graph mutex held.
+uint32_t ReferencesTo(const Node& node);
 /// Whether a node's data may be given away if nobody else needs it.
 bool MayDonate(const Node& node, const lazy::BackendData& data, const DeviceEntry& device);
 

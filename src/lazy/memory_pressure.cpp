@@ -74,6 +74,8 @@ bool FreeMemoryOf(DeviceEntry& device) {
     return std::max(info.in_use, info.reserved);
   };
   int64_t before = held();
+  // Steps keep memory until it is known whether they have failed.
+  CallBackend(device, "Hurry", [&](auto& backend) { backend.Hurry(device.device); });
   int64_t derived = lazy::DropDerivedForms(device.device);
   if (derived > 0) dropped.AddSample(static_cast<double>(derived));
   std::vector<DeviceEntry::CachedScalar> scalars;

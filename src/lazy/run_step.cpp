@@ -230,7 +230,7 @@ bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
   if (step->turn != kNoTurn) {
     Turns::Turn turn(lane.submitting, step->turn);
     if (device.backend->IsAsynchronous()) {
-      device.in_flight.fetch_add(1, std::memory_order_acq_rel);
+      if (device.in_flight.fetch_add(1, std::memory_order_acq_rel) > 0) FreeUnused(device);
     } else {
       bool tiny = step->compiled->result_bytes + step->compiled->argument_bytes <= kTinyBytes;
       bool here = !config::Get<config::kAsync>() || wait || tiny;
@@ -326,7 +326,12 @@ void StepExecutor::Execute(const StepPtr& step) {
     std::vector<BackendDataPtr> results;
     std::atomic<size_t> left;
   };
+  std::erase_if(results, [](const BackendDataPtr& result) { return result->IsReady(); });
   auto flight = std::make_shared<Flight>(step, std::move(results), pending.size());
+  {
+    std::lock_guard lock(graph_mutex);
+    device.flights.push_back(step.get());
+  }
   for (const BackendDataPtr& data : pending) {
     data->OnReady([this, flight, start] {
       if (flight->left.fetch_sub(1) == 1) Finish(*flight->step, flight->results, start);
@@ -414,18 +419,62 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
   }
 }
 
+// An output that nobody needs any more, such as a gradient that was set to zero, would keep its
+// memory until its step is known to have succeeded, and with many steps under way so would many.
+void StepExecutor::FreeUnused(DeviceEntry& device) {
+  constexpr int kLooks = 2;  // most of what dies does so while the next step is recorded, or run
+  std::vector<BackendDataPtr> unused;
+  std::lock_guard lock(graph_mutex);
+  for (Step* step : device.flights) {
+    if (step->looks++ >= kLooks) continue;
+    std::vector<size_t> first;  // placeholder, by output
+    size_t count = 0;
+    for (const NodePtr& node : step->output_nodes) {
+      first.push_back(count);
+      count += static_cast<size_t>(node->num_outputs());
+    }
+    for (size_t i : UnusedOutputs(step->output_nodes)) {
+      Node& node = *step->output_nodes[i];
+      for (int k = 0; k < node.num_outputs(); ++k) {
+        BackendDataPtr& data = node.slots()[k].data;
+        if (data.use_count() != 1) continue;  // gone before, or somebody waits for it
+        step->placeholders[first[i] + static_cast<size_t>(k)] = nullptr;
+        unused.push_back(std::move(data));
+      }
+    }
+  }
+}
+
+void StepExecutor::LetGo(Step& step) {
+  std::vector<Node*> dead;
+  {
+    std::lock_guard lock(graph_mutex);
+    for (NodePtr& output : step.output_nodes) {
+      NodeAccess::flags(output.get()) &= ~NodeAccess::kClaimed;
+      Node* node = output.release();
+      if (NodeAccess::Release(node)) dead.push_back(node);
+    }
+  }
+  step.output_nodes.clear();
+  for (Node* node : dead) NodeAccess::Destroy(node);
+}
+
 void StepExecutor::Succeed(Step& step) {
   {
     std::lock_guard lock(graph_mutex);
+    std::erase(step.compiled->device->flights, &step);
     for (const NodePtr& node : step.output_nodes) {
       NodeAccess::TakeOperands(node.get(), step.dropped);
     }
     for (const WriteUnitPtr& unit : step.units) --unit->in_flight;
   }
   step.arguments.clear();
-  for (lazy::BackendData* placeholder : step.placeholders) placeholder->SetReady();
+  for (lazy::BackendData* placeholder : step.placeholders) {
+    if (placeholder) placeholder->SetReady();
+  }
   for (Node* node : step.dropped) node->DropReference();
   step.dropped.clear();
+  LetGo(step);
   for (const WriteUnitPtr& unit : step.units) TrySettle(unit);
 }
 
@@ -451,7 +500,9 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
   std::vector<BackendDataPtr> held;  // until they have the error
   {
     std::lock_guard lock(graph_mutex);
+    std::erase(device.flights, &step);
     for (const NodePtr& node : step.output_nodes) {
+      NodeAccess::flags(node.get()) &= ~NodeAccess::kClaimed;
       for (int i = 0; i < node->num_outputs(); ++i) {
         held.push_back(std::move(node->slots()[i].data));
       }
@@ -476,7 +527,9 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
     }
     FailUnits(step, error, is_known);
   }
-  for (lazy::BackendData* placeholder : step.placeholders) placeholder->SetError(error);
+  for (lazy::BackendData* placeholder : step.placeholders) {
+    if (placeholder) placeholder->SetError(error);
+  }
 }
 
 namespace {
@@ -491,7 +544,8 @@ std::vector<bool> Dying(const Step& step, const std::vector<bool>& released) {
     auto uses = std::count_if(operands.begin(), operands.end(),
                               [&](const Node::Operand& operand) { return operand.node == node; });
     // The recipe and the tensor that lets go refer to the node; the node and the step to the data.
-    dying[i] = node->references() == uses + 1 && step.arguments[i].use_count() == 2 &&
+    dying[i] = ReferencesTo(*node) == static_cast<uint32_t>(uses) + 1 &&
+               step.arguments[i].use_count() == 2 &&
                MayDonate(*node, *step.arguments[i], *step.compiled->device);
   }
   return dying;
@@ -519,7 +573,10 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
   }
   {
     std::lock_guard lock(graph_mutex);
-    for (size_t i = 0; i < outputs.size(); ++i) outputs[i]->slots()[0].data = placeholders[i];
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i]->slots()[0].data = placeholders[i];
+      NodeAccess::flags(outputs[i].get()) |= NodeAccess::kClaimed;
+    }
     TakeTurns(device, *step, nested);
     std::vector<Node*> operands;
     for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);

@@ -220,6 +220,34 @@ int64_t CountPending(std::span<const Value> roots) {
   return nodes;
 }
 
+std::vector<size_t> UnusedOutputs(std::span<const NodePtr> outputs) {
+  const uint32_t epoch = NextEpoch();
+  std::vector<Node*> dropping;  // whose operands would lose a reference
+  auto enter = [&](Node* node) {
+    if (std::exchange(NodeAccess::epoch(node), epoch) != epoch) NodeAccess::walk_uses(node) = 0;
+  };
+  for (const NodePtr& output : outputs) {
+    enter(output.get());
+    dropping.push_back(output.get());
+  }
+  while (!dropping.empty()) {
+    Node* node = dropping.back();
+    dropping.pop_back();
+    for (const Node::Operand& operand : node->operands()) {
+      if (!operand.node) continue;
+      enter(operand.node);
+      const bool goes = ++NodeAccess::walk_uses(operand.node) == operand.node->references();
+      if (goes && !IsAvailable(*operand.node)) dropping.push_back(operand.node);
+    }
+  }
+  std::vector<size_t> unused;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Node* node = outputs[i].get();
+    if (node->references() == NodeAccess::walk_uses(node) + 1) unused.push_back(i);
+  }
+  return unused;
+}
+
 std::shared_ptr<const Error> ErrorAt(const Node& node) {
   const LeafPayload& payload = *NodeAccess::payload(&node);
   return payload.error ? payload.error : payload.unit->error;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "hammock/config.h"
 #include "lazy/runtime.h"
 #include "support/host_backend.h"
@@ -194,6 +196,44 @@ TEST_F(Donation, ByNameOfAliasesIsRefused) {
   EXPECT_TENSOR_EQ(v, {1, 2}, {2, 1});
   Tensor none;
   EXPECT_CODE(donate(none), ErrorCode::kUninitializedTensor);
+}
+
+TEST_F(Donation, OfWhatAStepInTheQueueComputes) {
+  Tensor w = full({100000}, 1.0f, f32, "donor") + 0.0f;  // large, so that steps are queued
+  sync_multi({w});
+  std::promise<void> gate;
+  backend->before_execute = [open = gate.get_future().share()](const lazy::Computation&) {
+    open.wait();
+  };
+  auto masks = MasksOf(*backend, [&] {
+    for (int i = 0; i < 3; ++i) {
+      w = w + 1.0f;
+      mark_step();
+    }
+    gate.set_value();
+  });
+  backend->before_execute = nullptr;
+  EXPECT_EQ(Donated(masks), 3);
+  EXPECT_EQ(w[9].item<float>(), 4);
+}
+
+TEST_F(Donation, OfPendingValuesIfAnAsynchronousBackendKeepsThemOnFailure) {
+  for (bool keeps : {false, true}) {
+    HostBackend& late = MakeBackend(keeps ? "keeper" : "loser", 1, /*asynchronous=*/true);
+    late.keeps_donated = keeps;
+    Registered registered(late);
+    Tensor w = ones({2}, f32, late.GetDefaultDeviceType()->toString().c_str()) + 0.0f;
+    sync_multi({w});
+    late.Hold();
+    auto masks = MasksOf(late, [&] {
+      for (int i = 0; i < 3; ++i) {
+        step([&] { w.add_(1.0f); });
+      }
+      late.Release();
+    });
+    EXPECT_EQ(Donated(masks), keeps ? 3 : 1) << "only the first argument is ready";
+    EXPECT_TENSOR_EQ(w, {4, 4}, {2});
+  }
 }
 
 TEST_F(Donation, IsUndoneByAFailure) {

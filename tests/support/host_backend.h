@@ -47,6 +47,8 @@ class HostBackend : public lazy::BackendImplInterface {
 
   /// Why a node is refused; empty: it is run.
   std::function<std::string(const GraphNode&)> refuse;
+  /// What an asynchronous one says of pending arguments that are donated.
+  bool keeps_donated = false;
   /// Called before a computation is compiled or run; throws where the test wants a failure.
   std::function<void(const lazy::Computation&)> before_compile, before_execute;
 
@@ -153,6 +155,7 @@ class HostBackend : public lazy::BackendImplInterface {
     return results;
   }
   bool IsAsynchronous() const override { return asynchronous_; }
+  bool KeepsDonatedOnFailure() const override { return keeps_donated; }
 
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const lazy::BackendDevice& device) const override {

@@ -34,7 +34,7 @@
 namespace hammock::lazy {
 
 /// Grows when the layout of the classes in include/hammock/lazy changes.
-inline constexpr int kBackendAbiVersion = 5;
+inline constexpr int kBackendAbiVersion = 6;
 
 /// A backend's answer about one node of a graph.
 struct Capability {
@@ -159,6 +159,11 @@ class HAMMOCK_API BackendImplInterface {
                                      std::span<const int64_t> sizes) const;
   /// Whether ExecuteComputation returns before its results are ready.
   virtual bool IsAsynchronous() const { return false; }
+  /// Of an asynchronous backend: whether a donated argument keeps its value where the run turns out
+  /// to have failed, or a run whose pending result is an argument of it. Then pending arguments are
+  /// donated too; a result in donated memory and the argument both hold that memory until the
+  /// result is ready. By default an asynchronous backend is donated only what is ready.
+  virtual bool KeepsDonatedOnFailure() const { return false; }
   /// Whether a synchronous backend runs several computations of a device at once. Then the steps of
   /// different threads wait only for their arguments. By default one runs after another.
   virtual bool SupportsConcurrentExecution() const { return false; }

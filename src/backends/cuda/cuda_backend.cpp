@@ -141,6 +141,7 @@ class Backend : public lazy::BackendImplInterface {
   }
   bool WantsOptimisedGraphs(const BackendDevice&) const override { return true; }
   bool IsAsynchronous() const override { return true; }
+  bool KeepsDonatedOnFailure() const override { return true; }
   void WaitForDevice(const BackendDevice& device) const override {
     DeviceState& state = StateOf(device);
     state.checks.Drain();
@@ -172,11 +173,6 @@ class Backend : public lazy::BackendImplInterface {
     try {
       std::vector<BackendDataPtr> results = StateOf(device).Guarded(
           program, [&] { return Run(program, *computation, arguments, device, donated, dump); });
-      // A run that may have failed must leave what is needed to do it again.
-      const bool done = program->fault_count() == 0;
-      for (size_t i = 0; done && i < donated.size() && i < arguments.size(); ++i) {
-        if (donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
-      }
       ++executed_;
       return results;
     } catch (OutOfMemory& error) {
@@ -357,16 +353,59 @@ class Backend : public lazy::BackendImplInterface {
   static BlockPtr BlockOf(std::span<const BackendDataPtr> arguments, int i) {
     return static_cast<const DeviceData&>(*arguments[static_cast<size_t>(i)]).block();
   }
-  /// By output: the argument whose memory it takes, or -1. Nobody else may hold that.
-  static std::vector<int> TakeDonated(const Program& program, std::vector<bool> donated,
-                                      std::span<const BackendDataPtr> arguments) {
-    // Where a step may fail, what comes after it runs all the same: the inputs must stay.
-    donated.resize(program.fault_count() > 0 ? 0 : std::min(donated.size(), arguments.size()));
-    for (size_t i = 0; i < donated.size(); ++i) {
-      // Held by its data and here.
-      donated[i] = donated[i] && BlockOf(arguments, static_cast<int>(i)).use_count() == 2;
+  /// What a run learns of earlier ones, and tells later ones; see Note [Guarded kernels].
+  struct Failures {
+    std::vector<std::shared_ptr<const RunWords>> earlier;  // runs that may have failed, each once
+    bool known = true;                    // no argument comes from another run that may have failed
+    std::shared_ptr<const RunWords> own;  // the run has ops that may fail, or several before it
+    std::vector<Address> words;           // of `earlier`
+
+    bool may_fail() const { return own || !known || !earlier.empty(); }
+    /// Those that tell whether the run has failed; null if it cannot, or if there are none.
+    std::shared_ptr<const RunWords> outcome() const {
+      if (!known) return nullptr;
+      return own || earlier.empty() ? own : earlier[0];
     }
-    return program.donations().Match(donated);
+    RunFaults ForRun(bool donates) const {
+      if (own) {
+        return {reinterpret_cast<Address>(own->faults), own->failed,
+                known ? std::span<const Address>(words) : std::span<const Address>()};
+      }
+      return donates && !words.empty() ? RunFaults{0, words[0], words} : RunFaults();
+    }
+  };
+  static Failures FailuresOf(DeviceState& state, const Program& program,
+                             std::span<const BackendDataPtr> arguments) {
+    Failures failures;
+    for (const BackendDataPtr& argument : arguments) {
+      if (argument->IsReady() && !argument->error()) [[likely]]
+        continue;
+      std::shared_ptr<const RunWords> words = static_cast<const DeviceData&>(*argument).words();
+      if (!words) failures.known = false;
+      auto& earlier = failures.earlier;
+      if (words && std::find(earlier.begin(), earlier.end(), words) == earlier.end()) {
+        failures.words.push_back(words->failed);
+        earlier.push_back(std::move(words));
+      }
+    }
+    failures.known = failures.known && failures.earlier.size() <= RunFaults::kMost;
+    if (program.fault_count() > 0 || (failures.known && failures.earlier.size() > 1)) {
+      failures.own = state.faults.Take(program.fault_count());
+    }
+    return failures;
+  }
+
+  /// By output: the argument whose memory it takes, or -1. No other value may lie there.
+  static std::vector<int> TakeDonated(const Program& program, const Failures& failures,
+                                      std::vector<bool> donated,
+                                      std::span<const BackendDataPtr> arguments) {
+    donated.resize(failures.known ? std::min(donated.size(), arguments.size()) : 0);
+    for (size_t i = 0; i < donated.size(); ++i) {
+      if (!donated[i]) continue;
+      BlockPtr block = BlockOf(arguments, static_cast<int>(i));
+      donated[i] = !block->is_shared() || block.use_count() == 2;  // its data's, and this one
+    }
+    return program.donations(failures.may_fail()).Match(donated);
   }
 
   std::vector<BackendDataPtr> Run(const std::shared_ptr<const Program>& running,
@@ -383,14 +422,17 @@ class Backend : public lazy::BackendImplInterface {
     for (const BackendDataPtr& argument : arguments) {
       in.push_back(DataOf(argument, "execute").address());
     }
-    const std::vector<int> taken = TakeDonated(program, donated, arguments);
+    const Failures failures = FailuresOf(state, program, arguments);
+    const std::vector<int> taken = TakeDonated(program, failures, donated, arguments);
     for (size_t i = 0; i < program.outputs().size(); ++i) {
       const compiler::OutputSource& source = program.outputs()[i];
       BlockPtr block;
       if (source.input >= 0) {
         block = BlockOf(arguments, source.input);
+        block->Share();
       } else if (source.same >= 0) {
         block = outputs[static_cast<size_t>(source.same)];
+        block->Share();
       } else if (taken[i] >= 0) {
         block = BlockOf(arguments, taken[i]);
       } else {
@@ -403,24 +445,29 @@ class Backend : public lazy::BackendImplInterface {
     if (program.plan().arena_bytes > 0) {
       arena = state.Take(program.plan().arena_bytes, "values on the way", others);
     }
-    std::shared_ptr<uint64_t> faults;
-    if (program.fault_count() > 0) faults = state.faults.Take(program.fault_count());
+    const bool donates = std::any_of(taken.begin(), taken.end(), [](int i) { return i >= 0; });
     try {
-      program.Run(in, out, arena ? arena->address : 0, reinterpret_cast<Address>(faults.get()));
+      program.Run(in, out, arena ? arena->address : 0, failures.ForRun(donates));
     } catch (...) {
       MarkFailed(state);
       throw;
     }
     std::shared_ptr<Moment> moment = state.machine->Mark();
     state.NoteRun(*moment, {running, running_step_location});
+    const bool checks = program.fault_count() > 0;
     std::vector<BackendDataPtr> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],
-                                                     state.checks, std::move(outputs[i]), moment));
-      if (faults) results.back()->MakePending();
+                                                     state.checks, std::move(outputs[i]), moment,
+                                                     failures.outcome()));
+      if (checks) results.back()->MakePending();
     }
-    if (faults) {
-      CheckLater(state, running, std::move(faults), std::move(moment), results, std::move(dump));
+    // A run that may have failed must leave what is needed to do it again.
+    for (size_t i = 0; !failures.may_fail() && i < donated.size() && i < arguments.size(); ++i) {
+      if (donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
+    }
+    if (checks) {
+      CheckLater(state, running, failures.own, std::move(moment), results, std::move(dump));
     }
     return results;
   }
@@ -435,17 +482,17 @@ class Backend : public lazy::BackendImplInterface {
 
   /// Sets results ready, or to the error of an op that failed, when the run has ended.
   static void CheckLater(DeviceState& state, std::shared_ptr<const Program> program,
-                         std::shared_ptr<uint64_t> faults, std::shared_ptr<Moment> moment,
+                         std::shared_ptr<const RunWords> words, std::shared_ptr<Moment> moment,
                          std::vector<BackendDataPtr> results,
                          std::shared_ptr<const FailureDump> dump) {
-    state.checks.Push([&state, program = std::move(program), faults = std::move(faults),
+    state.checks.Push([&state, program = std::move(program), words = std::move(words),
                        moment = std::move(moment), results = std::move(results),
                        dump = std::move(dump)] {
       std::shared_ptr<const Error> failure;
       try {
         state.Guarded(program, [&] {
           state.machine->WaitFor(*moment);
-          program->CheckFaults(faults.get());
+          program->CheckFaults(words->faults);
         });
       } catch (const Error& error) {
         failure = error.Clone();

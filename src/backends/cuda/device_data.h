@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "backends/cuda/device_memory.h"
+#include "backends/cuda/fault_words.h"
 #include "base/throw.h"
 #include "base/work_queue.h"
 #include "hammock/lazy/backend_data.h"
@@ -14,22 +15,30 @@ namespace hammock::cuda {
 
 /// A block of device memory; null while it is a placeholder or after it was donated. Its value is
 /// there for everything that is asked of its machine later, and for the host from `moment` on.
+/// While it is pending, `words` are those of a run that has failed if the value is of no use.
 class DeviceData : public lazy::BackendData {
  public:
   /// `checks` will set it ready if it is pending.
   DeviceData(const lazy::BackendDevice& device, const Shape& shape, WorkQueue& checks)
       : BackendData(device, shape), checks_(checks) {}
   DeviceData(const lazy::BackendDevice& device, const Shape& shape, WorkQueue& checks,
-             BlockPtr block, std::shared_ptr<Moment> moment)
+             BlockPtr block, std::shared_ptr<Moment> moment,
+             std::shared_ptr<const RunWords> words = nullptr)
       : DeviceData(device, shape, checks) {
     Set(std::move(block), std::move(moment));
+    words_ = std::move(words);
   }
 
+  /// A pending result gives up its memory: what is left of it is the news of its run, which comes
+  /// later than the placeholder may go.
   void Assign(const lazy::BackendData& data) override {
     const auto* other = dynamic_cast<const DeviceData*>(&data);
     HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
                   data.shape().to_string());
     Set(other->block(), other->moment());
+    std::lock_guard lock(mutex_);
+    words_ = other->words();
+    if (!other->IsReady()) other->Forget();
   }
   bool HasValue() const override { return address() != 0; }
   void Hurry() const override {
@@ -46,6 +55,10 @@ class DeviceData : public lazy::BackendData {
     std::lock_guard lock(mutex_);
     return moment_;
   }
+  std::shared_ptr<const RunWords> words() const {
+    std::lock_guard lock(mutex_);
+    return words_;
+  }
   void Set(BlockPtr block, std::shared_ptr<Moment> moment) {
     std::lock_guard lock(mutex_);
     address_.store(block ? block->address : 0, std::memory_order_release);
@@ -54,11 +67,19 @@ class DeviceData : public lazy::BackendData {
   }
 
  private:
+  void Forget() const {
+    BlockPtr block;
+    std::lock_guard lock(mutex_);
+    address_.store(0, std::memory_order_release);
+    std::swap(block_, block);
+  }
+
   WorkQueue& checks_;
   mutable std::mutex mutex_;
-  std::atomic<Address> address_{0};  // of the block
-  BlockPtr block_;
+  mutable std::atomic<Address> address_{0};  // of the block
+  mutable BlockPtr block_;
   std::shared_ptr<Moment> moment_;
+  std::shared_ptr<const RunWords> words_;
 };
 
 }  // namespace hammock::cuda

@@ -4,6 +4,7 @@
 /// once. Copies that run beside the work need one that earlier work has left; a block is held until
 /// the moment after the last work on it was marked, so the number of that moment says when.
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,7 +21,8 @@ namespace hammock::cuda {
 
 class DeviceMemory;
 
-/// Gives its memory back when the last user is gone.
+/// Gives its memory back when the last user is gone. One value lies in it, unless it is shared; a
+/// later one may take its place while data still refers to the earlier, see Note [Guarded kernels].
 class Block {
  public:
   Block(DeviceMemory& memory, Address address, int64_t bytes)
@@ -32,7 +34,13 @@ class Block {
   const Address address;
   const int64_t bytes;  ///< that were asked for
 
+  /// Several values are the same memory, or something beside the work reads it: nothing may write
+  /// there while more than one holds it.
+  void Share() { shared_.store(true, std::memory_order_relaxed); }
+  bool is_shared() const { return shared_.load(std::memory_order_relaxed); }
+
  private:
+  std::atomic<bool> shared_{false};
   DeviceMemory& memory_;
 };
 using BlockPtr = std::shared_ptr<Block>;

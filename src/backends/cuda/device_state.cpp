@@ -106,6 +106,7 @@ BlockPtr DeviceState::Take(int64_t bytes, const char* what, int64_t others, Bloc
 }
 
 void DeviceState::KeepUntil(std::shared_ptr<Moment> moment, BlockPtr block) {
+  block->Share();
   checks.Push([this, moment = std::move(moment), block = std::move(block)] {
     try {
       machine->WaitFor(*moment);

@@ -28,8 +28,8 @@ namespace {
 /// rows a thread has several lines, p2 belongs to the first and x3 of a row is an array over them.
 class Emitter {
  public:
-  Emitter(const Kernel& kernel, const KernelCut& cut)
-      : kernel_(kernel), cut_(cut), accesses_(kernel, cut) {
+  Emitter(const Kernel& kernel, const KernelCut& cut, bool guarded)
+      : kernel_(kernel), cut_(cut), guarded_(guarded), accesses_(kernel, cut) {
     for (const Instr& instr : kernel.instrs) {
       if (instr.kind == Kind::kStore) written_.insert(instr.access);
     }
@@ -39,14 +39,15 @@ class Emitter {
     Open();
     for (int stage = 0; stage < kernel_.stages; ++stage) Stage(stage);
     Close();
+    const int words = places().Count(accesses_.count(), cut_.split);
     std::string signature = fmt::format(
         "{4}struct {0}_words {{ unsigned long long w[{1}]; }};\n"
         "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
         "  typedef {3} I;\n",
-        name, places().Count(accesses_.count(), cut_.split), cut_.block_threads(),
-        cut_.wide_index ? "long long" : "int",
+        name, words + guarded_, cut_.block_threads(), cut_.wide_index ? "long long" : "int",
         cut_.split ? fmt::format("__device__ static unsigned arrived[{}];\n", kMostSplitBlocks)
                    : std::string());
+    if (guarded_) signature += GuardText(words);
     return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
                        signature, text_);
   }
@@ -439,6 +440,7 @@ class Emitter {
 
   const Kernel& kernel_;
   const KernelCut& cut_;
+  const bool guarded_;
   const AccessText accesses_;
   ScalarText scalars_;
   std::set<int> written_;  // accesses
@@ -450,9 +452,14 @@ class Emitter {
 
 }  // namespace
 
-KernelSource EmitCuda(const Kernel& kernel, const KernelCut& cut) {
-  std::string name = SourceName(compiler::ToText(kernel) + ToText(cut));
-  return {name, Emitter(kernel, cut).Function(name)};
+KernelSource EmitCuda(const Kernel& kernel, const KernelCut& cut, bool guarded) {
+  std::string name =
+      SourceName(compiler::ToText(kernel) + ToText(cut) + (guarded ? "guarded" : ""));
+  return {name, Emitter(kernel, cut, guarded).Function(name)};
+}
+
+std::string GuardText(int place) {
+  return fmt::format("  if (*(const unsigned long long*)words.w[{}] != 0) return;\n", place);
 }
 
 std::string SourceName(const std::string& what) {

@@ -14,8 +14,12 @@ struct KernelSource {
   std::string text;
 };
 
-/// Its words are those of ArgumentWords.
-KernelSource EmitCuda(const compiler::Kernel& kernel, const KernelCut& cut);
+/// Its words are those of ArgumentWords. A `guarded` kernel has one more, the address of a word in
+/// device memory: where that is not 0, it does nothing. See Note [Guarded kernels] in program.h.
+KernelSource EmitCuda(const compiler::Kernel& kernel, const KernelCut& cut, bool guarded = false);
+
+/// The line that a guarded kernel begins with; `place` is that of the address among its words.
+std::string GuardText(int place);
 
 /// A name for the kernel that `what` describes.
 std::string SourceName(const std::string& what);

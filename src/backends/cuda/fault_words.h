@@ -1,6 +1,7 @@
 #pragma once
-/// FaultWords: words of the host's memory in which kernels note what went wrong. Whoever asks later
-/// reads them without a copy.
+/// FaultWords: words in which kernels note what went wrong. Those that say what it was are in the
+/// host's memory: whoever asks later reads them without a copy. One more for each run is in the
+/// device's memory, for kernels to read.
 
 #include <cstdint>
 #include <map>
@@ -12,6 +13,12 @@
 
 namespace hammock::cuda {
 
+/// The words of one run.
+struct RunWords {
+  uint64_t* faults = nullptr;  ///< in the host's memory
+  Address failed = 0;          ///< in the device's; undefined until the run has written it
+};
+
 /// Thread-safe; must outlive its words.
 class FaultWords {
  public:
@@ -20,15 +27,19 @@ class FaultWords {
   FaultWords(const FaultWords&) = delete;
   FaultWords& operator=(const FaultWords&) = delete;
 
-  /// `count` zeros. They are used again when the last holder is gone, so someone must hold them
-  /// until the run has ended.
-  std::shared_ptr<uint64_t> Take(int count);
+  /// With `count` faults that are 0. They are used again when the last holder is gone, so someone
+  /// must hold them until the run has ended, if it has ops that can fail. OutOfMemory where the
+  /// device has no word left.
+  std::shared_ptr<const RunWords> Take(int count);
 
  private:
+  void AddSlab(int size, std::vector<RunWords>& free);
+
   const std::shared_ptr<Machine> machine_;
   std::mutex mutex_;
-  std::vector<void*> slabs_;
-  std::map<int, std::vector<uint64_t*>> free_;  // by size
+  std::vector<void*> host_slabs_;
+  std::vector<Address> device_slabs_;
+  std::map<int, std::vector<RunWords>> free_;  // by size
 };
 
 }  // namespace hammock::cuda

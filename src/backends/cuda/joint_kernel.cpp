@@ -69,13 +69,13 @@ JointKernel::JointKernel(const std::vector<const Launch*>& launches) {
   words_ = PlaceWords();
 }
 
-KernelSource JointKernel::source() const {
+KernelSource JointKernel::source(bool guarded) const {
   std::vector<KernelSource> sources;  // by body
   for (const Body& body : bodies_) {
     sources.push_back(EmitCuda(*body.parts[0].launch->kernel, body.cut));
   }
-  std::string name = SourceName(TextOf("joint", sources));
-  return {name, TextOf(name, sources)};
+  std::string name = SourceName(TextOf("joint", sources, guarded));
+  return {name, TextOf(name, sources, guarded)};
 }
 
 /// False, with nothing changed, where there is no room. The first one has it always.
@@ -198,15 +198,15 @@ std::string JointKernel::CallText(const Body& body, const std::string& name) con
   return text;
 }
 
-std::string JointKernel::TextOf(const std::string& name,
-                                const std::vector<KernelSource>& sources) const {
+std::string JointKernel::TextOf(const std::string& name, const std::vector<KernelSource>& sources,
+                                bool guarded) const {
   std::string text =
       fmt::format("namespace {}_parts {{\nstruct Place {{ unsigned x, y; }};\n", name);
   for (size_t i = 0; i < bodies_.size(); ++i) text += PartText(bodies_[i], sources[i]);
   int parts = static_cast<int>(parts_.size());
   text += fmt::format(
       "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
-      "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
+      "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n{5}"
       "  int part = 0;\n"
       "  #pragma unroll\n"
       "  for (int step = {3}; step > 0; step /= 2) {{\n"
@@ -218,7 +218,8 @@ std::string JointKernel::TextOf(const std::string& name,
       "  const unsigned number = blockIdx.x - first;\n"
       "  const Place block = {{number % along_x, number / along_x}};\n"
       "  const Place grid = {{along_x, (end - first) / along_x}};\n",
-      name, words_, threads_, std::bit_ceil(static_cast<unsigned>(parts)) / 2, parts);
+      name, words_ + guarded, threads_, std::bit_ceil(static_cast<unsigned>(parts)) / 2, parts,
+      guarded ? GuardText(words_) : "");
   for (size_t i = 0; i < bodies_.size(); ++i) {
     const Body& body = bodies_[i];
     int end = body.first + static_cast<int>(body.parts.size());

@@ -15,7 +15,7 @@ namespace hammock::cuda {
 /// Immutable.
 class JointKernel {
  public:
-  static constexpr int kMostWords = 512;  ///< what a launch takes as its argument
+  static constexpr int kMostWords = 511;  ///< a launch takes one more, which guards it
   static constexpr int kMostBodies = 8;
 
   /// Whether a launch may be a part: it is small, and so are its blocks.
@@ -25,7 +25,7 @@ class JointKernel {
   explicit JointKernel(const std::vector<const compiler::Launch*>& launches);
 
   size_t size() const { return parts_.size(); }
-  KernelSource source() const;  ///< emitted anew
+  KernelSource source(bool guarded = false) const;  ///< emitted anew; guarded as by EmitCuda
   Grid grid() const;
   /// `scratch`: the address of each part's scratch memory.
   std::vector<uint64_t> Words(const std::vector<uint64_t>& buffers,
@@ -51,7 +51,8 @@ class JointKernel {
   bool Add(const compiler::Launch& launch, const KernelCut& cut);
   int CountWords() const;
   int PlaceWords();
-  std::string TextOf(const std::string& name, const std::vector<KernelSource>& sources) const;
+  std::string TextOf(const std::string& name, const std::vector<KernelSource>& sources,
+                     bool guarded) const;
   static std::string PartText(const Body& body, const KernelSource& source);
   std::string CallText(const Body& body, const std::string& name) const;
 

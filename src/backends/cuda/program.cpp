@@ -8,10 +8,12 @@
 
 #include "backends/cuda/attention_parts.h"
 #include "backends/cuda/attention_views.h"
+#include "backends/cuda/call_kit.h"
 #include "backends/cuda/expand_attention.h"
 #include "backends/cuda/fill_slices.h"
 #include "backends/cuda/fuse_random.h"
 #include "backends/cuda/joint_kernel.h"
+#include "backends/cuda/late_writes.h"
 #include "backends/cuda/narrow_products.h"
 #include "backends/cuda/scatter_rows.h"
 #include "backends/cuda/side_by_side.h"
@@ -36,6 +38,28 @@ constexpr Address kCounters = 1;  // stands for memory that kernels have for the
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
+/// Sets a run's word (w0) where one of w2 words at w1 is set, or one at the addresses that follow,
+/// as far as they are not 0.
+const KernelSource& GatherSource() {
+  static const auto& source = *new KernelSource([] {
+    constexpr int kFirst = 3;
+    std::string earlier;
+    for (int i = kFirst; i < kFirst + static_cast<int>(RunFaults::kMost); ++i) {
+      earlier += fmt::format("    if (w{0} && *(const unsigned long long*)w{0}) failed = 1;\n", i);
+    }
+    return BlockKernel(kFirst + static_cast<int>(RunFaults::kMost), "",
+                       "  __shared__ int failed;\n"
+                       "  if (threadIdx.x == 0) {\n    failed = 0;\n" +
+                           earlier +
+                           "  }\n  __syncthreads();\n"
+                           "  for (unsigned i = threadIdx.x; i < w2; i += 256) {\n"
+                           "    if (((const volatile unsigned long long*)w1)[i]) failed = 1;\n"
+                           "  }\n  __syncthreads();\n"
+                           "  if (threadIdx.x == 0) *(unsigned long long*)w0 = failed;\n");
+  }());
+  return source;
+}
+
 /// The graph as it is scheduled. One pass after another, so that no two of its forms live long.
 Graph Prepared(Graph graph) {
   graph = FillSlices(std::move(graph));
@@ -53,7 +77,8 @@ struct Program::PreparedStep {
   // Of a kernel.
   KernelCut cut;
   Grid grid;
-  std::shared_ptr<Function> function;  // of the first of a group: for all of them
+  // Of the first of a group, for all of them; by whether it is guarded. May come late.
+  mutable std::shared_ptr<Function> functions[2];
   // Of the first of several that run side by side.
   std::unique_ptr<JointKernel> joint;
   // Of a call.
@@ -74,6 +99,17 @@ compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
 }
 
 namespace {
+
+/// Whether an order of the steps is not worth its memory.
+bool TakesMuchMore(const compiler::MemoryPlan& plan, const compiler::MemoryPlan& before) {
+  return plan.arena_bytes > before.arena_bytes + std::max(before.peak_bytes() / 8, kFewBytes);
+}
+
+std::vector<int> Inverse(const std::vector<int>& order) {
+  std::vector<int> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[Index(order[i])] = static_cast<int>(i);
+  return back;
+}
 
 compiler::ScheduledGraph Scheduled(Graph rewritten) {
   compiler::Schedule schedule = ScheduleForCuda(rewritten);
@@ -96,9 +132,11 @@ Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> ma
   Arrange(alone);
   scratch_ = ScratchOfSteps();
   SpreadMemory(spread_bytes);
+  FindGuarded();
   LoadFunctions();
   outputs_ = compiler::FindOutputSources(schedule_);
   donations_ = compiler::DonationPlan(graph_, schedule_, group_last_);
+  guarded_donations_ = compiler::DonationPlan(graph_, schedule_, group_last_, is_guarded_);
 }
 
 Program::~Program() = default;
@@ -151,22 +189,58 @@ void Program::Arrange(const std::vector<bool>& alone) {
     bool may = alone.empty() || !alone[joins.size()];
     joins.push_back(may && !step.is_call() && JointKernel::Takes(step.launch));
   }
+  DeferWrites(joins);
   std::vector<std::vector<int>> groups = GroupSteps(schedule_, joins);
   if (groups.size() == steps_.size()) return;
-  std::vector<int> order, back(steps_.size());
+  std::vector<int> order;
   for (const std::vector<int>& group : groups) {
     order.insert(order.end(), group.begin(), group.end());
   }
-  for (size_t i = 0; i < order.size(); ++i) back[Index(order[i])] = static_cast<int>(i);
   Reorder(order);
   FormGroups(groups);
   compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, ScratchOfSteps(), group_last_);
-  if (plan.arena_bytes > plan_.arena_bytes + std::max(plan_.peak_bytes() / 8, kFewBytes)) {
+  if (TakesMuchMore(plan, plan_)) {
     for (PreparedStep& step : steps_) step.joint.reset();
     std::iota(group_last_.begin(), group_last_.end(), 0);
-    return Reorder(back);
+    return Reorder(Inverse(order));
   }
   plan_ = std::move(plan);
+}
+
+void Program::DeferWrites(std::vector<bool>& joins) {
+  std::vector<int> order = WriteLate(schedule_, LastFault());
+  if (order.empty()) return;
+  Reorder(order);
+  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, ScratchOfSteps());
+  if (TakesMuchMore(plan, plan_)) return Reorder(Inverse(order));
+  plan_ = std::move(plan);
+  std::vector<bool> joins_before = joins;
+  for (size_t i = 0; i < order.size(); ++i) joins[i] = joins_before[Index(order[i])];
+}
+
+int Program::LastFault() const {
+  int last = -1;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].fault >= 0) last = static_cast<int>(i);
+  }
+  return last;
+}
+
+void Program::FindGuarded() {
+  std::vector<bool> is_output(schedule_.buffers.size());
+  for (int buffer : schedule_.outputs) is_output[Index(buffer)] = true;
+  is_guarded_.assign(steps_.size(), false);
+  gathers_before_ = steps_.size();
+  for (size_t i = Index(LastFault() + 1), next = i; i < steps_.size(); i = next) {
+    next = Index(group_last_[i]) + 1;
+    bool writes = false;
+    for (size_t k = i; k < next; ++k) {
+      for (int buffer : schedule_.steps[k].writes) writes = writes || is_output[Index(buffer)];
+    }
+    if (!writes || schedule_.steps[i].is_call()) continue;
+    for (size_t k = i; k < next; ++k) is_guarded_[k] = true;
+    gathers_before_ = std::min(gathers_before_, i);
+  }
 }
 
 void Program::SpreadMemory(int64_t most) {
@@ -210,18 +284,20 @@ void Program::FormGroups(const std::vector<std::vector<int>>& groups) {
   }
 }
 
-std::vector<KernelSource> Program::SourcesOf(size_t first) const {
+std::vector<KernelSource> Program::SourcesOf(size_t first, bool guarded) const {
   const PreparedStep& step = steps_[first];
   if (step.call) return step.call->Sources();
-  if (step.joint) return {step.joint->source()};
-  return {EmitCuda(*schedule_.steps[first].launch.kernel, step.cut)};
+  if (step.joint) return {step.joint->source(guarded)};
+  return {EmitCuda(*schedule_.steps[first].launch.kernel, step.cut, guarded)};
 }
 
 std::vector<KernelSource> Program::Sources() const {
   std::vector<KernelSource> sources;
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
-    for (KernelSource& source : SourcesOf(i)) sources.push_back(std::move(source));
+    const bool guarded = IsUsuallyGuarded() && is_guarded_[i];
+    for (KernelSource& source : SourcesOf(i, guarded)) sources.push_back(std::move(source));
   }
+  if (IsUsuallyGuarded()) sources.push_back(GatherSource());
   return sources;
 }
 
@@ -236,8 +312,12 @@ void Program::LoadFunctions() {
   std::vector<std::vector<size_t>> used;  // by group
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
     used.emplace_back();
-    for (KernelSource& source : SourcesOf(i)) used.back().push_back(number_of(std::move(source)));
+    const bool guarded = IsUsuallyGuarded() && is_guarded_[i];
+    for (KernelSource& source : SourcesOf(i, guarded)) {
+      used.back().push_back(number_of(std::move(source)));
+    }
   }
+  if (IsUsuallyGuarded()) used.push_back({number_of(GatherSource())});
   std::vector<std::shared_ptr<Function>> functions = machine_->Load(sources);
   auto group = used.begin();
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1, ++group) {
@@ -246,9 +326,27 @@ void Program::LoadFunctions() {
     if (steps_[i].call) {
       steps_[i].call->SetFunctions(std::move(own));
     } else {
-      steps_[i].function = std::move(own[0]);
+      steps_[i].functions[IsUsuallyGuarded() && is_guarded_[i]] = std::move(own[0]);
     }
   }
+  if (IsUsuallyGuarded()) gather_ = functions[used.back()[0]];
+}
+
+void Program::LoadForm(bool guarded) const {
+  if (guarded == IsUsuallyGuarded()) return;
+  std::call_once(other_form_, [&] {
+    std::vector<KernelSource> sources;
+    std::vector<size_t> firsts;
+    for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+      if (!is_guarded_[i]) continue;
+      firsts.push_back(i);
+      sources.push_back(SourcesOf(i, guarded)[0]);
+    }
+    if (guarded) sources.push_back(GatherSource());
+    std::vector<std::shared_ptr<Function>> functions = machine_->Load(sources);
+    for (size_t k = 0; k < firsts.size(); ++k) steps_[firsts[k]].functions[guarded] = functions[k];
+    if (guarded) gather_ = functions.back();
+  });
 }
 
 int Program::kernels() const {
@@ -263,7 +361,8 @@ int64_t Program::bytes() const {
 }
 
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
-                  Address faults) const {
+                  const RunFaults& faults) const {
+  LoadForm(faults.failed != 0);
   auto memory = [&] { return Memory{BuffersOf(inputs, outputs, arena), arena, faults}; };
   const tracing::RunningGraph* traced = std::exchange(tracing::running_graph, nullptr);
   if (traced || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
@@ -272,13 +371,15 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
   if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
     return RunWatched(memory());
   }
-  if (steps_.empty()) return;
+  if (steps_.empty() && faults.failed == 0) return;
   std::vector<Address> addresses;
-  addresses.reserve(inputs.size() + outputs.size() + 2);
+  addresses.reserve(inputs.size() + outputs.size() + 3 + faults.earlier.size());
   addresses.insert(addresses.end(), inputs.begin(), inputs.end());
   addresses.insert(addresses.end(), outputs.begin(), outputs.end());
   addresses.push_back(arena);
-  addresses.push_back(faults);
+  addresses.push_back(faults.faults);
+  addresses.push_back(faults.failed);
+  addresses.insert(addresses.end(), faults.earlier.begin(), faults.earlier.end());
   recordings_->Run(*machine_, addresses,
                    {[&] { RunSteps(memory()); }, [&] { return PiecesOf(addresses, memory()); }});
 }
@@ -299,25 +400,53 @@ std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
 }
 
 void Program::RunSteps(const Memory& memory) const {
-  for (size_t i = 0; i < steps_.size();) i = RunGroup(i, memory);
+  for (size_t i = 0; i < steps_.size();) {
+    Gather(i, memory);
+    i = RunGroup(i, memory);
+  }
+  Gather(steps_.size(), memory);
+}
+
+void Program::Gather(size_t i, const Memory& memory) const {
+  if (!GathersBefore(i, memory)) return;
+  const RunFaults& faults = memory.faults;
+  std::vector<uint64_t> words = {faults.failed, faults.faults, WordOf(fault_count_)};
+  words.insert(words.end(), faults.earlier.begin(), faults.earlier.end());
+  words.resize(3 + RunFaults::kMost);
+  machine_->Launch(*gather_, BlockGrid(1), words);
 }
 
 std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses, Memory memory) const {
   std::shared_ptr<const StepOrder> order =
-      orders_->Get(addresses, [&] { return OrderByMemory(TouchedByPieces(memory)); });
+      orders_->Get(addresses, memory.guarded() + memory.gathers(),
+                   [&] { return OrderByMemory(TouchedByPieces(memory)); });
   auto shared = std::make_shared<const Memory>(std::move(memory));
   std::vector<Piece> pieces;
+  auto add = [&](std::function<void()> work) {
+    pieces.push_back({std::move(work), (*order)[pieces.size()]});
+  };
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
-    std::vector<int> after = (*order)[pieces.size()];
-    pieces.push_back({[this, i, shared] { RunGroup(i, *shared); }, std::move(after)});
+    if (GathersBefore(i, *shared)) add([this, i, shared] { Gather(i, *shared); });
+    add([this, i, shared] { RunGroup(i, *shared); });
   }
+  const size_t end = steps_.size();
+  if (GathersBefore(end, *shared)) add([this, end, shared] { Gather(end, *shared); });
   return pieces;
 }
 
 std::vector<TouchedMemory> Program::TouchedByPieces(const Memory& memory) const {
   std::vector<TouchedMemory> touched;
+  auto add_gather = [&](size_t i) {
+    if (!GathersBefore(i, memory)) return;
+    TouchedMemory words{{}, {{memory.faults.failed, 8}}};
+    if (fault_count_ > 0) words.reads.push_back({memory.faults.faults, int64_t{fault_count_} * 8});
+    for (Address earlier : memory.faults.earlier) words.reads.push_back({earlier, 8});
+    touched.push_back(std::move(words));
+  };
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+    add_gather(i);
     TouchedMemory all;
+    if (memory.guarded() && is_guarded_[i]) all.reads.push_back({memory.faults.failed, 8});
     for (size_t k = i; k <= Index(group_last_[i]); ++k) {
       TouchedMemory one = TouchedBy(k, memory);
       all.reads.insert(all.reads.end(), one.reads.begin(), one.reads.end());
@@ -325,6 +454,7 @@ std::vector<TouchedMemory> Program::TouchedByPieces(const Memory& memory) const 
     }
     touched.push_back(std::move(all));
   }
+  add_gather(steps_.size());
   return touched;
 }
 
@@ -349,7 +479,7 @@ TouchedMemory Program::TouchedBy(size_t i, const Memory& memory) const {
 
 Address Program::FaultOf(size_t i, const Memory& memory) const {
   if (steps_[i].fault < 0) return 0;
-  return memory.faults + static_cast<Address>(steps_[i].fault) * 8;
+  return memory.faults.faults + static_cast<Address>(steps_[i].fault) * 8;
 }
 
 Address Program::ScratchOf(size_t i, const Memory& memory) const {
@@ -359,18 +489,21 @@ Address Program::ScratchOf(size_t i, const Memory& memory) const {
 
 size_t Program::RunGroup(size_t i, const Memory& memory) const {
   const PreparedStep& step = steps_[i];
-  Guarded(i, [&] {
+  const bool guarded = memory.guarded() && is_guarded_[i];
+  auto launch = [&](const Grid& grid, std::vector<uint64_t> words) {
+    if (guarded) words.push_back(memory.faults.failed);
+    machine_->Launch(*step.functions[guarded], grid, words);
+  };
+  NameErrors(i, [&] {
     if (step.call) {
       RunCall(i, memory);
     } else if (step.joint) {
       std::vector<Address> scratch;
       for (size_t k = 0; k < step.joint->size(); ++k) scratch.push_back(ScratchOf(i + k, memory));
-      machine_->Launch(*step.function, step.joint->grid(),
-                       step.joint->Words(memory.buffers, scratch));
+      launch(step.joint->grid(), step.joint->Words(memory.buffers, scratch));
     } else if (!step.grid.empty()) {
-      machine_->Launch(
-          *step.function, step.grid,
-          ArgumentWords(schedule_.steps[i].launch, step.cut, memory.buffers, ScratchOf(i, memory)));
+      launch(step.grid, ArgumentWords(schedule_.steps[i].launch, step.cut, memory.buffers,
+                                      ScratchOf(i, memory)));
     }
   });
   return Index(group_last_[i]) + 1;
@@ -383,15 +516,18 @@ void Program::RunAlone(size_t i, const Memory& memory) const {
     RunGroup(i, memory);
     return;
   }
-  Guarded(i, [&] {
+  NameErrors(i, [&] {
     const compiler::Launch& launch = schedule_.steps[i].launch;
-    KernelSource source = EmitCuda(*launch.kernel, step.cut);
-    machine_->Launch(*machine_->Load({&source, 1})[0], step.grid,
-                     ArgumentWords(launch, step.cut, memory.buffers, ScratchOf(i, memory)));
+    const bool guarded = memory.guarded() && is_guarded_[i];
+    KernelSource source = EmitCuda(*launch.kernel, step.cut, guarded);
+    std::vector<uint64_t> words =
+        ArgumentWords(launch, step.cut, memory.buffers, ScratchOf(i, memory));
+    if (guarded) words.push_back(memory.faults.failed);
+    machine_->Launch(*machine_->Load({&source, 1})[0], step.grid, words);
   });
 }
 
-void Program::Guarded(size_t i, const std::function<void()>& work) const {
+void Program::NameErrors(size_t i, const std::function<void()>& work) const {
   try {
     work();
   } catch (const MachineLost&) {
@@ -408,6 +544,7 @@ void Program::RunWatched(const Memory& memory) const {
   machine_->Finish();
   for (size_t i = 0; i < steps_.size(); ++i) {
     try {
+      Gather(i, memory);
       RunAlone(i, memory);
       machine_->Finish();
     } catch (const MachineLost& error) {
@@ -416,6 +553,7 @@ void Program::RunWatched(const Memory& memory) const {
       throw here;
     }
   }
+  Gather(steps_.size(), memory);
 }
 
 void Program::RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const {
@@ -425,9 +563,11 @@ void Program::RunTimed(const Memory& memory, const tracing::RunningGraph* traced
   std::vector<size_t> firsts;
   for (size_t i = 0; i < steps_.size();) {
     firsts.push_back(i);
+    Gather(i, memory);
     i = RunGroup(i, memory);
     moments.push_back(machine_->MarkTime());
   }
+  Gather(steps_.size(), memory);
   machine_->Finish();
   auto since_start = [&](size_t moment) {
     return static_cast<int64_t>(machine_->Seconds(*moments[0], *moments[moment]) * 1e9);

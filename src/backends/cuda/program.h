@@ -1,8 +1,19 @@
 #pragma once
 /// A graph made ready to run on a GPU: scheduled, its memory planned, its kernels compiled.
+///
+/// Note [Guarded kernels]: a run is asked for before it is known whether its ops, or the runs whose
+/// results it uses, have failed, and yet it writes into the memory of donated inputs. Every run
+/// that may fail therefore has a word in device memory, which is not 0 if it has failed. A small
+/// kernel sets it, behind the last op that can fail: from the words in which ops note faults, and
+/// from the words of earlier runs that may have failed. Kernels that write outputs come behind that
+/// one, read the word first and do nothing where it is set; so donated memory has its old value
+/// exactly where the run failed, and failures pass from run to run without the host. Only outputs
+/// of such kernels take donated memory then: what libraries and calls write cannot be held back.
+/// Runs that cannot fail and use nothing that may have failed have the same kernels without a word.
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +37,16 @@ struct RunningGraph;
 namespace hammock::cuda {
 
 class ProgramsBySize;
+
+/// Where a run notes and learns what has failed; see Note [Guarded kernels].
+struct RunFaults {
+  Address faults = 0;  ///< fault_count() words that are 0, in memory that the host can read too
+  /// In device memory: the run's own word, which it sets, or that of the only run that it depends
+  /// on. 0: nothing is held back.
+  Address failed = 0;
+  std::span<const Address> earlier = {};  ///< words of runs that may have failed; at most kMost
+  static constexpr size_t kMost = 8;
+};
 
 /// A graph of primitives as programs run it.
 Graph RewriteForCuda(const Graph& graph);
@@ -51,22 +72,25 @@ class Program {
 
   const std::vector<compiler::OutputSource>& outputs() const { return outputs_; }
   const compiler::MemoryPlan& plan() const { return plan_; }
-  const compiler::DonationPlan& donations() const { return donations_; }
+  /// For runs that hold back what they write where something has failed, and for others.
+  const compiler::DonationPlan& donations(bool guarded) const {
+    return guarded ? guarded_donations_ : donations_;
+  }
   std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
   int64_t bytes() const;
   int kernels() const;
   /// Steps that may fail in a run: if there are any, CheckFaults has to be asked.
   int fault_count() const { return fault_count_; }
 
-  /// `arena` has plan().arena_bytes. `faults` has fault_count() words that are 0, in memory that
-  /// the host can read too. Outputs with another source are not used. With the option
+  /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
   /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
-           Address faults) const;
-  /// The same as a part of another program's run.
+           const RunFaults& faults) const;
+  /// The same as a part of another program's run, which notes what fails.
   void RunInside(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
                  Address faults) const {
-    RunSteps({BuffersOf(inputs, outputs, arena), arena, faults});
+    LoadForm(/*guarded=*/false);
+    RunSteps({BuffersOf(inputs, outputs, arena), arena, {.faults = faults}});
   }
   /// Throws what failed in the run that had these words and has ended, as lazy::ExecutionError
   /// with the node of the graph that was given.
@@ -91,19 +115,35 @@ class Program {
   struct Memory {
     std::vector<Address> buffers;
     Address arena = 0;
-    Address faults = 0;
+    RunFaults faults;
+
+    bool guarded() const { return faults.failed != 0; }
+    /// Whether the run has a word of its own to set.
+    bool gathers() const {
+      return guarded() && (faults.earlier.size() != 1 || faults.earlier[0] != faults.failed);
+    }
   };
 
   void PrepareSteps();
   /// Puts small kernels side by side where memory allows, and plans the memory.
   void Arrange(const std::vector<bool>& alone);
+  /// Puts kernels that write outputs behind what can fail, where memory allows; `joins` goes by
+  /// step.
+  void DeferWrites(std::vector<bool>& joins);
+  int LastFault() const;
+  void FindGuarded();
   void SpreadMemory(int64_t most);
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);
   std::vector<int64_t> ScratchOfSteps() const;
   /// Kernels of the group that begins with this step.
-  std::vector<KernelSource> SourcesOf(size_t first) const;
+  std::vector<KernelSource> SourcesOf(size_t first, bool guarded) const;
+  /// The form in which most runs need the kernels that have two.
+  bool IsUsuallyGuarded() const { return fault_count_ > 0; }
   void LoadFunctions();
+  /// Runs of this form need functions that few programs do, and that are loaded when one first
+  /// does.
+  void LoadForm(bool guarded) const;
   std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
                                  Address arena) const;
   void RunSteps(const Memory& memory) const;
@@ -111,11 +151,16 @@ class Program {
   std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, Memory memory) const;
   std::vector<TouchedMemory> TouchedByPieces(const Memory& memory) const;
   TouchedMemory TouchedBy(size_t i, const Memory& memory) const;
+  /// Sets the run's word, in front of the group that begins with step `i`, where it belongs there.
+  void Gather(size_t i, const Memory& memory) const;
+  bool GathersBefore(size_t i, const Memory& memory) const {
+    return i == gathers_before_ && memory.gathers();
+  }
   /// Step `i` with those of its group, if it is the first; the next step.
   size_t RunGroup(size_t i, const Memory& memory) const;
   void RunAlone(size_t i, const Memory& memory) const;
   /// Does `work` of step `i`; says so in errors.
-  void Guarded(size_t i, const std::function<void()>& work) const;
+  void NameErrors(size_t i, const std::function<void()>& work) const;
   Address ScratchOf(size_t i, const Memory& memory) const;
   Address FaultOf(size_t i, const Memory& memory) const;
   /// As RunSteps, and says which step lost the machine.
@@ -133,8 +178,12 @@ class Program {
   std::vector<PreparedStep> steps_;
   std::vector<int> group_last_;  // by step: the last of those that run beside it
   std::vector<compiler::OutputSource> outputs_;
-  compiler::DonationPlan donations_;
+  compiler::DonationPlan donations_, guarded_donations_;
   int fault_count_ = 0;
+  std::vector<bool> is_guarded_;  // by step: its group has a form that reads the run's word
+  size_t gathers_before_ = 0;     // the step in front of which that word is set
+  mutable std::shared_ptr<Function> gather_;
+  mutable std::once_flag other_form_;
   std::vector<int64_t> scratch_;  // bytes, by step
   std::unique_ptr<Recordings> recordings_;
   std::unique_ptr<KnownOrders> orders_;

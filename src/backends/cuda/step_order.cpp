@@ -109,9 +109,10 @@ StepOrder OrderByMemory(const std::vector<TouchedMemory>& steps) {
   return result;
 }
 
-std::shared_ptr<const StepOrder> KnownOrders::Get(const std::vector<uint64_t>& addresses,
+std::shared_ptr<const StepOrder> KnownOrders::Get(const std::vector<uint64_t>& addresses, int kind,
                                                   const std::function<StepOrder()>& make) {
   std::vector<int> same = FirstSame(addresses);
+  same.push_back(kind);
   std::lock_guard lock(mutex_);
   std::shared_ptr<const StepOrder>& order = orders_[std::move(same)];
   if (!order) order = std::make_shared<const StepOrder>(make());

@@ -27,10 +27,11 @@ using StepOrder = std::vector<std::vector<int>>;
 StepOrder OrderByMemory(const std::vector<TouchedMemory>& steps);
 
 /// Orders of one program's steps by which of its addresses are the same: nothing else of them
-/// matters, since blocks of memory are the same or have nothing in common. Thread-safe.
+/// matters, since blocks of memory are the same or have nothing in common. `kind` tells orders of
+/// other steps apart. Thread-safe.
 class KnownOrders {
  public:
-  std::shared_ptr<const StepOrder> Get(const std::vector<uint64_t>& addresses,
+  std::shared_ptr<const StepOrder> Get(const std::vector<uint64_t>& addresses, int kind,
                                        const std::function<StepOrder()>& make);
 
  private:

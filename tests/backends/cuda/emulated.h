@@ -57,10 +57,12 @@ inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& progr
     for (size_t i = 0; i < out.size(); ++i) {
       FillWithNonsense(machine, out[i], graph.TypeOf(graph.outputs()[i]).bytes());
     }
-    std::shared_ptr<uint64_t> words = faults.Take(program.fault_count());
-    program.Run(in, out, arena, reinterpret_cast<Address>(words.get()));
+    std::shared_ptr<const RunWords> words = faults.Take(program.fault_count());
+    const bool fails = program.fault_count() > 0;
+    program.Run(in, out, arena,
+                {reinterpret_cast<Address>(words->faults), fails ? words->failed : 0});
     machine.Finish();
-    program.CheckFaults(words.get());
+    program.CheckFaults(words->faults);
   }
   std::vector<HostTensor> results;
   for (size_t i = 0; i < out.size(); ++i) {

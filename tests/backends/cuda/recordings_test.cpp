@@ -98,7 +98,7 @@ TEST(CudaRecordings, DonatedMemoryIsWrittenAfterItWasRead) {
     %4 = add %0, %3 : f32[64,64]
     return %1, %4)");
   Program program(graph, machine);
-  ASSERT_EQ(program.donations().Match({true, true}), (std::vector<int>{-1, 0}))
+  ASSERT_EQ(program.donations(false).Match({true, true}), (std::vector<int>{-1, 0}))
       << program.ToText("steps");
   const int64_t bytes = 64 * 64 * 4;
   std::vector<HostTensor> inputs = SomeInputs(graph);
@@ -108,7 +108,7 @@ TEST(CudaRecordings, DonatedMemoryIsWrittenAfterItWasRead) {
   for (int run = 0; run < 3; ++run) {
     machine->Upload(a, inputs[0].data(), bytes);
     machine->Upload(b, inputs[1].data(), bytes);
-    program.Run(std::vector<Address>{a, b}, std::vector<Address>{out, a}, arena, 0);
+    program.Run(std::vector<Address>{a, b}, std::vector<Address>{out, a}, arena, {});
     HostTensor turned(graph.TypeOf(graph.outputs()[0])), sum(graph.TypeOf(graph.outputs()[1]));
     machine->Download(turned.mutable_data(), out, bytes, nullptr);
     machine->Download(sum.mutable_data(), a, bytes, nullptr);

@@ -1,0 +1,15 @@
+#pragma once
+/// Kernels that write results come behind the ops that can fail, so that they may write into the
+/// memory of donated inputs.
+
+#include <vector>
+
+#include "compiler/schedule.h"
+
+namespace hammock::cuda {
+
+/// An order of the steps: kernels of which no step up to `fault`, the last that can fail, needs a
+/// result, and that write an output, come right behind it. Empty where that is the order they have.
+std::vector<int> WriteLate(const compiler::Schedule& schedule, int fault);
+
+}  // namespace hammock::cuda
