@@ -25,6 +25,7 @@
 #include "lazy/memory_pressure.h"
 #include "lazy/record.h"
 #include "lazy/trace_points.h"
+#include "lazy/under_way.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -699,26 +700,25 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
   step->owner = &context;
   bool donate = options.full_step && config::Get<config::kParamAliasing>();
   bool whole = options.full_step && options.one_device;
-  if (!JoinUnits(*step, context.units, walk.parameters, whole)) {
-    CountUndos(context.units, walk.epoch, -1);
-  }
+  const bool overwrites = JoinUnits(*step, context.units, walk.parameters, whole);
+  if (!overwrites) CountUndos(context.units, walk.epoch, -1);
   if (donate) step->donated.resize(walk.parameters.size());
+  DyingArguments dying(*step);
   for (size_t i = 0; i < walk.parameters.size(); ++i) {
     Node* node = walk.parameters[i];
     BackendDataPtr& data = node->slots()[walk.parameter_outputs[i]].data;
     LeafPayload* payload = NodeAccess::payload(node);
     bool given_away = payload && payload->donated;
-    if (donate || given_away) {
-      // Dying: nobody but this graph refers to the node, and nobody but the node to the data.
-      bool dying = ReferencesTo(*node) == NodeAccess::walk_uses(node) && data.use_count() == 1 &&
-                   MayDonate(*node, *data, device);
-      if (step->donated.empty()) step->donated.resize(walk.parameters.size());
-      step->donated[i] = dying;
-    }
     if (nested) [[unlikely]]
       RefuseToWait(device, data);
     step->arguments.push_back(data);
+    if (donate || given_away) {
+      if (step->donated.empty()) step->donated.resize(walk.parameters.size());
+      // Nobody but this graph may refer to the node.
+      if (MayDonate(*node, *data, device)) dying.Add(i, node, data, NodeAccess::walk_uses(node));
+    }
   }
+  if (donate && overwrites && dying.has_held()) dying.AddReaders(RememberedBy(context.units));
   for (const BackendDataPtr& placeholder : placeholders) {
     step->placeholders.push_back(placeholder.get());
   }

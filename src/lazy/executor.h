@@ -75,9 +75,9 @@ struct SyncOptions {
 /// One run of a compiled step. Its lists keep their memory when it is used again.
 struct Step {
   CompiledStepPtr compiled;
-  std::vector<BackendDataPtr> arguments;
-  std::vector<bool> donated;
-  std::vector<NodePtr> output_nodes;  // distinct
+  std::vector<BackendDataPtr> arguments;  // behind the parameters: Note [Readers under way]
+  std::vector<bool> donated;              // by parameter
+  std::vector<NodePtr> output_nodes;      // distinct
   // One per result; owned by the slots of output_nodes, so that who looks at a slot's count of
   // references sees users only.
   std::vector<lazy::BackendData*> placeholders;
@@ -89,7 +89,7 @@ struct Step {
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
   bool is_all = false;       // the roots of its sync need nothing else
   std::vector<Node*> dropped;       // operands to let go
-  int looks = 0;                    // of FreeUnused, while it is in flight
+  int looks = 0;                    // of TakeUnused, while it is in flight
   ThreadContext* owner = nullptr;   // of the thread that recorded it
   std::vector<WriteUnitPtr> units;  // whose values it computes
 
@@ -191,9 +191,6 @@ class StepExecutor {
   /// The step has ended and refers to its outputs no longer. They are destroyed here if nobody
   /// does.
   void LetGo(Step& step);
-  /// Steps of the device that an asynchronous backend has started and that are not finished: memory
-  /// of outputs that nobody refers to any more is given back.
-  void FreeUnused(DeviceEntry& device);
   void Fail(Step& step, std::shared_ptr<const Error> error, NodeId node, bool inherited);
   /// Walks, compiles and claims; null if the roots are computed or under way. Roots that are known
   /// to fail are left out of `roots` (which then is `healthy`) where the options say so.

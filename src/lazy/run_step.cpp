@@ -21,6 +21,7 @@
 #include "lazy/replay.h"
 #include "lazy/running_step.h"
 #include "lazy/trace_points.h"
+#include "lazy/under_way.h"
 
 namespace hammock {
 
@@ -230,7 +231,11 @@ bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
   if (step->turn != kNoTurn) {
     Turns::Turn turn(lane.submitting, step->turn);
     if (device.backend->IsAsynchronous()) {
-      if (device.in_flight.fetch_add(1, std::memory_order_acq_rel) > 0) FreeUnused(device);
+      if (device.in_flight.fetch_add(1, std::memory_order_acq_rel) > 0) {
+        std::vector<BackendDataPtr> unused;  // goes when the mutex is free
+        std::lock_guard lock(graph_mutex);
+        unused = TakeUnused(device);
+      }
     } else {
       bool tiny = step->compiled->result_bytes + step->compiled->argument_bytes <= kTinyBytes;
       bool here = !config::Get<config::kAsync>() || wait || tiny;
@@ -419,32 +424,6 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
   }
 }
 
-// An output that nobody needs any more, such as a gradient that was set to zero, would keep its
-// memory until its step is known to have succeeded, and with many steps under way so would many.
-void StepExecutor::FreeUnused(DeviceEntry& device) {
-  constexpr int kLooks = 2;  // most of what dies does so while the next step is recorded, or run
-  std::vector<BackendDataPtr> unused;
-  std::lock_guard lock(graph_mutex);
-  for (Step* step : device.flights) {
-    if (step->looks++ >= kLooks) continue;
-    std::vector<size_t> first;  // placeholder, by output
-    size_t count = 0;
-    for (const NodePtr& node : step->output_nodes) {
-      first.push_back(count);
-      count += static_cast<size_t>(node->num_outputs());
-    }
-    for (size_t i : UnusedOutputs(step->output_nodes)) {
-      Node& node = *step->output_nodes[i];
-      for (int k = 0; k < node.num_outputs(); ++k) {
-        BackendDataPtr& data = node.slots()[k].data;
-        if (data.use_count() != 1) continue;  // gone before, or somebody waits for it
-        step->placeholders[first[i] + static_cast<size_t>(k)] = nullptr;
-        unused.push_back(std::move(data));
-      }
-    }
-  }
-}
-
 void StepExecutor::LetGo(Step& step) {
   std::vector<Node*> dead;
   {
@@ -456,6 +435,7 @@ void StepExecutor::LetGo(Step& step) {
     }
   }
   step.output_nodes.clear();
+  step.recipe = {};
   for (Node* node : dead) NodeAccess::Destroy(node);
 }
 
@@ -534,21 +514,26 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
 
 namespace {
 
-/// Which arguments of a replay die with it. With the graph mutex held.
-std::vector<bool> Dying(const Step& step, const std::vector<bool>& released) {
-  std::vector<bool> dying(step.arguments.size());
+/// Finds which arguments of a replay die with it; those that readers under way hold too only if it
+/// may come behind these. With the graph mutex held.
+void FindDying(Step& step, const std::vector<bool>& released, bool may_wait) {
+  const size_t count = step.arguments.size();
+  step.donated.resize(count);
   auto operands = step.recipe->operands();
-  for (size_t i = 0; i < released.size(); ++i) {
+  DyingArguments dying(step);
+  std::vector<const Node*> updated;
+  for (size_t i = 0; i < released.size() && i < count; ++i) {
     if (!released[i]) continue;
-    const Node* node = operands[i].node;
+    Node* node = operands[i].node;
     auto uses = std::count_if(operands.begin(), operands.end(),
                               [&](const Node::Operand& operand) { return operand.node == node; });
-    // The recipe and the tensor that lets go refer to the node; the node and the step to the data.
-    dying[i] = ReferencesTo(*node) == static_cast<uint32_t>(uses) + 1 &&
-               step.arguments[i].use_count() == 2 &&
-               MayDonate(*node, *step.arguments[i], *step.compiled->device);
+    if (!MayDonate(*node, *step.arguments[i], *step.compiled->device)) continue;
+    // The recipe and the tensor that lets go refer to the node.
+    dying.Add(i, node, step.arguments[i], static_cast<uint32_t>(uses) + 1);
+    updated.push_back(node);
   }
-  return dying;
+  std::ranges::sort(updated);
+  if (may_wait) dying.AddReaders(updated);
 }
 
 }  // namespace
@@ -583,7 +568,7 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
     bool is_own = context.step_depth == 0;  // of a step the unit may have other parts
     bool may = JoinUnits(*step, unit ? UnitSpan(&unit, 1) : UnitSpan(), operands, is_own);
     if (config::Get<config::kParamAliasing>() && (may || !is_own)) {
-      step->donated = Dying(*step, released);
+      FindDying(*step, released, may);
     }
   }
   step->output_nodes = std::move(outputs);

@@ -220,15 +220,19 @@ int64_t CountPending(std::span<const Value> roots) {
   return nodes;
 }
 
-std::vector<size_t> UnusedOutputs(std::span<const NodePtr> outputs) {
+uint32_t CountDropped(std::span<const NodePtr> outputs, Node* recipe) {
   const uint32_t epoch = NextEpoch();
-  std::vector<Node*> dropping;  // whose operands would lose a reference
+  std::vector<Node*> dropping;  // whose operands lose a reference
   auto enter = [&](Node* node) {
     if (std::exchange(NodeAccess::epoch(node), epoch) != epoch) NodeAccess::walk_uses(node) = 0;
   };
   for (const NodePtr& output : outputs) {
     enter(output.get());
     dropping.push_back(output.get());
+  }
+  if (recipe) {
+    enter(recipe);
+    ++NodeAccess::walk_uses(recipe);
   }
   while (!dropping.empty()) {
     Node* node = dropping.back();
@@ -240,12 +244,7 @@ std::vector<size_t> UnusedOutputs(std::span<const NodePtr> outputs) {
       if (goes && !IsAvailable(*operand.node)) dropping.push_back(operand.node);
     }
   }
-  std::vector<size_t> unused;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    Node* node = outputs[i].get();
-    if (node->references() == NodeAccess::walk_uses(node) + 1) unused.push_back(i);
-  }
-  return unused;
+  return epoch;
 }
 
 std::shared_ptr<const Error> ErrorAt(const Node& node) {

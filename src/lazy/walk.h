@@ -70,9 +70,10 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
 /// How many nodes the roots wait for. With the graph mutex held.
 int64_t CountPending(std::span<const Value> roots);
 
-/// Which of a step's outputs, by number, nobody will need when the step has succeeded and they have
-/// dropped their operands: only the step refers to them then. With the graph mutex held.
-std::vector<size_t> UnusedOutputs(std::span<const NodePtr> outputs);
+/// Counts the references that go when a step has succeeded and its outputs drop their operands: in
+/// `walk_uses` of nodes that have the epoch it returns. `recipe`, which may be null, is held by the
+/// step. With the graph mutex held.
+uint32_t CountDropped(std::span<const NodePtr> outputs, Node* recipe);
 
 /// Why a walk failed at this node.
 std::shared_ptr<const Error> ErrorAt(const Node& node);

@@ -139,6 +139,16 @@ void CountUndos(UnitSpan units, uint32_t epoch, int change) {
   }
 }
 
+std::vector<const Node*> RememberedBy(UnitSpan units) {
+  std::vector<const Node*> nodes;
+  std::lock_guard lock(AllUnits().mutex);
+  for (const WriteUnitPtr& unit : units) {
+    ForEachWrite(*unit, [&](const Undo& undo) { nodes.push_back(undo.before.node.get()); });
+  }
+  std::ranges::sort(nodes);
+  return nodes;
+}
+
 void MarkWritten(UnitSpan units) {
   if (units.empty()) return;
   std::lock_guard lock(AllUnits().mutex);

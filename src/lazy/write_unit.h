@@ -88,6 +88,8 @@ bool IsWrittenBy(const WriteTarget& target, const WriteUnitPtr& unit);
 /// Adds `change` to the uses that the walk of this epoch has counted for each value that the units
 /// remember: one that counts as used by the walk is no output of it, and may be donated.
 void CountUndos(UnitSpan units, uint32_t epoch, int change);
+/// The values that the units remember, sorted.
+std::vector<const Node*> RememberedBy(UnitSpan units);
 /// Marks the values that sealed units wrote, so that walks know whose they are.
 void MarkWritten(UnitSpan units);
 /// The error of the first failed op that a write of the unit depends on, or null.

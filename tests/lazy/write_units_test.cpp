@@ -305,6 +305,28 @@ TEST_P(WriteUnits, GradientsOfAFailedStepAreAsBefore) {
   EXPECT_EQ(FloatsOf(w.grad()), Floats(4, 1));
 }
 
+TEST_P(WriteUnits, TheLearningRateIsThatOfTheSchedule) {
+  Tensor w = ones({4}).requires_grad_();
+  optim::SGD optimizer({w}, {.lr = 1});
+  optim::StepLR schedule(optimizer, 1, 0.5);
+  mark_step(true);
+  auto train = [&](bool bad) {
+    step([&] {
+      optimizer.zero_grad();
+      (w + w * Picked(w.detach(), bad) * 0.0f).sum().backward();
+      optimizer.step();
+    });
+    schedule.step();
+  };
+  train(false);
+  train(true);
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 0));
+  EXPECT_EQ(optimizer.lr(), 0.25) << "what the host does is not undone";
+  train(false);
+  EXPECT_EQ(FloatsOf(w), Floats(4, -0.25));
+}
+
 TEST_P(WriteUnits, OutOfMemoryLosesNothing) {
   Tensor w = ones({4}), m = zeros({4});
   mark_step(true);

@@ -139,7 +139,9 @@ class HostBackend : public lazy::BackendImplInterface {
       results.push_back(std::make_shared<Data>(device, shape));
       if (asynchronous_) Of(results.back())->MakeRoom();
     }
-    std::vector<BackendDataPtr> inputs(arguments.begin(), arguments.end());
+    const auto count = static_cast<size_t>(computation->parameters_size());
+    std::vector<BackendDataPtr> inputs(arguments.begin(),
+                                       arguments.begin() + std::min(count, arguments.size()));
     if (!asynchronous_) {
       Run(*computation, inputs, results, donated);
       return results;

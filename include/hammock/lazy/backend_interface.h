@@ -161,8 +161,10 @@ class HAMMOCK_API BackendImplInterface {
   virtual bool IsAsynchronous() const { return false; }
   /// Of an asynchronous backend: whether a donated argument keeps its value where the run turns out
   /// to have failed, or a run whose pending result is an argument of it. Then pending arguments are
-  /// donated too; a result in donated memory and the argument both hold that memory until the
-  /// result is ready. By default an asynchronous backend is donated only what is ready.
+  /// donated too, and a result in donated memory shares it with the argument until it is ready; and
+  /// arguments may follow behind the parameters, which are not read: donated arguments keep their
+  /// values also where the runs of these have failed. By default an asynchronous backend is donated
+  /// only what is ready.
   virtual bool KeepsDonatedOnFailure() const { return false; }
   /// Whether a synchronous backend runs several computations of a device at once. Then the steps of
   /// different threads wait only for their arguments. By default one runs after another.

@@ -168,7 +168,7 @@ class Backend : public lazy::BackendImplInterface {
     std::shared_ptr<const Program> program = ProgramOf(*computation);
     std::shared_ptr<const FailureDump> dump;
     if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
-      dump = PrepareDump(*computation, program, arguments);
+      dump = PrepareDump(*computation, program, ParametersOf(*computation, arguments));
     }
     try {
       std::vector<BackendDataPtr> results = StateOf(device).Guarded(
@@ -350,6 +350,11 @@ class Backend : public lazy::BackendImplInterface {
     return std::static_pointer_cast<const Program>(computation.artifact);
   }
 
+  /// Without those that are not read; see KeepsDonatedOnFailure.
+  static std::span<const BackendDataPtr> ParametersOf(const lazy::Computation& computation,
+                                                      std::span<const BackendDataPtr> arguments) {
+    return arguments.first(std::min(arguments.size(), computation.parameter_shapes().size()));
+  }
   static BlockPtr BlockOf(std::span<const BackendDataPtr> arguments, int i) {
     return static_cast<const DeviceData&>(*arguments[static_cast<size_t>(i)]).block();
   }
@@ -419,7 +424,7 @@ class Backend : public lazy::BackendImplInterface {
     std::vector<BlockPtr> outputs;
     std::vector<Address> in, out;
     in.reserve(arguments.size());
-    for (const BackendDataPtr& argument : arguments) {
+    for (const BackendDataPtr& argument : ParametersOf(computation, arguments)) {
       in.push_back(DataOf(argument, "execute").address());
     }
     const Failures failures = FailuresOf(state, program, arguments);

@@ -4,18 +4,50 @@
 
 namespace hammock::cuda {
 
+namespace {
+
+class Buffers {
+ public:
+  explicit Buffers(const compiler::Schedule& schedule)
+      : schedule_(schedule),
+        is_input_(schedule.buffers.size()),
+        is_output_(schedule.buffers.size()) {
+    for (int buffer : schedule.inputs) is_input_[static_cast<size_t>(buffer)] = true;
+    for (int buffer : schedule.outputs) is_output_[static_cast<size_t>(buffer)] = true;
+  }
+
+  /// Whether a kernel updates an input, as far as sizes tell.
+  bool MayUpdate(const compiler::Step& step) const {
+    for (int to : step.writes) {
+      if (!is_output_[static_cast<size_t>(to)]) continue;
+      for (int from : step.reads) {
+        if (is_input_[static_cast<size_t>(from)] && BytesOf(from) == BytesOf(to)) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  int64_t BytesOf(int buffer) const {
+    return schedule_.buffers[static_cast<size_t>(buffer)].bytes();
+  }
+
+  const compiler::Schedule& schedule_;
+  std::vector<bool> is_input_, is_output_;
+};
+
+}  // namespace
+
 std::vector<int> WriteLate(const compiler::Schedule& schedule, int fault) {
-  std::vector<bool> is_output(schedule.buffers.size());
-  for (int buffer : schedule.outputs) is_output[static_cast<size_t>(buffer)] = true;
+  const Buffers buffers(schedule);
   std::vector<bool> is_read(schedule.buffers.size());  // by a step that stays
   std::vector<int> order, late;
   for (int i = fault; i >= 0; --i) {  // who reads a result comes behind who writes it
     const compiler::Step& step = schedule.steps[static_cast<size_t>(i)];
-    auto any = [&](const std::vector<bool>& of) {
-      return std::any_of(step.writes.begin(), step.writes.end(),
-                         [&](int buffer) { return of[static_cast<size_t>(buffer)]; });
-    };
-    if (!step.is_call() && any(is_output) && !any(is_read)) {
+    const bool is_needed = std::any_of(step.writes.begin(), step.writes.end(), [&](int buffer) {
+      return is_read[static_cast<size_t>(buffer)];
+    });
+    if (!step.is_call() && !is_needed && buffers.MayUpdate(step)) {
       late.push_back(i);
       continue;
     }

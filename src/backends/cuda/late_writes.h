@@ -8,8 +8,9 @@
 
 namespace hammock::cuda {
 
-/// An order of the steps: kernels of which no step up to `fault`, the last that can fail, needs a
-/// result, and that write an output, come right behind it. Empty where that is the order they have.
+/// An order of the steps: kernels that could write an output over an input they read, and of which
+/// no step up to `fault`, the last that can fail, needs a result, come right behind it. Empty where
+/// that is the order they have.
 std::vector<int> WriteLate(const compiler::Schedule& schedule, int fault);
 
 }  // namespace hammock::cuda

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/emulated.h"
@@ -316,6 +317,129 @@ TEST_F(QueuedUndo, AStepBehindSeveralKnowsAllOfThem) {
       }
     }
   }
+}
+
+TEST_F(QueuedUndo, AStepOverwritesWhatAStepUnderWayReads) {
+  constexpr int64_t kSize = 1 << 16;
+  for (int wrong : {-1, 2}) {
+    Tensor w = ones({kSize}), m = zeros({kSize});
+    std::vector<Tensor> metrics(6);
+    mark_step(true);
+    auto train = [&](int i) {
+      step([&] { w.add_(index_select(w, 0, Index(0))); });
+      step([&] { m.add_(w); });
+      step([&] {
+        metrics[static_cast<size_t>(i)] = index_select(w, 0, Index(i == wrong ? kSize : 1));
+      });
+    };
+    train(0);
+    wait_device_ops();
+    const int64_t peak = Peak();
+    std::string text = Queued([&] {
+      for (int i = 1; i < 6; ++i) train(i);
+    });
+    EXPECT_EQ(text.empty(), wrong < 0) << text;
+    EXPECT_LE(Peak(), peak + 1024);
+    EXPECT_EQ(FloatsOf(w), Floats(kSize, 64)) << "metrics fail alone";
+    EXPECT_EQ(FloatsOf(m), Floats(kSize, 126));
+    for (int i = 0; i < 6; ++i) {
+      const Tensor& metric = metrics[static_cast<size_t>(i)];
+      if (i == wrong) {
+        EXPECT_NE(TextOf([&] { metric.host(); }), "");
+      } else {
+        EXPECT_EQ(FloatsOf(metric), Floats{static_cast<float>(2 << i)});
+      }
+    }
+  }
+}
+
+TEST_F(QueuedUndo, GradientsAndUpdatesMayBeStepsOfTheirOwn) {
+  constexpr int64_t kSize = 1 << 16;
+  Tensor w = ones({kSize}).requires_grad_();
+  mark_step(true);
+  auto train = [&](int64_t index) {
+    step([&] { (w * index_select(w.detach(), 0, Index(index))).sum().backward(); });
+    step([&] {
+      NoGradGuard no_grad;
+      w.sub_(w.grad() * 0.5f);
+      w.set_grad(Tensor());
+    });
+  };
+  train(0);
+  wait_device_ops();
+  const int64_t peak = Peak();
+  EXPECT_EQ(Queued([&] {
+              for (int i = 0; i < 5; ++i) train(0);
+            }),
+            "");
+  EXPECT_EQ(FloatsOf(w), Floats(kSize, 1.0f / 64));
+  EXPECT_NE(Queued([&] {
+              for (int i = 0; i < 5; ++i) train(i == 2 ? kSize : 0);
+            }),
+            "");
+  EXPECT_EQ(FloatsOf(w), Floats(kSize, 1.0f / 256));
+  EXPECT_LE(Peak(), peak + 1024);
+}
+
+TEST_F(QueuedUndo, ACompiledCallOverwritesWhatAnotherOneReads) {
+  constexpr int64_t kSize = 1 << 16;
+  Tensor w = ones({kSize});
+  mark_step(true);
+  auto train = compile(
+      [&](const Tensor& index) {
+        w.add_(index_select(w, 0, index));
+        return w.sum();
+      },
+      {w});
+  auto eval = compile([&](const Tensor& index) { return index_select(w, 0, index).sum(); }, {w});
+  Tensor good = Index(0), bad = Index(kSize), last;
+  train(good).host();
+  eval(good).host();
+  wait_device_ops();
+  const int64_t peak = Peak();
+  EXPECT_EQ(Queued([&] {
+              for (int i = 0; i < 5; ++i) {
+                train(good);
+                last = eval(good);
+              }
+            }),
+            "");
+  EXPECT_EQ(last.item<float>(), 64);
+  EXPECT_NE(Queued([&] {
+              for (int i = 0; i < 3; ++i) {
+                train(good);
+                last = eval(i == 1 ? bad : good);
+              }
+            }),
+            "");
+  EXPECT_EQ(FloatsOf(w), Floats(kSize, 512));
+  EXPECT_EQ(last.item<float>(), 512);
+  EXPECT_LE(Peak(), peak + 1024);
+}
+
+TEST_F(QueuedUndo, MemoryThatStepsUnderWayHoldIsWaitedForBeforeItIsAnError) {
+  constexpr int64_t kSize = 1 << 18;
+  Tensor w = zeros({4});
+  mark_step(true);
+  FreeMemory(Device("held"));
+  SetMemoryLimit(Device("held"), GetMemoryInfo(Device("held")).in_use + 3 * kSize * 4);
+  std::vector<float> batch(kSize, 1.0f);
+  std::string text;
+  machine_->Hold();
+  std::jthread releaser([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    machine_->Release();
+  });
+  text = TextOf([&] {
+    for (int i = 0; i < 8; ++i) {  // a step keeps its batch until it is known not to have failed
+      Tensor x = tensor(batch, std::nullopt);
+      step([&] { w.add_(index_select(x, 0, Index(0))); });
+    }
+    wait_device_ops();
+  });
+  SetMemoryLimit(Device("held"), 0);
+  EXPECT_EQ(text, "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 8));
 }
 
 TEST_F(QueuedUndo, OtherThreadsStepsAreNotHeldBack) {
