@@ -66,6 +66,26 @@ std::vector<int> Overwritable(const Graph& graph, const Schedule& schedule, cons
   return result;
 }
 
+/// Buffers that a kernel computes what it stores from, as they are before it.
+std::vector<int> SourcesOf(const Launch& launch, const Instr& store) {
+  const std::vector<Instr>& instrs = launch.kernel->instrs;
+  std::vector<bool> is_needed(instrs.size());
+  std::vector<int> sources;
+  for (int operand : store.operands) {
+    if (operand >= 0) is_needed[Index(operand)] = true;
+  }
+  for (size_t i = instrs.size(); i-- > 0;) {
+    if (!is_needed[i]) continue;
+    if (instrs[i].kind == Instr::Kind::kLoad) {
+      sources.push_back(launch.maps[Index(instrs[i].access)].buffer);
+    }
+    for (int operand : instrs[i].operands) {
+      if (operand >= 0) is_needed[Index(operand)] = true;
+    }
+  }
+  return sources;
+}
+
 /// When a buffer is used.
 struct Uses {
   int writer = -1;
@@ -151,7 +171,8 @@ struct DonationPlan::Builder {
     if (writer < 0 || writer < last_that_fails || pool == pool_of.end()) return;
     if (!may_write.empty() && !may_write[Index(writer)]) return;
     const int first = group_first[Index(writer)];
-    Output output{static_cast<int>(number), pool->second, 0, OwnInputs(writer, buffer, size)};
+    Output output{static_cast<int>(number), pool->second, 0, OwnInputs(writer, buffer, size), {}};
+    FindUpdated(schedule.steps[Index(writer)], buffer, output);
     if (writer > last_that_fails) {
       const std::vector<int>& inputs = plan.pools_[Index(pool->second)];
       auto dead = std::partition_point(inputs.begin(), inputs.end(),
@@ -159,6 +180,19 @@ struct DonationPlan::Builder {
       output.dead = static_cast<int>(dead - inputs.begin());
     }
     plan.outputs_.push_back(std::move(output));
+  }
+
+  void FindUpdated(const Step& step, int buffer, Output& output) const {
+    const Instr* store =
+        step.updates < 0 && !output.own.empty() ? StoreOf(step.launch, buffer) : nullptr;
+    if (!store) {
+      output.updated = output.own;
+      return;
+    }
+    const std::vector<int> sources = SourcesOf(step.launch, *store);
+    for (int input : output.own) {
+      if (Contains(sources, schedule.inputs[Index(input)])) output.updated.push_back(input);
+    }
   }
 
   /// Inputs that the step reads last, and alone of those that run beside it.
@@ -211,8 +245,17 @@ std::vector<int> DonationPlan::Match(const std::vector<bool>& donated) const {
   std::vector<int> taken(output_count_, -1);
   std::vector<bool> left = donated;
   auto is_left = [&](int input) { return Index(input) < left.size() && left[Index(input)]; };
+  auto take = [&](const Output& output, int input) {
+    taken[Index(output.number)] = input;
+    left[Index(input)] = false;
+  };
+  for (const Output& output : outputs_) {
+    auto updated = std::find_if(output.updated.begin(), output.updated.end(), is_left);
+    if (updated != output.updated.end()) take(output, *updated);
+  }
   std::vector<Free> free(pools_.size());
   for (const Output& output : outputs_) {
+    if (taken[Index(output.number)] >= 0) continue;
     auto own = std::find_if(output.own.begin(), output.own.end(), is_left);
     int input = own != output.own.end() ? *own : -1;
     Free& dead = free[Index(output.pool)];
@@ -224,9 +267,7 @@ std::vector<int> DonationPlan::Match(const std::vector<bool>& donated) const {
       if (is_left(dead.inputs.top())) input = dead.inputs.top();
       dead.inputs.pop();
     }
-    if (input < 0) continue;
-    taken[Index(output.number)] = input;
-    left[Index(input)] = false;
+    if (input >= 0) take(output, input);
   }
   return taken;
 }

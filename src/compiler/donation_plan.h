@@ -25,7 +25,7 @@ class DonationPlan {
 
   /// By output: the input whose memory it takes, or -1. `donated`: by input, whether this run may
   /// write into it; inputs behind its end are not. Each input is taken once, and as many outputs
-  /// take one as can.
+  /// take one as can; those that an input is updated to come first, since they live on as it did.
   std::vector<int> Match(const std::vector<bool>& donated) const;
   /// Whether it matches the same, whatever is donated.
   bool operator==(const DonationPlan&) const = default;
@@ -35,8 +35,9 @@ class DonationPlan {
   struct Output {
     int number = -1;
     int pool = -1;
-    int dead = 0;          // how many inputs of the pool are dead when it is written
-    std::vector<int> own;  // inputs that the step that writes it reads, each before its place
+    int dead = 0;              // how many inputs of the pool are dead when it is written
+    std::vector<int> own;      // inputs that the step that writes it reads, each before its place
+    std::vector<int> updated;  // those of `own` that it is computed from
     bool operator==(const Output&) const = default;
   };
   struct Builder;

@@ -32,6 +32,7 @@ struct DeviceEntry {
   RunningMemory memory;           // of a synchronous backend
   std::atomic<int> in_flight{0};  // steps of an asynchronous backend that are not finished
   std::vector<Step*> flights;     // those that it has started, guarded by the graph mutex
+  int settling = 0;               // that have succeeded and are letting go; guarded likewise
 
   // Recently used lifted scalars by hash of their value, guarded by the graph mutex. Read-only
   // data.

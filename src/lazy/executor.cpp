@@ -491,6 +491,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
   std::vector<BackendDataPtr> placeholders;
   for (;;) {
     std::unique_lock lock(graph_mutex);
+    AwaitSettling(device, lock);
     {
       tracing::Span span("walk and key", "key");
       RunWalk(roots, device.id, scope, walk, false, Context().units);

@@ -233,7 +233,8 @@ bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
     if (device.backend->IsAsynchronous()) {
       if (device.in_flight.fetch_add(1, std::memory_order_acq_rel) > 0) {
         std::vector<BackendDataPtr> unused;  // goes when the mutex is free
-        std::lock_guard lock(graph_mutex);
+        GraphLock lock(graph_mutex);
+        AwaitSettling(device, lock);
         unused = TakeUnused(device);
       }
     } else {
@@ -440,9 +441,12 @@ void StepExecutor::LetGo(Step& step) {
 }
 
 void StepExecutor::Succeed(Step& step) {
+  DeviceEntry& device = *step.compiled->device;
+  const bool is_asynchronous = device.backend->IsAsynchronous();
   {
     std::lock_guard lock(graph_mutex);
-    std::erase(step.compiled->device->flights, &step);
+    if (is_asynchronous) BeginSettling(device);
+    std::erase(device.flights, &step);
     for (const NodePtr& node : step.output_nodes) {
       NodeAccess::TakeOperands(node.get(), step.dropped);
     }
@@ -456,6 +460,7 @@ void StepExecutor::Succeed(Step& step) {
   step.dropped.clear();
   LetGo(step);
   for (const WriteUnitPtr& unit : step.units) TrySettle(unit);
+  if (is_asynchronous) EndSettling(device);
 }
 
 void StepExecutor::FailUnits(Step& step, const std::shared_ptr<const Error>& error, bool is_known) {

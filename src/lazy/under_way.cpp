@@ -1,6 +1,8 @@
 #include "lazy/under_way.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "ir/node_access.h"
 #include "lazy/backend_registry.h"
@@ -8,6 +10,36 @@
 #include "lazy/walk.h"
 
 namespace hammock {
+
+namespace {
+
+constinit thread_local int settling_here = 0;
+
+}  // namespace
+
+void BeginSettling(DeviceEntry& device) {
+  ++device.settling;
+  ++settling_here;
+}
+
+void EndSettling(DeviceEntry& device) {
+  --settling_here;
+  std::lock_guard lock(Executor().graph_mutex);
+  --device.settling;
+}
+
+void AwaitSettling(const DeviceEntry& device, GraphLock& lock) {
+  constexpr auto kLongest = std::chrono::milliseconds(1);
+  constexpr auto kPause = std::chrono::microseconds(20);
+  if (device.settling == 0 || settling_here > 0) [[likely]]
+    return;
+  const auto end = std::chrono::steady_clock::now() + kLongest;
+  while (device.settling > 0 && std::chrono::steady_clock::now() < end) {
+    lock.unlock();
+    std::this_thread::sleep_for(kPause);
+    lock.lock();
+  }
+}
 
 std::vector<BackendDataPtr> TakeUnused(DeviceEntry& device) {
   constexpr int kLooks = 2;  // most of what dies does so while the next step is recorded, or run

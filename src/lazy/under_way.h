@@ -14,11 +14,17 @@
 
 #include "hammock/ir/node.h"
 #include "hammock/lazy/backend_data.h"
+#include "lazy/executor.h"
 
 namespace hammock {
 
-struct DeviceEntry;
-struct Step;
+// ---- A step that has succeeded lets go of what it held, on a thread of the backend.
+void BeginSettling(DeviceEntry& device);  ///< with the graph mutex held
+void EndSettling(DeviceEntry& device);
+/// With the graph mutex held, which is free meanwhile: waits until no step is letting go, since who
+/// looks what others hold would find what nobody needs. Not for long: letting go may run code of
+/// users, which may wait for this thread.
+void AwaitSettling(const DeviceEntry& device, GraphLock& lock);
 
 /// With the graph mutex held: memory of outputs that nobody refers to any more, such as gradients
 /// that were set to zero meanwhile. It would be held until their steps are known to have succeeded,

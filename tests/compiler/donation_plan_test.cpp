@@ -30,6 +30,16 @@ TEST(DonationPlan, AnUpdateTakesTheMemoryOfWhatItUpdates) {
   EXPECT_EQ(Matched(text, {}), (std::vector<int>{-1, -1}));
 }
 
+TEST(DonationPlan, WhatAnInputIsUpdatedToComesBeforeOtherResultsOfTheKernel) {
+  const std::string text = R"(
+    %0 = input : f32[8]
+    %1 = input : bf16[8]
+    %2 = cast %1 {dtype=f32} : f32[8]
+    %3 = sub %0, %2 : f32[8]
+    return %2, %3)";
+  EXPECT_EQ(Matched(text, {true, true}), (std::vector<int>{-1, 0}));
+}
+
 TEST(DonationPlan, AnInputThatDiedEarlierServesOnlyOne) {
   const std::string text = R"(
     %0 = input : f32[4,4]
