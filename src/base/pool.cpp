@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace hammock::pool {
 
@@ -11,39 +12,38 @@ constinit thread_local ThreadLists lists = {};
 namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 18;
-constexpr uint32_t kBatch = 4096;
 
-// Chains of blocks that threads gave back. Never destroyed: threads may outlive static destructors.
+// Batches that threads gave back. Never destroyed: threads may outlive static destructors.
 struct Shared {
   std::mutex mutex;
-  Block* head[kClasses] = {};
+  Block* batches[kClasses] = {};
+
+  void Push(size_t size_class, Block* batch, uint32_t count) {
+    if (!batch) return;
+    batch->count = count;
+    std::lock_guard lock(mutex);
+    batch->next_batch = batches[size_class];
+    batches[size_class] = batch;
+  }
+  Block* Pop(size_t size_class) {
+    std::lock_guard lock(mutex);
+    Block* batch = batches[size_class];
+    if (batch) batches[size_class] = batch->next_batch;
+    return batch;
+  }
 };
 Shared& shared() {
   static Shared* instance = new Shared;
   return *instance;
 }
 
-void GiveBack(size_t size_class, uint32_t keep) {
-  Block* first = nullptr;
-  Block* last = nullptr;
-  while (lists.count[size_class] > keep) {
-    Block* block = lists.head[size_class];
-    lists.head[size_class] = block->next;
-    --lists.count[size_class];
-    block->next = first;
-    first = block;
-    if (!last) last = block;
-  }
-  if (!first) return;
-  std::lock_guard lock(shared().mutex);
-  last->next = shared().head[size_class];
-  shared().head[size_class] = first;
-}
-
 struct AtThreadEnd {
   ~AtThreadEnd() {
     lists.state = 2;
-    for (size_t i = 0; i < kClasses; ++i) GiveBack(i, 0);
+    for (size_t i = 0; i < kClasses; ++i) {
+      shared().Push(i, std::exchange(lists.head[i], nullptr), std::exchange(lists.count[i], 0));
+      shared().Push(i, std::exchange(lists.spare[i], nullptr), kBatch);
+    }
   }
 };
 
@@ -53,21 +53,22 @@ void SetUp() {
   lists.state = 1;
 }
 
-// Up to a batch from the shared lists; null if they are empty.
-void* TakeShared(size_t size_class) {
-  std::lock_guard lock(shared().mutex);
-  Block*& head = shared().head[size_class];
-  Block* result = head;
-  if (!result) return nullptr;
-  head = result->next;
-  for (uint32_t i = 0; lists.state == 1 && head && i < kBatch; ++i) {
-    Block* block = head;
-    head = block->next;
-    block->next = lists.head[size_class];
-    lists.head[size_class] = block;
-    ++lists.count[size_class];
+// The first block of a batch that was freed before, or null. The thread keeps the others.
+void* TakeFreed(size_t size_class) {
+  Block* batch = std::exchange(lists.spare[size_class], nullptr);
+  uint32_t count = kBatch;
+  if (!batch) {
+    batch = shared().Pop(size_class);
+    if (!batch) return nullptr;
+    count = batch->count;
   }
-  return result;
+  if (lists.state == 1) {
+    lists.head[size_class] = batch->next;
+    lists.count[size_class] = count - 1;
+  } else {
+    shared().Push(size_class, batch->next, count - 1);
+  }
+  return batch;
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ void* AllocateSlow(size_t bytes) {
   size_t size_class = (bytes + kGranule - 1) / kGranule;
   if (!kPooled || size_class >= kClasses) return ::operator new(bytes);
   if (lists.state == 0) SetUp();
-  if (void* block = TakeShared(size_class)) return block;
+  if (void* block = TakeFreed(size_class)) return block;
   size_t size = size_class * kGranule;
   if (lists.cursor == nullptr || lists.cursor + size > lists.end) {
     lists.cursor = static_cast<char*>(::operator new(kChunkBytes));
@@ -95,16 +96,19 @@ void FreeSlow(void* memory, size_t bytes) {
   }
   Block* block = static_cast<Block*>(memory);
   if (lists.state == 0) SetUp();
-  if (lists.state == 1) {
-    if (lists.count[size_class] >= 8192) GiveBack(size_class, kBatch);
-    block->next = lists.head[size_class];
-    lists.head[size_class] = block;
-    ++lists.count[size_class];
+  if (lists.state != 1) {
+    block->next = nullptr;
+    shared().Push(size_class, block, 1);
     return;
   }
-  std::lock_guard lock(shared().mutex);
-  block->next = shared().head[size_class];
-  shared().head[size_class] = block;
+  if (lists.count[size_class] == kBatch) {
+    shared().Push(size_class, lists.spare[size_class], kBatch);
+    lists.spare[size_class] = std::exchange(lists.head[size_class], nullptr);
+    lists.count[size_class] = 0;
+  }
+  block->next = lists.head[size_class];
+  lists.head[size_class] = block;
+  ++lists.count[size_class];
 }
 
 }  // namespace hammock::pool

@@ -1,7 +1,8 @@
 #pragma once
 /// Memory for the small objects of tracing: per-thread free lists by size class. What one thread
-/// frees in excess goes back to a shared list, so that producer and consumer threads do not grow
-/// it. Sanitised builds use the system allocator, so that misuse is seen.
+/// frees in excess goes to a shared list in whole batches, so that producer and consumer threads do
+/// not grow it and hand a batch over without touching its blocks. Sanitised builds use the system
+/// allocator, so that misuse is seen.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@ namespace hammock::pool {
 
 inline constexpr size_t kGranule = 32;
 inline constexpr size_t kClasses = 20;  // up to 608 bytes
+inline constexpr uint32_t kBatch = 128;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kPooled = false;
@@ -19,11 +21,16 @@ inline constexpr bool kPooled = true;
 
 struct Block {
   Block* next;
+  // Of the first one of a batch in the shared list.
+  Block* next_batch;
+  uint32_t count;
 };
+static_assert(sizeof(Block) <= kGranule);
 
 struct ThreadLists {
   Block* head[kClasses];
-  uint32_t count[kClasses];
+  uint32_t count[kClasses];  // of `head`
+  Block* spare[kClasses];    // a whole batch, or null
   char* cursor;
   char* end;
   uint8_t state;  // 0: not set up, 1: in use, 2: the thread is ending
@@ -48,7 +55,7 @@ inline void* Allocate(size_t bytes) {
 /// `bytes` as given to Allocate.
 inline void Free(void* memory, size_t bytes) {
   size_t size_class = (bytes + kGranule - 1) / kGranule;
-  if (kPooled && size_class < kClasses && lists.state == 1 && lists.count[size_class] < 8192) {
+  if (kPooled && size_class < kClasses && lists.state == 1 && lists.count[size_class] < kBatch) {
     Block* block = static_cast<Block*>(memory);
     block->next = lists.head[size_class];
     lists.head[size_class] = block;
