@@ -217,7 +217,7 @@ class CustomEntry : public TapeEntry {
   std::string name() const override { return "a custom function"; }
   bool MaterializesGrads() const override { return context_->state().materialize; }
 
-  std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor> grads) override {
+  std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor>&& grads) override {
     AutogradContext::State& state = context_->state();
     if (state.released) ThrowReleased(*this);
     for (size_t i = 0; i < types.size(); ++i) {

@@ -79,7 +79,13 @@ class Pass {
 
   void Add(const TapeEdge& edge, const Tensor& grad) {
     Visit& visit = *Find(edge.entry.get());
-    if (visit.grads.empty()) visit.grads.resize(edge.entry->types.size());
+    if (visit.grads.empty()) {
+      if (!spare_.empty()) {
+        visit.grads = std::move(spare_.back());
+        spare_.pop_back();
+      }
+      visit.grads.resize(edge.entry->types.size());
+    }
     Tensor& sum = visit.grads[edge.index];
     sum = sum.defined() ? sum + grad : grad;
   }
@@ -131,6 +137,7 @@ class Pass {
     Deliver(entry, visit, results);
     if (visit.runs) RunGradient(entry, visit);
     visit.grads.clear();
+    spare_.push_back(std::move(visit.grads));
   }
 
   static void RunHooks(const TapeEntry& entry, std::vector<Tensor>& grads) {
@@ -171,6 +178,7 @@ class Pass {
     // Keeps the entry alive while it runs.
     TapePtr self = Owning(entry);
     std::vector<Tensor> grads = entry.Backward(self, std::move(visit.grads));
+    visit.grads.clear();  // before what follows runs
     HAMMOCK_CHECK(grads.size() == entry.edges.size(), "the gradient of {} gave {} of {} gradients",
                   entry.name(), grads.size(), entry.edges.size());
     for (size_t i = 0; i < grads.size(); ++i) {
@@ -187,6 +195,7 @@ class Pass {
 
   const BackwardRequest& request_;
   std::vector<Visit> visits_;
+  std::vector<std::vector<Tensor>> spare_;                   // lists for gradients, empty
   std::vector<uint32_t> order_;                              // of visits
   std::vector<uint32_t> table_ = std::vector<uint32_t>(64);  // of visits, from 1; 0: none
 };

@@ -18,7 +18,7 @@ class HookEntry : public TapeEntry {
   std::string name() const override { return "a module's hook"; }
   bool MaterializesGrads() const override { return false; }
 
-  std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor> grads) override {
+  std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor>&& grads) override {
     std::vector<Tensor> passed = hook_(std::move(grads));
     if (passed.size() != types.size()) {
       Throw(ErrorCode::kValue, "backward: a module's hook left {} gradients of {}", passed.size(),

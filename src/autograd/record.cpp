@@ -180,7 +180,7 @@ class OpEntry : public TapeEntry {
     record_ = nullptr;
   }
 
-  std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor> grads) override {
+  std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor>&& grads) override {
     const Signature& s = *signature_;
     if (!s.op.vjp) {
       Throw<NotSupported>(ErrorCode::kNotSupported, "backward: {} has no gradient", s.op.name());
@@ -189,7 +189,9 @@ class OpEntry : public TapeEntry {
     SavedValues restored;
     if (record_) restored = Restored(grads);
     const Value* saved = record_ ? restored.data() : saved_.begin();
-    std::vector<Tensor> in = s.in, out = s.out;
+    InlineList<Tensor, 4> in, out;
+    in.append(s.in);
+    out.append(s.out);
     for (size_t i = 0; i < in.size(); ++i) {
       if (s.in_reads[i]) in[i] = WithHistory(*saved++, s.in_types[i], edges[i].entry);
     }
@@ -199,7 +201,8 @@ class OpEntry : public TapeEntry {
     std::vector<Tensor> results;
     {
       BakingScope baking(device);
-      results = s.Finished(s.op.vjp({s.op, in, out, s.attrs, grads, s.needed}));
+      results = s.Finished(s.op.vjp(
+          {s.op, {in.begin(), in.size()}, {out.begin(), out.size()}, s.attrs, grads, s.needed}));
     }
     RunBaked(results);
     return results;

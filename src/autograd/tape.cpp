@@ -14,8 +14,8 @@ namespace hammock {
 
 namespace {
 
-/// Entries that are being destroyed by this thread: freeing a long tape never recurses.
-constinit thread_local std::vector<TapeEntry*>* tls_dying = nullptr;
+/// The entries that this thread is about to destroy: freeing a long tape never recurses.
+constinit thread_local TapeEntry** tls_dying = nullptr;
 
 }  // namespace
 
@@ -24,17 +24,21 @@ void TapePtr::AddReference(TapeEntry* entry) {
 }
 
 void TapePtr::DropReference(TapeEntry* entry) {
-  if (entry->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (tls_dying) {
-    tls_dying->push_back(entry);
+  // The only reference is given up without a locked instruction: nobody can take another.
+  if (entry->references.load(std::memory_order_acquire) != 1 &&
+      entry->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
     return;
   }
-  std::vector<TapeEntry*> dying{entry};
+  if (tls_dying) {
+    entry->next_dying = std::exchange(*tls_dying, entry);
+    return;
+  }
+  TapeEntry* dying = nullptr;
   tls_dying = &dying;
-  while (!dying.empty()) {
-    TapeEntry* next = dying.back();
-    dying.pop_back();
-    delete next;
+  while (entry) {
+    delete entry;
+    entry = dying;
+    if (entry) dying = entry->next_dying;
   }
   tls_dying = nullptr;
 }
@@ -208,7 +212,7 @@ class OneResultEntry : public TapeEntry {
     types = std::span(&type_, 1);
   }
   std::string name() const override { return name_; }
-  std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor> grads) override {
+  std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor>&& grads) override {
     return {backward_(grads[0])};
   }
 

@@ -35,8 +35,8 @@ class TapeEntry {
   /// "mul", for messages.
   virtual std::string name() const = 0;
   /// Gradients of the operands, one per edge, from those of the results. Zeros for results that
-  /// none arrived at, if MaterializesGrads().
-  virtual std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor> grads) = 0;
+  /// none arrived at, if MaterializesGrads(). `grads` may be moved from.
+  virtual std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor>&& grads) = 0;
   virtual bool MaterializesGrads() const { return true; }
   /// Forgets what was saved for Backward, which then raises.
   virtual void Release() {}
@@ -49,6 +49,7 @@ class TapeEntry {
   std::span<const Shape> types;  // of the results
   DeviceId device = kNoDevice;
   LocationId location = 0;
+  TapeEntry* next_dying = nullptr;  // while it is being destroyed
 
   /// Entries are made for every op: their memory is that of nodes.
   static void* operator new(size_t bytes) { return pool::Allocate(bytes); }
@@ -70,7 +71,7 @@ class LeafEntry : public TapeEntry {
     types = std::span(&type_, 1);
   }
   std::string name() const override { return "leaf"; }
-  std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor>) override { return {}; }
+  std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor>&&) override { return {}; }
   void Accumulate(const Tensor& grad, bool keep_history);
   Dims strides;  ///< of the gradient, as the leaf has them; empty if it is row-major
 

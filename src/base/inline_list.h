@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 
 namespace hammock {
@@ -34,6 +35,11 @@ class InlineList {
     if (size_ == capacity_) [[unlikely]]
       Grow();
     new (data_ + size_++) T(std::move(value));
+  }
+  void append(std::span<const T> values) {
+    while (capacity_ - size_ < values.size()) Grow();
+    std::uninitialized_copy(values.begin(), values.end(), end());
+    size_ += static_cast<uint32_t>(values.size());
   }
   void clear() {
     std::destroy(begin(), end());

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/link.h"
+#include "base/pool.h"
 #include "hammock/error.h"
 #include "hammock/ir/node.h"
 
@@ -48,6 +49,9 @@ struct Undo : Link {
   Node* written = nullptr;   ///< held by the target, or by `above->before`
   bool is_shared = false;    ///< the value is another tensor's too
   bool has_history = false;  ///< the write replaced the target's history
+
+  static void* operator new(size_t bytes) { return pool::Allocate(bytes); }
+  static void operator delete(void* memory, size_t bytes) { pool::Free(memory, bytes); }
 };
 
 struct WriteUnit {
