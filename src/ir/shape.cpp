@@ -25,7 +25,10 @@ Dims Dims::Filled(int rank, int64_t value) {
   return dims;
 }
 
-void Dims::push_back(int64_t value) { insert(size_, value); }
+void Dims::push_back(int64_t value) {
+  if (size_ == kMaxRank) Throw(ErrorCode::kValue, "a shape has at most {} dims", kMaxRank);
+  values_[size_++] = value;
+}
 
 void Dims::insert(int position, int64_t value) {
   HAMMOCK_CHECK(position >= 0 && position <= size_, "position {} of {}", position, size_);

@@ -21,20 +21,16 @@ Value AsView(Value value) {
   return value;
 }
 
-Value ApplyForward(const ViewStep& step, const Value& input) {
-  std::span<const Attr> attrs(step.attrs.begin(), step.attrs.size());
-  if (step.start) {
-    const Value operands[] = {input, step.start};
-    return AsView(Record(*step.op, operands, attrs, CurrentLocation()));
-  }
-  return AsView(Record(*step.op, std::span(&input, 1), attrs, CurrentLocation()));
+Value ApplyForward(const ViewStep& step, const Operands::Borrowed& input) {
+  const Operands::Borrowed operands[] = {input, step.start};
+  return AsView(Record(*step.op, Operands(std::span(operands, step.start ? 2 : 1)),
+                       {step.attrs.begin(), step.attrs.size()}, CurrentLocation()));
 }
 
-std::shared_ptr<ViewStep> NewStep(const OpDef& op, std::initializer_list<Attr> attrs) {
-  auto step = std::allocate_shared<ViewStep>(PoolAllocator<ViewStep>());
-  step->op = &op;
-  for (const Attr& attr : attrs) step->attrs.push_back(attr);
-  return step;
+std::shared_ptr<ViewStep> NewStep(const OpDef& op, std::initializer_list<Attr> attrs,
+                                  const Shape& input) {
+  return std::allocate_shared<ViewStep>(PoolAllocator<ViewStep>(), op,
+                                        std::span(attrs.begin(), attrs.size()), input);
 }
 
 Value Permuted(const Value& value, const Dims& order) {
@@ -114,13 +110,12 @@ bool AddressesMemory(const std::vector<const ViewStep*>& chain) {
 void EnsureGroup(TensorImpl& impl) {
   if (impl.SharesMemory()) return;
   Geometry geometry = GeometryOf(impl);
-  auto view = std::make_unique<ViewState>();
-  view->group = std::make_shared<AliasGroup>();
+  auto view = std::make_unique<ViewState>(geometry.strides);
+  view->group = std::allocate_shared<AliasGroup>(PoolAllocator<AliasGroup>());
   view->group->base = {NodePtr(impl.node), impl.index, impl.tape};
   view->group->order = StorageOrder(geometry.sizes, geometry.strides);
   view->group->attached = 1;
   view->generation = view->group->generation.load();
-  view->strides = geometry.strides;
   std::unique_lock<SpinLock> owner;
   if (impl.owner) owner = std::unique_lock(impl.owner->lock);
   impl.view.swap(view);
@@ -134,9 +129,10 @@ Value WrittenBase(const ViewState& view, const Value& value) {
   auto chain = ChainOf(view);
   auto stretches = [](const ViewStep* step) {
     if (step->op == &ops::kAsStrided) {
-      return SelfOverlaps({step->output.sizes(), Dims(step->attrs[1].ints()), 0});
+      return SelfOverlaps({Dims(step->attrs[0].ints()), Dims(step->attrs[1].ints()), 0});
     }
-    return step->op == &ops::kBroadcast && step->input.numel() != step->output.numel();
+    return step->op == &ops::kBroadcast &&
+           step->input.numel() != Shape(DType::kBool, Dims(step->attrs[0].ints())).numel();
   };
   if (std::any_of(chain.begin(), chain.end(), stretches)) {
     // Part of an expanded tensor in which no two elements share a place: written by address.
@@ -160,23 +156,16 @@ Value WrittenBase(const ViewState& view, const Value& value) {
   return in_memory ? FromMemory(*view.group, written) : written;
 }
 
-Tensor NewView(const Value& value, std::shared_ptr<AliasGroup> group,
+Tensor NewView(Value value, const std::shared_ptr<AliasGroup>& group,
                std::shared_ptr<const ViewStep> last, uint64_t generation, const Geometry& geometry,
                bool detached) {
-  auto view = std::make_unique<ViewState>();
-  view->group = std::move(group);
+  auto view = std::make_unique<ViewState>(geometry.strides, geometry.offset);
+  view->group = group;
   view->last = std::move(last);
   view->generation = generation;
-  view->strides = geometry.strides;
-  view->offset = geometry.offset;
   view->detached = detached || !Context().grad_mode;
   if (!view->detached) view->group->attached.fetch_add(1, std::memory_order_relaxed);
-  Tensor result = NewTensor(value, false);  // Note [Pending views]
-  ThreadContext* owner = result.impl()->owner;
-  if (owner) owner->lock.lock();
-  result.impl()->view = std::move(view);
-  if (owner) owner->lock.unlock();
-  return result;
+  return NewTensor(std::move(value), false, std::move(view));  // Note [Pending views]
 }
 
 /// The value that a member of a group shows now.
@@ -265,19 +254,19 @@ Tensor MakeView(const char* name, const Tensor& self, std::initializer_list<View
   bool symbolic = node->device() == kNoDevice;  // such values have no identity to alias
   if (!symbolic) EnsureGroup(impl);
   std::shared_ptr<const ViewStep> last = symbolic ? nullptr : impl.view->last;
-  Value value{NodePtr(node), impl.index, impl.tape};
+  Operands::Borrowed input(node, impl.index, impl.tape);
+  Value value;
   for (const ViewOp& op : ops) {
-    std::shared_ptr<ViewStep> step = NewStep(op.op, op.attrs);
+    std::shared_ptr<ViewStep> step = NewStep(op.op, op.attrs, input.shape());
     if (op.start) step->start = {LiftNode(*op.start, DType::kI64), 0};
-    step->input = value.shape();
-    value = ApplyForward(*step, value);
-    step->output = value.shape();
+    value = ApplyForward(*step, input);
+    input = value;
     step->parent = std::move(last);
     last = std::move(step);
   }
   if (symbolic) return NewTensor(std::move(value), true);
-  return NewView(value, impl.view->group, std::move(last), impl.view->generation, geometry,
-                 impl.view->detached);
+  return NewView(std::move(value), impl.view->group, std::move(last), impl.view->generation,
+                 geometry, impl.view->detached);
 }
 
 Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
@@ -285,11 +274,12 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
   LocationScope scope(at);
   Node* node = CurrentNode(name, self);
   TensorImpl& impl = *self.impl();
-  std::shared_ptr<ViewStep> step =
-      NewStep(ops::kAsStrided, {geometry.sizes, geometry.strides, geometry.offset});
+  auto new_step = [&](const Shape& input) {
+    return NewStep(ops::kAsStrided, {geometry.sizes, geometry.strides, geometry.offset}, input);
+  };
   if (node->device() == kNoDevice) {
-    Value input{NodePtr(node), impl.index, impl.tape};
-    return NewTensor(ApplyForward(*step, input), true);
+    Operands::Borrowed input(node, impl.index, impl.tape);
+    return NewTensor(ApplyForward(*new_step(input.shape()), input), true);
   }
   EnsureGroup(impl);
   std::lock_guard lock(impl.view->group->mutex);
@@ -301,11 +291,10 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
                         "{}: the tensor is a view of {} under another dtype ({}); clone it first",
                         name, NameOf(base.shape().dtype()), NameOf(self.dtype()));
   }
-  step->input = base.shape();
+  std::shared_ptr<ViewStep> step = new_step(base.shape());
   Value result = ApplyForward(*step, base);
-  step->output = result.shape();
-  return NewView(result, impl.view->group, std::move(step), impl.view->group->generation.load(),
-                 geometry, impl.view->detached);
+  return NewView(std::move(result), impl.view->group, std::move(step),
+                 impl.view->group->generation.load(), geometry, impl.view->detached);
 }
 
 Tensor MakeAlias(const Tensor& self, bool detached) {
@@ -316,14 +305,12 @@ Tensor MakeAlias(const Tensor& self, bool detached) {
   if (node->device() == kNoDevice) return NewTensor(value, true);
   Geometry geometry = GeometryOf(impl);
   EnsureGroup(impl);
-  return NewView(value, impl.view->group, impl.view->last, impl.view->generation, geometry,
-                 detached || impl.view->detached);
+  return NewView(std::move(value), impl.view->group, impl.view->last, impl.view->generation,
+                 geometry, detached || impl.view->detached);
 }
 
 void RefreshView(TensorImpl& impl) {
   ViewState& view = *impl.view;
-  if (!view.group) return;
-  if (view.generation == view.group->generation.load(std::memory_order_acquire)) return;
   std::lock_guard lock(view.group->mutex);
   GradModeScope mode(!view.detached);
   Value base = view.group->base;

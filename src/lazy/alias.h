@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/inline_list.h"
@@ -38,16 +39,20 @@ struct AliasGroup : WriteTarget, std::enable_shared_from_this<AliasGroup> {
 
 /// One view op of a chain, shared by all views behind it.
 struct ViewStep {
+  ViewStep(const OpDef& op, std::span<const Attr> given, const Shape& input)
+      : op(&op), input(input) {
+    attrs.append(given);
+  }
+
   std::shared_ptr<const ViewStep> parent;  // null: applies to the base
-  const OpDef* op = nullptr;
+  const OpDef* op;
   InlineList<Attr, 4> attrs;
   Value start;  // of a dynamic slice
   Shape input;  // type it is applied to
-  Shape output;
 };
 
 struct ViewState {
-  ViewState() = default;
+  explicit ViewState(const Dims& strides, int64_t offset = 0) : strides(strides), offset(offset) {}
   /// The last member of a group that gradients pass through takes the history with it, so that what
   /// was detached from a loss keeps its value only.
   ~ViewState();
@@ -58,7 +63,7 @@ struct ViewState {
   std::shared_ptr<const ViewStep> last;  // null: the base itself
   uint64_t generation = 0;               // of the cached node
   Dims strides;
-  int64_t offset = 0;
+  int64_t offset;
   bool detached = false;  // made by detach or without grad: gradients do not pass to the base
 
   static void* operator new(size_t bytes) { return pool::Allocate(bytes); }
@@ -90,7 +95,11 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
 /// A second handle to the same memory.
 Tensor MakeAlias(const Tensor& self, bool detached);
 
-/// Brings a view's node up to date with its group.
+/// Whether its group was written since.
+inline bool IsStale(const ViewState& view) {
+  return view.group && view.generation != view.group->generation.load(std::memory_order_acquire);
+}
+/// Brings the node of a stale view up to date with its group.
 void RefreshView(TensorImpl& impl);
 /// Writes `value` (of the tensor's own type) to the tensor and so to everything it aliases.
 /// `is_shared`: it is another tensor's value too.

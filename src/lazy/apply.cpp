@@ -131,7 +131,7 @@ inline Node* NodeOf(const OpDef& op, const Location& at, const Tensor& tensor) {
   TensorImpl* impl = tensor.impl();
   if (!impl || impl->donated) [[unlikely]]
     return RefuseOperand(op, at, tensor);
-  if (impl->view) [[unlikely]]
+  if (impl->view && IsStale(*impl->view)) [[unlikely]]
     RefreshView(*impl);
   return impl->node;
 }
@@ -256,6 +256,10 @@ const TapePtr kNoTape;
 
 }  // namespace
 
+Operands::Operands(std::span<const Borrowed> values) : Operands(values.size()) {
+  for (size_t i = 0; i < size_; ++i) Set(i, values[i].node, values[i].index, *values[i].tape);
+}
+
 Operands::Operands(std::span<const Value> values) : Operands(values.size()) {
   for (size_t i = 0; i < size_; ++i) Set(i, values[i].node.get(), values[i].index, values[i].tape);
 }
@@ -320,9 +324,13 @@ NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId devi
   }
 }
 
-Value Record(const OpDef& op, std::span<const Value> values, std::span<const Attr> attrs,
+Value Record(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
              LocationId location, DeviceId device_if_none) {
-  Operands operands(values);
+  return Record(op, Operands(operands), attrs, location, device_if_none);
+}
+
+Value Record(const OpDef& op, const Operands& operands, std::span<const Attr> attrs,
+             LocationId location, DeviceId device_if_none) {
   Value result{RecordNode(op, operands, attrs, location, device_if_none), 0};
   if (WantsHistory(operands)) result.tape = RecordHistory(*result.node, operands);
   return result;

@@ -142,8 +142,7 @@ void SetStrides(TensorImpl& impl, const Dims& strides) {
   const Dims& sizes = impl.node->shape(static_cast<int>(impl.index)).sizes();
   std::unique_ptr<ViewState> view;
   if (strides != ContiguousStrides(sizes)) {
-    view = std::make_unique<ViewState>();
-    view->strides = strides;
+    view = std::make_unique<ViewState>(strides);
   }
   std::lock_guard lock(impl.owner->lock);
   impl.view.swap(view);

@@ -15,6 +15,19 @@ class Tensor;
 /// from tensors or values that outlive the call.
 class Operands {
  public:
+  /// A value with its history.
+  struct Borrowed {
+    Borrowed(Node* node, uint32_t index, const TapePtr& tape)
+        : node(node), index(index), tape(&tape) {}
+    Borrowed(const Value& value) : Borrowed(value.node.get(), value.index, value.tape) {}  // NOLINT
+
+    const Shape& shape() const { return node->shape(static_cast<int>(index)); }
+
+    Node* node;  // null: absent
+    uint32_t index;
+    const TapePtr* tape;
+  };
+  explicit Operands(std::span<const Borrowed> values);
   explicit Operands(std::span<const Value> values);
   /// The present values of tensors; undefined ones are absent operands. `op` names the caller.
   Operands(const char* op, std::span<const Tensor> tensors);
@@ -55,6 +68,8 @@ NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const At
 NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
                    LocationId location, DeviceId device = kNoDevice);
 /// As RecordNode, with the history of the first output.
+Value Record(const OpDef& op, const Operands& operands, std::span<const Attr> attrs,
+             LocationId location, DeviceId device = kNoDevice);
 Value Record(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
              LocationId location, DeviceId device = kNoDevice);
 /// As above for a node without operands.

@@ -82,9 +82,9 @@ Tensor NewTensor(Node* node, uint32_t index, bool settled) {
   return NewTensor(Context(), node, index, settled);
 }
 
-Tensor NewTensor(Value value, bool settled) {
+Tensor NewTensor(Value value, bool settled, std::unique_ptr<ViewState> view) {
   uint32_t index = value.index;
-  Tensor result = NewTensor(value.node.release(), index, settled);
+  Tensor result = NewTensor(Context(), value.node.release(), index, settled, std::move(view));
   result.impl()->tape = std::move(value.tape);
   return result;
 }

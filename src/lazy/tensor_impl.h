@@ -109,10 +109,12 @@ extern metrics::Counter* created_tensors;
 /// A new tensor with this value; takes over one reference of `node`.
 Tensor NewTensor(Node* node, uint32_t index, bool settled);
 /// The same for the recording of ops. `context` is that of the calling thread.
-inline Tensor NewTensor(ThreadContext& context, Node* node, uint32_t index, bool settled) {
+inline Tensor NewTensor(ThreadContext& context, Node* node, uint32_t index, bool settled,
+                        std::unique_ptr<ViewState> view = nullptr) {
   TensorImpl* impl = new (pool::Allocate(sizeof(TensorImpl))) TensorImpl;
   impl->node = node;
   impl->index = index;
+  impl->view = std::move(view);  // before other threads see it in the list
   if (node->device() != kNoDevice) {
     impl->owner = &context;
     std::lock_guard lock(context.lock);
@@ -122,7 +124,7 @@ inline Tensor NewTensor(ThreadContext& context, Node* node, uint32_t index, bool
   return Tensor::FromImpl(impl);
 }
 /// As above, with its history.
-Tensor NewTensor(Value value, bool settled);
+Tensor NewTensor(Value value, bool settled, std::unique_ptr<ViewState> view = nullptr);
 /// Gives a tensor that shares its memory with no other a new value.
 void SetNode(TensorImpl& impl, const Value& value);
 void DestroyImpl(TensorImpl* impl);
@@ -134,7 +136,7 @@ void DestroyImpl(TensorImpl* impl);
 inline Node* CurrentNode(const char* op, const Tensor& tensor) {
   TensorImpl* impl = tensor.impl();
   if (!impl) ThrowUndefined(op);
-  if (impl->view) [[unlikely]]
+  if (impl->view && IsStale(*impl->view)) [[unlikely]]
     RefreshView(*impl);
   if (impl->donated) [[unlikely]]
     ThrowDonated(op, *impl);

@@ -93,7 +93,8 @@ std::optional<Dims> ViewStrides(const Geometry& from, const Dims& sizes) {
 }
 
 /// Where one element range of a dim lies.
-Geometry RangeOf(Geometry geometry, int dim, int64_t start, int64_t size, int64_t step) {
+Geometry RangeOf(const Tensor& self, int dim, int64_t start, int64_t size, int64_t step) {
+  Geometry geometry = GeometryOf(*self.impl());
   geometry.offset += start * geometry.strides[dim];
   geometry.strides[dim] *= step;
   geometry.sizes[dim] = size;
@@ -104,7 +105,7 @@ Geometry RangeOf(Geometry geometry, int dim, int64_t start, int64_t size, int64_
 /// recompile.
 Tensor Range(const char* op, const Tensor& self, int dim, int64_t start, int64_t size, int64_t step,
              bool lifted, const Location& at) {
-  Geometry geometry = RangeOf(GeometryFor(op, self), dim, start, size, step);
+  Geometry geometry = RangeOf(self, dim, start, size, step);
   if (lifted && Context().symbolic == 0) {
     return MakeView(op, self, {{ops::kDynamicSlice, {dim, size, step}, start}}, geometry, at);
   }
@@ -118,9 +119,11 @@ Tensor WithoutDim(const char* op, const Tensor& self, int dim, const Location& a
   return Reshaped(op, self, geometry.sizes, geometry.strides, at);
 }
 
-void CheckRank(const char* op, const Tensor& self) {
-  CurrentNode(op, self);
-  if (self.dim() == 0) Throw(ErrorCode::kDimOutOfRange, "{}: a 0-d tensor has no dims to cut", op);
+/// The sizes of a usable tensor that has dims.
+const Dims& SizesToCut(const char* op, const Tensor& self) {
+  const Dims& sizes = CurrentNode(op, self)->shape(static_cast<int>(self.impl()->index)).sizes();
+  if (sizes.empty()) Throw(ErrorCode::kDimOutOfRange, "{}: a 0-d tensor has no dims to cut", op);
+  return sizes;
 }
 
 }  // namespace
@@ -368,10 +371,10 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Locati
 Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end, int64_t step, Location at) {
   LocationScope scope(at);
-  CheckRank("slice", self);
-  int at_dim = WrapDim("slice", dim, self.dim());
+  const Dims& sizes = SizesToCut("slice", self);
+  int at_dim = WrapDim("slice", dim, sizes.size());
   if (step <= 0) Throw(ErrorCode::kValue, "slice: the step must be positive, not {}", step);
-  int64_t size = self.size(at_dim);
+  int64_t size = sizes[at_dim];
   auto clamp = [&](int64_t index) {
     return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
   };
@@ -385,9 +388,9 @@ Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
 
 Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Location at) {
   LocationScope scope(at);
-  CheckRank("narrow", self);
-  int at_dim = WrapDim("narrow", dim, self.dim());
-  int64_t size = self.size(at_dim);
+  const Dims& sizes = SizesToCut("narrow", self);
+  int at_dim = WrapDim("narrow", dim, sizes.size());
+  int64_t size = sizes[at_dim];
   if (length < 0)
     Throw(ErrorCode::kNegativeSize, "narrow: the length must not be negative, is {}", length);
   int64_t from = start < 0 ? start + size : start;
@@ -400,15 +403,15 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Lo
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
   LocationScope scope(at);
-  CheckRank("select", self);
-  int at_dim = WrapDim("select", dim, self.dim());
-  int64_t size = self.size(at_dim);
+  const Dims& sizes = SizesToCut("select", self);
+  int at_dim = WrapDim("select", dim, sizes.size());
+  int64_t size = sizes[at_dim];
   if (index < -size || index >= size) {
     Throw(ErrorCode::kIndexOutOfRange,
           "select: index {} is out of bounds for dimension {} with size {}", index, at_dim, size);
   }
   int64_t start = index < 0 ? index + size : index;
-  Geometry geometry = RangeOf(GeometryFor("select", self), at_dim, start, 1, 1);
+  Geometry geometry = RangeOf(self, at_dim, start, 1, 1);
   geometry.sizes.erase(at_dim);
   geometry.strides.erase(at_dim);
   const int64_t one = 1;
@@ -498,43 +501,43 @@ std::vector<Tensor> Parts(const char* op, const Tensor& self, const std::vector<
 
 std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim, Location at) {
   LocationScope scope(at);
-  CheckRank("split", self);
-  int at_dim = WrapDim("split", dim, self.dim());
-  int64_t size = self.size(at_dim);
+  const Dims& sizes = SizesToCut("split", self);
+  int at_dim = WrapDim("split", dim, sizes.size());
+  int64_t size = sizes[at_dim];
   if (split_size < 0 || (split_size == 0 && size != 0)) {
     Throw(ErrorCode::kValue, "split: the split size must be positive, not {}", split_size);
   }
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> parts;
   for (int64_t start = 0; start < size; start += split_size)
-    sizes.push_back(std::min(split_size, size - start));
-  if (sizes.empty()) sizes.push_back(0);
-  return Parts("split", self, sizes, at_dim, at);
+    parts.push_back(std::min(split_size, size - start));
+  if (parts.empty()) parts.push_back(0);
+  return Parts("split", self, parts, at_dim, at);
 }
 
 std::vector<Tensor> split_with_sizes(const Tensor& self, const std::vector<int64_t>& split_sizes,
                                      int64_t dim, Location at) {
   LocationScope scope(at);
-  CheckRank("split_with_sizes", self);
-  int at_dim = WrapDim("split_with_sizes", dim, self.dim());
+  const Dims& sizes = SizesToCut("split_with_sizes", self);
+  int at_dim = WrapDim("split_with_sizes", dim, sizes.size());
   int64_t total = 0;
   for (int64_t size : split_sizes) {
     if (size < 0) Throw(ErrorCode::kNegativeSize, "split_with_sizes: negative size {}", size);
     total += size;
   }
-  if (total != self.size(at_dim)) {
+  if (total != sizes[at_dim]) {
     Throw(ErrorCode::kShapeMismatch,
           "split_with_sizes: the sizes add up to {}, dim {} of {} has {}", total, at_dim,
-          self.shape().to_string(), self.size(at_dim));
+          self.shape().to_string(), sizes[at_dim]);
   }
   return Parts("split_with_sizes", self, split_sizes, at_dim, at);
 }
 
 std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim, Location at) {
   LocationScope scope(at);
-  CheckRank("chunk", self);
+  const Dims& sizes = SizesToCut("chunk", self);
   if (chunks <= 0)
     Throw(ErrorCode::kValue, "chunk: the number of chunks must be positive, not {}", chunks);
-  int64_t size = self.size(WrapDim("chunk", dim, self.dim()));
+  int64_t size = sizes[WrapDim("chunk", dim, sizes.size())];
   int64_t each = (size + chunks - 1) / chunks;
   if (each == 0) {
     return split_with_sizes(self, std::vector<int64_t>(static_cast<size_t>(chunks), 0), dim, at);
@@ -544,10 +547,10 @@ std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim, Locat
 
 std::vector<Tensor> unbind(const Tensor& self, int64_t dim, Location at) {
   LocationScope scope(at);
-  CheckRank("unbind", self);
-  int at_dim = WrapDim("unbind", dim, self.dim());
+  const Dims& sizes = SizesToCut("unbind", self);
+  int at_dim = WrapDim("unbind", dim, sizes.size());
   std::vector<Tensor> parts;
-  for (int64_t i = 0; i < self.size(at_dim); ++i) {
+  for (int64_t i = 0, size = sizes[at_dim]; i < size; ++i) {
     parts.push_back(
         WithoutDim("unbind", Range("unbind", self, at_dim, i, 1, 1, false, at), at_dim, at));
   }
