@@ -193,6 +193,7 @@ bool Attr::operator==(const Attr& other) const {
   if (kind_ != other.kind_ || dtype_ != other.dtype_) return false;
   if (bits_ == other.bits_) return true;
   if (kind_ < Kind::kString || box().hash != other.box().hash) return false;
+  if (kind_ == Kind::kString || kind_ == Kind::kInts) return box().value == other.box().value;
   std::vector<uint64_t> mine, theirs;
   AppendBytes(mine);
   other.AppendBytes(theirs);

@@ -16,36 +16,50 @@ NodePtr Node::Make(const OpDef& op, std::span<const Value> operands, std::span<c
   return NodeAccess::Make(op, borrowed, attrs, shapes, device, location);
 }
 
+namespace {
+
+/// The values of lifted leaves are parameters, not part of the key.
+bool IsLeafOp(const OpDef& op) {
+  return &op == &ops::kScalarLeaf || &op == &ops::kRngState || &op == &ops::kDeviceData;
+}
+
+}  // namespace
+
+Hash128 NodeAccess::HashOfCall(const OpDef& op, std::span<const Attr> attrs,
+                               std::span<const Shape> shapes) {
+  bool leaf = IsLeafOp(op);
+  Hash128 hash = leaf ? ops::kDeviceData.info().seed : op.info().seed;
+  if (!leaf) {
+    for (const Attr& attr : attrs) hash = Combine(hash, attr.hash());
+  }
+  for (const Shape& shape : shapes) hash = HashType(hash, shape);
+  return hash;
+}
+
 NodePtr NodeAccess::Make(const OpDef& op, std::span<const Node::Operand> operands,
                          std::span<const Attr> attrs, std::span<const Shape> shapes,
-                         DeviceId device, LocationId location) {
-  const OpInfo& info = op.info();
+                         DeviceId device, LocationId location, const Hash128& hash) {
   constexpr size_t kMost = 0xfffe;
   if (operands.size() > kMost || shapes.size() > kMost || attrs.size() > kMost) {
     Throw(ErrorCode::kValue, "{}: {} operands, a node has at most {}; take them in parts",
-          info.name, operands.size(), kMost);
+          op.name(), operands.size(), kMost);
   }
   Node* node = NodeAccess::Allocate(op, static_cast<uint32_t>(operands.size()),
                                     static_cast<uint32_t>(attrs.size()),
                                     static_cast<uint32_t>(shapes.size()));
   node->device_ = device;
   node->location_ = location;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i].node) operands[i].node->AddReference();
-    node->operand_array()[i] = operands[i];
-  }
-  // The values of lifted leaves are parameters, not part of the key.
-  node->leaf_ = &op == &ops::kScalarLeaf || &op == &ops::kRngState || &op == &ops::kDeviceData;
-  Hash128 hash = node->leaf_ ? ops::kDeviceData.info().seed : info.seed;
-  for (size_t i = 0; i < attrs.size(); ++i) {
-    new (&node->attr_array()[i]) Attr(attrs[i]);
-    if (!node->leaf_) hash = Combine(hash, attrs[i].hash());
-  }
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    new (&node->slots()[i]) Node::Slot(shapes[i]);
-    hash = HashType(hash, shapes[i]);
-  }
+  node->leaf_ = IsLeafOp(op);
   node->hash_ = hash;
+  Node::Operand* operand = node->operand_array();
+  for (const Node::Operand& each : operands) {
+    if (each.node) each.node->AddReference();
+    *operand++ = each;
+  }
+  Attr* attr = node->attr_array();
+  for (const Attr& each : attrs) new (attr++) Attr(each);
+  Node::Slot* slot = node->slots();
+  for (const Shape& each : shapes) new (slot++) Node::Slot(each);
   return NodePtr::Adopt(node);
 }
 
@@ -71,14 +85,7 @@ std::string Node::to_string() const {
 void Node::ReleaseOperands() {
   std::vector<Node*> dropped;
   NodeAccess::TakeOperands(this, dropped);
-  for (Node* operand : dropped) operand->DropReference();
-}
-
-// Whose reference is the only one needs no locked instruction to give it up: nobody is left to take
-// another.
-bool NodeAccess::Release(Node* node) {
-  return node->references_.load(std::memory_order_acquire) == 1 ||
-         node->references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  for (Node* operand : dropped) NodeAccess::Drop(operand);
 }
 
 // Dying nodes are chained through their hash, so that a chain of any length needs neither stack nor

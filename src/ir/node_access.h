@@ -51,7 +51,13 @@ struct NodeAccess {
   /// As Node::Make, of operands that are borrowed; absent ones have no node.
   static NodePtr Make(const OpDef& op, std::span<const Node::Operand> operands,
                       std::span<const Attr> attrs, std::span<const Shape> shapes, DeviceId device,
-                      LocationId location);
+                      LocationId location) {
+    return Make(op, operands, attrs, shapes, device, location, HashOfCall(op, attrs, shapes));
+  }
+  /// The same where the hash is known.
+  static NodePtr Make(const OpDef& op, std::span<const Node::Operand> operands,
+                      std::span<const Attr> attrs, std::span<const Shape> shapes, DeviceId device,
+                      LocationId location, const Hash128& hash);
   static size_t BytesOf(const Node& node) {
     return node.slots_offset_ + node.num_outputs_ * sizeof(Node::Slot);
   }
@@ -65,8 +71,15 @@ struct NodeAccess {
   static uint32_t& epoch(Node* node) { return node->epoch_; }
   static uint32_t& walk_index(Node* node) { return node->walk_index_; }
   static uint32_t& walk_uses(Node* node) { return node->walk_uses_; }
-  /// Gives up a reference; true if it was the last one.
-  static bool Release(Node* node);
+  /// Gives up a reference; true if it was the last one. Whose reference is the only one needs no
+  /// locked instruction to give it up: nobody is left to take another.
+  static bool Release(Node* node) {
+    return node->references_.load(std::memory_order_acquire) == 1 ||
+           node->references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+  static void Drop(Node* node) {
+    if (Release(node)) Node::Destroy(node);
+  }
   static void Destroy(Node* node) { Node::Destroy(node); }
   static LeafPayload* payload(const Node* node) { return node->payload_; }
   static LeafPayload& MakePayload(Node* node) {
@@ -80,6 +93,10 @@ struct NodeAccess {
     }
     node->num_operands_ = 0;
   }
+
+ private:
+  static Hash128 HashOfCall(const OpDef& op, std::span<const Attr> attrs,
+                            std::span<const Shape> shapes);
 };
 
 inline Hash128 HashType(Hash128 hash, const Shape& shape) {

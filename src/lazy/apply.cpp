@@ -5,13 +5,12 @@
 #include <algorithm>
 
 #include "base/location_scope.h"
-#include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
-#include "ir/infer.h"
 #include "lazy/autocast.h"
 #include "lazy/hooks.h"
+#include "lazy/known_calls.h"
 #include "lazy/layout.h"
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
@@ -107,14 +106,6 @@ DeviceId ResolveDevice(DeviceId device) {
   if (context.symbolic > 0) return device;
   return context.home_device != kNoDevice ? context.home_device : Device().id();
 }
-
-/// A list for inference whose memory is used again by the thread's next op.
-struct InferredShapes {
-  struct Spare : std::vector<Shape> {};
-  InferredShapes() : list(std::move(OfThread<Spare>())) { list.clear(); }
-  ~InferredShapes() { static_cast<std::vector<Shape>&>(OfThread<Spare>()) = std::move(list); }
-  std::vector<Shape> list;
-};
 
 /// Whether the history of a node with these operands is wanted.
 bool WantsHistory(const Operands& operands) { return operands.has_tape() && Context().grad_mode; }
@@ -298,10 +289,8 @@ NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const At
     for (const Node::Operand& operand : operands.nodes()) {
       if (operand.node) device = CommonDevice(op, operand.node->device(), device);
     }
-    InferredShapes shapes;
-    InferShapes(op, operands.types(), attrs, shapes.list);
     if (device == kNoDevice) device = device_if_none;
-    return NodeAccess::Make(op, operands.nodes(), attrs, shapes.list, ResolveDevice(device),
+    return MakeInferredNode(op, operands.nodes(), operands.types(), attrs, ResolveDevice(device),
                             location);
   } catch (Error& error) {
     Rethrow(error, op, location);
@@ -316,9 +305,8 @@ NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<c
 NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId device,
                      LocationId location) {
   try {
-    std::vector<Shape> shapes = InferShapes(op, {}, attrs);
     if (Context().symbolic > 0) device = kNoDevice;
-    return Node::Make(op, {}, attrs, shapes, device, location);
+    return MakeInferredNode(op, {}, {}, attrs, device, location);
   } catch (Error& error) {
     Rethrow(error, op, location);
   }

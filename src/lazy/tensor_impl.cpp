@@ -104,7 +104,7 @@ void DestroyImpl(TensorImpl* impl) {
   Node* node = impl->node;
   impl->~TensorImpl();
   pool::Free(impl, sizeof(TensorImpl));
-  if (node) node->DropReference();
+  if (node) NodeAccess::Drop(node);
   destroyed->Add();
 }
 
