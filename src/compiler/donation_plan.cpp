@@ -127,7 +127,7 @@ int LastThatFails(const Graph& graph, const Schedule& schedule) {
 /// What memory must have in common.
 using Size = std::pair<int64_t, int>;  // bytes, bits of an element
 
-Size SizeOf(const Shape& type) { return {type.bytes(), InfoOf(type.dtype()).bits}; }
+Size SizeOf(const BufferType& type) { return {type.bytes(), InfoOf(type.dtype()).bits}; }
 
 }  // namespace
 

@@ -74,8 +74,7 @@ class Folder {
       HostTensor value = ValueOf(node);
       std::optional<Scalar> number = IsConstant(node) ? std::nullopt : CommonElement(value);
       map_.push_back(number ? AppendFill(*number, node) : out_.Append(std::move(node)));
-      known_.resize(static_cast<size_t>(out_.size()));
-      known_.back() = std::move(value);
+      SetLast(std::move(value));
     }
     for (GraphValue output : graph_.outputs()) out_.AddOutput(Mapped(output));
     return std::move(out_);
@@ -87,7 +86,17 @@ class Folder {
   }
 
   bool Known(GraphValue value) const {
-    return value.node >= 0 && known_[static_cast<size_t>(value.node)].defined();
+    return value.node >= 0 && known_[static_cast<size_t>(value.node)] >= 0;
+  }
+  const HostTensor& KnownValue(GraphValue value) const {
+    return values_[static_cast<size_t>(known_[static_cast<size_t>(value.node)])];
+  }
+  /// Of the node that was appended last.
+  void SetLast(HostTensor value) {
+    known_.resize(static_cast<size_t>(out_.size()), -1);
+    if (!value.defined()) return;
+    known_.back() = static_cast<int32_t>(values_.size());
+    values_.push_back(std::move(value));
   }
 
   /// A constant, or one repeated: there is nothing simpler.
@@ -117,7 +126,7 @@ class Folder {
   bool Fits(const GraphNode& node) const {
     if (node.op != &ops::kCast || !IsIntegral(node.type().dtype())) return true;
     const DTypeInfo& to = InfoOf(node.type().dtype());
-    const HostTensor& from = known_[static_cast<size_t>(node.inputs[0].node)];
+    const HostTensor& from = KnownValue(node.inputs[0]);
     if (to.dtype == DType::kBool || !IsFloat(from.dtype())) return true;
     for (int64_t i = 0; i < from.numel(); ++i) {
       double x = from.at(i).ToDouble();
@@ -136,7 +145,7 @@ class Folder {
     std::vector<HostTensor> inputs;
     GraphNode copy = node;
     for (GraphValue& input : copy.inputs) {
-      inputs.push_back(known_[static_cast<size_t>(input.node)]);
+      inputs.push_back(KnownValue(input));
       input = alone.AddInput(inputs.back().shape());
     }
     alone.AddOutput({alone.Append(std::move(copy)), 0});
@@ -170,8 +179,7 @@ class Folder {
     node.types = {Shape(type.dtype(), {})};
     NodeId constant = out_.Append(node);
     if (type.rank() == 0) return constant;
-    known_.resize(static_cast<size_t>(out_.size()));
-    known_.back() = HostTensor::From(number);
+    SetLast(HostTensor::From(number));
     node.op = type.numel() == 1 ? &ops::kReshape : &ops::kBroadcast;
     node.inputs = {{constant, 0}};
     node.attrs = {Attr(type.sizes())};
@@ -183,7 +191,8 @@ class Folder {
   const Evaluate& evaluate_;
   Graph out_;
   std::vector<NodeId> map_;
-  std::vector<HostTensor> known_;  // by node of out_, undefined where not known
+  std::vector<int32_t> known_;  // by node of out_, in values_; -1: not known
+  std::vector<HostTensor> values_;
 };
 
 }  // namespace

@@ -121,6 +121,10 @@ void RemoveUnused(Kernel& kernel, std::vector<AccessMap>& maps) {
   kernel.accesses = std::move(kept.accesses);
   kernel.instrs = std::move(kept.instrs);
   maps = std::move(kept_maps);
+  // Large graphs have many kernels, each as long as the graph is kept.
+  kernel.accesses.shrink_to_fit();
+  kernel.instrs.shrink_to_fit();
+  maps.shrink_to_fit();
 }
 
 }  // namespace

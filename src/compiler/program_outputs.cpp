@@ -46,11 +46,12 @@ std::string LargestBuffers(const Graph& graph, const Schedule& schedule) {
   for (size_t k = 0; k < std::min(written.size(), kShown); ++k) {
     auto after = std::upper_bound(schedule.first.begin(), schedule.first.end(),
                                   static_cast<int>(written[k]));
-    const GraphNode& node = graph[static_cast<NodeId>(after - schedule.first.begin()) - 1];
+    const NodeId id = static_cast<NodeId>(after - schedule.first.begin()) - 1;
+    const GraphNode& node = graph[id];
+    const Shape& type = node.types[written[k] - Index(schedule.first[Index(id)])];
     std::string where = LocationText(node.location);
-    text += fmt::format("{}{} of {} ({} bytes){}{}", k == 0 ? "" : ", ",
-                        schedule.buffers[written[k]].to_string(), node.op->name(),
-                        schedule.buffers[written[k]].bytes(), where.empty() ? "" : " at ", where);
+    text += fmt::format("{}{} of {} ({} bytes){}{}", k == 0 ? "" : ", ", type.to_string(),
+                        node.op->name(), type.bytes(), where.empty() ? "" : " at ", where);
   }
   return text;
 }

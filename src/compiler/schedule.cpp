@@ -329,6 +329,9 @@ class Scheduler {
   Schedule Finish() {
     Schedule schedule;
     schedule.first = facts_.first;
+    size_t values = 0;
+    for (const GraphNode& node : graph_.nodes()) values += node.types.size();
+    schedule.buffers.reserve(values);
     for (const GraphNode& node : graph_.nodes()) {
       schedule.buffers.insert(schedule.buffers.end(), node.types.begin(), node.types.end());
     }
@@ -345,9 +348,11 @@ class Scheduler {
         if (step_of_[Index(need)] != static_cast<int>(i)) stored[Index(need)] = true;
       }
     }
+    schedule.steps.reserve(open_.size());
     for (Open& open : open_) {
       schedule.steps.push_back(open.kernel ? KernelStep(*open.kernel, stored)
                                            : CallStep(open.call, schedule));
+      open = {};  // a large graph has many: no two forms of all of them at a time
     }
     ShareBuffers(schedule);
     const std::vector<bool> read = BuffersRead(schedule);
@@ -479,7 +484,7 @@ Schedule MakeSchedule(const Graph& graph, bool aligned_outputs, bool epilogues) 
 
 std::vector<int64_t> BytesOf(const Schedule& schedule) {
   std::vector<int64_t> bytes;
-  for (const Shape& type : schedule.buffers) bytes.push_back(type.bytes());
+  for (const BufferType& type : schedule.buffers) bytes.push_back(type.bytes());
   return bytes;
 }
 

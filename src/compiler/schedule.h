@@ -29,11 +29,25 @@ struct Step {
   bool is_call() const { return node >= 0; }
 };
 
+/// What a buffer has room for. Large graphs have many: sizes stay in the graph.
+class BufferType {
+ public:
+  BufferType(const Shape& type) : numel_(type.numel()), dtype_(type.dtype()) {}  // NOLINT
+
+  DType dtype() const { return dtype_; }
+  int64_t numel() const { return numel_; }
+  int64_t bytes() const { return hammock::BytesOf(dtype_, numel_); }
+
+ private:
+  int64_t numel_;
+  DType dtype_;
+};
+
 /// Refers to the graph by node ids. Every value of the graph has a number; those that are in memory
 /// have a buffer of that number, in row-major order.
 struct Schedule {
-  std::vector<Shape> buffers;  ///< types by number
-  std::vector<int> first;      ///< by node: the number of its first value
+  std::vector<BufferType> buffers;  ///< by number
+  std::vector<int> first;           ///< by node: the number of its first value
   std::vector<Step> steps;
   std::vector<int> inputs;   ///< buffers
   std::vector<int> outputs;  ///< buffers; the type may differ from the output's, its bytes do not

@@ -123,7 +123,7 @@ std::vector<int64_t> Shifted(const std::vector<int64_t>& sizes, int64_t factor, 
 struct SizedSchedule::Sample {
   Sample(const ScheduledGraph& at)
       : graph(SkeletonOf(at.graph)), words(WordsOf(at.schedule)), schedule(&at.schedule) {
-    for (const Shape& type : at.schedule.buffers) bytes.push_back(type.bytes());
+    for (const BufferType& type : at.schedule.buffers) bytes.push_back(type.bytes());
     for (const Step& step : at.schedule.steps) launches.push_back(NumbersOf(step.launch));
   }
   bool SameStructure(const Sample& other) const {
@@ -257,7 +257,7 @@ void SizedSchedule::FindVaryingSteps() {
 std::vector<int64_t> SizedSchedule::BytesAt(const Basis& basis) const {
   std::vector<int64_t> bytes;
   bytes.reserve(base_.schedule.buffers.size());
-  for (const Shape& type : base_.schedule.buffers) bytes.push_back(type.bytes());
+  for (const BufferType& type : base_.schedule.buffers) bytes.push_back(type.bytes());
   for (const auto& [buffer, polynomial] : buffer_bytes_) {
     bytes[Index(buffer)] = SizeGrid::Evaluate(polynomial, basis);
   }
@@ -321,7 +321,7 @@ int64_t SizedSchedule::bytes() const {
   return static_cast<int64_t>(numbers * (sizeof(SizePolynomial) + 4 * sizeof(int64_t)) +
                               base_.graph.nodes().size() * sizeof(GraphNode) +
                               base_.schedule.steps.size() * sizeof(Step) +
-                              base_.schedule.buffers.size() * sizeof(Shape));
+                              base_.schedule.buffers.size() * sizeof(BufferType));
 }
 
 }  // namespace hammock::compiler

@@ -17,7 +17,7 @@ std::vector<std::string> StepsOf(const std::string& text) {
   Verify(graph);
   Schedule schedule = MakeSchedule(graph);
   std::vector<int64_t> sizes;
-  for (const Shape& type : schedule.buffers) sizes.push_back(type.numel());
+  for (const BufferType& type : schedule.buffers) sizes.push_back(type.numel());
   std::vector<std::string> steps;
   for (const Step& step : schedule.steps) {
     std::string name = step.is_call() ? graph[step.node].op->name() : "";

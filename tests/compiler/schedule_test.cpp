@@ -24,7 +24,7 @@ Scheduled ScheduleOf(const std::string& text) {
   Verify(result.graph);
   result.schedule = MakeSchedule(result.graph);
   std::vector<int64_t> sizes;
-  for (const Shape& type : result.schedule.buffers) sizes.push_back(type.numel());
+  for (const BufferType& type : result.schedule.buffers) sizes.push_back(type.numel());
   for (const Step& step : result.schedule.steps) {
     if (step.launch.kernel) CheckBounds(step.launch, sizes);
   }

@@ -77,7 +77,7 @@ Program::Program(const Graph& graph, bool aligned_outputs)
   Finish(compiler::BytesOf(*schedule_));
 #ifndef NDEBUG
   std::vector<int64_t> sizes;
-  for (const Shape& type : schedule_->buffers) sizes.push_back(type.numel());
+  for (const compiler::BufferType& type : schedule_->buffers) sizes.push_back(type.numel());
   for (const compiler::Step& step : schedule_->steps) {
     if (step.launch.kernel) CheckBounds(step.launch, sizes);
   }
@@ -123,7 +123,7 @@ Program::Program(std::shared_ptr<const SizedProgram> sized, const std::vector<in
 #ifndef NDEBUG
   const compiler::ScheduledGraph at = AtOwnSizes();
   std::vector<int64_t> elements;
-  for (const Shape& type : at.schedule.buffers) elements.push_back(type.numel());
+  for (const compiler::BufferType& type : at.schedule.buffers) elements.push_back(type.numel());
   for (const compiler::Step& step : at.schedule.steps) {
     if (step.launch.kernel) CheckBounds(step.launch, elements);
   }
@@ -177,7 +177,7 @@ int64_t Program::bytes() const {
                  plan_.offset.size() * sizeof(int64_t) + weights_.size() * sizeof(Weight);
   size_t shared = graph_->nodes().size() * sizeof(GraphNode) +
                   schedule_->steps.size() * sizeof(compiler::Step) +
-                  schedule_->buffers.size() * sizeof(Shape);
+                  schedule_->buffers.size() * sizeof(compiler::BufferType);
   return steps + static_cast<int64_t>(sizeof *this + lists + (sized_ ? 0 : shared));
 }
 

@@ -357,7 +357,7 @@ int Program::kernels() const {
 int64_t Program::bytes() const {
   return static_cast<int64_t>(graph_.nodes().size() * sizeof(GraphNode) +
                               steps_.size() * (sizeof(PreparedStep) + sizeof(compiler::Step)) +
-                              schedule_.buffers.size() * sizeof(Shape));
+                              schedule_.buffers.size() * sizeof(compiler::BufferType));
 }
 
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
