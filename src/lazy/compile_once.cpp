@@ -22,17 +22,17 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
                                       const SyncOptions& options) {
   auto mine = std::make_shared<Compiling>();
   mine->hash = hash;
-  mine->key = key;
+  mine->key = std::move(key);
   // Where a compilation is forbidden there is nothing to wait for.
   const bool forbidden = !Context().forbid_recompile.empty();
   for (std::unique_lock lock(compiling_mutex_); !forbidden;) {
     auto found = std::ranges::find_if(compiling_, [&](const std::shared_ptr<Compiling>& other) {
       // A backend that runs the same graph while it compiles it cannot wait for itself.
-      return other->hash == hash && other->key == key && other->thread != mine->thread;
+      return other->hash == hash && other->key == mine->key && other->thread != mine->thread;
     });
     if (found == compiling_.end()) {
       CompiledStepPtr ready = cache.FindByHash(hash);  // another thread may just have added it
-      if (ready && ready->key == key) return ready;
+      if (ready && ready->key == mine->key) return ready;
       compiling_.push_back(mine);
       break;
     }
@@ -50,8 +50,7 @@ CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
     compiled_.notify_all();
   };
   try {
-    CompiledStepPtr step =
-        CompileNow(device, hash, std::move(key), std::move(traced), kept, options);
+    CompiledStepPtr step = CompileNow(device, hash, mine->key, std::move(traced), kept, options);
     settle(step, nullptr);
     return step;
   } catch (const Error& error) {

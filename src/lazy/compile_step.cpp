@@ -130,16 +130,19 @@ int64_t SizeOfGraph(const Graph& graph) {
   return bytes;
 }
 
-/// A graph that was loaded has no origins: those of the graph that was compiled.
-std::vector<int32_t> OriginsLost(const Graph& lowered, const Graph& compiled) {
+std::vector<int32_t> OriginsOf(const Graph& graph) {
   std::vector<int32_t> origins;
-  bool lost = false;
-  for (NodeId id = 0; id < lowered.size() && id < compiled.size(); ++id) {
-    origins.push_back(lowered[id].origin);
-    lost |= lowered[id].origin != compiled[id].origin;
-  }
-  if (!lost) origins.clear();
+  origins.reserve(static_cast<size_t>(graph.size()));
+  for (const GraphNode& node : graph.nodes()) origins.push_back(node.origin);
   return origins;
+}
+
+/// A graph that was loaded has no origins: those of the graph that was compiled.
+std::vector<int32_t> OriginsLost(std::vector<int32_t> lowered, const Graph& compiled) {
+  lowered.resize(std::min(lowered.size(), static_cast<size_t>(compiled.size())));
+  auto same = [](int32_t origin, const GraphNode& node) { return origin == node.origin; };
+  bool lost = !std::equal(lowered.begin(), lowered.end(), compiled.nodes().begin(), same);
+  return lost ? std::move(lowered) : std::vector<int32_t>();
 }
 
 }  // namespace
@@ -249,15 +252,17 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
   step->fallback = fallback;
   step->num_values = step->num_parameters;
   std::vector<int64_t> run_bytes;  // of the device's own segments
-  for (Segment& segment : lowered.segments) {
+  for (size_t i = 0; i < lowered.segments.size(); ++i) {
+    Segment& segment = lowered.segments[i];
     CompiledSegment compiled;
     compiled.fallback = segment.target != 0;
     compiled.device = compiled.fallback ? fallback : &device;
     Graph graph =
         compiled.fallback ? LowerForFallback(segment.graph, *fallback) : std::move(segment.graph);
+    std::vector<int32_t> origins = OriginsOf(graph);
     try {
-      compiled.computation =
-          compiled.fallback ? CompileGraph(*fallback, {}, graph) : compile(graph);
+      compiled.computation = compiled.fallback ? CompileGraph(*fallback, {}, std::move(graph))
+                                               : compile(std::move(graph));
     } catch (const CompileError& error) {
       if (compiled.fallback || !config::Get<config::kFallback>()) throw;
       DeviceEntry& other = FallbackOf(device, "a graph that could not be compiled");
@@ -268,10 +273,12 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
       metrics::GetCounter("fallback::compile").Add();
       compiled.device = &other;
       compiled.fallback = true;
-      graph = LowerForFallback(graph, other);
-      compiled.computation = CompileGraph(other, {}, graph);
+      // The graph is gone: while a large one is compiled, no copy of it is kept for this.
+      graph = LowerForFallback(LowerStep(device, traced).segments.at(i).graph, other);
+      origins = OriginsOf(graph);
+      compiled.computation = CompileGraph(other, {}, std::move(graph));
     }
-    compiled.origins = OriginsLost(graph, compiled.computation->graph());
+    compiled.origins = OriginsLost(std::move(origins), compiled.computation->graph());
     for (GraphValue input : segment.inputs) compiled.inputs.push_back(numbers.at(input));
     compiled.first_output = step->num_values;
     for (GraphValue output : segment.outputs) numbers.try_emplace(output, step->num_values++);
@@ -301,8 +308,8 @@ CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
 }
 
 CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& hash,
-                                         std::vector<uint64_t> key, Graph traced, int64_t kept,
-                                         const SyncOptions& options) {
+                                         const std::vector<uint64_t>& key, Graph traced,
+                                         int64_t kept, const SyncOptions& options) {
   static metrics::Counter& uncached = metrics::GetCounter("UncachedCompile");
   static metrics::Metric& size = metrics::GetMetric("TensorsGraphSize", metrics::Kind::kValue);
   auto start = std::chrono::steady_clock::now();
@@ -314,7 +321,7 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   auto finish = [&](CompiledStepPtr step) {
     span.Set("graph", step->number);
     step->hash = hash;
-    step->key = std::move(key);
+    step->key = key;
     step->traced = std::move(traced);
     step->bytes += static_cast<int64_t>(step->key.size() * sizeof(uint64_t));
     step->where = where;

@@ -162,8 +162,9 @@ class StepExecutor {
 
  private:
   void SyncDevice(DeviceEntry& device, std::span<const Value> roots, const SyncOptions& options);
-  CompiledStepPtr CompileNow(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,
-                             Graph traced, int64_t kept, const SyncOptions& options);
+  CompiledStepPtr CompileNow(DeviceEntry& device, const Hash128& hash,
+                             const std::vector<uint64_t>& key, Graph traced, int64_t kept,
+                             const SyncOptions& options);
   /// With the graph mutex held: the step's place among others. `nested` ones run at once.
   void TakeTurns(DeviceEntry& device, Step& step, bool nested);
   /// With the graph mutex held: uploads what is missing. False, without the mutex, if another

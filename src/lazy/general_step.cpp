@@ -161,10 +161,11 @@ Generaliser::Generaliser(ComputationCache& cache, DeviceEntry& device,
              CallBackend(device, "SupportsDimParams",
                          [&](auto& backend) { return backend.SupportsDimParams(device.device); });
   if (!enabled_) return;
-  skeleton_ = SkeletonOf(traced);
   structure_ = StructureOf(key[0], traced);
+  std::vector<CompiledStepPtr> candidates = cache.FindAlike(structure_);
+  if (!candidates.empty()) skeleton_ = SkeletonOf(traced);
   constexpr size_t kMostAlike = 16;
-  for (CompiledStepPtr& step : cache.FindAlike(structure_)) {
+  for (CompiledStepPtr& step : candidates) {
     bool alike = step->general ? step->general->traced_words == skeleton_.words
                                : SkeletonOf(step->traced).words == skeleton_.words;
     if (alike && alike_.size() < kMostAlike) alike_.push_back(std::move(step));

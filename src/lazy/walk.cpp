@@ -133,7 +133,7 @@ void Visit(Walk& walk, Node* root, uint32_t epoch) {
 
 void KeyWords::Grow(size_t count) {
   size_t size = words().size();
-  words_.resize(2 * (size + count));
+  words_.resize(size + size / 2 + count + 64);
   end_ = words_.data() + size;
   limit_ = words_.data() + words_.size();
 }
