@@ -1,19 +1,53 @@
 /// Records one graph of a kind and runs it once: what that costs is mostly its compilation, without
 /// LLVM and NVRTC.
-///   compile_program DEVICE KIND N
-/// Kinds are functions below. N is about the number of nodes, parameters or outputs.
+///   compile_program DEVICE KIND N [BYTES]
+/// Kinds are functions below. N is about the number of nodes, parameters or outputs. Fails where
+/// more than BYTES a node are allocated at a time, besides what recording had taken.
 
 #include <hammock/hammock.h>
 
-#include <sys/resource.h>
+#include <malloc.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <map>
+#include <new>
 #include <string>
 
 using namespace hammock;
+
+namespace {
+
+std::atomic<int64_t> live_bytes{0}, most_bytes{0};
+
+void* Counted(void* memory) {
+  if (!memory) throw std::bad_alloc();
+  int64_t live = live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
+  int64_t most = most_bytes.load();
+  while (most < live && !most_bytes.compare_exchange_weak(most, live)) {
+  }
+  return memory;
+}
+
+void Release(void* memory) {
+  live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
+  std::free(memory);
+}
+
+}  // namespace
+
+// Of the whole program, the library included.
+void* operator new(size_t bytes) { return Counted(std::malloc(bytes)); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  size_t unit = static_cast<size_t>(alignment);
+  return Counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
+}
+void operator delete(void* memory) noexcept { Release(memory); }
+void operator delete(void* memory, size_t) noexcept { Release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { Release(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { Release(memory); }
 
 namespace {
 
@@ -79,15 +113,9 @@ Recorded Layers(int n) {
   return {y};
 }
 
-long PeakBytes() {
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * 1024;
-}
-
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   config::Set("device", argv[1]);
   config::Set("cuda.emulate", "none");
   config::Set("cpu.llvm_plugin", "none");
@@ -103,13 +131,14 @@ int main(int, char** argv) {
       {"layers", Layers},
   };
   Recorded recorded = kinds.at(argv[2])(std::atoi(argv[3]));
-  const long before = PeakBytes();
+  const int64_t before = most_bytes = live_bytes.load();
   const std::clock_t start = std::clock();
   LazyGraphExecutor::Get()->SyncTensorsGraph(recorded);
   LazyGraphExecutor::Get()->WaitDeviceOps();
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   const double nodes = metrics::MetricValue("TensorsGraphSize")->total;
+  const double bytes = static_cast<double>(most_bytes - before) / nodes;
   std::printf("%.0f traced nodes: %.3f s, %.1f us and %.0f bytes a node\n", nodes, seconds,
-              seconds * 1e6 / nodes, static_cast<double>(PeakBytes() - before) / nodes);
-  return 0;
+              seconds * 1e6 / nodes, bytes);
+  return argc > 4 && bytes > std::atof(argv[4]) ? 1 : 0;
 }
