@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "base/location_scope.h"
 #include "base/process_exit.h"
@@ -29,10 +31,47 @@ void StepExecutor::ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const
       device.unseen_errors, [&](const auto& unseen) { return unseen.error == error; }));
 }
 
+int StepExecutor::Undo(const std::shared_ptr<const Error>& error) {
+  for (DeviceEntry* device : AllDevices()) ForgetUnseen(*device, error);
+  return UndoFailed(error);
+}
+
+/// A step may fail in several ops: those of a loss, and those of its gradients. The first one that
+/// was found has left the rest pending, so it is computed now. What comes from other lines than
+/// the error that is raised is added to `notes`.
+int StepExecutor::UndoOthers(const Error& raised, std::string& notes) {
+  static thread_local bool nested = false;
+  if (nested) return 0;
+  nested = true;
+  int undone = 0;
+  std::vector<std::shared_ptr<const Error>> others;
+  for (const WriteUnitPtr& unit : LeftPending(Context())) {
+    try {
+      Sync(ValuesOf(*unit), {.trigger = "what a failed step left", .wait = true});
+    } catch (const Error&) {
+    }
+    std::lock_guard lock(graph_mutex);
+    if (std::shared_ptr<const Error> failure = FailureOf(*unit)) others.push_back(failure);
+  }
+  for (DeviceEntry* device : AllDevices()) {
+    std::lock_guard lock(device->error_mutex);
+    for (const DeviceEntry::UnseenError& unseen : device->unseen_errors) {
+      if (unseen.owner == &Context()) others.push_back(unseen.error);
+    }
+  }
+  for (const std::shared_ptr<const Error>& other : others) {
+    undone += Undo(other);
+    if (other->where() != raised.where()) notes += fmt::format("; also: {}", other->what());
+  }
+  nested = false;
+  return undone;
+}
+
 void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
   process_exit::AwaitEndIfCancelled(*error);
-  for (DeviceEntry* device : AllDevices()) ForgetUnseen(*device, error);
-  int undone = UndoFailed(error);
+  std::string notes;
+  int undone = Undo(error);
+  undone += UndoOthers(*error, notes);
   std::shared_ptr<Error> raised = error->Clone();
   // Where nothing better is known: the read or sync that raises it.
   if (raised->where().empty()) raised->SetWhere(CurrentWhere());
@@ -40,6 +79,7 @@ void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
     raised->AddNote(fmt::format("{} undone: tensors updated in place have the values from before",
                                 undone == 1 ? "the step is" : fmt::format("{} steps are", undone)));
   }
+  if (!notes.empty()) raised->AddNote(notes.substr(2));
   raised->Raise();
   __builtin_unreachable();
 }

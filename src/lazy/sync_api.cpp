@@ -224,6 +224,13 @@ void LazyGraphExecutor::PrepareToExit() {
     process_exit::CancelRuns();
     ended = EndSteps(process_exit::Limit());
   }
+  for (DeviceEntry* entry : AllDevices()) {
+    std::lock_guard lock(entry->error_mutex);
+    for (const DeviceEntry::UnseenError& unseen : entry->unseen_errors) {
+      Log(LogLevel::kWarn, "nothing has read or waited for a step that failed: {}",
+          unseen.error->what());
+    }
+  }
   if (!ended) return;  // a backend that still runs cannot be told to end
   for (const std::string& name : lazy::BackendNames()) {
     try {

@@ -179,12 +179,7 @@ std::shared_ptr<const Error> FailureOfValues(const std::vector<Value>& values) {
 }  // namespace
 
 std::shared_ptr<const Error> FailureOf(const WriteUnit& unit) {
-  std::vector<Value> values;
-  {
-    std::lock_guard lock(AllUnits().mutex);
-    values = WrittenBy(unit);
-  }
-  return FailureOfValues(values);
+  return FailureOfValues(ValuesOf(unit));
 }
 
 void FailUnit(WriteUnit& unit, std::shared_ptr<const Error> error) {
@@ -260,6 +255,29 @@ void SettleIdle() {
     }
   }
   for (const WriteUnitPtr& unit : idle) TrySettle(unit);
+}
+
+std::vector<WriteUnitPtr> LeftPending(const ThreadContext& owner) {
+  std::vector<WriteUnitPtr> units;
+  {
+    std::lock_guard graph(Executor().graph_mutex);
+    std::lock_guard lock(AllUnits().mutex);
+    for (const WriteUnitPtr& unit : AllUnits().unsettled) {
+      if (unit->owner == &owner && unit->in_flight == 0 && unit->state == State::kSealed) {
+        units.push_back(unit);
+      }
+    }
+  }
+  std::erase_if(units, [](const WriteUnitPtr& unit) {
+    std::lock_guard graph(Executor().graph_mutex);
+    return IsStarted(*unit);
+  });
+  return units;
+}
+
+std::vector<Value> ValuesOf(const WriteUnit& unit) {
+  std::lock_guard lock(AllUnits().mutex);
+  return WrittenBy(unit);
 }
 
 namespace {

@@ -110,6 +110,9 @@ DeviceId DeviceOf(const WriteUnit& unit);
 void TrySettle(const WriteUnitPtr& unit);
 /// Settles what can be of the units that no step is computing.
 void SettleIdle();
+/// The thread's sealed units of which a failed step has left something pending.
+std::vector<WriteUnitPtr> LeftPending(const ThreadContext& owner);
+std::vector<Value> ValuesOf(const WriteUnit& unit);
 /// Undoes the units that failed by `error` and those that used their results; how many.
 int UndoFailed(const std::shared_ptr<const Error>& error);
 

@@ -225,6 +225,64 @@ TEST_P(WriteUnits, OutsideOfStepsAUnitGoesFromOneMarkToTheNext) {
   EXPECT_EQ(FloatsOf(w), Floats(4, 1));
 }
 
+TEST_P(WriteUnits, OutsideOfStepsWhatWasReadStands) {
+  Tensor w = zeros({4}), other = zeros({4});
+  w.fill_(7.0);
+  other.fill_(3.0);
+  EXPECT_EQ(FloatsOf(w), Floats(4, 7));
+  w.add_(Picked(ones({3}), true).sum());
+  EXPECT_NE(TextOf([&] { w.host(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 7));
+  EXPECT_EQ(FloatsOf(other), Floats(4, 3));
+
+  // A loop without `step` whose losses are read: a bad batch costs one update.
+  manual_seed(1);
+  nn::Linear net(4, 3);
+  optim::SGD optimizer(net->parameters(), {.lr = 0.1});
+  Tensor x = rand({6, 4});
+  auto train = [&](int64_t label) {
+    optimizer.zero_grad();
+    Tensor loss = cross_entropy(net(x), full({6}, label));
+    loss.backward();
+    optimizer.step();
+    return loss.item<double>();
+  };
+  train(0);
+  train(1);
+  Floats before = FloatsOf(net->weight);
+  EXPECT_NE(TextOf([&] { train(5); }), "");
+  EXPECT_EQ(FloatsOf(net->weight), before);
+  EXPECT_EQ(TextOf([&] { train(2); }), "");
+  EXPECT_NE(FloatsOf(net->weight), before);
+}
+
+TEST_P(WriteUnits, OneBadBatchIsOneError) {
+  manual_seed(1);
+  nn::Linear net(4, 3);
+  optim::SGD optimizer(net->parameters(), {.lr = 0.1});
+  Tensor x = rand({6, 4});
+  auto train = [&](int64_t label) {
+    Tensor loss;
+    step([&] {
+      optimizer.zero_grad();
+      loss = cross_entropy(net(x), full({6}, label));
+      loss.backward();
+      optimizer.step();
+    });
+    loss.item<double>();
+  };
+  for (int i = 0; i < 4; ++i) {
+    Floats before = FloatsOf(net->weight);
+    // The loss and its gradient fail in ops of their own, at one line.
+    std::string text = TextOf([&] { train(3); });
+    EXPECT_NE(text.find("the step is undone"), std::string::npos) << text;
+    EXPECT_EQ(text.find("also:"), std::string::npos) << text;
+    EXPECT_EQ(FloatsOf(net->weight), before);
+    EXPECT_EQ(TextOf([&] { train(i % 3); }), "");
+    EXPECT_NE(FloatsOf(net->weight), before);
+  }
+}
+
 TEST_P(WriteUnits, WhatWasWrittenBeforeAStepIsNoPartOfIt) {
   Tensor w = ones({4});
   w.add_(1.0f);  // as an initialiser does; not computed yet

@@ -1,5 +1,5 @@
 // Matmuls by oneDNN, block by block: those of f32 by its gemm, those of bf16 by primitives.
-#include <fmt/format.h>
+#include <array>
 
 #include "backends/cpu/block_matmul.h"
 #include "backends/cpu/onednn_kit.h"
@@ -47,6 +47,21 @@ class OneDnnMatMul : public BlockMatMul {
     BlockMatMul::Pack(b, packed, pool);
   }
 };
+
+/// The library's gemm makes static objects when it first multiplies matrices of some kind. They
+/// must be there before the exit handler is registered, which then runs before they go (Note
+/// [Exit]).
+void SetUpGemm() {
+  [[maybe_unused]] static const bool done = [] {
+    OneThread one;
+    for (auto [m, n, k] : {std::array{2, 64, 64}, {32, 32, 32}, {128, 128, 128}, {64, 512, 512}}) {
+      std::vector<float> a(m * k), b(k * n), out(m * n);
+      dnnl_sgemm('N', 'N', m, n, k, 1.0f, a.data(), k, b.data(), n, 0.0f, out.data(), n);
+    }
+    process_exit::ComeFirst();
+    return true;
+  }();
+}
 
 /// One call for each block, for which nothing is prepared: a primitive would take 100 to 300 us and
 /// 30 kB for each new shape.
@@ -176,8 +191,11 @@ std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   MatMulSplit split = SplitOf(spec);
   bool row_major = spec.b.column == 1 && spec.b.row == spec.n;
   if (!row_major && split.form == MatMulSplit::Panels::kStored) return nullptr;
-  if (spec.dtype == DType::kF32) return std::make_unique<GemmMatMul>(spec);
   LibraryCall call;
+  if (spec.dtype == DType::kF32) {
+    SetUpGemm();
+    return std::make_unique<GemmMatMul>(spec);
+  }
   try {
     return std::make_unique<PrimitiveMatMul>(spec, *type, *out_type);
   } catch (const dnnl::error&) {
