@@ -195,20 +195,23 @@ std::string TextOf(const std::function<void()>& fn) {
 
 Floats FloatsOf(const Tensor& tensor) { return tensor.to(f32).to_vector<float>(); }
 
-/// On a device whose runs are not known to have ended while it is held.
+/// On a device whose runs are not known to have ended while it is held. Each test has its own,
+/// since the peak of a device's memory never falls.
 class QueuedUndo : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    machine_ = std::make_shared<cuda::HeldMachine>(cuda::EmulatedForTests());
-    lazy::RegisterBackend(cuda::MakeBackend({machine_}, "held", 104).release());
-  }
-  static void TearDownTestSuite() { lazy::UnregisterBackend("held", true); }
   void SetUp() override {
     if (!cuda::WhyNotEmulated().empty()) GTEST_SKIP() << cuda::WhyNotEmulated();
-    SetDefaultDevice("held");
+    NewDevice();
+  }
+  static void NewDevice() {
+    static int count = 0;
+    machine_ = std::make_shared<cuda::HeldMachine>(cuda::EmulatedForTests());
+    name_ = fmt::format("held{}", ++count);
+    lazy::RegisterBackend(cuda::MakeBackend({machine_}, name_, 104).release());
+    SetDefaultDevice(name_);
   }
   void TearDown() override {
-    machine_->Release();
+    if (machine_) machine_->Release();
     TextOf([] { wait_device_ops(); });
     SetDefaultDevice("cpu");
   }
@@ -219,12 +222,14 @@ class QueuedUndo : public ::testing::Test {
     machine_->Release();
     return TextOf([] { wait_device_ops(); });
   }
-  static int64_t Peak() { return GetMemoryInfo(Device("held")).peak; }
+  static int64_t Peak() { return GetMemoryInfo(Device(name_)).peak; }
   static Tensor Index(int64_t index) { return full({1}, index, i64); }
 
   static std::shared_ptr<cuda::HeldMachine> machine_;
+  static std::string name_;
 };
 std::shared_ptr<cuda::HeldMachine> QueuedUndo::machine_;
+std::string QueuedUndo::name_;
 
 TEST_F(QueuedUndo, StepsBehindAFailedOneWriteNothingAndTakeNoMemory) {
   constexpr int64_t kSize = 1 << 16;
@@ -378,7 +383,8 @@ TEST_F(QueuedUndo, GradientsAndUpdatesMayBeStepsOfTheirOwn) {
             }),
             "");
   EXPECT_EQ(FloatsOf(w), Floats(kSize, 1.0f / 256));
-  EXPECT_LE(Peak(), peak + 1024);
+  EXPECT_LE(Peak(), peak + 4 * kSize * 4 + 1024)
+      << "gradients wait with their updates, not weights";
 }
 
 TEST_F(QueuedUndo, ACompiledCallOverwritesWhatAnotherOneReads) {
@@ -404,6 +410,7 @@ TEST_F(QueuedUndo, ACompiledCallOverwritesWhatAnotherOneReads) {
               }
             }),
             "");
+  EXPECT_LE(Peak(), peak + 1024);
   EXPECT_EQ(last.item<float>(), 64);
   EXPECT_NE(Queued([&] {
               for (int i = 0; i < 3; ++i) {
@@ -414,15 +421,14 @@ TEST_F(QueuedUndo, ACompiledCallOverwritesWhatAnotherOneReads) {
             "");
   EXPECT_EQ(FloatsOf(w), Floats(kSize, 512));
   EXPECT_EQ(last.item<float>(), 512);
-  EXPECT_LE(Peak(), peak + 1024);
 }
 
 TEST_F(QueuedUndo, MemoryThatStepsUnderWayHoldIsWaitedForBeforeItIsAnError) {
   constexpr int64_t kSize = 1 << 18;
   Tensor w = zeros({4});
   mark_step(true);
-  FreeMemory(Device("held"));
-  SetMemoryLimit(Device("held"), GetMemoryInfo(Device("held")).in_use + 3 * kSize * 4);
+  FreeMemory(Device(name_));
+  SetMemoryLimit(Device(name_), GetMemoryInfo(Device(name_)).in_use + 3 * kSize * 4);
   std::vector<float> batch(kSize, 1.0f);
   std::string text;
   machine_->Hold();
@@ -437,7 +443,7 @@ TEST_F(QueuedUndo, MemoryThatStepsUnderWayHoldIsWaitedForBeforeItIsAnError) {
     }
     wait_device_ops();
   });
-  SetMemoryLimit(Device("held"), 0);
+  SetMemoryLimit(Device(name_), 0);
   EXPECT_EQ(text, "");
   EXPECT_EQ(FloatsOf(w), Floats(4, 8));
 }
@@ -562,6 +568,7 @@ class QueuedTraining : public QueuedUndo {
   template <class Optimizer, class Options>
   static void LosesNothing(const Options& options, const char* name, bool autocast = false) {
     SCOPED_TRACE(name);
+    NewDevice();
     manual_seed(1);
     Learner learner, twin;
     learner.autocast = twin.autocast = autocast;
