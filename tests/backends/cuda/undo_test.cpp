@@ -518,6 +518,41 @@ TEST_F(QueuedUndo, CompiledCallsAreUndone) {
   EXPECT_EQ(train(good).item<float>(), 64 * kSize);
 }
 
+TEST(UndoOfThreads, StepsOfSeveralThreadsAreUndoneEachByItself) {
+  if (!cuda::WhyNotEmulated().empty()) GTEST_SKIP() << cuda::WhyNotEmulated();
+  SetDefaultDevice("emulated");
+  constexpr int64_t kSize = 5000;
+  Tensor shared = ones({kSize});
+  mark_step(true);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Tensor w = zeros({kSize}), m = zeros({kSize});
+      for (int i = 0; i < 60; ++i) {
+        const bool bad = i % (11 + t) == 7;
+        TextOf([&] {
+          step([&] {
+            w.add_(index_select(shared, 0, full({1}, bad ? kSize : 0, i64)));
+            m.add_(1.0f);
+          });
+          step([&] { m.add_(w * 0.0f); });  // reads what may be undone
+        });
+        if (i % 20 == 19) TextOf([&] { w.host(); });
+      }
+      TextOf([&] { m.host(); });
+      while (TextOf([&] { mark_step(true); }) != "") {
+      }
+      Floats expected(kSize, FloatsOf(w)[0]);
+      EXPECT_EQ(FloatsOf(w), expected);
+      EXPECT_EQ(FloatsOf(m), expected) << "both or none";
+      EXPECT_GT(expected[0], 0);
+    });
+  }
+  threads.clear();
+  TextOf([] { wait_device_ops(); });
+  SetDefaultDevice("cpu");
+}
+
 // ---- Training
 
 struct Learner {
