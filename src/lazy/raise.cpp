@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -45,13 +46,21 @@ int StepExecutor::UndoOthers(const Error& raised, std::string& notes) {
   nested = true;
   int undone = 0;
   std::vector<std::shared_ptr<const Error>> others;
-  for (const WriteUnitPtr& unit : LeftPending(Context())) {
+  if (std::vector<WriteUnitPtr> left = LeftPending(Context()); !left.empty()) {
+    std::vector<Value> roots;
+    for (const WriteUnitPtr& unit : left)
+      std::ranges::move(ValuesOf(*unit), std::back_inserter(roots));
+    // As the step that failed, so that it is in place again.
+    std::swap(left, Context().units);
     try {
-      Sync(ValuesOf(*unit), {.trigger = "what a failed step left", .wait = true});
+      Sync(roots, {.trigger = "what a failed step left", .wait = true, .full_step = true});
     } catch (const Error&) {
     }
+    std::swap(left, Context().units);
     std::lock_guard lock(graph_mutex);
-    if (std::shared_ptr<const Error> failure = FailureOf(*unit)) others.push_back(failure);
+    for (const WriteUnitPtr& unit : left) {
+      if (std::shared_ptr<const Error> failure = FailureOf(*unit)) others.push_back(failure);
+    }
   }
   for (DeviceEntry* device : AllDevices()) {
     std::lock_guard lock(device->error_mutex);
