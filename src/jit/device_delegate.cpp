@@ -129,7 +129,8 @@ class CompiledMethod : public Object {
   AnyList Run(const AnyList& args) {
     CheckMayRun(device_, "delegate");
     NoGradGuard no_grad;
-    std::vector<Tensor> inputs = GraphInputs(method_.schema, method_.body, args, nullptr);
+    std::vector<Tensor> inputs =
+        GraphInputs(method_.schema, method_.body, args, nullptr, Device::FromId(device_.id));
     std::shared_ptr<const Computation> computation =
         At(GraphAtSizes(method_.schema, method_.body.graph, inputs));
     std::vector<Value> values;

@@ -131,7 +131,8 @@ std::vector<Any> NumbersAsTensors(const FunctionSchema& schema, std::vector<Any>
 
 std::vector<Tensor> GraphInputs(const FunctionSchema& schema, const GraphBody& body,
                                 const std::vector<Any>& args,
-                                const std::function<Tensor(const std::string&)>& captured) {
+                                const std::function<Tensor(const std::string&)>& captured,
+                                const std::optional<Device>& runs_on) {
   PackedTensors packed = PackTensors(Any(NumbersAsTensors(schema, args)));
   if (packed.form != body.argument_form) {
     Any traced = UnpackTensors(body.argument_form, std::vector<Tensor>(body.num_arguments()));
@@ -141,7 +142,7 @@ std::vector<Tensor> GraphInputs(const FunctionSchema& schema, const GraphBody& b
           schema.name(), Any(args).to_string(), traced.to_string());
   }
   std::vector<Tensor> inputs = std::move(packed.tensors);
-  Device device = inputs.empty() ? Device() : inputs[0].device();
+  Device device = runs_on ? *runs_on : inputs.empty() ? Device() : inputs[0].device();
   for (const Capture& capture : body.captures) {
     if (capture.random_blocks > 0) {
       inputs.push_back(MakeRngState(std::nullopt, capture.random_blocks, device));

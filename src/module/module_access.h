@@ -64,9 +64,11 @@ GraphBody TraceMethod(Module& self, const Method& method, const std::vector<Any>
                       const TraceOptions& options, Location at);
 
 /// The inputs of a method's graph for these arguments; errors name the method and what differs.
+/// Random state is made on `runs_on`, by default the device of the first argument.
 std::vector<Tensor> GraphInputs(const FunctionSchema& schema, const GraphBody& body,
                                 const std::vector<Any>& args,
-                                const std::function<Tensor(const std::string&)>& captured);
+                                const std::function<Tensor(const std::string&)>& captured,
+                                const std::optional<Device>& runs_on = std::nullopt);
 /// The graph at the sizes of these inputs; the body's own graph where it has no free dims.
 std::shared_ptr<const Graph> GraphAtSizes(const FunctionSchema& schema,
                                           const std::shared_ptr<const Graph>& graph,

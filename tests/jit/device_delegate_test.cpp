@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "backends/cpu/kernel_code.h"
@@ -121,6 +122,22 @@ TEST_P(DeviceDelegate, TakesTensorsOfOtherDevices) {
   for (const char* device : {"cpu", "reference"}) {
     Any result = lowered->run_method("features", {ones({2, 3}).to(Device(device))});
     EXPECT_EQ(result.ToList()[1].ToTensor().to_vector<float>(), (Floats{3, 3})) << device;
+  }
+}
+
+TEST_P(DeviceDelegate, DrawsRandomNumbersForTensorsOfOtherDevices) {
+  Module noisy("Noisy");
+  noisy.define("forward(Tensor x) -> Tensor", [](Module&, const std::vector<Any>& args) {
+    return Any(dropout(args[0].ToTensor(), 0.5));
+  });
+  ModulePtr lowered = to_backend(GetParam(), noisy, {{"forward", AnyDict()}},
+                                 {.examples = {{"forward", {.args = {Any(ones({64}))}}}}});
+  for (const char* device : {"cpu", "reference"}) {
+    Tensor x = ones({64}).to(Device(device));
+    Floats first = (*lowered)(x).to_vector<float>(), second = (*lowered)(x).to_vector<float>();
+    EXPECT_NE(first, second) << device;
+    EXPECT_NE(std::ranges::count(first, 0.0f), 0) << device;
+    EXPECT_NE(std::ranges::count(first, 2.0f), 0) << device;
   }
 }
 
