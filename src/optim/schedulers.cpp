@@ -138,7 +138,8 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleOptions options)
 }
 
 double OneCycleLR::At(int64_t step, double Phase::*from, double Phase::*to) const {
-  if (step >= options_.total_steps) {
+  // The last step of a loop of `total_steps` is taken too, as in PyTorch.
+  if (step > options_.total_steps) {
     Throw(ErrorCode::kValue, "OneCycleLR: step {} of {}", step, options_.total_steps);
   }
   double start = 0;
