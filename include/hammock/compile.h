@@ -17,18 +17,19 @@
 ///   optimiser) is named in the list: modules, optimisers, tensors. Another tensor is refused when
 ///   the function is traced, with the line that uses it.
 /// - Numbers and branches inside of the function are frozen as they were when it was traced.
-///   Numbers that change are arguments: `step(x, 0.1)` gives the function a tensor.
+///   Numbers that change are arguments: `step(x, 0.1)` gives the function a tensor. Modules in the
+///   list may change between `train()` and `eval()`: each is traced once.
 /// - Each call draws new random numbers.
 /// - Results have no history (no NoGradGuard is needed), and gradients that the function leaves in
 ///   `grad` are dropped. A result that is a view has memory of its own.
 /// - Values are known only when the function has returned: reading one inside of it, and keeping
-/// one
-///   in a variable outside of it, is refused with its line.
+///   one in a variable outside of it, is refused with its line.
 /// - In eager mode the function itself is called.
 /// - The option `verify_replay` traces every n-th call again and fails where it records something
 ///   else.
 ///
-/// A compiled function is called by one thread at a time; copies are the same function.
+/// A compiled function is called by one thread at a time; copies are the same function. Modules in
+/// the list live as long as it does; those that are given by a handle are kept.
 
 #include <array>
 #include <concepts>
@@ -47,7 +48,17 @@
 
 namespace hammock {
 
-/// Tensors that a compiled function may use: one, several, or all of something's `state_dict()`.
+namespace detail {
+/// The training flags of a module and of all below it.
+template <class M>
+void AppendTraining(const M& module, std::vector<bool>& flags) {
+  flags.push_back(module.is_training());
+  for (const auto& [name, child] : module.named_children()) AppendTraining(*child, flags);
+}
+}  // namespace detail
+
+/// Tensors that a compiled function may use: one, several, or all of something's `state_dict()`;
+/// of modules also the training flags.
 class StateOf {
  public:
   StateOf(const Tensor& tensor) : tensors_{tensor} {}                     // NOLINT: implicit
@@ -56,15 +67,28 @@ class StateOf {
   requires requires(const T& holder) { holder.state_dict(); }
   StateOf(const T& holder) {  // NOLINT
     for (const auto& [name, tensor] : holder.state_dict()) tensors_.push_back(tensor);
+    if constexpr (requires {
+                    holder.is_training();
+                    holder.named_children();
+                  }) {
+      append_training_ = [&holder](auto& flags) { detail::AppendTraining(holder, flags); };
+    }
   }
   template <class T>
   requires requires(const T& handle) { handle->state_dict(); }
-  StateOf(const T& handle) : StateOf(*handle) {}  // NOLINT
+  StateOf(const T& handle) : StateOf(*handle) {  // NOLINT
+    if constexpr (std::copy_constructible<T>) kept_ = std::make_shared<T>(handle);
+  }
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
+  void AppendTraining(std::vector<bool>& flags) const {
+    if (append_training_) append_training_(flags);
+  }
 
  private:
   std::vector<Tensor> tensors_;
+  std::function<void(std::vector<bool>& flags)> append_training_;
+  std::shared_ptr<const void> kept_;
 };
 
 /// The part of a compiled function that knows nothing of its types.
@@ -72,7 +96,7 @@ class HAMMOCK_API Replayed {
  public:
   Replayed(TensorsFn fn, std::initializer_list<StateOf> state);
   std::vector<Tensor> Call(std::span<const TensorArg> args) const;
-  /// How many signatures have been traced.
+  /// How many times the function was traced: once for each signature and set of training flags.
   size_t traces() const;
 
  private:

@@ -85,6 +85,7 @@ void RefuseOthers(const TracedFunction& traced) {
 struct Replayed::State {
   struct Entry {
     std::vector<Shape> signature;
+    std::vector<bool> training;
     std::optional<DType> autocast;
     CompiledGraph graph;
     Recorded recorded;
@@ -92,7 +93,8 @@ struct Replayed::State {
   };
 
   TensorsFn fn;
-  std::vector<Tensor> tensors;  // that the function may use besides its arguments, each once
+  std::vector<StateOf> listed;
+  std::vector<Tensor> tensors;  // of those, each once
   std::vector<Entry> entries;
 
   std::vector<Tensor> RunEagerly(const std::vector<Tensor>& args) const;
@@ -152,8 +154,10 @@ void Replayed::State::Verify(const Entry& entry, const std::vector<Tensor>& all,
 
 Replayed::State::Entry& Replayed::State::EntryOf(const std::vector<Tensor>& all, size_t arguments,
                                                  Location at) {
+  std::vector<bool> training;
+  for (const StateOf& part : listed) part.AppendTraining(training);
   auto fits = [&](const Entry& entry) {
-    if (entry.autocast != AutocastGuard::dtype()) return false;
+    if (entry.autocast != AutocastGuard::dtype() || entry.training != training) return false;
     for (size_t i = 0; i < arguments; ++i) {
       if (entry.signature[i] != all[i].shape()) return false;
     }
@@ -165,14 +169,15 @@ Replayed::State::Entry& Replayed::State::EntryOf(const std::vector<Tensor>& all,
   for (size_t i = 0; i < arguments; ++i) signature.push_back(all[i].shape());
   TracedFunction traced = Trace(all, arguments, at);
   Recorded recorded(traced);
-  entries.push_back({std::move(signature), AutocastGuard::dtype(), std::move(traced).Compile(at),
-                     std::move(recorded)});
+  entries.push_back({std::move(signature), std::move(training), AutocastGuard::dtype(),
+                     std::move(traced).Compile(at), std::move(recorded)});
   return entries.back();
 }
 
 Replayed::Replayed(TensorsFn fn, std::initializer_list<StateOf> state)
     : state_(std::make_shared<State>()) {
   state_->fn = std::move(fn);
+  state_->listed = state;
   for (const StateOf& part : state) {
     for (const Tensor& tensor : part.tensors()) {
       if (!tensor.defined())

@@ -129,6 +129,27 @@ TEST(Compile, RefusesTensorsThatItWasNotToldOf) {
   EXPECT_TENSOR_EQ(own(zeros({3})), tensor({1.0f, 2.0f, 3.0f}));
 }
 
+TEST(Compile, TracesOncePerSetOfTrainingFlags) {
+  nn::Sequential net(nn::Dropout(0.5), nn::BatchNorm1d(6));
+  auto fn = compile([&](const Tensor& x) { return net(x); }, {net});
+  Tensor x = rand({4, 6});
+  fn(x);
+  EXPECT_FALSE(fn(x).host().SameBits(fn(x).host())) << "dropout is on";
+  net->eval();
+  Tensor mean = net->get_tensor("1.running_mean").clone();
+  Tensor expected = net(x);
+  EXPECT_TENSOR_EQ(fn(x), expected);
+  EXPECT_TENSOR_EQ(fn(x), expected);
+  EXPECT_TENSOR_EQ(net->get_tensor("1.running_mean"), mean);
+  net->train();
+  fn(x);
+  EXPECT_EQ(fn.traces(), 2u);
+  EXPECT_FALSE(allclose(net->get_tensor("1.running_mean"), mean));
+  net->get_submodule("0")->eval();  // of one submodule
+  fn(x);
+  EXPECT_EQ(fn.traces(), 3u);
+}
+
 TEST(Compile, RefusesReads) {
   auto fn = compile([](const Tensor& x) { return x * x.sum().item<double>(); });
   EXPECT_THROW(fn(ones({3})), Error);
