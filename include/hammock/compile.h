@@ -23,7 +23,8 @@
 /// - Results have no history (no NoGradGuard is needed), and gradients that the function leaves in
 ///   `grad` are dropped. A result that is a view has memory of its own.
 /// - Values are known only when the function has returned: reading one inside of it, and keeping
-///   one in a variable outside of it, is refused with its line.
+///   one in a variable outside of it, is refused with its line. State is written in place:
+///   `sum += x`, not `sum = sum + x`.
 /// - In eager mode the function itself is called.
 /// - The option `verify_replay` traces every n-th call again and fails where it records something
 ///   else.

@@ -127,7 +127,7 @@ TracedFunction Replayed::State::Trace(const std::vector<Tensor>& all, size_t arg
     stand_ins.PassWritesOn();
     return outputs;
   };
-  TracedFunction traced = TraceFunction(kOp, with_state, all, at);
+  TracedFunction traced = TraceFunction(kOp, with_state, all, at, Kept::kRefused);
   RefuseOthers(traced);
   return traced;
 }

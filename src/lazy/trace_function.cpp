@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "base/throw.h"
 #include "hammock/config.h"
@@ -62,20 +63,72 @@ class MadeLeaves {
   std::vector<NodePtr>* outer_;
 };
 
+std::vector<Tensor> TensorsOfThread() {
+  std::vector<Tensor> tensors;
+  ThreadContext& context = Context();
+  std::lock_guard lock(context.lock);
+  for (Link* list : {&context.pending, &context.settled}) {
+    for (Link* link = list->next; link != list; link = link->next) {
+      auto* impl = static_cast<TensorImpl*>(link);
+      impl->references.fetch_add(1);
+      tensors.push_back(Tensor::FromImpl(impl));
+    }
+  }
+  return tensors;
+}
+
+/// Whether a value is still to be computed from one of `inputs`. With the graph mutex held.
+bool DependsOn(const std::vector<NodePtr>& inputs, const Node* root) {
+  std::vector<const Node*> left{root};
+  std::unordered_set<const Node*> seen{root};
+  while (!left.empty()) {
+    const Node* node = left.back();
+    left.pop_back();
+    for (const NodePtr& input : inputs) {
+      if (input.get() == node) return true;
+    }
+    if (IsAvailable(*node)) continue;
+    for (const Node::Operand& operand : node->operands()) {
+      if (operand.node && seen.insert(operand.node).second) left.push_back(operand.node);
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void RefuseKeptTensor(const char* op, const Node& kept) {
+  Throw(ErrorCode::kValue,
+        "{}: the result of {} [at {}], which depends on the inputs, is kept in a tensor outside of "
+        "the function, where later calls would not update it; return it from the function instead, "
+        "or write it to a tensor of the state in place (add_, copy_)",
+        op, kept.op().name(), LocationText(kept.location()));
+}
+
 /// The tensors of this thread and what a write to them would change.
 class LiveTensors {
  public:
-  LiveTensors() {
-    ThreadContext& context = Context();
-    std::lock_guard lock(context.lock);
-    for (Link* list : {&context.pending, &context.settled}) {
-      for (Link* link = list->next; link != list; link = link->next) {
-        auto* impl = static_cast<TensorImpl*>(link);
-        impl->references.fetch_add(1);
-        tensors_.push_back(Tensor::FromImpl(impl));
-      }
-    }
+  LiveTensors() : tensors_(TensorsOfThread()) {
     for (const Tensor& tensor : tensors_) before_.push_back(WrittenValue(*tensor.impl()));
+  }
+
+  /// Nor may it have left tensors behind whose values it computes from its inputs, other than
+  /// gradients and `results`.
+  void RefuseNew(const char* op, const std::vector<NodePtr>& inputs,
+                 const std::vector<Tensor>& results) const {
+    std::unordered_set<const TensorImpl*> known;
+    auto add = [&](const Tensor& tensor) {
+      if (!tensor.defined()) return;
+      known.insert(tensor.impl());
+      if (Tensor grad = tensor.grad(); grad.defined()) known.insert(grad.impl());
+    };
+    for (const Tensor& tensor : tensors_) add(tensor);
+    for (const Tensor& tensor : results) add(tensor);
+    std::vector<Tensor> now = TensorsOfThread();
+    std::erase_if(now, [&](const Tensor& tensor) { return known.contains(tensor.impl()); });
+    std::lock_guard lock(Executor().graph_mutex);
+    for (const Tensor& tensor : now) {
+      const Node* node = tensor.impl()->node;
+      if (node && DependsOn(inputs, node)) RefuseKeptTensor(op, *node);
+    }
   }
 
   /// A function that was traced must not have written to any of them; undoes it otherwise.
@@ -112,7 +165,7 @@ size_t IndexOfSame(const std::vector<Tensor>& tensors, size_t end, const Tensor&
 }
 
 Traced Trace(const char* op, const TensorFn& fn, const std::vector<Tensor>& examples,
-             LocationId location, DeviceEntry*& device) {
+             LocationId location, DeviceEntry*& device, Kept kept) {
   Traced traced;
   LiveTensors outside;
   std::vector<Tensor> inputs;
@@ -136,6 +189,7 @@ Traced Trace(const char* op, const TensorFn& fn, const std::vector<Tensor>& exam
   }
   std::vector<Tensor> all = inputs;
   all.insert(all.end(), outputs.begin(), outputs.end());
+  if (kept == Kept::kRefused) outside.RefuseNew(op, traced.inputs, all);
   device = DeviceOfAll(op, all);
   for (size_t i = 0; i < outputs.size(); ++i) {
     size_t input = IndexOfSame(inputs, inputs.size(), outputs[i]);
@@ -248,18 +302,12 @@ bool IsHeldByTensor(const Node* node) {
 }
 
 [[noreturn]] void RefuseKept(const char* op, const Node& kept) {
-  std::string what = fmt::format("the result of {} [at {}], which depends on the inputs,",
-                                 kept.op().name(), LocationText(kept.location()));
-  if (IsHeldByTensor(&kept)) {
-    Throw(ErrorCode::kValue,
-          "{}: {} is kept in a tensor outside of the function, where later calls would not update "
-          "it; return it from the function instead",
-          op, what);
-  }
+  if (IsHeldByTensor(&kept)) RefuseKeptTensor(op, kept);
   Throw(ErrorCode::kValue,
-        "{}: {} is kept for a backward pass by a tensor outside of the function, where later calls "
-        "would not update it; detach() what the function keeps, or return it instead",
-        op, what);
+        "{}: the result of {} [at {}], which depends on the inputs, is kept for a backward pass by "
+        "a tensor outside of the function, where later calls would not update it; detach() what "
+        "the function keeps, or return it instead",
+        op, kept.op().name(), LocationText(kept.location()));
 }
 
 Captured CaptureGraph(const char* op, const Traced& traced, DeviceEntry& device) {
@@ -324,7 +372,7 @@ void Resolve(ResultSource& source, const Captured& captured, const std::vector<N
 bool InEagerMode() { return config::Get<config::kEager>() || Context().eager != 0; }
 
 TracedFunction TraceFunction(const char* op, const TensorFn& fn,
-                             const std::vector<Tensor>& examples, Location at) {
+                             const std::vector<Tensor>& examples, Location at, Kept kept) {
   DeviceEntry* device;
   {
     LocationScope scope(at);
@@ -338,7 +386,7 @@ TracedFunction TraceFunction(const char* op, const TensorFn& fn,
     }
   }
   // Ops of the function keep their own lines: the scope opens after it.
-  Traced traced = Trace(op, fn, examples, CurrentLocation(at), device);
+  Traced traced = Trace(op, fn, examples, CurrentLocation(at), device, kept);
   LocationScope scope(at);
   if (!device) {
     Throw(ErrorCode::kValue, "{}: no input or output of the function is on a device", op);

@@ -58,10 +58,14 @@ struct TracedFunction {
 /// Whether ops of this thread run one by one.
 bool InEagerMode();
 
+/// Tensors outside of a traced function that hold values of it which no result needs.
+enum class Kept { kAllowed, kRefused };
+
 /// Calls `fn` on stand-ins for the examples, which are left alone. Refuses, with the reason: eager
 /// mode, reading a value inside `fn`, keeping one that depends on the inputs outside of it, several
 /// devices. `op` is the caller's name in errors.
 TracedFunction TraceFunction(const char* op, const TensorFn& fn,
-                             const std::vector<Tensor>& examples, Location at);
+                             const std::vector<Tensor>& examples, Location at,
+                             Kept kept = Kept::kAllowed);
 
 }  // namespace hammock

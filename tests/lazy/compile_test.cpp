@@ -150,6 +150,22 @@ TEST(Compile, TracesOncePerSetOfTrainingFlags) {
   EXPECT_EQ(fn.traces(), 3u);
 }
 
+TEST(Compile, RefusesToRebindState) {
+  Tensor sum = zeros({}), x = ones({3});
+  auto fn = compile(
+      [&](const Tensor& a) {
+        sum = sum + a.sum();
+        return a * 1.0;
+      },
+      {sum});
+  EXPECT_THROW_MESSAGE(fn(x), ValueError, "write it to a tensor of the state in place");
+  auto unused = compile([&](const Tensor& a) {
+    sum = zeros({2});  // depends on nothing
+    return a * 1.0;
+  });
+  EXPECT_TENSOR_EQ(unused(x), x);
+}
+
 TEST(Compile, RefusesReads) {
   auto fn = compile([](const Tensor& x) { return x * x.sum().item<double>(); });
   EXPECT_THROW(fn(ones({3})), Error);
