@@ -29,6 +29,7 @@ struct Nearest {
 Nearest FindNearest(const std::vector<CompiledStepPtr>& candidates, const DeviceEntry& device,
                     const Graph& traced, const std::string& where) {
   Nearest nearest;
+  CompiledStepPtr first_step;
   int64_t work = kLeastWork + 8 * int64_t{traced.size()};
   for (bool same_device : {true, false}) {
     int seen = 0;
@@ -38,16 +39,19 @@ Nearest FindNearest(const std::vector<CompiledStepPtr>& candidates, const Device
       work -= 1 + std::min(traced.size(), step->traced.size());
       bool here = !where.empty() && step->where == where;
       nearest.is_first_of_line &= !here;
-      if (here && same_device && IsLaterStep(traced, step->traced)) {
-        return {step, 0, true, false};
-      }
+      bool later = here && same_device && !first_step && IsLaterStep(traced, step->traced);
+      if (later) first_step = step;
       int64_t similarity = Similarity(traced, step->traced);
       if (nearest.step && similarity <= nearest.similarity) continue;
       nearest.step = step;
       nearest.similarity = similarity;
     }
   }
-  return nearest;
+  if (!first_step) return nearest;
+  // An equal graph, under other options, explains more than one with other ops.
+  bool equal =
+      nearest.step->device == &device && FirstDifference(traced, nearest.step->traced).kind.empty();
+  return equal ? nearest : Nearest{first_step, 0, true, false};
 }
 
 uint64_t ConfigBitsOf(const CompiledStep& step) {

@@ -334,6 +334,16 @@ TEST_F(ExplainedProgram, TellsTheFirstStepFromTheOthers) {
   EXPECT_NE(miss.detail.find("compiled at explain_test.cpp:"), std::string::npos) << miss.detail;
 }
 
+TEST_F(ExplainedProgram, TellsOtherOptionsFromAFirstStep) {
+  Tensor w = rand({4}, DType::kF32, "reference");
+  auto sum = [&] { return (w * 2.0 + 1.0).sum().item<float>(); };
+  sum();  // makes w, too
+  sum();
+  config::Override changed("wide_sums", config::GetText("wide_sums") == "true" ? "false" : "true");
+  sum();
+  EXPECT_EQ(LastMiss().kind, "config") << LastMiss().ToText();
+}
+
 TEST_F(ExplainedProgram, ComparesNothingThatIsUnlike) {
   Tensor w = rand({4, 4}, DType::kF32, "reference");
   for (int i = 0; i < 20; ++i) w = matmul(w, w).tanh() + 1.0;
