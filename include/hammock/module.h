@@ -97,12 +97,15 @@ class HAMMOCK_API Module {
 
   // ---- The tree. A name has no dot, and is used once in a module.
   Parameter register_parameter(const std::string& name, const Tensor& value,
-                               bool requires_grad = true);
+                               bool requires_grad = true, Location at = Location::current());
   /// A name that has no value yet: the member is undefined, and not listed until one is assigned.
-  Parameter register_parameter(const std::string& name, std::nullopt_t);
+  Parameter register_parameter(const std::string& name, std::nullopt_t,
+                               Location at = Location::current());
   /// One that is not `persistent` is no part of the state_dict.
-  Buffer register_buffer(const std::string& name, const Tensor& value, bool persistent = true);
-  Buffer register_buffer(const std::string& name, std::nullopt_t);
+  Buffer register_buffer(const std::string& name, const Tensor& value, bool persistent = true,
+                         Location at = Location::current());
+  Buffer register_buffer(const std::string& name, std::nullopt_t,
+                         Location at = Location::current());
   template <class M>
   std::shared_ptr<M> register_module(const std::string& name, std::shared_ptr<M> module,
                                      Location at = Location::current()) {
@@ -111,7 +114,7 @@ class HAMMOCK_API Module {
     return module;
   }
   /// Any other value that is saved with the module; replaces one of that name.
-  void set_attribute(const std::string& name, Any value);
+  void set_attribute(const std::string& name, Any value, Location at = Location::current());
 
   /// Names are dotted from here; own ones come before those of submodules. A tensor that has
   /// several names is listed once, by its first, unless `remove_duplicate` is off.
@@ -133,16 +136,16 @@ class HAMMOCK_API Module {
   const AnyDict& attributes() const { return attributes_; }
 
   /// By dotted path; ValueError "Attribute named a.b is not a Module".
-  ModulePtr get_submodule(const std::string& path) const;
+  ModulePtr get_submodule(const std::string& path, Location at = Location::current()) const;
   /// Calls of the former submodule through handles that C++ code still has (`fc(x)`,
   /// `fc->run_method(...)`, not `fc->forward(x)`) go to the new one, except from inside of it.
   void replace_submodule(const std::string& path, ModulePtr module,
                          Location at = Location::current());
   void remove_submodule(const std::string& path, Location at = Location::current());
   /// A parameter or buffer by dotted path; ValueError where there is none.
-  Tensor get_tensor(const std::string& path) const;
+  Tensor get_tensor(const std::string& path, Location at = Location::current()) const;
   /// ValueError where there is none.
-  const Any& attribute(const std::string& name) const;
+  const Any& attribute(const std::string& name, Location at = Location::current()) const;
 
   // ---- State
   void train(bool on = true);  ///< also all below it
@@ -353,8 +356,10 @@ struct LoadOptions {
 
 /// Writes an archive: one file, whole or not at all. Methods that are code must have been traced;
 /// those of submodules are left out otherwise.
-HAMMOCK_API void save_module(const Module& module, const std::string& path);
+HAMMOCK_API void save_module(const Module& module, const std::string& path,
+                             Location at = Location::current());
 /// ValueError (kParse) for damaged or newer files. Weights are mapped, not copied.
-HAMMOCK_API ModulePtr load_module(const std::string& path, const LoadOptions& options = {});
+HAMMOCK_API ModulePtr load_module(const std::string& path, const LoadOptions& options = {},
+                                  Location at = Location::current());
 
 }  // namespace hammock

@@ -26,7 +26,8 @@ struct TensorPrintOptions {
 };
 
 /// For the process; thread-safe. ValueError for negative numbers.
-HAMMOCK_API void set_printoptions(const TensorPrintOptions& options);
+HAMMOCK_API void set_printoptions(const TensorPrintOptions& options,
+                                  Location at = Location::current());
 HAMMOCK_API TensorPrintOptions get_printoptions();
 
 /// The elements alone, without the type.

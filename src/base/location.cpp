@@ -12,6 +12,7 @@
 
 #include "base/location_scope.h"
 #include "base/of_thread.h"
+#include "hammock/caller_scope.h"
 
 namespace hammock {
 
@@ -41,6 +42,7 @@ Table& table() {
 }
 
 constinit thread_local ModuleFrameScope* innermost_frame = nullptr;
+constinit thread_local CallerScope* innermost_caller = nullptr;
 
 struct RecordParts {
   std::string_view place, op, frames;
@@ -97,17 +99,29 @@ using Cache = std::array<CacheEntry, 256>;
 struct OpenModules {
   /// The user's line where a method was called, if the program has one: calls inside of Hammock's
   /// own code are passed over.
-  static std::string CalledAt(const ModuleFrameScope* frame) {
-    for (; frame; frame = frame->outer_) {
-      if (frame->called_inside_) return LocationText(frame->called_inside_);
-      if (!IsOwn(frame->called_at_)) return PlaceText(frame->called_at_);
+  static std::string CalledAt(const ModuleFrameScope& frame) {
+    if (frame.called_inside_) return LocationText(frame.called_inside_);
+    if (!IsOwn(frame.called_at_)) return PlaceText(frame.called_at_);
+    return LineInside(frame.outer_);
+  }
+
+  /// The user's line that ran Hammock's own code in a frame; null: in none.
+  static std::string LineInside(const ModuleFrameScope* frame) {
+    for (const CallerScope* caller = innermost_caller; caller; caller = caller->outer_) {
+      if (caller->frame_ == frame) return PlaceText(caller->at_);
     }
-    return "";
+    return frame ? CalledAt(*frame) : "";
   }
 
   static std::string PlaceOf(const Location& at) {
-    std::string place = IsOwn(at) ? CalledAt(innermost_frame) : "";
+    std::string place = IsOwn(at) ? LineInside(innermost_frame) : "";
     return place.empty() ? PlaceText(at) : place;
+  }
+
+  /// Another line counts as that of Hammock's own code: what is known of places may be wrong.
+  static void CallerChanged() {
+    OfThread<Cache>() = {};
+    OfThread<Texts>() = {};
   }
 
   static bool Contain(const Module& module) {
@@ -164,7 +178,7 @@ struct OpenModules {
     text +=
         frame.label_(frame.module_, frame.outer_ ? &frame.outer_->module_ : nullptr, frame.method_);
     text += kSeparator;
-    std::string called_at = CalledAt(&frame);
+    std::string called_at = CalledAt(frame);
     text += called_at.empty() ? PlaceText(frame.called_at_) : called_at;
     std::lock_guard lock(table().mutex);
     return *table().frames.insert(std::move(text)).first;
@@ -238,6 +252,19 @@ LocationId CurrentLocation(const Location& at) {
 }
 
 LocationId CurrentLocation() { return tls_location; }
+
+CallerScope::CallerScope(const Location& at)
+    : outer_(innermost_caller), frame_(innermost_frame), at_(at) {
+  if (IsOwn(at)) return;
+  innermost_caller = this;
+  OpenModules::CallerChanged();
+}
+
+CallerScope::~CallerScope() {
+  if (innermost_caller != this) return;
+  innermost_caller = outer_;
+  OpenModules::CallerChanged();
+}
 
 OutsideOfCalls::OutsideOfCalls()
     : location_(std::exchange(tls_location, 0)), frame_(std::exchange(innermost_frame, nullptr)) {}
@@ -319,7 +346,7 @@ std::string WhereText(LocationId id) { return Where(LocationText(id), ModulePath
 
 std::string CurrentWhere() {
   if (tls_location) return WhereText(tls_location);
-  return Where(OpenModules::CalledAt(innermost_frame), PathOf(OpenFrames()));
+  return Where(OpenModules::LineInside(innermost_frame), PathOf(OpenFrames()));
 }
 
 namespace {

@@ -324,7 +324,10 @@ HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name) {
   return result;
 }
 
-HostTensor ReadNpy(const std::string& path) { return ParseNpy(ReadFile(path), path); }
+HostTensor ReadNpy(const std::string& path, Location at) {
+  LocationScope scope(at);
+  return ParseNpy(ReadFile(path), path);
+}
 
 void WriteNpy(const std::string& path, const HostTensor& array) {
   auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
@@ -349,7 +352,10 @@ void WriteNpy(const std::string& path, const HostTensor& array) {
   WriteWholeFile(path, parts);
 }
 
-NpzFile NpzFile::Open(const std::string& path) { return Parse(ReadFile(path), path); }
+NpzFile NpzFile::Open(const std::string& path, Location at) {
+  LocationScope scope(at);
+  return Parse(ReadFile(path), path);
+}
 
 NpzFile NpzFile::Parse(std::vector<std::byte> bytes, const std::string& name) {
   NpzFile file;

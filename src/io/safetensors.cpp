@@ -94,7 +94,8 @@ class HeaderReader {
 
 }  // namespace
 
-SafetensorsFile SafetensorsFile::Open(const std::string& path) {
+SafetensorsFile SafetensorsFile::Open(const std::string& path, Location at) {
+  LocationScope scope(at);
   MappedFile file = MapFile(path);
   return Parse(file.owner, file.bytes, path);
 }

@@ -154,7 +154,8 @@ class Printer {
 
 }  // namespace
 
-void set_printoptions(const TensorPrintOptions& options) {
+void set_printoptions(const TensorPrintOptions& options, Location at) {
+  LocationScope scope(at);
   if (options.precision < 0 || options.threshold < 0 || options.edgeitems < 0 ||
       options.linewidth < 0) {
     Throw(ErrorCode::kValue,

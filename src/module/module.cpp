@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
+#include "hammock/caller_scope.h"
 #include "hammock/ops.h"
 #include "hammock/state_dict.h"
 #include "lazy/budget.h"
@@ -110,22 +111,27 @@ void Module::CheckDefined(const std::string& name, const Tensor& tensor) const {
 }
 
 Parameter Module::register_parameter(const std::string& name, const Tensor& value,
-                                     bool requires_grad) {
+                                     bool requires_grad, Location at) {
+  LocationScope scope(at);
   CheckDefined(name, value);
   if (requires_grad && IsFloat(value.dtype())) Tensor(value).requires_grad_();
   return AddTensor({.name = name, .own = value});
 }
 
-Parameter Module::register_parameter(const std::string& name, std::nullopt_t) {
+Parameter Module::register_parameter(const std::string& name, std::nullopt_t, Location at) {
+  LocationScope scope(at);
   return AddTensor({.name = name});
 }
 
-Buffer Module::register_buffer(const std::string& name, const Tensor& value, bool persistent) {
+Buffer Module::register_buffer(const std::string& name, const Tensor& value, bool persistent,
+                               Location at) {
+  LocationScope scope(at);
   CheckDefined(name, value);
   return AddTensor({.name = name, .is_buffer = true, .persistent = persistent, .own = value});
 }
 
-Buffer Module::register_buffer(const std::string& name, std::nullopt_t) {
+Buffer Module::register_buffer(const std::string& name, std::nullopt_t, Location at) {
+  LocationScope scope(at);
   return AddTensor({.name = name, .is_buffer = true});
 }
 
@@ -137,12 +143,14 @@ void Module::AddChild(const std::string& name, ModulePtr child, Location at) {
   children_.emplace_back(name, std::move(child));
 }
 
-void Module::set_attribute(const std::string& name, Any value) {
+void Module::set_attribute(const std::string& name, Any value, Location at) {
+  LocationScope scope(at);
   if (!attributes_.contains(name)) CheckName(name);
   attributes_[name] = std::move(value);
 }
 
-const Any& Module::attribute(const std::string& name) const {
+const Any& Module::attribute(const std::string& name, Location at) const {
+  LocationScope scope(at);
   auto entry = attributes_.find(name);
   if (entry != attributes_.end()) return entry->second;
   Throw(ErrorCode::kUnknownName, "{} has no attribute '{}'", class_name_, name);
@@ -246,18 +254,19 @@ std::vector<std::pair<std::string, const Module*>> Module::named_modules() const
   return found;
 }
 
-ModulePtr Module::get_submodule(const std::string& path) const {
-  const Module* at = this;
+ModulePtr Module::get_submodule(const std::string& path, Location at) const {
+  LocationScope scope(at);
+  const Module* parent = this;
   ModulePtr found;
   for (size_t start = 0; start <= path.size();) {
     size_t dot = std::min(path.find('.', start), path.size());
     std::string_view name = std::string_view(path).substr(start, dot - start);
-    auto entry = std::ranges::find_if(at->children_, [&](auto& c) { return c.first == name; });
-    if (entry == at->children_.end()) {
+    auto entry = std::ranges::find_if(parent->children_, [&](auto& c) { return c.first == name; });
+    if (entry == parent->children_.end()) {
       Throw(ErrorCode::kUnknownName, "Attribute named {} is not a Module", path);
     }
     found = entry->second;
-    at = found.get();
+    parent = found.get();
     start = dot + 1;
   }
   return found;
@@ -297,7 +306,8 @@ Module* Module::Replacement() const {
   return IsRunning(*replaced_by_) ? nullptr : replaced_by_.get();
 }
 
-Tensor Module::get_tensor(const std::string& path) const {
+Tensor Module::get_tensor(const std::string& path, Location at) const {
+  LocationScope scope(at);
   size_t dot = path.rfind('.');
   const Module* owner = dot == std::string::npos ? this : get_submodule(path.substr(0, dot)).get();
   std::string_view name = std::string_view(path).substr(dot == std::string::npos ? 0 : dot + 1);
@@ -489,6 +499,7 @@ Tensor Module::operator()(const Tensor& x, Location at) {
 
 void Module::trace(std::string_view name, const std::vector<Any>& examples,
                    const TraceOptions& options, Location at) {
+  CallerScope caller(at);
   Method traced = method(name);
   traced.body =
       std::make_shared<const GraphBody>(TraceMethod(*this, traced, examples, options, at));

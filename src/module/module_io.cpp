@@ -363,9 +363,13 @@ ModulePtr ReadModule(const std::shared_ptr<const Archive>& archive, const Device
   }
 }
 
-void save_module(const Module& module, const std::string& path) { WriteModule(module).Save(path); }
+void save_module(const Module& module, const std::string& path, Location at) {
+  LocationScope scope(at);
+  WriteModule(module).Save(path);
+}
 
-ModulePtr load_module(const std::string& path, const LoadOptions& options) {
+ModulePtr load_module(const std::string& path, const LoadOptions& options, Location at) {
+  LocationScope scope(at);
   std::shared_ptr<const Archive> archive = Archive::Open(path);
   LoadNativeCode(*archive, options);
   return ReadModule(archive, options.device);

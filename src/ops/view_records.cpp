@@ -66,6 +66,7 @@ Tensor Tensor::to(const Tensor& other, Location at) const {
   return to(other.device(), other.dtype(), at);
 }
 Tensor Tensor::cuda(int64_t ordinal, Location at) const {
+  LocationScope scope(at);
   return hammock::to(*this, Device("cuda:" + std::to_string(ordinal)), at);
 }
 std::vector<Tensor> Tensor::split(int64_t split_size, int64_t dim, Location at) const {

@@ -157,6 +157,51 @@ TEST_F(ErrorLines, OfValuesThatAreKnownLate) {
   EXPECT_LINE(a.index({tensor({7})}).sum().item());
 }
 
+TEST_F(ErrorLines, OfLayersThatAreMade) {
+  EXPECT_LINE(nn::Linear(-1, 2));
+  EXPECT_LINE(nn::Dropout(1.5));
+  EXPECT_LINE(nn::GroupNorm(3, 8));
+  EXPECT_LINE(nn::MultiheadAttention(7, 2));
+  EXPECT_LINE(nn::Conv2d({.in_channels = 3, .out_channels = 4, .kernel_size = 3, .groups = 2}));
+  EXPECT_LINE(nn::LSTM({.input_size = -4, .hidden_size = 8}));
+  // One line for each of two that are made by the same code.
+  EXPECT_LINE(nn::Linear(2, -1));
+  EXPECT_LINE(nn::Linear(2, -1));
+}
+
+TEST_F(ErrorLines, OfTracesOfLayers) {
+  EXPECT_LINE(nn::Linear l(2, 2); l->trace("forward", {Any(a)}));
+  EXPECT_LINE(nn::Linear l(2, 2); l->trace("forward", {Any(a)}));
+  EXPECT_LINE_AND(" in 1]", nn::Sequential s(nn::ReLU(), nn::Linear(2, 2));
+                  s->trace("forward", {Any(a)}));
+  EXPECT_LINE(nn::Linear l(3, 2); l->trace("backward", {Any(a)}));
+  EXPECT_LINE(nn::Linear l(3, 2); l->trace("forward", {}));
+  nn::Sequential net(nn::Linear(3, 2), nn::ReLU());
+  net->trace("forward", {Any(a)});
+  const std::string line = Line(__LINE__ - 1);
+  for (const GraphNode& node : net->graph_body("forward").graph->nodes()) {
+    if (node.inputs.empty()) continue;
+    EXPECT_EQ(LocationText(node.location), line);
+  }
+}
+
+TEST_F(ErrorLines, OfModulesByNameAndFiles) {
+  Module module("Net");
+  EXPECT_LINE(module.register_parameter("a.b", a));
+  EXPECT_LINE(module.register_buffer("x", undefined));
+  EXPECT_LINE(module.register_parameter("", std::nullopt));
+  EXPECT_LINE(module.get_submodule("x"));
+  EXPECT_LINE(module.get_tensor("x"));
+  EXPECT_LINE(module.attribute("x"));
+  EXPECT_LINE(save_module(module, "/nonexistent/x.hmk"));
+  EXPECT_LINE(load_module("/nonexistent.hmk"));
+  EXPECT_LINE(io::ReadNpy("/nonexistent.npy"));
+  EXPECT_LINE(io::NpzFile::Open("/nonexistent.npz"));
+  EXPECT_LINE(io::SafetensorsFile::Open("/nonexistent.safetensors"));
+  EXPECT_LINE(set_printoptions({.precision = -1}));
+  EXPECT_LINE(a.cuda(99));
+}
+
 TEST_F(ErrorLines, OfCompiledFunctions) {
   auto reads = compile([](const Tensor& x) { return x.sum().item<float>() > 0 ? x : -x; });
   EXPECT_TRUE(Contains(TextOf([&] { reads(a); }), "[at " + Line(__LINE__ - 1)));

@@ -18,20 +18,21 @@
 
 #include "hammock/export.h"
 #include "hammock/host_tensor.h"
+#include "hammock/location.h"
 
 namespace hammock::io {
 
 /// One array; `name` stands in messages. Fortran order is put in row-major order.
 HAMMOCK_API HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name);
 
-HAMMOCK_API HostTensor ReadNpy(const std::string& path);
+HAMMOCK_API HostTensor ReadNpy(const std::string& path, Location at = Location::current());
 /// Whole or not at all. NumPy has no bfloat16: its bits are written as uint16.
 HAMMOCK_API void WriteNpy(const std::string& path, const HostTensor& array);
 
 /// An archive in memory. Immutable: may be read from several threads.
 class HAMMOCK_API NpzFile {
  public:
-  static NpzFile Open(const std::string& path);
+  static NpzFile Open(const std::string& path, Location at = Location::current());
   /// From the bytes of a file; `name` stands in messages.
   static NpzFile Parse(std::vector<std::byte> bytes, const std::string& name);
 

@@ -17,6 +17,7 @@
 
 #include "hammock/export.h"
 #include "hammock/host_tensor.h"
+#include "hammock/location.h"
 
 namespace hammock::io {
 
@@ -25,7 +26,7 @@ using NamedHostTensors = std::vector<std::pair<std::string, HostTensor>>;
 /// Immutable: may be read from several threads.
 class HAMMOCK_API SafetensorsFile {
  public:
-  static SafetensorsFile Open(const std::string& path);
+  static SafetensorsFile Open(const std::string& path, Location at = Location::current());
   /// `owner` keeps `bytes`; `name` stands in messages.
   static SafetensorsFile Parse(std::shared_ptr<const void> owner, std::string_view bytes,
                                const std::string& name);

@@ -21,6 +21,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "hammock/caller_scope.h"
 #include "hammock/export.h"
 #include "hammock/module.h"
 #include "hammock/nn/sizes.h"
@@ -115,16 +116,32 @@ class Layer : public std::shared_ptr<Impl> {
   Layer(std::shared_ptr<Impl> layer) : std::shared_ptr<Impl>(std::move(layer)) {  // NOLINT
     Module::RememberClass(this->get());
   }
-  explicit Layer(const Options& options) requires std::constructible_from<Impl, const Options&>
-      : Layer(std::make_shared<Impl>(options)) {}
+  explicit Layer(const Options& options, Location at = Location::current()) requires
+      std::constructible_from<Impl, const Options&> : Layer(Make(at, options)) {}
   /// `nn::LayerNorm({8, 16})`
   template <std::integral T, size_t count>
   requires std::constructible_from<Impl, const Sizes&>
-  explicit Layer(const T (&sizes)[count]) : Layer(std::make_shared<Impl>(Sizes(sizes))) {}
+  explicit Layer(const T (&sizes)[count], Location at = Location::current())
+      : Layer(Make(at, Sizes(sizes))) {}
+  explicit Layer(Location at = Location::current()) requires std::default_initializable<Impl>
+      : Layer(Make(at)) {}
+  // A default argument cannot follow a pack: errors of longer lists do not know their line.
+  template <class A>
+  requires(std::constructible_from<Impl, A> &&
+           !std::derived_from<std::remove_cvref_t<A>,
+                              Layer>) explicit Layer(A&& a, Location at = Location::current())
+      : Layer(Make(at, std::forward<A>(a))) {}
+  template <class A, class B>
+  requires std::constructible_from<Impl, A, B>
+  explicit Layer(A&& a, B&& b, Location at = Location::current())
+      : Layer(Make(at, std::forward<A>(a), std::forward<B>(b))) {}
+  template <class A, class B, class C>
+  requires std::constructible_from<Impl, A, B, C>
+  explicit Layer(A&& a, B&& b, C&& c, Location at = Location::current())
+      : Layer(Make(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c))) {}
   template <class... Args>
-  requires(std::constructible_from<Impl, Args...> &&
-           !(sizeof...(Args) == 1 && (std::derived_from<std::remove_cvref_t<Args>, Layer> &&
-                                      ...))) explicit Layer(Args&&... args)
+  requires(sizeof...(Args) > 3 &&
+           std::constructible_from<Impl, Args...>) explicit Layer(Args&&... args)
       : Layer(std::make_shared<Impl>(std::forward<Args>(args)...)) {}
 
   /// The same layer; while the module that has it as a member is cloned, that of the clone.
@@ -145,6 +162,12 @@ class Layer : public std::shared_ptr<Impl> {
   }
 
  private:
+  template <class... Args>
+  static std::shared_ptr<Impl> Make(const Location& at, Args&&... args) {
+    CallerScope caller(at);
+    return std::make_shared<Impl>(std::forward<Args>(args)...);
+  }
+
   template <class... Args>
   decltype(auto) Call(const Location& at, Args&&... args) const {
     Impl& layer = **this;
