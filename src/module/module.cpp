@@ -511,8 +511,9 @@ void Module::trace(std::string_view name, const std::vector<Any>& examples,
 void Module::ThrowForeign(const Module& self) {
   Throw(ErrorCode::kValue,
         "{}: this method is a member function of a C++ class of which this module is no object; "
-        "trace it before the module is copied, or give example arguments for it where the module "
-        "is lowered",
+        "copy a module by the function clone(module), which makes another of its class, where the "
+        "member module.clone() does not know it; trace the method before, or give example "
+        "arguments for it where the module is lowered",
         self.class_name());
 }
 

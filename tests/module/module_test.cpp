@@ -254,7 +254,8 @@ TEST(Module, ClonesStandAlone) {
   EXPECT_EQ((*copy)(x).item<float>(), 6);
   EXPECT_EQ(net(x).item<float>(), 106);
   EXPECT_ERROR(copy->run_method("scaled", {x}), ValueError,
-               "is a member function of a C++ class of which this module is no object");
+               "is a member function of a C++ class of which this module is no object; copy a "
+               "module by the function clone(module)");
 }
 
 TEST(Module, TrainsEvaluatesAndVisits) {
