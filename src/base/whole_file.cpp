@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,10 +55,35 @@ void SyncDirectoryOf(const std::string& path) {
   if (folder.number() >= 0) fsync(folder.number());
 }
 
+/// The file that a path means, behind symbolic links; renaming replaces a link itself. A link may
+/// lead to a file that is yet to be made. ValueError for what renaming would destroy: pipes,
+/// devices, sockets.
+std::string TargetOf(std::string path) {
+  const std::string given = path;
+  constexpr int kMostLinks = 40;  // as many as the system follows
+  for (int links = 0;; ++links) {
+    struct stat info;
+    if (lstat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) return path;  // fails later
+    if (!S_ISLNK(info.st_mode)) {
+      if (S_ISREG(info.st_mode)) return path;
+      Throw(ErrorCode::kValue, "cannot write '{}': it is no plain file", given);
+    }
+    char linked[PATH_MAX];
+    ssize_t length = readlink(path.c_str(), linked, sizeof(linked));
+    if (length < 0 || links == kMostLinks) {
+      Throw(ErrorCode::kValue, "cannot write '{}': {}", given,
+            std::strerror(length < 0 ? errno : ELOOP));
+    }
+    std::string next(linked, static_cast<size_t>(length));
+    path = next.starts_with('/') ? next : path.substr(0, path.rfind('/') + 1) + next;
+  }
+}
+
 }  // namespace
 
 void WriteWholeFile(const std::string& path, std::span<const std::string_view> parts) {
-  std::string part = path + ".part-XXXXXX";
+  const std::string target = TargetOf(path);
+  std::string part = target + ".part-XXXXXX";
   auto fail = [&] {
     int error = errno;
     unlink(part.c_str());
@@ -67,8 +93,8 @@ void WriteWholeFile(const std::string& path, std::span<const std::string_view> p
   if (file.number() < 0) fail();
   fchmod(file.number(), 0644);
   if (!WriteParts(file.number(), parts)) fail();
-  if (rename(part.c_str(), path.c_str()) != 0) fail();
-  SyncDirectoryOf(path);
+  if (rename(part.c_str(), target.c_str()) != 0) fail();
+  SyncDirectoryOf(target);
 }
 
 MappedFile MapFile(const std::string& path) {

@@ -9,7 +9,8 @@
 namespace hammock {
 
 /// Writes the parts one after the other beside `path`, then puts the file in its place: whoever
-/// reads it, also after a crash, finds the old file or the new one. ValueError says what failed.
+/// reads it, also after a crash, finds the old file or the new one. A symbolic link stays, and what
+/// it leads to is written. ValueError says what failed; pipes and devices are refused.
 void WriteWholeFile(const std::string& path, std::span<const std::string_view> parts);
 
 /// The bytes of a file, mapped read-only as long as someone holds the pointer. ValueError where it

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +87,23 @@ TEST(Archive, KeepsModulesWhole) {
   EXPECT_EQ(result.ToList()[1].ToTensor().to_vector<float>(), (Floats{12, 18}));
   EXPECT_EQ(again->method("forward").schema.to_string(),
             module->method("forward").schema.to_string());
+}
+
+TEST(Archive, IsWrittenBehindLinksAndNotOverPipes) {
+  std::string folder = Folder() + "/links";
+  std::filesystem::create_directories(folder + "/data");
+  std::filesystem::create_symlink("data/net.hmk", folder + "/link.hmk");
+  for (int i = 0; i < 2; ++i) save_module(*Sample(), folder + "/link.hmk");  // new, then there
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link.hmk"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder + "/data/net.hmk"));
+  EXPECT_EQ(load_module(folder + "/link.hmk")->class_name(), "Sample");
+  std::string pipe = folder + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_ERROR(save_module(*Sample(), pipe), ValueError, "pipe': it is no plain file");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  std::filesystem::create_symlink("loop", folder + "/loop");
+  EXPECT_ERROR(save_module(*Sample(), folder + "/loop"), ValueError, "levels of symbolic links");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Archive, LoadsToADeviceAndSavesAgainWithTheSameBytes) {
