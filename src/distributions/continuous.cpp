@@ -40,7 +40,7 @@ Tensor LogNormal::Draw(const Dims& sizes) const {
   return exp(loc() + NormalLike(loc(), sizes) * scale());
 }
 Tensor LogNormal::LogProb(const Tensor& value) const {
-  Tensor x = log(value);
+  Tensor x = log(Supported("LogNormal", "values must not be negative", value, 0, kInfinity));
   return base().log_prob(x) - x;
 }
 Tensor LogNormal::Cdf(const Tensor& value) const { return base().cdf(log(value)); }
@@ -129,7 +129,8 @@ Tensor Gumbel::Variance() const { return square(scale()) * (kPi * kPi / 6); }
 Tensor Gamma::Draw(const Dims& sizes) const {
   return StandardGamma(expand(concentration(), sizes)) / rate();
 }
-Tensor Gamma::LogProb(const Tensor& value) const {
+Tensor Gamma::LogProb(const Tensor& given) const {
+  Tensor value = Supported("Gamma", "values must not be negative", given, 0, kInfinity);
   return xlogy(concentration(), rate()) + xlogy(concentration() - 1.0, value) - rate() * value -
          lgamma(concentration());
 }
@@ -150,8 +151,9 @@ Tensor Beta::Draw(const Dims& sizes) const {
   Tensor one = StandardGamma(expand(concentration1(), sizes));
   return one / (one + StandardGamma(expand(concentration0(), sizes)));
 }
-Tensor Beta::LogProb(const Tensor& value) const {
+Tensor Beta::LogProb(const Tensor& given) const {
   const Tensor &a = concentration1(), &b = concentration0();
+  Tensor value = Supported("Beta", "values must be in [0, 1]", given, 0, 1);
   return xlogy(a - 1.0, value) + xlog1py(b - 1.0, -value) + lgamma(a + b) - lgamma(a) - lgamma(b);
 }
 Tensor Beta::Entropy() const {
@@ -170,12 +172,16 @@ Tensor Beta::Variance() const {
 
 Exponential::Exponential(const TensorArg& rate) : Distribution(Dims()) {
   rate_ = Broadcast({rate})[0];
+  NeedPositive("Exponential", "rate must be positive", rate, rate_);
   SetBatchShape(rate_.sizes());
 }
 Tensor Exponential::Draw(const Dims& sizes) const {
   return -log1p(-UniformLike(rate_, sizes)) / rate_;
 }
-Tensor Exponential::LogProb(const Tensor& value) const { return log(rate_) - rate_ * value; }
+Tensor Exponential::LogProb(const Tensor& given) const {
+  Tensor value = Supported("Exponential", "values must not be negative", given, 0, kInfinity);
+  return log(rate_) - rate_ * value;
+}
 Tensor Exponential::Cdf(const Tensor& value) const { return -expm1(-rate_ * value); }
 Tensor Exponential::Icdf(const Tensor& value) const { return -log1p(-value) / rate_; }
 Tensor Exponential::Entropy() const { return 1.0 - log(rate_); }
@@ -190,6 +196,8 @@ StudentT::StudentT(const TensorArg& df, const TensorArg& loc, const TensorArg& s
   df_ = all[0];
   loc_ = all[1];
   scale_ = all[2];
+  NeedPositive("StudentT", "df must be positive", df, df_);
+  NeedPositive("StudentT", "scale must be positive", scale, scale_);
   SetBatchShape(df_.sizes());
 }
 Tensor StudentT::Draw(const Dims& sizes) const {

@@ -5,6 +5,7 @@
 
 #include "base/throw.h"
 #include "distributions/parameters.h"
+#include "ops/require.h"
 
 namespace hammock::distributions {
 namespace {
@@ -14,6 +15,20 @@ Tensor Clamped(const Tensor& probs) { return clamp(probs, Epsilon(probs), 1 - Ep
 
 void CheckCount(const char* name, int64_t total_count) {
   if (total_count < 0) Throw(ErrorCode::kValue, "{}: total_count is {}", name, total_count);
+}
+
+Tensor Probabilities(const char* name, const TensorArg& probs) {
+  constexpr char kMessage[] = "probs must be in [0, 1]";
+  NeedNumber(name, kMessage, probs, [](double number) { return number >= 0 && number <= 1; });
+  LocationScope scope(probs.at());
+  Tensor given = Broadcast({probs})[0];
+  return probs.is_tensor() ? Supported(name, kMessage, given, 0, 1) : given;
+}
+
+/// Weights of classes, of which there is one above zero and none below.
+Tensor Weights(const Tensor& probs, const Tensor& total) {
+  return ops::Required(probs, logical_and(probs.ge(0.0), total.gt(0.0)), "Categorical",
+                       "probs must not be negative, and some be positive");
 }
 
 Tensor WithClasses(const char* name, const Tensor& parameter) {
@@ -28,7 +43,7 @@ Tensor WithClasses(const char* name, const Tensor& parameter) {
 Bernoulli::Bernoulli(Tensor probs, Tensor logits)
     : Distribution(probs.sizes()), probs_(std::move(probs)), logits_(std::move(logits)) {}
 
-Bernoulli::Bernoulli(const TensorArg& probs) : Bernoulli(Broadcast({probs})[0], Tensor()) {
+Bernoulli::Bernoulli(const TensorArg& probs) : Bernoulli(Probabilities("Bernoulli", probs), {}) {
   logits_ = logit(Clamped(probs_));
 }
 
@@ -53,8 +68,11 @@ Categorical::Categorical(Tensor probs, Tensor logits)
       probs_(std::move(probs)),
       logits_(std::move(logits)) {}
 
-Categorical::Categorical(const Tensor& probs)
-    : Categorical(WithClasses("Categorical", probs) / sum(probs, {-1}, true), Tensor()) {
+Categorical::Categorical(const Tensor& probs, Location at)
+    : Categorical(WithClasses("Categorical", probs), Tensor()) {
+  LocationScope scope(at);
+  Tensor total = sum(probs, {-1}, true);
+  probs_ = Weights(probs, total) / total;
   logits_ = log(Clamped(probs_));
 }
 
@@ -89,10 +107,11 @@ Tensor Categorical::Variance() const { return Mean(); }
 
 // ---- Multinomial
 
-Multinomial::Multinomial(int64_t total_count, const Tensor& probs)
+Multinomial::Multinomial(int64_t total_count, const Tensor& probs, Location at)
     : Distribution(WithoutLast(WithClasses("Multinomial", probs).sizes(), 1), {probs.size(-1)}),
       total_count_(total_count),
-      classes_(probs) {
+      classes_(probs, at) {
+  LocationScope scope(at);
   CheckCount("Multinomial", total_count);
 }
 
@@ -152,7 +171,9 @@ Tensor Binomial::Variance() const {
 // ---- Geometric
 
 Geometric::Geometric(const TensorArg& probs)
-    : Distribution(Broadcast({probs})[0].sizes()), probs_(Broadcast({probs})[0]) {}
+    : Distribution(Dims()), probs_(Probabilities("Geometric", probs)) {
+  SetBatchShape(probs_.sizes());
+}
 
 Tensor Geometric::Draw(const Dims& sizes) const {
   return floor(log1p(-UniformLike(probs_, sizes)) / log1p(-probs_));

@@ -3,6 +3,7 @@
 #include "base/throw.h"
 #include "distributions/parameters.h"
 #include "hammock/autograd.h"
+#include "ops/require.h"
 
 namespace hammock::distributions {
 
@@ -48,7 +49,27 @@ Tensor SumLast(const Tensor& values, int dims) {
   return sum(values, last);
 }
 
+void NeedNumber(const char* name, const char* message, const TensorArg& given,
+                bool (*holds)(double)) {
+  if (given.is_tensor() || holds(given.scalar().ToDouble())) return;
+  LocationScope scope(given.at());
+  Throw(ErrorCode::kValue, "{}: {}, not {}", name, message, given.scalar().ToDouble());
+}
+
+Tensor Supported(const char* name, const char* message, const Tensor& value, double low,
+                 double high) {
+  return ops::Required(value, ops::InRange(value, low, high), name, message);
+}
+
 // ---- Distribution
+
+void Distribution::NeedPositive(const char* name, const char* message, const TensorArg& given,
+                                Tensor& parameter) {
+  NeedNumber(name, message, given, [](double number) { return number > 0; });
+  if (!given.is_tensor()) return;
+  LocationScope scope(given.at());
+  parameter = ops::Required(parameter, parameter.gt(0.0), name, message);
+}
 
 Distribution::~Distribution() = default;
 

@@ -15,6 +15,12 @@ inline constexpr double kEulerGamma = 0.57721566490153286061;
 
 /// Tensors and numbers as floating tensors of one dtype, device and size.
 std::vector<Tensor> Broadcast(std::initializer_list<TensorArg> args);
+/// Refuses a number that was given for a parameter; tensors pass.
+void NeedNumber(const char* name, const char* message, const TensorArg& given,
+                bool (*holds)(double));
+/// `value`, whose use raises an error where it is not in [low, high].
+Tensor Supported(const char* name, const char* message, const Tensor& value, double low,
+                 double high);
 /// Sizes one after the other.
 Dims Joined(const Dims& first, const Dims& second);
 /// Without the last `count` of them.

@@ -198,6 +198,35 @@ TEST(Distributions, OfLogits) {
   EXPECT_TENSOR_NEAR(normal.covariance_matrix(), tensor({{1.0, 0.5}, {0.5, 4.25}}));
 }
 
+TEST(Distributions, RefuseParametersWithoutMeaning) {
+  EXPECT_THROW_MESSAGE(Normal(0.0, 0.0), ValueError, "Normal: scale must be positive, not 0");
+  EXPECT_THROW_MESSAGE(Gamma(-1, 1), ValueError, "Gamma: concentration must be positive, not -1");
+  EXPECT_THROW_MESSAGE(Bernoulli(1.5), ValueError, "Bernoulli: probs must be in [0, 1], not 1.5");
+  EXPECT_THROW_MESSAGE(Geometric(-0.5), ValueError, "Geometric: probs must be in [0, 1]");
+  EXPECT_THROW_MESSAGE(Normal(0.0, std::nan("")), ValueError, "scale must be positive");
+  // Of tensors when their values are known.
+  EXPECT_THROW_MESSAGE(Normal(0.0, Row({1, -1})).sample().host(), DeviceError,
+                       "Normal: scale must be positive");
+  EXPECT_THROW_MESSAGE(Beta(Row({1, 0}), 1.0).log_prob(Row({0.5, 0.5})).host(), DeviceError,
+                       "Beta: concentration1 must be positive");
+  EXPECT_THROW_MESSAGE(Bernoulli(Row({0.5, 2})).log_prob(Row({0, 1})).host(), DeviceError,
+                       "Bernoulli: probs must be in [0, 1]");
+  EXPECT_THROW_MESSAGE(
+      Categorical(Row({1, -1})).sample().host(), DeviceError,
+      "Categorical: probs must not be negative, and some be positive [at values_test");
+  EXPECT_THROW_MESSAGE(Categorical(Row({0, 0})).log_prob(tensor(1)).host(), DeviceError,
+                       "Categorical: probs must not be negative, and some be positive");
+}
+
+TEST(Distributions, RefuseValuesOutsideOfTheirSupport) {
+  EXPECT_THROW_MESSAGE(Beta(2.0, 2.0).log_prob(tensor(1.5)).item(), DeviceError,
+                       "Beta: values must be in [0, 1]");
+  EXPECT_THROW_MESSAGE(Gamma(2.0, 2.0).log_prob(tensor(-1.0)).item(), DeviceError,
+                       "Gamma: values must not be negative");
+  EXPECT_THROW_MESSAGE(LogNormal(0.0, 1.0).log_prob(tensor(-1.0)).item(), DeviceError,
+                       "LogNormal: values must not be negative");
+}
+
 TEST(Distributions, SayWhatTheyDoNotHave) {
   EXPECT_THROW_MESSAGE(Bernoulli(0.5).rsample(), NotSupported, "Bernoulli has no rsample");
   EXPECT_THROW_MESSAGE(Gamma(1.0, 1.0).icdf(tensor(0.5)), NotSupported, "Gamma has no icdf");

@@ -19,7 +19,9 @@ class HAMMOCK_API TwoParameters : public Distribution {
 
 class HAMMOCK_API Normal : public TwoParameters {
  public:
-  Normal(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {}
+  Normal(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {
+    NeedPositive("Normal", "scale must be positive", scale, second_);
+  }
   std::string name() const override { return "Normal"; }
   const Tensor& loc() const { return first_; }
   const Tensor& scale() const { return second_; }
@@ -37,7 +39,9 @@ class HAMMOCK_API Normal : public TwoParameters {
 /// The exponential of a normal one.
 class HAMMOCK_API LogNormal : public TwoParameters {
  public:
-  LogNormal(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {}
+  LogNormal(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {
+    NeedPositive("LogNormal", "scale must be positive", scale, second_);
+  }
   std::string name() const override { return "LogNormal"; }
   const Tensor& loc() const { return first_; }
   const Tensor& scale() const { return second_; }
@@ -73,7 +77,9 @@ class HAMMOCK_API Uniform : public TwoParameters {
 
 class HAMMOCK_API Laplace : public TwoParameters {
  public:
-  Laplace(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {}
+  Laplace(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {
+    NeedPositive("Laplace", "scale must be positive", scale, second_);
+  }
   std::string name() const override { return "Laplace"; }
   const Tensor& loc() const { return first_; }
   const Tensor& scale() const { return second_; }
@@ -91,7 +97,9 @@ class HAMMOCK_API Laplace : public TwoParameters {
 /// Mean is NaN, variance too.
 class HAMMOCK_API Cauchy : public TwoParameters {
  public:
-  Cauchy(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {}
+  Cauchy(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {
+    NeedPositive("Cauchy", "scale must be positive", scale, second_);
+  }
   std::string name() const override { return "Cauchy"; }
   const Tensor& loc() const { return first_; }
   const Tensor& scale() const { return second_; }
@@ -108,7 +116,9 @@ class HAMMOCK_API Cauchy : public TwoParameters {
 
 class HAMMOCK_API Gumbel : public TwoParameters {
  public:
-  Gumbel(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {}
+  Gumbel(const TensorArg& loc, const TensorArg& scale) : TwoParameters(loc, scale) {
+    NeedPositive("Gumbel", "scale must be positive", scale, second_);
+  }
   std::string name() const override { return "Gumbel"; }
   const Tensor& loc() const { return first_; }
   const Tensor& scale() const { return second_; }
@@ -127,7 +137,10 @@ class HAMMOCK_API Gumbel : public TwoParameters {
 class HAMMOCK_API Gamma : public TwoParameters {
  public:
   Gamma(const TensorArg& concentration, const TensorArg& rate)
-      : TwoParameters(concentration, rate) {}
+      : TwoParameters(concentration, rate) {
+    NeedPositive("Gamma", "concentration must be positive", concentration, first_);
+    NeedPositive("Gamma", "rate must be positive", rate, second_);
+  }
   std::string name() const override { return "Gamma"; }
   const Tensor& concentration() const { return first_; }
   const Tensor& rate() const { return second_; }
@@ -144,7 +157,10 @@ class HAMMOCK_API Gamma : public TwoParameters {
 class HAMMOCK_API Beta : public TwoParameters {
  public:
   Beta(const TensorArg& concentration1, const TensorArg& concentration0)
-      : TwoParameters(concentration1, concentration0) {}
+      : TwoParameters(concentration1, concentration0) {
+    NeedPositive("Beta", "concentration1 must be positive", concentration1, first_);
+    NeedPositive("Beta", "concentration0 must be positive", concentration0, second_);
+  }
   std::string name() const override { return "Beta"; }
   const Tensor& concentration1() const { return first_; }
   const Tensor& concentration0() const { return second_; }

@@ -32,7 +32,7 @@ class HAMMOCK_API Bernoulli : public Distribution {
 /// one.
 class HAMMOCK_API Categorical : public Distribution {
  public:
-  explicit Categorical(const Tensor& probs);
+  explicit Categorical(const Tensor& probs, Location at = Location::current());
   static Categorical from_logits(const Tensor& logits);
   std::string name() const override { return "Categorical"; }
   const Tensor& probs() const { return probs_; }    ///< normalised
@@ -53,7 +53,7 @@ class HAMMOCK_API Categorical : public Distribution {
 /// How often each class came in `total_count` draws.
 class HAMMOCK_API Multinomial : public Distribution {
  public:
-  Multinomial(int64_t total_count, const Tensor& probs);
+  Multinomial(int64_t total_count, const Tensor& probs, Location at = Location::current());
   std::string name() const override { return "Multinomial"; }
   int64_t total_count() const { return total_count_; }
   const Tensor& probs() const { return classes_.probs(); }
