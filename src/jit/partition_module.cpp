@@ -7,6 +7,7 @@
 #include "base/throw.h"
 #include "compiler/generalise.h"
 #include "compiler/pipeline.h"
+#include "hammock/caller_scope.h"
 #include "ir/graph_sizes.h"
 #include "jit/delegate_registry.h"
 #include "jit/lower.h"
@@ -293,12 +294,10 @@ void CheckNotInlined(const Module& module, const std::string& path) {
 Partitioned partition_to_backend(const std::string& name, Module& module,
                                  const AnyDict& method_compile_spec, const LowerOptions& options,
                                  Location at) {
-  {
-    LocationScope scope(at);
-    CheckBackendExists(name);
-    CapabilityOf(name);
-    for (const auto& [method, unused] : method_compile_spec) module.method(method);
-  }
+  CallerScope caller(at);
+  CheckBackendExists(name);
+  CapabilityOf(name);
+  for (const auto& [method, unused] : method_compile_spec) module.method(method);
   Partitioned result;
   result.module = CloneTraced(module, options, at);
   for (const auto& [method, spec] : method_compile_spec) {

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/throw.h"
+#include "hammock/caller_scope.h"
 #include "jit/delegate_registry.h"
 #include "jit/lower.h"
 #include "jit/lowered_module.h"
@@ -96,14 +97,12 @@ void LowerMethods(const std::string& name, Module& module, const AnyDict& spec) 
 
 ModulePtr to_backend(const std::string& name, Module& module, const AnyDict& method_compile_spec,
                      const LowerOptions& options, Location at) {
-  {
-    LocationScope scope(at);
-    PreprocessOf(name);
-    CheckBackendExists(name);
-    for (const auto& [method, unused] : method_compile_spec) module.method(method);
-    for (const auto& [method, unused] : options.examples) module.method(method);
-    CheckNotLowered(module);
-  }
+  CallerScope caller(at);
+  PreprocessOf(name);
+  CheckBackendExists(name);
+  for (const auto& [method, unused] : method_compile_spec) module.method(method);
+  for (const auto& [method, unused] : options.examples) module.method(method);
+  CheckNotLowered(module);
   ModulePtr wrapper = CloneTraced(module, options, at);
   LowerMethods(name, *wrapper, method_compile_spec);
   return wrapper;
@@ -140,13 +139,11 @@ class Exchange {
 ModulePtr to_backend_selective(Module& module, const std::function<ModulePtr(Module&)>& lower,
                                const std::vector<std::string>& paths, const LowerOptions& options,
                                Location at) {
+  CallerScope caller(at);
   std::vector<ModulePtr> lowered;
-  {
-    LocationScope scope(at);
-    for (const std::string& path : paths) module.get_submodule(path);
-    for (const std::string& path : paths) CheckNotInlined(module, path);
-    for (const auto& [method, unused] : options.examples) module.method(method);
-  }
+  for (const std::string& path : paths) module.get_submodule(path);
+  for (const std::string& path : paths) CheckNotInlined(module, path);
+  for (const auto& [method, unused] : options.examples) module.method(method);
   for (const std::string& path : paths) lowered.push_back(lower(*module.get_submodule(path)));
   std::vector<Method> traced;
   if (!options.examples.empty()) {

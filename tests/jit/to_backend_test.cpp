@@ -221,9 +221,15 @@ const bool thrower_preprocess = backend_preprocess_register(
 
 TEST_F(ToBackend, WhateverADelegateThrowsIsADelegateError) {
   auto lower = [&] { return to_backend("thrower", basic_, {{"other", AnyDict()}}); };
+  const int line = __LINE__ - 1;
   for (const char* method : {"is_available", "compile", "preprocess"}) {
     Thrower::method = method;
     EXPECT_ERROR(lower(), DelegateError, "thrower: an exception that is no std::exception");
+    try {
+      lower();
+    } catch (const DelegateError& error) {
+      EXPECT_TRUE(Contains(error.what(), "[at to_backend_test.cpp:" + std::to_string(line)));
+    }
   }
   Thrower::method = "";
   ModulePtr lowered = lower();
