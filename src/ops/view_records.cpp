@@ -59,6 +59,7 @@ Tensor Tensor::T(Location at) const {
   return hammock::permute(*this, dims, at);
 }
 Tensor Tensor::mT(Location at) const {
+  LocationScope scope(at);
   ops::NeedRank("mT", *this, 2);
   return hammock::transpose(*this, -2, -1, at);
 }

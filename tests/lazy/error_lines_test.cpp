@@ -74,6 +74,7 @@ TEST_F(ErrorLines, OfDims) {
   EXPECT_LINE(a.select(0, 7));
   EXPECT_LINE(a.unbind(3));
   EXPECT_LINE(a.transpose(0, 5));
+  EXPECT_LINE(a[0].mT());
   EXPECT_LINE(a.size(4));
   EXPECT_LINE(a.stride(4));
   EXPECT_LINE(glu(a, 5));
