@@ -135,7 +135,7 @@ class StepExecutor {
            std::vector<NodePtr> outputs, NodePtr recipe, const std::vector<bool>& released,
            const WriteUnitPtr& unit);
   /// Raises an error that no barrier needs to raise any more, having undone what failed by it, and
-  /// what else of the calling thread has failed: one bad batch is one error.
+  /// what else has failed at its line for the calling thread: one bad batch is one error.
   [[noreturn]] void RaiseSeen(const std::shared_ptr<const Error>& error);
   /// Explains a miss, compiles and adds the result to the cache. Threads that want the same graph
   /// meanwhile wait for it, and get its error if it fails.
@@ -212,7 +212,7 @@ class StepExecutor {
   void ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error);
   /// Undoes what failed by an error that is raised now; how many steps.
   int Undo(const std::shared_ptr<const Error>& error);
-  int UndoOthers(const Error& raised, std::string& notes);
+  int UndoOthers(const Error& raised);
   /// With the graph mutex held: what becomes of a failed step's units.
   void FailUnits(Step& step, const std::shared_ptr<const Error>& error, bool is_known);
 

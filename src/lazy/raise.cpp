@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 #include <vector>
 
 #include "base/location_scope.h"
@@ -37,50 +36,47 @@ int StepExecutor::Undo(const std::shared_ptr<const Error>& error) {
   return UndoFailed(error);
 }
 
-/// A step may fail in several ops: those of a loss, and those of its gradients. The first one that
-/// was found has left the rest pending, so it is computed now. What comes from other lines than
-/// the error that is raised is added to `notes`.
-int StepExecutor::UndoOthers(const Error& raised, std::string& notes) {
-  static thread_local bool nested = false;
-  if (nested) return 0;
-  nested = true;
-  int undone = 0;
+namespace {
+
+/// What a failed step has left is being computed: its errors are raised to nobody.
+constinit thread_local bool computing_rest = false;
+
+}  // namespace
+
+/// A step may fail in several ops of one line: those of a loss, and those of its gradients. The
+/// first one that was found has left the rest pending, so that is computed now.
+int StepExecutor::UndoOthers(const Error& raised) {
   std::vector<std::shared_ptr<const Error>> others;
   if (std::vector<WriteUnitPtr> left = LeftPending(Context()); !left.empty()) {
     std::vector<Value> roots;
-    for (const WriteUnitPtr& unit : left)
+    for (const WriteUnitPtr& unit : left) {
       std::ranges::move(ValuesOf(*unit), std::back_inserter(roots));
-    // As the step that failed, so that it is in place again.
-    std::swap(left, Context().units);
+    }
+    computing_rest = true;
     try {
-      Sync(roots, {.trigger = "what a failed step left", .wait = true, .full_step = true});
+      Sync(roots, {.trigger = "what a failed step left", .wait = true});
     } catch (const Error&) {
     }
-    std::swap(left, Context().units);
-    std::lock_guard lock(graph_mutex);
-    for (const WriteUnitPtr& unit : left) {
-      if (std::shared_ptr<const Error> failure = FailureOf(*unit)) others.push_back(failure);
-    }
+    computing_rest = false;
   }
   for (DeviceEntry* device : AllDevices()) {
     std::lock_guard lock(device->error_mutex);
     for (const DeviceEntry::UnseenError& unseen : device->unseen_errors) {
-      if (unseen.owner == &Context()) others.push_back(unseen.error);
+      if (unseen.owner == &Context() && unseen.error->where() == raised.where()) {
+        others.push_back(unseen.error);
+      }
     }
   }
-  for (const std::shared_ptr<const Error>& other : others) {
-    undone += Undo(other);
-    if (other->where() != raised.where()) notes += fmt::format("; also: {}", other->what());
-  }
-  nested = false;
+  int undone = 0;
+  for (const std::shared_ptr<const Error>& other : others) undone += Undo(other);
   return undone;
 }
 
 void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
   process_exit::AwaitEndIfCancelled(*error);
-  std::string notes;
+  if (computing_rest) error->Raise();
   int undone = Undo(error);
-  undone += UndoOthers(*error, notes);
+  undone += UndoOthers(*error);
   std::shared_ptr<Error> raised = error->Clone();
   // Where nothing better is known: the read or sync that raises it.
   if (raised->where().empty()) raised->SetWhere(CurrentWhere());
@@ -88,7 +84,6 @@ void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
     raised->AddNote(fmt::format("{} undone: tensors updated in place have the values from before",
                                 undone == 1 ? "the step is" : fmt::format("{} steps are", undone)));
   }
-  if (!notes.empty()) raised->AddNote(notes.substr(2));
   raised->Raise();
   __builtin_unreachable();
 }
