@@ -211,9 +211,10 @@ TEST(Distributions, RefuseParametersWithoutMeaning) {
                        "Beta: concentration1 must be positive");
   EXPECT_THROW_MESSAGE(Bernoulli(Row({0.5, 2})).log_prob(Row({0, 1})).host(), DeviceError,
                        "Bernoulli: probs must be in [0, 1]");
-  EXPECT_THROW_MESSAGE(
-      Categorical(Row({1, -1})).sample().host(), DeviceError,
-      "Categorical: probs must not be negative, and some be positive [at values_test");
+  Tensor drawn = Categorical(Row({1, -1})).sample();
+  EXPECT_THROW_MESSAGE(drawn.host(), DeviceError,
+                       "Categorical: probs must not be negative, and some be positive");
+  EXPECT_THROW_MESSAGE(drawn.host(), DeviceError, "[at values_test");
   EXPECT_THROW_MESSAGE(Categorical(Row({0, 0})).log_prob(tensor(1)).host(), DeviceError,
                        "Categorical: probs must not be negative, and some be positive");
 }
