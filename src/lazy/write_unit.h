@@ -6,10 +6,9 @@
 /// sealed when the step is marked (outside of steps also when something is read), and settled when
 /// every value that it wrote is computed and every unit whose results it used is settled: then what
 /// it remembers is dropped. If an op that one of its writes depends on fails, the unit fails, and
-/// so do units that used its results. Nothing
-/// changes for the user until the error is raised; then all writes of all units that failed by it
-/// are undone, and a read of any value that depends on them raises the same error. Writes of later
-/// units that do not depend on it stand.
+/// so do units that used its results. Nothing changes for the user until the error is raised; then
+/// all writes of all units that failed by it are undone, and a read of any value that depends on
+/// them raises the same error. Writes of later units that do not depend on it stand.
 ///
 /// What a unit remembers costs no memory in the usual case: a step that settles a whole unit may
 /// overwrite the values from before (see StepExecutor::Claim), since it writes there only when
