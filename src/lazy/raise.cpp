@@ -55,10 +55,11 @@ int StepExecutor::UndoOthers(const Error& raised) {
     computing_rest = true;
     try {
       Sync(roots, {.trigger = "what a failed step left", .wait = true});
-    } catch (const Error&) {
+    } catch (...) {  // noted as any failure of a step
     }
     computing_rest = false;
   }
+  if (raised.where().empty()) return 0;  // of no line
   for (DeviceEntry* device : AllDevices()) {
     std::lock_guard lock(device->error_mutex);
     for (const DeviceEntry::UnseenError& unseen : device->unseen_errors) {
