@@ -209,6 +209,8 @@ class HAMMOCK_API Module {
   /// Of a ModuleFrameScope.
   static std::string FrameLabel(const Module& module, const Module* caller,
                                 std::string_view method);
+  /// Called before a call of a module's method: computes parameters that are new.
+  static void BeginOfCall();
   /// Called after a call of a module's method, which is a good place to run what was recorded.
   static void EndOfCall(const Location& at);
   /// The module that a call of this one goes to after `replace_submodule`; null: itself.

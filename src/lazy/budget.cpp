@@ -345,12 +345,19 @@ void CheckMemory(ThreadContext& context, DeviceId id) {
 
 }  // namespace
 
+namespace {
+
+/// Whether ops may be run that nobody has asked for.
+bool MayRun(const ThreadContext& context) {
+  return context.step_depth == 0 && context.baking == 0 && context.symbolic == 0 &&
+         MostNodes() > 0 && context.forbid_execution.empty();
+}
+
+}  // namespace
+
 void AtNaturalEnd(NaturalEnd end, LocationId line) {
   ThreadContext& context = Context();
-  if (context.step_depth > 0 || context.baking > 0 || context.symbolic > 0 || MostNodes() <= 0 ||
-      !context.forbid_execution.empty()) {
-    return;
-  }
+  if (!MayRun(context)) return;
   BudgetState& state = StateOf(context);
   if (end == NaturalEnd::kRead && state.ended_at == context.traced_nodes) {
     RunPending(context, 1, "read");
@@ -358,6 +365,31 @@ void AtNaturalEnd(NaturalEnd end, LocationId line) {
   }
   if (end >= NaturalEnd::kBackward) state.ended_at = context.traced_nodes;
   if (state.IsPlace(end, line, context.traced_nodes)) RunPending(context, kEnough, "natural end");
+}
+
+void MarkState(const Tensor& tensor) {
+  TensorImpl* impl = tensor.impl();
+  if (!impl || !impl->owner) return;
+  impl->is_state = true;
+  Context().new_state = true;
+}
+
+void RunNewState() {
+  ThreadContext& context = Context();
+  if (!context.new_state || !MayRun(context)) return;
+  context.new_state = false;
+  std::vector<Value> roots;
+  {
+    std::lock_guard graph(Executor().graph_mutex);
+    std::lock_guard lock(context.lock);
+    for (Link* link = context.pending.next; link != &context.pending; link = link->next) {
+      auto* impl = static_cast<TensorImpl*>(link);
+      if (!impl->is_state || impl->SharesMemory() || IsAvailable(*impl->node)) continue;
+      roots.push_back({NodePtr(impl->node), impl->index});
+    }
+  }
+  if (roots.empty()) return;
+  Executor().Flush(roots, {.trigger = "initial state", .wait = false, .raise_failed = false});
 }
 
 void CheckBudgets(ThreadContext& context, const Node& recorded) {

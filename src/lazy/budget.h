@@ -14,6 +14,12 @@
 /// goes on from a clean start. A loop without natural ends is cut where its last 64 ops equal those
 /// before an earlier cut; `trim_graph_size` nodes are run in any case.
 
+///
+/// Note [Initial state]: parameters, buffers and the state of optimisers are recorded like all
+/// else. Before the first `step` or call of a module, what makes them is run as a graph of its own:
+/// with it the first step would be another graph than the later ones, which find data, and would be
+/// compiled for one use.
+
 #include <cstdint>
 
 #include "hammock/location.h"
@@ -21,6 +27,7 @@
 namespace hammock {
 
 class Node;
+class Tensor;
 struct ThreadContext;
 class BudgetState;
 
@@ -32,6 +39,10 @@ enum class NaturalEnd : uint8_t { kRead, kModuleCall, kBackward, kOptimizerStep 
 void AtNaturalEnd(NaturalEnd end, LocationId line = 0);
 /// Called after an op that reached one of the context's limits.
 void CheckBudgets(ThreadContext& context, const Node& recorded);
+/// The tensor is kept from step to step.
+void MarkState(const Tensor& tensor);
+/// Called before a `step` and before an outermost call of a module.
+void RunNewState();
 /// Starts the counts anew: all that was recorded has been run.
 void ResetBudgets(ThreadContext& context);
 

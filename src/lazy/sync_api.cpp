@@ -14,6 +14,7 @@
 #include "hammock/metrics.h"
 #include "ir/node_access.h"
 #include "lazy/backend_calls.h"
+#include "lazy/budget.h"
 #include "lazy/closures.h"
 #include "lazy/executor.h"
 #include "lazy/hooks.h"
@@ -157,6 +158,7 @@ StepScope::StepScope(Location at) {
   LocationScope scope(at);
   ThreadContext& context = Context();
   Executor().RaiseUnseenOf(context);
+  RunNewState();
   if (context.step_depth++ == 0) SealUnit(context);
   context.nodes_look = 0;  // other budgets hold in a step than outside
 }

@@ -55,6 +55,7 @@ struct TensorImpl : Link, WriteTarget {
   bool donated = false;
   bool undone = false;  // the unit of writes that made its value failed; see LeafEntry::grad
   bool host_is_current = false;
+  bool is_state = false;       // see Note [Initial state]
   std::shared_ptr<void> host;  // elements that data_ptr has given out
 
   bool SharesMemory() const { return view && view->group; }
@@ -89,7 +90,8 @@ struct ThreadContext {
   CheckpointRegion* checkpoint = nullptr;       // whose region is being traced; src/autograd
   std::vector<std::string> forbid_execution;    // reasons, innermost last
   std::vector<std::string> forbid_recompile;
-  int step_depth = 0;  // of `step` scopes
+  int step_depth = 0;      // of `step` scopes
+  bool new_state = false;  // tensors were marked as state since it was last computed
   // Units of writes that no sync has started whole, oldest first; the last one may be open.
   std::vector<std::shared_ptr<WriteUnit>> units;
   bool in_use = true;

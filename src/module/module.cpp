@@ -101,6 +101,7 @@ void Module::CheckName(const std::string& name) const {
 
 Parameter Module::AddTensor(RegisteredTensor tensor) {
   CheckName(tensor.name);
+  MarkState(tensor.own);
   tensors_.push_back(std::make_shared<RegisteredTensor>(std::move(tensor)));
   return Parameter(tensors_.back());
 }
@@ -439,6 +440,7 @@ const GraphBody& Module::graph_body(std::string_view name) const {
 Any Module::run_method(std::string_view name, const std::vector<Any>& args, const AnyKwargs& kwargs,
                        Location at) {
   if (Module* other = replacement()) return other->run_method(name, args, kwargs, at);
+  BeginOfCall();
   const Method* found;
   std::vector<Any> bound;
   {
@@ -449,6 +451,10 @@ Any Module::run_method(std::string_view name, const std::vector<Any>& args, cons
   Any result = RunBound(*found, bound, at);
   EndOfCall(at);
   return result;
+}
+
+void Module::BeginOfCall() {
+  if (!IsInModule()) RunNewState();
 }
 
 void Module::EndOfCall(const Location& at) {

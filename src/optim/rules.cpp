@@ -184,10 +184,12 @@ Rule<Options>::Rule(std::vector<Group<Options>> groups, Location at) {
     updates_.push_back(std::move(update));
     NoGradGuard no_grad;
     counts_.push_back(tensor(0.0, DType::kF64, group.params[0].device()));
+    MarkState(counts_.back());
     for (const Tensor& param : group.params) {
       slots_.push_back({{param}, number, counts_.size() - 1});
       for (const char* name : recipe.state) {
         slots_.back().updated.push_back(NewState(group.options, name, param));
+        MarkState(slots_.back().updated.back());
       }
     }
   }

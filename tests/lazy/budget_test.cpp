@@ -178,5 +178,58 @@ TEST(Budget, AStepThatDoesNotFitRunsInParts) {
   EXPECT_EQ(kept[99][0].item<float>(), 99.0f);
 }
 
+// ---- Note [Initial state]
+
+/// Of a width that no other test has, so that its graphs are new.
+nn::Sequential NewNet(int64_t width) {
+  manual_seed(5);
+  return nn::Sequential(nn::Linear(4, width), nn::ReLU(), nn::Linear(width, 2));
+}
+
+TEST(InitialState, TheFirstCallIsCompiledAsLaterOnesAre) {
+  nn::Sequential net = NewNet(61);
+  auto answer = [&] { return net(arange(12).to(f32).reshape({3, 4})).sum().item<float>(); };
+  int64_t before = Compiles();
+  float first = answer();
+  EXPECT_EQ(Compiles() - before, 2);  // the parameters, the call
+  EXPECT_EQ(answer(), first);
+  EXPECT_EQ(Compiles() - before, 2);
+}
+
+TEST(InitialState, TheFirstStepIsCompiledAsLaterOnesAre) {
+  nn::Sequential net = NewNet(62);
+  Tensor weight = net->parameters()[0];
+  int64_t before = Compiles();
+  for (int i = 0; i < 3; ++i) {
+    Tensor total;
+    step([&] { total = weight.detach().square().sum(); });
+    total.item();
+  }
+  EXPECT_EQ(Compiles() - before, 2);
+}
+
+TEST(InitialState, ChangesNoBit) {
+  auto answer = [&] { return NewNet(63)(arange(12).to(f32).reshape({3, 4})).detach(); };
+  Tensor apart = answer();
+  config::Override off("trim_graph_size", "0");
+  EXPECT_TENSOR_EQ(apart, answer());
+}
+
+TEST(InitialState, IsNotComputedWhereNobodyMayRunAnything) {
+  nn::Sequential net(nn::Linear(4, 5), nn::Linear(5, 6), nn::Linear(6, 7));
+  int64_t before = Compiles();
+  {
+    config::Override off("trim_graph_size", "0");
+    net(ones({1, 4}));
+  }
+  {
+    NoExecution forbid("the test");
+    net(ones({1, 4}));
+  }
+  EXPECT_EQ(Compiles() - before, 0);
+  net(ones({1, 4}));
+  EXPECT_EQ(Compiles() - before, 1);
+}
+
 }  // namespace
 }  // namespace hammock

@@ -175,6 +175,7 @@ class Layer : public std::shared_ptr<Impl> {
     if (Module* other = layer.replacement()) [[unlikely]] {
       return detail::CallReplacement<Result>(*other, at, args...);
     }
+    Module::BeginOfCall();
     Result result = [&]() -> Result {
       ModuleFrameScope frame(Module::FrameLabel, layer, "forward", at);
       if (!layer.hooks()) [[likely]]
