@@ -97,9 +97,9 @@ bool StepExecutor::Close(const WriteUnitPtr& unit, std::shared_ptr<const Error> 
       failure = reason ? reason : FailureOf(*unit);
       if (!failure) return false;
       FailUnit(*unit, failure);
+      if (!reason) AddUnseen(EntryOf(DeviceOf(*unit)), unit->owner, failure);
     }
   }
-  if (failure && !reason) AddUnseen(EntryOf(DeviceOf(*unit)), unit->owner, failure);
   if (!failure) TrySettle(unit);
   return true;
 }

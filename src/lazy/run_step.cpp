@@ -476,12 +476,8 @@ void StepExecutor::FailUnits(Step& step, const std::shared_ptr<const Error>& err
 void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId origin,
                         bool inherited) {
   static metrics::Counter& failures = metrics::GetCounter("FailedSteps");
-  failures.Add();
   DeviceEntry& device = *step.compiled->device;
-  if (!inherited) {
-    step.own_failure = true;
-    AddUnseen(device, step.owner, error);
-  }
+  step.own_failure = !inherited;
   std::vector<BackendDataPtr> held;  // until they have the error
   {
     std::lock_guard lock(graph_mutex);
@@ -511,7 +507,10 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
       is_known = culprit || (step.recipe && origin >= 0);
     }
     FailUnits(step, error, is_known);
+    // Who hears of the error undoes what failed by it: one without the other is never seen.
+    if (!inherited) AddUnseen(device, step.owner, error);
   }
+  failures.Add();
   for (lazy::BackendData* placeholder : step.placeholders) {
     if (placeholder) placeholder->SetError(error);
   }
