@@ -343,10 +343,6 @@ void CheckMemory(ThreadContext& context, DeviceId id) {
   context.held_look = 2 * context.held_bytes;
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether ops may be run that nobody has asked for.
 bool MayRun(const ThreadContext& context) {
   return context.step_depth == 0 && context.baking == 0 && context.symbolic == 0 &&

@@ -13,7 +13,6 @@
 /// optimiser's `step` runs all that is pending instead of what it needs alone, so that the loop
 /// goes on from a clean start. A loop without natural ends is cut where its last 64 ops equal those
 /// before an earlier cut; `trim_graph_size` nodes are run in any case.
-
 ///
 /// Note [Initial state]: parameters, buffers and the state of optimisers are recorded like all
 /// else. Before the first `step` or call of a module, what makes them is run as a graph of its own:

@@ -27,6 +27,7 @@ struct Print {
 };
 
 std::string Line(const Print& print) {
+  UnheardErrors unheard;  // a print keeps no error from the program
   try {
     HostTensor values = print.tensor.host();
     return fmt::format("{}{} : {}\n", print.label, FormatElements(values, get_printoptions()),

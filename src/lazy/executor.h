@@ -17,6 +17,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hammock/executor.h"
@@ -106,6 +107,21 @@ inline constexpr uint64_t kNoTurn = ~uint64_t{0};
 bool RunsHere(const DeviceEntry& device);
 /// Raises an error if waiting for `data` would never end; see Note [Nested steps].
 void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data);
+
+/// While one lives, errors that the thread meets are raised but count as not heard of: nothing is
+/// undone, and the next barrier of the thread that recorded the failed op raises them.
+class UnheardErrors {
+ public:
+  UnheardErrors() : outer_(std::exchange(on_, true)) {}
+  ~UnheardErrors() { on_ = outer_; }
+  UnheardErrors(const UnheardErrors&) = delete;
+  UnheardErrors& operator=(const UnheardErrors&) = delete;
+  static bool AreOn() { return on_; }
+
+ private:
+  static inline constinit thread_local bool on_ = false;
+  const bool outer_;
+};
 
 class StepExecutor {
  public:

@@ -36,13 +36,6 @@ int StepExecutor::Undo(const std::shared_ptr<const Error>& error) {
   return UndoFailed(error);
 }
 
-namespace {
-
-/// What a failed step has left is being computed: its errors are raised to nobody.
-constinit thread_local bool computing_rest = false;
-
-}  // namespace
-
 /// A step may fail in several ops of one line: those of a loss, and those of its gradients. The
 /// first one that was found has left the rest pending, so that is computed now.
 int StepExecutor::UndoOthers(const Error& raised) {
@@ -52,12 +45,11 @@ int StepExecutor::UndoOthers(const Error& raised) {
     for (const WriteUnitPtr& unit : left) {
       std::ranges::move(ValuesOf(*unit), std::back_inserter(roots));
     }
-    computing_rest = true;
+    UnheardErrors unheard;
     try {
       Sync(roots, {.trigger = "what a failed step left", .wait = true});
     } catch (...) {  // noted as any failure of a step
     }
-    computing_rest = false;
   }
   if (raised.where().empty()) return 0;  // of no line
   for (DeviceEntry* device : AllDevices()) {
@@ -75,7 +67,7 @@ int StepExecutor::UndoOthers(const Error& raised) {
 
 void StepExecutor::RaiseSeen(const std::shared_ptr<const Error>& error) {
   process_exit::AwaitEndIfCancelled(*error);
-  if (computing_rest) error->Raise();
+  if (UnheardErrors::AreOn()) error->Raise();
   int undone = Undo(error);
   undone += UndoOthers(*error);
   std::shared_ptr<Error> raised = error->Clone();

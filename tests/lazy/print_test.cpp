@@ -142,6 +142,21 @@ TEST_F(DebugPrint, PrintsTheErrorOfAFailedStep) {
   EXPECT_NE(text.find("out of bounds"), std::string::npos) << text;
 }
 
+TEST_F(DebugPrint, KeepsNoErrorFromTheProgram) {
+  testing::internal::CaptureStderr();
+  Tensor weight = ones({3});
+  mark_step(true);
+  step([&] {
+    Tensor picked = index_select(weight, 0, tensor({0, 7}) + 0);
+    debug_print(picked, "picked");
+    weight.sub_(picked.sum());
+  });
+  DrainStepClosures();
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("out of bounds"), std::string::npos);
+  EXPECT_THROW(mark_step(true), Error);
+  EXPECT_EQ(weight[0].item<float>(), 1);
+}
+
 TEST_F(DebugPrint, IsRefusedWhereAFunctionIsTraced) {
   auto fn = compile([](const Tensor& x) {
     debug_print(x * 2, "x");
