@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/location_scope.h"
 #include "compiler/memory_plan.h"
 #include "compiler/schedule.h"
 #include "hammock/config.h"
@@ -273,7 +274,7 @@ std::vector<Value> SmallestCut(const Walk& walk) {
     if (IsAvailable(*node)) continue;
     for (const Node::Operand& operand : node->operands()) {
       if (!operand.node) continue;
-      size_t& needed = last[NodeAccess::walk_index(operand.node)];
+      size_t& needed = last[walk.EntryOf(operand.node, operand.index)];
       needed = std::max(needed, IsView(node) ? last[i] : i);
     }
   }
@@ -385,6 +386,7 @@ void RunNewState() {
     }
   }
   if (roots.empty()) return;
+  OutsideOfCalls outside;  // else the caller's line would have had its first graph
   Executor().Flush(roots, {.trigger = "initial state", .wait = false, .raise_failed = false});
 }
 

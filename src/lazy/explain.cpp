@@ -80,7 +80,7 @@ GraphDifference KeyDifference(const DeviceEntry& device, const CompiledStep& cac
     return {"config", "the same graph was compiled under other options: " +
                           ChangedOptions(OptionsOf(ConfigBitsOf(cached)), OptionsOf(ConfigBits()))};
   }
-  return {"alias", "the same graph, but other inputs are outputs of one computed op"};
+  return {"unknown", "the same graph is cached, and no difference was found"};
 }
 
 GraphDifference DifferenceFrom(const Nearest& nearest, const DeviceEntry& device,

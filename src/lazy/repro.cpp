@@ -142,15 +142,11 @@ Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
       if (!parameter.data) parameter.host = HostValue(walk.parameters[i]);
       parameters.push_back(std::move(parameter));
     }
-    std::vector<NodeId> first(walk.order.size(), -1);  // graph nodes by walk index
-    for (NodeId id = repro.graph.size(); id-- > 0;) {
-      first[static_cast<size_t>(repro.graph[id].origin)] = id;
-    }
     for (const Value& root : roots) {
-      NodeId id = first[NodeAccess::walk_index(root.node.get())];
-      auto index = static_cast<int32_t>(root.index);
+      // One graph node for each of the walk.
+      auto id = static_cast<NodeId>(walk.EntryOf(root.node.get(), root.index));
       bool input = repro.graph[id].op == &ops::kInput;
-      repro.values.push_back(input ? GraphValue{id + index, 0} : GraphValue{id, index});
+      repro.values.push_back({id, input ? 0 : static_cast<int32_t>(root.index)});
     }
   }
   for (Parameter& parameter : parameters) {

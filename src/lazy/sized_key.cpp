@@ -21,8 +21,7 @@ uint64_t HeadOf(const OpDef& op, size_t operands) {
 }
 
 /// Where in its key the words of a graph's nodes are; as EmitParameter and EmitOp of walk.cpp
-/// write them. Each output of a node that is a parameter is an input of the graph. The mark before
-/// its type, which tells outputs of one node from other parameters, is a word that never varies.
+/// write them.
 class KeyLayout {
  public:
   explicit KeyLayout(const Graph& traced) : traced_(traced) {
@@ -76,11 +75,8 @@ DType DTypeAt(const Graph& traced, const SizePlace& place) {
 uint64_t StructureOf(const Walk& walk) {
   uint64_t hash = walk.key.words()[0];
   for (Node* node : walk.order) {
-    if (!IsAvailable(*node)) {
-      hash = Mix(hash, HeadOf(node->op(), node->operands().size()));
-      continue;
-    }
-    for (int i = 0; i < node->num_outputs(); ++i) hash = Mix(hash, kParameter);
+    uint64_t head = IsAvailable(*node) ? kParameter : HeadOf(node->op(), node->operands().size());
+    hash = Mix(hash, head);
   }
   return Mix(hash, walk.outputs.size());
 }

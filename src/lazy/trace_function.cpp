@@ -245,7 +245,7 @@ std::vector<bool> NeedsInputs(const Walk& walk, const std::vector<NodePtr>& inpu
   for (size_t i = 0; i < walk.order.size(); ++i) {
     if (IsAvailable(*walk.order[i])) continue;
     for (const Node::Operand& operand : walk.order[i]->operands()) {
-      if (operand.node && needs[NodeAccess::walk_index(operand.node)]) needs[i] = true;
+      if (operand.node && needs[walk.EntryOf(operand.node, operand.index)]) needs[i] = true;
     }
   }
   return needs;
@@ -278,7 +278,7 @@ Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr
     bool root = std::any_of(roots.begin(), roots.end(),
                             [&](const Value& value) { return value.node.get() == node; });
     if (root) continue;
-    if (needs[NodeAccess::walk_index(node)]) {
+    if (needs[walk.EntryOf(node, walk.outputs[i].index)]) {
       captured.leaked = NodePtr(node);
     } else {
       captured.elsewhere.push_back({NodePtr(node), walk.outputs[i].index});

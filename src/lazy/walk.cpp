@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kParameterMark = ~uint64_t{0};
 constexpr uint64_t kAbsent = ~uint64_t{0} - 1;
-constexpr uint64_t kNextOutputMark = ~uint64_t{0} - 2;  // a parameter of the same node as the last
+constexpr uint32_t kNoEntry = ~uint32_t{0};
 
 uint32_t NextEpoch() {
   static uint32_t epoch = 0;  // guarded by the graph mutex
@@ -28,19 +28,47 @@ uint64_t* WriteType(uint64_t* out, const Shape& shape) {
 
 constexpr size_t kTypeWords = 1 + kMaxRank;
 
-/// A leaf or computed node: one parameter per output of it (usually one).
-void EmitParameter(Walk& walk, Node* node) {
-  NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.order.size());
+/// A parameter: a leaf, or an output of a computed node.
+void EmitParameter(Walk& walk, Node* node, uint32_t output) {
   walk.order.push_back(node);
-  for (int i = 0; i < node->num_outputs(); ++i) {
-    walk.parameters.push_back(node);
-    walk.parameter_outputs.push_back(static_cast<uint32_t>(i));
-    uint64_t mark = i == 0 ? kParameterMark : kNextOutputMark;
-    uint64_t* out = walk.key.Reserve(1 + kTypeWords);
-    *out++ = mark;
-    walk.key.SetEnd(WriteType(out, node->shape(i)));
-    walk.hash = HashType(Combine(walk.hash, mark), node->shape(i));
+  walk.parameters.push_back(node);
+  walk.parameter_outputs.push_back(output);
+  const Shape& shape = node->shape(static_cast<int>(output));
+  uint64_t* out = walk.key.Reserve(1 + kTypeWords);
+  *out++ = kParameterMark;
+  walk.key.SetEnd(WriteType(out, shape));
+  walk.hash = HashType(Combine(walk.hash, kParameterMark), shape);
+}
+
+/// First sight of a leaf or computed node. One with several outputs is a parameter for each that is
+/// used, in the order of use, as if they were leaves: a loop's first step may have got them so.
+void EnterParameter(Walk& walk, Node* node) {
+  if (node->num_outputs() == 1) [[likely]] {
+    NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.order.size());
+    EmitParameter(walk, node, 0);
+    return;
   }
+  NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.entries.size());
+  walk.entries.resize(walk.entries.size() + static_cast<size_t>(node->num_outputs()), kNoEntry);
+}
+
+/// A use of a node with several outputs.
+[[gnu::noinline]] void UseOutput(Walk& walk, Node* node, uint32_t output) {
+  if (!IsAvailable(*node)) return;
+  uint32_t& entry = walk.entries[NodeAccess::walk_index(node) + output];
+  if (entry != kNoEntry) return;
+  entry = static_cast<uint32_t>(walk.order.size());
+  EmitParameter(walk, node, output);
+}
+
+/// How a key names a value of the walk: its place in the order, and which output of it.
+uint64_t ReferenceTo(const Walk& walk, Node* node, uint32_t index) {
+  uint32_t at = NodeAccess::walk_index(node);
+  if (node->num_outputs() > 1 && IsAvailable(*node)) [[unlikely]] {
+    at = walk.entries[at + index];
+    index = 0;
+  }
+  return static_cast<uint64_t>(at) << 16 | index;
 }
 
 /// The hash of a walk that went on to a node whose operands are wired so.
@@ -61,7 +89,7 @@ void EmitOp(Walk& walk, Node* node) {
     uint64_t reference = kAbsent;
     if (operand.node) {
       ++NodeAccess::walk_uses(operand.node);
-      reference = static_cast<uint64_t>(NodeAccess::walk_index(operand.node)) << 16 | operand.index;
+      reference = ReferenceTo(walk, operand.node, operand.index);
     }
     *out++ = reference;
     wiring = wiring * 0x9e3779b97f4a7c15 + reference;
@@ -96,7 +124,7 @@ bool Enter(Walk& walk, Node* node, uint32_t epoch) {
   if (LeafPayload* payload = NodeAccess::payload(node)) [[unlikely]]
     NotePayload(walk, node, *payload);
   if (IsAvailable(*node)) {
-    EmitParameter(walk, node);
+    EnterParameter(walk, node);
     return false;
   }
   return true;
@@ -107,9 +135,13 @@ Node* NextOperand(Walk& walk, Node* node, uint32_t epoch) {
   auto operands = node->operands();
   for (uint32_t i = NodeAccess::walk_index(node); i < operands.size(); ++i) {
     Node* operand = operands[i].node;
-    if (!operand || NodeAccess::epoch(operand) == epoch || !Enter(walk, operand, epoch)) continue;
-    NodeAccess::walk_index(node) = i + 1;
-    return operand;
+    if (!operand) continue;
+    if (NodeAccess::epoch(operand) != epoch && Enter(walk, operand, epoch)) {
+      NodeAccess::walk_index(node) = i + 1;
+      return operand;
+    }
+    if (operand->num_outputs() > 1) [[unlikely]]
+      UseOutput(walk, operand, operands[i].index);
   }
   return nullptr;
 }
@@ -142,6 +174,7 @@ void Walk::Clear() {
   order.clear();
   parameters.clear();
   parameter_outputs.clear();
+  entries.clear();
   outputs.clear();
   key.clear();
   kept = 0;
@@ -162,10 +195,10 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
   walk.hash = HashOf(scope);
   uint32_t epoch = walk.epoch = NextEpoch();
   for (const Value& root : roots) {
-    if (NodeAccess::epoch(root.node.get()) == epoch) continue;
     if (all_roots || !IsAvailable(*root.node)) {
-      Visit(walk, root.node.get(), epoch);
-    } else {
+      if (NodeAccess::epoch(root.node.get()) != epoch) Visit(walk, root.node.get(), epoch);
+      if (root.node->num_outputs() > 1) UseOutput(walk, root.node.get(), root.index);
+    } else if (NodeAccess::epoch(root.node.get()) != epoch) {
       walk.under_way = true;
     }
   }
@@ -191,8 +224,7 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits
     }
     for (int i = 0; i < node->num_outputs(); ++i) {
       walk.outputs.push_back({node, static_cast<uint32_t>(i)});
-      uint64_t output =
-          static_cast<uint64_t>(NodeAccess::walk_index(node)) << 16 | static_cast<uint64_t>(i);
+      uint64_t output = ReferenceTo(walk, node, static_cast<uint32_t>(i));
       walk.key.push_back(output);
       walk.hash = Combine(walk.hash, output);
     }
@@ -247,6 +279,10 @@ uint32_t CountDropped(std::span<const NodePtr> outputs, Node* recipe) {
   return epoch;
 }
 
+uint32_t Walk::EntryOf(Node* node, uint32_t index) const {
+  return static_cast<uint32_t>(ReferenceTo(*this, node, index) >> 16);
+}
+
 std::shared_ptr<const Error> ErrorAt(const Node& node) {
   const LeafPayload& payload = *NodeAccess::payload(&node);
   return payload.error ? payload.error : payload.unit->error;
@@ -254,43 +290,35 @@ std::shared_ptr<const Error> ErrorAt(const Node& node) {
 
 Graph GraphOf(const Walk& walk) {
   Graph graph;
-  std::vector<GraphValue> first(
-      walk.order.size());  // value of output 0; parameters count up from there
-  std::vector<bool> parameter(walk.order.size());
-  for (size_t i = 0; i < walk.order.size(); ++i) {
-    const Node& node = *walk.order[i];
-    if (IsAvailable(node)) {
-      parameter[i] = true;
-      for (int output = 0; output < node.num_outputs(); ++output) {
-        GraphValue value = graph.AddInput(node.shape(output));
-        if (output == 0) first[i] = value;
-        graph.mutable_node(value.node).location = node.location();
-        graph.mutable_node(value.node).origin = static_cast<int32_t>(i);
-      }
+  std::vector<NodeId> nodes;  // by place in the walk
+  auto value_of = [&](Node* node, uint32_t index) {
+    NodeId id = nodes[walk.EntryOf(node, index)];
+    return GraphValue{id, IsAvailable(*node) ? 0 : static_cast<int32_t>(index)};
+  };
+  auto parameter_output = walk.parameter_outputs.begin();
+  for (Node* node : walk.order) {
+    const auto origin = static_cast<int32_t>(nodes.size());
+    if (IsAvailable(*node)) {
+      GraphValue value = graph.AddInput(node->shape(static_cast<int>(*parameter_output++)));
+      graph.mutable_node(value.node).location = node->location();
+      graph.mutable_node(value.node).origin = origin;
+      nodes.push_back(value.node);
       continue;
     }
     GraphNode copy;
-    copy.op = &node.op();
-    for (const Node::Operand& operand : node.operands()) {
-      if (!operand.node) {
-        copy.inputs.push_back({});
-        continue;
-      }
-      uint32_t at = NodeAccess::walk_index(operand.node);
-      int32_t index = static_cast<int32_t>(operand.index);
-      copy.inputs.push_back(parameter[at] ? GraphValue{first[at].node + index, 0}
-                                          : GraphValue{first[at].node, index});
+    copy.op = &node->op();
+    for (const Node::Operand& operand : node->operands()) {
+      copy.inputs.push_back(operand.node ? value_of(operand.node, operand.index) : GraphValue{});
     }
-    copy.attrs.assign(node.attrs().begin(), node.attrs().end());
-    for (int output = 0; output < node.num_outputs(); ++output)
-      copy.types.push_back(node.shape(output));
-    copy.location = node.location();
-    copy.origin = static_cast<int32_t>(i);
-    first[i] = {graph.Append(std::move(copy)), 0};
+    copy.attrs.assign(node->attrs().begin(), node->attrs().end());
+    for (int output = 0; output < node->num_outputs(); ++output)
+      copy.types.push_back(node->shape(output));
+    copy.location = node->location();
+    copy.origin = origin;
+    nodes.push_back(graph.Append(std::move(copy)));
   }
   for (const Output& output : walk.outputs) {
-    uint32_t at = NodeAccess::walk_index(const_cast<Node*>(output.node));
-    graph.AddOutput({first[at].node, static_cast<int32_t>(output.index)});
+    graph.AddOutput(value_of(const_cast<Node*>(output.node), output.index));
   }
   return graph;
 }

@@ -41,7 +41,8 @@ class KeyWords {
 
 /// Reused from sync to sync; valid while the graph mutex is held.
 struct Walk {
-  std::vector<Node*> order;                 ///< post-order; leaves and computed nodes included
+  /// Post-order, with parameters: leaves, and computed nodes once for each output that is used.
+  std::vector<Node*> order;
   std::vector<Node*> parameters;            ///< leaves and computed nodes, by parameter number
   std::vector<uint32_t> parameter_outputs;  ///< which output of a computed node each parameter is
   std::vector<Output> outputs;              ///< what the step must produce, in order
@@ -54,9 +55,13 @@ struct Walk {
   bool has_suspects = false;  ///< a node on the way was to be computed by a step that failed
   uint32_t epoch = 0;         ///< which nodes are marked by it
 
+  /// Where in `order` an output of a node of this walk is.
+  uint32_t EntryOf(Node* node, uint32_t index) const;
+
   // For the walk itself.
   std::vector<Node*> stack;
   std::vector<uint64_t> words;
+  std::vector<uint32_t> entries;  // of parameters that are outputs of nodes with several
 
   void Clear();
 };

@@ -208,6 +208,21 @@ TEST(InitialState, TheFirstStepIsCompiledAsLaterOnesAre) {
   EXPECT_EQ(Compiles() - before, 2);
 }
 
+TEST(InitialState, TheFirstTrainingStepIsCompiledAsLaterOnesAre) {
+  nn::Sequential net = NewNet(64);
+  optim::AdamW optimizer(net->parameters(), {});
+  int64_t before = Compiles();
+  for (int i = 0; i < 3; ++i) {
+    step([&] {
+      optimizer.zero_grad();
+      net(ones({3, 4})).square().mean().backward();
+      optimizer.step();
+    });
+  }
+  mark_step(true);
+  EXPECT_EQ(Compiles() - before, 2);  // the parameters and moments, the step
+}
+
 TEST(InitialState, ChangesNoBit) {
   auto answer = [&] { return NewNet(63)(arange(12).to(f32).reshape({3, 4})).detach(); };
   Tensor apart = answer();

@@ -179,13 +179,28 @@ TEST_F(Compile, TheSameGraphForAnotherDeviceSeparately) {
 
 // ---- The live set
 
-// Three parameters of one type in both: those of one node stand first here and last there.
-TEST_F(Compile, SeparatelyByWhichParametersAreOfOneNode) {
+// Parameters are those outputs of computed nodes that are used, in the order of use.
+TEST_F(Compile, NoMoreForOutputsOfOneNodeThanForLeaves) {
   Tensor a = tensor(std::vector<float>{3, 1, 4, 2}, {2, 2}, std::nullopt, "reference");
   auto [q, r] = linalg_qr(a, "complete");
   mark_step(true);
-  std::vector<float> forth = (q - a).to_vector<float>(), back = (a - q).to_vector<float>();
+  Tensor leaf = a + 0.0f;
+  mark_step(true);
+  auto minus = [](const Tensor& x, const Tensor& y) { return (x - y).to_vector<float>(); };
+  std::vector<float> forth, back;
+  EXPECT_EQ(CompilesOf([&] { forth = minus(q, a); }), 1);
+  EXPECT_EQ(CompilesOf([&] {
+              back = minus(a, q);
+              minus(r, q);
+              minus(q, r);
+              minus(leaf, a);
+            }),
+            0);
   for (size_t i = 0; i < forth.size(); ++i) EXPECT_EQ(forth[i], -back[i]);
+  std::vector<float> other = minus(r, q);
+  for (size_t i = 0; i < other.size(); ++i) {
+    EXPECT_EQ(other[i], r.to_vector<float>()[i] - q.to_vector<float>()[i]);
+  }
 }
 
 TEST_F(Compile, AKeptIntermediateOnceMore) {
