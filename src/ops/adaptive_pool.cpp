@@ -59,8 +59,8 @@ Dims Kernel(const Tensor& self, const Dims& sizes) {
 
 /// Windows of one dim: result i covers [i * in / out, ceil((i + 1) * in / out)).
 struct AdaptiveWindows {
-  int64_t count, widest;
-  Tensor start, length;  // i64[count, 1]
+  int64_t count, widest;  // of the widest window, or more
+  Tensor start, length;   // i64[count, 1]
 };
 
 AdaptiveWindows WindowsOf(int64_t in, int64_t out, const Tensor& like) {
@@ -68,11 +68,8 @@ AdaptiveWindows WindowsOf(int64_t in, int64_t out, const Tensor& like) {
   Tensor size = ConstantLike(in, i), parts = ConstantLike(out, i);
   Tensor start = floor_divide(i * size, parts);
   Tensor end = floor_divide((i + ConstantLike(1, i)) * size + ConstantLike(out - 1, i), parts);
-  int64_t widest = 0;
-  for (int64_t k = 0; k < out; ++k) {
-    widest = std::max(widest, ((k + 1) * in + out - 1) / out - k * in / out);
-  }
-  return {out, widest, start, end - start};
+  // Wide enough for each; by how the sizes divide one less may do.
+  return {out, in / out + 2, start, end - start};
 }
 
 /// Dim `dim` replaced by (windows, elements); narrow windows repeat their last element.
@@ -110,6 +107,13 @@ Tensor AdaptiveAverage(const Tensor& self, const Dims& sizes) {
   Tensor x = Casted(self, WideFloat(self.dtype()));
   for (int i = 0; i < sizes.size(); ++i) x = AverageDim(x, self.dim() - sizes.size() + i, sizes[i]);
   return Casted(x, self.dtype());
+}
+
+/// One window over all: a mean, which unlike a window is the same op at all sizes.
+Tensor WholeAverage(const Tensor& self, int rank) {
+  Dims dims;
+  for (int d = self.dim() - rank; d < self.dim(); ++d) dims.push_back(d);
+  return Casted(mean(Casted(self, WideFloat(self.dtype())), dims, true), self.dtype());
 }
 
 /// Largest elements with their places, taken from the last dim to the first, so that of equal ones
@@ -216,6 +220,7 @@ Tensor MaxUnpool(const char* op, int rank, const Tensor& input, const Tensor& in
     NeedFloat("adaptive_avg_pool" #dims, self);                                                  \
     Dims sizes = OutputSizes("adaptive_avg_pool" #dims, self, output_size, rank);                \
     if (IsEmpty(self, sizes)) return WithoutElements(self, sizes, self.dtype());                 \
+    if (sizes == Dims::Filled(rank, 1)) return WholeAverage(self, rank);                         \
     if (Divides(self, sizes)) return avg_pool##dims(self, Kernel(self, sizes));                  \
     return AdaptiveAverage(self, sizes);                                                         \
   }                                                                                              \
