@@ -42,7 +42,8 @@ struct Axis {
   int dim;
   int64_t in, out;
   bool align_corners;
-  double scale;  // given by the caller; 0 if not
+  double scale;   // given by the caller; 0 if not
+  Tensor lifted;  // the step, where it is an operand
   /// Distance of neighbouring results, in elements of the input.
   double step() const {
     if (align_corners) {
@@ -52,13 +53,18 @@ struct Axis {
   }
 };
 
+/// The step as a number of the dtype of `x`.
+Tensor StepOf(const Axis& axis, const Tensor& x) {
+  return axis.lifted.defined() ? Casted(axis.lifted, x.dtype()) : ConstantLike(axis.step(), x);
+}
+
 Tensor Positions(const Axis& axis, const Tensor& x) {
   return Casted(Counting(axis.out, x), x.dtype());
 }
 
 /// Where the results lie, in elements of the input; may be less than 0.
 Tensor Sources(const Axis& axis, const Tensor& x) {
-  Tensor i = Positions(axis, x), step = ConstantLike(axis.step(), x);
+  Tensor i = Positions(axis, x), step = StepOf(axis, x);
   if (axis.align_corners) return i * step;
   Tensor half = ConstantLike(0.5, x);
   return (i + half) * step - half;
@@ -83,7 +89,7 @@ Tensor Nearest(const Tensor& x, const Axis& axis, bool exact) {
   DType dtype = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
   Tensor i = Casted(Counting(axis.out, x), dtype);
   if (exact) i = i + ConstantLike(0.5, i);
-  return Rows(x, AsIndex(floor(i * ConstantLike(axis.step(), i)), axis.in), axis.dim);
+  return Rows(x, AsIndex(floor(i * StepOf(axis, i)), axis.in), axis.dim);
 }
 
 Tensor Linear(const Tensor& x, const Axis& axis) {
@@ -151,8 +157,9 @@ Tensor ResizeDim(const Tensor& x, const Axis& axis, const std::string& mode, boo
 void InferResize(const InferCall& c) {
   Dims sizes = c.in[0]->sizes();
   const std::vector<int64_t>& out = c.attrs[0].ints();
-  bool fits =
-      static_cast<int>(out.size()) + 2 == sizes.size() && c.attrs[3].floats().size() == out.size();
+  bool fits = static_cast<int>(out.size()) + 2 == sizes.size() &&
+              c.attrs[3].floats().size() == out.size() &&
+              (c.in.size() == 1 || c.in.size() == out.size() + 1);
   for (size_t i = 0; fits && i < out.size(); ++i) {
     fits = out[i] > 0 && sizes[static_cast<int>(i) + 2] > 0;
   }
@@ -171,8 +178,13 @@ std::vector<Tensor> ExpandResize(const ExpandCall& c) {
   Tensor x = c.in[0];
   if (!mode.starts_with("nearest")) x = Casted(x, WideFloat(x.dtype()));
   for (int dim = x.dim() - 1; dim >= 2; --dim) {
-    Axis axis{dim, x.size(dim), c.out[0].size(dim), c.attrs[2].boolean(),
-              c.attrs[3].floats()[static_cast<size_t>(dim) - 2]};
+    Axis axis{dim,
+              x.size(dim),
+              c.out[0].size(dim),
+              c.attrs[2].boolean(),
+              c.attrs[3].floats()[static_cast<size_t>(dim) - 2],
+              Tensor()};
+    if (c.in.size() > 1) axis.lifted = c.in[static_cast<size_t>(dim) - 1];
     x = ResizeDim(x, axis, mode, c.attrs[4].boolean());
   }
   return {Casted(x, c.out[0].dtype())};
@@ -190,7 +202,16 @@ Tensor Resize(const char* op, const Tensor& self, const Dims& sizes, const std::
           op, rank, self.shape().to_string(), ToString(sizes));
   }
   if (!mode.starts_with("nearest")) NeedFloat(op, self);
-  return Apply(kResize, at, {self}, {sizes, mode, align_corners, scales, antialias});
+  Tensors operands{self};
+  // Ratios of sizes are operands, so that they make no graph of their own.
+  bool is_ratio = std::ranges::count(scales, 0.0) == rank && !antialias;
+  DType dtype = self.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  for (int i = 0; i < rank && is_ratio; ++i) {
+    Axis axis{i + 2, self.size(i + 2), sizes[i], align_corners, 0, Tensor()};
+    operands.push_back(Lift(axis.step(), dtype));
+  }
+  const Attr attrs[] = {sizes, mode, align_corners, scales, antialias};
+  return ApplyMulti(kResize, at, operands, attrs)[0];
 }
 
 Tensor ResizeScaled(const char* op, const Tensor& self, const Dims& sizes, int rank,
@@ -353,9 +374,11 @@ namespace {
 
 constinit const OpDef kResize = {
     .schema =
-        "_resize(Tensor self, int[] output_size, str mode, bool align_corners, float[] scales, "
-        "bool antialias) -> Tensor",
-    .doc = "Resizes the dims behind the first two; a scale of 0 is the ratio of the sizes.",
+        "_resize(Tensor self, Tensor[] steps, int[] output_size, str mode, bool align_corners, "
+        "float[] scales, bool antialias) -> Tensor",
+    .doc =
+        "Resizes the dims behind the first two; a scale of 0 is the ratio of the sizes. `steps` "
+        "are the distances of neighbouring results, or none where they follow from these.",
     .infer = InferResize,
     .expand = ExpandResize,
     .samples = {{"f32[1,2,3,4]",
