@@ -1,6 +1,9 @@
 // Branches and loops: programs inside of programs.
 
 #include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
 
 #include "backends/cpu/call_kit.h"
 #include "backends/cpu/program.h"
@@ -36,6 +39,35 @@ void CopyShared(const Program& program, std::span<char* const> inputs,
   int64_t bytes = program.graph().TypeOf(program.graph().outputs()[i]).bytes();
   if (source && source != outputs[i]) CopyBytes(source, outputs[i], bytes);
 }
+
+/// The program of a graph in an attribute. Calls that differ in other attributes, such as loops of
+/// other counts, share it.
+class Body {
+ public:
+  static std::shared_ptr<const Body> Of(const Attr& attr) {
+    static std::mutex mutex;
+    static std::map<const Graph*, std::weak_ptr<const Body>> bodies;
+    std::lock_guard lock(mutex);
+    std::weak_ptr<const Body>& known = bodies[&attr.graph()];
+    std::shared_ptr<const Body> body = known.lock();
+    if (!body) {
+      std::erase_if(bodies, [&](const auto& entry) {
+        return entry.first != &attr.graph() && entry.second.expired();
+      });
+      body = std::make_shared<const Body>(attr.graph_ptr());
+      known = body;
+    }
+    return body;
+  }
+
+  explicit Body(std::shared_ptr<const Graph> graph)
+      : graph_(std::move(graph)), program_(*graph_, /*aligned_outputs=*/false) {}
+  const Program& program() const { return program_; }
+
+ private:
+  std::shared_ptr<const Graph> graph_;  // whose address is the key
+  Program program_;
+};
 
 class CondCall : public Call {
  public:
@@ -161,7 +193,8 @@ class WhileCall : public Call {
 class LoopCall : public Call {
  public:
   LoopCall(const Graph&, const GraphNode& node)
-      : body_(node.attrs[0].graph(), /*aligned_outputs=*/false),
+      : shared_(Body::Of(node.attrs[0])),
+        body_(shared_->program()),
         count_(node.attrs[1].integer()),
         stacked_in_(static_cast<size_t>(node.attrs[3].integer())),
         carried_(body_, 1, static_cast<size_t>(node.attrs[2].integer())),
@@ -203,7 +236,8 @@ class LoopCall : public Call {
   int64_t bytes() const override { return body_.bytes(); }
 
  private:
-  Program body_;
+  std::shared_ptr<const Body> shared_;
+  const Program& body_;
   int64_t count_;
   size_t stacked_in_;
   Carried carried_;
