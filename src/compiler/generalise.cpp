@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include "base/throw.h"
+#include "ir/graph_access.h"
+#include "ir/infer.h"
 
 namespace hammock {
 
 namespace {
 
-constexpr std::array kNames = {"n", "m", "k", "l", "p", "q", "r", "s",
-                               "t", "u", "v", "w", "x", "y", "z", "b"};
+constexpr std::array kNames = {"n", "m", "k", "l", "p", "q", "r", "s", "t", "u", "v", "w",
+                               "x", "y", "z", "b", "a", "c", "d", "e", "g", "h", "i", "j"};
 
 /// One size at each sample.
 using Values = std::vector<int64_t>;
@@ -31,8 +36,48 @@ bool Agrees(const DimExpr& expr, const std::vector<Values>& parameters, const Va
   return true;
 }
 
+/// `values` as a product with an integer of parameters.
+std::optional<lazy::DerivedSize> ProductOf(const std::vector<Values>& parameters,
+                                           const Values& values,
+                                           const std::vector<size_t>& factors) {
+  lazy::DerivedSize product;
+  for (size_t sample = 0; sample < values.size(); ++sample) {
+    __int128 value = 1;
+    for (size_t factor : factors) value *= parameters[factor][sample];
+    if (value == 0 || values[sample] % value != 0) return std::nullopt;
+    int64_t coefficient = static_cast<int64_t>(values[sample] / value);
+    if (sample > 0 && coefficient != product.coefficient) return std::nullopt;
+    product.coefficient = coefficient;
+  }
+  for (size_t factor : factors) product.factors.push_back(static_cast<int>(factor));
+  return product;
+}
+
+/// `values` as quotients of others, rounded down, by the least divisor; without the factor.
+std::optional<lazy::DerivedSize> QuotientOf(const Values& dividends, const Values& values) {
+  constexpr int64_t kMostDivisor = 64;
+  for (int64_t divisor = 2; divisor <= kMostDivisor; ++divisor) {
+    // The offsets that give all values.
+    int64_t least = -kMostDivisor, most = kMostDivisor;
+    for (size_t sample = 0; sample < values.size(); ++sample) {
+      int64_t exact = 0;
+      if (__builtin_mul_overflow(divisor, values[sample], &exact)) return std::nullopt;
+      least = std::max(least, exact - dividends[sample]);
+      most = std::min(most, exact - dividends[sample] + divisor - 1);
+    }
+    if (least > most) continue;
+    // Rather x / divisor + integer than one that rounds otherwise.
+    int64_t multiple =
+        most >= 0 ? most - most % divisor : -(-most + divisor - 1) / divisor * divisor;
+    if (least <= 0 && most >= 0) multiple = 0;
+    int64_t offset = multiple >= least ? multiple : std::clamp<int64_t>(0, least, most);
+    return lazy::DerivedSize{1, {}, offset, divisor};
+  }
+  return std::nullopt;
+}
+
 /// Finds the plainest expression: a multiple of one parameter; the sum or difference of two; then
-/// the same with a constant.
+/// the same with a constant; then a parameter, a multiple of another and a constant.
 class Solver {
  public:
   Solver(const std::vector<Values>& parameters, const Values& values)
@@ -43,12 +88,22 @@ class Solver {
     return best_;
   }
 
-  std::optional<DimExpr> Linear() {
-    if (Multiple()) return best_;
-    Pairs(false);
-    if (best_) return best_;
+  /// Without a constant, so that few fit by chance.
+  std::optional<DimExpr> Sum() {
+    if (!Multiple()) Pairs(false);
+    return best_;
+  }
+
+  std::optional<DimExpr> Plain() {
+    if (Sum()) return best_;
     for (int p = 0; p < count(); ++p) Line(p, true);
-    if (!best_) Pairs(true);
+    return best_;
+  }
+
+  std::optional<DimExpr> Linear() {
+    if (Plain()) return best_;
+    Pairs(true);
+    if (!best_) Remainders();
     return best_;
   }
 
@@ -83,6 +138,25 @@ class Solver {
     }
   }
 
+  /// parameter - multiple * another + constant, such as what a quotient leaves.
+  void Remainders() {
+    for (int p = 0; p < count(); ++p) {
+      for (int q = 0; q < count(); ++q) {
+        const Values &x = parameters_[static_cast<size_t>(p)],
+                     &y = parameters_[static_cast<size_t>(q)];
+        size_t other = 1;
+        while (y[other] == y[0]) ++other;
+        int64_t rise = x[other] - x[0] - (values_[other] - values_[0]), run = y[other] - y[0];
+        if (p == q || rise == 0 || rise % run != 0) continue;
+        int64_t multiple = rise / run, product = 0;
+        if (__builtin_mul_overflow(multiple, y[0], &product)) continue;
+        DimExpr expr{values_[0] - x[0] + product, {{p, 1}, {q, -multiple}}};
+        if (p > q) std::swap(expr.terms[0], expr.terms[1]);
+        Offer(std::move(expr));
+      }
+    }
+  }
+
   void Offer(DimExpr expr) {
     auto weight = [](const DimExpr& e) { return std::abs(e.terms[0].second); };
     if (best_ && weight(*best_) <= weight(expr)) return;
@@ -94,42 +168,87 @@ class Solver {
   std::optional<DimExpr> best_;
 };
 
-/// Says which parameter is a product of two or three free ones.
-SizeProducts ProductsAmong(const std::vector<Values>& parameters) {
-  SizeProducts products(parameters.size());
-  auto is_free = [&](size_t p) { return products[p].factors.empty(); };
-  auto try_factors = [&](size_t p, const std::vector<size_t>& factors) {
-    lazy::SizeProduct product;
-    for (size_t sample = 0; sample < parameters[p].size(); ++sample) {
-      __int128 value = 1;
-      for (size_t factor : factors) value *= parameters[factor][sample];
-      if (value == 0 || parameters[p][sample] % value != 0) return;
-      int64_t coefficient = static_cast<int64_t>(parameters[p][sample] / value);
-      if (sample > 0 && coefficient != product.coefficient) return;
-      product.coefficient = coefficient;
+/// Finds out which parameters follow from others.
+class Derivation {
+ public:
+  /// `is_input`: a dim of an input, which is no quotient of another size.
+  Derivation(const std::vector<Values>& parameters, std::vector<bool> is_input)
+      : parameters_(parameters),
+        is_input_(std::move(is_input)),
+        derived_(parameters.size()),
+        is_factor_(parameters.size()) {}
+
+  DerivedSizes Run() {
+    for (size_t p = 0; p < count(); ++p) {
+      if (is_input_[p]) TryMultiple(p, false);
     }
-    for (size_t factor : factors) product.factors.push_back(static_cast<int>(factor));
-    products[p] = std::move(product);
-  };
-  const size_t count = parameters.size();
-  // A factor of another is never made a product: it would be one of a product.
-  std::vector<bool> is_factor(count);
-  for (size_t p = 0; p < count; ++p) {
-    auto may_be_factor = [&](size_t i) { return i != p && is_free(i); };
-    for (size_t a = 0; a < count && !is_factor[p]; ++a) {
-      for (size_t b = a; b < count && may_be_factor(a); ++b) {
-        if (may_be_factor(b) && is_free(p)) try_factors(p, {a, b});
-        for (size_t c = b; c < count && may_be_factor(b); ++c) {
-          if (may_be_factor(c) && is_free(p)) try_factors(p, {a, b, c});
+    const std::vector<bool> is_base = is_factor_;
+    for (size_t p = 0; p < count(); ++p) TryMultiple(p, true);
+    for (size_t p = 0; p < count(); ++p) TryProducts(p);
+    for (size_t p = 0; p < count(); ++p) {
+      if (IsFree(p) && !is_input_[p] && !is_base[p]) TryQuotients(p);
+    }
+    return std::move(derived_);
+  }
+
+ private:
+  size_t count() const { return parameters_.size(); }
+  bool IsFree(size_t p) const { return derived_[p].factors.empty(); }
+
+  /// A size that was always divided without a rest is the multiple of the quotient.
+  void TryMultiple(size_t p, bool of_factors) {
+    if (is_factor_[p] || !IsFree(p)) return;
+    lazy::DerivedSize best;
+    for (size_t a = 0; a < count(); ++a) {
+      if (a == p || is_input_[a] || !IsFree(a) || (of_factors && !is_factor_[a])) continue;
+      std::optional<lazy::DerivedSize> multiple = ProductOf(parameters_, parameters_[p], {a});
+      if (multiple && multiple->coefficient > best.coefficient) best = *multiple;
+    }
+    Set(p, best);
+  }
+
+  void TryProducts(size_t p) {
+    auto may_be_factor = [&](size_t i) { return i != p && IsFree(i); };
+    // A factor of another is never made a product: it would be one of a product.
+    for (size_t a = 0; a < count() && !is_factor_[p]; ++a) {
+      for (size_t b = a; b < count() && may_be_factor(a); ++b) {
+        if (may_be_factor(b) && IsFree(p)) TryProduct(p, {a, b});
+        for (size_t c = b; c < count() && may_be_factor(b); ++c) {
+          if (may_be_factor(c) && IsFree(p)) TryProduct(p, {a, b, c});
         }
       }
     }
-    for (int factor : products[p].factors) is_factor[static_cast<size_t>(factor)] = true;
   }
-  return products;
-}
 
-/// Builds a rule: first the inputs' dims, then what is left of the traced sizes, then the lowered.
+  void TryProduct(size_t p, const std::vector<size_t>& factors) {
+    if (auto product = ProductOf(parameters_, parameters_[p], factors)) Set(p, *product);
+  }
+
+  /// By the least divisor.
+  void TryQuotients(size_t p) {
+    lazy::DerivedSize best;
+    for (size_t a = 0; a < p; ++a) {
+      auto quotient = QuotientOf(parameters_[a], parameters_[p]);
+      if (!quotient || (best.divisor > 1 && best.divisor <= quotient->divisor)) continue;
+      best = *quotient;
+      best.factors = {static_cast<int>(a)};
+    }
+    Set(p, best);
+  }
+
+  void Set(size_t p, const lazy::DerivedSize& derived) {
+    derived_[p] = derived;
+    for (int factor : derived.factors) is_factor_[static_cast<size_t>(factor)] = true;
+  }
+
+  const std::vector<Values>& parameters_;
+  const std::vector<bool> is_input_;
+  DerivedSizes derived_;
+  std::vector<bool> is_factor_;
+};
+
+/// Builds a rule: first the inputs' dims, then what is left of the traced sizes, then numbers and
+/// the lowered sizes, which define nothing.
 class RuleFinder {
  public:
   RuleFinder(std::span<const SizeSample> samples, std::span<const SizePlace> traced,
@@ -137,23 +256,35 @@ class RuleFinder {
       : samples_(samples), traced_(traced), lowered_(lowered) {}
 
   FoundRule Run() {
-    for (size_t i = 0; i < traced_.size(); ++i) {
-      if (traced_[i].kind == SizePlace::kInputDim) ExplainTraced(i);
+    auto define = [&](auto is_this) {
+      for (size_t i = 0; i < traced_.size(); ++i) {
+        if (is_this(traced_[i].kind) && !Define(i)) return false;
+      }
+      return true;
+    };
+    if (!define([](SizePlace::Kind kind) { return kind == SizePlace::kInputDim; })) return {};
+    std::vector<bool> is_input(parameters_.size(), true);
+    if (!define([](SizePlace::Kind kind) {
+          return kind == SizePlace::kDim || kind == SizePlace::kAttribute;
+        })) {
+      return {};
     }
+    if (parameters_.empty()) return {};
+    is_input.resize(parameters_.size());
+    rule_.derived = Derivation(parameters_, std::move(is_input)).Run();
+    defined_ = parameters_.size();
     for (size_t i = 0; i < traced_.size(); ++i) {
-      if (traced_[i].kind != SizePlace::kInputDim) ExplainTraced(i);
+      if (traced_[i].kind != SizePlace::kConstant) continue;
+      // A number in the graph may follow from sizes; it is none itself.
+      if (!Explain(At(&SizeSample::traced, i), i, rule_.traced)) return {};
     }
-    if (failed_ || parameters_.empty()) return {};
     for (size_t i = 0; i < lowered_.size(); ++i) {
-      Values values = At(&SizeSample::lowered, i);
-      if (!Varies(values)) continue;
-      std::optional<DimExpr> expr = Solver(parameters_, values).Linear();
-      if (!expr) return {std::nullopt, lowered_[i]};
-      rule_.lowered.emplace_back(i, std::move(*expr));
+      if (!Explain(At(&SizeSample::lowered, i), i, rule_.lowered)) {
+        return {std::nullopt, lowered_[i]};
+      }
     }
     std::ranges::sort(rule_.traced, {}, &std::pair<size_t, DimExpr>::first);
     rule_.fixed = samples_.back();
-    rule_.products = ProductsAmong(parameters_);
     return {std::move(rule_), std::nullopt};
   }
 
@@ -164,32 +295,77 @@ class RuleFinder {
     return values;
   }
 
-  void ExplainTraced(size_t index) {
+  /// Explains a traced size, or makes it a parameter.
+  bool Define(size_t index) {
     Values values = At(&SizeSample::traced, index);
-    if (failed_ || !Varies(values)) return;
-    Solver solver(parameters_, values);
-    bool input = traced_[index].kind == SizePlace::kInputDim;
-    std::optional<DimExpr> expr = input ? solver.Multiple() : solver.Linear();
-    // A number in the graph may follow from sizes; it is none itself.
-    bool may_define = traced_[index].kind != SizePlace::kConstant;
-    if (!expr && (!may_define || parameters_.size() == kNames.size())) {
-      failed_ = true;
-      return;
-    }
+    if (!Varies(values)) return true;
+    std::optional<DimExpr> expr = ExprOf(values, traced_[index].kind);
     if (!expr) {
+      if (parameters_.size() == kNames.size()) return false;
       expr = DimExpr{0, {{static_cast<int>(parameters_.size()), 1}}};
       parameters_.push_back(std::move(values));
       rule_.defined_at.push_back(index);
     }
     rule_.traced.emplace_back(index, std::move(*expr));
+    return true;
+  }
+
+  std::optional<DimExpr> ExprOf(const Values& values, SizePlace::Kind kind) const {
+    if (kind == SizePlace::kInputDim) return Solver(parameters_, values).Multiple();
+    if (std::optional<DimExpr> expr = Solver(parameters_, values).Plain()) return expr;
+    // A dim that is a quotient is a parameter, whatever else may fit by chance.
+    auto divides = [&](const Values& dividends) {
+      return QuotientOf(dividends, values).has_value();
+    };
+    if (kind == SizePlace::kDim && std::ranges::any_of(parameters_, divides)) return std::nullopt;
+    return Solver(parameters_, values).Linear();
+  }
+
+  /// Explains a size or number by the parameters and their products.
+  bool Explain(const Values& values, size_t index, SizeRule::Exprs& exprs) {
+    if (!Varies(values)) return true;
+    std::optional<DimExpr> expr = Solver(parameters_, values).Sum();
+    if (!expr) expr = ProductFor(values);
+    if (!expr) expr = Solver(parameters_, values).Linear();
+    if (!expr) return false;
+    exprs.emplace_back(index, std::move(*expr));
+    return true;
+  }
+
+  /// A multiple of a new parameter that is a product of two or three.
+  std::optional<DimExpr> ProductFor(const Values& values) {
+    if (parameters_.size() == kNames.size()) return std::nullopt;
+    lazy::DerivedSize best;
+    auto offer = [&](const std::vector<size_t>& factors) {
+      auto product = ProductOf(parameters_, values, factors);
+      if (!product) return;
+      if (best.factors.empty() || product->coefficient < best.coefficient) best = *product;
+    };
+    for (size_t a = 0; a < defined_; ++a) {
+      for (size_t b = a; b < defined_; ++b) offer({a, b});
+    }
+    for (size_t a = 0; a < defined_ && best.factors.empty(); ++a) {
+      for (size_t b = a; b < defined_; ++b) {
+        for (size_t c = b; c < defined_; ++c) offer({a, b, c});
+      }
+    }
+    if (best.factors.empty()) return std::nullopt;
+    int64_t coefficient = std::exchange(best.coefficient, 1);
+    Values product;
+    for (size_t sample = 0; sample < values.size(); ++sample) {
+      product.push_back(values[sample] / coefficient);
+    }
+    parameters_.push_back(std::move(product));
+    rule_.derived.push_back(std::move(best));
+    return DimExpr{0, {{static_cast<int>(parameters_.size()) - 1, coefficient}}};
   }
 
   std::span<const SizeSample> samples_;
   std::span<const SizePlace> traced_;
   std::span<const SizePlace> lowered_;
   std::vector<Values> parameters_;
+  size_t defined_ = 0;  // the parameters that are traced sizes
   SizeRule rule_;
-  bool failed_ = false;
 };
 
 bool AllGiven(std::span<const int64_t> sizes, const std::vector<int64_t>& fixed,
@@ -212,45 +388,12 @@ bool AllGiven(std::span<const int64_t> sizes, const std::vector<int64_t>& fixed,
 
 }  // namespace
 
-std::vector<int64_t> AllSizes(const SizeProducts& products, std::span<const int64_t> free) {
-  if (products.empty()) return {free.begin(), free.end()};
-  std::vector<int64_t> sizes(products.size());
-  auto next = free.begin();
-  for (size_t p = 0; p < sizes.size(); ++p) {
-    if (products[p].factors.empty()) sizes[p] = *next++;
-  }
-  for (size_t p = 0; p < sizes.size(); ++p) {
-    if (products[p].factors.empty()) continue;
-    sizes[p] = products[p].coefficient;
-    for (int factor : products[p].factors) {
-      if (__builtin_mul_overflow(sizes[p], sizes[static_cast<size_t>(factor)], &sizes[p])) {
-        Throw(ErrorCode::kValue, "a size overflows");
-      }
-    }
-  }
-  return sizes;
-}
-
-std::optional<std::vector<int64_t>> FreeSizes(const SizeProducts& products,
-                                              std::span<const int64_t> sizes) {
-  std::vector<int64_t> free;
-  for (size_t p = 0; p < sizes.size(); ++p) {
-    if (p >= products.size() || products[p].factors.empty()) {
-      free.push_back(sizes[p]);
-      continue;
-    }
-    __int128 size = products[p].coefficient;
-    for (int factor : products[p].factors) size *= sizes[static_cast<size_t>(factor)];
-    if (size != sizes[p]) return std::nullopt;
-  }
-  return free;
-}
-
 std::optional<std::vector<int64_t>> SizeRule::ParametersOf(
     std::span<const int64_t> traced_sizes) const {
   if (traced_sizes.size() != fixed.traced.size()) return std::nullopt;
   std::vector<int64_t> parameters;
   for (size_t index : defined_at) parameters.push_back(traced_sizes[index]);
+  if (!AppendDerived(derived, parameters)) return std::nullopt;
   if (!AllGiven(traced_sizes, fixed.traced, traced, parameters)) return std::nullopt;
   return parameters;
 }
@@ -272,18 +415,77 @@ FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlac
   return RuleFinder(samples, traced, lowered).Run();
 }
 
+Graph InferredAt(Graph traced, const SizeRule& rule, std::vector<int64_t> parameters) {
+  const std::vector<SizePlace> places = SizePlacesOf(traced);
+  std::vector<const Shape*> in;
+  auto next = rule.traced.begin();
+  for (NodeId id = 0; id < traced.size(); ++id) {
+    GraphNode& node = traced.mutable_node(id);
+    auto begin = next;
+    std::vector<SizePlace> set;
+    std::vector<int64_t> sizes;
+    for (; next != rule.traced.end() && places[next->first].node == id; ++next) {
+      if (places[next->first].kind == SizePlace::kDim) continue;
+      set.push_back(places[next->first]);
+      sizes.push_back(next->second.Evaluate(parameters));
+    }
+    SetSizes(node, set, sizes);
+    if (TypeIsGiven(*node.op)) continue;
+    in.clear();
+    for (GraphValue input : node.inputs) {
+      in.push_back(input.node < 0 ? nullptr : &traced.TypeOf(input));
+    }
+    node.types = InferShapes(*node.op, in, node.attrs);
+    // Parameters that this node defines, and those that follow from them.
+    for (auto at = begin; at != next; ++at) {
+      const SizePlace& place = places[at->first];
+      auto defined = std::ranges::find(rule.defined_at, at->first);
+      if (defined == rule.defined_at.end() || place.kind != SizePlace::kDim) continue;
+      auto p = static_cast<size_t>(defined - rule.defined_at.begin());
+      parameters[p] = node.types[static_cast<size_t>(place.which)].size(place.position);
+      for (size_t later = p + 1; later < parameters.size(); ++later) {
+        const lazy::DerivedSize& derived = rule.derived[later];
+        if (!derived.factors.empty()) parameters[later] = ValueOf(derived, parameters);
+      }
+    }
+  }
+  return traced;
+}
+
+namespace {
+
+using PlacedExprs = std::vector<std::pair<const SizePlace*, const DimExpr*>>;
+
+void SetExprs(Graph& graph, const std::vector<DimParam>& params, const PlacedExprs& exprs) {
+  graph.dim_params = params;
+  std::map<std::pair<NodeId, int>, PlacedExprs> in_bodies;
+  for (auto [place, expr] : exprs) {
+    if (place->inside) {
+      in_bodies[{place->node, place->which}].emplace_back(place->inside.get(), expr);
+      continue;
+    }
+    bool attribute = place->kind == SizePlace::kAttribute || place->kind == SizePlace::kConstant;
+    auto& list = attribute ? graph.attr_exprs : graph.dim_exprs;
+    list[{place->node, place->which, place->position}] = *expr;
+  }
+  for (const auto& [where, inner] : in_bodies) {
+    Attr& attr = graph.mutable_node(where.first).attrs[static_cast<size_t>(where.second)];
+    auto body = std::make_shared<Graph>(attr.graph());
+    SetExprs(*body, params, inner);
+    attr = Attr(std::shared_ptr<const Graph>(std::move(body)));
+  }
+}
+
+}  // namespace
+
 Graph WithDimParams(Graph graph, const SizeRule::Exprs& exprs,
                     const std::vector<int64_t>& parameters) {
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    graph.dim_params.push_back({kNames[i], parameters[i]});
-  }
+  std::vector<DimParam> params;
+  for (size_t i = 0; i < parameters.size(); ++i) params.push_back({kNames[i], parameters[i]});
   const std::vector<SizePlace> places = SizePlacesOf(graph);
-  for (const auto& [index, expr] : exprs) {
-    const SizePlace& place = places[index];
-    bool attribute = place.kind == SizePlace::kAttribute || place.kind == SizePlace::kConstant;
-    auto& list = attribute ? graph.attr_exprs : graph.dim_exprs;
-    list[{place.node, place.which, place.position}] = expr;
-  }
+  PlacedExprs placed;
+  for (const auto& [index, expr] : exprs) placed.emplace_back(&places[index], &expr);
+  SetExprs(graph, params, placed);
   return graph;
 }
 
@@ -361,6 +563,9 @@ Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs) {
           found.unexplained ? fmt::format("a size of %{} is no linear function of the free dims",
                                           found.unexplained->node)
                             : std::string("too many of its sizes vary"));
+  }
+  if (found.rule->derived.size() > found.rule->defined_at.size()) {
+    Throw(ErrorCode::kValue, "{}: a size is a product of free dims", what);
   }
   for (size_t index : found.rule->defined_at) {
     if (places[index].kind == SizePlace::kInputDim) continue;

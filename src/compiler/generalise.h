@@ -4,8 +4,9 @@
 ///
 /// Tracing is concrete, so sizes are known only at samples: the graphs that were traced. A size
 /// that varies becomes a linear expression in parameters that agrees with all samples; which of
-/// several is a guess. A wrong guess is noticed, never used: every size of a new graph, as traced
-/// and as lowered, is compared with what the expressions give. It then becomes one more sample.
+/// several is a guess. Products and quotients of sizes are parameters that follow from others. A
+/// wrong guess is noticed, never used: every size of a new graph, as traced and as lowered, is
+/// compared with what the expressions give. It then becomes one more sample.
 
 #include <cstdint>
 #include <functional>
@@ -15,20 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/derived_sizes.h"
 #include "compiler/skeleton.h"
 #include "hammock/ir/graph.h"
-#include "hammock/lazy/lowering_context.h"
 
 namespace hammock {
-
-/// By parameter; see lazy::SizeProduct.
-using SizeProducts = std::vector<lazy::SizeProduct>;
-
-/// The values of the free parameters; nothing where one of the others is not their product.
-std::optional<std::vector<int64_t>> FreeSizes(const SizeProducts& products,
-                                              std::span<const int64_t> sizes);
-/// The values of all parameters.
-std::vector<int64_t> AllSizes(const SizeProducts& products, std::span<const int64_t> free);
 
 /// The sizes of one graph's two skeletons.
 struct SizeSample {
@@ -40,9 +32,11 @@ struct SizeSample {
 struct SizeRule {
   using Exprs = std::vector<std::pair<size_t, DimExpr>>;  // by index of the size, ascending
 
-  std::vector<size_t> defined_at;  ///< the traced size that each parameter is
-  SizeProducts products;           ///< which of them are products of others
-  Exprs traced;                    ///< of the sizes that vary
+  /// The traced size that each parameter is. The last parameters, which no traced size is, are
+  /// products of these.
+  std::vector<size_t> defined_at;
+  DerivedSizes derived;
+  Exprs traced;  ///< of the sizes that vary
   Exprs lowered;
   SizeSample fixed;  ///< the others have these values
 
@@ -64,6 +58,11 @@ struct FoundRule {
 /// `samples` have equal skeletons, `traced` and `lowered` are the places of their sizes.
 FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlace> traced,
                    std::span<const SizePlace> lowered);
+
+/// A traced graph at other values of the parameters. Its attributes and inputs are as the rule
+/// says, which may be a guess; the sizes of results are inferred. An Error where there is no such
+/// graph.
+Graph InferredAt(Graph traced, const SizeRule& rule, std::vector<int64_t> parameters);
 
 /// A graph, traced or lowered, with the expressions of its sizes.
 Graph WithDimParams(Graph graph, const SizeRule::Exprs& exprs,

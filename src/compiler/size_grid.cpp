@@ -1,6 +1,7 @@
 #include "compiler/size_grid.h"
 
 #include <algorithm>
+#include <set>
 
 namespace hammock::compiler {
 namespace {
@@ -11,8 +12,18 @@ int MostDegree(size_t parameters) {
   return parameters <= 3 ? 3 : 2;
 }
 
+/// Whether a coordinate of the group of `p`, which has several, is a factor already.
+bool HasFactorOfGroup(const std::vector<int>& degrees, size_t p, const std::vector<int>& groups) {
+  if (groups.empty() || std::ranges::count(groups, groups[p]) == 1) return false;
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    if (groups[i] == groups[p] && degrees[i] > 0) return true;
+  }
+  return false;
+}
+
 /// All degrees whose sum is at most `most`, lower sums first.
-std::vector<std::vector<int>> DegreesUpTo(size_t parameters, int most) {
+std::vector<std::vector<int>> DegreesUpTo(size_t parameters, int most,
+                                          const std::vector<int>& groups) {
   std::vector<std::vector<int>> all = {std::vector<int>(parameters)};
   for (size_t i = 0; i < all.size(); ++i) {
     int sum = 0;
@@ -22,6 +33,7 @@ std::vector<std::vector<int>> DegreesUpTo(size_t parameters, int most) {
       if (all[i][p] > 0) last = p;
     }
     for (size_t p = last; p < parameters && sum < most; ++p) {
+      if (HasFactorOfGroup(all[i], p, groups)) continue;
       std::vector<int> next = all[i];
       ++next[p];
       all.push_back(std::move(next));
@@ -39,8 +51,11 @@ __int128 Choose(int64_t n, int k) {
 
 }  // namespace
 
-SizeGrid::SizeGrid(std::vector<int64_t> base)
-    : base_(std::move(base)), degrees_(DegreesUpTo(base_.size(), MostDegree(base_.size()))) {
+SizeGrid::SizeGrid(std::vector<int64_t> base, const std::vector<int>& groups)
+    : base_(std::move(base)) {
+  std::set<int> distinct(groups.begin(), groups.end());
+  int most = MostDegree(groups.empty() ? base_.size() : distinct.size());
+  degrees_ = DegreesUpTo(base_.size(), most, groups);
   for (const std::vector<int>& degrees : degrees_) {
     std::vector<int64_t> point = base_;
     for (size_t p = 0; p < point.size(); ++p) point[p] += degrees[p];

@@ -7,7 +7,8 @@
 ///
 ///   f = sum over a of d(a) * C(u_0, a_0) * C(u_1, a_1) * ...
 ///
-/// where d(a) is a forward difference. All of these are integers, so nothing is rounded; and among
+/// where d(a) is a forward difference. Where sizes are rounded down, these are coordinates of them,
+/// Note [Size coordinates]. All of these are integers, so nothing is rounded; and among
 /// sizes that follow each other, one that is even or a multiple of three shows.
 
 #include <cstdint>
@@ -27,12 +28,11 @@ struct SizePolynomial {
 
 class SizeGrid {
  public:
-  static constexpr size_t kMostParameters = 6;
-
   /// Basis functions at certain sizes.
   using Basis = std::vector<__int128>;
 
-  explicit SizeGrid(std::vector<int64_t> base);
+  /// Products of coordinates of one group are not looked for, where a group has several.
+  explicit SizeGrid(std::vector<int64_t> base, const std::vector<int>& groups = {});
 
   /// The sizes at which values are needed; the base comes first.
   const std::vector<std::vector<int64_t>>& points() const { return points_; }

@@ -6,6 +6,7 @@
 
 #include "compiler/fusion_facts.h"
 #include "hammock/host_tensor.h"
+#include "ir/graph_access.h"
 
 namespace hammock::compiler {
 namespace {
@@ -14,16 +15,21 @@ constexpr int64_t kWidth = 16;  // much larger sizes are better off with a sched
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-/// The integer that a constant is, if it is one.
-std::optional<int64_t> IntegerIn(int64_t bits, DType dtype) {
-  if (dtype == DType::kBool) return std::nullopt;
+Scalar NumberIn(int64_t bits, DType dtype) {
   HostTensor tensor(Shape(dtype, {}));
   std::memcpy(tensor.mutable_data(), &bits, static_cast<size_t>(tensor.bytes()));
-  double value = tensor.at(0).ToDouble();
-  if (!(std::abs(value) < 0x1p53)) return std::nullopt;
-  int64_t integer = tensor.at(0).ToInt();
-  if (static_cast<int64_t>(BitsOf(Scalar(integer), dtype)) != bits) return std::nullopt;
-  return integer;
+  return tensor.at(0);
+}
+
+/// The size that a constant may stand for, if it is an integer or the inverse of one.
+std::optional<int64_t> SizeIn(int64_t bits, DType dtype) {
+  if (dtype == DType::kBool) return std::nullopt;
+  Scalar number = NumberIn(bits, dtype);
+  if (!(std::abs(number.ToDouble()) < 0x1p53)) return std::nullopt;
+  std::optional<int64_t> size = SizeInAttr(Attr(number), 0);
+  if (!size) return std::nullopt;
+  if (static_cast<int64_t>(BitsOf(NumberOfSize(*size, number), dtype)) != bits) return std::nullopt;
+  return size;
 }
 
 /// Calls `visit(number, dtype)` for the numbers of a launch; the dtype is that of a constant, whose
@@ -66,9 +72,9 @@ std::vector<int64_t> WordsOf(const Schedule& schedule) {
     if (!step.launch.kernel) continue;
     ForEachNumber(step.launch, [&](int64_t number, const DType* constant) {
       if (!constant) return;
-      std::optional<int64_t> integer = IntegerIn(number, *constant);
-      words.push_back(integer.has_value());
-      if (!integer) words.push_back(number);
+      std::optional<int64_t> size = SizeIn(number, *constant);
+      words.push_back(size ? 1 + IsInverse(NumberIn(number, *constant)) : 0);
+      if (!size) words.push_back(number);
     });
   }
   return words;
@@ -86,27 +92,9 @@ std::vector<int64_t> NumbersOf(const Launch& launch) {
   std::vector<int64_t> numbers;
   if (!launch.kernel) return numbers;
   ForEachNumber(launch, [&](int64_t number, const DType* constant) {
-    numbers.push_back(constant ? IntegerIn(number, *constant).value_or(0) : number);
+    numbers.push_back(constant ? SizeIn(number, *constant).value_or(0) : number);
   });
   return numbers;
-}
-
-void SetSize(GraphNode& node, const SizePlace& place, int64_t value) {
-  if (place.kind == SizePlace::kDim || place.kind == SizePlace::kInputDim) {
-    Shape& type = node.types[Index(place.which)];
-    Dims sizes = type.sizes();
-    sizes[place.position] = value;
-    type = type.With(sizes);
-    return;
-  }
-  Attr& attr = node.attrs[Index(place.which)];
-  if (attr.kind() == Attr::Kind::kInts) {
-    std::vector<int64_t> values = attr.ints();
-    values[Index(place.position)] = value;
-    attr = Attr(std::move(values));
-  } else {
-    attr = Attr(Scalar(value).To(attr.scalar().dtype()));
-  }
 }
 
 std::vector<int64_t> Shifted(const std::vector<int64_t>& sizes, int64_t factor, int64_t offset) {
@@ -140,31 +128,46 @@ struct SizedSchedule::Sample {
 
 SizedSchedule::Made SizedSchedule::Make(const SizedPlanner& planner,
                                         const std::vector<int64_t>& sizes) {
-  if (sizes.empty() || sizes.size() > SizeGrid::kMostParameters) return {};
+  constexpr size_t kMostParameters = 6;
+  if (sizes.empty() || sizes.size() > kMostParameters) return {};
+  const SizeCoordinates coordinates(planner.derived, sizes.size());
   // Around sizes that happen to equal others the scheduler may decide otherwise, and so it may
   // behind a bound that lies between these sizes and the samples, above or below.
   constexpr std::pair<int64_t, int64_t> kBases[] = {{1, 0}, {1, -23}, {1, 5}, {1, 17}, {2, 9}};
   for (auto [factor, offset] : kBases) {
     std::vector<int64_t> base = Shifted(sizes, factor, offset);
     if (offset < 0 && *std::ranges::min_element(base) < 2) continue;
-    Made made = MakeAround(planner, base, sizes);
+    Made made = MakeAround(planner, coordinates, base, sizes);
     if (made.sized) return made;
   }
   return {};
 }
 
 SizedSchedule::Made SizedSchedule::MakeAround(const SizedPlanner& planner,
+                                              const SizeCoordinates& coordinates,
                                               const std::vector<int64_t>& base,
                                               const std::vector<int64_t>& sizes) {
-  SizeGrid grid(base);
+  constexpr size_t kMostPoints = 64;
+  std::vector<int64_t> first = coordinates.Of(base);
+  std::vector<int> groups;
+  for (const SizeCoordinates::Coordinate& coordinate : coordinates.coordinates()) {
+    if (coordinate.most > 0) first[groups.size()] = 0;
+    groups.push_back(coordinate.free);
+  }
+  std::vector<int64_t> check = Shifted(first, 1, 7);
+  for (size_t i = 0; i < check.size(); ++i) {
+    if (int64_t most = coordinates.coordinates()[i].most; most > 0) check[i] = most;
+  }
+  SizeGrid grid(first, groups);
   std::vector<std::vector<int64_t>> points = grid.points();
-  points.push_back(Shifted(base, 1, 7));  // one more, which the polynomials must give too
+  points.push_back(check);  // one more, which the polynomials must give too
+  if (points.size() > kMostPoints) return {};
   Made made;
   std::vector<Sample> samples;
   made.samples.reserve(points.size());
   for (const std::vector<int64_t>& point : points) {
     try {
-      Graph graph = planner.graph(point);
+      Graph graph = planner.graph(coordinates.FreeAt(point));
       Schedule schedule = planner.schedule(graph);
       made.samples.push_back({std::move(graph), std::move(schedule)});
     } catch (const Error&) {  // not every size is possible
@@ -173,8 +176,9 @@ SizedSchedule::Made SizedSchedule::MakeAround(const SizedPlanner& planner,
     samples.emplace_back(made.samples.back());
     if (!samples.back().SameStructure(samples[0])) return {};
   }
-  std::shared_ptr<SizedSchedule> sized(new SizedSchedule(std::move(grid), made.samples[0]));
-  if (!sized->Fit(samples)) return {};
+  std::shared_ptr<SizedSchedule> sized(
+      new SizedSchedule(coordinates, std::move(grid), made.samples[0]));
+  if (!sized->Fit(samples, check)) return {};
   auto gives = [&](const std::vector<int64_t>& at) {
     return sized->Gives(planner, samples[0].graph, at);
   };
@@ -185,8 +189,8 @@ SizedSchedule::Made SizedSchedule::MakeAround(const SizedPlanner& planner,
   return made;
 }
 
-bool SizedSchedule::Fit(const std::vector<Sample>& samples) {
-  const Basis check = grid_.BasisAt(Shifted(grid_.points()[0], 1, 7));
+bool SizedSchedule::Fit(const std::vector<Sample>& samples, const std::vector<int64_t>& at) {
+  const Basis check = grid_.BasisAt(at);
   bool fits = true;
   std::vector<int64_t> values(samples.size());
   // Adds what varies of one list of numbers.
@@ -225,7 +229,7 @@ bool SizedSchedule::Gives(const SizedPlanner& planner, const Skeleton& base,
     Skeleton skeleton = SkeletonOf(planner.graph(sizes));
     if (skeleton.words != base.words) return false;
     std::vector<int64_t> expected = base.sizes;
-    const Basis basis = grid_.BasisAt(sizes);
+    const Basis basis = BasisAt(sizes);
     for (size_t i = 0; i < sizes_.size(); ++i) {
       expected[Index(graph_indices_[i])] = SizeGrid::Evaluate(sizes_[i], basis);
     }
@@ -272,18 +276,24 @@ Launch SizedSchedule::LaunchAt(size_t step, const Basis& basis) const {
   ForEachNumber(launch, [&](int64_t& number, const DType* constant) {
     if (next == launches_[step].end() || next->first != index++) return;
     int64_t value = SizeGrid::Evaluate((next++)->second, basis);
-    number = constant ? static_cast<int64_t>(BitsOf(Scalar(value), *constant)) : value;
+    if (constant) {
+      value =
+          static_cast<int64_t>(BitsOf(NumberOfSize(value, NumberIn(number, *constant)), *constant));
+    }
+    number = value;
   });
   return launch;
 }
 
 GraphNode SizedSchedule::NodeAt(NodeId id, const Basis& basis) const {
   GraphNode node = base_.graph[id];
-  auto at = std::ranges::lower_bound(places_, id, {}, &SizePlace::node);
-  for (; at != places_.end() && at->node == id; ++at) {
-    SetSize(node, *at,
-            SizeGrid::Evaluate(sizes_[static_cast<size_t>(at - places_.begin())], basis));
+  auto first = std::ranges::lower_bound(places_, id, {}, &SizePlace::node), last = first;
+  std::vector<int64_t> sizes;
+  for (; last != places_.end() && last->node == id; ++last) {
+    size_t at = static_cast<size_t>(last - places_.begin());
+    sizes.push_back(SizeGrid::Evaluate(sizes_[at], basis));
   }
+  SetSizes(node, std::span(first, last), sizes);
   return node;
 }
 

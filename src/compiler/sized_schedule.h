@@ -32,6 +32,7 @@ struct ScheduledGraph {
 struct SizedPlanner {
   std::function<Graph(const std::vector<int64_t>& sizes)> graph;
   std::function<Schedule(const Graph& graph)> schedule;
+  DerivedSizes derived = {};  ///< whose free parameters the sizes are
 };
 
 /// Immutable.
@@ -51,7 +52,9 @@ class SizedSchedule {
   bool Covers(const std::vector<int64_t>& sizes) const { return range_.Contains(sizes); }
 
   using Basis = SizeGrid::Basis;
-  Basis BasisAt(const std::vector<int64_t>& sizes) const { return grid_.BasisAt(sizes); }
+  Basis BasisAt(const std::vector<int64_t>& sizes) const {
+    return grid_.BasisAt(coordinates_.Of(sizes));
+  }
   /// Whether the launch of a step, or the types and attributes of what it calls, vary.
   bool varies(size_t step) const { return varies_[step]; }
   std::vector<int64_t> BytesAt(const Basis& basis) const;  ///< by buffer
@@ -66,11 +69,12 @@ class SizedSchedule {
   struct Sample;
   using Varying = std::vector<std::pair<int, SizePolynomial>>;  // by index in its list
 
-  SizedSchedule(SizeGrid grid, ScheduledGraph base)
-      : grid_(std::move(grid)), base_(std::move(base)) {}
-  static Made MakeAround(const SizedPlanner& planner, const std::vector<int64_t>& base,
-                         const std::vector<int64_t>& sizes);
-  bool Fit(const std::vector<Sample>& samples);
+  SizedSchedule(SizeCoordinates coordinates, SizeGrid grid, ScheduledGraph base)
+      : coordinates_(std::move(coordinates)), grid_(std::move(grid)), base_(std::move(base)) {}
+  static Made MakeAround(const SizedPlanner& planner, const SizeCoordinates& coordinates,
+                         const std::vector<int64_t>& base, const std::vector<int64_t>& sizes);
+  /// The last sample is at `check`, the others are those of the grid.
+  bool Fit(const std::vector<Sample>& samples, const std::vector<int64_t>& check);
   void FindVaryingSteps();
   /// Whether the graph at these sizes is the one that the polynomials give.
   bool Gives(const SizedPlanner& planner, const Skeleton& base,
@@ -78,6 +82,7 @@ class SizedSchedule {
   bool NodeVaries(NodeId node) const;
   GraphNode NodeAt(NodeId node, const Basis& basis) const;
 
+  SizeCoordinates coordinates_;
   SizeGrid grid_;
   ScheduledGraph base_;
   std::vector<SizePlace> places_;      // of the graph's numbers that vary, by node

@@ -2,6 +2,8 @@
 /// What graphs have in common that differ only in sizes, and the sizes themselves.
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "hammock/ir/graph.h"
@@ -23,11 +25,17 @@ struct SizePlace {
   NodeId node = -1;
   int which = 0;     ///< output, or attribute
   int position = 0;  ///< dim, or position in a list
+  /// The place in the graph that the attribute is, such as the body of a loop. The kind is
+  /// kConstant then: it follows from sizes outside.
+  std::shared_ptr<const SizePlace> inside = nullptr;
 };
 
-/// Linear. Graphs in attributes (loop bodies) are part of the words, sizes included.
+/// Linear. Bodies of loops, branches and calls count; other graphs in attributes are part of the
+/// words, sizes included.
 Skeleton SkeletonOf(const Graph& graph);
 /// One for each of the skeleton's sizes.
 std::vector<SizePlace> SizePlacesOf(const Graph& graph);
+/// Sets sizes of the node that `places` are in, which are in order.
+void SetSizes(GraphNode& node, std::span<const SizePlace> places, std::span<const int64_t> sizes);
 
 }  // namespace hammock

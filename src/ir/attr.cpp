@@ -236,6 +236,16 @@ void AppendAttr(std::string& out, const Attr& attr, int indent, const PrintOptio
   }
 }
 
+bool IsInverse(const Scalar& number) {
+  if (number.dtype() != DType::kF32 && number.dtype() != DType::kF64) return false;
+  return std::abs(number.ToDouble()) < 1 && number.ToDouble() != 0;
+}
+
+Scalar NumberOfSize(int64_t size, const Scalar& like) {
+  if (!IsInverse(like)) return Scalar(size).To(like.dtype());
+  return Scalar(1 / static_cast<double>(size)).To(like.dtype());
+}
+
 std::optional<int64_t> SizeInAttr(const Attr& attr, int position) {
   if (position < 0) return std::nullopt;
   if (attr.kind() == Attr::Kind::kInts) {
@@ -245,6 +255,15 @@ std::optional<int64_t> SizeInAttr(const Attr& attr, int position) {
   if (attr.kind() != Attr::Kind::kScalar || position != 0) return std::nullopt;
   Scalar scalar = attr.scalar();
   if (scalar.IsBool()) return std::nullopt;
+  if (IsInverse(scalar)) {
+    // Larger ones are not told apart in f32.
+    constexpr double kMost = 1 << 22;
+    double inverse = 1 / scalar.ToDouble();
+    if (!(std::abs(inverse) < kMost)) return std::nullopt;
+    int64_t size = std::llround(inverse);
+    if (NumberOfSize(size, scalar) != scalar) return std::nullopt;
+    return size;
+  }
   // A count in floating point, such as the divisor of a mean; not -0.0, and none too large for i64.
   int64_t integer = scalar.ToInt();
   if (Scalar(integer).To(scalar.dtype()) != scalar) return std::nullopt;

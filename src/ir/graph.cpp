@@ -116,7 +116,7 @@ bool TypeIsGiven(const OpDef& op) {
 }
 
 bool IsDimName(std::string_view name) {
-  constexpr std::string_view kWords[] = {"none", "true",   "false",   "inf",
+  constexpr std::string_view kWords[] = {"none", "true",   "false",   "inf",  "inverse",
                                          "nan",  "floats", "strings", "graph"};
   for (std::string_view word : kWords) {
     if (name == word) return false;

@@ -24,8 +24,13 @@ void AppendGraphBlock(std::string& out, const Graph& graph, int indent,
                       const PrintOptions& options);
 
 /// The integer at a position of an attribute that a dim expression may stand for: an entry of a
-/// list of integers, or a number that is integral.
+/// list of integers, a number that is integral, or one whose inverse is, such as the gradient of a
+/// mean.
 std::optional<int64_t> SizeInAttr(const Attr& attr, int position);
+/// Whether a number that stands for a size is its inverse.
+bool IsInverse(const Scalar& number);
+/// The number that stands for `size` as `like` stands for another one.
+Scalar NumberOfSize(int64_t size, const Scalar& like);
 
 /// Graphs within graphs deeper than this are refused by both readers.
 inline constexpr int kMaxGraphDepth = 64;

@@ -235,7 +235,13 @@ class GraphParser {
       lexer_.AcceptWord(word);
       return {Attr(*dtype), {}};
     }
+    bool inverse = lexer_.AcceptWord("inverse");
+    if (inverse) lexer_.Expect('(');
     ParsedNumber number = ParseNumberOrExpr();
+    if (inverse) {
+      lexer_.Expect(')');
+      number.value = Scalar(1 / number.value.ToDouble());
+    }
     ParsedAttr attr{Attr(number.value), {}};
     if (number.expr.terms.empty()) return attr;
     if (lexer_.Accept(':')) {

@@ -1,5 +1,7 @@
 #include "ir/graph_sizes.h"
 
+#include "ir/graph_access.h"
+
 namespace hammock {
 namespace {
 
@@ -48,6 +50,12 @@ BoundSizes BindSizes(const Graph& general, const std::vector<Shape>& inputs) {
 
 Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters) {
   Graph graph = general;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    for (Attr& attr : graph.mutable_node(id).attrs) {
+      if (attr.kind() != Attr::Kind::kGraph || attr.graph().dim_params.empty()) continue;
+      attr = Attr(std::make_shared<const Graph>(AtSizes(attr.graph(), parameters)));
+    }
+  }
   for (const auto& [key, expr] : general.dim_exprs) {
     auto [node, output, dim] = key;
     Shape& type = graph.mutable_node(node).types[static_cast<size_t>(output)];
@@ -65,7 +73,7 @@ Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters) {
       values[static_cast<size_t>(position)] = value;
       attr = Attr(std::move(values));
     } else {
-      attr = Attr(Scalar(value).To(attr.scalar().dtype()));
+      attr = Attr(NumberOfSize(value, attr.scalar()));
     }
   }
   graph.dim_params.clear();

@@ -111,7 +111,12 @@ class GraphPrinter {
       }
       out_ += ']';
     } else if (attr.kind() == Attr::Kind::kScalar && graph_.attr_exprs.contains({id, index, 0})) {
-      PrintSize(graph_.attr_exprs, {id, index, 0}, attr.integer());
+      const std::string text = graph_.attr_exprs.at({id, index, 0}).to_string(names_);
+      if (IsInverse(attr.scalar())) {
+        Format("inverse({})", text);
+      } else {
+        out_ += text;
+      }
       DType dtype = attr.scalar().dtype();
       if (dtype != DType::kI64) Format(":{}", NameOf(dtype));
     } else {

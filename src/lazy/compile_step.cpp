@@ -205,7 +205,7 @@ void SetUpAliases(lazy::LoweringContext& context) {
 }  // namespace
 
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
-                                  Graph graph, std::vector<lazy::SizeProduct> products) {
+                                  Graph graph, std::vector<lazy::DerivedSize> derived) {
   static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
   auto context = CallBackend(device, "CreateLoweringContext", [&](auto& backend) {
     return backend.CreateLoweringContext("SyncTensorsGraph", device.device);
@@ -218,7 +218,7 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::stri
       ErrorCode::kCompile);
   HAMMOCK_CHECK(computation, "LoweringContext::Build of {} returned null", device.name());
   computation->in_mark_step = in_mark_step;
-  computation->size_products = std::move(products);
+  computation->derived_sizes = std::move(derived);
   const std::string own = device.name();
   computation->devices = CallBackend(device, "GetCompilationDevices", [&](auto& backend) {
     return backend.GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);

@@ -13,10 +13,10 @@ namespace hammock {
 /// Expands, partitions; NotSupported where a node is refused and fallback is off.
 LoweredStep LowerStep(DeviceEntry& device, const Graph& traced);
 
-/// Compiles one graph, or takes it from the disk. `devices` is the replication list; `products` is
-/// for Computation::size_products.
+/// Compiles one graph, or takes it from the disk. `devices` is the replication list; `derived` is
+/// for Computation::derived_sizes.
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
-                                  Graph graph, std::vector<lazy::SizeProduct> products = {});
+                                  Graph graph, std::vector<lazy::DerivedSize> derived = {});
 
 /// How a segment of the device itself is compiled.
 using SegmentCompiler = std::function<lazy::ComputationPtr(Graph)>;

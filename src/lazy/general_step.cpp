@@ -27,14 +27,22 @@ Graph General(const Graph& lowered, const SizeRule& rule, const std::vector<int6
   return graph;
 }
 
-bool AreDistinct(std::vector<int64_t> sizes) {
-  std::ranges::sort(sizes);
-  return std::ranges::adjacent_find(sizes) == sizes.end();
+/// Which parameters are equal: for each, the first one of its value. Empty where all differ.
+std::vector<size_t> EqualitiesOf(const std::vector<int64_t>& sizes) {
+  std::vector<size_t> first;
+  bool any = false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    auto equal = std::ranges::find(sizes, sizes[i]);
+    first.push_back(static_cast<size_t>(equal - sizes.begin()));
+    any |= first.back() != i;
+  }
+  return any ? first : std::vector<size_t>();
 }
 
-void Add(const std::vector<int64_t>& sizes, std::set<std::vector<int64_t>>& known) {
+template <class T>
+void Add(const std::vector<T>& item, std::set<std::vector<T>>& known) {
   if (known.size() == kMostKnown) known.clear();
-  known.insert(sizes);
+  known.insert(item);
 }
 
 /// Null where the backend fails as it may fail to compile.
@@ -72,13 +80,15 @@ int64_t BytesOf(const std::vector<Shape>& shapes) {
 
 bool GeneralStep::Covers(const std::vector<int64_t>& sizes) const {
   if (IsRefused(sizes)) return false;
-  if (InRange(sizes) && AreDistinct(*FreeSizes(rule.products, sizes))) return true;
+  std::vector<size_t> equalities = EqualitiesOf(sizes);
+  bool in_range = InRange(sizes);
   std::lock_guard lock(mutex_);
+  if (in_range && (equalities.empty() || equalities_.contains(equalities))) return true;
   return verified_.contains(sizes);
 }
 
 bool GeneralStep::InRange(const std::vector<int64_t>& sizes) const {
-  std::optional<std::vector<int64_t>> free = FreeSizes(rule.products, sizes);
+  std::optional<std::vector<int64_t>> free = FreeSizes(rule.derived, sizes);
   std::lock_guard lock(mutex_);
   return free && !range_.least.empty() && range_.Contains(*free);
 }
@@ -96,6 +106,7 @@ SizeRange GeneralStep::range() const {
 void GeneralStep::AddVerified(const std::vector<int64_t>& sizes) {
   std::lock_guard lock(mutex_);
   Add(sizes, verified_);
+  Add(EqualitiesOf(sizes), equalities_);
 }
 
 void GeneralStep::AddRefused(const std::vector<int64_t>& sizes) {
@@ -196,7 +207,7 @@ CompiledStepPtr Generaliser::FindInstance() {
 
 CompiledStepPtr Generaliser::Instantiate(const std::shared_ptr<GeneralStep>& general) {
   auto parameters = general->rule.ParametersOf(skeleton_.sizes);
-  if (!parameters || !FreeSizes(general->rule.products, *parameters)) return nullptr;
+  if (!parameters || !FreeSizes(general->rule.derived, *parameters)) return nullptr;
   if (general->IsRefused(*parameters)) return nullptr;
   if (!general->Covers(*parameters)) {
     lowered();
@@ -214,7 +225,7 @@ CompiledStepPtr Generaliser::Instantiate(const std::shared_ptr<GeneralStep>& gen
 bool Generaliser::IsLoweredByRule(const GeneralStep& general,
                                   const std::vector<int64_t>& free) const {
   try {
-    const std::vector<int64_t> sizes = AllSizes(general.rule.products, free);
+    const std::vector<int64_t> sizes = AllSizes(general.rule.derived, free);
     Graph traced = AtSizes(
         WithDimParams(traced_, general.rule.traced, *general.rule.ParametersOf(skeleton_.sizes)),
         sizes);
@@ -229,7 +240,7 @@ bool Generaliser::IsLoweredByRule(const GeneralStep& general,
 }
 
 void Generaliser::FindRange(GeneralStep& general, const std::vector<int64_t>& all) const {
-  const std::optional<std::vector<int64_t>> free = FreeSizes(general.rule.products, all);
+  const std::optional<std::vector<int64_t>> free = FreeSizes(general.rule.derived, all);
   if (!free || *std::ranges::min_element(*free) < 2) return;
   const std::vector<int64_t>& sizes = *free;
   std::map<std::vector<int64_t>, bool> known = {{sizes, true}};
@@ -252,6 +263,38 @@ void Generaliser::FindRange(GeneralStep& general, const std::vector<int64_t>& al
   range = Widened(std::move(range), kWidth, holds);
   // Where nothing could be added, nothing may be known of the corners.
   if (holds(range.least) && holds(range.most)) general.SetRange(std::move(range));
+}
+
+std::optional<SizeSample> Generaliser::SampleAt(const GeneralStep& general, const SizeRule& rule,
+                                                int64_t shift) const {
+  try {
+    auto free = FreeSizes(rule.derived, *rule.ParametersOf(skeleton_.sizes));
+    if (!free) return std::nullopt;
+    for (size_t i = 0; i < free->size(); ++i) (*free)[i] += shift * static_cast<int64_t>(i + 1);
+    Graph traced = InferredAt(traced_, rule, AllSizes(rule.derived, *free));
+    LoweredStep lowered = LowerStep(device_, traced);
+    if (!IsSimple(lowered)) return std::nullopt;
+    Skeleton skeleton = SkeletonOf(lowered.graph);
+    if (skeleton.words != general.lowered_words) return std::nullopt;
+    return SizeSample{SkeletonOf(traced).sizes, std::move(skeleton.sizes)};
+  } catch (const Error&) {  // not every size is possible
+    return std::nullopt;
+  }
+}
+
+FoundRule Generaliser::RuleOf(const GeneralStep& general) const {
+  const std::vector<SizePlace> traced = SizePlacesOf(traced_);
+  const std::vector<SizePlace> lowered = SizePlacesOf(lowered_->graph);
+  FoundRule found = FindRule(general.samples, traced, lowered);
+  if (!found.rule || found.rule->defined_at.size() == 1) return found;
+  // With several parameters much fits few samples by chance.
+  std::vector<SizeSample> samples = general.samples;
+  for (int64_t shift : {1, 2, 3}) {
+    if (auto sample = SampleAt(general, *found.rule, shift)) samples.push_back(std::move(*sample));
+  }
+  FoundRule surer = FindRule(samples, traced, lowered);
+  if (surer.rule) surer.rule->fixed = general.samples.back();
+  return surer.rule ? surer : found;
 }
 
 std::shared_ptr<GeneralStep> Generaliser::GeneralWith(const CompiledStep& cached,
@@ -279,8 +322,7 @@ std::shared_ptr<GeneralStep> Generaliser::GeneralWith(const CompiledStep& cached
     return nullptr;
   }
   general->samples.push_back({skeleton_.sizes, lowered_skeleton_.sizes});
-  FoundRule found =
-      FindRule(general->samples, SizePlacesOf(traced_), SizePlacesOf(lowered_->graph));
+  FoundRule found = RuleOf(*general);
   if (found.rule) {
     general->rule = std::move(*found.rule);
     return general;
@@ -299,9 +341,13 @@ CompiledStepPtr Generaliser::Compile(std::span<const std::string> devices, std::
   lowered();
   std::shared_ptr<GeneralStep> general;
   if (!alike_.empty()) {
+    // Graphs of one skeleton may also differ in numbers that are no sizes.
+    constexpr size_t kMostTried = 4;
     std::string reason;
-    general = GeneralWith(*alike_[0], &reason);
-    if (!reason.empty()) *outcome = "not for other sizes: " + reason;
+    for (size_t i = 0; i < std::min(alike_.size(), kMostTried) && !general; ++i) {
+      general = GeneralWith(*alike_[i], &reason);
+    }
+    if (!general) *outcome = "not for other sizes: " + reason;
   }
   std::vector<int64_t> sizes;
   CompiledStepPtr step = BuildStep(device_, traced_, std::move(*lowered_), [&](Graph graph) {
@@ -311,7 +357,7 @@ CompiledStepPtr Generaliser::Compile(std::span<const std::string> devices, std::
       HAMMOCK_CHECK(parameters, "a rule does not hold for its own sample");
       sizes = *parameters;
       general->computation = CompileGraph(device_, devices, General(graph, general->rule, sizes),
-                                          general->rule.products);
+                                          general->rule.derived);
       return general->computation;
     } catch (const CompileError& error) {
       *outcome = fmt::format("not for other sizes: {}", error.message());

@@ -9,8 +9,8 @@
 /// what decides by sizes compares them with bounds, so what is so at both ends is so in between.
 /// When a general step is made, its graph is lowered at sizes that follow each other, which differ
 /// in what they are multiples of, and at the ends of the range. Sizes out of it are lowered once,
-/// and widen it if they follow the rule. 0 and 1, and equal values of two parameters, are never
-/// taken for granted.
+/// and widen it if they follow the rule. 0 and 1 are never taken for granted, and neither are equal
+/// values of parameters: which ones are equal is lowered once.
 
 #include <atomic>
 #include <memory>
@@ -67,8 +67,9 @@ struct GeneralStep {
 
  private:
   mutable std::mutex mutex_;
-  SizeRange range_;                          // of the free parameters
-  std::set<std::vector<int64_t>> verified_;  // of all
+  SizeRange range_;                           // of the free parameters
+  std::set<std::vector<int64_t>> verified_;   // of all
+  std::set<std::vector<size_t>> equalities_;  // see EqualitiesOf, of sizes that were lowered
   std::set<std::vector<int64_t>> refused_;
 };
 
@@ -93,6 +94,10 @@ class Generaliser {
   const LoweredStep& lowered();
   static bool IsSimple(const LoweredStep& lowered);
   CompiledStepPtr Instantiate(const std::shared_ptr<GeneralStep>& general);
+  /// The rule of these samples, and of some that are made up by it.
+  FoundRule RuleOf(const GeneralStep& general) const;
+  std::optional<SizeSample> SampleAt(const GeneralStep& general, const SizeRule& rule,
+                                     int64_t shift) const;
   /// What `traced` and a cached step have in common; without a computation. Null with a reason.
   std::shared_ptr<GeneralStep> GeneralWith(const CompiledStep& cached, std::string* reason);
   /// Whether the graph at these sizes of the free parameters is lowered to what the rule gives.

@@ -42,7 +42,7 @@ Computation::Computation(std::string name, Graph graph, BackendDevice device)
 }
 
 Computation::Computation(const Computation& general, std::span<const int64_t> sizes)
-    : size_products(general.size_products),
+    : derived_sizes(general.derived_sizes),
       aliases(general.aliases),
       devices(general.devices),
       in_mark_step(general.in_mark_step),

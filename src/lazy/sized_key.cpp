@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/throw.h"
+#include "ir/graph_access.h"
 #include "ir/node_access.h"
 #include "ops/primitives.h"
 
@@ -40,11 +41,22 @@ class KeyLayout {
     if (place.kind == SizePlace::kDim || place.kind == SizePlace::kInputDim) {
       return TypeAt(node, at, place.which) + 1 + position;
     }
-    return AttrAt(node, TypeAt(node, at, static_cast<int>(node.types.size())), place.which) + 1 +
-           position;
+    at = AttrAt(node, TypeAt(node, at, static_cast<int>(node.types.size())), place.which);
+    return place.inside ? at + PositionInside(node, place) : at + 1 + position;
   }
 
  private:
+  /// Which word of a graph in an attribute changes with the size.
+  static size_t PositionInside(GraphNode node, const SizePlace& place) {
+    std::vector<uint64_t> words[2];
+    for (int64_t size : {3, 5}) {
+      SetSizes(node, std::span(&place, 1), std::span(&size, 1));
+      node.attrs[static_cast<size_t>(place.which)].AppendBytes(words[size == 3]);
+    }
+    auto differs = std::ranges::mismatch(words[0], words[1]);
+    return static_cast<size_t>(differs.in1 - words[0].begin());
+  }
+
   static size_t TypeAt(const GraphNode& node, size_t at, int index) {
     at += 1 + node.inputs.size();
     for (int i = 0; i < index; ++i) {
@@ -63,11 +75,12 @@ class KeyLayout {
   std::vector<size_t> first_;  // by node
 };
 
-DType DTypeAt(const Graph& traced, const SizePlace& place) {
+Scalar NumberAt(const Graph& traced, const SizePlace& place) {
   bool attribute = place.kind == SizePlace::kAttribute || place.kind == SizePlace::kConstant;
-  if (!attribute) return DType::kI64;
+  if (!attribute) return Scalar(int64_t{0});
   const Attr& attr = traced[place.node].attrs[static_cast<size_t>(place.which)];
-  return attr.kind() == Attr::Kind::kScalar ? attr.scalar().dtype() : DType::kI64;
+  if (place.inside) return NumberAt(attr.graph(), *place.inside);
+  return attr.kind() == Attr::Kind::kScalar ? attr.scalar() : Scalar(int64_t{0});
 }
 
 }  // namespace
@@ -90,12 +103,12 @@ uint64_t StructureOf(uint64_t scope, const Graph& traced) {
 }
 
 SizedKey::SizedKey(std::vector<uint64_t> key, const Graph& traced, const SizeRule& rule)
-    : key_(std::move(key)) {
+    : key_(std::move(key)), derived_(rule.derived) {
   const KeyLayout layout(traced);
   const std::vector<SizePlace> places = SizePlacesOf(traced);
   for (size_t index : rule.defined_at) defined_at_.push_back(layout.PositionOf(places[index]));
   for (const auto& [index, size] : rule.traced) {
-    varying_.push_back({layout.PositionOf(places[index]), size, DTypeAt(traced, places[index])});
+    varying_.push_back({layout.PositionOf(places[index]), size, NumberAt(traced, places[index])});
   }
   std::ranges::sort(varying_, {}, &Varying::position);
   HAMMOCK_CHECK(SizesOf(key_), "the rule of a graph does not give its key");
@@ -105,6 +118,7 @@ std::optional<std::vector<int64_t>> SizedKey::SizesOf(std::span<const uint64_t> 
   if (key.size() != key_.size()) return std::nullopt;
   std::vector<int64_t> sizes;
   for (size_t position : defined_at_) sizes.push_back(static_cast<int64_t>(key[position]));
+  if (!AppendDerived(derived_, sizes)) return std::nullopt;
   size_t begin = 0;
   for (const Varying& varying : varying_) {
     if (!std::equal(key_.begin() + static_cast<ptrdiff_t>(begin),
@@ -113,9 +127,7 @@ std::optional<std::vector<int64_t>> SizedKey::SizesOf(std::span<const uint64_t> 
     }
     try {
       int64_t size = varying.size.Evaluate(sizes);
-      uint64_t word = varying.dtype == DType::kI64 ? static_cast<uint64_t>(size)
-                                                   : Scalar(size).To(varying.dtype).bits();
-      if (word != key[varying.position]) return std::nullopt;
+      if (NumberOfSize(size, varying.like).bits() != key[varying.position]) return std::nullopt;
     } catch (const ValueError&) {  // it overflows, so it is not the size
       return std::nullopt;
     }
@@ -129,7 +141,8 @@ std::optional<std::vector<int64_t>> SizedKey::SizesOf(std::span<const uint64_t> 
 
 int64_t SizedKey::bytes() const {
   return static_cast<int64_t>(key_.size() * sizeof(uint64_t) +
-                              varying_.size() * (sizeof(Varying) + 2 * sizeof(int64_t)));
+                              varying_.size() * (sizeof(Varying) + 2 * sizeof(int64_t)) +
+                              derived_.size() * sizeof(lazy::DerivedSize));
 }
 
 }  // namespace hammock

@@ -30,12 +30,13 @@ class SizedKey {
   struct Varying {
     size_t position;
     DimExpr size;
-    DType dtype;  // that the size is a number of
+    Scalar like;  // a number that stands for a size as this does
   };
 
   std::vector<uint64_t> key_;       // of one of the graphs
   std::vector<Varying> varying_;    // ascending
   std::vector<size_t> defined_at_;  // positions of the parameters
+  DerivedSizes derived_;
 };
 
 }  // namespace hammock

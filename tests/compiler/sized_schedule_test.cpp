@@ -48,6 +48,52 @@ TEST(SizeGrid, AConstantHasNoTerms) {
   EXPECT_TRUE(Fitted(grid, [](auto& s) { return s[1]; }).varies());
 }
 
+TEST(SizeGrid, LooksForNoProductsInGroups) {
+  SizeGrid grid({6, 0, 5, 0}, {0, 0, 1, 1});
+  EXPECT_EQ(grid.points().size(), 9u);
+  auto f = [](auto& s) { return (2 * s[0] + s[1]) * (2 * s[2] + s[3] - 1) + s[3]; };
+  SizePolynomial polynomial = Fitted(grid, f);
+  for (const std::vector<int64_t>& at : {std::vector<int64_t>{90, 1, 7, 1}, {3, 1, 400, 0}}) {
+    EXPECT_EQ(SizeGrid::Evaluate(polynomial, grid.BasisAt(at)), f(at));
+  }
+}
+
+// ---- Derived sizes
+
+/// A free size, a quotient, one of that, a multiple of a free size and a product.
+const DerivedSizes kLevels = {{}, {1, {0}, 1, 2},   {1, {1}, -3, 4}, {6, {4}, 0, 1},
+                              {}, {1, {2, 4}, 0, 1}};
+
+TEST(DerivedSizes, FollowFromTheFreeOnes) {
+  const std::vector<int64_t> free = {101, 5};
+  std::vector<int64_t> all = AllSizes(kLevels, free);
+  EXPECT_EQ(all, (std::vector<int64_t>{101, 51, 12, 30, 5, 60}));
+  EXPECT_EQ(FreeSizes(kLevels, all), free);
+  for (size_t p : {1, 2, 3, 5}) {
+    std::vector<int64_t> other = all;
+    ++other[p];
+    EXPECT_EQ(FreeSizes(kLevels, other), std::nullopt) << p;
+  }
+  EXPECT_THROW(AllSizes(kLevels, std::vector<int64_t>{101, int64_t{1} << 62}), ValueError);
+}
+
+TEST(SizeCoordinates, AreLinearInAllSizes) {
+  const SizeCoordinates coordinates(kLevels, 2);
+  ASSERT_EQ(coordinates.coordinates().size(), 4u);
+  for (int64_t size = 3; size < 60; ++size) {
+    const std::vector<int64_t> free = {size, 2 * size};
+    std::vector<int64_t> at = coordinates.Of(free), all = AllSizes(kLevels, free);
+    EXPECT_EQ(coordinates.FreeAt(at), free);
+    EXPECT_EQ(at[0], all[2]);
+    EXPECT_EQ(4 * at[0] + at[2] + 3, all[1]);
+    EXPECT_EQ(at[3], free[1]);
+    for (size_t i = 0; i < at.size(); ++i) {
+      int64_t most = coordinates.coordinates()[i].most;
+      EXPECT_TRUE(most == 0 || (at[i] >= 0 && at[i] <= most));
+    }
+  }
+}
+
 // ---- Schedules
 
 SizedPlanner PlannerOf(const Graph& general) {
@@ -107,6 +153,40 @@ TEST(SizedSchedule, ConstantsFollowSizes) {
       "%3 = div %0, %2 : f32[n]\n"
       "return %3\n",
       {{20}, {21}, {300}});
+}
+
+TEST(SizedSchedule, InversesFollowSizes) {
+  ExpectSameAsMade(
+      "graph(n=20)\n"
+      "%0 = input : f32[n]\n"
+      "%1 = constant {value=inverse(3*n):f32, dtype=f32} : f32[]\n"
+      "%2 = broadcast %1 {sizes=[n]} : f32[n]\n"
+      "%3 = mul %0, %2 : f32[n]\n"
+      "return %3\n",
+      {{20}, {21}, {300}});
+}
+
+TEST(SizedSchedule, SizesMayBeQuotients) {
+  const DerivedSizes derived = {{}, {1, {0}, 1, 2}, {}};
+  const Graph general = ParseGraph(
+      "graph(n=41, m=21, k=50)\n"
+      "%0 = input : f32[n,k]\n"
+      "%1 = slice %0 {dim=0, start=0, size=m, step=2} : f32[m,k]\n"
+      "%2 = exp %1 : f32[m,k]\n"
+      "%3 = reduce_sum %2 {dims=[1], keepdim=false} : f32[m]\n"
+      "return %2, %3\n");
+  const SizedPlanner planner{
+      [&](const std::vector<int64_t>& free) { return AtSizes(general, AllSizes(derived, free)); },
+      [](const Graph& at) { return MakeSchedule(at, /*aligned_outputs=*/false); }, derived};
+  SizedSchedule::Made made = SizedSchedule::Make(planner, {41, 50});
+  ASSERT_TRUE(made.sized);
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{41, 50}, {42, 51}, {99, 70}}) {
+    ASSERT_TRUE(made.sized->Covers(sizes));
+    const Graph at = planner.graph(sizes);
+    ScheduledGraph found = made.sized->At(made.sized->BasisAt(sizes));
+    EXPECT_EQ(found.graph, at);
+    EXPECT_EQ(ToText(found.schedule, found.graph), ToText(planner.schedule(at), at));
+  }
 }
 
 TEST(SizedSchedule, EndsWherePassesDecideOtherwise) {

@@ -20,11 +20,14 @@
 
 namespace hammock::lazy {
 
-/// A dim parameter that is a product of others, such as the rows of a batch of sequences taken
-/// together: coefficient * those of the graph's parameters. Without factors it is free.
-struct SizeProduct {
+/// How a dim parameter follows from others, such as the rows of a batch of sequences taken
+/// together, or the height of an image behind a convolution of stride 2: (coefficient * those of
+/// the graph's parameters + offset) / divisor, rounded down. Without factors it is free.
+struct DerivedSize {
   int64_t coefficient = 1;
   std::vector<int> factors;
+  int64_t offset = 0;
+  int64_t divisor = 1;
 };
 
 class HAMMOCK_API Computation {
@@ -53,7 +56,7 @@ class HAMMOCK_API Computation {
   virtual std::string to_string() const;
 
   /// By dim parameter of the graph, as far as the sizes seen so far show it.
-  std::vector<SizeProduct> size_products;
+  std::vector<DerivedSize> derived_sizes;
   /// (result, parameter) pairs that may share memory, from LoweringContext::SetUpAlias.
   std::vector<std::pair<int, int>> aliases;
   /// Where it is compiled for, from GetCompilationDevices.

@@ -152,7 +152,7 @@ class Backend : public HostBackend {
         return SetProgram(computation, std::make_shared<Program>(computation.graph()));
       }
       auto by_size =
-          std::make_shared<ProgramsBySize>(computation.graph(), computation.size_products);
+          std::make_shared<ProgramsBySize>(computation.graph(), computation.derived_sizes);
       std::shared_ptr<Program> program = by_size->At(computation.sizes());
       program->by_size = by_size;
       SetProgram(computation, std::move(program));

@@ -13,11 +13,12 @@ namespace hammock::cpu {
 using compiler::SizedSchedule;
 
 std::shared_ptr<const SizedProgram> SizedProgram::Make(const Graph& general,
-                                                       const SizeProducts& products,
+                                                       const DerivedSizes& derived,
                                                        const std::vector<int64_t>& free) {
   compiler::SizedPlanner planner;
+  planner.derived = derived;
   planner.graph = [&](const std::vector<int64_t>& at) {
-    Graph graph = AtSizes(general, AllSizes(products, at));
+    Graph graph = AtSizes(general, AllSizes(derived, at));
     Verify(graph);  // parameters that seem free may depend on each other
     return RewriteForCpu(graph);
   };
@@ -96,8 +97,8 @@ int64_t SizedProgram::bytes() const {
 }
 
 std::shared_ptr<Program> ProgramsBySize::At(const std::vector<int64_t>& sizes) {
-  if (std::optional<std::vector<int64_t>> free = FreeSizes(products_, sizes)) {
-    auto make = [&] { return SizedProgram::Make(general_, products_, *free); };
+  if (std::optional<std::vector<int64_t>> free = FreeSizes(derived_, sizes)) {
+    auto make = [&] { return SizedProgram::Make(general_, derived_, *free); };
     if (auto sized = made_.Find(*free, make)) {
       return std::make_shared<Program>(std::move(sized), *free);
     }

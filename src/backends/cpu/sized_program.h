@@ -16,8 +16,7 @@ class SizedProgram {
  public:
   /// Around these sizes of the free parameters of `general`; null where programs there have
   /// different steps.
-  static std::shared_ptr<const SizedProgram> Make(const Graph& general,
-                                                  const SizeProducts& products,
+  static std::shared_ptr<const SizedProgram> Make(const Graph& general, const DerivedSizes& derived,
                                                   const std::vector<int64_t>& free);
 
   const compiler::SizedSchedule& schedule() const { return *schedule_; }
@@ -43,15 +42,15 @@ class SizedProgram {
 /// Programs of one graph at all its sizes. Thread-safe.
 class ProgramsBySize {
  public:
-  ProgramsBySize(Graph general, SizeProducts products)
-      : general_(std::move(general)), products_(std::move(products)) {}
+  ProgramsBySize(Graph general, DerivedSizes derived)
+      : general_(std::move(general)), derived_(std::move(derived)) {}
 
   std::shared_ptr<Program> At(const std::vector<int64_t>& sizes);
   int64_t bytes() const { return made_.bytes(); }
 
  private:
   const Graph general_;
-  const SizeProducts products_;
+  const DerivedSizes derived_;
   compiler::ByRange<SizedProgram> made_;
 };
 

@@ -325,7 +325,7 @@ class Backend : public lazy::BackendImplInterface {
         }));
       }
       auto by_size = std::make_shared<ProgramsBySize>(computation.graph(),
-                                                      computation.size_products, state.machine);
+                                                      computation.derived_sizes, state.machine);
       auto program = state.Guarded([&] { return by_size->At(computation.sizes()); });
       program->by_size = by_size;
       SetProgram(computation, std::move(program));

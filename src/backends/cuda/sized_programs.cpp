@@ -9,8 +9,9 @@ using compiler::SizedSchedule;
 
 std::shared_ptr<const SizedSchedule> ProgramsBySize::Make(const std::vector<int64_t>& free) const {
   compiler::SizedPlanner planner;
+  planner.derived = derived_;
   planner.graph = [&](const std::vector<int64_t>& at) {
-    Graph graph = AtSizes(general_, AllSizes(products_, at));
+    Graph graph = AtSizes(general_, AllSizes(derived_, at));
     Verify(graph);  // parameters that seem free may depend on each other
     return RewriteForCuda(graph);
   };
@@ -19,7 +20,7 @@ std::shared_ptr<const SizedSchedule> ProgramsBySize::Make(const std::vector<int6
 }
 
 std::shared_ptr<Program> ProgramsBySize::At(const std::vector<int64_t>& sizes) {
-  std::optional<std::vector<int64_t>> free = FreeSizes(products_, sizes);
+  std::optional<std::vector<int64_t>> free = FreeSizes(derived_, sizes);
   std::shared_ptr<const SizedSchedule> sized;
   if (free) sized = made_.Find(*free, [&] { return Make(*free); });
   if (!sized) {

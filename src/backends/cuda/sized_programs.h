@@ -14,10 +14,8 @@ namespace hammock::cuda {
 /// Thread-safe.
 class ProgramsBySize {
  public:
-  ProgramsBySize(Graph general, SizeProducts products, std::shared_ptr<Machine> machine)
-      : general_(std::move(general)),
-        products_(std::move(products)),
-        machine_(std::move(machine)) {}
+  ProgramsBySize(Graph general, DerivedSizes derived, std::shared_ptr<Machine> machine)
+      : general_(std::move(general)), derived_(std::move(derived)), machine_(std::move(machine)) {}
 
   std::shared_ptr<Program> At(const std::vector<int64_t>& sizes);
   int64_t bytes() const { return made_.bytes(); }
@@ -26,7 +24,7 @@ class ProgramsBySize {
   std::shared_ptr<const compiler::SizedSchedule> Make(const std::vector<int64_t>& free) const;
 
   const Graph general_;
-  const SizeProducts products_;
+  const DerivedSizes derived_;
   const std::shared_ptr<Machine> machine_;
   compiler::ByRange<compiler::SizedSchedule> made_;
 };

@@ -124,6 +124,79 @@ std::vector<HostTensor> Shapes(const Sizes& sizes) {
                  matmul(x, x.t()).exp()});
 }
 
+/// Of height and width: the mean of the loss is over both.
+std::vector<HostTensor> TrainFullyConvolutional(const Sizes& sizes) {
+  Tensor x = Values({2, 3, sizes[0], sizes[1]}, 1);
+  std::vector<Tensor> p = {Values({4, 3, 3, 3}, 2), Values({4}, 3), Values({3, 4, 3, 3}, 4)};
+  return Trained(p, [&] {
+    Tensor h = relu(conv2d(x, p[0], p[1], {1, 1}, {1, 1}));
+    return mse_loss(conv2d(h, p[2], {}, {1, 1}, {1, 1}), x);
+  });
+}
+
+/// Sizes are halved three times, rounded up or down.
+std::vector<HostTensor> TrainStrided(const Sizes& sizes) {
+  Tensor x = Values({2, 3, sizes[0], sizes[1]}, 1);
+  std::vector<Tensor> p = {Values({4, 3, 3, 3}, 2), Values({8, 4, 3, 3}, 3), Values({5, 8}, 4)};
+  return Trained(p, [&] {
+    Tensor h = relu(conv2d(x, p[0], {}, {2, 2}, {1, 1}));
+    h = relu(conv2d(max_pool2d(h, {2, 2}), p[1], {}, {2, 2}, {1, 1}));
+    return cross_entropy(linear(h.mean({2, 3}), p[2]), Labels(2, 5));
+  });
+}
+
+/// Of multiples of 4.
+std::vector<HostTensor> TrainUNet(const Sizes& sizes) {
+  Tensor x = Values({1, 2, 4 * sizes[0], 4 * sizes[1]}, 1);
+  std::vector<Tensor> p = {Values({4, 2, 3, 3}, 2), Values({8, 4, 3, 3}, 3),
+                           Values({4, 12, 3, 3}, 4), Values({1, 8, 1, 1}, 5)};
+  auto twice = [](const Tensor& t, const char* mode) {
+    return interpolate(t, std::nullopt, std::vector<double>{2, 2}, mode);
+  };
+  return Trained(p, [&] {
+    Tensor a = relu(conv2d(x, p[0], {}, {1, 1}, {1, 1}));
+    Tensor b = relu(conv2d(max_pool2d(a, {2, 2}), p[1], {}, {1, 1}, {1, 1}));
+    Tensor middle = twice(max_pool2d(b, {2, 2}), "nearest");
+    Tensor up = twice(middle + b, "bilinear");
+    up = relu(conv2d(cat({up, a}, 1), p[2], {}, {1, 1}, {1, 1}));
+    return conv2d(cat({up, a}, 1), p[3]).mean();
+  });
+}
+
+std::vector<HostTensor> Resized(const Sizes& sizes) {
+  NoGradGuard no_grad;
+  Tensor x = Values({1, 2, sizes[0], sizes[1]}, 1);
+  auto to = [&](const char* mode, std::optional<bool> corners) {
+    return interpolate(x, Dims{17, 23}, std::nullopt, mode, corners);
+  };
+  return HostOf({to("bilinear", false), to("bilinear", true), to("nearest", std::nullopt),
+                 to("bicubic", false), adaptive_avg_pool2d(x, {1, 1})});
+}
+
+/// Of two lengths.
+std::vector<HostTensor> TrainRecurrent(const Sizes& sizes) {
+  Tensor x = Values({sizes[0], 3, 8}, 1), y = Values({sizes[1], 3, 8}, 2);
+  std::vector<Tensor> p = {Values({32, 8}, 3), Values({32, 8}, 4), Values({24, 8}, 5),
+                           Values({24, 8}, 6)};
+  return Trained(p, [&] {
+    Tensor zero = zeros({1, 3, 8}, f32, "cpu");
+    auto [all, h, c] = lstm(x, {zero, zero}, {p[0], p[1]}, false, 1, 0.0, true, false, false);
+    auto [out, last] = gru(y, h, {p[2], p[3]}, false, 1, 0.0, true, false, false);
+    return mse_loss(out, y) + all.mean();
+  });
+}
+
+/// Of batch and length: the body of the loop has the batch.
+std::vector<HostTensor> TrainRecurrentBatch(const Sizes& sizes) {
+  Tensor x = Values({sizes[1], sizes[0], 8}, 1);
+  std::vector<Tensor> p = {Values({32, 8}, 3), Values({32, 8}, 4)};
+  return Trained(p, [&] {
+    Tensor zero = zeros({1, sizes[0], 8}, f32, "cpu");
+    auto [all, h, c] = lstm(x, {zero, zero}, {p[0], p[1]}, false, 1, 0.0, true, false, false);
+    return mse_loss(all, x) + c.mean();
+  });
+}
+
 /// Runs a model at all sizes, generally and each compiled by itself. At most so many of the sizes
 /// may need schedules of their own.
 void ExpectTheBitsOfEachSize(const Model& model, const std::vector<Sizes>& all,
@@ -179,6 +252,64 @@ TEST(NewSizes, OfConvolutions) {
 TEST(NewSizes, OfShapesAndReductions) {
   // Which of these share a kernel depends on what the size is a multiple of.
   ExpectTheBitsOfEachSize(Shapes, OneSize({12, 15, 2, 3, 5, 6, 7, 18, 36, 100, 1000}), 10);
+}
+
+std::vector<Sizes> Pairs(int64_t least, int64_t most, size_t count) {
+  std::vector<Sizes> all;
+  std::mt19937 random(3);
+  auto size = [&] { return least + int64_t(random()) % (most - least + 1); };
+  while (all.size() < count) all.push_back({size(), size()});
+  return all;
+}
+
+TEST(NewSizes, OfImagesInAMean) {
+  ExpectTheBitsOfEachSize(TrainFullyConvolutional, Pairs(5, 40, 16));
+}
+
+TEST(NewSizes, OfImagesThatAreHalved) {  // Close to the smallest images some kernels are others.
+  ExpectTheBitsOfEachSize(TrainStrided, Pairs(20, 60, 20), 4);
+}
+
+TEST(NewSizes, OfImagesThatAreHalvedAndDoubled) {
+  ExpectTheBitsOfEachSize(TrainUNet, Pairs(6, 40, 16), 2);
+}
+
+TEST(NewSizes, OfImagesThatAreResized) { ExpectTheBitsOfEachSize(Resized, Pairs(30, 80, 16)); }
+
+TEST(NewSizes, OfSequencesInLoops) { ExpectTheBitsOfEachSize(TrainRecurrent, Pairs(3, 40, 16)); }
+
+TEST(NewSizes, InBodiesOfLoops) { ExpectTheBitsOfEachSize(TrainRecurrentBatch, Pairs(3, 40, 16)); }
+
+TEST(NewSizes, OfAMeanOverTheBatch) {
+  auto regression = [](const Sizes& sizes) {
+    Tensor x = Values({sizes[0], 12}, 1), y = Values({sizes[0], 3}, 2);
+    std::vector<Tensor> p = {Values({3, 12}, 3)};
+    return Trained(p, [&] { return mse_loss(linear(x, p[0]), y); });
+  };
+  ExpectTheBitsOfEachSize(regression, OneSize({16, 24, 5, 7, 9, 11, 30, 33, 64, 100}));
+}
+
+TEST(NewSizes, NeedFewCompilations) {
+  struct Case {
+    const char* name;
+    Model model;
+    int64_t least, most;
+    int64_t most_compiles = 4;
+  };
+  // Of a u-net the positions in images of equal heights and widths are shared: another graph.
+  const Case cases[] = {{"fully convolutional", TrainFullyConvolutional, 5, 40},
+                        {"strided", TrainStrided, 20, 60},
+                        {"u-net", TrainUNet, 6, 40, 8},
+                        {"resized", Resized, 30, 80},
+                        {"recurrent", TrainRecurrent, 3, 40},
+                        {"recurrent, batch", TrainRecurrentBatch, 3, 40},
+                        {"transformer", TrainTransformer, 2, 30}};
+  for (const Case& c : cases) {
+    Lazy().ClearComputationCache();
+    int64_t compiles = Compiles();
+    for (const Sizes& sizes : Pairs(c.least, c.most, 50)) c.model(sizes);
+    EXPECT_LE(Compiles() - compiles, c.most_compiles) << c.name;
+  }
 }
 
 TEST(NewSizes, AreNeitherLoweredNorCompiled) {
