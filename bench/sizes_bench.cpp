@@ -100,6 +100,77 @@ void TrainConvNet() {
   });
 }
 
+/// A size for each number: a pair of heights and widths, of sequences, ...
+std::pair<int64_t, int64_t> PairOf(int64_t number, int64_t least) {
+  return {least + number * 7 % 41, least + number * 13 % 53};
+}
+
+/// Of any height and width: three convolutions that halve them.
+void TrainOnImages() {
+  auto layer = [](int64_t in, int64_t out) {
+    return nn::Conv2d(
+        {.in_channels = in, .out_channels = out, .kernel_size = 3, .stride = 2, .padding = 1});
+  };
+  nn::Sequential net(layer(3, 16), nn::ReLU(), layer(16, 32), nn::ReLU(), layer(32, 32));
+  nn::Linear head(32, 10);
+  std::vector<Tensor> parameters = net->parameters();
+  for (const Tensor& parameter : head->parameters()) parameters.push_back(parameter);
+  optim::SGD optimizer(parameters, {.lr = 0.01});
+  Tensor images = randn({4, 3, 128, 128}), labels = randint(0, 10, {4});
+  sync_multi({images, labels});
+  Measure("train convnet, h and w", 2, 100, [&](int64_t number) {
+    auto [height, width] = PairOf(number, 64);
+    Tensor loss;
+    step([&] {
+      optimizer.zero_grad();
+      Tensor x = net(images.narrow(2, 0, height).narrow(3, 0, width));
+      loss = cross_entropy(head(adaptive_avg_pool2d(x, {1, 1}).flatten(1)), labels);
+      loss.backward();
+      optimizer.step();
+      loss = loss.detach();
+    });
+    loss.item<double>();
+  });
+}
+
+/// Images of any height and width to one size, as before a classifier.
+void ResizeImages() {
+  NoGradGuard no_grad;
+  Tensor images = randn({4, 3, 128, 128});
+  sync_multi({images});
+  Measure("resize, h and w", 2, 100, [&](int64_t number) {
+    auto [height, width] = PairOf(number, 64);
+    Tensor x = images.narrow(2, 0, height).narrow(3, 0, width);
+    interpolate(x, Dims{96, 96}, std::nullopt, "bilinear", false).mean().item<double>();
+  });
+}
+
+/// A sequence to another, both of any length.
+void TrainOnSequences() {
+  nn::LSTM encoder({.input_size = 32, .hidden_size = 32, .batch_first = true});
+  nn::LSTM decoder({.input_size = 32, .hidden_size = 32, .batch_first = true});
+  std::vector<Tensor> parameters = encoder->parameters();
+  for (const Tensor& parameter : decoder->parameters()) parameters.push_back(parameter);
+  optim::SGD optimizer(parameters, {.lr = 0.01});
+  Tensor points = randn({8, 64, 32});
+  sync_multi({points});
+  Measure("train lstms, lengths", 2, 100, [&](int64_t number) {
+    auto [from, to] = PairOf(number, 5);
+    Tensor loss;
+    step([&] {
+      optimizer.zero_grad();
+      auto [all, state] = encoder(points.narrow(1, 0, from));
+      Tensor target = points.narrow(1, 0, to);
+      auto [out, last] = decoder(target, state);
+      loss = mse_loss(out, target);
+      loss.backward();
+      optimizer.step();
+      loss = loss.detach();
+    });
+    loss.item<double>();
+  });
+}
+
 void InferBf16() {
   NoGradGuard no_grad;
   Tensor weights[] = {(randn({512, 256}) * 0.05).to(bf16), (randn({256, 512}) * 0.05).to(bf16)};
@@ -152,6 +223,9 @@ int main() {
               "second", "new/k", "second/k", "compiles");
   TrainMlp();
   TrainConvNet();
+  TrainOnImages();
+  ResizeImages();
+  TrainOnSequences();
   InferBf16();
   DecodeWithCache();
 }

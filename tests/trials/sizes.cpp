@@ -1,11 +1,83 @@
-// A small transformer trained on batches of ever other sizes: a handful of compiles, and a new size
-// costs little more than one that was seen before.
+// A small transformer trained on batches of ever other sizes, a convolutional network on images of
+// ever other heights and widths, a recurrent one on pairs of sequences: a handful of compiles, and
+// a new size costs little more than one that was seen before.
+#include <functional>
 #include <random>
+#include <string>
 
 #include "check.h"
 
 using namespace hammock;
 using namespace trial;
+
+namespace {
+
+using Train = std::function<Tensor(int64_t a, int64_t b)>;
+
+/// Trains at random pairs of sizes; `train` returns the loss. A new size may take so many times as
+/// long as a known one.
+void TrainAtAnySize(const char* name, const std::vector<Tensor>& parameters, int64_t least,
+                    int64_t most, double most_ratio, const Train& loss_of) {
+  optim::SGD optimizer(parameters, {.lr = 1e-3});
+  auto train = [&](int64_t a, int64_t b) {
+    Tensor loss;
+    double start = Seconds();
+    step([&] {
+      optimizer.zero_grad();
+      Tensor value = loss_of(a, b);
+      value.backward();
+      optimizer.step();
+      loss = value.detach();
+    });
+    Check(std::isfinite(loss.item<double>()), std::string(name) + ": the loss is finite");
+    return Seconds() - start;
+  };
+  std::mt19937 random(1);
+  auto any = [&] { return least + static_cast<int64_t>(random() % (most - least + 1)); };
+  int64_t compiles = Compiles();
+  double fresh = 0, again = 0;
+  for (int i = 0; i < 50; ++i) {
+    int64_t a = any(), b = any();
+    double first = train(a, b), second = train(a, b);
+    if (i < 10) continue;
+    fresh += first;
+    again += second;
+  }
+  CheckAtMost(static_cast<double>(Compiles() - compiles), 6, std::string(name) + ": compiles");
+  CheckAtMost(fresh / again, most_ratio, std::string(name) + ": a new size against a known one");
+}
+
+void TrainOnImages() {
+  nn::Conv2d first(3, 8, 3),
+      second({.in_channels = 8, .out_channels = 16, .kernel_size = 3, .stride = 2, .padding = 1});
+  nn::Linear head(16, 10);
+  std::vector<Tensor> parameters = first->parameters();
+  for (const Tensor& parameter : second->parameters()) parameters.push_back(parameter);
+  for (const Tensor& parameter : head->parameters()) parameters.push_back(parameter);
+  Tensor labels = randint(0, 10, {4});
+  sync_multi({labels});
+  // A convolution of a new shape is a kernel that the library generates.
+  TrainAtAnySize("images", parameters, 24, 80, 8, [&](int64_t height, int64_t width) {
+    Tensor x = relu(first(randn({4, 3, height, width})));
+    x = relu(second(max_pool2d(x, {2, 2})));
+    return cross_entropy(head(adaptive_avg_pool2d(x, {1, 1}).flatten(1)), labels);
+  });
+}
+
+void TrainOnSequences() {
+  nn::LSTM encoder({.input_size = 16, .hidden_size = 16, .batch_first = true});
+  nn::GRU decoder({.input_size = 16, .hidden_size = 16, .batch_first = true});
+  std::vector<Tensor> parameters = encoder->parameters();
+  for (const Tensor& parameter : decoder->parameters()) parameters.push_back(parameter);
+  TrainAtAnySize("sequences", parameters, 3, 50, 3, [&](int64_t from, int64_t to) {
+    auto [all, state] = encoder(randn({4, from, 16}));
+    Tensor y = randn({4, to, 16});
+    auto [out, last] = decoder(y, std::get<0>(state));
+    return mse_loss(out, y);
+  });
+}
+
+}  // namespace
 
 int main() {
   manual_seed(4);
@@ -51,5 +123,7 @@ int main() {
   CheckAtMost(static_cast<double>(Compiles() - compiles), 2, "compiles after the first sizes");
   CheckAtMost(fresh / again, 2, "a new size against the same again");
   CheckAtMost(ResidentMB() - memory, 64, "MB for 60 more sizes");
+  TrainOnImages();
+  TrainOnSequences();
   return Result();
 }
