@@ -171,28 +171,30 @@ class Solver {
 /// Finds out which parameters follow from others.
 class Derivation {
  public:
-  /// `is_input`: a dim of an input, which is no quotient of another size.
-  Derivation(const std::vector<Values>& parameters, std::vector<bool> is_input)
+  /// `kinds` are those of the places that define the parameters. Quotients are looked for among
+  /// the dims of results: anything fits as a quotient by chance where samples are few.
+  Derivation(const std::vector<Values>& parameters, std::vector<SizePlace::Kind> kinds)
       : parameters_(parameters),
-        is_input_(std::move(is_input)),
+        kinds_(std::move(kinds)),
         derived_(parameters.size()),
         is_factor_(parameters.size()) {}
 
   DerivedSizes Run() {
     for (size_t p = 0; p < count(); ++p) {
-      if (is_input_[p]) TryMultiple(p, false);
+      if (IsInput(p)) TryMultiple(p, false);
     }
     const std::vector<bool> is_base = is_factor_;
     for (size_t p = 0; p < count(); ++p) TryMultiple(p, true);
     for (size_t p = 0; p < count(); ++p) TryProducts(p);
     for (size_t p = 0; p < count(); ++p) {
-      if (IsFree(p) && !is_input_[p] && !is_base[p]) TryQuotients(p);
+      if (IsFree(p) && kinds_[p] == SizePlace::kDim && !is_base[p]) TryQuotients(p);
     }
     return std::move(derived_);
   }
 
  private:
   size_t count() const { return parameters_.size(); }
+  bool IsInput(size_t p) const { return kinds_[p] == SizePlace::kInputDim; }
   bool IsFree(size_t p) const { return derived_[p].factors.empty(); }
 
   /// A size that was always divided without a rest is the multiple of the quotient.
@@ -200,7 +202,7 @@ class Derivation {
     if (is_factor_[p] || !IsFree(p)) return;
     lazy::DerivedSize best;
     for (size_t a = 0; a < count(); ++a) {
-      if (a == p || is_input_[a] || !IsFree(a) || (of_factors && !is_factor_[a])) continue;
+      if (a == p || IsInput(a) || !IsFree(a) || (of_factors && !is_factor_[a])) continue;
       std::optional<lazy::DerivedSize> multiple = ProductOf(parameters_, parameters_[p], {a});
       if (multiple && multiple->coefficient > best.coefficient) best = *multiple;
     }
@@ -228,6 +230,7 @@ class Derivation {
   void TryQuotients(size_t p) {
     lazy::DerivedSize best;
     for (size_t a = 0; a < p; ++a) {
+      if (FollowsFrom(a, p)) continue;
       auto quotient = QuotientOf(parameters_[a], parameters_[p]);
       if (!quotient || (best.divisor > 1 && best.divisor <= quotient->divisor)) continue;
       best = *quotient;
@@ -236,13 +239,20 @@ class Derivation {
     Set(p, best);
   }
 
+  bool FollowsFrom(size_t p, size_t other) const {
+    return std::ranges::any_of(derived_[p].factors, [&](int factor) {
+      auto f = static_cast<size_t>(factor);
+      return f == other || FollowsFrom(f, other);
+    });
+  }
+
   void Set(size_t p, const lazy::DerivedSize& derived) {
     derived_[p] = derived;
     for (int factor : derived.factors) is_factor_[static_cast<size_t>(factor)] = true;
   }
 
   const std::vector<Values>& parameters_;
-  const std::vector<bool> is_input_;
+  const std::vector<SizePlace::Kind> kinds_;
   DerivedSizes derived_;
   std::vector<bool> is_factor_;
 };
@@ -263,15 +273,15 @@ class RuleFinder {
       return true;
     };
     if (!define([](SizePlace::Kind kind) { return kind == SizePlace::kInputDim; })) return {};
-    std::vector<bool> is_input(parameters_.size(), true);
     if (!define([](SizePlace::Kind kind) {
           return kind == SizePlace::kDim || kind == SizePlace::kAttribute;
         })) {
       return {};
     }
     if (parameters_.empty()) return {};
-    is_input.resize(parameters_.size());
-    rule_.derived = Derivation(parameters_, std::move(is_input)).Run();
+    std::vector<SizePlace::Kind> kinds;
+    for (size_t index : rule_.defined_at) kinds.push_back(traced_[index].kind);
+    rule_.derived = Derivation(parameters_, std::move(kinds)).Run();
     defined_ = parameters_.size();
     for (size_t i = 0; i < traced_.size(); ++i) {
       if (traced_[i].kind != SizePlace::kConstant) continue;

@@ -135,6 +135,16 @@ TEST(SizeRule, SizesThatAreDividedWithoutRestAreMultiples) {
   EXPECT_EQ(FreeSizes(rule.derived, std::vector<int64_t>{31, 16}), std::nullopt);
 }
 
+TEST(SizeRule, NoSizeFollowsFromItself) {
+  auto square = [](int64_t n) {
+    std::string all = std::to_string(n * n), rows = std::to_string(n);
+    return "%0 = input : f32[" + all + "]\n%1 = reshape %0 {sizes=[" + rows + "," + rows +
+           "]} : f32[" + rows + "," + rows + "]\nreturn %1\n";
+  };
+  SizeRule rule = *RuleOf({square(2), square(3)}).rule;
+  EXPECT_EQ(AllSizes(rule.derived, std::vector<int64_t>{7}), (std::vector<int64_t>{49, 7}));
+}
+
 TEST(SizeRule, InferenceTellsHowQuotientsRound) {
   // Both samples are odd; rounding down without an offset is guessed from neither.
   SizeRule rule = *RuleOf({Halved(7), Halved(13)}).rule;
