@@ -39,7 +39,7 @@ void TrainAtAnySize(const char* name, const std::vector<Tensor>& parameters, int
   for (int i = 0; i < 50; ++i) {
     int64_t a = any(), b = any();
     double first = train(a, b), second = train(a, b);
-    if (i < 10) continue;
+    if (i < 20) continue;
     fresh += first;
     again += second;
   }
@@ -69,7 +69,7 @@ void TrainOnSequences() {
   nn::GRU decoder({.input_size = 16, .hidden_size = 16, .batch_first = true});
   std::vector<Tensor> parameters = encoder->parameters();
   for (const Tensor& parameter : decoder->parameters()) parameters.push_back(parameter);
-  TrainAtAnySize("sequences", parameters, 3, 50, 3, [&](int64_t from, int64_t to) {
+  TrainAtAnySize("sequences", parameters, 3, 50, 6, [&](int64_t from, int64_t to) {
     auto [all, state] = encoder(randn({4, from, 16}));
     Tensor y = randn({4, to, 16});
     auto [out, last] = decoder(y, std::get<0>(state));
