@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/single_device.h"
+#include "base/pool.h"
 
 namespace hammock {
 namespace {
@@ -28,6 +29,11 @@ class NullData : public lazy::BackendData {
   std::atomic<bool> has_value_;
 };
 
+/// One for every output of a step: its memory is that of nodes.
+BackendDataPtr NewData(const BackendDevice& device, const Shape& shape, bool has_value) {
+  return std::allocate_shared<NullData>(PoolAllocator<NullData>(), device, shape, has_value);
+}
+
 class Backend : public SingleDeviceBackend {
  public:
   Backend() : SingleDeviceBackend(kName, kType) {}
@@ -38,15 +44,15 @@ class Backend : public SingleDeviceBackend {
 
   BackendDataPtr MakeComputationDataFromTensor(const HostTensor&, const Shape& shape,
                                                const BackendDevice& device) const override {
-    return std::make_shared<NullData>(device, shape, true);
+    return NewData(device, shape, true);
   }
   BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
                                                const BackendDevice& device) const override {
-    return std::make_shared<NullData>(device, Shape(scalar.dtype(), {}), true);
+    return NewData(device, Shape(scalar.dtype(), {}), true);
   }
   BackendDataPtr CreateDataPlaceholder(const BackendDevice& device,
                                        const Shape& shape) const override {
-    return std::make_shared<NullData>(device, shape, false);
+    return NewData(device, shape, false);
   }
   HostTensor MakeTensorFromComputationData(
       const BackendDataPtr data, std::optional<DType> logical_scalar_type) const override {
@@ -72,7 +78,7 @@ class Backend : public SingleDeviceBackend {
     std::vector<BackendDataPtr> results;
     results.reserve(computation->result_shapes().size());
     for (const Shape& shape : computation->result_shapes()) {
-      results.push_back(std::make_shared<NullData>(device, shape, true));
+      results.push_back(NewData(device, shape, true));
     }
     return results;
   }
