@@ -100,6 +100,16 @@ struct Attr::Box {
     return reinterpret_cast<uint64_t>(new Box(kind, std::move(value)));
   }
   static Box* Of(uint64_t bits) { return reinterpret_cast<Box*>(bits); }
+  /// Whether two of a kind are equal. Apart, so that comparing scalars is short.
+  [[gnu::noinline]] static bool AreEqual(const Attr& a, const Attr& b) {
+    const Box &mine = a.box(), &theirs = b.box();
+    if (mine.hash != theirs.hash) return false;
+    if (a.kind_ == Kind::kString || a.kind_ == Kind::kInts) return mine.value == theirs.value;
+    std::vector<uint64_t> words, other_words;
+    a.AppendBytes(words);
+    b.AppendBytes(other_words);
+    return words == other_words;
+  }
 
   BoxedValue value;
   Hash128 hash;
@@ -114,9 +124,10 @@ struct RecentInts {
   std::array<Attr, 256> attrs;
 
   static size_t PlaceOf(const Dims& values) {
+    // Rotated below: a first value that equals the number of values must not cancel it.
     uint64_t mixed = static_cast<uint64_t>(values.size());
     for (int64_t value : values) {
-      mixed = (mixed ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15;
+      mixed = (std::rotl(mixed, 7) ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15;
     }
     return mixed >> 56;
   }
@@ -191,13 +202,7 @@ std::shared_ptr<const Graph> Attr::graph_ptr() const {
 
 bool Attr::operator==(const Attr& other) const {
   if (kind_ != other.kind_ || dtype_ != other.dtype_) return false;
-  if (bits_ == other.bits_) return true;
-  if (kind_ < Kind::kString || box().hash != other.box().hash) return false;
-  if (kind_ == Kind::kString || kind_ == Kind::kInts) return box().value == other.box().value;
-  std::vector<uint64_t> mine, theirs;
-  AppendBytes(mine);
-  other.AppendBytes(theirs);
-  return mine == theirs;
+  return bits_ == other.bits_ || (kind_ >= Kind::kString && Box::AreEqual(*this, other));
 }
 
 Hash128 Attr::hash() const {
