@@ -190,13 +190,11 @@ class OpEntry : public TapeEntry {
     if (record_) restored = Restored(grads);
     const Value* saved = record_ ? restored.data() : saved_.begin();
     InlineList<Tensor, 4> in, out;
-    in.append(s.in);
-    out.append(s.out);
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (s.in_reads[i]) in[i] = WithHistory(*saved++, s.in_types[i], edges[i].entry);
+    for (size_t i = 0; i < s.in.size(); ++i) {
+      in.push_back(s.in_reads[i] ? WithHistory(*saved++, s.in_types[i], edges[i].entry) : s.in[i]);
     }
-    for (size_t i = 0; i < out.size(); ++i) {
-      if (s.reads[i]) out[i] = WithHistory(*saved++, s.types[i], self);
+    for (size_t i = 0; i < s.out.size(); ++i) {
+      out.push_back(s.reads[i] ? WithHistory(*saved++, s.types[i], self) : s.out[i]);
     }
     std::vector<Tensor> results;
     {
