@@ -38,26 +38,17 @@ Hash128 NodeAccess::HashOfCall(const OpDef& op, std::span<const Attr> attrs,
 
 NodePtr NodeAccess::Make(const OpDef& op, std::span<const Node::Operand> operands,
                          std::span<const Attr> attrs, std::span<const Shape> shapes,
-                         DeviceId device, LocationId location, const Hash128& hash) {
+                         DeviceId device, LocationId location) {
   constexpr size_t kMost = 0xfffe;
   if (operands.size() > kMost || shapes.size() > kMost || attrs.size() > kMost) {
     Throw(ErrorCode::kValue, "{}: {} operands, a node has at most {}; take them in parts",
           op.name(), operands.size(), kMost);
   }
-  Node* node = NodeAccess::Allocate(op, static_cast<uint32_t>(operands.size()),
-                                    static_cast<uint32_t>(attrs.size()),
-                                    static_cast<uint32_t>(shapes.size()));
+  Node* node = MakeWithoutSlots(op, operands, attrs, static_cast<uint32_t>(shapes.size()));
   node->device_ = device;
   node->location_ = location;
   node->leaf_ = IsLeafOp(op);
-  node->hash_ = hash;
-  Node::Operand* operand = node->operand_array();
-  for (const Node::Operand& each : operands) {
-    if (each.node) each.node->AddReference();
-    *operand++ = each;
-  }
-  Attr* attr = node->attr_array();
-  for (const Attr& each : attrs) new (attr++) Attr(each);
+  node->hash_ = HashOfCall(op, attrs, shapes);
   Node::Slot* slot = node->slots();
   for (const Shape& each : shapes) new (slot++) Node::Slot(each);
   return NodePtr::Adopt(node);

@@ -51,13 +51,22 @@ struct NodeAccess {
   /// As Node::Make, of operands that are borrowed; absent ones have no node.
   static NodePtr Make(const OpDef& op, std::span<const Node::Operand> operands,
                       std::span<const Attr> attrs, std::span<const Shape> shapes, DeviceId device,
-                      LocationId location) {
-    return Make(op, operands, attrs, shapes, device, location, HashOfCall(op, attrs, shapes));
+                      LocationId location);
+  /// A node with the op, attributes, types and hash of `model`, of as many operands, borrowed.
+  static NodePtr MakeLike(const Node& model, const Node::Operand* operands, DeviceId device,
+                          LocationId location) {
+    Node* node = MakeWithoutSlots(*model.op_, {operands, model.num_operands_}, model.attrs(),
+                                  model.num_outputs_);
+    node->device_ = device;
+    node->location_ = location;
+    node->leaf_ = model.leaf_;
+    node->hash_ = model.hash_;
+    const Node::Slot* from = model.slots();
+    for (Node::Slot& slot : std::span(node->slots(), node->num_outputs_)) {
+      new (&slot) Node::Slot((from++)->shape);
+    }
+    return NodePtr::Adopt(node);
   }
-  /// The same where the hash is known.
-  static NodePtr Make(const OpDef& op, std::span<const Node::Operand> operands,
-                      std::span<const Attr> attrs, std::span<const Shape> shapes, DeviceId device,
-                      LocationId location, const Hash128& hash);
   static size_t BytesOf(const Node& node) {
     return node.slots_offset_ + node.num_outputs_ * sizeof(Node::Slot);
   }
@@ -95,6 +104,18 @@ struct NodeAccess {
   }
 
  private:
+  static Node* MakeWithoutSlots(const OpDef& op, std::span<const Node::Operand> operands,
+                                std::span<const Attr> attrs, uint32_t outputs) {
+    Node* node = Allocate(op, static_cast<uint32_t>(operands.size()),
+                          static_cast<uint32_t>(attrs.size()), outputs);
+    Node::Operand* operand = node->operand_array();
+    for (const Node::Operand& each : operands) {
+      if (each.node) each.node->AddReference();
+      *operand++ = each;
+    }
+    std::uninitialized_copy(attrs.begin(), attrs.end(), reinterpret_cast<Attr*>(operand));
+    return node;
+  }
   static Hash128 HashOfCall(const OpDef& op, std::span<const Attr> attrs,
                             std::span<const Shape> shapes);
 };

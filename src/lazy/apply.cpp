@@ -127,7 +127,7 @@ inline Node* NodeOf(const OpDef& op, const Location& at, const Tensor& tensor) {
   return impl->node;
 }
 
-[[noreturn]] void Rethrow(Error& error, const OpDef& op, LocationId location) {
+[[noreturn, gnu::noinline]] void Rethrow(Error& error, const OpDef& op, LocationId location) {
   error.SetWhere(WhereText(location));
   NameCaller(error, op, location);
   error.Raise();
@@ -223,22 +223,11 @@ DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b) {
   ThrowMixedDevices(op, b, a);
 }
 
-Operands::Operands(size_t size) : size_(size) {
-  if (size <= kInline) [[likely]]
-    return;
-  more_nodes_.resize(size);
-  more_types_.resize(size);
-  more_tapes_.resize(size);
-  nodes_ = more_nodes_.data();
-  types_ = more_types_.data();
-  tapes_ = more_tapes_.data();
-}
-
-inline void Operands::Set(size_t i, Node* node, uint32_t index, const TapePtr& tape) {
-  nodes_[i] = {node, index};
-  types_[i] = node ? &node->shape(static_cast<int>(index)) : nullptr;
-  tapes_[i] = &tape;
-  has_tape_ |= static_cast<bool>(tape);
+void Operands::MakeRoom() {
+  more_ = std::make_unique<More>(size_);
+  nodes_ = more_->nodes.data();
+  types_ = more_->types.data();
+  tapes_ = more_->tapes.data();
 }
 
 namespace {
@@ -246,10 +235,6 @@ namespace {
 const TapePtr kNoTape;
 
 }  // namespace
-
-Operands::Operands(std::span<const Borrowed> values) : Operands(values.size()) {
-  for (size_t i = 0; i < size_; ++i) Set(i, values[i].node, values[i].index, *values[i].tape);
-}
 
 Operands::Operands(std::span<const Value> values) : Operands(values.size()) {
   for (size_t i = 0; i < size_; ++i) Set(i, values[i].node.get(), values[i].index, values[i].tape);
@@ -281,10 +266,6 @@ Operands::Operands(const char* op, std::span<const Tensor* const> tensors)
 NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const Attr> attrs,
                    LocationId location, DeviceId device_if_none) {
   try {
-    const OpInfo& info = op.info();
-    HAMMOCK_CHECK(attrs.size() == info.attribute_args.size(),
-                  "{}: {} attributes given, {} declared", info.name, attrs.size(),
-                  info.attribute_args.size());
     DeviceId device = kNoDevice;
     for (const Node::Operand& operand : operands.nodes()) {
       if (operand.node) device = CommonDevice(op, operand.node->device(), device);
@@ -317,8 +298,9 @@ Value Record(const OpDef& op, std::span<const Value> operands, std::span<const A
   return Record(op, Operands(operands), attrs, location, device_if_none);
 }
 
-Value Record(const OpDef& op, const Operands& operands, std::span<const Attr> attrs,
-             LocationId location, DeviceId device_if_none) {
+[[gnu::flatten]] Value Record(const OpDef& op, const Operands& operands,
+                              std::span<const Attr> attrs, LocationId location,
+                              DeviceId device_if_none) {
   Value result{RecordNode(op, operands, attrs, location, device_if_none), 0};
   if (WantsHistory(operands)) result.tape = RecordHistory(*result.node, operands);
   return result;
@@ -342,8 +324,8 @@ namespace {
 
 /// Elementwise ops pass on the order in which their operands lie in memory. The numbers of a
 /// composite are settings, not operands.
-void KeepLayouts(const OpDef& op, std::span<const Tensor> results,
-                 std::span<const Tensor> operands) {
+[[gnu::noinline]] void KeepLayouts(const OpDef& op, std::span<const Tensor> results,
+                                   std::span<const Tensor> operands) {
   if (!op.KeepsLayout()) return;
   for (const Tensor& result : results) {
     for (const Tensor& operand : operands) {
@@ -390,8 +372,9 @@ void SetTape(const Tensor& result, const Node& node, const TapePtr& tape) {
 
 }  // namespace
 
-std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at, std::span<const Tensor> tensors,
-                               std::span<const Attr> attrs) {
+[[gnu::noinline]] std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at,
+                                                 std::span<const Tensor> tensors,
+                                                 std::span<const Attr> attrs) {
   LocationScope scope(Here(at));
   if (MayCast(op)) {
     std::vector<Tensor> given(tensors.begin(), tensors.end());
@@ -420,8 +403,8 @@ std::vector<Tensor> ApplyMulti(const OpDef& op, const Location& at, std::span<co
   return results;
 }
 
-Tensor Apply(const OpDef& op, const Location& at, std::span<const Tensor> tensors,
-             std::span<const Attr> attrs) {
+[[gnu::flatten]] Tensor Apply(const OpDef& op, const Location& at, std::span<const Tensor> tensors,
+                              std::span<const Attr> attrs) {
   if (MayCast(op) || !HasGradient(op)) [[unlikely]]
     return ApplyMulti(op, at, tensors, attrs).at(0);
   Operands operands(op.schema, tensors);

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/of_thread.h"
@@ -14,66 +15,41 @@ namespace hammock {
 
 namespace {
 
-/// A call as words: equal calls have equal ones. Attributes that are shared boxes are compared
-/// besides, their words are hashes.
-class CallWords {
- public:
-  CallWords(const OpDef& op, std::span<const Shape* const> in, std::span<const Attr> attrs) {
-    if (in.size() > kMost || attrs.size() > kMost) return;
-    uint64_t* end = words_;
-    uint64_t hash = 0;
-    auto add = [&](uint64_t word) {
-      hash = (std::rotl(hash, 7) ^ word) * 0x9e3779b97f4a7c15;
-      *end++ = word;
-    };
-    add(reinterpret_cast<uintptr_t>(&op));
-    for (const Shape* type : in) {
-      if (!type) {
-        add(0);
-        continue;
-      }
-      add(1 | static_cast<uint64_t>(type->dtype()) << 8 |
-          static_cast<uint64_t>(type->rank()) << 16);
-      for (int64_t size : type->sizes()) add(static_cast<uint64_t>(size));
-    }
-    for (const Attr& attr : attrs) {
-      if (attr.kind() != Attr::Kind::kScalar) {
-        add(attr.hash().lo);
-        continue;
-      }
-      Scalar value = attr.scalar();
-      add(1 | static_cast<uint64_t>(value.dtype()) << 8);
-      add(value.bits());
-    }
-    hash_ = hash;
-    size_ = static_cast<size_t>(end - words_);
+using Types = std::span<const Shape* const>;  // null where an operand is absent
+using Attrs = std::span<const Attr>;
+
+/// Of equal attributes they are equal.
+uint64_t DigestOf(const Attr& attr) {
+  if (attr.kind() == Attr::Kind::kScalar) return attr.scalar().bits();
+  if (attr.kind() == Attr::Kind::kDType) return static_cast<uint64_t>(attr.dtype());
+  return attr.hash().lo;
+}
+
+uint64_t HashOf(const OpDef& op, Types types, Attrs attrs) {
+  uint64_t hash = 0;
+  auto add = [&](uint64_t word) { hash = (std::rotl(hash, 7) ^ word) * 0x9e3779b97f4a7c15; };
+  add(reinterpret_cast<uintptr_t>(&op));
+  for (const Shape* type : types) {
+    if (!type) continue;
+    add(static_cast<uint64_t>(type->dtype()) << 8 | static_cast<uint64_t>(type->rank()));
+    for (int64_t size : type->sizes()) add(static_cast<uint64_t>(size));
   }
-
-  /// None: a call with too many operands to know it.
-  std::span<const uint64_t> words() const { return {words_, size_}; }
-  uint64_t hash() const { return hash_; }
-
- private:
-  static constexpr size_t kMost = 16;
-
-  size_t size_ = 0;
-  uint64_t hash_ = 0;
-  uint64_t words_[1 + kMost * (1 + kMaxRank) + kMost * 2];  // only the first ones are set
-};
+  for (const Attr& attr : attrs) add(DigestOf(attr));
+  return hash;
+}
 
 struct KnownCall {
-  bool Is(const CallWords& call, std::span<const Attr> given) const {
-    if (!std::ranges::equal(words, call.words())) return false;
-    for (size_t i = 0; i < attrs.size(); ++i) {
-      if (given[i].kind() != Attr::Kind::kScalar && given[i] != attrs[i]) return false;
-    }
-    return true;
+  bool Is(const OpDef& op, Types given, Attrs attrs) const {
+    auto is = [](const std::optional<Shape>& type, const Shape* other) {
+      return other ? type == *other : !type;
+    };
+    return &model->op() == &op && std::ranges::equal(types, given, is) &&
+           std::ranges::equal(model->attrs(), attrs);
   }
 
-  std::vector<uint64_t> words;
-  std::vector<Attr> attrs;
-  std::vector<Shape> results;
-  Hash128 hash;  // of the node
+  uint64_t hash;
+  std::vector<std::optional<Shape>> types;
+  NodePtr model;  // of absent operands
 };
 using KnownCallPtr = std::unique_ptr<const KnownCall>;
 
@@ -83,15 +59,20 @@ struct KnownCalls {
   static constexpr int kBits = 9;
   std::array<Places, size_t{1} << kBits> places;
 
-  Places& PlacesOf(const CallWords& call) { return places[call.hash() >> (64 - kBits)]; }
-  const KnownCall* Find(const CallWords& call, std::span<const Attr> attrs) {
-    for (const KnownCallPtr& known : PlacesOf(call)) {
-      if (known && known->Is(call, attrs)) return known.get();
+  Places& PlacesOf(uint64_t hash) { return places[hash >> (64 - kBits)]; }
+  /// Null: not known.
+  const Node* Find(uint64_t hash, const OpDef& op, Types types, Attrs attrs) {
+    for (const KnownCallPtr& known : PlacesOf(hash)) {
+      if (known && known->hash == hash && known->Is(op, types, attrs)) return known->model.get();
     }
     return nullptr;
   }
-  void Add(const CallWords& call, KnownCallPtr known) {
-    Places& both = PlacesOf(call);
+  void Add(uint64_t hash, Types types, const NodePtr& model) {
+    auto known = std::make_unique<KnownCall>(KnownCall{hash, {}, model});
+    for (const Shape* type : types) {
+      known->types.push_back(type ? std::optional(*type) : std::nullopt);
+    }
+    Places& both = PlacesOf(hash);
     both[1] = std::exchange(both[0], std::move(known));
   }
 };
@@ -115,25 +96,29 @@ bool IsSmall(const Attr& attr) {
   return false;
 }
 
+/// Apart, so that the way of a known call is short.
+[[gnu::noinline]] NodePtr Inferred(uint64_t hash, const OpDef& op, Types types, Attrs attrs) {
+  constexpr size_t kMost = 16;  // operands or attributes of a call that is remembered
+  std::vector<Shape> results = InferShapes(op, types, attrs);
+  std::vector<Node::Operand> absent(types.size());
+  NodePtr model = NodeAccess::Make(op, absent, attrs, results, kNoDevice, 0);
+  if (types.size() <= kMost && attrs.size() <= kMost && std::ranges::all_of(attrs, IsSmall)) {
+    OfThread<KnownCalls>().Add(hash, types, model);
+  }
+  return model;
+}
+
 }  // namespace
 
-NodePtr MakeInferredNode(const OpDef& op, std::span<const Node::Operand> operands,
-                         std::span<const Shape* const> types, std::span<const Attr> attrs,
-                         DeviceId device, LocationId location) {
-  CallWords call(op, types, attrs);
-  if (const KnownCall* known = OfThread<KnownCalls>().Find(call, attrs)) {
-    return NodeAccess::Make(op, operands, attrs, known->results, device, location, known->hash);
-  }
-  std::vector<Shape> results = InferShapes(op, types, attrs);
-  NodePtr node = NodeAccess::Make(op, operands, attrs, results, device, location);
-  if (!call.words().empty() && std::ranges::all_of(attrs, IsSmall)) {
-    OfThread<KnownCalls>().Add(
-        call, std::make_unique<KnownCall>(KnownCall{{call.words().begin(), call.words().end()},
-                                                    {attrs.begin(), attrs.end()},
-                                                    std::move(results),
-                                                    node->hash()}));
-  }
-  return node;
+[[gnu::flatten]] NodePtr MakeInferredNode(const OpDef& op, std::span<const Node::Operand> operands,
+                                          std::span<const Shape* const> types,
+                                          std::span<const Attr> attrs, DeviceId device,
+                                          LocationId location) {
+  uint64_t hash = HashOf(op, types, attrs);
+  if (const Node* known = OfThread<KnownCalls>().Find(hash, op, types, attrs)) [[likely]]
+    return NodeAccess::MakeLike(*known, operands.data(), device, location);
+  NodePtr model = Inferred(hash, op, types, attrs);
+  return NodeAccess::MakeLike(*model, operands.data(), device, location);
 }
 
 }  // namespace hammock

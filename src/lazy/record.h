@@ -1,6 +1,7 @@
 #pragma once
 /// Recording at the level of Values, below Tensor.
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,9 @@ class Operands {
     uint32_t index;
     const TapePtr* tape;
   };
-  explicit Operands(std::span<const Borrowed> values);
+  explicit Operands(std::span<const Borrowed> values) : Operands(values.size()) {
+    for (size_t i = 0; i < size_; ++i) Set(i, values[i].node, values[i].index, *values[i].tape);
+  }
   explicit Operands(std::span<const Value> values);
   /// The present values of tensors; undefined ones are absent operands. `op` names the caller.
   Operands(const char* op, std::span<const Tensor> tensors);
@@ -44,8 +47,18 @@ class Operands {
 
  private:
   static constexpr size_t kInline = 16;
-  explicit Operands(size_t size);
-  void Set(size_t i, Node* node, uint32_t index, const TapePtr& tape);
+  struct More;  // room for those that do not fit
+  explicit Operands(size_t size) : size_(size) {
+    if (size > kInline) [[unlikely]]
+      MakeRoom();
+  }
+  void MakeRoom();
+  void Set(size_t i, Node* node, uint32_t index, const TapePtr& tape) {
+    nodes_[i] = {node, index};
+    types_[i] = node ? &node->shape(static_cast<int>(index)) : nullptr;
+    tapes_[i] = &tape;
+    has_tape_ |= static_cast<bool>(tape);
+  }
 
   size_t size_;
   bool has_tape_ = false;
@@ -55,9 +68,14 @@ class Operands {
   Node::Operand inline_nodes_[kInline];
   const Shape* inline_types_[kInline];
   const TapePtr* inline_tapes_[kInline];
-  std::vector<Node::Operand> more_nodes_;
-  std::vector<const Shape*> more_types_;
-  std::vector<const TapePtr*> more_tapes_;
+  std::unique_ptr<More> more_;
+};
+
+struct Operands::More {
+  explicit More(size_t size) : nodes(size), types(size), tapes(size) {}
+  std::vector<Node::Operand> nodes;
+  std::vector<const Shape*> types;
+  std::vector<const TapePtr*> tapes;
 };
 
 /// Infers types and makes a node; checks devices. Errors name the op and carry the location.
