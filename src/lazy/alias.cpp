@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/location_scope.h"
 #include "base/throw.h"
 #include "lazy/apply.h"
 #include "lazy/hooks.h"
@@ -27,10 +26,9 @@ Value ApplyForward(const ViewStep& step, const Operands::Borrowed& input) {
                        {step.attrs.begin(), step.attrs.size()}, CurrentLocation()));
 }
 
-std::shared_ptr<ViewStep> NewStep(const OpDef& op, std::initializer_list<Attr> attrs,
-                                  const Shape& input) {
-  return std::allocate_shared<ViewStep>(PoolAllocator<ViewStep>(), op,
-                                        std::span(attrs.begin(), attrs.size()), input);
+std::shared_ptr<const ViewStep> NewStep(const ViewOp& view,
+                                        std::shared_ptr<const ViewStep> parent) {
+  return std::allocate_shared<ViewStep>(PoolAllocator<ViewStep>(), view, std::move(parent));
 }
 
 Value Permuted(const Value& value, const Dims& order) {
@@ -62,7 +60,7 @@ Value Reshaped(const Value& value, const Dims& sizes) {
 /// `input` with the elements that the view shows replaced by `written`.
 Value ApplyInverse(const ViewStep& step, const Value& input, const Value& written) {
   if (step.op == &ops::kReshape || step.op == &ops::kBroadcast) {
-    return Reshaped(written, step.input.sizes());  // a broadcast that stretches was refused before
+    return Reshaped(written, input.shape().sizes());  // no broadcast that stretches comes here
   }
   if (step.op == &ops::kPermute) return Permuted(written, Inverse(step.attrs[0].ints()));
   if (step.op == &ops::kSlice) {  // {dim, start, size, step} -> {dim, start, step}
@@ -76,7 +74,7 @@ Value ApplyInverse(const ViewStep& step, const Value& input, const Value& writte
     return Record(ops::kDynamicUpdateSlice, operands, attrs, CurrentLocation());
   }
   if (step.op == &ops::kBitcast) {
-    const Attr attrs[] = {Attr(step.input.dtype())};
+    const Attr attrs[] = {Attr(input.shape().dtype())};
     return Record(ops::kBitcast, std::span(&written, 1), attrs, CurrentLocation());
   }
   HAMMOCK_CHECK(step.op == &ops::kAsStrided, "view op {} cannot be written through",
@@ -107,15 +105,14 @@ bool AddressesMemory(const std::vector<const ViewStep*>& chain) {
 }
 
 /// Makes a tensor with memory of its own the base of a group.
-void EnsureGroup(TensorImpl& impl) {
-  if (impl.SharesMemory()) return;
+[[gnu::noinline]] void MakeGroup(TensorImpl& impl) {
   Geometry geometry = GeometryOf(impl);
-  auto view = std::make_unique<ViewState>(geometry.strides);
-  view->group = std::allocate_shared<AliasGroup>(PoolAllocator<AliasGroup>());
-  view->group->base = {NodePtr(impl.node), impl.index, impl.tape};
-  view->group->order = StorageOrder(geometry.sizes, geometry.strides);
-  view->group->attached = 1;
-  view->generation = view->group->generation.load();
+  auto group = std::allocate_shared<AliasGroup>(PoolAllocator<AliasGroup>());
+  group->base = {NodePtr(impl.node), impl.index, impl.tape};
+  group->order = StorageOrder(geometry.sizes, geometry.strides);
+  group->attached = 1;
+  auto view = std::make_unique<ViewState>(group, nullptr, group->generation.load(), geometry,
+                                          /*detached=*/false);
   std::unique_lock<SpinLock> owner;
   if (impl.owner) owner = std::unique_lock(impl.owner->lock);
   impl.view.swap(view);
@@ -123,18 +120,30 @@ void EnsureGroup(TensorImpl& impl) {
   MoveWrites(impl, *impl.view->group);
 }
 
+inline void EnsureGroup(TensorImpl& impl) {
+  if (!impl.SharesMemory()) MakeGroup(impl);
+}
+
+/// Whether the view op shows an element of its input more than once.
+bool Stretches(const ViewStep& step, const Shape& input) {
+  if (step.op == &ops::kAsStrided) {
+    return SelfOverlaps({Dims(step.attrs[0].ints()), Dims(step.attrs[1].ints()), 0});
+  }
+  return step.op == &ops::kBroadcast &&
+         input.numel() != Shape(DType::kBool, Dims(step.attrs[0].ints())).numel();
+}
+
 /// The base with `value` in the places that the view shows.
 Value WrittenBase(const ViewState& view, const Value& value) {
   const Value& base = view.group->base;
   auto chain = ChainOf(view);
-  auto stretches = [](const ViewStep* step) {
-    if (step->op == &ops::kAsStrided) {
-      return SelfOverlaps({Dims(step->attrs[0].ints()), Dims(step->attrs[1].ints()), 0});
-    }
-    return step->op == &ops::kBroadcast &&
-           step->input.numel() != Shape(DType::kBool, Dims(step->attrs[0].ints())).numel();
-  };
-  if (std::any_of(chain.begin(), chain.end(), stretches)) {
+  bool in_memory = AddressesMemory(chain), stretched = false;
+  std::vector<Value> inputs{in_memory ? InMemory(*view.group, base) : base};
+  for (const ViewStep* step : chain) {
+    stretched |= Stretches(*step, inputs.back().shape());
+    if (step != chain.back()) inputs.push_back(ApplyForward(*step, inputs.back()));
+  }
+  if (stretched) {
     // Part of an expanded tensor in which no two elements share a place: written by address.
     if (base.shape().dtype() != value.shape().dtype()) {
       Throw<NotSupported>(
@@ -146,26 +155,19 @@ Value WrittenBase(const ViewState& view, const Value& value) {
     return FromMemory(*view.group,
                       Record(ops::kAsStridedScatter, operands, attrs, CurrentLocation()));
   }
-  bool in_memory = AddressesMemory(chain);
-  std::vector<Value> inputs{in_memory ? InMemory(*view.group, base) : base};
-  for (size_t i = 0; i + 1 < chain.size(); ++i) {
-    inputs.push_back(ApplyForward(*chain[i], inputs.back()));
-  }
   Value written = value;
   for (size_t i = chain.size(); i-- > 0;) written = ApplyInverse(*chain[i], inputs[i], written);
   return in_memory ? FromMemory(*view.group, written) : written;
 }
 
-Tensor NewView(Value value, const std::shared_ptr<AliasGroup>& group,
-               std::shared_ptr<const ViewStep> last, uint64_t generation, const Geometry& geometry,
-               bool detached) {
-  auto view = std::make_unique<ViewState>(geometry.strides, geometry.offset);
-  view->group = group;
-  view->last = std::move(last);
-  view->generation = generation;
-  view->detached = detached || !Context().grad_mode;
-  if (!view->detached) view->group->attached.fetch_add(1, std::memory_order_relaxed);
-  return NewTensor(std::move(value), false, std::move(view));  // Note [Pending views]
+/// A new member of the group of `of`, whose value is at `generation`.
+Tensor NewView(Value&& value, const ViewState& of, std::shared_ptr<const ViewStep>&& last,
+               uint64_t generation, const Geometry& geometry, bool detached = false) {
+  detached |= of.detached || !Context().grad_mode;
+  if (!detached) of.group->attached.fetch_add(1, std::memory_order_relaxed);
+  return NewTensor(
+      std::move(value), false,  // Note [Pending views]
+      std::make_unique<ViewState>(of.group, std::move(last), generation, geometry, detached));
 }
 
 /// The value that a member of a group shows now.
@@ -193,6 +195,12 @@ void ListWritten(const std::shared_ptr<AliasGroup>& group) {
 }
 
 }  // namespace
+
+ViewStep::ViewStep(const ViewOp& view, std::shared_ptr<const ViewStep> parent)
+    : parent(std::move(parent)), op(&view.op) {
+  attrs.append({view.attrs.begin(), view.attrs.size()});
+  if (view.start) start.node = LiftNode(*view.start, DType::kI64);
+}
 
 ViewState::~ViewState() {
   if (!group || detached || group->attached.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
@@ -246,9 +254,8 @@ bool SelfOverlaps(const Geometry& geometry) {
   return false;
 }
 
-Tensor MakeView(const char* name, const Tensor& self, std::initializer_list<ViewOp> ops,
-                const Geometry& geometry, const Location& at) {
-  LocationScope scope(at);
+[[gnu::flatten]] Tensor MakeView(const char* name, const Tensor& self,
+                                 std::initializer_list<ViewOp> ops, const Geometry& geometry) {
   Node* node = CurrentNode(name, self);
   TensorImpl& impl = *self.impl();
   bool symbolic = node->device() == kNoDevice;  // such values have no identity to alias
@@ -257,29 +264,21 @@ Tensor MakeView(const char* name, const Tensor& self, std::initializer_list<View
   Operands::Borrowed input(node, impl.index, impl.tape);
   Value value;
   for (const ViewOp& op : ops) {
-    std::shared_ptr<ViewStep> step = NewStep(op.op, op.attrs, input.shape());
-    if (op.start) step->start = {LiftNode(*op.start, DType::kI64), 0};
-    value = ApplyForward(*step, input);
+    last = NewStep(op, std::move(last));
+    value = ApplyForward(*last, input);
     input = value;
-    step->parent = std::move(last);
-    last = std::move(step);
   }
   if (symbolic) return NewTensor(std::move(value), true);
-  return NewView(std::move(value), impl.view->group, std::move(last), impl.view->generation,
-                 geometry, impl.view->detached);
+  return NewView(std::move(value), *impl.view, std::move(last), impl.view->generation, geometry);
 }
 
-Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
-                    const Location& at) {
-  LocationScope scope(at);
+Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry) {
   Node* node = CurrentNode(name, self);
   TensorImpl& impl = *self.impl();
-  auto new_step = [&](const Shape& input) {
-    return NewStep(ops::kAsStrided, {geometry.sizes, geometry.strides, geometry.offset}, input);
-  };
+  std::shared_ptr<const ViewStep> step =
+      NewStep({ops::kAsStrided, {geometry.sizes, geometry.strides, geometry.offset}}, nullptr);
   if (node->device() == kNoDevice) {
-    Operands::Borrowed input(node, impl.index, impl.tape);
-    return NewTensor(ApplyForward(*new_step(input.shape()), input), true);
+    return NewTensor(ApplyForward(*step, {node, impl.index, impl.tape}), true);
   }
   EnsureGroup(impl);
   std::lock_guard lock(impl.view->group->mutex);
@@ -291,10 +290,9 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
                         "{}: the tensor is a view of {} under another dtype ({}); clone it first",
                         name, NameOf(base.shape().dtype()), NameOf(self.dtype()));
   }
-  std::shared_ptr<ViewStep> step = new_step(base.shape());
   Value result = ApplyForward(*step, base);
-  return NewView(std::move(result), impl.view->group, std::move(step),
-                 impl.view->group->generation.load(), geometry, impl.view->detached);
+  return NewView(std::move(result), *impl.view, std::move(step),
+                 impl.view->group->generation.load(), geometry);
 }
 
 Tensor MakeAlias(const Tensor& self, bool detached) {
@@ -302,14 +300,14 @@ Tensor MakeAlias(const Tensor& self, bool detached) {
   TensorImpl& impl = *self.impl();
   Value value{NodePtr(node), impl.index};
   if (!detached) value.tape = PassOn({value.node, value.index, impl.tape});
-  if (node->device() == kNoDevice) return NewTensor(value, true);
+  if (node->device() == kNoDevice) return NewTensor(std::move(value), true);
   Geometry geometry = GeometryOf(impl);
   EnsureGroup(impl);
-  return NewView(std::move(value), impl.view->group, impl.view->last, impl.view->generation,
-                 geometry, detached || impl.view->detached);
+  return NewView(std::move(value), *impl.view, std::shared_ptr(impl.view->last),
+                 impl.view->generation, geometry, detached);
 }
 
-void RefreshView(TensorImpl& impl) {
+[[gnu::noinline]] void RefreshView(TensorImpl& impl) {
   ViewState& view = *impl.view;
   std::lock_guard lock(view.group->mutex);
   GradModeScope mode(!view.detached);

@@ -37,22 +37,41 @@ struct AliasGroup : WriteTarget, std::enable_shared_from_this<AliasGroup> {
   std::atomic<int> attached{0};         // members that gradients pass through to the base
 };
 
+/// One more view op. `start` is the operand of a dynamic slice, which is a parameter of the graph.
+struct ViewOp {
+  const OpDef& op;
+  std::initializer_list<Attr> attrs;
+  std::optional<int64_t> start = std::nullopt;
+};
+
 /// One view op of a chain, shared by all views behind it.
 struct ViewStep {
-  ViewStep(const OpDef& op, std::span<const Attr> given, const Shape& input)
-      : op(&op), input(input) {
-    attrs.append(given);
-  }
+  ViewStep(const ViewOp& view, std::shared_ptr<const ViewStep> parent);
 
   std::shared_ptr<const ViewStep> parent;  // null: applies to the base
   const OpDef* op;
   InlineList<Attr, 4> attrs;
   Value start;  // of a dynamic slice
-  Shape input;  // type it is applied to
+};
+
+/// Where a tensor's elements lie relative to its base, in elements.
+struct Geometry {
+  Dims sizes;
+  Dims strides;
+  int64_t offset = 0;
 };
 
 struct ViewState {
-  explicit ViewState(const Dims& strides, int64_t offset = 0) : strides(strides), offset(offset) {}
+  /// Of memory that is shared with no other tensor.
+  explicit ViewState(const Dims& strides) : strides(strides) {}
+  ViewState(std::shared_ptr<AliasGroup> group, std::shared_ptr<const ViewStep> last,
+            uint64_t generation, const Geometry& geometry, bool detached)
+      : group(std::move(group)),
+        last(std::move(last)),
+        generation(generation),
+        strides(geometry.strides),
+        offset(geometry.offset),
+        detached(detached) {}
   /// The last member of a group that gradients pass through takes the history with it, so that what
   /// was detached from a loss keeps its value only.
   ~ViewState();
@@ -63,35 +82,23 @@ struct ViewState {
   std::shared_ptr<const ViewStep> last;  // null: the base itself
   uint64_t generation = 0;               // of the cached node
   Dims strides;
-  int64_t offset;
+  int64_t offset = 0;
   bool detached = false;  // made by detach or without grad: gradients do not pass to the base
 
   static void* operator new(size_t bytes) { return pool::Allocate(bytes); }
   static void operator delete(void* memory, size_t bytes) { pool::Free(memory, bytes); }
 };
 
-/// Where a tensor's elements lie relative to its base, in elements.
-struct Geometry {
-  Dims sizes;
-  Dims strides;
-  int64_t offset = 0;
-};
 Geometry GeometryOf(const TensorImpl& impl);
 /// Whether two elements may share a place.
 bool SelfOverlaps(const Geometry& geometry);
 
-/// One more view op. `start` is the operand of a dynamic slice, which is a parameter of the graph.
-struct ViewOp {
-  const OpDef& op;
-  std::initializer_list<Attr> attrs;
-  std::optional<int64_t> start = std::nullopt;
-};
-/// A new tensor that aliases `self` through these view ops; `geometry` is that of the last one.
+/// A new tensor that aliases `self` through these view ops; `geometry` is that of the last one. The
+/// caller has opened a LocationScope.
 Tensor MakeView(const char* name, const Tensor& self, std::initializer_list<ViewOp> ops,
-                const Geometry& geometry, const Location& at);
+                const Geometry& geometry);
 /// A view that addresses the base directly (as_strided, diagonal, unfold).
-Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry,
-                    const Location& at);
+Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry);
 /// A second handle to the same memory.
 Tensor MakeAlias(const Tensor& self, bool detached);
 

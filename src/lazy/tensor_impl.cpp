@@ -82,13 +82,6 @@ Tensor NewTensor(Node* node, uint32_t index, bool settled) {
   return NewTensor(Context(), node, index, settled);
 }
 
-Tensor NewTensor(Value value, bool settled, std::unique_ptr<ViewState> view) {
-  uint32_t index = value.index;
-  Tensor result = NewTensor(Context(), value.node.release(), index, settled, std::move(view));
-  result.impl()->tape = std::move(value.tape);
-  return result;
-}
-
 void DestroyImpl(TensorImpl* impl) {
   ThreadContext& context = Context();
   if (impl->undo) [[unlikely]]

@@ -112,7 +112,7 @@ extern metrics::Counter* created_tensors;
 Tensor NewTensor(Node* node, uint32_t index, bool settled);
 /// The same for the recording of ops. `context` is that of the calling thread.
 inline Tensor NewTensor(ThreadContext& context, Node* node, uint32_t index, bool settled,
-                        std::unique_ptr<ViewState> view = nullptr) {
+                        std::unique_ptr<ViewState>&& view = nullptr) {
   TensorImpl* impl = new (pool::Allocate(sizeof(TensorImpl))) TensorImpl;
   impl->node = node;
   impl->index = index;
@@ -126,7 +126,11 @@ inline Tensor NewTensor(ThreadContext& context, Node* node, uint32_t index, bool
   return Tensor::FromImpl(impl);
 }
 /// As above, with its history.
-Tensor NewTensor(Value value, bool settled, std::unique_ptr<ViewState> view = nullptr);
+inline Tensor NewTensor(Value&& value, bool settled, std::unique_ptr<ViewState>&& view = nullptr) {
+  Tensor result = NewTensor(Context(), value.node.release(), value.index, settled, std::move(view));
+  result.impl()->tape = std::move(value.tape);
+  return result;
+}
 /// Gives a tensor that shares its memory with no other a new value.
 void SetNode(TensorImpl& impl, const Value& value);
 void DestroyImpl(TensorImpl* impl);

@@ -27,10 +27,9 @@ Geometry GeometryFor(const char* op, const Tensor& self) {
   return GeometryOf(*self.impl());
 }
 
-Tensor Reshaped(const char* op, const Tensor& self, const Dims& sizes, const Dims& strides,
-                const Location& at) {
+Tensor Reshaped(const char* op, const Tensor& self, const Dims& sizes, const Dims& strides) {
   Geometry from = GeometryFor(op, self);
-  return MakeView(op, self, {{ops::kReshape, {sizes}}}, {sizes, strides, from.offset}, at);
+  return MakeView(op, self, {{ops::kReshape, {sizes}}}, {sizes, strides, from.offset});
 }
 
 /// Replaces a size of -1 by what is left; checks the number of elements.
@@ -104,19 +103,19 @@ Geometry RangeOf(const Tensor& self, int dim, int64_t start, int64_t size, int64
 /// One element range of a dim; `lifted` starts are operands, so that a new start does not
 /// recompile.
 Tensor Range(const char* op, const Tensor& self, int dim, int64_t start, int64_t size, int64_t step,
-             bool lifted, const Location& at) {
+             bool lifted) {
   Geometry geometry = RangeOf(self, dim, start, size, step);
   if (lifted && Context().symbolic == 0) {
-    return MakeView(op, self, {{ops::kDynamicSlice, {dim, size, step}, start}}, geometry, at);
+    return MakeView(op, self, {{ops::kDynamicSlice, {dim, size, step}, start}}, geometry);
   }
-  return MakeView(op, self, {{ops::kSlice, {dim, start, size, step}}}, geometry, at);
+  return MakeView(op, self, {{ops::kSlice, {dim, start, size, step}}}, geometry);
 }
 
-Tensor WithoutDim(const char* op, const Tensor& self, int dim, const Location& at) {
+Tensor WithoutDim(const char* op, const Tensor& self, int dim) {
   Geometry geometry = GeometryFor(op, self);
   geometry.sizes.erase(dim);
   geometry.strides.erase(dim);
-  return Reshaped(op, self, geometry.sizes, geometry.strides, at);
+  return Reshaped(op, self, geometry.sizes, geometry.strides);
 }
 
 /// The sizes of a usable tensor that has dims.
@@ -138,7 +137,7 @@ Tensor view(const Tensor& self, const Dims& size, Location at) {
           "view: {} with strides {} cannot be seen as {} without a copy; use reshape",
           self.shape().to_string(), ToString(geometry.strides), ToString(sizes));
   }
-  return Reshaped("view", self, sizes, *strides, at);
+  return Reshaped("view", self, sizes, *strides);
 }
 
 Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
@@ -160,7 +159,7 @@ Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
     for (int i = 0; i < last; ++i) geometry.strides[i] = scale(geometry.strides[i]);
     geometry.offset = scale(geometry.offset);
   }
-  return MakeView("view", self, {{ops::kBitcast, {dtype}}}, geometry, at);
+  return MakeView("view", self, {{ops::kBitcast, {dtype}}}, geometry);
 }
 
 Tensor view_as(const Tensor& self, const Tensor& other, Location at) {
@@ -173,7 +172,7 @@ Tensor reshape(const Tensor& self, const Dims& shape, Location at) {
   Geometry geometry = GeometryFor("reshape", self);
   Dims sizes = InferSizes("reshape", shape, self.numel(), self.shape());
   if (auto strides = ViewStrides(geometry, sizes))
-    return Reshaped("reshape", self, sizes, *strides, at);
+    return Reshaped("reshape", self, sizes, *strides);
   return Apply(ops::kReshape, at, {self}, {Attr(sizes)});
 }
 
@@ -232,7 +231,7 @@ Tensor permute(const Tensor& self, const Dims& dims, Location at) {
     geometry.sizes[i] = from.sizes[static_cast<int>(order[i])];
     geometry.strides[i] = from.strides[static_cast<int>(order[i])];
   }
-  return MakeView("permute", self, {{ops::kPermute, {order}}}, geometry, at);
+  return MakeView("permute", self, {{ops::kPermute, {order}}}, geometry);
 }
 
 Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1, Location at) {
@@ -293,7 +292,7 @@ Tensor squeeze(const Tensor& self, Location at) {
     sizes.push_back(from.sizes[i]);
     strides.push_back(from.strides[i]);
   }
-  return Reshaped("squeeze", self, sizes, strides, at);
+  return Reshaped("squeeze", self, sizes, strides);
 }
 
 Tensor squeeze(const Tensor& self, int64_t dim, Location at) {
@@ -301,7 +300,7 @@ Tensor squeeze(const Tensor& self, int64_t dim, Location at) {
   CurrentNode("squeeze", self);
   int at_dim = WrapDim("squeeze", dim, self.dim());
   if (self.dim() == 0 || self.size(at_dim) != 1) return alias(self, at);
-  return WithoutDim("squeeze", self, at_dim, at);
+  return WithoutDim("squeeze", self, at_dim);
 }
 
 Tensor unsqueeze(const Tensor& self, int64_t dim, Location at) {
@@ -311,7 +310,7 @@ Tensor unsqueeze(const Tensor& self, int64_t dim, Location at) {
   int64_t stride = at_dim >= self.dim() ? 1 : geometry.sizes[at_dim] * geometry.strides[at_dim];
   geometry.sizes.insert(at_dim, 1);
   geometry.strides.insert(at_dim, stride);
-  return Reshaped("unsqueeze", self, geometry.sizes, geometry.strides, at);
+  return Reshaped("unsqueeze", self, geometry.sizes, geometry.strides);
 }
 
 Tensor expand(const Tensor& self, const Dims& size, Location at) {
@@ -347,7 +346,7 @@ Tensor expand(const Tensor& self, const Dims& size, Location at) {
                           : i + 1 < size.size()  ? geometry.sizes[i + 1] * geometry.strides[i + 1]
                                                  : 1;
   }
-  return MakeView("expand", self, {{ops::kBroadcast, {geometry.sizes}}}, geometry, at);
+  return MakeView("expand", self, {{ops::kBroadcast, {geometry.sizes}}}, geometry);
 }
 
 Tensor expand_as(const Tensor& self, const Tensor& other, Location at) {
@@ -368,8 +367,8 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Locati
   return results;
 }
 
-Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
-             std::optional<int64_t> end, int64_t step, Location at) {
+[[gnu::flatten]] Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
+                              std::optional<int64_t> end, int64_t step, Location at) {
   LocationScope scope(at);
   const Dims& sizes = SizesToCut("slice", self);
   int at_dim = WrapDim("slice", dim, sizes.size());
@@ -383,7 +382,7 @@ Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
   // A whole dim, whatever it is called, is no dynamic slice.
   bool lifted = start.has_value() && count > 0;
   if (count == 0 && from > size) from = size;
-  return Range("slice", self, at_dim, from, count, step, lifted, at);
+  return Range("slice", self, at_dim, from, count, step, lifted);
 }
 
 Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Location at) {
@@ -398,10 +397,10 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Lo
     Throw(ErrorCode::kIndexOutOfRange, "narrow: start {} with length {} is outside of dim {} of {}",
           start, length, at_dim, self.shape().to_string());
   }
-  return Range("narrow", self, at_dim, from, length, 1, length > 0, at);
+  return Range("narrow", self, at_dim, from, length, 1, length > 0);
 }
 
-Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
+[[gnu::flatten]] Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
   LocationScope scope(at);
   const Dims& sizes = SizesToCut("select", self);
   int at_dim = WrapDim("select", dim, sizes.size());
@@ -419,11 +418,11 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
     return MakeView(
         "select", self,
         {{ops::kDynamicSlice, {at_dim, one, one}, start}, {ops::kReshape, {geometry.sizes}}},
-        geometry, at);
+        geometry);
   }
   return MakeView("select", self,
                   {{ops::kSlice, {at_dim, start, one, one}}, {ops::kReshape, {geometry.sizes}}},
-                  geometry, at);
+                  geometry);
 }
 
 Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, Location at) {
@@ -443,7 +442,7 @@ Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, 
   }
   geometry.sizes.push_back(std::max<int64_t>(length, 0));
   geometry.strides.push_back(from.strides[a] + from.strides[b]);
-  return MakeBaseView("diagonal", self, geometry, at);
+  return MakeBaseView("diagonal", self, geometry);
 }
 
 Tensor unfold_dim(const Tensor& self, int64_t dimension, int64_t size, int64_t step, Location at) {
@@ -463,7 +462,7 @@ Tensor unfold_dim(const Tensor& self, int64_t dimension, int64_t size, int64_t s
   }
   geometry.sizes.push_back(size);
   geometry.strides.push_back(stride);
-  return MakeBaseView("unfold", self, geometry, at);
+  return MakeBaseView("unfold", self, geometry);
 }
 
 Tensor as_strided(const Tensor& self, const Dims& size, const Dims& stride,
@@ -480,7 +479,7 @@ Tensor as_strided(const Tensor& self, const Dims& size, const Dims& stride,
   for (int64_t each : stride) {
     if (each < 0) Throw(ErrorCode::kValue, "as_strided: the stride {} is negative", each);
   }
-  return MakeBaseView("as_strided", self, geometry, at);
+  return MakeBaseView("as_strided", self, geometry);
 }
 
 namespace {
@@ -491,7 +490,7 @@ std::vector<Tensor> Parts(const char* op, const Tensor& self, const std::vector<
   std::vector<Tensor> parts;
   int64_t start = 0;
   for (int64_t size : sizes) {
-    parts.push_back(Range(op, self, dim, start, size, 1, false, at));
+    parts.push_back(Range(op, self, dim, start, size, 1, false));
     start += size;
   }
   return parts;
@@ -551,8 +550,7 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim, Location at) {
   int at_dim = WrapDim("unbind", dim, sizes.size());
   std::vector<Tensor> parts;
   for (int64_t i = 0, size = sizes[at_dim]; i < size; ++i) {
-    parts.push_back(
-        WithoutDim("unbind", Range("unbind", self, at_dim, i, 1, 1, false, at), at_dim, at));
+    parts.push_back(WithoutDim("unbind", Range("unbind", self, at_dim, i, 1, 1, false), at_dim));
   }
   return parts;
 }
