@@ -9,6 +9,7 @@
 /// Values never change, so views and in-place writes need no special care: a gradient sees the
 /// values that its op saw. Reading a value between forward and backward computes nothing twice.
 
+#include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
@@ -119,7 +120,18 @@ HAMMOCK_API std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> 
 template <class T>
 struct Function {
   template <class... Args>
-  static auto apply(Args&&... args) {
+  static auto apply(const TensorAt& first, Args&&... rest) {
+    return ApplyAt(first.at, first.tensor, std::forward<Args>(rest)...);
+  }
+  template <class First, class... Args>
+  requires(!std::derived_from<std::remove_cvref_t<First>, Tensor>) static auto apply(
+      First&& first, Args&&... rest) {
+    return ApplyAt(Location(), std::forward<First>(first), std::forward<Args>(rest)...);
+  }
+
+ private:
+  template <class... Args>
+  static auto ApplyAt(const Location& at, Args&&... args) {
     auto context = std::make_shared<AutogradContext>();
     std::vector<Tensor> inputs;
     auto add = [&](const auto& arg) {
@@ -134,9 +146,9 @@ struct Function {
     };
     auto result = forward();
     if constexpr (std::is_same_v<decltype(result), Tensor>) {
-      return FinishFunction(context, inputs, {result}, T::backward, Location::current())[0];
+      return FinishFunction(context, inputs, {result}, T::backward, at)[0];
     } else {
-      return FinishFunction(context, inputs, std::move(result), T::backward, Location::current());
+      return FinishFunction(context, inputs, std::move(result), T::backward, at);
     }
   }
 };

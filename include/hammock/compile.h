@@ -95,7 +95,7 @@ class StateOf {
 /// The part of a compiled function that knows nothing of its types.
 class HAMMOCK_API Replayed {
  public:
-  Replayed(TensorsFn fn, std::initializer_list<StateOf> state);
+  Replayed(TensorsFn fn, std::initializer_list<StateOf> state, Location at);
   std::vector<Tensor> Call(std::span<const TensorArg> args) const;
   /// How many times the function was traced: once for each signature and set of training flags.
   size_t traces() const;
@@ -115,8 +115,10 @@ class Compiled<R(Args...)> {
   using Arg = TensorArg;
 
  public:
-  Compiled(std::function<R(Args...)> fn, std::initializer_list<StateOf> state)
-      : replayed_([fn](const std::vector<Tensor>& args) { return Run(fn, args, kAll); }, state) {}
+  Compiled(std::function<R(Args...)> fn, std::initializer_list<StateOf> state,
+           Location at = Location::current())
+      : replayed_([fn](const std::vector<Tensor>& args) { return Run(fn, args, kAll); }, state,
+                  at) {}
 
   R operator()(const Arg<Args>&... args) const {
     const std::array<TensorArg, sizeof...(Args)> list{args...};
@@ -161,10 +163,10 @@ class Compiled<R(Args...)> {
 
 /// `fn` takes tensors and returns a tensor, a tuple or vector of them, or nothing.
 template <class Fn>
-auto compile(Fn fn, std::initializer_list<StateOf> state = {}) {
+auto compile(Fn fn, std::initializer_list<StateOf> state = {}, Location at = Location::current()) {
   std::function typed = std::move(fn);
   return [&]<class R, class... Args>(std::function<R(Args...)>& function) {
-    return Compiled<R(Args...)>(std::move(function), state);
+    return Compiled<R(Args...)>(std::move(function), state, at);
   }(typed);
 }
 

@@ -85,8 +85,8 @@ class HAMMOCK_API CompiledGraph {
   /// called from several threads at once.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs,
                                  Location at = Location::current()) const;
-  Hash128 hash() const;
-  std::string text() const;  ///< the graph as traced
+  Hash128 hash(Location at = Location::current()) const;
+  std::string text(Location at = Location::current()) const;  ///< the graph as traced
 
  private:
   friend struct TracedFunction;
@@ -186,7 +186,8 @@ void step(Fn&& fn, Location at = Location::current()) {
 
 /// Runs `fn` after the next step; asynchronous ones run on a thread of their own, in order. An
 /// exception of an asynchronous closure is raised by the next step.
-HAMMOCK_API void add_step_closure(std::function<void()> fn, bool run_async = false);
+HAMMOCK_API void add_step_closure(std::function<void()> fn, bool run_async = false,
+                                  Location at = Location::current());
 
 /// Traces `fn` on stand-ins for the examples, which are left alone, and compiles it. Refused, with
 /// the reason: reading a value inside `fn`, keeping one that depends on the inputs outside of it,

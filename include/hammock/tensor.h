@@ -78,36 +78,36 @@ class HAMMOCK_API Tensor {
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
   // ---- Facts; none of these computes anything.
-  const Shape& shape() const;
-  Dims sizes() const { return shape().sizes(); }
+  const Shape& shape(Location at = Location::current()) const;
+  Dims sizes(Location at = Location::current()) const { return shape(at).sizes(); }
   int64_t size(int64_t dim, Location at = Location::current()) const;
-  int dim() const { return shape().rank(); }
-  int64_t numel() const { return shape().numel(); }
-  DType dtype() const { return shape().dtype(); }
-  Device device() const;
-  Dims strides() const;  ///< in elements
+  int dim(Location at = Location::current()) const { return shape(at).rank(); }
+  int64_t numel(Location at = Location::current()) const { return shape(at).numel(); }
+  DType dtype(Location at = Location::current()) const { return shape(at).dtype(); }
+  Device device(Location at = Location::current()) const;
+  Dims strides(Location at = Location::current()) const;  ///< in elements
   int64_t stride(int64_t dim, Location at = Location::current()) const;
-  int64_t storage_offset() const;
-  bool is_contiguous() const;
-  bool is_floating_point() const { return IsFloat(dtype()); }
-  bool is_signed() const { return IsSigned(dtype()); }
-  bool is_cuda() const { return device().type() == "cuda"; }
-  int64_t id() const;  ///< unique in the process
+  int64_t storage_offset(Location at = Location::current()) const;
+  bool is_contiguous(Location at = Location::current()) const;
+  bool is_floating_point(Location at = Location::current()) const { return IsFloat(dtype(at)); }
+  bool is_signed(Location at = Location::current()) const { return IsSigned(dtype(at)); }
+  bool is_cuda(Location at = Location::current()) const { return device(at).type() == "cuda"; }
+  int64_t id(Location at = Location::current()) const;  ///< unique in the process
   /// Whether its value is on its device or being computed.
-  bool is_pending() const;
+  bool is_pending(Location at = Location::current()) const;
   /// "f32[2,3] on cpu, pending, from add at model.cpp:12".
   std::string summary() const;
   /// Whether writing one may change the other.
   bool is_alias_of(const Tensor& other) const;
 
   // ---- Gradients; see hammock/autograd.h
-  bool requires_grad() const;
+  bool requires_grad(Location at = Location::current()) const;
   /// Makes a leaf one whose gradient `backward` accumulates, or an ordinary one again.
   Tensor& requires_grad_(bool requires_grad = true, Location at = Location::current());
   /// Whether it was made by the user rather than by an op whose history is kept.
-  bool is_leaf() const;
+  bool is_leaf(Location at = Location::current()) const;
   /// What `backward` has accumulated; undefined if nothing.
-  Tensor grad() const;
+  Tensor grad(Location at = Location::current()) const;
   void set_grad(const Tensor& grad, Location at = Location::current());
   /// Keeps the gradient of a tensor that is not a leaf as well.
   void retain_grad(Location at = Location::current());
@@ -120,9 +120,9 @@ class HAMMOCK_API Tensor {
   /// Returns a number for `remove_hook`.
   int64_t register_hook(std::function<Tensor(const Tensor& grad)> hook,
                         Location at = Location::current());
-  void remove_hook(int64_t number);
+  void remove_hook(int64_t number, Location at = Location::current());
   /// Cuts the history off this very tensor.
-  Tensor& detach_();
+  Tensor& detach_(Location at = Location::current());
 
   // ---- Reading; computes what is needed and waits for it.
   HostTensor host(Location at = Location::current()) const;
@@ -154,7 +154,7 @@ class HAMMOCK_API Tensor {
 #include "hammock/tensor_methods.inc"
 
   // ---- For the runtime
-  Value value() const;
+  Value value(Location at = Location::current()) const;
   TensorImpl* impl() const { return impl_; }
   static Tensor FromImpl(TensorImpl* impl) {
     Tensor result;

@@ -118,6 +118,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> jvp(const TensorsFn& fn,
                                                         const std::vector<Tensor>& tangents,
                                                         Location at) {
   LocationScope scope(at);
+  if (!fn) Throw(ErrorCode::kValue, "jvp: the function is empty");
   if (inputs.size() != tangents.size()) {
     Throw(ErrorCode::kValue, "jvp: {} tangents given for {} inputs", tangents.size(),
           inputs.size());
@@ -130,7 +131,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> jvp(const TensorsFn& fn,
   EnableGradGuard enable;
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) leaves.push_back(input.detach().requires_grad_());
-  std::vector<Tensor> outputs = fn(leaves);
+  std::vector<Tensor> outputs = CallUser([&] { return fn(leaves); });
   // The gradient is linear in what arrives at the outputs: differentiating it with respect to that
   // gives the derivative along the tangents.
   std::vector<Tensor> roots, seeds;
@@ -224,7 +225,8 @@ class CustomEntry : public TapeEntry {
       state.output_tapes.push_back(OneResult("output", {self, static_cast<uint32_t>(i)}, types[i],
                                              device, [](const Tensor& grad) { return grad; }));
     }
-    std::vector<Tensor> results = backward_(context_.get(), std::move(grads));
+    std::vector<Tensor> results =
+        CallUser([&] { return backward_(context_.get(), std::move(grads)); });
     state.output_tapes.clear();
     if (results.size() != edges.size()) {
       Throw(ErrorCode::kValue,

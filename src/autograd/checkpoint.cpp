@@ -92,7 +92,10 @@ std::pair<uint64_t, uint64_t> TakeRandom(Generator& generator, uint64_t blocks) 
 
 std::vector<Tensor> checkpoint(const TensorsFn& fn, const std::vector<Tensor>& inputs,
                                Location at) {
-  (void)at;
+  if (!fn) {
+    LocationScope scope(at);
+    Throw(ErrorCode::kValue, "checkpoint: the function is empty");
+  }
   if (!Context().grad_mode) return fn(inputs);
   auto record = std::make_shared<CheckpointRecord>(fn, inputs);
   CheckpointRegion region(*record, false);

@@ -1,6 +1,7 @@
 #include "autograd/gradient_hook.h"
 
 #include "autograd/tape.h"
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "lazy/hooks.h"
 #include "lazy/record.h"
@@ -19,7 +20,7 @@ class HookEntry : public TapeEntry {
   bool MaterializesGrads() const override { return false; }
 
   std::vector<Tensor> Backward(const TapePtr&, std::vector<Tensor>&& grads) override {
-    std::vector<Tensor> passed = hook_(std::move(grads));
+    std::vector<Tensor> passed = CallUser([&] { return hook_(std::move(grads)); });
     if (passed.size() != types.size()) {
       Throw(ErrorCode::kValue, "backward: a module's hook left {} gradients of {}", passed.size(),
             types.size());

@@ -75,14 +75,14 @@ Tensor ReducedTo(const Tensor& grad, const Shape& type) {
 
 // ---- Tensor's methods
 
-bool Tensor::requires_grad() const {
-  if (!impl_) ThrowUndefined("requires_grad");
+bool Tensor::requires_grad(Location at) const {
+  if (!impl_) ThrowUndefined("requires_grad", at);
   CurrentNode("requires_grad", *this);
   return static_cast<bool>(impl_->tape);
 }
 
-bool Tensor::is_leaf() const {
-  if (!impl_) ThrowUndefined("is_leaf");
+bool Tensor::is_leaf(Location at) const {
+  if (!impl_) ThrowUndefined("is_leaf", at);
   CurrentNode("is_leaf", *this);
   return !impl_->tape || impl_->tape == impl_->grad_slot;
 }
@@ -99,6 +99,13 @@ LeafEntry& GradSlot(TensorImpl& impl) {
     if (impl.view && IsDense(geometry)) entry->strides = geometry.strides;
   }
   return static_cast<LeafEntry&>(*impl.grad_slot.get());
+}
+
+int64_t AddHook(const TensorImpl& impl, std::function<Tensor(const Tensor&)> hook) {
+  auto& hooks = impl.tape->hooks;
+  int64_t number = hooks.empty() ? 1 : hooks.back().number + 1;
+  hooks.push_back({number, impl.tape->one_result ? 0 : impl.index, std::move(hook)});
+  return number;
 }
 
 }  // namespace
@@ -130,8 +137,8 @@ Tensor& Tensor::requires_grad_(bool requires_grad, Location at) {
   return *this;
 }
 
-Tensor Tensor::grad() const {
-  if (!impl_) ThrowUndefined("grad");
+Tensor Tensor::grad(Location at) const {
+  if (!impl_) ThrowUndefined("grad", at);
   return impl_->grad_slot ? GradSlot(*impl_).grad() : Tensor();
 }
 
@@ -155,7 +162,7 @@ void Tensor::retain_grad(Location at) {
   GradSlot(*impl_);
   // The slot must not keep the entry's own hook alive in a circle: it only holds a gradient.
   TapePtr slot = impl_->grad_slot;
-  register_hook([slot](const Tensor& grad) {
+  AddHook(*impl_, [slot](const Tensor& grad) {
     static_cast<LeafEntry&>(*slot.get()).Accumulate(grad, AutoGradMode::is_enabled());
     return Tensor();
   });
@@ -167,19 +174,21 @@ int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook, Locatio
   if (!impl_->tape) {
     Throw(ErrorCode::kValue, "register_hook: the tensor {} does not require grad", summary());
   }
-  auto& hooks = impl_->tape->hooks;
-  int64_t number = hooks.empty() ? 1 : hooks.back().number + 1;
-  hooks.push_back({number, impl_->tape->one_result ? 0 : impl_->index, std::move(hook)});
-  return number;
+  if (!hook) Throw(ErrorCode::kValue, "register_hook: the function is empty");
+  return AddHook(*impl_, [hook = std::move(hook)](const Tensor& grad) {
+    return CallUser([&] { return hook(grad); });
+  });
 }
 
-void Tensor::remove_hook(int64_t number) {
+void Tensor::remove_hook(int64_t number, Location at) {
+  LocationScope scope(at);
   CurrentNode("remove_hook", *this);
   if (!impl_->tape) return;
   std::erase_if(impl_->tape->hooks, [&](const auto& hook) { return hook.number == number; });
 }
 
-Tensor& Tensor::detach_() {
+Tensor& Tensor::detach_(Location at) {
+  LocationScope scope(at);
   CurrentNode("detach_", *this);
   if (impl_->view && impl_->view->last) {
     Throw(ErrorCode::kValue, "detach_: the tensor is a view; use detach()");

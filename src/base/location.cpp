@@ -62,10 +62,17 @@ std::string Join(const RecordParts& parts) {
   return record.append(parts.frames);
 }
 
-bool IsOwn(const Location& at) { return std::string_view(at.file_name()).starts_with(kOwnSources); }
+/// Of the library's own sources and headers. A location that is not known is no line of the user's
+/// either.
+bool IsOwn(const Location& at) {
+  std::string_view file = at.file_name();
+  return at.line() == 0 || file.starts_with(kOwnSources) ||
+         file.find("include/hammock/") != std::string_view::npos;
+}
 
 /// "file:line"; remembers where the file is.
 std::string PlaceText(const Location& at) {
+  if (at.line() == 0) return "";
   const char* base = std::strrchr(at.file_name(), '/');
   std::string place =
       std::string(base ? base + 1 : at.file_name()) + ":" + std::to_string(at.line());
@@ -122,6 +129,10 @@ struct OpenModules {
   static void CallerChanged() {
     OfThread<Cache>() = {};
     OfThread<Texts>() = {};
+  }
+
+  static bool IsInnermost(const Module& module) {
+    return innermost_frame && &innermost_frame->module_ == &module;
   }
 
   static bool Contain(const Module& module) {
@@ -326,9 +337,13 @@ std::string Where(std::string place, const std::string& path) {
 
 }  // namespace
 
+bool IsOwnLine(const Location& at) { return IsOwn(at); }
+
 bool IsInModule() { return innermost_frame != nullptr; }
 
 bool IsRunning(const Module& module) { return OpenModules::Contain(module); }
+
+bool IsInnermost(const Module& module) { return OpenModules::IsInnermost(module); }
 
 std::vector<ModuleFrame> OpenFrames() {
   const std::string* frames = OpenModules::Text();

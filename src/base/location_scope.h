@@ -2,10 +2,12 @@
 /// The private side of locations: in which module methods a line was traced, and its text.
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "hammock/error.h"
 #include "hammock/location.h"
 
 namespace hammock {
@@ -24,10 +26,14 @@ struct ModuleFrame {
 /// traced: labels of frames may be others then.
 extern constinit std::atomic<uint64_t> module_names_generation;
 
+/// Whether a line is one of Hammock's own code, or unknown.
+bool IsOwnLine(const Location& at);
 /// Whether a method of any module is being called on this thread.
 bool IsInModule();
 /// The same for this one.
 bool IsRunning(const Module& module);
+/// Whether the innermost of them is one of this module.
+bool IsInnermost(const Module& module);
 /// The frames that are open on this thread, outermost first.
 std::vector<ModuleFrame> OpenFrames();
 /// The methods in which a node with this location was traced, outermost first.
@@ -54,6 +60,32 @@ class LocationOverride {
  private:
   const LocationId before_;
 };
+
+/// A LocationScope for a line of the user's. The place of an error on a line of Hammock's own is
+/// left to whoever knows it.
+class UserLineScope {
+ public:
+  explicit UserLineScope(const Location& at) {
+    if (!IsOwnLine(at)) scope_.emplace(at);
+  }
+
+ private:
+  std::optional<LocationScope> scope_;
+};
+
+/// Calls a function of the user in the course of a public call. What it records and raises has its
+/// own lines; an error without one gets that of the public call.
+template <class Fn>
+decltype(auto) CallUser(Fn&& fn) {
+  const LocationId line = tls_location;
+  LocationOverride own(0);
+  try {
+    return fn();
+  } catch (Error& error) {
+    if (error.where().empty()) error.SetWhere(WhereText(line));
+    throw;
+  }
+}
 
 /// While one lives, this thread is in no public call and no module: it runs what was recorded.
 class OutsideOfCalls {

@@ -199,12 +199,14 @@ std::vector<Tensor> CompiledGraph::operator()(const std::vector<Tensor>& inputs,
   return outputs;
 }
 
-Hash128 CompiledGraph::hash() const {
+Hash128 CompiledGraph::hash(Location at) const {
+  LocationScope scope(at);
   if (!state_) Throw(ErrorCode::kUninitializedTensor, "{}: it is empty; capture one first", kOp);
   return state_->hash;
 }
 
-std::string CompiledGraph::text() const {
+std::string CompiledGraph::text(Location at) const {
+  LocationScope scope(at);
   if (!state_) Throw(ErrorCode::kUninitializedTensor, "{}: it is empty; capture one first", kOp);
   return ToText(state_->traced, {.locations = true});
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/location_scope.h"
 #include "base/log.h"
 #include "base/of_thread.h"
 #include "base/process_exit.h"
@@ -62,7 +63,7 @@ class AsyncClosures {
     try {
       closure();
     } catch (const Error& error) {
-      Keep(error.code(), error.message());
+      Keep(error.code(), error.message(), error.where());
     } catch (const std::exception& error) {
       Keep(ErrorCode::kValue, error.what());
     } catch (...) {
@@ -70,12 +71,14 @@ class AsyncClosures {
     }
   }
 
-  void Keep(ErrorCode code, const std::string& message) {
+  void Keep(ErrorCode code, const std::string& message, const std::string& where = "") {
     std::lock_guard lock(mutex_);
     if (error_) return;
-    error_ = std::make_shared<ValueError>(
+    ValueError error(
         code, "step closure: cannot run asynchronous closure due to previously raised exception: " +
                   message);
+    error.SetWhere(where);
+    error_ = error.Clone();
   }
 
   void Finish() {
@@ -99,7 +102,8 @@ std::atomic<bool> async_used{false};
 
 }  // namespace
 
-void add_step_closure(std::function<void()> fn, bool run_async) {
+void add_step_closure(std::function<void()> fn, bool run_async, Location at) {
+  LocationScope scope(at);
   if (!fn) Throw(ErrorCode::kValue, "add_step_closure: the function is empty");
   Waiting& waiting = OfThread<Waiting>();
   (run_async ? waiting.async : waiting.sync).push_back(std::move(fn));
@@ -125,7 +129,7 @@ void RunStepClosures() {
     while (!running.empty()) {
       Closure closure = std::move(running.front());
       running.pop_front();
-      closure();
+      CallUser(closure);
     }
   } catch (...) {
     for (Closure& closure : waiting.sync) running.push_back(std::move(closure));

@@ -6,10 +6,12 @@
 
 #include "base/throw.h"
 #include "hammock/autocast.h"
+#include "hammock/caller_scope.h"
 #include "hammock/config.h"
 #include "hammock/executor.h"
 #include "hammock/ops/create.h"
 #include "lazy/stand_ins.h"
+#include "lazy/tensor_impl.h"
 #include "lazy/trace_function.h"
 #include "ops/primitives.h"
 
@@ -127,6 +129,7 @@ TracedFunction Replayed::State::Trace(const std::vector<Tensor>& all, size_t arg
     stand_ins.PassWritesOn();
     return outputs;
   };
+  CallerScope caller(at);
   TracedFunction traced = TraceFunction(kOp, with_state, all, at, Kept::kRefused);
   RefuseOthers(traced);
   return traced;
@@ -174,8 +177,9 @@ Replayed::State::Entry& Replayed::State::EntryOf(const std::vector<Tensor>& all,
   return entries.back();
 }
 
-Replayed::Replayed(TensorsFn fn, std::initializer_list<StateOf> state)
+Replayed::Replayed(TensorsFn fn, std::initializer_list<StateOf> state, Location at)
     : state_(std::make_shared<State>()) {
+  LocationScope scope(at);
   state_->fn = std::move(fn);
   state_->listed = state;
   for (const StateOf& part : state) {
@@ -195,7 +199,9 @@ std::vector<Tensor> Replayed::Call(std::span<const TensorArg> args) const {
   Device device;
   if (!state.tensors.empty()) device = state.tensors[0].device();
   for (const TensorArg& arg : args) {
-    if (arg.is_tensor()) device = arg.tensor().device();
+    if (!arg.is_tensor()) continue;
+    if (!arg.tensor().defined()) ThrowUndefined(kOp, arg.at());
+    device = arg.tensor().device();
   }
   std::vector<Tensor> all;
   for (const TensorArg& arg : args) {

@@ -51,8 +51,8 @@ Tensor::~Tensor() {
   if (impl_ && impl_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) DestroyImpl(impl_);
 }
 
-const Shape& Tensor::shape() const {
-  if (!impl_) ThrowUndefined("shape");
+const Shape& Tensor::shape(Location at) const {
+  if (!impl_) ThrowUndefined("shape", at);
   return impl_->node->shape(static_cast<int>(impl_->index));
 }
 
@@ -66,14 +66,14 @@ int64_t Tensor::size(int64_t dim, Location at) const {
   return type.size(WrapDim("size", dim, type.rank()));
 }
 
-Device Tensor::device() const {
-  if (!impl_) ThrowUndefined("device");
+Device Tensor::device(Location at) const {
+  if (!impl_) ThrowUndefined("device", at);
   if (impl_->node->device() == kNoDevice) return Device::FromId(kNoDevice);
   return Device::FromId(impl_->node->device());
 }
 
-Dims Tensor::strides() const {
-  if (!impl_) ThrowUndefined("strides");
+Dims Tensor::strides(Location at) const {
+  if (!impl_) ThrowUndefined("strides", at);
   return GeometryOf(*impl_).strides;
 }
 
@@ -83,13 +83,13 @@ int64_t Tensor::stride(int64_t dim, Location at) const {
   return all[WrapDim("stride", dim, all.size())];
 }
 
-int64_t Tensor::storage_offset() const {
-  if (!impl_) ThrowUndefined("storage_offset");
+int64_t Tensor::storage_offset(Location at) const {
+  if (!impl_) ThrowUndefined("storage_offset", at);
   return GeometryOf(*impl_).offset;
 }
 
-bool Tensor::is_contiguous() const {
-  if (!impl_) ThrowUndefined("is_contiguous");
+bool Tensor::is_contiguous(Location at) const {
+  if (!impl_) ThrowUndefined("is_contiguous", at);
   if (!impl_->view) return true;
   Geometry geometry = GeometryOf(*impl_);
   if (shape().numel() == 0) return true;
@@ -102,8 +102,8 @@ bool Tensor::is_contiguous() const {
   return true;
 }
 
-int64_t Tensor::id() const {
-  if (!impl_) ThrowUndefined("id");
+int64_t Tensor::id(Location at) const {
+  if (!impl_) ThrowUndefined("id", at);
   static std::atomic<int64_t> next{0};
   int64_t id = impl_->id.load(std::memory_order_relaxed);
   if (id == 0) {
@@ -120,8 +120,8 @@ bool Tensor::is_alias_of(const Tensor& other) const {
          impl_->view->group == other.impl_->view->group;
 }
 
-Value Tensor::value() const {
-  if (!impl_) ThrowUndefined("value");
+Value Tensor::value(Location at) const {
+  if (!impl_) ThrowUndefined("value", at);
   return ValueOf("value", *this);
 }
 
@@ -130,7 +130,10 @@ Tensor Tensor::FromValue(Value value) {
   return NewTensor(std::move(value), false);
 }
 
-bool Tensor::is_pending() const { return LazyGraphExecutor::Get()->IsPending(*this); }
+bool Tensor::is_pending(Location at) const {
+  LocationScope scope(at);
+  return LazyGraphExecutor::Get()->IsPending(*this);
+}
 
 std::string Tensor::summary() const {
   if (!impl_) return "undefined";
@@ -184,6 +187,7 @@ const void* Tensor::HostData(DType element, Location at) const {
 }
 
 RowIterator Tensor::begin(Location at) const {
+  LocationScope scope(at);
   if (dim() == 0) {
     Throw(ErrorCode::kValue, "a 0-d tensor {} has no rows to iterate over", shape().to_string());
   }

@@ -1,5 +1,6 @@
 #include "lazy/tensor_impl.h"
 
+#include "base/location_scope.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/lazy/backend_data.h"
@@ -135,6 +136,11 @@ void ThrowUndefined(const char* op) {
   Throw(ErrorCode::kUninitializedTensor,
         "{}: the tensor is undefined (default-constructed or moved from); give it a value first",
         NameIn(op));
+}
+
+void ThrowUndefined(const char* op, const Location& at) {
+  UserLineScope scope(at);
+  ThrowUndefined(op);
 }
 
 void ThrowDonated(const char* op, const TensorImpl& impl) {

@@ -136,6 +136,7 @@ void SetNode(TensorImpl& impl, const Value& value);
 void DestroyImpl(TensorImpl* impl);
 
 [[noreturn]] void ThrowUndefined(const char* op);
+[[noreturn, gnu::cold]] void ThrowUndefined(const char* op, const Location& at);
 [[noreturn]] void ThrowDonated(const char* op, const TensorImpl& impl);
 
 /// The node of a tensor's present value. `op` names the caller in errors.

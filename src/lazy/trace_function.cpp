@@ -33,12 +33,14 @@ NodePtr MakeInput(const char* op, size_t index, const Shape& type, DeviceId devi
   NodePtr node = Node::Make(ops::kInput, {}, {}, std::span(&type, 1), device, location);
   // Whoever needs its value meets this error: reads inside the function, and whatever of the trace
   // outlives it.
-  NodeAccess::MakePayload(node.get()).error = std::make_shared<ValueError>(
+  auto error = std::make_shared<ValueError>(
       ErrorCode::kExecutionForbidden,
       fmt::format("{}: a value that depends on input {} ({}) is read (printed, compared, turned "
                   "into a number), which it does not have while the function is recorded; return "
                   "it and read the result of the call",
                   op, index, type.to_string()));
+  error->SetWhere("");  // that of the read
+  NodeAccess::MakePayload(node.get()).error = std::move(error);
   return node;
 }
 

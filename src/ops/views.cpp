@@ -562,6 +562,7 @@ Tensor alias(const Tensor& self, Location at) {
 
 Tensor detach(const Tensor& self, Location at) {
   LocationScope scope(at);
+  if (!self.defined()) ThrowUndefined("detach");
   return MakeAlias(self, true);
 }
 
