@@ -154,32 +154,33 @@ class HAMMOCK_API Module {
   void apply(const std::function<void(Module&)>& fn);  ///< to all below it, then to itself
   void zero_grad();
   /// Moves or casts (floats only) all parameters and buffers; handles to them stay valid.
-  void to(const Device& device);
-  void to(DType dtype);
+  void to(const Device& device, Location at = Location::current());
+  void to(DType dtype, Location at = Location::current());
 
   // ---- Methods. Defining one again replaces it.
-  void define(std::string_view schema, MethodFn code);
+  void define(std::string_view schema, MethodFn code, Location at = Location::current());
   template <class M, class R, class... P>
-  void define(std::string_view schema, R (M::*method)(P...)) {
-    define(schema, BoxMethod<M, R, P...>(method));
+  void define(std::string_view schema, R (M::*method)(P...), Location at = Location::current()) {
+    define(schema, BoxMethod<M, R, P...>(method), at);
   }
   template <class M, class R, class... P>
-  void define(std::string_view schema, R (M::*method)(P...) const) {
-    define(schema, BoxMethod<M, R, P...>(method));
+  void define(std::string_view schema, R (M::*method)(P...) const,
+              Location at = Location::current()) {
+    define(schema, BoxMethod<M, R, P...>(method), at);
   }
   /// Arguments and results are tensors, or lists or tuples of them; inputs of the graph behind
   /// those of the arguments are the parameters and buffers in `captures`, by dotted name.
   void define(std::string_view schema, const Graph& graph,
-              const std::vector<std::string>& captures = {});
+              const std::vector<std::string>& captures = {}, Location at = Location::current());
   void define(Method method);
 
   const std::vector<Method>& methods() const { return methods_; }
   /// Null if there is none.
   const Method* find_method(std::string_view name) const;
   /// ValueError "Method 'name' is not defined."
-  const Method& method(std::string_view name) const;
+  const Method& method(std::string_view name, Location at = Location::current()) const;
   /// The graph of a method; ValueError where it is code that was not traced.
-  const GraphBody& graph_body(std::string_view name) const;
+  const GraphBody& graph_body(std::string_view name, Location at = Location::current()) const;
 
   Any run_method(std::string_view name, const std::vector<Any>& args = {},
                  const AnyKwargs& kwargs = {}, Location at = Location::current());
@@ -199,9 +200,10 @@ class HAMMOCK_API Module {
   HookHandle register_full_backward_hook(BackwardHook hook);
   /// Takes a parameter of its own out of the lists. It is computed from others before each call of
   /// `forward` and undefined in between; clones compute theirs by the same function.
-  void compute_parameter(const std::string& name, std::function<Tensor(Module& self)> compute);
+  void compute_parameter(const std::string& name, std::function<Tensor(Module& self)> compute,
+                         Location at = Location::current());
   /// The reverse: what would be computed now is the parameter.
-  void keep_computed(const std::string& name);
+  void keep_computed(const std::string& name, Location at = Location::current());
   /// Null while there are none.
   const std::shared_ptr<ModuleHooks>& hooks() const { return hooks_; }
 
@@ -258,8 +260,8 @@ class HAMMOCK_API Module {
   template <class M, class R, class... P, class F, size_t... I>
   static Any CallBoxed(M& object, F method, const std::vector<Any>& args,
                        std::index_sequence<I...>) {
-    std::tuple<std::remove_cvref_t<P>...> values{
-        boxing::FromAny<std::remove_cvref_t<P>>(args.at(I))...};
+    std::tuple<typename boxing::Arg<P>::Type...> values{
+        boxing::FromAny<typename boxing::Arg<P>::Type>(args.at(I))...};
     if constexpr (std::is_void_v<R>) {
       (object.*method)(static_cast<P>(std::get<I>(values))...);
       return Any();

@@ -67,6 +67,10 @@ template <class T>
 struct Arg {
   using Type = std::remove_cvref_t<T>;
 };
+template <>
+struct Arg<const TensorAt&> {
+  using Type = Tensor;
+};
 
 HAMMOCK_API Tensor ToTensorOrNumber(const Any& value);
 HAMMOCK_API TensorArg ToTensorArg(const Any& value);

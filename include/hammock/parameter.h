@@ -42,8 +42,8 @@ class HAMMOCK_API Parameter : public Tensor {
 
   /// ValueError for the result of an op with a history: a parameter is a leaf. What becomes a
   /// parameter requires a gradient if the one before it did.
-  Parameter& operator=(const Tensor& value);
-  Parameter& operator=(const Parameter& value) { return *this = static_cast<const Tensor&>(value); }
+  Parameter& operator=(const TensorAt& value);
+  Parameter& operator=(const Parameter& value) { return *this = TensorAt(value, Location()); }
   /// An unregistered member takes the registration over: `weight = register_parameter(...)`.
   Parameter& operator=(Parameter&& value);
 

@@ -163,7 +163,9 @@ Parameter::~Parameter() {
   if (defined()) slot_->own = *this;
 }
 
-Parameter& Parameter::operator=(const Tensor& value) {
+Parameter& Parameter::operator=(const TensorAt& given) {
+  LocationScope scope(given.at);
+  const Tensor& value = given.tensor;
   if (slot_ && !slot_->is_buffer && value.defined()) {
     if (!value.is_leaf()) {
       Throw(ErrorCode::kValue,
@@ -180,7 +182,7 @@ Parameter& Parameter::operator=(const Tensor& value) {
 }
 
 Parameter& Parameter::operator=(Parameter&& value) {
-  if (slot_ || !value.slot_) return *this = static_cast<const Tensor&>(value);
+  if (slot_ || !value.slot_) return *this = TensorAt(value, Location());
   Tensor::operator=(std::move(value));
   slot_ = std::move(value.slot_);
   slot_->member = this;

@@ -108,8 +108,9 @@ ComputedScope::~ComputedScope() {
   for (const ComputedTensor& each : hooks_->computed) each.tensor->set(Tensor());
 }
 
-void Module::compute_parameter(const std::string& name,
-                               std::function<Tensor(Module& self)> compute) {
+void Module::compute_parameter(const std::string& name, std::function<Tensor(Module& self)> compute,
+                               Location at) {
+  LocationScope scope(at);
   auto slot = std::ranges::find_if(tensors_, [&](const auto& each) { return each->name == name; });
   if (slot == tensors_.end()) {
     Throw(ErrorCode::kUnknownName, "{} has no parameter '{}' of its own", class_name_, name);
@@ -120,7 +121,8 @@ void Module::compute_parameter(const std::string& name,
   tensors_.erase(slot);
 }
 
-void Module::keep_computed(const std::string& name) {
+void Module::keep_computed(const std::string& name, Location at) {
+  LocationScope scope(at);
   auto is_name = [&](const ComputedTensor& each) { return each.tensor->name == name; };
   auto found = hooks_ ? std::ranges::find_if(hooks_->computed, is_name)
                       : std::vector<ComputedTensor>::iterator();

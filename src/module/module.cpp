@@ -333,11 +333,17 @@ void Module::zero_grad() {
   for (auto& [name, parameter] : named_parameters()) parameter.set_grad({});
 }
 
-void Module::to(const Device& device) {
+void Module::to(const Device& device, Location at) {
+  LocationScope scope(at);
   ReplaceAll(*this, [&](const Tensor& tensor) { return tensor.to(device); });
 }
 
-void Module::to(DType dtype) {
+void Module::to(DType dtype, Location at) {
+  LocationScope scope(at);
+  if (!IsFloat(dtype)) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: the dtype is {}, expected a floating one",
+                     class_name_, NameOf(dtype));
+  }
   ReplaceAll(*this, [&](const Tensor& tensor) {
     return tensor.is_floating_point() ? tensor.to(dtype) : tensor;
   });
@@ -356,7 +362,8 @@ void Module::define(Method method) {
   }
 }
 
-void Module::define(std::string_view schema, MethodFn code) {
+void Module::define(std::string_view schema, MethodFn code, Location at) {
+  LocationScope scope(at);
   if (!code) Throw(ErrorCode::kValue, "{}: the code of {} is empty", class_name_, schema);
   define(Method{.schema = FunctionSchema::Parse(schema), .code = std::move(code)});
 }
@@ -388,7 +395,8 @@ Any StandInsFor(const std::vector<SchemaType>& types, const std::string& method,
 }  // namespace
 
 void Module::define(std::string_view schema, const Graph& graph,
-                    const std::vector<std::string>& captures) {
+                    const std::vector<std::string>& captures, Location at) {
+  LocationScope scope(at);
   Verify(graph);
   Method method{.schema = FunctionSchema::Parse(schema)};
   const std::string& name = method.schema.name();
@@ -419,8 +427,9 @@ const Method* Module::find_method(std::string_view name) const {
   return nullptr;
 }
 
-const Method& Module::method(std::string_view name) const {
+const Method& Module::method(std::string_view name, Location at) const {
   if (const Method* found = find_method(name)) return *found;
+  LocationScope scope(at);
   std::vector<std::string_view> names;
   for (const Method& method : methods_) names.push_back(method.schema.name());
   std::string_view nearest = NearestName(name, names);
@@ -428,7 +437,8 @@ const Method& Module::method(std::string_view name) const {
         nearest.empty() ? "" : fmt::format(" Did you mean '{}'?", nearest));
 }
 
-const GraphBody& Module::graph_body(std::string_view name) const {
+const GraphBody& Module::graph_body(std::string_view name, Location at) const {
+  LocationScope scope(at);
   const Method& found = method(name);
   if (!found.forwards_to.empty()) return get_submodule(found.forwards_to)->graph_body(name);
   if (found.body) return *found.body;
@@ -494,6 +504,7 @@ Any Module::RunInside(const Method& method, const std::vector<Any>& args, Locati
 
 Tensor Module::operator()(const Tensor& x, Location at) {
   if (!find_method("forward")) {
+    LocationScope scope(at);
     Throw(ErrorCode::kUnknownName,
           "{}: Method 'forward' is not defined. A forward of a class that derives from Module is "
           "called by net.forward(x); for net(x) derive from nn::UnaryModule, or write "

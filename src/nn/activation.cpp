@@ -9,7 +9,7 @@ namespace hammock::nn {
 
 FunctionImpl::FunctionImpl(std::string class_name, std::function<Tensor(const Tensor&)> function,
                            std::string text)
-    : UnaryModule(std::move(class_name)), function_(std::move(function)), text_(std::move(text)) {}
+    : UnaryLayer(std::move(class_name)), function_(std::move(function)), text_(std::move(text)) {}
 
 // ---- Activations
 
@@ -112,16 +112,16 @@ Function Softmax2d() {
   return Function("Softmax2d", [](const Tensor& x) { return softmax(x, -3); });
 }
 
-PReLUImpl::PReLUImpl(int64_t num_parameters, double init) : UnaryModule("PReLU") {
+PReLUImpl::PReLUImpl(int64_t slopes, double init) : UnaryLayer("PReLU"), num_parameters(slopes) {
   weight = register_parameter("weight", full({num_parameters}, init));
 }
-Tensor PReLUImpl::forward(const Tensor& input) { return prelu(input, weight); }
+Tensor PReLUImpl::Run(const Tensor& input) { return prelu(input, weight); }
 std::string PReLUImpl::extra_repr() const {
-  return fmt::format("num_parameters={}", weight.numel());
+  return fmt::format("num_parameters={}", num_parameters);
 }
 
-RReLUImpl::RReLUImpl(double low, double high) : UnaryModule("RReLU"), lower(low), upper(high) {}
-Tensor RReLUImpl::forward(const Tensor& input) { return rrelu(input, lower, upper, is_training()); }
+RReLUImpl::RReLUImpl(double low, double high) : UnaryLayer("RReLU"), lower(low), upper(high) {}
+Tensor RReLUImpl::Run(const Tensor& input) { return rrelu(input, lower, upper, is_training()); }
 std::string RReLUImpl::extra_repr() const {
   return fmt::format("lower={}, upper={}", lower, upper);
 }
@@ -162,14 +162,18 @@ Function AvgPool(const char* name, AvgPoolOp op, const AvgPoolOptions& o) {
 }
 
 using AdaptiveOp = Tensor (*)(const Tensor&, const Dims&, Location);
-Function Adaptive(const char* name, AdaptiveOp op, int dims, const Sizes& output_size) {
+Function Adaptive(const Location& at, const char* name, AdaptiveOp op, int dims,
+                  const Sizes& output_size) {
+  LocationScope scope(at);
   Dims sizes = output_size.Expanded(dims, name);
   return Function(
       name, [=](const Tensor& x) { return op(x, sizes, Location::current()); },
       "output_size=" + ToString(sizes));
 }
 
-Function Pad(const char* name, int dims, const Sizes& padding, const char* mode, double value = 0) {
+Function Pad(const Location& at, const char* name, int dims, const Sizes& padding, const char* mode,
+             double value = 0) {
+  LocationScope scope(at);
   Dims pads = padding.Expanded(2 * dims, name);
   return Function(
       name, [=](const Tensor& x) { return pad(x, pads.vec(), mode, value); },
@@ -184,65 +188,71 @@ Function MaxPool3d(const MaxPoolOptions& o) { return MaxPool("MaxPool3d", max_po
 Function AvgPool1d(const AvgPoolOptions& o) { return AvgPool("AvgPool1d", avg_pool1d, o); }
 Function AvgPool2d(const AvgPoolOptions& o) { return AvgPool("AvgPool2d", avg_pool2d, o); }
 Function AvgPool3d(const AvgPoolOptions& o) { return AvgPool("AvgPool3d", avg_pool3d, o); }
-Function AdaptiveMaxPool1d(const Sizes& sizes) {
-  return Adaptive("AdaptiveMaxPool1d", adaptive_max_pool1d, 1, sizes);
+Function AdaptiveMaxPool1d(const Sizes& sizes, Location at) {
+  return Adaptive(at, "AdaptiveMaxPool1d", adaptive_max_pool1d, 1, sizes);
 }
-Function AdaptiveMaxPool2d(const Sizes& sizes) {
-  return Adaptive("AdaptiveMaxPool2d", adaptive_max_pool2d, 2, sizes);
+Function AdaptiveMaxPool2d(const Sizes& sizes, Location at) {
+  return Adaptive(at, "AdaptiveMaxPool2d", adaptive_max_pool2d, 2, sizes);
 }
-Function AdaptiveMaxPool3d(const Sizes& sizes) {
-  return Adaptive("AdaptiveMaxPool3d", adaptive_max_pool3d, 3, sizes);
+Function AdaptiveMaxPool3d(const Sizes& sizes, Location at) {
+  return Adaptive(at, "AdaptiveMaxPool3d", adaptive_max_pool3d, 3, sizes);
 }
-Function AdaptiveAvgPool1d(const Sizes& sizes) {
-  return Adaptive("AdaptiveAvgPool1d", adaptive_avg_pool1d, 1, sizes);
+Function AdaptiveAvgPool1d(const Sizes& sizes, Location at) {
+  return Adaptive(at, "AdaptiveAvgPool1d", adaptive_avg_pool1d, 1, sizes);
 }
-Function AdaptiveAvgPool2d(const Sizes& sizes) {
-  return Adaptive("AdaptiveAvgPool2d", adaptive_avg_pool2d, 2, sizes);
+Function AdaptiveAvgPool2d(const Sizes& sizes, Location at) {
+  return Adaptive(at, "AdaptiveAvgPool2d", adaptive_avg_pool2d, 2, sizes);
 }
-Function AdaptiveAvgPool3d(const Sizes& sizes) {
-  return Adaptive("AdaptiveAvgPool3d", adaptive_avg_pool3d, 3, sizes);
+Function AdaptiveAvgPool3d(const Sizes& sizes, Location at) {
+  return Adaptive(at, "AdaptiveAvgPool3d", adaptive_avg_pool3d, 3, sizes);
 }
 
 // ---- Padding
 
-Function ConstantPad1d(const Sizes& padding, double value) {
-  return Pad("ConstantPad1d", 1, padding, "constant", value);
+Function ConstantPad1d(const Sizes& padding, double value, Location at) {
+  return Pad(at, "ConstantPad1d", 1, padding, "constant", value);
 }
-Function ConstantPad2d(const Sizes& padding, double value) {
-  return Pad("ConstantPad2d", 2, padding, "constant", value);
+Function ConstantPad2d(const Sizes& padding, double value, Location at) {
+  return Pad(at, "ConstantPad2d", 2, padding, "constant", value);
 }
-Function ConstantPad3d(const Sizes& padding, double value) {
-  return Pad("ConstantPad3d", 3, padding, "constant", value);
+Function ConstantPad3d(const Sizes& padding, double value, Location at) {
+  return Pad(at, "ConstantPad3d", 3, padding, "constant", value);
 }
-Function ZeroPad1d(const Sizes& padding) { return Pad("ZeroPad1d", 1, padding, "constant"); }
-Function ZeroPad2d(const Sizes& padding) { return Pad("ZeroPad2d", 2, padding, "constant"); }
-Function ZeroPad3d(const Sizes& padding) { return Pad("ZeroPad3d", 3, padding, "constant"); }
-Function CircularPad1d(const Sizes& padding) {
-  return Pad("CircularPad1d", 1, padding, "circular");
+Function ZeroPad1d(const Sizes& padding, Location at) {
+  return Pad(at, "ZeroPad1d", 1, padding, "constant");
 }
-Function CircularPad2d(const Sizes& padding) {
-  return Pad("CircularPad2d", 2, padding, "circular");
+Function ZeroPad2d(const Sizes& padding, Location at) {
+  return Pad(at, "ZeroPad2d", 2, padding, "constant");
 }
-Function CircularPad3d(const Sizes& padding) {
-  return Pad("CircularPad3d", 3, padding, "circular");
+Function ZeroPad3d(const Sizes& padding, Location at) {
+  return Pad(at, "ZeroPad3d", 3, padding, "constant");
 }
-Function ReflectionPad1d(const Sizes& padding) {
-  return Pad("ReflectionPad1d", 1, padding, "reflect");
+Function CircularPad1d(const Sizes& padding, Location at) {
+  return Pad(at, "CircularPad1d", 1, padding, "circular");
 }
-Function ReflectionPad2d(const Sizes& padding) {
-  return Pad("ReflectionPad2d", 2, padding, "reflect");
+Function CircularPad2d(const Sizes& padding, Location at) {
+  return Pad(at, "CircularPad2d", 2, padding, "circular");
 }
-Function ReflectionPad3d(const Sizes& padding) {
-  return Pad("ReflectionPad3d", 3, padding, "reflect");
+Function CircularPad3d(const Sizes& padding, Location at) {
+  return Pad(at, "CircularPad3d", 3, padding, "circular");
 }
-Function ReplicationPad1d(const Sizes& padding) {
-  return Pad("ReplicationPad1d", 1, padding, "replicate");
+Function ReflectionPad1d(const Sizes& padding, Location at) {
+  return Pad(at, "ReflectionPad1d", 1, padding, "reflect");
 }
-Function ReplicationPad2d(const Sizes& padding) {
-  return Pad("ReplicationPad2d", 2, padding, "replicate");
+Function ReflectionPad2d(const Sizes& padding, Location at) {
+  return Pad(at, "ReflectionPad2d", 2, padding, "reflect");
 }
-Function ReplicationPad3d(const Sizes& padding) {
-  return Pad("ReplicationPad3d", 3, padding, "replicate");
+Function ReflectionPad3d(const Sizes& padding, Location at) {
+  return Pad(at, "ReflectionPad3d", 3, padding, "reflect");
+}
+Function ReplicationPad1d(const Sizes& padding, Location at) {
+  return Pad(at, "ReplicationPad1d", 1, padding, "replicate");
+}
+Function ReplicationPad2d(const Sizes& padding, Location at) {
+  return Pad(at, "ReplicationPad2d", 2, padding, "replicate");
+}
+Function ReplicationPad3d(const Sizes& padding, Location at) {
+  return Pad(at, "ReplicationPad3d", 3, padding, "replicate");
 }
 
 // ---- Resizing
@@ -309,7 +319,8 @@ Function Unfold(const WindowOptions& o) {
       },
       "kernel_size=" + ToString(o.kernel_size.dims()));
 }
-Function Fold(const Sizes& output_size, const WindowOptions& o) {
+Function Fold(const Sizes& output_size, const WindowOptions& o, Location at) {
+  LocationScope scope(at);
   Dims sizes = output_size.Expanded(2, "Fold: output_size");
   return Function(
       "Fold",

@@ -6,38 +6,62 @@
 
 namespace hammock::nn {
 
-Tensor SequentialImpl::forward(const Tensor& input) {
+Tensor SequentialImpl::Run(const Tensor& input) {
   Tensor value = input;
   for (const auto& [name, layer] : named_children()) value = (*layer)(value);
   return value;
 }
 
-void ModuleListImpl::ThrowOtherType(const std::string& name) const {
-  Throw<TypeError>(ErrorCode::kValue, "ModuleList: number {} is a {}", name,
-                   get_submodule(name)->class_name());
+namespace {
+
+void CheckIndex(const Module& module, const IndexArg& index, size_t size) {
+  if (index.index >= 0 && index.index < static_cast<int64_t>(size)) return;
+  LocationScope scope(index.at);
+  Throw(ErrorCode::kIndexOutOfRange, "{}: number {} asked for, there are {}", module.class_name(),
+        index.index, size);
+}
+
+}  // namespace
+
+const ModulePtr& detail::ChildAt(const Module& module, const IndexArg& index) {
+  const auto& children = module.named_children();
+  CheckIndex(module, index, children.size());
+  return children[static_cast<size_t>(index.index)].second;
+}
+
+void ModuleListImpl::ThrowOtherType(const IndexArg& index) const {
+  LocationScope scope(index.at);
+  Throw<TypeError>(ErrorCode::kValue, "ModuleList: number {} is a {}", index.index,
+                   (*this)[index]->class_name());
 }
 
 ModuleDictImpl::ModuleDictImpl(const std::vector<std::pair<std::string, ModulePtr>>& modules)
     : ModuleDictImpl() {
-  for (const auto& [name, module] : modules) insert(name, module);
+  for (const auto& [name, module] : modules) insert(name, module, Location());
 }
 
-void ParameterListImpl::push_back(const Tensor& value) {
-  parameters_.push_back(register_parameter(std::to_string(size()), value));
+void ParameterListImpl::push_back(const Tensor& value, Location at) {
+  parameters_.push_back(register_parameter(std::to_string(size()), value, true, at));
+}
+
+Parameter& ParameterListImpl::operator[](const IndexArg& index) {
+  CheckIndex(*this, index, size());
+  return parameters_[static_cast<size_t>(index.index)];
 }
 
 ParameterDictImpl::ParameterDictImpl(const NamedTensors& values) : ParameterDictImpl() {
-  for (const auto& [name, value] : values) insert(name, value);
+  for (const auto& [name, value] : values) insert(name, value, Location());
 }
 
-void ParameterDictImpl::insert(const std::string& name, const Tensor& value) {
-  parameters_.emplace(name, register_parameter(name, value));
+void ParameterDictImpl::insert(const std::string& name, const Tensor& value, Location at) {
+  parameters_.emplace(name, register_parameter(name, value, true, at));
 }
 
-Parameter& ParameterDictImpl::operator[](const std::string& name) {
-  auto entry = parameters_.find(name);
+Parameter& ParameterDictImpl::operator[](const NameArg& name) {
+  auto entry = parameters_.find(name.name);
   if (entry != parameters_.end()) return entry->second;
-  Throw(ErrorCode::kUnknownName, "ParameterDict has no parameter '{}'", name);
+  LocationScope scope(name.at);
+  Throw(ErrorCode::kUnknownName, "ParameterDict has no parameter '{}'", name.name);
 }
 
 bool ModuleDictImpl::contains(const std::string& name) const {

@@ -18,11 +18,11 @@ Tensor Kept(const Tensor& input, double p, bool channels, bool batched) {
 }  // namespace
 
 DropoutBase::DropoutBase(const char* class_name, double probability, Kind kind)
-    : UnaryModule(class_name), p(probability), kind_(kind) {
+    : UnaryLayer(class_name), p(probability), kind_(kind) {
   if (!(p >= 0 && p <= 1)) Throw(ErrorCode::kValue, "{}: p is {}, expected 0 to 1", class_name, p);
 }
 
-Tensor DropoutBase::forward(const Tensor& input) {
+Tensor DropoutBase::Run(const Tensor& input) {
   if (!kind_.alpha && !kind_.channels) return dropout(input, p, is_training());
   if (!is_training() || p == 0) return input;
   if (p == 1) return input * 0.0;

@@ -37,23 +37,27 @@ Tensor Fill(Tensor& tensor, const Tensor& values) {
 
 void CheckRank(const char* what, const Tensor& tensor, int rank) {
   if (tensor.dim() != rank) {
-    Throw(ErrorCode::kValue, "{}: {} has not {} dims", what, tensor.shape().to_string(), rank);
+    Throw(ErrorCode::kValue, "{}: needs {} dims, got {}", what, rank, tensor.shape().to_string());
   }
 }
 
 }  // namespace
 
-Tensor uniform_(Tensor tensor, double a, double b) {
+Tensor uniform_(Tensor tensor, double a, double b, Location at) {
+  LocationScope scope(at);
   NoGradGuard no_grad;
   return hammock::uniform_(tensor, a, b);
 }
 
-Tensor normal_(Tensor tensor, double mean, double std) {
+Tensor normal_(Tensor tensor, double mean, double std, Location at) {
+  LocationScope scope(at);
   NoGradGuard no_grad;
   return hammock::normal_(tensor, mean, std);
 }
 
-Tensor trunc_normal_(Tensor tensor, double mean, double std, double a, double b) {
+Tensor trunc_normal_(Tensor tensor, double mean, double std, double a, double b, Location at) {
+  LocationScope scope(at);
+  if (!(a < b)) Throw(ErrorCode::kValue, "trunc_normal_: a is {} and b {}, needs a < b", a, b);
   // By the inverse of the distribution function, within the part of it that [a, b] has.
   auto below = [&](double x) { return std::erfc((mean - x) / std / std::numbers::sqrt2) / 2; };
   Tensor part =
@@ -61,21 +65,25 @@ Tensor trunc_normal_(Tensor tensor, double mean, double std, double a, double b)
   return Fill(tensor, clamp(erfinv(part * 2.0 - 1.0) * (std * std::numbers::sqrt2) + mean, a, b));
 }
 
-Tensor constant_(Tensor tensor, double value) {
+Tensor constant_(Tensor tensor, double value, Location at) {
+  LocationScope scope(at);
   NoGradGuard no_grad;
   return tensor.fill_(value);
 }
-Tensor ones_(Tensor tensor) { return constant_(std::move(tensor), 1); }
-Tensor zeros_(Tensor tensor) { return constant_(std::move(tensor), 0); }
+Tensor ones_(Tensor tensor, Location at) { return constant_(std::move(tensor), 1, at); }
+Tensor zeros_(Tensor tensor, Location at) { return constant_(std::move(tensor), 0, at); }
 
-Tensor eye_(Tensor tensor) {
+Tensor eye_(Tensor tensor, Location at) {
+  LocationScope scope(at);
   CheckRank("eye_", tensor, 2);
   return Fill(tensor, eye(tensor.size(0), tensor.size(1), DType::kF32, tensor.device()));
 }
 
-Tensor dirac_(Tensor tensor, int64_t groups) {
+Tensor dirac_(Tensor tensor, int64_t groups, Location at) {
+  LocationScope scope(at);
   if (tensor.dim() < 3 || tensor.dim() > 5 || groups < 1 || tensor.size(0) % groups != 0) {
-    Throw(ErrorCode::kValue, "dirac_: {} in {} groups", tensor.shape().to_string(), groups);
+    Throw(ErrorCode::kValue, "dirac_: needs 3 to 5 dims, the first a multiple of {} groups, got {}",
+          groups, tensor.shape().to_string());
   }
   HostTensor values(tensor.shape().With(DType::kF32));
   std::fill_n(static_cast<float*>(values.mutable_data()), values.numel(), 0.0f);
@@ -91,29 +99,34 @@ Tensor dirac_(Tensor tensor, int64_t groups) {
   return Fill(tensor, from_host(std::move(values), tensor.device()));
 }
 
-Tensor xavier_uniform_(Tensor tensor, double gain) {
+Tensor xavier_uniform_(Tensor tensor, double gain, Location at) {
+  LocationScope scope(at);
   double bound = std::sqrt(3.0) * XavierStd(tensor, gain);
   return uniform_(std::move(tensor), -bound, bound);
 }
 
-Tensor xavier_normal_(Tensor tensor, double gain) {
+Tensor xavier_normal_(Tensor tensor, double gain, Location at) {
+  LocationScope scope(at);
   double std = XavierStd(tensor, gain);
   return normal_(std::move(tensor), 0, std);
 }
 
 Tensor kaiming_uniform_(Tensor tensor, double a, const std::string& mode,
-                        const std::string& nonlinearity) {
+                        const std::string& nonlinearity, Location at) {
+  LocationScope scope(at);
   double bound = std::sqrt(3.0) * KaimingStd(tensor, a, mode, nonlinearity);
   return uniform_(std::move(tensor), -bound, bound);
 }
 
 Tensor kaiming_normal_(Tensor tensor, double a, const std::string& mode,
-                       const std::string& nonlinearity) {
+                       const std::string& nonlinearity, Location at) {
+  LocationScope scope(at);
   double std = KaimingStd(tensor, a, mode, nonlinearity);
   return normal_(std::move(tensor), 0, std);
 }
 
-Tensor orthogonal_(Tensor tensor, double gain) {
+Tensor orthogonal_(Tensor tensor, double gain, Location at) {
+  LocationScope scope(at);
   if (tensor.dim() < 2) {
     Throw(ErrorCode::kValue, "orthogonal_: {} has fewer than 2 dims", tensor.shape().to_string());
   }
@@ -127,7 +140,8 @@ Tensor orthogonal_(Tensor tensor, double gain) {
   return Fill(tensor, reshape(signed_q * gain, tensor.sizes()));
 }
 
-Tensor sparse_(Tensor tensor, double sparsity, double std) {
+Tensor sparse_(Tensor tensor, double sparsity, double std, Location at) {
+  LocationScope scope(at);
   CheckRank("sparse_", tensor, 2);
   int64_t rows = tensor.size(0);
   auto zeros = static_cast<int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
@@ -136,7 +150,8 @@ Tensor sparse_(Tensor tensor, double sparsity, double std) {
   return Fill(tensor, where(order.lt(zeros), 0.0, values));
 }
 
-double calculate_gain(const std::string& nonlinearity, std::optional<double> param) {
+double calculate_gain(const std::string& nonlinearity, std::optional<double> param, Location at) {
+  LocationScope scope(at);
   static constexpr const char* kOne[] = {"linear",           "conv1d",           "conv2d",
                                          "conv3d",           "conv_transpose1d", "conv_transpose2d",
                                          "conv_transpose3d", "sigmoid"};
@@ -151,7 +166,8 @@ double calculate_gain(const std::string& nonlinearity, std::optional<double> par
   Throw(ErrorCode::kValue, "calculate_gain: nonlinearity '{}' is not known", nonlinearity);
 }
 
-std::pair<int64_t, int64_t> calculate_fan_in_and_fan_out(const Tensor& tensor) {
+std::pair<int64_t, int64_t> calculate_fan_in_and_fan_out(const Tensor& tensor, Location at) {
+  LocationScope scope(at);
   if (tensor.dim() < 2) {
     Throw(ErrorCode::kValue, "init: {} has fewer than 2 dims, so no fan",
           tensor.shape().to_string());

@@ -6,6 +6,7 @@
 #include "hammock/autograd.h"
 #include "hammock/nn/init.h"
 #include "hammock/ops.h"
+#include "nn/call_forward.h"
 #include "nn/given.h"
 
 namespace hammock::nn {
@@ -20,11 +21,33 @@ void ResetWeightAndBias(Tensor& weight, Tensor& bias) {
   init::uniform_(bias, -bound, bound);
 }
 
+/// One number, or one for each spatial dim.
+template <class Options>
+void CheckSizes(const char* layer, int dims, const Options& o) {
+  for (auto [what, sizes] : {std::pair("kernel_size", &o.kernel_size),
+                             {"stride", &o.stride},
+                             {"padding", &o.padding},
+                             {"dilation", &o.dilation}}) {
+    std::string name = fmt::format("{}: {}", layer, what);
+    int64_t least = sizes == &o.padding ? 0 : 1;
+    for (int64_t size : sizes->Expanded(dims, name.c_str())) {
+      if (size >= least) continue;
+      Throw(ErrorCode::kValue, "{} is {}, expected at least {}", name, size, least);
+    }
+  }
+}
+
 void CheckChannels(const char* layer, int64_t in, int64_t out, int64_t groups) {
   if (in < 1 || out < 1 || groups < 1 || in % groups != 0 || out % groups != 0) {
     Throw(ErrorCode::kValue, "{}: {} channels in and {} out cannot be parted into {} groups", layer,
           in, out, groups);
   }
+}
+
+void CheckPadding(const char* layer, const std::optional<int64_t>& index, int64_t count) {
+  if (!index || (*index >= -count && *index < count)) return;
+  Throw(ErrorCode::kIndexOutOfRange, "{}: padding_idx is {}, there are {} embeddings", layer,
+        *index, count);
 }
 
 Dims WeightSizes(int64_t first, int64_t second, const Dims& kernel) {
@@ -50,6 +73,17 @@ UnaryModule::UnaryModule(std::string class_name) : Module(std::move(class_name))
   define("forward(Tensor input) -> Tensor", &UnaryModule::forward);
 }
 
+Tensor UnaryLayer::forward(const TensorAt& input) {
+  return CallForward(*this, input.at, [&] { return Run(input.tensor); });
+}
+
+void detail::ThrowNull(const Location& at) {
+  LocationScope scope(at);
+  Throw(ErrorCode::kUninitializedTensor,
+        "the handle has no layer; assign one first: fc = register_module(\"fc\", "
+        "nn::Linear(784, 10))");
+}
+
 void detail::ThrowNotBoxed(const Module& module) {
   Throw<NotSupported>(ErrorCode::kNotSupported,
                       "{}: a layer that was replaced is called with tensors and numbers, and "
@@ -60,7 +94,8 @@ void detail::ThrowNotBoxed(const Module& module) {
 Dims Sizes::Expanded(int count, const char* what) const {
   if (dims_.size() == count) return dims_;
   if (dims_.size() != 1) {
-    Throw(ErrorCode::kValue, "{} has {} sizes, expected {}", what, dims_.size(), count);
+    Throw(ErrorCode::kValue, "{} has {} sizes, expected {}, or one for all", what, dims_.size(),
+          count);
   }
   Dims all;
   for (int i = 0; i < count; ++i) all.push_back(dims_[0]);
@@ -68,14 +103,14 @@ Dims Sizes::Expanded(int count, const char* what) const {
 }
 
 FlattenImpl::FlattenImpl(int64_t start_dim, int64_t end_dim)
-    : UnaryModule("Flatten"), start_dim_(start_dim), end_dim_(end_dim) {}
+    : UnaryLayer("Flatten"), start_dim_(start_dim), end_dim_(end_dim) {}
 
-Tensor FlattenImpl::forward(const Tensor& input) { return flatten(input, start_dim_, end_dim_); }
+Tensor FlattenImpl::Run(const Tensor& input) { return flatten(input, start_dim_, end_dim_); }
 
 // ---- Linear
 
-LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool with_bias)
-    : UnaryModule("Linear") {
+LinearImpl::LinearImpl(int64_t in, int64_t out, bool with_bias)
+    : UnaryLayer("Linear"), in_features(in), out_features(out) {
   weight = register_parameter("weight", empty({out_features, in_features}));
   bias = with_bias ? register_parameter("bias", empty({out_features}))
                    : register_parameter("bias", None);
@@ -84,16 +119,15 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool with_bias
 
 void LinearImpl::reset_parameters() { ResetWeightAndBias(weight, bias); }
 
-Tensor LinearImpl::forward(const Tensor& input) { return linear(input, weight, Given(bias)); }
+Tensor LinearImpl::Run(const Tensor& input) { return linear(input, weight, Given(bias)); }
 
 std::string LinearImpl::extra_repr() const {
-  return fmt::format("in_features={}, out_features={}, bias={}", weight.size(1), weight.size(0),
+  return fmt::format("in_features={}, out_features={}, bias={}", in_features, out_features,
                      bias.defined());
 }
 
-BilinearImpl::BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t out_features,
-                           bool with_bias)
-    : Module("Bilinear") {
+BilinearImpl::BilinearImpl(int64_t in1, int64_t in2, int64_t out, bool with_bias)
+    : Module("Bilinear"), in1_features(in1), in2_features(in2), out_features(out) {
   weight = register_parameter("weight", empty({out_features, in1_features, in2_features}));
   bias = with_bias ? register_parameter("bias", empty({out_features}))
                    : register_parameter("bias", None);
@@ -103,20 +137,22 @@ BilinearImpl::BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t o
   define("forward(Tensor input1, Tensor input2) -> Tensor", &BilinearImpl::forward);
 }
 
-Tensor BilinearImpl::forward(const Tensor& input1, const Tensor& input2) {
-  return bilinear(input1, input2, weight, Given(bias));
+Tensor BilinearImpl::forward(const TensorAt& input1, const Tensor& input2) {
+  return CallForward(*this, input1.at,
+                     [&] { return bilinear(input1.tensor, input2, weight, Given(bias)); });
 }
 
 std::string BilinearImpl::extra_repr() const {
-  return fmt::format("in1_features={}, in2_features={}, out_features={}, bias={}", weight.size(1),
-                     weight.size(2), weight.size(0), bias.defined());
+  return fmt::format("in1_features={}, in2_features={}, out_features={}, bias={}", in1_features,
+                     in2_features, out_features, bias.defined());
 }
 
 // ---- Convolutions
 
 ConvBase::ConvBase(const char* class_name, int dims, Options given)
-    : UnaryModule(class_name), options(std::move(given)), dims_(dims) {
+    : UnaryLayer(class_name), options(std::move(given)), dims_(dims) {
   CheckChannels(class_name, options.in_channels, options.out_channels, options.groups);
+  CheckSizes(class_name, dims, options);
   Dims kernel = options.kernel_size.Expanded(dims, "kernel_size");
   weight = register_parameter(
       "weight",
@@ -126,7 +162,7 @@ ConvBase::ConvBase(const char* class_name, int dims, Options given)
   ResetWeightAndBias(weight, bias);
 }
 
-Tensor ConvBase::forward(const Tensor& input) {
+Tensor ConvBase::Run(const Tensor& input) {
   using Conv = Tensor (*)(const Tensor&, const Tensor&, const std::optional<Tensor>&, const Dims&,
                           const Dims&, const Dims&, int64_t, Location);
   static constexpr Conv kConv[] = {conv1d, conv2d, conv3d};
@@ -165,8 +201,9 @@ std::string ConvBase::extra_repr() const {
 }
 
 ConvTransposeBase::ConvTransposeBase(const char* class_name, int dims, Options given)
-    : UnaryModule(class_name), options(std::move(given)), dims_(dims) {
+    : UnaryLayer(class_name), options(std::move(given)), dims_(dims) {
   CheckChannels(class_name, options.in_channels, options.out_channels, options.groups);
+  CheckSizes(class_name, dims, options);
   Dims kernel = options.kernel_size.Expanded(dims, "kernel_size");
   weight = register_parameter(
       "weight",
@@ -176,7 +213,7 @@ ConvTransposeBase::ConvTransposeBase(const char* class_name, int dims, Options g
   ResetWeightAndBias(weight, bias);
 }
 
-Tensor ConvTransposeBase::forward(const Tensor& input) {
+Tensor ConvTransposeBase::Run(const Tensor& input) {
   static constexpr decltype(&conv_transpose1d) kConv[] = {conv_transpose1d, conv_transpose2d,
                                                           conv_transpose3d};
   return kConv[dims_ - 1](input, weight, Given(bias), options.stride.dims(), options.padding.dims(),
@@ -192,14 +229,15 @@ std::string ConvTransposeBase::extra_repr() const {
 
 // ---- Embeddings
 
-EmbeddingImpl::EmbeddingImpl(const Options& given) : UnaryModule("Embedding"), options(given) {
+EmbeddingImpl::EmbeddingImpl(const Options& given) : UnaryLayer("Embedding"), options(given) {
+  CheckPadding("Embedding", options.padding_idx, options.num_embeddings);
   weight = register_parameter("weight", randn({options.num_embeddings, options.embedding_dim}));
   if (!options.padding_idx) return;
   NoGradGuard no_grad;
   weight[*options.padding_idx].zero_();
 }
 
-Tensor EmbeddingImpl::forward(const Tensor& input) {
+Tensor EmbeddingImpl::Run(const Tensor& input) {
   return embedding(input, weight, options.padding_idx);
 }
 
@@ -210,6 +248,7 @@ std::string EmbeddingImpl::extra_repr() const {
 }
 
 EmbeddingBagImpl::EmbeddingBagImpl(const Options& given) : Module("EmbeddingBag"), options(given) {
+  CheckPadding("EmbeddingBag", options.padding_idx, options.num_embeddings);
   weight = register_parameter("weight", randn({options.num_embeddings, options.embedding_dim}));
   define("forward(Tensor input, Tensor? offsets=None, Tensor? per_sample_weights=None) -> Tensor",
          &EmbeddingBagImpl::forward);
@@ -218,11 +257,13 @@ EmbeddingBagImpl::EmbeddingBagImpl(const Options& given) : Module("EmbeddingBag"
   weight[*options.padding_idx].zero_();
 }
 
-Tensor EmbeddingBagImpl::forward(const Tensor& input, const std::optional<Tensor>& offsets,
+Tensor EmbeddingBagImpl::forward(const TensorAt& input, const std::optional<Tensor>& offsets,
                                  const std::optional<Tensor>& per_sample_weights) {
-  return embedding_bag(input, weight, offsets, options.max_norm, options.norm_type, false,
-                       options.mode, false, per_sample_weights, options.include_last_offset,
-                       options.padding_idx);
+  return CallForward(*this, input.at, [&] {
+    return embedding_bag(input.tensor, weight, offsets, options.max_norm, options.norm_type, false,
+                         options.mode, false, per_sample_weights, options.include_last_offset,
+                         options.padding_idx);
+  });
 }
 
 std::string EmbeddingBagImpl::extra_repr() const {

@@ -5,6 +5,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops.h"
+#include "nn/call_forward.h"
 #include "nn/given.h"
 
 namespace hammock::nn {
@@ -31,9 +32,10 @@ Options WithoutWeights(Options options) {
   return options;
 }
 
-Loss Make(const char* name, size_t inputs, const std::string& reduction, LossImpl::LossFn loss,
-          const std::optional<Tensor>& weight = std::nullopt,
+Loss Make(const Location& at, const char* name, size_t inputs, const std::string& reduction,
+          LossImpl::LossFn loss, const std::optional<Tensor>& weight = std::nullopt,
           const std::optional<Tensor>& pos_weight = std::nullopt) {
+  LocationScope scope(at);
   CheckReduction(name, reduction, std::string_view(name) == "KLDivLoss");
   return Loss(name, inputs, std::move(loss), weight, pos_weight);
 }
@@ -51,133 +53,135 @@ LossImpl::LossImpl(std::string name, size_t inputs, LossFn loss,
   define("forward(" + arguments + ") -> Tensor", [](Module& self, const std::vector<Any>& args) {
     Inputs tensors;
     for (const Any& arg : args) tensors.push_back(arg.ToTensor());
-    return Any(dynamic_cast<LossImpl&>(self).Run(tensors));
+    return Any(dynamic_cast<LossImpl&>(self).Run(tensors, Location()));
   });
 }
 
-Tensor LossImpl::Run(const Inputs& inputs) const {
-  if (inputs.size() != inputs_) {
-    Throw(ErrorCode::kValue, "{}: called with {} tensors, expected {}", class_name(), inputs.size(),
-          inputs_);
-  }
-  return loss_(*this, inputs);
+Tensor LossImpl::Run(const Inputs& inputs, const Location& at) const {
+  return CallForward(*this, at, [&] {
+    if (inputs.size() != inputs_) {
+      Throw(ErrorCode::kValue, "{}: called with {} tensors, expected {}", class_name(),
+            inputs.size(), inputs_);
+    }
+    return loss_(*this, inputs);
+  });
 }
 
-Loss L1Loss(const std::string& reduction) {
-  return Make("L1Loss", 2, reduction,
+Loss L1Loss(const std::string& reduction, Location at) {
+  return Make(at, "L1Loss", 2, reduction,
               [=](const LossImpl&, const Inputs& in) { return l1_loss(in[0], in[1], reduction); });
 }
-Loss MSELoss(const std::string& reduction) {
-  return Make("MSELoss", 2, reduction,
+Loss MSELoss(const std::string& reduction, Location at) {
+  return Make(at, "MSELoss", 2, reduction,
               [=](const LossImpl&, const Inputs& in) { return mse_loss(in[0], in[1], reduction); });
 }
-Loss SmoothL1Loss(const std::string& reduction, double beta) {
-  return Make("SmoothL1Loss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss SmoothL1Loss(const std::string& reduction, double beta, Location at) {
+  return Make(at, "SmoothL1Loss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
     return smooth_l1_loss(in[0], in[1], reduction, beta);
   });
 }
-Loss HuberLoss(const std::string& reduction, double delta) {
-  return Make("HuberLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss HuberLoss(const std::string& reduction, double delta, Location at) {
+  return Make(at, "HuberLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
     return huber_loss(in[0], in[1], reduction, delta);
   });
 }
-Loss KLDivLoss(const std::string& reduction, bool log_target) {
-  return Make("KLDivLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss KLDivLoss(const std::string& reduction, bool log_target, Location at) {
+  return Make(at, "KLDivLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
     return kl_div(in[0], in[1], reduction, log_target);
   });
 }
-Loss SoftMarginLoss(const std::string& reduction) {
-  return Make("SoftMarginLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss SoftMarginLoss(const std::string& reduction, Location at) {
+  return Make(at, "SoftMarginLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
     return soft_margin_loss(in[0], in[1], reduction);
   });
 }
-Loss HingeEmbeddingLoss(double margin, const std::string& reduction) {
-  return Make("HingeEmbeddingLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss HingeEmbeddingLoss(double margin, const std::string& reduction, Location at) {
+  return Make(at, "HingeEmbeddingLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
     return hinge_embedding_loss(in[0], in[1], margin, reduction);
   });
 }
-Loss MultiLabelMarginLoss(const std::string& reduction) {
-  return Make("MultiLabelMarginLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss MultiLabelMarginLoss(const std::string& reduction, Location at) {
+  return Make(at, "MultiLabelMarginLoss", 2, reduction, [=](const LossImpl&, const Inputs& in) {
     return multilabel_margin_loss(in[0], in[1], reduction);
   });
 }
-Loss CrossEntropyLoss(const ClassLossOptions& o) {
+Loss CrossEntropyLoss(const ClassLossOptions& o, Location at) {
   return Make(
-      "CrossEntropyLoss", 2, o.reduction,
+      at, "CrossEntropyLoss", 2, o.reduction,
       [o = WithoutWeights(o)](const LossImpl& self, const Inputs& in) {
         return cross_entropy(in[0], in[1], Given(self.weight), o.ignore_index, o.reduction,
                              o.label_smoothing);
       },
       o.weight);
 }
-Loss NLLLoss(const ClassLossOptions& o) {
+Loss NLLLoss(const ClassLossOptions& o, Location at) {
   return Make(
-      "NLLLoss", 2, o.reduction,
+      at, "NLLLoss", 2, o.reduction,
       [o = WithoutWeights(o)](const LossImpl& self, const Inputs& in) {
         return nll_loss(in[0], in[1], Given(self.weight), o.ignore_index, o.reduction);
       },
       o.weight);
 }
-Loss BCELoss(const BinaryLossOptions& o) {
+Loss BCELoss(const BinaryLossOptions& o, Location at) {
   return Make(
-      "BCELoss", 2, o.reduction,
+      at, "BCELoss", 2, o.reduction,
       [o = WithoutWeights(o)](const LossImpl& self, const Inputs& in) {
         return binary_cross_entropy(in[0], in[1], Given(self.weight), o.reduction);
       },
       o.weight);
 }
-Loss BCEWithLogitsLoss(const BinaryLossOptions& o) {
+Loss BCEWithLogitsLoss(const BinaryLossOptions& o, Location at) {
   return Make(
-      "BCEWithLogitsLoss", 2, o.reduction,
+      at, "BCEWithLogitsLoss", 2, o.reduction,
       [o = WithoutWeights(o)](const LossImpl& self, const Inputs& in) {
         return binary_cross_entropy_with_logits(in[0], in[1], Given(self.weight), o.reduction,
                                                 Given(self.pos_weight));
       },
       o.weight, o.pos_weight);
 }
-Loss MultiLabelSoftMarginLoss(const BinaryLossOptions& o) {
+Loss MultiLabelSoftMarginLoss(const BinaryLossOptions& o, Location at) {
   return Make(
-      "MultiLabelSoftMarginLoss", 2, o.reduction,
+      at, "MultiLabelSoftMarginLoss", 2, o.reduction,
       [o = WithoutWeights(o)](const LossImpl& self, const Inputs& in) {
         return multilabel_soft_margin_loss(in[0], in[1], Given(self.weight), o.reduction);
       },
       o.weight);
 }
-Loss MultiMarginLoss(const MultiMarginOptions& o) {
+Loss MultiMarginLoss(const MultiMarginOptions& o, Location at) {
   return Make(
-      "MultiMarginLoss", 2, o.reduction,
+      at, "MultiMarginLoss", 2, o.reduction,
       [o = WithoutWeights(o)](const LossImpl& self, const Inputs& in) {
         return multi_margin_loss(in[0], in[1], o.p, o.margin, Given(self.weight), o.reduction);
       },
       o.weight);
 }
-Loss PoissonNLLLoss(const PoissonOptions& o) {
-  return Make("PoissonNLLLoss", 2, o.reduction, [=](const LossImpl&, const Inputs& in) {
+Loss PoissonNLLLoss(const PoissonOptions& o, Location at) {
+  return Make(at, "PoissonNLLLoss", 2, o.reduction, [=](const LossImpl&, const Inputs& in) {
     return poisson_nll_loss(in[0], in[1], o.log_input, o.full, o.eps, o.reduction);
   });
 }
-Loss GaussianNLLLoss(bool full, double eps, const std::string& reduction) {
-  return Make("GaussianNLLLoss", 3, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss GaussianNLLLoss(bool full, double eps, const std::string& reduction, Location at) {
+  return Make(at, "GaussianNLLLoss", 3, reduction, [=](const LossImpl&, const Inputs& in) {
     return gaussian_nll_loss(in[0], in[1], in[2], full, eps, reduction);
   });
 }
-Loss MarginRankingLoss(double margin, const std::string& reduction) {
-  return Make("MarginRankingLoss", 3, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss MarginRankingLoss(double margin, const std::string& reduction, Location at) {
+  return Make(at, "MarginRankingLoss", 3, reduction, [=](const LossImpl&, const Inputs& in) {
     return margin_ranking_loss(in[0], in[1], in[2], margin, reduction);
   });
 }
-Loss CosineEmbeddingLoss(double margin, const std::string& reduction) {
-  return Make("CosineEmbeddingLoss", 3, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss CosineEmbeddingLoss(double margin, const std::string& reduction, Location at) {
+  return Make(at, "CosineEmbeddingLoss", 3, reduction, [=](const LossImpl&, const Inputs& in) {
     return cosine_embedding_loss(in[0], in[1], in[2], margin, reduction);
   });
 }
-Loss TripletMarginLoss(const TripletOptions& o) {
-  return Make("TripletMarginLoss", 3, o.reduction, [=](const LossImpl&, const Inputs& in) {
+Loss TripletMarginLoss(const TripletOptions& o, Location at) {
+  return Make(at, "TripletMarginLoss", 3, o.reduction, [=](const LossImpl&, const Inputs& in) {
     return triplet_margin_loss(in[0], in[1], in[2], o.margin, o.p, o.eps, o.swap, o.reduction);
   });
 }
-Loss TripletMarginWithDistanceLoss(const TripletDistanceOptions& o) {
-  return Make("TripletMarginWithDistanceLoss", 3, o.reduction,
+Loss TripletMarginWithDistanceLoss(const TripletDistanceOptions& o, Location at) {
+  return Make(at, "TripletMarginWithDistanceLoss", 3, o.reduction,
               [=](const LossImpl&, const Inputs& in) {
                 auto distance = [&](const Tensor& a, const Tensor& b) {
                   return o.distance ? o.distance(a, b) : pairwise_distance(a, b);
@@ -197,8 +201,8 @@ Loss PairwiseDistance(double p, double eps, bool keepdim) {
     return pairwise_distance(in[0], in[1], p, eps, keepdim);
   });
 }
-Loss CTCLoss(int64_t blank, const std::string& reduction, bool zero_infinity) {
-  return Make("CTCLoss", 4, reduction, [=](const LossImpl&, const Inputs& in) {
+Loss CTCLoss(int64_t blank, const std::string& reduction, bool zero_infinity, Location at) {
+  return Make(at, "CTCLoss", 4, reduction, [=](const LossImpl&, const Inputs& in) {
     return ctc_loss(in[0], in[1], in[2], in[3], blank, reduction, zero_infinity);
   });
 }
@@ -215,9 +219,11 @@ LinearCrossEntropyLossImpl::LinearCrossEntropyLossImpl(const Options& given)
   define("forward(Tensor input, Tensor target) -> Tensor", &LinearCrossEntropyLossImpl::forward);
 }
 
-Tensor LinearCrossEntropyLossImpl::forward(const Tensor& input, const Tensor& target) {
-  return cross_entropy(linear(input), target, Given(weight), loss_.ignore_index, loss_.reduction,
-                       loss_.label_smoothing);
+Tensor LinearCrossEntropyLossImpl::forward(const TensorAt& input, const Tensor& target) {
+  return CallForward(*this, input.at, [&] {
+    return cross_entropy(linear(input.tensor), target, Given(weight), loss_.ignore_index,
+                         loss_.reduction, loss_.label_smoothing);
+  });
 }
 
 AdaptiveLogSoftmaxWithLossImpl::AdaptiveLogSoftmaxWithLossImpl(const Options& given)
@@ -248,24 +254,29 @@ AdaptiveLogSoftmaxWithLossImpl::AdaptiveLogSoftmaxWithLossImpl(const Options& gi
   define("predict(Tensor input) -> Tensor", &AdaptiveLogSoftmaxWithLossImpl::predict);
 }
 
-Tensor AdaptiveLogSoftmaxWithLossImpl::log_prob(const Tensor& input) {
-  Tensor head_log_prob = log_softmax(head(input), -1);
-  std::vector<Tensor> parts = {narrow(head_log_prob, -1, 0, cutoffs_[0])};
-  for (size_t i = 0; i < tail->size(); ++i) {
-    Tensor cluster = log_softmax((*(*tail)[i])(input), -1);
-    parts.push_back(cluster + narrow(head_log_prob, -1, cutoffs_[0] + static_cast<int64_t>(i), 1));
-  }
-  return cat(parts, -1);
+Tensor AdaptiveLogSoftmaxWithLossImpl::log_prob(const TensorAt& input) {
+  return CallForward(*this, input.at, [&] {
+    Tensor head_log_prob = log_softmax(head(input.tensor), -1);
+    std::vector<Tensor> parts = {narrow(head_log_prob, -1, 0, cutoffs_[0])};
+    for (size_t i = 0; i < tail->size(); ++i) {
+      Tensor cluster = log_softmax((*(*tail)[i])(input.tensor), -1);
+      parts.push_back(cluster +
+                      narrow(head_log_prob, -1, cutoffs_[0] + static_cast<int64_t>(i), 1));
+    }
+    return cat(parts, -1);
+  });
 }
 
-std::tuple<Tensor, Tensor> AdaptiveLogSoftmaxWithLossImpl::forward(const Tensor& input,
+std::tuple<Tensor, Tensor> AdaptiveLogSoftmaxWithLossImpl::forward(const TensorAt& input,
                                                                    const Tensor& target) {
-  Tensor output = squeeze(gather(log_prob(input), -1, unsqueeze(target, -1)), -1);
-  return {output, -output.mean()};
+  return CallForward(*this, input.at, [&] {
+    Tensor output = squeeze(gather(log_prob(input), -1, unsqueeze(target, -1)), -1);
+    return std::tuple<Tensor, Tensor>(output, -output.mean());
+  });
 }
 
-Tensor AdaptiveLogSoftmaxWithLossImpl::predict(const Tensor& input) {
-  return argmax(log_prob(input), -1);
+Tensor AdaptiveLogSoftmaxWithLossImpl::predict(const TensorAt& input) {
+  return CallForward(*this, input.at, [&] { return argmax(log_prob(input), -1); });
 }
 
 }  // namespace hammock::nn

@@ -8,7 +8,7 @@
 namespace hammock::nn {
 
 BatchNormBase::BatchNormBase(const char* class_name, int dims, bool instance, Options given)
-    : UnaryModule(class_name), options(given), dims_(dims), instance_(instance) {
+    : UnaryLayer(class_name), options(given), dims_(dims), instance_(instance) {
   Dims sizes = {options.num_features};
   if (options.affine) {
     weight = register_parameter("weight", ones(sizes));
@@ -40,7 +40,7 @@ void BatchNormBase::CheckInput(const Tensor& input) const {
   }
 }
 
-Tensor BatchNormBase::forward(const Tensor& input) {
+Tensor BatchNormBase::Run(const Tensor& input) {
   CheckInput(input);
   bool batch_statistics = is_training() || !options.track_running_stats;
   double momentum = options.momentum.value_or(0);
@@ -66,13 +66,13 @@ std::string BatchNormBase::extra_repr() const {
                      options.affine, options.track_running_stats);
 }
 
-LayerNormImpl::LayerNormImpl(const Options& given) : UnaryModule("LayerNorm"), options(given) {
+LayerNormImpl::LayerNormImpl(const Options& given) : UnaryLayer("LayerNorm"), options(given) {
   if (!options.elementwise_affine) return;
   weight = register_parameter("weight", ones(options.normalized_shape.dims()));
   bias = register_parameter("bias", zeros(options.normalized_shape.dims()));
 }
 
-Tensor LayerNormImpl::forward(const Tensor& input) {
+Tensor LayerNormImpl::Run(const Tensor& input) {
   return layer_norm(input, options.normalized_shape.dims(), Given(weight), Given(bias),
                     options.eps);
 }
@@ -82,12 +82,12 @@ std::string LayerNormImpl::extra_repr() const {
                      options.eps, options.elementwise_affine);
 }
 
-RMSNormImpl::RMSNormImpl(const Options& given) : UnaryModule("RMSNorm"), options(given) {
+RMSNormImpl::RMSNormImpl(const Options& given) : UnaryLayer("RMSNorm"), options(given) {
   if (!options.elementwise_affine) return;
   weight = register_parameter("weight", ones(options.normalized_shape.dims()));
 }
 
-Tensor RMSNormImpl::forward(const Tensor& input) {
+Tensor RMSNormImpl::Run(const Tensor& input) {
   return rms_norm(input, options.normalized_shape.dims(), Given(weight), options.eps);
 }
 
@@ -97,7 +97,7 @@ std::string RMSNormImpl::extra_repr() const {
                      options.elementwise_affine);
 }
 
-GroupNormImpl::GroupNormImpl(const Options& given) : UnaryModule("GroupNorm"), options(given) {
+GroupNormImpl::GroupNormImpl(const Options& given) : UnaryLayer("GroupNorm"), options(given) {
   if (options.num_groups < 1 || options.num_channels % options.num_groups != 0) {
     Throw(ErrorCode::kValue, "GroupNorm: {} channels cannot be parted into {} groups",
           options.num_channels, options.num_groups);
@@ -107,7 +107,7 @@ GroupNormImpl::GroupNormImpl(const Options& given) : UnaryModule("GroupNorm"), o
   bias = register_parameter("bias", zeros({options.num_channels}));
 }
 
-Tensor GroupNormImpl::forward(const Tensor& input) {
+Tensor GroupNormImpl::Run(const Tensor& input) {
   return group_norm(input, options.num_groups, Given(weight), Given(bias), options.eps);
 }
 
@@ -118,9 +118,9 @@ std::string GroupNormImpl::extra_repr() const {
 
 LocalResponseNormImpl::LocalResponseNormImpl(int64_t neighbours, double factor, double power,
                                              double offset)
-    : UnaryModule("LocalResponseNorm"), size(neighbours), alpha(factor), beta(power), k(offset) {}
+    : UnaryLayer("LocalResponseNorm"), size(neighbours), alpha(factor), beta(power), k(offset) {}
 
-Tensor LocalResponseNormImpl::forward(const Tensor& input) {
+Tensor LocalResponseNormImpl::Run(const Tensor& input) {
   return local_response_norm(input, size, alpha, beta, k);
 }
 

@@ -57,7 +57,8 @@ std::vector<Tensor> OriginalsOf(const Module& module, const std::string& name,
 }  // namespace
 
 void register_parametrization(Module& module, const std::string& name,
-                              const ModulePtr& parametrization) {
+                              const ModulePtr& parametrization, Location at) {
+  LocationScope scope(at);
   if (!parametrization) Throw(ErrorCode::kValue, "register_parametrization: the module is null");
   if (auto list = ListOf(module, name)) return list->Add(parametrization);
   auto list =
@@ -74,7 +75,8 @@ bool is_parametrized(const Module& module, const std::string& name) {
   return ListOf(module, name) != nullptr;
 }
 
-void remove_parametrizations(Module& module, const std::string& name) {
+void remove_parametrizations(Module& module, const std::string& name, Location at) {
+  LocationScope scope(at);
   if (!is_parametrized(module, name)) {
     Throw(ErrorCode::kUnknownName, "remove_parametrizations: '{}' of {} has none", name,
           module.class_name());
@@ -119,7 +121,8 @@ class SpectralNormImpl : public UnaryModule {
   SpectralNormImpl(const Tensor& weight, int64_t iterations, int64_t dim, double eps)
       : UnaryModule("SpectralNorm"), iterations_(iterations), dim_(dim), eps_(eps) {
     if (iterations < 1) {
-      Throw(ErrorCode::kValue, "spectral_norm: n_power_iterations is {}", iterations);
+      Throw(ErrorCode::kValue, "spectral_norm: n_power_iterations is {}, expected at least 1",
+            iterations);
     }
     if (weight.dim() < 2) return;
     NoGradGuard no_grad;
@@ -159,10 +162,13 @@ class SpectralNormImpl : public UnaryModule {
 
 }  // namespace
 
-ModulePtr WeightNorm(std::optional<int64_t> dim) { return Layer<WeightNormImpl>(dim); }
+ModulePtr WeightNorm(std::optional<int64_t> dim, Location at) {
+  return Layer<WeightNormImpl>(dim, at);
+}
 
-ModulePtr SpectralNorm(const Tensor& weight, int64_t n_power_iterations, int64_t dim, double eps) {
-  return Layer<SpectralNormImpl>(weight, n_power_iterations, dim, eps);
+ModulePtr SpectralNorm(const Tensor& weight, int64_t n_power_iterations, int64_t dim, double eps,
+                       Location at) {
+  return Layer<SpectralNormImpl>(weight, n_power_iterations, dim, eps, at);
 }
 
 }  // namespace hammock::nn

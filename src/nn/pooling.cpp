@@ -5,6 +5,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops.h"
+#include "nn/call_forward.h"
 
 namespace hammock::nn {
 
@@ -22,8 +23,10 @@ Tensor AvgPooled(int dims, const Tensor& x, const Dims& kernel, const Dims& stri
   return kPool[dims - 1](x, kernel, stride, {0}, ceil, true, std::nullopt, Location::current());
 }
 
-Function LPPool(const char* name, int dims, const LPPoolOptions& o) {
-  if (o.norm_type == 0) Throw(ErrorCode::kValue, "{}: norm_type is 0", name);
+Function LPPool(const char* name, int dims, const LPPoolOptions& o, const Location& at) {
+  LocationScope scope(at);
+  if (o.norm_type == 0)
+    Throw(ErrorCode::kValue, "{}: norm_type is 0, expected another number", name);
   Dims kernel = o.kernel_size.Expanded(dims, "kernel_size");
   Dims stride = o.stride ? o.stride->dims() : Dims();
   double count = 1;
@@ -42,9 +45,15 @@ Function LPPool(const char* name, int dims, const LPPoolOptions& o) {
 
 }  // namespace
 
-Function LPPool1d(const LPPoolOptions& options) { return LPPool("LPPool1d", 1, options); }
-Function LPPool2d(const LPPoolOptions& options) { return LPPool("LPPool2d", 2, options); }
-Function LPPool3d(const LPPoolOptions& options) { return LPPool("LPPool3d", 3, options); }
+Function LPPool1d(const LPPoolOptions& options, Location at) {
+  return LPPool("LPPool1d", 1, options, at);
+}
+Function LPPool2d(const LPPoolOptions& options, Location at) {
+  return LPPool("LPPool2d", 2, options, at);
+}
+Function LPPool3d(const LPPoolOptions& options, Location at) {
+  return LPPool("LPPool3d", 3, options, at);
+}
 
 // ---- The reverse of max pooling
 
@@ -54,12 +63,14 @@ MaxUnpoolBase::MaxUnpoolBase(const char* class_name, int dims, Options given)
          &MaxUnpoolBase::forward);
 }
 
-Tensor MaxUnpoolBase::forward(const Tensor& input, const Tensor& indices,
+Tensor MaxUnpoolBase::forward(const TensorAt& input, const Tensor& indices,
                               const std::optional<std::vector<int64_t>>& output_size) {
   static constexpr decltype(&max_unpool1d) kUnpool[] = {max_unpool1d, max_unpool2d, max_unpool3d};
   Dims stride = options.stride ? options.stride->dims() : Dims();
-  return kUnpool[dims_ - 1](input, indices, options.kernel_size.dims(), stride,
-                            options.padding.dims(), output_size, Location::current());
+  return CallForward(*this, input.at, [&] {
+    return kUnpool[dims_ - 1](input.tensor, indices, options.kernel_size.dims(), stride,
+                              options.padding.dims(), output_size, Location::current());
+  });
 }
 
 std::string MaxUnpoolBase::extra_repr() const {
@@ -94,7 +105,7 @@ Tensor PooledAlong(int dim, const Tensor& x, const Tensor& samples, int64_t outp
 }  // namespace
 
 FractionalMaxPoolBase::FractionalMaxPoolBase(const char* class_name, int dims, Options given)
-    : UnaryModule(class_name), options(std::move(given)), dims_(dims) {
+    : UnaryLayer(class_name), options(std::move(given)), dims_(dims) {
   if (options.output_size.has_value() == options.output_ratio.has_value()) {
     Throw(ErrorCode::kValue, "{}: needs either output_size or output_ratio", class_name);
   }
@@ -113,8 +124,8 @@ int64_t FractionalMaxPoolBase::OutputSize(int dim, int64_t input_size) const {
   return static_cast<int64_t>(static_cast<double>(input_size) * ratio);
 }
 
-Tensor FractionalMaxPoolBase::forward(const Tensor& input) {
-  if (input.dim() == dims_ + 1) return squeeze(forward(unsqueeze(input, 0)), 0);
+Tensor FractionalMaxPoolBase::Run(const Tensor& input) {
+  if (input.dim() == dims_ + 1) return squeeze(Run(unsqueeze(input, 0)), 0);
   if (input.dim() != dims_ + 2) {
     Throw(ErrorCode::kShapeMismatch, "{}: the input is {}, expected {} dims", class_name(),
           input.shape().to_string(), dims_ + 2);

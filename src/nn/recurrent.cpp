@@ -5,6 +5,7 @@
 #include "base/throw.h"
 #include "hammock/nn/init.h"
 #include "hammock/ops.h"
+#include "nn/call_forward.h"
 #include "nn/given.h"
 
 namespace hammock::nn {
@@ -94,7 +95,7 @@ std::optional<LSTMState> StateOf(const std::vector<Any>& args) {
 
 /// Of the overloads, the one that methods by name call.
 template <class M>
-auto OnTensor(std::tuple<Tensor, Tensor> (M::*forward)(const Tensor&,
+auto OnTensor(std::tuple<Tensor, Tensor> (M::*forward)(const TensorAt&,
                                                        const std::optional<Tensor>&)) {
   return forward;
 }
@@ -127,23 +128,29 @@ RNNImpl::RNNImpl(const Options& given) : RNNBase("RNN", 1, given) {
          OnTensor(&RNNImpl::forward));
 }
 
-std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor& input,
+std::tuple<Tensor, Tensor> RNNImpl::forward(const TensorAt& given,
                                             const std::optional<Tensor>& state) {
-  LayersOp op = options.nonlinearity == "relu" ? rnn_relu : rnn_tanh;
-  Tensor batched = Batched(input);
-  auto [output, last] = op(batched, State(state, batched, options.hidden_size), params(),
-                           options.bias, options.num_layers, options.dropout, is_training(),
-                           options.bidirectional, options.batch_first, Location::current());
-  if (input.dim() == 3) return {output, last};
-  return {WithoutBatch(output, false), WithoutBatch(last, true)};
+  return CallForward(*this, given.at, [&]() -> std::tuple<Tensor, Tensor> {
+    const Tensor& input = given.tensor;
+    LayersOp op = options.nonlinearity == "relu" ? rnn_relu : rnn_tanh;
+    Tensor batched = Batched(input);
+    auto [output, last] = op(batched, State(state, batched, options.hidden_size), params(),
+                             options.bias, options.num_layers, options.dropout, is_training(),
+                             options.bidirectional, options.batch_first, Location::current());
+    if (input.dim() == 3) return {output, last};
+    return {WithoutBatch(output, false), WithoutBatch(last, true)};
+  });
 }
 
-std::tuple<PackedSequence, Tensor> RNNImpl::forward(const PackedSequence& input,
+std::tuple<PackedSequence, Tensor> RNNImpl::forward(const PackedAt& given,
                                                     const std::optional<Tensor>& state) {
-  LayersOp op = options.nonlinearity == "relu" ? rnn_relu : rnn_tanh;
-  auto [output, last] =
-      RunPacked(input, {PackedState(state, input, options.hidden_size)}, LayerOf(op, options.bias));
-  return {output, last[0]};
+  return CallForward(*this, given.at, [&]() -> std::tuple<PackedSequence, Tensor> {
+    const PackedSequence& input = given.sequence;
+    LayersOp op = options.nonlinearity == "relu" ? rnn_relu : rnn_tanh;
+    auto [output, last] = RunPacked(input, {PackedState(state, input, options.hidden_size)},
+                                    LayerOf(op, options.bias));
+    return {output, last[0]};
+  });
 }
 
 GRUImpl::GRUImpl(const Options& given) : RNNBase("GRU", 3, given) {
@@ -152,21 +159,27 @@ GRUImpl::GRUImpl(const Options& given) : RNNBase("GRU", 3, given) {
          OnTensor(&GRUImpl::forward));
 }
 
-std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor& input,
+std::tuple<Tensor, Tensor> GRUImpl::forward(const TensorAt& given,
                                             const std::optional<Tensor>& state) {
-  Tensor batched = Batched(input);
-  auto [output, last] = gru(batched, State(state, batched, options.hidden_size), params(),
-                            options.bias, options.num_layers, options.dropout, is_training(),
-                            options.bidirectional, options.batch_first);
-  if (input.dim() == 3) return {output, last};
-  return {WithoutBatch(output, false), WithoutBatch(last, true)};
+  return CallForward(*this, given.at, [&]() -> std::tuple<Tensor, Tensor> {
+    const Tensor& input = given.tensor;
+    Tensor batched = Batched(input);
+    auto [output, last] = gru(batched, State(state, batched, options.hidden_size), params(),
+                              options.bias, options.num_layers, options.dropout, is_training(),
+                              options.bidirectional, options.batch_first);
+    if (input.dim() == 3) return {output, last};
+    return {WithoutBatch(output, false), WithoutBatch(last, true)};
+  });
 }
 
-std::tuple<PackedSequence, Tensor> GRUImpl::forward(const PackedSequence& input,
+std::tuple<PackedSequence, Tensor> GRUImpl::forward(const PackedAt& given,
                                                     const std::optional<Tensor>& state) {
-  auto [output, last] = RunPacked(input, {PackedState(state, input, options.hidden_size)},
-                                  LayerOf(gru, options.bias));
-  return {output, last[0]};
+  return CallForward(*this, given.at, [&]() -> std::tuple<PackedSequence, Tensor> {
+    const PackedSequence& input = given.sequence;
+    auto [output, last] = RunPacked(input, {PackedState(state, input, options.hidden_size)},
+                                    LayerOf(gru, options.bias));
+    return {output, last[0]};
+  });
 }
 
 LSTMImpl::LSTMImpl(const Options& given) : RNNBase("LSTM", 4, given) {
@@ -178,33 +191,39 @@ LSTMImpl::LSTMImpl(const Options& given) : RNNBase("LSTM", 4, given) {
          });
 }
 
-std::tuple<Tensor, LSTMState> LSTMImpl::forward(const Tensor& input,
+std::tuple<Tensor, LSTMState> LSTMImpl::forward(const TensorAt& given,
                                                 const std::optional<LSTMState>& state) {
-  Tensor batched = Batched(input);
-  int64_t out = options.proj_size > 0 ? options.proj_size : options.hidden_size;
-  Tensor first_h = State(Part<0>(state), batched, out);
-  Tensor first_c = State(Part<1>(state), batched, options.hidden_size);
-  auto [output, h, c] =
-      lstm(batched, {first_h, first_c}, params(), options.bias, options.num_layers, options.dropout,
-           is_training(), options.bidirectional, options.batch_first);
-  if (input.dim() == 3) return {output, {h, c}};
-  return {WithoutBatch(output, false), {WithoutBatch(h, true), WithoutBatch(c, true)}};
+  return CallForward(*this, given.at, [&]() -> std::tuple<Tensor, LSTMState> {
+    const Tensor& input = given.tensor;
+    Tensor batched = Batched(input);
+    int64_t out = options.proj_size > 0 ? options.proj_size : options.hidden_size;
+    Tensor first_h = State(Part<0>(state), batched, out);
+    Tensor first_c = State(Part<1>(state), batched, options.hidden_size);
+    auto [output, h, c] =
+        lstm(batched, {first_h, first_c}, params(), options.bias, options.num_layers,
+             options.dropout, is_training(), options.bidirectional, options.batch_first);
+    if (input.dim() == 3) return {output, {h, c}};
+    return {WithoutBatch(output, false), {WithoutBatch(h, true), WithoutBatch(c, true)}};
+  });
 }
 
-std::tuple<PackedSequence, LSTMState> LSTMImpl::forward(const PackedSequence& input,
+std::tuple<PackedSequence, LSTMState> LSTMImpl::forward(const PackedAt& given,
                                                         const std::optional<LSTMState>& state) {
-  int64_t out = options.proj_size > 0 ? options.proj_size : options.hidden_size;
-  auto run = [&](const Tensor& block, const std::vector<Tensor>& states,
-                 const std::vector<Tensor>& params) {
-    auto [output, h, c] =
-        lstm(block, states, params, options.bias, 1, 0, false, false, false, Location::current());
-    return std::pair(output, std::vector<Tensor>{h, c});
-  };
-  auto [output, last] = RunPacked(input,
-                                  {PackedState(Part<0>(state), input, out),
-                                   PackedState(Part<1>(state), input, options.hidden_size)},
-                                  run);
-  return {output, {last[0], last[1]}};
+  return CallForward(*this, given.at, [&]() -> std::tuple<PackedSequence, LSTMState> {
+    const PackedSequence& input = given.sequence;
+    int64_t out = options.proj_size > 0 ? options.proj_size : options.hidden_size;
+    auto run = [&](const Tensor& block, const std::vector<Tensor>& states,
+                   const std::vector<Tensor>& params) {
+      auto [output, h, c] =
+          lstm(block, states, params, options.bias, 1, 0, false, false, false, Location::current());
+      return std::pair(output, std::vector<Tensor>{h, c});
+    };
+    auto [output, last] = RunPacked(input,
+                                    {PackedState(Part<0>(state), input, out),
+                                     PackedState(Part<1>(state), input, options.hidden_size)},
+                                    run);
+    return {output, {last[0], last[1]}};
+  });
 }
 
 // ---- Cells
@@ -239,10 +258,13 @@ RNNCellImpl::RNNCellImpl(int64_t input_size, int64_t hidden_size, bool bias,
   define("forward(Tensor input, Tensor? state=None) -> Tensor", &RNNCellImpl::forward);
 }
 
-Tensor RNNCellImpl::forward(const Tensor& input, const std::optional<Tensor>& state) {
-  auto op = relu_ ? rnn_relu_cell : rnn_tanh_cell;
-  return op(input, State(state, input), weight_ih, weight_hh, Given(bias_ih), Given(bias_hh),
-            Location::current());
+Tensor RNNCellImpl::forward(const TensorAt& given, const std::optional<Tensor>& state) {
+  return CallForward(*this, given.at, [&]() -> Tensor {
+    const Tensor& input = given.tensor;
+    auto op = relu_ ? rnn_relu_cell : rnn_tanh_cell;
+    return op(input, State(state, input), weight_ih, weight_hh, Given(bias_ih), Given(bias_hh),
+              Location::current());
+  });
 }
 
 GRUCellImpl::GRUCellImpl(int64_t input_size, int64_t hidden_size, bool bias)
@@ -250,8 +272,12 @@ GRUCellImpl::GRUCellImpl(int64_t input_size, int64_t hidden_size, bool bias)
   define("forward(Tensor input, Tensor? state=None) -> Tensor", &GRUCellImpl::forward);
 }
 
-Tensor GRUCellImpl::forward(const Tensor& input, const std::optional<Tensor>& state) {
-  return gru_cell(input, State(state, input), weight_ih, weight_hh, Given(bias_ih), Given(bias_hh));
+Tensor GRUCellImpl::forward(const TensorAt& given, const std::optional<Tensor>& state) {
+  return CallForward(*this, given.at, [&]() -> Tensor {
+    const Tensor& input = given.tensor;
+    return gru_cell(input, State(state, input), weight_ih, weight_hh, Given(bias_ih),
+                    Given(bias_hh));
+  });
 }
 
 LSTMCellImpl::LSTMCellImpl(int64_t input_size, int64_t hidden_size, bool bias)
@@ -263,9 +289,12 @@ LSTMCellImpl::LSTMCellImpl(int64_t input_size, int64_t hidden_size, bool bias)
          });
 }
 
-LSTMState LSTMCellImpl::forward(const Tensor& input, const std::optional<LSTMState>& state) {
-  Tensor h = State(Part<0>(state), input), c = State(Part<1>(state), input);
-  return lstm_cell(input, {h, c}, weight_ih, weight_hh, Given(bias_ih), Given(bias_hh));
+LSTMState LSTMCellImpl::forward(const TensorAt& given, const std::optional<LSTMState>& state) {
+  return CallForward(*this, given.at, [&]() -> LSTMState {
+    const Tensor& input = given.tensor;
+    Tensor h = State(Part<0>(state), input), c = State(Part<1>(state), input);
+    return lstm_cell(input, {h, c}, weight_ih, weight_hh, Given(bias_ih), Given(bias_hh));
+  });
 }
 
 }  // namespace hammock::nn

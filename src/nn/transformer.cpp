@@ -5,6 +5,7 @@
 #include "base/throw.h"
 #include "hammock/nn/init.h"
 #include "hammock/ops.h"
+#include "nn/call_forward.h"
 #include "nn/given.h"
 
 namespace hammock::nn {
@@ -78,29 +79,32 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const Options& given)
   if (options.bias) init::zeros_(out_proj->bias);
 }
 
-std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(const Tensor& query, const Tensor& key,
+std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(const TensorAt& given, const Tensor& key,
                                                            const Tensor& value,
                                                            const AttentionCall& call) {
-  bool swap = options.batch_first && query.dim() == 3;
-  auto time_first = [&](const Tensor& x) { return swap ? transpose(x, 0, 1) : x; };
-  AttentionOptions rest;
-  rest.bias_k = Given(bias_k);
-  rest.bias_v = Given(bias_v);
-  rest.add_zero_attn = options.add_zero_attn;
-  rest.dropout_p = options.dropout;
-  rest.training = is_training();
-  rest.key_padding_mask = call.key_padding_mask;
-  rest.need_weights = call.need_weights;
-  rest.attn_mask = call.attn_mask;
-  rest.average_attn_weights = call.average_attn_weights;
-  rest.use_separate_proj_weight = !in_proj_weight.defined();
-  rest.q_proj_weight = Given(q_proj_weight);
-  rest.k_proj_weight = Given(k_proj_weight);
-  rest.v_proj_weight = Given(v_proj_weight);
-  auto [output, weights] = multi_head_attention_forward(
-      time_first(query), time_first(key), time_first(value), options.embed_dim, options.num_heads,
-      Given(in_proj_weight), Given(in_proj_bias), out_proj->weight, Given(out_proj->bias), rest);
-  return {time_first(output), weights};
+  return CallForward(*this, given.at, [&]() -> std::tuple<Tensor, Tensor> {
+    const Tensor& query = given.tensor;
+    bool swap = options.batch_first && query.dim() == 3;
+    auto time_first = [&](const Tensor& x) { return swap ? transpose(x, 0, 1) : x; };
+    AttentionOptions rest;
+    rest.bias_k = Given(bias_k);
+    rest.bias_v = Given(bias_v);
+    rest.add_zero_attn = options.add_zero_attn;
+    rest.dropout_p = options.dropout;
+    rest.training = is_training();
+    rest.key_padding_mask = call.key_padding_mask;
+    rest.need_weights = call.need_weights;
+    rest.attn_mask = call.attn_mask;
+    rest.average_attn_weights = call.average_attn_weights;
+    rest.use_separate_proj_weight = !in_proj_weight.defined();
+    rest.q_proj_weight = Given(q_proj_weight);
+    rest.k_proj_weight = Given(k_proj_weight);
+    rest.v_proj_weight = Given(v_proj_weight);
+    auto [output, weights] = multi_head_attention_forward(
+        time_first(query), time_first(key), time_first(value), options.embed_dim, options.num_heads,
+        Given(in_proj_weight), Given(in_proj_bias), out_proj->weight, Given(out_proj->bias), rest);
+    return {time_first(output), weights};
+  });
 }
 
 // ---- Layers
@@ -121,17 +125,20 @@ TransformerEncoderLayerImpl::TransformerEncoderLayerImpl(const Options& given)
          &TransformerEncoderLayerImpl::forward);
 }
 
-Tensor TransformerEncoderLayerImpl::forward(const Tensor& src,
+Tensor TransformerEncoderLayerImpl::forward(const TensorAt& given,
                                             const std::optional<Tensor>& src_mask,
                                             const std::optional<Tensor>& src_key_padding_mask) {
-  auto attend = [&](const Tensor& x) {
-    return dropout1(Attended(self_attn, x, x, src_mask, src_key_padding_mask));
-  };
-  auto feed = [&](const Tensor& x) {
-    return dropout2(linear2(dropout(Activated(options.activation, linear1(x)))));
-  };
-  Tensor x = Residual(src, options.norm_first, norm1, attend);
-  return Residual(x, options.norm_first, norm2, feed);
+  return CallForward(*this, given.at, [&]() -> Tensor {
+    const Tensor& src = given.tensor;
+    auto attend = [&](const Tensor& x) {
+      return dropout1(Attended(self_attn, x, x, src_mask, src_key_padding_mask));
+    };
+    auto feed = [&](const Tensor& x) {
+      return dropout2(linear2(dropout(Activated(options.activation, linear1(x)))));
+    };
+    Tensor x = Residual(src, options.norm_first, norm1, attend);
+    return Residual(x, options.norm_first, norm2, feed);
+  });
 }
 
 TransformerDecoderLayerImpl::TransformerDecoderLayerImpl(const Options& given)
@@ -155,23 +162,26 @@ TransformerDecoderLayerImpl::TransformerDecoderLayerImpl(const Options& given)
       &TransformerDecoderLayerImpl::forward);
 }
 
-Tensor TransformerDecoderLayerImpl::forward(const Tensor& tgt, const Tensor& memory,
+Tensor TransformerDecoderLayerImpl::forward(const TensorAt& given, const Tensor& memory,
                                             const std::optional<Tensor>& tgt_mask,
                                             const std::optional<Tensor>& memory_mask,
                                             const std::optional<Tensor>& tgt_key_padding_mask,
                                             const std::optional<Tensor>& memory_key_padding_mask) {
-  auto attend = [&](const Tensor& x) {
-    return dropout1(Attended(self_attn, x, x, tgt_mask, tgt_key_padding_mask));
-  };
-  auto look = [&](const Tensor& x) {
-    return dropout2(Attended(multihead_attn, x, memory, memory_mask, memory_key_padding_mask));
-  };
-  auto feed = [&](const Tensor& x) {
-    return dropout3(linear2(dropout(Activated(options.activation, linear1(x)))));
-  };
-  Tensor x = Residual(tgt, options.norm_first, norm1, attend);
-  x = Residual(x, options.norm_first, norm2, look);
-  return Residual(x, options.norm_first, norm3, feed);
+  return CallForward(*this, given.at, [&]() -> Tensor {
+    const Tensor& tgt = given.tensor;
+    auto attend = [&](const Tensor& x) {
+      return dropout1(Attended(self_attn, x, x, tgt_mask, tgt_key_padding_mask));
+    };
+    auto look = [&](const Tensor& x) {
+      return dropout2(Attended(multihead_attn, x, memory, memory_mask, memory_key_padding_mask));
+    };
+    auto feed = [&](const Tensor& x) {
+      return dropout3(linear2(dropout(Activated(options.activation, linear1(x)))));
+    };
+    Tensor x = Residual(tgt, options.norm_first, norm1, attend);
+    x = Residual(x, options.norm_first, norm2, look);
+    return Residual(x, options.norm_first, norm3, feed);
+  });
 }
 
 // ---- Stacks
@@ -196,13 +206,16 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerLayerOptions& la
          &TransformerEncoderImpl::forward);
 }
 
-Tensor TransformerEncoderImpl::forward(const Tensor& src, const std::optional<Tensor>& mask,
+Tensor TransformerEncoderImpl::forward(const TensorAt& given, const std::optional<Tensor>& mask,
                                        const std::optional<Tensor>& src_key_padding_mask) {
-  Tensor x = src;
-  for (size_t i = 0; i < layers->size(); ++i) {
-    x = layers->at<TransformerEncoderLayerImpl>(i)->forward(x, mask, src_key_padding_mask);
-  }
-  return norm ? norm->forward(x) : x;
+  return CallForward(*this, given.at, [&]() -> Tensor {
+    const Tensor& src = given.tensor;
+    Tensor x = src;
+    for (size_t i = 0; i < layers->size(); ++i) {
+      x = layers->at<TransformerEncoderLayerImpl>(i)->forward(x, mask, src_key_padding_mask);
+    }
+    return norm ? norm->forward(x) : x;
+  });
 }
 
 TransformerDecoderImpl::TransformerDecoderImpl(const TransformerLayerOptions& layer,
@@ -212,17 +225,20 @@ TransformerDecoderImpl::TransformerDecoderImpl(const TransformerLayerOptions& la
   if (final_norm) norm = register_module("norm", NormOf(layer));
 }
 
-Tensor TransformerDecoderImpl::forward(const Tensor& tgt, const Tensor& memory,
+Tensor TransformerDecoderImpl::forward(const TensorAt& given, const Tensor& memory,
                                        const std::optional<Tensor>& tgt_mask,
                                        const std::optional<Tensor>& memory_mask,
                                        const std::optional<Tensor>& tgt_key_padding_mask,
                                        const std::optional<Tensor>& memory_key_padding_mask) {
-  Tensor x = tgt;
-  for (size_t i = 0; i < layers->size(); ++i) {
-    x = layers->at<TransformerDecoderLayerImpl>(i)->forward(
-        x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
-  }
-  return norm ? norm->forward(x) : x;
+  return CallForward(*this, given.at, [&]() -> Tensor {
+    const Tensor& tgt = given.tensor;
+    Tensor x = tgt;
+    for (size_t i = 0; i < layers->size(); ++i) {
+      x = layers->at<TransformerDecoderLayerImpl>(i)->forward(
+          x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
+    }
+    return norm ? norm->forward(x) : x;
+  });
 }
 
 namespace {
@@ -245,14 +261,18 @@ TransformerImpl::TransformerImpl(const Options& o)
   }
 }
 
-Tensor TransformerImpl::forward(const Tensor& src, const Tensor& tgt,
+Tensor TransformerImpl::forward(const TensorAt& given, const Tensor& tgt,
                                 const std::optional<Tensor>& src_mask,
                                 const std::optional<Tensor>& tgt_mask,
                                 const std::optional<Tensor>& memory_mask) {
-  return decoder->forward(tgt, encoder->forward(src, src_mask), tgt_mask, memory_mask);
+  return CallForward(*this, given.at, [&]() -> Tensor {
+    const Tensor& src = given.tensor;
+    return decoder->forward(tgt, encoder->forward(src, src_mask), tgt_mask, memory_mask);
+  });
 }
 
-Tensor TransformerImpl::generate_square_subsequent_mask(int64_t size) {
+Tensor TransformerImpl::generate_square_subsequent_mask(int64_t size, Location at) {
+  LocationScope scope(at);
   return triu(full({size, size}, -std::numeric_limits<double>::infinity(), DType::kF32), 1);
 }
 

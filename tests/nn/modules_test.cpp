@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <sstream>
 
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
@@ -435,6 +436,25 @@ TEST(Parametrizations, OfRecurrentLayersLeaveTheOrderOfWeightsAlone) {
   EXPECT_TENSOR_NEAR(std::get<0>(clone(lstm)(x)).detach(), before);
   remove_parametrizations(*lstm, "weight_ih_l0");
   EXPECT_TENSOR_NEAR(std::get<0>(lstm(x)).detach(), before);
+}
+
+TEST(Parametrizations, AreComputedForCallsByTheArrowAndNotForPrinting) {
+  Linear layer(3, 2);
+  Tensor x = randn({4, 3});
+  Tensor before = layer(x).detach();
+  weight_norm(layer);
+  EXPECT_TENSOR_NEAR(layer->forward(x).detach(), before);
+  EXPECT_FALSE(layer->weight.defined());
+  LSTM lstm(3, 2);
+  Tensor outputs = std::get<0>(lstm(x)).detach();
+  weight_norm(lstm, "weight_ih_l0");
+  EXPECT_TENSOR_NEAR(std::get<0>(lstm->forward(x)).detach(), outputs);
+  std::ostringstream text;
+  text << layer << weight_norm(Bilinear(2, 3, 4)) << weight_norm(PReLU(2));
+  EXPECT_NE(text.str().find("Linear(in_features=3, out_features=2"), std::string::npos)
+      << text.str();
+  EXPECT_NE(text.str().find("in2_features=3"), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("num_parameters=2"), std::string::npos) << text.str();
 }
 
 TEST(Parametrizations, OfTheUserAreChained) {

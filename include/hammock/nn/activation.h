@@ -13,12 +13,14 @@
 namespace hammock::nn {
 
 /// A layer that is a function; `text` are its arguments, for people.
-class HAMMOCK_API FunctionImpl : public UnaryModule {
+class HAMMOCK_API FunctionImpl : public UnaryLayer {
  public:
   FunctionImpl(std::string class_name, std::function<Tensor(const Tensor&)> function,
                std::string text = "");
-  Tensor forward(const Tensor& input) override { return function_(input); }
   std::string extra_repr() const override { return text_; }
+
+ protected:
+  Tensor Run(const Tensor& input) override { return function_(input); }
 
  private:
   std::function<Tensor(const Tensor&)> function_;
@@ -54,22 +56,27 @@ HAMMOCK_API Function Softmin(int64_t dim);
 HAMMOCK_API Function LogSoftmax(int64_t dim);
 HAMMOCK_API Function Softmax2d();
 
-class HAMMOCK_API PReLUImpl : public UnaryModule {
+class HAMMOCK_API PReLUImpl : public UnaryLayer {
  public:
   explicit PReLUImpl(int64_t num_parameters = 1, double init = 0.25);
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
+  int64_t num_parameters;
   Parameter weight;
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 using PReLU = Layer<PReLUImpl>;
 
 /// Draws its slope while training.
-class HAMMOCK_API RReLUImpl : public UnaryModule {
+class HAMMOCK_API RReLUImpl : public UnaryLayer {
  public:
   explicit RReLUImpl(double lower = 1.0 / 8, double upper = 1.0 / 3);
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
   double lower, upper;
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 using RReLU = Layer<RReLUImpl>;
 
@@ -112,29 +119,32 @@ HAMMOCK_POOL(AvgPool2d, AvgPoolOptions)
 HAMMOCK_POOL(AvgPool3d, AvgPoolOptions)
 #undef HAMMOCK_POOL
 // A size of -1 keeps that of the input.
-HAMMOCK_API Function AdaptiveMaxPool1d(const Sizes& output_size);
-HAMMOCK_API Function AdaptiveMaxPool2d(const Sizes& output_size);
-HAMMOCK_API Function AdaptiveMaxPool3d(const Sizes& output_size);
-HAMMOCK_API Function AdaptiveAvgPool1d(const Sizes& output_size);
-HAMMOCK_API Function AdaptiveAvgPool2d(const Sizes& output_size);
-HAMMOCK_API Function AdaptiveAvgPool3d(const Sizes& output_size);
+HAMMOCK_API Function AdaptiveMaxPool1d(const Sizes& output_size, Location at = Location::current());
+HAMMOCK_API Function AdaptiveMaxPool2d(const Sizes& output_size, Location at = Location::current());
+HAMMOCK_API Function AdaptiveMaxPool3d(const Sizes& output_size, Location at = Location::current());
+HAMMOCK_API Function AdaptiveAvgPool1d(const Sizes& output_size, Location at = Location::current());
+HAMMOCK_API Function AdaptiveAvgPool2d(const Sizes& output_size, Location at = Location::current());
+HAMMOCK_API Function AdaptiveAvgPool3d(const Sizes& output_size, Location at = Location::current());
 
 // ---- Padding: one number for all sides, or (left, right[, top, bottom[, front, back]])
-HAMMOCK_API Function ConstantPad1d(const Sizes& padding, double value);
-HAMMOCK_API Function ConstantPad2d(const Sizes& padding, double value);
-HAMMOCK_API Function ConstantPad3d(const Sizes& padding, double value);
-HAMMOCK_API Function ZeroPad1d(const Sizes& padding);
-HAMMOCK_API Function ZeroPad2d(const Sizes& padding);
-HAMMOCK_API Function ZeroPad3d(const Sizes& padding);
-HAMMOCK_API Function CircularPad1d(const Sizes& padding);
-HAMMOCK_API Function CircularPad2d(const Sizes& padding);
-HAMMOCK_API Function CircularPad3d(const Sizes& padding);
-HAMMOCK_API Function ReflectionPad1d(const Sizes& padding);
-HAMMOCK_API Function ReflectionPad2d(const Sizes& padding);
-HAMMOCK_API Function ReflectionPad3d(const Sizes& padding);
-HAMMOCK_API Function ReplicationPad1d(const Sizes& padding);
-HAMMOCK_API Function ReplicationPad2d(const Sizes& padding);
-HAMMOCK_API Function ReplicationPad3d(const Sizes& padding);
+HAMMOCK_API Function ConstantPad1d(const Sizes& padding, double value,
+                                   Location at = Location::current());
+HAMMOCK_API Function ConstantPad2d(const Sizes& padding, double value,
+                                   Location at = Location::current());
+HAMMOCK_API Function ConstantPad3d(const Sizes& padding, double value,
+                                   Location at = Location::current());
+HAMMOCK_API Function ZeroPad1d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function ZeroPad2d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function ZeroPad3d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function CircularPad1d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function CircularPad2d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function CircularPad3d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function ReflectionPad1d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function ReflectionPad2d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function ReflectionPad3d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function ReplicationPad1d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function ReplicationPad2d(const Sizes& padding, Location at = Location::current());
+HAMMOCK_API Function ReplicationPad3d(const Sizes& padding, Location at = Location::current());
 
 // ---- Resizing
 struct UpsampleOptions {
@@ -161,6 +171,7 @@ struct WindowOptions {
 };
 /// Windows of images as columns, and their sums where they overlap.
 HAMMOCK_API Function Unfold(const WindowOptions& options);
-HAMMOCK_API Function Fold(const Sizes& output_size, const WindowOptions& options);
+HAMMOCK_API Function Fold(const Sizes& output_size, const WindowOptions& options,
+                          Location at = Location::current());
 
 }  // namespace hammock::nn

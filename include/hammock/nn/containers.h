@@ -10,28 +10,45 @@
 
 namespace hammock::nn {
 
+/// A name as an index, with the line where it was given.
+struct NameArg {
+  NameArg(const std::string& name, Location at = Location::current())  // NOLINT: implicit
+      : name(name), at(at) {}
+  NameArg(const char* name, Location at = Location::current()) : name(name), at(at) {}  // NOLINT
+  std::string name;
+  Location at;
+};
+
+namespace detail {
+/// By number; ValueError where there are fewer.
+HAMMOCK_API const ModulePtr& ChildAt(const Module& module, const IndexArg& index);
+}  // namespace detail
+
 /// Layers one after another, named by their numbers or by what they are given.
 ///
 ///   nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10));
-class HAMMOCK_API SequentialImpl : public UnaryModule {
+class HAMMOCK_API SequentialImpl : public UnaryLayer {
  public:
-  SequentialImpl() : UnaryModule("Sequential") {}
+  SequentialImpl() : UnaryLayer("Sequential") {}
   template <class... Layers>
   requires(std::convertible_to<Layers, ModulePtr>&&...) explicit SequentialImpl(Layers&&... layers)
       : SequentialImpl() {
-    (push_back(layers), ...);
+    (push_back(layers, Location()), ...);
   }
   template <std::derived_from<Module> M>
-  void push_back(std::shared_ptr<M> layer) {
-    push_back(std::to_string(size()), std::move(layer));
+  void push_back(std::shared_ptr<M> layer, Location at = Location::current()) {
+    push_back(std::to_string(size()), std::move(layer), at);
   }
   template <std::derived_from<Module> M>
-  void push_back(const std::string& name, std::shared_ptr<M> layer) {
-    register_module(name, std::move(layer));
+  void push_back(const std::string& name, std::shared_ptr<M> layer,
+                 Location at = Location::current()) {
+    register_module(name, std::move(layer), at);
   }
   size_t size() const { return named_children().size(); }
-  ModulePtr operator[](size_t index) const { return named_children().at(index).second; }
-  Tensor forward(const Tensor& input) override;
+  ModulePtr operator[](const IndexArg& index) const { return detail::ChildAt(*this, index); }
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 
 /// Modules by number; the program calls them.
@@ -41,24 +58,24 @@ class HAMMOCK_API ModuleListImpl : public Module {
   template <class... Layers>
   requires(std::convertible_to<Layers, ModulePtr>&&...) explicit ModuleListImpl(Layers&&... layers)
       : ModuleListImpl() {
-    (push_back(layers), ...);
+    (push_back(layers, Location()), ...);
   }
   template <std::derived_from<Module> M>
-  void push_back(std::shared_ptr<M> module) {
-    register_module(std::to_string(size()), std::move(module));
+  void push_back(std::shared_ptr<M> module, Location at = Location::current()) {
+    register_module(std::to_string(size()), std::move(module), at);
   }
   size_t size() const { return named_children().size(); }
-  ModulePtr operator[](size_t index) const { return named_children().at(index).second; }
+  ModulePtr operator[](const IndexArg& index) const { return detail::ChildAt(*this, index); }
   /// As the layer that it is; TypeError where it is another.
   template <class Impl>
-  Layer<Impl> at(size_t index) const {
+  Layer<Impl> at(const IndexArg& index) const {
     auto found = std::dynamic_pointer_cast<Impl>((*this)[index]);
-    if (!found) ThrowOtherType(std::to_string(index));
+    if (!found) ThrowOtherType(index);
     return found;
   }
 
  private:
-  [[noreturn]] void ThrowOtherType(const std::string& name) const;
+  [[noreturn]] void ThrowOtherType(const IndexArg& index) const;
 };
 
 /// Modules by name.
@@ -67,12 +84,13 @@ class HAMMOCK_API ModuleDictImpl : public Module {
   ModuleDictImpl() : Module("ModuleDict") {}
   explicit ModuleDictImpl(const std::vector<std::pair<std::string, ModulePtr>>& modules);
   template <std::derived_from<Module> M>
-  void insert(const std::string& name, std::shared_ptr<M> module) {
-    register_module(name, std::move(module));
+  void insert(const std::string& name, std::shared_ptr<M> module,
+              Location at = Location::current()) {
+    register_module(name, std::move(module), at);
   }
   size_t size() const { return named_children().size(); }
   bool contains(const std::string& name) const;
-  ModulePtr operator[](const std::string& name) const { return get_submodule(name); }
+  ModulePtr operator[](const NameArg& name) const { return get_submodule(name.name, name.at); }
 };
 
 /// Parameters by number.
@@ -84,11 +102,11 @@ class HAMMOCK_API ParameterListImpl : public Module {
   ParameterListImpl() : Module("ParameterList") {}
   template <std::convertible_to<Tensor>... T>
   explicit ParameterListImpl(const T&... values) : ParameterListImpl() {
-    (push_back(values), ...);
+    (push_back(values, Location()), ...);
   }
-  void push_back(const Tensor& value);
+  void push_back(const Tensor& value, Location at = Location::current());
   size_t size() const { return parameters_.size(); }
-  Parameter& operator[](size_t index) { return parameters_.at(index); }
+  Parameter& operator[](const IndexArg& index);
   auto begin() { return parameters_.begin(); }
   auto end() { return parameters_.end(); }
 
@@ -101,11 +119,11 @@ class HAMMOCK_API ParameterDictImpl : public Module {
  public:
   ParameterDictImpl() : Module("ParameterDict") {}
   explicit ParameterDictImpl(const NamedTensors& values);
-  void insert(const std::string& name, const Tensor& value);
+  void insert(const std::string& name, const Tensor& value, Location at = Location::current());
   size_t size() const { return parameters_.size(); }
   bool contains(const std::string& name) const { return parameters_.contains(name); }
   /// ValueError where there is none.
-  Parameter& operator[](const std::string& name);
+  Parameter& operator[](const NameArg& name);
 
  private:
   std::map<std::string, Parameter> parameters_;

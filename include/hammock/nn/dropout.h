@@ -7,14 +7,14 @@ namespace hammock::nn {
 
 /// Zeroes what it drops and scales the rest; the alpha kinds keep mean and variance of what SELU
 /// gives. `channels`: whole channels are dropped, those of inputs of (batch, channel, ...).
-class HAMMOCK_API DropoutBase : public UnaryModule {
+class HAMMOCK_API DropoutBase : public UnaryLayer {
  public:
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
   double p;
 
  protected:
+  Tensor Run(const Tensor& input) override;
   struct Kind {
     bool alpha = false;
     bool channels = false;

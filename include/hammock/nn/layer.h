@@ -42,6 +42,32 @@ class HAMMOCK_API UnaryModule : public Module {
 };
 
 namespace detail {
+/// What `forward` of a UnaryModule runs in Hammock's own layers.
+class HAMMOCK_API UnaryCode : public UnaryModule {
+ public:
+  Tensor forward(const Tensor& input) override { return Run(input); }
+
+ protected:
+  using UnaryModule::UnaryModule;
+  virtual Tensor Run(const Tensor& input) = 0;
+};
+}  // namespace detail
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverloaded-virtual"  // hidden on purpose
+/// One of Hammock's own: `layer->forward(x)` belongs to its line, as `layer(x)` does. A class that
+/// derives from one may override `forward(const Tensor&)` as those of UnaryModule do; a handle of
+/// the class that it derives from comes to that by `layer(x)`, not by `layer->forward(x)`.
+class HAMMOCK_API UnaryLayer : public detail::UnaryCode {
+ public:
+  Tensor forward(const TensorAt& input);
+
+ protected:
+  using UnaryCode::UnaryCode;
+};
+#pragma GCC diagnostic pop
+
+namespace detail {
 template <class Impl>
 struct OptionsOf {
   struct None {};
@@ -69,6 +95,8 @@ Any Boxed(const T& value) {
   }
 }
 
+/// ValueError for a call of a handle without a layer.
+[[noreturn]] HAMMOCK_API void ThrowNull(const Location& at);
 /// NotSupported for a type that has no boxed form.
 [[noreturn]] HAMMOCK_API void ThrowNotBoxed(const Module& module);
 
@@ -125,7 +153,8 @@ class Layer : public std::shared_ptr<Impl> {
       : Layer(Make(at, Sizes(sizes))) {}
   explicit Layer(Location at = Location::current()) requires std::default_initializable<Impl>
       : Layer(Make(at)) {}
-  // A default argument cannot follow a pack: errors of longer lists do not know their line.
+  // A default argument cannot follow a pack: errors of lists of more than six do not know their
+  // line.
   template <class A>
   requires(std::constructible_from<Impl, A> &&
            !std::derived_from<std::remove_cvref_t<A>,
@@ -139,8 +168,23 @@ class Layer : public std::shared_ptr<Impl> {
   requires std::constructible_from<Impl, A, B, C>
   explicit Layer(A&& a, B&& b, C&& c, Location at = Location::current())
       : Layer(Make(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c))) {}
+  template <class A, class B, class C, class D>
+  requires std::constructible_from<Impl, A, B, C, D>
+  explicit Layer(A&& a, B&& b, C&& c, D&& d, Location at = Location::current())
+      : Layer(Make(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
+                   std::forward<D>(d))) {}
+  template <class A, class B, class C, class D, class E>
+  requires std::constructible_from<Impl, A, B, C, D, E>
+  explicit Layer(A&& a, B&& b, C&& c, D&& d, E&& e, Location at = Location::current())
+      : Layer(Make(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
+                   std::forward<D>(d), std::forward<E>(e))) {}
+  template <class A, class B, class C, class D, class E, class F>
+  requires std::constructible_from<Impl, A, B, C, D, E, F>
+  explicit Layer(A&& a, B&& b, C&& c, D&& d, E&& e, F&& f, Location at = Location::current())
+      : Layer(Make(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
+                   std::forward<D>(d), std::forward<E>(e), std::forward<F>(f))) {}
   template <class... Args>
-  requires(sizeof...(Args) > 3 &&
+  requires(sizeof...(Args) > 6 &&
            std::constructible_from<Impl, Args...>) explicit Layer(Args&&... args)
       : Layer(std::make_shared<Impl>(std::forward<Args>(args)...)) {}
 
@@ -150,6 +194,12 @@ class Layer : public std::shared_ptr<Impl> {
   Layer(Layer&&) noexcept = default;
   Layer& operator=(const Layer&) = default;
   Layer& operator=(Layer&&) noexcept = default;
+
+  Impl* operator->() const {
+    if (!this->get()) [[unlikely]]
+      detail::ThrowNull(Location());
+    return this->get();
+  }
 
   /// `forward` between the hooks; what Hammock's layers record belongs to the line of the call.
   template <class... Args>
@@ -168,10 +218,25 @@ class Layer : public std::shared_ptr<Impl> {
     return std::make_shared<Impl>(std::forward<Args>(args)...);
   }
 
+  /// Of the class that the layer really is, where that overrides the one of a UnaryModule.
+  template <class... Args>
+  static decltype(auto) Forward(Impl& layer, Args&&... args) {
+    constexpr bool kUnary = requires {
+      requires std::same_as<decltype(&Impl::forward), Tensor (UnaryLayer::*)(const TensorAt&)>;
+    };
+    if constexpr (kUnary && sizeof...(Args) == 1) {
+      return static_cast<UnaryModule&>(layer).forward(std::forward<Args>(args)...);
+    } else {
+      return layer.forward(std::forward<Args>(args)...);
+    }
+  }
+
   template <class... Args>
   decltype(auto) Call(const Location& at, Args&&... args) const {
+    if (!this->get()) [[unlikely]]
+      detail::ThrowNull(at);
     Impl& layer = **this;
-    using Result = decltype(layer.forward(std::forward<Args>(args)...));
+    using Result = decltype(Forward(layer, std::forward<Args>(args)...));
     if (Module* other = layer.replacement()) [[unlikely]] {
       return detail::CallReplacement<Result>(*other, at, args...);
     }
@@ -179,8 +244,8 @@ class Layer : public std::shared_ptr<Impl> {
     Result result = [&]() -> Result {
       ModuleFrameScope frame(Module::FrameLabel, layer, "forward", at);
       if (!layer.hooks()) [[likely]]
-        return layer.forward(std::forward<Args>(args)...);
-      auto forward = [&](const auto&... each) { return layer.forward(each...); };
+        return Forward(layer, std::forward<Args>(args)...);
+      auto forward = [&](const auto&... each) { return Forward(layer, each...); };
       return hammock::detail::CallHooked(layer.hooks(), forward, std::decay_t<Args>(args)...);
     }();
     Module::EndOfCall(at);

@@ -9,37 +9,45 @@
 
 namespace hammock::nn {
 
-class HAMMOCK_API IdentityImpl : public UnaryModule {
+class HAMMOCK_API IdentityImpl : public UnaryLayer {
  public:
-  IdentityImpl() : UnaryModule("Identity") {}
-  Tensor forward(const Tensor& input) override { return input; }
+  IdentityImpl() : UnaryLayer("Identity") {}
+
+ protected:
+  Tensor Run(const Tensor& input) override { return input; }
 };
 
-class HAMMOCK_API FlattenImpl : public UnaryModule {
+class HAMMOCK_API FlattenImpl : public UnaryLayer {
  public:
   explicit FlattenImpl(int64_t start_dim = 1, int64_t end_dim = -1);
-  Tensor forward(const Tensor& input) override;
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 
  private:
   int64_t start_dim_, end_dim_;
 };
 
-class HAMMOCK_API LinearImpl : public UnaryModule {
+class HAMMOCK_API LinearImpl : public UnaryLayer {
  public:
   LinearImpl(int64_t in_features, int64_t out_features, bool bias = true);
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
   void reset_parameters();
 
+  int64_t in_features, out_features;
   Parameter weight, bias;  ///< [out, in], [out] or undefined
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 
 class HAMMOCK_API BilinearImpl : public Module {
  public:
   BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t out_features, bool bias = true);
-  Tensor forward(const Tensor& input1, const Tensor& input2);
+  Tensor forward(const TensorAt& input1, const Tensor& input2);
   std::string extra_repr() const override;
 
+  int64_t in1_features, in2_features, out_features;
   Parameter weight, bias;
 };
 
@@ -53,16 +61,16 @@ struct ConvOptions {
   std::string padding_mode = "zeros";
 };
 
-class HAMMOCK_API ConvBase : public UnaryModule {
+class HAMMOCK_API ConvBase : public UnaryLayer {
  public:
   using Options = ConvOptions;
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
   Options options;
   Parameter weight, bias;
 
  protected:
+  Tensor Run(const Tensor& input) override;
   ConvBase(const char* class_name, int dims, Options options);
 
  private:
@@ -77,16 +85,16 @@ struct ConvTransposeOptions {
   bool bias = true;
 };
 
-class HAMMOCK_API ConvTransposeBase : public UnaryModule {
+class HAMMOCK_API ConvTransposeBase : public UnaryLayer {
  public:
   using Options = ConvTransposeOptions;
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
   Options options;
   Parameter weight, bias;
 
  protected:
+  Tensor Run(const Tensor& input) override;
   ConvTransposeBase(const char* class_name, int dims, Options options);
 
  private:
@@ -130,17 +138,19 @@ struct EmbeddingOptions {
   int64_t num_embeddings, embedding_dim;
   std::optional<int64_t> padding_idx = std::nullopt;
 };
-class HAMMOCK_API EmbeddingImpl : public UnaryModule {
+class HAMMOCK_API EmbeddingImpl : public UnaryLayer {
  public:
   using Options = EmbeddingOptions;
   explicit EmbeddingImpl(const Options& options);
   EmbeddingImpl(int64_t num_embeddings, int64_t embedding_dim)
       : EmbeddingImpl(Options{num_embeddings, embedding_dim}) {}
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
   Options options;
   Parameter weight;
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 
 struct EmbeddingBagOptions {
@@ -155,7 +165,7 @@ class HAMMOCK_API EmbeddingBagImpl : public Module {
  public:
   using Options = EmbeddingBagOptions;
   explicit EmbeddingBagImpl(const Options& options);
-  Tensor forward(const Tensor& input, const std::optional<Tensor>& offsets = std::nullopt,
+  Tensor forward(const TensorAt& input, const std::optional<Tensor>& offsets = std::nullopt,
                  const std::optional<Tensor>& per_sample_weights = std::nullopt);
   std::string extra_repr() const override;
 

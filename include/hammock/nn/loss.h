@@ -21,28 +21,34 @@ class HAMMOCK_API LossImpl : public Module {
            const std::optional<Tensor>& weight = std::nullopt,
            const std::optional<Tensor>& pos_weight = std::nullopt);
   template <std::convertible_to<Tensor>... T>
-  Tensor forward(const Tensor& input, const T&... rest) {
-    return Run({input, rest...});
+  Tensor forward(const TensorAt& input, const T&... rest) {
+    return Run({input.tensor, rest...}, input.at);
   }
 
   Buffer weight, pos_weight;  ///< undefined unless given
 
  private:
-  Tensor Run(const std::vector<Tensor>& inputs) const;
+  Tensor Run(const std::vector<Tensor>& inputs, const Location& at) const;
   size_t inputs_;
   LossFn loss_;
 };
 using Loss = Layer<LossImpl>;
 
 // ---- Of input and target
-HAMMOCK_API Loss L1Loss(const std::string& reduction = "mean");
-HAMMOCK_API Loss MSELoss(const std::string& reduction = "mean");
-HAMMOCK_API Loss SmoothL1Loss(const std::string& reduction = "mean", double beta = 1);
-HAMMOCK_API Loss HuberLoss(const std::string& reduction = "mean", double delta = 1);
-HAMMOCK_API Loss KLDivLoss(const std::string& reduction = "mean", bool log_target = false);
-HAMMOCK_API Loss SoftMarginLoss(const std::string& reduction = "mean");
-HAMMOCK_API Loss HingeEmbeddingLoss(double margin = 1, const std::string& reduction = "mean");
-HAMMOCK_API Loss MultiLabelMarginLoss(const std::string& reduction = "mean");
+HAMMOCK_API Loss L1Loss(const std::string& reduction = "mean", Location at = Location::current());
+HAMMOCK_API Loss MSELoss(const std::string& reduction = "mean", Location at = Location::current());
+HAMMOCK_API Loss SmoothL1Loss(const std::string& reduction = "mean", double beta = 1,
+                              Location at = Location::current());
+HAMMOCK_API Loss HuberLoss(const std::string& reduction = "mean", double delta = 1,
+                           Location at = Location::current());
+HAMMOCK_API Loss KLDivLoss(const std::string& reduction = "mean", bool log_target = false,
+                           Location at = Location::current());
+HAMMOCK_API Loss SoftMarginLoss(const std::string& reduction = "mean",
+                                Location at = Location::current());
+HAMMOCK_API Loss HingeEmbeddingLoss(double margin = 1, const std::string& reduction = "mean",
+                                    Location at = Location::current());
+HAMMOCK_API Loss MultiLabelMarginLoss(const std::string& reduction = "mean",
+                                      Location at = Location::current());
 
 struct ClassLossOptions {
   std::optional<Tensor> weight = std::nullopt;  ///< of each class
@@ -50,17 +56,20 @@ struct ClassLossOptions {
   std::string reduction = "mean";
   double label_smoothing = 0;  ///< CrossEntropyLoss only
 };
-HAMMOCK_API Loss CrossEntropyLoss(const ClassLossOptions& options = {});
-HAMMOCK_API Loss NLLLoss(const ClassLossOptions& options = {});
+HAMMOCK_API Loss CrossEntropyLoss(const ClassLossOptions& options = {},
+                                  Location at = Location::current());
+HAMMOCK_API Loss NLLLoss(const ClassLossOptions& options = {}, Location at = Location::current());
 
 struct BinaryLossOptions {
   std::optional<Tensor> weight = std::nullopt;
   std::string reduction = "mean";
   std::optional<Tensor> pos_weight = std::nullopt;  ///< BCEWithLogitsLoss only
 };
-HAMMOCK_API Loss BCELoss(const BinaryLossOptions& options = {});
-HAMMOCK_API Loss BCEWithLogitsLoss(const BinaryLossOptions& options = {});
-HAMMOCK_API Loss MultiLabelSoftMarginLoss(const BinaryLossOptions& options = {});
+HAMMOCK_API Loss BCELoss(const BinaryLossOptions& options = {}, Location at = Location::current());
+HAMMOCK_API Loss BCEWithLogitsLoss(const BinaryLossOptions& options = {},
+                                   Location at = Location::current());
+HAMMOCK_API Loss MultiLabelSoftMarginLoss(const BinaryLossOptions& options = {},
+                                          Location at = Location::current());
 
 struct MultiMarginOptions {
   int64_t p = 1;
@@ -68,22 +77,27 @@ struct MultiMarginOptions {
   std::optional<Tensor> weight = std::nullopt;
   std::string reduction = "mean";
 };
-HAMMOCK_API Loss MultiMarginLoss(const MultiMarginOptions& options = {});
+HAMMOCK_API Loss MultiMarginLoss(const MultiMarginOptions& options = {},
+                                 Location at = Location::current());
 
 struct PoissonOptions {
   bool log_input = true, full = false;
   double eps = 1e-8;
   std::string reduction = "mean";
 };
-HAMMOCK_API Loss PoissonNLLLoss(const PoissonOptions& options = {});
+HAMMOCK_API Loss PoissonNLLLoss(const PoissonOptions& options = {},
+                                Location at = Location::current());
 
 // ---- Of more tensors
 /// Of input, target and variance.
 HAMMOCK_API Loss GaussianNLLLoss(bool full = false, double eps = 1e-6,
-                                 const std::string& reduction = "mean");
+                                 const std::string& reduction = "mean",
+                                 Location at = Location::current());
 /// Of two inputs and the target, which is 1 or -1.
-HAMMOCK_API Loss MarginRankingLoss(double margin = 0, const std::string& reduction = "mean");
-HAMMOCK_API Loss CosineEmbeddingLoss(double margin = 0, const std::string& reduction = "mean");
+HAMMOCK_API Loss MarginRankingLoss(double margin = 0, const std::string& reduction = "mean",
+                                   Location at = Location::current());
+HAMMOCK_API Loss CosineEmbeddingLoss(double margin = 0, const std::string& reduction = "mean",
+                                     Location at = Location::current());
 
 struct TripletOptions {
   double margin = 1, p = 2, eps = 1e-6;
@@ -91,17 +105,19 @@ struct TripletOptions {
   std::string reduction = "mean";
 };
 /// Of anchor, positive and negative.
-HAMMOCK_API Loss TripletMarginLoss(const TripletOptions& options = {});
+HAMMOCK_API Loss TripletMarginLoss(const TripletOptions& options = {},
+                                   Location at = Location::current());
 struct TripletDistanceOptions {
   std::function<Tensor(const Tensor&, const Tensor&)> distance = nullptr;  ///< pairwise_distance
   double margin = 1;
   bool swap = false;
   std::string reduction = "mean";
 };
-HAMMOCK_API Loss TripletMarginWithDistanceLoss(const TripletDistanceOptions& options = {});
+HAMMOCK_API Loss TripletMarginWithDistanceLoss(const TripletDistanceOptions& options = {},
+                                               Location at = Location::current());
 /// Of log-probabilities, targets, lengths of inputs and of targets.
 HAMMOCK_API Loss CTCLoss(int64_t blank = 0, const std::string& reduction = "mean",
-                         bool zero_infinity = false);
+                         bool zero_infinity = false, Location at = Location::current());
 
 // ---- Distances of two tensors
 HAMMOCK_API Loss CosineSimilarity(int64_t dim = 1, double eps = 1e-8);
@@ -121,7 +137,7 @@ class HAMMOCK_API LinearCrossEntropyLossImpl : public Module {
   explicit LinearCrossEntropyLossImpl(const Options& options);
   LinearCrossEntropyLossImpl(int64_t in_features, int64_t num_classes)
       : LinearCrossEntropyLossImpl(Options{in_features, num_classes}) {}
-  Tensor forward(const Tensor& input, const Tensor& target);
+  Tensor forward(const TensorAt& input, const Tensor& target);
 
   Linear linear;
   Buffer weight;
@@ -144,9 +160,9 @@ class HAMMOCK_API AdaptiveLogSoftmaxWithLossImpl : public Module {
   using Options = AdaptiveLogSoftmaxOptions;
   explicit AdaptiveLogSoftmaxWithLossImpl(const Options& options);
   /// (log-probability of each target, loss)
-  std::tuple<Tensor, Tensor> forward(const Tensor& input, const Tensor& target);
-  Tensor log_prob(const Tensor& input);  ///< of all classes
-  Tensor predict(const Tensor& input);   ///< the likeliest class
+  std::tuple<Tensor, Tensor> forward(const TensorAt& input, const Tensor& target);
+  Tensor log_prob(const TensorAt& input);  ///< of all classes
+  Tensor predict(const TensorAt& input);   ///< the likeliest class
 
   Options options;
   Linear head = nullptr;

@@ -16,10 +16,9 @@ struct BatchNormOptions {
 };
 
 /// Of batches, or of each instance by itself.
-class HAMMOCK_API BatchNormBase : public UnaryModule {
+class HAMMOCK_API BatchNormBase : public UnaryLayer {
  public:
   using Options = BatchNormOptions;
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
   void reset_running_stats();
 
@@ -28,6 +27,7 @@ class HAMMOCK_API BatchNormBase : public UnaryModule {
   Buffer running_mean, running_var, num_batches_tracked;  ///< undefined unless tracked
 
  protected:
+  Tensor Run(const Tensor& input) override;
   BatchNormBase(const char* class_name, int dims, bool instance, Options options);
 
  private:
@@ -66,17 +66,19 @@ struct LayerNormOptions {
   double eps = 1e-5;
   bool elementwise_affine = true;
 };
-class HAMMOCK_API LayerNormImpl : public UnaryModule {
+class HAMMOCK_API LayerNormImpl : public UnaryLayer {
  public:
   using Options = LayerNormOptions;
   explicit LayerNormImpl(const Options& options);
   explicit LayerNormImpl(const Sizes& normalized_shape)
       : LayerNormImpl(Options{normalized_shape}) {}
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
   Options options;
   Parameter weight, bias;
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 
 struct RMSNormOptions {
@@ -84,16 +86,18 @@ struct RMSNormOptions {
   std::optional<double> eps = std::nullopt;
   bool elementwise_affine = true;
 };
-class HAMMOCK_API RMSNormImpl : public UnaryModule {
+class HAMMOCK_API RMSNormImpl : public UnaryLayer {
  public:
   using Options = RMSNormOptions;
   explicit RMSNormImpl(const Options& options);
   explicit RMSNormImpl(const Sizes& normalized_shape) : RMSNormImpl(Options{normalized_shape}) {}
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
   Options options;
   Parameter weight;
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 
 struct GroupNormOptions {
@@ -101,29 +105,33 @@ struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;
 };
-class HAMMOCK_API GroupNormImpl : public UnaryModule {
+class HAMMOCK_API GroupNormImpl : public UnaryLayer {
  public:
   using Options = GroupNormOptions;
   explicit GroupNormImpl(const Options& options);
   GroupNormImpl(int64_t num_groups, int64_t num_channels)
       : GroupNormImpl(Options{num_groups, num_channels}) {}
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
   Options options;
   Parameter weight, bias;
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 
 /// Divided by a power of the mean square of neighbouring channels.
-class HAMMOCK_API LocalResponseNormImpl : public UnaryModule {
+class HAMMOCK_API LocalResponseNormImpl : public UnaryLayer {
  public:
   explicit LocalResponseNormImpl(int64_t size, double alpha = 1e-4, double beta = 0.75,
                                  double k = 1);
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
 
   int64_t size;
   double alpha, beta, k;
+
+ protected:
+  Tensor Run(const Tensor& input) override;
 };
 
 using BatchNorm1d = Layer<BatchNormImpl<1>>;

@@ -18,9 +18,9 @@ struct LPPoolOptions {
   bool ceil_mode = false;
 };
 /// The norm of each window.
-HAMMOCK_API Function LPPool1d(const LPPoolOptions& options);
-HAMMOCK_API Function LPPool2d(const LPPoolOptions& options);
-HAMMOCK_API Function LPPool3d(const LPPoolOptions& options);
+HAMMOCK_API Function LPPool1d(const LPPoolOptions& options, Location at = Location::current());
+HAMMOCK_API Function LPPool2d(const LPPoolOptions& options, Location at = Location::current());
+HAMMOCK_API Function LPPool3d(const LPPoolOptions& options, Location at = Location::current());
 
 struct MaxUnpoolOptions {
   Sizes kernel_size;
@@ -31,7 +31,7 @@ struct MaxUnpoolOptions {
 class HAMMOCK_API MaxUnpoolBase : public Module {
  public:
   using Options = MaxUnpoolOptions;
-  Tensor forward(const Tensor& input, const Tensor& indices,
+  Tensor forward(const TensorAt& input, const Tensor& indices,
                  const std::optional<std::vector<int64_t>>& output_size = std::nullopt);
   std::string extra_repr() const override;
   Options options;
@@ -65,14 +65,14 @@ struct FractionalMaxPoolOptions {
   std::optional<Tensor> random_samples = std::nullopt;
 };
 /// Max pooling of windows that lie at random distances, to a given size.
-class HAMMOCK_API FractionalMaxPoolBase : public UnaryModule {
+class HAMMOCK_API FractionalMaxPoolBase : public UnaryLayer {
  public:
   using Options = FractionalMaxPoolOptions;
-  Tensor forward(const Tensor& input) override;
   std::string extra_repr() const override;
   Options options;
 
  protected:
+  Tensor Run(const Tensor& input) override;
   FractionalMaxPoolBase(const char* class_name, int dims, Options options);
 
  private:

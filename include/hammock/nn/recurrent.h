@@ -61,9 +61,9 @@ class HAMMOCK_API RNNImpl : public RNNBase {
   explicit RNNImpl(const Options& options);
   RNNImpl(int64_t input_size, int64_t hidden_size) : RNNImpl(Options{input_size, hidden_size}) {}
   /// (outputs, last state)
-  std::tuple<Tensor, Tensor> forward(const Tensor& input,
+  std::tuple<Tensor, Tensor> forward(const TensorAt& input,
                                      const std::optional<Tensor>& state = std::nullopt);
-  std::tuple<PackedSequence, Tensor> forward(const PackedSequence& input,
+  std::tuple<PackedSequence, Tensor> forward(const PackedAt& input,
                                              const std::optional<Tensor>& state = std::nullopt);
 };
 
@@ -71,9 +71,9 @@ class HAMMOCK_API GRUImpl : public RNNBase {
  public:
   explicit GRUImpl(const Options& options);
   GRUImpl(int64_t input_size, int64_t hidden_size) : GRUImpl(Options{input_size, hidden_size}) {}
-  std::tuple<Tensor, Tensor> forward(const Tensor& input,
+  std::tuple<Tensor, Tensor> forward(const TensorAt& input,
                                      const std::optional<Tensor>& state = std::nullopt);
-  std::tuple<PackedSequence, Tensor> forward(const PackedSequence& input,
+  std::tuple<PackedSequence, Tensor> forward(const PackedAt& input,
                                              const std::optional<Tensor>& state = std::nullopt);
 };
 
@@ -85,10 +85,10 @@ class HAMMOCK_API LSTMImpl : public RNNBase {
   explicit LSTMImpl(const Options& options);
   LSTMImpl(int64_t input_size, int64_t hidden_size) : LSTMImpl(Options{input_size, hidden_size}) {}
   /// (outputs, last state): `std::tie(y, state) = lstm(x, state)`
-  std::tuple<Tensor, LSTMState> forward(const Tensor& input,
+  std::tuple<Tensor, LSTMState> forward(const TensorAt& input,
                                         const std::optional<LSTMState>& state = std::nullopt);
   std::tuple<PackedSequence, LSTMState> forward(
-      const PackedSequence& input, const std::optional<LSTMState>& state = std::nullopt);
+      const PackedAt& input, const std::optional<LSTMState>& state = std::nullopt);
 };
 
 /// One step of a layer.
@@ -105,7 +105,7 @@ class HAMMOCK_API RNNCellImpl : public CellBase {
  public:
   RNNCellImpl(int64_t input_size, int64_t hidden_size, bool bias = true,
               const std::string& nonlinearity = "tanh");
-  Tensor forward(const Tensor& input, const std::optional<Tensor>& state = std::nullopt);
+  Tensor forward(const TensorAt& input, const std::optional<Tensor>& state = std::nullopt);
 
  private:
   bool relu_;
@@ -114,14 +114,14 @@ class HAMMOCK_API RNNCellImpl : public CellBase {
 class HAMMOCK_API GRUCellImpl : public CellBase {
  public:
   GRUCellImpl(int64_t input_size, int64_t hidden_size, bool bias = true);
-  Tensor forward(const Tensor& input, const std::optional<Tensor>& state = std::nullopt);
+  Tensor forward(const TensorAt& input, const std::optional<Tensor>& state = std::nullopt);
 };
 
 class HAMMOCK_API LSTMCellImpl : public CellBase {
  public:
   LSTMCellImpl(int64_t input_size, int64_t hidden_size, bool bias = true);
   /// `state = cell(x, state)`
-  LSTMState forward(const Tensor& input, const std::optional<LSTMState>& state = std::nullopt);
+  LSTMState forward(const TensorAt& input, const std::optional<LSTMState>& state = std::nullopt);
 };
 
 using RNN = Layer<RNNImpl>;

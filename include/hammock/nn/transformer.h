@@ -36,7 +36,7 @@ class HAMMOCK_API MultiheadAttentionImpl : public Module {
   MultiheadAttentionImpl(int64_t embed_dim, int64_t num_heads)
       : MultiheadAttentionImpl(Options{embed_dim, num_heads}) {}
   /// (output, weights); the weights are undefined unless needed.
-  std::tuple<Tensor, Tensor> forward(const Tensor& query, const Tensor& key, const Tensor& value,
+  std::tuple<Tensor, Tensor> forward(const TensorAt& query, const Tensor& key, const Tensor& value,
                                      const AttentionCall& call = {});
 
   Options options;
@@ -60,7 +60,7 @@ class HAMMOCK_API TransformerEncoderLayerImpl : public Module {
  public:
   using Options = TransformerLayerOptions;
   explicit TransformerEncoderLayerImpl(const Options& options);
-  Tensor forward(const Tensor& src, const std::optional<Tensor>& src_mask = std::nullopt,
+  Tensor forward(const TensorAt& src, const std::optional<Tensor>& src_mask = std::nullopt,
                  const std::optional<Tensor>& src_key_padding_mask = std::nullopt);
 
   Options options;
@@ -75,7 +75,7 @@ class HAMMOCK_API TransformerDecoderLayerImpl : public Module {
  public:
   using Options = TransformerLayerOptions;
   explicit TransformerDecoderLayerImpl(const Options& options);
-  Tensor forward(const Tensor& tgt, const Tensor& memory,
+  Tensor forward(const TensorAt& tgt, const Tensor& memory,
                  const std::optional<Tensor>& tgt_mask = std::nullopt,
                  const std::optional<Tensor>& memory_mask = std::nullopt,
                  const std::optional<Tensor>& tgt_key_padding_mask = std::nullopt,
@@ -94,7 +94,7 @@ class HAMMOCK_API TransformerEncoderImpl : public Module {
  public:
   TransformerEncoderImpl(const TransformerLayerOptions& layer, int64_t num_layers,
                          bool final_norm = false);
-  Tensor forward(const Tensor& src, const std::optional<Tensor>& mask = std::nullopt,
+  Tensor forward(const TensorAt& src, const std::optional<Tensor>& mask = std::nullopt,
                  const std::optional<Tensor>& src_key_padding_mask = std::nullopt);
 
   ModuleList layers;
@@ -106,7 +106,7 @@ class HAMMOCK_API TransformerDecoderImpl : public Module {
  public:
   TransformerDecoderImpl(const TransformerLayerOptions& layer, int64_t num_layers,
                          bool final_norm = false);
-  Tensor forward(const Tensor& tgt, const Tensor& memory,
+  Tensor forward(const TensorAt& tgt, const Tensor& memory,
                  const std::optional<Tensor>& tgt_mask = std::nullopt,
                  const std::optional<Tensor>& memory_mask = std::nullopt,
                  const std::optional<Tensor>& tgt_key_padding_mask = std::nullopt,
@@ -129,12 +129,12 @@ class HAMMOCK_API TransformerImpl : public Module {
  public:
   using Options = TransformerOptions;
   explicit TransformerImpl(const Options& options = {});
-  Tensor forward(const Tensor& src, const Tensor& tgt,
+  Tensor forward(const TensorAt& src, const Tensor& tgt,
                  const std::optional<Tensor>& src_mask = std::nullopt,
                  const std::optional<Tensor>& tgt_mask = std::nullopt,
                  const std::optional<Tensor>& memory_mask = std::nullopt);
   /// -inf above the diagonal: each position sees itself and those before it.
-  static Tensor generate_square_subsequent_mask(int64_t size);
+  static Tensor generate_square_subsequent_mask(int64_t size, Location at = Location::current());
 
   TransformerEncoder encoder;
   TransformerDecoder decoder;
