@@ -42,15 +42,22 @@ void clip_grad_value_(const std::vector<Tensor>& params, double clip_value, Loca
   for (Tensor& grad : GradsOf(params)) grad.copy_(clamp(grad, -clip_value, clip_value), at);
 }
 
-EMA::EMA(std::vector<Tensor> params, double decay)
+EMA::EMA(std::vector<Tensor> params, double decay, Location at)
     : params_(std::move(params)), keep_(Lift(decay, DType::kF64)) {
+  LocationScope scope(at);
   if (!(decay >= 0 && decay <= 1)) {
     Throw(ErrorCode::kValue, "EMA: decay is {}, expected 0 to 1", decay);
   }
-  for (const Tensor& param : params_) averages_.push_back(param.detach().clone());
+  for (size_t i = 0; i < params_.size(); ++i) {
+    if (!params_[i].defined()) {
+      Throw(ErrorCode::kUninitializedTensor, "EMA: parameter {} is undefined", i);
+    }
+    averages_.push_back(params_[i].detach().clone());
+  }
 }
 
-void EMA::update() {
+void EMA::update(Location at) {
+  LocationScope scope(at);
   NoGradGuard no_grad;
   for (size_t i = 0; i < params_.size(); ++i) {
     const Tensor* operands[] = {&averages_[i], &params_[i], &keep_};
@@ -58,7 +65,8 @@ void EMA::update() {
   }
 }
 
-void EMA::swap() {
+void EMA::swap(Location at) {
+  LocationScope scope(at);
   NoGradGuard no_grad;
   for (size_t i = 0; i < params_.size(); ++i) {
     Tensor value = params_[i].clone();
@@ -73,6 +81,9 @@ StateDict EMA::state_dict() const {
   return state;
 }
 
-void EMA::load_state_dict(const StateDict& state) { CopyState(state_dict(), state, "EMA state"); }
+void EMA::load_state_dict(const StateDict& state, Location at) {
+  LocationScope scope(at);
+  CopyState(state_dict(), state, "EMA state");
+}
 
 }  // namespace hammock::optim

@@ -24,7 +24,8 @@ bool IsSameValue(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
+GradScaler::GradScaler(const GradScalerOptions& options, Location at) : options_(options) {
+  LocationScope scope(at);
   if (!(options.init_scale > 0 && std::isfinite(options.init_scale)) ||
       !(options.growth_factor > 1) || !(options.backoff_factor > 0 && options.backoff_factor < 1) ||
       options.growth_interval < 1) {
@@ -88,6 +89,7 @@ void GradScaler::unscale_(Optimizer& optimizer, Location at) {
 }
 
 void GradScaler::BeforeStep(Optimizer& optimizer, Location at) {
+  LocationScope scope(at);
   if (!options_.enabled) return;
   Entry& entry = EntryOf(optimizer);
   if (entry.stepped) {
@@ -138,20 +140,27 @@ void GradScaler::update(Location at) {
   entries_.clear();
 }
 
-void GradScaler::update(double new_scale) {
+void GradScaler::update(double new_scale, Location at) {
+  LocationScope scope(at);
+  if (!(new_scale > 0 && std::isfinite(new_scale))) {
+    Throw(ErrorCode::kValue, "GradScaler: the new scale is {}, expected above 0", new_scale);
+  }
   if (!options_.enabled) return;
   NoGradGuard no_grad;
   scale_.copy_(tensor(new_scale, DType::kF32, options_.device));
   entries_.clear();
 }
 
-double GradScaler::get_scale() const { return options_.enabled ? scale_.item<double>() : 1.0; }
+double GradScaler::get_scale(Location at) const {
+  return options_.enabled ? scale_.item<double>(at) : 1.0;
+}
 
 StateDict GradScaler::state_dict() const {
   return {{"scale", scale_}, {"growth_tracker", growth_tracker_}};
 }
 
-void GradScaler::load_state_dict(const StateDict& state) {
+void GradScaler::load_state_dict(const StateDict& state, Location at) {
+  LocationScope scope(at);
   CopyState(state_dict(), state, "GradScaler state");
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
+#include "hammock/caller_scope.h"
 #include "hammock/ops.h"
 
 namespace hammock::optim {
@@ -18,7 +19,8 @@ double Largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item<d
 
 }  // namespace
 
-LBFGS::LBFGS(std::vector<Tensor> params, LBFGSOptions options) : options_(options) {
+LBFGS::LBFGS(std::vector<Tensor> params, LBFGSOptions options, Location at) : options_(options) {
+  LocationScope scope(at);
   if (options.max_iter < 1 || options.history_size < 1) {
     Throw(ErrorCode::kValue, "LBFGS: max_iter is {} and history_size {}, expected at least 1",
           options.max_iter, options.history_size);
@@ -74,7 +76,9 @@ Tensor LBFGS::Direction(const Tensor& grad) const {
   return result;
 }
 
-Tensor LBFGS::step(const std::function<Tensor()>& closure) {
+Tensor LBFGS::step(const std::function<Tensor()>& closure, Location at) {
+  CallerScope caller(at);
+  if (!closure) Throw(ErrorCode::kValue, "LBFGS: the closure is empty");
   Progress before = progress_;
   std::vector<Tensor> values;
   for (const Tensor& param : params()) values.push_back(Tensor::FromValue(param.value()).detach());
@@ -91,7 +95,12 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
 Tensor LBFGS::Iterate(const std::function<Tensor()>& closure) {
   auto evaluate = [&] {
     EnableGradGuard enable;
-    return closure();
+    Tensor loss = closure();
+    if (!loss.defined()) {
+      Throw(ErrorCode::kUninitializedTensor,
+            "LBFGS: the closure returned an undefined tensor; it returns the loss");
+    }
+    return loss;
   };
   Tensor first_loss = evaluate().detach();
   double loss = first_loss.item<double>();
@@ -249,7 +258,8 @@ StateShapes LBFGS::ExpectedState(const StateShapes& given) const {
   return expected;
 }
 
-void LBFGS::load_state_dict(const StateDict& state) {
+void LBFGS::load_state_dict(const StateDict& state, Location at) {
+  LocationScope scope(at);
   StateDict expected = Optimizer::state_dict();
   Device device = params()[0].device();
   for (const auto& [name, shape] : ExpectedState(ShapesOf(state))) {

@@ -48,7 +48,8 @@ void Optimizer::AddGroup(const std::vector<Tensor>& params, double lr, double mo
     };
     if (!param.defined()) refuse("is undefined");
     if (!param.is_leaf()) refuse("is the result of an op; give leaves");
-    if (!param.is_floating_point()) refuse("is of dtype " + param.shape().to_string());
+    if (!param.is_floating_point())
+      refuse("is of dtype " + param.shape().to_string() + ", expected floats");
     if (given_before(param, i)) refuse("has been given before");
   }
   Device device = params[0].device();
@@ -66,17 +67,40 @@ Optimizer::ParamGroup& Optimizer::GroupAt(int group) {
   return const_cast<ParamGroup&>(std::as_const(*this).GroupAt(group));
 }
 
-void Optimizer::zero_grad() {
+const std::vector<Tensor>& Optimizer::params(int group, Location at) const {
+  LocationScope scope(at);
+  return GroupAt(group).params;
+}
+
+double Optimizer::lr(int group, Location at) const {
+  LocationScope scope(at);
+  return GroupAt(group).lr.value();
+}
+
+double Optimizer::momentum(int group, Location at) const {
+  LocationScope scope(at);
+  return GroupAt(group).momentum.value();
+}
+
+void Optimizer::zero_grad(Location at) {
+  LocationScope scope(at);
   for (ParamGroup& group : groups_) {
     for (Tensor& param : group.params) param.set_grad(Tensor());
   }
 }
 
-void Optimizer::set_lr(double lr) {
+void Optimizer::set_lr(double lr, Location at) {
+  LocationScope scope(at);
   for (ParamGroup& group : groups_) group.lr.set(lr);
 }
-void Optimizer::set_lr(int group, double lr) { GroupAt(group).lr.set(lr); }
-void Optimizer::set_momentum(int group, double momentum) { GroupAt(group).momentum.set(momentum); }
+void Optimizer::set_lr(int group, double lr, Location at) {
+  LocationScope scope(at);
+  GroupAt(group).lr.set(lr);
+}
+void Optimizer::set_momentum(int group, double momentum, Location at) {
+  LocationScope scope(at);
+  GroupAt(group).momentum.set(momentum);
+}
 
 StateDict Optimizer::state_dict() const {
   StateDict state;
@@ -87,7 +111,8 @@ StateDict Optimizer::state_dict() const {
   return state;
 }
 
-void Optimizer::load_state_dict(const StateDict& state) {
+void Optimizer::load_state_dict(const StateDict& state, Location at) {
+  LocationScope scope(at);
   CopyState(state_dict(), state, "optimizer state");
 }
 

@@ -269,7 +269,8 @@ std::vector<Tensor> Rule<Options>::tensors() const {
 }
 
 template <class Options>
-void Rule<Options>::load_state_dict(const StateDict& state) {
+void Rule<Options>::load_state_dict(const StateDict& state, Location at) {
+  LocationScope scope(at);
   // Counts that differ must not share a tensor; where they agree the handles stay, which compiled
   // functions hold.
   std::vector<Slot> slots = slots_;

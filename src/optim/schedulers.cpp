@@ -26,7 +26,8 @@ Scheduler::Scheduler(Optimizer& optimizer) : optimizer_(optimizer) {
   for (int i = 0; i < optimizer.groups(); ++i) base_lrs_.push_back(optimizer.lr(i));
 }
 
-void Scheduler::set_last_step(int64_t step) {
+void Scheduler::set_last_step(int64_t step, Location at) {
+  LocationScope scope(at);
   if (step < 0) Throw(ErrorCode::kValue, "schedule: step {} is below 0", step);
   for (int i = 0; i < optimizer_.groups(); ++i) optimizer_.set_lr(i, LrAt(step, i));
   SetOthers(step);
@@ -43,7 +44,8 @@ StateDict Scheduler::state_dict() const {
   return {{"last_step", tensor(last_step_)}, {"base_lrs", tensor(base_lrs_, DType::kF64)}};
 }
 
-void Scheduler::load_state_dict(const StateDict& state) {
+void Scheduler::load_state_dict(const StateDict& state, Location at) {
+  LocationScope scope(at);
   StateDict own = state_dict();
   CopyState(own, state, "schedule state");
   last_step_ = own["last_step"].item<int64_t>();
@@ -52,41 +54,55 @@ void Scheduler::load_state_dict(const StateDict& state) {
 
 // ---- Factors
 
-LambdaLR::LambdaLR(Optimizer& optimizer, std::function<double(int64_t)> factor)
+LambdaLR::LambdaLR(Optimizer& optimizer, std::function<double(int64_t)> factor, Location at)
     : Scheduler(optimizer), factor_(std::move(factor)) {
+  LocationScope scope(at);
+  if (!factor_) Throw(ErrorCode::kValue, "LambdaLR: the function is empty");
   set_last_step(0);
 }
 
-StepLR::StepLR(Optimizer& optimizer, int64_t step_size, double gamma)
-    : LambdaLR(optimizer, [=](int64_t step) {
-        CheckPositive("StepLR: step_size", static_cast<double>(step_size));
-        return std::pow(gamma, static_cast<double>(step / step_size));
-      }) {}
+StepLR::StepLR(Optimizer& optimizer, int64_t step_size, double gamma, Location at)
+    : LambdaLR(
+          optimizer,
+          [=](int64_t step) {
+            CheckPositive("StepLR: step_size", static_cast<double>(step_size));
+            return std::pow(gamma, static_cast<double>(step / step_size));
+          },
+          at) {}
 
-MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<int64_t> milestones, double gamma)
-    : LambdaLR(optimizer, [=](int64_t step) {
-        auto passed = std::count_if(milestones.begin(), milestones.end(),
-                                    [&](int64_t milestone) { return milestone <= step; });
-        return std::pow(gamma, static_cast<double>(passed));
-      }) {}
+MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<int64_t> milestones, double gamma,
+                         Location at)
+    : LambdaLR(
+          optimizer,
+          [=](int64_t step) {
+            auto passed = std::count_if(milestones.begin(), milestones.end(),
+                                        [&](int64_t milestone) { return milestone <= step; });
+            return std::pow(gamma, static_cast<double>(passed));
+          },
+          at) {}
 
-ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma)
-    : LambdaLR(optimizer,
-               [=](int64_t step) { return std::pow(gamma, static_cast<double>(step)); }) {}
+ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma, Location at)
+    : LambdaLR(
+          optimizer, [=](int64_t step) { return std::pow(gamma, static_cast<double>(step)); }, at) {
+}
 
-LinearLR::LinearLR(Optimizer& optimizer, LinearOptions options)
-    : LambdaLR(optimizer, [=](int64_t step) {
-        CheckPositive("LinearLR: start_factor", options.start_factor);
-        CheckPositive("LinearLR: total_iters", static_cast<double>(options.total_iters));
-        double part = static_cast<double>(std::min(step, options.total_iters)) /
-                      static_cast<double>(options.total_iters);
-        return options.start_factor + (options.end_factor - options.start_factor) * part;
-      }) {}
+LinearLR::LinearLR(Optimizer& optimizer, LinearOptions options, Location at)
+    : LambdaLR(
+          optimizer,
+          [=](int64_t step) {
+            CheckPositive("LinearLR: start_factor", options.start_factor);
+            CheckPositive("LinearLR: total_iters", static_cast<double>(options.total_iters));
+            double part = static_cast<double>(std::min(step, options.total_iters)) /
+                          static_cast<double>(options.total_iters);
+            return options.start_factor + (options.end_factor - options.start_factor) * part;
+          },
+          at) {}
 
 // ---- Cosines
 
-CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineOptions options)
+CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineOptions options, Location at)
     : Scheduler(optimizer), options_(options) {
+  LocationScope scope(at);
   CheckPositive("CosineAnnealingLR: t_max", static_cast<double>(options.t_max));
 }
 
@@ -96,8 +112,9 @@ double CosineAnnealingLR::LrAt(int64_t step, int group) const {
 }
 
 CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer,
-                                                         WarmRestartsOptions options)
+                                                         WarmRestartsOptions options, Location at)
     : Scheduler(optimizer), options_(options) {
+  LocationScope scope(at);
   CheckPositive("CosineAnnealingWarmRestarts: t_0", static_cast<double>(options.t_0));
   CheckPositive("CosineAnnealingWarmRestarts: t_mult", static_cast<double>(options.t_mult));
 }
@@ -115,8 +132,9 @@ double CosineAnnealingWarmRestarts::LrAt(int64_t step, int group) const {
 
 // ---- One cycle
 
-OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleOptions options)
+OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleOptions options, Location at)
     : Scheduler(optimizer), options_(options) {
+  LocationScope scope(at);
   CheckPositive("OneCycleLR: max_lr", options.max_lr);
   CheckPositive("OneCycleLR: total_steps", static_cast<double>(options.total_steps));
   if (!(options.pct_start >= 0 && options.pct_start <= 1)) {
@@ -140,7 +158,9 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleOptions options)
 double OneCycleLR::At(int64_t step, double Phase::*from, double Phase::*to) const {
   // The last step of a loop of `total_steps` is taken too, as in PyTorch.
   if (step > options_.total_steps) {
-    Throw(ErrorCode::kValue, "OneCycleLR: step {} of {}", step, options_.total_steps);
+    Throw(ErrorCode::kValue,
+          "OneCycleLR: step {} of {} asked for; total_steps counts all calls of step", step,
+          options_.total_steps);
   }
   double start = 0;
   for (const Phase& phase : phases_) {
@@ -169,8 +189,9 @@ void OneCycleLR::SetOthers(int64_t step) {
 // ---- One after another
 
 SequentialLR::SequentialLR(Optimizer& optimizer, std::vector<std::unique_ptr<Scheduler>> schedules,
-                           std::vector<int64_t> milestones)
+                           std::vector<int64_t> milestones, Location at)
     : Scheduler(optimizer), schedules_(std::move(schedules)), milestones_(std::move(milestones)) {
+  LocationScope scope(at);
   if (schedules_.empty() || schedules_.size() != milestones_.size() + 1 ||
       !std::is_sorted(milestones_.begin(), milestones_.end())) {
     Throw(ErrorCode::kValue,
@@ -206,8 +227,9 @@ void SequentialLR::SetOthers(int64_t step) {
 
 // ---- Plateau
 
-ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options)
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options, Location at)
     : optimizer_(optimizer), options_(options) {
+  LocationScope scope(at);
   if (!(options.factor < 1)) {
     Throw(ErrorCode::kValue, "ReduceLROnPlateau: factor is {}, expected below 1", options.factor);
   }
@@ -224,7 +246,8 @@ bool ReduceLROnPlateau::IsBetter(double metric) const {
   return options_.maximize ? metric > state_.best + margin : metric < state_.best - margin;
 }
 
-void ReduceLROnPlateau::step(double metric) {
+void ReduceLROnPlateau::step(double metric, Location at) {
+  LocationScope scope(at);
   if (IsBetter(metric)) {
     state_.best = metric;
     state_.bad_steps = 0;
@@ -250,7 +273,8 @@ StateDict ReduceLROnPlateau::state_dict() const {
           {"cooldown_left", tensor(state_.cooldown_left)}};
 }
 
-void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
+void ReduceLROnPlateau::load_state_dict(const StateDict& state, Location at) {
+  LocationScope scope(at);
   StateDict own = state_dict();
   CopyState(own, state, "ReduceLROnPlateau state");
   state_ = {own["best"].item<double>(), own["bad_steps"].item<int64_t>(),

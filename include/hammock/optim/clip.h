@@ -27,15 +27,15 @@ HAMMOCK_API void clip_grad_value_(const std::vector<Tensor>& params, double clip
 ///   average.swap();  // and go on with the parameters
 class HAMMOCK_API EMA {
  public:
-  EMA(std::vector<Tensor> params, double decay);
-  void update();
+  EMA(std::vector<Tensor> params, double decay, Location at = Location::current());
+  void update(Location at = Location::current());
   /// Exchanges the values of parameters and averages.
-  void swap();
+  void swap(Location at = Location::current());
   const std::vector<Tensor>& averages() const { return averages_; }
 
   /// The averages by the numbers of their parameters.
   StateDict state_dict() const;
-  void load_state_dict(const StateDict& state);
+  void load_state_dict(const StateDict& state, Location at = Location::current());
 
  private:
   std::vector<Tensor> params_, averages_;

@@ -33,7 +33,7 @@ struct GradScalerOptions {
 
 class HAMMOCK_API GradScaler {
  public:
-  explicit GradScaler(const GradScalerOptions& options = {});
+  explicit GradScaler(const GradScalerOptions& options = {}, Location at = Location::current());
 
   /// The loss times the scale.
   Tensor scale(const Tensor& loss, Location at = Location::current()) const;
@@ -54,15 +54,15 @@ class HAMMOCK_API GradScaler {
   }
   /// The next scale, by what the steps since the last update met; or a given one.
   void update(Location at = Location::current());
-  void update(double new_scale);
+  void update(double new_scale, Location at = Location::current());
 
   bool is_enabled() const { return options_.enabled; }
   /// Computes.
-  double get_scale() const;
+  double get_scale(Location at = Location::current()) const;
 
   /// "scale" and "growth_tracker".
   StateDict state_dict() const;
-  void load_state_dict(const StateDict& state);
+  void load_state_dict(const StateDict& state, Location at = Location::current());
 
  private:
   /// What is known of an optimiser since the last update.

@@ -30,15 +30,16 @@ struct LBFGSOptions {
 
 class HAMMOCK_API LBFGS : public Optimizer {
  public:
-  explicit LBFGS(std::vector<Tensor> params, LBFGSOptions options = {});
+  explicit LBFGS(std::vector<Tensor> params, LBFGSOptions options = {},
+                 Location at = Location::current());
 
   /// Up to `max_iter` iterations. `closure` zeroes the gradients, computes the loss, calls
   /// `backward` and returns the loss. Returns the loss before the step. If it throws, parameters
   /// and optimiser are as they were.
-  Tensor step(const std::function<Tensor()>& closure);
+  Tensor step(const std::function<Tensor()>& closure, Location at = Location::current());
 
   StateDict state_dict() const override;
-  void load_state_dict(const StateDict& state) override;
+  void load_state_dict(const StateDict& state, Location at = Location::current()) override;
   StateShapes ExpectedState(const StateShapes& given) const override;
 
  private:

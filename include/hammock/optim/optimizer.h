@@ -44,23 +44,23 @@ class HAMMOCK_API Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Forgets all gradients.
-  void zero_grad();
+  void zero_grad(Location at = Location::current());
 
   int groups() const { return static_cast<int>(groups_.size()); }
-  const std::vector<Tensor>& params(int group = 0) const { return GroupAt(group).params; }
-  double lr(int group = 0) const { return GroupAt(group).lr.value(); }
-  void set_lr(double lr);
-  void set_lr(int group, double lr);
+  const std::vector<Tensor>& params(int group = 0, Location at = Location::current()) const;
+  double lr(int group = 0, Location at = Location::current()) const;
+  void set_lr(double lr, Location at = Location::current());
+  void set_lr(int group, double lr, Location at = Location::current());
   /// The momentum of SGD and RMSprop, the first beta of the Adam family; 0 where there is none.
-  double momentum(int group = 0) const { return GroupAt(group).momentum.value(); }
-  void set_momentum(int group, double momentum);
+  double momentum(int group = 0, Location at = Location::current()) const;
+  void set_momentum(int group, double momentum, Location at = Location::current());
 
   /// All that a resumed run needs, as the optimiser's own tensors: "0.exp_avg" and "0.step" of the
   /// parameter with that number, "groups.0.lr", "groups.0.momentum".
   virtual StateDict state_dict() const;
   /// Copies from what state_dict gave. Missing and unexpected entries and those of another dtype or
   /// shape are listed in one ValueError; then nothing has been loaded.
-  virtual void load_state_dict(const StateDict& state);
+  virtual void load_state_dict(const StateDict& state, Location at = Location::current());
   /// What load_state_dict expects when it is given a state of such shapes.
   virtual StateShapes ExpectedState(const StateShapes&) const { return ShapesOf(state_dict()); }
   /// All tensors that a step may change, always in the same order; some may be given twice.

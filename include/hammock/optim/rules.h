@@ -66,10 +66,13 @@ class HAMMOCK_API Rule : public Optimizer {
   /// Updates every parameter that has a gradient: one recorded op for each.
   void step(Location at = Location::current());
   /// As they were given; `lr()` and `momentum()` have the present values of those two.
-  const Options& options(int group = 0) const { return options_.at(group); }
+  const Options& options(int group = 0, Location at = Location::current()) const {
+    params(group, at);
+    return options_[static_cast<size_t>(group)];
+  }
 
   StateDict state_dict() const override;
-  void load_state_dict(const StateDict& state) override;
+  void load_state_dict(const StateDict& state, Location at = Location::current()) override;
   std::vector<Tensor> tensors() const override;
 
  private:

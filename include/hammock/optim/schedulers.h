@@ -23,16 +23,16 @@ class HAMMOCK_API Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   /// Sets the rates of the next step.
-  void step() { set_last_step(last_step_ + 1); }
+  void step(Location at = Location::current()) { set_last_step(last_step_ + 1, at); }
   int64_t last_step() const { return last_step_; }
   /// Goes to any step, as a resumed run does.
-  void set_last_step(int64_t step);
+  void set_last_step(int64_t step, Location at = Location::current());
   std::vector<double> last_lr() const;
 
   /// The step and the rates that it began with. Loading them leaves the optimiser alone, whose own
   /// state has the present rates.
   StateDict state_dict() const;
-  void load_state_dict(const StateDict& state);
+  void load_state_dict(const StateDict& state, Location at = Location::current());
 
  protected:
   explicit Scheduler(Optimizer& optimizer);
@@ -53,7 +53,8 @@ class HAMMOCK_API Scheduler {
 /// The base rate times `factor(step)`.
 class HAMMOCK_API LambdaLR : public Scheduler {
  public:
-  LambdaLR(Optimizer& optimizer, std::function<double(int64_t step)> factor);
+  LambdaLR(Optimizer& optimizer, std::function<double(int64_t step)> factor,
+           Location at = Location::current());
 
  private:
   double LrAt(int64_t step, int group) const override { return base_lr(group) * factor_(step); }
@@ -63,19 +64,21 @@ class HAMMOCK_API LambdaLR : public Scheduler {
 /// Times `gamma` every `step_size` steps.
 class HAMMOCK_API StepLR : public LambdaLR {
  public:
-  StepLR(Optimizer& optimizer, int64_t step_size, double gamma = 0.1);
+  StepLR(Optimizer& optimizer, int64_t step_size, double gamma = 0.1,
+         Location at = Location::current());
 };
 
 /// Times `gamma` at each of the milestones.
 class HAMMOCK_API MultiStepLR : public LambdaLR {
  public:
-  MultiStepLR(Optimizer& optimizer, std::vector<int64_t> milestones, double gamma = 0.1);
+  MultiStepLR(Optimizer& optimizer, std::vector<int64_t> milestones, double gamma = 0.1,
+              Location at = Location::current());
 };
 
 /// Times `gamma` at every step.
 class HAMMOCK_API ExponentialLR : public LambdaLR {
  public:
-  ExponentialLR(Optimizer& optimizer, double gamma);
+  ExponentialLR(Optimizer& optimizer, double gamma, Location at = Location::current());
 };
 
 struct LinearOptions {
@@ -85,7 +88,8 @@ struct LinearOptions {
 /// From one factor to another in equal parts: a linear warm-up.
 class HAMMOCK_API LinearLR : public LambdaLR {
  public:
-  explicit LinearLR(Optimizer& optimizer, LinearOptions options = {});
+  explicit LinearLR(Optimizer& optimizer, LinearOptions options = {},
+                    Location at = Location::current());
 };
 
 struct CosineOptions {
@@ -95,7 +99,7 @@ struct CosineOptions {
 /// Half a cosine from the base rate down to `eta_min` in `t_max` steps, and up again.
 class HAMMOCK_API CosineAnnealingLR : public Scheduler {
  public:
-  CosineAnnealingLR(Optimizer& optimizer, CosineOptions options);
+  CosineAnnealingLR(Optimizer& optimizer, CosineOptions options, Location at = Location::current());
 
  private:
   double LrAt(int64_t step, int group) const override;
@@ -110,7 +114,8 @@ struct WarmRestartsOptions {
 /// Half cosines one after another, each `t_mult` times as long as the one before.
 class HAMMOCK_API CosineAnnealingWarmRestarts : public Scheduler {
  public:
-  CosineAnnealingWarmRestarts(Optimizer& optimizer, WarmRestartsOptions options);
+  CosineAnnealingWarmRestarts(Optimizer& optimizer, WarmRestartsOptions options,
+                              Location at = Location::current());
 
  private:
   double LrAt(int64_t step, int group) const override;
@@ -130,7 +135,7 @@ struct OneCycleOptions {
 /// Up to `max_lr` and down again, with the momentum the other way round. Sets the rates at once.
 class HAMMOCK_API OneCycleLR : public Scheduler {
  public:
-  OneCycleLR(Optimizer& optimizer, OneCycleOptions options);
+  OneCycleLR(Optimizer& optimizer, OneCycleOptions options, Location at = Location::current());
 
  private:
   struct Phase {
@@ -149,7 +154,7 @@ class HAMMOCK_API OneCycleLR : public Scheduler {
 class HAMMOCK_API SequentialLR : public Scheduler {
  public:
   SequentialLR(Optimizer& optimizer, std::vector<std::unique_ptr<Scheduler>> schedules,
-               std::vector<int64_t> milestones);
+               std::vector<int64_t> milestones, Location at = Location::current());
 
  private:
   double LrAt(int64_t step, int group) const override;
@@ -173,12 +178,13 @@ struct PlateauOptions {
 /// Lowers the rate when a metric has not become better for more than `patience` steps.
 class HAMMOCK_API ReduceLROnPlateau {
  public:
-  explicit ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options = {});
-  void step(double metric);
+  explicit ReduceLROnPlateau(Optimizer& optimizer, PlateauOptions options = {},
+                             Location at = Location::current());
+  void step(double metric, Location at = Location::current());
 
   /// The best metric and what has happened since. The optimiser's own state has the present rates.
   StateDict state_dict() const;
-  void load_state_dict(const StateDict& state);
+  void load_state_dict(const StateDict& state, Location at = Location::current());
 
  private:
   struct State {
