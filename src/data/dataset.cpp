@@ -24,8 +24,12 @@ Shape ExampleShape(const Shape& shape) {
 
 void CheckIndex(int64_t index, int64_t size) {
   if (index < 0 || index >= size) {
-    Throw(ErrorCode::kIndexOutOfRange, "data set: example {} of {}", index, size);
+    Throw(ErrorCode::kIndexOutOfRange, "data set: example {} of {} was asked for", index, size);
   }
+}
+
+void CheckNotNull(const Dataset* dataset) {
+  if (!dataset) Throw(ErrorCode::kValue, "data set: a data set that is given is null");
 }
 
 std::byte* At(HostTensor& tensor, int64_t offset) {
@@ -34,7 +38,8 @@ std::byte* At(HostTensor& tensor, int64_t offset) {
 
 }  // namespace
 
-Example Stacked(std::span<const Example> examples) {
+Example Stacked(std::span<const Example> examples, Location at) {
+  LocationScope scope(at);
   Example result;
   if (examples.empty()) return result;
   for (size_t part = 0; part < examples[0].size(); ++part) {
@@ -60,12 +65,14 @@ Example Stacked(std::span<const Example> examples) {
 Example Dataset::batch(std::span<const int64_t> indices) const {
   std::vector<Example> examples;
   for (int64_t index : indices) examples.push_back(get(index));
-  return Stacked(examples);
+  return Stacked(examples, Location());
 }
 
 // ---- Arrays
 
-ArrayDataset::ArrayDataset(std::vector<HostTensor> arrays) : arrays_(std::move(arrays)) {
+ArrayDataset::ArrayDataset(std::vector<HostTensor> arrays, Location at)
+    : arrays_(std::move(arrays)) {
+  LocationScope scope(at);
   if (arrays_.empty()) Throw(ErrorCode::kValue, "data set: no arrays are given");
   for (const HostTensor& array : arrays_) {
     if (!array.defined() || array.shape().rank() == 0) {
@@ -108,9 +115,16 @@ Example ArrayDataset::batch(std::span<const int64_t> indices) const {
 
 // ---- Data sets of data sets
 
-Subset::Subset(std::shared_ptr<const Dataset> from, std::vector<int64_t> indices)
+Subset::Subset(std::shared_ptr<const Dataset> from, std::vector<int64_t> indices, Location at)
     : from_(std::move(from)), indices_(std::move(indices)) {
+  LocationScope scope(at);
+  CheckNotNull(from_.get());
   for (int64_t index : indices_) CheckIndex(index, from_->size());
+}
+
+Example Subset::get(int64_t index) const {
+  CheckIndex(index, size());
+  return from_->get(indices_[static_cast<size_t>(index)]);
 }
 
 Example Subset::batch(std::span<const int64_t> indices) const {
@@ -122,9 +136,13 @@ Example Subset::batch(std::span<const int64_t> indices) const {
   return from_->batch(own);
 }
 
-ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> parts)
+ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> parts, Location at)
     : parts_(std::move(parts)) {
-  for (const auto& part : parts_) ends_.push_back(size() + part->size());
+  LocationScope scope(at);
+  for (const auto& part : parts_) {
+    CheckNotNull(part.get());
+    ends_.push_back(size() + part->size());
+  }
 }
 
 Example ConcatDataset::get(int64_t index) const {
@@ -136,7 +154,9 @@ Example ConcatDataset::get(int64_t index) const {
 
 std::vector<std::shared_ptr<const Dataset>> RandomSplit(std::shared_ptr<const Dataset> from,
                                                         const std::vector<int64_t>& sizes,
-                                                        uint64_t seed) {
+                                                        uint64_t seed, Location at) {
+  LocationScope scope(at);
+  CheckNotNull(from.get());
   int64_t sum = 0;
   for (int64_t size : sizes) sum += size;
   if (sum != from->size() ||

@@ -21,14 +21,16 @@ struct DataLoader::Epoch {
   };
 
   Epoch(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
-        std::vector<int64_t> order, int64_t batches, std::shared_ptr<Position> position)
+        std::vector<int64_t> order, int64_t batches, std::shared_ptr<Position> position,
+        Location at)
       : dataset(std::move(dataset)),
         options(options),
         order(std::move(order)),
         batches(batches),
         position(std::move(position)),
         next(this->position->batch),
-        taken(this->position->batch) {
+        taken(this->position->batch),
+        at(at) {
     for (int i = 0; i < std::min<int64_t>(options.workers, batches - taken); ++i) {
       threads.emplace_back([this] { Work(); });
     }
@@ -69,7 +71,17 @@ struct DataLoader::Epoch {
     }
   }
 
-  /// The batch after the last one taken, which exists.
+  /// The batch after the last one taken, which exists. Errors of the data set's own code have its
+  /// lines; others get that of the loop.
+  Example Next() {
+    try {
+      return Take();
+    } catch (Error& error) {
+      if (error.where().empty()) error.SetWhere(WhereText(InternLocation(at)));
+      throw;
+    }
+  }
+
   Example Take() {
     if (threads.empty()) return Make(taken++);
     std::unique_lock lock(mutex);
@@ -93,16 +105,20 @@ struct DataLoader::Epoch {
   int64_t taken;  // batches that the reader has
   std::map<int64_t, Made> made;
   std::vector<std::thread> threads;
+  const Location at;  // the loop
 };
 
-DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options)
+DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options, Location at)
     : dataset_(std::move(dataset)), options_(std::move(options)) {
-  if (options_.batch_size < 1 || options_.workers < 0) {
-    Throw(ErrorCode::kValue, "DataLoader: batch_size is {} and workers {}", options_.batch_size,
-          options_.workers);
+  LocationScope scope(at);
+  if (!dataset_) Throw(ErrorCode::kValue, "DataLoader: the data set is null");
+  if (options_.batch_size < 1 || options_.workers < 0 || options_.prefetch < 0) {
+    Throw(ErrorCode::kValue,
+          "DataLoader: batch_size is {}, workers {}, prefetch {}; needs at least 1, 0 and 0",
+          options_.batch_size, options_.workers, options_.prefetch);
   }
   if (options_.sampler && options_.shuffle) {
-    Throw(ErrorCode::kValue, "DataLoader: a sampler is given, and shuffle");
+    Throw(ErrorCode::kValue, "DataLoader: a sampler is given, and shuffle; expected one of them");
   }
   if (options_.sampler) return;
   if (options_.shuffle) {
@@ -131,20 +147,22 @@ StateDict DataLoader::state_dict() const {
   return {{"epoch", tensor(position.epoch)}, {"batch", tensor(position.batch)}};
 }
 
-void DataLoader::load_state_dict(const StateDict& state) {
+void DataLoader::load_state_dict(const StateDict& state, Location at) {
+  LocationScope scope(at);
   StateDict own = state_dict();
   CopyState(own, state, "DataLoader state");
   next_ = {own["epoch"].item<int64_t>(), own["batch"].item<int64_t>()};
   reached_ = nullptr;
 }
 
-DataLoader::Iterator DataLoader::begin() {
+DataLoader::Iterator DataLoader::begin(Location at) {
   reached_ = std::make_shared<Position>(next_);
   std::vector<int64_t> order = options_.sampler->Order(dataset_->size(), next_.epoch);
   int64_t batches = Batches(static_cast<int64_t>(order.size()), options_);
   reached_->batch = std::clamp<int64_t>(next_.batch, 0, batches);
   next_ = {next_.epoch + 1, 0};
-  return Iterator(std::make_shared<Epoch>(dataset_, options_, std::move(order), batches, reached_));
+  return Iterator(
+      std::make_shared<Epoch>(dataset_, options_, std::move(order), batches, reached_, at));
 }
 
 DataLoader::Iterator::Iterator(std::shared_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }
@@ -156,8 +174,8 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
     epoch_.reset();
     return *this;
   }
-  for (HostTensor& part : epoch_->Take()) {
-    batch_.push_back(from_host(std::move(part), epoch_->options.device));
+  for (HostTensor& part : epoch_->Next()) {
+    batch_.push_back(from_host(std::move(part), epoch_->options.device, epoch_->at));
   }
   ++epoch_->position->batch;
   return *this;

@@ -55,12 +55,14 @@ std::vector<int64_t> SubsetRandomSampler::Order(int64_t, int64_t epoch) const {
 }
 
 WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, int64_t count,
-                                             bool replacement, uint64_t seed)
+                                             bool replacement, uint64_t seed, Location at)
     : weights_(std::move(weights)), count_(count), replacement_(replacement), seed_(seed) {
+  LocationScope scope(at);
   int64_t usable = 0;
   for (double weight : weights_) {
     if (!(weight >= 0) || std::isinf(weight)) {
-      Throw(ErrorCode::kValue, "WeightedRandomSampler: a weight is {}", weight);
+      Throw(ErrorCode::kValue,
+            "WeightedRandomSampler: a weight is {}, needs a finite number of at least 0", weight);
     }
     usable += weight > 0;
   }
@@ -94,10 +96,13 @@ std::vector<int64_t> WeightedRandomSampler::Order(int64_t, int64_t epoch) const 
   return order;
 }
 
-DistributedSampler::DistributedSampler(int64_t rank, int64_t world, bool shuffle, uint64_t seed)
+DistributedSampler::DistributedSampler(int64_t rank, int64_t world, bool shuffle, uint64_t seed,
+                                       Location at)
     : rank_(rank), world_(world), shuffle_(shuffle), seed_(seed) {
+  LocationScope scope(at);
   if (world < 1 || rank < 0 || rank >= world) {
-    Throw(ErrorCode::kValue, "DistributedSampler: rank {} of {}", rank, world);
+    Throw(ErrorCode::kValue, "DistributedSampler: rank {} of {}, needs 0 <= rank < world", rank,
+          world);
   }
 }
 

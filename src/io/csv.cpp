@@ -105,12 +105,14 @@ std::optional<Scalar> Number(std::string_view text, DType dtype) {
 
 }  // namespace
 
-Csv ReadCsv(const std::string& path, const CsvOptions& options) {
+Csv ReadCsv(const std::string& path, const CsvOptions& options, Location at) {
+  LocationScope scope(at);
   return ParseCsv(ReadFile(path), path, options);
 }
 
-Csv ParseCsv(std::span<const std::byte> packed, const std::string& name,
-             const CsvOptions& options) {
+Csv ParseCsv(std::span<const std::byte> packed, const std::string& name, const CsvOptions& options,
+             Location at) {
+  LocationScope scope(at);
   std::vector<std::byte> storage;
   std::span<const std::byte> bytes = Unzipped(packed, name, storage);
   Fields fields({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options.delimiter,

@@ -36,9 +36,13 @@ void CopyElements(const std::byte* from, std::byte* to, size_t bytes, size_t wid
 
 }  // namespace
 
-HostTensor ReadIdx(const std::string& path) { return ParseIdx(ReadFile(path), path); }
+HostTensor ReadIdx(const std::string& path, Location at) {
+  LocationScope scope(at);
+  return ParseIdx(ReadFile(path), path);
+}
 
-HostTensor ParseIdx(std::span<const std::byte> packed, const std::string& name) {
+HostTensor ParseIdx(std::span<const std::byte> packed, const std::string& name, Location line) {
+  LocationScope scope(line);
   std::vector<std::byte> storage;
   std::span<const std::byte> bytes = Unzipped(packed, name, storage);
   auto at = [&](size_t place) { return std::to_integer<int>(bytes[place]); };

@@ -128,9 +128,13 @@ HostTensor ReadJpeg(Bytes bytes, const std::string& path) {
 
 }  // namespace
 
-HostTensor ReadImage(const std::string& path) { return ParseImage(ReadFile(path), path); }
+HostTensor ReadImage(const std::string& path, Location at) {
+  LocationScope scope(at);
+  return ParseImage(ReadFile(path), path);
+}
 
-HostTensor ParseImage(std::span<const std::byte> bytes, const std::string& path) {
+HostTensor ParseImage(std::span<const std::byte> bytes, const std::string& path, Location at) {
+  LocationScope scope(at);
   auto begins = [&](std::string_view magic) {
     return bytes.size() >= magic.size() &&
            std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;

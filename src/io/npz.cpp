@@ -302,7 +302,8 @@ uint64_t DataOffset(const Reader& reader, const DirectoryEntry& entry) {
 
 }  // namespace
 
-HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name) {
+HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name, Location at) {
+  LocationScope scope(at);
   Reader reader(bytes, name);
   if (reader.Text(0, 6, "magic text") != "\x93NUMPY") reader.Fail("not a .npy file");
   int version = reader.Get<uint8_t>(6, "version");
@@ -329,7 +330,8 @@ HostTensor ReadNpy(const std::string& path, Location at) {
   return ParseNpy(ReadFile(path), path);
 }
 
-void WriteNpy(const std::string& path, const HostTensor& array) {
+void WriteNpy(const std::string& path, const HostTensor& array, Location at) {
+  LocationScope scope(at);
   auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
                            [&](const auto& each) { return each.second == array.dtype(); });
   if (type == std::end(kTypes)) {
@@ -357,7 +359,8 @@ NpzFile NpzFile::Open(const std::string& path, Location at) {
   return Parse(ReadFile(path), path);
 }
 
-NpzFile NpzFile::Parse(std::vector<std::byte> bytes, const std::string& name) {
+NpzFile NpzFile::Parse(std::vector<std::byte> bytes, const std::string& name, Location line) {
+  LocationScope scope(line);
   NpzFile file;
   file.path_ = name;
   file.bytes_ = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
@@ -384,7 +387,8 @@ int NpzFile::Find(std::string_view name) const {
   return found != by_name_.end() && names_[*found] == name ? *found : -1;
 }
 
-HostTensor NpzFile::Read(std::string_view name) const {
+HostTensor NpzFile::Read(std::string_view name, Location at) const {
+  LocationScope scope(at);
   int index = Find(name);
   if (index < 0) Throw(ErrorCode::kUnknownName, "{}: no array named '{}'", path_, name);
   const Entry& entry = entries_[static_cast<size_t>(index)];
@@ -396,7 +400,8 @@ HostTensor NpzFile::Read(std::string_view name) const {
   return ParseNpy(bytes, where);
 }
 
-HostTensor NpzFile::Read(std::string_view name, DType dtype) const {
+HostTensor NpzFile::Read(std::string_view name, DType dtype, Location at) const {
+  LocationScope scope(at);
   HostTensor array = Read(name);
   if (array.dtype() == dtype) return array;
   if (InfoOf(array.dtype()).bits != InfoOf(dtype).bits) {

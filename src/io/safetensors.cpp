@@ -101,7 +101,8 @@ SafetensorsFile SafetensorsFile::Open(const std::string& path, Location at) {
 }
 
 SafetensorsFile SafetensorsFile::Parse(std::shared_ptr<const void> owner, std::string_view bytes,
-                                       const std::string& name) {
+                                       const std::string& name, Location at) {
+  LocationScope scope(at);
   SafetensorsFile file;
   file.path_ = name;
   file.owner_ = std::move(owner);
@@ -110,7 +111,8 @@ SafetensorsFile SafetensorsFile::Parse(std::shared_ptr<const void> owner, std::s
   if (bytes.size() < kLengthBytes) reader.Fail("{} bytes are no safetensors file", bytes.size());
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > kMaxHeader || length > bytes.size() - kLengthBytes) {
-    reader.Fail("a header of {} bytes in a file of {}", length, bytes.size());
+    reader.Fail("no safetensors file: it says a header of {} bytes, and has {} in all", length,
+                bytes.size());
   }
   file.data_ = bytes.substr(kLengthBytes + length);
   Json header = reader.Parse(bytes.substr(kLengthBytes, length));
@@ -157,9 +159,13 @@ const SafetensorsFile::Entry& SafetensorsFile::Find(const std::string& name) con
   return found->second;
 }
 
-const Shape& SafetensorsFile::ShapeOf(const std::string& name) const { return Find(name).shape; }
+const Shape& SafetensorsFile::ShapeOf(const std::string& name, Location at) const {
+  LocationScope scope(at);
+  return Find(name).shape;
+}
 
-HostTensor SafetensorsFile::Read(const std::string& name) const {
+HostTensor SafetensorsFile::Read(const std::string& name, Location at) const {
+  LocationScope scope(at);
   const Entry& entry = Find(name);
   const char* first = data_.data() + entry.begin;
   auto width = static_cast<uintptr_t>(InfoOf(entry.shape.dtype()).bits / 8);
@@ -184,7 +190,8 @@ std::string HeaderText(const Json& header, const std::string& path) {
 }  // namespace
 
 void WriteSafetensors(const std::string& path, const NamedHostTensors& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+                      const std::map<std::string, std::string>& metadata, Location at) {
+  LocationScope scope(at);
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::vector<std::string_view> parts(1);

@@ -8,6 +8,7 @@
 
 #include "hammock/export.h"
 #include "hammock/host_tensor.h"
+#include "hammock/location.h"
 
 namespace hammock::data {
 
@@ -28,7 +29,7 @@ class HAMMOCK_API Dataset {
 /// Arrays whose first dim counts the examples.
 class HAMMOCK_API ArrayDataset : public Dataset {
  public:
-  explicit ArrayDataset(std::vector<HostTensor> arrays);
+  explicit ArrayDataset(std::vector<HostTensor> arrays, Location at = Location::current());
   int64_t size() const override { return arrays_[0].shape().size(0); }
   Example get(int64_t index) const override;
   Example batch(std::span<const int64_t> indices) const override;
@@ -54,9 +55,10 @@ class HAMMOCK_API MapDataset : public Dataset {
 /// Some examples of a data set.
 class HAMMOCK_API Subset : public Dataset {
  public:
-  Subset(std::shared_ptr<const Dataset> from, std::vector<int64_t> indices);
+  Subset(std::shared_ptr<const Dataset> from, std::vector<int64_t> indices,
+         Location at = Location::current());
   int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
-  Example get(int64_t index) const override { return from_->get(indices_.at(index)); }
+  Example get(int64_t index) const override;
   Example batch(std::span<const int64_t> indices) const override;
 
  private:
@@ -67,7 +69,8 @@ class HAMMOCK_API Subset : public Dataset {
 /// The examples of one data set after those of another.
 class HAMMOCK_API ConcatDataset : public Dataset {
  public:
-  explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> parts);
+  explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> parts,
+                         Location at = Location::current());
   int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   Example get(int64_t index) const override;
 
@@ -78,9 +81,10 @@ class HAMMOCK_API ConcatDataset : public Dataset {
 
 /// Parts of the given sizes, which must add up to the size of the whole, drawn by `seed`.
 HAMMOCK_API std::vector<std::shared_ptr<const Dataset>> RandomSplit(
-    std::shared_ptr<const Dataset> from, const std::vector<int64_t>& sizes, uint64_t seed);
+    std::shared_ptr<const Dataset> from, const std::vector<int64_t>& sizes, uint64_t seed,
+    Location at = Location::current());
 
 /// Examples as one with a new first dim.
-HAMMOCK_API Example Stacked(std::span<const Example> examples);
+HAMMOCK_API Example Stacked(std::span<const Example> examples, Location at = Location::current());
 
 }  // namespace hammock::data

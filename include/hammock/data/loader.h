@@ -33,10 +33,12 @@ struct LoaderOptions {
 /// by one thread at a time, and outlives the loops over it.
 class HAMMOCK_API DataLoader {
  public:
-  DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options);
+  DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options,
+             Location at = Location::current());
   template <class D>
-  requires std::derived_from<D, Dataset> DataLoader(D dataset, LoaderOptions options)
-      : DataLoader(std::make_shared<const D>(std::move(dataset)), std::move(options)) {}
+  requires std::derived_from<D, Dataset> DataLoader(D dataset, LoaderOptions options,
+                                                    Location at = Location::current())
+      : DataLoader(std::make_shared<const D>(std::move(dataset)), std::move(options), at) {}
 
   /// Batches of an epoch.
   int64_t size() const;
@@ -47,7 +49,7 @@ class HAMMOCK_API DataLoader {
   /// Where the newest loop is: its epoch, and how many of its batches have been given out. The
   /// first loop after they are loaded goes on from there.
   StateDict state_dict() const;
-  void load_state_dict(const StateDict& state);
+  void load_state_dict(const StateDict& state, Location at = Location::current());
 
   struct Epoch;
   struct Position {
@@ -70,7 +72,7 @@ class HAMMOCK_API DataLoader {
     std::shared_ptr<Epoch> epoch_;  // null at the end
     Batch batch_;
   };
-  Iterator begin();
+  Iterator begin(Location at = Location::current());
   Iterator end() { return Iterator(); }
 
  private:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hammock/export.h"
+#include "hammock/location.h"
 
 namespace hammock::data {
 
@@ -47,8 +48,8 @@ class HAMMOCK_API SubsetRandomSampler : public Sampler {
 /// `count` examples, each drawn in proportion to its weight, with or without putting it back.
 class HAMMOCK_API WeightedRandomSampler : public Sampler {
  public:
-  WeightedRandomSampler(std::vector<double> weights, int64_t count, bool replacement,
-                        uint64_t seed);
+  WeightedRandomSampler(std::vector<double> weights, int64_t count, bool replacement, uint64_t seed,
+                        Location at = Location::current());
   std::vector<int64_t> Order(int64_t size, int64_t epoch) const override;
 
  private:
@@ -62,7 +63,8 @@ class HAMMOCK_API WeightedRandomSampler : public Sampler {
 /// several. Short shares are filled up from the beginning, so that all are equally long.
 class HAMMOCK_API DistributedSampler : public Sampler {
  public:
-  DistributedSampler(int64_t rank, int64_t world, bool shuffle, uint64_t seed);
+  DistributedSampler(int64_t rank, int64_t world, bool shuffle, uint64_t seed,
+                     Location at = Location::current());
   std::vector<int64_t> Order(int64_t size, int64_t epoch) const override;
 
  private:

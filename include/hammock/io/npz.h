@@ -23,27 +23,30 @@
 namespace hammock::io {
 
 /// One array; `name` stands in messages. Fortran order is put in row-major order.
-HAMMOCK_API HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name);
+HAMMOCK_API HostTensor ParseNpy(std::span<const std::byte> bytes, const std::string& name,
+                                Location at = Location::current());
 
 HAMMOCK_API HostTensor ReadNpy(const std::string& path, Location at = Location::current());
 /// Whole or not at all. NumPy has no bfloat16: its bits are written as uint16.
-HAMMOCK_API void WriteNpy(const std::string& path, const HostTensor& array);
+HAMMOCK_API void WriteNpy(const std::string& path, const HostTensor& array,
+                          Location at = Location::current());
 
 /// An archive in memory. Immutable: may be read from several threads.
 class HAMMOCK_API NpzFile {
  public:
   static NpzFile Open(const std::string& path, Location at = Location::current());
   /// From the bytes of a file; `name` stands in messages.
-  static NpzFile Parse(std::vector<std::byte> bytes, const std::string& name);
+  static NpzFile Parse(std::vector<std::byte> bytes, const std::string& name,
+                       Location at = Location::current());
 
   /// Array names without ".npy", in the order of the archive's directory.
   const std::vector<std::string>& names() const { return names_; }
   bool Has(std::string_view name) const { return Find(name) >= 0; }
   /// The array; ValueError (kUnknownName) if there is none of that name.
-  HostTensor Read(std::string_view name) const;
+  HostTensor Read(std::string_view name, Location at = Location::current()) const;
   /// The array with its elements read as `dtype`, which has their width: bfloat16 is kept as
   /// uint16.
-  HostTensor Read(std::string_view name, DType dtype) const;
+  HostTensor Read(std::string_view name, DType dtype, Location at = Location::current()) const;
 
  private:
   struct Entry {

@@ -29,16 +29,16 @@ class HAMMOCK_API SafetensorsFile {
   static SafetensorsFile Open(const std::string& path, Location at = Location::current());
   /// `owner` keeps `bytes`; `name` stands in messages.
   static SafetensorsFile Parse(std::shared_ptr<const void> owner, std::string_view bytes,
-                               const std::string& name);
+                               const std::string& name, Location at = Location::current());
 
   /// In the order of their data.
   const std::vector<std::string>& names() const { return names_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   bool Has(const std::string& name) const { return entries_.contains(name); }
   /// ValueError (kUnknownName) where there is none.
-  const Shape& ShapeOf(const std::string& name) const;
+  const Shape& ShapeOf(const std::string& name, Location at = Location::current()) const;
   /// Memory of the file as long as someone holds it, where its place allows.
-  HostTensor Read(const std::string& name) const;
+  HostTensor Read(const std::string& name, Location at = Location::current()) const;
 
  private:
   struct Entry {
@@ -57,6 +57,7 @@ class HAMMOCK_API SafetensorsFile {
 };
 
 HAMMOCK_API void WriteSafetensors(const std::string& path, const NamedHostTensors& tensors,
-                                  const std::map<std::string, std::string>& metadata = {});
+                                  const std::map<std::string, std::string>& metadata = {},
+                                  Location at = Location::current());
 
 }  // namespace hammock::io
