@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/throw.h"
 #include "distributions/parameters.h"
+#include "ops/require.h"
 
 namespace hammock::distributions {
 
@@ -54,6 +56,16 @@ Tensor LogNormal::Variance() const {
 
 // ---- Uniform
 
+Uniform::Uniform(const TensorArg& low, const TensorArg& high) : TwoParameters(low, high) {
+  constexpr char kMessage[] = "low must be below high";
+  LocationScope scope(low.at());
+  if (low.is_tensor() || high.is_tensor()) {
+    second_ = ops::Required(second_, first_.lt(second_), "Uniform", kMessage);
+  } else if (!(low.scalar().ToDouble() < high.scalar().ToDouble())) {
+    Throw(ErrorCode::kValue, "Uniform: {}, not {} and {}", kMessage, low.scalar().ToDouble(),
+          high.scalar().ToDouble());
+  }
+}
 Tensor Uniform::Draw(const Dims& sizes) const {
   return low() + UniformLike(low(), sizes) * (high() - low());
 }

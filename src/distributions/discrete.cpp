@@ -14,7 +14,8 @@ namespace {
 Tensor Clamped(const Tensor& probs) { return clamp(probs, Epsilon(probs), 1 - Epsilon(probs)); }
 
 void CheckCount(const char* name, int64_t total_count) {
-  if (total_count < 0) Throw(ErrorCode::kValue, "{}: total_count is {}", name, total_count);
+  if (total_count >= 0) return;
+  Throw(ErrorCode::kValue, "{}: total_count is {}, must not be negative", name, total_count);
 }
 
 Tensor Probabilities(const char* name, const TensorArg& probs) {
@@ -31,11 +32,6 @@ Tensor Weights(const Tensor& probs, const Tensor& total) {
                        "probs must not be negative, and some be positive");
 }
 
-Tensor WithClasses(const char* name, const Tensor& parameter) {
-  if (parameter.dim() > 0) return parameter;
-  Throw(ErrorCode::kShapeMismatch, "{}: the parameter has no dim of classes", name);
-}
-
 }  // namespace
 
 // ---- Bernoulli
@@ -47,7 +43,10 @@ Bernoulli::Bernoulli(const TensorArg& probs) : Bernoulli(Probabilities("Bernoull
   logits_ = logit(Clamped(probs_));
 }
 
-Bernoulli Bernoulli::from_logits(const Tensor& logits) { return {sigmoid(logits), logits}; }
+Bernoulli Bernoulli::from_logits(const Tensor& logits, Location at) {
+  LocationScope scope(at);
+  return {sigmoid(logits), logits};
+}
 
 Tensor Bernoulli::Draw(const Dims& sizes) const {
   return UniformLike(probs_, sizes).lt(probs_).to(probs_.dtype());
@@ -69,15 +68,16 @@ Categorical::Categorical(Tensor probs, Tensor logits)
       logits_(std::move(logits)) {}
 
 Categorical::Categorical(const Tensor& probs, Location at)
-    : Categorical(WithClasses("Categorical", probs), Tensor()) {
+    : Categorical(WithClasses("Categorical", probs, at), Tensor()) {
   LocationScope scope(at);
   Tensor total = sum(probs, {-1}, true);
   probs_ = Weights(probs, total) / total;
   logits_ = log(Clamped(probs_));
 }
 
-Categorical Categorical::from_logits(const Tensor& logits) {
-  WithClasses("Categorical", logits);
+Categorical Categorical::from_logits(const Tensor& logits, Location at) {
+  LocationScope scope(at);
+  WithClasses("Categorical", logits, at);
   return {softmax(logits, -1), log_softmax(logits, -1)};
 }
 
@@ -108,7 +108,8 @@ Tensor Categorical::Variance() const { return Mean(); }
 // ---- Multinomial
 
 Multinomial::Multinomial(int64_t total_count, const Tensor& probs, Location at)
-    : Distribution(WithoutLast(WithClasses("Multinomial", probs).sizes(), 1), {probs.size(-1)}),
+    : Distribution(WithoutLast(WithClasses("Multinomial", probs, at).sizes(), 1),
+                   {WithClasses("Multinomial", probs, at).size(-1)}),
       total_count_(total_count),
       classes_(probs, at) {
   LocationScope scope(at);
@@ -142,7 +143,10 @@ Tensor Multinomial::Variance() const {
 // ---- Binomial
 
 Binomial::Binomial(int64_t total_count, const TensorArg& probs)
-    : Distribution(Broadcast({probs})[0].sizes()), total_count_(total_count), once_(probs) {
+    : Distribution(Probabilities("Binomial", probs).sizes()),
+      total_count_(total_count),
+      once_(probs) {
+  LocationScope scope(probs.at());
   CheckCount("Binomial", total_count);
 }
 
@@ -172,6 +176,7 @@ Tensor Binomial::Variance() const {
 
 Geometric::Geometric(const TensorArg& probs)
     : Distribution(Dims()), probs_(Probabilities("Geometric", probs)) {
+  NeedPositive("Geometric", "probs must be in (0, 1]", probs, probs_);
   SetBatchShape(probs_.sizes());
 }
 
@@ -223,8 +228,15 @@ Tensor LargePoisson(const Tensor& rate, const Dims& sizes) {
 
 }  // namespace
 
-Poisson::Poisson(const TensorArg& rate)
-    : Distribution(Broadcast({rate})[0].sizes()), rate_(Broadcast({rate})[0]) {}
+Poisson::Poisson(const TensorArg& rate) : Distribution(Dims()), rate_(Broadcast({rate})[0]) {
+  constexpr char kMessage[] = "rate must not be negative";
+  NeedNumber("Poisson", kMessage, rate, [](double number) { return number >= 0; });
+  LocationScope scope(rate.at());
+  if (rate.is_tensor()) {
+    rate_ = Supported("Poisson", kMessage, rate_, 0, std::numeric_limits<double>::infinity());
+  }
+  SetBatchShape(rate_.sizes());
+}
 
 Tensor Poisson::Draw(const Dims& sizes) const {
   Tensor rate = rate_.to(DType::kF64);

@@ -10,6 +10,7 @@ namespace hammock::distributions {
 // ---- Parameters
 
 std::vector<Tensor> Broadcast(std::initializer_list<TensorArg> args) {
+  LocationScope scope(args.begin()->at());
   DType dtype = kDefaultFloat;
   Device device;
   bool found = false;
@@ -28,6 +29,12 @@ std::vector<Tensor> Broadcast(std::initializer_list<TensorArg> args) {
                                       : full({}, arg.scalar(), dtype, device));
   }
   return broadcast_tensors(tensors);
+}
+
+const Tensor& WithClasses(const char* name, const Tensor& parameter, const Location& at) {
+  LocationScope scope(at);
+  if (parameter.dim() > 0) return parameter;
+  Throw(ErrorCode::kShapeMismatch, "{}: the parameter has no dim of classes", name);
 }
 
 Dims Joined(const Dims& first, const Dims& second) {

@@ -8,9 +8,13 @@ namespace hammock::distributions {
 
 // ---- Dirichlet
 
-Dirichlet::Dirichlet(const Tensor& concentration)
-    : Distribution(WithoutLast(concentration.sizes(), 1), {concentration.size(-1)}),
-      concentration_(concentration) {}
+Dirichlet::Dirichlet(const Tensor& concentration, Location at)
+    : Distribution(WithoutLast(WithClasses("Dirichlet", concentration, at).sizes(), 1),
+                   {WithClasses("Dirichlet", concentration, at).size(-1)}),
+      concentration_(concentration) {
+  NeedPositive("Dirichlet", "concentration must be positive", TensorArg(concentration, at),
+               concentration_);
+}
 
 Tensor Dirichlet::Draw(const Dims& sizes) const {
   Tensor draws = StandardGamma(expand(concentration_, sizes));
@@ -55,26 +59,28 @@ void CheckSizes(const Tensor& loc, const Tensor& matrix) {
         matrix.shape().to_string(), loc.shape().to_string());
 }
 
-Dims BatchOf(const Tensor& loc, const Tensor& matrix) {
+Dims BatchOf(const Tensor& loc, const Tensor& matrix, const Location& at) {
+  LocationScope scope(at);
   CheckSizes(loc, matrix);
   return broadcast_shapes({WithoutLast(loc.sizes(), 1), WithoutLast(matrix.sizes(), 2)});
 }
 
 }  // namespace
 
-MultivariateNormal::MultivariateNormal(const Tensor& loc, const Factor& factor)
-    : Distribution(BatchOf(loc, factor.tril), {loc.size(-1)}) {
+MultivariateNormal::MultivariateNormal(const Tensor& loc, const Factor& factor, const Location& at)
+    : Distribution(BatchOf(loc, factor.tril, at), {loc.size(-1)}) {
+  LocationScope scope(at);
   int64_t size = loc.size(-1);
   loc_ = expand(loc, Joined(batch_shape(), {size}));
   scale_tril_ = expand(factor.tril, Joined(batch_shape(), {size, size}));
 }
 
-MultivariateNormal::MultivariateNormal(const Tensor& loc, const Tensor& covariance)
-    : MultivariateNormal(loc, Factor{cholesky(covariance)}) {}
+MultivariateNormal::MultivariateNormal(const Tensor& loc, const Tensor& covariance, Location at)
+    : MultivariateNormal(loc, Factor{cholesky(covariance, false, at)}, at) {}
 
-MultivariateNormal MultivariateNormal::from_scale_tril(const Tensor& loc,
-                                                       const Tensor& scale_tril) {
-  return {loc, Factor{scale_tril}};
+MultivariateNormal MultivariateNormal::from_scale_tril(const Tensor& loc, const Tensor& scale_tril,
+                                                       Location at) {
+  return {loc, Factor{scale_tril}, at};
 }
 
 Tensor MultivariateNormal::covariance_matrix() const {
@@ -106,18 +112,19 @@ Dims LastOf(const Dims& sizes, int count) {
   return last;
 }
 
-int CheckedDims(const Distribution& base, int dims) {
+int CheckedDims(const Distribution& base, int dims, const Location& at) {
+  LocationScope scope(at);
   if (dims >= 0 && dims <= base.batch_shape().size()) return dims;
-  Throw(ErrorCode::kValue, "Independent: {} of the {} batch dims of {}", dims,
+  Throw(ErrorCode::kValue, "Independent: {} of the {} batch dims of {} were asked for", dims,
         base.batch_shape().size(), base.name());
 }
 
 }  // namespace
 
-Independent::Independent(std::shared_ptr<const Distribution> base, int dims)
+Independent::Independent(std::shared_ptr<const Distribution> base, int dims, Location at)
     : Distribution(
-          WithoutLast(base->batch_shape(), CheckedDims(*base, dims)),
-          Joined(LastOf(base->batch_shape(), CheckedDims(*base, dims)), base->event_shape())),
+          WithoutLast(base->batch_shape(), CheckedDims(*base, dims, at)),
+          Joined(LastOf(base->batch_shape(), CheckedDims(*base, dims, at)), base->event_shape())),
       base_(std::move(base)),
       dims_(dims) {}
 

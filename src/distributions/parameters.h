@@ -21,6 +21,8 @@ void NeedNumber(const char* name, const char* message, const TensorArg& given,
 /// `value`, whose use raises an error where it is not in [low, high].
 Tensor Supported(const char* name, const char* message, const Tensor& value, double low,
                  double high);
+/// The parameter, whose last dim are the classes.
+const Tensor& WithClasses(const char* name, const Tensor& parameter, const Location& at);
 /// Sizes one after the other.
 Dims Joined(const Dims& first, const Dims& second);
 /// Without the last `count` of them.

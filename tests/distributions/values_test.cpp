@@ -204,6 +204,18 @@ TEST(Distributions, RefuseParametersWithoutMeaning) {
   EXPECT_THROW_MESSAGE(Bernoulli(1.5), ValueError, "Bernoulli: probs must be in [0, 1], not 1.5");
   EXPECT_THROW_MESSAGE(Geometric(-0.5), ValueError, "Geometric: probs must be in [0, 1]");
   EXPECT_THROW_MESSAGE(Normal(0.0, std::nan("")), ValueError, "scale must be positive");
+  EXPECT_THROW_MESSAGE(Geometric(0), ValueError, "Geometric: probs must be in (0, 1], not 0");
+  EXPECT_THROW_MESSAGE(Uniform(1, 0), ValueError, "Uniform: low must be below high, not 1 and 0");
+  EXPECT_THROW_MESSAGE(Uniform(1, 1), ValueError, "Uniform: low must be below high");
+  EXPECT_THROW_MESSAGE(Poisson(-1), ValueError, "Poisson: rate must not be negative, not -1");
+  EXPECT_EQ(Poisson(0).sample().item<double>(), 0);
+  EXPECT_THROW_MESSAGE(Dirichlet(tensor(1.0)), ValueError, "Dirichlet: the parameter has no dim");
+  EXPECT_THROW_MESSAGE(Uniform(Row({0, 2}), 1).sample().host(), DeviceError,
+                       "Uniform: low must be below high");
+  EXPECT_THROW_MESSAGE(Poisson(Row({1, -1})).sample().host(), DeviceError,
+                       "Poisson: rate must not be negative");
+  EXPECT_THROW_MESSAGE(Dirichlet(Row({1, -1})).sample().host(), DeviceError,
+                       "Dirichlet: concentration must be positive");
   // Of tensors when their values are known.
   EXPECT_THROW_MESSAGE(Normal(0.0, Row({1, -1})).sample().host(), DeviceError,
                        "Normal: scale must be positive");

@@ -60,7 +60,7 @@ class HAMMOCK_API LogNormal : public TwoParameters {
 /// In [low, high).
 class HAMMOCK_API Uniform : public TwoParameters {
  public:
-  Uniform(const TensorArg& low, const TensorArg& high) : TwoParameters(low, high) {}
+  Uniform(const TensorArg& low, const TensorArg& high);
   std::string name() const override { return "Uniform"; }
   const Tensor& low() const { return first_; }
   const Tensor& high() const { return second_; }

@@ -11,7 +11,7 @@ namespace hammock::distributions {
 class HAMMOCK_API Bernoulli : public Distribution {
  public:
   explicit Bernoulli(const TensorArg& probs);
-  static Bernoulli from_logits(const Tensor& logits);
+  static Bernoulli from_logits(const Tensor& logits, Location at = Location::current());
   std::string name() const override { return "Bernoulli"; }
   const Tensor& probs() const { return probs_; }
   const Tensor& logits() const { return logits_; }
@@ -33,7 +33,7 @@ class HAMMOCK_API Bernoulli : public Distribution {
 class HAMMOCK_API Categorical : public Distribution {
  public:
   explicit Categorical(const Tensor& probs, Location at = Location::current());
-  static Categorical from_logits(const Tensor& logits);
+  static Categorical from_logits(const Tensor& logits, Location at = Location::current());
   std::string name() const override { return "Categorical"; }
   const Tensor& probs() const { return probs_; }    ///< normalised
   const Tensor& logits() const { return logits_; }  ///< log-probabilities

@@ -12,7 +12,7 @@ namespace hammock::distributions {
 /// Of probabilities that sum to one.
 class HAMMOCK_API Dirichlet : public Distribution {
  public:
-  explicit Dirichlet(const Tensor& concentration);
+  explicit Dirichlet(const Tensor& concentration, Location at = Location::current());
   std::string name() const override { return "Dirichlet"; }
   bool has_rsample() const override { return true; }
   const Tensor& concentration() const { return concentration_; }
@@ -30,9 +30,11 @@ class HAMMOCK_API Dirichlet : public Distribution {
 
 class HAMMOCK_API MultivariateNormal : public Distribution {
  public:
-  MultivariateNormal(const Tensor& loc, const Tensor& covariance);
+  MultivariateNormal(const Tensor& loc, const Tensor& covariance,
+                     Location at = Location::current());
   /// By the lower Cholesky factor of the covariance.
-  static MultivariateNormal from_scale_tril(const Tensor& loc, const Tensor& scale_tril);
+  static MultivariateNormal from_scale_tril(const Tensor& loc, const Tensor& scale_tril,
+                                            Location at = Location::current());
   std::string name() const override { return "MultivariateNormal"; }
   bool has_rsample() const override { return true; }
   const Tensor& loc() const { return loc_; }
@@ -50,7 +52,7 @@ class HAMMOCK_API MultivariateNormal : public Distribution {
   struct Factor {
     Tensor tril;
   };
-  MultivariateNormal(const Tensor& loc, const Factor& factor);
+  MultivariateNormal(const Tensor& loc, const Factor& factor, const Location& at);
   Tensor loc_, scale_tril_;
 };
 
@@ -58,9 +60,10 @@ class HAMMOCK_API MultivariateNormal : public Distribution {
 class HAMMOCK_API Independent : public Distribution {
  public:
   template <std::derived_from<Distribution> D>
-  Independent(const D& base, int reinterpreted_batch_dims)
-      : Independent(std::make_shared<const D>(base), reinterpreted_batch_dims) {}
-  Independent(std::shared_ptr<const Distribution> base, int reinterpreted_batch_dims);
+  Independent(const D& base, int reinterpreted_batch_dims, Location at = Location::current())
+      : Independent(std::make_shared<const D>(base), reinterpreted_batch_dims, at) {}
+  Independent(std::shared_ptr<const Distribution> base, int reinterpreted_batch_dims,
+              Location at = Location::current());
   std::string name() const override { return "Independent"; }
   bool has_rsample() const override { return base_->has_rsample(); }
   const Distribution& base() const { return *base_; }
