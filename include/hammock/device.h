@@ -19,7 +19,7 @@ class BackendImplInterface;
 class HAMMOCK_API Device {
  public:
   /// The default device: by API, else config `device`, else the best backend there is.
-  Device();
+  Device(Location at = Location::current());  // NOLINT: `Device device = {}`
   /// ValueError for an unknown name (with those that exist) or an ordinal that does not exist.
   Device(const std::string& name,  // NOLINT: a name is a device
          Location at = Location::current());
@@ -49,13 +49,13 @@ HAMMOCK_API std::vector<Device> Devices();
 // ---- Memory. When an allocation fails or passes the limit, the runtime frees what it can and
 // tries once more before the step fails.
 
-HAMMOCK_API lazy::MemoryInfo GetMemoryInfo(const Device& device);
+HAMMOCK_API lazy::MemoryInfo GetMemoryInfo(const Device& device, Location at = Location::current());
 /// Bytes that live data of the device may take; 0 lifts the limit. NotSupported where the backend
 /// keeps none.
 HAMMOCK_API void SetMemoryLimit(const Device& device, int64_t bytes,
                                 Location at = Location::current());
 /// Drops what can be made again: derived forms, cached scalars, the backend's own caches. Returns
 /// the bytes of derived forms that were dropped.
-HAMMOCK_API int64_t FreeMemory(const Device& device);
+HAMMOCK_API int64_t FreeMemory(const Device& device, Location at = Location::current());
 
 }  // namespace hammock

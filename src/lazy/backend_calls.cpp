@@ -48,6 +48,11 @@ void RaiseFromBackend(const std::string& device, const char* method, ErrorCode c
   __builtin_unreachable();
 }
 
+lazy::MemoryInfo MemoryOf(const DeviceEntry& device) {
+  return CallBackend(device, "GetMemoryInfo",
+                     [&](auto& backend) { return backend.GetMemoryInfo(device.device); });
+}
+
 std::vector<BackendDataPtr> Upload(DeviceEntry& device, std::span<const HostTensor> tensors) {
   constexpr char kMethod[] = "MakeComputationDataFromTensors";
   auto data = WithMemory(device, [&] {

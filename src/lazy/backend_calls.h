@@ -27,6 +27,8 @@ decltype(auto) CallBackend(const DeviceEntry& device, const char* method, Fn&& c
   }
 }
 
+lazy::MemoryInfo MemoryOf(const DeviceEntry& device);
+
 // ---- Those with results, which are checked. Where memory is short they free some and try again.
 
 /// One data of each tensor, in order.

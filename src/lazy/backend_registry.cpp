@@ -248,12 +248,13 @@ std::vector<DeviceEntry*> AllDevices() {
   return all;
 }
 
-Device::Device() {
+Device::Device(Location at) {
   EnsureInTree();
   id_ = registry().default_device.load();
   if (id_ != kNoDevice && EntryOf(id_).active) return;
   const std::string& configured = config::Get<config::kDevice>();
   if (!configured.empty()) {
+    LocationScope scope(at);
     id_ = FindDevice(configured);
     return;
   }

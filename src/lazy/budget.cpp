@@ -193,8 +193,7 @@ bool RunPending(ThreadContext& context, int64_t least, const char* trigger) {
 int64_t FreeBytes(DeviceEntry& device) {
   int64_t given = config::Get<config::kTrimGraphBytes>();
   if (given >= 0) return given == 0 ? kNever : given;
-  lazy::MemoryInfo info = CallBackend(
-      device, "GetMemoryInfo", [&](auto& backend) { return backend.GetMemoryInfo(device.device); });
+  lazy::MemoryInfo info = MemoryOf(device);
   int64_t most = info.limit > 0 ? info.limit : info.total;
   if (most > 0) return std::max<int64_t>(most - info.in_use, 0);
   if (device.type != "cpu" && device.type != "reference") return kNever;

@@ -5,6 +5,7 @@
 
 #include "base/of_thread.h"
 #include "hammock/config.h"
+#include "lazy/backend_calls.h"
 #include "lazy/backend_registry.h"
 #include "lazy/executor.h"
 
@@ -88,7 +89,7 @@ std::vector<Lane*> LanesOf(DeviceEntry& device) {
 
 bool RunningMemory::Fits(const DeviceEntry& device, int64_t bytes) const {
   if (bytes == kAll || bytes_ >= kAll) return false;
-  lazy::MemoryInfo info = device.backend->GetMemoryInfo(device.device);
+  lazy::MemoryInfo info = MemoryOf(device);
   // Some of `bytes_` is in use already: rather too little runs at once than too much.
   return info.limit == 0 || bytes <= info.limit - info.in_use - bytes_;
 }
@@ -96,7 +97,14 @@ bool RunningMemory::Fits(const DeviceEntry& device, int64_t bytes) const {
 void RunningMemory::Enter(std::unique_lock<std::mutex>& lock, const DeviceEntry& device,
                           int64_t bytes) {
   const uint64_t number = arrived_++;
-  changed_.wait(lock, [&] { return number == let_in_ && (running_ == 0 || Fits(device, bytes)); });
+  try {
+    changed_.wait(lock,
+                  [&] { return number == let_in_ && (running_ == 0 || Fits(device, bytes)); });
+  } catch (...) {  // of the backend, which was asked when it was this one's turn
+    ++let_in_;
+    changed_.notify_all();
+    throw;
+  }
   ++let_in_;
   ++running_;
   bytes_ += bytes;
@@ -112,7 +120,7 @@ void RunningMemory::Leave(int64_t bytes) {
 RunningMemory::Use::Use(DeviceEntry& device, int64_t bytes, bool inside)
     : device_(device), bytes_(bytes), counted_(!inside && !device.backend->IsAsynchronous()) {
   if (!counted_) return;
-  if (bytes == 0 && device.backend->GetMemoryInfo(device.device).limit > 0) bytes_ = kAll;
+  if (bytes == 0 && MemoryOf(device).limit > 0) bytes_ = kAll;
   RunningMemory& memory = device.memory;
   std::unique_lock lock(memory.mutex_);
   memory.Enter(lock, device, bytes_);

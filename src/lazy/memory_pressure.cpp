@@ -50,11 +50,6 @@ std::vector<LiveValue> LargestLive(DeviceEntry& device, size_t most) {
   return live;
 }
 
-lazy::MemoryInfo MemoryOf(const DeviceEntry& device) {
-  return CallBackend(device, "GetMemoryInfo",
-                     [&](auto& backend) { return backend.GetMemoryInfo(device.device); });
-}
-
 DeviceEntry& RealDevice(const char* what, const Device& device) {
   if (device.id() == kNoDevice) {
     Throw(ErrorCode::kValue, "{}: symbolic tensors have no memory", what);
@@ -109,7 +104,8 @@ void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error) {
   throw full;
 }
 
-lazy::MemoryInfo GetMemoryInfo(const Device& device) {
+lazy::MemoryInfo GetMemoryInfo(const Device& device, Location at) {
+  LocationScope scope(at);
   DeviceEntry& entry = RealDevice("GetMemoryInfo", device);
   return MemoryOf(entry);
 }
@@ -125,7 +121,8 @@ void SetMemoryLimit(const Device& device, int64_t bytes, Location at) {
               [&](auto& backend) { backend.SetMemoryLimit(entry.device, bytes); });
 }
 
-int64_t FreeMemory(const Device& device) {
+int64_t FreeMemory(const Device& device, Location at) {
+  LocationScope scope(at);
   DeviceEntry& entry = RealDevice("FreeMemory", device);
   int64_t derived = lazy::DerivedBytes(entry.device);
   FreeMemoryOf(entry);

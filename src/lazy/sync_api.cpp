@@ -238,8 +238,8 @@ void LazyGraphExecutor::PrepareToExit() {
     try {
       lazy::getBackend(name)->PrepareToExit();
     } catch (...) {
-      Log(LogLevel::kError, "{}",
-          CurrentError(ErrorCode::kDevice, "PrepareToExit of backend " + name)->what());
+      Log(LogLevel::kError, "PrepareToExit of backend {}: {}", name,
+          CurrentError(ErrorCode::kDevice, name)->what());
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hammock/metrics.h"
+#include "lazy/backend_calls.h"
 #include "lazy/computation_cache.h"
 #include "lazy/tensor_impl.h"
 
@@ -41,7 +42,7 @@ void WriteMiss(const CompileMiss& miss) {
 }
 
 int64_t WriteMemory(const DeviceEntry& device, int64_t planned) {
-  int64_t in_use = device.backend->GetMemoryInfo(device.device).in_use;
+  int64_t in_use = MemoryOf(device).in_use;
   tracing::WriteMemory(device.name(), in_use, in_use + planned);
   return in_use + planned;
 }

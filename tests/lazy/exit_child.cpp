@@ -122,7 +122,9 @@ void Long() {
 
 class FailsToEnd : public lazy::BackendImplInterface {
  public:
-  void PrepareToExit() const override { throw 42; }
+  FailsToEnd(std::string name, int8_t number, std::function<void()> fail)
+      : fail_(std::move(fail)), type_(std::make_shared<Type>(std::move(name), number)) {}
+  void PrepareToExit() const override { fail_(); }
   void SetRngSeed(size_t) const override {}
   BackendDataPtr MakeComputationDataFromTensor(const HostTensor&, const Shape&,
                                                const lazy::BackendDevice&) const override {
@@ -157,15 +159,21 @@ class FailsToEnd : public lazy::BackendImplInterface {
 
  private:
   struct Type : lazy::BackendDeviceType {
-    Type() : BackendDeviceType(77) {}
-    std::string toString() const override { return "fails_to_end"; }
+    Type(std::string given, int8_t number) : BackendDeviceType(number), name(std::move(given)) {}
+    std::string toString() const override { return name; }
+    std::string name;
   };
-  std::shared_ptr<Type> type_ = std::make_shared<Type>();
+  std::function<void()> fail_;
+  std::shared_ptr<Type> type_;
 };
 
 void ThrowingBackend() {
   static std::once_flag once;
-  std::call_once(once, [] { lazy::RegisterBackend(new FailsToEnd); });
+  std::call_once(once, [] {
+    lazy::RegisterBackend(new FailsToEnd("fails_to_end", 77, [] { throw 42; }));
+    lazy::RegisterBackend(new FailsToEnd(
+        "raises_to_end", 78, [] { throw DeviceError(ErrorCode::kDevice, "the device is gone"); }));
+  });
   Serve();
 }
 

@@ -74,6 +74,9 @@ TEST(Exit, SurvivesABackendThatFailsToEnd) {
   EXPECT_EQ(result.code, 3);
   EXPECT_NE(result.output.find("PrepareToExit of backend fails_to_end"), std::string::npos)
       << result.output.substr(0, 2000);
+  EXPECT_NE(result.output.find("PrepareToExit of backend raises_to_end: the device is gone"),
+            std::string::npos)
+      << result.output.substr(0, 2000);
 }
 
 TEST(Exit, IsCleanAfterTheLibraryWasClosed) {

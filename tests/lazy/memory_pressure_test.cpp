@@ -120,6 +120,31 @@ class HoardingBackend : public HostBackend {
   std::atomic<int> tries{0};
 };
 
+/// Does not know how much memory is in use.
+class UnsureBackend : public HostBackend {
+ public:
+  UnsureBackend() : HostBackend("unsure") {}
+  lazy::MemoryInfo GetMemoryInfo(const lazy::BackendDevice&) const override {
+    if (unsure) throw std::runtime_error("no idea");
+    return {};
+  }
+  std::atomic<bool> unsure{false};
+};
+
+TEST_F(Memory, ErrorsOfAskingNameTheMethodAndTheDevice) {
+  UnsureBackend backend;
+  Registered registered(backend);
+  Tensor x = ones({2}, f32, "unsure");
+  backend.unsure = true;
+  constexpr char kWhat[] = "GetMemoryInfo on unsure:0: no idea";
+  EXPECT_CODE(GetMemoryInfo("unsure"), ErrorCode::kDevice, kWhat);
+  Tensor y = x + 1.0f;
+  EXPECT_CODE(y.host(), ErrorCode::kDevice, kWhat);
+  backend.unsure = false;
+  Lazy().ClearErrors(y);
+  EXPECT_EQ(y.host().at(0).ToDouble(), 2) << "nobody waits for the one that failed";
+}
+
 TEST_F(Memory, BackendsAreAskedToFreeTheirCaches) {
   HoardingBackend backend;
   Registered registered(backend);
