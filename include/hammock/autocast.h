@@ -22,13 +22,14 @@
 
 #include "hammock/export.h"
 #include "hammock/ir/dtype.h"
+#include "hammock/location.h"
 
 namespace hammock {
 
 class HAMMOCK_API AutocastGuard {
  public:
   /// bf16 or f16, else ValueError.
-  explicit AutocastGuard(DType dtype);
+  explicit AutocastGuard(DType dtype, Location at = Location::current());
   ~AutocastGuard();
   AutocastGuard(const AutocastGuard&) = delete;
   AutocastGuard& operator=(const AutocastGuard&) = delete;

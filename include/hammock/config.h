@@ -140,7 +140,8 @@ auto Get() -> std::conditional_t<TypeOf(key) == Type::kString, const std::string
 }
 
 template <Key key>
-void Set(const ValueOf<key>& value) {
+void Set(const ValueOf<key>& value, Location at = Location::current()) {
+  LocationScope scope(at);
   if constexpr (TypeOf(key) == Type::kBool) detail::SetBool(key, value);
   if constexpr (TypeOf(key) == Type::kInt) detail::SetInt(key, value);
   if constexpr (TypeOf(key) == Type::kString) detail::SetString(key, value);
@@ -152,13 +153,13 @@ HAMMOCK_API void Set(std::string_view name, std::string_view value,
                      Location at = Location::current());
 
 /// An option's value as text that `Set` accepts.
-HAMMOCK_API std::string GetText(std::string_view name);
+HAMMOCK_API std::string GetText(std::string_view name, Location at = Location::current());
 
 /// Who set the present value: "default", "environment HAMMOCK_EAGER", "file my.conf:3" or "call".
-HAMMOCK_API std::string OriginOf(std::string_view name);
+HAMMOCK_API std::string OriginOf(std::string_view name, Location at = Location::current());
 
 /// Sets all options of a file, or none of them when a line is wrong; errors name file and line.
-HAMMOCK_API void LoadFile(const std::string& path);
+HAMMOCK_API void LoadFile(const std::string& path, Location at = Location::current());
 
 /// Grows with every change of any option: a cheap test whether something derived is out of date.
 HAMMOCK_API uint64_t Generation();

@@ -14,6 +14,7 @@
 
 #include "hammock/export.h"
 #include "hammock/host_tensor.h"
+#include "hammock/location.h"
 
 namespace hammock {
 
@@ -23,7 +24,8 @@ using CustomCallFn =
     std::function<std::vector<HostTensor>(std::span<const HostTensor>, std::string_view payload)>;
 
 /// Thread-safe. Throws ValueError for a name that is taken.
-HAMMOCK_API void RegisterCustomCall(const std::string& target, CustomCallFn function);
+HAMMOCK_API void RegisterCustomCall(const std::string& target, CustomCallFn function,
+                                    Location at = Location::current());
 /// Empty if there is none.
 HAMMOCK_API CustomCallFn FindCustomCall(const std::string& target);
 

@@ -14,6 +14,7 @@
 #include "hammock/error.h"
 #include "hammock/export.h"
 #include "hammock/ir/shape.h"
+#include "hammock/location.h"
 #include "hammock/scalar.h"
 
 namespace hammock {
@@ -31,7 +32,8 @@ class HAMMOCK_API HostTensor {
   /// Shares the caller's memory without copying; `deleter` runs when the last user is gone.
   static HostTensor Borrow(const Shape& shape, void* data, std::function<void()> deleter);
   template <class T>
-  static HostTensor From(const std::vector<T>& values, const Dims& sizes);
+  static HostTensor From(const std::vector<T>& values, const Dims& sizes,
+                         Location at = Location::current());
   static HostTensor From(const Scalar& value);
 
   bool defined() const { return bytes_ != nullptr; }
@@ -46,33 +48,35 @@ class HAMMOCK_API HostTensor {
 
   /// Typed view; TypeError if T is not the dtype.
   template <class T>
-  std::span<const T> values() const {
-    CheckType(DTypeOf<T>);
+  std::span<const T> values(Location at = Location::current()) const {
+    CheckType(DTypeOf<T>, at);
     return {static_cast<const T*>(data()), static_cast<size_t>(numel())};
   }
   template <class T>
-  std::span<T> mutable_values() {
-    CheckType(DTypeOf<T>);
+  std::span<T> mutable_values(Location at = Location::current()) {
+    CheckType(DTypeOf<T>, at);
     return {static_cast<T*>(mutable_data()), static_cast<size_t>(numel())};
   }
 
-  Scalar at(int64_t index) const;  ///< element by flat index
-  void set(int64_t index, const Scalar& value);
+  /// Element by flat index.
+  Scalar at(int64_t index, Location at = Location::current()) const;
+  void set(int64_t index, const Scalar& value, Location at = Location::current());
   HostTensor To(DType dtype) const;  ///< elementwise cast
   /// Bit for bit; NaNs compare by their bits.
   bool SameBits(const HostTensor& other) const;
 
  private:
-  void CheckType(DType expected) const;
+  void CheckType(DType expected, const Location& at) const;
   Shape shape_;
   std::shared_ptr<void> bytes_;
 };
 
 template <class T>
-HostTensor HostTensor::From(const std::vector<T>& values, const Dims& sizes) {
+HostTensor HostTensor::From(const std::vector<T>& values, const Dims& sizes, Location at) {
   HostTensor result(Shape(DTypeOf<T>, sizes));
   auto out = result.mutable_values<T>();
   if (out.size() != values.size()) {
+    LocationScope scope(at);
     throw ValueError(ErrorCode::kShapeMismatch, "host tensor: " + std::to_string(values.size()) +
                                                     " values given for " +
                                                     result.shape().to_string());

@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "hammock/export.h"
+#include "hammock/location.h"
 
 namespace hammock {
 
@@ -36,7 +37,7 @@ inline bool IsOn() { return (detail::wanted.load(std::memory_order_relaxed) & 1)
 
 /// Begins a trace; `%p` in the path is the process id. ValueError if the file cannot be written or
 /// a trace is being written already.
-HAMMOCK_API void Start(const std::string& path);
+HAMMOCK_API void Start(const std::string& path, Location at = Location::current());
 /// Ends the trace, if there is one. Called at exit.
 HAMMOCK_API void Stop();
 

@@ -219,19 +219,22 @@ void Set(std::string_view name, std::string_view value, Location at) {
   Store(row.key, Parse(row, value));
 }
 
-std::string GetText(std::string_view name) {
+std::string GetText(std::string_view name, Location at) {
+  LocationScope scope(at);
   const Row& row = FindOrThrow(name);
   return Format(row.key, detail::Load(row.key, std::memory_order_acquire));
 }
 
-std::string OriginOf(std::string_view name) {
+std::string OriginOf(std::string_view name, Location at) {
+  LocationScope scope(at);
   const Row& row = FindOrThrow(name);
   detail::Load(row.key, std::memory_order_acquire);
   const std::string* origin = origins[row.key].load(std::memory_order_acquire);
   return origin ? *origin : "default";
 }
 
-void LoadFile(const std::string& path) {
+void LoadFile(const std::string& path, Location at) {
+  LocationScope scope(at);
   std::ifstream file(path);
   if (!file) Throw(ErrorCode::kValue, "config: cannot read file '{}'", path);
   struct Setting {

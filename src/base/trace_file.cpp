@@ -209,7 +209,8 @@ std::string Quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void Start(const std::string& path) {
+void Start(const std::string& path, Location at) {
+  LocationScope scope(at);
   config::Get<config::kTraceFileBytes>();  // the first look at options follows one, with the mutex
   File& file = GetFile();
   std::lock_guard lock(file.mutex);

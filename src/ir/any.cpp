@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/ir/graph.h"
 #include "ir/any_tensor.h"
@@ -13,7 +14,8 @@ namespace {
 // A list may contain itself, as in Python.
 constexpr int kMaxPrintDepth = 32;
 
-[[noreturn, gnu::cold]] void WrongType(const char* expected, const Any& value) {
+[[noreturn, gnu::cold]] void WrongType(const char* expected, const Any& value, const Location& at) {
+  UserLineScope scope(at);
   Throw<TypeError>(ErrorCode::kSchema, "expected {}, got {}: {}", expected, value.type_name(),
                    value.to_string());
 }
@@ -153,81 +155,81 @@ std::string Any::type_name() const {
   return "";
 }
 
-bool Any::ToBool() const {
+bool Any::ToBool(Location at) const {
   if (const bool* value = std::get_if<bool>(&value_)) return *value;
-  WrongType("a bool", *this);
+  WrongType("a bool", *this, at);
 }
 
-int64_t Any::ToInt() const {
+int64_t Any::ToInt(Location at) const {
   if (const int64_t* value = std::get_if<int64_t>(&value_)) return *value;
   if (const bool* value = std::get_if<bool>(&value_)) return *value;
-  WrongType("an int", *this);
+  WrongType("an int", *this, at);
 }
 
-double Any::ToDouble() const {
-  if (!IsNumber()) WrongType("a float", *this);
-  return ToScalar().ToDouble();
+double Any::ToDouble(Location at) const {
+  if (!IsNumber()) WrongType("a float", *this, at);
+  return ToScalar(at).ToDouble();
 }
 
-Scalar Any::ToScalar() const {
+Scalar Any::ToScalar(Location at) const {
   if (const bool* value = std::get_if<bool>(&value_)) return Scalar(*value);
   if (const int64_t* value = std::get_if<int64_t>(&value_)) return Scalar(*value);
   if (const double* value = std::get_if<double>(&value_)) return Scalar(*value);
-  WrongType("a number", *this);
+  WrongType("a number", *this, at);
 }
 
-const std::string& Any::ToStringRef() const {
+const std::string& Any::ToStringRef(Location at) const {
   if (auto* value = std::get_if<std::shared_ptr<const std::string>>(&value_)) return **value;
-  WrongType("a str", *this);
+  WrongType("a str", *this, at);
 }
 
-DType Any::ToDType() const {
+DType Any::ToDType(Location at) const {
   if (const DType* value = std::get_if<DType>(&value_)) return *value;
-  WrongType("a dtype", *this);
+  WrongType("a dtype", *this, at);
 }
 
-const Tensor& Any::ToTensor() const {
+const Tensor& Any::ToTensor(Location at) const {
   if (auto* value = std::get_if<std::shared_ptr<const Tensor>>(&value_)) return **value;
-  WrongType("a Tensor", *this);
+  WrongType("a Tensor", *this, at);
 }
 
-const AnyList& Any::ToList() const {
+const AnyList& Any::ToList(Location at) const {
   if (auto* value = std::get_if<std::shared_ptr<AnyList>>(&value_)) return **value;
   if (auto* value = std::get_if<TupleBox>(&value_)) return *value->items;
-  WrongType("a list", *this);
+  WrongType("a list", *this, at);
 }
 
-AnyList& Any::MutableList() {
+AnyList& Any::MutableList(Location at) {
   if (auto* value = std::get_if<std::shared_ptr<AnyList>>(&value_)) return **value;
-  WrongType("a list that can be changed", *this);
+  WrongType("a list that can be changed", *this, at);
 }
 
-const AnyDict& Any::ToDict() const {
+const AnyDict& Any::ToDict(Location at) const {
   if (auto* value = std::get_if<std::shared_ptr<AnyDict>>(&value_)) return **value;
-  WrongType("a dict", *this);
+  WrongType("a dict", *this, at);
 }
 
-AnyDict& Any::MutableDict() { return const_cast<AnyDict&>(ToDict()); }
+AnyDict& Any::MutableDict(Location at) { return const_cast<AnyDict&>(ToDict(at)); }
 
-std::shared_ptr<Object> Any::ToObject() const {
+std::shared_ptr<Object> Any::ToObject(Location at) const {
   if (auto* value = std::get_if<std::shared_ptr<Object>>(&value_)) return *value;
-  WrongType("an object", *this);
+  WrongType("an object", *this, at);
 }
 
-std::shared_ptr<const Graph> Any::ToGraph() const {
+std::shared_ptr<const Graph> Any::ToGraph(Location at) const {
   if (auto* value = std::get_if<std::shared_ptr<const Graph>>(&value_)) return *value;
-  WrongType("a Graph", *this);
+  WrongType("a Graph", *this, at);
 }
 
-std::vector<int64_t> Any::ToInts() const {
+std::vector<int64_t> Any::ToInts(Location at) const {
   std::vector<int64_t> values;
-  for (const Any& item : ToList()) values.push_back(item.ToInt());
+  for (const Any& item : ToList(at)) values.push_back(item.ToInt(at));
   return values;
 }
 
-std::vector<double> Any::ToDoubles() const {
+std::vector<double> Any::ToDoubles(Location at) const {
   std::vector<double> values;
-  for (const Any& item : ToList()) values.push_back(item.ToDouble());
+  for (const Any& item : ToList(at)) values.push_back(item.ToDouble(at));
   return values;
 }
 

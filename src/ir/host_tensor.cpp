@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/location_scope.h"
 #include "hammock/config.h"
 #include "ir/borrowed.h"
 #include "ir/convert.h"
@@ -94,8 +95,9 @@ void CheckData(const Shape& shape, const void* data) {
   }
 }
 
-void CheckIndex(const HostTensor& tensor, int64_t index) {
+void CheckIndex(const HostTensor& tensor, int64_t index, const Location& at) {
   if (index < 0 || !tensor.defined() || index >= tensor.numel()) {
+    UserLineScope scope(at);
     Throw(ErrorCode::kIndexOutOfRange, "host tensor: index {} is out of range for {}", index,
           tensor.defined() ? tensor.shape().to_string() : "an undefined tensor");
   }
@@ -159,13 +161,13 @@ HostTensor HostTensor::From(const Scalar& value) {
   return result;
 }
 
-Scalar HostTensor::at(int64_t index) const {
-  CheckIndex(*this, index);
+Scalar HostTensor::at(int64_t index, Location at) const {
+  CheckIndex(*this, index, at);
   return Scalar::Load(dtype(), static_cast<const char*>(data()) + BytesOf(dtype(), index));
 }
 
-void HostTensor::set(int64_t index, const Scalar& value) {
-  CheckIndex(*this, index);
+void HostTensor::set(int64_t index, const Scalar& value, Location at) {
+  CheckIndex(*this, index, at);
   value.To(dtype()).Store(static_cast<char*>(mutable_data()) + BytesOf(dtype(), index));
 }
 
@@ -185,12 +187,12 @@ bool HostTensor::SameBits(const HostTensor& other) const {
   return shape_ == other.shape_ && std::memcmp(data(), other.data(), bytes()) == 0;
 }
 
-void HostTensor::CheckType(DType expected) const {
+void HostTensor::CheckType(DType expected, const Location& at) const {
+  if (defined() && expected == dtype()) return;
+  UserLineScope scope(at);
   if (!defined()) Throw(ErrorCode::kUninitializedTensor, "host tensor: it has no value");
-  if (expected != dtype()) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "host tensor: read as {}, but it is {}",
-                     NameOf(expected), shape_.to_string());
-  }
+  Throw<TypeError>(ErrorCode::kDTypeMismatch, "host tensor: read as {}, but it is {}",
+                   NameOf(expected), shape_.to_string());
 }
 
 }  // namespace hammock

@@ -56,7 +56,8 @@ void DescribeModule(std::string& out, const std::string& path, const Module& mod
 
 }  // namespace
 
-std::string describe_archive(const std::string& path) {
+std::string describe_archive(const std::string& path, Location at) {
+  LocationScope scope(at);
   std::shared_ptr<const Archive> archive = Archive::Open(path);
   ModulePtr module = ReadModule(archive, Device("reference"), ShowSaved);
   size_t weights = 0, native = 0;

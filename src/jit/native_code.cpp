@@ -10,6 +10,7 @@
 #include "backends/cpu/kernel_code.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "hammock/caller_scope.h"
 #include "hammock/jit/compile_ahead.h"
 #include "hammock/jit/to_backend.h"
 #include "hammock/metrics.h"
@@ -68,7 +69,9 @@ void LoadNativeCode(const Archive& archive, const LoadOptions& options) {
   in.ExpectEnd();
 }
 
-void jit::compile_ahead(Module& module, const std::string& path, const LowerOptions& options) {
+void jit::compile_ahead(Module& module, const std::string& path, const LowerOptions& options,
+                        Location at) {
+  CallerScope caller(at);
   AnyDict spec;
   for (const Method& method : module.methods()) {
     bool has_graph = method.body || options.examples.contains(method.schema.name());

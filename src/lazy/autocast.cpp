@@ -13,7 +13,8 @@ bool IsCast(const Tensor& x) {
 
 }  // namespace
 
-AutocastGuard::AutocastGuard(DType dtype) : AutocastGuard() {
+AutocastGuard::AutocastGuard(DType dtype, Location at) : AutocastGuard() {
+  LocationScope scope(at);
   if (dtype != DType::kF16 && dtype != DType::kBF16) {
     Context().autocast = before_;
     Throw(ErrorCode::kValue, "AutocastGuard: the dtype is {}, expected f16 or bf16", NameOf(dtype));

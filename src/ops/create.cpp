@@ -85,7 +85,8 @@ Tensor from_blob(const void* data, const Dims& size, DType dtype, BorrowedMemory
                 device, at);
 }
 
-void CheckElementCount(size_t count, const Dims& size) {
+void CheckElementCount(size_t count, const Dims& size, const Location& at) {
+  LocationScope scope(at);
   CheckSizes("tensor", size);
   int64_t wanted = Shape(DType::kBool, size).numel();
   if (static_cast<int64_t>(count) == wanted) return;

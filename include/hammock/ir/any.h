@@ -11,6 +11,7 @@
 
 #include "hammock/export.h"
 #include "hammock/ir/dtype.h"
+#include "hammock/location.h"
 #include "hammock/scalar.h"
 
 namespace hammock {
@@ -78,21 +79,21 @@ class HAMMOCK_API Any {
   }
 
   // Readers: TypeError names the expected and the actual type.
-  bool ToBool() const;
-  int64_t ToInt() const;
-  double ToDouble() const;  ///< also from int
-  Scalar ToScalar() const;
-  const std::string& ToStringRef() const;
-  DType ToDType() const;
-  const Tensor& ToTensor() const;
-  const AnyList& ToList() const;  ///< also of a tuple
-  AnyList& MutableList();
-  const AnyDict& ToDict() const;
-  AnyDict& MutableDict();
-  std::shared_ptr<Object> ToObject() const;
-  std::shared_ptr<const Graph> ToGraph() const;
-  std::vector<int64_t> ToInts() const;
-  std::vector<double> ToDoubles() const;
+  bool ToBool(Location at = Location::current()) const;
+  int64_t ToInt(Location at = Location::current()) const;
+  double ToDouble(Location at = Location::current()) const;  ///< also from int
+  Scalar ToScalar(Location at = Location::current()) const;
+  const std::string& ToStringRef(Location at = Location::current()) const;
+  DType ToDType(Location at = Location::current()) const;
+  const Tensor& ToTensor(Location at = Location::current()) const;
+  const AnyList& ToList(Location at = Location::current()) const;  ///< also of a tuple
+  AnyList& MutableList(Location at = Location::current());
+  const AnyDict& ToDict(Location at = Location::current()) const;
+  AnyDict& MutableDict(Location at = Location::current());
+  std::shared_ptr<Object> ToObject(Location at = Location::current()) const;
+  std::shared_ptr<const Graph> ToGraph(Location at = Location::current()) const;
+  std::vector<int64_t> ToInts(Location at = Location::current()) const;
+  std::vector<double> ToDoubles(Location at = Location::current()) const;
 
   /// For messages: values in full, tensors as their summary.
   std::string to_string() const;

@@ -13,10 +13,11 @@ namespace hammock::jit {
 /// another CPU, or without that option, graphs are compiled anew. CompileError where there is no
 /// LLVM.
 HAMMOCK_API void compile_ahead(Module& module, const std::string& path,
-                               const LowerOptions& options = {});
+                               const LowerOptions& options = {}, Location at = Location::current());
 
 /// For people: what an archive has in it, without running anything of it: methods, weights,
 /// delegates and placement, native code.
-HAMMOCK_API std::string describe_archive(const std::string& path);
+HAMMOCK_API std::string describe_archive(const std::string& path,
+                                         Location at = Location::current());
 
 }  // namespace hammock::jit

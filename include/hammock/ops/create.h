@@ -47,7 +47,7 @@ struct BorrowedMemory {
 HAMMOCK_API Tensor from_blob(const void* data, const Dims& size, DType dtype, BorrowedMemory memory,
                              const Device& device = Device(), HAMMOCK_AT);
 /// ValueError unless `size` holds that many elements.
-HAMMOCK_API void CheckElementCount(size_t count, const Dims& size);
+HAMMOCK_API void CheckElementCount(size_t count, const Dims& size, const Location& at);
 /// A 0-d tensor: f32, i64 or bool unless given a dtype.
 HAMMOCK_API Tensor tensor(const Scalar& value, std::optional<DType> dtype = std::nullopt,
                           const Device& device = Device(), HAMMOCK_AT);
@@ -60,8 +60,8 @@ template <class T>
 Tensor tensor(const std::vector<T>& values, const Dims& size,
               std::optional<DType> dtype = std::nullopt, const Device& device = Device(),
               HAMMOCK_AT) {
-  CheckElementCount(values.size(), size);
-  HostTensor host = HostTensor::From(values, size);
+  CheckElementCount(values.size(), size, at);
+  HostTensor host = HostTensor::From(values, size, at);
   if (dtype) host = host.To(*dtype);
   return from_host(std::move(host), device, at);
 }
@@ -74,7 +74,7 @@ Tensor tensor(const std::vector<T>& values, std::optional<DType> dtype = std::nu
 template <class T>
 requires(!std::same_as<T, bool>) Tensor
     tensor(std::vector<T>&& values, const Dims& size, const Device& device = Device(), HAMMOCK_AT) {
-  CheckElementCount(values.size(), size);
+  CheckElementCount(values.size(), size, at);
   auto owner = std::make_shared<std::vector<T>>(std::move(values));
   T* data = owner->data();
   std::shared_ptr<void> bytes(std::move(owner), data);

@@ -20,7 +20,8 @@ Table& GetTable() {
 
 }  // namespace
 
-void RegisterCustomCall(const std::string& target, CustomCallFn function) {
+void RegisterCustomCall(const std::string& target, CustomCallFn function, Location at) {
+  LocationScope scope(at);
   Table& table = GetTable();
   std::lock_guard lock(table.mutex);
   if (!table.functions.emplace(target, std::move(function)).second) {
