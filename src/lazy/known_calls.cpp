@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/of_thread.h"
+#include "base/throw.h"
 #include "ir/infer.h"
 #include "ir/node_access.h"
 
@@ -99,6 +100,9 @@ bool IsSmall(const Attr& attr) {
 /// Apart, so that the way of a known call is short.
 [[gnu::noinline]] NodePtr Inferred(uint64_t hash, const OpDef& op, Types types, Attrs attrs) {
   constexpr size_t kMost = 16;  // operands or attributes of a call that is remembered
+  const OpInfo& info = op.info();
+  HAMMOCK_CHECK(attrs.size() == info.attribute_args.size(), "{}: {} attributes given, {} declared",
+                info.name, attrs.size(), info.attribute_args.size());
   std::vector<Shape> results = InferShapes(op, types, attrs);
   std::vector<Node::Operand> absent(types.size());
   NodePtr model = NodeAccess::Make(op, absent, attrs, results, kNoDevice, 0);

@@ -45,8 +45,8 @@ void CopyShared(const Program& program, std::span<char* const> inputs,
 class Body {
  public:
   static std::shared_ptr<const Body> Of(const Attr& attr) {
-    static std::mutex mutex;
-    static std::map<const Graph*, std::weak_ptr<const Body>> bodies;
+    static std::mutex& mutex = *new std::mutex;  // threads may compile while static objects go
+    static auto& bodies = *new std::map<const Graph*, std::weak_ptr<const Body>>;
     std::lock_guard lock(mutex);
     std::weak_ptr<const Body>& known = bodies[&attr.graph()];
     std::shared_ptr<const Body> body = known.lock();
