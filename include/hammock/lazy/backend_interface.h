@@ -34,7 +34,7 @@
 namespace hammock::lazy {
 
 /// Grows when the layout of the classes in include/hammock/lazy changes.
-inline constexpr int kBackendAbiVersion = 6;
+inline constexpr int kBackendAbiVersion = 7;
 
 /// A backend's answer about one node of a graph.
 struct Capability {
