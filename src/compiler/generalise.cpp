@@ -181,7 +181,7 @@ class Derivation {
 
   DerivedSizes Run() {
     for (size_t p = 0; p < count(); ++p) {
-      if (IsInput(p)) TryMultiple(p, false);
+      if (kinds_[p] != SizePlace::kDim) TryMultiple(p, false);
     }
     const std::vector<bool> is_base = is_factor_;
     for (size_t p = 0; p < count(); ++p) TryMultiple(p, true);

@@ -145,6 +145,16 @@ TEST(SizeRule, NoSizeFollowsFromItself) {
   EXPECT_EQ(AllSizes(rule.derived, std::vector<int64_t>{7}), (std::vector<int64_t>{49, 7}));
 }
 
+TEST(SizeRule, AttributesMayBeMultiplesOfLaterOnes) {
+  auto filled = [](int64_t n) {
+    std::string all = std::to_string(6 * n), rows = std::to_string(n);
+    return "%0 = iota {size=" + all + ", dtype=i64} : i64[" + all + "]\n%1 = reshape %0 {sizes=[" +
+           rows + ",6]} : i64[" + rows + ",6]\nreturn %1\n";
+  };
+  SizeRule rule = *RuleOf({filled(2), filled(5)}).rule;
+  EXPECT_EQ(AllSizes(rule.derived, std::vector<int64_t>{7}), (std::vector<int64_t>{42, 7}));
+}
+
 TEST(SizeRule, InferenceTellsHowQuotientsRound) {
   // Both samples are odd; rounding down without an offset is guessed from neither.
   SizeRule rule = *RuleOf({Halved(7), Halved(13)}).rule;
