@@ -58,8 +58,8 @@ using RunFn = std::function<void()>;
 /// Runs a model once and waits. Its graph is replayed; a delegate is called.
 RunFn RunOf(const Model& model, const std::vector<Tensor>& inputs) {
   if (model.delegated) return [&] { sync_multi(model(inputs)); };
-  Replayed replayed([&](const std::vector<Tensor>& given) { return model(given); },
-                    {*model.module});
+  Replayed replayed([&](const std::vector<Tensor>& given) { return model(given); }, {*model.module},
+                    Location::current());
   std::vector<TensorArg> args(inputs.begin(), inputs.end());
   return [replayed, args] { sync_multi(replayed.Call(args)); };
 }
