@@ -631,7 +631,8 @@ class QueuedTraining : public QueuedUndo {
       for (int i = 0; i < 8; ++i) learner.Step(optimizer, i == 2 ? learner.bad : learner.good);
     });
     EXPECT_NE(text, "");
-    EXPECT_LE(Peak(), peak + 4096);
+    // Gradients of two steps may overlap; a copy of the table would be 8192 bytes.
+    EXPECT_LE(Peak(), peak + 7168);
     for (int i = 0; i < 10; ++i) {
       twin.Step(undisturbed, twin.good);
       wait_device_ops();
