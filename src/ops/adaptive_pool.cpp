@@ -59,8 +59,8 @@ Dims Kernel(const Tensor& self, const Dims& sizes) {
 
 /// Windows of one dim: result i covers [i * in / out, ceil((i + 1) * in / out)).
 struct AdaptiveWindows {
-  int64_t count, widest;  // of the widest window, or more
-  Tensor start, length;   // i64[count, 1]
+  int64_t count, widest;
+  Tensor start, length;  // i64[count, 1]
 };
 
 AdaptiveWindows WindowsOf(int64_t in, int64_t out, const Tensor& like) {
@@ -68,8 +68,11 @@ AdaptiveWindows WindowsOf(int64_t in, int64_t out, const Tensor& like) {
   Tensor size = ConstantLike(in, i), parts = ConstantLike(out, i);
   Tensor start = floor_divide(i * size, parts);
   Tensor end = floor_divide((i + ConstantLike(1, i)) * size + ConstantLike(out - 1, i), parts);
-  // Wide enough for each; by how the sizes divide one less may do.
-  return {out, in / out + 2, start, end - start};
+  int64_t widest = 0;
+  for (int64_t k = 0; k < out; ++k) {
+    widest = std::max(widest, ((k + 1) * in + out - 1) / out - k * in / out);
+  }
+  return {out, widest, start, end - start};
 }
 
 /// Dim `dim` replaced by (windows, elements); narrow windows repeat their last element.
