@@ -116,7 +116,7 @@ KernelSource PreparedLaunch::Source() const { return EmitCuda(*launch_.kernel, c
 void PreparedLaunch::Run(Machine& machine, const Function& function, Address from,
                          Address to) const {
   if (grid_.empty()) return;
-  machine.Launch(function, grid_, ArgumentWords(launch_, cut_, {from, to}, 0));
+  machine.Launch(function, grid_, ArgumentWords(launch_, cut_, {from, to}, 0, 0));
 }
 
 }  // namespace hammock::cuda

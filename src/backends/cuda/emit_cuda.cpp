@@ -41,12 +41,10 @@ class Emitter {
     Close();
     const int words = places().Count(accesses_.count(), cut_.split);
     std::string signature = fmt::format(
-        "{4}struct {0}_words {{ unsigned long long w[{1}]; }};\n"
+        "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
         "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
         "  typedef {3} I;\n",
-        name, words + guarded_, cut_.block_threads(), cut_.wide_index ? "long long" : "int",
-        cut_.split ? fmt::format("__device__ static unsigned arrived[{}];\n", kMostSplitBlocks)
-                   : std::string());
+        name, words + guarded_, cut_.block_threads(), cut_.wide_index ? "long long" : "int");
     if (guarded_) signature += GuardText(words);
     return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
                        signature, text_);
@@ -101,6 +99,7 @@ class Emitter {
     Line("const int pass = blockIdx.y;");
     Line("unsigned long long* const parts = (unsigned long long*){};",
          Word(places().Parts(accesses_.count())));
+    Line("unsigned* const arrived = (unsigned*){};", Word(places().Counters(accesses_.count())));
   }
   std::string LineArray() const { return across() ? fmt::format("[{}]", cut_.vector) : ""; }
 

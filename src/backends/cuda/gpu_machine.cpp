@@ -105,6 +105,11 @@ class GpuMachine : public Machine {
     driver_.host_give(memory);
   }
 
+  Address Counters() override {
+    Enter();
+    return counters_;
+  }
+
   // ---- Copies
 
   void Upload(Address to, const void* from, int64_t bytes) override {
@@ -408,6 +413,8 @@ class GpuMachine : public Machine {
         progress_ = static_cast<uint32_t*>(word);
       }
     }
+    driver_.Check(driver_.memory_take(&counters_, kCounterBytes), "cuMemAlloc");
+    driver_.Check(driver_.fill(counters_, 0, kCounterBytes, stream_), "a fill");
     blas_ = std::make_unique<Blas>();
     opened_ = true;
   }
@@ -482,6 +489,7 @@ class GpuMachine : public Machine {
   CUstream stream_ = nullptr;  // of the work
   CUstream uploads_ = nullptr;
   CUevent uploaded_ = nullptr;
+  CUdeviceptr counters_ = 0;
   std::unique_ptr<Staging> upload_staging_;
   std::atomic<uint64_t> asked_{0};
   std::atomic<uint64_t> passed_{0};           // as far as someone has waited

@@ -38,7 +38,7 @@ std::vector<bool> AddressWords(const Launch& launch, const KernelCut& cut) {
 
 /// The words without addresses.
 std::vector<uint64_t> PlainWords(const Launch& launch, const KernelCut& cut) {
-  return ArgumentWords(launch, cut, {}, 0);
+  return ArgumentWords(launch, cut, {}, 0, 0);
 }
 
 void Replace(std::string& text, std::string_view from, std::string_view to) {
@@ -154,7 +154,7 @@ std::vector<uint64_t> JointKernel::Words(const std::vector<uint64_t>& buffers,
       words[slot++] = block | uint64_t{part.grid.x} << 32;
       block += uint64_t{part.grid.x} * part.grid.y;
       std::vector<uint64_t> own =
-          ArgumentWords(*part.launch, body.cut, buffers, scratch[part.number]);
+          ArgumentWords(*part.launch, body.cut, buffers, scratch[part.number], 0);
       for (size_t i = 0; i < own.size(); ++i) {
         int shift = body.varies[i] ? body.own * static_cast<int>(p) : 0;
         words[static_cast<size_t>(body.places[i] + shift)] = own[i];

@@ -359,7 +359,8 @@ int64_t ScratchBytes(const Launch& launch, const KernelCut& cut) {
 }
 
 std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
-                                    const std::vector<uint64_t>& buffers, uint64_t scratch) {
+                                    const std::vector<uint64_t>& buffers, uint64_t scratch,
+                                    uint64_t counters) {
   const Kernel& kernel = *launch.kernel;
   int accesses = static_cast<int>(kernel.accesses.size());
   ArgumentPlaces places{.outer_dims = cut.outer_dims};
@@ -397,7 +398,10 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
       set(places.Outer(i, d), map.outer[static_cast<size_t>(d)]);
     }
   }
-  if (cut.split) words[static_cast<size_t>(places.Parts(accesses))] = scratch;
+  if (cut.split) {
+    words[static_cast<size_t>(places.Parts(accesses))] = scratch;
+    words[static_cast<size_t>(places.Counters(accesses))] = counters;
+  }
   return words;
 }
 

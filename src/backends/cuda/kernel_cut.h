@@ -22,6 +22,7 @@ namespace hammock::cuda {
 inline constexpr int64_t kMostAccumulators = 1024;
 inline constexpr int kTileSide = 32;
 inline constexpr int kMostSplitBlocks = 4096;  ///< along x, where passes are blocks
+inline constexpr int64_t kCounterBytes = int64_t{kMostSplitBlocks} * 4;
 int64_t AccumulatorsOf(int64_t extent);
 
 /// What the text of a kernel depends on besides the kernel. Numbers of threads, accumulators and
@@ -74,9 +75,11 @@ Grid GridOf(const compiler::Launch& launch, const KernelCut& cut);
 int64_t ScratchBytes(const compiler::Launch& launch, const KernelCut& cut);
 
 /// The argument of a kernel: 64-bit words. `buffers` are addresses by buffer of the schedule, or
-/// empty: then they count as 0; `scratch` is the address of the scratch memory.
+/// empty: then they count as 0; `scratch` is the address of the scratch memory, `counters` that of
+/// Machine::Counters, for launches whose passes are blocks.
 std::vector<uint64_t> ArgumentWords(const compiler::Launch& launch, const KernelCut& cut,
-                                    const std::vector<uint64_t>& buffers, uint64_t scratch);
+                                    const std::vector<uint64_t>& buffers, uint64_t scratch,
+                                    uint64_t counters);
 /// Where things stand among the words.
 struct ArgumentPlaces {
   int columns = 0, rows = 1, lines = 2;
@@ -86,8 +89,9 @@ struct ArgumentPlaces {
   int Row(int access) const { return Access(access) + 1; }
   int Column(int access) const { return Access(access) + 2; }  ///< of random words: the offset
   int Outer(int access, int dim) const { return Access(access) + 3 + dim; }
-  int Parts(int accesses) const { return Access(accesses); }  ///< of passes that are blocks
-  int Count(int accesses, bool split) const { return Access(accesses) + split; }
+  int Parts(int accesses) const { return Access(accesses); }        ///< of passes that are blocks
+  int Counters(int accesses) const { return Parts(accesses) + 1; }  ///< of such blocks
+  int Count(int accesses, bool split) const { return Access(accesses) + (split ? 2 : 0); }
 };
 
 }  // namespace hammock::cuda

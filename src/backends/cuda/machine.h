@@ -108,6 +108,9 @@ class Machine {
   /// Memory of the host that kernels can use too, at the same address.
   virtual void* TakeHostMemory(int64_t bytes) = 0;
   virtual void GiveHostMemory(void* memory) = 0;
+  /// kCounterBytes of device memory that are 0. Kernels that count their blocks leave them so, and
+  /// no two of those that are given the same ones overlap.
+  virtual Address Counters() = 0;
 
   // ---- Copies. The host's bytes may be changed when the call returns.
   /// Runs beside other work if it is large; then what used the memory at `to` must have ended.

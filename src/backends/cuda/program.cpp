@@ -34,7 +34,7 @@ namespace {
 
 constexpr int64_t kFewBytes = 32 << 20;  // that kernels side by side may take
 
-constexpr Address kCounters = 1;  // stands for memory that kernels have for themselves
+constexpr Address kCounters = 1;  // stands for those of the stream
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
@@ -470,7 +470,7 @@ TouchedMemory Program::TouchedBy(size_t i, const Memory& memory) const {
     touched.writes.push_back({scratch, scratch_[i]});
   }
   if (steps_[i].fault >= 0) touched.writes.push_back({FaultOf(i, memory), 8});
-  // A kernel that counts its blocks has one counter for all its launches, also those of a loop.
+  // Kernels that count their blocks share the counters of the stream, also those of a loop.
   bool counts = steps_[i].cut.split ||
                 (schedule_.steps[i].is_call() && graph_[schedule_.steps[i].node].op == &ops::kLoop);
   if (counts) touched.writes.push_back({kCounters, 1});
@@ -485,6 +485,12 @@ Address Program::FaultOf(size_t i, const Memory& memory) const {
 Address Program::ScratchOf(size_t i, const Memory& memory) const {
   int64_t at = plan_.scratch_offset[i];
   return at < 0 ? 0 : memory.arena + static_cast<Address>(at);
+}
+
+std::vector<uint64_t> Program::WordsOf(size_t i, const Memory& memory) const {
+  const KernelCut& cut = steps_[i].cut;
+  return ArgumentWords(schedule_.steps[i].launch, cut, memory.buffers, ScratchOf(i, memory),
+                       cut.split ? machine_->Counters() : 0);
 }
 
 size_t Program::RunGroup(size_t i, const Memory& memory) const {
@@ -502,8 +508,7 @@ size_t Program::RunGroup(size_t i, const Memory& memory) const {
       for (size_t k = 0; k < step.joint->size(); ++k) scratch.push_back(ScratchOf(i + k, memory));
       launch(step.joint->grid(), step.joint->Words(memory.buffers, scratch));
     } else if (!step.grid.empty()) {
-      launch(step.grid, ArgumentWords(schedule_.steps[i].launch, step.cut, memory.buffers,
-                                      ScratchOf(i, memory)));
+      launch(step.grid, WordsOf(i, memory));
     }
   });
   return Index(group_last_[i]) + 1;
@@ -520,8 +525,7 @@ void Program::RunAlone(size_t i, const Memory& memory) const {
     const compiler::Launch& launch = schedule_.steps[i].launch;
     const bool guarded = memory.guarded() && is_guarded_[i];
     KernelSource source = EmitCuda(*launch.kernel, step.cut, guarded);
-    std::vector<uint64_t> words =
-        ArgumentWords(launch, step.cut, memory.buffers, ScratchOf(i, memory));
+    std::vector<uint64_t> words = WordsOf(i, memory);
     if (guarded) words.push_back(memory.faults.failed);
     machine_->Launch(*machine_->Load({&source, 1})[0], step.grid, words);
   });

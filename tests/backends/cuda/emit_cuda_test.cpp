@@ -141,6 +141,7 @@ TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
             "1024 ww\n");
   EXPECT_TRUE(Has(e.text, "load_some<8>(p0 + at * (I)words.w[5], count, m0 + s * 8);"));
   EXPECT_TRUE(Has(e.text, "is_last = atomicAdd(&arrived[blockIdx.x], 1u) == 15u;"));
+  EXPECT_TRUE(Has(e.text, "unsigned* const arrived = (unsigned*)words.w[10];")) << e.text;
   EXPECT_EQ(GridOf(e.launch, e.cut).x, 8u);
   EXPECT_EQ(GridOf(e.launch, e.cut).y, 16u);
   EXPECT_EQ(ScratchBytes(e.launch, e.cut), 16 * 512 * 8);
@@ -181,7 +182,7 @@ TEST(FuseRandom, WordsAreDrawnByTheirKernel) {
   EXPECT_TRUE(Has(kernel, "const long long p1 = (long long)words.w[8];"));
   EXPECT_TRUE(Has(kernel, "random_blocks<4>(words.w[3], p0 + at, m0 + s * 4);"));
   EXPECT_TRUE(Has(kernel, "random_words<4>(words.w[6], p1 + at, m1 + s * 4);"));
-  std::vector<uint64_t> words = ArgumentWords(step.launch, cut, {100, 200, 300, 400, 500}, 0);
+  std::vector<uint64_t> words = ArgumentWords(step.launch, cut, {100, 200, 300, 400, 500}, 0, 0);
   EXPECT_EQ(words[6], 100u);
   EXPECT_EQ(words[8], 4096u);
 }

@@ -26,6 +26,7 @@ class NotingMachine : public Machine {
   bool has_async_products() const override { return inner_->has_async_products(); }
   void* TakeHostMemory(int64_t bytes) override { return inner_->TakeHostMemory(bytes); }
   void GiveHostMemory(void* memory) override { inner_->GiveHostMemory(memory); }
+  Address Counters() override { return inner_->Counters(); }
   void Upload(Address to, const void* from, int64_t bytes) override {
     inner_->Upload(to, from, bytes);
   }

@@ -255,6 +255,7 @@ class EmulatedMachine : public Machine {
   bool has_async_products() const override { return true; }
   void* TakeHostMemory(int64_t bytes) override { return std::malloc(static_cast<size_t>(bytes)); }
   void GiveHostMemory(void* memory) override { std::free(memory); }
+  Address Counters() override { return reinterpret_cast<Address>(counters_.data()); }
 
   void Upload(Address to, const void* from, int64_t bytes) override {
     if (bytes > 0) std::memcpy(reinterpret_cast<void*>(to), from, static_cast<size_t>(bytes));
@@ -394,6 +395,7 @@ class EmulatedMachine : public Machine {
 
   const std::string compiler_;
   const int card_;
+  std::vector<unsigned> counters_ = std::vector<unsigned>(kMostSplitBlocks);
   std::atomic<uint64_t> asked_{0};
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<EmulatedFunction>> functions_;
