@@ -67,6 +67,8 @@ constexpr Row kRows[] = {
     {"cuda::RecordingsChanged", kCounter, "CUDA graphs that were given other addresses."},
     {"cuda::SizesScheduled", kCounter,
      "New sizes of known graphs that no schedule for many sizes served."},
+    {"cuda::StreamWaits", kCounter,
+     "Times that the work of one thread was told to wait for another's."},
     {"cuda::step::<step>_<ops>", kTime,
      "Runs of each kernel and call, with the option `cuda.time_steps`."},
     {"CpuCompileTime", kTime, "Time in LLVM."},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -362,6 +363,7 @@ class Backend : public lazy::BackendImplInterface {
   struct Failures {
     std::vector<std::shared_ptr<const RunWords>> earlier;  // runs that may have failed, each once
     bool known = true;                    // no argument comes from another run that may have failed
+    Checks::Mask checked_by = 0;          // where it will be known of arguments
     std::shared_ptr<const RunWords> own;  // the run has ops that may fail, or several before it
     std::vector<Address> words;           // of `earlier`
 
@@ -385,7 +387,9 @@ class Backend : public lazy::BackendImplInterface {
     for (const BackendDataPtr& argument : arguments) {
       if (argument->IsReady() && !argument->error()) [[likely]]
         continue;
-      std::shared_ptr<const RunWords> words = static_cast<const DeviceData&>(*argument).words();
+      const auto& held = static_cast<const DeviceData&>(*argument);
+      std::shared_ptr<const RunWords> words = held.words();
+      failures.checked_by |= held.checked_by();
       if (!words) failures.known = false;
       auto& earlier = failures.earlier;
       if (words && std::find(earlier.begin(), earlier.end(), words) == earlier.end()) {
@@ -399,6 +403,44 @@ class Backend : public lazy::BackendImplInterface {
     }
     return failures;
   }
+
+  /// What a run does because of other streams; see Note [Streams]. Nothing where there is one.
+  class OtherStreams {
+   public:
+    /// The run comes after what made its arguments.
+    OtherStreams(Machine& machine, std::span<const BackendDataPtr> arguments) : machine_(machine) {
+      const int mine = machine.Stream();
+      alone_ = machine.Streams() == 1;
+      if (alone_) [[likely]]
+        return;
+      std::array<const Moment*, kMostStreams> last = {};
+      for (const BackendDataPtr& argument : arguments) {
+        auto [block, moment] = static_cast<const DeviceData&>(*argument).Look();
+        if (moment && moment->stream != mine) {
+          const Moment*& latest = last[static_cast<size_t>(moment->stream)];
+          if (!latest || latest->number < moment->number) latest = moment;
+        }
+        if (block && block->uses.home() != mine) visited_.push_back(block);
+      }
+      for (const Moment* moment : last) {
+        if (moment) machine.ComeAfter(*moment);
+      }
+    }
+    /// The run comes after all that used memory which it overwrites. Asked for right before it, so
+    /// that the moment after it comes after this too.
+    void TakeOver(Block& block) const {
+      if (!alone_) block.uses.TakeOver(machine_);
+    }
+    void NoteUses(const Moment& moment, const Failures& failures) const {
+      for (Block* block : visited_) block->uses.Note(moment);
+      for (const auto& words : failures.earlier) words->uses.Note(moment);
+    }
+
+   private:
+    Machine& machine_;
+    bool alone_ = true;            // so far; then nobody else can have used what it is given
+    std::vector<Block*> visited_;  // arguments whose home is another stream
+  };
 
   /// By output: the argument whose memory it takes, or -1. No other value may lie there.
   static std::vector<int> TakeDonated(const Program& program, const Failures& failures,
@@ -451,20 +493,27 @@ class Backend : public lazy::BackendImplInterface {
       arena = state.Take(program.plan().arena_bytes, "values on the way", others);
     }
     const bool donates = std::any_of(taken.begin(), taken.end(), [](int i) { return i >= 0; });
+    const OtherStreams other_streams(*state.machine, arguments);
     try {
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        if (taken[i] >= 0) other_streams.TakeOver(*outputs[i]);
+      }
       program.Run(in, out, arena ? arena->address : 0, failures.ForRun(donates));
     } catch (...) {
-      MarkFailed(state);
+      if (auto moment = MarkFailed(state)) other_streams.NoteUses(*moment, failures);
       throw;
     }
     std::shared_ptr<Moment> moment = state.machine->Mark();
+    other_streams.NoteUses(*moment, failures);
     state.NoteRun(*moment, {running, running_step_location});
     const bool checks = program.fault_count() > 0;
+    const Checks::Mask checked_by =
+        failures.checked_by | (checks ? Checks::MaskOf(moment->stream) : 0);
     std::vector<BackendDataPtr> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],
                                                      state.checks, std::move(outputs[i]), moment,
-                                                     failures.outcome()));
+                                                     failures.outcome(), checked_by));
       if (checks) results.back()->MakePending();
     }
     // A run that may have failed must leave what is needed to do it again.
@@ -477,11 +526,13 @@ class Backend : public lazy::BackendImplInterface {
     return results;
   }
 
-  /// Part of a run was asked for and uses memory that is given back now.
-  static void MarkFailed(DeviceState& state) {
+  /// Part of a run was asked for and uses memory that is given back now. Null where nothing runs
+  /// any more.
+  static std::shared_ptr<Moment> MarkFailed(DeviceState& state) {
     try {
-      state.machine->Mark();
-    } catch (const Error&) {  // then nothing runs any more
+      return state.machine->Mark();
+    } catch (const Error&) {
+      return nullptr;
     }
   }
 
@@ -490,27 +541,28 @@ class Backend : public lazy::BackendImplInterface {
                          std::shared_ptr<const RunWords> words, std::shared_ptr<Moment> moment,
                          std::vector<BackendDataPtr> results,
                          std::shared_ptr<const FailureDump> dump) {
-    state.checks.Push([&state, program = std::move(program), words = std::move(words),
-                       moment = std::move(moment), results = std::move(results),
-                       dump = std::move(dump)] {
-      std::shared_ptr<const Error> failure;
-      try {
-        state.Guarded(program, [&] {
-          state.machine->WaitFor(*moment);
-          program->CheckFaults(words->faults);
+    const int stream = moment->stream;
+    state.checks.Push(
+        stream, [&state, program = std::move(program), words = std::move(words),
+                 moment = std::move(moment), results = std::move(results), dump = std::move(dump)] {
+          std::shared_ptr<const Error> failure;
+          try {
+            state.Guarded(program, [&] {
+              state.machine->WaitFor(*moment);
+              program->CheckFaults(words->faults);
+            });
+          } catch (const Error& error) {
+            failure = error.Clone();
+            if (dump) dump->Write(error);
+          }
+          for (const BackendDataPtr& result : results) {
+            if (failure) {
+              result->SetError(failure);
+            } else {
+              result->SetReady();
+            }
+          }
         });
-      } catch (const Error& error) {
-        failure = error.Clone();
-        if (dump) dump->Write(error);
-      }
-      for (const BackendDataPtr& result : results) {
-        if (failure) {
-          result->SetError(failure);
-        } else {
-          result->SetReady();
-        }
-      }
-    });
   }
 
   const std::shared_ptr<Type> type_;

@@ -4,29 +4,32 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <utility>
 
+#include "backends/cuda/checks.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/fault_words.h"
 #include "base/throw.h"
-#include "base/work_queue.h"
 #include "hammock/lazy/backend_data.h"
 
 namespace hammock::cuda {
 
 /// A block of device memory; null while it is a placeholder or after it was donated. Its value is
-/// there for everything that is asked of its machine later, and for the host from `moment` on.
-/// While it is pending, `words` are those of a run that has failed if the value is of no use.
+/// there from `moment` on: for what is asked of the same stream later, for whoever comes after it,
+/// and for the host. While it is pending, `words` are those of a run that has failed if the value
+/// is of no use.
 class DeviceData : public lazy::BackendData {
  public:
-  /// `checks` will set it ready if it is pending.
-  DeviceData(const lazy::BackendDevice& device, const Shape& shape, WorkQueue& checks)
+  /// `checks`, those of `checked_by`, will set it ready if it is pending.
+  DeviceData(const lazy::BackendDevice& device, const Shape& shape, Checks& checks)
       : BackendData(device, shape), checks_(checks) {}
-  DeviceData(const lazy::BackendDevice& device, const Shape& shape, WorkQueue& checks,
-             BlockPtr block, std::shared_ptr<Moment> moment,
-             std::shared_ptr<const RunWords> words = nullptr)
+  DeviceData(const lazy::BackendDevice& device, const Shape& shape, Checks& checks, BlockPtr block,
+             std::shared_ptr<Moment> moment, std::shared_ptr<const RunWords> words = nullptr,
+             Checks::Mask checked_by = 0)
       : DeviceData(device, shape, checks) {
     Set(std::move(block), std::move(moment));
     words_ = std::move(words);
+    checked_by_ = checked_by;
   }
 
   /// A pending result gives up its memory: what is left of it is the news of its run, which comes
@@ -35,6 +38,7 @@ class DeviceData : public lazy::BackendData {
     const auto* other = dynamic_cast<const DeviceData*>(&data);
     HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
                   data.shape().to_string());
+    checked_by_ = other->checked_by();
     Set(other->block(), other->moment());
     std::lock_guard lock(mutex_);
     words_ = other->words();
@@ -42,7 +46,7 @@ class DeviceData : public lazy::BackendData {
   }
   bool HasValue() const override { return address() != 0; }
   void Hurry() const override {
-    checks_.HelpUntil([this] { return IsReady(); });
+    checks_.HelpUntil(checked_by(), [this] { return IsReady(); });
   }
 
   /// 0 if it has none. Takes no lock, since a run may have hundreds of arguments.
@@ -55,6 +59,12 @@ class DeviceData : public lazy::BackendData {
     std::lock_guard lock(mutex_);
     return moment_;
   }
+  /// Both, or null. What an argument has stays until its run was asked for.
+  std::pair<Block*, const Moment*> Look() const {
+    std::lock_guard lock(mutex_);
+    return {block_.get(), moment_.get()};
+  }
+  Checks::Mask checked_by() const { return checked_by_.load(std::memory_order_relaxed); }
   std::shared_ptr<const RunWords> words() const {
     std::lock_guard lock(mutex_);
     return words_;
@@ -74,7 +84,8 @@ class DeviceData : public lazy::BackendData {
     std::swap(block_, block);
   }
 
-  WorkQueue& checks_;
+  Checks& checks_;
+  std::atomic<Checks::Mask> checked_by_{0};
   mutable std::mutex mutex_;
   mutable std::atomic<Address> address_{0};  // of the block
   mutable BlockPtr block_;

@@ -5,7 +5,13 @@
 
 namespace hammock::cuda {
 
-Block::~Block() { memory_.Give(address, bytes); }
+namespace {
+
+constexpr ptrdiff_t kLooks = 8;  // for a block of the own stream that no other one uses
+
+}  // namespace
+
+Block::~Block() { memory_.Give(*this); }
 
 DeviceMemory::DeviceMemory(std::shared_ptr<Machine> machine, const char* device)
     : machine_(std::move(machine)), account_(device) {}
@@ -20,7 +26,8 @@ BlockPtr DeviceMemory::Take(int64_t bytes, std::string_view what, int64_t others
   account_.Add(bytes, others, what);
   int64_t size = SizeOf(std::max<int64_t>(bytes, 1));
   try {
-    Address address = TakeCached(size, use);
+    const int stream = machine_->Stream();
+    Address address = TakeCached(size, use, stream);
     if (address == 0) address = machine_->TakeMemory(size);
     if (address == 0 && FreeCached() > 0) address = machine_->TakeMemory(size);
     if (address == 0) {
@@ -28,38 +35,51 @@ BlockPtr DeviceMemory::Take(int64_t bytes, std::string_view what, int64_t others
           ErrorCode::kOutOfMemory, "{}: {} has no {} bytes left, {} are in use of {}", what,
           account_.device(), bytes, account_.in_use() - bytes, machine_->memory_bytes());
     }
-    return std::make_shared<Block>(*this, address, bytes);
+    return std::make_shared<Block>(*this, address, bytes, stream);
   } catch (...) {
     account_.Remove(bytes);
     throw;
   }
 }
 
-Address DeviceMemory::TakeCached(int64_t size, BlockUse use) {
+Address DeviceMemory::TakeCached(int64_t size, BlockUse use, int stream) {
   std::lock_guard lock(mutex_);
   auto found = cached_.find(size);
-  if (found == cached_.end() || found->second.empty()) return 0;
-  std::vector<Cached>& blocks = found->second;
-  // The last one may still be in a cache of the device, the first one is idle the longest.
-  bool first = use == BlockUse::kBeside;
-  if (first && blocks.front().moment > machine_->Passed()) return 0;
-  auto taken = first ? blocks.begin() : std::prev(blocks.end());
-  Address address = taken->address;
-  blocks.erase(taken);
-  reserved_ -= size;
-  return address;
+  if (found == cached_.end()) return 0;
+  auto take = [&](std::vector<Cached>& blocks, std::vector<Cached>::iterator taken) {
+    Address address = taken->address;
+    blocks.erase(taken);
+    reserved_ -= size;
+    return address;
+  };
+  if (use == BlockUse::kInOrder) {
+    std::vector<Cached>& own = found->second[static_cast<size_t>(stream)];
+    // The last one may still be in a cache of the device. Other streams may still read a few.
+    const ptrdiff_t looks = std::min<ptrdiff_t>(kLooks, std::ssize(own));
+    for (auto block = own.end(); block != own.end() - looks;) {
+      if ((--block)->uses.AreOver(*machine_, stream)) return take(own, block);
+    }
+  }
+  for (std::vector<Cached>& blocks : found->second) {
+    // The first one is idle the longest.
+    if (blocks.empty() || !blocks.front().uses.AreOver(*machine_, -1)) continue;
+    return take(blocks, blocks.begin());
+  }
+  return 0;
 }
 
-void DeviceMemory::Give(Address address, int64_t bytes) {
-  int64_t size = SizeOf(std::max<int64_t>(bytes, 1));
-  account_.Remove(bytes);
+void DeviceMemory::Give(const Block& block) {
+  const int64_t size = SizeOf(std::max<int64_t>(block.bytes, 1));
+  account_.Remove(block.bytes);
   std::lock_guard lock(mutex_);
-  cached_[size].push_back({address, machine_->Asked()});
+  std::vector<Cached>& blocks = cached_[size][static_cast<size_t>(block.uses.home())];
+  blocks.push_back({block.address, block.uses});
+  blocks.back().uses.End(*machine_);
   reserved_ += size;
 }
 
 int64_t DeviceMemory::FreeCached() {
-  std::map<int64_t, std::vector<Cached>> blocks;
+  std::map<int64_t, Streams> blocks;
   int64_t freed = 0;
   {
     std::lock_guard lock(mutex_);
@@ -67,8 +87,10 @@ int64_t DeviceMemory::FreeCached() {
     std::swap(freed, reserved_);
   }
   if (freed > 0) machine_->Finish();
-  for (const auto& [size, cached] : blocks) {
-    for (const Cached& block : cached) machine_->GiveMemory(block.address);
+  for (const auto& [size, streams] : blocks) {
+    for (const std::vector<Cached>& cached : streams) {
+      for (const Cached& block : cached) machine_->GiveMemory(block.address);
+    }
   }
   return freed;
 }

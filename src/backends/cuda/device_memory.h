@@ -1,9 +1,11 @@
 #pragma once
 /// DeviceMemory: blocks of a machine's memory. What is freed is kept for the next request of its
-/// size class: work on a machine happens in one order, so work that comes later may use a block at
-/// once. Copies that run beside the work need one that earlier work has left; a block is held until
-/// the moment after the last work on it was marked, so the number of that moment says when.
+/// size class: work on a stream happens in one order, so work that comes later may use a block of
+/// that stream at once. Other streams, and copies that run beside the work, need one that all
+/// earlier work has left; a block is held until the moment after the last work on it was marked, so
+/// the number of that moment says when.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "backends/cuda/machine.h"
+#include "backends/cuda/stream_uses.h"
 #include "backends/memory_account.h"
 #include "hammock/lazy/backend_device.h"
 
@@ -25,14 +28,15 @@ class DeviceMemory;
 /// later one may take its place while data still refers to the earlier, see Note [Guarded kernels].
 class Block {
  public:
-  Block(DeviceMemory& memory, Address address, int64_t bytes)
-      : address(address), bytes(bytes), memory_(memory) {}
+  Block(DeviceMemory& memory, Address address, int64_t bytes, int stream)
+      : address(address), bytes(bytes), uses(stream), memory_(memory) {}
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
   const Address address;
   const int64_t bytes;  ///< that were asked for
+  StreamUses uses;
 
   /// Several values are the same memory, or something beside the work reads it: nothing may write
   /// there while more than one holds it.
@@ -47,7 +51,7 @@ using BlockPtr = std::shared_ptr<Block>;
 
 /// What a block is for.
 enum class BlockUse {
-  kInOrder,  ///< work, which comes after all that was asked for before
+  kInOrder,  ///< work of the calling thread's stream, which comes after all of it before
   kBeside,   ///< copies that run beside the work: nothing may be using the block any more
 };
 
@@ -70,16 +74,18 @@ class DeviceMemory {
   friend class Block;
   struct Cached {
     Address address = 0;
-    uint64_t moment = 0;  // from which on nothing uses it
+    StreamUses uses;
   };
+  /// By the stream that they come from.
+  using Streams = std::array<std::vector<Cached>, kMostStreams>;
   static int64_t SizeOf(int64_t bytes);
-  Address TakeCached(int64_t size, BlockUse use);
-  void Give(Address address, int64_t bytes);
+  Address TakeCached(int64_t size, BlockUse use, int stream);
+  void Give(const Block& block);
 
   const std::shared_ptr<Machine> machine_;
   MemoryAccount account_;
   mutable std::mutex mutex_;
-  std::map<int64_t, std::vector<Cached>> cached_;  // by size
+  std::map<int64_t, Streams> cached_;  // by size
   int64_t reserved_ = 0;
 };
 

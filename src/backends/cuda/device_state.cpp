@@ -2,19 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "lazy/running_step.h"
 
 namespace hammock::cuda {
 
 namespace {
 
-constexpr size_t kMostChecks = 64;  // runs that may be ahead of what is known of their success
-constexpr std::chrono::microseconds kPatience{250};  // then nobody seems to wait for a check
-
 /// The error of a lost device: what the machine said, and which run is to blame. `suspects` are the
-/// oldest runs of the devices on the card; none where nothing was running.
+/// oldest runs of the streams of the card's devices; none where nothing was running.
 std::shared_ptr<const Error> DescribeLoss(const std::string& device, const MachineLost& error,
                                           const std::vector<NotedRun>& suspects) {
   std::string cause = error.message();
@@ -42,23 +37,29 @@ DeviceState::DeviceState(std::shared_ptr<Machine> machine, std::string name)
       name(std::move(name)),
       memory(machine, this->name.c_str()),
       faults(machine),
-      checks(this->name + " checks", kMostChecks, kPatience) {}
+      checks(this->name) {}
 
-void DeviceState::ForgetEnded() {
-  const uint64_t passed = machine->Passed();
-  while (!runs_.empty() && runs_.front().moment <= passed) runs_.pop_front();
+void DeviceState::ForgetEnded(int stream) {
+  const uint64_t passed = machine->Passed(stream);
+  std::deque<Running>& runs = runs_[static_cast<size_t>(stream)];
+  while (!runs.empty() && runs.front().moment <= passed) runs.pop_front();
 }
 
 void DeviceState::NoteRun(const Moment& moment, NotedRun run) {
   std::lock_guard lock(mutex_);
-  ForgetEnded();
-  runs_.push_back({moment.number, std::move(run)});
+  ForgetEnded(moment.stream);
+  runs_[static_cast<size_t>(moment.stream)].push_back({moment.number, std::move(run)});
 }
 
-NotedRun DeviceState::OldestRun() {
+std::vector<NotedRun> DeviceState::OldestRuns() {
   std::lock_guard lock(mutex_);
-  ForgetEnded();
-  return runs_.empty() ? NotedRun() : runs_.front().run;
+  std::vector<NotedRun> oldest;
+  for (int stream = 0; stream < kMostStreams; ++stream) {
+    ForgetEnded(stream);
+    const std::deque<Running>& runs = runs_[static_cast<size_t>(stream)];
+    if (!runs.empty()) oldest.push_back(runs.front().run);
+  }
+  return oldest;
 }
 
 std::shared_ptr<const Error> DeviceState::lost() const {
@@ -86,7 +87,7 @@ void DeviceState::LoseCard(const MachineLost& error,
                            const std::shared_ptr<const Program>& program) {
   std::vector<NotedRun> suspects;
   for (DeviceState* device : on_card_) {
-    if (NotedRun run = device->OldestRun(); run.program) suspects.push_back(std::move(run));
+    for (NotedRun& run : device->OldestRuns()) suspects.push_back(std::move(run));
   }
   if (suspects.empty() && program) suspects.push_back({program, running_step_location});
   for (DeviceState* device : on_card_) device->Lose(DescribeLoss(device->name, error, suspects));
@@ -107,7 +108,8 @@ BlockPtr DeviceState::Take(int64_t bytes, const char* what, int64_t others, Bloc
 
 void DeviceState::KeepUntil(std::shared_ptr<Moment> moment, BlockPtr block) {
   block->Share();
-  checks.Push([this, moment = std::move(moment), block = std::move(block)] {
+  const int stream = moment->stream;
+  checks.Push(stream, [this, moment = std::move(moment), block = std::move(block)] {
     try {
       machine->WaitFor(*moment);
     } catch (const Error&) {  // then nobody will read the copy either

@@ -4,10 +4,12 @@
 /// Note [Lost cards]: a kernel that fails does so after its launch has returned, and then every
 /// call of its card fails. Data counts as ready when its run was asked for, so the error belongs to
 /// no value yet when it comes. The device therefore remembers the runs that have not ended: the
-/// oldest of them is the one that failed, and the error names its ops and lines. From then on the
+/// oldest of them is the one that failed, or with several streams one of their oldest, and the
+/// error names its ops and lines. From then on the
 /// device is lost: every use of it and every read of a value that is there raises that error. Other
 /// devices, and values that are elsewhere, know nothing of it.
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -15,10 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/checks.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/fault_words.h"
 #include "backends/cuda/program.h"
-#include "base/work_queue.h"
 
 namespace hammock::cuda {
 
@@ -36,8 +38,7 @@ class DeviceState {
   const std::string name;
   DeviceMemory memory;
   FaultWords faults;
-  /// What is to be done when a run or copy has ended, in order. Whoever waits for one does it.
-  WorkQueue checks;
+  Checks checks;
   /// The devices on its card, itself among them.
   const std::vector<DeviceState*>& on_card() const { return on_card_; }
 
@@ -80,16 +81,16 @@ class DeviceState {
     NotedRun run;
   };
   friend void ShareCards(const std::vector<std::unique_ptr<DeviceState>>& devices);
-  void ForgetEnded();
-  /// The first run that has not ended; without a program if there is none.
-  NotedRun OldestRun();
+  void ForgetEnded(int stream);
+  /// Of each stream the first run that has not ended.
+  std::vector<NotedRun> OldestRuns();
   void LoseCard(const MachineLost& error, const std::shared_ptr<const Program>& program);
   /// Does nothing if it was lost before.
   void Lose(std::shared_ptr<const Error> error);
 
   std::vector<DeviceState*> on_card_;
   mutable std::mutex mutex_;
-  std::deque<Running> runs_;
+  std::array<std::deque<Running>, kMostStreams> runs_;  // by stream
   std::shared_ptr<const Error> lost_;
   std::atomic<bool> is_lost_{false};
   std::atomic<bool> told_{false};

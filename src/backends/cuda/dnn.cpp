@@ -269,7 +269,25 @@ class DnnConvolution : public PreparedProduct {
 const std::string& WhyNoDnn() { return TheFunctions().why_absent; }
 
 Dnn::~Dnn() {
-  if (handle_) TheFunctions().destroy(handle_);
+  for (const Handle& handle : handles_) TheFunctions().destroy(handle.handle);
+}
+
+void* Dnn::HandleOf(CUstream stream) {
+  const Functions& f = TheFunctions();
+  auto found = std::ranges::find_if(handles_, [&](const Handle& known) {
+    return !stream || !known.stream || known.stream == stream;
+  });
+  if (found == handles_.end()) {
+    void* handle = nullptr;
+    if (f.create(&handle) != 0) return nullptr;
+    handles_.push_back({nullptr, handle});
+    found = std::prev(handles_.end());
+  }
+  if (stream && !found->stream) {
+    if (f.set_stream(found->handle, stream) != 0) return nullptr;
+    found->stream = stream;
+  }
+  return found->handle;
 }
 
 std::shared_ptr<PreparedProduct> Dnn::Prepare(const Convolution& convolution, bool tf32) {
@@ -277,19 +295,20 @@ std::shared_ptr<PreparedProduct> Dnn::Prepare(const Convolution& convolution, bo
   if (!type || !Fits(convolution) || !WhyNoDnn().empty()) return nullptr;
   std::lock_guard lock(mutex_);
   // Only programs with convolutions wait for its start.
-  if (!handle_ && TheFunctions().create(&handle_) != 0) return nullptr;
-  auto prepared = std::make_shared<DnnConvolution>(handle_, convolution, *type, tf32);
+  void* handle = HandleOf(nullptr);
+  if (!handle) return nullptr;
+  auto prepared = std::make_shared<DnnConvolution>(handle, convolution, *type, tf32);
   return prepared->found() ? prepared : nullptr;
 }
 
 void Dnn::Convolve(const PreparedProduct& prepared, Address a, Address b, Address out,
                    Address scratch, CUstream stream) {
   std::lock_guard lock(mutex_);
-  const Functions& f = TheFunctions();
-  int status = f.set_stream(handle_, stream);
-  if (status == 0) {
-    status = static_cast<const DnnConvolution&>(prepared).Run(handle_, a, b, out, scratch);
+  void* handle = HandleOf(stream);
+  if (!handle) {
+    Throw<DeviceError>(ErrorCode::kDevice, "cuda: cuDNN: it cannot be started for a stream");
   }
+  int status = static_cast<const DnnConvolution&>(prepared).Run(handle, a, b, out, scratch);
   if (status == 0) return;
   Throw<DeviceError>(ErrorCode::kDevice, "cuda: cuDNN: a convolution failed with status {}",
                      status);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "backends/cuda/driver.h"
 #include "backends/cuda/machine.h"
@@ -24,8 +25,17 @@ class Dnn {
                 Address scratch, CUstream stream);
 
  private:
-  std::mutex mutex_;  // of the handle
-  void* handle_ = nullptr;
+  /// With the mutex; null where the library cannot be started.
+  void* HandleOf(CUstream stream);
+
+  struct Handle {
+    CUstream stream = nullptr;  // null until it was used
+    void* handle = nullptr;
+  };
+  std::mutex mutex_;  // of calls of the library
+  // Each stream has its own, since what the library keeps in one may be in use until a call is
+  // done.
+  std::vector<Handle> handles_;
 };
 
 }  // namespace hammock::cuda

@@ -233,7 +233,7 @@ std::string EmitReduction(const compiler::Instr& instr, int number, int ordinal,
   return cut.way == KernelCut::Way::kColumn ? emitter.EmitAcross() : emitter.EmitAlong();
 }
 
-// The counter is 0 again for the next launch.
+// The counter is 0 again for the next launch of the stream.
 std::string WaitForLastBlockText(int blocks) {
   return fmt::format(R"(  __threadfence();
   __syncthreads();

@@ -15,35 +15,53 @@ constexpr int kSlab = 4096;  // words that are taken at once
 }  // namespace
 
 FaultWords::~FaultWords() {
-  for (void* slab : host_slabs_) machine_->GiveHostMemory(slab);
-  for (Address slab : device_slabs_) machine_->GiveMemory(slab);
+  for (void* slab : slabs_) machine_->GiveHostMemory(slab);
+  for (Address word : failed_) machine_->GiveMemory(word);
 }
 
-void FaultWords::AddSlab(int size, std::vector<RunWords>& free) {
-  const int words = std::max(size, kSlab);
-  const int runs = words / size;
-  const Address device = machine_->TakeMemory(runs * 8);
-  if (device == 0) {
-    Throw<OutOfMemory>(ErrorCode::kOutOfMemory, "{} has no {} bytes left for words of runs",
-                       machine_->name(), runs * 8);
+RunWords FaultWords::Make(int size) {
+  std::vector<uint64_t*>& unused = unused_[size];
+  if (unused.empty()) {
+    const int words = std::max(size, kSlab);
+    auto* slab = static_cast<uint64_t*>(machine_->TakeHostMemory(int64_t{words} * 8));
+    slabs_.push_back(slab);
+    for (int at = words - size; at >= 0; at -= size) unused.push_back(slab + at);
   }
-  device_slabs_.push_back(device);
-  auto* host = static_cast<uint64_t*>(machine_->TakeHostMemory(int64_t{words} * 8));
-  host_slabs_.push_back(host);
-  for (int run = runs - 1; run >= 0; --run) {
-    free.push_back({host + int64_t{run} * size, device + static_cast<Address>(run) * 8});
+  const Address failed = machine_->TakeMemory(8);
+  if (failed == 0) {
+    Throw<OutOfMemory>(ErrorCode::kOutOfMemory, "{} has no 8 bytes left for the word of a run",
+                       machine_->name());
   }
+  failed_.push_back(failed);
+  uint64_t* faults = unused.back();
+  unused.pop_back();
+  return {faults, failed};
 }
 
 std::shared_ptr<const RunWords> FaultWords::Take(int count) {
   const int size = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(count, kFewest))));
+  const int stream = machine_->Stream();
   std::lock_guard lock(mutex_);
   std::vector<RunWords>& free = free_[size];
-  if (free.empty()) AddSlab(size, free);
-  auto words = std::make_unique<RunWords>(free.back());
-  free.pop_back();
+  auto words = std::make_unique<RunWords>();
+  // A stream meets its own again, so that recordings meet the same addresses.
+  auto find = [&](bool own) {
+    return std::find_if(free.rbegin(), free.rend(), [&](const RunWords& known) {
+      return (!own || known.uses.home() == stream) && known.uses.AreOver(*machine_, stream);
+    });
+  };
+  auto found = find(/*own=*/true);
+  if (found == free.rend()) found = find(/*own=*/false);
+  if (found != free.rend()) {
+    *words = *found;
+    free.erase(std::next(found).base());
+  } else {
+    *words = Make(size);
+  }
+  words->uses = StreamUses(stream);
   std::fill_n(words->faults, size, 0);
   return {words.release(), [this, size](const RunWords* given) {
+            given->uses.End(*machine_);
             std::lock_guard lock(mutex_);
             free_[size].push_back(*given);
             delete given;

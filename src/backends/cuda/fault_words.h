@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cuda/machine.h"
+#include "backends/cuda/stream_uses.h"
 
 namespace hammock::cuda {
 
@@ -17,6 +18,7 @@ namespace hammock::cuda {
 struct RunWords {
   uint64_t* faults = nullptr;  ///< in the host's memory
   Address failed = 0;          ///< in the device's; undefined until the run has written it
+  mutable StreamUses uses{0};  ///< of `failed`
 };
 
 /// Thread-safe; must outlive its words.
@@ -27,19 +29,20 @@ class FaultWords {
   FaultWords(const FaultWords&) = delete;
   FaultWords& operator=(const FaultWords&) = delete;
 
-  /// With `count` faults that are 0. They are used again when the last holder is gone, so someone
-  /// must hold them until the run has ended, if it has ops that can fail. OutOfMemory where the
-  /// device has no word left.
+  /// For a run of the calling thread's stream, with `count` faults that are 0. They are used again
+  /// when the last holder is gone, so someone must hold them until the run has ended, if it has ops
+  /// that can fail. OutOfMemory where the device has no word left.
   std::shared_ptr<const RunWords> Take(int count);
 
  private:
-  void AddSlab(int size, std::vector<RunWords>& free);
+  RunWords Make(int size);
 
   const std::shared_ptr<Machine> machine_;
   std::mutex mutex_;
-  std::vector<void*> host_slabs_;
-  std::vector<Address> device_slabs_;
-  std::map<int, std::vector<RunWords>> free_;  // by size
+  std::vector<void*> slabs_;                      // of the host's memory
+  std::vector<Address> failed_;                   // all that there are
+  std::map<int, std::vector<uint64_t*>> unused_;  // faults, by size
+  std::map<int, std::vector<RunWords>> free_;     // by size
 };
 
 }  // namespace hammock::cuda

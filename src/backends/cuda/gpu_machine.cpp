@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -28,6 +30,7 @@ constexpr int kMinor = 76;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kNoTiming = 2;
 constexpr unsigned kPortableAndMapped = 3;
+constexpr size_t kWordBytes = 64;        // apart, so that streams do not share a line
 constexpr size_t kMostFunctions = 4096;  // kept for programs to come
 
 class GpuFunction : public Function {
@@ -46,13 +49,48 @@ class GpuFunction : public Function {
 
 class GpuMoment : public Moment {
  public:
-  GpuMoment(const Driver& driver, uint64_t number, CUevent event)
-      : Moment(number), event(event), driver_(driver) {}
+  GpuMoment(const Driver& driver, int stream, uint64_t number, CUevent event)
+      : Moment(stream, number), event(event), driver_(driver) {}
   ~GpuMoment() override { driver_.event_destroy(event); }
   const CUevent event;
 
  private:
   const Driver& driver_;
+};
+
+/// One of a machine's streams of work, and what copies for it beside the work.
+struct GpuStream {
+  std::once_flag opening;
+  std::atomic<bool> opened{false};
+  CUstream stream = nullptr;
+  CUdeviceptr counters = 0;
+  std::atomic<uint64_t> asked{0};
+  std::atomic<uint64_t> passed{0};           // as far as someone has waited
+  std::atomic<uint32_t*> progress{nullptr};  // the stream writes moments that have passed here
+  std::recursive_mutex mutex;                // of its order, and of what follows
+  std::vector<GpuRecording::Op>* noted = nullptr;      // what is being captured
+  GpuRecording* compared = nullptr;                    // with what is asked for, which is not done
+  std::array<uint64_t, kMostStreams> came_after = {};  // by stream: the last moment
+  std::mutex upload_mutex;                             // taken before the other one
+  CUstream uploads = nullptr;
+  CUevent uploaded = nullptr;
+  std::unique_ptr<Staging> staging;
+
+  uint64_t Passed() const {
+    uint64_t known = passed;
+    const uint32_t* word = progress;
+    if (!word) return known;
+    // The word has the last bits of a number that had been asked for when it was written.
+    uint32_t bits = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    uint64_t last = asked;
+    uint32_t behind = static_cast<uint32_t>(last) - bits;
+    return std::max(known, last - behind);
+  }
+  void NotePassed(uint64_t number) {
+    uint64_t known = passed;
+    while (known < number && !passed.compare_exchange_weak(known, number)) {
+    }
+  }
 };
 
 class GpuMachine : public Machine {
@@ -105,26 +143,23 @@ class GpuMachine : public Machine {
     driver_.host_give(memory);
   }
 
-  Address Counters() override {
-    Enter();
-    return counters_;
-  }
+  Address Counters() override { return Mine().counters; }
 
   // ---- Copies
 
   void Upload(Address to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
-    Enter();
+    GpuStream& mine = Mine();
     const size_t size = static_cast<size_t>(bytes);
     if (bytes <= kInOrder) {
-      std::lock_guard lock(mutex_);
+      std::lock_guard lock(mine.mutex);
       // The driver takes so few bytes before it returns.
-      driver_.Check(driver_.copy_to_device(to, from, size, stream_), "a copy to the device");
+      driver_.Check(driver_.copy_to_device(to, from, size, mine.stream), "a copy to the device");
       return;
     }
-    std::lock_guard lock(upload_mutex_);
-    upload_staging_->Upload(to, from, size);
-    WorkComesAfterUploads();
+    std::lock_guard lock(mine.upload_mutex);
+    mine.staging->Upload(to, from, size);
+    ComeAfterUploads(mine);
   }
 
   void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
@@ -139,7 +174,7 @@ class GpuMachine : public Machine {
       driver_.Check(driver_.stream_wait_event(lane->stream, EventOf(*after), 0), "a wait");
     }
     lane->staging.Download(to, from, static_cast<size_t>(bytes));
-    if (after) NotePassed(after->number);
+    if (after) StreamOf(*after).NotePassed(after->number);
     std::lock_guard lock(lanes_mutex_);
     lanes_.push_back(std::move(lane));
   }
@@ -147,27 +182,29 @@ class GpuMachine : public Machine {
   void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
                 const Moment& after) override {
     if (bytes == 0) return;
-    Enter();
+    GpuStream& mine = Mine();
     const auto& source = static_cast<const GpuMachine&>(other);
     const size_t size = static_cast<size_t>(bytes);
-    std::lock_guard lock(upload_mutex_);
-    driver_.Check(driver_.stream_wait_event(uploads_, EventOf(after), 0), "a wait");
+    const CUstream uploads = mine.uploads;
+    std::lock_guard lock(mine.upload_mutex);
+    driver_.Check(driver_.stream_wait_event(uploads, EventOf(after), 0), "a wait");
     driver_.Check(source.context_ == context_
-                      ? driver_.copy_on_device(to, from, size, uploads_)
-                      : driver_.copy_between(to, context_, from, source.context_, size, uploads_),
+                      ? driver_.copy_on_device(to, from, size, uploads)
+                      : driver_.copy_between(to, context_, from, source.context_, size, uploads),
                   "a copy between devices");
-    WorkComesAfterUploads();
+    ComeAfterUploads(mine);
   }
 
   void Copy(Address to, Address from, int64_t bytes) override {
-    Do(&driver_.copy_on_device, {to, from, static_cast<uint64_t>(bytes)}, [&] {
-      driver_.Check(driver_.copy_on_device(to, from, static_cast<size_t>(bytes), stream_),
+    Do(&driver_.copy_on_device, {to, from, static_cast<uint64_t>(bytes)}, [&](CUstream stream) {
+      driver_.Check(driver_.copy_on_device(to, from, static_cast<size_t>(bytes), stream),
                     "a copy on the device");
     });
   }
   void Clear(Address at, int64_t bytes) override {
-    Do(&driver_.fill, {at, static_cast<uint64_t>(bytes)},
-       [&] { driver_.Check(driver_.fill(at, 0, static_cast<size_t>(bytes), stream_), "a fill"); });
+    Do(&driver_.fill, {at, static_cast<uint64_t>(bytes)}, [&](CUstream stream) {
+      driver_.Check(driver_.fill(at, 0, static_cast<size_t>(bytes), stream), "a fill");
+    });
   }
 
   // ---- Code
@@ -209,22 +246,22 @@ class GpuMachine : public Machine {
 
   void Launch(const Function& function, const Grid& grid,
               std::span<const uint64_t> words) override {
-    Enter();
-    std::lock_guard lock(mutex_);
-    if (compared_) return compared_->CompareLaunch(function, grid, words);
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    if (mine.compared) return mine.compared->CompareLaunch(function, grid, words);
     CUfunction code = static_cast<const GpuFunction&>(function).function;
     void* parameters[] = {const_cast<uint64_t*>(words.data())};
-    driver_.Check(driver_.launch(code, grid.x, grid.y, 1, grid.block_x, grid.block_y, 1, 0, stream_,
-                                 parameters, nullptr),
+    driver_.Check(driver_.launch(code, grid.x, grid.y, 1, grid.block_x, grid.block_y, 1, 0,
+                                 mine.stream, parameters, nullptr),
                   "a launch");
-    if (!noted_) return;
+    if (!mine.noted) return;
     std::vector<CUgraphNode> last;
-    if (driver_.capture_info) last = LastNodes(driver_, stream_);
-    noted_->push_back({&function,
-                       grid,
-                       {words.begin(), words.end()},
-                       last.size() == 1 ? last[0] : nullptr,
-                       code});
+    if (driver_.capture_info) last = LastNodes(driver_, mine.stream);
+    mine.noted->push_back({&function,
+                           grid,
+                           {words.begin(), words.end()},
+                           last.size() == 1 ? last[0] : nullptr,
+                           code});
   }
 
   // ---- Products
@@ -236,7 +273,7 @@ class GpuMachine : public Machine {
   void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
                 Address scratch) override {
     Do(&product, {a, b, bias, out, scratch},
-       [&] { blas_->Multiply(product, a, b, bias, out, scratch, stream_); });
+       [&](CUstream stream) { blas_->Multiply(product, a, b, bias, out, scratch, stream); });
   }
 
   // ---- Convolutions
@@ -248,44 +285,47 @@ class GpuMachine : public Machine {
   void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
                 Address scratch) override {
     Do(&convolution, {a, b, out, scratch},
-       [&] { dnn_.Convolve(convolution, a, b, out, scratch, stream_); });
+       [&](CUstream stream) { dnn_.Convolve(convolution, a, b, out, scratch, stream); });
   }
 
   // ---- Recordings
 
   std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
-    Enter();
-    std::lock_guard lock(mutex_);
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
     std::vector<GpuRecording::Op> ops;
-    CUgraph graph = Capture(pieces, ops);
+    CUgraph graph = Capture(mine, pieces, ops);
     return std::make_shared<GpuRecording>(driver_, graph, std::move(ops), pieces);
   }
   bool Update(Recording& recording, std::span<const Piece> pieces) override {
-    Enter();
-    std::lock_guard lock(mutex_);
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
     auto& changed = static_cast<GpuRecording&>(recording);
     if (changed.StartComparing(pieces)) {
-      compared_ = &changed;
-      auto end = [this](void*) { compared_ = nullptr; };
-      std::unique_ptr<void, decltype(end)> ends(this, end);
+      mine.compared = &changed;
+      auto end = [](GpuStream* stream) { stream->compared = nullptr; };
+      std::unique_ptr<GpuStream, decltype(end)> ends(&mine, end);
       for (const Piece& piece : pieces) piece.work();
       if (changed.EndComparing()) return true;
     }
     std::vector<GpuRecording::Op> ops;
-    CUgraph graph = Capture(pieces, ops);
+    CUgraph graph = Capture(mine, pieces, ops);
     bool changes = changed.BecomeLike(graph, std::move(ops));
     driver_.graph_destroy(graph);
     return changes;
   }
   void Replay(const Recording& recording) override {
-    Enter();
-    std::lock_guard lock(mutex_);
-    driver_.Check(driver_.graph_launch(static_cast<const GpuRecording&>(recording).exec(), stream_),
-                  "cuGraphLaunch");
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    driver_.Check(
+        driver_.graph_launch(static_cast<const GpuRecording&>(recording).exec(), mine.stream),
+        "cuGraphLaunch");
   }
 
-  // ---- Moments
+  // ---- Streams and their moments
 
+  int Stream() override { return threads_.Mine(); }
+  int Streams() const override { return threads_.count(); }
   std::shared_ptr<Moment> Mark() override { return MarkBy(kNoTiming); }
   std::shared_ptr<Moment> MarkTime() override { return MarkBy(0); }
   double Seconds(const Moment& from, const Moment& to) override {
@@ -294,52 +334,95 @@ class GpuMachine : public Machine {
                   "cuEventElapsedTime");
     return static_cast<double>(milliseconds) / 1e3;
   }
-  uint64_t Asked() const override { return asked_; }
-  uint64_t Passed() const override {
-    uint64_t known = passed_;
-    const uint32_t* progress = progress_;
-    if (!progress) return known;
-    // The word has the last bits of a number that had been asked for when it was written.
-    uint32_t word = __atomic_load_n(progress, __ATOMIC_ACQUIRE);
-    uint64_t asked = asked_;
-    uint32_t behind = static_cast<uint32_t>(asked) - word;
-    return std::max(known, asked - behind);
+  void ComeAfter(const Moment& moment) override {
+    if (GpuStream* mine = MustWait(moment.stream, moment.number)) {
+      Wait(*mine, moment.stream, moment.number, EventOf(moment));
+    }
   }
+  void ComeAfter(int stream, uint64_t number) override {
+    GpuStream* mine = MustWait(stream, number);
+    if (!mine) return;
+    // The moment may be gone, so it is all that the other stream was asked for. No two streams are
+    // locked at once.
+    const std::shared_ptr<GpuMoment> now = Now(stream);
+    Wait(*mine, stream, now->number, now->event);
+  }
+  uint64_t Asked(int stream) const override { return streams_[Index(stream)].asked; }
+  uint64_t Passed(int stream) const override { return streams_[Index(stream)].Passed(); }
   void WaitFor(const Moment& moment) override {
     Enter();
     driver_.Check(driver_.event_synchronize(EventOf(moment)), "work on the device");
-    NotePassed(moment.number);
+    StreamOf(moment).NotePassed(moment.number);
   }
   void Finish() override {
     if (!opened_) return;
     Enter();
-    uint64_t asked = 0;
-    {
-      std::lock_guard lock(mutex_);
-      asked = asked_;
+    for (int stream = 0; stream < kMostStreams; ++stream) {
+      if (!streams_[Index(stream)].opened) continue;
+      // By an event: another thread may be capturing what it asks of its stream.
+      WaitFor(*Now(stream));
+      driver_.Check(driver_.stream_synchronize(streams_[Index(stream)].uploads),
+                    "copies to the device");
     }
-    driver_.Check(driver_.stream_synchronize(stream_), "work on the device");
-    driver_.Check(driver_.stream_synchronize(uploads_), "copies to the device");
-    NotePassed(asked);
   }
 
  private:
-  /// With the mutex of the order.
-  CUgraph Capture(std::span<const Piece> pieces, std::vector<GpuRecording::Op>& ops) {
-    noted_ = &ops;
-    auto end = [this](void*) { noted_ = nullptr; };
-    std::unique_ptr<void, decltype(end)> ends(this, end);
-    return CaptureGraph(driver_, stream_, pieces);
+  static size_t Index(int stream) { return static_cast<size_t>(stream); }
+  GpuStream& StreamOf(const Moment& moment) { return streams_[Index(moment.stream)]; }
+  /// The calling thread's, with the context current.
+  GpuStream& Mine() {
+    Enter();
+    const int stream = threads_.Mine();
+    GpuStream& mine = streams_[Index(stream)];
+    std::call_once(mine.opening, [&] { OpenStream(stream); });
+    return mine;
   }
 
-  /// Does `work`, unless a recording is compared with what it would be.
+  /// When all is done that a stream was asked for; has the number of its last moment.
+  std::shared_ptr<GpuMoment> Now(int stream) {
+    GpuStream& asked = streams_[Index(stream)];
+    CUevent event = nullptr;
+    driver_.Check(driver_.event_create(&event, kNoTiming), "cuEventCreate");
+    std::lock_guard lock(asked.mutex);
+    auto now = std::make_shared<GpuMoment>(driver_, stream, asked.asked, event);
+    driver_.Check(driver_.event_record(event, asked.stream), "cuEventRecord");
+    return now;
+  }
+
+  /// The calling thread's stream if it is not known to come after that moment.
+  GpuStream* MustWait(int stream, uint64_t number) {
+    GpuStream& mine = Mine();
+    if (&mine == &streams_[Index(stream)] || number <= Passed(stream)) return nullptr;
+    std::lock_guard lock(mine.mutex);
+    return number <= mine.came_after[Index(stream)] ? nullptr : &mine;
+  }
+  void Wait(GpuStream& mine, int stream, uint64_t number, CUevent event) {
+    static metrics::Counter& waits = metrics::GetCounter("cuda::StreamWaits");
+    std::lock_guard lock(mine.mutex);
+    driver_.Check(driver_.stream_wait_event(mine.stream, event, 0), "a wait");
+    uint64_t& last = mine.came_after[Index(stream)];
+    last = std::max(last, number);
+    waits.Add();
+  }
+
+  /// With the mutex of the stream.
+  CUgraph Capture(GpuStream& stream, std::span<const Piece> pieces,
+                  std::vector<GpuRecording::Op>& ops) {
+    stream.noted = &ops;
+    auto end = [](GpuStream* captured) { captured->noted = nullptr; };
+    std::unique_ptr<GpuStream, decltype(end)> ends(&stream, end);
+    return CaptureGraph(driver_, stream.stream, pieces);
+  }
+
+  /// Does `work` on the calling thread's stream, unless a recording is compared with what it would
+  /// be.
   template <class F>
   void Do(const void* what, std::initializer_list<uint64_t> words, F work) {
-    Enter();
-    std::lock_guard lock(mutex_);
-    if (compared_) return compared_->CompareCall(what, words);
-    work();
-    if (noted_) noted_->push_back({what, {}, words, nullptr, nullptr});
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    if (mine.compared) return mine.compared->CompareCall(what, words);
+    work(mine.stream);
+    if (mine.noted) mine.noted->push_back({what, {}, words, nullptr, nullptr});
   }
 
   static CUevent EventOf(const Moment& moment) {
@@ -347,14 +430,14 @@ class GpuMachine : public Machine {
   }
 
   std::shared_ptr<Moment> MarkBy(unsigned flags) {
-    Enter();
+    GpuStream& mine = Mine();
     CUevent event = nullptr;
     driver_.Check(driver_.event_create(&event, flags), "cuEventCreate");
-    std::lock_guard lock(mutex_);
-    auto moment = std::make_shared<GpuMoment>(driver_, ++asked_, event);
-    driver_.Check(driver_.event_record(event, stream_), "cuEventRecord");
-    if (uint32_t* progress = progress_) {
-      driver_.Check(driver_.stream_write(stream_, reinterpret_cast<CUdeviceptr>(progress),
+    std::lock_guard lock(mine.mutex);
+    auto moment = std::make_shared<GpuMoment>(driver_, Stream(), ++mine.asked, event);
+    driver_.Check(driver_.event_record(event, mine.stream), "cuEventRecord");
+    if (uint32_t* progress = mine.progress) {
+      driver_.Check(driver_.stream_write(mine.stream, reinterpret_cast<CUdeviceptr>(progress),
                                          static_cast<uint32_t>(moment->number), 0),
                     "cuStreamWriteValue32");
     }
@@ -381,42 +464,48 @@ class GpuMachine : public Machine {
     return std::make_unique<Lane>(driver_, stream);
   }
 
-  void NotePassed(uint64_t number) {
-    uint64_t known = passed_;
-    while (known < number && !passed_.compare_exchange_weak(known, number)) {
-    }
-  }
-
-  /// With the mutex of uploads.
-  void WorkComesAfterUploads() {
-    driver_.Check(driver_.event_record(uploaded_, uploads_), "cuEventRecord");
-    std::lock_guard lock(mutex_);
-    driver_.Check(driver_.stream_wait_event(stream_, uploaded_, 0), "a wait");
+  /// With the mutex of its uploads.
+  void ComeAfterUploads(GpuStream& mine) {
+    driver_.Check(driver_.event_record(mine.uploaded, mine.uploads), "cuEventRecord");
+    std::lock_guard lock(mine.mutex);
+    driver_.Check(driver_.stream_wait_event(mine.stream, mine.uploaded, 0), "a wait");
   }
 
   /// A process that does not use the GPU takes nothing of it.
   void Open() {
     driver_.Check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
     driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
-    for (CUstream* stream : {&stream_, &uploads_}) {
-      driver_.Check(driver_.stream_create(stream, kNonBlocking), "cuStreamCreate");
-    }
-    driver_.Check(driver_.event_create(&uploaded_, kNoTiming), "cuEventCreate");
-    upload_staging_ = std::make_unique<Staging>(driver_, uploads_);
+    // For all streams at once: to take memory may mean to wait for work.
+    driver_.Check(driver_.memory_take(&counters_, kMostStreams * kCounterBytes), "cuMemAlloc");
     if (driver_.stream_write) {
-      void* word = nullptr;
-      driver_.Check(driver_.host_take(&word, sizeof(uint32_t), kPortableAndMapped),
+      void* words = nullptr;
+      driver_.Check(driver_.host_take(&words, kMostStreams * kWordBytes, kPortableAndMapped),
                     "cuMemHostAlloc");
-      *static_cast<uint32_t*>(word) = 0;
-      // Where streams cannot write, moments are known to have passed when they were waited for.
-      if (driver_.stream_write(stream_, reinterpret_cast<CUdeviceptr>(word), 0, 0) == 0) {
-        progress_ = static_cast<uint32_t*>(word);
-      }
+      std::memset(words, 0, kMostStreams * kWordBytes);
+      progress_ = static_cast<char*>(words);
     }
-    driver_.Check(driver_.memory_take(&counters_, kCounterBytes), "cuMemAlloc");
-    driver_.Check(driver_.fill(counters_, 0, kCounterBytes, stream_), "a fill");
     blas_ = std::make_unique<Blas>();
     opened_ = true;
+  }
+
+  /// Most processes use one or two.
+  void OpenStream(int stream) {
+    GpuStream& opened = streams_[Index(stream)];
+    opened.counters = counters_ + static_cast<CUdeviceptr>(stream) * kCounterBytes;
+    for (CUstream* created : {&opened.stream, &opened.uploads}) {
+      driver_.Check(driver_.stream_create(created, kNonBlocking), "cuStreamCreate");
+    }
+    driver_.Check(driver_.event_create(&opened.uploaded, kNoTiming), "cuEventCreate");
+    opened.staging = std::make_unique<Staging>(driver_, opened.uploads);
+    driver_.Check(driver_.fill(opened.counters, 0, kCounterBytes, opened.stream), "a fill");
+    if (progress_) {
+      char* word = progress_ + Index(stream) * kWordBytes;
+      // Where streams cannot write, moments are known to have passed when they were waited for.
+      if (driver_.stream_write(opened.stream, reinterpret_cast<CUdeviceptr>(word), 0, 0) == 0) {
+        opened.progress = reinterpret_cast<uint32_t*>(word);
+      }
+    }
+    opened.opened = true;
   }
 
   void Enter() {
@@ -486,20 +575,12 @@ class GpuMachine : public Machine {
   std::string name_;
   int64_t memory_bytes_ = 0;
   int architecture_ = 0;
-  CUstream stream_ = nullptr;  // of the work
-  CUstream uploads_ = nullptr;
-  CUevent uploaded_ = nullptr;
-  CUdeviceptr counters_ = 0;
-  std::unique_ptr<Staging> upload_staging_;
-  std::atomic<uint64_t> asked_{0};
-  std::atomic<uint64_t> passed_{0};           // as far as someone has waited
-  std::atomic<uint32_t*> progress_{nullptr};  // the stream writes moments that have passed here
+  CUdeviceptr counters_ = 0;  // of all streams
+  char* progress_ = nullptr;  // likewise
+  ThreadStreams threads_;
+  std::array<GpuStream, kMostStreams> streams_;  // of work
   std::unique_ptr<Blas> blas_;
   Dnn dnn_;
-  std::recursive_mutex mutex_;                      // of the order of work
-  std::vector<GpuRecording::Op>* noted_ = nullptr;  // what is being captured
-  GpuRecording* compared_ = nullptr;                // with what is asked for, which is not done
-  std::mutex upload_mutex_;                         // taken before mutex_
   std::mutex lanes_mutex_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // that nobody uses
   std::mutex code_mutex_;

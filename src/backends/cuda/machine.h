@@ -1,6 +1,21 @@
 #pragma once
-/// Machine: a GPU as programs see it, or what stands in for one. Everything happens in the order in
-/// which it was asked for, after the call has returned, unless a call says that it waits.
+/// Machine: a GPU as programs see it, or what stands in for one.
+///
+/// Note [Streams]: work happens after the call that asked for it has returned, unless a call says
+/// that it waits. A machine has a few streams, and each thread has one of them until it ends, alone
+/// or with other threads where these are many. What threads of one stream ask for happens in that
+/// order; streams run at the same time. A moment is a place in the order of a stream, and ComeAfter
+/// puts whatever its caller asks for next behind a moment of another one. Nothing else orders
+/// streams, so whoever uses memory keeps these rules, of which one thread alone notices nothing:
+/// - A run comes after the moments of its arguments, which are those after the runs or copies that
+///   made them.
+/// - Memory that was used by work of another stream (StreamUses) is written when that is over, or
+///   by work that comes after it. A run comes after all earlier uses of the donated memory that it
+///   takes; cached memory is taken by the stream that it comes from, or else when it is idle.
+/// - The same holds of the words in which runs say whether they have failed (FaultWords). A run
+///   reads those of others that made its arguments, so they were written before.
+/// - What else launches share belongs to a stream: counters, CUDA graphs, the handle of a library.
+/// - A use is noted, or memory given back, when the moment after it was marked.
 
 #include <cstdint>
 #include <functional>
@@ -11,6 +26,7 @@
 
 #include "backends/cuda/emit_cuda.h"
 #include "backends/cuda/kernel_cut.h"
+#include "backends/cuda/thread_streams.h"
 #include "hammock/error.h"
 #include "hammock/ir/dtype.h"
 #include "hammock/ir/shape.h"
@@ -26,11 +42,12 @@ class Function {
   virtual ~Function() = default;
 };
 
-/// A moment in the machine's order; they are numbered from 1.
+/// A moment in the order of a stream; each numbers its own from 1.
 class Moment {
  public:
-  explicit Moment(uint64_t number) : number(number) {}
+  Moment(int stream, uint64_t number) : stream(stream), number(number) {}
   virtual ~Moment() = default;
+  const int stream;
   const uint64_t number;
 };
 
@@ -108,8 +125,8 @@ class Machine {
   /// Memory of the host that kernels can use too, at the same address.
   virtual void* TakeHostMemory(int64_t bytes) = 0;
   virtual void GiveHostMemory(void* memory) = 0;
-  /// kCounterBytes of device memory that are 0. Kernels that count their blocks leave them so, and
-  /// no two of those that are given the same ones overlap.
+  /// kCounterBytes of device memory that are 0, for work of the calling thread's stream. Kernels
+  /// that count their blocks leave them so.
   virtual Address Counters() = 0;
 
   // ---- Copies. The host's bytes may be changed when the call returns.
@@ -120,7 +137,8 @@ class Machine {
   virtual void Download(void* to, Address from, int64_t bytes, const Moment* after) = 0;
   virtual void Copy(Address to, Address from, int64_t bytes) = 0;
   /// From memory of another machine of the same kind, as it is there at `after`. Comes before
-  /// everything that is asked of this machine later; what used the memory at `to` must have ended.
+  /// everything that the calling thread asks for later; what used the memory at `to` must have
+  /// ended.
   virtual void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
                         const Moment& after) = 0;
   virtual void Clear(Address at, int64_t bytes) = 0;
@@ -143,7 +161,8 @@ class Machine {
   virtual void Convolve(const PreparedProduct&, Address /*a*/, Address /*b*/, Address /*out*/,
                         Address /*scratch*/) {}
 
-  // ---- Recordings: the same work with the same addresses, in one call of the driver.
+  // ---- Recordings: the same work with the same addresses, in one call of the driver. Each is for
+  // the stream of the thread that made it.
   /// Notes what the pieces ask for instead of doing it. Null, with nothing done, where that cannot
   /// be.
   virtual std::shared_ptr<Recording> Record(std::span<const Piece>) { return nullptr; }
@@ -155,15 +174,21 @@ class Machine {
   /// Assembly of a kernel, for people; empty where there is none.
   virtual std::string Assembly(const KernelSource&) { return ""; }
 
-  // ---- Moments
+  // ---- Streams and their moments; see Note [Streams]
+  virtual int Stream() = 0;         ///< the calling thread's
+  virtual int Streams() const = 0;  ///< as many as threads have asked for so far
   virtual std::shared_ptr<Moment> Mark() = 0;
   /// As Mark, for Seconds.
   virtual std::shared_ptr<Moment> MarkTime() = 0;
   virtual double Seconds(const Moment& from, const Moment& to) = 0;  ///< both have passed
-  virtual uint64_t Asked() const = 0;  ///< the number of the last moment
-  /// Moments up to this number have passed, and perhaps more. Asks nothing of the device, so it
+  /// The calling thread's stream comes after a moment.
+  virtual void ComeAfter(const Moment& moment) = 0;
+  /// The same by its number; perhaps after later ones of its stream too.
+  virtual void ComeAfter(int stream, uint64_t number) = 0;
+  virtual uint64_t Asked(int stream) const = 0;  ///< the number of its last moment
+  /// Its moments up to this number have passed, and perhaps more. Asks nothing of the device, so it
   /// can be called of a lost one: then those before it failed.
-  virtual uint64_t Passed() const = 0;
+  virtual uint64_t Passed(int stream) const = 0;
   virtual void WaitFor(const Moment& moment) = 0;
   /// Waits for everything. DeviceError if something failed.
   virtual void Finish() = 0;

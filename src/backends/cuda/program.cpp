@@ -545,6 +545,9 @@ void Program::NameErrors(size_t i, const std::function<void()>& work) const {
 }
 
 void Program::RunWatched(const Memory& memory) const {
+  // What fails must be known to be this one's.
+  static auto& one_at_a_time = *new std::mutex;
+  std::lock_guard lock(one_at_a_time);
   machine_->Finish();
   for (size_t i = 0; i < steps_.size(); ++i) {
     try {

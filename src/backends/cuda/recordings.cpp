@@ -7,17 +7,17 @@
 
 namespace hammock::cuda {
 
-Recordings::Entry* Recordings::Find(const std::vector<Address>& addresses) {
-  auto known = std::find_if(entries_.begin(), entries_.end(),
+Recordings::Entry* Recordings::OfStream::Find(const std::vector<Address>& addresses) {
+  auto known = std::find_if(entries.begin(), entries.end(),
                             [&](const Entry& entry) { return entry.addresses == addresses; });
-  return known == entries_.end() ? nullptr : &*known;
+  return known == entries.end() ? nullptr : &*known;
 }
 
-std::shared_ptr<Recording> Recordings::TakeOld(Entry& oldest) {
+std::shared_ptr<Recording> Recordings::OfStream::TakeOld(Entry& oldest) {
   if (oldest.recording) return std::move(oldest.recording);
   // Addresses that came once and were recorded at once, since others had not come again either.
   Entry* once = nullptr;
-  for (Entry& entry : entries_) {
+  for (Entry& entry : entries) {
     if (!entry.recording || entry.uses > 1) continue;
     if (!once || entry.last_use < once->last_use) once = &entry;
   }
@@ -45,23 +45,26 @@ bool Recordings::Replay(Machine& machine, Entry& entry, const Work& work,
 
 void Recordings::Run(Machine& machine, std::vector<Address> addresses, const Work& work) {
   {
-    std::lock_guard lock(mutex_);  // until it was asked for: another thread may change a recording
+    OfStream& stream = streams_[static_cast<size_t>(machine.Stream())];
+    // Until it was asked for: another thread may change a recording.
+    std::lock_guard lock(stream.mutex);
+    std::vector<Entry>& entries = stream.entries;
     std::shared_ptr<Recording> old;
-    Entry* entry = Find(addresses);
+    Entry* entry = stream.Find(addresses);
     bool records = entry != nullptr;
-    if (!entry && entries_.size() < kKept) {
-      entry = &entries_.emplace_back();
+    if (!entry && entries.size() < kKept) {
+      entry = &entries.emplace_back();
       entry->addresses = std::move(addresses);
     } else if (!entry) {
       entry = &*std::min_element(
-          entries_.begin(), entries_.end(),
+          entries.begin(), entries.end(),
           [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
-      old = TakeOld(*entry);
+      old = stream.TakeOld(*entry);
       *entry = {std::move(addresses), nullptr, 0, 0};
       records = true;
     }
     ++entry->uses;
-    entry->last_use = ++uses_;
+    entry->last_use = ++stream.uses;
     if (records && Replay(machine, *entry, work, std::move(old))) return;
   }
   work.run();

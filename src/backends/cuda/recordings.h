@@ -1,7 +1,9 @@
 #pragma once
 /// Recordings of one program's steps, by the addresses that they work on. A loop of steps soon
-/// comes back to the same memory, so a few are enough; where it does not, they are changed.
+/// comes back to the same memory, so a few are enough; where it does not, they are changed. Each
+/// stream has its own: launches of one CUDA graph wait for each other, on whatever streams.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,16 +35,21 @@ class Recordings {
     uint64_t uses = 0;
     uint64_t last_use = 0;
   };
-  Entry* Find(const std::vector<Address>& addresses);
-  /// The recording of what is least likely to come again.
-  std::shared_ptr<Recording> TakeOld(Entry& oldest);
+  struct OfStream {
+    std::mutex mutex;
+    std::vector<Entry> entries;
+    uint64_t uses = 0;
+
+    Entry* Find(const std::vector<Address>& addresses);
+    /// The recording of what is least likely to come again.
+    std::shared_ptr<Recording> TakeOld(Entry& oldest);
+  };
   /// Replays a recording of the work, which is made or changed where there is none; false where
   /// there can be none.
-  bool Replay(Machine& machine, Entry& entry, const Work& work, std::shared_ptr<Recording> old);
+  static bool Replay(Machine& machine, Entry& entry, const Work& work,
+                     std::shared_ptr<Recording> old);
 
-  std::mutex mutex_;
-  std::vector<Entry> entries_;
-  uint64_t uses_ = 0;
+  std::array<OfStream, kMostStreams> streams_;
 };
 
 }  // namespace hammock::cuda

@@ -246,8 +246,9 @@ TEST(CudaCard, CanBeLost) {
   auto sines = [&x] { return sin(x); };
   int line = __LINE__ - 1;
   sines().to_vector<float>();
-  EXPECT_EQ(machine->Passed(), machine->Asked());
-  uint64_t before = machine->Passed();
+  const int stream = machine->Stream();
+  EXPECT_EQ(machine->Passed(stream), machine->Asked(stream));
+  uint64_t before = machine->Passed(stream);
   cuda::KernelSource wild = {
       "wild", "extern \"C\" __global__ void wild(unsigned long long at) { *(int*)at = 1; }"};
   auto functions = machine->Load(std::span(&wild, 1));
@@ -266,7 +267,7 @@ TEST(CudaCard, CanBeLost) {
     EXPECT_NE(text.find("sin at cuda_backend_test.cpp:" + std::to_string(line)), std::string::npos)
         << text;
   }
-  EXPECT_EQ(machine->Passed(), before);
+  EXPECT_EQ(machine->Passed(stream), before);
   wait_device_ops({device});
   EXPECT_THROW(fine.to_vector<float>(), DeviceError);
   Tensor on_host = tensor(std::vector<float>{1, 2}, {2}, f32, Device("reference")) * 2;

@@ -3,6 +3,7 @@
 /// GPU, a launch that fails returns as if nothing were wrong; who waits later gets the error, and
 /// from then on everybody. Nothing is computed.
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -20,7 +21,7 @@ class FrailMachine : public Machine {
   /// No moment passes until it is let go on.
   void Hold(bool held) {
     held_ = held;
-    held_at_ = inner_->Asked();
+    NoteAsked(held_at_);
   }
   void SetMemoryLeft(int64_t bytes) { *memory_left_ = bytes; }
   /// As machines of one card do.
@@ -89,10 +90,14 @@ class FrailMachine : public Machine {
   double Seconds(const Moment& from, const Moment& to) override {
     return inner_->Seconds(from, to);
   }
-  uint64_t Asked() const override { return inner_->Asked(); }
-  uint64_t Passed() const override {
-    if (broken_) return passed_;
-    return held_ ? held_at_.load() : inner_->Passed();
+  int Stream() override { return inner_->Stream(); }
+  int Streams() const override { return inner_->Streams(); }
+  void ComeAfter(const Moment&) override {}
+  void ComeAfter(int, uint64_t) override {}
+  uint64_t Asked(int stream) const override { return inner_->Asked(stream); }
+  uint64_t Passed(int stream) const override {
+    if (broken_) return passed_[static_cast<size_t>(stream)];
+    return held_ ? held_at_[static_cast<size_t>(stream)].load() : inner_->Passed(stream);
   }
   void WaitFor(const Moment&) override { Wait(); }
   void Finish() override { Wait(); }
@@ -101,7 +106,11 @@ class FrailMachine : public Machine {
   void Start() {
     RaiseIfLost();
     if (!broken_ && launches_left_-- == 0) {
-      passed_ = inner_->Asked();
+      if (held_) {
+        for (size_t i = 0; i < passed_.size(); ++i) passed_[i] = held_at_[i].load();
+      } else {
+        NoteAsked(passed_);
+      }
       broken_ = true;
     }
   }
@@ -113,6 +122,11 @@ class FrailMachine : public Machine {
     if (lost_) throw MachineLost(ErrorCode::kDevice, "an illegal memory access was encountered");
   }
 
+  using Moments = std::array<std::atomic<uint64_t>, kMostStreams>;  // by stream
+  void NoteAsked(Moments& moments) const {
+    for (int i = 0; i < kMostStreams; ++i) moments[static_cast<size_t>(i)] = inner_->Asked(i);
+  }
+
   const std::shared_ptr<Machine> inner_;
   std::mutex mutex_;
   std::map<Address, int64_t> taken_;  // bytes
@@ -120,7 +134,7 @@ class FrailMachine : public Machine {
   std::shared_ptr<std::atomic<int64_t>> memory_left_ =
       std::make_shared<std::atomic<int64_t>>(int64_t{1} << 40);
   std::atomic<bool> broken_{false}, lost_{false}, held_{false};
-  std::atomic<uint64_t> passed_{0}, held_at_{0};
+  Moments passed_{}, held_at_{};
 };
 
 }  // namespace hammock::cuda

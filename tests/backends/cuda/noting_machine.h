@@ -51,8 +51,12 @@ class NotingMachine : public Machine {
   double Seconds(const Moment& from, const Moment& to) override {
     return inner_->Seconds(from, to);
   }
-  uint64_t Asked() const override { return inner_->Asked(); }
-  uint64_t Passed() const override { return inner_->Passed(); }
+  int Stream() override { return inner_->Stream(); }
+  int Streams() const override { return inner_->Streams(); }
+  void ComeAfter(const Moment& moment) override { inner_->ComeAfter(moment); }
+  void ComeAfter(int stream, uint64_t number) override { inner_->ComeAfter(stream, number); }
+  uint64_t Asked(int stream) const override { return inner_->Asked(stream); }
+  uint64_t Passed(int stream) const override { return inner_->Passed(stream); }
   void WaitFor(const Moment& moment) override { inner_->WaitFor(moment); }
   void Finish() override { inner_->Finish(); }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -255,6 +256,7 @@ class EmulatedMachine : public Machine {
   bool has_async_products() const override { return true; }
   void* TakeHostMemory(int64_t bytes) override { return std::malloc(static_cast<size_t>(bytes)); }
   void GiveHostMemory(void* memory) override { std::free(memory); }
+  // Kernels run one after another.
   Address Counters() override { return reinterpret_cast<Address>(counters_.data()); }
 
   void Upload(Address to, const void* from, int64_t bytes) override {
@@ -293,6 +295,8 @@ class EmulatedMachine : public Machine {
     std::lock_guard lock(mutex_);
     const auto& emulated = static_cast<const EmulatedFunction&>(function);
     if (!emulated.code) CompilePending();
+    static auto& one_at_a_time = *new std::mutex;  // also of other machines
+    std::lock_guard fibres(one_at_a_time);
     RunBlocks(grid.x, grid.y, grid.block_x, grid.block_y, emulated.waits,
               [&] { emulated.code(words.data()); });
   }
@@ -336,7 +340,12 @@ class EmulatedMachine : public Machine {
     });
   }
 
-  std::shared_ptr<Moment> Mark() override { return std::make_shared<EmulatedMoment>(++asked_); }
+  int Stream() override { return threads_.Mine(); }
+  int Streams() const override { return threads_.count(); }
+  std::shared_ptr<Moment> Mark() override {
+    const int stream = Stream();
+    return std::make_shared<EmulatedMoment>(stream, ++asked_[static_cast<size_t>(stream)]);
+  }
   std::shared_ptr<Moment> MarkTime() override { return Mark(); }
   double Seconds(const Moment& from, const Moment& to) override {
     auto time = [](const Moment& moment) {
@@ -344,8 +353,11 @@ class EmulatedMachine : public Machine {
     };
     return std::chrono::duration<double>(time(to) - time(from)).count();
   }
-  uint64_t Asked() const override { return asked_; }
-  uint64_t Passed() const override { return asked_; }
+  // Work is done when it is asked for.
+  void ComeAfter(const Moment&) override {}
+  void ComeAfter(int, uint64_t) override {}
+  uint64_t Asked(int stream) const override { return asked_[static_cast<size_t>(stream)]; }
+  uint64_t Passed(int stream) const override { return Asked(stream); }
   void WaitFor(const Moment&) override {}
   void Finish() override {}
 
@@ -396,7 +408,8 @@ class EmulatedMachine : public Machine {
   const std::string compiler_;
   const int card_;
   std::vector<unsigned> counters_ = std::vector<unsigned>(kMostSplitBlocks);
-  std::atomic<uint64_t> asked_{0};
+  ThreadStreams threads_;
+  std::array<std::atomic<uint64_t>, kMostStreams> asked_{};
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<EmulatedFunction>> functions_;
   std::vector<std::shared_ptr<EmulatedFunction>> pending_;
