@@ -113,7 +113,7 @@ start=$SECONDS
 cmake --preset minimal -B "$build" >"$logs/configure.log" 2>&1 ||
   { cat "$logs/configure.log"; exit 1; }
 cmake --build "$build" -j "$jobs" --target cuda_backend_tests cuda_fuzz_tests hammock-golden \
-  random_program_tests autograd_tests hammock-training gpu_bench >"$logs/build.log" 2>&1 ||
+  random_program_tests autograd_tests hammock-training gpu_bench thread_bench >"$logs/build.log" 2>&1 ||
   { grep -E 'error|FAILED' -A3 "$logs/build.log" | head -60; exit 1; }
 built=$((SECONDS - start))
 
@@ -138,6 +138,8 @@ wait
 check bench env PYTHONUNBUFFERED=1 timeout 240 python3 bench/gpu/peers.py \
   --ours $build/bench/gpu/gpu_bench
 wait
+check threads timeout 120 $build/bench/gpu/thread_bench
+wait
 
 failed=0
 for name in "${names[@]}"; do
@@ -147,6 +149,7 @@ for name in "${names[@]}"; do
   grep -v '^\[ *\(OK\|RUN\)' "$logs/$name.log" | tail -n "${GPU_CHECK_LINES:-40}"
 done
 wanted bench && cat "$logs/bench.log"
+wanted threads && cat "$logs/threads.log"
 printf '%-10s %-7s %4ds\n' build passed $built
 cat "$logs/table"
 printf '%-10s %-7s %4ds\n' all "$([ $failed = 0 ] && echo passed || echo FAILED)" $SECONDS
