@@ -41,6 +41,8 @@ class HAMMOCK_API UnaryModule : public Module {
   explicit UnaryModule(std::string class_name);
 };
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverloaded-virtual"  // UnaryLayer hides one on purpose
 namespace detail {
 /// What `forward` of a UnaryModule runs in Hammock's own layers.
 class HAMMOCK_API UnaryCode : public UnaryModule {
@@ -53,8 +55,6 @@ class HAMMOCK_API UnaryCode : public UnaryModule {
 };
 }  // namespace detail
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Woverloaded-virtual"  // hidden on purpose
 /// One of Hammock's own: `layer->forward(x)` belongs to its line, as `layer(x)` does. A class that
 /// derives from one may override `forward(const Tensor&)` as those of UnaryModule do; a handle of
 /// the class that it derives from comes to that by `layer(x)`, not by `layer->forward(x)`.
