@@ -12,18 +12,31 @@ int MostDegree(size_t parameters) {
   return parameters <= 3 ? 3 : 2;
 }
 
-/// Whether a coordinate of the group of `p`, which has several, is a factor already.
-bool HasFactorOfGroup(const std::vector<int>& degrees, size_t p, const std::vector<int>& groups) {
-  if (groups.empty() || std::ranges::count(groups, groups[p]) == 1) return false;
+using Axis = SizeGrid::Axis;
+
+/// Of the group of `p`.
+int CountInGroup(const std::vector<Axis>& axes, size_t p) {
+  return static_cast<int>(
+      std::ranges::count(axes, axes[p].group, [](const Axis& axis) { return axis.group; }));
+}
+
+/// Whether coordinate `p` may be one more factor.
+bool MayRaise(const std::vector<int>& degrees, size_t p, const std::vector<Axis>& axes,
+              SizeGrid::Products products) {
+  if (axes.empty() || CountInGroup(axes, p) == 1) return true;
+  if (axes[p].most > 0 && degrees[p] >= axes[p].most) return false;
+  const int most = products == SizeGrid::Products::kInGroups ? 2 : 1;
+  int sum = 0;
   for (size_t i = 0; i < degrees.size(); ++i) {
-    if (groups[i] == groups[p] && degrees[i] > 0) return true;
+    if (axes[i].group == axes[p].group) sum += degrees[i];
   }
-  return false;
+  return sum < most;
 }
 
 /// All degrees whose sum is at most `most`, lower sums first.
 std::vector<std::vector<int>> DegreesUpTo(size_t parameters, int most,
-                                          const std::vector<int>& groups) {
+                                          const std::vector<Axis>& axes,
+                                          SizeGrid::Products products) {
   std::vector<std::vector<int>> all = {std::vector<int>(parameters)};
   for (size_t i = 0; i < all.size(); ++i) {
     int sum = 0;
@@ -33,7 +46,7 @@ std::vector<std::vector<int>> DegreesUpTo(size_t parameters, int most,
       if (all[i][p] > 0) last = p;
     }
     for (size_t p = last; p < parameters && sum < most; ++p) {
-      if (HasFactorOfGroup(all[i], p, groups)) continue;
+      if (!MayRaise(all[i], p, axes, products)) continue;
       std::vector<int> next = all[i];
       ++next[p];
       all.push_back(std::move(next));
@@ -51,11 +64,12 @@ __int128 Choose(int64_t n, int k) {
 
 }  // namespace
 
-SizeGrid::SizeGrid(std::vector<int64_t> base, const std::vector<int>& groups)
+SizeGrid::SizeGrid(std::vector<int64_t> base, const std::vector<Axis>& axes, Products products)
     : base_(std::move(base)) {
-  std::set<int> distinct(groups.begin(), groups.end());
-  int most = MostDegree(groups.empty() ? base_.size() : distinct.size());
-  degrees_ = DegreesUpTo(base_.size(), most, groups);
+  std::set<int> groups;
+  for (const Axis& axis : axes) groups.insert(axis.group);
+  int most = MostDegree(axes.empty() ? base_.size() : groups.size());
+  degrees_ = DegreesUpTo(base_.size(), most, axes, products);
   for (const std::vector<int>& degrees : degrees_) {
     std::vector<int64_t> point = base_;
     for (size_t p = 0; p < point.size(); ++p) point[p] += degrees[p];

@@ -31,8 +31,17 @@ class SizeGrid {
   /// Basis functions at certain sizes.
   using Basis = std::vector<__int128>;
 
-  /// Products of coordinates of one group are not looked for, where a group has several.
-  explicit SizeGrid(std::vector<int64_t> base, const std::vector<int>& groups = {});
+  /// A coordinate. Those of one group belong to one size: products of them are looked for only
+  /// where `Products::kInGroups` says so, as in the area of a square, since there are many.
+  struct Axis {
+    int group = 0;
+    int64_t most = 0;  ///< 0 without a bound
+  };
+  enum class Products { kOfGroups, kInGroups };
+
+  explicit SizeGrid(std::vector<int64_t> base) : SizeGrid(std::move(base), {}) {}
+  SizeGrid(std::vector<int64_t> base, const std::vector<Axis>& axes,
+           Products products = Products::kOfGroups);
 
   /// The sizes at which values are needed; the base comes first.
   const std::vector<std::vector<int64_t>>& points() const { return points_; }

@@ -134,31 +134,36 @@ SizedSchedule::Made SizedSchedule::Make(const SizedPlanner& planner,
   // Around sizes that happen to equal others the scheduler may decide otherwise, and so it may
   // behind a bound that lies between these sizes and the samples, above or below.
   constexpr std::pair<int64_t, int64_t> kBases[] = {{1, 0}, {1, -23}, {1, 5}, {1, 17}, {2, 9}};
-  for (auto [factor, offset] : kBases) {
-    std::vector<int64_t> base = Shifted(sizes, factor, offset);
-    if (offset < 0 && *std::ranges::min_element(base) < 2) continue;
-    Made made = MakeAround(planner, coordinates, base, sizes);
-    if (made.sized) return made;
+  using Products = SizeGrid::Products;
+  for (Products products : {Products::kOfGroups, Products::kInGroups}) {
+    for (auto [factor, offset] : kBases) {
+      std::vector<int64_t> base = Shifted(sizes, factor, offset);
+      if (offset < 0 && *std::ranges::min_element(base) < 2) continue;
+      Made made = MakeAround(planner, coordinates, products, base, sizes);
+      if (made.sized) return made;
+    }
+    if (coordinates.coordinates().size() == sizes.size()) break;  // groups of one
   }
   return {};
 }
 
 SizedSchedule::Made SizedSchedule::MakeAround(const SizedPlanner& planner,
                                               const SizeCoordinates& coordinates,
+                                              SizeGrid::Products products,
                                               const std::vector<int64_t>& base,
                                               const std::vector<int64_t>& sizes) {
   constexpr size_t kMostPoints = 64;
   std::vector<int64_t> first = coordinates.Of(base);
-  std::vector<int> groups;
+  std::vector<SizeGrid::Axis> axes;
   for (const SizeCoordinates::Coordinate& coordinate : coordinates.coordinates()) {
-    if (coordinate.most > 0) first[groups.size()] = 0;
-    groups.push_back(coordinate.free);
+    if (coordinate.most > 0) first[axes.size()] = 0;
+    axes.push_back({coordinate.free, coordinate.most});
   }
   std::vector<int64_t> check = Shifted(first, 1, 7);
   for (size_t i = 0; i < check.size(); ++i) {
     if (int64_t most = coordinates.coordinates()[i].most; most > 0) check[i] = most;
   }
-  SizeGrid grid(first, groups);
+  SizeGrid grid(first, axes, products);
   std::vector<std::vector<int64_t>> points = grid.points();
   points.push_back(check);  // one more, which the polynomials must give too
   if (points.size() > kMostPoints) return {};

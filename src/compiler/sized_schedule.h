@@ -72,7 +72,8 @@ class SizedSchedule {
   SizedSchedule(SizeCoordinates coordinates, SizeGrid grid, ScheduledGraph base)
       : coordinates_(std::move(coordinates)), grid_(std::move(grid)), base_(std::move(base)) {}
   static Made MakeAround(const SizedPlanner& planner, const SizeCoordinates& coordinates,
-                         const std::vector<int64_t>& base, const std::vector<int64_t>& sizes);
+                         SizeGrid::Products products, const std::vector<int64_t>& base,
+                         const std::vector<int64_t>& sizes);
   /// The last sample is at `check`, the others are those of the grid.
   bool Fit(const std::vector<Sample>& samples, const std::vector<int64_t>& check);
   void FindVaryingSteps();

@@ -49,11 +49,23 @@ TEST(SizeGrid, AConstantHasNoTerms) {
 }
 
 TEST(SizeGrid, LooksForNoProductsInGroups) {
-  SizeGrid grid({6, 0, 5, 0}, {0, 0, 1, 1});
+  SizeGrid grid({6, 0, 5, 0}, {{0}, {0, 1}, {1}, {1, 1}});
   EXPECT_EQ(grid.points().size(), 9u);
   auto f = [](auto& s) { return (2 * s[0] + s[1]) * (2 * s[2] + s[3] - 1) + s[3]; };
   SizePolynomial polynomial = Fitted(grid, f);
   for (const std::vector<int64_t>& at : {std::vector<int64_t>{90, 1, 7, 1}, {3, 1, 400, 0}}) {
+    EXPECT_EQ(SizeGrid::Evaluate(polynomial, grid.BasisAt(at)), f(at));
+  }
+}
+
+TEST(SizeGrid, LooksForProductsInGroupsWhereAsked) {
+  SizeGrid grid({6, 0, 0}, {{0}, {0, 1}, {0, 2}}, SizeGrid::Products::kInGroups);
+  auto f = [](auto& s) { return (6 * s[0] + 3 * s[1] + s[2]) * (3 * s[0] + s[1] + 4); };
+  for (const std::vector<int64_t>& point : grid.points()) {
+    EXPECT_TRUE(point[1] <= 1 && point[2] <= 2);
+  }
+  SizePolynomial polynomial = Fitted(grid, f);
+  for (const std::vector<int64_t>& at : {std::vector<int64_t>{90, 1, 2}, {3, 1, 0}, {44, 0, 1}}) {
     EXPECT_EQ(SizeGrid::Evaluate(polynomial, grid.BasisAt(at)), f(at));
   }
 }
@@ -166,27 +178,45 @@ TEST(SizedSchedule, InversesFollowSizes) {
       {{20}, {21}, {300}});
 }
 
-TEST(SizedSchedule, SizesMayBeQuotients) {
-  const DerivedSizes derived = {{}, {1, {0}, 1, 2}, {}};
-  const Graph general = ParseGraph(
-      "graph(n=41, m=21, k=50)\n"
-      "%0 = input : f32[n,k]\n"
-      "%1 = slice %0 {dim=0, start=0, size=m, step=2} : f32[m,k]\n"
-      "%2 = exp %1 : f32[m,k]\n"
-      "%3 = reduce_sum %2 {dims=[1], keepdim=false} : f32[m]\n"
-      "return %2, %3\n");
+/// The same with parameters that follow from others.
+void ExpectSameAsMade(const std::string& text, const DerivedSizes& derived,
+                      const std::vector<std::vector<int64_t>>& all) {
+  const Graph general = ParseGraph(text);
   const SizedPlanner planner{
       [&](const std::vector<int64_t>& free) { return AtSizes(general, AllSizes(derived, free)); },
       [](const Graph& at) { return MakeSchedule(at, /*aligned_outputs=*/false); }, derived};
-  SizedSchedule::Made made = SizedSchedule::Make(planner, {41, 50});
+  SizedSchedule::Made made = SizedSchedule::Make(planner, all[0]);
   ASSERT_TRUE(made.sized);
-  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{41, 50}, {42, 51}, {99, 70}}) {
+  for (const std::vector<int64_t>& sizes : all) {
     ASSERT_TRUE(made.sized->Covers(sizes));
     const Graph at = planner.graph(sizes);
     ScheduledGraph found = made.sized->At(made.sized->BasisAt(sizes));
     EXPECT_EQ(found.graph, at);
     EXPECT_EQ(ToText(found.schedule, found.graph), ToText(planner.schedule(at), at));
   }
+}
+
+TEST(SizedSchedule, SizesMayBeQuotients) {
+  ExpectSameAsMade(
+      "graph(n=41, m=21, k=50)\n"
+      "%0 = input : f32[n,k]\n"
+      "%1 = slice %0 {dim=0, start=0, size=m, step=2} : f32[m,k]\n"
+      "%2 = exp %1 : f32[m,k]\n"
+      "%3 = reduce_sum %2 {dims=[1], keepdim=false} : f32[m]\n"
+      "return %2, %3\n",
+      {{}, {1, {0}, 1, 2}, {}}, {{41, 50}, {42, 51}, {99, 70}});
+}
+
+/// Both sides of a square come from one size.
+TEST(SizedSchedule, QuotientsMayBeMultiplied) {
+  ExpectSameAsMade(
+      "graph(n=41, m=20)\n"
+      "%0 = input : f32[4,n,n]\n"
+      "%1 = reduce_window %0 {kind=\"max\", window=[2,2], stride=[2,2], low=[0,0], high=[0,0], "
+      "dilation=[1,1]} : f32[4,m,m]\n"
+      "%2 = exp %1 : f32[4,m,m]\n"
+      "return %2\n",
+      {{}, {1, {0}, 0, 2}}, {{41}, {42}, {99}});
 }
 
 TEST(SizedSchedule, EndsWherePassesDecideOtherwise) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backends/call_axis.h"
 #include "backends/cuda/calls.h"
@@ -32,6 +33,7 @@ std::span<const CallEntry> ProductCalls();
 std::span<const CallEntry> ReduceCalls();
 std::span<const CallEntry> ScanCalls();
 std::span<const CallEntry> ScatterCalls();
+std::span<const CallEntry> WindowCalls();
 
 template <class T>
 std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, Machine&) {
@@ -57,8 +59,9 @@ Grid ElementGrid(int64_t count);
 Grid BlockGrid(int64_t count);
 
 /// Lines that set `place` to the sum of the coordinates of `i` in `sizes`, each times its stride;
-/// sizes begin at word `first`, strides follow.
-std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place);
+/// sizes begin at word `first`, strides follow. `few`: i fits into 32 bits, which divide faster.
+std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place,
+                       bool few = false);
 
 /// Names of words in kernels that only move bytes.
 std::string_view BytesType(int64_t bytes);
@@ -66,5 +69,8 @@ std::string_view BytesType(int64_t bytes);
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 inline uint64_t WordOf(int64_t value) { return static_cast<uint64_t>(value); }
+inline void Append(std::vector<uint64_t>& words, const Dims& numbers) {
+  for (int d = 0; d < numbers.size(); ++d) words.push_back(WordOf(numbers[d]));
+}
 
 }  // namespace hammock::cuda

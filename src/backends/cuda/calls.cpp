@@ -12,9 +12,9 @@ namespace hammock::cuda {
 namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
-  for (auto family :
-       {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(), IndexCalls(),
-        LoopCalls(), OrderCalls(), ProductCalls(), ReduceCalls(), ScanCalls(), ScatterCalls()}) {
+  for (auto family : {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(),
+                      IndexCalls(), LoopCalls(), OrderCalls(), ProductCalls(), ReduceCalls(),
+                      ScanCalls(), ScatterCalls(), WindowCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }
@@ -95,13 +95,21 @@ std::string_view BytesType(int64_t bytes) {
   }
 }
 
-std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place) {
-  std::string text = fmt::format("  long long {0} = 0, rest_of_{0} = {1};\n", place, i);
-  for (int d = dims; d-- > 0;) {
+std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place,
+                       bool few) {
+  const char* type = few ? "unsigned" : "long long";
+  std::string text =
+      fmt::format("  long long {0} = 0;\n  {2} rest_of_{0} = ({2})({1});\n", place, i, type);
+  for (int d = dims; d-- > 1;) {
     text += fmt::format(
-        "  {0} += rest_of_{0} % (long long)w{1} * (long long)w{2}; rest_of_{0} /= (long "
-        "long)w{1};\n",
-        place, first + d, first + dims + d);
+        "  {0} += (long long)(rest_of_{0} % ({3})w{1}) * (long long)w{2}; rest_of_{0} /= "
+        "({3})w{1};\n",
+        place, first + d, first + dims + d, type);
+  }
+  // The coordinate of the first dim is what is left.
+  if (dims > 0) {
+    text +=
+        fmt::format("  {0} += (long long)rest_of_{0} * (long long)w{1};\n", place, first + dims);
   }
   return text;
 }
@@ -111,7 +119,9 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, Machine& machine) 
   return entry ? entry->make(graph, graph[id], machine) : nullptr;
 }
 
-bool RunsWhole(const OpDef* op) { return op == &ops::kConvolutionWeightBackward; }
+bool RunsWhole(const OpDef* op) {
+  return op == &ops::kConvolutionWeightBackward || op == &ops::kMaxWindowBackward;
+}
 
 std::string WhyNot(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];

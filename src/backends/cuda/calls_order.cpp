@@ -255,17 +255,19 @@ class NonzeroCall : public Call {
         tiles_(CeilDiv(type_.numel(), kSortTile)) {}
 
   std::vector<KernelSource> Sources() const override {
-    return {BlockKernel(kWords, "", CountText()), BlockKernel(kWords, BlockSumsText(), kPlaces),
-            BlockKernel(kWords, BlockSumsText(), WriteText()), ElementKernel(kWords, "", kFill)};
+    const int words = kWords + type_.rank();
+    return {BlockKernel(words, "", CountText()), BlockKernel(words, BlockSumsText(), kPlaces),
+            BlockKernel(words, BlockSumsText(), WriteText()), ElementKernel(words, "", kFill)};
   }
   int64_t scratch_bytes() const override { return (tiles_ + 1) * 4; }
 
   void Run(Machine& machine, const Operands& operands) const override {
     int64_t count = limit_ * type_.rank();
     if (count == 0) return;
-    std::vector<uint64_t> words = {WordOf(tiles_),   operands.in[0], operands.out[0],
-                                   operands.scratch, WordOf(limit_), WordOf(type_.rank()),
-                                   WordOf(tiles_)};
+    std::vector<uint64_t> words = {WordOf(tiles_),   operands.in[0],       operands.out[0],
+                                   operands.scratch, WordOf(limit_),       WordOf(type_.rank()),
+                                   WordOf(tiles_),   WordOf(type_.numel())};
+    for (int d = 0; d < type_.rank(); ++d) words.push_back(WordOf(type_.size(d)));
     if (tiles_ > 0) machine.Launch(function(0), BlockGrid(tiles_), words);
     machine.Launch(function(1), BlockGrid(1), words);
     if (tiles_ > 0) machine.Launch(function(2), BlockGrid(tiles_), words);
@@ -274,7 +276,7 @@ class NonzeroCall : public Call {
   }
 
  private:
-  static constexpr int kWords = 7;
+  static constexpr int kWords = 8;  // then the sizes
 
   std::string Test(const char* element) const {
     ScalarText scalars;
@@ -289,7 +291,7 @@ class NonzeroCall : public Call {
   if (threadIdx.x == 0) found = 0;
   __syncthreads();
   unsigned mine = 0;
-  const long long end = {}ll;
+  const long long end = (long long)w7;
   for (int k = threadIdx.x; k < 2048; k += 256) {{
     const long long at = block * 2048 + k;
     if (at < end && {}) ++mine;
@@ -298,7 +300,7 @@ class NonzeroCall : public Call {
   __syncthreads();
   if (threadIdx.x == 0) ((unsigned*)w3)[block] = found;
 )",
-                       type_.numel(), Test("at"));
+                       Test("at"));
   }
   /// Counts become places; the last one is the number of all.
   static constexpr const char* kPlaces = R"(
@@ -322,7 +324,7 @@ class NonzeroCall : public Call {
     std::string body = fmt::format(R"(
   const int t = threadIdx.x;
   __shared__ unsigned sums[8];
-  const long long first = block * 2048 + 8 * t, end = {}ll;
+  const long long first = block * 2048 + 8 * t, end = (long long)w7;
   unsigned mine = 0;
   for (int k = 0; k < 8; ++k) {{
     const long long at = first + k;
@@ -337,9 +339,10 @@ class NonzeroCall : public Call {
     long long rest = first + k;
     long long* to = (long long*)w2 + place++ * {};
 )",
-                                   type_.numel(), Test("at"), type_.rank());
+                                   Test("at"), type_.rank());
     for (int d = type_.rank(); d-- > 0;) {
-      body += fmt::format("    to[{0}] = rest % {1}ll; rest /= {1}ll;\n", d, type_.size(d));
+      body += fmt::format("    to[{0}] = rest % (long long)w{1}; rest /= (long long)w{1};\n", d,
+                          kWords + d);
     }
     return body + "  }\n";
   }

@@ -1,4 +1,4 @@
-// Reductions that the loop IR does not have: arg_max and arg_min, windows.
+// Reductions that the loop IR does not have: arg_max and arg_min.
 #include <fmt/format.h>
 
 #include "backends/cuda/call_kit.h"
@@ -8,14 +8,6 @@
 
 namespace hammock::cuda {
 namespace {
-
-using compiler::ReduceFn;
-
-/// What running values are kept in.
-DType WideOf(DType dtype) {
-  if (IsFloat(dtype)) return DType::kF64;
-  return InfoOf(dtype).kind == DTypeKind::kSigned ? DType::kI64 : DType::kU64;
-}
 
 /// A block for each line: threads take every 256th element, then meet.
 class ArgCall : public Call {
@@ -68,90 +60,9 @@ class ArgCall : public Call {
   CallAxis axis_;
 };
 
-ReduceFn FnOf(const std::string& kind) {
-  if (kind == "sum") return ReduceFn::kSum;
-  if (kind == "prod") return ReduceFn::kProd;
-  return kind == "max" ? ReduceFn::kMax : ReduceFn::kMin;
-}
-
-/// A thread for each window.
-class WindowCall : public Call {
- public:
-  WindowCall(const Graph& graph, const GraphNode& node)
-      : arg_(node.op == &ops::kReduceWindowArg),
-        fn_(arg_ ? ReduceFn::kMax : FnOf(node.attrs[0].str())),
-        in_(graph.TypeOf(node.inputs[0])),
-        out_(node.type()) {
-    size_t first = arg_ ? 0 : 1;
-    window_ = node.attrs[first].ints();
-    stride_ = node.attrs[first + 1].ints();
-    low_ = node.attrs[first + 2].ints();
-    dilation_ = node.attrs[first + 4].ints();
-  }
-
-  std::vector<KernelSource> Sources() const override {
-    ScalarText scalars;
-    DType dtype = in_.dtype(), wide = fn_ == ReduceFn::kSum ? WideOf(dtype) : dtype;
-    int dims = window_.size(), skipped = in_.rank() - dims;
-    int64_t plane = 1;
-    std::string body = "  long long rest = i;\n";
-    for (int d = dims; d-- > 0;) {
-      body += fmt::format("  const long long o{0} = rest % {1} * {2} - {3}; rest /= {1};\n", d,
-                          out_.size(skipped + d), stride_[d], low_[d]);
-      plane *= in_.size(skipped + d);
-    }
-    body += fmt::format(
-        "  const {0}* plane = (const {0}*)w1 + rest * {1};\n  {2} value = {3};\n"
-        "  long long at = -1;\n",
-        MemoryType(dtype), plane, ValueType(wide), scalars.Identity(fn_, wide));
-    std::string place = "0";
-    for (int d = 0; d < dims; ++d) {
-      body += fmt::format(
-          "  for (long long t{0} = 0; t{0} < {1}; ++t{0}) {{\n"
-          "  const long long p{0} = o{0} + t{0} * {2};\n"
-          "  if (p{0} < 0 || p{0} >= {3}) continue;\n",
-          d, window_[d], dilation_[d], in_.size(skipped + d));
-      place = fmt::format("({}) * {} + p{}", place, in_.size(skipped + d), d);
-    }
-    std::string x = scalars.FromMemory(fmt::format("plane[{}]", place), dtype);
-    if (arg_) {
-      body += fmt::format(
-          "  const {} x = {};\n"
-          "  if (at < 0 || x != x || x > value) {{ value = x; at = {}; }}\n",
-          ValueType(dtype), x, place);
-    } else {
-      body += fmt::format("  value = {};\n",
-                          scalars.Combine(fn_, wide, "value", scalars.Cast(x, dtype, wide)));
-    }
-    for (int d = 0; d < dims; ++d) body += "  }\n";
-    body += arg_ ? "  ((long long*)w2)[i] = at;\n"
-                 : fmt::format(
-                       "  (({}*)w2)[i] = {};\n", MemoryType(out_.dtype()),
-                       scalars.ToMemory(scalars.Cast("value", wide, out_.dtype()), out_.dtype()));
-    return {ElementKernel(3, scalars.Functions(), body)};
-  }
-  void Run(Machine& machine, const Operands& operands) const override {
-    if (out_.numel() == 0) return;
-    machine.Launch(function(0), ElementGrid(out_.numel()),
-                   std::vector<uint64_t>{WordOf(out_.numel()), operands.in[0], operands.out[0]});
-  }
-
- private:
-  bool arg_;
-  ReduceFn fn_;
-  Shape in_, out_;
-  Dims window_, stride_, low_, dilation_;
-};
-
-std::string NoTruth(const Graph& graph, const GraphNode& node) {
-  return graph.TypeOf(node.inputs[0]).dtype() == DType::kBool ? "its operand is of bool" : "";
-}
-
 constexpr CallEntry kCalls[] = {
     {&ops::kArgMax, MakeNode<ArgCall>},
     {&ops::kArgMin, MakeNode<ArgCall>},
-    {&ops::kReduceWindow, MakeNode<WindowCall>, NoTruth},
-    {&ops::kReduceWindowArg, MakeNode<WindowCall>, NoTruth},
 };
 
 }  // namespace

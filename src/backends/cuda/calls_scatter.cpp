@@ -1,5 +1,7 @@
 // Scatter: elements of a source meet those that their indices name. What rounds is always combined
 // in the order of the indices, so results are the same every time.
+#include <bit>
+
 #include "backends/cuda/scatter_kit.h"
 #include "hammock/config.h"
 
@@ -13,40 +15,58 @@ constexpr int64_t kMostItems = (int64_t{1} << 32) - 1;
 /// One thread for each line along `dim` takes its indices in order.
 class LineScatter : public ScatterCall {
  public:
-  using ScatterCall::ScatterCall;
+  LineScatter(const Graph& graph, const GraphNode& node)
+      : ScatterCall(graph, node),
+        in_self_(plan_.index, plan_.self_strides, plan_.dim),
+        in_index_(plan_.index, plan_.index_strides, plan_.dim),
+        in_source_(plan_.index, plan_.source_strides, plan_.dim) {}
+
   std::vector<KernelSource> Sources() const override {
     ScalarText scalars;
-    const ScatterPlan& p = plan_;
-    std::string value = Combined(scalars, p, p.dtype, scalars.FromMemory("to[p]", p.dtype).c_str(),
-                                 scalars.FromMemory("from[s]", p.dtype));
-    std::string body =
-        LineText(p.index, p.self_strides, p.dim, "i", "at_self") +
-        LineText(p.index, p.index_strides, p.dim, "i", "at_index") +
-        LineText(p.index, p.source_strides, p.dim, "i", "at_source") + Pointers() +
-        fmt::format(
-            "  for (long long k = 0; k < {}ll; ++k) {{\n"
-            "    const long long place = at_index + k * {}ll;\n"
-            "    const long long index = {};\n",
-            p.rounds, p.index_strides[p.dim], IndexAt("place")) +
-        CheckText("continue;") +
-        fmt::format(
-            "    const long long p = at_self + index * {}ll;\n"
-            "    const long long s = at_source + k * {}ll;\n    to[p] = {};\n  }}\n",
-            p.self_strides[p.dim], p.source_strides[p.dim], scalars.ToMemory(value, p.dtype));
-    return {ElementKernel(6, scalars.Functions(), body)};
+    const DType dtype = plan_.dtype;
+    std::string value = Combined(scalars, plan_, dtype, scalars.FromMemory("to[p]", dtype).c_str(),
+                                 scalars.FromMemory("from[s]", dtype));
+    const int each = in_self_.words();
+    std::string body = in_self_.Text(kWords, "i", "at_self") +
+                       in_index_.Text(kWords + each, "i", "at_index") +
+                       in_source_.Text(kWords + 2 * each, "i", "at_source") + Pointers() +
+                       "  for (long long k = 0; k < (long long)w6; ++k) {\n"
+                       "    const long long place = at_index + k * (long long)w7;\n"
+                       "    const long long index = " +
+                       IndexAt("place") + ";\n" + CheckText("continue;") +
+                       "    const long long p = at_self + index * (long long)w8;\n"
+                       "    const long long s = at_source + k * (long long)w9;\n    to[p] = " +
+                       scalars.ToMemory(value, dtype) + ";\n  }\n";
+    return {ElementKernel(kWords + 3 * each, scalars.Functions(), body)};
   }
 
  protected:
   void RunAll(Machine& machine, const Operands& operands) const override {
-    machine.Launch(function(0), ElementGrid(plan_.lines), WordsOf(plan_.lines, operands));
+    const ScatterPlan& p = plan_;
+    std::vector<uint64_t> words = WordsOf(p.lines, operands);
+    for (int64_t number :
+         {p.rounds, p.index_strides[p.dim], p.self_strides[p.dim], p.source_strides[p.dim]}) {
+      words.push_back(WordOf(number));
+    }
+    for (const Places* places : {&in_self_, &in_index_, &in_source_}) places->AppendTo(words);
+    machine.Launch(function(0), ElementGrid(p.lines), words);
   }
+
+ private:
+  static constexpr int kWords = 10;
+  Places in_self_, in_index_, in_source_;
 };
 
 /// One thread for each element of the index; the memory combines. Sums of many integers into few
 /// places are made by each block for itself first.
 class AtomicScatter : public ScatterCall {
  public:
-  using ScatterCall::ScatterCall;
+  AtomicScatter(const Graph& graph, const GraphNode& node)
+      : ScatterCall(graph, node),
+        in_self_(plan_.SelfPlaces()),
+        in_index_(plan_.index, plan_.index_strides),
+        in_source_(plan_.index, plan_.source_strides) {}
+
   std::vector<KernelSource> Sources() const override {
     if (IsHistogram()) return {HistogramSource()};
     const ScatterPlan& p = plan_;
@@ -55,21 +75,18 @@ class AtomicScatter : public ScatterCall {
     std::string_view type = sum && !IsFloat(p.dtype)
                                 ? (wide ? "unsigned long long" : "unsigned int")
                                 : MemoryType(p.dtype);
+    const int each = in_self_.words();
     std::string body =
-        LineText(p.index, p.self_strides, -1, "i", "at_self") +
-        LineText(p.index, p.source_strides, -1, "i", "at_source") +
-        LineText(p.index, p.index_strides, -1, "i", "place") +
-        fmt::format("  const long long along = i / {}ll % {}ll;\n  const long long index = {};\n",
-                    ContiguousStrides(p.index)[p.dim], p.rounds, IndexAt("place")) +
-        CheckText("return;") +
+        in_self_.Text(kWords, "i", "at_self") + in_index_.Text(kWords + each, "i", "place") +
+        in_source_.Text(kWords + 2 * each, "i", "at_source") +
+        "  const long long index = " + IndexAt("place") + ";\n" + CheckText("return;") +
         fmt::format(
-            "  {0}(({1}*)w3 + at_self + (index - along) * {2}ll, ((const "
-            "{1}*)w2)[at_source]);\n",
+            "  {0}(({1}*)w3 + at_self + index * (long long)w6, ((const {1}*)w2)[at_source]);\n",
             sum                  ? "atomicAdd"
             : p.reduce == "amax" ? "atomicMax"
                                  : "atomicMin",
-            type, p.self_strides[p.dim]);
-    return {ElementKernel(6, "", body)};
+            type);
+    return {ElementKernel(kWords + 3 * each, "", body)};
   }
 
  protected:
@@ -79,13 +96,17 @@ class AtomicScatter : public ScatterCall {
       machine.Launch(function(0), BlockGrid(std::min(CeilDiv(count, 4096), kBlocks)),
                      WordsOf(count, operands));
     } else {
-      machine.Launch(function(0), ElementGrid(count), WordsOf(count, operands));
+      std::vector<uint64_t> words = WordsOf(count, operands);
+      words.push_back(WordOf(plan_.inner));
+      for (const Places* places : {&in_self_, &in_index_, &in_source_}) places->AppendTo(words);
+      machine.Launch(function(0), ElementGrid(count), words);
     }
   }
 
  private:
   static constexpr int64_t kMostPlaces = 4096;  // that shared memory has room for
   static constexpr int64_t kBlocks = 1056;
+  static constexpr int kWords = 7;
 
   bool IsHistogram() const {
     return plan_.self.size() == 1 && plan_.self[0] <= kMostPlaces && plan_.reduce == "sum" &&
@@ -96,7 +117,7 @@ class AtomicScatter : public ScatterCall {
         6, "",
         fmt::format("  typedef {} T;\n  __shared__ T sums[{}];\n",
                     InfoOf(plan_.dtype).bits == 64 ? "unsigned long long" : "unsigned int",
-                    plan_.self[0]) +
+                    std::bit_ceil(static_cast<uint64_t>(plan_.self[0]))) +
             "  for (int k = threadIdx.x; k < (int)w5; k += 256) sums[k] = 0;\n"
             "  __syncthreads();\n"
             "  for (long long i = block * 256 + threadIdx.x; i < (long long)w0; i += gridDim.x * "
@@ -106,6 +127,8 @@ class AtomicScatter : public ScatterCall {
             "  for (int k = threadIdx.x; k < (int)w5; k += 256) {\n"
             "    if (sums[k] != 0) atomicAdd((T*)w3 + k, sums[k]);\n  }\n");
   }
+
+  Places in_self_, in_index_, in_source_;
 };
 
 /// Which way depends on sizes and dtype alone, and not on whether an index names rows.

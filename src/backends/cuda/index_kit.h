@@ -13,10 +13,6 @@ namespace hammock::cuda {
 /// A 0-d tensor counts as a vector of one.
 inline Dims AtLeastVector(const Dims& sizes) { return sizes.empty() ? Dims{1} : sizes; }
 
-inline void Append(std::vector<uint64_t>& words, const Dims& numbers) {
-  for (int d = 0; d < numbers.size(); ++d) words.push_back(WordOf(numbers[d]));
-}
-
 inline int64_t FaultyIndex(uint64_t fault) {
   return static_cast<int32_t>(static_cast<uint32_t>(~fault));
 }

@@ -8,6 +8,34 @@
 
 namespace hammock::cuda {
 
+/// Where the elements of an index, or its lines along the dim that is left out, are in an operand.
+/// Sizes are words of a kernel, so that one serves many.
+class Places {
+ public:
+  Places(const Dims& sizes, const Dims& strides, int left_out = -1) {
+    for (int d = 0; d < sizes.size(); ++d) {
+      if (d == left_out || sizes[d] == 1) continue;
+      sizes_.push_back(WordOf(sizes[d]));
+      strides_.push_back(WordOf(strides[d]));
+      count_ *= sizes[d];
+    }
+  }
+  /// Lines that set `place` to that of element `i`; the words begin at `first`.
+  std::string Text(int first, const std::string& i, const std::string& place) const {
+    return PlaceLines(static_cast<int>(sizes_.size()), first, i, place,
+                      count_ < (int64_t{1} << 32));
+  }
+  int words() const { return static_cast<int>(sizes_.size() + strides_.size()); }
+  void AppendTo(std::vector<uint64_t>& words) const {
+    words.insert(words.end(), sizes_.begin(), sizes_.end());
+    words.insert(words.end(), strides_.begin(), strides_.end());
+  }
+
+ private:
+  std::vector<uint64_t> sizes_, strides_;
+  int64_t count_ = 1;
+};
+
 /// A scatter as its operands lie: `lines` lines with `rounds` indices each. An index of rows has
 /// one for all lines, and zeros are no operand, see ScatterRows.
 struct ScatterPlan {
@@ -30,6 +58,13 @@ struct ScatterPlan {
     index_strides = rows ? Dims::Filled(index.size(), 0) : ContiguousStrides(index);
     if (rows) index_strides[dim] = 1;
     inner = self_strides[dim];
+  }
+
+  /// Where elements of `self` are, with 0 for their index.
+  Places SelfPlaces() const {
+    Dims strides = self_strides;
+    strides[dim] = 0;
+    return Places(index, strides);
   }
 
   int dim;
@@ -56,18 +91,6 @@ inline std::string Combined(ScalarText& scalars, const ScatterPlan& plan, DType 
                 : plan.reduce == "amax" ? ScalarFn::kMaximum
                                         : ScalarFn::kMinimum;
   return scalars.Scalar(fn, wide, {old, value});
-}
-
-/// Lines that set `place` to where coordinate `i` of `sizes`, `dim` left out, is.
-inline std::string LineText(const Dims& sizes, const Dims& strides, int left_out,
-                            const std::string& i, const std::string& place) {
-  std::string text = fmt::format("  long long {0} = 0, rest_of_{0} = {1};\n", place, i);
-  for (int d = sizes.size(); d-- > 0;) {
-    if (d == left_out || sizes[d] == 1) continue;
-    text += fmt::format("  {0} += rest_of_{0} % {1}ll * {2}ll; rest_of_{0} /= {1}ll;\n", place,
-                        sizes[d], strides[d]);
-  }
-  return text;
 }
 
 inline std::string CheckText(const std::string& leave) {

@@ -41,6 +41,8 @@ class SortedScatter : public ScatterCall {
         count_(plan_.rows ? plan_.rounds : plan_.rounds * plan_.lines),
         columns_(plan_.rows ? plan_.lines : 1),
         places_(plan_.rows ? extent_ : node.type().numel()),
+        in_self_(plan_.SelfPlaces()),
+        in_source_(plan_.index, plan_.source_strides),
         fresh_(node.inputs[0].node < 0) {
     int bytes = InfoOf(plan_.dtype).bits / 8;
     if (plan_.rows) {
@@ -58,11 +60,12 @@ class SortedScatter : public ScatterCall {
           std::bit_width(static_cast<uint64_t>(std::max<int64_t>(places_, 2) - 1)));
       load_bytes_ = items.load_bytes;
       items.functions = "__device__ inline unsigned order_key(unsigned x) { return x; }\n";
-      items.read_key = ReadTarget("at", "w16", "w18") + "key = target;\n";
+      items.read_key =
+          ReadTarget("at", "w16", "w18", RadixSorter::kFirstWord + kRadixWords) + "key = target;\n";
       items.check = fmt::format("if (digits[k] == {}u) {}", kWrong, NoteFault("at", "w16", "w17"));
       items.read_load = carried_ ? "load = ((const Load*)w19)[at];" : "load = (Load)at;";
       items.write = "((Key*)w20)[at] = key;\n((Load*)w21)[at] = load;\n";
-      items.words = 6;
+      items.words = kRadixWords + TargetWords();
       radix_.emplace(std::move(items));
     }
   }
@@ -91,6 +94,7 @@ class SortedScatter : public ScatterCall {
     words.insert(words.end(),
                  {sorted, loads, lists, lists + static_cast<Address>(ListsBytes()), WordOf(count_),
                   WordOf(MostRuns()), WordOf(columns_), WordOf(plan_.inner)});
+    in_source_.AppendTo(words);
     Sort(machine, operands, words);
     machine.Clear(lists, writes_all() ? 8 + MostRuns() * 4 : 8);
     machine.Launch(function(2), BlockGrid(CeilDiv(count_, 8 * 256)), words);
@@ -105,7 +109,10 @@ class SortedScatter : public ScatterCall {
   }
 
  private:
+  // Where the words of places begin: those in the source for all kernels, then those of targets.
   static constexpr int kWords = 14;
+  static constexpr int kRadixWords = 6;
+  int AllWords() const { return kWords + in_source_.words(); }
 
   /// A power of two that leaves few without work.
   static int64_t ThreadsFor(int64_t columns) {
@@ -132,13 +139,15 @@ class SortedScatter : public ScatterCall {
     size_t kernels = radix_ ? radix_->kernels() : merges_->kernels();
     for (size_t i = 0; i < kernels; ++i) functions.push_back(&function(first + i));
     if (radix_) {
-      radix_->Run(
-          machine, functions, operands.scratch,
-          {operands.in[1], operands.fault, WordOf(extent_), operands.in[2], words[6], words[7]});
-      return;
+      std::vector<uint64_t> own = {operands.in[1], operands.fault, WordOf(extent_),
+                                   operands.in[2], words[6],       words[7]};
+      AppendTargetWords(own);
+      return radix_->Run(machine, functions, operands.scratch, own);
     }
     words[6] = operands.scratch;
-    machine.Launch(function(items), ElementGrid(count_), words);
+    std::vector<uint64_t> own = words;
+    AppendTargetWords(own);
+    machine.Launch(function(items), ElementGrid(count_), own);
     words[6] = merges_->Run(machine, functions, operands.scratch);
   }
 
@@ -148,29 +157,32 @@ class SortedScatter : public ScatterCall {
   std::string NoteFault(const std::string& i, const char* index, const char* fault) const {
     return fmt::format("note_fault({}, {}, {});\n", fault, i, IndexAtPlace(i, index));
   }
-  /// Lines that set `target` to the place that the index `i` names; a wrong one comes last.
-  std::string ReadTarget(const std::string& i, const char* index, const char* extent) const {
-    const ScatterPlan& p = plan_;
+  /// Lines that set `target` to the place that the index `i` names; a wrong one comes last. The
+  /// words of where that is begin at `first`.
+  std::string ReadTarget(const std::string& i, const char* index, const char* extent,
+                         int first) const {
     std::string text = fmt::format("const long long index = {};\n", IndexAtPlace(i, index));
     std::string target = "index";
-    if (p.lines > 1 && !p.rows) {
-      text += LineText(p.index, p.self_strides, -1, i, "at_self") +
-              fmt::format("const long long along = {} / {}ll % {}ll;\n", i, p.index_strides[p.dim],
-                          p.rounds);
-      target = fmt::format("at_self + (index - along) * {}ll", p.self_strides[p.dim]);
-    } else if (!p.rows && p.inner > 1) {
-      target = fmt::format("index * {}ll", p.inner);
+    if (!plan_.rows) {
+      text += in_self_.Text(first + 1, i, "at_self");
+      target = fmt::format("at_self + index * (long long)w{}", first);
     }
     return text + fmt::format(
                       "const unsigned target = index >= 0 && index < (long long){} ? "
                       "(unsigned)({}) : {}u;\n",
                       extent, target, kWrong);
   }
+  int TargetWords() const { return plan_.rows ? 0 : 1 + in_self_.words(); }
+  void AppendTargetWords(std::vector<uint64_t>& words) const {
+    if (plan_.rows) return;
+    words.push_back(WordOf(plan_.inner));
+    in_self_.AppendTo(words);
+  }
 
   KernelSource ItemsSource() const {
     return ElementKernel(
-        kWords, "",
-        ReadTarget("i", "w1", "w5") +
+        AllWords() + TargetWords(), "",
+        ReadTarget("i", "w1", "w5", AllWords()) +
             fmt::format("  if (target == {}u) {}", kWrong, NoteFault("i", "w1", "w4")) +
             "((unsigned long long*)w6)[i] = (unsigned long long)target << 32 | "
             "(unsigned long long)i;\n");
@@ -234,7 +246,7 @@ class SortedScatter : public ScatterCall {
 )",
                               kWrong, is_mine, IsLong(), kListLong,
                               writes_all() ? "lists[2 + target] = (unsigned)i + 1;" : "");
-    if (writes_all()) return BlockKernel(kWords, SortedText(), body);
+    if (writes_all()) return BlockKernel(AllWords(), SortedText(), body);
     body += R"(
   const unsigned here = sum_to_here(count, sums, t);
   if (t == 255) first = atomicAdd(&lists[0], here);
@@ -246,7 +258,7 @@ class SortedScatter : public ScatterCall {
     ++place;
   }
 )";
-    return BlockKernel(kWords, SortedText() + BlockSumsText(), body);
+    return BlockKernel(AllWords(), SortedText() + BlockSumsText(), body);
   }
 
   /// Lines that take what the block looks at to shared memory: the targets of its 2,048, of one
@@ -329,7 +341,7 @@ class SortedScatter : public ScatterCall {
               "    ++n;\n    } while (n < 2048 + 128 && targets[place_of(n + 1)] == target);\n" +
               StoreText(scalars) + "  }\n";
     }
-    return BlockKernel(kWords, scalars.Functions() + SortedText() + BlockSumsText() + kPlaceOf,
+    return BlockKernel(AllWords(), scalars.Functions() + SortedText() + BlockSumsText() + kPlaceOf,
                        body);
   }
 
@@ -359,7 +371,7 @@ class SortedScatter : public ScatterCall {
                   ? "    const long long s = position * columns + c;\n"
                   : "    const long long s = (outer * all + position) * inner + column;\n";
     } else {
-      text += LineText(p.index, p.source_strides, -1, "position", "s");
+      text += in_source_.Text(kWords, "position", "s");
     }
     return text + fmt::format("    load_wide<{}>(from + s, x);\n", vector_);
   }
@@ -414,7 +426,7 @@ class SortedScatter : public ScatterCall {
               ReadText() + AddText(scalars, Value(scalars)) + "    }\n";
     }
     body += StoreText(scalars) + "  }\n";
-    return ElementKernel(kWords, scalars.Functions() + SortedText(), body);
+    return ElementKernel(AllWords(), scalars.Functions() + SortedText(), body);
   }
 
   std::string Slot(const char* slot) const {
@@ -446,7 +458,7 @@ class SortedScatter : public ScatterCall {
     body += "#pragma unroll 8\n    for (long long k = first + 1; k < last; ++k) {\n" + ReadText() +
             AddText(scalars, Value(scalars)) + "    }\n";
     body += EachOf(Slot("2 * part + begins") + " = sum[v];") + "  }\n  }\n";
-    return ElementKernel(kWords, scalars.Functions() + SortedText() + kPlaceAmong, body);
+    return ElementKernel(AllWords(), scalars.Functions() + SortedText() + kPlaceAmong, body);
   }
 
   /// All parts of a long run.
@@ -465,12 +477,14 @@ class SortedScatter : public ScatterCall {
         kRun);
     body += AddText(scalars, Slot(fmt::format("2 * k + (k == first / {} ? 1 : 0)", kRun).c_str()));
     body += "    }\n" + StoreText(scalars) + "  }\n";
-    return ElementKernel(kWords, scalars.Functions() + SortedText() + kPlaceAmong, body);
+    return ElementKernel(AllWords(), scalars.Functions() + SortedText() + kPlaceAmong, body);
   }
 
   int64_t count_;         // indices
   int64_t columns_;       // elements that an index moves
   int64_t places_;        // that an index may name
+  Places in_self_;        // of what is scattered to, with 0 for the index
+  Places in_source_;      // of what is scattered
   bool fresh_;            // whether it scatters into zeros
   bool carried_ = false;  // whether elements are sorted with their indices, else positions
   int load_bytes_ = 4;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "backends/cuda/kernel_tests.h"
+#include "compiler/expand.h"
 
 namespace hammock::cuda {
 namespace {
@@ -253,6 +254,77 @@ TEST_F(CudaKernels, LoopsThatCanFail) {
             "index_select: index 5 is out of bounds for dimension 0 with size 5");
   EXPECT_EQ(message_of({0, 1, 4, 2, 3, 3}, 0),
             "floor_divide: ZeroDivisionError: integer division by zero");
+}
+
+/// The operand has few values, so that windows have several maxima.
+TEST_F(CudaKernels, GradientsOfMaxima) {
+  struct Case {
+    const char *dtype, *grad, *operand, *attrs;
+  };
+  for (const Case& c : {
+           Case{"f32", "2,3,2", "2,6,4",
+                "window=[2,2], stride=[2,2], low=[0,0], high=[0,0], dilation=[1,1]"},
+           {"bf16", "2,3,4", "2,6,5",
+            "window=[3,2], stride=[2,1], low=[1,0], high=[1,0], dilation=[1,1]"},
+           {"f64", "3,5,5", "3,9,9",
+            "window=[3,3], stride=[2,2], low=[1,1], high=[1,1], dilation=[1,1]"},
+           {"f32", "2,7", "2,9", "window=[2], stride=[1], low=[0], high=[0], dilation=[2]"},
+           {"f32", "4,1", "4,40", "window=[40], stride=[40], low=[0], high=[0], dilation=[1]"},
+           {"f32", "2,2,2,2", "2,5,4,5",
+            "window=[2,2,2], stride=[3,2,3], low=[0,0,0], high=[0,0,0], dilation=[1,1,1]"},
+           {"f32", "2,4", "2,3", "window=[2], stride=[2], low=[3], high=[3], dilation=[1]"},
+           {"f32", "0,2", "0,4", "window=[2], stride=[2], low=[0], high=[0], dilation=[1]"},
+       }) {
+    Graph graph =
+        ParseGraph(fmt::format("%0 = input : {0}[{1}]\n%1 = input : {0}[{2}]\n"
+                               "%2 = _max_window_backward %0, %1 {{{3}}} : {0}[{2}]\nreturn %2\n",
+                               c.dtype, c.grad, c.operand, c.attrs));
+    std::vector<HostTensor> values;
+    for (NodeId id : graph.inputs()) {
+      HostTensor tensor(graph[id].type());
+      for (int64_t i = 0; i < tensor.numel(); ++i) {
+        double value = static_cast<double>(i * 37 % 101 % (values.empty() ? 17 : 3)) / 8 - 1;
+        if (!values.empty() && i % 11 == 10) value = std::nan("");
+        tensor.set(i, Scalar(value).To(tensor.dtype()));
+      }
+      values.push_back(tensor);
+    }
+    Program program(graph, MachineForTests());
+    HostTensor actual = RunProgram(*MachineForTests(), program, graph, values)[0];
+    EXPECT_TRUE(actual.SameBits(reference::Interpret(ExpandComposites(graph), values)[0]))
+        << ToText(graph);
+  }
+}
+
+/// A size that changes compiles no kernel, so texts have none of them.
+TEST_F(CudaKernels, OfCallsServeManySizes) {
+  const char* texts[] = {
+      "%0 = input : f32[{0},10]\n%1 = input : i64[{0},1]\n%2 = input : f32[{0},1]\n"
+      "%3 = scatter %0, %1, %2 {{dim=1, reduce=\"sum\"}} : f32[{0},10]\nreturn %3\n",
+      "%0 = input : f32[9,{0},6]\n%1 = input : i64[9,{0},6]\n"
+      "%3 = scatter %0, %1, %0 {{dim=1, reduce=\"sum\"}} : f32[9,{0},6]\nreturn %3\n",
+      "%0 = input : i64[9,{0},6]\n"
+      "%3 = scatter %0, %0, %0 {{dim=1, reduce=\"sum\"}} : i64[9,{0},6]\nreturn %3\n",
+      "%0 = input : f32[3,8,{0}]\n%1 = reduce_window %0 {{kind=\"max\", window=[2,{0}], "
+      "stride=[2,1], low=[0,0], high=[0,0], dilation=[1,1]}} : f32[3,4,1]\nreturn %1\n",
+      "%0 = input : f32[3,4,1]\n%1 = input : f32[3,8,{0}]\n"
+      "%2 = _max_window_backward %0, %1 {{window=[2,{0}], "
+      "stride=[2,1], low=[0,0], high=[0,0], dilation=[1,1]}} : f32[3,8,{0}]\nreturn %2\n",
+      "%0 = input : bool[{0},7]\n%1 = nonzero_bounded %0 {{size=40}} : i64[40,2]\n"
+      "return %1\n",
+      "%0 = input : f32[{0},7]\n%1 = input : i64[{0},3]\n"
+      "%2 = gather %0, %1 {{dim=1}} : f32[{0},3]\nreturn %2\n",
+  };
+  for (const char* text : texts) {
+    auto names_at = [&](int size) {
+      Program program(ParseGraph(fmt::format(fmt::runtime(text), size)), MachineForTests());
+      std::vector<std::string> names;
+      for (const KernelSource& source : program.Sources()) names.push_back(source.name);
+      return names;
+    };
+    EXPECT_FALSE(names_at(40).empty()) << text;
+    EXPECT_EQ(names_at(40), names_at(43)) << text;
+  }
 }
 
 std::string ConvolutionOf(const std::string& dtype, const std::string& input,
