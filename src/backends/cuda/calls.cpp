@@ -35,7 +35,7 @@ KernelSource SourceOf(int words, const std::string& functions, const std::string
   }
   std::string bounds = std::to_string(threads);
   if (resident > 1) bounds += fmt::format(", {}", resident);
-  std::string name = SourceName(functions + start + body + bounds);
+  std::string name = SourceName(functions + names + start + body + bounds);
   return {name, fmt::format("namespace {0}_parts {{\n{1}"
                             "struct {0}_words {{ unsigned long long w[{2}]; }};\n"
                             "extern \"C\" __global__ void __launch_bounds__({6}) {0}(const "
