@@ -75,6 +75,6 @@ class AttentionKernels : public Call {
 
 /// calls_attention_backward.cpp
 std::unique_ptr<Call> MakeAttentionBackward(const Graph& graph, const GraphNode& node,
-                                            Machine& machine);
+                                            const CallPlace& place);
 
 }  // namespace hammock::cuda

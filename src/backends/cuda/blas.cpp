@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/cuda/library.h"
+#include "backends/cuda/near_sizes.h"
 #include "base/throw.h"
 
 namespace hammock::cuda {
@@ -35,6 +36,7 @@ enum PreferenceAttribute { kMaxWorkspace = 1, kAlignmentA = 5 };
 
 constexpr uint64_t kWorkspace = 32 << 20;
 constexpr uint32_t kAlignment = 16;
+constexpr size_t kMostPrepared = 4096;  // then those that are gone are forgotten
 
 struct Functions {
   int (*create)(Handle* handle);
@@ -104,10 +106,25 @@ std::optional<DataType> TypeOf(DType dtype) {
   }
 }
 
+/// The product of near sizes that stands for `p`. Only extents are changed that no elements lie
+/// along: how rows are aligned decides which algorithms there are.
+Product NearProduct(Product p) {
+  const bool apart = !p.a_transposed, along_k = p.a_transposed && !p.b_transposed;
+  if (apart) p.m = NearSize(p.m);
+  if (along_k) p.k = NearSize(p.k);
+  p.batch = NearSize(p.batch);
+  if (p.a_batch != 0) p.a_batch = p.a_row * (p.a_transposed ? p.k : p.m);
+  if (p.b_batch != 0) p.b_batch = p.b_row * (p.b_transposed ? p.n : p.k);
+  if (p.out_batch != 0) p.out_batch = p.out_row * p.m;
+  p.relu = false;
+  return p;
+}
+
 /// The library stores matrices by columns: it is given the transposed operands in reverse order.
 class BlasProduct : public PreparedProduct {
  public:
-  BlasProduct(Handle handle, const Product& p, DataType type, bool tf32)
+  /// `algorithm` is one that may do, or null.
+  BlasProduct(Handle handle, const Product& p, DataType type, bool tf32, const Algorithm* algorithm)
       : is_f64(type == kReal64F) {
     const Functions& f = TheFunctions();
     int compute = is_f64 ? kCompute64F : tf32 && type == kReal32F ? kComputeTf32 : kCompute32F;
@@ -122,16 +139,11 @@ class BlasProduct : public PreparedProduct {
     b = LayoutOf(type, p.a_transposed ? p.m : p.k, p.a_transposed ? p.k : p.m, p.a_row, p.batch,
                  p.a_batch);
     c = LayoutOf(*TypeOf(p.out_dtype), p.n, p.m, p.out_row, p.batch, p.out_batch);
-    Choose(handle);
+    if (!algorithm || !Take(handle, *algorithm)) Choose(handle);
     if (!p.relu) return;
     // By the algorithm of the product alone where that can be, so that no bit changes.
     SetEpilogue(kReluEpilogue | (has_bias ? kBiasEpilogue : 0));
-    Heuristic checked = {};
-    if (found && f.algorithm_check(handle, product, a, b, c, c, &chosen.algorithm, &checked) == 0) {
-      chosen.workspace = std::max(chosen.workspace, checked.workspace);
-    } else {
-      Choose(handle);
-    }
+    if (!found || !Take(handle, chosen.algorithm)) Choose(handle);
   }
   ~BlasProduct() override {
     const Functions& f = TheFunctions();
@@ -154,6 +166,17 @@ class BlasProduct : public PreparedProduct {
   Heuristic chosen = {};
 
  private:
+  /// Whether the algorithm can do it.
+  bool Take(Handle handle, const Algorithm& algorithm) {
+    Heuristic checked = {};
+    if (TheFunctions().algorithm_check(handle, product, a, b, c, c, &algorithm, &checked) != 0 ||
+        checked.workspace > kWorkspace) {
+      return false;
+    }
+    chosen.algorithm = algorithm;
+    chosen.workspace = std::max(chosen.workspace, checked.workspace);
+    return found = true;
+  }
   void SetEpilogue(int32_t epilogue) {
     Check(TheFunctions().product_set(product, kEpilogue, &epilogue, sizeof epilogue),
           "an attribute");
@@ -205,11 +228,44 @@ Blas::~Blas() {
   if (handle_) TheFunctions().destroy(handle_);
 }
 
-std::shared_ptr<PreparedProduct> Blas::Prepare(const Product& product, bool tf32) const {
+struct Blas::Choice {
+  std::optional<Algorithm> algorithm;
+};
+
+std::shared_ptr<const Blas::Choice> Blas::ChoiceFor(const Product& product, bool tf32) {
+  const Product near = NearProduct(product);
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = choices_.find({near, tf32}); found != choices_.end()) return found->second;
+  }
+  BlasProduct made(handle_, near, *TypeOf(near.dtype), tf32, nullptr);
+  auto choice = std::make_shared<Choice>();
+  if (made.found) choice->algorithm = made.chosen.algorithm;
+  std::lock_guard lock(mutex_);
+  return choices_.try_emplace({near, tf32}, std::move(choice)).first->second;
+}
+
+std::shared_ptr<PreparedProduct> Blas::Prepare(const Product& product, bool tf32) {
   std::optional<DataType> type = TypeOf(product.dtype);
   if (!handle_ || !type) return nullptr;
-  auto prepared = std::make_shared<BlasProduct>(handle_, product, *type, tf32);
-  return prepared->found ? prepared : nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    auto known = prepared_.find({product, tf32});
+    if (known != prepared_.end()) {
+      if (std::shared_ptr<PreparedProduct> prepared = known->second.lock()) return prepared;
+      prepared_.erase(known);
+    }
+  }
+  std::shared_ptr<const Choice> choice = ChoiceFor(product, tf32);
+  auto prepared = std::make_shared<BlasProduct>(handle_, product, *type, tf32,
+                                                choice->algorithm ? &*choice->algorithm : nullptr);
+  if (!prepared->found) return nullptr;
+  std::lock_guard lock(mutex_);
+  if (prepared_.size() > kMostPrepared) {
+    std::erase_if(prepared_, [](const auto& entry) { return entry.second.expired(); });
+  }
+  prepared_[{product, tf32}] = prepared;
+  return prepared;
 }
 
 void Blas::Multiply(const PreparedProduct& prepared, Address a, Address b, Address bias,

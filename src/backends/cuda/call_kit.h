@@ -13,7 +13,7 @@ namespace hammock::cuda {
 
 /// Null where the call knows no way to run the node.
 using CallMaker = std::unique_ptr<Call> (*)(const Graph& graph, const GraphNode& node,
-                                            Machine& machine);
+                                            const CallPlace& place);
 
 struct CallEntry {
   const OpDef* op;
@@ -36,7 +36,7 @@ std::span<const CallEntry> ScatterCalls();
 std::span<const CallEntry> WindowCalls();
 
 template <class T>
-std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, Machine&) {
+std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, const CallPlace&) {
   return std::make_unique<T>(graph, node);
 }
 

@@ -114,9 +114,9 @@ std::string PlaceLines(int dims, int first, const std::string& i, const std::str
   return text;
 }
 
-std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, Machine& machine) {
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, const CallPlace& place) {
   const CallEntry* entry = FindEntry(graph[id].op);
-  return entry ? entry->make(graph, graph[id], machine) : nullptr;
+  return entry ? entry->make(graph, graph[id], place) : nullptr;
 }
 
 bool RunsWhole(const OpDef* op) {

@@ -54,8 +54,15 @@ class Call {
   std::vector<std::shared_ptr<Function>> functions_;
 };
 
+class SharedParts;
+
+/// Where a call is made.
+struct CallPlace {
+  Machine& machine;
+  SharedParts* shared = nullptr;  ///< of programs at other sizes, where there are such
+};
 /// Null where this backend has no way to run the node.
-std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, Machine& machine);
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, const CallPlace& place);
 
 /// Whether a composite is run as it is, without being expanded.
 bool RunsWhole(const OpDef* op);

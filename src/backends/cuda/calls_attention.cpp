@@ -179,8 +179,8 @@ class AttentionCall : public AttentionKernels {
   RowLayout rows_[kOperands];
 };
 
-std::unique_ptr<Call> MakeAttention(const Graph&, const GraphNode& node, Machine& machine) {
-  return std::make_unique<AttentionCall>(node, machine);
+std::unique_ptr<Call> MakeAttention(const Graph&, const GraphNode& node, const CallPlace& place) {
+  return std::make_unique<AttentionCall>(node, place.machine);
 }
 
 constexpr CallEntry kCalls[] = {{&ops::kAttention, MakeAttention},

@@ -276,8 +276,9 @@ class AttentionBackwardCall : public AttentionKernels {
 
 }  // namespace
 
-std::unique_ptr<Call> MakeAttentionBackward(const Graph&, const GraphNode& node, Machine& machine) {
-  return std::make_unique<AttentionBackwardCall>(node, machine);
+std::unique_ptr<Call> MakeAttentionBackward(const Graph&, const GraphNode& node,
+                                            const CallPlace& place) {
+  return std::make_unique<AttentionBackwardCall>(node, place.machine);
 }
 
 }  // namespace hammock::cuda

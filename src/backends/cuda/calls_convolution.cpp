@@ -284,8 +284,8 @@ class WeightBackwardCall : public LibraryCall {
 };
 
 template <class T>
-std::unique_ptr<Call> MakeOn(const Graph& graph, const GraphNode& node, Machine& machine) {
-  return std::make_unique<T>(graph, node, machine);
+std::unique_ptr<Call> MakeOn(const Graph& graph, const GraphNode& node, const CallPlace& place) {
+  return std::make_unique<T>(graph, node, place.machine);
 }
 
 constexpr CallEntry kCalls[] = {

@@ -1,6 +1,7 @@
 // Loops with a known number of rounds: a program inside of a program.
 #include "backends/cuda/call_kit.h"
 #include "backends/cuda/program.h"
+#include "backends/cuda/shared_parts.h"
 #include "base/throw.h"
 #include "ops/primitives.h"
 
@@ -16,10 +17,9 @@ bool LiesWell(int64_t bytes) { return bytes % 16 == 0; }
 /// round writes the result. Slices that do not begin where operands may are copied.
 class LoopCall : public Call {
  public:
-  LoopCall(const GraphNode& node, Machine& machine)
-      // The program that this call is part of keeps the machine.
-      : body_(node.attr("body").graph(),
-              std::shared_ptr<Machine>(std::shared_ptr<void>(), &machine)),
+  LoopCall(const GraphNode& node, const CallPlace& made_at)
+      : program_(BodyOf(node.attr("body"), made_at)),
+        body_(*program_),
         count_(node.attr("count").integer()),
         carried_(static_cast<size_t>(node.attr("num_carried").integer())),
         stacked_(static_cast<size_t>(node.attr("num_stacked_in").integer())) {
@@ -78,6 +78,17 @@ class LoopCall : public Call {
   }
 
  private:
+  static std::shared_ptr<const Program> BodyOf(const Attr& body, const CallPlace& place) {
+    std::shared_ptr<const Program> known;
+    if (place.shared) known = place.shared->FindBody(body.graph());
+    if (known) return known;
+    // The program that this call is part of keeps the machine.
+    auto made = std::make_shared<const Program>(
+        body.graph(), std::shared_ptr<Machine>(std::shared_ptr<void>(), &place.machine));
+    if (place.shared) place.shared->AddBody(body, made);
+    return made;
+  }
+
   static void Copy(Machine& machine, Address to, Address from, int64_t bytes) {
     if (to != from && bytes > 0) machine.Copy(to, from, bytes);
   }
@@ -104,7 +115,8 @@ class LoopCall : public Call {
     }
   }
 
-  Program body_;
+  std::shared_ptr<const Program> program_;
+  const Program& body_;
   int64_t count_;
   size_t carried_, stacked_;
   std::vector<int64_t> input_bytes_, output_bytes_;
@@ -124,8 +136,8 @@ std::string WhyNoLoop(const Graph&, const GraphNode& node) {
   return "";
 }
 
-std::unique_ptr<Call> MakeLoop(const Graph&, const GraphNode& node, Machine& machine) {
-  return std::make_unique<LoopCall>(node, machine);
+std::unique_ptr<Call> MakeLoop(const Graph&, const GraphNode& node, const CallPlace& place) {
+  return std::make_unique<LoopCall>(node, place);
 }
 
 constexpr CallEntry kCalls[] = {{&ops::kLoop, MakeLoop, WhyNoLoop}};

@@ -235,12 +235,12 @@ class SortCall : public Call {
   int64_t scratch_ = 0;
 };
 
-std::unique_ptr<Call> MakeSort(const Graph& graph, const GraphNode& node, Machine&) {
+std::unique_ptr<Call> MakeSort(const Graph& graph, const GraphNode& node, const CallPlace&) {
   return std::make_unique<SortCall>(graph, node, node.attrs[0].integer(), -1,
                                     node.attrs[1].boolean());
 }
 
-std::unique_ptr<Call> MakeTopK(const Graph& graph, const GraphNode& node, Machine&) {
+std::unique_ptr<Call> MakeTopK(const Graph& graph, const GraphNode& node, const CallPlace&) {
   return std::make_unique<SortCall>(graph, node, node.attrs[1].integer(), node.attrs[0].integer(),
                                     node.attrs[2].boolean());
 }

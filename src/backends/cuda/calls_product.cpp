@@ -250,8 +250,8 @@ class DotCall : public Call {
   int64_t out_bytes_ = 0;
 };
 
-std::unique_ptr<Call> MakeDot(const Graph& graph, const GraphNode& node, Machine& machine) {
-  return std::make_unique<DotCall>(graph, node, machine);
+std::unique_ptr<Call> MakeDot(const Graph& graph, const GraphNode& node, const CallPlace& place) {
+  return std::make_unique<DotCall>(graph, node, place.machine);
 }
 
 constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot}};

@@ -132,7 +132,7 @@ class AtomicScatter : public ScatterCall {
 };
 
 /// Which way depends on sizes and dtype alone, and not on whether an index names rows.
-std::unique_ptr<Call> MakeScatter(const Graph& graph, const GraphNode& node, Machine&) {
+std::unique_ptr<Call> MakeScatter(const Graph& graph, const GraphNode& node, const CallPlace&) {
   ScatterPlan plan(graph, node);
   bool is_float = IsFloat(plan.dtype), is_sum = plan.reduce == "sum";
   bool has_atomics = InfoOf(plan.dtype).bits >= 32 && plan.reduce != "none" &&

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/library.h"
+#include "backends/cuda/near_sizes.h"
 #include "base/throw.h"
 
 namespace hammock::cuda {
@@ -35,6 +36,7 @@ constexpr int kCrossCorrelation = 1;
 
 constexpr int kMostEstimates = 16;
 constexpr size_t kMostWorkspace = size_t{256} << 20;
+constexpr size_t kMostPrepared = 4096;  // then those that are gone are forgotten
 
 using CreateDescriptor = int (*)(Descriptor*);
 using DestroyDescriptor = int (*)(Descriptor);
@@ -147,13 +149,31 @@ bool Fits(const Convolution& c) {
   return c.input.size() >= 3 && c.input.size() <= 5;
 }
 
+/// The convolution of near sizes that stands for `c`: of more images, which are larger.
+Convolution NearConvolution(Convolution c) {
+  c.input[0] = c.out[0] = NearSize(c.input[0]);
+  for (int d = 2; d < c.input.size(); ++d) {
+    const int64_t span = c.dilation[d - 2] * (c.weight[d] - 1) + 1;
+    c.input[d] = NearSize(c.input[d]);
+    c.out[d] = (c.input[d] + 2 * c.padding[d - 2] - span) / c.stride[d - 2] + 1;
+  }
+  return c;
+}
+
+std::vector<int64_t> KeyOf(const Convolution& c, bool tf32) {
+  std::vector<int64_t> key = {static_cast<int64_t>(c.kind), static_cast<int64_t>(c.dtype), c.groups,
+                              c.channels_last, tf32};
+  for (const Dims* list : {&c.input, &c.weight, &c.out, &c.stride, &c.padding, &c.dilation}) {
+    key.push_back(list->size());
+    for (int d = 0; d < list->size(); ++d) key.push_back((*list)[d]);
+  }
+  return key;
+}
+
 class DnnConvolution : public PreparedProduct {
  public:
-  DnnConvolution(Handle handle, const Convolution& c, DataType type, bool tf32)
-      : kind_(c.kind), is_f64_(type == kDouble) {
-    bool narrow = type == kHalf || type == kBFloat16, plain = type == kFloat && !tf32;
-    Math math = narrow ? kTensorMath : plain ? kPlainMath : kAnyMath;
-    found_ = Describe(c, type) && Choose(handle, math);
+  DnnConvolution(const Convolution& c, DataType type) : kind_(c.kind), is_f64_(type == kDouble) {
+    described_ = Describe(c, type);
   }
   ~DnnConvolution() override {
     const Functions& f = TheFunctions();
@@ -163,7 +183,41 @@ class DnnConvolution : public PreparedProduct {
     if (convolution_) f.convolution_destroy(convolution_);
   }
 
-  bool found() const { return found_; }
+  /// Whether the algorithm can do it.
+  bool Take(Handle handle, int algorithm, int math) {
+    auto [first, second, result] = Operands();
+    if (!described_ || TheFunctions().convolution_math(convolution_, math) != 0) return false;
+    size_t bytes = 0;
+    int status = WayOf().workspace(handle, first, second, convolution_, result, algorithm, &bytes);
+    if (status != 0 || bytes > kMostWorkspace) return false;
+    algorithm_ = algorithm;
+    math_ = math;
+    workspace_ = bytes;
+    return true;
+  }
+  /// Takes the first of the library's list, which begins with the fastest, that gives the same bits
+  /// every time.
+  bool Choose(Handle handle, Math math) {
+    if (!described_) return false;
+    auto [first, second, result] = Operands();
+    Estimate estimates[kMostEstimates] = {};
+    int count = 0;
+    if (TheFunctions().convolution_math(convolution_, math) != 0) return false;
+    if (WayOf().algorithms(handle, first, second, convolution_, result, kMostEstimates, &count,
+                           estimates) != 0) {
+      return false;
+    }
+    for (const Estimate& estimate : std::span(estimates, static_cast<size_t>(count))) {
+      bool rounds = estimate.math == kTensorMath || estimate.math == kTensorMathOfCasts;
+      bool plain = math == kPlainMath;
+      if (estimate.status != 0 || !estimate.deterministic || (plain && rounds)) continue;
+      if (Take(handle, estimate.algorithm, plain ? math : estimate.math)) return true;
+    }
+    return false;
+  }
+
+  int algorithm() const { return algorithm_; }
+  int math() const { return math_; }
   int64_t scratch_bytes() const override {
     return workspace_ == 0 ? 0 : static_cast<int64_t>(workspace_) + 256;
   }
@@ -227,42 +281,19 @@ class DnnConvolution : public PreparedProduct {
                         strides.data()) == 0;
   }
 
-  /// The first of the library's list, which begins with the fastest, that gives the same bits every
-  /// time.
-  bool Choose(Handle handle, Math math) {
-    auto [first, second, result] = Operands();
-    Estimate estimates[kMostEstimates] = {};
-    int count = 0;
-    if (TheFunctions().convolution_math(convolution_, math) != 0) return false;
-    if (WayOf().algorithms(handle, first, second, convolution_, result, kMostEstimates, &count,
-                           estimates) != 0) {
-      return false;
-    }
-    for (const Estimate& estimate : std::span(estimates, static_cast<size_t>(count))) {
-      bool rounds = estimate.math == kTensorMath || estimate.math == kTensorMathOfCasts;
-      bool plain = math == kPlainMath;
-      if (estimate.status != 0 || !estimate.deterministic || (plain && rounds)) continue;
-      if (TheFunctions().convolution_math(convolution_, plain ? math : estimate.math) != 0) {
-        continue;
-      }
-      size_t bytes = 0;
-      int status = WayOf().workspace(handle, first, second, convolution_, result,
-                                     estimate.algorithm, &bytes);
-      if (status != 0 || bytes > kMostWorkspace) continue;
-      algorithm_ = estimate.algorithm;
-      workspace_ = bytes;
-      return true;
-    }
-    return false;
-  }
-
   const Kind kind_;
   const bool is_f64_;
+  bool described_ = false;
   Descriptor input_ = nullptr, weight_ = nullptr, out_ = nullptr, convolution_ = nullptr;
   int algorithm_ = 0;
+  int math_ = 0;
   size_t workspace_ = 0;
-  bool found_ = false;
 };
+
+Math MathOf(DataType type, bool tf32) {
+  if (type == kHalf || type == kBFloat16) return kTensorMath;
+  return type == kFloat && !tf32 ? kPlainMath : kAnyMath;
+}
 
 }  // namespace
 
@@ -297,8 +328,30 @@ std::shared_ptr<PreparedProduct> Dnn::Prepare(const Convolution& convolution, bo
   // Only programs with convolutions wait for its start.
   void* handle = HandleOf(nullptr);
   if (!handle) return nullptr;
-  auto prepared = std::make_shared<DnnConvolution>(handle, convolution, *type, tf32);
-  return prepared->found() ? prepared : nullptr;
+  std::weak_ptr<PreparedProduct>& known = prepared_[KeyOf(convolution, tf32)];
+  if (std::shared_ptr<PreparedProduct> prepared = known.lock()) return prepared;
+  auto prepared = std::make_shared<DnnConvolution>(convolution, *type);
+  std::optional<Choice> choice = ChoiceFor(handle, convolution, tf32);
+  if (!(choice && prepared->Take(handle, choice->algorithm, choice->math)) &&
+      !prepared->Choose(handle, MathOf(*type, tf32))) {
+    return nullptr;
+  }
+  known = prepared;
+  if (prepared_.size() > kMostPrepared) {
+    std::erase_if(prepared_, [](const auto& entry) { return entry.second.expired(); });
+  }
+  return prepared;
+}
+
+std::optional<Dnn::Choice> Dnn::ChoiceFor(void* handle, const Convolution& convolution, bool tf32) {
+  const Convolution near = NearConvolution(convolution);
+  auto [known, is_new] = choices_.try_emplace(KeyOf(near, tf32));
+  if (is_new && Fits(near)) {
+    const DataType type = *TypeOf(near.dtype);
+    DnnConvolution made(near, type);
+    if (made.Choose(handle, MathOf(type, tf32))) known->second = {made.algorithm(), made.math()};
+  }
+  return known->second;
 }
 
 void Dnn::Convolve(const PreparedProduct& prepared, Address a, Address b, Address out,

@@ -135,6 +135,17 @@ int JointKernel::PlaceWords() {
   return at;
 }
 
+void JointKernel::AddTo(KernelKey& key) const {
+  key.Add(threads_);
+  for (const Body& body : bodies_) {
+    const Launch& launch = *body.parts[0].launch;
+    key.Add(launch.kernel.get(), body.cut);
+    key.Add(GridOf(launch, body.cut).block_x);
+    key.Add(static_cast<int64_t>(body.parts.size()));
+    key.Add(body.varies);
+  }
+}
+
 Grid JointKernel::grid() const {
   Grid grid{0, 1, static_cast<unsigned>(threads_), 1};
   for (const Body& body : bodies_) {

@@ -9,6 +9,7 @@
 
 #include "backends/cuda/emit_cuda.h"
 #include "backends/cuda/kernel_cut.h"
+#include "backends/cuda/shared_parts.h"
 
 namespace hammock::cuda {
 
@@ -26,6 +27,7 @@ class JointKernel {
 
   size_t size() const { return parts_.size(); }
   KernelSource source(bool guarded = false) const;  ///< emitted anew; guarded as by EmitCuda
+  void AddTo(KernelKey& key) const;                 ///< what the text follows from
   Grid grid() const;
   /// `scratch`: the address of each part's scratch memory.
   std::vector<uint64_t> Words(const std::vector<uint64_t>& buffers,

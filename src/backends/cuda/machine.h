@@ -85,6 +85,8 @@ struct Product {
   int64_t a_batch = 0, b_batch = 0, out_batch = 0;  ///< strides of the batch
   bool bias = false;  ///< one element of out_dtype for each column is added before it is rounded
   bool relu = false;  ///< what is below 0 then is 0
+
+  auto operator<=>(const Product&) const = default;
 };
 
 /// A convolution of images [batch, channels, places...], or one of its gradients.

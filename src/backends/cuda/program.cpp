@@ -82,8 +82,10 @@ struct Program::PreparedStep {
   // Of the first of several that run side by side.
   std::unique_ptr<JointKernel> joint;
   // Of a call.
-  std::unique_ptr<Call> call;
-  std::vector<int> operands;  // buffers, -1 for absent ones
+  std::shared_ptr<Call> call;
+  bool has_functions = false;  // from a program at other sizes
+  NodeId shared_as = -1;       // for such, once it has functions
+  std::vector<int> operands;   // buffers, -1 for absent ones
   std::vector<int> results;
   int fault = -1;  // which of the words
   // For errors: of the graph as given.
@@ -122,14 +124,15 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t s
     : Program(Scheduled(RewriteForCuda(graph)), std::move(machine), {}, spread_bytes) {}
 
 Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
-                 const std::vector<bool>& alone, int64_t spread_bytes)
+                 const AtSizes& at, int64_t spread_bytes)
     : machine_(std::move(machine)),
+      shared_(at.shared),
       graph_(std::move(scheduled.graph)),
       schedule_(std::move(scheduled.schedule)) {
   recordings_ = std::make_unique<Recordings>();
   orders_ = std::make_unique<KnownOrders>();
-  PrepareSteps();
-  Arrange(alone);
+  PrepareSteps(at.varies);
+  Arrange(at.varies);
   scratch_ = ScratchOfSteps();
   SpreadMemory(spread_bytes);
   FindGuarded();
@@ -141,7 +144,7 @@ Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> ma
 
 Program::~Program() = default;
 
-void Program::PrepareSteps() {
+void Program::PrepareSteps(const std::vector<bool>& varies) {
   steps_.resize(schedule_.steps.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
     const compiler::Step& step = schedule_.steps[i];
@@ -154,7 +157,14 @@ void Program::PrepareSteps() {
       prepared.grid = GridOf(step.launch, prepared.cut);
       continue;
     }
-    prepared.call = MakeCall(graph_, id, *machine_);
+    const bool fixed = shared_ && !varies[i];
+    if (fixed) prepared.call = shared_->FindCall(id);
+    if (prepared.call) {
+      prepared.has_functions = true;
+    } else {
+      prepared.call = MakeCall(graph_, id, {*machine_, shared_.get()});
+      if (fixed) prepared.shared_as = id;
+    }
     if (!prepared.call) {
       Throw<CompileError>(ErrorCode::kCompile, "cuda has no kernel for {}", graph_[id].op->name());
     }
@@ -180,13 +190,13 @@ std::vector<int64_t> Program::ScratchOfSteps() const {
   return scratch;
 }
 
-void Program::Arrange(const std::vector<bool>& alone) {
+void Program::Arrange(const std::vector<bool>& varies) {
   group_last_.resize(steps_.size());
   std::iota(group_last_.begin(), group_last_.end(), 0);
   plan_ = compiler::PlanMemory(schedule_, ScratchOfSteps());
   std::vector<bool> joins;
   for (const compiler::Step& step : schedule_.steps) {
-    bool may = alone.empty() || !alone[joins.size()];
+    bool may = varies.empty() || !varies[joins.size()];
     joins.push_back(may && !step.is_call() && JointKernel::Takes(step.launch));
   }
   DeferWrites(joins);
@@ -291,6 +301,21 @@ std::vector<KernelSource> Program::SourcesOf(size_t first, bool guarded) const {
   return {EmitCuda(*schedule_.steps[first].launch.kernel, step.cut, guarded)};
 }
 
+KernelKey Program::KeyOf(size_t first, bool guarded) const {
+  KernelKey key(guarded);
+  if (steps_[first].joint) {
+    steps_[first].joint->AddTo(key);
+  } else {
+    key.Add(schedule_.steps[first].launch.kernel.get(), steps_[first].cut);
+  }
+  return key;
+}
+
+std::shared_ptr<Function> Program::KnownKernel(size_t first, bool guarded) const {
+  if (!shared_ || steps_[first].call) return nullptr;
+  return shared_->FindKernel(KeyOf(first, guarded));
+}
+
 std::vector<KernelSource> Program::Sources() const {
   std::vector<KernelSource> sources;
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
@@ -309,27 +334,36 @@ void Program::LoadFunctions() {
     if (added) sources.push_back(std::move(source));
     return known->second;
   };
-  std::vector<std::vector<size_t>> used;  // by group
+  struct Group {
+    size_t first;
+    std::vector<size_t> used;  // sources
+  };
+  std::vector<Group> groups;  // that need functions
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
-    used.emplace_back();
+    if (steps_[i].has_functions) continue;
     const bool guarded = IsUsuallyGuarded() && is_guarded_[i];
+    if ((steps_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
+    groups.push_back({i, {}});
     for (KernelSource& source : SourcesOf(i, guarded)) {
-      used.back().push_back(number_of(std::move(source)));
+      groups.back().used.push_back(number_of(std::move(source)));
     }
   }
-  if (IsUsuallyGuarded()) used.push_back({number_of(GatherSource())});
+  const size_t gather = IsUsuallyGuarded() ? number_of(GatherSource()) : 0;
   std::vector<std::shared_ptr<Function>> functions = machine_->Load(sources);
-  auto group = used.begin();
-  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1, ++group) {
+  for (const auto& [first, used] : groups) {
+    PreparedStep& step = steps_[first];
     std::vector<std::shared_ptr<Function>> own;
-    for (size_t number : *group) own.push_back(functions[number]);
-    if (steps_[i].call) {
-      steps_[i].call->SetFunctions(std::move(own));
-    } else {
-      steps_[i].functions[IsUsuallyGuarded() && is_guarded_[i]] = std::move(own[0]);
+    for (size_t number : used) own.push_back(functions[number]);
+    if (step.call) {
+      step.call->SetFunctions(std::move(own));
+      if (step.shared_as >= 0) shared_->AddCall(step.shared_as, step.call);
+      continue;
     }
+    const bool guarded = IsUsuallyGuarded() && is_guarded_[first];
+    step.functions[guarded] = own[0];
+    if (shared_) shared_->AddKernel(KeyOf(first, guarded), std::move(own[0]));
   }
-  if (IsUsuallyGuarded()) gather_ = functions[used.back()[0]];
+  if (IsUsuallyGuarded()) gather_ = functions[gather];
 }
 
 void Program::LoadForm(bool guarded) const {
@@ -339,12 +373,16 @@ void Program::LoadForm(bool guarded) const {
     std::vector<size_t> firsts;
     for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
       if (!is_guarded_[i]) continue;
+      if ((steps_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
       firsts.push_back(i);
       sources.push_back(SourcesOf(i, guarded)[0]);
     }
     if (guarded) sources.push_back(GatherSource());
     std::vector<std::shared_ptr<Function>> functions = machine_->Load(sources);
-    for (size_t k = 0; k < firsts.size(); ++k) steps_[firsts[k]].functions[guarded] = functions[k];
+    for (size_t k = 0; k < firsts.size(); ++k) {
+      steps_[firsts[k]].functions[guarded] = functions[k];
+      if (shared_) shared_->AddKernel(KeyOf(firsts[k], guarded), functions[k]);
+    }
     if (guarded) gather_ = functions.back();
   });
 }

@@ -21,6 +21,7 @@
 #include "backends/cuda/calls.h"
 #include "backends/cuda/machine.h"
 #include "backends/cuda/recordings.h"
+#include "backends/cuda/shared_parts.h"
 #include "backends/cuda/step_order.h"
 #include "compiler/donation_plan.h"
 #include "compiler/memory_plan.h"
@@ -61,10 +62,15 @@ class Program {
   /// their own, so that recorded steps wait for no other reason than the values they need.
   Program(const Graph& graph, std::shared_ptr<Machine> machine,
           int64_t spread_bytes = kSpreadBytes);
-  /// Of a graph that was rewritten and scheduled. Steps of which `alone` says so share no launch
-  /// with others: the text of a shared one depends on the sizes of its parts.
+  /// What programs of one schedule at many sizes know of each other.
+  struct AtSizes {
+    std::vector<bool> varies;  ///< by step: whether it is another one at other sizes
+    std::shared_ptr<SharedParts> shared;
+  };
+  /// Of a graph that was rewritten and scheduled. Steps that vary share no launch with others: the
+  /// text of a shared one depends on the sizes of its parts.
   Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
-          const std::vector<bool>& alone = {}, int64_t spread_bytes = kSpreadBytes);
+          const AtSizes& at = {}, int64_t spread_bytes = kSpreadBytes);
   ~Program();
 
   /// Those at other sizes of the same graph, where it has dim parameters.
@@ -124,9 +130,9 @@ class Program {
     }
   };
 
-  void PrepareSteps();
+  void PrepareSteps(const std::vector<bool>& varies);
   /// Puts small kernels side by side where memory allows, and plans the memory.
-  void Arrange(const std::vector<bool>& alone);
+  void Arrange(const std::vector<bool>& varies);
   /// Puts kernels that write outputs behind what can fail, where memory allows; `joins` goes by
   /// step.
   void DeferWrites(std::vector<bool>& joins);
@@ -138,6 +144,9 @@ class Program {
   std::vector<int64_t> ScratchOfSteps() const;
   /// Kernels of the group that begins with this step.
   std::vector<KernelSource> SourcesOf(size_t first, bool guarded) const;
+  /// What their texts follow from, if it is no call.
+  KernelKey KeyOf(size_t first, bool guarded) const;
+  std::shared_ptr<Function> KnownKernel(size_t first, bool guarded) const;
   /// The form in which most runs need the kernels that have two.
   bool IsUsuallyGuarded() const { return fault_count_ > 0; }
   void LoadFunctions();
@@ -174,6 +183,7 @@ class Program {
   void RunCall(size_t i, const Memory& memory) const;
 
   std::shared_ptr<Machine> machine_;
+  std::shared_ptr<SharedParts> shared_;  // may be null
   Graph graph_;
   compiler::Schedule schedule_;
   compiler::MemoryPlan plan_;

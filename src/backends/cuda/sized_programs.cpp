@@ -1,5 +1,6 @@
 #include "backends/cuda/sized_programs.h"
 
+#include "backends/cuda/shared_parts.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
 
@@ -7,7 +8,8 @@ namespace hammock::cuda {
 
 using compiler::SizedSchedule;
 
-std::shared_ptr<const SizedSchedule> ProgramsBySize::Make(const std::vector<int64_t>& free) const {
+std::shared_ptr<const ProgramsBySize::Sized> ProgramsBySize::Make(
+    const std::vector<int64_t>& free) const {
   compiler::SizedPlanner planner;
   planner.derived = derived_;
   planner.graph = [&](const std::vector<int64_t>& at) {
@@ -16,21 +18,28 @@ std::shared_ptr<const SizedSchedule> ProgramsBySize::Make(const std::vector<int6
     return RewriteForCuda(graph);
   };
   planner.schedule = ScheduleForCuda;
-  return SizedSchedule::Make(planner, free).sized;
+  auto sized = std::make_shared<Sized>();
+  sized->schedule = SizedSchedule::Make(planner, free).sized;
+  if (!sized->schedule) return nullptr;
+  for (size_t i = 0; i < sized->schedule->schedule().steps.size(); ++i) {
+    sized->varies.push_back(sized->schedule->varies(i));
+  }
+  sized->shared = std::make_shared<SharedParts>();
+  return sized;
 }
 
 std::shared_ptr<Program> ProgramsBySize::At(const std::vector<int64_t>& sizes) {
   std::optional<std::vector<int64_t>> free = FreeSizes(derived_, sizes);
-  std::shared_ptr<const SizedSchedule> sized;
+  std::shared_ptr<const Sized> sized;
   if (free) sized = made_.Find(*free, [&] { return Make(*free); });
   if (!sized) {
     static metrics::Counter& scheduled = metrics::GetCounter("cuda::SizesScheduled");
     scheduled.Add();
     return std::make_shared<Program>(AtSizes(general_, sizes), machine_);
   }
-  std::vector<bool> varies;
-  for (size_t i = 0; i < sized->schedule().steps.size(); ++i) varies.push_back(sized->varies(i));
-  return std::make_shared<Program>(sized->At(sized->BasisAt(*free)), machine_, varies);
+  const SizedSchedule& schedule = *sized->schedule;
+  return std::make_shared<Program>(schedule.At(schedule.BasisAt(*free)), machine_,
+                                   Program::AtSizes{sized->varies, sized->shared});
 }
 
 }  // namespace hammock::cuda

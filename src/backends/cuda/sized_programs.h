@@ -21,12 +21,21 @@ class ProgramsBySize {
   int64_t bytes() const { return made_.bytes(); }
 
  private:
-  std::shared_ptr<const compiler::SizedSchedule> Make(const std::vector<int64_t>& free) const;
+  /// A schedule for sizes in a range, and what its programs share.
+  struct Sized {
+    std::shared_ptr<const compiler::SizedSchedule> schedule;
+    std::vector<bool> varies;  // by step
+    std::shared_ptr<SharedParts> shared;
+
+    bool Covers(const std::vector<int64_t>& sizes) const { return schedule->Covers(sizes); }
+    int64_t bytes() const { return schedule->bytes(); }
+  };
+  std::shared_ptr<const Sized> Make(const std::vector<int64_t>& free) const;
 
   const Graph general_;
   const DerivedSizes derived_;
   const std::shared_ptr<Machine> machine_;
-  compiler::ByRange<compiler::SizedSchedule> made_;
+  compiler::ByRange<Sized> made_;
 };
 
 }  // namespace hammock::cuda

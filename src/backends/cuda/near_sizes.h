@@ -1,0 +1,18 @@
+#pragma once
+/// Libraries take long to choose an algorithm, and sizes that are near each other suit the same
+/// one.
+
+#include <bit>
+#include <cstdint>
+
+namespace hammock::cuda {
+
+/// The size that an algorithm for `size` is chosen for: the next one above with four leading bits,
+/// so that the choice follows from the size alone, whatever was met before.
+inline int64_t NearSize(int64_t size) {
+  if (size <= 16) return size;
+  const int64_t unit = int64_t{1} << (std::bit_width(static_cast<uint64_t>(size - 1)) - 4);
+  return (size + unit - 1) / unit * unit;
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,64 @@
+#pragma once
+/// SharedParts: what programs have in common that are one schedule at many sizes.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "backends/cuda/calls.h"
+#include "backends/cuda/kernel_cut.h"
+#include "hammock/ir/attr.h"
+
+namespace hammock::cuda {
+
+class Program;
+
+/// What the text of a kernel follows from, much cheaper than the text. Kernels of the loop IR count
+/// by their address: the schedule keeps them.
+class KernelKey {
+ public:
+  explicit KernelKey(bool guarded) { Add(guarded); }
+  void Add(const compiler::Kernel* kernel, const KernelCut& cut);
+  void Add(int64_t number) { words_.push_back(static_cast<char32_t>(number)); }
+  void Add(const std::vector<bool>& flags);
+
+  bool operator==(const KernelKey&) const = default;
+  size_t hash() const { return std::hash<std::u32string>()(words_); }
+
+ private:
+  std::u32string words_;
+};
+
+/// Thread-safe. The first program adds what the others find.
+class SharedParts {
+ public:
+  std::shared_ptr<Function> FindKernel(const KernelKey& key) const;
+  void AddKernel(KernelKey key, std::shared_ptr<Function> function);
+
+  /// Of a node that is the same at all sizes, with its functions.
+  std::shared_ptr<Call> FindCall(NodeId node) const;
+  void AddCall(NodeId node, std::shared_ptr<Call> call);
+
+  /// The program of a loop's body; null where nobody has added it.
+  std::shared_ptr<const Program> FindBody(const Graph& body) const;
+  /// `body` has the graph.
+  void AddBody(const Attr& body, std::shared_ptr<const Program> program);
+
+ private:
+  struct Hash {
+    size_t operator()(const KernelKey& key) const { return key.hash(); }
+  };
+  struct Body {
+    Attr graph;  // so that no other one gets its address
+    std::shared_ptr<const Program> program;
+  };
+
+  mutable std::mutex mutex_;
+  std::unordered_map<KernelKey, std::shared_ptr<Function>, Hash> kernels_;
+  std::map<NodeId, std::shared_ptr<Call>> calls_;
+  std::map<const Graph*, Body> bodies_;
+};
+
+}  // namespace hammock::cuda
