@@ -154,6 +154,8 @@ void Program::PrepareSteps(const std::vector<bool>& varies) {
     prepared.location = graph_[id].location;
     if (!step.is_call()) {
       prepared.cut = CutKernel(step.launch);
+      // A kernel of its own for sizes that happen to fit would be compiled in the middle of a run.
+      if (shared_ && varies[i]) prepared.cut.even = false;
       prepared.grid = GridOf(step.launch, prepared.cut);
       continue;
     }
