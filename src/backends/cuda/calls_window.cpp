@@ -11,7 +11,7 @@ namespace {
 
 using compiler::ReduceFn;
 
-constexpr int64_t kMost32 = (int64_t{1} << 32) - 1;
+constexpr int64_t kMost32 = (int64_t{1} << 30) - 1;  // with room for sums of two
 
 /// What running values are kept in.
 DType WideOf(DType dtype) {
@@ -57,24 +57,24 @@ class Windows {
     std::string text = Coordinates(out_, first, "o");
     for (int d = 0; d < dims(); ++d) {
       text += fmt::format(
-          "  for (long long t{0} = 0; t{0} < {1}; ++t{0}) {{\n"
-          "  const long long p{0} = o{0} * {2} - {3} + t{0} * {4};\n"
+          "  for (I t{0} = 0; t{0} < {1}; ++t{0}) {{\n"
+          "  const I p{0} = o{0} * {2} - {3} + t{0} * {4};\n"
           "  if (p{0} < 0 || p{0} >= {5}) continue;\n",
           d, WindowText(first, d), stride_[d], Low(first, d), dilation_[d], In(first, d));
     }
-    return text + "  const long long place = " + Flat(first, "p", &Windows::In) + ";\n" + body +
+    return text + "  const I place = " + Flat(first, "p", &Windows::In) + ";\n" + body +
            Close(dims());
   }
   /// Lines that run `body` for each window that element `i` of the operand is in: its number
   /// `window`; `mine` is the place of the element in its plane. In the order of their numbers.
   std::string ForEachWindow(int first, const std::string& body) const {
     std::string text = Coordinates(in_, first, "p");
-    text += "  const long long mine = " + Flat(first, "p", &Windows::In) + ";\n";
+    text += "  const I mine = " + Flat(first, "p", &Windows::In) + ";\n";
     for (int d = 0; d < dims(); ++d) {
       // From the window whose last element it is to the one whose first.
       text += fmt::format(
-          "  const long long end{0} = p{0} + {1}, span{0} = ({2} - 1) * {3};\n"
-          "  for (long long o{0} = end{0} > span{0} ? (end{0} - span{0} + {4}) / {5} : 0;\n"
+          "  const I end{0} = p{0} + {1}, span{0} = ({2} - 1) * {3};\n"
+          "  for (I o{0} = end{0} > span{0} ? (end{0} - span{0} + {4}) / {5} : 0;\n"
           "       o{0} < {6} && o{0} * {5} <= end{0}; ++o{0}) {{\n",
           d, Low(first, d), WindowText(first, d), dilation_[d], stride_[d] - 1, stride_[d],
           Out(first, d));
@@ -92,6 +92,17 @@ class Windows {
  private:
   static constexpr int64_t kUnrolled = 16;  // a longer window may be all that there is
 
+  /// Whether numbers and places, also those in the padding, fit into 32 bits.
+  bool few() const {
+    bool fits = in_.numel() <= kMost32 && out_.numel() <= kMost32;
+    for (int d = 0; d < dims(); ++d) {
+      auto number = [](int64_t x) { return static_cast<double>(x); };
+      double last = number(out_.size(in_.rank() - dims() + d)) * number(stride_[d]);
+      fits &= last + number(low_[d]) + number(window_[d]) * number(dilation_[d]) < kMost32;
+    }
+    return fits;
+  }
+
   using Number = std::string (Windows::*)(int first, int d) const;
   std::string Out(int first, int d) const { return Word(first + d); }
   std::string In(int first, int d) const { return Word(first + dims() + d); }
@@ -100,18 +111,17 @@ class Windows {
     if (window_[d] <= kUnrolled) return fmt::format("{}", window_[d]);
     return Word(first + 3 * dims() + d);
   }
-  static std::string Word(int place) { return fmt::format("(long long)w{}", place); }
+  static std::string Word(int place) { return fmt::format("(I)w{}", place); }
 
   /// Lines that set `name`0, `name`1, ... to the coordinates of `i` in planes of `type`, and `rest`
   /// to the number of the plane.
   std::string Coordinates(const Shape& type, int first, const char* name) const {
-    const char* integer = type.numel() <= kMost32 ? "unsigned" : "long long";
-    std::string text = fmt::format("  {0} rest = ({0})i;\n", integer);
+    std::string text =
+        fmt::format("  typedef {} I;\n  I rest = (I)i;\n", few() ? "int" : "long long");
     const int sizes = first + (&type == &out_ ? 0 : dims());
     for (int d = dims(); d-- > 0;) {
-      text += fmt::format(
-          "  const long long {0}{1} = (long long)(rest % ({2})w{3}); rest /= ({2})w{3};\n", name, d,
-          integer, sizes + d);
+      text +=
+          fmt::format("  const I {0}{1} = rest % (I)w{2}; rest /= (I)w{2};\n", name, d, sizes + d);
     }
     return text;
   }
@@ -123,7 +133,7 @@ class Windows {
     return place;
   }
   std::string Product(int first, Number size) const {
-    std::string product = "1ll";
+    std::string product = "(I)1";
     for (int d = 0; d < dims(); ++d) product += " * " + (this->*size)(first, d);
     return product;
   }
