@@ -31,9 +31,12 @@ struct Problem {
   Tensor Loss() const { return mean(square(tanh(matmul(x, w) + b) - y)); }
 };
 
-inline nlohmann::json PyTorchResults() {
-  std::ifstream file(testing::SourcePath("tests/optim/pytorch.json"));
-  return nlohmann::json::parse(file);
+inline const nlohmann::json& PyTorchResults() {
+  static const nlohmann::json results = [] {
+    std::ifstream file(testing::SourcePath("tests/optim/pytorch.json"));
+    return nlohmann::json::parse(file);
+  }();
+  return results;
 }
 
 }  // namespace hammock::optim

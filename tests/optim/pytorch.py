@@ -1,6 +1,8 @@
 """Prints what PyTorch's optimisers and schedulers do, as pytorch.json has it.
 
     python3 pytorch.py > pytorch.json
+
+By PyTorch 2. Version 1.13 counts the momentum of NAdam's step twice in what it divides the average by.
 """
 import json
 import torch

@@ -98,7 +98,9 @@ TEST(Optimizers, GoPyTorchsWay) {
       {"Adagrad", RunCase<Adagrad, AdagradOptions>},
       {"Adadelta", RunCase<Adadelta, AdadeltaOptions>},
       {"LBFGS", RunLBFGS}};
-  for (const Json& expected : PyTorchResults()["optimizers"]) {
+  const Json& results = PyTorchResults().at("optimizers");
+  ASSERT_EQ(results.size(), 18u);
+  for (const Json& expected : results) {
     SCOPED_TRACE(expected["name"].get<std::string>() + " " + expected["options"].dump());
     kRun.at(expected["name"])(expected);
   }
