@@ -319,6 +319,7 @@ void donate(Tensor& tensor, Location at) {
   }
   // The handle lets go of the value and keeps its type: only ops recorded before still need it.
   const Shape type = node->shape(static_cast<int>(impl.index));
+  ForgetWrites(impl);
   SetNode(impl, {Node::Make(ops::kDeviceData, {}, {}, std::span(&type, 1), node->device(),
                             node->location()),
                  0});
@@ -395,11 +396,13 @@ void CopyToHost(const std::vector<Tensor>& tensors) {
     if (view && view->group) {
       std::lock_guard lock(view->group->mutex);
       if (NodePtr& leaf = bases[view->group.get()]) {
+        ForgetWrites(*view->group);
         view->group->base = {std::move(leaf), 0};
         view->group->generation.fetch_add(1);
       }
       view->generation = view->group->generation.load();
     }
+    ForgetWrites(*copy.impl);
     SetNode(*copy.impl, {std::move(copy.leaf), 0});
   }
 }

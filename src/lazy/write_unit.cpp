@@ -72,7 +72,8 @@ bool IsComputed(const Node& node) {
 void NoteWrite(WriteTarget& target, bool is_group, Value before, const Value& written,
                bool is_shared) {
   ThreadContext& context = Context();
-  if (context.made_leaves || context.eager > 0 || config::Get<config::kEager>()) return;
+  if (context.made_leaves) return;
+  if (context.eager > 0 || config::Get<config::kEager>()) return ForgetWrites(target);
   std::lock_guard lock(AllUnits().mutex);
   WriteUnitPtr unit = OpenUnit(context);
   Undo* undo = target.undo;

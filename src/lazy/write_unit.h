@@ -73,10 +73,11 @@ using UnitSpan = std::span<const WriteUnitPtr>;
 // ---- Recording
 
 /// The calling thread's open unit notes a write, before which the target's value was `before`.
-/// Nothing is noted in eager mode and while a function is captured.
+/// Nothing is noted while a function is captured, and in eager mode earlier writes are forgotten.
 void NoteWrite(WriteTarget& target, bool is_group, Value before, const Value& written,
                bool is_shared);
-/// The target is going, or is given a value that no unit may undo.
+/// The target is going, or is about to be given a value that no unit may undo: units refer to what
+/// they wrote, and the target holds it.
 void ForgetWrites(WriteTarget& target);
 /// A tensor's memory becomes a group's.
 void MoveWrites(WriteTarget& tensor, WriteTarget& group);

@@ -27,6 +27,7 @@ void Replace(const Tensor& tensor, const Tensor& value) {
                         "register a clone of it");
   }
   impl.view.reset();  // views of it are gone
+  ForgetWrites(impl);
   SetNode(impl, ValueOf("to", value));
 }
 

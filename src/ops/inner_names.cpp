@@ -61,6 +61,7 @@ Tensor& resize_(Tensor& self, const Dims& size, Location at) {
   Dims order = StorageOrder(self.sizes(), self.strides());
   Tensor flat = Reshaped(order.empty() ? self : Permuted(self, order), {self.numel()});
   Tensor resized = Reshaped(Padded(flat, 0, 0, count - self.numel(), 0), size);
+  ForgetWrites(*self.impl());
   SetNode(*self.impl(), resized.value());
   SetStrides(*self.impl(), ContiguousStrides(size));
   return self;

@@ -404,6 +404,29 @@ TEST_P(WriteUnits, OutOfMemoryLosesNothing) {
   EXPECT_EQ(FloatsOf(w), Floats(4, 2));
 }
 
+/// What a unit wrote is gone then, so the unit may not look at it any more.
+TEST_P(WriteUnits, ValuesThatAreReplacedBelongToNoUnit) {
+  auto written = [&] {
+    Tensor x = ones({2, 2});
+    return x.add_(1.0);  // in a unit that is open
+  };
+  Tensor resized = written(), donated = written(), eager = written();
+  resize_(resized, {4});
+  donate(donated);
+  {
+    EagerMode mode;
+    eager.mul_(3.0);
+  }
+  nn::Linear layer(2, 2);
+  layer->to(Device("reference"));
+  layer->to(Device(device_));
+  mark_step();
+  EXPECT_EQ(FloatsOf(resized), (Floats{2, 2, 2, 2}));
+  EXPECT_EQ(FloatsOf(eager), (Floats{6, 6, 6, 6}));
+  EXPECT_EQ(FloatsOf(layer->weight).size(), 4u);
+  wait_device_ops();
+}
+
 TEST_P(WriteUnits, AnotherThreadHearsItForAll) {
   Tensor w = ones({4}), m = zeros({4});
   mark_step(true);
