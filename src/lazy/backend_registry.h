@@ -42,8 +42,8 @@ struct DeviceEntry {
   };
   std::vector<CachedScalar> scalars;
 
-  // Errors that nobody has seen yet, oldest first; a barrier raises each once, or the next step of
-  // the thread that recorded what failed.
+  // Errors that nobody has seen yet, oldest first; a barrier or the next step of the thread that
+  // recorded what failed raises each once.
   struct UnseenError {
     std::shared_ptr<const Error> error;
     const ThreadContext* owner;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <vector>
 
 #include "base/location_scope.h"
@@ -12,6 +13,29 @@
 #include "lazy/executor.h"
 
 namespace hammock {
+
+namespace {
+
+/// Held while what failed is undone. A thread that meets an error which another one has heard
+/// waits here, so that it goes on with all tensors as they were.
+std::mutex& Undoing() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+
+bool IsUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
+  std::lock_guard lock(device.error_mutex);
+  return std::ranges::find(device.unseen_errors, error, &DeviceEntry::UnseenError::error) !=
+         device.unseen_errors.end();
+}
+
+/// To raise an error means to change handles, which belong to the thread that uses them. So a
+/// barrier leaves those of others, which hear of it themselves, unless they have ended.
+bool IsForBarrier(const DeviceEntry::UnseenError& unseen) {
+  return !unseen.owner || unseen.owner == &Context() || HasEnded(*unseen.owner);
+}
+
+}  // namespace
 
 void StepExecutor::AddUnseen(DeviceEntry& device, const ThreadContext* owner,
                              const std::shared_ptr<const Error>& error) {
@@ -32,8 +56,10 @@ void StepExecutor::ForgetUnseen(DeviceEntry& device, const std::shared_ptr<const
 }
 
 int StepExecutor::Undo(const std::shared_ptr<const Error>& error) {
+  std::lock_guard lock(Undoing());
+  int undone = UndoFailed(error);
   for (DeviceEntry* device : AllDevices()) ForgetUnseen(*device, error);
-  return UndoFailed(error);
+  return undone;
 }
 
 /// A step may fail in several ops of one line: those of a loss, and those of its gradients. The
@@ -97,16 +123,17 @@ bool StepExecutor::Close(const WriteUnitPtr& unit, std::shared_ptr<const Error> 
 }
 
 void StepExecutor::RaiseUnseen(DeviceEntry& device, const ThreadContext* owner) {
-  std::shared_ptr<const Error> error;
-  {
+  auto find = [&]() -> std::shared_ptr<const Error> {
     std::lock_guard lock(device.error_mutex);
     for (const DeviceEntry::UnseenError& unseen : device.unseen_errors) {
-      if (owner && unseen.owner != owner) continue;
-      error = unseen.error;
-      break;
+      if (owner ? unseen.owner == owner : IsForBarrier(unseen)) return unseen.error;
     }
+    return nullptr;
+  };
+  while (std::shared_ptr<const Error> error = find()) {
+    { std::lock_guard undone(Undoing()); }
+    if (IsUnseen(device, error)) RaiseSeen(error);
   }
-  if (error) RaiseSeen(error);
 }
 
 void StepExecutor::RaiseUnseenOf(const ThreadContext& owner) {

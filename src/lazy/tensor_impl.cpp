@@ -79,6 +79,11 @@ std::vector<ThreadContext*> AllContexts() {
   return contexts().all;
 }
 
+bool HasEnded(const ThreadContext& context) {
+  std::lock_guard lock(contexts().mutex);
+  return !context.in_use;
+}
+
 Tensor NewTensor(Node* node, uint32_t index, bool settled) {
   return NewTensor(Context(), node, index, settled);
 }

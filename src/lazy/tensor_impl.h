@@ -104,6 +104,7 @@ inline ThreadContext& Context() { return tls_context ? *tls_context : MakeThread
 void CountTraced(ThreadContext& context);
 /// Every context there is, in order of creation.
 std::vector<ThreadContext*> AllContexts();
+bool HasEnded(const ThreadContext& context);  ///< the thread; another one may take it over
 
 /// Set when the first context is made. Every thread makes its own before it touches a tensor.
 extern metrics::Counter* created_tensors;

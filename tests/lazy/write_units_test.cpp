@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "hammock/checkpoint.h"
@@ -437,6 +438,40 @@ TEST_P(WriteUnits, AnotherThreadHearsItForAll) {
   std::thread([&] { EXPECT_NE(TextOf([&] { w.host(); }), ""); }).join();
   EXPECT_EQ(FloatsOf(m), Floats(4, 0));
   mark_step();
+}
+
+TEST_P(WriteUnits, ABarrierOfAnotherThreadChangesNoTensors) {
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 100; ++i) tensors.push_back(zeros({4}));
+  mark_step(true);
+  std::atomic<bool> over{false};
+  std::atomic<int> heard{0};
+  std::thread other([&] {
+    while (!over) heard += !TextOf([] { wait_device_ops(); }).empty();
+  });
+  for (int i = 0; i < 100; ++i) {
+    step([&] {
+      Tensor bad = Picked(tensors[0], true);
+      for (Tensor& tensor : tensors) tensor.add_(bad);
+    });
+    std::this_thread::yield();
+    EXPECT_NE(TextOf([&] { tensors[0].host(); }), "");
+    step([&] {
+      for (Tensor& tensor : tensors) tensor.add_(1.0);
+    });
+  }
+  over = true;
+  other.join();
+  EXPECT_EQ(heard, 0);
+  for (const Tensor& tensor : tensors) EXPECT_EQ(FloatsOf(tensor), Floats(4, 100));
+}
+
+TEST_P(WriteUnits, ABarrierRaisesTheErrorsOfThreadsThatHaveEnded) {
+  Tensor w = ones({4});
+  mark_step(true);
+  std::thread([&] { step([&] { w.sub_(Picked(w, true)); }); }).join();
+  EXPECT_NE(TextOf([] { wait_device_ops(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
 }
 
 TEST_P(WriteUnits, AnotherThreadsStepsDoNotRaiseIt) {
