@@ -30,9 +30,11 @@ bool IsUnseen(DeviceEntry& device, const std::shared_ptr<const Error>& error) {
 }
 
 /// To raise an error means to change handles, which belong to the thread that uses them. So a
-/// barrier leaves those of others, which hear of it themselves, unless they have ended.
+/// barrier leaves those of others, which hear of it themselves, unless they have ended or steps of
+/// this thread used what failed.
 bool IsForBarrier(const DeviceEntry::UnseenError& unseen) {
-  return !unseen.owner || unseen.owner == &Context() || HasEnded(*unseen.owner);
+  return !unseen.owner || unseen.owner == &Context() || HasEnded(*unseen.owner) ||
+         FailsUnitOf(Context(), unseen.error);
 }
 
 }  // namespace
@@ -124,8 +126,12 @@ bool StepExecutor::Close(const WriteUnitPtr& unit, std::shared_ptr<const Error> 
 
 void StepExecutor::RaiseUnseen(DeviceEntry& device, const ThreadContext* owner) {
   auto find = [&]() -> std::shared_ptr<const Error> {
-    std::lock_guard lock(device.error_mutex);
-    for (const DeviceEntry::UnseenError& unseen : device.unseen_errors) {
+    std::vector<DeviceEntry::UnseenError> all;
+    {
+      std::lock_guard lock(device.error_mutex);
+      all = device.unseen_errors;
+    }
+    for (const DeviceEntry::UnseenError& unseen : all) {
       if (owner ? unseen.owner == owner : IsForBarrier(unseen)) return unseen.error;
     }
     return nullptr;

@@ -283,6 +283,15 @@ std::vector<Value> ValuesOf(const WriteUnit& unit) {
 
 namespace {
 
+/// With both mutexes held.
+bool IsFailedBy(const WriteUnit& unit, const std::shared_ptr<const Error>& error) {
+  if (unit.error) return unit.error == error;
+  for (const WriteUnitPtr& need : unit.needs) {
+    if (need->error == error) return true;
+  }
+  return FailureOfValues(WrittenBy(unit)) == error;
+}
+
 /// Puts a target back to the value from before; holds the target.
 struct Restore {
   Tensor tensor;
@@ -329,21 +338,13 @@ class Undoing {
     for (auto at = all.begin(); at != all.end();) {
       WriteUnitPtr unit = *at++;
       if (unit->writes.IsEmptyList() && unit->state == State::kOpen) continue;
-      if (!IsFailed(*unit)) continue;
+      if (!IsFailedBy(*unit, error_)) continue;
       unit->error = error_;
       unit->state = State::kFailed;
       MarkFailed(*unit);
       all.erase(unit->listed);
       failed_.push_back(std::move(unit));
     }
-  }
-
-  bool IsFailed(const WriteUnit& unit) const {
-    if (unit.error) return unit.error == error_;
-    for (const WriteUnitPtr& need : unit.needs) {
-      if (need->error == error_) return true;
-    }
-    return FailureOfValues(WrittenBy(unit)) == error_;
   }
 
   /// Who depends on what the unit wrote meets the error there, also where it had been computed.
@@ -406,6 +407,14 @@ class Undoing {
 };
 
 }  // namespace
+
+bool FailsUnitOf(const ThreadContext& owner, const std::shared_ptr<const Error>& error) {
+  std::lock_guard graph(Executor().graph_mutex);
+  std::lock_guard lock(AllUnits().mutex);
+  return std::ranges::any_of(AllUnits().unsettled, [&](const WriteUnitPtr& unit) {
+    return unit->owner == &owner && !unit->writes.IsEmptyList() && IsFailedBy(*unit, error);
+  });
+}
 
 int UndoFailed(const std::shared_ptr<const Error>& error) { return Undoing(error).Run(); }
 

@@ -114,6 +114,8 @@ void SettleIdle();
 /// The thread's sealed units of which a failed step has left something pending.
 std::vector<WriteUnitPtr> LeftPending(const ThreadContext& owner);
 std::vector<Value> ValuesOf(const WriteUnit& unit);
+/// Whether a unit of the thread failed by the error, or used results of one that did.
+bool FailsUnitOf(const ThreadContext& owner, const std::shared_ptr<const Error>& error);
 /// Undoes the units that failed by `error` and those that used their results; how many.
 int UndoFailed(const std::shared_ptr<const Error>& error);
 
