@@ -165,7 +165,7 @@ class StepExecutor {
   /// Waits for roots that are under way; whether all of them are computed then.
   bool AwaitReady(std::span<const Value> roots);
   /// Raises the oldest error of the device that nobody has seen; of `owner`'s steps if given, else
-  /// of the calling thread's and of those of threads that have ended.
+  /// one that a barrier of the calling thread is to raise.
   void RaiseUnseen(DeviceEntry& device, const ThreadContext* owner = nullptr);
   /// The same for all devices.
   void RaiseUnseenOf(const ThreadContext& owner);
