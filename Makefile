@@ -7,7 +7,9 @@ JOBS ?= $(shell nproc)
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: build  ## install what is missing, build, run the demo
+demo: deps  ## install what is missing, build what the demo needs, run it
+	@cmake --preset release
+	cmake --build --preset release --target demo -j $(JOBS)
 	@build/examples/demo
 
 test: test_deps build  ## install what is missing, build, run all tests, also without optional dependencies

@@ -2,8 +2,14 @@
 
 find_program(HAMMOCK_CCACHE ccache)
 if(HAMMOCK_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${HAMMOCK_CCACHE})
+  # What it needs to know of precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HAMMOCK_CCACHE})
 endif()
+
+# Headers that nearly every file includes, precompiled. None of ours, so that no change makes all anew.
+set(HAMMOCK_PRECOMPILED <algorithm> <array> <atomic> <cmath> <cstdint> <functional> <map> <memory> <mutex> <optional>
+  <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo or MinSizeRel" FORCE)
@@ -29,7 +35,7 @@ function(hammock_defaults target)
   # g++ 12 warns about `"text" + std::string` where nothing overlaps (GCC PR105651).
   target_compile_options(${target} PRIVATE
     -Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Werror> -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()
 
 # hammock_add_folder(folder): adds a folder of the repository where it exists.
@@ -44,6 +50,9 @@ function(hammock_program name)
   add_executable(${name} ${ARGN})
   hammock_defaults(${name})
   target_link_libraries(${name} PRIVATE hammock)
+  if(TARGET hammock_llvm)  # which the library opens
+    add_dependencies(${name} hammock_llvm)
+  endif()
   # An installed one finds the library from where it lies itself, wherever the prefix is moved to.
   file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(${name} PROPERTIES INSTALL_RPATH $ORIGIN/${to_library})
@@ -59,6 +68,7 @@ endfunction()
 function(hammock_test name)
   add_executable(${name} ${ARGN})
   hammock_defaults(${name})
+  target_precompile_headers(${name} REUSE_FROM test_headers)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE hammock_core test_source_path GTest::gtest_main)
   # Plug-ins lie beside the library. The old tag also serves dlopen called through a sanitizer.

@@ -1,0 +1,1 @@
+// Nothing: the target has the precompiled headers of all tests.
