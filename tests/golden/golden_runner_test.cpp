@@ -108,13 +108,25 @@ TEST_F(GoldenRunner, FailsWhenAnExpectedGroupIsLost) {
   AddCase("add/a#0", "torch.add", R"([{"t": 0}, 1])");
   AddCase("nothing/a#0", "torch.nothing_of_that_name", R"([{"t": 0}])");
   std::string expected = dir_ + "/expected.txt";
-  std::ofstream(expected) << "# must pass\nadd\nother # not in this suite\n";
+  std::ofstream(expected) << "# must pass\nadd # easy\n";
   EXPECT_EQ(Run("--expect " + expected).status, 0);
   std::ofstream(expected, std::ios::app) << "nothing\n";
   RunResult result = Run("--expect " + expected);
   EXPECT_EQ(result.status, 1);
   EXPECT_TRUE(result.Has("nothing: 1 of 1 cases do not pass, 0 of them known failures"))
       << result.output;
+  EXPECT_EQ(Run("--op add --expect " + expected).status, 0) << "the other is not asked for";
+}
+
+TEST_F(GoldenRunner, FailsWhenTheSuiteLacksAnExpectedGroup) {
+  AddCase("add/a#0", "torch.add", R"([{"t": 0}, 1])");
+  std::string expected = dir_ + "/expected.txt";
+  std::ofstream(expected) << "add\nother\n";
+  for (const char* filter : {"", "--op add ", "--case add/a#0 "}) {
+    RunResult result = Run(std::string(filter) + "--expect " + expected);
+    EXPECT_EQ(result.status, 1) << filter;
+    EXPECT_TRUE(result.Has("other: expected, but not in the suite")) << result.output;
+  }
 }
 
 TEST_F(GoldenRunner, ForgivesKnownFailuresOnly) {
@@ -122,13 +134,58 @@ TEST_F(GoldenRunner, ForgivesKnownFailuresOnly) {
   AddCase("add/b#1", "torch.add", R"([{"t": 0}, 1])");
   std::string known = dir_ + "/known.txt", expected = dir_ + "/expected.txt";
   std::ofstream(expected) << "add\n";
-  std::ofstream(known) << "# why\nadd/b#1 # wrong\n";
+  std::ofstream(known) << "# nothing yet\n";
   EXPECT_EQ(Run("--known " + known + " --expect " + expected).status, 1);
-  std::ofstream(known, std::ios::app) << "add/a#0 # right\n";
-  RunResult result = Run("--known " + known + " --expect " + expected);
-  EXPECT_EQ(result.status, 0) << result.output;
+  std::ofstream(known, std::ios::app) << "add/a#0 # why\n";
+  for (const char* way : {"", " --isolate"}) {
+    RunResult result = Run("--known " + known + " --expect " + expected + way);
+    EXPECT_EQ(result.status, 0) << result.output;
+    EXPECT_TRUE(result.Has("off the exact value by 0, the expected one by 2")) << result.output;
+    EXPECT_TRUE(result.Has("of which 0 pass entirely, 1 apart from known failures"))
+        << result.output;
+  }
+}
+
+TEST_F(GoldenRunner, FailsWhenAKnownFailurePasses) {
+  AddCase("add/a#0", "torch.add", R"([{"t": 0}, 1])", kWrong);
+  AddCase("add/b#1", "torch.add", R"([{"t": 0}, 1])");
+  std::string known = dir_ + "/known.txt";
+  std::ofstream(known) << "add/a#0\nadd/b#1\n";
+  RunResult result = Run("--known " + known);
+  EXPECT_EQ(result.status, 1);
   EXPECT_TRUE(result.Has("add/b#1: listed as a known failure, but passes")) << result.output;
-  EXPECT_TRUE(result.Has("of which 0 pass entirely, 1 apart from known failures")) << result.output;
+  EXPECT_EQ(Run("--case add/a#0 --known " + known).status, 0) << "the other one was not run";
+}
+
+TEST_F(GoldenRunner, FailsWhenAKnownFailureIsFurtherFromTheExactValue) {
+  // In f32 nothing is left of x.
+  AddCase(
+      "add/cancels#0", "program", "[]",
+      R"("steps": [["torch.add", [{"t": 0}, 1e9], {}, 1], ["torch.sub", [{"t": 1}, 1e9], {}, 2]])"
+      R"(, "result": [2], "outputs": [{"dtype": "float32", "shape": [3], "key": "x"}])");
+  std::string known = dir_ + "/known.txt";
+  std::ofstream(known) << "add/cancels#0\n";
+  RunResult result = Run("--known " + known);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.Has("off the exact value by 3, the expected one by 0")) << result.output;
+  EXPECT_TRUE(result.Has("add/cancels#0: listed as a known failure, but is not nearer"))
+      << result.output;
+}
+
+/// Exact values that are further from the suite's than PyTorch's own are wrong themselves.
+TEST_F(GoldenRunner, TakesNoValuesForExactThatPyTorchContradicts) {
+  AddCase("add/a#0", "torch.add", R"([{"t": 0}, 1])",
+          R"("f64": {"out": [2.0, 0.4]}, "outputs": [)"
+          R"({"dtype": "float32", "shape": [3], "key": "wrong"}])");
+  EXPECT_EQ(Run().status, 0) << "so far off may PyTorch be";
+  AddCase("mul/a#0", "torch.mul", R"([{"t": 0}, 3])",
+          R"("f64": {"out": [2.0, 0.4]}, "outputs": [)"
+          R"({"dtype": "float32", "shape": [3], "key": "wrong"}])");
+  std::string known = dir_ + "/known.txt";
+  std::ofstream(known) << "mul/a#0\n";
+  RunResult result = Run("--known " + known);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.Has("off the exact value by 0, the expected one by 5")) << result.output;
 }
 
 TEST_F(GoldenRunner, WantsErrorsWhereTheSuiteDoes) {
@@ -153,8 +210,11 @@ TEST_F(GoldenRunner, SelectsGroupsAndCases) {
   AddCase("add/b#1", "torch.add", R"([{"t": 0}, 1])", kWrong);
   AddCase("mul/a#0", "torch.mul", R"([{"t": 0}, 1])", kWrong);
   EXPECT_EQ(Run("--case add/a#0").status, 0);
-  EXPECT_TRUE(Run("--op add,sub").Has("groups: 1,"));
-  EXPECT_EQ(Run("--op sub").status, 2);
+  EXPECT_TRUE(Run("--op add").Has("groups: 1,"));
+  EXPECT_TRUE(Run("--op add,mul").Has("groups: 2,"));
+  RunResult result = Run("--op add,sub");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(result.Has("no group sub")) << result.output;
 }
 
 TEST_F(GoldenRunner, SurvivesCrashesWhenIsolated) {

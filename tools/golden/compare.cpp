@@ -2,17 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace hammock::golden {
 namespace {
 
+double Distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  if (!std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
+  return std::abs(a - b);
+}
+
 bool Accepts(const Scalar& actual, const Scalar& expected, const Tolerance& tolerance) {
   if (!actual.IsFloating()) return actual == expected;
-  double a = actual.ToDouble(), e = expected.ToDouble();
-  if (a == e || (std::isnan(a) && std::isnan(e))) return true;
-  if (!std::isfinite(a) || !std::isfinite(e)) return false;
-  return std::abs(a - e) <= tolerance.absolute + tolerance.relative * std::abs(e);
+  double e = expected.ToDouble();
+  double allowed = tolerance.absolute + tolerance.relative * (std::isfinite(e) ? std::abs(e) : 0);
+  return Distance(actual.ToDouble(), e) <= allowed;
 }
 
 Dims IndexOf(int64_t flat, const Dims& sizes) {
@@ -49,6 +56,17 @@ std::string Difference(const HostTensor& actual, const HostTensor& expected, dou
                      ToString(IndexOf(first, expected.shape().sizes())),
                      actual.at(first).to_string(), expected.at(first).to_string(), count,
                      actual.numel());
+}
+
+double Distance(const HostTensor& values, const HostTensor& exact) {
+  if (values.shape().sizes() != exact.shape().sizes()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double largest = 0;
+  for (int64_t i = 0; i < exact.numel(); ++i) {
+    largest = std::max(largest, Distance(values.at(i).ToDouble(), exact.at(i).ToDouble()));
+  }
+  return largest;
 }
 
 }  // namespace hammock::golden

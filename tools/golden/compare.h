@@ -18,4 +18,8 @@ Tolerance ToleranceOf(DType dtype);
 /// expected values themselves may be from the exact ones; it is added to the absolute tolerance.
 std::string Difference(const HostTensor& actual, const HostTensor& expected, double error = 0);
 
+/// The largest |value - exact| of all elements; infinite where one of both is NaN or infinite and
+/// the other is not the same, and where the shapes differ.
+double Distance(const HostTensor& values, const HostTensor& exact);
+
 }  // namespace hammock::golden

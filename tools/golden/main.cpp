@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 #include "hammock/error.h"
@@ -17,7 +18,8 @@ namespace {
 
 constexpr const char* kUsage = R"(usage: hammock-golden DIR [options]
 Replays the suite in DIR (manifest.jsonl and data/) and prints a table by group. Exit status: 0 if
-no case of a known op fails, 1 if one does, 2 for a wrong command line or a broken suite.
+no case of a known op fails and the lists hold, 1 if not, 2 for a wrong command line or a broken
+suite.
 
   --op NAME[,NAME]   only these groups
   --case ID          only this case
@@ -27,8 +29,10 @@ no case of a known op fails, 1 if one does, 2 for a wrong command line or a brok
   --isolate          run each group in a process of its own, so that a crash is one result
   --verbose          print every case
   --list-unknown     print what is missing from the registry, with counts
-  --expect FILE      groups that must pass, apart from known failures, one a line
-  --known FILE       cases that may fail, one a line; they never count as passed; may be repeated
+  --expect FILE      groups that the suite has and that must pass, apart from known failures, one a
+                     line
+  --known FILE       cases that fail, one a line, and must be nearer to the values in f64 than the
+                     suite's are; they never count as passed; may be repeated
   --json FILE        write the results
 )";
 
@@ -92,6 +96,12 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
   return line;
 }
 
+std::set<std::string> GroupsOf(const std::vector<Case>& cases) {
+  std::set<std::string> groups;
+  for (const Case& c : cases) groups.insert(c.op);
+  return groups;
+}
+
 std::vector<Case> Select(std::vector<Case> cases, const CommandLine& line) {
   std::erase_if(cases, [&](const Case& c) {
     if (!line.case_id.empty() && c.id != line.case_id) return true;
@@ -114,7 +124,12 @@ int Main(const CommandLine& line) {
     std::vector<std::string> names = ReadNames(file);
     known.insert(known.end(), names.begin(), names.end());
   }
-  std::vector<Case> cases = Select(ReadCases(line.run.dir), line);
+  std::vector<Case> cases = ReadCases(line.run.dir);
+  const std::set<std::string> groups = GroupsOf(cases);
+  for (const std::string& op : line.ops) {
+    if (!groups.contains(op)) throw UsageError{"no group " + op};
+  }
+  cases = Select(std::move(cases), line);
   if (cases.empty()) throw UsageError{"no case is selected"};
 
   Report report({known.begin(), known.end()});
@@ -128,9 +143,9 @@ int Main(const CommandLine& line) {
   fmt::print("{}", report.Table());
   if (line.list_unknown) fmt::print("unknown:\n{}", report.UnknownText());
   if (!line.json.empty()) std::ofstream(line.json) << report.ToJson().dump(1) << '\n';
-  std::string unmet = report.Unmet(expected);
-  fmt::print("{}{}", report.Stale(), unmet);
-  return report.total().Bad() == 0 && unmet.empty() ? 0 : 1;
+  std::string complaints = report.Unfounded() + report.Unmet(expected, groups);
+  fmt::print("{}", complaints);
+  return report.total().Bad() == 0 && complaints.empty() ? 0 : 1;
 }
 
 }  // namespace

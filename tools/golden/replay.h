@@ -25,6 +25,8 @@ const char* NameOf(Outcome outcome);
 struct CaseResult {
   Outcome outcome = Outcome::kPass;
   std::string detail;  ///< why it is not a pass
+  /// Of a failure: every array that differs is nearer to the exact values than the suite's is.
+  bool nearer = false;
 };
 
 /// A suite's function as one of our ops.
@@ -38,10 +40,19 @@ struct OpCall {
 /// "linalg_solve".
 std::string OpName(const std::string& fn);
 
+/// An output or a gradient and the suite's.
+struct Comparison {
+  std::string what;
+  HostTensor actual, expected;
+  double error;  ///< how far the expected values may be from the exact ones; 0 if unknown
+};
+
 /// Keeps the arrays of the group used last. For one thread.
 class Replayer {
  public:
-  Replayer(std::string dir, const Device& device) : dir_(std::move(dir)), device_(device) {}
+  /// With `exact`, floats are computed in f64.
+  Replayer(std::string dir, const Device& device, bool exact = false)
+      : dir_(std::move(dir)), device_(device), exact_(exact) {}
 
   CaseResult Run(const Case& c);
 
@@ -51,12 +62,19 @@ class Replayer {
   OpCall MakeCall(const Step& step, const std::vector<Any>& slots) const;
   /// Fills `slots` with the inputs and what steps store, and returns the results.
   std::vector<Any> RunSteps(const Case& c, bool with_grad, std::vector<Any>* slots);
-  /// The results one by one, each checked.
-  std::vector<Any> Compare(const Case& c, const std::vector<Any>& results);
-  void CompareGradients(const Case& c);
+  /// The results one by one, beside the suite's.
+  std::vector<Any> AddOutputs(const Case& c, const std::vector<Any>& results,
+                              std::vector<Comparison>* comparisons);
+  void AddGradients(const Case& c, std::vector<Comparison>* comparisons);
+  std::vector<Comparison> Compare(const Case& c);
+  /// What the reference device computes in f64 for each of the comparisons, rounded to its type;
+  /// empty if it cannot.
+  std::vector<HostTensor> ExactValues(const Case& c) const;
+  CaseResult Judge(const Case& c);
 
   std::string dir_;
   Device device_;
+  bool exact_;
   std::string group_;
   std::optional<io::NpzFile> arrays_;
 };

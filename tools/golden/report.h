@@ -14,7 +14,7 @@ namespace hammock::golden {
 
 struct Tally {
   int cases = 0, pass = 0, fail = 0, error = 0, unknown = 0, crash = 0;
-  int known = 0;      ///< of the failing ones, those listed as known
+  int known = 0;      ///< of the failing ones, those listed as known with good reason
   int gradients = 0;  ///< cases whose gradients are in the suite
   void Add(const Case& c, Outcome outcome, bool is_known);
   bool AsExpected() const { return pass + known == cases; }
@@ -23,7 +23,8 @@ struct Tally {
 
 class Report {
  public:
-  /// `known`: ids of cases that may fail, each for a reason that stands in the list.
+  /// `known`: ids of cases that fail, each for a reason that stands in the list, though they are
+  /// nearer to the exact values than what the suite expects.
   explicit Report(std::set<std::string> known = {}) : known_(std::move(known)) {}
 
   void Add(const Case& c, const CaseResult& result);
@@ -33,18 +34,21 @@ class Report {
   /// "clamp: no overload ...: 3 cases", most cases first.
   std::string UnknownText() const;
   Json ToJson() const;
-  /// A line for each known failure that passes.
-  std::string Stale() const;
+  /// A line for each known failure that passes, or that is further from the exact values than what
+  /// the suite expects.
+  const std::string& Unfounded() const { return unfounded_; }
   /// A line for each group of `expected` that has a case which neither passes nor is a known
-  /// failure.
-  std::string Unmet(const std::vector<std::string>& expected) const;
+  /// failure, or that is none of the suite's `groups`.
+  std::string Unmet(const std::vector<std::string>& expected,
+                    const std::set<std::string>& groups) const;
 
  private:
   struct Problem {
     std::string id, op;
     CaseResult result;
   };
-  std::set<std::string> known_, stale_;
+  std::set<std::string> known_;
+  std::string unfounded_;
   std::map<std::string, Tally> by_op_;
   std::vector<Problem> problems_;
   Tally total_;

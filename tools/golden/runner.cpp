@@ -22,8 +22,9 @@ Replayer MakeReplayer(const RunOptions& options) {
   return Replayer(options.dir, device);
 }
 
-// A child writes one line to its pipe for each case that it has finished: the outcome, a tab, the
-// detail. The first case without a line is the one that killed it.
+// A child writes one line to its pipe for each case that it has finished: the outcome, whether it
+// is nearer to the exact value, the detail, with tabs between. The first case without a line is the
+// one that killed it.
 
 std::string OneLine(std::string text) {
   for (char& c : text) {
@@ -39,7 +40,8 @@ std::string OneLine(std::string text) {
     for (size_t i = begin; i < end; ++i) {
       alarm(static_cast<unsigned>(options.case_seconds));
       CaseResult result = replayer.Run(cases[i]);
-      fmt::print(out, "{}\t{}\n", static_cast<int>(result.outcome), OneLine(result.detail));
+      fmt::print(out, "{}\t{:d}\t{}\n", static_cast<int>(result.outcome), result.nearer,
+                 OneLine(result.detail));
       std::fflush(out);
     }
   } catch (const std::exception& error) {
@@ -56,9 +58,10 @@ std::optional<CaseResult> ReadResult(FILE* in) {
       line += static_cast<char>(c);
       continue;
     }
-    size_t tab = line.find('\t');
-    if (tab == std::string::npos) return std::nullopt;
-    return CaseResult{static_cast<Outcome>(std::stoi(line)), line.substr(tab + 1)};
+    size_t first = line.find('\t'), second = line.find('\t', first + 1);
+    if (second == std::string::npos) return std::nullopt;
+    return CaseResult{static_cast<Outcome>(std::stoi(line)), line.substr(second + 1),
+                      line[first + 1] == '1'};
   }
   return std::nullopt;
 }
