@@ -221,13 +221,17 @@ class CustomEntry : public TapeEntry {
   std::vector<Tensor> Backward(const TapePtr& self, std::vector<Tensor>&& grads) override {
     AutogradContext::State& state = context_->state();
     if (state.released) ThrowReleased(*this);
+    // They hold this entry, which holds them: never longer than backward runs.
+    struct ClearedAtEnd {
+      std::vector<TapePtr>& tapes;
+      ~ClearedAtEnd() { tapes.clear(); }
+    } cleared_at_end{state.output_tapes};
     for (size_t i = 0; i < types.size(); ++i) {
       state.output_tapes.push_back(OneResult("output", {self, static_cast<uint32_t>(i)}, types[i],
                                              device, [](const Tensor& grad) { return grad; }));
     }
     std::vector<Tensor> results =
         CallUser([&] { return backward_(context_.get(), std::move(grads)); });
-    state.output_tapes.clear();
     if (results.size() != edges.size()) {
       Throw(ErrorCode::kValue,
             "backward: a custom function returned {} gradients for {} tensor arguments",

@@ -16,10 +16,11 @@ namespace {
 /// What is known of an entry during one backward pass.
 struct Visit {
   TapeEntry* entry = nullptr;  // borrowed
-  std::vector<Tensor> grads;   // that have arrived, by result
-  std::vector<size_t> targets;
-  bool wanted = false;  // a gradient that was asked for comes from here or lies behind it
-  bool runs = false;    // its gradient must be computed
+  size_t first = 0;            // of its results among all gradients
+  int target = -1;             // the last of the request's that it is
+  bool reached = false;        // a gradient has arrived
+  bool wanted = false;         // a gradient that was asked for comes from here or lies behind it
+  bool runs = false;           // its gradient must be computed
 };
 
 class Pass {
@@ -28,13 +29,12 @@ class Pass {
 
   std::vector<Tensor> Run() {
     Order();
-    for (size_t i = 0; i < request_.targets.size(); ++i) {
-      if (Visit* visit = Find(request_.targets[i].entry.get())) visit->targets.push_back(i);
-    }
+    FindTargets();
     MarkWanted();
     std::vector<Tensor> results(request_.targets.size());
     for (size_t i = 0; i < request_.roots.size(); ++i) {
-      Add(request_.roots[i], request_.grads[i]);
+      const TapeEdge& root = request_.roots[i];
+      Add(*Find(root.entry.get()), root.index, request_.grads[i]);
     }
     GradModeScope mode(request_.create_graph);
     for (size_t i = order_.size(); i-- > 0;) Step(visits_[order_[i]], results);
@@ -64,6 +64,15 @@ class Pass {
         }
       }
     }
+    grads_.resize(num_grads_);
+  }
+
+  void FindTargets() {
+    for (const TapeEdge& target : request_.targets) {
+      Visit* visit = Find(target.entry.get());
+      int number = static_cast<int>(same_target_.size());
+      same_target_.push_back(visit ? std::exchange(visit->target, number) : -1);
+    }
   }
 
   void MarkWanted() {
@@ -72,22 +81,16 @@ class Pass {
       for (const TapeEdge& edge : visit.entry->edges) {
         if (edge.entry) visit.runs = visit.runs || Find(edge.entry.get())->wanted;
       }
-      bool is_end = request_.targets.empty() ? visit.entry->is_leaf : !visit.targets.empty();
+      bool is_end = request_.targets.empty() ? visit.entry->is_leaf : visit.target >= 0;
       visit.wanted = visit.runs || is_end;
     }
   }
 
-  void Add(const TapeEdge& edge, const Tensor& grad) {
-    Visit& visit = *Find(edge.entry.get());
-    if (visit.grads.empty()) {
-      if (!spare_.empty()) {
-        visit.grads = std::move(spare_.back());
-        spare_.pop_back();
-      }
-      visit.grads.resize(edge.entry->types.size());
-    }
-    Tensor& sum = visit.grads[edge.index];
-    sum = sum.defined() ? sum + grad : grad;
+  /// A gradient that arrives at a result.
+  void Add(Visit& visit, uint32_t index, Tensor grad) {
+    visit.reached = true;
+    Tensor& sum = grads_[visit.first + index];
+    sum = sum.defined() ? sum + grad : std::move(grad);
   }
 
   // ---- The table of visits: open addressing, at most half full
@@ -113,7 +116,8 @@ class Pass {
   uint32_t NumberOf(TapeEntry* entry) {
     size_t place = PlaceOf(entry);
     if (table_[place] != 0) return table_[place] - 1;
-    visits_.emplace_back().entry = entry;
+    visits_.push_back({entry, num_grads_});
+    num_grads_ += entry->types.size();
     table_[place] = static_cast<uint32_t>(visits_.size());
     uint32_t number = table_[place] - 1;
     if (visits_.size() * 2 > table_.size()) {
@@ -125,19 +129,21 @@ class Pass {
     return number;
   }
 
-  void Step(Visit& visit, std::vector<Tensor>& results) {
+  void Step(const Visit& visit, std::vector<Tensor>& results) {
     TapeEntry& entry = *visit.entry;
-    if (!visit.wanted || visit.grads.empty()) return;
+    if (!visit.wanted || !visit.reached) return;
     // What the gradient traces belongs to the line of the op it differentiates.
     LocationId line = entry.location ? entry.location : tls_location;
     if (ChecksValues()) [[unlikely]]
       line = GradientLocation(line, entry.name(), tls_location);
     LocationOverride override(line);
-    RunHooks(entry, visit.grads);
+    for (size_t i = 0; i < entry.types.size(); ++i) {
+      arrived_.push_back(std::move(grads_[visit.first + i]));
+    }
+    RunHooks(entry, arrived_);
     Deliver(entry, visit, results);
-    if (visit.runs) RunGradient(entry, visit);
-    visit.grads.clear();
-    spare_.push_back(std::move(visit.grads));
+    if (visit.runs) RunGradient(entry);
+    arrived_.clear();
   }
 
   static void RunHooks(const TapeEntry& entry, std::vector<Tensor>& grads) {
@@ -155,35 +161,37 @@ class Pass {
   }
 
   void Deliver(TapeEntry& entry, const Visit& visit, std::vector<Tensor>& results) {
-    for (size_t target : visit.targets) {
-      const TapeEdge& edge = request_.targets[target];
-      results[target] = visit.grads[edge.index];
+    for (int i = visit.target; i >= 0; i = same_target_[static_cast<size_t>(i)]) {
+      const auto target = static_cast<size_t>(i);
+      results[target] = arrived_[request_.targets[target].index];
     }
-    bool asked = request_.targets.empty() || !visit.targets.empty();
+    bool asked = request_.targets.empty() || visit.target >= 0;
     if (entry.is_leaf && request_.accumulate && asked) {
-      static_cast<LeafEntry&>(entry).Accumulate(visit.grads[0], request_.create_graph);
+      static_cast<LeafEntry&>(entry).Accumulate(arrived_[0], request_.create_graph);
     }
   }
 
-  void RunGradient(TapeEntry& entry, Visit& visit) {
+  void RunGradient(TapeEntry& entry) {
     if (entry.MaterializesGrads()) {
       for (size_t i = 0; i < entry.types.size(); ++i) {
         const Shape& type = entry.types[i];
-        if (visit.grads[i].defined() || !IsFloat(type.dtype())) continue;
+        if (arrived_[i].defined() || !IsFloat(type.dtype())) continue;
         BakingScope home(entry.device);
-        visit.grads[i] =
+        arrived_[i] =
             Apply(ops::kBroadcast, Location(), {Constant(0, type.dtype())}, {Attr(type.sizes())});
       }
     }
     // Keeps the entry alive while it runs.
     TapePtr self = Owning(entry);
-    std::vector<Tensor> grads = entry.Backward(self, std::move(visit.grads));
-    visit.grads.clear();  // before what follows runs
+    std::vector<Tensor> grads = entry.Backward(self, std::move(arrived_));
+    arrived_.clear();  // before what follows runs
     HAMMOCK_CHECK(grads.size() == entry.edges.size(), "the gradient of {} gave {} of {} gradients",
                   entry.name(), grads.size(), entry.edges.size());
     for (size_t i = 0; i < grads.size(); ++i) {
       const TapeEdge& edge = entry.edges[i];
-      if (edge.entry && grads[i].defined() && Find(edge.entry.get())->wanted) Add(edge, grads[i]);
+      if (!edge.entry || !grads[i].defined()) continue;
+      Visit& next = *Find(edge.entry.get());
+      if (next.wanted) Add(next, edge.index, std::move(grads[i]));
     }
     if (!request_.retain) entry.Release();
   }
@@ -195,7 +203,10 @@ class Pass {
 
   const BackwardRequest& request_;
   std::vector<Visit> visits_;
-  std::vector<std::vector<Tensor>> spare_;                   // lists for gradients, empty
+  std::vector<int> same_target_;  // by target: another one's number or -1
+  std::vector<Tensor> grads_;     // that have arrived, by result
+  size_t num_grads_ = 0;
+  std::vector<Tensor> arrived_;                              // of the entry that is being run
   std::vector<uint32_t> order_;                              // of visits
   std::vector<uint32_t> table_ = std::vector<uint32_t>(64);  // of visits, from 1; 0: none
 };

@@ -60,13 +60,11 @@ Signature::Signature(const Node& node, const Operands& operands)
   FindReads();
 }
 
+// The types of the results follow from the rest.
 bool Signature::Fits(const Node& node, const Operands& operands) const {
   if (&op != &node.op() || in.size() != operands.size() ||
       !std::ranges::equal(attrs, node.attrs())) {
     return false;
-  }
-  for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i] != node.shape(static_cast<int>(i))) return false;
   }
   for (size_t i = 0; i < in.size(); ++i) {
     const Shape* type = operands.types()[i];
@@ -118,7 +116,7 @@ std::vector<Tensor> Signature::Finished(std::vector<Tensor> grads) const {
                 op.name(), grads.size(), in.size());
   for (size_t i = 0; i < grads.size(); ++i) {
     if (!needed[i]) grads[i] = Tensor();
-    if (!grads[i].defined()) continue;
+    if (!grads[i].defined() || grads[i].shape() == in_types[i]) continue;
     if (op.IsElementwise()) grads[i] = ReducedTo(grads[i], in_types[i]);
     HAMMOCK_CHECK(grads[i].shape() == in_types[i],
                   "the gradient of {} gave {} for operand {}, a {}", op.name(),
@@ -189,18 +187,23 @@ class OpEntry : public TapeEntry {
     SavedValues restored;
     if (record_) restored = Restored(grads);
     const Value* saved = record_ ? restored.data() : saved_.begin();
-    InlineList<Tensor, 4> in, out;
-    for (size_t i = 0; i < s.in.size(); ++i) {
-      in.push_back(s.in_reads[i] ? WithHistory(*saved++, s.in_types[i], edges[i].entry) : s.in[i]);
+    InlineList<Tensor, 4> values;  // of operands, then of results, where any are read
+    for (size_t i = 0; s.saved > 0 && i < s.in.size(); ++i) {
+      values.push_back(s.in_reads[i] ? WithHistory(*saved++, s.in_types[i], edges[i].entry)
+                                     : s.in[i]);
     }
-    for (size_t i = 0; i < s.out.size(); ++i) {
-      out.push_back(s.reads[i] ? WithHistory(*saved++, s.types[i], self) : s.out[i]);
+    for (size_t i = 0; s.saved > 0 && i < s.out.size(); ++i) {
+      values.push_back(s.reads[i] ? WithHistory(*saved++, s.types[i], self) : s.out[i]);
+    }
+    std::span<const Tensor> in = s.in, out = s.out;
+    if (s.saved > 0) {
+      in = {values.begin(), in.size()};
+      out = {values.begin() + in.size(), out.size()};
     }
     std::vector<Tensor> results;
     {
       BakingScope baking(device);
-      results = s.Finished(s.op.vjp(
-          {s.op, {in.begin(), in.size()}, {out.begin(), out.size()}, s.attrs, grads, s.needed}));
+      results = s.Finished(s.op.vjp({s.op, in, out, s.attrs, grads, s.needed}));
     }
     RunBaked(results);
     return results;

@@ -23,8 +23,7 @@ Tensor Leaf(std::initializer_list<float> values) {
 
 int64_t LiveBytes() {
   Lazy().WaitDeviceOps();
-  Device device("reference");
-  return lazy::getBackend("reference")->GetMemoryInfo(device.backend_device()).in_use;
+  return GetMemoryInfo(Device()).in_use;
 }
 
 // ---- Leaves and gradients
@@ -383,6 +382,30 @@ TEST(Function, MayHaveSeveralResults) {
   EXPECT_TENSOR_EQ(x.grad(), {3, 3}, {2});
   sum(parts[0] + parts[1]).backward();
   EXPECT_TENSOR_EQ(x.grad(), {8, 8}, {2});
+}
+
+struct Refuses : autograd::Function<Refuses> {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    context->save_for_backward({x});
+    return x * 2.0;
+  }
+  static std::vector<Tensor> backward(AutogradContext*, std::vector<Tensor>) {
+    throw std::runtime_error("refused");
+  }
+};
+
+TEST(Function, ThatThrowsKeepsNothing) {
+  Lazy().WaitDeviceOps();
+  int64_t live = LiveBytes();
+  {
+    Tensor x = randn({1000}).requires_grad_();
+    sync_multi({x});
+    Tensor y = Refuses::apply(x);
+    EXPECT_ANY_THROW(sum(y).backward());
+    EXPECT_GE(LiveBytes() - live, 4000);
+  }
+  Lazy().WaitDeviceOps();
+  EXPECT_EQ(LiveBytes(), live);
 }
 
 TEST(Checkpoint, GivesTheSameGradients) {
