@@ -216,7 +216,7 @@ class HAMMOCK_API Module {
   /// Called after a call of a module's method, which is a good place to run what was recorded.
   static void EndOfCall(const Location& at);
   /// The module that a call of this one goes to after `replace_submodule`; null: itself.
-  Module* replacement() const { return replaced_by_ ? Replacement() : nullptr; }
+  Module* replacement() const { return replaced_by_.expired() ? nullptr : Replacement(); }
 
   /// What stands in parentheses where the module is printed, such as its sizes.
   virtual std::string extra_repr() const { return ""; }
@@ -300,6 +300,7 @@ class HAMMOCK_API Module {
   template <class Wanted>
   void Collect(const std::string& prefix, bool recurse, Wanted wanted, NamedTensors& out) const;
   ModuleHooks& OwnHooks();
+  static void Redirect(const ModulePtr& from, const ModulePtr& to);
   void CopyTo(Module& other, ModulePtr (*copy_child)(const ModulePtr&)) const;
   static ModulePtr PlainCopyOf(const Module& module, ModulePtr (*copy_child)(const ModulePtr&));
   static ModulePtr PlainInClone(const ModulePtr& module);
@@ -307,7 +308,9 @@ class HAMMOCK_API Module {
   std::string class_name_;
   std::string name_ = "top";
   const Module* parent_ = nullptr;  // that it was last registered in, while that lives
-  ModulePtr replaced_by_;
+  // Weak: what replaces a module may hold it, and is held by the parent of both.
+  std::weak_ptr<Module> replaced_by_;
+  std::vector<std::weak_ptr<Module>> replaced_;  // modules whose calls go to this one
   std::vector<std::shared_ptr<RegisteredTensor>> tensors_;
   std::vector<std::pair<std::string, ModulePtr>> children_;
   AnyDict attributes_;

@@ -222,13 +222,13 @@ void Module::CopyTo(Module& other, ModulePtr (*copy_child)(const ModulePtr&)) co
     if (copy != child && (child->parent_ == this || !copy->parent_)) other.Adopt(name, *copy);
     other.children_.emplace_back(name, std::move(copy));
   }
-  if (!replaced_by_) return;
-  tls_memo->at_end.push_back([this, &other] {
-    for (const Module* now = replaced_by_.get(); now; now = now->replaced_by_.get()) {
-      auto copy = tls_memo->modules.find(now);
-      if (copy != tls_memo->modules.end()) other.replaced_by_ = copy->second;
-    }
-  });
+  if (const Module* now = replaced_by_.lock().get()) {
+    tls_memo->at_end.push_back([this, now] {
+      auto copy = tls_memo->modules.find(this), copy_of_now = tls_memo->modules.find(now);
+      if (copy == tls_memo->modules.end() || copy_of_now == tls_memo->modules.end()) return;
+      Redirect(copy->second, copy_of_now->second);
+    });
+  }
 }
 
 bool Module::IsCloning() { return tls_memo != nullptr; }

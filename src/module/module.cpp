@@ -282,13 +282,26 @@ void Module::replace_submodule(const std::string& path, ModulePtr module, Locati
   Module* parent = dot == std::string::npos ? this : get_submodule(path.substr(0, dot)).get();
   std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
   parent->Adopt(name, *module);
-  module->replaced_by_ = nullptr;
+  module->replaced_by_.reset();
   for (auto& [child_name, child] : parent->children_) {
     if (child_name != name || child == module) continue;
     child->parent_ = nullptr;
-    child->replaced_by_ = module;
+    Redirect(child, module);
     child = module;
   }
+}
+
+/// Calls of a module, and of those in whose place it stood, go to another from now on.
+void Module::Redirect(const ModulePtr& from, const ModulePtr& to) {
+  auto redirect = [&](const ModulePtr& module) {
+    module->replaced_by_ = to;
+    to->replaced_.push_back(module);
+  };
+  for (const std::weak_ptr<Module>& earlier : std::exchange(from->replaced_, {})) {
+    ModulePtr module = earlier.lock();
+    if (module && module != to && module->replaced_by_.lock() == from) redirect(module);
+  }
+  redirect(from);
 }
 
 void Module::remove_submodule(const std::string& path, Location at) {
@@ -305,7 +318,8 @@ void Module::remove_submodule(const std::string& path, Location at) {
 }
 
 Module* Module::Replacement() const {
-  return IsRunning(*replaced_by_) ? nullptr : replaced_by_.get();
+  ModulePtr module = replaced_by_.lock();
+  return module && !IsRunning(*module) ? module.get() : nullptr;
 }
 
 Tensor Module::get_tensor(const std::string& path, Location at) const {

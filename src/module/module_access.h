@@ -29,7 +29,8 @@ class ModuleAccess {
   static void PutBack(Module& module, const std::string& path, const ModulePtr& original) {
     ModulePtr other = module.get_submodule(path);
     module.replace_submodule(path, original);
-    other->replaced_by_ = nullptr;
+    other->replaced_by_.reset();
+    original->replaced_.pop_back();  // it is the last that was replaced
   }
   /// Of this module alone.
   static void SetTraining(Module& module, bool on) { module.training_ = on; }
