@@ -180,6 +180,8 @@ struct AddUp {
 struct Multiply {
   template <class T>
   static T Combine(T x, T y) {
+    // Not x * y: narrow unsigned integers would become ints, whose product overflows.
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(uint64_t{x} * y);
     return static_cast<T>(x * y);
   }
 };
