@@ -12,6 +12,7 @@ constinit thread_local ThreadLists lists = {};
 namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 18;
+constexpr size_t kAtATime = 8;  // new blocks: looking for freed ones takes a lock
 
 // Batches that threads gave back. Never destroyed: threads may outlive static destructors.
 struct Shared {
@@ -79,13 +80,16 @@ void* AllocateSlow(size_t bytes) {
   if (lists.state == 0) SetUp();
   if (void* block = TakeFreed(size_class)) return block;
   size_t size = size_class * kGranule;
-  if (lists.cursor == nullptr || lists.cursor + size > lists.end) {
+  auto carve = [&] { return std::exchange(lists.cursor, lists.cursor + size); };
+  if (lists.cursor == nullptr || lists.cursor + kAtATime * size > lists.end) {
     lists.cursor = static_cast<char*>(::operator new(kChunkBytes));
     lists.end = lists.cursor + kChunkBytes;
   }
-  void* result = lists.cursor;
-  lists.cursor += size;
-  return result;
+  for (size_t i = 1; lists.state == 1 && i < kAtATime; ++i) {
+    lists.head[size_class] = new (carve()) Block{lists.head[size_class], nullptr, 0};
+    ++lists.count[size_class];
+  }
+  return carve();
 }
 
 void FreeSlow(void* memory, size_t bytes) {

@@ -20,11 +20,6 @@ using BoxedValue = std::variant<std::string, std::vector<int64_t>, std::vector<d
 constexpr const char* kKindNames[] = {"none", "scalar", "dtype", "string",
                                       "ints", "floats", "graph", "strings"};
 
-[[noreturn, gnu::cold]] void WrongKind(Attr::Kind wanted, Attr::Kind found) {
-  Throw<InternalError>(ErrorCode::kInternal, "attribute: read as {}, but it is {}",
-                       kKindNames[static_cast<int>(wanted)], kKindNames[static_cast<int>(found)]);
-}
-
 // The first word of an attribute's bytes; what follows is as long as it says.
 uint64_t Header(Attr::Kind kind, uint64_t extra) {
   return static_cast<uint64_t>(kind) | extra << 8;
@@ -100,16 +95,6 @@ struct Attr::Box {
     return reinterpret_cast<uint64_t>(new Box(kind, std::move(value)));
   }
   static Box* Of(uint64_t bits) { return reinterpret_cast<Box*>(bits); }
-  /// Whether two of a kind are equal. Apart, so that comparing scalars is short.
-  [[gnu::noinline]] static bool AreEqual(const Attr& a, const Attr& b) {
-    const Box &mine = a.box(), &theirs = b.box();
-    if (mine.hash != theirs.hash) return false;
-    if (a.kind_ == Kind::kString || a.kind_ == Kind::kInts) return mine.value == theirs.value;
-    std::vector<uint64_t> words, other_words;
-    a.AppendBytes(words);
-    b.AppendBytes(other_words);
-    return words == other_words;
-  }
 
   BoxedValue value;
   Hash128 hash;
@@ -131,15 +116,16 @@ struct RecentInts {
     }
     return mixed >> 56;
   }
+  static const Attr& Of(const Dims& values) {
+    Attr& recent = OfThread<RecentInts>().attrs[PlaceOf(values)];
+    if (recent.IsNone() || !std::ranges::equal(recent.ints(), values)) recent = Attr(values.vec());
+    return recent;
+  }
 };
 
 }  // namespace
 
-Attr::Attr(const Dims& value) : Attr() {
-  Attr& recent = OfThread<RecentInts>().attrs[RecentInts::PlaceOf(value)];
-  if (recent.IsNone() || !std::ranges::equal(recent.ints(), value)) recent = Attr(value.vec());
-  *this = recent;
-}
+Attr::Attr(const Dims& value) : Attr(RecentInts::Of(value)) {}
 Attr::Attr(std::vector<int64_t> value)
     : Attr(Kind::kInts, Box::Make(Kind::kInts, std::move(value))) {}
 Attr::Attr(std::vector<double> value)
@@ -152,9 +138,7 @@ Attr::Attr(std::shared_ptr<const Graph> value) : Attr() {
   kind_ = Kind::kGraph;
 }
 
-Attr::Attr(const Attr& other) : kind_(other.kind_), dtype_(other.dtype_), bits_(other.bits_) {
-  if (kind_ >= Kind::kString) Box::Of(bits_)->references.fetch_add(1, std::memory_order_relaxed);
-}
+void Attr::AddReference() { Box::Of(bits_)->references.fetch_add(1, std::memory_order_relaxed); }
 
 void Attr::Release() {
   Box* box = Box::Of(bits_);
@@ -163,57 +147,66 @@ void Attr::Release() {
 
 const Attr::Box& Attr::box() const { return *Box::Of(bits_); }
 
-Scalar Attr::scalar() const {
-  if (kind_ != Kind::kScalar) WrongKind(Kind::kScalar, kind_);
-  return Scalar::FromBits(dtype_, bits_);
-}
-
-DType Attr::dtype() const {
-  if (kind_ != Kind::kDType) WrongKind(Kind::kDType, kind_);
-  return static_cast<DType>(bits_);
+void Attr::ThrowWrongKind(Kind wanted) const {
+  Throw<InternalError>(ErrorCode::kInternal, "attribute: read as {}, but it is {}",
+                       kKindNames[static_cast<int>(wanted)], kKindNames[static_cast<int>(kind_)]);
 }
 
 const std::string& Attr::str() const {
-  if (kind_ != Kind::kString) WrongKind(Kind::kString, kind_);
+  if (kind_ != Kind::kString) ThrowWrongKind(Kind::kString);
   return std::get<std::string>(box().value);
 }
 
 const std::vector<int64_t>& Attr::ints() const {
-  if (kind_ != Kind::kInts) WrongKind(Kind::kInts, kind_);
+  if (kind_ != Kind::kInts) ThrowWrongKind(Kind::kInts);
   return std::get<std::vector<int64_t>>(box().value);
 }
 
 const std::vector<double>& Attr::floats() const {
-  if (kind_ != Kind::kFloats) WrongKind(Kind::kFloats, kind_);
+  if (kind_ != Kind::kFloats) ThrowWrongKind(Kind::kFloats);
   return std::get<std::vector<double>>(box().value);
 }
 
 const std::vector<std::string>& Attr::strings() const {
-  if (kind_ != Kind::kStrings) WrongKind(Kind::kStrings, kind_);
+  if (kind_ != Kind::kStrings) ThrowWrongKind(Kind::kStrings);
   return std::get<std::vector<std::string>>(box().value);
 }
 
 const Graph& Attr::graph() const { return *graph_ptr(); }
 
 std::shared_ptr<const Graph> Attr::graph_ptr() const {
-  if (kind_ != Kind::kGraph) WrongKind(Kind::kGraph, kind_);
+  if (kind_ != Kind::kGraph) ThrowWrongKind(Kind::kGraph);
   return std::get<std::shared_ptr<const Graph>>(box().value);
 }
 
-bool Attr::operator==(const Attr& other) const {
-  if (kind_ != other.kind_ || dtype_ != other.dtype_) return false;
-  return bits_ == other.bits_ || (kind_ >= Kind::kString && Box::AreEqual(*this, other));
+bool Attr::IsEqualBox(const Attr& other) const {
+  const Box &mine = box(), &theirs = other.box();
+  if (mine.hash != theirs.hash) return false;
+  if (kind_ == Kind::kString || kind_ == Kind::kInts) return mine.value == theirs.value;
+  std::vector<uint64_t> words, other_words;
+  AppendBytes(words);
+  other.AppendBytes(other_words);
+  return words == other_words;
 }
 
 Hash128 Attr::hash() const {
-  if (kind_ >= Kind::kString) return box().hash;
+  if (IsBoxed()) return box().hash;
   return Combine(HashOf(Header(kind_, static_cast<uint64_t>(dtype_))), bits_);
 }
 
+uint64_t* Attr::WriteBoxedBytes(uint64_t* out) const {
+  if (kind_ != Kind::kInts || ints().size() >= kFewWords) return nullptr;
+  *out++ = Header(kind_, ints().size());
+  return std::ranges::copy(ints(), out).out;
+}
+
 void Attr::AppendBytes(std::vector<uint64_t>& out) const {
-  if (kind_ >= Kind::kString) return AppendBoxedWords(out, kind_, box().value);
-  out.push_back(Header(kind_, static_cast<uint64_t>(dtype_)));
-  out.push_back(bits_);
+  uint64_t few[kFewWords];
+  if (uint64_t* end = WriteBytes(few)) {
+    out.insert(out.end(), few, end);
+  } else {
+    AppendBoxedWords(out, kind_, box().value);
+  }
 }
 
 void AppendAttr(std::string& out, const Attr& attr, int indent, const PrintOptions& options) {

@@ -5,6 +5,7 @@
 #include "base/throw.h"
 #include "ir/graph_access.h"
 #include "ir/text.h"
+#include "ir/value_map.h"
 
 namespace hammock {
 namespace {
@@ -214,6 +215,15 @@ Hash128 Graph::hash() const {
   HashSink sink;
   Describe(*this, sink);
   return sink.hash;
+}
+
+void AppendNodes(const Graph& from, ValueMap& map, Graph& to) {
+  for (NodeId id = 0; id < from.size(); ++id) {
+    if (from[id].op == &InputOp()) continue;
+    GraphNode node = from[id];
+    for (GraphValue& input : node.inputs) input = map(input);
+    map.SetResults(id, to.Append(std::move(node)), from[id].types.size());
+  }
 }
 
 }  // namespace hammock

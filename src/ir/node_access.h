@@ -30,6 +30,10 @@ struct LeafPayload {
   std::vector<BackendDataPtr> dropped;            ///< what a unit that was undone had computed
   bool undone = false;                            ///< `error` stays: the operands may be gone
   bool donated = false;                           ///< its data was given away
+
+  /// Values that a step writes in place have one: its memory is that of nodes.
+  static void* operator new(size_t bytes) { return pool::Allocate(bytes); }
+  static void operator delete(void* memory, size_t bytes) { pool::Free(memory, bytes); }
 };
 
 struct NodeAccess {
@@ -55,15 +59,23 @@ struct NodeAccess {
   /// A node with the op, attributes, types and hash of `model`, of as many operands, borrowed.
   static NodePtr MakeLike(const Node& model, const Node::Operand* operands, DeviceId device,
                           LocationId location) {
-    Node* node = MakeWithoutSlots(*model.op_, {operands, model.num_operands_}, model.attrs(),
-                                  model.num_outputs_);
+    Node* node = new (pool::Allocate(BytesOf(model))) Node();
+    node->op_ = model.op_;
+    node->hash_ = model.hash_;
+    node->num_operands_ = node->operand_capacity_ = model.num_operands_;
+    node->num_attrs_ = model.num_attrs_;
+    node->num_outputs_ = model.num_outputs_;
+    node->slots_offset_ = model.slots_offset_;
+    node->leaf_ = model.leaf_;
     node->device_ = device;
     node->location_ = location;
-    node->leaf_ = model.leaf_;
-    node->hash_ = model.hash_;
+    auto* attrs = reinterpret_cast<Attr*>(
+        AddOperands(node->operand_array(), {operands, model.num_operands_}));
+    auto* slot = reinterpret_cast<Node::Slot*>(
+        std::uninitialized_copy_n(model.attr_array(), model.num_attrs_, attrs));
     const Node::Slot* from = model.slots();
-    for (Node::Slot& slot : std::span(node->slots(), node->num_outputs_)) {
-      new (&slot) Node::Slot((from++)->shape);
+    for (const Node::Slot* end = from + model.num_outputs_; from != end; ++from) {
+      new (slot++) Node::Slot(from->shape);
     }
     return NodePtr::Adopt(node);
   }
@@ -108,13 +120,17 @@ struct NodeAccess {
                                 std::span<const Attr> attrs, uint32_t outputs) {
     Node* node = Allocate(op, static_cast<uint32_t>(operands.size()),
                           static_cast<uint32_t>(attrs.size()), outputs);
-    Node::Operand* operand = node->operand_array();
+    Node::Operand* end = AddOperands(node->operand_array(), operands);
+    std::uninitialized_copy(attrs.begin(), attrs.end(), reinterpret_cast<Attr*>(end));
+    return node;
+  }
+  /// Writes borrowed operands, which are then referred to; where they end.
+  static Node::Operand* AddOperands(Node::Operand* to, std::span<const Node::Operand> operands) {
     for (const Node::Operand& each : operands) {
       if (each.node) each.node->AddReference();
-      *operand++ = each;
+      *to++ = each;
     }
-    std::uninitialized_copy(attrs.begin(), attrs.end(), reinterpret_cast<Attr*>(operand));
-    return node;
+    return to;
   }
   static Hash128 HashOfCall(const OpDef& op, std::span<const Attr> attrs,
                             std::span<const Shape> shapes);

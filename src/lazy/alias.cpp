@@ -10,6 +10,7 @@
 #include "lazy/record.h"
 #include "lazy/tensor_impl.h"
 #include "ops/primitives.h"
+#include "ops/views.h"
 
 namespace hammock {
 
@@ -21,14 +22,12 @@ Value AsView(Value value) {
 }
 
 Value ApplyForward(const ViewStep& step, const Operands::Borrowed& input) {
-  const Operands::Borrowed operands[] = {input, step.start};
-  return AsView(Record(*step.op, Operands(std::span(operands, step.start ? 2 : 1)),
-                       {step.attrs.begin(), step.attrs.size()}, CurrentLocation()));
+  return RecordView(*step.model, input, step.start, CurrentLocation());
 }
 
-std::shared_ptr<const ViewStep> NewStep(const ViewOp& view,
+std::shared_ptr<const ViewStep> NewStep(const ViewOp& view, const Shape& input,
                                         std::shared_ptr<const ViewStep> parent) {
-  return std::allocate_shared<ViewStep>(PoolAllocator<ViewStep>(), view, std::move(parent));
+  return std::allocate_shared<ViewStep>(PoolAllocator<ViewStep>(), view, input, std::move(parent));
 }
 
 Value Permuted(const Value& value, const Dims& order) {
@@ -59,27 +58,34 @@ Value Reshaped(const Value& value, const Dims& sizes) {
 
 /// `input` with the elements that the view shows replaced by `written`.
 Value ApplyInverse(const ViewStep& step, const Value& input, const Value& written) {
-  if (step.op == &ops::kReshape || step.op == &ops::kBroadcast) {
+  if (step.op() == &ops::kReshape || step.op() == &ops::kBroadcast) {
     return Reshaped(written, input.shape().sizes());  // no broadcast that stretches comes here
   }
-  if (step.op == &ops::kPermute) return Permuted(written, Inverse(step.attrs[0].ints()));
-  if (step.op == &ops::kSlice) {  // {dim, start, size, step} -> {dim, start, step}
-    const Attr attrs[] = {step.attrs[0], step.attrs[1], step.attrs[3]};
+  if (step.op() == &ops::kPermute) return Permuted(written, Inverse(step.attr(0).ints()));
+  if (step.op() == &ops::kSlice) {  // {dim, start, size, step} -> {dim, start, step}
+    const Attr attrs[] = {step.attr(0), step.attr(1), step.attr(3)};
     const Value operands[] = {input, written};
     return Record(ops::kUpdateSlice, operands, attrs, CurrentLocation());
   }
-  if (step.op == &ops::kDynamicSlice) {  // {dim, size, step} -> {dim, step}
-    const Attr attrs[] = {step.attrs[0], step.attrs[2]};
+  if (step.op() == &ops::kDynamicSelect) {  // {dim} -> {dim, step}
+    const Attr attrs[] = {step.attr(0), Attr(1)};
+    Dims sizes = input.shape().sizes();
+    sizes[static_cast<int>(step.attr(0).integer())] = 1;
+    const Value operands[] = {input, Reshaped(written, sizes), step.start};
+    return Record(ops::kDynamicUpdateSlice, operands, attrs, CurrentLocation());
+  }
+  if (step.op() == &ops::kDynamicSlice) {  // {dim, size, step} -> {dim, step}
+    const Attr attrs[] = {step.attr(0), step.attr(2)};
     const Value operands[] = {input, written, step.start};
     return Record(ops::kDynamicUpdateSlice, operands, attrs, CurrentLocation());
   }
-  if (step.op == &ops::kBitcast) {
+  if (step.op() == &ops::kBitcast) {
     const Attr attrs[] = {Attr(input.shape().dtype())};
     return Record(ops::kBitcast, std::span(&written, 1), attrs, CurrentLocation());
   }
-  HAMMOCK_CHECK(step.op == &ops::kAsStrided, "view op {} cannot be written through",
-                step.op->name());
-  const Attr attrs[] = {step.attrs[1], step.attrs[2]};
+  HAMMOCK_CHECK(step.op() == &ops::kAsStrided, "view op {} cannot be written through",
+                step.op()->name());
+  const Attr attrs[] = {step.attr(1), step.attr(2)};
   const Value operands[] = {input, written};
   return Record(ops::kAsStridedScatter, operands, attrs, CurrentLocation());
 }
@@ -92,7 +98,7 @@ std::vector<const ViewStep*> ChainOf(const ViewState& view) {
   std::reverse(chain.begin(), chain.end());
   // What lies before an as_strided does not matter to it.
   for (size_t i = chain.size(); i-- > 0;) {
-    if (chain[i]->op == &ops::kAsStrided) {
+    if (chain[i]->op() == &ops::kAsStrided) {
       chain.erase(chain.begin(), chain.begin() + static_cast<long>(i));
       break;
     }
@@ -101,7 +107,7 @@ std::vector<const ViewStep*> ChainOf(const ViewState& view) {
 }
 
 bool AddressesMemory(const std::vector<const ViewStep*>& chain) {
-  return !chain.empty() && chain[0]->op == &ops::kAsStrided;
+  return !chain.empty() && chain[0]->op() == &ops::kAsStrided;
 }
 
 /// Makes a tensor with memory of its own the base of a group.
@@ -126,11 +132,11 @@ inline void EnsureGroup(TensorImpl& impl) {
 
 /// Whether the view op shows an element of its input more than once.
 bool Stretches(const ViewStep& step, const Shape& input) {
-  if (step.op == &ops::kAsStrided) {
-    return SelfOverlaps({Dims(step.attrs[0].ints()), Dims(step.attrs[1].ints()), 0});
+  if (step.op() == &ops::kAsStrided) {
+    return SelfOverlaps({Dims(step.attr(0).ints()), Dims(step.attr(1).ints()), 0});
   }
-  return step.op == &ops::kBroadcast &&
-         input.numel() != Shape(DType::kBool, Dims(step.attrs[0].ints())).numel();
+  return step.op() == &ops::kBroadcast &&
+         input.numel() != Shape(DType::kBool, Dims(step.attr(0).ints())).numel();
 }
 
 /// The base with `value` in the places that the view shows.
@@ -196,10 +202,12 @@ void ListWritten(const std::shared_ptr<AliasGroup>& group) {
 
 }  // namespace
 
-ViewStep::ViewStep(const ViewOp& view, std::shared_ptr<const ViewStep> parent)
-    : parent(std::move(parent)), op(&view.op) {
-  attrs.append({view.attrs.begin(), view.attrs.size()});
+ViewStep::ViewStep(const ViewOp& view, const Shape& input, std::shared_ptr<const ViewStep> parent)
+    : parent(std::move(parent)) {
   if (view.start) start.node = LiftNode(*view.start, DType::kI64);
+  const Shape* types[] = {&input, start ? &start.shape() : nullptr};
+  model = ModelOf(view.op, std::span(types, start ? 2 : 1), {view.attrs.begin(), view.attrs.size()},
+                  CurrentLocation());
 }
 
 ViewState::~ViewState() {
@@ -254,31 +262,29 @@ bool SelfOverlaps(const Geometry& geometry) {
   return false;
 }
 
-[[gnu::flatten]] Tensor MakeView(const char* name, const Tensor& self,
-                                 std::initializer_list<ViewOp> ops, const Geometry& geometry) {
+[[gnu::flatten]] Tensor MakeView(const char* name, const Tensor& self, const ViewOp& op,
+                                 const Geometry& geometry) {
   Node* node = CurrentNode(name, self);
   TensorImpl& impl = *self.impl();
   bool symbolic = node->device() == kNoDevice;  // such values have no identity to alias
   if (!symbolic) EnsureGroup(impl);
-  std::shared_ptr<const ViewStep> last = symbolic ? nullptr : impl.view->last;
-  Operands::Borrowed input(node, impl.index, impl.tape);
-  Value value;
-  for (const ViewOp& op : ops) {
-    last = NewStep(op, std::move(last));
-    value = ApplyForward(*last, input);
-    input = value;
-  }
+  const Operands::Borrowed input(node, impl.index, impl.tape);
+  auto step = NewStep(op, input.shape(), symbolic ? nullptr : impl.view->last);
+  Value value = ApplyForward(*step, input);
   if (symbolic) return NewTensor(std::move(value), true);
-  return NewView(std::move(value), *impl.view, std::move(last), impl.view->generation, geometry);
+  return NewView(std::move(value), *impl.view, std::move(step), impl.view->generation, geometry);
 }
 
 Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry) {
   Node* node = CurrentNode(name, self);
   TensorImpl& impl = *self.impl();
-  std::shared_ptr<const ViewStep> step =
-      NewStep({ops::kAsStrided, {geometry.sizes, geometry.strides, geometry.offset}}, nullptr);
+  auto new_step = [&](const Shape& input) {
+    return NewStep({ops::kAsStrided, {geometry.sizes, geometry.strides, geometry.offset}}, input,
+                   nullptr);
+  };
   if (node->device() == kNoDevice) {
-    return NewTensor(ApplyForward(*step, {node, impl.index, impl.tape}), true);
+    const Operands::Borrowed input(node, impl.index, impl.tape);
+    return NewTensor(ApplyForward(*new_step(input.shape()), input), true);
   }
   EnsureGroup(impl);
   std::lock_guard lock(impl.view->group->mutex);
@@ -290,6 +296,7 @@ Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geomet
                         "{}: the tensor is a view of {} under another dtype ({}); clone it first",
                         name, NameOf(base.shape().dtype()), NameOf(self.dtype()));
   }
+  auto step = new_step(base.shape());
   Value result = ApplyForward(*step, base);
   return NewView(std::move(result), *impl.view, std::move(step),
                  impl.view->group->generation.load(), geometry);

@@ -12,10 +12,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "base/inline_list.h"
 #include "base/pool.h"
 #include "hammock/ir/node.h"
 #include "hammock/ir/shape.h"
@@ -46,12 +44,15 @@ struct ViewOp {
 
 /// One view op of a chain, shared by all views behind it.
 struct ViewStep {
-  ViewStep(const ViewOp& view, std::shared_ptr<const ViewStep> parent);
+  /// Of a value of type `input`.
+  ViewStep(const ViewOp& view, const Shape& input, std::shared_ptr<const ViewStep> parent);
+
+  const OpDef* op() const { return &model->op(); }
+  const Attr& attr(size_t i) const { return model->attrs()[i]; }
 
   std::shared_ptr<const ViewStep> parent;  // null: applies to the base
-  const OpDef* op;
-  InlineList<Attr, 4> attrs;
-  Value start;  // of a dynamic slice
+  Value start;                             // of a dynamic slice
+  NodePtr model;                           // of the op's nodes; see ModelOf
 };
 
 /// Where a tensor's elements lie relative to its base, in elements.
@@ -93,10 +94,8 @@ Geometry GeometryOf(const TensorImpl& impl);
 /// Whether two elements may share a place.
 bool SelfOverlaps(const Geometry& geometry);
 
-/// A new tensor that aliases `self` through these view ops; `geometry` is that of the last one. The
-/// caller has opened a LocationScope.
-Tensor MakeView(const char* name, const Tensor& self, std::initializer_list<ViewOp> ops,
-                const Geometry& geometry);
+/// A new tensor that aliases `self` through a view op. The caller has opened a LocationScope.
+Tensor MakeView(const char* name, const Tensor& self, const ViewOp& op, const Geometry& geometry);
 /// A view that addresses the base directly (as_strided, diagonal, unfold).
 Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry);
 /// A second handle to the same memory.

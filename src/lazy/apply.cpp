@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/location_scope.h"
 #include "base/throw.h"
@@ -236,31 +237,25 @@ const TapePtr kNoTape;
 
 }  // namespace
 
+inline void Operands::Set(size_t i, const char* op, const Tensor& tensor) {
+  if (!tensor.defined()) return Set(i, nullptr, 0, kNoTape);
+  Node* node = CurrentNode(op, tensor);
+  const TensorImpl& impl = *tensor.impl();
+  Set(i, node, impl.index, impl.tape);
+  has_view_ |= impl.view != nullptr;
+}
+
 Operands::Operands(std::span<const Value> values) : Operands(values.size()) {
   for (size_t i = 0; i < size_; ++i) Set(i, values[i].node.get(), values[i].index, values[i].tape);
 }
 
 Operands::Operands(const char* op, std::span<const Tensor> tensors) : Operands(tensors.size()) {
-  for (size_t i = 0; i < size_; ++i) {
-    if (!tensors[i].defined()) {
-      Set(i, nullptr, 0, kNoTape);
-      continue;
-    }
-    Node* node = CurrentNode(op, tensors[i]);
-    Set(i, node, tensors[i].impl()->index, tensors[i].impl()->tape);
-  }
+  for (size_t i = 0; i < size_; ++i) Set(i, op, tensors[i]);
 }
 
 Operands::Operands(const char* op, std::span<const Tensor* const> tensors)
     : Operands(tensors.size()) {
-  for (size_t i = 0; i < size_; ++i) {
-    if (!tensors[i]->defined()) {
-      Set(i, nullptr, 0, kNoTape);
-      continue;
-    }
-    Node* node = CurrentNode(op, *tensors[i]);
-    Set(i, node, tensors[i]->impl()->index, tensors[i]->impl()->tape);
-  }
+  for (size_t i = 0; i < size_; ++i) Set(i, op, *tensors[i]);
 }
 
 NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const Attr> attrs,
@@ -276,6 +271,29 @@ NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const At
   } catch (Error& error) {
     Rethrow(error, op, location);
   }
+}
+
+NodePtr ModelOf(const OpDef& op, std::span<const Shape* const> types, std::span<const Attr> attrs,
+                LocationId location) {
+  try {
+    return ModelOf(op, types, attrs);
+  } catch (Error& error) {
+    Rethrow(error, op, location);
+  }
+}
+
+[[gnu::flatten]] Value RecordView(const Node& model, const Operands::Borrowed& input,
+                                  const Value& start, LocationId location) {
+  const Node::Operand operands[] = {{input.node, input.index}, {start.node.get(), 0}};
+  DeviceId device = ResolveDevice(input.node->device());
+  Value result{NodeAccess::MakeLike(model, operands, device, location), 0};
+  NodeAccess::flags(result.node.get()) |= NodeAccess::kIsView;
+  if (*input.tape && Context().grad_mode) [[unlikely]] {
+    const Operands::Borrowed both[] = {input, start};
+    Operands with_tapes(std::span(both, start ? 2 : 1));
+    result.tape = RecordHistory(*result.node, with_tapes);
+  }
+  return result;
 }
 
 NodePtr RecordNode(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
@@ -359,11 +377,6 @@ std::vector<Tensor> ExpandWhileTracing(const Node& node, std::span<const Tensor>
 
 namespace {
 
-bool AnyView(std::span<const Tensor> tensors) {
-  return std::ranges::any_of(
-      tensors, [](const Tensor& tensor) { return tensor.defined() && tensor.impl()->view; });
-}
-
 /// Gives a new result its history, where its dtype has gradients.
 void SetTape(const Tensor& result, const Node& node, const TapePtr& tape) {
   TensorImpl& impl = *result.impl();
@@ -388,7 +401,7 @@ void SetTape(const Tensor& result, const Node& node, const TapePtr& tape) {
   if (WantsHistory(operands)) {
     if (!HasGradient(op)) {
       results = ExpandWhileTracing(*node, tensors);
-      if (AnyView(tensors)) KeepLayouts(op, results, tensors);
+      if (operands.has_view()) KeepLayouts(op, results, tensors);
       RunBaked(results);
       return results;
     }
@@ -399,7 +412,7 @@ void SetTape(const Tensor& result, const Node& node, const TapePtr& tape) {
     results.push_back(Finish(node, static_cast<uint32_t>(i)));
     SetTape(results.back(), *node, tape);
   }
-  if (AnyView(tensors)) KeepLayouts(op, results, tensors);
+  if (operands.has_view()) KeepLayouts(op, results, tensors);
   return results;
 }
 
@@ -414,7 +427,7 @@ void SetTape(const Tensor& result, const Node& node, const TapePtr& tape) {
   Node* recorded = node.get();
   Tensor result = Finish(std::move(node), 0);
   SetTape(result, *recorded, tape);
-  if (AnyView(tensors)) KeepLayouts(op, std::span(&result, 1), tensors);
+  if (operands.has_view()) KeepLayouts(op, std::span(&result, 1), tensors);
   return result;
 }
 
@@ -441,26 +454,62 @@ Tensor ApplyOn(const OpDef& op, const Location& at, const Device& device,
   return Finish(RecordNodeOn(op, std::span(attrs.begin(), attrs.size()), device.id(), Here(at)), 0);
 }
 
+namespace {
+
+/// A node of one operand and its sizes; `seed` is the hash of the op with its attribute, which may
+/// be null.
+[[gnu::always_inline]] inline Tensor RecordUnary(const OpDef& op, const Location& at,
+                                                 const Tensor& a, const Attr* attr, DType dtype,
+                                                 const Hash128& seed, bool has_history) {
+  Node* x = a.impl()->node;
+  const uint32_t index = a.impl()->index;
+  Node* node = NodeAccess::Allocate(op, 1, attr ? 1 : 0, 1);
+  x->AddReference();
+  NodeAccess::operands(node)[0] = {x, index};
+  if (attr) new (NodeAccess::attrs(node)) Attr(*attr);
+  auto* slot = new (node->slots()) Node::Slot(x->shape(static_cast<int>(index)));
+  slot->shape.SetDType(dtype);
+  NodeAccess::SetHash(node, HashType(seed, slot->shape));
+  NodeAccess::SetDevice(node, ResolveDevice(x->device()));
+  NodeAccess::SetLocation(node, Here(at));
+  NodePtr recorded = NodePtr::Adopt(node);
+  if (has_history) [[unlikely]] {
+    const Operands::Borrowed operand(x, index, a.impl()->tape);
+    return FinishWithHistory(std::move(recorded), Operands(std::span(&operand, 1)));
+  }
+  return Finish(std::move(recorded), 0);
+}
+
+/// The hashes of casts to each dtype, as those of other nodes are made.
+const Hash128& CastSeed(DType dtype) {
+  static const auto seeds = [] {
+    std::array<Hash128, kNumDTypes> seeds;
+    for (size_t i = 0; i < seeds.size(); ++i) {
+      seeds[i] = Combine(ops::kCast.info().seed, Attr(static_cast<DType>(i)).hash());
+    }
+    return seeds;
+  }();
+  return seeds[static_cast<size_t>(dtype)];
+}
+
+}  // namespace
+
 Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
-  Node* x = NodeOf(op, at, a);
-  const Shape& type = x->shape(static_cast<int>(a.impl()->index));
-  bool fast =
-      IsFloat(type.dtype()) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
+  const DType dtype = NodeOf(op, at, a)->shape(static_cast<int>(a.impl()->index)).dtype();
+  bool fast = IsFloat(dtype) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
   Keeps keeps = WhatKeeps(a, a);
   if (!fast || keeps.strides || MayCast(op) || (keeps.history && !HasGradient(op))) {
     return Apply(op, at, std::span(&a, 1));
   }
-  Node* node = NodeAccess::Allocate(op, 1, 0, 1);
-  x->AddReference();
-  NodeAccess::operands(node)[0] = {x, a.impl()->index};
-  new (node->slots()) Node::Slot(type);
-  NodeAccess::SetHash(node, HashType(op.info().seed, type));
-  NodeAccess::SetDevice(node, ResolveDevice(x->device()));
-  NodeAccess::SetLocation(node, Here(at));
-  NodePtr recorded = NodePtr::Adopt(node);
-  if (keeps.history) [[unlikely]]
-    return FinishWithHistory(std::move(recorded), Operands(op.schema, std::span(&a, 1)));
-  return Finish(std::move(recorded), 0);
+  return RecordUnary(op, at, a, nullptr, dtype, op.info().seed, keeps.history);
+}
+
+Tensor ApplyCast(const Location& at, const Tensor& a, DType dtype) {
+  NodeOf(ops::kCast, at, a);
+  const Attr attr(dtype);
+  Keeps keeps = WhatKeeps(a, a);
+  if (keeps.strides) return Apply(ops::kCast, at, std::span(&a, 1), std::span(&attr, 1));
+  return RecordUnary(ops::kCast, at, a, &attr, dtype, CastSeed(dtype), keeps.history);
 }
 
 Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const Tensor& b) {
@@ -482,8 +531,9 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   NodePtr node = RecordBinary(op, at, {x, a.impl()->index}, {y, b.impl()->index}, *type, dtype,
                               ResolveDevice(device));
   if (keeps.history) [[unlikely]] {
-    const Tensor* operands[] = {&a, &b};
-    return FinishWithHistory(std::move(node), Operands(op.schema, operands));
+    const Operands::Borrowed operands[] = {{x, a.impl()->index, a.impl()->tape},
+                                           {y, b.impl()->index, b.impl()->tape}};
+    return FinishWithHistory(std::move(node), Operands(operands));
   }
   return Finish(std::move(node), 0);
 }

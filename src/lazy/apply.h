@@ -18,6 +18,8 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
 /// The same where the second one may be a number: it has the dtype that AsTensor gives it.
 Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const TensorArg& b);
 Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a);
+/// A cast, which many ops of a training step are.
+Tensor ApplyCast(const Location& at, const Tensor& a, DType dtype);
 
 /// The node of a number as Lift makes it.
 NodePtr LiftNode(const Scalar& value, DType dtype);

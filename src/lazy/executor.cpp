@@ -623,12 +623,14 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk, GraphLock& lo
 bool StepExecutor::MakePlaceholders(DeviceEntry& device, const Walk& walk, GraphLock& lock,
                                     std::vector<BackendDataPtr>& placeholders) {
   std::vector<Shape> shapes;
+  shapes.reserve(walk.outputs.size());
   for (const Output& output : walk.outputs) {
     shapes.push_back(output.node->shape(static_cast<int>(output.index)));
   }
   auto shape_of = [](const BackendDataPtr& data) -> const Shape& { return data->shape(); };
   if (std::ranges::equal(placeholders, shapes, {}, shape_of)) return true;  // of an earlier walk
   placeholders.clear();
+  placeholders.reserve(shapes.size());
   WithoutGraphLock unlocked(lock);
   for (const Shape& shape : shapes) placeholders.push_back(NewPlaceholder(device, shape));
   bool alone = unlocked.Lock();
@@ -720,6 +722,8 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
     }
   }
   if (donate && overwrites && dying.has_held()) dying.AddReaders(RememberedBy(context.units));
+  step->placeholders.reserve(placeholders.size());
+  step->output_nodes.reserve(placeholders.size());
   for (const BackendDataPtr& placeholder : placeholders) {
     step->placeholders.push_back(placeholder.get());
   }

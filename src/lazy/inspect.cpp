@@ -10,7 +10,7 @@ namespace hammock {
 std::vector<GraphStage> LowerInStages(const Graph& graph, const Device& device) {
   Verify(graph);
   PassListener passes;
-  LowerStep(EntryOf(device.id()), graph);
+  CompileStep(EntryOf(device.id()), graph);
   std::vector<GraphStage> stages;
   for (PassResult& result : passes.results) {
     stages.push_back({std::move(result.pass), std::move(result.graph)});

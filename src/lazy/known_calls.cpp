@@ -41,11 +41,17 @@ uint64_t HashOf(const OpDef& op, Types types, Attrs attrs) {
 
 struct KnownCall {
   bool Is(const OpDef& op, Types given, Attrs attrs) const {
-    auto is = [](const std::optional<Shape>& type, const Shape* other) {
-      return other ? type == *other : !type;
-    };
-    return &model->op() == &op && std::ranges::equal(types, given, is) &&
-           std::ranges::equal(model->attrs(), attrs);
+    std::span<const Attr> own = model->attrs();
+    if (&model->op() != &op || types.size() != given.size() || own.size() != attrs.size()) {
+      return false;
+    }
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (given[i] ? types[i] != *given[i] : types[i].has_value()) return false;
+    }
+    for (size_t i = 0; i < attrs.size(); ++i) {
+      if (own[i] != attrs[i]) return false;
+    }
+    return true;
   }
 
   uint64_t hash;
@@ -62,7 +68,7 @@ struct KnownCalls {
 
   Places& PlacesOf(uint64_t hash) { return places[hash >> (64 - kBits)]; }
   /// Null: not known.
-  const Node* Find(uint64_t hash, const OpDef& op, Types types, Attrs attrs) {
+  Node* Find(uint64_t hash, const OpDef& op, Types types, Attrs attrs) {
     for (const KnownCallPtr& known : PlacesOf(hash)) {
       if (known && known->hash == hash && known->Is(op, types, attrs)) return known->model.get();
     }
@@ -98,7 +104,7 @@ bool IsSmall(const Attr& attr) {
 }
 
 /// Apart, so that the way of a known call is short.
-[[gnu::noinline]] NodePtr Inferred(uint64_t hash, const OpDef& op, Types types, Attrs attrs) {
+[[gnu::noinline]] NodePtr NewModel(uint64_t hash, const OpDef& op, Types types, Attrs attrs) {
   constexpr size_t kMost = 16;  // operands or attributes of a call that is remembered
   const OpInfo& info = op.info();
   HAMMOCK_CHECK(attrs.size() == info.attribute_args.size(), "{}: {} attributes given, {} declared",
@@ -114,14 +120,20 @@ bool IsSmall(const Attr& attr) {
 
 }  // namespace
 
+[[gnu::flatten]] NodePtr ModelOf(const OpDef& op, Types types, Attrs attrs) {
+  uint64_t hash = HashOf(op, types, attrs);
+  if (Node* known = OfThread<KnownCalls>().Find(hash, op, types, attrs)) [[likely]]
+    return NodePtr(known);
+  return NewModel(hash, op, types, attrs);
+}
+
 [[gnu::flatten]] NodePtr MakeInferredNode(const OpDef& op, std::span<const Node::Operand> operands,
-                                          std::span<const Shape* const> types,
-                                          std::span<const Attr> attrs, DeviceId device,
+                                          Types types, Attrs attrs, DeviceId device,
                                           LocationId location) {
   uint64_t hash = HashOf(op, types, attrs);
   if (const Node* known = OfThread<KnownCalls>().Find(hash, op, types, attrs)) [[likely]]
     return NodeAccess::MakeLike(*known, operands.data(), device, location);
-  NodePtr model = Inferred(hash, op, types, attrs);
+  NodePtr model = NewModel(hash, op, types, attrs);
   return NodeAccess::MakeLike(*model, operands.data(), device, location);
 }
 

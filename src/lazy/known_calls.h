@@ -8,6 +8,10 @@
 
 namespace hammock {
 
+/// A node of the op, attributes and result types of a call, whose operands are absent: what
+/// NodeAccess::MakeLike takes. Absent operands have no type.
+NodePtr ModelOf(const OpDef& op, std::span<const Shape* const> types, std::span<const Attr> attrs);
+
 /// Operands are borrowed; absent ones have neither node nor type.
 NodePtr MakeInferredNode(const OpDef& op, std::span<const Node::Operand> operands,
                          std::span<const Shape* const> types, std::span<const Attr> attrs,

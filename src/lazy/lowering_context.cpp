@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "hammock/lazy/backend_interface.h"
+#include "ir/graph_node_of.h"
 #include "lazy/backend_calls.h"
 #include "lazy/backend_registry.h"
 #include "lazy/walk.h"
@@ -151,15 +152,9 @@ void LoweringContext::Lower(const Node* node) {
       parameters_.push_back(DataOf(device_, *node, i));
     }
   } else {
-    GraphNode copy;
-    copy.op = &node->op();
-    for (const Node::Operand& operand : node->operands()) {
-      copy.inputs.push_back(operand.node ? Emitted({operand.node, operand.index}) : GraphValue{});
-    }
-    copy.attrs.assign(node->attrs().begin(), node->attrs().end());
-    for (int i = 0; i < node->num_outputs(); ++i) copy.types.push_back(node->shape(i));
-    copy.location = node->location();
-    NodeId id = graph_.Append(std::move(copy));
+    NodeId id = graph_.Append(GraphNodeOf(*node, [&](const Node::Operand& operand) {
+      return Emitted({operand.node, operand.index});
+    }));
     for (int i = 0; i < node->num_outputs(); ++i) values.push_back({id, i});
   }
   values_[node] = std::move(values);

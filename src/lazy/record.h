@@ -44,6 +44,8 @@ class Operands {
   std::span<const Shape* const> types() const { return {types_, size_}; }
   const TapePtr& tape(size_t i) const { return *tapes_[i]; }
   bool has_tape() const { return has_tape_; }
+  /// Whether one of the tensors is a view.
+  bool has_view() const { return has_view_; }
 
  private:
   static constexpr size_t kInline = 16;
@@ -60,8 +62,11 @@ class Operands {
     has_tape_ |= static_cast<bool>(tape);
   }
 
+  void Set(size_t i, const char* op, const Tensor& tensor);
+
   size_t size_;
   bool has_tape_ = false;
+  bool has_view_ = false;
   Node::Operand* nodes_ = inline_nodes_;
   const Shape** types_ = inline_types_;
   const TapePtr** tapes_ = inline_tapes_;
@@ -90,6 +95,12 @@ Value Record(const OpDef& op, const Operands& operands, std::span<const Attr> at
              LocationId location, DeviceId device = kNoDevice);
 Value Record(const OpDef& op, std::span<const Value> operands, std::span<const Attr> attrs,
              LocationId location, DeviceId device = kNoDevice);
+/// The model of a call (see known_calls.h) on operands of these types. Errors as of RecordNode.
+NodePtr ModelOf(const OpDef& op, std::span<const Shape* const> types, std::span<const Attr> attrs,
+                LocationId location);
+/// As Record, of a view op by its model; `start` is its second operand or empty.
+Value RecordView(const Node& model, const Operands::Borrowed& input, const Value& start,
+                 LocationId location);
 /// As above for a node without operands.
 NodePtr RecordNodeOn(const OpDef& op, std::span<const Attr> attrs, DeviceId device,
                      LocationId location);

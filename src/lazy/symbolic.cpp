@@ -1,6 +1,7 @@
 #include "lazy/symbolic.h"
 
 #include "base/throw.h"
+#include "ir/graph_node_of.h"
 #include "ir/node_access.h"
 #include "lazy/tensor_impl.h"
 
@@ -37,13 +38,9 @@ GraphValue Inliner::Emit(const Tensor& tensor) {
 void Inliner::EmitNode(const Node& node) {
   HAMMOCK_CHECK(!node.IsLeaf(), "an expansion read a tensor that is not its operand: {}",
                 node.to_string());
-  GraphNode copy;
-  copy.op = &node.op();
-  for (const Node::Operand& operand : node.operands()) {
-    copy.inputs.push_back(operand.node ? values_.at(operand.node).at(operand.index) : GraphValue{});
-  }
-  copy.attrs.assign(node.attrs().begin(), node.attrs().end());
-  for (int i = 0; i < node.num_outputs(); ++i) copy.types.push_back(node.shape(i));
+  GraphNode copy = GraphNodeOf(node, [&](const Node::Operand& operand) {
+    return values_.at(operand.node).at(operand.index);
+  });
   copy.location = location_;
   copy.origin = origin_;
   NodeId id = graph_.Append(std::move(copy));

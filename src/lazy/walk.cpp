@@ -1,8 +1,11 @@
 #include "lazy/walk.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "hammock/lazy/backend_data.h"
+#include "ir/graph_node_of.h"
 #include "ir/node_access.h"
 #include "ops/primitives.h"
 
@@ -20,13 +23,14 @@ uint32_t NextEpoch() {
   return epoch;
 }
 
+constexpr size_t kTypeWords = 1 + kMaxRank;
+
+/// There is room for kTypeWords: all sizes that a type may have are copied, those it has are kept.
 uint64_t* WriteType(uint64_t* out, const Shape& shape) {
   *out++ = static_cast<uint64_t>(shape.dtype()) << 8 | static_cast<uint64_t>(shape.rank());
-  for (int64_t size : shape.sizes()) *out++ = static_cast<uint64_t>(size);
-  return out;
+  std::memcpy(out, shape.sizes().begin(), kMaxRank * sizeof(int64_t));
+  return out + shape.rank();
 }
-
-constexpr size_t kTypeWords = 1 + kMaxRank;
 
 /// A parameter: a leaf, or an output of a computed node.
 void EmitParameter(Walk& walk, Node* node, uint32_t output) {
@@ -76,6 +80,16 @@ Hash128 AddNode(Hash128 hash, Hash128 node, uint64_t wiring) {
   return Combine({hash.lo, hash.hi ^ node.hi}, node.lo ^ wiring);
 }
 
+void EmitAttr(Walk& walk, const Attr& attr) {
+  uint64_t* end = attr.WriteBytes(walk.key.Reserve(Attr::kFewWords));
+  if (!end) [[unlikely]] {
+    walk.words.clear();
+    attr.AppendBytes(walk.words);
+    end = std::ranges::copy(walk.words, walk.key.Reserve(walk.words.size())).out;
+  }
+  walk.key.SetEnd(end);
+}
+
 void EmitOp(Walk& walk, Node* node) {
   NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.order.size());
   walk.order.push_back(node);
@@ -96,12 +110,7 @@ void EmitOp(Walk& walk, Node* node) {
   }
   for (size_t i = 0; i < outputs; ++i) out = WriteType(out, node->shape(static_cast<int>(i)));
   walk.key.SetEnd(out);
-  if (!node->attrs().empty()) {
-    walk.words.clear();
-    for (const Attr& attr : node->attrs()) attr.AppendBytes(walk.words);
-    out = walk.key.Reserve(walk.words.size());
-    walk.key.SetEnd(std::copy(walk.words.begin(), walk.words.end(), out));
-  }
+  for (const Attr& attr : node->attrs()) EmitAttr(walk, attr);
   walk.hash = AddNode(walk.hash, node->hash(), wiring);
 }
 
@@ -305,15 +314,8 @@ Graph GraphOf(const Walk& walk) {
       nodes.push_back(value.node);
       continue;
     }
-    GraphNode copy;
-    copy.op = &node->op();
-    for (const Node::Operand& operand : node->operands()) {
-      copy.inputs.push_back(operand.node ? value_of(operand.node, operand.index) : GraphValue{});
-    }
-    copy.attrs.assign(node->attrs().begin(), node->attrs().end());
-    for (int output = 0; output < node->num_outputs(); ++output)
-      copy.types.push_back(node->shape(output));
-    copy.location = node->location();
+    GraphNode copy = GraphNodeOf(
+        *node, [&](const Node::Operand& operand) { return value_of(operand.node, operand.index); });
     copy.origin = origin;
     nodes.push_back(graph.Append(std::move(copy)));
   }

@@ -25,8 +25,16 @@ Units& AllUnits() {
   return *units;
 }
 
-/// What is let go of when no lock is held.
-using Trash = std::vector<Value>;
+/// Entries that were taken out, with the values that they remember: let go of when no lock is held.
+struct Trash : Link {
+  ~Trash() {
+    while (!IsEmptyList()) {
+      auto* undo = static_cast<Undo*>(next);
+      undo->Remove();
+      delete undo;
+    }
+  }
+};
 
 template <class Fn>
 void ForEachWrite(const WriteUnit& unit, Fn fn) {
@@ -42,8 +50,7 @@ void Erase(Undo& undo, Trash& trash) {
   undo.Remove();
   (undo.above ? undo.above->below : undo.target->undo) = undo.below;
   if (undo.below) undo.below->above = undo.above;
-  trash.push_back(std::move(undo.before));
-  delete &undo;
+  undo.InsertBefore(&trash);
 }
 
 WriteUnitPtr OpenUnit(ThreadContext& context) {

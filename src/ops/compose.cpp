@@ -2,6 +2,7 @@
 
 #include "base/throw.h"
 #include "hammock/ops/view.h"
+#include "lazy/apply.h"
 #include "ops/primitives.h"
 
 namespace hammock::ops {
@@ -12,7 +13,7 @@ Location Here() { return Location(); }
 }  // namespace
 
 Tensor Reshaped(const Tensor& x, const Dims& sizes) {
-  if (x.sizes() == sizes) return x;
+  if (x.shape().sizes() == sizes) return x;
   return Apply(kReshape, Here(), {x}, {sizes});
 }
 
@@ -24,13 +25,13 @@ Tensor Permuted(const Tensor& x, const Dims& dims) {
 }
 
 Tensor Broadcasted(const Tensor& x, const Dims& sizes) {
-  if (x.sizes() == sizes) return x;
+  if (x.shape().sizes() == sizes) return x;
   return Apply(kBroadcast, Here(), {x}, {sizes});
 }
 
 Tensor Casted(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  return Apply(kCast, Here(), {x}, {dtype});
+  return ApplyCast(Here(), x, dtype);
 }
 
 Tensor Sliced(const Tensor& x, int dim, int64_t start, int64_t size, int64_t step) {
@@ -88,7 +89,7 @@ Tensor ZerosLike(const Shape& type, const Tensor& like) {
 }
 
 Tensor SummedTo(const Tensor& x, const Dims& sizes) {
-  if (x.sizes() == sizes) return x;
+  if (x.shape().sizes() == sizes) return x;
   Dims dims;
   int extra = x.dim() - sizes.size();
   for (int d = 0; d < x.dim(); ++d) {

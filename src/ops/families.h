@@ -27,6 +27,7 @@ std::span<const OpDef* const> MatmulOps();         // matmul.cpp
 std::span<const OpDef* const> EinsumOps();         // einsum.cpp
 std::span<const OpDef* const> ConvOps();           // conv.cpp
 std::span<const OpDef* const> ChannelsLastOps();   // channels_last.cpp
+std::span<const OpDef* const> FusedForms();        // fused_forms.cpp
 std::span<const OpDef* const> PoolOps();           // pool.cpp
 std::span<const OpDef* const> IndexOps();          // indexing.cpp
 std::span<const OpDef* const> SelectOps();         // select.cpp

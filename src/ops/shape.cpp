@@ -7,6 +7,7 @@
 #include "ops/compose.h"
 #include "ops/primitives.h"
 #include "ops/record.h"
+#include "ops/views.h"
 
 namespace hammock::ops {
 namespace {
@@ -111,6 +112,17 @@ void InferDynamicSlice(const InferCall& call) {
   int64_t size = call.attrs[1].integer();
   CheckSlice(call, self, dim, -1, size, call.attrs[2].integer());
   call.out = {Sliced(self, dim, size)};
+}
+
+void InferDynamicSelect(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  RequireRank(call, self);
+  RequireIntegerStart(call, *call.in[1]);
+  int dim = CheckedDim(call, call.attrs[0].integer(), self);
+  CheckSlice(call, self, dim, -1, 1, 1);
+  Dims sizes = self.sizes();
+  sizes.erase(dim);
+  call.out = {self.With(sizes)};
 }
 
 /// What self[dim] is overwritten with must agree in dtype and in all other sizes.
@@ -259,6 +271,21 @@ Tensors DynamicSliceVjp(const VjpCall& c) {
       Tensor()};
 }
 
+Tensors ExpandDynamicSelect(const ExpandCall& c) {
+  Tensor slice = Apply(kDynamicSlice, Location(), {c.in[0], c.in[1]}, {c.attrs[0], 1, 1});
+  return {Reshaped(slice, c.out[0].sizes())};
+}
+
+// {dim} -> {dim, step}
+Tensors DynamicSelectVjp(const VjpCall& c) {
+  const Shape& type = c.in[0].shape();
+  Shape slice = Sliced(type, static_cast<int>(c.attrs[0].integer()), 1);
+  Tensor grad = Reshaped(c.grad(), slice.sizes());
+  Tensor zeros = ZerosLike(type, grad);
+  return {Apply(kDynamicUpdateSlice, Location(), {zeros, grad, c.in[1]}, {c.attrs[0], 1}),
+          Tensor()};
+}
+
 Tensors UpdateSliceVjp(const VjpCall& c) {
   const Tensor& g = c.grad();
   int64_t size = ExtentOf(c.in[1].shape(), static_cast<int>(c.attrs[0].integer()));
@@ -377,6 +404,15 @@ constinit const OpDef kDynamicSlice = {
     .vjp = DynamicSliceVjp,
     .can_fail = true,
     .samples = {{"f32[5,3] i64[]", "{dim=0, size=2, step=1}"}},
+};
+constinit const OpDef kDynamicSelect = {
+    .schema = "dynamic_select(Tensor self, Scalar index, int dim) -> Tensor",
+    .doc = "As select, with an index that is known only when running.",
+    .infer = InferDynamicSelect,
+    .expand = ExpandDynamicSelect,
+    .vjp = DynamicSelectVjp,
+    .can_fail = true,
+    .samples = {{"f32[5,3] i64[]", "{dim=0}"}, {"f32[3] i64[]", "{dim=0}"}},
 };
 constinit const OpDef kUpdateSlice = {
     .schema = "update_slice(Tensor self, Tensor source, int dim, int start, int step=1) -> Tensor",

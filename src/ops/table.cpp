@@ -37,8 +37,8 @@ constexpr const OpDef* kTable[] = {
     &kIota, &kRngBits,
 
     // ---- shape
-    &kReshape, &kBroadcast, &kPermute, &kSlice, &kDynamicSlice, &kUpdateSlice, &kDynamicUpdateSlice,
-    &kPad, &kConcat, &kFlip, &kAsStrided, &kAsStridedScatter,
+    &kReshape, &kBroadcast, &kPermute, &kSlice, &kDynamicSlice, &kDynamicSelect, &kUpdateSlice,
+    &kDynamicUpdateSlice, &kPad, &kConcat, &kFlip, &kAsStrided, &kAsStridedScatter,
 
     // ---- reduce
     &kReduceSum, &kReduceProd, &kReduceMax, &kReduceMin, &kReduceAny, &kReduceAll, &kArgMax,
@@ -89,6 +89,7 @@ std::vector<const OpDef*> AllOps() {
   add(EinsumOps());
   add(ConvOps());
   add(ChannelsLastOps());
+  add(FusedForms());
   add(PoolOps());
   add(IndexOps());
   add(SelectOps());

@@ -29,7 +29,7 @@ Geometry GeometryFor(const char* op, const Tensor& self) {
 
 Tensor Reshaped(const char* op, const Tensor& self, const Dims& sizes, const Dims& strides) {
   Geometry from = GeometryFor(op, self);
-  return MakeView(op, self, {{ops::kReshape, {sizes}}}, {sizes, strides, from.offset});
+  return MakeView(op, self, {ops::kReshape, {sizes}}, {sizes, strides, from.offset});
 }
 
 /// Replaces a size of -1 by what is left; checks the number of elements.
@@ -106,9 +106,9 @@ Tensor Range(const char* op, const Tensor& self, int dim, int64_t start, int64_t
              bool lifted) {
   Geometry geometry = RangeOf(self, dim, start, size, step);
   if (lifted && Context().symbolic == 0) {
-    return MakeView(op, self, {{ops::kDynamicSlice, {dim, size, step}, start}}, geometry);
+    return MakeView(op, self, {ops::kDynamicSlice, {dim, size, step}, start}, geometry);
   }
-  return MakeView(op, self, {{ops::kSlice, {dim, start, size, step}}}, geometry);
+  return MakeView(op, self, {ops::kSlice, {dim, start, size, step}}, geometry);
 }
 
 Tensor WithoutDim(const char* op, const Tensor& self, int dim) {
@@ -116,6 +116,11 @@ Tensor WithoutDim(const char* op, const Tensor& self, int dim) {
   geometry.sizes.erase(dim);
   geometry.strides.erase(dim);
   return Reshaped(op, self, geometry.sizes, geometry.strides);
+}
+
+/// One place of a dim, at a start that is an attribute.
+Tensor Place(const char* op, const Tensor& self, int dim, int64_t start) {
+  return WithoutDim(op, Range(op, self, dim, start, 1, 1, false), dim);
 }
 
 /// The sizes of a usable tensor that has dims.
@@ -159,7 +164,7 @@ Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
     for (int i = 0; i < last; ++i) geometry.strides[i] = scale(geometry.strides[i]);
     geometry.offset = scale(geometry.offset);
   }
-  return MakeView("view", self, {{ops::kBitcast, {dtype}}}, geometry);
+  return MakeView("view", self, {ops::kBitcast, {dtype}}, geometry);
 }
 
 Tensor view_as(const Tensor& self, const Tensor& other, Location at) {
@@ -231,7 +236,7 @@ Tensor permute(const Tensor& self, const Dims& dims, Location at) {
     geometry.sizes[i] = from.sizes[static_cast<int>(order[i])];
     geometry.strides[i] = from.strides[static_cast<int>(order[i])];
   }
-  return MakeView("permute", self, {{ops::kPermute, {order}}}, geometry);
+  return MakeView("permute", self, {ops::kPermute, {order}}, geometry);
 }
 
 Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1, Location at) {
@@ -346,7 +351,7 @@ Tensor expand(const Tensor& self, const Dims& size, Location at) {
                           : i + 1 < size.size()  ? geometry.sizes[i + 1] * geometry.strides[i + 1]
                                                  : 1;
   }
-  return MakeView("expand", self, {{ops::kBroadcast, {geometry.sizes}}}, geometry);
+  return MakeView("expand", self, {ops::kBroadcast, {geometry.sizes}}, geometry);
 }
 
 Tensor expand_as(const Tensor& self, const Tensor& other, Location at) {
@@ -410,19 +415,11 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Lo
           "select: index {} is out of bounds for dimension {} with size {}", index, at_dim, size);
   }
   int64_t start = index < 0 ? index + size : index;
+  if (Context().symbolic > 0) return Place("select", self, at_dim, start);
   Geometry geometry = RangeOf(self, at_dim, start, 1, 1);
   geometry.sizes.erase(at_dim);
   geometry.strides.erase(at_dim);
-  const int64_t one = 1;
-  if (Context().symbolic == 0) {
-    return MakeView(
-        "select", self,
-        {{ops::kDynamicSlice, {at_dim, one, one}, start}, {ops::kReshape, {geometry.sizes}}},
-        geometry);
-  }
-  return MakeView("select", self,
-                  {{ops::kSlice, {at_dim, start, one, one}}, {ops::kReshape, {geometry.sizes}}},
-                  geometry);
+  return MakeView("select", self, {ops::kDynamicSelect, {at_dim}, start}, geometry);
 }
 
 Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, Location at) {
@@ -550,7 +547,7 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim, Location at) {
   int at_dim = WrapDim("unbind", dim, sizes.size());
   std::vector<Tensor> parts;
   for (int64_t i = 0, size = sizes[at_dim]; i < size; ++i) {
-    parts.push_back(WithoutDim("unbind", Range("unbind", self, at_dim, i, 1, 1, false), at_dim));
+    parts.push_back(Place("unbind", self, at_dim, i));
   }
   return parts;
 }

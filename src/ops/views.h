@@ -1,5 +1,5 @@
 #pragma once
-/// Records of view_records.cpp.
+/// Records of view_records.cpp, and the node of select.
 
 #include "hammock/ir/op_def.h"
 
@@ -10,5 +10,8 @@ extern const OpDef kView, kViewDType, kViewAs, kReshapeOp, kReshapeAs, kFlatten,
     kExpandAs, kBroadcastTo, kBroadcastTensors, kSliceOp, kNarrow, kSelectOp, kDiagonal, kUnfoldDim,
     kAsStridedOp, kSplit, kSplitSizes, kSplitWithSizes, kChunk, kUnbind, kDetach, kAlias, kClone,
     kContiguous, kToDType, kToOther, kToOptions, kCopy_;
+// ---- shape.cpp
+extern const OpDef
+    kDynamicSelect;  ///< dynamic_select(self, Scalar index) {dim}: what select records
 
 }  // namespace hammock::ops

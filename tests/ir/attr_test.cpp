@@ -74,6 +74,19 @@ TEST(Attr, DistinctValuesDifferInEveryForm) {
   }
 }
 
+TEST(Attr, WritesFewWordsInPlaceAndAppendsMore) {
+  for (size_t count = 0; count < 12; ++count) {
+    const Attr list(std::vector<int64_t>(count, 7));
+    uint64_t words[Attr::kFewWords];
+    uint64_t* end = list.WriteBytes(words);
+    EXPECT_EQ(end != nullptr, count < Attr::kFewWords) << count;
+    if (end) {
+      EXPECT_EQ(BytesOf(list), std::vector<uint64_t>(words, end)) << count;
+    }
+    EXPECT_EQ(BytesOf(list).size(), 1 + count);
+  }
+}
+
 TEST(Attr, EqualValuesAgreeInEveryForm) {
   std::vector<Attr> a = Distinct();
   std::vector<Attr> b = Distinct();

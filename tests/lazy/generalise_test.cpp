@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "compiler/generalise.h"
@@ -206,6 +207,17 @@ TEST(SizeRule, OtherAttributesArePartOfTheSkeleton) {
   EXPECT_NE(SkeletonOf(ParseGraph(sum("0"))).words, SkeletonOf(ParseGraph(sum("1"))).words);
   EXPECT_EQ(SkeletonOf(ParseGraph(Reshape(2, 3))).hash(),
             SkeletonOf(ParseGraph(Reshape(5, 7))).hash());
+}
+
+TEST(SizeRule, NumbersThatDifferByMoreThanAnIntegerHoldsAreNoSizes) {
+  auto text = [](int64_t rows, int64_t number) {
+    std::string n = std::to_string(rows);
+    return "%0 = constant {value=" + std::to_string(number) +
+           ", dtype=i64} : i64[]\n%1 = input : i64[" + n + "]\n%2 = broadcast %0 {sizes=[" + n +
+           "]} : i64[" + n + "]\n%3 = add %1, %2 : i64[" + n + "]\nreturn %3\n";
+  };
+  EXPECT_EQ(Generalised({text(3, std::numeric_limits<int64_t>::min()), text(5, 1), text(6, 7)}),
+            "none");
 }
 
 // ---- In the runtime

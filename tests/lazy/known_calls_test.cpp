@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "hammock/ir/graph.h"
+#include "hammock/hammock.h"
 #include "hammock/lazy/backend_data.h"
+#include "lazy/apply.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -55,6 +56,20 @@ TEST(KnownCalls, TellCallsApart) {
   };
   for (int round = 0; round < 2; ++round) {
     for (const Call& call : calls) ExpectInferred(call);
+  }
+}
+
+// They are recorded without looking them up.
+TEST(KnownCalls, CastsHaveTheirInferredTypeAndHash) {
+  Tensor x = zeros({4, 6}, f32, "reference");
+  for (DType dtype : {f16, i32, boolean}) {
+    Value cast = ApplyCast(Location::current(), x, dtype).value();
+    const Attr attr(dtype);
+    const Shape type = kMatrix.With(dtype);
+    NodePtr node = Node::Make(ops::kCast, {}, std::span(&attr, 1), std::span(&type, 1), 0, 0);
+    EXPECT_EQ(cast.shape(), type);
+    EXPECT_EQ(cast.node->hash(), node->hash());
+    EXPECT_TRUE(std::ranges::equal(cast.node->attrs(), node->attrs()));
   }
 }
 

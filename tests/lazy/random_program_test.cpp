@@ -68,10 +68,12 @@ std::string Report(const Program& program, const InjectedBug& bug = nullptr) {
 void RunPrograms(bool gradients, int64_t count) {
   uint64_t first = only_seed.value_or(1);
   uint64_t last = only_seed ? first : static_cast<uint64_t>(count);
+  int64_t ran = 0;
   int failures = 0;
   for (uint64_t seed = first; seed <= last && failures < 3; ++seed) {
     if (!only_seed && !IsMySeed(seed)) continue;
     running_seed = seed;
+    ++ran;
     Program program = GenerateProgram(seed, gradients);
     if (only_seed) std::cout << ToCpp(program);
     std::string difference = FindDifference(program);
@@ -79,6 +81,7 @@ void RunPrograms(bool gradients, int64_t count) {
     ++failures;
     ADD_FAILURE() << Report(program);
   }
+  EXPECT_GT(ran, 0) << "RANDOM_PROGRAMS and SEED_SHARE leave none";
   EXPECT_EQ(InternalErrors(), std::vector<std::string>());
 }
 

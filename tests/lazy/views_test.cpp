@@ -482,6 +482,14 @@ TEST_F(Views, AreTheSameInEagerMode) {
   for (size_t i = 0; i < lazily.size(); ++i) EXPECT_TRUE(lazily[i].SameBits(eagerly[i])) << i;
 }
 
+TEST_F(Views, ASelectIsOneNode) {
+  Tensor x = Counting({3, 4});
+  Tensor row = x.select(0, 1);
+  Value value = row.value();
+  EXPECT_STREQ(value.node->op().name(), "dynamic_select");
+  EXPECT_EQ(value.node->operands()[0].node, x.value().node.get());
+}
+
 TEST_F(Views, ManyWritesOfOneGroupStayOneStep) {
   Tensor x = zeros({64}, f32, "reference");
   std::vector<Tensor> parts = unbind(x.view({8, 8}), 0);

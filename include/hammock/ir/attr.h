@@ -49,7 +49,9 @@ class HAMMOCK_API Attr {
   Attr(std::vector<double> value);                                         // NOLINT
   Attr(std::vector<std::string> value);                                    // NOLINT
   Attr(std::shared_ptr<const Graph> value);                                // NOLINT
-  Attr(const Attr& other);
+  Attr(const Attr& other) : kind_(other.kind_), dtype_(other.dtype_), bits_(other.bits_) {
+    if (IsBoxed()) AddReference();
+  }
   Attr(Attr&& other) noexcept : kind_(other.kind_), dtype_(other.dtype_), bits_(other.bits_) {
     other.kind_ = Kind::kNone;
     other.dtype_ = DType::kBool;
@@ -62,18 +64,26 @@ class HAMMOCK_API Attr {
     return *this;
   }
   ~Attr() {
-    if (kind_ >= Kind::kString) Release();
+    if (IsBoxed()) Release();
   }
 
   Kind kind() const { return kind_; }
   bool IsNone() const { return kind_ == Kind::kNone; }
 
   // Readers. A wrong kind is an InternalError: schemas have checked kinds before.
-  Scalar scalar() const;
+  Scalar scalar() const {
+    if (kind_ != Kind::kScalar) [[unlikely]]
+      ThrowWrongKind(Kind::kScalar);
+    return Scalar::FromBits(dtype_, bits_);
+  }
   bool boolean() const { return scalar().ToBool(); }
   int64_t integer() const { return scalar().ToInt(); }
   double real() const { return scalar().ToDouble(); }
-  DType dtype() const;
+  DType dtype() const {
+    if (kind_ != Kind::kDType) [[unlikely]]
+      ThrowWrongKind(Kind::kDType);
+    return static_cast<DType>(bits_);
+  }
   const std::string& str() const;
   const std::vector<int64_t>& ints() const;
   const std::vector<double>& floats() const;
@@ -81,17 +91,34 @@ class HAMMOCK_API Attr {
   const Graph& graph() const;
   std::shared_ptr<const Graph> graph_ptr() const;
 
-  bool operator==(const Attr& other) const;
+  bool operator==(const Attr& other) const {
+    if (kind_ != other.kind_ || dtype_ != other.dtype_) return false;
+    return bits_ == other.bits_ || (IsBoxed() && IsEqualBox(other));
+  }
   Hash128 hash() const;
   /// Exact bytes, so that equal bytes mean equal attributes (part of the canonical key).
   void AppendBytes(std::vector<uint64_t>& out) const;
+  /// The same of an attribute that has at most `kFewWords` to a place with room for as many: where
+  /// they end, or null for an attribute that has more, or may have.
+  static constexpr size_t kFewWords = 2 + kMaxRank;
+  uint64_t* WriteBytes(uint64_t* out) const {
+    if (IsBoxed()) return WriteBoxedBytes(out);
+    *out++ = static_cast<uint64_t>(kind_) | static_cast<uint64_t>(dtype_) << 8;
+    *out++ = bits_;
+    return out;
+  }
   std::string to_string() const;
 
  private:
   struct Box;
   Attr(Kind kind, uint64_t bits) : kind_(kind), bits_(bits) {}
+  bool IsBoxed() const { return kind_ >= Kind::kString; }
   const Box& box() const;
+  uint64_t* WriteBoxedBytes(uint64_t* out) const;
+  void AddReference();
   void Release();
+  bool IsEqualBox(const Attr& other) const;  // of one kind
+  [[noreturn, gnu::cold]] void ThrowWrongKind(Kind wanted) const;
 
   Kind kind_;
   DType dtype_ = DType::kBool;  // of a scalar
