@@ -186,15 +186,21 @@ TEST(ReferenceBackend, AsksTheFaultHookEverywhere) {
 TEST(ReferenceBackend, FaultHooksMayChangeWhileThreadsRun) {
   ComputationPtr computation = Compile(kText);
   std::atomic<int64_t> calls{0};
+  std::atomic<bool> stop{false};
   std::thread runner([&] {
     std::vector<BackendDataPtr> arguments = {Upload(kA), Upload(kB)};
-    for (int i = 0; i < 200; ++i) Execute(computation, arguments);
+    while (!stop) {
+      EXPECT_TENSOR(Download(Execute(computation, arguments)[0]), Make(f32, {11, 22, 33, 44}));
+    }
   });
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; calls < 200 && i < 1'000'000; ++i) {
     ScopedFault fault([&](FaultPoint, std::string_view) { ++calls; });
+    std::this_thread::yield();
   }
+  stop = true;
   runner.join();
-  SUCCEED() << calls;
+  EXPECT_GE(calls, 200);
+  EXPECT_FALSE(FaultHookSet());
 }
 
 void InferLikeFirst(const InferCall& call) { call.out = {*call.in[0]}; }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -232,20 +233,23 @@ TEST_F(FileCacheTest, OptionsSayWhere) {
 
 TEST_F(FileCacheTest, ThreadsShareIt) {
   FileCache cache(dir_);
+  std::atomic<int> hits{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&cache, t] {
+    threads.emplace_back([&cache, &hits, t] {
       for (int i = 0; i < 200; ++i) {
         std::string key = std::to_string((t + i) % 7), value(100 * ((t + i) % 7), 'v');
         cache.Save("test", key, value, 3000);
         std::optional<std::string> found = cache.Load("test", key);
         if (found) {
           EXPECT_EQ(*found, value);
+          ++hits;
         }
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(hits, 0);
 }
 
 /// Values that are long and known, so that a mix of two is found.

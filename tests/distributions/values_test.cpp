@@ -170,6 +170,7 @@ TEST(Distributions, GradientsOfGammaDrawsArePyTorchs) {
   std::vector<Tensor> both = broadcast_tensors({alphas, draws});
   Tensor grads = StandardGammaGrad(both[0], both[1]);
   std::vector<double> values = grads.to_vector<double>();
+  ASSERT_EQ(values.size(), Expected()["gamma_grad"].size());
   for (size_t i = 0; i < values.size(); ++i) {
     double expected = NumberOf(Expected()["gamma_grad"][i]);
     EXPECT_NEAR(values[i], expected, 1e-6 * (1 + std::abs(expected))) << i;

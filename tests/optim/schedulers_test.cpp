@@ -82,6 +82,7 @@ TEST(ReduceLROnPlateau, GoesPyTorchsWay) {
   Tensor p = zeros({1}).requires_grad_();
   SGD optimizer({p}, {.lr = 1.0});
   ReduceLROnPlateau schedule(optimizer, {.factor = 0.5, .patience = 1, .cooldown = 1});
+  ASSERT_FALSE(expected["metrics"].empty());
   for (size_t i = 0; i < expected["metrics"].size(); ++i) {
     schedule.step(expected["metrics"][i]);
     EXPECT_EQ(optimizer.lr(), expected["lrs"][i].get<double>()) << i;

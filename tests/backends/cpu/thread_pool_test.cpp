@@ -284,13 +284,15 @@ TEST(ThreadPool, CallerDoesNotWaitForWorkersThatHaveNotBegun) {
     });
   });
   while (arrived < 2) std::this_thread::yield();
-  if (Pool().started() == 1) {
+  const bool is_only_worker = Pool().started() == 1;
+  if (is_only_worker) {
     Visits visits(100);
     Pool().ForEachChunk(100, [&](int64_t i, int) { visits.Add(i, i + 1); });
     EXPECT_TRUE(visits.EachIs(1));
   }
   release = true;
   other.join();
+  if (!is_only_worker) GTEST_SKIP() << "other tests of this process have started more workers";
 }
 
 TEST(ThreadPool, StartsNoThreadBeforeItIsNeeded) {
