@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/channels_last.h"
+#include "ops/fused_forms.h"
 #include "ops/primitives.h"
 
 namespace hammock::compiler {
@@ -32,7 +33,7 @@ int64_t FlopsOf(const Graph& graph, NodeId id) {
   auto per_channel = [](const Shape& weight) {
     return weight.size(0) == 0 ? 0 : weight.numel() / weight.size(0);
   };
-  if (node.op == &ops::kDotGeneral) {
+  if (node.op == &ops::kDotGeneral || node.op == &ops::kDotGeneralFused) {
     int64_t terms = 1;
     for (int64_t dim : node.attr("a_contract").ints()) {
       terms *= graph.TypeOf(node.inputs[0]).size(static_cast<int>(dim));

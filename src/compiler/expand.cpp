@@ -2,7 +2,7 @@
 
 #include "base/location_scope.h"
 #include "base/throw.h"
-#include "compiler/bodies.h"
+#include "compiler/graph_editor.h"
 #include "hammock/tensor.h"
 #include "ir/node_access.h"
 #include "lazy/symbolic.h"
@@ -43,47 +43,23 @@ std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
   return values;
 }
 
-/// One level of it, of the nodes that are in `expands`.
-Graph ExpandOnce(Graph graph, const std::vector<bool>& expands) {
-  Graph out;
-  std::vector<GraphValue> values;  // what the graph's values became
-  std::vector<size_t> first;       // by node: the place of its first value
-  auto mapped = [&](GraphValue value) {
-    if (value.node < 0) return value;
-    return values[first[static_cast<size_t>(value.node)] + static_cast<size_t>(value.index)];
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode node = std::move(graph.mutable_node(id));
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    first.push_back(values.size());
-    if (expands[static_cast<size_t>(id)]) {
-      std::vector<GraphValue> results = ExpandNode(node, out);
-      values.insert(values.end(), results.begin(), results.end());
-      continue;
-    }
-    const size_t results = node.types.size();
-    NodeId at = out.Append(std::move(node));
-    for (size_t i = 0; i < results; ++i) values.push_back({at, static_cast<int32_t>(i)});
-  }
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  return out;
-}
-
 }  // namespace
 
 Graph ExpandComposites(Graph graph, const std::function<bool(const Graph&, NodeId)>& keep) {
-  for (;;) {
+  for (;;) {  // one level of them after another
     std::vector<bool> expands(static_cast<size_t>(graph.size()));
     bool any = false;
     for (NodeId id = 0; id < graph.size(); ++id) {
       if (!graph[id].op->IsComposite() || (keep && keep(graph, id))) continue;
       any = expands[static_cast<size_t>(id)] = true;
     }
-    if (!any) break;
-    graph = ExpandOnce(std::move(graph), expands);
+    if (!any) return graph;
+    graph = EditGraph(std::move(graph),
+                      [&](GraphEditor& editor, NodeId id, const GraphNode& node) -> Replacement {
+                        if (!expands[static_cast<size_t>(id)]) return std::nullopt;
+                        return ExpandNode(node, editor.graph());
+                      });
   }
-  MapBodies(graph, [&](const Graph& body) { return ExpandComposites(body, keep); });
-  return graph;
 }
 
 }  // namespace hammock

@@ -4,8 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "compiler/bodies.h"
-#include "compiler/rewrite.h"
+#include "compiler/graph_editor.h"
 #include "hammock/error.h"
 #include "ops/primitives.h"
 
@@ -65,26 +64,23 @@ bool MovesElements(const OpDef* op) {
 
 class Folder {
  public:
-  Folder(Graph graph, const Evaluate& evaluate) : graph_(std::move(graph)), evaluate_(evaluate) {}
+  Folder(Graph graph, const Evaluate& evaluate) : editor_(std::move(graph)), evaluate_(evaluate) {}
 
   Graph Run() {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      GraphNode node = std::move(graph_.mutable_node(id));
-      for (GraphValue& input : node.inputs) input = Mapped(input);
+    for (NodeId id = 0; id < editor_.source().size(); ++id) {
+      GraphNode node = editor_.Take(id);
       HostTensor value = ValueOf(node);
-      std::optional<Scalar> number = IsConstant(node) ? std::nullopt : CommonElement(value);
-      map_.push_back(number ? AppendFill(*number, node) : out_.Append(std::move(node)));
+      if (auto number = IsConstant(node) ? std::nullopt : CommonElement(value)) {
+        editor_.Replace(id, Fill(*number, node.type()));
+      } else {
+        editor_.Keep(id, std::move(node));
+      }
       SetLast(std::move(value));
     }
-    for (GraphValue output : graph_.outputs()) out_.AddOutput(Mapped(output));
-    return std::move(out_);
+    return editor_.Finish();
   }
 
  private:
-  GraphValue Mapped(GraphValue value) const {
-    return value.node < 0 ? value : GraphValue{map_[static_cast<size_t>(value.node)], value.index};
-  }
-
   bool Known(GraphValue value) const {
     return value.node >= 0 && known_[static_cast<size_t>(value.node)] >= 0;
   }
@@ -93,7 +89,7 @@ class Folder {
   }
   /// Of the node that was appended last.
   void SetLast(HostTensor value) {
-    known_.resize(static_cast<size_t>(out_.size()), -1);
+    known_.resize(static_cast<size_t>(editor_.graph().size()), -1);
     if (!value.defined()) return;
     known_.back() = static_cast<int32_t>(values_.size());
     values_.push_back(std::move(value));
@@ -103,7 +99,7 @@ class Folder {
   bool IsConstant(const GraphNode& node) const {
     if (node.op == &ops::kConstant) return true;
     return (node.op == &ops::kBroadcast || node.op == &ops::kReshape) &&
-           out_[node.inputs[0].node].op == &ops::kConstant;
+           editor_.OpOf(node.inputs[0]) == &ops::kConstant;
   }
 
   bool MayFold(const GraphNode& node) const {
@@ -113,7 +109,7 @@ class Folder {
     bool floats = IsFloat(node.type().dtype());
     for (GraphValue input : node.inputs) {
       if (!Known(input)) return false;
-      floats = floats || IsFloat(out_.TypeOf(input).dtype());
+      floats = floats || IsFloat(editor_.TypeOf(input).dtype());
     }
     for (const Attr& attr : node.attrs) {
       if (attr.kind() == Attr::Kind::kGraph) return false;
@@ -169,39 +165,24 @@ class Folder {
     return element;
   }
 
-  NodeId AppendFill(const Scalar& number, const GraphNode& like) {
-    const Shape& type = like.type();
-    GraphNode node;
-    node.location = like.location;
-    node.origin = like.origin;
-    node.op = &ops::kConstant;
-    node.attrs = {Attr(number), Attr(type.dtype())};
-    node.types = {Shape(type.dtype(), {})};
-    NodeId constant = out_.Append(node);
+  GraphValue Fill(const Scalar& number, const Shape& type) {
+    GraphValue constant = editor_.Constant(number, type.dtype());
     if (type.rank() == 0) return constant;
     SetLast(HostTensor::From(number));
-    node.op = type.numel() == 1 ? &ops::kReshape : &ops::kBroadcast;
-    node.inputs = {{constant, 0}};
-    node.attrs = {Attr(type.sizes())};
-    node.types = {type};
-    return out_.Append(std::move(node));
+    return type.numel() == 1 ? editor_.Reshape(constant, type.sizes())
+                             : editor_.Broadcast(constant, type.sizes());
   }
 
-  Graph graph_;  // nodes leave it as they are done
+  GraphEditor editor_;
   const Evaluate& evaluate_;
-  Graph out_;
-  std::vector<NodeId> map_;
-  std::vector<int32_t> known_;  // by node of out_, in values_; -1: not known
+  std::vector<int32_t> known_;  // by node of the new graph, in values_; -1: not known
   std::vector<HostTensor> values_;
 };
 
 }  // namespace
 
 Graph Fold(Graph graph, const Evaluate& evaluate) {
-  RequireConcrete("fold", graph);
-  Graph out = Folder(std::move(graph), evaluate).Run();
-  MapBodies(out, [&](const Graph& body) { return Fold(body, evaluate); });
-  return out;
+  return Folder(std::move(graph), evaluate).Run();
 }
 
 }  // namespace hammock

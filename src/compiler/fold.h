@@ -17,7 +17,7 @@ using Evaluate =
 /// elements are equal; there is no constant of several values. Values of more than 64 elements are
 /// not looked at. Only what every backend computes to the same bits is folded: arithmetic that is
 /// rounded once, integers, comparisons, shapes; no exp, no sum of floats, no NaN. What raises is
-/// left to raise when it runs. Bodies of loops and branches too.
+/// left to raise when it runs.
 Graph Fold(Graph graph, const Evaluate& evaluate);
 
 }  // namespace hammock

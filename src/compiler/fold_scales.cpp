@@ -2,8 +2,7 @@
 
 #include <optional>
 
-#include "compiler/bodies.h"
-#include "compiler/rewrite.h"
+#include "compiler/graph_editor.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -103,10 +102,10 @@ std::optional<Chain> FindChain(const Graph& graph, const Uses& uses, NodeId id) 
   return chain;
 }
 
-/// Builds the graph anew, with a chain where its last node was.
+/// Puts one product with scaled weights in the place of each chain.
 class Folder {
  public:
-  explicit Folder(const Graph& graph) : graph_(graph), map_(Index(graph.size())) {}
+  explicit Folder(const Graph& graph) : graph_(graph), editor_(graph) {}
 
   Graph Run() {
     Uses uses(graph_);
@@ -120,63 +119,37 @@ class Folder {
     }
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (ends[Index(id)]) {
-        map_[Index(id)] = Fold(*ends[Index(id)]).node;
+        editor_.For(graph_[id]);
+        editor_.Replace(id, Fold(*ends[Index(id)]));
       } else if (!gone[Index(id)]) {
-        GraphNode copy = graph_[id];
-        for (GraphValue& input : copy.inputs) input = Mapped(input);
-        map_[Index(id)] = out_.Append(std::move(copy));
+        editor_.Keep(id, editor_.Take(id));
       }
     }
-    for (GraphValue output : graph_.outputs()) out_.AddOutput(Mapped(output));
-    return std::move(out_);
+    return editor_.Finish();
   }
 
  private:
-  GraphValue Mapped(GraphValue value) const {
-    return value.node < 0 ? value : GraphValue{map_[Index(value.node)], value.index};
-  }
-
-  GraphValue Make(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
-                  const Shape& type) {
-    GraphNode node;
-    node.op = &op;
-    node.inputs = std::move(inputs);
-    node.attrs = std::move(attrs);
-    node.types = {type};
-    node.location = location_;
-    node.origin = origin_;
-    return {out_.Append(std::move(node)), 0};
-  }
-
-  GraphValue Sized(const OpDef& op, GraphValue value, const Dims& sizes) {
-    const Shape& type = out_.TypeOf(value);
-    if (type.sizes() == sizes) return value;
-    return Make(op, {value}, {Attr(sizes)}, type.With(sizes));
-  }
-
   /// A vector with one element for each channel as large as `whole`, along its dim `dim`.
   GraphValue Spread(GraphValue vector, const Shape& whole, int dim) {
     Dims sizes = Dims::Filled(whole.rank(), 1);
     sizes[dim] = whole.size(dim);
-    return Sized(ops::kBroadcast, Sized(ops::kReshape, vector, sizes), whole.sizes());
+    return editor_.Broadcast(editor_.Reshape(vector, sizes), whole.sizes());
   }
 
   /// The operand that is the same within a channel, as a vector.
   GraphValue VectorOf(GraphValue value, const Chain& chain, const Shape& vector) {
-    GraphValue source = Mapped(*PerChannel(graph_, value, chain.channel));
-    int64_t count = out_.TypeOf(source).numel();
-    return Sized(ops::kBroadcast, Sized(ops::kReshape, source, {count}), vector.sizes());
+    GraphValue source = editor_.Mapped(*PerChannel(graph_, value, chain.channel));
+    const int64_t count = editor_.TypeOf(source).numel();
+    return editor_.Broadcast(editor_.Reshape(source, {count}), vector.sizes());
   }
 
   GraphValue Fold(const Chain& chain) {
     const GraphNode& product = graph_[chain.nodes[0]];
-    location_ = graph_[chain.nodes.back()].location;
-    origin_ = graph_[chain.nodes.back()].origin;
     const Shape& type = product.types[0];
     Shape vector = type.With(Dims{type.size(chain.channel)});
     std::optional<GraphValue> scale, shift;
     auto apply = [&](const OpDef& op, GraphValue a, GraphValue b) {
-      return Make(op, {a, b}, {}, vector);
+      return editor_.Add(op, {a, b}, {}, vector);
     };
     for (size_t i = 1; i < chain.nodes.size(); ++i) {
       const GraphNode& node = graph_[chain.nodes[i]];
@@ -185,47 +158,41 @@ class Folder {
       if (node.op == &ops::kAdd) {
         shift = shift ? apply(ops::kAdd, *shift, other) : other;
       } else if (node.op == &ops::kSub && first) {
-        shift = shift ? apply(ops::kSub, *shift, other) : Make(ops::kNeg, {other}, {}, vector);
+        shift =
+            shift ? apply(ops::kSub, *shift, other) : editor_.Add(ops::kNeg, {other}, {}, vector);
       } else if (node.op == &ops::kSub) {
         shift = shift ? apply(ops::kSub, other, *shift) : other;
-        GraphValue one = Sized(ops::kBroadcast, One(type.dtype()), vector.sizes());
-        scale = Make(ops::kNeg, {scale ? *scale : one}, {}, vector);
+        GraphValue one = Ones(vector);
+        scale = editor_.Add(ops::kNeg, {scale ? *scale : one}, {}, vector);
       } else if (node.op == &ops::kMul) {
         if (shift) shift = apply(ops::kMul, *shift, other);
         scale = scale ? apply(ops::kMul, *scale, other) : other;
       } else {
-        GraphValue one = Sized(ops::kBroadcast, One(type.dtype()), vector.sizes());
+        GraphValue one = Ones(vector);
         if (shift) shift = apply(ops::kDiv, *shift, other);
         scale = apply(ops::kDiv, scale ? *scale : one, other);
       }
     }
-    GraphValue weight = Mapped(product.inputs[1]);
-    const Shape weight_type = out_.TypeOf(weight);
-    weight = Make(ops::kMul, {weight, Spread(*scale, weight_type, chain.weight_channel)}, {},
-                  weight_type);
-    GraphValue result = Make(*product.op, {Mapped(product.inputs[0]), weight}, product.attrs, type);
+    GraphValue weight = editor_.Mapped(product.inputs[1]);
+    const Shape weight_type = editor_.TypeOf(weight);
+    weight = editor_.Add(ops::kMul, {weight, Spread(*scale, weight_type, chain.weight_channel)}, {},
+                         weight_type);
+    GraphValue result =
+        editor_.Add(*product.op, {editor_.Mapped(product.inputs[0]), weight}, product.attrs, type);
     if (!shift) return result;
-    return Make(ops::kAdd, {result, Spread(*shift, type, chain.channel)}, {}, type);
+    return editor_.Add(ops::kAdd, {result, Spread(*shift, type, chain.channel)}, {}, type);
   }
 
-  GraphValue One(DType dtype) {
-    return Make(ops::kConstant, {}, {Attr(Scalar(1.0)), Attr(dtype)}, Shape(dtype, {}));
+  GraphValue Ones(const Shape& vector) {
+    return editor_.Broadcast(editor_.Constant(Scalar(1.0), vector.dtype()), vector.sizes());
   }
 
   const Graph& graph_;
-  std::vector<NodeId> map_;
-  Graph out_;
-  LocationId location_ = 0;
-  int32_t origin_ = -1;
+  GraphEditor editor_;
 };
 
 }  // namespace
 
-Graph FoldScales(const Graph& graph) {
-  RequireConcrete("fold_scales", graph);
-  Graph out = Folder(graph).Run();
-  MapBodies(out, FoldScales);
-  return out;
-}
+Graph FoldScales(const Graph& graph) { return Folder(graph).Run(); }
 
 }  // namespace hammock

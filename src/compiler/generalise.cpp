@@ -24,6 +24,12 @@ bool Varies(const Values& values) {
   return std::ranges::any_of(values, [&](int64_t value) { return value != values[0]; });
 }
 
+/// Sums of a few sizes do not overflow. What is larger is a number, such as the least integer.
+bool MayBeSizes(const Values& values) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  return std::ranges::all_of(values, [](int64_t value) { return -kMost < value && value < kMost; });
+}
+
 bool Agrees(const DimExpr& expr, const std::vector<Values>& parameters, const Values& values) {
   for (size_t sample = 0; sample < values.size(); ++sample) {
     __int128 sum = expr.constant;
@@ -150,7 +156,9 @@ class Solver {
         if (p == q || rise == 0 || rise % run != 0) continue;
         int64_t multiple = rise / run, product = 0;
         if (__builtin_mul_overflow(multiple, y[0], &product)) continue;
-        DimExpr expr{values_[0] - x[0] + product, {{p, 1}, {q, -multiple}}};
+        int64_t rest = 0;
+        if (__builtin_add_overflow(values_[0] - x[0], product, &rest)) continue;
+        DimExpr expr{rest, {{p, 1}, {q, -multiple}}};
         if (p > q) std::swap(expr.terms[0], expr.terms[1]);
         Offer(std::move(expr));
       }
@@ -309,6 +317,7 @@ class RuleFinder {
   bool Define(size_t index) {
     Values values = At(&SizeSample::traced, index);
     if (!Varies(values)) return true;
+    if (!MayBeSizes(values)) return false;
     std::optional<DimExpr> expr = ExprOf(values, traced_[index].kind);
     if (!expr) {
       if (parameters_.size() == kNames.size()) return false;
@@ -334,6 +343,7 @@ class RuleFinder {
   /// Explains a size or number by the parameters and their products.
   bool Explain(const Values& values, size_t index, SizeRule::Exprs& exprs) {
     if (!Varies(values)) return true;
+    if (!MayBeSizes(values)) return false;
     std::optional<DimExpr> expr = Solver(parameters_, values).Sum();
     if (!expr) expr = ProductFor(values);
     if (!expr) expr = Solver(parameters_, values).Linear();

@@ -1,24 +1,12 @@
 #include "compiler/make_explicit.h"
 
-#include "compiler/bodies.h"
 #include "compiler/effects.h"
+#include "compiler/graph_editor.h"
 #include "ops/primitives.h"
 
 namespace hammock {
 
 namespace {
-
-GraphValue Convert(Graph& out, GraphValue value, const GraphNode& like, const OpDef& op, Attr attr,
-                   const Shape& type) {
-  GraphNode node;
-  node.op = &op;
-  node.inputs = {value};
-  node.attrs = {std::move(attr)};
-  node.types = {type};
-  node.location = like.location;
-  node.origin = like.origin;
-  return {out.Append(std::move(node)), 0};
-}
 
 /// The dtype that operand `index` is computed in.
 DType OperandDType(const GraphNode& node, DType compute, DType own, size_t index) {
@@ -39,23 +27,14 @@ DType OperandDType(const GraphNode& node, DType compute, DType own, size_t index
   return compute;
 }
 
-/// The operands are values of `out`.
-void MakeOperandsExplicit(GraphNode& node, Graph& out) {
+void MakeOperandsExplicit(GraphEditor& editor, GraphNode& node) {
   std::vector<const Shape*> types;
-  for (GraphValue input : node.inputs) types.push_back(&out.TypeOf(input));
-  DType compute = ComputeDType(*node.op, types);
+  for (GraphValue input : node.inputs) types.push_back(&editor.TypeOf(input));
+  const DType compute = ComputeDType(*node.op, types);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     GraphValue& input = node.inputs[i];
-    Shape type = out.TypeOf(input);
-    DType wanted = OperandDType(node, compute, type.dtype(), i);
-    if (type.dtype() != wanted) {
-      type = type.With(wanted);
-      input = Convert(out, input, node, ops::kCast, Attr(wanted), type);
-    }
-    if (type.sizes() != node.type().sizes()) {
-      type = type.With(node.type().sizes());
-      input = Convert(out, input, node, ops::kBroadcast, Attr(type.sizes()), type);
-    }
+    input = editor.Cast(input, OperandDType(node, compute, editor.TypeOf(input).dtype(), i));
+    input = editor.Broadcast(input, node.type().sizes());
   }
 }
 
@@ -73,23 +52,16 @@ void DropDimsOfScalar(GraphNode& node, const Graph& out) {
 }  // namespace
 
 Graph MakeExplicit(Graph graph) {
-  Graph out;
-  std::vector<bool> used = NeededNodes(graph);
-  std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
-  auto mapped = [&](GraphValue value) {
-    return value.node < 0 ? value : GraphValue{map[static_cast<size_t>(value.node)], value.index};
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (!used[static_cast<size_t>(id)]) continue;
-    GraphNode node = std::move(graph.mutable_node(id));
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    if (node.op->IsElementwise() && node.op->IsPrimitive()) MakeOperandsExplicit(node, out);
-    DropDimsOfScalar(node, out);
-    map[static_cast<size_t>(id)] = out.Append(std::move(node));
+  const std::vector<bool> needed = NeededNodes(graph);
+  GraphEditor editor(std::move(graph));
+  for (NodeId id = 0; id < editor.source().size(); ++id) {
+    if (!needed[static_cast<size_t>(id)]) continue;
+    GraphNode node = editor.Take(id);
+    if (node.op->IsElementwise() && node.op->IsPrimitive()) MakeOperandsExplicit(editor, node);
+    DropDimsOfScalar(node, editor.graph());
+    editor.Keep(id, std::move(node));
   }
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  MapBodies(out, MakeExplicit);
-  return out;
+  return editor.Finish();
 }
 
 }  // namespace hammock

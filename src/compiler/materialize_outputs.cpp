@@ -13,13 +13,13 @@ Graph MaterializeOutputs(Graph graph) {
     const OpDef* op = graph[output.node].op;
     bool is_own = op != &ops::kInput && op != &ops::kConstant;
     if (is_own && seen.insert(output).second) continue;
-    GraphNode copy;
-    copy.op = &ops::kReshape;
-    copy.inputs = {output};
-    copy.types = {graph.TypeOf(output)};
-    copy.attrs = {Attr(copy.types[0].sizes())};
-    copy.location = graph[output.node].location;
-    copy.origin = graph[output.node].origin;
+    const GraphNode& source = graph[output.node];
+    GraphNode copy{.op = &ops::kReshape,
+                   .inputs = {output},
+                   .attrs = {Attr(graph.TypeOf(output).sizes())},
+                   .types = {graph.TypeOf(output)},
+                   .location = source.location,
+                   .origin = source.origin};
     output = {graph.Append(std::move(copy)), 0};
   }
   graph.SetOutputs(std::move(outputs));

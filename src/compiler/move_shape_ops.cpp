@@ -1,6 +1,5 @@
 #include "compiler/move_shape_ops.h"
 
-#include "compiler/bodies.h"
 #include "compiler/rewrite.h"
 #include "ops/primitives.h"
 
@@ -56,11 +55,6 @@ constexpr RuleFor kRules[] = {
 
 }  // namespace
 
-Graph MoveShapeOps(Graph graph) {
-  RequireConcrete("move_shape_ops", graph);
-  Graph out = Rewriter(kRules).Run(std::move(graph));
-  MapBodies(out, MoveShapeOps);
-  return out;
-}
+Graph MoveShapeOps(Graph graph) { return Rewriter(kRules).Run(std::move(graph)); }
 
 }  // namespace hammock

@@ -1,8 +1,8 @@
 #include "compiler/pipeline.h"
 
+#include <functional>
 #include <utility>
 
-#include "base/log.h"
 #include "compiler/expand.h"
 #include "compiler/fold_scales.h"
 #include "compiler/make_explicit.h"
@@ -13,7 +13,6 @@
 #include "compiler/simplify.h"
 #include "compiler/widen_sums.h"
 #include "hammock/config.h"
-#include "hammock/trace.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -21,21 +20,6 @@ namespace hammock {
 namespace {
 
 using Verdict = lazy::Capability::Verdict;
-
-constinit thread_local std::vector<PassResult>* listener = nullptr;
-
-template <class Pass>
-Graph RunPass(const char* name, const Pass& pass) {
-  tracing::Span span(name, "pass");
-  Graph graph = pass();
-  span.Set("nodes", graph.size());
-  if (listener) listener->push_back({name, graph});
-  if (config::Get<config::kVerifyPasses>()) Verify(graph);
-  if (config::Get<config::kPrintPasses>()) {
-    Log(LogLevel::kWarn, "after {}:\n{}", name, ToText(graph, {.locations = true}));
-  }
-  return graph;
-}
 
 /// The usual case, without a copy of the bookkeeping: everything runs on one target.
 Segment WholeGraph(const Graph& graph, int target) {
@@ -49,28 +33,36 @@ Segment WholeGraph(const Graph& graph, int target) {
 
 }  // namespace
 
-PassListener::PassListener() : outer_(std::exchange(listener, &results)) {}
-PassListener::~PassListener() { listener = outer_; }
+std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>& keep) {
+  return {
+      {"expand", [keep](Graph graph) { return ExpandComposites(std::move(graph), keep); }},
+      {"make_explicit", MakeExplicit},
+  };
+}
+
+std::vector<Pass> OptimisingPasses(const Evaluate& evaluate) {
+  std::vector<Pass> passes;
+  if (config::Get<config::kWideSums>()) passes.push_back({"widen_sums", WidenSums});
+  if (evaluate) {
+    passes.push_back({"fold", [evaluate](Graph g) { return Fold(std::move(g), evaluate); }});
+  }
+  passes.push_back({"simplify", Simplify});
+  passes.push_back({"move_shape_ops", MoveShapeOps});
+  if (config::Get<config::kFastMath>()) passes.push_back({"fold_scales", FoldScales});
+  passes.push_back({"share_equal", ShareEqual});
+  passes.push_back({"remove_dead", RemoveDead});
+  return passes;
+}
 
 Graph Optimise(Graph graph, const Evaluate& evaluate) {
-  if (!graph.dim_params.empty()) return graph;
   constexpr int kMostRounds = 8;  // two or three do
-  auto run = [&](const char* name, const auto& pass) {
-    graph = RunPass(name, [&] { return pass(std::move(graph)); });
-  };
-  if (config::Get<config::kWideSums>()) run("widen_sums", WidenSums);
+  const std::vector<Pass> passes = OptimisingPasses(evaluate);
   Hash128 hash = graph.hash();
   for (int round = 0; round < kMostRounds; ++round) {
-    if (evaluate) run("fold", [&](Graph g) { return Fold(std::move(g), evaluate); });
-    run("simplify", Simplify);
-    run("move_shape_ops", MoveShapeOps);
-    if (config::Get<config::kFastMath>()) run("fold_scales", FoldScales);
-    run("share_equal", ShareEqual);
-    run("remove_dead", RemoveDead);
+    graph = RunPasses(passes, std::move(graph));
     const Hash128 before = std::exchange(hash, graph.hash());
     if (hash == before) break;
   }
-  run("materialize_outputs", MaterializeOutputs);
   return graph;
 }
 
@@ -82,12 +74,12 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
     return answer.verdict == Verdict::kRun ||
            (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);
   };
-  step.graph = RunPass("trace", [&] { return traced; });
-  step.graph = RunPass("expand", [&] { return ExpandComposites(std::move(step.graph), keep); });
-  step.graph = RunPass("make_explicit", [&] { return MakeExplicit(std::move(step.graph)); });
+  step.graph = RunPass({"trace", std::identity(), /*in_bodies=*/false}, traced);
+  step.graph = RunPasses(LoweringPasses(keep), std::move(step.graph));
   if (optimise) step.graph = optimise(std::move(step.graph));
-  step.graph =
-      RunPass("materialize_outputs", [&] { return MaterializeOutputs(std::move(step.graph)); });
+  // Only results of a whole computation have to be values of their own.
+  step.graph = RunPass({"materialize_outputs", MaterializeOutputs, /*in_bodies=*/false},
+                       std::move(step.graph));
 
   std::vector<int> targets(static_cast<size_t>(step.graph.size()), 0);
   for (NodeId id = 0; id < step.graph.size(); ++id) {

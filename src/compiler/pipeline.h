@@ -7,6 +7,7 @@
 
 #include "compiler/fold.h"
 #include "compiler/partition.h"
+#include "compiler/pass.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 
@@ -32,31 +33,14 @@ using CapabilityQuery = std::function<lazy::Capability(const Graph&, NodeId)>;
 /// The reason of a node that the config `force_fallback` names; such a composite is not expanded.
 inline constexpr char kForcedFallback[] = "named in force_fallback";
 
-/// A graph after one pass.
-struct PassResult {
-  std::string pass;
-  Graph graph;
-};
-
-/// While one lives, keeps what each pass on this thread gives.
-class PassListener {
- public:
-  PassListener();
-  ~PassListener();
-  PassListener(const PassListener&) = delete;
-  PassListener& operator=(const PassListener&) = delete;
-
-  std::vector<PassResult> results;
-
- private:
-  std::vector<PassResult>* outer_;
-};
+/// From traced graphs to primitives with explicit operands; `keep` says which composites stay.
+std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>& keep);
+/// What Optimise repeats, as the configuration says. Nothing is folded without an evaluator.
+std::vector<Pass> OptimisingPasses(const Evaluate& evaluate);
 
 /// Fold, simplify, move shape ops, share equal nodes and remove dead ones, until nothing changes.
 /// No bit of a result changes, and what raised still does. For graphs after MakeExplicit;
-/// composites that are kept whole are left as they are. Nothing is folded without an evaluator. A
-/// graph with dim parameters is returned as it is: passes decide by sizes and run before those are
-/// generalised.
+/// composites that are kept whole are left as they are.
 Graph Optimise(Graph graph, const Evaluate& evaluate);
 
 /// What a backend wants done to a graph before it is partitioned.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace hammock::compiler {
 namespace {
@@ -11,10 +12,16 @@ size_t Index(int i) { return static_cast<size_t>(i); }
 
 }  // namespace
 
-Graph WithOrigins(const Graph& graph) {
-  Graph copy = graph;
-  for (NodeId id = 0; id < copy.size(); ++id) copy.mutable_node(id).origin = id;
-  return copy;
+Graph WithOrigins(Graph graph) {
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    GraphNode& node = graph.mutable_node(id);
+    node.origin = id;
+    for (Attr& attr : node.attrs) {
+      if (attr.kind() != Attr::Kind::kGraph) continue;
+      attr = std::make_shared<const Graph>(WithOrigins(attr.graph()));
+    }
+  }
+  return graph;
 }
 
 std::vector<OutputSource> FindOutputSources(const Schedule& schedule) {

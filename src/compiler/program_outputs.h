@@ -8,8 +8,9 @@
 
 namespace hammock::compiler {
 
-/// With `origin`, which passes keep, as the node's number, so that errors name nodes as given.
-Graph WithOrigins(const Graph& graph);
+/// With `origin`, which passes keep, as the node's number in its graph or body, so that errors name
+/// nodes as given.
+Graph WithOrigins(Graph graph);
 
 /// Where the value of an output comes from.
 struct OutputSource {

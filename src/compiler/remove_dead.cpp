@@ -1,28 +1,17 @@
 #include "compiler/remove_dead.h"
 
-#include "compiler/bodies.h"
 #include "compiler/effects.h"
-#include "compiler/rewrite.h"
+#include "compiler/graph_editor.h"
 
 namespace hammock {
 
 Graph RemoveDead(Graph graph) {
-  RequireConcrete("remove_dead", graph);
-  Graph out;
-  std::vector<bool> needed = NeededNodes(graph);
-  std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
-  auto mapped = [&](GraphValue value) {
-    return value.node < 0 ? value : GraphValue{map[static_cast<size_t>(value.node)], value.index};
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (!needed[static_cast<size_t>(id)]) continue;
-    GraphNode node = std::move(graph.mutable_node(id));
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    map[static_cast<size_t>(id)] = out.Append(std::move(node));
+  const std::vector<bool> needed = NeededNodes(graph);
+  GraphEditor editor(std::move(graph));
+  for (NodeId id = 0; id < editor.source().size(); ++id) {
+    if (needed[static_cast<size_t>(id)]) editor.Keep(id, editor.Take(id));
   }
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  MapBodies(out, RemoveDead);
-  return out;
+  return editor.Finish();
 }
 
 }  // namespace hammock

@@ -15,37 +15,23 @@ constexpr int kMaxDepth = 64;
 }  // namespace
 
 Graph Rewriter::Run(Graph graph) {
-  out_ = Graph();
+  GraphEditor editor(std::move(graph));
+  editor_ = &editor;
   may_raise_.clear();
-  std::vector<GraphValue> map;  // of the first outputs
-  map.reserve(static_cast<size_t>(graph.size()));
-  auto mapped = [&](GraphValue value) {
-    if (value.node < 0) return value;
-    // The results of a node with several stay those of one node.
-    GraphValue to = map[static_cast<size_t>(value.node)];
-    return GraphValue{to.node, to.index + value.index};
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode node = std::move(graph.mutable_node(id));
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    location_ = node.location;
-    origin_ = node.origin;
-    std::optional<GraphValue> instead = Try(node);
-    map.push_back(instead ? *instead : Append(std::move(node)));
+  for (NodeId id = 0; id < editor.source().size(); ++id) {
+    GraphNode node = editor.Take(id);
+    if (std::optional<GraphValue> instead = Try(node)) {
+      editor.Replace(id, *instead);
+    } else {
+      editor.ReplaceBy(id, Append(std::move(node)).node);
+    }
   }
-  for (GraphValue output : graph.outputs()) out_.AddOutput(mapped(output));
-  return std::move(out_);
+  return editor.Finish();
 }
 
 GraphValue Rewriter::Make(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
                           const Shape& type) {
-  GraphNode node;
-  node.op = &op;
-  node.inputs = std::move(inputs);
-  node.attrs = std::move(attrs);
-  node.types = {type};
-  node.location = location_;
-  node.origin = origin_;
+  GraphNode node = editor_->NodeOf(op, std::move(inputs), std::move(attrs), type);
   if (std::optional<GraphValue> instead = Try(node)) return *instead;
   return Append(std::move(node));
 }
@@ -54,7 +40,7 @@ GraphValue Rewriter::Append(GraphNode node) {
   bool may_raise = node.op->can_fail;
   for (GraphValue input : node.inputs) may_raise |= input.node >= 0 && MayRaise(input);
   may_raise_.push_back(may_raise);
-  return {out_.Append(std::move(node)), 0};
+  return editor_->Append(std::move(node));
 }
 
 GraphValue Rewriter::MakeSized(const OpDef& op, GraphValue input, const Dims& sizes) {
@@ -122,12 +108,6 @@ std::optional<Scalar> ConstantOf(const Rewriter& rewriter, GraphValue value) {
   if (!element || rewriter.OpOf(*element) != &ops::kConstant) return std::nullopt;
   const GraphNode& constant = rewriter.Producer(*element);
   return constant.attrs[0].scalar().To(constant.attrs[1].dtype());
-}
-
-void RequireConcrete(const char* pass, const Graph& graph) {
-  HAMMOCK_CHECK(graph.dim_params.empty(),
-                "{}: the graph has {} dim parameters; passes run before sizes are generalised",
-                pass, graph.dim_params.size());
 }
 
 }  // namespace hammock

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "hammock/ir/graph.h"
+#include "compiler/graph_editor.h"
 
 namespace hammock {
 
@@ -30,13 +30,13 @@ class Rewriter {
  public:
   explicit Rewriter(std::span<const RuleFor> rules) : rules_(rules) {}
 
-  /// The graph as the rules make it. Bodies of nodes are left alone.
+  /// The graph as the rules make it.
   Graph Run(Graph graph);
 
   // For rules. A reference to a node is gone when another is made.
-  const GraphNode& Producer(GraphValue value) const { return out_[value.node]; }
-  const Shape& TypeOf(GraphValue value) const { return out_.TypeOf(value); }
-  const OpDef* OpOf(GraphValue value) const { return out_[value.node].op; }
+  const GraphNode& Producer(GraphValue value) const { return editor_->graph()[value.node]; }
+  const Shape& TypeOf(GraphValue value) const { return editor_->TypeOf(value); }
+  const OpDef* OpOf(GraphValue value) const { return editor_->OpOf(value); }
   /// Whether an op that can fail lies on the way to `value`. A rule that drops an operand asks, so
   /// that no error is lost.
   bool MayRaise(GraphValue value) const { return may_raise_[static_cast<size_t>(value.node)]; }
@@ -55,10 +55,8 @@ class Rewriter {
   std::span<const RuleFor> rules_;
   std::vector<std::vector<RewriteRule>> by_op_;  // by the op's number, made when first met
   std::vector<bool> known_op_;
-  Graph out_;
-  std::vector<bool> may_raise_;  // by node of out_
-  LocationId location_ = 0;
-  int32_t origin_ = -1;
+  GraphEditor* editor_ = nullptr;
+  std::vector<bool> may_raise_;  // by node of the new graph
   int depth_ = 0;
 };
 
@@ -71,8 +69,5 @@ bool IsExplicit(const Rewriter& rewriter, const GraphNode& node);
 std::optional<GraphValue> RepeatedElement(const Rewriter& rewriter, GraphValue value);
 /// The number that all elements of `value` are, if that is known.
 std::optional<Scalar> ConstantOf(const Rewriter& rewriter, GraphValue value);
-
-/// Passes decide by sizes, which are those of one sample where a graph has dim parameters.
-void RequireConcrete(const char* pass, const Graph& graph);
 
 }  // namespace hammock

@@ -2,9 +2,8 @@
 
 #include <bit>
 
-#include "compiler/bodies.h"
 #include "compiler/effects.h"
-#include "compiler/rewrite.h"
+#include "compiler/graph_editor.h"
 #include "ir/graph_access.h"
 
 namespace hammock {
@@ -58,26 +57,20 @@ class NodeTable {
 }  // namespace
 
 Graph ShareEqual(Graph graph) {
-  RequireConcrete("share_equal", graph);
-  Graph out;
-  std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
-  auto mapped = [&](GraphValue value) {
-    return value.node < 0 ? value : GraphValue{map[static_cast<size_t>(value.node)], value.index};
-  };
   NodeTable known(static_cast<size_t>(graph.size()));
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode node = std::move(graph.mutable_node(id));
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    NodeId& at = map[static_cast<size_t>(id)];
+  GraphEditor editor(std::move(graph));
+  for (NodeId id = 0; id < editor.source().size(); ++id) {
+    GraphNode node = editor.Take(id);
     if (!TypeIsGiven(*node.op) && EffectOf(node) == Effect::kPure) {
-      at = known.FindOrAdd(out, node);
-      if (at < out.size()) continue;
+      NodeId equal = known.FindOrAdd(editor.graph(), node);
+      if (equal < editor.graph().size()) {
+        editor.ReplaceBy(id, equal);
+        continue;
+      }
     }
-    at = out.Append(std::move(node));
+    editor.Keep(id, std::move(node));
   }
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  MapBodies(out, ShareEqual);
-  return out;
+  return editor.Finish();
 }
 
 }  // namespace hammock

@@ -8,7 +8,7 @@ namespace hammock {
 /// stays. `rng_bits` is pure, since its operand fixes seed and offset; a node whose record says
 /// random draws by itself and is never shared. Inputs are not shared. What a `barrier` gives is
 /// equal to no other value, so a region that is computed again behind one stays. Linear in the
-/// number of nodes. Bodies of loops and branches too, each for itself.
+/// number of nodes.
 Graph ShareEqual(Graph graph);
 
 }  // namespace hammock

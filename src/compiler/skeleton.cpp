@@ -10,23 +10,12 @@ namespace hammock {
 
 namespace {
 
-/// Attributes that say how large something is or where it begins, and integers that a backend notes
-/// for itself. Others (dims, strides of windows, exponents) choose the computation and are part of
-/// the words.
+/// Attributes that say how large something is or where it begins. Others (dims, strides of windows,
+/// exponents) choose the computation and are part of the words.
 bool IsSizeName(std::string_view name) {
-  constexpr std::string_view kNames[] = {"count",
-                                         "high",
-                                         "k",
-                                         "low",
-                                         "normalized_shape",
-                                         "note",
-                                         "offset",
-                                         "output_size",
-                                         "output_padding",
-                                         "size",
-                                         "sizes",
-                                         "start",
-                                         "strides"};
+  constexpr std::string_view kNames[] = {
+      "count",          "high", "k",     "low",   "normalized_shape", "offset", "output_size",
+      "output_padding", "size", "sizes", "start", "strides"};
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 

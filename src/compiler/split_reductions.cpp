@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/bodies.h"
+#include "compiler/graph_editor.h"
 #include "ops/primitives.h"
 
 namespace hammock {
@@ -28,17 +28,16 @@ int64_t EvenBlock(int64_t extent) {
 }
 
 /// Writes what replaces one reduction.
-class Writer {
+class ReductionSplitter {
  public:
-  Writer(Graph& out, const GraphNode& node) : out_(out), node_(node) {}
+  ReductionSplitter(GraphBuilder& out, const GraphNode& node) : out_(out), node_(node) {}
 
-  GraphValue Replace(GraphValue value) {
+  GraphValue Run() {
+    GraphValue value = node_.inputs[0];
     if (out_.TypeOf(value).numel() == 0) return Identity();
-    DType dtype = out_.TypeOf(value).dtype(), wide = WideFor(out_.TypeOf(value));
-    if (wide != dtype) value = Add(ops::kCast, {value}, {Attr(wide)});
-    value = ReduceGroups(value);
-    if (wide != dtype) value = Add(ops::kCast, {value}, {Attr(dtype)});
-    return Reshape(value, node_.type().sizes());
+    const DType dtype = out_.TypeOf(value).dtype(), wide = WideFor(out_.TypeOf(value));
+    value = out_.Cast(ReduceGroups(out_.Cast(value, wide)), dtype);
+    return out_.Reshape(value, node_.type().sizes());
   }
 
  private:
@@ -51,29 +50,11 @@ class Writer {
     return many && dtype == DType::kF32 && node_.op == &ops::kReduceSum ? DType::kF64 : dtype;
   }
 
-  GraphValue Add(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs) {
-    NodeId id = out_.AddNode(op, std::move(inputs), std::move(attrs), node_.location);
-    out_.mutable_node(id).origin = node_.origin;
-    return {id, 0};
-  }
-
-  GraphValue Reshape(GraphValue value, const Dims& sizes) {
-    if (out_.TypeOf(value).sizes() == sizes) return value;
-    return Add(ops::kReshape, {value}, {Attr(sizes)});
-  }
-
-  GraphValue Slice(GraphValue value, int dim, int64_t start, int64_t size) {
-    return Add(ops::kSlice, {value},
-               {Attr(int64_t{dim}), Attr(start), Attr(size), Attr(int64_t{1})});
-  }
-
   /// What a reduction of nothing is.
   GraphValue Identity() {
     bool one = node_.op == &ops::kReduceProd || node_.op == &ops::kReduceAll;
     DType dtype = node_.type().dtype();
-    GraphValue value = Add(ops::kConstant, {}, {Attr(Scalar(int64_t{one})), Attr(dtype)});
-    if (node_.type().sizes().empty()) return value;
-    return Add(ops::kBroadcast, {value}, {Attr(node_.type().sizes())});
+    return out_.Broadcast(out_.Constant(Scalar(int64_t{one}), dtype), node_.type().sizes());
   }
 
   GraphValue ReduceGroups(GraphValue value) {
@@ -92,7 +73,7 @@ class Writer {
         if (here) groups.push_back(merged.size() - 1);
       }
     }
-    value = Reshape(value, merged);
+    value = out_.Reshape(value, merged);
     for (size_t i = groups.size(); i-- > 0;) value = ReduceDim(value, groups[i]);
     return value;
   }
@@ -100,7 +81,7 @@ class Writer {
   /// Without the dim.
   GraphValue ReduceDim(GraphValue value, int dim) {
     while (out_.TypeOf(value).size(dim) > kMaxExtent) value = ReduceBlocks(value, dim);
-    return Add(*node_.op, {value}, {Attr(Dims{dim}), Attr(false)});
+    return out_.Add(*node_.op, {value}, {Attr(Dims{dim}), Attr(false)});
   }
 
   /// The dim counts blocks afterwards.
@@ -109,10 +90,10 @@ class Writer {
     int64_t block = EvenBlock(extent);
     if (block != 0) return ReduceEvenBlocks(value, dim, block);
     int64_t whole = extent / kBlock * kBlock;
-    GraphValue blocks = ReduceEvenBlocks(Slice(value, dim, 0, whole), dim, kBlock);
+    GraphValue blocks = ReduceEvenBlocks(out_.Slice(value, dim, 0, whole), dim, kBlock);
     GraphValue rest =
-        ReduceEvenBlocks(Slice(value, dim, whole, extent - whole), dim, extent - whole);
-    return Add(ops::kConcat, {blocks, rest}, {Attr(int64_t{dim})});
+        ReduceEvenBlocks(out_.Slice(value, dim, whole, extent - whole), dim, extent - whole);
+    return out_.Add(ops::kConcat, {blocks, rest}, {Attr(int64_t{dim})});
   }
 
   GraphValue ReduceEvenBlocks(GraphValue value, int dim, int64_t block) {
@@ -124,41 +105,24 @@ class Writer {
     int64_t after = 1;
     for (int d = 0; d < dim; ++d) before *= sizes[d];
     for (int d = dim + 1; d < sizes.size(); ++d) after *= sizes[d];
-    value = Reshape(value, Dims{before, counted[dim], block, after});
-    value = Add(*node_.op, {value}, {Attr(Dims{2}), Attr(false)});
-    return Reshape(value, counted);
+    value = out_.Reshape(value, Dims{before, counted[dim], block, after});
+    value = out_.Add(*node_.op, {value}, {Attr(Dims{2}), Attr(false)});
+    return out_.Reshape(value, counted);
   }
 
-  Graph& out_;
+  GraphBuilder& out_;
   const GraphNode& node_;
 };
 
 }  // namespace
 
 Graph SplitReductions(Graph graph) {
-  Graph out;
-  std::vector<NodeId> map(static_cast<size_t>(graph.size()), -1);
-  std::vector<int32_t> first(static_cast<size_t>(graph.size()));  // of a node's results in `map`
-  auto mapped = [&](GraphValue value) {
-    if (value.node < 0) return value;
-    size_t node = static_cast<size_t>(value.node);
-    return GraphValue{map[node], first[node] + value.index};
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode node = std::move(graph.mutable_node(id));
-    if (IsReduction(*node.op)) {
-      // Nothing is reduced over no dims: then it is the operand itself.
-      GraphValue value = Writer(out, node).Replace(mapped(node.inputs[0]));
-      map[static_cast<size_t>(id)] = value.node;
-      first[static_cast<size_t>(id)] = value.index;
-      continue;
-    }
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    map[static_cast<size_t>(id)] = out.Append(std::move(node));
-  }
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  MapBodies(out, SplitReductions);
-  return out;
+  return EditGraph(std::move(graph),
+                   [](GraphEditor& editor, NodeId, const GraphNode& node) -> Replacement {
+                     if (!IsReduction(*node.op)) return std::nullopt;
+                     // Nothing is reduced over no dims: then it is the operand itself.
+                     return {{ReductionSplitter(editor, node).Run()}};
+                   });
 }
 
 }  // namespace hammock

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "compiler/bodies.h"
 #include "compiler/rewrite.h"
 #include "ops/primitives.h"
 
@@ -29,10 +28,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-Graph WidenSums(Graph graph) {
-  Graph out = Rewriter(kRules).Run(std::move(graph));
-  MapBodies(out, WidenSums);
-  return out;
-}
+Graph WidenSums(Graph graph) { return Rewriter(kRules).Run(std::move(graph)); }
 
 }  // namespace hammock

@@ -112,9 +112,6 @@ int OpInfo::AttributeIndex(std::string_view attribute) const {
 }
 
 const std::string& OpInfo::AttributeName(int index) const {
-  // What a backend notes for itself comes after the schema's.
-  static const auto& note = *new std::string("note");
-  if (static_cast<size_t>(index) >= attribute_args.size()) return note;
   return schema.arguments()[attribute_args[index]].name;
 }
 

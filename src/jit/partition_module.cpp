@@ -9,6 +9,7 @@
 #include "compiler/pipeline.h"
 #include "hammock/caller_scope.h"
 #include "ir/graph_sizes.h"
+#include "ir/value_map.h"
 #include "jit/delegate_registry.h"
 #include "jit/lower.h"
 #include "ops/module_call.h"
@@ -149,22 +150,13 @@ class MethodPartitioner {
   }
 
   void Inline(Graph& graph, const Segment& segment) {
-    std::map<GraphValue, GraphValue> inside;
+    ValueMap inside(segment.graph);
     for (size_t i = 0; i < segment.inputs.size(); ++i) {
-      inside[{segment.graph.inputs()[i], 0}] = values_.at(segment.inputs[i]);
+      inside.Set(segment.graph.inputs()[i], values_.at(segment.inputs[i]));
     }
-    for (NodeId id = 0; id < segment.graph.size(); ++id) {
-      GraphNode node = segment.graph[id];
-      if (node.op == &ops::kInput) continue;
-      for (GraphValue& input : node.inputs) {
-        if (input.node >= 0) input = inside.at(input);
-      }
-      int outputs = static_cast<int>(node.types.size());
-      NodeId copy = graph.Append(std::move(node));
-      for (int i = 0; i < outputs; ++i) inside[{id, i}] = {copy, i};
-    }
+    AppendNodes(segment.graph, inside, graph);
     for (size_t i = 0; i < segment.outputs.size(); ++i) {
-      values_[segment.outputs[i]] = inside.at(segment.graph.outputs()[i]);
+      values_[segment.outputs[i]] = inside(segment.graph.outputs()[i]);
     }
   }
 
@@ -210,20 +202,13 @@ class MethodPartitioner {
   /// The graph with its inputs before all else, in this order.
   static Graph WithInputsFirst(const Graph& from, const std::vector<size_t>& order) {
     Graph graph;
-    std::map<NodeId, NodeId> nodes;
+    ValueMap map(from);
     for (size_t i : order) {
       NodeId input = from.inputs()[i];
-      nodes[input] = graph.AddInput(from[input].type()).node;
+      map.Set(input, graph.AddInput(from[input].type()));
     }
-    for (NodeId id = 0; id < from.size(); ++id) {
-      GraphNode node = from[id];
-      if (node.op == &ops::kInput) continue;
-      for (GraphValue& input : node.inputs) {
-        if (input.node >= 0) input.node = nodes.at(input.node);
-      }
-      nodes[id] = graph.Append(std::move(node));
-    }
-    for (GraphValue output : from.outputs()) graph.AddOutput({nodes.at(output.node), output.index});
+    AppendNodes(from, map, graph);
+    for (GraphValue output : from.outputs()) graph.AddOutput(map(output));
     return graph;
   }
 

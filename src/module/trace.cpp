@@ -8,6 +8,7 @@
 #include "compiler/generalise.h"
 #include "hammock/autograd.h"
 #include "hammock/ops.h"
+#include "ir/value_map.h"
 #include "lazy/record.h"
 #include "lazy/stand_ins.h"
 #include "lazy/tensor_impl.h"
@@ -36,24 +37,16 @@ class TracingScope {
 class BodyBuilder {
  public:
   BodyBuilder(const TracedFunction& traced, size_t arguments, const NamedTensors& state)
-      : traced_(traced), state_(state), arguments_(arguments) {
+      : traced_(traced), state_(state), arguments_(arguments), values_(traced.graph) {
     inputs_.resize(traced.input_types.size());
   }
 
   GraphBody Build() {
     for (size_t i = 0; i < arguments_; ++i) Input(i);
     const Graph& from = traced_.graph;
-    values_.resize(static_cast<size_t>(from.size()));
-    for (size_t i = 0; i < from.inputs().size(); ++i) {
-      values_[static_cast<size_t>(from.inputs()[i])] = {Parameter(i), {}};
-    }
-    for (NodeId id = 0; id < from.size(); ++id) {
-      if (from[id].op == &ops::kInput) continue;
-      GraphNode node = from[id];
-      for (GraphValue& input : node.inputs) input = Mapped(input);
-      node.origin = -1;
-      values_[static_cast<size_t>(id)] = {{graph_.Append(std::move(node)), 0}, true};
-    }
+    for (size_t i = 0; i < from.inputs().size(); ++i) values_.Set(from.inputs()[i], Parameter(i));
+    AppendNodes(from, values_, graph_);
+    for (NodeId id = 0; id < graph_.size(); ++id) graph_.mutable_node(id).origin = -1;
     for (const ResultSource& source : traced_.outputs) graph_.AddOutput(Result(source));
     for (const auto& [input, source] : traced_.writes) {
       body_.writes.push_back(IndexOfInput(Input(input)));
@@ -64,17 +57,6 @@ class BodyBuilder {
   }
 
  private:
-  struct Copied {
-    GraphValue value;
-    bool is_node = false;  // whose outputs keep their numbers
-  };
-
-  GraphValue Mapped(GraphValue value) const {
-    if (value.node < 0) return value;
-    const Copied& copied = values_[static_cast<size_t>(value.node)];
-    return copied.is_node ? GraphValue{copied.value.node, value.index} : copied.value;
-  }
-
   /// The graph's input for an argument or, behind those, a tensor of the module.
   GraphValue Input(size_t index) {
     GraphValue& input = inputs_[index];
@@ -108,7 +90,7 @@ class BodyBuilder {
   GraphValue Result(const ResultSource& source) {
     switch (source.kind) {
       case ResultSource::kResult:
-        return Mapped(traced_.graph.outputs()[source.index]);
+        return values_(traced_.graph.outputs()[source.index]);
       case ResultSource::kInput:
         return Input(source.index);
       case ResultSource::kConstant:
@@ -135,7 +117,7 @@ class BodyBuilder {
   Graph graph_;
   GraphBody body_;
   std::vector<GraphValue> inputs_;  // of the new graph, by argument and state
-  std::vector<Copied> values_;      // by node of the traced graph
+  ValueMap values_;                 // of the traced graph
 };
 
 Any RunAsCode(Module& self, const Method& method, const std::vector<Any>& args, Location at) {

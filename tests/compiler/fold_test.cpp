@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/reference/interpreter.h"
+#include "compiler/pass.h"
 #include "compiler/remove_dead.h"
 
 namespace hammock {
@@ -102,7 +103,8 @@ TEST(Fold, LeavesBarriersOrderedNodesAndUnknownOperands) {
 }
 
 TEST(Fold, GoesIntoBodies) {
-  Graph graph = Fold(ParseGraph(R"(
+  const Pass fold = {"fold", [](Graph graph) { return Fold(std::move(graph), Evaluated); }};
+  Graph graph = RunPass(fold, ParseGraph(R"(
     %0 = input : i64[]
     %1 = loop %0 {body=graph {
       %0 = input : i64[]
@@ -112,8 +114,7 @@ TEST(Fold, GoesIntoBodies) {
       %4 = add %1, %3 : i64[]
       return %4
     }, count=3, num_carried=1, num_stacked_in=0} : i64[]
-    return %1)"),
-                     Evaluated);
+    return %1)"));
   EXPECT_STREQ(graph[1].attrs[0].graph()[3].op->name(), "constant");
 }
 

@@ -13,6 +13,11 @@ std::vector<HostTensor> Evaluated(const Graph& graph, std::span<const HostTensor
   return reference::Interpret(graph, inputs);
 }
 
+lazy::Capability RunsPrimitives(const Graph& graph, NodeId id) {
+  using Verdict = lazy::Capability::Verdict;
+  return {graph[id].op->IsComposite() ? Verdict::kExpand : Verdict::kRun, ""};
+}
+
 TEST(Optimise, RepeatsPassesUntilNothingChanges) {
   // Folding makes the choice known, which makes the operands of the sum equal, ...
   Graph graph = ParseGraph(R"(
@@ -39,24 +44,6 @@ TEST(Optimise, RepeatsPassesUntilNothingChanges) {
   EXPECT_EQ(Optimise(after, Evaluated), after);
 }
 
-TEST(Optimise, GivesEachResultANode) {
-  Graph graph = ParseGraph(R"(
-    %0 = input : f32[2]
-    %1 = neg %0 : f32[2]
-    %2 = neg %1 : f32[2]
-    %3 = neg %0 : f32[2]
-    return %1, %2, %3, %0)");
-  Graph after = Optimise(graph, Evaluated);
-  EXPECT_EQ(ToText(after),
-            "%0 = input : f32[2]\n"
-            "%1 = neg %0 : f32[2]\n"
-            "%2 = reshape %0 {sizes=[2]} : f32[2]\n"
-            "%3 = reshape %1 {sizes=[2]} : f32[2]\n"
-            "%4 = reshape %0 {sizes=[2]} : f32[2]\n"
-            "return %1, %2, %3, %4\n");
-  EXPECT_EQ(Optimise(after, Evaluated), after);
-}
-
 TEST(Optimise, LeavesGraphsWithDimParametersAlone) {
   Graph graph = ParseGraph(
       "graph(n=4)\n"
@@ -80,10 +67,6 @@ TEST(Optimise, RunsBeforeTheGraphIsPartitioned) {
   Graph graph = ParseGraph(
       "%0 = input : f32[2]\n%1 = relu %0 : f32[2]\n%2 = neg %1 : f32[2]\n%3 = neg %2 : f32[2]\n"
       "return %3");
-  auto query = [](const Graph& g, NodeId id) {
-    using Verdict = lazy::Capability::Verdict;
-    return lazy::Capability{g[id].op->IsComposite() ? Verdict::kExpand : Verdict::kRun, ""};
-  };
   auto names = [](const LoweredStep& step) {
     std::string all;
     for (const GraphNode& node : step.segments[0].graph.nodes()) {
@@ -91,9 +74,32 @@ TEST(Optimise, RunsBeforeTheGraphIsPartitioned) {
     }
     return all;
   };
-  EXPECT_EQ(names(LowerGraph(graph, query)), "input constant broadcast maximum neg neg ");
-  EXPECT_EQ(names(LowerGraph(graph, query, [](const Graph& g) { return Optimise(g, Evaluated); })),
+  EXPECT_EQ(names(LowerGraph(graph, RunsPrimitives)), "input constant broadcast maximum neg neg ");
+  EXPECT_EQ(names(LowerGraph(graph, RunsPrimitives,
+                             [](const Graph& g) { return Optimise(g, Evaluated); })),
             "input constant broadcast maximum ");
+}
+
+TEST(LowerGraph, GivesEachResultANode) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[2]
+    %1 = neg %0 : f32[2]
+    %2 = neg %1 : f32[2]
+    %3 = neg %0 : f32[2]
+    return %1, %2, %3, %0)");
+  auto lowered = [](const Graph& g) {
+    auto optimise = [](Graph other) { return Optimise(std::move(other), Evaluated); };
+    return LowerGraph(g, RunsPrimitives, optimise).graph;
+  };
+  Graph after = lowered(graph);
+  EXPECT_EQ(ToText(after),
+            "%0 = input : f32[2]\n"
+            "%1 = neg %0 : f32[2]\n"
+            "%2 = reshape %0 {sizes=[2]} : f32[2]\n"
+            "%3 = reshape %1 {sizes=[2]} : f32[2]\n"
+            "%4 = reshape %0 {sizes=[2]} : f32[2]\n"
+            "return %1, %2, %3, %4\n");
+  EXPECT_EQ(lowered(after), after);
 }
 
 }  // namespace

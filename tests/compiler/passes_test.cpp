@@ -4,6 +4,7 @@
 
 #include "compiler/expand.h"
 #include "compiler/make_explicit.h"
+#include "compiler/pass.h"
 #include "hammock/ir/graph.h"
 
 namespace hammock {
@@ -25,6 +26,20 @@ TEST(Expand, ReplacesCompositesUntilPrimitivesAreLeft) {
             "%6 = reduce_sum %4 {dims=[1], keepdim=false} : f32[2]\n"
             "%7 = div %6, %5 : f32[2]\n"
             "return %7\n");
+}
+
+TEST(Expand, SelectsAreSlicesWithoutTheirDim) {
+  Graph graph = ParseGraph(
+      "%0 = input : f32[2,3]\n"
+      "%1 = input : i64[]\n"
+      "%2 = dynamic_select %0, %1 {dim=1} : f32[2]\n"
+      "return %2");
+  EXPECT_EQ(ToText(ExpandComposites(graph)),
+            "%0 = input : f32[2,3]\n"
+            "%1 = input : i64[]\n"
+            "%2 = dynamic_slice %0, %1 {dim=1, size=1, step=1} : f32[2,1]\n"
+            "%3 = reshape %2 {sizes=[2]} : f32[2]\n"
+            "return %3\n");
 }
 
 TEST(Expand, KeepsWhatABackendWantsWhole) {
@@ -68,7 +83,9 @@ TEST(Passes, GoIntoBodies) {
       return %3
     }, count=3, num_carried=1, num_stacked_in=0} : f32[2]
     return %1)");
-  Graph lowered = MakeExplicit(ExpandComposites(graph));
+  const Pass passes[] = {{"expand", [](Graph g) { return ExpandComposites(std::move(g)); }},
+                         {"make_explicit", MakeExplicit}};
+  Graph lowered = RunPasses(passes, graph);
   const Graph& body = lowered.nodes().back().attrs[0].graph();
   for (const GraphNode& node : body.nodes()) EXPECT_FALSE(node.op->IsComposite());
   std::string text = ToText(body);

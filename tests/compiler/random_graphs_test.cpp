@@ -80,18 +80,19 @@ void CheckPass(const char* pass, const Graph& before, const Graph& after, Seen& 
 
 /// Checks each pass alone and all together; what Optimise gives.
 Graph Checked(const Graph& graph, Seen& seen) {
-  const std::pair<const char*, Optimiser> passes[] = {
-      {"fold", [](const Graph& g) { return Fold(g, EvaluateOnHost); }},
-      {"simplify", [](const Graph& g) { return Simplify(g); }},
+  const Pass passes[] = {
+      {"fold", [](Graph g) { return Fold(std::move(g), EvaluateOnHost); }},
+      {"simplify", Simplify},
       {"move_shape_ops", MoveShapeOps},
       {"share_equal", ShareEqual},
       {"remove_dead", RemoveDead},
-      {"optimise", [](const Graph& g) { return Optimise(g, EvaluateOnHost); }}};
-  for (const auto& [name, pass] : passes) {
-    Graph once = pass(graph);
-    CheckPass(name, graph, once, seen);
-    EXPECT_EQ(ToText(RemoveDead(pass(once))), ToText(RemoveDead(once)))
-        << name << " is not idempotent, of\n"
+      {"optimise", [](Graph g) { return Optimise(std::move(g), EvaluateOnHost); },
+       /*in_bodies=*/false}};
+  for (const Pass& pass : passes) {
+    Graph once = RunPass(pass, graph);
+    CheckPass(pass.name, graph, once, seen);
+    EXPECT_EQ(ToText(RemoveDead(RunPass(pass, once))), ToText(RemoveDead(once)))
+        << pass.name << " is not idempotent, of\n"
         << ToText(graph);
   }
   Graph after = Optimise(graph, EvaluateOnHost);

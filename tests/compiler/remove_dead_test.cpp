@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/pass.h"
+
 namespace hammock {
 namespace {
 
@@ -52,7 +54,7 @@ TEST(RemoveDead, GoesIntoBodiesAndKeepsALoopWithAnOrderedEffect) {
       return %2
     }, count=3, num_carried=1, num_stacked_in=0} : f32[2]
     return %0)");
-  Graph after = RemoveDead(graph);
+  Graph after = RunPass({"remove_dead", RemoveDead}, graph);
   ASSERT_EQ(after.size(), 2);
   const Graph& body = after[1].attrs[0].graph();
   EXPECT_EQ(body.size(), 3);

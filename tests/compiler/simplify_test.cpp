@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "compiler/pass.h"
 #include "compiler/remove_dead.h"
 
 namespace hammock {
@@ -331,7 +332,8 @@ TEST(Simplify, DoesNotLookThroughBarriers) {
 }
 
 TEST(Simplify, KeepsLocationsAndGoesIntoBodies) {
-  Graph graph = RemoveDead(Simplify(ParseGraph(R"(
+  const Pass passes[] = {{"simplify", Simplify}, {"remove_dead", RemoveDead}};
+  Graph graph = RunPasses(passes, ParseGraph(R"(
     %0 = input : f32[2]
     %1 = loop %0 {body=graph {
       %0 = input : i64[]
@@ -344,7 +346,7 @@ TEST(Simplify, KeepsLocationsAndGoesIntoBodies) {
     }, count=3, num_carried=1, num_stacked_in=0} : f32[2]
     %2 = reshape %1 {sizes=[1,2]} : f32[1,2]
     %3 = reshape %2 {sizes=[2,1]} : f32[2,1]  @ model.cpp:9
-    return %3)")));
+    return %3)"));
   EXPECT_EQ(graph[1].attrs[0].graph().size(), 3);
   std::string text = ToText(graph, {.locations = true});
   EXPECT_NE(text.find("reshape %1 {sizes=[2,1]} : f32[2,1]  @ model.cpp:9"), std::string::npos)

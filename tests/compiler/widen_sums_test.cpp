@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/pass.h"
+
 namespace hammock {
 namespace {
 
@@ -46,7 +48,7 @@ TEST(WidenSums, GoesIntoBodies) {
       return %3
     }, count=3, num_carried=1, num_stacked_in=0} : f32[4,4]
     return %2)");
-  Graph widened = WidenSums(graph);
+  Graph widened = RunPass({"widen_sums", WidenSums}, graph);
   Verify(widened);
   EXPECT_EQ(ToText(widened.nodes().back().attrs[0].graph()),
             "%0 = input : i64[]\n"

@@ -173,11 +173,17 @@ struct Doubled : nn::UnaryModule {
 };
 
 TEST_F(Selective, AReplacementMayCallWhatItReplaced) {
-  Net net;
   Tensor x = ones({1, 2});
-  Tensor expected = net.rest(net.hidden(x) * 2.0);
-  net.replace_submodule("hidden", std::make_shared<Doubled>(net.hidden));
-  EXPECT_EQ(net.forward(x).to_vector<float>(), expected.to_vector<float>());
+  std::weak_ptr<Module> replacement;
+  {
+    Net net;
+    Tensor expected = net.rest(net.hidden(x) * 2.0);
+    auto doubled = std::make_shared<Doubled>(net.hidden);
+    replacement = doubled;
+    net.replace_submodule("hidden", doubled);
+    EXPECT_EQ(net.forward(x).to_vector<float>(), expected.to_vector<float>());
+  }
+  EXPECT_TRUE(replacement.expired()) << "the two hold each other";
 }
 
 /// exp cuts the graph: toy runs what is before and behind it.

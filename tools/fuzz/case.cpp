@@ -10,6 +10,7 @@
 
 #include "base/throw.h"
 #include "ops/primitives.h"
+#include "ops/views.h"
 
 namespace hammock::fuzz {
 namespace {
@@ -28,8 +29,8 @@ int64_t LimitOf(const Graph& graph, NodeId input) {
   for (const GraphNode& node : graph.nodes()) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i].node != input) continue;
-      bool picks =
-          node.op == &ops::kGather || node.op == &ops::kScatter || node.op == &ops::kIndexSelect;
+      bool picks = node.op == &ops::kGather || node.op == &ops::kScatter ||
+                   node.op == &ops::kIndexSelect || node.op == &ops::kDynamicSelect;
       if (picks && i == 1) below(extent(node));
       bool slices = node.op == &ops::kDynamicSlice && i == 1;
       bool updates = node.op == &ops::kDynamicUpdateSlice && i == 2;

@@ -60,8 +60,7 @@ class Body {
     return body;
   }
 
-  explicit Body(std::shared_ptr<const Graph> graph)
-      : graph_(std::move(graph)), program_(*graph_, /*aligned_outputs=*/false) {}
+  explicit Body(std::shared_ptr<const Graph> graph) : graph_(graph), program_(std::move(graph)) {}
   const Program& program() const { return program_; }
 
  private:
@@ -73,8 +72,8 @@ class CondCall : public Call {
  public:
   CondCall(const Graph& graph, const GraphNode& node)
       : predicate_(graph.TypeOf(node.inputs[0])),
-        then_(node.attrs[0].graph(), /*aligned_outputs=*/false),
-        otherwise_(node.attrs[1].graph(), /*aligned_outputs=*/false) {}
+        then_(node.attrs[0].graph_ptr()),
+        otherwise_(node.attrs[1].graph_ptr()) {}
 
   int64_t scratch_bytes() const override {
     return std::max(then_.plan().arena_bytes, otherwise_.plan().arena_bytes);
@@ -151,8 +150,8 @@ class Carried {
 class WhileCall : public Call {
  public:
   WhileCall(const Graph&, const GraphNode& node)
-      : condition_(node.attrs[0].graph(), /*aligned_outputs=*/false),
-        body_(node.attrs[1].graph(), /*aligned_outputs=*/false),
+      : condition_(node.attrs[0].graph_ptr()),
+        body_(node.attrs[1].graph_ptr()),
         carried_(body_, 0, node.types.size()),
         holds_(condition_.graph().TypeOf(condition_.graph().outputs()[0])),
         arena_(Aligned(std::max(condition_.plan().arena_bytes, body_.plan().arena_bytes))) {}

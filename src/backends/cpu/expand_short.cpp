@@ -1,8 +1,10 @@
 #include "backends/cpu/expand_short.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "compiler/expand.h"
+#include "compiler/graph_editor.h"
 #include "compiler/make_explicit.h"
 #include "compiler/pipeline.h"
 #include "ops/attention_node.h"
@@ -54,83 +56,24 @@ std::vector<std::vector<bool>> UsedResults(const Graph& graph) {
   return used;
 }
 
-/// A graph that is built anew.
-class Copy {
- public:
-  explicit Copy(const Graph& graph) : graph_(graph), values_(static_cast<size_t>(graph.size())) {}
-
-  Graph Run() {
-    std::vector<std::vector<bool>> used = UsedResults(graph_);
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (IsShort(graph_, id)) {
-        Inline(id, used[static_cast<size_t>(id)]);
-      } else {
-        Append(id);
-      }
-    }
-    for (GraphValue output : graph_.outputs()) out_.AddOutput(Mapped(output));
-    return std::move(out_);
-  }
-
- private:
-  GraphValue Mapped(GraphValue value) const {
-    if (value.node < 0) return value;
-    return values_[static_cast<size_t>(value.node)][static_cast<size_t>(value.index)];
-  }
-
-  void Append(NodeId id) {
-    GraphNode node = graph_[id];
-    for (GraphValue& input : node.inputs) input = Mapped(input);
-    size_t results = node.types.size();
-    NodeId at = out_.Append(std::move(node));
-    for (size_t i = 0; i < results; ++i) {
-      values_[static_cast<size_t>(id)].push_back({at, static_cast<int32_t>(i)});
-    }
-  }
-
-  void Inline(NodeId id, const std::vector<bool>& used) {
-    Graph body = Expansion(graph_, id, used);
-    std::vector<GraphValue> operands;
-    for (GraphValue input : graph_[id].inputs) {
-      if (input.node >= 0) operands.push_back(Mapped(input));
-    }
-    std::vector<NodeId> map(static_cast<size_t>(body.size()), -1);
-    std::vector<GraphValue> inputs(static_cast<size_t>(body.size()));
-    for (size_t i = 0; i < operands.size(); ++i) {
-      inputs[static_cast<size_t>(body.inputs()[i])] = operands[i];
-    }
-    auto mapped = [&](GraphValue value) {
-      if (value.node < 0) return value;
-      NodeId at = map[static_cast<size_t>(value.node)];
-      return at < 0 ? inputs[static_cast<size_t>(value.node)] : GraphValue{at, value.index};
-    };
-    for (NodeId i = 0; i < body.size(); ++i) {
-      if (body[i].op == &ops::kInput) continue;
-      GraphNode node = body[i];
-      for (GraphValue& input : node.inputs) input = mapped(input);
-      node.location = graph_[id].location;
-      node.origin = graph_[id].origin;
-      map[static_cast<size_t>(i)] = out_.Append(std::move(node));
-    }
-    size_t next = 0;
-    for (bool is_used : used) {
-      values_[static_cast<size_t>(id)].push_back(is_used ? mapped(body.outputs()[next++])
-                                                         : GraphValue{});
-    }
-  }
-
-  const Graph& graph_;
-  std::vector<std::vector<GraphValue>> values_;  // by node: what its results became
-  Graph out_;
-};
-
 }  // namespace
 
 Graph ExpandShort(Graph graph) {
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (IsShort(graph, id)) return Copy(graph).Run();
-  }
-  return graph;
+  std::vector<bool> is_short;
+  for (NodeId id = 0; id < graph.size(); ++id) is_short.push_back(IsShort(graph, id));
+  if (std::ranges::find(is_short, true) == is_short.end()) return graph;
+  const std::vector<std::vector<bool>> used = UsedResults(graph);
+  return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
+    if (!is_short[static_cast<size_t>(id)]) return std::nullopt;
+    const std::vector<bool>& is_used = used[static_cast<size_t>(id)];
+    std::erase_if(node.inputs, [](GraphValue input) { return input.node < 0; });
+    std::vector<GraphValue> outputs = editor.Inline(Expansion(graph, id, is_used), node.inputs);
+    std::vector<GraphValue> results;
+    for (auto next = outputs.begin(); bool here : is_used) {
+      results.push_back(here ? *next++ : GraphValue{});
+    }
+    return results;
+  });
 }
 
 }  // namespace hammock::cpu

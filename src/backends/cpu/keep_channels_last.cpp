@@ -7,6 +7,7 @@
 
 #include "backends/cpu/products.h"
 #include "compiler/fusion_facts.h"
+#include "compiler/graph_editor.h"
 #include "ops/channels_last.h"
 #include "ops/primitives.h"
 
@@ -188,63 +189,50 @@ class Layouts {
 class Builder {
  public:
   Builder(const Graph& graph, const Layouts& layouts)
-      : graph_(graph), layouts_(layouts), ids_(Index(graph.size())), turned_(Index(graph.size())) {}
+      : graph_(graph), layouts_(layouts), editor_(graph), transposed_(Index(graph.size())) {}
 
   Graph Run() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      now_ = &graph_[id];
-      if (now_->op == &ops::kConvolution) {
-        AppendConvolution(id);
-      } else if (!layouts_.last({id, 0})) {
-        AppendPlain(id);
-      } else if (now_->op == &ops::kReduceWindow) {
-        ids_[Index(id)] = AppendWindows().node;
+      editor_.For(graph_[id]);
+      if (graph_[id].op == &ops::kConvolution) {
+        editor_.Keep(id, ConvolutionAt(id));
+      } else if (layouts_.last({id, 0}) && graph_[id].op == &ops::kReduceWindow) {
+        editor_.Replace(id, WindowsOf(graph_[id]));
       } else {
-        GraphNode node = *now_;
-        for (GraphValue& input : node.inputs) input = Get(input, true);
-        node.types[0] = ops::WithChannelsLast(node.types[0]);
-        ids_[Index(id)] = out_.Append(std::move(node));
+        editor_.Keep(id, PointwiseOrPlain(id));
       }
     }
-    for (GraphValue output : graph_.outputs()) out_.AddOutput(Get(output, false));
-    return std::move(out_);
+    std::vector<GraphValue> outputs;
+    for (GraphValue output : graph_.outputs()) outputs.push_back(Get(output, false));
+    Graph out = editor_.Finish();
+    out.SetOutputs(std::move(outputs));
+    return out;
   }
 
  private:
-  GraphValue Make(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
-                  const Shape& type) {
-    GraphNode node;
-    node.op = &op;
-    node.inputs = std::move(inputs);
-    node.attrs = std::move(attrs);
-    node.types = {type};
-    node.location = now_->location;
-    node.origin = now_->origin;
-    return {out_.Append(std::move(node)), 0};
-  }
-
   /// A value with its channels last or first: as it lies, or by a permute that is made once.
   GraphValue Get(GraphValue value, bool last) {
     if (value.node < 0) return value;
-    GraphValue lies = {ids_[Index(value.node)], value.index};
+    GraphValue lies = editor_.Mapped(value);
     if (layouts_.last(value) == last) return lies;
-    std::optional<GraphValue>& turned = turned_[Index(value.node)];
-    if (turned && value.index == 0) return *turned;
-    const Shape type = out_.TypeOf(lies);
-    Dims order = last ? ops::ChannelsToLast(type.rank()) : ops::ChannelsToFirst(type.rank());
-    GraphValue made = Make(ops::kPermute, {lies}, {Attr(order)},
-                           last ? ops::WithChannelsLast(type) : ops::WithChannelsFirst(type));
-    if (value.index == 0) turned = made;
+    std::optional<GraphValue>& transposed = transposed_[Index(value.node)];
+    if (transposed && value.index == 0) return *transposed;
+    const int rank = editor_.TypeOf(lies).rank();
+    Dims order = last ? ops::ChannelsToLast(rank) : ops::ChannelsToFirst(rank);
+    GraphValue made = editor_.Add(ops::kPermute, {lies}, {Attr(order)});
+    if (value.index == 0) transposed = made;
     return made;
   }
 
-  void AppendPlain(NodeId id) {
+  GraphNode PointwiseOrPlain(NodeId id) {
+    const bool last = layouts_.last({id, 0});
     GraphNode node = graph_[id];
-    for (GraphValue& input : node.inputs) input = Get(input, false);
-    ids_[Index(id)] = out_.Append(std::move(node));
+    for (GraphValue& input : node.inputs) input = Get(input, last);
+    if (last) node.types[0] = ops::WithChannelsLast(node.types[0]);
+    return node;
   }
 
-  void AppendConvolution(NodeId id) {
+  GraphNode ConvolutionAt(NodeId id) {
     GraphNode node = graph_[id];
     bool input_last = layouts_.ReadsLast(id);
     bool result_last = layouts_.last({id, 0});
@@ -255,7 +243,7 @@ class Builder {
       node.attrs.emplace_back(result_last);
     }
     if (result_last) node.types[0] = ops::WithChannelsLast(node.types[0]);
-    ids_[Index(id)] = out_.Append(std::move(node));
+    return node;
   }
 
   /// The elements of all windows at one place of theirs.
@@ -264,25 +252,20 @@ class Builder {
       int dim = static_cast<int>(i) + 1;
       int64_t start = tap % windows.window[i] * windows.dilation[i];
       int64_t count = windows.node.type().size(dim + 1);
-      const Shape type = out_.TypeOf(input);
-      Dims sizes = type.sizes();
-      sizes[dim] = count;
-      input = Make(ops::kSlice, {input},
-                   {Attr(int64_t{dim}), Attr(start), Attr(count), Attr(windows.stride[i])},
-                   type.With(sizes));
+      input = editor_.Slice(input, dim, start, count, windows.stride[i]);
     }
     return input;
   }
 
   /// Sums begin with 0 and go in order, as maxima do; those over two dims go by columns first.
-  GraphValue AppendWindows() {
-    Windows windows(*now_);
-    GraphValue input = Get(now_->inputs[0], true);
-    const Shape type = ops::WithChannelsLast(now_->type());
+  GraphValue WindowsOf(const GraphNode& node) {
+    Windows windows(node);
+    GraphValue input = Get(node.inputs[0], true);
+    const Shape type = ops::WithChannelsLast(node.type());
     auto combine = [&](std::optional<GraphValue> all, GraphValue next) {
       if (!all && !windows.sums()) return next;
-      if (!all) all = Zeros(type);
-      return Make(windows.sums() ? ops::kAdd : ops::kMaximum, {*all, next}, {}, type);
+      if (!all) all = editor_.Broadcast(editor_.Constant(Scalar(0.0), type.dtype()), type.sizes());
+      return editor_.Add(windows.sums() ? ops::kAdd : ops::kMaximum, {*all, next}, {}, type);
     };
     int64_t columns = !windows.sums() && windows.window.size() == 2 ? windows.window[1] : 1;
     std::optional<GraphValue> all;
@@ -296,18 +279,10 @@ class Builder {
     return *all;
   }
 
-  GraphValue Zeros(const Shape& type) {
-    GraphValue zero =
-        Make(ops::kConstant, {}, {Attr(Scalar(0.0)), Attr(type.dtype())}, type.With(Dims{}));
-    return Make(ops::kBroadcast, {zero}, {Attr(type.sizes())}, type);
-  }
-
   const Graph& graph_;
   const Layouts& layouts_;
-  std::vector<NodeId> ids_;                        // by node: what it became
-  std::vector<std::optional<GraphValue>> turned_;  // by node: with the other order of dims
-  const GraphNode* now_ = nullptr;
-  Graph out_;
+  GraphEditor editor_;
+  std::vector<std::optional<GraphValue>> transposed_;  // by node: with the other order of dims
 };
 
 }  // namespace

@@ -44,11 +44,16 @@ std::vector<int64_t> WorkOf(std::span<const std::shared_ptr<const PreparedStep>>
 
 }  // namespace
 
+std::vector<Pass> CpuPasses() {
+  return {
+      {"expand_short", ExpandShort},
+      {"split_reductions", SplitReductions},
+      {"keep_channels_last", KeepChannelsLast},
+  };
+}
+
 Graph RewriteForCpu(const Graph& graph) {
-  // One pass after another, so that no two forms of the graph live long.
-  Graph rewritten = ExpandShort(compiler::WithOrigins(graph));
-  rewritten = SplitReductions(std::move(rewritten));
-  return KeepChannelsLast(std::move(rewritten));
+  return RunPasses(CpuPasses(), compiler::WithOrigins(graph));
 }
 
 std::vector<int> GroupsOf(const compiler::Schedule& schedule) {
@@ -59,8 +64,11 @@ std::vector<int> GroupsOf(const compiler::Schedule& schedule) {
   return GroupSteps(schedule, work);
 }
 
-Program::Program(const Graph& graph, bool aligned_outputs)
-    : graph_(std::make_shared<const Graph>(RewriteForCpu(graph))),
+Program::Program(const Graph& graph)
+    : Program(std::make_shared<const Graph>(RewriteForCpu(graph)), /*aligned_outputs=*/true) {}
+
+Program::Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs)
+    : graph_(std::move(rewritten)),
       schedule_(std::make_shared<const compiler::Schedule>(
           compiler::MakeSchedule(*graph_, aligned_outputs))) {
   std::vector<std::shared_ptr<KernelCode>> codes;

@@ -11,6 +11,7 @@
 #include "backends/cpu/prepared_step.h"
 #include "compiler/donation_plan.h"
 #include "compiler/memory_plan.h"
+#include "compiler/pass.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
 #include "compiler/sized_schedule.h"
@@ -26,6 +27,7 @@ namespace hammock::cpu {
 class ProgramsBySize;
 class SizedProgram;
 
+std::vector<Pass> CpuPasses();
 /// A graph of primitives as programs run it.
 Graph RewriteForCpu(const Graph& graph);
 /// By step: the last of those that run beside it.
@@ -34,10 +36,11 @@ std::vector<int> GroupsOf(const compiler::Schedule& schedule);
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
  public:
-  /// The graph has primitives only, with operands as they stand in lowered graphs. Outputs begin at
-  /// multiples of 64 bytes, unless `aligned_outputs` is false: those of a loop's body lie in a
-  /// stack.
-  explicit Program(const Graph& graph, bool aligned_outputs = true);
+  /// The graph has primitives only, with operands as they stand in lowered graphs.
+  explicit Program(const Graph& graph);
+  /// Of a graph that was rewritten, such as a body. Outputs begin at multiples of 64 bytes, unless
+  /// `aligned_outputs` is false: those of a loop's body lie in a stack.
+  explicit Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs = false);
   /// `sized` at sizes of the free parameters that it covers.
   Program(std::shared_ptr<const SizedProgram> sized, const std::vector<int64_t>& sizes);
   ~Program();

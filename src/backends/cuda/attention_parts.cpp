@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backends/cuda/expand_attention.h"
-#include "backends/cuda/replace_nodes.h"
 #include "compiler/expand.h"
+#include "compiler/graph_editor.h"
 #include "compiler/make_explicit.h"
 #include "ops/attention_node.h"
 #include "ops/compose.h"
@@ -77,46 +77,14 @@ MaskKind KindOfMask(const Graph& graph, const GraphNode& node) {
   return shared ? MaskKind::kShared : each ? MaskKind::kEach : MaskKind::kOther;
 }
 
-/// Writes into a graph, or into the body of a loop, in the name of one node.
-class Writer {
- public:
-  Writer(Graph& out, const GraphNode& node) : out_(out), node_(node) {}
-
-  NodeId Node(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs) {
-    NodeId id = out_.AddNode(op, std::move(inputs), std::move(attrs), node_.location);
-    out_.mutable_node(id).origin = node_.origin;
-    return id;
-  }
-  GraphValue Op(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs = {}) {
-    return {Node(op, std::move(inputs), std::move(attrs)), 0};
-  }
-  const Shape& TypeOf(GraphValue x) const { return out_.TypeOf(x); }
-  GraphValue Reshape(GraphValue x, const Dims& sizes) {
-    return TypeOf(x).sizes() == sizes ? x : Op(ops::kReshape, {x}, {Attr(sizes)});
-  }
-  GraphValue Broadcast(GraphValue x, const Dims& sizes) {
-    return TypeOf(x).sizes() == sizes ? x : Op(ops::kBroadcast, {x}, {Attr(sizes)});
-  }
-  GraphValue Cast(GraphValue x, DType dtype) {
-    return TypeOf(x).dtype() == dtype ? x : Op(ops::kCast, {x}, {Attr(dtype)});
-  }
-  GraphValue Number(const Scalar& value, DType dtype) {
-    return Op(ops::kConstant, {}, {Attr(value.To(dtype)), Attr(dtype)});
-  }
-
- private:
-  Graph& out_;
-  const GraphNode& node_;
-};
-
 /// A loop that is being written: its operands, and its body's inputs that stand for them.
 class LoopWriter {
  public:
-  LoopWriter(Writer& outside, const GraphNode& node, int64_t count)
-      : inside(body_, node),
-        round(body_.AddInput(Shape(DType::kI64, {}))),
-        outside_(outside),
-        count_(count) {}
+  LoopWriter(GraphBuilder& outside, const GraphNode& node, int64_t count)
+      : outside_(outside), count_(count) {
+    inside.For(node);
+    round = inside.AddInput(Shape(DType::kI64, {}));
+  }
 
   GraphValue Carried(GraphValue x) {
     ++carried_;
@@ -132,48 +100,46 @@ class LoopWriter {
   /// After all that are stacked.
   GraphValue Invariant(GraphValue x) { return Operand(x, outside_.TypeOf(x)); }
 
-  NodeId Finish(std::vector<GraphValue> results) {
-    body_.SetOutputs(std::move(results));
+  NodeId Finish(const std::vector<GraphValue>& results) {
+    for (GraphValue result : results) inside.AddOutput(result);
     auto keep = [](const Graph& graph, NodeId id) { return ExpandsAttention(graph, graph[id]); };
-    Graph whole = MakeExplicit(ExpandComposites(body_, keep));
-    return outside_.Node(ops::kLoop, operands_,
-                         {Attr(std::make_shared<const Graph>(std::move(whole))), Attr(count_),
-                          Attr(carried_), Attr(stacked_)});
+    Graph whole = MakeExplicit(ExpandComposites(inside.Finish(), keep));
+    return outside_
+        .Add(ops::kLoop, operands_,
+             {Attr(std::make_shared<const Graph>(std::move(whole))), Attr(count_), Attr(carried_),
+              Attr(stacked_)})
+        .node;
   }
+
+  GraphBuilder inside;  ///< of the body
+  GraphValue round;     ///< its number, there
 
  private:
   GraphValue Operand(GraphValue x, const Shape& type) {
     operands_.push_back(x);
-    return body_.AddInput(type);
+    return inside.AddInput(type);
   }
 
-  Graph body_;
-
- public:
-  Writer inside;           ///< of the body
-  const GraphValue round;  ///< its number, there
-
- private:
-  Writer& outside_;
+  GraphBuilder& outside_;
   const int64_t count_;
   int64_t carried_ = 0, stacked_ = 0;
   std::vector<GraphValue> operands_;
 };
 
 /// Which queries see which keys, where this round has those from `round` * rows on.
-GraphValue CausalMask(Writer& w, GraphValue round, int64_t rows, int64_t keys) {
+GraphValue CausalMask(GraphBuilder& w, GraphValue round, int64_t rows, int64_t keys) {
   const Dims plane = {rows, keys};
-  GraphValue first = w.Op(ops::kMul, {round, w.Number(Scalar(rows), DType::kI64)});
-  GraphValue row = w.Op(ops::kAdd, {w.Broadcast(first, {rows}),
-                                    w.Op(ops::kIota, {}, {Attr(rows), Attr(DType::kI64)})});
-  GraphValue column = w.Op(ops::kIota, {}, {Attr(keys), Attr(DType::kI64)});
-  return w.Op(ops::kLe,
-              {w.Broadcast(column, plane), w.Broadcast(w.Reshape(row, {rows, 1}), plane)});
+  GraphValue first = w.Add(ops::kMul, {round, w.Constant(Scalar(rows), DType::kI64)});
+  GraphValue row = w.Add(ops::kAdd, {w.Broadcast(first, {rows}),
+                                     w.Add(ops::kIota, {}, {Attr(rows), Attr(DType::kI64)})});
+  GraphValue column = w.Add(ops::kIota, {}, {Attr(keys), Attr(DType::kI64)});
+  return w.Add(ops::kLe,
+               {w.Broadcast(column, plane), w.Broadcast(w.Reshape(row, {rows, 1}), plane)});
 }
 
 /// One matrix, some queries at a time. `inputs` are those of the node, with a batch of 1.
-std::vector<GraphValue> ByRows(Writer& w, const GraphNode& node, std::vector<GraphValue> inputs,
-                               const Parts& parts) {
+std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
+                               std::vector<GraphValue> inputs, const Parts& parts) {
   const Places at(node);
   const int64_t count = parts.queries / parts.rows;
   const DType dtype = w.TypeOf(inputs[at.query]).dtype(), wide = ops::WideFloat(dtype);
@@ -181,7 +147,7 @@ std::vector<GraphValue> ByRows(Writer& w, const GraphNode& node, std::vector<Gra
   std::vector<GraphValue> sums;
   if (at.backward) {  // of the gradients of key and value
     for (size_t i : {at.key(), at.value()}) {
-      GraphValue zero = w.Number(Scalar(0.0), wide);
+      GraphValue zero = w.Constant(Scalar(0.0).To(wide), wide);
       sums.push_back(loop.Carried(w.Broadcast(zero, w.TypeOf(inputs[i]).sizes())));
     }
   }
@@ -203,12 +169,12 @@ std::vector<GraphValue> ByRows(Writer& w, const GraphNode& node, std::vector<Gra
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].node >= 0 && dim_of_rows(i) < 0) slices[i] = loop.Invariant(inputs[i]);
   }
-  Writer& body = loop.inside;
+  GraphBuilder& body = loop.inside;
   if (node.attrs[0].boolean()) {
     int64_t keys = w.TypeOf(inputs[at.key()]).size(1);
     slices[at.mask()] = CausalMask(body, loop.round, parts.rows, keys);
   }
-  NodeId part = body.Node(*node.op, slices, {Attr(false), node.attrs[1]});
+  NodeId part = body.Add(*node.op, slices, {Attr(false), node.attrs[1]}).node;
   if (!at.backward) {
     NodeId all = loop.Finish({{part, 0}, {part, 1}});
     int64_t width = w.TypeOf(inputs[at.value()]).size(2);
@@ -218,19 +184,18 @@ std::vector<GraphValue> ByRows(Writer& w, const GraphNode& node, std::vector<Gra
   std::vector<GraphValue> results;
   for (int32_t i : {1, 2}) {
     results.push_back(
-        body.Op(ops::kAdd, {sums[static_cast<size_t>(i - 1)], body.Cast({part, i}, wide)}));
+        body.Add(ops::kAdd, {sums[static_cast<size_t>(i - 1)], body.Cast({part, i}, wide)}));
   }
   results.push_back({part, 0});
-  NodeId all = loop.Finish(std::move(results));
+  NodeId all = loop.Finish(results);
   return {w.Reshape({all, 2}, w.TypeOf(inputs[at.query]).sizes()), w.Cast({all, 0}, dtype),
           w.Cast({all, 1}, dtype)};
 }
 
 /// Some matrices at a time.
-std::vector<GraphValue> ByMatrices(Graph& out, const GraphNode& node, const Parts& parts) {
+std::vector<GraphValue> ByMatrices(GraphBuilder& w, const GraphNode& node, const Parts& parts) {
   const Places at(node);
-  const bool shared_mask = KindOfMask(out, node) == MaskKind::kShared;
-  Writer w(out, node);
+  const bool shared_mask = KindOfMask(w.graph(), node) == MaskKind::kShared;
   LoopWriter loop(w, node, parts.batch / parts.together);
   const int batch_dims = w.TypeOf(node.inputs[at.query]).rank() - 2;
   std::vector<GraphValue> slices(node.inputs.size());
@@ -253,12 +218,12 @@ std::vector<GraphValue> ByMatrices(Graph& out, const GraphNode& node, const Part
   if (parts.rows < parts.queries) {
     results = ByRows(loop.inside, node, slices, parts);
   } else {
-    NodeId part = loop.inside.Node(*node.op, slices, node.attrs);
+    NodeId part = loop.inside.Add(*node.op, slices, node.attrs).node;
     for (size_t i = 0; i < node.types.size(); ++i) {
       results.push_back({part, static_cast<int32_t>(i)});
     }
   }
-  NodeId all = loop.Finish(std::move(results));
+  NodeId all = loop.Finish(results);
   std::vector<GraphValue> values;
   for (size_t i = 0; i < node.types.size(); ++i) {
     values.push_back(w.Reshape({all, static_cast<int32_t>(i)}, node.types[i].sizes()));
@@ -275,14 +240,11 @@ bool RunsInParts(const Graph& graph, const GraphNode& node, int64_t score_bytes)
 }
 
 Graph AttentionInParts(Graph graph, int64_t score_bytes) {
-  using Results = std::optional<std::vector<GraphValue>>;
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(),
-                   [&](const GraphNode& node) { return RunsInParts(graph, node, score_bytes); })) {
-    return graph;
-  }
-  return ReplaceNodes(graph, [&](Graph& out, NodeId id, const GraphNode& node) -> Results {
-    if (!RunsInParts(graph, graph[id], score_bytes)) return std::nullopt;
-    return ByMatrices(out, node, PartsOf(graph, graph[id], score_bytes));
+  auto in_parts = [&](const GraphNode& node) { return RunsInParts(graph, node, score_bytes); };
+  if (std::ranges::none_of(graph.nodes(), in_parts)) return graph;
+  return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
+    if (!in_parts(graph[id])) return std::nullopt;
+    return ByMatrices(editor, node, PartsOf(graph, graph[id], score_bytes));
   });
 }
 

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "backends/cuda/expand_attention.h"
-#include "backends/cuda/replace_nodes.h"
+#include "compiler/graph_editor.h"
 #include "ops/attention_node.h"
+#include "ops/fused_forms.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
 namespace {
-
-constexpr size_t kNoted = 2;  // the first attribute that is ours
 
 /// How the elements of a view lie in what it is a view of.
 struct View {
@@ -107,14 +106,10 @@ bool SwapsHeads(const GraphNode& node) {
   return node.op == &ops::kPermute && node.attrs[0].ints() == Dims{0, 2, 1, 3};
 }
 
-Attr Noted(const RowLayout& rows) {
-  return Attr(Dims{rows.offset, rows.outer, rows.inner, rows.row});
-}
-
-/// One node of attention in the new graph.
-class Writer {
+/// One node of attention as kernels take it; see Note [Strided attention].
+class StridedWriter {
  public:
-  Writer(Graph& out, GraphNode node) : out_(out), node_(std::move(node)) {
+  StridedWriter(GraphBuilder& out, GraphNode node) : out_(out), node_(std::move(node)) {
     backward_ = node_.op == &ops::kAttentionBackward;
     operands_ = backward_ ? 4 : 3;
     const Shape& query = out_.TypeOf(node_.inputs[backward_ ? 1 : 0]);
@@ -128,49 +123,49 @@ class Writer {
   }
 
   /// Its results, in the order of dims that the graph expects.
-  std::vector<GraphValue> Write(bool heads_beside) {
-    heads_beside = heads_beside && rank_ == 4;
+  std::vector<GraphValue> Write(bool bshd) {
+    bshd = bshd && rank_ == 4;
     GraphValue mask = node_.inputs[operands_];
     MaskLayout m = *MaskOf(out_.TypeOf(node_.inputs[operands_ - 3]),
                            mask.node < 0 ? nullptr : &out_.TypeOf(mask));
-    node_.attrs.push_back(
-        Attr(Dims{sizes_.outer, sizes_.inner, sizes_.queries, sizes_.keys, sizes_.width}));
-    node_.attrs.push_back(Attr(Dims{m.kind, m.outer, m.inner, m.row, m.column}));
+    std::vector<int64_t> strides = {m.kind, m.outer, m.inner, m.row, m.column};
     for (size_t i = 0; i < operands_; ++i) {
-      Operand operand = FurthestBase(out_, node_.inputs[i]);
+      Operand operand = FurthestBase(out_.graph(), node_.inputs[i]);
       node_.inputs[i] = operand.base;
-      node_.attrs.push_back(Noted(operand.rows));
+      Note(operand.rows, strides);
     }
-    size_t results = backward_ ? 3 : 1;
+    const size_t results = backward_ ? 3 : 1;
+    const int64_t width = sizes_.width, inner = sizes_.inner;
     for (size_t i = 0; i < results; ++i) {
-      int64_t rows = backward_ && i > 0 ? sizes_.keys : sizes_.queries;
-      int64_t width = sizes_.width, inner = sizes_.inner;
-      node_.attrs.push_back(Noted(heads_beside
-                                      ? RowLayout{0, rows * inner * width, width, inner * width}
-                                      : RowLayout{0, inner * rows * width, rows * width, width}));
-      if (heads_beside) {
-        node_.types[i] = node_.types[i].With(Dims{sizes_.outer, rows, inner, width});
-      }
+      const int64_t rows = backward_ && i > 0 ? sizes_.keys : sizes_.queries;
+      Note(bshd ? RowLayout{0, rows * inner * width, width, inner * width}
+                : RowLayout{0, inner * rows * width, rows * width, width},
+           strides);
     }
-    LocationId location = node_.location;
-    int32_t origin = node_.origin;
-    size_t all = node_.types.size();
-    NodeId id = out_.Append(std::move(node_));
+    GraphValue first =
+        out_.Add(backward_ ? ops::kAttentionStridedBackward : ops::kAttentionStrided, node_.inputs,
+                 {node_.attrs[0], node_.attrs[1],
+                  Attr(Dims{sizes_.outer, sizes_.inner, sizes_.queries, sizes_.keys, sizes_.width}),
+                  Attr(std::move(strides)), Attr(bshd)});
     std::vector<GraphValue> values;
-    for (size_t i = 0; i < all; ++i) {
-      GraphValue value{id, static_cast<int32_t>(i)};
-      if (heads_beside && i < results) {
-        NodeId turned = out_.AddNode(ops::kPermute, {value}, {Attr(Dims{0, 2, 1, 3})}, location);
-        out_.mutable_node(turned).origin = origin;
-        value = {turned, 0};
+    for (size_t i = 0; i < node_.types.size(); ++i) {
+      GraphValue value{first.node, static_cast<int32_t>(i)};
+      if (bshd && i < results) {
+        value = out_.Add(ops::kPermute, {value}, {Attr(Dims{0, 2, 1, 3})});
       }
-      values.push_back(value);
+      values.push_back(out_.Reshape(value, node_.types[i].sizes()));
     }
     return values;
   }
 
  private:
-  Graph& out_;
+  static void Note(const RowLayout& rows, std::vector<int64_t>& strides) {
+    for (int64_t stride : {rows.offset, rows.outer, rows.inner, rows.row}) {
+      strides.push_back(stride);
+    }
+  }
+
+  GraphBuilder& out_;
   GraphNode node_;
   bool backward_;
   size_t operands_;
@@ -180,7 +175,7 @@ class Writer {
 
 /// By node: whether heads lie beside each other in what it reads or in what is made of its result,
 /// if it is an attention. Results of the graph stay as they are.
-std::vector<bool> WantHeadsBeside(const Graph& graph) {
+std::vector<bool> WantBshd(const Graph& graph) {
   std::vector<bool> wants(static_cast<size_t>(graph.size()));
   for (NodeId id = 0; id < graph.size(); ++id) {
     const GraphNode& node = graph[id];
@@ -199,18 +194,17 @@ std::vector<bool> WantHeadsBeside(const Graph& graph) {
 }  // namespace
 
 Graph AttentionViews(Graph graph) {
-  using Results = std::optional<std::vector<GraphValue>>;
-  bool has_kernels = false;
-  for (const GraphNode& node : graph.nodes()) has_kernels |= HasAttentionKernel(graph, node);
-  if (!has_kernels) return graph;
-  std::vector<bool> heads_beside = WantHeadsBeside(graph);
-  return ReplaceNodes(graph, [&](Graph& out, NodeId id, const GraphNode& node) -> Results {
-    if (HasAttentionKernel(graph, graph[id])) {
-      return Writer(out, node).Write(heads_beside[static_cast<size_t>(id)]);
+  auto has_kernel = [&](const GraphNode& node) { return HasAttentionKernel(graph, node); };
+  if (std::ranges::none_of(graph.nodes(), has_kernel)) return graph;
+  const std::vector<bool> bshd = WantBshd(graph);
+  return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
+    if (has_kernel(graph[id])) {
+      return StridedWriter(editor, node).Write(bshd[static_cast<size_t>(id)]);
     }
     // Swapping twice is nothing.
+    const Graph& out = editor.graph();
     if (SwapsHeads(node) && SwapsHeads(out[node.inputs[0].node])) {
-      return std::vector<GraphValue>{out[node.inputs[0].node].inputs[0]};
+      return {{out[node.inputs[0].node].inputs[0]}};
     }
     return std::nullopt;
   });
@@ -236,18 +230,19 @@ std::optional<MaskLayout> MaskOf(const Shape& query, const Shape* mask) {
 }
 
 AttentionSizes SizesOf(const GraphNode& attention) {
-  Dims sizes = attention.attrs[kNoted].ints();
+  Dims sizes = attention.attr("sizes").ints();
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
 }
 
 MaskLayout MaskOf(const GraphNode& attention) {
-  Dims mask = attention.attrs[kNoted + 1].ints();
+  const std::vector<int64_t>& mask = attention.attr("strides").ints();
   return {mask[0], mask[1], mask[2], mask[3], mask[4]};
 }
 
 RowLayout LayoutOf(const GraphNode& attention, size_t which) {
-  Dims rows = attention.attrs[kNoted + 2 + which].ints();
-  return {rows[0], rows[1], rows[2], rows[3]};
+  const std::vector<int64_t>& strides = attention.attr("strides").ints();
+  const size_t first = 5 + 4 * which;
+  return {strides[first], strides[first + 1], strides[first + 2], strides[first + 3]};
 }
 
 }  // namespace hammock::cuda

@@ -28,13 +28,13 @@ struct AttentionSizes {
   int64_t batch() const { return outer * inner; }
 };
 
-/// Nodes that have kernels get what these need as further attributes. Operands that are views of
-/// something else (a part of a joint projection, heads beside each other) become that; results
-/// lie with heads beside each other if that is how they are used.
+/// Nodes that have kernels become `_attention_strided`. Operands that are views of something else
+/// (a part of a joint projection, heads beside each other) become that; results lie with heads
+/// beside each other if that is how they are used.
 Graph AttentionViews(Graph graph);
 
-/// What AttentionViews noted. Operands and results are counted from the query on: query, key, value
-/// and result, or grad, query, key, value and the gradients of the last three.
+/// The attributes of such nodes. Operands and results are counted from the query on: query, key,
+/// value and result, or grad, query, key, value and the gradients of the last three.
 AttentionSizes SizesOf(const GraphNode& attention);
 RowLayout LayoutOf(const GraphNode& attention, size_t which);
 MaskLayout MaskOf(const GraphNode& attention);

@@ -11,7 +11,7 @@
 #include "backends/cuda/attention_text.h"
 #include "backends/cuda/call_kit.h"
 #include "backends/cuda/expand_attention.h"
-#include "ops/attention_node.h"
+#include "ops/fused_forms.h"
 
 namespace hammock::cuda {
 namespace {
@@ -183,8 +183,10 @@ std::unique_ptr<Call> MakeAttention(const Graph&, const GraphNode& node, const C
   return std::make_unique<AttentionCall>(node, place.machine);
 }
 
-constexpr CallEntry kCalls[] = {{&ops::kAttention, MakeAttention},
-                                {&ops::kAttentionBackward, MakeAttentionBackward}};
+constexpr CallEntry kCalls[] = {
+    {&ops::kAttentionStrided, MakeAttention},
+    {&ops::kAttentionStridedBackward, MakeAttentionBackward},
+};
 
 }  // namespace
 

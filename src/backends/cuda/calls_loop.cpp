@@ -84,7 +84,8 @@ class LoopCall : public Call {
     if (known) return known;
     // The program that this call is part of keeps the machine.
     auto made = std::make_shared<const Program>(
-        body.graph(), std::shared_ptr<Machine>(std::shared_ptr<void>(), &place.machine));
+        ScheduledForCuda(body.graph()),
+        std::shared_ptr<Machine>(std::shared_ptr<void>(), &place.machine));
     if (place.shared) place.shared->AddBody(body, made);
     return made;
   }

@@ -5,6 +5,7 @@
 #include "backends/cuda/copies.h"
 #include "backends/cuda/cuda_text.h"
 #include "backends/cuda/scalar_text.h"
+#include "ops/fused_forms.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
@@ -110,8 +111,10 @@ class DotCall : public Call {
     Product& p = product_;
     p.dtype = a.dtype();
     p.out_dtype = node.type().dtype();
-    p.bias = node.inputs.size() > 2;
-    p.relu = node.inputs.size() > 3;
+    if (node.op == &ops::kDotGeneralFused) {
+      p.bias = node.inputs[2].node >= 0;
+      p.relu = node.attr("relu").boolean();
+    }
     p.batch = Merge(a, a_batch).size;
     p.m = Merge(a, a_free).size;
     p.n = Merge(b, b_free).size;
@@ -254,7 +257,7 @@ std::unique_ptr<Call> MakeDot(const Graph& graph, const GraphNode& node, const C
   return std::make_unique<DotCall>(graph, node, place.machine);
 }
 
-constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot}};
+constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot}, {&ops::kDotGeneralFused, MakeDot}};
 
 }  // namespace
 

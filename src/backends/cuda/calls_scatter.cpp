@@ -4,6 +4,7 @@
 
 #include "backends/cuda/scatter_kit.h"
 #include "hammock/config.h"
+#include "ops/fused_forms.h"
 
 namespace hammock::cuda {
 namespace {
@@ -148,7 +149,7 @@ std::unique_ptr<Call> MakeScatter(const Graph& graph, const GraphNode& node, con
   return MakeSortedScatter(graph, node);
 }
 
-constexpr CallEntry kCalls[] = {{&ops::kScatter, MakeScatter}};
+constexpr CallEntry kCalls[] = {{&ops::kScatter, MakeScatter}, {&ops::kScatterRows, MakeScatter}};
 
 }  // namespace
 

@@ -5,63 +5,37 @@
 #include <vector>
 
 #include "backends/cuda/attention_views.h"
-#include "backends/cuda/replace_nodes.h"
+#include "compiler/graph_editor.h"
 #include "ops/attention_node.h"
+#include "ops/fused_forms.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
 namespace {
 
-/// Writes nodes in place of one.
-class Writer {
- public:
-  Writer(Graph& out, const GraphNode& node) : out_(out), node_(node) {}
-
-  GraphValue Op(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs = {}) {
-    NodeId id = out_.AddNode(op, std::move(inputs), std::move(attrs), node_.location);
-    out_.mutable_node(id).origin = node_.origin;
-    return {id, 0};
-  }
-  const Dims& SizesOf(GraphValue x) const { return out_.TypeOf(x).sizes(); }
-  GraphValue Cast(GraphValue x, DType dtype) { return Op(ops::kCast, {x}, {Attr(dtype)}); }
-  GraphValue Reshape(GraphValue x, const Dims& sizes) {
-    return SizesOf(x) == sizes ? x : Op(ops::kReshape, {x}, {Attr(sizes)});
-  }
-  GraphValue Broadcast(GraphValue x, const Dims& sizes) {
-    return SizesOf(x) == sizes ? x : Op(ops::kBroadcast, {x}, {Attr(sizes)});
-  }
-  /// [batch, rows] as [batch, rows, columns].
-  GraphValue OfRows(GraphValue x, int64_t columns) {
-    Dims sizes = SizesOf(x);
-    sizes.push_back(1);
-    x = Reshape(x, sizes);
-    sizes[2] = columns;
-    return Broadcast(x, sizes);
-  }
-  GraphValue Number(double value, const Dims& sizes) {
-    return Broadcast(
-        Op(ops::kConstant, {}, {Attr(Scalar(static_cast<float>(value))), Attr(DType::kF32)}),
-        sizes);
-  }
-  GraphValue Scaled(GraphValue x, double scale) {
-    return Op(ops::kMul, {x, Number(scale, SizesOf(x))});
-  }
-  GraphValue Reduce(const OpDef& op, GraphValue x) {
-    return Op(op, {x}, {Attr(Dims{2}), Attr(false)});
-  }
-  /// The product of stacks of matrices in f32; `a_dim` and `b_dim` are summed over.
-  GraphValue Dot(GraphValue a, GraphValue b, int64_t a_dim, int64_t b_dim) {
-    GraphValue result = Op(ops::kDotGeneral, {a, b},
-                           {Attr(Dims{a_dim}), Attr(Dims{b_dim}), Attr(Dims{0}), Attr(Dims{0})});
-    GraphNode& node = out_.mutable_node(result.node);
-    node.types[0] = node.types[0].With(DType::kF32);
-    return result;
-  }
-
- private:
-  Graph& out_;
-  const GraphNode& node_;
-};
+/// [batch, rows] as [batch, rows, columns].
+GraphValue OfRows(GraphBuilder& w, GraphValue x, int64_t columns) {
+  Dims sizes = w.SizesOf(x);
+  sizes.push_back(1);
+  x = w.Reshape(x, sizes);
+  sizes[2] = columns;
+  return w.Broadcast(x, sizes);
+}
+GraphValue Number(GraphBuilder& w, double value, const Dims& sizes) {
+  return w.Broadcast(w.Constant(Scalar(static_cast<float>(value)), DType::kF32), sizes);
+}
+GraphValue Scaled(GraphBuilder& w, GraphValue x, double scale) {
+  return w.Add(ops::kMul, {x, Number(w, scale, w.SizesOf(x))});
+}
+GraphValue Reduce(GraphBuilder& w, const OpDef& op, GraphValue x) {
+  return w.Add(op, {x}, {Attr(Dims{2}), Attr(false)});
+}
+/// The product of stacks of matrices in f32; `a_dim` and `b_dim` are summed over.
+GraphValue Dot(GraphBuilder& w, GraphValue a, GraphValue b, int64_t a_dim, int64_t b_dim) {
+  return w.Add(ops::kDotGeneralFused, {a, b, {}},
+               {Attr(Dims{a_dim}), Attr(Dims{b_dim}), Attr(Dims{0}), Attr(Dims{0}),
+                Attr(DType::kF32), Attr(false)});
+}
 
 struct Operands {
   GraphValue query, key, value;  // [batch, length, width]
@@ -69,52 +43,54 @@ struct Operands {
   double scale;
 };
 
-GraphValue Flat(Writer& w, GraphValue x) {
+GraphValue Flat(GraphBuilder& w, GraphValue x) {
   const Dims& sizes = w.SizesOf(x);
   int64_t batch = 1;
   for (int d = 0; d + 2 < sizes.size(); ++d) batch *= sizes[d];
   return w.Reshape(x, {batch, sizes[sizes.size() - 2], sizes[sizes.size() - 1]});
 }
 
-GraphValue Scores(Writer& w, const Operands& o) {
-  GraphValue scores = w.Scaled(w.Dot(o.query, o.key, 2, 2), o.scale);
+GraphValue Scores(GraphBuilder& w, const Operands& o) {
+  GraphValue scores = Scaled(w, Dot(w, o.query, o.key, 2, 2), o.scale);
   if (!o.is_causal) return scores;
   Dims sizes = w.SizesOf(scores);
-  GraphValue row = w.Op(ops::kIota, {}, {Attr(sizes[1]), Attr(DType::kI64)});
-  GraphValue column = w.Op(ops::kIota, {}, {Attr(sizes[2]), Attr(DType::kI64)});
+  GraphValue row = w.Add(ops::kIota, {}, {Attr(sizes[1]), Attr(DType::kI64)});
+  GraphValue column = w.Add(ops::kIota, {}, {Attr(sizes[2]), Attr(DType::kI64)});
   Dims plane = {sizes[1], sizes[2]};
-  GraphValue seen = w.Op(
+  GraphValue seen = w.Add(
       ops::kLe, {w.Broadcast(column, plane), w.Broadcast(w.Reshape(row, {sizes[1], 1}), plane)});
-  return w.Op(ops::kWhere, {w.Broadcast(seen, sizes), scores,
-                            w.Number(-std::numeric_limits<double>::infinity(), sizes)});
+  return w.Add(ops::kWhere, {w.Broadcast(seen, sizes), scores,
+                             Number(w, -std::numeric_limits<double>::infinity(), sizes)});
 }
 
-std::vector<GraphValue> Forward(Writer& w, const GraphNode& node, const Operands& o, DType dtype) {
+std::vector<GraphValue> Forward(GraphBuilder& w, const GraphNode& node, const Operands& o,
+                                DType dtype) {
   GraphValue scores = Scores(w, o);
   int64_t keys = w.SizesOf(scores)[2];
-  GraphValue largest = w.Reduce(ops::kReduceMax, scores);
-  GraphValue shifted = w.Op(ops::kSub, {scores, w.OfRows(largest, keys)});
-  GraphValue powers = w.Op(ops::kExp, {shifted});
-  GraphValue sum = w.Reduce(ops::kReduceSum, powers);
-  GraphValue weights = w.Op(ops::kDiv, {powers, w.OfRows(sum, keys)});
-  GraphValue out = w.Cast(w.Dot(w.Cast(weights, dtype), o.value, 2, 1), dtype);
-  GraphValue log_sum = w.Op(ops::kAdd, {largest, w.Op(ops::kLog, {sum})});
+  GraphValue largest = Reduce(w, ops::kReduceMax, scores);
+  GraphValue shifted = w.Add(ops::kSub, {scores, OfRows(w, largest, keys)});
+  GraphValue powers = w.Add(ops::kExp, {shifted});
+  GraphValue sum = Reduce(w, ops::kReduceSum, powers);
+  GraphValue weights = w.Add(ops::kDiv, {powers, OfRows(w, sum, keys)});
+  GraphValue out = w.Cast(Dot(w, w.Cast(weights, dtype), o.value, 2, 1), dtype);
+  GraphValue log_sum = w.Add(ops::kAdd, {largest, w.Add(ops::kLog, {sum})});
   return {w.Reshape(out, node.types[0].sizes()), w.Reshape(log_sum, node.types[1].sizes())};
 }
 
-std::vector<GraphValue> Backward(Writer& w, const GraphNode& node, const Operands& o, DType dtype,
-                                 GraphValue grad, GraphValue log_sum, GraphValue delta) {
+std::vector<GraphValue> Backward(GraphBuilder& w, const GraphNode& node, const Operands& o,
+                                 DType dtype, GraphValue grad, GraphValue log_sum,
+                                 GraphValue delta) {
   GraphValue scores = Scores(w, o);
   Dims sizes = w.SizesOf(scores);
   Dims rows = {sizes[0], sizes[1]};
   // Both products first, so that one kernel makes all of what follows.
-  GraphValue products = w.Dot(grad, o.value, 2, 2);
-  GraphValue shifted = w.Op(ops::kSub, {scores, w.OfRows(w.Reshape(log_sum, rows), sizes[2])});
-  GraphValue weights = w.Op(ops::kExp, {shifted});
-  GraphValue of_weights = w.Op(ops::kSub, {products, w.OfRows(w.Reshape(delta, rows), sizes[2])});
-  GraphValue of_scores = w.Cast(w.Scaled(w.Op(ops::kMul, {weights, of_weights}), o.scale), dtype);
-  GraphValue results[] = {w.Dot(of_scores, o.key, 2, 1), w.Dot(of_scores, o.query, 1, 1),
-                          w.Dot(w.Cast(weights, dtype), grad, 1, 1)};
+  GraphValue products = Dot(w, grad, o.value, 2, 2);
+  GraphValue shifted = w.Add(ops::kSub, {scores, OfRows(w, w.Reshape(log_sum, rows), sizes[2])});
+  GraphValue weights = w.Add(ops::kExp, {shifted});
+  GraphValue of_weights = w.Add(ops::kSub, {products, OfRows(w, w.Reshape(delta, rows), sizes[2])});
+  GraphValue of_scores = w.Cast(Scaled(w, w.Add(ops::kMul, {weights, of_weights}), o.scale), dtype);
+  GraphValue results[] = {Dot(w, of_scores, o.key, 2, 1), Dot(w, of_scores, o.query, 1, 1),
+                          Dot(w, w.Cast(weights, dtype), grad, 1, 1)};
   std::vector<GraphValue> out;
   for (size_t i = 0; i < 3; ++i) {
     out.push_back(w.Reshape(w.Cast(results[i], dtype), node.types[i].sizes()));
@@ -122,12 +98,11 @@ std::vector<GraphValue> Backward(Writer& w, const GraphNode& node, const Operand
   return out;
 }
 
-std::vector<GraphValue> Expand(Graph& out, const GraphNode& node) {
-  Writer w(out, node);
+std::vector<GraphValue> Expand(GraphBuilder& w, const GraphNode& node) {
   size_t first = node.op == &ops::kAttentionBackward ? 1 : 0;
   Operands o = {Flat(w, node.inputs[first]), Flat(w, node.inputs[first + 1]),
                 Flat(w, node.inputs[first + 2]), node.attrs[0].boolean(), node.attrs[1].real()};
-  DType dtype = out.TypeOf(node.inputs[first]).dtype();
+  DType dtype = w.TypeOf(node.inputs[first]).dtype();
   if (first == 0) return Forward(w, node, o, dtype);
   return Backward(w, node, o, dtype, Flat(w, node.inputs[0]), node.inputs[5], node.inputs[6]);
 }
@@ -168,13 +143,12 @@ bool HasAttentionKernel(const Graph& graph, const GraphNode& node) {
 }
 
 Graph ExpandAttention(Graph graph) {
-  using Results = std::optional<std::vector<GraphValue>>;
   auto expands = [&](const GraphNode& node) {
     return ExpandsAttention(graph, node) && !HasAttentionKernel(graph, node);
   };
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), expands)) return graph;
-  return ReplaceNodes(graph, [&](Graph& out, NodeId id, const GraphNode& node) -> Results {
-    return expands(graph[id]) ? Results(Expand(out, node)) : std::nullopt;
+  if (std::ranges::none_of(graph.nodes(), expands)) return graph;
+  return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
+    return expands(graph[id]) ? Replacement(Expand(editor, node)) : std::nullopt;
   });
 }
 

@@ -4,7 +4,8 @@
 #include <optional>
 
 #include "compiler/fusion_facts.h"
-#include "compiler/remove_dead.h"
+#include "compiler/graph_editor.h"
+#include "ops/fused_forms.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
@@ -22,25 +23,38 @@ std::optional<DType> NarrowDType(const Graph& graph, GraphValue value) {
 }
 
 /// The value before the cast, with the views repeated on it.
-GraphValue Narrowed(Graph& out, GraphValue value) {
-  const GraphNode node = out[value.node];
+GraphValue Narrowed(GraphBuilder& out, GraphValue value) {
+  GraphNode node = out.graph()[value.node];
   if (node.op == &ops::kCast) return node.inputs[0];
-  GraphNode view = node;
-  view.inputs[0] = Narrowed(out, node.inputs[0]);
-  view.types[0] = node.type().With(out.TypeOf(view.inputs[0]).dtype());
-  return {out.Append(std::move(view)), 0};
+  node.inputs[0] = Narrowed(out, node.inputs[0]);
+  node.types[0] = node.type().With(out.TypeOf(node.inputs[0]).dtype());
+  return out.Append(std::move(node));
 }
 
+/// A product as one with further operands and another dtype.
+GraphNode Fused(GraphNode product, GraphValue bias, DType dtype, bool relu) {
+  product.op = &ops::kDotGeneralFused;
+  product.inputs.resize(2);
+  product.inputs.push_back(bias);
+  product.attrs.resize(4);
+  product.attrs.emplace_back(dtype);
+  product.attrs.emplace_back(relu);
+  product.types[0] = product.type().With(dtype);
+  return product;
+}
+
+/// A product of 16-bit floats that gives its sums as they are.
 bool IsNarrowProduct(const Graph& graph, GraphValue value) {
   const GraphNode& node = graph[value.node];
-  return node.op == &ops::kDotGeneral && node.type().dtype() == DType::kF32 &&
-         IsNarrow(graph.TypeOf(node.inputs[0]).dtype());
+  return node.op == &ops::kDotGeneralFused && node.inputs[2].node < 0 &&
+         node.type().dtype() == DType::kF32;
 }
 
 /// The vector that is added to every row of a product, if a value is one: 16-bit floats, one for
 /// each column of the result.
 std::optional<GraphValue> BiasOf(const Graph& graph, GraphValue value, const GraphNode& product) {
-  const Shape& b = graph.TypeOf(product.inputs[1]);
+  const Shape &a = graph.TypeOf(product.inputs[0]), &b = graph.TypeOf(product.inputs[1]);
+  if (a.numel() == 0 || b.numel() == 0) return std::nullopt;  // nothing is multiplied
   int64_t fixed =
       static_cast<int64_t>(product.attrs[1].ints().size() + product.attrs[3].ints().size());
   if (b.rank() - fixed != 1) return std::nullopt;
@@ -50,7 +64,7 @@ std::optional<GraphValue> BiasOf(const Graph& graph, GraphValue value, const Gra
     const Shape& type = graph.TypeOf(value);
     bool is_vector =
         type.numel() == columns && type.rank() >= 1 && type.size(type.rank() - 1) == columns;
-    if (is_vector && type.dtype() == graph.TypeOf(product.inputs[0]).dtype()) return value;
+    if (is_vector && type.dtype() == a.dtype()) return value;
     bool passes = node.op == &ops::kCast || node.op == &ops::kBroadcast ||
                   (node.op == &ops::kReshape && is_vector);
     if (!passes) return std::nullopt;
@@ -80,11 +94,9 @@ std::optional<GraphNode> RoundedProduct(const Graph& graph, const std::vector<in
     bias = *found;
   }
   if (!IsNarrowProduct(graph, value)) return std::nullopt;
-  GraphNode product = graph[value.node];
+  const GraphNode& product = graph[value.node];
   if (graph.TypeOf(product.inputs[0]).dtype() != cast.type().dtype()) return std::nullopt;
-  product.types[0] = cast.type();
-  if (bias.node >= 0) product.inputs.push_back(bias);
-  return product;
+  return Fused(product, bias, cast.type().dtype(), false);
 }
 
 std::vector<int> UsesOf(const Graph& graph) {
@@ -98,36 +110,22 @@ std::vector<int> UsesOf(const Graph& graph) {
   return uses;
 }
 
-/// `make` returns what stands in the place of a node, whose operands are mapped already.
-template <class Make>
-Graph Rebuilt(const Graph& graph, Make make) {
-  Graph out;
-  std::vector<NodeId> map(static_cast<size_t>(graph.size()));
-  auto mapped = [&](GraphValue value) {
-    if (value.node >= 0) value.node = map[static_cast<size_t>(value.node)];
-    return value;
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    map[static_cast<size_t>(id)] = out.Append(make(out, id, mapped));
-  }
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  return RemoveDead(std::move(out));
-}
-
 /// With the products that `find` makes of nodes, where it makes one.
 template <class Find>
 Graph WithProducts(const Graph& graph, Find find) {
-  std::vector<int> uses = UsesOf(graph);
-  return Rebuilt(graph, [&](Graph&, NodeId id, auto mapped) {
+  const std::vector<int> uses = UsesOf(graph);
+  return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
     std::optional<GraphNode> product = find(graph, uses, graph[id]);
-    GraphNode node = product ? *product : graph[id];
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    return node;
+    if (!product) return std::nullopt;
+    for (GraphValue& input : product->inputs) input = editor.Mapped(input);
+    node = std::move(*product);
+    return std::nullopt;
   });
 }
 
-/// Products are rounded by who makes them: once, from their sums.
-Graph RoundProducts(const Graph& graph) { return WithProducts(graph, RoundedProduct); }
+bool HasOp(const Graph& graph, const OpDef& op) {
+  return std::ranges::any_of(graph.nodes(), [&](const GraphNode& n) { return n.op == &op; });
+}
 
 bool IsZero(const Graph& graph, GraphValue value) {
   while (compiler::IsView(graph[value.node])) value = graph[value.node].inputs[0];
@@ -148,48 +146,41 @@ std::optional<GraphNode> RectifiedProduct(const Graph& graph, const std::vector<
   const GraphNode& add = graph[node.inputs[0].node];
   for (size_t first : {0, 1}) {
     if (!is_only(add.inputs[first], &ops::kDotGeneral)) continue;
-    GraphNode product = graph[add.inputs[first].node];
-    bool plain = product.type().dtype() == DType::kF32 && product.inputs.size() == 2 &&
+    const GraphNode& product = graph[add.inputs[first].node];
+    bool plain = product.type().dtype() == DType::kF32 &&
                  graph.TypeOf(product.inputs[0]).dtype() == DType::kF32 &&
                  product.attrs[2].ints().empty();
     std::optional<GraphValue> bias =
         plain ? BiasOf(graph, add.inputs[1 - first], product) : std::nullopt;
     if (!bias) continue;
-    product.inputs.push_back(*bias);
-    product.inputs.push_back({});  // a mark, which calls_product.cpp reads
-    return product;
+    return Fused(product, *bias, DType::kF32, true);
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-Graph RectifyProducts(Graph graph) {
-  bool any = std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                         [](const GraphNode& node) { return node.op == &ops::kMaximum; });
-  return any ? WithProducts(graph, RectifiedProduct) : RemoveDead(std::move(graph));
+Graph NarrowProducts(Graph graph) {
+  if (!HasOp(graph, ops::kDotGeneral)) return graph;
+  return EditGraph(std::move(graph),
+                   [](GraphEditor& editor, NodeId, GraphNode& node) -> Replacement {
+                     if (node.op != &ops::kDotGeneral) return std::nullopt;
+                     std::optional<DType> a = NarrowDType(editor.graph(), node.inputs[0]);
+                     if (!a || a != NarrowDType(editor.graph(), node.inputs[1]))
+                       return std::nullopt;
+                     for (GraphValue& input : node.inputs) input = Narrowed(editor, input);
+                     node = Fused(std::move(node), {}, DType::kF32, false);
+                     return std::nullopt;
+                   });
 }
 
-Graph NarrowProducts(Graph graph) {
-  auto may_be_narrow = [&](const GraphNode& node) {
-    return node.op == &ops::kDotGeneral &&
-           (IsNarrow(graph.TypeOf(node.inputs[0]).dtype()) || NarrowDType(graph, node.inputs[0]));
-  };
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), may_be_narrow)) return graph;
-  bool changed = false;
-  Graph narrowed = Rebuilt(graph, [&](Graph& out, NodeId id, auto mapped) {
-    GraphNode node = graph[id];
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    if (node.op != &ops::kDotGeneral) return node;
-    changed |= IsNarrow(out.TypeOf(node.inputs[0]).dtype());
-    std::optional<DType> a = NarrowDType(out, node.inputs[0]);
-    if (a && a == NarrowDType(out, node.inputs[1])) {
-      for (GraphValue& input : node.inputs) input = Narrowed(out, input);
-      changed = true;
-    }
-    return node;
-  });
-  return changed ? RoundProducts(narrowed) : graph;
+Graph RoundProducts(Graph graph) {
+  return HasOp(graph, ops::kDotGeneralFused) ? WithProducts(graph, RoundedProduct)
+                                             : std::move(graph);
+}
+
+Graph RectifyProducts(Graph graph) {
+  return HasOp(graph, ops::kMaximum) ? WithProducts(graph, RectifiedProduct) : std::move(graph);
 }
 
 }  // namespace hammock::cuda

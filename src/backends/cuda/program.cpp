@@ -60,17 +60,6 @@ const KernelSource& GatherSource() {
   return source;
 }
 
-/// The graph as it is scheduled. One pass after another, so that no two of its forms live long.
-Graph Prepared(Graph graph) {
-  graph = FillSlices(std::move(graph));
-  graph = AttentionInParts(std::move(graph));
-  graph = ExpandAttention(std::move(graph));
-  graph = RemoveDead(AttentionViews(std::move(graph)));
-  graph = SplitReductions(std::move(graph));
-  graph = RectifyProducts(NarrowProducts(std::move(graph)));
-  return ScatterRows(std::move(graph));
-}
-
 }  // namespace
 
 struct Program::PreparedStep {
@@ -93,7 +82,26 @@ struct Program::PreparedStep {
   LocationId location = 0;
 };
 
-Graph RewriteForCuda(const Graph& graph) { return Prepared(compiler::WithOrigins(graph)); }
+std::vector<Pass> CudaPasses() {
+  return {
+      {"fill_slices", FillSlices},
+      {"attention_in_parts", [](Graph g) { return AttentionInParts(std::move(g)); }},
+      {"expand_attention", ExpandAttention},
+      {"attention_views", AttentionViews},
+      {"split_reductions", SplitReductions},
+      {"narrow_products", NarrowProducts},
+      {"remove_dead", RemoveDead},
+      {"round_products", RoundProducts},
+      {"remove_dead", RemoveDead},
+      {"rectify_products", RectifyProducts},
+      {"scatter_rows", ScatterRows},
+      {"remove_dead", RemoveDead},
+  };
+}
+
+Graph RewriteForCuda(const Graph& graph) {
+  return RunPasses(CudaPasses(), compiler::WithOrigins(graph));
+}
 
 compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
   return FuseRandom(rewritten, compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false,
@@ -113,15 +121,15 @@ std::vector<int> Inverse(const std::vector<int>& order) {
   return back;
 }
 
-compiler::ScheduledGraph Scheduled(Graph rewritten) {
+}  // namespace
+
+compiler::ScheduledGraph ScheduledForCuda(Graph rewritten) {
   compiler::Schedule schedule = ScheduleForCuda(rewritten);
   return {std::move(rewritten), std::move(schedule)};
 }
 
-}  // namespace
-
 Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t spread_bytes)
-    : Program(Scheduled(RewriteForCuda(graph)), std::move(machine), {}, spread_bytes) {}
+    : Program(ScheduledForCuda(RewriteForCuda(graph)), std::move(machine), {}, spread_bytes) {}
 
 Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
                  const AtSizes& at, int64_t spread_bytes)

@@ -25,6 +25,7 @@
 #include "backends/cuda/step_order.h"
 #include "compiler/donation_plan.h"
 #include "compiler/memory_plan.h"
+#include "compiler/pass.h"
 #include "compiler/program_outputs.h"
 #include "compiler/schedule.h"
 #include "compiler/sized_schedule.h"
@@ -49,9 +50,11 @@ struct RunFaults {
   static constexpr size_t kMost = 8;
 };
 
+std::vector<Pass> CudaPasses();
 /// A graph of primitives as programs run it.
 Graph RewriteForCuda(const Graph& graph);
 compiler::Schedule ScheduleForCuda(const Graph& rewritten);
+compiler::ScheduledGraph ScheduledForCuda(Graph rewritten);
 
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {

@@ -5,7 +5,8 @@
 #include <optional>
 
 #include "compiler/fusion_facts.h"
-#include "compiler/remove_dead.h"
+#include "compiler/graph_editor.h"
+#include "ops/fused_forms.h"
 #include "ops/primitives.h"
 
 namespace hammock::cuda {
@@ -47,41 +48,19 @@ bool IsZeros(const Graph& graph, GraphValue value) {
 }  // namespace
 
 Graph ScatterRows(Graph graph) {
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(),
-                   [](const GraphNode& node) { return node.op == &ops::kScatter; })) {
-    return graph;
-  }
-  Graph out;
-  bool changed = false;
-  std::vector<NodeId> map(static_cast<size_t>(graph.size()));
-  auto mapped = [&](GraphValue value) {
-    if (value.node >= 0) value.node = map[static_cast<size_t>(value.node)];
-    return value;
-  };
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    GraphNode node = graph[id];
-    for (GraphValue& input : node.inputs) input = mapped(input);
-    std::optional<GraphValue> index;
-    if (node.op == &ops::kScatter) index = IndexOfRows(graph, graph[id]);
-    if (node.op == &ops::kScatter && IsZeros(graph, graph[id].inputs[0])) {
-      node.inputs[0] = GraphValue{};
-      changed = true;
-    }
-    if (index) {
-      GraphNode vector = graph[id];
-      Dims sizes = {graph.TypeOf(*index).numel()};
-      vector.op = &ops::kReshape;
-      vector.attrs = {Attr(sizes)};
-      vector.inputs = {mapped(*index)};
-      vector.types = {graph.TypeOf(*index).With(sizes)};
-      node.inputs[1] = {out.Append(std::move(vector)), 0};
-      changed = true;
-    }
-    map[static_cast<size_t>(id)] = out.Append(std::move(node));
-  }
-  if (!changed) return graph;
-  for (GraphValue output : graph.outputs()) out.AddOutput(mapped(output));
-  return RemoveDead(std::move(out));
+  return EditGraph(std::move(graph),
+                   [](GraphEditor& editor, NodeId, GraphNode& node) -> Replacement {
+                     if (node.op != &ops::kScatter) return std::nullopt;
+                     const bool zeros = IsZeros(editor.graph(), node.inputs[0]);
+                     const std::optional<GraphValue> index = IndexOfRows(editor.graph(), node);
+                     if (!zeros && !index) return std::nullopt;
+                     if (zeros) node.inputs[0] = {};
+                     if (index)
+                       node.inputs[1] = editor.Reshape(*index, {editor.TypeOf(*index).numel()});
+                     node.op = &ops::kScatterRows;
+                     node.attrs.emplace_back(node.type().sizes());
+                     return std::nullopt;
+                   });
 }
 
 }  // namespace hammock::cuda

@@ -357,10 +357,10 @@ TEST(NarrowProducts, TakesSixteenBitOperandsAndRoundsOnce) {
     %9 = cast %8 {dtype=bf16} : bf16[8,4]
     return %9)");
   EXPECT_EQ(
-      hammock::ToText(NarrowProducts(graph)),
+      hammock::ToText(RemoveDead(RoundProducts(RemoveDead(NarrowProducts(graph))))),
       "%0 = input : bf16[8,16]\n%1 = input : bf16[4,16]\n%2 = input : bf16[4]\n"
-      "%3 = dot_general %0, %1, %2 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : "
-      "bf16[8,4]\nreturn %3\n");
+      "%3 = _dot_general_fused %0, %1, %2 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[], "
+      "dtype=bf16, relu=false} : bf16[8,4]\nreturn %3\n");
 }
 
 TEST(NarrowProducts, KeepsSumsThatOthersReadInFull) {
@@ -372,9 +372,10 @@ TEST(NarrowProducts, KeepsSumsThatOthersReadInFull) {
     %4 = dot_general %2, %3 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,4]
     %5 = cast %4 {dtype=bf16} : bf16[8,4]
     return %5, %4)");
-  EXPECT_TRUE(Has(hammock::ToText(NarrowProducts(graph)),
-                  "%2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], "
-                  "b_batch=[]} : f32[8,4]\n%3 = cast %2 {dtype=bf16} : bf16[8,4]\nreturn %3, %2"));
+  EXPECT_TRUE(Has(hammock::ToText(RoundProducts(RemoveDead(NarrowProducts(graph)))),
+                  "%2 = _dot_general_fused %0, %1, none {a_contract=[1], b_contract=[0], "
+                  "a_batch=[], b_batch=[], dtype=f32, relu=false} : f32[8,4]\n%3 = cast %2 "
+                  "{dtype=bf16} : bf16[8,4]\nreturn %3, %2"));
 }
 
 /// relu(a b + bias), perhaps with the sum as a second result, which keeps the product apart.
@@ -396,10 +397,10 @@ std::string RectifiedText(int64_t m, int64_t n, int64_t k, int along, bool apart
 
 TEST(RectifyProducts, BiasAndReluBecomePartOfTheProduct) {
   std::string text =
-      hammock::ToText(RectifyProducts(ParseGraph(RectifiedText(8, 4, 16, 1, false))));
+      hammock::ToText(RemoveDead(RectifyProducts(ParseGraph(RectifiedText(8, 4, 16, 1, false)))));
   EXPECT_TRUE(Has(text,
-                  "%3 = dot_general %0, %1, %2, none {a_contract=[1], b_contract=[1], a_batch=[], "
-                  "b_batch=[]} : f32[8,4]\nreturn %3"));
+                  "%3 = _dot_general_fused %0, %1, %2 {a_contract=[1], b_contract=[1], a_batch=[], "
+                  "b_batch=[], dtype=f32, relu=true} : f32[8,4]\nreturn %3"));
   std::string apart =
       hammock::ToText(RectifyProducts(ParseGraph(RectifiedText(8, 4, 16, 1, true))));
   EXPECT_TRUE(Has(apart, "maximum"));

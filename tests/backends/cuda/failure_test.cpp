@@ -47,13 +47,15 @@ class CudaFailure : public testing::Test {
   std::vector<std::shared_ptr<FrailMachine>> machines_;
 };
 
+constexpr const char* kNoError = "no DeviceError";
+
 std::string ErrorOf(const std::function<void()>& work) {
   try {
     work();
   } catch (const DeviceError& error) {
     return error.what();
   }
-  return "no DeviceError";
+  return kNoError;
 }
 
 std::string Line(int line) { return "failure_test.cpp:" + std::to_string(line); }
@@ -100,7 +102,7 @@ TEST_F(CudaFailure, DevicesOfOneCardAreLostTogether) {
   machines_[0]->FailAfter(0);
   Tensor bad = x + 4;
   mark_step();
-  ErrorOf([&] { bad.to_vector<float>(); });
+  EXPECT_NE(ErrorOf([&] { bad.to_vector<float>(); }), kNoError);
   std::string error = ErrorOf([&] { beside.to_vector<float>(); });
   EXPECT_NE(error.find(name_ + ":1 is lost"), std::string::npos) << error;
 }
@@ -122,7 +124,7 @@ TEST_F(CudaFailure, ABarrierIsSilentWhenAReadHasRaisedIt) {
   machines_[0]->FailAfter(0);
   Tensor bad = x + 4;
   mark_step();
-  ErrorOf([&] { bad.to_vector<float>(); });
+  EXPECT_NE(ErrorOf([&] { bad.to_vector<float>(); }), kNoError);
   wait_device_ops({DeviceOf(0)});
 }
 
@@ -131,7 +133,7 @@ TEST_F(CudaFailure, ALostDeviceRefusesWork) {
   machines_[0]->FailAfter(0);
   Tensor bad = x + 4;
   mark_step();
-  ErrorOf([&] { wait_device_ops({DeviceOf(0)}); });
+  EXPECT_NE(ErrorOf([&] { wait_device_ops({DeviceOf(0)}); }), kNoError);
   Tensor y = On(0, {1, 2}) * 2;
   EXPECT_NE(ErrorOf([&] { y.to_vector<float>(); }).find("is lost"), std::string::npos);
   bool said = false;
@@ -246,7 +248,7 @@ TEST_F(CudaFailure, CopiesBetweenDevicesDoNotTouchTheHost) {
   machines_[0]->FailAfter(0);
   Tensor bad = x + 1;
   mark_step();
-  ErrorOf([&] { bad.to_vector<float>(); });
+  EXPECT_NE(ErrorOf([&] { bad.to_vector<float>(); }), kNoError);
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 2, 3}));
   EXPECT_NE(ErrorOf([&] { x.to(DeviceOf(2)); }).find(":0 is lost"), std::string::npos);
 }

@@ -1,5 +1,6 @@
 #include "backends/cuda/emulation/fibres.h"
 
+#include <sanitizer/asan_interface.h>
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -69,7 +70,11 @@ class Fibres {
 
   [[noreturn]] void Resume(int next) {
     Fibre& fibre = *fibres_[Index(next)];
-    if (fibre.started) _longjmp(fibre.where, 1);
+    if (fibre.started) {
+      // Frames that it jumped out of would be red zones to the address sanitizer, if there is one.
+      ASAN_UNPOISON_MEMORY_REGION(fibre.stack, kStack);
+      _longjmp(fibre.where, 1);
+    }
     fibre.started = true;
     fibre.stack = static_cast<char*>(mmap(nullptr, kStack, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));

@@ -1,0 +1,295 @@
+// Every pass of every list, on graphs in which there is something to do for it and on graphs that
+// are at the edge: bodies, dim parameters, several and shared results, dead nodes, no elements.
+// After each pass the graph is valid, and the reference interpreter finds the same values in it.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "backends/cpu/products.h"
+#include "backends/cpu/program.h"
+#include "backends/cuda/program.h"
+#include "backends/reference/interpreter.h"
+#include "compiler/pipeline.h"
+#include "hammock/config.h"
+#include "lazy/backend_registry.h"
+
+namespace hammock {
+namespace {
+
+struct Sample {
+  const char* name;
+  const char* text;
+};
+
+constexpr Sample kSamples[] = {
+    {"bodies", R"(
+      %0 = input : f32[2,3]
+      %1 = constant {value=2.0:f32, dtype=f32} : f32[]
+      %2 = loop %0, %1 {body=graph {
+        %0 = input : i64[]
+        %1 = input : f32[2,3]
+        %2 = input : f32[]
+        %3 = exp %1 : f32[2,3]
+        %4 = reshape %1 {sizes=[6]} : f32[6]
+        %5 = reshape %4 {sizes=[2,3]} : f32[2,3]
+        %6 = mul %5, %2 : f32[2,3]
+        %7 = tanh %6 : f32[2,3]
+        %8 = reduce_sum %7 {dims=[0,1], keepdim=true} : f32[1,1]
+        %9 = add %7, %8 : f32[2,3]
+        %10 = constant {value=0.5:f32, dtype=f32} : f32[]
+        %11 = mul %9, %10 : f32[2,3]
+        return %11
+      }, count=3, num_carried=1, num_stacked_in=0} : f32[2,3]
+      return %2)"},
+    {"body with a product", R"(
+      %0 = input : f32[4,4]
+      %1 = input : f32[4,4]
+      %2 = input : f32[4]
+      %3 = loop %0, %1, %2 {body=graph {
+        %0 = input : i64[]
+        %1 = input : f32[4,4]
+        %2 = input : f32[4,4]
+        %3 = input : f32[4]
+        %4 = dot_general %1, %2 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[4,4]
+        %5 = broadcast %3 {sizes=[4,4]} : f32[4,4]
+        %6 = add %4, %5 : f32[4,4]
+        %7 = constant {value=0.0:f32, dtype=f32} : f32[]
+        %8 = maximum %6, %7 : f32[4,4]
+        return %8
+      }, count=2, num_carried=1, num_stacked_in=0} : f32[4,4]
+      return %3)"},
+    {"several results, of which some are one value or an input", R"(
+      %0 = input : f32[2,5]
+      %1:2 = sort %0 {dim=1, descending=false, stable=true} : f32[2,5], i64[2,5]
+      %2 = neg %1.0 : f32[2,5]
+      %3 = neg %1.0 : f32[2,5]
+      return %2, %3, %2, %0, %1.1)"},
+    {"dead nodes", R"(
+      %0 = input : f32[3]
+      %1 = input : f32[3]
+      %2 = exp %0 : f32[3]
+      %3:2 = sort %2 {dim=0, descending=false, stable=true} : f32[3], i64[3]
+      %4 = neg %0 : f32[3]
+      return %4)"},
+    {"no elements", R"(
+      %0 = input : f32[0,4]
+      %1 = input : f32[4,3]
+      %2 = input : f32[3]
+      %3 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[0,3]
+      %4 = broadcast %2 {sizes=[0,3]} : f32[0,3]
+      %5 = add %3, %4 : f32[0,3]
+      %6 = reduce_sum %5 {dims=[0], keepdim=false} : f32[3]
+      %7 = reduce_max %5 {dims=[1], keepdim=false} : f32[0]
+      return %6, %7)"},
+    {"a sum of no products with a bias", R"(
+      %0 = input : f32[2,0]
+      %1 = input : f32[0,3]
+      %2 = input : f32[3]
+      %3 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[2,3]
+      %4 = broadcast %2 {sizes=[2,3]} : f32[2,3]
+      %5 = add %3, %4 : f32[2,3]
+      %6 = constant {value=0.0:f32, dtype=f32} : f32[]
+      %7 = maximum %5, %6 : f32[2,3]
+      return %7)"},
+    {"what is promoted, folded, moved and shared", R"(
+      %0 = input : f32[2,3]
+      %1 = constant {value=3, dtype=i64} : i64[]
+      %2 = constant {value=4, dtype=i64} : i64[]
+      %3 = mul %1, %2 : i64[]
+      %4 = reshape %0 {sizes=[6]} : f32[6]
+      %5 = exp %0 : f32[2,3]
+      %6 = reshape %5 {sizes=[6]} : f32[6]
+      %7 = exp %0 : f32[2,3]
+      %8 = reshape %7 {sizes=[6]} : f32[6]
+      %9 = add %6, %8 : f32[6]
+      %10 = add %9, %3 : f32[6]
+      %11 = relu %10 : f32[6]
+      return %11, %4)"},
+    {"images", R"(
+      %0 = input : f32[2,3,10,10]
+      %1 = input : f32[16,3,3,3]
+      %2 = convolution %0, %1 {stride=[1,1], padding=[1,1], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1} : f32[2,16,10,10]
+      %3 = input : f32[16]
+      %4 = reshape %3 {sizes=[16,1,1]} : f32[16,1,1]
+      %5 = broadcast %4 {sizes=[2,16,10,10]} : f32[2,16,10,10]
+      %6 = mul %2, %5 : f32[2,16,10,10]
+      %7 = reduce_window %6 {kind="max", window=[2,2], stride=[2,2], low=[0,0], high=[0,0], dilation=[1,1]} : f32[2,16,5,5]
+      %8 = input : f32[4,16,3,3]
+      %9 = convolution %7, %8 {stride=[1,1], padding=[0,0], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1} : f32[2,4,3,3]
+      return %9)"},
+    {"16-bit products", R"(
+      %0 = input : bf16[8,16]
+      %1 = input : bf16[4,16]
+      %2 = input : bf16[4]
+      %3 = cast %0 {dtype=f32} : f32[8,16]
+      %4 = cast %1 {dtype=f32} : f32[4,16]
+      %5 = cast %2 {dtype=f32} : f32[4]
+      %6 = dot_general %3, %4 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : f32[8,4]
+      %7 = broadcast %5 {sizes=[8,4]} : f32[8,4]
+      %8 = add %6, %7 : f32[8,4]
+      %9 = cast %8 {dtype=bf16} : bf16[8,4]
+      %10 = dot_general %3, %4 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : f32[8,4]
+      return %9, %10)"},
+    {"attention on parts of a projection", R"(
+      %0 = input : bf16[2,20,96]
+      %1 = reshape %0 {sizes=[2,20,3,2,16]} : bf16[2,20,3,2,16]
+      %2 = permute %1 {dims=[2,0,3,1,4]} : bf16[3,2,2,20,16]
+      %3 = slice %2 {dim=0, start=0, size=1, step=1} : bf16[1,2,2,20,16]
+      %4 = reshape %3 {sizes=[2,2,20,16]} : bf16[2,2,20,16]
+      %5 = slice %2 {dim=0, start=2, size=1, step=1} : bf16[1,2,2,20,16]
+      %6 = reshape %5 {sizes=[2,2,20,16]} : bf16[2,2,20,16]
+      %7 = input : bf16[2,2,20,16]
+      %8 = input : f32[20,20]
+      %9:2 = _attention %4, %7, %6, %8 {is_causal=false, scale=0.25} : bf16[2,2,20,16], f32[2,2,20]
+      %10 = permute %9.0 {dims=[0,2,1,3]} : bf16[2,20,2,16]
+      %11 = reshape %10 {sizes=[2,20,32]} : bf16[2,20,32]
+      %12:3 = _attention_backward %4, %4, %7, %6, %8, %9.1, %9.1 {is_causal=false, scale=0.25} : bf16[2,2,20,16], bf16[2,2,20,16], bf16[2,2,20,16]
+      return %11, %9.1, %12.0, %12.1, %12.2)"},
+    {"attention of three dims, and of a width without kernels", R"(
+      %0 = input : bf16[3,20,16]
+      %1:2 = _attention %0, %0, %0, none {is_causal=true, scale=0.25} : bf16[3,20,16], f32[3,20]
+      %2 = input : bf16[2,3,5,7]
+      %3:2 = _attention %2, %2, %2, none {is_causal=true, scale=0.5} : bf16[2,3,5,7], f32[2,3,5]
+      %4 = input : f32[2,3,5,8]
+      %5:2 = _attention %4, %4, %4, none {is_causal=false, scale=0.5} : f32[2,3,5,8], f32[2,3,5]
+      return %1.0, %3.0, %5.0)"},
+    {"rows that are scattered", R"(
+      %0 = input : i64[4]
+      %1 = input : f32[4,5]
+      %2 = constant {value=0.0:f32, dtype=f32} : f32[]
+      %3 = broadcast %2 {sizes=[3,5]} : f32[3,5]
+      %4 = reshape %0 {sizes=[4,1]} : i64[4,1]
+      %5 = broadcast %4 {sizes=[4,5]} : i64[4,5]
+      %6 = scatter %3, %5, %1 {dim=0, reduce="sum"} : f32[3,5]
+      %7 = input : f32[3,5]
+      %8 = scatter %7, %5, %1 {dim=0, reduce="amax"} : f32[3,5]
+      return %6, %8)"},
+    {"a slice of a few", R"(
+      %0 = input : f32[1,4]
+      %1 = constant {value=0, dtype=f32} : f32[]
+      %2 = broadcast %1 {sizes=[3,4]} : f32[3,4]
+      %3 = update_slice %2, %0 {dim=0, start=2, step=1} : f32[3,4]
+      return %3)"},
+    {"a long sum", R"(
+      %0 = input : f32[2,70001]
+      %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[2]
+      return %1)"},
+};
+
+constexpr Sample kWithDimParams = {"dim parameters", R"(
+  graph(n=3)
+  %0 = input : f32[n,4]
+  %1 = exp %0 : f32[n,4]
+  %2 = reshape %1 {sizes=[n,2,2]} : f32[n,2,2]
+  %3 = relu %2 : f32[n,2,2]
+  return %3)"};
+
+/// With one of the options that add a pass.
+template <auto kOption>
+std::vector<Pass> General() {
+  std::vector<Pass> passes = LoweringPasses(nullptr);
+  config::Set<kOption>(true);
+  for (Pass& pass : OptimisingPasses(EvaluateOnHost)) passes.push_back(std::move(pass));
+  config::Set<kOption>(false);
+  return passes;
+}
+
+/// A list behind what has been done to the graphs that it gets; attention may come whole.
+std::vector<Pass> Behind(std::vector<Pass> list) {
+  auto is_attention = [](const Graph& graph, NodeId id) {
+    return std::string_view(graph[id].op->name()).starts_with("_attention");
+  };
+  std::vector<Pass> passes = LoweringPasses(is_attention);
+  for (Pass& pass : list) passes.push_back(std::move(pass));
+  return passes;
+}
+
+struct PassList {
+  const char* name;
+  std::vector<Pass> (*passes)();
+};
+void PrintTo(const PassList& list, std::ostream* out) { *out << list.name; }
+
+constexpr PassList kLists[] = {
+    {"fast_math", General<config::kFastMath>},
+    {"wide_sums", General<config::kWideSums>},
+    {"cpu", [] { return Behind(cpu::CpuPasses()); }},
+    {"cuda", [] { return Behind(cuda::CudaPasses()); }},
+};
+
+std::vector<HostTensor> InputsOf(const Graph& graph) {
+  std::mt19937 random(7);
+  std::vector<HostTensor> inputs;
+  for (NodeId id : graph.inputs()) {
+    inputs.emplace_back(graph[id].type());
+    for (int64_t i = 0; i < inputs.back().numel(); ++i) {
+      const bool is_index = !IsFloat(inputs.back().dtype());
+      const int number = static_cast<int>(random() % (is_index ? 3 : 33));
+      inputs.back().set(i, is_index ? Scalar(number) : Scalar((number - 16) / 16.0));
+    }
+  }
+  return inputs;
+}
+
+std::vector<HostTensor> ValuesOf(const Graph& graph) {
+  return reference::Interpret(RunPasses(LoweringPasses(nullptr), graph), InputsOf(graph));
+}
+
+/// Passes may sum in another order, and round once where twice was asked for.
+void ExpectNear(const std::vector<HostTensor>& actual, const std::vector<HostTensor>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t k = 0; k < actual.size(); ++k) {
+    ASSERT_EQ(actual[k].shape(), expected[k].shape());
+    const double bound = actual[k].dtype() == DType::kBF16 ? 0.02 : 2e-4;
+    for (int64_t i = 0; i < actual[k].numel(); ++i) {
+      const double a = actual[k].at(i).ToDouble(), b = expected[k].at(i).ToDouble();
+      ASSERT_TRUE(a == b || std::abs(a - b) <= bound * (1 + std::abs(b)))
+          << "result " << k << ", element " << i << ": " << a << " instead of " << b;
+    }
+  }
+}
+
+/// Whether convolutions take images with their channels last.
+bool LibraryTakesImages() {
+  Shape image(DType::kF32, {1, 16, 4, 4}), weight(DType::kF32, {16, 16, 3, 3});
+  return cpu::Convolution::TakesLayouts(
+      cpu::ConvolutionSpec::Of(image, weight, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1));
+}
+
+class EveryPass : public ::testing::TestWithParam<PassList> {};
+
+TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
+  std::set<std::string> idle;
+  for (const Pass& pass : GetParam().passes()) idle.insert(pass.name);
+  for (const Sample& sample : kSamples) {
+    SCOPED_TRACE(sample.name);
+    Graph graph = ParseGraph(sample.text);
+    const std::vector<HostTensor> expected = ValuesOf(graph);
+    for (const Pass& pass : GetParam().passes()) {
+      SCOPED_TRACE(pass.name);
+      const Graph before = graph;
+      graph = RunPass(pass, std::move(graph));
+      SCOPED_TRACE(ToText(before) + "became\n" + ToText(graph));
+      ASSERT_NO_THROW(Verify(graph));
+      ASSERT_NO_FATAL_FAILURE(ExpectNear(ValuesOf(graph), expected));
+      if (graph != before) idle.erase(pass.name);
+    }
+  }
+  idle.erase("attention_in_parts");  // of very many scores; attention_parts_test.cpp has fewer
+  if (!LibraryTakesImages()) idle.erase("keep_channels_last");
+  EXPECT_EQ(idle, std::set<std::string>()) << "no sample has something to do for these";
+}
+
+TEST_P(EveryPass, LeavesGraphsWithDimParametersAlone) {
+  const Graph graph = ParseGraph(kWithDimParams.text);
+  for (const Pass& pass : GetParam().passes()) EXPECT_EQ(RunPass(pass, graph), graph) << pass.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, EveryPass, ::testing::ValuesIn(kLists),
+                         [](const auto& list) { return std::string(list.param.name); });
+
+}  // namespace
+}  // namespace hammock
