@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/calls.h"
+#include "backends/cpu/calls/calls.h"
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/thread_pool.h"
 #include "hammock/config.h"

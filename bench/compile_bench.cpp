@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "backends/cpu/code_cache.h"
+#include "backends/cpu/code/code_cache.h"
 #include "base/file_cache.h"
 
 namespace hammock::cpu {

@@ -6,9 +6,9 @@
 #include "hammock/hammock.h"
 #include "hammock/jit/backend_interface.h"
 #include "hammock/jit/to_backend.h"
-#include "lazy/compile_step.h"
-#include "lazy/record.h"
-#include "lazy/replay.h"
+#include "runtime/compile_step.h"
+#include "runtime/replay.h"
+#include "trace/record.h"
 
 namespace hammock::jit {
 namespace {

@@ -2,9 +2,9 @@
 // the interpreter's loop, and the C library called lane by lane.
 #include <benchmark/benchmark.h>
 
-#include "backends/cpu/lane_functions.h"
-#include "backends/cpu/scalar_kernels.h"
-#include "backends/cpu/scalar_loops.h"
+#include "backends/cpu/interpret/lane_functions.h"
+#include "backends/cpu/interpret/scalar_kernels.h"
+#include "backends/cpu/interpret/scalar_loops.h"
 #include "hammock/ir/op_def.h"
 
 namespace hammock::cpu {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backends/cpu/host_allocator.h"
-#include "backends/cpu/products.h"
+#include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/thread_pool.h"
 #include "hammock/config.h"
 

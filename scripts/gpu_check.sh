@@ -131,7 +131,7 @@ check loss env LOSE_THE_GPU=1 $build/tests/backends/cuda/cuda_backend_tests \
 check kernels $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='CudaKernels*'
 check fuzz by_seed 4 $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='*OnAGpu*'
 check golden golden
-check programs by_seed 4 "${on_cuda[@]}" $build/tests/lazy/random_program_tests \
+check programs by_seed 4 "${on_cuda[@]}" $build/tests/runtime/random_program_tests \
   --gtest_filter='RandomProgram.Gives*'
 check records by_test 4 "${on_cuda[@]}" $build/tests/autograd/autograd_tests \
   --gtest_filter='*EveryOp*'

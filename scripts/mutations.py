@@ -23,15 +23,15 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILDER = "src/compiler/kernel_builder.cpp"
-FINISH = "src/compiler/kernel_finish.cpp"
-SCHEDULE = "src/compiler/schedule.cpp"
-EMIT = "src/backends/cpu/emit_llvm.cpp"
-EMIT_BLOCKS = "src/backends/cpu/emit_blocks.cpp"
-EMIT_SUMS = "src/backends/cpu/emit_sums.cpp"
+BUILDER = "src/compiler/loops/kernel_builder.cpp"
+FINISH = "src/compiler/loops/kernel_finish.cpp"
+SCHEDULE = "src/compiler/loops/schedule.cpp"
+EMIT = "src/backends/cpu/emit/emit_llvm.cpp"
+EMIT_BLOCKS = "src/backends/cpu/emit/emit_blocks.cpp"
+EMIT_SUMS = "src/backends/cpu/emit/emit_sums.cpp"
 STEP = "src/backends/cpu/kernel_step.cpp"
-PLAN = "src/compiler/memory_plan.cpp"
-INTERPRETER = "src/backends/cpu/kernel_interpreter.cpp"
+PLAN = "src/compiler/loops/memory_plan.cpp"
+INTERPRETER = "src/backends/cpu/interpret/kernel_interpreter.cpp"
 
 FUZZER = "tools/fuzz/hammock-fuzz"
 TESTS = "tests/backends/cpu/cpu_backend_tests"

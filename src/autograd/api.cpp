@@ -8,10 +8,10 @@
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "lazy/budget.h"
-#include "lazy/hooks.h"
-#include "lazy/record.h"
-#include "lazy/tensor_impl.h"
+#include "runtime/budget.h"
+#include "trace/hooks.h"
+#include "trace/record.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 

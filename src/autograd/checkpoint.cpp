@@ -3,10 +3,10 @@
 #include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/op_builder.h"
-#include "lazy/hooks.h"
-#include "lazy/record.h"
-#include "lazy/tensor_impl.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
+#include "trace/hooks.h"
+#include "trace/record.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 

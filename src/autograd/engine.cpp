@@ -5,9 +5,9 @@
 #include "hammock/autocast.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "lazy/anomaly.h"
-#include "lazy/tensor_impl.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
+#include "runtime/anomaly.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 

@@ -3,9 +3,9 @@
 #include "autograd/tape.h"
 #include "base/location_scope.h"
 #include "base/throw.h"
-#include "lazy/hooks.h"
-#include "lazy/record.h"
-#include "lazy/tensor_impl.h"
+#include "trace/hooks.h"
+#include "trace/record.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 namespace {

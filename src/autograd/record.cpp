@@ -10,9 +10,9 @@
 #include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/op_builder.h"
-#include "lazy/hooks.h"
-#include "lazy/record.h"
-#include "lazy/tensor_impl.h"
+#include "trace/hooks.h"
+#include "trace/record.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 

@@ -5,10 +5,10 @@
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "lazy/hooks.h"
-#include "lazy/layout.h"
-#include "lazy/tensor_impl.h"
-#include "ops/compose.h"
+#include "ops/kit/compose.h"
+#include "trace/hooks.h"
+#include "trace/layout.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 

@@ -1,13 +1,14 @@
+#include "backends/table.h"
+
 #include <fmt/format.h>
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
-#include "backends/cuda/gpu_machine.h"
-#include "backends/cuda/libraries.h"
+#include "backends/cuda/driver/gpu_machine.h"
+#include "backends/cuda/driver/libraries.h"
 #include "backends/null/null_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/reference_backend.h"
-#include "lazy/backend_registry.h"
 
 namespace hammock {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock {
 

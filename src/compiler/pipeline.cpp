@@ -3,17 +3,17 @@
 #include <functional>
 #include <utility>
 
-#include "compiler/expand.h"
-#include "compiler/fold_scales.h"
-#include "compiler/make_explicit.h"
-#include "compiler/materialize_outputs.h"
-#include "compiler/move_shape_ops.h"
-#include "compiler/remove_dead.h"
-#include "compiler/share_equal.h"
-#include "compiler/simplify.h"
-#include "compiler/widen_sums.h"
+#include "compiler/passes/expand.h"
+#include "compiler/passes/fold_scales.h"
+#include "compiler/passes/make_explicit.h"
+#include "compiler/passes/materialize_outputs.h"
+#include "compiler/passes/move_shape_ops.h"
+#include "compiler/passes/remove_dead.h"
+#include "compiler/passes/share_equal.h"
+#include "compiler/passes/simplify.h"
+#include "compiler/passes/widen_sums.h"
 #include "hammock/config.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock {
 

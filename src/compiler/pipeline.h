@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/fold.h"
 #include "compiler/partition.h"
-#include "compiler/pass.h"
+#include "compiler/passes/fold.h"
+#include "compiler/passes/pass.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/throw.h"
 #include "distributions/parameters.h"
-#include "ops/require.h"
+#include "ops/primitives/require.h"
 
 namespace hammock::distributions {
 

@@ -3,7 +3,7 @@
 #include "base/throw.h"
 #include "distributions/parameters.h"
 #include "hammock/autograd.h"
-#include "ops/require.h"
+#include "ops/primitives/require.h"
 
 namespace hammock::distributions {
 

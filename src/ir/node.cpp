@@ -5,7 +5,7 @@
 #include "base/throw.h"
 #include "hammock/lazy/backend_data.h"
 #include "ir/node_access.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock {
 

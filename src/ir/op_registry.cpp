@@ -11,7 +11,6 @@
 #include "base/nearest.h"
 #include "base/throw.h"
 #include "ir/op_info.h"
-#include "ops/table.h"
 
 namespace hammock {
 

@@ -7,11 +7,17 @@
 
 namespace hammock {
 
+namespace ops {
+/// Every record of this library, by family: registered at the registry's first use. Defined in
+/// src/ops/primitives/table.cpp, which this folder does not know.
+std::span<const OpDef* const> InTreeOps();
+}  // namespace ops
+
 /// Calls an op with bound arguments, one per argument of its schema.
 Any CallRecord(const OpDef& def, std::vector<Any> bound);
 
 /// Makes a node of `op` from bound arguments: what CallOp does for records without `call`. Defined
-/// by the front end (src/lazy/box.cpp), which this folder does not know.
+/// by the front end (src/trace/box.cpp), which this folder does not know.
 Any CallNode(const OpDef& op, std::span<const Any> args);
 
 /// A number given for a tensor before another tensor takes the dtype that it has beside that one,

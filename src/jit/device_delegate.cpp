@@ -6,13 +6,13 @@
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
-#include "lazy/backend_calls.h"
-#include "lazy/compile_step.h"
-#include "lazy/executor.h"
-#include "lazy/record.h"
-#include "lazy/replay.h"
+#include "ir/primitives.h"
 #include "module/module_access.h"
-#include "ops/primitives.h"
+#include "runtime/backend_calls.h"
+#include "runtime/compile_step.h"
+#include "runtime/executor.h"
+#include "runtime/replay.h"
+#include "trace/record.h"
 
 namespace hammock::jit {
 namespace {

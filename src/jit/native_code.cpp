@@ -4,10 +4,10 @@
 /// and a serialised CodeBlob. The whole key of each kernel's code has CPU and versions in it too,
 /// so that code of others is never found, whatever an archive says.
 
-#include "backends/cpu/code_cache.h"
-#include "backends/cpu/emit_llvm.h"
+#include "backends/cpu/code/code_cache.h"
+#include "backends/cpu/code/kernel_code.h"
+#include "backends/cpu/emit/emit_llvm.h"
 #include "backends/cpu/host_cpu.h"
-#include "backends/cpu/kernel_code.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "hammock/caller_scope.h"

@@ -5,15 +5,15 @@
 
 #include "base/location_scope.h"
 #include "base/throw.h"
-#include "compiler/generalise.h"
 #include "compiler/pipeline.h"
+#include "compiler/sizes/generalise.h"
 #include "hammock/caller_scope.h"
 #include "ir/graph_sizes.h"
+#include "ir/primitives.h"
 #include "ir/value_map.h"
 #include "jit/delegate_registry.h"
 #include "jit/lower.h"
-#include "ops/module_call.h"
-#include "ops/primitives.h"
+#include "ops/primitives/module_call.h"
 
 namespace hammock::jit {
 namespace {

@@ -13,8 +13,8 @@
 #include "hammock/autograd.h"
 #include "hammock/module.h"
 #include "hammock/ops.h"
-#include "lazy/tensor_impl.h"
 #include "module/module_access.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 namespace {

@@ -8,13 +8,13 @@
 #include "base/throw.h"
 #include "hammock/ops.h"
 #include "ir/graph_sizes.h"
-#include "lazy/hooks.h"
-#include "lazy/record.h"
-#include "lazy/rng.h"
-#include "lazy/tensor_impl.h"
+#include "ir/primitives.h"
 #include "module/module_access.h"
-#include "ops/module_call.h"
-#include "ops/primitives.h"
+#include "ops/primitives/module_call.h"
+#include "trace/hooks.h"
+#include "trace/record.h"
+#include "trace/rng.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 namespace {

@@ -10,10 +10,10 @@
 #include "hammock/caller_scope.h"
 #include "hammock/ops.h"
 #include "hammock/state_dict.h"
-#include "lazy/budget.h"
-#include "lazy/record.h"
-#include "lazy/tensor_impl.h"
 #include "module/module_access.h"
+#include "runtime/budget.h"
+#include "trace/record.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 namespace {

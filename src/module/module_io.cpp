@@ -8,9 +8,9 @@
 #include "hammock/autograd.h"
 #include "hammock/executor.h"
 #include "hammock/ops.h"
-#include "lazy/tensor_impl.h"
 #include "module/module_access.h"
 #include "module/value_bytes.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 namespace {

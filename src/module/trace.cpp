@@ -5,17 +5,17 @@
 
 #include "base/location_scope.h"
 #include "base/throw.h"
-#include "compiler/generalise.h"
+#include "compiler/sizes/generalise.h"
 #include "hammock/autograd.h"
 #include "hammock/ops.h"
+#include "ir/primitives.h"
 #include "ir/value_map.h"
-#include "lazy/record.h"
-#include "lazy/stand_ins.h"
-#include "lazy/tensor_impl.h"
-#include "lazy/trace_function.h"
 #include "module/module_access.h"
-#include "ops/module_call.h"
-#include "ops/primitives.h"
+#include "ops/primitives/module_call.h"
+#include "runtime/trace_function.h"
+#include "trace/record.h"
+#include "trace/stand_ins.h"
+#include "trace/tensor_impl.h"
 
 namespace hammock {
 namespace {

@@ -6,8 +6,8 @@
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "lazy/apply.h"
-#include "ops/updates.h"
+#include "ops/nn/optimizer_updates.h"
+#include "trace/apply.h"
 
 namespace hammock::optim {
 namespace {

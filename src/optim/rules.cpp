@@ -8,9 +8,9 @@
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "lazy/apply.h"
-#include "lazy/budget.h"
-#include "ops/updates.h"
+#include "ops/nn/optimizer_updates.h"
+#include "runtime/budget.h"
+#include "trace/apply.h"
 
 namespace hammock::optim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "lazy/runtime.h"
+#include "runtime/runtime.h"
 
 namespace hammock {
 namespace {

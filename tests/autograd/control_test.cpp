@@ -5,10 +5,10 @@
 #include "hammock/hammock.h"
 #include "hammock/op_builder.h"
 #include "hammock/testing.h"
-#include "lazy/symbolic.h"
-#include "ops/loop.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
+#include "ops/primitives/loop.h"
 #include "support/tensor_matchers.h"
+#include "trace/symbolic.h"
 
 namespace hammock {
 namespace {

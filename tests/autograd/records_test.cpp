@@ -10,9 +10,9 @@
 
 #include "hammock/hammock.h"
 #include "hammock/testing.h"
-#include "ops/module_call.h"
-#include "ops/primitives.h"
-#include "ops/table.h"
+#include "ir/op_registry.h"
+#include "ir/primitives.h"
+#include "ops/primitives/module_call.h"
 #include "support/source_path.h"
 
 namespace hammock {

@@ -8,13 +8,13 @@
 #include <random>
 #include <set>
 
-#include "backends/cpu/products.h"
+#include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/program.h"
 #include "backends/cuda/program.h"
 #include "backends/reference/interpreter.h"
+#include "backends/table.h"
 #include "compiler/pipeline.h"
 #include "hammock/config.h"
-#include "lazy/backend_registry.h"
 
 namespace hammock {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
+#include "backends/table.h"
 #include "compiler/pipeline.h"
-#include "lazy/backend_registry.h"
 
 using namespace hammock;
 

@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <thread>
 
-#include "backends/cpu/kernel_code.h"
-#include "backends/cpu/llvm_compiler.h"
+#include "backends/cpu/code/kernel_code.h"
+#include "backends/cpu/code/llvm_compiler.h"
 #include "base/log.h"
 #include "hammock/hammock.h"
 #include "hammock/jit/compile_ahead.h"
 #include "hammock/jit/to_backend.h"
 #include "ir/expect_error.h"
-#include "lazy/child.h"
 #include "module/archive.h"
 #include "module/module_io.h"
+#include "runtime/child.h"
 
 namespace hammock::jit {
 namespace {

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "backends/reference/interpreter.h"
-#include "ops/attention_node.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
+#include "ops/nn/attention_node.h"
 
 namespace hammock::fuzz {
 namespace {

@@ -9,8 +9,8 @@
 #include <map>
 
 #include "base/throw.h"
-#include "ops/primitives.h"
-#include "ops/views.h"
+#include "ir/primitives.h"
+#include "ops/shape/views.h"
 
 namespace hammock::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // What models are made of: products with what follows them, and attention.
 #include "fuzz/generator.h"
-#include "ops/attention_node.h"
+#include "ops/nn/attention_node.h"
 
 namespace hammock::fuzz {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fuzz/case.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock::fuzz {
 

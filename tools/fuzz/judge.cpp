@@ -6,16 +6,16 @@
 
 #include <csignal>
 
-#include "backends/cpu/llvm_compiler.h"
+#include "backends/cpu/code/llvm_compiler.h"
 #include "backends/reference/interpreter.h"
-#include "compiler/expand.h"
-#include "compiler/make_explicit.h"
+#include "backends/table.h"
+#include "compiler/passes/expand.h"
+#include "compiler/passes/make_explicit.h"
 #include "compiler/pipeline.h"
 #include "fuzz/bounds.h"
 #include "fuzz/run.h"
 #include "hammock/error.h"
-#include "lazy/backend_registry.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock::fuzz {
 namespace {

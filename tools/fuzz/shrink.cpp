@@ -6,7 +6,7 @@
 
 #include "fuzz/judge.h"
 #include "hammock/error.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock::fuzz {
 namespace {

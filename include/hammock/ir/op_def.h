@@ -8,8 +8,8 @@
 ///  ops;
 ///  - a function makes no node of its own: views, in-place forms, creation, argument sugar.
 ///
-/// Records are `constinit` globals, listed in one table (src/ops/table.cpp) that the first use
-/// registers; libraries out of tree add theirs with an OpRegistrar.
+/// Records are `constinit` globals, listed in one table (src/ops/primitives/table.cpp) that the
+/// first use registers; libraries out of tree add theirs with an OpRegistrar.
 
 #include <atomic>
 #include <cstdint>

@@ -5,15 +5,15 @@
 #include <limits>
 #include <mutex>
 
-#include "backends/cpu/calls.h"
+#include "backends/common/fault.h"
+#include "backends/common/host_backend.h"
+#include "backends/cpu/calls/calls.h"
 #include "backends/cpu/describe.h"
 #include "backends/cpu/host_allocator.h"
+#include "backends/cpu/matmul/packed_weights.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/sized_program.h"
 #include "backends/cpu/thread_pool.h"
-#include "backends/cpu/weight_forms.h"
-#include "backends/host_backend.h"
-#include "backends/reference/fault.h"
 #include "backends/reference/interpreter.h"
 #include "base/process_exit.h"
 #include "base/trace_file.h"

@@ -4,10 +4,10 @@
 
 #include <fstream>
 
-#include "backends/cpu/llvm_compiler.h"
+#include "backends/cpu/code/llvm_compiler.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/thread_pool.h"
-#include "compiler/describe_schedule.h"
+#include "compiler/loops/describe_schedule.h"
 #include "hammock/config.h"
 
 namespace hammock::cpu {

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <memory>
 #include <thread>
@@ -20,7 +19,6 @@
 namespace hammock::cpu {
 namespace {
 
-constexpr int kSteps = 8;  // size classes for each doubling
 /// Cached memory is kept without question up to this much.
 constexpr int64_t kAlwaysKept = int64_t{64} << 20;
 
@@ -47,23 +45,6 @@ void* Map(int64_t size) {
 
 }  // namespace
 
-/// Classes 0 to 7 are the multiples of 64 up to 512 bytes; then eight for each doubling.
-int HostAllocator::ClassOf(int64_t bytes) {
-  uint64_t units = static_cast<uint64_t>(std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment;
-  if (units <= kSteps) return static_cast<int>(units) - 1;
-  // units - 1 has its highest bit in [2^shift * 8, 2^shift * 16).
-  int shift = std::bit_width(units - 1) - 4;
-  return static_cast<int>(((units - 1) >> shift) - kSteps) + kSteps * (shift + 1);
-}
-
-int64_t HostAllocator::SizeOfClass(int size_class) {
-  if (size_class < kSteps) return (size_class + 1) * kAlignment;
-  int shift = size_class / kSteps - 1;
-  return (int64_t{size_class % kSteps + kSteps + 1} << shift) * kAlignment;
-}
-
-int64_t HostAllocator::BlockSize(int64_t bytes) { return SizeOfClass(ClassOf(bytes)); }
-
 HostAllocator::~HostAllocator() { FreeCached(); }
 
 void* HostAllocator::TakeCached(int& size_class, int largest) {
@@ -84,7 +65,7 @@ void* HostAllocator::TakeCached(int& size_class, int largest) {
 }
 
 void* HostAllocator::TakeFromSystem(int64_t size) {
-  void* block = size >= kHugePage ? Map(size) : std::aligned_alloc(kAlignment, size);
+  void* block = size >= kHugePage ? Map(size) : std::aligned_alloc(kBlockAlignment, size);
   if (block) reserved_.fetch_add(size, std::memory_order_relaxed);
   return block;
 }
@@ -109,7 +90,7 @@ void HostAllocator::TrimBefore(int64_t size) {
 }
 
 void* HostAllocator::Allocate(int64_t bytes, std::string_view what, int64_t others) {
-  int size_class = ClassOf(bytes);
+  int size_class = SizeClassOf(bytes);
   return Take(bytes, size_class, size_class, what, others);
 }
 
@@ -117,7 +98,7 @@ void* HostAllocator::Take(int64_t bytes, int& size_class, int largest, std::stri
                           int64_t others) {
   account_.Add(bytes, others, what);
   void* block = TakeCached(size_class, largest);
-  int64_t size = SizeOfClass(size_class);
+  int64_t size = BytesOfClass(size_class);
   if (!block) {
     TrimBefore(size);
     block = TakeFromSystem(size);
@@ -135,11 +116,11 @@ void* HostAllocator::Take(int64_t bytes, int& size_class, int largest, std::stri
 
 void HostAllocator::Free(void* block, int64_t bytes) {
   account_.Remove(bytes);
-  Keep(block, ClassOf(bytes));
+  Keep(block, SizeClassOf(bytes));
 }
 
 void HostAllocator::Keep(void* block, int size_class) {
-  int64_t size = SizeOfClass(size_class);
+  int64_t size = BytesOfClass(size_class);
   ASAN_POISON_MEMORY_REGION(block, size);
   int first = ListOfThread(kLists);
   for (int i = 0; i < kLists; ++i) {
@@ -156,8 +137,10 @@ HostAllocator::Arena::Arena(HostAllocator& memory, int64_t bytes, std::string_vi
                             int64_t others)
     : memory_(memory), bytes_(bytes) {
   if (bytes == 0) return;
-  class_ = ClassOf(bytes);
-  block_ = memory.Take(bytes, class_, std::min(class_ + 2 * kSteps, kClasses - 1), what, others);
+  class_ = SizeClassOf(bytes);
+  block_ =
+      memory.Take(bytes, class_, std::min(class_ + 2 * kSizeClassesPerDoubling, kSizeClasses - 1),
+                  what, others);
 }
 
 HostAllocator::Arena::~Arena() {
@@ -194,9 +177,9 @@ int64_t HostAllocator::FreeCached() {
       (void)lock.try_lock();
     }
     if (!lock) continue;
-    for (int c = 0; c < kClasses; ++c) {
-      for (void* block : list.blocks[c]) GiveToSystem(block, SizeOfClass(c));
-      freed += static_cast<int64_t>(list.blocks[c].size()) * SizeOfClass(c);
+    for (int c = 0; c < kSizeClasses; ++c) {
+      for (void* block : list.blocks[c]) GiveToSystem(block, BytesOfClass(c));
+      freed += static_cast<int64_t>(list.blocks[c].size()) * BytesOfClass(c);
       list.blocks[c].clear();
     }
   }

@@ -3,8 +3,7 @@
 /// of its size class, because fresh pages cost more than most kernels.
 ///
 /// Blocks are aligned to 64 bytes. From 2 MiB on they are mapped by themselves, aligned to 2 MiB
-/// and offered to the kernel as huge pages. A size class wastes less than an eighth of a block,
-/// below 512 bytes less than 64 bytes.
+/// and offered to the kernel as huge pages.
 
 #include <atomic>
 #include <cstdint>
@@ -12,7 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/memory_account.h"
+#include "backends/common/memory_account.h"
+#include "backends/common/size_class.h"
 #include "hammock/host_tensor.h"
 #include "hammock/lazy/backend_device.h"
 
@@ -23,7 +23,6 @@ namespace hammock::cpu {
 /// thread held during a fork is not used in the child, and nothing waits for it.
 class HostAllocator {
  public:
-  static constexpr int64_t kAlignment = 64;
   static constexpr int64_t kHugePage = int64_t{1} << 21;
 
   /// The device's name is for messages.
@@ -67,20 +66,14 @@ class HostAllocator {
   /// `derived` is part of `others`, as the caller counts them.
   lazy::MemoryInfo Info() const;
 
-  /// The bytes of the block that serves a request.
-  static int64_t BlockSize(int64_t bytes);
-
  private:
   static constexpr int kLists = 8;
-  static constexpr int kClasses = 416;  // up to 2^60 bytes
 
   struct alignas(64) FreeList {
     std::mutex mutex;
-    std::vector<void*> blocks[kClasses];
+    std::vector<void*> blocks[kSizeClasses];
   };
 
-  static int ClassOf(int64_t bytes);
-  static int64_t SizeOfClass(int size_class);
   /// A block of `size_class`, which becomes its class, or of a larger one up to `largest`.
   void* Take(int64_t bytes, int& size_class, int largest, std::string_view what, int64_t others);
   void* TakeCached(int& size_class, int largest);

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "compiler/ir_text.h"
+#include "backends/cpu/emit/llvm_text.h"
 
 namespace hammock::cpu {
 

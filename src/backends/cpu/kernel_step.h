@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cpu/kernel_code.h"
-#include "compiler/kernel.h"
+#include "backends/cpu/code/kernel_code.h"
+#include "compiler/loops/kernel.h"
 
 namespace hammock::cpu {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <new>
 
-#include "backends/cpu/fused_product.h"
+#include "backends/cpu/matmul/fused_matmul.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
-#include "compiler/fusion_facts.h"
+#include "compiler/loops/fusion_facts.h"
 #include "hammock/lazy/backend_interface.h"
 
 namespace hammock::cpu {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/calls.h"
+#include "backends/cpu/calls/calls.h"
 #include "backends/cpu/kernel_step.h"
-#include "compiler/schedule.h"
+#include "compiler/loops/schedule.h"
 
 namespace hammock::cpu {
 

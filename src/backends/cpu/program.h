@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "backends/cpu/prepared_step.h"
-#include "compiler/donation_plan.h"
-#include "compiler/memory_plan.h"
-#include "compiler/pass.h"
-#include "compiler/program_outputs.h"
-#include "compiler/schedule.h"
-#include "compiler/sized_schedule.h"
+#include "compiler/loops/donation_plan.h"
+#include "compiler/loops/memory_plan.h"
+#include "compiler/loops/program_outputs.h"
+#include "compiler/loops/schedule.h"
+#include "compiler/passes/pass.h"
+#include "compiler/sizes/sized_schedule.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/program_outputs.h"
-#include "compiler/stream_results.h"
+#include "compiler/loops/program_outputs.h"
+#include "compiler/loops/stream_results.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/schedule.h"
+#include "compiler/loops/schedule.h"
 
 namespace hammock::cpu {
 

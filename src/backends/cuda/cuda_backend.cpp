@@ -9,21 +9,21 @@
 #include <thread>
 #include <typeinfo>
 
-#include "backends/cuda/attention_parts.h"
-#include "backends/cuda/device_data.h"
-#include "backends/cuda/device_state.h"
+#include "backends/cuda/driver/device_data.h"
+#include "backends/cuda/driver/device_state.h"
+#include "backends/cuda/driver/failure_dump.h"
+#include "backends/cuda/driver/gpu_machine.h"
+#include "backends/cuda/driver/libraries.h"
 #include "backends/cuda/emulation/emulated_machine.h"
-#include "backends/cuda/expand_attention.h"
-#include "backends/cuda/failure_dump.h"
-#include "backends/cuda/gpu_machine.h"
-#include "backends/cuda/libraries.h"
+#include "backends/cuda/passes/attention_parts.h"
+#include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/sized_programs.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
-#include "lazy/running_step.h"
+#include "runtime/running_step.h"
 
 namespace hammock {
 namespace cuda {

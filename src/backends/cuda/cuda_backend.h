@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/machine.h"
+#include "backends/cuda/driver/machine.h"
 #include "hammock/lazy/backend_interface.h"
 
 namespace hammock {

@@ -18,17 +18,17 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/calls.h"
-#include "backends/cuda/machine.h"
-#include "backends/cuda/recordings.h"
+#include "backends/cuda/calls/calls.h"
+#include "backends/cuda/driver/machine.h"
+#include "backends/cuda/driver/recordings.h"
 #include "backends/cuda/shared_parts.h"
 #include "backends/cuda/step_order.h"
-#include "compiler/donation_plan.h"
-#include "compiler/memory_plan.h"
-#include "compiler/pass.h"
-#include "compiler/program_outputs.h"
-#include "compiler/schedule.h"
-#include "compiler/sized_schedule.h"
+#include "compiler/loops/donation_plan.h"
+#include "compiler/loops/memory_plan.h"
+#include "compiler/loops/program_outputs.h"
+#include "compiler/loops/schedule.h"
+#include "compiler/passes/pass.h"
+#include "compiler/sizes/sized_schedule.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 

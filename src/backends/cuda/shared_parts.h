@@ -7,8 +7,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "backends/cuda/calls.h"
-#include "backends/cuda/kernel_cut.h"
+#include "backends/cuda/calls/calls.h"
+#include "backends/cuda/emit/kernel_cut.h"
 #include "hammock/ir/attr.h"
 
 namespace hammock::cuda {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compiler/schedule.h"
+#include "compiler/loops/schedule.h"
 
 namespace hammock::cuda {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backends/cuda/program.h"
-#include "compiler/by_range.h"
-#include "compiler/sized_schedule.h"
+#include "compiler/loops/by_range.h"
+#include "compiler/sizes/sized_schedule.h"
 
 namespace hammock::cuda {
 

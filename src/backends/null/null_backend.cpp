@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "backends/single_device.h"
+#include "backends/common/single_device.h"
 #include "base/pool.h"
 
 namespace hammock {

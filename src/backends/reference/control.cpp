@@ -3,7 +3,7 @@
 
 #include "backends/reference/kernel.h"
 #include "hammock/custom_call.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock::reference {
 namespace {

@@ -8,7 +8,7 @@
 #include "backends/reference/kernel.h"
 #include "backends/reference/special.h"
 #include "ir/convert.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock::reference {
 namespace {

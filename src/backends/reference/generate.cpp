@@ -1,7 +1,7 @@
 #include "backends/reference/elements.h"
 #include "backends/reference/kernel.h"
-#include "ops/philox.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
+#include "ops/random/philox.h"
 
 namespace hammock::reference {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "backends/reference/elements.h"
 #include "backends/reference/kernel.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock::reference {
 namespace {

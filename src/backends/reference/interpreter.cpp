@@ -6,7 +6,7 @@
 #include "backends/reference/kernel.h"
 #include "base/process_exit.h"
 #include "hammock/lazy/backend_interface.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock::reference {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/memory_account.h"
+#include "backends/common/memory_account.h"
 #include "hammock/host_tensor.h"
 
 namespace hammock::reference {

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <mutex>
 
-#include "backends/host_backend.h"
-#include "backends/reference/fault.h"
+#include "backends/common/fault.h"
+#include "backends/common/host_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/memory_pool.h"
 #include "base/process_exit.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "backends/cpu/code_cache.h"
+#include "backends/cpu/code/code_cache.h"
 #include "hammock/error.h"
 
 namespace hammock::cpu {

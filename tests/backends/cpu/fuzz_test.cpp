@@ -8,7 +8,7 @@
 #include "fuzz/judge.h"
 #include "fuzz/run.h"
 #include "fuzz/shrink.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 
 namespace hammock::fuzz {
 namespace {

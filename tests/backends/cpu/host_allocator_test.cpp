@@ -23,11 +23,11 @@ bool Aligned(const void* block, int64_t alignment) {
 TEST(HostAllocator, BlocksHoldTheBytesAndWasteLittle) {
   int64_t last = 0;
   for (int64_t bytes = 0; bytes < int64_t{1} << 40; bytes += bytes / 37 + 1) {
-    int64_t size = HostAllocator::BlockSize(bytes);
+    int64_t size = BlockSize(bytes);
     ASSERT_GE(size, bytes);
     ASSERT_GE(size, last);
     ASSERT_EQ(size % 64, 0);
-    ASSERT_EQ(HostAllocator::BlockSize(size), size) << bytes;
+    ASSERT_EQ(BlockSize(size), size) << bytes;
     if (bytes > 512) {
       ASSERT_LT(8 * (size - bytes), size + 8 * 64) << bytes;
     } else if (bytes > 0) {

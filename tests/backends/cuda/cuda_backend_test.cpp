@@ -13,8 +13,8 @@
 #include <sstream>
 #include <thread>
 
+#include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/emulated.h"
-#include "backends/cuda/gpu_machine.h"
 #include "hammock/config.h"
 #include "hammock/hammock.h"
 #include "hammock/metrics.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/driver/fault_words.h"
 #include "backends/cuda/emulation/emulated_machine.h"
-#include "backends/cuda/fault_words.h"
 #include "backends/cuda/program.h"
 #include "hammock/host_tensor.h"
 

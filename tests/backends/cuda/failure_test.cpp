@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "backends/cuda/cuda_backend.h"
-#include "backends/cuda/device_memory.h"
-#include "backends/cuda/frail_machine.h"
-#include "backends/cuda/libraries.h"
+#include "backends/cuda/driver/device_memory.h"
+#include "backends/cuda/driver/frail_machine.h"
+#include "backends/cuda/driver/libraries.h"
 #include "hammock/hammock.h"
 #include "hammock/repro.h"
 

@@ -2,15 +2,15 @@
 // op, and the whole against node by node, bit by bit. All kernels are compiled together first.
 #include <gtest/gtest.h>
 
+#include "backends/cuda/driver/gpu_machine.h"
+#include "backends/cuda/driver/noting_machine.h"
+#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulated.h"
-#include "backends/cuda/gpu_machine.h"
-#include "backends/cuda/noting_machine.h"
-#include "backends/cuda/nvrtc.h"
-#include "backends/cuda/scalar_text.h"
 #include "backends/reference/interpreter.h"
 #include "fuzz/bounds.h"
 #include "fuzz/generate.h"
-#include "ops/primitives.h"
+#include "ir/primitives.h"
 #include "support/seed_share.h"
 
 namespace hammock::cuda {

@@ -6,10 +6,10 @@
 
 #include <cstring>
 
+#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/emit/joint_kernel.h"
+#include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulated.h"
-#include "backends/cuda/joint_kernel.h"
-#include "backends/cuda/nvrtc.h"
-#include "backends/cuda/scalar_text.h"
 #include "backends/reference/interpreter.h"
 
 namespace hammock::cuda {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/cuda/calls/near_sizes.h"
+#include "backends/cuda/driver/noting_machine.h"
 #include "backends/cuda/emulated.h"
-#include "backends/cuda/near_sizes.h"
-#include "backends/cuda/noting_machine.h"
 #include "hammock/ir/graph.h"
 
 namespace hammock::cuda {

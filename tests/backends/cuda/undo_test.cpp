@@ -8,15 +8,15 @@
 #include <thread>
 
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/driver/gpu_machine.h"
+#include "backends/cuda/driver/held_machine.h"
 #include "backends/cuda/emulated.h"
-#include "backends/cuda/gpu_machine.h"
-#include "backends/cuda/held_machine.h"
-#include "backends/cuda/late_writes.h"
+#include "backends/cuda/passes/late_writes.h"
 #include "hammock/compile.h"
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
 #include "hammock/optim.h"
-#include "lazy/runtime.h"
+#include "runtime/runtime.h"
 
 namespace hammock {
 namespace {

@@ -14,8 +14,8 @@
 #include <map>
 #include <mutex>
 
+#include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulation/fibres.h"
-#include "backends/cuda/scalar_text.h"
 #include "base/throw.h"
 #include "ir/convert.h"
 

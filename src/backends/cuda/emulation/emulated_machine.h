@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "backends/cuda/machine.h"
+#include "backends/cuda/driver/machine.h"
 
 namespace hammock::cuda {
 

@@ -1,0 +1,125 @@
+#include "backends/cpu/code/code_cache.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "backends/cpu/host_cpu.h"
+#include "base/file_cache.h"
+#include "base/log.h"
+#include "hammock/config.h"
+#include "hammock/error.h"
+#include "hammock/metrics.h"
+
+namespace hammock::cpu {
+
+namespace {
+
+constexpr std::string_view kKind = "cpu-code";
+
+/// The code that this process holds, by key. Entries of code that nobody holds any more are removed
+/// when as many were added as there were.
+class LiveCode {
+ public:
+  std::shared_ptr<const LoadedCode> Find(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    auto at = by_key_.find(key);
+    return at == by_key_.end() ? nullptr : at->second.lock();
+  }
+
+  /// Returns what is there already, else `code`.
+  std::shared_ptr<const LoadedCode> Add(const std::string& key,
+                                        std::shared_ptr<const LoadedCode> code) {
+    std::lock_guard lock(mutex_);
+    std::weak_ptr<const LoadedCode>& place = by_key_[key];
+    if (auto present = place.lock()) return present;
+    place = code;
+    if (by_key_.size() >= sweep_at_) {
+      std::erase_if(by_key_, [](const auto& entry) { return entry.second.expired(); });
+      sweep_at_ = 2 * by_key_.size() + 64;
+    }
+    return code;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::weak_ptr<const LoadedCode>> by_key_;
+  size_t sweep_at_ = 64;
+};
+
+LiveCode& Live() {
+  static LiveCode& live = *new LiveCode;
+  return live;
+}
+
+std::optional<CodeBlob> LoadBlob(const std::string& key) {
+  FileCache* cache = FileCache::OfConfig();
+  if (!cache) return std::nullopt;
+  std::optional<std::string> bytes = cache->Load(kKind, key);
+  if (!bytes) return std::nullopt;
+  try {
+    return DeserializeCode(*bytes);
+  } catch (const Error& error) {
+    Log(LogLevel::kWarn, "cache_dir: {}/{}: {}", cache->directory(),
+        FileCache::FileName(kKind, key), error.message());
+    return std::nullopt;
+  }
+}
+
+void SaveBlob(const std::string& key, const CodeBlob& blob) {
+  if (FileCache* cache = FileCache::OfConfig()) {
+    cache->Save(kKind, key, SerializeCode(blob), config::Get<config::kCacheDirBytes>());
+  }
+}
+
+}  // namespace
+
+std::string CodeKey(std::string_view source, const CompileOptions& options) {
+  return fmt::format("hammock {} llvm {} host {} effort {} cpu {} features {}\n{}", HAMMOCK_VERSION,
+                     HAMMOCK_LLVM_VERSION, HostCpuKey(), static_cast<int>(options.effort),
+                     options.cpu, options.features, source);
+}
+
+CodeBlob CompileCode(std::string_view ir, const CompileOptions& options) {
+  static metrics::Metric& time = metrics::GetMetric("CpuCompileTime", metrics::Kind::kTime);
+  metrics::ScopedTimer timer(time);
+  return LinkObject(LlvmCompiler::Get().Compile(ir, options));
+}
+
+void KeepCode(const std::string& key, const CodeBlob& blob) {
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::unordered_map<std::string, std::shared_ptr<const LoadedCode>>;
+  std::lock_guard lock(mutex);
+  if (kept.contains(key)) return;
+  kept[key] = Live().Add(key, std::make_shared<const LoadedCode>(blob));
+}
+
+bool IsLive(std::string_view source, const CompileOptions& options) {
+  return Live().Find(CodeKey(source, options)) != nullptr;
+}
+
+std::shared_ptr<const LoadedCode> GetCode(std::string_view source,
+                                          const std::function<std::string()>& emit,
+                                          const CompileOptions& options) {
+  static metrics::Counter& shared = metrics::GetCounter("CpuCodeShared");
+  static metrics::Counter& from_disk = metrics::GetCounter("CpuCodeFromDisk");
+  static metrics::Counter& compiled = metrics::GetCounter("CpuCodeCompiled");
+  std::string key = CodeKey(source, options);
+  if (auto code = Live().Find(key)) {
+    shared.Add();
+    return code;
+  }
+  std::optional<CodeBlob> blob = LoadBlob(key);
+  if (blob) {
+    from_disk.Add();
+  } else {
+    blob = CompileCode(emit(), options);
+    compiled.Add();
+    SaveBlob(key, *blob);
+  }
+  return Live().Add(key, std::make_shared<const LoadedCode>(*blob));
+}
+
+}  // namespace hammock::cpu

@@ -1,0 +1,137 @@
+#include "backends/cpu/emit/vector_plan.h"
+
+#include <algorithm>
+
+#include "compiler/scalar/scalar_bodies.h"
+
+namespace hammock::cpu {
+
+using compiler::Access;
+using compiler::Instr;
+using compiler::Kernel;
+using compiler::Level;
+using compiler::Stride;
+using Kind = Instr::Kind;
+
+namespace {
+
+constexpr int kShortBody = 24;    // instructions up to which vectors are as long as can be
+constexpr int kMiddleBody = 64;   // and up to which they are longer than short
+constexpr int kHalfTheBytes = 4;  // of 64 lanes in registers; twice that leaves half the lanes
+
+enum class Weight {
+  kLight,      // an instruction or two
+  kHeavy,      // a polynomial
+  kHeavyWide,  // a polynomial in double
+  kByLane,     // calls, or divisions of integers: each lane by itself
+};
+
+Weight WeightOf(const Instr& instr, DType operands) {
+  if (instr.kind == Kind::kCast && IsFloat(operands) && !IsFloat(instr.dtype)) {
+    return Weight::kHeavyWide;
+  }
+  if (instr.kind != Kind::kScalar || instr.fn == ScalarFn::kSelect) return Weight::kLight;
+  if (!compiler::HasBody(instr.fn, operands)) return Weight::kByLane;
+  switch (instr.fn) {
+    case ScalarFn::kExp:
+    case ScalarFn::kExp2:
+    case ScalarFn::kExpm1:
+    case ScalarFn::kLog:
+    case ScalarFn::kTanh:
+    case ScalarFn::kErf:
+    case ScalarFn::kSigmoid:
+    case ScalarFn::kGelu:
+      return Weight::kHeavy;
+    case ScalarFn::kLog2:
+    case ScalarFn::kLog10:
+    case ScalarFn::kLog1p:
+    case ScalarFn::kSin:
+    case ScalarFn::kCos:
+    case ScalarFn::kTan:
+    case ScalarFn::kAsin:
+    case ScalarFn::kAcos:
+    case ScalarFn::kAtan:
+    case ScalarFn::kSinh:
+    case ScalarFn::kCosh:
+    case ScalarFn::kAsinh:
+    case ScalarFn::kAcosh:
+    case ScalarFn::kAtanh:
+    case ScalarFn::kErfc:
+    case ScalarFn::kAtan2:
+    case ScalarFn::kHypot:
+      return Weight::kHeavyWide;
+    case ScalarFn::kPow:
+      return IsFloat(operands) ? Weight::kHeavyWide : Weight::kByLane;
+    case ScalarFn::kTruncDivide:
+      return IsFloat(operands) ? Weight::kLight : Weight::kByLane;
+    case ScalarFn::kFloorDivide:
+    case ScalarFn::kRemainder:
+    case ScalarFn::kFmod:
+      return Weight::kByLane;
+    default:
+      return Weight::kLight;
+  }
+}
+
+/// What decides how long the vectors of one loop are.
+struct Body {
+  int size = 0;
+  int bytes = 0;  // of the widest value
+  Weight weight = Weight::kLight;
+  bool scattered = false;  // lanes lie apart in memory
+  int sums = 0;
+
+  void Add(const Kernel& kernel, const Instr& instr) {
+    ++size;
+    bytes = std::max(bytes, InfoOf(instr.dtype).bits / 8);
+    DType operands = instr.operands[0] < 0
+                         ? instr.dtype
+                         : kernel.instrs[static_cast<size_t>(instr.operands[0])].dtype;
+    weight = std::max(weight, WeightOf(instr, operands));
+    sums += instr.kind == Kind::kReduce;
+    if (instr.access < 0) return;
+    const Access& access = kernel.accesses[static_cast<size_t>(instr.access)];
+    Stride lanes = kernel.lanes_along_rows ? access.row : access.column;
+    bool in_memory = access.kind == Access::Kind::kBuffer || access.kind == Access::Kind::kScratch;
+    scattered |= in_memory && lanes == Stride::kAny;
+  }
+
+  int Lanes() const {
+    if (scattered || weight == Weight::kByLane || size > kMiddleBody) return kShortLanes;
+    int lanes = kMostLanes;
+    bool wide = bytes > kHalfTheBytes || weight == Weight::kHeavyWide;
+    if (wide) lanes /= 2;
+    if (weight != Weight::kLight || size > kShortBody) lanes /= 2;
+    return lanes;
+  }
+};
+
+}  // namespace
+
+bool VectorPlan::InLoop(const Instr& instr, int stage) {
+  return instr.stage == stage && (instr.level == Level::kElement || instr.kind == Kind::kReduce);
+}
+
+VectorPlan::VectorPlan(const Kernel& kernel) : stages_(static_cast<size_t>(kernel.stages)) {
+  constexpr int kFewSums = 2;  // in strips: accumulators lie on the stack
+  Body all;
+  for (int stage = 0; stage < kernel.stages; ++stage) {
+    Body body;
+    for (const Instr& instr : kernel.instrs) {
+      if (!InLoop(instr, stage)) continue;
+      body.Add(kernel, instr);
+      all.Add(kernel, instr);
+    }
+    bool heavy = body.weight == Weight::kHeavy || body.weight == Weight::kHeavyWide;
+    stages_[static_cast<size_t>(stage)] = {body.size, body.sums > 0, heavy, body.Lanes()};
+  }
+  widths_ = {kShortLanes};
+  for (Stage& stage : stages_) {
+    if (kernel.lanes_along_rows) stage.lanes = all.sums > kFewSums ? kShortLanes : all.Lanes();
+    if (std::find(widths_.begin(), widths_.end(), stage.lanes) == widths_.end()) {
+      widths_.push_back(stage.lanes);
+    }
+  }
+}
+
+}  // namespace hammock::cpu

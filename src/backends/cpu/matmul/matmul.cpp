@@ -1,0 +1,514 @@
+#include "backends/cpu/matmul/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "backends/cpu/matmul/matmul_kernel.h"
+#include "base/throw.h"
+#include "ir/convert.h"
+
+namespace hammock::cpu {
+namespace {
+
+#ifndef HAMMOCK_WITH_ONEDNN
+std::unique_ptr<MatMulKernel> NoMatMul(const MatMulSpec&) { return nullptr; }
+std::unique_ptr<ConvolutionKernel> NoConvolution(const ConvolutionSpec&) { return nullptr; }
+constexpr auto MakeLibraryMatMul = NoMatMul;
+constexpr auto MakeLibraryConvolution = NoConvolution;
+#else
+constexpr auto MakeLibraryMatMul = MakeOneDnnMatMul;
+constexpr auto MakeLibraryConvolution = MakeOneDnnConvolution;
+#endif
+
+/// Nothing is summed: the result is 0; or nothing is stored at all.
+class EmptyMatMul : public MatMulKernel {
+ public:
+  explicit EmptyMatMul(const MatMulSpec& spec) : spec_(spec) {}
+  const char* name() const override { return "empty"; }
+  void Run(const MatMul::Pointers& pointers, const Scratch&, ThreadPool&) const override {
+    int64_t width = BytesOf(spec_.out_dtype, 1);
+    for (int64_t i = 0; i < Product(spec_.batch) * spec_.m && spec_.n > 0; ++i) {
+      int64_t row =
+          BatchOffset(spec_.batch, spec_.out.batch, i / spec_.m) + i % spec_.m * spec_.out.row;
+      std::byte* out = static_cast<std::byte*>(pointers.out) + row * width;
+      std::memset(out, 0, spec_.n * width);
+    }
+  }
+
+ private:
+  const MatMulSpec spec_;
+};
+
+class EmptyConvolution : public ConvolutionKernel {
+ public:
+  const char* name() const override { return "empty"; }
+  void Run(const Convolution::Pointers&, const Scratch&, ThreadPool&) const override {}
+};
+
+/// A kernel of one place, moved by one: the product of weight[out, in] and each image [in, places].
+class PointwiseConvolution : public ConvolutionKernel {
+ public:
+  explicit PointwiseConvolution(const ConvolutionSpec& spec) : product_(Of(spec)) {
+    finishes = apart = true;  // the product sees to both
+    // What the product needs with no and with one thread says what each needs.
+    shared_bytes = product_.scratch_bytes(0);
+    worker_bytes = product_.scratch_bytes(1) - shared_bytes;
+  }
+  const char* name() const override { return "matmul"; }
+
+  static bool Suits(const ConvolutionSpec& spec) {
+    if (spec.transposed || spec.groups != 1) return false;
+    for (int i = 0; i < spec.stride.size(); ++i) {
+      if (spec.weight.size(i + 2) != 1 || spec.stride[i] != 1 || spec.padding[i] != 0) return false;
+    }
+    return true;
+  }
+
+  void Run(const Convolution::Pointers& pointers, const Scratch& scratch,
+           ThreadPool& pool) const override {
+    product_.Run({.a = pointers.weight,
+                  .b = pointers.input,
+                  .out = pointers.out,
+                  .epilogue = pointers.epilogue},
+                 {scratch.shared, static_cast<size_t>(product_.scratch_bytes(scratch.workers))},
+                 pool);
+  }
+
+ private:
+  static MatMulSpec Of(const ConvolutionSpec& spec) {
+    int64_t in = spec.input.size(1);
+    int64_t places = spec.out.numel() / spec.out.size(0) / spec.out.size(1);
+    MatMulSpec product = MatMulSpec::Plain(spec.input.dtype(), spec.out.size(1), in, places);
+    product.batch = {spec.out.size(0)};
+    product.a.batch = {0};
+    product.b.batch = {in * places};
+    product.out.batch = {spec.out.size(1) * places};
+    product.epilogue = spec.epilogue;
+    return product;
+  }
+
+  const MatMul product_;
+};
+
+void CheckSpec(const MatMulSpec& spec) {
+  bool narrow = spec.dtype == DType::kF16 || spec.dtype == DType::kBF16;
+  if (spec.out_dtype != spec.dtype && !(narrow && spec.out_dtype == DType::kF32)) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "product: {} operands cannot give {} results",
+                     NameOf(spec.dtype), NameOf(spec.out_dtype));
+  }
+  if (spec.dtype == DType::kBool) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "product: bool has no products");
+  }
+  int rank = spec.batch.size();
+  if (spec.a.batch.size() != rank || spec.b.batch.size() != rank || spec.out.batch.size() != rank ||
+      spec.out.column != 1) {
+    Throw(ErrorCode::kValue,
+          "product: {} batch dims need as many strides, not {}, {} and {}; the columns of the "
+          "result must be 1 apart, not {}",
+          rank, spec.a.batch.size(), spec.b.batch.size(), spec.out.batch.size(), spec.out.column);
+  }
+  int64_t stride = spec.m * spec.n;
+  bool contiguous = spec.out.row == spec.n;
+  for (int i = rank - 1; i >= 0; stride *= spec.batch[i--]) {
+    contiguous &= spec.batch[i] == 1 || spec.out.batch[i] == stride;
+  }
+  if (spec.epilogue.wanted && !contiguous) {
+    Throw(ErrorCode::kValue, "product: a result with an epilogue must be contiguous");
+  }
+}
+
+/// One right side for all of the stack: its rows are one large left side where they lie evenly.
+MatMulSpec FoldBatch(MatMulSpec spec) {
+  while (!spec.batch.empty()) {
+    int last = spec.batch.size() - 1;
+    bool even = spec.b.batch[last] == 0 && spec.a.batch[last] == spec.m * spec.a.row &&
+                spec.out.batch[last] == spec.m * spec.out.row;
+    if (!even && spec.batch[last] != 1) break;
+    spec.m *= spec.batch[last];
+    for (Dims* dims : {&spec.batch, &spec.a.batch, &spec.b.batch, &spec.out.batch}) {
+      dims->erase(last);
+    }
+  }
+  return spec;
+}
+
+/// The stride of dims taken as one; nothing if they do not lie evenly.
+std::optional<int64_t> JoinedStride(const Dims& sizes, const Dims& strides, const Dims& dims) {
+  int64_t stride = 1;
+  int64_t wanted = -1;  // the stride that the next outer dim must have
+  for (int i = dims.size() - 1; i >= 0; --i) {
+    int d = static_cast<int>(dims[i]);
+    if (sizes[d] == 1) continue;
+    if (wanted < 0) {
+      stride = strides[d];
+    } else if (strides[d] != wanted) {
+      return std::nullopt;
+    }
+    wanted = strides[d] * sizes[d];
+  }
+  return stride;
+}
+
+bool Has(const Dims& dims, int64_t d) {
+  return std::find(dims.begin(), dims.end(), d) != dims.end();
+}
+
+Dims FreeDims(int rank, const Dims& contract, const Dims& batch) {
+  Dims free;
+  for (int d = 0; d < rank; ++d) {
+    if (!Has(contract, d) && !Has(batch, d)) free.push_back(d);
+  }
+  return free;
+}
+
+int64_t SizeOf(const Shape& shape, const Dims& dims) {
+  int64_t size = 1;
+  for (int64_t d : dims) size *= shape.size(static_cast<int>(d));
+  return size;
+}
+
+Dims Joined(const Dims& first, const Dims& second, const Dims& third) {
+  Dims all = first;
+  for (int64_t d : second) all.push_back(d);
+  for (int64_t d : third) all.push_back(d);
+  return all;
+}
+
+/// How an operand is a stack of matrices [rows, columns]; fills `copy` if it must be copied first.
+MatrixLayout LayoutOf(const Shape& shape, const Dims& batch, const Dims& rows, const Dims& columns,
+                      Dims& copy) {
+  Dims strides = ContiguousStrides(shape.sizes());
+  MatrixLayout layout;
+  auto row = JoinedStride(shape.sizes(), strides, rows);
+  auto column = JoinedStride(shape.sizes(), strides, columns);
+  if (row && column) {
+    layout.row = *row;
+    layout.column = *column;
+    for (int64_t d : batch) layout.batch.push_back(strides[static_cast<int>(d)]);
+    return layout;
+  }
+  copy = Joined(batch, rows, columns);
+  layout.column = 1;
+  layout.row = SizeOf(shape, columns);
+  int64_t stride = layout.row * SizeOf(shape, rows);
+  layout.batch = Dims::Filled(batch.size(), 0);
+  for (int i = batch.size() - 1; i >= 0; --i) {
+    layout.batch[i] = stride;
+    stride *= shape.size(static_cast<int>(batch[i]));
+  }
+  return layout;
+}
+
+/// The operand's dims in the order `dims`, contiguous.
+OperandCopy InOrder(const Shape& shape, const Dims& dims) {
+  Dims strides = ContiguousStrides(shape.sizes());
+  Dims sizes, steps;
+  for (int64_t d : dims) {
+    sizes.push_back(shape.size(static_cast<int>(d)));
+    steps.push_back(strides[static_cast<int>(d)]);
+  }
+  return OperandCopy(shape.dtype(), sizes, steps);
+}
+
+/// A stack of matrices [rows, columns], one after another in row-major order. What is repeated
+/// stays so.
+MatrixLayout RowMajor(const Dims& batch, const MatrixLayout& layout, int64_t rows,
+                      int64_t columns) {
+  MatrixLayout result = {layout.batch, columns, 1};
+  int64_t stride = rows * columns;
+  for (int i = batch.size() - 1; i >= 0; --i) {
+    if (layout.batch[i] == 0) continue;
+    result.batch[i] = stride;
+    stride *= batch[i];
+  }
+  return result;
+}
+
+/// What brings matrices of one layout into another; nothing where no element moves.
+OperandCopy CopyBetween(DType dtype, const Dims& batch, int64_t rows, int64_t columns,
+                        const MatrixLayout& from, const MatrixLayout& to) {
+  bool same = (rows == 1 || from.row == to.row) && (columns == 1 || from.column == to.column);
+  for (int i = 0; i < batch.size(); ++i) same &= batch[i] == 1 || from.batch[i] == to.batch[i];
+  if (same) return {};
+  Dims sizes = batch, strides = from.batch;
+  for (int i = 0; i < batch.size(); ++i) {
+    if (from.batch[i] == 0) sizes[i] = 1;
+  }
+  for (int64_t size : {rows, columns}) sizes.push_back(size);
+  for (int64_t stride : {from.row, from.column}) strides.push_back(stride);
+  return OperandCopy(dtype, sizes, strides);
+}
+
+/// Where parts are not finished as they are made: the whole result is there.
+void RunEpilogue(const Epilogue& epilogue, void* result, DType dtype, int64_t rows, int64_t columns,
+                 const Scratch& scratch, ThreadPool& pool) {
+  constexpr int64_t kPart = 1 << 14;  // elements
+  auto run = [&](int64_t begin, int64_t end, int worker) {
+    std::byte* data = static_cast<std::byte*>(result) + BytesOf(dtype, begin * columns);
+    epilogue.Run({data, columns, begin, end - begin, 0, columns}, scratch.of(worker));
+  };
+  if (rows * columns == 0) return;
+  pool.ParallelFor(rows, std::max<int64_t>(kPart / columns, 1), run, scratch.workers);
+}
+
+/// Gives a kernel what its epilogue needs, if that runs afterwards.
+template <class Kernel>
+void ReserveEpilogue(Kernel& kernel, const EpilogueSpec& epilogue) {
+  if (!kernel.finishes) kernel.worker_bytes = std::max(kernel.worker_bytes, epilogue.scratch_bytes);
+}
+
+/// Memory for a result that only the epilogue sees.
+template <class Kernel>
+int64_t ResultBytesOf(const Kernel& kernel, const EpilogueSpec& epilogue, DType dtype,
+                      int64_t elements) {
+  bool whole = epilogue.wanted && !epilogue.stores && !kernel.apart;
+  return whole ? RoundUp(BytesOf(dtype, elements), 64) : 0;
+}
+
+}  // namespace
+
+template <class Pointers>
+Scratch ProductKernel<Pointers>::Divide(std::span<std::byte> memory, const ThreadPool& pool) const {
+  int64_t left = static_cast<int64_t>(memory.size()) - shared_bytes;
+  HAMMOCK_CHECK(left >= worker_bytes, "{} bytes of scratch, needs {}", memory.size(),
+                shared_bytes + worker_bytes);
+  int64_t workers = pool.threads();
+  if (worker_bytes > 0) workers = std::min(workers, left / worker_bytes);
+  return {memory.data(), memory.data() + shared_bytes, worker_bytes, static_cast<int>(workers)};
+}
+template class ProductKernel<MatMul::Pointers>;
+template class ProductKernel<Convolution::Pointers>;
+
+int64_t BatchOffset(const Dims& sizes, const Dims& strides, int64_t index) {
+  int64_t offset = 0;
+  for (int d = sizes.size() - 1; d >= 0; --d) {
+    offset += index % sizes[d] * strides[d];
+    index /= sizes[d];
+  }
+  return offset;
+}
+
+// ---- MatMul
+
+MatMulSpec MatMulSpec::Plain(DType dtype, int64_t m, int64_t k, int64_t n) {
+  MatMulSpec spec;
+  spec.dtype = spec.out_dtype = dtype;
+  spec.m = m;
+  spec.n = n;
+  spec.k = k;
+  spec.a = {{}, k, 1};
+  spec.b = {{}, n, 1};
+  spec.out = {{}, n, 1};
+  return spec;
+}
+
+DotGeneralSpec DotGeneral(const Shape& a, const Shape& b, const Dims& a_contract,
+                          const Dims& b_contract, const Dims& a_batch, const Dims& b_batch) {
+  Dims a_free = FreeDims(a.rank(), a_contract, a_batch);
+  Dims b_free = FreeDims(b.rank(), b_contract, b_batch);
+  DotGeneralSpec spec;
+  spec.a = a;
+  spec.b = b;
+  MatMulSpec& product = spec.product;
+  product.dtype = product.out_dtype = a.dtype();
+  product.m = SizeOf(a, a_free);
+  product.n = SizeOf(b, b_free);
+  product.k = SizeOf(a, a_contract);
+  product.a = LayoutOf(a, a_batch, a_free, a_contract, spec.copy_a);
+  product.b = LayoutOf(b, b_batch, b_contract, b_free, spec.copy_b);
+  product.out.row = product.n;
+  product.out.column = 1;
+  for (int64_t d : a_batch) product.batch.push_back(a.size(static_cast<int>(d)));
+  product.out.batch = Dims::Filled(product.batch.size(), 0);
+  int64_t stride = product.m * product.n;
+  for (int i = product.batch.size() - 1; i >= 0; --i) {
+    product.out.batch[i] = stride;
+    stride *= product.batch[i];
+  }
+  return spec;
+}
+
+/// Best first; the last one computes everything.
+MatMul::MatMul(const MatMulSpec& spec) {
+  CheckSpec(spec);
+  spec_ = FoldBatch(spec);
+  // Below this a call of the library costs more than the product.
+  bool tiny = spec_.m * spec_.n * spec_.k < 18 * 18 * 18;
+  if (Product(spec_.batch) * spec_.m * spec_.n == 0 || spec_.k == 0) {
+    kernel_ = std::make_unique<EmptyMatMul>(spec_);
+  }
+  if (!kernel_) kernel_ = MakeVectorMatMul(spec_);
+  if (!kernel_ && !tiny) ChooseLibrary();
+  if (!kernel_) kernel_ = MakeTileMatMul(spec_);
+  ReserveEpilogue(*kernel_, spec_.epilogue);
+}
+
+/// Note [One layout for the library]
+/// How the library sums depends on how operands lie, and it may not: the same product can be part
+/// of a graph with a permute, and of one that begins behind it. So operands are brought into
+/// row-major order, or b into its packed form from wherever it is. That is also about as fast as
+/// what the library does with others, or faster.
+void MatMul::ChooseLibrary() {
+  MatMulSpec used = spec_;
+  used.a = RowMajor(spec_.batch, spec_.a, spec_.m, spec_.k);
+  kernel_ = MakeLibraryMatMul(used);
+  if (!kernel_) {
+    used.b = RowMajor(spec_.batch, spec_.b, spec_.k, spec_.n);
+    kernel_ = MakeLibraryMatMul(used);
+  }
+  if (!kernel_) return;
+  copy_a_ = CopyBetween(spec_.dtype, spec_.batch, spec_.m, spec_.k, spec_.a, used.a);
+  copy_b_ = CopyBetween(spec_.dtype, spec_.batch, spec_.k, spec_.n, spec_.b, used.b);
+}
+
+MatMul::MatMul(const DotGeneralSpec& spec) : MatMul(spec.product) {
+  if (!spec.copy_a.empty()) copy_a_ = InOrder(spec.a, spec.copy_a);
+  if (!spec.copy_b.empty()) copy_b_ = InOrder(spec.b, spec.copy_b);
+}
+
+MatMul::~MatMul() = default;
+MatMul::MatMul(MatMul&&) noexcept = default;
+MatMul& MatMul::operator=(MatMul&&) noexcept = default;
+
+const char* MatMul::kernel() const { return kernel_->name(); }
+
+int64_t MatMul::CopyBytes() const { return copy_a_.bytes() + copy_b_.bytes(); }
+
+int64_t MatMul::ResultBytes() const {
+  return ResultBytesOf(*kernel_, spec_.epilogue, spec_.out_dtype,
+                       Product(spec_.batch) * spec_.m * spec_.n);
+}
+
+int64_t MatMul::scratch_bytes(int workers) const {
+  return CopyBytes() + ResultBytes() + kernel_->shared_bytes + workers * kernel_->worker_bytes;
+}
+
+// The packed form of an operand that is copied first would need that copy too.
+int64_t MatMul::packed_bytes() const {
+  if (!copy_b_.wanted()) return kernel_->packed_bytes;
+  return kernel_->packed_bytes > 0 ? 0 : copy_b_.bytes();
+}
+
+const std::string& MatMul::packed_key() const {
+  return copy_b_.wanted() ? copy_b_.key() : kernel_->packed_key;
+}
+
+void MatMul::Pack(const void* b, void* packed, ThreadPool& pool) const {
+  HAMMOCK_CHECK(packed_bytes() > 0, "this product has no packed form");
+  if (copy_b_.wanted()) {
+    copy_b_.Run(b, packed);
+  } else {
+    kernel_->Pack(b, packed, pool);
+  }
+}
+
+void MatMul::Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadPool& pool) const {
+  Pointers used = pointers;
+  if (copy_a_.wanted()) {
+    copy_a_.Run(pointers.a, scratch.data());
+    used.a = scratch.data();
+  }
+  if (copy_b_.wanted()) {
+    used.packed = nullptr;
+    used.b = pointers.packed ? pointers.packed : scratch.data() + copy_a_.bytes();
+    if (!pointers.packed) copy_b_.Run(pointers.b, scratch.data() + copy_a_.bytes());
+  }
+  if (ResultBytes() > 0) used.out = scratch.data() + CopyBytes();
+  Scratch memory = kernel_->Divide(scratch.subspan(CopyBytes() + ResultBytes()), pool);
+  kernel_->Run(used, memory, pool);
+  if (!pointers.epilogue || kernel_->finishes) return;
+  RunEpilogue(*pointers.epilogue, used.out, spec_.out_dtype, Product(spec_.batch) * spec_.m,
+              spec_.n, memory, pool);
+}
+
+// ---- Convolution
+
+ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, const Dims& stride,
+                                    const Dims& padding, const Dims& dilation, bool transposed,
+                                    const Dims& output_padding, int64_t groups) {
+  Dims sizes = {input.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
+  for (int d = 2; d < input.rank(); ++d) {
+    int i = d - 2;
+    int64_t reach = dilation[i] * (weight.size(d) - 1) + 1;
+    sizes.push_back(transposed ? (input.size(d) - 1) * stride[i] - 2 * padding[i] + reach +
+                                     output_padding[i]
+                               : (input.size(d) + 2 * padding[i] - reach) / stride[i] + 1);
+  }
+  ConvolutionSpec spec;
+  spec.input = input;
+  spec.weight = weight;
+  spec.out = input.With(sizes);
+  spec.stride = stride;
+  spec.padding = padding;
+  spec.dilation = dilation;
+  spec.transposed = transposed;
+  spec.groups = groups;
+  return spec;
+}
+
+namespace {
+
+bool HasProducts(const ConvolutionSpec& spec) {
+  return spec.out.numel() > 0 && spec.input.numel() > 0 && spec.weight.numel() > 0;
+}
+
+}  // namespace
+
+bool Convolution::TakesLayouts(const ConvolutionSpec& spec) {
+  return HasProducts(spec) && MakeLibraryConvolution(spec) != nullptr;
+}
+
+Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
+  if (spec.out.numel() == 0) {
+    kernel_ = std::make_unique<EmptyConvolution>();
+  } else {
+    if (HasProducts(spec)) kernel_ = MakeLibraryConvolution(spec);
+    HAMMOCK_CHECK(kernel_ || (!spec.input_last && !spec.out_last),
+                  "only the library takes channels that are last");
+    if (!kernel_ && PointwiseConvolution::Suits(spec)) {
+      kernel_ = std::make_unique<PointwiseConvolution>(spec);
+    }
+    if (!kernel_) kernel_ = MakeTileConvolution(spec);
+  }
+  ReserveEpilogue(*kernel_, spec.epilogue);
+}
+
+Convolution::~Convolution() = default;
+Convolution::Convolution(Convolution&&) noexcept = default;
+Convolution& Convolution::operator=(Convolution&&) noexcept = default;
+
+const char* Convolution::kernel() const { return kernel_->name(); }
+
+int64_t Convolution::ResultBytes() const {
+  return ResultBytesOf(*kernel_, spec_.epilogue, spec_.out.dtype(), spec_.out.numel());
+}
+
+int64_t Convolution::scratch_bytes(int workers) const {
+  return ResultBytes() + kernel_->shared_bytes + workers * kernel_->worker_bytes;
+}
+
+int64_t Convolution::packed_bytes() const { return kernel_->packed_bytes; }
+
+const std::string& Convolution::packed_key() const { return kernel_->packed_key; }
+
+void Convolution::Pack(const void* weight, void* packed, ThreadPool& pool) const {
+  HAMMOCK_CHECK(packed_bytes() > 0, "this convolution has no packed form");
+  kernel_->Pack(weight, packed, pool);
+}
+
+void Convolution::Run(const Pointers& pointers, std::span<std::byte> scratch,
+                      ThreadPool& pool) const {
+  Pointers used = pointers;
+  if (ResultBytes() > 0) used.out = scratch.data();
+  Scratch memory = kernel_->Divide(scratch.subspan(ResultBytes()), pool);
+  kernel_->Run(used, memory, pool);
+  if (!pointers.epilogue || kernel_->finishes) return;
+  int64_t rows = spec_.out_last ? spec_.out.numel() / spec_.out.size(1)
+                                : spec_.out.size(0) * spec_.out.size(1);
+  RunEpilogue(*pointers.epilogue, used.out, spec_.out.dtype(), rows,
+              rows == 0 ? 0 : spec_.out.numel() / rows, memory, pool);
+}
+
+}  // namespace hammock::cpu

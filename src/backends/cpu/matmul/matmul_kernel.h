@@ -1,0 +1,87 @@
+#pragma once
+/// What implementations of products have in common. Private to products.cpp and the kernels.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backends/cpu/matmul/matmul.h"
+
+namespace hammock::cpu {
+
+inline int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+inline int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+inline int64_t Product(const Dims& sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes) product *= size;
+  return product;
+}
+
+/// Scratch memory as a kernel sees it: some for all threads, some for each.
+struct Scratch {
+  std::byte* shared;
+  std::byte* first;
+  int64_t worker_bytes;
+  int workers;  ///< that may take part
+
+  std::byte* of(int worker) const { return first + worker * worker_bytes; }
+};
+
+/// One way to compute. Sizes are set by the constructor; all bytes are multiples of 64.
+template <class Pointers>
+class ProductKernel {
+ public:
+  virtual ~ProductKernel() = default;
+  virtual const char* name() const = 0;
+  virtual void Run(const Pointers& pointers, const Scratch& scratch, ThreadPool& pool) const = 0;
+  virtual void Pack(const void*, void*, ThreadPool&) const {}
+
+  int64_t shared_bytes = 0;
+  int64_t worker_bytes = 0;
+  int64_t packed_bytes = 0;
+  std::string packed_key;
+  /// Whether Run runs the epilogue. Otherwise the whole result is made, and the epilogue then.
+  bool finishes = false;
+  /// Whether parts that only the epilogue sees are in the scratch memory of threads; otherwise
+  /// there is memory for the whole result.
+  bool apart = false;
+
+  Scratch Divide(std::span<std::byte> memory, const ThreadPool& pool) const;
+};
+
+class MatMulKernel : public ProductKernel<MatMul::Pointers> {};
+class ConvolutionKernel : public ProductKernel<Convolution::Pointers> {};
+
+/// Where matrix number `index` of a stack begins.
+int64_t BatchOffset(const Dims& sizes, const Dims& strides, int64_t index);
+
+/// Calls `f(task, worker)` for each task. So many consecutive ones are a chunk that it is worth a
+/// thread; `work_per_task` counts multiplications.
+template <class F>
+void ForEachTask(ThreadPool& pool, int workers, int64_t tasks, int64_t work_per_task, F f) {
+  constexpr int64_t kMinWork = 1 << 16;
+  int64_t group = std::clamp<int64_t>(kMinWork / std::max<int64_t>(work_per_task, 1), 1,
+                                      std::max<int64_t>(tasks, 1));
+  pool.ForEachChunk(
+      CeilDiv(tasks, group),
+      [&](int64_t chunk, int worker) {
+        int64_t end = std::min(tasks, (chunk + 1) * group);
+        for (int64_t task = chunk * group; task < end; ++task) f(task, worker);
+      },
+      workers);
+}
+
+/// Each returns null where it cannot, or should not, compute that.
+std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec);
+std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec);
+std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& spec);
+/// These compute everything.
+std::unique_ptr<MatMulKernel> MakeTileMatMul(const MatMulSpec& spec);
+std::unique_ptr<ConvolutionKernel> MakeTileConvolution(const ConvolutionSpec& spec);
+
+}  // namespace hammock::cpu

@@ -1,0 +1,206 @@
+// Matmuls by oneDNN, block by block: those of f32 by its gemm, those of bf16 by primitives.
+#include <array>
+
+#include "backends/cpu/matmul/block_matmul.h"
+#include "backends/cpu/matmul/onednn_kit.h"
+
+namespace hammock::cpu {
+
+using namespace onednn;  // NOLINT: this file is about nothing else
+
+namespace {
+
+/// Blocks that give work to many threads where there are few rows or little work. The rest was
+/// measured on two cores of a Zen 4, with operands outside of their second cache: f32 wants wide
+/// blocks, but narrow ones of copied panels where b is stored transposed, or its rows are a
+/// multiple of a page apart (5 to 10% faster); bf16 is faster packed from some hundred rows of a
+/// on.
+MatMulSplit SplitOf(const MatMulSpec& spec) {
+  if (spec.m <= 32) {
+    int64_t columns = std::clamp<int64_t>(RoundUp(CeilDiv(spec.n, 16), 64), 64, 512);
+    return MatMulSplit::Of(spec, spec.m, columns);
+  }
+  if (spec.m * spec.n * spec.k <= 2 * 128 * 128 * 128) return MatMulSplit::Of(spec, 32, 512);
+  using enum MatMulSplit::Panels;
+  if (spec.dtype == DType::kF32) {
+    bool copies = spec.b.column != 1 || hammock::BytesOf(spec.dtype, spec.n) % 4096 == 0;
+    return MatMulSplit::Of(spec, spec.m >= 512 ? 128 : 64, copies ? 128 : 512,
+                           copies ? kCopied : kStored);
+  }
+  return MatMulSplit::Of(spec, spec.m >= 256 ? 128 : 64, 512, spec.m > 256 ? kPacked : kStored);
+}
+
+/// Blocks that oneDNN multiplies.
+class OneDnnMatMul : public BlockMatMul {
+ public:
+  using BlockMatMul::BlockMatMul;
+  const char* name() const override { return "onednn"; }
+
+  void Run(const MatMul::Pointers& pointers, const Scratch& scratch,
+           ThreadPool& pool) const override {
+    LibraryCall call;
+    BlockMatMul::Run(pointers, scratch, pool);
+  }
+
+  void Pack(const void* b, void* packed, ThreadPool& pool) const override {
+    LibraryCall call;
+    BlockMatMul::Pack(b, packed, pool);
+  }
+};
+
+/// The library's gemm makes static objects when it first multiplies matrices of some kind. They
+/// must be there before the exit handler is registered, which then runs before they go (Note
+/// [Exit]).
+void SetUpGemm() {
+  [[maybe_unused]] static const bool done = [] {
+    OneThread one;
+    for (auto [m, n, k] : {std::array{2, 64, 64}, {32, 32, 32}, {128, 128, 128}, {64, 512, 512}}) {
+      std::vector<float> a(m * k), b(k * n), out(m * n);
+      dnnl_sgemm('N', 'N', m, n, k, 1.0f, a.data(), k, b.data(), n, 0.0f, out.data(), n);
+    }
+    process_exit::ComeFirst();
+    return true;
+  }();
+}
+
+/// One call for each block, for which nothing is prepared: a primitive would take 100 to 300 us and
+/// 30 kB for each new shape.
+class GemmMatMul : public OneDnnMatMul {
+ public:
+  explicit GemmMatMul(const MatMulSpec& spec) : OneDnnMatMul(spec, SplitOf(spec)) {}
+
+ private:
+  void Multiply(const Block& block, std::byte*) const override {
+    OneThread one;
+    dnnl::error::wrap_c_api(
+        dnnl_sgemm('N', 'N', Rows(block.last_row), Columns(block.last_panel), spec_.k, 1.0f,
+                   reinterpret_cast<const float*>(block.a), spec_.a.row,
+                   reinterpret_cast<const float*>(block.b), PanelStride(block.last_panel), 0.0f,
+                   reinterpret_cast<float*>(block.out), spec_.out.row),
+        "could not multiply");
+  }
+};
+
+class PrimitiveMatMul : public OneDnnMatMul {
+ public:
+  PrimitiveMatMul(const MatMulSpec& spec, memory::data_type type, memory::data_type out_type)
+      : OneDnnMatMul(spec, SplitOf(spec)), type_(type), out_type_(out_type) {
+    OneThread one;
+    for (bool last_row : {false, true}) {
+      for (bool last_panel : {false, true}) MakeCall(last_row, last_panel);
+    }
+    if (split_.packs()) MakePackers();
+    worker_bytes += call_bytes_;
+  }
+
+ private:
+  /// The matmul of a block.
+  struct BlockCall {
+    memory::desc b;
+    Call call;
+  };
+
+  /// Strides of dims with one element are free; these are what oneDNN expects.
+  static memory::desc Matrix(int64_t rows, int64_t columns, int64_t row, int64_t column,
+                             memory::data_type type) {
+    if (rows == 1) row = std::max(columns * column, row);
+    if (columns == 1) column = row == 1 ? rows : 1;
+    return memory::desc({rows, columns}, type, memory::dims{row, column});
+  }
+
+  memory::desc PlainB(int64_t columns) const {
+    return Matrix(spec_.k, columns, spec_.b.row, spec_.b.column, type_);
+  }
+
+  /// Blocks of equal size have one call.
+  void MakeCall(bool last_row, bool last_panel) {
+    const size_t same_rows = last_row && Rows(true) == Rows(false) ? 0 : last_row;
+    const size_t same_panel = last_panel && Columns(true) == Columns(false) ? 0 : last_panel;
+    const size_t like = same_rows * 2 + same_panel, here = last_row * 2 + last_panel;
+    if (like != here) {
+      call_of_[here] = call_of_[like];
+      return;
+    }
+    int64_t rows = Rows(last_row);
+    int64_t columns = Columns(last_panel);
+    memory::desc a = Matrix(rows, spec_.k, spec_.a.row, spec_.a.column, type_);
+    memory::desc out = memory::desc({rows, columns}, out_type_, memory::dims{spec_.out.row, 1});
+    memory::desc b =
+        split_.copies() ? Matrix(spec_.k, columns, columns, 1, type_) : PlainB(columns);
+    if (split_.packs()) {
+      // All rows are multiplied by the form that the first block chose.
+      b = last_row ? CallAt(false, last_panel).b
+                   : memory::desc({spec_.k, columns}, type_, memory::format_tag::any);
+    }
+    auto make = [&] {
+      dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, out), WithOurScratch(), Engine());
+      memory::desc used = desc.weights_desc();
+      return BlockCall{used,
+                       Call(dnnl::matmul(desc), desc.scratchpad_desc(),
+                            {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, used}, {DNNL_ARG_DST, out}})};
+    };
+    call_of_[here] = calls_.size();
+    calls_.push_back(Prepared<BlockCall>(KeyOf(a) + KeyOf(b) + KeyOf(out), make));
+    call_bytes_ = std::max(call_bytes_, calls_.back()->call.scratch_bytes());
+  }
+
+  const BlockCall& CallAt(bool last_row, bool last_panel) const {
+    return *calls_[call_of_[last_row * 2 + last_panel]];
+  }
+
+  void MakePackers() {
+    int64_t panel_bytes = 0;
+    std::string form;
+    for (bool last : {false, true}) {
+      const memory::desc& packed = CallAt(false, last).b;
+      packers_.push_back(Reorder::Of(PlainB(Columns(last)), packed));
+      call_bytes_ = std::max(call_bytes_, packers_.back()->scratch_bytes());
+      panel_bytes = std::max(panel_bytes, BytesOf(packed));
+      form += KeyOf(packed);
+    }
+    PlanPanels(panel_bytes, std::move(form));
+  }
+
+  void PackPanel(const std::byte* b, std::byte* packed, bool last,
+                 std::byte* scratch) const override {
+    OneThread one;
+    (*packers_[last])(b, packed, scratch);
+  }
+
+  void Multiply(const Block& block, std::byte* scratch) const override {
+    OneThread one;
+    CallAt(block.last_row, block.last_panel).call({block.a, block.b, block.out, scratch});
+  }
+
+  const memory::data_type type_, out_type_;
+  std::vector<std::shared_ptr<const BlockCall>> calls_;
+  size_t call_of_[4] = {};  // which of them: last row block or not, last panel or not
+  std::vector<std::shared_ptr<const Reorder>> packers_;  // of panels, the last one differently
+  int64_t call_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
+  auto type = TypeOf(spec.dtype);
+  auto out_type = TypeOf(spec.out_dtype);
+  if (!type || !out_type || LibraryCall::Closed()) return nullptr;
+  // Both need one dim that lies without gaps.
+  if (spec.a.row != 1 && spec.a.column != 1) return nullptr;
+  if (spec.b.row != 1 && spec.b.column != 1) return nullptr;
+  MatMulSplit split = SplitOf(spec);
+  bool row_major = spec.b.column == 1 && spec.b.row == spec.n;
+  if (!row_major && split.form == MatMulSplit::Panels::kStored) return nullptr;
+  LibraryCall call;
+  if (spec.dtype == DType::kF32) {
+    SetUpGemm();
+    return std::make_unique<GemmMatMul>(spec);
+  }
+  try {
+    return std::make_unique<PrimitiveMatMul>(spec, *type, *out_type);
+  } catch (const dnnl::error&) {
+    return nullptr;  // not on this processor, or not in this version
+  }
+}
+
+}  // namespace hammock::cpu

@@ -1,0 +1,79 @@
+#include "backends/cpu/passes/expand_short.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "compiler/passes/expand.h"
+#include "compiler/passes/graph_editor.h"
+#include "compiler/passes/make_explicit.h"
+#include "compiler/pipeline.h"
+#include "ir/primitives.h"
+#include "ops/nn/attention_node.h"
+
+namespace hammock::cpu {
+namespace {
+
+// Up to here products of whole matrices are faster, and scores are few for each query. Half of the
+// blocks of a causal mask are never visited.
+constexpr int64_t kFewKeys = 512;
+constexpr int64_t kFewKeysCausal = 256;
+
+bool IsShort(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph[id];
+  bool backward = node.op == &ops::kAttentionBackward;
+  if (node.op != &ops::kAttention && !backward) return false;
+  const Shape& key = graph.TypeOf(node.inputs[backward ? 2 : 1]);
+  return key.size(key.rank() - 2) <= (node.attrs[0].boolean() ? kFewKeysCausal : kFewKeys);
+}
+
+/// The expansion of one node by itself, optimised without regard to what surrounds it, so that its
+/// bits do not depend on that. Inputs are the operands that are present, outputs those of `used`.
+Graph Expansion(const Graph& graph, NodeId id, const std::vector<bool>& used) {
+  Graph one;
+  GraphNode node = graph[id];
+  for (GraphValue& input : node.inputs) {
+    if (input.node >= 0) input = one.AddInput(graph.TypeOf(input));
+  }
+  NodeId at = one.Append(std::move(node));
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (used[i]) one.AddOutput({at, static_cast<int32_t>(i)});
+  }
+  return Optimise(MakeExplicit(ExpandComposites(one)), nullptr);
+}
+
+/// By node: which of its results are used.
+std::vector<std::vector<bool>> UsedResults(const Graph& graph) {
+  std::vector<std::vector<bool>> used;
+  for (const GraphNode& node : graph.nodes()) used.emplace_back(node.types.size());
+  auto use = [&](GraphValue value) {
+    if (value.node < 0) return;
+    used[static_cast<size_t>(value.node)][static_cast<size_t>(value.index)] = true;
+  };
+  for (const GraphNode& node : graph.nodes()) {
+    for (GraphValue input : node.inputs) use(input);
+  }
+  for (GraphValue output : graph.outputs()) use(output);
+  return used;
+}
+
+}  // namespace
+
+Graph ExpandShort(Graph graph) {
+  std::vector<bool> is_short;
+  for (NodeId id = 0; id < graph.size(); ++id) is_short.push_back(IsShort(graph, id));
+  if (std::ranges::find(is_short, true) == is_short.end()) return graph;
+  const std::vector<std::vector<bool>> used = UsedResults(graph);
+  return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
+    if (!is_short[static_cast<size_t>(id)]) return std::nullopt;
+    const std::vector<bool>& is_used = used[static_cast<size_t>(id)];
+    std::erase_if(node.inputs, [](GraphValue input) { return input.node < 0; });
+    std::vector<GraphValue> outputs = editor.Inline(Expansion(graph, id, is_used), node.inputs);
+    std::vector<GraphValue> results;
+    for (auto next = outputs.begin(); bool here : is_used) {
+      results.push_back(here ? *next++ : GraphValue{});
+    }
+    return results;
+  });
+}
+
+}  // namespace hammock::cpu

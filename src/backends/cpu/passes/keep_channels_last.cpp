@@ -1,0 +1,298 @@
+#include "backends/cpu/passes/keep_channels_last.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/matmul/matmul.h"
+#include "compiler/loops/fusion_facts.h"
+#include "compiler/passes/graph_editor.h"
+#include "ir/primitives.h"
+#include "ops/primitives/channels_last.h"
+
+namespace hammock::cpu {
+
+using compiler::IsGenerated;
+using compiler::IsPointwise;
+using compiler::IsView;
+using compiler::ReductionOf;
+
+namespace {
+
+constexpr int64_t kFewChannels = 16;  // shorter rows are slow for kernels
+constexpr int64_t kMostTaps = 16;     // of a window that becomes slices
+
+size_t Index(NodeId id) { return static_cast<size_t>(id); }
+
+ConvolutionSpec SpecOf(const Graph& graph, const GraphNode& node) {
+  return ConvolutionSpec::Of(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
+                             node.attr("stride").ints(), node.attr("padding").ints(),
+                             node.attr("dilation").ints(), node.attr("transposed").boolean(),
+                             node.attr("output_padding").ints(), node.attr("groups").integer());
+}
+
+bool TakesLayouts(const Graph& graph, const GraphNode& node) {
+  return node.op == &ops::kConvolution && Convolution::TakesLayouts(SpecOf(graph, node));
+}
+
+/// The windows of a reduce_window over all places of images.
+struct Windows {
+  const GraphNode& node;
+  const std::vector<int64_t>&window, &stride, &dilation;
+
+  explicit Windows(const GraphNode& node)
+      : node(node),
+        window(node.attrs[1].ints()),
+        stride(node.attrs[2].ints()),
+        dilation(node.attrs[5].ints()) {}
+
+  bool sums() const { return node.attrs[0].str() == "sum"; }
+  int64_t taps() const {
+    return std::accumulate(window.begin(), window.end(), int64_t{1}, std::multiplies<>());
+  }
+
+  /// Whether none reaches over the edge of `input`.
+  bool Suits(const Shape& input) const {
+    size_t places = static_cast<size_t>(input.rank() - 2);
+    if (input.rank() < 3 || input.dtype() != DType::kF32 || window.size() != places) return false;
+    for (size_t i = 0; i < places; ++i) {
+      int64_t last = (node.type().size(static_cast<int>(i) + 2) - 1) * stride[i];
+      bool inside = node.attrs[3].ints()[i] == 0 &&
+                    last + dilation[i] * (window[i] - 1) < input.size(static_cast<int>(i) + 2);
+      if (!inside) return false;
+    }
+    return taps() <= kMostTaps;
+  }
+};
+
+bool IsWindow(const Graph& graph, const GraphNode& node) {
+  return node.op == &ops::kReduceWindow && node.type().numel() > 0 &&
+         Windows(node).Suits(graph.TypeOf(node.inputs[0]));
+}
+
+/// Which values lie with their channels last. Values that one kernel computes from each other are a
+/// group and lie alike; a group that convolutions read or write gains by lying as they like it, and
+/// loses where others read or write it.
+class Layouts {
+ public:
+  explicit Layouts(const Graph& graph)
+      : graph_(graph), kinds_(Index(graph.size())), group_(Index(graph.size())) {
+    std::iota(group_.begin(), group_.end(), 0);
+    for (NodeId id = 0; id < graph.size(); ++id) Join(id);
+    std::vector<Group> groups = Weigh();
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      const Group& group = groups[Index(Find(id))];
+      bool gains = group.convolutions && !group.narrow && group.gain > group.loss;
+      last_.push_back(gains && kinds_[Index(id)] != Kind::kPlain);
+    }
+  }
+
+  bool any() const { return std::find(last_.begin(), last_.end(), true) != last_.end(); }
+  bool last(GraphValue value) const { return value.node >= 0 && last_[Index(value.node)]; }
+  /// Whether a convolution reads its input as it lies.
+  bool ReadsLast(NodeId id) const {
+    return kinds_[Index(id)] == Kind::kConvolution && last(graph_[id].inputs[0]);
+  }
+
+ private:
+  enum class Kind : uint8_t { kPlain, kPointwise, kWindow, kConvolution };
+  struct Group {
+    int64_t gain = 0, loss = 0;  // elements that are, or have to be, brought into another order
+    bool convolutions = false;
+    bool narrow = false;
+  };
+
+  NodeId Find(NodeId id) {
+    while (group_[Index(id)] != id) id = group_[Index(id)] = group_[Index(group_[Index(id)])];
+    return id;
+  }
+  void Unite(NodeId a, NodeId b) { group_[Index(Find(a))] = Find(b); }
+
+  /// Repeated or computed wherever it is needed: its order does not matter.
+  static bool HasNoOrder(const GraphNode& node) {
+    return IsGenerated(node) || node.op == &ops::kBroadcast;
+  }
+
+  void Join(NodeId id) {
+    const GraphNode& node = graph_[id];
+    if (node.types.size() != 1 || node.type().rank() < 3) return;
+    if (TakesLayouts(graph_, node)) {
+      kinds_[Index(id)] = Kind::kConvolution;
+    } else if (IsWindow(graph_, node)) {
+      kinds_[Index(id)] = Kind::kWindow;
+      Unite(id, node.inputs[0].node);
+    } else if (IsPointwise(graph_, node)) {
+      kinds_[Index(id)] = Kind::kPointwise;
+      for (GraphValue input : node.inputs) {
+        if (!HasNoOrder(graph_[input.node])) Unite(id, input.node);
+      }
+    }
+  }
+
+  bool IsCall(const GraphNode& node) const {
+    return !IsPointwise(graph_, node) && !IsView(node) && !IsGenerated(node) &&
+           !ReductionOf(node) && node.op != &ops::kInput;
+  }
+
+  /// By node: whether it has to be in memory as it is, for a call or a result.
+  std::vector<bool> InMemory() const {
+    std::vector<bool> needed(Index(graph_.size()));
+    for (GraphValue output : graph_.outputs()) needed[Index(output.node)] = true;
+    for (NodeId id = graph_.size(); id-- > 0;) {
+      const GraphNode& node = graph_[id];
+      if (kinds_[Index(id)] != Kind::kPlain) continue;
+      bool reads = IsCall(node) || (IsView(node) && needed[Index(id)]);
+      for (GraphValue input : node.inputs) {
+        if (input.node >= 0 && reads) needed[Index(input.node)] = true;
+      }
+    }
+    return needed;
+  }
+
+  std::vector<Group> Weigh() {
+    std::vector<Group> groups(Index(graph_.size()));
+    std::vector<bool> needed = InMemory();
+    auto group_of = [&](NodeId id) -> Group& { return groups[Index(Find(id))]; };
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const GraphNode& node = graph_[id];
+      if (node.types.empty()) continue;
+      const Shape& type = node.types[0];
+      Group& group = group_of(id);
+      Kind kind = kinds_[Index(id)];
+      group.narrow |= kind != Kind::kPlain && type.size(1) < kFewChannels;
+      if (kind == Kind::kConvolution) {
+        Count(group, type.numel());
+        NodeId input = node.inputs[0].node;
+        if (kinds_[Index(input)] != Kind::kPlain)
+          Count(group_of(input), graph_[input].type().numel());
+      } else if (kind == Kind::kPlain) {
+        group.loss += type.numel();
+      }
+      if (needed[Index(id)] && kind != Kind::kPlain) group.loss += type.numel();
+    }
+    return groups;
+  }
+
+  static void Count(Group& group, int64_t elements) {
+    group.convolutions = true;
+    group.gain += elements;
+  }
+
+  const Graph& graph_;
+  std::vector<Kind> kinds_;
+  std::vector<NodeId> group_;  // by node: another one of its group, or itself
+  std::vector<bool> last_;
+};
+
+/// Builds the graph anew with values that lie as `layouts` says.
+class Builder {
+ public:
+  Builder(const Graph& graph, const Layouts& layouts)
+      : graph_(graph), layouts_(layouts), editor_(graph), transposed_(Index(graph.size())) {}
+
+  Graph Run() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      editor_.For(graph_[id]);
+      if (graph_[id].op == &ops::kConvolution) {
+        editor_.Keep(id, ConvolutionAt(id));
+      } else if (layouts_.last({id, 0}) && graph_[id].op == &ops::kReduceWindow) {
+        editor_.Replace(id, WindowsOf(graph_[id]));
+      } else {
+        editor_.Keep(id, PointwiseOrPlain(id));
+      }
+    }
+    std::vector<GraphValue> outputs;
+    for (GraphValue output : graph_.outputs()) outputs.push_back(Get(output, false));
+    Graph out = editor_.Finish();
+    out.SetOutputs(std::move(outputs));
+    return out;
+  }
+
+ private:
+  /// A value with its channels last or first: as it lies, or by a permute that is made once.
+  GraphValue Get(GraphValue value, bool last) {
+    if (value.node < 0) return value;
+    GraphValue lies = editor_.Mapped(value);
+    if (layouts_.last(value) == last) return lies;
+    std::optional<GraphValue>& transposed = transposed_[Index(value.node)];
+    if (transposed && value.index == 0) return *transposed;
+    const int rank = editor_.TypeOf(lies).rank();
+    Dims order = last ? ops::ChannelsToLast(rank) : ops::ChannelsToFirst(rank);
+    GraphValue made = editor_.Add(ops::kPermute, {lies}, {Attr(order)});
+    if (value.index == 0) transposed = made;
+    return made;
+  }
+
+  GraphNode PointwiseOrPlain(NodeId id) {
+    const bool last = layouts_.last({id, 0});
+    GraphNode node = graph_[id];
+    for (GraphValue& input : node.inputs) input = Get(input, last);
+    if (last) node.types[0] = ops::WithChannelsLast(node.types[0]);
+    return node;
+  }
+
+  GraphNode ConvolutionAt(NodeId id) {
+    GraphNode node = graph_[id];
+    bool input_last = layouts_.ReadsLast(id);
+    bool result_last = layouts_.last({id, 0});
+    node.inputs = {Get(node.inputs[0], input_last), Get(node.inputs[1], false)};
+    if (input_last || result_last) {
+      node.op = &ops::kConvolutionLast;
+      node.attrs.emplace_back(input_last);
+      node.attrs.emplace_back(result_last);
+    }
+    if (result_last) node.types[0] = ops::WithChannelsLast(node.types[0]);
+    return node;
+  }
+
+  /// The elements of all windows at one place of theirs.
+  GraphValue Tap(GraphValue input, const Windows& windows, int64_t tap) {
+    for (size_t i = windows.window.size(); i-- > 0; tap /= windows.window[i]) {
+      int dim = static_cast<int>(i) + 1;
+      int64_t start = tap % windows.window[i] * windows.dilation[i];
+      int64_t count = windows.node.type().size(dim + 1);
+      input = editor_.Slice(input, dim, start, count, windows.stride[i]);
+    }
+    return input;
+  }
+
+  /// Sums begin with 0 and go in order, as maxima do; those over two dims go by columns first.
+  GraphValue WindowsOf(const GraphNode& node) {
+    Windows windows(node);
+    GraphValue input = Get(node.inputs[0], true);
+    const Shape type = ops::WithChannelsLast(node.type());
+    auto combine = [&](std::optional<GraphValue> all, GraphValue next) {
+      if (!all && !windows.sums()) return next;
+      if (!all) all = editor_.Broadcast(editor_.Constant(Scalar(0.0), type.dtype()), type.sizes());
+      return editor_.Add(windows.sums() ? ops::kAdd : ops::kMaximum, {*all, next}, {}, type);
+    };
+    int64_t columns = !windows.sums() && windows.window.size() == 2 ? windows.window[1] : 1;
+    std::optional<GraphValue> all;
+    for (int64_t column = 0; column < columns; ++column) {
+      std::optional<GraphValue> part;
+      for (int64_t tap = column; tap < windows.taps(); tap += columns) {
+        part = combine(part, Tap(input, windows, tap));
+      }
+      all = columns == 1 ? *part : combine(all, *part);
+    }
+    return *all;
+  }
+
+  const Graph& graph_;
+  const Layouts& layouts_;
+  GraphEditor editor_;
+  std::vector<std::optional<GraphValue>> transposed_;  // by node: with the other order of dims
+};
+
+}  // namespace
+
+Graph KeepChannelsLast(Graph graph) {
+  bool convolves = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                               [](const GraphNode& n) { return n.op == &ops::kConvolution; });
+  if (!convolves) return graph;
+  Layouts layouts(graph);
+  return layouts.any() ? Builder(graph, layouts).Run() : graph;
+}
+
+}  // namespace hammock::cpu

@@ -1,7 +1,0 @@
-#include "backends/cpu/scalar_loops_of.h"
-
-namespace hammock::cpu {
-
-const Loops* FloatLoops() { return loops::Find<DType::kF32, float>(); }
-
-}  // namespace hammock::cpu

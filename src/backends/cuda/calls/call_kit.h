@@ -1,0 +1,76 @@
+#pragma once
+/// What the calls of one family share with those of the others.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/common/call_axis.h"
+#include "backends/cuda/calls/calls.h"
+
+namespace hammock::cuda {
+
+/// Null where the call knows no way to run the node.
+using CallMaker = std::unique_ptr<Call> (*)(const Graph& graph, const GraphNode& node,
+                                            const CallPlace& place);
+
+struct CallEntry {
+  const OpDef* op;
+  CallMaker make;
+  /// Empty, or why the node cannot be run; null: it always can.
+  std::string (*why_not)(const Graph& graph, const GraphNode& node) = nullptr;
+};
+
+std::span<const CallEntry> AttentionCalls();
+std::span<const CallEntry> ConvolutionCalls();
+std::span<const CallEntry> CopyCalls();
+std::span<const CallEntry> ElementCalls();
+std::span<const CallEntry> IndexCalls();
+std::span<const CallEntry> LoopCalls();
+std::span<const CallEntry> OrderCalls();
+std::span<const CallEntry> ProductCalls();
+std::span<const CallEntry> ReduceCalls();
+std::span<const CallEntry> ScanCalls();
+std::span<const CallEntry> ScatterCalls();
+std::span<const CallEntry> WindowCalls();
+
+template <class T>
+std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, const CallPlace&) {
+  return std::make_unique<T>(graph, node);
+}
+
+/// A permute by tiles; null where that does not pay.
+std::unique_ptr<Call> MakeTranspose(const Graph& graph, const GraphNode& node);
+
+/// A kernel whose words are called w0, w1, ... in `body`, which has one thread for each i below w0.
+/// `functions` is what it calls.
+KernelSource ElementKernel(int words, const std::string& functions, const std::string& body);
+/// A kernel of blocks of `threads` threads, one for each `block` below w0. At least `resident`
+/// blocks have room on a multiprocessor at once.
+KernelSource BlockKernel(int words, const std::string& functions, const std::string& body,
+                         int resident = 1, int threads = 256);
+
+/// `sum_to_here(x, sums, t)`: the sum of x over the threads of a block up to this one; `sums` is
+/// shared memory for 8.
+std::string BlockSumsText();
+
+Grid ElementGrid(int64_t count);
+Grid BlockGrid(int64_t count);
+
+/// Lines that set `place` to the sum of the coordinates of `i` in `sizes`, each times its stride;
+/// sizes begin at word `first`, strides follow. `few`: i fits into 32 bits, which divide faster.
+std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place,
+                       bool few = false);
+
+/// Names of words in kernels that only move bytes.
+std::string_view BytesType(int64_t bytes);
+
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+inline uint64_t WordOf(int64_t value) { return static_cast<uint64_t>(value); }
+inline void Append(std::vector<uint64_t>& words, const Dims& numbers) {
+  for (int d = 0; d < numbers.size(); ++d) words.push_back(WordOf(numbers[d]));
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,73 @@
+#pragma once
+/// Steps of a program that are not kernels of the loop IR: products, copies, what goes by indices,
+/// random words.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/cuda/driver/machine.h"
+#include "hammock/error.h"
+#include "hammock/ir/graph.h"
+
+namespace hammock::cuda {
+
+/// A node, prepared. Immutable once it has its functions; several threads may run it.
+class Call {
+ public:
+  virtual ~Call() = default;
+  /// Kernels that it launches; it gets them, compiled, in the same order.
+  virtual std::vector<KernelSource> Sources() const { return {}; }
+  void SetFunctions(std::vector<std::shared_ptr<Function>> functions) {
+    functions_ = std::move(functions);
+  }
+  /// Memory that Run needs besides operands and results.
+  virtual int64_t scratch_bytes() const { return 0; }
+  /// Words in which it notes what went wrong, from `fault` on; 0 at first. Those with one word say
+  /// what it means.
+  virtual int fault_count() const { return 0; }
+  virtual std::string FaultMessage(uint64_t) const { return ""; }
+  virtual ErrorCode FaultCode() const { return ErrorCode::kIndexOutOfRange; }
+  struct Fault {
+    ErrorCode code;
+    std::string message, where;
+  };
+  /// Nothing if all went well.
+  virtual std::optional<Fault> FindFault(const uint64_t* words) const {
+    if (words[0] == 0) return std::nullopt;
+    return Fault{FaultCode(), FaultMessage(words[0]), ""};
+  }
+
+  struct Operands {
+    std::span<const Address> in;  ///< row-major; 0 for absent ones
+    std::span<const Address> out;
+    Address scratch = 0;
+    Address fault = 0;
+  };
+  virtual void Run(Machine& machine, const Operands& operands) const = 0;
+
+ protected:
+  const Function& function(size_t i) const { return *functions_[i]; }
+
+ private:
+  std::vector<std::shared_ptr<Function>> functions_;
+};
+
+class SharedParts;
+
+/// Where a call is made.
+struct CallPlace {
+  Machine& machine;
+  SharedParts* shared = nullptr;  ///< of programs at other sizes, where there are such
+};
+/// Null where this backend has no way to run the node.
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, const CallPlace& place);
+
+/// Whether a composite is run as it is, without being expanded.
+bool RunsWhole(const OpDef* op);
+
+/// Whether a lowered graph's node is run here: empty, or why not.
+std::string WhyNot(const Graph& graph, NodeId node);
+
+}  // namespace hammock::cuda

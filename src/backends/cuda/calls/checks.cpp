@@ -1,0 +1,31 @@
+#include "backends/cuda/calls/checks.h"
+
+#include <chrono>
+
+namespace hammock::cuda {
+
+namespace {
+
+constexpr size_t kMost =
+    64;  // runs of a stream that may be ahead of what is known of their success
+constexpr std::chrono::microseconds kPatience{250};  // then nobody seems to wait for a check
+
+}  // namespace
+
+Checks::Checks(const std::string& device) {
+  for (auto& queue : queues_) {
+    queue = std::make_unique<WorkQueue>(device + " checks", kMost, kPatience);
+  }
+}
+
+void Checks::HelpUntil(Mask streams, const std::function<bool()>& done) {
+  for (int stream = 0; stream < kMostStreams && !done(); ++stream) {
+    if (streams & MaskOf(stream)) QueueOf(stream).HelpUntil(done);
+  }
+}
+
+void Checks::Drain() {
+  for (auto& queue : queues_) queue->Drain();
+}
+
+}  // namespace hammock::cuda

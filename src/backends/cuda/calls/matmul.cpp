@@ -1,0 +1,266 @@
+// Matrix products by the machine's library.
+#include <fmt/format.h>
+
+#include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/driver/copies.h"
+#include "backends/cuda/emit/cuda_text.h"
+#include "backends/cuda/emit/scalar_text.h"
+#include "ir/primitives.h"
+#include "ops/primitives/fused_forms.h"
+
+namespace hammock::cuda {
+namespace {
+
+/// Multiplications that are not worth the library.
+constexpr int64_t kTinyProduct = 1 << 15;
+/// Results that are so few that the library would leave most of the GPU idle, and sums that are so
+/// long that a warp for each of them has something to do.
+constexpr int64_t kFewResults = 4096;
+constexpr int64_t kLongSum = 64;
+
+/// Dims of a row-major operand that are one dim of a matrix.
+struct Merged {
+  bool even = true;  ///< they step as one dim would
+  int64_t size = 1;
+  int64_t stride = 0;
+};
+
+Merged Merge(const Shape& shape, const Dims& dims) {
+  Dims strides = ContiguousStrides(shape.sizes());
+  Merged merged;
+  for (int i = dims.size(); i-- > 0;) {
+    int d = static_cast<int>(dims[i]);
+    int64_t size = shape.size(d);
+    if (size == 1) continue;
+    if (merged.size == 1) {
+      merged.stride = strides[d];
+    } else if (strides[d] != merged.stride * merged.size) {
+      merged.even = false;
+    }
+    merged.size *= size;
+  }
+  return merged;
+}
+
+Dims FreeDims(int rank, const Dims& contract, const Dims& batch) {
+  Dims free;
+  auto has = [](const Dims& list, int64_t d) {
+    return std::find(list.begin(), list.end(), d) != list.end();
+  };
+  for (int d = 0; d < rank; ++d) {
+    if (!has(contract, d) && !has(batch, d)) free.push_back(d);
+  }
+  return free;
+}
+
+/// How an operand is a stack of matrices [batch, rows, columns]: as it lies, or as a copy.
+struct OperandPlan {
+  bool transposed = false;
+  int64_t row = 1;  ///< stride of stored rows
+  int64_t batch = 0;
+  std::unique_ptr<PreparedLaunch> copy;
+  int64_t copy_bytes = 0;
+};
+
+OperandPlan PlanOperand(const Shape& shape, const Dims& batch_dims, const Dims& row_dims,
+                        const Dims& column_dims) {
+  Merged batch = Merge(shape, batch_dims), rows = Merge(shape, row_dims),
+         columns = Merge(shape, column_dims);
+  OperandPlan plan;
+  bool even = batch.even && rows.even && columns.even;
+  plan.batch = batch.size == 1 ? 0 : batch.stride;
+  if (even && (columns.size == 1 || columns.stride == 1) &&
+      (rows.size == 1 || rows.stride >= columns.size)) {
+    plan.row = rows.size == 1 ? std::max<int64_t>(columns.size, 1) : rows.stride;
+    return plan;
+  }
+  if (even && (rows.size == 1 || rows.stride == 1) &&
+      (columns.size == 1 || columns.stride >= rows.size)) {
+    plan.transposed = true;
+    plan.row = columns.size == 1 ? std::max<int64_t>(rows.size, 1) : columns.stride;
+    return plan;
+  }
+  Dims strides = ContiguousStrides(shape.sizes()), sizes;
+  Layout from;
+  for (const Dims* dims : {&batch_dims, &row_dims, &column_dims}) {
+    for (int i = 0; i < dims->size(); ++i) {
+      int d = static_cast<int>((*dims)[i]);
+      sizes.push_back(shape.size(d));
+      from.strides.push_back(strides[d]);
+    }
+  }
+  plan.copy = std::make_unique<PreparedLaunch>(
+      CopyLaunch(shape.dtype(), sizes, from, ContiguousLayout(sizes)));
+  plan.copy_bytes = (shape.bytes() + 255) / 256 * 256;
+  plan.row = columns.size;
+  plan.batch = rows.size * columns.size;
+  return plan;
+}
+
+class DotCall : public Call {
+ public:
+  DotCall(const Graph& graph, const GraphNode& node, Machine& machine) {
+    const Shape& a = graph.TypeOf(node.inputs[0]);
+    const Shape& b = graph.TypeOf(node.inputs[1]);
+    Dims a_contract = node.attrs[0].ints(), b_contract = node.attrs[1].ints(),
+         a_batch = node.attrs[2].ints(), b_batch = node.attrs[3].ints();
+    Dims a_free = FreeDims(a.rank(), a_contract, a_batch);
+    Dims b_free = FreeDims(b.rank(), b_contract, b_batch);
+    a_ = PlanOperand(a, a_batch, a_free, a_contract);
+    b_ = PlanOperand(b, b_batch, b_contract, b_free);
+    Product& p = product_;
+    p.dtype = a.dtype();
+    p.out_dtype = node.type().dtype();
+    if (node.op == &ops::kDotGeneralFused) {
+      p.bias = node.inputs[2].node >= 0;
+      p.relu = node.attr("relu").boolean();
+    }
+    p.batch = Merge(a, a_batch).size;
+    p.m = Merge(a, a_free).size;
+    p.n = Merge(b, b_free).size;
+    p.k = Merge(a, a_contract).size;
+    p.a_transposed = a_.transposed;
+    p.b_transposed = b_.transposed;
+    p.a_row = a_.row;
+    p.b_row = b_.row;
+    p.out_row = p.n;
+    p.a_batch = a_.batch;
+    p.b_batch = b_.batch;
+    p.out_batch = p.m * p.n;
+    out_bytes_ = node.type().bytes();
+    empty_ = a.numel() == 0 || b.numel() == 0;
+    bool tiny = p.batch * p.m * p.n * p.k <= kTinyProduct;
+    // Both operands lie along the sum.
+    long_ = p.dtype == DType::kF32 && p.batch * p.m * p.n <= kFewResults && p.k >= kLongSum &&
+            !p.a_transposed && p.b_transposed;
+    if (!empty_ && !tiny && !long_) prepared_ = machine.Prepare(p);
+    own_ = !empty_ && !prepared_;
+  }
+
+  std::vector<KernelSource> Sources() const override {
+    std::vector<KernelSource> sources;
+    if (a_.copy) sources.push_back(a_.copy->Source());
+    if (b_.copy) sources.push_back(b_.copy->Source());
+    if (own_) sources.push_back(OwnSource());
+    return sources;
+  }
+  int64_t scratch_bytes() const override {
+    int64_t library = prepared_ && !own_ ? prepared_->scratch_bytes() : 0;
+    return a_.copy_bytes + b_.copy_bytes + library;
+  }
+  void Run(Machine& machine, const Operands& operands) const override {
+    if (out_bytes_ == 0) return;
+    if (empty_) return machine.Clear(operands.out[0], out_bytes_);
+    Address a = operands.in[0], b = operands.in[1], scratch = operands.scratch;
+    Address bias = product_.bias ? operands.in[2] : 0;
+    size_t next = 0;
+    if (a_.copy) {
+      a_.copy->Run(machine, function(next++), a, scratch);
+      a = scratch;
+      scratch += static_cast<Address>(a_.copy_bytes);
+    }
+    if (b_.copy) {
+      b_.copy->Run(machine, function(next++), b, scratch);
+      b = scratch;
+      scratch += static_cast<Address>(b_.copy_bytes);
+    }
+    if (own_) {
+      RunOwn(machine, function(next), a, b, bias, operands.out[0]);
+    } else {
+      machine.Multiply(*prepared_, a, b, bias, operands.out[0], scratch);
+    }
+  }
+
+ private:
+  // ---- where no library has the dtype, or it would take longer to start than to run: one thread,
+  // or one warp, for each element of the result
+
+  KernelSource OwnSource() const {
+    ScalarText scalars;
+    DType dtype = product_.dtype;
+    auto load = [&](const char* from) { return scalars.FromMemory(from, dtype); };
+    std::string_view type = MemoryType(dtype);
+    DType out = product_.out_dtype;
+    bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
+    DType wide = narrow ? DType::kF32 : dtype;  // of the sum, which is rounded once
+    std::string add = scalars.Scalar(ScalarFn::kAdd, wide,
+                                     {"sum", scalars.Scalar(ScalarFn::kMul, wide, {"x", "y"})});
+    std::string_view value = ValueType(dtype);
+    std::string sum = "sum";
+    if (product_.bias) {
+      std::string bias = fmt::format("((const {}*)w13)[column]", MemoryType(out));
+      sum = scalars.Scalar(ScalarFn::kAdd, wide, {sum, scalars.FromMemory(bias, out)});
+    }
+    if (product_.relu) {
+      sum = scalars.Scalar(ScalarFn::kMaximum, wide, {sum, fmt::format("({})0", ValueType(wide))});
+    }
+    if (long_) {
+      return BlockKernel(
+          14, scalars.Functions(),
+          fmt::format(
+              "  const int lane = threadIdx.x % 32;\n"
+              "  const long long mine = block * 8 + threadIdx.x / 32;\n"
+              "  const long long i = mine < (long long)w0 ? mine : 0;\n"
+              "  const long long column = i % (long long)w5, line = i / (long long)w5;\n"
+              "  const long long row = line % (long long)w4, batch = line / (long long)w4;\n"
+              "  const float* a = (const float*)w1 + batch * (long long)w11 + row * (long "
+              "long)w7;\n"
+              "  const float* b = (const float*)w2 + batch * (long long)w12 + column * (long "
+              "long)w10;\n"
+              "  float sum = 0;\n"
+              "  #pragma unroll 8\n"
+              "  for (int k = lane; k < (int)w6; k += 32) {{\n"
+              "    const float x = a[k], y = b[k];\n    sum = {0};\n  }}\n"
+              "  for (int step = 16; step > 0; step /= 2) sum += shuffle_xor(sum, step);\n"
+              "  if (lane == 0 && mine < (long long)w0) ((float*)w3)[i] = {1};\n",
+              add, scalars.ToMemory(sum, out)));
+    }
+    return ElementKernel(
+        14, scalars.Functions(),
+        fmt::format(
+            "  const long long column = i % (long long)w5, line = i / (long long)w5;\n"
+            "  const long long row = line % (long long)w4, batch = line / (long long)w4;\n"
+            "  const {0}* a = (const {0}*)w1 + batch * (long long)w11 + row * (long long)w7;\n"
+            "  const {0}* b = (const {0}*)w2 + batch * (long long)w12 + column * (long "
+            "long)w10;\n"
+            "  {1} sum = 0;\n"
+            "  for (long long k = 0; k < (long long)w6; ++k) {{\n"
+            "    const {1} x = {2}, y = {3};\n    sum = {4};\n  }}\n"
+            "  (({6}*)w3)[i] = {5};\n",
+            type, value, load("a[k * (long long)w8]"), load("b[k * (long long)w9]"), add,
+            scalars.ToMemory(sum, out), MemoryType(out)));
+  }
+  void RunOwn(Machine& machine, const Function& function, Address a, Address b, Address bias,
+              Address out) const {
+    const Product& p = product_;
+    int64_t count = p.batch * p.m * p.n;
+    auto first = [](bool transposed, int64_t row) { return WordOf(transposed ? 1 : row); };
+    auto second = [](bool transposed, int64_t row) { return WordOf(transposed ? row : 1); };
+    machine.Launch(
+        function, long_ ? BlockGrid(CeilDiv(count, 8)) : ElementGrid(count),
+        std::vector<uint64_t>{WordOf(count), a, b, out, WordOf(p.m), WordOf(p.n), WordOf(p.k),
+                              first(p.a_transposed, p.a_row), second(p.a_transposed, p.a_row),
+                              first(p.b_transposed, p.b_row), second(p.b_transposed, p.b_row),
+                              WordOf(p.a_batch), WordOf(p.b_batch), bias});
+  }
+
+  Product product_;
+  OperandPlan a_, b_;
+  std::shared_ptr<PreparedProduct> prepared_;
+  bool own_ = false;
+  bool long_ = false;  // a warp for each element of the result
+  bool empty_ = false;
+  int64_t out_bytes_ = 0;
+};
+
+std::unique_ptr<Call> MakeDot(const Graph& graph, const GraphNode& node, const CallPlace& place) {
+  return std::make_unique<DotCall>(graph, node, place.machine);
+}
+
+constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot}, {&ops::kDotGeneralFused, MakeDot}};
+
+}  // namespace
+
+std::span<const CallEntry> ProductCalls() { return kCalls; }
+
+}  // namespace hammock::cuda

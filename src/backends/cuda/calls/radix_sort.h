@@ -1,0 +1,61 @@
+#pragma once
+/// Sorting of long rows by the digits of their keys, the lowest first.
+/// Note [Radix sort]. The values of all digits are counted first, so that each pass knows where the
+/// items of a value begin. A pass moves each tile by itself: a block ranks its items by the digit,
+/// each warp in the order of its lanes, and puts them in order in shared memory, so that equal
+/// digits are written side by side. How many come before from earlier tiles is found by looking
+/// back: each tile notes its counts as soon as it has them, and the sum with all before it when it
+/// knows that. Tiles are numbered by a ticket, so they only ever wait for those that have begun.
+/// A digit that is the same in the whole row is left out; what is read first and written last are
+/// the caller's own operands. Equal keys keep their order, so there is one result.
+
+#include <string>
+#include <vector>
+
+#include "backends/cuda/calls/call_kit.h"
+
+namespace hammock::cuda {
+
+/// What is sorted, and how kernels get at it.
+struct RadixItems {
+  int64_t rows = 1;
+  int64_t extent = 0;          ///< items of a row
+  int key_bytes = 4;           ///< of a `key` as it is carried
+  int load_bytes = 4;          ///< of the `load` that goes with it
+  int key_bits = 32;           ///< that differ, from the lowest
+  bool narrows = false;        ///< whether to look for the range of keys first: it may be small
+  std::string functions = {};  ///< `order_key(key)`, an unsigned integer, and what else is called
+  std::string read_key = {};   ///< lines that set `key` to that of place `at` in `row`
+  std::string read_load = {};  ///< and `load`
+  std::string check = {};  ///< lines that look at place `at` in `row` once, its `digits[k]` known
+  std::string write = {};  ///< lines that take `key` and `load` to place `at` of the sorted `row`
+  int words = 0;           ///< that these lines use, from `w16` on
+};
+
+class RadixSorter {
+ public:
+  static constexpr int kFirstWord = 16;
+
+  explicit RadixSorter(RadixItems items);
+
+  std::vector<KernelSource> Sources() const;
+  size_t kernels() const { return items_.narrows ? 4 : 3; }
+  int64_t scratch_bytes() const;
+  /// `functions` are those of Sources, `words` those of the items' lines.
+  void Run(Machine& machine, std::span<const Function* const> functions, Address scratch,
+           const std::vector<uint64_t>& words) const;
+
+ private:
+  std::string Types() const;
+  int64_t StateBytes() const;
+
+  RadixItems items_;
+  int each_;       // items of a thread
+  int64_t tiles_;  // of a row
+  int passes_;
+  int width_;      // bits of a digit
+  int64_t parts_;  // of a row, for the blocks that count
+  int64_t part_;   // items of such a block
+};
+
+}  // namespace hammock::cuda

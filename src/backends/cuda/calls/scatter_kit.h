@@ -1,0 +1,140 @@
+#pragma once
+/// What the ways to scatter share: elements of a source meet those that their indices name.
+
+#include "backends/cuda/calls/index_kit.h"
+#include "backends/cuda/emit/cuda_text.h"
+#include "backends/cuda/emit/scalar_text.h"
+#include "ir/primitives.h"
+
+namespace hammock::cuda {
+
+/// Where the elements of an index, or its lines along the dim that is left out, are in an operand.
+/// Sizes are words of a kernel, so that one serves many.
+class Places {
+ public:
+  Places(const Dims& sizes, const Dims& strides, int left_out = -1) {
+    for (int d = 0; d < sizes.size(); ++d) {
+      if (d == left_out || sizes[d] == 1) continue;
+      sizes_.push_back(WordOf(sizes[d]));
+      strides_.push_back(WordOf(strides[d]));
+      count_ *= sizes[d];
+    }
+  }
+  /// Lines that set `place` to that of element `i`; the words begin at `first`.
+  std::string Text(int first, const std::string& i, const std::string& place) const {
+    return PlaceLines(static_cast<int>(sizes_.size()), first, i, place,
+                      count_ < (int64_t{1} << 32));
+  }
+  int words() const { return static_cast<int>(sizes_.size() + strides_.size()); }
+  void AppendTo(std::vector<uint64_t>& words) const {
+    words.insert(words.end(), sizes_.begin(), sizes_.end());
+    words.insert(words.end(), strides_.begin(), strides_.end());
+  }
+
+ private:
+  std::vector<uint64_t> sizes_, strides_;
+  int64_t count_ = 1;
+};
+
+/// A scatter as its operands lie: `lines` lines with `rounds` indices each. An index of rows has
+/// one for all lines, and zeros are no operand, see ScatterRows.
+struct ScatterPlan {
+  ScatterPlan(const Graph& graph, const GraphNode& node)
+      : dim(static_cast<int>(node.attrs[0].integer())),
+        reduce(node.attrs[1].str()),
+        dtype(node.type().dtype()),
+        index_dtype(graph.TypeOf(node.inputs[1]).dtype()),
+        self(AtLeastVector(node.type().sizes())),
+        index(AtLeastVector(graph.TypeOf(node.inputs[1]).sizes())),
+        source(AtLeastVector(graph.TypeOf(node.inputs[2]).sizes())) {
+    rows = index.size() < source.size();
+    if (rows) index = source;
+    rounds = index[dim];
+    for (int d = 0; d < index.size(); ++d) {
+      if (d != dim) lines *= index[d];
+    }
+    self_strides = ContiguousStrides(self);
+    source_strides = ContiguousStrides(source);
+    index_strides = rows ? Dims::Filled(index.size(), 0) : ContiguousStrides(index);
+    if (rows) index_strides[dim] = 1;
+    inner = self_strides[dim];
+  }
+
+  /// Where elements of `self` are, with 0 for their index.
+  Places SelfPlaces() const {
+    Dims strides = self_strides;
+    strides[dim] = 0;
+    return Places(index, strides);
+  }
+
+  int dim;
+  std::string reduce;
+  DType dtype, index_dtype;
+  Dims self, index, source;
+  Dims self_strides, index_strides, source_strides;
+  bool rows = false;
+  int64_t rounds = 0, lines = 1;
+  int64_t inner = 1;  ///< elements of a row
+};
+
+/// What elements meet in.
+inline DType WideOf(DType dtype) {
+  if (IsFloat(dtype)) return DType::kF64;
+  return InfoOf(dtype).kind == DTypeKind::kSigned ? DType::kI64 : DType::kU64;
+}
+
+inline std::string Combined(ScalarText& scalars, const ScatterPlan& plan, DType wide,
+                            const char* old, const std::string& value) {
+  if (plan.reduce == "none") return value;
+  ScalarFn fn = plan.reduce == "sum"    ? ScalarFn::kAdd
+                : plan.reduce == "prod" ? ScalarFn::kMul
+                : plan.reduce == "amax" ? ScalarFn::kMaximum
+                                        : ScalarFn::kMinimum;
+  return scalars.Scalar(fn, wide, {old, value});
+}
+
+inline std::string CheckText(const std::string& leave) {
+  return "    if (index < 0 || index >= (long long)w5) { note_fault(w4, place, index); " + leave +
+         " }\n";
+}
+
+class ScatterCall : public IndexedCall {
+ public:
+  ScatterCall(const Graph& graph, const GraphNode& node)
+      : IndexedCall(node, node.type(), node.attrs[0].integer()),
+        plan_(graph, node),
+        bytes_(node.type().bytes()) {}
+  void Run(Machine& machine, const Operands& operands) const override {
+    bool runs = plan_.lines > 0 && plan_.rounds > 0;
+    if (operands.in[0] == 0 && bytes_ > 0 && !(runs && writes_all())) {
+      machine.Clear(operands.out[0], bytes_);
+    } else if (operands.in[0] != 0 && operands.in[0] != operands.out[0] && bytes_ > 0) {
+      machine.Copy(operands.out[0], operands.in[0], bytes_);
+    }
+    if (runs) RunAll(machine, operands);
+  }
+
+ protected:
+  /// Whether RunAll itself writes zeros where nothing is scattered to.
+  virtual bool writes_all() const { return false; }
+  virtual void RunAll(Machine& machine, const Operands& operands) const = 0;
+  std::vector<uint64_t> WordsOf(int64_t count, const Operands& operands) const {
+    return {WordOf(count),   operands.in[1], operands.in[2],
+            operands.out[0], operands.fault, WordOf(extent_)};
+  }
+  std::string Pointers() const {
+    return fmt::format("  {0}* to = ({0}*)w3;\n  const {0}* from = (const {0}*)w2;\n",
+                       MemoryType(plan_.dtype));
+  }
+  std::string IndexAt(const char* place) const {
+    return fmt::format("((const {}*)w1)[{}]", MemoryType(plan_.index_dtype), place);
+  }
+
+  ScatterPlan plan_;
+  int64_t bytes_;
+};
+
+/// Sorts the indices first, so that what rounds is combined in their order.
+std::unique_ptr<Call> MakeSortedScatter(const Graph& graph, const GraphNode& node);
+
+}  // namespace hammock::cuda

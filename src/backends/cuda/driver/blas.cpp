@@ -1,0 +1,290 @@
+#include "backends/cuda/driver/blas.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <optional>
+
+#include "backends/cuda/calls/near_sizes.h"
+#include "backends/cuda/driver/library.h"
+#include "base/throw.h"
+
+namespace hammock::cuda {
+namespace {
+
+using Handle = void*;
+using Descriptor = void*;
+
+struct Algorithm {
+  uint64_t data[8];
+};
+struct Heuristic {
+  Algorithm algorithm;
+  size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+// Numbers of the library's interface.
+enum ComputeType { kCompute32F = 68, kComputeTf32 = 77, kCompute64F = 70 };
+enum DataType { kReal32F = 0, kReal64F = 1, kReal16F = 2, kReal16BF = 14 };
+enum ProductAttribute { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };
+enum Epilogue : int32_t { kReluEpilogue = 2, kBiasEpilogue = 4 };
+enum LayoutAttribute { kBatchCount = 5, kBatchOffset = 6 };
+enum PreferenceAttribute { kMaxWorkspace = 1, kAlignmentA = 5 };
+
+constexpr uint64_t kWorkspace = 32 << 20;
+constexpr uint32_t kAlignment = 16;
+constexpr size_t kMostPrepared = 4096;  // then those that are gone are forgotten
+
+struct Functions {
+  int (*create)(Handle* handle);
+  int (*destroy)(Handle handle);
+  int (*product_create)(Descriptor* product, int compute_type, int scale_type);
+  int (*product_set)(Descriptor product, int attribute, const void* value, size_t size);
+  int (*product_destroy)(Descriptor product);
+  int (*layout_create)(Descriptor* layout, int type, uint64_t rows, uint64_t columns, int64_t ld);
+  int (*layout_set)(Descriptor layout, int attribute, const void* value, size_t size);
+  int (*layout_destroy)(Descriptor layout);
+  int (*preference_create)(Descriptor* preference);
+  int (*preference_set)(Descriptor preference, int attribute, const void* value, size_t size);
+  int (*preference_destroy)(Descriptor preference);
+  int (*heuristic)(Handle handle, Descriptor product, Descriptor a, Descriptor b, Descriptor c,
+                   Descriptor d, Descriptor preference, int wanted, Heuristic* results, int* found);
+  int (*algorithm_check)(Handle handle, Descriptor product, Descriptor a, Descriptor b,
+                         Descriptor c, Descriptor d, const Algorithm* algorithm, Heuristic* result);
+  int (*multiply)(Handle handle, Descriptor product, const void* alpha, const void* a,
+                  Descriptor a_layout, const void* b, Descriptor b_layout, const void* beta,
+                  const void* c, Descriptor c_layout, void* d, Descriptor d_layout,
+                  const Algorithm* algorithm, void* workspace, size_t workspace_bytes,
+                  CUstream stream);
+  std::string why_absent;
+};
+
+const Functions& TheFunctions() {
+  static const auto& functions = *[] {
+    auto* f = new Functions;
+    Library library(BlasFiles());
+    library.Find("cublasLtCreate", f->create);
+    library.Find("cublasLtDestroy", f->destroy);
+    library.Find("cublasLtMatmulDescCreate", f->product_create);
+    library.Find("cublasLtMatmulDescSetAttribute", f->product_set);
+    library.Find("cublasLtMatmulDescDestroy", f->product_destroy);
+    library.Find("cublasLtMatrixLayoutCreate", f->layout_create);
+    library.Find("cublasLtMatrixLayoutSetAttribute", f->layout_set);
+    library.Find("cublasLtMatrixLayoutDestroy", f->layout_destroy);
+    library.Find("cublasLtMatmulPreferenceCreate", f->preference_create);
+    library.Find("cublasLtMatmulPreferenceSetAttribute", f->preference_set);
+    library.Find("cublasLtMatmulPreferenceDestroy", f->preference_destroy);
+    library.Find("cublasLtMatmulAlgoGetHeuristic", f->heuristic);
+    library.Find("cublasLtMatmulAlgoCheck", f->algorithm_check);
+    library.Find("cublasLtMatmul", f->multiply);
+    f->why_absent = library.why_absent();
+    return f;
+  }();
+  return functions;
+}
+
+void Check(int status, const char* what) {
+  if (status == 0) return;
+  Throw<DeviceError>(ErrorCode::kDevice, "cuda: cuBLASLt: {} failed with status {}", what, status);
+}
+
+std::optional<DataType> TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return kReal16F;
+    case DType::kBF16:
+      return kReal16BF;
+    case DType::kF32:
+      return kReal32F;
+    case DType::kF64:
+      return kReal64F;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// The product of near sizes that stands for `p`. Only extents are changed that no elements lie
+/// along: how rows are aligned decides which algorithms there are.
+Product NearProduct(Product p) {
+  const bool apart = !p.a_transposed, along_k = p.a_transposed && !p.b_transposed;
+  if (apart) p.m = NearSize(p.m);
+  if (along_k) p.k = NearSize(p.k);
+  p.batch = NearSize(p.batch);
+  if (p.a_batch != 0) p.a_batch = p.a_row * (p.a_transposed ? p.k : p.m);
+  if (p.b_batch != 0) p.b_batch = p.b_row * (p.b_transposed ? p.n : p.k);
+  if (p.out_batch != 0) p.out_batch = p.out_row * p.m;
+  p.relu = false;
+  return p;
+}
+
+/// The library stores matrices by columns: it is given the transposed operands in reverse order.
+class BlasProduct : public PreparedProduct {
+ public:
+  /// `algorithm` is one that may do, or null.
+  BlasProduct(Handle handle, const Product& p, DataType type, bool tf32, const Algorithm* algorithm)
+      : is_f64(type == kReal64F) {
+    const Functions& f = TheFunctions();
+    int compute = is_f64 ? kCompute64F : tf32 && type == kReal32F ? kComputeTf32 : kCompute32F;
+    Check(f.product_create(&product, compute, is_f64 ? kReal64F : kReal32F), "a description");
+    int32_t first = p.b_transposed, second = p.a_transposed;
+    Check(f.product_set(product, kTransA, &first, sizeof first), "an attribute");
+    Check(f.product_set(product, kTransB, &second, sizeof second), "an attribute");
+    has_bias = p.bias;
+    if (has_bias && !p.relu) SetEpilogue(kBiasEpilogue);
+    a = LayoutOf(type, p.b_transposed ? p.k : p.n, p.b_transposed ? p.n : p.k, p.b_row, p.batch,
+                 p.b_batch);
+    b = LayoutOf(type, p.a_transposed ? p.m : p.k, p.a_transposed ? p.k : p.m, p.a_row, p.batch,
+                 p.a_batch);
+    c = LayoutOf(*TypeOf(p.out_dtype), p.n, p.m, p.out_row, p.batch, p.out_batch);
+    if (!algorithm || !Take(handle, *algorithm)) Choose(handle);
+    if (!p.relu) return;
+    // By the algorithm of the product alone where that can be, so that no bit changes.
+    SetEpilogue(kReluEpilogue | (has_bias ? kBiasEpilogue : 0));
+    if (!found || !Take(handle, chosen.algorithm)) Choose(handle);
+  }
+  ~BlasProduct() override {
+    const Functions& f = TheFunctions();
+    for (Descriptor layout : {a, b, c}) {
+      if (layout) f.layout_destroy(layout);
+    }
+    if (product) f.product_destroy(product);
+  }
+
+  int64_t scratch_bytes() const override {
+    return chosen.workspace == 0 ? 0 : static_cast<int64_t>(chosen.workspace) + 256;
+  }
+
+  const bool is_f64;
+  bool has_bias = false;
+  bool found = false;
+  std::mutex mutex;  // of the bias, which the description holds
+  Descriptor product = nullptr;
+  Descriptor a = nullptr, b = nullptr, c = nullptr;
+  Heuristic chosen = {};
+
+ private:
+  /// Whether the algorithm can do it.
+  bool Take(Handle handle, const Algorithm& algorithm) {
+    Heuristic checked = {};
+    if (TheFunctions().algorithm_check(handle, product, a, b, c, c, &algorithm, &checked) != 0 ||
+        checked.workspace > kWorkspace) {
+      return false;
+    }
+    chosen.algorithm = algorithm;
+    chosen.workspace = std::max(chosen.workspace, checked.workspace);
+    return found = true;
+  }
+  void SetEpilogue(int32_t epilogue) {
+    Check(TheFunctions().product_set(product, kEpilogue, &epilogue, sizeof epilogue),
+          "an attribute");
+  }
+
+  void Choose(Handle handle) {
+    const Functions& f = TheFunctions();
+    Descriptor preference = nullptr;
+    Check(f.preference_create(&preference), "a preference");
+    f.preference_set(preference, kMaxWorkspace, &kWorkspace, sizeof kWorkspace);
+    for (int operand = 0; operand < 4; ++operand) {
+      f.preference_set(preference, kAlignmentA + operand, &kAlignment, sizeof kAlignment);
+    }
+    int count = 0;
+    int status = f.heuristic(handle, product, a, b, c, c, preference, 1, &chosen, &count);
+    f.preference_destroy(preference);
+    found = status == 0 && count > 0;
+  }
+
+  static Descriptor LayoutOf(DataType type, int64_t rows, int64_t columns, int64_t ld,
+                             int64_t batch, int64_t stride) {
+    const Functions& f = TheFunctions();
+    Descriptor layout = nullptr;
+    Check(f.layout_create(&layout, type, static_cast<uint64_t>(rows),
+                          static_cast<uint64_t>(columns), std::max(ld, rows)),
+          "a layout");
+    if (batch > 1) {
+      int32_t count = static_cast<int32_t>(batch);
+      Check(f.layout_set(layout, kBatchCount, &count, sizeof count), "an attribute");
+      Check(f.layout_set(layout, kBatchOffset, &stride, sizeof stride), "an attribute");
+    }
+    return layout;
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> BlasFiles() {
+  return {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+}
+
+const std::string& WhyNoBlas() { return TheFunctions().why_absent; }
+
+Blas::Blas() {
+  if (WhyNoBlas().empty()) Check(TheFunctions().create(&handle_), "its start");
+}
+
+Blas::~Blas() {
+  if (handle_) TheFunctions().destroy(handle_);
+}
+
+struct Blas::Choice {
+  std::optional<Algorithm> algorithm;
+};
+
+std::shared_ptr<const Blas::Choice> Blas::ChoiceFor(const Product& product, bool tf32) {
+  const Product near = NearProduct(product);
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = choices_.find({near, tf32}); found != choices_.end()) return found->second;
+  }
+  BlasProduct made(handle_, near, *TypeOf(near.dtype), tf32, nullptr);
+  auto choice = std::make_shared<Choice>();
+  if (made.found) choice->algorithm = made.chosen.algorithm;
+  std::lock_guard lock(mutex_);
+  return choices_.try_emplace({near, tf32}, std::move(choice)).first->second;
+}
+
+std::shared_ptr<PreparedProduct> Blas::Prepare(const Product& product, bool tf32) {
+  std::optional<DataType> type = TypeOf(product.dtype);
+  if (!handle_ || !type) return nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    auto known = prepared_.find({product, tf32});
+    if (known != prepared_.end()) {
+      if (std::shared_ptr<PreparedProduct> prepared = known->second.lock()) return prepared;
+      prepared_.erase(known);
+    }
+  }
+  std::shared_ptr<const Choice> choice = ChoiceFor(product, tf32);
+  auto prepared = std::make_shared<BlasProduct>(handle_, product, *type, tf32,
+                                                choice->algorithm ? &*choice->algorithm : nullptr);
+  if (!prepared->found) return nullptr;
+  std::lock_guard lock(mutex_);
+  if (prepared_.size() > kMostPrepared) {
+    std::erase_if(prepared_, [](const auto& entry) { return entry.second.expired(); });
+  }
+  prepared_[{product, tf32}] = prepared;
+  return prepared;
+}
+
+void Blas::Multiply(const PreparedProduct& prepared, Address a, Address b, Address bias,
+                    Address out, Address scratch, CUstream stream) const {
+  auto& p = const_cast<BlasProduct&>(static_cast<const BlasProduct&>(prepared));
+  std::lock_guard lock(p.mutex);
+  if (p.has_bias) {
+    Check(TheFunctions().product_set(p.product, kBiasPointer, &bias, sizeof bias), "a bias");
+  }
+  const double one64 = 1, zero64 = 0;
+  const float one32 = 1, zero32 = 0;
+  auto pointer = [](Address address) { return reinterpret_cast<void*>(address); };
+  Address workspace = (scratch + 255) / 256 * 256;
+  Check(TheFunctions().multiply(
+            handle_, p.product, p.is_f64 ? static_cast<const void*>(&one64) : &one32, pointer(b),
+            p.a, pointer(a), p.b, p.is_f64 ? static_cast<const void*>(&zero64) : &zero32,
+            pointer(out), p.c, pointer(out), p.c, &p.chosen.algorithm,
+            p.chosen.workspace > 0 ? pointer(workspace) : nullptr, p.chosen.workspace, stream),
+        "a product");
+}
+
+}  // namespace hammock::cuda

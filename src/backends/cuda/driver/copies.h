@@ -1,0 +1,36 @@
+#pragma once
+/// Copies and fills as kernels of the loop IR.
+
+#include "backends/cuda/calls/calls.h"
+#include "compiler/loops/kernel.h"
+#include "hammock/ir/shape.h"
+
+namespace hammock::cuda {
+
+/// Where elements lie: in elements.
+struct Layout {
+  int64_t offset = 0;
+  Dims strides;
+};
+Layout ContiguousLayout(const Dims& sizes);
+
+/// From buffer 0 to buffer 1.
+compiler::Launch CopyLaunch(DType dtype, const Dims& sizes, const Layout& from, const Layout& to);
+/// The same with a conversion on the way.
+compiler::Launch CastLaunch(DType from_dtype, DType to_dtype, const Dims& sizes, const Layout& from,
+                            const Layout& to);
+
+/// A launch, ready to run.
+class PreparedLaunch {
+ public:
+  explicit PreparedLaunch(compiler::Launch launch);
+  KernelSource Source() const;
+  void Run(Machine& machine, const Function& function, Address from, Address to) const;
+
+ private:
+  compiler::Launch launch_;
+  KernelCut cut_;
+  Grid grid_;
+};
+
+}  // namespace hammock::cuda

@@ -1,0 +1,92 @@
+#pragma once
+/// DeviceMemory: blocks of a machine's memory. What is freed is kept for the next request of its
+/// size class: work on a stream happens in one order, so work that comes later may use a block of
+/// that stream at once. Other streams, and copies that run beside the work, need one that all
+/// earlier work has left; a block is held until the moment after the last work on it was marked, so
+/// the number of that moment says when.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/common/memory_account.h"
+#include "backends/cuda/driver/machine.h"
+#include "backends/cuda/driver/stream_uses.h"
+#include "hammock/lazy/backend_device.h"
+
+namespace hammock::cuda {
+
+class DeviceMemory;
+
+/// Gives its memory back when the last user is gone. One value lies in it, unless it is shared; a
+/// later one may take its place while data still refers to the earlier, see Note [Guarded kernels].
+class Block {
+ public:
+  Block(DeviceMemory& memory, Address address, int64_t bytes, int stream)
+      : address(address), bytes(bytes), uses(stream), memory_(memory) {}
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  const Address address;
+  const int64_t bytes;  ///< that were asked for
+  StreamUses uses;
+
+  /// Several values are the same memory, or something beside the work reads it: nothing may write
+  /// there while more than one holds it.
+  void Share() { shared_.store(true, std::memory_order_relaxed); }
+  bool is_shared() const { return shared_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> shared_{false};
+  DeviceMemory& memory_;
+};
+using BlockPtr = std::shared_ptr<Block>;
+
+/// What a block is for.
+enum class BlockUse {
+  kInOrder,  ///< work of the calling thread's stream, which comes after all of it before
+  kBeside,   ///< copies that run beside the work: nothing may be using the block any more
+};
+
+/// Thread-safe; must outlive its blocks.
+class DeviceMemory {
+ public:
+  /// The device's name is for messages and lives as long as this.
+  DeviceMemory(std::shared_ptr<Machine> machine, const char* device);
+
+  /// OutOfMemory if they exceed the limit or the machine has no more; `what` says for what they
+  /// are, `others` are bytes counted elsewhere that the limit is for as well.
+  BlockPtr Take(int64_t bytes, std::string_view what, int64_t others,
+                BlockUse use = BlockUse::kInOrder);
+  /// Gives cached blocks back to the machine; returns how many bytes.
+  int64_t FreeCached();
+  void SetLimit(int64_t bytes) { account_.SetLimit(bytes); }
+  lazy::MemoryInfo Info() const;
+
+ private:
+  friend class Block;
+  struct Cached {
+    Address address = 0;
+    StreamUses uses;
+  };
+  /// By the stream that they come from.
+  using Streams = std::array<std::vector<Cached>, kMostStreams>;
+  static int64_t SizeOf(int64_t bytes);
+  Address TakeCached(int64_t size, BlockUse use, int stream);
+  void Give(const Block& block);
+
+  const std::shared_ptr<Machine> machine_;
+  MemoryAccount account_;
+  mutable std::mutex mutex_;
+  std::map<int64_t, Streams> cached_;  // by size
+  int64_t reserved_ = 0;
+};
+
+}  // namespace hammock::cuda

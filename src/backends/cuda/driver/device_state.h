@@ -1,0 +1,102 @@
+#pragma once
+/// A device of the CUDA backend: its machine, its memory, and what became of its runs.
+///
+/// Note [Lost cards]: a kernel that fails does so after its launch has returned, and then every
+/// call of its card fails. Data counts as ready when its run was asked for, so the error belongs to
+/// no value yet when it comes. The device therefore remembers the runs that have not ended: the
+/// oldest of them is the one that failed, or with several streams one of their oldest, and the
+/// error names its ops and lines. From then on the
+/// device is lost: every use of it and every read of a value that is there raises that error. Other
+/// devices, and values that are elsewhere, know nothing of it.
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/calls/checks.h"
+#include "backends/cuda/driver/device_memory.h"
+#include "backends/cuda/driver/fault_words.h"
+#include "backends/cuda/program.h"
+
+namespace hammock::cuda {
+
+struct NotedRun {
+  std::shared_ptr<const Program> program;
+  LocationId location = 0;  ///< where its step was recorded
+};
+
+/// Thread-safe.
+class DeviceState {
+ public:
+  DeviceState(std::shared_ptr<Machine> machine, std::string name);
+
+  const std::shared_ptr<Machine> machine;
+  const std::string name;
+  DeviceMemory memory;
+  FaultWords faults;
+  Checks checks;
+  /// The devices on its card, itself among them.
+  const std::vector<DeviceState*>& on_card() const { return on_card_; }
+
+  /// Does `work` on the device, unless that is lost, or turns out to be.
+  template <class Fn>
+  auto Guarded(Fn&& work) -> decltype(work()) {
+    return Guarded(nullptr, work);
+  }
+  /// The same for a run of `program`.
+  template <class Fn>
+  auto Guarded(const std::shared_ptr<const Program>& program, Fn&& work) -> decltype(work()) {
+    if (is_lost()) RaiseLost();
+    try {
+      return work();
+    } catch (const MachineLost& error) {
+      LoseCard(error, program);
+    }
+    RaiseLost();
+  }
+
+  /// As that of `memory`; what other devices on the card have cached is given back before it is an
+  /// error.
+  BlockPtr Take(int64_t bytes, const char* what, int64_t others, BlockUse use = BlockUse::kInOrder);
+  /// Keeps memory until a copy from it was made.
+  void KeepUntil(std::shared_ptr<Moment> moment, BlockPtr block);
+
+  /// The run ends before `moment`.
+  void NoteRun(const Moment& moment, NotedRun run);
+
+  bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
+  /// Null while the device is of use.
+  std::shared_ptr<const Error> lost() const;
+  [[noreturn]] void RaiseLost();
+  /// Raises it if nobody has seen it.
+  void RaiseLostOnce();
+
+ private:
+  struct Running {
+    uint64_t moment = 0;
+    NotedRun run;
+  };
+  friend void ShareCards(const std::vector<std::unique_ptr<DeviceState>>& devices);
+  void ForgetEnded(int stream);
+  /// Of each stream the first run that has not ended.
+  std::vector<NotedRun> OldestRuns();
+  void LoseCard(const MachineLost& error, const std::shared_ptr<const Program>& program);
+  /// Does nothing if it was lost before.
+  void Lose(std::shared_ptr<const Error> error);
+
+  std::vector<DeviceState*> on_card_;
+  mutable std::mutex mutex_;
+  std::array<std::deque<Running>, kMostStreams> runs_;  // by stream
+  std::shared_ptr<const Error> lost_;
+  std::atomic<bool> is_lost_{false};
+  std::atomic<bool> told_{false};
+};
+
+/// Tells devices which of them are on one card; each may use an equal part of its memory.
+void ShareCards(const std::vector<std::unique_ptr<DeviceState>>& devices);
+
+}  // namespace hammock::cuda

@@ -1,0 +1,53 @@
+#pragma once
+/// Convolutions by cuDNN, which is opened at run time.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver/driver.h"
+#include "backends/cuda/driver/machine.h"
+
+namespace hammock::cuda {
+
+/// Empty where cuDNN is there.
+const std::string& WhyNoDnn();
+
+/// One for each device, used with its context current. Thread-safe.
+class Dnn {
+ public:
+  ~Dnn();
+  /// Null where the library has no algorithm that gives the same bits every time. `tf32`:
+  /// convolutions of f32 may round operands. Those that are alike are prepared once, and near
+  /// sizes have one algorithm (near_sizes.h).
+  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution, bool tf32);
+  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+                Address scratch, CUstream stream);
+
+ private:
+  /// Of all that a convolution is.
+  using Key = std::vector<int64_t>;
+  struct Choice {
+    int algorithm, math;
+  };
+  /// With the mutex; null where the library cannot be started.
+  void* HandleOf(CUstream stream);
+  /// With the mutex: the algorithm for near sizes, if there is one.
+  std::optional<Choice> ChoiceFor(void* handle, const Convolution& convolution, bool tf32);
+
+  struct Handle {
+    CUstream stream = nullptr;  // null until it was used
+    void* handle = nullptr;
+  };
+  std::mutex mutex_;  // of calls of the library
+  // Each stream has its own, since what the library keeps in one may be in use until a call is
+  // done.
+  std::vector<Handle> handles_;
+  std::map<Key, std::weak_ptr<PreparedProduct>> prepared_;
+  std::map<Key, std::optional<Choice>> choices_;
+};
+
+}  // namespace hammock::cuda

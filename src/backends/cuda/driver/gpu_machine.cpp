@@ -1,0 +1,612 @@
+#include "backends/cuda/driver/gpu_machine.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "backends/cuda/driver/blas.h"
+#include "backends/cuda/driver/dnn.h"
+#include "backends/cuda/driver/driver.h"
+#include "backends/cuda/driver/gpu_recording.h"
+#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/driver/staging.h"
+#include "backends/cuda/emit/scalar_text.h"
+#include "base/file_cache.h"
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "hammock/metrics.h"
+
+namespace hammock::cuda {
+namespace {
+
+constexpr int kMajor = 75;  // attributes of devices
+constexpr int kMinor = 76;
+constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kNoTiming = 2;
+constexpr unsigned kPortableAndMapped = 3;
+constexpr size_t kWordBytes = 64;        // apart, so that streams do not share a line
+constexpr size_t kMostFunctions = 4096;  // kept for programs to come
+
+class GpuFunction : public Function {
+ public:
+  GpuFunction(const Driver& driver, std::string text) : text(std::move(text)), driver_(driver) {}
+  ~GpuFunction() override {
+    if (module) driver_.module_unload(module);
+  }
+  const std::string text;
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+
+ private:
+  const Driver& driver_;
+};
+
+class GpuMoment : public Moment {
+ public:
+  GpuMoment(const Driver& driver, int stream, uint64_t number, CUevent event)
+      : Moment(stream, number), event(event), driver_(driver) {}
+  ~GpuMoment() override { driver_.event_destroy(event); }
+  const CUevent event;
+
+ private:
+  const Driver& driver_;
+};
+
+/// One of a machine's streams of work, and what copies for it beside the work.
+struct GpuStream {
+  std::once_flag opening;
+  std::atomic<bool> opened{false};
+  CUstream stream = nullptr;
+  CUdeviceptr counters = 0;
+  std::atomic<uint64_t> asked{0};
+  std::atomic<uint64_t> passed{0};           // as far as someone has waited
+  std::atomic<uint32_t*> progress{nullptr};  // the stream writes moments that have passed here
+  std::recursive_mutex mutex;                // of its order, and of what follows
+  std::vector<GpuRecording::Op>* noted = nullptr;      // what is being captured
+  GpuRecording* compared = nullptr;                    // with what is asked for, which is not done
+  std::array<uint64_t, kMostStreams> came_after = {};  // by stream: the last moment
+  std::mutex upload_mutex;                             // taken before the other one
+  CUstream uploads = nullptr;
+  CUevent uploaded = nullptr;
+  std::unique_ptr<Staging> staging;
+
+  uint64_t Passed() const {
+    uint64_t known = passed;
+    const uint32_t* word = progress;
+    if (!word) return known;
+    // The word has the last bits of a number that had been asked for when it was written.
+    uint32_t bits = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    uint64_t last = asked;
+    uint32_t behind = static_cast<uint32_t>(last) - bits;
+    return std::max(known, last - behind);
+  }
+  void NotePassed(uint64_t number) {
+    uint64_t known = passed;
+    while (known < number && !passed.compare_exchange_weak(known, number)) {
+    }
+  }
+};
+
+class GpuMachine : public Machine {
+ public:
+  explicit GpuMachine(int ordinal) : driver_(*TheDriver()), ordinal_(ordinal) {
+    driver_.Check(driver_.device_get(&device_, ordinal), "cuDeviceGet");
+    char name[256] = {};
+    driver_.Check(driver_.device_name(name, sizeof name, device_), "cuDeviceGetName");
+    size_t bytes = 0;
+    driver_.Check(driver_.device_memory(&bytes, device_), "cuDeviceTotalMem");
+    memory_bytes_ = static_cast<int64_t>(bytes);
+    int major = 0, minor = 0;
+    driver_.Check(driver_.device_attribute(&major, kMajor, device_), "cuDeviceGetAttribute");
+    driver_.Check(driver_.device_attribute(&minor, kMinor, device_), "cuDeviceGetAttribute");
+    architecture_ = major * 10 + minor;
+    name_ = fmt::format("{}, compute capability {}.{}", name, major, minor);
+  }
+
+  std::string name() const override { return name_; }
+  int64_t memory_bytes() const override { return memory_bytes_; }
+  std::string code_key() const override {
+    return fmt::format("sm_{} nvrtc {} {}", architecture_, NvrtcVersion(), NvrtcOptions());
+  }
+
+  int card() const override { return ordinal_; }
+
+  // ---- Memory
+
+  Address TakeMemory(int64_t bytes) override {
+    Enter();
+    CUdeviceptr address = 0;
+    CUresult result = driver_.memory_take(&address, static_cast<size_t>(bytes));
+    if (result == kCudaOutOfMemory) return 0;
+    driver_.Check(result, "cuMemAlloc");
+    return address;
+  }
+  void GiveMemory(Address address) override {
+    Enter();
+    driver_.memory_give(address);
+  }
+  void* TakeHostMemory(int64_t bytes) override {
+    Enter();
+    void* memory = nullptr;
+    driver_.Check(driver_.host_take(&memory, static_cast<size_t>(bytes), kPortableAndMapped),
+                  "cuMemHostAlloc");
+    return memory;
+  }
+  void GiveHostMemory(void* memory) override {
+    Enter();
+    driver_.host_give(memory);
+  }
+
+  Address Counters() override { return Mine().counters; }
+
+  // ---- Copies
+
+  void Upload(Address to, const void* from, int64_t bytes) override {
+    if (bytes == 0) return;
+    GpuStream& mine = Mine();
+    const size_t size = static_cast<size_t>(bytes);
+    if (bytes <= kInOrder) {
+      std::lock_guard lock(mine.mutex);
+      // The driver takes so few bytes before it returns.
+      driver_.Check(driver_.copy_to_device(to, from, size, mine.stream), "a copy to the device");
+      return;
+    }
+    std::lock_guard lock(mine.upload_mutex);
+    mine.staging->Upload(to, from, size);
+    ComeAfterUploads(mine);
+  }
+
+  void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
+    Enter();
+    if (!after) Finish();
+    if (bytes == 0) {
+      if (after) WaitFor(*after);
+      return;
+    }
+    std::unique_ptr<Lane> lane = TakeLane();
+    if (after) {
+      driver_.Check(driver_.stream_wait_event(lane->stream, EventOf(*after), 0), "a wait");
+    }
+    lane->staging.Download(to, from, static_cast<size_t>(bytes));
+    if (after) StreamOf(*after).NotePassed(after->number);
+    std::lock_guard lock(lanes_mutex_);
+    lanes_.push_back(std::move(lane));
+  }
+
+  void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
+                const Moment& after) override {
+    if (bytes == 0) return;
+    GpuStream& mine = Mine();
+    const auto& source = static_cast<const GpuMachine&>(other);
+    const size_t size = static_cast<size_t>(bytes);
+    const CUstream uploads = mine.uploads;
+    std::lock_guard lock(mine.upload_mutex);
+    driver_.Check(driver_.stream_wait_event(uploads, EventOf(after), 0), "a wait");
+    driver_.Check(source.context_ == context_
+                      ? driver_.copy_on_device(to, from, size, uploads)
+                      : driver_.copy_between(to, context_, from, source.context_, size, uploads),
+                  "a copy between devices");
+    ComeAfterUploads(mine);
+  }
+
+  void Copy(Address to, Address from, int64_t bytes) override {
+    Do(&driver_.copy_on_device, {to, from, static_cast<uint64_t>(bytes)}, [&](CUstream stream) {
+      driver_.Check(driver_.copy_on_device(to, from, static_cast<size_t>(bytes), stream),
+                    "a copy on the device");
+    });
+  }
+  void Clear(Address at, int64_t bytes) override {
+    Do(&driver_.fill, {at, static_cast<uint64_t>(bytes)}, [&](CUstream stream) {
+      driver_.Check(driver_.fill(at, 0, static_cast<size_t>(bytes), stream), "a fill");
+    });
+  }
+
+  // ---- Code
+
+  std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
+    Enter();
+    std::lock_guard lock(code_mutex_);
+    std::vector<const KernelSource*> missing;
+    std::vector<std::shared_ptr<GpuFunction>> fresh;
+    std::vector<std::shared_ptr<Function>> functions;
+    for (const KernelSource& source : sources) {
+      std::shared_ptr<GpuFunction> known = functions_[source.name].lock();
+      if (!known) {
+        known = std::make_shared<GpuFunction>(driver_, source.text);
+        functions_[source.name] = known;
+        missing.push_back(&source);
+        fresh.push_back(known);
+      }
+      HAMMOCK_CHECK(known->text == source.text, "two kernels are called {}", source.name);
+      functions.push_back(std::move(known));
+    }
+    try {
+      std::vector<std::string> codes = CompileAll(missing);
+      for (size_t i = 0; i < missing.size(); ++i) {
+        LoadCode(*missing[i], std::move(codes[i]), *fresh[i]);
+        kept_functions_.push_back(fresh[i]);
+        if (kept_functions_.size() > kMostFunctions) kept_functions_.pop_front();
+      }
+    } catch (...) {
+      for (const KernelSource* source : missing) functions_.erase(source->name);
+      throw;
+    }
+    return functions;
+  }
+  bool has_async_products() const override { return architecture_ == 90; }
+  std::string Assembly(const KernelSource& source) override {
+    return PtxByNvrtc(Prelude() + source.text, architecture_);
+  }
+
+  void Launch(const Function& function, const Grid& grid,
+              std::span<const uint64_t> words) override {
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    if (mine.compared) return mine.compared->CompareLaunch(function, grid, words);
+    CUfunction code = static_cast<const GpuFunction&>(function).function;
+    void* parameters[] = {const_cast<uint64_t*>(words.data())};
+    driver_.Check(driver_.launch(code, grid.x, grid.y, 1, grid.block_x, grid.block_y, 1, 0,
+                                 mine.stream, parameters, nullptr),
+                  "a launch");
+    if (!mine.noted) return;
+    std::vector<CUgraphNode> last;
+    if (driver_.capture_info) last = LastNodes(driver_, mine.stream);
+    mine.noted->push_back({&function,
+                           grid,
+                           {words.begin(), words.end()},
+                           last.size() == 1 ? last[0] : nullptr,
+                           code});
+  }
+
+  // ---- Products
+
+  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
+    Enter();
+    return blas_->Prepare(product, config::Get<config::kMatmulPrecision>() == "high");
+  }
+  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
+                Address scratch) override {
+    Do(&product, {a, b, bias, out, scratch},
+       [&](CUstream stream) { blas_->Multiply(product, a, b, bias, out, scratch, stream); });
+  }
+
+  // ---- Convolutions
+
+  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+    Enter();
+    return dnn_.Prepare(convolution, config::Get<config::kMatmulPrecision>() == "high");
+  }
+  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+                Address scratch) override {
+    Do(&convolution, {a, b, out, scratch},
+       [&](CUstream stream) { dnn_.Convolve(convolution, a, b, out, scratch, stream); });
+  }
+
+  // ---- Recordings
+
+  std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    std::vector<GpuRecording::Op> ops;
+    CUgraph graph = Capture(mine, pieces, ops);
+    return std::make_shared<GpuRecording>(driver_, graph, std::move(ops), pieces);
+  }
+  bool Update(Recording& recording, std::span<const Piece> pieces) override {
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    auto& changed = static_cast<GpuRecording&>(recording);
+    if (changed.StartComparing(pieces)) {
+      mine.compared = &changed;
+      auto end = [](GpuStream* stream) { stream->compared = nullptr; };
+      std::unique_ptr<GpuStream, decltype(end)> ends(&mine, end);
+      for (const Piece& piece : pieces) piece.work();
+      if (changed.EndComparing()) return true;
+    }
+    std::vector<GpuRecording::Op> ops;
+    CUgraph graph = Capture(mine, pieces, ops);
+    bool changes = changed.BecomeLike(graph, std::move(ops));
+    driver_.graph_destroy(graph);
+    return changes;
+  }
+  void Replay(const Recording& recording) override {
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    driver_.Check(
+        driver_.graph_launch(static_cast<const GpuRecording&>(recording).exec(), mine.stream),
+        "cuGraphLaunch");
+  }
+
+  // ---- Streams and their moments
+
+  int Stream() override { return threads_.Mine(); }
+  int Streams() const override { return threads_.count(); }
+  std::shared_ptr<Moment> Mark() override { return MarkBy(kNoTiming); }
+  std::shared_ptr<Moment> MarkTime() override { return MarkBy(0); }
+  double Seconds(const Moment& from, const Moment& to) override {
+    float milliseconds = 0;
+    driver_.Check(driver_.event_elapsed(&milliseconds, EventOf(from), EventOf(to)),
+                  "cuEventElapsedTime");
+    return static_cast<double>(milliseconds) / 1e3;
+  }
+  void ComeAfter(const Moment& moment) override {
+    if (GpuStream* mine = MustWait(moment.stream, moment.number)) {
+      Wait(*mine, moment.stream, moment.number, EventOf(moment));
+    }
+  }
+  void ComeAfter(int stream, uint64_t number) override {
+    GpuStream* mine = MustWait(stream, number);
+    if (!mine) return;
+    // The moment may be gone, so it is all that the other stream was asked for. No two streams are
+    // locked at once.
+    const std::shared_ptr<GpuMoment> now = Now(stream);
+    Wait(*mine, stream, now->number, now->event);
+  }
+  uint64_t Asked(int stream) const override { return streams_[Index(stream)].asked; }
+  uint64_t Passed(int stream) const override { return streams_[Index(stream)].Passed(); }
+  void WaitFor(const Moment& moment) override {
+    Enter();
+    driver_.Check(driver_.event_synchronize(EventOf(moment)), "work on the device");
+    StreamOf(moment).NotePassed(moment.number);
+  }
+  void Finish() override {
+    if (!opened_) return;
+    Enter();
+    for (int stream = 0; stream < kMostStreams; ++stream) {
+      if (!streams_[Index(stream)].opened) continue;
+      // By an event: another thread may be capturing what it asks of its stream.
+      WaitFor(*Now(stream));
+      driver_.Check(driver_.stream_synchronize(streams_[Index(stream)].uploads),
+                    "copies to the device");
+    }
+  }
+
+ private:
+  static size_t Index(int stream) { return static_cast<size_t>(stream); }
+  GpuStream& StreamOf(const Moment& moment) { return streams_[Index(moment.stream)]; }
+  /// The calling thread's, with the context current.
+  GpuStream& Mine() {
+    Enter();
+    const int stream = threads_.Mine();
+    GpuStream& mine = streams_[Index(stream)];
+    std::call_once(mine.opening, [&] { OpenStream(stream); });
+    return mine;
+  }
+
+  /// When all is done that a stream was asked for; has the number of its last moment.
+  std::shared_ptr<GpuMoment> Now(int stream) {
+    GpuStream& asked = streams_[Index(stream)];
+    CUevent event = nullptr;
+    driver_.Check(driver_.event_create(&event, kNoTiming), "cuEventCreate");
+    std::lock_guard lock(asked.mutex);
+    auto now = std::make_shared<GpuMoment>(driver_, stream, asked.asked, event);
+    driver_.Check(driver_.event_record(event, asked.stream), "cuEventRecord");
+    return now;
+  }
+
+  /// The calling thread's stream if it is not known to come after that moment.
+  GpuStream* MustWait(int stream, uint64_t number) {
+    GpuStream& mine = Mine();
+    if (&mine == &streams_[Index(stream)] || number <= Passed(stream)) return nullptr;
+    std::lock_guard lock(mine.mutex);
+    return number <= mine.came_after[Index(stream)] ? nullptr : &mine;
+  }
+  void Wait(GpuStream& mine, int stream, uint64_t number, CUevent event) {
+    static metrics::Counter& waits = metrics::GetCounter("cuda::StreamWaits");
+    std::lock_guard lock(mine.mutex);
+    driver_.Check(driver_.stream_wait_event(mine.stream, event, 0), "a wait");
+    uint64_t& last = mine.came_after[Index(stream)];
+    last = std::max(last, number);
+    waits.Add();
+  }
+
+  /// With the mutex of the stream.
+  CUgraph Capture(GpuStream& stream, std::span<const Piece> pieces,
+                  std::vector<GpuRecording::Op>& ops) {
+    stream.noted = &ops;
+    auto end = [](GpuStream* captured) { captured->noted = nullptr; };
+    std::unique_ptr<GpuStream, decltype(end)> ends(&stream, end);
+    return CaptureGraph(driver_, stream.stream, pieces);
+  }
+
+  /// Does `work` on the calling thread's stream, unless a recording is compared with what it would
+  /// be.
+  template <class F>
+  void Do(const void* what, std::initializer_list<uint64_t> words, F work) {
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    if (mine.compared) return mine.compared->CompareCall(what, words);
+    work(mine.stream);
+    if (mine.noted) mine.noted->push_back({what, {}, words, nullptr, nullptr});
+  }
+
+  static CUevent EventOf(const Moment& moment) {
+    return static_cast<const GpuMoment&>(moment).event;
+  }
+
+  std::shared_ptr<Moment> MarkBy(unsigned flags) {
+    GpuStream& mine = Mine();
+    CUevent event = nullptr;
+    driver_.Check(driver_.event_create(&event, flags), "cuEventCreate");
+    std::lock_guard lock(mine.mutex);
+    auto moment = std::make_shared<GpuMoment>(driver_, Stream(), ++mine.asked, event);
+    driver_.Check(driver_.event_record(event, mine.stream), "cuEventRecord");
+    if (uint32_t* progress = mine.progress) {
+      driver_.Check(driver_.stream_write(mine.stream, reinterpret_cast<CUdeviceptr>(progress),
+                                         static_cast<uint32_t>(moment->number), 0),
+                    "cuStreamWriteValue32");
+    }
+    return moment;
+  }
+
+  /// Each reader has a stream for itself, so that it waits for nothing but its own value.
+  struct Lane {
+    Lane(const Driver& driver, CUstream stream) : stream(stream), staging(driver, stream) {}
+    const CUstream stream;
+    Staging staging;
+  };
+  std::unique_ptr<Lane> TakeLane() {
+    {
+      std::lock_guard lock(lanes_mutex_);
+      if (!lanes_.empty()) {
+        std::unique_ptr<Lane> lane = std::move(lanes_.back());
+        lanes_.pop_back();
+        return lane;
+      }
+    }
+    CUstream stream = nullptr;
+    driver_.Check(driver_.stream_create(&stream, kNonBlocking), "cuStreamCreate");
+    return std::make_unique<Lane>(driver_, stream);
+  }
+
+  /// With the mutex of its uploads.
+  void ComeAfterUploads(GpuStream& mine) {
+    driver_.Check(driver_.event_record(mine.uploaded, mine.uploads), "cuEventRecord");
+    std::lock_guard lock(mine.mutex);
+    driver_.Check(driver_.stream_wait_event(mine.stream, mine.uploaded, 0), "a wait");
+  }
+
+  /// A process that does not use the GPU takes nothing of it.
+  void Open() {
+    driver_.Check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
+    driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
+    // For all streams at once: to take memory may mean to wait for work.
+    driver_.Check(driver_.memory_take(&counters_, kMostStreams * kCounterBytes), "cuMemAlloc");
+    if (driver_.stream_write) {
+      void* words = nullptr;
+      driver_.Check(driver_.host_take(&words, kMostStreams * kWordBytes, kPortableAndMapped),
+                    "cuMemHostAlloc");
+      std::memset(words, 0, kMostStreams * kWordBytes);
+      progress_ = static_cast<char*>(words);
+    }
+    blas_ = std::make_unique<Blas>();
+    opened_ = true;
+  }
+
+  /// Most processes use one or two.
+  void OpenStream(int stream) {
+    GpuStream& opened = streams_[Index(stream)];
+    opened.counters = counters_ + static_cast<CUdeviceptr>(stream) * kCounterBytes;
+    for (CUstream* created : {&opened.stream, &opened.uploads}) {
+      driver_.Check(driver_.stream_create(created, kNonBlocking), "cuStreamCreate");
+    }
+    driver_.Check(driver_.event_create(&opened.uploaded, kNoTiming), "cuEventCreate");
+    opened.staging = std::make_unique<Staging>(driver_, opened.uploads);
+    driver_.Check(driver_.fill(opened.counters, 0, kCounterBytes, opened.stream), "a fill");
+    if (progress_) {
+      char* word = progress_ + Index(stream) * kWordBytes;
+      // Where streams cannot write, moments are known to have passed when they were waited for.
+      if (driver_.stream_write(opened.stream, reinterpret_cast<CUdeviceptr>(word), 0, 0) == 0) {
+        opened.progress = reinterpret_cast<uint32_t*>(word);
+      }
+    }
+    opened.opened = true;
+  }
+
+  void Enter() {
+    std::call_once(opening_, [this] { Open(); });
+    thread_local CUcontext current = nullptr;
+    if (current == context_) return;
+    driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
+    current = context_;
+  }
+
+  /// From the disk, or by several threads.
+  std::vector<std::string> CompileAll(const std::vector<const KernelSource*>& sources) const {
+    static metrics::Counter& compiled = metrics::GetCounter("cuda::KernelsCompiled");
+    std::vector<std::string> codes(sources.size());
+    std::vector<std::exception_ptr> errors(sources.size());
+    std::atomic<size_t> next{0};
+    auto work = [&] {
+      for (size_t i = next++; i < sources.size(); i = next++) {
+        try {
+          codes[i] = CodeOf(*sources[i], compiled);
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+      }
+    };
+    size_t threads = std::min<size_t>(sources.size(), std::thread::hardware_concurrency());
+    std::vector<std::thread> others;
+    for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+    work();
+    for (std::thread& thread : others) thread.join();
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    return codes;
+  }
+
+  /// Compiles again what came from the disk and is refused.
+  void LoadCode(const KernelSource& source, std::string code, GpuFunction& function) {
+    CUresult result = driver_.module_load(&function.module, code.data());
+    if (result != kCudaSuccess) {
+      code = CompileByNvrtc(Prelude() + source.text, architecture_);
+      driver_.Check(driver_.module_load(&function.module, code.data()), "cuModuleLoadData");
+    }
+    driver_.Check(driver_.module_function(&function.function, function.module, source.name.c_str()),
+                  "cuModuleGetFunction");
+  }
+
+  std::string CodeOf(const KernelSource& source, metrics::Counter& compiled) const {
+    std::string text = Prelude() + source.text;
+    FileCache* files = FileCache::OfConfig();
+    std::string key = code_key() + "\n" + text;
+    if (files) {
+      if (std::optional<std::string> code = files->Load("cuda", key)) return *code;
+    }
+    std::string code = CompileByNvrtc(text, architecture_);
+    compiled.Add();
+    if (files) files->Save("cuda", key, code, config::Get<config::kCacheDirBytes>());
+    return code;
+  }
+
+  const Driver& driver_;
+  const int ordinal_;
+  CUdevice device_ = 0;
+  std::once_flag opening_;
+  std::atomic<bool> opened_{false};
+  CUcontext context_ = nullptr;
+  std::string name_;
+  int64_t memory_bytes_ = 0;
+  int architecture_ = 0;
+  CUdeviceptr counters_ = 0;  // of all streams
+  char* progress_ = nullptr;  // likewise
+  ThreadStreams threads_;
+  std::array<GpuStream, kMostStreams> streams_;  // of work
+  std::unique_ptr<Blas> blas_;
+  Dnn dnn_;
+  std::mutex lanes_mutex_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // that nobody uses
+  std::mutex code_mutex_;
+  std::map<std::string, std::weak_ptr<GpuFunction>> functions_;
+  std::deque<std::shared_ptr<GpuFunction>> kept_functions_;
+};
+
+}  // namespace
+
+// Stops at the first that is missing: libraries take long to open, and are of no use without a
+// driver.
+std::string WhyNoGpu() {
+  if (std::string why = WhyNoDriver(); !why.empty()) return "no driver: " + why;
+  if (std::string why = WhyNoNvrtc(); !why.empty()) return "no compiler: " + why;
+  if (std::string why = WhyNoBlas(); !why.empty()) return "no matrix products: " + why;
+  return "";
+}
+
+int GpuCount() {
+  int count = 0;
+  if (const Driver* driver = TheDriver()) driver->device_count(&count);
+  return count;
+}
+
+std::shared_ptr<Machine> MakeGpuMachine(int ordinal) {
+  return std::make_shared<GpuMachine>(ordinal);
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,64 @@
+#include "backends/cuda/driver/libraries.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/driver/blas.h"
+#include "backends/cuda/driver/driver.h"
+#include "backends/cuda/driver/library.h"
+#include "backends/cuda/driver/nvrtc.h"
+
+namespace hammock::cuda {
+
+namespace {
+
+lazy::DeviceFact Found(const char* name, const std::string& text) { return {name, text, false}; }
+lazy::DeviceFact Missing(const char* name, const std::string& why) { return {name, why, true}; }
+
+/// 91002 -> "9.10.2"
+std::string DottedVersion(int64_t number) {
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+}
+
+std::string WithPath(const std::string& version, const Library& library) {
+  return fmt::format("{} ({})", version, library.path());
+}
+
+lazy::DeviceFact DescribeDriver() {
+  const Driver* driver = TheDriver();
+  if (!driver) return Missing("driver", WhyNoDriver());
+  int version = 0;
+  driver->driver_version(&version);
+  return Found("driver", fmt::format("CUDA {}.{}", version / 1000, version / 10 % 100));
+}
+
+/// Of a library with a function that returns its version, or writes it to where it is told.
+lazy::DeviceFact DescribeVersion(const char* name, const std::vector<std::string>& files,
+                                 const char* returns, const char* writes) {
+  Library library(files);
+  size_t (*version)() = nullptr;
+  int (*write_version)(int*) = nullptr;
+  int number = 0;
+  if (returns) {
+    library.Find(returns, version);
+    if (version) number = static_cast<int>(version());
+  } else {
+    library.Find(writes, write_version);
+    if (write_version) write_version(&number);
+  }
+  if (!library.why_absent().empty()) return Missing(name, library.why_absent());
+  return Found(name, WithPath(DottedVersion(number), library));
+}
+
+}  // namespace
+
+std::vector<lazy::DeviceFact> DescribeLibraries() {
+  return {
+      DescribeDriver(),
+      WhyNoNvrtc().empty() ? Found("nvrtc", NvrtcVersion()) : Missing("nvrtc", WhyNoNvrtc()),
+      DescribeVersion("cublaslt", BlasFiles(), "cublasLtGetVersion", nullptr),
+      DescribeVersion("cudnn", {"libcudnn.so.9", "libcudnn.so"}, "cudnnGetVersion", nullptr),
+      DescribeVersion("nccl", {"libnccl.so.2", "libnccl.so"}, nullptr, "ncclGetVersion"),
+  };
+}
+
+}  // namespace hammock::cuda

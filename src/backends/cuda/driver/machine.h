@@ -1,0 +1,199 @@
+#pragma once
+/// Machine: a GPU as programs see it, or what stands in for one.
+///
+/// Note [Streams]: work happens after the call that asked for it has returned, unless a call says
+/// that it waits. A machine has a few streams, and each thread has one of them until it ends, alone
+/// or with other threads where these are many. What threads of one stream ask for happens in that
+/// order; streams run at the same time. A moment is a place in the order of a stream, and ComeAfter
+/// puts whatever its caller asks for next behind a moment of another one. Nothing else orders
+/// streams, so whoever uses memory keeps these rules, of which one thread alone notices nothing:
+/// - A run comes after the moments of its arguments, which are those after the runs or copies that
+///   made them.
+/// - Memory that was used by work of another stream (StreamUses) is written when that is over, or
+///   by work that comes after it. A run comes after all earlier uses of the donated memory that it
+///   takes; cached memory is taken by the stream that it comes from, or else when it is idle.
+/// - The same holds of the words in which runs say whether they have failed (FaultWords). A run
+///   reads those of others that made its arguments, so they were written before.
+/// - What else launches share belongs to a stream: counters, CUDA graphs, the handle of a library.
+/// - A use is noted, or memory given back, when the moment after it was marked.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver/thread_streams.h"
+#include "backends/cuda/emit/emit_cuda.h"
+#include "backends/cuda/emit/kernel_cut.h"
+#include "hammock/error.h"
+#include "hammock/ir/dtype.h"
+#include "hammock/ir/shape.h"
+
+namespace hammock::cuda {
+
+/// An address in device memory.
+using Address = uint64_t;
+
+/// A kernel, compiled or being compiled.
+class Function {
+ public:
+  virtual ~Function() = default;
+};
+
+/// A moment in the order of a stream; each numbers its own from 1.
+class Moment {
+ public:
+  Moment(int stream, uint64_t number) : stream(stream), number(number) {}
+  virtual ~Moment() = default;
+  const int stream;
+  const uint64_t number;
+};
+
+/// The machine has failed for good: nothing on it can be read or run any more. It is raised by
+/// whatever call notices first, often much later than what caused it, and by all calls from then
+/// on, so it has no place unless one is set.
+class MachineLost : public ErrorKind<MachineLost, DeviceError> {
+ public:
+  MachineLost(ErrorCode code, std::string message) : ErrorKind(code, std::move(message)) {
+    SetWhere("");
+  }
+};
+
+/// Work that can be asked for again in one call.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
+/// A part of what is recorded: comes after the earlier parts `after`, and beside all others.
+struct Piece {
+  std::function<void()> work;
+  std::vector<int> after;
+};
+
+/// out[batch, m, n] = a[batch, m, k] * b[batch, k, n], matrices with one contiguous dim each.
+struct Product {
+  DType dtype = DType::kF32;      ///< of a and b
+  DType out_dtype = DType::kF32;  ///< dtype, or f32 for f16 and bf16
+  int64_t batch = 1;
+  int64_t m = 0, n = 0, k = 0;
+  bool a_transposed = false;                        ///< a is stored as [k, m]
+  bool b_transposed = false;                        ///< b is stored as [n, k]
+  int64_t a_row = 0, b_row = 0, out_row = 0;        ///< strides of stored rows, in elements
+  int64_t a_batch = 0, b_batch = 0, out_batch = 0;  ///< strides of the batch
+  bool bias = false;  ///< one element of out_dtype for each column is added before it is rounded
+  bool relu = false;  ///< what is below 0 then is 0
+
+  auto operator<=>(const Product&) const = default;
+};
+
+/// A convolution of images [batch, channels, places...], or one of its gradients.
+struct Convolution {
+  enum class Kind {
+    kForward,  ///< out of input and weight
+    kInput,    ///< input of out and weight, as gradients are; a transposed convolution
+    kWeight,   ///< weight of out and input
+  };
+  Kind kind = Kind::kForward;
+  DType dtype = DType::kF32;
+  Dims input, weight, out;  ///< sizes; weight: [channels of out, channels of input / groups, taps]
+  Dims stride, padding, dilation;
+  int64_t groups = 1;
+  bool channels_last = false;  ///< in memory, of all three; sizes stay as they are
+};
+
+/// A product or convolution, made ready. Immutable.
+class PreparedProduct {
+ public:
+  virtual ~PreparedProduct() = default;
+  virtual int64_t scratch_bytes() const { return 0; }
+};
+
+/// Thread-safe.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+
+  virtual std::string name() const = 0;      ///< for people
+  virtual int64_t memory_bytes() const = 0;  ///< of the device
+  virtual std::string code_key() const = 0;  ///< what compiled code depends on
+  virtual int card() const = 0;              ///< machines of one card are lost together
+
+  // ---- Memory, aligned to 256 bytes. Null where there is none left.
+  virtual Address TakeMemory(int64_t bytes) = 0;
+  virtual void GiveMemory(Address address) = 0;
+  /// Memory of the host that kernels can use too, at the same address.
+  virtual void* TakeHostMemory(int64_t bytes) = 0;
+  virtual void GiveHostMemory(void* memory) = 0;
+  /// kCounterBytes of device memory that are 0, for work of the calling thread's stream. Kernels
+  /// that count their blocks leave them so.
+  virtual Address Counters() = 0;
+
+  // ---- Copies. The host's bytes may be changed when the call returns.
+  /// Runs beside other work if it is large; then what used the memory at `to` must have ended.
+  static constexpr int64_t kInOrder = 1 << 16;  ///< bytes up to which it comes in order
+  virtual void Upload(Address to, const void* from, int64_t bytes) = 0;
+  /// Waits for what was asked for before `after` (null: for all), and for the copy.
+  virtual void Download(void* to, Address from, int64_t bytes, const Moment* after) = 0;
+  virtual void Copy(Address to, Address from, int64_t bytes) = 0;
+  /// From memory of another machine of the same kind, as it is there at `after`. Comes before
+  /// everything that the calling thread asks for later; what used the memory at `to` must have
+  /// ended.
+  virtual void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
+                        const Moment& after) = 0;
+  virtual void Clear(Address at, int64_t bytes) = 0;
+
+  // ---- Code
+  /// Whether kernels may use what Note [Asynchronous products] in attention_text.h tells of.
+  virtual bool has_async_products() const = 0;
+  /// CompileError where a text is wrong, here or when it first runs.
+  virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
+  virtual void Launch(const Function& function, const Grid& grid,
+                      std::span<const uint64_t> words) = 0;
+
+  // ---- Products. Null where the machine has no way to compute it.
+  virtual std::shared_ptr<PreparedProduct> Prepare(const Product& product) = 0;
+  virtual void Multiply(const PreparedProduct& product, Address a, Address b, Address bias,
+                        Address out, Address scratch) = 0;
+
+  // ---- Convolutions, `a` and `b` in the order in which Kind names them. Null as above.
+  virtual std::shared_ptr<PreparedProduct> Prepare(const Convolution&) { return nullptr; }
+  virtual void Convolve(const PreparedProduct&, Address /*a*/, Address /*b*/, Address /*out*/,
+                        Address /*scratch*/) {}
+
+  // ---- Recordings: the same work with the same addresses, in one call of the driver. Each is for
+  // the stream of the thread that made it.
+  /// Notes what the pieces ask for instead of doing it. Null, with nothing done, where that cannot
+  /// be.
+  virtual std::shared_ptr<Recording> Record(std::span<const Piece>) { return nullptr; }
+  /// Makes it one of other pieces, which differ in addresses alone; what it was asked for before
+  /// stays as it was. False, with nothing done, where that cannot be.
+  virtual bool Update(Recording&, std::span<const Piece>) { return false; }
+  virtual void Replay(const Recording&) {}
+
+  /// Assembly of a kernel, for people; empty where there is none.
+  virtual std::string Assembly(const KernelSource&) { return ""; }
+
+  // ---- Streams and their moments; see Note [Streams]
+  virtual int Stream() = 0;         ///< the calling thread's
+  virtual int Streams() const = 0;  ///< as many as threads have asked for so far
+  virtual std::shared_ptr<Moment> Mark() = 0;
+  /// As Mark, for Seconds.
+  virtual std::shared_ptr<Moment> MarkTime() = 0;
+  virtual double Seconds(const Moment& from, const Moment& to) = 0;  ///< both have passed
+  /// The calling thread's stream comes after a moment.
+  virtual void ComeAfter(const Moment& moment) = 0;
+  /// The same by its number; perhaps after later ones of its stream too.
+  virtual void ComeAfter(int stream, uint64_t number) = 0;
+  virtual uint64_t Asked(int stream) const = 0;  ///< the number of its last moment
+  /// Its moments up to this number have passed, and perhaps more. Asks nothing of the device, so it
+  /// can be called of a lost one: then those before it failed.
+  virtual uint64_t Passed(int stream) const = 0;
+  virtual void WaitFor(const Moment& moment) = 0;
+  /// Waits for everything. DeviceError if something failed.
+  virtual void Finish() = 0;
+};
+
+}  // namespace hammock::cuda

@@ -1,0 +1,121 @@
+#include "backends/cuda/emit/access_text.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/emit/cuda_text.h"
+
+namespace hammock::cuda {
+
+using compiler::Access;
+using compiler::Stride;
+using Way = KernelCut::Way;
+
+std::string AccessText::Word(int place) { return fmt::format("words.w[{}]", place); }
+
+std::string AccessText::Outer(int i) const {
+  std::string place;
+  for (int d = 0; d < cut_.outer_dims; ++d) {
+    place += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
+  }
+  return place;
+}
+
+std::string AccessText::PlaceInLine(int i) const {
+  std::string place;
+  if (of(i).row == Stride::kOne) place = " + row";
+  if (of(i).row == Stride::kAny) place = fmt::format(" + row * (I){}", Word(places_.Row(i)));
+  return place + Outer(i);
+}
+
+std::string AccessText::Address(int i) const {
+  const Access& access = of(i);
+  const std::string word = Word(places_.Access(i));
+  switch (access.kind) {
+    case Access::Kind::kConstant:
+      return "";
+    case Access::Kind::kIndex:
+      return fmt::format("const long long p{} = (long long){}{};", i, word, PlaceInLine(i));
+    case Access::Kind::kRandom:
+      return fmt::format("const long long p{} = (long long){}{};", i, Word(places_.Column(i)),
+                         PlaceInLine(i));
+    case Access::Kind::kScratch:
+      if (cut_.whole) return "";
+      return fmt::format("{0}* p{1} = ({0}*){2} + {3};", MemoryType(access.dtype), i, word,
+                         across() ? "line" : "line * columns");
+    case Access::Kind::kBuffer:
+      return fmt::format("{0}* p{1} = ({0}*){2}{3};", MemoryType(access.dtype), i, word,
+                         PlaceInLine(i));
+  }
+  return "";
+}
+
+std::string AccessText::Step(int i) const {
+  const Access& access = of(i);
+  if (access.kind == Access::Kind::kScratch) return across() ? "lines" : "(I)1";
+  if (access.column == Stride::kOne) return "(I)1";
+  return access.column == Stride::kZero ? "(I)0" : fmt::format("(I){}", Word(places_.Column(i)));
+}
+
+/// How far apart neighbouring lines lie.
+std::string AccessText::LineStep(int i) const {
+  const Access& access = of(i);
+  if (access.kind == Access::Kind::kScratch || access.row == Stride::kOne) return "(I)1";
+  return access.row == Stride::kZero ? "(I)0" : fmt::format("(I){}", Word(places_.Row(i)));
+}
+
+std::string AccessText::RowPlace(int i) const {
+  return across() ? fmt::format("p{}[v * {}]", i, LineStep(i)) : fmt::format("p{}[0]", i);
+}
+
+std::string AccessText::Index(int i, bool in_loop) const {
+  return fmt::format("p{}{}{}", i, in_loop ? fmt::format(" + at * {}", Step(i)) : "",
+                     across() ? fmt::format(" + v * (long long){}", LineStep(i)) : "");
+}
+
+std::string AccessText::SlotPlace() const {
+  switch (cut_.way) {
+    case Way::kMap:
+      return fmt::format("(((I)blockIdx.x * {} + s) * {} + thread) * {}", cut_.slots, cut_.threads,
+                         cut_.vector);
+    case Way::kTile:
+      return fmt::format("(I)blockIdx.x * {} + thread", kTileSide);
+    case Way::kRow:
+      return fmt::format("((round * {} + s) * {} + thread) * {}", cut_.slots, cut_.threads,
+                         cut_.vector);
+    case Way::kColumn:
+      return PlaceAcross();
+  }
+  return "";
+}
+
+/// The highest bits of a thread's number are those of the lowest three of an accumulator's that no
+/// slot has, in the order in which they are combined; the others are above the passes' bits.
+std::string AccessText::PlaceAcross() const {
+  const int lowest = std::min(cut_.accumulators, 8);
+  const int above = cut_.threads * cut_.slots / lowest;
+  std::string place =
+      fmt::format("round * {} + (thread % {} * {} + {}) * {} + s", cut_.accumulators, above,
+                  cut_.passes, cut_.passes > 1 ? "pass" : "0", lowest);
+  for (int bit = cut_.slots, in = cut_.threads / 2; bit < lowest; bit *= 2, in /= 2) {
+    place += fmt::format(" + thread / {} % 2 * {}", in, bit);
+  }
+  return place;
+}
+
+std::string AccessText::Transfer(int i, std::string_view verb) const {
+  const std::string elements = fmt::format("m{} + s * {}", i, cut_.vector);
+  const bool wide = cut_.is_wide[static_cast<size_t>(i)];
+  if (IsTurned(i)) return fmt::format("if (count > 0) m{0}[s] = tile{0}[thread][k];", i);
+  if (of(i).kind == Access::Kind::kRandom) {
+    return fmt::format("random_{}<{}>({}, p{} + at, {});", wide ? "blocks" : "words", cut_.vector,
+                       Word(places_.Access(i)), i, elements);
+  }
+  const std::string step = Step(i);
+  const std::string place =
+      step == "(I)1" ? fmt::format("p{} + at", i) : fmt::format("p{} + at * {}", i, step);
+  if (wide) return fmt::format("{}_some<{}>({}, count, {});", verb, cut_.vector, place, elements);
+  return fmt::format("{}_apart<{}>({}, {}, count, {});", verb, cut_.vector, place,
+                     across() ? LineStep(i) : step, elements);
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,468 @@
+#include "backends/cuda/emit/emit_cuda.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "backends/cuda/emit/access_text.h"
+#include "backends/cuda/emit/cuda_text.h"
+#include "backends/cuda/emit/emit_reduction.h"
+#include "backends/cuda/emit/scalar_text.h"
+#include "base/throw.h"
+
+namespace hammock::cuda {
+
+using compiler::Access;
+using compiler::Instr;
+using compiler::Kernel;
+using compiler::Level;
+using Kind = Instr::Kind;
+using Way = KernelCut::Way;
+
+namespace {
+
+/// Names in the text: x3 the value of instruction 3, p2 the address of access 2 in this line, m2
+/// its elements of this thread as they are in memory, r5 the accumulators of reduction 5. Across
+/// rows a thread has several lines, p2 belongs to the first and x3 of a row is an array over them.
+class Emitter {
+ public:
+  Emitter(const Kernel& kernel, const KernelCut& cut, bool guarded)
+      : kernel_(kernel), cut_(cut), guarded_(guarded), accesses_(kernel, cut) {
+    for (const Instr& instr : kernel.instrs) {
+      if (instr.kind == Kind::kStore) written_.insert(instr.access);
+    }
+  }
+
+  std::string Function(const std::string& name) {
+    Open();
+    for (int stage = 0; stage < kernel_.stages; ++stage) Stage(stage);
+    Close();
+    const int words = places().Count(accesses_.count(), cut_.split);
+    std::string signature = fmt::format(
+        "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
+        "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
+        "  typedef {3} I;\n",
+        name, words + guarded_, cut_.block_threads(), cut_.wide_index ? "long long" : "int");
+    if (guarded_) signature += GuardText(words);
+    return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
+                       signature, text_);
+  }
+
+ private:
+  template <class... Args>
+  void Line(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += indent_ + fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+  void Begin(const std::string& line) {
+    Line("{} {{", line);
+    indent_ += "  ";
+  }
+  void End() {
+    indent_.resize(indent_.size() - 2);
+    Line("}}");
+  }
+  void Unroll() { Line("#pragma unroll"); }
+
+  static std::string Word(int place) { return AccessText::Word(place); }
+  const Access& AccessOf(int access) const { return accesses_.of(access); }
+  const ArgumentPlaces& places() const { return accesses_.places(); }
+  int elements() const { return cut_.slots * cut_.vector; }
+  bool across() const { return cut_.way == Way::kColumn; }
+
+  /// Which line and which part of it a thread has.
+  void Open() {
+    Line("const I columns = (I){};", Word(places().columns));
+    Line("const I lines = (I){};", Word(places().lines));
+    Line("const int thread = threadIdx.{};", across() ? "y" : "x");
+    if (cut_.way == Way::kTile) return OpenTiles();
+    if (cut_.way == Way::kMap) {
+      Begin(
+          fmt::format("for (I line = (I)blockIdx.y * {0} + threadIdx.y; line < lines; line += "
+                      "(I)gridDim.y * {0})",
+                      cut_.lines));
+    } else {
+      Line("I line = ((I)blockIdx.x * {} + threadIdx.{}){};", cut_.lines, across() ? "x" : "y",
+           across() ? fmt::format(" * {}", cut_.vector) : "");
+      Line("const bool active = line < lines;");
+      Line("if (!active) line = 0;");
+    }
+    Addresses();
+    if (cut_.whole) DeclareElements(-1);
+    for (int i : RowScratch()) {
+      Line("{} row{}{};", MemoryType(AccessOf(i).dtype), i, LineArray());
+    }
+    if (int words = ExchangeWords()) Line("__shared__ unsigned long long exchange[{}];", words);
+    if (!cut_.split) return;
+    Line("__shared__ bool is_last;");
+    Line("const int pass = blockIdx.y;");
+    Line("unsigned long long* const parts = (unsigned long long*){};",
+         Word(places().Parts(accesses_.count())));
+    Line("unsigned* const arrived = (unsigned*){};", Word(places().Counters(accesses_.count())));
+  }
+  std::string LineArray() const { return across() ? fmt::format("[{}]", cut_.vector) : ""; }
+
+  void Close() {
+    if (cut_.maps()) End();
+    if (cut_.way != Way::kTile) return;
+    Line("__syncthreads();");
+    End();
+  }
+
+  // ---- Tiles of 32 columns and rows: what lies along the rows is loaded that way first.
+
+  void OpenTiles() {
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (!accesses_.IsTurned(i)) continue;
+      Line("__shared__ {} tile{}[{}][{}];", MemoryType(AccessOf(i).dtype), i, kTileSide,
+           kTileSide + 1);
+    }
+    Line("const I rows = (I){};", Word(places().rows));
+    Line("const I tiles = (rows + {}) / {};", kTileSide - 1, kTileSide);
+    Begin("for (I tile = blockIdx.y; tile < lines / rows * tiles; tile += gridDim.y)");
+    Line("const I first = tile % tiles * {};", kTileSide);
+    Line("I rest = tile / tiles;");
+    OuterPlaces();
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (accesses_.IsTurned(i)) LoadTile(i);
+    }
+    Line("__syncthreads();");
+    Unroll();
+    Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
+    Line("const I row = first + k;");
+    Line("if (row >= rows) continue;");
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (!accesses_.IsTurned(i)) Address(i);
+    }
+  }
+
+  void LoadTile(int i) {
+    Unroll();
+    Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
+    Line("const I row = first + thread, at = (I)blockIdx.x * {} + k;", kTileSide);
+    Line("if (row < rows && at < columns) tile{0}[k][thread] = (({1}*){2}{3})[row + at * (I){4}];",
+         i, MemoryType(AccessOf(i).dtype), Word(places().Access(i)), accesses_.Outer(i),
+         Word(places().Column(i)));
+    End();
+  }
+
+  /// Scratch memory for one value of a row: every thread of the row has it.
+  std::set<int> RowScratch() const {
+    std::set<int> result;
+    for (const Instr& instr : kernel_.instrs) {
+      if (instr.access >= 0 && IsRowScratch(instr)) result.insert(instr.access);
+    }
+    return result;
+  }
+  bool IsRowScratch(const Instr& instr) const {
+    return instr.level == Level::kRow && AccessOf(instr.access).kind == Access::Kind::kScratch;
+  }
+
+  /// 64-bit words of the memory through which threads of a line exchange.
+  int ExchangeWords() const {
+    if (!kernel_.HasReduction() || cut_.threads <= (across() ? 1 : 32)) return 0;
+    int count = 0, bytes = 0;
+    for (const Instr& instr : kernel_.instrs) {
+      if (instr.kind != Kind::kReduce) continue;
+      ++count;
+      bytes = std::max(bytes, ValueType(instr.dtype) == "float" ? 4 : InfoOf(instr.dtype).bits / 8);
+    }
+    if (across()) return (cut_.block_threads() * cut_.vector * bytes + 7) / 8;
+    return cut_.block_threads() * std::min(count, 2);
+  }
+
+  void Addresses() {
+    Line("const I row = {};", cut_.outer_dims == 0 ? "line" : "line % (I)" + Word(places().rows));
+    if (cut_.outer_dims > 0) Line("I rest = line / (I){};", Word(places().rows));
+    OuterPlaces();
+    for (int i = 0; i < accesses_.count(); ++i) Address(i);
+  }
+  void OuterPlaces() {
+    for (int d = cut_.outer_dims; d-- > 0;) {
+      if (d == 0) {
+        Line("const I outer0 = rest;");
+      } else {
+        Line("const I outer{} = rest % (I){};", d, Word(places().Extent(d)));
+        Line("rest /= (I){};", Word(places().Extent(d)));
+      }
+    }
+  }
+
+  void Address(int i) {
+    if (std::string line = accesses_.Address(i); !line.empty()) Line("{}", line);
+  }
+
+  bool IsElement(const Instr& instr, int stage) const {
+    return instr.stage == stage && (instr.level == Level::kElement || instr.kind == Kind::kReduce);
+  }
+
+  /// Arrays of the elements of all accesses, or of those of one stage.
+  void DeclareElements(int stage) {
+    std::set<int> declared;
+    for (const Instr& instr : kernel_.instrs) {
+      if (instr.level != Level::kElement || instr.access < 0) continue;
+      if (instr.kind != Kind::kLoad && instr.kind != Kind::kStore) continue;
+      if (stage >= 0 && instr.stage != stage) continue;
+      if (!declared.insert(instr.access).second) continue;
+      Line("{} m{}[{}];", MemoryType(AccessOf(instr.access).dtype), instr.access, elements());
+    }
+  }
+
+  void Stage(int stage) {
+    bool reads_rows = false;
+    for (const Instr& instr : kernel_.instrs) {
+      reads_rows |= instr.stage == stage && instr.level == Level::kRow &&
+                    instr.kind == Kind::kLoad && written_.contains(instr.access);
+    }
+    if (reads_rows && !cut_.maps()) Line("__syncthreads();");
+    RowInstructions(stage);
+    bool any = std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(),
+                           [&](const Instr& instr) { return IsElement(instr, stage); });
+    if (!any) return;
+    bool passes = cut_.passes > 1;
+    if (passes && !cut_.split) {
+      ForEachReduction(stage, [&](int i, const Instr& instr) {
+        Line("{} r{}_passes[{}][{}];", ValueType(instr.dtype), i, cut_.passes, cut_.vector);
+      });
+      Line("#pragma unroll 1");
+      Begin(fmt::format("for (int pass = 0; pass < {}; ++pass)", cut_.passes));
+    }
+    ForEachReduction(stage, [&](int i, const Instr& instr) { Accumulators(i, instr); });
+    Elements(stage);
+    ForEachReduction(stage, [&](int i, const Instr& instr) {
+      text_ += EmitReduction(instr, i, reductions_++, cut_, scalars_);
+    });
+    if (!passes) return;
+    if (cut_.split) {
+      text_ += WaitForLastBlockText(cut_.passes);
+    } else {
+      End();
+    }
+    int ordinal = 0;
+    ForEachReduction(stage, [&](int i, const Instr& instr) {
+      text_ += EmitPasses(instr, i, ordinal++, cut_, scalars_);
+    });
+  }
+
+  void RowInstructions(int stage) {
+    std::vector<int> stores;
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.level != Level::kRow || instr.kind == Kind::kReduce || instr.stage != stage) {
+        continue;
+      }
+      if (instr.kind == Kind::kStore) {
+        stores.push_back(static_cast<int>(i));
+      } else {
+        RowInstruction(static_cast<int>(i));
+      }
+    }
+    // Before that no reduction has let the threads wait until all have loaded.
+    if (stage == 0 && !stores.empty() && !cut_.maps()) Line("__syncthreads();");
+    for (int i : stores) RowInstruction(i);
+  }
+
+  template <class F>
+  void ForEachReduction(int stage, F f) const {
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.kind == Kind::kReduce && instr.stage == stage) f(static_cast<int>(i), instr);
+    }
+  }
+
+  /// Of a thread.
+  int accumulators() const { return across() ? elements() : cut_.accumulators / cut_.threads; }
+
+  void Accumulators(int i, const Instr& instr) {
+    Line("{} r{}[{}];", ValueType(instr.dtype), i, accumulators());
+    Unroll();
+    Line("for (int k = 0; k < {}; ++k) r{}[k] = {};", accumulators(), i,
+         scalars_.Identity(instr.reduce, instr.dtype));
+  }
+
+  void Elements(int stage) {
+    bool rounds = !cut_.maps() && !cut_.whole;
+    if (rounds) {
+      // Loads of narrow elements that are further apart fetch little: two rounds are under way.
+      if (across() && !Stores(stage)) Line("#pragma unroll 2");
+      Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)",
+                        across() ? cut_.accumulators : cut_.threads * elements()));
+    } else {
+      Begin("");
+      if (!cut_.maps()) Line("const I round = 0;");
+    }
+    if (!cut_.whole) DeclareElements(stage);
+    Transfer(stage, Kind::kLoad);
+    Unroll();
+    Begin(fmt::format("for (int e = 0; e < {}; ++e)", elements()));
+    if (across()) Line("const int v = e % {};", cut_.vector);
+    if (NeedsPlaces(stage)) {
+      Line("const int s = e / {};", cut_.vector);
+      Line("const I at = {}{};", accesses_.SlotPlace(),
+           across() ? "" : fmt::format(" + e % {}", cut_.vector));
+    }
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      if (IsElement(kernel_.instrs[i], stage)) Instruction(static_cast<int>(i));
+    }
+    End();
+    Transfer(stage, Kind::kStore);
+    End();
+    for (const Instr& instr : kernel_.instrs) {
+      if (IsElement(instr, stage) && instr.access >= 0) held_.insert(instr.access);
+    }
+  }
+
+  bool Stores(int stage) const {
+    return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
+      return IsElement(instr, stage) && instr.kind == Kind::kStore;
+    });
+  }
+  bool NeedsPlaces(int stage) const {
+    return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
+      return IsElement(instr, stage) &&
+             ((instr.kind == Kind::kReduce && !cut_.even) || instr.kind == Kind::kIndex);
+    });
+  }
+
+  /// Loads before, or stores after, the elements of a stage are computed.
+  void Transfer(int stage, Kind kind) {
+    std::vector<int> accesses;
+    for (const Instr& instr : kernel_.instrs) {
+      if (instr.kind != kind || !IsElement(instr, stage)) continue;
+      if (cut_.whole && AccessOf(instr.access).kind == Access::Kind::kScratch) continue;
+      if (kind == Kind::kLoad && cut_.whole && held_.contains(instr.access)) continue;
+      if (std::count(accesses.begin(), accesses.end(), instr.access) == 0) {
+        accesses.push_back(instr.access);
+      }
+    }
+    if (accesses.empty()) return;
+    Unroll();
+    Begin(fmt::format("for (int s = 0; s < {}; ++s)", cut_.slots));
+    Line("const I at = {};", accesses_.SlotPlace());
+    bool guarded = !cut_.maps() && kind == Kind::kStore;
+    if (cut_.even) {
+      Line("const int count = {};",
+           guarded ? fmt::format("active ? {} : 0", cut_.vector) : fmt::format("{}", cut_.vector));
+    } else if (across()) {
+      Line("const int count = {}columns > at ? {} : 0;", guarded ? "active && " : "", cut_.vector);
+    } else {
+      Line("const int count = {}columns > at ? (columns - at > {} ? {} : (int)(columns - at)) : 0;",
+           guarded ? "active && " : "", cut_.vector, cut_.vector);
+    }
+    for (int access : accesses) {
+      Line("{}", accesses_.Transfer(access, kind == Kind::kLoad ? "load" : "store"));
+    }
+    End();
+  }
+
+  std::string Operand(const Instr& instr, int k) const {
+    const Instr& operand = kernel_.instrs[static_cast<size_t>(instr.operands[k])];
+    return fmt::format("x{}{}", instr.operands[k], IsArray(operand) ? "[v]" : "");
+  }
+  /// Whether a thread has a value for each of its lines.
+  bool IsArray(const Instr& instr) const {
+    return across() && instr.level == Level::kRow && instr.kind != Kind::kConstant;
+  }
+  DType OperandType(const Instr& instr, int k) const {
+    return kernel_.instrs[static_cast<size_t>(instr.operands[k])].dtype;
+  }
+
+  void RowInstruction(int i) {
+    const Instr& instr = kernel_.instrs[static_cast<size_t>(i)];
+    if (!IsArray(instr)) return Instruction(i);
+    if (instr.kind != Kind::kStore) Line("{} x{}{};", ValueType(instr.dtype), i, LineArray());
+    Unroll();
+    Begin(fmt::format("for (int v = 0; v < {}; ++v)", cut_.vector));
+    if (instr.kind == Kind::kStore) {
+      Store(instr);
+    } else {
+      Line("x{}[v] = {};", i, Value(instr));
+    }
+    End();
+  }
+
+  void Instruction(int i) {
+    const Instr& instr = kernel_.instrs[static_cast<size_t>(i)];
+    if (instr.kind == Kind::kStore) return Store(instr);
+    if (instr.kind == Kind::kReduce) {
+      std::string sum = fmt::format("r{}[e % {}]", i, accumulators());
+      Line("{}{} = {};", cut_.even ? "" : "if (at < columns) ", sum,
+           scalars_.Combine(instr.reduce, instr.dtype, sum, Operand(instr, 0)));
+      return;
+    }
+    Line("const {} x{} = {};", ValueType(instr.dtype), i, Value(instr));
+  }
+
+  void Store(const Instr& instr) {
+    const Access& access = AccessOf(instr.access);
+    std::string element = scalars_.ToMemory(Operand(instr, 0), access.dtype);
+    if (instr.level == Level::kElement) {
+      Line("m{}[e] = {};", instr.access, element);
+    } else if (IsRowScratch(instr)) {
+      Line("row{}{} = {};", instr.access, across() ? "[v]" : "", element);
+    } else if (cut_.maps()) {
+      Line("if (blockIdx.x == 0 && thread == 0) p{}[0] = {};", instr.access, element);
+    } else {
+      Line("if (active && thread == 0) {} = {};", accesses_.RowPlace(instr.access), element);
+    }
+  }
+
+  std::string Value(const Instr& instr) {
+    bool in_loop = instr.level == Level::kElement;
+    switch (instr.kind) {
+      case Kind::kLoad:
+        return scalars_.FromMemory(in_loop ? fmt::format("m{}[e]", instr.access)
+                                   : IsRowScratch(instr)
+                                       ? fmt::format("row{}{}", instr.access, across() ? "[v]" : "")
+                                       : accesses_.RowPlace(instr.access),
+                                   AccessOf(instr.access).dtype);
+      case Kind::kIndex:
+        return accesses_.Index(instr.access, in_loop);
+      case Kind::kConstant:
+        return scalars_.FromBits(Word(places().Access(instr.access)), instr.dtype);
+      case Kind::kScalar: {
+        std::vector<std::string> operands;
+        for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(Operand(instr, k));
+        return scalars_.Scalar(instr.fn, OperandType(instr, 0), operands);
+      }
+      case Kind::kCast:
+        return scalars_.Cast(Operand(instr, 0), OperandType(instr, 0), instr.dtype);
+      case Kind::kBitcast:
+        return scalars_.Bitcast(Operand(instr, 0), OperandType(instr, 0), instr.dtype);
+      case Kind::kStore:
+      case Kind::kReduce:
+        break;
+    }
+    return "";
+  }
+
+  const Kernel& kernel_;
+  const KernelCut& cut_;
+  const bool guarded_;
+  const AccessText accesses_;
+  ScalarText scalars_;
+  std::set<int> written_;  // accesses
+  std::set<int> held_;     // accesses whose elements an earlier stage left in registers
+  int reductions_ = 0;     // so far
+  std::string text_;
+  std::string indent_ = "  ";
+};
+
+}  // namespace
+
+KernelSource EmitCuda(const Kernel& kernel, const KernelCut& cut, bool guarded) {
+  std::string name =
+      SourceName(compiler::ToText(kernel) + ToText(cut) + (guarded ? "guarded" : ""));
+  return {name, Emitter(kernel, cut, guarded).Function(name)};
+}
+
+std::string GuardText(int place) {
+  return fmt::format("  if (*(const unsigned long long*)words.w[{}] != 0) return;\n", place);
+}
+
+std::string SourceName(const std::string& what) {
+  return fmt::format("k{:016x}", std::hash<std::string>()(what));
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,423 @@
+#include "backends/cuda/emit/kernel_cut.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace hammock::cuda {
+
+using compiler::Access;
+using compiler::AccessMap;
+using compiler::Instr;
+using compiler::Kernel;
+using compiler::Launch;
+using compiler::Level;
+using compiler::Stride;
+
+namespace {
+
+constexpr int kBlock = 256;
+constexpr int64_t kManyThreads = 1 << 16;  // enough to keep a GPU busy
+constexpr int kMostVector = 8;
+constexpr int kMostKept = 96;  // 32-bit registers that a thread may keep over stages
+constexpr unsigned kMostGridY = 65535;
+
+int64_t LinesOf(const Launch& launch) {
+  int64_t lines = launch.rows;
+  for (int64_t extent : launch.outer) lines *= extent;
+  return lines;
+}
+
+int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int PowerAtLeast(int64_t n) {
+  return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+}
+
+int64_t BytesOf(DType dtype) { return InfoOf(dtype).bits / 8; }
+
+/// Which accesses elements are loaded from or stored into.
+std::vector<bool> ElementAccesses(const Kernel& kernel) {
+  std::vector<bool> result(kernel.accesses.size());
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.access >= 0 && instr.level == Level::kElement) {
+      result[static_cast<size_t>(instr.access)] = true;
+    }
+  }
+  return result;
+}
+
+/// Whether a thread has elements of an access in an array.
+bool HasElements(const Access& access) {
+  return access.kind == Access::Kind::kBuffer || access.kind == Access::Kind::kScratch ||
+         access.kind == Access::Kind::kRandom;
+}
+
+/// Along which vectors lie.
+Stride StrideOf(const Kernel& kernel, const Access& access) {
+  return kernel.lanes_along_rows ? access.row : access.column;
+}
+
+/// Bytes of the narrowest elements that lie one after another; 0 where none do.
+int64_t NarrowestBytes(const Kernel& kernel) {
+  int64_t narrowest = 0;
+  std::vector<bool> used = ElementAccesses(kernel);
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    const Access& access = kernel.accesses[i];
+    if (!used[i] || access.kind != Access::Kind::kBuffer) continue;
+    if (StrideOf(kernel, access) != Stride::kOne) continue;
+    int64_t bytes = BytesOf(access.dtype);
+    narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
+  }
+  return narrowest;
+}
+
+/// The longest vector that pays: 16 bytes of the narrowest elements.
+int LongestVector(const Kernel& kernel) {
+  int64_t narrowest = NarrowestBytes(kernel);
+  return narrowest == 0 ? 1 : static_cast<int>(std::min<int64_t>(16 / narrowest, kMostVector));
+}
+
+/// Whether vectors of an access begin where wide loads may.
+bool IsAligned(const Launch& launch, size_t i, int vector) {
+  const Access& access = launch.kernel->accesses[i];
+  const bool across = launch.kernel->lanes_along_rows;
+  if (access.kind == Access::Kind::kScratch) {
+    return (across ? LinesOf(launch) : launch.columns) % vector == 0;
+  }
+  const bool random = access.kind == Access::Kind::kRandom;
+  if (access.kind != Access::Kind::kBuffer && !random) return false;
+  if (StrideOf(*launch.kernel, access) != Stride::kOne) return false;
+  if (random && vector < 4) return false;  // words come in blocks of four
+  int64_t elements = std::min<int64_t>(16 / BytesOf(access.dtype), vector);
+  auto even = [&](int64_t place) { return place % elements == 0; };
+  const AccessMap& map = launch.maps[i];
+  return even(map.offset) && even(across ? map.column : map.row) &&
+         std::all_of(map.outer.begin(), map.outer.end(), even);
+}
+
+bool NeedsWideIndex(const Launch& launch) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  if (LinesOf(launch) > kMost || launch.columns > kMost) return true;
+  if (LinesOf(launch) * launch.columns > kMost) return true;
+  for (const AccessMap& map : launch.maps) {
+    int64_t reach = std::abs(map.row) * launch.rows + std::abs(map.column) * launch.columns;
+    for (size_t d = 0; d < map.outer.size(); ++d) {
+      reach += std::abs(map.outer[d]) * launch.outer[d];
+    }
+    if (reach > kMost) return true;
+  }
+  return false;
+}
+
+/// 32-bit registers that one element takes if everything that stages share stays there.
+int KeptRegisters(const Kernel& kernel) {
+  int registers = 0;
+  std::vector<bool> used = ElementAccesses(kernel);
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    if (used[i] && HasElements(kernel.accesses[i])) {
+      registers += BytesOf(kernel.accesses[i].dtype) > 4 ? 2 : 1;
+    }
+  }
+  return std::max(registers, 1);
+}
+
+void CutMap(const Launch& launch, KernelCut& cut) {
+  int64_t lines = LinesOf(launch);
+  cut.vector = LongestVector(*launch.kernel);
+  while (cut.vector > 1 &&
+         (lines * launch.columns / cut.vector < kManyThreads || launch.columns < cut.vector)) {
+    cut.vector /= 2;
+  }
+  int64_t vectors = Quotient(launch.columns, cut.vector);
+  cut.threads = std::min(PowerAtLeast(vectors), kBlock);
+  cut.lines = lines == 1 ? 1 : std::min(kBlock / cut.threads, PowerAtLeast(lines));
+  // Two vectors of wider elements are no faster than one.
+  bool many = lines * vectors >= 8 * kManyThreads && vectors >= 2 * kBlock && cut.vector == 8;
+  cut.slots = many && KeptRegisters(*launch.kernel) * cut.vector <= 16 ? 2 : 1;
+}
+
+/// Loads whose elements lie side by side along the rows and far apart along the columns, where
+/// results lie the other way.
+std::vector<bool> TurnedAccesses(const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  std::vector<bool> turned = ElementAccesses(kernel);
+  for (size_t i = 0; i < turned.size(); ++i) {
+    const AccessMap& map = launch.maps[i];
+    turned[i] = turned[i] && kernel.accesses[i].kind == Access::Kind::kBuffer && map.row == 1 &&
+                map.column > 1;
+  }
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.kind == Instr::Kind::kStore) turned[static_cast<size_t>(instr.access)] = false;
+  }
+  return turned;
+}
+
+bool CutTile(const Launch& launch, KernelCut& cut) {
+  constexpr int kMostTurned = 4;  // what shared memory has room for
+  std::vector<bool> turned = TurnedAccesses(launch);
+  auto count = std::count(turned.begin(), turned.end(), true);
+  if (count == 0 || count > kMostTurned) return false;
+  if (launch.rows < kTileSide / 2 || launch.columns < kTileSide / 2) return false;
+  cut.way = KernelCut::Way::kTile;
+  cut.is_turned = std::move(turned);
+  cut.threads = kTileSide;
+  cut.lines = kBlock / kTileSide;
+  return true;
+}
+
+void CutRow(const Launch& launch, KernelCut& cut) {
+  const int64_t n = launch.columns;
+  const int64_t lines = LinesOf(launch);
+  const int accumulators = cut.accumulators;
+  int vector = std::min(LongestVector(*launch.kernel), std::min(accumulators, kMostVector));
+  while (vector > 1 && n % vector != 0) vector /= 2;
+  int span = PowerAtLeast(n);
+  int threads = n <= 512 ? std::clamp(span / 8, 1, 32) : std::clamp(span / 16, 64, 1024);
+  if (lines * threads < kManyThreads / 2) threads = std::min(span / 2, 1024);
+  threads = std::clamp(threads, 1, accumulators / vector);
+  auto kept = [&] { return span / threads * KeptRegisters(*launch.kernel); };
+  while (kept() > kMostKept && threads < accumulators / vector) threads *= 2;
+  cut.whole = kept() <= kMostKept;
+  if (!cut.whole) threads = std::min(accumulators / vector, 1024);
+  cut.vector = vector;
+  cut.threads = threads;
+  cut.lines = std::clamp(kBlock / threads, 1, PowerAtLeast(lines));
+  cut.slots = cut.whole ? std::max(span / (threads * vector), accumulators / (threads * vector))
+                        : accumulators / (threads * vector);
+}
+
+/// 32-bit registers for one element and its accumulators while it is reduced.
+double RegistersAcross(const Kernel& kernel) {
+  double registers = 0;
+  std::vector<bool> used = ElementAccesses(kernel);
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    if (used[i] && HasElements(kernel.accesses[i])) {
+      registers += static_cast<double>(BytesOf(kernel.accesses[i].dtype)) / 4;
+    }
+  }
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.kind == Instr::Kind::kReduce) registers += BytesOf(instr.dtype) > 4 ? 2 : 1;
+  }
+  return registers;
+}
+
+/// Whether all elements belong to one stage, rows are written after it, and nothing that is written
+/// is read.
+bool CanSplit(const Kernel& kernel) {
+  int stage = -1;
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.level != Level::kElement && instr.kind != Instr::Kind::kReduce) continue;
+    if (stage >= 0 && instr.stage != stage) return false;
+    stage = instr.stage;
+  }
+  std::vector<bool> written(kernel.accesses.size());
+  for (const Instr& instr : kernel.instrs) {
+    if (instr.kind != Instr::Kind::kStore) continue;
+    if (instr.level == Level::kRow && instr.stage <= stage) return false;
+    written[static_cast<size_t>(instr.access)] = true;
+  }
+  return std::none_of(kernel.instrs.begin(), kernel.instrs.end(), [&](const Instr& instr) {
+    return instr.kind == Instr::Kind::kLoad && written[static_cast<size_t>(instr.access)];
+  });
+}
+
+void CutColumn(const Launch& launch, KernelCut& cut) {
+  constexpr int kLongPart = 128, kShortPart = 32;  // bytes of a row that a block reads
+  constexpr double kMostRegisters = 48;
+  constexpr int64_t kManyBlocks = 256;
+  const Kernel& kernel = *launch.kernel;
+  const int64_t lines = LinesOf(launch);
+  cut.vector = LongestVector(kernel);
+  while (launch.rows % cut.vector != 0) cut.vector /= 2;
+  cut.slots = std::min(cut.accumulators, 8);
+  const double registers = RegistersAcross(kernel) * cut.vector;
+  while (cut.slots > 1 && registers * cut.slots > kMostRegisters) cut.slots /= 2;
+  cut.threads = cut.accumulators / cut.slots;
+
+  const int bytes = static_cast<int>(std::max<int64_t>(NarrowestBytes(kernel), 1)) * cut.vector;
+  cut.lines = std::clamp(kLongPart / bytes, 1, PowerAtLeast(lines / cut.vector));
+  auto blocks = [&] { return Quotient(lines, int64_t{cut.lines} * cut.vector) * cut.passes; };
+  cut.split = CanSplit(kernel) && blocks() <= kMostSplitBlocks;
+  while (!cut.split && cut.lines * bytes > kShortPart && blocks() < kManyBlocks / 2) cut.lines /= 2;
+  // No pass has a part of the lowest three bits.
+  auto can_share = [&] { return cut.threads * cut.slots > std::min(cut.accumulators, 8); };
+  auto share = [&](int& among) {
+    among /= 2;
+    cut.passes *= 2;
+  };
+  // Threads with many loads under way need fewer beside them.
+  const int most = cut.split && cut.slots >= 4 ? kBlock : 2 * kBlock;
+  while (cut.threads * cut.lines > most) {
+    if (can_share()) {
+      share(cut.threads);
+    } else {
+      cut.lines /= 2;
+    }
+  }
+  auto wants_blocks = [&] { return cut.split && can_share() && blocks() < kManyBlocks; };
+  if (wants_blocks() && cut.threads * cut.lines > kBlock) share(cut.threads);
+  while (wants_blocks() && cut.slots > 2 && cut.passes > 1) share(cut.slots);
+  cut.split = cut.split && cut.passes > 1;
+  while (cut.threads * cut.lines < kBlock && cut.lines < lines / cut.vector) cut.lines *= 2;
+}
+
+/// Whether rounds end with the line.
+bool IsEven(const Launch& launch, const KernelCut& cut) {
+  if (cut.way == KernelCut::Way::kTile) return false;
+  int64_t round = cut.way == KernelCut::Way::kColumn
+                      ? int64_t{cut.accumulators}
+                      : int64_t{cut.threads} * cut.slots * cut.vector;
+  return launch.columns > 0 && launch.columns % round == 0;
+}
+
+}  // namespace
+
+int64_t AccumulatorsOf(int64_t extent) {
+  return std::min<int64_t>(PowerAtLeast(extent), kMostAccumulators);
+}
+
+KernelCut CutKernel(const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  KernelCut cut;
+  cut.outer_dims = static_cast<int>(launch.outer.size());
+  cut.wide_index = NeedsWideIndex(launch);
+  if (kernel.stages == 1 && !kernel.HasReduction()) {
+    if (!CutTile(launch, cut)) CutMap(launch, cut);
+  } else {
+    cut.accumulators = static_cast<int>(AccumulatorsOf(launch.columns));
+    cut.way = kernel.lanes_along_rows ? KernelCut::Way::kColumn : KernelCut::Way::kRow;
+    if (kernel.lanes_along_rows) {
+      CutColumn(launch, cut);
+    } else {
+      CutRow(launch, cut);
+    }
+  }
+  cut.even = IsEven(launch, cut);
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    cut.is_wide.push_back(cut.vector > 1 && IsAligned(launch, i, cut.vector));
+  }
+  return cut;
+}
+
+KernelCut CutBeside(const Launch& launch, int block_threads) {
+  KernelCut cut = CutKernel(launch);
+  if (cut.way == KernelCut::Way::kMap && LinesOf(launch) == 1) {
+    cut.vector = LongestVector(*launch.kernel);
+    cut.threads = block_threads;
+    cut.slots = 1;
+    for (size_t i = 0; i < cut.is_wide.size(); ++i) {
+      cut.is_wide[i] = cut.vector > 1 && IsAligned(launch, i, cut.vector);
+    }
+  }
+  cut.lines = block_threads / cut.threads;
+  cut.even = false;
+  return cut;
+}
+
+Grid GridOf(const Launch& launch, const KernelCut& cut) {
+  int64_t lines = LinesOf(launch);
+  Grid grid;
+  switch (cut.way) {
+    case KernelCut::Way::kMap:
+      grid.x = static_cast<unsigned>(
+          Quotient(launch.columns, int64_t{cut.threads} * cut.slots * cut.vector));
+      grid.y = static_cast<unsigned>(std::min<int64_t>(Quotient(lines, cut.lines), kMostGridY));
+      break;
+    case KernelCut::Way::kTile:
+      grid.x = static_cast<unsigned>(Quotient(launch.columns, kTileSide));
+      grid.y = static_cast<unsigned>(std::min<int64_t>(
+          Quotient(launch.rows, kTileSide) * (lines / std::max<int64_t>(launch.rows, 1)),
+          kMostGridY));
+      break;
+    case KernelCut::Way::kRow:
+      grid.x = static_cast<unsigned>(Quotient(lines, cut.lines));
+      break;
+    case KernelCut::Way::kColumn:
+      grid.x = static_cast<unsigned>(Quotient(lines, int64_t{cut.lines} * cut.vector));
+      grid.y = static_cast<unsigned>(cut.split ? cut.passes : 1);
+      break;
+  }
+  bool across = cut.way == KernelCut::Way::kColumn;
+  grid.block_x = static_cast<unsigned>(across ? cut.lines : cut.threads);
+  grid.block_y = static_cast<unsigned>(across ? cut.threads : cut.lines);
+  return grid;
+}
+
+int64_t ScratchBytes(const Launch& launch, const KernelCut& cut) {
+  int64_t bytes = 0;
+  for (const Access& access : launch.kernel->accesses) {
+    if (cut.whole || access.kind != Access::Kind::kScratch) continue;
+    bytes += (LinesOf(launch) * launch.columns * BytesOf(access.dtype) + 255) / 256 * 256;
+  }
+  if (!cut.split) return bytes;
+  auto reductions =
+      std::count_if(launch.kernel->instrs.begin(), launch.kernel->instrs.end(),
+                    [](const Instr& instr) { return instr.kind == Instr::Kind::kReduce; });
+  return bytes + reductions * cut.passes * LinesOf(launch) * 8;
+}
+
+std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
+                                    const std::vector<uint64_t>& buffers, uint64_t scratch,
+                                    uint64_t counters) {
+  const Kernel& kernel = *launch.kernel;
+  int accesses = static_cast<int>(kernel.accesses.size());
+  ArgumentPlaces places{.outer_dims = cut.outer_dims};
+  std::vector<uint64_t> words(static_cast<size_t>(places.Count(accesses, cut.split)));
+  auto set = [&](int place, int64_t value) {
+    words[static_cast<size_t>(place)] = static_cast<uint64_t>(value);
+  };
+  auto address = [&](int buffer) {
+    return buffers.empty() ? uint64_t{0} : buffers[static_cast<size_t>(buffer)];
+  };
+  int64_t lines = LinesOf(launch);
+  set(places.columns, launch.columns);
+  set(places.rows, launch.rows);
+  set(places.lines, lines);
+  for (int d = 0; d < cut.outer_dims; ++d) {
+    set(places.Extent(d), launch.outer[static_cast<size_t>(d)]);
+  }
+  for (int i = 0; i < accesses; ++i) {
+    const Access& access = kernel.accesses[static_cast<size_t>(i)];
+    const AccessMap& map = launch.maps[static_cast<size_t>(i)];
+    uint64_t offset = static_cast<uint64_t>(map.offset);
+    uint64_t bytes = static_cast<uint64_t>(BytesOf(access.dtype));
+    const bool random = access.kind == Access::Kind::kRandom;
+    words[static_cast<size_t>(places.Access(i))] = random ? address(map.buffer)
+                                                   : access.kind == Access::Kind::kBuffer
+                                                       ? address(map.buffer) + offset * bytes
+                                                   : access.kind == Access::Kind::kScratch ? scratch
+                                                                                           : offset;
+    if (access.kind == Access::Kind::kScratch) {
+      scratch += (static_cast<uint64_t>(lines * launch.columns) * bytes + 255) / 256 * 256;
+    }
+    set(places.Row(i), map.row);
+    set(places.Column(i), random ? map.offset : map.column);
+    for (int d = 0; d < cut.outer_dims; ++d) {
+      set(places.Outer(i, d), map.outer[static_cast<size_t>(d)]);
+    }
+  }
+  if (cut.split) {
+    words[static_cast<size_t>(places.Parts(accesses))] = scratch;
+    words[static_cast<size_t>(places.Counters(accesses))] = counters;
+  }
+  return words;
+}
+
+std::string ToText(const KernelCut& cut) {
+  const char* ways[] = {"map", "row", "column", "tile"};
+  std::string wide;
+  for (size_t i = 0; i < cut.is_wide.size(); ++i) {
+    bool turned = !cut.is_turned.empty() && cut.is_turned[i];
+    wide += turned ? 't' : cut.is_wide[i] ? 'w' : '-';
+  }
+  return fmt::format(
+      "{} outer {} {} vector {} threads {} lines {} slots {}{}{}{} accumulators {} {}\n",
+      ways[static_cast<int>(cut.way)], cut.outer_dims, cut.wide_index ? "i64" : "i32", cut.vector,
+      cut.threads, cut.lines, cut.slots,
+      cut.passes > 1 ? fmt::format(" {} {}", cut.split ? "split" : "passes", cut.passes) : "",
+      cut.whole ? " whole" : "", cut.even ? " even" : "", cut.accumulators, wide);
+}
+
+}  // namespace hammock::cuda

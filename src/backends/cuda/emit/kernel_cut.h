@@ -1,0 +1,97 @@
+#pragma once
+/// How a kernel is laid out over the threads of a GPU.
+///
+/// Note [Reductions on a GPU]: element i of a reduction over n is combined into accumulator i mod
+/// A, in order, where A is n rounded up to a power of two, at most 1024. The accumulators are
+/// combined as a tree over the bits of their numbers: bits 0, 1 and 2, then from the highest one
+/// down to bit 3. So the result depends on the extent alone. Threads hold accumulators in ways that
+/// suit the memory: along a row the lowest bits are one wide load, and the highest ones further
+/// loads of the same thread; across rows a thread has as many of the lowest three as registers
+/// allow. The bits above those three that come last may be passes over the line, one after another
+/// or, where only one stage has elements, each by a block of its own: what a pass leaves goes to
+/// scratch memory, and the block that comes last combines it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/loops/kernel.h"
+
+namespace hammock::cuda {
+
+inline constexpr int64_t kMostAccumulators = 1024;
+inline constexpr int kTileSide = 32;
+inline constexpr int kMostSplitBlocks = 4096;  ///< along x, where passes are blocks
+inline constexpr int64_t kCounterBytes = int64_t{kMostSplitBlocks} * 4;
+int64_t AccumulatorsOf(int64_t extent);
+
+/// What the text of a kernel depends on besides the kernel. Numbers of threads, accumulators and
+/// elements are powers of two.
+struct KernelCut {
+  enum class Way : uint8_t {
+    kMap,     ///< nothing is reduced: a thread has some elements of a line
+    kRow,     ///< `threads` threads share a line and its reductions
+    kColumn,  ///< neighbouring lanes have neighbouring lines; `threads` of them share a line
+    kTile,    ///< as kMap, but 32 columns of 32 rows at once: some loads go along the rows
+  };
+  Way way = Way::kMap;
+  int outer_dims = 0;
+  bool wide_index = false;    ///< places do not fit into 32 bits
+  int vector = 1;             ///< elements that lie one after another; in kColumn, of lines
+  int threads = 256;          ///< along the columns
+  int lines = 1;              ///< of a block; in kColumn, vectors of lines
+  int slots = 1;              ///< vectors of a thread, in one round
+  int passes = 1;             ///< over a line, each for some of its accumulators
+  bool split = false;         ///< passes are blocks
+  bool whole = false;         ///< one round covers a row: what later stages need stays in registers
+  bool even = false;          ///< every round of every thread is full
+  int accumulators = 1;       ///< of a reduction
+  std::vector<bool> is_wide;  ///< by access: vectors are aligned
+  std::vector<bool> is_turned;  ///< by access: a tile is loaded along the rows; empty without
+
+  bool maps() const { return way == Way::kMap || way == Way::kTile; }
+  int block_threads() const { return threads * lines; }
+  bool operator==(const KernelCut&) const = default;
+};
+
+std::string ToText(const KernelCut& cut);
+
+/// The numbers of one launch.
+struct Grid {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned block_x = 1;
+  unsigned block_y = 1;
+  bool empty() const { return x == 0 || y == 0; }
+};
+
+/// Buffers begin at multiples of 16 bytes.
+KernelCut CutKernel(const compiler::Launch& launch);
+/// The same with blocks of that many threads, at least as many as CutKernel's, for a launch that
+/// shares a grid with others. Cuts of one kernel for other sizes are equal more often.
+KernelCut CutBeside(const compiler::Launch& launch, int block_threads);
+Grid GridOf(const compiler::Launch& launch, const KernelCut& cut);
+/// Memory that a launch needs for what stages leave to later ones.
+int64_t ScratchBytes(const compiler::Launch& launch, const KernelCut& cut);
+
+/// The argument of a kernel: 64-bit words. `buffers` are addresses by buffer of the schedule, or
+/// empty: then they count as 0; `scratch` is the address of the scratch memory, `counters` that of
+/// Machine::Counters, for launches whose passes are blocks.
+std::vector<uint64_t> ArgumentWords(const compiler::Launch& launch, const KernelCut& cut,
+                                    const std::vector<uint64_t>& buffers, uint64_t scratch,
+                                    uint64_t counters);
+/// Where things stand among the words.
+struct ArgumentPlaces {
+  int columns = 0, rows = 1, lines = 2;
+  int outer_dims;
+  int Extent(int dim) const { return 3 + dim; }
+  int Access(int access) const { return 3 + outer_dims + access * (3 + outer_dims); }
+  int Row(int access) const { return Access(access) + 1; }
+  int Column(int access) const { return Access(access) + 2; }  ///< of random words: the offset
+  int Outer(int access, int dim) const { return Access(access) + 3 + dim; }
+  int Parts(int accesses) const { return Access(accesses); }        ///< of passes that are blocks
+  int Counters(int accesses) const { return Parts(accesses) + 1; }  ///< of such blocks
+  int Count(int accesses, bool split) const { return Access(accesses) + (split ? 2 : 0); }
+};
+
+}  // namespace hammock::cuda

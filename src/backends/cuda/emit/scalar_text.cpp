@@ -1,0 +1,230 @@
+#define HAMMOCK_BODY inline
+#include "backends/cuda/emit/scalar_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/cuda/emit/cuda_number.h"
+#include "base/throw.h"
+#include "compiler/loops/computed_type.h"
+#include "compiler/scalar/reduce_bodies.h"
+#include "compiler/scalar/scalar_bodies.h"
+
+namespace hammock::cuda {
+
+using compiler::IsNarrowFloat;
+using compiler::ReduceFn;
+using compiler::ScalarForm;
+using compiler::VisitComputed;
+
+namespace {
+
+/// The dtype that values are computed in.
+DType Computed(DType dtype) { return IsNarrowFloat(dtype) ? DType::kF32 : dtype; }
+
+/// The value of a function's body, printed into `text`; operands are called x and y.
+std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
+  if (dtype == DType::kBool) {
+    auto byte = [&](const char* name) {
+      return CudaNumber<uint8_t>{&text, text.Value("unsigned char", name)};
+    };
+    auto truth = [&](const CudaNumber<uint8_t>& value) { return (value != Like(value, 0)).name; };
+    CudaNumber<uint8_t> x = byte("x");
+    switch (compiler::FormOf(fn)) {
+      case ScalarForm::kUnary:
+        return truth(compiler::UnaryBool(fn, x));
+      case ScalarForm::kBinary:
+        return truth(compiler::BinaryBool(fn, x, byte("y")));
+      case ScalarForm::kTest:
+        return compiler::Test(fn, x).name;
+      case ScalarForm::kCompare:
+        return compiler::Compare(fn, x, byte("y")).name;
+      case ScalarForm::kOther:
+        break;
+    }
+    return {};
+  }
+  return VisitComputed(dtype, [&](auto zero) -> std::string {
+    using N = CudaNumber<decltype(zero)>;
+    N x{&text, "x"}, y{&text, "y"};
+    switch (compiler::FormOf(fn)) {
+      case ScalarForm::kUnary:
+        return compiler::Unary(fn, x).name;
+      case ScalarForm::kBinary:
+        return compiler::Binary(fn, x, y).name;
+      case ScalarForm::kTest:
+        return compiler::Test(fn, x).name;
+      case ScalarForm::kCompare:
+        return compiler::Compare(fn, x, y).name;
+      case ScalarForm::kOther:
+        break;
+    }
+    return {};
+  });
+}
+
+bool IsTruth(ScalarFn fn) {
+  ScalarForm form = compiler::FormOf(fn);
+  return form == ScalarForm::kTest || form == ScalarForm::kCompare;
+}
+
+bool IsBinary(ScalarFn fn) {
+  ScalarForm form = compiler::FormOf(fn);
+  return form == ScalarForm::kBinary || form == ScalarForm::kCompare;
+}
+
+/// Functions without a body that CUDA's library has, of doubles; empty for others.
+std::string_view LibraryText(ScalarFn fn) {
+  switch (fn) {
+    case ScalarFn::kFmod:
+      return "return fmod(x, y);";
+    case ScalarFn::kRemainder:
+      return "double m = fmod(x, y); return m != 0 && (y < 0) != (m < 0) ? m + y : m;";
+    case ScalarFn::kFloorDivide:
+      return "if (y == 0) return x / y; double m = fmod(x, y); double q = (x - m) / y;"
+             " if (m != 0 && (y < 0) != (m < 0)) q -= 1;"
+             " if (q == 0) return copysign(0.0, x / y);"
+             " double f = floor(q); return q - f > 0.5 ? f + 1 : f;";
+    case ScalarFn::kLgamma:
+      return "return lgamma(x);";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+bool HasText(ScalarFn fn, DType dtype) {
+  if (fn == ScalarFn::kSelect || fn == ScalarFn::kNone) return true;
+  if (compiler::HasBody(fn, dtype)) return true;
+  if (fn == ScalarFn::kGcd) return IsIntegral(dtype) && dtype != DType::kBool;
+  return IsFloat(dtype) && !LibraryText(fn).empty();
+}
+
+std::string ScalarText::Call(const std::string& name, const std::vector<std::string>& operands) {
+  return fmt::format("{}({})", name, fmt::join(operands, ", "));
+}
+
+void ScalarText::Define(const std::string& name, ScalarFn fn, DType dtype) {
+  if (functions_.contains(name)) return;
+  if (!compiler::HasBody(fn, dtype)) return DefineWithoutBody(name, fn, dtype);
+  CudaText text;
+  std::string result = PrintBody(text, fn, dtype);
+  std::string_view type = ValueType(dtype);
+  functions_[name] = fmt::format(
+      "__device__ inline {} {}({} x{}) {{\n{}  return {};\n}}\n", IsTruth(fn) ? "bool" : type, name,
+      type, IsBinary(fn) ? fmt::format(", {} y", type) : std::string(), text.lines(), result);
+  tables_.insert(text.tables().begin(), text.tables().end());
+}
+
+void ScalarText::DefineWithoutBody(const std::string& name, ScalarFn fn, DType dtype) {
+  std::string_view type = ValueType(dtype);
+  if (fn == ScalarFn::kGcd) {
+    bool is_signed = InfoOf(dtype).kind == DTypeKind::kSigned;
+    functions_[name] = fmt::format(
+        "__device__ inline {0} {1}({0} x, {0} y) {{\n  {2} a = x, b = y;\n"
+        "  while (b != 0) {{ {2} r = {3}a % b; a = b; b = r; }}\n  return ({0})({4});\n}}\n",
+        type, name, is_signed ? "long long" : "unsigned long long",
+        is_signed ? "b == -1 ? 0 : " : "", is_signed ? "a < 0 ? -(unsigned long long)a : a" : "a");
+    return;
+  }
+  HAMMOCK_CHECK(HasText(fn, dtype), "no text for {} of {}", compiler::NameOf(fn), NameOf(dtype));
+  functions_[name] = fmt::format(
+      "__device__ inline double {0}_wide(double x{1}) {{ {2} }}\n"
+      "__device__ inline {3} {0}({3} x{4}) {{ return ({3}){0}_wide(x{5}); }}\n",
+      name, IsBinary(fn) ? ", double y" : "", LibraryText(fn), type,
+      IsBinary(fn) ? fmt::format(", {} y", type) : "", IsBinary(fn) ? ", y" : "");
+}
+
+std::string ScalarText::Scalar(ScalarFn fn, DType dtype, const std::vector<std::string>& operands) {
+  if (fn == ScalarFn::kSelect) {
+    return fmt::format("({} ? {} : {})", operands[0], operands[1], operands[2]);
+  }
+  DType computed = Computed(dtype);
+  std::string name = fmt::format("{}_{}", compiler::NameOf(fn), NameOf(computed));
+  Define(name, fn, computed);
+  std::string result = Call(name, operands);
+  if (IsTruth(fn) || !IsNarrowFloat(dtype)) return result;
+  return FromMemory(ToMemory(result, dtype), dtype);
+}
+
+std::string ScalarText::FromMemory(const std::string& element, DType dtype) {
+  if (dtype == DType::kBool) return fmt::format("({} != 0)", element);
+  if (dtype == DType::kF16) return fmt::format("from_f16({})", element);
+  if (dtype == DType::kBF16) return fmt::format("from_bf16({})", element);
+  return element;
+}
+
+std::string ScalarText::ToMemory(const std::string& value, DType dtype) {
+  if (dtype == DType::kBool) return fmt::format("(unsigned char)({})", value);
+  if (dtype == DType::kF16) return fmt::format("to_f16({})", value);
+  if (dtype == DType::kBF16) return fmt::format("to_bf16({})", value);
+  return value;
+}
+
+std::string ScalarText::FromBits(const std::string& bits, DType dtype) {
+  if (dtype == DType::kF64) return fmt::format("__longlong_as_double((long long){})", bits);
+  if (dtype == DType::kF32) return fmt::format("__int_as_float((int){})", bits);
+  return FromMemory(fmt::format("({}){}", MemoryType(dtype), bits), dtype);
+}
+
+std::string ScalarText::Cast(const std::string& value, DType from, DType to) {
+  if (from == to) return value;
+  if (to == DType::kBool) return fmt::format("({} != 0)", value);
+  if (IsFloat(from) && !IsFloat(to)) {
+    if (to == DType::kU64) return fmt::format("to_u64((double){})", value);
+    return fmt::format("({})to_i64((double){})", ValueType(to), value);
+  }
+  std::string result = fmt::format("({})({})", ValueType(to), value);
+  return IsNarrowFloat(to) ? FromMemory(ToMemory(result, to), to) : result;
+}
+
+std::string ScalarText::Bitcast(const std::string& value, DType from, DType to) {
+  std::string bits = ToMemory(value, from);
+  if (from == DType::kF32) bits = fmt::format("__float_as_int({})", bits);
+  if (from == DType::kF64) bits = fmt::format("__double_as_longlong({})", bits);
+  if (to == DType::kF32) return fmt::format("__int_as_float((int){})", bits);
+  if (to == DType::kF64) return fmt::format("__longlong_as_double((long long){})", bits);
+  return FromMemory(fmt::format("({}){}", MemoryType(to), bits), to);
+}
+
+std::string ScalarText::Combine(ReduceFn fn, DType dtype, const std::string& sum,
+                                const std::string& x) {
+  if (dtype == DType::kBool) {
+    bool any = fn == ReduceFn::kAny || fn == ReduceFn::kMax;
+    return fmt::format("(bool)({} {} {})", sum, any ? '|' : '&', x);
+  }
+  DType computed = Computed(dtype);
+  std::string name = fmt::format("combine_{}_{}", compiler::NameOf(fn), NameOf(computed));
+  if (!functions_.contains(name)) {
+    CudaText text;
+    std::string result = VisitComputed(computed, [&](auto zero) {
+      using N = CudaNumber<decltype(zero)>;
+      return compiler::Combine(fn, N{&text, "sum"}, N{&text, "x"}).name;
+    });
+    std::string_view type = ValueType(computed);
+    functions_[name] =
+        fmt::format("__device__ inline {0} {1}({0} sum, {0} x) {{\n{2}  return {3};\n}}\n", type,
+                    name, text.lines(), result);
+  }
+  return Call(name, {sum, x});
+}
+
+std::string ScalarText::Identity(ReduceFn fn, DType dtype) {
+  if (dtype == DType::kBool) {
+    return fn == ReduceFn::kAll || fn == ReduceFn::kMin ? "true" : "false";
+  }
+  return VisitComputed(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return fmt::format("({}){}", CudaTypeOf<T>(), LiteralOf(compiler::IdentityOf<T>(fn)));
+  });
+}
+
+std::string ScalarText::Functions() const {
+  std::string text;
+  for (const auto& [name, table] : tables_) text += table;
+  for (const auto& [name, function] : functions_) text += function;
+  return text;
+}
+
+}  // namespace hammock::cuda

@@ -1,0 +1,66 @@
+#include "backends/cuda/passes/scatter_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "compiler/loops/fusion_facts.h"
+#include "compiler/passes/graph_editor.h"
+#include "ir/primitives.h"
+#include "ops/primitives/fused_forms.h"
+
+namespace hammock::cuda {
+namespace {
+
+/// What is broadcast to the index of a scatter, if it has one element for each row along `dim`.
+std::optional<GraphValue> IndexOfRows(const Graph& graph, const GraphNode& scatter) {
+  const Shape& self = scatter.type();
+  const Shape& source = graph.TypeOf(scatter.inputs[2]);
+  int dim = static_cast<int>(scatter.attrs[0].integer());
+  GraphValue index = compiler::StorageOf(graph, scatter.inputs[1]);
+  if (self.rank() < 2 || graph[index.node].op != &ops::kBroadcast) return std::nullopt;
+  if (graph.TypeOf(index).sizes() != source.sizes() ||
+      graph.TypeOf(scatter.inputs[1]).sizes() != source.sizes()) {
+    return std::nullopt;
+  }
+  for (int d = 0; d < self.rank(); ++d) {
+    if (d != dim && self.size(d) != source.size(d)) return std::nullopt;
+  }
+  GraphValue small = graph[index.node].inputs[0];
+  const Shape& type = graph.TypeOf(small);
+  int missing = source.rank() - type.rank();
+  for (int d = 0; d < type.rank(); ++d) {
+    if (type.size(d) != (d + missing == dim ? source.size(dim) : 1)) return std::nullopt;
+  }
+  return type.numel() == source.size(dim) ? std::optional(small) : std::nullopt;
+}
+
+bool IsZeros(const Graph& graph, GraphValue value) {
+  while (graph[value.node].op == &ops::kBroadcast || graph[value.node].op == &ops::kReshape) {
+    value = graph[value.node].inputs[0];
+  }
+  const GraphNode& node = graph[value.node];
+  if (node.op != &ops::kConstant) return false;
+  double number = node.attr("value").scalar().ToDouble();
+  return number == 0 && !std::signbit(number);
+}
+
+}  // namespace
+
+Graph ScatterRows(Graph graph) {
+  return EditGraph(std::move(graph),
+                   [](GraphEditor& editor, NodeId, GraphNode& node) -> Replacement {
+                     if (node.op != &ops::kScatter) return std::nullopt;
+                     const bool zeros = IsZeros(editor.graph(), node.inputs[0]);
+                     const std::optional<GraphValue> index = IndexOfRows(editor.graph(), node);
+                     if (!zeros && !index) return std::nullopt;
+                     if (zeros) node.inputs[0] = {};
+                     if (index)
+                       node.inputs[1] = editor.Reshape(*index, {editor.TypeOf(*index).numel()});
+                     node.op = &ops::kScatterRows;
+                     node.attrs.emplace_back(node.type().sizes());
+                     return std::nullopt;
+                   });
+}
+
+}  // namespace hammock::cuda

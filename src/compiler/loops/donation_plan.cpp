@@ -1,0 +1,275 @@
+#include "compiler/loops/donation_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <tuple>
+
+#include "compiler/loops/fusion_facts.h"
+#include "compiler/loops/program_outputs.h"
+
+namespace hammock::compiler {
+namespace {
+
+size_t Index(int i) { return static_cast<size_t>(i); }
+
+bool Contains(const std::vector<int>& list, int number) {
+  return std::find(list.begin(), list.end(), number) != list.end();
+}
+
+/// The access by which a kernel writes `buffer`, and the stage; nothing where there are several, or
+/// where it goes past the caches.
+const Instr* StoreOf(const Launch& launch, int buffer) {
+  const Instr* store = nullptr;
+  for (const Instr& instr : launch.kernel->instrs) {
+    if (instr.kind != Instr::Kind::kStore || launch.maps[Index(instr.access)].buffer != buffer) {
+      continue;
+    }
+    if (store || launch.kernel->accesses[Index(instr.access)].streams) return nullptr;
+    store = &instr;
+  }
+  return store;
+}
+
+/// Buffers of which a kernel reads an element elsewhere than where `store` writes, or later.
+std::vector<int> ReadElsewhere(const Launch& launch, const Instr& store) {
+  const AccessMap& to = launch.maps[Index(store.access)];
+  std::vector<int> elsewhere;
+  for (const Instr& instr : launch.kernel->instrs) {
+    if (instr.kind != Instr::Kind::kLoad) continue;
+    const AccessMap& from = launch.maps[Index(instr.access)];
+    bool random = launch.kernel->accesses[Index(instr.access)].kind == Access::Kind::kRandom;
+    bool same = !random && from.offset == to.offset && from.outer == to.outer &&
+                from.row == to.row && from.column == to.column;
+    if (!same || instr.stage > store.stage) elsewhere.push_back(from.buffer);
+  }
+  return elsewhere;
+}
+
+/// What a step reads and may write `output` over: it reads each element before it writes there.
+std::vector<int> Overwritable(const Graph& graph, const Schedule& schedule, const Step& step,
+                              int output) {
+  if (step.updates >= 0) return {step.updates};
+  const Instr* store = step.launch.kernel ? StoreOf(step.launch, output) : nullptr;
+  if (!store) return {};
+  std::vector<int> kept = ReadElsewhere(step.launch, *store);
+  if (step.is_call()) {  // a product reads its operands until the end
+    for (GraphValue operand : graph[step.node].inputs) {
+      if (operand.node >= 0) kept.push_back(schedule.BufferOf(StorageOf(graph, operand)));
+    }
+  }
+  std::vector<int> result;
+  for (int read : step.reads) {
+    if (!Contains(kept, read)) result.push_back(read);
+  }
+  return result;
+}
+
+/// Buffers that a kernel computes what it stores from, as they are before it.
+std::vector<int> SourcesOf(const Launch& launch, const Instr& store) {
+  const std::vector<Instr>& instrs = launch.kernel->instrs;
+  std::vector<bool> is_needed(instrs.size());
+  std::vector<int> sources;
+  for (int operand : store.operands) {
+    if (operand >= 0) is_needed[Index(operand)] = true;
+  }
+  for (size_t i = instrs.size(); i-- > 0;) {
+    if (!is_needed[i]) continue;
+    if (instrs[i].kind == Instr::Kind::kLoad) {
+      sources.push_back(launch.maps[Index(instrs[i].access)].buffer);
+    }
+    for (int operand : instrs[i].operands) {
+      if (operand >= 0) is_needed[Index(operand)] = true;
+    }
+  }
+  return sources;
+}
+
+/// When a buffer is used.
+struct Uses {
+  int writer = -1;
+  int last_reader = -1;
+  int reader_before = -1;  // the last reader but one
+};
+
+std::vector<Uses> UsesOf(const Schedule& schedule) {
+  std::vector<Uses> uses(schedule.buffers.size());
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    for (int buffer : schedule.steps[i].reads) {
+      Uses& of = uses[Index(buffer)];
+      of.reader_before = of.last_reader;
+      of.last_reader = static_cast<int>(i);
+    }
+    for (int buffer : schedule.steps[i].writes) uses[Index(buffer)].writer = static_cast<int>(i);
+  }
+  return uses;
+}
+
+/// For each step the first of those that may run at the same time.
+std::vector<int> GroupFirsts(const std::vector<int>& group_last) {
+  std::vector<int> first(group_last.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    bool begins = i == 0 || group_last[i - 1] != group_last[i];
+    first[i] = begins ? static_cast<int>(i) : first[i - 1];
+  }
+  return first;
+}
+
+int LastThatFails(const Graph& graph, const Schedule& schedule) {
+  for (size_t i = schedule.steps.size(); i-- > 0;) {
+    const Step& step = schedule.steps[i];
+    if (step.is_call() && graph[step.node].op->can_fail) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+/// What memory must have in common.
+using Size = std::pair<int64_t, int>;  // bytes, bits of an element
+
+Size SizeOf(const BufferType& type) { return {type.bytes(), InfoOf(type.dtype()).bits}; }
+
+}  // namespace
+
+struct DonationPlan::Builder {
+  const Graph& graph;
+  const Schedule& schedule;
+  std::vector<Uses> uses;
+  std::vector<int> group_first;
+  const std::vector<bool>& may_write;
+  int last_that_fails;
+  std::vector<int> input_of;  // by buffer: the input that it is and no output is; -1: none
+  std::map<Size, int> pool_of;
+  DonationPlan& plan;
+
+  void FindInputs() {
+    input_of.assign(schedule.buffers.size(), -1);
+    for (size_t i = 0; i < schedule.inputs.size(); ++i) {
+      input_of[Index(schedule.inputs[i])] = static_cast<int>(i);
+    }
+    for (int buffer : schedule.outputs) input_of[Index(buffer)] = -1;
+    for (int buffer : schedule.inputs) {
+      Size size = SizeOf(schedule.buffers[Index(buffer)]);
+      if (input_of[Index(buffer)] < 0 || size.first == 0) continue;
+      auto [pool, added] = pool_of.try_emplace(size, static_cast<int>(plan.pools_.size()));
+      if (added) plan.pools_.emplace_back();
+      plan.pools_[Index(pool->second)].push_back(input_of[Index(buffer)]);
+    }
+    for (std::vector<int>& pool : plan.pools_) {
+      std::stable_sort(pool.begin(), pool.end(),
+                       [&](int a, int b) { return LastReader(a) < LastReader(b); });
+    }
+  }
+
+  int LastReader(int input) const { return uses[Index(schedule.inputs[Index(input)])].last_reader; }
+
+  void AddOutput(size_t number) {
+    const int buffer = schedule.outputs[number];
+    const Size size = SizeOf(schedule.buffers[Index(buffer)]);
+    const int writer = uses[Index(buffer)].writer;
+    auto pool = pool_of.find(size);
+    if (writer < 0 || writer < last_that_fails || pool == pool_of.end()) return;
+    if (!may_write.empty() && !may_write[Index(writer)]) return;
+    const int first = group_first[Index(writer)];
+    Output output{static_cast<int>(number), pool->second, 0, OwnInputs(writer, buffer, size), {}};
+    FindUpdated(schedule.steps[Index(writer)], buffer, output);
+    if (writer > last_that_fails) {
+      const std::vector<int>& inputs = plan.pools_[Index(pool->second)];
+      auto dead = std::partition_point(inputs.begin(), inputs.end(),
+                                       [&](int input) { return LastReader(input) < first; });
+      output.dead = static_cast<int>(dead - inputs.begin());
+    }
+    plan.outputs_.push_back(std::move(output));
+  }
+
+  void FindUpdated(const Step& step, int buffer, Output& output) const {
+    const Instr* store =
+        step.updates < 0 && !output.own.empty() ? StoreOf(step.launch, buffer) : nullptr;
+    if (!store) {
+      output.updated = output.own;
+      return;
+    }
+    const std::vector<int> sources = SourcesOf(step.launch, *store);
+    for (int input : output.own) {
+      if (Contains(sources, schedule.inputs[Index(input)])) output.updated.push_back(input);
+    }
+  }
+
+  /// Inputs that the step reads last, and alone of those that run beside it.
+  std::vector<int> OwnInputs(int writer, int buffer, const Size& size) const {
+    const Step& step = schedule.steps[Index(writer)];
+    std::vector<int> own;
+    for (int read : Overwritable(graph, schedule, step, buffer)) {
+      const Uses& of = uses[Index(read)];
+      bool last = of.last_reader == writer && of.reader_before < group_first[Index(writer)];
+      if (!last || input_of[Index(read)] < 0) continue;
+      if (SizeOf(schedule.buffers[Index(read)]) != size) continue;
+      if (writer == last_that_fails && step.updates != read) continue;
+      own.push_back(input_of[Index(read)]);
+    }
+    std::sort(own.begin(), own.end());
+    return own;
+  }
+};
+
+DonationPlan::DonationPlan(const Graph& graph, const Schedule& schedule,
+                           const std::vector<int>& group_last, const std::vector<bool>& may_write) {
+  Builder builder{graph,
+                  schedule,
+                  UsesOf(schedule),
+                  GroupFirsts(group_last),
+                  may_write,
+                  LastThatFails(graph, schedule),
+                  {},
+                  {},
+                  *this};
+  builder.FindInputs();
+  std::vector<OutputSource> sources = FindOutputSources(schedule);
+  output_count_ = sources.size();
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].input < 0 && sources[i].same < 0) builder.AddOutput(i);
+  }
+  auto writer = [&](const Output& output) {
+    return builder.uses[Index(schedule.outputs[Index(output.number)])].writer;
+  };
+  std::stable_sort(outputs_.begin(), outputs_.end(),
+                   [&](const Output& a, const Output& b) { return writer(a) < writer(b); });
+}
+
+std::vector<int> DonationPlan::Match(const std::vector<bool>& donated) const {
+  /// The inputs of a pool that are dead and not taken, the first one first.
+  struct Free {
+    int seen = 0;
+    std::priority_queue<int, std::vector<int>, std::greater<>> inputs;
+  };
+  std::vector<int> taken(output_count_, -1);
+  std::vector<bool> left = donated;
+  auto is_left = [&](int input) { return Index(input) < left.size() && left[Index(input)]; };
+  auto take = [&](const Output& output, int input) {
+    taken[Index(output.number)] = input;
+    left[Index(input)] = false;
+  };
+  for (const Output& output : outputs_) {
+    auto updated = std::find_if(output.updated.begin(), output.updated.end(), is_left);
+    if (updated != output.updated.end()) take(output, *updated);
+  }
+  std::vector<Free> free(pools_.size());
+  for (const Output& output : outputs_) {
+    if (taken[Index(output.number)] >= 0) continue;
+    auto own = std::find_if(output.own.begin(), output.own.end(), is_left);
+    int input = own != output.own.end() ? *own : -1;
+    Free& dead = free[Index(output.pool)];
+    const std::vector<int>& pool = pools_[Index(output.pool)];
+    for (; dead.seen < output.dead; ++dead.seen) {
+      if (is_left(pool[Index(dead.seen)])) dead.inputs.push(pool[Index(dead.seen)]);
+    }
+    while (input < 0 && !dead.inputs.empty()) {
+      if (is_left(dead.inputs.top())) input = dead.inputs.top();
+      dead.inputs.pop();
+    }
+    if (input >= 0) take(output, input);
+  }
+  return taken;
+}
+
+}  // namespace hammock::compiler

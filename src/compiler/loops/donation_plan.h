@@ -1,0 +1,50 @@
+#pragma once
+/// Which outputs may take the memory of which inputs, in a run that the inputs are donated to.
+
+#include <vector>
+
+#include "compiler/loops/schedule.h"
+
+namespace hammock::compiler {
+
+/// An output may take the memory of an input of the same size if nothing reads the input once the
+/// output is written, and nothing can fail any more by then. Immutable.
+///
+/// Inputs of one size that die before a step are a prefix of those sorted by their last reader, so
+/// the pairs are never listed: building this and matching outputs to inputs are linear but for a
+/// logarithm.
+class DonationPlan {
+ public:
+  DonationPlan() = default;
+  /// That no output takes part in.
+  explicit DonationPlan(size_t outputs) : output_count_(outputs) {}
+  /// `group_last`: for each step the last of those that may run at the same time. `may_write`: by
+  /// step, whether it may write into memory of inputs; empty: all may.
+  DonationPlan(const Graph& graph, const Schedule& schedule, const std::vector<int>& group_last,
+               const std::vector<bool>& may_write = {});
+
+  /// By output: the input whose memory it takes, or -1. `donated`: by input, whether this run may
+  /// write into it; inputs behind its end are not. Each input is taken once, and as many outputs
+  /// take one as can; those that an input is updated to come first, since they live on as it did.
+  std::vector<int> Match(const std::vector<bool>& donated) const;
+  /// Whether it matches the same, whatever is donated.
+  bool operator==(const DonationPlan&) const = default;
+
+ private:
+  /// An output that is written by a step.
+  struct Output {
+    int number = -1;
+    int pool = -1;
+    int dead = 0;              // how many inputs of the pool are dead when it is written
+    std::vector<int> own;      // inputs that the step that writes it reads, each before its place
+    std::vector<int> updated;  // those of `own` that it is computed from
+    bool operator==(const Output&) const = default;
+  };
+  struct Builder;
+
+  size_t output_count_ = 0;
+  std::vector<Output> outputs_;          // in the order in which they are written
+  std::vector<std::vector<int>> pools_;  // inputs of one size, by their last reader
+};
+
+}  // namespace hammock::compiler

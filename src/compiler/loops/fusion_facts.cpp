@@ -1,0 +1,84 @@
+#include "compiler/loops/fusion_facts.h"
+
+#include <cstring>
+
+#include "hammock/host_tensor.h"
+#include "ir/primitives.h"
+
+namespace hammock::compiler {
+
+uint64_t BitsOf(const Scalar& value, DType dtype) {
+  HostTensor tensor = HostTensor::From(value).To(dtype);
+  uint64_t bits = 0;
+  std::memcpy(&bits, tensor.data(), static_cast<size_t>(tensor.bytes()));
+  return bits;
+}
+
+namespace {
+
+/// Whether a value is known to be a constant other than 0, whatever its sizes.
+bool IsNonzeroConstant(const Graph& graph, GraphValue value) {
+  while (IsView(graph[value.node])) value = graph[value.node].inputs[0];
+  const GraphNode& node = graph[value.node];
+  return node.op == &ops::kConstant && BitsOf(node.attrs[0].scalar(), node.type().dtype()) != 0;
+}
+
+bool DividesIntegers(const GraphNode& node) {
+  switch (node.op->scalar) {
+    case ScalarFn::kFloorDivide:
+    case ScalarFn::kTruncDivide:
+    case ScalarFn::kRemainder:
+    case ScalarFn::kFmod:
+      return IsIntegral(node.type().dtype());
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::optional<ReduceFn> ReductionOf(const GraphNode& node) {
+  static const std::pair<const OpDef*, ReduceFn> kReductions[] = {
+      {&ops::kReduceSum, ReduceFn::kSum}, {&ops::kReduceProd, ReduceFn::kProd},
+      {&ops::kReduceMax, ReduceFn::kMax}, {&ops::kReduceMin, ReduceFn::kMin},
+      {&ops::kReduceAny, ReduceFn::kAny}, {&ops::kReduceAll, ReduceFn::kAll}};
+  for (const auto& [op, fn] : kReductions) {
+    if (node.op == op && node.attrs[0].ints().size() == 1) return fn;
+  }
+  return std::nullopt;
+}
+
+bool IsPointwise(const Graph& graph, const GraphNode& node) {
+  if (node.op == &ops::kCast) return true;
+  if (node.op == &ops::kBitcast) {
+    return InfoOf(node.type().dtype()).bits == InfoOf(graph.TypeOf(node.inputs[0]).dtype()).bits;
+  }
+  if (node.op->scalar == ScalarFn::kNone || !node.op->IsPrimitive()) return false;
+  return !DividesIntegers(node) || IsNonzeroConstant(graph, node.inputs[1]);
+}
+
+bool IsView(const GraphNode& node) {
+  return node.op == &ops::kReshape || node.op == &ops::kBroadcast || node.op == &ops::kPermute ||
+         node.op == &ops::kSlice || node.op == &ops::kFlip;
+}
+
+bool IsGenerated(const GraphNode& node) {
+  return node.op == &ops::kConstant || node.op == &ops::kIota;
+}
+
+GraphValue StorageOf(const Graph& graph, GraphValue value) {
+  while (graph[value.node].op == &ops::kReshape) value = graph[value.node].inputs[0];
+  return value;
+}
+
+FusionFacts::FusionFacts(const Graph& graph)
+    : graph(graph), named(static_cast<size_t>(graph.size())) {
+  int count = 0;
+  for (const GraphNode& node : graph.nodes()) {
+    first.push_back(count);
+    count += static_cast<int>(node.types.size());
+  }
+  first.push_back(count);
+}
+
+}  // namespace hammock::compiler

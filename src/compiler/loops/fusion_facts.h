@@ -1,0 +1,38 @@
+#pragma once
+/// What nodes are to a kernel, and which of them have memory of their own.
+
+#include <optional>
+#include <vector>
+
+#include "compiler/loops/kernel.h"
+
+namespace hammock::compiler {
+
+/// The reduction that a node is; nothing for other nodes.
+std::optional<ReduceFn> ReductionOf(const GraphNode& node);
+/// Whether it is computed element by element from operands of its own shape, and cannot fail.
+bool IsPointwise(const Graph& graph, const GraphNode& node);
+/// Whether its elements are elements of its operand, at places that are known.
+bool IsView(const GraphNode& node);
+/// Leaves that are computed rather than read.
+bool IsGenerated(const GraphNode& node);
+
+/// What a value has its memory from: itself, or what it is a reshape of.
+GraphValue StorageOf(const Graph& graph, GraphValue value);
+
+/// What the builder has to know of the graph.
+struct FusionFacts {
+  const Graph& graph;
+  std::vector<bool> named;  ///< by node: its values are computed once and have buffers
+  std::vector<int> first;   ///< by node: the buffer of its first value
+
+  explicit FusionFacts(const Graph& graph);
+  int BufferOf(GraphValue value) const {
+    return first[static_cast<size_t>(value.node)] + value.index;
+  }
+};
+
+/// The bits of a number in a dtype's own form, in the lowest bytes.
+uint64_t BitsOf(const Scalar& value, DType dtype);
+
+}  // namespace hammock::compiler

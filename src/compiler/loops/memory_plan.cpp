@@ -1,0 +1,148 @@
+#include "compiler/loops/memory_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace hammock::compiler {
+namespace {
+
+/// The arena as gaps between what is in use.
+class Gaps {
+ public:
+  /// The smallest gap that holds `bytes`, else room at the end, whose free part is used too.
+  int64_t Take(int64_t bytes) {
+    if (auto best = by_size_.lower_bound({bytes, 0}); best != by_size_.end()) {
+      auto [size, at] = *best;
+      Remove(at, size);
+      if (size > bytes) Add(at + bytes, size - bytes);
+      return at;
+    }
+    int64_t at = end_;
+    if (!gaps_.empty()) {
+      auto [last, size] = *gaps_.rbegin();
+      if (last + size == end_) {
+        at = last;
+        Remove(last, size);
+      }
+    }
+    end_ = at + bytes;
+    return at;
+  }
+
+  void Give(int64_t at, int64_t bytes) {
+    auto next = gaps_.lower_bound(at);
+    if (next != gaps_.begin()) {
+      auto [before, size] = *std::prev(next);
+      if (before + size == at) {
+        Remove(before, size);
+        at = before;
+        bytes += size;
+      }
+    }
+    if (next != gaps_.end() && next->first == at + bytes) {
+      auto [after, size] = *next;
+      Remove(after, size);
+      bytes += size;
+    }
+    Add(at, bytes);
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  void Add(int64_t at, int64_t bytes) {
+    gaps_[at] = bytes;
+    by_size_.insert({bytes, at});
+  }
+  void Remove(int64_t at, int64_t bytes) {
+    gaps_.erase(at);
+    by_size_.erase({bytes, at});
+  }
+
+  std::map<int64_t, int64_t> gaps_;                // bytes by offset
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // bytes, offset
+  int64_t end_ = 0;
+};
+
+int64_t Aligned(int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+}  // namespace
+
+namespace {
+
+/// The step after which a buffer is free: the last of the group that uses it last.
+std::vector<int> LastUses(const Schedule& schedule, const std::vector<int>& group_last) {
+  std::vector<int> last_use(schedule.buffers.size(), -1);
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    int last = group_last.empty() ? static_cast<int>(i) : group_last[i];
+    for (int buffer : schedule.steps[i].reads) last_use[static_cast<size_t>(buffer)] = last;
+    for (int buffer : schedule.steps[i].writes) last_use[static_cast<size_t>(buffer)] = last;
+  }
+  return last_use;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
+                      const std::vector<int>& group_last) {
+  return PlanMemory(schedule, BytesOf(schedule), scratch, group_last);
+}
+
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& bytes,
+                      const std::vector<int64_t>& scratch, const std::vector<int>& group_last) {
+  MemoryPlan plan;
+  plan.offset.assign(schedule.buffers.size(), -1);
+  plan.scratch_offset.assign(schedule.steps.size(), -1);
+  std::vector<int> last_use = LastUses(schedule, group_last);
+  std::vector<bool> outside(schedule.buffers.size());
+  for (int buffer : schedule.inputs) outside[static_cast<size_t>(buffer)] = true;
+  for (int buffer : schedule.outputs) {
+    if (!outside[static_cast<size_t>(buffer)]) {
+      plan.output_bytes += bytes[static_cast<size_t>(buffer)];
+    }
+    outside[static_cast<size_t>(buffer)] = true;
+  }
+  Gaps gaps;
+  auto bytes_of = [&](int buffer) { return Aligned(bytes[static_cast<size_t>(buffer)]); };
+  std::set<int> used;                                         // buffers of the group
+  std::vector<std::pair<int64_t, int64_t>> scratch_of_group;  // offset, bytes
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    bool in_place = step.updates >= 0 && plan.offset[static_cast<size_t>(step.updates)] >= 0 &&
+                    last_use[static_cast<size_t>(step.updates)] == static_cast<int>(i) &&
+                    !outside[static_cast<size_t>(step.writes[0])];
+    if (in_place) {
+      plan.offset[static_cast<size_t>(step.writes[0])] =
+          plan.offset[static_cast<size_t>(step.updates)];
+    }
+    for (int buffer : step.writes) {
+      int64_t& offset = plan.offset[static_cast<size_t>(buffer)];
+      if (!outside[static_cast<size_t>(buffer)] && offset < 0) offset = gaps.Take(bytes_of(buffer));
+    }
+    if (int64_t own = Aligned(scratch[i]); own > 0) {
+      plan.scratch_offset[i] = gaps.Take(own);
+      scratch_of_group.emplace_back(plan.scratch_offset[i], own);
+    }
+    used.insert(step.reads.begin(), step.reads.end());
+    used.insert(step.writes.begin(), step.writes.end());
+    if (in_place) used.erase(step.updates);  // the result has its memory now
+    if (!group_last.empty() && group_last[i] != static_cast<int>(i)) continue;
+    for (auto [at, own] : scratch_of_group) gaps.Give(at, own);
+    for (int buffer : used) {
+      int64_t offset = plan.offset[static_cast<size_t>(buffer)];
+      if (offset >= 0 && last_use[static_cast<size_t>(buffer)] == static_cast<int>(i) &&
+          bytes_of(buffer) > 0) {
+        gaps.Give(offset, bytes_of(buffer));
+      }
+    }
+    used.clear();
+    scratch_of_group.clear();
+  }
+  plan.arena_bytes = gaps.end();
+  return plan;
+}
+
+}  // namespace hammock::compiler

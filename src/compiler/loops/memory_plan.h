@@ -1,0 +1,31 @@
+#pragma once
+/// Where the buffers of a schedule lie: inputs and outputs have memory of their own, all others
+/// share one arena in which those that live at different times overlap.
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/loops/schedule.h"
+
+namespace hammock::compiler {
+
+inline constexpr int64_t kBufferAlignment = 64;
+
+struct MemoryPlan {
+  std::vector<int64_t> offset;          ///< by buffer: in the arena; -1: not there
+  std::vector<int64_t> scratch_offset;  ///< by step: in the arena; -1: needs none
+  int64_t arena_bytes = 0;
+  int64_t output_bytes = 0;
+  /// What a run takes besides its inputs.
+  int64_t peak_bytes() const { return arena_bytes + output_bytes; }
+};
+
+/// `scratch` is what each step needs for itself while it runs. `group_last`: for each step the last
+/// of those that may run at the same time; empty where each runs alone.
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
+                      const std::vector<int>& group_last = {});
+/// The same at sizes at which the buffers have these bytes.
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& bytes,
+                      const std::vector<int64_t>& scratch, const std::vector<int>& group_last);
+
+}  // namespace hammock::compiler

@@ -1,0 +1,506 @@
+#include "compiler/loops/schedule.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <utility>
+
+#include "base/throw.h"
+#include "compiler/effects.h"
+#include "compiler/loops/attach_epilogues.h"
+#include "compiler/loops/kernel_builder.h"
+#include "compiler/loops/stream_results.h"
+#include "ir/primitives.h"
+
+namespace hammock::compiler {
+namespace {
+
+constexpr size_t kMaxInstrs = 160;    // of a kernel that still takes nests
+constexpr int kMaxBetween = 48;       // unnamed nodes that one named node is computed from
+constexpr int kKeepCost = 3;          // from here on it pays to keep a value that has several users
+constexpr size_t kMaxNeighbours = 4;  // kernels that are tried for a nest that none of them feeds
+// Rows of a kernel are what threads share: few long rows would leave them without work.
+constexpr int64_t kFewRows = 8;
+constexpr int64_t kLongRow = 4096;
+constexpr int64_t kLargePermute = 1024;  // elements from which on a copy by tiles pays
+
+/// About how many simple instructions a node takes for each element.
+int CostOf(const GraphNode& node) {
+  switch (node.op->scalar) {
+    case ScalarFn::kNone:
+      return 0;
+    case ScalarFn::kAbs:
+    case ScalarFn::kNeg:
+    case ScalarFn::kAdd:
+    case ScalarFn::kSub:
+    case ScalarFn::kMul:
+    case ScalarFn::kMaximum:
+    case ScalarFn::kMinimum:
+    case ScalarFn::kEq:
+    case ScalarFn::kNe:
+    case ScalarFn::kLt:
+    case ScalarFn::kLe:
+    case ScalarFn::kGt:
+    case ScalarFn::kGe:
+    case ScalarFn::kSelect:
+    case ScalarFn::kBitwiseAnd:
+    case ScalarFn::kBitwiseOr:
+    case ScalarFn::kBitwiseXor:
+    case ScalarFn::kBitwiseNot:
+    case ScalarFn::kLogicalAnd:
+    case ScalarFn::kLogicalOr:
+    case ScalarFn::kLogicalXor:
+    case ScalarFn::kLogicalNot:
+      return 1;
+    default:
+      return 10;
+  }
+}
+
+class Scheduler {
+ public:
+  Scheduler(const Graph& graph, bool aligned_outputs, bool epilogues)
+      : graph_(graph),
+        aligned_outputs_(aligned_outputs),
+        epilogues_(epilogues),
+        facts_(graph),
+        step_of_(Index(graph.size()), -1),
+        found_(Index(graph.size())) {
+    std::array<int, kMaxNeighbours> none;
+    none.fill(-1);
+    last_readers_.assign(Index(graph.size()), none);
+  }
+
+  Schedule Make() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (IsCall(id) || graph_[id].op == &ops::kInput) facts_.named[Index(id)] = true;
+    }
+    NameWhatMustBeInMemory();
+    NameWhatIsUsedOften();
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (!facts_.named[Index(id)] || graph_[id].op == &ops::kInput) continue;
+      if (IsCall(id) || IsTransposingCopy(id) || IsBitsInMemory(id)) {
+        PlaceCall(id);
+      } else {
+        PlaceNest(id);
+      }
+    }
+    return Finish();
+  }
+
+ private:
+  struct Open {
+    NodeId call = -1;
+    std::unique_ptr<KernelBuilder> kernel;
+    std::vector<NodeId> needs;  // named nodes that it reads
+  };
+
+  static size_t Index(NodeId id) { return static_cast<size_t>(id); }
+
+  bool IsCall(NodeId id) const {
+    const GraphNode& node = graph_[id];
+    return !IsPointwise(graph_, node) && !IsView(node) && !IsGenerated(node) &&
+           !ReductionOf(node) && node.op != &ops::kInput;
+  }
+
+  /// Whether it is a large permute that moves another dim to the end; of a named one whose operand
+  /// is in memory a call makes a copy by tiles, where a kernel would read single elements.
+  bool IsLargeTranspose(NodeId id) const {
+    const GraphNode& node = graph_[id];
+    if (node.op != &ops::kPermute || node.type().numel() < kLargePermute) return false;
+    const std::vector<int64_t>& dims = node.attrs[0].ints();
+    const Dims& sizes = graph_.TypeOf(node.inputs[0]).sizes();
+    int last_out = static_cast<int>(dims.size()) - 1;
+    while (last_out > 0 && sizes[static_cast<int>(dims[static_cast<size_t>(last_out)])] == 1) {
+      --last_out;
+    }
+    int last_in = sizes.size() - 1;
+    while (last_in > 0 && sizes[last_in] == 1) --last_in;
+    return dims[static_cast<size_t>(last_out)] != last_in;
+  }
+
+  bool IsTransposingCopy(NodeId id) const {
+    return IsLargeTranspose(id) &&
+           facts_.named[Index(StorageOf(graph_, graph_[id].inputs[0]).node)];
+  }
+
+  /// Whether its bytes are those of its first operand.
+  bool PassesBytesOn(NodeId id) const {
+    const OpDef* op = graph_[id].op;
+    return op == &ops::kBarrier || op == &ops::kRequire || op == &ops::kBitcast;
+  }
+
+  /// Whether it is a bitcast of something in memory. Truth values have bytes of their own.
+  bool IsBitsInMemory(NodeId id) const {
+    const GraphNode& node = graph_[id];
+    return node.op == &ops::kBitcast && node.type().dtype() != DType::kBool &&
+           graph_.TypeOf(node.inputs[0]).dtype() != DType::kBool &&
+           facts_.named[Index(StorageOf(graph_, node.inputs[0]).node)];
+  }
+
+  // ---- names
+
+  void Name(GraphValue value) { facts_.named[Index(StorageOf(graph_, value).node)] = true; }
+
+  void NameWhatMustBeInMemory() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (ReductionOf(graph_[id])) facts_.named[Index(id)] = true;
+      if (!IsCall(id)) continue;
+      for (GraphValue input : graph_[id].inputs) {
+        if (input.node >= 0) Name(input);
+      }
+    }
+    for (GraphValue output : graph_.outputs()) Name(output);
+    for (NodeId id = graph_.size(); id-- > 0;) {
+      if (!facts_.named[Index(id)] || !IsLargeTranspose(id)) continue;
+      GraphValue operand = StorageOf(graph_, graph_[id].inputs[0]);
+      if (IsPointwise(graph_, graph_[operand.node])) Name(operand);
+    }
+  }
+
+  void NameWhatIsUsedOften() {
+    std::vector<int> uses(Index(graph_.size()));
+    std::vector<NodeId> operands;
+    for (NodeId id = graph_.size(); id-- > 0;) {
+      operands.clear();
+      for (GraphValue input : graph_[id].inputs) {
+        if (input.node >= 0) operands.push_back(input.node);
+      }
+      std::sort(operands.begin(), operands.end());
+      operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+      int count = IsView(graph_[id]) && !facts_.named[Index(id)] ? std::min(uses[Index(id)], 2) : 1;
+      for (NodeId operand : operands) uses[Index(operand)] += count;
+    }
+    std::vector<int> cost(Index(graph_.size()));     // of computing an element once more
+    std::vector<int> between(Index(graph_.size()));  // nodes that would do it
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const GraphNode& node = graph_[id];
+      if (facts_.named[Index(id)] && (IsCall(id) || node.op == &ops::kInput)) continue;
+      for (GraphValue input : node.inputs) {
+        if (facts_.named[Index(input.node)]) continue;
+        cost[Index(id)] += cost[Index(input.node)];
+        between[Index(id)] += between[Index(input.node)];
+      }
+      bool stretches = node.op == &ops::kBroadcast &&
+                       node.type().numel() > graph_.TypeOf(node.inputs[0]).numel();
+      if (stretches && cost[Index(id)] >= kKeepCost) {
+        facts_.named[Index(StorageOf(graph_, node.inputs[0]).node)] = true;
+        cost[Index(id)] = between[Index(id)] = 0;
+      }
+      cost[Index(id)] += CostOf(node);
+      ++between[Index(id)];
+      if (IsView(node) || IsGenerated(node)) continue;
+      bool kept = uses[Index(id)] > 1 && cost[Index(id)] >= kKeepCost;
+      if (kept || between[Index(id)] > kMaxBetween) facts_.named[Index(id)] = true;
+    }
+  }
+
+  // ---- steps
+
+  /// The named nodes that a nest reads.
+  std::vector<NodeId> NeedsOf(NodeId id) {
+    std::vector<NodeId> needs;
+    std::vector<NodeId> pending = {id};
+    ++search_;
+    while (!pending.empty()) {
+      NodeId next = pending.back();
+      pending.pop_back();
+      for (GraphValue input : graph_[next].inputs) {
+        if (input.node < 0 || std::exchange(found_[Index(input.node)], search_) == search_) {
+          continue;
+        }
+        (facts_.named[Index(input.node)] ? needs : pending).push_back(input.node);
+      }
+    }
+    return needs;
+  }
+
+  int LastOf(const std::vector<NodeId>& needs) const {
+    int last = -1;
+    for (NodeId need : needs) last = std::max(last, step_of_[Index(need)]);
+    return last;
+  }
+
+  void PlaceCall(NodeId id) {
+    Open open;
+    open.call = id;
+    for (GraphValue input : graph_[id].inputs) {
+      if (input.node >= 0) open.needs.push_back(StorageOf(graph_, input).node);
+    }
+    step_of_[Index(id)] = static_cast<int>(open_.size());
+    open_.push_back(std::move(open));
+  }
+
+  void PlaceNest(NodeId id) {
+    if (step_of_[Index(id)] >= 0) return;  // placed before, for one that needed it
+    std::vector<NodeId> needs = NeedsOf(id);
+    int last = LastOf(needs);
+    if (last >= 0 && Join(last, id, needs)) return;
+    for (int step : Neighbours(needs)) {
+      if (step > last && Join(step, id, needs)) return;
+    }
+    StartKernel(id);
+  }
+
+  /// The last kernels that read one of these, the latest first.
+  std::vector<int> Neighbours(const std::vector<NodeId>& needs) const {
+    std::vector<int> steps;
+    for (NodeId need : needs) {
+      for (int step : last_readers_[Index(need)]) {
+        if (step >= 0) steps.push_back(step);
+      }
+    }
+    std::sort(steps.begin(), steps.end(), std::greater<>());
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+    if (steps.size() > kMaxNeighbours) steps.resize(kMaxNeighbours);
+    return steps;
+  }
+
+  void AddNeeds(int step, const std::vector<NodeId>& needs) {
+    std::vector<NodeId>& all = open_[Index(step)].needs;
+    all.insert(all.end(), needs.begin(), needs.end());
+    for (NodeId need : needs) {
+      auto& readers = last_readers_[Index(need)];  // the latest first
+      auto at = std::lower_bound(readers.begin(), readers.end(), step, std::greater<>());
+      if (at == readers.end() || *at == step) continue;
+      std::move_backward(at, std::prev(readers.end()), readers.end());
+      *at = step;
+    }
+  }
+
+  bool Join(int step, NodeId id, const std::vector<NodeId>& needs) {
+    KernelBuilder* kernel = open_[Index(step)].kernel.get();
+    if (!kernel || kernel->size() > kMaxInstrs || !LeavesWork(*kernel, id)) return false;
+    if (KeepsFromProduct(open_[Index(step)], id)) return false;
+    if (!kernel->Add(id)) return false;
+    step_of_[Index(id)] = step;
+    AddNeeds(step, needs);
+    return true;
+  }
+
+  /// Whether a kernel that could follow a product on parts of its result no longer could, if the
+  /// nest joins: it would reduce over parts.
+  bool KeepsFromProduct(const Open& open, NodeId id) const {
+    const GraphNode& node = graph_[id];
+    if (!epilogues_ || !ReductionOf(node) || open.kernel->reduces()) return false;
+    const Shape& operand = graph_.TypeOf(node.inputs[0]);
+    if (operand.rank() == 0 || node.attrs[0].ints()[0] == operand.rank() - 1) return false;
+    return std::any_of(open.needs.begin(), open.needs.end(), [&](NodeId need) {
+      return ResultColumns(graph_, need) > 0 && graph_[need].type().numel() == operand.numel();
+    });
+  }
+
+  /// Whether there are still rows enough for several threads, if the nest joins.
+  bool LeavesWork(const KernelBuilder& kernel, NodeId id) const {
+    const GraphNode& node = graph_[id];
+    if (ReductionOf(node) && !kernel.reduces()) {
+      int64_t rows = node.type().numel();
+      int64_t total = graph_.TypeOf(node.inputs[0]).numel();
+      return rows >= kFewRows || total < kFewRows * kLongRow;
+    }
+    if (!kernel.reduces() || ReductionOf(node)) return true;
+    return kernel.rows() >= kFewRows || kernel.columns() < kLongRow ||
+           node.type().numel() <= kernel.rows();
+  }
+
+  void StartKernel(NodeId id) {
+    Open open;
+    open.kernel = std::make_unique<KernelBuilder>(facts_);
+    while (!open.kernel->Add(id)) {
+      NodeId blocker = open.kernel->blocker();
+      if (blocker >= 0) blocker = StorageOf(graph_, {blocker, 0}).node;
+      HAMMOCK_CHECK(blocker >= 0 && !facts_.named[Index(blocker)], "no loops for {} (%{})",
+                    graph_[id].op->name(), id);
+      facts_.named[Index(blocker)] = true;
+      PlaceNest(blocker);
+      open.kernel = std::make_unique<KernelBuilder>(facts_);
+    }
+    const int step = static_cast<int>(open_.size());
+    step_of_[Index(id)] = step;
+    open_.push_back(std::move(open));
+    AddNeeds(step, NeedsOf(id));
+  }
+
+  // ---- the result
+
+  Schedule Finish() {
+    Schedule schedule;
+    schedule.first = facts_.first;
+    size_t values = 0;
+    for (const GraphNode& node : graph_.nodes()) values += node.types.size();
+    schedule.buffers.reserve(values);
+    for (const GraphNode& node : graph_.nodes()) {
+      schedule.buffers.insert(schedule.buffers.end(), node.types.begin(), node.types.end());
+    }
+    for (NodeId id : graph_.inputs()) schedule.inputs.push_back(schedule.first[Index(id)]);
+    marks_.assign(schedule.buffers.size(), 0);
+    std::vector<bool> stored(Index(graph_.size()));
+    for (GraphValue output : graph_.outputs()) {
+      GraphValue storage = StorageOf(graph_, output);
+      stored[Index(storage.node)] = true;
+      schedule.outputs.push_back(schedule.NumberOf(storage));
+    }
+    for (size_t i = 0; i < open_.size(); ++i) {
+      for (NodeId need : open_[i].needs) {
+        if (step_of_[Index(need)] != static_cast<int>(i)) stored[Index(need)] = true;
+      }
+    }
+    schedule.steps.reserve(open_.size());
+    for (Open& open : open_) {
+      schedule.steps.push_back(open.kernel ? KernelStep(*open.kernel, stored)
+                                           : CallStep(open.call, schedule));
+      open = {};  // a large graph has many: no two forms of all of them at a time
+    }
+    ShareBuffers(schedule);
+    const std::vector<bool> read = BuffersRead(schedule);
+    if (epilogues_) AttachEpilogues(graph_, schedule);
+    CallEarlyWhatFails(schedule);
+    if (aligned_outputs_) {
+      const std::vector<int64_t> bytes = BytesOf(schedule);
+      for (Step& step : schedule.steps) StreamResults(step.launch, step, schedule, bytes, read);
+    }
+    return schedule;
+  }
+
+  /// Gives what only passes bytes on the buffer of its operand. If it can fail it stays a step.
+  void ShareBuffers(Schedule& schedule) {
+    for (size_t i = 0; i < schedule.buffers.size(); ++i) {
+      schedule.buffer_of.push_back(static_cast<int>(i));
+    }
+    for (Step& step : schedule.steps) {
+      for (int& buffer : step.reads) buffer = schedule.buffer_of[Index(buffer)];
+      KeepDistinct(step.reads);
+      if (step.updates >= 0) {
+        int whole = schedule.buffer_of[Index(step.updates)];
+        int part = schedule.BufferOf(StorageOf(graph_, graph_[step.node].inputs[1]));
+        step.updates = whole != part ? whole : -1;
+      }
+      for (AccessMap& map : step.launch.maps) {
+        if (map.buffer >= 0) map.buffer = schedule.buffer_of[Index(map.buffer)];
+      }
+      if (step.node < 0 || !PassesBytesOn(step.node)) continue;
+      int source = schedule.BufferOf(StorageOf(graph_, graph_[step.node].inputs[0]));
+      schedule.buffer_of[Index(step.writes[0])] = source;
+      step.writes.clear();
+    }
+    std::erase_if(schedule.steps, [&](const Step& step) {
+      return step.node >= 0 && PassesBytesOn(step.node) && !graph_[step.node].op->can_fail;
+    });
+    for (int& output : schedule.outputs) output = schedule.buffer_of[Index(output)];
+  }
+
+  /// Moves calls that can fail to where their operands are known: after the last of them, results
+  /// may take the memory of inputs (DonationPlan). Their order stays.
+  void CallEarlyWhatFails(Schedule& schedule) const {
+    std::vector<Step> others, failing;
+    std::vector<size_t> place;                           // of those that fail: others before it
+    std::vector<size_t> known(schedule.buffers.size());  // by buffer: after so many others
+    size_t earliest = 0;
+    for (Step& step : schedule.steps) {
+      bool fails = step.is_call() && graph_[step.node].op->can_fail;
+      size_t after = others.size() + 1;
+      if (fails) {
+        after = others.size();
+        if (step.updates < 0 && EffectOf(graph_[step.node]) == Effect::kPure) {
+          after = earliest;
+          for (int buffer : step.reads) after = std::max(after, known[Index(buffer)]);
+        }
+        place.push_back(earliest = after);
+      }
+      for (int buffer : step.writes) known[Index(buffer)] = after;
+      (fails ? failing : others).push_back(std::move(step));
+    }
+    schedule.steps.clear();
+    size_t next = 0;
+    for (size_t i = 0; i <= others.size(); ++i) {
+      while (next < failing.size() && place[next] == i) {
+        schedule.steps.push_back(std::move(failing[next++]));
+      }
+      if (i < others.size()) schedule.steps.push_back(std::move(others[i]));
+    }
+  }
+
+  /// Leaves the first of equal buffers.
+  void KeepDistinct(std::vector<int>& buffers) {
+    ++mark_;
+    std::erase_if(buffers,
+                  [&](int buffer) { return std::exchange(marks_[Index(buffer)], mark_) == mark_; });
+  }
+
+  Step KernelStep(const KernelBuilder& builder, const std::vector<bool>& stored) {
+    Step step;
+    step.nodes = builder.nodes();
+    step.launch = builder.Finish([&](NodeId id) { return stored[Index(id)]; });
+    for (const Instr& instr : step.launch.kernel->instrs) {
+      if (instr.access < 0) continue;
+      int buffer = step.launch.maps[Index(instr.access)].buffer;
+      if (buffer < 0) continue;
+      (instr.kind == Instr::Kind::kStore ? step.writes : step.reads).push_back(buffer);
+    }
+    KeepDistinct(step.reads);
+    KeepDistinct(step.writes);
+    return step;
+  }
+
+  Step CallStep(NodeId id, const Schedule& schedule) {
+    Step step;
+    step.node = id;
+    step.nodes = {id};
+    for (GraphValue input : graph_[id].inputs) {
+      if (input.node >= 0) step.reads.push_back(schedule.NumberOf(StorageOf(graph_, input)));
+    }
+    KeepDistinct(step.reads);
+    for (size_t i = 0; i < graph_[id].types.size(); ++i) {
+      step.writes.push_back(schedule.first[Index(id)] + static_cast<int>(i));
+    }
+    const OpDef* op = graph_[id].op;
+    if (op == &ops::kUpdateSlice || op == &ops::kDynamicUpdateSlice) {
+      step.updates = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[0]));
+    }
+    return step;
+  }
+
+  const Graph& graph_;
+  const bool aligned_outputs_;
+  const bool epilogues_;
+  FusionFacts facts_;
+  std::vector<int> step_of_;                                   // by node
+  std::vector<std::array<int, kMaxNeighbours>> last_readers_;  // by named node: kernels
+  std::vector<Open> open_;
+  std::vector<int> found_;  // by node: the last search that found it
+  int search_ = 0;
+  std::vector<int> marks_;  // by buffer: the last list that had it
+  int mark_ = 0;
+};
+
+}  // namespace
+
+Schedule MakeSchedule(const Graph& graph, bool aligned_outputs, bool epilogues) {
+  return Scheduler(graph, aligned_outputs, epilogues).Make();
+}
+
+std::vector<int64_t> BytesOf(const Schedule& schedule) {
+  std::vector<int64_t> bytes;
+  for (const BufferType& type : schedule.buffers) bytes.push_back(type.bytes());
+  return bytes;
+}
+
+std::string ToText(const Schedule& schedule, const Graph& graph) {
+  std::string text;
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    text += fmt::format("step {}: ", i);
+    if (step.is_call()) {
+      text += fmt::format("call {} reads [{}] writes [{}]\n", graph[step.node].op->name(),
+                          fmt::join(step.reads, ","), fmt::join(step.writes, ","));
+      if (step.launch.kernel) text += fmt::format("  then, rows [{}], ", step.row_loops);
+    }
+    if (step.launch.kernel) text += ToText(step.launch);
+  }
+  return text + fmt::format("outputs [{}]\n", fmt::join(schedule.outputs, ","));
+}
+
+}  // namespace hammock::compiler

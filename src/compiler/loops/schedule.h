@@ -1,0 +1,72 @@
+#pragma once
+/// From a graph of primitives to steps that run one after another: kernels, each made of as many
+/// nodes as fit, and calls of single nodes that no kernel can hold.
+///
+/// A node is named if its value is computed by itself: it is needed in memory, it is a reduction,
+/// or computing it again for every user would cost more than keeping it. All others are computed
+/// where they are used. A named value that no other step needs never reaches memory.
+
+#include <string>
+#include <vector>
+
+#include "compiler/loops/kernel.h"
+
+namespace hammock::compiler {
+
+/// A kernel, a call of one node, or both: the call of a product that runs the kernel on each part
+/// of its result (attach_epilogues.h).
+struct Step {
+  Launch launch;              ///< of a kernel
+  NodeId node = -1;           ///< of a call
+  int row_loops = 0;          ///< of both: how many of launch.outer are over the product's rows
+  std::vector<NodeId> nodes;  ///< what it computes
+  std::vector<int> reads;     ///< buffers, each once
+  std::vector<int> writes;
+  /// Of a call that changes a part of what it reads: that buffer, whose memory the result may take
+  /// if nothing reads it later. What can fail does so before the first write.
+  int updates = -1;
+
+  bool is_call() const { return node >= 0; }
+};
+
+/// What a buffer has room for. Large graphs have many: sizes stay in the graph.
+class BufferType {
+ public:
+  BufferType(const Shape& type) : numel_(type.numel()), dtype_(type.dtype()) {}  // NOLINT
+
+  DType dtype() const { return dtype_; }
+  int64_t numel() const { return numel_; }
+  int64_t bytes() const { return hammock::BytesOf(dtype_, numel_); }
+
+ private:
+  int64_t numel_;
+  DType dtype_;
+};
+
+/// Refers to the graph by node ids. Every value of the graph has a number; those that are in memory
+/// have a buffer of that number, in row-major order.
+struct Schedule {
+  std::vector<BufferType> buffers;  ///< by number
+  std::vector<int> first;           ///< by node: the number of its first value
+  std::vector<Step> steps;
+  std::vector<int> inputs;   ///< buffers
+  std::vector<int> outputs;  ///< buffers; the type may differ from the output's, its bytes do not
+  /// By number: the buffer that has the value. Its own for most, that of an operand for what only
+  /// passes on its bytes.
+  std::vector<int> buffer_of;
+
+  int NumberOf(GraphValue value) const {
+    return first[static_cast<size_t>(value.node)] + value.index;
+  }
+  int BufferOf(GraphValue value) const { return buffer_of[static_cast<size_t>(NumberOf(value))]; }
+};
+
+/// `aligned_outputs`: results begin at multiples of 64 bytes, so that they may be written past the
+/// caches. `epilogues`: calls of products may run kernels on parts of their results.
+Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true, bool epilogues = true);
+
+std::vector<int64_t> BytesOf(const Schedule& schedule);  ///< by buffer
+
+std::string ToText(const Schedule& schedule, const Graph& graph);
+
+}  // namespace hammock::compiler

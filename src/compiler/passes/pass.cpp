@@ -1,0 +1,51 @@
+#include "compiler/passes/pass.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/log.h"
+#include "hammock/config.h"
+#include "hammock/trace.h"
+
+namespace hammock {
+namespace {
+
+constinit thread_local std::vector<PassResult>* listener = nullptr;
+
+Graph RunInBodies(const Pass& pass, Graph graph) {
+  if (!graph.dim_params.empty()) return graph;
+  graph = pass.run(std::move(graph));
+  for (NodeId id = 0; pass.in_bodies && id < graph.size(); ++id) {
+    for (Attr& attr : graph.mutable_node(id).attrs) {
+      if (attr.kind() != Attr::Kind::kGraph) continue;
+      Graph body = RunInBodies(pass, attr.graph());
+      // What one body made is shared by all who have it: one that stays equal stays the same.
+      if (body != attr.graph()) attr = std::make_shared<const Graph>(std::move(body));
+    }
+  }
+  return graph;
+}
+
+}  // namespace
+
+PassListener::PassListener() : outer_(std::exchange(listener, &results)) {}
+PassListener::~PassListener() { listener = outer_; }
+
+Graph RunPass(const Pass& pass, Graph graph) {
+  tracing::Span span(pass.name, "pass");
+  graph = RunInBodies(pass, std::move(graph));
+  span.Set("nodes", graph.size());
+  if (listener) listener->push_back({pass.name, graph});
+  if (config::Get<config::kVerifyPasses>()) Verify(graph);
+  if (config::Get<config::kPrintPasses>()) {
+    Log(LogLevel::kWarn, "after {}:\n{}", pass.name, ToText(graph, {.locations = true}));
+  }
+  return graph;
+}
+
+Graph RunPasses(std::span<const Pass> passes, Graph graph) {
+  for (const Pass& pass : passes) graph = RunPass(pass, std::move(graph));
+  return graph;
+}
+
+}  // namespace hammock

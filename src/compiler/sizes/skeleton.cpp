@@ -1,0 +1,159 @@
+#include "compiler/sizes/skeleton.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "ir/graph_access.h"
+#include "ir/primitives.h"
+
+namespace hammock {
+
+namespace {
+
+/// Attributes that say how large something is or where it begins. Others (dims, strides of windows,
+/// exponents) choose the computation and are part of the words.
+bool IsSizeName(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "count",          "high", "k",     "low",   "normalized_shape", "offset", "output_size",
+      "output_padding", "size", "sizes", "start", "strides"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+bool HasBodies(const OpDef& op) {
+  return &op == &ops::kLoop || &op == &ops::kCond || &op == &ops::kWhile || &op == &ops::kCall;
+}
+
+/// A sink has Word, Words(attr), Size and Body.
+template <class Sink>
+void Visit(const Graph& graph, Sink& sink);
+
+template <class Sink>
+void VisitAttr(const GraphNode& node, NodeId id, int index, Sink& sink) {
+  const Attr& attr = node.attrs[static_cast<size_t>(index)];
+  bool constant = node.op == &ops::kConstant && index == 0;
+  auto kind = constant ? SizePlace::kConstant : SizePlace::kAttribute;
+  if (attr.kind() == Attr::Kind::kGraph && HasBodies(*node.op)) {
+    return sink.Body(attr.graph(), {SizePlace::kConstant, id, index});
+  }
+  if (!constant && !IsSizeName(node.op->info().AttributeName(index))) return sink.Words(attr);
+  // Marked, so that no other attribute can have the same words.
+  constexpr uint64_t kMark = uint64_t{1} << 56;
+  if (attr.kind() == Attr::Kind::kInts) {
+    sink.Word(kMark | attr.ints().size());
+    for (size_t i = 0; i < attr.ints().size(); ++i) {
+      sink.Size(attr.ints()[i], {kind, id, index, static_cast<int>(i)});
+    }
+  } else if (auto size = SizeInAttr(attr, 0)) {
+    uint64_t mark = kMark << (IsInverse(attr.scalar()) ? 2 : 1);
+    sink.Word(mark | static_cast<uint64_t>(attr.scalar().dtype()));
+    sink.Size(*size, {kind, id, index, 0});
+  } else {
+    sink.Words(attr);
+  }
+}
+
+template <class Sink>
+void Visit(const Graph& graph, Sink& sink) {
+  auto value = [&](GraphValue v) {
+    sink.Word(static_cast<uint64_t>(static_cast<uint32_t>(v.node)) << 32 |
+              static_cast<uint32_t>(v.index));
+  };
+  sink.Word(static_cast<uint64_t>(graph.size()));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const GraphNode& node = graph[id];
+    sink.Word(static_cast<uint64_t>(node.op->info().id) << 32 | node.inputs.size() << 16 |
+              node.types.size());
+    for (GraphValue input : node.inputs) value(input);
+    for (int i = 0; i < static_cast<int>(node.attrs.size()); ++i) VisitAttr(node, id, i, sink);
+    auto kind = node.op == &ops::kInput ? SizePlace::kInputDim : SizePlace::kDim;
+    for (int i = 0; i < static_cast<int>(node.types.size()); ++i) {
+      const Shape& type = node.types[static_cast<size_t>(i)];
+      sink.Word(static_cast<uint64_t>(type.dtype()) << 8 | static_cast<uint64_t>(type.rank()));
+      for (int dim = 0; dim < type.rank(); ++dim) sink.Size(type.size(dim), {kind, id, i, dim});
+    }
+  }
+  sink.Word(graph.outputs().size());
+  for (GraphValue output : graph.outputs()) value(output);
+}
+
+struct SkeletonSink {
+  Skeleton skeleton;
+  void Word(uint64_t word) { skeleton.words.push_back(word); }
+  void Words(const Attr& attr) { attr.AppendBytes(skeleton.words); }
+  void Size(int64_t size, const SizePlace&) { skeleton.sizes.push_back(size); }
+  void Body(const Graph& body, const SizePlace&) { Visit(body, *this); }
+};
+
+struct PlaceSink {
+  std::vector<SizePlace> places;
+  void Word(uint64_t) {}
+  void Words(const Attr&) {}
+  void Size(int64_t, const SizePlace& place) { places.push_back(place); }
+  void Body(const Graph& body, SizePlace place) {
+    PlaceSink inner;
+    Visit(body, inner);
+    for (SizePlace& inside : inner.places) {
+      place.inside = std::make_shared<const SizePlace>(std::move(inside));
+      places.push_back(place);
+    }
+  }
+};
+
+void SetSize(GraphNode& node, const SizePlace& place, int64_t size) {
+  if (place.kind == SizePlace::kDim || place.kind == SizePlace::kInputDim) {
+    Shape& type = node.types[static_cast<size_t>(place.which)];
+    Dims sizes = type.sizes();
+    sizes[place.position] = size;
+    type = type.With(sizes);
+    return;
+  }
+  Attr& attr = node.attrs[static_cast<size_t>(place.which)];
+  if (attr.kind() == Attr::Kind::kInts) {
+    std::vector<int64_t> values = attr.ints();
+    values[static_cast<size_t>(place.position)] = size;
+    attr = Attr(std::move(values));
+  } else {
+    attr = Attr(NumberOfSize(size, attr.scalar()));
+  }
+}
+
+}  // namespace
+
+Hash128 Skeleton::hash() const {
+  Hash128 hash = HashOf(words.size());
+  for (uint64_t word : words) hash = Combine(hash, word);
+  return hash;
+}
+
+Skeleton SkeletonOf(const Graph& graph) {
+  SkeletonSink sink;
+  Visit(graph, sink);
+  return std::move(sink.skeleton);
+}
+
+std::vector<SizePlace> SizePlacesOf(const Graph& graph) {
+  PlaceSink sink;
+  Visit(graph, sink);
+  return std::move(sink.places);
+}
+
+void SetSizes(GraphNode& node, std::span<const SizePlace> places, std::span<const int64_t> sizes) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (!places[i].inside) {
+      SetSize(node, places[i], sizes[i]);
+      continue;
+    }
+    // A body is copied once.
+    Attr& attr = node.attrs[static_cast<size_t>(places[i].which)];
+    auto body = std::make_shared<Graph>(attr.graph());
+    const int which = places[i].which;
+    for (; i < places.size() && places[i].inside && places[i].which == which; ++i) {
+      const SizePlace& inside = *places[i].inside;
+      SetSizes(body->mutable_node(inside.node), std::span(&inside, 1), sizes.subspan(i, 1));
+    }
+    --i;
+    attr = Attr(std::shared_ptr<const Graph>(std::move(body)));
+  }
+}
+
+}  // namespace hammock

@@ -1,0 +1,97 @@
+#include "ops/primitives/channels_last.h"
+
+#include "ir/primitives.h"
+#include "ops/kit/compose.h"
+#include "ops/kit/record.h"
+#include "ops/primitives/families.h"
+
+namespace hammock {
+
+using namespace ops;  // NOLINT: the writer's kit of this folder
+
+Dims ops::ChannelsToLast(int rank) {
+  Dims dims = {0};
+  for (int d = 2; d < rank; ++d) dims.push_back(d);
+  dims.push_back(1);
+  return dims;
+}
+
+Dims ops::ChannelsToFirst(int rank) {
+  Dims dims = {0, rank - 1};
+  for (int d = 1; d + 1 < rank; ++d) dims.push_back(d);
+  return dims;
+}
+
+namespace {
+
+Shape Ordered(const Shape& type, const Dims& dims) {
+  Dims sizes;
+  for (int64_t d : dims) sizes.push_back(type.size(static_cast<int>(d)));
+  return type.With(sizes);
+}
+
+}  // namespace
+
+Shape ops::WithChannelsLast(const Shape& first) {
+  return Ordered(first, ChannelsToLast(first.rank()));
+}
+Shape ops::WithChannelsFirst(const Shape& last) {
+  return Ordered(last, ChannelsToFirst(last.rank()));
+}
+
+namespace {
+
+/// The last two attributes; the others are those of `convolution`.
+struct Layout {
+  explicit Layout(std::span<const Attr> attrs)
+      : own(attrs.first(attrs.size() - 2)),
+        input_last(attrs[own.size()].boolean()),
+        result_last(attrs[own.size() + 1].boolean()) {}
+  std::span<const Attr> own;
+  bool input_last, result_last;
+};
+
+void InferLast(const InferCall& call) {
+  const Shape& input = *call.in[0];
+  if (input.rank() < 3) {
+    Refuse(call, ErrorCode::kShapeMismatch, "needs batch, channels and places, got {}",
+           input.to_string());
+  }
+  Layout layout(call.attrs);
+  Shape first = layout.input_last ? WithChannelsFirst(input) : input;
+  const Shape* in[] = {&first, call.in[1]};
+  Shape result = InferShapes(kConvolution, in, layout.own)[0];
+  call.out = {layout.result_last ? WithChannelsLast(result) : result};
+}
+
+Tensors ExpandLast(const ExpandCall& c) {
+  Layout layout(c.attrs);
+  int rank = c.in[0].dim();
+  Tensor in[] = {layout.input_last ? Permuted(c.in[0], ChannelsToFirst(rank)) : c.in[0], c.in[1]};
+  Tensor result = Apply(kConvolution, Location(), std::span<const Tensor>(in), layout.own);
+  return {layout.result_last ? Permuted(result, ChannelsToLast(rank)) : result};
+}
+
+}  // namespace
+
+constinit const OpDef ops::kConvolutionLast = {
+    .schema =
+        "_convolution_last(Tensor input, Tensor weight, int[] stride, int[] padding, int[] "
+        "dilation, bool transposed, int[] output_padding, int groups, bool input_last, bool "
+        "result_last) -> Tensor",
+    .doc = "`convolution` of images, or to images, whose channels are the last dim.",
+    .infer = InferLast,
+    .expand = ExpandLast,
+    .samples = {{"f32[2,6,5,4] f32[6,2,3,2]",
+                 "{stride=[2,1], padding=[1,0], dilation=[1,2], transposed=false, "
+                 "output_padding=[0,0], groups=2, input_last=true, result_last=true}"},
+                {"f32[2,4,5] f32[4,3,3]",
+                 "{stride=[2], padding=[1], dilation=[1], transposed=true, output_padding=[1], "
+                 "groups=1, input_last=false, result_last=true}"}},
+};
+std::span<const OpDef* const> ops::ChannelsLastOps() {
+  static constexpr const OpDef* kOps[] = {&kConvolutionLast};
+  return kOps;
+}
+
+}  // namespace hammock

@@ -1,0 +1,246 @@
+/// Capturing a function as a compiled graph that is replayed without tracing.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/throw.h"
+#include "ir/primitives.h"
+#include "runtime/replay.h"
+#include "runtime/settle_units.h"
+#include "runtime/trace_function.h"
+#include "trace/hooks.h"
+#include "trace/layout.h"
+#include "trace/record.h"
+#include "trace/rng.h"
+
+namespace hammock {
+
+namespace {
+
+constexpr char kOp[] = "compiled graph";
+
+std::optional<Generator> GeneratorOf(const ParameterSource& binding) {
+  if (!binding.generator) return std::nullopt;
+  return *binding.generator;
+}
+
+void RefuseFallback(const CompiledStep& step) {
+  std::string names;
+  for (const CompiledSegment& segment : step.segments) {
+    if (!segment.fallback) continue;
+    for (const GraphNode& node : segment.computation->graph().nodes()) {
+      if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
+      names += fmt::format("{}{} [at {}]", names.empty() ? "" : ", ", node.op->name(),
+                           LocationText(node.location));
+    }
+  }
+  if (names.empty()) return;
+  Throw<NotSupported>(
+      ErrorCode::kNotSupported,
+      "capture: failed to extract the compiled graph because of fallback: {} cannot run {}",
+      step.device->name(), names);
+}
+
+CompiledStepPtr CompileTraced(TracedFunction& traced) {
+  CompiledStepPtr step = Executor().cache.Find(traced.hash, traced.key);
+  if (!step) {
+    step = Executor().Compile(*traced.device, traced.hash, std::move(traced.key), traced.graph,
+                              traced.kept, {.trigger = "capture"});
+  }
+  RefuseFallback(*step);
+  return step;
+}
+
+}  // namespace
+
+struct CompiledGraph::State {
+  ~State() {
+    if (recital) recital->step->pins.fetch_sub(1);
+  }
+
+  Hash128 hash;
+  Graph traced;
+  DeviceEntry* device = nullptr;
+  std::optional<Recital> recital;  // none if nothing is computed; its step is pinned
+  std::vector<Shape> input_types;
+  std::vector<ParameterSource> parameters;
+  std::vector<ResultSource> outputs;
+  std::vector<std::pair<size_t, ResultSource>> writes;
+  std::vector<bool> replaced;  // arguments that are updated, and whose value goes nowhere else
+
+  void FindReplaced();
+  std::vector<Value> Run(std::vector<Value>& arguments, const std::vector<Tensor>& tensors,
+                         const WriteUnitPtr& unit) const;
+  /// Whether a call leaves nothing that needs the value which this argument has now. A step that
+  /// has other parts needs the values from before it.
+  bool Releases(size_t argument, const std::vector<Tensor>& tensors,
+                const WriteUnitPtr& unit) const {
+    if (!replaced[argument] || tensors[argument].impl()->SharesMemory()) return false;
+    return Context().step_depth == 0 || IsWrittenBy(*tensors[argument].impl(), unit);
+  }
+  void CheckAliases(const std::vector<Tensor>& arguments) const;
+};
+
+void CompiledGraph::State::FindReplaced() {
+  replaced.resize(input_types.size());
+  for (const auto& [written, source] : writes) replaced[written] = true;
+  auto keep = [&](const ResultSource& source) {
+    if (source.kind == ResultSource::kInput) replaced[source.index] = false;
+  };
+  for (const auto& [written, source] : writes) keep(source);
+  for (const ResultSource& source : outputs) keep(source);
+}
+
+std::vector<Value> CompiledGraph::State::Run(std::vector<Value>& arguments,
+                                             const std::vector<Tensor>& tensors,
+                                             const WriteUnitPtr& unit) const {
+  if (!recital) return {};
+  std::vector<Value> values;
+  std::vector<bool> released(parameters.size());
+  for (const ParameterSource& binding : parameters) {
+    switch (binding.kind) {
+      case ParameterSource::kInput:
+        released[values.size()] = Releases(binding.input, tensors, unit);
+        values.push_back(arguments[binding.input]);
+        break;
+      case ParameterSource::kConstant:
+        values.push_back(binding.constant);
+        break;
+      case ParameterSource::kRandom:
+        values.push_back(
+            MakeRngState(GeneratorOf(binding), binding.blocks, Device::FromId(device->id)).value());
+        break;
+    }
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (Releases(i, tensors, unit)) arguments[i] = {};
+  }
+  return Replay(*recital, std::move(values), kOp, released, unit);
+}
+
+// The function was traced on inputs that share no memory; that matters where one is written.
+void CompiledGraph::State::CheckAliases(const std::vector<Tensor>& arguments) const {
+  if (writes.empty()) return;
+  std::vector<const TensorImpl*> impls;
+  impls.reserve(arguments.size());
+  bool views = false;
+  for (const Tensor& argument : arguments) {
+    impls.push_back(argument.impl());
+    views |= argument.impl()->SharesMemory();
+  }
+  std::sort(impls.begin(), impls.end());
+  if (!views && std::adjacent_find(impls.begin(), impls.end()) == impls.end()) return;
+  for (const auto& [written, source] : writes) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (i == written || !arguments[written].is_alias_of(arguments[i])) continue;
+      Throw(ErrorCode::kValue,
+            "{}: argument {} is updated in place and shares its memory with argument {}; clone one "
+            "of them",
+            kOp, written, i);
+    }
+  }
+}
+
+namespace {
+
+// Outside of steps a call's writes are a unit of their own: the call starts them at once.
+WriteUnitPtr UnitOfCall(ThreadContext& context) {
+  if (context.step_depth == 0) SealUnit(context);
+  return CurrentUnit(context);
+}
+
+void CloseCall(ThreadContext& context, const WriteUnitPtr& unit) {
+  SealUnit(context);
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    MarkWritten(UnitSpan(&unit, 1));
+  }
+  if (Executor().Close(unit)) std::erase(context.units, unit);
+}
+
+}  // namespace
+
+std::vector<Tensor> CompiledGraph::operator()(const std::vector<Tensor>& inputs,
+                                              Location at) const {
+  LocationScope scope(at);
+  if (!state_) Throw(ErrorCode::kUninitializedTensor, "{}: it is empty; capture one first", kOp);
+  const State& state = *state_;
+  Executor().RaiseUnseenOf(Context());
+  CheckArgumentCount(kOp, inputs.size(), state.input_types.size());
+  std::vector<Value> arguments;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CheckArgument(kOp, i, inputs[i], state.input_types[i], *state.device);
+    arguments.push_back(ValueOf(kOp, inputs[i]));
+  }
+  state.CheckAliases(inputs);
+  ThreadContext& context = Context();
+  WriteUnitPtr unit = state.writes.empty() ? nullptr : UnitOfCall(context);
+  std::vector<Value> results = state.Run(arguments, inputs, unit);
+  auto value_of = [&](const ResultSource& source) -> const Value& {
+    if (source.kind == ResultSource::kResult) return results[source.index];
+    if (source.kind == ResultSource::kInput) return arguments[source.index];
+    return source.value;
+  };
+  for (const auto& [argument, source] : state.writes) {
+    Write(kOp, inputs[argument], value_of(source), source.kind != ResultSource::kResult);
+  }
+  if (unit && context.step_depth == 0) CloseCall(context, unit);
+  std::vector<Tensor> outputs;
+  for (const ResultSource& source : state.outputs) {
+    if (source.kind == ResultSource::kArgument) {
+      outputs.push_back(inputs[source.index]);
+    } else if (source.kind == ResultSource::kOutput) {
+      outputs.push_back(outputs[source.index]);
+    } else {
+      outputs.push_back(Tensor::FromValue(value_of(source)));
+      if (!source.strides.empty()) SetStrides(*outputs.back().impl(), source.strides);
+    }
+  }
+  return outputs;
+}
+
+Hash128 CompiledGraph::hash(Location at) const {
+  LocationScope scope(at);
+  if (!state_) Throw(ErrorCode::kUninitializedTensor, "{}: it is empty; capture one first", kOp);
+  return state_->hash;
+}
+
+std::string CompiledGraph::text(Location at) const {
+  LocationScope scope(at);
+  if (!state_) Throw(ErrorCode::kUninitializedTensor, "{}: it is empty; capture one first", kOp);
+  return ToText(state_->traced, {.locations = true});
+}
+
+CompiledGraph TracedFunction::Compile(Location at) && {
+  LocationScope scope(at);
+  auto state = std::make_shared<CompiledGraph::State>();
+  state->hash = hash;
+  state->device = device;
+  state->input_types = std::move(input_types);
+  if (!graph.outputs().empty()) {
+    CompiledStepPtr step = CompileTraced(*this);
+    step->pins.fetch_add(1);
+    state->recital.emplace(step);
+    state->parameters = std::move(parameters);
+  }
+  state->traced = std::move(graph);
+  state->outputs = std::move(outputs);
+  state->writes = std::move(writes);
+  state->FindReplaced();
+  CompiledGraph result;
+  result.state_ = std::move(state);
+  return result;
+}
+
+CompiledGraph LazyGraphExecutor::Capture(const TensorFn& fn,
+                                         const std::vector<Tensor>& example_inputs, Location at) {
+  return TraceFunction("capture", fn, example_inputs, at).Compile(at);
+}
+
+CompiledGraph extract_compiled_graph(const TensorFn& fn, const std::vector<Tensor>& example_inputs,
+                                     Location at) {
+  return LazyGraphExecutor::Get()->Capture(fn, example_inputs, at);
+}
+
+}  // namespace hammock

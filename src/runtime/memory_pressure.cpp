@@ -1,0 +1,132 @@
+#include "runtime/memory_pressure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/throw.h"
+#include "hammock/metrics.h"
+#include "runtime/backend_calls.h"
+#include "runtime/executor.h"
+#include "trace/tensor_impl.h"
+
+namespace hammock {
+
+namespace {
+
+struct LiveValue {
+  int64_t bytes = 0;
+  Shape type;
+  LocationId location = 0;
+};
+
+/// The value that a tensor keeps on its device: that of its alias group, where it has one.
+Value HeldBy(TensorImpl& impl) {
+  if (!impl.SharesMemory()) return {NodePtr(impl.node), impl.index};
+  std::lock_guard lock(impl.view->group->mutex);
+  return impl.view->group->base;
+}
+
+std::vector<LiveValue> LargestLive(DeviceEntry& device, size_t most) {
+  Device of = Device::FromId(device.id);
+  std::vector<Tensor> tensors = LazyGraphExecutor::Get()->GetLiveTensors(&of);
+  std::vector<Value> held;
+  for (const Tensor& tensor : tensors) held.push_back(HeldBy(*tensor.impl()));
+  std::vector<LiveValue> live;
+  std::map<const lazy::BackendData*, bool> seen;  // looked up, never iterated
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    for (const Value& value : held) {
+      if (!value) continue;
+      const BackendDataPtr& data = value.node->slots()[value.index].data;
+      if (!data || !data->IsReady() || data->error() || seen[data.get()]) continue;
+      seen[data.get()] = true;
+      live.push_back({data->bytes(), data->shape(), value.node->location()});
+    }
+  }
+  std::ranges::stable_sort(live, std::ranges::greater(), &LiveValue::bytes);
+  if (live.size() > most) live.resize(most);
+  return live;
+}
+
+DeviceEntry& RealDevice(const char* what, const Device& device) {
+  if (device.id() == kNoDevice) {
+    Throw(ErrorCode::kValue, "{}: symbolic tensors have no memory", what);
+  }
+  return EntryOf(device.id());
+}
+
+}  // namespace
+
+bool FreeMemoryOf(DeviceEntry& device) {
+  static metrics::Counter& count = metrics::GetCounter("MemoryPressure");
+  static metrics::Metric& dropped =
+      metrics::GetMetric("DerivedBytesDropped", metrics::Kind::kBytes);
+  count.Add();
+  auto held = [&] {
+    lazy::MemoryInfo info = MemoryOf(device);
+    return std::max(info.in_use, info.reserved);
+  };
+  int64_t before = held();
+  // Steps keep memory until it is known whether they have failed.
+  CallBackend(device, "Hurry", [&](auto& backend) { backend.Hurry(device.device); });
+  int64_t derived = lazy::DropDerivedForms(device.device);
+  if (derived > 0) dropped.AddSample(static_cast<double>(derived));
+  std::vector<DeviceEntry::CachedScalar> scalars;
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    scalars.swap(device.scalars);
+  }
+  scalars.clear();
+  CallBackend(device, "FreeCachedMemory",
+              [&](auto& backend) { backend.FreeCachedMemory(device.device); });
+  return derived > 0 || held() < before;
+}
+
+void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error) {
+  constexpr size_t kMost = 5;
+  std::string message = error.message();
+  if (message.find("largest live") == std::string::npos) {
+    std::string list;
+    for (const LiveValue& value : LargestLive(device, kMost)) {
+      std::string where = LocationText(value.location);
+      list += fmt::format("\n  {} {}{}",
+                          metrics::Repr(metrics::Kind::kBytes, static_cast<double>(value.bytes)),
+                          value.type.to_string(), where.empty() ? "" : " made at " + where);
+    }
+    if (!list.empty()) {
+      message += fmt::format("; the largest live values on {} are:{}", device.name(), list);
+    }
+  }
+  OutOfMemory full(error.code(), std::move(message));
+  full.SetWhere(error.where());
+  throw full;
+}
+
+lazy::MemoryInfo GetMemoryInfo(const Device& device, Location at) {
+  LocationScope scope(at);
+  DeviceEntry& entry = RealDevice("GetMemoryInfo", device);
+  return MemoryOf(entry);
+}
+
+void SetMemoryLimit(const Device& device, int64_t bytes, Location at) {
+  LocationScope scope(at);
+  DeviceEntry& entry = RealDevice("SetMemoryLimit", device);
+  if (bytes < 0) {
+    Throw(ErrorCode::kValue, "SetMemoryLimit: {} bytes, needs at least 0 (0 lifts the limit)",
+          bytes);
+  }
+  CallBackend(entry, "SetMemoryLimit",
+              [&](auto& backend) { backend.SetMemoryLimit(entry.device, bytes); });
+}
+
+int64_t FreeMemory(const Device& device, Location at) {
+  LocationScope scope(at);
+  DeviceEntry& entry = RealDevice("FreeMemory", device);
+  int64_t derived = lazy::DerivedBytes(entry.device);
+  FreeMemoryOf(entry);
+  return derived;
+}
+
+}  // namespace hammock

@@ -1,0 +1,95 @@
+#include "runtime/profile_points.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+
+#include "hammock/metrics.h"
+#include "runtime/backend_calls.h"
+#include "runtime/computation_cache.h"
+#include "trace/hooks.h"
+#include "trace/tensor_impl.h"
+
+namespace hammock {
+
+void NoteOp(ThreadContext& context) {
+  if (context.first_op_ns != 0 && tracing::span_boundary >= context.last_op_ns) {
+    --context.traced_nodes;  // this one belongs to the next span
+    CountTraced(context);
+    ++context.traced_nodes;
+  }
+  context.last_op_ns = tracing::Now();
+  if (context.first_op_ns == 0) context.first_op_ns = context.last_op_ns;
+}
+
+void WriteRecorded(ThreadContext& context, int64_t ops) {
+  static metrics::Metric& time = metrics::GetMetric("RecordTime", metrics::Kind::kTime);
+  time.AddSample(static_cast<double>(context.last_op_ns - context.first_op_ns));
+  if (tracing::IsOn()) {
+    tracing::WriteSpan("record", "record ops", context.first_op_ns, context.last_op_ns,
+                       fmt::format(R"({{"ops":{}}})", ops));
+  }
+  context.first_op_ns = context.last_op_ns = 0;
+}
+
+void DescribeSync(tracing::Span& span, const DeviceEntry& device) {
+  span.Set("device", device.name());
+  span.Set("where", LocationText(CurrentLocation()));
+}
+
+void WriteMiss(const CompileMiss& miss) {
+  tracing::WriteInstant("recompile", "compile: " + miss.kind, miss.ToJson());
+}
+
+int64_t WriteMemory(const DeviceEntry& device, int64_t planned) {
+  int64_t in_use = MemoryOf(device).in_use;
+  tracing::WriteMemory(device.name(), in_use, in_use + planned);
+  return in_use + planned;
+}
+
+namespace {
+
+constinit thread_local TracedRun* current_run = nullptr;
+
+/// Writes the graph the first time that a trace meets the step.
+std::shared_ptr<const TraceFacts> FactsOf(CompiledStep& step) {
+  static auto& mutex = *new std::mutex;
+  std::lock_guard lock(mutex);
+  uint64_t trace = tracing::TraceNumber();
+  if (step.trace_facts && step.trace_facts->trace == trace) return step.trace_facts;
+  auto facts = std::make_shared<TraceFacts>();
+  facts->trace = trace;
+  tracing::WriteMetadata("hammock_graph", DescribeGraph(step, facts.get()));
+  tracing::Flush();  // it explains what may end the process next
+  step.trace_facts = facts;
+  return facts;
+}
+
+}  // namespace
+
+void TracedRun::Begin(CompiledStep& step) {
+  step_ = &step;
+  facts_ = FactsOf(step);
+  graph_.planned_bytes = WriteMemory(*step.device, facts_->planned_bytes);
+  graph_.number = step.number;
+  outer_ = std::exchange(tracing::running_graph, &graph_);
+  outer_run_ = std::exchange(current_run, this);
+  span_.emplace("execute", "execute");
+  span_->Set("graph", step.number);
+}
+
+void TracedRun::End() {
+  span_.reset();
+  tracing::running_graph = outer_;
+  current_run = outer_run_;
+  WriteMemory(*step_->device);
+}
+
+void TracedRun::EnterSegment(size_t segment) {
+  if (!current_run) return;
+  current_run->graph_.first_kernel = current_run->facts_->first_kernels.at(segment);
+  tracing::running_graph = &current_run->graph_;
+}
+
+}  // namespace hammock

@@ -1,0 +1,73 @@
+#pragma once
+/// What the executor writes into a trace; see docs/design/traces.md.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/trace_file.h"
+#include "hammock/executor.h"
+#include "hammock/lazy/backend_data.h"
+#include "hammock/trace.h"
+
+namespace hammock {
+
+struct CompiledStep;
+struct DeviceEntry;
+struct ThreadContext;
+
+[[gnu::cold]] void DescribeSync(tracing::Span& span, const DeviceEntry& device);
+[[gnu::cold]] void WriteMiss(const CompileMiss& miss);
+
+/// The memory of a device at this moment; `planned` is what a run will take besides. Returns the
+/// sum.
+[[gnu::cold]] int64_t WriteMemory(const DeviceEntry& device, int64_t planned = 0);
+
+/// What the runs of a step need to know for a trace that has its graph.
+struct TraceFacts {
+  uint64_t trace = 0;                  // its number
+  int64_t planned_bytes = 0;           // of a run besides its inputs
+  std::vector<int64_t> first_kernels;  // by segment: how many kernels are in those before
+};
+/// The graph with its kernels as JSON; see src/runtime/profile_graph.cpp.
+std::string DescribeGraph(const CompiledStep& step, TraceFacts* facts);
+
+/// Waits, in a span of its own if there is something to wait for.
+inline void WaitFor(const lazy::BackendData& data, const char* what) {
+  if (data.IsReady()) return;
+  tracing::Span span(what, "wait");
+  data.Wait();
+}
+
+/// A run of a compiled step, with its graph the first time.
+class TracedRun {
+ public:
+  explicit TracedRun(CompiledStep& step) {
+    if (tracing::IsOn()) [[unlikely]]
+      Begin(step);
+  }
+  ~TracedRun() {
+    if (step_) [[unlikely]]
+      End();
+  }
+  TracedRun(const TracedRun&) = delete;
+  TracedRun& operator=(const TracedRun&) = delete;
+
+  /// The innermost run on this thread goes on with that segment.
+  static void EnterSegment(size_t segment);
+
+ private:
+  void Begin(CompiledStep& step);
+  void End();
+
+  CompiledStep* step_ = nullptr;
+  std::shared_ptr<const TraceFacts> facts_;
+  tracing::RunningGraph graph_;
+  const tracing::RunningGraph* outer_ = nullptr;
+  TracedRun* outer_run_ = nullptr;
+  std::optional<tracing::Span> span_;
+};
+
+}  // namespace hammock

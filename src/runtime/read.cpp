@@ -1,0 +1,137 @@
+/// Reading values, and waiting for devices.
+
+#include <map>
+
+#include "base/throw.h"
+#include "hammock/metrics.h"
+#include "ir/node_access.h"
+#include "ir/primitives.h"
+#include "runtime/backend_calls.h"
+#include "runtime/budget.h"
+#include "runtime/executor.h"
+#include "runtime/profile_points.h"
+#include "trace/record.h"
+
+namespace hammock {
+
+BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger) {
+  auto data_of = [&] {
+    std::lock_guard lock(graph_mutex);
+    return value.node->slots()[value.index].data;
+  };
+  DeviceEntry& device = EntryOf(value.node->device());
+  if (BackendDataPtr data = data_of()) {
+    RefuseToWait(device, data);
+    WaitFor(*data, "wait for results");
+    if (!data->error()) return data;
+  }
+  SyncDevice(device, std::span(&value, 1), {.trigger = trigger, .wait = true});
+  return data_of();
+}
+
+namespace {
+
+std::vector<HostTensor> DownloadMeasured(DeviceEntry& device,
+                                         std::span<const BackendDataPtr> data) {
+  static metrics::Metric& time = metrics::GetMetric("TransferFromDeviceTime", metrics::Kind::kTime);
+  static metrics::Metric& bytes =
+      metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
+  metrics::ScopedTimer timer(time);
+  tracing::Span span("download", "transfer");
+  std::vector<HostTensor> tensors = Download(device, data);
+  int64_t total = 0;
+  for (const HostTensor& tensor : tensors) total += tensor.bytes();
+  bytes.AddSample(static_cast<double>(total));
+  span.Set("bytes", total);
+  return tensors;
+}
+
+}  // namespace
+
+HostTensor StepExecutor::HostLeafOf(const Value& value) {
+  if (!value.node->IsLeaf()) return {};
+  std::lock_guard lock(graph_mutex);
+  CheckBorrowed(*value.node);
+  LeafPayload* payload = NodeAccess::payload(value.node.get());
+  return payload && !value.node->slots()[0].data ? payload->host : HostTensor();
+}
+
+std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
+  CheckNotForked();
+  AtNaturalEnd(NaturalEnd::kRead);
+  // What was read stands: outside of steps a later failure does not undo it.
+  if (Context().step_depth == 0) SealUnit(Context());
+  std::vector<Value> values;
+  for (const Tensor& tensor : tensors) {
+    Value value = ValueOf("read", tensor);
+    if (!value) ThrowUndefined("read");
+    values.push_back(std::move(value));
+  }
+  if (values.size() > 1) Sync(values, {.trigger = trigger, .wait = false});
+  std::vector<HostTensor> results(values.size());
+  std::map<DeviceId, std::vector<size_t>> on_device;
+  std::vector<BackendDataPtr> data(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    Node* node = values[i].node.get();
+    if (node->device() == kNoDevice) {
+      if (&node->op() != &ops::kScalarLeaf && &node->op() != &ops::kConstant) {
+        Throw(ErrorCode::kValue, "read: the tensor is symbolic and has no value");
+      }
+      results[i] = HostTensor::From(node->attrs()[0].scalar());
+      continue;
+    }
+    if (HostTensor leaf = HostLeafOf(values[i]); leaf.defined()) {
+      // The reader may write what it gets.
+      results[i] = HostTensor::Copy(leaf.shape(), leaf.data());
+      continue;
+    }
+    data[i] = Materialize(values[i], trigger);
+    on_device[node->device()].push_back(i);
+  }
+  for (const auto& [device, indices] : on_device) {
+    std::vector<BackendDataPtr> batch;
+    for (size_t i : indices) batch.push_back(data[i]);
+    std::vector<HostTensor> read = DownloadMeasured(EntryOf(device), batch);
+    for (size_t k = 0; k < indices.size(); ++k) results[indices[k]] = std::move(read[k]);
+  }
+  return results;
+}
+
+HostTensor StepExecutor::Read(const Tensor& tensor, const char* trigger) {
+  return Read(std::span(&tensor, 1), trigger).at(0);
+}
+
+NodePtr StepExecutor::CopyToDevice(const Tensor& tensor, DeviceId to, LocationId location) {
+  static metrics::Counter& direct = metrics::GetCounter("DirectDeviceCopies");
+  CheckNotForked();
+  Value value = ValueOf("to", tensor);
+  const DeviceId from = value.node->device();
+  DeviceEntry* target = to == kNoDevice ? nullptr : &EntryOf(to);
+  bool one_backend = target && from != kNoDevice && EntryOf(from).backend == target->backend;
+  if (one_backend && !HostLeafOf(value).defined()) {
+    BackendDataPtr data = Materialize(value, "copy to device");
+    tracing::Span span("copy between devices", "transfer");
+    if (BackendDataPtr copy = CopyDirectly(*target, data)) {
+      direct.Add();
+      return MakeDataLeaf(copy, to, location);
+    }
+  }
+  return MakeHostLeaf(Read(tensor), to, location);
+}
+
+void StepExecutor::Drain(DeviceEntry& device) {
+  if (RunsHere(device)) {
+    Throw(ErrorCode::kExecutionForbidden,
+          "a computation that runs on {} cannot wait until the device is idle", device.name());
+  }
+  tracing::Span span("wait for device", "wait");
+  for (Lane* lane : LanesOf(device)) lane->Drain();
+  if (device.in_flight.load(std::memory_order_acquire) != 0) {
+    CallBackend(device, "Hurry", [&](auto& backend) { backend.Hurry(device.device); });
+  }
+  for (int left; (left = device.in_flight.load(std::memory_order_acquire)) != 0;) {
+    device.in_flight.wait(left, std::memory_order_acquire);
+  }
+}
+
+}  // namespace hammock

@@ -1,0 +1,586 @@
+/// Running a claimed step: inline or queued, segment by segment, and what becomes of its outcome.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "base/location_scope.h"
+#include "base/log.h"
+#include "base/process_exit.h"
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "hammock/metrics.h"
+#include "ir/node_access.h"
+#include "runtime/anomaly.h"
+#include "runtime/backend_calls.h"
+#include "runtime/executor.h"
+#include "runtime/general_step.h"
+#include "runtime/profile_points.h"
+#include "runtime/replay.h"
+#include "runtime/running_step.h"
+#include "runtime/settle_units.h"
+#include "runtime/under_way.h"
+#include "trace/record.h"
+
+namespace hammock {
+
+constinit thread_local LocationId running_step_location = 0;
+
+namespace {
+
+constexpr int64_t kTinyBytes = 1 << 16;
+
+struct Failure {
+  std::shared_ptr<const Error> error;
+  NodeId origin = -1;      // of the traced graph
+  bool inherited = false;  // of an argument
+};
+
+/// Waits for the arguments; an error that one of them carries becomes the step's.
+void WaitForArguments(const Step& step, bool async) {
+  for (const BackendDataPtr& argument : step.arguments) {
+    // An asynchronous backend orders its own work: it only needs to know the memory.
+    if (!argument->IsReady() && !(async && argument->HasValue())) {
+      WaitFor(*argument, "wait for arguments");
+    }
+    if (auto error = argument->error()) throw Failure{error, -1, true};
+  }
+}
+
+/// Which outputs of a captured graph depend on the node with that origin.
+std::vector<bool> OutputsThatNeed(const Graph& graph, NodeId origin) {
+  std::vector<bool> needs(static_cast<size_t>(graph.size()));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    bool need = graph[id].origin == origin;
+    for (GraphValue input : graph[id].inputs) {
+      need = need || (input.node >= 0 && needs[static_cast<size_t>(input.node)]);
+    }
+    needs[static_cast<size_t>(id)] = need;
+  }
+  std::vector<bool> outputs;
+  for (GraphValue output : graph.outputs()) {
+    outputs.push_back(needs[static_cast<size_t>(output.node)]);
+  }
+  return outputs;
+}
+
+/// Copies a value of one device to another through the host.
+BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& data) {
+  if (&to == &from) return data;
+  static metrics::Metric& bytes =
+      metrics::GetMetric("FallbackTransferBytes", metrics::Kind::kBytes);
+  tracing::Span span("copy between devices", "transfer");
+  if (span.on()) [[unlikely]]
+    span.Set("bytes", data->shape().bytes());
+  std::vector<HostTensor> host = Download(from, std::span(&data, 1));
+  bytes.AddSample(static_cast<double>(host[0].bytes()));
+  return Upload(to, host)[0];
+}
+
+/// Where this step recorded the op that `node` was made from. The graph knows the line where it was
+/// first recorded.
+LocationId LocationIn(const Step& step, const GraphNode& node, NodeId origin) {
+  bool known = !step.recipe && origin >= 0 && origin < static_cast<NodeId>(step.order.size());
+  LocationId own = known ? step.order[static_cast<size_t>(origin)]->location() : 0;
+  return own ? own : node.location;
+}
+
+/// Finds the traced op of an error that names a node of the segment.
+Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segment,
+                const Step& step) {
+  const Graph& graph = segment.computation->graph();
+  std::shared_ptr<Error> located = error.Clone();
+  if (error.node() < 0 || error.node() >= graph.size()) return {std::move(located)};
+  const GraphNode& node = graph[error.node()];
+  size_t at = static_cast<size_t>(error.node());
+  NodeId origin = at < segment.origins.size() ? segment.origins[at] : node.origin;
+  // A custom call's own code may have told its line.
+  if (located->where().empty() || located->where() == WhereText(node.location)) {
+    located->SetWhere(WhereText(LocationIn(step, node, origin)));
+  }
+  NameCaller(*located, *node.op, node.location);
+  return {std::move(located), origin};
+}
+
+/// An error that came by a result's event.
+Failure LateFailure(const Step& step, std::shared_ptr<const Error> error) {
+  auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
+  if (!execution || step.compiled->segments.size() != 1) return {std::move(error)};
+  return Located(*execution, step.compiled->segments[0], step);
+}
+
+std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& segment,
+                                       std::span<const BackendDataPtr> arguments,
+                                       const std::vector<bool>& donated,
+                                       RunningMemory::Use& memory) {
+  // Without a destructor: a fork while one is registered leaves the child a lock that nobody opens.
+  static const auto& none = *new std::vector<bool>;
+  // It may run several times: what is donated is written only when nothing can fail any more.
+  auto execute = [&] {
+    return Execute(*segment.device, segment.computation, arguments,
+                   donated.empty() ? none : donated);
+  };
+  auto execute_alone_if_needed = [&] {
+    try {
+      return execute();
+    } catch (const OutOfMemory&) {
+      if (!memory.BecomeAlone()) throw;
+    }
+    return execute();
+  };
+  try {
+    return execute_alone_if_needed();
+  } catch (const process_exit::Cancelled& error) {
+    throw Failure{error.Clone(), -1, true};
+  } catch (const lazy::ExecutionError& error) {
+    throw Located(error, segment, step);
+  } catch (...) {
+    throw Failure{
+        CurrentError(ErrorCode::kExecute, fmt::format("execution on {}", segment.device->name()))};
+  }
+}
+
+void AssignAll(const Step& step, const std::vector<BackendDataPtr>& results) {
+  CallBackend(
+      *step.compiled->device, "BackendData::Assign",
+      [&](auto&) {
+        for (size_t i = 0; i < results.size(); ++i) step.placeholders[i]->Assign(*results[i]);
+      },
+      ErrorCode::kExecute);
+}
+
+/// Devices whose computations this thread is running, innermost first.
+struct Running {
+  explicit Running(const DeviceEntry& device);
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  const DeviceEntry& device;
+  const Running* outer;
+};
+constinit thread_local const Running* running_here = nullptr;
+
+Running::Running(const DeviceEntry& device) : device(device), outer(running_here) {
+  running_here = this;
+}
+Running::~Running() { running_here = outer; }
+
+/// Whether it is run by the body of a custom call.
+bool IsInside(const Step& step) {
+  return step.turn == kNoTurn || (running_here && running_here->outer);
+}
+
+/// Says where a step was recorded while it is run.
+class LineOfStep {
+ public:
+  explicit LineOfStep(const Step& step) : outer_(running_step_location) {
+    running_step_location = step.output_nodes.empty() ? 0 : step.output_nodes.back()->location();
+  }
+  ~LineOfStep() { running_step_location = outer_; }
+  LineOfStep(const LineOfStep&) = delete;
+  LineOfStep& operator=(const LineOfStep&) = delete;
+
+ private:
+  const LocationId outer_;
+};
+
+}  // namespace
+
+bool RunsHere(const DeviceEntry& device) {
+  for (const Running* at = running_here; at; at = at->outer) {
+    if (&at->device == &device) return true;
+  }
+  return false;
+}
+
+void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data) {
+  if (!RunsHere(device) || data->IsReady()) return;
+  Throw(ErrorCode::kExecutionForbidden,
+        "a computation that runs on {} needs a value ({}) that waits for the same device, and so "
+        "for this computation; compute the value before, or make it an operand",
+        device.name(), data->shape().to_string());
+}
+
+std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::ComputationPtr& computation,
+                                       std::span<const BackendDataPtr> arguments) {
+  std::unique_lock running(LaneOf(device).running, std::defer_lock);
+  const bool nested = RunsHere(device);
+  if (!device.backend->IsAsynchronous() && !nested) running.lock();
+  RunningMemory::Use memory(device, computation->run_bytes, nested);
+  Running here(device);
+  process_exit::Run run;
+  static const auto& none = *new std::vector<bool>;
+  std::vector<BackendDataPtr> results = hammock::Execute(device, computation, arguments, none);
+  for (const BackendDataPtr& result : results) result->WaitReady();
+  return results;
+}
+
+void StepExecutor::TakeTurns(DeviceEntry& device, Step& step, bool nested) {
+  step.lane = &LaneOf(device);
+  // At exit a lane may be stuck for ever; what destructors ask for does not need it.
+  const bool at_once = nested || (step.lane != &device.lane && process_exit::Begun());
+  step.turn = at_once ? kNoTurn : step.lane->submitting.Take();
+  step.ordered = at_once || !step.compiled->ordered ? kNoTurn : device.ordered.Take();
+}
+
+bool StepExecutor::Submit(DeviceEntry& device, const StepPtr& step, bool wait) {
+  Lane& lane = *step->lane;
+  std::unique_lock running(lane.running, std::defer_lock);
+  if (step->turn != kNoTurn) {
+    Turns::Turn turn(lane.submitting, step->turn);
+    if (device.backend->IsAsynchronous()) {
+      if (device.in_flight.fetch_add(1, std::memory_order_acq_rel) > 0) {
+        std::vector<BackendDataPtr> unused;  // goes when the mutex is free
+        GraphLock lock(graph_mutex);
+        AwaitSettling(device, lock);
+        unused = TakeUnused(device);
+      }
+    } else {
+      bool tiny = step->compiled->result_bytes + step->compiled->argument_bytes <= kTinyBytes;
+      bool here = !config::Get<config::kAsync>() || wait || tiny;
+      // All steps of the lane before this one were submitted: none may be queued or running.
+      here = here && lane.queued.load(std::memory_order_acquire) == 0 && running.try_lock();
+      if (!here) {
+        Enqueue(device, step);
+        return false;
+      }
+    }
+  }
+  process_exit::Run run;
+  if (!running) {
+    Execute(step);
+    return false;
+  }
+  Running here(device);
+  Execute(step);
+  return true;
+}
+
+void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
+  Lane& lane = *step->lane;
+  // It may have changed since the last time.
+  lane.queue.SetCapacity(static_cast<size_t>(config::Get<config::kMaxAsyncQueue>()));
+  lane.queued.fetch_add(1, std::memory_order_acq_rel);
+  try {
+    lane.queue.Push([this, &device, &lane, step, before_exit = !process_exit::Begun()] {
+      {
+        std::lock_guard running(lane.running);
+        Running here(device);
+        process_exit::Run run(before_exit);
+        Execute(step);
+      }
+      lane.queued.fetch_sub(1, std::memory_order_acq_rel);
+    });
+  } catch (...) {
+    lane.queued.fetch_sub(1, std::memory_order_acq_rel);
+    Fail(*step, CurrentError(ErrorCode::kExecute, "execution on " + device.name()), -1, false);
+  }
+}
+
+void StepExecutor::Execute(const StepPtr& step) {
+  TracedRun traced_run(*step->compiled);
+  LineOfStep line(*step);
+  OutsideOfCalls outside;
+  auto start = std::chrono::steady_clock::now();
+  std::vector<BackendDataPtr> results;
+  DeviceEntry& device = *step->compiled->device;
+  std::optional<Turns::Turn> ordered;  // taken and passed on also where the step fails
+  if (step->ordered != kNoTurn) ordered.emplace(device.ordered, step->ordered);
+  try {
+    WaitForArguments(*step, device.backend->IsAsynchronous());
+    if (process_exit::Run::IsCancelled()) {
+      throw Failure{std::make_shared<process_exit::Cancelled>(), -1, true};
+    }
+    const bool check = ChecksValues();
+    if (check) [[unlikely]]
+      step->donated.clear();  // the search needs the arguments afterwards
+    ExecuteSegments(*step, results);
+    if (check) [[unlikely]] {
+      Running here(device);  // the search runs steps; see Note [Nested steps]
+      if (auto anomaly = FindAnomaly(*step, results)) {
+        throw Failure{anomaly->error, anomaly->origin};
+      }
+    }
+    AssignAll(*step, results);
+  } catch (const Failure& failure) {
+    const bool cancelled = process_exit::Run::IsCancelled();  // whatever a custom call made of it
+    Fail(*step, failure.error, failure.origin, failure.inherited || cancelled);
+    Landed(*step->compiled->device);
+    return;
+  } catch (...) {
+    Fail(*step, CurrentError(ErrorCode::kExecute, "execution"), -1, false);
+    Landed(*step->compiled->device);
+    return;
+  }
+  // What an asynchronous backend has computed counts when it is there, and when it is known that
+  // what it was computed from has not failed.
+  std::vector<BackendDataPtr> pending;
+  for (const BackendDataPtr& result : results) {
+    if (!result->IsReady()) pending.push_back(result);
+  }
+  for (const BackendDataPtr& argument : step->arguments) {
+    if (!argument->IsReady()) pending.push_back(argument);
+  }
+  if (pending.empty()) {
+    Finish(*step, results, start);
+    return;
+  }
+  struct Flight {
+    StepPtr step;
+    std::vector<BackendDataPtr> results;
+    std::atomic<size_t> left;
+  };
+  std::erase_if(results, [](const BackendDataPtr& result) { return result->IsReady(); });
+  auto flight = std::make_shared<Flight>(step, std::move(results), pending.size());
+  {
+    std::lock_guard lock(graph_mutex);
+    device.flights.push_back(step.get());
+  }
+  for (const BackendDataPtr& data : pending) {
+    data->OnReady([this, flight, start] {
+      if (flight->left.fetch_sub(1) == 1) Finish(*flight->step, flight->results, start);
+    });
+  }
+}
+
+namespace {
+
+/// Whether it is the first run of the step. Runs of instances are counted for their general step
+/// too, since they have no entry that lives on.
+bool CountRun(CompiledStep& compiled, int64_t ns) {
+  if (!compiled.sizes.empty()) {
+    compiled.general->executions.fetch_add(1, std::memory_order_relaxed);
+    compiled.general->execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  }
+  compiled.execute_ns.fetch_add(ns, std::memory_order_relaxed);
+  return compiled.executions.fetch_add(1, std::memory_order_relaxed) == 0;
+}
+
+}  // namespace
+
+void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
+                          std::chrono::steady_clock::time_point start) {
+  auto fail = [&](const Failure& failure) {
+    Fail(step, failure.error, failure.origin, failure.inherited);
+    Landed(*step.compiled->device);
+  };
+  for (const BackendDataPtr& argument : step.arguments) {
+    if (auto error = argument->error()) return fail({std::move(error), -1, true});
+  }
+  for (const BackendDataPtr& result : results) {
+    if (auto error = result->error()) return fail(LateFailure(step, std::move(error)));
+  }
+  static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
+  auto end = std::chrono::steady_clock::now();
+  auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
+  const bool first = CountRun(*step.compiled, ns);
+  time.AddSample(static_cast<double>(ns), end);
+  results.clear();  // who takes over the memory looks who else has it
+  Succeed(step);
+  if (first) process_exit::ComeFirst();  // libraries set themselves up when they are first used
+  Landed(*step.compiled->device);
+}
+
+void StepExecutor::Landed(DeviceEntry& device) {
+  if (!device.backend->IsAsynchronous()) return;
+  device.in_flight.fetch_sub(1, std::memory_order_acq_rel);
+  device.in_flight.notify_all();
+}
+
+void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& results) {
+  const CompiledStep& compiled = *step.compiled;
+  RunningMemory::Use memory(*compiled.device, compiled.run_bytes, IsInside(step));
+  if (compiled.simple) {
+    results = RunSegment(step, compiled.segments[0], step.arguments, step.donated, memory);
+    return;
+  }
+  for (const Refusal& refusal : compiled.refusals) {
+    metrics::GetCounter("fallback::" + refusal.op).Add();
+  }
+  // Values by number, on the device that made them.
+  std::vector<BackendDataPtr> values(static_cast<size_t>(compiled.num_values));
+  std::vector<DeviceEntry*> devices(values.size(), compiled.device);
+  std::copy(step.arguments.begin(), step.arguments.end(), values.begin());
+  for (const CompiledSegment& segment : compiled.segments) {
+    if (tracing::IsOn()) [[unlikely]]
+      TracedRun::EnterSegment(static_cast<size_t>(&segment - compiled.segments.data()));
+    std::vector<BackendDataPtr> arguments;
+    for (int input : segment.inputs) {
+      const BackendDataPtr& value = values[static_cast<size_t>(input)];
+      value->WaitReady();
+      arguments.push_back(CopyTo(*segment.device, *devices[static_cast<size_t>(input)], value));
+    }
+    auto outputs = RunSegment(step, segment, arguments, {}, memory);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      values[static_cast<size_t>(segment.first_output) + i] = outputs[i];
+      devices[static_cast<size_t>(segment.first_output) + i] = segment.device;
+    }
+  }
+  for (int result : compiled.results) {
+    const BackendDataPtr& value = values[static_cast<size_t>(result)];
+    value->WaitReady();
+    results.push_back(CopyTo(*compiled.device, *devices[static_cast<size_t>(result)], value));
+  }
+}
+
+void StepExecutor::LetGo(Step& step) {
+  std::vector<Node*> dead;
+  {
+    std::lock_guard lock(graph_mutex);
+    for (NodePtr& output : step.output_nodes) {
+      NodeAccess::flags(output.get()) &= ~NodeAccess::kClaimed;
+      Node* node = output.release();
+      if (NodeAccess::Release(node)) dead.push_back(node);
+    }
+  }
+  step.output_nodes.clear();
+  step.recipe = {};
+  for (Node* node : dead) NodeAccess::Destroy(node);
+}
+
+void StepExecutor::Succeed(Step& step) {
+  DeviceEntry& device = *step.compiled->device;
+  const bool is_asynchronous = device.backend->IsAsynchronous();
+  {
+    std::lock_guard lock(graph_mutex);
+    if (is_asynchronous) BeginSettling(device);
+    std::erase(device.flights, &step);
+    for (const NodePtr& node : step.output_nodes) {
+      NodeAccess::TakeOperands(node.get(), step.dropped);
+    }
+    for (const WriteUnitPtr& unit : step.units) --unit->in_flight;
+  }
+  step.arguments.clear();
+  for (lazy::BackendData* placeholder : step.placeholders) {
+    if (placeholder) placeholder->SetReady();
+  }
+  for (Node* node : step.dropped) node->DropReference();
+  step.dropped.clear();
+  LetGo(step);
+  for (const WriteUnitPtr& unit : step.units) TrySettle(unit);
+  if (is_asynchronous) EndSettling(device);
+}
+
+void StepExecutor::FailUnits(Step& step, const std::shared_ptr<const Error>& error, bool is_known) {
+  for (const WriteUnitPtr& unit : step.units) {
+    --unit->in_flight;
+    if (unit->error) continue;
+    // Where it is not known which op failed, it may be any.
+    std::shared_ptr<const Error> failure = is_known ? FailureOf(*unit) : error;
+    if (failure) FailUnit(*unit, std::move(failure));
+  }
+}
+
+void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId origin,
+                        bool inherited) {
+  static metrics::Counter& failures = metrics::GetCounter("FailedSteps");
+  DeviceEntry& device = *step.compiled->device;
+  step.own_failure = !inherited;
+  std::vector<BackendDataPtr> held;  // until they have the error
+  {
+    std::lock_guard lock(graph_mutex);
+    std::erase(device.flights, &step);
+    for (const NodePtr& node : step.output_nodes) {
+      NodeAccess::flags(node.get()) &= ~NodeAccess::kClaimed;
+      for (int i = 0; i < node->num_outputs(); ++i) {
+        held.push_back(std::move(node->slots()[i].data));
+      }
+    }
+    bool is_known = inherited;
+    if (!inherited) {
+      Node* culprit = nullptr;
+      if (step.recipe && origin >= 0) {
+        std::vector<bool> affected = OutputsThatNeed(step.compiled->traced, origin);
+        for (size_t i = 0; i < step.output_nodes.size() && i < affected.size(); ++i) {
+          if (affected[i]) NodeAccess::MakePayload(step.output_nodes[i].get()).error = error;
+        }
+      } else if (origin >= 0 && origin < static_cast<NodeId>(step.order.size())) {
+        culprit = step.order[static_cast<size_t>(origin)];
+      } else if (step.recipe) {
+        culprit = step.recipe.get();
+      } else {
+        NoteFailure(device, step.output_nodes, error);
+      }
+      if (culprit && !culprit->IsLeaf()) NodeAccess::MakePayload(culprit).error = error;
+      is_known = culprit || (step.recipe && origin >= 0);
+    }
+    FailUnits(step, error, is_known);
+    // Who hears of the error undoes what failed by it: one without the other is never seen.
+    if (!inherited) AddUnseen(device, step.owner, error);
+  }
+  failures.Add();
+  for (lazy::BackendData* placeholder : step.placeholders) {
+    if (placeholder) placeholder->SetError(error);
+  }
+}
+
+namespace {
+
+/// Finds which arguments of a replay die with it; those that readers under way hold too only if it
+/// may come behind these. With the graph mutex held.
+void FindDying(Step& step, const std::vector<bool>& released, bool may_wait) {
+  const size_t count = step.arguments.size();
+  step.donated.resize(count);
+  auto operands = step.recipe->operands();
+  DyingArguments dying(step);
+  std::vector<const Node*> updated;
+  for (size_t i = 0; i < released.size() && i < count; ++i) {
+    if (!released[i]) continue;
+    Node* node = operands[i].node;
+    auto uses = std::count_if(operands.begin(), operands.end(),
+                              [&](const Node::Operand& operand) { return operand.node == node; });
+    if (!MayDonate(*node, *step.arguments[i], *step.compiled->device)) continue;
+    // The recipe and the tensor that lets go refer to the node.
+    dying.Add(i, node, step.arguments[i], static_cast<uint32_t>(uses) + 1);
+    updated.push_back(node);
+  }
+  std::ranges::sort(updated);
+  if (may_wait) dying.AddReaders(updated);
+}
+
+}  // namespace
+
+void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
+                       std::vector<NodePtr> outputs, NodePtr recipe,
+                       const std::vector<bool>& released, const WriteUnitPtr& unit) {
+  CheckNotForked();
+  auto step = std::make_shared<Step>();
+  step->compiled = compiled;
+  step->arguments = std::move(arguments);
+  step->recipe = std::move(recipe);
+  ThreadContext& context = Context();
+  step->owner = &context;
+  DeviceEntry& device = *compiled->device;
+  bool nested = RunsHere(device);
+  for (const BackendDataPtr& argument : step->arguments) RefuseToWait(device, argument);
+  std::vector<BackendDataPtr> placeholders;
+  for (const NodePtr& output : outputs) {
+    placeholders.push_back(NewPlaceholder(device, output->shape()));
+    step->placeholders.push_back(placeholders.back().get());
+  }
+  {
+    std::lock_guard lock(graph_mutex);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i]->slots()[0].data = placeholders[i];
+      NodeAccess::flags(outputs[i].get()) |= NodeAccess::kClaimed;
+    }
+    TakeTurns(device, *step, nested);
+    std::vector<Node*> operands;
+    for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);
+    bool is_own = context.step_depth == 0;  // of a step the unit may have other parts
+    bool may = JoinUnits(*step, unit ? UnitSpan(&unit, 1) : UnitSpan(), operands, is_own);
+    if (config::Get<config::kParamAliasing>() && (may || !is_own)) {
+      FindDying(*step, released, may);
+    }
+  }
+  step->output_nodes = std::move(outputs);
+  bool wait = !config::Get<config::kAsync>() && !nested;
+  if (!wait) placeholders.clear();
+  Submit(device, step, false);
+  for (const BackendDataPtr& placeholder : placeholders) placeholder->Wait();
+}
+
+}  // namespace hammock

@@ -1,0 +1,414 @@
+#include "runtime/trace_function.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "base/throw.h"
+#include "hammock/config.h"
+#include "ir/node_access.h"
+#include "ir/primitives.h"
+#include "runtime/backend_calls.h"
+#include "runtime/dump.h"
+#include "trace/hooks.h"
+#include "trace/layout.h"
+#include "trace/record.h"
+
+namespace hammock {
+
+namespace {
+
+/// What `fn` did to its inputs, by value; handles are gone.
+struct Traced {
+  std::vector<NodePtr> inputs;
+  std::vector<NodePtr> made_leaves;  // data that came from the host inside of `fn`
+  std::vector<ResultSource> outputs;
+  std::vector<std::pair<size_t, ResultSource>> writes;  // argument, its new value
+};
+
+NodePtr MakeInput(const char* op, size_t index, const Shape& type, DeviceId device,
+                  LocationId location) {
+  NodePtr node = Node::Make(ops::kInput, {}, {}, std::span(&type, 1), device, location);
+  // Whoever needs its value meets this error: reads inside the function, and whatever of the trace
+  // outlives it.
+  auto error = std::make_shared<ValueError>(
+      ErrorCode::kExecutionForbidden,
+      fmt::format("{}: a value that depends on input {} ({}) is read (printed, compared, turned "
+                  "into a number), which it does not have while the function is recorded; return "
+                  "it and read the result of the call",
+                  op, index, type.to_string()));
+  error->SetWhere("");  // that of the read
+  NodeAccess::MakePayload(node.get()).error = std::move(error);
+  return node;
+}
+
+void RefuseEagerMode(const char* op) {
+  if (!InEagerMode()) return;
+  Throw<NotSupported>(ErrorCode::kNotSupported,
+                      "{}: eager mode runs ops one by one, so there is no graph to record; leave "
+                      "eager mode first",
+                      op);
+}
+
+/// While one lives, leaves of data that this thread makes are listed.
+class MadeLeaves {
+ public:
+  explicit MadeLeaves(std::vector<NodePtr>& list)
+      : outer_(std::exchange(Context().made_leaves, &list)) {}
+  ~MadeLeaves() { Context().made_leaves = outer_; }
+  MadeLeaves(const MadeLeaves&) = delete;
+  MadeLeaves& operator=(const MadeLeaves&) = delete;
+
+ private:
+  std::vector<NodePtr>* outer_;
+};
+
+std::vector<Tensor> TensorsOfThread() {
+  std::vector<Tensor> tensors;
+  ThreadContext& context = Context();
+  std::lock_guard lock(context.lock);
+  for (Link* list : {&context.pending, &context.settled}) {
+    for (Link* link = list->next; link != list; link = link->next) {
+      auto* impl = static_cast<TensorImpl*>(link);
+      impl->references.fetch_add(1);
+      tensors.push_back(Tensor::FromImpl(impl));
+    }
+  }
+  return tensors;
+}
+
+/// Whether a value is still to be computed from one of `inputs`. With the graph mutex held.
+bool DependsOn(const std::vector<NodePtr>& inputs, const Node* root) {
+  std::vector<const Node*> left{root};
+  std::unordered_set<const Node*> seen{root};
+  while (!left.empty()) {
+    const Node* node = left.back();
+    left.pop_back();
+    for (const NodePtr& input : inputs) {
+      if (input.get() == node) return true;
+    }
+    if (IsAvailable(*node)) continue;
+    for (const Node::Operand& operand : node->operands()) {
+      if (operand.node && seen.insert(operand.node).second) left.push_back(operand.node);
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void RefuseKeptTensor(const char* op, const Node& kept) {
+  Throw(ErrorCode::kValue,
+        "{}: the result of {} [at {}], which depends on the inputs, is kept in a tensor outside of "
+        "the function, where later calls would not update it; return it from the function instead, "
+        "or write it to a tensor of the state in place (add_, copy_)",
+        op, kept.op().name(), LocationText(kept.location()));
+}
+
+/// The tensors of this thread and what a write to them would change.
+class LiveTensors {
+ public:
+  LiveTensors() : tensors_(TensorsOfThread()) {
+    for (const Tensor& tensor : tensors_) before_.push_back(WrittenValue(*tensor.impl()));
+  }
+
+  /// Nor may it have left tensors behind whose values it computes from its inputs, other than
+  /// gradients and `results`.
+  void RefuseNew(const char* op, const std::vector<NodePtr>& inputs,
+                 const std::vector<Tensor>& results) const {
+    std::unordered_set<const TensorImpl*> known;
+    auto add = [&](const Tensor& tensor) {
+      if (!tensor.defined()) return;
+      known.insert(tensor.impl());
+      if (Tensor grad = tensor.grad(); grad.defined()) known.insert(grad.impl());
+    };
+    for (const Tensor& tensor : tensors_) add(tensor);
+    for (const Tensor& tensor : results) add(tensor);
+    std::vector<Tensor> now = TensorsOfThread();
+    std::erase_if(now, [&](const Tensor& tensor) { return known.contains(tensor.impl()); });
+    std::lock_guard lock(Executor().graph_mutex);
+    for (const Tensor& tensor : now) {
+      const Node* node = tensor.impl()->node;
+      if (node && DependsOn(inputs, node)) RefuseKeptTensor(op, *node);
+    }
+  }
+
+  /// A function that was traced must not have written to any of them; undoes it otherwise.
+  void RefuseWrites(const char* op) const {
+    Value written;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      Value now = WrittenValue(*tensors_[i].impl());
+      if (now == before_[i]) continue;
+      Unwrite(*tensors_[i].impl(), now, before_[i]);
+      written = now;
+    }
+    if (!written) return;
+    Throw(ErrorCode::kValue,
+          "{}: {} [at {}] writes to a tensor that is no argument, which later calls would not do; "
+          "make it an argument, or name it in the list of state",
+          op, written.node->op().name(), LocationText(written.node->location()));
+  }
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::vector<Value> before_;
+};
+
+/// What a call returns has no history, so that nothing of the trace lives on in one.
+Value WithoutHistory(Value value) {
+  value.tape = {};
+  return value;
+}
+
+size_t IndexOfSame(const std::vector<Tensor>& tensors, size_t end, const Tensor& tensor) {
+  size_t i = 0;
+  while (i < end && !tensors[i].is_same(tensor)) ++i;
+  return i;
+}
+
+Traced Trace(const char* op, const TensorFn& fn, const std::vector<Tensor>& examples,
+             LocationId location, DeviceEntry*& device, Kept kept) {
+  Traced traced;
+  LiveTensors outside;
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    traced.inputs.push_back(MakeInput(op, i, examples[i].shape(), device->id, location));
+    inputs.push_back(NewTensor(NodePtr(traced.inputs[i]).release(), 0, true));
+  }
+  std::vector<Tensor> outputs;
+  {
+    NoExecution guard(
+        "a function is being captured, which only records; compute what it needs "
+        "before the call");
+    MadeLeaves leaves(traced.made_leaves);
+    outputs = fn(inputs);
+  }
+  outside.RefuseWrites(op);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined()) {
+      Throw(ErrorCode::kUninitializedTensor, "{}: output {} is undefined", op, i);
+    }
+  }
+  std::vector<Tensor> all = inputs;
+  all.insert(all.end(), outputs.begin(), outputs.end());
+  if (kept == Kept::kRefused) outside.RefuseNew(op, traced.inputs, all);
+  device = DeviceOfAll(op, all);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    size_t input = IndexOfSame(inputs, inputs.size(), outputs[i]);
+    size_t earlier = IndexOfSame(outputs, i, outputs[i]);
+    if (input < inputs.size()) {
+      traced.outputs.push_back({ResultSource::kArgument, input, {}});
+    } else if (earlier < i) {
+      traced.outputs.push_back({ResultSource::kOutput, earlier, {}});
+    } else {
+      ResultSource source{ResultSource::kConstant, 0, WithoutHistory(ValueOf(op, outputs[i]))};
+      const TensorImpl& impl = *outputs[i].impl();
+      if (impl.view) source.strides = CopyStrides(GeometryOf(impl));
+      traced.outputs.push_back(std::move(source));
+    }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Value now = WithoutHistory(ValueOf(op, inputs[i]));
+    if (now.node == traced.inputs[i]) continue;
+    traced.writes.push_back({i, {ResultSource::kConstant, 0, std::move(now)}});
+  }
+  return traced;
+}
+
+std::vector<Value> RootsOf(const Traced& traced) {
+  std::vector<Value> roots;
+  for (const ResultSource& source : traced.outputs) {
+    if (source.value) roots.push_back(source.value);
+  }
+  for (const auto& [argument, source] : traced.writes) roots.push_back(source.value);
+  std::erase_if(roots, [](const Value& root) { return root.node->device() == kNoDevice; });
+  return roots;
+}
+
+/// A walk's outcome that may be used without the graph mutex.
+struct Captured {
+  Graph graph;
+  Hash128 hash;
+  std::vector<uint64_t> key;
+  std::vector<Value> parameters;
+  std::map<std::pair<const Node*, uint32_t>, size_t> results;  // looked up, never iterated
+  int64_t kept = 0;
+  std::vector<Value> elsewhere;  // not computed yet, needs no input, and is used elsewhere
+  NodePtr leaked;                // needs an input, and is used elsewhere
+};
+
+/// Which nodes of a walk need one of `inputs`.
+std::vector<bool> NeedsInputs(const Walk& walk, const std::vector<NodePtr>& inputs) {
+  std::vector<bool> needs(walk.order.size());
+  for (const NodePtr& input : inputs) {
+    uint32_t at = NodeAccess::walk_index(input.get());
+    if (at < walk.order.size() && walk.order[at] == input.get()) needs[at] = true;
+  }
+  for (size_t i = 0; i < walk.order.size(); ++i) {
+    if (IsAvailable(*walk.order[i])) continue;
+    for (const Node::Operand& operand : walk.order[i]->operands()) {
+      if (operand.node && needs[walk.EntryOf(operand.node, operand.index)]) needs[i] = true;
+    }
+  }
+  return needs;
+}
+
+/// Walks from the roots to the inputs, which count as computed meanwhile.
+Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr>& inputs,
+                      DeviceEntry& device) {
+  Captured captured;
+  std::vector<BackendDataPtr> stand_ins;
+  for (const NodePtr& input : inputs) {
+    stand_ins.push_back(NewPlaceholder(device, input->shape()));
+    stand_ins.back()->SetReady();
+  }
+  std::lock_guard lock(Executor().graph_mutex);
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i]->slots()[0].data = stand_ins[i];
+  Walk walk;
+  RunWalk(roots, device.id, ConfigBits(), walk);
+  captured.graph = GraphOf(walk);
+  captured.hash = walk.hash;
+  captured.key.assign(walk.key.words().begin(), walk.key.words().end());
+  captured.kept = walk.kept;
+  for (size_t i = 0; i < walk.parameters.size(); ++i) {
+    captured.parameters.push_back({NodePtr(walk.parameters[i]), walk.parameter_outputs[i]});
+  }
+  std::vector<bool> needs = NeedsInputs(walk, inputs);
+  for (size_t i = 0; i < walk.outputs.size(); ++i) {
+    Node* node = const_cast<Node*>(walk.outputs[i].node);
+    captured.results[{node, walk.outputs[i].index}] = i;
+    bool root = std::any_of(roots.begin(), roots.end(),
+                            [&](const Value& value) { return value.node.get() == node; });
+    if (root) continue;
+    if (needs[walk.EntryOf(node, walk.outputs[i].index)]) {
+      captured.leaked = NodePtr(node);
+    } else {
+      captured.elsewhere.push_back({NodePtr(node), walk.outputs[i].index});
+    }
+  }
+  for (const NodePtr& input : inputs) input->slots()[0].data = nullptr;
+  if (walk.failed) NodeAccess::payload(walk.failed)->error->Raise();
+  return captured;
+}
+
+/// Whether a tensor of this thread has the value, rather than the history of one.
+bool IsHeldByTensor(const Node* node) {
+  ThreadContext& context = Context();
+  std::lock_guard lock(context.lock);
+  for (Link* list : {&context.pending, &context.settled}) {
+    for (Link* link = list->next; link != list; link = link->next) {
+      if (static_cast<TensorImpl*>(link)->node == node) return true;
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void RefuseKept(const char* op, const Node& kept) {
+  if (IsHeldByTensor(&kept)) RefuseKeptTensor(op, kept);
+  Throw(ErrorCode::kValue,
+        "{}: the result of {} [at {}], which depends on the inputs, is kept for a backward pass by "
+        "a tensor outside of the function, where later calls would not update it; detach() what "
+        "the function keeps, or return it instead",
+        op, kept.op().name(), LocationText(kept.location()));
+}
+
+Captured CaptureGraph(const char* op, const Traced& traced, DeviceEntry& device) {
+  std::vector<Value> roots = RootsOf(traced);
+  Captured captured = WalkCaptured(roots, traced.inputs, device);
+  if (!captured.elsewhere.empty()) {
+    // Captured tensors become constants of the graph, so they are computed now.
+    Executor().Sync(captured.elsewhere, {.trigger = "capture", .wait = false});
+    captured = WalkCaptured(roots, traced.inputs, device);
+  }
+  if (captured.leaked) RefuseKept(op, *captured.leaked);
+  return captured;
+}
+
+ParameterSource ParameterSourceOf(const Value& parameter, const Traced& traced,
+                                  DeviceEntry& device) {
+  const Node& node = *parameter.node;
+  auto input = std::find(traced.inputs.begin(), traced.inputs.end(), parameter.node);
+  if (input != traced.inputs.end()) {
+    return {.kind = ParameterSource::kInput,
+            .input = static_cast<size_t>(input - traced.inputs.begin())};
+  }
+  if (&node.op() == &ops::kRngState) {
+    ParameterSource random{.kind = ParameterSource::kRandom,
+                           .blocks = static_cast<uint64_t>(node.attrs()[2].integer())};
+    const LeafPayload* payload = NodeAccess::payload(&node);
+    if (payload) random.generator = payload->generator;
+    return random;
+  }
+  if (&node.op() != &ops::kScalarLeaf) {
+    const auto& made = traced.made_leaves;
+    bool made_inside = std::find(made.begin(), made.end(), parameter.node) != made.end();
+    return {
+        .kind = ParameterSource::kConstant, .constant = parameter, .from_outside = !made_inside};
+  }
+  // A lifted scalar is on no device; its value is frozen where the graph runs.
+  Scalar number = node.attrs()[0].scalar();
+  BackendDataPtr data = UploadScalar(device, number);
+  return {.kind = ParameterSource::kConstant,
+          .constant = {MakeDataLeaf(data, device.id, node.location()), 0},
+          .number = number};
+}
+
+void Resolve(ResultSource& source, const Captured& captured, const std::vector<NodePtr>& inputs) {
+  if (!source.value) return;
+  auto input = std::find(inputs.begin(), inputs.end(), source.value.node);
+  if (input != inputs.end()) {
+    source.kind = ResultSource::kInput;
+    source.index = static_cast<size_t>(input - inputs.begin());
+    source.value = {};
+    return;
+  }
+  auto result = captured.results.find({source.value.node.get(), source.value.index});
+  if (result == captured.results.end()) return;
+  source.kind = ResultSource::kResult;
+  source.index = result->second;
+  source.value = {};
+}
+
+}  // namespace
+
+bool InEagerMode() { return config::Get<config::kEager>() || Context().eager != 0; }
+
+TracedFunction TraceFunction(const char* op, const TensorFn& fn,
+                             const std::vector<Tensor>& examples, Location at, Kept kept) {
+  DeviceEntry* device;
+  {
+    LocationScope scope(at);
+    CheckNotForked();
+    RefuseEagerMode(op);
+    if (!fn) Throw(ErrorCode::kValue, "{}: the function is empty", op);
+    device = DeviceOfAll(op, examples);
+    for (size_t i = 0; i < examples.size(); ++i) {
+      if (ValueOf(op, examples[i]).node->device() != kNoDevice) continue;
+      Throw(ErrorCode::kValue, "{}: input {} is a number without a device", op, i);
+    }
+  }
+  // Ops of the function keep their own lines: the scope opens after it.
+  Traced traced = Trace(op, fn, examples, CurrentLocation(at), device, kept);
+  LocationScope scope(at);
+  if (!device) {
+    Throw(ErrorCode::kValue, "{}: no input or output of the function is on a device", op);
+  }
+  Captured captured = CaptureGraph(op, traced, *device);
+  TracedFunction result;
+  result.device = device;
+  for (const NodePtr& input : traced.inputs) result.input_types.push_back(input->shape());
+  for (ResultSource& source : traced.outputs) Resolve(source, captured, traced.inputs);
+  for (auto& [argument, source] : traced.writes) Resolve(source, captured, traced.inputs);
+  for (const Value& parameter : captured.parameters) {
+    result.parameters.push_back(ParameterSourceOf(parameter, traced, *device));
+  }
+  result.graph = std::move(captured.graph);
+  result.hash = captured.hash;
+  result.key = std::move(captured.key);
+  result.kept = captured.kept;
+  result.outputs = std::move(traced.outputs);
+  result.writes = std::move(traced.writes);
+  return result;
+}
+
+}  // namespace hammock

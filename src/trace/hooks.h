@@ -1,0 +1,58 @@
+#pragma once
+/// What recording needs of later folders: of the executor (src/runtime/trace_hooks.cpp and
+/// src/runtime/budget.cpp) and of the tape (src/autograd/).
+
+#include <span>
+#include <utility>
+
+#include "hammock/random.h"
+#include "hammock/tensor.h"
+
+namespace hammock {
+
+struct TensorImpl;
+struct ThreadContext;
+class Operands;
+
+/// Eager mode: computes `result` now. Otherwise a budget is used up: computes what the thread has
+/// pending.
+void AfterOpSlow(ThreadContext& context, const Tensor& result, bool eager);
+/// While numbers are baked neither budgets nor eager mode run anything, for a gradient may trace
+/// what it does not use; eager mode computes its results afterwards.
+void RunBaked(std::span<const Tensor> results);
+/// Starts the budgets' counts anew: all that the thread recorded has been run.
+void ResetBudgets(ThreadContext& context);
+/// The elements of a tensor on the host, computed if need be; `trigger` names the reason in
+/// reports.
+HostTensor ReadElements(const Tensor& tensor, const char* trigger = "read");
+bool IsPendingValue(const Tensor& tensor);
+/// A node that holds the tensor's value on another device.
+NodePtr CopyToDevice(const Tensor& tensor, DeviceId to, LocationId location);
+/// Hands the seed to every backend.
+void SeedBackends(uint64_t seed);
+/// An op was recorded while a profile wants to know how long that takes.
+[[gnu::cold]] void NoteOp(ThreadContext& context);
+/// Ends the profile's span over the thread's latest `ops` ops.
+[[gnu::cold]] void WriteRecorded(ThreadContext& context, int64_t ops);
+
+/// Gives `self` another value and its history, through views. In eager mode it is computed at once;
+/// if that fails, `self` keeps the value it had. `is_shared`: the value is another tensor's too.
+void Write(const char* op, const Tensor& self, Value value, bool is_shared = false);
+/// What a write to the tensor changes: the base of its group, or its own value.
+Value WrittenValue(const TensorImpl& impl);
+/// Undoes a write, unless another one followed.
+void Unwrite(TensorImpl& impl, const Value& written, const Value& old);
+
+/// The tape's entry for a node just recorded; null where no gradient can flow.
+TapePtr RecordHistory(const Node& node, const Operands& operands);
+/// A history that only passes gradients on: a second tensor of the same value. Null where no
+/// gradient is wanted.
+TapePtr PassOn(const Value& value);
+/// As PassOn, for a copy of `source` on another device.
+TapePtr RecordTransfer(const Value& source, DeviceId to);
+/// Random state for an op; a checkpoint that is traced again gives what it gave the first time.
+std::pair<uint64_t, uint64_t> TakeRandom(Generator& generator, uint64_t blocks);
+/// What `self` becomes when `value` is written to it; refuses leaves that require grad.
+TapePtr HistoryOfWrite(const char* op, const TensorImpl& self, const Value& value);
+
+}  // namespace hammock

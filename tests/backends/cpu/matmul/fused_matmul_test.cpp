@@ -1,0 +1,148 @@
+// Products with what follows them, as a user sees them: the bits are those of separate steps.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "backends/cpu/code/kernel_code.h"
+#include "backends/cpu/program.h"
+#include "hammock/autograd.h"
+#include "hammock/hammock.h"
+
+namespace hammock::cpu {
+namespace {
+
+const Device kCpu("cpu");
+
+Tensor Values(const Dims& sizes, unsigned seed, DType dtype = f32) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> number(-1, 1);
+  std::vector<float> values(static_cast<size_t>(Shape(f32, sizes).numel()));
+  for (float& value : values) value = number(random);
+  return tensor(values, sizes).to(kCpu).to(dtype);
+}
+
+using Layer = std::function<Tensor(const Tensor& product)>;
+
+/// Runs `after` on a product in the same step and in a step of its own, in both tiers.
+void ExpectSameBits(const std::function<Tensor()>& product, const Layer& after,
+                    const std::string& about) {
+  Tensor apart = product();
+  apart.host();
+  HostTensor expected = after(apart).host();
+  for (const char* threads : {"1", "2", "3"}) {
+    config::Override some("cpu_threads", threads);
+    LazyGraphExecutor::Get()->ClearComputationCache();
+    for (bool compiled : {false, true}) {
+      if (compiled) WaitForCode();
+      Tensor whole = product();
+      Tensor result = after(whole);
+      EXPECT_TRUE(result.host().SameBits(expected)) << about << ", " << threads << " threads";
+    }
+    // The product itself is wanted as well.
+    Tensor whole = product();
+    Tensor both[] = {after(whole), whole};
+    LazyGraphExecutor::Get()->SyncTensorsGraph(both);
+    EXPECT_TRUE(both[0].host().SameBits(expected)) << about << ", stored";
+    EXPECT_TRUE(both[1].host().SameBits(apart.host())) << about << ", stored";
+  }
+}
+
+TEST(FusedProduct, MatMulsOfAllSizesHaveTheBitsOfSeparateSteps) {
+  struct Sizes {
+    int64_t batch, m, k, n;
+  };
+  for (auto [batch, m, k, n] : {Sizes{1, 1, 300, 700},
+                                {1, 5, 6, 7},
+                                {1, 64, 100, 520},
+                                {3, 130, 40, 64},
+                                {1, 1030, 70, 200},
+                                {16, 40, 16, 48}}) {
+    for (DType dtype : {f32, bf16, f64}) {
+      Tensor a = Values({batch, m, k}, 1, dtype), b = Values({batch, k, n}, 2, dtype);
+      Tensor bias = Values({n}, 3, dtype), residual = Values({batch, m, n}, 4, dtype);
+      for (const Tensor& x : {a, b, bias, residual}) x.host();
+      auto product = [&] { return matmul(a, b); };
+      std::string about = fmt::format("{}x{}x{}x{} {}", batch, m, k, n, NameOf(dtype));
+      ExpectSameBits(
+          product, [&](const Tensor& y) { return gelu(y + bias) + residual; }, about + " gelu");
+      ExpectSameBits(
+          product, [&](const Tensor& y) { return softmax(y + bias, -1); }, about + " softmax");
+      ExpectSameBits(
+          product, [&](const Tensor& y) { return layer_norm(y + residual, {y.size(-1)}); },
+          about + " layer norm");
+    }
+  }
+}
+
+TEST(FusedProduct, ConvolutionsHaveTheBitsOfSeparateSteps) {
+  Tensor x = Values({3, 8, 40, 30}, 1), wide = Values({24, 8, 3, 3}, 2),
+         point = Values({24, 8, 1, 1}, 3);
+  Tensor mean = Values({24}, 4), var = Values({24}, 5) + 2.0, bias = Values({24}, 6);
+  Tensor residual = Values({3, 24, 40, 30}, 7);
+  for (const Tensor& t : {x, wide, point, mean, var, bias, residual}) t.host();
+  for (const Tensor& weight : {wide, point}) {
+    int64_t padding = weight.size(-1) / 2;
+    auto product = [&] { return conv2d(x, weight, std::nullopt, {1}, {padding}); };
+    ExpectSameBits(
+        product,
+        [&](const Tensor& y) { return relu(batch_norm(y, mean, var, bias, bias) + residual); },
+        "batch norm");
+    ExpectSameBits(
+        product,
+        [&](const Tensor& y) {
+          return y * y.sum({-2, -1}, true);
+        },
+        "sums");
+  }
+}
+
+TEST(FusedProduct, HeadsAreSplitWhileTheyAreWritten) {
+  Tensor x = Values({4 * 33, 40}, 1), w = Values({40, 3 * 2 * 16}, 2), bias = Values({96}, 3);
+  for (const Tensor& t : {x, w, bias}) t.host();
+  ExpectSameBits([&] { return matmul(x, w); },
+                 [&](const Tensor& y) {
+                   return (y + bias).view({4, 33, 3, 2, 16}).permute({2, 0, 3, 1, 4}).contiguous();
+                 },
+                 "heads");
+}
+
+TEST(FusedProduct, AnUpdateWritesIntoTheWeightUnlessTheProductReadsIt) {
+  for (bool reads_it : {false, true}) {
+    Graph graph = ParseGraph(
+        "%0 = input : f32[48,64]\n%1 = input : f32[48,64]\n%2 = input : f32[64,64]\n"
+        "%3 = dot_general " +
+        std::string(reads_it ? "%2, %2" : "%0, %1") +
+        " {a_contract=[0], b_contract=[0], a_batch=[], b_batch=[]} : f32[64,64]\n"
+        "%4 = sub %2, %3 : f32[64,64]\nreturn %4");
+    Program program(graph);
+    EXPECT_EQ(program.donations().Match({true, true, true})[0], reads_it ? -1 : 2);
+    EXPECT_EQ(program.kernels(), 1);
+  }
+}
+
+TEST(FusedProduct, SlicesAreWrittenInPlaceWhereTheWholeDies) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[1000,64]
+    %1 = input : f32[1,64]
+    %2 = input : i64[]
+    %3 = neg %0 : f32[1000,64]
+    %4 = dynamic_update_slice %3, %1, %2 {dim=0, step=1} : f32[1000,64]
+    %5 = dynamic_update_slice %4, %1, %2 {dim=0, step=1} : f32[1000,64]
+    %6 = reduce_sum %5 {dims=[0], keepdim=false} : f32[64]
+    return %6)");
+  EXPECT_LT(Program(graph).plan().arena_bytes, 2 * 1000 * 64 * 4);
+  // An input that is donated, as a cache of keys is.
+  graph = ParseGraph(R"(
+    %0 = input : f32[1000,64]
+    %1 = input : f32[1,64]
+    %2 = input : i64[]
+    %3 = dynamic_update_slice %0, %1, %2 {dim=0, step=1} : f32[1000,64]
+    return %3)");
+  EXPECT_EQ(Program(graph).donations().Match({true, true, true}), std::vector<int>{0});
+}
+
+}  // namespace
+}  // namespace hammock::cpu

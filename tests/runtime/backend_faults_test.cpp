@@ -1,0 +1,304 @@
+// What a backend may do wrong: exceptions of any kind from any method, null and wrong results,
+// names, registration. Each is an error that names the device and the method, and loses nothing.
+
+#include <gtest/gtest.h>
+
+#include "hammock/config.h"
+#include "hammock/inspect.h"
+#include "runtime/runtime.h"
+#include "support/host_backend.h"
+
+namespace hammock {
+namespace {
+
+using namespace hammock::testing;
+using lazy::BackendDevice;
+
+/// Throws from the method that the test names, or gives a wrong result of it.
+class Faulty : public HostBackend {
+ public:
+  using HostBackend::HostBackend;
+
+  std::string throws;  ///< a method
+  std::function<void()> exception = [] { throw std::runtime_error("broken"); };
+  std::string wrong;                ///< a method whose result is null or of another shape
+  std::function<void()> meanwhile;  ///< run inside of methods, as a backend may use tensors
+  mutable std::vector<bool> in_mark_step;
+
+  void SetRngSeed(size_t seed) const override {
+    Enter("SetRngSeed");
+    HostBackend::SetRngSeed(seed);
+  }
+  BackendDataPtr MakeComputationDataFromTensor(const HostTensor& tensor, const Shape& shape,
+                                               const BackendDevice& device) const override {
+    Enter("MakeComputationDataFromTensor");
+    if (wrong == "MakeComputationDataFromTensor") return nullptr;
+    return HostBackend::MakeComputationDataFromTensor(tensor, shape, device);
+  }
+  BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
+                                               const BackendDevice& device) const override {
+    Enter("MakeComputationDataFromScalar");
+    if (wrong == "MakeComputationDataFromScalar") return nullptr;
+    return HostBackend::MakeComputationDataFromScalar(scalar, device);
+  }
+  BackendDataPtr CreateDataPlaceholder(const BackendDevice& device,
+                                       const Shape& shape) const override {
+    Enter("CreateDataPlaceholder");
+    if (wrong == "CreateDataPlaceholder") return nullptr;
+    return HostBackend::CreateDataPlaceholder(device, shape);
+  }
+  HostTensor MakeTensorFromComputationData(const BackendDataPtr data,
+                                           std::optional<DType> type) const override {
+    Enter("MakeTensorFromComputationData");
+    if (wrong == "MakeTensorFromComputationData") return HostTensor::From(Scalar(1.0f));
+    return HostBackend::MakeTensorFromComputationData(data, type);
+  }
+  std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
+      const std::string& name, BackendDevice device) const override {
+    Enter("CreateLoweringContext");
+    if (wrong == "CreateLoweringContext") return nullptr;
+    return HostBackend::CreateLoweringContext(name, device);
+  }
+  std::vector<std::string> GetCompilationDevices(
+      const std::string& device, std::span<const std::string> devices) const override {
+    Enter("GetCompilationDevices");
+    return HostBackend::GetCompilationDevices(device, devices);
+  }
+  std::vector<lazy::ComputationPtr> Compile(
+      std::vector<lazy::ComputationPtr> instances) const override {
+    Enter("Compile");
+    for (const auto& instance : instances) in_mark_step.push_back(instance->in_mark_step);
+    if (wrong == "Compile") return {nullptr};
+    return HostBackend::Compile(instances);
+  }
+  std::vector<BackendDataPtr> ExecuteComputation(lazy::ComputationPtr computation,
+                                                 std::span<const BackendDataPtr> arguments,
+                                                 const BackendDevice& device,
+                                                 const std::vector<bool>& donated) const override {
+    Enter("ExecuteComputation");
+    auto results = HostBackend::ExecuteComputation(computation, arguments, device, donated);
+    if (wrong == "ExecuteComputation") results[0] = nullptr;
+    return results;
+  }
+  lazy::Capability QueryCapability(const Graph& graph, NodeId node,
+                                   const BackendDevice& device) const override {
+    Enter("QueryCapability");
+    return HostBackend::QueryCapability(graph, node, device);
+  }
+  void WaitForDevice(const BackendDevice&) const override { Enter("WaitForDevice"); }
+  std::string GetComputationBackendText(const lazy::ComputationPtr computation) const override {
+    Enter("GetComputationBackendText");
+    return HostBackend::GetComputationBackendText(computation);
+  }
+  std::vector<BackendDevice> GetBackendDevices() const override {
+    Enter("GetBackendDevices");
+    return HostBackend::GetBackendDevices();
+  }
+
+ private:
+  void Enter(std::string_view method) const {
+    if (meanwhile) meanwhile();
+    if (method == throws) exception();
+  }
+};
+
+Faulty& NewFaulty(const std::string& name) {
+  static auto& all = *new std::vector<Faulty*>;  // reachable: nothing leaks
+  all.push_back(new Faulty(name));
+  return *all.back();
+}
+
+class BackendFaults : public Runtime {
+ protected:
+  static std::string TextOf(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    } catch (...) {
+      return "an exception that is no Error";
+    }
+    return "no error";
+  }
+};
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST_F(BackendFaults, ExceptionsOfAnyKindAreErrorsWithDeviceMethodAndLine) {
+  Faulty& backend = NewFaulty("thrower");
+  Registered registered(backend);
+  const std::vector<std::function<void()>> exceptions = {
+      [] { throw std::runtime_error("broken"); }, [] { throw std::bad_alloc(); }, [] { throw 42; },
+      [] { throw DeviceError(ErrorCode::kDevice, "broken"); }};
+  float number = 1;
+  auto value = [&] {
+    number += 1;
+    Tensor x = tensor(std::vector<float>{1, number}, {2}, f32, "thrower");
+    return (x * number + x).to_vector<float>();
+  };
+  auto use = [&](const std::string& method) {
+    if (method == "SetRngSeed") return manual_seed(1);
+    if (method == "WaitForDevice") return wait_device_ops({Device("thrower")});
+    if (method == "QueryCapability" || method == "Compile" || method == "GetCompilationDevices" ||
+        method == "CreateLoweringContext") {
+      Lazy().ClearComputationCache();
+    }
+    config::Override none("fallback", "false");
+    value();
+  };
+  for (const char* method :
+       {"SetRngSeed", "MakeComputationDataFromTensor", "MakeComputationDataFromScalar",
+        "CreateDataPlaceholder", "MakeTensorFromComputationData", "CreateLoweringContext",
+        "GetCompilationDevices", "Compile", "ExecuteComputation", "QueryCapability",
+        "WaitForDevice"}) {
+    for (size_t i = 0; i < exceptions.size(); ++i) {
+      backend.throws = method;
+      backend.exception = exceptions[i];
+      std::string text = TextOf([&] { use(method); });
+      backend.throws = "";
+      EXPECT_HAS(text, "backend_faults_test.cpp:") << method << i;
+      if (i != 3) {
+        EXPECT_HAS(text, "thrower:0") << method << i;
+      }
+      EXPECT_EQ(value().size(), 2u);
+    }
+  }
+}
+
+TEST_F(BackendFaults, NullAndWrongResultsAreErrorsAndLoseNothing) {
+  Faulty& backend = NewFaulty("wrongdoer");
+  Registered registered(backend);
+  for (const char* method : {"MakeComputationDataFromTensor", "MakeComputationDataFromScalar",
+                             "CreateDataPlaceholder", "MakeTensorFromComputationData",
+                             "CreateLoweringContext", "Compile", "ExecuteComputation"}) {
+    Lazy().ClearComputationCache();
+    static float number = 2;
+    number += 1;
+    Tensor x = tensor(std::vector<float>{1, 2, 3}, {3}, f32, "wrongdoer");
+    Tensor y = x * number;
+    backend.wrong = method;
+    config::Override none("fallback", "false");
+    std::string text = TextOf([&] { y.to_vector<float>(); });
+    backend.wrong = "";
+    EXPECT_HAS(text, "backend_faults_test.cpp:") << method;
+    EXPECT_HAS(text, "wrongdoer") << method;
+    EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2, 3})) << method;
+    Lazy().ClearErrors(y);
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{number, 2 * number, 3 * number})) << method;
+  }
+}
+
+TEST_F(BackendFaults, MethodsMayUseTensors) {
+  Faulty& backend = NewFaulty("reentrant");
+  Registered registered(backend);
+  bool inside = false;
+  backend.meanwhile = [&] {
+    if (std::exchange(inside, true)) return;
+    EXPECT_EQ((ones({2}, f32, "reference") + 1.0f).to_vector<float>()[0], 2);
+    inside = false;
+  };
+  Tensor x = tensor(std::vector<float>{1, 2}, {2}, f32, "reentrant");
+  EXPECT_EQ((x * 3.5f + 0.25f).to_vector<float>(), (std::vector<float>{3.75, 7.25}));
+  backend.meanwhile = nullptr;
+}
+
+TEST_F(BackendFaults, ReadOnlyDataIsNotDonated) {
+  Faulty& backend = NewFaulty("keeper");
+  Registered registered(backend);
+  for (bool read_only : {false, true}) {
+    Tensor x = tensor(std::vector<float>{1, 2}, {2}, f32, "keeper") + 0.0f;
+    sync_multi({x});
+    using Info = lazy::BackendData::DeviceDataInfo;
+    x.value().node->slots()[0].data->SetInfo(std::make_shared<Info>(1, read_only));
+    Tensor y = x + 1.0f;
+    x = Tensor();
+    mark_step(true);
+    const std::vector<bool> donated = backend.donations().back();
+    EXPECT_EQ(std::count(donated.begin(), donated.end(), true), read_only ? 0 : 1);
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{2, 3}));
+  }
+}
+
+TEST_F(BackendFaults, ReductionsOfNumbersNameNoDims) {
+  Faulty& backend = NewFaulty("zero_d");
+  Registered registered(backend);
+  Tensor x = tensor(2.0, f32, "zero_d");
+  EXPECT_EQ(x.sum({0}).item<float>(), 2);
+  EXPECT_EQ(x.mean({-1}).item<float>(), 2);
+  EXPECT_EQ(prod(x, {0}).item<float>(), 2);
+  EXPECT_EQ(logsumexp(x, {0}).item<float>(), 2);
+  for (const std::string& graph : backend.graphs()) {
+    EXPECT_EQ(graph.find("dims=[0]"), std::string::npos) << graph;
+  }
+}
+
+TEST_F(BackendFaults, ComputationsKnowWhetherTheyBelongToAStep) {
+  Faulty& backend = NewFaulty("teller");
+  Registered registered(backend);
+  Tensor x = tensor(std::vector<float>{1, 2}, {2}, f32, "teller");
+  sync_multi({x});
+  Tensor y = x * 2.0f;
+  mark_step(true);
+  EXPECT_TRUE(backend.in_mark_step.back());
+  (x * x).to_vector<float>();
+  EXPECT_FALSE(backend.in_mark_step.back());
+  std::vector<Tensor> z = {exp(x) * x};
+  Lazy().DumpTensors(z, "backend");
+  EXPECT_FALSE(backend.in_mark_step.back());
+  DescribeCompiled(ParseGraph("%0 = input : f32[3]\n%1 = neg %0 : f32[3]\nreturn %1"), "teller");
+  EXPECT_FALSE(backend.in_mark_step.back());
+}
+
+// ---- Registration
+
+TEST_F(BackendFaults, RegistrationIsWholeOrNothing) {
+  Faulty& backend = NewFaulty("halfway");
+  backend.throws = "GetBackendDevices";
+  EXPECT_HAS(TextOf([&] { lazy::RegisterBackend(&backend); }), "GetBackendDevices on halfway");
+  std::vector<std::string> names = lazy::BackendNames();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "halfway"), 0);
+  backend.throws = "";
+  Registered registered(backend);
+  EXPECT_EQ(ones({2}, f32, "halfway").sum().item<float>(), 2);
+}
+
+TEST_F(BackendFaults, RegistrationHoldsNoLock) {
+  Faulty& backend = NewFaulty("asker");
+  backend.meanwhile = [] { lazy::getBackend("reference"); };
+  Registered registered(backend);
+  EXPECT_EQ(ones({2}, f32, "asker").sum().item<float>(), 2);
+  backend.meanwhile = nullptr;
+}
+
+TEST_F(BackendFaults, NamesOfDeviceTypesAreChecked) {
+  for (const char* name : {"", "a:b", "a b"}) {
+    EXPECT_HAS(TextOf([&] { lazy::RegisterBackend(&NewFaulty(name)); }),
+               "is no name of a device type");
+  }
+}
+
+TEST_F(BackendFaults, AnotherBackendOfTheSameNameIsAnotherDevice) {
+  Tensor old;
+  {
+    Registered registered(NewFaulty("twice"));
+    old = ones({2}, f32, "twice");
+  }
+  Registered registered(NewFaulty("twice"));
+  std::string text = TextOf([&] { old + ones({2}, f32, "twice"); });
+  EXPECT_HAS(text, "whose backend is no longer registered");
+}
+
+TEST_F(BackendFaults, AMissingFallbackDeviceNamesTheOp) {
+  Faulty& backend = NewFaulty("helpless");
+  backend.refuse = [](const GraphNode& node) {
+    return node.op->info().name == "exp" ? "no exp" : "";
+  };
+  Registered registered(backend);
+  config::Override other("fallback_device", "nowhere");
+  std::string text = TextOf([] { exp(ones({2}, f32, "helpless")).to_vector<float>(); });
+  EXPECT_HAS(text, "exp [at");
+  EXPECT_HAS(text, "nowhere");
+}
+
+}  // namespace
+}  // namespace hammock

@@ -1,0 +1,579 @@
+// In-place writes of one step happen together or not at all: a step that fails leaves weights,
+// optimiser state, buffers and views as they were before it, and so do the steps behind it.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "hammock/checkpoint.h"
+#include "hammock/compile.h"
+#include "hammock/hammock.h"
+#include "hammock/nn.h"
+#include "hammock/optim.h"
+#include "ir/expect_error.h"
+#include "runtime/runtime.h"
+
+namespace hammock {
+namespace {
+
+using namespace hammock::testing;
+
+using Floats = std::vector<float>;
+Floats FloatsOf(const Tensor& tensor) {
+  HostTensor host = tensor.host();
+  auto values = host.values<float>();
+  return {values.begin(), values.end()};
+}
+
+/// What `fn` raises, as text; empty if nothing.
+template <class Fn>
+std::string TextOf(Fn&& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// What the next mark raises once it is known how earlier steps ended; empty if nothing.
+std::string Raised() {
+  const Device device;
+  device.backend().Hurry(device.backend_device());
+  return TextOf([] { mark_step(); });
+}
+
+class WriteUnits : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    device_ = GetParam();
+    SetDefaultDevice(device_);
+  }
+  void TearDown() override {
+    TextOf([] { wait_device_ops(); });
+    SetDefaultDevice("cpu");
+  }
+  /// An index that is out of range if `bad`; large, so that steps are queued.
+  Tensor Picked(const Tensor& x, bool bad) {
+    return index_select(x, 0, tensor(std::vector<int64_t>{bad ? 1000000 : 0}));
+  }
+  std::string device_;
+};
+
+#ifndef HAMMOCK_WRITE_UNITS_ON
+#define HAMMOCK_WRITE_UNITS_ON "reference", "cpu"
+#endif
+INSTANTIATE_TEST_SUITE_P(On, WriteUnits, ::testing::Values(HAMMOCK_WRITE_UNITS_ON));
+
+TEST_P(WriteUnits, AFailedStepLeavesItsTensorsAsTheyWere) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  step([&] {
+    m.add_(1.0f);  // does not depend on what fails
+    w.sub_(Picked(w, true));
+  });
+  EXPECT_NE(Raised().find("index_select"), std::string::npos);
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0)) << "none of a step's writes happens";
+  step([&] {
+    m.add_(1.0f);
+    w.sub_(Picked(w, false) * 0.5f);
+  });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 0.5));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, TheErrorIsRaisedBeforeTheNextStepRunsWhateverTheSize) {
+  for (int64_t size : {4, 100000}) {
+    Tensor w = ones({size});
+    mark_step(true);
+    int64_t failed = CounterOf("FailedSteps");
+    step([&] { w.sub_(Picked(w, true)); });  // raises nothing, also where it runs at once
+    while (CounterOf("FailedSteps") == failed) std::this_thread::yield();
+    bool ran = false;
+    std::string text = TextOf([&] { step([&] { ran = true; }); });
+    EXPECT_FALSE(ran);
+    EXPECT_NE(text.find("index_select"), std::string::npos) << text;
+    EXPECT_NE(text.find("undone"), std::string::npos) << text;
+    EXPECT_EQ(w[size - 1].item<float>(), 1);
+  }
+}
+
+TEST_P(WriteUnits, AReadOfAWrittenTensorRaisesOnceAndHasTheOldValueThen) {
+  Tensor w = ones({4});
+  mark_step(true);
+  step([&] { w.sub_(Picked(w, true)); });
+  EXPECT_NE(TextOf([&] { w.host(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+  mark_step();  // it has been raised
+}
+
+TEST_P(WriteUnits, NewValuesOfAFailedStepKeepTheError) {
+  Tensor w = ones({4}), copy, doubled;
+  mark_step(true);
+  step([&] {
+    w.sub_(Picked(w, true));
+    copy = w.clone();
+    doubled = w * 2.0f;
+  });
+  EXPECT_NE(Raised(), "");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(TextOf([&] { copy.host(); }), "");
+    EXPECT_NE(TextOf([&] { doubled.host(); }), "");
+  }
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, StepsBehindAFailedOneAreUndoneToo) {
+  Tensor w = ones({100000}), m = zeros({8});
+  mark_step(true);
+  std::string text;
+  try {
+    for (int i = 0; i < 6; ++i) {
+      step([&] {
+        w.sub_(Picked(w, i == 2) * 0.0f);
+        w.add_(1.0f);
+        m.add_(w[0]);
+      });
+    }
+    wait_device_ops();
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  EXPECT_NE(text.find("index_select"), std::string::npos) << text;
+  EXPECT_EQ(w[7].item<float>(), 3) << "two steps before it";
+  EXPECT_EQ(m[0].item<float>(), 5);
+}
+
+TEST_P(WriteUnits, AWriteThatDoesNotDependOnTheFailureStands) {
+  Tensor w = ones({4}), m = zeros({4}), saved = full({4}, 7.0f);
+  mark_step(true);
+  step([&] {
+    w.sub_(Picked(w, true));
+    m.add_(1.0f);
+  });
+  w.copy_(saved);
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 7));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  EXPECT_EQ(FloatsOf(saved), Floats(4, 7));
+  step([&] { w.add_(1.0f); });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 8));
+}
+
+TEST_P(WriteUnits, AnUnrelatedMetricFailsAlone) {
+  Tensor w = ones({4}), metric;
+  mark_step(true);
+  step([&] {
+    metric = Picked(w, true);
+    w.mul_(3.0f);
+  });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 3));
+  EXPECT_NE(TextOf([&] { metric.host(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 3));
+  step([&] { w.mul_(3.0f); });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 9));
+}
+
+TEST_P(WriteUnits, ViewsSeeTheOldValue) {
+  Tensor base = arange(6, f32).reshape({2, 3});
+  Tensor row = base[1], flat = base.view({6});
+  mark_step(true);
+  step([&] {
+    row.add_(10.0f);
+    flat.slice(0, 0, 2).copy_(Picked(base, true)[0].slice(0, 0, 2));
+  });
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(base), (Floats{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(FloatsOf(row), (Floats{3, 4, 5}));
+  EXPECT_EQ(FloatsOf(flat), (Floats{0, 1, 2, 3, 4, 5}));
+  step([&] { row.add_(1.0f); });
+  EXPECT_EQ(FloatsOf(flat), (Floats{0, 1, 2, 4, 5, 6}));
+}
+
+TEST_P(WriteUnits, ATensorThatGetsViewsInAFailedStepIsUndone) {
+  Tensor w = ones({4});
+  mark_step(true);
+  step([&] {
+    w.add_(1.0f);
+    w[0].add_(Picked(w, true)[0]);
+  });
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, ReadsInsideOfAStepDoNotCutItsUnit) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  step([&] {
+    m.add_(1.0f);
+    EXPECT_EQ(FloatsOf(m), Floats(4, 1));
+    w.sub_(Picked(w, true));
+  });
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+}
+
+TEST_P(WriteUnits, OutsideOfStepsAUnitGoesFromOneMarkToTheNext) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  m.add_(1.0f);
+  w.sub_(Picked(w, true));
+  mark_step();
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, OutsideOfStepsWhatWasReadStands) {
+  Tensor w = zeros({4}), other = zeros({4});
+  w.fill_(7.0);
+  other.fill_(3.0);
+  EXPECT_EQ(FloatsOf(w), Floats(4, 7));
+  w.add_(Picked(ones({3}), true).sum());
+  EXPECT_NE(TextOf([&] { w.host(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 7));
+  EXPECT_EQ(FloatsOf(other), Floats(4, 3));
+
+  // A loop without `step` whose losses are read: a bad batch costs one update.
+  manual_seed(1);
+  nn::Linear net(4, 3);
+  optim::SGD optimizer(net->parameters(), {.lr = 0.1});
+  Tensor x = rand({6, 4});
+  auto train = [&](int64_t label) {
+    optimizer.zero_grad();
+    Tensor loss = cross_entropy(net(x), full({6}, label));
+    loss.backward();
+    optimizer.step();
+    return loss.item<double>();
+  };
+  train(0);
+  train(1);
+  Floats before = FloatsOf(net->weight);
+  EXPECT_NE(TextOf([&] { train(5); }), "");
+  EXPECT_EQ(FloatsOf(net->weight), before);
+  EXPECT_EQ(TextOf([&] { train(2); }), "");
+  EXPECT_NE(FloatsOf(net->weight), before);
+}
+
+TEST_P(WriteUnits, OneBadBatchIsOneError) {
+  manual_seed(1);
+  nn::Linear net(4, 3);
+  optim::SGD optimizer(net->parameters(), {.lr = 0.1});
+  Tensor x = rand({6, 4});
+  auto train = [&](int64_t label) {
+    Tensor loss;
+    step([&] {
+      optimizer.zero_grad();
+      loss = cross_entropy(net(x), full({6}, label));
+      loss.backward();
+      optimizer.step();
+    });
+    loss.item<double>();
+  };
+  for (int i = 0; i < 4; ++i) {
+    Floats before = FloatsOf(net->weight);
+    // The loss and its gradient fail in ops of their own, at one line.
+    std::string text = TextOf([&] { train(3); });
+    EXPECT_NE(text.find("the step is undone"), std::string::npos) << text;
+    EXPECT_EQ(text.find("also:"), std::string::npos) << text;
+    EXPECT_EQ(FloatsOf(net->weight), before);
+    EXPECT_EQ(TextOf([&] { train(i % 3); }), "");
+    EXPECT_NE(FloatsOf(net->weight), before);
+  }
+}
+
+TEST_P(WriteUnits, WhatWasWrittenBeforeAStepIsNoPartOfIt) {
+  Tensor w = ones({4});
+  w.add_(1.0f);  // as an initialiser does; not computed yet
+  step([&] { w.sub_(Picked(w, true)); });
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 2));
+}
+
+TEST_P(WriteUnits, CompiledFunctionsAreUndone) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  auto train = compile(
+      [&](const Tensor& index) {
+        m.add_(1.0f);
+        w.sub_(index_select(w, 0, index) * 0.5f);
+        return w.sum();
+      },
+      {w, m});
+  Tensor good = zeros({1}, i64), bad = full({1}, 9, i64);
+  EXPECT_EQ(train(good).item<float>(), 2);
+  Tensor failed = train(bad);
+  EXPECT_NE(TextOf([&] { failed.item(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 0.5));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 1));
+  EXPECT_EQ(train(good).item<float>(), 1);
+  train(bad);
+  EXPECT_NE(TextOf([&] {
+              while (true) train(good);
+            }),
+            "")
+      << "before the next call";
+  EXPECT_EQ(FloatsOf(m)[0], FloatsOf(m)[3]);
+  // In a step, with another write that fails.
+  Floats before = FloatsOf(w);
+  step([&] {
+    train(good);
+    m.add_(Picked(w, true)[0]);
+  });
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(w), before);
+}
+
+TEST_P(WriteUnits, QueuedCompiledCallsAreUndoneTogether) {
+  Tensor w = ones({4}), big = ones({200000});
+  mark_step(true);
+  auto train = compile(
+      [&](const Tensor& index) {
+        big.add_(1.0f);
+        w.add_(index_select(w, 0, index));
+        return w.sum();
+      },
+      {w, big});
+  Tensor good = zeros({1}, i64), bad = full({1}, 9, i64);
+  EXPECT_EQ(train(good).item<float>(), 8);
+  EXPECT_NE(TextOf([&] {
+              train(bad);
+              for (int i = 0; i < 3; ++i) train(good);
+              wait_device_ops();
+            }),
+            "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 2));
+  EXPECT_EQ(big[9].item<float>(), 2);
+}
+
+TEST_P(WriteUnits, GradientsOfAFailedStepAreAsBefore) {
+  Tensor w = ones({4}).requires_grad_();
+  mark_step(true);
+  step([&] { w.sum().backward(); });
+  EXPECT_EQ(FloatsOf(w.grad()), Floats(4, 1));
+  step([&] { (w * Picked(w.detach(), true)).sum().backward(); });
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(w.grad()), Floats(4, 1)) << "accumulated in place";
+  w.set_grad(Tensor());
+  step([&] { (w * Picked(w.detach(), true)).sum().backward(); });
+  EXPECT_NE(Raised(), "");
+  EXPECT_FALSE(w.grad().defined());
+  step([&] { w.sum().backward(); });
+  EXPECT_EQ(FloatsOf(w.grad()), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, TheLearningRateIsThatOfTheSchedule) {
+  Tensor w = ones({4}).requires_grad_();
+  optim::SGD optimizer({w}, {.lr = 1});
+  optim::StepLR schedule(optimizer, 1, 0.5);
+  mark_step(true);
+  auto train = [&](bool bad) {
+    step([&] {
+      optimizer.zero_grad();
+      (w + w * Picked(w.detach(), bad) * 0.0f).sum().backward();
+      optimizer.step();
+    });
+    schedule.step();
+  };
+  train(false);
+  train(true);
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 0));
+  EXPECT_EQ(optimizer.lr(), 0.25) << "what the host does is not undone";
+  train(false);
+  EXPECT_EQ(FloatsOf(w), Floats(4, -0.25));
+}
+
+TEST_P(WriteUnits, OutOfMemoryLosesNothing) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  int64_t in_use = GetMemoryInfo(Device(device_)).in_use;
+  SetMemoryLimit(Device(device_), in_use + (1 << 20));
+  step([&] {
+    m.add_(1.0f);
+    Tensor huge = zeros({1 << 20}) + w[0];
+    w.sub_(std::get<0>(sort(huge)).slice(0, 0, 4));
+  });
+  std::string text = Raised();
+  SetMemoryLimit(Device(device_), 0);
+  EXPECT_NE(text.find("exceed the limit"), std::string::npos) << text;
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  step([&] { w.add_(1.0f); });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 2));
+}
+
+/// What a unit wrote is gone then, so the unit may not look at it any more.
+TEST_P(WriteUnits, ValuesThatAreReplacedBelongToNoUnit) {
+  auto written = [&] {
+    Tensor x = ones({2, 2});
+    return x.add_(1.0);  // in a unit that is open
+  };
+  Tensor resized = written(), donated = written(), eager = written();
+  resize_(resized, {4});
+  donate(donated);
+  {
+    EagerMode mode;
+    eager.mul_(3.0);
+  }
+  nn::Linear layer(2, 2);
+  layer->to(Device("reference"));
+  layer->to(Device(device_));
+  mark_step();
+  EXPECT_EQ(FloatsOf(resized), (Floats{2, 2, 2, 2}));
+  EXPECT_EQ(FloatsOf(eager), (Floats{6, 6, 6, 6}));
+  EXPECT_EQ(FloatsOf(layer->weight).size(), 4u);
+  wait_device_ops();
+}
+
+TEST_P(WriteUnits, AnotherThreadHearsItForAll) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  step([&] {
+    m.add_(1.0f);
+    w.sub_(Picked(w, true));
+  });
+  std::thread([&] { EXPECT_NE(TextOf([&] { w.host(); }), ""); }).join();
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  mark_step();
+}
+
+TEST_P(WriteUnits, ABarrierOfAnotherThreadChangesNoTensors) {
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 100; ++i) tensors.push_back(zeros({4}));
+  mark_step(true);
+  std::atomic<bool> over{false};
+  std::atomic<int> heard{0};
+  std::thread other([&] {
+    while (!over) heard += !TextOf([] { wait_device_ops(); }).empty();
+  });
+  for (int i = 0; i < 100; ++i) {
+    step([&] {
+      Tensor bad = Picked(tensors[0], true);
+      for (Tensor& tensor : tensors) tensor.add_(bad);
+    });
+    std::this_thread::yield();
+    EXPECT_NE(TextOf([&] { tensors[0].host(); }), "");
+    step([&] {
+      for (Tensor& tensor : tensors) tensor.add_(1.0);
+    });
+  }
+  over = true;
+  other.join();
+  EXPECT_EQ(heard, 0);
+  for (const Tensor& tensor : tensors) EXPECT_EQ(FloatsOf(tensor), Floats(4, 100));
+}
+
+TEST_P(WriteUnits, ABarrierRaisesTheErrorsOfThreadsThatHaveEnded) {
+  Tensor w = ones({4});
+  mark_step(true);
+  std::thread([&] { step([&] { w.sub_(Picked(w, true)); }); }).join();
+  EXPECT_NE(TextOf([] { wait_device_ops(); }), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+}
+
+TEST_P(WriteUnits, AnotherThreadsStepsDoNotRaiseIt) {
+  Tensor w = ones({4});
+  mark_step(true);
+  step([&] { w.sub_(Picked(w, true)); });
+  std::thread([&] {
+    Tensor other = ones({4});
+    step([&] { other.add_(1.0f); });
+    mark_step();
+    EXPECT_EQ(FloatsOf(other), Floats(4, 2));
+  }).join();
+  EXPECT_NE(Raised(), "");
+}
+
+TEST_P(WriteUnits, WritesAreInPlaceAlsoInQueuedSteps) {
+  if (device_ == "reference") GTEST_SKIP() << "it computes every value in memory of its own";
+  constexpr int64_t kSize = 1 << 20;
+  Tensor w = ones({kSize}), m = zeros({kSize});
+  auto train = [&] {
+    step([&] {
+      m.add_(w);
+      w.sub_(m * 0.001f);
+    });
+  };
+  for (int i = 0; i < 3; ++i) train();
+  wait_device_ops();
+  auto peak = [&](int steps, bool wait) {
+    int64_t most = 0;
+    for (int i = 0; i < steps; ++i) {
+      train();
+      if (wait) wait_device_ops();
+      most = std::max(most, GetMemoryInfo(Device(device_)).in_use);
+    }
+    wait_device_ops();
+    return std::max(most, GetMemoryInfo(Device(device_)).in_use);
+  };
+  int64_t awaited = peak(20, true);
+  EXPECT_EQ(peak(20, false), awaited);
+  EXPECT_LT(awaited, 3 * kSize * 4) << "no second copy of the state";
+}
+
+// ---- Optimisers
+
+struct Learner {
+  Learner() : net(4, 4), x(randn({8, 4})), good(zeros({8}, i64)), bad(full({8}, 7, i64)) {}
+  nn::Linear net;
+  Tensor x, good, bad;
+
+  template <class Optimizer>
+  void Step(Optimizer& optimizer, const Tensor& labels) {
+    step([&] {
+      optimizer.zero_grad();
+      cross_entropy(net(x), labels).backward();
+      optimizer.step();
+    });
+  }
+};
+
+std::vector<Floats> StateOf(const Learner& learner, const optim::Optimizer& optimizer) {
+  std::vector<Floats> state;
+  for (const Tensor& param : learner.net->parameters()) state.push_back(FloatsOf(param));
+  for (const auto& [name, tensor] : optimizer.state_dict()) {
+    state.push_back(FloatsOf(tensor.to(f32)));
+  }
+  return state;
+}
+
+/// A failed first step and a failed third one change nothing.
+template <class Optimizer, class Options>
+void LosesNothing(const Options& options, const char* name) {
+  SCOPED_TRACE(name);
+  manual_seed(1);
+  Learner learner, twin;
+  twin.net->load_state_dict(learner.net->state_dict());
+  twin.x = learner.x;
+  mark_step(true);
+  Optimizer optimizer(learner.net->parameters(), options);
+  Optimizer undisturbed(twin.net->parameters(), options);
+  for (int i = 0; i < 4; ++i) {
+    if (i % 2 == 0) {
+      learner.Step(optimizer, learner.bad);
+      EXPECT_NE(Raised(), "");
+    }
+    learner.Step(optimizer, learner.good);
+    twin.Step(undisturbed, twin.good);
+    EXPECT_EQ(StateOf(learner, optimizer), StateOf(twin, undisturbed)) << "step " << i;
+  }
+}
+
+TEST_P(WriteUnits, EveryOptimiserLosesNothing) {
+  LosesNothing<optim::SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.9}, "SGD");
+  LosesNothing<optim::Adam>(optim::AdamOptions{.lr = 0.01}, "Adam");
+  LosesNothing<optim::AdamW>(optim::AdamWOptions{.lr = 0.01, .amsgrad = true}, "AdamW");
+  LosesNothing<optim::Adamax>(optim::AdamaxOptions{}, "Adamax");
+  LosesNothing<optim::NAdam>(optim::NAdamOptions{}, "NAdam");
+  LosesNothing<optim::RAdam>(optim::RAdamOptions{}, "RAdam");
+  LosesNothing<optim::RMSprop>(optim::RMSpropOptions{.momentum = 0.9, .centered = true}, "RMSprop");
+  LosesNothing<optim::Adagrad>(optim::AdagradOptions{}, "Adagrad");
+  LosesNothing<optim::Adadelta>(optim::AdadeltaOptions{}, "Adadelta");
+  LosesNothing<optim::Lion>(optim::LionOptions{}, "Lion");
+}
+
+}  // namespace
+}  // namespace hammock
