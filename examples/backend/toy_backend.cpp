@@ -108,7 +108,7 @@ class ToyBackend : public lazy::BackendImplInterface {
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation,
                                                  std::span<const BackendDataPtr> arguments,
                                                  const BackendDevice& device,
-                                                 const std::vector<bool>& donated) const override {
+                                                 const lazy::RunContext& run) const override {
     std::vector<Buffer> buffers;
     for (const BackendDataPtr& argument : arguments) buffers.push_back(BufferOf(argument));
     std::vector<Buffer> outputs = ProgramOf(computation).Run(buffers, memory_);
@@ -118,8 +118,8 @@ class ToyBackend : public lazy::BackendImplInterface {
       results.push_back(std::make_shared<ToyData>(device, shape, std::move(outputs[i])));
     }
     // Nothing can fail any more: donated memory may go.
-    for (size_t i = 0; i < donated.size(); ++i) {
-      if (donated[i]) static_cast<ToyData&>(*arguments[i]).SetBuffer(nullptr);
+    for (size_t i = 0; i < run.donated.size(); ++i) {
+      if (run.donated[i]) static_cast<ToyData&>(*arguments[i]).SetBuffer(nullptr);
     }
     ++executed_;
     return results;

@@ -14,6 +14,8 @@
 
 #include "hammock/device.h"
 #include "hammock/export.h"
+#include "hammock/host_tensor.h"
+#include "hammock/ir/graph.h"
 #include "hammock/tensor.h"
 
 namespace hammock {
@@ -27,5 +29,9 @@ HAMMOCK_API void SaveRepro(const std::string& path, const std::vector<Tensor>& t
 /// graph are raised as they were; a damaged file is a ValueError (kParse) that says what is wrong.
 HAMMOCK_API std::vector<Tensor> RunRepro(const std::string& path, const Device& device = Device(),
                                          Location at = Location::current());
+
+/// Writes a lowered graph and the values of its inputs, for a backend that saves a run that failed.
+HAMMOCK_API void WriteRepro(const std::string& path, const Graph& graph,
+                            std::vector<HostTensor> inputs);
 
 }  // namespace hammock

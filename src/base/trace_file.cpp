@@ -23,7 +23,6 @@
 namespace hammock::tracing {
 
 constinit std::atomic<uint32_t> detail::wanted{0};
-constinit thread_local const RunningGraph* running_graph = nullptr;
 constinit thread_local int64_t span_boundary = 0;
 
 namespace {

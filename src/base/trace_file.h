@@ -32,15 +32,6 @@ void WriteMemory(std::string_view device, int64_t in_use, int64_t planned);
 /// What viewers of traces ignore and `hammock report` reads.
 void WriteMetadata(std::string_view name, std::string_view args);
 
-/// The compiled graph whose run this thread is about to begin, so that its kernels can be told
-/// apart; null: none, or it has begun.
-struct RunningGraph {
-  int64_t number = 0;         // of the graph in the trace
-  int64_t first_kernel = 0;   // of the segment
-  int64_t planned_bytes = 0;  // in use on the device at the highest point of the run
-};
-extern constinit thread_local const RunningGraph* running_graph;
-
 /// When a span of this thread began or ended last. What spans several calls has to be cut there,
 /// for viewers want the spans of a thread one inside the other.
 extern constinit thread_local int64_t span_boundary;

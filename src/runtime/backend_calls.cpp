@@ -130,14 +130,14 @@ BackendDataPtr CopyDirectly(DeviceEntry& to, const BackendDataPtr& data) {
 
 std::vector<BackendDataPtr> Execute(DeviceEntry& device, const lazy::ComputationPtr& computation,
                                     std::span<const BackendDataPtr> arguments,
-                                    const std::vector<bool>& donated) {
+                                    const lazy::RunContext& run) {
   constexpr char kMethod[] = "ExecuteComputation";
   // It may run twice: what is donated is written only when nothing can fail any more.
   auto results = WithMemory(device, [&] {
     return CallBackend(
         device, kMethod,
         [&](const BackendImplInterface& backend) {
-          return backend.ExecuteComputation(computation, arguments, device.device, donated);
+          return backend.ExecuteComputation(computation, arguments, device.device, run);
         },
         ErrorCode::kExecute);
   });

@@ -43,7 +43,7 @@ BackendDataPtr CopyDirectly(DeviceEntry& to, const BackendDataPtr& data);
 /// One data per result, of its shape.
 std::vector<BackendDataPtr> Execute(DeviceEntry& device, const lazy::ComputationPtr& computation,
                                     std::span<const BackendDataPtr> arguments,
-                                    const std::vector<bool>& donated);
+                                    const lazy::RunContext& run);
 lazy::Capability CapabilityOf(const DeviceEntry& device, const Graph& graph, NodeId node);
 /// CompileError for what is no Error.
 lazy::ComputationPtr Compile(DeviceEntry& device, const lazy::ComputationPtr& computation);

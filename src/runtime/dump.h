@@ -17,7 +17,4 @@ DeviceEntry* DeviceOfAll(const char* op, std::span<const Tensor> tensors);
 /// The cached step of that hash, else ValueError that says whether it was there before.
 CompiledStepPtr CachedStep(const char* op, const Hash128& hash);
 
-/// A repro file (hammock/repro.h) of a graph that is not pending; its outputs are what it gives.
-void WriteRepro(const std::string& path, const Graph& graph, std::vector<HostTensor> inputs);
-
 }  // namespace hammock

@@ -71,9 +71,8 @@ std::shared_ptr<const TraceFacts> FactsOf(CompiledStep& step) {
 void TracedRun::Begin(CompiledStep& step) {
   step_ = &step;
   facts_ = FactsOf(step);
-  graph_.planned_bytes = WriteMemory(*step.device, facts_->planned_bytes);
-  graph_.number = step.number;
-  outer_ = std::exchange(tracing::running_graph, &graph_);
+  profile_.planned_bytes = WriteMemory(*step.device, facts_->planned_bytes);
+  profile_.graph = step.number;
   outer_run_ = std::exchange(current_run, this);
   span_.emplace("execute", "execute");
   span_->Set("graph", step.number);
@@ -81,15 +80,31 @@ void TracedRun::Begin(CompiledStep& step) {
 
 void TracedRun::End() {
   span_.reset();
-  tracing::running_graph = outer_;
   current_run = outer_run_;
   WriteMemory(*step_->device);
 }
 
-void TracedRun::EnterSegment(size_t segment) {
-  if (!current_run) return;
-  current_run->graph_.first_kernel = current_run->facts_->first_kernels.at(segment);
-  tracing::running_graph = &current_run->graph_;
+const lazy::RunProfile* TracedRun::OfSegment(const CompiledSegment& segment) {
+  if (!current_run) [[likely]]
+    return nullptr;
+  lazy::RunProfile& profile = current_run->profile_;
+  const auto number = static_cast<size_t>(&segment - current_run->step_->segments.data());
+  profile.first_kernel = current_run->facts_->first_kernels.at(number);
+  profile.device = segment.device->name();
+  return &profile;
+}
+
+int64_t lazy::RunProfile::Now() { return tracing::Now(); }
+
+void lazy::RunProfile::AddKernel(size_t kernel, std::string_view name, int64_t begin,
+                                 int64_t end) const {
+  tracing::WriteSpan("kernel", name, begin, end,
+                     fmt::format(R"({{"graph":{},"kernel":{}}})", graph,
+                                 first_kernel + static_cast<int64_t>(kernel)));
+}
+
+void lazy::RunProfile::AddMemory(int64_t in_use) const {
+  tracing::WriteMemory(device, in_use, planned_bytes);
 }
 
 }  // namespace hammock

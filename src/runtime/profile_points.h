@@ -10,10 +10,12 @@
 #include "base/trace_file.h"
 #include "hammock/executor.h"
 #include "hammock/lazy/backend_data.h"
+#include "hammock/lazy/run_context.h"
 #include "hammock/trace.h"
 
 namespace hammock {
 
+struct CompiledSegment;
 struct CompiledStep;
 struct DeviceEntry;
 struct ThreadContext;
@@ -55,8 +57,8 @@ class TracedRun {
   TracedRun(const TracedRun&) = delete;
   TracedRun& operator=(const TracedRun&) = delete;
 
-  /// The innermost run on this thread goes on with that segment.
-  static void EnterSegment(size_t segment);
+  /// The profile of a segment of the innermost run on this thread; null where none is written.
+  static const lazy::RunProfile* OfSegment(const CompiledSegment& segment);
 
  private:
   void Begin(CompiledStep& step);
@@ -64,8 +66,7 @@ class TracedRun {
 
   CompiledStep* step_ = nullptr;
   std::shared_ptr<const TraceFacts> facts_;
-  tracing::RunningGraph graph_;
-  const tracing::RunningGraph* outer_ = nullptr;
+  lazy::RunProfile profile_;
   TracedRun* outer_run_ = nullptr;
   std::optional<tracing::Span> span_;
 };

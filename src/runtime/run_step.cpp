@@ -115,13 +115,9 @@ std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& 
                                        std::span<const BackendDataPtr> arguments,
                                        const std::vector<bool>& donated,
                                        RunningMemory::Use& memory) {
-  // Without a destructor: a fork while one is registered leaves the child a lock that nobody opens.
-  static const auto& none = *new std::vector<bool>;
+  const lazy::RunContext run = {donated, running_step_location, TracedRun::OfSegment(segment)};
   // It may run several times: what is donated is written only when nothing can fail any more.
-  auto execute = [&] {
-    return Execute(*segment.device, segment.computation, arguments,
-                   donated.empty() ? none : donated);
-  };
+  auto execute = [&] { return Execute(*segment.device, segment.computation, arguments, run); };
   auto execute_alone_if_needed = [&] {
     try {
       return execute();
@@ -212,8 +208,8 @@ std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::Computat
   RunningMemory::Use memory(device, computation->run_bytes, nested);
   Running here(device);
   process_exit::Run run;
-  static const auto& none = *new std::vector<bool>;
-  std::vector<BackendDataPtr> results = hammock::Execute(device, computation, arguments, none);
+  std::vector<BackendDataPtr> results =
+      hammock::Execute(device, computation, arguments, {.location = running_step_location});
   for (const BackendDataPtr& result : results) result->WaitReady();
   return results;
 }
@@ -405,8 +401,6 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
   std::vector<DeviceEntry*> devices(values.size(), compiled.device);
   std::copy(step.arguments.begin(), step.arguments.end(), values.begin());
   for (const CompiledSegment& segment : compiled.segments) {
-    if (tracing::IsOn()) [[unlikely]]
-      TracedRun::EnterSegment(static_cast<size_t>(&segment - compiled.segments.data()));
     std::vector<BackendDataPtr> arguments;
     for (int input : segment.inputs) {
       const BackendDataPtr& value = values[static_cast<size_t>(input)];

@@ -74,9 +74,9 @@ class Faulty : public HostBackend {
   std::vector<BackendDataPtr> ExecuteComputation(lazy::ComputationPtr computation,
                                                  std::span<const BackendDataPtr> arguments,
                                                  const BackendDevice& device,
-                                                 const std::vector<bool>& donated) const override {
+                                                 const lazy::RunContext& run) const override {
     Enter("ExecuteComputation");
-    auto results = HostBackend::ExecuteComputation(computation, arguments, device, donated);
+    auto results = HostBackend::ExecuteComputation(computation, arguments, device, run);
     if (wrong == "ExecuteComputation") results[0] = nullptr;
     return results;
   }

@@ -147,7 +147,7 @@ class FailsToEnd : public lazy::BackendImplInterface {
   std::vector<BackendDataPtr> ExecuteComputation(lazy::ComputationPtr,
                                                  std::span<const BackendDataPtr>,
                                                  const lazy::BackendDevice&,
-                                                 const std::vector<bool>&) const override {
+                                                 const lazy::RunContext&) const override {
     return {};
   }
   std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }

@@ -11,7 +11,9 @@
 #include <sstream>
 
 #include "hammock/hammock.h"
+#include "base/location_scope.h"
 #include "ir/expect_error.h"
+#include "support/host_backend.h"
 #include "support/source_path.h"
 
 namespace hammock {
@@ -228,6 +230,28 @@ TEST_F(Trace, FollowsSegmentsToTheFallbackDevice) {
   }
   EXPECT_GE(run.size(), 2u);
   EXPECT_EQ(run.size(), graph["kernels"].size()) << "those of both segments of the device";
+}
+
+TEST_F(Trace, HasTheKernelsOfABackendFromOutside) {
+  testing::HostBackend backend("profiled");
+  testing::Registered registered(backend);
+  tracing::Start(path);
+  Tensor y = Data({4}, "profiled") * 2.0f;
+  y.host();
+  const std::string line = LocationText(backend.location());
+  tracing::Stop();
+  EXPECT_NE(line.find("profile_test.cpp"), std::string::npos) << line;
+  Json events = Read();
+  std::vector<Json> kernels = Select(events, "cat", "kernel");
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(kernels[0]["name"], "interpreted");
+  EXPECT_EQ(kernels[0]["args"]["graph"], ArgsOf(events, "hammock_graph")["graph"]);
+  EXPECT_EQ(kernels[0]["args"]["kernel"], 0);
+  bool has_memory = false;
+  for (const Json& event : Select(events, "name", "memory of profiled:0")) {
+    has_memory = has_memory || event["args"]["in use"] == 17;
+  }
+  EXPECT_TRUE(has_memory);
 }
 
 TEST_F(Trace, CountsMemoryAndWhatIsPlanned) {

@@ -70,6 +70,8 @@ class HostBackend : public lazy::BackendImplInterface {
   mutable std::atomic<int> initialized{0}, exited{0}, compiled{0}, executed{0};
   mutable std::atomic<int> uploads{0}, upload_calls{0}, scalars{0}, downloads{0};
   mutable std::atomic<size_t> seed{0};
+  /// Where the step of the last execution was recorded.
+  LocationId location() const { return location_; }
   /// The donation mask of each execution, in order.
   std::vector<std::vector<bool>> donations() const {
     std::lock_guard lock(mutex_);
@@ -128,12 +130,18 @@ class HostBackend : public lazy::BackendImplInterface {
   std::vector<BackendDataPtr> ExecuteComputation(lazy::ComputationPtr computation,
                                                  std::span<const BackendDataPtr> arguments,
                                                  const lazy::BackendDevice& device,
-                                                 const std::vector<bool>& donated) const override {
+                                                 const lazy::RunContext& run) const override {
     ++executed;
     {
       std::lock_guard lock(mutex_);
-      donations_.push_back(donated);
+      donations_.push_back(run.donated);
     }
+    if (run.profile) {
+      const int64_t now = lazy::RunProfile::Now();
+      run.profile->AddKernel(0, "interpreted", now, now);
+      run.profile->AddMemory(17);
+    }
+    location_.store(run.location);
     std::vector<BackendDataPtr> results;
     for (const Shape& shape : computation->result_shapes()) {
       results.push_back(std::make_shared<Data>(device, shape));
@@ -143,13 +151,13 @@ class HostBackend : public lazy::BackendImplInterface {
     std::vector<BackendDataPtr> inputs(arguments.begin(),
                                        arguments.begin() + std::min(count, arguments.size()));
     if (!asynchronous_) {
-      Run(*computation, inputs, results, donated);
+      Run(*computation, inputs, results, run.donated);
       return results;
     }
     for (const auto& result : results) result->MakePending();
     {
       std::lock_guard lock(mutex_);
-      waiting_.push_back([this, computation, inputs, results, donated] {
+      waiting_.push_back([this, computation, inputs, results, donated = run.donated] {
         RunLater(*computation, inputs, results, donated);
       });
     }
@@ -231,7 +239,8 @@ class HostBackend : public lazy::BackendImplInterface {
     }
 
    private:
-    mutable std::mutex mutex_;
+    mutable std::atomic<LocationId> location_{0};
+  mutable std::mutex mutex_;
     std::shared_ptr<Cell> cell_;
   };
   static Data* Of(const BackendDataPtr& data) {
@@ -286,6 +295,7 @@ class HostBackend : public lazy::BackendImplInterface {
   const int devices_;
   const bool asynchronous_;
   std::atomic<int64_t> default_ordinal_{0};
+  mutable std::atomic<LocationId> location_{0};
   mutable std::mutex mutex_;
   mutable std::condition_variable wake_;
   mutable std::deque<std::function<void()>> waiting_;

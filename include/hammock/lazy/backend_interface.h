@@ -29,12 +29,13 @@
 #include "hammock/lazy/backend_device.h"
 #include "hammock/lazy/ir_builder.h"
 #include "hammock/lazy/lowering_context.h"
+#include "hammock/lazy/run_context.h"
 #include "hammock/scalar.h"
 
 namespace hammock::lazy {
 
 /// Grows when the layout of the classes in include/hammock/lazy changes.
-inline constexpr int kBackendAbiVersion = 7;
+inline constexpr int kBackendAbiVersion = 8;
 
 /// A backend's answer about one node of a graph.
 struct Capability {
@@ -142,11 +143,11 @@ class HAMMOCK_API BackendImplInterface {
       const std::string& device, std::span<const std::string> devices) const;
   /// Index-aligned. On CompileError nothing is cached.
   virtual std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const = 0;
-  /// One data per result. `donated[i]` says that argument i may be overwritten: it is read by
-  /// nobody else, and every op that can fail must have run before its memory is reused.
-  virtual std::vector<BackendDataPtr> ExecuteComputation(
-      ComputationPtr computation, std::span<const BackendDataPtr> arguments,
-      const BackendDevice& device, const std::vector<bool>& donated) const = 0;
+  /// One data per result. Arguments that `run` donates may be overwritten.
+  virtual std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation,
+                                                         std::span<const BackendDataPtr> arguments,
+                                                         const BackendDevice& device,
+                                                         const RunContext& run) const = 0;
   /// Whether Compile takes graphs with dim parameters (Graph::dim_params), so that one compilation
   /// serves all sizes. By default every size is compiled by itself.
   virtual bool SupportsDimParams(const BackendDevice&) const { return false; }

@@ -64,7 +64,7 @@ class Backend : public HostBackend {
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation,
                                                  std::span<const BackendDataPtr> arguments,
                                                  const BackendDevice& device,
-                                                 const std::vector<bool>& donated) const override {
+                                                 const lazy::RunContext& run) const override {
     auto program = std::static_pointer_cast<const Program>(computation->artifact);
     HAMMOCK_CHECK(program, "computation '{}' was not compiled", computation->name());
     // It may call oneDNN; what is made now does not (Note [Exit] in base/process_exit.h).
@@ -78,9 +78,9 @@ class Backend : public HostBackend {
       }
     }
     try {
-      std::vector<BackendDataPtr> results = Run(*program, *computation, arguments, device, donated);
-      for (size_t i = 0; i < donated.size() && i < arguments.size(); ++i) {
-        if (donated[i]) static_cast<HostData&>(*arguments[i]).SetTensor({}, false);
+      std::vector<BackendDataPtr> results = Run(*program, *computation, arguments, device, run);
+      for (size_t i = 0; i < run.donated.size() && i < arguments.size(); ++i) {
+        if (run.donated[i]) static_cast<HostData&>(*arguments[i]).SetTensor({}, false);
       }
       ++counters_.executed;
       return results;
@@ -177,10 +177,9 @@ class Backend : public HostBackend {
 
   std::vector<BackendDataPtr> Run(const Program& program, const lazy::Computation& computation,
                                   std::span<const BackendDataPtr> arguments,
-                                  const BackendDevice& device,
-                                  const std::vector<bool>& donated) const {
+                                  const BackendDevice& device, const lazy::RunContext& run) const {
     try {
-      return RunWithMemory(program, computation, arguments, device, donated);
+      return RunWithMemory(program, computation, arguments, device, run);
     } catch (OutOfMemory& error) {
       std::string largest = program.LargestBuffers();
       if (largest.empty()) throw;
@@ -203,7 +202,7 @@ class Backend : public HostBackend {
                                             const lazy::Computation& computation,
                                             std::span<const BackendDataPtr> arguments,
                                             const BackendDevice& device,
-                                            const std::vector<bool>& donated) const {
+                                            const lazy::RunContext& run) const {
     int64_t others = lazy::DerivedBytes(device);
     std::vector<HostTensor> inputs;
     std::vector<char*> input_pointers;
@@ -211,7 +210,7 @@ class Backend : public HostBackend {
       inputs.push_back(TensorOf(argument, "execute"));
       input_pointers.push_back(static_cast<char*>(inputs.back().mutable_data()));
     }
-    const std::vector<int> taken = TakeDonated(program, donated, arguments, inputs);
+    const std::vector<int> taken = TakeDonated(program, run.donated, arguments, inputs);
     std::vector<HostTensor> outputs;
     std::vector<char*> output_pointers;
     for (size_t i = 0; i < program.outputs().size(); ++i) {
@@ -230,14 +229,13 @@ class Backend : public HostBackend {
       output_pointers.push_back(static_cast<char*>(outputs.back().mutable_data()));
     }
     HostAllocator::Arena arena(memory_, program.plan().arena_bytes, "values on the way", others);
-    if (tracing::running_graph) [[unlikely]] {
-      tracing::WriteMemory(fmt::format("{}:{}", kName, device.ordinal()),
-                           GetMemoryInfo(device).in_use, tracing::running_graph->planned_bytes);
-    }
-    WeightForms forms(program, arguments, inputs, donated, Room(others));
+    if (run.profile) [[unlikely]]
+      run.profile->AddMemory(GetMemoryInfo(device).in_use);
+    WeightForms forms(program, arguments, inputs, run.donated, Room(others));
     ThreadPool::Caller caller;
     ThreadPool::Cancellable cancellable(process_exit::Run::CancelFlag());
-    program.Run(input_pointers, output_pointers, arena.data(), forms.pointers(), taken);
+    program.Run(input_pointers, output_pointers, arena.data(), forms.pointers(), taken,
+                run.profile);
     std::vector<BackendDataPtr> results;
     results.reserve(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {

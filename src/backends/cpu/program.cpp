@@ -17,12 +17,12 @@
 #include "backends/cpu/thread_pool.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
-#include "base/trace_file.h"
 #include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/passes/split_reductions.h"
 #include "hammock/config.h"
 #include "hammock/lazy/backend_interface.h"
+#include "hammock/lazy/run_context.h"
 #include "hammock/metrics.h"
 
 namespace hammock::cpu {
@@ -195,7 +195,8 @@ compiler::ScheduledGraph Program::AtOwnSizes() const {
 }
 
 void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
-                  std::span<char* const> forms, std::span<const int> taken) const {
+                  std::span<char* const> forms, std::span<const int> taken,
+                  const lazy::RunProfile* profile) const {
   constexpr size_t kInline = 64;
   char* inline_buffers[kInline];
   std::vector<char*> more;
@@ -218,10 +219,10 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     }
   }
   const size_t in_place = FirstWriteInPlace(taken);
-  if (const auto* graph = std::exchange(tracing::running_graph, nullptr)) [[unlikely]] {
+  if (profile) [[unlikely]] {
     const bool any = in_place < steps_.size();
     ThreadPool::Cancellable cancellable(any ? nullptr : ThreadPool::Cancellable::Flag());
-    return RunTraced(buffers, arena, *graph);
+    return RunProfiled(buffers, arena, *profile);
   }
   const bool timed = config::Get<config::kCpuTimeSteps>();
   const std::atomic<bool>* cancel = ThreadPool::Cancellable::Flag();
@@ -248,15 +249,13 @@ void Program::RunSteps(size_t first, size_t end, char* const* buffers, char* are
   }
 }
 
-/// Steps that could run beside each other run one after another, so that each has a time.
-void Program::RunTraced(char* const* buffers, char* arena,
-                        const tracing::RunningGraph& graph) const {
+/// Steps that could run concurrently run one after another, so that each has a time.
+void Program::RunProfiled(char* const* buffers, char* arena,
+                          const lazy::RunProfile& profile) const {
   for (size_t i = 0; i < steps_.size(); ++i) {
-    int64_t begin = tracing::Now();
+    const int64_t begin = lazy::RunProfile::Now();
     RunSteps(i, i + 1, buffers, arena);
-    tracing::WriteSpan("kernel", StepName(i), begin, tracing::Now(),
-                       fmt::format(R"({{"graph":{},"kernel":{}}})", graph.number,
-                                   graph.first_kernel + static_cast<int64_t>(i)));
+    profile.AddKernel(i, StepName(i), begin, lazy::RunProfile::Now());
   }
 }
 

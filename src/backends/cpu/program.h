@@ -18,8 +18,8 @@
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 
-namespace hammock::tracing {
-struct RunningGraph;
+namespace hammock::lazy {
+struct RunProfile;
 }
 
 namespace hammock::cpu {
@@ -84,7 +84,8 @@ class Program {
   /// donated input whose memory it takes, or -1; from the first of these on the run cannot be
   /// cancelled.
   void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
-           std::span<char* const> forms = {}, std::span<const int> taken = {}) const;
+           std::span<char* const> forms = {}, std::span<const int> taken = {},
+           const lazy::RunProfile* profile = nullptr) const;
 
   /// Which outputs may take the memory of donated inputs.
   const compiler::DonationPlan& donations() const { return facts_->donations; }
@@ -104,7 +105,7 @@ class Program {
   std::string CodeText(size_t step, std::string_view what) const;
   /// Who runs a call, or null.
   const char* CallName(size_t step) const;
-  void RunTraced(char* const* buffers, char* arena, const tracing::RunningGraph& graph) const;
+  void RunProfiled(char* const* buffers, char* arena, const lazy::RunProfile& profile) const;
   void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
   /// What is left when the steps are prepared: threads, memory, weights. `bytes` are those of the
   /// buffers.

@@ -23,7 +23,6 @@
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
-#include "runtime/running_step.h"
 
 namespace hammock {
 namespace cuda {
@@ -165,15 +164,16 @@ class Backend : public lazy::BackendImplInterface {
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation,
                                                  std::span<const BackendDataPtr> arguments,
                                                  const BackendDevice& device,
-                                                 const std::vector<bool>& donated) const override {
+                                                 const lazy::RunContext& run) const override {
     std::shared_ptr<const Program> program = ProgramOf(*computation);
     std::shared_ptr<const FailureDump> dump;
     if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
       dump = PrepareDump(*computation, program, ParametersOf(*computation, arguments));
     }
     try {
-      std::vector<BackendDataPtr> results = StateOf(device).Guarded(
-          program, [&] { return Run(program, *computation, arguments, device, donated, dump); });
+      std::vector<BackendDataPtr> results = StateOf(device).Guarded({program, run.location}, [&] {
+        return Run(program, *computation, arguments, device, run, dump);
+      });
       ++executed_;
       return results;
     } catch (OutOfMemory& error) {
@@ -458,7 +458,7 @@ class Backend : public lazy::BackendImplInterface {
   std::vector<BackendDataPtr> Run(const std::shared_ptr<const Program>& running,
                                   const lazy::Computation& computation,
                                   std::span<const BackendDataPtr> arguments,
-                                  const BackendDevice& device, const std::vector<bool>& donated,
+                                  const BackendDevice& device, const lazy::RunContext& run,
                                   std::shared_ptr<const FailureDump> dump) const {
     const Program& program = *running;
     DeviceState& state = StateOf(device);
@@ -470,7 +470,7 @@ class Backend : public lazy::BackendImplInterface {
       in.push_back(DataOf(argument, "execute").address());
     }
     const Failures failures = FailuresOf(state, program, arguments);
-    const std::vector<int> taken = TakeDonated(program, failures, donated, arguments);
+    const std::vector<int> taken = TakeDonated(program, failures, run.donated, arguments);
     for (size_t i = 0; i < program.outputs().size(); ++i) {
       const compiler::OutputSource& source = program.outputs()[i];
       BlockPtr block;
@@ -498,14 +498,14 @@ class Backend : public lazy::BackendImplInterface {
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (taken[i] >= 0) other_streams.TakeOver(*outputs[i]);
       }
-      program.Run(in, out, arena ? arena->address : 0, failures.ForRun(donates));
+      program.Run(in, out, arena ? arena->address : 0, failures.ForRun(donates), run.profile);
     } catch (...) {
       if (auto moment = MarkFailed(state)) other_streams.NoteUses(*moment, failures);
       throw;
     }
     std::shared_ptr<Moment> moment = state.machine->Mark();
     other_streams.NoteUses(*moment, failures);
-    state.NoteRun(*moment, {running, running_step_location});
+    state.NoteRun(*moment, {running, run.location});
     const bool checks = program.fault_count() > 0;
     const Checks::Mask checked_by =
         failures.checked_by | (checks ? Checks::MaskOf(moment->stream) : 0);
@@ -517,11 +517,13 @@ class Backend : public lazy::BackendImplInterface {
       if (checks) results.back()->MakePending();
     }
     // A run that may have failed must leave what is needed to do it again.
-    for (size_t i = 0; !failures.may_fail() && i < donated.size() && i < arguments.size(); ++i) {
-      if (donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
+    for (size_t i = 0; !failures.may_fail() && i < run.donated.size() && i < arguments.size();
+         ++i) {
+      if (run.donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
     }
     if (checks) {
-      CheckLater(state, running, failures.own, std::move(moment), results, std::move(dump));
+      CheckLater(state, {running, run.location}, failures.own, std::move(moment), results,
+                 std::move(dump));
     }
     return results;
   }
@@ -537,19 +539,18 @@ class Backend : public lazy::BackendImplInterface {
   }
 
   /// Sets results ready, or to the error of an op that failed, when the run has ended.
-  static void CheckLater(DeviceState& state, std::shared_ptr<const Program> program,
-                         std::shared_ptr<const RunWords> words, std::shared_ptr<Moment> moment,
-                         std::vector<BackendDataPtr> results,
+  static void CheckLater(DeviceState& state, NotedRun run, std::shared_ptr<const RunWords> words,
+                         std::shared_ptr<Moment> moment, std::vector<BackendDataPtr> results,
                          std::shared_ptr<const FailureDump> dump) {
     const int stream = moment->stream;
     state.checks.Push(
-        stream, [&state, program = std::move(program), words = std::move(words),
-                 moment = std::move(moment), results = std::move(results), dump = std::move(dump)] {
+        stream, [&state, run = std::move(run), words = std::move(words), moment = std::move(moment),
+                 results = std::move(results), dump = std::move(dump)] {
           std::shared_ptr<const Error> failure;
           try {
-            state.Guarded(program, [&] {
+            state.Guarded(run, [&] {
               state.machine->WaitFor(*moment);
-              program->CheckFaults(words->faults);
+              run.program->CheckFaults(words->faults);
             });
           } catch (const Error& error) {
             failure = error.Clone();

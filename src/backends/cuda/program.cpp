@@ -18,7 +18,6 @@
 #include "backends/cuda/passes/scatter_rows.h"
 #include "backends/cuda/side_by_side.h"
 #include "base/throw.h"
-#include "base/trace_file.h"
 #include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/fusion_facts.h"
 #include "compiler/passes/remove_dead.h"
@@ -409,12 +408,11 @@ int64_t Program::bytes() const {
 }
 
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
-                  const RunFaults& faults) const {
+                  const RunFaults& faults, const lazy::RunProfile* profile) const {
   LoadForm(faults.failed != 0);
   auto memory = [&] { return Memory{BuffersOf(inputs, outputs, arena), arena, faults}; };
-  const tracing::RunningGraph* traced = std::exchange(tracing::running_graph, nullptr);
-  if (traced || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
-    return RunTimed(memory(), traced);
+  if (profile || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
+    return RunTimed(memory(), profile);
   }
   if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
     return RunWatched(memory());
@@ -611,9 +609,9 @@ void Program::RunWatched(const Memory& memory) const {
   Gather(steps_.size(), memory);
 }
 
-void Program::RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const {
+void Program::RunTimed(const Memory& memory, const lazy::RunProfile* profile) const {
   machine_->Finish();
-  const int64_t start = tracing::Now();
+  const int64_t start = lazy::RunProfile::Now();
   std::vector<std::shared_ptr<Moment>> moments = {machine_->MarkTime()};
   std::vector<size_t> firsts;
   for (size_t i = 0; i < steps_.size();) {
@@ -635,11 +633,7 @@ void Program::RunTimed(const Memory& memory, const tracing::RunningGraph* traced
       metrics::GetMetric(fmt::format("cuda::step::{}_{}", first, name), metrics::Kind::kTime)
           .AddSample(static_cast<double>(end - begin));
     }
-    if (traced) {
-      tracing::WriteSpan("kernel", name, start + begin, start + end,
-                         fmt::format(R"({{"graph":{},"kernel":{}}})", traced->number,
-                                     traced->first_kernel + static_cast<int64_t>(first)));
-    }
+    if (profile) profile->AddKernel(first, name, start + begin, start + end);
   }
 }
 

@@ -32,10 +32,6 @@
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 
-namespace hammock::tracing {
-struct RunningGraph;
-}
-
 namespace hammock::cuda {
 
 class ProgramsBySize;
@@ -94,7 +90,7 @@ class Program {
   /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
   /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
-           const RunFaults& faults) const;
+           const RunFaults& faults, const lazy::RunProfile* profile = nullptr) const;
   /// The same as a part of another program's run, which notes what fails.
   void RunInside(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
                  Address faults) const {
@@ -180,7 +176,7 @@ class Program {
   /// As RunSteps, and says which step lost the machine.
   void RunWatched(const Memory& memory) const;
   /// As RunSteps, and writes the times of steps to metrics, or into a trace.
-  void RunTimed(const Memory& memory, const tracing::RunningGraph* traced) const;
+  void RunTimed(const Memory& memory, const lazy::RunProfile* profile) const;
   std::string NameOfStep(size_t i) const;
   std::string NameOfGroup(size_t first) const;
   void RunCall(size_t i, const Memory& memory) const;

@@ -73,7 +73,7 @@ class Backend : public SingleDeviceBackend {
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation,
                                                  std::span<const BackendDataPtr>,
                                                  const BackendDevice& device,
-                                                 const std::vector<bool>&) const override {
+                                                 const lazy::RunContext&) const override {
     executed_.fetch_add(1, std::memory_order_relaxed);
     std::vector<BackendDataPtr> results;
     results.reserve(computation->result_shapes().size());

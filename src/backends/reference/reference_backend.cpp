@@ -92,7 +92,7 @@ class Backend : public HostBackend {
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation,
                                                  std::span<const BackendDataPtr> arguments,
                                                  const BackendDevice& device,
-                                                 const std::vector<bool>& donated) const override {
+                                                 const lazy::RunContext& run) const override {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
     HAMMOCK_CHECK(program, "computation '{}' was not compiled", computation->name());
     std::vector<HostTensor> inputs;
@@ -104,8 +104,8 @@ class Backend : public HostBackend {
       results.push_back(std::make_shared<HostData>(device, std::move(tensor), /*writable=*/false));
     }
     // Every node may fail for want of memory, so donated data lives until all have run.
-    for (size_t i = 0; i < donated.size() && i < arguments.size(); ++i) {
-      if (donated[i]) static_cast<HostData&>(*arguments[i]).SetTensor({}, false);
+    for (size_t i = 0; i < run.donated.size() && i < arguments.size(); ++i) {
+      if (run.donated[i]) static_cast<HostData&>(*arguments[i]).SetTensor({}, false);
     }
     return results;
   }

@@ -28,7 +28,7 @@ ComputationPtr Compile(const char* text) {
 std::vector<BackendDataPtr> Execute(const ComputationPtr& computation,
                                     const std::vector<BackendDataPtr>& arguments,
                                     const std::vector<bool>& donated = {}) {
-  return Backend().ExecuteComputation(computation, arguments, Device0(), donated);
+  return Backend().ExecuteComputation(computation, arguments, Device0(), {.donated = donated});
 }
 int64_t InUse() { return Backend().GetMemoryInfo(Device0()).in_use; }
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "runtime/running_step.h"
-
 namespace hammock::cuda {
 
 namespace {
@@ -83,13 +81,12 @@ void DeviceState::RaiseLostOnce() {
   if (!told_.exchange(true)) RaiseLost();
 }
 
-void DeviceState::LoseCard(const MachineLost& error,
-                           const std::shared_ptr<const Program>& program) {
+void DeviceState::LoseCard(const MachineLost& error, const NotedRun& run) {
   std::vector<NotedRun> suspects;
   for (DeviceState* device : on_card_) {
-    for (NotedRun& run : device->OldestRuns()) suspects.push_back(std::move(run));
+    for (NotedRun& oldest : device->OldestRuns()) suspects.push_back(std::move(oldest));
   }
-  if (suspects.empty() && program) suspects.push_back({program, running_step_location});
+  if (suspects.empty() && run.program) suspects.push_back(run);
   for (DeviceState* device : on_card_) device->Lose(DescribeLoss(device->name, error, suspects));
 }
 

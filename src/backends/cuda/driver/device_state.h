@@ -45,16 +45,16 @@ class DeviceState {
   /// Does `work` on the device, unless that is lost, or turns out to be.
   template <class Fn>
   auto Guarded(Fn&& work) -> decltype(work()) {
-    return Guarded(nullptr, work);
+    return Guarded({}, work);
   }
-  /// The same for a run of `program`.
+  /// The same for a run.
   template <class Fn>
-  auto Guarded(const std::shared_ptr<const Program>& program, Fn&& work) -> decltype(work()) {
+  auto Guarded(const NotedRun& run, Fn&& work) -> decltype(work()) {
     if (is_lost()) RaiseLost();
     try {
       return work();
     } catch (const MachineLost& error) {
-      LoseCard(error, program);
+      LoseCard(error, run);
     }
     RaiseLost();
   }
@@ -84,7 +84,7 @@ class DeviceState {
   void ForgetEnded(int stream);
   /// Of each stream the first run that has not ended.
   std::vector<NotedRun> OldestRuns();
-  void LoseCard(const MachineLost& error, const std::shared_ptr<const Program>& program);
+  void LoseCard(const MachineLost& error, const NotedRun& run);
   /// Does nothing if it was lost before.
   void Lose(std::shared_ptr<const Error> error);
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/whole_file.h"
 #include "hammock/config.h"
-#include "runtime/dump.h"
+#include "hammock/repro.h"
 
 namespace hammock::cuda {
 
