@@ -15,6 +15,7 @@
 #include "base/config_table.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "base/trace_file.h"
 
@@ -77,8 +78,8 @@ const Row& FindOrThrow(std::string_view name) {
 
 // Strings are never freed, so that a reader needs no lock. There are as many as distinct values.
 const std::string& Intern(std::string_view text) {
-  static auto& mutex = *new std::mutex;
-  static auto& texts = *new std::set<std::string, std::less<>>;
+  static auto& mutex = NeverDestroyed<std::mutex>();
+  static auto& texts = NeverDestroyed<std::set<std::string, std::less<>>>();
   std::lock_guard lock(mutex);
   auto found = texts.find(text);
   return found != texts.end() ? *found : *texts.emplace(text).first;

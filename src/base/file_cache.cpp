@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/never_destroyed.h"
 #include "hammock/config.h"
 #include "hammock/ir/hash.h"
 
@@ -189,8 +190,8 @@ FileCache* FileCache::OfConfig() noexcept {
   try {
     const std::string& directory = config::Get<config::kCacheDir>();
     if (directory.empty()) return nullptr;
-    static std::mutex& mutex = *new std::mutex;
-    static auto& caches = *new std::map<std::string, FileCache, std::less<>>;
+    static auto& mutex = NeverDestroyed<std::mutex>();
+    static auto& caches = NeverDestroyed<std::map<std::string, FileCache, std::less<>>>();
     std::lock_guard lock(mutex);
     return &caches.try_emplace(directory, directory).first->second;
   } catch (const std::exception&) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/location_scope.h"
+#include "base/never_destroyed.h"
 #include "base/of_thread.h"
 #include "hammock/caller_scope.h"
 
@@ -37,8 +38,8 @@ struct Table {
   std::set<std::string> frames;                        // never removed: threads point to them
 };
 Table& table() {
-  static Table* instance = new Table;
-  return *instance;
+  static auto& instance = NeverDestroyed<Table>();
+  return instance;
 }
 
 constinit thread_local ModuleFrameScope* innermost_frame = nullptr;

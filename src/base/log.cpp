@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/never_destroyed.h"
 #include "hammock/config.h"
 
 #if HAMMOCK_WITH_SPDLOG
@@ -27,7 +28,7 @@ struct State {
 };
 
 State& GetState() {
-  static State& state = *new State;
+  static auto& state = NeverDestroyed<State>();
   return state;
 }
 

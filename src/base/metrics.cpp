@@ -8,6 +8,7 @@
 
 #include "base/config_table.h"
 #include "base/metrics_registry.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 
@@ -28,7 +29,7 @@ constinit thread_local bool thread_ended = false;
 }  // namespace
 
 Registry& GetRegistry() {
-  static Registry& registry = *new Registry;
+  static auto& registry = NeverDestroyed<Registry>();
   return registry;
 }
 

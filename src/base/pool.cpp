@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "base/never_destroyed.h"
+
 namespace hammock::pool {
 
 constinit thread_local ThreadLists lists = {};
@@ -34,8 +36,8 @@ struct Shared {
   }
 };
 Shared& shared() {
-  static Shared* instance = new Shared;
-  return *instance;
+  static auto& instance = NeverDestroyed<Shared>();
+  return instance;
 }
 
 struct AtThreadEnd {

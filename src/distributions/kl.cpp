@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "distributions/multivariate_normal.h"
 #include "distributions/parameters.h"
@@ -144,7 +145,7 @@ class KlTable {
 };
 
 KlTable& Table() {
-  static auto& table = *new KlTable;
+  static auto& table = NeverDestroyed<KlTable>();
   return table;
 }
 

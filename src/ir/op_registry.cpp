@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/nearest.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "ir/op_info.h"
 
@@ -60,7 +61,7 @@ class Registry {
 
 // Never destroyed: records are used until the process ends.
 Registry& Instance() {
-  static Registry& registry = *new Registry;
+  static auto& registry = NeverDestroyed<Registry>();
   return registry;
 }
 

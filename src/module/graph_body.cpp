@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/location_scope.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops.h"
 #include "ir/graph_sizes.h"
@@ -165,7 +166,7 @@ std::shared_ptr<const Graph> GraphAtSizes(const FunctionSchema& schema,
   BoundSizes sizes = BindSizes(*graph, types);
   if (sizes.misfit) RefuseType(schema, *graph, *sizes.misfit, inputs[*sizes.misfit]);
   if (graph->dim_params.empty()) return graph;
-  static auto& sized = *new SizedGraphs;
+  static auto& sized = NeverDestroyed<SizedGraphs>();
   return sized.Get(graph, sizes.parameters);
 }
 

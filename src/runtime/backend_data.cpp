@@ -4,6 +4,8 @@
 #include <optional>
 #include <ostream>
 
+#include "base/never_destroyed.h"
+
 namespace hammock::lazy {
 
 BackendDeviceType::~BackendDeviceType() = default;
@@ -45,8 +47,8 @@ struct DerivedRegistry {
   std::atomic<size_t> count{0};  // of `data`, so that asking costs nothing where there is none
 };
 DerivedRegistry& Registry() {
-  static auto* registry = new DerivedRegistry;
-  return *registry;
+  static auto& registry = NeverDestroyed<DerivedRegistry>();
+  return registry;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "backends/table.h"
 #include "base/load_libraries.h"
 #include "base/nearest.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -37,8 +38,8 @@ struct Registry {
   std::atomic<bool> complete{false};  // in-tree backends and listed libraries are there
 };
 Registry& registry() {
-  static Registry* instance = new Registry;
-  return *instance;
+  static auto& instance = NeverDestroyed<Registry>();
+  return instance;
 }
 
 std::string LowerCase(std::string text) {

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "base/location_scope.h"
+#include "base/never_destroyed.h"
 #include "compiler/loops/memory_plan.h"
 #include "compiler/loops/schedule.h"
 #include "hammock/config.h"
@@ -250,8 +251,8 @@ class Plans {
 };
 
 Plans& AllPlans() {
-  static Plans* plans = new Plans;
-  return *plans;
+  static auto& plans = NeverDestroyed<Plans>();
+  return plans;
 }
 
 int64_t BytesOf(const Node& node) {

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"
@@ -128,8 +129,8 @@ void SaveGraph(const Graph& traced, const Hash128& hash, DeviceEntry& device, co
     block += format == "backend" ? BackendText(&device, hash, traced) : GraphText(traced, format);
     if (block.back() != '\n') block += '\n';
     block += "## END_GRAPH\n\n";
-    static std::mutex* writing = new std::mutex;
-    std::lock_guard lock(*writing);
+    static auto& writing = NeverDestroyed<std::mutex>();
+    std::lock_guard lock(writing);
     std::ofstream file(path, std::ios::app | std::ios::binary);
     file << block << std::flush;
     if (!file) {

@@ -11,6 +11,7 @@
 #include "base/fork.h"
 #include "base/location_scope.h"
 #include "base/log.h"
+#include "base/never_destroyed.h"
 #include "base/of_thread.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
@@ -92,7 +93,7 @@ struct KnownOptions {
   std::map<uint64_t, CodeOptions> by_bits;
 };
 KnownOptions& known_options() {
-  static auto& known = *new KnownOptions;
+  static auto& known = NeverDestroyed<KnownOptions>();
   return known;
 }
 

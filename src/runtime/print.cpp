@@ -11,6 +11,7 @@
 #include <ostream>
 #include <vector>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/tensor.h"
 #include "ir/text.h"
@@ -24,8 +25,8 @@ struct Options {
   TensorPrintOptions value;
 };
 Options& Current() {
-  static Options* options = new Options;
-  return *options;
+  static auto& options = NeverDestroyed<Options>();
+  return options;
 }
 
 constexpr int64_t kGap = -1;  // stands for the indices that are left out

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/never_destroyed.h"
 #include "hammock/metrics.h"
 #include "runtime/backend_calls.h"
 #include "runtime/computation_cache.h"
@@ -54,7 +55,7 @@ constinit thread_local TracedRun* current_run = nullptr;
 
 /// Writes the graph the first time that a trace meets the step.
 std::shared_ptr<const TraceFacts> FactsOf(CompiledStep& step) {
-  static auto& mutex = *new std::mutex;
+  static auto& mutex = NeverDestroyed<std::mutex>();
   std::lock_guard lock(mutex);
   uint64_t trace = tracing::TraceNumber();
   if (step.trace_facts && step.trace_facts->trace == trace) return step.trace_facts;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/location_scope.h"
+#include "base/never_destroyed.h"
 #include "base/process_exit.h"
 #include "runtime/executor.h"
 #include "runtime/settle_units.h"
@@ -20,7 +21,7 @@ namespace {
 /// Held while what failed is undone. A thread that meets an error which another one has heard
 /// waits here, so that it goes on with all tensors as they were.
 std::mutex& Undoing() {
-  static auto& mutex = *new std::mutex;
+  static auto& mutex = NeverDestroyed<std::mutex>();
   return mutex;
 }
 

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "base/location_scope.h"
+#include "base/never_destroyed.h"
 #include "hammock/lazy/backend_interface.h"
 #include "ir/primitives.h"
 #include "trace/hooks.h"
@@ -45,8 +46,8 @@ std::pair<uint64_t, uint64_t> Generator::Take(uint64_t blocks) {
 }
 
 Generator& Generator::Default() {
-  static Generator* instance = new Generator(0);
-  return *instance;
+  static auto& instance = NeverDestroyed<Generator>(0);
+  return instance;
 }
 
 void manual_seed(uint64_t seed, Location at) {

@@ -1,6 +1,7 @@
 #include "trace/tensor_impl.h"
 
 #include "base/location_scope.h"
+#include "base/never_destroyed.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/lazy/backend_data.h"
@@ -20,8 +21,8 @@ struct Contexts {
   std::vector<ThreadContext*> all;
 };
 Contexts& contexts() {
-  static Contexts* instance = new Contexts;
-  return *instance;
+  static auto& instance = NeverDestroyed<Contexts>();
+  return instance;
 }
 
 struct AtThreadEnd {

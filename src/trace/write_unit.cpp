@@ -1,5 +1,6 @@
 #include "trace/write_unit.h"
 
+#include "base/never_destroyed.h"
 #include "hammock/config.h"
 #include "trace/tensor_impl.h"
 
@@ -24,8 +25,8 @@ WriteUnitPtr OpenUnit(ThreadContext& context) {
 }  // namespace
 
 WriteUnits& AllUnits() {
-  static auto* units = new WriteUnits;
-  return *units;
+  static auto& units = NeverDestroyed<WriteUnits>();
+  return units;
 }
 
 ErasedWrites::~ErasedWrites() {

@@ -3,6 +3,8 @@
 #include <memory>
 #include <mutex>
 
+#include "base/never_destroyed.h"
+
 namespace hammock::reference {
 namespace internal {
 std::atomic<bool> fault_hook_set{false};
@@ -16,7 +18,7 @@ struct Holder {
 };
 
 Holder& GetHolder() {
-  static Holder& holder = *new Holder;
+  static auto& holder = NeverDestroyed<Holder>();
   return holder;
 }
 

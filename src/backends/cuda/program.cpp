@@ -17,6 +17,7 @@
 #include "backends/cuda/passes/narrow_matmuls.h"
 #include "backends/cuda/passes/scatter_rows.h"
 #include "backends/cuda/side_by_side.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/fusion_facts.h"
@@ -592,7 +593,7 @@ void Program::NameErrors(size_t i, const std::function<void()>& work) const {
 
 void Program::RunWatched(const Memory& memory) const {
   // What fails must be known to be this one's.
-  static auto& one_at_a_time = *new std::mutex;
+  static auto& one_at_a_time = NeverDestroyed<std::mutex>();
   std::lock_guard lock(one_at_a_time);
   machine_->Finish();
   for (size_t i = 0; i < steps_.size(); ++i) {

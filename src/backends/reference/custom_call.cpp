@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 
 namespace hammock {
@@ -14,7 +15,7 @@ struct Table {
 };
 
 Table& GetTable() {
-  static Table& table = *new Table;
+  static auto& table = NeverDestroyed<Table>();
   return table;
 }
 

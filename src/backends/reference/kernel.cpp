@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "base/never_destroyed.h"
+
 namespace hammock::reference {
 namespace {
 
@@ -18,7 +20,7 @@ std::unordered_map<const OpDef*, Kernel> MakeTable() {
 
 Kernel FindKernel(const OpDef& op) {
   if (op.scalar != ScalarFn::kNone) return RunElementwise;
-  static const auto& table = *new std::unordered_map<const OpDef*, Kernel>(MakeTable());
+  static const auto& table = NeverDestroyed<std::unordered_map<const OpDef*, Kernel>>(MakeTable());
   auto found = table.find(&op);
   return found == table.end() ? nullptr : found->second;
 }

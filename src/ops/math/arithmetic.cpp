@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/primitives.h"
@@ -449,7 +450,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ArithmeticOps() {
-  static const auto& list = *new auto(Listed(kNodes, kFunctions));
+  static const auto& list = NeverDestroyedCopy(Listed(kNodes, kFunctions));
   return list;
 }
 

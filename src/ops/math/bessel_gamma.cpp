@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/special.h"
@@ -366,7 +367,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ops::BesselGammaOps() {
-  static const auto& list = *new auto(Listed(kNodes, kFunctions));
+  static const auto& list = NeverDestroyedCopy(Listed(kNodes, kFunctions));
   return list;
 }
 

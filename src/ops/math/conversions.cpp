@@ -1,5 +1,6 @@
 // Casts that PyTorch has as methods, by name only: most are keywords in C++, where one writes `to`.
 
+#include "base/never_destroyed.h"
 #include "hammock/ops/view.h"
 #include "ops/primitives/elementwise_kit.h"
 #include "ops/primitives/families.h"
@@ -30,7 +31,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ConversionOps() {
-  static const auto& list = *new auto(Listed({}, kFunctions));
+  static const auto& list = NeverDestroyedCopy(Listed({}, kFunctions));
   return list;
 }
 

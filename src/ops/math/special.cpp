@@ -2,6 +2,7 @@
 #include <limits>
 #include <numbers>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/shape.h"
@@ -308,7 +309,7 @@ constexpr const OpDef* kNodes[] = {&kLogAddExp, &kLogAddExp2, &kXlogy,   &kSinc,
 }  // namespace
 
 std::span<const OpDef* const> SpecialOps() {
-  static const auto& list = *new auto(Listed(kNodes, {}));
+  static const auto& list = NeverDestroyedCopy(Listed(kNodes, {}));
   return list;
 }
 

@@ -1,3 +1,4 @@
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/create.h"
 #include "hammock/ops/elementwise.h"
@@ -557,7 +558,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ActivationOps() {
-  static const auto& list = *new auto(Listed(kNodes, kFunctions));
+  static const auto& list = NeverDestroyedCopy(Listed(kNodes, kFunctions));
   return list;
 }
 

@@ -1,3 +1,4 @@
+#include "base/never_destroyed.h"
 #include "ir/op_registry.h"
 
 #include <vector>
@@ -124,7 +125,7 @@ std::vector<const OpDef*> AllOps() {
 
 std::span<const OpDef* const> InTreeOps() {
   // Never destroyed, like those it is made of: a thread may record while the process ends.
-  static const auto& all = *new std::vector<const OpDef*>(AllOps());
+  static const auto& all = NeverDestroyed<std::vector<const OpDef*>>(AllOps());
   return all;
 }
 

@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/primitives.h"
@@ -356,7 +357,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> RandomOps() {
-  static const auto& list = *new auto(Listed({}, kFunctions));
+  static const auto& list = NeverDestroyedCopy(Listed({}, kFunctions));
   return list;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/borrowed.h"
@@ -578,7 +579,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> CreateOps() {
-  static const auto& list = *new auto(Listed({}, kFunctions));
+  static const auto& list = NeverDestroyedCopy(Listed({}, kFunctions));
   return list;
 }
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/calls/call_kit.h"
 #include "backends/cpu/calls/strided_copy.h"
 #include "backends/cpu/program.h"
+#include "base/never_destroyed.h"
 #include "hammock/host_tensor.h"
 #include "ir/primitives.h"
 
@@ -45,8 +46,9 @@ void CopyShared(const Program& program, std::span<char* const> inputs,
 class Body {
  public:
   static std::shared_ptr<const Body> Of(const Attr& attr) {
-    static std::mutex& mutex = *new std::mutex;  // threads may compile while static objects go
-    static auto& bodies = *new std::map<const Graph*, std::weak_ptr<const Body>>;
+    static auto& mutex =
+        NeverDestroyed<std::mutex>();  // threads may compile while static objects go
+    static auto& bodies = NeverDestroyed<std::map<const Graph*, std::weak_ptr<const Body>>>();
     std::lock_guard lock(mutex);
     std::weak_ptr<const Body>& known = bodies[&attr.graph()];
     std::shared_ptr<const Body> body = known.lock();

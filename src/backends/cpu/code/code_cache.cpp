@@ -9,6 +9,7 @@
 #include "backends/cpu/host_cpu.h"
 #include "base/file_cache.h"
 #include "base/log.h"
+#include "base/never_destroyed.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
 #include "hammock/metrics.h"
@@ -50,7 +51,7 @@ class LiveCode {
 };
 
 LiveCode& Live() {
-  static LiveCode& live = *new LiveCode;
+  static auto& live = NeverDestroyed<LiveCode>();
   return live;
 }
 
@@ -89,8 +90,9 @@ CodeBlob CompileCode(std::string_view ir, const CompileOptions& options) {
 }
 
 void KeepCode(const std::string& key, const CodeBlob& blob) {
-  static auto& mutex = *new std::mutex;
-  static auto& kept = *new std::unordered_map<std::string, std::shared_ptr<const LoadedCode>>;
+  static auto& mutex = NeverDestroyed<std::mutex>();
+  static auto& kept =
+      NeverDestroyed<std::unordered_map<std::string, std::shared_ptr<const LoadedCode>>>();
   std::lock_guard lock(mutex);
   if (kept.contains(key)) return;
   kept[key] = Live().Add(key, std::make_shared<const LoadedCode>(blob));

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/never_destroyed.h"
 #include "hammock/config.h"
 
 // gdb stops at this function and reads this list; it knows both by name and form.
@@ -43,7 +44,7 @@ namespace {
 enum GdbAction : uint32_t { kNoAction, kRegister, kUnregister };
 
 std::mutex& GdbMutex() {
-  static std::mutex& mutex = *new std::mutex;
+  static auto& mutex = NeverDestroyed<std::mutex>();
   return mutex;
 }
 

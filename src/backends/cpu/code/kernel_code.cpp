@@ -16,6 +16,7 @@
 #include "backends/cpu/host_cpu.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/never_destroyed.h"
 #include "base/process_exit.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
@@ -121,8 +122,8 @@ constinit thread_local KernelRecorder* recorder = nullptr;
 /// All kernels there are, equal ones once; the second says whether it is new.
 std::pair<std::shared_ptr<KernelCode>, bool> Share(
     const std::string& key, const std::shared_ptr<const compiler::Kernel>& kernel) {
-  static auto& mutex = *new std::mutex;
-  static auto& all = *new std::unordered_map<std::string, std::weak_ptr<KernelCode>>;
+  static auto& mutex = NeverDestroyed<std::mutex>();
+  static auto& all = NeverDestroyed<std::unordered_map<std::string, std::weak_ptr<KernelCode>>>();
   std::lock_guard lock(mutex);
   std::weak_ptr<KernelCode>& known = all[key];
   if (std::shared_ptr<KernelCode> code = known.lock()) return {code, false};

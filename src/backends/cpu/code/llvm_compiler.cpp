@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/code/llvm/llvm_plugin.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 
@@ -62,8 +63,8 @@ Opened Open(const std::string& path) {
 
 /// Tried once for each value of the option.
 const Opened& OpenedPlugin() {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& tried = *new std::map<std::string, Opened>;
+  static auto& mutex = NeverDestroyed<std::mutex>();
+  static auto& tried = NeverDestroyed<std::map<std::string, Opened>>();
   const std::string& setting = config::Get<config::kCpuLlvmPlugin>();
   std::lock_guard lock(mutex);
   auto [at, added] = tried.try_emplace(setting);

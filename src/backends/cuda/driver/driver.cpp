@@ -6,6 +6,7 @@
 
 #include "backends/cuda/driver/library.h"
 #include "backends/cuda/driver/machine.h"
+#include "base/never_destroyed.h"
 
 namespace hammock::cuda {
 namespace {
@@ -79,7 +80,7 @@ Opened Open() {
 }
 
 const Opened& TheOpened() {
-  static const auto& opened = *new Opened(Open());
+  static const auto& opened = NeverDestroyed<Opened>(Open());
   return opened;
 }
 

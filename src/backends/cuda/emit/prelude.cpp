@@ -1,10 +1,11 @@
 #include "backends/cuda/emit/scalar_text.h"
+#include "base/never_destroyed.h"
 
 namespace hammock::cuda {
 
 // Inline PTX has a plain variant, which the emulation on the host runs.
 const std::string& Prelude() {
-  static const auto& text = *new std::string(R"(
+  static const auto& text = NeverDestroyed<std::string>(R"(
 #ifdef __CUDACC__
 #define HAMMOCK_PTX 1
 #else

@@ -16,6 +16,7 @@
 
 #include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulation/fibres.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "ir/convert.h"
 
@@ -295,7 +296,7 @@ class EmulatedMachine : public Machine {
     std::lock_guard lock(mutex_);
     const auto& emulated = static_cast<const EmulatedFunction&>(function);
     if (!emulated.code) CompilePending();
-    static auto& one_at_a_time = *new std::mutex;  // also of other machines
+    static auto& one_at_a_time = NeverDestroyed<std::mutex>();  // also of other machines
     std::lock_guard fibres(one_at_a_time);
     RunBlocks(grid.x, grid.y, grid.block_x, grid.block_y, emulated.waits,
               [&] { emulated.code(words.data()); });

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 
 namespace hammock::cuda {
@@ -111,7 +112,7 @@ class Fibres {
 };
 
 Fibres& TheFibres() {
-  static auto& fibres = *new Fibres;
+  static auto& fibres = NeverDestroyed<Fibres>();
   return fibres;
 }
 

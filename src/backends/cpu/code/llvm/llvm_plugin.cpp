@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/never_destroyed.h"
+
 namespace {
 
 /// Owns one of LLVM's objects.
@@ -125,7 +127,7 @@ struct Machines {
 
 // Never destroyed: other threads may compile while the process ends.
 Machines& FreeMachines() {
-  static Machines& machines = *new Machines;
+  static auto& machines = hammock::NeverDestroyed<Machines>();
   return machines;
 }
 
@@ -233,8 +235,8 @@ struct Remains {
 };
 
 void Keep(Remains remains) {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& kept = *new std::vector<Remains>;
+  static auto& mutex = hammock::NeverDestroyed<std::mutex>();
+  static auto& kept = hammock::NeverDestroyed<std::vector<Remains>>();
   std::lock_guard lock(mutex);
   kept.push_back(std::move(remains));
 }
@@ -290,7 +292,7 @@ HammockLlvmTableV1 MakeTable() {
   SetUp();
   unsigned major = 0, minor = 0, patch = 0;
   LLVMGetVersion(&major, &minor, &patch);
-  static const std::string& version = *new std::string(
+  static const auto& version = hammock::NeverDestroyed<std::string>(
       std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch));
   return {HAMMOCK_LLVM_ABI, version.c_str(), LLVMGetHostCPUName(), LLVMGetHostCPUFeatures(),
           CompileAndGive};
