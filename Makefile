@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench asan tsan minimal format build deps
+.PHONY: help demo test bench asan tsan minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -13,8 +13,8 @@ demo: deps  ## install what is missing, build what the demo needs, run it
 	@build/examples/demo
 
 test: test_deps build  ## install what is missing, build, run all tests, also without optional dependencies
-	@$(MAKE) --no-print-directory minimal
 	ctest --preset release -j $(JOBS)
+	ctest --preset plain -j $(JOBS)
 
 bench: bench_deps build  ## build and run the benchmarks
 	@cmake --build build --target trace_bench cpu_bench -j $(JOBS)
@@ -26,8 +26,14 @@ asan:  ## run all tests with the address and undefined-behaviour sanitizers
 tsan:  ## run all tests with the thread sanitizer
 	$(call check,tsan)
 
-minimal:  ## run all tests without optional dependencies
+minimal:  ## build without optional dependencies, run all tests
 	$(call check,minimal)
+
+aarch64: ## run the tests of base, ir, recording and running for 64-bit ARM, cross-compiled and emulated
+	@scripts/install_deps.sh aarch64
+	@cmake --preset aarch64
+	cmake --build --preset aarch64 -j $(JOBS)
+	ctest --preset aarch64 -j $(JOBS)
 
 format:  ## format all C++ files
 	@scripts/format.sh

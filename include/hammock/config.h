@@ -29,6 +29,7 @@ enum Key : uint8_t {
   kAsync,
   kCheckBorrowed,
   kCpuGdb,
+  kCpuOneDnn,
   kCpuPerfMap,
   kCpuTimeSteps,
   kCpuWaitForCode,
@@ -42,6 +43,7 @@ enum Key : uint8_t {
   kGeneralise,
   kParamAliasing,
   kPrintPasses,
+  kReferenceLapack,
   kVerifyPasses,
   kWideSums,
 

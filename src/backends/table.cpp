@@ -9,17 +9,27 @@
 #include "backends/null/null_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/reference_backend.h"
+#include "hammock/config.h"
 
 namespace hammock {
+
+namespace {
+
+bool HasCompiler() {
+#ifdef HAMMOCK_WITH_LLVM
+  return config::Get<config::kCpuLlvmPlugin>() != "none";
+#else
+  return false;
+#endif
+}
+
+}  // namespace
 
 // The first one is the default. Without a compiler that is the reference backend, which is complete
 // and has nothing to wait for.
 std::vector<lazy::BackendImplInterface*> InTreeBackends() {
-#ifdef HAMMOCK_WITH_LLVM
   std::vector<lazy::BackendImplInterface*> backends = {CpuBackend(), ReferenceBackend()};
-#else
-  std::vector<lazy::BackendImplInterface*> backends = {ReferenceBackend(), CpuBackend()};
-#endif
+  if (!HasCompiler()) std::swap(backends[0], backends[1]);
   backends.push_back(NullBackend());
   if (lazy::BackendImplInterface* cuda = CudaBackend()) backends.push_back(cuda);
   return backends;

@@ -65,6 +65,13 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .name = "cpu.gdb",
      .default_value = "false",
      .doc = "Tell gdb the names of compiled functions."},
+    {.key = kCpuOneDnn,
+     .name = "cpu.onednn",
+     .default_value = "true",
+     .doc =
+         "Multiply matrices and convolve by oneDNN, where the library was built with it; off: by "
+         "own loops.",
+     .affects_code = true},
     {.key = kCpuPerfMap,
      .name = "cpu.perf_map",
      .default_value = "false",
@@ -132,6 +139,10 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .default_value = "false",
      .doc = "Log the graph after every compiler pass.",
      .upstream = "PYTORCH_JIT_LOG_LEVEL"},
+    {.key = kReferenceLapack,
+     .name = "reference.lapack",
+     .default_value = "true",
+     .doc = "Factor matrices by LAPACK, where the library was built with it; off: by own loops."},
     {.key = kVerifyPasses,
      .name = "verify_passes",
      .default_value = kTrueInDebug,
@@ -222,7 +233,9 @@ constexpr std::array<Row, kKeyCount> kTable = {{
      .name = "cpu.llvm_plugin",
      .default_value = "",
      .doc = "File of the plug-in that compiles for the CPU; empty: `libhammock-llvm.so` beside the "
-            "library, or where the system finds it."},
+            "library, or where the system finds it; `none`: kernels are interpreted, and "
+            "`reference` is "
+            "the default device."},
     {.key = kCpuText,
      .name = "cpu.text",
      .default_value = "",

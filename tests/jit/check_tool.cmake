@@ -1,5 +1,8 @@
 # Runs `hammock compile` and `hammock inspect` and looks at what they print.
 #   cmake -DTOOL=<hammock> -DFOLDER=<for files> -DLLVM=<ON|OFF> -P check_tool.cmake
+if("$ENV{HAMMOCK_CPU_LLVM_PLUGIN}" STREQUAL none)
+  set(LLVM OFF)
+endif()
 function(run result_variable output_variable)
   execute_process(COMMAND ${TOOL} ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output
     ERROR_VARIABLE output)

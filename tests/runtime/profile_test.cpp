@@ -10,8 +10,8 @@
 #include <set>
 #include <sstream>
 
-#include "hammock/hammock.h"
 #include "base/location_scope.h"
+#include "hammock/hammock.h"
 #include "ir/expect_error.h"
 #include "support/host_backend.h"
 #include "support/source_path.h"
@@ -90,7 +90,7 @@ TEST_F(Trace, HasEveryPartOfAStepWhereItHappened) {
   auto syncs = Select(events, "cat", "sync");
   ASSERT_EQ(syncs.size(), 3u);
   EXPECT_EQ(syncs[0]["name"], "mark_step");
-  EXPECT_NE(syncs[0]["args"]["where"].get<std::string>().find("trace_test.cpp:"),
+  EXPECT_NE(syncs[0]["args"]["where"].get<std::string>().find("profile_test.cpp:"),
             std::string::npos);
   auto compiles = Select(events, "name", "compile");
   ASSERT_EQ(compiles.size(), 1u);
@@ -132,7 +132,7 @@ TEST_F(Trace, HasTheGraphWithItsKernels) {
     ++in_kernels;
     EXPECT_LT(node["kernel"].get<size_t>(), graph["kernels"].size());
     std::string at = node.value("at", "");
-    EXPECT_NE(at.find("trace_test.cpp:"), std::string::npos) << node;
+    EXPECT_NE(at.find("profile_test.cpp:"), std::string::npos) << node;
     EXPECT_FALSE(node["type"].get<std::string>().empty());
   }
   EXPECT_GT(in_kernels, 3);

@@ -1,6 +1,9 @@
 # Runs the tool as a user would and looks at what it prints and at its exit codes.
 #   cmake -DTOOL=<hammock> -DTRAINING=<traced_training> -DFOLDER=<for files> -P check_commands.cmake
 cmake_minimum_required(VERSION 3.25)
+if("$ENV{HAMMOCK_CPU_LLVM_PLUGIN}" STREQUAL none)
+  set(LLVM OFF)
+endif()
 
 # run(code arguments...): runs the tool; fails on another exit code. `output` and `errors` are set.
 function(run code)

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "check.h"
+#include "support/has_onednn.h"
 
 using namespace hammock;
 using namespace trial;
@@ -123,7 +124,7 @@ int main() {
   CheckAtMost(static_cast<double>(Compiles() - compiles), 2, "compiles after the first sizes");
   CheckAtMost(fresh / again, 2, "a new size against the same again");
   CheckAtMost(ResidentMB() - memory, 64, "MB for 60 more sizes");
-  if (HAMMOCK_TEST_ONEDNN) {
+  if (testing::HasOneDnn()) {
     TrainOnImages();
   } else {
     std::puts("images: not tried; without oneDNN gradients have other ops at each remainder");

@@ -6,16 +6,31 @@
 
 #include "backends/reference/elements.h"
 #include "backends/reference/kernel.h"
+#include "hammock/config.h"
 #include "ir/primitives.h"
 
 namespace hammock::reference {
 namespace {
 
+/// One of the two sets of functions.
+struct Factors {
+  decltype(&plain::Cholesky) Cholesky;
+  decltype(&plain::Lu) Lu;
+  decltype(&plain::Qr) Qr;
+  decltype(&plain::Eigh) Eigh;
+  decltype(&plain::Svd) Svd;
+};
+constexpr Factors kPlain = {plain::Cholesky, plain::Lu, plain::Qr, plain::Eigh, plain::Svd};
+
+/// LAPACK's, where it is there and wanted. It takes no empty matrices.
+const Factors& FactorsFor([[maybe_unused]] int64_t elements) {
 #ifdef HAMMOCK_WITH_LAPACK
-namespace factors = lapack;
-#else
-namespace factors = plain;
+  static constexpr Factors kLapack = {lapack::Cholesky, lapack::Lu, lapack::Qr, lapack::Eigh,
+                                      lapack::Svd};
+  if (elements > 0 && config::Get<config::kReferenceLapack>()) return kLapack;
 #endif
+  return kPlain;
+}
 
 /// The last two sizes, and how many such matrices there are.
 struct Matrices {
@@ -75,7 +90,7 @@ void RunCholesky(KernelCall& call) {
   for (int64_t i = 0; i < in.count && in.size() > 0; ++i) {
     std::vector<double> a = Matrix(*call.in[0], i, in);
     if (upper) Transpose(a, in.rows);
-    if (int64_t order = factors::Cholesky(a.data(), in.rows)) {
+    if (int64_t order = FactorsFor(in.size()).Cholesky(a.data(), in.rows)) {
       Fail(call, ErrorCode::kValue,
            "{}the factorization could not be completed because the input is not "
            "positive-definite (the leading minor of order {} is not positive-definite)",
@@ -111,7 +126,7 @@ void RunLu(KernelCall& call) {
     std::iota(rows.begin(), rows.end(), 0);
     if (in.size() == 0) continue;
     std::vector<double> a = Matrix(*call.in[0], i, in);
-    factors::Lu(a.data(), in.rows, in.columns, exchanges.data());
+    FactorsFor(in.size()).Lu(a.data(), in.rows, in.columns, exchanges.data());
     CheckPivots(call, a, in.columns, i);
     for (int64_t step = 0; step < steps; ++step) std::swap(rows[step], rows[exchanges[step] - 1]);
     StorePart(a, out, i);
@@ -125,8 +140,7 @@ void RunQr(KernelCall& call) {
   for (int64_t i = 0; i < in.count; ++i) {
     std::vector<double> a = Matrix(*call.in[0], i, in);
     std::vector<double> q(in.rows * columns), r(columns * in.columns);
-    (in.size() == 0 ? plain::Qr : factors::Qr)(a.data(), in.rows, in.columns, columns, q.data(),
-                                               r.data());
+    FactorsFor(in.size()).Qr(a.data(), in.rows, in.columns, columns, q.data(), r.data());
     StorePart(q, q_out, i);
     StorePart(r, r_out, i);
   }
@@ -146,7 +160,7 @@ void RunEigh(KernelCall& call) {
       }
     }
     if (AllFinite(a)) {
-      CheckConverged(call, factors::Eigh(a.data(), n, values.data()), i);
+      CheckConverged(call, FactorsFor(n * n).Eigh(a.data(), n, values.data()), i);
     } else {  // no error, as in PyTorch
       std::fill(values.begin(), values.end(), std::nan(""));
       std::fill(a.begin(), a.end(), std::nan(""));
@@ -165,7 +179,7 @@ void RunSvd(KernelCall& call) {
     std::vector<double> a = Matrix(*call.in[0], i, in), s(k);
     CheckFinite(call, a, i);
     std::vector<double> u(in.rows * (full ? in.rows : k)), vh((full ? in.columns : k) * in.columns);
-    auto run = in.size() == 0 ? plain::Svd : factors::Svd;
+    auto run = FactorsFor(in.size()).Svd;
     CheckConverged(call, run(a.data(), in.rows, in.columns, full, u.data(), s.data(), vh.data()),
                    i);
     StorePart(u, u_out, i);

@@ -9,6 +9,7 @@
 #include "hammock/config.h"
 #include "hammock/hammock.h"
 #include "hammock/metrics.h"
+#include "support/has_onednn.h"
 #include "support/tensor_matchers.h"
 
 namespace hammock::cpu {
@@ -267,11 +268,11 @@ TEST(NewSizes, OfImagesInAMean) {
   ExpectTheBitsOfEachSize(TrainFullyConvolutional, Pairs(5, 40, 16));
 }
 
-// Without oneDNN the gradient of a strided convolution has other ops at each remainder.
-constexpr bool kAreStridesGeneral = HAMMOCK_TEST_ONEDNN;
+/// Without oneDNN the gradient of a strided convolution has other ops at each remainder.
+bool AreStridesGeneral() { return testing::HasOneDnn(); }
 
 TEST(NewSizes, OfImagesThatAreHalved) {  // Close to the smallest images some kernels are others.
-  if (!kAreStridesGeneral) GTEST_SKIP() << "needs oneDNN";
+  if (!AreStridesGeneral()) GTEST_SKIP() << "needs oneDNN";
   ExpectTheBitsOfEachSize(TrainStrided, Pairs(20, 60, 20), 4);
 }
 
@@ -310,7 +311,7 @@ TEST(NewSizes, NeedFewCompilations) {
                         {"recurrent, batch", TrainRecurrentBatch, 3, 40},
                         {"transformer", TrainTransformer, 2, 30}};
   for (const Case& c : cases) {
-    if (c.name == std::string("strided") && !kAreStridesGeneral) continue;
+    if (c.name == std::string("strided") && !AreStridesGeneral()) continue;
     Lazy().ClearComputationCache();
     int64_t compiles = Compiles();
     for (const Sizes& sizes : Pairs(c.least, c.most, 50)) c.model(sizes);

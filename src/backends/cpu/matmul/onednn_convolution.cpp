@@ -324,7 +324,7 @@ bool IsOrdinary(const ConvolutionSpec& spec) {
 
 std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& spec) {
   auto type = TypeOf(spec.input.dtype());
-  if (!type || !IsOrdinary(spec) || LibraryCall::Closed()) return nullptr;
+  if (!type || !IsOrdinary(spec) || !IsUsable()) return nullptr;
   LibraryCall call;
   try {
     return std::make_unique<OneDnnConvolution>(spec, *type);

@@ -22,13 +22,18 @@
 #include <vector>
 
 #include "backends/cpu/matmul/matmul_kernel.h"
+#include "base/never_destroyed.h"
 #include "base/of_thread.h"
 #include "base/process_exit.h"
+#include "hammock/config.h"
 
 namespace hammock::cpu::onednn {
 
 using dnnl::memory;
 using process_exit::LibraryCall;
+
+/// Whether primitives may be made: the option says so, and the process is not about to exit.
+inline bool IsUsable() { return config::Get<config::kCpuOneDnn>() && !LibraryCall::Closed(); }
 
 /// OpenMP has one thread in this scope, for the calling thread.
 class OneThread {
@@ -47,7 +52,7 @@ class OneThread {
 };
 
 inline const dnnl::engine& Engine() {
-  static const auto& engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  static const auto& engine = NeverDestroyed<dnnl::engine>(dnnl::engine::kind::cpu, 0);
   return engine;
 }
 
@@ -150,7 +155,8 @@ std::shared_ptr<const T> Prepared(const std::string& key, Make make) {
     std::mutex mutex;
     std::unordered_map<std::string, std::shared_ptr<const T>> made;
   };
-  static Table& table = *new Table;  // the library's code may be gone when static objects go
+  static auto& table =
+      NeverDestroyed<Table>();  // the library's code may be gone when static objects go
   if (std::unique_lock lock(table.mutex, std::try_to_lock); lock) {
     if (auto found = table.made.find(key); found != table.made.end()) return found->second;
   }

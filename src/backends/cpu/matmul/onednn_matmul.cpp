@@ -184,7 +184,7 @@ class PrimitiveMatMul : public OneDnnMatMul {
 std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   auto type = TypeOf(spec.dtype);
   auto out_type = TypeOf(spec.out_dtype);
-  if (!type || !out_type || LibraryCall::Closed()) return nullptr;
+  if (!type || !out_type || !IsUsable()) return nullptr;
   // Both need one dim that lies without gaps.
   if (spec.a.row != 1 && spec.a.column != 1) return nullptr;
   if (spec.b.row != 1 && spec.b.column != 1) return nullptr;

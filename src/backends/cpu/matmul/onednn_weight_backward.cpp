@@ -187,7 +187,7 @@ std::span<const CallEntry> WeightBackwardCalls() {
 /// With wide sums it is expanded: the library has no convolutions of f64.
 bool RunsWholeWeightBackward(const Graph& graph, const GraphNode& node) {
   if (node.op != &ops::kConvolutionWeightBackward || node.type().dtype() != DType::kF32 ||
-      config::Get<config::kWideSums>() || LibraryCall::Closed()) {
+      config::Get<config::kWideSums>() || !IsUsable()) {
     return false;
   }
   const Shape& input = graph.TypeOf(node.inputs[1]);
