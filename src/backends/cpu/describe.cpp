@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "backends/cpu/code/llvm_compiler.h"
+#include "backends/cpu/cpu_features.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/thread_pool.h"
 #include "compiler/loops/describe_schedule.h"
@@ -37,8 +38,8 @@ std::string ProcessorName() {
 
 std::string VectorsText() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return "AVX-512";
-  if (__builtin_cpu_supports("avx2")) return "AVX2";
+  if (HostFeatures().avx512f) return "AVX-512";
+  if (HostFeatures().avx2) return "AVX2";
   return "SSE2";
 #else
   return "of the compiler's choice";
@@ -58,10 +59,13 @@ std::vector<lazy::DeviceFact> DescribeHost() {
     facts.push_back({"compiler", why + "; kernels are interpreted", true});
   }
 #ifdef HAMMOCK_WITH_ONEDNN
-  facts.push_back({"products", "oneDNN"});
+  const char* why_not =
+      config::Get<config::kCpuOneDnn>() ? nullptr : "the option cpu.onednn is off";
 #else
-  facts.push_back({"products", "built without oneDNN; own loops are slower", true});
+  const char* why_not = "built without oneDNN";
 #endif
+  facts.push_back({"matmul", why_not ? fmt::format("{}; own loops are slower", why_not) : "oneDNN",
+                   why_not != nullptr});
   const std::string& folder = config::Get<config::kCacheDir>();
   facts.push_back({"code on disk", folder.empty() ? "none; see the option cache_dir" : folder});
   return facts;

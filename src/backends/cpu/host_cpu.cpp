@@ -1,5 +1,8 @@
 #include "backends/cpu/host_cpu.h"
 
+#include "backends/cpu/cpu_features.h"
+#include "base/never_destroyed.h"
+
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -56,16 +59,10 @@ std::string ReadHostCpu() { return "other"; }
 
 }  // namespace
 
-compiler::IrTarget HostTarget() {
-#if defined(__x86_64__)
-  return {.scale = __builtin_cpu_supports("avx512f") != 0};
-#else
-  return {};
-#endif
-}
+compiler::IrTarget HostTarget() { return {.scale = HostFeatures().avx512f}; }
 
 const std::string& HostCpuKey() {
-  static const std::string& key = *new std::string(ReadHostCpu());
+  static const auto& key = NeverDestroyed<std::string>(ReadHostCpu());
   return key;
 }
 

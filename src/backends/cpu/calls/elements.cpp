@@ -7,6 +7,7 @@
 #endif
 
 #include "backends/cpu/calls/call_kit.h"
+#include "backends/cpu/cpu_features.h"
 #include "ir/primitives.h"
 #include "ops/random/philox.h"
 
@@ -87,7 +88,7 @@ void Draw(uint64_t seed, uint64_t offset, int64_t block, int64_t count, uint32_t
   int64_t groups = count / (4 * kTogether);
   uint64_t first = offset + static_cast<uint64_t>(block);
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) {
+  if (HostFeatures().avx2) {
     DrawAvx2(seed, first, groups, out);
   } else {
     DrawPlain(seed, first, groups, out);

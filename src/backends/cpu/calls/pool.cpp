@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/calls/call_kit.h"
+#include "backends/cpu/cpu_features.h"
 #include "ir/primitives.h"
 
 namespace hammock::cpu {
@@ -83,8 +84,7 @@ HAMMOCK_HALVES(Avx2Halves, [[gnu::target("avx2")]])
 template <class T>
 auto HalvesHere() {
 #if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2");
-  if (has_avx2) return &Avx2Halves<T>::Row;
+  if (HostFeatures().avx2) return &Avx2Halves<T>::Row;
 #endif
   return &PlainHalves<T>::Row;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/cpu_features.h"
 #include "compiler/loops/kernel.h"
 #include "compiler/scalar/scalar_bodies.h"
 
@@ -79,26 +80,14 @@ HAMMOCK_BODY void RunGradient(int64_t count, const float* weight, float delta, f
     static constexpr SoftmaxLoops kLoops = {Max, ExpSum, Scale, Gradient};                   \
   };
 
-HAMMOCK_LOOPS(Plain, )
-#if defined(__x86_64__)
-HAMMOCK_LOOPS(Avx2, [[gnu::target("avx2,fma")]])
-HAMMOCK_LOOPS(Avx512,
-              [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")]])
-#endif
+HAMMOCK_FOR_PROCESSORS(HAMMOCK_LOOPS)
 #undef HAMMOCK_LOOPS
 
 }  // namespace
 
 const SoftmaxLoops& SoftmaxLoopsHere() {
-#if defined(__x86_64__)
-  static const bool has_avx512 =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (has_avx512) return Avx512::kLoops;
-  if (has_avx2) return Avx2::kLoops;
-#endif
-  return Plain::kLoops;
+  auto loops = [](auto kind) -> const SoftmaxLoops& { return decltype(kind)::kLoops; };
+  return HAMMOCK_VISIT_PROCESSOR(loops);
 }
 
 }  // namespace hammock::cpu

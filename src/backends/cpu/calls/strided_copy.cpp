@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/cpu/calls/call_kit.h"
+#include "backends/cpu/cpu_features.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -195,9 +196,8 @@ inline void FinishStores() { _mm_sfence(); }
 template <int kBytes, bool kPast>
 auto SquareFor(const char* to, int64_t to_row) {
   if constexpr (kBytes == 4) {
-    static const bool has_avx512 = __builtin_cpu_supports("avx512f");
     bool aligned = (reinterpret_cast<uintptr_t>(to) | static_cast<uintptr_t>(to_row)) % 64 == 0;
-    if (has_avx512 && (aligned || !kPast)) return TransposeLines<kPast>;
+    if (HostFeatures().avx512f && (aligned || !kPast)) return TransposeLines<kPast>;
   }
   return TransposeSquare<kBytes, kPast>;
 }

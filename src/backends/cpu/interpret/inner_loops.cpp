@@ -1,5 +1,7 @@
 #include "backends/cpu/interpret/inner_loops.h"
 
+#include "backends/cpu/cpu_features.h"
+
 #include <cstring>
 #include <type_traits>
 
@@ -170,29 +172,18 @@ HAMMOCK_BODY void Rows(int64_t count, int64_t k, const T* w, int64_t stride, con
   for (; p < k; ++p) AddRows<T, Sum, kBytes, 1>(count, w + p * stride, stride, x + p, out);
 }
 
-enum class Processor { kPlain, kAvx2, kAvx512 };
-
-Processor ThisProcessor() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-    return Processor::kAvx512;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Processor::kAvx2;
-#endif
-  return Processor::kPlain;
-}
+constexpr int kPlainBytes = 16, kAvx2Bytes = 32, kAvx512Bytes = 64;  // of a vector
 
 /// The loops for one processor. `TARGET` is an attribute, or nothing.
-#define HAMMOCK_LOOPS(Name, TARGET, kBytes)                                                        \
+#define HAMMOCK_LOOPS(Name, TARGET)                                                                \
   template <class Sum>                                                                             \
   struct Name##Tile {                                                                              \
     template <int kVectors>                                                                        \
     TARGET static void Run(int64_t rows, int64_t k, const Sum* a, int64_t a_row, int64_t a_column, \
                            const Sum* b, Sum* c) {                                                 \
-      Tile<Sum, kBytes, kVectors>(rows, k, a, a_row, a_column, b, c);                              \
+      Tile<Sum, k##Name##Bytes, kVectors>(rows, k, a, a_row, a_column, b, c);                      \
     }                                                                                              \
-    static constexpr int kLanes = kBytes / sizeof(Sum);                                            \
+    static constexpr int kLanes = k##Name##Bytes / sizeof(Sum);                                    \
     static constexpr TileLoop<Sum> kNarrow = {kLanes, Run<1>};                                     \
     static constexpr TileLoop<Sum> kWide = {2 * kLanes, Run<2>};                                   \
   };                                                                                               \
@@ -200,21 +191,16 @@ Processor ThisProcessor() {
   struct Name##Vector {                                                                            \
     TARGET static void RunDots(int64_t count, int64_t k, const T* w, int64_t stride, const Sum* x, \
                                Sum* out) {                                                         \
-      Dots<T, Sum, kBytes>(count, k, w, stride, x, out);                                           \
+      Dots<T, Sum, k##Name##Bytes>(count, k, w, stride, x, out);                                   \
     }                                                                                              \
     TARGET static void RunRows(int64_t count, int64_t k, const T* w, int64_t stride, const Sum* x, \
                                Sum* out) {                                                         \
-      Rows<T, Sum, kBytes>(count, k, w, stride, x, out);                                           \
+      Rows<T, Sum, k##Name##Bytes>(count, k, w, stride, x, out);                                   \
     }                                                                                              \
     static constexpr VectorLoops<T, Sum> kLoops = {RunDots, RunRows};                              \
   };
 
-HAMMOCK_LOOPS(Plain, , 16)
-#if defined(__x86_64__)
-HAMMOCK_LOOPS(Avx2, [[gnu::target("avx2,fma")]], 32)
-HAMMOCK_LOOPS(Avx512,
-              [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")]], 64)
-#endif
+HAMMOCK_FOR_PROCESSORS(HAMMOCK_LOOPS)
 #undef HAMMOCK_LOOPS
 #undef HAMMOCK_BODY
 
@@ -235,15 +221,14 @@ HAMMOCK_LOOPS(Avx512,
 void WidenHalves(int64_t count, const Half* in, float* out) {
   int64_t i = 0;
 #if defined(__x86_64__)
-  static const bool by_eights = __builtin_cpu_supports("f16c");
-  if (by_eights) i = WidenEights(count, in, out);
+  if (HostFeatures().f16c) i = WidenEights(count, in, out);
 #endif
   for (; i < count; ++i) out[i] = static_cast<float>(in[i]);
 }
 
 template <class Sum>
 const TileLoop<Sum>& TileLoopFor(int64_t n) {
-  static const Processor processor = ThisProcessor();
+  [[maybe_unused]] const Processor processor = HostFeatures().processor;
 #if defined(__x86_64__)
   if (processor == Processor::kAvx512) {
     return n <= Avx512Tile<Sum>::kLanes ? Avx512Tile<Sum>::kNarrow : Avx512Tile<Sum>::kWide;
@@ -252,7 +237,6 @@ const TileLoop<Sum>& TileLoopFor(int64_t n) {
     return n <= Avx2Tile<Sum>::kLanes ? Avx2Tile<Sum>::kNarrow : Avx2Tile<Sum>::kWide;
   }
 #endif
-  (void)processor;
   return n <= PlainTile<Sum>::kLanes ? PlainTile<Sum>::kNarrow : PlainTile<Sum>::kWide;
 }
 template const TileLoop<float>& TileLoopFor(int64_t);
@@ -262,12 +246,11 @@ template const TileLoop<uint64_t>& TileLoopFor(int64_t);
 
 template <class T, class Sum>
 const VectorLoops<T, Sum>& VectorLoopsFor() {
-  static const Processor processor = ThisProcessor();
+  [[maybe_unused]] const Processor processor = HostFeatures().processor;
 #if defined(__x86_64__)
   if (processor == Processor::kAvx512) return Avx512Vector<T, Sum>::kLoops;
   if (processor == Processor::kAvx2) return Avx2Vector<T, Sum>::kLoops;
 #endif
-  (void)processor;
   return PlainVector<T, Sum>::kLoops;
 }
 template const VectorLoops<float, float>& VectorLoopsFor();

@@ -54,22 +54,8 @@ HAMMOCK_BODY void RunRoundBFloat16(int64_t count, const void* x, void* out) {
     }                                                                           \
   };
 
-HAMMOCK_ROUNDINGS(Plain, )
-#if defined(__x86_64__)
-HAMMOCK_ROUNDINGS(Avx2, HAMMOCK_AVX2)
-HAMMOCK_ROUNDINGS(Avx512, HAMMOCK_AVX512)
-#endif
+HAMMOCK_FOR_PROCESSORS(HAMMOCK_ROUNDINGS)
 #undef HAMMOCK_ROUNDINGS
-
-/// visit(Kind{}) with the one that this machine is.
-template <class Visit>
-auto VisitProcessor(Visit visit) {
-#if defined(__x86_64__)
-  if (ThisProcessor() == Processor::kAvx512) return visit(Avx512{});
-  if (ThisProcessor() == Processor::kAvx2) return visit(Avx2{});
-#endif
-  return visit(Plain{});
-}
 
 const Loops* LoopsFor(DType dtype) {
   if (dtype == DType::kF32) return FloatLoops();
@@ -90,17 +76,19 @@ BinaryLoop BinaryLoopFor(ScalarFn fn, DType dtype) {
 }
 
 UnaryLoop WidenLoopFor(DType dtype) {
-  return VisitProcessor([&](auto p) -> UnaryLoop {
-    if (dtype == DType::kF16) return decltype(p)::WidenHalf;
-    return dtype == DType::kBF16 ? decltype(p)::WidenBFloat16 : nullptr;
-  });
+  auto find = [&](auto kind) -> UnaryLoop {
+    if (dtype == DType::kF16) return decltype(kind)::WidenHalf;
+    return dtype == DType::kBF16 ? decltype(kind)::WidenBFloat16 : nullptr;
+  };
+  return HAMMOCK_VISIT_PROCESSOR(find);
 }
 
 UnaryLoop RoundLoopFor(DType dtype) {
-  return VisitProcessor([&](auto p) -> UnaryLoop {
-    if (dtype == DType::kF16) return decltype(p)::RoundHalf;
-    return dtype == DType::kBF16 ? decltype(p)::RoundBFloat16 : nullptr;
-  });
+  auto find = [&](auto kind) -> UnaryLoop {
+    if (dtype == DType::kF16) return decltype(kind)::RoundHalf;
+    return dtype == DType::kBF16 ? decltype(kind)::RoundBFloat16 : nullptr;
+  };
+  return HAMMOCK_VISIT_PROCESSOR(find);
 }
 
 }  // namespace hammock::cpu

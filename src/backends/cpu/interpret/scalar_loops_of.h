@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "backends/cpu/cpu_features.h"
 #include "backends/cpu/interpret/scalar_loops.h"
 #include "compiler/scalar/scalar_bodies.h"
 
@@ -23,24 +24,6 @@ struct Loops {
 const Loops* IntegerLoopsFor(DType dtype);  ///< bool and integers
 const Loops* FloatLoops();
 const Loops* DoubleLoops();
-
-enum class Processor { kPlain, kAvx2, kAvx512 };
-
-inline Processor ThisProcessor() {
-#if defined(__x86_64__)
-  static const bool has_avx512 =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (has_avx512) return Processor::kAvx512;
-  if (has_avx2) return Processor::kAvx2;
-#endif
-  return Processor::kPlain;
-}
-
-#define HAMMOCK_AVX2 [[gnu::target("avx2,fma")]]
-#define HAMMOCK_AVX512 \
-  [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")]]
 
 namespace loops {
 
@@ -93,11 +76,7 @@ HAMMOCK_BODY void RunBinary(int64_t count, const void* x, const void* y, void* o
     }                                                                                   \
   };
 
-HAMMOCK_LOOPS(Plain, )
-#if defined(__x86_64__)
-HAMMOCK_LOOPS(Avx2, HAMMOCK_AVX2)
-HAMMOCK_LOOPS(Avx512, HAMMOCK_AVX512)
-#endif
+HAMMOCK_FOR_PROCESSORS(HAMMOCK_LOOPS)
 #undef HAMMOCK_LOOPS
 
 template <class Kind, ScalarFn fn, DType dtype, class T>
@@ -133,11 +112,8 @@ inline constexpr Loops kLoops =
 /// The loops of a dtype whose elements are of type T.
 template <DType dtype, class T>
 const Loops* Find() {
-#if defined(__x86_64__)
-  if (ThisProcessor() == Processor::kAvx512) return &kLoops<Avx512, dtype, T>;
-  if (ThisProcessor() == Processor::kAvx2) return &kLoops<Avx2, dtype, T>;
-#endif
-  return &kLoops<Plain, dtype, T>;
+  auto find = [](auto kind) -> const Loops* { return &kLoops<decltype(kind), dtype, T>; };
+  return HAMMOCK_VISIT_PROCESSOR(find);
 }
 
 }  // namespace loops
