@@ -240,7 +240,7 @@ class HostBackend : public lazy::BackendImplInterface {
 
    private:
     mutable std::atomic<LocationId> location_{0};
-  mutable std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::shared_ptr<Cell> cell_;
   };
   static Data* Of(const BackendDataPtr& data) {
