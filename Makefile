@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench asan tsan minimal aarch64 format build deps
+.PHONY: help demo test bench asan asan_parts tsan minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -22,6 +22,9 @@ bench: bench_deps build  ## build and run the benchmarks
 
 asan:  ## run all tests with the address and undefined-behaviour sanitizers
 	$(call check,asan)
+
+asan_parts:  ## the same for the parts that read files, record and run, without optional dependencies
+	$(call check,asan_parts)
 
 tsan:  ## run all tests with the thread sanitizer
 	$(call check,tsan)
