@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 .NOTPARALLEL:
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9_]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: deps  ## install what is missing, build what the demo needs, run it
 	@cmake --preset release
