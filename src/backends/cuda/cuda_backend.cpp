@@ -78,7 +78,7 @@ class Backend : public lazy::BackendImplInterface {
       state.machine->Upload(block->address, host.data(), host.bytes());
       bytes_in_ += host.bytes();
       return std::make_shared<DeviceData>(device, shape, state.checks, std::move(block),
-                                          state.machine->Mark());
+                                          state.machine->RecordEvent());
     });
   }
   BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
@@ -98,7 +98,7 @@ class Backend : public lazy::BackendImplInterface {
     DeviceState& state = StateOf(data->device());
     state.Guarded([&] {
       state.machine->Download(tensor.mutable_data(), block->address, tensor.bytes(),
-                              held.moment().get());
+                              held.event().get());
     });
     bytes_out_ += tensor.bytes();
     return logical_scalar_type ? tensor.To(*logical_scalar_type) : tensor;
@@ -112,11 +112,11 @@ class Backend : public lazy::BackendImplInterface {
     return target.Guarded([&] {
       BlockPtr block = target.Take(from->bytes, "copy", lazy::DerivedBytes(to), BlockUse::kBeside);
       target.machine->CopyFrom(*source.machine, block->address, from->address, from->bytes,
-                               *held.moment());
-      std::shared_ptr<Moment> moment = target.machine->Mark();
-      target.KeepUntil(moment, from);
+                               *held.event());
+      std::shared_ptr<Event> event = target.machine->RecordEvent();
+      target.KeepUntil(event, from);
       return std::make_shared<DeviceData>(to, data->shape(), target.checks, std::move(block),
-                                          std::move(moment));
+                                          std::move(event));
     });
   }
 
@@ -413,27 +413,27 @@ class Backend : public lazy::BackendImplInterface {
       alone_ = machine.Streams() == 1;
       if (alone_) [[likely]]
         return;
-      std::array<const Moment*, kMostStreams> last = {};
+      std::array<const Event*, kMostStreams> last = {};
       for (const BackendDataPtr& argument : arguments) {
-        auto [block, moment] = static_cast<const DeviceData&>(*argument).Look();
-        if (moment && moment->stream != mine) {
-          const Moment*& latest = last[static_cast<size_t>(moment->stream)];
-          if (!latest || latest->number < moment->number) latest = moment;
+        auto [block, event] = static_cast<const DeviceData&>(*argument).Look();
+        if (event && event->stream != mine) {
+          const Event*& latest = last[static_cast<size_t>(event->stream)];
+          if (!latest || latest->number < event->number) latest = event;
         }
         if (block && block->uses.home() != mine) visited_.push_back(block);
       }
-      for (const Moment* moment : last) {
-        if (moment) machine.ComeAfter(*moment);
+      for (const Event* event : last) {
+        if (event) machine.ComeAfter(*event);
       }
     }
     /// The run comes after all that used memory which it overwrites. Asked for right before it, so
-    /// that the moment after it comes after this too.
+    /// that the event after it comes after this too.
     void TakeOver(Block& block) const {
       if (!alone_) block.uses.TakeOver(machine_);
     }
-    void NoteUses(const Moment& moment, const Failures& failures) const {
-      for (Block* block : visited_) block->uses.Note(moment);
-      for (const auto& words : failures.earlier) words->uses.Note(moment);
+    void NoteUses(const Event& event, const Failures& failures) const {
+      for (Block* block : visited_) block->uses.Note(event);
+      for (const auto& words : failures.earlier) words->uses.Note(event);
     }
 
    private:
@@ -500,19 +500,19 @@ class Backend : public lazy::BackendImplInterface {
       }
       program.Run(in, out, arena ? arena->address : 0, failures.ForRun(donates), run.profile);
     } catch (...) {
-      if (auto moment = MarkFailed(state)) other_streams.NoteUses(*moment, failures);
+      if (auto event = RecordAfterFailure(state)) other_streams.NoteUses(*event, failures);
       throw;
     }
-    std::shared_ptr<Moment> moment = state.machine->Mark();
-    other_streams.NoteUses(*moment, failures);
-    state.NoteRun(*moment, {running, run.location});
+    std::shared_ptr<Event> event = state.machine->RecordEvent();
+    other_streams.NoteUses(*event, failures);
+    state.NoteRun(*event, {running, run.location});
     const bool checks = program.fault_count() > 0;
     const Checks::Mask checked_by =
-        failures.checked_by | (checks ? Checks::MaskOf(moment->stream) : 0);
+        failures.checked_by | (checks ? Checks::MaskOf(event->stream) : 0);
     std::vector<BackendDataPtr> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],
-                                                     state.checks, std::move(outputs[i]), moment,
+                                                     state.checks, std::move(outputs[i]), event,
                                                      failures.outcome(), checked_by));
       if (checks) results.back()->MakePending();
     }
@@ -522,7 +522,7 @@ class Backend : public lazy::BackendImplInterface {
       if (run.donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
     }
     if (checks) {
-      CheckLater(state, {running, run.location}, failures.own, std::move(moment), results,
+      CheckLater(state, {running, run.location}, failures.own, std::move(event), results,
                  std::move(dump));
     }
     return results;
@@ -530,9 +530,9 @@ class Backend : public lazy::BackendImplInterface {
 
   /// Part of a run was asked for and uses memory that is given back now. Null where nothing runs
   /// any more.
-  static std::shared_ptr<Moment> MarkFailed(DeviceState& state) {
+  static std::shared_ptr<Event> RecordAfterFailure(DeviceState& state) {
     try {
-      return state.machine->Mark();
+      return state.machine->RecordEvent();
     } catch (const Error&) {
       return nullptr;
     }
@@ -540,16 +540,16 @@ class Backend : public lazy::BackendImplInterface {
 
   /// Sets results ready, or to the error of an op that failed, when the run has ended.
   static void CheckLater(DeviceState& state, NotedRun run, std::shared_ptr<const RunWords> words,
-                         std::shared_ptr<Moment> moment, std::vector<BackendDataPtr> results,
+                         std::shared_ptr<Event> event, std::vector<BackendDataPtr> results,
                          std::shared_ptr<const FailureDump> dump) {
-    const int stream = moment->stream;
+    const int stream = event->stream;
     state.checks.Push(
-        stream, [&state, run = std::move(run), words = std::move(words), moment = std::move(moment),
+        stream, [&state, run = std::move(run), words = std::move(words), event = std::move(event),
                  results = std::move(results), dump = std::move(dump)] {
           std::shared_ptr<const Error> failure;
           try {
             state.Guarded(run, [&] {
-              state.machine->WaitFor(*moment);
+              state.machine->WaitFor(*event);
               run.program->CheckFaults(words->faults);
             });
           } catch (const Error& error) {

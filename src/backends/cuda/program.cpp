@@ -613,18 +613,18 @@ void Program::RunWatched(const Memory& memory) const {
 void Program::RunTimed(const Memory& memory, const lazy::RunProfile* profile) const {
   machine_->Finish();
   const int64_t start = lazy::RunProfile::Now();
-  std::vector<std::shared_ptr<Moment>> moments = {machine_->MarkTime()};
+  std::vector<std::shared_ptr<Event>> events = {machine_->RecordTimedEvent()};
   std::vector<size_t> firsts;
   for (size_t i = 0; i < steps_.size();) {
     firsts.push_back(i);
     Gather(i, memory);
     i = RunGroup(i, memory);
-    moments.push_back(machine_->MarkTime());
+    events.push_back(machine_->RecordTimedEvent());
   }
   Gather(steps_.size(), memory);
   machine_->Finish();
-  auto since_start = [&](size_t moment) {
-    return static_cast<int64_t>(machine_->Seconds(*moments[0], *moments[moment]) * 1e9);
+  auto since_start = [&](size_t event) {
+    return static_cast<int64_t>(machine_->Seconds(*events[0], *events[event]) * 1e9);
   };
   for (size_t g = 0; g < firsts.size(); ++g) {
     size_t first = firsts[g];

@@ -273,7 +273,7 @@ TEST(CudaMemory, CopiesBesideTheWorkGetNoBlockThatWorkUses) {
   {
     cuda::BlockPtr block = memory.Take(1 << 20, "test", 0);
     first = block->address;
-    machine->Mark();
+    machine->RecordEvent();
   }
   EXPECT_NE(memory.Take(1 << 20, "test", 0, use)->address, first);
   EXPECT_EQ(memory.Info().in_use, 0);
@@ -287,7 +287,7 @@ TEST(CudaMemory, WorkGetsABlockThatEarlierWorkUses) {
   cuda::DeviceMemory memory(machine, "frail:0");
   machine->Hold(true);
   cuda::Address first = memory.Take(5000, "test", 0)->address;
-  machine->Mark();
+  machine->RecordEvent();
   EXPECT_EQ(memory.Take(5000, "test", 0)->address, first);
   memory.FreeCached();
 }

@@ -15,7 +15,7 @@
 namespace hammock::cuda {
 
 /// A block of device memory; null while it is a placeholder or after it was donated. Its value is
-/// there from `moment` on: for what is asked of the same stream later, for whoever comes after it,
+/// there from `event` on: for what is asked of the same stream later, for whoever comes after it,
 /// and for the host. While it is pending, `words` are those of a run that has failed if the value
 /// is of no use.
 class DeviceData : public lazy::BackendData {
@@ -24,10 +24,10 @@ class DeviceData : public lazy::BackendData {
   DeviceData(const lazy::BackendDevice& device, const Shape& shape, Checks& checks)
       : BackendData(device, shape), checks_(checks) {}
   DeviceData(const lazy::BackendDevice& device, const Shape& shape, Checks& checks, BlockPtr block,
-             std::shared_ptr<Moment> moment, std::shared_ptr<const RunWords> words = nullptr,
+             std::shared_ptr<Event> event, std::shared_ptr<const RunWords> words = nullptr,
              Checks::Mask checked_by = 0)
       : DeviceData(device, shape, checks) {
-    Set(std::move(block), std::move(moment));
+    Set(std::move(block), std::move(event));
     words_ = std::move(words);
     checked_by_ = checked_by;
   }
@@ -39,7 +39,7 @@ class DeviceData : public lazy::BackendData {
     HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
                   data.shape().to_string());
     checked_by_ = other->checked_by();
-    Set(other->block(), other->moment());
+    Set(other->block(), other->event());
     std::lock_guard lock(mutex_);
     words_ = other->words();
     if (!other->IsReady()) other->Forget();
@@ -55,25 +55,25 @@ class DeviceData : public lazy::BackendData {
     std::lock_guard lock(mutex_);
     return block_;
   }
-  std::shared_ptr<Moment> moment() const {
+  std::shared_ptr<Event> event() const {
     std::lock_guard lock(mutex_);
-    return moment_;
+    return event_;
   }
   /// Both, or null. What an argument has stays until its run was asked for.
-  std::pair<Block*, const Moment*> Look() const {
+  std::pair<Block*, const Event*> Look() const {
     std::lock_guard lock(mutex_);
-    return {block_.get(), moment_.get()};
+    return {block_.get(), event_.get()};
   }
   Checks::Mask checked_by() const { return checked_by_.load(std::memory_order_relaxed); }
   std::shared_ptr<const RunWords> words() const {
     std::lock_guard lock(mutex_);
     return words_;
   }
-  void Set(BlockPtr block, std::shared_ptr<Moment> moment) {
+  void Set(BlockPtr block, std::shared_ptr<Event> event) {
     std::lock_guard lock(mutex_);
     address_.store(block ? block->address : 0, std::memory_order_release);
     std::swap(block_, block);
-    std::swap(moment_, moment);
+    std::swap(event_, event);
   }
 
  private:
@@ -89,7 +89,7 @@ class DeviceData : public lazy::BackendData {
   mutable std::mutex mutex_;
   mutable std::atomic<Address> address_{0};  // of the block
   mutable BlockPtr block_;
-  std::shared_ptr<Moment> moment_;
+  std::shared_ptr<Event> event_;
   std::shared_ptr<const RunWords> words_;
 };
 

@@ -2,8 +2,8 @@
 /// DeviceMemory: blocks of a machine's memory. What is freed is kept for the next request of its
 /// size class: work on a stream happens in one order, so work that comes later may use a block of
 /// that stream at once. Other streams, and copies that run beside the work, need one that all
-/// earlier work has left; a block is held until the moment after the last work on it was marked, so
-/// the number of that moment says when.
+/// earlier work has left; a block is held until the event after its last use was recorded, so
+/// the number of that event says when.
 
 #include <array>
 #include <atomic>

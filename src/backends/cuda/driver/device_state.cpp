@@ -40,13 +40,13 @@ DeviceState::DeviceState(std::shared_ptr<Machine> machine, std::string name)
 void DeviceState::ForgetEnded(int stream) {
   const uint64_t passed = machine->Passed(stream);
   std::deque<Running>& runs = runs_[static_cast<size_t>(stream)];
-  while (!runs.empty() && runs.front().moment <= passed) runs.pop_front();
+  while (!runs.empty() && runs.front().event <= passed) runs.pop_front();
 }
 
-void DeviceState::NoteRun(const Moment& moment, NotedRun run) {
+void DeviceState::NoteRun(const Event& event, NotedRun run) {
   std::lock_guard lock(mutex_);
-  ForgetEnded(moment.stream);
-  runs_[static_cast<size_t>(moment.stream)].push_back({moment.number, std::move(run)});
+  ForgetEnded(event.stream);
+  runs_[static_cast<size_t>(event.stream)].push_back({event.number, std::move(run)});
 }
 
 std::vector<NotedRun> DeviceState::OldestRuns() {
@@ -103,12 +103,12 @@ BlockPtr DeviceState::Take(int64_t bytes, const char* what, int64_t others, Bloc
   return memory.Take(bytes, what, others, use);
 }
 
-void DeviceState::KeepUntil(std::shared_ptr<Moment> moment, BlockPtr block) {
+void DeviceState::KeepUntil(std::shared_ptr<Event> event, BlockPtr block) {
   block->Share();
-  const int stream = moment->stream;
-  checks.Push(stream, [this, moment = std::move(moment), block = std::move(block)] {
+  const int stream = event->stream;
+  checks.Push(stream, [this, event = std::move(event), block = std::move(block)] {
     try {
-      machine->WaitFor(*moment);
+      machine->WaitFor(*event);
     } catch (const Error&) {  // then nobody will read the copy either
     }
   });

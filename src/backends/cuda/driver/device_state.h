@@ -63,10 +63,10 @@ class DeviceState {
   /// error.
   BlockPtr Take(int64_t bytes, const char* what, int64_t others, BlockUse use = BlockUse::kInOrder);
   /// Keeps memory until a copy from it was made.
-  void KeepUntil(std::shared_ptr<Moment> moment, BlockPtr block);
+  void KeepUntil(std::shared_ptr<Event> event, BlockPtr block);
 
-  /// The run ends before `moment`.
-  void NoteRun(const Moment& moment, NotedRun run);
+  /// The run ends before `event`.
+  void NoteRun(const Event& event, NotedRun run);
 
   bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
   /// Null while the device is of use.
@@ -77,7 +77,7 @@ class DeviceState {
 
  private:
   struct Running {
-    uint64_t moment = 0;
+    uint64_t event = 0;
     NotedRun run;
   };
   friend void ShareCards(const std::vector<std::unique_ptr<DeviceState>>& devices);

@@ -47,12 +47,12 @@ class GpuFunction : public Function {
   const Driver& driver_;
 };
 
-class GpuMoment : public Moment {
+class GpuEvent : public Event {
  public:
-  GpuMoment(const Driver& driver, int stream, uint64_t number, CUevent event)
-      : Moment(stream, number), event(event), driver_(driver) {}
-  ~GpuMoment() override { driver_.event_destroy(event); }
-  const CUevent event;
+  GpuEvent(const Driver& driver, int stream, uint64_t number, CUevent handle)
+      : Event(stream, number), handle(handle), driver_(driver) {}
+  ~GpuEvent() override { driver_.event_destroy(handle); }
+  const CUevent handle;
 
  private:
   const Driver& driver_;
@@ -66,11 +66,11 @@ struct GpuStream {
   CUdeviceptr counters = 0;
   std::atomic<uint64_t> asked{0};
   std::atomic<uint64_t> passed{0};           // as far as someone has waited
-  std::atomic<uint32_t*> progress{nullptr};  // the stream writes moments that have passed here
+  std::atomic<uint32_t*> progress{nullptr};  // the stream writes the number of its last event here
   std::recursive_mutex mutex;                // of its order, and of what follows
   std::vector<GpuRecording::Op>* noted = nullptr;      // what is being captured
   GpuRecording* compared = nullptr;                    // with what is asked for, which is not done
-  std::array<uint64_t, kMostStreams> came_after = {};  // by stream: the last moment
+  std::array<uint64_t, kMostStreams> came_after = {};  // by stream: the last event waited for
   std::mutex upload_mutex;                             // taken before the other one
   CUstream uploads = nullptr;
   CUevent uploaded = nullptr;
@@ -162,7 +162,7 @@ class GpuMachine : public Machine {
     ComeAfterUploads(mine);
   }
 
-  void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
+  void Download(void* to, Address from, int64_t bytes, const Event* after) override {
     Enter();
     if (!after) Finish();
     if (bytes == 0) {
@@ -171,7 +171,7 @@ class GpuMachine : public Machine {
     }
     std::unique_ptr<Lane> lane = TakeLane();
     if (after) {
-      driver_.Check(driver_.stream_wait_event(lane->stream, EventOf(*after), 0), "a wait");
+      driver_.Check(driver_.stream_wait_event(lane->stream, HandleOf(*after), 0), "a wait");
     }
     lane->staging.Download(to, from, static_cast<size_t>(bytes));
     if (after) StreamOf(*after).NotePassed(after->number);
@@ -180,14 +180,14 @@ class GpuMachine : public Machine {
   }
 
   void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
-                const Moment& after) override {
+                const Event& after) override {
     if (bytes == 0) return;
     GpuStream& mine = Mine();
     const auto& source = static_cast<const GpuMachine&>(other);
     const size_t size = static_cast<size_t>(bytes);
     const CUstream uploads = mine.uploads;
     std::lock_guard lock(mine.upload_mutex);
-    driver_.Check(driver_.stream_wait_event(uploads, EventOf(after), 0), "a wait");
+    driver_.Check(driver_.stream_wait_event(uploads, HandleOf(after), 0), "a wait");
     driver_.Check(source.context_ == context_
                       ? driver_.copy_on_device(to, from, size, uploads)
                       : driver_.copy_between(to, context_, from, source.context_, size, uploads),
@@ -322,37 +322,36 @@ class GpuMachine : public Machine {
         "cuGraphLaunch");
   }
 
-  // ---- Streams and their moments
+  // ---- Streams and their events
 
   int Stream() override { return threads_.Mine(); }
   int Streams() const override { return threads_.count(); }
-  std::shared_ptr<Moment> Mark() override { return MarkBy(kNoTiming); }
-  std::shared_ptr<Moment> MarkTime() override { return MarkBy(0); }
-  double Seconds(const Moment& from, const Moment& to) override {
+  std::shared_ptr<Event> RecordEvent() override { return RecordWith(kNoTiming); }
+  std::shared_ptr<Event> RecordTimedEvent() override { return RecordWith(0); }
+  double Seconds(const Event& from, const Event& to) override {
     float milliseconds = 0;
-    driver_.Check(driver_.event_elapsed(&milliseconds, EventOf(from), EventOf(to)),
+    driver_.Check(driver_.event_elapsed(&milliseconds, HandleOf(from), HandleOf(to)),
                   "cuEventElapsedTime");
     return static_cast<double>(milliseconds) / 1e3;
   }
-  void ComeAfter(const Moment& moment) override {
-    if (GpuStream* mine = MustWait(moment.stream, moment.number)) {
-      Wait(*mine, moment.stream, moment.number, EventOf(moment));
+  void ComeAfter(const Event& event) override {
+    if (GpuStream* mine = MustWait(event.stream, event.number)) {
+      Wait(*mine, event.stream, event.number, HandleOf(event));
     }
   }
   void ComeAfter(int stream, uint64_t number) override {
     GpuStream* mine = MustWait(stream, number);
     if (!mine) return;
-    // The moment may be gone, so it is all that the other stream was asked for. No two streams are
-    // locked at once.
-    const std::shared_ptr<GpuMoment> now = Now(stream);
-    Wait(*mine, stream, now->number, now->event);
+    // The event may be gone, so a new one is waited for. No two streams are locked at once.
+    const std::shared_ptr<GpuEvent> now = Now(stream);
+    Wait(*mine, stream, now->number, now->handle);
   }
   uint64_t Asked(int stream) const override { return streams_[Index(stream)].asked; }
   uint64_t Passed(int stream) const override { return streams_[Index(stream)].Passed(); }
-  void WaitFor(const Moment& moment) override {
+  void WaitFor(const Event& event) override {
     Enter();
-    driver_.Check(driver_.event_synchronize(EventOf(moment)), "work on the device");
-    StreamOf(moment).NotePassed(moment.number);
+    driver_.Check(driver_.event_synchronize(HandleOf(event)), "work on the device");
+    StreamOf(event).NotePassed(event.number);
   }
   void Finish() override {
     if (!opened_) return;
@@ -368,7 +367,7 @@ class GpuMachine : public Machine {
 
  private:
   static size_t Index(int stream) { return static_cast<size_t>(stream); }
-  GpuStream& StreamOf(const Moment& moment) { return streams_[Index(moment.stream)]; }
+  GpuStream& StreamOf(const Event& event) { return streams_[Index(event.stream)]; }
   /// The calling thread's, with the context current.
   GpuStream& Mine() {
     Enter();
@@ -378,28 +377,28 @@ class GpuMachine : public Machine {
     return mine;
   }
 
-  /// When all is done that a stream was asked for; has the number of its last moment.
-  std::shared_ptr<GpuMoment> Now(int stream) {
+  /// A new event behind all work of a stream; it has the number of the last one.
+  std::shared_ptr<GpuEvent> Now(int stream) {
     GpuStream& asked = streams_[Index(stream)];
-    CUevent event = nullptr;
-    driver_.Check(driver_.event_create(&event, kNoTiming), "cuEventCreate");
+    CUevent handle = nullptr;
+    driver_.Check(driver_.event_create(&handle, kNoTiming), "cuEventCreate");
     std::lock_guard lock(asked.mutex);
-    auto now = std::make_shared<GpuMoment>(driver_, stream, asked.asked, event);
-    driver_.Check(driver_.event_record(event, asked.stream), "cuEventRecord");
+    auto now = std::make_shared<GpuEvent>(driver_, stream, asked.asked, handle);
+    driver_.Check(driver_.event_record(handle, asked.stream), "cuEventRecord");
     return now;
   }
 
-  /// The calling thread's stream if it is not known to come after that moment.
+  /// The calling thread's stream if it does not yet come after that event, else null.
   GpuStream* MustWait(int stream, uint64_t number) {
     GpuStream& mine = Mine();
     if (&mine == &streams_[Index(stream)] || number <= Passed(stream)) return nullptr;
     std::lock_guard lock(mine.mutex);
     return number <= mine.came_after[Index(stream)] ? nullptr : &mine;
   }
-  void Wait(GpuStream& mine, int stream, uint64_t number, CUevent event) {
+  void Wait(GpuStream& mine, int stream, uint64_t number, CUevent handle) {
     static metrics::Counter& waits = metrics::GetCounter("cuda::StreamWaits");
     std::lock_guard lock(mine.mutex);
-    driver_.Check(driver_.stream_wait_event(mine.stream, event, 0), "a wait");
+    driver_.Check(driver_.stream_wait_event(mine.stream, handle, 0), "a wait");
     uint64_t& last = mine.came_after[Index(stream)];
     last = std::max(last, number);
     waits.Add();
@@ -425,23 +424,21 @@ class GpuMachine : public Machine {
     if (mine.noted) mine.noted->push_back({what, {}, words, nullptr, nullptr});
   }
 
-  static CUevent EventOf(const Moment& moment) {
-    return static_cast<const GpuMoment&>(moment).event;
-  }
+  static CUevent HandleOf(const Event& event) { return static_cast<const GpuEvent&>(event).handle; }
 
-  std::shared_ptr<Moment> MarkBy(unsigned flags) {
+  std::shared_ptr<Event> RecordWith(unsigned flags) {
     GpuStream& mine = Mine();
-    CUevent event = nullptr;
-    driver_.Check(driver_.event_create(&event, flags), "cuEventCreate");
+    CUevent handle = nullptr;
+    driver_.Check(driver_.event_create(&handle, flags), "cuEventCreate");
     std::lock_guard lock(mine.mutex);
-    auto moment = std::make_shared<GpuMoment>(driver_, Stream(), ++mine.asked, event);
-    driver_.Check(driver_.event_record(event, mine.stream), "cuEventRecord");
+    auto event = std::make_shared<GpuEvent>(driver_, Stream(), ++mine.asked, handle);
+    driver_.Check(driver_.event_record(handle, mine.stream), "cuEventRecord");
     if (uint32_t* progress = mine.progress) {
       driver_.Check(driver_.stream_write(mine.stream, reinterpret_cast<CUdeviceptr>(progress),
-                                         static_cast<uint32_t>(moment->number), 0),
+                                         static_cast<uint32_t>(event->number), 0),
                     "cuStreamWriteValue32");
     }
-    return moment;
+    return event;
   }
 
   /// Each reader has a stream for itself, so that it waits for nothing but its own value.
@@ -500,7 +497,7 @@ class GpuMachine : public Machine {
     driver_.Check(driver_.fill(opened.counters, 0, kCounterBytes, opened.stream), "a fill");
     if (progress_) {
       char* word = progress_ + Index(stream) * kWordBytes;
-      // Where streams cannot write, moments are known to have passed when they were waited for.
+      // Where streams cannot write, events are known to have passed when they were waited for.
       if (driver_.stream_write(opened.stream, reinterpret_cast<CUdeviceptr>(word), 0, 0) == 0) {
         opened.progress = reinterpret_cast<uint32_t*>(word);
       }

@@ -1,21 +1,22 @@
 #pragma once
-/// Machine: a GPU as programs see it, or what stands in for one.
+/// Machine: a GPU as programs see it; tests have emulated ones.
 ///
 /// Note [Streams]: work happens after the call that asked for it has returned, unless a call says
-/// that it waits. A machine has a few streams, and each thread has one of them until it ends, alone
-/// or with other threads where these are many. What threads of one stream ask for happens in that
-/// order; streams run at the same time. A moment is a place in the order of a stream, and ComeAfter
-/// puts whatever its caller asks for next behind a moment of another one. Nothing else orders
-/// streams, so whoever uses memory keeps these rules, of which one thread alone notices nothing:
-/// - A run comes after the moments of its arguments, which are those after the runs or copies that
-///   made them.
-/// - Memory that was used by work of another stream (StreamUses) is written when that is over, or
-///   by work that comes after it. A run comes after all earlier uses of the donated memory that it
-///   takes; cached memory is taken by the stream that it comes from, or else when it is idle.
+/// that it waits. A machine has a few streams. Each thread has one of them until it ends, alone or
+/// together with other threads if there are many. Work of one stream happens in the order of the
+/// calls; streams run concurrently. An event is a position in the order of a stream, and ComeAfter
+/// makes the caller's stream wait for an event of another one. Nothing else orders streams, so
+/// users of memory keep these rules, which cost a program of one thread nothing:
+/// - A run comes after the events of its arguments, each of which was recorded after the run or
+///   copy that made the argument.
+/// - Memory that another stream has used (StreamUses) is written when that use is over, or by work
+///   that comes after it. A run comes after all earlier uses of the donated memory that it takes;
+///   cached memory is taken by the stream that it comes from, or else when it is idle.
 /// - The same holds of the words in which runs say whether they have failed (FaultWords). A run
-///   reads those of others that made its arguments, so they were written before.
-/// - What else launches share belongs to a stream: counters, CUDA graphs, the handle of a library.
-/// - A use is noted, or memory given back, when the moment after it was marked.
+///   reads the words of the runs that made its arguments, so they were written before.
+/// - Everything else that launches share belongs to one stream: counters, CUDA graphs, the handles
+///   of libraries.
+/// - A use is noted, or memory given back, after the event that follows it was recorded.
 
 #include <cstdint>
 #include <functional>
@@ -42,11 +43,11 @@ class Function {
   virtual ~Function() = default;
 };
 
-/// A moment in the order of a stream; each numbers its own from 1.
-class Moment {
+/// A position in the order of a stream. Each stream numbers its events from 1.
+class Event {
  public:
-  Moment(int stream, uint64_t number) : stream(stream), number(number) {}
-  virtual ~Moment() = default;
+  Event(int stream, uint64_t number) : stream(stream), number(number) {}
+  virtual ~Event() = default;
   const int stream;
   const uint64_t number;
 };
@@ -136,13 +137,13 @@ class Machine {
   static constexpr int64_t kInOrder = 1 << 16;  ///< bytes up to which it comes in order
   virtual void Upload(Address to, const void* from, int64_t bytes) = 0;
   /// Waits for what was asked for before `after` (null: for all), and for the copy.
-  virtual void Download(void* to, Address from, int64_t bytes, const Moment* after) = 0;
+  virtual void Download(void* to, Address from, int64_t bytes, const Event* after) = 0;
   virtual void Copy(Address to, Address from, int64_t bytes) = 0;
   /// From memory of another machine of the same kind, as it is there at `after`. Comes before
   /// everything that the calling thread asks for later; what used the memory at `to` must have
   /// ended.
   virtual void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
-                        const Moment& after) = 0;
+                        const Event& after) = 0;
   virtual void Clear(Address at, int64_t bytes) = 0;
 
   // ---- Code
@@ -176,22 +177,22 @@ class Machine {
   /// Assembly of a kernel, for people; empty where there is none.
   virtual std::string Assembly(const KernelSource&) { return ""; }
 
-  // ---- Streams and their moments; see Note [Streams]
+  // ---- Streams and their events; see Note [Streams]
   virtual int Stream() = 0;         ///< the calling thread's
   virtual int Streams() const = 0;  ///< as many as threads have asked for so far
-  virtual std::shared_ptr<Moment> Mark() = 0;
-  /// As Mark, for Seconds.
-  virtual std::shared_ptr<Moment> MarkTime() = 0;
-  virtual double Seconds(const Moment& from, const Moment& to) = 0;  ///< both have passed
-  /// The calling thread's stream comes after a moment.
-  virtual void ComeAfter(const Moment& moment) = 0;
-  /// The same by its number; perhaps after later ones of its stream too.
+  virtual std::shared_ptr<Event> RecordEvent() = 0;
+  /// An event that Seconds can measure from or to.
+  virtual std::shared_ptr<Event> RecordTimedEvent() = 0;
+  virtual double Seconds(const Event& from, const Event& to) = 0;  ///< both have passed
+  /// The calling thread's stream waits for an event.
+  virtual void ComeAfter(const Event& event) = 0;
+  /// The same by its number; may wait for later events of that stream too.
   virtual void ComeAfter(int stream, uint64_t number) = 0;
-  virtual uint64_t Asked(int stream) const = 0;  ///< the number of its last moment
-  /// Its moments up to this number have passed, and perhaps more. Asks nothing of the device, so it
-  /// can be called of a lost one: then those before it failed.
+  virtual uint64_t Asked(int stream) const = 0;  ///< the number of the last event recorded
+  /// A lower bound of the number of the last event that has passed. Asks nothing of the device, so
+  /// it can be called of a lost one: the work behind the returned event is what failed.
   virtual uint64_t Passed(int stream) const = 0;
-  virtual void WaitFor(const Moment& moment) = 0;
+  virtual void WaitFor(const Event& event) = 0;
   /// Waits for everything. DeviceError if something failed.
   virtual void Finish() = 0;
 };

@@ -11,15 +11,15 @@ uint32_t BitOf(int stream) { return uint32_t{1} << stream; }
 
 }  // namespace
 
-void StreamUses::Note(const Moment& moment) {
-  if (moment.stream == home_) return;
-  std::atomic_ref last(last_[static_cast<size_t>(moment.stream)]);
+void StreamUses::Note(const Event& event) {
+  if (event.stream == home_) return;
+  std::atomic_ref last(last_[static_cast<size_t>(event.stream)]);
   // Threads that share a stream may come in any order.
   uint64_t known = last.load(std::memory_order_relaxed);
-  while (known < moment.number &&
-         !last.compare_exchange_weak(known, moment.number, std::memory_order_relaxed)) {
+  while (known < event.number &&
+         !last.compare_exchange_weak(known, event.number, std::memory_order_relaxed)) {
   }
-  std::atomic_ref(noted_).fetch_or(BitOf(moment.stream), std::memory_order_relaxed);
+  std::atomic_ref(noted_).fetch_or(BitOf(event.stream), std::memory_order_relaxed);
 }
 
 void StreamUses::End(const Machine& machine) {

@@ -136,9 +136,9 @@ class EmulatedFunction : public Function {
   mutable void (*code)(const uint64_t*) = nullptr;  // guarded by the machine's mutex
 };
 
-class EmulatedMoment : public Moment {
+class EmulatedEvent : public Event {
  public:
-  using Moment::Moment;
+  using Event::Event;
   const std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now();
 };
 
@@ -263,13 +263,13 @@ class EmulatedMachine : public Machine {
   void Upload(Address to, const void* from, int64_t bytes) override {
     if (bytes > 0) std::memcpy(reinterpret_cast<void*>(to), from, static_cast<size_t>(bytes));
   }
-  void Download(void* to, Address from, int64_t bytes, const Moment*) override {
+  void Download(void* to, Address from, int64_t bytes, const Event*) override {
     if (bytes > 0) std::memcpy(to, reinterpret_cast<const void*>(from), static_cast<size_t>(bytes));
   }
   void Copy(Address to, Address from, int64_t bytes) override {
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
-  void CopyFrom(Machine&, Address to, Address from, int64_t bytes, const Moment&) override {
+  void CopyFrom(Machine&, Address to, Address from, int64_t bytes, const Event&) override {
     Upload(to, reinterpret_cast<const void*>(from), bytes);
   }
   void Clear(Address at, int64_t bytes) override {
@@ -343,23 +343,21 @@ class EmulatedMachine : public Machine {
 
   int Stream() override { return threads_.Mine(); }
   int Streams() const override { return threads_.count(); }
-  std::shared_ptr<Moment> Mark() override {
+  std::shared_ptr<Event> RecordEvent() override {
     const int stream = Stream();
-    return std::make_shared<EmulatedMoment>(stream, ++asked_[static_cast<size_t>(stream)]);
+    return std::make_shared<EmulatedEvent>(stream, ++asked_[static_cast<size_t>(stream)]);
   }
-  std::shared_ptr<Moment> MarkTime() override { return Mark(); }
-  double Seconds(const Moment& from, const Moment& to) override {
-    auto time = [](const Moment& moment) {
-      return static_cast<const EmulatedMoment&>(moment).time;
-    };
+  std::shared_ptr<Event> RecordTimedEvent() override { return RecordEvent(); }
+  double Seconds(const Event& from, const Event& to) override {
+    auto time = [](const Event& event) { return static_cast<const EmulatedEvent&>(event).time; };
     return std::chrono::duration<double>(time(to) - time(from)).count();
   }
   // Work is done when it is asked for.
-  void ComeAfter(const Moment&) override {}
+  void ComeAfter(const Event&) override {}
   void ComeAfter(int, uint64_t) override {}
   uint64_t Asked(int stream) const override { return asked_[static_cast<size_t>(stream)]; }
   uint64_t Passed(int stream) const override { return Asked(stream); }
-  void WaitFor(const Moment&) override {}
+  void WaitFor(const Event&) override {}
   void Finish() override {}
 
  private:

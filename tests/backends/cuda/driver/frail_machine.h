@@ -18,7 +18,7 @@ class FrailMachine : public Machine {
 
   /// `launches` more go well, the next one does not.
   void FailAfter(int launches) { launches_left_ = launches; }
-  /// No moment passes until it is let go on.
+  /// No event passes until it is let go on.
   void Hold(bool held) {
     held_ = held;
     NoteAsked(held_at_);
@@ -55,7 +55,7 @@ class FrailMachine : public Machine {
     RaiseIfLost();
     inner_->Upload(to, from, bytes);
   }
-  void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
+  void Download(void* to, Address from, int64_t bytes, const Event* after) override {
     Wait();
     inner_->Download(to, from, bytes, after);
   }
@@ -64,7 +64,7 @@ class FrailMachine : public Machine {
     inner_->Copy(to, from, bytes);
   }
   void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
-                const Moment& after) override {
+                const Event& after) override {
     RaiseIfLost();
     inner_->CopyFrom(other, to, from, bytes, after);
   }
@@ -82,24 +82,22 @@ class FrailMachine : public Machine {
     Start();
   }
 
-  std::shared_ptr<Moment> Mark() override {
+  std::shared_ptr<Event> RecordEvent() override {
     RaiseIfLost();
-    return inner_->Mark();
+    return inner_->RecordEvent();
   }
-  std::shared_ptr<Moment> MarkTime() override { return Mark(); }
-  double Seconds(const Moment& from, const Moment& to) override {
-    return inner_->Seconds(from, to);
-  }
+  std::shared_ptr<Event> RecordTimedEvent() override { return RecordEvent(); }
+  double Seconds(const Event& from, const Event& to) override { return inner_->Seconds(from, to); }
   int Stream() override { return inner_->Stream(); }
   int Streams() const override { return inner_->Streams(); }
-  void ComeAfter(const Moment&) override {}
+  void ComeAfter(const Event&) override {}
   void ComeAfter(int, uint64_t) override {}
   uint64_t Asked(int stream) const override { return inner_->Asked(stream); }
   uint64_t Passed(int stream) const override {
     if (broken_) return passed_[static_cast<size_t>(stream)];
     return held_ ? held_at_[static_cast<size_t>(stream)].load() : inner_->Passed(stream);
   }
-  void WaitFor(const Moment&) override { Wait(); }
+  void WaitFor(const Event&) override { Wait(); }
   void Finish() override { Wait(); }
 
  private:
@@ -122,9 +120,9 @@ class FrailMachine : public Machine {
     if (lost_) throw MachineLost(ErrorCode::kDevice, "an illegal memory access was encountered");
   }
 
-  using Moments = std::array<std::atomic<uint64_t>, kMostStreams>;  // by stream
-  void NoteAsked(Moments& moments) const {
-    for (int i = 0; i < kMostStreams; ++i) moments[static_cast<size_t>(i)] = inner_->Asked(i);
+  using EventNumbers = std::array<std::atomic<uint64_t>, kMostStreams>;  // by stream
+  void NoteAsked(EventNumbers& numbers) const {
+    for (int i = 0; i < kMostStreams; ++i) numbers[static_cast<size_t>(i)] = inner_->Asked(i);
   }
 
   const std::shared_ptr<Machine> inner_;
@@ -134,7 +132,7 @@ class FrailMachine : public Machine {
   std::shared_ptr<std::atomic<int64_t>> memory_left_ =
       std::make_shared<std::atomic<int64_t>>(int64_t{1} << 40);
   std::atomic<bool> broken_{false}, lost_{false}, held_{false};
-  Moments passed_{}, held_at_{};
+  EventNumbers passed_{}, held_at_{};
 };
 
 }  // namespace hammock::cuda

@@ -16,9 +16,9 @@ class HeldMachine : public NotingMachine {
   void Hold() { SetHeld(true); }
   void Release() { SetHeld(false); }
 
-  void WaitFor(const Moment& moment) override {
+  void WaitFor(const Event& event) override {
     Wait();
-    NotingMachine::WaitFor(moment);
+    NotingMachine::WaitFor(event);
   }
   void Finish() override {
     Wait();

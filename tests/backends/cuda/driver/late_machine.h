@@ -2,7 +2,7 @@
 /// LateMachine: the emulated machine, but a stream does nothing until someone waits for it, or for
 /// a stream that comes after it. So whoever forgot to come after something meets memory as it was
 /// before, or overwrites what is still to be read. It also looks at the order itself: two streams
-/// that use the same memory, one of them to write, must be ordered by moments, whenever they happen
+/// that use the same memory, one of them to write, must be ordered by events, whenever they happen
 /// to run. What an op uses are the allocations that its addresses lie in; what it writes are those
 /// that it changes.
 
@@ -105,10 +105,10 @@ class LateMachine : public Machine {
         [=, this] { inner_->Upload(to, kept->data(), bytes); });
     if (beside) WorkComesAfterUploads();
   }
-  void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
+  void Download(void* to, Address from, int64_t bytes, const Event* after) override {
     after ? WaitFor(*after) : Finish();
     std::lock_guard lock(mutex_);
-    Op read{"a download", {}, {}, after ? static_cast<const LateMoment*>(after)->clock : Done()};
+    Op read{"a download", {}, {}, after ? static_cast<const LateEvent*>(after)->clock : Done()};
     read.memory = MemoryOf({from});
     if (bytes > 0) LookAt(read, kReads, {});
     inner_->Download(to, from, bytes, nullptr);
@@ -117,7 +117,7 @@ class LateMachine : public Machine {
     Ask(Stream(), "a copy", {to, from}, [=, this] { inner_->Copy(to, from, bytes); });
   }
   void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
-                const Moment& after) override {
+                const Event& after) override {
     other.WaitFor(after);
     std::lock_guard lock(mutex_);
     Ask(Uploads(), "a copy between devices", {to}, [=, this] { inner_->Copy(to, from, bytes); });
@@ -179,20 +179,20 @@ class LateMachine : public Machine {
     for (const NotedOp& op : noted.ops) Ask(Stream(), op.name, op.words, op.work);
   }
 
-  // ---- Moments
+  // ---- Events
 
   int Stream() override { return threads_.Mine(); }
   int Streams() const override { return threads_.count(); }
-  std::shared_ptr<Moment> Mark() override {
+  std::shared_ptr<Event> RecordEvent() override {
     std::lock_guard lock(mutex_);
     Queue& queue = QueueOf(Stream());
     Join(queue.clock, Done());
     queue.marks.push_back({queue.asked, queue.clock});
     queue.marks.back().clock[Index(Stream())] = queue.asked;
-    return std::make_shared<LateMoment>(Stream(), queue.marks.size(), queue.marks.back().clock);
+    return std::make_shared<LateEvent>(Stream(), queue.marks.size(), queue.marks.back().clock);
   }
-  std::shared_ptr<Moment> MarkTime() override { return Mark(); }
-  double Seconds(const Moment&, const Moment&) override { return 0; }
+  std::shared_ptr<Event> RecordTimedEvent() override { return RecordEvent(); }
+  double Seconds(const Event&, const Event&) override { return 0; }
   uint64_t Asked(int stream) const override {
     std::lock_guard lock(mutex_);
     return queues_[Index(stream)].marks.size();
@@ -203,7 +203,7 @@ class LateMachine : public Machine {
     auto after = std::ranges::upper_bound(queue.marks, queue.done, {}, &Marked::op);
     return static_cast<uint64_t>(after - queue.marks.begin());
   }
-  void ComeAfter(const Moment& moment) override { ComeAfter(moment.stream, moment.number); }
+  void ComeAfter(const Event& event) override { ComeAfter(event.stream, event.number); }
   void ComeAfter(int stream, uint64_t number) override {
     std::lock_guard lock(mutex_);
     if (stream == Stream() || number <= Passed(stream)) return;
@@ -212,10 +212,10 @@ class LateMachine : public Machine {
     ++waits_;
     Wait(Stream(), stream, mark.op, mark.clock);
   }
-  void WaitFor(const Moment& moment) override {
+  void WaitFor(const Event& event) override {
     std::unique_lock lock(mutex_);
-    let_go_.wait(lock, [&] { return held_ != moment.stream; });
-    RunUntil(moment.stream, static_cast<const LateMoment&>(moment).clock[Index(moment.stream)]);
+    let_go_.wait(lock, [&] { return held_ != event.stream; });
+    RunUntil(event.stream, static_cast<const LateEvent&>(event).clock[Index(event.stream)]);
   }
   void Finish() override {
     std::unique_lock lock(mutex_);
@@ -230,9 +230,9 @@ class LateMachine : public Machine {
   /// By stream: how many of its ops come before something.
   using Clock = std::array<uint64_t, kReads + 1>;
 
-  struct LateMoment : Moment {
-    LateMoment(int stream, uint64_t number, const Clock& clock)
-        : Moment(stream, number), clock(clock) {}
+  struct LateEvent : Event {
+    LateEvent(int stream, uint64_t number, const Clock& clock)
+        : Event(stream, number), clock(clock) {}
     const Clock clock;
   };
   struct Op {

@@ -30,11 +30,11 @@ class NotingMachine : public Machine {
   void Upload(Address to, const void* from, int64_t bytes) override {
     inner_->Upload(to, from, bytes);
   }
-  void Download(void* to, Address from, int64_t bytes, const Moment* after) override {
+  void Download(void* to, Address from, int64_t bytes, const Event* after) override {
     inner_->Download(to, from, bytes, after);
   }
   void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
-                const Moment& after) override {
+                const Event& after) override {
     inner_->CopyFrom(other, to, from, bytes, after);
   }
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
@@ -46,18 +46,16 @@ class NotingMachine : public Machine {
   std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
     return inner_->Prepare(convolution);
   }
-  std::shared_ptr<Moment> Mark() override { return inner_->Mark(); }
-  std::shared_ptr<Moment> MarkTime() override { return inner_->MarkTime(); }
-  double Seconds(const Moment& from, const Moment& to) override {
-    return inner_->Seconds(from, to);
-  }
+  std::shared_ptr<Event> RecordEvent() override { return inner_->RecordEvent(); }
+  std::shared_ptr<Event> RecordTimedEvent() override { return inner_->RecordTimedEvent(); }
+  double Seconds(const Event& from, const Event& to) override { return inner_->Seconds(from, to); }
   int Stream() override { return inner_->Stream(); }
   int Streams() const override { return inner_->Streams(); }
-  void ComeAfter(const Moment& moment) override { inner_->ComeAfter(moment); }
+  void ComeAfter(const Event& event) override { inner_->ComeAfter(event); }
   void ComeAfter(int stream, uint64_t number) override { inner_->ComeAfter(stream, number); }
   uint64_t Asked(int stream) const override { return inner_->Asked(stream); }
   uint64_t Passed(int stream) const override { return inner_->Passed(stream); }
-  void WaitFor(const Moment& moment) override { inner_->WaitFor(moment); }
+  void WaitFor(const Event& event) override { inner_->WaitFor(event); }
   void Finish() override { inner_->Finish(); }
 
   // ---- what can be noted

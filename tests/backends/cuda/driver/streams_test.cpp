@@ -243,10 +243,10 @@ TEST_F(CudaStreams, KernelsThatCountTheirBlocksHaveCountersOfTheirOwn) {
 
 // ---- Memory
 
-/// Some work that the calling thread's stream is asked for, and the moment after it.
-std::shared_ptr<cuda::Moment> Use(LateMachine& machine, const BlockPtr& block) {
+/// Some work that the calling thread's stream is asked for, and the event after it.
+std::shared_ptr<cuda::Event> Use(LateMachine& machine, const BlockPtr& block) {
   machine.Clear(block->address, block->bytes);
-  return machine.Mark();
+  return machine.RecordEvent();
 }
 
 class CudaStreamMemory : public testing::Test {
@@ -314,21 +314,21 @@ TEST_F(CudaStreamMemory, CopiesBesideTheWorkGetWhatNoStreamUses) {
 TEST_F(CudaStreamMemory, WordsOfRunsAreTakenAgainLikeBlocks) {
   cuda::FaultWords faults(machine_);
   cuda::Address first = 0;
-  std::shared_ptr<cuda::Moment> moment;
+  std::shared_ptr<cuda::Event> event;
   {
     auto words = faults.Take(0);
     first = words->failed;
     machine_->Clear(first, 8);
-    moment = machine_->Mark();
+    event = machine_->RecordEvent();
   }
   worker_.Do([&] { EXPECT_NE(faults.Take(0)->failed, first); });
   {
     auto words = faults.Take(0);
     EXPECT_EQ(words->failed, first);
     worker_.Do([&] {
-      machine_->ComeAfter(*moment);
+      machine_->ComeAfter(*event);
       machine_->Clear(first, 8);
-      words->uses.Note(*machine_->Mark());
+      words->uses.Note(*machine_->RecordEvent());
     });
   }
   EXPECT_NE(faults.Take(0)->failed, first);
