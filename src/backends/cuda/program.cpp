@@ -137,7 +137,7 @@ Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> ma
       shared_(at.shared),
       graph_(std::move(scheduled.graph)),
       schedule_(std::move(scheduled.schedule)) {
-  recordings_ = std::make_unique<Recordings>();
+  graphs_ = std::make_unique<CudaGraphCache>();
   orders_ = std::make_unique<KnownOrders>();
   PrepareSteps(at.varies);
   Arrange(at.varies);
@@ -427,8 +427,8 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
   addresses.push_back(faults.faults);
   addresses.push_back(faults.failed);
   addresses.insert(addresses.end(), faults.earlier.begin(), faults.earlier.end());
-  recordings_->Run(*machine_, addresses,
-                   {[&] { RunSteps(memory()); }, [&] { return PiecesOf(addresses, memory()); }});
+  graphs_->Run(*machine_, addresses,
+               {[&] { RunSteps(memory()); }, [&] { return PiecesOf(addresses, memory()); }});
 }
 
 std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,

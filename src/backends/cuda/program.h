@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "backends/cuda/calls/calls.h"
+#include "backends/cuda/driver/cuda_graph_cache.h"
 #include "backends/cuda/driver/machine.h"
-#include "backends/cuda/driver/recordings.h"
 #include "backends/cuda/shared_parts.h"
 #include "backends/cuda/step_order.h"
 #include "compiler/loops/donation_plan.h"
@@ -58,7 +58,7 @@ class Program {
   static constexpr int64_t kSpreadBytes = 8 << 20;
 
   /// Of primitives that WhyNot has nothing against. Up to `spread_bytes`, values have memory of
-  /// their own, so that recorded steps wait for no other reason than the values they need.
+  /// their own, so that steps in a CUDA graph wait only for the values that they read.
   Program(const Graph& graph, std::shared_ptr<Machine> machine,
           int64_t spread_bytes = kSpreadBytes);
   /// What programs of one schedule at many sizes know of each other.
@@ -196,7 +196,7 @@ class Program {
   mutable std::shared_ptr<Function> gather_;
   mutable std::once_flag other_form_;
   std::vector<int64_t> scratch_;  // bytes, by step
-  std::unique_ptr<Recordings> recordings_;
+  std::unique_ptr<CudaGraphCache> graphs_;
   std::unique_ptr<KnownOrders> orders_;
 };
 

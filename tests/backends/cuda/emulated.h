@@ -37,8 +37,8 @@ inline Address TakeWithNonsense(Machine& machine, int64_t bytes) {
   return at;
 }
 
-/// The results of the last of `runs`, all with the same memory: from the second on they are
-/// recorded, where the machine can do that.
+/// The results of the last of `runs`, all with the same memory: from the second on a CUDA graph
+/// runs, on machines that have them.
 inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& program,
                                           const Graph& graph, const std::vector<HostTensor>& inputs,
                                           int runs = 1) {

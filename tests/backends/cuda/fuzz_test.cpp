@@ -99,8 +99,8 @@ void Check(const PreparedCase& prepared, Machine& machine, uint64_t& compared) {
                     results[i],
                     values[static_cast<size_t>(output.node)][static_cast<size_t>(output.index)]),
                 "")
-          << "seed " << prepared.seed << ", output " << i << (runs > 1 ? ", recorded\n" : "\n")
-          << prepared.whole->ToText("cuda");
+          << "seed " << prepared.seed << ", output " << i
+          << (runs > 1 ? ", in a CUDA graph\n" : "\n") << prepared.whole->ToText("cuda");
     }
   }
   ++compared;

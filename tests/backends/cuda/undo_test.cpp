@@ -109,7 +109,7 @@ TEST_F(GuardedProgram, KernelsBehindAFaultWriteNothing) {
     EXPECT_FALSE(IsNonsense(Run(text, {})));
     EXPECT_FALSE(IsNonsense(Run(text, {0, fine[0], fine})));
     EXPECT_TRUE(IsNonsense(Run(text, {0, failed[0], failed})));
-    EXPECT_TRUE(IsNonsense(Run(text, {0, failed[0], failed}, 3))) << "recorded";
+    EXPECT_TRUE(IsNonsense(Run(text, {0, failed[0], failed}, 3))) << "in a CUDA graph";
   }
 }
 
@@ -153,7 +153,7 @@ TEST_F(GuardedProgram, WritesComeBehindWhatCanFail) {
   EXPECT_EQ(program.donations(true).Match({true, true, true}), (std::vector<int>{0, -1}));
 }
 
-TEST_F(GuardedProgram, ItsOwnFaultHoldsItsWritesBackInAnyOrderOfARecording) {
+TEST_F(GuardedProgram, ItsOwnFaultHoldsItsWritesBackInAnyOrderOfACudaGraph) {
   const std::string text = R"(
     %0 = input : f32[64]
     %1 = input : i64[3]

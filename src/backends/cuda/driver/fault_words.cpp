@@ -44,7 +44,7 @@ std::shared_ptr<const RunWords> FaultWords::Take(int count) {
   std::lock_guard lock(mutex_);
   std::vector<RunWords>& free = free_[size];
   auto words = std::make_unique<RunWords>();
-  // A stream meets its own again, so that recordings meet the same addresses.
+  // A stream gets its own again, so that CUDA graphs find the same addresses.
   auto find = [&](bool own) {
     return std::find_if(free.rbegin(), free.rend(), [&](const RunWords& known) {
       return (!own || known.uses.home() == stream) && known.uses.AreOver(*machine_, stream);

@@ -13,7 +13,7 @@
 #include "backends/cuda/driver/blas.h"
 #include "backends/cuda/driver/dnn.h"
 #include "backends/cuda/driver/driver.h"
-#include "backends/cuda/driver/gpu_recording.h"
+#include "backends/cuda/driver/gpu_graph.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/driver/staging.h"
 #include "backends/cuda/emit/scalar_text.h"
@@ -68,8 +68,8 @@ struct GpuStream {
   std::atomic<uint64_t> passed{0};           // as far as someone has waited
   std::atomic<uint32_t*> progress{nullptr};  // the stream writes the number of its last event here
   std::recursive_mutex mutex;                // of its order, and of what follows
-  std::vector<GpuRecording::Op>* noted = nullptr;      // what is being captured
-  GpuRecording* compared = nullptr;                    // with what is asked for, which is not done
+  std::vector<GpuGraph::Op>* noted = nullptr;  // the operations being captured
+  GpuGraph* compared = nullptr;                // operations are compared with it instead of done
   std::array<uint64_t, kMostStreams> came_after = {};  // by stream: the last event waited for
   std::mutex upload_mutex;                             // taken before the other one
   CUstream uploads = nullptr;
@@ -288,19 +288,19 @@ class GpuMachine : public Machine {
        [&](CUstream stream) { dnn_.Convolve(convolution, a, b, out, scratch, stream); });
   }
 
-  // ---- Recordings
+  // ---- CUDA graphs
 
-  std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
+  std::shared_ptr<CudaGraph> CaptureGraph(std::span<const Piece> pieces) override {
     GpuStream& mine = Mine();
     std::lock_guard lock(mine.mutex);
-    std::vector<GpuRecording::Op> ops;
+    std::vector<GpuGraph::Op> ops;
     CUgraph graph = Capture(mine, pieces, ops);
-    return std::make_shared<GpuRecording>(driver_, graph, std::move(ops), pieces);
+    return std::make_shared<GpuGraph>(driver_, graph, std::move(ops), pieces);
   }
-  bool Update(Recording& recording, std::span<const Piece> pieces) override {
+  bool Update(CudaGraph& graph, std::span<const Piece> pieces) override {
     GpuStream& mine = Mine();
     std::lock_guard lock(mine.mutex);
-    auto& changed = static_cast<GpuRecording&>(recording);
+    auto& changed = static_cast<GpuGraph&>(graph);
     if (changed.StartComparing(pieces)) {
       mine.compared = &changed;
       auto end = [](GpuStream* stream) { stream->compared = nullptr; };
@@ -308,18 +308,17 @@ class GpuMachine : public Machine {
       for (const Piece& piece : pieces) piece.work();
       if (changed.EndComparing()) return true;
     }
-    std::vector<GpuRecording::Op> ops;
-    CUgraph graph = Capture(mine, pieces, ops);
-    bool changes = changed.BecomeLike(graph, std::move(ops));
-    driver_.graph_destroy(graph);
+    std::vector<GpuGraph::Op> ops;
+    CUgraph fresh = Capture(mine, pieces, ops);
+    bool changes = changed.BecomeLike(fresh, std::move(ops));
+    driver_.graph_destroy(fresh);
     return changes;
   }
-  void Replay(const Recording& recording) override {
+  void Replay(const CudaGraph& graph) override {
     GpuStream& mine = Mine();
     std::lock_guard lock(mine.mutex);
-    driver_.Check(
-        driver_.graph_launch(static_cast<const GpuRecording&>(recording).exec(), mine.stream),
-        "cuGraphLaunch");
+    driver_.Check(driver_.graph_launch(static_cast<const GpuGraph&>(graph).exec(), mine.stream),
+                  "cuGraphLaunch");
   }
 
   // ---- Streams and their events
@@ -406,15 +405,14 @@ class GpuMachine : public Machine {
 
   /// With the mutex of the stream.
   CUgraph Capture(GpuStream& stream, std::span<const Piece> pieces,
-                  std::vector<GpuRecording::Op>& ops) {
+                  std::vector<GpuGraph::Op>& ops) {
     stream.noted = &ops;
     auto end = [](GpuStream* captured) { captured->noted = nullptr; };
     std::unique_ptr<GpuStream, decltype(end)> ends(&stream, end);
-    return CaptureGraph(driver_, stream.stream, pieces);
+    return CaptureStream(driver_, stream.stream, pieces);
   }
 
-  /// Does `work` on the calling thread's stream, unless a recording is compared with what it would
-  /// be.
+  /// Does `work` on the calling thread's stream, or compares it with a graph that is updated.
   template <class F>
   void Do(const void* what, std::initializer_list<uint64_t> words, F work) {
     GpuStream& mine = Mine();

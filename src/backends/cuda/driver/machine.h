@@ -62,13 +62,14 @@ class MachineLost : public ErrorKind<MachineLost, DeviceError> {
   }
 };
 
-/// Work that can be asked for again in one call.
-class Recording {
+/// Captured work that can be launched again in one call.
+class CudaGraph {
  public:
-  virtual ~Recording() = default;
+  virtual ~CudaGraph() = default;
 };
 
-/// A part of what is recorded: comes after the earlier parts `after`, and beside all others.
+/// A part of captured work. It depends on the earlier parts `after`, and is concurrent with all
+/// others.
 struct Piece {
   std::function<void()> work;
   std::vector<int> after;
@@ -164,15 +165,15 @@ class Machine {
   virtual void Convolve(const PreparedProduct&, Address /*a*/, Address /*b*/, Address /*out*/,
                         Address /*scratch*/) {}
 
-  // ---- Recordings: the same work with the same addresses, in one call of the driver. Each is for
-  // the stream of the thread that made it.
-  /// Notes what the pieces ask for instead of doing it. Null, with nothing done, where that cannot
-  /// be.
-  virtual std::shared_ptr<Recording> Record(std::span<const Piece>) { return nullptr; }
-  /// Makes it one of other pieces, which differ in addresses alone; what it was asked for before
-  /// stays as it was. False, with nothing done, where that cannot be.
-  virtual bool Update(Recording&, std::span<const Piece>) { return false; }
-  virtual void Replay(const Recording&) {}
+  // ---- CUDA graphs: the same work with the same addresses, in one call of the driver. A graph
+  // belongs to the stream of the thread that captured it.
+  /// Captures the work of the pieces instead of doing it. Null, with nothing done, on machines
+  /// without graphs.
+  virtual std::shared_ptr<CudaGraph> CaptureGraph(std::span<const Piece>) { return nullptr; }
+  /// Updates a graph to other pieces, which differ in addresses alone. Earlier launches are not
+  /// affected. False, with nothing done, if that is not possible.
+  virtual bool Update(CudaGraph&, std::span<const Piece>) { return false; }
+  virtual void Replay(const CudaGraph&) {}
 
   /// Assembly of a kernel, for people; empty where there is none.
   virtual std::string Assembly(const KernelSource&) { return ""; }

@@ -38,7 +38,7 @@ class LateMachine : public Machine {
   }
   /// How often a stream was told to come after another one.
   int waits() const { return waits_; }
-  /// How often a recording was replayed.
+  /// How often a CUDA graph was replayed.
   int replays() const { return replays_; }
   /// Streams also do something when nobody waits: `percent` of what they are asked for is followed
   /// by some work of one of them.
@@ -160,22 +160,22 @@ class LateMachine : public Machine {
         [=, this, &convolution] { inner_->Convolve(convolution, a, b, out, scratch); });
   }
 
-  // ---- Recordings
+  // ---- CUDA graphs
 
-  std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
+  std::shared_ptr<CudaGraph> CaptureGraph(std::span<const Piece> pieces) override {
     auto noted = std::make_shared<Noted>();
     Note(*noted, pieces);
     return noted;
   }
-  bool Update(Recording& recording, std::span<const Piece> pieces) override {
-    Note(static_cast<Noted&>(recording), pieces);
+  bool Update(CudaGraph& graph, std::span<const Piece> pieces) override {
+    Note(static_cast<Noted&>(graph), pieces);
     return true;
   }
-  void Replay(const Recording& recording) override {
+  void Replay(const CudaGraph& graph) override {
     std::lock_guard lock(mutex_);
     ++replays_;
-    const auto& noted = static_cast<const Noted&>(recording);
-    if (noted.stream != Stream()) races_.push_back("a recording of another stream is replayed");
+    const auto& noted = static_cast<const Noted&>(graph);
+    if (noted.stream != Stream()) races_.push_back("a graph of another stream is replayed");
     for (const NotedOp& op : noted.ops) Ask(Stream(), op.name, op.words, op.work);
   }
 
@@ -266,7 +266,7 @@ class LateMachine : public Machine {
     std::vector<uint64_t> words;
     std::function<void()> work;
   };
-  struct Noted : Recording {
+  struct Noted : CudaGraph {
     int stream = -1;
     std::vector<NotedOp> ops;
   };

@@ -1,5 +1,5 @@
 #pragma once
-/// NotingMachine: the emulated machine with recordings. A recording is replayed piece by piece in
+/// NotingMachine: the emulated machine with CUDA graphs. A graph is replayed piece by piece in
 /// an order that its pieces allow and that is as far from theirs as can be.
 
 #include <functional>
@@ -13,7 +13,7 @@ class NotingMachine : public Machine {
  public:
   explicit NotingMachine(std::shared_ptr<Machine> inner) : inner_(std::move(inner)) {}
 
-  int recorded = 0, updated = 0, replayed = 0;
+  int captured = 0, updated = 0, replayed = 0;
   bool can_update = true;
   std::vector<int> last_order;  ///< of pieces, in the last replay
 
@@ -79,21 +79,21 @@ class NotingMachine : public Machine {
     Do([=, this, &convolution] { inner_->Convolve(convolution, a, b, out, scratch); });
   }
 
-  std::shared_ptr<Recording> Record(std::span<const Piece> pieces) override {
-    ++recorded;
-    auto recording = std::make_shared<Noted>();
-    recording->pieces = Note(pieces);
-    return recording;
+  std::shared_ptr<CudaGraph> CaptureGraph(std::span<const Piece> pieces) override {
+    ++captured;
+    auto graph = std::make_shared<Noted>();
+    graph->pieces = Note(pieces);
+    return graph;
   }
-  bool Update(Recording& recording, std::span<const Piece> pieces) override {
+  bool Update(CudaGraph& graph, std::span<const Piece> pieces) override {
     if (!can_update) return false;
     ++updated;
-    static_cast<Noted&>(recording).pieces = Note(pieces);
+    static_cast<Noted&>(graph).pieces = Note(pieces);
     return true;
   }
-  void Replay(const Recording& recording) override {
+  void Replay(const CudaGraph& graph) override {
     ++replayed;
-    const auto& pieces = static_cast<const Noted&>(recording).pieces;
+    const auto& pieces = static_cast<const Noted&>(graph).pieces;
     last_order.clear();
     std::vector<bool> done(pieces.size());
     while (last_order.size() < pieces.size()) {
@@ -114,7 +114,7 @@ class NotingMachine : public Machine {
     std::vector<std::function<void()>> work;
     std::vector<int> after;
   };
-  struct Noted : Recording {
+  struct Noted : CudaGraph {
     std::vector<NotedPiece> pieces;
   };
 

@@ -210,7 +210,7 @@ TEST_F(CudaStreams, WordsOfRunsAreNotWrittenWhileOthersReadThem) {
   worker.Do([&] { EXPECT_EQ(w.to_vector<float>(), (Floats{14, 24, 34})); });
 }
 
-TEST_F(CudaStreams, RecordingsBelongToStreams) {
+TEST_F(CudaStreams, GraphsBelongToStreams) {
   Worker worker;
   auto train = [&] {
     Tensor w = On({1, 2, 3});

@@ -1,5 +1,5 @@
-// What is recorded, in which order its parts may run, and when a recording gets other addresses.
-#include "backends/cuda/driver/recordings.h"
+// When CUDA graphs are captured or updated, and in which order their parts may run.
+#include "backends/cuda/driver/cuda_graph_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -70,14 +70,14 @@ std::vector<HostTensor> SomeInputs(const Graph& graph) {
   return inputs;
 }
 
-TEST(CudaRecordings, IndependentStepsRunSideBySide) {
+TEST(CudaGraphs, IndependentStepsAreConcurrent) {
   if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
   auto machine = std::make_shared<NotingMachine>(EmulatedForTests());
   Graph graph = ParseGraph(kChains);
   Program program(graph, machine);
   std::vector<HostTensor> inputs = SomeInputs(graph);
   std::vector<HostTensor> results = RunProgram(*machine, program, graph, inputs, 3);
-  EXPECT_EQ(machine->recorded, 1);
+  EXPECT_EQ(machine->captured, 1);
   EXPECT_EQ(machine->replayed, 2);
   std::vector<HostTensor> expected = reference::Interpret(graph, inputs);
   EXPECT_EQ(
@@ -86,7 +86,7 @@ TEST(CudaRecordings, IndependentStepsRunSideBySide) {
   EXPECT_EQ(machine->last_order, (std::vector<int>{2, 3, 0, 1, 4})) << program.ToText("steps");
 }
 
-TEST(CudaRecordings, DonatedMemoryIsWrittenAfterItWasRead) {
+TEST(CudaGraphs, DonatedMemoryIsWrittenAfterItWasRead) {
   if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
   auto machine = std::make_shared<NotingMachine>(EmulatedForTests());
   // The sum is no operand of the product, but overwrites one.
@@ -119,7 +119,7 @@ TEST(CudaRecordings, DonatedMemoryIsWrittenAfterItWasRead) {
   EXPECT_EQ(machine->replayed, 2);
 }
 
-TEST(CudaRecordings, KernelsThatCountTheirBlocksRunOneAfterAnother) {
+TEST(CudaGraphs, KernelsThatCountTheirBlocksRunOneAfterAnother) {
   auto machine = std::make_shared<NotingMachine>(MakeEmulatedMachine("none"));
   Graph graph = ParseGraph(R"(
     %0 = input : f32[100000,64]
@@ -137,59 +137,59 @@ TEST(CudaRecordings, KernelsThatCountTheirBlocksRunOneAfterAnother) {
   EXPECT_GT(sorted.size(), 1u);
 }
 
-class Recorded : public testing::Test {
+class GraphCacheTest : public testing::Test {
  protected:
-  /// Expects that it is done, plainly or by a recording of these addresses.
+  /// Expects that it is done, plainly or by a CUDA graph of these addresses.
   void Run(Address address) {
     auto clear = [this, address] { machine_.Clear(At(address), 1); };
     auto plain = [&] {
       clear();
       ++plain_;
     };
-    recordings_.Run(machine_, {address}, {plain, [&] { return std::vector<Piece>{{clear, {}}}; }});
+    graphs_.Run(machine_, {address}, {plain, [&] { return std::vector<Piece>{{clear, {}}}; }});
     EXPECT_EQ(memory_[address], 0) << address;
     memory_[address] = 1;
   }
   Address At(Address address) { return reinterpret_cast<Address>(&memory_[address]); }
 
   NotingMachine machine_{MakeEmulatedMachine("none")};
-  Recordings recordings_;
+  CudaGraphCache graphs_;
   std::vector<char> memory_ = std::vector<char>(1000, 1);
   int plain_ = 0;
 };
 
-TEST_F(Recorded, AddressesThatComeAgainAreRecorded) {
+TEST_F(GraphCacheTest, AddressesThatComeAgainAreCaptured) {
   for (int round = 0; round < 5; ++round) {
     for (Address address = 0; address < 8; ++address) Run(address);
   }
   EXPECT_EQ(plain_, 8);
-  EXPECT_EQ(machine_.recorded, 8);
+  EXPECT_EQ(machine_.captured, 8);
   EXPECT_EQ(machine_.replayed, 32);
   EXPECT_EQ(machine_.updated, 0);
 }
 
-TEST_F(Recorded, AddressesThatNeverComeAgainChangeOneRecording) {
+TEST_F(GraphCacheTest, AddressesThatNeverComeAgainUpdateOneGraph) {
   for (Address address = 0; address < 100; ++address) Run(address);
   EXPECT_EQ(plain_, 8);
-  EXPECT_EQ(machine_.recorded, 1);
+  EXPECT_EQ(machine_.captured, 1);
   EXPECT_EQ(machine_.updated, 100 - 9);
 }
 
-TEST_F(Recorded, OthersThatComeAgainKeepTheirs) {
+TEST_F(GraphCacheTest, OthersThatComeAgainKeepTheirs) {
   for (Address address = 0; address < 100; ++address) {
     Run(500);
     Run(501);
     Run(address);
   }
   // Both, and one for all others.
-  EXPECT_EQ(machine_.recorded, 3);
+  EXPECT_EQ(machine_.captured, 3);
   EXPECT_GT(machine_.updated, 80);
 }
 
-TEST_F(Recorded, WhatCannotBeChangedIsRecordedAnew) {
+TEST_F(GraphCacheTest, GraphsThatCannotBeUpdatedAreCapturedAnew) {
   machine_.can_update = false;
   for (Address address = 0; address < 30; ++address) Run(address);
-  EXPECT_EQ(machine_.recorded, 30 - 8);
+  EXPECT_EQ(machine_.captured, 30 - 8);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "backends/cuda/driver/recordings.h"
+#include "backends/cuda/driver/cuda_graph_cache.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,51 +7,51 @@
 
 namespace hammock::cuda {
 
-Recordings::Entry* Recordings::OfStream::Find(const std::vector<Address>& addresses) {
+CudaGraphCache::Entry* CudaGraphCache::OfStream::Find(const std::vector<Address>& addresses) {
   auto known = std::find_if(entries.begin(), entries.end(),
                             [&](const Entry& entry) { return entry.addresses == addresses; });
   return known == entries.end() ? nullptr : &*known;
 }
 
-std::shared_ptr<Recording> Recordings::OfStream::TakeOld(Entry& oldest) {
-  if (oldest.recording) return std::move(oldest.recording);
-  // Addresses that came once and were recorded at once, since others had not come again either.
+std::shared_ptr<CudaGraph> CudaGraphCache::OfStream::TakeOld(Entry& oldest) {
+  if (oldest.graph) return std::move(oldest.graph);
+  // Else the oldest graph that was used once: it was captured because the cache was full.
   Entry* once = nullptr;
   for (Entry& entry : entries) {
-    if (!entry.recording || entry.uses > 1) continue;
+    if (!entry.graph || entry.uses > 1) continue;
     if (!once || entry.last_use < once->last_use) once = &entry;
   }
-  return once ? std::move(once->recording) : nullptr;
+  return once ? std::move(once->graph) : nullptr;
 }
 
-bool Recordings::Replay(Machine& machine, Entry& entry, const Work& work,
-                        std::shared_ptr<Recording> old) {
-  if (!entry.recording) {
+bool CudaGraphCache::Replay(Machine& machine, Entry& entry, const Work& work,
+                            std::shared_ptr<CudaGraph> old) {
+  if (!entry.graph) {
     static metrics::Counter& made = metrics::GetCounter("cuda::Recordings");
     static metrics::Counter& changed = metrics::GetCounter("cuda::RecordingsChanged");
     std::vector<Piece> pieces = work.pieces();
     if (old && machine.Update(*old, pieces)) {
       changed.Add();
-      entry.recording = std::move(old);
+      entry.graph = std::move(old);
     } else {
       made.Add();
-      entry.recording = machine.Record(pieces);
+      entry.graph = machine.CaptureGraph(pieces);
     }
   }
-  if (!entry.recording) return false;
-  machine.Replay(*entry.recording);
+  if (!entry.graph) return false;
+  machine.Replay(*entry.graph);
   return true;
 }
 
-void Recordings::Run(Machine& machine, std::vector<Address> addresses, const Work& work) {
+void CudaGraphCache::Run(Machine& machine, std::vector<Address> addresses, const Work& work) {
   {
     OfStream& stream = streams_[static_cast<size_t>(machine.Stream())];
-    // Until it was asked for: another thread may change a recording.
+    // Held until the launch, since another thread may update the graph.
     std::lock_guard lock(stream.mutex);
     std::vector<Entry>& entries = stream.entries;
-    std::shared_ptr<Recording> old;
+    std::shared_ptr<CudaGraph> old;
     Entry* entry = stream.Find(addresses);
-    bool records = entry != nullptr;
+    bool captures = entry != nullptr;
     if (!entry && entries.size() < kKept) {
       entry = &entries.emplace_back();
       entry->addresses = std::move(addresses);
@@ -61,11 +61,11 @@ void Recordings::Run(Machine& machine, std::vector<Address> addresses, const Wor
           [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
       old = stream.TakeOld(*entry);
       *entry = {std::move(addresses), nullptr, 0, 0};
-      records = true;
+      captures = true;
     }
     ++entry->uses;
     entry->last_use = ++stream.uses;
-    if (records && Replay(machine, *entry, work, std::move(old))) return;
+    if (captures && Replay(machine, *entry, work, std::move(old))) return;
   }
   work.run();
 }

@@ -1,4 +1,4 @@
-#include "backends/cuda/driver/gpu_recording.h"
+#include "backends/cuda/driver/gpu_graph.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,29 +21,29 @@ void ComeAfter(const Driver& driver, CUstream stream, const std::vector<int>& pi
                "cuStreamUpdateCaptureDependencies");
 }
 
-/// The stream is told before a piece what comes before it, unless that is the last one alone.
+/// Sets the dependencies of each piece, unless it depends on the piece before it alone.
 void CapturePieces(const Driver& driver, CUstream stream, std::span<const Piece> pieces) {
   const bool branches = driver.capture_info && driver.capture_after;
   auto follows = [&](size_t i) {
     return pieces[i].after.size() == 1 && pieces[i].after[0] == static_cast<int>(i) - 1;
   };
-  std::vector<bool> is_asked_for(pieces.size());
+  std::vector<bool> is_waited_for(pieces.size());
   for (size_t i = 1; i < pieces.size() && branches; ++i) {
     if (follows(i)) continue;
-    for (int earlier : pieces[i].after) is_asked_for[static_cast<size_t>(earlier)] = true;
+    for (int earlier : pieces[i].after) is_waited_for[static_cast<size_t>(earlier)] = true;
   }
   std::vector<std::vector<CUgraphNode>> last(pieces.size());  // by piece
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (branches && i > 0 && !follows(i)) ComeAfter(driver, stream, pieces[i].after, last);
     pieces[i].work();
-    if (is_asked_for[i]) last[i] = LastNodes(driver, stream);
+    if (is_waited_for[i]) last[i] = LastNodes(driver, stream);
   }
 }
 
 }  // namespace
 
-GpuRecording::GpuRecording(const Driver& driver, CUgraph graph, std::vector<Op> ops,
-                           std::span<const Piece> pieces)
+GpuGraph::GpuGraph(const Driver& driver, CUgraph graph, std::vector<Op> ops,
+                   std::span<const Piece> pieces)
     : driver_(driver), graph_(graph), ops_(std::move(ops)) {
   for (const Piece& piece : pieces) after_.push_back(piece.after);
   CUresult result = driver.graph_instantiate(&exec_, graph, 0);
@@ -51,12 +51,12 @@ GpuRecording::GpuRecording(const Driver& driver, CUgraph graph, std::vector<Op> 
   driver.Check(result, "cuGraphInstantiate");
 }
 
-GpuRecording::~GpuRecording() {
+GpuGraph::~GpuGraph() {
   driver_.graph_exec_destroy(exec_);
   driver_.graph_destroy(graph_);
 }
 
-bool GpuRecording::StartComparing(std::span<const Piece> pieces) {
+bool GpuGraph::StartComparing(std::span<const Piece> pieces) {
   next_ = 0;
   differs_ = !std::equal(
       pieces.begin(), pieces.end(), after_.begin(), after_.end(),
@@ -64,14 +64,14 @@ bool GpuRecording::StartComparing(std::span<const Piece> pieces) {
   return !differs_;
 }
 
-GpuRecording::Op* GpuRecording::NextOf(const void* what, size_t words) {
+GpuGraph::Op* GpuGraph::NextOf(const void* what, size_t words) {
   differs_ = differs_ || next_ == ops_.size() || ops_[next_].what != what ||
              ops_[next_].words.size() != words;
   return differs_ ? nullptr : &ops_[next_++];
 }
 
-void GpuRecording::CompareLaunch(const Function& function, const Grid& grid,
-                                 std::span<const uint64_t> words) {
+void GpuGraph::CompareLaunch(const Function& function, const Grid& grid,
+                             std::span<const uint64_t> words) {
   Op* op = NextOf(&function, words.size());
   if (!op || std::equal(words.begin(), words.end(), op->words.begin())) return;
   if (!op->node || !driver_.graph_set_kernel) {
@@ -85,12 +85,12 @@ void GpuRecording::CompareLaunch(const Function& function, const Grid& grid,
   differs_ = driver_.graph_set_kernel(exec_, op->node, &node) != kCudaSuccess;
 }
 
-void GpuRecording::CompareCall(const void* what, std::span<const uint64_t> words) {
+void GpuGraph::CompareCall(const void* what, std::span<const uint64_t> words) {
   Op* op = NextOf(what, words.size());
   differs_ = differs_ || !std::equal(words.begin(), words.end(), op->words.begin());
 }
 
-bool GpuRecording::BecomeLike(CUgraph graph, std::vector<Op> ops) {
+bool GpuGraph::BecomeLike(CUgraph graph, std::vector<Op> ops) {
   CUgraphUpdate update = {};
   if (!driver_.graph_update || ops.size() != ops_.size()) return false;
   if (driver_.graph_update(exec_, graph, &update) != kCudaSuccess) return false;
@@ -99,7 +99,7 @@ bool GpuRecording::BecomeLike(CUgraph graph, std::vector<Op> ops) {
   return true;
 }
 
-CUgraph CaptureGraph(const Driver& driver, CUstream stream, std::span<const Piece> pieces) {
+CUgraph CaptureStream(const Driver& driver, CUstream stream, std::span<const Piece> pieces) {
   driver.Check(driver.capture_begin(stream, kRelaxed), "cuStreamBeginCapture");
   CUgraph graph = nullptr;
   try {
