@@ -64,7 +64,7 @@ const KernelSource& GatherSource() {
 
 struct Program::PreparedStep {
   // Of a kernel.
-  KernelCut cut;
+  LaunchConfig config;
   Grid grid;
   // Of the first of a group, for all of them; by whether it is guarded. May come late.
   mutable std::shared_ptr<Function> functions[2];
@@ -161,10 +161,10 @@ void Program::PrepareSteps(const std::vector<bool>& varies) {
     prepared.node = graph_[id].origin;
     prepared.location = graph_[id].location;
     if (!step.is_call()) {
-      prepared.cut = CutKernel(step.launch);
+      prepared.config = ConfigureLaunch(step.launch);
       // A kernel of its own for sizes that happen to fit would be compiled in the middle of a run.
-      if (shared_ && varies[i]) prepared.cut.even = false;
-      prepared.grid = GridOf(step.launch, prepared.cut);
+      if (shared_ && varies[i]) prepared.config.even = false;
+      prepared.grid = GridOf(step.launch, prepared.config);
       continue;
     }
     const bool fixed = shared_ && !varies[i];
@@ -195,7 +195,7 @@ std::vector<int64_t> Program::ScratchOfSteps() const {
   std::vector<int64_t> scratch;
   for (size_t i = 0; i < steps_.size(); ++i) {
     scratch.push_back(steps_[i].call ? steps_[i].call->scratch_bytes()
-                                     : ScratchBytes(schedule_.steps[i].launch, steps_[i].cut));
+                                     : ScratchBytes(schedule_.steps[i].launch, steps_[i].config));
   }
   return scratch;
 }
@@ -308,7 +308,7 @@ std::vector<KernelSource> Program::SourcesOf(size_t first, bool guarded) const {
   const PreparedStep& step = steps_[first];
   if (step.call) return step.call->Sources();
   if (step.joint) return {step.joint->source(guarded)};
-  return {EmitCuda(*schedule_.steps[first].launch.kernel, step.cut, guarded)};
+  return {EmitCuda(*schedule_.steps[first].launch.kernel, step.config, guarded)};
 }
 
 KernelKey Program::KeyOf(size_t first, bool guarded) const {
@@ -316,7 +316,7 @@ KernelKey Program::KeyOf(size_t first, bool guarded) const {
   if (steps_[first].joint) {
     steps_[first].joint->AddTo(key);
   } else {
-    key.Add(schedule_.steps[first].launch.kernel.get(), steps_[first].cut);
+    key.Add(schedule_.steps[first].launch.kernel.get(), steps_[first].config);
   }
   return key;
 }
@@ -518,7 +518,7 @@ TouchedMemory Program::TouchedBy(size_t i, const Memory& memory) const {
   }
   if (steps_[i].fault >= 0) touched.writes.push_back({FaultOf(i, memory), 8});
   // Kernels that count their blocks share the counters of the stream, also those of a loop.
-  bool counts = steps_[i].cut.split ||
+  bool counts = steps_[i].config.split ||
                 (schedule_.steps[i].is_call() && graph_[schedule_.steps[i].node].op == &ops::kLoop);
   if (counts) touched.writes.push_back({kCounters, 1});
   return touched;
@@ -535,9 +535,9 @@ Address Program::ScratchOf(size_t i, const Memory& memory) const {
 }
 
 std::vector<uint64_t> Program::WordsOf(size_t i, const Memory& memory) const {
-  const KernelCut& cut = steps_[i].cut;
-  return ArgumentWords(schedule_.steps[i].launch, cut, memory.buffers, ScratchOf(i, memory),
-                       cut.split ? machine_->Counters() : 0);
+  const LaunchConfig& config = steps_[i].config;
+  return ArgumentWords(schedule_.steps[i].launch, config, memory.buffers, ScratchOf(i, memory),
+                       config.split ? machine_->Counters() : 0);
 }
 
 size_t Program::RunGroup(size_t i, const Memory& memory) const {
@@ -571,7 +571,7 @@ void Program::RunAlone(size_t i, const Memory& memory) const {
   NameErrors(i, [&] {
     const compiler::Launch& launch = schedule_.steps[i].launch;
     const bool guarded = memory.guarded() && is_guarded_[i];
-    KernelSource source = EmitCuda(*launch.kernel, step.cut, guarded);
+    KernelSource source = EmitCuda(*launch.kernel, step.config, guarded);
     std::vector<uint64_t> words = WordsOf(i, memory);
     if (guarded) words.push_back(memory.faults.failed);
     machine_->Launch(*machine_->Load({&source, 1})[0], step.grid, words);
@@ -703,12 +703,12 @@ std::string Program::ToText(std::string_view what) const {
     if (steps_[i].joint) {
       text += fmt::format("steps {} to {} in one launch\n", i, group_last_[i]);
     } else {
-      text += fmt::format("step {}: {}", i, cuda::ToText(steps_[i].cut));
+      text += fmt::format("step {}: {}", i, cuda::ToText(steps_[i].config));
     }
     if (what == "steps") continue;
     KernelSource source = steps_[i].joint
                               ? steps_[i].joint->source()
-                              : EmitCuda(*schedule_.steps[i].launch.kernel, steps_[i].cut);
+                              : EmitCuda(*schedule_.steps[i].launch.kernel, steps_[i].config);
     std::string assembly = what == "ptx" ? machine_->Assembly(source) : "";
     text += assembly.empty() ? source.text : assembly;
   }
@@ -720,7 +720,8 @@ lazy::ComputationInfo Program::Describe() const {
                              plan_.peak_bytes()};
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].call) continue;
-    info.kernels[i].text += "\n" + EmitCuda(*schedule_.steps[i].launch.kernel, steps_[i].cut).text;
+    info.kernels[i].text +=
+        "\n" + EmitCuda(*schedule_.steps[i].launch.kernel, steps_[i].config).text;
   }
   return info;
 }

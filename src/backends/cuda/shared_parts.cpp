@@ -4,18 +4,18 @@
 
 namespace hammock::cuda {
 
-void KernelKey::Add(const compiler::Kernel* kernel, const KernelCut& cut) {
+void KernelKey::Add(const compiler::Kernel* kernel, const LaunchConfig& config) {
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(kernel));
   Add(address);
   Add(address >> 32);
-  Add(static_cast<int64_t>(cut.way));
-  for (int number : {cut.outer_dims, cut.vector, cut.threads, cut.lines, cut.slots, cut.passes,
-                     cut.accumulators}) {
+  Add(static_cast<int64_t>(config.way));
+  for (int number : {config.outer_dims, config.vector, config.threads, config.lines, config.slots,
+                     config.passes, config.accumulators}) {
     Add(number);
   }
-  Add(std::vector<bool>{cut.wide_index, cut.split, cut.whole, cut.even});
-  Add(cut.is_wide);
-  Add(cut.is_turned);
+  Add(std::vector<bool>{config.wide_index, config.split, config.whole, config.even});
+  Add(config.is_wide);
+  Add(config.is_turned);
 }
 
 void KernelKey::Add(const std::vector<bool>& flags) {

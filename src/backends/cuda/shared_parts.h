@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "backends/cuda/calls/calls.h"
-#include "backends/cuda/emit/kernel_cut.h"
+#include "backends/cuda/emit/launch_config.h"
 #include "hammock/ir/attr.h"
 
 namespace hammock::cuda {
@@ -20,7 +20,7 @@ class Program;
 class KernelKey {
  public:
   explicit KernelKey(bool guarded) { Add(guarded); }
-  void Add(const compiler::Kernel* kernel, const KernelCut& cut);
+  void Add(const compiler::Kernel* kernel, const LaunchConfig& config);
   void Add(int64_t number) { words_.push_back(static_cast<char32_t>(number)); }
   void Add(const std::vector<bool>& flags);
 

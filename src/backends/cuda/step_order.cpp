@@ -9,9 +9,9 @@
 namespace hammock::cuda {
 namespace {
 
-constexpr size_t kRemembered = 4096;  // steps back that are known to come first by way of others
+constexpr size_t kRemembered = 4096;  // how many steps back indirect dependencies are known
 
-/// Who touched which bytes last.
+/// The last writer of each byte and its readers since.
 class Memory {
  public:
   void Read(Bytes bytes, int step, std::set<int>& after) {
@@ -25,7 +25,7 @@ class Memory {
       if (part.writer >= 0) after.insert(part.writer);
       after.insert(part.readers.begin(), part.readers.end());
     });
-    // They are one again, or what is written over small parts would stay in pieces.
+    // Merges the parts again: otherwise memory once written in small parts would stay divided.
     const uint64_t end = bytes.at + static_cast<uint64_t>(bytes.count);
     parts_.erase(parts_.lower_bound(bytes.at), parts_.lower_bound(end));
     parts_.emplace(bytes.at, Part{end, step});
@@ -37,13 +37,13 @@ class Memory {
     int writer = -1;
     std::vector<int> readers = {};  // since
   };
-  using Place = std::map<uint64_t, Part>::iterator;
+  using Iterator = std::map<uint64_t, Part>::iterator;
 
-  /// A part begins at `at`, if one has it.
-  void Cut(uint64_t at) {
-    Place next = parts_.upper_bound(at);
+  /// Splits the part that contains `at`, so that one begins there.
+  void SplitAt(uint64_t at) {
+    Iterator next = parts_.upper_bound(at);
     if (next == parts_.begin()) return;
-    Place part = std::prev(next);
+    Iterator part = std::prev(next);
     if (part->first == at || part->second.end <= at) return;
     Part rest = part->second;
     part->second.end = at;
@@ -53,10 +53,10 @@ class Memory {
   template <class F>
   void ForEachPart(Bytes bytes, F f) {
     const uint64_t end = bytes.at + static_cast<uint64_t>(bytes.count);
-    Cut(bytes.at);
-    Cut(end);
+    SplitAt(bytes.at);
+    SplitAt(end);
     for (uint64_t at = bytes.at; at < end;) {
-      Place part = parts_.lower_bound(at);
+      Iterator part = parts_.lower_bound(at);
       if (part == parts_.end() || part->first > at) {
         uint64_t gap_end = part == parts_.end() ? end : std::min(end, part->first);
         part = parts_.emplace(at, Part{gap_end}).first;
@@ -69,14 +69,14 @@ class Memory {
   std::map<uint64_t, Part> parts_;  // by their first byte
 };
 
-/// For each address the place of the first that is the same.
+/// For each address, the index of the first equal one.
 std::vector<int> FirstSame(const std::vector<uint64_t>& addresses) {
-  std::unordered_map<uint64_t, int> places;
+  std::unordered_map<uint64_t, int> indices;
   std::vector<int> first;
   first.reserve(addresses.size());
   for (uint64_t address : addresses) {
-    int place = static_cast<int>(first.size());
-    first.push_back(places.emplace(address, place).first->second);
+    int index = static_cast<int>(first.size());
+    first.push_back(indices.emplace(address, index).first->second);
   }
   return first;
 }
@@ -86,7 +86,7 @@ std::vector<int> FirstSame(const std::vector<uint64_t>& addresses) {
 StepOrder OrderByMemory(const std::vector<TouchedMemory>& steps) {
   Memory memory;
   StepOrder result;
-  // By step, those of the last kRemembered: bit k says that it comes after the k-th before it.
+  // Of the last kRemembered steps: bit k says that the step comes after the k-th before it.
   std::vector<std::bitset<kRemembered>> earlier(std::min(steps.size(), kRemembered));
   for (size_t i = 0; i < steps.size(); ++i) {
     std::set<int> after;

@@ -1,5 +1,5 @@
 #pragma once
-/// What steps must wait for, by the memory that they touch.
+/// The dependencies between steps that follow from the memory they read and write.
 
 #include <cstdint>
 #include <functional>
@@ -20,15 +20,15 @@ struct TouchedMemory {
   std::vector<Bytes> writes;
 };
 
-/// For each step the earlier ones that it comes after: those that wrote what it touches, and those
-/// that read what it writes; without those that another one of them comes after, as far as the last
-/// few thousand steps tell.
+/// For each step the earlier ones that it must come after: writers of memory that it reads or
+/// writes, and readers of memory that it writes. Steps that follow from another entry of the list
+/// are left out, if they are among the last few thousand.
 using StepOrder = std::vector<std::vector<int>>;
 StepOrder OrderByMemory(const std::vector<TouchedMemory>& steps);
 
-/// Orders of one program's steps by which of its addresses are the same: nothing else of them
-/// matters, since blocks of memory are the same or have nothing in common. `kind` tells orders of
-/// other steps apart. Thread-safe.
+/// A cache of the orders of one program's steps. The key is which of the run's addresses are equal
+/// to each other: the order depends on nothing else, since two blocks of memory are equal or
+/// disjoint. `kind` distinguishes runs with different steps. Thread-safe.
 class KnownOrders {
  public:
   std::shared_ptr<const StepOrder> Get(const std::vector<uint64_t>& addresses, int kind,

@@ -196,7 +196,7 @@ TEST(JointKernel, LaunchesOfSeveralBlocksForALineStayAlone) {
     %1 = reduce_max %0 {dims=[0], keepdim=false} : f32[64]
     return %1)");
   compiler::Schedule schedule = ScheduleOf(graph);
-  EXPECT_TRUE(CutKernel(schedule.steps[0].launch).split);
+  EXPECT_TRUE(ConfigureLaunch(schedule.steps[0].launch).split);
   EXPECT_FALSE(JointKernel::Takes(schedule.steps[0].launch));
 }
 

@@ -149,17 +149,17 @@ class AttentionCall : public AttentionKernels {
  public:
   AttentionCall(const GraphNode& node, const Machine& machine) : AttentionKernels(node, machine) {
     for (size_t i = 0; i < kOperands; ++i) rows_[i] = LayoutOf(node, i);
-    cut_.others = cut_.part = is_wide() ? 32 : 64;
-    cut_.tiles = is_wide() || is_async_ ? 1 : 2;
+    tiling_.others = tiling_.part = is_wide() ? 32 : 64;
+    tiling_.tiles = is_wide() || is_async_ ? 1 : 2;
     if (is_async_) {
-      cut_.is_async = true;
-      cut_.threads = 256;
-      cut_.blocks = is_wide() ? 1 : 2;
+      tiling_.is_async = true;
+      tiling_.threads = 256;
+      tiling_.blocks = is_wide() ? 1 : 2;
     }
   }
 
   std::vector<KernelSource> Sources() const override {
-    return {Kernel(27, cut_, kFunctions, kBody)};
+    return {Kernel(27, tiling_, kFunctions, kBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     std::vector<uint64_t> words = {WordOf(sizes_.inner)};
@@ -170,12 +170,12 @@ class AttentionCall : public AttentionKernels {
       for (uint64_t word : WordsOf(layout)) words.push_back(word);
     }
     for (uint64_t word : WordsOf(mask_, operands.in[3], scale_)) words.push_back(word);
-    machine.Launch(function(0), GridFor(sizes_.queries, cut_), words);
+    machine.Launch(function(0), GridFor(sizes_.queries, tiling_), words);
   }
 
  private:
   static constexpr size_t kOperands = 4;  // query, key, value, result
-  AttentionCut cut_;
+  AttentionTiling tiling_;
   RowLayout rows_[kOperands];
 };
 

@@ -270,7 +270,7 @@ class AttentionBackwardCall : public AttentionKernels {
     words.push_back(operands.out[i]);
     Append(words, results_[i]);
   }
-  AttentionCut of_queries_, of_keys_;
+  AttentionTiling of_queries_, of_keys_;
   RowLayout rows_[kOperands], results_[kResults];
 };
 

@@ -418,22 +418,22 @@ AttentionKernels::AttentionKernels(const GraphNode& node, const Machine& machine
       mask_(MaskOf(node)),
       is_async_(machine.has_async_products() && sizes_.width % 64 == 0) {}
 
-KernelSource AttentionKernels::Kernel(int words, const AttentionCut& cut,
+KernelSource AttentionKernels::Kernel(int words, const AttentionTiling& tiling,
                                       const std::string& functions, const std::string& body) const {
   std::set<int> async_columns;
-  if (cut.is_async) async_columns = {cut.part, static_cast<int>(sizes_.width)};
+  if (tiling.is_async) async_columns = {tiling.part, static_cast<int>(sizes_.width)};
   std::string numbers = fmt::format(
       "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = {}, kMask = {};\n"
       "  constexpr bool kCausal = {};\n",
-      sizes_.width, cut.tiles, cut.others, cut.part, mask_.kind, is_causal_);
-  return BlockKernel(words, AttentionFunctions(dtype_, cut.threads, async_columns) + functions,
-                     numbers + body, cut.blocks, cut.threads);
+      sizes_.width, tiling.tiles, tiling.others, tiling.part, mask_.kind, is_causal_);
+  return BlockKernel(words, AttentionFunctions(dtype_, tiling.threads, async_columns) + functions,
+                     numbers + body, tiling.blocks, tiling.threads);
 }
 
-Grid AttentionKernels::GridFor(int64_t rows, const AttentionCut& cut) const {
-  return {.x = static_cast<unsigned>((rows + cut.rows() - 1) / cut.rows()),
+Grid AttentionKernels::GridFor(int64_t rows, const AttentionTiling& tiling) const {
+  return {.x = static_cast<unsigned>((rows + tiling.rows() - 1) / tiling.rows()),
           .y = static_cast<unsigned>(sizes_.batch()),
-          .block_x = static_cast<unsigned>(cut.threads)};
+          .block_x = static_cast<unsigned>(tiling.threads)};
 }
 
 std::vector<uint64_t> WordsOf(const RowLayout& rows) {

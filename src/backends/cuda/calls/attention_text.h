@@ -42,13 +42,13 @@ uint64_t WordOfFloat(double value);
 
 inline constexpr double kLog2OfE = 1.4426950408889634;
 
-/// How a kernel lies over threads.
-struct AttentionCut {
+/// How the rows of queries and keys are divided among threads and steps of a kernel.
+struct AttentionTiling {
   int threads = 128;      ///< of a block
-  int blocks = 1;         ///< that a processor shall hold at least
-  int tiles = 1;          ///< of 16 rows, that a warp has
-  int others = 64;        ///< rows of a tile that they meet
-  int part = 64;          ///< of these, that they meet at once
+  int blocks = 1;         ///< resident blocks that a multiprocessor shall have at least
+  int tiles = 1;          ///< tiles of 16 rows that each warp holds
+  int others = 64;        ///< rows of the other operand in one tile of shared memory
+  int part = 64;          ///< rows of such a tile that are multiplied at once
   bool is_async = false;  ///< Note [Asynchronous products]
 
   int64_t rows() const { return int64_t{threads} / 2 * tiles; }
@@ -60,9 +60,9 @@ class AttentionKernels : public Call {
   AttentionKernels(const GraphNode& node, const Machine& machine);
 
  protected:
-  KernelSource Kernel(int words, const AttentionCut& cut, const std::string& functions,
+  KernelSource Kernel(int words, const AttentionTiling& tiling, const std::string& functions,
                       const std::string& body) const;
-  Grid GridFor(int64_t rows, const AttentionCut& cut) const;
+  Grid GridFor(int64_t rows, const AttentionTiling& tiling) const;
   bool is_wide() const { return sizes_.width > 64; }
 
   const AttentionSizes sizes_;

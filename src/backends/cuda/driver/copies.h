@@ -29,7 +29,7 @@ class PreparedLaunch {
 
  private:
   compiler::Launch launch_;
-  KernelCut cut_;
+  LaunchConfig config_;
   Grid grid_;
 };
 

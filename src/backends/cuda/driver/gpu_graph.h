@@ -7,7 +7,7 @@
 
 #include "backends/cuda/driver/driver.h"
 #include "backends/cuda/driver/machine.h"
-#include "backends/cuda/emit/kernel_cut.h"
+#include "backends/cuda/emit/launch_config.h"
 
 namespace hammock::cuda {
 

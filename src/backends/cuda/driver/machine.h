@@ -27,7 +27,7 @@
 
 #include "backends/cuda/driver/thread_streams.h"
 #include "backends/cuda/emit/emit_cuda.h"
-#include "backends/cuda/emit/kernel_cut.h"
+#include "backends/cuda/emit/launch_config.h"
 #include "hammock/error.h"
 #include "hammock/ir/dtype.h"
 #include "hammock/ir/shape.h"

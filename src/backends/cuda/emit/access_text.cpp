@@ -8,13 +8,13 @@ namespace hammock::cuda {
 
 using compiler::Access;
 using compiler::Stride;
-using Way = KernelCut::Way;
+using Way = LaunchConfig::Way;
 
 std::string AccessText::Word(int place) { return fmt::format("words.w[{}]", place); }
 
 std::string AccessText::Outer(int i) const {
   std::string place;
-  for (int d = 0; d < cut_.outer_dims; ++d) {
+  for (int d = 0; d < config_.outer_dims; ++d) {
     place += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
   }
   return place;
@@ -39,7 +39,7 @@ std::string AccessText::Address(int i) const {
       return fmt::format("const long long p{} = (long long){}{};", i, Word(places_.Column(i)),
                          PlaceInLine(i));
     case Access::Kind::kScratch:
-      if (cut_.whole) return "";
+      if (config_.whole) return "";
       return fmt::format("{0}* p{1} = ({0}*){2} + {3};", MemoryType(access.dtype), i, word,
                          across() ? "line" : "line * columns");
     case Access::Kind::kBuffer:
@@ -73,15 +73,15 @@ std::string AccessText::Index(int i, bool in_loop) const {
 }
 
 std::string AccessText::SlotPlace() const {
-  switch (cut_.way) {
+  switch (config_.way) {
     case Way::kMap:
-      return fmt::format("(((I)blockIdx.x * {} + s) * {} + thread) * {}", cut_.slots, cut_.threads,
-                         cut_.vector);
+      return fmt::format("(((I)blockIdx.x * {} + s) * {} + thread) * {}", config_.slots,
+                         config_.threads, config_.vector);
     case Way::kTile:
       return fmt::format("(I)blockIdx.x * {} + thread", kTileSide);
     case Way::kRow:
-      return fmt::format("((round * {} + s) * {} + thread) * {}", cut_.slots, cut_.threads,
-                         cut_.vector);
+      return fmt::format("((round * {} + s) * {} + thread) * {}", config_.slots, config_.threads,
+                         config_.vector);
     case Way::kColumn:
       return PlaceAcross();
   }
@@ -91,30 +91,31 @@ std::string AccessText::SlotPlace() const {
 /// The highest bits of a thread's number are those of the lowest three of an accumulator's that no
 /// slot has, in the order in which they are combined; the others are above the passes' bits.
 std::string AccessText::PlaceAcross() const {
-  const int lowest = std::min(cut_.accumulators, 8);
-  const int above = cut_.threads * cut_.slots / lowest;
+  const int lowest = std::min(config_.accumulators, 8);
+  const int above = config_.threads * config_.slots / lowest;
   std::string place =
-      fmt::format("round * {} + (thread % {} * {} + {}) * {} + s", cut_.accumulators, above,
-                  cut_.passes, cut_.passes > 1 ? "pass" : "0", lowest);
-  for (int bit = cut_.slots, in = cut_.threads / 2; bit < lowest; bit *= 2, in /= 2) {
+      fmt::format("round * {} + (thread % {} * {} + {}) * {} + s", config_.accumulators, above,
+                  config_.passes, config_.passes > 1 ? "pass" : "0", lowest);
+  for (int bit = config_.slots, in = config_.threads / 2; bit < lowest; bit *= 2, in /= 2) {
     place += fmt::format(" + thread / {} % 2 * {}", in, bit);
   }
   return place;
 }
 
 std::string AccessText::Transfer(int i, std::string_view verb) const {
-  const std::string elements = fmt::format("m{} + s * {}", i, cut_.vector);
-  const bool wide = cut_.is_wide[static_cast<size_t>(i)];
+  const std::string elements = fmt::format("m{} + s * {}", i, config_.vector);
+  const bool wide = config_.is_wide[static_cast<size_t>(i)];
   if (IsTurned(i)) return fmt::format("if (count > 0) m{0}[s] = tile{0}[thread][k];", i);
   if (of(i).kind == Access::Kind::kRandom) {
-    return fmt::format("random_{}<{}>({}, p{} + at, {});", wide ? "blocks" : "words", cut_.vector,
-                       Word(places_.Access(i)), i, elements);
+    return fmt::format("random_{}<{}>({}, p{} + at, {});", wide ? "blocks" : "words",
+                       config_.vector, Word(places_.Access(i)), i, elements);
   }
   const std::string step = Step(i);
   const std::string place =
       step == "(I)1" ? fmt::format("p{} + at", i) : fmt::format("p{} + at * {}", i, step);
-  if (wide) return fmt::format("{}_some<{}>({}, count, {});", verb, cut_.vector, place, elements);
-  return fmt::format("{}_apart<{}>({}, {}, count, {});", verb, cut_.vector, place,
+  if (wide)
+    return fmt::format("{}_some<{}>({}, count, {});", verb, config_.vector, place, elements);
+  return fmt::format("{}_apart<{}>({}, {}, count, {});", verb, config_.vector, place,
                      across() ? LineStep(i) : step, elements);
 }
 

@@ -5,14 +5,15 @@
 
 #include <string>
 
-#include "backends/cuda/emit/kernel_cut.h"
+#include "backends/cuda/emit/launch_config.h"
 
 namespace hammock::cuda {
 
 class AccessText {
  public:
-  AccessText(const compiler::Kernel& kernel, const KernelCut& cut) : kernel_(kernel), cut_(cut) {
-    places_.outer_dims = cut.outer_dims;
+  AccessText(const compiler::Kernel& kernel, const LaunchConfig& config)
+      : kernel_(kernel), config_(config) {
+    places_.outer_dims = config.outer_dims;
   }
 
   static std::string Word(int place);
@@ -22,7 +23,7 @@ class AccessText {
   }
   const ArgumentPlaces& places() const { return places_; }
   bool IsTurned(int access) const {
-    return !cut_.is_turned.empty() && cut_.is_turned[static_cast<size_t>(access)];
+    return !config_.is_turned.empty() && config_.is_turned[static_cast<size_t>(access)];
   }
 
   /// What defines p{access}, the place of the line's first element; empty where it has none.
@@ -41,13 +42,13 @@ class AccessText {
   std::string Transfer(int access, std::string_view verb) const;
 
  private:
-  bool across() const { return cut_.way == KernelCut::Way::kColumn; }
+  bool across() const { return config_.way == LaunchConfig::Way::kColumn; }
   std::string LineStep(int access) const;
   std::string PlaceInLine(int access) const;
   std::string PlaceAcross() const;
 
   const compiler::Kernel& kernel_;
-  const KernelCut& cut_;
+  const LaunchConfig& config_;
   ArgumentPlaces places_ = {};
 };
 

@@ -19,7 +19,7 @@ using compiler::Instr;
 using compiler::Kernel;
 using compiler::Level;
 using Kind = Instr::Kind;
-using Way = KernelCut::Way;
+using Way = LaunchConfig::Way;
 
 namespace {
 
@@ -28,8 +28,8 @@ namespace {
 /// rows a thread has several lines, p2 belongs to the first and x3 of a row is an array over them.
 class Emitter {
  public:
-  Emitter(const Kernel& kernel, const KernelCut& cut, bool guarded)
-      : kernel_(kernel), cut_(cut), guarded_(guarded), accesses_(kernel, cut) {
+  Emitter(const Kernel& kernel, const LaunchConfig& config, bool guarded)
+      : kernel_(kernel), config_(config), guarded_(guarded), accesses_(kernel, config) {
     for (const Instr& instr : kernel.instrs) {
       if (instr.kind == Kind::kStore) written_.insert(instr.access);
     }
@@ -39,12 +39,12 @@ class Emitter {
     Open();
     for (int stage = 0; stage < kernel_.stages; ++stage) Stage(stage);
     Close();
-    const int words = places().Count(accesses_.count(), cut_.split);
+    const int words = places().Count(accesses_.count(), config_.split);
     std::string signature = fmt::format(
         "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
         "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
         "  typedef {3} I;\n",
-        name, words + guarded_, cut_.block_threads(), cut_.wide_index ? "long long" : "int");
+        name, words + guarded_, config_.block_threads(), config_.wide_index ? "long long" : "int");
     if (guarded_) signature += GuardText(words);
     return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
                        signature, text_);
@@ -68,44 +68,44 @@ class Emitter {
   static std::string Word(int place) { return AccessText::Word(place); }
   const Access& AccessOf(int access) const { return accesses_.of(access); }
   const ArgumentPlaces& places() const { return accesses_.places(); }
-  int elements() const { return cut_.slots * cut_.vector; }
-  bool across() const { return cut_.way == Way::kColumn; }
+  int elements() const { return config_.slots * config_.vector; }
+  bool across() const { return config_.way == Way::kColumn; }
 
   /// Which line and which part of it a thread has.
   void Open() {
     Line("const I columns = (I){};", Word(places().columns));
     Line("const I lines = (I){};", Word(places().lines));
     Line("const int thread = threadIdx.{};", across() ? "y" : "x");
-    if (cut_.way == Way::kTile) return OpenTiles();
-    if (cut_.way == Way::kMap) {
+    if (config_.way == Way::kTile) return OpenTiles();
+    if (config_.way == Way::kMap) {
       Begin(
           fmt::format("for (I line = (I)blockIdx.y * {0} + threadIdx.y; line < lines; line += "
                       "(I)gridDim.y * {0})",
-                      cut_.lines));
+                      config_.lines));
     } else {
-      Line("I line = ((I)blockIdx.x * {} + threadIdx.{}){};", cut_.lines, across() ? "x" : "y",
-           across() ? fmt::format(" * {}", cut_.vector) : "");
+      Line("I line = ((I)blockIdx.x * {} + threadIdx.{}){};", config_.lines, across() ? "x" : "y",
+           across() ? fmt::format(" * {}", config_.vector) : "");
       Line("const bool active = line < lines;");
       Line("if (!active) line = 0;");
     }
     Addresses();
-    if (cut_.whole) DeclareElements(-1);
+    if (config_.whole) DeclareElements(-1);
     for (int i : RowScratch()) {
       Line("{} row{}{};", MemoryType(AccessOf(i).dtype), i, LineArray());
     }
     if (int words = ExchangeWords()) Line("__shared__ unsigned long long exchange[{}];", words);
-    if (!cut_.split) return;
+    if (!config_.split) return;
     Line("__shared__ bool is_last;");
     Line("const int pass = blockIdx.y;");
     Line("unsigned long long* const parts = (unsigned long long*){};",
          Word(places().Parts(accesses_.count())));
     Line("unsigned* const arrived = (unsigned*){};", Word(places().Counters(accesses_.count())));
   }
-  std::string LineArray() const { return across() ? fmt::format("[{}]", cut_.vector) : ""; }
+  std::string LineArray() const { return across() ? fmt::format("[{}]", config_.vector) : ""; }
 
   void Close() {
-    if (cut_.maps()) End();
-    if (cut_.way != Way::kTile) return;
+    if (config_.maps()) End();
+    if (config_.way != Way::kTile) return;
     Line("__syncthreads();");
     End();
   }
@@ -129,7 +129,7 @@ class Emitter {
     }
     Line("__syncthreads();");
     Unroll();
-    Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
+    Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, config_.lines));
     Line("const I row = first + k;");
     Line("if (row >= rows) continue;");
     for (int i = 0; i < accesses_.count(); ++i) {
@@ -139,7 +139,7 @@ class Emitter {
 
   void LoadTile(int i) {
     Unroll();
-    Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, cut_.lines));
+    Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, config_.lines));
     Line("const I row = first + thread, at = (I)blockIdx.x * {} + k;", kTileSide);
     Line("if (row < rows && at < columns) tile{0}[k][thread] = (({1}*){2}{3})[row + at * (I){4}];",
          i, MemoryType(AccessOf(i).dtype), Word(places().Access(i)), accesses_.Outer(i),
@@ -161,25 +161,26 @@ class Emitter {
 
   /// 64-bit words of the memory through which threads of a line exchange.
   int ExchangeWords() const {
-    if (!kernel_.HasReduction() || cut_.threads <= (across() ? 1 : 32)) return 0;
+    if (!kernel_.HasReduction() || config_.threads <= (across() ? 1 : 32)) return 0;
     int count = 0, bytes = 0;
     for (const Instr& instr : kernel_.instrs) {
       if (instr.kind != Kind::kReduce) continue;
       ++count;
       bytes = std::max(bytes, ValueType(instr.dtype) == "float" ? 4 : InfoOf(instr.dtype).bits / 8);
     }
-    if (across()) return (cut_.block_threads() * cut_.vector * bytes + 7) / 8;
-    return cut_.block_threads() * std::min(count, 2);
+    if (across()) return (config_.block_threads() * config_.vector * bytes + 7) / 8;
+    return config_.block_threads() * std::min(count, 2);
   }
 
   void Addresses() {
-    Line("const I row = {};", cut_.outer_dims == 0 ? "line" : "line % (I)" + Word(places().rows));
-    if (cut_.outer_dims > 0) Line("I rest = line / (I){};", Word(places().rows));
+    Line("const I row = {};",
+         config_.outer_dims == 0 ? "line" : "line % (I)" + Word(places().rows));
+    if (config_.outer_dims > 0) Line("I rest = line / (I){};", Word(places().rows));
     OuterPlaces();
     for (int i = 0; i < accesses_.count(); ++i) Address(i);
   }
   void OuterPlaces() {
-    for (int d = cut_.outer_dims; d-- > 0;) {
+    for (int d = config_.outer_dims; d-- > 0;) {
       if (d == 0) {
         Line("const I outer0 = rest;");
       } else {
@@ -215,33 +216,33 @@ class Emitter {
       reads_rows |= instr.stage == stage && instr.level == Level::kRow &&
                     instr.kind == Kind::kLoad && written_.contains(instr.access);
     }
-    if (reads_rows && !cut_.maps()) Line("__syncthreads();");
+    if (reads_rows && !config_.maps()) Line("__syncthreads();");
     RowInstructions(stage);
     bool any = std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(),
                            [&](const Instr& instr) { return IsElement(instr, stage); });
     if (!any) return;
-    bool passes = cut_.passes > 1;
-    if (passes && !cut_.split) {
+    bool passes = config_.passes > 1;
+    if (passes && !config_.split) {
       ForEachReduction(stage, [&](int i, const Instr& instr) {
-        Line("{} r{}_passes[{}][{}];", ValueType(instr.dtype), i, cut_.passes, cut_.vector);
+        Line("{} r{}_passes[{}][{}];", ValueType(instr.dtype), i, config_.passes, config_.vector);
       });
       Line("#pragma unroll 1");
-      Begin(fmt::format("for (int pass = 0; pass < {}; ++pass)", cut_.passes));
+      Begin(fmt::format("for (int pass = 0; pass < {}; ++pass)", config_.passes));
     }
     ForEachReduction(stage, [&](int i, const Instr& instr) { Accumulators(i, instr); });
     Elements(stage);
     ForEachReduction(stage, [&](int i, const Instr& instr) {
-      text_ += EmitReduction(instr, i, reductions_++, cut_, scalars_);
+      text_ += EmitReduction(instr, i, reductions_++, config_, scalars_);
     });
     if (!passes) return;
-    if (cut_.split) {
-      text_ += WaitForLastBlockText(cut_.passes);
+    if (config_.split) {
+      text_ += WaitForLastBlockText(config_.passes);
     } else {
       End();
     }
     int ordinal = 0;
     ForEachReduction(stage, [&](int i, const Instr& instr) {
-      text_ += EmitPasses(instr, i, ordinal++, cut_, scalars_);
+      text_ += EmitPasses(instr, i, ordinal++, config_, scalars_);
     });
   }
 
@@ -259,7 +260,7 @@ class Emitter {
       }
     }
     // Before that no reduction has let the threads wait until all have loaded.
-    if (stage == 0 && !stores.empty() && !cut_.maps()) Line("__syncthreads();");
+    if (stage == 0 && !stores.empty() && !config_.maps()) Line("__syncthreads();");
     for (int i : stores) RowInstruction(i);
   }
 
@@ -272,7 +273,9 @@ class Emitter {
   }
 
   /// Of a thread.
-  int accumulators() const { return across() ? elements() : cut_.accumulators / cut_.threads; }
+  int accumulators() const {
+    return across() ? elements() : config_.accumulators / config_.threads;
+  }
 
   void Accumulators(int i, const Instr& instr) {
     Line("{} r{}[{}];", ValueType(instr.dtype), i, accumulators());
@@ -282,25 +285,25 @@ class Emitter {
   }
 
   void Elements(int stage) {
-    bool rounds = !cut_.maps() && !cut_.whole;
+    bool rounds = !config_.maps() && !config_.whole;
     if (rounds) {
       // Loads of narrow elements that are further apart fetch little: two rounds are under way.
       if (across() && !Stores(stage)) Line("#pragma unroll 2");
       Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)",
-                        across() ? cut_.accumulators : cut_.threads * elements()));
+                        across() ? config_.accumulators : config_.threads * elements()));
     } else {
       Begin("");
-      if (!cut_.maps()) Line("const I round = 0;");
+      if (!config_.maps()) Line("const I round = 0;");
     }
-    if (!cut_.whole) DeclareElements(stage);
+    if (!config_.whole) DeclareElements(stage);
     Transfer(stage, Kind::kLoad);
     Unroll();
     Begin(fmt::format("for (int e = 0; e < {}; ++e)", elements()));
-    if (across()) Line("const int v = e % {};", cut_.vector);
+    if (across()) Line("const int v = e % {};", config_.vector);
     if (NeedsPlaces(stage)) {
-      Line("const int s = e / {};", cut_.vector);
+      Line("const int s = e / {};", config_.vector);
       Line("const I at = {}{};", accesses_.SlotPlace(),
-           across() ? "" : fmt::format(" + e % {}", cut_.vector));
+           across() ? "" : fmt::format(" + e % {}", config_.vector));
     }
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
       if (IsElement(kernel_.instrs[i], stage)) Instruction(static_cast<int>(i));
@@ -321,7 +324,7 @@ class Emitter {
   bool NeedsPlaces(int stage) const {
     return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
       return IsElement(instr, stage) &&
-             ((instr.kind == Kind::kReduce && !cut_.even) || instr.kind == Kind::kIndex);
+             ((instr.kind == Kind::kReduce && !config_.even) || instr.kind == Kind::kIndex);
     });
   }
 
@@ -330,25 +333,26 @@ class Emitter {
     std::vector<int> accesses;
     for (const Instr& instr : kernel_.instrs) {
       if (instr.kind != kind || !IsElement(instr, stage)) continue;
-      if (cut_.whole && AccessOf(instr.access).kind == Access::Kind::kScratch) continue;
-      if (kind == Kind::kLoad && cut_.whole && held_.contains(instr.access)) continue;
+      if (config_.whole && AccessOf(instr.access).kind == Access::Kind::kScratch) continue;
+      if (kind == Kind::kLoad && config_.whole && held_.contains(instr.access)) continue;
       if (std::count(accesses.begin(), accesses.end(), instr.access) == 0) {
         accesses.push_back(instr.access);
       }
     }
     if (accesses.empty()) return;
     Unroll();
-    Begin(fmt::format("for (int s = 0; s < {}; ++s)", cut_.slots));
+    Begin(fmt::format("for (int s = 0; s < {}; ++s)", config_.slots));
     Line("const I at = {};", accesses_.SlotPlace());
-    bool guarded = !cut_.maps() && kind == Kind::kStore;
-    if (cut_.even) {
-      Line("const int count = {};",
-           guarded ? fmt::format("active ? {} : 0", cut_.vector) : fmt::format("{}", cut_.vector));
+    bool guarded = !config_.maps() && kind == Kind::kStore;
+    if (config_.even) {
+      Line("const int count = {};", guarded ? fmt::format("active ? {} : 0", config_.vector)
+                                            : fmt::format("{}", config_.vector));
     } else if (across()) {
-      Line("const int count = {}columns > at ? {} : 0;", guarded ? "active && " : "", cut_.vector);
+      Line("const int count = {}columns > at ? {} : 0;", guarded ? "active && " : "",
+           config_.vector);
     } else {
       Line("const int count = {}columns > at ? (columns - at > {} ? {} : (int)(columns - at)) : 0;",
-           guarded ? "active && " : "", cut_.vector, cut_.vector);
+           guarded ? "active && " : "", config_.vector, config_.vector);
     }
     for (int access : accesses) {
       Line("{}", accesses_.Transfer(access, kind == Kind::kLoad ? "load" : "store"));
@@ -373,7 +377,7 @@ class Emitter {
     if (!IsArray(instr)) return Instruction(i);
     if (instr.kind != Kind::kStore) Line("{} x{}{};", ValueType(instr.dtype), i, LineArray());
     Unroll();
-    Begin(fmt::format("for (int v = 0; v < {}; ++v)", cut_.vector));
+    Begin(fmt::format("for (int v = 0; v < {}; ++v)", config_.vector));
     if (instr.kind == Kind::kStore) {
       Store(instr);
     } else {
@@ -387,7 +391,7 @@ class Emitter {
     if (instr.kind == Kind::kStore) return Store(instr);
     if (instr.kind == Kind::kReduce) {
       std::string sum = fmt::format("r{}[e % {}]", i, accumulators());
-      Line("{}{} = {};", cut_.even ? "" : "if (at < columns) ", sum,
+      Line("{}{} = {};", config_.even ? "" : "if (at < columns) ", sum,
            scalars_.Combine(instr.reduce, instr.dtype, sum, Operand(instr, 0)));
       return;
     }
@@ -401,7 +405,7 @@ class Emitter {
       Line("m{}[e] = {};", instr.access, element);
     } else if (IsRowScratch(instr)) {
       Line("row{}{} = {};", instr.access, across() ? "[v]" : "", element);
-    } else if (cut_.maps()) {
+    } else if (config_.maps()) {
       Line("if (blockIdx.x == 0 && thread == 0) p{}[0] = {};", instr.access, element);
     } else {
       Line("if (active && thread == 0) {} = {};", accesses_.RowPlace(instr.access), element);
@@ -438,7 +442,7 @@ class Emitter {
   }
 
   const Kernel& kernel_;
-  const KernelCut& cut_;
+  const LaunchConfig& config_;
   const bool guarded_;
   const AccessText accesses_;
   ScalarText scalars_;
@@ -451,10 +455,10 @@ class Emitter {
 
 }  // namespace
 
-KernelSource EmitCuda(const Kernel& kernel, const KernelCut& cut, bool guarded) {
+KernelSource EmitCuda(const Kernel& kernel, const LaunchConfig& config, bool guarded) {
   std::string name =
-      SourceName(compiler::ToText(kernel) + ToText(cut) + (guarded ? "guarded" : ""));
-  return {name, Emitter(kernel, cut, guarded).Function(name)};
+      SourceName(compiler::ToText(kernel) + ToText(config) + (guarded ? "guarded" : ""));
+  return {name, Emitter(kernel, config, guarded).Function(name)};
 }
 
 std::string GuardText(int place) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "backends/cuda/emit/kernel_cut.h"
+#include "backends/cuda/emit/launch_config.h"
 
 namespace hammock::cuda {
 
@@ -16,7 +16,8 @@ struct KernelSource {
 
 /// Its words are those of ArgumentWords. A `guarded` kernel has one more, the address of a word in
 /// device memory: where that is not 0, it does nothing. See Note [Guarded kernels] in program.h.
-KernelSource EmitCuda(const compiler::Kernel& kernel, const KernelCut& cut, bool guarded = false);
+KernelSource EmitCuda(const compiler::Kernel& kernel, const LaunchConfig& config,
+                      bool guarded = false);
 
 /// The line that a guarded kernel begins with; `place` is that of the address among its words.
 std::string GuardText(int place);

@@ -18,9 +18,9 @@ struct BitPlace {
   int bit;  ///< of the place in the thread's array, or of the thread's number
 };
 
-BitPlace PlaceOf(int bit, const KernelCut& cut) {
-  int low = Log2(cut.vector);
-  int threads = Log2(cut.threads);
+BitPlace PlaceOf(int bit, const LaunchConfig& config) {
+  int low = Log2(config.vector);
+  int threads = Log2(config.threads);
   if (bit < low) return {true, bit};
   if (bit < low + threads) return {false, bit - low};
   return {true, bit - threads};
@@ -36,24 +36,24 @@ std::vector<int> OrderOfBits(int accumulators) {
 
 class ReductionEmitter {
  public:
-  ReductionEmitter(const compiler::Instr& instr, int number, int ordinal, const KernelCut& cut,
-                   ScalarText& scalars)
+  ReductionEmitter(const compiler::Instr& instr, int number, int ordinal,
+                   const LaunchConfig& config, ScalarText& scalars)
       : instr_(instr),
         ordinal_(ordinal),
-        cut_(cut),
+        config_(config),
         scalars_(scalars),
         name_(fmt::format("r{}", number)),
         value_(fmt::format("x{}", number)),
         type_(ValueType(instr.dtype)),
-        shared_(
-            fmt::format("(({}*)(exchange + {}))", type_,
-                        cut.way == KernelCut::Way::kRow ? ordinal % 2 * cut.block_threads() : 0)),
-        live_(static_cast<size_t>(cut.accumulators / cut.threads), true) {}
+        shared_(fmt::format(
+            "(({}*)(exchange + {}))", type_,
+            config.way == LaunchConfig::Way::kRow ? ordinal % 2 * config.block_threads() : 0)),
+        live_(static_cast<size_t>(config.accumulators / config.threads), true) {}
 
   std::string EmitAlong() {
     bool exchanged = false;
-    for (int bit : OrderOfBits(cut_.accumulators)) {
-      BitPlace place = PlaceOf(bit, cut_);
+    for (int bit : OrderOfBits(config_.accumulators)) {
+      BitPlace place = PlaceOf(bit, config_);
       if (place.in_thread) {
         CombineInThread(place.bit);
       } else if (place.bit < 5) {
@@ -64,44 +64,44 @@ class ReductionEmitter {
       }
     }
     std::string result = name_ + "[0]";
-    if (cut_.threads > 1) {
-      result = fmt::format("shuffle_first({}, {})", result, std::min(cut_.threads, 32));
+    if (config_.threads > 1) {
+      result = fmt::format("shuffle_first({}, {})", result, std::min(config_.threads, 32));
     }
     Line("const {} {} = {};", type_, value_, result);
     return text_;
   }
 
   std::string EmitAcross() {
-    for (int half = 1; half < cut_.slots; half *= 2) {
+    for (int half = 1; half < config_.slots; half *= 2) {
       Line("#pragma unroll");
       Line("for (int k = 0; k < {}; ++k) if (k / {} % {} == 0) {}[k] = {};",
-           cut_.slots * cut_.vector, cut_.vector, 2 * half, name_,
-           Combined(name_ + "[k]", fmt::format("{}[k + {}]", name_, half * cut_.vector)));
+           config_.slots * config_.vector, config_.vector, 2 * half, name_,
+           Combined(name_ + "[k]", fmt::format("{}[k + {}]", name_, half * config_.vector)));
     }
-    if (cut_.threads > 1) ExchangeAcross();
+    if (config_.threads > 1) ExchangeAcross();
     std::string result = value_ + "[v]";
-    if (cut_.split) {
+    if (config_.split) {
       result = fmt::format("if (active && thread == 0) {}[line + v]", PartsOf("pass"));
-    } else if (cut_.passes > 1) {
+    } else if (config_.passes > 1) {
       result = name_ + "_passes[pass][v]";
     } else {
-      Line("{} {}[{}];", type_, value_, cut_.vector);
+      Line("{} {}[{}];", type_, value_, config_.vector);
     }
     Line("#pragma unroll");
-    Line("for (int v = 0; v < {}; ++v) {} = {}[v];", cut_.vector, result, name_);
+    Line("for (int v = 0; v < {}; ++v) {} = {}[v];", config_.vector, result, name_);
     return text_;
   }
 
   std::string EmitPasses() {
-    Line("{} {}[{}];", type_, value_, cut_.vector);
-    if (cut_.split) {
+    Line("{} {}[{}];", type_, value_, config_.vector);
+    if (config_.split) {
       CombineBlocks();
     } else {
       Line("#pragma unroll");
-      Line("for (int v = 0; v < {}; ++v) {{", cut_.vector);
-      Line("{} parts[{}];", type_, cut_.passes);
-      Line("for (int k = 0; k < {}; ++k) parts[k] = {}_passes[k][v];", cut_.passes, name_);
-      CombineHalves("parts", cut_.passes);
+      Line("for (int v = 0; v < {}; ++v) {{", config_.vector);
+      Line("{} parts[{}];", type_, config_.passes);
+      Line("for (int k = 0; k < {}; ++k) parts[k] = {}_passes[k][v];", config_.passes, name_);
+      CombineHalves("parts", config_.passes);
       Line("{}[v] = parts[0];", value_);
       Line("}}");
     }
@@ -146,32 +146,32 @@ class ReductionEmitter {
   /// Every warp of a line combines what all of them have. Two reductions that follow each other
   /// have different memory, so what one reads is written again only after the other's barrier.
   void ExchangeWarps() {
-    int warps = cut_.threads / 32;
-    Line("{}[threadIdx.y * {} + thread] = {}[0];", shared_, cut_.threads, name_);
+    int warps = config_.threads / 32;
+    Line("{}[threadIdx.y * {} + thread] = {}[0];", shared_, config_.threads, name_);
     Line("__syncthreads();");
     std::string all = name_ + "_warps";
     Line("{} {}[{}];", type_, all, warps);
     Line("#pragma unroll");
     Line("for (int k = 0; k < {}; ++k) {}[k] = {}[threadIdx.y * {} + k * 32 + thread % 32];", warps,
-         all, shared_, cut_.threads);
+         all, shared_, config_.threads);
     CombineHalves(all, warps);
     Line("{}[0] = {}[0];", name_, all);
   }
 
   /// Threads of one line lie across the block. Each combines up to 16 parts of one line at a time.
   void ExchangeAcross() {
-    const int wide = cut_.lines * cut_.vector;  // lines of the block
+    const int wide = config_.lines * config_.vector;  // lines of the block
     Line("__syncthreads();");
     Line("#pragma unroll");
     Line("for (int v = 0; v < {0}; ++v) {1}[(thread * {2} + threadIdx.x) * {0} + v] = {3}[v];",
-         cut_.vector, shared_, cut_.lines, name_);
+         config_.vector, shared_, config_.lines, name_);
     Line("__syncthreads();");
-    for (int left = cut_.threads; left > 1;) {
+    for (int left = config_.threads; left > 1;) {
       const int parts = std::min(left, 16);
       left /= parts;
       Line("#pragma unroll 1");
-      Line("for (int t = thread * {0} + threadIdx.x; t < {1}; t += {2}) {{", cut_.lines,
-           wide * left, cut_.block_threads());
+      Line("for (int t = thread * {0} + threadIdx.x; t < {1}; t += {2}) {{", config_.lines,
+           wide * left, config_.block_threads());
       Line("{} parts[{}];", type_, parts);
       Line("#pragma unroll");
       Line("for (int k = 0; k < {}; ++k) parts[k] = {}[t + k * {}];", parts, shared_, wide * left);
@@ -181,41 +181,41 @@ class ReductionEmitter {
       Line("__syncthreads();");
     }
     Line("#pragma unroll");
-    Line("for (int v = 0; v < {0}; ++v) {1}[v] = {2}[threadIdx.x * {0} + v];", cut_.vector, name_,
-         shared_);
+    Line("for (int v = 0; v < {0}; ++v) {1}[v] = {2}[threadIdx.x * {0} + v];", config_.vector,
+         name_, shared_);
   }
 
   /// Where the blocks of one pass leave their results, by line.
   std::string PartsOf(const std::string& pass) const {
     return fmt::format("(({}*)(parts + (long long)({} * {} + {}) * lines))", type_, ordinal_,
-                       cut_.passes, pass);
+                       config_.passes, pass);
   }
 
   /// The last block has a thread for each of its lines.
   void CombineBlocks() {
-    const int wide = cut_.lines * cut_.vector;
+    const int wide = config_.lines * config_.vector;
     Line("__syncthreads();");
     Line("#pragma unroll 1");
-    Line("for (int t = thread * {0} + threadIdx.x; t < {1}; t += {2}) {{", cut_.lines, wide,
-         cut_.block_threads());
+    Line("for (int t = thread * {0} + threadIdx.x; t < {1}; t += {2}) {{", config_.lines, wide,
+         config_.block_threads());
     Line("const I at = (I)blockIdx.x * {} + t;", wide);
     Line("if (at >= lines) break;");
-    Line("{} all[{}];", type_, cut_.passes);
+    Line("{} all[{}];", type_, config_.passes);
     Line("#pragma unroll");
-    Line("for (int k = 0; k < {}; ++k) all[k] = ((volatile {}*){})[at];", cut_.passes, type_,
+    Line("for (int k = 0; k < {}; ++k) all[k] = ((volatile {}*){})[at];", config_.passes, type_,
          PartsOf("k"));
-    CombineHalves("all", cut_.passes);
+    CombineHalves("all", config_.passes);
     Line("{}[t] = all[0];", shared_);
     Line("}}");
     Line("__syncthreads();");
     Line("#pragma unroll");
-    Line("for (int v = 0; v < {0}; ++v) {1}[v] = {2}[threadIdx.x * {0} + v];", cut_.vector, value_,
-         shared_);
+    Line("for (int v = 0; v < {0}; ++v) {1}[v] = {2}[threadIdx.x * {0} + v];", config_.vector,
+         value_, shared_);
   }
 
   const compiler::Instr& instr_;
   const int ordinal_;
-  const KernelCut& cut_;
+  const LaunchConfig& config_;
   ScalarText& scalars_;
   const std::string name_;   // of the accumulators
   const std::string value_;  // of the result
@@ -228,9 +228,9 @@ class ReductionEmitter {
 }  // namespace
 
 std::string EmitReduction(const compiler::Instr& instr, int number, int ordinal,
-                          const KernelCut& cut, ScalarText& scalars) {
-  ReductionEmitter emitter(instr, number, ordinal, cut, scalars);
-  return cut.way == KernelCut::Way::kColumn ? emitter.EmitAcross() : emitter.EmitAlong();
+                          const LaunchConfig& config, ScalarText& scalars) {
+  ReductionEmitter emitter(instr, number, ordinal, config, scalars);
+  return config.way == LaunchConfig::Way::kColumn ? emitter.EmitAcross() : emitter.EmitAlong();
 }
 
 // The counter is 0 again for the next launch of the stream.
@@ -248,9 +248,9 @@ std::string WaitForLastBlockText(int blocks) {
                      blocks - 1);
 }
 
-std::string EmitPasses(const compiler::Instr& instr, int number, int ordinal, const KernelCut& cut,
-                       ScalarText& scalars) {
-  return ReductionEmitter(instr, number, ordinal, cut, scalars).EmitPasses();
+std::string EmitPasses(const compiler::Instr& instr, int number, int ordinal,
+                       const LaunchConfig& config, ScalarText& scalars) {
+  return ReductionEmitter(instr, number, ordinal, config, scalars).EmitPasses();
 }
 
 }  // namespace hammock::cuda

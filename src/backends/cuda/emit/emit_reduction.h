@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "backends/cuda/emit/kernel_cut.h"
+#include "backends/cuda/emit/launch_config.h"
 #include "backends/cuda/emit/scalar_text.h"
 
 namespace hammock::cuda {
@@ -13,13 +13,13 @@ namespace hammock::cuda {
 /// thread's lines, or, of several passes, r{number}_passes or, of blocks, `parts` has those of this
 /// one. Threads exchange through `exchange`; `ordinal` counts the kernel's reductions.
 std::string EmitReduction(const compiler::Instr& instr, int number, int ordinal,
-                          const KernelCut& cut, ScalarText& scalars);
+                          const LaunchConfig& config, ScalarText& scalars);
 
 /// Lines after which only that block goes on which is the last of `blocks` along y.
 std::string WaitForLastBlockText(int blocks);
 
 /// Lines after which x{number} is the result of all passes.
-std::string EmitPasses(const compiler::Instr& instr, int number, int ordinal, const KernelCut& cut,
-                       ScalarText& scalars);
+std::string EmitPasses(const compiler::Instr& instr, int number, int ordinal,
+                       const LaunchConfig& config, ScalarText& scalars);
 
 }  // namespace hammock::cuda

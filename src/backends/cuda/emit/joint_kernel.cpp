@@ -24,11 +24,11 @@ int64_t ElementsOf(const Launch& launch) {
 }
 
 /// By word: whether it is an address.
-std::vector<bool> AddressWords(const Launch& launch, const KernelCut& cut) {
+std::vector<bool> AddressWords(const Launch& launch, const LaunchConfig& config) {
   const std::vector<Access>& accesses = launch.kernel->accesses;
-  ArgumentPlaces places{.outer_dims = cut.outer_dims};
+  ArgumentPlaces places{.outer_dims = config.outer_dims};
   const int count = static_cast<int>(accesses.size());
-  std::vector<bool> result(static_cast<size_t>(places.Count(count, cut.split)));
+  std::vector<bool> result(static_cast<size_t>(places.Count(count, config.split)));
   for (size_t i = 0; i < accesses.size(); ++i) {
     result[static_cast<size_t>(places.Access(static_cast<int>(i)))] =
         accesses[i].kind != Access::Kind::kIndex && accesses[i].kind != Access::Kind::kConstant;
@@ -37,8 +37,8 @@ std::vector<bool> AddressWords(const Launch& launch, const KernelCut& cut) {
 }
 
 /// The words without addresses.
-std::vector<uint64_t> PlainWords(const Launch& launch, const KernelCut& cut) {
-  return ArgumentWords(launch, cut, {}, 0, 0);
+std::vector<uint64_t> PlainWords(const Launch& launch, const LaunchConfig& config) {
+  return ArgumentWords(launch, config, {}, 0, 0);
 }
 
 void Replace(std::string& text, std::string_view from, std::string_view to) {
@@ -51,20 +51,20 @@ void Replace(std::string& text, std::string_view from, std::string_view to) {
 
 bool JointKernel::Takes(const Launch& launch) {
   if (ElementsOf(launch) > kSmallLaunch) return false;
-  KernelCut cut = CutKernel(launch);
+  LaunchConfig config = ConfigureLaunch(launch);
   // Parts of one body would count their blocks together.
-  return cut.way != KernelCut::Way::kTile && !cut.split && cut.block_threads() <= kMostThreads &&
-         !GridOf(launch, cut).empty() &&
-         static_cast<int>(AddressWords(launch, cut).size()) + 1 <= kMostWords;
+  return config.way != LaunchConfig::Way::kTile && !config.split &&
+         config.block_threads() <= kMostThreads && !GridOf(launch, config).empty() &&
+         static_cast<int>(AddressWords(launch, config).size()) + 1 <= kMostWords;
 }
 
 JointKernel::JointKernel(const std::vector<const Launch*>& launches) {
   for (const Launch* launch : launches) {
-    threads_ = std::max(threads_, CutKernel(*launch).block_threads());
+    threads_ = std::max(threads_, ConfigureLaunch(*launch).block_threads());
   }
   while (parts_.size() < launches.size()) {
     const Launch& launch = *launches[parts_.size()];
-    if (!Add(launch, CutBeside(launch, threads_))) break;
+    if (!Add(launch, ConfigureJointLaunch(launch, threads_))) break;
   }
   words_ = PlaceWords();
 }
@@ -72,28 +72,28 @@ JointKernel::JointKernel(const std::vector<const Launch*>& launches) {
 KernelSource JointKernel::source(bool guarded) const {
   std::vector<KernelSource> sources;  // by body
   for (const Body& body : bodies_) {
-    sources.push_back(EmitCuda(*body.parts[0].launch->kernel, body.cut));
+    sources.push_back(EmitCuda(*body.parts[0].launch->kernel, body.config));
   }
   std::string name = SourceName(TextOf("joint", sources, guarded));
   return {name, TextOf(name, sources, guarded)};
 }
 
 /// False, with nothing changed, where there is no room. The first one has it always.
-bool JointKernel::Add(const Launch& launch, const KernelCut& cut) {
-  Part part{&launch, GridOf(launch, cut), parts_.size()};
-  std::vector<uint64_t> words = PlainWords(launch, cut);
+bool JointKernel::Add(const Launch& launch, const LaunchConfig& config) {
+  Part part{&launch, GridOf(launch, config), parts_.size()};
+  std::vector<uint64_t> words = PlainWords(launch, config);
   auto known = std::find_if(bodies_.begin(), bodies_.end(), [&](const Body& body) {
-    return body.cut == cut && *body.parts[0].launch->kernel == *launch.kernel;
+    return body.config == config && *body.parts[0].launch->kernel == *launch.kernel;
   });
   if (known == bodies_.end()) {
-    std::vector<bool> varies = AddressWords(launch, cut);
+    std::vector<bool> varies = AddressWords(launch, config);
     if (!parts_.empty()) {
       int more = static_cast<int>(words.size()) + 1;
       if (static_cast<int>(bodies_.size()) == kMostBodies || CountWords() + more > kMostWords) {
         return false;
       }
     }
-    bodies_.push_back({cut, {part}, words, varies, 0, {}, 0});
+    bodies_.push_back({config, {part}, words, varies, 0, {}, 0});
     parts_.push_back(bodies_.size() - 1);
     return true;
   }
@@ -139,8 +139,8 @@ void JointKernel::AddTo(KernelKey& key) const {
   key.Add(threads_);
   for (const Body& body : bodies_) {
     const Launch& launch = *body.parts[0].launch;
-    key.Add(launch.kernel.get(), body.cut);
-    key.Add(GridOf(launch, body.cut).block_x);
+    key.Add(launch.kernel.get(), body.config);
+    key.Add(GridOf(launch, body.config).block_x);
     key.Add(static_cast<int64_t>(body.parts.size()));
     key.Add(body.varies);
   }
@@ -165,7 +165,7 @@ std::vector<uint64_t> JointKernel::Words(const std::vector<uint64_t>& buffers,
       words[slot++] = block | uint64_t{part.grid.x} << 32;
       block += uint64_t{part.grid.x} * part.grid.y;
       std::vector<uint64_t> own =
-          ArgumentWords(*part.launch, body.cut, buffers, scratch[part.number], 0);
+          ArgumentWords(*part.launch, body.config, buffers, scratch[part.number], 0);
       for (size_t i = 0; i < own.size(); ++i) {
         int shift = body.varies[i] ? body.own * static_cast<int>(p) : 0;
         words[static_cast<size_t>(body.places[i] + shift)] = own[i];
@@ -181,7 +181,7 @@ std::string JointKernel::PartText(const Body& body, const KernelSource& source) 
   const std::string& name = source.name;
   std::string head =
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const {}_words words)",
-                  body.cut.block_threads(), name, name);
+                  body.config.block_threads(), name, name);
   HAMMOCK_CHECK(text.find(head) != std::string::npos, "{} begins in another way", name);
   Replace(text, head,
           fmt::format("__device__ __forceinline__ void {}(const {}_words& words, const Place "
@@ -201,7 +201,7 @@ std::string JointKernel::CallText(const Body& body, const std::string& name) con
                             : "";
     text += fmt::format("    own.w[{}] = words.w[{}{}];\n", i, body.places[i], shift);
   }
-  unsigned along_x = GridOf(*body.parts[0].launch, body.cut).block_x;
+  unsigned along_x = GridOf(*body.parts[0].launch, body.config).block_x;
   text += fmt::format(
       "    const Place thread = {{threadIdx.x % {0}, threadIdx.x / {0}}};\n"
       "    {1}_parts::{1}(own, block, grid, thread);\n",

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/emit/emit_cuda.h"
-#include "backends/cuda/emit/kernel_cut.h"
+#include "backends/cuda/emit/launch_config.h"
 #include "backends/cuda/shared_parts.h"
 
 namespace hammock::cuda {
@@ -40,7 +40,7 @@ class JointKernel {
     size_t number;  // among the launches
   };
   struct Body {
-    KernelCut cut;
+    LaunchConfig config;
     std::vector<Part> parts;
     std::vector<uint64_t> words;  // of the first part, without addresses
     std::vector<bool> varies;     // by word: parts have their own
@@ -50,7 +50,7 @@ class JointKernel {
     int own = 0;              // how many vary
   };
 
-  bool Add(const compiler::Launch& launch, const KernelCut& cut);
+  bool Add(const compiler::Launch& launch, const LaunchConfig& config);
   int CountWords() const;
   int PlaceWords();
   std::string TextOf(const std::string& name, const std::vector<KernelSource>& sources,

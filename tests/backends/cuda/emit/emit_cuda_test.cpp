@@ -22,7 +22,7 @@ namespace {
 
 struct Emitted {
   compiler::Launch launch;
-  KernelCut cut;
+  LaunchConfig config;
   std::string text;
 };
 
@@ -32,8 +32,8 @@ Emitted Emit(const std::string& graph_text) {
   compiler::Schedule schedule = compiler::MakeSchedule(graph, false, false);
   EXPECT_EQ(schedule.steps.size(), 1u) << compiler::ToText(schedule, graph);
   compiler::Launch launch = schedule.steps[0].launch;
-  KernelCut cut = CutKernel(launch);
-  return {launch, cut, EmitCuda(*launch.kernel, cut).text};
+  LaunchConfig config = ConfigureLaunch(launch);
+  return {launch, config, EmitCuda(*launch.kernel, config).text};
 }
 
 testing::AssertionResult Has(const std::string& text, const std::string& part) {
@@ -46,7 +46,7 @@ TEST(EmitCuda, LargeMapsUseWideLoads) {
     %0 = input : f32[1024,1024]
     %1 = mul %0, %0 : f32[1024,1024]
     return %1)");
-  EXPECT_EQ(ToText(e.cut),
+  EXPECT_EQ(ToText(e.config),
             "map outer 0 i32 vector 4 threads 256 lines 1 slots 1 even accumulators 1 ww\n");
   EXPECT_TRUE(Has(e.text, "load_some<4>(p0 + at, count, m0 + s * 4);"));
   EXPECT_TRUE(Has(e.text, "const float x1 = mul_f32(x0, x0);"));
@@ -60,7 +60,7 @@ TEST(EmitCuda, TurnedOperandsAreLoadedInTiles) {
     %2 = permute %0 {dims=[1,0]} : f32[500,300]
     %3 = add %2, %1 : f32[500,300]
     return %3)");
-  EXPECT_EQ(ToText(e.cut),
+  EXPECT_EQ(ToText(e.config),
             "tile outer 0 i32 vector 1 threads 32 lines 8 slots 1 accumulators 1 t--\n");
   EXPECT_TRUE(Has(e.text, "__shared__ float tile0[32][33];"));
   EXPECT_TRUE(Has(e.text, "if (count > 0) m0[s] = tile0[thread][k];"));
@@ -71,8 +71,8 @@ TEST(EmitCuda, SmallMapsSpreadOverThreads) {
     %0 = input : f32[3,5]
     %1 = neg %0 : f32[3,5]
     return %1)");
-  EXPECT_EQ(e.cut.vector, 1);
-  EXPECT_EQ(e.cut.threads, 16);
+  EXPECT_EQ(e.config.vector, 1);
+  EXPECT_EQ(e.config.threads, 16);
 }
 
 TEST(EmitCuda, UnalignedRowsAreLoadedElementByElement) {
@@ -107,13 +107,13 @@ TEST(EmitCuda, SoftmaxIsOnePass) {
     %6 = broadcast %5 {sizes=[16384,4096]} : f32[16384,4096]
     %7 = div %4, %6 : f32[16384,4096]
     return %7)");
-  EXPECT_EQ(e.cut.way, KernelCut::Way::kRow);
-  EXPECT_TRUE(e.cut.whole);
-  EXPECT_EQ(e.cut.threads * e.cut.slots * e.cut.vector, 4096);
+  EXPECT_EQ(e.config.way, LaunchConfig::Way::kRow);
+  EXPECT_TRUE(e.config.whole);
+  EXPECT_EQ(e.config.threads * e.config.slots * e.config.vector, 4096);
   size_t loads = 0;
   for (size_t at = 0; (at = e.text.find("load_some", at)) != std::string::npos; ++at) ++loads;
   EXPECT_EQ(loads, 1u) << e.text;
-  EXPECT_EQ(ScratchBytes(e.launch, e.cut), 0);
+  EXPECT_EQ(ScratchBytes(e.launch, e.config), 0);
 }
 
 /// Where every round is full nothing asks for the end of the row.
@@ -136,15 +136,15 @@ TEST(EmitCuda, SumsOverRowsHaveLanesAlongThem) {
     %1 = cast %0 {dtype=f32} : f32[4096,512]
     %2 = reduce_sum %1 {dims=[0], keepdim=false} : f32[512]
     return %2)");
-  EXPECT_EQ(ToText(e.cut),
+  EXPECT_EQ(ToText(e.config),
             "column outer 0 i32 vector 8 threads 32 lines 8 slots 2 split 16 even accumulators "
             "1024 ww\n");
   EXPECT_TRUE(Has(e.text, "load_some<8>(p0 + at * (I)words.w[5], count, m0 + s * 8);"));
   EXPECT_TRUE(Has(e.text, "is_last = atomicAdd(&arrived[blockIdx.x], 1u) == 15u;"));
   EXPECT_TRUE(Has(e.text, "unsigned* const arrived = (unsigned*)words.w[10];")) << e.text;
-  EXPECT_EQ(GridOf(e.launch, e.cut).x, 8u);
-  EXPECT_EQ(GridOf(e.launch, e.cut).y, 16u);
-  EXPECT_EQ(ScratchBytes(e.launch, e.cut), 16 * 512 * 8);
+  EXPECT_EQ(GridOf(e.launch, e.config).x, 8u);
+  EXPECT_EQ(GridOf(e.launch, e.config).y, 16u);
+  EXPECT_EQ(ScratchBytes(e.launch, e.config), 16 * 512 * 8);
 }
 
 /// Later stages read what all blocks have reduced, so passes stay in one block.
@@ -155,9 +155,9 @@ TEST(EmitCuda, PassesOfSeveralStagesAreNotSplit) {
     %2 = broadcast %1 {sizes=[4096,16384]} : f32[4096,16384]
     %3 = sub %0, %2 : f32[4096,16384]
     return %3)");
-  EXPECT_EQ(e.cut.way, KernelCut::Way::kColumn);
-  EXPECT_GT(e.cut.passes, 1);
-  EXPECT_FALSE(e.cut.split);
+  EXPECT_EQ(e.config.way, LaunchConfig::Way::kColumn);
+  EXPECT_GT(e.config.passes, 1);
+  EXPECT_FALSE(e.config.split);
 }
 
 /// Both halves of what Box-Muller needs, drawn where they are used.
@@ -175,14 +175,14 @@ TEST(FuseRandom, WordsAreDrawnByTheirKernel) {
   ASSERT_EQ(schedule.steps.size(), 1u) << compiler::ToText(schedule, graph);
   const compiler::Step& step = schedule.steps[0];
   EXPECT_EQ(step.reads, schedule.inputs);
-  KernelCut cut = CutKernel(step.launch);
-  cut.vector = 4;
-  cut.is_wide = {true, false, true};
-  std::string kernel = EmitCuda(*step.launch.kernel, cut).text;
+  LaunchConfig config = ConfigureLaunch(step.launch);
+  config.vector = 4;
+  config.is_wide = {true, false, true};
+  std::string kernel = EmitCuda(*step.launch.kernel, config).text;
   EXPECT_TRUE(Has(kernel, "const long long p1 = (long long)words.w[8];"));
   EXPECT_TRUE(Has(kernel, "random_blocks<4>(words.w[3], p0 + at, m0 + s * 4);"));
   EXPECT_TRUE(Has(kernel, "random_words<4>(words.w[6], p1 + at, m1 + s * 4);"));
-  std::vector<uint64_t> words = ArgumentWords(step.launch, cut, {100, 200, 300, 400, 500}, 0, 0);
+  std::vector<uint64_t> words = ArgumentWords(step.launch, config, {100, 200, 300, 400, 500}, 0, 0);
   EXPECT_EQ(words[6], 100u);
   EXPECT_EQ(words[8], 4096u);
 }
@@ -216,7 +216,7 @@ TEST(FuseRandom, ResultsDoNotReplaceTheState) {
 }
 
 /// Every accumulator belongs to one slot of one thread in one pass.
-TEST(KernelCut, ColumnsAreCutWithoutRest) {
+TEST(LaunchConfig, AccumulatorsOfColumnsAreCoveredOnce) {
   for (const char* dtype : {"u8", "bf16", "f32", "f64"}) {
     for (int64_t rows : {2, 16, 32, 200, 1024, 5000}) {
       for (int64_t columns : {6, 96, 1000, 4096, 100000}) {
@@ -225,21 +225,22 @@ TEST(KernelCut, ColumnsAreCutWithoutRest) {
           %1 = reduce_max %0 {{dims=[0], keepdim=false}} : {0}[{2}]
           return %1)",
                                      dtype, rows, columns));
-        SCOPED_TRACE(fmt::format("{}[{},{}]: {}", dtype, rows, columns, ToText(e.cut)));
-        ASSERT_EQ(e.cut.way, KernelCut::Way::kColumn);
-        EXPECT_EQ(e.cut.threads * e.cut.slots * e.cut.passes, e.cut.accumulators);
-        EXPECT_GE(e.cut.threads * e.cut.slots, std::min(e.cut.accumulators, 8));
-        EXPECT_LE(e.cut.block_threads(), 512);
-        EXPECT_EQ(columns % e.cut.vector, 0);
-        EXPECT_GE(int64_t{GridOf(e.launch, e.cut).x} * e.cut.lines * e.cut.vector, columns);
-        EXPECT_TRUE(!e.cut.split || GridOf(e.launch, e.cut).x <= kMostSplitBlocks);
+        SCOPED_TRACE(fmt::format("{}[{},{}]: {}", dtype, rows, columns, ToText(e.config)));
+        ASSERT_EQ(e.config.way, LaunchConfig::Way::kColumn);
+        EXPECT_EQ(e.config.threads * e.config.slots * e.config.passes, e.config.accumulators);
+        EXPECT_GE(e.config.threads * e.config.slots, std::min(e.config.accumulators, 8));
+        EXPECT_LE(e.config.block_threads(), 512);
+        EXPECT_EQ(columns % e.config.vector, 0);
+        EXPECT_GE(int64_t{GridOf(e.launch, e.config).x} * e.config.lines * e.config.vector,
+                  columns);
+        EXPECT_TRUE(!e.config.split || GridOf(e.launch, e.config).x <= kMostSplitBlocks);
       }
     }
   }
 }
 
 /// Note [Reductions on a GPU]
-TEST(KernelCut, AccumulatorsDependOnTheExtentAlone) {
+TEST(LaunchConfig, AccumulatorsDependOnTheExtentAlone) {
   EXPECT_EQ(AccumulatorsOf(0), 1);
   EXPECT_EQ(AccumulatorsOf(1), 1);
   EXPECT_EQ(AccumulatorsOf(5), 8);

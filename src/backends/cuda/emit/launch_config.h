@@ -1,15 +1,15 @@
 #pragma once
-/// How a kernel is laid out over the threads of a GPU.
+/// LaunchConfig: how the elements of a kernel are mapped to the threads and blocks of a GPU.
 ///
 /// Note [Reductions on a GPU]: element i of a reduction over n is combined into accumulator i mod
 /// A, in order, where A is n rounded up to a power of two, at most 1024. The accumulators are
 /// combined as a tree over the bits of their numbers: bits 0, 1 and 2, then from the highest one
-/// down to bit 3. So the result depends on the extent alone. Threads hold accumulators in ways that
-/// suit the memory: along a row the lowest bits are one wide load, and the highest ones further
-/// loads of the same thread; across rows a thread has as many of the lowest three as registers
-/// allow. The bits above those three that come last may be passes over the line, one after another
-/// or, where only one stage has elements, each by a block of its own: what a pass leaves goes to
-/// scratch memory, and the block that comes last combines it.
+/// down to bit 3. So the result depends on the extent alone. Threads hold accumulators as suits the
+/// memory: along a row the lowest bits are one wide load, and the highest bits are further loads of
+/// the same thread; across rows a thread holds as many of the lowest three bits as registers allow.
+/// The bits above these three that are combined last may be passes over the line, one after another
+/// or, if only one stage has elements, each by a block of its own: the results of a pass go to
+/// scratch memory, and the last block to arrive combines them.
 
 #include <cstdint>
 #include <string>
@@ -25,38 +25,38 @@ inline constexpr int kMostSplitBlocks = 4096;  ///< along x, where passes are bl
 inline constexpr int64_t kCounterBytes = int64_t{kMostSplitBlocks} * 4;
 int64_t AccumulatorsOf(int64_t extent);
 
-/// What the text of a kernel depends on besides the kernel. Numbers of threads, accumulators and
-/// elements are powers of two.
-struct KernelCut {
+/// The launch configuration. With the kernel of the loop IR, it determines the kernel's text.
+/// Numbers of threads, accumulators and elements are powers of two.
+struct LaunchConfig {
   enum class Way : uint8_t {
-    kMap,     ///< nothing is reduced: a thread has some elements of a line
+    kMap,     ///< no reduction: a thread has some elements of a line
     kRow,     ///< `threads` threads share a line and its reductions
     kColumn,  ///< neighbouring lanes have neighbouring lines; `threads` of them share a line
-    kTile,    ///< as kMap, but 32 columns of 32 rows at once: some loads go along the rows
+    kTile,    ///< as kMap, but by tiles of 32 x 32, because some loads are contiguous along rows
   };
   Way way = Way::kMap;
   int outer_dims = 0;
-  bool wide_index = false;    ///< places do not fit into 32 bits
-  int vector = 1;             ///< elements that lie one after another; in kColumn, of lines
+  bool wide_index = false;    ///< indices do not fit into 32 bits
+  int vector = 1;             ///< contiguous elements; in kColumn, of neighbouring lines
   int threads = 256;          ///< along the columns
   int lines = 1;              ///< of a block; in kColumn, vectors of lines
   int slots = 1;              ///< vectors of a thread, in one round
   int passes = 1;             ///< over a line, each for some of its accumulators
   bool split = false;         ///< passes are blocks
-  bool whole = false;         ///< one round covers a row: what later stages need stays in registers
+  bool whole = false;         ///< one round covers a row: values for later stages stay in registers
   bool even = false;          ///< every round of every thread is full
   int accumulators = 1;       ///< of a reduction
-  std::vector<bool> is_wide;  ///< by access: vectors are aligned
+  std::vector<bool> is_wide;  ///< by access: wide loads are aligned
   std::vector<bool> is_turned;  ///< by access: a tile is loaded along the rows; empty without
 
   bool maps() const { return way == Way::kMap || way == Way::kTile; }
   int block_threads() const { return threads * lines; }
-  bool operator==(const KernelCut&) const = default;
+  bool operator==(const LaunchConfig&) const = default;
 };
 
-std::string ToText(const KernelCut& cut);
+std::string ToText(const LaunchConfig& config);
 
-/// The numbers of one launch.
+/// The grid and block sizes of one launch.
 struct Grid {
   unsigned x = 1;
   unsigned y = 1;
@@ -66,18 +66,19 @@ struct Grid {
 };
 
 /// Buffers begin at multiples of 16 bytes.
-KernelCut CutKernel(const compiler::Launch& launch);
-/// The same with blocks of that many threads, at least as many as CutKernel's, for a launch that
-/// shares a grid with others. Cuts of one kernel for other sizes are equal more often.
-KernelCut CutBeside(const compiler::Launch& launch, int block_threads);
-Grid GridOf(const compiler::Launch& launch, const KernelCut& cut);
-/// Memory that a launch needs for what stages leave to later ones.
-int64_t ScratchBytes(const compiler::Launch& launch, const KernelCut& cut);
+LaunchConfig ConfigureLaunch(const compiler::Launch& launch);
+/// The same for a launch that shares a grid with others, with blocks of that many threads, at least
+/// as many as ConfigureLaunch's. Different sizes of one kernel have the same configuration more
+/// often than there.
+LaunchConfig ConfigureJointLaunch(const compiler::Launch& launch, int block_threads);
+Grid GridOf(const compiler::Launch& launch, const LaunchConfig& config);
+/// Scratch memory for values that stages pass to later ones.
+int64_t ScratchBytes(const compiler::Launch& launch, const LaunchConfig& config);
 
 /// The argument of a kernel: 64-bit words. `buffers` are addresses by buffer of the schedule, or
 /// empty: then they count as 0; `scratch` is the address of the scratch memory, `counters` that of
 /// Machine::Counters, for launches whose passes are blocks.
-std::vector<uint64_t> ArgumentWords(const compiler::Launch& launch, const KernelCut& cut,
+std::vector<uint64_t> ArgumentWords(const compiler::Launch& launch, const LaunchConfig& config,
                                     const std::vector<uint64_t>& buffers, uint64_t scratch,
                                     uint64_t counters);
 /// Where things stand among the words.

@@ -1,4 +1,4 @@
-#include "backends/cuda/emit/kernel_cut.h"
+#include "backends/cuda/emit/launch_config.h"
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ int PowerAtLeast(int64_t n) {
 
 int64_t BytesOf(DType dtype) { return InfoOf(dtype).bits / 8; }
 
-/// Which accesses elements are loaded from or stored into.
+/// By access: whether elements are loaded from it or stored into it.
 std::vector<bool> ElementAccesses(const Kernel& kernel) {
   std::vector<bool> result(kernel.accesses.size());
   for (const Instr& instr : kernel.instrs) {
@@ -54,12 +54,12 @@ bool HasElements(const Access& access) {
          access.kind == Access::Kind::kRandom;
 }
 
-/// Along which vectors lie.
+/// The stride between the elements of a vector.
 Stride StrideOf(const Kernel& kernel, const Access& access) {
   return kernel.lanes_along_rows ? access.row : access.column;
 }
 
-/// Bytes of the narrowest elements that lie one after another; 0 where none do.
+/// Bytes of the narrowest contiguous elements; 0 where there are none.
 int64_t NarrowestBytes(const Kernel& kernel) {
   int64_t narrowest = 0;
   std::vector<bool> used = ElementAccesses(kernel);
@@ -79,7 +79,7 @@ int LongestVector(const Kernel& kernel) {
   return narrowest == 0 ? 1 : static_cast<int>(std::min<int64_t>(16 / narrowest, kMostVector));
 }
 
-/// Whether vectors of an access begin where wide loads may.
+/// Whether vectors of an access are aligned for wide loads.
 bool IsAligned(const Launch& launch, size_t i, int vector) {
   const Access& access = launch.kernel->accesses[i];
   const bool across = launch.kernel->lanes_along_rows;
@@ -111,7 +111,7 @@ bool NeedsWideIndex(const Launch& launch) {
   return false;
 }
 
-/// 32-bit registers that one element takes if everything that stages share stays there.
+/// 32-bit registers for one element, with all values that stages share.
 int KeptRegisters(const Kernel& kernel) {
   int registers = 0;
   std::vector<bool> used = ElementAccesses(kernel);
@@ -123,19 +123,19 @@ int KeptRegisters(const Kernel& kernel) {
   return std::max(registers, 1);
 }
 
-void CutMap(const Launch& launch, KernelCut& cut) {
+void ConfigureMap(const Launch& launch, LaunchConfig& config) {
   int64_t lines = LinesOf(launch);
-  cut.vector = LongestVector(*launch.kernel);
-  while (cut.vector > 1 &&
-         (lines * launch.columns / cut.vector < kManyThreads || launch.columns < cut.vector)) {
-    cut.vector /= 2;
+  config.vector = LongestVector(*launch.kernel);
+  while (config.vector > 1 && (lines * launch.columns / config.vector < kManyThreads ||
+                               launch.columns < config.vector)) {
+    config.vector /= 2;
   }
-  int64_t vectors = Quotient(launch.columns, cut.vector);
-  cut.threads = std::min(PowerAtLeast(vectors), kBlock);
-  cut.lines = lines == 1 ? 1 : std::min(kBlock / cut.threads, PowerAtLeast(lines));
+  int64_t vectors = Quotient(launch.columns, config.vector);
+  config.threads = std::min(PowerAtLeast(vectors), kBlock);
+  config.lines = lines == 1 ? 1 : std::min(kBlock / config.threads, PowerAtLeast(lines));
   // Two vectors of wider elements are no faster than one.
-  bool many = lines * vectors >= 8 * kManyThreads && vectors >= 2 * kBlock && cut.vector == 8;
-  cut.slots = many && KeptRegisters(*launch.kernel) * cut.vector <= 16 ? 2 : 1;
+  bool many = lines * vectors >= 8 * kManyThreads && vectors >= 2 * kBlock && config.vector == 8;
+  config.slots = many && KeptRegisters(*launch.kernel) * config.vector <= 16 ? 2 : 1;
 }
 
 /// Loads whose elements lie side by side along the rows and far apart along the columns, where
@@ -154,23 +154,23 @@ std::vector<bool> TurnedAccesses(const Launch& launch) {
   return turned;
 }
 
-bool CutTile(const Launch& launch, KernelCut& cut) {
+bool ConfigureTile(const Launch& launch, LaunchConfig& config) {
   constexpr int kMostTurned = 4;  // what shared memory has room for
   std::vector<bool> turned = TurnedAccesses(launch);
   auto count = std::count(turned.begin(), turned.end(), true);
   if (count == 0 || count > kMostTurned) return false;
   if (launch.rows < kTileSide / 2 || launch.columns < kTileSide / 2) return false;
-  cut.way = KernelCut::Way::kTile;
-  cut.is_turned = std::move(turned);
-  cut.threads = kTileSide;
-  cut.lines = kBlock / kTileSide;
+  config.way = LaunchConfig::Way::kTile;
+  config.is_turned = std::move(turned);
+  config.threads = kTileSide;
+  config.lines = kBlock / kTileSide;
   return true;
 }
 
-void CutRow(const Launch& launch, KernelCut& cut) {
+void ConfigureRow(const Launch& launch, LaunchConfig& config) {
   const int64_t n = launch.columns;
   const int64_t lines = LinesOf(launch);
-  const int accumulators = cut.accumulators;
+  const int accumulators = config.accumulators;
   int vector = std::min(LongestVector(*launch.kernel), std::min(accumulators, kMostVector));
   while (vector > 1 && n % vector != 0) vector /= 2;
   int span = PowerAtLeast(n);
@@ -179,13 +179,14 @@ void CutRow(const Launch& launch, KernelCut& cut) {
   threads = std::clamp(threads, 1, accumulators / vector);
   auto kept = [&] { return span / threads * KeptRegisters(*launch.kernel); };
   while (kept() > kMostKept && threads < accumulators / vector) threads *= 2;
-  cut.whole = kept() <= kMostKept;
-  if (!cut.whole) threads = std::min(accumulators / vector, 1024);
-  cut.vector = vector;
-  cut.threads = threads;
-  cut.lines = std::clamp(kBlock / threads, 1, PowerAtLeast(lines));
-  cut.slots = cut.whole ? std::max(span / (threads * vector), accumulators / (threads * vector))
-                        : accumulators / (threads * vector);
+  config.whole = kept() <= kMostKept;
+  if (!config.whole) threads = std::min(accumulators / vector, 1024);
+  config.vector = vector;
+  config.threads = threads;
+  config.lines = std::clamp(kBlock / threads, 1, PowerAtLeast(lines));
+  config.slots = config.whole
+                     ? std::max(span / (threads * vector), accumulators / (threads * vector))
+                     : accumulators / (threads * vector);
 }
 
 /// 32-bit registers for one element and its accumulators while it is reduced.
@@ -223,52 +224,56 @@ bool CanSplit(const Kernel& kernel) {
   });
 }
 
-void CutColumn(const Launch& launch, KernelCut& cut) {
+void ConfigureColumn(const Launch& launch, LaunchConfig& config) {
   constexpr int kLongPart = 128, kShortPart = 32;  // bytes of a row that a block reads
   constexpr double kMostRegisters = 48;
   constexpr int64_t kManyBlocks = 256;
   const Kernel& kernel = *launch.kernel;
   const int64_t lines = LinesOf(launch);
-  cut.vector = LongestVector(kernel);
-  while (launch.rows % cut.vector != 0) cut.vector /= 2;
-  cut.slots = std::min(cut.accumulators, 8);
-  const double registers = RegistersAcross(kernel) * cut.vector;
-  while (cut.slots > 1 && registers * cut.slots > kMostRegisters) cut.slots /= 2;
-  cut.threads = cut.accumulators / cut.slots;
+  config.vector = LongestVector(kernel);
+  while (launch.rows % config.vector != 0) config.vector /= 2;
+  config.slots = std::min(config.accumulators, 8);
+  const double registers = RegistersAcross(kernel) * config.vector;
+  while (config.slots > 1 && registers * config.slots > kMostRegisters) config.slots /= 2;
+  config.threads = config.accumulators / config.slots;
 
-  const int bytes = static_cast<int>(std::max<int64_t>(NarrowestBytes(kernel), 1)) * cut.vector;
-  cut.lines = std::clamp(kLongPart / bytes, 1, PowerAtLeast(lines / cut.vector));
-  auto blocks = [&] { return Quotient(lines, int64_t{cut.lines} * cut.vector) * cut.passes; };
-  cut.split = CanSplit(kernel) && blocks() <= kMostSplitBlocks;
-  while (!cut.split && cut.lines * bytes > kShortPart && blocks() < kManyBlocks / 2) cut.lines /= 2;
+  const int bytes = static_cast<int>(std::max<int64_t>(NarrowestBytes(kernel), 1)) * config.vector;
+  config.lines = std::clamp(kLongPart / bytes, 1, PowerAtLeast(lines / config.vector));
+  auto blocks = [&] {
+    return Quotient(lines, int64_t{config.lines} * config.vector) * config.passes;
+  };
+  config.split = CanSplit(kernel) && blocks() <= kMostSplitBlocks;
+  while (!config.split && config.lines * bytes > kShortPart && blocks() < kManyBlocks / 2)
+    config.lines /= 2;
   // No pass has a part of the lowest three bits.
-  auto can_share = [&] { return cut.threads * cut.slots > std::min(cut.accumulators, 8); };
+  auto can_share = [&] { return config.threads * config.slots > std::min(config.accumulators, 8); };
   auto share = [&](int& among) {
     among /= 2;
-    cut.passes *= 2;
+    config.passes *= 2;
   };
-  // Threads with many loads under way need fewer beside them.
-  const int most = cut.split && cut.slots >= 4 ? kBlock : 2 * kBlock;
-  while (cut.threads * cut.lines > most) {
+  // If threads have many loads in flight, fewer of them are needed.
+  const int most = config.split && config.slots >= 4 ? kBlock : 2 * kBlock;
+  while (config.threads * config.lines > most) {
     if (can_share()) {
-      share(cut.threads);
+      share(config.threads);
     } else {
-      cut.lines /= 2;
+      config.lines /= 2;
     }
   }
-  auto wants_blocks = [&] { return cut.split && can_share() && blocks() < kManyBlocks; };
-  if (wants_blocks() && cut.threads * cut.lines > kBlock) share(cut.threads);
-  while (wants_blocks() && cut.slots > 2 && cut.passes > 1) share(cut.slots);
-  cut.split = cut.split && cut.passes > 1;
-  while (cut.threads * cut.lines < kBlock && cut.lines < lines / cut.vector) cut.lines *= 2;
+  auto wants_blocks = [&] { return config.split && can_share() && blocks() < kManyBlocks; };
+  if (wants_blocks() && config.threads * config.lines > kBlock) share(config.threads);
+  while (wants_blocks() && config.slots > 2 && config.passes > 1) share(config.slots);
+  config.split = config.split && config.passes > 1;
+  while (config.threads * config.lines < kBlock && config.lines < lines / config.vector)
+    config.lines *= 2;
 }
 
 /// Whether rounds end with the line.
-bool IsEven(const Launch& launch, const KernelCut& cut) {
-  if (cut.way == KernelCut::Way::kTile) return false;
-  int64_t round = cut.way == KernelCut::Way::kColumn
-                      ? int64_t{cut.accumulators}
-                      : int64_t{cut.threads} * cut.slots * cut.vector;
+bool IsEven(const Launch& launch, const LaunchConfig& config) {
+  if (config.way == LaunchConfig::Way::kTile) return false;
+  int64_t round = config.way == LaunchConfig::Way::kColumn
+                      ? int64_t{config.accumulators}
+                      : int64_t{config.threads} * config.slots * config.vector;
   return launch.columns > 0 && launch.columns % round == 0;
 }
 
@@ -278,93 +283,93 @@ int64_t AccumulatorsOf(int64_t extent) {
   return std::min<int64_t>(PowerAtLeast(extent), kMostAccumulators);
 }
 
-KernelCut CutKernel(const Launch& launch) {
+LaunchConfig ConfigureLaunch(const Launch& launch) {
   const Kernel& kernel = *launch.kernel;
-  KernelCut cut;
-  cut.outer_dims = static_cast<int>(launch.outer.size());
-  cut.wide_index = NeedsWideIndex(launch);
+  LaunchConfig config;
+  config.outer_dims = static_cast<int>(launch.outer.size());
+  config.wide_index = NeedsWideIndex(launch);
   if (kernel.stages == 1 && !kernel.HasReduction()) {
-    if (!CutTile(launch, cut)) CutMap(launch, cut);
+    if (!ConfigureTile(launch, config)) ConfigureMap(launch, config);
   } else {
-    cut.accumulators = static_cast<int>(AccumulatorsOf(launch.columns));
-    cut.way = kernel.lanes_along_rows ? KernelCut::Way::kColumn : KernelCut::Way::kRow;
+    config.accumulators = static_cast<int>(AccumulatorsOf(launch.columns));
+    config.way = kernel.lanes_along_rows ? LaunchConfig::Way::kColumn : LaunchConfig::Way::kRow;
     if (kernel.lanes_along_rows) {
-      CutColumn(launch, cut);
+      ConfigureColumn(launch, config);
     } else {
-      CutRow(launch, cut);
+      ConfigureRow(launch, config);
     }
   }
-  cut.even = IsEven(launch, cut);
+  config.even = IsEven(launch, config);
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
-    cut.is_wide.push_back(cut.vector > 1 && IsAligned(launch, i, cut.vector));
+    config.is_wide.push_back(config.vector > 1 && IsAligned(launch, i, config.vector));
   }
-  return cut;
+  return config;
 }
 
-KernelCut CutBeside(const Launch& launch, int block_threads) {
-  KernelCut cut = CutKernel(launch);
-  if (cut.way == KernelCut::Way::kMap && LinesOf(launch) == 1) {
-    cut.vector = LongestVector(*launch.kernel);
-    cut.threads = block_threads;
-    cut.slots = 1;
-    for (size_t i = 0; i < cut.is_wide.size(); ++i) {
-      cut.is_wide[i] = cut.vector > 1 && IsAligned(launch, i, cut.vector);
+LaunchConfig ConfigureJointLaunch(const Launch& launch, int block_threads) {
+  LaunchConfig config = ConfigureLaunch(launch);
+  if (config.way == LaunchConfig::Way::kMap && LinesOf(launch) == 1) {
+    config.vector = LongestVector(*launch.kernel);
+    config.threads = block_threads;
+    config.slots = 1;
+    for (size_t i = 0; i < config.is_wide.size(); ++i) {
+      config.is_wide[i] = config.vector > 1 && IsAligned(launch, i, config.vector);
     }
   }
-  cut.lines = block_threads / cut.threads;
-  cut.even = false;
-  return cut;
+  config.lines = block_threads / config.threads;
+  config.even = false;
+  return config;
 }
 
-Grid GridOf(const Launch& launch, const KernelCut& cut) {
+Grid GridOf(const Launch& launch, const LaunchConfig& config) {
   int64_t lines = LinesOf(launch);
   Grid grid;
-  switch (cut.way) {
-    case KernelCut::Way::kMap:
+  switch (config.way) {
+    case LaunchConfig::Way::kMap:
       grid.x = static_cast<unsigned>(
-          Quotient(launch.columns, int64_t{cut.threads} * cut.slots * cut.vector));
-      grid.y = static_cast<unsigned>(std::min<int64_t>(Quotient(lines, cut.lines), kMostGridY));
+          Quotient(launch.columns, int64_t{config.threads} * config.slots * config.vector));
+      grid.y = static_cast<unsigned>(std::min<int64_t>(Quotient(lines, config.lines), kMostGridY));
       break;
-    case KernelCut::Way::kTile:
+    case LaunchConfig::Way::kTile:
       grid.x = static_cast<unsigned>(Quotient(launch.columns, kTileSide));
       grid.y = static_cast<unsigned>(std::min<int64_t>(
           Quotient(launch.rows, kTileSide) * (lines / std::max<int64_t>(launch.rows, 1)),
           kMostGridY));
       break;
-    case KernelCut::Way::kRow:
-      grid.x = static_cast<unsigned>(Quotient(lines, cut.lines));
+    case LaunchConfig::Way::kRow:
+      grid.x = static_cast<unsigned>(Quotient(lines, config.lines));
       break;
-    case KernelCut::Way::kColumn:
-      grid.x = static_cast<unsigned>(Quotient(lines, int64_t{cut.lines} * cut.vector));
-      grid.y = static_cast<unsigned>(cut.split ? cut.passes : 1);
+    case LaunchConfig::Way::kColumn:
+      grid.x = static_cast<unsigned>(Quotient(lines, int64_t{config.lines} * config.vector));
+      grid.y = static_cast<unsigned>(config.split ? config.passes : 1);
       break;
   }
-  bool across = cut.way == KernelCut::Way::kColumn;
-  grid.block_x = static_cast<unsigned>(across ? cut.lines : cut.threads);
-  grid.block_y = static_cast<unsigned>(across ? cut.threads : cut.lines);
+  bool across = config.way == LaunchConfig::Way::kColumn;
+  grid.block_x = static_cast<unsigned>(across ? config.lines : config.threads);
+  grid.block_y = static_cast<unsigned>(across ? config.threads : config.lines);
   return grid;
 }
 
-int64_t ScratchBytes(const Launch& launch, const KernelCut& cut) {
+int64_t ScratchBytes(const Launch& launch, const LaunchConfig& config) {
   int64_t bytes = 0;
   for (const Access& access : launch.kernel->accesses) {
-    if (cut.whole || access.kind != Access::Kind::kScratch) continue;
+    if (config.whole || access.kind != Access::Kind::kScratch) continue;
     bytes += (LinesOf(launch) * launch.columns * BytesOf(access.dtype) + 255) / 256 * 256;
   }
-  if (!cut.split) return bytes;
+  if (!config.split) return bytes;
   auto reductions =
       std::count_if(launch.kernel->instrs.begin(), launch.kernel->instrs.end(),
                     [](const Instr& instr) { return instr.kind == Instr::Kind::kReduce; });
-  return bytes + reductions * cut.passes * LinesOf(launch) * 8;
+  return bytes + reductions * config.passes * LinesOf(launch) * 8;
 }
 
-std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
+std::vector<uint64_t> ArgumentWords(const Launch& launch, const LaunchConfig& config,
                                     const std::vector<uint64_t>& buffers, uint64_t scratch,
                                     uint64_t counters) {
   const Kernel& kernel = *launch.kernel;
   int accesses = static_cast<int>(kernel.accesses.size());
-  ArgumentPlaces places{.outer_dims = cut.outer_dims};
-  std::vector<uint64_t> words(static_cast<size_t>(places.Count(accesses, cut.split)));
+  ArgumentPlaces places{.outer_dims = config.outer_dims};
+  std::vector<uint64_t> words(static_cast<size_t>(places.Count(accesses, config.split)));
   auto set = [&](int place, int64_t value) {
     words[static_cast<size_t>(place)] = static_cast<uint64_t>(value);
   };
@@ -375,7 +380,7 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
   set(places.columns, launch.columns);
   set(places.rows, launch.rows);
   set(places.lines, lines);
-  for (int d = 0; d < cut.outer_dims; ++d) {
+  for (int d = 0; d < config.outer_dims; ++d) {
     set(places.Extent(d), launch.outer[static_cast<size_t>(d)]);
   }
   for (int i = 0; i < accesses; ++i) {
@@ -394,30 +399,31 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const KernelCut& cut,
     }
     set(places.Row(i), map.row);
     set(places.Column(i), random ? map.offset : map.column);
-    for (int d = 0; d < cut.outer_dims; ++d) {
+    for (int d = 0; d < config.outer_dims; ++d) {
       set(places.Outer(i, d), map.outer[static_cast<size_t>(d)]);
     }
   }
-  if (cut.split) {
+  if (config.split) {
     words[static_cast<size_t>(places.Parts(accesses))] = scratch;
     words[static_cast<size_t>(places.Counters(accesses))] = counters;
   }
   return words;
 }
 
-std::string ToText(const KernelCut& cut) {
+std::string ToText(const LaunchConfig& config) {
   const char* ways[] = {"map", "row", "column", "tile"};
   std::string wide;
-  for (size_t i = 0; i < cut.is_wide.size(); ++i) {
-    bool turned = !cut.is_turned.empty() && cut.is_turned[i];
-    wide += turned ? 't' : cut.is_wide[i] ? 'w' : '-';
+  for (size_t i = 0; i < config.is_wide.size(); ++i) {
+    bool turned = !config.is_turned.empty() && config.is_turned[i];
+    wide += turned ? 't' : config.is_wide[i] ? 'w' : '-';
   }
   return fmt::format(
       "{} outer {} {} vector {} threads {} lines {} slots {}{}{}{} accumulators {} {}\n",
-      ways[static_cast<int>(cut.way)], cut.outer_dims, cut.wide_index ? "i64" : "i32", cut.vector,
-      cut.threads, cut.lines, cut.slots,
-      cut.passes > 1 ? fmt::format(" {} {}", cut.split ? "split" : "passes", cut.passes) : "",
-      cut.whole ? " whole" : "", cut.even ? " even" : "", cut.accumulators, wide);
+      ways[static_cast<int>(config.way)], config.outer_dims, config.wide_index ? "i64" : "i32",
+      config.vector, config.threads, config.lines, config.slots,
+      config.passes > 1 ? fmt::format(" {} {}", config.split ? "split" : "passes", config.passes)
+                        : "",
+      config.whole ? " whole" : "", config.even ? " even" : "", config.accumulators, wide);
 }
 
 }  // namespace hammock::cuda
