@@ -120,7 +120,7 @@ std::vector<Row> AttentionRows() {
   };
 }
 
-/// An upload beside five products; the three rows say how much of it is hidden.
+/// An upload concurrent with five matmuls; the three rows show how much of it is hidden.
 std::vector<Row> OverlapRows() {
   auto both = [](bool work, bool copy) {
     Tensor a = Random({8192, 8192}, bf16), b = Random({8192, 8192}, bf16);
@@ -135,7 +135,7 @@ std::vector<Row> OverlapRows() {
     };
   };
   return {
-      {"five products of 8192 bf16", 0, [=] { return both(true, false); }},
+      {"five matmuls of 8192 bf16", 0, [=] { return both(true, false); }},
       {"an upload of 256 MB", 268, [=] { return both(false, true); }},
       {"both", 268, [=] { return both(true, true); }},
   };

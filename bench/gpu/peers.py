@@ -6,7 +6,7 @@ synchronised calls in milliseconds, and a table of them with the goals last.
 
 Peers are eager, compile, lazy and jax; those that cannot be imported, or fail at a row, leave it
 empty. Each is a process of its own with a part of the time. Names of rows say in which precision
-products of matrices are made, the same for all."""
+matmuls are computed, the same for all."""
 
 import argparse
 import json

@@ -44,7 +44,7 @@ constexpr Sample kSamples[] = {
         return %11
       }, count=3, num_carried=1, num_stacked_in=0} : f32[2,3]
       return %2)"},
-    {"body with a product", R"(
+    {"body with a matmul", R"(
       %0 = input : f32[4,4]
       %1 = input : f32[4,4]
       %2 = input : f32[4]
@@ -84,7 +84,7 @@ constexpr Sample kSamples[] = {
       %6 = reduce_sum %5 {dims=[0], keepdim=false} : f32[3]
       %7 = reduce_max %5 {dims=[1], keepdim=false} : f32[0]
       return %6, %7)"},
-    {"a sum of no products with a bias", R"(
+    {"a matmul without terms and a bias", R"(
       %0 = input : f32[2,0]
       %1 = input : f32[0,3]
       %2 = input : f32[3]
@@ -120,7 +120,7 @@ constexpr Sample kSamples[] = {
       %8 = input : f32[4,16,3,3]
       %9 = convolution %7, %8 {stride=[1,1], padding=[0,0], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1} : f32[2,4,3,3]
       return %9)"},
-    {"16-bit products", R"(
+    {"16-bit matmuls", R"(
       %0 = input : bf16[8,16]
       %1 = input : bf16[4,16]
       %2 = input : bf16[4]

@@ -9,7 +9,7 @@ namespace hammock::testing {
 inline bool HasOneDnn() {
   const Device cpu("cpu");
   for (const lazy::DeviceFact& fact : cpu.backend().DescribeDevice(cpu.backend_device())) {
-    if (fact.name == "matmul") return !fact.missing;
+    if (fact.name == "matmuls") return !fact.missing;
   }
   return false;
 }

@@ -108,7 +108,7 @@ void Generator::Choose() {
   if (kind < 88) return Move();
   if (kind < 93) return Order();
   if (kind < 95) return Pick();
-  if (kind < 97) return Product();
+  if (kind < 97) return MatMul();
   if (kind < 98) return random_.OneIn(2) ? Convolve() : Control();
   if (kind < 99) return Layer();
   return Attention();

@@ -1,4 +1,4 @@
-// Nodes that run by themselves: moves, orders, positions, products, control.
+// Nodes that run by themselves: moves, orders, positions, matmuls, control.
 #include <numeric>
 
 #include "fuzz/generator.h"
@@ -141,7 +141,7 @@ void Generator::Pick() {
   }
 }
 
-void Generator::Product() {
+void Generator::MatMul() {
   struct Side {
     Dims sizes;
     std::vector<int64_t> batch, contract;

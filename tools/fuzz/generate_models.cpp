@@ -1,4 +1,4 @@
-// What models are made of: products with what follows them, and attention.
+// Parts of models: matmuls with epilogues, and attention.
 #include "fuzz/generator.h"
 #include "ops/nn/attention_node.h"
 
@@ -7,7 +7,7 @@ namespace hammock::fuzz {
 void Generator::Layer() {
   DType dtype = random_.OneIn(3) ? random_.Pick(kFloats) : DType::kF32;
   bool convolves = random_.OneIn(3);
-  GraphValue y = convolves ? ConvolvedImage(dtype) : LayerProduct(dtype);
+  GraphValue y = convolves ? ConvolvedImage(dtype) : LayerMatMul(dtype);
   int channel = convolves ? 1 : RankOf(y) - 1;
   for (int64_t i = random_.Between(1, 5); i > 0; --i) y = Follow(y, channel);
   if (!convolves || RankOf(y) != 4 || !random_.OneIn(2)) return;
@@ -15,7 +15,7 @@ void Generator::Layer() {
   for (int64_t i = random_.Between(0, 2); i > 0; --i) y = Follow(y, channel);
 }
 
-GraphValue Generator::LayerProduct(DType dtype) {
+GraphValue Generator::LayerMatMul(DType dtype) {
   int64_t batch = random_.OneIn(3) ? random_.Between(1, 4) : 0;
   int64_t m = random_.Pick({1, 4, 20, 48, 64, 96, 130, 300});
   int64_t n = random_.Pick({1, 8, 48, 64, 130, 520, 1100});

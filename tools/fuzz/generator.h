@@ -1,7 +1,7 @@
 #pragma once
 /// Generator: makes one random graph. Its methods are in four files: what it chooses from and adds
 /// (generate_values.cpp), elementwise ops, views and reductions (generate.cpp), what becomes calls
-/// (generate_calls.cpp), products with what follows them (generate_models.cpp).
+/// (generate_calls.cpp), matmuls with epilogues (generate_models.cpp).
 
 #include <algorithm>
 #include <vector>
@@ -103,13 +103,13 @@ class Generator {
 
   /// Elements by position.
   void Pick();
-  void Product();
+  void MatMul();
   void Convolve();
 
-  /// A product of a size at which any way to compute it may be chosen, and what follows it element
+  /// A matmul of a size at which any way to compute it may be chosen, and what follows it element
   /// by element or row by row.
   void Layer();
-  GraphValue LayerProduct(DType dtype);
+  GraphValue LayerMatMul(DType dtype);
   GraphValue ConvolvedImage(DType dtype);
   GraphValue ConvolvedAgain(GraphValue y);
   /// One step of an epilogue.

@@ -64,7 +64,7 @@ std::vector<lazy::DeviceFact> DescribeHost() {
 #else
   const char* why_not = "built without oneDNN";
 #endif
-  facts.push_back({"matmul", why_not ? fmt::format("{}; own loops are slower", why_not) : "oneDNN",
+  facts.push_back({"matmuls", why_not ? fmt::format("{}; own loops are slower", why_not) : "oneDNN",
                    why_not != nullptr});
   const std::string& folder = config::Get<config::kCacheDir>();
   facts.push_back({"code on disk", folder.empty() ? "none; see the option cache_dir" : folder});

@@ -36,8 +36,8 @@ void PreparedStep::PrepareCall(const Graph& graph, const Schedule& schedule, siz
   const NodeId id = own_graph ? own_graph->size() - 1 : step.node;
   if (sized.launch.kernel) {
     epilogue = code;
-    auto fused = std::make_unique<FusedProduct>(graph, schedule, step, std::move(sized.launch),
-                                                std::move(code), called, id);
+    auto fused = std::make_unique<FusedMatMul>(graph, schedule, step, std::move(sized.launch),
+                                               std::move(code), called, id);
     operands = fused->operands();
     results = step.writes;
     call = std::move(fused);

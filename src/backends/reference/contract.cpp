@@ -158,7 +158,7 @@ void ForEachTap(const Taps& taps, int64_t channels, F f) {
   }
 }
 
-/// One matrix product for each image and group: weight times the unfolded input.
+/// One matmul for each image and group: weight times the unfolded input.
 template <class Wide>
 void Convolve(KernelCall& call) {
   const Shape& input = call.in[0]->shape();
@@ -184,7 +184,7 @@ void Convolve(KernelCall& call) {
   Store(result.data(), out.numel(), out, 0);
 }
 
-/// The transpose: the product of the transposed weight and the input, folded onto the output.
+/// The transpose: the matmul of the transposed weight and the input, folded onto the output.
 template <class Wide>
 void ConvolveTransposed(KernelCall& call) {
   const Shape& input = call.in[0]->shape();

@@ -2,7 +2,7 @@
 /// The interpreter: runs a Graph of primitives on host tensors. Slow, obvious, complete; the judge
 /// and the fallback of all other backends.
 ///
-/// Floats are computed in double and rounded to the dtype at each op; reductions and products
+/// Floats are computed in double and rounded to the dtype at each op; reductions and matmuls
 /// accumulate in double. Integers are computed in 64 bits and wrap to their width.
 
 #include <memory>

@@ -47,7 +47,7 @@ Tensor On(const Device& device, std::vector<float> values, Dims sizes) {
   return tensor(values, sizes, f32, device);
 }
 
-TEST_F(CudaDevice, RunsAStepOfKernelsAndProducts) {
+TEST_F(CudaDevice, RunsAStepOfKernelsAndMatmuls) {
   Tensor x = On(device_, {1, 2, 3, 4, 5, 6}, {2, 3});
   Tensor w = On(device_, {1, 0, 0, 1, 1, 1}, {3, 2});
   Tensor y = softmax(matmul(x, w) * 0.5, 1).sum(Dims{0});
@@ -284,8 +284,8 @@ TEST(Cuda, SaysWhyThereIsNoDevice) {
   }
 }
 
-/// A bias that is added to a product of 16-bit floats, large enough for the library.
-TEST_F(CudaDevice, BiasesAreAddedToProducts) {
+/// A bias that is added to a matmul of 16-bit floats, large enough for the library.
+TEST_F(CudaDevice, BiasesAreAddedToMatmuls) {
   auto run = [](const Device& device) {
     std::vector<float> x, w, b;
     for (int i = 0; i < 64 * 48; ++i) x.push_back(static_cast<float>(i % 17) / 8 - 1);
@@ -477,7 +477,7 @@ TEST_F(CudaDevice, MaskedAttentionAgreesWithTheReference) {
   }
 }
 
-/// Attention of 16-bit floats is made of products of them; kernels have widths that are multiples
+/// Attention of 16-bit floats is made of matmuls of them; kernels have widths that are multiples
 /// of 16.
 TEST_F(CudaDevice, AttentionAndItsGradientAgreeWithTheReference) {
   struct Sizes {

@@ -15,7 +15,7 @@
 namespace hammock::cuda {
 namespace {
 
-/// One step of Adam for parameters of those sizes; gradients are sums of two inputs' products.
+/// One step of Adam for parameters of those sizes; gradients are sums of products of two inputs.
 std::string AdamText(const std::vector<int64_t>& sizes) {
   std::string text, results;
   int next = 0;

@@ -655,7 +655,7 @@ TEST_F(QueuedTraining, WithAdamLosesNothing) {
   LosesNothing<optim::RAdam>(optim::RAdamOptions{}, "RAdam");
 }
 // Gradients are results of the kernels that update weights then, and must not take their memory.
-TEST_F(QueuedTraining, WithNarrowProductsLosesNothing) {
+TEST_F(QueuedTraining, WithNarrowMatmulsLosesNothing) {
   LosesNothing<optim::AdamW>(optim::AdamWOptions{.lr = 0.01}, "AdamW", /*autocast=*/true);
 }
 TEST_F(QueuedTraining, WithOtherOptimisersLosesNothing) {

@@ -1,5 +1,5 @@
 #pragma once
-/// What both directions of attention share. All is computed in f32, in blocks of queries and keys.
+/// Helpers of attention and its gradient. All is computed in f32, in blocks of queries and keys.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +28,8 @@ class Carver {
   int64_t used_ = 0;
 };
 
-/// The right side of a product as panels that the innermost loop reads straight through: panel
-/// after panel, each with a row of `width` elements for every term; 0 beyond the last column.
+/// The right operand of a matmul in panels that the innermost loop reads sequentially: panel after
+/// panel, each with a row of `width` elements for every term; 0 beyond the last column.
 class Panels {
  public:
   Panels() = default;
@@ -53,19 +53,19 @@ class Panels {
   float* data_ = nullptr;
 };
 
-/// What is known of the operands, and masks.
+/// Sizes and dtypes of the operands, and the mask.
 struct AttentionSpec {
   AttentionSpec(const Graph& graph, const GraphNode& node, size_t query);
 
   static bool Suits(const Graph& graph, const GraphNode& node, size_t query);
 
   DType dtype;
-  int64_t parts = 1;                 ///< products of batch sizes
+  int64_t parts = 1;                 ///< product of the batch sizes
   int64_t queries = 0, keys = 0;     ///< L, S
   int64_t width = 0, out_width = 0;  ///< E, V
   bool is_causal;
   float scale;
-  const TileLoop<float>& loop;  ///< for all of its products
+  const TileLoop<float>& loop;  ///< for all of its matmuls
 
   /// Elements of `dtype` as floats: themselves, or converted into `memory`.
   const float* Load(const char* data, int64_t begin, int64_t count, float* memory) const;

@@ -13,33 +13,33 @@
 namespace hammock::cpu {
 namespace {
 
-/// The last operand of a product, where the form of its weight is given.
+/// The last operand of a matmul, where the form of its weight is given.
 const char* FormIn(std::span<const char* const> in) { return in.size() > 2 ? in[2] : nullptr; }
 
-template <class Product>
-Call::Form FormOf(const Product& product) {
-  if (product.packed_bytes() == 0) return {};
-  return {1, product.packed_bytes(), product.packed_key()};
+template <class Op>
+Call::Form FormOf(const Op& op) {
+  if (op.packed_bytes() == 0) return {};
+  return {1, op.packed_bytes(), op.packed_key()};
 }
 
-class DotCall : public ProductCall {
+class DotCall : public MatMulCall {
  public:
   DotCall(const Graph& graph, const GraphNode& node, const EpilogueSpec& epilogue)
-      : product_(SpecOf(graph, node, epilogue)),
-        scratch_(product_.scratch_bytes(ThreadPool::threads())) {}
+      : matmul_(SpecOf(graph, node, epilogue)),
+        scratch_(matmul_.scratch_bytes(ThreadPool::threads())) {}
 
-  using ProductCall::Run;
+  using MatMulCall::Run;
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    product_.Run({.a = in[0], .b = in[1], .packed = FormIn(in), .out = out, .epilogue = epilogue},
-                 {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
-                 ThreadPool::Get());
+    matmul_.Run({.a = in[0], .b = in[1], .packed = FormIn(in), .out = out, .epilogue = epilogue},
+                {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
+                ThreadPool::Get());
   }
-  const char* kernel() const override { return product_.kernel(); }
-  Form form() const override { return FormOf(product_); }
+  const char* kernel() const override { return matmul_.kernel(); }
+  Form form() const override { return FormOf(matmul_); }
   void MakeForm(const char* operand, char* form) const override {
-    product_.Pack(operand, form, ThreadPool::Get());
+    matmul_.Pack(operand, form, ThreadPool::Get());
   }
 
  private:
@@ -48,21 +48,21 @@ class DotCall : public ProductCall {
     DotGeneralSpec spec =
         DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]), node.attrs[0].ints(),
                    node.attrs[1].ints(), node.attrs[2].ints(), node.attrs[3].ints());
-    spec.product.epilogue = epilogue;
+    spec.matmul.epilogue = epilogue;
     return spec;
   }
 
-  MatMul product_;
+  MatMul matmul_;
   int64_t scratch_;
 };
 
-class ConvolutionCall : public ProductCall {
+class ConvolutionCall : public MatMulCall {
  public:
   ConvolutionCall(const Graph& graph, const GraphNode& node, const EpilogueSpec& epilogue)
       : convolution_(SpecOf(graph, node, epilogue)),
         scratch_(convolution_.scratch_bytes(ThreadPool::threads())) {}
 
-  using ProductCall::Run;
+  using MatMulCall::Run;
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
@@ -141,18 +141,18 @@ class ReferenceCall : public Call {
 
 namespace {
 
-template <class Product>
+template <class T>
 std::unique_ptr<Call> MakePlain(const Graph& graph, const GraphNode& node) {
-  return std::make_unique<Product>(graph, node, EpilogueSpec());
+  return std::make_unique<T>(graph, node, EpilogueSpec());
 }
 
-constexpr CallEntry kProducts[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
-                                   {&ops::kConvolution, MakePlain<ConvolutionCall>},
-                                   {&ops::kConvolutionLast, MakePlain<ConvolutionCall>}};
+constexpr CallEntry kMatMuls[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
+                                  {&ops::kConvolution, MakePlain<ConvolutionCall>},
+                                  {&ops::kConvolutionLast, MakePlain<ConvolutionCall>}};
 
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
-       {std::span<const CallEntry>(kProducts), AttentionCalls(), CopyCalls(), IndexCalls(),
+       {std::span<const CallEntry>(kMatMuls), AttentionCalls(), CopyCalls(), IndexCalls(),
         OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls(),
         WeightBackwardCalls()}) {
     for (const CallEntry& entry : family) {
@@ -182,12 +182,12 @@ bool RunsWhole(const Graph& graph, NodeId id) {
          RunsWholeWeightBackward(graph, node);
 }
 
-std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId id,
-                                         const EpilogueSpec& epilogue) {
+std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId id,
+                                           const EpilogueSpec& epilogue) {
   const GraphNode& node = graph[id];
   if (node.op == &ops::kDotGeneral) return std::make_unique<DotCall>(graph, node, epilogue);
   HAMMOCK_CHECK(node.op == &ops::kConvolution || node.op == &ops::kConvolutionLast,
-                "{} is not a product", node.op->name());
+                "{} is no matmul or convolution", node.op->name());
   return std::make_unique<ConvolutionCall>(graph, node, epilogue);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-/// Steps of a program that are not kernels: products by oneDNN or our own loops, copies, what goes
-/// by indices or order, control flow, and what only the interpreter of the reference backend knows.
+/// Calls: steps of a program that are not kernels of the loop IR. They are matmuls by oneDNN or our
+/// own loops, copies, indexing, sorting, control flow, and ops that only the interpreter of the
+/// reference backend has.
 
 #include <memory>
 #include <span>
@@ -19,7 +20,7 @@ class Call {
   /// Row-major operands (null for absent ones) and results.
   virtual void Run(std::span<const char* const> in, std::span<char* const> out,
                    char* scratch) const = 0;
-  virtual const char* kernel() const = 0;  ///< who computes it
+  virtual const char* kernel() const = 0;  ///< the implementation, for people
 
   /// A form of an operand that is faster to compute with, for weights that many runs read. It is an
   /// operand of Run behind those of the node, null where nobody made it. It changes no bit.
@@ -32,13 +33,13 @@ class Call {
   /// `form` is aligned to 64 bytes.
   virtual void MakeForm(const char* /*operand*/, char* /*form*/) const {}
 
-  /// Held by programs that it runs.
+  /// Bytes of the programs that it runs.
   virtual int64_t bytes() const { return 0; }
 };
 
-/// Borrows the graph. Ways to run an op are listed by family in calls_*.cpp.
+/// Borrows the graph. The other files of this folder list the calls by family.
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node);
-/// Whether a call runs this composite as it is.
+/// Whether a call runs this composite without its expansion.
 bool RunsWhole(const Graph& graph, NodeId node);
 /// By the kernel of the reference backend: slow, but there for every op.
 std::unique_ptr<Call> MakeReferenceCall(const Graph& graph, NodeId node);

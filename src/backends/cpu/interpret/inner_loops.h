@@ -1,5 +1,5 @@
 #pragma once
-/// The innermost loops of products, for the instructions that this processor has. Every element's
+/// The innermost loops of matmuls, for the instructions that this processor has. Every element's
 /// terms are added in an order that depends on the number of terms alone.
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct TileLoop {
               Sum* c);
 };
 
-/// A tile for products with n columns: narrower where that wastes less.
+/// A tile for matmuls with n columns: narrower where that wastes less.
 template <class Sum>
 const TileLoop<Sum>& TileLoopFor(int64_t n);
 
-/// The two products of a matrix and a vector. `Sum` is what is computed in: float for T = float and
+/// The two matmuls of a matrix and a vector. `Sum` is what is computed in: float for T = float and
 /// BFloat16, double for double.
 template <class T, class Sum>
 struct VectorLoops {

@@ -12,9 +12,9 @@ using compiler::AccessMap;
 using compiler::Launch;
 
 /// The kernel on parts of the result, in one run.
-class FusedProduct::Parts : public Epilogue {
+class FusedMatMul::Parts : public Epilogue {
  public:
-  Parts(const FusedProduct& fused, std::span<const char* const> in, std::span<char* const> out)
+  Parts(const FusedMatMul& fused, std::span<const char* const> in, std::span<char* const> out)
       : fused_(fused), in_(in), out_(out) {}
 
   /// A part is taken apart until it is one range of the kernel's rows and one of its columns.
@@ -73,7 +73,7 @@ class FusedProduct::Parts : public Epilogue {
       strides[i] = fused_.row_strides_[i];
       int64_t offset = ElementOf(launch.maps[i], range) * source.element_bytes;
       switch (source.where) {
-        case Where::kProduct:
+        case Where::kMatMul:
           strides[i] = part.stride;
           offset = (range.row - part.row) * part.stride + range.column - part.column;
           pointers[i] = reinterpret_cast<char*>(part.data) + offset * source.element_bytes;
@@ -102,14 +102,14 @@ class FusedProduct::Parts : public Epilogue {
     fused_.code_->Run(args);
   }
 
-  const FusedProduct& fused_;
+  const FusedMatMul& fused_;
   std::span<const char* const> in_;
   std::span<char* const> out_;
 };
 
-FusedProduct::FusedProduct(const Graph& graph, const compiler::Schedule& schedule,
-                           const compiler::Step& step, Launch launch,
-                           std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node)
+FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
+                         const compiler::Step& step, Launch launch,
+                         std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node)
     : launch_(std::move(launch)),
       row_loops_(static_cast<size_t>(step.row_loops)),
       code_(std::move(code)) {
@@ -117,11 +117,11 @@ FusedProduct::FusedProduct(const Graph& graph, const compiler::Schedule& schedul
     operands_.push_back(schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
   operands_.push_back(-1);  // the form, if there is one
-  const int product = schedule.BufferOf({step.node, 0});
-  auto stored = std::find(step.writes.begin(), step.writes.end(), product);
+  const int matmul = schedule.BufferOf({step.node, 0});
+  auto stored = std::find(step.writes.begin(), step.writes.end(), matmul);
   if (stored != step.writes.end()) result_ = static_cast<int>(stored - step.writes.begin());
   for (size_t i = 0; i < launch_.maps.size(); ++i) {
-    sources_.push_back(SourceOf(i, product, step));
+    sources_.push_back(SourceOf(i, matmul, step));
     row_strides_.push_back(launch_.maps[i].row);
     column_strides_.push_back(launch_.maps[i].column);
   }
@@ -130,11 +130,10 @@ FusedProduct::FusedProduct(const Graph& graph, const compiler::Schedule& schedul
   epilogue.whole_rows = launch_.kernel->stages > 1 || launch_.kernel->HasReduction();
   epilogue.stores = result_ >= 0;
   epilogue.scratch_bytes = scratch_bytes_;
-  product_ = MakeProduct(sized, node, epilogue);
+  matmul_ = MakeMatMulCall(sized, node, epilogue);
 }
 
-FusedProduct::Source FusedProduct::SourceOf(size_t access, int product,
-                                            const compiler::Step& step) {
+FusedMatMul::Source FusedMatMul::SourceOf(size_t access, int matmul, const compiler::Step& step) {
   const Access& about = launch_.kernel->accesses[access];
   const int buffer = launch_.maps[access].buffer;
   Source source;
@@ -145,8 +144,8 @@ FusedProduct::Source FusedProduct::SourceOf(size_t access, int product,
     source.where = Where::kScratch;
     source.scratch_at = scratch_bytes_;
     scratch_bytes_ += (launch_.columns * source.element_bytes + 127) / 64 * 64;
-  } else if (buffer == product) {
-    source.where = Where::kProduct;
+  } else if (buffer == matmul) {
+    source.where = Where::kMatMul;
   } else if (written != step.writes.end()) {
     source.where = Where::kResult;
     source.index = static_cast<size_t>(written - step.writes.begin());
@@ -158,13 +157,13 @@ FusedProduct::Source FusedProduct::SourceOf(size_t access, int product,
   return source;
 }
 
-void FusedProduct::Run(std::span<const char* const> in, std::span<char* const> out,
-                       char* scratch) const {
+void FusedMatMul::Run(std::span<const char* const> in, std::span<char* const> out,
+                      char* scratch) const {
   static metrics::Counter& compiled = metrics::GetCounter("cpu::KernelRunsCompiled");
   static metrics::Counter& interpreted = metrics::GetCounter("cpu::KernelRunsInterpreted");
   (code_->compiled() ? compiled : interpreted).Add();
   Parts parts(*this, in, out);
-  product_->Run(in, result_ < 0 ? nullptr : out[static_cast<size_t>(result_)], scratch, &parts);
+  matmul_->Run(in, result_ < 0 ? nullptr : out[static_cast<size_t>(result_)], scratch, &parts);
 }
 
 }  // namespace hammock::cpu

@@ -1,5 +1,5 @@
 #pragma once
-/// A product and the kernel that runs on each part of its result
+/// FusedMatMul: a matmul or convolution and the kernel that runs on each part of its result
 /// (compiler/loops/attach_epilogues.h), as one call.
 
 #include <memory>
@@ -13,7 +13,7 @@
 namespace hammock::cpu {
 
 /// A dot_general or a convolution. A third operand is the form of the second, or null.
-class ProductCall : public Call {
+class MatMulCall : public Call {
  public:
   virtual void Run(std::span<const char* const> in, char* out, char* scratch,
                    const Epilogue* epilogue) const = 0;
@@ -23,34 +23,34 @@ class ProductCall : public Call {
   }
 };
 
-std::unique_ptr<ProductCall> MakeProduct(const Graph& graph, NodeId node,
-                                         const EpilogueSpec& epilogue);
+std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId node,
+                                           const EpilogueSpec& epilogue);
 
-/// Its operands are those of the product, the form of one of them, and then what the kernel reads
+/// Its operands are those of the matmul, the form of one of them, and then what the kernel reads
 /// besides the result; its results are what the step writes.
-class FusedProduct : public Call {
+class FusedMatMul : public Call {
  public:
   /// A step of `schedule`, which is of `graph`, with a launch of its kernel, whose code is `code`.
-  /// The product itself is node `node` of `sized`: another graph where it has other sizes.
-  FusedProduct(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step,
-               compiler::Launch launch, std::shared_ptr<KernelCode> code, const Graph& sized,
-               NodeId node);
+  /// The matmul itself is node `node` of `sized`: another graph where it has other sizes.
+  FusedMatMul(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step,
+              compiler::Launch launch, std::shared_ptr<KernelCode> code, const Graph& sized,
+              NodeId node);
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
   const std::vector<int>& operands() const { return operands_; }  ///< buffers, -1 for absent ones
-  int64_t scratch_bytes() const override { return product_->scratch_bytes(); }
+  int64_t scratch_bytes() const override { return matmul_->scratch_bytes(); }
   void Run(std::span<const char* const> in, std::span<char* const> out,
            char* scratch) const override;
-  const char* kernel() const override { return product_->kernel(); }
-  Form form() const override { return product_->form(); }
+  const char* kernel() const override { return matmul_->kernel(); }
+  Form form() const override { return matmul_->form(); }
   void MakeForm(const char* operand, char* form) const override {
-    product_->MakeForm(operand, form);
+    matmul_->MakeForm(operand, form);
   }
 
  private:
   class Parts;
-  enum class Where : uint8_t { kProduct, kOperand, kResult, kScratch, kNumber };
-  /// What an access of the kernel is to this call.
+  enum class Where : uint8_t { kMatMul, kOperand, kResult, kScratch, kNumber };
+  /// The memory behind an access of the kernel.
   struct Source {
     Where where = Where::kNumber;
     size_t index = 0;        // among operands or results
@@ -58,7 +58,7 @@ class FusedProduct : public Call {
     int64_t element_bytes = 1;
   };
 
-  Source SourceOf(size_t access, int product, const compiler::Step& step);
+  Source SourceOf(size_t access, int matmul, const compiler::Step& step);
 
   const compiler::Launch launch_;
   const size_t row_loops_;
@@ -66,9 +66,9 @@ class FusedProduct : public Call {
   std::vector<Source> sources_;  // by access
   std::vector<int64_t> row_strides_, column_strides_;
   std::vector<int> operands_;
-  int result_ = -1;  // of the product, among the results; -1: it is not stored
+  int result_ = -1;  // of the matmul, among the results; -1: it is not stored
   int64_t scratch_bytes_ = 0;
-  std::unique_ptr<ProductCall> product_;
+  std::unique_ptr<MatMulCall> matmul_;
 };
 
 }  // namespace hammock::cpu

@@ -47,14 +47,15 @@ class EmptyConvolution : public ConvolutionKernel {
   void Run(const Convolution::Pointers&, const Scratch&, ThreadPool&) const override {}
 };
 
-/// A kernel of one place, moved by one: the product of weight[out, in] and each image [in, places].
+/// A convolution with a 1x1 kernel and stride 1: the matmul of weight[out, in] and each image
+/// [in, positions].
 class PointwiseConvolution : public ConvolutionKernel {
  public:
-  explicit PointwiseConvolution(const ConvolutionSpec& spec) : product_(Of(spec)) {
-    finishes = apart = true;  // the product sees to both
-    // What the product needs with no and with one thread says what each needs.
-    shared_bytes = product_.scratch_bytes(0);
-    worker_bytes = product_.scratch_bytes(1) - shared_bytes;
+  explicit PointwiseConvolution(const ConvolutionSpec& spec) : matmul_(Of(spec)) {
+    finishes = apart = true;  // the matmul runs the epilogue
+    // The difference between no thread and one is the need of each thread.
+    shared_bytes = matmul_.scratch_bytes(0);
+    worker_bytes = matmul_.scratch_bytes(1) - shared_bytes;
   }
   const char* name() const override { return "matmul"; }
 
@@ -68,44 +69,44 @@ class PointwiseConvolution : public ConvolutionKernel {
 
   void Run(const Convolution::Pointers& pointers, const Scratch& scratch,
            ThreadPool& pool) const override {
-    product_.Run({.a = pointers.weight,
-                  .b = pointers.input,
-                  .out = pointers.out,
-                  .epilogue = pointers.epilogue},
-                 {scratch.shared, static_cast<size_t>(product_.scratch_bytes(scratch.workers))},
-                 pool);
+    matmul_.Run({.a = pointers.weight,
+                 .b = pointers.input,
+                 .out = pointers.out,
+                 .epilogue = pointers.epilogue},
+                {scratch.shared, static_cast<size_t>(matmul_.scratch_bytes(scratch.workers))},
+                pool);
   }
 
  private:
   static MatMulSpec Of(const ConvolutionSpec& spec) {
     int64_t in = spec.input.size(1);
-    int64_t places = spec.out.numel() / spec.out.size(0) / spec.out.size(1);
-    MatMulSpec product = MatMulSpec::Plain(spec.input.dtype(), spec.out.size(1), in, places);
-    product.batch = {spec.out.size(0)};
-    product.a.batch = {0};
-    product.b.batch = {in * places};
-    product.out.batch = {spec.out.size(1) * places};
-    product.epilogue = spec.epilogue;
-    return product;
+    int64_t positions = spec.out.numel() / spec.out.size(0) / spec.out.size(1);
+    MatMulSpec matmul = MatMulSpec::Plain(spec.input.dtype(), spec.out.size(1), in, positions);
+    matmul.batch = {spec.out.size(0)};
+    matmul.a.batch = {0};
+    matmul.b.batch = {in * positions};
+    matmul.out.batch = {spec.out.size(1) * positions};
+    matmul.epilogue = spec.epilogue;
+    return matmul;
   }
 
-  const MatMul product_;
+  const MatMul matmul_;
 };
 
 void CheckSpec(const MatMulSpec& spec) {
   bool narrow = spec.dtype == DType::kF16 || spec.dtype == DType::kBF16;
   if (spec.out_dtype != spec.dtype && !(narrow && spec.out_dtype == DType::kF32)) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "product: {} operands cannot give {} results",
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "matmul: {} operands cannot give {} results",
                      NameOf(spec.dtype), NameOf(spec.out_dtype));
   }
   if (spec.dtype == DType::kBool) {
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "product: bool has no products");
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "matmul: bool operands are not supported");
   }
   int rank = spec.batch.size();
   if (spec.a.batch.size() != rank || spec.b.batch.size() != rank || spec.out.batch.size() != rank ||
       spec.out.column != 1) {
     Throw(ErrorCode::kValue,
-          "product: {} batch dims need as many strides, not {}, {} and {}; the columns of the "
+          "matmul: {} batch dims need as many strides, not {}, {} and {}; the columns of the "
           "result must be 1 apart, not {}",
           rank, spec.a.batch.size(), spec.b.batch.size(), spec.out.batch.size(), spec.out.column);
   }
@@ -115,7 +116,7 @@ void CheckSpec(const MatMulSpec& spec) {
     contiguous &= spec.batch[i] == 1 || spec.out.batch[i] == stride;
   }
   if (spec.epilogue.wanted && !contiguous) {
-    Throw(ErrorCode::kValue, "product: a result with an epilogue must be contiguous");
+    Throw(ErrorCode::kValue, "matmul: a result with an epilogue must be contiguous");
   }
 }
 
@@ -270,7 +271,8 @@ int64_t ResultBytesOf(const Kernel& kernel, const EpilogueSpec& epilogue, DType 
 }  // namespace
 
 template <class Pointers>
-Scratch ProductKernel<Pointers>::Divide(std::span<std::byte> memory, const ThreadPool& pool) const {
+Scratch ContractionKernel<Pointers>::Divide(std::span<std::byte> memory,
+                                            const ThreadPool& pool) const {
   int64_t left = static_cast<int64_t>(memory.size()) - shared_bytes;
   HAMMOCK_CHECK(left >= worker_bytes, "{} bytes of scratch, needs {}", memory.size(),
                 shared_bytes + worker_bytes);
@@ -278,8 +280,8 @@ Scratch ProductKernel<Pointers>::Divide(std::span<std::byte> memory, const Threa
   if (worker_bytes > 0) workers = std::min(workers, left / worker_bytes);
   return {memory.data(), memory.data() + shared_bytes, worker_bytes, static_cast<int>(workers)};
 }
-template class ProductKernel<MatMul::Pointers>;
-template class ProductKernel<Convolution::Pointers>;
+template class ContractionKernel<MatMul::Pointers>;
+template class ContractionKernel<Convolution::Pointers>;
 
 int64_t BatchOffset(const Dims& sizes, const Dims& strides, int64_t index) {
   int64_t offset = 0;
@@ -311,21 +313,21 @@ DotGeneralSpec DotGeneral(const Shape& a, const Shape& b, const Dims& a_contract
   DotGeneralSpec spec;
   spec.a = a;
   spec.b = b;
-  MatMulSpec& product = spec.product;
-  product.dtype = product.out_dtype = a.dtype();
-  product.m = SizeOf(a, a_free);
-  product.n = SizeOf(b, b_free);
-  product.k = SizeOf(a, a_contract);
-  product.a = LayoutOf(a, a_batch, a_free, a_contract, spec.copy_a);
-  product.b = LayoutOf(b, b_batch, b_contract, b_free, spec.copy_b);
-  product.out.row = product.n;
-  product.out.column = 1;
-  for (int64_t d : a_batch) product.batch.push_back(a.size(static_cast<int>(d)));
-  product.out.batch = Dims::Filled(product.batch.size(), 0);
-  int64_t stride = product.m * product.n;
-  for (int i = product.batch.size() - 1; i >= 0; --i) {
-    product.out.batch[i] = stride;
-    stride *= product.batch[i];
+  MatMulSpec& matmul = spec.matmul;
+  matmul.dtype = matmul.out_dtype = a.dtype();
+  matmul.m = SizeOf(a, a_free);
+  matmul.n = SizeOf(b, b_free);
+  matmul.k = SizeOf(a, a_contract);
+  matmul.a = LayoutOf(a, a_batch, a_free, a_contract, spec.copy_a);
+  matmul.b = LayoutOf(b, b_batch, b_contract, b_free, spec.copy_b);
+  matmul.out.row = matmul.n;
+  matmul.out.column = 1;
+  for (int64_t d : a_batch) matmul.batch.push_back(a.size(static_cast<int>(d)));
+  matmul.out.batch = Dims::Filled(matmul.batch.size(), 0);
+  int64_t stride = matmul.m * matmul.n;
+  for (int i = matmul.batch.size() - 1; i >= 0; --i) {
+    matmul.out.batch[i] = stride;
+    stride *= matmul.batch[i];
   }
   return spec;
 }
@@ -334,7 +336,7 @@ DotGeneralSpec DotGeneral(const Shape& a, const Shape& b, const Dims& a_contract
 MatMul::MatMul(const MatMulSpec& spec) {
   CheckSpec(spec);
   spec_ = FoldBatch(spec);
-  // Below this a call of the library costs more than the product.
+  // Below this a call of the library costs more than the matmul.
   bool tiny = spec_.m * spec_.n * spec_.k < 18 * 18 * 18;
   if (Product(spec_.batch) * spec_.m * spec_.n == 0 || spec_.k == 0) {
     kernel_ = std::make_unique<EmptyMatMul>(spec_);
@@ -346,10 +348,10 @@ MatMul::MatMul(const MatMulSpec& spec) {
 }
 
 /// Note [One layout for the library]
-/// How the library sums depends on how operands lie, and it may not: the same product can be part
-/// of a graph with a permute, and of one that begins behind it. So operands are brought into
-/// row-major order, or b into its packed form from wherever it is. That is also about as fast as
-/// what the library does with others, or faster.
+/// The library's order of summation depends on the layout of its operands, but results must not:
+/// the same matmul can be part of a graph with a permute, and of one that begins behind it. So
+/// operands are copied into row-major order, or b is packed from its own layout. That is at least
+/// about as fast as the library is with other layouts.
 void MatMul::ChooseLibrary() {
   MatMulSpec used = spec_;
   used.a = RowMajor(spec_.batch, spec_.a, spec_.m, spec_.k);
@@ -363,7 +365,7 @@ void MatMul::ChooseLibrary() {
   copy_b_ = CopyBetween(spec_.dtype, spec_.batch, spec_.k, spec_.n, spec_.b, used.b);
 }
 
-MatMul::MatMul(const DotGeneralSpec& spec) : MatMul(spec.product) {
+MatMul::MatMul(const DotGeneralSpec& spec) : MatMul(spec.matmul) {
   if (!spec.copy_a.empty()) copy_a_ = InOrder(spec.a, spec.copy_a);
   if (!spec.copy_b.empty()) copy_b_ = InOrder(spec.b, spec.copy_b);
 }
@@ -385,7 +387,7 @@ int64_t MatMul::scratch_bytes(int workers) const {
   return CopyBytes() + ResultBytes() + kernel_->shared_bytes + workers * kernel_->worker_bytes;
 }
 
-// The packed form of an operand that is copied first would need that copy too.
+// To pack an operand that is copied first would need that copy too.
 int64_t MatMul::packed_bytes() const {
   if (!copy_b_.wanted()) return kernel_->packed_bytes;
   return kernel_->packed_bytes > 0 ? 0 : copy_b_.bytes();
@@ -396,7 +398,7 @@ const std::string& MatMul::packed_key() const {
 }
 
 void MatMul::Pack(const void* b, void* packed, ThreadPool& pool) const {
-  HAMMOCK_CHECK(packed_bytes() > 0, "this product has no packed form");
+  HAMMOCK_CHECK(packed_bytes() > 0, "this matmul has no packed weights");
   if (copy_b_.wanted()) {
     copy_b_.Run(b, packed);
   } else {
@@ -450,21 +452,21 @@ ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, con
 
 namespace {
 
-bool HasProducts(const ConvolutionSpec& spec) {
+bool HasElements(const ConvolutionSpec& spec) {
   return spec.out.numel() > 0 && spec.input.numel() > 0 && spec.weight.numel() > 0;
 }
 
 }  // namespace
 
 bool Convolution::TakesLayouts(const ConvolutionSpec& spec) {
-  return HasProducts(spec) && MakeLibraryConvolution(spec) != nullptr;
+  return HasElements(spec) && MakeLibraryConvolution(spec) != nullptr;
 }
 
 Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
   if (spec.out.numel() == 0) {
     kernel_ = std::make_unique<EmptyConvolution>();
   } else {
-    if (HasProducts(spec)) kernel_ = MakeLibraryConvolution(spec);
+    if (HasElements(spec)) kernel_ = MakeLibraryConvolution(spec);
     HAMMOCK_CHECK(kernel_ || (!spec.input_last && !spec.out_last),
                   "only the library takes channels that are last");
     if (!kernel_ && PointwiseConvolution::Suits(spec)) {

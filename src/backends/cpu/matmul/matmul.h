@@ -1,11 +1,11 @@
 #pragma once
-/// Matrix products and convolutions of the CPU backend. An object is made when a graph is compiled
+/// Matmuls and convolutions of the CPU backend. An object is made when a graph is compiled
 /// and chooses by shapes and dtypes how to compute; Run computes. Both are immutable, and several
 /// threads may run one object at once, each with its own scratch memory.
 ///
-///   MatMul product(DotGeneral(a.shape(), b.shape(), {1}, {0}, {}, {}));
-///   std::vector<std::byte> scratch(product.scratch_bytes(pool.threads()));
-///   product.Run({.a = a.data(), .b = b.data(), .out = out.mutable_data()}, scratch, pool);
+///   MatMul matmul(DotGeneral(a.shape(), b.shape(), {1}, {0}, {}, {}));
+///   std::vector<std::byte> scratch(matmul.scratch_bytes(pool.threads()));
+///   matmul.Run({.a = a.data(), .b = b.data(), .out = out.mutable_data()}, scratch, pool);
 ///
 /// A result depends on shapes, dtypes and the bits of the operands, never on the number of threads:
 /// work is split by shape alone, over dims that are not summed. Sums of f32, f16 and bf16 are f32
@@ -27,8 +27,8 @@ namespace hammock::cpu {
 class MatMulKernel;
 class ConvolutionKernel;
 
-/// A part of a result. The result is a matrix whose rows lie one after another: [batch * m, n] of a
-/// product, [images * channels, places] of a convolution, or [images * places, channels] where the
+/// A part of a result. The result is a matrix with contiguous rows: [batch * m, n] of a matmul,
+/// [images * channels, positions] of a convolution, or [images * positions, channels] if the
 /// channels are last.
 struct FinishedPart {
   std::byte* data;  ///< of its first element
@@ -37,8 +37,8 @@ struct FinishedPart {
   int64_t column, columns;
 };
 
-/// What is done with each part of a result by the thread that computed it, while it is in the
-/// cache. Parts together are the whole result, in no order.
+/// Work on each part of a result, done by the thread that computed the part while it is in the
+/// cache. The parts cover the result once, in any order.
 class Epilogue {
  public:
   virtual void Run(const FinishedPart& part, std::byte* scratch) const = 0;
@@ -47,7 +47,7 @@ class Epilogue {
   ~Epilogue() = default;
 };
 
-/// What a product has to know beforehand.
+/// Facts about an epilogue that a kernel has to know when it is made.
 struct EpilogueSpec {
   bool wanted = false;
   bool whole_rows = false;    ///< parts must have all columns
@@ -55,7 +55,7 @@ struct EpilogueSpec {
   int64_t scratch_bytes = 0;  ///< of each thread, aligned to 64
 };
 
-/// Where the elements of a stack of matrices lie: strides in elements.
+/// The strides of a stack of matrices, in elements.
 struct MatrixLayout {
   Dims batch;  ///< for each batch dim; 0 repeats one matrix
   int64_t row = 0;
@@ -77,11 +77,11 @@ struct MatMulSpec {
   static MatMulSpec Plain(DType dtype, int64_t m, int64_t k, int64_t n);
 };
 
-/// What dot_general of row-major tensors asks for. Where several dims of an operand are one dim of
-/// the matrix but do not lie evenly, `copy_*` says how to bring it into the layout in `product`:
-/// the operand's dims in that order, made contiguous. Empty: the operand as it is.
+/// dot_general of row-major tensors as a matmul. If several dims of an operand form one dim of the
+/// matrix without a common stride, the operand is copied first: `copy_*` is the order of its dims
+/// in the contiguous copy that `matmul` reads. Empty: no copy is needed.
 struct DotGeneralSpec {
-  MatMulSpec product;
+  MatMulSpec matmul;
   Shape a, b;
   Dims copy_a, copy_b;
 };
@@ -98,7 +98,7 @@ class MatMul {
     const Epilogue* epilogue = nullptr;
   };
 
-  /// Throws ValueError for layouts that are not possible, TypeError for dtypes without products.
+  /// Throws ValueError for layouts that are not possible, TypeError for dtypes that have no matmul.
   explicit MatMul(const MatMulSpec& spec);
   explicit MatMul(const DotGeneralSpec& spec);
   ~MatMul();
@@ -109,16 +109,16 @@ class MatMul {
   /// Which implementation was chosen: "onednn", "vector", "tiles" or "empty".
   const char* kernel() const;
 
-  /// Memory for Run by so many threads: aligned to 64 bytes. With less, but at least that of one
-  /// thread, fewer take part.
+  /// Memory for Run by that many threads, aligned to 64 bytes. With less, but at least that of one
+  /// thread, fewer threads take part.
   int64_t scratch_bytes(int workers) const;
   void Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadPool& pool) const;
 
-  /// A form of b that is faster to multiply by, for weights that do not change; 0: there is none.
+  /// Size of b as packed weights, which are faster to multiply by; 0: they cannot be packed.
   int64_t packed_bytes() const;
-  /// Products with one key, whatever else they differ in, have the same form.
+  /// Matmuls with equal keys, whatever else they differ in, can share packed weights.
   const std::string& packed_key() const;
-  /// `packed` is aligned to 64 bytes. The product with it has the bits that the product with b has.
+  /// `packed` is aligned to 64 bytes. Packing does not change a bit of the result.
   void Pack(const void* b, void* packed, ThreadPool& pool) const;
 
  private:
@@ -131,13 +131,13 @@ class MatMul {
   std::unique_ptr<MatMulKernel> kernel_;
 };
 
-/// The primitive of that name, of row-major NC* tensors. See ir/primitives.h.
+/// The primitive `convolution` of row-major NC* tensors; see ir/primitives.h.
 struct ConvolutionSpec {
   Shape input, weight, out;
   Dims stride, padding, dilation;
   bool transposed = false;
   int64_t groups = 1;
-  /// The tensor lies as N*C all the same; its type here is NC*. Bits do not depend on it.
+  /// The layout is N*C, although the type here is NC*. Results do not depend on it.
   bool input_last = false, out_last = false;
   EpilogueSpec epilogue;
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What implementations of products have in common. Private to products.cpp and the kernels.
+/// The interface of matmul and convolution kernels. Private to matmul.cpp and the kernels.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,11 +32,12 @@ struct Scratch {
   std::byte* of(int worker) const { return first + worker * worker_bytes; }
 };
 
-/// One way to compute. Sizes are set by the constructor; all bytes are multiples of 64.
+/// One implementation of a matmul or convolution. The constructor sets the sizes; all numbers of
+/// bytes are multiples of 64.
 template <class Pointers>
-class ProductKernel {
+class ContractionKernel {
  public:
-  virtual ~ProductKernel() = default;
+  virtual ~ContractionKernel() = default;
   virtual const char* name() const = 0;
   virtual void Run(const Pointers& pointers, const Scratch& scratch, ThreadPool& pool) const = 0;
   virtual void Pack(const void*, void*, ThreadPool&) const {}
@@ -45,23 +46,24 @@ class ProductKernel {
   int64_t worker_bytes = 0;
   int64_t packed_bytes = 0;
   std::string packed_key;
-  /// Whether Run runs the epilogue. Otherwise the whole result is made, and the epilogue then.
+  /// Whether Run runs the epilogue. Otherwise the epilogue runs after the whole result was
+  /// computed.
   bool finishes = false;
-  /// Whether parts that only the epilogue sees are in the scratch memory of threads; otherwise
+  /// Whether parts that only the epilogue reads are in the scratch memory of threads; otherwise
   /// there is memory for the whole result.
   bool apart = false;
 
   Scratch Divide(std::span<std::byte> memory, const ThreadPool& pool) const;
 };
 
-class MatMulKernel : public ProductKernel<MatMul::Pointers> {};
-class ConvolutionKernel : public ProductKernel<Convolution::Pointers> {};
+class MatMulKernel : public ContractionKernel<MatMul::Pointers> {};
+class ConvolutionKernel : public ContractionKernel<Convolution::Pointers> {};
 
 /// Where matrix number `index` of a stack begins.
 int64_t BatchOffset(const Dims& sizes, const Dims& strides, int64_t index);
 
-/// Calls `f(task, worker)` for each task. So many consecutive ones are a chunk that it is worth a
-/// thread; `work_per_task` counts multiplications.
+/// Calls `f(task, worker)` for each task. Consecutive tasks form chunks that are large enough to be
+/// worth a thread; `work_per_task` counts multiplications.
 template <class F>
 void ForEachTask(ThreadPool& pool, int workers, int64_t tasks, int64_t work_per_task, F f) {
   constexpr int64_t kMinWork = 1 << 16;
@@ -76,11 +78,11 @@ void ForEachTask(ThreadPool& pool, int workers, int64_t tasks, int64_t work_per_
       workers);
 }
 
-/// Each returns null where it cannot, or should not, compute that.
+/// Null if this implementation cannot, or should not, compute it.
 std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec);
 std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec);
 std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& spec);
-/// These compute everything.
+/// Never null.
 std::unique_ptr<MatMulKernel> MakeTileMatMul(const MatMulSpec& spec);
 std::unique_ptr<ConvolutionKernel> MakeTileConvolution(const ConvolutionSpec& spec);
 

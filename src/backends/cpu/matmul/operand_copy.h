@@ -1,5 +1,5 @@
 #pragma once
-/// An operand of a product, brought into row-major order before the product.
+/// OperandCopy: copies an operand of a matmul into row-major order.
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace hammock::cpu {
 class OperandCopy {
  public:
   OperandCopy() = default;  ///< not wanted
-  /// Elements that lie so become contiguous.
+  /// Of elements with these strides.
   OperandCopy(DType dtype, const Dims& sizes, const Dims& strides);
 
   bool wanted() const { return bytes_ > 0; }
@@ -24,7 +24,7 @@ class OperandCopy {
  private:
   StridedCopy copy_;
   int64_t bytes_ = 0;
-  std::string key_;  // equal copies have equal ones
+  std::string key_;  // equal copies have equal keys
 };
 
 }  // namespace hammock::cpu

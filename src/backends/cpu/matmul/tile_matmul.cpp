@@ -1,4 +1,4 @@
-// Products of any dtype by tiles: a panel of the right side is brought into a form that the
+// Matmuls of any dtype by tiles: a panel of the right side is brought into a form that the
 // innermost loop reads straight through, and meets all rows of the left side.
 #include <cstring>
 #include <type_traits>
@@ -43,7 +43,7 @@ template <class F>
 void VisitNumber(DType dtype, F f) {
   VisitDType(dtype, [&](auto zero) {
     if constexpr (std::is_same_v<decltype(zero), bool>) {
-      Throw<TypeError>(ErrorCode::kDTypeMismatch, "product: bool has no products");
+      Throw<TypeError>(ErrorCode::kDTypeMismatch, "matmul: bool operands are not supported");
     } else {
       f(zero);
     }
@@ -312,7 +312,7 @@ class TileConvolution : public ConvolutionKernel {
   const TileScratch<Sum> scratch_;
 };
 
-/// A product whose one side is a vector: the other side is read once, as it lies.
+/// A matmul with a vector as one operand: the other operand is read once, in its own layout.
 template <class T, class Out>
 class VectorMatMul : public MatMulKernel {
   using Sum = typename SumOf<T>::Type;

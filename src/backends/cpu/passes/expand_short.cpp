@@ -13,7 +13,7 @@
 namespace hammock::cpu {
 namespace {
 
-// Up to here products of whole matrices are faster, and scores are few for each query. Half of the
+// Up to here matmuls of whole matrices are faster, and scores are few for each query. Half of the
 // blocks of a causal mask are never visited.
 constexpr int64_t kFewKeys = 512;
 constexpr int64_t kFewKeysCausal = 256;

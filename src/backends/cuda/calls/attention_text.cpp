@@ -9,7 +9,7 @@
 namespace hammock::cuda {
 namespace {
 
-/// What is written in PTX, and its plain variant.
+/// Functions in PTX, and their plain variants for emulation.
 constexpr const char* kInstructions = R"(
 __device__ __forceinline__ float from_narrow(unsigned short x) {{ return from_{0}(x); }}
 #if HAMMOCK_PTX
@@ -194,16 +194,16 @@ __device__ __forceinline__ void store_row(const Matrix& to, int row, const float
 }
 )";
 
-/// Products that a warp waits for.
+/// Matmuls by a single warp, which waits for them.
 constexpr const char* kTilesInStep = R"(
 template <int kRows, int kWidth>
 __device__ constexpr int tile_size() {
   return kRows * (kWidth + 8);
 }
-// What was copied may be multiplied after the next barrier.
+// Copied tiles may be multiplied after the next barrier.
 __device__ __forceinline__ void show_tiles() {}
-// Products are asked for between `begin` and `start`, or `finish`, which waits for all of them. Until
-// then nobody may touch what they read and write.
+// Matmuls are issued between `begin` and `start`, or `finish`, which waits for all of them. Until
+// then their operands and results must not be touched.
 __device__ __forceinline__ void begin_products() {}
 __device__ __forceinline__ void start_products() {}
 __device__ __forceinline__ void finish_products() {}
@@ -267,7 +267,7 @@ __device__ __forceinline__ void ask_columns(float (&d)[kTiles][kColumns][4],
 }
 )";
 
-/// Products that four warps ask for together, Note [Asynchronous products].
+/// Matmuls that four warps issue together, Note [Asynchronous matmuls].
 constexpr const char* kTilesBeside = R"(
 template <int kRows, int kWidth>
 __device__ constexpr int tile_size() {
@@ -282,7 +282,7 @@ template <int kWidth, class T>
 __device__ __forceinline__ T* part_of(T* tile, int first) {
   return tile + first * 64;
 }
-// Where an element of a tile lies.
+// The index of an element of a tile.
 template <int kRows>
 __device__ __forceinline__ int place_of(int row, int column) {
   return (column / 64 * kRows + row) * 64 + (column / 8 % 8 ^ row % 8) * 8 + column % 8;
@@ -300,8 +300,8 @@ __device__ __forceinline__ void copy_tile(unsigned short* to, const Matrix& from
   }
 }
 #if HAMMOCK_PTX
-// What the units are told of a tile from `at` on: groups of 8 rows are 1024 bytes apart, columns
-// from 64 on `apart` bytes.
+// The descriptor of a tile at `at`: groups of 8 rows are 1024 bytes apart, groups of 64 columns
+// `apart` bytes.
 __device__ __forceinline__ unsigned long long tile_words(const unsigned short* at, int apart) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(at);
   return (unsigned long long)((place & 0x3ffff) >> 4) | (unsigned long long)(apart >> 4) << 16 |
@@ -376,7 +376,7 @@ __device__ inline void ask_columns(float (&d)[kTiles][kColumns][4],
 )";
 
 /// The instruction for results with so many columns: d += a * b.
-std::string AsyncProduct(DType dtype, int columns) {
+std::string AsyncMatMul(DType dtype, int columns) {
   std::string registers, operands;
   for (int i = 0; i < columns / 2; ++i) {
     registers += fmt::format("{}%{}", i == 0 ? "" : ",", i);
@@ -406,7 +406,7 @@ std::string AttentionFunctions(DType dtype, int threads, const std::set<int>& as
                      fmt::format(fmt::runtime(kInstructions), NameOf(dtype)) + kCommon;
   if (async_columns.empty()) return text + kTilesInStep;
   text += "#if HAMMOCK_PTX\n";
-  for (int columns : async_columns) text += AsyncProduct(dtype, columns);
+  for (int columns : async_columns) text += AsyncMatMul(dtype, columns);
   return text + "#endif\n" + kTilesBeside;
 }
 
@@ -416,7 +416,7 @@ AttentionKernels::AttentionKernels(const GraphNode& node, const Machine& machine
       is_causal_(node.attrs[0].boolean()),
       scale_(node.attrs[1].real()),
       mask_(MaskOf(node)),
-      is_async_(machine.has_async_products() && sizes_.width % 64 == 0) {}
+      is_async_(machine.has_async_matmuls() && sizes_.width % 64 == 0) {}
 
 KernelSource AttentionKernels::Kernel(int words, const AttentionTiling& tiling,
                                       const std::string& functions, const std::string& body) const {

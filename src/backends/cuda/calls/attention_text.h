@@ -1,12 +1,13 @@
 #pragma once
-/// What kernels of attention share: products of tiles by the matrix units.
+/// The device functions that kernels of attention share: matmuls of tiles by tensor cores.
 ///
 /// Note [Tiles of attention]
 /// A warp multiplies from fragments that its lanes hold: lane l has rows l / 4 and l / 4 + 8, and
-/// columns 2 (l % 4) and the next, of each tile of 16 by 8. Fragments of results lie as those of
-/// operands do, so scores, rounded to the operands' dtype, go straight into the next product. What
-/// all warps of a block multiply by comes through shared memory, a tile ahead of its use; its rows
-/// are 16 bytes apart from a multiple of 128, so that eight of them meet all banks.
+/// columns 2 (l % 4) and the next, of each tile of 16 by 8. Fragments of results have the layout of
+/// fragments of operands, so scores, rounded to the operands' dtype, are operands of the next
+/// matmul. The operand that all warps of a block share is loaded into shared memory, one tile ahead
+/// of its use; rows there are padded by 16 bytes beyond a multiple of 128, so that eight rows use
+/// all banks.
 
 #include <cstdint>
 #include <set>
@@ -19,13 +20,13 @@
 namespace hammock::cuda {
 
 ///
-/// Note [Asynchronous products]
-/// Hopper's units also multiply for four warps at once, 64 rows, and read the second operand from
-/// shared memory themselves. Rows of a tile are 128 bytes then, and the 16 bytes with number i of
-/// row r lie at place i ^ r % 8; wider tiles are several such ones, side by side.
+/// Note [Asynchronous matmuls]
+/// Hopper's tensor cores also multiply for four warps at once, 64 rows, and read the second operand
+/// from shared memory themselves. Rows of a tile are 128 bytes then, and the 16 bytes with number i
+/// of row r are at position i ^ r % 8; wider tiles are several such tiles, one after another.
 
-/// Functions that kernels with operands of `dtype`, f16 or bf16, and blocks of `threads` call. The
-/// products have `async_columns` columns; none: a warp multiplies by itself.
+/// The functions for operands of `dtype`, f16 or bf16, and blocks of `threads`. `async_columns` are
+/// the numbers of columns of asynchronous matmuls; none: each warp multiplies by itself.
 std::string AttentionFunctions(DType dtype, int threads, const std::set<int>& async_columns);
 
 /// The words of a kernel that say where the rows of an operand lie: after its address, which is the
@@ -49,12 +50,12 @@ struct AttentionTiling {
   int tiles = 1;          ///< tiles of 16 rows that each warp holds
   int others = 64;        ///< rows of the other operand in one tile of shared memory
   int part = 64;          ///< rows of such a tile that are multiplied at once
-  bool is_async = false;  ///< Note [Asynchronous products]
+  bool is_async = false;  ///< Note [Asynchronous matmuls]
 
   int64_t rows() const { return int64_t{threads} / 2 * tiles; }
 };
 
-/// What attention and its gradient have in common.
+/// The base of attention and its gradient.
 class AttentionKernels : public Call {
  public:
   AttentionKernels(const GraphNode& node, const Machine& machine);
@@ -73,7 +74,7 @@ class AttentionKernels : public Call {
   const bool is_async_;
 };
 
-/// calls_attention_backward.cpp
+/// In attention_backward.cpp.
 std::unique_ptr<Call> MakeAttentionBackward(const Graph& graph, const GraphNode& node,
                                             const CallPlace& place);
 

@@ -13,7 +13,7 @@ namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
   for (auto family : {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(),
-                      IndexCalls(), LoopCalls(), OrderCalls(), ProductCalls(), ReduceCalls(),
+                      IndexCalls(), LoopCalls(), OrderCalls(), MatMulCalls(), ReduceCalls(),
                       ScanCalls(), ScatterCalls(), WindowCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;

@@ -1,5 +1,5 @@
 #pragma once
-/// Steps of a program that are not kernels of the loop IR: products, copies, what goes by indices,
+/// Steps of a program that are not kernels of the loop IR: matmuls, copies, what goes by indices,
 /// random words.
 
 #include <memory>

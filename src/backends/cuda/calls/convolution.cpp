@@ -73,7 +73,7 @@ class LibraryCall : public Call {
     result_bytes_ = result.bytes();
     is_empty_ = is_empty;
     if (is_empty || result_bytes_ == 0) return;
-    int64_t products = 1;  // each element of `out` meets the weights of its channel
+    int64_t products = 1;  // each element of `out` is multiplied by the weights of its channel
     for (int64_t size : c.out) products *= size;
     for (int d = 1; d < c.weight.size(); ++d) products *= c.weight[d];
     if (products <= kTinyConvolution) return;
@@ -107,7 +107,7 @@ class LibraryCall : public Call {
     turn(c.kind == Kind::kForward ? c.out : c.kind == Kind::kInput ? c.input : c.weight, true);
   }
 
-  std::shared_ptr<PreparedProduct> prepared_;
+  std::shared_ptr<PreparedOp> prepared_;
   std::vector<Turn> turns_;  // three, or none
   int64_t result_bytes_ = 0;
   bool is_empty_ = false;  // nothing is summed

@@ -1,4 +1,4 @@
-// Matrix products by the machine's library.
+// Matmuls by the machine's library.
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/call_kit.h"
@@ -12,7 +12,7 @@ namespace hammock::cuda {
 namespace {
 
 /// Multiplications that are not worth the library.
-constexpr int64_t kTinyProduct = 1 << 15;
+constexpr int64_t kTinyMatMul = 1 << 15;
 /// Results that are so few that the library would leave most of the GPU idle, and sums that are so
 /// long that a warp for each of them has something to do.
 constexpr int64_t kFewResults = 4096;
@@ -108,7 +108,7 @@ class DotCall : public Call {
     Dims b_free = FreeDims(b.rank(), b_contract, b_batch);
     a_ = PlanOperand(a, a_batch, a_free, a_contract);
     b_ = PlanOperand(b, b_batch, b_contract, b_free);
-    Product& p = product_;
+    MatMul& p = matmul_;
     p.dtype = a.dtype();
     p.out_dtype = node.type().dtype();
     if (node.op == &ops::kDotGeneralFused) {
@@ -129,7 +129,7 @@ class DotCall : public Call {
     p.out_batch = p.m * p.n;
     out_bytes_ = node.type().bytes();
     empty_ = a.numel() == 0 || b.numel() == 0;
-    bool tiny = p.batch * p.m * p.n * p.k <= kTinyProduct;
+    bool tiny = p.batch * p.m * p.n * p.k <= kTinyMatMul;
     // Both operands lie along the sum.
     long_ = p.dtype == DType::kF32 && p.batch * p.m * p.n <= kFewResults && p.k >= kLongSum &&
             !p.a_transposed && p.b_transposed;
@@ -152,7 +152,7 @@ class DotCall : public Call {
     if (out_bytes_ == 0) return;
     if (empty_) return machine.Clear(operands.out[0], out_bytes_);
     Address a = operands.in[0], b = operands.in[1], scratch = operands.scratch;
-    Address bias = product_.bias ? operands.in[2] : 0;
+    Address bias = matmul_.bias ? operands.in[2] : 0;
     size_t next = 0;
     if (a_.copy) {
       a_.copy->Run(machine, function(next++), a, scratch);
@@ -177,21 +177,21 @@ class DotCall : public Call {
 
   KernelSource OwnSource() const {
     ScalarText scalars;
-    DType dtype = product_.dtype;
+    DType dtype = matmul_.dtype;
     auto load = [&](const char* from) { return scalars.FromMemory(from, dtype); };
     std::string_view type = MemoryType(dtype);
-    DType out = product_.out_dtype;
+    DType out = matmul_.out_dtype;
     bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
     DType wide = narrow ? DType::kF32 : dtype;  // of the sum, which is rounded once
     std::string add = scalars.Scalar(ScalarFn::kAdd, wide,
                                      {"sum", scalars.Scalar(ScalarFn::kMul, wide, {"x", "y"})});
     std::string_view value = ValueType(dtype);
     std::string sum = "sum";
-    if (product_.bias) {
+    if (matmul_.bias) {
       std::string bias = fmt::format("((const {}*)w13)[column]", MemoryType(out));
       sum = scalars.Scalar(ScalarFn::kAdd, wide, {sum, scalars.FromMemory(bias, out)});
     }
-    if (product_.relu) {
+    if (matmul_.relu) {
       sum = scalars.Scalar(ScalarFn::kMaximum, wide, {sum, fmt::format("({})0", ValueType(wide))});
     }
     if (long_) {
@@ -232,7 +232,7 @@ class DotCall : public Call {
   }
   void RunOwn(Machine& machine, const Function& function, Address a, Address b, Address bias,
               Address out) const {
-    const Product& p = product_;
+    const MatMul& p = matmul_;
     int64_t count = p.batch * p.m * p.n;
     auto first = [](bool transposed, int64_t row) { return WordOf(transposed ? 1 : row); };
     auto second = [](bool transposed, int64_t row) { return WordOf(transposed ? row : 1); };
@@ -244,9 +244,9 @@ class DotCall : public Call {
                               WordOf(p.a_batch), WordOf(p.b_batch), bias});
   }
 
-  Product product_;
+  MatMul matmul_;
   OperandPlan a_, b_;
-  std::shared_ptr<PreparedProduct> prepared_;
+  std::shared_ptr<PreparedOp> prepared_;
   bool own_ = false;
   bool long_ = false;  // a warp for each element of the result
   bool empty_ = false;
@@ -261,6 +261,6 @@ constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot}, {&ops::kDotGeneral
 
 }  // namespace
 
-std::span<const CallEntry> ProductCalls() { return kCalls; }
+std::span<const CallEntry> MatMulCalls() { return kCalls; }
 
 }  // namespace hammock::cuda

@@ -29,7 +29,7 @@ struct Heuristic {
 // Numbers of the library's interface.
 enum ComputeType { kCompute32F = 68, kComputeTf32 = 77, kCompute64F = 70 };
 enum DataType { kReal32F = 0, kReal64F = 1, kReal16F = 2, kReal16BF = 14 };
-enum ProductAttribute { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };
+enum MatMulAttribute { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };
 enum Epilogue : int32_t { kReluEpilogue = 2, kBiasEpilogue = 4 };
 enum LayoutAttribute { kBatchCount = 5, kBatchOffset = 6 };
 enum PreferenceAttribute { kMaxWorkspace = 1, kAlignmentA = 5 };
@@ -41,20 +41,20 @@ constexpr size_t kMostPrepared = 4096;  // then those that are gone are forgotte
 struct Functions {
   int (*create)(Handle* handle);
   int (*destroy)(Handle handle);
-  int (*product_create)(Descriptor* product, int compute_type, int scale_type);
-  int (*product_set)(Descriptor product, int attribute, const void* value, size_t size);
-  int (*product_destroy)(Descriptor product);
+  int (*matmul_create)(Descriptor* matmul, int compute_type, int scale_type);
+  int (*matmul_set)(Descriptor matmul, int attribute, const void* value, size_t size);
+  int (*matmul_destroy)(Descriptor matmul);
   int (*layout_create)(Descriptor* layout, int type, uint64_t rows, uint64_t columns, int64_t ld);
   int (*layout_set)(Descriptor layout, int attribute, const void* value, size_t size);
   int (*layout_destroy)(Descriptor layout);
   int (*preference_create)(Descriptor* preference);
   int (*preference_set)(Descriptor preference, int attribute, const void* value, size_t size);
   int (*preference_destroy)(Descriptor preference);
-  int (*heuristic)(Handle handle, Descriptor product, Descriptor a, Descriptor b, Descriptor c,
+  int (*heuristic)(Handle handle, Descriptor matmul, Descriptor a, Descriptor b, Descriptor c,
                    Descriptor d, Descriptor preference, int wanted, Heuristic* results, int* found);
-  int (*algorithm_check)(Handle handle, Descriptor product, Descriptor a, Descriptor b,
-                         Descriptor c, Descriptor d, const Algorithm* algorithm, Heuristic* result);
-  int (*multiply)(Handle handle, Descriptor product, const void* alpha, const void* a,
+  int (*algorithm_check)(Handle handle, Descriptor matmul, Descriptor a, Descriptor b, Descriptor c,
+                         Descriptor d, const Algorithm* algorithm, Heuristic* result);
+  int (*multiply)(Handle handle, Descriptor matmul, const void* alpha, const void* a,
                   Descriptor a_layout, const void* b, Descriptor b_layout, const void* beta,
                   const void* c, Descriptor c_layout, void* d, Descriptor d_layout,
                   const Algorithm* algorithm, void* workspace, size_t workspace_bytes,
@@ -68,9 +68,9 @@ const Functions& TheFunctions() {
     Library library(BlasFiles());
     library.Find("cublasLtCreate", f->create);
     library.Find("cublasLtDestroy", f->destroy);
-    library.Find("cublasLtMatmulDescCreate", f->product_create);
-    library.Find("cublasLtMatmulDescSetAttribute", f->product_set);
-    library.Find("cublasLtMatmulDescDestroy", f->product_destroy);
+    library.Find("cublasLtMatmulDescCreate", f->matmul_create);
+    library.Find("cublasLtMatmulDescSetAttribute", f->matmul_set);
+    library.Find("cublasLtMatmulDescDestroy", f->matmul_destroy);
     library.Find("cublasLtMatrixLayoutCreate", f->layout_create);
     library.Find("cublasLtMatrixLayoutSetAttribute", f->layout_set);
     library.Find("cublasLtMatrixLayoutDestroy", f->layout_destroy);
@@ -106,9 +106,9 @@ std::optional<DataType> TypeOf(DType dtype) {
   }
 }
 
-/// The product of near sizes that stands for `p`. Only extents are changed that no elements lie
-/// along: how rows are aligned decides which algorithms there are.
-Product NearProduct(Product p) {
+/// The matmul of rounded sizes that `p` shares its algorithm with. Extents of contiguous dims are
+/// kept, because the alignment of rows decides which algorithms exist.
+MatMul NearMatMul(MatMul p) {
   const bool apart = !p.a_transposed, along_k = p.a_transposed && !p.b_transposed;
   if (apart) p.m = NearSize(p.m);
   if (along_k) p.k = NearSize(p.k);
@@ -121,17 +121,17 @@ Product NearProduct(Product p) {
 }
 
 /// The library stores matrices by columns: it is given the transposed operands in reverse order.
-class BlasProduct : public PreparedProduct {
+class BlasMatMul : public PreparedOp {
  public:
-  /// `algorithm` is one that may do, or null.
-  BlasProduct(Handle handle, const Product& p, DataType type, bool tf32, const Algorithm* algorithm)
+  /// `algorithm` is a candidate, or null.
+  BlasMatMul(Handle handle, const MatMul& p, DataType type, bool tf32, const Algorithm* algorithm)
       : is_f64(type == kReal64F) {
     const Functions& f = TheFunctions();
     int compute = is_f64 ? kCompute64F : tf32 && type == kReal32F ? kComputeTf32 : kCompute32F;
-    Check(f.product_create(&product, compute, is_f64 ? kReal64F : kReal32F), "a description");
+    Check(f.matmul_create(&matmul, compute, is_f64 ? kReal64F : kReal32F), "a description");
     int32_t first = p.b_transposed, second = p.a_transposed;
-    Check(f.product_set(product, kTransA, &first, sizeof first), "an attribute");
-    Check(f.product_set(product, kTransB, &second, sizeof second), "an attribute");
+    Check(f.matmul_set(matmul, kTransA, &first, sizeof first), "an attribute");
+    Check(f.matmul_set(matmul, kTransB, &second, sizeof second), "an attribute");
     has_bias = p.bias;
     if (has_bias && !p.relu) SetEpilogue(kBiasEpilogue);
     a = LayoutOf(type, p.b_transposed ? p.k : p.n, p.b_transposed ? p.n : p.k, p.b_row, p.batch,
@@ -141,16 +141,16 @@ class BlasProduct : public PreparedProduct {
     c = LayoutOf(*TypeOf(p.out_dtype), p.n, p.m, p.out_row, p.batch, p.out_batch);
     if (!algorithm || !Take(handle, *algorithm)) Choose(handle);
     if (!p.relu) return;
-    // By the algorithm of the product alone where that can be, so that no bit changes.
+    // By the algorithm of the matmul without relu if possible, so that no bit changes.
     SetEpilogue(kReluEpilogue | (has_bias ? kBiasEpilogue : 0));
     if (!found || !Take(handle, chosen.algorithm)) Choose(handle);
   }
-  ~BlasProduct() override {
+  ~BlasMatMul() override {
     const Functions& f = TheFunctions();
     for (Descriptor layout : {a, b, c}) {
       if (layout) f.layout_destroy(layout);
     }
-    if (product) f.product_destroy(product);
+    if (matmul) f.matmul_destroy(matmul);
   }
 
   int64_t scratch_bytes() const override {
@@ -161,7 +161,7 @@ class BlasProduct : public PreparedProduct {
   bool has_bias = false;
   bool found = false;
   std::mutex mutex;  // of the bias, which the description holds
-  Descriptor product = nullptr;
+  Descriptor matmul = nullptr;
   Descriptor a = nullptr, b = nullptr, c = nullptr;
   Heuristic chosen = {};
 
@@ -169,7 +169,7 @@ class BlasProduct : public PreparedProduct {
   /// Whether the algorithm can do it.
   bool Take(Handle handle, const Algorithm& algorithm) {
     Heuristic checked = {};
-    if (TheFunctions().algorithm_check(handle, product, a, b, c, c, &algorithm, &checked) != 0 ||
+    if (TheFunctions().algorithm_check(handle, matmul, a, b, c, c, &algorithm, &checked) != 0 ||
         checked.workspace > kWorkspace) {
       return false;
     }
@@ -178,8 +178,7 @@ class BlasProduct : public PreparedProduct {
     return found = true;
   }
   void SetEpilogue(int32_t epilogue) {
-    Check(TheFunctions().product_set(product, kEpilogue, &epilogue, sizeof epilogue),
-          "an attribute");
+    Check(TheFunctions().matmul_set(matmul, kEpilogue, &epilogue, sizeof epilogue), "an attribute");
   }
 
   void Choose(Handle handle) {
@@ -191,7 +190,7 @@ class BlasProduct : public PreparedProduct {
       f.preference_set(preference, kAlignmentA + operand, &kAlignment, sizeof kAlignment);
     }
     int count = 0;
-    int status = f.heuristic(handle, product, a, b, c, c, preference, 1, &chosen, &count);
+    int status = f.heuristic(handle, matmul, a, b, c, c, preference, 1, &chosen, &count);
     f.preference_destroy(preference);
     found = status == 0 && count > 0;
   }
@@ -232,59 +231,59 @@ struct Blas::Choice {
   std::optional<Algorithm> algorithm;
 };
 
-std::shared_ptr<const Blas::Choice> Blas::ChoiceFor(const Product& product, bool tf32) {
-  const Product near = NearProduct(product);
+std::shared_ptr<const Blas::Choice> Blas::ChoiceFor(const MatMul& matmul, bool tf32) {
+  const MatMul near = NearMatMul(matmul);
   {
     std::lock_guard lock(mutex_);
     if (auto found = choices_.find({near, tf32}); found != choices_.end()) return found->second;
   }
-  BlasProduct made(handle_, near, *TypeOf(near.dtype), tf32, nullptr);
+  BlasMatMul made(handle_, near, *TypeOf(near.dtype), tf32, nullptr);
   auto choice = std::make_shared<Choice>();
   if (made.found) choice->algorithm = made.chosen.algorithm;
   std::lock_guard lock(mutex_);
   return choices_.try_emplace({near, tf32}, std::move(choice)).first->second;
 }
 
-std::shared_ptr<PreparedProduct> Blas::Prepare(const Product& product, bool tf32) {
-  std::optional<DataType> type = TypeOf(product.dtype);
+std::shared_ptr<PreparedOp> Blas::Prepare(const MatMul& matmul, bool tf32) {
+  std::optional<DataType> type = TypeOf(matmul.dtype);
   if (!handle_ || !type) return nullptr;
   {
     std::lock_guard lock(mutex_);
-    auto known = prepared_.find({product, tf32});
+    auto known = prepared_.find({matmul, tf32});
     if (known != prepared_.end()) {
-      if (std::shared_ptr<PreparedProduct> prepared = known->second.lock()) return prepared;
+      if (std::shared_ptr<PreparedOp> prepared = known->second.lock()) return prepared;
       prepared_.erase(known);
     }
   }
-  std::shared_ptr<const Choice> choice = ChoiceFor(product, tf32);
-  auto prepared = std::make_shared<BlasProduct>(handle_, product, *type, tf32,
-                                                choice->algorithm ? &*choice->algorithm : nullptr);
+  std::shared_ptr<const Choice> choice = ChoiceFor(matmul, tf32);
+  auto prepared = std::make_shared<BlasMatMul>(handle_, matmul, *type, tf32,
+                                               choice->algorithm ? &*choice->algorithm : nullptr);
   if (!prepared->found) return nullptr;
   std::lock_guard lock(mutex_);
   if (prepared_.size() > kMostPrepared) {
     std::erase_if(prepared_, [](const auto& entry) { return entry.second.expired(); });
   }
-  prepared_[{product, tf32}] = prepared;
+  prepared_[{matmul, tf32}] = prepared;
   return prepared;
 }
 
-void Blas::Multiply(const PreparedProduct& prepared, Address a, Address b, Address bias,
-                    Address out, Address scratch, CUstream stream) const {
-  auto& p = const_cast<BlasProduct&>(static_cast<const BlasProduct&>(prepared));
+void Blas::Multiply(const PreparedOp& prepared, Address a, Address b, Address bias, Address out,
+                    Address scratch, CUstream stream) const {
+  auto& p = const_cast<BlasMatMul&>(static_cast<const BlasMatMul&>(prepared));
   std::lock_guard lock(p.mutex);
   if (p.has_bias) {
-    Check(TheFunctions().product_set(p.product, kBiasPointer, &bias, sizeof bias), "a bias");
+    Check(TheFunctions().matmul_set(p.matmul, kBiasPointer, &bias, sizeof bias), "a bias");
   }
   const double one64 = 1, zero64 = 0;
   const float one32 = 1, zero32 = 0;
   auto pointer = [](Address address) { return reinterpret_cast<void*>(address); };
   Address workspace = (scratch + 255) / 256 * 256;
   Check(TheFunctions().multiply(
-            handle_, p.product, p.is_f64 ? static_cast<const void*>(&one64) : &one32, pointer(b),
+            handle_, p.matmul, p.is_f64 ? static_cast<const void*>(&one64) : &one32, pointer(b),
             p.a, pointer(a), p.b, p.is_f64 ? static_cast<const void*>(&zero64) : &zero32,
             pointer(out), p.c, pointer(out), p.c, &p.chosen.algorithm,
             p.chosen.workspace > 0 ? pointer(workspace) : nullptr, p.chosen.workspace, stream),
-        "a product");
+        "a matmul");
 }
 
 }  // namespace hammock::cuda

@@ -1,5 +1,5 @@
 #pragma once
-/// Matrix products by cuBLASLt, which is opened at run time.
+/// Matmuls by cuBLASLt, which is opened at run time.
 
 #include <map>
 #include <memory>
@@ -23,21 +23,21 @@ class Blas {
  public:
   Blas();
   ~Blas();
-  /// Null for dtypes that the library does not have. `tf32`: products of f32 may round operands.
-  /// Products that are alike are prepared once, and near sizes have one algorithm (near_sizes.h).
-  std::shared_ptr<PreparedProduct> Prepare(const Product& product, bool tf32);
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
+  /// Null for dtypes that the library does not have. `tf32`: matmuls of f32 may round operands.
+  /// Equal matmuls are prepared once, and near sizes share one algorithm (near_sizes.h).
+  std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul, bool tf32);
+  void Multiply(const PreparedOp& matmul, Address a, Address b, Address bias, Address out,
                 Address scratch, CUstream stream) const;
 
  private:
   struct Choice;
-  /// The algorithm for sizes near those of `product`, without what follows on it.
-  std::shared_ptr<const Choice> ChoiceFor(const Product& product, bool tf32);
+  /// The algorithm for sizes near those of `matmul`, without its epilogue.
+  std::shared_ptr<const Choice> ChoiceFor(const MatMul& matmul, bool tf32);
 
   void* handle_ = nullptr;
   std::mutex mutex_;
-  std::map<std::pair<Product, bool>, std::weak_ptr<PreparedProduct>> prepared_;
-  std::map<std::pair<Product, bool>, std::shared_ptr<const Choice>> choices_;
+  std::map<std::pair<MatMul, bool>, std::weak_ptr<PreparedOp>> prepared_;
+  std::map<std::pair<MatMul, bool>, std::shared_ptr<const Choice>> choices_;
 };
 
 }  // namespace hammock::cuda

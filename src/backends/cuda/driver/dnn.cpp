@@ -170,7 +170,7 @@ std::vector<int64_t> KeyOf(const Convolution& c, bool tf32) {
   return key;
 }
 
-class DnnConvolution : public PreparedProduct {
+class DnnConvolution : public PreparedOp {
  public:
   DnnConvolution(const Convolution& c, DataType type) : kind_(c.kind), is_f64_(type == kDouble) {
     described_ = Describe(c, type);
@@ -321,15 +321,15 @@ void* Dnn::HandleOf(CUstream stream) {
   return found->handle;
 }
 
-std::shared_ptr<PreparedProduct> Dnn::Prepare(const Convolution& convolution, bool tf32) {
+std::shared_ptr<PreparedOp> Dnn::Prepare(const Convolution& convolution, bool tf32) {
   std::optional<DataType> type = TypeOf(convolution.dtype);
   if (!type || !Fits(convolution) || !WhyNoDnn().empty()) return nullptr;
   std::lock_guard lock(mutex_);
   // Only programs with convolutions wait for its start.
   void* handle = HandleOf(nullptr);
   if (!handle) return nullptr;
-  std::weak_ptr<PreparedProduct>& known = prepared_[KeyOf(convolution, tf32)];
-  if (std::shared_ptr<PreparedProduct> prepared = known.lock()) return prepared;
+  std::weak_ptr<PreparedOp>& known = prepared_[KeyOf(convolution, tf32)];
+  if (std::shared_ptr<PreparedOp> prepared = known.lock()) return prepared;
   auto prepared = std::make_shared<DnnConvolution>(convolution, *type);
   std::optional<Choice> choice = ChoiceFor(handle, convolution, tf32);
   if (!(choice && prepared->Take(handle, choice->algorithm, choice->math)) &&
@@ -354,8 +354,8 @@ std::optional<Dnn::Choice> Dnn::ChoiceFor(void* handle, const Convolution& convo
   return known->second;
 }
 
-void Dnn::Convolve(const PreparedProduct& prepared, Address a, Address b, Address out,
-                   Address scratch, CUstream stream) {
+void Dnn::Convolve(const PreparedOp& prepared, Address a, Address b, Address out, Address scratch,
+                   CUstream stream) {
   std::lock_guard lock(mutex_);
   void* handle = HandleOf(stream);
   if (!handle) {

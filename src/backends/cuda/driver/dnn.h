@@ -23,9 +23,9 @@ class Dnn {
   /// Null where the library has no algorithm that gives the same bits every time. `tf32`:
   /// convolutions of f32 may round operands. Those that are alike are prepared once, and near
   /// sizes have one algorithm (near_sizes.h).
-  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution, bool tf32);
-  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
-                Address scratch, CUstream stream);
+  std::shared_ptr<PreparedOp> Prepare(const Convolution& convolution, bool tf32);
+  void Convolve(const PreparedOp& convolution, Address a, Address b, Address out, Address scratch,
+                CUstream stream);
 
  private:
   /// Of all that a convolution is.
@@ -46,7 +46,7 @@ class Dnn {
   // Each stream has its own, since what the library keeps in one may be in use until a call is
   // done.
   std::vector<Handle> handles_;
-  std::map<Key, std::weak_ptr<PreparedProduct>> prepared_;
+  std::map<Key, std::weak_ptr<PreparedOp>> prepared_;
   std::map<Key, std::optional<Choice>> choices_;
 };
 

@@ -239,7 +239,7 @@ class GpuMachine : public Machine {
     }
     return functions;
   }
-  bool has_async_products() const override { return architecture_ == 90; }
+  bool has_async_matmuls() const override { return architecture_ == 90; }
   std::string Assembly(const KernelSource& source) override {
     return PtxByNvrtc(Prelude() + source.text, architecture_);
   }
@@ -264,25 +264,25 @@ class GpuMachine : public Machine {
                            code});
   }
 
-  // ---- Products
+  // ---- Matmuls
 
-  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
+  std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) override {
     Enter();
-    return blas_->Prepare(product, config::Get<config::kMatmulPrecision>() == "high");
+    return blas_->Prepare(matmul, config::Get<config::kMatmulPrecision>() == "high");
   }
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
+  void Multiply(const PreparedOp& matmul, Address a, Address b, Address bias, Address out,
                 Address scratch) override {
-    Do(&product, {a, b, bias, out, scratch},
-       [&](CUstream stream) { blas_->Multiply(product, a, b, bias, out, scratch, stream); });
+    Do(&matmul, {a, b, bias, out, scratch},
+       [&](CUstream stream) { blas_->Multiply(matmul, a, b, bias, out, scratch, stream); });
   }
 
   // ---- Convolutions
 
-  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+  std::shared_ptr<PreparedOp> Prepare(const Convolution& convolution) override {
     Enter();
     return dnn_.Prepare(convolution, config::Get<config::kMatmulPrecision>() == "high");
   }
-  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+  void Convolve(const PreparedOp& convolution, Address a, Address b, Address out,
                 Address scratch) override {
     Do(&convolution, {a, b, out, scratch},
        [&](CUstream stream) { dnn_.Convolve(convolution, a, b, out, scratch, stream); });
@@ -590,7 +590,7 @@ class GpuMachine : public Machine {
 std::string WhyNoGpu() {
   if (std::string why = WhyNoDriver(); !why.empty()) return "no driver: " + why;
   if (std::string why = WhyNoNvrtc(); !why.empty()) return "no compiler: " + why;
-  if (std::string why = WhyNoBlas(); !why.empty()) return "no matrix products: " + why;
+  if (std::string why = WhyNoBlas(); !why.empty()) return "no matmuls: " + why;
   return "";
 }
 

@@ -9,7 +9,7 @@
 
 namespace hammock::cuda {
 
-/// Empty where GPUs, a compiler and a library of products are there; else what is missing.
+/// Empty if GPUs, a compiler and cuBLASLt are available; else the part that is missing.
 std::string WhyNoGpu();
 int GpuCount();
 

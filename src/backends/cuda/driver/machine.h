@@ -76,7 +76,7 @@ struct Piece {
 };
 
 /// out[batch, m, n] = a[batch, m, k] * b[batch, k, n], matrices with one contiguous dim each.
-struct Product {
+struct MatMul {
   DType dtype = DType::kF32;      ///< of a and b
   DType out_dtype = DType::kF32;  ///< dtype, or f32 for f16 and bf16
   int64_t batch = 1;
@@ -86,17 +86,17 @@ struct Product {
   int64_t a_row = 0, b_row = 0, out_row = 0;        ///< strides of stored rows, in elements
   int64_t a_batch = 0, b_batch = 0, out_batch = 0;  ///< strides of the batch
   bool bias = false;  ///< one element of out_dtype for each column is added before it is rounded
-  bool relu = false;  ///< what is below 0 then is 0
+  bool relu = false;  ///< relu is applied after that
 
-  auto operator<=>(const Product&) const = default;
+  auto operator<=>(const MatMul&) const = default;
 };
 
-/// A convolution of images [batch, channels, places...], or one of its gradients.
+/// A convolution of images [batch, channels, positions...], or one of its gradients.
 struct Convolution {
   enum class Kind {
-    kForward,  ///< out of input and weight
-    kInput,    ///< input of out and weight, as gradients are; a transposed convolution
-    kWeight,   ///< weight of out and input
+    kForward,  ///< computes out from input and weight
+    kInput,    ///< computes input from out and weight: the gradient, or a transposed convolution
+    kWeight,   ///< computes weight from out and input
   };
   Kind kind = Kind::kForward;
   DType dtype = DType::kF32;
@@ -106,10 +106,10 @@ struct Convolution {
   bool channels_last = false;  ///< in memory, of all three; sizes stay as they are
 };
 
-/// A product or convolution, made ready. Immutable.
-class PreparedProduct {
+/// A matmul or convolution, prepared to run. Immutable.
+class PreparedOp {
  public:
-  virtual ~PreparedProduct() = default;
+  virtual ~PreparedOp() = default;
   virtual int64_t scratch_bytes() const { return 0; }
 };
 
@@ -148,21 +148,21 @@ class Machine {
   virtual void Clear(Address at, int64_t bytes) = 0;
 
   // ---- Code
-  /// Whether kernels may use what Note [Asynchronous products] in attention_text.h tells of.
-  virtual bool has_async_products() const = 0;
+  /// Whether kernels may multiply as Note [Asynchronous matmuls] in attention_text.h says.
+  virtual bool has_async_matmuls() const = 0;
   /// CompileError where a text is wrong, here or when it first runs.
   virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
   virtual void Launch(const Function& function, const Grid& grid,
                       std::span<const uint64_t> words) = 0;
 
-  // ---- Products. Null where the machine has no way to compute it.
-  virtual std::shared_ptr<PreparedProduct> Prepare(const Product& product) = 0;
-  virtual void Multiply(const PreparedProduct& product, Address a, Address b, Address bias,
-                        Address out, Address scratch) = 0;
+  // ---- Matmuls. Prepare returns null if the machine cannot compute it.
+  virtual std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) = 0;
+  virtual void Multiply(const PreparedOp& matmul, Address a, Address b, Address bias, Address out,
+                        Address scratch) = 0;
 
   // ---- Convolutions, `a` and `b` in the order in which Kind names them. Null as above.
-  virtual std::shared_ptr<PreparedProduct> Prepare(const Convolution&) { return nullptr; }
-  virtual void Convolve(const PreparedProduct&, Address /*a*/, Address /*b*/, Address /*out*/,
+  virtual std::shared_ptr<PreparedOp> Prepare(const Convolution&) { return nullptr; }
+  virtual void Convolve(const PreparedOp&, Address /*a*/, Address /*b*/, Address /*out*/,
                         Address /*scratch*/) {}
 
   // ---- CUDA graphs: the same work with the same addresses, in one call of the driver. A graph

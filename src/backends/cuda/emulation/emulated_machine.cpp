@@ -142,14 +142,14 @@ class EmulatedEvent : public Event {
   const std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now();
 };
 
-class EmulatedProduct : public PreparedProduct {
+class EmulatedMatMul : public PreparedOp {
  public:
-  explicit EmulatedProduct(const Product& product) : product(product) {}
-  const Product product;
+  explicit EmulatedMatMul(const MatMul& matmul) : matmul(matmul) {}
+  const MatMul matmul;
 };
 
 template <class T, class Out>
-void MultiplyOf(const Product& p, const T* a, const T* b, const Out* bias, Out* out) {
+void MultiplyOf(const MatMul& p, const T* a, const T* b, const Out* bias, Out* out) {
   using Sum = std::conditional_t<kIsReal<T>, double, uint64_t>;
   for (int64_t batch = 0; batch < p.batch; ++batch) {
     for (int64_t i = 0; i < p.m; ++i) {
@@ -171,7 +171,7 @@ void MultiplyOf(const Product& p, const T* a, const T* b, const Out* bias, Out* 
   }
 }
 
-class EmulatedConvolution : public PreparedProduct {
+class EmulatedConvolution : public PreparedOp {
  public:
   explicit EmulatedConvolution(const Convolution& convolution) : convolution(convolution) {}
   int64_t scratch_bytes() const override { return 64; }
@@ -254,7 +254,7 @@ class EmulatedMachine : public Machine {
         std::aligned_alloc(256, (static_cast<size_t>(bytes) + 255) / 256 * 256));
   }
   void GiveMemory(Address address) override { std::free(reinterpret_cast<void*>(address)); }
-  bool has_async_products() const override { return true; }
+  bool has_async_matmuls() const override { return true; }
   void* TakeHostMemory(int64_t bytes) override { return std::malloc(static_cast<size_t>(bytes)); }
   void GiveHostMemory(void* memory) override { std::free(memory); }
   // Kernels run one after another.
@@ -302,13 +302,13 @@ class EmulatedMachine : public Machine {
               [&] { emulated.code(words.data()); });
   }
 
-  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
-    return std::make_shared<EmulatedProduct>(product);
+  std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) override {
+    return std::make_shared<EmulatedMatMul>(matmul);
   }
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
+  void Multiply(const PreparedOp& matmul, Address a, Address b, Address bias, Address out,
                 Address) override {
     if (compiler_ == "none") return;
-    const Product& p = static_cast<const EmulatedProduct&>(product).product;
+    const MatMul& p = static_cast<const EmulatedMatMul&>(matmul).matmul;
     VisitDType(p.dtype, [&](auto zero) {
       using T = decltype(zero);
       if constexpr (!std::is_same_v<T, bool>) {
@@ -324,11 +324,11 @@ class EmulatedMachine : public Machine {
     });
   }
 
-  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+  std::shared_ptr<PreparedOp> Prepare(const Convolution& convolution) override {
     if (!IsFloat(convolution.dtype)) return nullptr;
     return std::make_shared<EmulatedConvolution>(convolution);
   }
-  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+  void Convolve(const PreparedOp& convolution, Address a, Address b, Address out,
                 Address) override {
     if (compiler_ == "none") return;
     const Convolution& c = static_cast<const EmulatedConvolution&>(convolution).convolution;

@@ -30,7 +30,7 @@ GraphValue Scaled(GraphBuilder& w, GraphValue x, double scale) {
 GraphValue Reduce(GraphBuilder& w, const OpDef& op, GraphValue x) {
   return w.Add(op, {x}, {Attr(Dims{2}), Attr(false)});
 }
-/// The product of stacks of matrices in f32; `a_dim` and `b_dim` are summed over.
+/// The batched matmul in f32 that sums over `a_dim` and `b_dim`.
 GraphValue Dot(GraphBuilder& w, GraphValue a, GraphValue b, int64_t a_dim, int64_t b_dim) {
   return w.Add(ops::kDotGeneralFused, {a, b, {}},
                {Attr(Dims{a_dim}), Attr(Dims{b_dim}), Attr(Dims{0}), Attr(Dims{0}),
@@ -83,11 +83,11 @@ std::vector<GraphValue> Backward(GraphBuilder& w, const GraphNode& node, const O
   GraphValue scores = Scores(w, o);
   Dims sizes = w.SizesOf(scores);
   Dims rows = {sizes[0], sizes[1]};
-  // Both products first, so that one kernel makes all of what follows.
-  GraphValue products = Dot(w, grad, o.value, 2, 2);
+  // Both matmuls first, so that one kernel computes everything after them.
+  GraphValue matmuls = Dot(w, grad, o.value, 2, 2);
   GraphValue shifted = w.Add(ops::kSub, {scores, OfRows(w, w.Reshape(log_sum, rows), sizes[2])});
   GraphValue weights = w.Add(ops::kExp, {shifted});
-  GraphValue of_weights = w.Add(ops::kSub, {products, OfRows(w, w.Reshape(delta, rows), sizes[2])});
+  GraphValue of_weights = w.Add(ops::kSub, {matmuls, OfRows(w, w.Reshape(delta, rows), sizes[2])});
   GraphValue of_scores = w.Cast(Scaled(w, w.Add(ops::kMul, {weights, of_weights}), o.scale), dtype);
   GraphValue results[] = {Dot(w, of_scores, o.key, 2, 1), Dot(w, of_scores, o.query, 1, 1),
                           Dot(w, w.Cast(weights, dtype), grad, 1, 1)};

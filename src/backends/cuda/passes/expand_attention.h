@@ -8,10 +8,10 @@ namespace hammock::cuda {
 /// knows no mask but a causal one.
 bool ExpandsAttention(const Graph& graph, const GraphNode& node);
 
-/// Whether kernels compute it whole, as calls_attention.cpp and calls_attention_backward.cpp do.
+/// Whether kernels compute it whole (calls/attention.cpp, calls/attention_backward.cpp).
 bool HasAttentionKernel(const Graph& graph, const GraphNode& node);
 
-/// Other attention, and its gradient, as products on the matrix units: scores are f32, the softmax
+/// Other attention, and its gradient, as matmuls on tensor cores: scores are f32, the softmax
 /// and the gradient of the scores are rounded to the operands' dtype before they are multiplied
 /// again, as fused kernels for such dtypes do.
 Graph ExpandAttention(Graph graph);

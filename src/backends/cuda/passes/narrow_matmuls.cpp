@@ -31,34 +31,34 @@ GraphValue Narrowed(GraphBuilder& out, GraphValue value) {
   return out.Append(std::move(node));
 }
 
-/// A product as one with further operands and another dtype.
-GraphNode Fused(GraphNode product, GraphValue bias, DType dtype, bool relu) {
-  product.op = &ops::kDotGeneralFused;
-  product.inputs.resize(2);
-  product.inputs.push_back(bias);
-  product.attrs.resize(4);
-  product.attrs.emplace_back(dtype);
-  product.attrs.emplace_back(relu);
-  product.types[0] = product.type().With(dtype);
-  return product;
+/// `matmul` as a fused one, with a bias, a result dtype and perhaps relu.
+GraphNode Fused(GraphNode matmul, GraphValue bias, DType dtype, bool relu) {
+  matmul.op = &ops::kDotGeneralFused;
+  matmul.inputs.resize(2);
+  matmul.inputs.push_back(bias);
+  matmul.attrs.resize(4);
+  matmul.attrs.emplace_back(dtype);
+  matmul.attrs.emplace_back(relu);
+  matmul.types[0] = matmul.type().With(dtype);
+  return matmul;
 }
 
-/// A product of 16-bit floats that gives its sums as they are.
-bool IsNarrowProduct(const Graph& graph, GraphValue value) {
+/// Whether a value is a matmul of 16-bit floats with f32 results.
+bool IsNarrowMatMul(const Graph& graph, GraphValue value) {
   const GraphNode& node = graph[value.node];
   return node.op == &ops::kDotGeneralFused && node.inputs[2].node < 0 &&
          node.type().dtype() == DType::kF32;
 }
 
-/// The vector that is added to every row of a product, if a value is one: 16-bit floats, one for
-/// each column of the result.
-std::optional<GraphValue> BiasOf(const Graph& graph, GraphValue value, const GraphNode& product) {
-  const Shape &a = graph.TypeOf(product.inputs[0]), &b = graph.TypeOf(product.inputs[1]);
+/// The bias vector behind a value that is added to a matmul: one element of the operands' dtype for
+/// each column of the result. Nothing if the value is no bias.
+std::optional<GraphValue> BiasOf(const Graph& graph, GraphValue value, const GraphNode& matmul) {
+  const Shape &a = graph.TypeOf(matmul.inputs[0]), &b = graph.TypeOf(matmul.inputs[1]);
   if (a.numel() == 0 || b.numel() == 0) return std::nullopt;  // nothing is multiplied
   int64_t fixed =
-      static_cast<int64_t>(product.attrs[1].ints().size() + product.attrs[3].ints().size());
+      static_cast<int64_t>(matmul.attrs[1].ints().size() + matmul.attrs[3].ints().size());
   if (b.rank() - fixed != 1) return std::nullopt;
-  int64_t columns = product.type().size(product.type().rank() - 1);
+  int64_t columns = matmul.type().size(matmul.type().rank() - 1);
   while (true) {
     const GraphNode& node = graph[value.node];
     const Shape& type = graph.TypeOf(value);
@@ -75,9 +75,9 @@ std::optional<GraphValue> BiasOf(const Graph& graph, GraphValue value, const Gra
   }
 }
 
-/// A cast of a product of 16-bit floats, or of one with a bias, to their dtype.
-std::optional<GraphNode> RoundedProduct(const Graph& graph, const std::vector<int>& uses,
-                                        const GraphNode& cast) {
+/// The fused matmul for a cast of a matmul of 16-bit floats, perhaps with a bias, to their dtype.
+std::optional<GraphNode> RoundedMatMul(const Graph& graph, const std::vector<int>& uses,
+                                       const GraphNode& cast) {
   if (cast.op != &ops::kCast || !IsNarrow(cast.type().dtype())) return std::nullopt;
   GraphValue value = cast.inputs[0];
   auto used_once = [&](GraphValue v) { return uses[static_cast<size_t>(v.node)] == 1; };
@@ -85,18 +85,18 @@ std::optional<GraphNode> RoundedProduct(const Graph& graph, const std::vector<in
   GraphValue bias;
   if (graph[value.node].op == &ops::kAdd) {
     const GraphNode& add = graph[value.node];
-    int first = IsNarrowProduct(graph, add.inputs[0]) ? 0 : 1;
+    int first = IsNarrowMatMul(graph, add.inputs[0]) ? 0 : 1;
     value = add.inputs[static_cast<size_t>(first)];
-    if (!IsNarrowProduct(graph, value) || !used_once(value)) return std::nullopt;
+    if (!IsNarrowMatMul(graph, value) || !used_once(value)) return std::nullopt;
     std::optional<GraphValue> found =
         BiasOf(graph, add.inputs[static_cast<size_t>(1 - first)], graph[value.node]);
     if (!found) return std::nullopt;
     bias = *found;
   }
-  if (!IsNarrowProduct(graph, value)) return std::nullopt;
-  const GraphNode& product = graph[value.node];
-  if (graph.TypeOf(product.inputs[0]).dtype() != cast.type().dtype()) return std::nullopt;
-  return Fused(product, bias, cast.type().dtype(), false);
+  if (!IsNarrowMatMul(graph, value)) return std::nullopt;
+  const GraphNode& matmul = graph[value.node];
+  if (graph.TypeOf(matmul.inputs[0]).dtype() != cast.type().dtype()) return std::nullopt;
+  return Fused(matmul, bias, cast.type().dtype(), false);
 }
 
 std::vector<int> UsesOf(const Graph& graph) {
@@ -110,15 +110,15 @@ std::vector<int> UsesOf(const Graph& graph) {
   return uses;
 }
 
-/// With the products that `find` makes of nodes, where it makes one.
+/// The graph with nodes replaced by the matmuls that `find` returns for them.
 template <class Find>
-Graph WithProducts(const Graph& graph, Find find) {
+Graph WithMatMuls(const Graph& graph, Find find) {
   const std::vector<int> uses = UsesOf(graph);
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
-    std::optional<GraphNode> product = find(graph, uses, graph[id]);
-    if (!product) return std::nullopt;
-    for (GraphValue& input : product->inputs) input = editor.Mapped(input);
-    node = std::move(*product);
+    std::optional<GraphNode> matmul = find(graph, uses, graph[id]);
+    if (!matmul) return std::nullopt;
+    for (GraphValue& input : matmul->inputs) input = editor.Mapped(input);
+    node = std::move(*matmul);
     return std::nullopt;
   });
 }
@@ -135,9 +135,9 @@ bool IsZero(const Graph& graph, GraphValue value) {
   return zero.bits() == 0;
 }
 
-/// The product that gives maximum(product + bias, 0) at once.
-std::optional<GraphNode> RectifiedProduct(const Graph& graph, const std::vector<int>& uses,
-                                          const GraphNode& node) {
+/// The fused matmul for maximum(matmul + bias, 0).
+std::optional<GraphNode> ReluMatMul(const Graph& graph, const std::vector<int>& uses,
+                                    const GraphNode& node) {
   if (node.op != &ops::kMaximum || !IsZero(graph, node.inputs[1])) return std::nullopt;
   auto is_only = [&](GraphValue value, const OpDef* op) {
     return graph[value.node].op == op && uses[static_cast<size_t>(value.node)] == 1;
@@ -146,21 +146,21 @@ std::optional<GraphNode> RectifiedProduct(const Graph& graph, const std::vector<
   const GraphNode& add = graph[node.inputs[0].node];
   for (size_t first : {0, 1}) {
     if (!is_only(add.inputs[first], &ops::kDotGeneral)) continue;
-    const GraphNode& product = graph[add.inputs[first].node];
-    bool plain = product.type().dtype() == DType::kF32 &&
-                 graph.TypeOf(product.inputs[0]).dtype() == DType::kF32 &&
-                 product.attrs[2].ints().empty();
+    const GraphNode& matmul = graph[add.inputs[first].node];
+    bool plain = matmul.type().dtype() == DType::kF32 &&
+                 graph.TypeOf(matmul.inputs[0]).dtype() == DType::kF32 &&
+                 matmul.attrs[2].ints().empty();
     std::optional<GraphValue> bias =
-        plain ? BiasOf(graph, add.inputs[1 - first], product) : std::nullopt;
+        plain ? BiasOf(graph, add.inputs[1 - first], matmul) : std::nullopt;
     if (!bias) continue;
-    return Fused(product, *bias, DType::kF32, true);
+    return Fused(matmul, *bias, DType::kF32, true);
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-Graph NarrowProducts(Graph graph) {
+Graph NarrowMatMuls(Graph graph) {
   if (!HasOp(graph, ops::kDotGeneral)) return graph;
   return EditGraph(std::move(graph),
                    [](GraphEditor& editor, NodeId, GraphNode& node) -> Replacement {
@@ -174,13 +174,12 @@ Graph NarrowProducts(Graph graph) {
                    });
 }
 
-Graph RoundProducts(Graph graph) {
-  return HasOp(graph, ops::kDotGeneralFused) ? WithProducts(graph, RoundedProduct)
-                                             : std::move(graph);
+Graph RoundMatMuls(Graph graph) {
+  return HasOp(graph, ops::kDotGeneralFused) ? WithMatMuls(graph, RoundedMatMul) : std::move(graph);
 }
 
-Graph RectifyProducts(Graph graph) {
-  return HasOp(graph, ops::kMaximum) ? WithProducts(graph, RectifiedProduct) : std::move(graph);
+Graph FuseBiasAndRelu(Graph graph) {
+  return HasOp(graph, ops::kMaximum) ? WithMatMuls(graph, ReluMatMul) : std::move(graph);
 }
 
 }  // namespace hammock::cuda

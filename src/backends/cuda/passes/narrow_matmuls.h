@@ -1,21 +1,21 @@
 #pragma once
-/// Products as matrix units and libraries take them (`_dot_general_fused`). No bit changes by any
-/// of these passes.
+/// Passes that bring matmuls into the form of tensor cores and cuBLASLt (`_dot_general_fused`).
+/// None of them changes a bit of a result.
 
 #include "hammock/ir/graph.h"
 
 namespace hammock::cuda {
 
-/// dot_general of f32 whose operands are both casts from f16, or both from bf16, takes them as they
-/// are: the products are the same, and matrix units make and sum them in f32.
-Graph NarrowProducts(Graph graph);
+/// dot_general of f32 whose operands are both casts from f16, or both from bf16, reads them without
+/// the casts: the products of elements are the same, and tensor cores compute and sum them in f32.
+Graph NarrowMatMuls(Graph graph);
 
-/// Where the only user of such a product rounds it to its operands' dtype, perhaps after a bias was
-/// added, it gives that at once. For graphs without dead nodes.
-Graph RoundProducts(Graph graph);
+/// If the only user of such a matmul rounds it to the dtype of its operands, perhaps after adding a
+/// bias, the matmul does both. For graphs without dead nodes.
+Graph RoundMatMuls(Graph graph);
 
-/// maximum(x + bias, 0) of a product x of f32 that nobody else uses is made by the product. For
-/// graphs without dead nodes.
-Graph RectifyProducts(Graph graph);
+/// maximum(x + bias, 0), where x is an f32 matmul without other users, becomes part of the matmul.
+/// For graphs without dead nodes.
+Graph FuseBiasAndRelu(Graph graph);
 
 }  // namespace hammock::cuda

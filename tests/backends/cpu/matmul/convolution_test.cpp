@@ -178,7 +178,7 @@ TEST(Convolution, MatchesTheInterpreterOnLargerImages) {
   }
 }
 
-TEST(Convolution, OfOnePlaceIsAProduct) {
+TEST(Convolution, OfOnePositionIsAMatmul) {
   std::mt19937 random(15);
   for (DType dtype : {f32, bf16, f16, i32}) {
     for (int64_t channels : {3, 64}) {

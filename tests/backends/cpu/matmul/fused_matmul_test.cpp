@@ -1,4 +1,4 @@
-// Products with what follows them, as a user sees them: the bits are those of separate steps.
+// Matmuls with what follows them, as a user sees them: the bits are those of separate steps.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -24,12 +24,13 @@ Tensor Values(const Dims& sizes, unsigned seed, DType dtype = f32) {
   return tensor(values, sizes).to(kCpu).to(dtype);
 }
 
-using Layer = std::function<Tensor(const Tensor& product)>;
+using Layer = std::function<Tensor(const Tensor& result)>;
 
-/// Runs `after` on a product in the same step and in a step of its own, in both tiers.
-void ExpectSameBits(const std::function<Tensor()>& product, const Layer& after,
+/// Runs `after` on the result of `compute` in the same step and in a step of its own, in both
+/// tiers.
+void ExpectSameBits(const std::function<Tensor()>& compute, const Layer& after,
                     const std::string& about) {
-  Tensor apart = product();
+  Tensor apart = compute();
   apart.host();
   HostTensor expected = after(apart).host();
   for (const char* threads : {"1", "2", "3"}) {
@@ -37,12 +38,12 @@ void ExpectSameBits(const std::function<Tensor()>& product, const Layer& after,
     LazyGraphExecutor::Get()->ClearComputationCache();
     for (bool compiled : {false, true}) {
       if (compiled) WaitForCode();
-      Tensor whole = product();
+      Tensor whole = compute();
       Tensor result = after(whole);
       EXPECT_TRUE(result.host().SameBits(expected)) << about << ", " << threads << " threads";
     }
-    // The product itself is wanted as well.
-    Tensor whole = product();
+    // The result itself is wanted as well.
+    Tensor whole = compute();
     Tensor both[] = {after(whole), whole};
     LazyGraphExecutor::Get()->SyncTensorsGraph(both);
     EXPECT_TRUE(both[0].host().SameBits(expected)) << about << ", stored";
@@ -50,7 +51,7 @@ void ExpectSameBits(const std::function<Tensor()>& product, const Layer& after,
   }
 }
 
-TEST(FusedProduct, MatMulsOfAllSizesHaveTheBitsOfSeparateSteps) {
+TEST(FusedMatMul, MatMulsOfAllSizesHaveTheBitsOfSeparateSteps) {
   struct Sizes {
     int64_t batch, m, k, n;
   };
@@ -64,20 +65,20 @@ TEST(FusedProduct, MatMulsOfAllSizesHaveTheBitsOfSeparateSteps) {
       Tensor a = Values({batch, m, k}, 1, dtype), b = Values({batch, k, n}, 2, dtype);
       Tensor bias = Values({n}, 3, dtype), residual = Values({batch, m, n}, 4, dtype);
       for (const Tensor& x : {a, b, bias, residual}) x.host();
-      auto product = [&] { return matmul(a, b); };
+      auto compute = [&] { return matmul(a, b); };
       std::string about = fmt::format("{}x{}x{}x{} {}", batch, m, k, n, NameOf(dtype));
       ExpectSameBits(
-          product, [&](const Tensor& y) { return gelu(y + bias) + residual; }, about + " gelu");
+          compute, [&](const Tensor& y) { return gelu(y + bias) + residual; }, about + " gelu");
       ExpectSameBits(
-          product, [&](const Tensor& y) { return softmax(y + bias, -1); }, about + " softmax");
+          compute, [&](const Tensor& y) { return softmax(y + bias, -1); }, about + " softmax");
       ExpectSameBits(
-          product, [&](const Tensor& y) { return layer_norm(y + residual, {y.size(-1)}); },
+          compute, [&](const Tensor& y) { return layer_norm(y + residual, {y.size(-1)}); },
           about + " layer norm");
     }
   }
 }
 
-TEST(FusedProduct, ConvolutionsHaveTheBitsOfSeparateSteps) {
+TEST(FusedMatMul, ConvolutionsHaveTheBitsOfSeparateSteps) {
   Tensor x = Values({3, 8, 40, 30}, 1), wide = Values({24, 8, 3, 3}, 2),
          point = Values({24, 8, 1, 1}, 3);
   Tensor mean = Values({24}, 4), var = Values({24}, 5) + 2.0, bias = Values({24}, 6);
@@ -85,13 +86,13 @@ TEST(FusedProduct, ConvolutionsHaveTheBitsOfSeparateSteps) {
   for (const Tensor& t : {x, wide, point, mean, var, bias, residual}) t.host();
   for (const Tensor& weight : {wide, point}) {
     int64_t padding = weight.size(-1) / 2;
-    auto product = [&] { return conv2d(x, weight, std::nullopt, {1}, {padding}); };
+    auto compute = [&] { return conv2d(x, weight, std::nullopt, {1}, {padding}); };
     ExpectSameBits(
-        product,
+        compute,
         [&](const Tensor& y) { return relu(batch_norm(y, mean, var, bias, bias) + residual); },
         "batch norm");
     ExpectSameBits(
-        product,
+        compute,
         [&](const Tensor& y) {
           return y * y.sum({-2, -1}, true);
         },
@@ -99,7 +100,7 @@ TEST(FusedProduct, ConvolutionsHaveTheBitsOfSeparateSteps) {
   }
 }
 
-TEST(FusedProduct, HeadsAreSplitWhileTheyAreWritten) {
+TEST(FusedMatMul, HeadsAreSplitWhileTheyAreWritten) {
   Tensor x = Values({4 * 33, 40}, 1), w = Values({40, 3 * 2 * 16}, 2), bias = Values({96}, 3);
   for (const Tensor& t : {x, w, bias}) t.host();
   ExpectSameBits([&] { return matmul(x, w); },
@@ -109,7 +110,7 @@ TEST(FusedProduct, HeadsAreSplitWhileTheyAreWritten) {
                  "heads");
 }
 
-TEST(FusedProduct, AnUpdateWritesIntoTheWeightUnlessTheProductReadsIt) {
+TEST(FusedMatMul, AnUpdateWritesIntoTheWeightUnlessTheMatmulReadsIt) {
   for (bool reads_it : {false, true}) {
     Graph graph = ParseGraph(
         "%0 = input : f32[48,64]\n%1 = input : f32[48,64]\n%2 = input : f32[64,64]\n"
@@ -123,7 +124,7 @@ TEST(FusedProduct, AnUpdateWritesIntoTheWeightUnlessTheProductReadsIt) {
   }
 }
 
-TEST(FusedProduct, SlicesAreWrittenInPlaceWhereTheWholeDies) {
+TEST(FusedMatMul, SlicesAreWrittenInPlaceWhereTheWholeDies) {
   Graph graph = ParseGraph(R"(
     %0 = input : f32[1000,64]
     %1 = input : f32[1,64]

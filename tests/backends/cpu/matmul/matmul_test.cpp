@@ -8,14 +8,14 @@ namespace hammock::cpu {
 namespace {
 
 /// Runs with so many threads; the result begins as garbage.
-HostTensor RunMatMul(const MatMul& product, const Shape& out, MatMul::Pointers pointers,
+HostTensor RunMatMul(const MatMul& matmul, const Shape& out, MatMul::Pointers pointers,
                      const char* threads) {
   config::Override some("cpu_threads", threads);
   HostTensor result(out);
   std::memset(result.mutable_data(), 0xff, result.bytes());
-  ScratchMemory scratch(product.scratch_bytes(ThreadPool::threads()));
-  if (product.spec().epilogue.stores) pointers.out = result.mutable_data();
-  product.Run(pointers, scratch.span(), ThreadPool::Get());
+  ScratchMemory scratch(matmul.scratch_bytes(ThreadPool::threads()));
+  if (matmul.spec().epilogue.stores) pointers.out = result.mutable_data();
+  matmul.Run(pointers, scratch.span(), ThreadPool::Get());
   return result;
 }
 
@@ -26,25 +26,25 @@ void CheckDotGeneral(const Shape& a, const Shape& b, const Dims& a_contract, con
   HostTensor right = Random(b, random);
   HostTensor expected =
       Interpreted(ops::kDotGeneral, {left, right}, {a_contract, b_contract, a_batch, b_batch});
-  MatMul product(DotGeneral(a, b, a_contract, b_contract, a_batch, b_batch));
+  MatMul matmul(DotGeneral(a, b, a_contract, b_contract, a_batch, b_batch));
   MatMul::Pointers pointers = {.a = left.data(), .b = right.data()};
-  HostTensor one = RunMatMul(product, expected.shape(), pointers, "1");
+  HostTensor one = RunMatMul(matmul, expected.shape(), pointers, "1");
   auto about = [&] {
     return fmt::format("{} {} {} {} {} {} by {}", a.to_string(), b.to_string(),
                        ToString(a_contract), ToString(b_contract), ToString(a_batch),
-                       ToString(b_batch), product.kernel());
+                       ToString(b_batch), matmul.kernel());
   };
-  ASSERT_TRUE(Near(one, expected, product.spec().k)) << about();
+  ASSERT_TRUE(Near(one, expected, matmul.spec().k)) << about();
   for (const char* threads : {"2", "5"}) {
-    ASSERT_TRUE(one.SameBits(RunMatMul(product, expected.shape(), pointers, threads)))
+    ASSERT_TRUE(one.SameBits(RunMatMul(matmul, expected.shape(), pointers, threads)))
         << threads << " threads: " << about();
   }
-  if (product.packed_bytes() == 0) return;
-  ScratchMemory packed(product.packed_bytes());
-  product.Pack(right.data(), packed.span().data(), ThreadPool::Get());
+  if (matmul.packed_bytes() == 0) return;
+  ScratchMemory packed(matmul.packed_bytes());
+  matmul.Pack(right.data(), packed.span().data(), ThreadPool::Get());
   pointers.b = nullptr;
   pointers.packed = packed.span().data();
-  ASSERT_TRUE(one.SameBits(RunMatMul(product, expected.shape(), pointers, "2")))
+  ASSERT_TRUE(one.SameBits(RunMatMul(matmul, expected.shape(), pointers, "2")))
       << "packed: " << about();
 }
 
@@ -136,9 +136,9 @@ TEST(MatMul, RepeatsAMatrixOfStrideZero) {
     spec.out.batch = {40 * 60};
     HostTensor a = Random(Shape(f32, {repeated == 0 ? 1 : 3, 40, 50}), random);
     HostTensor b = Random(Shape(f32, {repeated == 1 ? 1 : 3, 50, 60}), random);
-    MatMul product(spec);
+    MatMul matmul(spec);
     HostTensor out =
-        RunMatMul(product, Shape(f32, {3, 40, 60}), {.a = a.data(), .b = b.data()}, "2");
+        RunMatMul(matmul, Shape(f32, {3, 40, 60}), {.a = a.data(), .b = b.data()}, "2");
     for (int64_t i = 0; i < 3; ++i) {
       auto part = [&](const HostTensor& tensor, int64_t which, const Dims& sizes) {
         Shape shape(f32, sizes);
@@ -154,7 +154,7 @@ TEST(MatMul, RepeatsAMatrixOfStrideZero) {
   }
 }
 
-TEST(MatMul, EpiloguesSeeTheBitsOfTheProductOnce) {
+TEST(MatMul, EpiloguesSeeTheBitsOfTheResultOnce) {
   std::mt19937 random(6);
   for (DType dtype : {f32, bf16, f16, f64, i16}) {
     for (auto [batch, m, k, n] : {std::array<int64_t, 4>{1, 5, 6, 7},
@@ -171,18 +171,18 @@ TEST(MatMul, EpiloguesSeeTheBitsOfTheProductOnce) {
       HostTensor b = Random(Shape(dtype, {batch, k, n}), random);
       DotGeneralSpec spec = DotGeneral(a.shape(), b.shape(), {2}, {1}, {0}, {0});
       Shape out(dtype, {batch, m, n});
-      HostTensor product = RunMatMul(MatMul(spec), out, {.a = a.data(), .b = b.data()}, "2");
+      HostTensor plain = RunMatMul(MatMul(spec), out, {.a = a.data(), .b = b.data()}, "2");
       for (const EpilogueSpec& epilogue : AllEpilogues()) {
-        spec.product.epilogue = epilogue;
+        spec.matmul.epilogue = epilogue;
         for (const char* threads : {"1", "3"}) {
           CopyingEpilogue copy(out, n, epilogue);
           MatMul fused(spec);
           HostTensor stored =
               RunMatMul(fused, out, {.a = a.data(), .b = b.data(), .epilogue = &copy}, threads);
           EXPECT_TRUE(copy.SawEverythingOnce()) << fused.kernel();
-          EXPECT_TRUE(copy.result().SameBits(product)) << fused.kernel();
+          EXPECT_TRUE(copy.result().SameBits(plain)) << fused.kernel();
           if (epilogue.stores) {
-            EXPECT_TRUE(stored.SameBits(product)) << fused.kernel();
+            EXPECT_TRUE(stored.SameBits(plain)) << fused.kernel();
           }
         }
       }
@@ -213,10 +213,10 @@ TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
       Shape out(dtype, {batch, m, n});
       auto run = [&](const HostTensor& x, const Dims& x_contract, const HostTensor& y,
                      const Dims& y_contract, const Dims& y_batch) {
-        MatMul product(DotGeneral(x.shape(), y.shape(), x_contract, y_contract, {0}, y_batch));
-        HostTensor result = RunMatMul(product, out, {.a = x.data(), .b = y.data()}, "2");
+        MatMul matmul(DotGeneral(x.shape(), y.shape(), x_contract, y_contract, {0}, y_batch));
+        HostTensor result = RunMatMul(matmul, out, {.a = x.data(), .b = y.data()}, "2");
         for (const char* threads : {"1", "5"}) {
-          HostTensor other = RunMatMul(product, out, {.a = x.data(), .b = y.data()}, threads);
+          HostTensor other = RunMatMul(matmul, out, {.a = x.data(), .b = y.data()}, threads);
           EXPECT_TRUE(other.SameBits(result)) << threads;
         }
         return result;
@@ -276,19 +276,19 @@ TEST(MatMul, SeveralThreadsRunOneObjectAtOnce) {
   std::mt19937 random(9);
   HostTensor a = Random(Shape(f32, {128, 96}), random);
   HostTensor b = Random(Shape(f32, {96, 200}), random);
-  MatMul product(MatMulSpec::Plain(f32, 128, 96, 200));
+  MatMul matmul(MatMulSpec::Plain(f32, 128, 96, 200));
   config::Override two("cpu_threads", "2");
   HostTensor expected =
-      RunMatMul(product, Shape(f32, {128, 200}), {.a = a.data(), .b = b.data()}, "1");
+      RunMatMul(matmul, Shape(f32, {128, 200}), {.a = a.data(), .b = b.data()}, "1");
   std::vector<std::thread> users;
   std::atomic<int> wrong{0};
   for (int user = 0; user < 3; ++user) {
     users.emplace_back([&] {
       for (int turn = 0; turn < 50; ++turn) {
         HostTensor out(Shape(f32, {128, 200}));
-        ScratchMemory scratch(product.scratch_bytes(2));
-        product.Run({.a = a.data(), .b = b.data(), .out = out.mutable_data()}, scratch.span(),
-                    ThreadPool::Get());
+        ScratchMemory scratch(matmul.scratch_bytes(2));
+        matmul.Run({.a = a.data(), .b = b.data(), .out = out.mutable_data()}, scratch.span(),
+                   ThreadPool::Get());
         if (!out.SameBits(expected)) ++wrong;
       }
     });

@@ -1,5 +1,5 @@
 #pragma once
-/// What tests of products and of convolutions share.
+/// Helpers for tests of matmuls and convolutions.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ inline HostTensor Permuted(const HostTensor& tensor, const Dims& dims) {
 
 constexpr DType kNumbers[] = {f32, f64, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64};
 
-/// Copies each part that it gets, and checks that it is what the product says of it.
+/// Copies each part that it gets, and checks its position.
 class CopyingEpilogue : public Epilogue {
  public:
   CopyingEpilogue(const Shape& shape, int64_t columns, const EpilogueSpec& spec)

@@ -28,14 +28,14 @@ Tensor Values(const Dims& sizes, unsigned seed) {
 int64_t Packed() { return metrics::CounterValue("cpu::WeightsPacked").value_or(0); }
 int64_t Derived() { return GetMemoryInfo(kCpu).derived; }
 
-/// Skipped where products have no packed forms.
+/// Skipped where matmuls have no packed forms.
 class WeightFormsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ConvolutionSpec spec =
         ConvolutionSpec::Of(Shape(f32, {1, 16, 8, 8}), Shape(f32, {16, 16, 3, 3}), {1, 1}, {1, 1},
                             {1, 1}, false, {0, 0}, 1);
-    if (Convolution(spec).packed_bytes() == 0) GTEST_SKIP() << "products are our own here";
+    if (Convolution(spec).packed_bytes() == 0) GTEST_SKIP() << "no library that packs weights";
     before_ = Packed();
   }
   int64_t made() const { return Packed() - before_; }
@@ -64,8 +64,8 @@ TEST_F(WeightFormsTest, AreMadeAtTheSecondRunAndKept) {
   EXPECT_EQ(Derived(), derived);
 }
 
-TEST_F(WeightFormsTest, OfProductsHaveTheBitsOfTheWeight) {
-  // Rows that are a page apart are packed before the product.
+TEST_F(WeightFormsTest, OfMatmulsHaveTheBitsOfTheWeight) {
+  // Rows that are a page apart are packed before the matmul.
   Tensor x = Values({256, 64}, 1), w = Values({64, 1024}, 2);
   HostTensor first = mm(x, w).host();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE((mm(x, w)).host().SameBits(first));

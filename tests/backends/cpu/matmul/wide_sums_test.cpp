@@ -1,4 +1,4 @@
-// The option wide_sums: products and convolutions of f32 as those of f64, rounded once.
+// The option wide_sums: matmuls and convolutions of f32 as those of f64, rounded once.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ void ExpectSumsOfDoubles(F compute) {
             compute(a.to(f64), b.to(f64)).to(f32).template to_vector<float>());
 }
 
-TEST(WideSums, OfProducts) {
+TEST(WideSums, OfMatmuls) {
   ExpectSumsOfDoubles([](const Tensor& a, const Tensor& b) {
     return matmul(reshape(a, {64, -1}), reshape(b, {-1, 2}).repeat({1, 16}).slice(0, 0, 200));
   });
@@ -35,10 +35,10 @@ TEST(WideSums, OfConvolutionsAndTheirGradients) {
 
 TEST(WideSums, AreAnotherCompilation) {
   Tensor x = tensor({1e8f, 1.0f, -1e8f}), y = ones({3, 1});
-  auto product = [&] { return matmul(reshape(x, {1, 3}), y).item<float>(); };
-  product();
+  auto compute = [&] { return matmul(reshape(x, {1, 3}), y).item<float>(); };
+  compute();
   config::Override wide("wide_sums", "true");
-  EXPECT_EQ(product(), 1.0f);
+  EXPECT_EQ(compute(), 1.0f);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST(CudaGraphs, IndependentStepsAreConcurrent) {
 TEST(CudaGraphs, DonatedMemoryIsWrittenAfterItWasRead) {
   if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
   auto machine = std::make_shared<NotingMachine>(EmulatedForTests());
-  // The sum is no operand of the product, but overwrites one.
+  // The sum is no operand of the matmul, but overwrites one.
   Graph graph = ParseGraph(R"(
     %0 = input : f32[64,64]
     %1 = permute %0 {dims=[1,0]} : f32[64,64]

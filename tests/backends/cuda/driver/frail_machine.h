@@ -46,7 +46,7 @@ class FrailMachine : public Machine {
     *memory_left_ += taken_.extract(address).mapped();
     inner_->GiveMemory(address);
   }
-  bool has_async_products() const override { return inner_->has_async_products(); }
+  bool has_async_matmuls() const override { return inner_->has_async_matmuls(); }
   void* TakeHostMemory(int64_t bytes) override { return inner_->TakeHostMemory(bytes); }
   void GiveHostMemory(void* memory) override { inner_->GiveHostMemory(memory); }
   Address Counters() override { return inner_->Counters(); }
@@ -75,10 +75,10 @@ class FrailMachine : public Machine {
     return inner_->Load(sources);
   }
   void Launch(const Function&, const Grid&, std::span<const uint64_t>) override { Start(); }
-  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
-    return inner_->Prepare(product);
+  std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) override {
+    return inner_->Prepare(matmul);
   }
-  void Multiply(const PreparedProduct&, Address, Address, Address, Address, Address) override {
+  void Multiply(const PreparedOp&, Address, Address, Address, Address, Address) override {
     Start();
   }
 

@@ -32,18 +32,18 @@ Driver CountingDriver() {
 
 class GpuGraphs : public testing::Test {
  protected:
-  /// Two kernels, and a product between them.
+  /// Two kernels, and a matmul between them.
   std::vector<GpuGraph::Op> Ops() {
     return {{&functions_[0], {}, {1, 2}, Node(1), nullptr},
-            {&product_, {}, {5, 6}, nullptr, nullptr},
+            {&matmul_, {}, {5, 6}, nullptr, nullptr},
             {&functions_[1], {}, {3, 4}, Node(2), nullptr}};
   }
   CUgraphNode Node(int i) { return reinterpret_cast<CUgraphNode>(&nodes_[i]); }
   /// The same with other arguments; whether the graph has them then.
-  bool Change(GpuGraph& graph, uint64_t of_kernel, uint64_t of_product) {
+  bool Change(GpuGraph& graph, uint64_t of_kernel, uint64_t of_matmul) {
     if (!graph.StartComparing(pieces_)) return false;
     graph.CompareLaunch(functions_[0], {}, std::vector<uint64_t>{1, 2});
-    graph.CompareCall(&product_, std::vector<uint64_t>{5, of_product});
+    graph.CompareCall(&matmul_, std::vector<uint64_t>{5, of_matmul});
     graph.CompareLaunch(functions_[1], {}, std::vector<uint64_t>{3, of_kernel});
     return graph.EndComparing();
   }
@@ -51,7 +51,7 @@ class GpuGraphs : public testing::Test {
   Driver driver_ = CountingDriver();
   Function functions_[2];
   char nodes_[3];
-  int product_ = 0;
+  int matmul_ = 0;
   std::vector<Piece> pieces_ = {{nullptr, {}}, {nullptr, {0}}};
 };
 

@@ -129,7 +129,7 @@ class LateMachine : public Machine {
 
   // ---- Code
 
-  bool has_async_products() const override { return inner_->has_async_products(); }
+  bool has_async_matmuls() const override { return inner_->has_async_matmuls(); }
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
     auto functions = inner_->Load(sources);
     std::lock_guard lock(mutex_);
@@ -143,18 +143,18 @@ class LateMachine : public Machine {
     Ask(Stream(), names_[&function], kept,
         [=, this, &function] { inner_->Launch(function, grid, kept); });
   }
-  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
-    return inner_->Prepare(product);
+  std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) override {
+    return inner_->Prepare(matmul);
   }
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
+  void Multiply(const PreparedOp& matmul, Address a, Address b, Address bias, Address out,
                 Address scratch) override {
-    Ask(Stream(), "a product", {a, b, bias, out, scratch},
-        [=, this, &product] { inner_->Multiply(product, a, b, bias, out, scratch); });
+    Ask(Stream(), "a matmul", {a, b, bias, out, scratch},
+        [=, this, &matmul] { inner_->Multiply(matmul, a, b, bias, out, scratch); });
   }
-  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+  std::shared_ptr<PreparedOp> Prepare(const Convolution& convolution) override {
     return inner_->Prepare(convolution);
   }
-  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+  void Convolve(const PreparedOp& convolution, Address a, Address b, Address out,
                 Address scratch) override {
     Ask(Stream(), "a convolution", {a, b, out, scratch},
         [=, this, &convolution] { inner_->Convolve(convolution, a, b, out, scratch); });

@@ -23,7 +23,7 @@ class NotingMachine : public Machine {
   int card() const override { return inner_->card(); }
   Address TakeMemory(int64_t bytes) override { return inner_->TakeMemory(bytes); }
   void GiveMemory(Address address) override { inner_->GiveMemory(address); }
-  bool has_async_products() const override { return inner_->has_async_products(); }
+  bool has_async_matmuls() const override { return inner_->has_async_matmuls(); }
   void* TakeHostMemory(int64_t bytes) override { return inner_->TakeHostMemory(bytes); }
   void GiveHostMemory(void* memory) override { inner_->GiveHostMemory(memory); }
   Address Counters() override { return inner_->Counters(); }
@@ -40,10 +40,10 @@ class NotingMachine : public Machine {
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
     return inner_->Load(sources);
   }
-  std::shared_ptr<PreparedProduct> Prepare(const Product& product) override {
-    return inner_->Prepare(product);
+  std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) override {
+    return inner_->Prepare(matmul);
   }
-  std::shared_ptr<PreparedProduct> Prepare(const Convolution& convolution) override {
+  std::shared_ptr<PreparedOp> Prepare(const Convolution& convolution) override {
     return inner_->Prepare(convolution);
   }
   std::shared_ptr<Event> RecordEvent() override { return inner_->RecordEvent(); }
@@ -70,11 +70,11 @@ class NotingMachine : public Machine {
     std::vector<uint64_t> kept(words.begin(), words.end());
     Do([=, this, &function] { inner_->Launch(function, grid, kept); });
   }
-  void Multiply(const PreparedProduct& product, Address a, Address b, Address bias, Address out,
+  void Multiply(const PreparedOp& matmul, Address a, Address b, Address bias, Address out,
                 Address scratch) override {
-    Do([=, this, &product] { inner_->Multiply(product, a, b, bias, out, scratch); });
+    Do([=, this, &matmul] { inner_->Multiply(matmul, a, b, bias, out, scratch); });
   }
-  void Convolve(const PreparedProduct& convolution, Address a, Address b, Address out,
+  void Convolve(const PreparedOp& convolution, Address a, Address b, Address out,
                 Address scratch) override {
     Do([=, this, &convolution] { inner_->Convolve(convolution, a, b, out, scratch); });
   }

@@ -344,7 +344,7 @@ TEST(FillSlices, OtherSlicesAreLeftAlone) {
   }
 }
 
-TEST(NarrowProducts, TakesSixteenBitOperandsAndRoundsOnce) {
+TEST(NarrowMatMuls, TakesSixteenBitOperandsAndRoundsOnce) {
   Graph graph = ParseGraph(R"(
     %0 = input : bf16[8,16]
     %1 = input : bf16[4,16]
@@ -358,13 +358,13 @@ TEST(NarrowProducts, TakesSixteenBitOperandsAndRoundsOnce) {
     %9 = cast %8 {dtype=bf16} : bf16[8,4]
     return %9)");
   EXPECT_EQ(
-      hammock::ToText(RemoveDead(RoundProducts(RemoveDead(NarrowProducts(graph))))),
+      hammock::ToText(RemoveDead(RoundMatMuls(RemoveDead(NarrowMatMuls(graph))))),
       "%0 = input : bf16[8,16]\n%1 = input : bf16[4,16]\n%2 = input : bf16[4]\n"
       "%3 = _dot_general_fused %0, %1, %2 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[], "
       "dtype=bf16, relu=false} : bf16[8,4]\nreturn %3\n");
 }
 
-TEST(NarrowProducts, KeepsSumsThatOthersReadInFull) {
+TEST(NarrowMatMuls, KeepsSumsThatOthersReadInFull) {
   Graph graph = ParseGraph(R"(
     %0 = input : bf16[8,16]
     %1 = input : bf16[16,4]
@@ -373,14 +373,14 @@ TEST(NarrowProducts, KeepsSumsThatOthersReadInFull) {
     %4 = dot_general %2, %3 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,4]
     %5 = cast %4 {dtype=bf16} : bf16[8,4]
     return %5, %4)");
-  EXPECT_TRUE(Has(hammock::ToText(RoundProducts(RemoveDead(NarrowProducts(graph)))),
+  EXPECT_TRUE(Has(hammock::ToText(RoundMatMuls(RemoveDead(NarrowMatMuls(graph)))),
                   "%2 = _dot_general_fused %0, %1, none {a_contract=[1], b_contract=[0], "
                   "a_batch=[], b_batch=[], dtype=f32, relu=false} : f32[8,4]\n%3 = cast %2 "
                   "{dtype=bf16} : bf16[8,4]\nreturn %3, %2"));
 }
 
-/// relu(a b + bias), perhaps with the sum as a second result, which keeps the product apart.
-std::string RectifiedText(int64_t m, int64_t n, int64_t k, int along, bool apart) {
+/// relu(a b + bias), perhaps with the sum as a second result, which keeps the matmul apart.
+std::string ReluText(int64_t m, int64_t n, int64_t k, int along, bool apart) {
   std::string b = along == 1 ? fmt::format("{},{}", n, k) : fmt::format("{},{}", k, n);
   return fmt::format(R"(
     %0 = input : f32[{0},{2}]
@@ -396,18 +396,17 @@ std::string RectifiedText(int64_t m, int64_t n, int64_t k, int along, bool apart
                      m, n, k, b, along, apart ? ", %3" : "");
 }
 
-TEST(RectifyProducts, BiasAndReluBecomePartOfTheProduct) {
+TEST(FuseBiasAndRelu, BothBecomePartOfTheMatmul) {
   std::string text =
-      hammock::ToText(RemoveDead(RectifyProducts(ParseGraph(RectifiedText(8, 4, 16, 1, false)))));
+      hammock::ToText(RemoveDead(FuseBiasAndRelu(ParseGraph(ReluText(8, 4, 16, 1, false)))));
   EXPECT_TRUE(Has(text,
                   "%3 = _dot_general_fused %0, %1, %2 {a_contract=[1], b_contract=[1], a_batch=[], "
                   "b_batch=[], dtype=f32, relu=true} : f32[8,4]\nreturn %3"));
-  std::string apart =
-      hammock::ToText(RectifyProducts(ParseGraph(RectifiedText(8, 4, 16, 1, true))));
+  std::string apart = hammock::ToText(FuseBiasAndRelu(ParseGraph(ReluText(8, 4, 16, 1, true))));
   EXPECT_TRUE(Has(apart, "maximum"));
 }
 
-TEST(RectifyProducts, ChangesNoBit) {
+TEST(FuseBiasAndRelu, ChangesNoBit) {
   if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
   struct Case {
     int64_t m, n, k;
@@ -417,7 +416,7 @@ TEST(RectifyProducts, ChangesNoBit) {
   for (Case c : {Case{8, 4, 16, 1}, Case{33, 10, 300, 1}, Case{80, 64, 70, 0}}) {
     std::vector<std::vector<HostTensor>> results;
     for (bool apart : {false, true}) {
-      Graph graph = ParseGraph(RectifiedText(c.m, c.n, c.k, c.along, apart));
+      Graph graph = ParseGraph(ReluText(c.m, c.n, c.k, c.along, apart));
       std::vector<HostTensor> inputs;
       for (NodeId id : graph.inputs()) {
         HostTensor input(graph[id].type());
@@ -438,7 +437,7 @@ TEST(RectifyProducts, ChangesNoBit) {
     float* made = static_cast<float*>(results[0][0].mutable_data());
     EXPECT_TRUE(std::isnan(made[2]));
     EXPECT_GE(made[0], 0);
-    // The sums are those of the product.
+    // The sums are those of the matmul.
     const float* sums = static_cast<const float*>(results[1][1].data());
     int64_t positive = 0;
     for (int64_t i = 0; i < c.m * c.n; ++i) positive += sums[i] > 1e-3f;

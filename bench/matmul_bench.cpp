@@ -1,7 +1,7 @@
-// Matrix products and convolutions of the CPU backend against what this processor can do at most,
+// Matmuls and convolutions of the CPU backend against what this processor can do at most,
 // measured in the same run; and what it costs to open a parallel region.
 //
-//   products_bench [threads]
+//   matmul_bench [threads]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -110,7 +110,7 @@ void Report(const std::string& what, const char* kernel, double flops, double se
              rate, rate / peak * 100);
 }
 
-/// Which operand lies transposed: as weights do in a forward product, results in that of gradients.
+/// Which operand lies transposed: as weights do in a forward matmul, results in that of gradients.
 enum class Transposed { kNone, kA, kB };
 
 void MeasureMatMul(DType dtype, int64_t m, int64_t k, int64_t n, bool packed, double peak,
@@ -118,23 +118,23 @@ void MeasureMatMul(DType dtype, int64_t m, int64_t k, int64_t n, bool packed, do
   MatMulSpec spec = MatMulSpec::Plain(dtype, m, k, n);
   if (transposed == Transposed::kA) spec.a.row = 1, spec.a.column = m;
   if (transposed == Transposed::kB) spec.b.row = 1, spec.b.column = k;
-  MatMul product(spec);
-  if (packed && product.packed_bytes() == 0) return;
+  MatMul matmul(spec);
+  if (packed && matmul.packed_bytes() == 0) return;
   HostTensor a = Filled(Shape(dtype, {m, k})), b = Filled(Shape(dtype, {k, n}));
   HostTensor out = Memory().New(Shape(dtype, {m, n}), "bench");
   HostTensor scratch =
-      Memory().New(Shape(u8, {product.scratch_bytes(ThreadPool::threads())}), "bench");
-  HostTensor form = Memory().New(Shape(u8, {product.packed_bytes()}), "bench");
-  if (packed) product.Pack(b.data(), form.mutable_data(), Pool());
+      Memory().New(Shape(u8, {matmul.scratch_bytes(ThreadPool::threads())}), "bench");
+  HostTensor form = Memory().New(Shape(u8, {matmul.packed_bytes()}), "bench");
+  if (packed) matmul.Pack(b.data(), form.mutable_data(), Pool());
   MatMul::Pointers pointers = {.a = a.data(),
                                .b = b.data(),
                                .packed = packed ? form.data() : nullptr,
                                .out = out.mutable_data()};
-  double seconds = Best([&] { product.Run(pointers, Bytes(scratch), Pool()); });
+  double seconds = Best([&] { matmul.Run(pointers, Bytes(scratch), Pool()); });
   constexpr const char* kNames[] = {"", " a^T", " b^T"};
   Report(fmt::format("matmul {} {}x{}x{}{}{}", NameOf(dtype), m, k, n,
                      kNames[static_cast<int>(transposed)], packed ? " packed" : ""),
-         product.kernel(), 2.0 * m * k * n, seconds, peak);
+         matmul.kernel(), 2.0 * m * k * n, seconds, peak);
 }
 
 void MeasureConvolution(DType dtype, int64_t images, int64_t in, int64_t size, int64_t out,
