@@ -21,16 +21,16 @@ GraphValue Generator::LayerMatMul(DType dtype) {
   int64_t n = random_.Pick({1, 8, 48, 64, 130, 520, 1100});
   int64_t k = random_.Pick({1, 3, 16, 40});
   if (std::max<int64_t>(batch, 1) * m * n * k > 400000) m = 20, k = 3;
-  bool turned = random_.OneIn(3);
-  Dims a = {m, k}, b = turned ? Dims{n, k} : Dims{k, n};
+  bool transposed = random_.OneIn(3);
+  Dims a = {m, k}, b = transposed ? Dims{n, k} : Dims{k, n};
   if (batch == 0) {
     return Add(ops::kDotGeneral, {Like(dtype, a), Like(dtype, b)},
-               {Attr(Dims{1}), Attr(Dims{turned ? 1 : 0}), Attr(Dims{}), Attr(Dims{})});
+               {Attr(Dims{1}), Attr(Dims{transposed ? 1 : 0}), Attr(Dims{}), Attr(Dims{})});
   }
   a.insert(0, batch);
   b.insert(0, batch);
   return Add(ops::kDotGeneral, {Like(dtype, a), Like(dtype, b)},
-             {Attr(Dims{2}), Attr(Dims{turned ? 2 : 1}), Attr(Dims{0}), Attr(Dims{0})});
+             {Attr(Dims{2}), Attr(Dims{transposed ? 2 : 1}), Attr(Dims{0}), Attr(Dims{0})});
 }
 
 GraphValue Generator::ConvolvedImage(DType dtype) {

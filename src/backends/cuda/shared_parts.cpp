@@ -15,7 +15,7 @@ void KernelKey::Add(const compiler::Kernel* kernel, const LaunchConfig& config) 
   }
   Add(std::vector<bool>{config.wide_index, config.split, config.whole, config.even});
   Add(config.is_wide);
-  Add(config.is_turned);
+  Add(config.is_transposed);
 }
 
 void KernelKey::Add(const std::vector<bool>& flags) {

@@ -198,14 +198,15 @@ void ConvolveTransposed(KernelCall& call) {
   std::vector<Wide> weight = LoadAll<Wide>(*call.in[1]);  // [in, out / groups, kernel]
   HostTensor& out = call.NewResult();
   std::vector<Wide> result(out.numel());
-  std::vector<Wide> turned(rows * in_channels);
+  std::vector<Wide> transposed(rows * in_channels);
   for (int64_t i = 0; i < input.size(0) * groups; ++i) {
     const Wide* part = weight.data() + i % groups * in_channels * rows;
     for (int64_t c = 0; c < in_channels; ++c) {
-      for (int64_t row = 0; row < rows; ++row) turned[row * in_channels + c] = part[c * rows + row];
+      for (int64_t row = 0; row < rows; ++row)
+        transposed[row * in_channels + c] = part[c * rows + row];
     }
     std::vector<Wide> unfolded(rows * taps.small());
-    MatMul(rows, taps.small(), in_channels, turned.data(),
+    MatMul(rows, taps.small(), in_channels, transposed.data(),
            values.data() + i * in_channels * taps.small(), unfolded.data());
     Wide* image = result.data() + i * out_channels * taps.large();
     ForEachTap(taps, out_channels, [&](int64_t row, int64_t column, int64_t place) {

@@ -94,9 +94,9 @@ TEST(CpuBackend, SumsDependOnTheExtentAloneAndNotOnWhereTheDimLies) {
     for (int64_t extent : {1, 2, 31, 32, 33, 63, 64, 65, 100, 128, 1000}) {
       for (int64_t others : {1, 15, 16, 17, 63, 64, 65, 130}) {
         Tensor x = Values({extent, others}, 9) * 1000.0;
-        Tensor turned = x.t().contiguous();
+        Tensor transposed = x.t().contiguous();
         HostTensor by_columns = sum(x, {0}).host();
-        HostTensor by_rows = sum(turned, {1}).host();
+        HostTensor by_rows = sum(transposed, {1}).host();
         EXPECT_TRUE(by_columns.SameBits(by_rows)) << extent << " of " << others;
       }
     }

@@ -200,8 +200,8 @@ class AttentionBackwardCall : public Call {
           queries(New(carver, s.queries, s.width, s)),
           grads(New(carver, s.queries, s.out_width, s)),
           keys(New(carver, s.keys, s.width, s)),
-          turned_keys(New(carver, s.width, s.keys, s)),
-          turned_values(New(carver, s.out_width, s.keys, s)),
+          transposed_keys(New(carver, s.width, s.keys, s)),
+          transposed_values(New(carver, s.out_width, s.keys, s)),
           query_sums(carver.Floats(Panels::Size(s.queries, s.width, s.loop.width))),
           key_sums(carver.Floats(Panels::Size(kBlock, s.width, s.loop.width))),
           value_sums(carver.Floats(Panels::Size(kBlock, s.out_width, s.loop.width))),
@@ -215,7 +215,7 @@ class AttentionBackwardCall : public Call {
       return Panels(terms, columns, width, carver.Floats(Panels::Size(terms, columns, width)));
     }
     float *query, *grad, *rows;
-    Panels queries, grads, keys, turned_keys, turned_values;
+    Panels queries, grads, keys, transposed_keys, transposed_values;
     float *query_sums, *key_sums, *value_sums, *tile, *weights, *scores, *row;
   };
   /// A block of queries and one of keys.
@@ -237,9 +237,9 @@ class AttentionBackwardCall : public Call {
     size = s.keys * s.width;
     const float* key = s.Load(in[2], part * size, size, own.rows);
     own.keys.Fill(key);
-    own.turned_keys.FillTransposed(key);
+    own.transposed_keys.FillTransposed(key);
     size = s.keys * s.out_width;
-    own.turned_values.FillTransposed(s.Load(in[3], part * size, size, own.rows));
+    own.transposed_values.FillTransposed(s.Load(in[3], part * size, size, own.rows));
   }
 
   void RunPart(std::span<const char* const> in, std::span<char* const> out, int64_t part,
@@ -276,10 +276,10 @@ class AttentionBackwardCall : public Call {
     const SoftmaxLoops& loops = SoftmaxLoopsHere();
     const float* log_sums = reinterpret_cast<const float*>(in[5]) + part * s.queries + b.query;
     const float* deltas = reinterpret_cast<const float*>(in[6]) + part * s.queries + b.query;
-    s.Multiply(b.queries, s.width, own.query + b.query * s.width, own.turned_keys, b.key, b.keys,
-               own.tile, own.weights, kBlock);
-    s.Multiply(b.queries, s.out_width, own.grad + b.query * s.out_width, own.turned_values, b.key,
-               b.keys, own.tile, own.scores, kBlock);
+    s.Multiply(b.queries, s.width, own.query + b.query * s.width, own.transposed_keys, b.key,
+               b.keys, own.tile, own.weights, kBlock);
+    s.Multiply(b.queries, s.out_width, own.grad + b.query * s.out_width, own.transposed_values,
+               b.key, b.keys, own.tile, own.scores, kBlock);
     for (int64_t i = 0; i < b.queries; ++i) {
       float* weights = own.weights + i * kBlock;
       s.Mask(in[4], part, b.query + i, b.key, b.keys, weights, own.row);

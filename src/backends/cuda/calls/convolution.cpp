@@ -14,42 +14,43 @@ namespace {
 /// Multiplications that are not worth the library.
 constexpr int64_t kTinyConvolution = 1 << 15;
 
-int64_t Places(const Shape& shape) {
-  int64_t places = 1;
-  for (int d = 2; d < shape.rank(); ++d) places *= shape.size(d);
-  return places;
+int64_t Positions(const Shape& shape) {
+  int64_t positions = 1;
+  for (int d = 2; d < shape.rank(); ++d) positions *= shape.size(d);
+  return positions;
 }
 
-/// A copy of a tensor [a, channels, places...] whose channels come last, or back.
-PreparedLaunch TurnedCopy(DType dtype, const Dims& sizes, bool back) {
-  Dims order = {0}, turned = {sizes[0]};
+/// A copy of a tensor [a, channels, positions...] to [a, positions..., channels], or back.
+PreparedLaunch TransposedCopy(DType dtype, const Dims& sizes, bool back) {
+  Dims order = {0}, transposed = {sizes[0]};
   for (int d = 2; d < sizes.size(); ++d) order.push_back(d);
   order.push_back(1);
-  for (int i = 1; i < order.size(); ++i) turned.push_back(sizes[static_cast<int>(order[i])]);
-  Dims plain = ContiguousStrides(sizes), strides = ContiguousStrides(turned);
+  for (int i = 1; i < order.size(); ++i) transposed.push_back(sizes[static_cast<int>(order[i])]);
+  Dims plain = ContiguousStrides(sizes), strides = ContiguousStrides(transposed);
   Layout from;
   for (int i = 0; i < order.size(); ++i) {
     from.strides.push_back(back ? 0 : plain[static_cast<int>(order[i])]);
   }
-  if (!back) return PreparedLaunch(CopyLaunch(dtype, turned, from, ContiguousLayout(turned)));
+  if (!back)
+    return PreparedLaunch(CopyLaunch(dtype, transposed, from, ContiguousLayout(transposed)));
   for (int i = 0; i < order.size(); ++i) from.strides[static_cast<int>(order[i])] = strides[i];
   return PreparedLaunch(CopyLaunch(dtype, sizes, from, ContiguousLayout(sizes)));
 }
 
-/// Two operands and a result; subclasses have a kernel for what the library does not do. Matrix
-/// units want channels to come last: operands are turned, and the result is turned back.
+/// A convolution by the library; subclasses have a kernel for cases without one. Tensor cores need
+/// the channels last: operands are transposed, and the result is transposed back.
 class LibraryCall : public Call {
  public:
   std::vector<KernelSource> Sources() const override {
     if (is_empty_) return {};
     if (!prepared_) return {OwnSource()};
     std::vector<KernelSource> sources;
-    for (const Turn& turn : turns_) sources.push_back(turn.copy.Source());
+    for (const Transpose& transpose : transposes_) sources.push_back(transpose.copy.Source());
     return sources;
   }
   int64_t scratch_bytes() const override {
     int64_t bytes = prepared_ ? prepared_->scratch_bytes() : 0;
-    for (const Turn& turn : turns_) bytes += turn.bytes;
+    for (const Transpose& transpose : transposes_) bytes += transpose.bytes;
     return bytes;
   }
   void Run(Machine& machine, const Operands& operands) const override {
@@ -57,15 +58,15 @@ class LibraryCall : public Call {
     Address a = operands.in[0], b = operands.in[1], out = operands.out[0];
     if (is_empty_) return machine.Clear(out, result_bytes_);
     if (!prepared_) return RunOwn(machine, a, b, out);
-    if (turns_.empty()) return machine.Convolve(*prepared_, a, b, out, operands.scratch);
-    Address turned_a = operands.scratch;
-    Address turned_b = turned_a + static_cast<Address>(turns_[0].bytes);
-    Address turned_out = turned_b + static_cast<Address>(turns_[1].bytes);
-    Address rest = turned_out + static_cast<Address>(turns_[2].bytes);
-    turns_[0].copy.Run(machine, function(0), a, turned_a);
-    turns_[1].copy.Run(machine, function(1), b, turned_b);
-    machine.Convolve(*prepared_, turned_a, turned_b, turned_out, rest);
-    turns_[2].copy.Run(machine, function(2), turned_out, out);
+    if (transposes_.empty()) return machine.Convolve(*prepared_, a, b, out, operands.scratch);
+    Address transposed_a = operands.scratch;
+    Address transposed_b = transposed_a + static_cast<Address>(transposes_[0].bytes);
+    Address transposed_out = transposed_b + static_cast<Address>(transposes_[1].bytes);
+    Address rest = transposed_out + static_cast<Address>(transposes_[2].bytes);
+    transposes_[0].copy.Run(machine, function(0), a, transposed_a);
+    transposes_[1].copy.Run(machine, function(1), b, transposed_b);
+    machine.Convolve(*prepared_, transposed_a, transposed_b, transposed_out, rest);
+    transposes_[2].copy.Run(machine, function(2), transposed_out, out);
   }
 
  protected:
@@ -81,7 +82,7 @@ class LibraryCall : public Call {
     bool rounded = c.dtype == DType::kF32 && config::Get<config::kMatmulPrecision>() == "high";
     c.channels_last = (narrow || rounded) && c.groups == 1 && c.input.size() <= 4;
     prepared_ = machine.Prepare(c);
-    if (prepared_ && c.channels_last) TurnAll(c);
+    if (prepared_ && c.channels_last) TransposeAll(c);
     if (prepared_ || !c.channels_last) return;
     c.channels_last = false;
     prepared_ = machine.Prepare(c);
@@ -90,25 +91,25 @@ class LibraryCall : public Call {
   virtual void RunOwn(Machine& machine, Address a, Address b, Address out) const = 0;
 
  private:
-  struct Turn {
+  struct Transpose {
     PreparedLaunch copy;
     int64_t bytes;
   };
 
   /// Of both operands and the result, in this order.
-  void TurnAll(const Convolution& c) {
+  void TransposeAll(const Convolution& c) {
     using Kind = Convolution::Kind;
-    auto turn = [&](const Dims& sizes, bool back) {
+    auto add = [&](const Dims& sizes, bool back) {
       int64_t bytes = Shape(c.dtype, sizes).bytes();
-      turns_.push_back({TurnedCopy(c.dtype, sizes, back), (bytes + 255) / 256 * 256});
+      transposes_.push_back({TransposedCopy(c.dtype, sizes, back), (bytes + 255) / 256 * 256});
     };
-    turn(c.kind == Kind::kForward ? c.input : c.out, false);
-    turn(c.kind == Kind::kWeight ? c.input : c.weight, false);
-    turn(c.kind == Kind::kForward ? c.out : c.kind == Kind::kInput ? c.input : c.weight, true);
+    add(c.kind == Kind::kForward ? c.input : c.out, false);
+    add(c.kind == Kind::kWeight ? c.input : c.weight, false);
+    add(c.kind == Kind::kForward ? c.out : c.kind == Kind::kInput ? c.input : c.weight, true);
   }
 
   std::shared_ptr<PreparedOp> prepared_;
-  std::vector<Turn> turns_;  // three, or none
+  std::vector<Transpose> transposes_;  // three, or none
   int64_t result_bytes_ = 0;
   bool is_empty_ = false;  // nothing is summed
 };
@@ -159,14 +160,14 @@ class ConvolutionCall : public LibraryCall {
         "  const long long group = channel / {1};\n"
         "  {2} sum = 0;\n  for (long long c = 0; c < {3}; ++c) {{\n"
         "  const {4}* plane = input + (image * {5} + group * {3} + c) * {6};\n",
-        out_.size(1), out_group, sum, in_group, type, input_.size(1), Places(input_));
+        out_.size(1), out_group, sum, in_group, type, input_.size(1), Positions(input_));
     body += transposed_
                 ? fmt::format(
                       "  const {0}* taps = weight + ((group * {1} + c) * {2} + channel % {2}) "
                       "* {3};\n",
-                      type, in_group, out_group, Places(weight_))
+                      type, in_group, out_group, Positions(weight_))
                 : fmt::format("  const {0}* taps = weight + (channel * {1} + c) * {2};\n", type,
-                              in_group, Places(weight_));
+                              in_group, Positions(weight_));
     std::string place = "0", tap = "0";
     for (int d = 0; d < dims; ++d) {
       body += fmt::format("  for (long long t{0} = 0; t{0} < {1}; ++t{0}) {{\n", d,
@@ -252,8 +253,8 @@ class WeightBackwardCall : public LibraryCall {
         "    const long long image = i / {4};\n    long long place = i % {4}, at = 0;\n"
         "    const long long at_grad = (image * {5} + channel) * {4} + place;\n"
         "    bool inside = true;\n",
-        weight_.size(1), weight_.size(0) / groups_, sum, grad_.size(0) * Places(grad_),
-        Places(grad_), grad_.size(1));
+        weight_.size(1), weight_.size(0) / groups_, sum, grad_.size(0) * Positions(grad_),
+        Positions(grad_), grad_.size(1));
     int64_t step = 1;
     for (int d = dims; d-- > 0;) {
       body += fmt::format(
@@ -269,7 +270,7 @@ class WeightBackwardCall : public LibraryCall {
         "    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];\n"
         "    __syncthreads();\n  }}\n"
         "  if (threadIdx.x == 0) (({5}*)w3)[block] = {6};\n",
-        input_.size(1), Places(input_), scalars.FromMemory("grad[at_grad]", dtype),
+        input_.size(1), Positions(input_), scalars.FromMemory("grad[at_grad]", dtype),
         scalars.FromMemory("input[at]", dtype), sum, type, scalars.ToMemory("sums[0]", dtype));
     return BlockKernel(4, scalars.Functions(), body);
   }

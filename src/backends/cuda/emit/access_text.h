@@ -22,8 +22,8 @@ class AccessText {
     return kernel_.accesses[static_cast<size_t>(access)];
   }
   const ArgumentPlaces& places() const { return places_; }
-  bool IsTurned(int access) const {
-    return !config_.is_turned.empty() && config_.is_turned[static_cast<size_t>(access)];
+  bool IsTransposed(int access) const {
+    return !config_.is_transposed.empty() && config_.is_transposed[static_cast<size_t>(access)];
   }
 
   /// What defines p{access}, the place of the line's first element; empty where it has none.

@@ -114,7 +114,7 @@ class Emitter {
 
   void OpenTiles() {
     for (int i = 0; i < accesses_.count(); ++i) {
-      if (!accesses_.IsTurned(i)) continue;
+      if (!accesses_.IsTransposed(i)) continue;
       Line("__shared__ {} tile{}[{}][{}];", MemoryType(AccessOf(i).dtype), i, kTileSide,
            kTileSide + 1);
     }
@@ -125,7 +125,7 @@ class Emitter {
     Line("I rest = tile / tiles;");
     OuterPlaces();
     for (int i = 0; i < accesses_.count(); ++i) {
-      if (accesses_.IsTurned(i)) LoadTile(i);
+      if (accesses_.IsTransposed(i)) LoadTile(i);
     }
     Line("__syncthreads();");
     Unroll();
@@ -133,7 +133,7 @@ class Emitter {
     Line("const I row = first + k;");
     Line("if (row >= rows) continue;");
     for (int i = 0; i < accesses_.count(); ++i) {
-      if (!accesses_.IsTurned(i)) Address(i);
+      if (!accesses_.IsTransposed(i)) Address(i);
     }
   }
 

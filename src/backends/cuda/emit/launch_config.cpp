@@ -138,30 +138,29 @@ void ConfigureMap(const Launch& launch, LaunchConfig& config) {
   config.slots = many && KeptRegisters(*launch.kernel) * config.vector <= 16 ? 2 : 1;
 }
 
-/// Loads whose elements lie side by side along the rows and far apart along the columns, where
-/// results lie the other way.
-std::vector<bool> TurnedAccesses(const Launch& launch) {
+/// By access: whether it is a load that is contiguous along the rows and strided along the columns.
+std::vector<bool> TransposedAccesses(const Launch& launch) {
   const Kernel& kernel = *launch.kernel;
-  std::vector<bool> turned = ElementAccesses(kernel);
-  for (size_t i = 0; i < turned.size(); ++i) {
+  std::vector<bool> transposed = ElementAccesses(kernel);
+  for (size_t i = 0; i < transposed.size(); ++i) {
     const AccessMap& map = launch.maps[i];
-    turned[i] = turned[i] && kernel.accesses[i].kind == Access::Kind::kBuffer && map.row == 1 &&
-                map.column > 1;
+    transposed[i] = transposed[i] && kernel.accesses[i].kind == Access::Kind::kBuffer &&
+                    map.row == 1 && map.column > 1;
   }
   for (const Instr& instr : kernel.instrs) {
-    if (instr.kind == Instr::Kind::kStore) turned[static_cast<size_t>(instr.access)] = false;
+    if (instr.kind == Instr::Kind::kStore) transposed[static_cast<size_t>(instr.access)] = false;
   }
-  return turned;
+  return transposed;
 }
 
 bool ConfigureTile(const Launch& launch, LaunchConfig& config) {
-  constexpr int kMostTurned = 4;  // what shared memory has room for
-  std::vector<bool> turned = TurnedAccesses(launch);
-  auto count = std::count(turned.begin(), turned.end(), true);
-  if (count == 0 || count > kMostTurned) return false;
+  constexpr int kMostTransposed = 4;  // as many as fit into shared memory
+  std::vector<bool> transposed = TransposedAccesses(launch);
+  auto count = std::count(transposed.begin(), transposed.end(), true);
+  if (count == 0 || count > kMostTransposed) return false;
   if (launch.rows < kTileSide / 2 || launch.columns < kTileSide / 2) return false;
   config.way = LaunchConfig::Way::kTile;
-  config.is_turned = std::move(turned);
+  config.is_transposed = std::move(transposed);
   config.threads = kTileSide;
   config.lines = kBlock / kTileSide;
   return true;
@@ -414,8 +413,8 @@ std::string ToText(const LaunchConfig& config) {
   const char* ways[] = {"map", "row", "column", "tile"};
   std::string wide;
   for (size_t i = 0; i < config.is_wide.size(); ++i) {
-    bool turned = !config.is_turned.empty() && config.is_turned[i];
-    wide += turned ? 't' : config.is_wide[i] ? 'w' : '-';
+    bool transposed = !config.is_transposed.empty() && config.is_transposed[i];
+    wide += transposed ? 't' : config.is_wide[i] ? 'w' : '-';
   }
   return fmt::format(
       "{} outer {} {} vector {} threads {} lines {} slots {}{}{}{} accumulators {} {}\n",

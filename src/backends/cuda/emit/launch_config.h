@@ -47,7 +47,7 @@ struct LaunchConfig {
   bool even = false;          ///< every round of every thread is full
   int accumulators = 1;       ///< of a reduction
   std::vector<bool> is_wide;  ///< by access: wide loads are aligned
-  std::vector<bool> is_turned;  ///< by access: a tile is loaded along the rows; empty without
+  std::vector<bool> is_transposed;  ///< by access: a tile is loaded along the rows; empty if none
 
   bool maps() const { return way == Way::kMap || way == Way::kTile; }
   int block_threads() const { return threads * lines; }

@@ -56,11 +56,11 @@ TEST(MatMul, MatchesTheInterpreterOnRandomMatrices) {
     int64_t m = sizes[random() % std::size(sizes)];
     int64_t n = sizes[random() % std::size(sizes)];
     int64_t k = sizes[random() % std::size(sizes)];
-    bool a_turned = random() % 2;
-    bool b_turned = random() % 2;
-    CheckDotGeneral(Shape(dtype, a_turned ? Dims{k, m} : Dims{m, k}),
-                    Shape(dtype, b_turned ? Dims{n, k} : Dims{k, n}), {a_turned ? 0 : 1},
-                    {b_turned ? 1 : 0}, {}, {}, random);
+    bool a_transposed = random() % 2;
+    bool b_transposed = random() % 2;
+    CheckDotGeneral(Shape(dtype, a_transposed ? Dims{k, m} : Dims{m, k}),
+                    Shape(dtype, b_transposed ? Dims{n, k} : Dims{k, n}), {a_transposed ? 0 : 1},
+                    {b_transposed ? 1 : 0}, {}, {}, random);
   }
 }
 
@@ -209,7 +209,7 @@ TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
     for (DType dtype : {f32, bf16}) {
       HostTensor a = Random(Shape(dtype, {batch, m, k}), random);
       HostTensor b = Random(Shape(dtype, {batch, k, n}), random);
-      HostTensor turned_a = Permuted(a, {0, 2, 1}), turned_b = Permuted(b, {2, 0, 1});
+      HostTensor transposed_a = Permuted(a, {0, 2, 1}), transposed_b = Permuted(b, {2, 0, 1});
       Shape out(dtype, {batch, m, n});
       auto run = [&](const HostTensor& x, const Dims& x_contract, const HostTensor& y,
                      const Dims& y_contract, const Dims& y_batch) {
@@ -222,9 +222,9 @@ TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
         return result;
       };
       HostTensor plain = run(a, {2}, b, {1}, {0});
-      ASSERT_TRUE(run(turned_a, {1}, b, {1}, {0}).SameBits(plain)) << m << " " << k << " " << n;
-      ASSERT_TRUE(run(a, {2}, turned_b, {2}, {1}).SameBits(plain)) << m << " " << k << " " << n;
-      ASSERT_TRUE(run(turned_a, {1}, turned_b, {2}, {1}).SameBits(plain)) << m;
+      ASSERT_TRUE(run(transposed_a, {1}, b, {1}, {0}).SameBits(plain)) << m << " " << k << " " << n;
+      ASSERT_TRUE(run(a, {2}, transposed_b, {2}, {1}).SameBits(plain)) << m << " " << k << " " << n;
+      ASSERT_TRUE(run(transposed_a, {1}, transposed_b, {2}, {1}).SameBits(plain)) << m;
     }
   }
 }

@@ -13,9 +13,10 @@
 namespace hammock::cuda {
 namespace {
 
-/// What `across` makes of columns, `along` makes of rows: both take [length, width], one turned.
+/// `across` computes of columns what `along` computes of rows: the operand of one is the transpose
+/// of the other's.
 void ExpectSameBits(const std::string& across, const std::string& along, int64_t length,
-                    int64_t width, bool turned_result) {
+                    int64_t width, bool transposed_result) {
   SCOPED_TRACE(fmt::format("{} x {}\n{}", length, width, across));
   Graph by_columns = ParseGraph(across), by_rows = ParseGraph(along);
   DType dtype = by_columns[0].type().dtype();
@@ -43,7 +44,7 @@ void ExpectSameBits(const std::string& across, const std::string& along, int64_t
     for (size_t output = 0; output < a.size(); ++output) {
       const auto* x = static_cast<const float*>(a[output].data());
       const auto* y = static_cast<const float*>(b[output].data());
-      bool whole = turned_result && output == 0;
+      bool whole = transposed_result && output == 0;
       for (int64_t i = 0; i < (whole ? length : 1); ++i) {
         for (int64_t k = 0; k < width; ++k) {
           ASSERT_EQ(std::bit_cast<uint32_t>(x[i * width + k]),

@@ -109,10 +109,10 @@ TEST(CudaGraphs, DonatedMemoryIsWrittenAfterItWasRead) {
     machine->Upload(a, inputs[0].data(), bytes);
     machine->Upload(b, inputs[1].data(), bytes);
     program.Run(std::vector<Address>{a, b}, std::vector<Address>{out, a}, arena, {});
-    HostTensor turned(graph.TypeOf(graph.outputs()[0])), sum(graph.TypeOf(graph.outputs()[1]));
-    machine->Download(turned.mutable_data(), out, bytes, nullptr);
+    HostTensor transposed(graph.TypeOf(graph.outputs()[0])), sum(graph.TypeOf(graph.outputs()[1]));
+    machine->Download(transposed.mutable_data(), out, bytes, nullptr);
     machine->Download(sum.mutable_data(), a, bytes, nullptr);
-    EXPECT_EQ(std::memcmp(turned.data(), expected[0].data(), static_cast<size_t>(bytes)), 0);
+    EXPECT_EQ(std::memcmp(transposed.data(), expected[0].data(), static_cast<size_t>(bytes)), 0);
     EXPECT_EQ(std::memcmp(sum.data(), expected[1].data(), static_cast<size_t>(bytes)), 0);
   }
   for (Address at : {a, b, out, arena}) machine->GiveMemory(at);

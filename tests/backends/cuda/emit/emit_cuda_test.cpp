@@ -53,7 +53,7 @@ TEST(EmitCuda, LargeMapsUseWideLoads) {
   EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
 }
 
-TEST(EmitCuda, TurnedOperandsAreLoadedInTiles) {
+TEST(EmitCuda, TransposedOperandsAreLoadedInTiles) {
   Emitted e = Emit(R"(
     %0 = input : f32[300,500]
     %1 = input : f32[500,300]
