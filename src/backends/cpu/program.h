@@ -30,7 +30,7 @@ class SizedProgram;
 std::vector<Pass> CpuPasses();
 /// A graph of primitives as programs run it.
 Graph RewriteForCpu(const Graph& graph);
-/// By step: the last of those that run beside it.
+/// By step: the last step of its group, whose steps are concurrent.
 std::vector<int> GroupsOf(const compiler::Schedule& schedule);
 
 /// Immutable; several threads may run it at once, each with memory of its own.
@@ -50,7 +50,7 @@ class Program {
   struct Facts {
     Facts(const Graph& graph, const compiler::Schedule& schedule, std::vector<int> groups);
 
-    std::vector<int> group_last;  ///< by step: the last of those that run beside it
+    std::vector<int> group_last;  ///< by step: the last step of its group
     std::vector<Output> outputs;
     std::vector<size_t> first_write;  ///< by output: the first step that writes it
     compiler::DonationPlan donations;

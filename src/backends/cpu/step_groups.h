@@ -1,6 +1,6 @@
 #pragma once
-/// Which steps of a schedule run side by side, in one parallel region. An optimiser's step is many
-/// small kernels that do not depend on each other; one after another, threads would meet after
+/// Groups of concurrent steps of a schedule, which share one parallel region. An optimiser's step
+/// is many small independent kernels; one after another, threads would wait for each other after
 /// each.
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace hammock::cpu {
 
-/// For each step the last one of its group. Groups are neighbours: kernels, none of which reads or
-/// writes what another one writes, and each so small that threads alone on it would be short of
-/// work. `work` is that of a step in element instructions, and negative for one that stays alone.
+/// For each step the last one of its group. A group consists of neighbouring kernels that are
+/// independent of each other, and each too small to keep all threads busy. `work` is the number of
+/// element instructions of a step, negative for a step that stays alone.
 std::vector<int> GroupSteps(const compiler::Schedule& schedule, const std::vector<int64_t>& work);
 
 }  // namespace hammock::cpu

@@ -7,12 +7,11 @@
 ///
 /// A call is a region. Its chunks are claimed by the calling thread and by those workers that are
 /// free; the caller never waits for a worker that has not begun, so a region ends even if no other
-/// thread ever runs. Callers come first: workers only use what `threads()` has left beside them,
-/// and leave a region where more callers have come. So a small computation never waits for a large
-/// one, and as many callers as threads share nothing. Each thread has a share of neighbouring
-/// chunks that it begins with, the same one in every region of that size: what a thread has written
-/// is in its own cache. A worker that finds nothing to do watches for work for about 300 us, then
-/// sleeps.
+/// thread ever runs. Callers come first: workers only use the rest of `threads()`, and leave a
+/// region when more callers come. So a small computation never waits for a large one, and as many
+/// callers as threads share nothing. Each thread begins with a share of neighbouring chunks, the
+/// same share in every region of that size: the data that it has written is in its own cache. An
+/// idle worker watches for work for about 300 us, then sleeps.
 ///
 /// Regions may be opened from any thread, several at once, and inside of others. The exception of
 /// the lowest chunk that throws reaches the caller; chunks after it may be left out. `worker`

@@ -72,7 +72,7 @@ class Backend : public lazy::BackendImplInterface {
     }
     HostTensor host = tensor.To(shape.dtype());
     DeviceState& state = StateOf(device);
-    BlockUse use = host.bytes() > Machine::kInOrder ? BlockUse::kBeside : BlockUse::kInOrder;
+    BlockUse use = host.bytes() > Machine::kInOrder ? BlockUse::kConcurrent : BlockUse::kInOrder;
     return state.Guarded([&] {
       BlockPtr block = state.Take(host.bytes(), "upload", lazy::DerivedBytes(device), use);
       state.machine->Upload(block->address, host.data(), host.bytes());
@@ -110,7 +110,8 @@ class Backend : public lazy::BackendImplInterface {
     DeviceState& target = StateOf(to);
     if (source.is_lost()) source.RaiseLost();
     return target.Guarded([&] {
-      BlockPtr block = target.Take(from->bytes, "copy", lazy::DerivedBytes(to), BlockUse::kBeside);
+      BlockPtr block =
+          target.Take(from->bytes, "copy", lazy::DerivedBytes(to), BlockUse::kConcurrent);
       target.machine->CopyFrom(*source.machine, block->address, from->address, from->bytes,
                                *held.event());
       std::shared_ptr<Event> event = target.machine->RecordEvent();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/concurrent_steps.h"
 #include "backends/cuda/emit/joint_kernel.h"
 #include "backends/cuda/passes/attention_parts.h"
 #include "backends/cuda/passes/attention_views.h"
@@ -16,7 +17,6 @@
 #include "backends/cuda/passes/late_writes.h"
 #include "backends/cuda/passes/narrow_matmuls.h"
 #include "backends/cuda/passes/scatter_rows.h"
-#include "backends/cuda/side_by_side.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "compiler/loops/describe_schedule.h"
@@ -32,7 +32,7 @@ namespace hammock::cuda {
 
 namespace {
 
-constexpr int64_t kFewBytes = 32 << 20;  // that kernels side by side may take
+constexpr int64_t kFewBytes = 32 << 20;  // that concurrent kernels may take in addition
 
 constexpr Address kCounters = 1;  // stands for those of the stream
 
@@ -68,7 +68,7 @@ struct Program::PreparedStep {
   Grid grid;
   // Of the first of a group, for all of them; by whether it is guarded. May come late.
   mutable std::shared_ptr<Function> functions[2];
-  // Of the first of several that run side by side.
+  // Of the first of a group of concurrent kernels.
   std::unique_ptr<JointKernel> joint;
   // Of a call.
   std::shared_ptr<Call> call;
@@ -644,7 +644,7 @@ std::string Program::NameOfStep(size_t i) const {
 
 std::string Program::NameOfGroup(size_t first) const {
   int others = group_last_[first] - static_cast<int>(first);
-  return NameOfStep(first) + (others > 0 ? fmt::format("_beside_{}_more", others) : "");
+  return NameOfStep(first) + (others > 0 ? fmt::format("_and_{}_concurrent", others) : "");
 }
 
 std::string Program::NamesOfSteps() const {

@@ -130,7 +130,7 @@ class Program {
   };
 
   void PrepareSteps(const std::vector<bool>& varies);
-  /// Puts small kernels side by side where memory allows, and plans the memory.
+  /// Groups small concurrent kernels where memory allows, and plans the memory.
   void Arrange(const std::vector<bool>& varies);
   /// Puts kernels that write outputs behind what can fail, where memory allows; `joins` goes by
   /// step.
@@ -187,7 +187,7 @@ class Program {
   compiler::Schedule schedule_;
   compiler::MemoryPlan plan_;
   std::vector<PreparedStep> steps_;
-  std::vector<int> group_last_;  // by step: the last of those that run beside it
+  std::vector<int> group_last_;  // by step: the last step of its group, whose steps are concurrent
   std::vector<compiler::OutputSource> outputs_;
   compiler::DonationPlan donations_, guarded_donations_;
   int fault_count_ = 0;

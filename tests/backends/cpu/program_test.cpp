@@ -1,4 +1,4 @@
-// Programs: which steps there are, which of them run side by side, and what shares memory.
+// Programs: which steps there are, which of them are concurrent, and what shares memory.
 #include "backends/cpu/program.h"
 
 #include <fmt/format.h>
@@ -109,7 +109,7 @@ TEST(StepGroups, GiveTheSameBitsAsOneStepAfterAnother) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-TEST(StepGroups, NoOutputTakesMemoryThatAStepBesideReads) {
+TEST(StepGroups, NoOutputTakesMemoryThatAConcurrentStepReads) {
   Program program(ParseGraph(R"(
     %0 = input : f32[1000]
     %1 = input : f32[1000]

@@ -191,7 +191,7 @@ TEST_F(CudaDevice, SaysWhatItHas) {
                                              "cublaslt", "cudnn", "nccl"}));
 }
 
-/// Large copies go through pinned memory, chunk by chunk, beside the work.
+/// Large copies go through pinned memory, chunk by chunk, concurrently with the work.
 TEST_F(CudaDevice, LargeCopiesArriveWhole) {
   std::vector<float> values(3'000'001);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 8191);
@@ -412,7 +412,7 @@ double RelativeError(const std::vector<float>& ours, const std::vector<float>& e
   return std::sqrt(error / size);
 }
 
-/// Heads that lie beside each other in one projection are read there, and gradients come back so.
+/// Interleaved heads of one projection are read in place, and gradients have the same layout.
 TEST_F(CudaDevice, AttentionOfPartsOfOneTensorAgreesWithTheReference) {
   auto run = [&](const Device& device) {
     constexpr int64_t kBatch = 2, kLength = 20, kHeads = 3, kWidth = 16;

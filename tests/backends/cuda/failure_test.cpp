@@ -98,12 +98,12 @@ TEST_F(CudaFailure, LosesValuesWhoseOnlyCopyWasThereAndNothingElse) {
 }
 
 TEST_F(CudaFailure, DevicesOfOneCardAreLostTogether) {
-  Tensor x = OnlyOn(0, {1, 2}), beside = OnlyOn(1, {3, 4});
+  Tensor x = OnlyOn(0, {1, 2}), other = OnlyOn(1, {3, 4});
   machines_[0]->FailAfter(0);
   Tensor bad = x + 4;
   mark_step();
   EXPECT_NE(ErrorOf([&] { bad.to_vector<float>(); }), kNoError);
-  std::string error = ErrorOf([&] { beside.to_vector<float>(); });
+  std::string error = ErrorOf([&] { other.to_vector<float>(); });
   EXPECT_NE(error.find(name_ + ":1 is lost"), std::string::npos) << error;
 }
 
@@ -212,7 +212,7 @@ TEST_F(CudaFailure, CachedMemoryIsGivenBackBeforeItIsAnError) {
   lazy::MemoryInfo info = GetMemoryInfo(DeviceOf(0));
   EXPECT_GE(info.reserved, info.in_use + 800'000) << "operand and result are in the cache";
   EXPECT_GE(info.peak, 800'000);
-  // This does not fit beside them.
+  // This does not fit in addition to them.
   Tensor large = OnlyOn(0, std::vector<float>(120'000, 2));
   EXPECT_EQ(large.to_vector<float>()[119'999], 2);
 }
@@ -264,10 +264,10 @@ TEST_F(CudaFailure, TheDefaultDeviceCanBeAnyOfThem) {
   SetDefaultDevice(before);
 }
 
-TEST(CudaMemory, CopiesBesideTheWorkGetNoBlockThatWorkUses) {
+TEST(CudaMemory, ConcurrentCopiesGetNoBlockThatWorkUses) {
   auto machine = std::make_shared<FrailMachine>(0);
   cuda::DeviceMemory memory(machine, "frail:0");
-  auto use = cuda::BlockUse::kBeside;
+  auto use = cuda::BlockUse::kConcurrent;
   machine->Hold(true);
   cuda::Address first = 0;
   {

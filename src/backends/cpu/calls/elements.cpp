@@ -17,7 +17,7 @@ namespace {
 using Operands = std::span<const char* const>;
 using Results = std::span<char* const>;
 
-constexpr int kTogether = 16;  // blocks of the stream that are computed side by side
+constexpr int kTogether = 16;  // blocks of the stream that are computed at the same time
 
 /// Groups of kTogether blocks of the stream, from block `first` on.
 void DrawPlain(uint64_t seed, uint64_t first, int64_t groups, uint32_t* out) {

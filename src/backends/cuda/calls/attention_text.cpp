@@ -195,7 +195,7 @@ __device__ __forceinline__ void store_row(const Matrix& to, int row, const float
 )";
 
 /// Matmuls by a single warp, which waits for them.
-constexpr const char* kTilesInStep = R"(
+constexpr const char* kWarpTiles = R"(
 template <int kRows, int kWidth>
 __device__ constexpr int tile_size() {
   return kRows * (kWidth + 8);
@@ -268,7 +268,7 @@ __device__ __forceinline__ void ask_columns(float (&d)[kTiles][kColumns][4],
 )";
 
 /// Matmuls that four warps issue together, Note [Asynchronous matmuls].
-constexpr const char* kTilesBeside = R"(
+constexpr const char* kAsyncTiles = R"(
 template <int kRows, int kWidth>
 __device__ constexpr int tile_size() {
   return kRows * kWidth;
@@ -404,10 +404,10 @@ __device__ __forceinline__ void add_product(float (&d)[{0}][4], const unsigned (
 std::string AttentionFunctions(DType dtype, int threads, const std::set<int>& async_columns) {
   std::string text = fmt::format("constexpr int kThreads = {};\n", threads) +
                      fmt::format(fmt::runtime(kInstructions), NameOf(dtype)) + kCommon;
-  if (async_columns.empty()) return text + kTilesInStep;
+  if (async_columns.empty()) return text + kWarpTiles;
   text += "#if HAMMOCK_PTX\n";
   for (int columns : async_columns) text += AsyncMatMul(dtype, columns);
-  return text + "#endif\n" + kTilesBeside;
+  return text + "#endif\n" + kAsyncTiles;
 }
 
 AttentionKernels::AttentionKernels(const GraphNode& node, const Machine& machine)

@@ -21,7 +21,7 @@ std::string ItemText(bool packed);
 /// How a tile kernel is used.
 struct SortTileKind {
   int64_t width = kSortTile;  ///< a row's part of a tile, a power of two
-  bool strided = false;       ///< elements of a row do not lie side by side
+  bool strided = false;       ///< the elements of a row are not contiguous
   bool from_items = false;    ///< reads what another one wrote, else elements
   bool writes_items = true;   ///< else values and positions
 };

@@ -227,7 +227,7 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
 
   ScanPlan plan_;
   bool same_size_;  // of elements and results, which then have the same place in shared memory
-  bool vectors_;    // four elements lie side by side, and begin at a multiple of their size
+  bool vectors_;    // four elements are contiguous and aligned
   int64_t each_;    // elements of a thread
   int64_t tiles_;   // of a line
 };

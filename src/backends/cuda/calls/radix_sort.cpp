@@ -399,7 +399,7 @@ void RadixSorter::Run(Machine& machine, std::span<const Function* const> functio
     keys[i] = take(Aligned(count * items_.key_bytes));
     loads[i] = take(Aligned(count * items_.load_bytes));
   }
-  // What begins as 0 lies side by side.
+  // Memory that begins as 0 is contiguous.
   Address zeros = next;
   Address range = take(rows * 16), tickets = take(256), counts = take(rows * passes_ * 256 * 4);
   Address states = take(StateBytes());

@@ -13,11 +13,11 @@ constexpr int64_t kThreads = 256;
 constexpr int64_t kEach = 8;  // elements of a thread
 constexpr int64_t kTile = kThreads * kEach;
 constexpr int64_t kEnoughLines = 1 << 13;  // for eight threads each
-constexpr int64_t kNeighbours = 32;        // lines side by side
+constexpr int64_t kNeighbours = 32;        // adjacent lines
 
 /// A tile of 2,048 elements is scanned by a block: eight by each thread, then the threads' totals,
-/// in an order that depends on the shape alone. Short lines lie in a tile side by side; a block
-/// goes along a long one tile by tile. Many lines that lie side by side have eight threads each.
+/// in an order that depends on the shape alone. Several short lines share a tile; a block goes
+/// along a long line tile by tile. Adjacent lines have eight threads each if they are many.
 class ScanCall : public Call {
  public:
   explicit ScanCall(const ScanPlan& plan) : plan_(plan) {

@@ -1,9 +1,9 @@
 #pragma once
-/// DeviceMemory: blocks of a machine's memory. What is freed is kept for the next request of its
-/// size class: work on a stream happens in one order, so work that comes later may use a block of
-/// that stream at once. Other streams, and copies that run beside the work, need one that all
-/// earlier work has left; a block is held until the event after its last use was recorded, so
-/// the number of that event says when.
+/// DeviceMemory: blocks of a machine's memory. Freed blocks are kept for the next request of their
+/// size class. Work of one stream happens in order, so later work may use a block of its stream at
+/// once. Other streams, and copies that are concurrent with the work, need a block whose uses are
+/// over; a block is held until the event after its last use was recorded, so the number of that
+/// event says when.
 
 #include <array>
 #include <atomic>
@@ -24,8 +24,9 @@ namespace hammock::cuda {
 
 class DeviceMemory;
 
-/// Gives its memory back when the last user is gone. One value lies in it, unless it is shared; a
-/// later one may take its place while data still refers to the earlier, see Note [Guarded kernels].
+/// Gives its memory back when the last holder is gone. It stores one value, unless it is shared; a
+/// later value may overwrite it while data still refers to the earlier one, see Note [Guarded
+/// kernels].
 class Block {
  public:
   Block(DeviceMemory& memory, Address address, int64_t bytes, int stream)
@@ -38,8 +39,8 @@ class Block {
   const int64_t bytes;  ///< that were asked for
   StreamUses uses;
 
-  /// Several values are the same memory, or something beside the work reads it: nothing may write
-  /// there while more than one holds it.
+  /// Several values share the memory, or a concurrent copy reads it: it must not be written while
+  /// it has more than one holder.
   void Share() { shared_.store(true, std::memory_order_relaxed); }
   bool is_shared() const { return shared_.load(std::memory_order_relaxed); }
 
@@ -49,10 +50,10 @@ class Block {
 };
 using BlockPtr = std::shared_ptr<Block>;
 
-/// What a block is for.
+/// The use that a block is taken for.
 enum class BlockUse {
-  kInOrder,  ///< work of the calling thread's stream, which comes after all of it before
-  kBeside,   ///< copies that run beside the work: nothing may be using the block any more
+  kInOrder,     ///< work of the calling thread's stream, which comes after its earlier work
+  kConcurrent,  ///< concurrent copies: all earlier uses of the block must be over
 };
 
 /// Thread-safe; must outlive its blocks.
@@ -61,8 +62,8 @@ class DeviceMemory {
   /// The device's name is for messages and lives as long as this.
   DeviceMemory(std::shared_ptr<Machine> machine, const char* device);
 
-  /// OutOfMemory if they exceed the limit or the machine has no more; `what` says for what they
-  /// are, `others` are bytes counted elsewhere that the limit is for as well.
+  /// OutOfMemory if the bytes exceed the limit or the machine has no more; `what` says what they
+  /// are for, `others` are bytes counted elsewhere that the limit includes.
   BlockPtr Take(int64_t bytes, std::string_view what, int64_t others,
                 BlockUse use = BlockUse::kInOrder);
   /// Gives cached blocks back to the machine; returns how many bytes.

@@ -58,7 +58,7 @@ class GpuEvent : public Event {
   const Driver& driver_;
 };
 
-/// One of a machine's streams of work, and what copies for it beside the work.
+/// One of a machine's streams of work, with a second stream for concurrent copies.
 struct GpuStream {
   std::once_flag opening;
   std::atomic<bool> opened{false};

@@ -134,15 +134,14 @@ class Machine {
   virtual Address Counters() = 0;
 
   // ---- Copies. The host's bytes may be changed when the call returns.
-  /// Runs beside other work if it is large; then what used the memory at `to` must have ended.
-  static constexpr int64_t kInOrder = 1 << 16;  ///< bytes up to which it comes in order
+  /// Large uploads are concurrent with other work; earlier uses of the memory at `to` must be over.
+  static constexpr int64_t kInOrder = 1 << 16;  ///< bytes up to which uploads come in order
   virtual void Upload(Address to, const void* from, int64_t bytes) = 0;
-  /// Waits for what was asked for before `after` (null: for all), and for the copy.
+  /// Waits for all work before `after` (null: for all work), and for the copy.
   virtual void Download(void* to, Address from, int64_t bytes, const Event* after) = 0;
   virtual void Copy(Address to, Address from, int64_t bytes) = 0;
-  /// From memory of another machine of the same kind, as it is there at `after`. Comes before
-  /// everything that the calling thread asks for later; what used the memory at `to` must have
-  /// ended.
+  /// Copies memory of another machine of the same kind, as it is there at `after`. Comes before all
+  /// later work of the calling thread; earlier uses of the memory at `to` must be over.
   virtual void CopyFrom(Machine& other, Address to, Address from, int64_t bytes,
                         const Event& after) = 0;
   virtual void Clear(Address at, int64_t bytes) = 0;

@@ -173,8 +173,8 @@ class StridedWriter {
   AttentionSizes sizes_;
 };
 
-/// By node: whether heads lie beside each other in what it reads or in what is made of its result,
-/// if it is an attention. Results of the graph stay as they are.
+/// By node: whether it is an attention whose heads are interleaved in its operands or in the users
+/// of its result. Results of the graph keep their layout.
 std::vector<bool> WantBshd(const Graph& graph) {
   std::vector<bool> wants(static_cast<size_t>(graph.size()));
   for (NodeId id = 0; id < graph.size(); ++id) {

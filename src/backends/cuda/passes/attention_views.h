@@ -1,5 +1,5 @@
 #pragma once
-/// Attention takes its operands, and leaves its results, where they lie.
+/// Attention reads views without a copy, and writes its results in the layout of their users.
 
 #include <cstdint>
 #include <optional>
@@ -8,18 +8,18 @@
 
 namespace hammock::cuda {
 
-/// Where rows of a stack of matrices [outer, inner, rows, width] begin, in elements; those of a row
-/// lie one after another.
+/// The strides of the rows of a stack of matrices [outer, inner, rows, width], in elements; each
+/// row is contiguous.
 struct RowLayout {
   int64_t offset = 0, outer = 0, inner = 0, row = 0;
 };
 
-/// Where a mask's elements lie, 0 along dims that it is repeated over; `kind` is 0 where there is
-/// none, 1 if it says what takes part, 2 or 3 if numbers of the operands' dtype or f32 are added.
+/// The strides of a mask, 0 along broadcast dims. `kind` is 0 without a mask, 1 for a boolean one,
+/// 2 or 3 if it is added and has the operands' dtype or f32.
 struct MaskLayout {
   int64_t kind = 0, outer = 0, inner = 0, row = 0, column = 0;
 };
-/// Nothing where kernels do not have such a mask. An absent one has no shape.
+/// Nothing if kernels do not support the mask. An absent mask has no shape.
 std::optional<MaskLayout> MaskOf(const Shape& query, const Shape* mask);
 
 /// The sizes of attention; the batch is outer * inner.
@@ -29,8 +29,8 @@ struct AttentionSizes {
 };
 
 /// Nodes that have kernels become `_attention_strided`. Operands that are views of something else
-/// (a part of a joint projection, heads beside each other) become that; results lie with heads
-/// beside each other if that is how they are used.
+/// (a part of a joint projection, interleaved heads) become that; results have interleaved heads if
+/// that is how they are used.
 Graph AttentionViews(Graph graph);
 
 /// The attributes of such nodes. Operands and results are counted from the query on: query, key,

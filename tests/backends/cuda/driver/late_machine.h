@@ -100,10 +100,10 @@ class LateMachine : public Machine {
     const auto* begin = static_cast<const char*>(from);
     auto kept = std::make_shared<std::vector<char>>(begin, begin + bytes);
     std::lock_guard lock(mutex_);
-    const bool beside = bytes > kInOrder;
-    Ask(beside ? Uploads() : Stream(), "an upload", {to},
+    const bool concurrent = bytes > kInOrder;
+    Ask(concurrent ? Uploads() : Stream(), "an upload", {to},
         [=, this] { inner_->Upload(to, kept->data(), bytes); });
-    if (beside) WorkComesAfterUploads();
+    if (concurrent) WorkComesAfterUploads();
   }
   void Download(void* to, Address from, int64_t bytes, const Event* after) override {
     after ? WaitFor(*after) : Finish();

@@ -299,16 +299,16 @@ TEST_F(CudaStreamMemory, IsNotTakenWhileAnotherStreamReadsIt) {
   EXPECT_EQ(memory_.Take(5000, "test", 0)->address, first);
 }
 
-TEST_F(CudaStreamMemory, CopiesBesideTheWorkGetWhatNoStreamUses) {
+TEST_F(CudaStreamMemory, ConcurrentCopiesGetMemoryThatNoStreamUses) {
   cuda::Address first = 0;
   {
     BlockPtr block = memory_.Take(5000, "test", 0);
     first = block->address;
     worker_.Do([&] { block->uses.Note(*Use(*machine_, block)); });
   }
-  EXPECT_NE(memory_.Take(5000, "test", 0, cuda::BlockUse::kBeside)->address, first);
+  EXPECT_NE(memory_.Take(5000, "test", 0, cuda::BlockUse::kConcurrent)->address, first);
   machine_->Finish();
-  EXPECT_EQ(memory_.Take(5000, "test", 0, cuda::BlockUse::kBeside)->address, first);
+  EXPECT_EQ(memory_.Take(5000, "test", 0, cuda::BlockUse::kConcurrent)->address, first);
 }
 
 TEST_F(CudaStreamMemory, WordsOfRunsAreTakenAgainLikeBlocks) {

@@ -1,5 +1,5 @@
 // Small kernels that share a launch.
-#include "backends/cuda/side_by_side.h"
+#include "backends/cuda/concurrent_steps.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ std::vector<HostTensor> SomeInputs(const Graph& graph) {
   return inputs;
 }
 
-class CudaSideBySide : public testing::Test {
+class CudaConcurrentSteps : public testing::Test {
  protected:
   void SetUp() override {
     if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
@@ -86,13 +86,13 @@ class CudaSideBySide : public testing::Test {
   }
 };
 
-TEST_F(CudaSideBySide, UpdatesOfAHundredParametersAreAFewLaunches) {
+TEST_F(CudaConcurrentSteps, UpdatesOfAHundredParametersAreAFewLaunches) {
   std::vector<int64_t> sizes;
   for (int i = 0; i < 100; ++i) sizes.push_back(1 + i * i * 7 % 3000);
   EXPECT_LE(ExpectSameBits(AdamText(sizes)), 4u);
 }
 
-TEST_F(CudaSideBySide, KernelsOfAllWaysShareALaunch) {
+TEST_F(CudaConcurrentSteps, KernelsOfAllWaysShareALaunch) {
   // A map of one line, one of several, sums along rows and across them, with and without scratch.
   EXPECT_EQ(ExpectSameBits(R"(
     %0 = input : f32[37]
@@ -110,7 +110,7 @@ TEST_F(CudaSideBySide, KernelsOfAllWaysShareALaunch) {
             1u);
 }
 
-TEST_F(CudaSideBySide, WhatIsNeededComesFirst) {
+TEST_F(CudaConcurrentSteps, NeededStepsComeFirst) {
   EXPECT_EQ(ExpectSameBits(R"(
     %0 = input : f32[64,64]
     %1 = input : f32[64,64]
@@ -129,7 +129,7 @@ compiler::Schedule ScheduleOf(const Graph& graph) {
   return compiler::MakeSchedule(graph, /*aligned_outputs=*/false, /*epilogues=*/false);
 }
 
-TEST(SideBySide, KernelsWaitForOthersUntilTheyAreNeeded) {
+TEST(ConcurrentSteps, KernelsWaitForOthersUntilTheyAreNeeded) {
   Graph graph = ParseGraph(R"(
     %0 = input : f32[8,8]
     %1 = add %0, %0 : f32[8,8]
@@ -146,7 +146,7 @@ TEST(SideBySide, KernelsWaitForOthersUntilTheyAreNeeded) {
             (std::vector<std::vector<int>>{{0}, {1}, {2}, {3}, {4}}));
 }
 
-TEST(SideBySide, WhatMayBeOverwrittenIsReadBefore) {
+TEST(ConcurrentSteps, BuffersThatMayBeOverwrittenAreReadBefore) {
   // The last kernel writes its result where its input was, so the first may not come later.
   Graph graph = ParseGraph(R"(
     %0 = input : f32[8,8]

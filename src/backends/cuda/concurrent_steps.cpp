@@ -1,4 +1,4 @@
-#include "backends/cuda/side_by_side.h"
+#include "backends/cuda/concurrent_steps.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,9 +9,9 @@ using compiler::Step;
 
 namespace {
 
-constexpr size_t kMostWaiting = 256;  // what they read stays in memory
+constexpr size_t kMostWaiting = 256;  // the operands of waiting steps stay in memory
 
-/// By step: what it reads and its results may be written over.
+/// By step: the buffers that it reads and may overwrite with its results.
 std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& schedule) {
   std::vector<bool> is_output(schedule.buffers.size());
   for (int buffer : schedule.outputs) is_output[static_cast<size_t>(buffer)] = true;
@@ -39,7 +39,7 @@ std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& sched
   return overwritten;
 }
 
-/// Steps that wait to run side by side, none of which needs what another one writes.
+/// Steps that wait to run concurrently, none of which reads a result of another.
 class Waiting {
  public:
   explicit Waiting(const compiler::Schedule& schedule)
@@ -53,7 +53,7 @@ class Waiting {
     for (int buffer : At(step).writes) writer_[static_cast<size_t>(buffer)] = step;
     for (int buffer : At(step).reads) readers_[static_cast<size_t>(buffer)].push_back(step);
   }
-  /// Those that write what is in `reads` or read what is in `overwritten`; they wait no longer.
+  /// Takes the steps that write a buffer of `reads` or read one of `overwritten`.
   std::vector<int> TakeBefore(const std::vector<int>& reads, const std::vector<int>& overwritten) {
     std::vector<int> first;
     for (int buffer : reads) {
@@ -86,8 +86,8 @@ class Waiting {
 
   const std::vector<Step>& steps_;
   std::vector<int> waiting_;               // in their order
-  std::vector<int> writer_;                // by buffer: of those that wait; -1: none
-  std::vector<std::vector<int>> readers_;  // by buffer: of those that wait
+  std::vector<int> writer_;                // by buffer: the waiting step that writes it; -1: none
+  std::vector<std::vector<int>> readers_;  // by buffer: the waiting steps that read it
 };
 
 }  // namespace
