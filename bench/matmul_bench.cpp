@@ -124,11 +124,11 @@ void MeasureMatMul(DType dtype, int64_t m, int64_t k, int64_t n, bool packed, do
   HostTensor out = Memory().New(Shape(dtype, {m, n}), "bench");
   HostTensor scratch =
       Memory().New(Shape(u8, {matmul.scratch_bytes(ThreadPool::threads())}), "bench");
-  HostTensor form = Memory().New(Shape(u8, {matmul.packed_bytes()}), "bench");
-  if (packed) matmul.Pack(b.data(), form.mutable_data(), Pool());
+  HostTensor packed_b = Memory().New(Shape(u8, {matmul.packed_bytes()}), "bench");
+  if (packed) matmul.Pack(b.data(), packed_b.mutable_data(), Pool());
   MatMul::Pointers pointers = {.a = a.data(),
                                .b = b.data(),
-                               .packed = packed ? form.data() : nullptr,
+                               .packed = packed ? packed_b.data() : nullptr,
                                .out = out.mutable_data()};
   double seconds = Best([&] { matmul.Run(pointers, Bytes(scratch), Pool()); });
   constexpr const char* kNames[] = {"", " a^T", " b^T"};

@@ -191,7 +191,7 @@ class Backend : public HostBackend {
     }
   }
 
-  /// What may be taken for forms of weights; `derived` is what those take that there are.
+  /// Bytes that new packed weights may take; `derived` are the bytes of existing ones.
   int64_t Room(int64_t derived) const {
     lazy::MemoryInfo info = memory_.Info();
     return info.limit == 0 ? std::numeric_limits<int64_t>::max()
@@ -231,10 +231,10 @@ class Backend : public HostBackend {
     HostAllocator::Arena arena(memory_, program.plan().arena_bytes, "values on the way", others);
     if (run.profile) [[unlikely]]
       run.profile->AddMemory(GetMemoryInfo(device).in_use);
-    WeightForms forms(program, arguments, inputs, run.donated, Room(others));
+    PackedWeights packed_weights(program, arguments, inputs, run.donated, Room(others));
     ThreadPool::Caller caller;
     ThreadPool::Cancellable cancellable(process_exit::Run::CancelFlag());
-    program.Run(input_pointers, output_pointers, arena.data(), forms.pointers(), taken,
+    program.Run(input_pointers, output_pointers, arena.data(), packed_weights.pointers(), taken,
                 run.profile);
     std::vector<BackendDataPtr> results;
     results.reserve(outputs.size());

@@ -51,14 +51,14 @@ void PreparedStep::PrepareCall(const Graph& graph, const Schedule& schedule, siz
       results.push_back(schedule.BufferOf({step.node, static_cast<int32_t>(i)}));
     }
   }
-  form = call->form();
-  if (form.operand < 0) return;
-  int buffer = operands[static_cast<size_t>(form.operand)];
+  packed_weight = call->packed_weight();
+  if (packed_weight.operand < 0) return;
+  int buffer = operands[static_cast<size_t>(packed_weight.operand)];
   auto input = std::find(schedule.inputs.begin(), schedule.inputs.end(), buffer);
   if (input == schedule.inputs.end()) return;
-  form_input = static_cast<int>(input - schedule.inputs.begin());
+  packed_input = static_cast<int>(input - schedule.inputs.begin());
   if (operands.size() == inputs.size()) operands.push_back(-1);
-  operands[inputs.size()] = FormBuffer(schedule, index);
+  operands[inputs.size()] = PackedBuffer(schedule, index);
 }
 
 int64_t PreparedStep::bytes() const {

@@ -13,7 +13,7 @@ namespace hammock::cpu {
 
 /// Immutable; programs at several sizes may share one.
 struct PreparedStep {
-  /// Of what a step is made, as scheduled at some sizes, where the numbers are other ones.
+  /// The parts of a step that differ from the schedule because the sizes are others.
   struct Sized {
     compiler::Launch launch;
     std::unique_ptr<const Graph> call;  ///< whose last node is called; null: that of the schedule
@@ -37,15 +37,15 @@ struct PreparedStep {
   std::shared_ptr<KernelCode> epilogue;  ///< of a call that runs a kernel on parts of its result
   std::vector<int> operands;             ///< of the call: buffers, -1 for absent ones
   std::vector<int> results;
-  Call::Form form;      ///< that the call takes of an input of the program
-  int form_input = -1;  ///< which input that is; its form is the buffer FormBuffer(index)
+  Call::PackedWeightSpec packed_weight;  ///< of an input of the program
+  int packed_input = -1;  ///< that input; packed, it is the buffer PackedBuffer(index)
 
   // For errors: of the graph as given.
   NodeId node = -1;
   LocationId location = 0;
 
-  /// Forms of weights are buffers behind those of the schedule, one for each step.
-  static int FormBuffer(const compiler::Schedule& schedule, size_t step) {
+  /// Packed weights are buffers behind those of the schedule, one for each step.
+  static int PackedBuffer(const compiler::Schedule& schedule, size_t step) {
     return static_cast<int>(schedule.buffers.size() + step);
   }
 

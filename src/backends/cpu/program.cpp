@@ -147,13 +147,13 @@ void Program::Finish(const std::vector<int64_t>& bytes) {
   }
   plan_ = compiler::PlanMemory(*schedule_, bytes, scratch, facts_->group_last);
   for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i]->form_input >= 0)
-      weights_.push_back({steps_[i]->form_input, i, &steps_[i]->form});
+    if (steps_[i]->packed_input >= 0)
+      weights_.push_back({steps_[i]->packed_input, i, &steps_[i]->packed_weight});
   }
 }
 
-void Program::MakeForm(const Weight& weight, const char* input, char* form) const {
-  steps_[weight.step]->call->MakeForm(input, form);
+void Program::PackWeight(const Weight& weight, const char* input, char* packed) const {
+  steps_[weight.step]->call->PackWeight(input, packed);
 }
 
 /// Steps of a group have one number of threads.
@@ -195,7 +195,7 @@ compiler::ScheduledGraph Program::AtOwnSizes() const {
 }
 
 void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
-                  std::span<char* const> forms, std::span<const int> taken,
+                  std::span<char* const> packed_weights, std::span<const int> taken,
                   const lazy::RunProfile* profile) const {
   constexpr size_t kInline = 64;
   char* inline_buffers[kInline];
@@ -206,8 +206,8 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     buffers = more.data();
   }
   for (size_t i = 0; i < weights_.size(); ++i) {
-    buffers[PreparedStep::FormBuffer(*schedule_, weights_[i].step)] =
-        forms.empty() ? nullptr : forms[i];
+    buffers[PreparedStep::PackedBuffer(*schedule_, weights_[i].step)] =
+        packed_weights.empty() ? nullptr : packed_weights[i];
   }
   for (size_t i = 0; i < schedule_->buffers.size(); ++i) {
     buffers[i] = plan_.offset[i] < 0 ? nullptr : arena + plan_.offset[i];

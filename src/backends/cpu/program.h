@@ -62,17 +62,17 @@ class Program {
   const Graph& graph() const { return *graph_; }  ///< as it is run, at sizes that may be others
   int64_t bytes() const;                          ///< held by this alone and by programs inside
   int kernels() const;
-  /// Those at other sizes of the same graph, where it has dim parameters.
+  /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize> by_size;
 
-  /// An input that a step reads in a form of its own, if it is given one (Call::Form).
+  /// An input that a step reads as a packed weight, if it is given one.
   struct Weight {
     int input = -1;
     size_t step = 0;
-    const Call::Form* form = nullptr;
+    const Call::PackedWeightSpec* spec = nullptr;
   };
   const std::vector<Weight>& weights() const { return weights_; }
-  void MakeForm(const Weight& weight, const char* input, char* form) const;
+  void PackWeight(const Weight& weight, const char* input, char* packed) const;
   /// Whether the run before this one had the same data for a weight.
   bool SeenBefore(size_t weight, const void* data) const {
     return facts_->seen[weights_[weight].step].exchange(data, std::memory_order_relaxed) == data;
@@ -80,17 +80,17 @@ class Program {
 
   /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
   /// error raised by a call is thrown as lazy::ExecutionError with the node of the graph that was
-  /// given. `forms` are those of weights(), null where there is none. `taken`: by output, the
+  /// given. `packed_weights` go by weights(), null where there is none. `taken`: by output, the
   /// donated input whose memory it takes, or -1; from the first of these on the run cannot be
   /// cancelled.
   void Run(std::span<char* const> inputs, std::span<char* const> outputs, char* arena,
-           std::span<char* const> forms = {}, std::span<const int> taken = {},
+           std::span<char* const> packed_weights = {}, std::span<const int> taken = {},
            const lazy::RunProfile* profile = nullptr) const;
 
   /// Which outputs may take the memory of donated inputs.
   const compiler::DonationPlan& donations() const { return facts_->donations; }
 
-  /// What takes most of a run's memory, for messages.
+  /// The largest buffers of a run, for messages.
   std::string LargestBuffers() const;
   /// For people: the graph, its steps and memory, and the `llvm` or `assembly` of kernels.
   std::string ToText(std::string_view what) const;

@@ -376,9 +376,9 @@ void Program::LoadFunctions() {
   if (IsUsuallyGuarded()) gather_ = functions[gather];
 }
 
-void Program::LoadForm(bool guarded) const {
+void Program::LoadVariant(bool guarded) const {
   if (guarded == IsUsuallyGuarded()) return;
-  std::call_once(other_form_, [&] {
+  std::call_once(other_variant_, [&] {
     std::vector<KernelSource> sources;
     std::vector<size_t> firsts;
     for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
@@ -410,7 +410,7 @@ int64_t Program::bytes() const {
 
 void Program::Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
                   const RunFaults& faults, const lazy::RunProfile* profile) const {
-  LoadForm(faults.failed != 0);
+  LoadVariant(faults.failed != 0);
   auto memory = [&] { return Memory{BuffersOf(inputs, outputs, arena), arena, faults}; };
   if (profile || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
     return RunTimed(memory(), profile);

@@ -94,7 +94,7 @@ class Program {
   /// The same as a part of another program's run, which notes what fails.
   void RunInside(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
                  Address faults) const {
-    LoadForm(/*guarded=*/false);
+    LoadVariant(/*guarded=*/false);
     RunSteps({BuffersOf(inputs, outputs, arena), arena, {.faults = faults}});
   }
   /// Throws what failed in the run that had these words and has ended, as lazy::ExecutionError
@@ -146,12 +146,12 @@ class Program {
   /// What their texts follow from, if it is no call.
   KernelKey KeyOf(size_t first, bool guarded) const;
   std::shared_ptr<Function> KnownKernel(size_t first, bool guarded) const;
-  /// The form in which most runs need the kernels that have two.
+  /// Which variant of the kernels, guarded or not, most runs need.
   bool IsUsuallyGuarded() const { return fault_count_ > 0; }
   void LoadFunctions();
-  /// Runs of this form need functions that few programs do, and that are loaded when one first
-  /// does.
-  void LoadForm(bool guarded) const;
+  /// Loads the guarded or plain variants of kernels. Few programs need both, so the second variant
+  /// is loaded when a run first needs it.
+  void LoadVariant(bool guarded) const;
   std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
                                  Address arena) const;
   void RunSteps(const Memory& memory) const;
@@ -191,10 +191,10 @@ class Program {
   std::vector<compiler::OutputSource> outputs_;
   compiler::DonationPlan donations_, guarded_donations_;
   int fault_count_ = 0;
-  std::vector<bool> is_guarded_;  // by step: its group has a form that reads the run's word
+  std::vector<bool> is_guarded_;  // by step: its group has a variant that reads the run's word
   size_t gathers_before_ = 0;     // the step in front of which that word is set
   mutable std::shared_ptr<Function> gather_;
-  mutable std::once_flag other_form_;
+  mutable std::once_flag other_variant_;
   std::vector<int64_t> scratch_;  // bytes, by step
   std::unique_ptr<CudaGraphCache> graphs_;
   std::unique_ptr<KnownOrders> orders_;

@@ -13,11 +13,11 @@
 namespace hammock::cpu {
 namespace {
 
-/// The last operand of a matmul, where the form of its weight is given.
-const char* FormIn(std::span<const char* const> in) { return in.size() > 2 ? in[2] : nullptr; }
+/// The packed weight, an operand behind those of the node; null if there is none.
+const char* PackedIn(std::span<const char* const> in) { return in.size() > 2 ? in[2] : nullptr; }
 
 template <class Op>
-Call::Form FormOf(const Op& op) {
+Call::PackedWeightSpec PackedWeightOf(const Op& op) {
   if (op.packed_bytes() == 0) return {};
   return {1, op.packed_bytes(), op.packed_key()};
 }
@@ -32,14 +32,14 @@ class DotCall : public MatMulCall {
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    matmul_.Run({.a = in[0], .b = in[1], .packed = FormIn(in), .out = out, .epilogue = epilogue},
+    matmul_.Run({.a = in[0], .b = in[1], .packed = PackedIn(in), .out = out, .epilogue = epilogue},
                 {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
                 ThreadPool::Get());
   }
   const char* kernel() const override { return matmul_.kernel(); }
-  Form form() const override { return FormOf(matmul_); }
-  void MakeForm(const char* operand, char* form) const override {
-    matmul_.Pack(operand, form, ThreadPool::Get());
+  PackedWeightSpec packed_weight() const override { return PackedWeightOf(matmul_); }
+  void PackWeight(const char* operand, char* packed) const override {
+    matmul_.Pack(operand, packed, ThreadPool::Get());
   }
 
  private:
@@ -67,13 +67,13 @@ class ConvolutionCall : public MatMulCall {
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
     convolution_.Run(
-        {.input = in[0], .weight = in[1], .packed = FormIn(in), .out = out, .epilogue = epilogue},
+        {.input = in[0], .weight = in[1], .packed = PackedIn(in), .out = out, .epilogue = epilogue},
         {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)}, ThreadPool::Get());
   }
   const char* kernel() const override { return convolution_.kernel(); }
-  Form form() const override { return FormOf(convolution_); }
-  void MakeForm(const char* operand, char* form) const override {
-    convolution_.Pack(operand, form, ThreadPool::Get());
+  PackedWeightSpec packed_weight() const override { return PackedWeightOf(convolution_); }
+  void PackWeight(const char* operand, char* packed) const override {
+    convolution_.Pack(operand, packed, ThreadPool::Get());
   }
 
  private:

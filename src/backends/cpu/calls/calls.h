@@ -22,16 +22,17 @@ class Call {
                    char* scratch) const = 0;
   virtual const char* kernel() const = 0;  ///< the implementation, for people
 
-  /// A form of an operand that is faster to compute with, for weights that many runs read. It is an
-  /// operand of Run behind those of the node, null where nobody made it. It changes no bit.
-  struct Form {
+  /// An operand that is faster to compute with when it is packed, for weights that many runs read.
+  /// The packed weight is an operand of Run behind those of the node, null if it was not made. It
+  /// changes no bit.
+  struct PackedWeightSpec {
     int operand = -1;  ///< -1: there is none
     int64_t bytes = 0;
-    std::string key;  ///< forms with one key are the same
+    std::string key;  ///< equal keys: equally packed
   };
-  virtual Form form() const { return {}; }
-  /// `form` is aligned to 64 bytes.
-  virtual void MakeForm(const char* /*operand*/, char* /*form*/) const {}
+  virtual PackedWeightSpec packed_weight() const { return {}; }
+  /// `packed` is aligned to 64 bytes.
+  virtual void PackWeight(const char* /*operand*/, char* /*packed*/) const {}
 
   /// Bytes of the programs that it runs.
   virtual int64_t bytes() const { return 0; }

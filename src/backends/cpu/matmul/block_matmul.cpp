@@ -6,10 +6,10 @@
 
 namespace hammock::cpu {
 
-MatMulSplit MatMulSplit::Of(const MatMulSpec& spec, int64_t rows, int64_t columns, Panels form) {
+MatMulSplit MatMulSplit::Of(const MatMulSpec& spec, int64_t rows, int64_t columns, Panels storage) {
   MatMulSplit split;
   bool transposed = spec.b.column != 1 && spec.n > 1;
-  split.form = form == Panels::kStored && transposed ? Panels::kCopied : form;
+  split.storage = storage == Panels::kStored && transposed ? Panels::kCopied : storage;
   split.rows = std::min(rows, spec.m);
   split.columns = std::min(columns, spec.n);
   split.row_blocks = CeilDiv(spec.m, split.rows);
@@ -30,13 +30,13 @@ BlockMatMul::BlockMatMul(const MatMulSpec& spec, const MatMulSplit& split)
   PlanPanels(RoundUp(spec_.k * split_.columns * width_, 64), "rows");
 }
 
-void BlockMatMul::PlanPanels(int64_t panel_bytes, std::string form) {
+void BlockMatMul::PlanPanels(int64_t panel_bytes, std::string key) {
   panel_bytes_ = panel_bytes;
   int64_t panels = Product(spec_.batch) * split_.panels;
   packed_bytes = panels * panel_bytes_;
-  packed_key = fmt::format("{} {} {} {} {} {} {} {} {}", form, NameOf(spec_.dtype), spec_.k,
-                           spec_.n, split_.columns, spec_.b.row, spec_.b.column,
-                           ToString(spec_.batch), ToString(spec_.b.batch));
+  packed_key = fmt::format("{} {} {} {} {} {} {} {} {}", key, NameOf(spec_.dtype), spec_.k, spec_.n,
+                           split_.columns, spec_.b.row, spec_.b.column, ToString(spec_.batch),
+                           ToString(spec_.b.batch));
   if (split_.copies() && !by_rows_ && panels >= ThreadPool::threads()) {
     own_panel_bytes_ = static_cast<int64_t>(sizeof(OwnPanelHead)) + panel_bytes_;
     worker_bytes += own_panel_bytes_;

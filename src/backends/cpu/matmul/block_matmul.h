@@ -13,27 +13,27 @@ namespace hammock::cpu {
 /// How a matmul is divided: by its shape and layout alone.
 ///
 /// Note [Panels]
-/// A panel is some columns of b. It is multiplied as it is stored, or as a copy whose rows are
-/// contiguous (b that is stored transposed), or in a form that the library has packed. Tasks copy
-/// the panels that they multiply by where there are enough tasks for all threads: then each is
-/// still in the cache when it is read.
+/// A panel is some columns of b. It is multiplied as it is stored, as a copy with contiguous rows
+/// (if b is stored transposed), or as a packed weight. If there are enough tasks for all threads,
+/// each task copies the panel that it multiplies by, so that the panel is still in the cache when
+/// it is read.
 struct MatMulSplit {
   enum class Panels {
     kStored,  ///< as they are in b
     kCopied,  ///< with contiguous rows
-    kPacked,  ///< as the library likes them
+    kPacked,  ///< packed by the library
   };
-  Panels form = Panels::kStored;
+  Panels storage = Panels::kStored;
   int64_t rows = 0, columns = 0;
   int64_t row_blocks = 0, panels = 0;
 
-  bool copies() const { return form == Panels::kCopied; }
-  bool packs() const { return form == Panels::kPacked; }
+  bool copies() const { return storage == Panels::kCopied; }
+  bool packs() const { return storage == Panels::kPacked; }
 
   /// The last block of rows and the last panel may be smaller. b that is stored transposed is
   /// copied unless it is packed.
   static MatMulSplit Of(const MatMulSpec& spec, int64_t rows, int64_t columns,
-                        Panels form = Panels::kStored);
+                        Panels storage = Panels::kStored);
 };
 
 class BlockMatMul : public MatMulKernel {
@@ -56,8 +56,8 @@ class BlockMatMul : public MatMulKernel {
   /// Makes a packed panel of one of b; only where `split.packs()`.
   virtual void PackPanel(const std::byte* /*b*/, std::byte* /*packed*/, bool /*last*/,
                          std::byte* /*scratch*/) const {}
-  /// The size of a panel, for a split that packs or copies, and what tells its form from others.
-  void PlanPanels(int64_t panel_bytes, std::string form);
+  /// The size of a panel, for a split that packs or copies, and the key of its layout.
+  void PlanPanels(int64_t panel_bytes, std::string key);
 
   int64_t Rows(bool last) const {
     return last ? spec_.m - (split_.row_blocks - 1) * split_.rows : split_.rows;

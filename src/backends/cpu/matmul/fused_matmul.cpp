@@ -116,7 +116,7 @@ FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
   for (GraphValue input : graph[step.node].inputs) {
     operands_.push_back(schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
-  operands_.push_back(-1);  // the form, if there is one
+  operands_.push_back(-1);  // the packed weight, if there is one
   const int matmul = schedule.BufferOf({step.node, 0});
   auto stored = std::find(step.writes.begin(), step.writes.end(), matmul);
   if (stored != step.writes.end()) result_ = static_cast<int>(stored - step.writes.begin());

@@ -12,7 +12,7 @@
 
 namespace hammock::cpu {
 
-/// A dot_general or a convolution. A third operand is the form of the second, or null.
+/// A dot_general or a convolution. The third operand is the second one as a packed weight, or null.
 class MatMulCall : public Call {
  public:
   virtual void Run(std::span<const char* const> in, char* out, char* scratch,
@@ -26,8 +26,8 @@ class MatMulCall : public Call {
 std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId node,
                                            const EpilogueSpec& epilogue);
 
-/// Its operands are those of the matmul, the form of one of them, and then what the kernel reads
-/// besides the result; its results are what the step writes.
+/// Its operands are those of the matmul, the packed weight, and then the other operands of the
+/// kernel; its results are the buffers that the step writes.
 class FusedMatMul : public Call {
  public:
   /// A step of `schedule`, which is of `graph`, with a launch of its kernel, whose code is `code`.
@@ -42,9 +42,9 @@ class FusedMatMul : public Call {
   void Run(std::span<const char* const> in, std::span<char* const> out,
            char* scratch) const override;
   const char* kernel() const override { return matmul_->kernel(); }
-  Form form() const override { return matmul_->form(); }
-  void MakeForm(const char* operand, char* form) const override {
-    matmul_->MakeForm(operand, form);
+  PackedWeightSpec packed_weight() const override { return matmul_->packed_weight(); }
+  void PackWeight(const char* operand, char* packed) const override {
+    matmul_->PackWeight(operand, packed);
   }
 
  private:

@@ -496,7 +496,7 @@ int64_t Convolution::packed_bytes() const { return kernel_->packed_bytes; }
 const std::string& Convolution::packed_key() const { return kernel_->packed_key; }
 
 void Convolution::Pack(const void* weight, void* packed, ThreadPool& pool) const {
-  HAMMOCK_CHECK(packed_bytes() > 0, "this convolution has no packed form");
+  HAMMOCK_CHECK(packed_bytes() > 0, "this convolution has no packed weights");
   kernel_->Pack(weight, packed, pool);
 }
 

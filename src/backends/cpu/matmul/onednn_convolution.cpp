@@ -204,7 +204,7 @@ class OneDnnConvolution : public ConvolutionKernel {
       int64_t plane = apart ? places : PlacesOf(spec_.out, spec_.out.size(2));
       kernel.store.emplace(width_, Dims{channels, places}, Dims{1, channels}, Dims{plane, 1});
     }
-    // All bands use the form of the weight that the first one chose.
+    // All bands use the packed weight that the first one chose.
     kernel.weight = kernels_.empty() ? memory::desc(WeightSizes(), type_, memory::format_tag::any)
                                      : kernels_[0].weight;
     List strides, dilates, low, high;

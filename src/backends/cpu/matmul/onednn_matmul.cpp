@@ -128,7 +128,7 @@ class PrimitiveMatMul : public OneDnnMatMul {
     memory::desc b =
         split_.copies() ? Matrix(spec_.k, columns, columns, 1, type_) : PlainB(columns);
     if (split_.packs()) {
-      // All rows are multiplied by the form that the first block chose.
+      // All rows are multiplied by the packed weight that the first block chose.
       b = last_row ? CallAt(false, last_panel).b
                    : memory::desc({spec_.k, columns}, type_, memory::format_tag::any);
     }
@@ -150,15 +150,15 @@ class PrimitiveMatMul : public OneDnnMatMul {
 
   void MakePackers() {
     int64_t panel_bytes = 0;
-    std::string form;
+    std::string key;
     for (bool last : {false, true}) {
       const memory::desc& packed = CallAt(false, last).b;
       packers_.push_back(Reorder::Of(PlainB(Columns(last)), packed));
       call_bytes_ = std::max(call_bytes_, packers_.back()->scratch_bytes());
       panel_bytes = std::max(panel_bytes, BytesOf(packed));
-      form += KeyOf(packed);
+      key += KeyOf(packed);
     }
-    PlanPanels(panel_bytes, std::move(form));
+    PlanPanels(panel_bytes, std::move(key));
   }
 
   void PackPanel(const std::byte* b, std::byte* packed, bool last,
@@ -190,7 +190,7 @@ std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   if (spec.b.row != 1 && spec.b.column != 1) return nullptr;
   MatMulSplit split = SplitOf(spec);
   bool row_major = spec.b.column == 1 && spec.b.row == spec.n;
-  if (!row_major && split.form == MatMulSplit::Panels::kStored) return nullptr;
+  if (!row_major && split.storage == MatMulSplit::Panels::kStored) return nullptr;
   LibraryCall call;
   if (spec.dtype == DType::kF32) {
     SetUpGemm();

@@ -126,7 +126,7 @@ class WeightBackwardCall : public cpu::Call {
     }
     memory::desc any_input = Images(input_, images, false);
     memory::desc any_grad = Images(grad_, images, false);
-    // All groups have the form of the weight that the first one chose.
+    // All groups use the packed weight that the first one chose.
     memory::desc weight =
         full_ ? full_->weight
               : memory::desc(WeightSizes(node), memory::data_type::f32, memory::format_tag::any);

@@ -11,7 +11,7 @@ namespace {
 
 using lazy::BackendData;
 
-constexpr size_t kSlots = 2;  // forms of one data
+constexpr size_t kSlots = 2;  // packed weights of one data
 constexpr std::align_val_t kAlignment{64};
 
 struct PackedWeight {
@@ -24,11 +24,11 @@ struct PackedWeight {
   PackedWeight& operator=(const PackedWeight&) = delete;
 
   const std::string key;
-  const void* const source;  // where the value was that it was made from
+  const void* const source;  // the address of the weight that was packed
   char* const data;
 };
 
-/// Where among the derived forms of a data the form is, or would be.
+/// The key among the derived forms of a data.
 std::string SlotOf(const std::string& key) {
   return "cpu packed " + std::to_string(std::hash<std::string>()(key) % kSlots);
 }
@@ -38,8 +38,8 @@ std::shared_ptr<PackedWeight> Pack(const Program& program, const Program::Weight
   static metrics::Counter& made = metrics::GetCounter("cpu::WeightsPacked");
   try {
     auto packed =
-        std::make_shared<PackedWeight>(weight.form->key, input.data(), weight.form->bytes);
-    program.MakeForm(weight, static_cast<const char*>(input.data()), packed->data);
+        std::make_shared<PackedWeight>(weight.spec->key, input.data(), weight.spec->bytes);
+    program.PackWeight(weight, static_cast<const char*>(input.data()), packed->data);
     made.Add();
     return packed;
   } catch (const std::bad_alloc&) {
@@ -49,28 +49,29 @@ std::shared_ptr<PackedWeight> Pack(const Program& program, const Program::Weight
 
 }  // namespace
 
-WeightForms::WeightForms(const Program& program, std::span<const lazy::BackendDataPtr> arguments,
-                         const std::vector<HostTensor>& inputs, const std::vector<bool>& donated,
-                         int64_t room) {
+PackedWeights::PackedWeights(const Program& program,
+                             std::span<const lazy::BackendDataPtr> arguments,
+                             const std::vector<HostTensor>& inputs,
+                             const std::vector<bool>& donated, int64_t room) {
   pointers_.resize(program.weights().size());
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const Program::Weight& weight = program.weights()[i];
     const size_t input = static_cast<size_t>(weight.input);
     if (input < donated.size() && donated[input]) continue;
     BackendData& data = *arguments[input];
-    const std::string slot = SlotOf(weight.form->key);
-    std::shared_ptr<PackedWeight> form =
+    const std::string slot = SlotOf(weight.spec->key);
+    std::shared_ptr<PackedWeight> packed =
         std::static_pointer_cast<PackedWeight>(data.GetDerived(slot));
-    if (!form) {
-      if (!program.SeenBefore(i, &data) || weight.form->bytes > room) continue;
-      form = Pack(program, weight, inputs[input]);
-      if (!form) continue;
-      room -= weight.form->bytes;
-      data.AttachDerived(slot, form, weight.form->bytes);
+    if (!packed) {
+      if (!program.SeenBefore(i, &data) || weight.spec->bytes > room) continue;
+      packed = Pack(program, weight, inputs[input]);
+      if (!packed) continue;
+      room -= weight.spec->bytes;
+      data.AttachDerived(slot, packed, weight.spec->bytes);
     }
-    if (form->key != weight.form->key || form->source != inputs[input].data()) continue;
-    pointers_[i] = form->data;
-    held_.push_back(std::move(form));
+    if (packed->key != weight.spec->key || packed->source != inputs[input].data()) continue;
+    pointers_[i] = packed->data;
+    held_.push_back(std::move(packed));
   }
 }
 

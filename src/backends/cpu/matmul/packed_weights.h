@@ -1,10 +1,11 @@
 #pragma once
-/// Weights in the forms that steps like to read (Call::Form), kept with their data from run to run.
+/// PackedWeights: the packed weights of a run (Call::PackedWeightSpec), kept with their data from
+/// run to run.
 ///
-/// A form is made when a program meets the same data for the second time: what a training step has
-/// just written is never seen again. It is a derived form of the data, so the runtime counts it
-/// and drops it where memory is short. Data has few forms at a time; what comes later than those
-/// goes without.
+/// A weight is packed when a program gets the same data for the second time: a weight that a
+/// training step has just written is never seen again. A packed weight is a derived form of the
+/// data, so the runtime counts it and drops it when memory is short. Data has at most two packed
+/// weights at a time; further programs use it unpacked.
 
 #include <memory>
 #include <span>
@@ -16,14 +17,14 @@
 
 namespace hammock::cpu {
 
-/// Those for one run, which holds them.
-class WeightForms {
+/// Keeps the packed weights of one run alive.
+class PackedWeights {
  public:
-  /// `inputs` are the values of `arguments`; donated ones get no form. At most `room` bytes are
-  /// taken for new forms.
-  WeightForms(const Program& program, std::span<const lazy::BackendDataPtr> arguments,
-              const std::vector<HostTensor>& inputs, const std::vector<bool>& donated,
-              int64_t room);
+  /// `inputs` are the values of `arguments`; donated ones are not packed. New packed weights take
+  /// at most `room` bytes.
+  PackedWeights(const Program& program, std::span<const lazy::BackendDataPtr> arguments,
+                const std::vector<HostTensor>& inputs, const std::vector<bool>& donated,
+                int64_t room);
 
   /// For Program::Run.
   std::span<char* const> pointers() const { return pointers_; }

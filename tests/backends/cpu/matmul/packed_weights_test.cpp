@@ -28,8 +28,8 @@ Tensor Values(const Dims& sizes, unsigned seed) {
 int64_t Packed() { return metrics::CounterValue("cpu::WeightsPacked").value_or(0); }
 int64_t Derived() { return GetMemoryInfo(kCpu).derived; }
 
-/// Skipped where matmuls have no packed forms.
-class WeightFormsTest : public ::testing::Test {
+/// Skipped where matmuls have no packed weights.
+class PackedWeightsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ConvolutionSpec spec =
@@ -47,7 +47,7 @@ class WeightFormsTest : public ::testing::Test {
   int64_t before_ = 0;
 };
 
-TEST_F(WeightFormsTest, AreMadeAtTheSecondRunAndKept) {
+TEST_F(PackedWeightsTest, AreMadeAtTheSecondRunAndKept) {
   int64_t derived = Derived();
   HostTensor first = relu(conv2d(image_, weight_)).host();
   EXPECT_EQ(made(), 0);
@@ -56,7 +56,7 @@ TEST_F(WeightFormsTest, AreMadeAtTheSecondRunAndKept) {
     EXPECT_EQ(made(), 1);
   }
   EXPECT_GE(Derived() - derived, weight_.shape().bytes());
-  // Another batch, another program: the form is the same.
+  // Another batch, another program: the same packed weight.
   Tensor one = Values({1, 16, 8, 8}, 1);
   for (int i = 0; i < 3; ++i) conv2d(one, weight_).host();
   EXPECT_EQ(made(), 1);
@@ -64,7 +64,7 @@ TEST_F(WeightFormsTest, AreMadeAtTheSecondRunAndKept) {
   EXPECT_EQ(Derived(), derived);
 }
 
-TEST_F(WeightFormsTest, OfMatmulsHaveTheBitsOfTheWeight) {
+TEST_F(PackedWeightsTest, OfMatmulsHaveTheBitsOfTheWeight) {
   // Rows that are a page apart are packed before the matmul.
   Tensor x = Values({256, 64}, 1), w = Values({64, 1024}, 2);
   HostTensor first = mm(x, w).host();
@@ -72,7 +72,7 @@ TEST_F(WeightFormsTest, OfMatmulsHaveTheBitsOfTheWeight) {
   EXPECT_EQ(made(), 1);
 }
 
-TEST_F(WeightFormsTest, AWeightThatChangesIsReadAnew) {
+TEST_F(PackedWeightsTest, AWeightThatChangesIsReadAnew) {
   for (int i = 0; i < 3; ++i) conv2d(image_, weight_).host();
   HostTensor before = conv2d(image_, weight_).host();
   weight_.mul_(2.0);
@@ -82,7 +82,7 @@ TEST_F(WeightFormsTest, AWeightThatChangesIsReadAnew) {
   }
 }
 
-TEST_F(WeightFormsTest, AStepThatWritesItsWeightsPacksNone) {
+TEST_F(PackedWeightsTest, AStepThatWritesItsWeightsPacksNone) {
   for (int i = 0; i < 4; ++i) {
     Tensor y = conv2d(image_, weight_);
     weight_.sub_(mean(y) * 0.001);
@@ -92,7 +92,7 @@ TEST_F(WeightFormsTest, AStepThatWritesItsWeightsPacksNone) {
   EXPECT_EQ(made(), 0);
 }
 
-TEST_F(WeightFormsTest, AreDroppedAndMadeAgain) {
+TEST_F(PackedWeightsTest, AreDroppedAndMadeAgain) {
   HostTensor first = conv2d(image_, weight_).host();
   for (int i = 0; i < 2; ++i) conv2d(image_, weight_).host();
   EXPECT_EQ(made(), 1);
@@ -102,7 +102,7 @@ TEST_F(WeightFormsTest, AreDroppedAndMadeAgain) {
   EXPECT_EQ(made(), 2);
 }
 
-TEST_F(WeightFormsTest, AreNotMadeWhereMemoryIsShort) {
+TEST_F(PackedWeightsTest, AreNotMadeWhereMemoryIsShort) {
   Tensor image = Values({1, 512, 6, 6}, 1), weight = Values({512, 512, 3, 3}, 2);
   HostTensor first = conv2d(image, weight).host();
   SetMemoryLimit(kCpu, GetMemoryInfo(kCpu).peak + 4096);  // as much as that run took
