@@ -457,10 +457,10 @@ void Program::RunSteps(const Memory& memory) const {
 void Program::Gather(size_t i, const Memory& memory) const {
   if (!GathersBefore(i, memory)) return;
   const RunFaults& faults = memory.faults;
-  std::vector<uint64_t> words = {faults.failed, faults.faults, WordOf(fault_count_)};
-  words.insert(words.end(), faults.earlier.begin(), faults.earlier.end());
-  words.resize(3 + RunFaults::kMost);
-  machine_->Launch(*gather_, BlockGrid(1), words);
+  std::vector<uint64_t> arguments = {faults.failed, faults.faults, Argument(fault_count_)};
+  arguments.insert(arguments.end(), faults.earlier.begin(), faults.earlier.end());
+  arguments.resize(3 + RunFaults::kMost);
+  machine_->Launch(*gather_, BlockGrid(1), arguments);
 }
 
 std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses, Memory memory) const {
@@ -534,18 +534,18 @@ Address Program::ScratchOf(size_t i, const Memory& memory) const {
   return at < 0 ? 0 : memory.arena + static_cast<Address>(at);
 }
 
-std::vector<uint64_t> Program::WordsOf(size_t i, const Memory& memory) const {
+std::vector<uint64_t> Program::ArgumentsOf(size_t i, const Memory& memory) const {
   const LaunchConfig& config = steps_[i].config;
-  return ArgumentWords(schedule_.steps[i].launch, config, memory.buffers, ScratchOf(i, memory),
-                       config.split ? machine_->Counters() : 0);
+  return KernelArguments(schedule_.steps[i].launch, config, memory.buffers, ScratchOf(i, memory),
+                         config.split ? machine_->Counters() : 0);
 }
 
 size_t Program::RunGroup(size_t i, const Memory& memory) const {
   const PreparedStep& step = steps_[i];
   const bool guarded = memory.guarded() && is_guarded_[i];
-  auto launch = [&](const Grid& grid, std::vector<uint64_t> words) {
-    if (guarded) words.push_back(memory.faults.failed);
-    machine_->Launch(*step.functions[guarded], grid, words);
+  auto launch = [&](const Grid& grid, std::vector<uint64_t> arguments) {
+    if (guarded) arguments.push_back(memory.faults.failed);
+    machine_->Launch(*step.functions[guarded], grid, arguments);
   };
   NameErrors(i, [&] {
     if (step.call) {
@@ -553,9 +553,9 @@ size_t Program::RunGroup(size_t i, const Memory& memory) const {
     } else if (step.joint) {
       std::vector<Address> scratch;
       for (size_t k = 0; k < step.joint->size(); ++k) scratch.push_back(ScratchOf(i + k, memory));
-      launch(step.joint->grid(), step.joint->Words(memory.buffers, scratch));
+      launch(step.joint->grid(), step.joint->Arguments(memory.buffers, scratch));
     } else if (!step.grid.empty()) {
-      launch(step.grid, WordsOf(i, memory));
+      launch(step.grid, ArgumentsOf(i, memory));
     }
   });
   return Index(group_last_[i]) + 1;
@@ -572,9 +572,9 @@ void Program::RunAlone(size_t i, const Memory& memory) const {
     const compiler::Launch& launch = schedule_.steps[i].launch;
     const bool guarded = memory.guarded() && is_guarded_[i];
     KernelSource source = EmitCuda(*launch.kernel, step.config, guarded);
-    std::vector<uint64_t> words = WordsOf(i, memory);
-    if (guarded) words.push_back(memory.faults.failed);
-    machine_->Launch(*machine_->Load({&source, 1})[0], step.grid, words);
+    std::vector<uint64_t> arguments = ArgumentsOf(i, memory);
+    if (guarded) arguments.push_back(memory.faults.failed);
+    machine_->Launch(*machine_->Load({&source, 1})[0], step.grid, arguments);
   });
 }
 

@@ -170,8 +170,8 @@ class Program {
   /// Does `work` of step `i`; says so in errors.
   void NameErrors(size_t i, const std::function<void()>& work) const;
   Address ScratchOf(size_t i, const Memory& memory) const;
-  /// The argument of a kernel that is no part of a joint one.
-  std::vector<uint64_t> WordsOf(size_t i, const Memory& memory) const;
+  /// The arguments of a kernel that is no part of a joint one.
+  std::vector<uint64_t> ArgumentsOf(size_t i, const Memory& memory) const;
   Address FaultOf(size_t i, const Memory& memory) const;
   /// As RunSteps, and says which step lost the machine.
   void RunWatched(const Memory& memory) const;

@@ -162,15 +162,16 @@ class AttentionCall : public AttentionKernels {
     return {Kernel(27, tiling_, kFunctions, kBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
-    std::vector<uint64_t> words = {WordOf(sizes_.inner)};
-    for (size_t i = 0; i < 3; ++i) words.push_back(AddressOf(operands.in[i], rows_[i]));
-    words.insert(words.end(), {operands.out[0], operands.out[1], WordOf(sizes_.queries),
-                               WordOf(sizes_.keys), WordOfFloat(scale_ * kLog2OfE)});
+    std::vector<uint64_t> arguments = {Argument(sizes_.inner)};
+    for (size_t i = 0; i < 3; ++i) arguments.push_back(AddressOf(operands.in[i], rows_[i]));
+    arguments.insert(arguments.end(), {operands.out[0], operands.out[1], Argument(sizes_.queries),
+                                       Argument(sizes_.keys), FloatArgument(scale_ * kLog2OfE)});
     for (const RowLayout& layout : rows_) {
-      for (uint64_t word : WordsOf(layout)) words.push_back(word);
+      for (uint64_t argument : ArgumentsOf(layout)) arguments.push_back(argument);
     }
-    for (uint64_t word : WordsOf(mask_, operands.in[3], scale_)) words.push_back(word);
-    machine.Launch(function(0), GridFor(sizes_.queries, tiling_), words);
+    for (uint64_t argument : ArgumentsOf(mask_, operands.in[3], scale_))
+      arguments.push_back(argument);
+    machine.Launch(function(0), GridFor(sizes_.queries, tiling_), arguments);
   }
 
  private:

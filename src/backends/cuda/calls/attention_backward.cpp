@@ -242,20 +242,21 @@ class AttentionBackwardCall : public AttentionKernels {
     return {Kernel(33, of_queries_, "", kQueryBody), Kernel(37, of_keys_, "", kKeyBody)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
-    std::vector<uint64_t> words = {WordOf(sizes_.inner)};
+    std::vector<uint64_t> arguments = {Argument(sizes_.inner)};
     for (size_t i = 0; i < kOperands; ++i) {
-      words.push_back(AddressOf(operands.in[i], rows_[i]));
+      arguments.push_back(AddressOf(operands.in[i], rows_[i]));
     }
-    words.insert(words.end(),
-                 {operands.in[5], operands.in[6], WordOf(sizes_.queries), WordOf(sizes_.keys),
-                  WordOfFloat(scale_ * kLog2OfE), WordOfFloat(scale_)});
-    for (const RowLayout& rows : rows_) Append(words, rows);
-    for (uint64_t word : WordsOf(mask_, operands.in[4], scale_)) words.push_back(word);
-    std::vector<uint64_t> of_keys = words;
-    AppendResult(words, operands, 0);
+    arguments.insert(arguments.end(), {operands.in[5], operands.in[6], Argument(sizes_.queries),
+                                       Argument(sizes_.keys), FloatArgument(scale_ * kLog2OfE),
+                                       FloatArgument(scale_)});
+    for (const RowLayout& rows : rows_) Append(arguments, rows);
+    for (uint64_t argument : ArgumentsOf(mask_, operands.in[4], scale_))
+      arguments.push_back(argument);
+    std::vector<uint64_t> of_keys = arguments;
+    AppendResult(arguments, operands, 0);
     AppendResult(of_keys, operands, 1);
     AppendResult(of_keys, operands, 2);
-    machine.Launch(function(0), GridFor(sizes_.queries, of_queries_), words);
+    machine.Launch(function(0), GridFor(sizes_.queries, of_queries_), arguments);
     machine.Launch(function(1), GridFor(sizes_.keys, of_keys_), of_keys);
   }
 
@@ -263,12 +264,12 @@ class AttentionBackwardCall : public AttentionKernels {
   static constexpr size_t kOperands = 4;  // grad, query, key, value
   static constexpr size_t kResults = 3;
 
-  static void Append(std::vector<uint64_t>& words, const RowLayout& rows) {
-    for (uint64_t word : WordsOf(rows)) words.push_back(word);
+  static void Append(std::vector<uint64_t>& arguments, const RowLayout& rows) {
+    for (uint64_t argument : ArgumentsOf(rows)) arguments.push_back(argument);
   }
-  void AppendResult(std::vector<uint64_t>& words, const Operands& operands, size_t i) const {
-    words.push_back(operands.out[i]);
-    Append(words, results_[i]);
+  void AppendResult(std::vector<uint64_t>& arguments, const Operands& operands, size_t i) const {
+    arguments.push_back(operands.out[i]);
+    Append(arguments, results_[i]);
   }
   AttentionTiling of_queries_, of_keys_;
   RowLayout rows_[kOperands], results_[kResults];

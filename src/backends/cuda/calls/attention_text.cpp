@@ -418,7 +418,7 @@ AttentionKernels::AttentionKernels(const GraphNode& node, const Machine& machine
       mask_(MaskOf(node)),
       is_async_(machine.has_async_matmuls() && sizes_.width % 64 == 0) {}
 
-KernelSource AttentionKernels::Kernel(int words, const AttentionTiling& tiling,
+KernelSource AttentionKernels::Kernel(int arguments, const AttentionTiling& tiling,
                                       const std::string& functions, const std::string& body) const {
   std::set<int> async_columns;
   if (tiling.is_async) async_columns = {tiling.part, static_cast<int>(sizes_.width)};
@@ -426,7 +426,8 @@ KernelSource AttentionKernels::Kernel(int words, const AttentionTiling& tiling,
       "  constexpr int kWidth = {}, kTiles = {}, kOthers = {}, kPart = {}, kMask = {};\n"
       "  constexpr bool kCausal = {};\n",
       sizes_.width, tiling.tiles, tiling.others, tiling.part, mask_.kind, is_causal_);
-  return BlockKernel(words, AttentionFunctions(dtype_, tiling.threads, async_columns) + functions,
+  return BlockKernel(arguments,
+                     AttentionFunctions(dtype_, tiling.threads, async_columns) + functions,
                      numbers + body, tiling.blocks, tiling.threads);
 }
 
@@ -436,26 +437,26 @@ Grid AttentionKernels::GridFor(int64_t rows, const AttentionTiling& tiling) cons
           .block_x = static_cast<unsigned>(tiling.threads)};
 }
 
-std::vector<uint64_t> WordsOf(const RowLayout& rows) {
+std::vector<uint64_t> ArgumentsOf(const RowLayout& rows) {
   return {static_cast<uint64_t>(rows.outer), static_cast<uint64_t>(rows.inner),
           static_cast<uint64_t>(rows.row)};
 }
 
-std::vector<uint64_t> WordsOf(const MaskLayout& mask, Address at, double scale) {
-  auto word = [](int64_t stride) { return static_cast<uint64_t>(stride); };
+std::vector<uint64_t> ArgumentsOf(const MaskLayout& mask, Address at, double scale) {
+  auto stride = [](int64_t elements) { return static_cast<uint64_t>(elements); };
   return {at,
-          word(mask.outer),
-          word(mask.inner),
-          word(mask.row),
-          word(mask.column),
-          WordOfFloat(1 / scale)};
+          stride(mask.outer),
+          stride(mask.inner),
+          stride(mask.row),
+          stride(mask.column),
+          FloatArgument(1 / scale)};
 }
 
-uint64_t WordOfFloat(double value) {
+uint64_t FloatArgument(double value) {
   float narrow = static_cast<float>(value);
-  uint32_t word = 0;
-  std::memcpy(&word, &narrow, sizeof word);
-  return word;
+  uint32_t bits = 0;
+  std::memcpy(&bits, &narrow, sizeof bits);
+  return bits;
 }
 
 }  // namespace hammock::cuda

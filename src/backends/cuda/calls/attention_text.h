@@ -29,17 +29,17 @@ namespace hammock::cuda {
 /// the numbers of columns of asynchronous matmuls; none: each warp multiplies by itself.
 std::string AttentionFunctions(DType dtype, int threads, const std::set<int>& async_columns);
 
-/// The words of a kernel that say where the rows of an operand lie: after its address, which is the
-/// first row's.
-std::vector<uint64_t> WordsOf(const RowLayout& rows);
-/// The six words of a mask.
-std::vector<uint64_t> WordsOf(const MaskLayout& mask, Address at, double scale);
+/// The arguments that give the strides of an operand's rows; they follow the address of its first
+/// row.
+std::vector<uint64_t> ArgumentsOf(const RowLayout& rows);
+/// The six arguments for a mask.
+std::vector<uint64_t> ArgumentsOf(const MaskLayout& mask, Address at, double scale);
 inline Address AddressOf(Address base, const RowLayout& rows) {
   return base + static_cast<Address>(rows.offset * 2);
 }
 
-/// The word of a kernel that is a float.
-uint64_t WordOfFloat(double value);
+/// A kernel argument that is a float.
+uint64_t FloatArgument(double value);
 
 inline constexpr double kLog2OfE = 1.4426950408889634;
 
@@ -61,7 +61,7 @@ class AttentionKernels : public Call {
   AttentionKernels(const GraphNode& node, const Machine& machine);
 
  protected:
-  KernelSource Kernel(int words, const AttentionTiling& tiling, const std::string& functions,
+  KernelSource Kernel(int arguments, const AttentionTiling& tiling, const std::string& functions,
                       const std::string& body) const;
   Grid GridFor(int64_t rows, const AttentionTiling& tiling) const;
   bool is_wide() const { return sizes_.width > 64; }

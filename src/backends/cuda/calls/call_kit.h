@@ -43,12 +43,12 @@ std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, const 
 /// A permute by tiles; null where that does not pay.
 std::unique_ptr<Call> MakeTranspose(const Graph& graph, const GraphNode& node);
 
-/// A kernel whose words are called w0, w1, ... in `body`, which has one thread for each i below w0.
-/// `functions` is what it calls.
-KernelSource ElementKernel(int words, const std::string& functions, const std::string& body);
+/// A kernel whose arguments are called w0, w1, ... in `body`, which has one thread for each i below
+/// w0. `functions` is what it calls.
+KernelSource ElementKernel(int arguments, const std::string& functions, const std::string& body);
 /// A kernel of blocks of `threads` threads, one for each `block` below w0. At least `resident`
 /// blocks have room on a multiprocessor at once.
-KernelSource BlockKernel(int words, const std::string& functions, const std::string& body,
+KernelSource BlockKernel(int arguments, const std::string& functions, const std::string& body,
                          int resident = 1, int threads = 256);
 
 /// `sum_to_here(x, sums, t)`: the sum of x over the threads of a block up to this one; `sums` is
@@ -59,18 +59,19 @@ Grid ElementGrid(int64_t count);
 Grid BlockGrid(int64_t count);
 
 /// Lines that set `place` to the sum of the coordinates of `i` in `sizes`, each times its stride;
-/// sizes begin at word `first`, strides follow. `few`: i fits into 32 bits, which divide faster.
+/// sizes begin at argument `first`, strides follow. `few`: i fits into 32 bits, which divide
+/// faster.
 std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place,
                        bool few = false);
 
-/// Names of words in kernels that only move bytes.
+/// Names of arguments in kernels that only move bytes.
 std::string_view BytesType(int64_t bytes);
 
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-inline uint64_t WordOf(int64_t value) { return static_cast<uint64_t>(value); }
-inline void Append(std::vector<uint64_t>& words, const Dims& numbers) {
-  for (int d = 0; d < numbers.size(); ++d) words.push_back(WordOf(numbers[d]));
+inline uint64_t Argument(int64_t value) { return static_cast<uint64_t>(value); }
+inline void Append(std::vector<uint64_t>& arguments, const Dims& numbers) {
+  for (int d = 0; d < numbers.size(); ++d) arguments.push_back(Argument(numbers[d]));
 }
 
 }  // namespace hammock::cuda

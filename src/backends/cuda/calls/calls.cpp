@@ -27,10 +27,10 @@ bool IsReduction(const OpDef* op) {
          op == &ops::kReduceMin || op == &ops::kReduceAny || op == &ops::kReduceAll;
 }
 
-KernelSource SourceOf(int words, const std::string& functions, const std::string& start,
+KernelSource SourceOf(int arguments, const std::string& functions, const std::string& start,
                       const std::string& body, int resident = 1, int threads = 256) {
   std::string names;
-  for (int i = 0; i < words; ++i) {
+  for (int i = 0; i < arguments; ++i) {
     names += fmt::format("  const unsigned long long w{0} = words.w[{0}];\n", i);
   }
   std::string bounds = std::to_string(threads);
@@ -40,21 +40,21 @@ KernelSource SourceOf(int words, const std::string& functions, const std::string
                             "struct {0}_words {{ unsigned long long w[{2}]; }};\n"
                             "extern \"C\" __global__ void __launch_bounds__({6}) {0}(const "
                             "{0}_words words) {{\n{3}{4}{5}}}\n}}\n",
-                            name, functions, words, names, start, body, bounds)};
+                            name, functions, arguments, names, start, body, bounds)};
 }
 
 }  // namespace
 
-KernelSource ElementKernel(int words, const std::string& functions, const std::string& body) {
-  return SourceOf(words, functions,
+KernelSource ElementKernel(int arguments, const std::string& functions, const std::string& body) {
+  return SourceOf(arguments, functions,
                   "  const long long i = blockIdx.x * 256ll + threadIdx.x;\n"
                   "  if (i >= (long long)w0) return;\n",
                   body);
 }
 
-KernelSource BlockKernel(int words, const std::string& functions, const std::string& body,
+KernelSource BlockKernel(int arguments, const std::string& functions, const std::string& body,
                          int resident, int threads) {
-  return SourceOf(words, functions, "  const long long block = blockIdx.x;\n", body, resident,
+  return SourceOf(arguments, functions, "  const long long block = blockIdx.x;\n", body, resident,
                   threads);
 }
 

@@ -24,8 +24,8 @@ class Call {
   }
   /// Memory that Run needs besides operands and results.
   virtual int64_t scratch_bytes() const { return 0; }
-  /// Words in which it notes what went wrong, from `fault` on; 0 at first. Those with one word say
-  /// what it means.
+  /// Arguments in which it notes what went wrong, from `fault` on; 0 at first. Those with one
+  /// argument say what it means.
   virtual int fault_count() const { return 0; }
   virtual std::string FaultMessage(uint64_t) const { return ""; }
   virtual ErrorCode FaultCode() const { return ErrorCode::kIndexOutOfRange; }

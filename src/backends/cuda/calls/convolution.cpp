@@ -185,7 +185,7 @@ class ConvolutionCall : public LibraryCall {
   }
   void RunOwn(Machine& machine, Address a, Address b, Address out) const override {
     machine.Launch(function(0), ElementGrid(out_.numel()),
-                   std::vector<uint64_t>{WordOf(out_.numel()), a, b, out});
+                   std::vector<uint64_t>{Argument(out_.numel()), a, b, out});
   }
   /// p is the place in the input that tap t meets.
   std::string Position(int d) const {
@@ -276,7 +276,7 @@ class WeightBackwardCall : public LibraryCall {
   }
   void RunOwn(Machine& machine, Address a, Address b, Address out) const override {
     machine.Launch(function(0), BlockGrid(weight_.numel()),
-                   std::vector<uint64_t>{WordOf(weight_.numel()), a, b, out});
+                   std::vector<uint64_t>{Argument(weight_.numel()), a, b, out});
   }
 
   Shape grad_, input_, weight_;

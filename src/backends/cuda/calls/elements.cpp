@@ -35,7 +35,7 @@ class QuotientCall : public Call {
   void Run(Machine& machine, const Operands& operands) const override {
     if (count_ == 0) return;
     machine.Launch(function(0), ElementGrid(count_),
-                   std::vector<uint64_t>{WordOf(count_), operands.in[0], operands.in[1],
+                   std::vector<uint64_t>{Argument(count_), operands.in[0], operands.in[1],
                                          operands.out[0], operands.fault});
   }
 

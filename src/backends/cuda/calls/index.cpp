@@ -13,7 +13,7 @@ namespace {
 
 int64_t BytesOf(DType dtype) { return InfoOf(dtype).bits / 8; }
 
-/// The longest words that runs of `bytes` are made of; operands begin at multiples of 16 bytes.
+/// The size of the longest words that divide runs of `bytes`; operands are aligned to 16 bytes.
 int64_t WordBytes(int64_t bytes) {
   for (int64_t word : {16, 8, 4, 2}) {
     if (bytes % word == 0) return word;
@@ -48,11 +48,12 @@ class GatherCall : public IndexedCall {
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (count_ == 0) return;
-    std::vector<uint64_t> words = {WordOf(count_), operands.in[0],  operands.in[1], operands.out[0],
-                                   operands.fault, WordOf(extent_), WordOf(stride_)};
-    Append(words, sizes_);
-    Append(words, strides_);
-    machine.Launch(function(0), ElementGrid(count_), words);
+    std::vector<uint64_t> arguments = {Argument(count_), operands.in[0], operands.in[1],
+                                       operands.out[0],  operands.fault, Argument(extent_),
+                                       Argument(stride_)};
+    Append(arguments, sizes_);
+    Append(arguments, strides_);
+    machine.Launch(function(0), ElementGrid(count_), arguments);
   }
 
  private:
@@ -92,10 +93,10 @@ class IndexSelectCall : public IndexedCall {
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (count_ == 0) return;
-    machine.Launch(
-        function(0), ElementGrid(count_),
-        std::vector<uint64_t>{WordOf(count_), operands.in[0], operands.in[1], operands.out[0],
-                              operands.fault, WordOf(extent_), WordOf(inner_), WordOf(picked_)});
+    machine.Launch(function(0), ElementGrid(count_),
+                   std::vector<uint64_t>{Argument(count_), operands.in[0], operands.in[1],
+                                         operands.out[0], operands.fault, Argument(extent_),
+                                         Argument(inner_), Argument(picked_)});
   }
 
  private:
@@ -158,9 +159,9 @@ class DynamicSliceCall : public Call {
     if (count == 0) return;
     machine.Launch(
         function(0), ElementGrid(count),
-        std::vector<uint64_t>{WordOf(count), operands.in[updates_ ? 1 : 0], operands.out[0],
-                              operands.in[updates_ ? 2 : 1], operands.fault, WordOf(extent_),
-                              WordOf(inner_), WordOf(size_), WordOf(step_), WordOf(span_)});
+        std::vector<uint64_t>{Argument(count), operands.in[updates_ ? 1 : 0], operands.out[0],
+                              operands.in[updates_ ? 2 : 1], operands.fault, Argument(extent_),
+                              Argument(inner_), Argument(size_), Argument(step_), Argument(span_)});
   }
 
  private:
@@ -171,7 +172,7 @@ class DynamicSliceCall : public Call {
   std::string name_;
 };
 
-/// Four words of Philox for each thread; src/ops/random/philox.h.
+/// Four random words of Philox for each thread; src/ops/random/philox.h.
 class RngBitsCall : public Call {
  public:
   RngBitsCall(const Graph&, const GraphNode& node) : count_(node.type().numel()) {}
@@ -188,7 +189,7 @@ class RngBitsCall : public Call {
     int64_t blocks = (count_ + 3) / 4;
     machine.Launch(
         function(0), ElementGrid(blocks),
-        std::vector<uint64_t>{WordOf(blocks), operands.in[0], operands.out[0], WordOf(count_)});
+        std::vector<uint64_t>{Argument(blocks), operands.in[0], operands.out[0], Argument(count_)});
   }
 
  private:
@@ -212,7 +213,7 @@ class RequireCall : public Call {
   void Run(Machine& machine, const Operands& operands) const override {
     if (conditions_ > 0) {
       machine.Launch(function(0), ElementGrid(conditions_),
-                     std::vector<uint64_t>{WordOf(conditions_), operands.in[1], operands.fault});
+                     std::vector<uint64_t>{Argument(conditions_), operands.in[1], operands.fault});
     }
     if (operands.in[0] != operands.out[0] && bytes_ > 0) {
       machine.Copy(operands.out[0], operands.in[0], bytes_);

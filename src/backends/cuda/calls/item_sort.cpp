@@ -10,7 +10,7 @@ constexpr int kEach = 8;  // items of a thread
 static_assert(kThreads * kEach == kSortTile);
 
 /// Division by a stride of one costs nothing if it is known to be one.
-std::string TileWords(bool strided) {
+std::string TileArguments(bool strided) {
   return fmt::format(
       "  const long long extent = (long long)w4, inner = {}, rows = (long long)w6;\n"
       "  const long long kept = (long long)w7, tiles = (long long)w8;\n",
@@ -153,7 +153,7 @@ __device__ inline void merge_eight(const SharedItems& at, int diagonal, int a_si
 }
 
 std::string SortTileText(const SortTileKind& kind, std::string_view element) {
-  std::string body = TileWords(kind.strided);
+  std::string body = TileArguments(kind.strided);
   body += fmt::format("  typedef {} E;\n  const int t = threadIdx.x;\n", element);
   body += fmt::format("  __shared__ Item items[{}];\n", kSortTile + kSortTile / 8);
   body += LoadItems(kind) + SortItems(kind.width);
@@ -161,7 +161,7 @@ std::string SortTileText(const SortTileKind& kind, std::string_view element) {
 }
 
 std::string PickText(const SortTileKind& kind, std::string_view element) {
-  std::string body = TileWords(kind.strided);
+  std::string body = TileArguments(kind.strided);
   body +=
       fmt::format("  typedef {} E;\n  typedef {} Read;\n", element, kind.from_items ? "Item" : "E");
   body += fmt::format("  __shared__ Item items[{}];\n", kSortTile + kSortTile / 8);
@@ -271,14 +271,16 @@ std::vector<KernelSource> ItemSorter::Sources() const {
 Address ItemSorter::Run(Machine& machine, std::span<const Function* const> functions,
                         Address scratch) const {
   Address from = scratch, to = scratch + static_cast<Address>(bytes_);
-  machine.Launch(*functions[0], BlockGrid(tiles_),
-                 std::vector<uint64_t>{WordOf(tiles_), 0, to, 0, WordOf(count_), 1, 1,
-                                       WordOf(kSortTile), WordOf(tiles_), from, WordOf(count_), 0});
+  machine.Launch(
+      *functions[0], BlockGrid(tiles_),
+      std::vector<uint64_t>{Argument(tiles_), 0, to, 0, Argument(count_), 1, 1, Argument(kSortTile),
+                            Argument(tiles_), from, Argument(count_), 0});
   int64_t row = tiles_ * kSortTile;
   for (int64_t width = kSortTile; width < row; width *= 2) {
     std::swap(from, to);
-    machine.Launch(*functions[1], BlockGrid(tiles_),
-                   std::vector<uint64_t>{WordOf(tiles_), from, to, 0, WordOf(width), WordOf(row)});
+    machine.Launch(
+        *functions[1], BlockGrid(tiles_),
+        std::vector<uint64_t>{Argument(tiles_), from, to, 0, Argument(width), Argument(row)});
   }
   return to;
 }

@@ -15,7 +15,7 @@ namespace hammock::cuda {
 
 inline constexpr int64_t kSortTile = 2048;
 
-/// The type `Item`: one word where key and position have 32 bits, and what kernels do with it.
+/// The type `Item`: one word if key and position have 32 bits, and what kernels do with it.
 std::string ItemText(bool packed);
 
 /// How a tile kernel is used.
@@ -26,14 +26,14 @@ struct SortTileKind {
   bool writes_items = true;   ///< else values and positions
 };
 
-/// Sorts parts of rows; where a tile has several rows they are short. Words: blocks, elements,
+/// Sorts parts of rows; where a tile has several rows they are short. Arguments: blocks, elements,
 /// results or items, positions, items of a row, stride, rows, kept of a row, tiles of a row, items
 /// that are read, elements of a row.
 std::string SortTileText(const SortTileKind& kind, std::string_view element);
 
 /// The first few of rows, or of parts of them, a block each: items that come before the last of the
-/// first few so far are collected, and when there are many, sorted. At most 1,024 are kept. Words:
-/// as SortTileText, but parts for tiles, and the items of a part.
+/// first few so far are collected, and when there are many, sorted. At most 1,024 are kept.
+/// Arguments: as SortTileText, but parts for tiles, and the items of a part.
 std::string PickText(const SortTileKind& kind, std::string_view element);
 
 /// Merges pairs of runs of w4 items, all of rows of w5 items; a block makes a tile of them.

@@ -15,8 +15,8 @@ constexpr int64_t kShortLine = 2048;  // one block is enough
 constexpr int64_t kManyLines = 512;   // for a block each
 constexpr int64_t kTicketBytes = 256;
 
-/// Words: blocks, elements, results, elements of a line, stride, ticket, tiles of a line, totals of
-/// tiles, totals of groups.
+/// Arguments: blocks, elements, results, elements of a line, stride, ticket, tiles of a line,
+/// totals of tiles, totals of groups.
 constexpr const char* kTile = R"(
   const int t = threadIdx.x;
   __shared__ Wide totals[8], groups[8], whole;
@@ -106,11 +106,11 @@ class LongScan : public Call {
     machine.Clear(operands.scratch, scratch_bytes());
     Address totals = operands.scratch + static_cast<Address>(kTicketBytes);
     int64_t blocks = plan_.lines * tiles_;
-    machine.Launch(
-        function(0), BlockGrid(blocks),
-        std::vector<uint64_t>{WordOf(blocks), operands.in[0], operands.out[0],
-                              WordOf(plan_.axis.extent), WordOf(plan_.axis.inner), operands.scratch,
-                              WordOf(tiles_), totals, totals + static_cast<Address>(blocks * 16)});
+    machine.Launch(function(0), BlockGrid(blocks),
+                   std::vector<uint64_t>{Argument(blocks), operands.in[0], operands.out[0],
+                                         Argument(plan_.axis.extent), Argument(plan_.axis.inner),
+                                         operands.scratch, Argument(tiles_), totals,
+                                         totals + static_cast<Address>(blocks * 16)});
   }
 
  private:

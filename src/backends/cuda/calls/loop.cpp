@@ -51,7 +51,7 @@ class LoopCall : public Call {
     auto at = [&](int64_t offset) { return operands.scratch + static_cast<Address>(offset); };
     if (count_ > 0) {
       machine.Launch(function(0), ElementGrid(count_),
-                     std::vector<uint64_t>{WordOf(count_), at(rounds_at_)});
+                     std::vector<uint64_t>{Argument(count_), at(rounds_at_)});
     }
     std::vector<Address> inputs = {0}, outputs(output_bytes_.size());
     inputs.insert(inputs.end(), operands.in.begin(), operands.in.end());

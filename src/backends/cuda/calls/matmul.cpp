@@ -234,14 +234,14 @@ class DotCall : public Call {
               Address out) const {
     const MatMul& p = matmul_;
     int64_t count = p.batch * p.m * p.n;
-    auto first = [](bool transposed, int64_t row) { return WordOf(transposed ? 1 : row); };
-    auto second = [](bool transposed, int64_t row) { return WordOf(transposed ? row : 1); };
-    machine.Launch(
-        function, long_ ? BlockGrid(CeilDiv(count, 8)) : ElementGrid(count),
-        std::vector<uint64_t>{WordOf(count), a, b, out, WordOf(p.m), WordOf(p.n), WordOf(p.k),
-                              first(p.a_transposed, p.a_row), second(p.a_transposed, p.a_row),
-                              first(p.b_transposed, p.b_row), second(p.b_transposed, p.b_row),
-                              WordOf(p.a_batch), WordOf(p.b_batch), bias});
+    auto first = [](bool transposed, int64_t row) { return Argument(transposed ? 1 : row); };
+    auto second = [](bool transposed, int64_t row) { return Argument(transposed ? row : 1); };
+    machine.Launch(function, long_ ? BlockGrid(CeilDiv(count, 8)) : ElementGrid(count),
+                   std::vector<uint64_t>{
+                       Argument(count), a, b, out, Argument(p.m), Argument(p.n), Argument(p.k),
+                       first(p.a_transposed, p.a_row), second(p.a_transposed, p.a_row),
+                       first(p.b_transposed, p.b_row), second(p.b_transposed, p.b_row),
+                       Argument(p.a_batch), Argument(p.b_batch), bias});
   }
 
   MatMul matmul_;

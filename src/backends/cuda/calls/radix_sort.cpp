@@ -15,10 +15,10 @@ constexpr int64_t kStep = 8 * kThreads;  // that a block counts at once
 constexpr int64_t kFewItems = 1 << 18;   // for blocks with whole tiles
 constexpr int64_t kShortRow = int64_t{1} << 30;  // whose counts leave two bits of a word
 
-/// Words: blocks; items of a row, tiles of a row; keys and loads of two buffers; counts, plan and
-/// range of each row; states of two passes; tickets of all passes, and 8 words on whether any row
-/// needs them; pass, passes, bits of a digit. Where the blocks count: parts of a row and items of a
-/// part instead of states.
+/// Arguments: blocks; items of a row, tiles of a row; keys and loads of two buffers; counts, plan
+/// and range of each row; states of two passes; tickets of all passes, and 8 words on whether any
+/// row needs them; pass, passes, bits of a digit. Where the blocks count: parts of a row and items
+/// of a part instead of states.
 constexpr const char* kNames = R"(
   const int t = threadIdx.x;
   const long long extent = (long long)w1;
@@ -350,7 +350,7 @@ std::string RadixSorter::Types() const {
 }
 
 std::vector<KernelSource> RadixSorter::Sources() const {
-  int words = kFirstWord + items_.words;
+  int arguments = kFirstArgument + items_.arguments;
   std::string low = items_.narrows
                         ? "const Digits low = (Digits)~((const unsigned long long*)w9)[2 * row];\n"
                         : "const Digits low = 0;\n";
@@ -365,7 +365,7 @@ std::vector<KernelSource> RadixSorter::Sources() const {
     std::string text = Replaced(body, "@READ_KEY", items_.read_key);
     text = Replaced(Replaced(text, "@READ_LOAD", items_.read_load), "@WRITE", items_.write);
     text = Replaced(text, "@CHECK", items_.check);
-    return BlockKernel(words, Types() + functions, kNames + Replaced(text, "@LOW", low));
+    return BlockKernel(arguments, Types() + functions, kNames + Replaced(text, "@LOW", low));
   };
   std::vector<KernelSource> sources = {kernel(kNeeded, kPart + needed("row") + low + kCount),
                                        kernel(BlockSumsText() + kNeeded, needed("block") + kPlan),
@@ -406,31 +406,31 @@ void RadixSorter::Run(Machine& machine, std::span<const Function* const> functio
   machine.Clear(zeros, static_cast<int64_t>(next - zeros));
   Address other = take(StateBytes()), plan = take(rows * passes_ * 4);
 
-  std::vector<uint64_t> words = {WordOf(rows * parts_),
-                                 WordOf(items_.extent),
-                                 WordOf(tiles_),
-                                 keys[0],
-                                 loads[0],
-                                 keys[1],
-                                 loads[1],
-                                 counts,
-                                 plan,
-                                 range,
-                                 WordOf(parts_),
-                                 WordOf(part_),
-                                 tickets,
-                                 0,
-                                 WordOf(passes_),
-                                 WordOf(width_)};
-  words.insert(words.end(), own.begin(), own.end());
-  if (items_.narrows) machine.Launch(*functions[3], BlockGrid(rows * parts_), words);
-  machine.Launch(*functions[0], BlockGrid(rows * parts_), words);
-  machine.Launch(*functions[1], BlockGrid(rows), words);
-  words[10] = states;
-  words[11] = other;
+  std::vector<uint64_t> arguments = {Argument(rows * parts_),
+                                     Argument(items_.extent),
+                                     Argument(tiles_),
+                                     keys[0],
+                                     loads[0],
+                                     keys[1],
+                                     loads[1],
+                                     counts,
+                                     plan,
+                                     range,
+                                     Argument(parts_),
+                                     Argument(part_),
+                                     tickets,
+                                     0,
+                                     Argument(passes_),
+                                     Argument(width_)};
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  if (items_.narrows) machine.Launch(*functions[3], BlockGrid(rows * parts_), arguments);
+  machine.Launch(*functions[0], BlockGrid(rows * parts_), arguments);
+  machine.Launch(*functions[1], BlockGrid(rows), arguments);
+  arguments[10] = states;
+  arguments[11] = other;
   for (int pass = 0; pass < passes_; ++pass) {
-    words[13] = WordOf(pass);
-    machine.Launch(*functions[2], BlockGrid(rows * tiles_), words);
+    arguments[13] = Argument(pass);
+    machine.Launch(*functions[2], BlockGrid(rows * tiles_), arguments);
   }
 }
 

@@ -29,21 +29,21 @@ struct RadixItems {
   std::string read_load = {};  ///< and `load`
   std::string check = {};  ///< lines that look at place `at` in `row` once, its `digits[k]` known
   std::string write = {};  ///< lines that take `key` and `load` to place `at` of the sorted `row`
-  int words = 0;           ///< that these lines use, from `w16` on
+  int arguments = 0;       ///< that these lines use, from `w16` on
 };
 
 class RadixSorter {
  public:
-  static constexpr int kFirstWord = 16;
+  static constexpr int kFirstArgument = 16;
 
   explicit RadixSorter(RadixItems items);
 
   std::vector<KernelSource> Sources() const;
   size_t kernels() const { return items_.narrows ? 4 : 3; }
   int64_t scratch_bytes() const;
-  /// `functions` are those of Sources, `words` those of the items' lines.
+  /// `functions` are those of Sources, `arguments` those of the items' lines.
   void Run(Machine& machine, std::span<const Function* const> functions, Address scratch,
-           const std::vector<uint64_t>& words) const;
+           const std::vector<uint64_t>& arguments) const;
 
  private:
   std::string Types() const;

@@ -50,8 +50,8 @@ class ArgCall : public Call {
     int64_t lines = axis_.outer * axis_.inner;
     if (lines == 0) return;
     machine.Launch(function(0), BlockGrid(lines),
-                   std::vector<uint64_t>{WordOf(lines), operands.in[0], operands.out[0],
-                                         WordOf(axis_.extent), WordOf(axis_.inner)});
+                   std::vector<uint64_t>{Argument(lines), operands.in[0], operands.out[0],
+                                         Argument(axis_.extent), Argument(axis_.inner)});
   }
 
  private:

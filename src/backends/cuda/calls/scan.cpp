@@ -35,13 +35,13 @@ class ScanCall : public Call {
     if (plan_.lines == 0 || plan_.axis.extent == 0) return;
     int64_t blocks = CeilDiv(plan_.lines, eighths_ ? kNeighbours : kTile / width_);
     machine.Launch(function(0), BlockGrid(blocks),
-                   std::vector<uint64_t>{WordOf(blocks), operands.in[0], operands.out[0],
-                                         WordOf(plan_.axis.extent), WordOf(plan_.axis.inner),
-                                         WordOf(plan_.lines)});
+                   std::vector<uint64_t>{Argument(blocks), operands.in[0], operands.out[0],
+                                         Argument(plan_.axis.extent), Argument(plan_.axis.inner),
+                                         Argument(plan_.lines)});
   }
 
  private:
-  static constexpr int kWords = 6;
+  static constexpr int kArguments = 6;
 
   /// Eight threads for each line: each goes over an eighth of it, and when the totals are known
   /// goes over it again. Neighbouring threads have neighbouring lines.
@@ -74,7 +74,7 @@ class ScanCall : public Call {
         scalars.Identity(plan_.fn, plan_.wide),
         plan_.Combined(scalars, "running", "totals[k][lane]"));
     body += loop + fmt::format("    to[at] = {};\n  }}\n", plan_.Result(scalars, "running"));
-    return BlockKernel(kWords, scalars.Functions(), body);
+    return BlockKernel(kArguments, scalars.Functions(), body);
   }
 
   /// Sets `offset` to what is before this thread's elements in the `group` of threads that have a
@@ -153,7 +153,7 @@ class ScanCall : public Call {
     if (width_ == kTile)
       body += fmt::format("    before = {};\n", plan_.Combined(scalars, "before", "whole"));
     body += "    __syncthreads();\n  }\n";
-    return BlockKernel(kWords, scalars.Functions(), body);
+    return BlockKernel(kArguments, scalars.Functions(), body);
   }
 
   ScanPlan plan_;

@@ -27,10 +27,10 @@ class LineScatter : public ScatterCall {
     const DType dtype = plan_.dtype;
     std::string value = Combined(scalars, plan_, dtype, scalars.FromMemory("to[p]", dtype).c_str(),
                                  scalars.FromMemory("from[s]", dtype));
-    const int each = in_self_.words();
-    std::string body = in_self_.Text(kWords, "i", "at_self") +
-                       in_index_.Text(kWords + each, "i", "at_index") +
-                       in_source_.Text(kWords + 2 * each, "i", "at_source") + Pointers() +
+    const int each = in_self_.argument_count();
+    std::string body = in_self_.Text(kArguments, "i", "at_self") +
+                       in_index_.Text(kArguments + each, "i", "at_index") +
+                       in_source_.Text(kArguments + 2 * each, "i", "at_source") + Pointers() +
                        "  for (long long k = 0; k < (long long)w6; ++k) {\n"
                        "    const long long place = at_index + k * (long long)w7;\n"
                        "    const long long index = " +
@@ -38,23 +38,23 @@ class LineScatter : public ScatterCall {
                        "    const long long p = at_self + index * (long long)w8;\n"
                        "    const long long s = at_source + k * (long long)w9;\n    to[p] = " +
                        scalars.ToMemory(value, dtype) + ";\n  }\n";
-    return {ElementKernel(kWords + 3 * each, scalars.Functions(), body)};
+    return {ElementKernel(kArguments + 3 * each, scalars.Functions(), body)};
   }
 
  protected:
   void RunAll(Machine& machine, const Operands& operands) const override {
     const ScatterPlan& p = plan_;
-    std::vector<uint64_t> words = WordsOf(p.lines, operands);
+    std::vector<uint64_t> arguments = ArgumentsOf(p.lines, operands);
     for (int64_t number :
          {p.rounds, p.index_strides[p.dim], p.self_strides[p.dim], p.source_strides[p.dim]}) {
-      words.push_back(WordOf(number));
+      arguments.push_back(Argument(number));
     }
-    for (const Places* places : {&in_self_, &in_index_, &in_source_}) places->AppendTo(words);
-    machine.Launch(function(0), ElementGrid(p.lines), words);
+    for (const Places* places : {&in_self_, &in_index_, &in_source_}) places->AppendTo(arguments);
+    machine.Launch(function(0), ElementGrid(p.lines), arguments);
   }
 
  private:
-  static constexpr int kWords = 10;
+  static constexpr int kArguments = 10;
   Places in_self_, in_index_, in_source_;
 };
 
@@ -76,10 +76,11 @@ class AtomicScatter : public ScatterCall {
     std::string_view type = sum && !IsFloat(p.dtype)
                                 ? (wide ? "unsigned long long" : "unsigned int")
                                 : MemoryType(p.dtype);
-    const int each = in_self_.words();
+    const int each = in_self_.argument_count();
     std::string body =
-        in_self_.Text(kWords, "i", "at_self") + in_index_.Text(kWords + each, "i", "place") +
-        in_source_.Text(kWords + 2 * each, "i", "at_source") +
+        in_self_.Text(kArguments, "i", "at_self") +
+        in_index_.Text(kArguments + each, "i", "place") +
+        in_source_.Text(kArguments + 2 * each, "i", "at_source") +
         "  const long long index = " + IndexAt("place") + ";\n" + CheckText("return;") +
         fmt::format(
             "  {0}(({1}*)w3 + at_self + index * (long long)w6, ((const {1}*)w2)[at_source]);\n",
@@ -87,7 +88,7 @@ class AtomicScatter : public ScatterCall {
             : p.reduce == "amax" ? "atomicMax"
                                  : "atomicMin",
             type);
-    return {ElementKernel(kWords + 3 * each, "", body)};
+    return {ElementKernel(kArguments + 3 * each, "", body)};
   }
 
  protected:
@@ -95,19 +96,19 @@ class AtomicScatter : public ScatterCall {
     int64_t count = plan_.lines * plan_.rounds;
     if (IsHistogram()) {
       machine.Launch(function(0), BlockGrid(std::min(CeilDiv(count, 4096), kBlocks)),
-                     WordsOf(count, operands));
+                     ArgumentsOf(count, operands));
     } else {
-      std::vector<uint64_t> words = WordsOf(count, operands);
-      words.push_back(WordOf(plan_.inner));
-      for (const Places* places : {&in_self_, &in_index_, &in_source_}) places->AppendTo(words);
-      machine.Launch(function(0), ElementGrid(count), words);
+      std::vector<uint64_t> arguments = ArgumentsOf(count, operands);
+      arguments.push_back(Argument(plan_.inner));
+      for (const Places* places : {&in_self_, &in_index_, &in_source_}) places->AppendTo(arguments);
+      machine.Launch(function(0), ElementGrid(count), arguments);
     }
   }
 
  private:
   static constexpr int64_t kMostPlaces = 4096;  // that shared memory has room for
   static constexpr int64_t kBlocks = 1056;
-  static constexpr int kWords = 7;
+  static constexpr int kArguments = 7;
 
   bool IsHistogram() const {
     return plan_.self.size() == 1 && plan_.self[0] <= kMostPlaces && plan_.reduce == "sum" &&

@@ -9,26 +9,26 @@
 namespace hammock::cuda {
 
 /// Where the elements of an index, or its lines along the dim that is left out, are in an operand.
-/// Sizes are words of a kernel, so that one serves many.
+/// Sizes are arguments of a kernel, so that one serves many.
 class Places {
  public:
   Places(const Dims& sizes, const Dims& strides, int left_out = -1) {
     for (int d = 0; d < sizes.size(); ++d) {
       if (d == left_out || sizes[d] == 1) continue;
-      sizes_.push_back(WordOf(sizes[d]));
-      strides_.push_back(WordOf(strides[d]));
+      sizes_.push_back(Argument(sizes[d]));
+      strides_.push_back(Argument(strides[d]));
       count_ *= sizes[d];
     }
   }
-  /// Lines that set `place` to that of element `i`; the words begin at `first`.
+  /// Lines that set `place` to that of element `i`; the arguments begin at `first`.
   std::string Text(int first, const std::string& i, const std::string& place) const {
     return PlaceLines(static_cast<int>(sizes_.size()), first, i, place,
                       count_ < (int64_t{1} << 32));
   }
-  int words() const { return static_cast<int>(sizes_.size() + strides_.size()); }
-  void AppendTo(std::vector<uint64_t>& words) const {
-    words.insert(words.end(), sizes_.begin(), sizes_.end());
-    words.insert(words.end(), strides_.begin(), strides_.end());
+  int argument_count() const { return static_cast<int>(sizes_.size() + strides_.size()); }
+  void AppendTo(std::vector<uint64_t>& arguments) const {
+    arguments.insert(arguments.end(), sizes_.begin(), sizes_.end());
+    arguments.insert(arguments.end(), strides_.begin(), strides_.end());
   }
 
  private:
@@ -118,9 +118,9 @@ class ScatterCall : public IndexedCall {
   /// Whether RunAll itself writes zeros where nothing is scattered to.
   virtual bool writes_all() const { return false; }
   virtual void RunAll(Machine& machine, const Operands& operands) const = 0;
-  std::vector<uint64_t> WordsOf(int64_t count, const Operands& operands) const {
-    return {WordOf(count),   operands.in[1], operands.in[2],
-            operands.out[0], operands.fault, WordOf(extent_)};
+  std::vector<uint64_t> ArgumentsOf(int64_t count, const Operands& operands) const {
+    return {Argument(count), operands.in[1], operands.in[2],
+            operands.out[0], operands.fault, Argument(extent_)};
   }
   std::string Pointers() const {
     return fmt::format("  {0}* to = ({0}*)w3;\n  const {0}* from = (const {0}*)w2;\n",

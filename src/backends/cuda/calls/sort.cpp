@@ -51,7 +51,7 @@ std::string KeyText(DType dtype, bool descending) {
                             descending ? "~key & " + Unsigned(all) : std::string("key"));
 }
 
-/// Of elements with their positions. Words: elements, values, positions, kept of a row, stride.
+/// Of elements with their positions. Arguments: elements, values, positions, kept of a row, stride.
 RadixItems ElementItems(DType dtype, const CallAxis& axis, bool descending) {
   int bits = InfoOf(dtype).bits;
   const char* inner = axis.inner > 1 ? "(long long)w20" : "1ll";
@@ -61,7 +61,7 @@ RadixItems ElementItems(DType dtype, const CallAxis& axis, bool descending) {
                       .key_bits = dtype == DType::kBool ? 1 : bits,
                       .narrows = bits >= 32 && !IsFloat(dtype),
                       .functions = KeyText(dtype, descending),
-                      .words = 5};
+                      .arguments = 5};
   items.read_key =
       fmt::format("key = ((const Key*)w16)[(row / {0} * extent + at) * {0} + row % {0}];", inner);
   items.read_load = "load = (Load)at;";
@@ -174,10 +174,10 @@ class SortCall : public Call {
   void RunTiles(Machine& machine, size_t which, const Operands& operands, const Tiles& t) const {
     Address to = t.to ? t.to : operands.out[0];
     machine.Launch(function(which), BlockGrid(t.blocks),
-                   std::vector<uint64_t>{WordOf(t.blocks), operands.in[0], to, operands.out[1],
-                                         WordOf(t.extent), WordOf(axis_.inner), WordOf(rows_),
-                                         WordOf(t.kept < 0 ? kept_ : t.kept), WordOf(t.tiles),
-                                         t.from, WordOf(axis_.extent), WordOf(t.part)});
+                   std::vector<uint64_t>{Argument(t.blocks), operands.in[0], to, operands.out[1],
+                                         Argument(t.extent), Argument(axis_.inner), Argument(rows_),
+                                         Argument(t.kept < 0 ? kept_ : t.kept), Argument(t.tiles),
+                                         t.from, Argument(axis_.extent), Argument(t.part)});
   }
 
   void Merge(Machine& machine, const Operands& operands) const {
@@ -186,7 +186,7 @@ class SortCall : public Call {
     for (int64_t width = kSortTile; width < row_; width *= 2) {
       machine.Launch(
           function(1), BlockGrid(blocks),
-          std::vector<uint64_t>{WordOf(blocks), from, to, 0, WordOf(width), WordOf(row_)});
+          std::vector<uint64_t>{Argument(blocks), from, to, 0, Argument(width), Argument(row_)});
       std::swap(from, to);
     }
     Finish(machine, function(2), operands, from);
@@ -197,16 +197,17 @@ class SortCall : public Call {
     for (size_t i = 0; i < radix_->kernels(); ++i) functions.push_back(&function(i));
     radix_->Run(
         machine, functions, operands.scratch,
-        {operands.in[0], operands.out[0], operands.out[1], WordOf(kept_), WordOf(axis_.inner)});
+        {operands.in[0], operands.out[0], operands.out[1], Argument(kept_), Argument(axis_.inner)});
   }
 
   void Finish(Machine& machine, const Function& finish, const Operands& operands,
               Address items) const {
     int64_t count = rows_ * kept_;
-    machine.Launch(finish, ElementGrid(count),
-                   std::vector<uint64_t>{WordOf(count), operands.in[0], operands.out[0],
-                                         operands.out[1], WordOf(axis_.extent), WordOf(axis_.inner),
-                                         WordOf(kept_), items, WordOf(row_)});
+    machine.Launch(
+        finish, ElementGrid(count),
+        std::vector<uint64_t>{Argument(count), operands.in[0], operands.out[0], operands.out[1],
+                              Argument(axis_.extent), Argument(axis_.inner), Argument(kept_), items,
+                              Argument(row_)});
   }
 
   void Pick(Machine& machine, const Operands& operands) const {
@@ -255,28 +256,29 @@ class NonzeroCall : public Call {
         tiles_(CeilDiv(type_.numel(), kSortTile)) {}
 
   std::vector<KernelSource> Sources() const override {
-    const int words = kWords + type_.rank();
-    return {BlockKernel(words, "", CountText()), BlockKernel(words, BlockSumsText(), kPlaces),
-            BlockKernel(words, BlockSumsText(), WriteText()), ElementKernel(words, "", kFill)};
+    const int arguments = kArguments + type_.rank();
+    return {
+        BlockKernel(arguments, "", CountText()), BlockKernel(arguments, BlockSumsText(), kPlaces),
+        BlockKernel(arguments, BlockSumsText(), WriteText()), ElementKernel(arguments, "", kFill)};
   }
   int64_t scratch_bytes() const override { return (tiles_ + 1) * 4; }
 
   void Run(Machine& machine, const Operands& operands) const override {
     int64_t count = limit_ * type_.rank();
     if (count == 0) return;
-    std::vector<uint64_t> words = {WordOf(tiles_),   operands.in[0],       operands.out[0],
-                                   operands.scratch, WordOf(limit_),       WordOf(type_.rank()),
-                                   WordOf(tiles_),   WordOf(type_.numel())};
-    for (int d = 0; d < type_.rank(); ++d) words.push_back(WordOf(type_.size(d)));
-    if (tiles_ > 0) machine.Launch(function(0), BlockGrid(tiles_), words);
-    machine.Launch(function(1), BlockGrid(1), words);
-    if (tiles_ > 0) machine.Launch(function(2), BlockGrid(tiles_), words);
-    words[0] = WordOf(count);
-    machine.Launch(function(3), ElementGrid(count), words);
+    std::vector<uint64_t> arguments = {
+        Argument(tiles_), operands.in[0],         operands.out[0],  operands.scratch,
+        Argument(limit_), Argument(type_.rank()), Argument(tiles_), Argument(type_.numel())};
+    for (int d = 0; d < type_.rank(); ++d) arguments.push_back(Argument(type_.size(d)));
+    if (tiles_ > 0) machine.Launch(function(0), BlockGrid(tiles_), arguments);
+    machine.Launch(function(1), BlockGrid(1), arguments);
+    if (tiles_ > 0) machine.Launch(function(2), BlockGrid(tiles_), arguments);
+    arguments[0] = Argument(count);
+    machine.Launch(function(3), ElementGrid(count), arguments);
   }
 
  private:
-  static constexpr int kWords = 8;  // then the sizes
+  static constexpr int kArguments = 8;  // then the sizes
 
   std::string Test(const char* element) const {
     ScalarText scalars;
@@ -342,7 +344,7 @@ class NonzeroCall : public Call {
                                    Test("at"), type_.rank());
     for (int d = type_.rank(); d-- > 0;) {
       body += fmt::format("    to[{0}] = rest % (long long)w{1}; rest /= (long long)w{1};\n", d,
-                          kWords + d);
+                          kArguments + d);
     }
     return body + "  }\n";
   }

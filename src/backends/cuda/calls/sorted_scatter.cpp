@@ -61,11 +61,12 @@ class SortedScatter : public ScatterCall {
       load_bytes_ = items.load_bytes;
       items.functions = "__device__ inline unsigned order_key(unsigned x) { return x; }\n";
       items.read_key =
-          ReadTarget("at", "w16", "w18", RadixSorter::kFirstWord + kRadixWords) + "key = target;\n";
+          ReadTarget("at", "w16", "w18", RadixSorter::kFirstArgument + kRadixArguments) +
+          "key = target;\n";
       items.check = fmt::format("if (digits[k] == {}u) {}", kWrong, NoteFault("at", "w16", "w17"));
       items.read_load = carried_ ? "load = ((const Load*)w19)[at];" : "load = (Load)at;";
       items.write = "((Key*)w20)[at] = key;\n((Load*)w21)[at] = load;\n";
-      items.words = kRadixWords + TargetWords();
+      items.arguments = kRadixArguments + TargetArguments();
       radix_.emplace(std::move(items));
     }
   }
@@ -90,17 +91,18 @@ class SortedScatter : public ScatterCall {
     Address sorted = operands.scratch + static_cast<Address>(SorterBytes());
     Address loads = sorted + static_cast<Address>(SortedBytes());
     Address lists = loads + static_cast<Address>(LoadsBytes());
-    std::vector<uint64_t> words = WordsOf(count_, operands);
-    words.insert(words.end(),
-                 {sorted, loads, lists, lists + static_cast<Address>(ListsBytes()), WordOf(count_),
-                  WordOf(MostRuns()), WordOf(columns_), WordOf(plan_.inner)});
-    in_source_.AppendTo(words);
-    Sort(machine, operands, words);
+    std::vector<uint64_t> arguments = ArgumentsOf(count_, operands);
+    arguments.insert(
+        arguments.end(),
+        {sorted, loads, lists, lists + static_cast<Address>(ListsBytes()), Argument(count_),
+         Argument(MostRuns()), Argument(columns_), Argument(plan_.inner)});
+    in_source_.AppendTo(arguments);
+    Sort(machine, operands, arguments);
     machine.Clear(lists, writes_all() ? 8 + MostRuns() * 4 : 8);
-    machine.Launch(function(2), BlockGrid(CeilDiv(count_, 8 * 256)), words);
+    machine.Launch(function(2), BlockGrid(CeilDiv(count_, 8 * 256)), arguments);
     auto launch = [&](size_t which, int64_t threads) {
-      words[0] = WordOf(threads);
-      machine.Launch(function(which), ElementGrid(threads), words);
+      arguments[0] = Argument(threads);
+      machine.Launch(function(which), ElementGrid(threads), arguments);
     };
     if (plan_.rows) launch(3, MostRuns() * threads_);
     if (plan_.reduce == "none" || count_ <= kRun) return;
@@ -109,10 +111,11 @@ class SortedScatter : public ScatterCall {
   }
 
  private:
-  // Where the words of places begin: those in the source for all kernels, then those of targets.
-  static constexpr int kWords = 14;
-  static constexpr int kRadixWords = 6;
-  int AllWords() const { return kWords + in_source_.words(); }
+  // Where the arguments of places begin: those in the source for all kernels, then those of
+  // targets.
+  static constexpr int kArguments = 14;
+  static constexpr int kRadixArguments = 6;
+  int AllArguments() const { return kArguments + in_source_.argument_count(); }
 
   /// A power of two that leaves few without work.
   static int64_t ThreadsFor(int64_t columns) {
@@ -133,22 +136,22 @@ class SortedScatter : public ScatterCall {
   int64_t ListsBytes() const { return Aligned((2 + MostRuns() + count_ / kRun + 1) * 4); }
   int64_t PartialBytes() const { return 2 * CeilDiv(count_, kRun) * columns_ * 8; }
 
-  void Sort(Machine& machine, const Operands& operands, std::vector<uint64_t>& words) const {
+  void Sort(Machine& machine, const Operands& operands, std::vector<uint64_t>& arguments) const {
     std::vector<const Function*> functions;
     size_t items = plan_.rows ? 4 : 3, first = radix_ ? items : items + 1;
     size_t kernels = radix_ ? radix_->kernels() : merges_->kernels();
     for (size_t i = 0; i < kernels; ++i) functions.push_back(&function(first + i));
     if (radix_) {
-      std::vector<uint64_t> own = {operands.in[1], operands.fault, WordOf(extent_),
-                                   operands.in[2], words[6],       words[7]};
-      AppendTargetWords(own);
+      std::vector<uint64_t> own = {operands.in[1], operands.fault, Argument(extent_),
+                                   operands.in[2], arguments[6],   arguments[7]};
+      AppendTargetArguments(own);
       return radix_->Run(machine, functions, operands.scratch, own);
     }
-    words[6] = operands.scratch;
-    std::vector<uint64_t> own = words;
-    AppendTargetWords(own);
+    arguments[6] = operands.scratch;
+    std::vector<uint64_t> own = arguments;
+    AppendTargetArguments(own);
     machine.Launch(function(items), ElementGrid(count_), own);
-    words[6] = merges_->Run(machine, functions, operands.scratch);
+    arguments[6] = merges_->Run(machine, functions, operands.scratch);
   }
 
   std::string IndexAtPlace(const std::string& i, const char* index) const {
@@ -158,7 +161,7 @@ class SortedScatter : public ScatterCall {
     return fmt::format("note_fault({}, {}, {});\n", fault, i, IndexAtPlace(i, index));
   }
   /// Lines that set `target` to the place that the index `i` names; a wrong one comes last. The
-  /// words of where that is begin at `first`.
+  /// arguments of where that is begin at `first`.
   std::string ReadTarget(const std::string& i, const char* index, const char* extent,
                          int first) const {
     std::string text = fmt::format("const long long index = {};\n", IndexAtPlace(i, index));
@@ -172,17 +175,17 @@ class SortedScatter : public ScatterCall {
                       "(unsigned)({}) : {}u;\n",
                       extent, target, kWrong);
   }
-  int TargetWords() const { return plan_.rows ? 0 : 1 + in_self_.words(); }
-  void AppendTargetWords(std::vector<uint64_t>& words) const {
+  int TargetArguments() const { return plan_.rows ? 0 : 1 + in_self_.argument_count(); }
+  void AppendTargetArguments(std::vector<uint64_t>& arguments) const {
     if (plan_.rows) return;
-    words.push_back(WordOf(plan_.inner));
-    in_self_.AppendTo(words);
+    arguments.push_back(Argument(plan_.inner));
+    in_self_.AppendTo(arguments);
   }
 
   KernelSource ItemsSource() const {
     return ElementKernel(
-        AllWords() + TargetWords(), "",
-        ReadTarget("i", "w1", "w5", AllWords()) +
+        AllArguments() + TargetArguments(), "",
+        ReadTarget("i", "w1", "w5", AllArguments()) +
             fmt::format("  if (target == {}u) {}", kWrong, NoteFault("i", "w1", "w4")) +
             "((unsigned long long*)w6)[i] = (unsigned long long)target << 32 | "
             "(unsigned long long)i;\n");
@@ -246,7 +249,7 @@ class SortedScatter : public ScatterCall {
 )",
                               kWrong, is_mine, IsLong(), kListLong,
                               writes_all() ? "lists[2 + target] = (unsigned)i + 1;" : "");
-    if (writes_all()) return BlockKernel(AllWords(), SortedText(), body);
+    if (writes_all()) return BlockKernel(AllArguments(), SortedText(), body);
     body += R"(
   const unsigned here = sum_to_here(count, sums, t);
   if (t == 255) first = atomicAdd(&lists[0], here);
@@ -258,7 +261,7 @@ class SortedScatter : public ScatterCall {
     ++place;
   }
 )";
-    return BlockKernel(AllWords(), SortedText() + BlockSumsText(), body);
+    return BlockKernel(AllArguments(), SortedText() + BlockSumsText(), body);
   }
 
   /// Lines that take what the block looks at to shared memory: the targets of its 2,048, of one
@@ -341,8 +344,8 @@ class SortedScatter : public ScatterCall {
               "    ++n;\n    } while (n < 2048 + 128 && targets[place_of(n + 1)] == target);\n" +
               StoreText(scalars) + "  }\n";
     }
-    return BlockKernel(AllWords(), scalars.Functions() + SortedText() + BlockSumsText() + kPlaceOf,
-                       body);
+    return BlockKernel(AllArguments(),
+                       scalars.Functions() + SortedText() + BlockSumsText() + kPlaceOf, body);
   }
 
   /// Lines in a loop over the vectors `c` of a row: `at` is where they go.
@@ -371,7 +374,7 @@ class SortedScatter : public ScatterCall {
                   ? "    const long long s = position * columns + c;\n"
                   : "    const long long s = (outer * all + position) * inner + column;\n";
     } else {
-      text += in_source_.Text(kWords, "position", "s");
+      text += in_source_.Text(kArguments, "position", "s");
     }
     return text + fmt::format("    load_wide<{}>(from + s, x);\n", vector_);
   }
@@ -426,7 +429,7 @@ class SortedScatter : public ScatterCall {
               ReadText() + AddText(scalars, Value(scalars)) + "    }\n";
     }
     body += StoreText(scalars) + "  }\n";
-    return ElementKernel(AllWords(), scalars.Functions() + SortedText(), body);
+    return ElementKernel(AllArguments(), scalars.Functions() + SortedText(), body);
   }
 
   std::string Slot(const char* slot) const {
@@ -458,7 +461,7 @@ class SortedScatter : public ScatterCall {
     body += "#pragma unroll 8\n    for (long long k = first + 1; k < last; ++k) {\n" + ReadText() +
             AddText(scalars, Value(scalars)) + "    }\n";
     body += EachOf(Slot("2 * part + begins") + " = sum[v];") + "  }\n  }\n";
-    return ElementKernel(AllWords(), scalars.Functions() + SortedText() + kPlaceAmong, body);
+    return ElementKernel(AllArguments(), scalars.Functions() + SortedText() + kPlaceAmong, body);
   }
 
   /// All parts of a long run.
@@ -477,7 +480,7 @@ class SortedScatter : public ScatterCall {
         kRun);
     body += AddText(scalars, Slot(fmt::format("2 * k + (k == first / {} ? 1 : 0)", kRun).c_str()));
     body += "    }\n" + StoreText(scalars) + "  }\n";
-    return ElementKernel(AllWords(), scalars.Functions() + SortedText() + kPlaceAmong, body);
+    return ElementKernel(AllArguments(), scalars.Functions() + SortedText() + kPlaceAmong, body);
   }
 
   int64_t count_;         // indices

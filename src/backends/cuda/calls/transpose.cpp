@@ -69,20 +69,20 @@ class TransposeCall : public Call {
     return {BlockKernel(7 + 4 * dims, "", body)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
-    std::vector<uint64_t> words = {0,
-                                   operands.in[0],
-                                   operands.out[0],
-                                   WordOf(read_.size),
-                                   WordOf(written_.size),
-                                   WordOf(written_.from),
-                                   WordOf(read_.to)};
+    std::vector<uint64_t> arguments = {0,
+                                       operands.in[0],
+                                       operands.out[0],
+                                       Argument(read_.size),
+                                       Argument(written_.size),
+                                       Argument(written_.from),
+                                       Argument(read_.to)};
     int64_t blocks = (read_.size + kTile - 1) / kTile * ((written_.size + kTile - 1) / kTile);
     for (int64_t Dim::*stride : {&Dim::from, &Dim::to}) {
-      for (const Dim& dim : others_) words.push_back(WordOf(dim.size));
-      for (const Dim& dim : others_) words.push_back(WordOf(dim.*stride));
+      for (const Dim& dim : others_) arguments.push_back(Argument(dim.size));
+      for (const Dim& dim : others_) arguments.push_back(Argument(dim.*stride));
     }
     for (const Dim& dim : others_) blocks *= dim.size;
-    machine.Launch(function(0), BlockGrid(blocks), words);
+    machine.Launch(function(0), BlockGrid(blocks), arguments);
   }
 
  private:

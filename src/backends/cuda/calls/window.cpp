@@ -26,7 +26,7 @@ ReduceFn FnOf(const std::string& kind) {
 }
 
 /// Windows over planes: the last dims of an operand. Sizes, and what may follow from them, are
-/// words of a kernel, so that one serves many.
+/// arguments of a kernel, so that one serves many.
 class Windows {
  public:
   /// `in` is the operand's type, `out` has an element for each window; `first` is the attribute
@@ -42,17 +42,17 @@ class Windows {
   const Shape& in() const { return in_; }
   const Shape& out() const { return out_; }
   int dims() const { return window_.size(); }
-  int words() const { return 4 * dims(); }
-  void AppendTo(std::vector<uint64_t>& words) const {
+  int argument_count() const { return 4 * dims(); }
+  void AppendTo(std::vector<uint64_t>& arguments) const {
     const int skipped = in_.rank() - dims();
-    for (int d = 0; d < dims(); ++d) words.push_back(WordOf(out_.size(skipped + d)));
-    for (int d = 0; d < dims(); ++d) words.push_back(WordOf(in_.size(skipped + d)));
-    Append(words, low_);
-    Append(words, window_);
+    for (int d = 0; d < dims(); ++d) arguments.push_back(Argument(out_.size(skipped + d)));
+    for (int d = 0; d < dims(); ++d) arguments.push_back(Argument(in_.size(skipped + d)));
+    Append(arguments, low_);
+    Append(arguments, window_);
   }
 
   /// Lines that run `body` for each element of window `i` that is no padding: its `place` in the
-  /// plane, which begins at `plane`. The words begin at `first`.
+  /// plane, which begins at `plane`. The arguments begin at `first`.
   std::string ForEachElement(int first, const std::string& body) const {
     std::string text = Coordinates(out_, first, "o");
     for (int d = 0; d < dims(); ++d) {
@@ -104,14 +104,14 @@ class Windows {
   }
 
   using Number = std::string (Windows::*)(int first, int d) const;
-  std::string Out(int first, int d) const { return Word(first + d); }
-  std::string In(int first, int d) const { return Word(first + dims() + d); }
-  std::string Low(int first, int d) const { return Word(first + 2 * dims() + d); }
+  std::string Out(int first, int d) const { return ArgumentText(first + d); }
+  std::string In(int first, int d) const { return ArgumentText(first + dims() + d); }
+  std::string Low(int first, int d) const { return ArgumentText(first + 2 * dims() + d); }
   std::string WindowText(int first, int d) const {
     if (window_[d] <= kUnrolled) return fmt::format("{}", window_[d]);
-    return Word(first + 3 * dims() + d);
+    return ArgumentText(first + 3 * dims() + d);
   }
-  static std::string Word(int place) { return fmt::format("(I)w{}", place); }
+  static std::string ArgumentText(int index) { return fmt::format("(I)w{}", index); }
 
   /// Lines that set `name`0, `name`1, ... to the coordinates of `i` in planes of `type`, and `rest`
   /// to the number of the plane.
@@ -163,31 +163,32 @@ class WindowCall : public Call {
     ScalarText scalars;
     const DType dtype = windows_.in().dtype(), out = windows_.out().dtype();
     const DType wide = fn_ == ReduceFn::kSum ? WideOf(dtype) : dtype;
-    std::string x = scalars.FromMemory(fmt::format("((const {}*)w1)[(long long)rest * {} + place]",
-                                                   MemoryType(dtype), windows_.PlaneSize(kWords)),
-                                       dtype);
+    std::string x =
+        scalars.FromMemory(fmt::format("((const {}*)w1)[(long long)rest * {} + place]",
+                                       MemoryType(dtype), windows_.PlaneSize(kArguments)),
+                           dtype);
     std::string body = fmt::format("  {} value = {};\n  long long at = -1;\n", ValueType(wide),
                                    scalars.Identity(fn_, wide));
     body += windows_.ForEachElement(
-        kWords,
+        kArguments,
         arg_ ? fmt::format("  const {} x = {};\n", ValueType(dtype), x) + kKeepMaximum
              : fmt::format("  value = {};\n",
                            scalars.Combine(fn_, wide, "value", scalars.Cast(x, dtype, wide))));
     body += arg_ ? "  ((long long*)w2)[i] = at;\n"
                  : fmt::format("  (({}*)w2)[i] = {};\n", MemoryType(out),
                                scalars.ToMemory(scalars.Cast("value", wide, out), out));
-    return {ElementKernel(kWords + windows_.words(), scalars.Functions(), body)};
+    return {ElementKernel(kArguments + windows_.argument_count(), scalars.Functions(), body)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     const int64_t count = windows_.out().numel();
     if (count == 0) return;
-    std::vector<uint64_t> words = {WordOf(count), operands.in[0], operands.out[0]};
-    windows_.AppendTo(words);
-    machine.Launch(function(0), ElementGrid(count), words);
+    std::vector<uint64_t> arguments = {Argument(count), operands.in[0], operands.out[0]};
+    windows_.AppendTo(arguments);
+    machine.Launch(function(0), ElementGrid(count), arguments);
   }
 
  private:
-  static constexpr int kWords = 3;
+  static constexpr int kArguments = 3;
 
   bool arg_;
   ReduceFn fn_;
@@ -205,18 +206,18 @@ class MaxWindowBackwardCall : public Call {
   int64_t scratch_bytes() const override { return windows_.out().numel() * (few() ? 4 : 8); }
   void Run(Machine& machine, const Operands& operands) const override {
     if (windows_.in().numel() == 0) return;
-    std::vector<uint64_t> words = {WordOf(windows_.out().numel()), operands.in[0], operands.in[1],
-                                   operands.out[0], operands.scratch};
-    windows_.AppendTo(words);
+    std::vector<uint64_t> arguments = {Argument(windows_.out().numel()), operands.in[0],
+                                       operands.in[1], operands.out[0], operands.scratch};
+    windows_.AppendTo(arguments);
     if (windows_.out().numel() > 0) {
-      machine.Launch(function(0), ElementGrid(windows_.out().numel()), words);
+      machine.Launch(function(0), ElementGrid(windows_.out().numel()), arguments);
     }
-    words[0] = WordOf(windows_.in().numel());
-    machine.Launch(function(1), ElementGrid(windows_.in().numel()), words);
+    arguments[0] = Argument(windows_.in().numel());
+    machine.Launch(function(1), ElementGrid(windows_.in().numel()), arguments);
   }
 
  private:
-  static constexpr int kWords = 5;
+  static constexpr int kArguments = 5;
 
   bool few() const { return windows_.in().numel() < kMost32; }
   DType dtype() const { return windows_.in().dtype(); }
@@ -225,14 +226,15 @@ class MaxWindowBackwardCall : public Call {
 
   KernelSource FindSource() const {
     ScalarText scalars;
-    std::string x = scalars.FromMemory(fmt::format("((const {}*)w2)[(long long)rest * {} + place]",
-                                                   MemoryType(dtype()), windows_.PlaneSize(kWords)),
-                                       dtype());
+    std::string x =
+        scalars.FromMemory(fmt::format("((const {}*)w2)[(long long)rest * {} + place]",
+                                       MemoryType(dtype()), windows_.PlaneSize(kArguments)),
+                           dtype());
     std::string body = fmt::format("  {} value = 0;\n  long long at = -1;\n", ValueType(dtype()));
     body += windows_.ForEachElement(
-        kWords, fmt::format("  const {} x = {};\n", ValueType(dtype()), x) + kKeepMaximum);
+        kArguments, fmt::format("  const {} x = {};\n", ValueType(dtype()), x) + kKeepMaximum);
     body += fmt::format("  (({0}*)w4)[i] = ({0})at;\n", PlaceType());
-    return ElementKernel(kWords + windows_.words(), scalars.Functions(), body);
+    return ElementKernel(kArguments + windows_.argument_count(), scalars.Functions(), body);
   }
   KernelSource SumSource() const {
     ScalarText scalars;
@@ -242,11 +244,11 @@ class MaxWindowBackwardCall : public Call {
         dtype(), wide);
     std::string body = fmt::format("  {} sum = 0;\n", ValueType(wide));
     body += windows_.ForEachWindow(
-        kWords, fmt::format("  if (((const {0}*)w4)[window] == ({0})mine) sum = {1};\n",
-                            PlaceType(), scalars.Combine(ReduceFn::kSum, wide, "sum", x)));
+        kArguments, fmt::format("  if (((const {0}*)w4)[window] == ({0})mine) sum = {1};\n",
+                                PlaceType(), scalars.Combine(ReduceFn::kSum, wide, "sum", x)));
     body += fmt::format("  (({}*)w3)[i] = {};\n", MemoryType(dtype()),
                         scalars.ToMemory(scalars.Cast("sum", wide, dtype()), dtype()));
-    return ElementKernel(kWords + windows_.words(), scalars.Functions(), body);
+    return ElementKernel(kArguments + windows_.argument_count(), scalars.Functions(), body);
   }
 
   Windows windows_;

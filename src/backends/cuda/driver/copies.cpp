@@ -109,14 +109,16 @@ Launch CastLaunch(DType from_dtype, DType to_dtype, const Dims& sizes, const Lay
 }
 
 PreparedLaunch::PreparedLaunch(Launch launch)
-    : launch_(std::move(launch)), config_(ConfigureLaunch(launch_)), grid_(GridOf(launch_, config_)) {}
+    : launch_(std::move(launch)),
+      config_(ConfigureLaunch(launch_)),
+      grid_(GridOf(launch_, config_)) {}
 
 KernelSource PreparedLaunch::Source() const { return EmitCuda(*launch_.kernel, config_); }
 
 void PreparedLaunch::Run(Machine& machine, const Function& function, Address from,
                          Address to) const {
   if (grid_.empty()) return;
-  machine.Launch(function, grid_, ArgumentWords(launch_, config_, {from, to}, 0, 0));
+  machine.Launch(function, grid_, KernelArguments(launch_, config_, {from, to}, 0, 0));
 }
 
 }  // namespace hammock::cuda

@@ -64,30 +64,30 @@ bool GpuGraph::StartComparing(std::span<const Piece> pieces) {
   return !differs_;
 }
 
-GpuGraph::Op* GpuGraph::NextOf(const void* what, size_t words) {
+GpuGraph::Op* GpuGraph::NextOf(const void* what, size_t arguments) {
   differs_ = differs_ || next_ == ops_.size() || ops_[next_].what != what ||
-             ops_[next_].words.size() != words;
+             ops_[next_].arguments.size() != arguments;
   return differs_ ? nullptr : &ops_[next_++];
 }
 
 void GpuGraph::CompareLaunch(const Function& function, const Grid& grid,
-                             std::span<const uint64_t> words) {
-  Op* op = NextOf(&function, words.size());
-  if (!op || std::equal(words.begin(), words.end(), op->words.begin())) return;
+                             std::span<const uint64_t> arguments) {
+  Op* op = NextOf(&function, arguments.size());
+  if (!op || std::equal(arguments.begin(), arguments.end(), op->arguments.begin())) return;
   if (!op->node || !driver_.graph_set_kernel) {
     differs_ = true;
     return;
   }
-  std::copy(words.begin(), words.end(), op->words.begin());
-  void* parameters[] = {op->words.data()};
+  std::copy(arguments.begin(), arguments.end(), op->arguments.begin());
+  void* parameters[] = {op->arguments.data()};
   CUkernelNode node{op->function, grid.x, grid.y, 1,          grid.block_x,
                     grid.block_y, 1,      0,      parameters, nullptr};
   differs_ = driver_.graph_set_kernel(exec_, op->node, &node) != kCudaSuccess;
 }
 
-void GpuGraph::CompareCall(const void* what, std::span<const uint64_t> words) {
-  Op* op = NextOf(what, words.size());
-  differs_ = differs_ || !std::equal(words.begin(), words.end(), op->words.begin());
+void GpuGraph::CompareCall(const void* what, std::span<const uint64_t> arguments) {
+  Op* op = NextOf(what, arguments.size());
+  differs_ = differs_ || !std::equal(arguments.begin(), arguments.end(), op->arguments.begin());
 }
 
 bool GpuGraph::BecomeLike(CUgraph graph, std::vector<Op> ops) {

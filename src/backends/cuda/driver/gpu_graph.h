@@ -18,7 +18,7 @@ class GpuGraph : public CudaGraph {
   struct Op {
     const void* what = nullptr;
     Grid grid;
-    std::vector<uint64_t> words;
+    std::vector<uint64_t> arguments;
     CUgraphNode node = nullptr;  ///< of a kernel
     CUfunction function = nullptr;
   };
@@ -33,9 +33,10 @@ class GpuGraph : public CudaGraph {
   /// False if the pieces depend on each other in another way.
   bool StartComparing(std::span<const Piece> pieces);
   /// Gives the next kernel these arguments. Another operation there makes EndComparing false.
-  void CompareLaunch(const Function& function, const Grid& grid, std::span<const uint64_t> words);
+  void CompareLaunch(const Function& function, const Grid& grid,
+                     std::span<const uint64_t> arguments);
   /// Compares the next call of a library or the driver, which cannot be changed alone.
-  void CompareCall(const void* what, std::span<const uint64_t> words);
+  void CompareCall(const void* what, std::span<const uint64_t> arguments);
   /// Whether the graph now does what was compared with it.
   bool EndComparing() const { return !differs_ && next_ == ops_.size(); }
 
@@ -44,7 +45,7 @@ class GpuGraph : public CudaGraph {
   bool BecomeLike(CUgraph graph, std::vector<Op> ops);
 
  private:
-  Op* NextOf(const void* what, size_t words);
+  Op* NextOf(const void* what, size_t arguments);
 
   const Driver& driver_;
   const CUgraph graph_;

@@ -245,12 +245,12 @@ class GpuMachine : public Machine {
   }
 
   void Launch(const Function& function, const Grid& grid,
-              std::span<const uint64_t> words) override {
+              std::span<const uint64_t> arguments) override {
     GpuStream& mine = Mine();
     std::lock_guard lock(mine.mutex);
-    if (mine.compared) return mine.compared->CompareLaunch(function, grid, words);
+    if (mine.compared) return mine.compared->CompareLaunch(function, grid, arguments);
     CUfunction code = static_cast<const GpuFunction&>(function).function;
-    void* parameters[] = {const_cast<uint64_t*>(words.data())};
+    void* parameters[] = {const_cast<uint64_t*>(arguments.data())};
     driver_.Check(driver_.launch(code, grid.x, grid.y, 1, grid.block_x, grid.block_y, 1, 0,
                                  mine.stream, parameters, nullptr),
                   "a launch");
@@ -259,7 +259,7 @@ class GpuMachine : public Machine {
     if (driver_.capture_info) last = LastNodes(driver_, mine.stream);
     mine.noted->push_back({&function,
                            grid,
-                           {words.begin(), words.end()},
+                           {arguments.begin(), arguments.end()},
                            last.size() == 1 ? last[0] : nullptr,
                            code});
   }
@@ -414,12 +414,12 @@ class GpuMachine : public Machine {
 
   /// Does `work` on the calling thread's stream, or compares it with a graph that is updated.
   template <class F>
-  void Do(const void* what, std::initializer_list<uint64_t> words, F work) {
+  void Do(const void* what, std::initializer_list<uint64_t> arguments, F work) {
     GpuStream& mine = Mine();
     std::lock_guard lock(mine.mutex);
-    if (mine.compared) return mine.compared->CompareCall(what, words);
+    if (mine.compared) return mine.compared->CompareCall(what, arguments);
     work(mine.stream);
-    if (mine.noted) mine.noted->push_back({what, {}, words, nullptr, nullptr});
+    if (mine.noted) mine.noted->push_back({what, {}, arguments, nullptr, nullptr});
   }
 
   static CUevent HandleOf(const Event& event) { return static_cast<const GpuEvent&>(event).handle; }

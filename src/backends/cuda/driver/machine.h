@@ -152,7 +152,7 @@ class Machine {
   /// CompileError where a text is wrong, here or when it first runs.
   virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
   virtual void Launch(const Function& function, const Grid& grid,
-                      std::span<const uint64_t> words) = 0;
+                      std::span<const uint64_t> arguments) = 0;
 
   // ---- Matmuls. Prepare returns null if the machine cannot compute it.
   virtual std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) = 0;

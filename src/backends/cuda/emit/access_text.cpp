@@ -10,12 +10,12 @@ using compiler::Access;
 using compiler::Stride;
 using Way = LaunchConfig::Way;
 
-std::string AccessText::Word(int place) { return fmt::format("words.w[{}]", place); }
+std::string AccessText::ArgumentText(int index) { return fmt::format("words.w[{}]", index); }
 
 std::string AccessText::Outer(int i) const {
   std::string place;
   for (int d = 0; d < config_.outer_dims; ++d) {
-    place += fmt::format(" + outer{} * (I){}", d, Word(places_.Outer(i, d)));
+    place += fmt::format(" + outer{} * (I){}", d, ArgumentText(places_.Outer(i, d)));
   }
   return place;
 }
@@ -23,27 +23,28 @@ std::string AccessText::Outer(int i) const {
 std::string AccessText::PlaceInLine(int i) const {
   std::string place;
   if (of(i).row == Stride::kOne) place = " + row";
-  if (of(i).row == Stride::kAny) place = fmt::format(" + row * (I){}", Word(places_.Row(i)));
+  if (of(i).row == Stride::kAny)
+    place = fmt::format(" + row * (I){}", ArgumentText(places_.Row(i)));
   return place + Outer(i);
 }
 
 std::string AccessText::Address(int i) const {
   const Access& access = of(i);
-  const std::string word = Word(places_.Access(i));
+  const std::string argument = ArgumentText(places_.Access(i));
   switch (access.kind) {
     case Access::Kind::kConstant:
       return "";
     case Access::Kind::kIndex:
-      return fmt::format("const long long p{} = (long long){}{};", i, word, PlaceInLine(i));
+      return fmt::format("const long long p{} = (long long){}{};", i, argument, PlaceInLine(i));
     case Access::Kind::kRandom:
-      return fmt::format("const long long p{} = (long long){}{};", i, Word(places_.Column(i)),
-                         PlaceInLine(i));
+      return fmt::format("const long long p{} = (long long){}{};", i,
+                         ArgumentText(places_.Column(i)), PlaceInLine(i));
     case Access::Kind::kScratch:
       if (config_.whole) return "";
-      return fmt::format("{0}* p{1} = ({0}*){2} + {3};", MemoryType(access.dtype), i, word,
+      return fmt::format("{0}* p{1} = ({0}*){2} + {3};", MemoryType(access.dtype), i, argument,
                          across() ? "line" : "line * columns");
     case Access::Kind::kBuffer:
-      return fmt::format("{0}* p{1} = ({0}*){2}{3};", MemoryType(access.dtype), i, word,
+      return fmt::format("{0}* p{1} = ({0}*){2}{3};", MemoryType(access.dtype), i, argument,
                          PlaceInLine(i));
   }
   return "";
@@ -53,14 +54,15 @@ std::string AccessText::Step(int i) const {
   const Access& access = of(i);
   if (access.kind == Access::Kind::kScratch) return across() ? "lines" : "(I)1";
   if (access.column == Stride::kOne) return "(I)1";
-  return access.column == Stride::kZero ? "(I)0" : fmt::format("(I){}", Word(places_.Column(i)));
+  return access.column == Stride::kZero ? "(I)0"
+                                        : fmt::format("(I){}", ArgumentText(places_.Column(i)));
 }
 
 /// How far apart neighbouring lines lie.
 std::string AccessText::LineStep(int i) const {
   const Access& access = of(i);
   if (access.kind == Access::Kind::kScratch || access.row == Stride::kOne) return "(I)1";
-  return access.row == Stride::kZero ? "(I)0" : fmt::format("(I){}", Word(places_.Row(i)));
+  return access.row == Stride::kZero ? "(I)0" : fmt::format("(I){}", ArgumentText(places_.Row(i)));
 }
 
 std::string AccessText::RowPlace(int i) const {
@@ -108,7 +110,7 @@ std::string AccessText::Transfer(int i, std::string_view verb) const {
   if (IsTransposed(i)) return fmt::format("if (count > 0) m{0}[s] = tile{0}[thread][k];", i);
   if (of(i).kind == Access::Kind::kRandom) {
     return fmt::format("random_{}<{}>({}, p{} + at, {});", wide ? "blocks" : "words",
-                       config_.vector, Word(places_.Access(i)), i, elements);
+                       config_.vector, ArgumentText(places_.Access(i)), i, elements);
   }
   const std::string step = Step(i);
   const std::string place =

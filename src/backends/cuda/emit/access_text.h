@@ -16,7 +16,7 @@ class AccessText {
     places_.outer_dims = config.outer_dims;
   }
 
-  static std::string Word(int place);
+  static std::string ArgumentText(int index);
   int count() const { return static_cast<int>(kernel_.accesses.size()); }
   const compiler::Access& of(int access) const {
     return kernel_.accesses[static_cast<size_t>(access)];

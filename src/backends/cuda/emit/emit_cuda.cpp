@@ -39,13 +39,14 @@ class Emitter {
     Open();
     for (int stage = 0; stage < kernel_.stages; ++stage) Stage(stage);
     Close();
-    const int words = places().Count(accesses_.count(), config_.split);
+    const int arguments = places().Count(accesses_.count(), config_.split);
     std::string signature = fmt::format(
         "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
         "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
         "  typedef {3} I;\n",
-        name, words + guarded_, config_.block_threads(), config_.wide_index ? "long long" : "int");
-    if (guarded_) signature += GuardText(words);
+        name, arguments + guarded_, config_.block_threads(),
+        config_.wide_index ? "long long" : "int");
+    if (guarded_) signature += GuardText(arguments);
     return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
                        signature, text_);
   }
@@ -65,7 +66,7 @@ class Emitter {
   }
   void Unroll() { Line("#pragma unroll"); }
 
-  static std::string Word(int place) { return AccessText::Word(place); }
+  static std::string ArgumentText(int index) { return AccessText::ArgumentText(index); }
   const Access& AccessOf(int access) const { return accesses_.of(access); }
   const ArgumentPlaces& places() const { return accesses_.places(); }
   int elements() const { return config_.slots * config_.vector; }
@@ -73,8 +74,8 @@ class Emitter {
 
   /// Which line and which part of it a thread has.
   void Open() {
-    Line("const I columns = (I){};", Word(places().columns));
-    Line("const I lines = (I){};", Word(places().lines));
+    Line("const I columns = (I){};", ArgumentText(places().columns));
+    Line("const I lines = (I){};", ArgumentText(places().lines));
     Line("const int thread = threadIdx.{};", across() ? "y" : "x");
     if (config_.way == Way::kTile) return OpenTiles();
     if (config_.way == Way::kMap) {
@@ -98,8 +99,9 @@ class Emitter {
     Line("__shared__ bool is_last;");
     Line("const int pass = blockIdx.y;");
     Line("unsigned long long* const parts = (unsigned long long*){};",
-         Word(places().Parts(accesses_.count())));
-    Line("unsigned* const arrived = (unsigned*){};", Word(places().Counters(accesses_.count())));
+         ArgumentText(places().Parts(accesses_.count())));
+    Line("unsigned* const arrived = (unsigned*){};",
+         ArgumentText(places().Counters(accesses_.count())));
   }
   std::string LineArray() const { return across() ? fmt::format("[{}]", config_.vector) : ""; }
 
@@ -118,7 +120,7 @@ class Emitter {
       Line("__shared__ {} tile{}[{}][{}];", MemoryType(AccessOf(i).dtype), i, kTileSide,
            kTileSide + 1);
     }
-    Line("const I rows = (I){};", Word(places().rows));
+    Line("const I rows = (I){};", ArgumentText(places().rows));
     Line("const I tiles = (rows + {}) / {};", kTileSide - 1, kTileSide);
     Begin("for (I tile = blockIdx.y; tile < lines / rows * tiles; tile += gridDim.y)");
     Line("const I first = tile % tiles * {};", kTileSide);
@@ -142,8 +144,8 @@ class Emitter {
     Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, config_.lines));
     Line("const I row = first + thread, at = (I)blockIdx.x * {} + k;", kTileSide);
     Line("if (row < rows && at < columns) tile{0}[k][thread] = (({1}*){2}{3})[row + at * (I){4}];",
-         i, MemoryType(AccessOf(i).dtype), Word(places().Access(i)), accesses_.Outer(i),
-         Word(places().Column(i)));
+         i, MemoryType(AccessOf(i).dtype), ArgumentText(places().Access(i)), accesses_.Outer(i),
+         ArgumentText(places().Column(i)));
     End();
   }
 
@@ -174,8 +176,8 @@ class Emitter {
 
   void Addresses() {
     Line("const I row = {};",
-         config_.outer_dims == 0 ? "line" : "line % (I)" + Word(places().rows));
-    if (config_.outer_dims > 0) Line("I rest = line / (I){};", Word(places().rows));
+         config_.outer_dims == 0 ? "line" : "line % (I)" + ArgumentText(places().rows));
+    if (config_.outer_dims > 0) Line("I rest = line / (I){};", ArgumentText(places().rows));
     OuterPlaces();
     for (int i = 0; i < accesses_.count(); ++i) Address(i);
   }
@@ -184,8 +186,8 @@ class Emitter {
       if (d == 0) {
         Line("const I outer0 = rest;");
       } else {
-        Line("const I outer{} = rest % (I){};", d, Word(places().Extent(d)));
-        Line("rest /= (I){};", Word(places().Extent(d)));
+        Line("const I outer{} = rest % (I){};", d, ArgumentText(places().Extent(d)));
+        Line("rest /= (I){};", ArgumentText(places().Extent(d)));
       }
     }
   }
@@ -424,7 +426,7 @@ class Emitter {
       case Kind::kIndex:
         return accesses_.Index(instr.access, in_loop);
       case Kind::kConstant:
-        return scalars_.FromBits(Word(places().Access(instr.access)), instr.dtype);
+        return scalars_.FromBits(ArgumentText(places().Access(instr.access)), instr.dtype);
       case Kind::kScalar: {
         std::vector<std::string> operands;
         for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(Operand(instr, k));
@@ -461,8 +463,8 @@ KernelSource EmitCuda(const Kernel& kernel, const LaunchConfig& config, bool gua
   return {name, Emitter(kernel, config, guarded).Function(name)};
 }
 
-std::string GuardText(int place) {
-  return fmt::format("  if (*(const unsigned long long*)words.w[{}] != 0) return;\n", place);
+std::string GuardText(int index) {
+  return fmt::format("  if (*(const unsigned long long*)words.w[{}] != 0) return;\n", index);
 }
 
 std::string SourceName(const std::string& what) {

@@ -23,8 +23,8 @@ int64_t ElementsOf(const Launch& launch) {
   return elements;
 }
 
-/// By word: whether it is an address.
-std::vector<bool> AddressWords(const Launch& launch, const LaunchConfig& config) {
+/// By argument: whether it is an address.
+std::vector<bool> AddressArguments(const Launch& launch, const LaunchConfig& config) {
   const std::vector<Access>& accesses = launch.kernel->accesses;
   ArgumentPlaces places{.outer_dims = config.outer_dims};
   const int count = static_cast<int>(accesses.size());
@@ -36,9 +36,9 @@ std::vector<bool> AddressWords(const Launch& launch, const LaunchConfig& config)
   return result;
 }
 
-/// The words without addresses.
-std::vector<uint64_t> PlainWords(const Launch& launch, const LaunchConfig& config) {
-  return ArgumentWords(launch, config, {}, 0, 0);
+/// The arguments without addresses.
+std::vector<uint64_t> ArgumentsWithoutAddresses(const Launch& launch, const LaunchConfig& config) {
+  return KernelArguments(launch, config, {}, 0, 0);
 }
 
 void Replace(std::string& text, std::string_view from, std::string_view to) {
@@ -55,7 +55,7 @@ bool JointKernel::Takes(const Launch& launch) {
   // Parts of one body would count their blocks together.
   return config.way != LaunchConfig::Way::kTile && !config.split &&
          config.block_threads() <= kMostThreads && !GridOf(launch, config).empty() &&
-         static_cast<int>(AddressWords(launch, config).size()) + 1 <= kMostWords;
+         static_cast<int>(AddressArguments(launch, config).size()) + 1 <= kMostArguments;
 }
 
 JointKernel::JointKernel(const std::vector<const Launch*>& launches) {
@@ -66,7 +66,7 @@ JointKernel::JointKernel(const std::vector<const Launch*>& launches) {
     const Launch& launch = *launches[parts_.size()];
     if (!Add(launch, ConfigureJointLaunch(launch, threads_))) break;
   }
-  words_ = PlaceWords();
+  argument_count_ = LayOutArguments();
 }
 
 KernelSource JointKernel::source(bool guarded) const {
@@ -78,40 +78,41 @@ KernelSource JointKernel::source(bool guarded) const {
   return {name, TextOf(name, sources, guarded)};
 }
 
-/// False, with nothing changed, where there is no room. The first one has it always.
+/// False, with nothing changed, if it does not fit. The first launch always fits.
 bool JointKernel::Add(const Launch& launch, const LaunchConfig& config) {
   Part part{&launch, GridOf(launch, config), parts_.size()};
-  std::vector<uint64_t> words = PlainWords(launch, config);
+  std::vector<uint64_t> arguments = ArgumentsWithoutAddresses(launch, config);
   auto known = std::find_if(bodies_.begin(), bodies_.end(), [&](const Body& body) {
     return body.config == config && *body.parts[0].launch->kernel == *launch.kernel;
   });
   if (known == bodies_.end()) {
-    std::vector<bool> varies = AddressWords(launch, config);
+    std::vector<bool> varies = AddressArguments(launch, config);
     if (!parts_.empty()) {
-      int more = static_cast<int>(words.size()) + 1;
-      if (static_cast<int>(bodies_.size()) == kMostBodies || CountWords() + more > kMostWords) {
+      int more = static_cast<int>(arguments.size()) + 1;
+      if (static_cast<int>(bodies_.size()) == kMostBodies ||
+          CountArguments() + more > kMostArguments) {
         return false;
       }
     }
-    bodies_.push_back({config, {part}, words, varies, 0, {}, 0});
+    bodies_.push_back({config, {part}, arguments, varies, 0, {}, 0});
     parts_.push_back(bodies_.size() - 1);
     return true;
   }
   std::vector<bool> varies = known->varies;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] != known->words[i]) varies[i] = true;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] != known->arguments[i]) varies[i] = true;
   }
   std::swap(known->varies, varies);
   known->parts.push_back(part);
   parts_.push_back(static_cast<size_t>(known - bodies_.begin()));
-  if (CountWords() <= kMostWords) return true;
+  if (CountArguments() <= kMostArguments) return true;
   std::swap(known->varies, varies);
   known->parts.pop_back();
   parts_.pop_back();
   return false;
 }
 
-int JointKernel::CountWords() const {
+int JointKernel::CountArguments() const {
   size_t count = parts_.size();
   for (const Body& body : bodies_) {
     size_t own = static_cast<size_t>(std::count(body.varies.begin(), body.varies.end(), true));
@@ -120,8 +121,8 @@ int JointKernel::CountWords() const {
   return static_cast<int>(count);
 }
 
-/// First a word for each part: its first block, and how many of them lie along x.
-int JointKernel::PlaceWords() {
+/// The table begins with an entry for each part: its first block, and the number of blocks along x.
+int JointKernel::LayOutArguments() {
   int at = static_cast<int>(parts_.size()), first = 0;
   for (Body& body : bodies_) {
     body.first = first;
@@ -154,25 +155,25 @@ Grid JointKernel::grid() const {
   return grid;
 }
 
-std::vector<uint64_t> JointKernel::Words(const std::vector<uint64_t>& buffers,
-                                         const std::vector<uint64_t>& scratch) const {
-  std::vector<uint64_t> words(static_cast<size_t>(words_));
+std::vector<uint64_t> JointKernel::Arguments(const std::vector<uint64_t>& buffers,
+                                             const std::vector<uint64_t>& scratch) const {
+  std::vector<uint64_t> arguments(static_cast<size_t>(argument_count_));
   uint64_t block = 0;
   size_t slot = 0;
   for (const Body& body : bodies_) {
     for (size_t p = 0; p < body.parts.size(); ++p) {
       const Part& part = body.parts[p];
-      words[slot++] = block | uint64_t{part.grid.x} << 32;
+      arguments[slot++] = block | uint64_t{part.grid.x} << 32;
       block += uint64_t{part.grid.x} * part.grid.y;
       std::vector<uint64_t> own =
-          ArgumentWords(*part.launch, body.config, buffers, scratch[part.number], 0);
+          KernelArguments(*part.launch, body.config, buffers, scratch[part.number], 0);
       for (size_t i = 0; i < own.size(); ++i) {
         int shift = body.varies[i] ? body.own * static_cast<int>(p) : 0;
-        words[static_cast<size_t>(body.places[i] + shift)] = own[i];
+        arguments[static_cast<size_t>(body.places[i] + shift)] = own[i];
       }
     }
   }
-  return words;
+  return arguments;
 }
 
 /// The kernel as a function that is told its block, grid and thread.
@@ -229,8 +230,8 @@ std::string JointKernel::TextOf(const std::string& name, const std::vector<Kerne
       "  const unsigned number = blockIdx.x - first;\n"
       "  const Place block = {{number % along_x, number / along_x}};\n"
       "  const Place grid = {{along_x, (end - first) / along_x}};\n",
-      name, words_ + guarded, threads_, std::bit_ceil(static_cast<unsigned>(parts)) / 2, parts,
-      guarded ? GuardText(words_) : "");
+      name, argument_count_ + guarded, threads_, std::bit_ceil(static_cast<unsigned>(parts)) / 2,
+      parts, guarded ? GuardText(argument_count_) : "");
   for (size_t i = 0; i < bodies_.size(); ++i) {
     const Body& body = bodies_[i];
     int end = body.first + static_cast<int>(body.parts.size());

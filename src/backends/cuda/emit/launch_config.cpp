@@ -89,7 +89,7 @@ bool IsAligned(const Launch& launch, size_t i, int vector) {
   const bool random = access.kind == Access::Kind::kRandom;
   if (access.kind != Access::Kind::kBuffer && !random) return false;
   if (StrideOf(*launch.kernel, access) != Stride::kOne) return false;
-  if (random && vector < 4) return false;  // words come in blocks of four
+  if (random && vector < 4) return false;  // arguments come in blocks of four
   int64_t elements = std::min<int64_t>(16 / BytesOf(access.dtype), vector);
   auto even = [&](int64_t place) { return place % elements == 0; };
   const AccessMap& map = launch.maps[i];
@@ -362,15 +362,15 @@ int64_t ScratchBytes(const Launch& launch, const LaunchConfig& config) {
   return bytes + reductions * config.passes * LinesOf(launch) * 8;
 }
 
-std::vector<uint64_t> ArgumentWords(const Launch& launch, const LaunchConfig& config,
-                                    const std::vector<uint64_t>& buffers, uint64_t scratch,
-                                    uint64_t counters) {
+std::vector<uint64_t> KernelArguments(const Launch& launch, const LaunchConfig& config,
+                                      const std::vector<uint64_t>& buffers, uint64_t scratch,
+                                      uint64_t counters) {
   const Kernel& kernel = *launch.kernel;
   int accesses = static_cast<int>(kernel.accesses.size());
   ArgumentPlaces places{.outer_dims = config.outer_dims};
-  std::vector<uint64_t> words(static_cast<size_t>(places.Count(accesses, config.split)));
+  std::vector<uint64_t> arguments(static_cast<size_t>(places.Count(accesses, config.split)));
   auto set = [&](int place, int64_t value) {
-    words[static_cast<size_t>(place)] = static_cast<uint64_t>(value);
+    arguments[static_cast<size_t>(place)] = static_cast<uint64_t>(value);
   };
   auto address = [&](int buffer) {
     return buffers.empty() ? uint64_t{0} : buffers[static_cast<size_t>(buffer)];
@@ -388,11 +388,11 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const LaunchConfig& co
     uint64_t offset = static_cast<uint64_t>(map.offset);
     uint64_t bytes = static_cast<uint64_t>(BytesOf(access.dtype));
     const bool random = access.kind == Access::Kind::kRandom;
-    words[static_cast<size_t>(places.Access(i))] = random ? address(map.buffer)
-                                                   : access.kind == Access::Kind::kBuffer
-                                                       ? address(map.buffer) + offset * bytes
-                                                   : access.kind == Access::Kind::kScratch ? scratch
-                                                                                           : offset;
+    arguments[static_cast<size_t>(places.Access(i))] =
+        random                                  ? address(map.buffer)
+        : access.kind == Access::Kind::kBuffer  ? address(map.buffer) + offset * bytes
+        : access.kind == Access::Kind::kScratch ? scratch
+                                                : offset;
     if (access.kind == Access::Kind::kScratch) {
       scratch += (static_cast<uint64_t>(lines * launch.columns) * bytes + 255) / 256 * 256;
     }
@@ -403,10 +403,10 @@ std::vector<uint64_t> ArgumentWords(const Launch& launch, const LaunchConfig& co
     }
   }
   if (config.split) {
-    words[static_cast<size_t>(places.Parts(accesses))] = scratch;
-    words[static_cast<size_t>(places.Counters(accesses))] = counters;
+    arguments[static_cast<size_t>(places.Parts(accesses))] = scratch;
+    arguments[static_cast<size_t>(places.Counters(accesses))] = counters;
   }
-  return words;
+  return arguments;
 }
 
 std::string ToText(const LaunchConfig& config) {

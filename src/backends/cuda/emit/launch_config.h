@@ -75,20 +75,20 @@ Grid GridOf(const compiler::Launch& launch, const LaunchConfig& config);
 /// Scratch memory for values that stages pass to later ones.
 int64_t ScratchBytes(const compiler::Launch& launch, const LaunchConfig& config);
 
-/// The argument of a kernel: 64-bit words. `buffers` are addresses by buffer of the schedule, or
+/// The arguments of a kernel, 64 bits each. `buffers` are addresses by buffer of the schedule, or
 /// empty: then they count as 0; `scratch` is the address of the scratch memory, `counters` that of
 /// Machine::Counters, for launches whose passes are blocks.
-std::vector<uint64_t> ArgumentWords(const compiler::Launch& launch, const LaunchConfig& config,
-                                    const std::vector<uint64_t>& buffers, uint64_t scratch,
-                                    uint64_t counters);
-/// Where things stand among the words.
+std::vector<uint64_t> KernelArguments(const compiler::Launch& launch, const LaunchConfig& config,
+                                      const std::vector<uint64_t>& buffers, uint64_t scratch,
+                                      uint64_t counters);
+/// The indices of a kernel's arguments.
 struct ArgumentPlaces {
   int columns = 0, rows = 1, lines = 2;
   int outer_dims;
   int Extent(int dim) const { return 3 + dim; }
   int Access(int access) const { return 3 + outer_dims + access * (3 + outer_dims); }
   int Row(int access) const { return Access(access) + 1; }
-  int Column(int access) const { return Access(access) + 2; }  ///< of random words: the offset
+  int Column(int access) const { return Access(access) + 2; }  ///< of random arguments: the offset
   int Outer(int access, int dim) const { return Access(access) + 3 + dim; }
   int Parts(int accesses) const { return Access(accesses); }        ///< of passes that are blocks
   int Counters(int accesses) const { return Parts(accesses) + 1; }  ///< of such blocks

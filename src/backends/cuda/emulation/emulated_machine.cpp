@@ -291,7 +291,7 @@ class EmulatedMachine : public Machine {
   }
 
   void Launch(const Function& function, const Grid& grid,
-              std::span<const uint64_t> words) override {
+              std::span<const uint64_t> arguments) override {
     if (compiler_ == "none") return;
     std::lock_guard lock(mutex_);
     const auto& emulated = static_cast<const EmulatedFunction&>(function);
@@ -299,7 +299,7 @@ class EmulatedMachine : public Machine {
     static auto& one_at_a_time = NeverDestroyed<std::mutex>();  // also of other machines
     std::lock_guard fibres(one_at_a_time);
     RunBlocks(grid.x, grid.y, grid.block_x, grid.block_y, emulated.waits,
-              [&] { emulated.code(words.data()); });
+              [&] { emulated.code(arguments.data()); });
   }
 
   std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) override {

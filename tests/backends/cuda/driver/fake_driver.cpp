@@ -407,13 +407,13 @@ DRIVER int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, 
                           unsigned block_x, unsigned block_y, unsigned, unsigned, Stream* stream,
                           void** parameters, void**) {
   ++launches;
-  std::vector<uint64_t> words(function->bytes / 8);
-  std::memcpy(words.data(), parameters[0], function->bytes);
+  std::vector<uint64_t> arguments(function->bytes / 8);
+  std::memcpy(arguments.data(), parameters[0], function->bytes);
   return Ask(stream, {}, 0, [=] {
     static std::mutex one_at_a_time;
     std::lock_guard lock(one_at_a_time);
     kernels.run_blocks(grid_x, grid_y, block_x, block_y, true,
-                       [&] { function->code(words.data()); });
+                       [&] { function->code(arguments.data()); });
   });
 }
 

@@ -137,9 +137,9 @@ class LateMachine : public Machine {
     return functions;
   }
   void Launch(const Function& function, const Grid& grid,
-              std::span<const uint64_t> words) override {
+              std::span<const uint64_t> arguments) override {
     std::lock_guard lock(mutex_);
-    std::vector<uint64_t> kept(words.begin(), words.end());
+    std::vector<uint64_t> kept(arguments.begin(), arguments.end());
     Ask(Stream(), names_[&function], kept,
         [=, this, &function] { inner_->Launch(function, grid, kept); });
   }
@@ -176,7 +176,7 @@ class LateMachine : public Machine {
     ++replays_;
     const auto& noted = static_cast<const Noted&>(graph);
     if (noted.stream != Stream()) races_.push_back("a graph of another stream is replayed");
-    for (const NotedOp& op : noted.ops) Ask(Stream(), op.name, op.words, op.work);
+    for (const NotedOp& op : noted.ops) Ask(Stream(), op.name, op.arguments, op.work);
   }
 
   // ---- Events
@@ -263,7 +263,7 @@ class LateMachine : public Machine {
   };
   struct NotedOp {
     std::string name;
-    std::vector<uint64_t> words;
+    std::vector<uint64_t> arguments;
     std::function<void()> work;
   };
   struct Noted : CudaGraph {
@@ -283,26 +283,26 @@ class LateMachine : public Machine {
     for (size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
   }
 
-  std::vector<Address> MemoryOf(const std::vector<uint64_t>& words) const {
+  std::vector<Address> MemoryOf(const std::vector<uint64_t>& arguments) const {
     std::vector<Address> found;
-    for (uint64_t word : words) {
-      auto above = memory_.upper_bound(word);
+    for (uint64_t argument : arguments) {
+      auto above = memory_.upper_bound(argument);
       if (above == memory_.begin()) continue;
       const auto& [address, memory] = *std::prev(above);
-      if (word >= address + memory.bytes) continue;
+      if (argument >= address + memory.bytes) continue;
       if (std::ranges::count(found, address) == 0) found.push_back(address);
     }
     return found;
   }
 
-  void Ask(int stream, std::string name, const std::vector<uint64_t>& words,
+  void Ask(int stream, std::string name, const std::vector<uint64_t>& arguments,
            std::function<void()> work) {
     std::lock_guard lock(mutex_);
-    if (notes_) return notes_->push_back({std::move(name), words, std::move(work)});
+    if (notes_) return notes_->push_back({std::move(name), arguments, std::move(work)});
     Queue& queue = QueueOf(stream);
     Join(queue.clock, Done());  // the host has seen it, or could have
     queue.clock[Index(stream)] = ++queue.asked;
-    queue.ops.push_back({fmt::format("{} on stream {}", name, stream), MemoryOf(words),
+    queue.ops.push_back({fmt::format("{} on stream {}", name, stream), MemoryOf(arguments),
                          std::move(work), queue.clock});
     if (static_cast<int>(random_() % 100) >= percent_) return;
     int other = static_cast<int>(random_()) % (2 * Streams());

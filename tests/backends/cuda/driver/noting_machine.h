@@ -66,8 +66,8 @@ class NotingMachine : public Machine {
     Do([=, this] { inner_->Clear(at, bytes); });
   }
   void Launch(const Function& function, const Grid& grid,
-              std::span<const uint64_t> words) override {
-    std::vector<uint64_t> kept(words.begin(), words.end());
+              std::span<const uint64_t> arguments) override {
+    std::vector<uint64_t> kept(arguments.begin(), arguments.end());
     Do([=, this, &function] { inner_->Launch(function, grid, kept); });
   }
   void Multiply(const PreparedOp& matmul, Address a, Address b, Address bias, Address out,

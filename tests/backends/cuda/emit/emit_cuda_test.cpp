@@ -182,9 +182,10 @@ TEST(FuseRandom, WordsAreDrawnByTheirKernel) {
   EXPECT_TRUE(Has(kernel, "const long long p1 = (long long)words.w[8];"));
   EXPECT_TRUE(Has(kernel, "random_blocks<4>(words.w[3], p0 + at, m0 + s * 4);"));
   EXPECT_TRUE(Has(kernel, "random_words<4>(words.w[6], p1 + at, m1 + s * 4);"));
-  std::vector<uint64_t> words = ArgumentWords(step.launch, config, {100, 200, 300, 400, 500}, 0, 0);
-  EXPECT_EQ(words[6], 100u);
-  EXPECT_EQ(words[8], 4096u);
+  std::vector<uint64_t> arguments =
+      KernelArguments(step.launch, config, {100, 200, 300, 400, 500}, 0, 0);
+  EXPECT_EQ(arguments[6], 100u);
+  EXPECT_EQ(arguments[8], 4096u);
 }
 
 TEST(FuseRandom, WordsThatOthersNeedAreWritten) {
