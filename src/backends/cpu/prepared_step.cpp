@@ -85,25 +85,25 @@ void PreparedStep::RunCall(char* const* buffers, char* scratch) const {
 
 /// Gives the exception in flight the node that raised it.
 void PreparedStep::RethrowAtNode() const {
-  const std::string place = WhereText(location);
+  const std::string where = WhereText(location);
   try {
     throw;
   } catch (const process_exit::Cancelled&) {
     throw;
   } catch (OutOfMemory& error) {
-    if (error.where().empty()) error.SetWhere(place);
+    if (error.where().empty()) error.SetWhere(where);
     throw;
   } catch (const Error& error) {
     lazy::ExecutionError at_node(error.code(), error.message(), node);
-    at_node.SetWhere(error.where().empty() ? place : error.where());
+    at_node.SetWhere(error.where().empty() ? where : error.where());
     throw at_node;
   } catch (const std::bad_alloc&) {
     OutOfMemory error(ErrorCode::kOutOfMemory, "the host has no memory left");
-    error.SetWhere(place);
+    error.SetWhere(where);
     throw error;
   } catch (const std::exception& error) {
     lazy::ExecutionError at_node(ErrorCode::kExecute, error.what(), node);
-    at_node.SetWhere(place);
+    at_node.SetWhere(where);
     throw at_node;
   }
 }

@@ -102,7 +102,7 @@ void RunDotGeneral(KernelCall& call) {
 }
 
 /// The geometry of a convolution: which element of the large side (the input, or the output of a
-/// transposed one) meets kernel element `tap` at place `at` of the small side.
+/// transposed one) is multiplied by kernel element `tap` for index `at` of the small side.
 class Taps {
  public:
   Taps(const KernelCall& call, const Shape& large, const Shape& small)
@@ -149,10 +149,10 @@ template <class F>
 void ForEachTap(const Taps& taps, int64_t channels, F f) {
   for (int64_t tap = 0; tap < taps.kernel(); ++tap) {
     for (int64_t at = 0; at < taps.small(); ++at) {
-      int64_t place = taps.Find(at, tap);
-      if (place < 0) continue;
+      int64_t index = taps.Find(at, tap);
+      if (index < 0) continue;
       for (int64_t c = 0; c < channels; ++c) {
-        f(c * taps.kernel() + tap, at, c * taps.large() + place);
+        f(c * taps.kernel() + tap, at, c * taps.large() + index);
       }
     }
   }
@@ -175,8 +175,8 @@ void Convolve(KernelCall& call) {
   std::vector<Wide> unfolded(rows * taps.small());
   for (int64_t i = 0; i < input.size(0) * groups; ++i) {
     const Wide* image = values.data() + i * in_channels * taps.large();
-    ForEachTap(taps, in_channels, [&](int64_t row, int64_t column, int64_t place) {
-      unfolded[row * taps.small() + column] = image[place];
+    ForEachTap(taps, in_channels, [&](int64_t row, int64_t column, int64_t index) {
+      unfolded[row * taps.small() + column] = image[index];
     });
     MatMul(out_channels, taps.small(), rows, weight.data() + i % groups * out_channels * rows,
            unfolded.data(), result.data() + i * out_channels * taps.small());
@@ -209,8 +209,8 @@ void ConvolveTransposed(KernelCall& call) {
     MatMul(rows, taps.small(), in_channels, transposed.data(),
            values.data() + i * in_channels * taps.small(), unfolded.data());
     Wide* image = result.data() + i * out_channels * taps.large();
-    ForEachTap(taps, out_channels, [&](int64_t row, int64_t column, int64_t place) {
-      image[place] += unfolded[row * taps.small() + column];
+    ForEachTap(taps, out_channels, [&](int64_t row, int64_t column, int64_t index) {
+      image[index] += unfolded[row * taps.small() + column];
     });
   }
   Store(result.data(), out.numel(), out, 0);

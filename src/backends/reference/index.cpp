@@ -19,8 +19,8 @@ void CheckIndex(const KernelCall& call, int64_t index, int dim, int64_t size) {
 /// A 0-d tensor counts as a vector of one.
 Dims AtLeastVector(const Dims& sizes) { return sizes.empty() ? Dims{1} : sizes; }
 
-/// Calls `f(at, place)` for each element of `index`: its flat position, and the flat position in a
-/// tensor of sizes `self` where dim `dim` is replaced by the index. Checks bounds.
+/// Calls `f(at, position)` for each element of `index`: its flat position, and the flat position in
+/// a tensor of sizes `self` where dim `dim` is replaced by the index. Checks bounds.
 template <class F>
 void ForEachIndexed(const KernelCall& call, const HostTensor& index, const Dims& self, int dim,
                     F f) {
@@ -31,9 +31,9 @@ void ForEachIndexed(const KernelCall& call, const HostTensor& index, const Dims&
   Dims at = Dims::Filled(sizes.size(), 0);
   for (size_t i = 0; i < indices.size(); ++i) {
     CheckIndex(call, indices[i], dim, target[dim]);
-    int64_t place = 0;
-    for (int d = 0; d < sizes.size(); ++d) place += (d == dim ? indices[i] : at[d]) * strides[d];
-    f(static_cast<int64_t>(i), place);
+    int64_t position = 0;
+    for (int d = 0; d < sizes.size(); ++d) position += (d == dim ? indices[i] : at[d]) * strides[d];
+    f(static_cast<int64_t>(i), position);
     for (int d = sizes.size() - 1; d >= 0; --d) {
       if (++at[d] < sizes[d]) break;
       at[d] = 0;
@@ -48,8 +48,8 @@ void RunGather(KernelCall& call) {
   const char* from = static_cast<const char*>(self.data());
   char* to = static_cast<char*>(out.mutable_data());
   ForEachIndexed(call, *call.in[1], self.shape().sizes(),
-                 static_cast<int>(call.node.attrs[0].integer()), [&](int64_t at, int64_t place) {
-                   std::memcpy(to + at * bytes, from + place * bytes, bytes);
+                 static_cast<int>(call.node.attrs[0].integer()), [&](int64_t at, int64_t position) {
+                   std::memcpy(to + at * bytes, from + position * bytes, bytes);
                  });
 }
 
@@ -60,13 +60,13 @@ void ForEachScattered(const KernelCall& call, F f) {
   Dims sizes = AtLeastVector(index.shape().sizes());
   Dims strides = ContiguousStrides(AtLeastVector(call.in[2]->shape().sizes()));
   ForEachIndexed(call, index, call.in[0]->shape().sizes(),
-                 static_cast<int>(call.node.attrs[0].integer()), [&](int64_t at, int64_t place) {
+                 static_cast<int>(call.node.attrs[0].integer()), [&](int64_t at, int64_t position) {
                    int64_t source = 0;
                    for (int d = sizes.size() - 1; d >= 0; --d) {
                      source += at % sizes[d] * strides[d];
                      at /= sizes[d];
                    }
-                   f(source, place);
+                   f(source, position);
                  });
 }
 
@@ -76,8 +76,8 @@ void OverwriteScattered(KernelCall& call) {
   int bytes = InfoOf(out.dtype()).bits / 8;
   const char* from = static_cast<const char*>(call.in[2]->data());
   char* to = static_cast<char*>(out.mutable_data());
-  ForEachScattered(call, [&](int64_t source, int64_t place) {
-    std::memcpy(to + place * bytes, from + source * bytes, bytes);
+  ForEachScattered(call, [&](int64_t source, int64_t position) {
+    std::memcpy(to + position * bytes, from + source * bytes, bytes);
   });
 }
 
@@ -85,8 +85,8 @@ template <class Wide, class Combine>
 void CombineScattered(KernelCall& call, Combine combine) {
   std::vector<Wide> values = LoadAll<Wide>(*call.in[0]);
   std::vector<Wide> updates = LoadAll<Wide>(*call.in[2]);
-  ForEachScattered(call, [&](int64_t source, int64_t place) {
-    values[place] = combine(values[place], updates[source]);
+  ForEachScattered(call, [&](int64_t source, int64_t position) {
+    values[position] = combine(values[position], updates[source]);
   });
   HostTensor& out = call.NewResult();
   Store(values.data(), out.numel(), out, 0);

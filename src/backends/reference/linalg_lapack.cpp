@@ -95,7 +95,7 @@ bool Eigh(double* a, int64_t n, double* values) {
 }
 
 bool Svd(double* a, int64_t m, int64_t n, bool full, double* u, double* s, double* vh) {
-  // a.T = v * s * u.T, so the two sides change places.
+  // a.T = v * s * u.T, so the two sides are exchanged.
   int rows = static_cast<int>(n), columns = static_cast<int>(m), info = 0;
   int left = rows, right = full ? columns : std::min(rows, columns);
   std::vector<int> int_work(8 * std::min(rows, columns));

@@ -132,7 +132,7 @@ void RunTruth(KernelCall& call) {
   Reduce<Reduction, int64_t>(call);
 }
 
-/// `better(x, y)`: whether x takes the place of y.
+/// `better(x, y)`: whether x replaces y.
 template <class Better>
 void RunArg(KernelCall& call, Better better) {
   const HostTensor& self = *call.in[0];

@@ -1,4 +1,4 @@
-// Calls that move elements to places known before, or but for a start.
+// Calls that move elements to positions that are known when they are compiled, up to a start.
 
 #include <cstring>
 

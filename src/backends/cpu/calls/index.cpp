@@ -1,4 +1,4 @@
-// Calls that read or write elements at places given by a tensor of indices.
+// Calls that read or write elements at the positions in a tensor of indices.
 
 #include <cstring>
 
@@ -215,7 +215,7 @@ class ScatterCall : public Call {
         axis_(sizes_, dim_),
         indices_(node, graph.TypeOf(node.inputs[1]), dim_,
                  AtLeastVector(node.type().sizes())[dim_]) {
-    // Where the sizes behind `dim` differ, their places are listed.
+    // If the sizes behind `dim` differ, the offsets are listed.
     bool plain = true;
     for (int d = dim_ + 1; d < sizes_.size(); ++d) {
       int64_t stride = ContiguousStrides(sizes_)[d];
@@ -223,13 +223,13 @@ class ScatterCall : public Call {
     }
     if (plain) return;
     for (int64_t i = 0; i < axis_.inner; ++i) {
-      Place place = {0, 0};
+      Offsets offsets = {0, 0};
       int64_t rest = i;
       for (int d = sizes_.size(); d-- > dim_ + 1; rest /= sizes_[d]) {
-        place.self += rest % sizes_[d] * self_[d];
-        place.source += rest % sizes_[d] * source_[d];
+        offsets.self += rest % sizes_[d] * self_[d];
+        offsets.source += rest % sizes_[d] * source_[d];
       }
-      inner_.push_back(place);
+      inner_.push_back(offsets);
     }
   }
 
@@ -257,7 +257,7 @@ class ScatterCall : public Call {
   const char* kernel() const override { return "indexed writes"; }
 
  private:
-  struct Place {
+  struct Offsets {
     int64_t self;
     int64_t source;
   };
@@ -353,7 +353,7 @@ class ScatterCall : public Call {
   template <class Sum, class Op, class T, class Load>
   [[gnu::noinline]] void Block(const T* source, Sum* out, const int64_t* indices, Load load,
                                int64_t outer, int64_t begin, int64_t end) const {
-    Place base = {0, 0};
+    Offsets base = {0, 0};
     int64_t rest = outer;
     for (int d = dim_; d-- > 0; rest /= sizes_[d]) {
       base.self += rest % sizes_[d] * self_[d];
@@ -364,9 +364,9 @@ class ScatterCall : public Call {
       const int64_t* index = indices + (outer * axis_.extent + k) * axis_.inner;
       const T* from = source + base.source + k * source_[dim_];
       Sum* to = out + base.self;
-      auto combine = [&](int64_t i, Place place) {
-        Sum& value = to[index[i] * along + place.self];
-        value = Op::Combine(value, load(from[place.source]));
+      auto combine = [&](int64_t i, Offsets offsets) {
+        Sum& value = to[index[i] * along + offsets.self];
+        value = Op::Combine(value, load(from[offsets.source]));
       };
       if (inner_.empty()) {
         for (int64_t i = begin; i < end; ++i) combine(i, {i, i});
@@ -385,7 +385,7 @@ class ScatterCall : public Call {
   Dims source_;
   CallAxis axis_;
   Indices indices_;
-  std::vector<Place> inner_;
+  std::vector<Offsets> inner_;
 };
 
 constexpr CallEntry kCalls[] = {

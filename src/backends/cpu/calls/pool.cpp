@@ -151,14 +151,14 @@ class MaxWindowBackwardCall : public Call {
     const int64_t line = windows_.wide.in;
     for (int64_t i = 0; i < windows_.wide.out; ++i) {
       const T* corner = x + i * windows_.wide.stride;
-      int64_t place = 0;
+      int64_t offset = 0;
       for (int64_t h = 0; h < windows_.tall.window; ++h) {
         for (int64_t w = 0; w < windows_.wide.window; ++w) {
           T value = corner[h * line + w];
-          if (value != value || value > corner[place]) place = h * line + w;
+          if (value != value || value > corner[offset]) offset = h * line + w;
         }
       }
-      out[i * windows_.wide.stride + place] += grad[i];
+      out[i * windows_.wide.stride + offset] += grad[i];
     }
   }
 

@@ -65,11 +65,11 @@ template <class Item>
   Item* from = items;
   Item* to = other;
   for (int byte = 0; byte < key_bytes; ++byte) {
-    std::array<int64_t, 256>& places = counts[static_cast<size_t>(byte)];
-    if (std::find(places.begin(), places.end(), count) != places.end()) continue;  // all alike
-    int64_t place = 0;
-    for (int64_t& next : places) place += std::exchange(next, place);
-    for (int64_t i = 0; i < count; ++i) to[places[from[i].key() >> (8 * byte) & 255]++] = from[i];
+    std::array<int64_t, 256>& offsets = counts[static_cast<size_t>(byte)];
+    if (std::find(offsets.begin(), offsets.end(), count) != offsets.end()) continue;  // all alike
+    int64_t offset = 0;
+    for (int64_t& next : offsets) offset += std::exchange(next, offset);
+    for (int64_t i = 0; i < count; ++i) to[offsets[from[i].key() >> (8 * byte) & 255]++] = from[i];
     std::swap(from, to);
   }
   if (from != items) std::copy(from, from + count, items);

@@ -40,7 +40,7 @@ inline void CopyRow(char* to, const char* from, int64_t bytes) {
   }
 }
 
-/// Whether two indices may lead to one place: sorted by stride, each dim must step over all that
+/// Whether two indices may have the same offset: sorted by stride, each dim must step over all that
 /// the smaller ones reach.
 bool MayCoincide(const Dims& sizes, const Dims& strides) {
   std::vector<std::pair<int64_t, int64_t>> dims;
@@ -156,7 +156,7 @@ template <bool kPast>
   Line a[16], b[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) a[i] = *reinterpret_cast<const LooseLine*>(from + i * from_column);
-    // Single elements, pairs, fours and eights change places between vectors.
+    // Single elements, pairs, fours and eights are exchanged between vectors.
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     b[i] = __builtin_shuffle(a[i], a[i + 1], kLow1);
@@ -192,7 +192,7 @@ template <bool kPast>
 
 inline void FinishStores() { _mm_sfence(); }
 
-/// How a square is transposed on this machine, into rows at these places.
+/// How a square is transposed on this machine, into rows at these addresses.
 template <int kBytes, bool kPast>
 auto SquareFor(const char* to, int64_t to_row) {
   if constexpr (kBytes == 4) {

@@ -13,7 +13,7 @@ void CopyRows(int64_t count, int64_t bytes, const char* from, int64_t from_step,
 void CopyBytes(const char* from, char* to, int64_t bytes);
 
 /// to[sum of i * to_strides] = from[sum of i * from_strides] for every index i below `sizes`, all
-/// in elements of 1, 2, 4 or 8 bytes; strides may be negative or, in `from`, 0. Where places in
+/// in elements of 1, 2, 4 or 8 bytes; strides may be negative or, in `from`, 0. Where positions in
 /// `to` coincide, the last one in row-major order stays.
 ///
 /// Prepared: dims are ordered as they lie in `to` and merged, so that what is left is rows to copy,

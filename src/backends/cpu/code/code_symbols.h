@@ -8,7 +8,8 @@
 
 namespace hammock::cpu {
 
-/// Called when code is at its place. Returns what `ForgetCode` takes, or null. Never throws.
+/// Called when code is at its final address. Returns the argument of `ForgetCode`, or null. Never
+/// throws.
 void* AnnounceCode(const char* memory, const std::vector<CodeSymbol>& symbols) noexcept;
 /// Called before its memory goes. perf's file keeps its lines: samples refer to the past.
 void ForgetCode(void* announced) noexcept;

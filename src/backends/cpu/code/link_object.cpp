@@ -100,9 +100,9 @@ class Linker {
   void Append(size_t index);
   void ReadSymbols();
   void Relocate(const Elf64_Shdr& table);
-  void Apply(const Elf64_Rela& entry, const Elf64_Shdr& section, uint64_t place);
-  void Relax(uint64_t place, uint64_t section_begin, int64_t distance, std::string_view name);
-  void Store(uint64_t place, int64_t value, int bytes);
+  void Apply(const Elf64_Rela& entry, const Elf64_Shdr& section, uint64_t offset);
+  void Relax(uint64_t offset, uint64_t section_begin, int64_t distance, std::string_view name);
+  void Store(uint64_t offset, int64_t value, int bytes);
   void RefuseMissing() const;
   std::vector<CodeSymbol> Functions() const;
 
@@ -180,7 +180,7 @@ void Linker::Relocate(const Elf64_Shdr& table) {
   }
 }
 
-void Linker::Apply(const Elf64_Rela& entry, const Elf64_Shdr& section, uint64_t place) {
+void Linker::Apply(const Elf64_Rela& entry, const Elf64_Shdr& section, uint64_t offset) {
   uint64_t index = ELF64_R_SYM(entry.r_info);
   uint64_t type = ELF64_R_TYPE(entry.r_info);
   if (type == R_X86_64_NONE) return;
@@ -194,17 +194,17 @@ void Linker::Apply(const Elf64_Rela& entry, const Elf64_Shdr& section, uint64_t 
   uint64_t target = AddressOf(symbol);
   if (target == kNowhere) Refuse("'{}' lies in no section that is kept", name);
   // Wraps around for nonsense in the object; `Store` refuses what does not fit.
-  auto distance = static_cast<int64_t>(target + static_cast<uint64_t>(entry.r_addend) - place);
+  auto distance = static_cast<int64_t>(target + static_cast<uint64_t>(entry.r_addend) - offset);
   switch (type) {
     case R_X86_64_PC32:
     case R_X86_64_PLT32:
-      return Store(place, distance, 4);
+      return Store(offset, distance, 4);
     case R_X86_64_PC64:
-      return Store(place, distance, 8);
+      return Store(offset, distance, 8);
     case R_X86_64_GOTPCREL:
     case R_X86_64_GOTPCRELX:
     case R_X86_64_REX_GOTPCRELX:
-      return Relax(place, place - entry.r_offset, distance, name);
+      return Relax(offset, offset - entry.r_offset, distance, name);
     case R_X86_64_64:
     case R_X86_64_32:
     case R_X86_64_32S:
@@ -216,35 +216,35 @@ void Linker::Apply(const Elf64_Rela& entry, const Elf64_Shdr& section, uint64_t 
 
 // An instruction that reads an address from a table becomes one that has the address: there is no
 // table, since it would hold absolute addresses.
-void Linker::Relax(uint64_t place, uint64_t section_begin, int64_t distance,
+void Linker::Relax(uint64_t offset, uint64_t section_begin, int64_t distance,
                    std::string_view name) {
   constexpr unsigned char kLoad = 0x8b, kAddress = 0x8d, kIndirect = 0xff, kNop = 0x90;
   constexpr unsigned char kCallModrm = 0x15, kJumpModrm = 0x25;
   auto byte = [this](uint64_t at) -> unsigned char& {
     return reinterpret_cast<unsigned char&>(image_[at]);
   };
-  if (place < section_begin + 2) Refuse("no instruction before the address of '{}'", name);
-  unsigned char opcode = byte(place - 2), modrm = byte(place - 1);
+  if (offset < section_begin + 2) Refuse("no instruction before the address of '{}'", name);
+  unsigned char opcode = byte(offset - 2), modrm = byte(offset - 1);
   if (opcode == kLoad && (modrm & 0xc7) == 0x05) {
-    byte(place - 2) = kAddress;
-    Store(place, distance, 4);
+    byte(offset - 2) = kAddress;
+    Store(offset, distance, 4);
   } else if (opcode == kIndirect && modrm == kCallModrm) {
-    byte(place - 2) = 0x67;  // a prefix without effect, to fill six bytes
-    byte(place - 1) = 0xe8;
-    Store(place, distance, 4);
+    byte(offset - 2) = 0x67;  // a prefix without effect, to fill six bytes
+    byte(offset - 1) = 0xe8;
+    Store(offset, distance, 4);
   } else if (opcode == kIndirect && modrm == kJumpModrm) {
-    byte(place - 2) = 0xe9;
-    Store(place - 1, static_cast<int64_t>(static_cast<uint64_t>(distance) + 1), 4);
-    byte(place + 3) = kNop;
+    byte(offset - 2) = 0xe9;
+    Store(offset - 1, static_cast<int64_t>(static_cast<uint64_t>(distance) + 1), 4);
+    byte(offset + 3) = kNop;
   } else {
     Refuse("an instruction ({:02x} {:02x}) needs the absolute address of '{}'", opcode, modrm,
            name);
   }
 }
 
-void Linker::Store(uint64_t place, int64_t value, int bytes) {
+void Linker::Store(uint64_t offset, int64_t value, int bytes) {
   if (bytes == 4 && value != static_cast<int32_t>(value)) Refuse("a distance of {}", value);
-  for (int i = 0; i < bytes; ++i) image_[place + i] = static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < bytes; ++i) image_[offset + i] = static_cast<char>(value >> (8 * i));
 }
 
 void Linker::RefuseMissing() const {

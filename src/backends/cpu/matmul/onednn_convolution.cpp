@@ -94,8 +94,8 @@ class OneDnnConvolution : public ConvolutionKernel {
     return last || shape.size(1) == 1 || shape.numel() == shape.size(0) * shape.size(1);
   }
 
-  /// Whether the epilogue runs here: a row of the result is all of an image's places, or all
-  /// channels of a place.
+  /// Whether the epilogue runs here: a row of the result is all positions of an image, or all
+  /// channels of a position.
   void PlanParts() {
     const EpilogueSpec& epilogue = spec_.epilogue;
     bool whole = spec_.out_last || RowsOfBand() == spec_.out.size(2);
@@ -105,8 +105,8 @@ class OneDnnConvolution : public ConvolutionKernel {
     epilogue_bytes_ = epilogue.scratch_bytes;
   }
 
-  /// How many places some rows of an image have.
-  static int64_t PlacesOf(const Shape& whole, int64_t rows) {
+  /// The number of positions in `rows` rows of an image.
+  static int64_t PositionsOf(const Shape& whole, int64_t rows) {
     for (int d = 3; d < whole.rank(); ++d) rows *= whole.size(d);
     return rows;
   }
@@ -196,13 +196,14 @@ class OneDnnConvolution : public ConvolutionKernel {
     kernel.out = ImageDesc(spec_.out, band.rows);
     if (!LiesLast(spec_.input, spec_.input_last)) {
       int64_t channels = spec_.input.size(1);
-      kernel.load.emplace(width_, Dims{channels, PlacesOf(spec_.input, band.input_rows)},
-                          Dims{PlacesOf(spec_.input, spec_.input.size(2)), 1}, Dims{1, channels});
+      kernel.load.emplace(width_, Dims{channels, PositionsOf(spec_.input, band.input_rows)},
+                          Dims{PositionsOf(spec_.input, spec_.input.size(2)), 1},
+                          Dims{1, channels});
     }
     if (!LiesLast(spec_.out, spec_.out_last)) {
-      int64_t channels = spec_.out.size(1), places = PlacesOf(spec_.out, band.rows);
-      int64_t plane = apart ? places : PlacesOf(spec_.out, spec_.out.size(2));
-      kernel.store.emplace(width_, Dims{channels, places}, Dims{1, channels}, Dims{plane, 1});
+      int64_t channels = spec_.out.size(1), positions = PositionsOf(spec_.out, band.rows);
+      int64_t plane = apart ? positions : PositionsOf(spec_.out, spec_.out.size(2));
+      kernel.store.emplace(width_, Dims{channels, positions}, Dims{1, channels}, Dims{plane, 1});
     }
     // All bands use the packed weight that the first one chose.
     kernel.weight = kernels_.empty() ? memory::desc(WeightSizes(), type_, memory::format_tag::any)
@@ -250,15 +251,15 @@ class OneDnnConvolution : public ConvolutionKernel {
   }
 
   void RunBand(const Convolution::Pointers& pointers, const void* packed, int64_t image,
-               const std::pair<Band, int64_t>& place, std::byte* memory) const {
+               const std::pair<Band, int64_t>& band, std::byte* memory) const {
     OneThread one;
-    const BandKernel& kernel = kernels_[place.second];
+    const BandKernel& kernel = kernels_[band.second];
     std::byte* out = memory + input_bytes_;
     std::byte* part = out + out_bytes_;
     std::byte* epilogue_scratch = part + part_bytes_;
     std::byte* scratch = epilogue_scratch + epilogue_bytes_;
     const std::byte* input = static_cast<const std::byte*>(pointers.input) +
-                             Offset(spec_.input, spec_.input_last, image, place.first.input_begin);
+                             Offset(spec_.input, spec_.input_last, image, band.first.input_begin);
     if (kernel.load) {
       kernel.load->RunAlone(reinterpret_cast<const char*>(input), reinterpret_cast<char*>(memory));
       input = memory;
@@ -266,14 +267,14 @@ class OneDnnConvolution : public ConvolutionKernel {
     std::byte* target = part;
     if (!apart) {
       target = static_cast<std::byte*>(pointers.out) +
-               Offset(spec_.out, spec_.out_last, image, place.first.begin);
+               Offset(spec_.out, spec_.out_last, image, band.first.begin);
     }
     kernel.primitive->call({input, packed, kernel.store ? out : target, scratch});
     if (kernel.store) {
       kernel.store->RunAlone(reinterpret_cast<const char*>(out), reinterpret_cast<char*>(target));
     }
     if (finishes && pointers.epilogue) {
-      pointers.epilogue->Run(PartOf(target, image, place.first), epilogue_scratch);
+      pointers.epilogue->Run(PartOf(target, image, band.first), epilogue_scratch);
     }
   }
 
@@ -304,7 +305,7 @@ class OneDnnConvolution : public ConvolutionKernel {
   int64_t part_bytes_ = 0, epilogue_bytes_ = 0;
 };
 
-/// Whether every place of the output meets some of the input in each dim, which keeps bands and
+/// Whether every position of the output reads some of the input in each dim, which keeps bands and
 /// paddings within what oneDNN defines.
 bool IsOrdinary(const ConvolutionSpec& spec) {
   if (spec.input.rank() > 5) return false;

@@ -181,8 +181,9 @@ class TileMatMul : public MatMulKernel {
   const TileScratch<Sum> scratch_;
 };
 
-/// For each image and group: weight[out channels, terms] times the unfolded input [terms, places],
-/// where a term is an input channel and a tap of the kernel. The input is unfolded panel by panel.
+/// For each image and group: weight[out channels, terms] times the unfolded input [terms,
+/// positions], where a term is an input channel and a tap of the kernel. The input is unfolded
+/// panel by panel.
 template <class T>
 class TileConvolution : public ConvolutionKernel {
   using Sum = typename SumOf<T>::Type;
@@ -193,9 +194,9 @@ class TileConvolution : public ConvolutionKernel {
         in_channels_(spec.input.size(1) / spec.groups),
         out_channels_(spec.out.size(1) / spec.groups),
         taps_(Spatial(spec.weight)),
-        places_(Spatial(spec.out)),
+        positions_(Spatial(spec.out)),
         image_(Spatial(spec.input)),
-        loop_(TileLoopFor<Sum>(places_)),
+        loop_(TileLoopFor<Sum>(positions_)),
         rows_(std::min(out_channels_, kRowBlock)),
         channels_(std::clamp<int64_t>(kDepth / taps_, 1, std::max<int64_t>(in_channels_, 1))),
         scratch_(rows_, channels_ * taps_, loop_.width) {
@@ -206,7 +207,7 @@ class TileConvolution : public ConvolutionKernel {
   void Run(const Convolution::Pointers& pointers, const Scratch& scratch,
            ThreadPool& pool) const override {
     int64_t blocks = CeilDiv(out_channels_, rows_);
-    int64_t panels = CeilDiv(places_, loop_.width);
+    int64_t panels = CeilDiv(positions_, loop_.width);
     int64_t tasks = spec_.out.size(0) * spec_.groups * panels * blocks;
     int64_t work = rows_ * in_channels_ * taps_ * loop_.width;
     ForEachTask(pool, scratch.workers, tasks, work, [&](int64_t task, int worker) {
@@ -223,25 +224,26 @@ class TileConvolution : public ConvolutionKernel {
   }
 
   /// `part` counts images and groups.
-  void RunTask(const Convolution::Pointers& pointers, int64_t part, int64_t place, int64_t channel,
-               std::byte* memory) const {
+  void RunTask(const Convolution::Pointers& pointers, int64_t part, int64_t position,
+               int64_t channel, std::byte* memory) const {
     int64_t group = part % spec_.groups;
     const T* image = static_cast<const T*>(pointers.input) + part * in_channels_ * image_;
     const T* weight =
         static_cast<const T*>(pointers.weight) + group * in_channels_ * out_channels_ * taps_;
-    T* out = static_cast<T*>(pointers.out) + (part * out_channels_ + channel) * places_ + place;
+    T* out =
+        static_cast<T*>(pointers.out) + (part * out_channels_ + channel) * positions_ + position;
     int64_t rows = std::min(rows_, out_channels_ - channel);
-    int64_t columns = std::min<int64_t>(loop_.width, places_ - place);
+    int64_t columns = std::min<int64_t>(loop_.width, positions_ - position);
     Sum* tile = scratch_.tile(memory);
     std::fill_n(tile, rows * loop_.width, Sum(0));
     for (int64_t c = 0; c < in_channels_; c += channels_) {
       int64_t count = std::min(channels_, in_channels_ - c);
       Left<Sum> left = LoadLeft(weight, channel, rows, c, count, scratch_.left(memory));
-      Unfold(image + c * image_, count, place, columns, scratch_.panel(memory));
+      Unfold(image + c * image_, count, position, columns, scratch_.panel(memory));
       loop_.run(rows, count * taps_, left.data, left.row, left.column, scratch_.panel(memory),
                 tile);
     }
-    StoreTile(tile, loop_.width, rows, columns, out, places_);
+    StoreTile(tile, loop_.width, rows, columns, out, positions_);
   }
 
   /// The weights of `rows` output channels and `count` input channels. They lie as [out, in, taps],
@@ -264,12 +266,12 @@ class TileConvolution : public ConvolutionKernel {
     return {memory, count * taps_, 1};
   }
 
-  /// The place of the input that meets `tap` at `place` of the output, or -1 if there is none.
-  int64_t Find(int64_t place, int64_t tap) const {
+  /// The position of the input that `tap` reads at `position` of the output; -1: in the padding.
+  int64_t Find(int64_t position, int64_t tap) const {
     int64_t flat = 0;
     int64_t scale = 1;
     for (int d = spec_.out.rank() - 1; d >= 2; --d) {
-      int64_t at = place % spec_.out.size(d);
+      int64_t at = position % spec_.out.size(d);
       int64_t step = tap % spec_.weight.size(d) * spec_.dilation[d - 2];
       int64_t position;
       if (spec_.transposed) {
@@ -282,17 +284,18 @@ class TileConvolution : public ConvolutionKernel {
       if (position < 0 || position >= spec_.input.size(d)) return -1;
       flat += position * scale;
       scale *= spec_.input.size(d);
-      place /= spec_.out.size(d);
+      position /= spec_.out.size(d);
       tap /= spec_.weight.size(d);
     }
     return flat;
   }
 
-  void Unfold(const T* image, int64_t channels, int64_t place, int64_t columns, Sum* panel) const {
+  void Unfold(const T* image, int64_t channels, int64_t position, int64_t columns,
+              Sum* panel) const {
     int width = loop_.width;
     int64_t from[TileLoop<Sum>::kMaxWidth];
     for (int64_t tap = 0; tap < taps_; ++tap) {
-      for (int64_t j = 0; j < width; ++j) from[j] = j < columns ? Find(place + j, tap) : -1;
+      for (int64_t j = 0; j < width; ++j) from[j] = j < columns ? Find(position + j, tap) : -1;
       for (int64_t c = 0; c < channels; ++c) {
         Sum* to = panel + (c * taps_ + tap) * width;
         const T* plane = image + c * image_;
@@ -305,7 +308,7 @@ class TileConvolution : public ConvolutionKernel {
 
   const ConvolutionSpec spec_;
   const int64_t in_channels_, out_channels_;  // of one group
-  const int64_t taps_, places_, image_;
+  const int64_t taps_, positions_, image_;
   const TileLoop<Sum>& loop_;
   const int64_t rows_;
   const int64_t channels_;  // whose panel is held at once

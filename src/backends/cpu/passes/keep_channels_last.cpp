@@ -36,7 +36,7 @@ bool TakesLayouts(const Graph& graph, const GraphNode& node) {
   return node.op == &ops::kConvolution && Convolution::TakesLayouts(SpecOf(graph, node));
 }
 
-/// The windows of a reduce_window over all places of images.
+/// The windows of a reduce_window over the spatial dims of images.
 struct Windows {
   const GraphNode& node;
   const std::vector<int64_t>&window, &stride, &dilation;
@@ -54,9 +54,9 @@ struct Windows {
 
   /// Whether none reaches over the edge of `input`.
   bool Suits(const Shape& input) const {
-    size_t places = static_cast<size_t>(input.rank() - 2);
-    if (input.rank() < 3 || input.dtype() != DType::kF32 || window.size() != places) return false;
-    for (size_t i = 0; i < places; ++i) {
+    size_t spatial = static_cast<size_t>(input.rank() - 2);
+    if (input.rank() < 3 || input.dtype() != DType::kF32 || window.size() != spatial) return false;
+    for (size_t i = 0; i < spatial; ++i) {
       int64_t last = (node.type().size(static_cast<int>(i) + 2) - 1) * stride[i];
       bool inside = node.attrs[3].ints()[i] == 0 &&
                     last + dilation[i] * (window[i] - 1) < input.size(static_cast<int>(i) + 2);
@@ -246,7 +246,7 @@ class Builder {
     return node;
   }
 
-  /// The elements of all windows at one place of theirs.
+  /// The elements of all windows at one position within the window.
   GraphValue Tap(GraphValue input, const Windows& windows, int64_t tap) {
     for (size_t i = windows.window.size(); i-- > 0; tap /= windows.window[i]) {
       int dim = static_cast<int>(i) + 1;

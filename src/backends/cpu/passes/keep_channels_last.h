@@ -6,12 +6,12 @@
 namespace hammock::cpu {
 
 /// Convolutions, what is computed element by element between them, and windows without padding work
-/// on [N, places..., C] where that saves more reordering than it costs:
+/// on [N, positions..., C] where that saves more reordering than it costs:
 ///
 ///   relu(convolution(x, w) + b) -> relu(_convolution_last(x, w) + permute(b))
 ///
-/// No bit changes: the library always computes with the channels last, and only the places of the
-/// elements differ. Windows become slices and maxima (or sums) in the order in which their call
+/// No bit changes: the library always computes with the channels last, and only the positions of
+/// the elements differ. Windows become slices and maxima (or sums) in the order in which their call
 /// combines them. Reductions have been split.
 Graph KeepChannelsLast(Graph graph);
 

@@ -180,8 +180,9 @@ class AttentionCall : public AttentionKernels {
   RowLayout rows_[kOperands];
 };
 
-std::unique_ptr<Call> MakeAttention(const Graph&, const GraphNode& node, const CallPlace& place) {
-  return std::make_unique<AttentionCall>(node, place.machine);
+std::unique_ptr<Call> MakeAttention(const Graph&, const GraphNode& node,
+                                    const CallContext& context) {
+  return std::make_unique<AttentionCall>(node, context.machine);
 }
 
 constexpr CallEntry kCalls[] = {

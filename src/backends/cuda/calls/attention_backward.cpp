@@ -278,8 +278,8 @@ class AttentionBackwardCall : public AttentionKernels {
 }  // namespace
 
 std::unique_ptr<Call> MakeAttentionBackward(const Graph&, const GraphNode& node,
-                                            const CallPlace& place) {
-  return std::make_unique<AttentionBackwardCall>(node, place.machine);
+                                            const CallContext& context) {
+  return std::make_unique<AttentionBackwardCall>(node, context.machine);
 }
 
 }  // namespace hammock::cuda

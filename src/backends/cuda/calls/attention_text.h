@@ -76,6 +76,6 @@ class AttentionKernels : public Call {
 
 /// In attention_backward.cpp.
 std::unique_ptr<Call> MakeAttentionBackward(const Graph& graph, const GraphNode& node,
-                                            const CallPlace& place);
+                                            const CallContext& context);
 
 }  // namespace hammock::cuda

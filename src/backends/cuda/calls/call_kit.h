@@ -13,7 +13,7 @@ namespace hammock::cuda {
 
 /// Null where the call knows no way to run the node.
 using CallMaker = std::unique_ptr<Call> (*)(const Graph& graph, const GraphNode& node,
-                                            const CallPlace& place);
+                                            const CallContext& context);
 
 struct CallEntry {
   const OpDef* op;
@@ -36,7 +36,7 @@ std::span<const CallEntry> ScatterCalls();
 std::span<const CallEntry> WindowCalls();
 
 template <class T>
-std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, const CallPlace&) {
+std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, const CallContext&) {
   return std::make_unique<T>(graph, node);
 }
 
@@ -61,8 +61,8 @@ Grid BlockGrid(int64_t count);
 /// Lines that set `place` to the sum of the coordinates of `i` in `sizes`, each times its stride;
 /// sizes begin at argument `first`, strides follow. `few`: i fits into 32 bits, which divide
 /// faster.
-std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place,
-                       bool few = false);
+std::string OffsetLines(int dims, int first, const std::string& i, const std::string& place,
+                        bool few = false);
 
 /// Names of arguments in kernels that only move bytes.
 std::string_view BytesType(int64_t bytes);

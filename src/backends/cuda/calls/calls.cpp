@@ -95,8 +95,8 @@ std::string_view BytesType(int64_t bytes) {
   }
 }
 
-std::string PlaceLines(int dims, int first, const std::string& i, const std::string& place,
-                       bool few) {
+std::string OffsetLines(int dims, int first, const std::string& i, const std::string& place,
+                        bool few) {
   const char* type = few ? "unsigned" : "long long";
   std::string text =
       fmt::format("  long long {0} = 0;\n  {2} rest_of_{0} = ({2})({1});\n", place, i, type);
@@ -114,9 +114,9 @@ std::string PlaceLines(int dims, int first, const std::string& i, const std::str
   return text;
 }
 
-std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, const CallPlace& place) {
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, const CallContext& context) {
   const CallEntry* entry = FindEntry(graph[id].op);
-  return entry ? entry->make(graph, graph[id], place) : nullptr;
+  return entry ? entry->make(graph, graph[id], context) : nullptr;
 }
 
 bool RunsWhole(const OpDef* op) {

@@ -56,18 +56,18 @@ class Call {
 
 class SharedParts;
 
-/// Where a call is made.
-struct CallPlace {
+/// The machine and program that a call is made for.
+struct CallContext {
   Machine& machine;
-  SharedParts* shared = nullptr;  ///< of programs at other sizes, where there are such
+  SharedParts* shared = nullptr;  ///< of programs at other sizes, or null
 };
-/// Null where this backend has no way to run the node.
-std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, const CallPlace& place);
+/// Null if this backend cannot run the node.
+std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, const CallContext& context);
 
-/// Whether a composite is run as it is, without being expanded.
+/// Whether a call runs this composite without its expansion.
 bool RunsWhole(const OpDef* op);
 
-/// Whether a lowered graph's node is run here: empty, or why not.
+/// Why a node of a lowered graph cannot be run; empty if it can.
 std::string WhyNot(const Graph& graph, NodeId node);
 
 }  // namespace hammock::cuda

@@ -168,16 +168,16 @@ class ConvolutionCall : public LibraryCall {
                       type, in_group, out_group, Positions(weight_))
                 : fmt::format("  const {0}* taps = weight + (channel * {1} + c) * {2};\n", type,
                               in_group, Positions(weight_));
-    std::string place = "0", tap = "0";
+    std::string index = "0", tap = "0";
     for (int d = 0; d < dims; ++d) {
       body += fmt::format("  for (long long t{0} = 0; t{0} < {1}; ++t{0}) {{\n", d,
                           weight_.size(d + 2));
       body += Position(d);
-      place = fmt::format("({}) * {} + p{}", place, input_.size(d + 2), d);
+      index = fmt::format("({}) * {} + p{}", index, input_.size(d + 2), d);
       tap = fmt::format("({}) * {} + t{}", tap, weight_.size(d + 2), d);
     }
     body += fmt::format("  sum += ({0})({1}) * ({0})({2});\n", sum,
-                        scalars.FromMemory(fmt::format("plane[{}]", place), dtype),
+                        scalars.FromMemory(fmt::format("plane[{}]", index), dtype),
                         scalars.FromMemory(fmt::format("taps[{}]", tap), dtype));
     for (int d = 0; d <= dims; ++d) body += "  }\n";
     body += fmt::format("  (({}*)w3)[i] = {};\n", type, scalars.ToMemory("sum", dtype));
@@ -187,7 +187,7 @@ class ConvolutionCall : public LibraryCall {
     machine.Launch(function(0), ElementGrid(out_.numel()),
                    std::vector<uint64_t>{Argument(out_.numel()), a, b, out});
   }
-  /// p is the place in the input that tap t meets.
+  /// p is the index in the input that tap t reads.
   std::string Position(int d) const {
     auto at = [d](const Dims& list) { return list[d]; };
     if (!transposed_) {
@@ -208,7 +208,8 @@ class ConvolutionCall : public LibraryCall {
   int64_t groups_;
 };
 
-/// A block for each weight: threads take every 256th place of the result, then meet.
+/// A block for each weight: each thread sums every 256th position of the result, then the block
+/// sums over its threads.
 class WeightBackwardCall : public LibraryCall {
  public:
   WeightBackwardCall(const Graph& graph, const GraphNode& node, Machine& machine)
@@ -285,8 +286,9 @@ class WeightBackwardCall : public LibraryCall {
 };
 
 template <class T>
-std::unique_ptr<Call> MakeOn(const Graph& graph, const GraphNode& node, const CallPlace& place) {
-  return std::make_unique<T>(graph, node, place.machine);
+std::unique_ptr<Call> MakeOn(const Graph& graph, const GraphNode& node,
+                             const CallContext& context) {
+  return std::make_unique<T>(graph, node, context.machine);
 }
 
 constexpr CallEntry kCalls[] = {

@@ -60,7 +60,7 @@ class PermuteCall : public CopiesCall {
   }
 };
 
-std::unique_ptr<Call> MakePermute(const Graph& graph, const GraphNode& node, const CallPlace&) {
+std::unique_ptr<Call> MakePermute(const Graph& graph, const GraphNode& node, const CallContext&) {
   if (std::unique_ptr<Call> call = MakeTranspose(graph, node)) return call;
   return std::make_unique<PermuteCall>(graph, node);
 }

@@ -38,7 +38,7 @@ class GatherCall : public IndexedCall {
   std::vector<KernelSource> Sources() const override {
     return {
         ElementKernel(7 + 2 * sizes_.size(), "",
-                      PlaceLines(sizes_.size(), 7, "i", "place") +
+                      OffsetLines(sizes_.size(), 7, "i", "place") +
                           fmt::format("  const long long index = ((const {1}*)w2)[i];\n"
                                       "  const bool inside = index >= 0 && index < (long long)w5;\n"
                                       "  if (!inside) note_fault(w4, i, index);\n"

@@ -17,7 +17,7 @@ inline int64_t FaultyIndex(uint64_t fault) {
   return static_cast<int32_t>(static_cast<uint32_t>(~fault));
 }
 
-/// Indices are places along the dim of `self`.
+/// Indices count along the dim of `self`.
 class IndexedCall : public Call {
  public:
   IndexedCall(const GraphNode& node, const Shape& self, int64_t dim)

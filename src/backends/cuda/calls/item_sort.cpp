@@ -18,7 +18,7 @@ std::string TileArguments(bool strided) {
 }
 
 /// Lines that say which row of the tile, and where in it, `i` is.
-std::string PlaceInTile(int64_t width, bool rows_first) {
+std::string PositionInTile(int64_t width, bool rows_first) {
   return rows_first ? fmt::format("    const int r = i % {0}, k = i / {0};\n", kSortTile / width)
                     : fmt::format("    const int r = i / {0}, k = i % {0};\n", width);
 }
@@ -26,7 +26,7 @@ std::string PlaceInTile(int64_t width, bool rows_first) {
 /// Neighbours in memory are loaded by neighbouring threads.
 std::string LoadItems(const SortTileKind& kind) {
   std::string body = fmt::format("  for (int i = t; i < {}; i += {}) {{\n", kSortTile, kThreads);
-  body += PlaceInTile(kind.width, kind.strided && !kind.from_items);
+  body += PositionInTile(kind.width, kind.strided && !kind.from_items);
   body += fmt::format(
       "    const long long row = block / tiles * {} + r, at = block % tiles * {} + k;\n"
       "    Item item = last_item();\n    if (row < rows && at < extent) {{\n",
@@ -78,7 +78,7 @@ std::string WriteItems() {
 
 std::string WriteResults(const SortTileKind& kind) {
   return fmt::format("  for (int i = t; i < {}; i += {}) {{\n", kSortTile, kThreads) +
-         PlaceInTile(kind.width, kind.strided) +
+         PositionInTile(kind.width, kind.strided) +
          fmt::format(
              "    const long long row = block / tiles * {} + r;\n"
              "    if (row >= rows || k >= kept) continue;\n"

@@ -17,8 +17,8 @@ bool LiesWell(int64_t bytes) { return bytes % 16 == 0; }
 /// round writes the result. Slices that do not begin where operands may are copied.
 class LoopCall : public Call {
  public:
-  LoopCall(const GraphNode& node, const CallPlace& made_at)
-      : program_(BodyOf(node.attr("body"), made_at)),
+  LoopCall(const GraphNode& node, const CallContext& context)
+      : program_(BodyOf(node.attr("body"), context)),
         body_(*program_),
         count_(node.attr("count").integer()),
         carried_(static_cast<size_t>(node.attr("num_carried").integer())),
@@ -27,12 +27,12 @@ class LoopCall : public Call {
     for (NodeId id : body.inputs()) input_bytes_.push_back(body[id].type().bytes());
     for (GraphValue output : body.outputs()) output_bytes_.push_back(body.TypeOf(output).bytes());
     int64_t at = Aligned(body_.plan().arena_bytes);
-    auto place = [&at](int64_t bytes) { return std::exchange(at, at + Aligned(bytes)); };
-    rounds_at_ = place(count_ * 8);
-    for (int64_t bytes : input_bytes_) inputs_at_.push_back(place(LiesWell(bytes) ? 0 : bytes));
+    auto allocate = [&at](int64_t bytes) { return std::exchange(at, at + Aligned(bytes)); };
+    rounds_at_ = allocate(count_ * 8);
+    for (int64_t bytes : input_bytes_) inputs_at_.push_back(allocate(LiesWell(bytes) ? 0 : bytes));
     for (size_t i = 0; i < output_bytes_.size(); ++i) {
       bool needed = i < carried_ || !LiesWell(output_bytes_[i]);
-      outputs_at_.push_back(place(needed ? output_bytes_[i] : 0));
+      outputs_at_.push_back(allocate(needed ? output_bytes_[i] : 0));
     }
     scratch_ = at;
   }
@@ -78,15 +78,15 @@ class LoopCall : public Call {
   }
 
  private:
-  static std::shared_ptr<const Program> BodyOf(const Attr& body, const CallPlace& place) {
+  static std::shared_ptr<const Program> BodyOf(const Attr& body, const CallContext& context) {
     std::shared_ptr<const Program> known;
-    if (place.shared) known = place.shared->FindBody(body.graph());
+    if (context.shared) known = context.shared->FindBody(body.graph());
     if (known) return known;
     // The program that this call is part of keeps the machine.
     auto made = std::make_shared<const Program>(
         ScheduledForCuda(body.graph()),
-        std::shared_ptr<Machine>(std::shared_ptr<void>(), &place.machine));
-    if (place.shared) place.shared->AddBody(body, made);
+        std::shared_ptr<Machine>(std::shared_ptr<void>(), &context.machine));
+    if (context.shared) context.shared->AddBody(body, made);
     return made;
   }
 
@@ -137,8 +137,8 @@ std::string WhyNoLoop(const Graph&, const GraphNode& node) {
   return "";
 }
 
-std::unique_ptr<Call> MakeLoop(const Graph&, const GraphNode& node, const CallPlace& place) {
-  return std::make_unique<LoopCall>(node, place);
+std::unique_ptr<Call> MakeLoop(const Graph&, const GraphNode& node, const CallContext& context) {
+  return std::make_unique<LoopCall>(node, context);
 }
 
 constexpr CallEntry kCalls[] = {{&ops::kLoop, MakeLoop, WhyNoLoop}};

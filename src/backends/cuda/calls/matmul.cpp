@@ -253,8 +253,9 @@ class DotCall : public Call {
   int64_t out_bytes_ = 0;
 };
 
-std::unique_ptr<Call> MakeDot(const Graph& graph, const GraphNode& node, const CallPlace& place) {
-  return std::make_unique<DotCall>(graph, node, place.machine);
+std::unique_ptr<Call> MakeDot(const Graph& graph, const GraphNode& node,
+                              const CallContext& context) {
+  return std::make_unique<DotCall>(graph, node, context.machine);
 }
 
 constexpr CallEntry kCalls[] = {{&ops::kDotGeneral, MakeDot}, {&ops::kDotGeneralFused, MakeDot}};

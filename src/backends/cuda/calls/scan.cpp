@@ -165,7 +165,7 @@ std::string NoTruth(const Graph& graph, const GraphNode& node) {
   return graph.TypeOf(node.inputs[0]).dtype() == DType::kBool ? "its operand is of bool" : "";
 }
 
-std::unique_ptr<Call> MakeScan(const Graph& graph, const GraphNode& node, const CallPlace&) {
+std::unique_ptr<Call> MakeScan(const Graph& graph, const GraphNode& node, const CallContext&) {
   ScanPlan plan(graph, node);
   std::unique_ptr<Call> scan = MakeLongScan(plan);
   return scan ? std::move(scan) : std::make_unique<ScanCall>(plan);

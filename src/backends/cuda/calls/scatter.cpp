@@ -49,22 +49,23 @@ class LineScatter : public ScatterCall {
          {p.rounds, p.index_strides[p.dim], p.self_strides[p.dim], p.source_strides[p.dim]}) {
       arguments.push_back(Argument(number));
     }
-    for (const Places* places : {&in_self_, &in_index_, &in_source_}) places->AppendTo(arguments);
+    for (const Offsets* offsets : {&in_self_, &in_index_, &in_source_})
+      offsets->AppendTo(arguments);
     machine.Launch(function(0), ElementGrid(p.lines), arguments);
   }
 
  private:
   static constexpr int kArguments = 10;
-  Places in_self_, in_index_, in_source_;
+  Offsets in_self_, in_index_, in_source_;
 };
 
 /// One thread for each element of the index; the memory combines. Sums of many integers into few
-/// places are made by each block for itself first.
+/// offsets are made by each block for itself first.
 class AtomicScatter : public ScatterCall {
  public:
   AtomicScatter(const Graph& graph, const GraphNode& node)
       : ScatterCall(graph, node),
-        in_self_(plan_.SelfPlaces()),
+        in_self_(plan_.SelfOffsets()),
         in_index_(plan_.index, plan_.index_strides),
         in_source_(plan_.index, plan_.source_strides) {}
 
@@ -100,19 +101,20 @@ class AtomicScatter : public ScatterCall {
     } else {
       std::vector<uint64_t> arguments = ArgumentsOf(count, operands);
       arguments.push_back(Argument(plan_.inner));
-      for (const Places* places : {&in_self_, &in_index_, &in_source_}) places->AppendTo(arguments);
+      for (const Offsets* offsets : {&in_self_, &in_index_, &in_source_})
+        offsets->AppendTo(arguments);
       machine.Launch(function(0), ElementGrid(count), arguments);
     }
   }
 
  private:
-  static constexpr int64_t kMostPlaces = 4096;  // that shared memory has room for
+  static constexpr int64_t kMostDestinations = 4096;  // as many as fit into shared memory
   static constexpr int64_t kBlocks = 1056;
   static constexpr int kArguments = 7;
 
   bool IsHistogram() const {
-    return plan_.self.size() == 1 && plan_.self[0] <= kMostPlaces && plan_.reduce == "sum" &&
-           !IsFloat(plan_.dtype) && plan_.rounds >= 16 * kMostPlaces;
+    return plan_.self.size() == 1 && plan_.self[0] <= kMostDestinations && plan_.reduce == "sum" &&
+           !IsFloat(plan_.dtype) && plan_.rounds >= 16 * kMostDestinations;
   }
   KernelSource HistogramSource() const {
     return BlockKernel(
@@ -130,11 +132,11 @@ class AtomicScatter : public ScatterCall {
             "    if (sums[k] != 0) atomicAdd((T*)w3 + k, sums[k]);\n  }\n");
   }
 
-  Places in_self_, in_index_, in_source_;
+  Offsets in_self_, in_index_, in_source_;
 };
 
 /// Which way depends on sizes and dtype alone, and not on whether an index names rows.
-std::unique_ptr<Call> MakeScatter(const Graph& graph, const GraphNode& node, const CallPlace&) {
+std::unique_ptr<Call> MakeScatter(const Graph& graph, const GraphNode& node, const CallContext&) {
   ScatterPlan plan(graph, node);
   bool is_float = IsFloat(plan.dtype), is_sum = plan.reduce == "sum";
   bool has_atomics = InfoOf(plan.dtype).bits >= 32 && plan.reduce != "none" &&

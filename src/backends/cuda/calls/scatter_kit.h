@@ -10,9 +10,9 @@ namespace hammock::cuda {
 
 /// Where the elements of an index, or its lines along the dim that is left out, are in an operand.
 /// Sizes are arguments of a kernel, so that one serves many.
-class Places {
+class Offsets {
  public:
-  Places(const Dims& sizes, const Dims& strides, int left_out = -1) {
+  Offsets(const Dims& sizes, const Dims& strides, int left_out = -1) {
     for (int d = 0; d < sizes.size(); ++d) {
       if (d == left_out || sizes[d] == 1) continue;
       sizes_.push_back(Argument(sizes[d]));
@@ -22,8 +22,8 @@ class Places {
   }
   /// Lines that set `place` to that of element `i`; the arguments begin at `first`.
   std::string Text(int first, const std::string& i, const std::string& place) const {
-    return PlaceLines(static_cast<int>(sizes_.size()), first, i, place,
-                      count_ < (int64_t{1} << 32));
+    return OffsetLines(static_cast<int>(sizes_.size()), first, i, place,
+                       count_ < (int64_t{1} << 32));
   }
   int argument_count() const { return static_cast<int>(sizes_.size() + strides_.size()); }
   void AppendTo(std::vector<uint64_t>& arguments) const {
@@ -61,10 +61,10 @@ struct ScatterPlan {
   }
 
   /// Where elements of `self` are, with 0 for their index.
-  Places SelfPlaces() const {
+  Offsets SelfOffsets() const {
     Dims strides = self_strides;
     strides[dim] = 0;
-    return Places(index, strides);
+    return Offsets(index, strides);
   }
 
   int dim;

@@ -236,12 +236,12 @@ class SortCall : public Call {
   int64_t scratch_ = 0;
 };
 
-std::unique_ptr<Call> MakeSort(const Graph& graph, const GraphNode& node, const CallPlace&) {
+std::unique_ptr<Call> MakeSort(const Graph& graph, const GraphNode& node, const CallContext&) {
   return std::make_unique<SortCall>(graph, node, node.attrs[0].integer(), -1,
                                     node.attrs[1].boolean());
 }
 
-std::unique_ptr<Call> MakeTopK(const Graph& graph, const GraphNode& node, const CallPlace&) {
+std::unique_ptr<Call> MakeTopK(const Graph& graph, const GraphNode& node, const CallContext&) {
   return std::make_unique<SortCall>(graph, node, node.attrs[1].integer(), node.attrs[0].integer(),
                                     node.attrs[2].boolean());
 }
@@ -258,7 +258,7 @@ class NonzeroCall : public Call {
   std::vector<KernelSource> Sources() const override {
     const int arguments = kArguments + type_.rank();
     return {
-        BlockKernel(arguments, "", CountText()), BlockKernel(arguments, BlockSumsText(), kPlaces),
+        BlockKernel(arguments, "", CountText()), BlockKernel(arguments, BlockSumsText(), kOffsets),
         BlockKernel(arguments, BlockSumsText(), WriteText()), ElementKernel(arguments, "", kFill)};
   }
   int64_t scratch_bytes() const override { return (tiles_ + 1) * 4; }
@@ -304,8 +304,8 @@ class NonzeroCall : public Call {
 )",
                        Test("at"));
   }
-  /// Counts become places; the last one is the number of all.
-  static constexpr const char* kPlaces = R"(
+  /// Counts become offsets; the last one is the total.
+  static constexpr const char* kOffsets = R"(
   const int t = threadIdx.x;
   unsigned* counts = (unsigned*)w3;
   __shared__ unsigned sums[8];

@@ -1,4 +1,4 @@
-// Scatter of what rounds: sorted by the places that indices name, with what was scattered.
+// Scatter of sums that round: the sources are sorted by their destinations.
 #include <algorithm>
 #include <bit>
 
@@ -15,7 +15,7 @@ constexpr int64_t kWrong = 0xffffffff;
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /// How many of the sorted, from `low` to `high`, have a smaller target.
-constexpr const char* kPlaceAmong = R"(
+constexpr const char* kIndexAmong = R"(
 __device__ inline long long place_among(const Sorted* sorted, long long low, long long high,
                                         unsigned long long target) {
   while (low < high) {
@@ -27,8 +27,9 @@ __device__ inline long long place_among(const Sorted* sorted, long long low, lon
 }
 )";
 
-/// Threads look at neighbouring items, so some places are left out to use all banks.
-constexpr const char* kPlaceOf = "__device__ inline int place_of(int i) { return i + i / 8; }\n";
+/// Threads read neighbouring items, so every ninth element is padding, to use all banks.
+constexpr const char* kPaddedIndex =
+    "__device__ inline int place_of(int i) { return i + i / 8; }\n";
 
 /// Indices are sorted with the elements that they move, or with positions. All that meet in one
 /// place are a run, which has a thread of its own, or several where an index names a whole row.
@@ -40,8 +41,8 @@ class SortedScatter : public ScatterCall {
       : ScatterCall(graph, node),
         count_(plan_.rows ? plan_.rounds : plan_.rounds * plan_.lines),
         columns_(plan_.rows ? plan_.lines : 1),
-        places_(plan_.rows ? extent_ : node.type().numel()),
-        in_self_(plan_.SelfPlaces()),
+        destinations_(plan_.rows ? extent_ : node.type().numel()),
+        in_self_(plan_.SelfOffsets()),
         in_source_(plan_.index, plan_.source_strides),
         fresh_(node.inputs[0].node < 0) {
     int bytes = InfoOf(plan_.dtype).bits / 8;
@@ -57,7 +58,7 @@ class SortedScatter : public ScatterCall {
       carried_ = !plan_.rows && plan_.index == plan_.source;
       RadixItems items = {.extent = count_, .load_bytes = carried_ ? bytes : 4};
       items.key_bits = static_cast<int>(
-          std::bit_width(static_cast<uint64_t>(std::max<int64_t>(places_, 2) - 1)));
+          std::bit_width(static_cast<uint64_t>(std::max<int64_t>(destinations_, 2) - 1)));
       load_bytes_ = items.load_bytes;
       items.functions = "__device__ inline unsigned order_key(unsigned x) { return x; }\n";
       items.read_key =
@@ -111,7 +112,7 @@ class SortedScatter : public ScatterCall {
   }
 
  private:
-  // Where the arguments of places begin: those in the source for all kernels, then those of
+  // Where the arguments of offsets begin: those in the source for all kernels, then those of
   // targets.
   static constexpr int kArguments = 14;
   static constexpr int kRadixArguments = 6;
@@ -132,7 +133,9 @@ class SortedScatter : public ScatterCall {
   }
   int64_t SortedBytes() const { return radix_ ? Aligned(count_ * 4) : 0; }
   int64_t LoadsBytes() const { return radix_ ? Aligned(count_ * load_bytes_) : 0; }
-  int64_t MostRuns() const { return writes_all() ? places_ : std::min(count_, places_); }
+  int64_t MostRuns() const {
+    return writes_all() ? destinations_ : std::min(count_, destinations_);
+  }
   int64_t ListsBytes() const { return Aligned((2 + MostRuns() + count_ / kRun + 1) * 4); }
   int64_t PartialBytes() const { return 2 * CeilDiv(count_, kRun) * columns_ * 8; }
 
@@ -154,17 +157,17 @@ class SortedScatter : public ScatterCall {
     arguments[6] = merges_->Run(machine, functions, operands.scratch);
   }
 
-  std::string IndexAtPlace(const std::string& i, const char* index) const {
+  std::string IndexText(const std::string& i, const char* index) const {
     return fmt::format("((const {}*){})[{}]", MemoryType(plan_.index_dtype), index, i);
   }
   std::string NoteFault(const std::string& i, const char* index, const char* fault) const {
-    return fmt::format("note_fault({}, {}, {});\n", fault, i, IndexAtPlace(i, index));
+    return fmt::format("note_fault({}, {}, {});\n", fault, i, IndexText(i, index));
   }
-  /// Lines that set `target` to the place that the index `i` names; a wrong one comes last. The
+  /// Lines that set `target` to the destination of index `i`; a wrong one comes last. The
   /// arguments of where that is begin at `first`.
   std::string ReadTarget(const std::string& i, const char* index, const char* extent,
                          int first) const {
-    std::string text = fmt::format("const long long index = {};\n", IndexAtPlace(i, index));
+    std::string text = fmt::format("const long long index = {};\n", IndexText(i, index));
     std::string target = "index";
     if (!plan_.rows) {
       text += in_self_.Text(first + 1, i, "at_self");
@@ -345,7 +348,7 @@ class SortedScatter : public ScatterCall {
               StoreText(scalars) + "  }\n";
     }
     return BlockKernel(AllArguments(),
-                       scalars.Functions() + SortedText() + BlockSumsText() + kPlaceOf, body);
+                       scalars.Functions() + SortedText() + BlockSumsText() + kPaddedIndex, body);
   }
 
   /// Lines in a loop over the vectors `c` of a row: `at` is where they go.
@@ -461,7 +464,7 @@ class SortedScatter : public ScatterCall {
     body += "#pragma unroll 8\n    for (long long k = first + 1; k < last; ++k) {\n" + ReadText() +
             AddText(scalars, Value(scalars)) + "    }\n";
     body += EachOf(Slot("2 * part + begins") + " = sum[v];") + "  }\n  }\n";
-    return ElementKernel(AllArguments(), scalars.Functions() + SortedText() + kPlaceAmong, body);
+    return ElementKernel(AllArguments(), scalars.Functions() + SortedText() + kIndexAmong, body);
   }
 
   /// All parts of a long run.
@@ -480,19 +483,19 @@ class SortedScatter : public ScatterCall {
         kRun);
     body += AddText(scalars, Slot(fmt::format("2 * k + (k == first / {} ? 1 : 0)", kRun).c_str()));
     body += "    }\n" + StoreText(scalars) + "  }\n";
-    return ElementKernel(AllArguments(), scalars.Functions() + SortedText() + kPlaceAmong, body);
+    return ElementKernel(AllArguments(), scalars.Functions() + SortedText() + kIndexAmong, body);
   }
 
   int64_t count_;         // indices
   int64_t columns_;       // elements that an index moves
-  int64_t places_;        // that an index may name
-  Places in_self_;        // of what is scattered to, with 0 for the index
-  Places in_source_;      // of what is scattered
+  int64_t destinations_;  // rows or elements that an index may name
+  Offsets in_self_;       // of the destination, with index 0
+  Offsets in_source_;     // of the source
   bool fresh_;            // whether it scatters into zeros
   bool carried_ = false;  // whether elements are sorted with their indices, else positions
   int load_bytes_ = 4;
   int64_t vector_ = 1;        // elements that a thread has at once
-  int64_t threads_ = 1;       // for each place
+  int64_t threads_ = 1;       // for each destination
   int64_t part_threads_ = 1;  // for each part of a long run
   std::optional<ItemSorter> merges_;
   std::optional<RadixSorter> radix_;

@@ -64,8 +64,8 @@ class TransposeCall : public Call {
                        "  const long long rest = block;\n"
                        "  const long long other = block / (((long long)w3 + 63) / 64) / "
                        "(((long long)w4 + 63) / 64);\n" +
-                       PlaceLines(dims, 7, "other", "from_place") +
-                       PlaceLines(dims, 7 + 2 * dims, "other", "to_place") + kBody;
+                       OffsetLines(dims, 7, "other", "from_place") +
+                       OffsetLines(dims, 7 + 2 * dims, "other", "to_place") + kBody;
     return {BlockKernel(7 + 4 * dims, "", body)};
   }
   void Run(Machine& machine, const Operands& operands) const override {

@@ -222,7 +222,7 @@ class MaxWindowBackwardCall : public Call {
   bool few() const { return windows_.in().numel() < kMost32; }
   DType dtype() const { return windows_.in().dtype(); }
   /// The type of places; a window of padding only has the largest one.
-  const char* PlaceType() const { return few() ? "unsigned" : "unsigned long long"; }
+  const char* IndexType() const { return few() ? "unsigned" : "unsigned long long"; }
 
   KernelSource FindSource() const {
     ScalarText scalars;
@@ -233,7 +233,7 @@ class MaxWindowBackwardCall : public Call {
     std::string body = fmt::format("  {} value = 0;\n  long long at = -1;\n", ValueType(dtype()));
     body += windows_.ForEachElement(
         kArguments, fmt::format("  const {} x = {};\n", ValueType(dtype()), x) + kKeepMaximum);
-    body += fmt::format("  (({0}*)w4)[i] = ({0})at;\n", PlaceType());
+    body += fmt::format("  (({0}*)w4)[i] = ({0})at;\n", IndexType());
     return ElementKernel(kArguments + windows_.argument_count(), scalars.Functions(), body);
   }
   KernelSource SumSource() const {
@@ -245,7 +245,7 @@ class MaxWindowBackwardCall : public Call {
     std::string body = fmt::format("  {} sum = 0;\n", ValueType(wide));
     body += windows_.ForEachWindow(
         kArguments, fmt::format("  if (((const {0}*)w4)[window] == ({0})mine) sum = {1};\n",
-                                PlaceType(), scalars.Combine(ReduceFn::kSum, wide, "sum", x)));
+                                IndexType(), scalars.Combine(ReduceFn::kSum, wide, "sum", x)));
     body += fmt::format("  (({}*)w3)[i] = {};\n", MemoryType(dtype()),
                         scalars.ToMemory(scalars.Cast("sum", wide, dtype()), dtype()));
     return ElementKernel(kArguments + windows_.argument_count(), scalars.Functions(), body);

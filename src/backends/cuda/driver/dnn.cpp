@@ -268,14 +268,14 @@ class DnnConvolution : public PreparedOp {
     const Functions& f = TheFunctions();
     std::vector<int> ints = IntsOf(sizes, 2, 1), strides(ints.size());
     int step = 1;
-    auto place = [&](size_t d) {
+    auto add = [&](size_t d) {
       strides[d] = step;
       step *= ints[d];
     };
-    if (format == kChannelsLast) place(1);
-    for (size_t d = ints.size(); d-- > 2;) place(d);
-    if (format == kChannelsFirst) place(1);
-    place(0);
+    if (format == kChannelsLast) add(1);
+    for (size_t d = ints.size(); d-- > 2;) add(d);
+    if (format == kChannelsFirst) add(1);
+    add(0);
     return f.tensor_create(tensor) == 0 &&
            f.tensor_set(*tensor, type, static_cast<int>(ints.size()), ints.data(),
                         strides.data()) == 0;

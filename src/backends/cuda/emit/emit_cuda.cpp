@@ -39,7 +39,7 @@ class Emitter {
     Open();
     for (int stage = 0; stage < kernel_.stages; ++stage) Stage(stage);
     Close();
-    const int arguments = places().Count(accesses_.count(), config_.split);
+    const int arguments = indices().Count(accesses_.count(), config_.split);
     std::string signature = fmt::format(
         "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
         "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
@@ -68,14 +68,14 @@ class Emitter {
 
   static std::string ArgumentText(int index) { return AccessText::ArgumentText(index); }
   const Access& AccessOf(int access) const { return accesses_.of(access); }
-  const ArgumentPlaces& places() const { return accesses_.places(); }
+  const ArgumentIndices& indices() const { return accesses_.indices(); }
   int elements() const { return config_.slots * config_.vector; }
   bool across() const { return config_.way == Way::kColumn; }
 
   /// Which line and which part of it a thread has.
   void Open() {
-    Line("const I columns = (I){};", ArgumentText(places().columns));
-    Line("const I lines = (I){};", ArgumentText(places().lines));
+    Line("const I columns = (I){};", ArgumentText(indices().columns));
+    Line("const I lines = (I){};", ArgumentText(indices().lines));
     Line("const int thread = threadIdx.{};", across() ? "y" : "x");
     if (config_.way == Way::kTile) return OpenTiles();
     if (config_.way == Way::kMap) {
@@ -99,9 +99,9 @@ class Emitter {
     Line("__shared__ bool is_last;");
     Line("const int pass = blockIdx.y;");
     Line("unsigned long long* const parts = (unsigned long long*){};",
-         ArgumentText(places().Parts(accesses_.count())));
+         ArgumentText(indices().Parts(accesses_.count())));
     Line("unsigned* const arrived = (unsigned*){};",
-         ArgumentText(places().Counters(accesses_.count())));
+         ArgumentText(indices().Counters(accesses_.count())));
   }
   std::string LineArray() const { return across() ? fmt::format("[{}]", config_.vector) : ""; }
 
@@ -120,12 +120,12 @@ class Emitter {
       Line("__shared__ {} tile{}[{}][{}];", MemoryType(AccessOf(i).dtype), i, kTileSide,
            kTileSide + 1);
     }
-    Line("const I rows = (I){};", ArgumentText(places().rows));
+    Line("const I rows = (I){};", ArgumentText(indices().rows));
     Line("const I tiles = (rows + {}) / {};", kTileSide - 1, kTileSide);
     Begin("for (I tile = blockIdx.y; tile < lines / rows * tiles; tile += gridDim.y)");
     Line("const I first = tile % tiles * {};", kTileSide);
     Line("I rest = tile / tiles;");
-    OuterPlaces();
+    OuterIndices();
     for (int i = 0; i < accesses_.count(); ++i) {
       if (accesses_.IsTransposed(i)) LoadTile(i);
     }
@@ -144,8 +144,8 @@ class Emitter {
     Begin(fmt::format("for (int k = threadIdx.y; k < {}; k += {})", kTileSide, config_.lines));
     Line("const I row = first + thread, at = (I)blockIdx.x * {} + k;", kTileSide);
     Line("if (row < rows && at < columns) tile{0}[k][thread] = (({1}*){2}{3})[row + at * (I){4}];",
-         i, MemoryType(AccessOf(i).dtype), ArgumentText(places().Access(i)), accesses_.Outer(i),
-         ArgumentText(places().Column(i)));
+         i, MemoryType(AccessOf(i).dtype), ArgumentText(indices().Access(i)), accesses_.Outer(i),
+         ArgumentText(indices().Column(i)));
     End();
   }
 
@@ -176,18 +176,18 @@ class Emitter {
 
   void Addresses() {
     Line("const I row = {};",
-         config_.outer_dims == 0 ? "line" : "line % (I)" + ArgumentText(places().rows));
-    if (config_.outer_dims > 0) Line("I rest = line / (I){};", ArgumentText(places().rows));
-    OuterPlaces();
+         config_.outer_dims == 0 ? "line" : "line % (I)" + ArgumentText(indices().rows));
+    if (config_.outer_dims > 0) Line("I rest = line / (I){};", ArgumentText(indices().rows));
+    OuterIndices();
     for (int i = 0; i < accesses_.count(); ++i) Address(i);
   }
-  void OuterPlaces() {
+  void OuterIndices() {
     for (int d = config_.outer_dims; d-- > 0;) {
       if (d == 0) {
         Line("const I outer0 = rest;");
       } else {
-        Line("const I outer{} = rest % (I){};", d, ArgumentText(places().Extent(d)));
-        Line("rest /= (I){};", ArgumentText(places().Extent(d)));
+        Line("const I outer{} = rest % (I){};", d, ArgumentText(indices().Extent(d)));
+        Line("rest /= (I){};", ArgumentText(indices().Extent(d)));
       }
     }
   }
@@ -302,9 +302,9 @@ class Emitter {
     Unroll();
     Begin(fmt::format("for (int e = 0; e < {}; ++e)", elements()));
     if (across()) Line("const int v = e % {};", config_.vector);
-    if (NeedsPlaces(stage)) {
+    if (NeedsIndices(stage)) {
       Line("const int s = e / {};", config_.vector);
-      Line("const I at = {}{};", accesses_.SlotPlace(),
+      Line("const I at = {}{};", accesses_.SlotColumn(),
            across() ? "" : fmt::format(" + e % {}", config_.vector));
     }
     for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
@@ -323,7 +323,7 @@ class Emitter {
       return IsElement(instr, stage) && instr.kind == Kind::kStore;
     });
   }
-  bool NeedsPlaces(int stage) const {
+  bool NeedsIndices(int stage) const {
     return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
       return IsElement(instr, stage) &&
              ((instr.kind == Kind::kReduce && !config_.even) || instr.kind == Kind::kIndex);
@@ -344,7 +344,7 @@ class Emitter {
     if (accesses.empty()) return;
     Unroll();
     Begin(fmt::format("for (int s = 0; s < {}; ++s)", config_.slots));
-    Line("const I at = {};", accesses_.SlotPlace());
+    Line("const I at = {};", accesses_.SlotColumn());
     bool guarded = !config_.maps() && kind == Kind::kStore;
     if (config_.even) {
       Line("const int count = {};", guarded ? fmt::format("active ? {} : 0", config_.vector)
@@ -410,7 +410,7 @@ class Emitter {
     } else if (config_.maps()) {
       Line("if (blockIdx.x == 0 && thread == 0) p{}[0] = {};", instr.access, element);
     } else {
-      Line("if (active && thread == 0) {} = {};", accesses_.RowPlace(instr.access), element);
+      Line("if (active && thread == 0) {} = {};", accesses_.RowElement(instr.access), element);
     }
   }
 
@@ -421,12 +421,12 @@ class Emitter {
         return scalars_.FromMemory(in_loop ? fmt::format("m{}[e]", instr.access)
                                    : IsRowScratch(instr)
                                        ? fmt::format("row{}{}", instr.access, across() ? "[v]" : "")
-                                       : accesses_.RowPlace(instr.access),
+                                       : accesses_.RowElement(instr.access),
                                    AccessOf(instr.access).dtype);
       case Kind::kIndex:
         return accesses_.Index(instr.access, in_loop);
       case Kind::kConstant:
-        return scalars_.FromBits(ArgumentText(places().Access(instr.access)), instr.dtype);
+        return scalars_.FromBits(ArgumentText(indices().Access(instr.access)), instr.dtype);
       case Kind::kScalar: {
         std::vector<std::string> operands;
         for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(Operand(instr, k));

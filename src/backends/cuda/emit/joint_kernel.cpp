@@ -26,11 +26,11 @@ int64_t ElementsOf(const Launch& launch) {
 /// By argument: whether it is an address.
 std::vector<bool> AddressArguments(const Launch& launch, const LaunchConfig& config) {
   const std::vector<Access>& accesses = launch.kernel->accesses;
-  ArgumentPlaces places{.outer_dims = config.outer_dims};
+  ArgumentIndices indices{.outer_dims = config.outer_dims};
   const int count = static_cast<int>(accesses.size());
-  std::vector<bool> result(static_cast<size_t>(places.Count(count, config.split)));
+  std::vector<bool> result(static_cast<size_t>(indices.Count(count, config.split)));
   for (size_t i = 0; i < accesses.size(); ++i) {
-    result[static_cast<size_t>(places.Access(static_cast<int>(i)))] =
+    result[static_cast<size_t>(indices.Access(static_cast<int>(i)))] =
         accesses[i].kind != Access::Kind::kIndex && accesses[i].kind != Access::Kind::kConstant;
   }
   return result;
@@ -129,8 +129,8 @@ int JointKernel::LayOutArguments() {
     first += static_cast<int>(body.parts.size());
     body.own = static_cast<int>(std::count(body.varies.begin(), body.varies.end(), true));
     int own_at = at + static_cast<int>(body.varies.size()) - body.own;
-    body.places.clear();
-    for (bool varies : body.varies) body.places.push_back(varies ? own_at++ : at++);
+    body.indices.clear();
+    for (bool varies : body.varies) body.indices.push_back(varies ? own_at++ : at++);
     at = own_at + body.own * (static_cast<int>(body.parts.size()) - 1);
   }
   return at;
@@ -169,7 +169,7 @@ std::vector<uint64_t> JointKernel::Arguments(const std::vector<uint64_t>& buffer
           KernelArguments(*part.launch, body.config, buffers, scratch[part.number], 0);
       for (size_t i = 0; i < own.size(); ++i) {
         int shift = body.varies[i] ? body.own * static_cast<int>(p) : 0;
-        arguments[static_cast<size_t>(body.places[i] + shift)] = own[i];
+        arguments[static_cast<size_t>(body.indices[i] + shift)] = own[i];
       }
     }
   }
@@ -200,7 +200,7 @@ std::string JointKernel::CallText(const Body& body, const std::string& name) con
     std::string shift = body.varies[i] && body.parts.size() > 1
                             ? fmt::format(" + (part - {}) * {}", body.first, body.own)
                             : "";
-    text += fmt::format("    own.w[{}] = words.w[{}{}];\n", i, body.places[i], shift);
+    text += fmt::format("    own.w[{}] = words.w[{}{}];\n", i, body.indices[i], shift);
   }
   unsigned along_x = GridOf(*body.parts[0].launch, body.config).block_x;
   text += fmt::format(

@@ -46,8 +46,8 @@ class JointKernel {
     std::vector<bool> varies;         // by argument: whether parts have their own
     int first = 0;                    // of the parts, in the table
     // The table has the arguments that do not vary, then those of each part that do.
-    std::vector<int> places;  // of the first part's
-    int own = 0;              // how many vary
+    std::vector<int> indices;  // of the first part's arguments, in the table
+    int own = 0;               // how many vary
   };
 
   bool Add(const compiler::Launch& launch, const LaunchConfig& config);

@@ -91,7 +91,7 @@ bool IsAligned(const Launch& launch, size_t i, int vector) {
   if (StrideOf(*launch.kernel, access) != Stride::kOne) return false;
   if (random && vector < 4) return false;  // arguments come in blocks of four
   int64_t elements = std::min<int64_t>(16 / BytesOf(access.dtype), vector);
-  auto even = [&](int64_t place) { return place % elements == 0; };
+  auto even = [&](int64_t offset) { return offset % elements == 0; };
   const AccessMap& map = launch.maps[i];
   return even(map.offset) && even(across ? map.column : map.row) &&
          std::all_of(map.outer.begin(), map.outer.end(), even);
@@ -367,20 +367,20 @@ std::vector<uint64_t> KernelArguments(const Launch& launch, const LaunchConfig& 
                                       uint64_t counters) {
   const Kernel& kernel = *launch.kernel;
   int accesses = static_cast<int>(kernel.accesses.size());
-  ArgumentPlaces places{.outer_dims = config.outer_dims};
-  std::vector<uint64_t> arguments(static_cast<size_t>(places.Count(accesses, config.split)));
-  auto set = [&](int place, int64_t value) {
-    arguments[static_cast<size_t>(place)] = static_cast<uint64_t>(value);
+  ArgumentIndices indices{.outer_dims = config.outer_dims};
+  std::vector<uint64_t> arguments(static_cast<size_t>(indices.Count(accesses, config.split)));
+  auto set = [&](int index, int64_t value) {
+    arguments[static_cast<size_t>(index)] = static_cast<uint64_t>(value);
   };
   auto address = [&](int buffer) {
     return buffers.empty() ? uint64_t{0} : buffers[static_cast<size_t>(buffer)];
   };
   int64_t lines = LinesOf(launch);
-  set(places.columns, launch.columns);
-  set(places.rows, launch.rows);
-  set(places.lines, lines);
+  set(indices.columns, launch.columns);
+  set(indices.rows, launch.rows);
+  set(indices.lines, lines);
   for (int d = 0; d < config.outer_dims; ++d) {
-    set(places.Extent(d), launch.outer[static_cast<size_t>(d)]);
+    set(indices.Extent(d), launch.outer[static_cast<size_t>(d)]);
   }
   for (int i = 0; i < accesses; ++i) {
     const Access& access = kernel.accesses[static_cast<size_t>(i)];
@@ -388,7 +388,7 @@ std::vector<uint64_t> KernelArguments(const Launch& launch, const LaunchConfig& 
     uint64_t offset = static_cast<uint64_t>(map.offset);
     uint64_t bytes = static_cast<uint64_t>(BytesOf(access.dtype));
     const bool random = access.kind == Access::Kind::kRandom;
-    arguments[static_cast<size_t>(places.Access(i))] =
+    arguments[static_cast<size_t>(indices.Access(i))] =
         random                                  ? address(map.buffer)
         : access.kind == Access::Kind::kBuffer  ? address(map.buffer) + offset * bytes
         : access.kind == Access::Kind::kScratch ? scratch
@@ -396,15 +396,15 @@ std::vector<uint64_t> KernelArguments(const Launch& launch, const LaunchConfig& 
     if (access.kind == Access::Kind::kScratch) {
       scratch += (static_cast<uint64_t>(lines * launch.columns) * bytes + 255) / 256 * 256;
     }
-    set(places.Row(i), map.row);
-    set(places.Column(i), random ? map.offset : map.column);
+    set(indices.Row(i), map.row);
+    set(indices.Column(i), random ? map.offset : map.column);
     for (int d = 0; d < config.outer_dims; ++d) {
-      set(places.Outer(i, d), map.outer[static_cast<size_t>(d)]);
+      set(indices.Outer(i, d), map.outer[static_cast<size_t>(d)]);
     }
   }
   if (config.split) {
-    arguments[static_cast<size_t>(places.Parts(accesses))] = scratch;
-    arguments[static_cast<size_t>(places.Counters(accesses))] = counters;
+    arguments[static_cast<size_t>(indices.Parts(accesses))] = scratch;
+    arguments[static_cast<size_t>(indices.Counters(accesses))] = counters;
   }
   return arguments;
 }

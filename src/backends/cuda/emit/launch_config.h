@@ -82,7 +82,7 @@ std::vector<uint64_t> KernelArguments(const compiler::Launch& launch, const Laun
                                       const std::vector<uint64_t>& buffers, uint64_t scratch,
                                       uint64_t counters);
 /// The indices of a kernel's arguments.
-struct ArgumentPlaces {
+struct ArgumentIndices {
   int columns = 0, rows = 1, lines = 2;
   int outer_dims;
   int Extent(int dim) const { return 3 + dim; }

@@ -182,41 +182,42 @@ class EmulatedConvolution : public PreparedOp {
 template <class Meet>
 void ForEachMeeting(const Convolution& c, Meet meet) {
   int dims = c.stride.size();
-  auto places = [dims](const Dims& sizes) {
+  auto positions = [dims](const Dims& sizes) {
     int64_t count = 1;
     for (int d = 0; d < dims; ++d) count *= sizes[d + 2];
     return count;
   };
   int64_t channels = c.weight[1], each = c.out[1] / c.groups;
-  for (int64_t i = 0; i < c.out[0] * c.out[1] * places(c.out); ++i) {
-    int64_t channel = i / places(c.out) % c.out[1], image = i / places(c.out) / c.out[1];
-    for (int64_t k = 0; k < channels * places(c.weight); ++k) {
-      int64_t place = i % places(c.out), tap = k % places(c.weight), at = 0, step = 1;
+  for (int64_t i = 0; i < c.out[0] * c.out[1] * positions(c.out); ++i) {
+    int64_t channel = i / positions(c.out) % c.out[1], image = i / positions(c.out) / c.out[1];
+    for (int64_t k = 0; k < channels * positions(c.weight); ++k) {
+      int64_t position = i % positions(c.out), tap = k % positions(c.weight), at = 0, step = 1;
       bool inside = true;
       for (int d = dims; d-- > 0;) {
-        int64_t p = place % c.out[d + 2] * c.stride[d] + tap % c.weight[d + 2] * c.dilation[d] -
+        int64_t p = position % c.out[d + 2] * c.stride[d] + tap % c.weight[d + 2] * c.dilation[d] -
                     c.padding[d];
         inside = inside && p >= 0 && p < c.input[d + 2];
         at += p * step;
         step *= c.input[d + 2];
-        place /= c.out[d + 2];
+        position /= c.out[d + 2];
         tap /= c.weight[d + 2];
       }
       if (!inside) continue;
-      int64_t from = channel / each * channels + k / places(c.weight);
-      meet((image * c.input[1] + from) * places(c.input) + at,
-           channel * channels * places(c.weight) + k, i);
+      int64_t from = channel / each * channels + k / positions(c.weight);
+      meet((image * c.input[1] + from) * positions(c.input) + at,
+           channel * channels * positions(c.weight) + k, i);
     }
   }
 }
 
-/// Where element `i` of a tensor [a, channels, places...] is.
-int64_t PlaceOf(const Dims& sizes, bool channels_last, int64_t i) {
+/// The offset of element `i` of a tensor [a, channels, positions...].
+int64_t OffsetOf(const Dims& sizes, bool channels_last, int64_t i) {
   if (!channels_last) return i;
-  int64_t places = 1;
-  for (int d = 2; d < sizes.size(); ++d) places *= sizes[d];
-  int64_t place = i % places, channel = i / places % sizes[1], first = i / places / sizes[1];
-  return (first * places + place) * sizes[1] + channel;
+  int64_t positions = 1;
+  for (int d = 2; d < sizes.size(); ++d) positions *= sizes[d];
+  int64_t position = i % positions, channel = i / positions % sizes[1],
+          first = i / positions / sizes[1];
+  return (first * positions + position) * sizes[1] + channel;
 }
 
 template <class T>
@@ -228,13 +229,13 @@ void ConvolveOf(const Convolution& c, const T* a, const T* b, T* out) {
   int64_t count = 1;
   for (int64_t size : sizes) count *= size;
   std::vector<double> sums(static_cast<size_t>(count));
-  ForEachMeeting(c, [&](int64_t input, int64_t weight, int64_t place) {
-    input = PlaceOf(c.input, c.channels_last, input);
-    weight = PlaceOf(c.weight, c.channels_last, weight);
-    place = PlaceOf(c.out, c.channels_last, place);
-    int64_t at_a = c.kind == Kind::kForward ? input : place;
+  ForEachMeeting(c, [&](int64_t input, int64_t weight, int64_t position) {
+    input = OffsetOf(c.input, c.channels_last, input);
+    weight = OffsetOf(c.weight, c.channels_last, weight);
+    position = OffsetOf(c.out, c.channels_last, position);
+    int64_t at_a = c.kind == Kind::kForward ? input : position;
     int64_t at_b = c.kind == Kind::kWeight ? input : weight;
-    int64_t to = c.kind == Kind::kForward ? place : c.kind == Kind::kInput ? input : weight;
+    int64_t to = c.kind == Kind::kForward ? position : c.kind == Kind::kInput ? input : weight;
     sums[static_cast<size_t>(to)] += Convert<double>(a[at_a]) * Convert<double>(b[at_b]);
   });
   for (size_t i = 0; i < sums.size(); ++i) out[i] = Convert<T>(sums[i]);

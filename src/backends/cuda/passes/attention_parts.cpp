@@ -18,9 +18,9 @@ namespace {
 
 constexpr int64_t kFewestRows = 64;
 
-/// Which input is what; the gradient of the result comes first in the gradient's node.
-struct Places {
-  explicit Places(const GraphNode& node)
+/// The indices of the operands; in the gradient's node the gradient of the result comes first.
+struct OperandIndices {
+  explicit OperandIndices(const GraphNode& node)
       : backward(node.op == &ops::kAttentionBackward), query(backward ? 1 : 0) {}
   const bool backward;
   const size_t query;
@@ -44,7 +44,7 @@ int64_t DivisorUpTo(int64_t whole, int64_t most) {
 }
 
 Parts PartsOf(const Graph& graph, const GraphNode& node, int64_t score_bytes) {
-  const Places at(node);
+  const OperandIndices at(node);
   const Shape& query = graph.TypeOf(node.inputs[at.query]);
   const Shape& key = graph.TypeOf(node.inputs[at.key()]);
   if (query.numel() == 0 || key.numel() == 0) return {};
@@ -65,7 +65,7 @@ Parts PartsOf(const Graph& graph, const GraphNode& node, int64_t score_bytes) {
 enum class MaskKind { kNone, kShared, kEach, kOther };
 
 MaskKind KindOfMask(const Graph& graph, const GraphNode& node) {
-  const Places at(node);
+  const OperandIndices at(node);
   if (node.inputs[at.mask()].node < 0) return MaskKind::kNone;
   const Shape& mask = graph.TypeOf(node.inputs[at.mask()]);
   const Shape& query = graph.TypeOf(node.inputs[at.query]);
@@ -140,7 +140,7 @@ GraphValue CausalMask(GraphBuilder& w, GraphValue round, int64_t rows, int64_t k
 /// One matrix, some queries at a time. `inputs` are those of the node, with a batch of 1.
 std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
                                std::vector<GraphValue> inputs, const Parts& parts) {
-  const Places at(node);
+  const OperandIndices at(node);
   const int64_t count = parts.queries / parts.rows;
   const DType dtype = w.TypeOf(inputs[at.query]).dtype(), wide = ops::WideFloat(dtype);
   LoopWriter loop(w, node, count);
@@ -194,7 +194,7 @@ std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
 
 /// Some matrices at a time.
 std::vector<GraphValue> ByMatrices(GraphBuilder& w, const GraphNode& node, const Parts& parts) {
-  const Places at(node);
+  const OperandIndices at(node);
   const bool shared_mask = KindOfMask(w.graph(), node) == MaskKind::kShared;
   LoopWriter loop(w, node, parts.batch / parts.together);
   const int batch_dims = w.TypeOf(node.inputs[at.query]).rank() - 2;

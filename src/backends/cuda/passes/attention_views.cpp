@@ -71,7 +71,7 @@ std::optional<RowLayout> RowsOf(const View& view) {
   if (rank < 2 || rank > 4 || view.strides[rank - 1] != 1) return std::nullopt;
   RowLayout rows{view.offset, rank > 3 ? view.strides[0] : 0, rank > 2 ? view.strides[rank - 3] : 0,
                  view.strides[rank - 2]};
-  auto aligned = [](int64_t place) { return place % 8 == 0 && place >= 0; };
+  auto aligned = [](int64_t offset) { return offset % 8 == 0 && offset >= 0; };
   bool fits =
       aligned(rows.offset) && aligned(rows.outer) && aligned(rows.inner) && aligned(rows.row);
   return fits ? std::optional(rows) : std::nullopt;

@@ -4,9 +4,9 @@
 
 namespace hammock::cuda {
 
-/// update_slice of a repeated number at one place of a short dim, as the gradient of a select is,
-/// becomes where(place == start, source, number): a part of the kernel that uses it, where
-/// update_slice would write everything each time. No bit changes by that.
+/// update_slice into a repeated number, at one index of a short dim, as in the gradient of a
+/// select, becomes where(iota == start, source, number). That is a part of the kernel that reads
+/// it, while update_slice would write the whole tensor each time. No bit changes.
 Graph FillSlices(Graph graph);
 
 }  // namespace hammock::cuda

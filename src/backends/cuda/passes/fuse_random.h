@@ -4,8 +4,8 @@
 
 namespace hammock::cuda {
 
-/// Random words that only kernels read, one after another along their lines, are drawn by these
-/// kernels, where calls would write them to memory first. They are the same words.
+/// Random words that only kernels read, contiguously along their lines, are drawn by these kernels
+/// instead of being written to memory by calls. They are the same words.
 compiler::Schedule FuseRandom(const Graph& graph, compiler::Schedule schedule);
 
 }  // namespace hammock::cuda

@@ -1,6 +1,6 @@
 #pragma once
-/// Kernels that write results come behind the ops that can fail, so that they may write into the
-/// memory of donated inputs.
+/// WriteLate: moves kernels that write outputs behind the ops that can fail, so that they may write
+/// into the memory of donated inputs.
 
 #include <vector>
 
@@ -8,9 +8,9 @@
 
 namespace hammock::cuda {
 
-/// An order of the steps: kernels that could write an output over an input they read, and of which
-/// no step up to `fault`, the last that can fail, needs a result, come right behind it. Empty where
-/// that is the order they have.
+/// An order of the steps. `fault` is the last step that can fail. Kernels that could write an
+/// output over an input that they read come right behind `fault`, unless a step up to it needs
+/// their results. Empty if no step has to move.
 std::vector<int> WriteLate(const compiler::Schedule& schedule, int fault);
 
 }  // namespace hammock::cuda

@@ -4,9 +4,9 @@
 
 namespace hammock::cuda {
 
-/// Scatters whole rows where an index is the same for all elements of one, as in gradients of
-/// embeddings: the index becomes a vector, one for each row of the source. What is scattered into
-/// zeros loses that operand.
+/// A scatter whose index is the same for all elements of a row, as in gradients of embeddings,
+/// becomes a scatter of rows: the index is a vector with an element for each row of the source. A
+/// scatter into zeros loses that operand.
 Graph ScatterRows(Graph graph);
 
 }  // namespace hammock::cuda
