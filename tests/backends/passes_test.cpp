@@ -278,7 +278,7 @@ TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
       if (graph != before) idle.erase(pass.name);
     }
   }
-  idle.erase("attention_in_parts");  // of very many scores; attention_parts_test.cpp has fewer
+  idle.erase("chunk_attention");  // of very many scores; chunk_attention_test.cpp has fewer
   if (!LibraryTakesImages()) idle.erase("keep_channels_last");
   EXPECT_EQ(idle, std::set<std::string>()) << "no sample has something to do for these";
 }

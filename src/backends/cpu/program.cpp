@@ -10,7 +10,7 @@
 #include "backends/cpu/code/llvm_compiler.h"
 #include "backends/cpu/emit/emit_llvm.h"
 #include "backends/cpu/host_cpu.h"
-#include "backends/cpu/passes/expand_short.h"
+#include "backends/cpu/passes/expand_short_attention.h"
 #include "backends/cpu/passes/keep_channels_last.h"
 #include "backends/cpu/sized_program.h"
 #include "backends/cpu/step_groups.h"
@@ -46,7 +46,7 @@ std::vector<int64_t> WorkOf(std::span<const std::shared_ptr<const PreparedStep>>
 
 std::vector<Pass> CpuPasses() {
   return {
-      {"expand_short", ExpandShort},
+      {"expand_short_attention", ExpandShortAttention},
       {"split_reductions", SplitReductions},
       {"keep_channels_last", KeepChannelsLast},
   };

@@ -15,7 +15,7 @@
 #include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/driver/libraries.h"
 #include "backends/cuda/emulation/emulated_machine.h"
-#include "backends/cuda/passes/attention_parts.h"
+#include "backends/cuda/passes/chunk_attention.h"
 #include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/sized_programs.h"
 #include "base/process_exit.h"
@@ -154,7 +154,7 @@ class Backend : public lazy::BackendImplInterface {
 
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice&) const override {
-    if (ExpandsAttention(graph, graph[node]) || RunsInParts(graph, graph[node])) return {};
+    if (ExpandsAttention(graph, graph[node]) || RunsInChunks(graph, graph[node])) return {};
     if (graph[node].op->IsComposite() && !RunsWhole(graph[node].op))
       return {lazy::Capability::Verdict::kExpand, ""};
     std::string why_not = WhyNot(graph, node);

@@ -9,14 +9,14 @@
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/concurrent_steps.h"
 #include "backends/cuda/emit/joint_kernel.h"
-#include "backends/cuda/passes/attention_parts.h"
 #include "backends/cuda/passes/attention_views.h"
+#include "backends/cuda/passes/chunk_attention.h"
 #include "backends/cuda/passes/expand_attention.h"
-#include "backends/cuda/passes/fill_slices.h"
 #include "backends/cuda/passes/fuse_random.h"
 #include "backends/cuda/passes/late_writes.h"
 #include "backends/cuda/passes/narrow_matmuls.h"
 #include "backends/cuda/passes/scatter_rows.h"
+#include "backends/cuda/passes/update_slice_to_where.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "compiler/loops/describe_schedule.h"
@@ -84,10 +84,10 @@ struct Program::PreparedStep {
 
 std::vector<Pass> CudaPasses() {
   return {
-      {"fill_slices", FillSlices},
-      {"attention_in_parts", [](Graph g) { return AttentionInParts(std::move(g)); }},
+      {"update_slice_to_where", UpdateSliceToWhere},
+      {"chunk_attention", [](Graph g) { return ChunkAttention(std::move(g)); }},
       {"expand_attention", ExpandAttention},
-      {"attention_views", AttentionViews},
+      {"fold_attention_views", FoldAttentionViews},
       {"split_reductions", SplitReductions},
       {"narrow_matmuls", NarrowMatMuls},
       {"remove_dead", RemoveDead},

@@ -193,7 +193,7 @@ std::vector<bool> WantBshd(const Graph& graph) {
 
 }  // namespace
 
-Graph AttentionViews(Graph graph) {
+Graph FoldAttentionViews(Graph graph) {
   auto has_kernel = [&](const GraphNode& node) { return HasAttentionKernel(graph, node); };
   if (std::ranges::none_of(graph.nodes(), has_kernel)) return graph;
   const std::vector<bool> bshd = WantBshd(graph);

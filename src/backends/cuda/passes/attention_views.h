@@ -31,7 +31,7 @@ struct AttentionSizes {
 /// Nodes that have kernels become `_attention_strided`. Operands that are views of something else
 /// (a part of a joint projection, interleaved heads) become that; results have interleaved heads if
 /// that is how they are used.
-Graph AttentionViews(Graph graph);
+Graph FoldAttentionViews(Graph graph);
 
 /// The attributes of such nodes. Operands and results are counted from the query on: query, key,
 /// value and result, or grad, query, key, value and the gradients of the last three.

@@ -10,9 +10,9 @@
 #include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/passes/attention_views.h"
-#include "backends/cuda/passes/fill_slices.h"
 #include "backends/cuda/passes/fuse_random.h"
 #include "backends/cuda/passes/narrow_matmuls.h"
+#include "backends/cuda/passes/update_slice_to_where.h"
 #include "compiler/loops/donation_plan.h"
 #include "compiler/loops/schedule.h"
 #include "compiler/passes/remove_dead.h"
@@ -283,7 +283,7 @@ TEST(Calls, AreCompiledByNvrtc) {
 }
 
 /// Operands are read where a projection left them, and the result lies as its user wants it.
-TEST(AttentionViews, ReadsPartsOfAProjection) {
+TEST(FoldAttentionViews, ReadsPartsOfAProjection) {
   Graph graph = ParseGraph(R"(
     %0 = input : bf16[2,20,96]
     %1 = reshape %0 {sizes=[2,20,3,2,16]} : bf16[2,20,3,2,16]
@@ -297,7 +297,7 @@ TEST(AttentionViews, ReadsPartsOfAProjection) {
     %9 = permute %8.0 {dims=[0,2,1,3]} : bf16[2,20,2,16]
     %10 = reshape %9 {sizes=[2,20,32]} : bf16[2,20,32]
     return %10)");
-  Graph out = RemoveDead(AttentionViews(graph));
+  Graph out = RemoveDead(FoldAttentionViews(graph));
   ASSERT_EQ(out.size(), 4);
   const GraphNode& node = out[2];
   EXPECT_EQ(node.inputs[0], (GraphValue{0, 0}));
@@ -314,7 +314,7 @@ TEST(AttentionViews, ReadsPartsOfAProjection) {
   EXPECT_EQ(rows(3), (Dims{0, 20 * 32, 16, 32}));
 }
 
-TEST(FillSlices, OnePlaceIsChosen) {
+TEST(UpdateSliceToWhere, OneIndexIsSelected) {
   Graph graph = ParseGraph(R"(
     %0 = input : f32[1,4]
     %1 = constant {value=0, dtype=f32} : f32[]
@@ -322,7 +322,7 @@ TEST(FillSlices, OnePlaceIsChosen) {
     %3 = update_slice %2, %0 {dim=0, start=2, step=1} : f32[3,4]
     return %3)");
   EXPECT_EQ(
-      hammock::ToText(RemoveDead(FillSlices(graph))),
+      hammock::ToText(RemoveDead(UpdateSliceToWhere(graph))),
       "%0 = input : f32[1,4]\n%1 = constant {value=0, dtype=f32} : f32[]\n"
       "%2 = broadcast %1 {sizes=[3,4]} : f32[3,4]\n%3 = iota {size=3, dtype=i64} : i64[3]\n"
       "%4 = constant {value=2, dtype=i64} : i64[]\n%5 = broadcast %4 {sizes=[3]} : i64[3]\n"
@@ -331,7 +331,7 @@ TEST(FillSlices, OnePlaceIsChosen) {
       "%10 = where %8, %9, %2 : f32[3,4]\nreturn %10\n");
 }
 
-TEST(FillSlices, OtherSlicesAreLeftAlone) {
+TEST(UpdateSliceToWhere, OtherSlicesAreLeftAlone) {
   for (const char* text :
        {"    %0 = input : f32[2,4]\n    %1 = constant {value=0, dtype=f32} : f32[]\n"
         "    %2 = broadcast %1 {sizes=[3,4]} : f32[3,4]\n"
@@ -341,7 +341,7 @@ TEST(FillSlices, OtherSlicesAreLeftAlone) {
         "    %2 = update_slice %1, %0 {dim=0, start=1, step=1} : f32[3,4]\n"
         "    return %2"}) {
     Graph graph = ParseGraph(text);
-    EXPECT_EQ(hammock::ToText(FillSlices(graph)), hammock::ToText(graph));
+    EXPECT_EQ(hammock::ToText(UpdateSliceToWhere(graph)), hammock::ToText(graph));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "backends/cuda/passes/attention_parts.h"
+#include "backends/cuda/passes/chunk_attention.h"
 
 #include <algorithm>
 #include <optional>
@@ -29,10 +29,10 @@ struct OperandIndices {
   size_t mask() const { return query + 3; }
 };
 
-struct Parts {
+struct Chunks {
   int64_t batch = 0, queries = 0;
-  int64_t together = 0;  ///< matrices of a part
-  int64_t rows = 0;      ///< of each, if there is only one
+  int64_t together = 0;  ///< matrices of a chunk
+  int64_t rows = 0;      ///< queries of a chunk, if it has only one matrix
   bool several() const { return together < batch || rows < queries; }
 };
 
@@ -43,22 +43,22 @@ int64_t DivisorUpTo(int64_t whole, int64_t most) {
   return divisor;
 }
 
-Parts PartsOf(const Graph& graph, const GraphNode& node, int64_t score_bytes) {
+Chunks ChunksOf(const Graph& graph, const GraphNode& node, int64_t score_bytes) {
   const OperandIndices at(node);
   const Shape& query = graph.TypeOf(node.inputs[at.query]);
   const Shape& key = graph.TypeOf(node.inputs[at.key()]);
   if (query.numel() == 0 || key.numel() == 0) return {};
-  Parts parts;
-  parts.queries = parts.rows = query.size(query.rank() - 2);
-  parts.batch = query.numel() / (parts.queries * query.size(query.rank() - 1));
+  Chunks chunks;
+  chunks.queries = chunks.rows = query.size(query.rank() - 2);
+  chunks.batch = query.numel() / (chunks.queries * query.size(query.rank() - 1));
   const int64_t row_bytes =
       key.size(key.rank() - 2) * Shape(ops::WideFloat(query.dtype()), {}).bytes();
-  parts.together = DivisorUpTo(parts.batch, score_bytes / row_bytes / parts.queries);
-  if (parts.together == 1) {
-    int64_t rows = DivisorUpTo(parts.queries, score_bytes / row_bytes);
-    if (rows >= kFewestRows) parts.rows = rows;
+  chunks.together = DivisorUpTo(chunks.batch, score_bytes / row_bytes / chunks.queries);
+  if (chunks.together == 1) {
+    int64_t rows = DivisorUpTo(chunks.queries, score_bytes / row_bytes);
+    if (rows >= kFewestRows) chunks.rows = rows;
   }
-  return parts;
+  return chunks;
 }
 
 /// Whether a mask is one for all matrices of the batch, or has one for each.
@@ -139,9 +139,9 @@ GraphValue CausalMask(GraphBuilder& w, GraphValue round, int64_t rows, int64_t k
 
 /// One matrix, some queries at a time. `inputs` are those of the node, with a batch of 1.
 std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
-                               std::vector<GraphValue> inputs, const Parts& parts) {
+                               std::vector<GraphValue> inputs, const Chunks& chunks) {
   const OperandIndices at(node);
-  const int64_t count = parts.queries / parts.rows;
+  const int64_t count = chunks.queries / chunks.rows;
   const DType dtype = w.TypeOf(inputs[at.query]).dtype(), wide = ops::WideFloat(dtype);
   LoopWriter loop(w, node, count);
   std::vector<GraphValue> sums;
@@ -156,13 +156,13 @@ std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
     const Shape& type = w.TypeOf(inputs[i]);
     if (i == at.key() || i == at.value()) return -1;
     int dim = i > at.mask() ? type.rank() - 1 : type.rank() - 2;
-    return type.size(dim) == parts.queries ? dim : -1;
+    return type.size(dim) == chunks.queries ? dim : -1;
   };
   std::vector<GraphValue> slices(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].node < 0 || dim_of_rows(i) < 0) continue;
     Dims sizes = w.TypeOf(inputs[i]).sizes();
-    sizes[dim_of_rows(i)] = parts.rows;
+    sizes[dim_of_rows(i)] = chunks.rows;
     sizes.insert(0, count);
     slices[i] = loop.Stacked(w.Reshape(inputs[i], sizes));
   }
@@ -172,14 +172,14 @@ std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
   GraphBuilder& body = loop.inside;
   if (node.attrs[0].boolean()) {
     int64_t keys = w.TypeOf(inputs[at.key()]).size(1);
-    slices[at.mask()] = CausalMask(body, loop.round, parts.rows, keys);
+    slices[at.mask()] = CausalMask(body, loop.round, chunks.rows, keys);
   }
   NodeId part = body.Add(*node.op, slices, {Attr(false), node.attrs[1]}).node;
   if (!at.backward) {
     NodeId all = loop.Finish({{part, 0}, {part, 1}});
     int64_t width = w.TypeOf(inputs[at.value()]).size(2);
-    return {w.Reshape({all, 0}, {1, parts.queries, width}),
-            w.Reshape({all, 1}, {1, parts.queries})};
+    return {w.Reshape({all, 0}, {1, chunks.queries, width}),
+            w.Reshape({all, 1}, {1, chunks.queries})};
   }
   std::vector<GraphValue> results;
   for (int32_t i : {1, 2}) {
@@ -193,17 +193,17 @@ std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
 }
 
 /// Some matrices at a time.
-std::vector<GraphValue> ByMatrices(GraphBuilder& w, const GraphNode& node, const Parts& parts) {
+std::vector<GraphValue> ByMatrices(GraphBuilder& w, const GraphNode& node, const Chunks& chunks) {
   const OperandIndices at(node);
   const bool shared_mask = KindOfMask(w.graph(), node) == MaskKind::kShared;
-  LoopWriter loop(w, node, parts.batch / parts.together);
+  LoopWriter loop(w, node, chunks.batch / chunks.together);
   const int batch_dims = w.TypeOf(node.inputs[at.query]).rank() - 2;
   std::vector<GraphValue> slices(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     GraphValue input = node.inputs[i];
     if (input.node < 0 || (i == at.mask() && shared_mask)) continue;
     const Dims& old = w.TypeOf(input).sizes();
-    Dims sizes = {parts.batch / parts.together, parts.together};
+    Dims sizes = {chunks.batch / chunks.together, chunks.together};
     for (int d = batch_dims; d < old.size(); ++d) sizes.push_back(old[d]);
     slices[i] = loop.Stacked(w.Reshape(input, sizes));
   }
@@ -215,8 +215,8 @@ std::vector<GraphValue> ByMatrices(GraphBuilder& w, const GraphNode& node, const
     slices[at.mask()] = loop.Invariant(w.Reshape(mask, {rows, columns}));
   }
   std::vector<GraphValue> results;
-  if (parts.rows < parts.queries) {
-    results = ByRows(loop.inside, node, slices, parts);
+  if (chunks.rows < chunks.queries) {
+    results = ByRows(loop.inside, node, slices, chunks);
   } else {
     NodeId part = loop.inside.Add(*node.op, slices, node.attrs).node;
     for (size_t i = 0; i < node.types.size(); ++i) {
@@ -233,18 +233,18 @@ std::vector<GraphValue> ByMatrices(GraphBuilder& w, const GraphNode& node, const
 
 }  // namespace
 
-bool RunsInParts(const Graph& graph, const GraphNode& node, int64_t score_bytes) {
+bool RunsInChunks(const Graph& graph, const GraphNode& node, int64_t score_bytes) {
   if (node.op != &ops::kAttention && node.op != &ops::kAttentionBackward) return false;
   return !HasAttentionKernel(graph, node) && KindOfMask(graph, node) != MaskKind::kOther &&
-         PartsOf(graph, node, score_bytes).several();
+         ChunksOf(graph, node, score_bytes).several();
 }
 
-Graph AttentionInParts(Graph graph, int64_t score_bytes) {
-  auto in_parts = [&](const GraphNode& node) { return RunsInParts(graph, node, score_bytes); };
-  if (std::ranges::none_of(graph.nodes(), in_parts)) return graph;
+Graph ChunkAttention(Graph graph, int64_t score_bytes) {
+  auto in_chunks = [&](const GraphNode& node) { return RunsInChunks(graph, node, score_bytes); };
+  if (std::ranges::none_of(graph.nodes(), in_chunks)) return graph;
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
-    if (!in_parts(graph[id])) return std::nullopt;
-    return ByMatrices(editor, node, PartsOf(graph, graph[id], score_bytes));
+    if (!in_chunks(graph[id])) return std::nullopt;
+    return ByMatrices(editor, node, ChunksOf(graph, graph[id], score_bytes));
   });
 }
 

@@ -1,4 +1,4 @@
-#include "backends/cuda/passes/fill_slices.h"
+#include "backends/cuda/passes/update_slice_to_where.h"
 
 #include "compiler/passes/rewrite.h"
 #include "ir/primitives.h"
@@ -35,6 +35,6 @@ constexpr RuleFor kRules[] = {{&ops::kUpdateSlice, SliceAsWhere}};
 
 }  // namespace
 
-Graph FillSlices(Graph graph) { return Rewriter(kRules).Run(std::move(graph)); }
+Graph UpdateSliceToWhere(Graph graph) { return Rewriter(kRules).Run(std::move(graph)); }
 
 }  // namespace hammock::cuda

@@ -1,4 +1,4 @@
-#include "backends/cuda/passes/attention_parts.h"
+#include "backends/cuda/passes/chunk_attention.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -104,30 +104,30 @@ void PrintTo(const Case& c, std::ostream* out) {
                       c.mask.empty() ? "none" : c.mask, c.is_causal);
 }
 
-class AttentionParts : public testing::TestWithParam<Case> {};
+class ChunkedAttention : public testing::TestWithParam<Case> {};
 
-TEST_P(AttentionParts, AgreeWithTheWhole) {
+TEST_P(ChunkedAttention, AgreeWithTheWhole) {
   const Case& c = GetParam();
   for (bool backward : {false, true}) {
     SCOPED_TRACE(backward ? "backward" : "forward");
     Graph graph = AttentionOf(backward, c.queries, c.keys, c.mask, c.is_causal, c.dtype);
-    Graph parts = AttentionInParts(graph, c.score_bytes);
+    Graph chunked = ChunkAttention(graph, c.score_bytes);
     int depth = 0;
     const int64_t outside = 2 * 3 * std::max(c.queries, c.keys) * 8 * 4;
-    EXPECT_LE(LargestFloat(parts, &depth), std::max(c.score_bytes, outside));
+    EXPECT_LE(LargestFloat(chunked, &depth), std::max(c.score_bytes, outside));
     EXPECT_EQ(depth, c.depth);
     std::vector<HostTensor> inputs = RandomInputs(graph);
     std::vector<HostTensor> expected = reference::Interpret(ExpandComposites(graph), inputs);
     const double bound = c.dtype == "f32" ? 3e-6 : 0.01;
-    ExpectNear(reference::Interpret(ExpandComposites(parts), inputs), expected, bound);
+    ExpectNear(reference::Interpret(ExpandComposites(chunked), inputs), expected, bound);
     if (!WhyNotEmulated().empty()) continue;
-    Program program(parts, EmulatedForTests());
-    ExpectNear(RunProgram(*EmulatedForTests(), program, parts, inputs), expected, bound);
+    Program program(chunked, EmulatedForTests());
+    ExpectNear(RunProgram(*EmulatedForTests(), program, chunked, inputs), expected, bound);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    , AttentionParts,
+    , ChunkedAttention,
     testing::Values(Case{20, 10, "", false, 2 * 20 * 10 * 4, 1},         // two matrices
                     Case{20, 10, "", true, 20 * 10 * 4, 1},              // one
                     Case{128, 10, "", false, 64 * 10 * 4, 2},            // half of one
@@ -139,9 +139,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{128, 10, "f32[2,3,1,10]", false, 64 * 10 * 4, 2},
                     Case{128, 10, "", true, 64 * 10 * 4, 2, "bf16"}));
 
-TEST(AttentionInParts, OnlyWhereScoresAreMany) {
+TEST(ChunkAttention, OnlyWhereScoresAreMany) {
   auto runs = [](const Graph& graph, int64_t bytes) {
-    return RunsInParts(graph, graph[graph.size() - 1], bytes);
+    return RunsInChunks(graph, graph[graph.size() - 1], bytes);
   };
   EXPECT_FALSE(runs(AttentionOf(false, 20, 10, "", false), 6 * 20 * 10 * 4));
   EXPECT_TRUE(runs(AttentionOf(false, 20, 10, "", false), 6 * 20 * 10 * 4 - 1));

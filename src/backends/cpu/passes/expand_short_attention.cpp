@@ -1,4 +1,4 @@
-#include "backends/cpu/passes/expand_short.h"
+#include "backends/cpu/passes/expand_short_attention.h"
 
 #include <algorithm>
 #include <vector>
@@ -58,7 +58,7 @@ std::vector<std::vector<bool>> UsedResults(const Graph& graph) {
 
 }  // namespace
 
-Graph ExpandShort(Graph graph) {
+Graph ExpandShortAttention(Graph graph) {
   std::vector<bool> is_short;
   for (NodeId id = 0; id < graph.size(); ++id) is_short.push_back(IsShort(graph, id));
   if (std::ranges::find(is_short, true) == is_short.end()) return graph;
