@@ -10,7 +10,7 @@
 
 namespace hammock {
 
-/// Null where there is no GPU, or something that it takes is missing.
+/// Null if there is no GPU, or a library that it needs is missing.
 lazy::BackendImplInterface* CudaBackend();
 
 namespace cuda {

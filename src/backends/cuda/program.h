@@ -1,15 +1,16 @@
 #pragma once
-/// A graph made ready to run on a GPU: scheduled, its memory planned, its kernels compiled.
+/// Program: a graph compiled for a GPU, with a schedule, a memory plan and compiled kernels.
 ///
-/// Note [Guarded kernels]: a run is asked for before it is known whether its ops, or the runs whose
+/// Note [Guarded kernels]: a run is launched before it is known whether its ops, or the runs whose
 /// results it uses, have failed, and yet it writes into the memory of donated inputs. Every run
 /// that may fail therefore has a word in device memory, which is not 0 if it has failed. A small
 /// kernel sets it, behind the last op that can fail: from the words in which ops note faults, and
 /// from the words of earlier runs that may have failed. Kernels that write outputs come behind that
-/// one, read the word first and do nothing where it is set; so donated memory has its old value
-/// exactly where the run failed, and failures pass from run to run without the host. Only outputs
-/// of such kernels take donated memory then: what libraries and calls write cannot be held back.
-/// Runs that cannot fail and use nothing that may have failed have the same kernels without a word.
+/// kernel, read the word first and do nothing if it is set; so donated memory keeps its old value
+/// exactly if the run failed, and failures pass from run to run without the host. Only outputs of
+/// such kernels take donated memory then: the writes of libraries and calls cannot be held back.
+/// Runs that cannot fail and use no result that may have failed use variants of the same kernels
+/// that read no word.
 
 #include <functional>
 #include <memory>
@@ -36,7 +37,7 @@ namespace hammock::cuda {
 
 class ProgramsBySize;
 
-/// Where a run notes and learns what has failed; see Note [Guarded kernels].
+/// The words by which a run reports and learns of failures; see Note [Guarded kernels].
 struct RunFaults {
   Address faults = 0;  ///< fault_count() words that are 0, in memory that the host can read too
   /// In device memory: the run's own word, which it sets, or that of the only run that it depends
@@ -47,7 +48,7 @@ struct RunFaults {
 };
 
 std::vector<Pass> CudaPasses();
-/// A graph of primitives as programs run it.
+/// A graph of primitives after CudaPasses.
 Graph RewriteForCuda(const Graph& graph);
 compiler::Schedule ScheduleForCuda(const Graph& rewritten);
 compiler::ScheduledGraph ScheduledForCuda(Graph rewritten);
@@ -57,66 +58,65 @@ class Program {
  public:
   static constexpr int64_t kSpreadBytes = 8 << 20;
 
-  /// Of primitives that WhyNot has nothing against. Up to `spread_bytes`, values have memory of
+  /// The graph has primitives that WhyNot accepts. Up to `spread_bytes`, values have memory of
   /// their own, so that steps in a CUDA graph wait only for the values that they read.
   Program(const Graph& graph, std::shared_ptr<Machine> machine,
           int64_t spread_bytes = kSpreadBytes);
-  /// What programs of one schedule at many sizes know of each other.
+  /// The parts that programs of one schedule at many sizes share.
   struct AtSizes {
-    std::vector<bool> varies;  ///< by step: whether it is another one at other sizes
+    std::vector<bool> varies;  ///< by step: whether it depends on the sizes
     std::shared_ptr<SharedParts> shared;
   };
-  /// Of a graph that was rewritten and scheduled. Steps that vary share no launch with others: the
-  /// text of a shared one depends on the sizes of its parts.
+  /// The graph was rewritten and scheduled. Steps that vary share no launch with others, because
+  /// the text of a joint kernel depends on the sizes of its parts.
   Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
           const AtSizes& at = {}, int64_t spread_bytes = kSpreadBytes);
   ~Program();
 
-  /// Those at other sizes of the same graph, where it has dim parameters.
+  /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize> by_size;
 
   const std::vector<compiler::OutputSource>& outputs() const { return outputs_; }
   const compiler::MemoryPlan& plan() const { return plan_; }
-  /// For runs that hold back what they write where something has failed, and for others.
+  /// The plan for guarded runs, or for others; see Note [Guarded kernels].
   const compiler::DonationPlan& donations(bool guarded) const {
     return guarded ? guarded_donations_ : donations_;
   }
   std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
   int64_t bytes() const;
   int kernels() const;
-  /// Steps that may fail in a run: if there are any, CheckFaults has to be asked.
+  /// The number of words in which a run notes faults. If there are any, CheckFaults must be called.
   int fault_count() const { return fault_count_; }
 
   /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
   /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
            const RunFaults& faults, const lazy::RunProfile* profile = nullptr) const;
-  /// The same as a part of another program's run, which notes what fails.
+  /// Runs as a part of another program's run, which owns the fault words.
   void RunInside(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
                  Address faults) const {
     LoadVariant(/*guarded=*/false);
     RunSteps({BuffersOf(inputs, outputs, arena), arena, {.faults = faults}});
   }
-  /// Throws what failed in the run that had these words and has ended, as lazy::ExecutionError
-  /// with the node of the graph that was given.
+  /// Throws the error of a run that has ended, from its fault words, as lazy::ExecutionError with
+  /// the node of the graph that was given.
   void CheckFaults(const uint64_t* faults) const;
   /// The same without throwing it.
   std::optional<Call::Fault> FindFault(const uint64_t* faults, NodeId* node = nullptr) const;
 
-  /// For errors that a run as a whole is blamed for: what it consists of, and a line of it.
+  /// The ops of the program and a source line, for errors that cannot be attributed to a step.
   std::string NamesOfSteps() const;
   std::string Where() const;
 
   std::vector<KernelSource> Sources() const;
-  /// For people: the graph, its steps and memory, and with `cuda` or `ptx` its kernels as such
-  /// text.
+  /// For people: the graph, its steps and memory, and the `cuda` or `ptx` text of its kernels.
   std::string ToText(std::string_view what) const;
   /// The same in parts, by step.
   lazy::ComputationInfo Describe() const;
 
  private:
   struct PreparedStep;
-  /// What a run uses.
+  /// The memory that a run uses.
   struct Memory {
     std::vector<Address> buffers;
     Address arena = 0;
@@ -132,8 +132,8 @@ class Program {
   void PrepareSteps(const std::vector<bool>& varies);
   /// Groups small concurrent kernels where memory allows, and plans the memory.
   void Arrange(const std::vector<bool>& varies);
-  /// Puts kernels that write outputs behind what can fail, where memory allows; `joins` goes by
-  /// step.
+  /// Moves kernels that write outputs behind the steps that can fail, where memory allows; `joins`
+  /// goes by step.
   void DeferWrites(std::vector<bool>& joins);
   int LastFault() const;
   void FindGuarded();
@@ -143,7 +143,7 @@ class Program {
   std::vector<int64_t> ScratchOfSteps() const;
   /// Kernels of the group that begins with this step.
   std::vector<KernelSource> SourcesOf(size_t first, bool guarded) const;
-  /// What their texts follow from, if it is no call.
+  /// The key of the kernel of that group, which is no call.
   KernelKey KeyOf(size_t first, bool guarded) const;
   std::shared_ptr<Function> KnownKernel(size_t first, bool guarded) const;
   /// Which variant of the kernels, guarded or not, most runs need.
@@ -159,15 +159,15 @@ class Program {
   std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, Memory memory) const;
   std::vector<TouchedMemory> TouchedByPieces(const Memory& memory) const;
   TouchedMemory TouchedBy(size_t i, const Memory& memory) const;
-  /// Sets the run's word, in front of the group that begins with step `i`, where it belongs there.
+  /// Sets the run's word if that is due in front of the group that begins with step `i`.
   void Gather(size_t i, const Memory& memory) const;
   bool GathersBefore(size_t i, const Memory& memory) const {
     return i == gathers_before_ && memory.gathers();
   }
-  /// Step `i` with those of its group, if it is the first; the next step.
+  /// Runs the group that begins with step `i`; returns the step after it.
   size_t RunGroup(size_t i, const Memory& memory) const;
   void RunAlone(size_t i, const Memory& memory) const;
-  /// Does `work` of step `i`; says so in errors.
+  /// Does `work` of step `i`, and names the step in errors.
   void NameErrors(size_t i, const std::function<void()>& work) const;
   Address ScratchOf(size_t i, const Memory& memory) const;
   /// The arguments of a kernel that is no part of a joint one.

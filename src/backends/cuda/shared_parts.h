@@ -1,5 +1,5 @@
 #pragma once
-/// SharedParts: what programs have in common that are one schedule at many sizes.
+/// SharedParts: the kernels, calls and bodies that programs of one schedule at many sizes share.
 
 #include <map>
 #include <memory>
@@ -15,8 +15,8 @@ namespace hammock::cuda {
 
 class Program;
 
-/// What the text of a kernel follows from, much cheaper than the text. Kernels of the loop IR count
-/// by their address: the schedule keeps them.
+/// Everything that the text of a kernel depends on, much cheaper than the text. Kernels of the loop
+/// IR are identified by their address, since the schedule keeps them alive.
 class KernelKey {
  public:
   explicit KernelKey(bool guarded) { Add(guarded); }
@@ -31,19 +31,19 @@ class KernelKey {
   std::u32string words_;
 };
 
-/// Thread-safe. The first program adds what the others find.
+/// Filled by the first program, read by the others. Thread-safe.
 class SharedParts {
  public:
   std::shared_ptr<Function> FindKernel(const KernelKey& key) const;
   void AddKernel(KernelKey key, std::shared_ptr<Function> function);
 
-  /// Of a node that is the same at all sizes, with its functions.
+  /// The call of a node that is the same at all sizes, with its functions.
   std::shared_ptr<Call> FindCall(NodeId node) const;
   void AddCall(NodeId node, std::shared_ptr<Call> call);
 
-  /// The program of a loop's body; null where nobody has added it.
+  /// The program of a loop's body; null if it was not added.
   std::shared_ptr<const Program> FindBody(const Graph& body) const;
-  /// `body` has the graph.
+  /// `body` holds the graph.
   void AddBody(const Attr& body, std::shared_ptr<const Program> program);
 
  private:
@@ -51,7 +51,7 @@ class SharedParts {
     size_t operator()(const KernelKey& key) const { return key.hash(); }
   };
   struct Body {
-    Attr graph;  // so that no other one gets its address
+    Attr graph;  // keeps the address that is the key
     std::shared_ptr<const Program> program;
   };
 

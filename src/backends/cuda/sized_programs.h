@@ -1,6 +1,6 @@
 #pragma once
-/// Programs of a graph with dim parameters: those at new sizes are neither rewritten nor scheduled.
-/// Note [Sized schedules]
+/// ProgramsBySize: programs of a graph with dim parameters. A program at new sizes reuses the
+/// rewritten graph and its schedule; see Note [Sized schedules].
 
 #include <memory>
 #include <vector>
@@ -21,7 +21,7 @@ class ProgramsBySize {
   int64_t bytes() const { return made_.bytes(); }
 
  private:
-  /// A schedule for sizes in a range, and what its programs share.
+  /// A schedule for sizes in a range, and the parts that its programs share.
   struct Sized {
     std::shared_ptr<const compiler::SizedSchedule> schedule;
     std::vector<bool> varies;  // by step

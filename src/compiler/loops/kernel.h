@@ -15,9 +15,11 @@
 /// A Kernel says nothing of sizes and constants, and of strides only whether they are 0, 1 or
 /// something else, so that one compilation serves all of them; a Launch adds the numbers.
 ///
-/// Note [Reductions]: element i of a reduction is combined into accumulator i mod 64, in order; the
-/// 64 are then combined as a tree (j with j+32, j+16, ...). So the result depends on the extent
-/// alone: not on who runs it, in which direction vectors lie, or what else is in the kernel.
+/// Note [Reductions]: on the CPU, element i of a reduction is combined into accumulator i mod 64,
+/// in order; the 64 are then combined as a tree (j with j+32, j+16, ...). So the result depends on
+/// the extent alone: it is the same interpreted and compiled, for any direction of vectors, and
+/// whatever else is in the kernel. GPUs have a tree of their own: Note [Reductions on a GPU] in
+/// backends/cuda/emit/launch_config.h.
 
 #include <cstdint>
 #include <memory>

@@ -1,10 +1,11 @@
 #pragma once
 /// Note [Scalar bodies]
-/// Every scalar function is written once, as a template over a type of numbers, and used twice:
-/// with `Number` it is C++, with `IrNumber` it prints LLVM IR. Both do the same operations in the
-/// same order, each rounded once, so results have the same bits (NaNs have any). There are no
-/// branches, only selects. Which of a function's lines are executed does not depend on data, so
-/// none of them may trap: divisors of integers are made harmless, shifts are kept in range.
+/// Every scalar function is written once, as a template over a type of numbers, and has three uses:
+/// with `Number` it is C++, with `IrNumber` it prints LLVM IR, with `CudaNumber` CUDA C++. All
+/// three do the same operations in the same order, each rounded once, so results have the same bits
+/// (NaNs have any). There are no branches, only selects. Which of a function's lines are executed
+/// does not depend on data, so none of them may trap: divisors of integers are made harmless,
+/// shifts are kept in range.
 ///
 /// f16 and bf16 are computed in float and rounded after each function by the caller. Functions
 /// without a body are called lane by lane: backends/cpu/interpret/lane_functions.h.

@@ -1,5 +1,5 @@
 #pragma once
-/// What the calls of one family share with those of the others.
+/// Helpers for calls of all families, and the lists of calls by family.
 
 #include <memory>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace hammock::cuda {
 
-/// Null where the call knows no way to run the node.
+/// Null if the call cannot run the node.
 using CallMaker = std::unique_ptr<Call> (*)(const Graph& graph, const GraphNode& node,
                                             const CallContext& context);
 
@@ -40,14 +40,14 @@ std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, const 
   return std::make_unique<T>(graph, node);
 }
 
-/// A permute by tiles; null where that does not pay.
+/// A permute by tiles; null if that is not faster.
 std::unique_ptr<Call> MakeTranspose(const Graph& graph, const GraphNode& node);
 
 /// A kernel whose arguments are called w0, w1, ... in `body`, which has one thread for each i below
-/// w0. `functions` is what it calls.
+/// w0. `functions` is the text of the functions that it calls.
 KernelSource ElementKernel(int arguments, const std::string& functions, const std::string& body);
-/// A kernel of blocks of `threads` threads, one for each `block` below w0. At least `resident`
-/// blocks have room on a multiprocessor at once.
+/// A kernel with a block of `threads` threads for each `block` below w0. At least `resident` blocks
+/// fit on a multiprocessor at once.
 KernelSource BlockKernel(int arguments, const std::string& functions, const std::string& body,
                          int resident = 1, int threads = 256);
 
@@ -58,13 +58,13 @@ std::string BlockSumsText();
 Grid ElementGrid(int64_t count);
 Grid BlockGrid(int64_t count);
 
-/// Lines that set `place` to the sum of the coordinates of `i` in `sizes`, each times its stride;
-/// sizes begin at argument `first`, strides follow. `few`: i fits into 32 bits, which divide
-/// faster.
-std::string OffsetLines(int dims, int first, const std::string& i, const std::string& place,
+/// Lines that set `name` to the offset of element `i`: the sum of its coordinates, each times its
+/// stride. Sizes begin at argument `first`, strides follow. `few`: i fits into 32 bits, which
+/// divide faster.
+std::string OffsetLines(int dims, int first, const std::string& i, const std::string& name,
                         bool few = false);
 
-/// Names of arguments in kernels that only move bytes.
+/// The type of elements of so many bytes, in kernels that only move them.
 std::string_view BytesType(int64_t bytes);
 
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }

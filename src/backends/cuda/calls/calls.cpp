@@ -95,21 +95,20 @@ std::string_view BytesType(int64_t bytes) {
   }
 }
 
-std::string OffsetLines(int dims, int first, const std::string& i, const std::string& place,
+std::string OffsetLines(int dims, int first, const std::string& i, const std::string& name,
                         bool few) {
   const char* type = few ? "unsigned" : "long long";
   std::string text =
-      fmt::format("  long long {0} = 0;\n  {2} rest_of_{0} = ({2})({1});\n", place, i, type);
+      fmt::format("  long long {0} = 0;\n  {2} rest_of_{0} = ({2})({1});\n", name, i, type);
   for (int d = dims; d-- > 1;) {
     text += fmt::format(
         "  {0} += (long long)(rest_of_{0} % ({3})w{1}) * (long long)w{2}; rest_of_{0} /= "
         "({3})w{1};\n",
-        place, first + d, first + dims + d, type);
+        name, first + d, first + dims + d, type);
   }
   // The coordinate of the first dim is what is left.
   if (dims > 0) {
-    text +=
-        fmt::format("  {0} += (long long)rest_of_{0} * (long long)w{1};\n", place, first + dims);
+    text += fmt::format("  {0} += (long long)rest_of_{0} * (long long)w{1};\n", name, first + dims);
   }
   return text;
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// Steps of a program that are not kernels of the loop IR: matmuls, copies, what goes by indices,
-/// random words.
+/// Calls: steps of a program that are not kernels of the loop IR. They are matmuls, convolutions,
+/// copies, indexing, sorting, scans, random words, loops.
 
 #include <memory>
 #include <optional>
@@ -17,15 +17,16 @@ namespace hammock::cuda {
 class Call {
  public:
   virtual ~Call() = default;
-  /// Kernels that it launches; it gets them, compiled, in the same order.
+  /// The kernels that it launches; SetFunctions gets them, compiled, in the same order.
   virtual std::vector<KernelSource> Sources() const { return {}; }
   void SetFunctions(std::vector<std::shared_ptr<Function>> functions) {
     functions_ = std::move(functions);
   }
   /// Memory that Run needs besides operands and results.
   virtual int64_t scratch_bytes() const { return 0; }
-  /// Arguments in which it notes what went wrong, from `fault` on; 0 at first. Those with one
-  /// argument say what it means.
+  /// The number of words, from Operands::fault on, in which the call notes errors; they are 0
+  /// before. Calls with a single word describe its value by FaultMessage and FaultCode, others
+  /// override FindFault.
   virtual int fault_count() const { return 0; }
   virtual std::string FaultMessage(uint64_t) const { return ""; }
   virtual ErrorCode FaultCode() const { return ErrorCode::kIndexOutOfRange; }
@@ -33,7 +34,7 @@ class Call {
     ErrorCode code;
     std::string message, where;
   };
-  /// Nothing if all went well.
+  /// The error that the words stand for; nothing if they are 0.
   virtual std::optional<Fault> FindFault(const uint64_t* words) const {
     if (words[0] == 0) return std::nullopt;
     return Fault{FaultCode(), FaultMessage(words[0]), ""};

@@ -1,5 +1,5 @@
 #pragma once
-/// Checks: what is to be done on a device when runs and copies have ended.
+/// Checks: work of the host that waits for runs and copies of a device to end.
 
 #include <array>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace hammock::cuda {
 
-/// A queue for each stream, so that nobody waits for runs of others. Whoever waits for a check does
-/// it, and those before it. Thread-safe.
+/// A queue for each stream, so that nobody waits for runs of other streams. A thread that waits for
+/// a check does it and the checks before it. Thread-safe.
 class Checks {
  public:
   /// Streams, a bit each.
@@ -23,9 +23,9 @@ class Checks {
   explicit Checks(const std::string& device);
 
   void Push(int stream, WorkQueue::Task task) { QueueOf(stream).Push(std::move(task)); }
-  /// Does what waits there until `done`, or until there is nothing.
+  /// Does the waiting checks until `done`, or until there are none.
   void HelpUntil(Mask streams, const std::function<bool()>& done);
-  /// Waits until nothing is to be done.
+  /// Waits until all checks are done.
   void Drain();
 
  private:

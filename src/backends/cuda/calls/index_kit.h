@@ -1,5 +1,5 @@
 #pragma once
-/// What calls that go by indices share.
+/// Helpers of calls with tensors of indices.
 
 #include <fmt/format.h>
 

@@ -15,18 +15,18 @@ namespace hammock::cuda {
 
 inline constexpr int64_t kSortTile = 2048;
 
-/// The type `Item`: one word if key and position have 32 bits, and what kernels do with it.
+/// The type `Item`, one word if key and position have 32 bits each, and its functions.
 std::string ItemText(bool packed);
 
-/// How a tile kernel is used.
+/// Variants of the tile kernel.
 struct SortTileKind {
   int64_t width = kSortTile;  ///< a row's part of a tile, a power of two
   bool strided = false;       ///< the elements of a row are not contiguous
-  bool from_items = false;    ///< reads what another one wrote, else elements
-  bool writes_items = true;   ///< else values and positions
+  bool from_items = false;    ///< reads items of an earlier kernel, else elements
+  bool writes_items = true;   ///< else it writes values and positions
 };
 
-/// Sorts parts of rows; where a tile has several rows they are short. Arguments: blocks, elements,
+/// Sorts parts of rows, or several short rows in one tile. Arguments: blocks, elements,
 /// results or items, positions, items of a row, stride, rows, kept of a row, tiles of a row, items
 /// that are read, elements of a row.
 std::string SortTileText(const SortTileKind& kind, std::string_view element);
@@ -39,7 +39,7 @@ std::string PickText(const SortTileKind& kind, std::string_view element);
 /// Merges pairs of runs of w4 items, all of rows of w5 items; a block makes a tile of them.
 std::string MergeItemsText();
 
-/// From how many items on RadixSorter is faster.
+/// The number of items from which RadixSorter is faster.
 inline constexpr int64_t kManyItems = 1 << 15;
 
 /// Sorts `count` items of one word, a target and a position each.
@@ -48,9 +48,10 @@ class ItemSorter {
   explicit ItemSorter(int64_t count);
   std::vector<KernelSource> Sources() const;
   size_t kernels() const { return tiles_ > 1 ? 2 : 1; }
-  /// The items are at its begin.
+  /// The scratch memory begins with the items.
   int64_t scratch_bytes() const { return 2 * bytes_; }
-  /// Where the sorted items are, in the scratch memory. `functions` are those of Sources.
+  /// Returns the address of the sorted items, in the scratch memory. `functions` are those of
+  /// Sources.
   Address Run(Machine& machine, std::span<const Function* const> functions, Address scratch) const;
 
  private:

@@ -3,11 +3,11 @@
 /// Note [Radix sort]. The values of all digits are counted first, so that each pass knows where the
 /// items of a value begin. A pass moves each tile by itself: a block ranks its items by the digit,
 /// each warp in the order of its lanes, and puts them in order in shared memory, so that equal
-/// digits are written side by side. How many come before from earlier tiles is found by looking
-/// back: each tile notes its counts as soon as it has them, and the sum with all before it when it
-/// knows that. Tiles are numbered by a ticket, so they only ever wait for those that have begun.
-/// A digit that is the same in the whole row is left out; what is read first and written last are
-/// the caller's own operands. Equal keys keep their order, so there is one result.
+/// digits are written contiguously. The number of equal digits in earlier tiles is found by looking
+/// back: each tile notes its counts as soon as it has them, and the sum over all tiles before it
+/// when it knows that. Tiles are numbered by a ticket, so they only wait for tiles that have begun.
+/// A digit that is the same in the whole row is skipped; the first pass reads the caller's
+/// operands, the last one writes its results. Equal keys keep their order, so there is one result.
 
 #include <string>
 #include <vector>
@@ -16,20 +16,21 @@
 
 namespace hammock::cuda {
 
-/// What is sorted, and how kernels get at it.
+/// The items to sort, and the lines by which kernels read and write them.
 struct RadixItems {
   int64_t rows = 1;
-  int64_t extent = 0;          ///< items of a row
-  int key_bytes = 4;           ///< of a `key` as it is carried
-  int load_bytes = 4;          ///< of the `load` that goes with it
-  int key_bits = 32;           ///< that differ, from the lowest
-  bool narrows = false;        ///< whether to look for the range of keys first: it may be small
-  std::string functions = {};  ///< `order_key(key)`, an unsigned integer, and what else is called
-  std::string read_key = {};   ///< lines that set `key` to that of place `at` in `row`
+  int64_t extent = 0;    ///< items of a row
+  int key_bytes = 4;     ///< of a `key` as it is carried
+  int load_bytes = 4;    ///< of the `load` that goes with it
+  int key_bits = 32;     ///< that differ, from the lowest
+  bool narrows = false;  ///< whether to look for the range of keys first: it may be small
+  std::string functions =
+      {};  ///< `order_key(key)`, an unsigned integer, and the functions that it calls
+  std::string read_key = {};   ///< lines that set `key` to that of item `at` of `row`
   std::string read_load = {};  ///< and `load`
-  std::string check = {};  ///< lines that look at place `at` in `row` once, its `digits[k]` known
-  std::string write = {};  ///< lines that take `key` and `load` to place `at` of the sorted `row`
-  int arguments = 0;       ///< that these lines use, from `w16` on
+  std::string check = {};  ///< lines that look at item `at` of `row` once, its `digits[k]` known
+  std::string write = {};  ///< lines that take `key` and `load` to index `at` of the sorted `row`
+  int arguments = 0;       ///< how many these lines use, from `w16` on
 };
 
 class RadixSorter {

@@ -1,5 +1,5 @@
 #pragma once
-/// What the ways to scan share: running sums, products and extremes along a dim.
+/// Helpers of the scan calls: running sums, products and extremes along a dim.
 
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace hammock::cuda {
 
-/// A scan as its operands lie: `lines` lines, each of elements along the axis.
+/// The sizes of a scan: `lines` lines, each with the elements along the axis.
 struct ScanPlan {
   ScanPlan(const Graph& graph, const GraphNode& node)
       : fn(FnOf(node.attrs[0].str())),
@@ -35,7 +35,7 @@ struct ScanPlan {
 
   compiler::ReduceFn fn;
   DType dtype, from;
-  DType wide;  ///< what running values are kept in
+  DType wide;  ///< of running values
   CallAxis axis;
   bool reverse;
   int64_t lines;
@@ -52,7 +52,7 @@ struct ScanPlan {
   }
 };
 
-/// Several blocks for each line; null where lines are short, or many.
+/// A scan with several blocks for each line; null if lines are short or many.
 std::unique_ptr<Call> MakeLongScan(const ScanPlan& plan);
 
 }  // namespace hammock::cuda

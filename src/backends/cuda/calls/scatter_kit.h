@@ -1,5 +1,6 @@
 #pragma once
-/// What the ways to scatter share: elements of a source meet those that their indices name.
+/// Helpers of the calls that scatter: elements of a source are combined with the elements of the
+/// destination that their indices name.
 
 #include "backends/cuda/calls/index_kit.h"
 #include "backends/cuda/emit/cuda_text.h"
@@ -8,8 +9,8 @@
 
 namespace hammock::cuda {
 
-/// Where the elements of an index, or its lines along the dim that is left out, are in an operand.
-/// Sizes are arguments of a kernel, so that one serves many.
+/// The offsets of the elements of an index in an operand, or of its lines along the dim that is
+/// left out. Sizes are arguments of the kernel, so that one kernel serves many.
 class Offsets {
  public:
   Offsets(const Dims& sizes, const Dims& strides, int left_out = -1) {
@@ -20,9 +21,9 @@ class Offsets {
       count_ *= sizes[d];
     }
   }
-  /// Lines that set `place` to that of element `i`; the arguments begin at `first`.
-  std::string Text(int first, const std::string& i, const std::string& place) const {
-    return OffsetLines(static_cast<int>(sizes_.size()), first, i, place,
+  /// Lines that set `name` to the offset of element `i`; the arguments begin at `first`.
+  std::string Text(int first, const std::string& i, const std::string& name) const {
+    return OffsetLines(static_cast<int>(sizes_.size()), first, i, name,
                        count_ < (int64_t{1} << 32));
   }
   int argument_count() const { return static_cast<int>(sizes_.size() + strides_.size()); }
@@ -36,8 +37,8 @@ class Offsets {
   int64_t count_ = 1;
 };
 
-/// A scatter as its operands lie: `lines` lines with `rounds` indices each. An index of rows has
-/// one for all lines, and zeros are no operand, see ScatterRows.
+/// The sizes and strides of a scatter: `lines` lines with `rounds` indices each. A scatter of rows
+/// has one list of indices for all lines, and no operand of zeros, see ScatterRows.
 struct ScatterPlan {
   ScatterPlan(const Graph& graph, const GraphNode& node)
       : dim(static_cast<int>(node.attrs[0].integer())),
@@ -60,7 +61,7 @@ struct ScatterPlan {
     inner = self_strides[dim];
   }
 
-  /// Where elements of `self` are, with 0 for their index.
+  /// The offsets in `self`, with index 0.
   Offsets SelfOffsets() const {
     Dims strides = self_strides;
     strides[dim] = 0;
@@ -77,7 +78,7 @@ struct ScatterPlan {
   int64_t inner = 1;  ///< elements of a row
 };
 
-/// What elements meet in.
+/// The dtype in which elements are combined.
 inline DType WideOf(DType dtype) {
   if (IsFloat(dtype)) return DType::kF64;
   return InfoOf(dtype).kind == DTypeKind::kSigned ? DType::kI64 : DType::kU64;
@@ -115,7 +116,7 @@ class ScatterCall : public IndexedCall {
   }
 
  protected:
-  /// Whether RunAll itself writes zeros where nothing is scattered to.
+  /// Whether RunAll writes the elements that no index names too.
   virtual bool writes_all() const { return false; }
   virtual void RunAll(Machine& machine, const Operands& operands) const = 0;
   std::vector<uint64_t> ArgumentsOf(int64_t count, const Operands& operands) const {
@@ -126,15 +127,15 @@ class ScatterCall : public IndexedCall {
     return fmt::format("  {0}* to = ({0}*)w3;\n  const {0}* from = (const {0}*)w2;\n",
                        MemoryType(plan_.dtype));
   }
-  std::string IndexAt(const char* place) const {
-    return fmt::format("((const {}*)w1)[{}]", MemoryType(plan_.index_dtype), place);
+  std::string IndexAt(const char* offset) const {
+    return fmt::format("((const {}*)w1)[{}]", MemoryType(plan_.index_dtype), offset);
   }
 
   ScatterPlan plan_;
   int64_t bytes_;
 };
 
-/// Sorts the indices first, so that what rounds is combined in their order.
+/// Sorts the indices first, so that floats are combined in the order of their positions.
 std::unique_ptr<Call> MakeSortedScatter(const Graph& graph, const GraphNode& node);
 
 }  // namespace hammock::cuda

@@ -15,7 +15,7 @@ namespace hammock::cuda {
 
 /// Names of the library, best first.
 std::vector<std::string> BlasFiles();
-/// Empty where cuBLASLt is there.
+/// Empty if cuBLASLt can be opened.
 const std::string& WhyNoBlas();
 
 /// One for each device, used with its context current. Thread-safe.

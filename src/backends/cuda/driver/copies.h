@@ -7,7 +7,7 @@
 
 namespace hammock::cuda {
 
-/// Where elements lie: in elements.
+/// Offset and strides, in elements.
 struct Layout {
   int64_t offset = 0;
   Dims strides;

@@ -14,13 +14,13 @@
 
 namespace hammock::cuda {
 
-/// A block of device memory; null while it is a placeholder or after it was donated. Its value is
-/// there from `event` on: for what is asked of the same stream later, for whoever comes after it,
-/// and for the host. While it is pending, `words` are those of a run that has failed if the value
-/// is of no use.
+/// A value in a block of device memory; the block is null while it is a placeholder or after it was
+/// donated. The value is valid after `event`: for later work of that stream, for other streams that
+/// wait for the event, and for the host. While it is pending, `words` say whether the run that
+/// computes it has failed.
 class DeviceData : public lazy::BackendData {
  public:
-  /// `checks`, those of `checked_by`, will set it ready if it is pending.
+  /// A pending value is set ready by `checks` of the streams `checked_by`.
   DeviceData(const lazy::BackendDevice& device, const Shape& shape, Checks& checks)
       : BackendData(device, shape), checks_(checks) {}
   DeviceData(const lazy::BackendDevice& device, const Shape& shape, Checks& checks, BlockPtr block,
@@ -32,8 +32,8 @@ class DeviceData : public lazy::BackendData {
     checked_by_ = checked_by;
   }
 
-  /// A pending result gives up its memory: what is left of it is the news of its run, which comes
-  /// later than the placeholder may go.
+  /// Releases the memory of a pending result. The object stays until its run has reported, which
+  /// may be after the placeholder is gone.
   void Assign(const lazy::BackendData& data) override {
     const auto* other = dynamic_cast<const DeviceData*>(&data);
     HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
@@ -59,7 +59,7 @@ class DeviceData : public lazy::BackendData {
     std::lock_guard lock(mutex_);
     return event_;
   }
-  /// Both, or null. What an argument has stays until its run was asked for.
+  /// Block and event, or null. They stay valid until the run of the argument was launched.
   std::pair<Block*, const Event*> Look() const {
     std::lock_guard lock(mutex_);
     return {block_.get(), event_.get()};

@@ -1,13 +1,12 @@
 #pragma once
-/// A device of the CUDA backend: its machine, its memory, and what became of its runs.
+/// DeviceState: a device of the CUDA backend, with its machine, its memory and its unfinished runs.
 ///
-/// Note [Lost cards]: a kernel that fails does so after its launch has returned, and then every
-/// call of its card fails. Data counts as ready when its run was asked for, so the error belongs to
-/// no value yet when it comes. The device therefore remembers the runs that have not ended: the
-/// oldest of them is the one that failed, or with several streams one of their oldest, and the
-/// error names its ops and lines. From then on the
-/// device is lost: every use of it and every read of a value that is there raises that error. Other
-/// devices, and values that are elsewhere, know nothing of it.
+/// Note [Lost cards]: a kernel fails after its launch has returned, and from then on every call of
+/// its card fails. Data counts as ready when its run was launched, so no value has the error when
+/// it is noticed. The device therefore remembers the runs that have not ended: the oldest of them
+/// is the one that failed, or with several streams one of their oldest, and the error names its ops
+/// and lines. From then on the device is lost: every use of it and every read of one of its values
+/// raises that error. Other devices and their values are not affected.
 
 #include <array>
 #include <atomic>
@@ -42,7 +41,7 @@ class DeviceState {
   /// The devices on its card, itself among them.
   const std::vector<DeviceState*>& on_card() const { return on_card_; }
 
-  /// Does `work` on the device, unless that is lost, or turns out to be.
+  /// Does `work` on the device; raises the error of a lost one.
   template <class Fn>
   auto Guarded(Fn&& work) -> decltype(work()) {
     return Guarded({}, work);
@@ -59,20 +58,19 @@ class DeviceState {
     RaiseLost();
   }
 
-  /// As that of `memory`; what other devices on the card have cached is given back before it is an
-  /// error.
+  /// As Take of `memory`, but before it fails, cached memory of other devices of the card is freed.
   BlockPtr Take(int64_t bytes, const char* what, int64_t others, BlockUse use = BlockUse::kInOrder);
-  /// Keeps memory until a copy from it was made.
+  /// Keeps the memory that a copy reads until `event`.
   void KeepUntil(std::shared_ptr<Event> event, BlockPtr block);
 
-  /// The run ends before `event`.
+  /// Remembers a run that ends before `event`.
   void NoteRun(const Event& event, NotedRun run);
 
   bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
-  /// Null while the device is of use.
+  /// Null while the device works.
   std::shared_ptr<const Error> lost() const;
   [[noreturn]] void RaiseLost();
-  /// Raises it if nobody has seen it.
+  /// Raises the error if it was not raised before.
   void RaiseLostOnce();
 
  private:
@@ -82,7 +80,7 @@ class DeviceState {
   };
   friend void ShareCards(const std::vector<std::unique_ptr<DeviceState>>& devices);
   void ForgetEnded(int stream);
-  /// Of each stream the first run that has not ended.
+  /// The first unfinished run of each stream.
   std::vector<NotedRun> OldestRuns();
   void LoseCard(const MachineLost& error, const NotedRun& run);
   /// Does nothing if it was lost before.

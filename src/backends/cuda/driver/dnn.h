@@ -13,22 +13,22 @@
 
 namespace hammock::cuda {
 
-/// Empty where cuDNN is there.
+/// Empty if cuDNN can be opened.
 const std::string& WhyNoDnn();
 
 /// One for each device, used with its context current. Thread-safe.
 class Dnn {
  public:
   ~Dnn();
-  /// Null where the library has no algorithm that gives the same bits every time. `tf32`:
-  /// convolutions of f32 may round operands. Those that are alike are prepared once, and near
-  /// sizes have one algorithm (near_sizes.h).
+  /// Null if the library has no deterministic algorithm. `tf32`: convolutions of f32 may round
+  /// operands. Equal convolutions are prepared once, and near sizes share one algorithm
+  /// (near_sizes.h).
   std::shared_ptr<PreparedOp> Prepare(const Convolution& convolution, bool tf32);
   void Convolve(const PreparedOp& convolution, Address a, Address b, Address out, Address scratch,
                 CUstream stream);
 
  private:
-  /// Of all that a convolution is.
+  /// All fields of a convolution.
   using Key = std::vector<int64_t>;
   struct Choice {
     int algorithm, math;
@@ -43,8 +43,7 @@ class Dnn {
     void* handle = nullptr;
   };
   std::mutex mutex_;  // of calls of the library
-  // Each stream has its own, since what the library keeps in one may be in use until a call is
-  // done.
+  // Each stream has its own handle, since a call in flight may use the state of its handle.
   std::vector<Handle> handles_;
   std::map<Key, std::weak_ptr<PreparedOp>> prepared_;
   std::map<Key, std::optional<Choice>> choices_;

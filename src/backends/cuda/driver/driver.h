@@ -1,6 +1,6 @@
 #pragma once
-/// The CUDA driver's functions that this backend uses, opened at run time. Declarations are our
-/// own: no header of CUDA is needed to build.
+/// Driver: the functions of the CUDA driver that this backend uses, opened at run time. The
+/// declarations are our own: no header of CUDA is needed to build.
 
 #include <cstddef>
 #include <cstdint>
@@ -89,7 +89,7 @@ struct Driver {
   CUresult (*error_name)(CUresult error, const char** name);
   CUresult (*error_string)(CUresult error, const char** text);
 
-  /// DeviceError that says what failed; MachineLost if the context is of no use any more.
+  /// Throws DeviceError with `what` and the name of the error; MachineLost if the context is lost.
   void Check(CUresult result, std::string_view what) const;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-/// FaultWords: words in which kernels note what went wrong. Those that say what it was are in the
-/// host's memory: whoever asks later reads them without a copy. One more for each run is in the
-/// device's memory, for kernels to read.
+/// FaultWords: words in which kernels note errors. The words that describe an error are in host
+/// memory, where they are read without a copy. One more word for each run is in device memory, for
+/// kernels to read; see Note [Guarded kernels].
 
 #include <cstdint>
 #include <map>
@@ -29,9 +29,9 @@ class FaultWords {
   FaultWords(const FaultWords&) = delete;
   FaultWords& operator=(const FaultWords&) = delete;
 
-  /// For a run of the calling thread's stream, with `count` faults that are 0. They are used again
-  /// when the last holder is gone, so someone must hold them until the run has ended, if it has ops
-  /// that can fail. OutOfMemory where the device has no word left.
+  /// Words for a run of the calling thread's stream, with `count` faults that are 0. They are
+  /// reused when the last holder is gone, so they must be held until the run has ended, if it has
+  /// ops that can fail. OutOfMemory if the device has no memory for them.
   std::shared_ptr<const RunWords> Take(int count);
 
  private:
@@ -40,7 +40,7 @@ class FaultWords {
   const std::shared_ptr<Machine> machine_;
   std::mutex mutex_;
   std::vector<void*> slabs_;                      // of the host's memory
-  std::vector<Address> failed_;                   // all that there are
+  std::vector<Address> failed_;                   // all of them
   std::map<int, std::vector<uint64_t*>> unused_;  // faults, by size
   std::map<int, std::vector<RunWords>> free_;     // by size
 };

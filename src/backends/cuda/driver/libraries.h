@@ -1,5 +1,5 @@
 #pragma once
-/// What there is of the driver and the libraries that the CUDA backend can use, for people.
+/// A report, for people, on the driver and the libraries that the CUDA backend can use.
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-/// A shared library that is opened at run time, and the functions that are wanted from it.
+/// Library: a shared library that is opened at run time.
 
 #include <string>
 #include <vector>
@@ -9,16 +9,16 @@ namespace hammock::cuda {
 /// Never closed.
 class Library {
  public:
-  /// The first of `names` that can be opened, also in the folders where toolkits lie.
+  /// Opens the first of `names` that is found, also in the folders of CUDA toolkits.
   explicit Library(const std::vector<std::string>& names);
 
   bool opened() const { return handle_ != nullptr; }
-  /// Sets `function`; notes what is missing.
+  /// Sets `function`; a missing one is reported by why_absent.
   template <class F>
   void Find(const char* name, F*& function) {
     function = reinterpret_cast<F*>(Symbol(name));
   }
-  /// As Find, of what may be missing: null then.
+  /// As Find for an optional function: null if it is missing.
   template <class F>
   void FindOptional(const char* name, F*& function) {
     function = reinterpret_cast<F*>(SymbolOrNull(name));

@@ -53,8 +53,8 @@ class Event {
 };
 
 /// The machine has failed for good: nothing on it can be read or run any more. It is raised by
-/// whatever call notices first, often much later than what caused it, and by all calls from then
-/// on, so it has no place unless one is set.
+/// the call that notices it first, often much later than its cause, and by all calls from then on,
+/// so it has no source line unless one is set.
 class MachineLost : public ErrorKind<MachineLost, DeviceError> {
  public:
   MachineLost(ErrorCode code, std::string message) : ErrorKind(code, std::move(message)) {
@@ -120,10 +120,11 @@ class Machine {
 
   virtual std::string name() const = 0;      ///< for people
   virtual int64_t memory_bytes() const = 0;  ///< of the device
-  virtual std::string code_key() const = 0;  ///< what compiled code depends on
-  virtual int card() const = 0;              ///< machines of one card are lost together
+  virtual std::string code_key()
+      const = 0;                 ///< identifies the architecture and compiler that code is for
+  virtual int card() const = 0;  ///< machines of one card are lost together
 
-  // ---- Memory, aligned to 256 bytes. Null where there is none left.
+  // ---- Memory, aligned to 256 bytes. Null if there is none left.
   virtual Address TakeMemory(int64_t bytes) = 0;
   virtual void GiveMemory(Address address) = 0;
   /// Memory of the host that kernels can use too, at the same address.

@@ -56,15 +56,15 @@ std::string LogOf(const Nvrtc& nvrtc, NvrtcProgram program) {
   return log;
 }
 
-// Every operation is rounded by itself.
+// No contraction: every operation is rounded by itself.
 constexpr const char* kOptions[] = {"--std=c++17", "--fmad=false"};
 
-/// With what this architecture has and later ones have not.
+/// With the suffix for instructions that only this architecture has, such as those of "90a".
 std::string NameOfArchitecture(int architecture) {
   return fmt::format("{}{}", architecture, architecture == 90 ? "a" : "");
 }
 
-/// `target` is "sm_90a" or "compute_90a"; `size` and `get` say what is wanted.
+/// `target` is "sm_90a" or "compute_90a"; `size` and `get` select machine code or PTX.
 std::string Compiled(const std::string& text, const std::string& target,
                      int (*Nvrtc::*size)(NvrtcProgram, size_t*),
                      int (*Nvrtc::*get)(NvrtcProgram, char*)) {

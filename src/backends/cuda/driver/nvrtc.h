@@ -5,11 +5,11 @@
 
 namespace hammock::cuda {
 
-/// Empty where NVRTC is there.
+/// Empty if NVRTC can be opened.
 const std::string& WhyNoNvrtc();
 /// "13.0"
 std::string NvrtcVersion();
-/// What it is told besides the architecture; code depends on it.
+/// The options of every compilation, except the architecture; part of the key of cached code.
 std::string NvrtcOptions();
 /// Machine code for an architecture such as 90. CompileError with the compiler's messages.
 std::string CompileByNvrtc(const std::string& text, int architecture);

@@ -9,15 +9,15 @@
 
 namespace hammock::cuda {
 
-/// Its copies are made on one stream; the caller's lock keeps others out. Takes its memory with the
-/// first copy and keeps it.
+/// Copies on one stream, under a lock of the caller. Allocates its memory with the first copy and
+/// keeps it.
 class Staging {
  public:
   Staging(const Driver& driver, CUstream stream) : driver_(driver), stream_(stream) {}
 
-  /// Returns when the host's bytes were taken; the copy may still be under way.
+  /// Returns when the host's bytes were read; the copy may still be in flight.
   void Upload(CUdeviceptr to, const void* from, size_t bytes);
-  /// Returns when the bytes are there.
+  /// Returns when the copy is complete.
   void Download(void* to, CUdeviceptr from, size_t bytes);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// StreamUses: until when streams use some memory; see Note [Streams] in machine.h.
+/// StreamUses: the last uses of a block of memory by each stream; see Note [Streams] in machine.h.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +21,7 @@ class StreamUses {
   void Note(const Event& event);
   /// No use begins any more. Notes the last event of home too.
   void End(const Machine& machine);
-  /// After End: whether all uses are over, but for those of one stream (-1: all).
+  /// After End: whether all uses are over, except those of stream `but` (-1: no exception).
   bool AreOver(const Machine& machine, int but) const {
     const uint32_t others = but < 0 ? noted_ : noted_ & ~(uint32_t{1} << but);
     return others == 0 || HavePassed(machine, others);

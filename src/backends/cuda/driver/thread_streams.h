@@ -7,8 +7,8 @@ namespace hammock::cuda {
 
 inline constexpr int kMostStreams = 8;
 
-/// A thread has a stream from the first time that it asks until it ends, namely the first of those
-/// that the fewest threads have. Thread-safe.
+/// A thread gets a stream when it first asks and keeps it until it ends: the first of the streams
+/// with the fewest threads. Thread-safe.
 class ThreadStreams {
  public:
   ThreadStreams();
@@ -18,7 +18,7 @@ class ThreadStreams {
 
   /// The calling thread's.
   int Mine();
-  /// As many as threads have ever had: those with lower numbers.
+  /// The number of streams that threads have ever had; they have the lower numbers.
   int count() const;
 
  private:

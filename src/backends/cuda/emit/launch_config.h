@@ -88,7 +88,7 @@ struct ArgumentIndices {
   int Extent(int dim) const { return 3 + dim; }
   int Access(int access) const { return 3 + outer_dims + access * (3 + outer_dims); }
   int Row(int access) const { return Access(access) + 1; }
-  int Column(int access) const { return Access(access) + 2; }  ///< of random arguments: the offset
+  int Column(int access) const { return Access(access) + 2; }  ///< of random words: the offset
   int Outer(int access, int dim) const { return Access(access) + 3 + dim; }
   int Parts(int accesses) const { return Access(accesses); }        ///< of passes that are blocks
   int Counters(int accesses) const { return Parts(accesses) + 1; }  ///< of such blocks

@@ -24,7 +24,7 @@ class ScalarText {
   std::string ToMemory(const std::string& value, DType dtype);
   /// A value from the 64 bits that hold it in their lowest bytes.
   std::string FromBits(const std::string& bits, DType dtype);
-  /// `sum` is what there was before `x`.
+  /// `sum` is the value before `x`.
   std::string Combine(compiler::ReduceFn fn, DType dtype, const std::string& sum,
                       const std::string& x);
   std::string Identity(compiler::ReduceFn fn, DType dtype);
@@ -41,7 +41,7 @@ class ScalarText {
   std::map<std::string, std::string> functions_;  // text by name
 };
 
-/// What all modules begin with: conversions, wide loads and stores, exchange between threads.
+/// The beginning of all modules: conversions, wide loads and stores, exchange between threads.
 const std::string& Prelude();
 
 }  // namespace hammock::cuda

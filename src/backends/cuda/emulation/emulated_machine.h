@@ -1,6 +1,6 @@
 #pragma once
-/// A machine on the host: kernels are compiled by the C++ compiler and their threads are fibres.
-/// For tests where there is no GPU.
+/// A machine on the host, for tests without a GPU: kernels are compiled by the C++ compiler, and
+/// their threads are fibres.
 
 #include <memory>
 
@@ -9,10 +9,10 @@
 namespace hammock::cuda {
 
 /// Kernels are compiled together when one of them is first launched. With the compiler "none"
-/// nothing is computed: that leaves the cost of the host.
+/// nothing is computed, to measure the cost of the host alone.
 std::shared_ptr<Machine> MakeEmulatedMachine(const std::string& compiler, int card = 0);
 
-/// What stands before Prelude() on the host.
+/// The text before Prelude() on the host.
 const std::string& EmulationPrelude();
 
 }  // namespace hammock::cuda

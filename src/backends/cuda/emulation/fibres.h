@@ -1,13 +1,13 @@
 #pragma once
-/// Runs the threads of a GPU's block one after another on one thread of the host: each is a fibre
-/// that goes on to the next one where it would wait.
+/// Runs the threads of a block on one thread of the host: each is a fibre, which switches to the
+/// next one where it would wait.
 
 #include <cstdint>
 #include <functional>
 
 namespace hammock::cuda {
 
-/// What emulated code sees; its layout is known to EmulationPrelude().
+/// The state of a thread as emulated code sees it; EmulationPrelude() depends on the layout.
 struct EmulatedThread {
   struct Dim {
     unsigned x, y, z;
