@@ -5,7 +5,7 @@
 
 namespace hammock {
 
-/// What a dim is to a tensor: outer * extent * inner elements. A 0-d tensor has the dim 0.
+/// A dim of a tensor of outer * extent * inner elements. A 0-d tensor has the dim 0.
 struct CallAxis {
   CallAxis(const Dims& sizes, int64_t dim) {
     for (int d = 0; d < sizes.size(); ++d)

@@ -1,6 +1,6 @@
 #pragma once
-/// Fault injection, for tests of what others do when a backend fails. The hook is called at every
-/// point below and throws where the test wants a failure.
+/// Fault injection, for tests of backends that fail. The hook is called at every point below and
+/// throws where the test wants a failure.
 ///
 ///   ScopedFault fault([](FaultPoint point, std::string_view detail) {
 ///     if (point == FaultPoint::kExecute && detail == "mul") throw DeviceError(...);
@@ -14,7 +14,7 @@
 
 namespace hammock::reference {
 
-/// Where the reference backend asks, and what `detail` is there.
+/// The points at which the hook is called, and `detail` there.
 enum class FaultPoint {
   kLower,     ///< the computation's name
   kCompile,   ///< the computation's name
@@ -26,7 +26,7 @@ enum class FaultPoint {
 
 using FaultHook = std::function<void(FaultPoint, std::string_view detail)>;
 
-/// Process-wide; an empty function removes it. Thread-safe: a call that is under way on another
+/// Process-wide; an empty function removes it. Thread-safe: a call in flight on another
 /// thread keeps the hook that it found.
 HAMMOCK_API void SetFaultHook(FaultHook hook);
 

@@ -1,6 +1,6 @@
 #pragma once
-/// What backends have in common whose data lies in host memory: transfers, faults for tests, memory
-/// limits, metrics. A backend adds how it compiles, runs and allocates.
+/// HostBackend: the base of backends whose data is in host memory, with transfers, injected faults,
+/// memory limits and metrics. A derived backend compiles, runs and allocates.
 
 #include <atomic>
 #include <map>
@@ -94,8 +94,8 @@ class HostBackend : public SingleDeviceBackend {
   /// The caller's bytes, shared and counted while the result lives.
   virtual HostTensor Adopt(const HostTensor& tensor) const = 0;
   virtual void LimitMemory(int64_t bytes) const = 0;
-  /// What the data holds; an error that says `what` was tried where it is another backend's, or has
-  /// no value.
+  /// The value of the data. If it is data of another backend or has no value, the error names the
+  /// attempt, `what`.
   HostTensor TensorOf(const BackendDataPtr& data, const char* what) const;
 
   mutable Counters counters_;

@@ -13,7 +13,7 @@ class MemoryAccount {
   explicit MemoryAccount(const char* device) : device_(device) {}
 
   /// Adds bytes. OutOfMemory names the bytes, the limit and `what` they are for. `others` are bytes
-  /// counted elsewhere that the limit is for as well.
+  /// counted elsewhere that the limit includes.
   void Add(int64_t bytes, int64_t others, std::string_view what);
   void Remove(int64_t bytes) { in_use_.fetch_sub(bytes, std::memory_order_relaxed); }
 

@@ -6,7 +6,7 @@
 
 namespace hammock::cpu {
 
-/// The processor and what works on it: vectors, threads, compiler, libraries.
+/// The processor, its vectors, threads, compiler and libraries.
 std::vector<lazy::DeviceFact> DescribeHost();
 
 }  // namespace hammock::cpu

@@ -1,6 +1,6 @@
 #pragma once
-/// HostAllocator: memory for the CPU backend's buffers. What is freed is kept for the next request
-/// of its size class, because fresh pages cost more than most kernels.
+/// HostAllocator: memory for the CPU backend's buffers. Freed blocks are kept for the next request
+/// of their size class, because fresh pages cost more than most kernels.
 ///
 /// Blocks are aligned to 64 bytes. From 2 MiB on they are mapped by themselves, aligned to 2 MiB
 /// and offered to the kernel as huge pages.
@@ -18,9 +18,9 @@
 
 namespace hammock::cpu {
 
-/// Thread-safe; must outlive every block and tensor that it made. Threads rarely meet: free blocks
-/// lie in several lists, and a thread that finds one locked takes the next. So a list that another
-/// thread held during a fork is not used in the child, and nothing waits for it.
+/// Thread-safe; must outlive every block and tensor that it made. Threads rarely contend: free
+/// blocks are in several lists, and a thread that finds one locked takes the next. So a list that
+/// another thread held during a fork is not used in the child, and nothing waits for it.
 class HostAllocator {
  public:
   static constexpr int64_t kHugePage = int64_t{1} << 21;
@@ -32,7 +32,7 @@ class HostAllocator {
   HostAllocator& operator=(const HostAllocator&) = delete;
 
   /// Uninitialised bytes. OutOfMemory if they exceed the limit or the host has no more; `what` says
-  /// for what they are. `others` are bytes counted elsewhere that the limit is for as well.
+  /// what they are for. `others` are bytes counted elsewhere that the limit includes.
   void* Allocate(int64_t bytes, std::string_view what, int64_t others = 0);
   /// `bytes` as given to Allocate.
   void Free(void* block, int64_t bytes);

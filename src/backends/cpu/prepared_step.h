@@ -16,7 +16,7 @@ struct PreparedStep {
   /// The parts of a step that differ from the schedule because the sizes are others.
   struct Sized {
     compiler::Launch launch;
-    std::unique_ptr<const Graph> call;  ///< whose last node is called; null: that of the schedule
+    std::unique_ptr<const Graph> call;  ///< its last node is called; null: the schedule's node
   };
 
   /// Step `index` of a schedule of `graph`, which is borrowed unless `sized` has one of its own.

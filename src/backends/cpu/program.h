@@ -1,6 +1,6 @@
 #pragma once
-/// A graph made ready to run on the CPU: scheduled, its memory planned, its kernels interpreted
-/// until they are compiled.
+/// Program: a graph compiled for the CPU, with a schedule, a memory plan and kernels that are
+/// interpreted until they are compiled.
 
 #include <atomic>
 #include <memory>
@@ -28,7 +28,7 @@ class ProgramsBySize;
 class SizedProgram;
 
 std::vector<Pass> CpuPasses();
-/// A graph of primitives as programs run it.
+/// A graph of primitives after CpuPasses.
 Graph RewriteForCpu(const Graph& graph);
 /// By step: the last step of its group, whose steps are concurrent.
 std::vector<int> GroupsOf(const compiler::Schedule& schedule);
@@ -36,17 +36,17 @@ std::vector<int> GroupsOf(const compiler::Schedule& schedule);
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
  public:
-  /// The graph has primitives only, with operands as they stand in lowered graphs.
+  /// The graph has primitives only, with operands as in lowered graphs.
   explicit Program(const Graph& graph);
-  /// Of a graph that was rewritten, such as a body. Outputs begin at multiples of 64 bytes, unless
-  /// `aligned_outputs` is false: those of a loop's body lie in a stack.
+  /// For a graph that was rewritten, such as a body. Outputs begin at multiples of 64 bytes, unless
+  /// `aligned_outputs` is false: the outputs of a loop's body are rows of a stack.
   explicit Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs = false);
   /// `sized` at sizes of the free parameters that it covers.
   Program(std::shared_ptr<const SizedProgram> sized, const std::vector<int64_t>& sizes);
   ~Program();
 
   using Output = compiler::OutputSource;
-  /// What does not depend on sizes.
+  /// The parts that do not depend on sizes.
   struct Facts {
     Facts(const Graph& graph, const compiler::Schedule& schedule, std::vector<int> groups);
 
@@ -59,7 +59,7 @@ class Program {
 
   const std::vector<Output>& outputs() const { return facts_->outputs; }
   const compiler::MemoryPlan& plan() const { return plan_; }
-  const Graph& graph() const { return *graph_; }  ///< as it is run, at sizes that may be others
+  const Graph& graph() const { return *graph_; }  ///< after the passes; its sizes may differ
   int64_t bytes() const;                          ///< held by this alone and by programs inside
   int kernels() const;
   /// The programs at other sizes of the same graph, if it has dim parameters.
@@ -103,20 +103,20 @@ class Program {
   compiler::ScheduledGraph AtOwnSizes() const;
   /// "llvm" or "assembly" of a step's kernel, or empty.
   std::string CodeText(size_t step, std::string_view what) const;
-  /// Who runs a call, or null.
+  /// The implementation of a call, or null.
   const char* CallName(size_t step) const;
   void RunProfiled(char* const* buffers, char* arena, const lazy::RunProfile& profile) const;
   void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
-  /// What is left when the steps are prepared: threads, memory, weights. `bytes` are those of the
-  /// buffers.
+  /// The rest of the preparation after the steps: threads, memory, weights. `bytes` are the sizes
+  /// of the buffers.
   void Finish(const std::vector<int64_t>& bytes);
   void ChooseWorkers();
   size_t FirstWriteInPlace(std::span<const int> taken) const;
   char* ScratchOf(size_t step, char* arena) const;
   void RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const;
 
-  std::shared_ptr<const SizedProgram> sized_;  // that this one is at some sizes, or null
-  std::vector<int64_t> sizes_;                 // which
+  std::shared_ptr<const SizedProgram> sized_;  // the program that this one instantiates, or null
+  std::vector<int64_t> sizes_;                 // at which sizes
   std::shared_ptr<const Graph> graph_;         // as it is run; at other sizes if there is `sized_`
   std::shared_ptr<const compiler::Schedule> schedule_;
   std::shared_ptr<const Facts> facts_;

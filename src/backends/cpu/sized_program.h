@@ -1,6 +1,6 @@
 #pragma once
-/// Programs of a graph with dim parameters. What all sizes share is made once; a program at new
-/// sizes is arithmetic and those calls whose shapes change. Note [Sized schedules]
+/// Programs of a graph with dim parameters. The parts that all sizes share are made once; a program
+/// at new sizes needs arithmetic and the calls whose shapes change. See Note [Sized schedules].
 
 #include <memory>
 #include <vector>
@@ -11,10 +11,10 @@
 
 namespace hammock::cpu {
 
-/// What the programs at a range of sizes share. Immutable.
+/// The parts that programs at a range of sizes share. Immutable.
 class SizedProgram {
  public:
-  /// Around these sizes of the free parameters of `general`; null where programs there have
+  /// Around these sizes of the free parameters of `general`; null if programs there have
   /// different steps.
   static std::shared_ptr<const SizedProgram> Make(const Graph& general, const DerivedSizes& derived,
                                                   const std::vector<int64_t>& free);
@@ -22,7 +22,7 @@ class SizedProgram {
   const compiler::SizedSchedule& schedule() const { return *schedule_; }
   bool Covers(const std::vector<int64_t>& free) const { return schedule_->Covers(free); }
   const Program::Facts& facts() const { return facts_; }
-  /// The same object for all sizes where nothing in it varies. `bytes` are those of the buffers.
+  /// The same object for all sizes if the step does not vary. `bytes` are the sizes of the buffers.
   std::shared_ptr<const PreparedStep> StepAt(size_t step,
                                              const compiler::SizedSchedule::Basis& basis,
                                              const std::vector<int64_t>& bytes) const;

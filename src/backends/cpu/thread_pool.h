@@ -44,7 +44,7 @@ class ThreadPool {
   /// How many were started in this process.
   int started() const;
 
-  /// While one lives, this thread counts as a caller also between its regions.
+  /// While it lives, this thread counts as a caller also between its regions.
   class Caller {
    public:
     Caller();
@@ -53,15 +53,15 @@ class ThreadPool {
     Caller& operator=(const Caller&) = delete;
   };
 
-  /// While one lives, regions that this thread opens stop when `flag`, which may be null, becomes
-  /// true: what is left of them is left out, and process_exit::Cancelled is thrown.
+  /// While it lives, regions that this thread opens stop when `flag`, which may be null, becomes
+  /// true: the remaining chunks are skipped, and process_exit::Cancelled is thrown.
   class Cancellable {
    public:
     explicit Cancellable(const std::atomic<bool>* flag);
     ~Cancellable();
     Cancellable(const Cancellable&) = delete;
     Cancellable& operator=(const Cancellable&) = delete;
-    /// Of the innermost one of this thread, or null.
+    /// The flag of the innermost object of this thread, or null.
     static const std::atomic<bool>* Flag();
 
    private:
@@ -82,8 +82,8 @@ class ThreadPool {
         max_workers);
   }
 
-  /// Calls `f(chunk, worker)` once for each chunk in [0, chunks). For whatever must not depend on
-  /// the number of threads.
+  /// Calls `f(chunk, worker)` once for each chunk in [0, chunks). For work that must not depend
+  /// on the number of threads.
   template <class F>
   void ForEachChunk(int64_t chunks, F&& f, int max_workers = kAnyNumber) {
     using Body = std::remove_reference_t<F>;

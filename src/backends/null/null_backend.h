@@ -1,6 +1,6 @@
 #pragma once
 /// The null backend: one device, "null", that compiles everything and runs nothing. Results have
-/// the right types and read as zeros. It shows what tracing, scheduling and caching cost alone.
+/// the right types and read as zeros. It shows the cost of tracing, scheduling and caching alone.
 
 #include "hammock/export.h"
 

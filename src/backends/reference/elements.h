@@ -1,7 +1,7 @@
 #pragma once
 /// Access to elements: wide loads and stores, and copies by strides. Every kernel is made of these.
 ///
-/// A wide type is what a dtype is computed in: double for floats, uint64_t for u64, int64_t for all
+/// A dtype is computed in its wide type: double for floats, uint64_t for u64, int64_t for all
 /// other integers and bool.
 
 #include <cstdint>
@@ -33,7 +33,8 @@ decltype(auto) VisitWide(DType dtype, F&& f) {
   return f(int64_t{});
 }
 
-/// As VisitWide, for sums and products: integers of both signs wrap alike, so one type does.
+/// As VisitWide, for sums and products: signed and unsigned integers wrap alike, so one type serves
+/// both.
 template <class F>
 decltype(auto) VisitSum(DType dtype, F&& f) {
   if (IsFloat(dtype)) return f(double{});
@@ -56,7 +57,7 @@ Strided Contiguous(const Dims& sizes);
 /// The layout that reads a tensor of `sizes` as the broadcast of it to `target`.
 Strided BroadcastLayout(const Dims& sizes, const Dims& target);
 
-/// What a dim is to a tensor: outer * extent * inner elements. A 0-d tensor has the dim 0.
+/// A dim of a tensor of outer * extent * inner elements. A 0-d tensor has the dim 0.
 struct Axis {
   Axis(const Dims& sizes, int dim);
   int64_t outer = 1;

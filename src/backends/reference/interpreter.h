@@ -1,6 +1,6 @@
 #pragma once
-/// The interpreter: runs a Graph of primitives on host tensors. Slow, obvious, complete; the judge
-/// and the fallback of all other backends.
+/// The interpreter: runs a Graph of primitives on host tensors. Slow, simple and complete; the
+/// reference for tests of all other backends, and their fallback.
 ///
 /// Floats are computed in double and rounded to the dtype at each op; reductions and matmuls
 /// accumulate in double. Integers are computed in 64 bits and wrap to their width.
@@ -14,11 +14,11 @@
 
 namespace hammock::reference {
 
-/// What a run asks of its surroundings. The defaults allocate plainly and notice nothing.
+/// Hooks of a run. The defaults allocate plainly and observe nothing.
 class Hooks {
  public:
   virtual ~Hooks();
-  /// Before each node, those of loop and branch bodies included; may throw.
+  /// Called before each node, also of loop and branch bodies; may throw.
   virtual void BeforeNode(const GraphNode& node);
   /// Memory for a result of `op`.
   virtual HostTensor Allocate(const Shape& shape, const OpDef& op);

@@ -11,7 +11,7 @@
 
 namespace hammock::reference {
 
-/// What a kernel sees of one node. It must set every entry of `out`.
+/// A node with its operands and results. A kernel must set every entry of `out`.
 struct KernelCall {
   const GraphNode& node;
   std::span<const HostTensor* const> in;  ///< null for an absent operand
@@ -19,7 +19,7 @@ struct KernelCall {
   std::span<const Program> graphs;  ///< the graph attributes, in order
   Hooks& hooks;
 
-  /// Memory for a result, or for a value on the way to it.
+  /// Memory for a result, or for an intermediate value.
   HostTensor New(const Shape& shape) { return hooks.Allocate(shape, *node.op); }
   HostTensor& NewResult(int index = 0) { return out[index] = New(node.types[index]); }
 };

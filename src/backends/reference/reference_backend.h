@@ -1,6 +1,6 @@
 #pragma once
 /// The reference backend: one device, "reference", on which the interpreter runs every primitive.
-/// Synchronous. It is the judge of all other backends and the device they fall back to.
+/// Synchronous. Other backends are tested against it and fall back to it.
 
 #include "hammock/export.h"
 

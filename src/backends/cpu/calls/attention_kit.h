@@ -12,7 +12,7 @@
 
 namespace hammock::cpu {
 
-/// Hands out parts of a memory, or only counts them.
+/// Carver: divides a block of memory into parts, or only counts their bytes.
 class Carver {
  public:
   explicit Carver(char* memory = nullptr) : memory_(memory) {}

@@ -1,5 +1,5 @@
 #pragma once
-/// What the calls of one family share with those of the others.
+/// Helpers for calls of all families, and the lists of calls by family.
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 
 namespace hammock::cpu {
 
-/// Null where the call knows no fast way; the reference kernel runs the node then.
+/// Null if the call has no fast implementation; the reference kernel runs the node then.
 using CallMaker = std::unique_ptr<Call> (*)(const Graph& graph, const GraphNode& node);
 
 struct CallEntry {
@@ -34,7 +34,7 @@ std::span<const CallEntry> ControlCalls();
 std::span<const CallEntry> ElementCalls();
 std::span<const CallEntry> WeightBackwardCalls();
 
-/// Whether the family runs this composite as it is.
+/// Whether the family runs this composite without its expansion.
 bool RunsWholeAttention(const Graph& graph, const GraphNode& node);
 bool RunsWholePool(const Graph& graph, const GraphNode& node);
 bool RunsWholeWeightBackward(const Graph& graph, const GraphNode& node);
@@ -55,8 +55,8 @@ template <class... Args>
 
 inline int64_t ElementBytes(DType dtype) { return InfoOf(dtype).bits / 8; }
 
-/// Calls `f(begin, end)` for parts of [0, count), on several threads where it pays; `work` is about
-/// the bytes that one item moves, or as much time as that takes.
+/// Calls `f(begin, end)` for parts of [0, count), on several threads if there is enough work;
+/// `work` is about the bytes that one item moves, or an equivalent time.
 template <class F>
 void Spread(int64_t count, int64_t work, F f) {
   constexpr int64_t kSerial = 1 << 17;
@@ -108,8 +108,8 @@ struct WordOf<8> {
 template <int kBytes>
 using Word = typename WordOf<kBytes>::Type;
 
-/// How elements of T lie in memory. Bytes of a bool other than 0 and 1 may come from outside; they
-/// read as true.
+/// The representation of T in memory. Bytes of a bool other than 0 and 1 may come from outside;
+/// they read as true.
 template <class T>
 using Stored = std::conditional_t<std::same_as<T, bool>, uint8_t, T>;
 

@@ -1,13 +1,13 @@
 #pragma once
-/// Loops over a row of scores, for the instructions that this processor has. Sums are made as the
-/// note [Reductions] in compiler/loops/kernel.h says.
+/// Loops over a row of scores, for the instructions that this processor has. The order of sums
+/// is that of Note [Reductions] in compiler/loops/kernel.h.
 
 #include <cstdint>
 
 namespace hammock::cpu {
 
 struct SoftmaxLoops {
-  /// The largest of x[i] and `least`; a NaN is passed over.
+  /// The largest of x[i] and `least`; NaNs are ignored.
   float (*max)(int64_t count, const float* x, float least);
   /// x[i] = exp(x[i] - shift); returns their sum.
   float (*exp_sum)(int64_t count, float shift, float* x);

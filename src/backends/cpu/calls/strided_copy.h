@@ -1,5 +1,5 @@
 #pragma once
-/// Copies of rows and of strided elements, on several threads where it pays.
+/// Copies of rows and of strided elements, on several threads if there is enough work.
 
 #include "hammock/ir/shape.h"
 
@@ -16,8 +16,8 @@ void CopyBytes(const char* from, char* to, int64_t bytes);
 /// in elements of 1, 2, 4 or 8 bytes; strides may be negative or, in `from`, 0. Where positions in
 /// `to` coincide, the last one in row-major order stays.
 ///
-/// Prepared: dims are ordered as they lie in `to` and merged, so that what is left is rows to copy,
-/// matrices to transpose, or, where neither side has neighbours, single elements.
+/// The constructor orders the dims by their strides in `to` and merges them. The copy is then one
+/// of rows, of transposed matrices, or of single elements if neither side is contiguous.
 class StridedCopy {
  public:
   StridedCopy() = default;  ///< copies nothing
@@ -25,7 +25,7 @@ class StridedCopy {
               const Dims& to_strides);
 
   void Run(const char* from, char* to) const;
-  /// By the calling thread alone, for what is one task among several.
+  /// Runs on the calling thread alone, for copies that are one task among several.
   void RunAlone(const char* from, char* to) const { RunBy(from, to, /*alone=*/true); }
   const char* kind() const;  ///< for people and tests
 

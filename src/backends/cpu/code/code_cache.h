@@ -1,5 +1,5 @@
 #pragma once
-/// Compiled code by what it was made from: in this process, then in `cache_dir`, else compiled.
+/// The cache of compiled code, by its source: in this process, then in `cache_dir`.
 
 #include <functional>
 #include <memory>
@@ -17,17 +17,16 @@ std::string CodeKey(std::string_view source, const CompileOptions& options);
 /// Compiles and links, without any cache.
 CodeBlob CompileCode(std::string_view ir, const CompileOptions& options = {});
 
-/// The code of `source`, which decides what `emit` returns: a canonical graph, or the IR itself.
-/// `emit` gives the IR and is called only where no cache has the code. Code stays in the process as
-/// long as someone holds it. Thread-safe; two threads that want the same new code may both compile
-/// it, and get one of the two. Throws as `LlvmCompiler` and `LinkObject` do, and what `emit`
-/// throws.
+/// The code of `source`, a canonical graph or the IR itself. `emit` returns the IR, which depends
+/// on `source` alone, and is called only if no cache has the code. Code stays in the process as
+/// long as it has a holder. Thread-safe; two threads that want the same new code may both compile
+/// it, and get one of the two. Throws as `LlvmCompiler`, `LinkObject` and `emit` do.
 std::shared_ptr<const LoadedCode> GetCode(std::string_view source,
                                           const std::function<std::string()>& emit,
                                           const CompileOptions& options = {});
 
-/// Code by key, for as long as the process lives: what an archive brought along. Keys of other
-/// versions or CPUs are never asked for.
+/// Adds code from an archive, by key, for the life of the process. Keys of other versions or CPUs
+/// are never looked up.
 void KeepCode(const std::string& key, const CodeBlob& blob);
 /// Whether GetCode would neither read a file nor compile.
 bool IsLive(std::string_view source, const CompileOptions& options = {});

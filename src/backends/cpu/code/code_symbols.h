@@ -1,6 +1,6 @@
 #pragma once
-/// Tells tools about functions in memory that no file holds: perf by lines of /tmp/perf-PID.map
-/// (option `cpu.perf_map`), gdb by its interface for such code (option `cpu.gdb`).
+/// Tells tools about compiled functions in memory: perf by lines of /tmp/perf-PID.map (option
+/// `cpu.perf_map`), gdb by its JIT interface (option `cpu.gdb`).
 
 #include <vector>
 
@@ -11,7 +11,8 @@ namespace hammock::cpu {
 /// Called when code is at its final address. Returns the argument of `ForgetCode`, or null. Never
 /// throws.
 void* AnnounceCode(const char* memory, const std::vector<CodeSymbol>& symbols) noexcept;
-/// Called before its memory goes. perf's file keeps its lines: samples refer to the past.
+/// Called before the memory of the code is released. Lines stay in perf's file, for earlier
+/// samples.
 void ForgetCode(void* announced) noexcept;
 
 }  // namespace hammock::cpu

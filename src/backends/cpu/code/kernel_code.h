@@ -1,6 +1,6 @@
 #pragma once
-/// KernelCode: a kernel that can be run. New ones are interpreted until threads in the background
-/// have compiled them; equal kernels share one object.
+/// KernelCode: an executable kernel. A new kernel is interpreted until background threads have
+/// compiled it; equal kernels share one object.
 
 #include <atomic>
 #include <memory>
@@ -16,8 +16,8 @@ namespace hammock::cpu {
 
 class KernelCode {
  public:
-  /// Starts to compile a kernel that is new, unless the option `cpu.wait_for_code` is set: then
-  /// whoever gets kernels calls WaitFor before they are run.
+  /// Starts to compile a new kernel, unless the option `cpu.wait_for_code` is set: then the caller
+  /// calls WaitFor before kernels are run.
   static std::shared_ptr<KernelCode> Get(const std::shared_ptr<const compiler::Kernel>& kernel);
   /// Compiles these kernels, on several threads, and returns when all are compiled.
   static void WaitFor(const std::vector<std::shared_ptr<KernelCode>>& kernels);
@@ -36,7 +36,7 @@ class KernelCode {
   bool compiled() const { return native_.load(std::memory_order_acquire) != nullptr; }
   const compiler::Kernel& kernel() const { return *kernel_; }
 
-  /// Compiles, or says once why that cannot be; nothing is thrown. Only the first call does it, and
+  /// Compiles; a failure is logged once, and nothing is thrown. Only the first call compiles, and
   /// others do not wait.
   void Compile();
 
@@ -53,7 +53,7 @@ class KernelCode {
   std::atomic<int> state_{kNew};
 };
 
-/// While one lives, notes the kernels that this thread gets: what code must be compiled ahead.
+/// While it lives, notes the kernels that this thread gets, to compile them ahead of time.
 class KernelRecorder {
  public:
   KernelRecorder();
@@ -61,7 +61,7 @@ class KernelRecorder {
   KernelRecorder(const KernelRecorder&) = delete;
   KernelRecorder& operator=(const KernelRecorder&) = delete;
 
-  /// In order of first use, each once.
+  /// The kernels in order of first use, each once.
   const std::vector<std::shared_ptr<KernelCode>>& kernels() const { return kernels_; }
 
  private:
@@ -70,7 +70,7 @@ class KernelRecorder {
   KernelRecorder* const outer_;
 };
 
-/// Returns when nothing is waiting to be compiled.
+/// Returns when no kernel waits to be compiled.
 void WaitForCode();
 
 }  // namespace hammock::cpu

@@ -1,7 +1,7 @@
 #pragma once
 /// LLVM behind a plug-in library, `libhammock-llvm.so`: IR text in, object code out. The plug-in is
 /// looked for when the first code is compiled: the file that the option `cpu.llvm_plugin` names,
-/// else one beside the library, else where the system looks for libraries.
+/// else one in the folder of the library, else in the search path of the system.
 
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@ struct HammockLlvmTableV1;
 
 namespace hammock::cpu {
 
-/// How much work goes into the code.
+/// The optimisation level.
 enum class Effort {
   kQuick,   ///< no passes, simple code; slow kernels
   kNormal,  ///< for IR with explicit vectors and addresses, as the emitter prints it
@@ -26,16 +26,16 @@ struct CompileOptions {
 /// Thread-safe: several threads may compile at once. Lives as long as the process.
 class LlvmCompiler {
  public:
-  /// NotSupported with the reason where there is no plug-in that can be used.
+  /// Throws NotSupported with the reason if there is no usable plug-in.
   static const LlvmCompiler& Get();
-  /// Why there is none; empty where there is one.
+  /// Why there is no usable plug-in; empty if there is one.
   static std::string WhyAbsent();
 
   std::string_view version() const;
   std::string_view host_cpu() const;
   std::string_view host_features() const;
 
-  /// An ELF object. CompileError with LLVM's message where the text is wrong.
+  /// An ELF object. CompileError with LLVM's message if the text is wrong.
   std::string Compile(std::string_view ir, const CompileOptions& options = {}) const;
   /// The same as assembly text, for people.
   std::string Assembly(std::string_view ir, const CompileOptions& options = {}) const;

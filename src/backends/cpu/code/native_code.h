@@ -1,7 +1,7 @@
 #pragma once
 /// Machine code without a linker or LLVM. A CodeBlob is code and its constants as one image that
-/// runs at any address, plus the names of its functions: what caches and archives hold. LoadedCode
-/// is a blob in executable memory.
+/// runs at any address, plus the names of its functions, as stored in caches and archives.
+/// LoadedCode is a blob in executable memory.
 ///   CodeBlob blob = LinkObject(LlvmCompiler::Get().Compile(ir));
 ///   LoadedCode code(blob);
 ///   auto* add = code.Function<void(float*, int64_t)>("add");
@@ -29,13 +29,13 @@ struct CodeBlob {
   friend bool operator==(const CodeBlob&, const CodeBlob&) = default;
 };
 
-/// Turns an x86-64 ELF object into a blob. CompileError where that cannot be: it uses functions or
-/// data that are not in it (named), has data that can be written, or holds absolute addresses.
+/// Links an x86-64 ELF object into a blob. CompileError if it uses functions or data that it does
+/// not define (the error names them), has writable data, or holds absolute addresses.
 CodeBlob LinkObject(std::string_view object);
 
 /// Bytes with a version and a checksum; equal blobs give equal bytes.
 std::string SerializeCode(const CodeBlob& blob);
-/// ValueError (kParse) where the bytes are not exactly what `SerializeCode` gave.
+/// ValueError (kParse) if the bytes are not those of `SerializeCode`.
 CodeBlob DeserializeCode(std::string_view bytes);
 
 /// Code that can be called from any thread as long as this lives. Its memory is never writable and

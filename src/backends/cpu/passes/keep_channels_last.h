@@ -1,11 +1,12 @@
 #pragma once
-/// Images between convolutions keep their channels last, as the library wants them.
+/// KeepChannelsLast: images between convolutions keep their channels last, the layout of the
+/// library.
 
 #include "hammock/ir/graph.h"
 
 namespace hammock::cpu {
 
-/// Convolutions, what is computed element by element between them, and windows without padding work
+/// Convolutions, elementwise ops between them, and windows without padding work
 /// on [N, positions..., C] where that saves more reordering than it costs:
 ///
 ///   relu(convolution(x, w) + b) -> relu(_convolution_last(x, w) + permute(b))

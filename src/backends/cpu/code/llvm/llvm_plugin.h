@@ -1,6 +1,6 @@
 #pragma once
-/// What the library and `libhammock-llvm.so` share: one function that gives one table. Plain C
-/// types, no memory changes hands, no exception crosses.
+/// The interface of `libhammock-llvm.so`: one function that returns one table. It has plain C types
+/// only; neither ownership of memory nor exceptions cross it.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@ extern "C" {
 #define HAMMOCK_LLVM_ABI 1
 #define HAMMOCK_LLVM_ENTRY "HammockLlvmTable"
 
-/// How much work goes into the code: 0 little, 1 the usual, 2 all of LLVM's usual passes.
+/// The optimisation level: 0 little, 1 the usual, 2 all of LLVM's usual passes.
 struct HammockLlvmRequest {
   const char* ir;  ///< a module as text
   size_t ir_size;
@@ -22,7 +22,7 @@ struct HammockLlvmRequest {
   int32_t assembly;  ///< 1: the result is assembly text instead of an ELF object
 };
 
-/// Takes the result or the error text, which are valid during the call only.
+/// Receives the result or the error text, which are valid during the call only.
 typedef void (*HammockLlvmTake)(void* context, const char* bytes, size_t size);
 
 struct HammockLlvmTableV1 {
