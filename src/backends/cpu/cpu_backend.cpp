@@ -67,7 +67,7 @@ class Backend : public HostBackend {
                                                  const lazy::RunContext& run) const override {
     auto program = std::static_pointer_cast<const Program>(computation->artifact);
     HAMMOCK_CHECK(program, "computation '{}' was not compiled", computation->name());
-    // It may call oneDNN; what is made now does not (Note [Exit] in base/process_exit.h).
+    // It may call oneDNN; later objects do not (Note [Exit] in base/process_exit.h).
     if (process_exit::LibraryCall::Closed()) [[unlikely]] {
       program =
           std::make_shared<const Program>(AtSizes(computation->graph(), computation->sizes()));

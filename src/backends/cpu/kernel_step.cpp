@@ -20,7 +20,7 @@ constexpr int64_t kColumnGrain = 256;
 
 int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Lets other threads see what was written past the caches.
+/// Makes non-temporal stores visible to other threads.
 void Fence() {
 #if defined(__x86_64__)
   __builtin_ia32_sfence();

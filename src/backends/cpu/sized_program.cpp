@@ -62,7 +62,7 @@ SizedProgram::SizedProgram(SizedSchedule::Made made)
 
 void SizedProgram::RestrictDonations(const std::vector<compiler::ScheduledGraph>& samples) {
   for (const compiler::ScheduledGraph& sample : samples) {
-    // What takes whose memory at some sizes only takes none at all.
+    // Outputs that can take the memory of an input at some sizes only take none.
     compiler::DonationPlan here(sample.graph, sample.schedule, facts_.group_last);
     if (here == facts_.donations) continue;
     facts_.donations = compiler::DonationPlan(schedule_->schedule().outputs.size());

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kSmallWork = 1 << 21;  // element instructions; several times what a tile has
 constexpr size_t kMostSteps = 64;        // that live at once: their memory is freed together
 
-/// Which buffers the steps of the current group read and write.
+/// The buffers that the steps of the current group read and write.
 class Group {
  public:
   explicit Group(size_t buffers) : read_in_(buffers, -1), written_in_(buffers, -1) {}

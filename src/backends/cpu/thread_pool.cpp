@@ -52,7 +52,7 @@ void Wake(std::atomic<uint32_t>& word, int count) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
 
-/// How many callers and regions this thread is in; workers are never callers.
+/// The number of callers and regions that this thread is in; workers are never callers.
 constinit thread_local int calls_of_thread = 0;
 
 int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -143,7 +143,8 @@ struct ThreadPool::Region {
 
 /// The threads of one process, and the regions that they can join.
 struct ThreadPool::State {
-  /// Where a region is seen. `users` counts its caller and those who joined; at 0 the slot is free.
+  /// A slot in which workers find a region. `users` counts its caller and the workers that joined;
+  /// at 0 the slot is free.
   struct alignas(64) Slot {
     std::atomic<bool> taken{false};
     std::atomic<uint32_t> users{0};
@@ -185,14 +186,14 @@ struct ThreadPool::State {
   uint64_t BitOf(const Slot& slot) const { return uint64_t{1} << (&slot - slots); }
 };
 
-/// Starts what is missing of `wanted` threads besides the caller's.
+/// Starts threads until there are `wanted` of them, without the caller's.
 void ThreadPool::State::Start(int wanted) {
   std::lock_guard lock(starting);
   for (int i = started.load(std::memory_order_relaxed); i < wanted; ++i) {
     try {
       std::thread([this, i] { WorkForEver(i); }).detach();
     } catch (const std::system_error& error) {
-      // Work goes on with those that there are; the next region tries again.
+      // Work continues with the threads that exist; the next region tries again.
       LogOnce("cpu.threads", LogLevel::kWarn, "cpu: thread {} of {} cannot be started: {}", i + 1,
               wanted, error.what());
       return;

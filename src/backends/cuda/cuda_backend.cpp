@@ -352,7 +352,7 @@ class Backend : public lazy::BackendImplInterface {
     return std::static_pointer_cast<const Program>(computation.artifact);
   }
 
-  /// Without those that are not read; see KeepsDonatedOnFailure.
+  /// The arguments that are read; see KeepsDonatedOnFailure.
   static std::span<const BackendDataPtr> ParametersOf(const lazy::Computation& computation,
                                                       std::span<const BackendDataPtr> arguments) {
     return arguments.first(std::min(arguments.size(), computation.parameter_shapes().size()));
@@ -360,16 +360,16 @@ class Backend : public lazy::BackendImplInterface {
   static BlockPtr BlockOf(std::span<const BackendDataPtr> arguments, int i) {
     return static_cast<const DeviceData&>(*arguments[static_cast<size_t>(i)]).block();
   }
-  /// What a run learns of earlier ones, and tells later ones; see Note [Guarded kernels].
+  /// The failures of earlier runs that a run depends on, and its own; see Note [Guarded kernels].
   struct Failures {
     std::vector<std::shared_ptr<const RunWords>> earlier;  // runs that may have failed, each once
     bool known = true;                    // no argument comes from another run that may have failed
-    Checks::Mask checked_by = 0;          // where it will be known of arguments
+    Checks::Mask checked_by = 0;          // streams whose checks will tell of the arguments
     std::shared_ptr<const RunWords> own;  // the run has ops that may fail, or several before it
     std::vector<Address> words;           // of `earlier`
 
     bool may_fail() const { return own || !known || !earlier.empty(); }
-    /// Those that tell whether the run has failed; null if it cannot, or if there are none.
+    /// The words that tell whether the run has failed; null if it cannot, or if there are none.
     std::shared_ptr<const RunWords> outcome() const {
       if (!known) return nullptr;
       return own || earlier.empty() ? own : earlier[0];
@@ -405,10 +405,11 @@ class Backend : public lazy::BackendImplInterface {
     return failures;
   }
 
-  /// What a run does because of other streams; see Note [Streams]. Nothing where there is one.
+  /// The waits and notes of a run that other streams make necessary; see Note [Streams]. Nothing if
+  /// there is one stream.
   class OtherStreams {
    public:
-    /// The run comes after what made its arguments.
+    /// The run comes after the work that made its arguments.
     OtherStreams(Machine& machine, std::span<const BackendDataPtr> arguments) : machine_(machine) {
       const int mine = machine.Stream();
       alone_ = machine.Streams() == 1;
@@ -427,8 +428,8 @@ class Backend : public lazy::BackendImplInterface {
         if (event) machine.ComeAfter(*event);
       }
     }
-    /// The run comes after all that used memory which it overwrites. Asked for right before it, so
-    /// that the event after it comes after this too.
+    /// The run comes after all uses of memory that it overwrites. Called right before it, so that
+    /// the event after it comes after this too.
     void TakeOver(Block& block) const {
       if (!alone_) block.uses.TakeOver(machine_);
     }
@@ -439,7 +440,7 @@ class Backend : public lazy::BackendImplInterface {
 
    private:
     Machine& machine_;
-    bool alone_ = true;            // so far; then nobody else can have used what it is given
+    bool alone_ = true;            // so far only one stream exists
     std::vector<Block*> visited_;  // arguments whose home is another stream
   };
 
@@ -517,7 +518,7 @@ class Backend : public lazy::BackendImplInterface {
                                                      failures.outcome(), checked_by));
       if (checks) results.back()->MakePending();
     }
-    // A run that may have failed must leave what is needed to do it again.
+    // A run that may have failed must keep its inputs, to be repeated.
     for (size_t i = 0; !failures.may_fail() && i < run.donated.size() && i < arguments.size();
          ++i) {
       if (run.donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
@@ -529,8 +530,8 @@ class Backend : public lazy::BackendImplInterface {
     return results;
   }
 
-  /// Part of a run was asked for and uses memory that is given back now. Null where nothing runs
-  /// any more.
+  /// An event after a run that was launched in part and uses memory that is given back now. Null if
+  /// the machine is lost.
   static std::shared_ptr<Event> RecordAfterFailure(DeviceState& state) {
     try {
       return state.machine->RecordEvent();

@@ -63,20 +63,20 @@ const KernelSource& GatherSource() {
 }  // namespace
 
 struct Program::PreparedStep {
-  // Of a kernel.
+  // For kernels.
   LaunchConfig config;
   Grid grid;
-  // Of the first of a group, for all of them; by whether it is guarded. May come late.
+  // For the first of a group: its functions, plain and guarded. May be loaded late.
   mutable std::shared_ptr<Function> functions[2];
-  // Of the first of a group of concurrent kernels.
+  // For the first of a group of concurrent kernels.
   std::unique_ptr<JointKernel> joint;
-  // Of a call.
+  // For calls.
   std::shared_ptr<Call> call;
   bool has_functions = false;  // from a program at other sizes
   NodeId shared_as = -1;       // for such, once it has functions
   std::vector<int> operands;   // buffers, -1 for absent ones
   std::vector<int> results;
-  int fault = -1;  // which of the words
+  int fault = -1;  // the index of its first fault word
   // For errors: of the graph as given.
   NodeId node = -1;
   LocationId location = 0;
@@ -592,7 +592,7 @@ void Program::NameErrors(size_t i, const std::function<void()>& work) const {
 }
 
 void Program::RunWatched(const Memory& memory) const {
-  // What fails must be known to be this one's.
+  // A failure must be attributed to this run.
   static auto& one_at_a_time = NeverDestroyed<std::mutex>();
   std::lock_guard lock(one_at_a_time);
   machine_->Finish();

@@ -52,7 +52,7 @@ std::shared_ptr<const Program> SharedParts::FindBody(const Graph& body) const {
 }
 
 void SharedParts::AddBody(const Attr& body, std::shared_ptr<const Program> program) {
-  constexpr size_t kMost = 64;  // those that vary with the sizes are met once
+  constexpr size_t kMost = 64;  // bodies that vary with the sizes are used once
   std::lock_guard lock(mutex_);
   if (bodies_.size() >= kMost) return;
   bodies_.try_emplace(&body.graph(), Body{body, std::move(program)});

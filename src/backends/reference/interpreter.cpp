@@ -17,7 +17,7 @@ HostTensor Hooks::Allocate(const Shape& shape, const OpDef&) { return HostTensor
 struct Program::Step {
   NodeId node;
   Kernel kernel;
-  // Where this step's part of the program's lists begins; the next step's beginning is its end.
+  // The begin of this step's part of the program's lists; the next step's begin is its end.
   int32_t operands;
   int32_t results;
   int32_t releases;

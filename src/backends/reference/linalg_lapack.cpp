@@ -1,4 +1,4 @@
-// The factors by LAPACK, which takes columns one after the other: what is row-major here is the
+// The factors by LAPACK, which is column-major: a row-major matrix is the
 // transposed matrix there. The only file that names its functions.
 
 #include <algorithm>

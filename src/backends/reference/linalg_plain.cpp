@@ -27,7 +27,7 @@ struct Rotation {
   double cosine, sine;
 };
 
-/// That which makes [[p, g], [g, q]] diagonal.
+/// The rotation that makes [[p, g], [g, q]] diagonal.
 Rotation Diagonalizing(double p, double q, double g) {
   double slope = (q - p) / (2 * g);
   double tangent = std::copysign(1 / (std::abs(slope) + std::hypot(1, slope)), slope);

@@ -2,10 +2,10 @@
 // length and not with its square.
 //
 // Note [Attention by blocks]
-// A block of queries meets the keys block by block, with a running largest score and sum of
-// exponentials; when the largest grows, what was summed is scaled down. Blocks depend on shapes
-// alone, and each is computed by one thread, so no result depends on the number of threads. Keys
-// that a causal mask hides from all queries of a block are not visited.
+// A block of queries visits the keys block by block, with a running largest score and sum of
+// exponentials; when the largest score grows, the earlier sums are scaled down. Blocks depend on
+// shapes alone, and each is computed by one thread, so no result depends on the number of threads.
+// Keys that a causal mask hides from all queries of a block are not visited.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -122,7 +122,7 @@ class AttentionCall : public Call {
     Finish(out, part, begin, rows, packed.values.count(), own);
   }
 
-  /// Makes a row of scores exponentials, and scales what was summed before if need be.
+  /// Turns a row of scores into exponentials, and scales the earlier sums if necessary.
   void AddRow(int64_t i, int64_t rows, int64_t count, int64_t panels, const Workspace& own) const {
     const SoftmaxLoops& loops = SoftmaxLoopsHere();
     float* row = own.scores + i * kKeys;
@@ -167,7 +167,7 @@ class AttentionCall : public Call {
   int64_t part_bytes_ = 0, worker_bytes_ = 0;
 };
 
-/// The gradients of one part at a time: each block of keys meets all blocks of queries.
+/// The gradients of one matrix at a time: each block of keys visits all blocks of queries.
 class AttentionBackwardCall : public Call {
   static constexpr int64_t kBlock = 96;  // queries, and keys
 

@@ -29,8 +29,8 @@ void DrawPlain(uint64_t seed, uint64_t first, int64_t groups, uint32_t* out) {
 
 #if defined(__x86_64__)
 
-/// Four blocks: lane i of counters[w] has word w of block i in its lower half; what is above is
-/// never used.
+/// Four blocks: lane i of counters[w] has word w of block i in its lower half; the upper half
+/// is never used.
 struct FourBlocks {
   __m256i counters[4];
 };
@@ -122,7 +122,7 @@ class RngBitsCall : public Call {
   int64_t count_;
 };
 
-// ---- quotients: what is too large wraps
+// ---- quotients: values that are too large wrap
 
 template <class T>
 T Negate(T x) {

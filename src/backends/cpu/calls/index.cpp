@@ -163,7 +163,7 @@ class GatherCall : public Call {
 
 // ---- scatter
 
-// How two elements become one; `T` is what the sum is kept in.
+// Functions that combine two elements; `T` is the type of the sum.
 
 struct TakeNew {
   template <class T>
@@ -200,8 +200,8 @@ struct And {
   static uint8_t Combine(uint8_t x, uint8_t y) { return x & y; }
 };
 
-/// Elements of a result that differ in a dim other than `dim` never meet: threads share those, and
-/// each takes the indices in order. f32 and f64 are combined as they are, f16 and bf16 in f32.
+/// Elements of a result that differ in a dim other than `dim` are independent: threads divide them,
+/// and each takes the indices in order. f32 and f64 are combined as they are, f16 and bf16 in f32.
 class ScatterCall : public Call {
  public:
   ScatterCall(const Graph& graph, const GraphNode& node)

@@ -344,7 +344,7 @@ class Walk {
       to += index_[d] * dims[d].to;
     }
   }
-  /// How many are left in the last dim.
+  /// The number of remaining elements in the last dim.
   int64_t left() const { return dims_[count_ - 1].size - index_[count_ - 1]; }
   /// `steps` at most left().
   void Advance(int64_t steps) {

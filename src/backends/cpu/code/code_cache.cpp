@@ -30,7 +30,7 @@ class LiveCode {
     return at == by_key_.end() ? nullptr : at->second.lock();
   }
 
-  /// Returns what is there already, else `code`.
+  /// Returns the code that is already there, else `code`.
   std::shared_ptr<const LoadedCode> Add(const std::string& key,
                                         std::shared_ptr<const LoadedCode> code) {
     std::lock_guard lock(mutex_);

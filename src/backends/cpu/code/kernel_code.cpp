@@ -26,11 +26,12 @@
 namespace hammock::cpu {
 namespace {
 
-/// At least two: a program has several kernels, and whoever waits for them has nothing else to do.
+/// At least two: a program has several kernels, and a thread that waits for them has nothing else
+/// to do.
 size_t MostThreads() { return std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 2, 4); }
 
-/// What waits to be compiled, and the threads that do it, started as they are needed. Threads do
-/// not survive a fork, so the child gets a queue of its own.
+/// The kernels that wait to be compiled, and the threads that compile them, started as needed.
+/// Threads do not survive a fork, so the child gets a queue of its own.
 class CompileQueue {
  public:
   static CompileQueue& Get() {

@@ -20,13 +20,13 @@ namespace {
 
 constexpr const char* kFileName = "libhammock-llvm.so";
 
-/// What came of opening the plug-in: a compiler or the reason why not.
+/// The result of opening the plug-in: a compiler, or the reason why there is none.
 struct Opened {
   std::unique_ptr<const LlvmCompiler> compiler;
   std::string reason;
 };
 
-/// The file beside the one that holds this code.
+/// The path of the plug-in in the folder of this library.
 std::string PathBesideThisLibrary() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<const void*>(&LlvmCompiler::WhyAbsent), &info)) return "";

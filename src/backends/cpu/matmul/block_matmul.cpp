@@ -101,8 +101,8 @@ void BlockMatMul::Run(const MatMul::Pointers& pointers, const Scratch& scratch,
               });
 }
 
-/// The part of a task where each is one block. A thread meets the same panel again and again; or,
-/// where all panels stay in its cache, the same rows: those that other matmuls see as its own.
+/// The part of a task that is one block. A thread uses the same panel again and again; or, if all
+/// panels stay in its cache, the same rows, which it also has in other matmuls.
 BlockMatMul::Part BlockMatMul::PartOf(int64_t task) const {
   constexpr int64_t kNearBytes = 512 << 10;
   if (!split_.copies() && spec_.k * spec_.n * width_ <= kNearBytes) {

@@ -177,7 +177,7 @@ Dims Joined(const Dims& first, const Dims& second, const Dims& third) {
   return all;
 }
 
-/// How an operand is a stack of matrices [rows, columns]; fills `copy` if it must be copied first.
+/// An operand as a stack of matrices [rows, columns]; sets `copy` if it must be copied first.
 MatrixLayout LayoutOf(const Shape& shape, const Dims& batch, const Dims& rows, const Dims& columns,
                       Dims& copy) {
   Dims strides = ContiguousStrides(shape.sizes());
@@ -227,7 +227,7 @@ MatrixLayout RowMajor(const Dims& batch, const MatrixLayout& layout, int64_t row
   return result;
 }
 
-/// What brings matrices of one layout into another; nothing where no element moves.
+/// The copy of matrices from one layout to another; empty if no element moves.
 OperandCopy CopyBetween(DType dtype, const Dims& batch, int64_t rows, int64_t columns,
                         const MatrixLayout& from, const MatrixLayout& to) {
   bool same = (rows == 1 || from.row == to.row) && (columns == 1 || from.column == to.column);
@@ -242,7 +242,7 @@ OperandCopy CopyBetween(DType dtype, const Dims& batch, int64_t rows, int64_t co
   return OperandCopy(dtype, sizes, strides);
 }
 
-/// Where parts are not finished as they are made: the whole result is there.
+/// Runs the epilogue on a whole result, for kernels that do not run it on parts.
 void RunEpilogue(const Epilogue& epilogue, void* result, DType dtype, int64_t rows, int64_t columns,
                  const Scratch& scratch, ThreadPool& pool) {
   constexpr int64_t kPart = 1 << 14;  // elements
@@ -254,7 +254,7 @@ void RunEpilogue(const Epilogue& epilogue, void* result, DType dtype, int64_t ro
   pool.ParallelFor(rows, std::max<int64_t>(kPart / columns, 1), run, scratch.workers);
 }
 
-/// Gives a kernel what its epilogue needs, if that runs afterwards.
+/// Reserves the scratch memory of an epilogue that runs after the kernel.
 template <class Kernel>
 void ReserveEpilogue(Kernel& kernel, const EpilogueSpec& epilogue) {
   if (!kernel.finishes) kernel.worker_bytes = std::max(kernel.worker_bytes, epilogue.scratch_bytes);

@@ -151,8 +151,8 @@ class OneDnnConvolution : public ConvolutionKernel {
     return memory::desc(sizes, type_, strides);
   }
 
-  /// How many rows of the output a task has: enough tasks for many threads, data that fit a
-  /// cache, and not too little work.
+  /// The number of output rows of a task: there are enough tasks for many threads, the data of a
+  /// task fit a cache, and a task is not too little work.
   int64_t RowsOfBand() const {
     int64_t rows = spec_.out.size(2);
     if (spec_.transposed) return rows;

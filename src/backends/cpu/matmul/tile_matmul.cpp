@@ -1,5 +1,5 @@
-// Matmuls of any dtype by tiles: a panel of the right side is brought into a form that the
-// innermost loop reads straight through, and meets all rows of the left side.
+// Matmuls of any dtype by tiles: a panel of the right operand is packed so that the innermost loop
+// reads it sequentially, and is multiplied by all rows of the left operand.
 #include <cstring>
 #include <type_traits>
 
@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kRowBlock = 192;  // rows of a task: 6 * 32
 constexpr int64_t kDepth = 2048;    // terms whose panel is held at once
 
-/// What sums of T are computed in. Integers wrap, so unsigned ones of the width do.
+/// The type in which sums of T are computed. Integers wrap, so unsigned ones of that width serve
+/// all.
 template <class T>
 struct SumOf {
   using Type = std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>;

@@ -71,9 +71,9 @@ bool IsWindow(const Graph& graph, const GraphNode& node) {
          Windows(node).Suits(graph.TypeOf(node.inputs[0]));
 }
 
-/// Which values lie with their channels last. Values that one kernel computes from each other are a
-/// group and lie alike; a group that convolutions read or write gains by lying as they like it, and
-/// loses where others read or write it.
+/// The choice of values with channels last. Values that one kernel computes from each other form a
+/// group with one layout; a group gains by channels last where convolutions read or write it, and
+/// loses where other ops do.
 class Layouts {
  public:
   explicit Layouts(const Graph& graph)

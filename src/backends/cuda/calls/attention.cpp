@@ -1,11 +1,11 @@
-// Attention of 16-bit floats without ever holding the scores.
+// Attention of 16-bit floats that never stores the scores.
 //
 // Note [Attention on a GPU]
-// A block has some queries, 16 or 32 for each of its four warps, and meets the keys some at a time
+// A block has some queries, 16 or 32 for each of its four warps, and visits the keys tile by tile
 // (Note [Tiles of attention]), with a running largest score and sum of powers for each query; when
-// the largest grows, what was summed is scaled down. Scores are f32 and powers of two; they are
-// rounded to the operands' dtype before they meet the values. The order of sums depends on shapes
-// alone.
+// the largest score grows, the earlier sums are scaled down. Scores are f32; their powers of two
+// are rounded to the operands' dtype before they are multiplied by the values. The order of sums
+// depends on shapes alone.
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/attention_text.h"
@@ -39,7 +39,7 @@ __device__ __forceinline__ void hide_scores(float (&s)[kTiles][kColumns][4], con
     }
   }
 }
-// Scores become powers; what was summed is scaled down where the largest score grows.
+// Scores become powers; the earlier sums are scaled down where the largest score grows.
 template <int kTiles, int kColumns, int kWidth>
 __device__ __forceinline__ void weigh_scores(float (&s)[kTiles][kColumns][4],
                                              float (&out)[kTiles][kWidth][4],

@@ -212,7 +212,7 @@ template <int kWidth, class T>
 __device__ __forceinline__ T* part_of(T* tile, int first) {
   return tile + first * (kWidth + 8);
 }
-// A tile of kRows rows of a matrix, by all threads; what is beyond `count` rows becomes 0.
+// Copies a tile of kRows rows of a matrix, by all threads; rows from `count` on become 0.
 template <int kRows, int kWidth>
 __device__ __forceinline__ void copy_tile(unsigned short* to, const Matrix& from, int first,
                                           int count) {

@@ -106,7 +106,7 @@ std::string OffsetLines(int dims, int first, const std::string& i, const std::st
         "({3})w{1};\n",
         name, first + d, first + dims + d, type);
   }
-  // The coordinate of the first dim is what is left.
+  // The coordinate of the first dim is the rest.
   if (dims > 0) {
     text += fmt::format("  {0} += (long long)rest_of_{0} * (long long)w{1};\n", name, first + dims);
   }

@@ -6,8 +6,7 @@ namespace hammock::cuda {
 
 namespace {
 
-constexpr size_t kMost =
-    64;  // runs of a stream that may be ahead of what is known of their success
+constexpr size_t kMost = 64;                         // unchecked runs that a stream may have
 constexpr std::chrono::microseconds kPatience{250};  // then nobody seems to wait for a check
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What goes by indices: gather, index_select, slices with a start on the device; random
+// Calls with indices: gather, index_select, slices with a start on the device; also random
 // words. Wrong indices are noted and nothing outside of an operand is touched.
 #include <fmt/format.h>
 

@@ -119,7 +119,7 @@ __device__ inline bool before(Item x, Item y) {
   // Threads have neighbouring items, so some places are left out to use all banks.
   return type + R"(
 __device__ inline int place_of(int i) { return i + i / 8; }
-// How many of `a` are among the first `diagonal` of two sorted runs.
+// The number of items of `a` among the first `diagonal` of two sorted runs.
 template <class Int, class At>
 __device__ inline Int split_runs(Int diagonal, Int a_size, Int b_size, At at) {
   Int low = diagonal > b_size ? diagonal - b_size : 0, high = diagonal < a_size ? diagonal : a_size;
@@ -174,7 +174,7 @@ std::string PickText(const SortTileKind& kind, std::string_view element) {
                             "  const long long step = 1;\n"
                           : "  const Read* from = (const Read*)w1 + row / inner * extent * inner + "
                             "row % inner;\n  const long long step = inner;\n";
-  // What is read next is asked for before the last is looked at.
+  // The next items are loaded before the last ones are compared.
   body += R"(  Read next[4] = {};
 #pragma unroll
   for (int k = 0; k < 4; ++k) {

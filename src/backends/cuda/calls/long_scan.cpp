@@ -1,8 +1,8 @@
-// Scans of few lines that are long.
+// Scans of few long lines.
 // Note [Scans of few lines]. Each tile of a line has a block, which posts its total, and then waits
 // for the totals of the tiles before it in its group of 256, and for those of the groups before: a
 // thread for each, and always the same tree of sums. The last tile of a group posts the group's.
-// Tiles are numbered by a ticket, so they only ever wait for those that have begun.
+// Tiles are numbered by a ticket, so they only wait for tiles that have begun.
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/scan_kit.h"
@@ -171,8 +171,8 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
                plan_.reverse ? "(extent - 1 - first)" : "first");
   }
 
-  /// Sets `before` to what is before this thread's elements in the tile, and posts the tile's
-  /// total: the last thread's offset and its warp's.
+  /// Sets `before` to the value of the elements before this thread's in the tile, and posts the
+  /// tile's total: the last thread's offset and its warp's.
   std::string TotalText(ScalarText& scalars) const {
     std::string text = std::string("  Wide total = none;\n") +
                        (vectors_ ? kEightVectors : kEightEach) +
@@ -196,8 +196,8 @@ __device__ inline Wide posted(unsigned long long address, long long which) {{
                plan_.Combined(scalars, "offset", "total"));
   }
 
-  /// Sets `running` to what is before this thread's elements. A group's total is posted before
-  /// anything of other groups is waited for.
+  /// Sets `running` to the value of all elements before this thread's. A group's total is posted
+  /// before anything of other groups is waited for.
   std::string BeforeText(ScalarText& scalars) const {
     std::string text =
         "  Wide sum = t < place ? posted(w7, line * tiles + group * 256 + t) : none;\n" +

@@ -53,7 +53,7 @@ Dims FreeDims(int rank, const Dims& contract, const Dims& batch) {
   return free;
 }
 
-/// How an operand is a stack of matrices [batch, rows, columns]: as it lies, or as a copy.
+/// An operand as a stack of matrices [batch, rows, columns]: in its own layout, or as a copy.
 struct OperandPlan {
   bool transposed = false;
   int64_t row = 1;  ///< stride of stored rows

@@ -147,8 +147,8 @@ __device__ inline unsigned same_digit(unsigned digit) {
   return __match_any_sync(0xffffffffu, digit);
 #endif
 }
-// How many items of earlier tiles have the digit whose states these are: each tile says first how
-// many it has, and then how many there are up to its end.
+// The number of items of earlier tiles with the digit of these states: each tile posts first its own
+// count, and then the count up to its end.
 __device__ inline State look_back(const volatile State* states, long long part) {
   const int known = sizeof(State) * 8 - 2;
   State before = 0;
@@ -171,7 +171,7 @@ __device__ inline State look_back(const volatile State* states, long long part) 
 )";
 
 constexpr const char* kMove = R"(
-  __shared__ unsigned found[8 * 256 + 1];  // the last one is for what is not there
+  __shared__ unsigned found[8 * 256 + 1];  // the last one is for absent items
   __shared__ unsigned places[256];
   __shared__ unsigned sums[8];
   __shared__ unsigned ticket;

@@ -9,7 +9,8 @@
 namespace hammock::cuda {
 namespace {
 
-/// A block for each line: threads take every 256th element, then meet.
+/// A block for each line: each thread reduces every 256th element, then the block reduces over its
+/// threads.
 class ArgCall : public Call {
  public:
   ArgCall(const Graph& graph, const GraphNode& node)

@@ -77,8 +77,8 @@ class ScanCall : public Call {
     return BlockKernel(kArguments, scalars.Functions(), body);
   }
 
-  /// Sets `offset` to what is before this thread's elements in the `group` of threads that have a
-  /// line, and `whole` to what all threads have.
+  /// Sets `offset` to the value of the elements before this thread's in the `group` of threads that
+  /// share a line, and `whole` to the value of all their elements.
   std::string OffsetText(ScalarText& scalars, int64_t group) const {
     int64_t lanes = std::min<int64_t>(group, 32);
     std::string text = fmt::format(

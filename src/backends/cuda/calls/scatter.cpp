@@ -1,5 +1,5 @@
-// Scatter: elements of a source meet those that their indices name. What rounds is always combined
-// in the order of the indices, so results are the same every time.
+// Scatter: elements of a source are combined with the destinations that their indices name. Floats
+// are always combined in the order of the indices, so results are the same every time.
 #include <bit>
 
 #include "backends/cuda/calls/scatter_kit.h"
@@ -59,8 +59,8 @@ class LineScatter : public ScatterCall {
   Offsets in_self_, in_index_, in_source_;
 };
 
-/// One thread for each element of the index; the memory combines. Sums of many integers into few
-/// offsets are made by each block for itself first.
+/// One thread for each element of the index, with atomic operations. For sums of many integers into
+/// few destinations, each block first sums into shared-memory accumulators, one per destination.
 class AtomicScatter : public ScatterCall {
  public:
   AtomicScatter(const Graph& graph, const GraphNode& node)
@@ -135,7 +135,7 @@ class AtomicScatter : public ScatterCall {
   Offsets in_self_, in_index_, in_source_;
 };
 
-/// Which way depends on sizes and dtype alone, and not on whether an index names rows.
+/// The choice depends on sizes and dtype alone, and not on whether an index names rows.
 std::unique_ptr<Call> MakeScatter(const Graph& graph, const GraphNode& node, const CallContext&) {
   ScatterPlan plan(graph, node);
   bool is_float = IsFloat(plan.dtype), is_sum = plan.reduce == "sum";

@@ -246,8 +246,8 @@ std::unique_ptr<Call> MakeTopK(const Graph& graph, const GraphNode& node, const 
                                     node.attrs[2].boolean());
 }
 
-/// Where elements are not 0, in order. Tiles are counted first, so that each knows where its
-/// positions go.
+/// The positions of elements that are not 0, in order. Tiles are counted first, so that each knows
+/// the offset of its positions.
 class NonzeroCall : public Call {
  public:
   NonzeroCall(const Graph& graph, const GraphNode& node)

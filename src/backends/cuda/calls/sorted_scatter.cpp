@@ -14,7 +14,7 @@ constexpr int64_t kWrong = 0xffffffff;
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// How many of the sorted, from `low` to `high`, have a smaller target.
+/// The number of sorted items, from `low` to `high`, with a smaller target.
 constexpr const char* kIndexAmong = R"(
 __device__ inline long long place_among(const Sorted* sorted, long long low, long long high,
                                         unsigned long long target) {
@@ -31,10 +31,10 @@ __device__ inline long long place_among(const Sorted* sorted, long long low, lon
 constexpr const char* kPaddedIndex =
     "__device__ inline int place_of(int i) { return i + i / 8; }\n";
 
-/// Indices are sorted with the elements that they move, or with positions. All that meet in one
-/// place are a run, which has a thread of its own, or several where an index names a whole row.
-/// Runs of more than kRun are cut into parts at multiples of kRun, which have threads of their own
-/// and are combined after that.
+/// Indices are sorted with the elements that they move, or with positions. All items with one
+/// destination are a run, which has a thread, or several if an index names a whole row. Runs of
+/// more than kRun are divided at multiples of kRun; the parts have threads of their own and are
+/// combined after that.
 class SortedScatter : public ScatterCall {
  public:
   SortedScatter(const Graph& graph, const GraphNode& node)
@@ -112,8 +112,7 @@ class SortedScatter : public ScatterCall {
   }
 
  private:
-  // Where the arguments of offsets begin: those in the source for all kernels, then those of
-  // targets.
+  // The first argument of the offsets: those in the source for all kernels, then those of targets.
   static constexpr int kArguments = 14;
   static constexpr int kRadixArguments = 6;
   int AllArguments() const { return kArguments + in_source_.argument_count(); }
@@ -164,7 +163,7 @@ class SortedScatter : public ScatterCall {
     return fmt::format("note_fault({}, {}, {});\n", fault, i, IndexText(i, index));
   }
   /// Lines that set `target` to the destination of index `i`; a wrong one comes last. The
-  /// arguments of where that is begin at `first`.
+  /// arguments of the offset begin at `first`.
   std::string ReadTarget(const std::string& i, const char* index, const char* extent,
                          int first) const {
     std::string text = fmt::format("const long long index = {};\n", IndexText(i, index));
@@ -194,7 +193,7 @@ class SortedScatter : public ScatterCall {
             "(unsigned long long)i;\n");
   }
 
-  /// `target_at` and `position_at` of what was sorted.
+  /// The functions `target_at` and `position_at` of the sorted items.
   std::string SortedText() const {
     std::string text = radix_
                            ? "typedef unsigned Sorted;\n"
@@ -224,10 +223,10 @@ class SortedScatter : public ScatterCall {
       if (place <= (unsigned)(all / 128)) lists[2 + (long long)w11 + place] = (unsigned)i;
 )";
 
-  /// Lists where runs begin, the long ones after the others. Where the last one wins: where they
-  /// end. The order in the lists means nothing. Of fresh rows there is a word for each instead, one
-  /// more than where its run begins. Wrong targets may tear a run to pieces, so there may be more
-  /// than there is room for; the results are not used then.
+  /// Lists the first items of runs, the long ones after the others; if the last item wins, the last
+  /// items. The lists have no order. For fresh rows there is a word for each row instead, one more
+  /// than the first item of its run. Wrong targets may divide a run, so the list may overflow; the
+  /// results are not used then.
   KernelSource RunsSource() const {
     const char* is_mine = plan_.reduce == "none"
                               ? "i + 1 == all || target_at(sorted, i + 1) != target"
@@ -328,8 +327,8 @@ class SortedScatter : public ScatterCall {
                        last_wins ? "false" : "targets[place_of(n + 128)] == target", kListLong);
   }
 
-  /// Short runs of elements. A block finds those that begin in its 2,048 and lists them in shared
-  /// memory, where their targets and elements are; then each has a thread.
+  /// Short runs of elements. A block lists the runs that begin in its 2,048 items in shared memory,
+  /// where their targets and elements are; then each run has a thread.
   KernelSource ElementsSource() const {
     ScalarText scalars;
     std::string body = Names() +
@@ -391,7 +390,7 @@ class SortedScatter : public ScatterCall {
     return EachOf("sum[v] = " + Combined(scalars, plan_, WideOf(plan_.dtype), "sum[v]", value) +
                   ";");
   }
-  /// Lines that begin with what is there, which is 0 in fresh memory.
+  /// Lines that begin with the old value, which is 0 in fresh memory.
   std::string OldText(ScalarText& scalars) const {
     std::string text = fmt::format("    Wide sum[{0}];\n    {{\n    {1} x[{0}] = {{}};\n", vector_,
                                    MemoryType(plan_.dtype));
@@ -406,7 +405,7 @@ class SortedScatter : public ScatterCall {
            fmt::format("    store_wide<{}>(to + at, x);\n    }}\n", vector_);
   }
 
-  /// What meets in short runs of rows, in order.
+  /// Combines short runs of rows, in order.
   KernelSource RowsSource() const {
     ScalarText scalars;
     std::string body = Names();

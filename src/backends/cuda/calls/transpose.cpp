@@ -9,10 +9,10 @@ namespace hammock::cuda {
 namespace {
 
 constexpr int64_t kTile = 64;
-constexpr int64_t kLeast = 16;  // places of either dim that are worth a tile
+constexpr int64_t kLeast = 16;  // the least size of either dim that is worth a tile
 
-/// w1 from, w2 to, w3 and w4 the sizes of the dims that are contiguous in what is read and in what
-/// is written, w5 and w6 how far apart neighbours of the other one lie; then the other dims.
+/// w1 source, w2 destination, w3 and w4 the sizes of the dims that are contiguous in the source and
+/// in the destination, w5 and w6 the strides of the other one; then the other dims.
 constexpr const char* kBody = R"(
   const long long size = (long long)w3, others = (long long)w4;
   const long long column = rest % ((size + 63) / 64) * 64;
@@ -87,7 +87,7 @@ class TransposeCall : public Call {
 
  private:
   struct Dim {
-    int64_t size = 1, from = 0, to = 0;  // strides in what is read and in what is written
+    int64_t size = 1, from = 0, to = 0;  // strides in source and destination
   };
   DType dtype_;
   Dim read_, written_;  // contiguous there

@@ -13,7 +13,7 @@ using compiler::ReduceFn;
 
 constexpr int64_t kMost32 = (int64_t{1} << 30) - 1;  // with room for sums of two
 
-/// What running values are kept in.
+/// The dtype of running values.
 DType WideOf(DType dtype) {
   if (IsFloat(dtype)) return DType::kF64;
   return InfoOf(dtype).kind == DTypeKind::kSigned ? DType::kI64 : DType::kU64;

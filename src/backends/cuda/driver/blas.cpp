@@ -36,7 +36,7 @@ enum PreferenceAttribute { kMaxWorkspace = 1, kAlignmentA = 5 };
 
 constexpr uint64_t kWorkspace = 32 << 20;
 constexpr uint32_t kAlignment = 16;
-constexpr size_t kMostPrepared = 4096;  // then those that are gone are forgotten
+constexpr size_t kMostPrepared = 4096;  // then expired entries are removed
 
 struct Functions {
   int (*create)(Handle* handle);

@@ -18,7 +18,7 @@ struct Loop {
   int64_t to;
 };
 
-/// Dims as loops: those of one element left out, those that step evenly made one.
+/// Dims as loops, without dims of one element; dims with a common stride are merged.
 std::vector<Loop> LoopsOf(const Dims& sizes, const Layout& from, const Layout& to) {
   std::vector<Loop> loops;
   for (int d = 0; d < sizes.size(); ++d) {

@@ -17,7 +17,7 @@ using Handle = void*;
 using Descriptor = void*;
 using Kind = Convolution::Kind;
 
-/// What the library expects of an algorithm.
+/// The library's expected performance of an algorithm.
 struct Estimate {
   int algorithm;
   int status;
@@ -36,7 +36,7 @@ constexpr int kCrossCorrelation = 1;
 
 constexpr int kMostEstimates = 16;
 constexpr size_t kMostWorkspace = size_t{256} << 20;
-constexpr size_t kMostPrepared = 4096;  // then those that are gone are forgotten
+constexpr size_t kMostPrepared = 4096;  // then expired entries are removed
 
 using CreateDescriptor = int (*)(Descriptor*);
 using DestroyDescriptor = int (*)(Descriptor);

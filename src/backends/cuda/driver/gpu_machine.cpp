@@ -357,7 +357,7 @@ class GpuMachine : public Machine {
     Enter();
     for (int stream = 0; stream < kMostStreams; ++stream) {
       if (!streams_[Index(stream)].opened) continue;
-      // By an event: another thread may be capturing what it asks of its stream.
+      // By an event: another thread may be capturing its stream.
       WaitFor(*Now(stream));
       driver_.Check(driver_.stream_synchronize(streams_[Index(stream)].uploads),
                     "copies to the device");
@@ -495,7 +495,7 @@ class GpuMachine : public Machine {
     driver_.Check(driver_.fill(opened.counters, 0, kCounterBytes, opened.stream), "a fill");
     if (progress_) {
       char* word = progress_ + Index(stream) * kWordBytes;
-      // Where streams cannot write, events are known to have passed when they were waited for.
+      // If streams cannot write, events are known to have passed only after a wait.
       if (driver_.stream_write(opened.stream, reinterpret_cast<CUdeviceptr>(word), 0, 0) == 0) {
         opened.progress = reinterpret_cast<uint32_t*>(word);
       }

@@ -178,9 +178,9 @@ class EmulatedConvolution : public PreparedOp {
   const Convolution convolution;
 };
 
-/// Calls `meet(at_input, at_weight, at_out)` for all that meet.
-template <class Meet>
-void ForEachMeeting(const Convolution& c, Meet meet) {
+/// Calls `f(at_input, at_weight, at_out)` for all products of a convolution.
+template <class F>
+void ForEachProduct(const Convolution& c, F f) {
   int dims = c.stride.size();
   auto positions = [dims](const Dims& sizes) {
     int64_t count = 1;
@@ -204,8 +204,8 @@ void ForEachMeeting(const Convolution& c, Meet meet) {
       }
       if (!inside) continue;
       int64_t from = channel / each * channels + k / positions(c.weight);
-      meet((image * c.input[1] + from) * positions(c.input) + at,
-           channel * channels * positions(c.weight) + k, i);
+      f((image * c.input[1] + from) * positions(c.input) + at,
+        channel * channels * positions(c.weight) + k, i);
     }
   }
 }
@@ -229,7 +229,7 @@ void ConvolveOf(const Convolution& c, const T* a, const T* b, T* out) {
   int64_t count = 1;
   for (int64_t size : sizes) count *= size;
   std::vector<double> sums(static_cast<size_t>(count));
-  ForEachMeeting(c, [&](int64_t input, int64_t weight, int64_t position) {
+  ForEachProduct(c, [&](int64_t input, int64_t weight, int64_t position) {
     input = OffsetOf(c.input, c.channels_last, input);
     weight = OffsetOf(c.weight, c.channels_last, weight);
     position = OffsetOf(c.out, c.channels_last, position);

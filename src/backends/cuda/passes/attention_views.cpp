@@ -11,7 +11,7 @@
 namespace hammock::cuda {
 namespace {
 
-/// How the elements of a view lie in what it is a view of.
+/// The layout of a view in its base tensor.
 struct View {
   Dims sizes, strides;
   int64_t offset = 0;

@@ -126,7 +126,7 @@ class LoopWriter {
   std::vector<GraphValue> operands_;
 };
 
-/// Which queries see which keys, where this round has those from `round` * rows on.
+/// The causal mask of a round, which has the queries from `round` * rows on.
 GraphValue CausalMask(GraphBuilder& w, GraphValue round, int64_t rows, int64_t keys) {
   const Dims plane = {rows, keys};
   GraphValue first = w.Add(ops::kMul, {round, w.Constant(Scalar(rows), DType::kI64)});

@@ -13,7 +13,7 @@ namespace {
 
 bool IsNarrow(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
-/// What a value is a cast of, if it is one of a 16-bit float, perhaps seen through views.
+/// The 16-bit float dtype that a value, perhaps a view, was cast from; nothing if there is none.
 std::optional<DType> NarrowDType(const Graph& graph, GraphValue value) {
   while (compiler::IsView(graph[value.node])) value = graph[value.node].inputs[0];
   const GraphNode& node = graph[value.node];

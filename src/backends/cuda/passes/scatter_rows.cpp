@@ -12,7 +12,8 @@
 namespace hammock::cuda {
 namespace {
 
-/// What is broadcast to the index of a scatter, if it has one element for each row along `dim`.
+/// The vector that is broadcast to the index of a scatter, if it has one element for each row along
+/// `dim`.
 std::optional<GraphValue> IndexOfRows(const Graph& graph, const GraphNode& scatter) {
   const Shape& self = scatter.type();
   const Shape& source = graph.TypeOf(scatter.inputs[2]);

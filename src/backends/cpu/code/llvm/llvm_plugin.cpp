@@ -39,7 +39,7 @@ using TargetMachine = Owned<LLVMTargetMachineRef, LLVMDisposeTargetMachine>;
 using MachineOptions = Owned<LLVMTargetMachineOptionsRef, LLVMDisposeTargetMachineOptions>;
 using PassOptions = Owned<LLVMPassBuilderOptionsRef, LLVMDisposePassBuilderOptions>;
 
-/// What a compile ends with when it gives no code.
+/// Thrown by a compilation without a result.
 struct Failure {
   std::string text;
 };
@@ -56,8 +56,8 @@ std::string Take(char* message) {
   return WithoutLineEnd(text);
 }
 
-// Where LLVM can go on no more ("cannot select ...") it calls this and, if this returns, ends the
-// process. Its frames have unwind tables but nothing to clean up: what they held is leaked.
+// If LLVM cannot continue ("cannot select ...") it calls this and, if this returns, ends the
+// process. Its frames have unwind tables but nothing to clean up: their memory is leaked.
 thread_local bool compiling = false;
 
 void OnFatalError(const char* reason) {
@@ -104,8 +104,9 @@ class Emitter {
   llvm::legacy::PassManager passes_;
 };
 
-/// What compiles: it serves one thread at a time. Free ones are kept for the next compile of any
-/// thread; there are as many as compiles ever ran at once, times the kinds of targets.
+/// A compiler for one target, used by one thread at a time. Free ones are kept for the next
+/// compilation of any thread; there are as many as compilations ever ran at once, times the
+/// targets.
 struct Machine {
   std::string cpu;
   std::string features;
@@ -173,7 +174,7 @@ Machine TakeMachine(const HammockLlvmRequest& request) {
 }
 
 void GiveBack(Machine machine) {
-  constexpr int kMostCompiles = 512;  // then what its context has kept goes
+  constexpr int kMostCompiles = 512;  // then its context is released
   if (++machine.compiles >= kMostCompiles) return;
   Machines& machines = FreeMachines();
   std::lock_guard lock(machines.mutex);
@@ -228,7 +229,7 @@ std::string Emit(LLVMModuleRef module, const Machine& machine, bool assembly) {
   return std::string(LLVMGetBufferStart(code), LLVMGetBufferSize(code));
 }
 
-/// What LLVM was working on when it gave up: it may be in any state, so it is kept and not touched.
+/// The objects of a compilation that LLVM gave up. They may be in any state, so they are leaked.
 struct Remains {
   Machine machine;
   Module module;
