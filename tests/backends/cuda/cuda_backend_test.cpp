@@ -22,7 +22,7 @@
 namespace hammock {
 namespace {
 
-/// Two devices of one kind; "gpu" beside "cuda", which other tests may use.
+/// Two devices of one kind, "gpu"; other tests may use "cuda".
 class CudaDevice : public testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -94,7 +94,7 @@ TEST(MatMul, MatchesTheInterpreterOnAnyDims) {
     };
     Dims shared;
     for (int i = 0; i < batch + contract; ++i) shared.push_back(size());
-    auto place = [&](int free, Dims& sizes, Dims& batch_dims, Dims& contract_dims) {
+    auto add_dims = [&](int free, Dims& sizes, Dims& batch_dims, Dims& contract_dims) {
       int rank = batch + contract + free;
       std::vector<int> order(rank);
       for (int i = 0; i < rank; ++i) order[i] = i;
@@ -109,8 +109,8 @@ TEST(MatMul, MatchesTheInterpreterOnAnyDims) {
       }
     };
     Dims a, b, a_batch, b_batch, a_contract, b_contract;
-    place(a_free, a, a_batch, a_contract);
-    place(b_free, b, b_batch, b_contract);
+    add_dims(a_free, a, a_batch, a_contract);
+    add_dims(b_free, b, b_batch, b_contract);
     CheckDotGeneral(Shape(dtype, a), Shape(dtype, b), a_contract, b_contract, a_batch, b_batch,
                     random);
   }

@@ -142,11 +142,11 @@ void ExpectSameBits(const Tensor& input, const std::vector<Layer>& layers) {
 Layer Conv(const Dims& weight, unsigned seed, const Dims& stride = {1}, const Dims& padding = {0},
            const Dims& dilation = {1}, int64_t groups = 1) {
   Tensor w = Values(weight, seed), b = Values({weight[0]}, seed + 1);
-  int places = weight.size() - 2;
+  int spatial = weight.size() - 2;
   return [=](const Tensor& x) {
-    return places == 1   ? conv1d(x, w, b, stride, padding, dilation, groups)
-           : places == 2 ? conv2d(x, w, b, stride, padding, dilation, groups)
-                         : conv3d(x, w, b, stride, padding, dilation, groups);
+    return spatial == 1   ? conv1d(x, w, b, stride, padding, dilation, groups)
+           : spatial == 2 ? conv2d(x, w, b, stride, padding, dilation, groups)
+                          : conv3d(x, w, b, stride, padding, dilation, groups);
   };
 }
 
@@ -155,7 +155,7 @@ TEST(KeepChannelsLast, ChainsHaveTheBitsOfSeparateSteps) {
   auto pool = [](const Tensor& x) { return max_pool2d(x, {2}); };
   ExpectSameBits(Values({3, 1, 20, 22}, 1),
                  {Conv({32, 1, 5, 5}, 2), rectify, pool, Conv({24, 32, 3, 3}, 4), rectify, pool});
-  // Kernels of one place, strides, dilation, groups, padding.
+  // Kernels of one position, strides, dilation, groups, padding.
   ExpectSameBits(Values({2, 20, 17, 21}, 1),
                  {Conv({48, 20, 1, 1}, 2), rectify, Conv({48, 16, 3, 3}, 3, {2}, {1}, {1}, 3),
                   rectify, Conv({16, 48, 1, 1}, 4, {2}), Conv({16, 1, 2, 2}, 5, {1}, {1}, {2}, 16),
