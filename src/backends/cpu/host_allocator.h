@@ -38,7 +38,7 @@ class HostAllocator {
   void Free(void* block, int64_t bytes);
 
   /// Memory for one run, given back at its end. It may be a cached block up to four times as large,
-  /// so that runs of ever other sizes share memory instead of touching new pages.
+  /// so that runs of ever new sizes share memory instead of touching new pages.
   class Arena {
    public:
     Arena(HostAllocator& memory, int64_t bytes, std::string_view what, int64_t others = 0);

@@ -6,11 +6,11 @@
 
 namespace hammock::cpu {
 
-/// What decides which machine code this CPU runs: maker, family, model and feature bits, as one
-/// word. Equal on all cores, known without LLVM; part of the key of compiled code.
+/// The identity of this CPU as one word: maker, family, model and feature bits. Equal on all cores,
+/// known without LLVM; part of the key of compiled code.
 const std::string& HostCpuKey();
 
-/// What code for this CPU may use.
+/// The instruction sets that code for this CPU may use.
 compiler::IrTarget HostTarget();
 
 }  // namespace hammock::cpu

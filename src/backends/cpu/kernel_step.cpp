@@ -50,7 +50,7 @@ KernelStep::KernelStep(Launch launch, std::shared_ptr<KernelCode> code)
       worker_scratch_ += (elements * InfoOf(access.dtype).bits / 8 + 127) / 64 * 64;
     }
   }
-  CutIntoTiles();
+  DivideIntoTiles();
 }
 
 int64_t KernelStep::bytes() const {
@@ -61,7 +61,7 @@ int64_t KernelStep::bytes() const {
   return static_cast<int64_t>(bytes);
 }
 
-void KernelStep::CutIntoTiles() {
+void KernelStep::DivideIntoTiles() {
   const Kernel& kernel = *launch_.kernel;
   const int64_t rows = launch_.rows, columns = launch_.columns;
   for (int64_t extent : launch_.outer) outer_count_ *= extent;

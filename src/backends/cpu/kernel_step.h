@@ -1,6 +1,6 @@
 #pragma once
-/// KernelStep: a kernel at certain sizes, cut into tiles of rows and columns that threads share
-/// out. How it is cut never shows in a result.
+/// KernelStep: a kernel at certain sizes, divided into tiles of rows and columns for several
+/// threads. Results do not depend on the division.
 
 #include <memory>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace hammock::cpu {
 
-/// Element instructions that are not worth a second thread.
+/// The number of element instructions up to which a second thread does not pay.
 inline constexpr int64_t kSerialWork = 1 << 16;
 
 /// Immutable.
@@ -21,18 +21,18 @@ class KernelStep {
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
   int64_t tiles() const { return outer_count_ * row_tiles_ * column_tiles_; }
-  /// In element instructions.
+  /// The work, in element instructions.
   int64_t work() const { return tile_work_ * tiles(); }
 
   /// Of each thread that runs it.
   int64_t scratch_bytes() const { return worker_scratch_; }
   int64_t bytes() const;  ///< held by this
 
-  /// Some of the tiles, by one thread. `buffers` are those of the schedule.
+  /// Runs some of the tiles on one thread. `buffers` are those of the schedule.
   void Run(char* const* buffers, char* scratch, int64_t begin, int64_t end, int worker) const;
 
  private:
-  void CutIntoTiles();
+  void DivideIntoTiles();
 
   const compiler::Launch launch_;
   std::shared_ptr<KernelCode> code_;
@@ -41,7 +41,7 @@ class KernelStep {
   std::vector<int64_t> column_strides_;
   std::vector<int64_t> scratch_at_;  // by access: in a worker's scratch memory; -1: not there
   int64_t worker_scratch_ = 0;
-  bool streams_ = false;  // writes past the caches
+  bool streams_ = false;  // non-temporal stores
   int64_t outer_count_ = 1;
   int64_t row_tile_ = 1;
   int64_t column_tile_ = 1;

@@ -34,12 +34,12 @@ namespace {
 
 constexpr int64_t kFewBytes = 32 << 20;  // that concurrent kernels may take in addition
 
-constexpr Address kCounters = 1;  // stands for those of the stream
+constexpr Address kCounters = 1;  // stands for the counters of the stream
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-/// Sets a run's word (w0) where one of w2 words at w1 is set, or one at the addresses that follow,
-/// as far as they are not 0.
+/// Sets a run's word (w0) if one of the w2 words at w1 is set, or a word at one of the addresses in
+/// the further arguments that are not 0.
 const KernelSource& GatherSource() {
   static const auto& source = *new KernelSource([] {
     constexpr int kFirst = 3;
@@ -162,7 +162,7 @@ void Program::PrepareSteps(const std::vector<bool>& varies) {
     prepared.location = graph_[id].location;
     if (!step.is_call()) {
       prepared.config = ConfigureLaunch(step.launch);
-      // A kernel of its own for sizes that happen to fit would be compiled in the middle of a run.
+      // The variant for full rounds would be compiled in the middle of a run.
       if (shared_ && varies[i]) prepared.config.even = false;
       prepared.grid = GridOf(step.launch, prepared.config);
       continue;

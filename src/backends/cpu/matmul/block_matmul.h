@@ -1,6 +1,6 @@
 #pragma once
 /// BlockMatMul: a matmul divided into blocks, which a library multiplies on one thread each. This
-/// class knows tasks, panels and epilogues; a derived class multiplies.
+/// class handles tasks, panels and epilogues; a derived class multiplies.
 
 #include <string>
 #include <vector>
@@ -53,7 +53,7 @@ class BlockMatMul : public MatMulKernel {
     std::byte* out;
   };
   virtual void Multiply(const Block& block, std::byte* scratch) const = 0;
-  /// Makes a packed panel of one of b; only where `split.packs()`.
+  /// Packs a panel of b; only if `split.packs()`.
   virtual void PackPanel(const std::byte* /*b*/, std::byte* /*packed*/, bool /*last*/,
                          std::byte* /*scratch*/) const {}
   /// The size of a panel, for a split that packs or copies, and the key of its layout.
@@ -65,7 +65,7 @@ class BlockMatMul : public MatMulKernel {
   int64_t Columns(bool last) const {
     return last ? spec_.n - (split_.panels - 1) * split_.columns : split_.columns;
   }
-  /// Elements from one row of a panel that is not packed to the next.
+  /// The stride of the rows of a panel that is not packed, in elements.
   int64_t PanelStride(bool last) const { return split_.copies() ? Columns(last) : spec_.b.row; }
 
   const MatMulSpec spec_;
@@ -79,7 +79,7 @@ class BlockMatMul : public MatMulKernel {
     int64_t panels = 1;
     const std::byte* panel = nullptr;  // the only one, where the task has made it
   };
-  /// In the memory of a thread: the panel that it has made last, which its next task may want too.
+  /// In the memory of a thread: the panel that it made last, which its next task may use too.
   struct alignas(64) OwnPanelHead {
     int64_t index;
   };

@@ -1,6 +1,6 @@
 #pragma once
-/// What the files share that know oneDNN. Its primitives run on one thread each, in our pool: a
-/// team of its own would fight with ours.
+/// Helpers for the files that use oneDNN. Its primitives run on one thread each, in our pool:
+/// threads of its own would compete with ours.
 ///
 /// Note [oneDNN on one thread]
 /// Primitives are made and executed with OpenMP set to one thread, since both the choice of a
@@ -124,7 +124,7 @@ class Call {
     std::vector<std::unique_ptr<Set>> free;
   };
 
-  /// Waits for nobody: a lock that another thread held during a fork is never given back.
+  /// Never waits: a lock that another thread held during a fork is never released.
   std::unique_ptr<Set> Take() const {
     if (std::unique_lock lock(sets_->mutex, std::try_to_lock); lock && !sets_->free.empty()) {
       std::unique_ptr<Set> set = std::move(sets_->free.back());
@@ -145,9 +145,9 @@ class Call {
   std::unique_ptr<Sets> sets_;
 };
 
-/// What primitives were made for a computation, which `key` describes. It is kept for the process,
-/// so that all graphs, and all sizes of one, share it: even a primitive that the library has kept
-/// takes 30 to 100 us to get. Waits for nobody, as Call.
+/// The primitives of a computation, which `key` describes. They are kept for the process, so that
+/// all graphs, and all sizes of one, share them: even a primitive in the library's cache takes 30
+/// to 100 us to get. Never waits, as Call.
 template <class T, class Make>
 std::shared_ptr<const T> Prepared(const std::string& key, Make make) {
   constexpr size_t kMost = 512;

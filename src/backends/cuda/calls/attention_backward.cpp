@@ -1,11 +1,11 @@
-// The gradients of attention of 16-bit floats without ever holding the scores.
+// The gradients of attention of 16-bit floats; the scores are never stored.
 //
 // Note [Gradients of attention]
-// The softmax is made again from its denominators: weights = exp(scores - log_sum), and the
+// The softmax is recomputed from its denominators: weights = exp(scores - log_sum), and the
 // gradient of the scores is weights * (grad . value - delta). Both are rounded to the operands'
 // dtype before they are multiplied. One kernel has queries in its rows and sums the query's
 // gradient over the keys, the other one has keys and sums theirs and the values' over the queries,
-// so nobody adds to what another block has, and the order of sums depends on shapes alone.
+// so no two blocks add to the same memory, and the order of sums depends on shapes alone.
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/attention_text.h"

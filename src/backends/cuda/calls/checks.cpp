@@ -6,8 +6,9 @@ namespace hammock::cuda {
 
 namespace {
 
-constexpr size_t kMost = 64;                         // unchecked runs that a stream may have
-constexpr std::chrono::microseconds kPatience{250};  // then nobody seems to wait for a check
+constexpr size_t kMost = 64;  // unchecked runs that a stream may have
+constexpr std::chrono::microseconds kPatience{
+    250};  // then no thread is expected to wait for a check
 
 }  // namespace
 

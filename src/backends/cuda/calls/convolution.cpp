@@ -11,7 +11,7 @@
 namespace hammock::cuda {
 namespace {
 
-/// Multiplications that are not worth the library.
+/// The number of multiplications up to which the library does not pay.
 constexpr int64_t kTinyConvolution = 1 << 15;
 
 int64_t Positions(const Shape& shape) {
@@ -96,7 +96,7 @@ class LibraryCall : public Call {
     int64_t bytes;
   };
 
-  /// Of both operands and the result, in this order.
+  /// Prepares the copies of both operands and the result, in this order.
   void TransposeAll(const Convolution& c) {
     using Kind = Convolution::Kind;
     auto add = [&](const Dims& sizes, bool back) {

@@ -31,8 +31,8 @@ struct SortTileKind {
 /// that are read, elements of a row.
 std::string SortTileText(const SortTileKind& kind, std::string_view element);
 
-/// The first few of rows, or of parts of them, a block each: items that come before the last of the
-/// first few so far are collected, and when there are many, sorted. At most 1,024 are kept.
+/// The first few items of rows, or of parts of them, a block each: items that precede the last of
+/// the first few so far are collected, and sorted when there are many. At most 1,024 are kept.
 /// Arguments: as SortTileText, but parts for tiles, and the items of a part.
 std::string PickText(const SortTileKind& kind, std::string_view element);
 

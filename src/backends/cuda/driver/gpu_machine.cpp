@@ -31,7 +31,7 @@ constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kNoTiming = 2;
 constexpr unsigned kPortableAndMapped = 3;
 constexpr size_t kWordBytes = 64;        // apart, so that streams do not share a line
-constexpr size_t kMostFunctions = 4096;  // kept for programs to come
+constexpr size_t kMostFunctions = 4096;  // kept for later programs
 
 class GpuFunction : public Function {
  public:
@@ -65,9 +65,9 @@ struct GpuStream {
   CUstream stream = nullptr;
   CUdeviceptr counters = 0;
   std::atomic<uint64_t> asked{0};
-  std::atomic<uint64_t> passed{0};           // as far as someone has waited
+  std::atomic<uint64_t> passed{0};           // the last event that was waited for
   std::atomic<uint32_t*> progress{nullptr};  // the stream writes the number of its last event here
-  std::recursive_mutex mutex;                // of its order, and of what follows
+  std::recursive_mutex mutex;                // of the stream's order and the members below
   std::vector<GpuGraph::Op>* noted = nullptr;  // the operations being captured
   GpuGraph* compared = nullptr;                // operations are compared with it instead of done
   std::array<uint64_t, kMostStreams> came_after = {};  // by stream: the last event waited for
@@ -80,7 +80,7 @@ struct GpuStream {
     uint64_t known = passed;
     const uint32_t* word = progress;
     if (!word) return known;
-    // The word has the last bits of a number that had been asked for when it was written.
+    // The word has the low bits of the number of an event that had been recorded.
     uint32_t bits = __atomic_load_n(word, __ATOMIC_ACQUIRE);
     uint64_t last = asked;
     uint32_t behind = static_cast<uint32_t>(last) - bits;
@@ -153,7 +153,7 @@ class GpuMachine : public Machine {
     const size_t size = static_cast<size_t>(bytes);
     if (bytes <= kInOrder) {
       std::lock_guard lock(mine.mutex);
-      // The driver takes so few bytes before it returns.
+      // The driver copies so few bytes before it returns.
       driver_.Check(driver_.copy_to_device(to, from, size, mine.stream), "a copy to the device");
       return;
     }
@@ -439,7 +439,7 @@ class GpuMachine : public Machine {
     return event;
   }
 
-  /// Each reader has a stream for itself, so that it waits for nothing but its own value.
+  /// A stream for one reader at a time, which waits for its own value only.
   struct Lane {
     Lane(const Driver& driver, CUstream stream) : stream(stream), staging(driver, stream) {}
     const CUstream stream;
@@ -466,11 +466,11 @@ class GpuMachine : public Machine {
     driver_.Check(driver_.stream_wait_event(mine.stream, mine.uploaded, 0), "a wait");
   }
 
-  /// A process that does not use the GPU takes nothing of it.
+  /// Called with the first use, so that other processes take no memory of the GPU.
   void Open() {
     driver_.Check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
     driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
-    // For all streams at once: to take memory may mean to wait for work.
+    // For all streams at once, since an allocation may wait for work.
     driver_.Check(driver_.memory_take(&counters_, kMostStreams * kCounterBytes), "cuMemAlloc");
     if (driver_.stream_write) {
       void* words = nullptr;
@@ -483,7 +483,7 @@ class GpuMachine : public Machine {
     opened_ = true;
   }
 
-  /// Most processes use one or two.
+  /// Called with the first use of a stream: most processes use one or two.
   void OpenStream(int stream) {
     GpuStream& opened = streams_[Index(stream)];
     opened.counters = counters_ + static_cast<CUdeviceptr>(stream) * kCounterBytes;
@@ -511,7 +511,7 @@ class GpuMachine : public Machine {
     current = context_;
   }
 
-  /// From the disk, or by several threads.
+  /// The codes of kernels, from the disk or compiled by several threads.
   std::vector<std::string> CompileAll(const std::vector<const KernelSource*>& sources) const {
     static metrics::Counter& compiled = metrics::GetCounter("cuda::KernelsCompiled");
     std::vector<std::string> codes(sources.size());
@@ -537,7 +537,7 @@ class GpuMachine : public Machine {
     return codes;
   }
 
-  /// Compiles again what came from the disk and is refused.
+  /// Loads code; code from the disk that the driver refuses is compiled again.
   void LoadCode(const KernelSource& source, std::string code, GpuFunction& function) {
     CUresult result = driver_.module_load(&function.module, code.data());
     if (result != kCudaSuccess) {
@@ -577,7 +577,7 @@ class GpuMachine : public Machine {
   std::unique_ptr<Blas> blas_;
   Dnn dnn_;
   std::mutex lanes_mutex_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // that nobody uses
+  std::vector<std::unique_ptr<Lane>> lanes_;  // unused ones
   std::mutex code_mutex_;
   std::map<std::string, std::weak_ptr<GpuFunction>> functions_;
   std::deque<std::shared_ptr<GpuFunction>> kept_functions_;
@@ -585,8 +585,7 @@ class GpuMachine : public Machine {
 
 }  // namespace
 
-// Stops at the first that is missing: libraries take long to open, and are of no use without a
-// driver.
+// Stops at the first missing part: libraries take long to open, and are useless without a driver.
 std::string WhyNoGpu() {
   if (std::string why = WhyNoDriver(); !why.empty()) return "no driver: " + why;
   if (std::string why = WhyNoNvrtc(); !why.empty()) return "no compiler: " + why;

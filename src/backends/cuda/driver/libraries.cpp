@@ -31,7 +31,7 @@ lazy::DeviceFact DescribeDriver() {
   return Found("driver", fmt::format("CUDA {}.{}", version / 1000, version / 10 % 100));
 }
 
-/// Of a library with a function that returns its version, or writes it to where it is told.
+/// The version of a library whose function returns it, or writes it to an address.
 lazy::DeviceFact DescribeVersion(const char* name, const std::vector<std::string>& files,
                                  const char* returns, const char* writes) {
   Library library(files);

@@ -33,7 +33,7 @@ struct StreamsOfThread {
   int Of(const std::shared_ptr<ThreadStreams::Threads>& threads);
 
   std::vector<Entry> by_machine;
-  // The one that was asked for last: most threads use one machine.
+  // The last one that was asked for: most threads use one machine.
   static inline constinit thread_local const ThreadStreams::Threads* last_threads = nullptr;
   static inline constinit thread_local int last_stream = 0;
 };

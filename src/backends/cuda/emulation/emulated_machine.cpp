@@ -353,7 +353,7 @@ class EmulatedMachine : public Machine {
     auto time = [](const Event& event) { return static_cast<const EmulatedEvent&>(event).time; };
     return std::chrono::duration<double>(time(to) - time(from)).count();
   }
-  // Work is done when it is asked for.
+  // Work is done by the call that asks for it.
   void ComeAfter(const Event&) override {}
   void ComeAfter(int, uint64_t) override {}
   uint64_t Asked(int stream) const override { return asked_[static_cast<size_t>(stream)]; }
@@ -362,7 +362,7 @@ class EmulatedMachine : public Machine {
   void Finish() override {}
 
  private:
-  /// One library for all kernels that wait.
+  /// Compiles all waiting kernels into one library.
   void CompilePending() {
     std::string directory = std::filesystem::temp_directory_path() / "hammock-emulation-XXXXXX";
     if (!mkdtemp(directory.data())) {

@@ -27,7 +27,7 @@ class Fibres {
     if (_setjmp(home_) == 0) Resume(0);
   }
 
-  /// Goes on when all others had their turn.
+  /// Returns after all other fibres had their turn.
   void Yield() {
     HAMMOCK_CHECK(finished_ == 0, "a thread waits for one that has ended");
     int me = current_;

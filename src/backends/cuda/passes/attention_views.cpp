@@ -19,12 +19,12 @@ struct View {
 
 View Contiguous(const Dims& sizes) { return {sizes, ContiguousStrides(sizes), 0}; }
 
-/// Nothing where elements would have to be moved.
+/// Nothing if elements would have to be moved.
 std::optional<View> Reshaped(const View& view, const Dims& sizes) {
   struct Run {
     int64_t size, stride;
   };
-  std::vector<Run> runs;  // of dims that step as one, the last first
+  std::vector<Run> runs;  // of dims with a common stride, the last first
   for (int d = view.sizes.size(); d-- > 0;) {
     if (view.sizes[d] == 1) continue;
     if (!runs.empty() && view.strides[d] == runs.back().size * runs.back().stride) {
@@ -201,7 +201,7 @@ Graph FoldAttentionViews(Graph graph) {
     if (has_kernel(graph[id])) {
       return StridedWriter(editor, node).Write(bshd[static_cast<size_t>(id)]);
     }
-    // Swapping twice is nothing.
+    // Two swaps cancel.
     const Graph& out = editor.graph();
     if (SwapsHeads(node) && SwapsHeads(out[node.inputs[0].node])) {
       return {{out[node.inputs[0].node].inputs[0]}};

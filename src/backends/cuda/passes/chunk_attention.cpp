@@ -61,7 +61,7 @@ Chunks ChunksOf(const Graph& graph, const GraphNode& node, int64_t score_bytes) 
   return chunks;
 }
 
-/// Whether a mask is one for all matrices of the batch, or has one for each.
+/// Whether a mask has one matrix for the whole batch, or one for each of its matrices.
 enum class MaskKind { kNone, kShared, kEach, kOther };
 
 MaskKind KindOfMask(const Graph& graph, const GraphNode& node) {
@@ -77,7 +77,7 @@ MaskKind KindOfMask(const Graph& graph, const GraphNode& node) {
   return shared ? MaskKind::kShared : each ? MaskKind::kEach : MaskKind::kOther;
 }
 
-/// A loop that is being written: its operands, and its body's inputs that stand for them.
+/// A loop under construction: its operands, and the inputs of its body that stand for them.
 class LoopWriter {
  public:
   LoopWriter(GraphBuilder& outside, const GraphNode& node, int64_t count)
@@ -90,14 +90,14 @@ class LoopWriter {
     ++carried_;
     return Operand(x, outside_.TypeOf(x));
   }
-  /// After all that are carried. `x` begins with the number of rounds.
+  /// To be called after all carried values. `x` begins with the number of rounds.
   GraphValue Stacked(GraphValue x) {
     ++stacked_;
     Dims sizes = outside_.TypeOf(x).sizes();
     sizes.erase(0);
     return Operand(x, outside_.TypeOf(x).With(sizes));
   }
-  /// After all that are stacked.
+  /// To be called after all stacked values.
   GraphValue Invariant(GraphValue x) { return Operand(x, outside_.TypeOf(x)); }
 
   NodeId Finish(const std::vector<GraphValue>& results) {

@@ -22,7 +22,7 @@ bool Contains(const std::vector<int>& list, int number) {
   return std::find(list.begin(), list.end(), number) != list.end();
 }
 
-/// Whether a step has every word of `buffer` as an element of a line.
+/// Whether a step reads every word of `buffer` as an element of a line.
 bool CanDraw(const Step& step, int buffer) {
   if (step.is_call() || step.launch.kernel->lanes_along_rows) return false;
   const Kernel& kernel = *step.launch.kernel;
@@ -73,7 +73,7 @@ Schedule FuseRandom(const Graph& graph, Schedule schedule) {
       std::erase(step.reads, words);
       if (!Contains(step.reads, state)) step.reads.push_back(state);
     }
-    // The first step that draws is named by it.
+    // The first step that draws has the node of the random words among its own.
     if (!drawing.empty()) {
       std::vector<NodeId>& nodes = schedule.steps[drawing[0]].nodes;
       nodes.insert(nodes.begin(), node);

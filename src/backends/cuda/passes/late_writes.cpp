@@ -42,7 +42,7 @@ std::vector<int> WriteLate(const compiler::Schedule& schedule, int fault) {
   const Buffers buffers(schedule);
   std::vector<bool> is_read(schedule.buffers.size());  // by a step that stays
   std::vector<int> order, late;
-  for (int i = fault; i >= 0; --i) {  // who reads a result comes behind who writes it
+  for (int i = fault; i >= 0; --i) {  // readers of a result come behind its writer
     const compiler::Step& step = schedule.steps[static_cast<size_t>(i)];
     const bool is_needed = std::any_of(step.writes.begin(), step.writes.end(), [&](int buffer) {
       return is_read[static_cast<size_t>(buffer)];
