@@ -2,26 +2,31 @@
 // the interpreter's loop, and the C library called lane by lane.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "backends/cpu/interpret/lane_functions.h"
 #include "backends/cpu/interpret/scalar_kernels.h"
 #include "backends/cpu/interpret/scalar_loops.h"
-#include "hammock/ir/op_def.h"
 
 namespace hammock::cpu {
 namespace {
 
 constexpr int64_t kCount = 4096;
 
+bool IsOneOf(ScalarFn fn, std::initializer_list<ScalarFn> others) {
+  return std::find(others.begin(), others.end(), fn) != others.end();
+}
+
 /// Values in [-4, 4), or above 1 where functions need that.
 template <class T>
 std::vector<T> Values(ScalarFn fn) {
-  bool is_inverse = fn >= ScalarFn::kAsin && fn <= ScalarFn::kAtan;
-  double scale = is_inverse || fn == ScalarFn::kAtanh ? 0.2 : 1;
+  using enum ScalarFn;
+  double scale = IsOneOf(fn, {kAsin, kAcos, kAtan, kAtanh}) ? 0.2 : 1;
+  bool needs_positive = IsOneOf(fn, {kLog, kLog2, kLog10, kLog1p, kPow, kAcosh});
   std::vector<T> x(kCount);
   for (int64_t i = 0; i < kCount; ++i) {
     double value = scale * (static_cast<double>(i * 7919 % kCount) / kCount * 8 - 4);
-    bool needs_positive = (fn >= ScalarFn::kLog && fn <= ScalarFn::kLog1p) ||
-                          fn == ScalarFn::kPow || fn == ScalarFn::kAcosh;
     x[i] = static_cast<T>(needs_positive ? std::abs(value) + 1.01 : value);
   }
   return x;
@@ -49,18 +54,11 @@ void CallLanes(ScalarFn fn, DType dtype, const T* x, T* out) {
   }
 }
 
-std::string OpOf(ScalarFn fn) {
-  for (const OpDef* op : op_registry::All()) {
-    if (op->scalar == fn && !op->expand) return std::string(op->name());
-  }
-  return "";
-}
-
 template <class T>
 void Register(DType dtype, const LoadedCode* code) {
   for (ScalarFn fn : FunctionsOf(dtype)) {
     if (!LaneUnaryFor(fn, dtype) && !LaneBinaryFor(fn, dtype)) continue;
-    std::string name = OpOf(fn) + "/" + std::string(NameOf(dtype));
+    std::string name = std::string(NameOf(fn)) + "/" + std::string(NameOf(dtype));
     if (code) {
       auto* loop = code->Function<CompiledLoop>(LoopName(fn));
       benchmark::RegisterBenchmark((name + "/compiled").c_str(), [=](benchmark::State& state) {

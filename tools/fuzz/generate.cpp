@@ -44,19 +44,13 @@ const Functions& AllFunctions() {
     auto* all = new Functions;
     for (const OpDef* op : op_registry::All()) {
       if (!op->IsPrimitive() || op->scalar == ScalarFn::kNone) continue;
-      size_t arity = op->info().operand_args.size();
+      int arity = ArityOf(op->scalar);
       if (arity == 1) all->unary.push_back(op);
       if (arity == 2) all->binary.push_back(op);
     }
     return all;
   }();
   return all;
-}
-
-bool DividesIntegers(const OpDef& op, DType dtype) {
-  return IsIntegral(dtype) &&
-         (op.scalar == ScalarFn::kFloorDivide || op.scalar == ScalarFn::kTruncDivide ||
-          op.scalar == ScalarFn::kRemainder || op.scalar == ScalarFn::kFmod);
 }
 
 }  // namespace
@@ -140,7 +134,7 @@ void Generator::Binary(GraphValue first) {
   if (!Computes(op, type.dtype())) return;
   GraphValue y = random_.OneIn(12) ? x : Like(type.dtype(), type.sizes());
   if (op.scalar == ScalarFn::kCopysign) y = WithoutNan(y);
-  if (DividesIntegers(op, type.dtype())) {
+  if (DividesIntegers(op.scalar, type.dtype())) {
     if (type.dtype() == DType::kBool) return;
     bool plain = random_.OneIn(2);
     int64_t number = random_.Pick({1, 2, 3, 7, -1});
@@ -148,7 +142,8 @@ void Generator::Binary(GraphValue first) {
     GraphValue constant = Constant(plain ? number : 1, type.dtype(), type.sizes());
     y = plain ? constant : Add(ops::kBitwiseOr, {y, constant});
   }
-  if (random_.OneIn(3) && op.scalar != ScalarFn::kCopysign && !DividesIntegers(op, type.dtype())) {
+  if (random_.OneIn(3) && op.scalar != ScalarFn::kCopysign &&
+      !DividesIntegers(op.scalar, type.dtype())) {
     std::swap(x, y);
   }
   Add(op, {x, y});

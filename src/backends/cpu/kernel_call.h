@@ -9,10 +9,8 @@
 
 namespace hammock::cpu {
 
-inline constexpr int kScalarFns = static_cast<int>(ScalarFn::kSelect) + 1;
-
 constexpr int LaneFunctionIndex(ScalarFn fn, DType dtype) {
-  return static_cast<int>(dtype) * kScalarFns + static_cast<int>(fn);
+  return static_cast<int>(dtype) * static_cast<int>(kNumScalarFns) + static_cast<int>(fn);
 }
 /// The functions of lane_functions.h in one table, by LaneFunctionIndex; null for functions that
 /// are not there. Kernels call the entries of functions without a body.

@@ -182,22 +182,9 @@ void Apply(ScalarFn fn, const Block<double>& block) {
       return block.Zip([](double x, double y) { return x > y; });
     case ScalarFn::kGe:
       return block.Zip([](double x, double y) { return x >= y; });
-    case ScalarFn::kNone:
-    case ScalarFn::kGcd:
-    case ScalarFn::kBitwiseNot:
-    case ScalarFn::kLogicalNot:
-    case ScalarFn::kBitwiseAnd:
-    case ScalarFn::kBitwiseOr:
-    case ScalarFn::kBitwiseXor:
-    case ScalarFn::kShiftLeft:
-    case ScalarFn::kShiftRight:
-    case ScalarFn::kLogicalAnd:
-    case ScalarFn::kLogicalOr:
-    case ScalarFn::kLogicalXor:
-    case ScalarFn::kSelect:
-      break;
+    default:
+      NoSuchForm(block.call, block.dtype);
   }
-  NoSuchForm(block.call, dtype);
 }
 
 // ---- integers: all arithmetic is done unsigned, which wraps
@@ -351,51 +338,9 @@ void Apply(ScalarFn fn, const Block<Int>& block) {
       return block.Zip([](Int x, Int y) { return x > y; });
     case ScalarFn::kGe:
       return block.Zip([](Int x, Int y) { return x >= y; });
-    case ScalarFn::kNone:
-    case ScalarFn::kSqrt:
-    case ScalarFn::kRsqrt:
-    case ScalarFn::kReciprocal:
-    case ScalarFn::kExp:
-    case ScalarFn::kExp2:
-    case ScalarFn::kExpm1:
-    case ScalarFn::kLog:
-    case ScalarFn::kLog2:
-    case ScalarFn::kLog10:
-    case ScalarFn::kLog1p:
-    case ScalarFn::kSin:
-    case ScalarFn::kCos:
-    case ScalarFn::kTan:
-    case ScalarFn::kAsin:
-    case ScalarFn::kAcos:
-    case ScalarFn::kAtan:
-    case ScalarFn::kSinh:
-    case ScalarFn::kCosh:
-    case ScalarFn::kTanh:
-    case ScalarFn::kAsinh:
-    case ScalarFn::kAcosh:
-    case ScalarFn::kAtanh:
-    case ScalarFn::kErf:
-    case ScalarFn::kErfc:
-    case ScalarFn::kErfinv:
-    case ScalarFn::kLgamma:
-    case ScalarFn::kDigamma:
-    case ScalarFn::kErfcx:
-    case ScalarFn::kI0e:
-    case ScalarFn::kI1e:
-    case ScalarFn::kIgamma:
-    case ScalarFn::kIgammac:
-    case ScalarFn::kZeta:
-    case ScalarFn::kSigmoid:
-    case ScalarFn::kGelu:
-    case ScalarFn::kDiv:
-    case ScalarFn::kAtan2:
-    case ScalarFn::kHypot:
-    case ScalarFn::kCopysign:
-    case ScalarFn::kNextafter:
-    case ScalarFn::kSelect:
-      break;
+    default:
+      NoSuchForm(block.call, block.dtype);
   }
-  NoSuchForm(block.call, block.dtype);
 }
 
 // ---- operands

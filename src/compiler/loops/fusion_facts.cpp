@@ -23,18 +23,6 @@ bool IsNonzeroConstant(const Graph& graph, GraphValue value) {
   return node.op == &ops::kConstant && BitsOf(node.attrs[0].scalar(), node.type().dtype()) != 0;
 }
 
-bool DividesIntegers(const GraphNode& node) {
-  switch (node.op->scalar) {
-    case ScalarFn::kFloorDivide:
-    case ScalarFn::kTruncDivide:
-    case ScalarFn::kRemainder:
-    case ScalarFn::kFmod:
-      return IsIntegral(node.type().dtype());
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 std::optional<ReduceFn> ReductionOf(const GraphNode& node) {
@@ -54,7 +42,8 @@ bool IsPointwise(const Graph& graph, const GraphNode& node) {
     return InfoOf(node.type().dtype()).bits == InfoOf(graph.TypeOf(node.inputs[0]).dtype()).bits;
   }
   if (node.op->scalar == ScalarFn::kNone || !node.op->IsPrimitive()) return false;
-  return !DividesIntegers(node) || IsNonzeroConstant(graph, node.inputs[1]);
+  return !DividesIntegers(node.op->scalar, node.type().dtype()) ||
+         IsNonzeroConstant(graph, node.inputs[1]);
 }
 
 bool IsView(const GraphNode& node) {

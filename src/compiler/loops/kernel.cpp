@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <concepts>
 #include <string_view>
@@ -12,19 +11,6 @@
 #include "base/throw.h"
 
 namespace hammock::compiler {
-
-const std::string& NameOf(ScalarFn fn) {
-  static const auto& names = *[] {
-    auto* names = new std::array<std::string, 256>;
-    for (const OpDef* op : op_registry::All()) {
-      if (op->IsPrimitive() && op->scalar != ScalarFn::kNone) {
-        (*names)[static_cast<size_t>(op->scalar)] = op->info().name;
-      }
-    }
-    return names;
-  }();
-  return names[static_cast<size_t>(fn)];
-}
 
 namespace {
 
@@ -76,7 +62,7 @@ void AppendWhat(std::string& text, const Instr& instr) {
     case Instr::Kind::kConstant:
       return add("constant a", instr.access);
     case Instr::Kind::kScalar:
-      return add(compiler::NameOf(instr.fn));
+      return add(hammock::NameOf(instr.fn));
     case Instr::Kind::kCast:
       return add("cast");
     case Instr::Kind::kBitcast:

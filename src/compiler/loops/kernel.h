@@ -121,7 +121,5 @@ std::string ToText(const Launch& launch);
 void CheckBounds(const Launch& launch, const std::vector<int64_t>& sizes);
 
 const char* NameOf(ReduceFn fn);
-/// The name of the primitive whose body the function is.
-const std::string& NameOf(ScalarFn fn);
 
 }  // namespace hammock::compiler

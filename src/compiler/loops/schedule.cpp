@@ -27,39 +27,6 @@ constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongRow = 4096;
 constexpr int64_t kLargePermute = 1024;  // elements from which on a copy by tiles pays
 
-/// About how many simple instructions a node takes for each element.
-int CostOf(const GraphNode& node) {
-  switch (node.op->scalar) {
-    case ScalarFn::kNone:
-      return 0;
-    case ScalarFn::kAbs:
-    case ScalarFn::kNeg:
-    case ScalarFn::kAdd:
-    case ScalarFn::kSub:
-    case ScalarFn::kMul:
-    case ScalarFn::kMaximum:
-    case ScalarFn::kMinimum:
-    case ScalarFn::kEq:
-    case ScalarFn::kNe:
-    case ScalarFn::kLt:
-    case ScalarFn::kLe:
-    case ScalarFn::kGt:
-    case ScalarFn::kGe:
-    case ScalarFn::kSelect:
-    case ScalarFn::kBitwiseAnd:
-    case ScalarFn::kBitwiseOr:
-    case ScalarFn::kBitwiseXor:
-    case ScalarFn::kBitwiseNot:
-    case ScalarFn::kLogicalAnd:
-    case ScalarFn::kLogicalOr:
-    case ScalarFn::kLogicalXor:
-    case ScalarFn::kLogicalNot:
-      return 1;
-    default:
-      return 10;
-  }
-}
-
 class Scheduler {
  public:
   Scheduler(const Graph& graph, bool aligned_outputs, bool epilogues)
@@ -190,7 +157,7 @@ class Scheduler {
         facts_.named[Index(StorageOf(graph_, node.inputs[0]).node)] = true;
         cost[Index(id)] = between[Index(id)] = 0;
       }
-      cost[Index(id)] += CostOf(node);
+      cost[Index(id)] += InfoOf(node.op->scalar).cost;
       ++between[Index(id)];
       if (IsView(node) || IsGenerated(node)) continue;
       bool kept = uses[Index(id)] > 1 && cost[Index(id)] >= kKeepCost;

@@ -14,41 +14,6 @@ namespace {
 
 constexpr int64_t kMostElements = 64;
 
-/// Functions of floats that have one right result, and give it on every backend. Of -0.0 and 0.0
-/// either may be the maximum.
-bool IsExactOnFloats(ScalarFn fn) {
-  switch (fn) {
-    case ScalarFn::kAbs:
-    case ScalarFn::kNeg:
-    case ScalarFn::kFloor:
-    case ScalarFn::kCeil:
-    case ScalarFn::kTrunc:
-    case ScalarFn::kRound:
-    case ScalarFn::kSqrt:
-    case ScalarFn::kReciprocal:
-    case ScalarFn::kLogicalNot:
-    case ScalarFn::kIsNan:
-    case ScalarFn::kAdd:
-    case ScalarFn::kSub:
-    case ScalarFn::kMul:
-    case ScalarFn::kDiv:
-    case ScalarFn::kCopysign:
-    case ScalarFn::kLogicalAnd:
-    case ScalarFn::kLogicalOr:
-    case ScalarFn::kLogicalXor:
-    case ScalarFn::kEq:
-    case ScalarFn::kNe:
-    case ScalarFn::kLt:
-    case ScalarFn::kLe:
-    case ScalarFn::kGt:
-    case ScalarFn::kGe:
-    case ScalarFn::kSelect:
-      return true;
-    default:  // a new function is not folded until someone says that it is exact
-      return false;
-  }
-}
-
 /// Ops that move elements, and conversions.
 bool MovesElements(const OpDef* op) {
   constexpr const OpDef* kOps[] = {
@@ -115,7 +80,7 @@ class Folder {
       if (attr.kind() == Attr::Kind::kGraph) return false;
     }
     if (node.op->effect != Effect::kPure || !Fits(node)) return false;
-    return !floats || MovesElements(node.op) || IsExactOnFloats(node.op->scalar);
+    return !floats || MovesElements(node.op) || InfoOf(node.op->scalar).exact;
   }
 
   /// What a float becomes that an integer does not hold is the machine's choice.

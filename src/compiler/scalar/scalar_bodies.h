@@ -10,6 +10,7 @@
 /// f16 and bf16 are computed in float and rounded after each function by the caller. Functions
 /// without a body are called lane by lane: backends/cpu/interpret/lane_functions.h.
 
+#include "compiler/scalar/no_body.h"
 #include "compiler/scalar/scalar_double_more.h"
 #include "compiler/scalar/scalar_wide.h"
 #include "hammock/ir/dtype.h"
@@ -17,116 +18,10 @@
 
 namespace hammock::compiler {
 
-// ---- which functions there are
-
-/// What a function takes and gives.
-enum class ScalarForm {
-  kUnary,    ///< Unary(fn, x)
-  kTest,     ///< Test(fn, x), a truth value
-  kBinary,   ///< Binary(fn, x, y)
-  kCompare,  ///< Compare(fn, x, y), a truth value
-  kOther,    ///< kNone, kSelect
-};
-
-constexpr ScalarForm FormOf(ScalarFn fn) {
-  if (fn == ScalarFn::kNone || fn == ScalarFn::kSelect) return ScalarForm::kOther;
-  if (fn == ScalarFn::kLogicalNot || fn == ScalarFn::kIsNan) return ScalarForm::kTest;
-  if (fn < ScalarFn::kAdd) return ScalarForm::kUnary;
-  return fn < ScalarFn::kLogicalAnd ? ScalarForm::kBinary : ScalarForm::kCompare;
-}
-
 /// Whether the function has an inline body for elements of this type. bool has them through
-/// UnaryBool and BinaryBool.
+/// UnaryBool and BinaryBool; emitters write selects themselves.
 constexpr bool HasBody(ScalarFn fn, DType dtype) {
-  const bool is_float = dtype >= DType::kF16 && dtype <= DType::kF64;
-  const bool is_int = dtype <= DType::kI64;
-  switch (fn) {
-    case ScalarFn::kAbs:
-    case ScalarFn::kNeg:
-    case ScalarFn::kSign:
-    case ScalarFn::kFloor:
-    case ScalarFn::kCeil:
-    case ScalarFn::kTrunc:
-    case ScalarFn::kRound:
-    case ScalarFn::kIsNan:
-    case ScalarFn::kAdd:
-    case ScalarFn::kSub:
-    case ScalarFn::kMul:
-    case ScalarFn::kTruncDivide:
-    case ScalarFn::kMaximum:
-    case ScalarFn::kMinimum:
-    case ScalarFn::kFmax:
-    case ScalarFn::kFmin:
-    case ScalarFn::kEq:
-    case ScalarFn::kNe:
-    case ScalarFn::kLt:
-    case ScalarFn::kLe:
-    case ScalarFn::kGt:
-    case ScalarFn::kGe:
-      return is_float || is_int;
-    case ScalarFn::kSqrt:
-    case ScalarFn::kRsqrt:
-    case ScalarFn::kReciprocal:
-    case ScalarFn::kDiv:
-    case ScalarFn::kCopysign:
-    case ScalarFn::kExp:
-    case ScalarFn::kExp2:
-    case ScalarFn::kExpm1:
-    case ScalarFn::kLog:
-    case ScalarFn::kLog2:
-    case ScalarFn::kLog10:
-    case ScalarFn::kLog1p:
-    case ScalarFn::kTanh:
-    case ScalarFn::kSigmoid:
-    case ScalarFn::kGelu:
-    case ScalarFn::kSin:
-    case ScalarFn::kCos:
-    case ScalarFn::kTan:
-    case ScalarFn::kAsin:
-    case ScalarFn::kAcos:
-    case ScalarFn::kAtan:
-    case ScalarFn::kSinh:
-    case ScalarFn::kCosh:
-    case ScalarFn::kAsinh:
-    case ScalarFn::kAcosh:
-    case ScalarFn::kAtanh:
-    case ScalarFn::kErf:
-    case ScalarFn::kErfc:
-    case ScalarFn::kAtan2:
-    case ScalarFn::kHypot:
-      return is_float;
-    case ScalarFn::kPow:
-      return is_int || is_float;
-    case ScalarFn::kFloorDivide:
-    case ScalarFn::kRemainder:
-    case ScalarFn::kFmod:
-    case ScalarFn::kBitwiseNot:
-    case ScalarFn::kLogicalNot:
-    case ScalarFn::kBitwiseAnd:
-    case ScalarFn::kBitwiseOr:
-    case ScalarFn::kBitwiseXor:
-    case ScalarFn::kShiftLeft:
-    case ScalarFn::kShiftRight:
-    case ScalarFn::kLogicalAnd:
-    case ScalarFn::kLogicalOr:
-    case ScalarFn::kLogicalXor:
-      return is_int;
-    case ScalarFn::kNone:
-    case ScalarFn::kErfinv:
-    case ScalarFn::kLgamma:
-    case ScalarFn::kDigamma:
-    case ScalarFn::kErfcx:
-    case ScalarFn::kI0e:
-    case ScalarFn::kI1e:
-    case ScalarFn::kNextafter:
-    case ScalarFn::kGcd:
-    case ScalarFn::kIgamma:
-    case ScalarFn::kIgammac:
-    case ScalarFn::kZeta:
-    case ScalarFn::kSelect:
-      return false;
-  }
-  return false;
+  return fn != ScalarFn::kSelect && BodyOf(fn, dtype) <= ScalarBody::kByLane;
 }
 
 // ---- 16-bit floats
@@ -344,8 +239,13 @@ HAMMOCK_BODY N UnaryInt(ScalarFn fn, const N& x) {
       return Select(x > zero, one, zero) - Select(x < zero, one, zero);
     case ScalarFn::kBitwiseNot:
       return x ^ Like(x, static_cast<typename N::Element>(-1));
-    default:  // the roundings
+    case ScalarFn::kFloor:
+    case ScalarFn::kCeil:
+    case ScalarFn::kTrunc:
+    case ScalarFn::kRound:
       return x;
+    default:
+      NoBody(fn);
   }
 }
 
@@ -385,7 +285,7 @@ HAMMOCK_BODY N BinaryInt(ScalarFn fn, const N& x, const N& y) {
     case ScalarFn::kShiftRight:
       return ShiftRight(x, y);
     default:
-      return x;
+      NoBody(fn);
   }
 }
 
@@ -411,12 +311,21 @@ HAMMOCK_BODY N Binary(ScalarFn fn, const N& x, const N& y) {
 
 template <class N>
 HAMMOCK_BODY typename N::Mask Test(ScalarFn fn, const N& x) {
-  return fn == ScalarFn::kIsNan ? IsNan(x) : x == Like(x, 0);
+  switch (fn) {
+    case ScalarFn::kIsNan:
+      return IsNan(x);
+    case ScalarFn::kLogicalNot:
+      return x == Like(x, 0);
+    default:
+      NoBody(fn);
+  }
 }
 
 template <class N>
 HAMMOCK_BODY typename N::Mask Compare(ScalarFn fn, const N& x, const N& y) {
   switch (fn) {
+    case ScalarFn::kEq:
+      return x == y;
     case ScalarFn::kNe:
       return x != y;
     case ScalarFn::kLt:
@@ -434,7 +343,7 @@ HAMMOCK_BODY typename N::Mask Compare(ScalarFn fn, const N& x, const N& y) {
     case ScalarFn::kLogicalXor:
       return (x != Like(x, 0)) ^ (y != Like(y, 0));
     default:
-      return x == y;
+      NoBody(fn);
   }
 }
 

@@ -3,6 +3,7 @@
 /// another would be off by several units in the last place, what a rounding lost is carried along
 /// as a second double. scripts/fit_scalar_math.py gives the coefficients.
 
+#include "compiler/scalar/no_body.h"
 #include "compiler/scalar/scalar_double.h"
 #include "compiler/scalar/scalar_trig64.h"
 #include "hammock/ir/scalar_fn.h"
@@ -402,7 +403,7 @@ HAMMOCK_BODY D UnaryMath64(ScalarFn fn, const D& x) {
     case ScalarFn::kGelu:
       return Gelu64(x);
     default:
-      return x;
+      NoBody(fn);
   }
 }
 
@@ -416,7 +417,7 @@ HAMMOCK_BODY D BinaryMath64(ScalarFn fn, const D& x, const D& y) {
     case ScalarFn::kHypot:
       return Hypot64(x, y);
     default:
-      return x;
+      NoBody(fn);
   }
 }
 

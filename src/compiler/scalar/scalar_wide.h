@@ -4,6 +4,7 @@
 /// what is special is selected by their callers. `F` is a number of floats, `D` one of doubles.
 /// scripts/fit_scalar_math.py gives the coefficients.
 
+#include "compiler/scalar/no_body.h"
 #include "compiler/scalar/scalar_float.h"
 #include "hammock/ir/scalar_fn.h"
 
@@ -414,7 +415,7 @@ HAMMOCK_BODY F UnaryMath32(ScalarFn fn, const F& x) {
     case ScalarFn::kGelu:
       return Gelu32(x);
     default:
-      return x;
+      NoBody(fn);
   }
 }
 
@@ -428,7 +429,7 @@ HAMMOCK_BODY F BinaryMath32(ScalarFn fn, const F& x, const F& y) {
     case ScalarFn::kHypot:
       return Hypot32(x, y);
     default:
-      return x;
+      NoBody(fn);
   }
 }
 

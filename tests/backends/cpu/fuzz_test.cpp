@@ -92,8 +92,8 @@ TEST(FuzzBounds, AreTightEnoughToSeeWrongElements) {
   EXPECT_EQ(Compare(sum, {x}, 1), "");
   EXPECT_NE(Compare(sum, {x}, 1 + 0x1p-23), "");
   const char* exp = "%0 = input : f32[3]\n%1 = exp %0 : f32[3]\nreturn %1";
-  EXPECT_EQ(Compare(exp, {x}, 1 + 0x1p-23), "");
-  EXPECT_NE(Compare(exp, {x}, 1 + 0x1p-20), "");
+  EXPECT_EQ(Compare(exp, {x}, 1 + 0x1.4p-24), "");  // the next number
+  EXPECT_NE(Compare(exp, {x}, 1 + 0x1p-22), "");
   const char* all =
       "%0 = input : f32[3]\n%1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[]\nreturn %1";
   EXPECT_EQ(Compare(all, {x}, 1 + 0x1p-23), "");
@@ -102,6 +102,31 @@ TEST(FuzzBounds, AreTightEnoughToSeeWrongElements) {
       "%0 = input : f32[3]\n%1 = reduce_prod %0 {dims=[0], keepdim=false} : f32[]\nreturn %1";
   EXPECT_EQ(Compare(product, {x}, 1 + 0x1p-23), "");
   EXPECT_NE(Compare(product, {x}, 1 + 0x1p-17), "");
+}
+
+/// A neighbour of the right result passes where the function's row allows errors, and no more.
+TEST(FuzzBounds, AreThoseOfTheScalarFunctions) {
+  int inexact = 0;
+  for (size_t i = 1; i < kNumScalarFns; ++i) {
+    ScalarFn fn = static_cast<ScalarFn>(i);
+    if (InfoOf(fn).floats == ScalarBody::kAbsent || IsTruth(fn) || ArityOf(fn) > 2) continue;
+    const OpDef& op = op_registry::Get(NameOf(fn));
+    Graph one;
+    std::vector<HostTensor> operands(static_cast<size_t>(ArityOf(fn)),
+                                     Make(f32, {0.3 * op.domain.lo + 0.7 * op.domain.hi}));
+    std::vector<GraphValue> inputs;
+    for (const HostTensor& operand : operands) inputs.push_back(one.AddInput(operand.shape()));
+    one.AddOutput({one.AddNode(op, inputs), 0});
+    float expected = reference::Interpret(one, operands)[0].values<float>()[0];
+    ASSERT_TRUE(std::isfinite(expected)) << op.name();
+    auto passes = [&](float actual) {
+      return CompareNode(one, operands, {Make(f32, {actual})}, {Make(f32, {expected})}).empty();
+    };
+    EXPECT_EQ(passes(std::nextafter(expected, 9e9f)), InfoOf(fn).f32_ulps > 0) << op.name();
+    EXPECT_FALSE(passes(expected + 1e-6f * std::max(1.0f, std::abs(expected)))) << op.name();
+    inexact += InfoOf(fn).f32_ulps > 0;
+  }
+  EXPECT_GT(inexact, 30);
 }
 
 TEST(FuzzBounds, TellNanFromNumbers) {

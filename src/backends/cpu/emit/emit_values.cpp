@@ -18,7 +18,6 @@ using compiler::IrNumber;
 using compiler::IrType;
 using compiler::IsNarrowFloat;
 using compiler::ReduceFn;
-using compiler::ScalarForm;
 using compiler::VisitComputed;
 
 std::string_view RegisterElement(DType dtype) {
@@ -95,7 +94,7 @@ std::string ValueEmitter::Scalar(const Instr& instr, DType operand_dtype, int la
     using N = IrNumber<decltype(zero)>;
     N x{&ir_, lanes, operands[0]};
     N y{&ir_, lanes, operands.size() > 1 ? operands[1] : operands[0]};
-    switch (compiler::FormOf(instr.fn)) {
+    switch (FormOf(instr.fn)) {
       case ScalarForm::kUnary:
         return Rounded(compiler::Unary(instr.fn, x).name, instr.dtype, lanes);
       case ScalarForm::kBinary:
@@ -104,7 +103,8 @@ std::string ValueEmitter::Scalar(const Instr& instr, DType operand_dtype, int la
         return compiler::Test(instr.fn, x).name;
       case ScalarForm::kCompare:
         return compiler::Compare(instr.fn, x, y).name;
-      case ScalarForm::kOther:
+      case ScalarForm::kNone:
+      case ScalarForm::kSelect:
         break;
     }
     return std::string();
@@ -243,7 +243,7 @@ std::string ValueEmitter::BoolScalar(const Instr& instr, int lanes,
   };
   auto truth = [&](const IrNumber<uint8_t>& value) { return (value != Like(value, 0)).name; };
   IrNumber<uint8_t> x = byte(operands[0]);
-  switch (compiler::FormOf(instr.fn)) {
+  switch (FormOf(instr.fn)) {
     case ScalarForm::kUnary:
       return truth(compiler::UnaryBool(instr.fn, x));
     case ScalarForm::kBinary:
@@ -252,7 +252,8 @@ std::string ValueEmitter::BoolScalar(const Instr& instr, int lanes,
       return compiler::Test(instr.fn, x).name;
     case ScalarForm::kCompare:
       return compiler::Compare(instr.fn, x, byte(operands[1])).name;
-    case ScalarForm::kOther:
+    case ScalarForm::kNone:
+    case ScalarForm::kSelect:
       break;
   }
   return {};

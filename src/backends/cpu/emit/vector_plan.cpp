@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/scalar/scalar_bodies.h"
+#include "hammock/ir/scalar_fn.h"
 
 namespace hammock::cpu {
 
@@ -19,65 +19,19 @@ constexpr int kShortBody = 24;    // instructions up to which vectors are as lon
 constexpr int kMiddleBody = 64;   // and up to which they are longer than short
 constexpr int kHalfTheBytes = 4;  // of 64 lanes in registers; twice that leaves half the lanes
 
-enum class Weight {
-  kLight,      // an instruction or two
-  kHeavy,      // a polynomial
-  kHeavyWide,  // a polynomial in double
-  kByLane,     // calls, or divisions of integers: each lane by itself
-};
-
-Weight WeightOf(const Instr& instr, DType operands) {
+/// What an instruction asks of the vectors that it is computed in.
+ScalarBody BodyOf(const Instr& instr, DType operands) {
   if (instr.kind == Kind::kCast && IsFloat(operands) && !IsFloat(instr.dtype)) {
-    return Weight::kHeavyWide;
+    return ScalarBody::kWide;
   }
-  if (instr.kind != Kind::kScalar || instr.fn == ScalarFn::kSelect) return Weight::kLight;
-  if (!compiler::HasBody(instr.fn, operands)) return Weight::kByLane;
-  switch (instr.fn) {
-    case ScalarFn::kExp:
-    case ScalarFn::kExp2:
-    case ScalarFn::kExpm1:
-    case ScalarFn::kLog:
-    case ScalarFn::kTanh:
-    case ScalarFn::kErf:
-    case ScalarFn::kSigmoid:
-    case ScalarFn::kGelu:
-      return Weight::kHeavy;
-    case ScalarFn::kLog2:
-    case ScalarFn::kLog10:
-    case ScalarFn::kLog1p:
-    case ScalarFn::kSin:
-    case ScalarFn::kCos:
-    case ScalarFn::kTan:
-    case ScalarFn::kAsin:
-    case ScalarFn::kAcos:
-    case ScalarFn::kAtan:
-    case ScalarFn::kSinh:
-    case ScalarFn::kCosh:
-    case ScalarFn::kAsinh:
-    case ScalarFn::kAcosh:
-    case ScalarFn::kAtanh:
-    case ScalarFn::kErfc:
-    case ScalarFn::kAtan2:
-    case ScalarFn::kHypot:
-      return Weight::kHeavyWide;
-    case ScalarFn::kPow:
-      return IsFloat(operands) ? Weight::kHeavyWide : Weight::kByLane;
-    case ScalarFn::kTruncDivide:
-      return IsFloat(operands) ? Weight::kLight : Weight::kByLane;
-    case ScalarFn::kFloorDivide:
-    case ScalarFn::kRemainder:
-    case ScalarFn::kFmod:
-      return Weight::kByLane;
-    default:
-      return Weight::kLight;
-  }
+  return instr.kind == Kind::kScalar ? hammock::BodyOf(instr.fn, operands) : ScalarBody::kLight;
 }
 
 /// What decides how long the vectors of one loop are.
 struct Body {
   int size = 0;
   int bytes = 0;  // of the widest value
-  Weight weight = Weight::kLight;
+  ScalarBody heaviest = ScalarBody::kLight;
   bool scattered = false;  // lanes lie apart in memory
   int sums = 0;
 
@@ -87,7 +41,7 @@ struct Body {
     DType operands = instr.operands[0] < 0
                          ? instr.dtype
                          : kernel.instrs[static_cast<size_t>(instr.operands[0])].dtype;
-    weight = std::max(weight, WeightOf(instr, operands));
+    heaviest = std::max(heaviest, BodyOf(instr, operands));
     sums += instr.kind == Kind::kReduce;
     if (instr.access < 0) return;
     const Access& access = kernel.accesses[static_cast<size_t>(instr.access)];
@@ -97,11 +51,11 @@ struct Body {
   }
 
   int Lanes() const {
-    if (scattered || weight == Weight::kByLane || size > kMiddleBody) return kShortLanes;
+    if (scattered || heaviest >= ScalarBody::kByLane || size > kMiddleBody) return kShortLanes;
     int lanes = kMostLanes;
-    bool wide = bytes > kHalfTheBytes || weight == Weight::kHeavyWide;
+    bool wide = bytes > kHalfTheBytes || heaviest == ScalarBody::kWide;
     if (wide) lanes /= 2;
-    if (weight != Weight::kLight || size > kShortBody) lanes /= 2;
+    if (heaviest != ScalarBody::kLight || size > kShortBody) lanes /= 2;
     return lanes;
   }
 };
@@ -122,7 +76,7 @@ VectorPlan::VectorPlan(const Kernel& kernel) : stages_(static_cast<size_t>(kerne
       body.Add(kernel, instr);
       all.Add(kernel, instr);
     }
-    bool heavy = body.weight == Weight::kHeavy || body.weight == Weight::kHeavyWide;
+    bool heavy = body.heaviest == ScalarBody::kHeavy || body.heaviest == ScalarBody::kWide;
     stages_[static_cast<size_t>(stage)] = {body.size, body.sums > 0, heavy, body.Lanes()};
   }
   widths_ = {kShortLanes};

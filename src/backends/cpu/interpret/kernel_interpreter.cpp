@@ -426,8 +426,8 @@ class InterpretedKernel::Runner {
         continue;
       }
       double left = reinterpret_cast<double*>(a)[i];
-      HAMMOCK_CHECK(op.lane_unary || op.lane_binary, "no function {} for {}",
-                    static_cast<int>(op.instr.fn), NameOf(op.operand_dtype));
+      HAMMOCK_CHECK(op.lane_unary || op.lane_binary, "no function {} for {}", NameOf(op.instr.fn),
+                    NameOf(op.operand_dtype));
       reinterpret_cast<double*>(result)[i] =
           y ? op.lane_binary(left, reinterpret_cast<double*>(b)[i]) : op.lane_unary(left);
     }
@@ -445,9 +445,9 @@ void InterpretedKernel::Run(const KernelArgs& args) const { Runner(*this, args).
 
 const void* const* LaneFunctionTable() {
   static const auto& table = *[] {
-    auto* table = new std::vector<const void*>(static_cast<size_t>(kNumDTypes * kScalarFns));
+    auto* table = new std::vector<const void*>(kNumDTypes * kNumScalarFns);
     for (int d = 0; d < kNumDTypes; ++d) {
-      for (int f = 0; f < kScalarFns; ++f) {
+      for (size_t f = 0; f < kNumScalarFns; ++f) {
         ScalarFn fn = static_cast<ScalarFn>(f);
         DType dtype = static_cast<DType>(d);
         const void*& entry = (*table)[static_cast<size_t>(LaneFunctionIndex(fn, dtype))];

@@ -10,10 +10,18 @@
 namespace hammock::cpu {
 namespace {
 
-constexpr size_t kFunctions = static_cast<size_t>(ScalarFn::kSelect) + 1;
-
 template <class Function>
-using LaneTable = std::array<Function, kFunctions>;
+using LaneTable = std::array<Function, kNumScalarFns>;
+
+/// Whether the table has all functions of this form that there are of floats, and no others.
+template <class Function>
+constexpr bool IsComplete(const LaneTable<Function>& table, ScalarForm form) {
+  for (size_t i = 0; i < kNumScalarFns; ++i) {
+    bool needed = kScalarFns[i].form == form && kScalarFns[i].floats != ScalarBody::kAbsent;
+    if ((table[i] != nullptr) != needed) return false;
+  }
+  return true;
+}
 
 constexpr LaneTable<LaneUnary> kUnary = [] {
   LaneTable<LaneUnary> table = {};
@@ -59,6 +67,7 @@ constexpr LaneTable<LaneUnary> kUnary = [] {
   set(ScalarFn::kGelu, reference::Gelu);
   return table;
 }();
+static_assert(IsComplete(kUnary, ScalarForm::kUnary), "a function of floats has no line above");
 
 template <DType dtype>
 constexpr LaneTable<LaneBinary> kBinary = [] {
@@ -87,6 +96,8 @@ constexpr LaneTable<LaneBinary> kBinary = [] {
   set(ScalarFn::kZeta, reference::Zeta);
   return table;
 }();
+static_assert(IsComplete(kBinary<DType::kF64>, ScalarForm::kBinary),
+              "a function of floats has no line above");
 
 int64_t GcdSigned(int64_t x, int64_t y) {
   while (y != 0) x = std::exchange(y, y == -1 ? 0 : x % y);

@@ -13,11 +13,9 @@
 
 namespace hammock::cpu {
 
-inline constexpr size_t kLoopFunctions = static_cast<size_t>(ScalarFn::kSelect) + 1;
-
 struct Loops {
-  std::array<UnaryLoop, kLoopFunctions> unary;
-  std::array<BinaryLoop, kLoopFunctions> binary;
+  std::array<UnaryLoop, kNumScalarFns> unary;
+  std::array<BinaryLoop, kNumScalarFns> binary;
 };
 
 /// For the instructions that this processor has.
@@ -28,7 +26,6 @@ const Loops* DoubleLoops();
 namespace loops {
 
 using compiler::Number;
-using compiler::ScalarForm;
 
 template <ScalarFn fn, DType dtype, class T>
 HAMMOCK_BODY void RunUnary(int64_t count, const void* x, void* out) {
@@ -36,7 +33,7 @@ HAMMOCK_BODY void RunUnary(int64_t count, const void* x, void* out) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
     Number<T> a{in[i]};
-    if constexpr (compiler::FormOf(fn) == ScalarForm::kTest) {
+    if constexpr (FormOf(fn) == ScalarForm::kTest) {
       static_cast<uint8_t*>(out)[i] = compiler::Test(fn, a).value;
     } else if constexpr (dtype == DType::kBool) {
       static_cast<T*>(out)[i] = compiler::UnaryBool(fn, a).value;
@@ -53,7 +50,7 @@ HAMMOCK_BODY void RunBinary(int64_t count, const void* x, const void* y, void* o
 #pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
     Number<T> a{left[i]}, b{right[i]};
-    if constexpr (compiler::FormOf(fn) == ScalarForm::kCompare) {
+    if constexpr (FormOf(fn) == ScalarForm::kCompare) {
       static_cast<uint8_t*>(out)[i] = compiler::Compare(fn, a, b).value;
     } else if constexpr (dtype == DType::kBool) {
       static_cast<T*>(out)[i] = compiler::BinaryBool(fn, a, b).value;
@@ -81,7 +78,7 @@ HAMMOCK_FOR_PROCESSORS(HAMMOCK_LOOPS)
 
 template <class Kind, ScalarFn fn, DType dtype, class T>
 constexpr UnaryLoop UnaryOf() {
-  constexpr ScalarForm kForm = compiler::FormOf(fn);
+  constexpr ScalarForm kForm = FormOf(fn);
   if constexpr (compiler::HasBody(fn, dtype) &&
                 (kForm == ScalarForm::kUnary || kForm == ScalarForm::kTest)) {
     return Kind::template Unary<fn, dtype, T>;
@@ -91,7 +88,7 @@ constexpr UnaryLoop UnaryOf() {
 
 template <class Kind, ScalarFn fn, DType dtype, class T>
 constexpr BinaryLoop BinaryOf() {
-  constexpr ScalarForm kForm = compiler::FormOf(fn);
+  constexpr ScalarForm kForm = FormOf(fn);
   if constexpr (compiler::HasBody(fn, dtype) &&
                 (kForm == ScalarForm::kBinary || kForm == ScalarForm::kCompare)) {
     return Kind::template Binary<fn, dtype, T>;
@@ -107,7 +104,7 @@ constexpr Loops MakeLoops(std::index_sequence<kIndex...>) {
 
 template <class Kind, DType dtype, class T>
 inline constexpr Loops kLoops =
-    MakeLoops<Kind, dtype, T>(std::make_index_sequence<kLoopFunctions>());
+    MakeLoops<Kind, dtype, T>(std::make_index_sequence<kNumScalarFns>());
 
 /// The loops of a dtype whose elements are of type T.
 template <DType dtype, class T>

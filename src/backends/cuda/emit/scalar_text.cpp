@@ -14,7 +14,6 @@ namespace hammock::cuda {
 
 using compiler::IsNarrowFloat;
 using compiler::ReduceFn;
-using compiler::ScalarForm;
 using compiler::VisitComputed;
 
 namespace {
@@ -30,7 +29,7 @@ std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
     };
     auto truth = [&](const CudaNumber<uint8_t>& value) { return (value != Like(value, 0)).name; };
     CudaNumber<uint8_t> x = byte("x");
-    switch (compiler::FormOf(fn)) {
+    switch (FormOf(fn)) {
       case ScalarForm::kUnary:
         return truth(compiler::UnaryBool(fn, x));
       case ScalarForm::kBinary:
@@ -39,7 +38,8 @@ std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
         return compiler::Test(fn, x).name;
       case ScalarForm::kCompare:
         return compiler::Compare(fn, x, byte("y")).name;
-      case ScalarForm::kOther:
+      case ScalarForm::kNone:
+      case ScalarForm::kSelect:
         break;
     }
     return {};
@@ -47,7 +47,7 @@ std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
   return VisitComputed(dtype, [&](auto zero) -> std::string {
     using N = CudaNumber<decltype(zero)>;
     N x{&text, "x"}, y{&text, "y"};
-    switch (compiler::FormOf(fn)) {
+    switch (FormOf(fn)) {
       case ScalarForm::kUnary:
         return compiler::Unary(fn, x).name;
       case ScalarForm::kBinary:
@@ -56,21 +56,12 @@ std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
         return compiler::Test(fn, x).name;
       case ScalarForm::kCompare:
         return compiler::Compare(fn, x, y).name;
-      case ScalarForm::kOther:
+      case ScalarForm::kNone:
+      case ScalarForm::kSelect:
         break;
     }
     return {};
   });
-}
-
-bool IsTruth(ScalarFn fn) {
-  ScalarForm form = compiler::FormOf(fn);
-  return form == ScalarForm::kTest || form == ScalarForm::kCompare;
-}
-
-bool IsBinary(ScalarFn fn) {
-  ScalarForm form = compiler::FormOf(fn);
-  return form == ScalarForm::kBinary || form == ScalarForm::kCompare;
 }
 
 /// Functions without a body that CUDA's library has, of doubles; empty for others.
@@ -87,7 +78,7 @@ std::string_view LibraryText(ScalarFn fn) {
              " double f = floor(q); return q - f > 0.5 ? f + 1 : f;";
     case ScalarFn::kLgamma:
       return "return lgamma(x);";
-    default:
+    default:  // runs on the fallback device
       return "";
   }
 }
@@ -113,7 +104,7 @@ void ScalarText::Define(const std::string& name, ScalarFn fn, DType dtype) {
   std::string_view type = ValueType(dtype);
   functions_[name] = fmt::format(
       "__device__ inline {} {}({} x{}) {{\n{}  return {};\n}}\n", IsTruth(fn) ? "bool" : type, name,
-      type, IsBinary(fn) ? fmt::format(", {} y", type) : std::string(), text.lines(), result);
+      type, ArityOf(fn) == 2 ? fmt::format(", {} y", type) : std::string(), text.lines(), result);
   tables_.insert(text.tables().begin(), text.tables().end());
 }
 
@@ -128,12 +119,12 @@ void ScalarText::DefineWithoutBody(const std::string& name, ScalarFn fn, DType d
         is_signed ? "b == -1 ? 0 : " : "", is_signed ? "a < 0 ? -(unsigned long long)a : a" : "a");
     return;
   }
-  HAMMOCK_CHECK(HasText(fn, dtype), "no text for {} of {}", compiler::NameOf(fn), NameOf(dtype));
+  HAMMOCK_CHECK(HasText(fn, dtype), "no text for {} of {}", NameOf(fn), NameOf(dtype));
   functions_[name] = fmt::format(
       "__device__ inline double {0}_wide(double x{1}) {{ {2} }}\n"
       "__device__ inline {3} {0}({3} x{4}) {{ return ({3}){0}_wide(x{5}); }}\n",
-      name, IsBinary(fn) ? ", double y" : "", LibraryText(fn), type,
-      IsBinary(fn) ? fmt::format(", {} y", type) : "", IsBinary(fn) ? ", y" : "");
+      name, ArityOf(fn) == 2 ? ", double y" : "", LibraryText(fn), type,
+      ArityOf(fn) == 2 ? fmt::format(", {} y", type) : "", ArityOf(fn) == 2 ? ", y" : "");
 }
 
 std::string ScalarText::Scalar(ScalarFn fn, DType dtype, const std::vector<std::string>& operands) {
@@ -141,7 +132,7 @@ std::string ScalarText::Scalar(ScalarFn fn, DType dtype, const std::vector<std::
     return fmt::format("({} ? {} : {})", operands[0], operands[1], operands[2]);
   }
   DType computed = Computed(dtype);
-  std::string name = fmt::format("{}_{}", compiler::NameOf(fn), NameOf(computed));
+  std::string name = fmt::format("{}_{}", NameOf(fn), NameOf(computed));
   Define(name, fn, computed);
   std::string result = Call(name, operands);
   if (IsTruth(fn) || !IsNarrowFloat(dtype)) return result;

@@ -32,9 +32,8 @@ void ExpectSameBits(ScalarFn fn, DType dtype, CompiledLoop* code, const std::vec
   code(count, x.data(), y.data(), compiled.data());
   int64_t i = FirstDifference(interpreted, compiled);
   if (i < 0) return;
-  ADD_FAILURE() << fmt::format("{} function {} of {} and {}: {} interpreted, {} compiled",
-                               NameOf(dtype), static_cast<int>(fn), x[i], y[i], interpreted[i],
-                               compiled[i]);
+  ADD_FAILURE() << fmt::format("{} {} of {} and {}: {} interpreted, {} compiled", NameOf(dtype),
+                               NameOf(fn), x[i], y[i], interpreted[i], compiled[i]);
 }
 
 void CompareAll(DType dtype, int lanes, size_t count, const CompileOptions& options = {}) {
@@ -45,8 +44,7 @@ void CompareAll(DType dtype, int lanes, size_t count, const CompileOptions& opti
     SamplePairs<T>(dtype, count, x, y);
     for (ScalarFn fn : FunctionsOf(dtype)) {
       auto* loop = code->Function<CompiledLoop>(LoopName(fn));
-      compiler::ScalarForm form = compiler::FormOf(fn);
-      if (form == compiler::ScalarForm::kTest || form == compiler::ScalarForm::kCompare) {
+      if (IsTruth(fn)) {
         ExpectSameBits<T, uint8_t>(fn, dtype, loop, x, y);
       } else {
         ExpectSameBits<T, T>(fn, dtype, loop, x, y);

@@ -22,12 +22,10 @@
 
 namespace hammock::cpu {
 
-inline constexpr int kNumScalarFns = static_cast<int>(ScalarFn::kSelect) + 1;
-
 /// All functions with a body for a dtype. f16 and bf16 are those of f32.
 inline std::vector<ScalarFn> FunctionsOf(DType dtype) {
   std::vector<ScalarFn> result;
-  for (int i = 0; i < kNumScalarFns; ++i) {
+  for (size_t i = 0; i < kNumScalarFns; ++i) {
     if (compiler::HasBody(static_cast<ScalarFn>(i), dtype)) {
       result.push_back(static_cast<ScalarFn>(i));
     }
@@ -35,10 +33,7 @@ inline std::vector<ScalarFn> FunctionsOf(DType dtype) {
   return result;
 }
 
-inline bool IsBinary(ScalarFn fn) {
-  compiler::ScalarForm form = compiler::FormOf(fn);
-  return form == compiler::ScalarForm::kBinary || form == compiler::ScalarForm::kCompare;
-}
+inline bool IsBinary(ScalarFn fn) { return ArityOf(fn) == 2; }
 
 /// A function `name`(count, x, y, out) over `count` elements, a multiple of `lanes`; `body` prints
 /// what makes a stored value (of the element type `out`) of the numbers x and y.
@@ -71,9 +66,8 @@ void PrintLoop(compiler::IrText& ir, const std::string& name, int lanes, const c
 template <class T>
 void PrintScalarLoop(compiler::IrText& ir, const std::string& name, ScalarFn fn, DType dtype,
                      int lanes) {
-  using compiler::ScalarForm;
-  ScalarForm form = compiler::FormOf(fn);
-  bool is_mask = form == ScalarForm::kTest || form == ScalarForm::kCompare;
+  ScalarForm form = FormOf(fn);
+  bool is_mask = IsTruth(fn);
   const char* out = is_mask ? "i8" : compiler::kIrElementOf<T>.data();
   PrintLoop<T>(ir, name, lanes, out, [&](auto x, auto y) -> std::string {
     if (is_mask) {
