@@ -115,4 +115,8 @@ const std::string& OpInfo::AttributeName(int index) const {
   return schema.arguments()[attribute_args[index]].name;
 }
 
+bool OpInfo::IsSize(int attribute) const {
+  return schema.arguments()[attribute_args[attribute]].type.symbolic;
+}
+
 }  // namespace hammock

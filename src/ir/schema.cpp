@@ -124,7 +124,7 @@ std::string SchemaType::to_string() const {
       out = inner[0].to_string();
       break;
     default:
-      out = BaseNameOf(base);
+      out = symbolic ? "SymInt" : BaseNameOf(base);
   }
   if (list) {
     if (optional_items) out += '?';

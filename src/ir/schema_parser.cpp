@@ -122,7 +122,7 @@ class SchemaParser {
     Skip();
     size_t start = at_;
     std::string word = Word("a type");
-    if (word == "SymInt") return {.base = Base::kInt};
+    if (word == "SymInt") return {.base = Base::kInt, .symbolic = true};
     if (word == "dtype") return {.base = Base::kDType};
     if (word == "Dict") return ParseDict();
     if (word == "Tuple") return {.base = Base::kTuple, .inner = ParseInner()};

@@ -81,7 +81,7 @@ TEST(FunctionSchema, AcceptsPyTorchSpellings) {
   EXPECT_EQ(RoundTrip("gelu(Tensor self, *, str approximate='none') -> Tensor"),
             "gelu(Tensor self, *, str approximate=\"none\") -> Tensor");
   EXPECT_EQ(RoundTrip("view(Tensor(a) self, SymInt[] size) -> Tensor(a)"),
-            "view(Tensor self, int[] size) -> Tensor");
+            "view(Tensor self, SymInt[] size) -> Tensor");
   EXPECT_EQ(RoundTrip("chunk(Tensor(a -> *) self, int n) -> Tensor(a)[]"),
             "chunk(Tensor self, int n) -> Tensor[]");
   EXPECT_EQ(RoundTrip("to(Tensor self, ScalarType dtype=float32) -> Tensor"),
@@ -174,6 +174,24 @@ TEST(Bind, ErrorQuotesTheSchema) {
   FunctionSchema schema = FunctionSchema::Parse("neg(Tensor self) -> Tensor");
   EXPECT_EQ(MessageOf<TypeError>([&] { schema.Bind({}, {}); }),
             "neg: argument 'self' (Tensor) is missing; its schema is neg(Tensor self) -> Tensor");
+}
+
+TEST(SchemaType, SymIntIsAnInt) {
+  const char* text =
+      "f(SymInt n, SymInt[2] sizes=[1, 1], SymInt[]? more=None, int dim=0) -> Tensor";
+  FunctionSchema schema = FunctionSchema::Parse(text);
+  EXPECT_EQ(schema.to_string(), text);
+  auto type = [&](int i) { return schema.arguments()[i].type; };
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(type(i).base, SchemaType::Base::kInt);
+    EXPECT_EQ(type(i).symbolic, i < 3);
+  }
+  EXPECT_NE(type(0), type(3));
+  EXPECT_TRUE(type(0).Accepts(Any(3)));
+  EXPECT_FALSE(type(0).Accepts(Any(3.0)));
+  std::vector<Any> bound = schema.Bind({Any(true), Any(7)}, {});
+  EXPECT_EQ(bound[0].ToInt(), 1);
+  EXPECT_EQ(bound[1].ToInts(), (std::vector<int64_t>{7, 7}));
 }
 
 TEST(SchemaType, AcceptsAsPyTorchDoes) {

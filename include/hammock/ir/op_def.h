@@ -126,6 +126,7 @@ struct HAMMOCK_API OpInfo {
   bool variadic = false;            ///< the last operand argument is a Tensor[]
   int AttributeIndex(std::string_view name) const;  ///< -1 if there is none
   const std::string& AttributeName(int index) const;
+  bool IsSize(int attribute) const;  ///< whether its type is SymInt or SymInt[]
 };
 
 struct OpDef {

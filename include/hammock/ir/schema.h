@@ -38,6 +38,10 @@ struct HAMMOCK_API SchemaType {
   bool optional = false;
   bool optional_items = false;  ///< "Tensor?[]": items may be none
   int fixed_length = 0;         ///< "int[2]": one number stands for all of them
+  /// "SymInt": an int that is a size, or a position among elements. It takes what an int takes. As
+  /// an attribute of a node it may vary among graphs that share a compilation, where an int chooses
+  /// the computation (docs/design/sizes.md).
+  bool symbolic = false;
   /// Of a tuple, its items; of a dict, its values; of a list of lists ("int[][]"), the lists.
   std::vector<SchemaType> inner = {};
   std::string class_name = {};  ///< of an object: "__backends__.toy"

@@ -1,23 +1,11 @@
 #include "compiler/sizes/skeleton.h"
 
-#include <algorithm>
-#include <string_view>
-
 #include "ir/graph_access.h"
 #include "ir/primitives.h"
 
 namespace hammock {
 
 namespace {
-
-/// Attributes that say how large something is or where it begins. Others (dims, strides of windows,
-/// exponents) choose the computation and are part of the words.
-bool IsSizeName(std::string_view name) {
-  constexpr std::string_view kNames[] = {
-      "count",          "high", "k",     "low",   "normalized_shape", "offset", "output_size",
-      "output_padding", "size", "sizes", "start", "strides"};
-  return std::ranges::find(kNames, name) != std::end(kNames);
-}
 
 bool HasBodies(const OpDef& op) {
   return &op == &ops::kLoop || &op == &ops::kCond || &op == &ops::kWhile || &op == &ops::kCall;
@@ -35,7 +23,7 @@ void VisitAttr(const GraphNode& node, NodeId id, int index, Sink& sink) {
   if (attr.kind() == Attr::Kind::kGraph && HasBodies(*node.op)) {
     return sink.Body(attr.graph(), {SizePlace::kConstant, id, index});
   }
-  if (!constant && !IsSizeName(node.op->info().AttributeName(index))) return sink.Words(attr);
+  if (!constant && !node.op->info().IsSize(index)) return sink.Words(attr);
   // Marked, so that no other attribute can have the same words.
   constexpr uint64_t kMark = uint64_t{1} << 56;
   if (attr.kind() == Attr::Kind::kInts) {

@@ -374,7 +374,7 @@ namespace {
 
 constinit const OpDef kResize = {
     .schema =
-        "_resize(Tensor self, Tensor[] steps, int[] output_size, str mode, bool align_corners, "
+        "_resize(Tensor self, Tensor[] steps, SymInt[] output_size, str mode, bool align_corners, "
         "float[] scales, bool antialias) -> Tensor",
     .doc =
         "Resizes the dims behind the first two; a scale of 0 is the ratio of the sizes. `steps` "

@@ -272,7 +272,7 @@ constinit const OpDef kSoftmin = {
 };
 constinit const OpDef kLayerNorm = {
     .schema =
-        "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
+        "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? "
         "bias=None, float eps=1e-05) -> Tensor",
     .doc = "Normalises the last dims to mean 0 and variance 1, then scales and shifts.",
     .call = Box<layer_norm>,
@@ -284,7 +284,7 @@ constinit const OpDef kLayerNorm = {
 };
 constinit const OpDef kNativeLayerNorm = {
     .schema =
-        "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? "
+        "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? "
         "bias, float eps) -> (Tensor, Tensor, Tensor)",
     .doc = "As layer_norm, with the mean and the reciprocal standard deviation.",
     .call = Box<native_layer_norm>,
@@ -297,7 +297,7 @@ constinit const OpDef kNativeLayerNorm = {
 };
 constinit const OpDef kRmsNorm = {
     .schema =
-        "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? "
+        "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? "
         "eps=None) -> Tensor",
     .doc = "Divides by the root of the mean square of the last dims, then scales.",
     .call = Box<rms_norm>,

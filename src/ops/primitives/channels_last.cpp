@@ -77,7 +77,7 @@ Tensors ExpandLast(const ExpandCall& c) {
 constinit const OpDef ops::kConvolutionLast = {
     .schema =
         "_convolution_last(Tensor input, Tensor weight, int[] stride, int[] padding, int[] "
-        "dilation, bool transposed, int[] output_padding, int groups, bool input_last, bool "
+        "dilation, bool transposed, SymInt[] output_padding, int groups, bool input_last, bool "
         "result_last) -> Tensor",
     .doc = "`convolution` of images, or to images, whose channels are the last dim.",
     .infer = InferLast,

@@ -347,7 +347,7 @@ constinit const OpDef kDotGeneral = {
 constinit const OpDef kConvolution = {
     .schema =
         "convolution(Tensor input, Tensor weight, int[] stride, int[] padding, "
-        "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
+        "int[] dilation, bool transposed, SymInt[] output_padding, int groups) -> Tensor",
     .doc = "Cross-correlation over the dims after batch and channels, or its transpose.",
     .autocast = AutocastRule::kLow,
     .infer = InferConvolution,
@@ -362,7 +362,8 @@ constinit const OpDef kConvolution = {
 
 constinit const OpDef kConvolutionWeightBackward = {
     .schema =
-        "_convolution_weight_backward(Tensor grad, Tensor input, int[] sizes, int[] stride, int[] "
+        "_convolution_weight_backward(Tensor grad, Tensor input, SymInt[] sizes, int[] stride, "
+        "int[] "
         "padding, int[] dilation, int groups) -> Tensor",
     .doc = "The gradient of the weight, of these sizes, of a convolution of `input`.",
     .infer = InferWeightBackward,

@@ -301,7 +301,7 @@ constinit const OpDef kWhile = {
 };
 constinit const OpDef kLoop = {
     .schema =
-        "loop(Tensor[] operands, Graph body, int count, int num_carried, "
+        "loop(Tensor[] operands, Graph body, SymInt count, int num_carried, "
         "int num_stacked_in) -> Tensor[]",
     .doc =
         "Runs `body` count times on (i, carried, slices of the stacked operands, invariants); "

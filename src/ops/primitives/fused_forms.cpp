@@ -181,7 +181,7 @@ constinit const OpDef ops::kDotGeneralFused = {
 };
 constinit const OpDef ops::kScatterRows = {
     .schema =
-        "_scatter_rows(Tensor? self, int dim, Tensor index, Tensor source, str reduce, int[] "
+        "_scatter_rows(Tensor? self, int dim, Tensor index, Tensor source, str reduce, SymInt[] "
         "sizes) -> Tensor",
     .doc = "`scatter` into zeros where `self` is absent, and of rows where `index` is a vector.",
     .infer = InferScatterRows,
@@ -193,7 +193,7 @@ constinit const OpDef ops::kScatterRows = {
 constinit const OpDef ops::kAttentionStrided = {
     .schema =
         "_attention_strided(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
-        "is_causal, float scale, int[] sizes, int[] strides, bool bshd) -> (Tensor, "
+        "is_causal, float scale, SymInt[] sizes, SymInt[] strides, bool bshd) -> (Tensor, "
         "Tensor)",
     .doc = "`_attention` of operands that are views, given by their strides.",
     .infer = InferStrided,
@@ -207,8 +207,8 @@ constinit const OpDef ops::kAttentionStrided = {
 constinit const OpDef ops::kAttentionStridedBackward = {
     .schema =
         "_attention_strided_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? "
-        "attn_mask, Tensor logsumexp, Tensor delta, bool is_causal, float scale, int[] sizes, "
-        "int[] strides, bool bshd) -> (Tensor, Tensor, Tensor)",
+        "attn_mask, Tensor logsumexp, Tensor delta, bool is_causal, float scale, SymInt[] sizes, "
+        "SymInt[] strides, bool bshd) -> (Tensor, Tensor, Tensor)",
     .doc = "`_attention_backward` of operands that are views, given by their strides.",
     .infer = InferStridedBackward,
     .expand = ExpandStridedBackward,

@@ -27,13 +27,13 @@ void InferRngBits(const InferCall& call) {
 }  // namespace
 
 constinit const OpDef kIota = {
-    .schema = "iota(int size, ScalarType dtype) -> Tensor",
+    .schema = "iota(SymInt size, ScalarType dtype) -> Tensor",
     .doc = "0, 1, 2, ... as a vector.",
     .infer = InferIota,
     .samples = {{"", "{size=5, dtype=i64}"}, {"", "{size=0, dtype=f32}"}},
 };
 constinit const OpDef kRngBits = {
-    .schema = "rng_bits(Tensor state, int[] sizes) -> Tensor",
+    .schema = "rng_bits(Tensor state, SymInt[] sizes) -> Tensor",
     .doc = "Random u32 words of the Philox4x32-10 stream that `state` (seed, offset) names.",
     .infer = InferRngBits,
     .samples = {{"u64[2]", "{sizes=[7]}"}, {"u64[2]", "{sizes=[2,3]}"}},

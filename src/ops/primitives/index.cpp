@@ -206,7 +206,7 @@ constinit const OpDef kIndexSelect = {
     .samples = {{"f32[5,3] i64[4]", "{dim=0}"}, {"f32[2,3] i64[0]", "{dim=1}"}},
 };
 constinit const OpDef kNonzeroBounded = {
-    .schema = "nonzero_bounded(Tensor self, int size) -> Tensor",
+    .schema = "nonzero_bounded(Tensor self, SymInt size) -> Tensor",
     .doc = "Coordinates of the first `size` nonzero elements, -1 past their count.",
     .infer = InferNonzero,
     .samples = {{"bool[3,4]", "{size=12}"}, {"f32[5]", "{size=2}"}},
@@ -225,7 +225,7 @@ constinit const OpDef kSort = {
 };
 constinit const OpDef kTopK = {
     .schema =
-        "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) "
+        "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) "
         "-> (Tensor, Tensor)",
     .doc = "The k largest or smallest along `dim`, best first, and where they came from.",
     .call = Box<hammock::topk>,

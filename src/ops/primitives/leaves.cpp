@@ -41,7 +41,7 @@ constinit const OpDef kScalarLeaf = {
     .infer = GivenType,
 };
 constinit const OpDef kRngState = {
-    .schema = "rng_state(int seed, int offset, int blocks) -> Tensor",
+    .schema = "rng_state(int seed, SymInt offset, int blocks) -> Tensor",
     .doc = "Seed and offset of a random node, fixed when it is traced.",
     .infer = InferRngState,
 };

@@ -340,8 +340,8 @@ constinit const OpDef kScan = {
 };
 constinit const OpDef kReduceWindow = {
     .schema =
-        "reduce_window(Tensor self, str kind, int[] window, int[] stride, int[] low, "
-        "int[] high, int[] dilation) -> Tensor",
+        "reduce_window(Tensor self, str kind, int[] window, int[] stride, SymInt[] low, "
+        "SymInt[] high, int[] dilation) -> Tensor",
     .doc = "Sum or maximum over windows of the last dims; padding does not count.",
     .infer = InferReduceWindow,
     .vjp = ReduceWindowVjp,
@@ -354,7 +354,7 @@ constinit const OpDef kReduceWindow = {
 };
 constinit const OpDef kReduceWindowArg = {
     .schema =
-        "reduce_window_arg(Tensor self, int[] window, int[] stride, int[] low, int[] high, "
+        "reduce_window_arg(Tensor self, int[] window, int[] stride, SymInt[] low, SymInt[] high, "
         "int[] dilation) -> Tensor",
     .doc =
         "Where each window's maximum lies: a flat index into the last dims. The first of "
@@ -367,8 +367,8 @@ constinit const OpDef kReduceWindowArg = {
 
 constinit const OpDef kMaxWindowBackward = {
     .schema =
-        "_max_window_backward(Tensor grad, Tensor self, int[] window, int[] stride, int[] low, "
-        "int[] high, int[] dilation) -> Tensor",
+        "_max_window_backward(Tensor grad, Tensor self, int[] window, int[] stride, SymInt[] low, "
+        "SymInt[] high, int[] dilation) -> Tensor",
     .doc = "The gradient of reduce_window's maximum: each window's goes to its first maximum.",
     .infer = InferMaxWindowBackward,
     .expand = ExpandMaxWindowBackward,

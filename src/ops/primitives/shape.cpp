@@ -369,14 +369,14 @@ Tensors AsStridedScatterVjp(const VjpCall& c) {
 }  // namespace
 
 constinit const OpDef kReshape = {
-    .schema = "reshape(Tensor self, int[] sizes) -> Tensor",
+    .schema = "reshape(Tensor self, SymInt[] sizes) -> Tensor",
     .doc = "The same elements in row-major order with other sizes.",
     .infer = InferReshape,
     .vjp = ReshapeVjp,
     .samples = {{"f32[2,6]", "{sizes=[3,4]}"}, {"f32[1,1]", "{sizes=[]}"}},
 };
 constinit const OpDef kBroadcast = {
-    .schema = "broadcast(Tensor self, int[] sizes) -> Tensor",
+    .schema = "broadcast(Tensor self, SymInt[] sizes) -> Tensor",
     .doc = "Repeats along new dims on the left and along dims of size 1.",
     .infer = InferBroadcast,
     .vjp = BroadcastVjp,
@@ -390,7 +390,7 @@ constinit const OpDef kPermute = {
     .samples = {{"f32[2,3,4]", "{dims=[2,0,1]}"}, {"f32[2,3]", "{dims=[1,0]}"}},
 };
 constinit const OpDef kSlice = {
-    .schema = "slice(Tensor self, int dim, int start, int size, int step=1) -> Tensor",
+    .schema = "slice(Tensor self, int dim, SymInt start, SymInt size, int step=1) -> Tensor",
     .doc = "`size` elements of `dim`, from `start` by `step`.",
     .infer = InferSlice,
     .vjp = SliceVjp,
@@ -398,7 +398,8 @@ constinit const OpDef kSlice = {
                 {"f32[2,4]", "{dim=1, start=3, size=1, step=1}"}},
 };
 constinit const OpDef kDynamicSlice = {
-    .schema = "dynamic_slice(Tensor self, Scalar start, int dim, int size, int step=1) -> Tensor",
+    .schema =
+        "dynamic_slice(Tensor self, Scalar start, int dim, SymInt size, int step=1) -> Tensor",
     .doc = "As slice, with a start that is known only when running.",
     .infer = InferDynamicSlice,
     .vjp = DynamicSliceVjp,
@@ -415,7 +416,8 @@ constinit const OpDef kDynamicSelect = {
     .samples = {{"f32[5,3] i64[]", "{dim=0}"}, {"f32[3] i64[]", "{dim=0}"}},
 };
 constinit const OpDef kUpdateSlice = {
-    .schema = "update_slice(Tensor self, Tensor source, int dim, int start, int step=1) -> Tensor",
+    .schema =
+        "update_slice(Tensor self, Tensor source, int dim, SymInt start, int step=1) -> Tensor",
     .doc = "`self` with a slice of `dim` replaced by `source`.",
     .infer = InferUpdateSlice,
     .vjp = UpdateSliceVjp,
@@ -432,7 +434,7 @@ constinit const OpDef kDynamicUpdateSlice = {
     .samples = {{"f32[5,3] f32[2,3] i64[]", "{dim=0, step=1}"}},
 };
 constinit const OpDef kPad = {
-    .schema = "pad_constant(Tensor self, Scalar value, int[] low, int[] high) -> Tensor",
+    .schema = "pad_constant(Tensor self, Scalar value, SymInt[] low, SymInt[] high) -> Tensor",
     .doc = "Adds `value` before and after each dim; negative amounts crop.",
     .infer = InferPad,
     .vjp = PadVjp,
@@ -455,7 +457,8 @@ constinit const OpDef kFlip = {
     .samples = {{"f32[2,3]", "{dims=[0,1]}"}, {"f32[4]", "{dims=[0]}"}},
 };
 constinit const OpDef kAsStrided = {
-    .schema = "as_strided(Tensor self, int[] sizes, int[] strides, int offset=0) -> Tensor",
+    .schema =
+        "as_strided(Tensor self, SymInt[] sizes, SymInt[] strides, SymInt offset=0) -> Tensor",
     .doc = "Elements of the flattened `self`, addressed by strides.",
     .infer = InferAsStrided,
     .vjp = AsStridedVjp,
@@ -464,7 +467,7 @@ constinit const OpDef kAsStrided = {
 };
 constinit const OpDef kAsStridedScatter = {
     .schema =
-        "as_strided_scatter(Tensor self, Tensor source, int[] strides, int offset=0) "
+        "as_strided_scatter(Tensor self, Tensor source, SymInt[] strides, SymInt offset=0) "
         "-> Tensor",
     .doc = "`self` with the elements that as_strided addresses replaced by `source`.",
     .infer = InferAsStridedScatter,
