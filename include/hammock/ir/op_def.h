@@ -95,6 +95,15 @@ struct VjpCall {
 /// cast to the operand's type by the caller.
 using VjpFn = std::vector<Tensor> (*)(const VjpCall&);
 
+/// What the cost of a node is computed from.
+struct CostCall {
+  const OpDef& op;
+  std::span<const Shape* const> in;  ///< null for an absent optional operand
+  std::span<const Attr> attrs;
+  std::span<const Shape> out;
+};
+using CostFn = int64_t (*)(const CostCall&);
+
 /// Brings a node that was saved when its record had `version` to the present one: attributes,
 /// operands. The result is verified.
 using UpgradeFn = void (*)(int version, GraphNode& node);
@@ -150,6 +159,11 @@ struct OpDef {
   VjpFn vjp = nullptr;                ///< a composite without one is expanded under grad
   bool can_fail = false;              ///< execution may raise (index checks, custom calls)
   int num_outputs = 1;
+  /// Arithmetic on elements, in simple operations. Without one it is that of a composite's
+  /// expansion, by ScalarFnInfo::cost that of an elementwise primitive, and 0 for other ops.
+  CostFn flops = nullptr;
+  /// Bytes read and written; without one, all operands and results.
+  CostFn bytes = nullptr;
 
   Domain domain{};
   Sample samples[3] = {};

@@ -70,7 +70,7 @@ struct KernelInfo {
   std::vector<NodeId> nodes;  ///< of ComputationInfo::graph
   std::string text;
   int64_t bytes = 0;  ///< that it reads and writes
-  int64_t flops = 0;  ///< arithmetic on elements; 0: not known
+  int64_t flops = 0;  ///< arithmetic on elements, as by OpDef::flops; 0: not known
 };
 
 struct ComputationInfo {

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/cost.h"
 #include "ir/primitives.h"
-#include "ops/primitives/channels_last.h"
-#include "ops/primitives/fused_forms.h"
 
 namespace hammock::compiler {
 
@@ -14,42 +13,28 @@ namespace {
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-int64_t FlopsOf(const Launch& launch) {
+int64_t FlopsOfLaunch(const Launch& launch) {
   int64_t rows = launch.rows;
   for (int64_t size : launch.outer) rows *= size;
   int64_t flops = 0;
   for (const Instr& instr : launch.kernel->instrs) {
-    if (instr.kind != Instr::Kind::kScalar && instr.kind != Instr::Kind::kReduce) continue;
-    bool element = instr.level == Level::kElement || instr.kind == Instr::Kind::kReduce;
-    flops += element ? rows * launch.columns : rows;
+    const bool reduces = instr.kind == Instr::Kind::kReduce;
+    if (!reduces && instr.kind != Instr::Kind::kScalar) continue;
+    const int64_t each = reduces ? 1 : InfoOf(instr.fn).cost;
+    flops += each * (reduces || instr.level == Level::kElement ? rows * launch.columns : rows);
   }
   return flops;
 }
 
-/// Of matmuls and convolutions; 0 for other calls.
-int64_t FlopsOf(const Graph& graph, NodeId id) {
-  const GraphNode& node = graph[id];
-  const Shape& result = node.type();
-  auto per_channel = [](const Shape& weight) {
-    return weight.size(0) == 0 ? 0 : weight.numel() / weight.size(0);
-  };
-  if (node.op == &ops::kDotGeneral || node.op == &ops::kDotGeneralFused) {
-    int64_t terms = 1;
-    for (int64_t dim : node.attr("a_contract").ints()) {
-      terms *= graph.TypeOf(node.inputs[0]).size(static_cast<int>(dim));
-    }
-    return 2 * terms * result.numel();
+/// Of its buffers, unless it is a call whose record knows better.
+int64_t BytesOfStep(const Graph& graph, const Schedule& schedule, const Step& step) {
+  if (step.is_call() && !step.launch.kernel && graph[step.node].op->bytes) {
+    return BytesOf(graph, step.node);
   }
-  if (node.op == &ops::kConvolution || node.op == &ops::kConvolutionLast) {
-    // A transposed one adds each element of its input to as many places as it has terms.
-    const Shape& input = graph.TypeOf(node.inputs[0]);
-    const Shape& ends = node.attr("transposed").boolean() ? input : result;
-    return 2 * per_channel(graph.TypeOf(node.inputs[1])) * ends.numel();
-  }
-  if (node.op == &ops::kConvolutionWeightBackward) {
-    return 2 * per_channel(result) * graph.TypeOf(node.inputs[0]).numel();
-  }
-  return 0;
+  int64_t bytes = 0;
+  for (int buffer : step.reads) bytes += schedule.buffers[Index(buffer)].bytes();
+  for (int buffer : step.writes) bytes += schedule.buffers[Index(buffer)].bytes();
+  return bytes;
 }
 
 /// By node: the step that computes it, or -1. Unnamed nodes are computed where they are used; those
@@ -99,10 +84,9 @@ std::vector<lazy::KernelInfo> DescribeSteps(const Graph& graph, const Schedule& 
     }
     if (step.launch.kernel) {
       kernel.text += ToText(step.launch);
-      kernel.flops += FlopsOf(step.launch);
+      kernel.flops += FlopsOfLaunch(step.launch);
     }
-    for (int buffer : step.reads) kernel.bytes += schedule.buffers[Index(buffer)].bytes();
-    for (int buffer : step.writes) kernel.bytes += schedule.buffers[Index(buffer)].bytes();
+    kernel.bytes = BytesOfStep(graph, schedule, step);
     kernels.push_back(std::move(kernel));
   }
   std::vector<int> steps = StepOfNodes(graph, schedule);

@@ -328,6 +328,28 @@ Tensors ConvolutionVjp(const VjpCall& c) {
   return {to_input, to_weight};
 }
 
+// ---- a multiplication and an addition for each term
+
+int64_t FlopsOfDot(const CostCall& call) {
+  int64_t terms = 1;
+  for (int64_t dim : call.attrs[0].ints()) terms *= call.in[0]->size(static_cast<int>(dim));
+  return 2 * terms * call.out[0].numel();
+}
+
+int64_t TermsOfChannel(const Shape& weight) {
+  return weight.size(0) == 0 ? 0 : weight.numel() / weight.size(0);
+}
+
+/// A transposed one adds each element of its input to as many elements as it has terms.
+int64_t FlopsOfConvolution(const CostCall& call) {
+  const bool transposed = call.attrs[3].boolean();
+  return 2 * TermsOfChannel(*call.in[1]) * (transposed ? *call.in[0] : call.out[0]).numel();
+}
+
+int64_t FlopsOfWeightBackward(const CostCall& call) {
+  return 2 * TermsOfChannel(call.out[0]) * call.in[0]->numel();
+}
+
 }  // namespace
 
 constinit const OpDef kDotGeneral = {
@@ -339,6 +361,7 @@ constinit const OpDef kDotGeneral = {
         "`a`, the rest of `b`.",
     .infer = InferDotGeneral,
     .vjp = DotGeneralVjp,
+    .flops = FlopsOfDot,
     .samples = {{"f32[3,4] f32[4,5]", "{a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]}"},
                 {"f32[2,3,4] f32[2,5,4]",
                  "{a_contract=[2], b_contract=[2], a_batch=[0], b_batch=[0]}"},
@@ -352,6 +375,7 @@ constinit const OpDef kConvolution = {
     .autocast = AutocastRule::kLow,
     .infer = InferConvolution,
     .vjp = ConvolutionVjp,
+    .flops = FlopsOfConvolution,
     .samples = {{"f32[2,4,6,5] f32[6,2,3,2]",
                  "{stride=[2,1], padding=[1,0], dilation=[1,2], transposed=false, "
                  "output_padding=[0,0], groups=2}"},
@@ -368,6 +392,7 @@ constinit const OpDef kConvolutionWeightBackward = {
     .doc = "The gradient of the weight, of these sizes, of a convolution of `input`.",
     .infer = InferWeightBackward,
     .expand = ExpandWeightBackward,
+    .flops = FlopsOfWeightBackward,
     .samples = {{"f32[2,6,3,3] f32[2,4,6,5]",
                  "{sizes=[6,2,3,2], stride=[2,1], padding=[1,0], dilation=[1,2], groups=2}"},
                 {"f32[3,2,5] f32[3,4,5]",

@@ -4,6 +4,7 @@
 #include "hammock/ops/operators.h"
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
+#include "ops/kit/cost.h"
 #include "ops/kit/record.h"
 
 namespace hammock::ops {
@@ -179,6 +180,7 @@ constinit const OpDef kGather = {
     .infer = InferGather,
     .vjp = GatherVjp,
     .can_fail = true,
+    .bytes = OfSelected,
     .samples = {{"f32[3,4] i64[2,4]", "{dim=0}"}, {"f32[3,4] i64[3,2]", "{dim=1}"}},
 };
 constinit const OpDef kScatter = {
@@ -203,6 +205,7 @@ constinit const OpDef kIndexSelect = {
     .infer = InferIndexSelect,
     .vjp = IndexSelectVjp,
     .can_fail = true,
+    .bytes = OfSelected,
     .samples = {{"f32[5,3] i64[4]", "{dim=0}"}, {"f32[2,3] i64[0]", "{dim=1}"}},
 };
 constinit const OpDef kNonzeroBounded = {

@@ -3,6 +3,7 @@
 #include "hammock/ops/operators.h"
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
+#include "ops/kit/cost.h"
 #include "ops/kit/record.h"
 
 namespace hammock::ops {
@@ -291,9 +292,22 @@ std::vector<Tensor> ExpandMaxWindowBackward(const ExpandCall& c) {
   return {Reshaped(spread, x.sizes())};
 }
 
+/// The window is the attribute `kWindow`.
+template <int kWindow>
+int64_t FlopsOfWindows(const CostCall& call) {
+  int64_t flops = call.out[0].numel();
+  for (int64_t size : call.attrs[kWindow].ints()) flops *= size;
+  return flops;
+}
+
 constexpr OpDef Reduction(const char* schema, const char* doc, InferFn infer, VjpFn vjp, Sample a,
                           Sample b) {
-  return {.schema = schema, .doc = doc, .infer = infer, .vjp = vjp, .samples = {a, b}};
+  return {.schema = schema,
+          .doc = doc,
+          .infer = infer,
+          .vjp = vjp,
+          .flops = OnePerElement,
+          .samples = {a, b}};
 }
 
 constexpr Sample kRows = {"f32[3,4]", "{dims=[1], keepdim=false}"};
@@ -334,6 +348,7 @@ constinit const OpDef kScan = {
     .doc = "Inclusive running sum, prod, max or min along `dim`.",
     .infer = InferScan,
     .vjp = ScanVjp,
+    .flops = OnePerElement,
     .samples = {{"f32[3,4]", "{kind=\"sum\", dim=1, reverse=false}"},
                 {"f32[3,4]", "{kind=\"prod\", dim=0, reverse=true}"},
                 {"i64[5]", "{kind=\"max\", dim=0, reverse=false}"}},
@@ -345,6 +360,7 @@ constinit const OpDef kReduceWindow = {
     .doc = "Sum or maximum over windows of the last dims; padding does not count.",
     .infer = InferReduceWindow,
     .vjp = ReduceWindowVjp,
+    .flops = FlopsOfWindows<1>,
     .samples = {{"f32[2,6,5]",
                  "{kind=\"max\", window=[3,2], stride=[2,1], low=[1,0], high=[1,0], "
                  "dilation=[1,1]}"},
@@ -360,6 +376,7 @@ constinit const OpDef kReduceWindowArg = {
         "Where each window's maximum lies: a flat index into the last dims. The first of "
         "equals, but the last NaN; -1 for a window of padding only.",
     .infer = InferReduceWindowArg,
+    .flops = FlopsOfWindows<0>,
     .samples = {{"f32[2,6,5]",
                  "{window=[3,2], stride=[2,1], low=[1,0], high=[1,0], "
                  "dilation=[1,1]}"}},

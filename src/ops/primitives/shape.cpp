@@ -5,6 +5,7 @@
 #include "hammock/ops/shape.h"
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
+#include "ops/kit/cost.h"
 #include "ops/kit/record.h"
 #include "ops/shape/views.h"
 #include "trace/alias.h"
@@ -394,6 +395,7 @@ constinit const OpDef kSlice = {
     .doc = "`size` elements of `dim`, from `start` by `step`.",
     .infer = InferSlice,
     .vjp = SliceVjp,
+    .bytes = OfSelected,
     .samples = {{"f32[5,3]", "{dim=0, start=1, size=2, step=2}"},
                 {"f32[2,4]", "{dim=1, start=3, size=1, step=1}"}},
 };
@@ -404,6 +406,7 @@ constinit const OpDef kDynamicSlice = {
     .infer = InferDynamicSlice,
     .vjp = DynamicSliceVjp,
     .can_fail = true,
+    .bytes = OfSelected,
     .samples = {{"f32[5,3] i64[]", "{dim=0, size=2, step=1}"}},
 };
 constinit const OpDef kDynamicSelect = {
@@ -462,6 +465,7 @@ constinit const OpDef kAsStrided = {
     .doc = "Elements of the flattened `self`, addressed by strides.",
     .infer = InferAsStrided,
     .vjp = AsStridedVjp,
+    .bytes = OfSelected,
     .samples = {{"f32[3,4]", "{sizes=[2,3], strides=[4,1], offset=1}"},
                 {"f32[6]", "{sizes=[4,3], strides=[1,1], offset=0}"}},
 };
