@@ -235,6 +235,6 @@ return %2)",
 }  // namespace hammock::cpu
 
 int main(int argc, char** argv) {
-  if (argc > 1) hammock::config::Set("cpu_threads", argv[1]);
+  if (argc > 1) hammock::config::Set("cpu.threads", argv[1]);
   hammock::cpu::MeasureAll();
 }

@@ -195,12 +195,12 @@ void Measure() {
 int main(int argc, char** argv) {
   using namespace hammock;
   if (argc > 1) {
-    config::Set("cpu_threads", argv[1]);
+    config::Set("cpu.threads", argv[1]);
     cpu::Measure();
     return 0;
   }
   for (const char* threads : {"1", "0"}) {
-    config::Set("cpu_threads", threads);
+    config::Set("cpu.threads", threads);
     cpu::Measure();
   }
 }

@@ -189,7 +189,7 @@ std::vector<double> KernelTimes(int first, int count) {
 
 void Start(int threads, bool wait_for_code) {
   config::Set("device", "cpu");
-  config::Set("cpu_threads", std::to_string(threads));
+  config::Set("cpu.threads", std::to_string(threads));
   config::Set("cpu.wait_for_code", wait_for_code ? "true" : "false");
 }
 

@@ -361,7 +361,7 @@ int main(int argc, char** argv) {
     } catch (const std::exception& error) {
       std::printf("%-36s failed: %s\n", row.name, error.what());
     }
-    if (config::Get<config::kCudaTimeSteps>()) PrintSteps();
+    if (config::GetText("cuda.time_steps") == "true") PrintSteps();
     std::fflush(stdout);
   }
   if (std::string("first calls").find(filter) != std::string::npos) PrintFirstCalls();

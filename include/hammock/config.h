@@ -1,17 +1,15 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "hammock/export.h"
 #include "hammock/location.h"
+#include "hammock/option.h"
 
-/// Options of the whole process. One table holds name, type, default and meaning of each; see
-/// docs/config.md or `Describe()`.
+/// Options of the whole process; see docs/config.md or `Describe()`.
 ///
 ///   if (config::Get<config::kEager>()) ...            // one relaxed atomic load
 ///   config::Set<config::kEager>(true);                // takes effect at once
@@ -21,136 +19,50 @@
 ///
 /// The environment (`HAMMOCK_EAGER=1`; a dot in a name is `_` there) is read once, before the first
 /// use of any option, so a later call or file wins over it. All functions may be called from any
-/// thread and at any time.
+/// thread and at any time. An option is declared by its owner: hammock/option.h says how.
 namespace hammock::config {
 
-/// The options: first the bools, then the integers, then the strings.
-enum Key : uint8_t {
-  kAsync,
-  kCheckBorrowed,
-  kCpuGdb,
-  kCpuOneDnn,
-  kCpuPerfMap,
-  kCpuTimeSteps,
-  kCpuWaitForCode,
-  kCudaFastAtomics,
-  kCudaTimeSteps,
-  kDebugNans,
-  kEager,
-  kExplainMisses,
-  kFallback,
-  kFastMath,
-  kGeneralise,
-  kParamAliasing,
-  kPrintPasses,
-  kReferenceLapack,
-  kVerifyPasses,
-  kWideSums,
-
-  kCacheDirBytes,
-  kCompilationCacheBytes,
-  kCompilationCacheSize,
-  kCpuThreads,
-  kCudaVirtualDevices,
-  kDeviceDataCacheSize,
-  kMaxAsyncQueue,
-  kMetricsSamples,
-  kTraceFileBytes,
-  kTrimGraphBytes,
-  kTrimGraphSize,
-  kVerifyReplay,
-
-  kCacheDir,
-  kCpuLlvmPlugin,
-  kCpuText,
-  kCudaDumpFailures,
-  kCudaEmulate,
-  kCudaText,
-  kDevice,
-  kFallbackDevice,
-  kForceFallback,
-  kLoad,
-  kLogLevel,
-  kMatmulPrecision,
-  kMetricsPercentiles,
-  kSaveTensorsFile,
-  kSaveTensorsFormat,
-  kTraceFile,
-
-  kKeyCount
-};
-
-enum class Type : uint8_t { kBool, kInt, kString };
-
-constexpr Type TypeOf(Key key) {
-  if (key < kCacheDirBytes) return Type::kBool;
-  return key < kCacheDir ? Type::kInt : Type::kString;
-}
-
-/// bool, int64_t or std::string.
-template <Key key>
-using ValueOf =
-    std::conditional_t<TypeOf(key) == Type::kBool, bool,
-                       std::conditional_t<TypeOf(key) == Type::kInt, int64_t, std::string>>;
+// Options of Hammock itself; those of backends are set by name.
+extern HAMMOCK_API Option<bool> kAsync, kCheckBorrowed, kDebugNans, kEager, kExplainMisses,
+    kFallback, kFastMath, kGeneralise, kParamAliasing, kPrintPasses, kVerifyPasses, kWideSums;
+extern HAMMOCK_API Option<int64_t> kCacheDirBytes, kCompilationCacheBytes, kCompilationCacheSize,
+    kDeviceDataCacheSize, kMaxAsyncQueue, kMetricsSamples, kTraceFileBytes, kTrimGraphBytes,
+    kTrimGraphSize, kVerifyReplay;
+extern HAMMOCK_API Option<std::string> kCacheDir, kDevice, kFallbackDevice, kForceFallback, kLoad,
+    kLogLevel, kMatmulPrecision, kMetricsPercentiles, kSaveTensorsFile, kSaveTensorsFormat,
+    kTraceFile;
 
 /// What is known of one option.
 struct OptionInfo {
-  Key key;
   Type type;
   std::string_view name;
   std::string default_value;
   std::string_view doc;
   std::string_view upstream;  ///< what it is called in PyTorch's lazy tensors, or empty
+  bool affects_code;          ///< it is part of the key of what is compiled
 };
 
 namespace detail {
 
-/// Marks a value that was not read yet; no option can have it.
-inline constexpr int64_t kUnset = INT64_MIN;
-
-/// Bools and integers as such; strings as pointers to texts that are never freed.
-struct OptionValue : std::atomic<int64_t> {
-  constexpr OptionValue() : atomic(kUnset) {}
-};
-extern HAMMOCK_API OptionValue values[kKeyCount];
-
-/// Reads the environment and returns the option's value.
-[[gnu::cold]] HAMMOCK_API int64_t Initialize(Key key);
-
-HAMMOCK_API void SetBool(Key key, bool value);
-HAMMOCK_API void SetInt(Key key, int64_t value);
-HAMMOCK_API void SetString(Key key, std::string_view value);
-
-inline int64_t Load(Key key, std::memory_order order) {
-  int64_t value = values[key].load(order);
-  if (value == kUnset) [[unlikely]]
-    return Initialize(key);
-  return value;
-}
+HAMMOCK_API void SetNumber(AnyOption& option, int64_t value);
+HAMMOCK_API void SetText(AnyOption& option, std::string_view value);
 
 }  // namespace detail
 
-/// The present value. A string stays valid for ever, also when the option is changed.
-template <Key key>
-auto Get() -> std::conditional_t<TypeOf(key) == Type::kString, const std::string&, ValueOf<key>> {
-  if constexpr (TypeOf(key) == Type::kString) {
-    int64_t value = detail::Load(key, std::memory_order_acquire);
-    return *reinterpret_cast<const std::string*>(value);
+template <auto& option>
+void Set(const ValueOf<option>& value, Location at = Location::current()) {
+  static_cast<void>(&detail::AtLoad<option>::registrar);
+  LocationScope scope(at);
+  if constexpr (std::is_same_v<ValueOf<option>, std::string>) {
+    detail::SetText(option, value);
   } else {
-    return static_cast<ValueOf<key>>(detail::Load(key, std::memory_order_relaxed));
+    detail::SetNumber(option, value);
   }
 }
 
-template <Key key>
-void Set(const ValueOf<key>& value, Location at = Location::current()) {
-  LocationScope scope(at);
-  if constexpr (TypeOf(key) == Type::kBool) detail::SetBool(key, value);
-  if constexpr (TypeOf(key) == Type::kInt) detail::SetInt(key, value);
-  if constexpr (TypeOf(key) == Type::kString) detail::SetString(key, value);
-}
-
 /// Sets an option by name. An unknown name is a ValueError (kUnknownName) that names the nearest
-/// valid one, a text of the wrong type is a TypeError, a value out of range a ValueError.
+/// valid one, a text of the wrong type is a TypeError, a value out of range a ValueError. Before
+/// the first step, a setting of an owner that is not loaded (`toy.whole_gelu`) is kept for it.
 HAMMOCK_API void Set(std::string_view name, std::string_view value,
                      Location at = Location::current());
 
@@ -166,13 +78,13 @@ HAMMOCK_API void LoadFile(const std::string& path, Location at = Location::curre
 /// Grows with every change of any option: a cheap test whether something derived is out of date.
 HAMMOCK_API uint64_t Generation();
 
-/// All options, by name.
+/// All options of loaded libraries, by name.
 HAMMOCK_API std::vector<OptionInfo> Options();
 
-/// The table with the present values, for people.
+/// All options with their present values, for people.
 HAMMOCK_API std::string Describe();
 
-/// The table as docs/config.md, with what became of upstream's flags. Independent of present
+/// All options as docs/config.md, with what became of upstream's flags. Independent of present
 /// values.
 HAMMOCK_API std::string DescribeMarkdown();
 
@@ -185,7 +97,7 @@ class HAMMOCK_API Override {
   Override& operator=(const Override&) = delete;
 
  private:
-  Key key_;
+  detail::AnyOption* option_;
   int64_t old_value_;
   const std::string* old_origin_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu/code/llvm_compiler.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/driver/gpu_machine.h"
@@ -9,7 +10,6 @@
 #include "backends/null/null_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/reference_backend.h"
-#include "hammock/config.h"
 
 namespace hammock {
 
@@ -17,7 +17,7 @@ namespace {
 
 bool HasCompiler() {
 #ifdef HAMMOCK_WITH_LLVM
-  return config::Get<config::kCpuLlvmPlugin>() != "none";
+  return !cpu::LlvmCompiler::IsOff();
 #else
   return false;
 #endif

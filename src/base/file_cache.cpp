@@ -22,6 +22,19 @@
 
 namespace hammock {
 
+constinit config::Option<std::string> config::kCacheDir({
+    .name = "cache_dir",
+    .default_value = "",
+    .doc = "Directory in which compiled graphs and code are kept for other processes; it must "
+           "belong to this user alone; empty: none.",
+});
+
+constinit config::Option<int64_t> config::kCacheDirBytes({
+    .name = "cache_dir_bytes",
+    .default_value = 1073741824,
+    .doc = "Bytes that the files in `cache_dir` may take; the least recently used ones go first.",
+});
+
 namespace {
 
 // A file: magic, checksum of all that follows, length of the key, key, value.

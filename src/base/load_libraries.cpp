@@ -10,6 +10,13 @@
 #include "hammock/config.h"
 
 namespace hammock {
+
+constinit config::Option<std::string> config::kLoad({
+    .name = "load",
+    .default_value = "",
+    .doc = "Libraries to open before the first use of a device or delegate, separated by colons; "
+           "they add backends, delegates, ops and options.",
+});
 namespace {
 
 void OpenAll(const std::string& list) {

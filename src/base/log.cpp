@@ -16,6 +16,13 @@
 #endif
 
 namespace hammock {
+
+constinit config::Option<std::string> config::kLogLevel({
+    .name = "log_level",
+    .default_value = "warn",
+    .doc = "Least severe message that is logged: trace, debug, info, warn, error or off.",
+    .choices = "trace, debug, info, warn, error, off",
+});
 namespace {
 
 constexpr std::array<std::string_view, 6> kLevelNames = {"trace", "debug", "info",

@@ -1,16 +1,61 @@
 #include "hammock/metrics.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
-#include "base/config_table.h"
 #include "base/metrics_registry.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/config.h"
+
+namespace hammock {
+namespace {
+
+/// Nothing if the text is not a list of numbers in (0,1).
+std::optional<std::vector<double>> ParsePercentiles(std::string_view text) {
+  std::vector<double> numbers;
+  while (true) {
+    size_t end = text.find(':');
+    std::string_view item = text.substr(0, end);
+    double number = 0;
+    auto [rest, error] = std::from_chars(item.data(), item.data() + item.size(), number);
+    if (error != std::errc() || rest != item.data() + item.size()) return std::nullopt;
+    if (!(number > 0 && number < 1)) return std::nullopt;
+    numbers.push_back(number);
+    if (end == std::string_view::npos) return numbers;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::optional<std::string> CheckPercentiles(std::string_view value) {
+  if (ParsePercentiles(value)) return std::nullopt;
+  return "numbers above 0 and below 1, separated by colons";
+}
+
+}  // namespace
+
+constinit config::Option<std::string> config::kMetricsPercentiles({
+    .name = "metrics_percentiles",
+    .default_value = "0.01:0.05:0.1:0.2:0.5:0.8:0.9:0.95:0.99",
+    .doc = "Percentiles in reports, each above 0 and below 1, separated by colons.",
+    .check = CheckPercentiles,
+    .upstream = "torch_lazy_metrics_percentiles",
+});
+
+constinit config::Option<int64_t> config::kMetricsSamples({
+    .name = "metrics_samples",
+    .default_value = 1024,
+    .doc = "Latest samples that a metric keeps for rates and percentiles.",
+    .min = 1,
+    .upstream = "torch_lazy_metrics_samples",
+});
+
+}  // namespace hammock
 
 namespace hammock::metrics {
 
@@ -159,7 +204,7 @@ MetricData Metric::Data() const {
   }
 
   std::sort(values.begin(), values.end());
-  auto percentiles = config::ParsePercentiles(config::Get<config::kMetricsPercentiles>());
+  auto percentiles = ParsePercentiles(config::Get<config::kMetricsPercentiles>());
   HAMMOCK_CHECK(percentiles);
   for (double p : *percentiles) {
     auto index = static_cast<size_t>(p * static_cast<double>(values.size()));

@@ -20,6 +20,25 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 
+namespace hammock {
+
+constinit config::Option<std::string> config::kTraceFile({
+    .name = "trace_file",
+    .default_value = "",
+    .doc = "File that gets a trace of what the process does, for `hammock report` and "
+           "ui.perfetto.dev; `%p` in it is the process id; empty: none.",
+    .changed = tracing::FollowOption,
+});
+
+constinit config::Option<int64_t> config::kTraceFileBytes({
+    .name = "trace_file_bytes",
+    .default_value = 268435456,
+    .doc = "Bytes that a trace may take; what happens after that is left out of it.",
+    .min = 65536,
+});
+
+}  // namespace hammock
+
 namespace hammock::tracing {
 
 constinit std::atomic<uint32_t> detail::wanted{0};

@@ -17,6 +17,30 @@
 
 namespace hammock {
 
+constinit config::Option<bool> config::kFastMath({
+    .name = "fast_math",
+    .default_value = false,
+    .doc = "Let backends trade the last bits and determinism for speed.",
+    .affects_code = true,
+});
+
+constinit config::Option<bool> config::kWideSums({
+    .name = "wide_sums",
+    .default_value = false,
+    .doc = "Products and convolutions of f32 are made in f64 and rounded once: slower, and nearly "
+           "what exact arithmetic gives.",
+    .affects_code = true,
+});
+
+constinit config::Option<std::string> config::kMatmulPrecision({
+    .name = "matmul_precision",
+    .default_value = "highest",
+    .doc = "Products of f32 on GPUs: `highest` rounds nothing but the sums, `high` lets the "
+           "matrix units round operands to TF32.",
+    .affects_code = true,
+    .choices = "highest, high",
+});
+
 namespace {
 
 using Verdict = lazy::Capability::Verdict;

@@ -15,6 +15,13 @@
 #include "ir/convert.h"
 
 namespace hammock {
+
+constinit config::Option<bool> config::kCheckBorrowed({
+    .name = "check_borrowed",
+    .default_value = false,
+    .doc = "Raise where memory that a tensor borrowed (BorrowedMemory) is not what it was when a "
+           "step or a read uses it; compares a checksum each time.",
+});
 namespace {
 
 constexpr std::align_val_t kAlignment{64};

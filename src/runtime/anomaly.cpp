@@ -19,6 +19,14 @@
 #include "trace/tensor_impl.h"
 
 namespace hammock {
+
+constinit config::Option<bool> config::kDebugNans({
+    .name = "debug_nans",
+    .default_value = false,
+    .doc = "Fail a step whose results have a NaN or an infinity that did not come with its "
+           "inputs, with an error that names the op, as an AnomalyGuard does, on all threads; "
+           "reads every result.",
+});
 namespace {
 
 constinit std::atomic<int> guards = 0;

@@ -18,6 +18,13 @@
 
 namespace hammock {
 
+constinit config::Option<std::string> config::kDevice({
+    .name = "device",
+    .default_value = "",
+    .doc = "Device of new tensors, such as `cpu` or `cuda:1`; empty: the best one that exists.",
+    .upstream = "torch_lazy_ts_cuda, LTC_TS_CUDA",
+});
+
 namespace {
 
 constexpr size_t kMaxDevices = 1024;

@@ -18,6 +18,7 @@
 #include "hammock/metrics.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
+#include "runtime/code_settings.h"
 #include "runtime/compile_step.h"
 #include "runtime/executor.h"
 #include "runtime/walk.h"
@@ -310,10 +311,10 @@ void RunParts(DeviceEntry& device, std::span<const Value> roots, int64_t free, i
   {
     std::unique_lock lock(Executor().graph_mutex);
     Walk walk;
-    RunWalk(roots, device.id, ConfigBits(), walk);
+    RunWalk(roots, device.id, CodeSettingsId(), walk);
     if (walk.failed || walk.order.size() < 4 || depth == kDeepest) return;
     if (AllPlans().PeakOf(device, walk, lock) <= free) return;
-    RunWalk(roots, device.id, ConfigBits(), walk);  // others may have walked meanwhile
+    RunWalk(roots, device.id, CodeSettingsId(), walk);  // others may have walked meanwhile
     part = SmallestCut(walk);
   }
   if (part.empty()) return;

@@ -16,6 +16,13 @@
 #include "trace/tensor_impl.h"
 
 namespace hammock {
+
+constinit config::Option<int64_t> config::kVerifyReplay({
+    .name = "verify_replay",
+    .default_value = 0,
+    .doc = "Every how many calls a function made by `compile` is traced again, to see that it "
+           "still records the same; 0: never.",
+});
 namespace {
 
 constexpr char kOp[] = "compile";

@@ -23,8 +23,31 @@
 #include "runtime/explain.h"
 #include "runtime/general_step.h"
 #include "runtime/profile_points.h"
+#include "runtime/walk.h"
 
 namespace hammock {
+
+constinit config::Option<bool> config::kFallback({
+    .name = "fallback",
+    .default_value = true,
+    .doc = "Run ops that a backend cannot lower on `fallback_device`; off: they are errors.",
+    .affects_code = true,
+});
+
+constinit config::Option<std::string> config::kFallbackDevice({
+    .name = "fallback_device",
+    .default_value = "",
+    .doc = "Device that runs what a backend cannot lower; empty: the one that the backend names.",
+    .affects_code = true,
+});
+
+constinit config::Option<std::string> config::kForceFallback({
+    .name = "force_fallback",
+    .default_value = "",
+    .doc = "Ops that run on `fallback_device` in any case, separated by colons or commas.",
+    .affects_code = true,
+    .upstream = "LTC_FORCE_FALLBACK",
+});
 
 namespace {
 
@@ -334,7 +357,7 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   CompileMiss miss;
   {
     tracing::Span explaining("explain", "compile");
-    miss = ExplainMiss(*this, device, hash, traced, where);
+    miss = ExplainMiss(*this, device, hash, SettingsIn(key), traced, where);
   }
   miss.trigger = options.trigger;
   miss.where = where;

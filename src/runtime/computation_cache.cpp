@@ -8,6 +8,19 @@
 
 namespace hammock {
 
+constinit config::Option<int64_t> config::kCompilationCacheBytes({
+    .name = "compilation_cache_bytes",
+    .default_value = 268435456,
+    .doc = "Bytes that cached compilations may take; the least recently used ones leave first.",
+});
+
+constinit config::Option<int64_t> config::kCompilationCacheSize({
+    .name = "compilation_cache_size",
+    .default_value = 1024,
+    .doc = "Number of cached compilations; 0 caches none.",
+    .upstream = "torch_lazy_compilation_cache_size, torch_lazy_enable_compilation_cache",
+});
+
 namespace {
 
 int64_t NextNumber() {

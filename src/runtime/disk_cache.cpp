@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
+#include "runtime/code_settings.h"
 #include "runtime/executor.h"
 
 namespace hammock {
@@ -14,11 +15,11 @@ namespace {
 
 std::string KindOf(const DeviceEntry& device) { return device.type + "-computation"; }
 
-/// The graph by its hash only: it is in the value, and compared there.
+/// The graph by its hash only: it is in the value, and compared there. Options by name and value.
 std::string KeyOf(const DeviceEntry& device, const lazy::Computation& computation) {
   std::string key = device.backend->Fingerprint(device.device);
-  key += "\n" + ToString(computation.graph().hash());
-  for (const std::string& name : computation.devices) key += "\n" + name;
+  key += "\n" + ToString(computation.graph().hash()) + "\n" + CodeOptionLines();
+  for (const std::string& name : computation.devices) key += name + "\n";
   return key;
 }
 

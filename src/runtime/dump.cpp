@@ -15,6 +15,21 @@
 
 namespace hammock {
 
+constinit config::Option<std::string> config::kSaveTensorsFile({
+    .name = "save_tensors_file",
+    .default_value = "",
+    .doc = "File to which every synced graph is appended; empty: none.",
+    .upstream = "LTC_SAVE_TENSORS_FILE",
+});
+
+constinit config::Option<std::string> config::kSaveTensorsFormat({
+    .name = "save_tensors_format",
+    .default_value = "text",
+    .doc = "Form of the graphs in `save_tensors_file`: text, dot or backend.",
+    .choices = "text, dot, backend",
+    .upstream = "LTC_SAVE_TENSORS_FMT",
+});
+
 namespace {
 
 std::vector<Value> ValuesOf(const char* op, std::span<const Tensor> tensors) {

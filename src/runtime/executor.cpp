@@ -7,7 +7,6 @@
 #include <map>
 #include <unordered_set>
 
-#include "base/config_table.h"
 #include "base/fork.h"
 #include "base/location_scope.h"
 #include "base/log.h"
@@ -21,6 +20,7 @@
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
+#include "runtime/code_settings.h"
 #include "runtime/debug_print.h"
 #include "runtime/general_step.h"
 #include "runtime/memory_pressure.h"
@@ -31,6 +31,19 @@
 #include "trace/record.h"
 
 namespace hammock {
+
+constinit config::Option<bool> config::kExplainMisses({
+    .name = "explain_misses",
+    .default_value = false,
+    .doc = "Log for every compilation why no cached one was used.",
+});
+
+constinit config::Option<int64_t> config::kDeviceDataCacheSize({
+    .name = "device_data_cache_size",
+    .default_value = 128,
+    .doc = "Number of scalars kept on a device for reuse; 0 keeps none.",
+    .upstream = "torch_lazy_device_data_cache_size, torch_lazy_enable_device_data_cache",
+});
 
 namespace {
 
@@ -84,49 +97,6 @@ void CheckNotForked() {
                        "their threads do "
                        "not survive a fork: fork first, or start a new process");
   }
-}
-
-namespace {
-
-struct KnownOptions {
-  std::mutex mutex;
-  std::map<uint64_t, CodeOptions> by_bits;
-};
-KnownOptions& known_options() {
-  static auto& known = NeverDestroyed<KnownOptions>();
-  return known;
-}
-
-}  // namespace
-
-CodeOptions OptionsOf(uint64_t bits) {
-  std::lock_guard lock(known_options().mutex);
-  auto found = known_options().by_bits.find(bits);
-  return found == known_options().by_bits.end() ? CodeOptions() : found->second;
-}
-
-uint64_t ConfigBits() {
-  // A change of these options changes what is compiled.
-  static std::atomic<uint64_t> generation{~uint64_t{0}};
-  static std::atomic<uint64_t> bits{0};
-  uint64_t now = config::Generation();
-  if (generation.load(std::memory_order_acquire) != now) {
-    CodeOptions options = config::CodeOptions();
-    Hash128 hash;
-    for (const auto& [name, value] : options) hash = Combine(hash, HashString(value));
-    bits.store(hash.lo & 0xffffffff, std::memory_order_relaxed);
-    std::lock_guard lock(known_options().mutex);
-    known_options().by_bits.try_emplace(hash.lo & 0xffffffff, std::move(options));
-    generation.store(now, std::memory_order_release);
-  }
-  return bits.load(std::memory_order_relaxed);
-}
-
-uint64_t ConfigBits(std::span<const std::string> devices) {
-  if (devices.empty()) return ConfigBits();
-  Hash128 hash = HashOf(ConfigBits());
-  for (const std::string& device : devices) hash = Combine(hash, HashString(device));
-  return hash.lo & 0xffffffff;
 }
 
 void SetHashMaskForTesting(uint64_t mask) { hash_mask = mask; }
@@ -488,7 +458,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
                             std::vector<Value>& healthy, const SyncOptions& options) {
   Walk& walk = OfThread<Walk>();
   CompiledStepPtr compiled;
-  const uint64_t scope = ConfigBits(options.devices);
+  const uint32_t settings = CodeSettingsId(options.devices);
   CompiledStepPtr saved;
   std::vector<BackendDataPtr> placeholders;
   for (;;) {
@@ -496,7 +466,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
     AwaitSettling(device, lock);
     {
       tracing::Span span("walk and key", "key");
-      RunWalk(roots, device.id, scope, walk, false, Context().units);
+      RunWalk(roots, device.id, settings, walk, false, Context().units);
     }
     walk.hash.lo &= hash_mask;
     if (hash_mask != ~uint64_t{0}) walk.hash.hi = 0;
@@ -786,7 +756,7 @@ bool StepExecutor::AwaitReady(std::span<const Value> roots) {
 Graph StepExecutor::TraceOf(std::span<const Value> roots, Hash128* hash) {
   std::lock_guard lock(graph_mutex);
   Walk walk;
-  RunWalk(roots, roots.empty() ? kNoDevice : roots[0].node->device(), ConfigBits(), walk);
+  RunWalk(roots, roots.empty() ? kNoDevice : roots[0].node->device(), CodeSettingsId(), walk);
   if (hash) *hash = walk.hash;
   return GraphOf(walk);
 }

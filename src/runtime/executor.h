@@ -252,13 +252,6 @@ void RunUnits(ThreadContext& context, std::span<const Value> roots, const char* 
 bool IsForbidden(const Error& error);
 /// DeviceError (kForked) in a child of a process that had started the runtime.
 void CheckNotForked();
-/// Parts of the key that are not in the graph: the options that affect code.
-uint64_t ConfigBits();
-/// The options that gave these bits, by name; empty if none of this process did.
-using CodeOptions = std::vector<std::pair<std::string_view, std::string>>;
-CodeOptions OptionsOf(uint64_t bits);
-/// The same with a replication list, which may be empty.
-uint64_t ConfigBits(std::span<const std::string> devices);
 
 /// For tests: hashes are cut to these bits before they are looked up.
 void SetHashMaskForTesting(uint64_t mask);

@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "hammock/config.h"
+#include "runtime/code_settings.h"
 #include "runtime/executor.h"
 #include "runtime/graph_diff.h"
+#include "runtime/walk.h"
 
 namespace hammock {
 
@@ -54,36 +56,24 @@ Nearest FindNearest(const std::vector<CompiledStepPtr>& candidates, const Device
   return equal ? nearest : Nearest{first_step, 0, true, false};
 }
 
-uint64_t ConfigBitsOf(const CompiledStep& step) {
-  return step.key.empty() ? 0 : step.key[0] & 0xffffffff;
-}
-
-/// "wide_sums was false and is true": of two equally long lists.
-std::string ChangedOptions(const CodeOptions& before, const CodeOptions& now) {
-  std::string text;
-  for (size_t i = 0; i < before.size() && i < now.size(); ++i) {
-    if (before[i] == now[i]) continue;
-    text += fmt::format("{}{} was `{}` and is `{}`", text.empty() ? "" : ", ", now[i].first,
-                        before[i].second, now[i].second);
-  }
-  return text.empty() ? "other devices to compile for" : text;
-}
-
 /// Equal graphs: something of the key that is not in the graph.
-GraphDifference KeyDifference(const DeviceEntry& device, const CompiledStep& cached) {
+GraphDifference KeyDifference(const DeviceEntry& device, uint32_t settings,
+                              const CompiledStep& cached) {
   if (cached.device != &device) {
     return {"device",
             fmt::format("the same graph is cached for {}, not for {}",
                         cached.device ? cached.device->name() : "no device", device.name())};
   }
-  if (ConfigBitsOf(cached) != ConfigBits()) {
-    return {"config", "the same graph was compiled under other options: " +
-                          ChangedOptions(OptionsOf(ConfigBitsOf(cached)), OptionsOf(ConfigBits()))};
+  uint32_t cached_settings = SettingsIn(cached.key);
+  if (cached_settings != settings) {
+    return {"config",
+            "the same graph was compiled under other options: " +
+                DescribeChange(CodeSettingsOf(cached_settings), CodeSettingsOf(settings))};
   }
   return {"unknown", "the same graph is cached, and no difference was found"};
 }
 
-GraphDifference DifferenceFrom(const Nearest& nearest, const DeviceEntry& device,
+GraphDifference DifferenceFrom(const Nearest& nearest, const DeviceEntry& device, uint32_t settings,
                                const Graph& traced, const std::string& where) {
   const Graph& cached = nearest.step->traced;
   if (nearest.is_first_step) {
@@ -92,7 +82,7 @@ GraphDifference DifferenceFrom(const Nearest& nearest, const DeviceEntry& device
                                       cached.size())};
   }
   GraphDifference difference = FirstDifference(traced, cached);
-  if (difference.kind.empty()) return KeyDifference(device, *nearest.step);
+  if (difference.kind.empty()) return KeyDifference(device, settings, *nearest.step);
   if (AreAlike(traced, cached, nearest.similarity)) return difference;
   if (nearest.is_first_of_line && !where.empty()) {
     return {"first graph", "no graph was compiled for this line, and no cached one is like it"};
@@ -107,7 +97,7 @@ std::string Counted(int64_t count, const char* what) {
 }  // namespace
 
 CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash128& hash,
-                        const Graph& traced, const std::string& where) {
+                        uint32_t settings, const Graph& traced, const std::string& where) {
   CompileMiss miss;
   miss.hash = hash;
   miss.device = device.name();
@@ -128,7 +118,7 @@ CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash1
     miss.detail = "no graph is cached";
     return miss;
   }
-  GraphDifference difference = DifferenceFrom(nearest, device, traced, where);
+  GraphDifference difference = DifferenceFrom(nearest, device, settings, traced, where);
   if (difference.kind == "first graph") {
     miss.kind = difference.kind;
     miss.detail = difference.detail;
@@ -145,7 +135,7 @@ CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash1
 
 CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash128& hash,
                         const Graph& traced) {
-  return ExplainMiss(executor, device, hash, traced, "");
+  return ExplainMiss(executor, device, hash, CodeSettingsId(), traced, "");
 }
 
 std::string CompileMiss::ToText() const {

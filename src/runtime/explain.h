@@ -6,8 +6,9 @@
 
 namespace hammock {
 
-/// Why `traced` is not in the cache. `where` is the line that syncs; empty: not known.
+/// Why `traced` is not in the cache. `settings` is a CodeSettingsId, `where` the line that syncs;
+/// empty: not known.
 CompileMiss ExplainMiss(StepExecutor& executor, DeviceEntry& device, const Hash128& hash,
-                        const Graph& traced, const std::string& where);
+                        uint32_t settings, const Graph& traced, const std::string& where);
 
 }  // namespace hammock

@@ -15,6 +15,13 @@
 
 namespace hammock {
 
+constinit config::Option<bool> config::kGeneralise({
+    .name = "generalise",
+    .default_value = true,
+    .doc = "Compile a graph that differs from a cached one only in sizes for all such sizes, "
+           "where the backend can.",
+});
+
 namespace {
 
 constexpr size_t kMostSamples = 4;

@@ -9,6 +9,7 @@
 #include "base/whole_file.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
+#include "runtime/code_settings.h"
 #include "runtime/dump.h"
 #include "runtime/executor.h"
 #include "trace/record.h"
@@ -133,7 +134,7 @@ Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
   {
     std::lock_guard lock(Executor().graph_mutex);
     Walk walk;
-    RunWalk(roots, device ? device->id : kNoDevice, ConfigBits(), walk, /*all_roots=*/true);
+    RunWalk(roots, device ? device->id : kNoDevice, CodeSettingsId(), walk, /*all_roots=*/true);
     repro.graph = GraphOf(walk);
     for (size_t i = 0; i < walk.parameters.size(); ++i) {
       Parameter parameter{{NodePtr(walk.parameters[i]), walk.parameter_outputs[i]}, nullptr, {}};

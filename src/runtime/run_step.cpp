@@ -26,6 +26,29 @@
 
 namespace hammock {
 
+constinit config::Option<bool> config::kAsync({
+    .name = "async",
+    .default_value = true,
+    .doc = "Execute on another thread while the program goes on; off: a sync returns when all "
+           "results are ready.",
+    .upstream = "torch_lazy_use_thread_pool",
+});
+
+constinit config::Option<int64_t> config::kMaxAsyncQueue({
+    .name = "max_async_queue",
+    .default_value = 100,
+    .doc = "Steps and closures that may wait for execution before the program waits for them.",
+    .min = 1,
+    .upstream = "LTC_MAX_ASYNC_QUEUE",
+});
+
+constinit config::Option<bool> config::kParamAliasing({
+    .name = "param_aliasing",
+    .default_value = true,
+    .doc = "Let a step write its results into the memory of inputs that die with it.",
+    .upstream = "torch_lazy_param_aliasing",
+});
+
 constinit thread_local LocationId running_step_location = 0;
 
 namespace {

@@ -11,6 +11,7 @@
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
+#include "runtime/code_settings.h"
 #include "runtime/dump.h"
 #include "trace/hooks.h"
 #include "trace/layout.h"
@@ -265,7 +266,7 @@ Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr
   std::lock_guard lock(Executor().graph_mutex);
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i]->slots()[0].data = stand_ins[i];
   Walk walk;
-  RunWalk(roots, device.id, ConfigBits(), walk);
+  RunWalk(roots, device.id, CodeSettingsId(), walk);
   captured.graph = GraphOf(walk);
   captured.hash = walk.hash;
   captured.key.assign(walk.key.words().begin(), walk.key.words().end());

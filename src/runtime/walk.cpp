@@ -197,10 +197,10 @@ void Walk::Clear() {
 // op that is not part of this sync, by the tape) is an output, so that nothing is computed twice.
 // View ops are cheaper to repeat than to keep: for them, unless they are roots, the operand is kept
 // instead.
-void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
+void RunWalk(std::span<const Value> roots, DeviceId device, uint32_t settings, Walk& walk,
              bool all_roots, UnitSpan units) {
   walk.Clear();
-  uint64_t scope = static_cast<uint64_t>(device) << 32 | config_bits;
+  uint64_t scope = static_cast<uint64_t>(device) << 32 | settings;
   walk.key.push_back(scope);
   walk.hash = HashOf(scope);
   uint32_t epoch = walk.epoch = NextEpoch();

@@ -66,11 +66,14 @@ struct Walk {
   void Clear();
 };
 
-/// With the graph mutex held. `device` and `config_bits` become part of the key. Roots that are
-/// there or under way are left out, so that no key depends on them, unless all are wanted. What
-/// `units` remember is no reason to keep a value.
-void RunWalk(std::span<const Value> roots, DeviceId device, uint64_t config_bits, Walk& walk,
+/// With the graph mutex held. `device` and `settings`, a CodeSettingsId, become part of the key.
+/// Roots that are there or under way are left out, so that no key depends on them, unless all are
+/// wanted. What `units` remember is no reason to keep a value.
+void RunWalk(std::span<const Value> roots, DeviceId device, uint32_t settings, Walk& walk,
              bool all_roots = false, UnitSpan units = {});
+
+/// The settings that RunWalk was given.
+inline uint32_t SettingsIn(std::span<const uint64_t> key) { return static_cast<uint32_t>(key[0]); }
 
 /// How many nodes the roots wait for. With the graph mutex held.
 int64_t CountPending(std::span<const Value> roots);

@@ -20,6 +20,29 @@
 
 namespace hammock {
 
+constinit config::Option<bool> config::kEager({
+    .name = "eager",
+    .default_value = false,
+    .doc = "Execute every op when it is called, one by one; for debugging.",
+});
+
+constinit config::Option<int64_t> config::kTrimGraphBytes({
+    .name = "trim_graph_bytes",
+    .default_value = -1,
+    .doc = "Bytes that a thread's pending ops may take on a device, by a plan of their memory; "
+           "beyond that a part of them is executed. 0: no limit; -1: what is free there.",
+    .min = -1,
+});
+
+constinit config::Option<int64_t> config::kTrimGraphSize({
+    .name = "trim_graph_size",
+    .default_value = 100000,
+    .doc = "Pending nodes from which a thread's recorded ops are executed outside of a `step`. "
+           "From 2000 on they are where an optimiser's step, a backward pass or a module call "
+           "ends, or where a loop repeats itself. 0: never.",
+    .upstream = "torch_lazy_trim_graph_size",
+});
+
 namespace {
 
 constexpr int kInlineOperands = 8;
@@ -71,11 +94,13 @@ bool IsEager(const ThreadContext& context) {
 /// Counts an op; true if a budget must be checked.
 inline bool CountOp(ThreadContext& context) {
   ++context.traced_nodes;
-  if (config::Get<config::kTrimGraphSize>() != context.most_nodes ||
-      config::Get<config::kTrimGraphBytes>() != context.most_bytes) [[unlikely]] {
+  // Not by Get, which looks whether they were read yet: then they differ, too.
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  if (config::kTrimGraphSize.value.load(kRelaxed) != context.most_nodes ||
+      config::kTrimGraphBytes.value.load(kRelaxed) != context.most_bytes) [[unlikely]] {
     context.nodes_look = context.held_look = 0;
   }
-  if (tracing::detail::wanted.load(std::memory_order_relaxed) != 0) [[unlikely]]
+  if (tracing::detail::wanted.load(kRelaxed) != 0) [[unlikely]]
     NoteOp(context);
   return context.traced_nodes >= context.nodes_look || context.held_bytes >= context.held_look;
 }

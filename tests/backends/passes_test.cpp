@@ -188,7 +188,7 @@ constexpr Sample kWithDimParams = {"dim parameters", R"(
   return %3)"};
 
 /// With one of the options that add a pass.
-template <auto kOption>
+template <auto& kOption>
 std::vector<Pass> General() {
   std::vector<Pass> passes = LoweringPasses(nullptr);
   config::Set<kOption>(true);

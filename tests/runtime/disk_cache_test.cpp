@@ -15,6 +15,13 @@ namespace {
 using namespace hammock::testing;
 namespace fs = std::filesystem;
 
+constinit config::Option<int64_t> kUnroll({
+    .name = "saving.unroll",
+    .default_value = 4,
+    .doc = "Iterations of a loop.",
+    .affects_code = true,
+});
+
 /// Saves more than its graph, so that loading needs no compilation.
 class SavingBackend : public HostBackend {
  public:
@@ -29,6 +36,7 @@ class SavingBackend : public HostBackend {
     auto computation = std::make_shared<lazy::Computation>(
         "loaded", DeserializeGraph(bytes.substr(graph)), device);
     computation->artifact = std::make_shared<reference::Program>(computation->graph());
+    EXPECT_GT(config::Get<kUnroll>(), 0);
     return computation;
   }
   int version = 1;
@@ -86,6 +94,26 @@ TEST_F(DiskCache, AnotherVersionIsCompiledAnew) {
   RunAnew();
   EXPECT_EQ(backend.compiled, 2);
   EXPECT_EQ(backend.loaded, 0);
+}
+
+TEST_F(DiskCache, AnotherValueOfAnOptionThatAffectsCodeIsCompiledAnew) {
+  SavingBackend backend;
+  Registered registered(backend);
+  RunAnew();
+  {
+    config::Override other("saving.unroll", "8");
+    RunAnew();
+    EXPECT_EQ(backend.compiled, 2);
+    RunAnew();
+    EXPECT_EQ(backend.compiled, 2);
+    EXPECT_EQ(backend.loaded, 1);
+  }
+  RunAnew();
+  EXPECT_EQ(backend.compiled, 2);
+  EXPECT_EQ(backend.loaded, 2);
+  std::ifstream file(Files().at(0), std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(bytes.find("\nsaving.unroll="), std::string::npos) << "by its name";
 }
 
 TEST_F(DiskCache, DamagedFilesAreAsGoodAsNone) {

@@ -178,9 +178,9 @@ TEST_F(ErrorLines, OfModulesOptimisersAndFiles) {
   EXPECT_LINE(nn::Embedding e(10, 4); e(tensor({0.0, 1.0})));
   EXPECT_LINE(nn::Linear l(2, 2); auto p = l->parameters(); p.push_back(p[0]); optim::SGD o(p));
   EXPECT_LINE(Module m; m.run_method("forward"));
-  EXPECT_LINE(config::Set("cpu_thread", "3"));
-  EXPECT_LINE(config::Set("cpu_threads", "many"));
-  EXPECT_LINE(config::Override changed("cpu_thread", "3"));
+  EXPECT_LINE(config::Set("cpu.thread", "3"));
+  EXPECT_LINE(config::Set("cpu.threads", "many"));
+  EXPECT_LINE(config::Override changed("cpu.thread", "3"));
 }
 
 TEST_F(ErrorLines, OfOptimisersAndSchedules) {
@@ -287,7 +287,7 @@ TEST_F(ErrorLines, OfOptionsAndDevices) {
   EXPECT_LINE(config::GetText("nonsense"));
   EXPECT_LINE(config::OriginOf("nonsense"));
   EXPECT_LINE(config::LoadFile("/nonexistent"));
-  EXPECT_LINE(config::Set<config::kCpuThreads>(-5));
+  EXPECT_LINE(config::Set<config::kTrimGraphSize>(-5));
   EXPECT_LINE(GetMemoryInfo(Device("cpu:9")));
   EXPECT_LINE(tracing::Start("/nonexistent/trace.json"));
   EXPECT_LINE(AutocastGuard guard(f64));

@@ -7,6 +7,7 @@
 #include "backends/reference/reference_backend.h"
 #include "hammock/hammock.h"
 #include "ir/primitives.h"
+#include "runtime/code_settings.h"
 #include "runtime/executor.h"
 #include "support/tensor_matchers.h"
 
@@ -29,7 +30,7 @@ struct Explainer {
     step->device = on ? on : device.get();
     step->traced = graph;
     step->hash = Combine(graph.hash(), step->device->id);
-    step->key = {uint64_t{step->device->id} << 32 | ConfigBits(), ++added};
+    step->key = {uint64_t{step->device->id} << 32 | CodeSettingsId(), ++added};
     return executor.cache.Add(step);
   }
 

@@ -75,10 +75,10 @@ int64_t KernelsRun(bool compiled) { return kernels_run[compiled]; }
 
 std::vector<HostTensor> RunOnCpu(const Graph& graph, const std::vector<HostTensor>& inputs,
                                  bool compiled, int threads) {
-  config::Set<config::kCpuWaitForCode>(true);
-  config::Set<config::kCpuThreads>(threads);
+  config::Set("cpu.wait_for_code", "true");
+  config::Set("cpu.threads", std::to_string(threads));
   // Without a plug-in kernels stay interpreted.
-  std::string plugin = config::Get<config::kCpuLlvmPlugin>();
+  std::string plugin = config::GetText("cpu.llvm_plugin");
   config::Override none("cpu.llvm_plugin", compiled ? plugin : "none");
   cpu::Program program(graph);
   ++programs_run[compiled];

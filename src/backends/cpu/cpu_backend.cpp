@@ -24,6 +24,19 @@ namespace hammock {
 namespace cpu {
 namespace {
 
+std::optional<std::string> CheckText(std::string_view value) {
+  if (value.empty() || value == "llvm" || value == "assembly") return std::nullopt;
+  return "empty, llvm or assembly";
+}
+
+constinit config::Option<std::string> kText({
+    .name = "cpu.text",
+    .default_value = "",
+    .doc = "What the text of a computation of the CPU backend shows besides graph, steps and "
+           "memory: `llvm` or `assembly` of its kernels.",
+    .check = CheckText,
+});
+
 using lazy::BackendDevice;
 using lazy::ComputationPtr;
 using reference::FaultHookSet;
@@ -120,13 +133,12 @@ class Backend : public HostBackend {
 
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
-    return program ? program->ToText(config::Get<config::kCpuText>())
-                   : ToText(computation->graph());
+    return program ? program->ToText(config::Get<kText>()) : ToText(computation->graph());
   }
 
   lazy::ComputationInfo DescribeComputation(const ComputationPtr& computation) const override {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
-    return program ? program->Describe(config::Get<config::kCpuText>())
+    return program ? program->Describe(config::Get<kText>())
                    : HostBackend::DescribeComputation(computation);
   }
   std::vector<lazy::DeviceFact> DescribeDevice(const BackendDevice&) const override {

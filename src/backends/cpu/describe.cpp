@@ -6,6 +6,7 @@
 
 #include "backends/cpu/code/llvm_compiler.h"
 #include "backends/cpu/cpu_features.h"
+#include "backends/cpu/matmul/matmul_kernel.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/thread_pool.h"
 #include "compiler/loops/describe_schedule.h"
@@ -60,7 +61,7 @@ std::vector<lazy::DeviceFact> DescribeHost() {
   }
 #ifdef HAMMOCK_WITH_ONEDNN
   const char* why_not =
-      config::Get<config::kCpuOneDnn>() ? nullptr : "the option cpu.onednn is off";
+      config::Get<kOneDnn>() ? nullptr : "the option cpu.onednn is off";
 #else
   const char* why_not = "built without oneDNN";
 #endif

@@ -32,6 +32,12 @@ using compiler::Launch;
 
 namespace {
 
+constinit config::Option<bool> kTimeSteps({
+    .name = "cpu.time_steps",
+    .default_value = false,
+    .doc = "Measure the time of every kernel and call of the CPU backend: metrics `cpu::step::*`.",
+});
+
 size_t Index(int i) { return static_cast<size_t>(i); }
 
 /// By step: in element instructions; -1 for calls.
@@ -79,7 +85,7 @@ Program::Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs)
     steps_.push_back(std::make_shared<const PreparedStep>(
         *graph_, *schedule_, i, PreparedStep::Sized{launch, nullptr}, std::move(code)));
   }
-  if (config::Get<config::kCpuWaitForCode>()) KernelCode::WaitFor(codes);
+  if (config::Get<kWaitForCode>()) KernelCode::WaitFor(codes);
   facts_ =
       std::make_shared<const Facts>(*graph_, *schedule_, GroupSteps(*schedule_, WorkOf(steps_)));
   Finish(compiler::BytesOf(*schedule_));
@@ -224,7 +230,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     ThreadPool::Cancellable cancellable(any ? nullptr : ThreadPool::Cancellable::Flag());
     return RunProfiled(buffers, arena, *profile);
   }
-  const bool timed = config::Get<config::kCpuTimeSteps>();
+  const bool timed = config::Get<kTimeSteps>();
   const std::atomic<bool>* cancel = ThreadPool::Cancellable::Flag();
   for (size_t i = 0; i < steps_.size();) {
     size_t end = timed ? i + 1 : Index(facts_->group_last[i]) + 1;

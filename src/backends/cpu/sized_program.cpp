@@ -40,7 +40,7 @@ SizedProgram::SizedProgram(SizedSchedule::Made made)
     codes_.push_back(step.launch.kernel ? KernelCode::Get(step.launch.kernel) : nullptr);
     if (codes_.back()) kernels.push_back(codes_.back());
   }
-  if (config::Get<config::kCpuWaitForCode>()) KernelCode::WaitFor(kernels);
+  if (config::Get<kWaitForCode>()) KernelCode::WaitFor(kernels);
   read_ = compiler::BuffersRead(schedule);
   std::vector<int64_t> bytes = compiler::BytesOf(schedule);
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
@@ -83,7 +83,7 @@ std::shared_ptr<const PreparedStep> SizedProgram::StepAt(size_t step,
     compiler::StreamResults(sized.launch, scheduled, schedule, bytes, read_);
     if (sized.launch.kernel != scheduled.launch.kernel) {
       code = KernelCode::Get(sized.launch.kernel);
-      if (config::Get<config::kCpuWaitForCode>()) KernelCode::WaitFor({code});
+      if (config::Get<kWaitForCode>()) KernelCode::WaitFor({code});
     }
   }
   return std::make_shared<const PreparedStep>(schedule_->graph(), schedule, step, std::move(sized),

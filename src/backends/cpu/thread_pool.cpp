@@ -24,6 +24,14 @@
 namespace hammock::cpu {
 namespace {
 
+constinit config::Option<int64_t> kThreads({
+    .name = "cpu.threads",
+    .default_value = 0,
+    .doc = "Threads that work on one computation of the CPU backend; 0: as many as the cores that "
+           "the process may use.",
+    .old_name = "cpu_threads",
+});
+
 constexpr int kSlots = 64;  // regions that workers can see at once
 constexpr int kMaxThreads = 1024;
 constexpr int kPartsPerThread = 4;
@@ -348,7 +356,7 @@ ThreadPool& ThreadPool::Get() {
 }
 
 int ThreadPool::threads() {
-  int64_t wanted = config::Get<config::kCpuThreads>();
+  int64_t wanted = config::Get<kThreads>();
   if (wanted > 0) return static_cast<int>(std::min<int64_t>(wanted, kMaxThreads));
   static constinit std::atomic<int> cores{0};
   int count = cores.load(std::memory_order_relaxed);

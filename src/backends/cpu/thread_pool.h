@@ -18,7 +18,7 @@
 /// numbers the threads of one region from 0 (the caller): below `threads()` at the time of the
 /// call and below `max_workers`, and different for threads that run at once.
 ///
-/// The number of threads is the option `cpu_threads`; a change holds from the next region on, and
+/// The number of threads is the option `cpu.threads`; a change holds from the next region on, and
 /// threads that are too many sleep. No thread is started before the first region with more than one
 /// chunk. In the child of a fork the first region starts new threads; a chunk must not fork and
 /// return.

@@ -28,6 +28,30 @@ namespace hammock {
 namespace cuda {
 namespace {
 
+constinit config::Option<std::string> kEmulate({
+    .name = "cuda.emulate",
+    .default_value = "",
+    .doc = "C++ compiler by which the CUDA backend runs its kernels on the host, for tests; "
+           "`none`: nothing is computed; empty: on GPUs. Read when the first device is used.",
+});
+
+constinit config::Option<std::string> kText({
+    .name = "cuda.text",
+    .default_value = "cuda",
+    .doc = "What the text of a computation of the CUDA backend shows: `steps`, its graph, steps "
+           "and memory alone; `cuda`, the text of its kernels as well; `ptx`, what they are "
+           "compiled to.",
+    .choices = "steps, cuda, ptx",
+});
+
+constinit config::Option<int64_t> kVirtualDevices({
+    .name = "cuda.virtual_devices",
+    .default_value = 0,
+    .doc = "Devices that the CUDA backend shows, each with its own order of work and memory "
+           "limit; GPUs are shared by several where there are fewer; 0: one for each GPU. Read "
+           "when the first device is used.",
+});
+
 using lazy::BackendDevice;
 using lazy::ComputationPtr;
 
@@ -168,7 +192,7 @@ class Backend : public lazy::BackendImplInterface {
                                                  const lazy::RunContext& run) const override {
     std::shared_ptr<const Program> program = ProgramOf(*computation);
     std::shared_ptr<const FailureDump> dump;
-    if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
+    if (!config::Get<kDumpFailures>().empty()) [[unlikely]] {
       dump = PrepareDump(*computation, program, ParametersOf(*computation, arguments));
     }
     try {
@@ -249,8 +273,7 @@ class Backend : public lazy::BackendImplInterface {
   }
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
-    return program ? program->ToText(config::Get<config::kCudaText>())
-                   : ToText(computation->graph());
+    return program ? program->ToText(config::Get<kText>()) : ToText(computation->graph());
   }
   std::vector<lazy::DeviceFact> DescribeDevice(const BackendDevice& device) const override {
     DeviceState& state = StateOf(device);
@@ -589,8 +612,8 @@ namespace {
 
 std::vector<std::shared_ptr<Machine>> TheMachines() {
   std::vector<std::shared_ptr<Machine>> machines;
-  const std::string& compiler = config::Get<config::kCudaEmulate>();
-  const int virtual_devices = static_cast<int>(config::Get<config::kCudaVirtualDevices>());
+  const std::string& compiler = config::Get<kEmulate>();
+  const int virtual_devices = static_cast<int>(config::Get<kVirtualDevices>());
   if (!compiler.empty()) {
     for (int i = 0; i < std::max(1, virtual_devices); ++i) {
       machines.push_back(MakeEmulatedMachine(compiler));

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/concurrent_steps.h"
+#include "backends/cuda/driver/failure_dump.h"
 #include "backends/cuda/emit/joint_kernel.h"
 #include "backends/cuda/passes/attention_views.h"
 #include "backends/cuda/passes/chunk_attention.h"
@@ -31,6 +32,13 @@
 namespace hammock::cuda {
 
 namespace {
+
+constinit config::Option<bool> kTimeSteps({
+    .name = "cuda.time_steps",
+    .default_value = false,
+    .doc = "Measure the time of every kernel and call of the CUDA backend, one after another: "
+           "metrics `cuda::step::*`.",
+});
 
 constexpr int64_t kFewBytes = 32 << 20;  // that concurrent kernels may take in addition
 
@@ -412,10 +420,10 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
                   const RunFaults& faults, const lazy::RunProfile* profile) const {
   LoadVariant(faults.failed != 0);
   auto memory = [&] { return Memory{BuffersOf(inputs, outputs, arena), arena, faults}; };
-  if (profile || config::Get<config::kCudaTimeSteps>()) [[unlikely]] {
+  if (profile || config::Get<kTimeSteps>()) [[unlikely]] {
     return RunTimed(memory(), profile);
   }
-  if (!config::Get<config::kCudaDumpFailures>().empty()) [[unlikely]] {
+  if (!config::Get<kDumpFailures>().empty()) [[unlikely]] {
     return RunWatched(memory());
   }
   if (steps_.empty() && faults.failed == 0) return;
@@ -630,7 +638,7 @@ void Program::RunTimed(const Memory& memory, const lazy::RunProfile* profile) co
     size_t first = firsts[g];
     int64_t begin = since_start(g), end = since_start(g + 1);
     std::string name = NameOfGroup(first);
-    if (config::Get<config::kCudaTimeSteps>()) {
+    if (config::Get<kTimeSteps>()) {
       metrics::GetMetric(fmt::format("cuda::step::{}_{}", first, name), metrics::Kind::kTime)
           .AddSample(static_cast<double>(end - begin));
     }

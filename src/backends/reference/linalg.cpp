@@ -6,11 +6,19 @@
 
 #include "backends/reference/elements.h"
 #include "backends/reference/kernel.h"
-#include "hammock/config.h"
+#include "hammock/option.h"
 #include "ir/primitives.h"
 
 namespace hammock::reference {
 namespace {
+
+#ifdef HAMMOCK_WITH_LAPACK
+constinit config::Option<bool> kLapackOption({
+    .name = "reference.lapack",
+    .default_value = true,
+    .doc = "Factor matrices by LAPACK; off: by own loops.",
+});
+#endif
 
 /// One of the two sets of functions.
 struct Factors {
@@ -27,7 +35,7 @@ const Factors& FactorsFor([[maybe_unused]] int64_t elements) {
 #ifdef HAMMOCK_WITH_LAPACK
   static constexpr Factors kLapack = {lapack::Cholesky, lapack::Lu, lapack::Qr, lapack::Eigh,
                                       lapack::Svd};
-  if (elements > 0 && config::Get<config::kReferenceLapack>()) return kLapack;
+  if (elements > 0 && config::Get<kLapackOption>()) return kLapack;
 #endif
   return kPlain;
 }

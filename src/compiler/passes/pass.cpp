@@ -8,6 +8,24 @@
 #include "hammock/trace.h"
 
 namespace hammock {
+
+constinit config::Option<bool> config::kPrintPasses({
+    .name = "print_passes",
+    .default_value = false,
+    .doc = "Log the graph after every compiler pass.",
+    .upstream = "PYTORCH_JIT_LOG_LEVEL",
+});
+
+constinit config::Option<bool> config::kVerifyPasses({
+    .name = "verify_passes",
+#ifdef NDEBUG
+    .default_value = false,
+#else
+    .default_value = true,
+#endif
+    .doc = "Verify the graph after every compiler pass.",
+    .default_doc = "true in debug builds, else false",
+});
 namespace {
 
 constinit thread_local std::vector<PassResult>* listener = nullptr;

@@ -52,7 +52,7 @@ TEST(CpuBackend, GivesTheSameBitsBeforeAndAfterItsKernelsAreCompiled) {
   EXPECT_TRUE(first.SameBits(second));
   if (!LlvmCompiler::WhyAbsent().empty()) GTEST_SKIP() << LlvmCompiler::WhyAbsent();
   EXPECT_GT(Count("cpu::KernelRunsCompiled"), compiled);
-  EXPECT_TRUE(interpreted || config::Get<config::kCpuWaitForCode>());
+  EXPECT_TRUE(interpreted || config::Get<cpu::kWaitForCode>());
 }
 
 TEST(CpuBackend, TheExtremesOfARowWithANanAreNans) {
@@ -80,7 +80,7 @@ TEST(CpuBackend, GivesTheSameBitsForAnyNumberOfThreads) {
   HostTensor results[3];
   const char* threads[3] = {"1", "2", "3"};
   for (int i = 0; i < 3; ++i) {
-    config::Override some("cpu_threads", threads[i]);
+    config::Override some("cpu.threads", threads[i]);
     // Sizes that no other round has, so that each plans for its own threads.
     Tensor x = Values({257, 511}, 3);
     results[i] = cat({sum(softmax(x, 0), {1}), sum(exp(x), {0, 1}).reshape({1})}, 0).host();

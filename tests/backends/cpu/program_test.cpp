@@ -96,7 +96,7 @@ TEST(StepGroups, GiveTheSameBitsAsOneStepAfterAnother) {
     inputs.emplace_back(bytes, bytes + values.size() * sizeof(float));
   }
   for (int threads : {1, 3}) {
-    config::Override some("cpu_threads", std::to_string(threads));
+    config::Override some("cpu.threads", std::to_string(threads));
     Program program(graph);
     ASSERT_EQ(program.kernels(), kCount);
     for (int i = 0; i < 20; ++i) {

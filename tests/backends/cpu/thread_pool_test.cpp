@@ -54,7 +54,7 @@ int InChild(F f) {
 
 TEST(ThreadPool, VisitsEveryIndexOnceForAllSizesAndThreads) {
   for (const char* threads : {"1", "2", "3", "8"}) {
-    config::Override some("cpu_threads", threads);
+    config::Override some("cpu.threads", threads);
     for (int64_t count : {0, 1, 2, 7, 64, 1000}) {
       for (int64_t grain : {0, 1, 3, 16, 5000}) {
         Visits visits(count);
@@ -71,7 +71,7 @@ TEST(ThreadPool, VisitsEveryIndexOnceForAllSizesAndThreads) {
 
 TEST(ThreadPool, ChunksAreTheSameForAnyNumberOfThreads) {
   for (const char* threads : {"1", "2", "5"}) {
-    config::Override some("cpu_threads", threads);
+    config::Override some("cpu.threads", threads);
     Visits visits(100);
     Pool().ForEachChunk(100, [&](int64_t chunk, int) { visits.Add(chunk, chunk + 1); });
     EXPECT_TRUE(visits.EachIs(1));
@@ -79,7 +79,7 @@ TEST(ThreadPool, ChunksAreTheSameForAnyNumberOfThreads) {
 }
 
 TEST(ThreadPool, WorkersAreNumberedBelowTheLimitAndDifferAtOneTime) {
-  config::Override four("cpu_threads", "4");
+  config::Override four("cpu.threads", "4");
   for (int limit : {1, 2, 3, ThreadPool::kAnyNumber}) {
     std::atomic<bool> busy[4] = {};
     std::atomic<int> wrong{0};
@@ -100,7 +100,7 @@ TEST(ThreadPool, WorkersAreNumberedBelowTheLimitAndDifferAtOneTime) {
 }
 
 TEST(ThreadPool, SeveralThreadsTakePart) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   // Both chunks wait for each other, so only two threads can end this.
   std::atomic<int> arrived{0};
   Pool().ForEachChunk(2, [&](int64_t, int) {
@@ -119,7 +119,7 @@ TEST(ThreadPool, SeveralThreadsTakePart) {
 }
 
 TEST(ThreadPool, AThreadBeginsWithTheSameShareEveryTime) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   for (int turn = 0; turn < 50; ++turn) {
     // Threads wait for each other in the first chunk that they have.
     std::atomic<int> arrived{0};
@@ -136,7 +136,7 @@ TEST(ThreadPool, AThreadBeginsWithTheSameShareEveryTime) {
 }
 
 TEST(ThreadPool, OneThreadRunsAllInOrderOnTheCaller) {
-  config::Override one("cpu_threads", "1");
+  config::Override one("cpu.threads", "1");
   std::vector<int64_t> order;
   std::set<std::thread::id> threads;
   Pool().ForEachChunk(10, [&](int64_t chunk, int worker) {
@@ -149,17 +149,17 @@ TEST(ThreadPool, OneThreadRunsAllInOrderOnTheCaller) {
 }
 
 TEST(ThreadPool, ZeroMeansTheCoresOfTheProcess) {
-  config::Override all("cpu_threads", "0");
+  config::Override all("cpu.threads", "0");
   EXPECT_GE(ThreadPool::threads(), 1);
   EXPECT_LE(ThreadPool::threads(), static_cast<int>(std::thread::hardware_concurrency()));
-  config::Override five("cpu_threads", "5");
+  config::Override five("cpu.threads", "5");
   EXPECT_EQ(ThreadPool::threads(), 5);
 }
 
 TEST(ThreadPool, MoreThreadsThanBeforeTakeEffect) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   Pool().ForEachChunk(4, [](int64_t, int) {});
-  config::Override six("cpu_threads", "6");
+  config::Override six("cpu.threads", "6");
   std::atomic<int> arrived{0};
   Pool().ForEachChunk(6, [&](int64_t, int) {
     ++arrived;
@@ -169,7 +169,7 @@ TEST(ThreadPool, MoreThreadsThanBeforeTakeEffect) {
 }
 
 TEST(ThreadPool, RegionsNest) {
-  config::Override three("cpu_threads", "3");
+  config::Override three("cpu.threads", "3");
   Visits visits(8 * 8 * 8);
   Pool().ForEachChunk(8, [&](int64_t i, int) {
     Pool().ForEachChunk(8, [&](int64_t j, int) {
@@ -182,7 +182,7 @@ TEST(ThreadPool, RegionsNest) {
 }
 
 TEST(ThreadPool, MoreRegionsThanItCanShowStillRun) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   std::atomic<int> bottom{0};
   auto nest = [&](auto& self, int depth) -> void {
     if (depth == 0) {
@@ -198,7 +198,7 @@ TEST(ThreadPool, MoreRegionsThanItCanShowStillRun) {
 }
 
 TEST(ThreadPool, ManyThreadsUseItAtOnce) {
-  config::Override three("cpu_threads", "3");
+  config::Override three("cpu.threads", "3");
   std::vector<std::thread> users;
   std::atomic<int64_t> sum{0};
   for (int user = 0; user < 6; ++user) {
@@ -217,7 +217,7 @@ TEST(ThreadPool, ManyThreadsUseItAtOnce) {
 }
 
 TEST(ThreadPool, WhatChunksWroteIsSeenByTheCaller) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   std::vector<int64_t> values(64);  // plain memory: a race here is what the sanitizer looks for
   for (int64_t turn = 0; turn < 2000; ++turn) {
     Pool().ForEachChunk(64, [&](int64_t i, int) { values[i] += i + turn; });
@@ -229,7 +229,7 @@ TEST(ThreadPool, WhatChunksWroteIsSeenByTheCaller) {
 
 TEST(ThreadPool, TheLowestChunksExceptionReachesTheCaller) {
   for (const char* threads : {"1", "2", "4"}) {
-    config::Override some("cpu_threads", threads);
+    config::Override some("cpu.threads", threads);
     for (int turn = 0; turn < 50; ++turn) {
       try {
         Pool().ForEachChunk(40, [&](int64_t chunk, int) {
@@ -247,7 +247,7 @@ TEST(ThreadPool, TheLowestChunksExceptionReachesTheCaller) {
 }
 
 TEST(ThreadPool, NestedExceptionsPassThrough) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   EXPECT_THROW(Pool().ForEachChunk(4,
                                    [&](int64_t, int) {
                                      Pool().ForEachChunk(
@@ -257,7 +257,7 @@ TEST(ThreadPool, NestedExceptionsPassThrough) {
 }
 
 TEST(ThreadPool, SlowChunksAreWaitedFor) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   for (int turn = 0; turn < 20; ++turn) {
     std::atomic<int> arrived{0};
     std::atomic<bool> done{false};
@@ -273,7 +273,7 @@ TEST(ThreadPool, SlowChunksAreWaitedFor) {
 }
 
 TEST(ThreadPool, CallerDoesNotWaitForWorkersThatHaveNotBegun) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   // Keep the only worker busy; another region must end without it.
   std::atomic<bool> release{false};
   std::atomic<int> arrived{0};
@@ -300,7 +300,7 @@ TEST(ThreadPool, StartsNoThreadBeforeItIsNeeded) {
   // A child begins without threads, as a new process does.
   EXPECT_EQ(InChild([] {
               if (Pool().started() != 0) return 1;
-              config::Override two("cpu_threads", "2");
+              config::Override two("cpu.threads", "2");
               Pool().ForEachChunk(1, [](int64_t, int) {});
               if (Pool().started() != 0) return 2;
               Pool().ForEachChunk(2, [](int64_t, int) {});
@@ -311,7 +311,7 @@ TEST(ThreadPool, StartsNoThreadBeforeItIsNeeded) {
 
 TEST(ThreadPool, WorksInTheChildOfAFork) {
   SKIP_IF_FORKS_CANNOT_START_THREADS();
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   Pool().ForEachChunk(8, [](int64_t, int) {});
   auto both_arrive = [] {
     std::atomic<int> arrived{0};
@@ -328,7 +328,7 @@ TEST(ThreadPool, WorksInTheChildOfAFork) {
 
 TEST(ThreadPool, WorksInAChildForkedWhileOthersUseIt) {
   SKIP_IF_FORKS_CANNOT_START_THREADS();
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   std::atomic<bool> stop{false};
   std::thread other([&] {
     while (!stop) Pool().ForEachChunk(16, [](int64_t, int) {});
@@ -346,7 +346,7 @@ TEST(ThreadPool, WorksInAChildForkedWhileOthersUseIt) {
 }
 
 TEST(ThreadPool, WorkersLeaveWhereMoreCallersCome) {
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   std::atomic<int> by_worker{0};
   std::atomic<bool> crowded{false}, done{false};
   std::thread other([&] {
@@ -372,7 +372,7 @@ TEST(ThreadPool, WorkersLeaveWhereMoreCallersCome) {
 
 TEST(ThreadPool, ACancelledRegionStops) {
   for (const char* threads : {"1", "2"}) {
-    config::Override some("cpu_threads", threads);
+    config::Override some("cpu.threads", threads);
     std::atomic<bool> cancel{false};
     std::atomic<int> ran{0};
     ThreadPool::Cancellable cancellable(&cancel);

@@ -41,6 +41,18 @@ namespace hammock::cpu {
 
 namespace {
 
+constinit config::Option<bool> kGdb({
+    .name = "cpu.gdb",
+    .default_value = false,
+    .doc = "Tell gdb the names of compiled functions.",
+});
+
+constinit config::Option<bool> kPerfMap({
+    .name = "cpu.perf_map",
+    .default_value = false,
+    .doc = "Write the names of compiled functions to /tmp/perf-PID.map, where perf looks for them.",
+});
+
 enum GdbAction : uint32_t { kNoAction, kRegister, kUnregister };
 
 std::mutex& GdbMutex() {
@@ -175,8 +187,8 @@ void WritePerfMap(const char* memory, const std::vector<CodeSymbol>& symbols) {
 
 void* AnnounceCode(const char* memory, const std::vector<CodeSymbol>& symbols) noexcept {
   try {
-    if (config::Get<config::kCpuPerfMap>()) WritePerfMap(memory, symbols);
-    if (config::Get<config::kCpuGdb>()) return AnnounceToGdb(memory, symbols);
+    if (config::Get<kPerfMap>()) WritePerfMap(memory, symbols);
+    if (config::Get<kGdb>()) return AnnounceToGdb(memory, symbols);
   } catch (const std::exception& error) {
     Log(LogLevel::kWarn, "cpu: tools do not see new code: {}", error.what());
   }

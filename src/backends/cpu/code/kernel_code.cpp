@@ -154,7 +154,7 @@ std::shared_ptr<KernelCode> KernelCode::Get(const std::shared_ptr<const compiler
   if (!is_new) return code;
   if (IsLive(key)) {
     code->Compile();
-  } else if (!config::Get<config::kCpuWaitForCode>()) {
+  } else if (!config::Get<kWaitForCode>()) {
     CompileQueue::Get().Push(code);
   }
   return code;

@@ -11,8 +11,16 @@
 #include "backends/cpu/interpret/kernel_interpreter.h"
 #include "backends/cpu/kernel_call.h"
 #include "compiler/loops/kernel.h"
+#include "hammock/option.h"
 
 namespace hammock::cpu {
+
+inline constinit config::Option<bool> kWaitForCode({
+    .name = "cpu.wait_for_code",
+    .default_value = false,
+    .doc = "Compile the kernels of a new graph before it runs, instead of interpreting them until "
+           "they are compiled in the background.",
+});
 
 class KernelCode {
  public:

@@ -18,6 +18,14 @@ namespace hammock::cpu {
 
 namespace {
 
+constinit config::Option<std::string> kLlvmPlugin({
+    .name = "cpu.llvm_plugin",
+    .default_value = "",
+    .doc = "File of the plug-in that compiles for the CPU; empty: `libhammock-llvm.so` beside the "
+           "library, or where the system finds it; `none`: kernels are interpreted, and `reference` "
+           "is the default device.",
+});
+
 constexpr const char* kFileName = "libhammock-llvm.so";
 
 /// The result of opening the plug-in: a compiler, or the reason why there is none.
@@ -65,7 +73,7 @@ Opened Open(const std::string& path) {
 const Opened& OpenedPlugin() {
   static auto& mutex = NeverDestroyed<std::mutex>();
   static auto& tried = NeverDestroyed<std::map<std::string, Opened>>();
-  const std::string& setting = config::Get<config::kCpuLlvmPlugin>();
+  const std::string& setting = config::Get<kLlvmPlugin>();
   std::lock_guard lock(mutex);
   auto [at, added] = tried.try_emplace(setting);
   if (!added) return at->second;
@@ -91,6 +99,8 @@ const LlvmCompiler& LlvmCompiler::Get() {
   if (!opened.compiler) Throw<NotSupported>(ErrorCode::kNotSupported, "cpu: {}", opened.reason);
   return *opened.compiler;
 }
+
+bool LlvmCompiler::IsOff() { return config::Get<kLlvmPlugin>() == "none"; }
 
 std::string LlvmCompiler::WhyAbsent() {
   const Opened& opened = OpenedPlugin();

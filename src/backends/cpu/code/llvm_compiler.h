@@ -30,6 +30,8 @@ class LlvmCompiler {
   static const LlvmCompiler& Get();
   /// Why there is no usable plug-in; empty if there is one.
   static std::string WhyAbsent();
+  /// Whether the option `cpu.llvm_plugin` asks for none.
+  static bool IsOff();
 
   std::string_view version() const;
   std::string_view host_cpu() const;

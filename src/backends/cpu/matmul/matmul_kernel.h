@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/cpu/matmul/matmul.h"
+#include "hammock/option.h"
 
 namespace hammock::cpu {
 
@@ -77,6 +78,14 @@ void ForEachTask(ThreadPool& pool, int workers, int64_t tasks, int64_t work_per_
       },
       workers);
 }
+
+inline constinit config::Option<bool> kOneDnn({
+    .name = "cpu.onednn",
+    .default_value = true,
+    .doc = "Multiply matrices and convolve by oneDNN, where the library was built with it; off: by "
+           "own loops.",
+    .affects_code = true,
+});
 
 /// Null if this implementation cannot, or should not, compute it.
 std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec);

@@ -25,7 +25,6 @@
 #include "base/never_destroyed.h"
 #include "base/of_thread.h"
 #include "base/process_exit.h"
-#include "hammock/config.h"
 
 namespace hammock::cpu::onednn {
 
@@ -33,7 +32,7 @@ using dnnl::memory;
 using process_exit::LibraryCall;
 
 /// Whether primitives may be made: the option says so, and the process is not about to exit.
-inline bool IsUsable() { return config::Get<config::kCpuOneDnn>() && !LibraryCall::Closed(); }
+inline bool IsUsable() { return config::Get<kOneDnn>() && !LibraryCall::Closed(); }
 
 /// OpenMP has one thread in this scope, for the calling thread.
 class OneThread {

@@ -9,6 +9,14 @@
 namespace hammock::cuda {
 namespace {
 
+constinit config::Option<bool> kFastAtomics({
+    .name = "cuda.fast_atomics",
+    .default_value = false,
+    .doc = "Sums of floats that meet in one place (scatter, gradients of embeddings) are added in "
+           "whatever order they come: faster, but the last bits differ from run to run.",
+    .affects_code = true,
+});
+
 constexpr int64_t kFewRounds = 16;      // indices that a thread takes one after another
 constexpr int64_t kEnoughLines = 4096;  // for a thread each
 constexpr int64_t kMostItems = (int64_t{1} << 32) - 1;
@@ -141,7 +149,7 @@ std::unique_ptr<Call> MakeScatter(const Graph& graph, const GraphNode& node, con
   bool is_float = IsFloat(plan.dtype), is_sum = plan.reduce == "sum";
   bool has_atomics = InfoOf(plan.dtype).bits >= 32 && plan.reduce != "none" &&
                      plan.reduce != "prod" && (is_sum || !is_float);
-  if (is_float && is_sum && has_atomics && config::Get<config::kCudaFastAtomics>()) {
+  if (is_float && is_sum && has_atomics && config::Get<kFastAtomics>()) {
     return std::make_unique<AtomicScatter>(graph, node);
   }
   bool rounds = is_float && (is_sum || plan.reduce == "prod");

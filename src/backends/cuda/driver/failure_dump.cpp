@@ -25,7 +25,7 @@ void WriteText(const std::string& path, std::string_view text) {
 
 void FailureDump::Write(const Error& error) const {
   static std::atomic<int> count{0};
-  std::filesystem::path folder = config::Get<config::kCudaDumpFailures>();
+  std::filesystem::path folder = config::Get<kDumpFailures>();
   std::string base = folder / fmt::format("failure-{}-{}", getpid(), ++count);
   try {
     std::filesystem::create_directories(folder);

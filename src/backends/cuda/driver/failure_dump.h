@@ -10,8 +10,17 @@
 #include "backends/cuda/program.h"
 #include "hammock/host_tensor.h"
 #include "hammock/ir/graph.h"
+#include "hammock/option.h"
 
 namespace hammock::cuda {
+
+inline constinit config::Option<std::string> kDumpFailures({
+    .name = "cuda.dump_failures",
+    .default_value = "",
+    .doc = "Folder to which a computation that fails on a CUDA device is written: its kernels as "
+           "text, its graph and the values of its inputs, for `hammock run FILE.repro`. Every "
+           "kernel is waited for, so that the one that failed is known; empty: nothing is written.",
+});
 
 class FailureDump {
  public:

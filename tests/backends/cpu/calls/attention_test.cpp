@@ -95,7 +95,7 @@ TEST(AttentionByBlocks, HasTheSameBitsForAnyNumberOfThreadsAndUnderGrad) {
   const AttentionCase& c = kCases[1];
   std::vector<HostTensor> first;
   for (const char* threads : {"1", "2", "3"}) {
-    config::Override some("cpu_threads", threads);
+    config::Override some("cpu.threads", threads);
     LazyGraphExecutor::Get()->ClearComputationCache();
     std::vector<Tensor> results = Attend(c, f32, kCpu, true);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -184,7 +184,7 @@ int64_t PeakOf(int64_t length, bool backward) {
         "%3:2 = _attention %0, %1, %2, none {{is_causal=false, scale=0.5}} : {}, {}\nreturn %3.0",
         rows, sums);
   }
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   return Program(ParseGraph(text)).plan().peak_bytes();
 }
 

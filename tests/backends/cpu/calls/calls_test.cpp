@@ -70,7 +70,7 @@ HostTensor Garbage(const Shape& shape) {
 
 std::vector<HostTensor> RunOnCpu(const Graph& graph, const std::vector<HostTensor>& inputs,
                                  const char* threads) {
-  config::Override some("cpu_threads", threads);
+  config::Override some("cpu.threads", threads);
   Program program(graph);
   std::vector<char*> in;
   for (const HostTensor& input : inputs) {

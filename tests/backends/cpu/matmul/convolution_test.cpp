@@ -7,7 +7,7 @@ namespace {
 /// Runs with so many threads; the result begins as garbage.
 HostTensor RunConvolution(const Convolution& convolution, Convolution::Pointers pointers,
                           const char* threads) {
-  config::Override some("cpu_threads", threads);
+  config::Override some("cpu.threads", threads);
   HostTensor result(convolution.spec().out);
   std::memset(result.mutable_data(), 0xff, result.bytes());
   ScratchMemory scratch(convolution.scratch_bytes(ThreadPool::threads()));

@@ -34,7 +34,7 @@ void ExpectSameBits(const std::function<Tensor()>& compute, const Layer& after,
   apart.host();
   HostTensor expected = after(apart).host();
   for (const char* threads : {"1", "2", "3"}) {
-    config::Override some("cpu_threads", threads);
+    config::Override some("cpu.threads", threads);
     LazyGraphExecutor::Get()->ClearComputationCache();
     for (bool compiled : {false, true}) {
       if (compiled) WaitForCode();

@@ -10,7 +10,7 @@ namespace {
 /// Runs with so many threads; the result begins as garbage.
 HostTensor RunMatMul(const MatMul& matmul, const Shape& out, MatMul::Pointers pointers,
                      const char* threads) {
-  config::Override some("cpu_threads", threads);
+  config::Override some("cpu.threads", threads);
   HostTensor result(out);
   std::memset(result.mutable_data(), 0xff, result.bytes());
   ScratchMemory scratch(matmul.scratch_bytes(ThreadPool::threads()));
@@ -277,7 +277,7 @@ TEST(MatMul, SeveralThreadsRunOneObjectAtOnce) {
   HostTensor a = Random(Shape(f32, {128, 96}), random);
   HostTensor b = Random(Shape(f32, {96, 200}), random);
   MatMul matmul(MatMulSpec::Plain(f32, 128, 96, 200));
-  config::Override two("cpu_threads", "2");
+  config::Override two("cpu.threads", "2");
   HostTensor expected =
       RunMatMul(matmul, Shape(f32, {128, 200}), {.a = a.data(), .b = b.data()}, "1");
   std::vector<std::thread> users;

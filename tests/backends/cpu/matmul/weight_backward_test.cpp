@@ -63,7 +63,7 @@ TEST(WeightBackward, IsThatOfTheReference) {
 TEST(WeightBackward, DoesNotDependOnTheNumberOfThreads) {
   ConvCase c = {{33, 4, 12, 12}, {8, 4, 3, 3}, 1, 1};
   std::vector<float> first = GradientOn("cpu", c);
-  config::Override one("cpu_threads", "1");
+  config::Override one("cpu.threads", "1");
   EXPECT_EQ(GradientOn("cpu", c), first);
 }
 

@@ -128,7 +128,7 @@ void ExpectSameBits(const Tensor& input, const std::vector<Layer>& layers) {
     apart.host();
   }
   for (const char* threads : {"1", "3"}) {
-    config::Override some("cpu_threads", threads);
+    config::Override some("cpu.threads", threads);
     LazyGraphExecutor::Get()->ClearComputationCache();
     for (bool compiled : {false, true}) {
       if (compiled) WaitForCode();
