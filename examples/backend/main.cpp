@@ -59,6 +59,15 @@ void ShowMemoryLimit(const Device& device) {
   Expect(big.to_vector<float>()[0] == 0.0f, "without the limit the value is computed");
 }
 
+/// Another value of the toy's option is another compilation of the same graph.
+void ShowOption(const Device& device) {
+  config::Override in_parts("toy.whole_gelu", "false");
+  gelu(Values({3, 5}, device)).host();
+  std::string why = LazyGraphExecutor::Get()->GetMisses().back().detail;
+  Expect(why.find("toy.whole_gelu was `true` and is `false`") != std::string::npos,
+         "an option changes code");
+}
+
 /// A computation as bytes, to another process and back.
 void ShowSavedComputation(const Device& device) {
   lazy::BackendImplInterface& backend = device.backend();
@@ -95,6 +104,7 @@ int main() {
   Compare("cumsum, which toy lacks", [](const Device& device) {
     return exp(-cumsum(Values({2, 3}, device), 1)) * 2.0;
   });
+  ShowOption("toy");
   ShowMemoryLimit("toy");
   ShowSavedComputation("toy");
   std::cout << "\nWhat ran elsewhere, and the toy's own numbers:\n" << metrics::Report({}, {});

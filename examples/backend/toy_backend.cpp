@@ -1,5 +1,6 @@
 // The backend of device "toy": loading this library registers it.
 #include <hammock/lazy/backend_interface.h>
+#include <hammock/option.h>
 
 #include <cstring>
 #include <mutex>
@@ -14,6 +15,13 @@ using lazy::Capability;
 using lazy::ComputationPtr;
 
 namespace {
+
+constinit config::Option<bool> kWholeGelu({
+    .name = "toy.whole_gelu",
+    .default_value = true,
+    .doc = "Run `gelu` as one kernel, not as the ops that it is made of.",
+    .affects_code = true,
+});
 
 struct ToyDeviceType : lazy::BackendDeviceType {
   ToyDeviceType() : BackendDeviceType(100) {}
@@ -83,7 +91,8 @@ class ToyBackend : public lazy::BackendImplInterface {
   Capability QueryCapability(const Graph& graph, NodeId id, const BackendDevice&) const override {
     const GraphNode& node = graph[id];
     const std::string& name = node.op->info().name;
-    bool whole = name == "gelu" && node.attr("approximate").str() == "none";
+    bool whole =
+        name == "gelu" && node.attr("approximate").str() == "none" && config::Get<kWholeGelu>();
     if (node.op->IsComposite() && !whole) return {Capability::Verdict::kExpand, ""};
     auto refuse = [](std::string why) { return Capability{Capability::Verdict::kRefuse, why}; };
     if (!FindKernel(*node.op)) return refuse("toy has no kernel for it");

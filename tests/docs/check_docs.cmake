@@ -3,7 +3,7 @@
 #  - a code block whose fence names a file (```cpp path) does not occur in that file; a line `...`
 #    leaves something out, indentation is not compared,
 #  - a block of C++ in a guide names no file (those of other pages are compiled by tests/docs),
-#  - examples/backend has more than 500 lines, or examples/delegate more than 300.
+#  - examples/backend has more than 520 lines, or examples/delegate more than 300.
 #
 #   cmake -DROOT=<repository> -P check_docs.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -129,7 +129,7 @@ function(check_size folder most)
   endif()
   set(failures ${failures} PARENT_SCOPE)
 endfunction()
-check_size(examples/backend 500)
+check_size(examples/backend 520)
 check_size(examples/delegate 300)
 
 if(failures GREATER 0)
