@@ -156,6 +156,11 @@ void ReadFirst(Registry& registry, AnyOption& option, Afterwards& after) {
   first.TakeVariable();
   first.TakeKept(registry);
   first.StoreIn(option);
+}
+
+/// Of an option that comes after the others were read.
+void ReadLate(Registry& registry, AnyOption& option, Afterwards& after) {
+  ReadFirst(registry, option, after);
   generation.fetch_add(1, std::memory_order_release);
 }
 
@@ -208,7 +213,7 @@ void detail::Register(AnyOption& option) {
   {
     std::lock_guard lock(registry.mutex);
     if (!Insert(registry, option)) return;
-    if (registry.environment_read) ReadFirst(registry, option, after);
+    if (registry.environment_read) ReadLate(registry, option, after);
   }
   after.Run();
 }
@@ -224,7 +229,7 @@ int64_t detail::Initialize(AnyOption& option) {
       ReadEnvironment(registry, after);
       if (!is_new) CheckEnvironmentNames(registry, false, after);
     } else if (is_new) {  // else another thread has read it meanwhile
-      ReadFirst(registry, option, after);
+      ReadLate(registry, option, after);
     }
   }
   after.Run();
