@@ -59,11 +59,9 @@ std::vector<lazy::DeviceFact> DescribeHost() {
   } else {
     facts.push_back({"compiler", why + "; kernels are interpreted", true});
   }
-#ifdef HAMMOCK_WITH_ONEDNN
-  const char* why_not =
-      config::Get<kOneDnn>() ? nullptr : "the option cpu.onednn is off";
-#else
-  const char* why_not = "built without oneDNN";
+  const char* why_not = config::Get<kOneDnn>() ? nullptr : "the option cpu.onednn is off";
+#ifndef HAMMOCK_WITH_ONEDNN
+  why_not = "built without oneDNN";
 #endif
   facts.push_back({"matmuls", why_not ? fmt::format("{}; own loops are slower", why_not) : "oneDNN",
                    why_not != nullptr});

@@ -12,13 +12,11 @@
 namespace hammock::reference {
 namespace {
 
-#ifdef HAMMOCK_WITH_LAPACK
 constinit config::Option<bool> kLapackOption({
     .name = "reference.lapack",
     .default_value = true,
-    .doc = "Factor matrices by LAPACK; off: by own loops.",
+    .doc = "Factor matrices by LAPACK, where the library was built with it; off: by own loops.",
 });
-#endif
 
 /// One of the two sets of functions.
 struct Factors {
@@ -31,13 +29,14 @@ struct Factors {
 constexpr Factors kPlain = {plain::Cholesky, plain::Lu, plain::Qr, plain::Eigh, plain::Svd};
 
 /// LAPACK's, where it is there and wanted. It takes no empty matrices.
-const Factors& FactorsFor([[maybe_unused]] int64_t elements) {
+const Factors& FactorsFor(int64_t elements) {
 #ifdef HAMMOCK_WITH_LAPACK
   static constexpr Factors kLapack = {lapack::Cholesky, lapack::Lu, lapack::Qr, lapack::Eigh,
                                       lapack::Svd};
-  if (elements > 0 && config::Get<kLapackOption>()) return kLapack;
+#else
+  static constexpr Factors kLapack = kPlain;
 #endif
-  return kPlain;
+  return elements > 0 && config::Get<kLapackOption>() ? kLapack : kPlain;
 }
 
 /// The last two sizes, and how many such matrices there are.

@@ -21,9 +21,10 @@ namespace {
 constinit config::Option<std::string> kLlvmPlugin({
     .name = "cpu.llvm_plugin",
     .default_value = "",
-    .doc = "File of the plug-in that compiles for the CPU; empty: `libhammock-llvm.so` beside the "
-           "library, or where the system finds it; `none`: kernels are interpreted, and `reference` "
-           "is the default device.",
+    .doc =
+        "File of the plug-in that compiles for the CPU; empty: `libhammock-llvm.so` beside the "
+        "library, or where the system finds it; `none`: kernels are interpreted, and `reference` "
+        "is the default device.",
 });
 
 constexpr const char* kFileName = "libhammock-llvm.so";
