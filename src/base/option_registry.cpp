@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/never_destroyed.h"
 #include "base/option_value.h"
 #include "base/throw.h"
 #include "hammock/config.h"
@@ -36,7 +37,7 @@ struct Registry {
 };
 
 Registry& GetRegistry() {
-  static auto& registry = *new Registry;
+  static auto& registry = NeverDestroyed<Registry>();
   return registry;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 
 namespace hammock::config {
@@ -59,8 +60,8 @@ int64_t ParseInt(const AnyOption& option, std::string_view text) {
 }  // namespace
 
 const std::string& Intern(std::string_view text) {
-  static auto& mutex = *new std::mutex;
-  static auto& texts = *new std::set<std::string, std::less<>>;
+  static auto& mutex = NeverDestroyed<std::mutex>();
+  static auto& texts = NeverDestroyed<std::set<std::string, std::less<>>>();
   std::lock_guard lock(mutex);
   auto found = texts.find(text);
   return found != texts.end() ? *found : *texts.emplace(text).first;

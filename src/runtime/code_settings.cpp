@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/never_destroyed.h"
 #include "base/option_registry.h"
 #include "hammock/config.h"
 
@@ -22,7 +23,7 @@ struct Known {
 };
 
 Known& GetKnown() {
-  static auto& known = *new Known;
+  static auto& known = NeverDestroyed<Known>();
   return known;
 }
 
