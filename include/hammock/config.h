@@ -39,6 +39,7 @@ struct OptionInfo {
   std::string default_value;
   std::string_view doc;
   std::string_view upstream;  ///< what it is called in PyTorch's lazy tensors, or empty
+  std::string_view old_name;  ///< accepted for one version, or empty
   bool affects_code;          ///< it is part of the key of what is compiled
 };
 

@@ -40,7 +40,7 @@ struct OptionSpec {
   std::string_view choices = {};  ///< the valid strings, as in "text, dot"; empty: any string
   /// For other rules of strings: what would be right, where a text is not. Reads no option.
   std::optional<std::string> (*check)(std::string_view value) = nullptr;
-  /// Called when the value is another one, by the thread that set it.
+  /// Called after the value was set, by the thread that set it.
   void (*changed)() = nullptr;
   std::string_view old_name = {};     ///< accepted for one version, with a warning
   std::string_view default_doc = {};  ///< where the default depends on the build

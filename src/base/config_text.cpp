@@ -76,7 +76,7 @@ std::vector<OptionInfo> Options() {
   std::vector<OptionInfo> options;
   for (const AnyOption* option : AllOptions()) {
     options.push_back({option->type, option->name, DefaultText(*option), option->doc,
-                       option->upstream, option->affects_code});
+                       option->upstream, option->old_name, option->affects_code});
   }
   return options;
 }

@@ -3,11 +3,10 @@
 ///
 /// Note [Owners that are not loaded]: a library that is opened late declares options of its own.
 /// The environment is read for them when they register. A call or a file may come before that: a
-/// name `owner.option` of which no option of that owner is registered is kept, and set when it
-/// registers. The first step warns of settings and variables that belong to nothing, since all
-/// libraries of the option `load` are open by then; from then on an unknown owner is an error. A
-/// variable without a second `_`, as HAMMOCK_EAGRE, can be no such setting and is warned of at
-/// once.
+/// setting `owner.option` of an owner without registered options is kept, and applied when the
+/// option registers. The first step warns of settings and variables that belong to nothing, since
+/// all libraries of the option `load` are open by then; from then on an unknown owner is an error.
+/// A variable without a second `_`, as HAMMOCK_EAGRE, has no owner and is warned of at once.
 
 #include <string>
 #include <string_view>

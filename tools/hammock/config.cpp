@@ -34,7 +34,8 @@ int Config(const ConfigOptions& options) {
   Json json = Json::array();
   Table table({"option", "value", "set by", "meaning"});
   for (const config::OptionInfo& option : config::Options()) {
-    if (!options.name.empty() && option.name != options.name) continue;
+    bool named = option.name == options.name || option.old_name == options.name;
+    if (!options.name.empty() && !named) continue;
     json.push_back(ToJson(option));
     table.Add({std::string(option.name), Shown(config::GetText(option.name)),
                config::OriginOf(option.name), std::string(option.doc)});
@@ -44,9 +45,10 @@ int Config(const ConfigOptions& options) {
   } else if (options.name.empty()) {
     std::cout << table.ToText();
   } else {
-    std::cout << fmt::format("{} = {}\n  set by   {}\n  default  {}\n  {}\n", options.name,
-                             Shown(json[0]["value"]), json[0]["origin"].get<std::string>(),
-                             Shown(json[0]["default"]), json[0]["doc"].get<std::string>());
+    std::cout << fmt::format("{} = {}\n  set by   {}\n  default  {}\n  {}\n",
+                             json[0]["name"].get<std::string>(), Shown(json[0]["value"]),
+                             json[0]["origin"].get<std::string>(), Shown(json[0]["default"]),
+                             json[0]["doc"].get<std::string>());
   }
   return 0;
 }

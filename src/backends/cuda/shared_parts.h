@@ -21,14 +21,14 @@ class KernelKey {
  public:
   explicit KernelKey(bool guarded) { Add(guarded); }
   void Add(const compiler::Kernel* kernel, const LaunchConfig& config);
-  void Add(int64_t number) { words_.push_back(static_cast<char32_t>(number)); }
+  void Add(int64_t number) { numbers_.push_back(static_cast<char32_t>(number)); }
   void Add(const std::vector<bool>& flags);
 
   bool operator==(const KernelKey&) const = default;
-  size_t hash() const { return std::hash<std::u32string>()(words_); }
+  size_t hash() const { return std::hash<std::u32string>()(numbers_); }
 
  private:
-  std::u32string words_;
+  std::u32string numbers_;
 };
 
 /// Filled by the first program, read by the others. Thread-safe.

@@ -34,9 +34,9 @@ class LiveCode {
   std::shared_ptr<const LoadedCode> Add(const std::string& key,
                                         std::shared_ptr<const LoadedCode> code) {
     std::lock_guard lock(mutex_);
-    std::weak_ptr<const LoadedCode>& entry = by_key_[key];
-    if (auto present = entry.lock()) return present;
-    entry = code;
+    std::weak_ptr<const LoadedCode>& known = by_key_[key];
+    if (auto present = known.lock()) return present;
+    known = code;
     if (by_key_.size() >= sweep_at_) {
       std::erase_if(by_key_, [](const auto& entry) { return entry.second.expired(); });
       sweep_at_ = 2 * by_key_.size() + 64;

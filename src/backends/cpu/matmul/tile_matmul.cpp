@@ -267,12 +267,13 @@ class TileConvolution : public ConvolutionKernel {
     return {memory, count * taps_, 1};
   }
 
-  /// The position of the input that `tap` reads at `position` of the output; -1: in the padding.
-  int64_t Find(int64_t position, int64_t tap) const {
+  /// The position of the input that `tap` reads for position `to` of the output; -1: in the
+  /// padding.
+  int64_t Find(int64_t to, int64_t tap) const {
     int64_t flat = 0;
     int64_t scale = 1;
     for (int d = spec_.out.rank() - 1; d >= 2; --d) {
-      int64_t at = position % spec_.out.size(d);
+      int64_t at = to % spec_.out.size(d);
       int64_t step = tap % spec_.weight.size(d) * spec_.dilation[d - 2];
       int64_t position;
       if (spec_.transposed) {
@@ -285,7 +286,7 @@ class TileConvolution : public ConvolutionKernel {
       if (position < 0 || position >= spec_.input.size(d)) return -1;
       flat += position * scale;
       scale *= spec_.input.size(d);
-      position /= spec_.out.size(d);
+      to /= spec_.out.size(d);
       tap /= spec_.weight.size(d);
     }
     return flat;

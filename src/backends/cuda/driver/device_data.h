@@ -32,8 +32,8 @@ class DeviceData : public lazy::BackendData {
     checked_by_ = checked_by;
   }
 
-  /// Releases the memory of a pending result. The object stays until its run has reported, which
-  /// may be after the placeholder is gone.
+  /// Takes the value of `data`. If that is pending, it gives up its memory: it only waits for the
+  /// report of its run, which may come after this placeholder is gone.
   void Assign(const lazy::BackendData& data) override {
     const auto* other = dynamic_cast<const DeviceData*>(&data);
     HAMMOCK_CHECK(other && other->shape() == shape(), "{} cannot receive {}", shape().to_string(),
