@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench asan asan_parts tsan minimal aarch64 format build deps
+.PHONY: help demo test bench asan asan_parts tsan minimal format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -31,12 +31,6 @@ tsan:  ## run all tests with the thread sanitizer
 
 minimal:  ## build without optional dependencies, run all tests
 	$(call check,minimal)
-
-aarch64: ## run the tests of base, ir, recording and running for 64-bit ARM, cross-compiled and emulated
-	@scripts/install_deps.sh aarch64
-	@cmake --preset aarch64
-	cmake --build --preset aarch64 -j $(JOBS)
-	ctest --preset aarch64 -j $(JOBS)
 
 format:  ## format all C++ files
 	@scripts/format.sh

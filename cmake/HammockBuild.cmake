@@ -11,6 +11,15 @@ endif()
 set(HAMMOCK_PRECOMPILED <algorithm> <array> <atomic> <cmath> <cstdint> <functional> <map> <memory> <mutex> <optional>
   <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
 
+# Programs with sanitizers are large, and the default linker takes twice as long.
+if(HAMMOCK_SANITIZE)
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=gold HAMMOCK_HAS_GOLD)
+  if(HAMMOCK_HAS_GOLD)
+    add_link_options(-fuse-ld=gold)
+  endif()
+endif()
+
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo or MinSizeRel" FORCE)
 endif()
