@@ -16,6 +16,7 @@
 #include "trace/record.h"
 #include "trace/rng.h"
 #include "trace/tensor_impl.h"
+#include "trace/write.h"
 
 namespace hammock {
 namespace {

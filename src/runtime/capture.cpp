@@ -13,6 +13,7 @@
 #include "trace/layout.h"
 #include "trace/record.h"
 #include "trace/rng.h"
+#include "trace/write.h"
 
 namespace hammock {
 

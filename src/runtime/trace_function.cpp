@@ -16,6 +16,7 @@
 #include "trace/hooks.h"
 #include "trace/layout.h"
 #include "trace/record.h"
+#include "trace/write.h"
 
 namespace hammock {
 

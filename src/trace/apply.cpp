@@ -17,6 +17,7 @@
 #include "trace/layout.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
+#include "trace/write.h"
 
 namespace hammock {
 

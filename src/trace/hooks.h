@@ -28,20 +28,14 @@ HostTensor ReadElements(const Tensor& tensor, const char* trigger = "read");
 bool IsPendingValue(const Tensor& tensor);
 /// A node that holds the tensor's value on another device.
 NodePtr CopyToDevice(const Tensor& tensor, DeviceId to, LocationId location);
+/// Eager mode: computes a value that was written.
+void ComputeWritten(const Value& value);
 /// Hands the seed to every backend.
 void SeedBackends(uint64_t seed);
 /// An op was recorded while a profile wants to know how long that takes.
 [[gnu::cold]] void NoteOp(ThreadContext& context);
 /// Ends the profile's span over the thread's latest `ops` ops.
 [[gnu::cold]] void WriteRecorded(ThreadContext& context, int64_t ops);
-
-/// Gives `self` another value and its history, through views. In eager mode it is computed at once;
-/// if that fails, `self` keeps the value it had. `is_shared`: the value is another tensor's too.
-void Write(const char* op, const Tensor& self, Value value, bool is_shared = false);
-/// What a write to the tensor changes: the base of its group, or its own value.
-Value WrittenValue(const TensorImpl& impl);
-/// Undoes a write, unless another one followed.
-void Unwrite(TensorImpl& impl, const Value& written, const Value& old);
 
 /// The tape's entry for a node just recorded; null where no gradient can flow.
 TapePtr RecordHistory(const Node& node, const Operands& operands);

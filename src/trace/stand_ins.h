@@ -8,6 +8,7 @@
 #include "trace/hooks.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
+#include "trace/write.h"
 
 namespace hammock {
 
