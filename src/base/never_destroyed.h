@@ -13,10 +13,4 @@ T& NeverDestroyed(Args&&... args) {
   return *new T(std::forward<Args>(args)...);
 }
 
-/// A copy of a value.
-template <class T>
-T& NeverDestroyedCopy(T value) {
-  return *new T(std::move(value));
-}
-
 }  // namespace hammock

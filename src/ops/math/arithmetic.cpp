@@ -1,7 +1,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/primitives.h"
@@ -450,7 +449,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ArithmeticOps() {
-  static const auto& list = NeverDestroyedCopy(Listed(kNodes, kFunctions));
+  static const auto list = Listed(kNodes, kFunctions);
   return list;
 }
 

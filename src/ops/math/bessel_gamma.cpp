@@ -4,7 +4,6 @@
 #include <limits>
 #include <numbers>
 
-#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/special.h"
@@ -367,7 +366,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ops::BesselGammaOps() {
-  static const auto& list = NeverDestroyedCopy(Listed(kNodes, kFunctions));
+  static const auto list = Listed(kNodes, kFunctions);
   return list;
 }
 

@@ -1,6 +1,5 @@
 #include <limits>
 
-#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/primitives.h"
@@ -261,7 +260,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> CompareOps() {
-  static const auto& list = NeverDestroyedCopy(Listed(kNodes, kFunctions));
+  static const auto list = Listed(kNodes, kFunctions);
   return list;
 }
 

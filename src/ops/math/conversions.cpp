@@ -1,6 +1,5 @@
 // Casts that PyTorch has as methods, by name only: most are keywords in C++, where one writes `to`.
 
-#include "base/never_destroyed.h"
 #include "hammock/ops/view.h"
 #include "ops/primitives/elementwise_kit.h"
 #include "ops/primitives/families.h"
@@ -31,7 +30,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ConversionOps() {
-  static const auto& list = NeverDestroyedCopy(Listed({}, kFunctions));
+  static const auto list = Listed({}, kFunctions);
   return list;
 }
 

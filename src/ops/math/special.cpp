@@ -2,7 +2,6 @@
 #include <limits>
 #include <numbers>
 
-#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/shape.h"
@@ -309,7 +308,7 @@ constexpr const OpDef* kNodes[] = {&kLogAddExp, &kLogAddExp2, &kXlogy,   &kSinc,
 }  // namespace
 
 std::span<const OpDef* const> SpecialOps() {
-  static const auto& list = NeverDestroyedCopy(Listed(kNodes, {}));
+  static const auto list = Listed(kNodes, {});
   return list;
 }
 

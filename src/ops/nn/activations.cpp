@@ -1,4 +1,3 @@
-#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/create.h"
 #include "hammock/ops/elementwise.h"
@@ -558,7 +557,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> ActivationOps() {
-  static const auto& list = NeverDestroyedCopy(Listed(kNodes, kFunctions));
+  static const auto list = Listed(kNodes, kFunctions);
   return list;
 }
 

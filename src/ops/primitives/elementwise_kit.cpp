@@ -1,5 +1,7 @@
 #include "ops/primitives/elementwise_kit.h"
 
+#include "base/never_destroyed.h"
+
 namespace hammock::ops {
 namespace {
 
@@ -13,9 +15,9 @@ Dims BroadcastAll(const InferCall& call) {
 
 }  // namespace
 
-std::vector<const OpDef*> Listed(std::span<const OpDef* const> nodes,
-                                 std::span<const OpDef> functions) {
-  std::vector<const OpDef*> list(nodes.begin(), nodes.end());
+std::span<const OpDef* const> Listed(std::span<const OpDef* const> nodes,
+                                     std::span<const OpDef> functions) {
+  auto& list = NeverDestroyed<std::vector<const OpDef*>>(nodes.begin(), nodes.end());
   for (const OpDef& record : functions) list.push_back(&record);
   return list;
 }

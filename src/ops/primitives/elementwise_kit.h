@@ -18,9 +18,10 @@ using BinaryFn = Tensor (*)(const Tensor&, const TensorArg&, Location);
 using UnaryInPlaceFn = Tensor& (*)(Tensor&, Location);
 using BinaryInPlaceFn = Tensor& (*)(Tensor&, const TensorArg&, Location);
 
-/// A file's records in order of registration: those that code names, then the nameless ones.
-std::vector<const OpDef*> Listed(std::span<const OpDef* const> nodes,
-                                 std::span<const OpDef> functions);
+/// A file's records in order of registration: those that code names, then the nameless ones. Made
+/// once and never destroyed: for the initial value of a static object.
+std::span<const OpDef* const> Listed(std::span<const OpDef* const> nodes,
+                                     std::span<const OpDef> functions);
 
 /// Promoted and broadcast as the record's rule says; bool is refused.
 void InferNotBool(const InferCall& call);

@@ -2,7 +2,6 @@
 
 #include <numbers>
 
-#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/primitives.h"
@@ -357,7 +356,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> RandomOps() {
-  static const auto& list = NeverDestroyedCopy(Listed({}, kFunctions));
+  static const auto list = Listed({}, kFunctions);
   return list;
 }
 

@@ -6,7 +6,6 @@
 #include <numbers>
 #include <utility>
 
-#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
@@ -240,7 +239,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> SamplingOps() {
-  static const auto& list = NeverDestroyedCopy(Listed({}, kFunctions));
+  static const auto list = Listed({}, kFunctions);
   return list;
 }
 

@@ -4,7 +4,6 @@
 #include <limits>
 #include <numbers>
 
-#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/borrowed.h"
@@ -579,7 +578,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> CreateOps() {
-  static const auto& list = NeverDestroyedCopy(Listed({}, kFunctions));
+  static const auto list = Listed({}, kFunctions);
   return list;
 }
 

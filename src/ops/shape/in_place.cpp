@@ -1,6 +1,5 @@
 // In-place forms. Each is its functional form and one write, which checks that the result fits.
 
-#include "base/never_destroyed.h"
 #include "hammock/ops/create.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/nn.h"
@@ -153,7 +152,7 @@ constinit const OpDef kFunctions[] = {
 }  // namespace
 
 std::span<const OpDef* const> InPlaceOps() {
-  static const auto& list = NeverDestroyedCopy(Listed({}, kFunctions));
+  static const auto list = Listed({}, kFunctions);
   return list;
 }
 
