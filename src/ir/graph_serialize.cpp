@@ -3,8 +3,9 @@
 // "HAMMOCKG", the format's version (u32), a body, and a 64-bit checksum of everything before it;
 // all as base/bytes.h writes them. The body lists the ops
 // (name and record version) and locations that are used, then the graph; nested graphs stand
-// inline. Nodes of an older version are upgraded by their record. A reader trusts nothing: counts
-// are bounded by the bytes that are left, and what was read is verified.
+// inline. Version 2 has the origin of each node behind its location. Nodes of an older version are
+// upgraded by their record. A reader trusts nothing: counts are bounded by the bytes that are left,
+// and what was read is verified.
 
 #include <algorithm>
 #include <bit>
@@ -24,6 +25,7 @@ namespace {
 
 constexpr std::string_view kMagic = "HAMMOCKG";
 constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kWithOrigins = 2;
 constexpr size_t kHeaderSize = 12;
 constexpr size_t kChecksumSize = 8;
 
@@ -31,11 +33,13 @@ uint64_t Checksum(std::string_view bytes) { return HashString(bytes).lo; }
 
 class GraphWriter {
  public:
+  explicit GraphWriter(const SerializeOptions& options) : options_(options) {}
+
   std::string Write(const Graph& graph) {
     WriteGraph(graph);
     std::string body = out_.Take();
     out_.Raw(kMagic);
-    out_.Fixed(kFormatVersion);
+    out_.Fixed(options_.origins ? kWithOrigins : kFormatVersion);
     out_.Count(ops_.size());
     for (const OpDef* op : ops_) {
       out_.Text(op->info().name);
@@ -69,7 +73,9 @@ class GraphWriter {
     for (const Attr& attr : node.attrs) WriteAttr(attr);
     out_.Count(node.types.size());
     for (const Shape& type : node.types) WriteType(type);
-    out_.Count(node.location == 0 ? 0 : 1 + Index(node.location, locations_, location_index_));
+    bool located = options_.locations && node.location != 0;
+    out_.Count(located ? 1 + Index(node.location, locations_, location_index_) : 0);
+    if (options_.origins) out_.Signed(node.origin);
   }
 
   void WriteAttr(const Attr& attr) {
@@ -139,6 +145,7 @@ class GraphWriter {
     return entry->second;
   }
 
+  const SerializeOptions options_;
   ByteWriter out_;
   std::vector<const OpDef*> ops_;
   std::unordered_map<const OpDef*, uint64_t> op_index_;
@@ -148,7 +155,7 @@ class GraphWriter {
 
 class GraphReader {
  public:
-  explicit GraphReader(std::string_view body) : in_("graph bytes", body) {}
+  GraphReader(std::string_view body, bool origins) : in_("graph bytes", body), origins_(origins) {}
 
   Graph Read() {
     for (uint64_t count = in_.Count(); count > 0; --count) ReadOp();
@@ -199,6 +206,7 @@ class GraphReader {
     for (uint64_t count = in_.Count(); count > 0; --count) node.types.push_back(ReadType());
     uint64_t location = in_.Bounded(locations_.size() + 1, "a location");
     if (location > 0) node.location = locations_[location - 1];
+    if (origins_) node.origin = in_.Small();
     if (saved.version < node.op->version) node.op->upgrade(saved.version, node);
     return node;
   }
@@ -292,35 +300,43 @@ class GraphReader {
   };
 
   ByteReader in_;
+  const bool origins_;
   std::vector<SavedOp> ops_;
   std::vector<LocationId> locations_;
 };
 
-std::string_view CheckedBody(std::string_view bytes) {
+struct CheckedBytes {
+  uint32_t version;
+  std::string_view body;
+};
+
+CheckedBytes Check(std::string_view bytes) {
   if (bytes.size() < kHeaderSize + kChecksumSize || !bytes.starts_with(kMagic)) {
     Throw(ErrorCode::kParse, "graph bytes: no serialised graph ({} bytes)", bytes.size());
   }
   auto version = ByteReader("graph bytes", bytes.substr(kMagic.size())).Fixed<uint32_t>();
-  if (version > kFormatVersion) {
+  if (version > kWithOrigins) {
     Throw(ErrorCode::kParse, "graph bytes: format version {}, this library reads up to {}", version,
-          kFormatVersion);
+          kWithOrigins);
   }
   std::string_view checked = bytes.substr(0, bytes.size() - kChecksumSize);
   ByteReader checksum("graph bytes", bytes.substr(checked.size()));
   if (Checksum(checked) != checksum.Fixed<uint64_t>()) {
     Throw(ErrorCode::kParse, "graph bytes: damaged: the checksum does not match");
   }
-  return checked.substr(kHeaderSize);
+  return {version, checked.substr(kHeaderSize)};
 }
 
 }  // namespace
 
-std::string Serialize(const Graph& graph) { return GraphWriter().Write(graph); }
+std::string Serialize(const Graph& graph, const SerializeOptions& options) {
+  return GraphWriter(options).Write(graph);
+}
 
 Graph DeserializeGraph(std::string_view bytes) {
-  std::string_view body = CheckedBody(bytes);
+  const CheckedBytes checked = Check(bytes);
   try {
-    Graph graph = GraphReader(body).Read();
+    Graph graph = GraphReader(checked.body, checked.version == kWithOrigins).Read();
     Verify(graph);
     return graph;
   } catch (const Error& error) {

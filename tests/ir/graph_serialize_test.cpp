@@ -56,6 +56,23 @@ TEST(Serialize, RoundTrips) {
   EXPECT_EQ(Serialize(again), bytes);
 }
 
+TEST(Serialize, KeepsOriginsAndLocationsAsAsked) {
+  Graph graph = Sample();
+  for (NodeId id = 0; id < graph.size(); ++id) graph.mutable_node(id).origin = 100 - id;
+  Graph plain = DeserializeGraph(Serialize(graph));
+  EXPECT_EQ(plain[2].origin, -1);
+  Graph numbered = DeserializeGraph(Serialize(graph, {.locations = false, .origins = true}));
+  EXPECT_EQ(numbered, graph);
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    EXPECT_EQ(numbered[id].origin, 100 - id);
+    EXPECT_EQ(numbered[id].location, 0u);
+  }
+  Graph elsewhere = graph;
+  elsewhere.mutable_node(0).location = 0;
+  EXPECT_NE(Serialize(graph), Serialize(elsewhere));
+  EXPECT_EQ(Serialize(graph, {.locations = false}), Serialize(elsewhere, {.locations = false}));
+}
+
 TEST(DeserializeGraph, NamesWhatIsWrong) {
   std::string bytes = Serialize(Sample());
   EXPECT_EQ(ReadError(""), "graph bytes: no serialised graph (0 bytes)");
@@ -66,7 +83,7 @@ TEST(DeserializeGraph, NamesWhatIsWrong) {
   EXPECT_EQ(ReadError(damaged), "graph bytes: damaged: the checksum does not match");
   std::string newer = bytes;
   newer[8] = 9;
-  EXPECT_EQ(ReadError(newer), "graph bytes: format version 9, this library reads up to 1");
+  EXPECT_EQ(ReadError(newer), "graph bytes: format version 9, this library reads up to 2");
 }
 
 TEST(DeserializeGraph, NamesUnknownOpsAndNewerVersions) {

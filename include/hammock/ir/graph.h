@@ -46,7 +46,7 @@ struct HAMMOCK_API GraphNode {
   std::vector<Attr> attrs;  ///< one per attribute of the record, in its order
   std::vector<Shape> types;
   LocationId location = 0;
-  /// Which traced node it came from, for errors; -1 if none. Never compared, never stored.
+  /// Which traced node it came from, for errors; -1 if none. Never compared, stored on request.
   int32_t origin = -1;
 
   const Shape& type() const { return types[0]; }
@@ -120,8 +120,13 @@ HAMMOCK_API std::string ToText(const Graph& graph, const PrintOptions& options =
 HAMMOCK_API Graph ParseGraph(std::string_view text);
 HAMMOCK_API std::string ToDot(const Graph& graph);
 
-/// Versioned and checksummed bytes; locations are kept.
-HAMMOCK_API std::string Serialize(const Graph& graph);
+struct SerializeOptions {
+  bool locations = true;
+  bool origins = false;  ///< GraphNode::origin
+};
+
+/// Versioned and checksummed bytes.
+HAMMOCK_API std::string Serialize(const Graph& graph, const SerializeOptions& options = {});
 /// Throws ValueError (kParse) for damaged bytes, unknown ops or newer versions, by name. What it
 /// returns is verified.
 HAMMOCK_API Graph DeserializeGraph(std::string_view bytes);
