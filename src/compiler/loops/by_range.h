@@ -38,6 +38,15 @@ class ByRange {
     return made;
   }
 
+  void Add(std::shared_ptr<const Made> made) {
+    std::lock_guard lock(mutex_);
+    made_.push_back(std::move(made));
+  }
+  std::vector<std::shared_ptr<const Made>> all() const {
+    std::lock_guard lock(mutex_);
+    return made_;
+  }
+
   int64_t bytes() const {
     std::lock_guard lock(mutex_);
     int64_t bytes = 0;

@@ -61,6 +61,13 @@ struct Instr {
   bool operator==(const Instr&) const = default;
 };
 
+// Saved: see base/record_bytes.h.
+template <class Io>
+void Fields(Io& io, Instr& instr) {
+  io(instr.kind, instr.dtype, instr.level, instr.stage, instr.fn, instr.reduce, instr.operands[0],
+     instr.operands[1], instr.operands[2], instr.access);
+}
+
 enum class Stride : uint8_t { kZero, kOne, kAny };
 
 struct Access {
@@ -82,6 +89,11 @@ struct Access {
   bool operator==(const Access&) const = default;
 };
 
+template <class Io>
+void Fields(Io& io, Access& access) {
+  io(access.kind, access.dtype, access.row, access.column, access.streams);
+}
+
 struct Kernel {
   /// Vectors hold consecutive rows instead of consecutive columns.
   bool lanes_along_rows = false;
@@ -92,6 +104,11 @@ struct Kernel {
   bool HasReduction() const;
   bool operator==(const Kernel&) const = default;
 };
+
+template <class Io>
+void Fields(Io& io, Kernel& kernel) {
+  io(kernel.lanes_along_rows, kernel.stages, kernel.accesses, kernel.instrs);
+}
 
 /// One line per instruction. Equal kernels have equal texts, so that it serves as a key.
 std::string ToText(const Kernel& kernel);
@@ -105,6 +122,11 @@ struct AccessMap {
   int64_t column = 0;
 };
 
+template <class Io>
+void Fields(Io& io, AccessMap& map) {
+  io(map.buffer, map.offset, map.outer, map.row, map.column);
+}
+
 /// A kernel at certain sizes. All of outer, rows and columns are independent, unless the kernel has
 /// more than one stage or a reduction: then those of one row belong together.
 struct Launch {
@@ -114,6 +136,11 @@ struct Launch {
   int64_t columns = 1;
   std::vector<AccessMap> maps;  ///< one per access
 };
+
+template <class Io>
+void Fields(Io& io, Launch& launch) {
+  io(launch.kernel, launch.outer, launch.rows, launch.columns, launch.maps);
+}
 
 std::string ToText(const Launch& launch);
 

@@ -20,6 +20,11 @@ struct MemoryPlan {
   int64_t peak_bytes() const { return arena_bytes + output_bytes; }
 };
 
+template <class Io>
+void Fields(Io& io, MemoryPlan& plan) {
+  io(plan.offset, plan.scratch_offset, plan.arena_bytes, plan.output_bytes);
+}
+
 /// `scratch` is what each step needs for itself while it runs. `group_last`: for each step the last
 /// of those that may run at the same time; empty where each runs alone.
 MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,

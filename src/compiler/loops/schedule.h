@@ -29,18 +29,29 @@ struct Step {
   bool is_call() const { return node >= 0; }
 };
 
+template <class Io>
+void Fields(Io& io, Step& step) {
+  io(step.launch, step.node, step.row_loops, step.nodes, step.reads, step.writes, step.updates);
+}
+
 /// What a buffer has room for. Large graphs have many: sizes stay in the graph.
 class BufferType {
  public:
+  BufferType() = default;
   BufferType(const Shape& type) : numel_(type.numel()), dtype_(type.dtype()) {}  // NOLINT
 
   DType dtype() const { return dtype_; }
   int64_t numel() const { return numel_; }
   int64_t bytes() const { return hammock::BytesOf(dtype_, numel_); }
 
+  template <class Io>
+  friend void Fields(Io& io, BufferType& type) {
+    io(type.numel_, type.dtype_);
+  }
+
  private:
-  int64_t numel_;
-  DType dtype_;
+  int64_t numel_ = 0;
+  DType dtype_ = DType::kF32;
 };
 
 /// Refers to the graph by node ids. Every value of the graph has a number; those that are in memory
@@ -60,6 +71,12 @@ struct Schedule {
   }
   int BufferOf(GraphValue value) const { return buffer_of[static_cast<size_t>(NumberOf(value))]; }
 };
+
+template <class Io>
+void Fields(Io& io, Schedule& schedule) {
+  io(schedule.buffers, schedule.first, schedule.steps, schedule.inputs, schedule.outputs,
+     schedule.buffer_of);
+}
 
 /// `aligned_outputs`: results begin at multiples of 64 bytes, so that they may be written past the
 /// caches. `epilogues`: calls of products may run kernels on parts of their results.

@@ -13,6 +13,13 @@ namespace hammock {
 /// By parameter; see lazy::DerivedSize. Empty: all are free.
 using DerivedSizes = std::vector<lazy::DerivedSize>;
 
+namespace lazy {
+template <class Io>
+void Fields(Io& io, DerivedSize& size) {
+  io(size.coefficient, size.factors, size.offset, size.divisor);
+}
+}  // namespace lazy
+
 /// ValueError where it overflows.
 int64_t ValueOf(const lazy::DerivedSize& derived, std::span<const int64_t> sizes);
 
@@ -38,15 +45,30 @@ class SizeCoordinates {
     int64_t most = 0;  ///< of a remainder; 0 without a bound
   };
 
+  SizeCoordinates() = default;
   SizeCoordinates(const DerivedSizes& derived, size_t free_count);
 
   const std::vector<Coordinate>& coordinates() const { return coordinates_; }
   std::vector<int64_t> Of(std::span<const int64_t> free) const;
   std::vector<int64_t> FreeAt(std::span<const int64_t> coordinates) const;
 
+  template <class Io>
+  friend void Fields(Io& io, Coordinate& coordinate) {
+    io(coordinate.free, coordinate.most);
+  }
+  template <class Io>
+  friend void Fields(Io& io, SizeCoordinates& coordinates) {
+    io(coordinates.chains_, coordinates.coordinates_);
+  }
+
  private:
   struct Division {
     int64_t offset, divisor;
+
+    template <class Io>
+    friend void Fields(Io& io, Division& division) {
+      io(division.offset, division.divisor);
+    }
   };
   std::vector<std::vector<Division>> chains_;  // by free parameter
   std::vector<Coordinate> coordinates_;

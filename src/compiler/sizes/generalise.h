@@ -19,6 +19,7 @@
 #include "compiler/sizes/derived_sizes.h"
 #include "compiler/sizes/skeleton.h"
 #include "hammock/ir/graph.h"
+#include "ir/graph_record.h"
 
 namespace hammock {
 
@@ -27,6 +28,11 @@ struct SizeSample {
   std::vector<int64_t> traced;
   std::vector<int64_t> lowered;
 };
+
+template <class Io>
+void Fields(Io& io, SizeSample& sample) {
+  io(sample.traced, sample.lowered);
+}
 
 /// How the sizes of a graph follow from a few of them, its parameters.
 struct SizeRule {
@@ -47,6 +53,11 @@ struct SizeRule {
   /// "n, m"
   std::string Names() const;
 };
+
+template <class Io>
+void Fields(Io& io, SizeRule& rule) {
+  io(rule.defined_at, rule.derived, rule.traced, rule.lowered, rule.fixed);
+}
 
 struct FoundRule {
   std::optional<SizeRule> rule;
@@ -73,6 +84,11 @@ struct SizeRange {
   std::vector<int64_t> least, most;
   bool Contains(std::span<const int64_t> sizes) const;
 };
+
+template <class Io>
+void Fields(Io& io, SizeRange& range) {
+  io(range.least, range.most);
+}
 
 /// Widens a range of sizes at whose corners something holds, up to `factor` (a power of 4) times in
 /// both directions, as long as it holds at the corners; upwards to the bound. What depends on

@@ -26,6 +26,11 @@ struct SizePolynomial {
   bool varies() const { return !terms.empty(); }
 };
 
+template <class Io>
+void Fields(Io& io, SizePolynomial& polynomial) {
+  io(polynomial.constant, polynomial.terms);
+}
+
 class SizeGrid {
  public:
   /// Basis functions at certain sizes.
@@ -39,6 +44,7 @@ class SizeGrid {
   };
   enum class Products { kOfGroups, kInGroups };
 
+  SizeGrid() = default;
   explicit SizeGrid(std::vector<int64_t> base) : SizeGrid(std::move(base), {}) {}
   SizeGrid(std::vector<int64_t> base, const std::vector<Axis>& axes,
            Products products = Products::kOfGroups);
@@ -49,6 +55,11 @@ class SizeGrid {
   SizePolynomial Fit(std::span<const int64_t> values) const;
   Basis BasisAt(std::span<const int64_t> sizes) const;
   static int64_t Evaluate(const SizePolynomial& polynomial, const Basis& basis);
+
+  template <class Io>
+  friend void Fields(Io& io, SizeGrid& grid) {
+    io(grid.base_, grid.degrees_, grid.points_);
+  }
 
  private:
   std::vector<int64_t> base_;

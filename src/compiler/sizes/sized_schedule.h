@@ -28,6 +28,11 @@ struct ScheduledGraph {
   Schedule schedule;
 };
 
+template <class Io>
+void Fields(Io& io, ScheduledGraph& scheduled) {
+  io(scheduled.graph, scheduled.schedule);
+}
+
 /// How a backend gets from the sizes of a graph to its schedule.
 struct SizedPlanner {
   std::function<Graph(const std::vector<int64_t>& sizes)> graph;
@@ -45,6 +50,7 @@ class SizedSchedule {
     std::vector<ScheduledGraph> samples;
   };
   static Made Make(const SizedPlanner& planner, const std::vector<int64_t>& sizes);
+  SizedSchedule() = default;  ///< to be read from a record
 
   /// At sizes that the maker chose: near those that it was asked for.
   const Graph& graph() const { return base_.graph; }
@@ -64,6 +70,12 @@ class SizedSchedule {
   ScheduledGraph At(const Basis& basis) const;  ///< in whole
 
   int64_t bytes() const;  ///< that it holds, about
+
+  template <class Io>
+  friend void Fields(Io& io, SizedSchedule& sized) {
+    io(sized.coordinates_, sized.grid_, sized.base_, sized.places_, sized.sizes_,
+       sized.graph_indices_, sized.buffer_bytes_, sized.launches_, sized.varies_, sized.range_);
+  }
 
  private:
   struct Sample;

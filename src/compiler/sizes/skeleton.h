@@ -30,6 +30,11 @@ struct SizePlace {
   std::shared_ptr<const SizePlace> inside = nullptr;
 };
 
+template <class Io>
+void Fields(Io& io, SizePlace& place) {
+  io(place.kind, place.node, place.which, place.position, place.inside);
+}
+
 /// Linear. Bodies of loops, branches and calls count; other graphs in attributes are part of the
 /// words, sizes included.
 Skeleton SkeletonOf(const Graph& graph);
