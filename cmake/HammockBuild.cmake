@@ -88,3 +88,19 @@ function(hammock_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
     PROPERTIES TIMEOUT 900 ENVIRONMENT HAMMOCK_CHECK_BORROWED=true)
 endfunction()
+
+# hammock_build_id(target): compiles in what BuildId() returns, a hash of all sources of the library.
+function(hammock_build_id target)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/src/*.cpp ${PROJECT_SOURCE_DIR}/src/*.h ${PROJECT_SOURCE_DIR}/src/*.cuh
+    ${PROJECT_SOURCE_DIR}/include/*.h ${PROJECT_SOURCE_DIR}/include/*.inc)
+  string(CONCAT build "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_BUILD_TYPE} "
+    "${CMAKE_CXX_FLAGS} ${HAMMOCK_SANITIZE} llvm ${HAMMOCK_WITH_LLVM} onednn ${HAMMOCK_WITH_ONEDNN}")
+  set(output ${PROJECT_BINARY_DIR}/build_id.cpp)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/build_id.cmake)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DROOT=${PROJECT_SOURCE_DIR} "-DBUILD=${build}"
+      -P ${script}
+    DEPENDS ${sources} ${script} VERBATIM)
+  target_sources(${target} PRIVATE ${output})
+endfunction()

@@ -7,6 +7,7 @@
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "ir/primitives.h"
+#include "jit/saved_computations.h"
 #include "module/module_access.h"
 #include "runtime/backend_calls.h"
 #include "runtime/compile_step.h"
@@ -121,7 +122,7 @@ class CompiledMethod : public Object {
     if (method_.lowered) {
       At(method_.body.graph);
     } else {
-      Compile(std::make_shared<const Graph>(AtTracedSizes(*method_.body.graph)));
+      traced_ = Compile(std::make_shared<const Graph>(AtTracedSizes(*method_.body.graph)));
     }
   }
   std::string type_name() const override { return "hammock.CompiledMethod"; }
@@ -168,7 +169,10 @@ class CompiledMethod : public Object {
     for (NodeId id = 0; id < own.size(); ++id) own.mutable_node(id).origin = id;
     if (!method_.lowered) own = LowerStep(device_, own).graph;
     for (const GraphNode& node : own.nodes()) made->origins.push_back(node.origin);
-    made->compiled = CompileGraph(device_, {}, std::move(own));
+    SavedComputations* saved = SavedComputations::Current();
+    if (saved) made->compiled = saved->Find(device_, own);
+    if (!made->compiled) made->compiled = CompileGraph(device_, {}, std::move(own));
+    if (saved) saved->Note(device_, made->compiled);
     return made;
   }
 
@@ -207,6 +211,7 @@ class CompiledMethod : public Object {
 
   DeviceEntry& device_;
   const SavedMethod method_;
+  std::shared_ptr<const Computation> traced_;  // its kernels serve other sizes
   std::mutex mutex_;
   std::map<const Graph*, std::shared_ptr<const Computation>> computations_;
 };

@@ -368,11 +368,4 @@ void save_module(const Module& module, const std::string& path, Location at) {
   WriteModule(module).Save(path);
 }
 
-ModulePtr load_module(const std::string& path, const LoadOptions& options, Location at) {
-  LocationScope scope(at);
-  std::shared_ptr<const Archive> archive = Archive::Open(path);
-  LoadNativeCode(*archive, options);
-  return ReadModule(archive, options.device);
-}
-
 }  // namespace hammock

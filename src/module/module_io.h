@@ -33,7 +33,4 @@ using RestoreFn = ModulePtr (*)(const SavedModule&);
 ModulePtr ReadModule(const std::shared_ptr<const Archive>& archive, const Device& device,
                      RestoreFn restore = RestoreModule);
 
-/// Makes native code of the archive available, where the options allow and the code fits.
-void LoadNativeCode(const Archive& archive, const LoadOptions& options);
-
 }  // namespace hammock

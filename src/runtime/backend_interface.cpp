@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/throw.h"
+#include "hammock/lazy/saved_computation.h"
 
 namespace hammock::lazy {
 
@@ -71,55 +72,26 @@ std::string BackendImplInterface::Fingerprint(const BackendDevice& device) const
   return fmt::format("{} abi {}", device.toString(), kBackendAbiVersion);
 }
 
-// By default a saved computation is its fingerprint and its graph, compiled anew when loaded.
+// By default a saved computation is compiled anew when it is loaded; the lowering is spared.
 std::string BackendImplInterface::SerializeComputation(const ComputationPtr& computation) const {
   if (!computation) Throw(ErrorCode::kValue, "SerializeComputation: the computation is null");
-  std::string fingerprint = Fingerprint(computation->device());
-  return fmt::format("{}:{}{}", fingerprint.size(), fingerprint, Serialize(computation->graph()));
+  return SavedComputation(*computation, Fingerprint(computation->device())).ToBytes();
 }
-
-namespace {
-
-struct Saved {
-  std::string_view fingerprint;
-  std::string_view graph;
-};
-
-std::optional<Saved> Split(std::string_view bytes) {
-  size_t colon = bytes.find(':');
-  if (colon == std::string_view::npos || colon == 0 || colon > 9) return std::nullopt;
-  size_t length = 0;
-  for (char c : bytes.substr(0, colon)) {
-    if (c < '0' || c > '9') return std::nullopt;
-    length = length * 10 + static_cast<size_t>(c - '0');
-  }
-  if (length > bytes.size() - colon - 1) return std::nullopt;
-  return Saved{bytes.substr(colon + 1, length), bytes.substr(colon + 1 + length)};
-}
-
-}  // namespace
 
 Compatibility BackendImplInterface::CheckCompatibility(std::string_view bytes,
                                                        const BackendDevice& device) const {
-  auto saved = Split(bytes);
-  if (!saved) return Compatibility::kUnsupported;
   try {
-    DeserializeGraph(saved->graph);
-  } catch (const Error&) {
+    return SavedComputation::FingerprintOf(bytes) == Fingerprint(device)
+               ? Compatibility::kOptimal
+               : Compatibility::kRecompile;
+  } catch (const ValueError&) {
     return Compatibility::kUnsupported;
   }
-  return saved->fingerprint == Fingerprint(device) ? Compatibility::kOptimal
-                                                   : Compatibility::kRecompile;
 }
 
 ComputationPtr BackendImplInterface::DeserializeComputation(std::string_view bytes,
                                                             const BackendDevice& device) const {
-  auto saved = Split(bytes);
-  if (!saved)
-    Throw(ErrorCode::kParse, "DeserializeComputation: the bytes are not a saved computation");
-  auto computation =
-      std::make_shared<Computation>("loaded", DeserializeGraph(saved->graph), device);
-  return Compile({computation}).at(0);
+  return Compile({SavedComputation::Parse(bytes).ToComputation(device)}).at(0);
 }
 
 BackendDevice BackendImplInterface::GetBackendDevice(int64_t ordinal) const {

@@ -18,11 +18,11 @@
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
 #include "runtime/compile_step.h"
-#include "runtime/disk_cache.h"
 #include "runtime/executor.h"
 #include "runtime/explain.h"
 #include "runtime/general_step.h"
 #include "runtime/profile_points.h"
+#include "runtime/saved_step.h"
 #include "runtime/walk.h"
 
 namespace hammock {
@@ -154,21 +154,6 @@ int64_t SizeOfGraph(const Graph& graph) {
   return bytes;
 }
 
-std::vector<int32_t> OriginsOf(const Graph& graph) {
-  std::vector<int32_t> origins;
-  origins.reserve(static_cast<size_t>(graph.size()));
-  for (const GraphNode& node : graph.nodes()) origins.push_back(node.origin);
-  return origins;
-}
-
-/// A graph that was loaded has no origins: those of the graph that was compiled.
-std::vector<int32_t> OriginsLost(std::vector<int32_t> lowered, const Graph& compiled) {
-  lowered.resize(std::min(lowered.size(), static_cast<size_t>(compiled.size())));
-  auto same = [](int32_t origin, const GraphNode& node) { return origin == node.origin; };
-  bool lost = !std::equal(lowered.begin(), lowered.end(), compiled.nodes().begin(), same);
-  return lost ? std::move(lowered) : std::vector<int32_t>();
-}
-
 }  // namespace
 
 LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
@@ -228,6 +213,8 @@ void SetUpAliases(lazy::LoweringContext& context) {
 
 }  // namespace
 
+bool InMarkStep() { return in_mark_step; }
+
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
                                   Graph graph, std::vector<lazy::DerivedSize> derived) {
   static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
@@ -241,7 +228,7 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::stri
       device, "LoweringContext::Build", [&](auto&) { return context->Build(); },
       ErrorCode::kCompile);
   HAMMOCK_CHECK(computation, "LoweringContext::Build of {} returned null", device.name());
-  computation->in_mark_step = in_mark_step;
+  computation->in_mark_step = InMarkStep();
   computation->derived_sizes = std::move(derived);
   const std::string own = device.name();
   computation->devices = CallBackend(device, "GetCompilationDevices", [&](auto& backend) {
@@ -251,10 +238,7 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::stri
   tracing::Span span("compile for device", "compile");
   if (span.on()) [[unlikely]]
     span.Set("device", own);
-  if (lazy::ComputationPtr loaded = LoadComputation(device, *computation)) return loaded;
-  lazy::ComputationPtr compiled = Compile(device, computation);
-  SaveComputation(device, compiled);
-  return compiled;
+  return Compile(device, computation);
 }
 
 CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep lowered,
@@ -275,7 +259,6 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
   step->refusals = lowered.refusals;
   step->fallback = fallback;
   step->num_values = step->num_parameters;
-  std::vector<int64_t> run_bytes;  // of the device's own segments
   for (size_t i = 0; i < lowered.segments.size(); ++i) {
     Segment& segment = lowered.segments[i];
     CompiledSegment compiled;
@@ -283,7 +266,6 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
     compiled.device = compiled.fallback ? fallback : &device;
     Graph graph =
         compiled.fallback ? LowerForFallback(segment.graph, *fallback) : std::move(segment.graph);
-    std::vector<int32_t> origins = OriginsOf(graph);
     try {
       compiled.computation = compiled.fallback ? CompileGraph(*fallback, {}, std::move(graph))
                                                : compile(std::move(graph));
@@ -295,32 +277,38 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
               "{} could not compile a graph, {} runs it: {}", device.name(), other.name(),
               error.what());
       metrics::GetCounter("fallback::compile").Add();
+      step->compile_failed = true;
       compiled.device = &other;
       compiled.fallback = true;
       // The graph is gone: while a large one is compiled, no copy of it is kept for this.
       graph = LowerForFallback(LowerStep(device, traced).segments.at(i).graph, other);
-      origins = OriginsOf(graph);
       compiled.computation = CompileGraph(other, {}, std::move(graph));
     }
-    compiled.origins = OriginsLost(std::move(origins), compiled.computation->graph());
     for (GraphValue input : segment.inputs) compiled.inputs.push_back(numbers.at(input));
     compiled.first_output = step->num_values;
     for (GraphValue output : segment.outputs) numbers.try_emplace(output, step->num_values++);
-    step->bytes += compiled.computation->bytes() + SizeOfGraph(compiled.computation->graph());
-    if (compiled.device == &device) run_bytes.push_back(compiled.computation->run_bytes);
     step->segments.push_back(std::move(compiled));
   }
-  if (std::ranges::count(run_bytes, 0) == 0) {
-    step->run_bytes = std::accumulate(run_bytes.begin(), run_bytes.end(), int64_t{0});
-  }
   for (GraphValue output : outputs) step->results.push_back(numbers.at(output));
-  step->simple = step->segments.size() == 1 && !step->segments[0].fallback;
-  step->bytes += SizeOfGraph(traced) + static_cast<int64_t>(sizeof(CompiledStep));
-  step->ordered = std::ranges::any_of(
-      traced.nodes(), [](const GraphNode& node) { return EffectOf(node) == Effect::kOrdered; });
-  step->argument_bytes = BytesOfValues(traced, true);
-  step->result_bytes = BytesOfValues(traced, false);
+  FinishStep(*step, traced);
   return step;
+}
+
+void FinishStep(CompiledStep& step, const Graph& traced) {
+  step.bytes = SizeOfGraph(traced) + static_cast<int64_t>(sizeof(CompiledStep));
+  std::vector<int64_t> run_bytes;  // of the device's own segments
+  for (const CompiledSegment& segment : step.segments) {
+    step.bytes += segment.computation->bytes() + SizeOfGraph(segment.computation->graph());
+    if (segment.device == step.device) run_bytes.push_back(segment.computation->run_bytes);
+  }
+  if (std::ranges::count(run_bytes, 0) == 0) {
+    step.run_bytes = std::accumulate(run_bytes.begin(), run_bytes.end(), int64_t{0});
+  }
+  step.simple = step.segments.size() == 1 && !step.segments[0].fallback;
+  step.ordered = std::ranges::any_of(
+      traced.nodes(), [](const GraphNode& node) { return EffectOf(node) == Effect::kOrdered; });
+  step.argument_bytes = BytesOfValues(traced, true);
+  step.result_bytes = BytesOfValues(traced, false);
 }
 
 CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
@@ -354,6 +342,10 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   };
   Generaliser generaliser(cache, device, key, traced);
   if (CompiledStepPtr instance = generaliser.FindInstance()) return finish(std::move(instance));
+  if (CompiledStepPtr loaded = generaliser.Load(options.devices)) {
+    WarnOfRefusals(*loaded);
+    return finish(std::move(loaded));
+  }
   CompileMiss miss;
   {
     tracing::Span explaining("explain", "compile");

@@ -13,7 +13,7 @@ namespace hammock {
 /// Expands, partitions; NotSupported where a node is refused and fallback is off.
 LoweredStep LowerStep(DeviceEntry& device, const Graph& traced);
 
-/// Compiles one graph, or takes it from the disk. `devices` is the replication list; `derived` is
+/// Compiles one graph. `devices` is the replication list; `derived` is
 /// for Computation::derived_sizes.
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
                                   Graph graph, std::vector<lazy::DerivedSize> derived = {});
@@ -24,5 +24,11 @@ using SegmentCompiler = std::function<lazy::ComputationPtr(Graph)>;
 /// All but key, hash and traced graph. What the device cannot compile goes to the fallback device.
 CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep lowered,
                           const SegmentCompiler& compile);
+
+/// Whether the calling thread compiles for mark_step.
+bool InMarkStep();
+
+/// What follows from the segments of a step and from its traced graph.
+void FinishStep(CompiledStep& step, const Graph& traced);
 
 }  // namespace hammock

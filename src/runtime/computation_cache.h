@@ -28,7 +28,6 @@ struct CompiledSegment {
   lazy::ComputationPtr computation;
   std::vector<int> inputs;
   int first_output = 0;
-  std::vector<int32_t> origins;  // of the nodes, where the computation's graph came from a file
 };
 
 struct GeneralStep;
@@ -63,8 +62,9 @@ struct CompiledStep {
   std::atomic<int64_t> execute_ns{0};
   int64_t argument_bytes = 0;
   int64_t result_bytes = 0;
-  int64_t run_bytes = 0;  // as in Computation, of all segments of the device together
-  bool ordered = false;   // has ordered effects
+  int64_t run_bytes = 0;        // as in Computation, of all segments of the device together
+  bool ordered = false;         // has ordered effects
+  bool compile_failed = false;  // a segment runs elsewhere because its device could not compile it
 };
 using CompiledStepPtr = std::shared_ptr<CompiledStep>;
 

@@ -12,6 +12,7 @@
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
 #include "runtime/backend_calls.h"
+#include "runtime/saved_step.h"
 
 namespace hammock {
 
@@ -147,7 +148,6 @@ CompiledStepPtr MakeInstance(DeviceEntry& device, const std::shared_ptr<GeneralS
   segment.device = &device;
   segment.computation = ComputationAt(device, *general, sizes);
   if (!segment.computation) return nullptr;
-  segment.origins = general->origins;
   const lazy::Computation& computation = *segment.computation;
   step->num_parameters = computation.parameters_size();
   step->num_values = step->num_parameters + computation.results_size();
@@ -210,6 +210,32 @@ CompiledStepPtr Generaliser::FindInstance() {
     if (CompiledStepPtr instance = Instantiate(step->general)) return instance;
   }
   return nullptr;
+}
+
+CompiledStepPtr Generaliser::Load(std::span<const std::string> devices) {
+  if (CompiledStepPtr step = LoadStep(device_, traced_, devices)) {
+    step->structure = structure_;
+    return step;
+  }
+  if (!enabled_) return nullptr;
+  std::shared_ptr<GeneralStep> general = LoadGeneral(device_, traced_, devices);
+  if (!general) return nullptr;
+  if (skeleton_.words.empty()) skeleton_ = SkeletonOf(traced_);
+  if (!general->rule.ParametersOf(skeleton_.sizes)) return nullptr;
+  general->structure = structure_;
+  general->traced_words = skeleton_.words;
+  general->lowered_words = SkeletonOf(general->computation->graph()).words;
+  general->key.emplace(key_, traced_, general->rule);
+  CompiledStepPtr step = Instantiate(general);
+  if (step) Describe(*general, *step);
+  return step;
+}
+
+void Generaliser::Describe(GeneralStep& general, const CompiledStep& step) const {
+  general.compiled_as = step.number;
+  general.where = LocationText(CurrentLocation());
+  general.traced_nodes = traced_.size();
+  general.ordered = step.ordered;
 }
 
 CompiledStepPtr Generaliser::Instantiate(const std::shared_ptr<GeneralStep>& general) {
@@ -377,14 +403,13 @@ CompiledStepPtr Generaliser::Compile(std::span<const std::string> devices, std::
     entries.Add();
     *outcome = "for all " + general->rule.Names();
     general->key.emplace(key_, traced_, general->rule);
-    general->compiled_as = step->number;
-    general->where = LocationText(CurrentLocation());
-    general->traced_nodes = traced_.size();
-    general->ordered = step->ordered;
-    general->origins = step->segments[0].origins;
+    Describe(*general, *step);
     general->AddVerified(sizes);
     FindRange(*general, sizes);
     step->bytes += general->bytes();
+    SaveGeneral(device_, general, traced_, devices);
+  } else if (!step->compile_failed) {
+    SaveStep(step, traced_, devices);
   }
   step->general = std::move(general);
   step->structure = structure_;

@@ -42,8 +42,7 @@ struct GeneralStep {
   int64_t compiled_as = 0;  // the number of the step that compiled it
   std::string where;        // and the source line of its sync
   int traced_nodes = 0;
-  bool ordered = false;          // as in CompiledStep
-  std::vector<int32_t> origins;  // as in CompiledSegment
+  bool ordered = false;  // as in CompiledStep
 
   // Of instances that have no entry of their own.
   std::atomic<int64_t> executions{0};
@@ -64,6 +63,14 @@ struct GeneralStep {
   void AddRefused(const std::vector<int64_t>& sizes);
   bool IsRefused(const std::vector<int64_t>& sizes) const;
   int64_t bytes() const;
+
+  /// What is saved besides the computation; the rest follows from the graph that it is loaded for.
+  template <class Io>
+  friend void Fields(Io& io, GeneralStep& general) {
+    std::lock_guard lock(general.mutex_);
+    io(general.samples, general.rule, general.ordered, general.range_, general.verified_,
+       general.equalities_);
+  }
 
  private:
   mutable std::mutex mutex_;
@@ -86,6 +93,8 @@ class Generaliser {
 
   /// An instance of a general step, if there is one that fits.
   CompiledStepPtr FindInstance();
+  /// What another process has saved: the step, or a general step of which it is an instance.
+  CompiledStepPtr Load(std::span<const std::string> devices);
   /// Compiles, with dim parameters where a graph of the same skeleton is cached. `outcome` is for
   /// CompileMiss::generalised.
   CompiledStepPtr Compile(std::span<const std::string> devices, std::string* outcome);
@@ -94,6 +103,8 @@ class Generaliser {
   const LoweredStep& lowered();
   static bool IsSimple(const LoweredStep& lowered);
   CompiledStepPtr Instantiate(const std::shared_ptr<GeneralStep>& general);
+  /// What `general` knows of the graph and step that it was made of.
+  void Describe(GeneralStep& general, const CompiledStep& step) const;
   /// The rule of these samples, and of some that are made up by it.
   FoundRule RuleOf(const GeneralStep& general) const;
   std::optional<SizeSample> SampleAt(const GeneralStep& general, const SizeRule& rule,

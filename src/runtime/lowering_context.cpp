@@ -16,7 +16,7 @@ namespace hammock::lazy {
 
 Computation::Computation(std::string name, Graph graph, BackendDevice device)
     : name_(std::move(name)),
-      graph_(std::make_shared<const Graph>(std::move(graph))),
+      graph_(std::make_shared<Graph>(std::move(graph))),
       device_(std::move(device)) {
   std::vector<std::string> names;
   std::vector<VaryingDim> varying;
@@ -64,6 +64,15 @@ Computation::Computation(const Computation& general, std::span<const int64_t> si
 }
 Computation::~Computation() = default;
 std::string Computation::to_string() const { return ToText(*graph_); }
+
+void Computation::SetLocations(const Graph& traced) {
+  Graph& graph = const_cast<Graph&>(*graph_);  // in place: artifacts may refer to it
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    GraphNode& node = graph.mutable_node(id);
+    bool known = node.origin >= 0 && node.origin < traced.size();
+    node.location = known ? traced[node.origin].location : 0;
+  }
+}
 
 namespace Util {
 

@@ -104,9 +104,10 @@ BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& 
 
 /// Where this step recorded the op that `node` was made from. The graph knows the line where it was
 /// first recorded.
-LocationId LocationIn(const Step& step, const GraphNode& node, NodeId origin) {
-  bool known = !step.recipe && origin >= 0 && origin < static_cast<NodeId>(step.order.size());
-  LocationId own = known ? step.order[static_cast<size_t>(origin)]->location() : 0;
+LocationId LocationIn(const Step& step, const GraphNode& node) {
+  bool known =
+      !step.recipe && node.origin >= 0 && node.origin < static_cast<NodeId>(step.order.size());
+  LocationId own = known ? step.order[static_cast<size_t>(node.origin)]->location() : 0;
   return own ? own : node.location;
 }
 
@@ -117,14 +118,12 @@ Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segmen
   std::shared_ptr<Error> located = error.Clone();
   if (error.node() < 0 || error.node() >= graph.size()) return {std::move(located)};
   const GraphNode& node = graph[error.node()];
-  size_t at = static_cast<size_t>(error.node());
-  NodeId origin = at < segment.origins.size() ? segment.origins[at] : node.origin;
   // A custom call's own code may have told its line.
   if (located->where().empty() || located->where() == WhereText(node.location)) {
-    located->SetWhere(WhereText(LocationIn(step, node, origin)));
+    located->SetWhere(WhereText(LocationIn(step, node)));
   }
   NameCaller(*located, *node.op, node.location);
-  return {std::move(located), origin};
+  return {std::move(located), node.origin};
 }
 
 /// An error that came by a result's event.

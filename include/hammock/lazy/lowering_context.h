@@ -54,6 +54,9 @@ class HAMMOCK_API Computation {
   const Shape& result_shape(int index = 0) const { return result_shapes_.at(index); }
   int results_size() const { return static_cast<int>(result_shapes_.size()); }
   virtual std::string to_string() const;
+  /// For a computation that was loaded, before it is used: the nodes of its graph get the locations
+  /// of the traced nodes that they came from.
+  void SetLocations(const Graph& traced);
 
   /// By dim parameter of the graph, as far as the sizes seen so far show it.
   std::vector<DerivedSize> derived_sizes;

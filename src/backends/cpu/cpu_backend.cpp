@@ -12,12 +12,14 @@
 #include "backends/cpu/host_allocator.h"
 #include "backends/cpu/matmul/packed_weights.h"
 #include "backends/cpu/program.h"
+#include "backends/cpu/saved_artifact.h"
 #include "backends/cpu/sized_program.h"
 #include "backends/cpu/thread_pool.h"
 #include "backends/reference/interpreter.h"
 #include "base/process_exit.h"
 #include "base/trace_file.h"
 #include "hammock/config.h"
+#include "hammock/lazy/saved_computation.h"
 #include "ir/graph_sizes.h"
 
 namespace hammock {
@@ -117,7 +119,23 @@ class Backend : public HostBackend {
 
   // ---- Saved computations
 
-  std::string Fingerprint(const BackendDevice&) const override { return "cpu 1"; }
+  std::string Fingerprint(const BackendDevice&) const override { return ProgramFingerprint(); }
+
+  std::string SerializeComputation(const ComputationPtr& computation) const override {
+    const auto* program = static_cast<const Program*>(computation->artifact.get());
+    HAMMOCK_CHECK(program, "computation '{}' was not compiled", computation->name());
+    lazy::SavedComputation saved(*computation, ProgramFingerprint());
+    saved.artifact = SaveArtifact(*program);
+    return saved.ToBytes();
+  }
+
+  ComputationPtr DeserializeComputation(std::string_view bytes,
+                                        const BackendDevice& device) const override {
+    lazy::SavedComputation saved = lazy::SavedComputation::Parse(bytes);
+    ComputationPtr computation = saved.ToComputation(device);
+    SetProgram(*computation, LoadArtifact(*computation, saved.artifact));
+    return computation;
+  }
 
   // ---- Debugging and metrics
 

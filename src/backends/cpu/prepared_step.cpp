@@ -4,6 +4,7 @@
 #include <new>
 
 #include "backends/cpu/matmul/fused_matmul.h"
+#include "backends/cpu/program.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "compiler/loops/fusion_facts.h"
@@ -66,7 +67,17 @@ int64_t PreparedStep::bytes() const {
   if (own_graph) {
     bytes += static_cast<int64_t>(own_graph->nodes().size() * (sizeof(GraphNode) + sizeof(Shape)));
   }
-  return bytes + (call ? call->bytes() : 0);
+  if (call) {
+    for (const Program* program : call->programs()) bytes += program->bytes();
+  }
+  return bytes;
+}
+
+void PreparedStep::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const {
+  if (kernel) kernels.push_back(kernel->code());
+  if (epilogue) kernels.push_back(epilogue);
+  if (!call) return;
+  for (const Program* program : call->programs()) program->AddKernels(kernels);
 }
 
 void PreparedStep::RunCall(char* const* buffers, char* scratch) const {

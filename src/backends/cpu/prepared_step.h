@@ -28,6 +28,8 @@ struct PreparedStep {
     return call ? call->scratch_bytes() : kernel->scratch_bytes() * workers;
   }
   int64_t bytes() const;  ///< held by this and by programs inside
+  /// Its kernels, and those of programs inside.
+  void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
   /// Runs a call on buffers of the schedule. Errors name the node of the graph as given.
   void RunCall(char* const* buffers, char* scratch) const;
 

@@ -77,6 +77,24 @@ Program::Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs)
     : graph_(std::move(rewritten)),
       schedule_(std::make_shared<const compiler::Schedule>(
           compiler::MakeSchedule(*graph_, aligned_outputs))) {
+  PrepareSteps();
+  facts_ =
+      std::make_shared<const Facts>(*graph_, *schedule_, GroupSteps(*schedule_, WorkOf(steps_)));
+  Finish(compiler::BytesOf(*schedule_));
+}
+
+Program::Program(SavedProgram saved)
+    : graph_(std::move(saved.graph)), schedule_(std::move(saved.schedule)) {
+  PrepareSteps();
+  facts_ = std::make_shared<const Facts>(*graph_, *schedule_, saved.group_last);
+  Finish(compiler::BytesOf(*schedule_), &saved);
+}
+
+SavedProgram Program::Save() const {
+  return {graph_, schedule_, facts_->group_last, ScratchOfSteps(), plan_};
+}
+
+void Program::PrepareSteps() {
   std::vector<std::shared_ptr<KernelCode>> codes;
   for (size_t i = 0; i < schedule_->steps.size(); ++i) {
     const Launch& launch = schedule_->steps[i].launch;
@@ -86,9 +104,6 @@ Program::Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs)
         *graph_, *schedule_, i, PreparedStep::Sized{launch, nullptr}, std::move(code)));
   }
   if (config::Get<kWaitForCode>()) KernelCode::WaitFor(codes);
-  facts_ =
-      std::make_shared<const Facts>(*graph_, *schedule_, GroupSteps(*schedule_, WorkOf(steps_)));
-  Finish(compiler::BytesOf(*schedule_));
 #ifndef NDEBUG
   std::vector<int64_t> sizes;
   for (const compiler::BufferType& type : schedule_->buffers) sizes.push_back(type.numel());
@@ -144,18 +159,30 @@ Program::Program(std::shared_ptr<const SizedProgram> sized, const std::vector<in
 #endif
 }
 
-void Program::Finish(const std::vector<int64_t>& bytes) {
+void Program::Finish(const std::vector<int64_t>& bytes, const SavedProgram* saved) {
   ChooseWorkers();
+  std::vector<int64_t> scratch = ScratchOfSteps();
+  // Threads that share a kernel have scratch memory each, so their number may change the plan.
+  plan_ = saved && saved->scratch == scratch
+              ? saved->plan
+              : compiler::PlanMemory(*schedule_, bytes, scratch, facts_->group_last);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i]->packed_input >= 0)
+      weights_.push_back({steps_[i]->packed_input, i, &steps_[i]->packed_weight});
+  }
+}
+
+std::vector<int64_t> Program::ScratchOfSteps() const {
   std::vector<int64_t> scratch;
   scratch.reserve(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
     scratch.push_back(steps_[i]->scratch_bytes(workers_[i]));
   }
-  plan_ = compiler::PlanMemory(*schedule_, bytes, scratch, facts_->group_last);
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i]->packed_input >= 0)
-      weights_.push_back({steps_[i]->packed_input, i, &steps_[i]->packed_weight});
-  }
+  return scratch;
+}
+
+void Program::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const {
+  for (const auto& step : steps_) step->AddKernels(kernels);
 }
 
 void Program::PackWeight(const Weight& weight, const char* input, char* packed) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/common/saved_program.h"
 #include "backends/cpu/prepared_step.h"
 #include "compiler/loops/donation_plan.h"
 #include "compiler/loops/memory_plan.h"
@@ -41,6 +42,7 @@ class Program {
   /// For a graph that was rewritten, such as a body. Outputs begin at multiples of 64 bytes, unless
   /// `aligned_outputs` is false: the outputs of a loop's body are rows of a stack.
   explicit Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs = false);
+  explicit Program(SavedProgram saved);
   /// `sized` at sizes of the free parameters that it covers.
   Program(std::shared_ptr<const SizedProgram> sized, const std::vector<int64_t>& sizes);
   ~Program();
@@ -62,6 +64,10 @@ class Program {
   const Graph& graph() const { return *graph_; }  ///< after the passes; its sizes may differ
   int64_t bytes() const;                          ///< held by this alone and by programs inside
   int kernels() const;
+  /// Whether it is an instance of a program for many sizes.
+  bool is_sized() const { return sized_ != nullptr; }
+  void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
+  SavedProgram Save() const;  ///< of one that is not sized
   /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize> by_size;
 
@@ -107,9 +113,11 @@ class Program {
   const char* CallName(size_t step) const;
   void RunProfiled(char* const* buffers, char* arena, const lazy::RunProfile& profile) const;
   void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
+  void PrepareSteps();
   /// The rest of the preparation after the steps: threads, memory, weights. `bytes` are the sizes
   /// of the buffers.
-  void Finish(const std::vector<int64_t>& bytes);
+  void Finish(const std::vector<int64_t>& bytes, const SavedProgram* saved = nullptr);
+  std::vector<int64_t> ScratchOfSteps() const;
   void ChooseWorkers();
   size_t FirstWriteInPlace(std::span<const int> taken) const;
   char* ScratchOf(size_t step, char* arena) const;

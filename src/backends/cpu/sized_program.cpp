@@ -28,12 +28,18 @@ std::shared_ptr<const SizedProgram> SizedProgram::Make(const Graph& general,
   };
   SizedSchedule::Made made = SizedSchedule::Make(planner, free);
   if (!made.sized) return nullptr;
-  return std::shared_ptr<const SizedProgram>(new SizedProgram(std::move(made)));
+  const std::vector<int> groups = GroupsOf(made.sized->schedule());
+  return std::make_shared<const SizedProgram>(
+      SavedSizes{made.sized, groups, Donates(made, groups)});
 }
 
-SizedProgram::SizedProgram(SizedSchedule::Made made)
-    : schedule_(std::move(made.sized)),
-      facts_(schedule_->graph(), schedule_->schedule(), GroupsOf(schedule_->schedule())) {
+SizedProgram::SizedProgram(SavedSizes saved)
+    : schedule_(std::move(saved.schedule)),
+      facts_(schedule_->graph(), schedule_->schedule(), std::move(saved.group_last)),
+      donates_(saved.donates) {
+  if (!donates_) {
+    facts_.donations = compiler::DonationPlan(schedule_->schedule().outputs.size());
+  }
   const compiler::Schedule& schedule = schedule_->schedule();
   std::vector<std::shared_ptr<KernelCode>> kernels;
   for (const compiler::Step& step : schedule.steps) {
@@ -57,16 +63,24 @@ SizedProgram::SizedProgram(SizedSchedule::Made made)
     steps_.push_back(std::make_shared<const PreparedStep>(schedule_->graph(), schedule, i,
                                                           std::move(sized), std::move(code)));
   }
-  RestrictDonations(made.samples);
 }
 
-void SizedProgram::RestrictDonations(const std::vector<compiler::ScheduledGraph>& samples) {
-  for (const compiler::ScheduledGraph& sample : samples) {
-    // Outputs that can take the memory of an input at some sizes only take none.
-    compiler::DonationPlan here(sample.graph, sample.schedule, facts_.group_last);
-    if (here == facts_.donations) continue;
-    facts_.donations = compiler::DonationPlan(schedule_->schedule().outputs.size());
-    return;
+/// Outputs that can take the memory of an input at some sizes only take none.
+bool SizedProgram::Donates(const SizedSchedule::Made& made, const std::vector<int>& group_last) {
+  auto plan = [&](const compiler::ScheduledGraph& sample) {
+    return compiler::DonationPlan(sample.graph, sample.schedule, group_last);
+  };
+  const compiler::DonationPlan first = plan(made.samples[0]);
+  return std::ranges::all_of(made.samples,
+                             [&](const auto& sample) { return plan(sample) == first; });
+}
+
+void SizedProgram::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const {
+  for (const auto& code : codes_) {
+    if (code) kernels.push_back(code);
+  }
+  for (const auto& step : steps_) {
+    if (step) step->AddKernels(kernels);
   }
 }
 

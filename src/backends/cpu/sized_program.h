@@ -19,6 +19,10 @@ class SizedProgram {
   static std::shared_ptr<const SizedProgram> Make(const Graph& general, const DerivedSizes& derived,
                                                   const std::vector<int64_t>& free);
 
+  explicit SizedProgram(SavedSizes saved);
+  SavedSizes Save() const { return {schedule_, facts_.group_last, donates_}; }
+  void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
+
   const compiler::SizedSchedule& schedule() const { return *schedule_; }
   bool Covers(const std::vector<int64_t>& free) const { return schedule_->Covers(free); }
   const Program::Facts& facts() const { return facts_; }
@@ -29,11 +33,12 @@ class SizedProgram {
   int64_t bytes() const;
 
  private:
-  explicit SizedProgram(compiler::SizedSchedule::Made made);
-  void RestrictDonations(const std::vector<compiler::ScheduledGraph>& samples);
+  static bool Donates(const compiler::SizedSchedule::Made& made,
+                      const std::vector<int>& group_last);
 
   std::shared_ptr<const compiler::SizedSchedule> schedule_;
   Program::Facts facts_;
+  bool donates_;
   std::vector<bool> read_;                                  // by buffer
   std::vector<std::shared_ptr<KernelCode>> codes_;          // by step, null for mere calls
   std::vector<std::shared_ptr<const PreparedStep>> steps_;  // null for those that vary
@@ -47,6 +52,8 @@ class ProgramsBySize {
 
   std::shared_ptr<Program> At(const std::vector<int64_t>& sizes);
   int64_t bytes() const { return made_.bytes(); }
+  void Add(SavedSizes saved) { made_.Add(std::make_shared<SizedProgram>(std::move(saved))); }
+  std::vector<std::shared_ptr<const SizedProgram>> all() const { return made_.all(); }
 
  private:
   const Graph general_;

@@ -6,10 +6,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "hammock/ir/graph.h"
 
 namespace hammock::cpu {
+
+class Program;
 
 /// A node, prepared. Immutable; several threads may run it, each with its own scratch memory.
 class Call {
@@ -34,8 +37,8 @@ class Call {
   /// `packed` is aligned to 64 bytes.
   virtual void PackWeight(const char* /*operand*/, char* /*packed*/) const {}
 
-  /// Bytes of the programs that it runs.
-  virtual int64_t bytes() const { return 0; }
+  /// The programs that it runs: bodies of loops, branches.
+  virtual std::vector<const Program*> programs() const { return {}; }
 };
 
 /// Borrows the graph. The other files of this folder list the calls by family.

@@ -88,7 +88,7 @@ class CondCall : public Call {
     for (size_t i = 0; i < out.size(); ++i) CopyShared(branch, inputs, out, i);
   }
   const char* kernel() const override { return "branch"; }
-  int64_t bytes() const override { return then_.bytes() + otherwise_.bytes(); }
+  std::vector<const Program*> programs() const override { return {&then_, &otherwise_}; }
 
  private:
   Shape predicate_;
@@ -181,7 +181,7 @@ class WhileCall : public Call {
     carried_.Finish(inputs, out);
   }
   const char* kernel() const override { return "loop"; }
-  int64_t bytes() const override { return condition_.bytes() + body_.bytes(); }
+  std::vector<const Program*> programs() const override { return {&condition_, &body_}; }
 
  private:
   Program condition_;
@@ -234,7 +234,7 @@ class LoopCall : public Call {
     carried_.Finish(inputs, out);
   }
   const char* kernel() const override { return "loop"; }
-  int64_t bytes() const override { return body_.bytes(); }
+  std::vector<const Program*> programs() const override { return {&body_}; }
 
  private:
   std::shared_ptr<const Body> shared_;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "backends/cpu/host_cpu.h"
+#include "base/build_id.h"
 #include "base/file_cache.h"
 #include "base/log.h"
 #include "base/never_destroyed.h"
@@ -78,7 +79,7 @@ void SaveBlob(const std::string& key, const CodeBlob& blob) {
 }  // namespace
 
 std::string CodeKey(std::string_view source, const CompileOptions& options) {
-  return fmt::format("hammock {} llvm {} host {} effort {} cpu {} features {}\n{}", HAMMOCK_VERSION,
+  return fmt::format("hammock {} llvm {} host {} effort {} cpu {} features {}\n{}", BuildId(),
                      HAMMOCK_LLVM_VERSION, HostCpuKey(), static_cast<int>(options.effort),
                      options.cpu, options.features, source);
 }
@@ -89,39 +90,39 @@ CodeBlob CompileCode(std::string_view ir, const CompileOptions& options) {
   return LinkObject(LlvmCompiler::Get().Compile(ir, options));
 }
 
-void KeepCode(const std::string& key, const CodeBlob& blob) {
-  static auto& mutex = NeverDestroyed<std::mutex>();
-  static auto& kept =
-      NeverDestroyed<std::unordered_map<std::string, std::shared_ptr<const LoadedCode>>>();
-  std::lock_guard lock(mutex);
-  if (kept.contains(key)) return;
-  kept[key] = Live().Add(key, std::make_shared<const LoadedCode>(blob));
+std::shared_ptr<const LoadedCode> AddCode(const std::string& key, const CodeBlob& blob) {
+  if (auto code = Live().Find(key)) return code;
+  return Live().Add(key, std::make_shared<const LoadedCode>(blob));
 }
 
 bool IsLive(std::string_view source, const CompileOptions& options) {
   return Live().Find(CodeKey(source, options)) != nullptr;
 }
 
-std::shared_ptr<const LoadedCode> GetCode(std::string_view source,
-                                          const std::function<std::string()>& emit,
-                                          const CompileOptions& options) {
+std::shared_ptr<const LoadedCode> FindCode(std::string_view source, const CompileOptions& options) {
   static metrics::Counter& shared = metrics::GetCounter("CpuCodeShared");
   static metrics::Counter& from_disk = metrics::GetCounter("CpuCodeFromDisk");
-  static metrics::Counter& compiled = metrics::GetCounter("CpuCodeCompiled");
   std::string key = CodeKey(source, options);
   if (auto code = Live().Find(key)) {
     shared.Add();
     return code;
   }
   std::optional<CodeBlob> blob = LoadBlob(key);
-  if (blob) {
-    from_disk.Add();
-  } else {
-    blob = CompileCode(emit(), options);
-    compiled.Add();
-    SaveBlob(key, *blob);
-  }
+  if (!blob) return nullptr;
+  from_disk.Add();
   return Live().Add(key, std::make_shared<const LoadedCode>(*blob));
+}
+
+std::shared_ptr<const LoadedCode> GetCode(std::string_view source,
+                                          const std::function<std::string()>& emit,
+                                          const CompileOptions& options) {
+  static metrics::Counter& compiled = metrics::GetCounter("CpuCodeCompiled");
+  if (auto code = FindCode(source, options)) return code;
+  CodeBlob blob = CompileCode(emit(), options);
+  compiled.Add();
+  std::string key = CodeKey(source, options);
+  SaveBlob(key, blob);
+  return Live().Add(key, std::make_shared<const LoadedCode>(blob));
 }
 
 }  // namespace hammock::cpu

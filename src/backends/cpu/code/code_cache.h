@@ -11,11 +11,16 @@
 
 namespace hammock::cpu {
 
-/// The whole key of code on disk: `source`, the versions of Hammock and LLVM, this CPU, `options`.
+/// The whole key of code on disk: `source`, this build of the library, the version of LLVM, this
+/// CPU, `options`.
 std::string CodeKey(std::string_view source, const CompileOptions& options);
 
 /// Compiles and links, without any cache.
 CodeBlob CompileCode(std::string_view ir, const CompileOptions& options = {});
+
+/// The code of `source` in this process or in `cache_dir`; null if there is none.
+std::shared_ptr<const LoadedCode> FindCode(std::string_view source,
+                                           const CompileOptions& options = {});
 
 /// The code of `source`, a canonical graph or the IR itself. `emit` returns the IR, which depends
 /// on `source` alone, and is called only if no cache has the code. Code stays in the process as
@@ -25,9 +30,9 @@ std::shared_ptr<const LoadedCode> GetCode(std::string_view source,
                                           const std::function<std::string()>& emit,
                                           const CompileOptions& options = {});
 
-/// Adds code from an archive, by key, for the life of the process. Keys of other versions or CPUs
-/// are never looked up.
-void KeepCode(const std::string& key, const CodeBlob& blob);
+/// Adds saved code, by key, as long as the result or a kernel holds it. Keys of other builds or
+/// CPUs are never looked up.
+std::shared_ptr<const LoadedCode> AddCode(const std::string& key, const CodeBlob& blob);
 /// Whether GetCode would neither read a file nor compile.
 bool IsLive(std::string_view source, const CompileOptions& options = {});
 

@@ -114,12 +114,6 @@ class CompileQueue {
   size_t busy_ = 0;  // threads
 };
 
-}  // namespace
-
-namespace {
-
-constinit thread_local KernelRecorder* recorder = nullptr;
-
 /// All kernels there are, equal ones once; the second says whether it is new.
 std::pair<std::shared_ptr<KernelCode>, bool> Share(
     const std::string& key, const std::shared_ptr<const compiler::Kernel>& kernel) {
@@ -138,18 +132,11 @@ std::pair<std::shared_ptr<KernelCode>, bool> Share(
 
 }  // namespace
 
-KernelRecorder::KernelRecorder() : outer_(std::exchange(recorder, this)) {}
-KernelRecorder::~KernelRecorder() { recorder = outer_; }
-
 std::shared_ptr<KernelCode> KernelCode::Get(const std::shared_ptr<const compiler::Kernel>& kernel) {
   static metrics::Counter& shared = metrics::GetCounter("cpu::KernelsShared");
   static metrics::Counter& made = metrics::GetCounter("cpu::Kernels");
   std::string key = ToText(*kernel);
   auto [code, is_new] = Share(key, kernel);
-  if (recorder) {
-    auto& noted = recorder->kernels_;
-    if (std::find(noted.begin(), noted.end(), code) == noted.end()) noted.push_back(code);
-  }
   (is_new ? made : shared).Add();
   if (!is_new) return code;
   if (IsLive(key)) {
@@ -190,15 +177,13 @@ void KernelCode::CompileNow() {
   span.Set("instructions", static_cast<int64_t>(kernel_->instrs.size()));
   const std::string source = ToText(*kernel_);
   try {
-    // Code that someone holds, as an archive does, needs no LLVM.
-    std::string reason = IsLive(source) ? "" : LlvmCompiler::WhyAbsent();
-    if (!reason.empty()) {
+    std::shared_ptr<const LoadedCode> code = FindCode(source);  // which needs no LLVM
+    if (std::string reason; !code && !(reason = LlvmCompiler::WhyAbsent()).empty()) {
       if (CompileQueue::Get().stopped()) return;  // the process is ending
       LogOnce("cpu.llvm", LogLevel::kWarn, "cpu: kernels stay interpreted: {}", reason);
       return;
     }
-    std::shared_ptr<const LoadedCode> code =
-        GetCode(source, [&] { return EmitLlvm(*kernel_, HostTarget()); });
+    if (!code) code = GetCode(source, [&] { return EmitLlvm(*kernel_, HostTarget()); });
     NativeKernel native = code->Function<void(const KernelArgs*)>("kernel");
     code_ = std::move(code);
     native_.store(native, std::memory_order_release);

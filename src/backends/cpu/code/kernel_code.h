@@ -43,6 +43,8 @@ class KernelCode {
   }
   bool compiled() const { return native_.load(std::memory_order_acquire) != nullptr; }
   const compiler::Kernel& kernel() const { return *kernel_; }
+  /// Null where it is not compiled.
+  std::shared_ptr<const LoadedCode> code() const { return compiled() ? code_ : nullptr; }
 
   /// Compiles; a failure is logged once, and nothing is thrown. Only the first call compiles, and
   /// others do not wait.
@@ -59,23 +61,6 @@ class KernelCode {
   std::shared_ptr<const LoadedCode> code_;  // written once, before native_
   std::atomic<NativeKernel> native_{nullptr};
   std::atomic<int> state_{kNew};
-};
-
-/// While it lives, notes the kernels that this thread gets, to compile them ahead of time.
-class KernelRecorder {
- public:
-  KernelRecorder();
-  ~KernelRecorder();
-  KernelRecorder(const KernelRecorder&) = delete;
-  KernelRecorder& operator=(const KernelRecorder&) = delete;
-
-  /// The kernels in order of first use, each once.
-  const std::vector<std::shared_ptr<KernelCode>>& kernels() const { return kernels_; }
-
- private:
-  friend class KernelCode;
-  std::vector<std::shared_ptr<KernelCode>> kernels_;
-  KernelRecorder* const outer_;
 };
 
 /// Returns when no kernel waits to be compiled.

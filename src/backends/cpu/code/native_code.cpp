@@ -115,7 +115,8 @@ CodeBlob DeserializeCode(std::string_view bytes) {
   return blob;
 }
 
-LoadedCode::LoadedCode(const CodeBlob& blob) : symbols_(blob.symbols) {
+LoadedCode::LoadedCode(const CodeBlob& blob)
+    : image_size_(blob.image.size()), symbols_(blob.symbols) {
   HAMMOCK_CHECK(!blob.image.empty());
   size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   size_ = (blob.image.size() + page - 1) / page * page;

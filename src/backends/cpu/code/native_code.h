@@ -57,6 +57,7 @@ class LoadedCode {
     return reinterpret_cast<Signature*>(reinterpret_cast<uintptr_t>(Get(name)));
   }
 
+  CodeBlob blob() const { return {{memory_, image_size_}, symbols_}; }
   const char* begin() const { return memory_; }
   size_t size() const { return size_; }  ///< of the memory that it takes
   const std::vector<CodeSymbol>& symbols() const { return symbols_; }
@@ -66,6 +67,7 @@ class LoadedCode {
 
   char* memory_ = nullptr;
   size_t size_ = 0;
+  size_t image_size_ = 0;
   std::vector<CodeSymbol> symbols_;
   void* gdb_entry_ = nullptr;  // see code_symbols.h
 };

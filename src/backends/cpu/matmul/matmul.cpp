@@ -22,6 +22,14 @@ constexpr auto MakeLibraryMatMul = MakeOneDnnMatMul;
 constexpr auto MakeLibraryConvolution = MakeOneDnnConvolution;
 #endif
 
+}  // namespace
+
+#ifndef HAMMOCK_WITH_ONEDNN
+std::string OneDnnVersion() { return "none"; }
+#endif
+
+namespace {
+
 /// Nothing is summed: the result is 0; or nothing is stored at all.
 class EmptyMatMul : public MatMulKernel {
  public:

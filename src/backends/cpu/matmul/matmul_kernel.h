@@ -87,6 +87,9 @@ inline constinit config::Option<bool> kOneDnn({
     .affects_code = true,
 });
 
+/// "2.6.0", of the library that is loaded; "none" where it was built without it.
+std::string OneDnnVersion();
+
 /// Null if this implementation cannot, or should not, compute it.
 std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec);
 std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec);

@@ -1,4 +1,6 @@
 // Matmuls by oneDNN, block by block: those of f32 by its gemm, those of bf16 by primitives.
+#include <fmt/format.h>
+
 #include <array>
 
 #include "backends/cpu/matmul/block_matmul.h"
@@ -201,6 +203,11 @@ std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   } catch (const dnnl::error&) {
     return nullptr;  // not on this processor, or not in this version
   }
+}
+
+std::string OneDnnVersion() {
+  const dnnl_version_t* version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
 }  // namespace hammock::cpu

@@ -1,0 +1,63 @@
+#pragma once
+/// A compiled computation as backends that run schedules save it.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/loops/memory_plan.h"
+#include "compiler/loops/schedule.h"
+#include "compiler/sizes/sized_schedule.h"
+#include "hammock/ir/graph.h"
+#include "ir/graph_record.h"
+
+namespace hammock {
+
+/// A program at certain sizes.
+struct SavedProgram {
+  std::shared_ptr<const Graph> graph;  ///< as it is run
+  std::shared_ptr<const compiler::Schedule> schedule;
+  std::vector<int> group_last;  ///< by step: the last step of its group, whose steps are concurrent
+  std::vector<int64_t> scratch;  ///< by step: bytes
+  compiler::MemoryPlan plan;     ///< for that scratch memory
+
+  template <class Io>
+  friend void Fields(Io& io, SavedProgram& program) {
+    io(program.graph, program.schedule, program.group_last, program.scratch, program.plan);
+  }
+};
+
+/// The parts that programs at a range of sizes share.
+struct SavedSizes {
+  std::shared_ptr<const compiler::SizedSchedule> schedule;
+  std::vector<int> group_last;
+  bool donates = true;  ///< outputs may take the memory of inputs, as DonationPlan says
+
+  template <class Io>
+  friend void Fields(Io& io, SavedSizes& sizes) {
+    io(sizes.schedule, sizes.group_last, sizes.donates);
+  }
+};
+
+/// All of it.
+struct SavedArtifact {
+  std::map<std::string, std::string> code;  ///< of kernels, by a key of the backend
+  std::string algorithms;                   ///< that libraries have chosen
+  std::optional<SavedProgram> program;      ///< none where `sizes` give it
+  std::vector<SavedSizes> sizes;            ///< of a graph with dim parameters
+
+  template <class Io>
+  friend void Fields(Io& io, SavedArtifact& artifact) {
+    io(artifact.code, artifact.algorithms, artifact.program, artifact.sizes);
+  }
+
+  std::string ToBytes() const;
+  /// ValueError (kParse) where the bytes end too early.
+  static SavedArtifact Parse(std::string_view bytes);
+};
+
+}  // namespace hammock

@@ -1,0 +1,103 @@
+#include "jit/saved_computations.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/record_bytes.h"
+#include "hammock/lazy/saved_computation.h"
+#include "hammock/metrics.h"
+#include "runtime/backend_calls.h"
+
+namespace hammock::jit {
+namespace {
+
+constexpr std::string_view kSection = "native/";
+
+constinit thread_local SavedComputations* current = nullptr;
+
+void Refuse(const Archive& archive, const LoadOptions& options, const std::string& why) {
+  if (options.require_native) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "{}: its native code cannot be used: {}",
+                        archive.what(), why);
+  }
+  Log(LogLevel::kWarn, "{}: its native code is not used, graphs are compiled anew: {}",
+      archive.what(), why);
+}
+
+}  // namespace
+
+SavedComputations::SavedComputations() : outer_(std::exchange(current, this)) {}
+SavedComputations::~SavedComputations() { current = outer_; }
+SavedComputations* SavedComputations::Current() { return current; }
+
+void SavedComputations::Note(DeviceEntry& device, lazy::ComputationPtr computation) {
+  noted_[device.name()].push_back(std::move(computation));
+}
+
+lazy::ComputationPtr SavedComputations::Find(DeviceEntry& device, const Graph& graph) const {
+  static metrics::Counter& loaded = metrics::GetCounter("NativeCodeLoaded");
+  auto [first, last] = saved_.equal_range(graph.hash().lo);
+  for (; first != last; ++first) {
+    const std::string& bytes = first->second;
+    if (device.backend->CheckCompatibility(bytes, device.device) != lazy::Compatibility::kOptimal) {
+      continue;
+    }
+    lazy::ComputationPtr found = CallBackend(
+        device, "DeserializeComputation",
+        [&](auto& backend) { return backend.DeserializeComputation(bytes, device.device); },
+        ErrorCode::kCompile);
+    if (!found || found->graph() != graph) continue;
+    loaded.Add();
+    return found;
+  }
+  return nullptr;
+}
+
+void SavedComputations::WriteTo(ArchiveWriter& archive) const {
+  for (const auto& [name, computations] : noted_) {
+    const lazy::BackendDevice& device = computations[0]->device();
+    DeviceEntry& entry = EntryOf(Device(name).id());
+    RecordWriter record;
+    std::vector<std::string> saved;
+    for (const lazy::ComputationPtr& computation : computations) {
+      saved.push_back(CallBackend(
+          entry, "SerializeComputation",
+          [&](auto& backend) { return backend.SerializeComputation(computation); },
+          ErrorCode::kCompile));
+    }
+    record(entry.backend->Fingerprint(device), saved);
+    archive.Add(std::string(kSection) + entry.type, record.Take());
+  }
+}
+
+void SavedComputations::ReadFrom(const Archive& archive, const LoadOptions& options) {
+  if (!options.allow_native) return;
+  bool any = false;
+  for (const Archive::Section& section : archive.sections()) {
+    if (!section.name.starts_with(kSection)) continue;
+    any = true;
+    DeviceEntry& device = EntryOf(Device(section.name.substr(kSection.size())).id());
+    RecordReader record(archive.what(), section.bytes);
+    std::string made_for;
+    record(made_for);
+    const std::string here = device.backend->Fingerprint(device.device);
+    if (made_for != here) {
+      Refuse(archive, options,
+             fmt::format("it was made for another CPU or version\n  made for: {}\n  this is:  {}",
+                         made_for, here));
+      continue;
+    }
+    std::vector<std::string> computations;
+    record(computations);
+    record.ExpectEnd();
+    for (std::string& bytes : computations) {
+      uint64_t hash = lazy::SavedComputation::Parse(bytes).graph.hash().lo;
+      saved_.emplace(hash, std::move(bytes));
+    }
+  }
+  if (!any) Refuse(archive, options, "it has none");
+}
+
+}  // namespace hammock::jit

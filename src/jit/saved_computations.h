@@ -1,0 +1,42 @@
+#pragma once
+/// Computations in archives: compiled ahead, used where they fit. The section `native/cpu` holds
+/// the fingerprint of the device, then computations as the backend of that name serialises them.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hammock/module.h"
+#include "module/archive.h"
+#include "runtime/backend_registry.h"
+
+namespace hammock::jit {
+
+/// While one lives, methods that this thread makes ready note their computations in it, and take
+/// them from it.
+class SavedComputations {
+ public:
+  SavedComputations();
+  ~SavedComputations();
+  SavedComputations(const SavedComputations&) = delete;
+  SavedComputations& operator=(const SavedComputations&) = delete;
+
+  /// That of the calling thread, or null.
+  static SavedComputations* Current();
+
+  void Note(DeviceEntry& device, lazy::ComputationPtr computation);
+  /// That of an equal graph; null if there is none.
+  lazy::ComputationPtr Find(DeviceEntry& device, const Graph& graph) const;
+
+  /// The noted ones, with their code.
+  void WriteTo(ArchiveWriter& archive) const;
+  /// Makes those of an archive available, where they fit and `options` allow it.
+  void ReadFrom(const Archive& archive, const LoadOptions& options);
+
+ private:
+  std::map<std::string, std::vector<lazy::ComputationPtr>> noted_;  // by type of device
+  std::multimap<uint64_t, std::string> saved_;                      // by hash of the graph
+  SavedComputations* const outer_;
+};
+
+}  // namespace hammock::jit

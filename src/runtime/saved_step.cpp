@@ -1,0 +1,276 @@
+#include "runtime/saved_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file_cache.h"
+#include "base/log.h"
+#include "base/never_destroyed.h"
+#include "base/process_exit.h"
+#include "base/record_bytes.h"
+#include "base/work_queue.h"
+#include "compiler/sizes/skeleton.h"
+#include "hammock/config.h"
+#include "hammock/metrics.h"
+#include "hammock/trace.h"
+#include "runtime/backend_calls.h"
+#include "runtime/code_settings.h"
+#include "runtime/compile_step.h"
+#include "runtime/executor.h"
+
+namespace hammock {
+namespace {
+
+struct SavedSegment {
+  std::string device;
+  bool fallback = false;
+  std::string computation;  // as its backend serialises it
+  std::vector<int> inputs;
+  int first_output = 0;
+
+  template <class Io>
+  friend void Fields(Io& io, SavedSegment& segment) {
+    io(segment.device, segment.fallback, segment.computation, segment.inputs, segment.first_output);
+  }
+};
+
+struct SavedRefusal {
+  std::string op, reason;
+  NodeId traced = -1;  // a traced node of the same line
+  int64_t bytes = 0;
+
+  template <class Io>
+  friend void Fields(Io& io, SavedRefusal& refusal) {
+    io(refusal.op, refusal.reason, refusal.traced, refusal.bytes);
+  }
+};
+
+struct SavedStep {
+  std::vector<SavedSegment> segments;
+  std::vector<int> results;
+  std::vector<SavedRefusal> refusals;
+  std::string fallback;  // the device's name
+  int num_parameters = 0;
+  int num_values = 0;
+
+  template <class Io>
+  friend void Fields(Io& io, SavedStep& step) {
+    io(step.segments, step.results, step.refusals, step.fallback, step.num_parameters,
+       step.num_values);
+  }
+};
+
+DeviceEntry& EntryNamed(const std::string& device) { return EntryOf(Device(device).id()); }
+
+// ---- Keys
+
+std::string KeyOf(const DeviceEntry& device, const Graph& traced,
+                  std::span<const std::string> devices) {
+  std::string key = device.backend->Fingerprint(device.device) + "\n" + CodeOptionLines();
+  for (const std::string& name : devices) key += name + "\n";
+  return key + Serialize(traced, {.locations = false});
+}
+
+/// Graphs that differ in sizes alone have one form.
+Graph WithoutSizes(Graph graph) {
+  constexpr int64_t kSize = 2;  // which has an inverse
+  const std::vector<SizePlace> places = SizePlacesOf(graph);
+  for (size_t i = 0, end = 0; i < places.size(); i = end) {
+    while (end < places.size() && places[end].node == places[i].node) ++end;
+    std::vector<int64_t> sizes(end - i, kSize);
+    SetSizes(graph.mutable_node(places[i].node), std::span(places).subspan(i, end - i), sizes);
+  }
+  return graph;
+}
+
+// ---- Computations
+
+/// Null where it was compiled for another build or device.
+lazy::ComputationPtr LoadComputation(DeviceEntry& device, const std::string& bytes,
+                                     const Graph& traced) {
+  if (device.backend->CheckCompatibility(bytes, device.device) != lazy::Compatibility::kOptimal) {
+    return nullptr;
+  }
+  lazy::ComputationPtr computation = CallBackend(
+      device, "DeserializeComputation",
+      [&](auto& backend) { return backend.DeserializeComputation(bytes, device.device); },
+      ErrorCode::kCompile);
+  if (!computation) return nullptr;
+  computation->SetLocations(traced);
+  computation->in_mark_step = InMarkStep();
+  return computation;
+}
+
+// ---- Files
+
+/// What a backend throws here costs no more than a compilation.
+void WarnOfCurrent(const DeviceEntry& device) {
+  LogOnce("cache_dir:" + device.type, LogLevel::kWarn, "cache_dir: {}",
+          CurrentError(ErrorCode::kCompile, "a step of " + device.type)->what());
+}
+
+/// `read(bytes)` of the file, if there is one; null where that is null or raises.
+template <class KeyOf, class Read>
+auto Load(const DeviceEntry& device, const char* kind, const KeyOf& key_of, const Read& read)
+    -> decltype(read(std::string())) {
+  static metrics::Counter& hits = metrics::GetCounter("DiskCacheHits");
+  static metrics::Counter& refused = metrics::GetCounter("DiskCacheRefused");
+  tracing::Span span("load", "compile");
+  try {
+    std::optional<std::string> bytes = FileCache::OfConfig()->Load(device.type + kind, key_of());
+    if (!bytes) return nullptr;
+    if (auto loaded = read(*bytes)) {
+      hits.Add();
+      return loaded;
+    }
+  } catch (...) {
+    WarnOfCurrent(device);
+  }
+  refused.Add();
+  return nullptr;
+}
+
+WorkQueue& Saves() {
+  static auto& queue = NeverDestroyed<WorkQueue>("save compiled steps", size_t{1} << 16);
+  return queue;
+}
+
+/// Writes what `bytes` returns in the background.
+void Save(const DeviceEntry& device, const char* kind, const std::function<std::string()>& key_of,
+          std::function<std::string()> bytes) {
+  static metrics::Counter& writes = metrics::GetCounter("DiskCacheWrites");
+  if (process_exit::Begun()) return;
+  [[maybe_unused]] static const bool registered = [] {
+    process_exit::Register(process_exit::Stage::kSavedSteps,
+                           [] { Saves().Stop(process_exit::Limit()); });
+    return true;
+  }();
+  try {
+    Saves().Push([&device, kind, key = key_of(), bytes = std::move(bytes)] {
+      process_exit::Run run(/*before_exit=*/false);
+      FileCache* cache = FileCache::OfConfig();
+      if (!cache) return;
+      try {
+        if (cache->Save(device.type + kind, key, bytes(), config::Get<config::kCacheDirBytes>())) {
+          writes.Add();
+        }
+      } catch (const NotSupported&) {  // there is nothing to save
+      } catch (...) {
+        WarnOfCurrent(device);
+      }
+    });
+  } catch (const DeviceError&) {  // the child of a fork saves nothing
+  } catch (...) {
+    WarnOfCurrent(device);
+  }
+}
+
+bool Enabled() { return FileCache::OfConfig() != nullptr; }
+
+constexpr char kStepKind[] = "-step";
+constexpr char kGeneralKind[] = "-general";
+
+// ---- Steps
+
+NodeId NodeOnLine(const Graph& traced, LocationId line) {
+  auto found = std::ranges::find(traced.nodes(), line, &GraphNode::location);
+  return found == traced.nodes().end() ? -1 : static_cast<NodeId>(found - traced.nodes().begin());
+}
+
+std::string BytesOf(const CompiledStep& step, const Graph& traced) {
+  SavedStep saved;
+  saved.results = step.results;
+  if (step.fallback) saved.fallback = step.fallback->name();
+  saved.num_parameters = step.num_parameters;
+  saved.num_values = step.num_values;
+  for (const CompiledSegment& segment : step.segments) {
+    saved.segments.push_back({segment.device->name(), segment.fallback,
+                              segment.device->backend->SerializeComputation(segment.computation),
+                              segment.inputs, segment.first_output});
+  }
+  for (const Refusal& refusal : step.refusals) {
+    saved.refusals.push_back(
+        {refusal.op, refusal.reason, NodeOnLine(traced, refusal.location), refusal.bytes});
+  }
+  RecordWriter record;
+  record(saved);
+  return record.Take();
+}
+
+CompiledStepPtr StepIn(const std::string& bytes, DeviceEntry& device, const Graph& traced) {
+  SavedStep saved;
+  RecordReader record("a compiled step", bytes);
+  record(saved);
+  record.ExpectEnd();
+  auto step = std::make_shared<CompiledStep>();
+  step->device = &device;
+  step->results = std::move(saved.results);
+  step->num_parameters = saved.num_parameters;
+  step->num_values = saved.num_values;
+  if (!saved.fallback.empty()) step->fallback = &EntryNamed(saved.fallback);
+  for (SavedRefusal& refusal : saved.refusals) {
+    LocationId line = refusal.traced < 0 ? 0 : traced[refusal.traced].location;
+    step->refusals.push_back(
+        {std::move(refusal.op), std::move(refusal.reason), line, refusal.bytes});
+  }
+  for (SavedSegment& segment : saved.segments) {
+    DeviceEntry& runs = EntryNamed(segment.device);
+    lazy::ComputationPtr computation = LoadComputation(runs, segment.computation, traced);
+    if (!computation) return nullptr;
+    step->segments.push_back({&runs, segment.fallback, std::move(computation),
+                              std::move(segment.inputs), segment.first_output});
+  }
+  FinishStep(*step, traced);
+  return step;
+}
+
+}  // namespace
+
+CompiledStepPtr LoadStep(DeviceEntry& device, const Graph& traced,
+                         std::span<const std::string> devices) {
+  if (!Enabled()) return nullptr;
+  return Load(
+      device, kStepKind, [&] { return KeyOf(device, traced, devices); },
+      [&](const std::string& bytes) { return StepIn(bytes, device, traced); });
+}
+
+void SaveStep(CompiledStepPtr step, const Graph& traced, std::span<const std::string> devices) {
+  if (!Enabled()) return;
+  const DeviceEntry& device = *step->device;
+  Save(
+      device, kStepKind, [&] { return KeyOf(device, traced, devices); },
+      [step, traced] { return BytesOf(*step, traced); });
+}
+
+std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& traced,
+                                         std::span<const std::string> devices) {
+  if (!Enabled()) return nullptr;
+  auto read = [&](const std::string& bytes) -> std::shared_ptr<GeneralStep> {
+    auto general = std::make_shared<GeneralStep>();
+    std::string computation;
+    RecordReader record("a general step", bytes);
+    record(*general, computation);
+    record.ExpectEnd();
+    general->computation = LoadComputation(device, computation, traced);
+    return general->computation ? general : nullptr;
+  };
+  return Load(
+      device, kGeneralKind, [&] { return KeyOf(device, WithoutSizes(traced), devices); }, read);
+}
+
+void SaveGeneral(DeviceEntry& device, std::shared_ptr<GeneralStep> general, const Graph& traced,
+                 std::span<const std::string> devices) {
+  if (!Enabled()) return;
+  Save(
+      device, kGeneralKind, [&] { return KeyOf(device, WithoutSizes(traced), devices); },
+      [&device, general] {
+        RecordWriter record;
+        record(*general, device.backend->SerializeComputation(general->computation));
+        return record.Take();
+      });
+}
+
+void WaitForSavedSteps() { Saves().Drain(); }
+
+}  // namespace hammock
