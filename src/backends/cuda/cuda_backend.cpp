@@ -17,10 +17,12 @@
 #include "backends/cuda/emulation/emulated_machine.h"
 #include "backends/cuda/passes/chunk_attention.h"
 #include "backends/cuda/passes/expand_attention.h"
+#include "backends/cuda/saved_artifact.h"
 #include "backends/cuda/sized_programs.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
+#include "hammock/lazy/saved_computation.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
 
@@ -215,7 +217,23 @@ class Backend : public lazy::BackendImplInterface {
   }
 
   std::string Fingerprint(const BackendDevice& device) const override {
-    return "cuda 1 " + StateOf(device).machine->code_key();
+    return ProgramFingerprint(*StateOf(device).machine);
+  }
+  std::string SerializeComputation(const ComputationPtr& computation) const override {
+    DeviceState& state = *devices_[OrdinalOf(*computation)];
+    lazy::SavedComputation saved(*computation, ProgramFingerprint(*state.machine));
+    saved.artifact = SaveArtifact(*ProgramOf(*computation), *state.machine);
+    return saved.ToBytes();
+  }
+  ComputationPtr DeserializeComputation(std::string_view bytes,
+                                        const BackendDevice& device) const override {
+    lazy::SavedComputation saved = lazy::SavedComputation::Parse(bytes);
+    ComputationPtr computation = saved.ToComputation(device);
+    DeviceState& state = StateOf(device);
+    SetProgram(*computation, state.Guarded([&] {
+      return LoadArtifact(*computation, saved.artifact, state.machine);
+    }));
+    return computation;
   }
 
   // ---- Devices

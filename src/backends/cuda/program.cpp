@@ -151,6 +151,34 @@ Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> ma
   Arrange(at.varies);
   scratch_ = ScratchOfSteps();
   SpreadMemory(spread_bytes);
+  Finish();
+}
+
+Program::Program(const SavedProgram& saved, std::shared_ptr<Machine> machine)
+    : machine_(std::move(machine)), graph_(*saved.graph), schedule_(*saved.schedule) {
+  graphs_ = std::make_unique<CudaGraphCache>();
+  orders_ = std::make_unique<KnownOrders>();
+  PrepareSteps({});
+  std::vector<std::vector<int>> groups;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (i == 0 || saved.group_last[i] != saved.group_last[i - 1]) groups.emplace_back();
+    groups.back().push_back(static_cast<int>(i));
+  }
+  group_last_.resize(steps_.size());
+  FormGroups(groups);
+  scratch_ = ScratchOfSteps();
+  plan_ = scratch_ == saved.scratch && group_last_ == saved.group_last
+              ? saved.plan
+              : compiler::PlanMemory(schedule_, scratch_, group_last_);
+  Finish();
+}
+
+SavedProgram Program::Save() const {
+  return {std::make_shared<const Graph>(graph_),
+          std::make_shared<const compiler::Schedule>(schedule_), group_last_, scratch_, plan_};
+}
+
+void Program::Finish() {
   FindGuarded();
   LoadFunctions();
   outputs_ = compiler::FindOutputSources(schedule_);
@@ -339,6 +367,10 @@ std::vector<KernelSource> Program::Sources() const {
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
     const bool guarded = IsUsuallyGuarded() && is_guarded_[i];
     for (KernelSource& source : SourcesOf(i, guarded)) sources.push_back(std::move(source));
+    if (!steps_[i].call) continue;
+    for (const Program* program : steps_[i].call->programs()) {
+      for (KernelSource& source : program->Sources()) sources.push_back(std::move(source));
+    }
   }
   if (IsUsuallyGuarded()) sources.push_back(GatherSource());
   return sources;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/common/saved_program.h"
 #include "backends/cuda/calls/calls.h"
 #include "backends/cuda/driver/cuda_graph_cache.h"
 #include "backends/cuda/driver/machine.h"
@@ -71,7 +72,11 @@ class Program {
   /// the text of a joint kernel depends on the sizes of its parts.
   Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
           const AtSizes& at = {}, int64_t spread_bytes = kSpreadBytes);
+  Program(const SavedProgram& saved, std::shared_ptr<Machine> machine);
   ~Program();
+  /// Whether it is an instance of a program for many sizes.
+  bool is_sized() const { return shared_ != nullptr; }
+  SavedProgram Save() const;  ///< of one that is not sized
 
   /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize> by_size;
@@ -108,6 +113,7 @@ class Program {
   std::string NamesOfSteps() const;
   std::string Where() const;
 
+  /// Those of programs inside too.
   std::vector<KernelSource> Sources() const;
   /// For people: the graph, its steps and memory, and the `cuda` or `ptx` text of its kernels.
   std::string ToText(std::string_view what) const;
@@ -140,6 +146,8 @@ class Program {
   void SpreadMemory(int64_t most);
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);
+  /// What follows from the order, groups and memory of the steps.
+  void Finish();
   std::vector<int64_t> ScratchOfSteps() const;
   /// Kernels of the group that begins with this step.
   std::vector<KernelSource> SourcesOf(size_t first, bool guarded) const;

@@ -18,14 +18,27 @@ std::shared_ptr<const ProgramsBySize::Sized> ProgramsBySize::Make(
     return RewriteForCuda(graph);
   };
   planner.schedule = ScheduleForCuda;
+  std::shared_ptr<const SizedSchedule> schedule = SizedSchedule::Make(planner, free).sized;
+  return schedule ? With(std::move(schedule)) : nullptr;
+}
+
+std::shared_ptr<const ProgramsBySize::Sized> ProgramsBySize::With(
+    std::shared_ptr<const SizedSchedule> schedule) {
   auto sized = std::make_shared<Sized>();
-  sized->schedule = SizedSchedule::Make(planner, free).sized;
-  if (!sized->schedule) return nullptr;
+  sized->schedule = std::move(schedule);
   for (size_t i = 0; i < sized->schedule->schedule().steps.size(); ++i) {
     sized->varies.push_back(sized->schedule->varies(i));
   }
   sized->shared = std::make_shared<SharedParts>();
   return sized;
+}
+
+void ProgramsBySize::Add(const SavedSizes& saved) { made_.Add(With(saved.schedule)); }
+
+std::vector<SavedSizes> ProgramsBySize::Save() const {
+  std::vector<SavedSizes> saved;
+  for (const auto& sized : made_.all()) saved.push_back({sized->schedule, {}});
+  return saved;
 }
 
 std::shared_ptr<Program> ProgramsBySize::At(const std::vector<int64_t>& sizes) {

@@ -19,6 +19,8 @@ class ProgramsBySize {
 
   std::shared_ptr<Program> At(const std::vector<int64_t>& sizes);
   int64_t bytes() const { return made_.bytes(); }
+  void Add(const SavedSizes& saved);
+  std::vector<SavedSizes> Save() const;
 
  private:
   /// A schedule for sizes in a range, and the parts that its programs share.
@@ -31,6 +33,7 @@ class ProgramsBySize {
     int64_t bytes() const { return schedule->bytes(); }
   };
   std::shared_ptr<const Sized> Make(const std::vector<int64_t>& free) const;
+  static std::shared_ptr<const Sized> With(std::shared_ptr<const compiler::SizedSchedule> schedule);
 
   const Graph general_;
   const DerivedSizes derived_;

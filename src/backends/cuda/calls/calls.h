@@ -13,6 +13,8 @@
 
 namespace hammock::cuda {
 
+class Program;
+
 /// A node, prepared. Immutable once it has its functions; several threads may run it.
 class Call {
  public:
@@ -22,6 +24,8 @@ class Call {
   void SetFunctions(std::vector<std::shared_ptr<Function>> functions) {
     functions_ = std::move(functions);
   }
+  /// The programs that it runs: bodies of loops.
+  virtual std::vector<const Program*> programs() const { return {}; }
   /// Memory that Run needs besides operands and results.
   virtual int64_t scratch_bytes() const { return 0; }
   /// The number of words, from Operands::fault on, in which the call notes errors; they are 0

@@ -40,6 +40,7 @@ class LoopCall : public Call {
   std::vector<KernelSource> Sources() const override {
     return {ElementKernel(2, "", "  ((long long*)w1)[i] = i;\n")};
   }
+  std::vector<const Program*> programs() const override { return {&body_}; }
   int64_t scratch_bytes() const override { return scratch_; }
   // All rounds note what goes wrong in the same words.
   int fault_count() const override { return body_.fault_count(); }

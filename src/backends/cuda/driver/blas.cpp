@@ -7,6 +7,7 @@
 
 #include "backends/cuda/calls/near_sizes.h"
 #include "backends/cuda/driver/library.h"
+#include "base/record_bytes.h"
 #include "base/throw.h"
 
 namespace hammock::cuda {
@@ -17,6 +18,11 @@ using Descriptor = void*;
 
 struct Algorithm {
   uint64_t data[8];
+
+  template <class Io>
+  friend void Fields(Io& io, Algorithm& algorithm) {
+    for (uint64_t& word : algorithm.data) io(word);
+  }
 };
 struct Heuristic {
   Algorithm algorithm;
@@ -59,6 +65,7 @@ struct Functions {
                   const void* c, Descriptor c_layout, void* d, Descriptor d_layout,
                   const Algorithm* algorithm, void* workspace, size_t workspace_bytes,
                   CUstream stream);
+  size_t (*version)() = nullptr;  // may be missing
   std::string why_absent;
 };
 
@@ -80,6 +87,7 @@ const Functions& TheFunctions() {
     library.Find("cublasLtMatmulAlgoGetHeuristic", f->heuristic);
     library.Find("cublasLtMatmulAlgoCheck", f->algorithm_check);
     library.Find("cublasLtMatmul", f->multiply);
+    library.FindOptional("cublasLtGetVersion", f->version);
     f->why_absent = library.why_absent();
     return f;
   }();
@@ -219,6 +227,10 @@ std::vector<std::string> BlasFiles() {
 
 const std::string& WhyNoBlas() { return TheFunctions().why_absent; }
 
+int64_t BlasVersion() {
+  return TheFunctions().version ? static_cast<int64_t>(TheFunctions().version()) : 0;
+}
+
 Blas::Blas() {
   if (WhyNoBlas().empty()) Check(TheFunctions().create(&handle_), "its start");
 }
@@ -229,7 +241,28 @@ Blas::~Blas() {
 
 struct Blas::Choice {
   std::optional<Algorithm> algorithm;
+
+  template <class Io>
+  friend void Fields(Io& io, Choice& choice) {
+    io(choice.algorithm);
+  }
 };
+
+std::string Blas::SaveChoices() {
+  std::lock_guard lock(mutex_);
+  RecordWriter record;
+  record(choices_);
+  return record.Take();
+}
+
+void Blas::AddChoices(const std::string& saved) {
+  if (saved.empty()) return;
+  decltype(choices_) choices;
+  RecordReader record("chosen matmuls", saved);
+  record(choices);
+  std::lock_guard lock(mutex_);
+  choices_.merge(choices);
+}
 
 std::shared_ptr<const Blas::Choice> Blas::ChoiceFor(const MatMul& matmul, bool tf32) {
   const MatMul near = NearMatMul(matmul);

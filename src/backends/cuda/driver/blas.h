@@ -17,6 +17,7 @@ namespace hammock::cuda {
 std::vector<std::string> BlasFiles();
 /// Empty if cuBLASLt can be opened.
 const std::string& WhyNoBlas();
+int64_t BlasVersion();  ///< 0 where it is not known
 
 /// One for each device, used with its context current. Thread-safe.
 class Blas {
@@ -26,6 +27,9 @@ class Blas {
   /// Null for dtypes that the library does not have. `tf32`: matmuls of f32 may round operands.
   /// Equal matmuls are prepared once, and near sizes share one algorithm (near_sizes.h).
   std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul, bool tf32);
+  /// The algorithms chosen so far, for another process.
+  std::string SaveChoices();
+  void AddChoices(const std::string& saved);
   void Multiply(const PreparedOp& matmul, Address a, Address b, Address bias, Address out,
                 Address scratch, CUstream stream) const;
 

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/calls/near_sizes.h"
 #include "backends/cuda/driver/library.h"
+#include "base/record_bytes.h"
 #include "base/throw.h"
 
 namespace hammock::cuda {
@@ -68,6 +69,7 @@ struct Functions {
   int (*convolution_groups)(Descriptor, int groups);
   int (*convolution_math)(Descriptor, int math);
   Way forward, input, weight;
+  size_t (*version)() = nullptr;  // may be missing
   std::string why_absent;
 };
 
@@ -102,6 +104,7 @@ const Functions& TheFunctions() {
     library.Find("cudnnSetConvolutionGroupCount", f->convolution_groups);
     library.Find("cudnnSetConvolutionMathType", f->convolution_math);
     FindWays(library, *f);
+    library.FindOptional("cudnnGetVersion", f->version);
     f->why_absent = library.why_absent();
     return f;
   }();
@@ -341,6 +344,31 @@ std::shared_ptr<PreparedOp> Dnn::Prepare(const Convolution& convolution, bool tf
     std::erase_if(prepared_, [](const auto& entry) { return entry.second.expired(); });
   }
   return prepared;
+}
+
+namespace {
+int64_t Version() {
+  return TheFunctions().version ? static_cast<int64_t>(TheFunctions().version()) : 0;
+}
+}  // namespace
+
+std::string Dnn::SaveChoices() {
+  std::lock_guard lock(mutex_);
+  if (choices_.empty()) return "";
+  RecordWriter record;
+  record(Version(), choices_);
+  return record.Take();
+}
+
+void Dnn::AddChoices(const std::string& saved) {
+  if (saved.empty()) return;
+  int64_t version = 0;
+  decltype(choices_) choices;
+  RecordReader record("chosen convolutions", saved);
+  record(version, choices);
+  if (version != Version()) return;
+  std::lock_guard lock(mutex_);
+  choices_.merge(choices);
 }
 
 std::optional<Dnn::Choice> Dnn::ChoiceFor(void* handle, const Convolution& convolution, bool tf32) {

@@ -24,6 +24,9 @@ class Dnn {
   /// operands. Equal convolutions are prepared once, and near sizes share one algorithm
   /// (near_sizes.h).
   std::shared_ptr<PreparedOp> Prepare(const Convolution& convolution, bool tf32);
+  /// The algorithms chosen so far, for another process.
+  std::string SaveChoices();
+  void AddChoices(const std::string& saved);
   void Convolve(const PreparedOp& convolution, Address a, Address b, Address out, Address scratch,
                 CUstream stream);
 
@@ -32,6 +35,11 @@ class Dnn {
   using Key = std::vector<int64_t>;
   struct Choice {
     int algorithm, math;
+
+    template <class Io>
+    friend void Fields(Io& io, Choice& choice) {
+      io(choice.algorithm, choice.math);
+    }
   };
   /// With the mutex; null where the library cannot be started.
   void* HandleOf(CUstream stream);

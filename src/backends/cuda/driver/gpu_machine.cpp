@@ -18,6 +18,7 @@
 #include "backends/cuda/driver/staging.h"
 #include "backends/cuda/emit/scalar_text.h"
 #include "base/file_cache.h"
+#include "base/record_bytes.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
@@ -93,6 +94,27 @@ struct GpuStream {
   }
 };
 
+/// Code that was saved by another process, until a kernel takes it. Thread-safe.
+class SavedCode {
+ public:
+  void Add(std::map<std::string, std::string> code) {
+    std::lock_guard lock(mutex_);
+    code_.merge(std::move(code));
+  }
+  std::optional<std::string> Take(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    auto found = code_.find(key);
+    if (found == code_.end()) return std::nullopt;
+    std::string code = std::move(found->second);
+    code_.erase(found);
+    return code;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> code_;
+};
+
 class GpuMachine : public Machine {
  public:
   explicit GpuMachine(int ordinal) : driver_(*TheDriver()), ordinal_(ordinal) {
@@ -112,7 +134,7 @@ class GpuMachine : public Machine {
   std::string name() const override { return name_; }
   int64_t memory_bytes() const override { return memory_bytes_; }
   std::string code_key() const override {
-    return fmt::format("sm_{} nvrtc {} {}", architecture_, NvrtcVersion(), NvrtcOptions());
+    return fmt::format("sm_{} nvrtc {} {}", architecture_, CompilerVersion(), NvrtcOptions());
   }
 
   int card() const override { return ordinal_; }
@@ -238,6 +260,29 @@ class GpuMachine : public Machine {
       throw;
     }
     return functions;
+  }
+  std::map<std::string, std::string> SaveCode(std::span<const KernelSource> sources) override {
+    static metrics::Counter& compiled = metrics::GetCounter("cuda::KernelsCompiled");
+    std::map<std::string, std::string> code;
+    for (const KernelSource& source : sources) {
+      std::string& of_source = code[KeyOf(source)];
+      if (of_source.empty()) of_source = CodeOf(source, compiled);
+    }
+    return code;
+  }
+  void AddCode(std::map<std::string, std::string> code) override { saved_.Add(std::move(code)); }
+  std::string SaveAlgorithms() override {
+    RecordWriter record;
+    record(blas_ ? blas_->SaveChoices() : "", dnn_.SaveChoices());
+    return record.Take();
+  }
+  void AddAlgorithms(const std::string& algorithms) override {
+    Enter();
+    std::string blas, dnn;
+    RecordReader record("chosen algorithms", algorithms);
+    record(blas, dnn);
+    blas_->AddChoices(blas);
+    dnn_.AddChoices(dnn);
   }
   bool has_async_matmuls() const override { return architecture_ == 90; }
   std::string Assembly(const KernelSource& source) override {
@@ -548,7 +593,10 @@ class GpuMachine : public Machine {
                   "cuModuleGetFunction");
   }
 
+  static std::string KeyOf(const KernelSource& source) { return ToString(HashString(source.text)); }
+
   std::string CodeOf(const KernelSource& source, metrics::Counter& compiled) const {
+    if (std::optional<std::string> code = saved_.Take(KeyOf(source))) return std::move(*code);
     std::string text = Prelude() + source.text;
     FileCache* files = FileCache::OfConfig();
     std::string key = code_key() + "\n" + text;
@@ -580,6 +628,7 @@ class GpuMachine : public Machine {
   std::vector<std::unique_ptr<Lane>> lanes_;  // unused ones
   std::mutex code_mutex_;
   std::map<std::string, std::weak_ptr<GpuFunction>> functions_;
+  mutable SavedCode saved_;
   std::deque<std::shared_ptr<GpuFunction>> kept_functions_;
 };
 
@@ -588,7 +637,9 @@ class GpuMachine : public Machine {
 // Stops at the first missing part: libraries take long to open, and are useless without a driver.
 std::string WhyNoGpu() {
   if (std::string why = WhyNoDriver(); !why.empty()) return "no driver: " + why;
-  if (std::string why = WhyNoNvrtc(); !why.empty()) return "no compiler: " + why;
+  if (std::string why = WhyNoNvrtc(); !why.empty() && CompilerVersion() == "none") {
+    return "no compiler, and no code in `cache_dir`: " + why;
+  }
   if (std::string why = WhyNoBlas(); !why.empty()) return "no matmuls: " + why;
   return "";
 }

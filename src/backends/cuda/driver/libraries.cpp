@@ -6,6 +6,7 @@
 #include "backends/cuda/driver/driver.h"
 #include "backends/cuda/driver/library.h"
 #include "backends/cuda/driver/nvrtc.h"
+#include "base/never_destroyed.h"
 
 namespace hammock::cuda {
 
@@ -59,6 +60,12 @@ std::vector<lazy::DeviceFact> DescribeLibraries() {
       DescribeVersion("cudnn", {"libcudnn.so.9", "libcudnn.so"}, "cudnnGetVersion", nullptr),
       DescribeVersion("nccl", {"libnccl.so.2", "libnccl.so"}, nullptr, "ncclGetVersion"),
   };
+}
+
+const std::string& LibraryVersions() {
+  static const auto& versions = NeverDestroyed<std::string>(
+      fmt::format("driver {}, cublaslt {}", DescribeDriver().text, BlasVersion()));
+  return versions;
 }
 
 }  // namespace hammock::cuda

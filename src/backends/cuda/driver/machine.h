@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,6 +90,12 @@ struct MatMul {
   bool relu = false;  ///< relu is applied after that
 
   auto operator<=>(const MatMul&) const = default;
+
+  template <class Io>
+  friend void Fields(Io& io, MatMul& p) {
+    io(p.dtype, p.out_dtype, p.batch, p.m, p.n, p.k, p.a_transposed, p.b_transposed, p.a_row,
+       p.b_row, p.out_row, p.a_batch, p.b_batch, p.out_batch, p.bias, p.relu);
+  }
 };
 
 /// A convolution of images [batch, channels, positions...], or one of its gradients.
@@ -154,6 +161,13 @@ class Machine {
   virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
   virtual void Launch(const Function& function, const Grid& grid,
                       std::span<const uint64_t> arguments) = 0;
+  /// The code of kernels, by a key of the machine; empty where there is none to save.
+  virtual std::map<std::string, std::string> SaveCode(std::span<const KernelSource>) { return {}; }
+  /// Code that SaveCode gave, for kernels that are loaded later.
+  virtual void AddCode(std::map<std::string, std::string>) {}
+  /// The algorithms that libraries have chosen so far for matmuls and convolutions.
+  virtual std::string SaveAlgorithms() { return ""; }
+  virtual void AddAlgorithms(const std::string&) {}
 
   // ---- Matmuls. Prepare returns null if the machine cannot compute it.
   virtual std::shared_ptr<PreparedOp> Prepare(const MatMul& matmul) = 0;

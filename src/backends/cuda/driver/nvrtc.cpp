@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <atomic>
 #include <vector>
 
 #include "backends/cuda/driver/library.h"
+#include "base/build_id.h"
+#include "base/file_cache.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
+#include "hammock/config.h"
 
 namespace hammock::cuda {
 namespace {
@@ -100,6 +105,20 @@ std::string NvrtcVersion() {
   int major = 0, minor = 0;
   if (WhyNoNvrtc().empty()) TheNvrtc().version(&major, &minor);
   return fmt::format("{}.{}", major, minor);
+}
+
+std::string CompilerVersion() {
+  constexpr const char* kKind = "cuda-compiler";
+  FileCache* files = FileCache::OfConfig();
+  if (!WhyNoNvrtc().empty()) {
+    return files ? files->Load(kKind, BuildId()).value_or("none") : "none";
+  }
+  static const std::string& version = NeverDestroyed<std::string>(NvrtcVersion());
+  static constinit std::atomic<FileCache*> noted_in{nullptr};
+  if (files && noted_in.exchange(files) != files && files->Load(kKind, BuildId()) != version) {
+    files->Save(kKind, BuildId(), version, config::Get<config::kCacheDirBytes>());
+  }
+  return version;
 }
 
 std::string NvrtcOptions() { return fmt::format("{}", fmt::join(kOptions, " ")); }
