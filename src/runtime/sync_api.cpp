@@ -18,6 +18,7 @@
 #include "runtime/budget.h"
 #include "runtime/closures.h"
 #include "runtime/executor.h"
+#include "runtime/saved_step.h"
 #include "runtime/settle_units.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
@@ -421,6 +422,7 @@ void RetireDevices(const std::vector<DeviceEntry*>& devices, const std::string& 
           name, live.size(), ListOf(live));
   }
   CopyToHost(live);
+  WaitForSavedSteps();  // they have computations of the backend
   for (DeviceEntry* entry : devices) {
     Executor().Drain(*entry);
     Executor().cache.EraseDevice(entry);

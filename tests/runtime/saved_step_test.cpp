@@ -60,6 +60,7 @@ class SavedStep : public Runtime {
     config::Set("cache_dir", dir_ + "/deep");
   }
   void TearDown() override {
+    WaitForSavedSteps();
     config::Set("cache_dir", "");
     fs::remove_all(dir_);
     Runtime::TearDown();

@@ -93,7 +93,8 @@ class Backend : public HostBackend {
       }
     }
     try {
-      std::vector<BackendDataPtr> results = Run(*program, *computation, arguments, device, run);
+      std::vector<BackendDataPtr> results = WithPlanInErrors(
+          *program, [&] { return Run(*program, *computation, arguments, device, run); });
       for (size_t i = 0; i < run.donated.size() && i < arguments.size(); ++i) {
         if (run.donated[i]) static_cast<HostData&>(*arguments[i]).SetTensor({}, false);
       }
@@ -171,22 +172,13 @@ class Backend : public HostBackend {
 
  private:
   static void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program) {
-    computation.artifact_bytes = program->bytes();
     computation.run_bytes = program->plan().peak_bytes();
-    computation.artifact = std::move(program);
+    hammock::SetProgram(computation, std::move(program));
   }
 
   static void Prepare(lazy::Computation& computation) {
     try {
-      if (computation.graph().dim_params.empty()) {
-        return SetProgram(computation, std::make_shared<Program>(computation.graph()));
-      }
-      auto by_size =
-          std::make_shared<ProgramsBySize>(computation.graph(), computation.derived_sizes);
-      std::shared_ptr<Program> program = by_size->At(computation.sizes());
-      program->by_size = by_size;
-      SetProgram(computation, std::move(program));
-      computation.artifact_bytes += by_size->bytes();
+      SetProgram(computation, CompileProgram(computation, Target()));
     } catch (const NotSupported& error) {
       Throw<CompileError>(ErrorCode::kCompile, "{}: {}", computation.name(), error.message());
     }
@@ -205,22 +197,6 @@ class Backend : public HostBackend {
     return program.donations().Match(donated);
   }
 
-  std::vector<BackendDataPtr> Run(const Program& program, const lazy::Computation& computation,
-                                  std::span<const BackendDataPtr> arguments,
-                                  const BackendDevice& device, const lazy::RunContext& run) const {
-    try {
-      return RunWithMemory(program, computation, arguments, device, run);
-    } catch (OutOfMemory& error) {
-      std::string largest = program.LargestBuffers();
-      if (largest.empty()) throw;
-      OutOfMemory with_plan(
-          error.code(), fmt::format("{}; the run needs {} bytes besides its inputs, most for {}",
-                                    error.message(), program.plan().peak_bytes(), largest));
-      with_plan.SetWhere(error.where());
-      throw with_plan;
-    }
-  }
-
   /// Bytes that new packed weights may take; `derived` are the bytes of existing ones.
   int64_t Room(int64_t derived) const {
     lazy::MemoryInfo info = memory_.Info();
@@ -228,11 +204,9 @@ class Backend : public HostBackend {
                            : info.limit - info.in_use - derived;
   }
 
-  std::vector<BackendDataPtr> RunWithMemory(const Program& program,
-                                            const lazy::Computation& computation,
-                                            std::span<const BackendDataPtr> arguments,
-                                            const BackendDevice& device,
-                                            const lazy::RunContext& run) const {
+  std::vector<BackendDataPtr> Run(const Program& program, const lazy::Computation& computation,
+                                  std::span<const BackendDataPtr> arguments,
+                                  const BackendDevice& device, const lazy::RunContext& run) const {
     int64_t others = lazy::DerivedBytes(device);
     std::vector<HostTensor> inputs;
     std::vector<char*> input_pointers;

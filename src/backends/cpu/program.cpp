@@ -242,15 +242,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     buffers[PreparedStep::PackedBuffer(*schedule_, weights_[i].step)] =
         packed_weights.empty() ? nullptr : packed_weights[i];
   }
-  for (size_t i = 0; i < schedule_->buffers.size(); ++i) {
-    buffers[i] = plan_.offset[i] < 0 ? nullptr : arena + plan_.offset[i];
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) buffers[Index(schedule_->inputs[i])] = inputs[i];
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (facts_->outputs[i].input < 0 && facts_->outputs[i].same < 0) {
-      buffers[Index(schedule_->outputs[i])] = outputs[i];
-    }
-  }
+  SetBuffers<char*>(*schedule_, plan_, facts_->outputs, inputs, outputs, arena, buffers);
   const size_t in_place = FirstWriteInPlace(taken);
   if (profile) [[unlikely]] {
     const bool any = in_place < steps_.size();
@@ -331,8 +323,7 @@ void Program::RunKernels(size_t first, size_t end, char* const* buffers, char* a
 
 std::string Program::ToText(std::string_view what) const {
   const compiler::ScheduledGraph at = AtOwnSizes();
-  std::string text = hammock::ToText(at.graph) + "\n" + compiler::ToText(at.schedule, at.graph);
-  text += fmt::format("arena {} bytes, outputs {} bytes\n", plan_.arena_bytes, plan_.output_bytes);
+  std::string text = DescribePlan(at.graph, at.schedule, plan_);
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i]->call) {
       text += fmt::format("step {}: {}\n", i, steps_[i]->call->kernel());

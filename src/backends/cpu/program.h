@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/saved_program.h"
+#include "backends/common/target_programs.h"
 #include "backends/cpu/prepared_step.h"
 #include "compiler/loops/donation_plan.h"
 #include "compiler/loops/memory_plan.h"
@@ -25,8 +25,8 @@ struct RunProfile;
 
 namespace hammock::cpu {
 
-class ProgramsBySize;
 class SizedProgram;
+struct Target;
 
 std::vector<Pass> CpuPasses();
 /// A graph of primitives after CpuPasses.
@@ -69,7 +69,7 @@ class Program {
   void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
   SavedProgram Save() const;  ///< of one that is not sized
   /// The programs at other sizes of the same graph, if it has dim parameters.
-  std::shared_ptr<ProgramsBySize> by_size;
+  std::shared_ptr<ProgramsBySize<Target>> by_size;
 
   /// An input that a step reads as a packed weight, if it is given one.
   struct Weight {

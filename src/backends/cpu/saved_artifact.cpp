@@ -31,15 +31,11 @@ std::string ProgramFingerprint() {
 }
 
 std::string SaveArtifact(const Program& program) {
-  SavedArtifact artifact;
+  SavedArtifact artifact = SaveProgram(program);
   std::vector<std::shared_ptr<KernelCode>> kernels;
   program.AddKernels(kernels);
-  if (!program.is_sized()) artifact.program = program.Save();
   if (program.by_size) {
-    for (const auto& sized : program.by_size->all()) {
-      sized->AddKernels(kernels);
-      artifact.sizes.push_back(sized->Save());
-    }
+    for (const auto& sized : program.by_size->all()) sized->AddKernels(kernels);
   }
   AddCodeOf(kernels, artifact);
   return artifact.ToBytes();
@@ -50,16 +46,7 @@ std::shared_ptr<Program> LoadArtifact(const lazy::Computation& computation,
   SavedArtifact artifact = SavedArtifact::Parse(bytes);
   std::vector<std::shared_ptr<const LoadedCode>> held;  // until kernels hold it
   for (const auto& [key, code] : artifact.code) held.push_back(AddCode(key, DeserializeCode(code)));
-  std::shared_ptr<ProgramsBySize> by_size;
-  if (!computation.graph().dim_params.empty()) {
-    by_size = std::make_shared<ProgramsBySize>(computation.graph(), computation.derived_sizes);
-    for (SavedSizes& sizes : artifact.sizes) by_size->Add(std::move(sizes));
-  }
-  std::shared_ptr<Program> program = artifact.program
-                                         ? std::make_shared<Program>(std::move(*artifact.program))
-                                         : by_size->At(computation.sizes());
-  program->by_size = by_size;
-  return program;
+  return LoadProgram(computation, std::move(artifact), Target());
 }
 
 }  // namespace hammock::cpu

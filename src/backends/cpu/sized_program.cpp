@@ -5,32 +5,28 @@
 #include "compiler/loops/program_outputs.h"
 #include "compiler/loops/stream_results.h"
 #include "hammock/config.h"
-#include "hammock/metrics.h"
-#include "ir/graph_sizes.h"
 
 namespace hammock::cpu {
 
 using compiler::SizedSchedule;
 
-std::shared_ptr<const SizedProgram> SizedProgram::Make(const Graph& general,
-                                                       const DerivedSizes& derived,
-                                                       const std::vector<int64_t>& free) {
-  compiler::SizedPlanner planner;
-  planner.derived = derived;
-  planner.graph = [&](const std::vector<int64_t>& at) {
-    Graph graph = AtSizes(general, AllSizes(derived, at));
-    Verify(graph);  // parameters that seem free may depend on each other
-    return RewriteForCpu(graph);
+namespace {
+
+/// Outputs that can take the memory of an input at some sizes only take none.
+bool Donates(const SizedSchedule::Made& made, const std::vector<int>& group_last) {
+  auto plan = [&](const compiler::ScheduledGraph& sample) {
+    return compiler::DonationPlan(sample.graph, sample.schedule, group_last);
   };
-  // Whether results are written past the caches is asked at every size.
-  planner.schedule = [](const Graph& graph) {
-    return compiler::MakeSchedule(graph, /*aligned_outputs=*/false);
-  };
-  SizedSchedule::Made made = SizedSchedule::Make(planner, free);
-  if (!made.sized) return nullptr;
+  const compiler::DonationPlan first = plan(made.samples[0]);
+  return std::ranges::all_of(made.samples,
+                             [&](const auto& sample) { return plan(sample) == first; });
+}
+
+}  // namespace
+
+std::shared_ptr<const SizedProgram> Target::Share(const SizedSchedule::Made& made) const {
   const std::vector<int> groups = GroupsOf(made.sized->schedule());
-  return std::make_shared<const SizedProgram>(
-      SavedSizes{made.sized, groups, Donates(made, groups)});
+  return Share(SavedSizes{made.sized, groups, Donates(made, groups)});
 }
 
 SizedProgram::SizedProgram(SavedSizes saved)
@@ -63,16 +59,6 @@ SizedProgram::SizedProgram(SavedSizes saved)
     steps_.push_back(std::make_shared<const PreparedStep>(schedule_->graph(), schedule, i,
                                                           std::move(sized), std::move(code)));
   }
-}
-
-/// Outputs that can take the memory of an input at some sizes only take none.
-bool SizedProgram::Donates(const SizedSchedule::Made& made, const std::vector<int>& group_last) {
-  auto plan = [&](const compiler::ScheduledGraph& sample) {
-    return compiler::DonationPlan(sample.graph, sample.schedule, group_last);
-  };
-  const compiler::DonationPlan first = plan(made.samples[0]);
-  return std::ranges::all_of(made.samples,
-                             [&](const auto& sample) { return plan(sample) == first; });
 }
 
 void SizedProgram::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const {
@@ -108,18 +94,6 @@ int64_t SizedProgram::bytes() const {
   int64_t bytes = schedule_->bytes();
   for (const auto& step : steps_) bytes += step ? step->bytes() : 0;
   return bytes;
-}
-
-std::shared_ptr<Program> ProgramsBySize::At(const std::vector<int64_t>& sizes) {
-  if (std::optional<std::vector<int64_t>> free = FreeSizes(derived_, sizes)) {
-    auto make = [&] { return SizedProgram::Make(general_, derived_, *free); };
-    if (auto sized = made_.Find(*free, make)) {
-      return std::make_shared<Program>(std::move(sized), *free);
-    }
-  }
-  static metrics::Counter& scheduled = metrics::GetCounter("cpu::SizesScheduled");
-  scheduled.Add();
-  return std::make_shared<Program>(AtSizes(general_, sizes));
 }
 
 }  // namespace hammock::cpu

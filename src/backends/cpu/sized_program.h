@@ -1,12 +1,11 @@
 #pragma once
-/// Programs of a graph with dim parameters. The parts that all sizes share are made once; a program
-/// at new sizes needs arithmetic and the calls whose shapes change. See Note [Sized schedules].
+/// The parts that programs of one graph at many sizes share: a program at new sizes needs
+/// arithmetic and the calls whose shapes change. See Note [Sized schedules].
 
 #include <memory>
 #include <vector>
 
 #include "backends/cpu/program.h"
-#include "compiler/loops/by_range.h"
 #include "compiler/sizes/sized_schedule.h"
 
 namespace hammock::cpu {
@@ -14,11 +13,6 @@ namespace hammock::cpu {
 /// The parts that programs at a range of sizes share. Immutable.
 class SizedProgram {
  public:
-  /// Around these sizes of the free parameters of `general`; null if programs there have
-  /// different steps.
-  static std::shared_ptr<const SizedProgram> Make(const Graph& general, const DerivedSizes& derived,
-                                                  const std::vector<int64_t>& free);
-
   explicit SizedProgram(SavedSizes saved);
   SavedSizes Save() const { return {schedule_, facts_.group_last, donates_}; }
   void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
@@ -33,9 +27,6 @@ class SizedProgram {
   int64_t bytes() const;
 
  private:
-  static bool Donates(const compiler::SizedSchedule::Made& made,
-                      const std::vector<int>& group_last);
-
   std::shared_ptr<const compiler::SizedSchedule> schedule_;
   Program::Facts facts_;
   bool donates_;
@@ -44,21 +35,31 @@ class SizedProgram {
   std::vector<std::shared_ptr<const PreparedStep>> steps_;  // null for those that vary
 };
 
-/// Programs of one graph at all its sizes. Thread-safe.
-class ProgramsBySize {
- public:
-  ProgramsBySize(Graph general, DerivedSizes derived)
-      : general_(std::move(general)), derived_(std::move(derived)) {}
+/// See backends/common/target_programs.h.
+struct Target {
+  using Program = cpu::Program;
+  using Sized = SizedProgram;
+  static constexpr const char* kScheduled = "cpu::SizesScheduled";
 
-  std::shared_ptr<Program> At(const std::vector<int64_t>& sizes);
-  int64_t bytes() const { return made_.bytes(); }
-  void Add(SavedSizes saved) { made_.Add(std::make_shared<SizedProgram>(std::move(saved))); }
-  std::vector<std::shared_ptr<const SizedProgram>> all() const { return made_.all(); }
-
- private:
-  const Graph general_;
-  const DerivedSizes derived_;
-  compiler::ByRange<SizedProgram> made_;
+  Graph Rewrite(const Graph& graph) const { return RewriteForCpu(graph); }
+  /// Whether results are written past the caches is asked at every size.
+  compiler::Schedule Schedule(const Graph& rewritten) const {
+    return compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false);
+  }
+  std::shared_ptr<const Sized> Share(const compiler::SizedSchedule::Made& made) const;
+  std::shared_ptr<const Sized> Share(SavedSizes saved) const {
+    return std::make_shared<const Sized>(std::move(saved));
+  }
+  std::shared_ptr<Program> At(std::shared_ptr<const Sized> sized,
+                              const std::vector<int64_t>& free) const {
+    return std::make_shared<Program>(std::move(sized), free);
+  }
+  std::shared_ptr<Program> Make(const Graph& graph) const {
+    return std::make_shared<Program>(graph);
+  }
+  std::shared_ptr<Program> Make(SavedProgram saved) const {
+    return std::make_shared<Program>(std::move(saved));
+  }
 };
 
 }  // namespace hammock::cpu

@@ -18,7 +18,7 @@
 #include "backends/cuda/passes/chunk_attention.h"
 #include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/saved_artifact.h"
-#include "backends/cuda/sized_programs.h"
+#include "backends/cuda/target.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
@@ -160,7 +160,7 @@ class Backend : public lazy::BackendImplInterface {
   ComputationPtr Instantiate(const ComputationPtr& general,
                              std::span<const int64_t> sizes) const override {
     auto instance = std::make_shared<lazy::Computation>(*general, sizes);
-    const std::shared_ptr<ProgramsBySize> by_size = ProgramOf(*general)->by_size;
+    const auto by_size = ProgramOf(*general)->by_size;
     DeviceState& state = *devices_[OrdinalOf(*general)];
     SetProgram(*instance, state.Guarded([&] { return by_size->At(instance->sizes()); }));
     ++instantiated_;
@@ -198,18 +198,13 @@ class Backend : public lazy::BackendImplInterface {
       dump = PrepareDump(*computation, program, ParametersOf(*computation, arguments));
     }
     try {
-      std::vector<BackendDataPtr> results = StateOf(device).Guarded({program, run.location}, [&] {
-        return Run(program, *computation, arguments, device, run, dump);
+      std::vector<BackendDataPtr> results = WithPlanInErrors(*program, [&] {
+        return StateOf(device).Guarded({program, run.location}, [&] {
+          return Run(program, *computation, arguments, device, run, dump);
+        });
       });
       ++executed_;
       return results;
-    } catch (OutOfMemory& error) {
-      OutOfMemory with_plan(
-          error.code(),
-          fmt::format("{}; the run needs {} bytes besides its inputs, most for {}", error.message(),
-                      program->plan().peak_bytes(), program->LargestBuffers()));
-      with_plan.SetWhere(error.where());
-      throw with_plan;
     } catch (const DeviceError& error) {
       if (dump) dump->Write(error);
       throw;
@@ -354,25 +349,11 @@ class Backend : public lazy::BackendImplInterface {
     return *held;
   }
 
-  static void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program) {
-    computation.artifact_bytes = program->bytes();
-    computation.artifact = std::move(program);
-  }
-
   void Prepare(lazy::Computation& computation) const {
     try {
       DeviceState& state = *devices_[OrdinalOf(computation)];
-      if (computation.graph().dim_params.empty()) {
-        return SetProgram(computation, state.Guarded([&] {
-          return std::make_shared<Program>(computation.graph(), state.machine);
-        }));
-      }
-      auto by_size = std::make_shared<ProgramsBySize>(computation.graph(),
-                                                      computation.derived_sizes, state.machine);
-      auto program = state.Guarded([&] { return by_size->At(computation.sizes()); });
-      program->by_size = by_size;
-      SetProgram(computation, std::move(program));
-      computation.artifact_bytes += by_size->bytes();
+      SetProgram(computation,
+                 state.Guarded([&] { return CompileProgram(computation, Target{state.machine}); }));
     } catch (const NotSupported& error) {
       Throw<CompileError>(ErrorCode::kCompile, "{}: {}", computation.name(), error.message());
     }

@@ -474,15 +474,7 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
 std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
                                         std::span<const Address> outputs, Address arena) const {
   std::vector<Address> buffers(schedule_.buffers.size());
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (plan_.offset[i] >= 0) buffers[i] = arena + static_cast<Address>(plan_.offset[i]);
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) buffers[Index(schedule_.inputs[i])] = inputs[i];
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs_[i].input < 0 && outputs_[i].same < 0) {
-      buffers[Index(schedule_.outputs[i])] = outputs[i];
-    }
-  }
+  SetBuffers<Address>(schedule_, plan_, outputs_, inputs, outputs, arena, buffers.data());
   return buffers;
 }
 
@@ -736,8 +728,7 @@ std::optional<Call::Fault> Program::FindFault(const uint64_t* faults, NodeId* no
 }
 
 std::string Program::ToText(std::string_view what) const {
-  std::string text = hammock::ToText(graph_) + "\n" + compiler::ToText(schedule_, graph_);
-  text += fmt::format("arena {} bytes, outputs {} bytes\n", plan_.arena_bytes, plan_.output_bytes);
+  std::string text = DescribePlan(graph_, schedule_, plan_);
   for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
     if (steps_[i].call) continue;
     if (steps_[i].joint) {

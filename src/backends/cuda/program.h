@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/saved_program.h"
+#include "backends/common/target_programs.h"
 #include "backends/cuda/calls/calls.h"
 #include "backends/cuda/driver/cuda_graph_cache.h"
 #include "backends/cuda/driver/machine.h"
@@ -36,7 +36,7 @@
 
 namespace hammock::cuda {
 
-class ProgramsBySize;
+struct Target;
 
 /// The words by which a run reports and learns of failures; see Note [Guarded kernels].
 struct RunFaults {
@@ -79,7 +79,7 @@ class Program {
   SavedProgram Save() const;  ///< of one that is not sized
 
   /// The programs at other sizes of the same graph, if it has dim parameters.
-  std::shared_ptr<ProgramsBySize> by_size;
+  std::shared_ptr<ProgramsBySize<Target>> by_size;
 
   const std::vector<compiler::OutputSource>& outputs() const { return outputs_; }
   const compiler::MemoryPlan& plan() const { return plan_; }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/driver/libraries.h"
-#include "backends/cuda/sized_programs.h"
+#include "backends/cuda/target.h"
 #include "base/build_id.h"
 
 namespace hammock::cuda {
@@ -14,11 +14,9 @@ std::string ProgramFingerprint(const Machine& machine) {
 }
 
 std::string SaveArtifact(const Program& program, Machine& machine) {
-  SavedArtifact artifact;
+  SavedArtifact artifact = SaveProgram(program);
   artifact.code = machine.SaveCode(program.Sources());
   artifact.algorithms = machine.SaveAlgorithms();
-  if (!program.is_sized()) artifact.program = program.Save();
-  if (program.by_size) artifact.sizes = program.by_size->Save();
   return artifact.ToBytes();
 }
 
@@ -27,17 +25,7 @@ std::shared_ptr<Program> LoadArtifact(const lazy::Computation& computation, std:
   SavedArtifact artifact = SavedArtifact::Parse(bytes);
   machine->AddCode(std::move(artifact.code));
   machine->AddAlgorithms(artifact.algorithms);
-  std::shared_ptr<ProgramsBySize> by_size;
-  if (!computation.graph().dim_params.empty()) {
-    by_size =
-        std::make_shared<ProgramsBySize>(computation.graph(), computation.derived_sizes, machine);
-    for (const SavedSizes& sizes : artifact.sizes) by_size->Add(sizes);
-  }
-  std::shared_ptr<Program> program = artifact.program
-                                         ? std::make_shared<Program>(*artifact.program, machine)
-                                         : by_size->At(computation.sizes());
-  program->by_size = by_size;
-  return program;
+  return LoadProgram(computation, std::move(artifact), Target{machine});
 }
 
 }  // namespace hammock::cuda

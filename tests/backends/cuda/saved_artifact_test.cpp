@@ -4,7 +4,7 @@
 
 #include "backends/cuda/driver/noting_machine.h"
 #include "backends/cuda/emulated.h"
-#include "backends/cuda/sized_programs.h"
+#include "backends/cuda/target.h"
 #include "hammock/ir/graph.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
@@ -100,7 +100,7 @@ TEST(CudaSavedArtifact, GeneralComputationsServeOtherSizes) {
     %2 = reduce_sum %1 {dims=[1], keepdim=false} : f32[n]
     return %1, %2)");
   auto first = std::make_shared<CodeMachine>(EmulatedForTests());
-  auto by_size = std::make_shared<ProgramsBySize>(graph, DerivedSizes(), first);
+  auto by_size = std::make_shared<ProgramsBySize<Target>>(graph, DerivedSizes(), Target{first});
   std::shared_ptr<Program> program = by_size->At({100});
   program->by_size = by_size;
   std::string bytes = SaveArtifact(*program, *first);

@@ -1,4 +1,4 @@
-#include "backends/cuda/sized_programs.h"
+#include "backends/cuda/target.h"
 
 #include <gtest/gtest.h>
 
@@ -23,23 +23,24 @@ class CountingMachine : public NotingMachine {
 
 TEST(ProgramsBySize, TextsAreWrittenOnce) {
   auto machine = std::make_shared<CountingMachine>(MakeEmulatedMachine("none"));
-  ProgramsBySize programs(ParseGraph("graph(n=100)\n"
-                                     "%0 = input : f32[n,64]\n"
-                                     "%1 = input : f32[40]\n"
-                                     "%2 = exp %0 : f32[n,64]\n"
-                                     "%3 = exp %1 : f32[40]\n"
-                                     "%4 = reduce_sum %2 {dims=[1], keepdim=false} : f32[n]\n"
-                                     "%5:2 = sort %3 {dim=0, descending=false} : f32[40], i64[40]\n"
-                                     "%6:2 = loop %3, %2 {body=graph {\n"
-                                     "  %0 = input : i64[]\n"
-                                     "  %1 = input : f32[40]\n"
-                                     "  %2 = input : f32[64]\n"
-                                     "  %3 = sin %1 : f32[40]\n"
-                                     "  return %3, %2\n"
-                                     "}, count=n, num_carried=1, num_stacked_in=1} : f32[40], "
-                                     "f32[n,64]\n"
-                                     "return %2, %4, %5.0, %6.0, %6.1\n"),
-                          {}, machine);
+  ProgramsBySize<Target> programs(
+      ParseGraph("graph(n=100)\n"
+                 "%0 = input : f32[n,64]\n"
+                 "%1 = input : f32[40]\n"
+                 "%2 = exp %0 : f32[n,64]\n"
+                 "%3 = exp %1 : f32[40]\n"
+                 "%4 = reduce_sum %2 {dims=[1], keepdim=false} : f32[n]\n"
+                 "%5:2 = sort %3 {dim=0, descending=false} : f32[40], i64[40]\n"
+                 "%6:2 = loop %3, %2 {body=graph {\n"
+                 "  %0 = input : i64[]\n"
+                 "  %1 = input : f32[40]\n"
+                 "  %2 = input : f32[64]\n"
+                 "  %3 = sin %1 : f32[40]\n"
+                 "  return %3, %2\n"
+                 "}, count=n, num_carried=1, num_stacked_in=1} : f32[40], "
+                 "f32[n,64]\n"
+                 "return %2, %4, %5.0, %6.0, %6.1\n"),
+      {}, Target{machine});
   programs.At({100});
   EXPECT_GT(machine->texts, 0u);
   machine->texts = 0;
