@@ -2,6 +2,8 @@
 /// What the trial programs share. A trial is written as a user would write it, with the public
 /// headers and default settings; besides its results it checks what it cost.
 
+#include <time.h>
+
 #include <hammock/hammock.h>
 
 #include <chrono>
@@ -56,6 +58,13 @@ inline bool Contains(const std::string& text, const std::string& part) {
 
 inline double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Processor time of this process: what others do on the machine does not count.
+inline double CpuSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 /// Graphs that were compiled so far.

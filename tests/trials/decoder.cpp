@@ -119,6 +119,16 @@ std::vector<int64_t> Generate(Decoder& net, int count, bool is_static) {
   return generated;
 }
 
+double BestTime(const std::function<void()>& work) {
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    double start = CpuSeconds();
+    work();
+    best = std::min(best, CpuSeconds() - start);
+  }
+  return best;
+}
+
 }  // namespace
 
 int main() {
@@ -130,17 +140,14 @@ int main() {
   std::vector<int64_t> growing = Generate(net, kTokens, false);
   CheckAtMost(static_cast<double>(Compiles() - before), 6, "compiles with a growing cache");
   before = Compiles();
-  double start = Seconds();
-  Check(Generate(net, kTokens, false) == growing, "the same tokens the second time");
-  double growing_time = Seconds() - start;
+  double growing_time = BestTime(
+      [&] { Check(Generate(net, kTokens, false) == growing, "the same tokens the second time"); });
   CheckAtMost(static_cast<double>(Compiles() - before), 0, "compiles the second time");
   before = Compiles();
   Check(Generate(net, kTokens, true) == growing, "the same tokens with a static cache");
   CheckAtMost(static_cast<double>(Compiles() - before), 4, "compiles with a static cache");
   before = Compiles();
-  start = Seconds();
-  Generate(net, kTokens, true);
-  double static_time = Seconds() - start;
+  double static_time = BestTime([&] { Generate(net, kTokens, true); });
   CheckAtMost(static_cast<double>(Compiles() - before), 0, "compiles the second time");
   CheckAtMost(growing_time / static_time, 3, "a growing cache against a static one");
   return Result();

@@ -22,7 +22,7 @@ void TrainAtAnySize(const char* name, const std::vector<Tensor>& parameters, int
   optim::SGD optimizer(parameters, {.lr = 1e-3});
   auto train = [&](int64_t a, int64_t b) {
     Tensor loss;
-    double start = Seconds();
+    double start = CpuSeconds();
     step([&] {
       optimizer.zero_grad();
       Tensor value = loss_of(a, b);
@@ -31,7 +31,7 @@ void TrainAtAnySize(const char* name, const std::vector<Tensor>& parameters, int
       loss = value.detach();
     });
     Check(std::isfinite(loss.item<double>()), std::string(name) + ": the loss is finite");
-    return Seconds() - start;
+    return CpuSeconds() - start;
   };
   std::mt19937 random(1);
   auto any = [&] { return least + static_cast<int64_t>(random() % (most - least + 1)); };
@@ -94,7 +94,7 @@ int main() {
   optim::AdamW optimizer(parameters, {.lr = 1e-3});
   auto train = [&](int64_t batch, int64_t length) {
     Tensor loss;
-    double start = Seconds();
+    double start = CpuSeconds();
     step([&] {
       optimizer.zero_grad();
       Tensor codes = randint(0, 500, {batch, length});
@@ -106,7 +106,7 @@ int main() {
     });
     double value = loss.item<double>();
     Check(std::isfinite(value), "the loss is finite");
-    return Seconds() - start;
+    return CpuSeconds() - start;
   };
   std::mt19937 random(0);
   auto any_size = [&] { return std::pair<int64_t, int64_t>(1 + random() % 12, 2 + random() % 40); };
