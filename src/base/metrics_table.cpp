@@ -51,7 +51,8 @@ constexpr Row kRows[] = {
     {"CacheBytes", kGauge, "Their size."},
     {"DiskCacheHits", kCounter, "Compiled steps that an earlier process had saved."},
     {"DiskCacheRefused", kCounter,
-     "Saved steps that could not be used: damaged, or of another build or device."},
+     "Saved steps that could not be used: damaged, of another build or device, or for other "
+     "numbers."},
     {"DiskCacheWrites", kCounter, "Compiled steps that were saved."},
     {"NativeCodeLoaded", kCounter, "Computations taken from an archive, without a compiler."},
     {"cpu::Kernels", kCounter, "Kernels of new graphs on the CPU."},

@@ -193,7 +193,10 @@ Generaliser::Generaliser(ComputationCache& cache, DeviceEntry& device,
 const LoweredStep& Generaliser::lowered() {
   if (!lowered_) {
     lowered_ = LowerStep(device_, traced_);
-    if (!alike_.empty() && IsSimple(*lowered_)) lowered_skeleton_ = SkeletonOf(lowered_->graph);
+    // That of the traced graph is there where it may be compared with others.
+    if (!skeleton_.words.empty() && IsSimple(*lowered_)) {
+      lowered_skeleton_ = SkeletonOf(lowered_->graph);
+    }
   }
   return *lowered_;
 }
@@ -218,10 +221,9 @@ CompiledStepPtr Generaliser::Load(std::span<const std::string> devices) {
     return step;
   }
   if (!enabled_) return nullptr;
-  std::shared_ptr<GeneralStep> general = LoadGeneral(device_, traced_, devices);
-  if (!general) return nullptr;
   if (skeleton_.words.empty()) skeleton_ = SkeletonOf(traced_);
-  if (!general->rule.ParametersOf(skeleton_.sizes)) return nullptr;
+  std::shared_ptr<GeneralStep> general = LoadGeneral(device_, traced_, skeleton_.sizes, devices);
+  if (!general) return nullptr;
   general->structure = structure_;
   general->traced_words = skeleton_.words;
   general->lowered_words = SkeletonOf(general->computation->graph()).words;

@@ -244,6 +244,7 @@ void SaveStep(CompiledStepPtr step, const Graph& traced, std::span<const std::st
 }
 
 std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& traced,
+                                         std::span<const int64_t> sizes,
                                          std::span<const std::string> devices) {
   if (!Enabled()) return nullptr;
   auto read = [&](const std::string& bytes) -> std::shared_ptr<GeneralStep> {
@@ -252,6 +253,7 @@ std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& trace
     RecordReader record("a general step", bytes);
     record(*general, computation);
     record.ExpectEnd();
+    if (!general->rule.ParametersOf(sizes)) return nullptr;
     general->computation = LoadComputation(device, computation, traced);
     return general->computation ? general : nullptr;
   };

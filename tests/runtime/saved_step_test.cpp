@@ -249,6 +249,16 @@ TEST_F(SavedStep, OneGeneralStepServesAllSizes) {
   EXPECT_EQ(Work().lowered, before.lowered + 1) << "without the cache";
 }
 
+TEST_F(SavedStep, ALoadedGeneralStepIsWidened) {
+  auto run = [](int64_t n) { return (arange(n, f32, "cpu") * 2.0f + 1.0f).to_vector<float>(); };
+  run(9);
+  run(12);
+  Forget();
+  const int64_t misses = CounterOf("UncachedCompile");
+  for (int64_t n : {1000000, 70, 3}) EXPECT_EQ(run(n).size(), static_cast<size_t>(n));
+  EXPECT_EQ(CounterOf("UncachedCompile"), misses) << "sizes far from the saved ones";
+}
+
 TEST_F(SavedStep, PartsOnTheFallbackDeviceAreSavedToo) {
   config::Override force("force_fallback", "exp");
   auto run = [] {
