@@ -174,9 +174,9 @@ std::vector<double> KernelTimes(int first, int count) {
   Tensor x = ones({1024}), y = ones({1024});
   std::vector<double> times;
   for (int i = 0; i < count; ++i) {
-    auto before = metrics::MetricValue("cpu::CompileKernel");
+    auto before = metrics::MetricValue("cpu::KernelCompileTime");
     Sync(NumberedChain(first + i, x, y));
-    auto after = metrics::MetricValue("cpu::CompileKernel");
+    auto after = metrics::MetricValue("cpu::KernelCompileTime");
     if (!after) continue;
     double total = after->total - (before ? before->total : 0);
     auto samples = static_cast<double>(after->samples - (before ? before->samples : 0));
@@ -270,9 +270,9 @@ std::vector<double> CachedKernels(int count) {
   for (int i = 1; i < count; ++i) NextNumber();
   KernelTimes(first, count);
   LazyGraphExecutor::Get()->ClearComputationCache();
-  int64_t before = metrics::CounterValue("CpuCodeFromDisk").value_or(0);
+  int64_t before = metrics::CounterValue("cpu::CodeFromDisk").value_or(0);
   std::vector<double> times = KernelTimes(first, count);
-  int64_t loaded = metrics::CounterValue("CpuCodeFromDisk").value_or(0) - before;
+  int64_t loaded = metrics::CounterValue("cpu::CodeFromDisk").value_or(0) - before;
   std::filesystem::remove_all(folder);
   if (loaded == 0) throw std::runtime_error("no kernel came from its cached object");
   return times;

@@ -242,6 +242,7 @@ std::vector<std::string> Names(const ByName<T>& objects) {
   return names;
 }
 
+/// Null: there is none.
 template <class T>
 T* Find(const ByName<T>& objects, std::string_view name) {
   std::lock_guard lock(GetRegistry().mutex);
@@ -249,32 +250,40 @@ T* Find(const ByName<T>& objects, std::string_view name) {
   return found == objects.end() ? nullptr : found->second.get();
 }
 
-/// Finds by name or makes with these arguments.
-template <class T, class... Args>
-T& FindOrMake(ByName<T>& objects, std::string_view name, Args... args) {
+template <class T>
+T* FindByAnyName(const ByName<T>& objects, std::string_view name) {
+  if (T* object = Find(objects, name)) return object;
+  return Find(objects, PresentName(name));
+}
+
+/// Finds by name or makes by `make`, which is called with the mutex held.
+template <class T, class Make>
+T& FindOrMake(ByName<T>& objects, std::string_view name, Make make) {
+  if (T* object = Find(objects, name)) return *object;
+  std::string present = PresentName(name);
   std::lock_guard lock(GetRegistry().mutex);
-  auto found = objects.find(name);
+  auto found = objects.find(present);
   if (found != objects.end()) return *found->second;
-  return *objects.emplace(name, std::make_unique<T>(args...)).first->second;
+  return *objects.emplace(std::move(present), make()).first->second;
 }
 
 }  // namespace
 
 Counter& GetCounter(std::string_view name) {
-  Registry& registry = GetRegistry();
-  std::lock_guard lock(registry.mutex);
-  auto found = registry.counters.find(name);
-  if (found != registry.counters.end()) return *found->second;
-  auto counter = std::make_unique<Counter>(static_cast<uint32_t>(registry.counters.size()));
-  return *registry.counters.emplace(name, std::move(counter)).first->second;
+  auto& counters = GetRegistry().counters;
+  return FindOrMake(counters, name, [&] {
+    return std::make_unique<Counter>(static_cast<uint32_t>(counters.size()));
+  });
 }
 
 Gauge& GetGauge(std::string_view name, Kind kind) {
-  return WithKind(FindOrMake(GetRegistry().gauges, name, kind), name, kind);
+  auto make = [&] { return std::make_unique<Gauge>(kind); };
+  return WithKind(FindOrMake(GetRegistry().gauges, name, make), name, kind);
 }
 
 Metric& GetMetric(std::string_view name, Kind kind) {
-  return WithKind(FindOrMake(GetRegistry().metrics, name, kind), name, kind);
+  auto make = [&] { return std::make_unique<Metric>(kind); };
+  return WithKind(FindOrMake(GetRegistry().metrics, name, make), name, kind);
 }
 
 std::vector<std::string> CounterNames() { return Names(GetRegistry().counters); }
@@ -282,19 +291,19 @@ std::vector<std::string> GaugeNames() { return Names(GetRegistry().gauges); }
 std::vector<std::string> MetricNames() { return Names(GetRegistry().metrics); }
 
 std::optional<int64_t> CounterValue(std::string_view name) {
-  Counter* counter = Find(GetRegistry().counters, name);
+  Counter* counter = FindByAnyName(GetRegistry().counters, name);
   if (!counter) return std::nullopt;
   return counter->Value();
 }
 
 std::optional<int64_t> GaugeValue(std::string_view name) {
-  Gauge* gauge = Find(GetRegistry().gauges, name);
+  Gauge* gauge = FindByAnyName(GetRegistry().gauges, name);
   if (!gauge) return std::nullopt;
   return gauge->Value();
 }
 
 std::optional<MetricData> MetricValue(std::string_view name) {
-  Metric* metric = Find(GetRegistry().metrics, name);
+  Metric* metric = FindByAnyName(GetRegistry().metrics, name);
   if (!metric) return std::nullopt;
   return metric->Data();
 }

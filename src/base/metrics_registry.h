@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 
 namespace hammock::metrics {
 
@@ -37,11 +37,16 @@ struct Registry {
   ByName<Gauge> gauges;
   ByName<Metric> metrics;
   std::vector<std::unique_ptr<detail::CounterBlock>> blocks;
+  std::map<std::string, Declaration, std::less<>> declarations;
+  std::map<std::string, std::string, std::less<>> renamed;  // from an old name to the present one
   std::map<int, Provider> providers;
   int next_provider = 1;
 };
 
 /// Never destroyed.
 Registry& GetRegistry();
+
+/// The present name of a metric that was renamed, of which it warns once; else `name`.
+std::string PresentName(std::string_view name);
 
 }  // namespace hammock::metrics

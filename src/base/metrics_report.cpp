@@ -64,6 +64,12 @@ bool Matches(std::string_view name, const std::vector<std::string>& patterns) {
   return false;
 }
 
+std::vector<std::string> PresentNames(const std::vector<std::string>& patterns) {
+  std::vector<std::string> names;
+  for (const std::string& pattern : patterns) names.push_back(PresentName(pattern));
+  return names;
+}
+
 /// What a report shows, copied, so that it is formatted without the lock.
 struct Snapshot {
   std::vector<std::pair<std::string, int64_t>> counters;
@@ -161,12 +167,14 @@ std::string Report() {
 
 std::string Report(const std::vector<std::string>& counters_and_gauges,
                    const std::vector<std::string>& metrics) {
+  const std::vector<std::string> wanted = PresentNames(counters_and_gauges);
+  const std::vector<std::string> wanted_metrics = PresentNames(metrics);
   return Report(
       [&](std::string_view name) {
-        return name.starts_with("fallback::") || Matches(name, counters_and_gauges);
+        return name.starts_with("fallback::") || Matches(name, wanted);
       },
-      [&](std::string_view name) { return Matches(name, metrics); },
-      [&](std::string_view name) { return Matches(name, counters_and_gauges); });
+      [&](std::string_view name) { return Matches(name, wanted_metrics); },
+      [&](std::string_view name) { return Matches(name, wanted); });
 }
 
 std::string ReportJson() {

@@ -7,11 +7,16 @@
 #include "base/log.h"
 #include "base/record_bytes.h"
 #include "hammock/lazy/saved_computation.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "runtime/backend_calls.h"
 
 namespace hammock::jit {
 namespace {
+
+constinit const metrics::DeclaredCounter kNativeCodeLoaded({
+    .name = "NativeCodeLoaded",
+    .doc = "Computations taken from an archive, without a compiler.",
+});
 
 constexpr std::string_view kSection = "native/";
 
@@ -37,7 +42,6 @@ void SavedComputations::Note(DeviceEntry& device, lazy::ComputationPtr computati
 }
 
 lazy::ComputationPtr SavedComputations::Find(DeviceEntry& device, const Graph& graph) const {
-  static metrics::Counter& loaded = metrics::GetCounter("NativeCodeLoaded");
   auto [first, last] = saved_.equal_range(graph.hash().lo);
   for (; first != last; ++first) {
     const std::string& bytes = first->second;
@@ -49,7 +53,7 @@ lazy::ComputationPtr SavedComputations::Find(DeviceEntry& device, const Graph& g
         [&](auto& backend) { return backend.DeserializeComputation(bytes, device.device); },
         ErrorCode::kCompile);
     if (!found || found->graph() != graph) continue;
-    loaded.Add();
+    metrics::Get<kNativeCodeLoaded>().Add();
     return found;
   }
   return nullptr;

@@ -22,6 +22,23 @@ double Seconds(std::string_view name) {
   return data ? data->total / 1e9 : 0;
 }
 
+/// Whether it is a metric of some backend, as in hammock/metric.h: `<device type>::<metric>...`.
+bool IsOfBackend(std::string_view name, std::string_view metric) {
+  size_t owner = name.find("::");
+  return owner != std::string_view::npos && name.substr(owner + 2).starts_with(metric);
+}
+
+void AddBackends(ActivityTotals& now) {
+  for (const std::string& name : metrics::CounterNames()) {
+    if (name.starts_with("fallback::")) now.fallbacks += Count(name);
+    if (IsOfBackend(name, "KernelsCompiled")) now.kernels_compiled += Count(name);
+    if (IsOfBackend(name, "KernelRuns")) now.kernels_run += Count(name);
+  }
+  for (const std::string& name : metrics::MetricNames()) {
+    if (IsOfBackend(name, "KernelCompileTime")) now.kernel_compiling_seconds += Seconds(name);
+  }
+}
+
 ActivityTotals TotalsNow() {
   CountTraced(Context());  // what this thread has recorded since its last sync
   ActivityTotals now;
@@ -29,17 +46,12 @@ ActivityTotals TotalsNow() {
   now.graphs_compiled = Count("UncachedCompile");
   now.cache_hits = Count("CachedCompile") + Count("ReplayedGraphs");
   now.ops_traced = Count("TracedOps");
-  now.kernels_compiled = Count("cpu::Kernels") + Count("cuda::KernelsCompiled");
-  now.kernels_run = Count("cpu::KernelRunsCompiled") + Count("cpu::KernelRunsInterpreted");
-  for (const std::string& name : metrics::CounterNames()) {
-    if (name.starts_with("fallback::")) now.fallbacks += Count(name);
-  }
+  AddBackends(now);
   for (const Device& device : Devices()) {
     now.peak_bytes = std::max(now.peak_bytes, GetMemoryInfo(device).peak);
   }
   now.tracing_seconds = Seconds("RecordTime");
   now.compiling_seconds = Seconds("LowerTime") + Seconds("CompileTime");
-  now.kernel_compiling_seconds = Seconds("cpu::CompileKernel");
   now.running_seconds = Seconds("ExecuteTime");
   return now;
 }

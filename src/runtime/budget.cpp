@@ -15,7 +15,7 @@
 #include "compiler/loops/memory_plan.h"
 #include "compiler/loops/schedule.h"
 #include "hammock/config.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
 #include "runtime/code_settings.h"
@@ -29,6 +29,11 @@
 namespace hammock {
 
 namespace {
+
+constinit const metrics::DeclaredCounter kTrimIrGraph({
+    .name = "TrimIrGraph",
+    .doc = "Times that pending work was run because there was too much of it.",
+});
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 /// Nodes from which a thread outside of steps looks for a place to run them.
@@ -182,8 +187,7 @@ bool RunPending(ThreadContext& context, int64_t least, const char* trigger) {
     if (context.nodes_look != kNever) context.nodes_look += StateOf(context).NoteInVain(least);
     return false;
   }
-  static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
-  trims.Add();
+  metrics::Get<kTrimIrGraph>().Add();
   StateOf(context).NoteCut();
   ResetBudgets(context);
   RunUnits(context, roots, trigger);
@@ -319,8 +323,7 @@ void RunParts(DeviceEntry& device, std::span<const Value> roots, int64_t free, i
   }
   if (part.empty()) return;
   RunParts(device, part, free, depth + 1);
-  static metrics::Counter& trims = metrics::GetCounter("TrimIrGraph");
-  trims.Add();
+  metrics::Get<kTrimIrGraph>().Add();
   // What fails has nothing to do with the op that used up the budget. The step goes on: what it
   // writes still happens together.
   Executor().Flush(part, {.trigger = "memory budget", .wait = false, .raise_failed = false});

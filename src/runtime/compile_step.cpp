@@ -14,7 +14,7 @@
 #include "base/throw.h"
 #include "compiler/effects.h"
 #include "hammock/config.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
 #include "runtime/compile_step.h"
@@ -50,6 +50,34 @@ constinit config::Option<std::string> config::kForceFallback({
 });
 
 namespace {
+
+constinit const metrics::DeclaredMetric kLowerTime({
+    .name = "LowerTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Passes over new graphs.",
+});
+
+constinit const metrics::DeclaredMetric kCompileTime({
+    .name = "CompileTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Compilations by backends; the CPU's kernels follow in the background.",
+});
+
+constinit const metrics::DeclaredCounter kFallbackCompile({
+    .name = "fallback::compile",
+    .doc = "Segments of steps that moved to the fallback device because they did not compile.",
+});
+
+constinit const metrics::DeclaredCounter kUncachedCompile({
+    .name = "UncachedCompile",
+    .doc = "Graphs that were compiled.",
+});
+
+constinit const metrics::DeclaredMetric kTensorsGraphSize({
+    .name = "TensorsGraphSize",
+    .kind = metrics::Kind::kValue,
+    .doc = "Nodes of graphs that were compiled.",
+});
 
 using Verdict = lazy::Capability::Verdict;
 
@@ -157,7 +185,6 @@ int64_t SizeOfGraph(const Graph& graph) {
 }  // namespace
 
 LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
-  static metrics::Metric& lower_time = metrics::GetMetric("LowerTime", metrics::Kind::kTime);
   std::set<std::string> forced = ForcedNames();
   auto start = std::chrono::steady_clock::now();
   tracing::Span span("lower", "compile");
@@ -166,7 +193,7 @@ LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
     return CapabilityOf(device, graph, node);
   };
   LoweredStep lowered = LowerGraph(traced, query, OptimiserFor(device));
-  lower_time.AddSample(static_cast<double>(
+  metrics::Get<kLowerTime>().AddSample(static_cast<double>(
       std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count()));
   if (!lowered.refusals.empty() && !config::Get<config::kFallback>()) {
     const Refusal& refusal = lowered.refusals[0];
@@ -217,7 +244,6 @@ bool InMarkStep() { return in_mark_step; }
 
 lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::string> devices,
                                   Graph graph, std::vector<lazy::DerivedSize> derived) {
-  static metrics::Metric& compile_time = metrics::GetMetric("CompileTime", metrics::Kind::kTime);
   auto context = CallBackend(device, "CreateLoweringContext", [&](auto& backend) {
     return backend.CreateLoweringContext("SyncTensorsGraph", device.device);
   });
@@ -234,7 +260,7 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::stri
   computation->devices = CallBackend(device, "GetCompilationDevices", [&](auto& backend) {
     return backend.GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);
   });
-  metrics::ScopedTimer timer(compile_time);
+  metrics::ScopedTimer timer(metrics::Get<kCompileTime>());
   tracing::Span span("compile for device", "compile");
   if (span.on()) [[unlikely]]
     span.Set("device", own);
@@ -276,7 +302,7 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
       LogOnce("compile fallback:" + device.type, LogLevel::kWarn,
               "{} could not compile a graph, {} runs it: {}", device.name(), other.name(),
               error.what());
-      metrics::GetCounter("fallback::compile").Add();
+      metrics::Get<kFallbackCompile>().Add();
       step->compile_failed = true;
       compiled.device = &other;
       compiled.fallback = true;
@@ -322,8 +348,6 @@ CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced) {
 CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& hash,
                                          const std::vector<uint64_t>& key, Graph traced,
                                          int64_t kept, const SyncOptions& options) {
-  static metrics::Counter& uncached = metrics::GetCounter("UncachedCompile");
-  static metrics::Metric& size = metrics::GetMetric("TensorsGraphSize", metrics::Kind::kValue);
   auto start = std::chrono::steady_clock::now();
   MarkStepScope mark_step(options.full_step);
   std::string where = LocationText(CurrentLocation());
@@ -363,9 +387,9 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   }
   CompiledStepPtr step = generaliser.Compile(options.devices, &miss.generalised);
   WarnOfRefusals(*step);
-  uncached.Add();
+  metrics::Get<kUncachedCompile>().Add();
   cache.CountMiss();
-  size.AddSample(static_cast<double>(traced.size()));
+  metrics::Get<kTensorsGraphSize>().AddSample(static_cast<double>(traced.size()));
   AddMiss(std::move(miss));
   return finish(std::move(step));
 }

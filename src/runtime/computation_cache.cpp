@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hammock/config.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "runtime/general_step.h"
 
 namespace hammock {
@@ -22,6 +22,18 @@ constinit config::Option<int64_t> config::kCompilationCacheSize({
 });
 
 namespace {
+
+constinit const metrics::DeclaredGauge kCacheEntries({
+    .name = "CacheEntries",
+    .kind = metrics::Kind::kValue,
+    .doc = "Compiled steps that are kept.",
+});
+
+constinit const metrics::DeclaredGauge kCacheBytes({
+    .name = "CacheBytes",
+    .kind = metrics::Kind::kBytes,
+    .doc = "Bytes of the compiled steps that are kept.",
+});
 
 int64_t NextNumber() {
   static constinit std::atomic<int64_t> latest{0};
@@ -205,10 +217,8 @@ void ComputationCache::Shrink() {
 }
 
 void ComputationCache::Publish() {
-  static metrics::Gauge& entries = metrics::GetGauge("CacheEntries", metrics::Kind::kValue);
-  static metrics::Gauge& bytes = metrics::GetGauge("CacheBytes", metrics::Kind::kBytes);
-  entries.Set(static_cast<int64_t>(lru_.size()));
-  bytes.Set(stats_.bytes);
+  metrics::Get<kCacheEntries>().Set(static_cast<int64_t>(lru_.size()));
+  metrics::Get<kCacheBytes>().Set(stats_.bytes);
 }
 
 void ComputationCache::EraseInstancesIf(const std::function<bool(const CompiledStep&)>& wanted,

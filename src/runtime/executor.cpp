@@ -15,7 +15,7 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/borrowed.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
@@ -46,6 +46,28 @@ constinit config::Option<int64_t> config::kDeviceDataCacheSize({
 });
 
 namespace {
+
+constinit const metrics::DeclaredCounter kDeviceDataCacheMiss({
+    .name = "DeviceDataCacheMiss",
+    .doc = "Scalars that had to be uploaded.",
+});
+
+constinit const metrics::DeclaredMetric kTransferToDeviceTime({
+    .name = "TransferToDeviceTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Uploads.",
+});
+
+constinit const metrics::DeclaredMetric kTransferToDeviceBytes({
+    .name = "TransferToDeviceBytes",
+    .kind = metrics::Kind::kBytes,
+    .doc = "Uploads.",
+});
+
+constinit const metrics::DeclaredCounter kCachedCompile({
+    .name = "CachedCompile",
+    .doc = "Graphs that were found compiled.",
+});
 
 uint64_t hash_mask = ~uint64_t{0};
 
@@ -218,8 +240,7 @@ DeviceEntry::CachedScalar* CachedScalarOf(DeviceEntry& device, const Scalar& val
 }
 
 BackendDataPtr NewScalarData(DeviceEntry& device, const Scalar& value) {
-  static metrics::Counter& misses = metrics::GetCounter("DeviceDataCacheMiss");
-  misses.Add();
+  metrics::Get<kDeviceDataCacheMiss>().Add();
   BackendDataPtr data = UploadScalar(device, value);
   data->SetInfo(std::make_shared<lazy::BackendData::DeviceDataInfo>(-1, /*read_only=*/true));
   return data;
@@ -227,21 +248,18 @@ BackendDataPtr NewScalarData(DeviceEntry& device, const Scalar& value) {
 
 std::vector<BackendDataPtr> UploadLeaves(DeviceEntry& device,
                                          const std::vector<HostTensor>& tensors) {
-  static metrics::Metric& time = metrics::GetMetric("TransferToDeviceTime", metrics::Kind::kTime);
-  static metrics::Metric& bytes =
-      metrics::GetMetric("TransferToDeviceBytes", metrics::Kind::kBytes);
   int64_t total = 0;
   for (const HostTensor& tensor : tensors) total += tensor.bytes();
   std::vector<BackendDataPtr> data;
   {
-    metrics::ScopedTimer timer(time);
+    metrics::ScopedTimer timer(metrics::Get<kTransferToDeviceTime>());
     tracing::Span span("upload", "transfer");
     span.Set("bytes", total);
     data = Upload(device, tensors);
   }
   if (tracing::IsOn()) [[unlikely]]
     WriteMemory(device);
-  bytes.AddSample(static_cast<double>(total));
+  metrics::Get<kTransferToDeviceBytes>().AddSample(static_cast<double>(total));
   return data;
 }
 
@@ -529,8 +547,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
         }
         continue;
       }
-      static metrics::Counter& cached = metrics::GetCounter("CachedCompile");
-      cached.Add();
+      metrics::Get<kCachedCompile>().Add();
     }
     if (!config::Get<config::kSaveTensorsFile>().empty() && saved != compiled) [[unlikely]] {
       Graph traced = GraphOf(walk);

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/throw.h"
 #include "hammock/config.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/graph_sizes.h"
 #include "runtime/backend_calls.h"
 #include "runtime/saved_step.h"
@@ -24,6 +24,16 @@ constinit config::Option<bool> config::kGeneralise({
 });
 
 namespace {
+
+constinit const metrics::DeclaredCounter kGeneralisedHits({
+    .name = "GeneralisedHits",
+    .doc = "Graphs of a new size that needed no compilation.",
+});
+
+constinit const metrics::DeclaredCounter kGeneralisedEntries({
+    .name = "GeneralisedEntries",
+    .doc = "Graphs compiled for all sizes at once.",
+});
 
 constexpr size_t kMostSamples = 4;
 constexpr int64_t kWidth = 64;       // how many times larger sizes are tried
@@ -137,7 +147,6 @@ int64_t GeneralStep::bytes() const {
 
 CompiledStepPtr MakeInstance(DeviceEntry& device, const std::shared_ptr<GeneralStep>& general,
                              std::vector<int64_t> sizes) {
-  static metrics::Counter& hits = metrics::GetCounter("GeneralisedHits");
   auto step = std::make_shared<CompiledStep>();
   step->device = &device;
   step->where = general->where;
@@ -166,7 +175,7 @@ CompiledStepPtr MakeInstance(DeviceEntry& device, const std::shared_ptr<GeneralS
                                                  values * (sizeof(Shape) + sizeof(int)));
   step->segments.push_back(std::move(segment));
   step->sizes = std::move(sizes);
-  hits.Add();
+  metrics::Get<kGeneralisedHits>().Add();
   return step;
 }
 
@@ -372,7 +381,6 @@ std::shared_ptr<GeneralStep> Generaliser::GeneralWith(const CompiledStep& cached
 }
 
 CompiledStepPtr Generaliser::Compile(std::span<const std::string> devices, std::string* outcome) {
-  static metrics::Counter& entries = metrics::GetCounter("GeneralisedEntries");
   lowered();
   std::shared_ptr<GeneralStep> general;
   if (!alike_.empty()) {
@@ -402,7 +410,7 @@ CompiledStepPtr Generaliser::Compile(std::span<const std::string> devices, std::
   });
   if (!step->simple) general = nullptr;
   if (general) {
-    entries.Add();
+    metrics::Get<kGeneralisedEntries>().Add();
     *outcome = "for all " + general->rule.Names();
     general->key.emplace(key_, traced_, general->rule);
     Describe(*general, *step);

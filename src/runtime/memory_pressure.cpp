@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/throw.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "runtime/backend_calls.h"
 #include "runtime/executor.h"
 #include "trace/tensor_impl.h"
@@ -14,6 +14,17 @@
 namespace hammock {
 
 namespace {
+
+constinit const metrics::DeclaredCounter kMemoryPressure({
+    .name = "MemoryPressure",
+    .doc = "Times that memory was freed because an allocation failed.",
+});
+
+constinit const metrics::DeclaredMetric kDerivedBytesDropped({
+    .name = "DerivedBytesDropped",
+    .kind = metrics::Kind::kBytes,
+    .doc = "Packed weights and other derived data, dropped under memory pressure.",
+});
 
 struct LiveValue {
   int64_t bytes = 0;
@@ -60,10 +71,7 @@ DeviceEntry& RealDevice(const char* what, const Device& device) {
 }  // namespace
 
 bool FreeMemoryOf(DeviceEntry& device) {
-  static metrics::Counter& count = metrics::GetCounter("MemoryPressure");
-  static metrics::Metric& dropped =
-      metrics::GetMetric("DerivedBytesDropped", metrics::Kind::kBytes);
-  count.Add();
+  metrics::Get<kMemoryPressure>().Add();
   auto held = [&] {
     lazy::MemoryInfo info = MemoryOf(device);
     return std::max(info.in_use, info.reserved);
@@ -72,7 +80,7 @@ bool FreeMemoryOf(DeviceEntry& device) {
   // Steps keep memory until it is known whether they have failed.
   CallBackend(device, "Hurry", [&](auto& backend) { backend.Hurry(device.device); });
   int64_t derived = lazy::DropDerivedForms(device.device);
-  if (derived > 0) dropped.AddSample(static_cast<double>(derived));
+  if (derived > 0) metrics::Get<kDerivedBytesDropped>().AddSample(static_cast<double>(derived));
   std::vector<DeviceEntry::CachedScalar> scalars;
   {
     std::lock_guard lock(Executor().graph_mutex);

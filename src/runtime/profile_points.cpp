@@ -6,13 +6,23 @@
 #include <utility>
 
 #include "base/never_destroyed.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "runtime/backend_calls.h"
 #include "runtime/computation_cache.h"
 #include "trace/hooks.h"
 #include "trace/tensor_impl.h"
 
 namespace hammock {
+
+namespace {
+
+constinit const metrics::DeclaredMetric kRecordTime({
+    .name = "RecordTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Recording ops; only while a trace is written or an `Activity` lives.",
+});
+
+}  // namespace
 
 void NoteOp(ThreadContext& context) {
   if (context.first_op_ns != 0 && tracing::span_boundary >= context.last_op_ns) {
@@ -25,8 +35,8 @@ void NoteOp(ThreadContext& context) {
 }
 
 void WriteRecorded(ThreadContext& context, int64_t ops) {
-  static metrics::Metric& time = metrics::GetMetric("RecordTime", metrics::Kind::kTime);
-  time.AddSample(static_cast<double>(context.last_op_ns - context.first_op_ns));
+  metrics::Get<kRecordTime>().AddSample(
+      static_cast<double>(context.last_op_ns - context.first_op_ns));
   if (tracing::IsOn()) {
     tracing::WriteSpan("record", "record ops", context.first_op_ns, context.last_op_ns,
                        fmt::format(R"({{"ops":{}}})", ops));

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "base/throw.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
@@ -31,17 +31,31 @@ BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger
 
 namespace {
 
+constinit const metrics::DeclaredMetric kTransferFromDeviceTime({
+    .name = "TransferFromDeviceTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Downloads, waiting included.",
+});
+
+constinit const metrics::DeclaredMetric kTransferFromDeviceBytes({
+    .name = "TransferFromDeviceBytes",
+    .kind = metrics::Kind::kBytes,
+    .doc = "Downloads.",
+});
+
+constinit const metrics::DeclaredCounter kDirectDeviceCopies({
+    .name = "DirectDeviceCopies",
+    .doc = "Values copied from one device to another without the host.",
+});
+
 std::vector<HostTensor> DownloadMeasured(DeviceEntry& device,
                                          std::span<const BackendDataPtr> data) {
-  static metrics::Metric& time = metrics::GetMetric("TransferFromDeviceTime", metrics::Kind::kTime);
-  static metrics::Metric& bytes =
-      metrics::GetMetric("TransferFromDeviceBytes", metrics::Kind::kBytes);
-  metrics::ScopedTimer timer(time);
+  metrics::ScopedTimer timer(metrics::Get<kTransferFromDeviceTime>());
   tracing::Span span("download", "transfer");
   std::vector<HostTensor> tensors = Download(device, data);
   int64_t total = 0;
   for (const HostTensor& tensor : tensors) total += tensor.bytes();
-  bytes.AddSample(static_cast<double>(total));
+  metrics::Get<kTransferFromDeviceBytes>().AddSample(static_cast<double>(total));
   span.Set("bytes", total);
   return tensors;
 }
@@ -102,7 +116,6 @@ HostTensor StepExecutor::Read(const Tensor& tensor, const char* trigger) {
 }
 
 NodePtr StepExecutor::CopyToDevice(const Tensor& tensor, DeviceId to, LocationId location) {
-  static metrics::Counter& direct = metrics::GetCounter("DirectDeviceCopies");
   CheckNotForked();
   Value value = ValueOf("to", tensor);
   const DeviceId from = value.node->device();
@@ -112,7 +125,7 @@ NodePtr StepExecutor::CopyToDevice(const Tensor& tensor, DeviceId to, LocationId
     BackendDataPtr data = Materialize(value, "copy to device");
     tracing::Span span("copy between devices", "transfer");
     if (BackendDataPtr copy = CopyDirectly(*target, data)) {
-      direct.Add();
+      metrics::Get<kDirectDeviceCopies>().Add();
       return MakeDataLeaf(copy, to, location);
     }
   }

@@ -1,7 +1,7 @@
 #include "runtime/replay.h"
 
 #include "base/throw.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
@@ -11,6 +11,11 @@
 namespace hammock {
 
 namespace {
+
+constinit const metrics::DeclaredCounter kReplayedGraphs({
+    .name = "ReplayedGraphs",
+    .doc = "Calls of functions made by `compile` that were not traced.",
+});
 
 /// Uploads leaves that only have host data, all at once.
 void UploadLeaves(DeviceEntry& device, const std::vector<NodePtr>& leaves,
@@ -95,10 +100,9 @@ Recital::Recital(CompiledStepPtr of)
 
 std::vector<Value> Replay(const Recital& recital, std::vector<Value> arguments, const char* trigger,
                           const std::vector<bool>& released, const WriteUnitPtr& unit) {
-  static metrics::Counter& replays = metrics::GetCounter("ReplayedGraphs");
   DeviceEntry& device = *recital.step->device;
   CheckMayRun(device, trigger);
-  replays.Add();
+  metrics::Get<kReplayedGraphs>().Add();
   std::vector<BackendDataPtr> data = DataOf(device, arguments, trigger);
   LocationId location = CurrentLocation();
   NodePtr call = Node::Make(ops::kCall, arguments, std::span(&recital.body, 1), recital.types,

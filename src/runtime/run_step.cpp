@@ -11,7 +11,7 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/node_access.h"
 #include "runtime/anomaly.h"
 #include "runtime/backend_calls.h"
@@ -53,6 +53,28 @@ constinit thread_local LocationId running_step_location = 0;
 
 namespace {
 
+constinit const metrics::DeclaredMetric kFallbackTransferBytes({
+    .name = "FallbackTransferBytes",
+    .kind = metrics::Kind::kBytes,
+    .doc = "Bytes copied between a device and the fallback device.",
+});
+
+constinit const metrics::DeclaredCounter kFallbacks({
+    .name = "fallback::<op>",
+    .doc = "Runs of ops that a device left to the fallback device.",
+});
+
+constinit const metrics::DeclaredMetric kExecuteTime({
+    .name = "ExecuteTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Runs of compiled steps.",
+});
+
+constinit const metrics::DeclaredCounter kFailedSteps({
+    .name = "FailedSteps",
+    .doc = "Steps that ended with an error.",
+});
+
 constexpr int64_t kTinyBytes = 1 << 16;
 
 struct Failure {
@@ -92,13 +114,11 @@ std::vector<bool> OutputsThatNeed(const Graph& graph, NodeId origin) {
 /// Copies a value of one device to another through the host.
 BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& data) {
   if (&to == &from) return data;
-  static metrics::Metric& bytes =
-      metrics::GetMetric("FallbackTransferBytes", metrics::Kind::kBytes);
   tracing::Span span("copy between devices", "transfer");
   if (span.on()) [[unlikely]]
     span.Set("bytes", data->shape().bytes());
   std::vector<HostTensor> host = Download(from, std::span(&data, 1));
-  bytes.AddSample(static_cast<double>(host[0].bytes()));
+  metrics::Get<kFallbackTransferBytes>().AddSample(static_cast<double>(host[0].bytes()));
   return Upload(to, host)[0];
 }
 
@@ -391,11 +411,10 @@ void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
   for (const BackendDataPtr& result : results) {
     if (auto error = result->error()) return fail(LateFailure(step, std::move(error)));
   }
-  static metrics::Metric& time = metrics::GetMetric("ExecuteTime", metrics::Kind::kTime);
   auto end = std::chrono::steady_clock::now();
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
   const bool first = CountRun(*step.compiled, ns);
-  time.AddSample(static_cast<double>(ns), end);
+  metrics::Get<kExecuteTime>().AddSample(static_cast<double>(ns), end);
   results.clear();  // who takes over the memory looks who else has it
   Succeed(step);
   if (first) process_exit::ComeFirst();  // libraries set themselves up when they are first used
@@ -416,7 +435,7 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
     return;
   }
   for (const Refusal& refusal : compiled.refusals) {
-    metrics::GetCounter("fallback::" + refusal.op).Add();
+    metrics::Get<kFallbacks>(refusal.op).Add();
   }
   // Values by number, on the device that made them.
   std::vector<BackendDataPtr> values(static_cast<size_t>(compiled.num_values));
@@ -492,7 +511,6 @@ void StepExecutor::FailUnits(Step& step, const std::shared_ptr<const Error>& err
 
 void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId origin,
                         bool inherited) {
-  static metrics::Counter& failures = metrics::GetCounter("FailedSteps");
   DeviceEntry& device = *step.compiled->device;
   step.own_failure = !inherited;
   std::vector<BackendDataPtr> held;  // until they have the error
@@ -527,7 +545,7 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
     // Who hears of the error undoes what failed by it: one without the other is never seen.
     if (!inherited) AddUnseen(device, step.owner, error);
   }
-  failures.Add();
+  metrics::Get<kFailedSteps>().Add();
   for (lazy::BackendData* placeholder : step.placeholders) {
     if (placeholder) placeholder->SetError(error);
   }

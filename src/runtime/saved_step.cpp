@@ -12,7 +12,7 @@
 #include "base/work_queue.h"
 #include "compiler/sizes/skeleton.h"
 #include "hammock/config.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "hammock/trace.h"
 #include "runtime/backend_calls.h"
 #include "runtime/code_settings.h"
@@ -21,6 +21,20 @@
 
 namespace hammock {
 namespace {
+
+constinit const metrics::DeclaredCounter kDiskCacheHits({
+    .name = "DiskCacheHits",
+    .doc = "Compiled steps that an earlier process had saved.",
+});
+constinit const metrics::DeclaredCounter kDiskCacheRefused({
+    .name = "DiskCacheRefused",
+    .doc = "Saved steps that could not be used: damaged, of another build or device, or for other "
+           "numbers.",
+});
+constinit const metrics::DeclaredCounter kDiskCacheWrites({
+    .name = "DiskCacheWrites",
+    .doc = "Compiled steps that were saved.",
+});
 
 struct SavedSegment {
   std::string device;
@@ -114,20 +128,18 @@ void WarnOfCurrent(const DeviceEntry& device) {
 template <class KeyOf, class Read>
 auto Load(const DeviceEntry& device, const char* kind, const KeyOf& key_of, const Read& read)
     -> decltype(read(std::string())) {
-  static metrics::Counter& hits = metrics::GetCounter("DiskCacheHits");
-  static metrics::Counter& refused = metrics::GetCounter("DiskCacheRefused");
   tracing::Span span("load", "compile");
   try {
     std::optional<std::string> bytes = FileCache::OfConfig()->Load(device.type + kind, key_of());
     if (!bytes) return nullptr;
     if (auto loaded = read(*bytes)) {
-      hits.Add();
+      metrics::Get<kDiskCacheHits>().Add();
       return loaded;
     }
   } catch (...) {
     WarnOfCurrent(device);
   }
-  refused.Add();
+  metrics::Get<kDiskCacheRefused>().Add();
   return nullptr;
 }
 
@@ -139,7 +151,6 @@ WorkQueue& Saves() {
 /// Writes what `bytes` returns in the background.
 void Save(const DeviceEntry& device, const char* kind, const std::function<std::string()>& key_of,
           std::function<std::string()> bytes) {
-  static metrics::Counter& writes = metrics::GetCounter("DiskCacheWrites");
   if (process_exit::Begun()) return;
   [[maybe_unused]] static const bool registered = [] {
     process_exit::Register(process_exit::Stage::kSavedSteps,
@@ -153,7 +164,7 @@ void Save(const DeviceEntry& device, const char* kind, const std::function<std::
       if (!cache) return;
       try {
         if (cache->Save(device.type + kind, key, bytes(), config::Get<config::kCacheDirBytes>())) {
-          writes.Add();
+          metrics::Get<kDiskCacheWrites>().Add();
         }
       } catch (const NotSupported&) {  // there is nothing to save
       } catch (...) {

@@ -11,7 +11,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/executor.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
@@ -26,6 +26,11 @@
 namespace hammock {
 
 namespace {
+
+constinit const metrics::DeclaredCounter kMarkStep({
+    .name = "MarkStep",
+    .doc = "Steps: `step` and `mark_step`.",
+});
 
 std::vector<Value> ValuesOf(const char* what, std::span<const Tensor> tensors) {
   std::vector<Value> values;
@@ -136,8 +141,7 @@ void RunUnits(ThreadContext& context, std::span<const Value> roots, const char* 
 namespace {
 
 void SyncStep(const Device* device, bool wait) {
-  static metrics::Counter& steps = metrics::GetCounter("MarkStep");
-  steps.Add();
+  metrics::Get<kMarkStep>().Add();
   ThreadContext& context = Context();
   ResetBudgets(context);
   SyncUnits(context, device, wait);

@@ -5,7 +5,7 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/lazy/backend_data.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/primitives.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
@@ -15,6 +15,21 @@ namespace hammock {
 constinit thread_local ThreadContext* tls_context = nullptr;
 
 namespace {
+
+constinit const metrics::DeclaredCounter kCreatedTensors({
+    .name = "CreateLtcTensor",
+    .doc = "Tensors made; views and temporaries count.",
+});
+
+constinit const metrics::DeclaredCounter kDestroyedTensors({
+    .name = "DestroyLtcTensor",
+    .doc = "Tensors whose last handle was destroyed.",
+});
+
+constinit const metrics::DeclaredCounter kTracedOps({
+    .name = "TracedOps",
+    .doc = "Ops recorded.",
+});
 
 struct Contexts {
   std::mutex mutex;
@@ -54,8 +69,8 @@ ThreadContext& MakeThreadContext() {
   (void)at_end;
   std::lock_guard lock(contexts().mutex);
   if (!created_tensors) {
-    created_tensors = &metrics::GetCounter("CreateLtcTensor");
-    destroyed = &metrics::GetCounter("DestroyLtcTensor");
+    created_tensors = &metrics::Get<kCreatedTensors>();
+    destroyed = &metrics::Get<kDestroyedTensors>();
   }
   for (ThreadContext* context : contexts().all) {
     if (!context->in_use && IsEmpty(*context)) {
@@ -68,8 +83,7 @@ ThreadContext& MakeThreadContext() {
 }
 
 void CountTraced(ThreadContext& context) {
-  static metrics::Counter& traced = metrics::GetCounter("TracedOps");
-  traced.Add(context.traced_nodes - context.counted_nodes);
+  metrics::Get<kTracedOps>().Add(context.traced_nodes - context.counted_nodes);
   if (context.first_op_ns != 0) [[unlikely]]
     WriteRecorded(context, context.traced_nodes - context.counted_nodes);
   context.counted_nodes = context.traced_nodes;

@@ -1,17 +1,47 @@
 // What the runtime counts and times: everything of upstream's list and what is missing there.
 
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "hammock/config.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
 
 namespace hammock {
 namespace {
+
+constinit const metrics::DeclaredCounter kMerged({
+    .name = "demo::KernelsMerged",
+    .doc = "Kernels that became part of another.",
+    .old_name = "DemoMerged",
+});
+constinit const metrics::DeclaredMetric kMergeTime({
+    .name = "demo::MergeTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Time of merging.",
+    .old_name = "DemoTime",
+});
+constinit const metrics::DeclaredGauge kOpen({
+    .name = "demo::Open",
+    .kind = metrics::Kind::kBytes,
+    .doc = "Bytes of open files.",
+    .old_name = "DemoOpen",
+});
+constinit const metrics::DeclaredCounter kVisits({.name = "demo::visits::<op>", .doc = "Visits."});
+constinit const metrics::DeclaredCounter kKernelsCompiled({
+    .name = "demo::KernelsCompiled",
+    .doc = "Kernels.",
+});
+constinit const metrics::DeclaredCounter kKernelRuns({.name = "demo::KernelRuns", .doc = "Runs."});
+constinit const metrics::DeclaredMetric kKernelCompileTime({
+    .name = "demo::KernelCompileTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Time.",
+});
 
 using namespace hammock::testing;
 
@@ -63,6 +93,54 @@ TEST_F(RuntimeMetrics, StepsAreCountedAndTimed) {
     EXPECT_LT(Total(name) - totals[name], 60e9) << name << " is in nanoseconds";
   }
   EXPECT_GT(Samples("TensorsGraphSize"), 0);
+}
+
+TEST(DeclaredMetrics, AreListedAndCounted) {
+  metrics::Get<kMerged>().Add(2);
+  metrics::Get<kVisits>("mul").Add(3);
+  EXPECT_EQ(metrics::CounterValue("demo::KernelsMerged"), 2);
+  EXPECT_EQ(metrics::CounterValue("demo::visits::mul"), 3);
+  std::map<std::string, std::string> kinds;
+  for (const metrics::Declaration& each : metrics::Declarations()) kinds[each.name] = each.kind;
+  EXPECT_EQ(kinds["demo::KernelsMerged"], "counter");
+  EXPECT_EQ(kinds["demo::MergeTime"], "time");
+  EXPECT_EQ(kinds["demo::Open"], "gauge");
+  EXPECT_EQ(kinds["demo::visits::<op>"], "counter");
+  EXPECT_EQ(kinds["cpu::KernelsCompiled"], "counter");
+}
+
+TEST(DeclaredMetrics, HaveTheirOldNamesForOneVersion) {
+  metrics::Get<kMerged>().Reset();
+  metrics::Get<kMerged>().Add(7);
+  metrics::Get<kMergeTime>().AddSample(5);
+  metrics::Get<kOpen>().Set(11);
+  LogCapture log;
+  EXPECT_EQ(metrics::CounterValue("DemoMerged"), 7);
+  EXPECT_EQ(&metrics::GetCounter("DemoMerged"), &metrics::Get<kMerged>());
+  EXPECT_EQ(log.text(),
+            "warn: metrics: 'DemoMerged' is now called 'demo::KernelsMerged'; the next version "
+            "does not know the old name\n");
+  EXPECT_EQ(metrics::MetricValue("DemoTime")->total, 5);
+  EXPECT_EQ(&metrics::GetMetric("DemoTime", metrics::Kind::kTime), &metrics::Get<kMergeTime>());
+  EXPECT_EQ(metrics::GaugeValue("DemoOpen"), 11);
+  EXPECT_NE(metrics::Report({"DemoMerged"}, {}).find("Counter: demo::KernelsMerged\n  Value: 7"),
+            std::string::npos);
+}
+
+TEST(DeclaredMetrics, RefuseASecondMeaningOfAName) {
+  EXPECT_NO_THROW(metrics::detail::Declare(kMerged.spec, "counter"));
+  EXPECT_THROW(metrics::detail::Declare(kMerged.spec, "time"), ValueError);
+}
+
+TEST(DeclaredMetrics, OfAnyBackendAreInActivity) {
+  Activity activity;
+  metrics::Get<kKernelsCompiled>().Add(2);
+  metrics::Get<kKernelRuns>().Add(3);
+  metrics::Get<kKernelCompileTime>().AddSample(4e9);
+  ActivityTotals totals = activity.totals();
+  EXPECT_EQ(totals.kernels_compiled, 2);
+  EXPECT_EQ(totals.kernels_run, 3);
+  EXPECT_DOUBLE_EQ(totals.kernel_compiling_seconds, 4);
 }
 
 TEST_F(RuntimeMetrics, TheCacheHasGauges) {

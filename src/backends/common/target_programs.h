@@ -52,8 +52,7 @@ class ProgramsBySize {
         return target_.At(std::move(sized), *free);
       }
     }
-    static metrics::Counter& scheduled = metrics::GetCounter(Target::kScheduled);
-    scheduled.Add();
+    target_.scheduled().Add();
     return target_.Make(AtSizes(general_, sizes));
   }
 

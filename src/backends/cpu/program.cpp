@@ -23,7 +23,7 @@
 #include "hammock/config.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/lazy/run_context.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 
 namespace hammock::cpu {
 
@@ -36,6 +36,12 @@ constinit config::Option<bool> kTimeSteps({
     .name = "cpu.time_steps",
     .default_value = false,
     .doc = "Measure the time of every kernel and call of the CPU backend: metrics `cpu::step::*`.",
+});
+
+constinit const metrics::DeclaredMetric kStepTimes({
+    .name = "cpu::step::<ops>",
+    .kind = metrics::Kind::kTime,
+    .doc = "Runs of each kernel and call, with the option `cpu.time_steps`.",
 });
 
 size_t Index(int i) { return static_cast<size_t>(i); }
@@ -257,7 +263,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     ThreadPool::Cancellable cancellable(cancel);
     std::optional<metrics::ScopedTimer> timer;
     if (timed) {
-      timer.emplace(metrics::GetMetric("cpu::step::" + StepName(i), metrics::Kind::kTime));
+      timer.emplace(metrics::Get<kStepTimes>(StepName(i)));
     }
     RunSteps(i, end, buffers, arena);
     if (cancel && cancel->load(std::memory_order_relaxed)) [[unlikely]]
@@ -300,11 +306,9 @@ std::string Program::LargestBuffers() const {
 
 /// Steps [first, end), whose tiles are one list.
 void Program::RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const {
-  static metrics::Counter& compiled = metrics::GetCounter("cpu::KernelRunsCompiled");
-  static metrics::Counter& interpreted = metrics::GetCounter("cpu::KernelRunsInterpreted");
   int64_t tiles = 0;
   for (size_t i = first; i < end; ++i) {
-    (steps_[i]->kernel->code()->compiled() ? compiled : interpreted).Add();
+    steps_[i]->kernel->code()->CountRun();
     tiles += steps_[i]->kernel->tiles();
   }
   auto run = [&](int64_t begin, int64_t until, int worker) {

@@ -5,12 +5,18 @@
 #include "compiler/loops/program_outputs.h"
 #include "compiler/loops/stream_results.h"
 #include "hammock/config.h"
+#include "hammock/metric.h"
 
 namespace hammock::cpu {
 
-using compiler::SizedSchedule;
-
 namespace {
+
+constinit const metrics::DeclaredCounter kSizesScheduled({
+    .name = "cpu::SizesScheduled",
+    .doc = "New sizes of known graphs that needed a schedule of their own.",
+});
+
+using compiler::SizedSchedule;
 
 /// Outputs that can take the memory of an input at some sizes only take none.
 bool Donates(const SizedSchedule::Made& made, const std::vector<int>& group_last) {
@@ -23,6 +29,8 @@ bool Donates(const SizedSchedule::Made& made, const std::vector<int>& group_last
 }
 
 }  // namespace
+
+metrics::Counter& Target::scheduled() const { return metrics::Get<kSizesScheduled>(); }
 
 std::shared_ptr<const SizedProgram> Target::Share(const SizedSchedule::Made& made) const {
   const std::vector<int> groups = GroupsOf(made.sized->schedule());

@@ -39,8 +39,8 @@ class SizedProgram {
 struct Target {
   using Program = cpu::Program;
   using Sized = SizedProgram;
-  static constexpr const char* kScheduled = "cpu::SizesScheduled";
 
+  metrics::Counter& scheduled() const;
   Graph Rewrite(const Graph& graph) const { return RewriteForCpu(graph); }
   /// Whether results are written past the caches is asked at every size.
   compiler::Schedule Schedule(const Graph& rewritten) const {

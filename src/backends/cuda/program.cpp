@@ -26,7 +26,7 @@
 #include "compiler/passes/split_reductions.h"
 #include "hammock/config.h"
 #include "hammock/lazy/backend_interface.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "ir/primitives.h"
 
 namespace hammock::cuda {
@@ -38,6 +38,12 @@ constinit config::Option<bool> kTimeSteps({
     .default_value = false,
     .doc = "Measure the time of every kernel and call of the CUDA backend, one after another: "
            "metrics `cuda::step::*`.",
+});
+
+constinit const metrics::DeclaredMetric kStepTimes({
+    .name = "cuda::step::<step>_<ops>",
+    .kind = metrics::Kind::kTime,
+    .doc = "Runs of each kernel and call, with the option `cuda.time_steps`.",
 });
 
 constexpr int64_t kFewBytes = 32 << 20;  // that concurrent kernels may take in addition
@@ -663,7 +669,7 @@ void Program::RunTimed(const Memory& memory, const lazy::RunProfile* profile) co
     int64_t begin = since_start(g), end = since_start(g + 1);
     std::string name = NameOfGroup(first);
     if (config::Get<kTimeSteps>()) {
-      metrics::GetMetric(fmt::format("cuda::step::{}_{}", first, name), metrics::Kind::kTime)
+      metrics::Get<kStepTimes>(fmt::format("{}_{}", first, name))
           .AddSample(static_cast<double>(end - begin));
     }
     if (profile) profile->AddKernel(first, name, start + begin, start + end);

@@ -1,6 +1,18 @@
 #include "backends/cuda/target.h"
 
+#include "hammock/metric.h"
+
 namespace hammock::cuda {
+namespace {
+
+constinit const metrics::DeclaredCounter kSizesScheduled({
+    .name = "cuda::SizesScheduled",
+    .doc = "New sizes of known graphs that needed a schedule of their own.",
+});
+
+}  // namespace
+
+metrics::Counter& Target::scheduled() const { return metrics::Get<kSizesScheduled>(); }
 
 SizedParts::SizedParts(std::shared_ptr<const compiler::SizedSchedule> schedule)
     : schedule_(std::move(schedule)) {

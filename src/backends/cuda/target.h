@@ -29,9 +29,10 @@ class SizedParts {
 struct Target {
   using Program = cuda::Program;
   using Sized = SizedParts;
-  static constexpr const char* kScheduled = "cuda::SizesScheduled";
 
   std::shared_ptr<Machine> machine;
+
+  metrics::Counter& scheduled() const;
 
   Graph Rewrite(const Graph& graph) const { return RewriteForCuda(graph); }
   compiler::Schedule Schedule(const Graph& rewritten) const { return ScheduleForCuda(rewritten); }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/throw.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/index.h"
 #include "hammock/ops/reduce.h"
@@ -41,13 +41,24 @@ Tensor ops::WrappedIndex(const Tensor& index, int64_t size) {
   return where(lt(i, ConstantLike(0, i)), i + ConstantLike(size, i), i);
 }
 
+namespace {
+
+constinit const metrics::DeclaredCounter kDataDependentShape({
+    .name = "DataDependentShape",
+    .doc = "Ops that read a count before their shape was known.",
+});
+
+constinit const metrics::DeclaredCounter kDataDependentShapeAt({
+    .name = "DataDependentShape::<op> at <line>",
+    .doc = "The same, by op and line.",
+});
+
+}  // namespace
+
 int64_t ops::ReadCount(const char* op, const Tensor& count) {
-  static metrics::Counter& reads = metrics::GetCounter("DataDependentShape");
-  reads.Add();
+  metrics::Get<kDataDependentShape>().Add();
   std::string where = LocationText(CurrentLocation());
-  metrics::GetCounter(
-      fmt::format("DataDependentShape::{}{}", op, where.empty() ? "" : " at " + where))
-      .Add();
+  metrics::Get<kDataDependentShapeAt>(op + (where.empty() ? where : " at " + where)).Add();
   return ReadElements(count, fmt::format("the shape of {}", op).c_str()).at(0).ToInt();
 }
 

@@ -13,11 +13,36 @@
 #include "base/never_destroyed.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 
 namespace hammock::cpu {
 
 namespace {
+
+constinit const metrics::DeclaredMetric kLlvmTime({
+    .name = "cpu::LlvmTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Time in LLVM.",
+    .old_name = "CpuCompileTime",
+});
+
+constinit const metrics::DeclaredCounter kCodeShared({
+    .name = "cpu::CodeShared",
+    .doc = "Kernels whose code was in memory.",
+    .old_name = "CpuCodeShared",
+});
+
+constinit const metrics::DeclaredCounter kCodeFromDisk({
+    .name = "cpu::CodeFromDisk",
+    .doc = "Kernels whose code was on disk.",
+    .old_name = "CpuCodeFromDisk",
+});
+
+constinit const metrics::DeclaredCounter kCodeCompiled({
+    .name = "cpu::CodeCompiled",
+    .doc = "Kernels compiled by LLVM.",
+    .old_name = "CpuCodeCompiled",
+});
 
 constexpr std::string_view kKind = "cpu-code";
 
@@ -85,8 +110,7 @@ std::string CodeKey(std::string_view source, const CompileOptions& options) {
 }
 
 CodeBlob CompileCode(std::string_view ir, const CompileOptions& options) {
-  static metrics::Metric& time = metrics::GetMetric("CpuCompileTime", metrics::Kind::kTime);
-  metrics::ScopedTimer timer(time);
+  metrics::ScopedTimer timer(metrics::Get<kLlvmTime>());
   return LinkObject(LlvmCompiler::Get().Compile(ir, options));
 }
 
@@ -100,26 +124,23 @@ bool IsLive(std::string_view source, const CompileOptions& options) {
 }
 
 std::shared_ptr<const LoadedCode> FindCode(std::string_view source, const CompileOptions& options) {
-  static metrics::Counter& shared = metrics::GetCounter("CpuCodeShared");
-  static metrics::Counter& from_disk = metrics::GetCounter("CpuCodeFromDisk");
   std::string key = CodeKey(source, options);
   if (auto code = Live().Find(key)) {
-    shared.Add();
+    metrics::Get<kCodeShared>().Add();
     return code;
   }
   std::optional<CodeBlob> blob = LoadBlob(key);
   if (!blob) return nullptr;
-  from_disk.Add();
+  metrics::Get<kCodeFromDisk>().Add();
   return Live().Add(key, std::make_shared<const LoadedCode>(*blob));
 }
 
 std::shared_ptr<const LoadedCode> GetCode(std::string_view source,
                                           const std::function<std::string()>& emit,
                                           const CompileOptions& options) {
-  static metrics::Counter& compiled = metrics::GetCounter("CpuCodeCompiled");
   if (auto code = FindCode(source, options)) return code;
   CodeBlob blob = CompileCode(emit(), options);
-  compiled.Add();
+  metrics::Get<kCodeCompiled>().Add();
   std::string key = CodeKey(source, options);
   SaveBlob(key, blob);
   return Live().Add(key, std::make_shared<const LoadedCode>(blob));

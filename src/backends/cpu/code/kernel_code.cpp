@@ -20,11 +20,39 @@
 #include "base/process_exit.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 #include "hammock/trace.h"
 
 namespace hammock::cpu {
 namespace {
+
+constinit const metrics::DeclaredCounter kKernelsShared({
+    .name = "cpu::KernelsShared",
+    .doc = "Kernels that equal one of another graph.",
+});
+
+constinit const metrics::DeclaredCounter kKernelsCompiled({
+    .name = "cpu::KernelsCompiled",
+    .doc = "Kernels of new graphs; their code may come from a cache.",
+    .old_name = "cpu::Kernels",
+});
+
+constinit const metrics::DeclaredCounter kKernelRunsCompiled({
+    .name = "cpu::KernelRunsCompiled",
+    .doc = "Runs of kernels as machine code.",
+});
+
+constinit const metrics::DeclaredCounter kKernelRunsInterpreted({
+    .name = "cpu::KernelRunsInterpreted",
+    .doc = "Runs of kernels whose code was not compiled yet.",
+});
+
+constinit const metrics::DeclaredMetric kKernelCompileTime({
+    .name = "cpu::KernelCompileTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Compilations of kernels, from loops to machine code.",
+    .old_name = "cpu::CompileKernel",
+});
 
 /// At least two: a program has several kernels, and a thread that waits for them has nothing else
 /// to do.
@@ -133,11 +161,9 @@ std::pair<std::shared_ptr<KernelCode>, bool> Share(
 }  // namespace
 
 std::shared_ptr<KernelCode> KernelCode::Get(const std::shared_ptr<const compiler::Kernel>& kernel) {
-  static metrics::Counter& shared = metrics::GetCounter("cpu::KernelsShared");
-  static metrics::Counter& made = metrics::GetCounter("cpu::Kernels");
   std::string key = ToText(*kernel);
   auto [code, is_new] = Share(key, kernel);
-  (is_new ? made : shared).Add();
+  (is_new ? metrics::Get<kKernelsCompiled>() : metrics::Get<kKernelsShared>()).Add();
   if (!is_new) return code;
   if (IsLive(key)) {
     code->Compile();
@@ -158,6 +184,10 @@ void KernelCode::WaitFor(const std::vector<std::shared_ptr<KernelCode>>& kernels
   }
 }
 
+void KernelCode::CountRun() const {
+  (compiled() ? metrics::Get<kKernelRunsCompiled>() : metrics::Get<kKernelRunsInterpreted>()).Add();
+}
+
 void KernelCode::Wait() const {
   for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
 }
@@ -171,8 +201,7 @@ void KernelCode::Compile() {
 }
 
 void KernelCode::CompileNow() {
-  static metrics::Metric& time = metrics::GetMetric("cpu::CompileKernel", metrics::Kind::kTime);
-  metrics::ScopedTimer timer(time);
+  metrics::ScopedTimer timer(metrics::Get<kKernelCompileTime>());
   tracing::Span span("compile kernel", "kernel compile");
   span.Set("instructions", static_cast<int64_t>(kernel_->instrs.size()));
   const std::string source = ToText(*kernel_);

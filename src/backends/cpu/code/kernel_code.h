@@ -41,6 +41,8 @@ class KernelCode {
       interpreted_.Run(args);
     }
   }
+  /// Counts a run in the metrics, as compiled or interpreted.
+  void CountRun() const;
   bool compiled() const { return native_.load(std::memory_order_acquire) != nullptr; }
   const compiler::Kernel& kernel() const { return *kernel_; }
   /// Null where it is not compiled.

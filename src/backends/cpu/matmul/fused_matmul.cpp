@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compiler/loops/fusion_facts.h"
-#include "hammock/metrics.h"
 
 namespace hammock::cpu {
 
@@ -159,9 +158,7 @@ FusedMatMul::Source FusedMatMul::SourceOf(size_t access, int matmul, const compi
 
 void FusedMatMul::Run(std::span<const char* const> in, std::span<char* const> out,
                       char* scratch) const {
-  static metrics::Counter& compiled = metrics::GetCounter("cpu::KernelRunsCompiled");
-  static metrics::Counter& interpreted = metrics::GetCounter("cpu::KernelRunsInterpreted");
-  (code_->compiled() ? compiled : interpreted).Add();
+  code_->CountRun();
   Parts parts(*this, in, out);
   matmul_->Run(in, result_ < 0 ? nullptr : out[static_cast<size_t>(result_)], scratch, &parts);
 }

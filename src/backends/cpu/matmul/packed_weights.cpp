@@ -4,10 +4,15 @@
 #include <new>
 #include <string>
 
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 
 namespace hammock::cpu {
 namespace {
+
+constinit const metrics::DeclaredCounter kWeightsPacked({
+    .name = "cpu::WeightsPacked",
+    .doc = "Weights packed for the matmul library, once each.",
+});
 
 using lazy::BackendData;
 
@@ -35,12 +40,11 @@ std::string SlotOf(const std::string& key) {
 
 std::shared_ptr<PackedWeight> Pack(const Program& program, const Program::Weight& weight,
                                    const HostTensor& input) {
-  static metrics::Counter& made = metrics::GetCounter("cpu::WeightsPacked");
   try {
     auto packed =
         std::make_shared<PackedWeight>(weight.spec->key, input.data(), weight.spec->bytes);
     program.PackWeight(weight, static_cast<const char*>(input.data()), packed->data);
-    made.Add();
+    metrics::Get<kWeightsPacked>().Add();
     return packed;
   } catch (const std::bad_alloc&) {
     return nullptr;  // the run goes without

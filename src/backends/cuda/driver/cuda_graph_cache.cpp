@@ -3,9 +3,25 @@
 #include <algorithm>
 #include <utility>
 
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 
 namespace hammock::cuda {
+
+namespace {
+
+constinit const metrics::DeclaredCounter kGraphsCaptured({
+    .name = "cuda::GraphsCaptured",
+    .doc = "Programs captured as CUDA graphs, one for each set of addresses.",
+    .old_name = "cuda::Recordings",
+});
+
+constinit const metrics::DeclaredCounter kGraphsUpdated({
+    .name = "cuda::GraphsUpdated",
+    .doc = "CUDA graphs that were given other addresses.",
+    .old_name = "cuda::RecordingsChanged",
+});
+
+}  // namespace
 
 CudaGraphCache::Entry* CudaGraphCache::OfStream::Find(const std::vector<Address>& addresses) {
   auto known = std::find_if(entries.begin(), entries.end(),
@@ -27,14 +43,12 @@ std::shared_ptr<CudaGraph> CudaGraphCache::OfStream::TakeOld(Entry& oldest) {
 bool CudaGraphCache::Replay(Machine& machine, Entry& entry, const Work& work,
                             std::shared_ptr<CudaGraph> old) {
   if (!entry.graph) {
-    static metrics::Counter& made = metrics::GetCounter("cuda::Recordings");
-    static metrics::Counter& changed = metrics::GetCounter("cuda::RecordingsChanged");
     std::vector<Piece> pieces = work.pieces();
     if (old && machine.Update(*old, pieces)) {
-      changed.Add();
+      metrics::Get<kGraphsUpdated>().Add();
       entry.graph = std::move(old);
     } else {
-      made.Add();
+      metrics::Get<kGraphsCaptured>().Add();
       entry.graph = machine.CaptureGraph(pieces);
     }
   }

@@ -21,10 +21,20 @@
 #include "base/record_bytes.h"
 #include "base/throw.h"
 #include "hammock/config.h"
-#include "hammock/metrics.h"
+#include "hammock/metric.h"
 
 namespace hammock::cuda {
 namespace {
+
+constinit const metrics::DeclaredCounter kStreamWaits({
+    .name = "cuda::StreamWaits",
+    .doc = "Times that the stream of one thread waited for that of another.",
+});
+
+constinit const metrics::DeclaredCounter kKernelsCompiled({
+    .name = "cuda::KernelsCompiled",
+    .doc = "Kernels compiled by NVRTC.",
+});
 
 constexpr int kMajor = 75;  // attributes of devices
 constexpr int kMinor = 76;
@@ -262,11 +272,10 @@ class GpuMachine : public Machine {
     return functions;
   }
   std::map<std::string, std::string> SaveCode(std::span<const KernelSource> sources) override {
-    static metrics::Counter& compiled = metrics::GetCounter("cuda::KernelsCompiled");
     std::map<std::string, std::string> code;
     for (const KernelSource& source : sources) {
       std::string& of_source = code[KeyOf(source)];
-      if (of_source.empty()) of_source = CodeOf(source, compiled);
+      if (of_source.empty()) of_source = CodeOf(source);
     }
     return code;
   }
@@ -440,12 +449,11 @@ class GpuMachine : public Machine {
     return number <= mine.came_after[Index(stream)] ? nullptr : &mine;
   }
   void Wait(GpuStream& mine, int stream, uint64_t number, CUevent handle) {
-    static metrics::Counter& waits = metrics::GetCounter("cuda::StreamWaits");
     std::lock_guard lock(mine.mutex);
     driver_.Check(driver_.stream_wait_event(mine.stream, handle, 0), "a wait");
     uint64_t& last = mine.came_after[Index(stream)];
     last = std::max(last, number);
-    waits.Add();
+    metrics::Get<kStreamWaits>().Add();
   }
 
   /// With the mutex of the stream.
@@ -558,14 +566,13 @@ class GpuMachine : public Machine {
 
   /// The codes of kernels, from the disk or compiled by several threads.
   std::vector<std::string> CompileAll(const std::vector<const KernelSource*>& sources) const {
-    static metrics::Counter& compiled = metrics::GetCounter("cuda::KernelsCompiled");
     std::vector<std::string> codes(sources.size());
     std::vector<std::exception_ptr> errors(sources.size());
     std::atomic<size_t> next{0};
     auto work = [&] {
       for (size_t i = next++; i < sources.size(); i = next++) {
         try {
-          codes[i] = CodeOf(*sources[i], compiled);
+          codes[i] = CodeOf(*sources[i]);
         } catch (...) {
           errors[i] = std::current_exception();
         }
@@ -595,7 +602,7 @@ class GpuMachine : public Machine {
 
   static std::string KeyOf(const KernelSource& source) { return ToString(HashString(source.text)); }
 
-  std::string CodeOf(const KernelSource& source, metrics::Counter& compiled) const {
+  std::string CodeOf(const KernelSource& source) const {
     if (std::optional<std::string> code = saved_.Take(KeyOf(source))) return std::move(*code);
     std::string text = Prelude() + source.text;
     FileCache* files = FileCache::OfConfig();
@@ -604,7 +611,7 @@ class GpuMachine : public Machine {
       if (std::optional<std::string> code = files->Load("cuda", key)) return *code;
     }
     std::string code = CompileByNvrtc(text, architecture_);
-    compiled.Add();
+    metrics::Get<kKernelsCompiled>().Add();
     if (files) files->Save("cuda", key, code, config::Get<config::kCacheDirBytes>());
     return code;
   }

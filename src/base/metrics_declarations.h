@@ -3,7 +3,7 @@
 
 namespace hammock::metrics {
 
-/// docs/metrics.md: every counter, gauge and metric, with its meaning.
+/// docs/metrics.md: every declared counter, gauge and metric, with its meaning.
 std::string DescribeMarkdown();
 
 }  // namespace hammock::metrics
