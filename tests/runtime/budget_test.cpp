@@ -4,6 +4,7 @@
 
 #include "hammock/hammock.h"
 #include "hammock/optim.h"
+#include "support/host_backend.h"
 #include "support/tensor_matchers.h"
 
 namespace hammock {
@@ -176,6 +177,30 @@ TEST(Budget, AStepThatDoesNotFitRunsInParts) {
   EXPECT_GT(Cuts(), cuts);
   EXPECT_EQ(total[999].item<float>(), 4950.0f);
   EXPECT_EQ(kept[99][0].item<float>(), 99.0f);
+}
+
+/// Records `count` values of 2^40 elements each, which stay pending if memory suffices.
+void RecordHugeValues(const char* device, int count) {
+  Tensor x = zeros({1 << 20, 1 << 20}, f32, device);
+  std::vector<Tensor> kept;
+  for (int i = 0; i < count; ++i) kept.push_back(x + static_cast<float>(i));
+}
+
+TEST(Budget, ADeviceOfUnknownMemoryHasThatOfTheHost) {
+  testing::HostBackend backend("unmeasured");
+  backend.before_execute = [](const lazy::Computation&) {
+    throw DeviceError(ErrorCode::kDevice, "not run");
+  };
+  testing::Registered registered(backend);
+  int64_t cuts = Cuts();
+  RecordHugeValues("unmeasured", 50);
+  EXPECT_GT(Cuts(), cuts);
+}
+
+TEST(Budget, TheNullDeviceIsNeverShortOfMemory) {
+  int64_t cuts = Cuts();
+  RecordHugeValues("null", 50);
+  EXPECT_EQ(Cuts(), cuts);
 }
 
 // ---- Note [Initial state]

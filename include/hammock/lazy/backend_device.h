@@ -51,7 +51,7 @@ struct MemoryInfo {
   int64_t reserved = 0;  ///< taken from the system, in use or cached
   int64_t peak = 0;      ///< highest in_use so far
   int64_t limit = 0;     ///< 0 means none
-  int64_t total = 0;     ///< that the device has; 0: not known
+  int64_t total = 0;     ///< that the device has; 0: as much as the host
 };
 
 }  // namespace hammock::lazy

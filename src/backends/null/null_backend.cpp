@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <limits>
 
 #include "backends/common/single_device.h"
 #include "base/pool.h"
@@ -97,7 +98,9 @@ class Backend : public SingleDeviceBackend {
     return {{"computations_compiled", static_cast<double>(compiled_)},
             {"computations_run", static_cast<double>(executed_)}};
   }
-  lazy::MemoryInfo GetMemoryInfo(const BackendDevice&) const override { return {}; }
+  lazy::MemoryInfo GetMemoryInfo(const BackendDevice&) const override {
+    return {.total = std::numeric_limits<int64_t>::max()};
+  }
   void SetMemoryLimit(const BackendDevice&, int64_t) const override {}
 
  private:
