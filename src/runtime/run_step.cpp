@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
+#include "base/tools.h"
 #include "hammock/config.h"
 #include "hammock/metric.h"
 #include "ir/node_access.h"
@@ -325,6 +326,8 @@ void StepExecutor::Execute(const StepPtr& step) {
   auto start = std::chrono::steady_clock::now();
   std::vector<BackendDataPtr> results;
   DeviceEntry& device = *step->compiled->device;
+  tools::Range range(
+      [&] { return device.name() + " step at " + WhereText(running_step_location); });
   std::optional<Turns::Turn> ordered;  // taken and passed on also where the step fails
   if (step->ordered != kNoTurn) ordered.emplace(device.ordered, step->ordered);
   try {

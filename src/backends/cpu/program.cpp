@@ -17,6 +17,7 @@
 #include "backends/cpu/thread_pool.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
+#include "base/tools.h"
 #include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/passes/split_reductions.h"
@@ -273,6 +274,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
 }
 
 void Program::RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const {
+  tools::Range range([&] { return StepName(first); });
   if (steps_[first]->call) {
     steps_[first]->RunCall(buffers, ScratchOf(first, arena));
   } else {

@@ -20,6 +20,7 @@
 #include "backends/cuda/passes/update_slice_to_where.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
+#include "base/tools.h"
 #include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/fusion_facts.h"
 #include "compiler/passes/remove_dead.h"
@@ -465,6 +466,9 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
     return RunWatched(memory());
   }
   if (steps_.empty() && faults.failed == 0) return;
+  // A CUDA graph is one launch, in which ranges of steps could not be told apart.
+  if (tools::IsOn(tools::kNvtx)) [[unlikely]]
+    return RunSteps(memory());
   std::vector<Address> addresses;
   addresses.reserve(inputs.size() + outputs.size() + 3 + faults.earlier.size());
   addresses.insert(addresses.end(), inputs.begin(), inputs.end());
@@ -585,6 +589,7 @@ size_t Program::RunGroup(size_t i, const Memory& memory) const {
     if (guarded) arguments.push_back(memory.faults.failed);
     machine_->Launch(*step.functions[guarded], grid, arguments);
   };
+  tools::Range range([&] { return NameOfGroup(i); });
   NameErrors(i, [&] {
     if (step.call) {
       RunCall(i, memory);

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/never_destroyed.h"
-#include "hammock/config.h"
+#include "base/tools.h"
 
 // gdb stops at this function and reads this list; it knows both by name and form.
 extern "C" {
@@ -40,18 +40,6 @@ struct jit_descriptor {
 namespace hammock::cpu {
 
 namespace {
-
-constinit config::Option<bool> kGdb({
-    .name = "cpu.gdb",
-    .default_value = false,
-    .doc = "Tell gdb the names of compiled functions.",
-});
-
-constinit config::Option<bool> kPerfMap({
-    .name = "cpu.perf_map",
-    .default_value = false,
-    .doc = "Write the names of compiled functions to /tmp/perf-PID.map, where perf looks for them.",
-});
 
 enum GdbAction : uint32_t { kNoAction, kRegister, kUnregister };
 
@@ -167,7 +155,7 @@ void WritePerfMap(const char* memory, const std::vector<CodeSymbol>& symbols) {
   int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
   struct stat info;
   if (file < 0 || fstat(file, &info) != 0 || info.st_uid != geteuid() || !S_ISREG(info.st_mode)) {
-    LogOnce("perf map", LogLevel::kWarn, "cpu.perf_map: {} cannot be written: {}", path,
+    LogOnce("perf map", LogLevel::kWarn, "tools: {} cannot be written: {}", path,
             file < 0 ? std::strerror(errno) : "it is no file of this user");
     if (file >= 0) close(file);
     return;
@@ -178,7 +166,7 @@ void WritePerfMap(const char* memory, const std::vector<CodeSymbol>& symbols) {
     lines += fmt::format("{:x} {:x} {}\n", address, symbol.size, symbol.name);
   }
   if (write(file, lines.data(), lines.size()) != static_cast<ssize_t>(lines.size())) {
-    LogOnce("perf map", LogLevel::kWarn, "cpu.perf_map: {}: {}", path, std::strerror(errno));
+    LogOnce("perf map", LogLevel::kWarn, "tools: {}: {}", path, std::strerror(errno));
   }
   close(file);
 }
@@ -187,8 +175,8 @@ void WritePerfMap(const char* memory, const std::vector<CodeSymbol>& symbols) {
 
 void* AnnounceCode(const char* memory, const std::vector<CodeSymbol>& symbols) noexcept {
   try {
-    if (config::Get<kPerfMap>()) WritePerfMap(memory, symbols);
-    if (config::Get<kGdb>()) return AnnounceToGdb(memory, symbols);
+    if (tools::IsOn(tools::kPerf)) WritePerfMap(memory, symbols);
+    if (tools::IsOn(tools::kGdb)) return AnnounceToGdb(memory, symbols);
   } catch (const std::exception& error) {
     Log(LogLevel::kWarn, "cpu: tools do not see new code: {}", error.what());
   }

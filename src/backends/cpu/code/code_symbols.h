@@ -1,6 +1,6 @@
 #pragma once
-/// Tells tools about compiled functions in memory: perf by lines of /tmp/perf-PID.map (option
-/// `cpu.perf_map`), gdb by its JIT interface (option `cpu.gdb`).
+/// Tells the tools of the option `tools` about compiled functions in memory: perf by lines of
+/// /tmp/perf-PID.map, gdb by its JIT interface.
 
 #include <vector>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/calls/near_sizes.h"
-#include "backends/cuda/driver/library.h"
+#include "base/library.h"
 #include "base/record_bytes.h"
 #include "base/throw.h"
 

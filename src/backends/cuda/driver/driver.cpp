@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "backends/cuda/driver/library.h"
 #include "backends/cuda/driver/machine.h"
+#include "base/library.h"
 #include "base/never_destroyed.h"
 
 namespace hammock::cuda {

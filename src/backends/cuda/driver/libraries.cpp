@@ -4,8 +4,8 @@
 
 #include "backends/cuda/driver/blas.h"
 #include "backends/cuda/driver/driver.h"
-#include "backends/cuda/driver/library.h"
 #include "backends/cuda/driver/nvrtc.h"
+#include "base/library.h"
 #include "base/never_destroyed.h"
 
 namespace hammock::cuda {

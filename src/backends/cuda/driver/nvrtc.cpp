@@ -6,9 +6,9 @@
 #include <atomic>
 #include <vector>
 
-#include "backends/cuda/driver/library.h"
 #include "base/build_id.h"
 #include "base/file_cache.h"
+#include "base/library.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/config.h"

@@ -264,7 +264,7 @@ TEST_F(NativeCode, DamagedObjectsNeverCrash) {
 }
 
 TEST_F(NativeCode, PerfFindsItsNames) {
-  config::Override on("cpu.perf_map", "true");
+  config::Override on("tools", "perf");
   std::string path = fmt::format("/tmp/perf-{}.map", getpid());
   LoadedCode code(CompileCode(kConstants));
   std::ifstream file(path);
@@ -299,7 +299,7 @@ extern jit_descriptor __jit_debug_descriptor;
 namespace {
 
 TEST_F(NativeCode, GdbFindsItsNames) {
-  config::Override on("cpu.gdb", "true");
+  config::Override on("tools", "gdb");
   auto listed = [] {
     std::vector<std::string> files;
     for (auto* entry = __jit_debug_descriptor.first_entry; entry; entry = entry->next_entry) {

@@ -1,11 +1,11 @@
-#include "backends/cuda/driver/library.h"
+#include "base/library.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <link.h>
 
-namespace hammock::cuda {
+namespace hammock {
 
 Library::Library(const std::vector<std::string>& names) {
   for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/nvidia/lib64/"}) {
@@ -34,4 +34,4 @@ void* Library::Symbol(const char* name) {
   return symbol;
 }
 
-}  // namespace hammock::cuda
+}  // namespace hammock

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace hammock::cuda {
+namespace hammock {
 
 /// Never closed.
 class Library {
@@ -36,4 +36,4 @@ class Library {
   std::string why_absent_;
 };
 
-}  // namespace hammock::cuda
+}  // namespace hammock
