@@ -1,5 +1,5 @@
 #!/bin/bash
-# Formats all C++ files of the repository, or with --check fails when one is not formatted.
+# Formats all C++ and CUDA files of the repository, or with --check fails when one is not formatted.
 # The output depends on clang-format's version, so only major version 14 is used; with another one
 # --check exits with 77, which CTest reports as skipped.
 set -euo pipefail
@@ -15,8 +15,8 @@ fi
 arguments=(-i)
 if [ "${1:-}" = --check ]; then arguments=(--dry-run -Werror); fi
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
-  files=(git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp')
+  files=(git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cuh')
 else
-  files=(find . -path ./build -prune -o \( -name '*.h' -o -name '*.cpp' \) -print0)
+  files=(find . -path ./build -prune -o \( -name '*.h' -o -name '*.cpp' -o -name '*.cuh' \) -print0)
 fi
 "${files[@]}" | xargs -0 -r -n 50 "$tool" "${arguments[@]}"

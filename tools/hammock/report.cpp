@@ -283,14 +283,22 @@ std::string Replace(std::string text, std::string_view mark, std::string_view wi
   return at == std::string::npos ? text : text.replace(at, mark.size(), with);
 }
 
+std::string FilesThatEndIn(std::string_view ending) {
+  std::string all;
+  for (const auto& [name, text] : ReportFiles()) {
+    if (name.ends_with(ending)) all.append(text).append("\n");
+  }
+  return all;
+}
+
 }  // namespace
 
 int Report(const ReportOptions& options) {
   Trace trace = ParseTrace(ReadFile(options.trace), options.trace);
   Json data = ReportData(trace);
   // The data last: it may hold anything, also the marks.
-  std::string page = Replace(kReportHtml, "/*STYLE*/", kReportCss);
-  page = Replace(std::move(page), "/*SCRIPT*/", kReportScript);
+  std::string page = Replace(FilesThatEndIn(".html"), "/*STYLE*/", FilesThatEndIn(".css"));
+  page = Replace(std::move(page), "/*SCRIPT*/", FilesThatEndIn(".js"));
   page = Replace(std::move(page), "/*DATA*/", ForScript(data));
   WriteFile(options.output, page);
   std::cout << fmt::format("{}: {} graphs, {} compiles, {} spans{}\n", options.output,

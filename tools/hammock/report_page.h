@@ -1,11 +1,13 @@
 #pragma once
 
+#include <span>
+#include <string_view>
+#include <utility>
+
 namespace hammock::tool {
 
-/// The files in report/, which the build turns into code. The page has the marks /*STYLE*/,
-/// /*SCRIPT*/ and /*DATA*/.
-extern const char kReportHtml[];
-extern const char kReportCss[];
-extern const char kReportScript[];
+/// Names and texts of the files in report/, scripts in the order in which they run. The page has
+/// the marks /*STYLE*/, /*SCRIPT*/ and /*DATA*/.
+std::span<const std::pair<std::string_view, std::string_view>> ReportFiles();
 
 }  // namespace hammock::tool

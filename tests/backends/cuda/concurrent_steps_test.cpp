@@ -6,9 +6,9 @@
 
 #include <cstring>
 
+#include "backends/cuda/device/device_text.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/emit/joint_kernel.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulated.h"
 #include "backends/reference/interpreter.h"
 

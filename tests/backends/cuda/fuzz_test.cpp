@@ -2,10 +2,10 @@
 // op, and the whole against node by node, bit by bit. All kernels are compiled together first.
 #include <gtest/gtest.h>
 
+#include "backends/cuda/device/device_text.h"
 #include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/driver/noting_machine.h"
 #include "backends/cuda/driver/nvrtc.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulated.h"
 #include "backends/reference/interpreter.h"
 #include "fuzz/bounds.h"

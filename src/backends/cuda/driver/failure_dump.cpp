@@ -6,7 +6,7 @@
 #include <atomic>
 #include <filesystem>
 
-#include "backends/cuda/emit/scalar_text.h"
+#include "backends/cuda/device/device_text.h"
 #include "base/log.h"
 #include "base/whole_file.h"
 #include "hammock/config.h"

@@ -10,13 +10,13 @@
 #include <mutex>
 #include <thread>
 
+#include "backends/cuda/device/device_text.h"
 #include "backends/cuda/driver/blas.h"
 #include "backends/cuda/driver/dnn.h"
 #include "backends/cuda/driver/driver.h"
 #include "backends/cuda/driver/gpu_graph.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/driver/staging.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "base/file_cache.h"
 #include "base/record_bytes.h"
 #include "base/throw.h"

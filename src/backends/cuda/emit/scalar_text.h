@@ -41,7 +41,4 @@ class ScalarText {
   std::map<std::string, std::string> functions_;  // text by name
 };
 
-/// The beginning of all modules: conversions, wide loads and stores, exchange between threads.
-const std::string& Prelude();
-
 }  // namespace hammock::cuda

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <map>
 
+#include "backends/cuda/device/device_text.h"
 #include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/driver/nvrtc.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulated.h"
 #include "backends/reference/interpreter.h"
 #include "fuzz/bounds.h"

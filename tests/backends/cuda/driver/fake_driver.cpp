@@ -202,8 +202,8 @@ bool CompileKernel(const std::string& text, Function& function) {
                                << "extern \"C\" unsigned long size() { return sizeof(" << in
                                << "_words); }\n";
   const std::string command =
-      "g++ -std=c++20 -w -O1 -ffp-contract=off -fPIC -shared -march=native -o " + base + ".so " +
-      base + ".cpp -lm";
+      "g++ -std=c++20 -w -O1 -ffp-contract=off -fPIC -shared -fno-gnu-unique -march=native -o " +
+      base + ".so " + base + ".cpp -lm";
   void* library = std::system(command.c_str()) == 0
                       ? dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL)
                       : nullptr;

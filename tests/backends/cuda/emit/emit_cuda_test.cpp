@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "backends/cuda/device/device_text.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulated.h"

@@ -1,11 +1,11 @@
-#include "backends/cuda/emit/scalar_text.h"
-#include "base/never_destroyed.h"
-
-namespace hammock::cuda {
-
+#pragma once
+// The beginning of all modules: conversions, wide loads and stores, exchange between threads.
 // Inline PTX has a plain variant, which the emulation on the host runs.
-const std::string& Prelude() {
-  static const auto& text = NeverDestroyed<std::string>(R"(
+
+using int64_t = long long;
+using uint64_t = unsigned long long;
+using uint32_t = unsigned int;
+
 #ifdef __CUDACC__
 #define HAMMOCK_PTX 1
 #else
@@ -66,12 +66,28 @@ __device__ inline unsigned long long to_u64(double x) {
 }
 
 // N elements that lie one after another, as few loads of up to 16 bytes.
-template <int kBytes> struct Words;
-template <> struct alignas(1) Words<1> { unsigned char x[1]; };
-template <> struct alignas(2) Words<2> { unsigned short x[1]; };
-template <> struct alignas(4) Words<4> { unsigned int x[1]; };
-template <> struct alignas(8) Words<8> { unsigned int x[2]; };
-template <> struct alignas(16) Words<16> { unsigned int x[4]; };
+template <int kBytes>
+struct Words;
+template <>
+struct alignas(1) Words<1> {
+  unsigned char x[1];
+};
+template <>
+struct alignas(2) Words<2> {
+  unsigned short x[1];
+};
+template <>
+struct alignas(4) Words<4> {
+  unsigned int x[1];
+};
+template <>
+struct alignas(8) Words<8> {
+  unsigned int x[2];
+};
+template <>
+struct alignas(16) Words<16> {
+  unsigned int x[4];
+};
 
 template <int N, class T>
 __device__ inline void load_wide(const T* from, T* to) {
@@ -79,7 +95,10 @@ __device__ inline void load_wide(const T* from, T* to) {
   constexpr int kEach = kBytes / (int)sizeof(T);
 #pragma unroll
   for (int i = 0; i < N; i += kEach) {
-    union { Words<kBytes> words; T elements[kEach]; } part;
+    union {
+      Words<kBytes> words;
+      T elements[kEach];
+    } part;
     part.words = *(const Words<kBytes>*)(from + i);
 #pragma unroll
     for (int k = 0; k < kEach; ++k) to[i + k] = part.elements[k];
@@ -91,7 +110,10 @@ __device__ inline void store_wide(T* to, const T* from) {
   constexpr int kEach = kBytes / (int)sizeof(T);
 #pragma unroll
   for (int i = 0; i < N; i += kEach) {
-    union { Words<kBytes> words; T elements[kEach]; } part;
+    union {
+      Words<kBytes> words;
+      T elements[kEach];
+    } part;
 #pragma unroll
     for (int k = 0; k < kEach; ++k) part.elements[k] = from[i + k];
     *(Words<kBytes>*)(to + i) = part.words;
@@ -172,23 +194,23 @@ __device__ inline void note_fault(unsigned long long at, long long position, lon
   atomicMax((unsigned long long*)at, ~what);
 }
 
-template <class T> __device__ inline T shuffle_xor(T x, int mask) {
+template <class T>
+__device__ inline T shuffle_xor(T x, int mask) {
   return __shfl_xor_sync(0xffffffffu, x, mask);
 }
-template <> __device__ inline bool shuffle_xor(bool x, int mask) {
+template <>
+__device__ inline bool shuffle_xor(bool x, int mask) {
   return __shfl_xor_sync(0xffffffffu, (int)x, mask) != 0;
 }
-template <class T> __device__ inline T shuffle_up(T x, int lanes) {
+template <class T>
+__device__ inline T shuffle_up(T x, int lanes) {
   return __shfl_up_sync(0xffffffffu, x, lanes);
 }
-template <class T> __device__ inline T shuffle_first(T x, int width) {
+template <class T>
+__device__ inline T shuffle_first(T x, int width) {
   return __shfl_sync(0xffffffffu, x, 0, width);
 }
-template <> __device__ inline bool shuffle_first(bool x, int width) {
+template <>
+__device__ inline bool shuffle_first(bool x, int width) {
   return __shfl_sync(0xffffffffu, (int)x, 0, width) != 0;
 }
-)");
-  return text;
-}
-
-}  // namespace hammock::cuda

@@ -1,0 +1,25 @@
+#include "backends/cuda/calls/device_kernel.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/device/device_text.h"
+
+namespace hammock::cuda {
+
+KernelSource SourceOf(const DeviceKernel& kernel) {
+  std::string bounds = std::to_string(kernel.threads);
+  if (kernel.resident > 1) bounds += fmt::format(", {}", kernel.resident);
+  std::string name = SourceName(
+      fmt::format("{} {} {} {}", kernel.file, kernel.function, bounds, kernel.definitions));
+  std::string text = fmt::format("namespace {}_parts {{\n", name) + DeviceText(kernel.file);
+  text += "using namespace hammock::cuda;\n" + kernel.definitions;
+  text += fmt::format(
+      "using {0}_words = decltype(args_of({1}));\n"
+      "static_assert(sizeof({0}_words) == {2}, \"host and device agree on the arguments\");\n"
+      "extern \"C\" __global__ void __launch_bounds__({3}) {0}(const __grid_constant__ {0}_words "
+      "words) {{\n  {1}(words);\n}}\n}}\n",
+      name, kernel.function, kernel.argument_bytes, bounds);
+  return {name, text};
+}
+
+}  // namespace hammock::cuda

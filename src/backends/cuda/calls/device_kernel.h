@@ -1,0 +1,46 @@
+#pragma once
+/// Kernels whose code is a function of device/, and their arguments.
+///   KernelSource source = SourceOf({.file = "transpose.cuh",
+///                                   .function = "transpose<float, 1>",
+///                                   .argument_bytes = sizeof(TransposeArgs<void>) + 32});
+///   machine.Launch(function, grid, WordsOf(TransposeArgs<void>{.from = At(address), ...}));
+
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "backends/cuda/driver/machine.h"
+
+namespace hammock::cuda {
+
+struct DeviceKernel {
+  std::string file;           ///< in device/
+  std::string function;       ///< with its template arguments; its parameter is the argument struct
+  size_t argument_bytes = 0;  ///< of the argument struct on the host
+  std::string definitions = {};  ///< text in front of the kernel, of types that `function` names
+  int threads = 256;             ///< of a block
+  int resident = 1;              ///< blocks that fit on a multiprocessor at once, at least
+};
+KernelSource SourceOf(const DeviceKernel& kernel);
+
+/// An address as a pointer of an argument struct.
+struct At {
+  explicit At(Address address) : address(address) {}
+  template <class T>
+  operator T*() const {  // NOLINT: converts
+    return reinterpret_cast<T*>(address);
+  }
+  Address address;
+};
+
+/// An argument struct as it is passed to Launch.
+template <class Args>
+std::vector<uint64_t> WordsOf(const Args& args) {
+  static_assert(std::is_trivially_copyable_v<Args> && alignof(Args) == 8);
+  std::vector<uint64_t> words(sizeof(Args) / 8);
+  std::memcpy(words.data(), &args, sizeof(Args));
+  return words;
+}
+
+}  // namespace hammock::cuda
