@@ -22,4 +22,18 @@ KernelSource SourceOf(const DeviceKernel& kernel) {
   return {name, text};
 }
 
+TypeText::TypeText(std::string_view name) : text_(fmt::format("struct {} {{\n", name)) {}
+
+std::string TypeText::Text() const { return text_ + "};\n"; }
+
+TypeText& TypeText::Type(std::string_view name, std::string_view type) {
+  text_ += fmt::format("  using {} = {};\n", name, type);
+  return *this;
+}
+
+TypeText& TypeText::Function(std::string_view head, std::string_view value) {
+  text_ += fmt::format("  static __device__ __forceinline__ {} {{ return {}; }}\n", head, value);
+  return *this;
+}
+
 }  // namespace hammock::cuda

@@ -24,6 +24,19 @@ struct DeviceKernel {
 };
 KernelSource SourceOf(const DeviceKernel& kernel);
 
+/// The text of a struct of types and functions, as a template argument of device code.
+class TypeText {
+ public:
+  explicit TypeText(std::string_view name);
+  TypeText& Type(std::string_view name, std::string_view type);
+  /// `head` is such as "float square(float x)", `value` the expression that it returns.
+  TypeText& Function(std::string_view head, std::string_view value);
+  std::string Text() const;
+
+ private:
+  std::string text_;
+};
+
 /// An address as a pointer of an argument struct.
 struct At {
   explicit At(Address address) : address(address) {}

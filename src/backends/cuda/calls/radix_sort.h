@@ -16,38 +16,32 @@
 
 namespace hammock::cuda {
 
-/// The items to sort, and the lines by which kernels read and write them.
+/// The items to sort, and the device code that reads and writes them.
 struct RadixItems {
   int64_t rows = 1;
-  int64_t extent = 0;    ///< items of a row
-  int key_bytes = 4;     ///< of a `key` as it is carried
-  int load_bytes = 4;    ///< of the `load` that goes with it
-  int key_bits = 32;     ///< that differ, from the lowest
-  bool narrows = false;  ///< whether to look for the range of keys first: it may be small
-  std::string functions =
-      {};  ///< `order_key(key)`, an unsigned integer, and the functions that it calls
-  std::string read_key = {};   ///< lines that set `key` to that of item `at` of `row`
-  std::string read_load = {};  ///< and `load`
-  std::string check = {};  ///< lines that look at item `at` of `row` once, its `digits[k]` known
-  std::string write = {};  ///< lines that take `key` and `load` to index `at` of the sorted `row`
-  int arguments = 0;       ///< how many these lines use, from `w16` on
+  int64_t extent = 0;         ///< items of a row
+  int key_bytes = 4;          ///< of a key as it is carried
+  int load_bytes = 4;         ///< of the load that goes with it
+  int key_bits = 32;          ///< that differ, from the lowest
+  bool narrows = false;       ///< whether to look for the range of keys first: it may be small
+  std::string file = {};      ///< in device/, with the type of items
+  std::string type = {};      ///< of items, as radix_sort.cuh describes it
+  size_t argument_bytes = 0;  ///< of the type's arguments
 };
 
 class RadixSorter {
  public:
-  static constexpr int kFirstArgument = 16;
-
   explicit RadixSorter(RadixItems items);
 
   std::vector<KernelSource> Sources() const;
   size_t kernels() const { return items_.narrows ? 4 : 3; }
   int64_t scratch_bytes() const;
-  /// `functions` are those of Sources, `arguments` those of the items' lines.
+  /// `functions` are those of Sources, `arguments` those of the items.
   void Run(Machine& machine, std::span<const Function* const> functions, Address scratch,
            const std::vector<uint64_t>& arguments) const;
 
  private:
-  std::string Types() const;
+  std::string StateType() const;
   int64_t StateBytes() const;
 
   RadixItems items_;

@@ -10,7 +10,7 @@
 namespace hammock::cuda {
 
 /// The offsets of the elements of an index in an operand, or of its lines along the dim that is
-/// left out. Sizes are arguments of the kernel, so that one kernel serves many.
+/// left out; at least one dim. Sizes are arguments of the kernel, so that one kernel serves many.
 class Offsets {
  public:
   Offsets(const Dims& sizes, const Dims& strides, int left_out = -1) {
@@ -20,12 +20,17 @@ class Offsets {
       strides_.push_back(Argument(strides[d]));
       count_ *= sizes[d];
     }
+    if (sizes_.empty()) {
+      sizes_.push_back(1);
+      strides_.push_back(0);
+    }
   }
   /// Lines that set `name` to the offset of element `i`; the arguments begin at `first`.
   std::string Text(int first, const std::string& i, const std::string& name) const {
-    return OffsetLines(static_cast<int>(sizes_.size()), first, i, name,
-                       count_ < (int64_t{1} << 32));
+    return OffsetLines(static_cast<int>(sizes_.size()), first, i, name, few());
   }
+  size_t dims() const { return sizes_.size(); }
+  bool few() const { return count_ < (int64_t{1} << 32); }  ///< elements, for 32 bits
   int argument_count() const { return static_cast<int>(sizes_.size() + strides_.size()); }
   void AppendTo(std::vector<uint64_t>& arguments) const {
     arguments.insert(arguments.end(), sizes_.begin(), sizes_.end());

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/calls/item_sort.h"
 #include "backends/cuda/calls/radix_sort.h"
 #include "backends/cuda/emit/cuda_text.h"
@@ -21,69 +22,34 @@ constexpr int64_t kShortPart = 1 << 14;    // from which it does not pay
 constexpr int64_t kMostOfParts = 1 << 15;  // items that are picked from the parts of a row
 constexpr int64_t kMostItems = (int64_t{1} << 32) - 1;  // whose positions have 32 bits
 
-std::string Unsigned(uint64_t x) { return fmt::format("{}{}", x, x >> 32 ? "ull" : "u"); }
-
-/// `order_key`: an integer that is ordered as the elements are: -0 equals 0 and NaN is the largest.
-std::string KeyText(DType dtype, bool descending) {
-  int bits = InfoOf(dtype).bits;
-  std::string_view type = BytesType(bits / 8);
-  uint64_t all = ~uint64_t{0} >> (64 - bits), sign = all / 2 + 1;
-  std::string_view integer = BytesType(std::max(bits / 8, 4));
-  std::string text =
-      fmt::format("__device__ inline {0} order_key({1} x) {{\n  {0} key = x;\n", integer, type);
-  if (dtype == DType::kBool) {
-    text += "  key = key != 0;\n";
-  } else if (IsFloat(dtype)) {
-    uint64_t infinity = dtype == DType::kF64    ? 0x7ff0000000000000
-                        : dtype == DType::kF32  ? 0x7f800000
-                        : dtype == DType::kBF16 ? 0x7f80
-                                                : 0x7c00;
-    text += fmt::format(
-        "  const {4} size = key & {0};\n"
-        "  if (size == 0) key = 0;\n"
-        "  key = key & {1} ? ~key & {2} : key | {1};\n"
-        "  if (size > {3}) key = {2};\n",
-        Unsigned(sign - 1), Unsigned(sign), Unsigned(all), Unsigned(infinity), integer);
-  } else if (InfoOf(dtype).kind == DTypeKind::kSigned) {
-    text += fmt::format("  key ^= {};\n", Unsigned(sign));
-  }
-  return text + fmt::format("  return {};\n}}\n",
-                            descending ? "~key & " + Unsigned(all) : std::string("key"));
+/// The type of integers that are ordered as the elements are.
+std::string KeyType(DType dtype, bool descending) {
+  const char* kind = dtype == DType::kBool                      ? "kBool"
+                     : IsFloat(dtype)                           ? "kFloat"
+                     : InfoOf(dtype).kind == DTypeKind::kSigned ? "kSigned"
+                                                                : "kUnsigned";
+  int mantissa = dtype == DType::kF64    ? 52
+                 : dtype == DType::kF32  ? 23
+                 : dtype == DType::kBF16 ? 7
+                 : dtype == DType::kF16  ? 10
+                                         : 0;
+  return fmt::format("SortKey<{}, KeyKind::{}, {}, {}>", BytesType(InfoOf(dtype).bits / 8), kind,
+                     descending, mantissa);
 }
 
-/// Of elements with their positions. Arguments: elements, values, positions, kept of a row, stride.
+/// Of elements with their positions.
 RadixItems ElementItems(DType dtype, const CallAxis& axis, bool descending) {
   int bits = InfoOf(dtype).bits;
-  const char* inner = axis.inner > 1 ? "(long long)w20" : "1ll";
-  RadixItems items = {.rows = axis.outer * axis.inner,
-                      .extent = axis.extent,
-                      .key_bytes = bits / 8,
-                      .key_bits = dtype == DType::kBool ? 1 : bits,
-                      .narrows = bits >= 32 && !IsFloat(dtype),
-                      .functions = KeyText(dtype, descending),
-                      .arguments = 5};
-  items.read_key =
-      fmt::format("key = ((const Key*)w16)[(row / {0} * extent + at) * {0} + row % {0}];", inner);
-  items.read_load = "load = (Load)at;";
-  items.write = fmt::format(
-      "const long long to = (row / {0} * (long long)w19 + at) * {0} + row % {0};\n"
-      "if (at < (long long)w19) {{\n  ((Key*)w17)[to] = key;\n  ((long long*)w18)[to] = load;\n}}",
-      inner);
-  return items;
-}
-
-/// Values and positions of sorted items: one thread for each result.
-std::string FinishText(std::string_view element, bool strided) {
-  return fmt::format("  typedef {} E;\n  const long long inner = {};\n", element,
-                     strided ? "(long long)w5" : "1") +
-         R"(
-  const long long extent = (long long)w4, kept = (long long)w6;
-  const long long column = i % inner, k = i / inner % kept, line = i / inner / kept;
-  const Item item = ((const Item*)w7)[(line * inner + column) * (long long)w8 + k];
-  const long long from = position_of(item);
-  ((E*)w2)[i] = ((const E*)w1)[(line * extent + from) * inner + column];
-  ((long long*)w3)[i] = from;
-)";
+  bool narrows = bits >= 32 && !IsFloat(dtype);
+  return {.rows = axis.outer * axis.inner,
+          .extent = axis.extent,
+          .key_bytes = bits / 8,
+          .key_bits = dtype == DType::kBool ? 1 : bits,
+          .narrows = narrows,
+          .file = "radix_elements.cuh",
+          .type = fmt::format("RadixElements<{}, {}, {}>", KeyType(dtype, descending),
+                              axis.inner > 1, narrows),
+          .argument_bytes = sizeof(RadixElementArgs<void>)};
 }
 
 /// The first `kept` of each row along a dim, in order. Short rows are sorted by one block, several
@@ -118,36 +84,27 @@ class SortCall : public Call {
   }
 
   std::vector<KernelSource> Sources() const override {
-    std::string functions = KeyText(dtype_, descending_) + ItemText(packed_);
-    std::string_view element = BytesType(InfoOf(dtype_).bits / 8);
-    auto tile = [&](SortTileKind kind) {
-      kind.strided = axis_.inner > 1;
-      return BlockKernel(12, functions, SortTileText(kind, element));
-    };
     if (axis_.extent <= kSortTile) {
-      auto width = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(axis_.extent, 2)));
-      return {tile({.width = static_cast<int64_t>(width), .writes_items = false})};
+      return {SortTileSource(Kind({.width = ShortWidth(), .writes_items = false}))};
     }
     if (radix_) return radix_->Sources();
     if (merges_) {
-      return {tile({}), BlockKernel(6, functions, MergeItemsText()),
-              ElementKernel(9, functions, FinishText(element, axis_.inner > 1))};
+      return {SortTileSource(Kind({})), MergeSource(packed_),
+              SourceOf({.file = "item_sort.cuh",
+                        .function = fmt::format("finish_sort<{}, {}, {}>",
+                                                BytesType(InfoOf(dtype_).bits / 8),
+                                                ItemType(packed_), axis_.inner > 1),
+                        .argument_bytes = sizeof(FinishSortArgs<void, void>)})};
     }
-    auto pick = [&](bool from_items, bool writes_items) {
-      SortTileKind kind = {
-          .strided = axis_.inner > 1, .from_items = from_items, .writes_items = writes_items};
-      return BlockKernel(12, functions, PickText(kind, element));
-    };
-    if (parts_ == 1) return {pick(false, false)};
-    return {pick(false, true), pick(true, false)};
+    if (parts_ == 1) return {PickSource(Kind({.writes_items = false}))};
+    return {PickSource(Kind({})), PickSource(Kind({.from_items = true, .writes_items = false}))};
   }
   int64_t scratch_bytes() const override { return scratch_; }
 
   void Run(Machine& machine, const Operands& operands) const override {
     if (rows_ == 0 || kept_ == 0) return;
     if (axis_.extent <= kSortTile) {
-      auto width = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(axis_.extent, 2)));
-      int64_t blocks = CeilDiv(rows_, kSortTile / static_cast<int64_t>(width));
+      int64_t blocks = CeilDiv(rows_, kSortTile / ShortWidth());
       return RunTiles(machine, 0, operands, {.blocks = blocks, .extent = axis_.extent});
     }
     if (radix_) return SortByDigits(machine, operands);
@@ -171,13 +128,32 @@ class SortCall : public Call {
 
   int64_t ItemsBytes(int64_t count) const { return (count * (packed_ ? 8 : 16) + 255) / 256 * 256; }
 
+  SortTileKind Kind(SortTileKind kind) const {
+    kind.key = KeyType(dtype_, descending_);
+    kind.packed = packed_;
+    kind.strided = axis_.inner > 1;
+    return kind;
+  }
+  /// Of a row that fits into a tile.
+  int64_t ShortWidth() const {
+    return static_cast<int64_t>(
+        std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(axis_.extent, 2))));
+  }
+
   void RunTiles(Machine& machine, size_t which, const Operands& operands, const Tiles& t) const {
-    Address to = t.to ? t.to : operands.out[0];
     machine.Launch(function(which), BlockGrid(t.blocks),
-                   std::vector<uint64_t>{Argument(t.blocks), operands.in[0], to, operands.out[1],
-                                         Argument(t.extent), Argument(axis_.inner), Argument(rows_),
-                                         Argument(t.kept < 0 ? kept_ : t.kept), Argument(t.tiles),
-                                         t.from, Argument(axis_.extent), Argument(t.part)});
+                   WordsOf(SortArgs<void, void>{.elements = At(operands.in[0]),
+                                                .items = At(t.from),
+                                                .values = At(operands.out[0]),
+                                                .positions = At(operands.out[1]),
+                                                .sorted = At(t.to),
+                                                .extent = t.extent,
+                                                .row_elements = axis_.extent,
+                                                .inner = axis_.inner,
+                                                .rows = rows_,
+                                                .kept = t.kept < 0 ? kept_ : t.kept,
+                                                .tiles = t.tiles,
+                                                .part_size = t.part}));
   }
 
   void Merge(Machine& machine, const Operands& operands) const {
@@ -186,7 +162,7 @@ class SortCall : public Call {
     for (int64_t width = kSortTile; width < row_; width *= 2) {
       machine.Launch(
           function(1), BlockGrid(blocks),
-          std::vector<uint64_t>{Argument(blocks), from, to, 0, Argument(width), Argument(row_)});
+          WordsOf(MergeArgs<void>{.from = At(from), .to = At(to), .width = width, .row = row_}));
       std::swap(from, to);
     }
     Finish(machine, function(2), operands, from);
@@ -195,19 +171,27 @@ class SortCall : public Call {
   void SortByDigits(Machine& machine, const Operands& operands) const {
     std::vector<const Function*> functions;
     for (size_t i = 0; i < radix_->kernels(); ++i) functions.push_back(&function(i));
-    radix_->Run(
-        machine, functions, operands.scratch,
-        {operands.in[0], operands.out[0], operands.out[1], Argument(kept_), Argument(axis_.inner)});
+    radix_->Run(machine, functions, operands.scratch,
+                WordsOf(RadixElementArgs<void>{.elements = At(operands.in[0]),
+                                               .values = At(operands.out[0]),
+                                               .positions = At(operands.out[1]),
+                                               .kept = kept_,
+                                               .inner = axis_.inner}));
   }
 
   void Finish(Machine& machine, const Function& finish, const Operands& operands,
               Address items) const {
     int64_t count = rows_ * kept_;
-    machine.Launch(
-        finish, ElementGrid(count),
-        std::vector<uint64_t>{Argument(count), operands.in[0], operands.out[0], operands.out[1],
-                              Argument(axis_.extent), Argument(axis_.inner), Argument(kept_), items,
-                              Argument(row_)});
+    machine.Launch(finish, ElementGrid(count),
+                   WordsOf(FinishSortArgs<void, void>{.count = count,
+                                                      .elements = At(operands.in[0]),
+                                                      .values = At(operands.out[0]),
+                                                      .positions = At(operands.out[1]),
+                                                      .items = At(items),
+                                                      .extent = axis_.extent,
+                                                      .inner = axis_.inner,
+                                                      .kept = kept_,
+                                                      .row = row_}));
   }
 
   void Pick(Machine& machine, const Operands& operands) const {
@@ -256,102 +240,43 @@ class NonzeroCall : public Call {
         tiles_(CeilDiv(type_.numel(), kSortTile)) {}
 
   std::vector<KernelSource> Sources() const override {
-    const int arguments = kArguments + type_.rank();
-    return {
-        BlockKernel(arguments, "", CountText()), BlockKernel(arguments, BlockSumsText(), kOffsets),
-        BlockKernel(arguments, BlockSumsText(), WriteText()), ElementKernel(arguments, "", kFill)};
+    const int rank = type_.rank();
+    if (rank == 0) return {};  // nothing is written
+    const std::string element(MemoryType(type_.dtype()));
+    ScalarText scalars;
+    TypeText tested("Tested");
+    tested.Type("Element", element)
+        .Function("bool is_nonzero(Element x)", scalars.FromMemory("x", type_.dtype()) + " != 0");
+    auto kernel = [&](const std::string& function, size_t more = 0) {
+      return SourceOf({.file = "nonzero.cuh",
+                       .function = function,
+                       .argument_bytes = sizeof(NonzeroArgs<void>) + more,
+                       .definitions = scalars.Functions() + tested.Text()});
+    };
+    return {kernel("count_nonzero<Tested>"), kernel(fmt::format("nonzero_offsets<{}>", element)),
+            kernel(fmt::format("write_nonzero<Tested, {}>", rank), static_cast<size_t>(rank) * 8),
+            kernel(fmt::format("fill_nonzero<{}, {}>", element, rank))};
   }
   int64_t scratch_bytes() const override { return (tiles_ + 1) * 4; }
 
   void Run(Machine& machine, const Operands& operands) const override {
     int64_t count = limit_ * type_.rank();
     if (count == 0) return;
-    std::vector<uint64_t> arguments = {
-        Argument(tiles_), operands.in[0],         operands.out[0],  operands.scratch,
-        Argument(limit_), Argument(type_.rank()), Argument(tiles_), Argument(type_.numel())};
-    for (int d = 0; d < type_.rank(); ++d) arguments.push_back(Argument(type_.size(d)));
+    std::vector<uint64_t> arguments = WordsOf(NonzeroArgs<void>{.elements = At(operands.in[0]),
+                                                                .positions = At(operands.out[0]),
+                                                                .counts = At(operands.scratch),
+                                                                .limit = limit_,
+                                                                .tiles = tiles_,
+                                                                .numel = type_.numel()});
+    std::vector<uint64_t> with_sizes = arguments;
+    Append(with_sizes, type_.sizes());
     if (tiles_ > 0) machine.Launch(function(0), BlockGrid(tiles_), arguments);
     machine.Launch(function(1), BlockGrid(1), arguments);
-    if (tiles_ > 0) machine.Launch(function(2), BlockGrid(tiles_), arguments);
-    arguments[0] = Argument(count);
+    if (tiles_ > 0) machine.Launch(function(2), BlockGrid(tiles_), with_sizes);
     machine.Launch(function(3), ElementGrid(count), arguments);
   }
 
  private:
-  static constexpr int kArguments = 8;  // then the sizes
-
-  std::string Test(const char* element) const {
-    ScalarText scalars;
-    return scalars.FromMemory(
-               fmt::format("((const {}*)w1)[{}]", MemoryType(type_.dtype()), element),
-               type_.dtype()) +
-           " != 0";
-  }
-  std::string CountText() const {
-    return fmt::format(R"(
-  __shared__ unsigned found;
-  if (threadIdx.x == 0) found = 0;
-  __syncthreads();
-  unsigned mine = 0;
-  const long long end = (long long)w7;
-  for (int k = threadIdx.x; k < 2048; k += 256) {{
-    const long long at = block * 2048 + k;
-    if (at < end && {}) ++mine;
-  }}
-  atomicAdd(&found, mine);
-  __syncthreads();
-  if (threadIdx.x == 0) ((unsigned*)w3)[block] = found;
-)",
-                       Test("at"));
-  }
-  /// Counts become offsets; the last one is the total.
-  static constexpr const char* kOffsets = R"(
-  const int t = threadIdx.x;
-  unsigned* counts = (unsigned*)w3;
-  __shared__ unsigned sums[8];
-  __shared__ unsigned all;
-  unsigned before = 0;
-  for (long long first = 0; first < (long long)w0; first += 256) {
-    const unsigned mine = first + t < (long long)w0 ? counts[first + t] : 0;
-    const unsigned here = sum_to_here(mine, sums, t);
-    if (first + t < (long long)w0) counts[first + t] = before + here - mine;
-    if (t == 255) all = here;
-    __syncthreads();
-    before += all;
-    __syncthreads();
-  }
-  if (t == 0) counts[w0] = before;
-)";
-  std::string WriteText() const {
-    std::string body = fmt::format(R"(
-  const int t = threadIdx.x;
-  __shared__ unsigned sums[8];
-  const long long first = block * 2048 + 8 * t, end = (long long)w7;
-  unsigned mine = 0;
-  for (int k = 0; k < 8; ++k) {{
-    const long long at = first + k;
-    if (at < end && {}) mine |= 1u << k;
-  }}
-  unsigned count = 0;
-  for (int k = 0; k < 8; ++k) count += mine >> k & 1;
-  long long place = ((const unsigned*)w3)[block] + sum_to_here(count, sums, t) - count;
-  for (int k = 0; k < 8; ++k) {{
-    if (!(mine >> k & 1)) continue;
-    if (place >= (long long)w4) return;
-    long long rest = first + k;
-    long long* to = (long long*)w2 + place++ * {};
-)",
-                                   Test("at"), type_.rank());
-    for (int d = type_.rank(); d-- > 0;) {
-      body += fmt::format("    to[{0}] = rest % (long long)w{1}; rest /= (long long)w{1};\n", d,
-                          kArguments + d);
-    }
-    return body + "  }\n";
-  }
-  static constexpr const char* kFill = R"(
-  if (i / (long long)w5 >= ((const unsigned*)w3)[w6]) ((long long*)w2)[i] = -1;
-)";
-
   Shape type_;
   int64_t limit_;
   int64_t tiles_;

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/calls/item_sort.h"
 #include "backends/cuda/calls/radix_sort.h"
 #include "backends/cuda/calls/scatter_kit.h"
+#include "backends/cuda/device/scatter_args.h"
 
 namespace hammock::cuda {
 namespace {
@@ -42,7 +44,7 @@ class SortedScatter : public ScatterCall {
         count_(plan_.rows ? plan_.rounds : plan_.rounds * plan_.lines),
         columns_(plan_.rows ? plan_.lines : 1),
         destinations_(plan_.rows ? extent_ : node.type().numel()),
-        in_self_(plan_.SelfOffsets()),
+        in_self_(plan_.rows ? Offsets({}, {}) : plan_.SelfOffsets()),
         in_source_(plan_.index, plan_.source_strides),
         fresh_(node.inputs[0].node < 0) {
     int bytes = InfoOf(plan_.dtype).bits / 8;
@@ -60,14 +62,12 @@ class SortedScatter : public ScatterCall {
       items.key_bits = static_cast<int>(
           std::bit_width(static_cast<uint64_t>(std::max<int64_t>(destinations_, 2) - 1)));
       load_bytes_ = items.load_bytes;
-      items.functions = "__device__ inline unsigned order_key(unsigned x) { return x; }\n";
-      items.read_key =
-          ReadTarget("at", "w16", "w18", RadixSorter::kFirstArgument + kRadixArguments) +
-          "key = target;\n";
-      items.check = fmt::format("if (digits[k] == {}u) {}", kWrong, NoteFault("at", "w16", "w17"));
-      items.read_load = carried_ ? "load = ((const Load*)w19)[at];" : "load = (Load)at;";
-      items.write = "((Key*)w20)[at] = key;\n((Load*)w21)[at] = load;\n";
-      items.arguments = kRadixArguments + TargetArguments();
+      items.file = "scatter_targets.cuh";
+      items.type = fmt::format("RadixTargets<{}, {}, {}, {}, {}, {}>",
+                               MemoryType(plan_.index_dtype), BytesType(load_bytes_), carried_,
+                               plan_.rows, in_self_.few(), in_self_.dims());
+      items.argument_bytes =
+          sizeof(RadixTargetArgs<void, void>) + in_self_.dims() * sizeof(Strided<1>);
       radix_.emplace(std::move(items));
     }
   }
@@ -114,7 +114,6 @@ class SortedScatter : public ScatterCall {
  private:
   // The first argument of the offsets: those in the source for all kernels, then those of targets.
   static constexpr int kArguments = 14;
-  static constexpr int kRadixArguments = 6;
   int AllArguments() const { return kArguments + in_source_.argument_count(); }
 
   /// A power of two that leaves few without work.
@@ -144,9 +143,15 @@ class SortedScatter : public ScatterCall {
     size_t kernels = radix_ ? radix_->kernels() : merges_->kernels();
     for (size_t i = 0; i < kernels; ++i) functions.push_back(&function(first + i));
     if (radix_) {
-      std::vector<uint64_t> own = {operands.in[1], operands.fault, Argument(extent_),
-                                   operands.in[2], arguments[6],   arguments[7]};
-      AppendTargetArguments(own);
+      std::vector<uint64_t> own =
+          WordsOf(RadixTargetArgs<void, void>{.source = At(operands.in[2]),
+                                              .sorted = At(arguments[6]),
+                                              .loads = At(arguments[7]),
+                                              .targets = {.index = At(operands.in[1]),
+                                                          .fault = operands.fault,
+                                                          .extent = extent_,
+                                                          .inner = plan_.inner}});
+      in_self_.AppendTo(own);
       return radix_->Run(machine, functions, operands.scratch, own);
     }
     arguments[6] = operands.scratch;
