@@ -5,6 +5,8 @@
 #include <string>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/device_kernel.h"
+#include "backends/cuda/device/scan_args.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/scalar_text.h"
 
@@ -21,16 +23,19 @@ struct ScanPlan {
         reverse(node.attrs[2].boolean()),
         lines(axis.outer * axis.inner) {}
 
-  /// An element, widened.
-  std::string Value(ScalarText& scalars, const char* element) const {
-    return scalars.Cast(scalars.FromMemory(element, from), from, wide);
-  }
-  /// A running value as it is stored.
-  std::string Result(ScalarText& scalars, const char* value) const {
-    return scalars.ToMemory(scalars.Cast(value, wide, dtype), dtype);
-  }
-  std::string Combined(ScalarText& scalars, const char* sum, const std::string& x) const {
-    return scalars.Combine(fn, wide, sum, x);
+  /// The text of `Fn`, which scan.cuh and long_scan.cuh describe.
+  std::string Definitions() const {
+    ScalarText scalars;
+    bool real = wide == DType::kF64;
+    TypeText text("Fn");
+    text.Type("From", MemoryType(from)).Type("To", MemoryType(dtype)).Type("Wide", ValueType(wide));
+    text.Function("Wide identity()", scalars.Identity(fn, wide))
+        .Function("Wide value(From x)", scalars.Cast(scalars.FromMemory("x", from), from, wide))
+        .Function("To result(Wide x)", scalars.ToMemory(scalars.Cast("x", wide, dtype), dtype))
+        .Function("Wide combine(Wide sum, Wide x)", scalars.Combine(fn, wide, "sum", "x"))
+        .Function("int64_t to_bits(Wide x)", real ? "__double_as_longlong(x)" : "(int64_t)x")
+        .Function("Wide from_bits(int64_t x)", real ? "__longlong_as_double(x)" : "(Wide)x");
+    return scalars.Functions() + text.Text();
   }
 
   compiler::ReduceFn fn;
