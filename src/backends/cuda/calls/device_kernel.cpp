@@ -31,6 +31,16 @@ TypeText& TypeText::Type(std::string_view name, std::string_view type) {
   return *this;
 }
 
+TypeText& TypeText::Constant(std::string_view name, int64_t value) {
+  text_ += fmt::format("  static constexpr int {} = {};\n", name, value);
+  return *this;
+}
+
+TypeText& TypeText::Constant(std::string_view name, bool value) {
+  text_ += fmt::format("  static constexpr bool {} = {};\n", name, value);
+  return *this;
+}
+
 TypeText& TypeText::Function(std::string_view head, std::string_view value) {
   text_ += fmt::format("  static __device__ __forceinline__ {} {{ return {}; }}\n", head, value);
   return *this;

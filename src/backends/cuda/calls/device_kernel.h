@@ -29,6 +29,8 @@ class TypeText {
  public:
   explicit TypeText(std::string_view name);
   TypeText& Type(std::string_view name, std::string_view type);
+  TypeText& Constant(std::string_view name, int64_t value);
+  TypeText& Constant(std::string_view name, bool value);
   /// `head` is such as "float square(float x)", `value` the expression that it returns.
   TypeText& Function(std::string_view head, std::string_view value);
   std::string Text() const;

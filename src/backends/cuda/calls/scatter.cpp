@@ -33,37 +33,36 @@ class LineScatter : public ScatterCall {
   std::vector<KernelSource> Sources() const override {
     ScalarText scalars;
     const DType dtype = plan_.dtype;
-    std::string value = Combined(scalars, plan_, dtype, scalars.FromMemory("to[p]", dtype).c_str(),
-                                 scalars.FromMemory("from[s]", dtype));
-    const int each = in_self_.argument_count();
-    std::string body = in_self_.Text(kArguments, "i", "at_self") +
-                       in_index_.Text(kArguments + each, "i", "at_index") +
-                       in_source_.Text(kArguments + 2 * each, "i", "at_source") + Pointers() +
-                       "  for (long long k = 0; k < (long long)w6; ++k) {\n"
-                       "    const long long place = at_index + k * (long long)w7;\n"
-                       "    const long long index = " +
-                       IndexAt("place") + ";\n" + CheckText("continue;") +
-                       "    const long long p = at_self + index * (long long)w8;\n"
-                       "    const long long s = at_source + k * (long long)w9;\n    to[p] = " +
-                       scalars.ToMemory(value, dtype) + ";\n  }\n";
-    return {ElementKernel(kArguments + 3 * each, scalars.Functions(), body)};
+    std::string value = Combined(scalars, plan_, dtype, scalars.FromMemory("old", dtype).c_str(),
+                                 scalars.FromMemory("x", dtype));
+    TypeText fn("Fn");
+    fn.Type("Element", MemoryType(dtype))
+        .Function("Element combine(Element old, Element x)", scalars.ToMemory(value, dtype));
+    return {
+        SourceOf({.file = "scatter.cuh",
+                  .function = fmt::format("line_scatter<Fn, {}, {}, {}>", IndexType(),
+                                          in_self_.dims(), in_self_.few()),
+                  .argument_bytes = sizeof(ScatterArgs<void, void>) + 3 * in_self_.argument_bytes(),
+                  .definitions = scalars.Functions() + fn.Text()})};
   }
 
  protected:
   void RunAll(Machine& machine, const Operands& operands) const override {
     const ScatterPlan& p = plan_;
-    std::vector<uint64_t> arguments = ArgumentsOf(p.lines, operands);
-    for (int64_t number :
-         {p.rounds, p.index_strides[p.dim], p.self_strides[p.dim], p.source_strides[p.dim]}) {
-      arguments.push_back(Argument(number));
-    }
+    std::vector<uint64_t> arguments =
+        WordsOf(ScatterArgs<void, void>{.count = p.lines,
+                                        .from = At(operands.in[2]),
+                                        .to = At(operands.out[0]),
+                                        .targets = TargetsOf(operands, p.self_strides[p.dim]),
+                                        .rounds = p.rounds,
+                                        .index_stride = p.index_strides[p.dim],
+                                        .from_stride = p.source_strides[p.dim]});
     for (const Offsets* offsets : {&in_self_, &in_index_, &in_source_})
       offsets->AppendTo(arguments);
     machine.Launch(function(0), ElementGrid(p.lines), arguments);
   }
 
  private:
-  static constexpr int kArguments = 10;
   Offsets in_self_, in_index_, in_source_;
 };
 
@@ -78,37 +77,35 @@ class AtomicScatter : public ScatterCall {
         in_source_(plan_.index, plan_.source_strides) {}
 
   std::vector<KernelSource> Sources() const override {
-    if (IsHistogram()) return {HistogramSource()};
-    const ScatterPlan& p = plan_;
-    bool wide = InfoOf(p.dtype).bits == 64;
-    bool sum = p.reduce == "sum";
-    std::string_view type = sum && !IsFloat(p.dtype)
-                                ? (wide ? "unsigned long long" : "unsigned int")
-                                : MemoryType(p.dtype);
-    const int each = in_self_.argument_count();
-    std::string body =
-        in_self_.Text(kArguments, "i", "at_self") +
-        in_index_.Text(kArguments + each, "i", "place") +
-        in_source_.Text(kArguments + 2 * each, "i", "at_source") +
-        "  const long long index = " + IndexAt("place") + ";\n" + CheckText("return;") +
-        fmt::format(
-            "  {0}(({1}*)w3 + at_self + index * (long long)w6, ((const {1}*)w2)[at_source]);\n",
-            sum                  ? "atomicAdd"
-            : p.reduce == "amax" ? "atomicMax"
-                                 : "atomicMin",
-            type);
-    return {ElementKernel(kArguments + 3 * each, "", body)};
+    const bool sum = plan_.reduce == "sum", wide = InfoOf(plan_.dtype).bits == 64;
+    const std::string_view type =
+        sum && !IsFloat(plan_.dtype) ? BytesType(wide ? 8 : 4) : MemoryType(plan_.dtype);
+    if (IsHistogram()) {
+      return {
+          SourceOf({.file = "scatter.cuh",
+                    .function = fmt::format("histogram<{}, {}, {}>", type, IndexType(),
+                                            std::bit_ceil(static_cast<uint64_t>(plan_.self[0]))),
+                    .argument_bytes = sizeof(ScatterArgs<void, void>)})};
+    }
+    const char* fn = sum ? "AtomicSum" : plan_.reduce == "amax" ? "AtomicMax" : "AtomicMin";
+    return {SourceOf(
+        {.file = "scatter.cuh",
+         .function = fmt::format("atomic_scatter<{}, {}, {}, {}, {}>", fn, type, IndexType(),
+                                 in_self_.dims(), in_self_.few()),
+         .argument_bytes = sizeof(ScatterArgs<void, void>) + 3 * in_self_.argument_bytes()})};
   }
 
  protected:
   void RunAll(Machine& machine, const Operands& operands) const override {
     int64_t count = plan_.lines * plan_.rounds;
+    std::vector<uint64_t> arguments =
+        WordsOf(ScatterArgs<void, void>{.count = count,
+                                        .from = At(operands.in[2]),
+                                        .to = At(operands.out[0]),
+                                        .targets = TargetsOf(operands, plan_.inner)});
     if (IsHistogram()) {
-      machine.Launch(function(0), BlockGrid(std::min(CeilDiv(count, 4096), kBlocks)),
-                     ArgumentsOf(count, operands));
+      machine.Launch(function(0), BlockGrid(std::min(CeilDiv(count, 4096), kBlocks)), arguments);
     } else {
-      std::vector<uint64_t> arguments = ArgumentsOf(count, operands);
-      arguments.push_back(Argument(plan_.inner));
       for (const Offsets* offsets : {&in_self_, &in_index_, &in_source_})
         offsets->AppendTo(arguments);
       machine.Launch(function(0), ElementGrid(count), arguments);
@@ -118,26 +115,10 @@ class AtomicScatter : public ScatterCall {
  private:
   static constexpr int64_t kMostDestinations = 4096;  // as many as fit into shared memory
   static constexpr int64_t kBlocks = 1056;
-  static constexpr int kArguments = 7;
 
   bool IsHistogram() const {
     return plan_.self.size() == 1 && plan_.self[0] <= kMostDestinations && plan_.reduce == "sum" &&
            !IsFloat(plan_.dtype) && plan_.rounds >= 16 * kMostDestinations;
-  }
-  KernelSource HistogramSource() const {
-    return BlockKernel(
-        6, "",
-        fmt::format("  typedef {} T;\n  __shared__ T sums[{}];\n",
-                    InfoOf(plan_.dtype).bits == 64 ? "unsigned long long" : "unsigned int",
-                    std::bit_ceil(static_cast<uint64_t>(plan_.self[0]))) +
-            "  for (int k = threadIdx.x; k < (int)w5; k += 256) sums[k] = 0;\n"
-            "  __syncthreads();\n"
-            "  for (long long i = block * 256 + threadIdx.x; i < (long long)w0; i += gridDim.x * "
-            "256ll) {\n    const long long place = i, index = " +
-            IndexAt("i") + ";\n" + CheckText("continue;") +
-            "    atomicAdd(&sums[index], ((const T*)w2)[i]);\n  }\n  __syncthreads();\n"
-            "  for (int k = threadIdx.x; k < (int)w5; k += 256) {\n"
-            "    if (sums[k] != 0) atomicAdd((T*)w3 + k, sums[k]);\n  }\n");
   }
 
   Offsets in_self_, in_index_, in_source_;

@@ -2,7 +2,9 @@
 /// Helpers of the calls that scatter: elements of a source are combined with the elements of the
 /// destination that their indices name.
 
+#include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/calls/index_kit.h"
+#include "backends/cuda/device/scatter_args.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/scalar_text.h"
 #include "ir/primitives.h"
@@ -25,13 +27,9 @@ class Offsets {
       strides_.push_back(0);
     }
   }
-  /// Lines that set `name` to the offset of element `i`; the arguments begin at `first`.
-  std::string Text(int first, const std::string& i, const std::string& name) const {
-    return OffsetLines(static_cast<int>(sizes_.size()), first, i, name, few());
-  }
   size_t dims() const { return sizes_.size(); }
   bool few() const { return count_ < (int64_t{1} << 32); }  ///< elements, for 32 bits
-  int argument_count() const { return static_cast<int>(sizes_.size() + strides_.size()); }
+  size_t argument_bytes() const { return dims() * sizeof(Strided<1>); }
   void AppendTo(std::vector<uint64_t>& arguments) const {
     arguments.insert(arguments.end(), sizes_.begin(), sizes_.end());
     arguments.insert(arguments.end(), strides_.begin(), strides_.end());
@@ -99,11 +97,6 @@ inline std::string Combined(ScalarText& scalars, const ScatterPlan& plan, DType 
   return scalars.Scalar(fn, wide, {old, value});
 }
 
-inline std::string CheckText(const std::string& leave) {
-  return "    if (index < 0 || index >= (long long)w5) { note_fault(w4, place, index); " + leave +
-         " }\n";
-}
-
 class ScatterCall : public IndexedCall {
  public:
   ScatterCall(const Graph& graph, const GraphNode& node)
@@ -124,17 +117,12 @@ class ScatterCall : public IndexedCall {
   /// Whether RunAll writes the elements that no index names too.
   virtual bool writes_all() const { return false; }
   virtual void RunAll(Machine& machine, const Operands& operands) const = 0;
-  std::vector<uint64_t> ArgumentsOf(int64_t count, const Operands& operands) const {
-    return {Argument(count), operands.in[1], operands.in[2],
-            operands.out[0], operands.fault, Argument(extent_)};
+  /// An index counts `stride` elements.
+  TargetArgs<void> TargetsOf(const Operands& operands, int64_t stride) const {
+    return {
+        .index = At(operands.in[1]), .fault = operands.fault, .extent = extent_, .inner = stride};
   }
-  std::string Pointers() const {
-    return fmt::format("  {0}* to = ({0}*)w3;\n  const {0}* from = (const {0}*)w2;\n",
-                       MemoryType(plan_.dtype));
-  }
-  std::string IndexAt(const char* offset) const {
-    return fmt::format("((const {}*)w1)[{}]", MemoryType(plan_.index_dtype), offset);
-  }
+  std::string_view IndexType() const { return MemoryType(plan_.index_dtype); }
 
   ScatterPlan plan_;
   int64_t bytes_;

@@ -30,8 +30,6 @@ __device__ inline bool before(WideItem x, WideItem y) {
   return x.key != y.key ? x.key < y.key : x.place < y.place;
 }
 
-// Threads have neighbouring items, so some places are left out to use all banks.
-__device__ inline int place_of(int i) { return i + i / 8; }
 inline constexpr int kSharedItems = kSortTile + kSortTile / 8;
 
 // The number of items of `a` among the first `diagonal` of two sorted runs.

@@ -13,6 +13,10 @@ __device__ Args args_of(void (*)(const Args&));
 // The number of this thread in a grid of blocks of 256.
 __device__ __forceinline__ int64_t element_index() { return blockIdx.x * 256ll + threadIdx.x; }
 
+// Where item `i` is in shared memory: threads have eight neighbouring items, so some places are
+// left out to use all banks.
+__device__ inline int place_of(int i) { return i + i / 8; }
+
 template <bool kFirst, class A, class B>
 struct Either {
   using Type = A;
@@ -22,19 +26,25 @@ struct Either<false, A, B> {
   using Type = B;
 };
 
+// The offset of an element among dims up to kDim. No loop: it would keep those around it from being
+// unrolled.
+template <int kDim, class Index, int kDims>
+__device__ __forceinline__ int64_t offset_up_to(const Strided<kDims>& dims, Index i) {
+  if constexpr (kDim == 0) {
+    return (int64_t)i * dims.strides[0];
+  } else {
+    const Index size = (Index)dims.sizes[kDim];
+    return (int64_t)(i % size) * dims.strides[kDim] +
+           offset_up_to<kDim - 1>(dims, (Index)(i / size));
+  }
+}
+
 // The offset of element `i`: the sum of its coordinates, each times its stride. `kFew`: i fits into
 // 32 bits, which divide faster.
 template <bool kFew = false, int kDims>
 __device__ __forceinline__ int64_t offset_of(const Strided<kDims>& dims, int64_t i) {
   using Index = typename Either<kFew, unsigned, int64_t>::Type;
-  int64_t offset = 0;
-  Index rest = (Index)i;
-#pragma unroll
-  for (int d = kDims - 1; d > 0; --d) {
-    offset += (int64_t)(rest % (Index)dims.sizes[d]) * dims.strides[d];
-    rest /= (Index)dims.sizes[d];
-  }
-  return offset + (int64_t)rest * dims.strides[0];  // the coordinate of the first dim is the rest
+  return offset_up_to<kDims - 1>(dims, (Index)i);
 }
 
 }  // namespace hammock::cuda

@@ -20,6 +20,16 @@ __device__ __forceinline__ void note_wrong_index(const TargetArgs<Index>& args, 
   note_fault(args.fault, i, args.index[i]);
 }
 
+// Targets as items of one word.
+template <class Index, bool kRows, bool kFew, int kDims>
+__device__ __forceinline__ void target_items(const TargetItemDimArgs<Index, kDims>& args) {
+  const int64_t i = element_index();
+  if (i >= args.count) return;
+  const unsigned target = target_of<kRows, kFew>(args.targets, args.in_self, i);
+  if (target == kWrongTarget) note_wrong_index(args.targets, i);
+  args.items[i] = (uint64_t)target << 32 | (uint64_t)i;
+}
+
 // Targets as Items of a radix sort. kCarried: elements go with them, else positions.
 template <class Index, class LoadType, bool kCarried, bool kRows, bool kFew, int kDims>
 struct RadixTargets {
