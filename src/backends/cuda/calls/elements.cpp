@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/device_kernel.h"
+#include "backends/cuda/device/index_args.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/scalar_text.h"
 #include "ir/primitives.h"
@@ -23,20 +25,25 @@ class QuotientCall : public Call {
   ErrorCode FaultCode() const override { return ErrorCode::kValue; }
   std::vector<KernelSource> Sources() const override {
     ScalarText scalars;
-    std::string_view type = MemoryType(dtype_);
-    std::string x = scalars.FromMemory(fmt::format("((const {}*)w1)[i]", type), dtype_);
-    std::string body = fmt::format(
-        "  const {0} y = {1};\n  if (y == 0) note_fault(w4, i, 0);\n"
-        "  (({2}*)w3)[i] = {3};\n",
-        ValueType(dtype_), scalars.FromMemory(fmt::format("((const {}*)w2)[i]", type), dtype_),
-        type, scalars.ToMemory(scalars.Scalar(fn_, dtype_, {x, "y"}), dtype_));
-    return {ElementKernel(5, scalars.Functions(), body)};
+    TypeText fn("Fn");
+    fn.Type("Element", MemoryType(dtype_))
+        .Type("Value", ValueType(dtype_))
+        .Function("Value value(Element x)", scalars.FromMemory("x", dtype_))
+        .Function("Element quotient(Value x, Value y)",
+                  scalars.ToMemory(scalars.Scalar(fn_, dtype_, {"x", "y"}), dtype_));
+    return {SourceOf({.file = "index.cuh",
+                      .function = "quotients<Fn>",
+                      .argument_bytes = sizeof(QuotientArgs<void>),
+                      .definitions = scalars.Functions() + fn.Text()})};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (count_ == 0) return;
     machine.Launch(function(0), ElementGrid(count_),
-                   std::vector<uint64_t>{Argument(count_), operands.in[0], operands.in[1],
-                                         operands.out[0], operands.fault});
+                   WordsOf(QuotientArgs<void>{.count = count_,
+                                              .x = At(operands.in[0]),
+                                              .y = At(operands.in[1]),
+                                              .to = At(operands.out[0]),
+                                              .fault = operands.fault}));
   }
 
  private:

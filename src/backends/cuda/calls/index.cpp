@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/calls/index_kit.h"
+#include "backends/cuda/device/index_args.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/scalar_text.h"
 #include "ir/primitives.h"
@@ -36,21 +38,21 @@ class GatherCall : public IndexedCall {
   }
 
   std::vector<KernelSource> Sources() const override {
+    const size_t dims = static_cast<size_t>(sizes_.size());
     return {
-        ElementKernel(7 + 2 * sizes_.size(), "",
-                      OffsetLines(sizes_.size(), 7, "i", "place") +
-                          fmt::format("  const long long index = ((const {1}*)w2)[i];\n"
-                                      "  const bool inside = index >= 0 && index < (long long)w5;\n"
-                                      "  if (!inside) note_fault(w4, i, index);\n"
-                                      "  (({0}*)w3)[i] = inside ? ((const {0}*)w1)[place + "
-                                      "index * (long long)w6] : ({0})0;\n",
-                                      element_, index_))};
+        SourceOf({.file = "index.cuh",
+                  .function = fmt::format("gather<{}, {}, {}>", element_, index_, dims),
+                  .argument_bytes = sizeof(GatherArgs<void, void>) + dims * sizeof(Strided<1>)})};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (count_ == 0) return;
-    std::vector<uint64_t> arguments = {Argument(count_), operands.in[0], operands.in[1],
-                                       operands.out[0],  operands.fault, Argument(extent_),
-                                       Argument(stride_)};
+    std::vector<uint64_t> arguments = WordsOf(GatherArgs<void, void>{.count = count_,
+                                                                     .from = At(operands.in[0]),
+                                                                     .index = At(operands.in[1]),
+                                                                     .to = At(operands.out[0]),
+                                                                     .fault = operands.fault,
+                                                                     .extent = extent_,
+                                                                     .stride = stride_});
     Append(arguments, sizes_);
     Append(arguments, strides_);
     machine.Launch(function(0), ElementGrid(count_), arguments);
@@ -78,25 +80,21 @@ class IndexSelectCall : public IndexedCall {
   }
 
   std::vector<KernelSource> Sources() const override {
-    return {ElementKernel(
-        8, "",
-        fmt::format(
-            "  const long long inner = i % (long long)w6, line = i / (long long)w6;\n"
-            "  const long long which = line % (long long)w7, outer = line / (long long)w7;\n"
-            "  const long long index = ((const {1}*)w2)[which];\n"
-            "  const bool inside = index >= 0 && index < (long long)w5;\n"
-            "  if (!inside) note_fault(w4, which, index);\n"
-            "  typedef {0} E;\n  ((E*)w3)[i] = inside ? ((const E*)w1)[(outer * (long long)w5 + "
-            "index) * "
-            "(long long)w6 + inner] : E();\n",
-            element_, index_))};
+    return {SourceOf({.file = "index.cuh",
+                      .function = fmt::format("index_select<{}, {}>", element_, index_),
+                      .argument_bytes = sizeof(IndexSelectArgs<void, void>)})};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (count_ == 0) return;
     machine.Launch(function(0), ElementGrid(count_),
-                   std::vector<uint64_t>{Argument(count_), operands.in[0], operands.in[1],
-                                         operands.out[0], operands.fault, Argument(extent_),
-                                         Argument(inner_), Argument(picked_)});
+                   WordsOf(IndexSelectArgs<void, void>{.count = count_,
+                                                       .from = At(operands.in[0]),
+                                                       .index = At(operands.in[1]),
+                                                       .to = At(operands.out[0]),
+                                                       .fault = operands.fault,
+                                                       .extent = extent_,
+                                                       .inner = inner_,
+                                                       .picked = picked_}));
   }
 
  private:
@@ -134,21 +132,14 @@ class DynamicSliceCall : public Call {
   }
   std::vector<KernelSource> Sources() const override {
     ScalarText scalars;
-    std::string start = scalars.Cast(
-        scalars.FromMemory(fmt::format("((const {}*)w3)[0]", MemoryType(start_)), start_), start_,
-        DType::kI64);
-    std::string line = updates_ ? "to[at] = from[i];" : "to[i] = inside ? from[at] : E();";
-    return {ElementKernel(
-        10, scalars.Functions(),
-        fmt::format("  typedef {0} E;\n  const E* from = (const E*)w1;\n  E* to = (E*)w2;\n"
-                    "  const long long start = {1};\n"
-                    "  const bool inside = start >= 0 && start <= (long long)w5 - (long long)w9;\n"
-                    "  if (!inside) note_fault(w4, 0, start);\n"
-                    "  const long long inner = i % (long long)w6, line = i / (long long)w6;\n"
-                    "  const long long k = line % (long long)w7, outer = line / (long long)w7;\n"
-                    "  const long long at = (outer * (long long)w5 + start + k * (long long)w8) * "
-                    "(long long)w6 + inner;\n{2}  {3}\n",
-                    element_, start, updates_ ? "  if (!inside) return;\n" : "", line))};
+    TypeText start("Start");
+    start.Type("Memory", MemoryType(start_))
+        .Function("int64_t value(Memory x)",
+                  scalars.Cast(scalars.FromMemory("x", start_), start_, DType::kI64));
+    return {SourceOf({.file = "index.cuh",
+                      .function = fmt::format("dynamic_slice<{}, Start, {}>", element_, updates_),
+                      .argument_bytes = sizeof(DynamicSliceArgs<void, void>),
+                      .definitions = scalars.Functions() + start.Text()})};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (updates_ && operands.in[0] != operands.out[0] && bytes_ > 0) {
@@ -157,11 +148,17 @@ class DynamicSliceCall : public Call {
     // The start is checked even if nothing is copied.
     int64_t count = std::max<int64_t>(count_, 0);
     if (count == 0) return;
-    machine.Launch(
-        function(0), ElementGrid(count),
-        std::vector<uint64_t>{Argument(count), operands.in[updates_ ? 1 : 0], operands.out[0],
-                              operands.in[updates_ ? 2 : 1], operands.fault, Argument(extent_),
-                              Argument(inner_), Argument(size_), Argument(step_), Argument(span_)});
+    machine.Launch(function(0), ElementGrid(count),
+                   WordsOf(DynamicSliceArgs<void, void>{.count = count,
+                                                        .from = At(operands.in[updates_ ? 1 : 0]),
+                                                        .to = At(operands.out[0]),
+                                                        .start = At(operands.in[updates_ ? 2 : 1]),
+                                                        .fault = operands.fault,
+                                                        .extent = extent_,
+                                                        .inner = inner_,
+                                                        .size = size_,
+                                                        .step = step_,
+                                                        .span = span_}));
   }
 
  private:
@@ -177,19 +174,18 @@ class RngBitsCall : public Call {
  public:
   RngBitsCall(const Graph&, const GraphNode& node) : count_(node.type().numel()) {}
   std::vector<KernelSource> Sources() const override {
-    return {ElementKernel(4, "", R"(
-  unsigned words_of_block[4];
-  random_block(w1, i, words_of_block);
-  const long long left = (long long)w3 - 4 * i;
-  store_some<4>((unsigned*)w2 + 4 * i, left < 4 ? (int)left : 4, words_of_block);
-)")};
+    return {SourceOf({.file = "index.cuh",
+                      .function = "random_bits",
+                      .argument_bytes = sizeof(RandomBitsArgs)})};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (count_ == 0) return;
     int64_t blocks = (count_ + 3) / 4;
-    machine.Launch(
-        function(0), ElementGrid(blocks),
-        std::vector<uint64_t>{Argument(blocks), operands.in[0], operands.out[0], Argument(count_)});
+    machine.Launch(function(0), ElementGrid(blocks),
+                   WordsOf(RandomBitsArgs{.blocks = blocks,
+                                          .state = At(operands.in[0]),
+                                          .to = At(operands.out[0]),
+                                          .count = count_}));
   }
 
  private:
@@ -207,13 +203,15 @@ class RequireCall : public Call {
   std::string FaultMessage(uint64_t) const override { return message_; }
   ErrorCode FaultCode() const override { return ErrorCode::kValue; }
   std::vector<KernelSource> Sources() const override {
-    return {
-        ElementKernel(3, "", "  if (((const unsigned char*)w1)[i] == 0) note_fault(w2, 0, 0);\n")};
+    return {SourceOf(
+        {.file = "index.cuh", .function = "require", .argument_bytes = sizeof(RequireArgs)})};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (conditions_ > 0) {
-      machine.Launch(function(0), ElementGrid(conditions_),
-                     std::vector<uint64_t>{Argument(conditions_), operands.in[1], operands.fault});
+      machine.Launch(
+          function(0), ElementGrid(conditions_),
+          WordsOf(RequireArgs{
+              .count = conditions_, .conditions = At(operands.in[1]), .fault = operands.fault}));
     }
     if (operands.in[0] != operands.out[0] && bytes_ > 0) {
       machine.Copy(operands.out[0], operands.in[0], bytes_);
