@@ -25,8 +25,8 @@ CompiledStepPtr LoadStep(DeviceEntry& device, const Graph& traced,
                          std::span<const std::string> devices);
 void SaveStep(CompiledStepPtr step, const Graph& traced, std::span<const std::string> devices);
 
-/// One whose rule gives `sizes`, those of the traced graph; without what follows from that graph and
-/// its key. Null if there is none.
+/// One whose rule gives `sizes`, those of the traced graph; without what follows from that graph
+/// and its key. Null if there is none.
 std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& traced,
                                          std::span<const int64_t> sizes,
                                          std::span<const std::string> devices);
