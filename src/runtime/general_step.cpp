@@ -225,6 +225,7 @@ CompiledStepPtr Generaliser::FindInstance() {
 }
 
 CompiledStepPtr Generaliser::Load(std::span<const std::string> devices) {
+  if (!SavesSteps()) return nullptr;
   if (CompiledStepPtr step = LoadStep(device_, traced_, devices)) {
     step->structure = structure_;
     return step;

@@ -177,8 +177,6 @@ void Save(const DeviceEntry& device, const char* kind, const std::function<std::
   }
 }
 
-bool Enabled() { return FileCache::OfConfig() != nullptr; }
-
 constexpr char kStepKind[] = "-step";
 constexpr char kGeneralKind[] = "-general";
 
@@ -238,16 +236,17 @@ CompiledStepPtr StepIn(const std::string& bytes, DeviceEntry& device, const Grap
 
 }  // namespace
 
+bool SavesSteps() { return FileCache::OfConfig() != nullptr; }
+
 CompiledStepPtr LoadStep(DeviceEntry& device, const Graph& traced,
                          std::span<const std::string> devices) {
-  if (!Enabled()) return nullptr;
   return Load(
       device, kStepKind, [&] { return KeyOf(device, traced, devices); },
       [&](const std::string& bytes) { return StepIn(bytes, device, traced); });
 }
 
 void SaveStep(CompiledStepPtr step, const Graph& traced, std::span<const std::string> devices) {
-  if (!Enabled()) return;
+  if (!SavesSteps()) return;
   const DeviceEntry& device = *step->device;
   Save(
       device, kStepKind, [&] { return KeyOf(device, traced, devices); },
@@ -257,7 +256,6 @@ void SaveStep(CompiledStepPtr step, const Graph& traced, std::span<const std::st
 std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& traced,
                                          std::span<const int64_t> sizes,
                                          std::span<const std::string> devices) {
-  if (!Enabled()) return nullptr;
   auto read = [&](const std::string& bytes) -> std::shared_ptr<GeneralStep> {
     auto general = std::make_shared<GeneralStep>();
     std::string computation;
@@ -274,7 +272,7 @@ std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& trace
 
 void SaveGeneral(DeviceEntry& device, std::shared_ptr<GeneralStep> general, const Graph& traced,
                  std::span<const std::string> devices) {
-  if (!Enabled()) return;
+  if (!SavesSteps()) return;
   Save(
       device, kGeneralKind, [&] { return KeyOf(device, WithoutSizes(traced), devices); },
       [&device, general] {

@@ -20,6 +20,9 @@
 
 namespace hammock {
 
+/// Whether there is a directory for them.
+bool SavesSteps();
+
 /// Without its key; null if there is none that fits.
 CompiledStepPtr LoadStep(DeviceEntry& device, const Graph& traced,
                          std::span<const std::string> devices);
