@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
+#include <vector>
 
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
@@ -20,6 +22,19 @@ struct Case {
   ModulePtr layer;
   std::function<Tensors(const Tensors&)> run;
 };
+
+/// An entry of a table; makers are plain functions, which the compiler takes quickly.
+struct NamedCase {
+  const char* name;
+  Case (*make)();
+};
+using Cases = std::vector<NamedCase>;
+
+std::map<std::string, Case (*)()> ByName(const Cases& cases) {
+  std::map<std::string, Case (*)()> makers;
+  for (const NamedCase& each : cases) makers.emplace(each.name, each.make);
+  return makers;
+}
 
 template <class L>
 Case Unary(L layer) {
@@ -48,11 +63,17 @@ Case Attention(MultiheadAttention layer) {
           }};
 }
 
-std::map<std::string, std::function<Case()>> Layers() {
-  TransformerLayerOptions small{.d_model = 4, .nhead = 2, .dim_feedforward = 6, .dropout = 0};
-  TransformerLayerOptions other = small;
+TransformerLayerOptions Small() {
+  return {.d_model = 4, .nhead = 2, .dim_feedforward = 6, .dropout = 0};
+}
+TransformerLayerOptions Other() {
+  TransformerLayerOptions other = Small();
   other.activation = "gelu";
   other.batch_first = other.norm_first = true;
+  return other;
+}
+
+Cases Layers() {
   return {
       {"linear", [] { return Unary(Linear(4, 3)); }},
       {"linear_no_bias", [] { return Unary(Linear(4, 3, false)); }},
@@ -190,11 +211,11 @@ std::map<std::string, std::function<Case()>> Layers() {
                                               .vdim = 2,
                                               .batch_first = true}));
        }},
-      {"encoder_layer", [=] { return Unary(TransformerEncoderLayer(small)); }},
-      {"encoder_layer_gelu", [=] { return Unary(TransformerEncoderLayer(other)); }},
-      {"encoder", [=] { return Unary(TransformerEncoder(small, 2, true)); }},
-      {"decoder_layer", [=] { return Pairs(TransformerDecoderLayer(small)); }},
-      {"decoder", [=] { return Pairs(TransformerDecoder(small, 2)); }},
+      {"encoder_layer", [] { return Unary(TransformerEncoderLayer(Small())); }},
+      {"encoder_layer_gelu", [] { return Unary(TransformerEncoderLayer(Other())); }},
+      {"encoder", [] { return Unary(TransformerEncoder(Small(), 2, true)); }},
+      {"decoder_layer", [] { return Pairs(TransformerDecoderLayer(Small())); }},
+      {"decoder", [] { return Pairs(TransformerDecoder(Small(), 2)); }},
       {"transformer",
        [] {
          return Pairs(Transformer({.d_model = 4,
@@ -213,7 +234,7 @@ std::map<std::string, std::function<Case()>> Layers() {
 }
 
 TEST(Layers, HavePyTorchsKeysAndGiveItsValues) {
-  auto layers = Layers();
+  auto layers = ByName(Layers());
   for (const auto& [name, expected] : Expected()["layers"].items()) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(layers.contains(name));

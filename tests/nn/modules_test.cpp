@@ -4,7 +4,9 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 #include <sstream>
+#include <vector>
 
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
@@ -26,6 +28,19 @@ struct Case {
   ModulePtr module;
   std::function<Tensors(const Tensors&)> run;
 };
+
+/// An entry of a table; makers are plain functions, which the compiler takes quickly.
+struct NamedCase {
+  const char* name;
+  Case (*make)();
+};
+using Cases = std::vector<NamedCase>;
+
+std::map<std::string, Case (*)()> ByName(const Cases& cases) {
+  std::map<std::string, Case (*)()> makers;
+  for (const NamedCase& each : cases) makers.emplace(each.name, each.make);
+  return makers;
+}
 
 template <class L>
 Case Plain(L layer) {
@@ -71,8 +86,9 @@ void ExpectCase(const Case& test, const Json& expected, int64_t seed) {
   }
 }
 
-void ExpectAll(const char* section, std::map<std::string, std::function<Case()>> cases,
-               int64_t seed) {
+void ExpectAll(const char* section, const std::vector<Cases>& parts, int64_t seed) {
+  std::map<std::string, Case (*)()> cases;
+  for (const Cases& part : parts) cases.merge(ByName(part));
   for (const auto& [name, expected] : Expected()[section].items()) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(cases.contains(name));
@@ -81,7 +97,7 @@ void ExpectAll(const char* section, std::map<std::string, std::function<Case()>>
   EXPECT_EQ(cases.size(), Expected()[section].size());
 }
 
-std::map<std::string, std::function<Case()>> Activations() {
+Cases Activations() {
   return {{"ReLU", [] { return Plain(ReLU()); }},
           {"ReLU6", [] { return Plain(ReLU6()); }},
           {"GELU", [] { return Plain(GELU()); }},
@@ -109,7 +125,7 @@ std::map<std::string, std::function<Case()>> Activations() {
           {"Softmax2d", [] { return Plain(Softmax2d()); }}};
 }
 
-std::map<std::string, std::function<Case()>> Lines() {
+Cases Lines() {
   return {
       {"MaxPool1d", [] { return Plain(MaxPool1d(2)); }},
       {"AvgPool1d", [] { return Plain(AvgPool1d({.kernel_size = 3, .stride = 2, .padding = 1})); }},
@@ -134,7 +150,7 @@ std::map<std::string, std::function<Case()>> Lines() {
   };
 }
 
-std::map<std::string, std::function<Case()>> Images() {
+Cases Images() {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return {
       {"LPPool2d",
@@ -171,7 +187,7 @@ std::map<std::string, std::function<Case()>> Images() {
   };
 }
 
-std::map<std::string, std::function<Case()>> Volumes() {
+Cases Volumes() {
   return {
       {"MaxPool3d", [] { return Plain(MaxPool3d(2)); }},
       {"AvgPool3d", [] { return Plain(AvgPool3d({.kernel_size = 2, .stride = 1})); }},
@@ -199,9 +215,7 @@ std::map<std::string, std::function<Case()>> Volumes() {
 }
 
 TEST(Modules, OfOneTensorGivePyTorchsValuesAndGradients) {
-  auto cases = Activations();
-  for (auto more : {Lines(), Images(), Volumes()}) cases.merge(more);
-  ExpectAll("unary", std::move(cases), 7);
+  ExpectAll("unary", {Activations(), Lines(), Images(), Volumes()}, 7);
 }
 
 Case Unpooled(int dims) {
@@ -244,7 +258,7 @@ Case Packed(L layer) {
           }};
 }
 
-std::map<std::string, std::function<Case()>> WithState() {
+Cases WithState() {
   return {
       {"RMSNorm",
        [] {
@@ -300,8 +314,7 @@ std::map<std::string, std::function<Case()>> WithState() {
   };
 }
 
-std::map<std::string, std::function<Case()>> WithoutState() {
-  auto cosine = [](const Tensor& a, const Tensor& b) { return 1.0 - cosine_similarity(a, b); };
+Cases WithoutState() {
   return {
       {"MaxUnpool1d", [] { return Unpooled(1); }},
       {"MaxUnpool2d", [] { return Unpooled(2); }},
@@ -309,7 +322,10 @@ std::map<std::string, std::function<Case()>> WithoutState() {
       {"CosineSimilarity", [] { return Pair(CosineSimilarity()); }},
       {"PairwiseDistance", [] { return Pair(PairwiseDistance(3, 1e-6, true)); }},
       {"TripletMarginWithDistanceLoss",
-       [=] {
+       [] {
+         auto cosine = [](const Tensor& a, const Tensor& b) {
+           return 1.0 - cosine_similarity(a, b);
+         };
          Loss loss =
              TripletMarginWithDistanceLoss({.distance = cosine, .margin = 0.7, .swap = true});
          return Case{nullptr,
@@ -327,9 +343,7 @@ std::map<std::string, std::function<Case()>> WithoutState() {
 }
 
 TEST(Modules, GivePyTorchsKeysValuesAndGradients) {
-  auto cases = WithState();
-  cases.merge(WithoutState());
-  ExpectAll("modules", std::move(cases), 100);
+  ExpectAll("modules", {WithState(), WithoutState()}, 100);
 }
 
 TEST(Dropout, OfChannelsDropsThemWhole) {

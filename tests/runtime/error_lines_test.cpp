@@ -19,9 +19,21 @@ namespace {
 
 using namespace hammock::testing;
 
+/// A lambda by reference. There are hundreds: this takes the compiler less than std::function.
+class Mistake {
+ public:
+  template <class Fn>
+  Mistake(const Fn& fn)
+      : fn_(&fn), call_([](const void* fn) { (*static_cast<const Fn*>(fn))(); }) {}
+  void operator()() const { call_(fn_); }
+
+ private:
+  const void* fn_;
+  void (*call_)(const void*);
+};
+
 /// The text of the error that `mistake` raises.
-template <class Fn>
-std::string TextOf(Fn mistake) {
+std::string TextOf(Mistake mistake) {
   try {
     mistake();
   } catch (const Error& error) {
@@ -32,19 +44,20 @@ std::string TextOf(Fn mistake) {
   return "no error";
 }
 
-#define EXPECT_LINE(...) \
-  EXPECT_TRUE(Contains(TextOf([&] { __VA_ARGS__; }), "[at " + Line(__LINE__)))
-#define EXPECT_LINE_AND(part, ...)                        \
-  {                                                       \
-    std::string text = TextOf([&] { __VA_ARGS__; });      \
-    EXPECT_TRUE(Contains(text, "[at " + Line(__LINE__))); \
-    EXPECT_TRUE(Contains(text, part));                    \
-  }
-
 ::testing::AssertionResult Contains(const std::string& text, const std::string& part) {
   if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << text << "\nlacks " << part;
 }
+
+void ExpectLine(int line, const char* part, Mistake mistake) {
+  SCOPED_TRACE(Line(line));
+  std::string text = TextOf(mistake);
+  EXPECT_TRUE(Contains(text, "[at " + Line(line)));
+  EXPECT_TRUE(Contains(text, part));
+}
+
+#define EXPECT_LINE_AND(part, ...) ExpectLine(__LINE__, part, [&] { __VA_ARGS__; })
+#define EXPECT_LINE(...) EXPECT_LINE_AND("", __VA_ARGS__)
 
 class ErrorLines : public Runtime {
  protected:

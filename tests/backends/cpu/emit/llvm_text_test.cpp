@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cpu/emit/llvm_number.h"
-#include "compiler/scalar/scalar_bodies.h"
+#include "backends/cpu/emit/emit_values.h"
 
 namespace hammock::compiler {
 namespace {
@@ -47,16 +46,18 @@ TEST(IrText, NamesAreNew) {
   EXPECT_NE(ir.NewName("loop"), ir.NewName("loop"));
 }
 
-template <class T>
-std::string BodyOf(ScalarFn fn, int lanes, bool binary) {
+std::string BodyOf(ScalarFn fn, DType dtype, int lanes) {
   IrText ir;
-  IrNumber<T> x{&ir, lanes, "%x"}, y{&ir, lanes, "%y"};
-  binary ? Binary(fn, x, y) : Unary(fn, x);
+  Instr instr;
+  instr.kind = Instr::Kind::kScalar;
+  instr.dtype = dtype;
+  instr.fn = fn;
+  cpu::ValueEmitter(ir).Scalar(instr, dtype, lanes, {"%x", "%y"});
   return ir.Module();
 }
 
 TEST(IrNumber, PrintsAMaximum) {
-  EXPECT_EQ(BodyOf<float>(ScalarFn::kMaximum, 16, true),
+  EXPECT_EQ(BodyOf(ScalarFn::kMaximum, DType::kF32, 16),
             R"(  %0 = fcmp olt <16 x float> %x, %y
   %1 = select <16 x i1> %0, <16 x float> %y, <16 x float> %x
   %2 = fcmp une <16 x float> %y, %y
@@ -65,7 +66,7 @@ TEST(IrNumber, PrintsAMaximum) {
 }
 
 TEST(IrNumber, PrintsADivisionThatNeverTraps) {
-  EXPECT_EQ(BodyOf<int32_t>(ScalarFn::kTruncDivide, 1, true),
+  EXPECT_EQ(BodyOf(ScalarFn::kTruncDivide, DType::kI32, 1),
             R"(  %0 = icmp eq i32 %y, 0
   %1 = icmp eq i32 %y, -1
   %2 = or i1 %0, %1
@@ -75,7 +76,7 @@ TEST(IrNumber, PrintsADivisionThatNeverTraps) {
   %6 = icmp eq i32 %y, -1
   %7 = select i1 %6, i32 %5, i32 %4
 )");
-  EXPECT_EQ(BodyOf<uint8_t>(ScalarFn::kTruncDivide, 4, true),
+  EXPECT_EQ(BodyOf(ScalarFn::kTruncDivide, DType::kU8, 4),
             R"(  %0 = icmp eq <4 x i8> %y, splat (i8 0)
   %1 = select <4 x i1> %0, <4 x i8> splat (i8 1), <4 x i8> %y
   %2 = udiv <4 x i8> %x, %1
@@ -83,7 +84,7 @@ TEST(IrNumber, PrintsADivisionThatNeverTraps) {
 }
 
 TEST(IrNumber, PrintsOperandsBeforeWhatUsesThem) {
-  EXPECT_EQ(BodyOf<double>(ScalarFn::kRsqrt, 1, false),
+  EXPECT_EQ(BodyOf(ScalarFn::kRsqrt, DType::kF64, 1),
             R"(  %0 = call double @llvm.sqrt.f64(double %x)
   %1 = fdiv double 0x3FF0000000000000, %0
 declare double @llvm.sqrt.f64(double)
@@ -92,7 +93,7 @@ declare double @llvm.sqrt.f64(double)
 
 TEST(IrNumber, BodiesHaveNoFastMathFlags) {
   for (ScalarFn fn : {ScalarFn::kExp, ScalarFn::kSin, ScalarFn::kTanh, ScalarFn::kErfc}) {
-    std::string text = BodyOf<float>(fn, 16, false);
+    std::string text = BodyOf(fn, DType::kF32, 16);
     for (const char* flag : {" fast ", "reassoc", "contract", "nnan", "nsz", "arcp", "afn"}) {
       EXPECT_EQ(text.find(flag), std::string::npos) << flag << " in\n" << text;
     }

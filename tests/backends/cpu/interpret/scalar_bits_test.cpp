@@ -1,6 +1,7 @@
 // Interpreted and compiled bodies give the same bits.
 #include "backends/cpu/compiled.h"
 #include "backends/cpu/cpu_features.h"
+#include "backends/cpu/emit/llvm_number.h"
 #include "backends/cpu/interpret/scalar_kernels.h"
 #include "backends/cpu/interpret/scalar_loops.h"
 #include "hammock/ir/half.h"
@@ -140,14 +141,17 @@ TEST(ScalarRounding, To16BitsIsThatOfHalfAndBFloat16) {
 
 TEST_F(ScalarBits, AreTheSameInRoundingTo16Bits) {
   compiler::IrText ir;
-  PrintLoop<float>(ir, "round_f16", 16, "i16",
-                   [](auto x, auto) { return compiler::ToHalfBits(x).name; });
-  PrintLoop<float>(ir, "round_bf16", 16, "i16",
-                   [](auto x, auto) { return compiler::ToBFloat16Bits(x).name; });
-  PrintLoop<uint16_t>(ir, "widen_f16", 16, "float",
-                      [](auto x, auto) { return compiler::FromHalfBits(x).name; });
-  PrintLoop<uint16_t>(ir, "widen_bf16", 16, "float",
-                      [](auto x, auto) { return compiler::FromBFloat16Bits(x).name; });
+  constexpr int kLanes = 16;
+  auto real = [&](const std::string& x) { return compiler::IrNumber<float>{&ir, kLanes, x}; };
+  auto bits = [&](const std::string& x) { return compiler::IrNumber<uint16_t>{&ir, kLanes, x}; };
+  auto print = [&](const char* name, std::string_view in, std::string_view out, auto body) {
+    PrintLoop(ir, name, kLanes, in, out,
+              [&](const std::string& x, const std::string&) { return body(x).name; });
+  };
+  print("round_f16", "float", "i16", [&](auto& x) { return compiler::ToHalfBits(real(x)); });
+  print("round_bf16", "float", "i16", [&](auto& x) { return compiler::ToBFloat16Bits(real(x)); });
+  print("widen_f16", "i16", "float", [&](auto& x) { return compiler::FromHalfBits(bits(x)); });
+  print("widen_bf16", "i16", "float", [&](auto& x) { return compiler::FromBFloat16Bits(bits(x)); });
   LoadedCode code(LinkObject(LlvmCompiler::Get().Compile(ir.Module())));
   for (DType dtype : {DType::kF16, DType::kBF16}) {
     std::vector<float> x = dtype == DType::kF16 ? AroundAll<Half>() : AroundAll<BFloat16>();
@@ -157,11 +161,11 @@ TEST_F(ScalarBits, AreTheSameInRoundingTo16Bits) {
                                                                         x.data(), compiled.data());
     EXPECT_EQ(interpreted, compiled) << NameOf(dtype);
 
-    std::vector<uint16_t> bits = AllBits<Half>();
-    std::vector<uint32_t> wide(bits.size()), compiled_wide(bits.size());
-    WidenLoopFor(dtype)(bits.size(), bits.data(), wide.data());
+    std::vector<uint16_t> all = AllBits<Half>();
+    std::vector<uint32_t> wide(all.size()), compiled_wide(all.size());
+    WidenLoopFor(dtype)(all.size(), all.data(), wide.data());
     code.Function<CompiledLoop>(fmt::format("widen_{}", NameOf(dtype)))(
-        bits.size(), bits.data(), bits.data(), compiled_wide.data());
+        all.size(), all.data(), all.data(), compiled_wide.data());
     EXPECT_EQ(wide, compiled_wide) << NameOf(dtype);
   }
 }

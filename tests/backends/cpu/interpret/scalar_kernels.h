@@ -7,15 +7,17 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cpu/code/llvm_compiler.h"
 #include "backends/cpu/code/native_code.h"
-#include "backends/cpu/emit/llvm_number.h"
+#include "backends/cpu/emit/emit_values.h"
 #include "backends/cpu/host_cpu.h"
 #include "compiler/scalar/scalar_bodies.h"
 #include "ir/convert.h"
@@ -36,22 +38,21 @@ inline std::vector<ScalarFn> FunctionsOf(DType dtype) {
 inline bool IsBinary(ScalarFn fn) { return ArityOf(fn) == 2; }
 
 /// A function `name`(count, x, y, out) over `count` elements, a multiple of `lanes`; `body` prints
-/// what makes a stored value (of the element type `out`) of the numbers x and y.
-template <class T, class Body>
-void PrintLoop(compiler::IrText& ir, const std::string& name, int lanes, const char* out,
-               Body body) {
-  std::string_view element = compiler::kIrElementOf<T>;
+/// what makes a stored value (of the element type `out`) of those that were loaded (of type `in`).
+inline void PrintLoop(
+    compiler::IrText& ir, const std::string& name, int lanes, std::string_view in,
+    std::string_view out,
+    const std::function<std::string(const std::string& x, const std::string& y)>& body) {
   ir.BeginFunction(fmt::format("void @{}(i64 %count, ptr %x, ptr %y, ptr %out)", name));
   ir.Label("entry");
   ir.Line("br label %loop");
   ir.Label("loop");
   ir.Line("%i = phi i64 [ 0, %entry ], [ %next, %loop ]");
   auto load = [&](const char* from) {
-    std::string at = ir.Value("getelementptr {}, ptr {}, i64 %i", element, from);
-    std::string type = compiler::IrType(element, lanes);
-    return compiler::IrNumber<T>{&ir, lanes, ir.Value("load {}, ptr {}, align 1", type, at)};
+    std::string at = ir.Value("getelementptr {}, ptr {}, i64 %i", in, from);
+    return ir.Value("load {}, ptr {}, align 1", compiler::IrType(in, lanes), at);
   };
-  compiler::IrNumber<T> x = load("%x"), y = load("%y");
+  std::string x = load("%x"), y = load("%y");
   std::string result = body(x, y);
   std::string at = ir.Value("getelementptr {}, ptr %out, i64 %i", out);
   ir.Line("store {} {}, ptr {}, align 1", compiler::IrType(out, lanes), result, at);
@@ -63,24 +64,21 @@ void PrintLoop(compiler::IrText& ir, const std::string& name, int lanes, const c
   ir.EndFunction();
 }
 
-template <class T>
-void PrintScalarLoop(compiler::IrText& ir, const std::string& name, ScalarFn fn, DType dtype,
-                     int lanes) {
-  ScalarForm form = FormOf(fn);
-  bool is_mask = IsTruth(fn);
-  const char* out = is_mask ? "i8" : compiler::kIrElementOf<T>.data();
-  PrintLoop<T>(ir, name, lanes, out, [&](auto x, auto y) -> std::string {
-    if (is_mask) {
-      auto mask = form == ScalarForm::kTest ? Test(fn, x) : Compare(fn, x, y);
-      return ir.Value("zext {} {} to {}", mask.type(), mask.name, compiler::IrType("i8", lanes));
-    }
-    if constexpr (std::is_same_v<T, uint8_t>) {
-      if (dtype == DType::kBool) {
-        return form == ScalarForm::kUnary ? UnaryBool(fn, x).name : BinaryBool(fn, x, y).name;
-      }
-    }
-    return form == ScalarForm::kUnary ? Unary(fn, x).name : Binary(fn, x, y).name;
-  });
+/// As kernels print it.
+inline void PrintScalarLoop(compiler::IrText& ir, const std::string& name, ScalarFn fn, DType dtype,
+                            int lanes) {
+  ValueEmitter values(ir);
+  compiler::Instr instr;
+  instr.kind = compiler::Instr::Kind::kScalar;
+  instr.dtype = IsTruth(fn) ? DType::kBool : dtype;
+  instr.fn = fn;
+  PrintLoop(ir, name, lanes, MemoryElement(dtype), MemoryElement(instr.dtype),
+            [&](const std::string& x, const std::string& y) {
+              std::vector<std::string> operands = {values.FromMemory(x, dtype, lanes)};
+              if (IsBinary(fn)) operands.push_back(values.FromMemory(y, dtype, lanes));
+              std::string result = values.Scalar(instr, dtype, lanes, operands);
+              return values.ToMemory(result, instr.dtype, lanes);
+            });
 }
 
 /// bool and the integers, f32 and f64: the types that bodies compute in.
@@ -109,11 +107,7 @@ inline std::string LoopName(ScalarFn fn) { return fmt::format("f{}", static_cast
 inline std::unique_ptr<LoadedCode> CompileBodies(DType dtype, int lanes,
                                                  const CompileOptions& options = {}) {
   compiler::IrText ir(options.cpu.empty() ? HostTarget() : compiler::IrTarget{});
-  VisitBodyType(dtype, [&](auto zero) {
-    for (ScalarFn fn : FunctionsOf(dtype)) {
-      PrintScalarLoop<decltype(zero)>(ir, LoopName(fn), fn, dtype, lanes);
-    }
-  });
+  for (ScalarFn fn : FunctionsOf(dtype)) PrintScalarLoop(ir, LoopName(fn), fn, dtype, lanes);
   return std::make_unique<LoadedCode>(
       LinkObject(LlvmCompiler::Get().Compile(ir.Module(), options)));
 }
