@@ -104,3 +104,22 @@ function(hammock_build_id target)
     DEPENDS ${sources} ${script} VERBATIM)
   target_sources(${target} PRIVATE ${output})
 endfunction()
+
+# hammock_starts(test targets...): the paths of programs that a test starts, and of libraries that these open, as
+# HAMMOCK_<TARGET>. Programs for another processor are started by a script that calls the emulator.
+function(hammock_starts test)
+  foreach(target IN LISTS ARGN)
+    set(path $<TARGET_FILE:${target}>)
+    get_target_property(type ${target} TYPE)
+    if(CMAKE_CROSSCOMPILING_EMULATOR AND type STREQUAL EXECUTABLE)
+      set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}.sh)
+      list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
+      file(GENERATE OUTPUT ${script} CONTENT "#!/bin/sh\nexec ${emulator} '${path}' \"$@\"\n"
+        FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+      set(path ${script})
+    endif()
+    string(TOUPPER ${target} name)
+    target_compile_definitions(${test} PRIVATE HAMMOCK_${name}="${path}")
+    add_dependencies(${test} ${target})
+  endforeach()
+endfunction()
