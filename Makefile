@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench asan asan_parts tsan minimal format build deps
+.PHONY: help demo test bench asan asan_parts tsan minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -32,6 +32,9 @@ tsan:  ## run all tests with the thread sanitizer
 minimal:  ## build without optional dependencies, run all tests
 	$(call check,minimal)
 
+aarch64: aarch64_deps  ## cross-compile for 64-bit ARM, run the tests of the core under emulation
+	$(call check,aarch64)
+
 format:  ## format all C++ files
 	@scripts/format.sh
 
@@ -42,7 +45,10 @@ build: deps
 deps:
 	@scripts/install_deps.sh required optional
 
-.PHONY: bench_deps test_deps
+.PHONY: aarch64_deps bench_deps test_deps
+aarch64_deps:
+	@scripts/install_deps.sh required aarch64
+
 test_deps:
 	@scripts/install_deps.sh test
 

@@ -47,6 +47,11 @@ function(hammock_defaults target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra $<${g++12}:-Werror> -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  # Plain x86-64 has no fused multiply-add. Elsewhere the compiler would fuse where it likes, and kernels
+  # that are compared bit by bit would differ.
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(${target} PRIVATE -ffp-contract=off)
+  endif()
 endfunction()
 
 # hammock_add_folder(folder): adds a folder of the repository where it exists.
