@@ -155,7 +155,8 @@ class Machine {
   virtual void Clear(Address at, int64_t bytes) = 0;
 
   // ---- Code
-  /// Whether kernels may multiply as Note [Asynchronous matmuls] in attention_text.h says.
+  /// Whether kernels may multiply as Note [Asynchronous matmuls] in device/attention_tiles.cuh
+  /// says.
   virtual bool has_async_matmuls() const = 0;
   /// CompileError where a text is wrong, here or when it first runs.
   virtual std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) = 0;
