@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "hammock/ir/attr.h"
@@ -31,6 +32,19 @@ std::optional<int64_t> SizeInAttr(const Attr& attr, int position);
 bool IsInverse(const Scalar& number);
 /// The number that stands for `size` as `like` stands for another one.
 Scalar NumberOfSize(int64_t size, const Scalar& like);
+
+/// A broken rule of a graph.
+struct GraphFault {
+  NodeId node;          ///< the bad node of the graph, or of a nested one; -1: the graph itself
+  std::string subject;  ///< "%4 = while: body: %1 = neg: ", empty for the graph itself
+  std::string what;
+};
+/// The first fault that Verify would find. Graphs in `checked` are not checked again; this one and
+/// those in it are added.
+std::optional<GraphFault> FindFault(const Graph& graph, std::unordered_set<const Graph*>& checked);
+
+/// As ParseGraph, for texts whose types need not be right.
+Graph ParseGraphUnverified(std::string_view text);
 
 /// Graphs within graphs deeper than this are refused by both readers.
 inline constexpr int kMaxGraphDepth = 64;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/nearest.h"
 #include "base/throw.h"
@@ -54,25 +55,40 @@ class NodeNames {
 
 class GraphParser {
  public:
-  GraphParser(GraphLexer& lexer, int depth) : lexer_(lexer), depth_(depth) {}
+  /// `checked` are the nested graphs that were read; null: nothing is verified.
+  GraphParser(GraphLexer& lexer, int depth, std::unordered_set<const Graph*>* checked)
+      : lexer_(lexer), depth_(depth), checked_(checked) {}
 
   Graph ParseText() {
     if (lexer_.AcceptWord("graph")) ParseParams();
     ParseBody();
     if (!lexer_.AtEnd()) lexer_.Fail("unexpected text after the return");
+    Check(graph_);
     return std::move(graph_);
   }
 
   // After the word "graph".
-  Graph ParseBlock() {
+  std::shared_ptr<const Graph> ParseBlock() {
     ParseParams();
     lexer_.Expect('{');
     ParseBody();
     lexer_.Expect('}');
-    return std::move(graph_);
+    auto graph = std::make_shared<const Graph>(std::move(graph_));
+    Check(*graph);
+    return graph;
   }
 
  private:
+  // Fails at the node where the graph breaks a rule.
+  void Check(const Graph& graph) {
+    if (!checked_) return;
+    std::optional<GraphFault> fault = FindFault(graph, *checked_);
+    if (!fault) return;
+    if (fault->node < 0) lexer_.Fail("{}", fault->what);
+    const auto node = static_cast<size_t>(fault->node);
+    lexer_.FailAt(node_positions_[node], "{}: {}", graph.nodes()[node].op->name(), fault->what);
+  }
+
   void ParseParams() {
     if (!lexer_.Accept('(')) return;
     do {
@@ -120,6 +136,7 @@ class GraphParser {
     if (lexer_.Accept('@')) node.location = InternLocationText(lexer_.RestOfLine());
     if (!names_.Add(number, graph_.size())) lexer_.FailAt(at, "%{} is defined twice", number);
     graph_.Append(std::move(node));
+    node_positions_.push_back(at);
   }
 
   const OpDef* ParseOp() {
@@ -256,7 +273,7 @@ class GraphParser {
 
   std::shared_ptr<const Graph> ParseNested() {
     if (depth_ >= kMaxGraphDepth) lexer_.Fail("graphs are nested deeper than {}", kMaxGraphDepth);
-    return std::make_shared<const Graph>(GraphParser(lexer_, depth_ + 1).ParseBlock());
+    return GraphParser(lexer_, depth_ + 1, checked_).ParseBlock();
   }
 
   ParsedAttr ParseList(std::string_view kind) {
@@ -401,7 +418,9 @@ class GraphParser {
 
   GraphLexer& lexer_;
   int depth_;
+  std::unordered_set<const Graph*>* checked_;
   Graph graph_;
+  std::vector<size_t> node_positions_;
   NodeNames names_;
   std::vector<int64_t> values_;  // of the dim parameters
   const OpDef* last_op_ = nullptr;
@@ -411,7 +430,13 @@ class GraphParser {
 
 Graph ParseGraph(std::string_view text) {
   GraphLexer lexer(text);
-  return GraphParser(lexer, 0).ParseText();
+  std::unordered_set<const Graph*> checked;
+  return GraphParser(lexer, 0, &checked).ParseText();
+}
+
+Graph ParseGraphUnverified(std::string_view text) {
+  GraphLexer lexer(text);
+  return GraphParser(lexer, 0, nullptr).ParseText();
 }
 
 }  // namespace hammock

@@ -41,8 +41,7 @@ class Verifier {
       const OpDef* op = graph_[id_].op;
       subject += fmt::format("%{} = {}: ", id_, op ? op->name() : "(no op)");
     }
-    Throw<InternalError>(ErrorCode::kVerify, "verify: {}{}", subject,
-                         fmt::format(format, std::forward<Args>(args)...));
+    throw GraphFault{id_, std::move(subject), fmt::format(format, std::forward<Args>(args)...)};
   }
 
   void CheckParams() {
@@ -240,9 +239,20 @@ class Verifier {
 
 }  // namespace
 
+std::optional<GraphFault> FindFault(const Graph& graph, std::unordered_set<const Graph*>& checked) {
+  try {
+    Verifier(graph, "", checked).Run();
+    return std::nullopt;
+  } catch (GraphFault& fault) {
+    return std::move(fault);
+  }
+}
+
 void Verify(const Graph& graph) {
-  std::unordered_set<const Graph*> seen;
-  Verifier(graph, "", seen).Run();
+  std::unordered_set<const Graph*> checked;
+  if (auto fault = FindFault(graph, checked)) {
+    Throw<InternalError>(ErrorCode::kVerify, "verify: {}{}", fault->subject, fault->what);
+  }
 }
 
 }  // namespace hammock

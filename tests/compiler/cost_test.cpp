@@ -40,17 +40,14 @@ const OpRegistrar counted(kCounted), uncounted(kUncounted), composite(kComposite
 /// Of the last node.
 int64_t Flops(const std::string& text) {
   Graph graph = ParseGraph(text);
-  Verify(graph);
   return FlopsOf(graph, graph.size() - 1);
 }
 int64_t Bytes(const std::string& text) {
   Graph graph = ParseGraph(text);
-  Verify(graph);
   return BytesOf(graph, graph.size() - 1);
 }
 lazy::KernelInfo OnlyStep(const std::string& text) {
   Graph graph = ParseGraph(text);
-  Verify(graph);
   std::vector<lazy::KernelInfo> steps = DescribeSteps(graph, MakeSchedule(graph));
   EXPECT_EQ(steps.size(), 1u);
   return steps.at(0);

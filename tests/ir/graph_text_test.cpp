@@ -16,7 +16,6 @@ namespace {
 void ExpectRoundTrip(const std::string& text) {
   Graph graph = ParseGraph(text);
   EXPECT_EQ(ToText(graph), text);
-  Verify(graph);
   Graph again = DeserializeGraph(Serialize(graph));
   EXPECT_EQ(again, graph);
   EXPECT_EQ(again.hash(), graph.hash());
@@ -157,6 +156,20 @@ std::string ParseError(const char* text) {
   return MessageOf<ValueError>([&] { ParseGraph(text); });
 }
 
+TEST(GraphText, RefusesGraphsThatVerifyWouldRefuse) {
+  EXPECT_EQ(ParseError("%0 = input : f32[2]\n%1 = neg %0 : f32[3]\nreturn %1"),
+            "graph text: line 2, column 1: neg: its types are f32[3], inference gives f32[2]");
+  EXPECT_EQ(ParseError("%7 = input : f32[2]\n\n  %5 = add %7 : f32[2]\nreturn %5"),
+            "graph text: line 3, column 3: add: it has 1 operands, its schema 2");
+  EXPECT_EQ(ParseError("%0 = input : f32[2]\n%1 = neg none : f32[2]\nreturn %1"),
+            "graph text: line 2, column 1: neg: operand 0 ('self') is absent, but not optional");
+  EXPECT_EQ(ParseError("%0 = input : f32[2]\n%1 = loop %0 {body=graph {\n"
+                       "%0 = input : i64[]\n%1 = input : f32[2]\n%2 = exp %1 : f32[7]\n"
+                       "return %2\n}, count=4, num_carried=1, num_stacked_in=0} : f32[2]\n"
+                       "return %1"),
+            "graph text: line 5, column 1: exp: its types are f32[7], inference gives f32[2]");
+}
+
 TEST(ParseGraph, ErrorsNameLineAndColumn) {
   EXPECT_EQ(ParseError("%0 = input : f32[2]\n%1 = negg %0 : f32[2]\nreturn %1"),
             "graph text: line 2, column 6: unknown op 'negg', did you mean 'neg'?");
@@ -217,7 +230,7 @@ TEST(ParseGraph, RefusesDeepNesting) {
             "graph text: line 1, column 1885: graphs are nested deeper than 64");
 }
 
-// Whatever is done to the text, the reader returns a graph or says what is wrong.
+// Whatever is done to the text, the reader returns a verified graph or says what is wrong.
 TEST(ParseGraph, SurvivesDamagedText) {
   const std::string text =
       "graph(n=16)\n"
@@ -225,11 +238,18 @@ TEST(ParseGraph, SurvivesDamagedText) {
       "%1 = constant {value=2.5:f32, dtype=f32} : f32[]\n"
       "%2:2 = while %0, %1 {condition=graph {\n"
       "  %0 = input : f32[16,4]\n"
-      "  return %0\n"
-      "}, body=graph { return }} : f32[4*n-48,4], f32[]\n"
-      "%3 = custom_call %2.1, none {target=\"a\\x00\", payload=\"\", types=[\"f32[]\"]} : f32[] @ "
+      "  %1 = input : f32[]\n"
+      "  %2 = constant {value=true, dtype=bool} : bool[]\n"
+      "  return %2\n"
+      "}, body=graph {\n"
+      "  %0 = input : f32[16,4]\n"
+      "  %1 = input : f32[]\n"
+      "  return %0, %1\n"
+      "}} : f32[4*n-48,4], f32[]\n"
+      "%3 = custom_call %2.1, %2.0 {target=\"a\\x00\", payload=\"\", types=[\"f32[]\"]} : f32[] @ "
       "a:1\n"
       "return %2, %3\n";
+  ASSERT_EQ(ParseError(text.c_str()), "no error");
   std::mt19937 random(1);
   int parsed = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -249,6 +269,7 @@ TEST(ParseGraph, SurvivesDamagedText) {
     }
     try {
       Graph graph = ParseGraph(damaged);
+      Verify(graph);
       EXPECT_EQ(ParseGraph(ToText(graph)), graph);
       ++parsed;
     } catch (const ValueError& error) {

@@ -4,12 +4,13 @@
 
 #include "expect_error.h"
 #include "hammock/ir/graph.h"
+#include "ir/graph_access.h"
 
 namespace hammock {
 namespace {
 
 Shape TypeFromText(const std::string& text) {
-  return ParseGraph("%0 = input : " + text + "\nreturn").nodes()[0].type();
+  return ParseGraphUnverified("%0 = input : " + text + "\nreturn").nodes()[0].type();
 }
 
 // The types that `op` gives to operands of these types.

@@ -5,6 +5,7 @@
 
 #include "expect_error.h"
 #include "hammock/ir/graph.h"
+#include "ir/graph_access.h"
 #include "test_records.h"
 
 namespace hammock {
@@ -158,7 +159,7 @@ TEST(Verify, ChecksDimExpressions) {
 }
 
 TEST(Verify, RecursesIntoGraphAttributes) {
-  Graph graph = ParseGraph(R"(
+  Graph graph = ParseGraphUnverified(R"(
     %0 = input : f32[2]
     %1 = while %0 {condition=graph {
       %0 = input : f32[2]

@@ -173,7 +173,6 @@ Case ParseCase(std::string_view text) {
   }
   Case test;
   test.graph = ParseGraph(graph_text);
-  Verify(test.graph);
   test.inputs = RandomInputs(test.graph, 1);
   for (auto [i, bytes] : lines) {
     if (i >= test.inputs.size()) Throw(ErrorCode::kParse, "case: there is no input {}", i);

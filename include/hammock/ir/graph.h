@@ -116,7 +116,7 @@ struct PrintOptions {
 
 HAMMOCK_API std::string ToText(const Graph& graph, const PrintOptions& options = {});
 /// Throws ValueError (kParse) with line and column. The grammar is in Note [Graph text] in
-/// src/ir/graph_text.cpp. Types are taken as written: Verify compares them with inference.
+/// src/ir/graph_text.cpp. What it returns is verified.
 HAMMOCK_API Graph ParseGraph(std::string_view text);
 HAMMOCK_API std::string ToDot(const Graph& graph);
 

@@ -620,7 +620,6 @@ TEST(Calls, ErrorsInsideOfLoopsNameTheLoop) {
       return %3
     }, count=4, num_carried=1, num_stacked_in=1} : i64[3]
     return %2)");
-  Verify(graph);
   HostTensor divisors = Make(i64, {4, 3}, {1, 2, 3, 1, 2, 3, 1, 0, 3, 1, 2, 3});
   ExpectSameError(graph, {Make(i64, {100, 200, 300}), divisors});
 }
