@@ -3,6 +3,8 @@
 //
 //   archive-fuzz CORPUS SECONDS [SEED]     or     archive-fuzz FILE
 
+#include <sys/resource.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -78,9 +80,18 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
+/// A reader that takes much more memory than its input is refused it, and ends.
+void LimitMemory() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const rlimit limit = {rlim_t{4} << 30, rlim_t{4} << 30};
+  setrlimit(RLIMIT_AS, &limit);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  LimitMemory();
   if (argc == 2) {
     Run(Read(argv[1]));
     return 0;

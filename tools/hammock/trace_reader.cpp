@@ -1,6 +1,7 @@
 #include "trace_reader.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "hammock/error.h"
 
@@ -8,9 +9,13 @@ namespace hammock::tool {
 
 namespace {
 
+/// 0 where it is no number, or none of 64 bits.
 int64_t IntOf(const Json& event, const char* key) {
   auto found = event.find(key);
-  return found != event.end() && found->is_number() ? found->get<int64_t>() : 0;
+  if (found == event.end() || !found->is_number()) return 0;
+  if (!found->is_number_float()) return found->get<int64_t>();
+  const double number = found->get<double>();
+  return std::abs(number) < 0x1p63 ? static_cast<int64_t>(number) : 0;
 }
 
 double NumberOf(const Json& event, const char* key) {
