@@ -117,6 +117,10 @@ void NameCaller(Error& error, const OpDef& op, LocationId location);
 /// The common device of operands; lifted scalars go with any. `b` is the device found so far.
 DeviceId CommonDevice(const OpDef& op, DeviceId a, DeviceId b);
 
+/// Computes results in eager mode. While numbers are baked neither budgets nor eager mode run
+/// anything, for a gradient may trace what it does not use.
+void RunBaked(std::span<const Tensor> results);
+
 /// The current value of a tensor, owning; empty for an undefined one.
 Value ValueOf(const char* op, const Tensor& tensor);
 

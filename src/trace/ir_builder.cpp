@@ -7,7 +7,6 @@
 #include "hammock/lazy/backend_interface.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
-#include "runtime/backend_registry.h"
 #include "trace/record.h"
 
 namespace hammock::lazy {
@@ -30,8 +29,8 @@ NodePtr Two(const OpDef& op, const Value& a, const Value& b,
 Value First(NodePtr node) { return {std::move(node), 0}; }
 
 DeviceId IdOf(const BackendDevice& device) {
-  for (DeviceEntry* entry : AllDevices()) {
-    if (entry->device == device) return entry->id;
+  for (const Device& each : Devices()) {
+    if (each.backend_device() == device) return each.id();
   }
   Throw(ErrorCode::kUnknownDevice, "IrBuilder: {} is no device of a registered backend",
         device.toString());
