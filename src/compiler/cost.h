@@ -1,5 +1,5 @@
 #pragma once
-/// What nodes cost, by the `flops` and `bytes` of their records.
+/// The cost of nodes, by the `flops` and `bytes` of their records.
 
 #include <cstdint>
 

@@ -35,7 +35,8 @@ inline constexpr char kForcedFallback[] = "named in force_fallback";
 
 /// From traced graphs to primitives with explicit operands; `keep` says which composites stay.
 std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>& keep);
-/// What Optimise repeats, as the configuration says. Nothing is folded without an evaluator.
+/// The passes that Optimise repeats, as the configuration says. Nothing is folded without an
+/// evaluator.
 std::vector<Pass> OptimisingPasses(const Evaluate& evaluate);
 
 /// Fold, simplify, move shape ops, share equal nodes and remove dead ones, until nothing changes.
@@ -43,7 +44,7 @@ std::vector<Pass> OptimisingPasses(const Evaluate& evaluate);
 /// composites that are kept whole are left as they are.
 Graph Optimise(Graph graph, const Evaluate& evaluate);
 
-/// What a backend wants done to a graph before it is partitioned.
+/// The wishes of a backend for a graph before it is partitioned.
 using Optimiser = std::function<Graph(Graph)>;
 
 /// Expands, makes promotion explicit, optimises if asked to, asks for each node, partitions.

@@ -100,8 +100,8 @@ std::string ActivityTotals::ToText() const {
   row("fallbacks", std::to_string(fallbacks));
   row("peak memory", metrics::Repr(metrics::Kind::kBytes, static_cast<double>(peak_bytes)));
   row("tracing", TimeText(tracing_seconds));
-  row("compiling", fmt::format("{}, and {} of kernels beside it", TimeText(compiling_seconds),
-                               TimeText(kernel_compiling_seconds)));
+  row("compiling", fmt::format("{}, and {} of kernels in the background",
+                               TimeText(compiling_seconds), TimeText(kernel_compiling_seconds)));
   row("running", TimeText(running_seconds));
   row("in all", TimeText(seconds));
   return text;

@@ -81,7 +81,7 @@ std::string IndexText(int64_t flat, const Dims& sizes) {
   return ToString(index);
 }
 
-/// What an operand has where the result is not finite; of other sizes, its range.
+/// The operand's value where the result is not finite; its range if the sizes differ.
 std::string OperandText(const HostTensor& operand, const Shape& result, int64_t index) {
   if (operand.shape().sizes() == result.sizes()) {
     return fmt::format("{:g}", operand.at(index).ToDouble());

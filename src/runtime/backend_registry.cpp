@@ -128,7 +128,7 @@ auto AskNew(const std::string& name, const char* method, Fn&& ask) {
   }
 }
 
-/// What its devices are called; ValueError for a name that could not be told from an ordinal.
+/// The name of its devices; ValueError for a name that could not be told from an ordinal.
 std::string NameOf(const lazy::BackendImplInterface& impl) {
   auto type = AskNew("", "GetDefaultDeviceType", [&] { return impl.GetDefaultDeviceType(); });
   if (!type) Throw(ErrorCode::kValue, "RegisterBackend: GetDefaultDeviceType returned null");

@@ -36,7 +36,7 @@ constinit const metrics::DeclaredCounter kTrimIrGraph({
 });
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-/// Nodes from which a thread outside of steps looks for a place to run them.
+/// Nodes from which a thread outside of steps looks for an op after which to run them.
 constexpr int64_t kEnough = 2000;
 constexpr size_t kWindow = 64;
 
@@ -70,12 +70,12 @@ uint64_t OpOf(const Node& node) { return (node.hash().lo ^ node.location()) * 0x
 
 }  // namespace
 
-/// What a thread remembers of its cuts.
+/// A thread's record of its cuts.
 class BudgetState {
  public:
   int64_t ended_at = -1;  // nodes that were recorded at the last end of a backward or an update
 
-  /// Whether an end of this kind is the place to cut, with so many nodes pending.
+  /// Whether to cut at an end of this kind, with so many nodes pending.
   bool IsPlace(NaturalEnd end, LocationId line, int64_t nodes) {
     auto kind = static_cast<size_t>(end);
     uint32_t known = seen_ | seen_before_;
@@ -324,7 +324,7 @@ void RunParts(DeviceEntry& device, std::span<const Value> roots, int64_t free, i
   if (part.empty()) return;
   RunParts(device, part, free, depth + 1);
   metrics::Get<kTrimIrGraph>().Add();
-  // What fails has nothing to do with the op that used up the budget. The step goes on: what it
+  // Failures have nothing to do with the op that used up the budget. The step goes on: what it
   // writes still happens together.
   Executor().Flush(part, {.trigger = "memory budget", .wait = false, .raise_failed = false});
   RunParts(device, roots, free, depth + 1);

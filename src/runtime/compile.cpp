@@ -63,7 +63,7 @@ std::string LineOfUse(const Graph& graph, size_t parameter) {
   return "its result";
 }
 
-/// What must be the same whenever the function is traced.
+/// The state that must be the same whenever the function is traced.
 struct Recorded {
   Hash128 hash;
   std::vector<uint64_t> key;

@@ -169,7 +169,7 @@ void ComputationCache::EraseAt(Lru::iterator at) {
   if (general) EraseInstancesOf(*general);
 }
 
-/// Those that no entry leads to any more.
+/// The instances that no entry leads to any more.
 void ComputationCache::EraseInstancesOf(const GeneralStep& general) {
   auto [first, last] = by_structure_.equal_range(general.structure);
   for (auto it = first; it != last; ++it) {

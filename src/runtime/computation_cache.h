@@ -33,7 +33,7 @@ struct CompiledSegment {
 struct GeneralStep;
 struct TraceFacts;
 
-/// What a sync finds in the cache. Immutable but for its statistics; shared by running steps.
+/// A compiled step in the cache. Immutable but for its statistics; shared by running steps.
 struct CompiledStep {
   CompiledStep();
 

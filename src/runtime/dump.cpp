@@ -54,7 +54,8 @@ std::string BackendText(const CompiledStep& step) {
   return text;
 }
 
-/// What the device would run, from the cache if it is there; nothing is added to the cache.
+/// The computation that the device would run, from the cache if it is there; nothing is added to
+/// the cache.
 std::string BackendText(DeviceEntry* device, const Hash128& hash, const Graph& graph) {
   if (!device || graph.outputs().empty()) return "# nothing to compute\n";
   CompiledStepPtr step = Executor().cache.FindByHash(hash);

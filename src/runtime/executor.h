@@ -183,7 +183,7 @@ class StepExecutor {
   CompiledStepPtr CompileNow(DeviceEntry& device, const Hash128& hash,
                              const std::vector<uint64_t>& key, Graph traced, int64_t kept,
                              const SyncOptions& options);
-  /// With the graph mutex held: the step's place among others. `nested` ones run at once.
+  /// With the graph mutex held: the step's position among others. `nested` ones run at once.
   void TakeTurns(DeviceEntry& device, Step& step, bool nested);
   /// With the graph mutex held: uploads what is missing. False, without the mutex, if another
   /// thread held it meanwhile, so that the walk is out of date.
@@ -248,7 +248,7 @@ StepExecutor& Executor();
 /// A cut outside of steps: starts `roots`, all that the thread has pending, as one unit of writes.
 /// Raises nothing.
 void RunUnits(ThreadContext& context, std::span<const Value> roots, const char* trigger);
-/// What was to be done is forbidden here, or the process ends: nothing has failed.
+/// The work is forbidden here, or the process ends: nothing has failed.
 bool IsForbidden(const Error& error);
 /// DeviceError (kForked) in a child of a process that had started the runtime.
 void CheckNotForked();

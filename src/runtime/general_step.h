@@ -109,7 +109,7 @@ class Generaliser {
   FoundRule RuleOf(const GeneralStep& general) const;
   std::optional<SizeSample> SampleAt(const GeneralStep& general, const SizeRule& rule,
                                      int64_t shift) const;
-  /// What `traced` and a cached step have in common; without a computation. Null with a reason.
+  /// The general step of `traced` and a cached step; without a computation. Null with a reason.
   std::shared_ptr<GeneralStep> GeneralWith(const CompiledStep& cached, std::string* reason);
   /// Whether the graph at these sizes of the free parameters is lowered to what the rule gives.
   bool IsLoweredByRule(const GeneralStep& general, const std::vector<int64_t>& free) const;

@@ -135,13 +135,13 @@ GraphDifference ExtraNodes(const Graph& now, const Graph& cached, NodeId id) {
   bool more = now.size() > cached.size();
   const Graph& longer = more ? now : cached;
   const Graph& shorter = more ? cached : now;
-  std::string beside =
+  std::string counterpart =
       shorter.size() == 0 ? "" : Name(shorter, std::min<NodeId>(id, shorter.size() - 1));
   return {"extra nodes",
           fmt::format("{} has {} more node(s), first {}; {} has {} there",
                       more ? "the graph" : "the cached graph", longer.size() - shorter.size(),
                       Name(longer, id), more ? "the cached graph" : "this one",
-                      id < shorter.size() ? beside : "nothing after " + beside)};
+                      id < shorter.size() ? counterpart : "nothing after " + counterpart)};
 }
 
 GraphDifference OpDifference(const Graph& now, const Graph& cached, NodeId id) {

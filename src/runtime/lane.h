@@ -72,19 +72,20 @@ class ThreadLanes {
   std::vector<Lane*> free_;
 };
 
-/// What the computations that a device runs at the moment may take of its memory.
+/// The memory that the computations running on a device may take.
 class RunningMemory {
  public:
   /// One of those computations. The constructor waits, in the order of arrival, until `bytes` fit
-  /// beside the others, or there are none. Where there is a limit, 0 bytes, which are not known,
-  /// fit only alone. A computation inside of another is not counted: it would wait for itself.
+  /// in addition to the others, or there are none. Where there is a limit, 0 bytes, which are not
+  /// known, fit only alone. A computation inside of another is not counted: it would wait for
+  /// itself.
   class Use {
    public:
     Use(DeviceEntry& device, int64_t bytes, bool inside);
     ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
-    /// Waits until no others run, and keeps it so; false if none have run beside this one.
+    /// Waits until no others run, and keeps it so; false if none ran concurrently.
     bool BecomeAlone();
 
    private:

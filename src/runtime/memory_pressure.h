@@ -1,5 +1,5 @@
 #pragma once
-/// What the runtime does when memory is short: drop what can be made again, try once more, and say
+/// The runtime's answer to a lack of memory: drop data that can be made again, retry, and say
 /// what holds the rest.
 
 #include <utility>

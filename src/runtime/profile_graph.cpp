@@ -132,18 +132,18 @@ class GraphWriter {
     for (GraphValue input : node.inputs) {
       if (input.node >= 0) inputs.push_back(numbers[static_cast<size_t>(input.node)]);
     }
-    std::string place = LocationText(node.location);
+    std::string line = LocationText(node.location);
     Json json = {{"op", node.op->info().name}, {"type", TypesOf(node)}, {"in", std::move(inputs)}};
     if (kernel >= 0) json["kernel"] = kernel;
     if (std::string attributes = AttributesOf(node); !attributes.empty()) {
       json["attrs"] = std::move(attributes);
     }
-    if (!place.empty()) {
-      json["at"] = place;
+    if (!line.empty()) {
+      json["at"] = line;
       if (std::string frames = FramesText(node.location); !frames.empty()) {
         json["module"] = std::move(frames);
       }
-      if (!lines_.contains(place)) lines_[place] = SourceLine(place);
+      if (!lines_.contains(line)) lines_[line] = SourceLine(line);
     }
     nodes_.push_back(std::move(json));
     return static_cast<int64_t>(nodes_.size()) - 1;

@@ -1,5 +1,5 @@
 #pragma once
-/// What the executor writes into a trace; see docs/design/traces.md.
+/// The events that the executor writes into a trace; see docs/design/traces.md.
 
 #include <cstdint>
 #include <memory>
@@ -23,11 +23,11 @@ struct ThreadContext;
 [[gnu::cold]] void DescribeSync(tracing::Span& span, const DeviceEntry& device);
 [[gnu::cold]] void WriteMiss(const CompileMiss& miss);
 
-/// The memory of a device at this moment; `planned` is what a run will take besides. Returns the
+/// The memory of a device now; `planned` is what a run will take besides. Returns the
 /// sum.
 [[gnu::cold]] int64_t WriteMemory(const DeviceEntry& device, int64_t planned = 0);
 
-/// What the runs of a step need to know for a trace that has its graph.
+/// The facts about a step that its runs write into a trace that has its graph.
 struct TraceFacts {
   uint64_t trace = 0;                  // its number
   int64_t planned_bytes = 0;           // of a run besides its inputs

@@ -73,7 +73,7 @@ HostTensor StepExecutor::HostLeafOf(const Value& value) {
 std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
   CheckNotForked();
   AtNaturalEnd(NaturalEnd::kRead);
-  // What was read stands: outside of steps a later failure does not undo it.
+  // Values that were read stand: outside of steps a later failure does not undo them.
   if (Context().step_depth == 0) SealUnit(Context());
   std::vector<Value> values;
   for (const Tensor& tensor : tensors) {

@@ -14,7 +14,7 @@
 
 namespace hammock {
 
-/// What every replay of a step records.
+/// The nodes that every replay of a step records.
 struct Recital {
   explicit Recital(CompiledStepPtr step);
 

@@ -356,8 +356,8 @@ void StepExecutor::Execute(const StepPtr& step) {
     Landed(*step->compiled->device);
     return;
   }
-  // What an asynchronous backend has computed counts when it is there, and when it is known that
-  // what it was computed from has not failed.
+  // Results of an asynchronous backend count when they are ready and the arguments that they were
+  // computed from are known not to have failed.
   std::vector<BackendDataPtr> pending;
   for (const BackendDataPtr& result : results) {
     if (!result->IsReady()) pending.push_back(result);
@@ -545,7 +545,7 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
       is_known = culprit || (step.recipe && origin >= 0);
     }
     FailUnits(step, error, is_known);
-    // Who hears of the error undoes what failed by it: one without the other is never seen.
+    // The thread that gets the error also undoes its writes: no one sees one without the other.
     if (!inherited) AddUnseen(device, step.owner, error);
   }
   metrics::Get<kFailedSteps>().Add();

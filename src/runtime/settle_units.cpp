@@ -246,7 +246,7 @@ class Undoing {
     }
   }
 
-  /// Who depends on what the unit wrote meets the error there, also where it had been computed.
+  /// Values that depend on the unit's writes raise the error, also those that had been computed.
   void MarkFailed(WriteUnit& unit) {
     ForEachWrite(unit, [&](const Undo& undo) {
       if (undo.is_shared || undo.written->IsLeaf()) return;

@@ -131,7 +131,7 @@ void RunUnits(ThreadContext& context, std::span<const Value> roots, const char* 
     std::lock_guard lock(Executor().graph_mutex);
     MarkWritten(context.units);
   }
-  // What fails has nothing to do with the op that used up the budget.
+  // Failures have nothing to do with the op that used up the budget.
   Executor().Flush(roots,
                    {.trigger = trigger, .wait = false, .full_step = true, .raise_failed = false});
   std::erase_if(context.units, [&](const WriteUnitPtr& unit) { return Executor().Close(unit); });

@@ -22,7 +22,7 @@ namespace hammock {
 
 namespace {
 
-/// What `fn` did to its inputs, by value; handles are gone.
+/// The writes of `fn` to its inputs, by value; handles are gone.
 struct Traced {
   std::vector<NodePtr> inputs;
   std::vector<NodePtr> made_leaves;  // data that came from the host inside of `fn`
@@ -33,7 +33,7 @@ struct Traced {
 NodePtr MakeInput(const char* op, size_t index, const Shape& type, DeviceId device,
                   LocationId location) {
   NodePtr node = Node::Make(ops::kInput, {}, {}, std::span(&type, 1), device, location);
-  // Whoever needs its value meets this error: reads inside the function, and whatever of the trace
+  // A use of its value raises this error: reads inside the function, and whatever of the trace
   // outlives it.
   auto error = std::make_shared<ValueError>(
       ErrorCode::kExecutionForbidden,
@@ -156,7 +156,7 @@ class LiveTensors {
   std::vector<Value> before_;
 };
 
-/// What a call returns has no history, so that nothing of the trace lives on in one.
+/// Results of a call have no history, so that nothing of the trace lives on in one.
 Value WithoutHistory(Value value) {
   value.tape = {};
   return value;

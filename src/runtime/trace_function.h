@@ -1,5 +1,5 @@
 #pragma once
-/// What a function of tensors records, as a graph and where its parameters and results come from:
+/// The graph that a function of tensors records, and the sources of its parameters and results:
 /// the first half of capturing a function, and how methods of modules become graphs.
 
 #include <functional>

@@ -81,7 +81,7 @@ constexpr long kHolders = 2;
 
 }  // namespace
 
-/// What a reader has of the arguments in question.
+/// The arguments in question that a reader has.
 struct DyingArguments::Share {
   BackendDataPtr result;
   std::vector<long> holders;

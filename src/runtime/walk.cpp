@@ -66,7 +66,7 @@ void EnterParameter(Walk& walk, Node* node) {
   EmitParameter(walk, node, output);
 }
 
-/// How a key names a value of the walk: its place in the order, and which output of it.
+/// How a key names a value of the walk: its position in the order, and which output of it.
 uint64_t ReferenceTo(const Walk& walk, Node* node, uint32_t index) {
   uint32_t at = NodeAccess::walk_index(node);
   if (node->num_outputs() > 1 && IsAvailable(*node)) [[unlikely]] {
@@ -300,7 +300,7 @@ std::shared_ptr<const Error> ErrorAt(const Node& node) {
 
 Graph GraphOf(const Walk& walk) {
   Graph graph;
-  std::vector<NodeId> nodes;  // by place in the walk
+  std::vector<NodeId> nodes;  // by position in the walk
   auto value_of = [&](Node* node, uint32_t index) {
     NodeId id = nodes[walk.EntryOf(node, index)];
     return GraphValue{id, IsAvailable(*node) ? 0 : static_cast<int32_t>(index)};

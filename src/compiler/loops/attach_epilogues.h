@@ -9,7 +9,7 @@
 namespace hammock::compiler {
 
 /// The result of a product as a matrix: rows of so many elements that lie one after another. Of a
-/// dot_general these are its last free dims, of a convolution the places of an image, or its
+/// dot_general these are its last free dims, of a convolution the pixels of an image, or its
 /// channels where these are last. 0: not a product.
 int64_t ResultColumns(const Graph& graph, NodeId node);
 

@@ -47,7 +47,7 @@ std::vector<int> ReadElsewhere(const Launch& launch, const Instr& store) {
   return elsewhere;
 }
 
-/// What a step reads and may write `output` over: it reads each element before it writes there.
+/// The inputs that a step may overwrite with `output`: it reads each element before it writes it.
 std::vector<int> Overwritable(const Graph& graph, const Schedule& schedule, const Step& step,
                               int output) {
   if (step.updates >= 0) return {step.updates};
@@ -124,7 +124,7 @@ int LastThatFails(const Graph& graph, const Schedule& schedule) {
   return -1;
 }
 
-/// What memory must have in common.
+/// The properties in which two memory blocks must agree.
 using Size = std::pair<int64_t, int>;  // bytes, bits of an element
 
 Size SizeOf(const BufferType& type) { return {type.bytes(), InfoOf(type.dtype()).bits}; }
@@ -195,7 +195,7 @@ struct DonationPlan::Builder {
     }
   }
 
-  /// Inputs that the step reads last, and alone of those that run beside it.
+  /// Inputs that the step reads last, which no concurrent step reads.
   std::vector<int> OwnInputs(int writer, int buffer, const Size& size) const {
     const Step& step = schedule.steps[Index(writer)];
     std::vector<int> own;

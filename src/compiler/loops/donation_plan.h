@@ -35,8 +35,8 @@ class DonationPlan {
   struct Output {
     int number = -1;
     int pool = -1;
-    int dead = 0;              // how many inputs of the pool are dead when it is written
-    std::vector<int> own;      // inputs that the step that writes it reads, each before its place
+    int dead = 0;          // how many inputs of the pool are dead when it is written
+    std::vector<int> own;  // inputs that its own step reads, each element before it is overwritten
     std::vector<int> updated;  // those of `own` that it is computed from
     bool operator==(const Output&) const = default;
   };

@@ -1,5 +1,5 @@
 #pragma once
-/// What nodes are to a kernel, and which of them have memory of their own.
+/// The roles of nodes in kernels, and which of them have memory of their own.
 
 #include <optional>
 #include <vector>
@@ -12,15 +12,15 @@ namespace hammock::compiler {
 std::optional<ReduceFn> ReductionOf(const GraphNode& node);
 /// Whether it is computed element by element from operands of its own shape, and cannot fail.
 bool IsPointwise(const Graph& graph, const GraphNode& node);
-/// Whether its elements are elements of its operand, at places that are known.
+/// Whether its elements are elements of its operand, at indices that are known.
 bool IsView(const GraphNode& node);
 /// Leaves that are computed rather than read.
 bool IsGenerated(const GraphNode& node);
 
-/// What a value has its memory from: itself, or what it is a reshape of.
+/// The value that owns the memory of a value: itself, or the one that it reshapes.
 GraphValue StorageOf(const Graph& graph, GraphValue value);
 
-/// What the builder has to know of the graph.
+/// The facts of a graph that the builder needs.
 struct FusionFacts {
   const Graph& graph;
   std::vector<bool> named;  ///< by node: its values are computed once and have buffers

@@ -74,9 +74,9 @@ struct Access {
   enum class Kind : uint8_t {
     kBuffer,
     kScratch,   ///< memory of the thread that runs the row: written by one stage, read by a later
-    kIndex,     ///< no memory: the place itself is the value
+    kIndex,     ///< no memory: the index itself is the value
     kConstant,  ///< no memory: the offset has the bits of the value
-    kRandom,    ///< the word at this place of the stream that the buffer names; ops/random/philox.h
+    kRandom,    ///< the word at this index of the stream that the buffer names; ops/random/philox.h
   };
   Kind kind = Kind::kBuffer;
   DType dtype = DType::kF32;

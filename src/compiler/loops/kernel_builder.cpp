@@ -14,7 +14,7 @@ constexpr int kMaxSplits = 32;  // of the loops of one kernel by one nest
 
 }  // namespace
 
-// ---- places
+// ---- indices
 
 int64_t KernelBuilder::Affine::of(int loop) const {
   size_t index = static_cast<size_t>(loop);
@@ -34,18 +34,18 @@ void KernelBuilder::Affine::Add(const Affine& other, int64_t factor) {
   }
 }
 
-/// The place in row-major memory.
-KernelBuilder::Affine KernelBuilder::Flat(const Dims& sizes, const Place& place) const {
+/// The index in row-major memory.
+KernelBuilder::Affine KernelBuilder::Flat(const Dims& sizes, const Indices& indices) const {
   Affine flat;
   int64_t stride = 1;
   for (int d = sizes.size(); d-- > 0;) {
-    flat.Add(place[static_cast<size_t>(d)], stride);
+    flat.Add(indices[static_cast<size_t>(d)], stride);
     stride *= sizes[d];
   }
   return flat;
 }
 
-bool KernelBuilder::SamePlace(const Affine& a, const Affine& b) const {
+bool KernelBuilder::SameAddress(const Affine& a, const Affine& b) const {
   if (a.offset != b.offset) return false;
   for (size_t i = 0; i < loops_.size(); ++i) {
     int loop = static_cast<int>(i);
@@ -72,8 +72,9 @@ std::vector<int> KernelBuilder::RowOrder() const {
 }
 
 /// The index of each dim of a tensor whose elements are visited by these loops in row-major order.
-KernelBuilder::Place KernelBuilder::Match(const Dims& sizes, const std::vector<int>& order) const {
-  Place place(static_cast<size_t>(sizes.size()));
+KernelBuilder::Indices KernelBuilder::Match(const Dims& sizes,
+                                            const std::vector<int>& order) const {
+  Indices indices(static_cast<size_t>(sizes.size()));
   size_t next = 0;
   auto extent = [&] { return loops_[static_cast<size_t>(order[next])].extent; };
   auto skip_ones = [&] {
@@ -100,13 +101,13 @@ KernelBuilder::Place KernelBuilder::Match(const Dims& sizes, const std::vector<i
     }
     int64_t coefficient = 1;
     for (size_t i = used.size(); i-- > 0;) {
-      place[static_cast<size_t>(d)].Add(used[i], coefficient);
+      indices[static_cast<size_t>(d)].Add(used[i], coefficient);
       coefficient *= loops_[static_cast<size_t>(used[i])].extent;
     }
   }
   skip_ones();
   if (next != order.size()) throw DoesNotFit();
-  return place;
+  return indices;
 }
 
 void KernelBuilder::SplitLoop(int loop, int64_t inner) {
@@ -114,17 +115,17 @@ void KernelBuilder::SplitLoop(int loop, int64_t inner) {
   loops_.push_back({inner, loops_[static_cast<size_t>(loop)].column});
   loops_[static_cast<size_t>(loop)].extent /= inner;
   order_.insert(std::find(order_.begin(), order_.end(), loop) + 1, added);
-  auto split = [&](Affine& place) {
-    int64_t coefficient = place.of(loop);
+  auto split = [&](Affine& index) {
+    int64_t coefficient = index.of(loop);
     if (coefficient == 0) return;
-    place.Add(added, coefficient);
-    place.Add(loop, coefficient * (inner - 1));
+    index.Add(added, coefficient);
+    index.Add(loop, coefficient * (inner - 1));
   };
-  for (BuildAccess& access : accesses_) split(access.place);
-  for (Nest& nest : nests_) split(nest.place);
+  for (BuildAccess& access : accesses_) split(access.address);
+  for (Nest& nest : nests_) split(nest.address);
 }
 
-/// Makes the loops of a place the columns, or checks that they are.
+/// Makes the loops of an index the columns, or checks that they are.
 void KernelBuilder::MarkColumns(const Affine& reduced) {
   for (size_t i = 0; i < loops_.size(); ++i) {
     bool column = reduced.of(static_cast<int>(i)) != 0;
@@ -154,7 +155,7 @@ int64_t KernelBuilder::columns() const {
 // ---- nests
 
 bool KernelBuilder::Add(NodeId node) {
-  std::optional<KernelBuilder> before;  // where loops have to be split, which changes all places
+  std::optional<KernelBuilder> before;  // where loops have to be split, which changes all indices
   std::vector<NeedsSplit> splits;
   blocker_ = -1;
   if (!HasAsManyElements(node)) return false;
@@ -252,12 +253,12 @@ void KernelBuilder::AddNest(NodeId id) {
   const Dims& sizes = DomainOf(id);
   row_level_ = false;
   if (nests_.empty() && loops_.empty()) StartLoops(sizes);
-  Place place;
+  Indices indices;
   int64_t total = rows() * columns();
   if (reduce || !reduces_ || node.type().numel() == total) {
-    place = Match(sizes, order_);
+    indices = Match(sizes, order_);
   } else {
-    place = Match(sizes, RowOrder());
+    indices = Match(sizes, RowOrder());
     row_level_ = true;
   }
   stage_ = StageOf(id);
@@ -267,25 +268,25 @@ void KernelBuilder::AddNest(NodeId id) {
   nest.row = row_level_;
   if (reduce) {
     int dim = sizes.empty() ? -1 : static_cast<int>(node.attrs[0].ints()[0]);
-    MarkColumns(dim < 0 ? Affine() : place[static_cast<size_t>(dim)]);
+    MarkColumns(dim < 0 ? Affine() : indices[static_cast<size_t>(dim)]);
     Instr instr;
     instr.kind = Instr::Kind::kReduce;
     instr.dtype = node.type().dtype();
     instr.reduce = *reduce;
     instr.stage = stage_;
-    instr.operands[0] = Value(node.inputs[0], place);
+    instr.operands[0] = Value(node.inputs[0], indices);
     nest.instr = Emit(instr);
     nest.stage = stage_ + 1;
     nest.row = true;
     if (dim >= 0) {
-      place[static_cast<size_t>(dim)] = Affine();
+      indices[static_cast<size_t>(dim)] = Affine();
       Dims kept = sizes;
       kept[dim] = 1;
-      nest.place = Flat(kept, place);
+      nest.address = Flat(kept, indices);
     }
   } else {
-    nest.instr = Compute(id, place);
-    nest.place = Flat(sizes, place);
+    nest.instr = Compute(id, indices);
+    nest.address = Flat(sizes, indices);
   }
   nests_.push_back(nest);
   if (!reduces_) return;
@@ -300,10 +301,10 @@ void KernelBuilder::AddNest(NodeId id) {
     int64_t extent = loops_[static_cast<size_t>(columns[i + 1])].extent;
     auto even = [&](const Affine& p) { return p.of(columns[i]) == p.of(columns[i + 1]) * extent; };
     for (const BuildAccess& access : accesses_) {
-      if (!even(access.place)) throw DoesNotFit{reduce ? node.inputs[0].node : -1};
+      if (!even(access.address)) throw DoesNotFit{reduce ? node.inputs[0].node : -1};
     }
     for (const Nest& other : nests_) {
-      if (!even(other.place)) throw DoesNotFit{reduce ? node.inputs[0].node : -1};
+      if (!even(other.address)) throw DoesNotFit{reduce ? node.inputs[0].node : -1};
     }
   }
 }
@@ -314,17 +315,17 @@ bool KernelBuilder::InMemory(GraphValue value) const {
   return facts_->named[static_cast<size_t>(value.node)];
 }
 
-/// What is used twice is computed once, since equal instructions are one (Emit).
-int KernelBuilder::Value(GraphValue value, const Place& place) {
-  if (!InMemory(value)) return Compute(value.node, place);
-  return FromMemory(value, Flat(facts_->graph.TypeOf(value).sizes(), place));
+/// A value that is used twice is computed once, since equal instructions are one (Emit).
+int KernelBuilder::Value(GraphValue value, const Indices& indices) {
+  if (!InMemory(value)) return Compute(value.node, indices);
+  return FromMemory(value, Flat(facts_->graph.TypeOf(value).sizes(), indices));
 }
 
-/// A named value: of this kernel, or in its buffer.
-int KernelBuilder::FromMemory(GraphValue value, const Affine& place) {
-  if (FindNest(value.node)) return FromNest(value.node, place);
+/// A materialised value: of this kernel, or in its buffer.
+int KernelBuilder::FromMemory(GraphValue value, const Affine& address) {
+  if (FindNest(value.node)) return FromNest(value.node, address);
   DType dtype = facts_->graph.TypeOf(value).dtype();
-  return EmitLoad(AccessOf({facts_->BufferOf(value), dtype, place, -1, Access::Kind::kBuffer}),
+  return EmitLoad(AccessOf({facts_->BufferOf(value), dtype, address, -1, Access::Kind::kBuffer}),
                   dtype);
 }
 
@@ -337,20 +338,20 @@ int KernelBuilder::EmitLoad(int access, DType dtype) {
   return Emit(load);
 }
 
-int KernelBuilder::FromNest(NodeId node, const Affine& place) {
+int KernelBuilder::FromNest(NodeId node, const Affine& address) {
   Nest& nest = *const_cast<Nest*>(FindNest(node));
-  if (!SamePlace(place, nest.place)) throw DoesNotFit();
+  if (!SameAddress(address, nest.address)) throw DoesNotFit();
   if (nest.row) return nest.instr;
   if (row_level_) throw DoesNotFit();
   if (nest.stage == stage_) return nest.instr;
   if (!std::exchange(nest.kept, true)) kept_now_.push_back(static_cast<size_t>(&nest - &nests_[0]));
   DType dtype = facts_->graph[node].type().dtype();
-  return EmitLoad(AccessOf({-1, dtype, nest.place, node, Access::Kind::kScratch}), dtype);
+  return EmitLoad(AccessOf({-1, dtype, nest.address, node, Access::Kind::kScratch}), dtype);
 }
 
-int KernelBuilder::Compute(NodeId id, const Place& place) {
+int KernelBuilder::Compute(NodeId id, const Indices& indices) {
   const GraphNode& node = facts_->graph[id];
-  if (IsView(node)) return ThroughView(id, place);
+  if (IsView(node)) return ThroughView(id, indices);
   Instr instr;
   instr.stage = stage_;
   if (node.op == &ops::kConstant) {
@@ -364,7 +365,7 @@ int KernelBuilder::Compute(NodeId id, const Place& place) {
   if (node.op == &ops::kIota) {
     instr.kind = Instr::Kind::kIndex;
     instr.dtype = DType::kI64;
-    instr.access = AccessOf({-1, DType::kI64, place[0], -1, Access::Kind::kIndex});
+    instr.access = AccessOf({-1, DType::kI64, indices[0], -1, Access::Kind::kIndex});
     int index = Emit(instr);
     if (node.type().dtype() == DType::kI64) return index;
     Instr cast;
@@ -376,10 +377,10 @@ int KernelBuilder::Compute(NodeId id, const Place& place) {
   }
   HAMMOCK_CHECK(IsPointwise(facts_->graph, node), "{} is not an element of a kernel",
                 node.op->name());
-  return ComputePointwise(node, place);
+  return ComputePointwise(node, indices);
 }
 
-int KernelBuilder::ComputePointwise(const GraphNode& node, const Place& place) {
+int KernelBuilder::ComputePointwise(const GraphNode& node, const Indices& indices) {
   Instr instr;
   instr.stage = stage_;
   instr.dtype = node.type().dtype();
@@ -391,55 +392,55 @@ int KernelBuilder::ComputePointwise(const GraphNode& node, const Place& place) {
     const Dims& sizes = facts_->graph.TypeOf(node.inputs[i]).sizes();
     HAMMOCK_CHECK(sizes == node.type().sizes(), "{}: operand {} is {} for {}", node.op->name(), i,
                   ToString(sizes), ToString(node.type()));
-    instr.operands[i] = Value(node.inputs[i], place);
+    instr.operands[i] = Value(node.inputs[i], indices);
   }
   return Emit(instr);
 }
 
-int KernelBuilder::ThroughView(NodeId id, const Place& place) {
+int KernelBuilder::ThroughView(NodeId id, const Indices& indices) {
   const GraphNode& node = facts_->graph[id];
   GraphValue source = node.inputs[0];
   const Dims& from = facts_->graph.TypeOf(source).sizes();
-  Place inner(static_cast<size_t>(from.size()));
+  Indices inner(static_cast<size_t>(from.size()));
   if (node.op == &ops::kReshape) {
     GraphValue storage = StorageOf(facts_->graph, source);
-    if (InMemory(storage)) return FromMemory(storage, Flat(node.type().sizes(), place));
-    inner = ThroughReshape(id, place);
+    if (InMemory(storage)) return FromMemory(storage, Flat(node.type().sizes(), indices));
+    inner = ThroughReshape(id, indices);
   } else if (node.op == &ops::kBroadcast) {
-    size_t added = place.size() - inner.size();
+    size_t added = indices.size() - inner.size();
     for (int d = 0; d < from.size(); ++d) {
       size_t i = static_cast<size_t>(d);
-      if (from[d] != 1) inner[i] = place[i + added];
+      if (from[d] != 1) inner[i] = indices[i + added];
     }
   } else if (node.op == &ops::kPermute) {
     auto dims = node.attrs[0].ints();
-    for (size_t i = 0; i < place.size(); ++i) inner[static_cast<size_t>(dims[i])] = place[i];
+    for (size_t i = 0; i < indices.size(); ++i) inner[static_cast<size_t>(dims[i])] = indices[i];
   } else if (node.op == &ops::kSlice) {
-    inner = place;
+    inner = indices;
     Affine& dim = inner[static_cast<size_t>(node.attr("dim").integer())];
     Affine moved;
     moved.offset = node.attr("start").integer();
     moved.Add(dim, node.attr("step").integer());
     dim = moved;
   } else {
-    inner = place;
+    inner = indices;
     for (int64_t d : node.attrs[0].ints()) {
-      Affine turned;
-      turned.offset = from[static_cast<int>(d)] - 1;
-      turned.Add(inner[static_cast<size_t>(d)], -1);
-      inner[static_cast<size_t>(d)] = turned;
+      Affine flipped;
+      flipped.offset = from[static_cast<int>(d)] - 1;
+      flipped.Add(inner[static_cast<size_t>(d)], -1);
+      inner[static_cast<size_t>(d)] = flipped;
     }
   }
   return Value(source, inner);
 }
 
 /// The index of each dim of a reshape's operand. Dims are taken in groups of equal products; within
-/// a group the place is made flat and taken apart again.
-KernelBuilder::Place KernelBuilder::ThroughReshape(NodeId id, const Place& place) const {
+/// a group the indices are made flat and taken apart again.
+KernelBuilder::Indices KernelBuilder::ThroughReshape(NodeId id, const Indices& indices) const {
   const GraphNode& node = facts_->graph[id];
   const Dims& to = node.type().sizes();
   const Dims& from = facts_->graph.TypeOf(node.inputs[0]).sizes();
-  Place result(static_cast<size_t>(from.size()));
+  Indices result(static_cast<size_t>(from.size()));
   if (node.type().numel() == 0) return result;
   int i = 0;
   int o = 0;
@@ -458,7 +459,7 @@ KernelBuilder::Place KernelBuilder::ThroughReshape(NodeId id, const Place& place
     Affine flat;
     int64_t stride = 1;
     for (int d = o; d-- > first_out;) {
-      flat.Add(place[static_cast<size_t>(d)], stride);
+      flat.Add(indices[static_cast<size_t>(d)], stride);
       stride *= to[d];
     }
     if (first_in < i) Decompose(id, flat, from, first_in, i, result);
@@ -467,7 +468,7 @@ KernelBuilder::Place KernelBuilder::ThroughReshape(NodeId id, const Place& place
 }
 
 void KernelBuilder::Decompose(NodeId id, Affine flat, const Dims& sizes, int begin, int end,
-                              Place& out) const {
+                              Indices& out) const {
   int64_t inner = 1;
   for (int d = begin; d < end; ++d) inner *= sizes[d];
   for (int d = begin; d < end; ++d) {
@@ -510,7 +511,7 @@ int KernelBuilder::AccessOf(const BuildAccess& access) {
     const BuildAccess& other = accesses_[i];
     if (other.kind == access.kind && other.buffer == access.buffer &&
         other.scratch_of == access.scratch_of && other.dtype == access.dtype &&
-        SamePlace(other.place, access.place)) {
+        SameAddress(other.address, access.address)) {
       return static_cast<int>(i);
     }
   }

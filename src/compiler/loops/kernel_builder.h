@@ -29,8 +29,8 @@ class KernelBuilder {
   Launch Finish(const std::function<bool(NodeId)>& stored) const;
 
  private:
-  /// A place: a sum of loop indices times their coefficients. Loops are numbered for good; one that
-  /// is split keeps its number for the outer part.
+  /// An index: a sum of loop indices times their coefficients. Loops are numbered for good; one
+  /// that is split keeps its number for the outer part.
   struct Affine {
     int64_t offset = 0;
     std::vector<int64_t> coefficients;
@@ -38,7 +38,7 @@ class KernelBuilder {
     void Add(int loop, int64_t coefficient);
     void Add(const Affine& other, int64_t factor);
   };
-  using Place = std::vector<Affine>;  // one per dim of a tensor
+  using Indices = std::vector<Affine>;  // one per dim of a tensor
 
   struct Loop {
     int64_t extent = 1;
@@ -47,7 +47,7 @@ class KernelBuilder {
   struct BuildAccess {
     int buffer = -1;
     DType dtype = DType::kF32;
-    Affine place;
+    Affine address;
     NodeId scratch_of = -1;
     Access::Kind kind = Access::Kind::kBuffer;
   };
@@ -56,10 +56,10 @@ class KernelBuilder {
     int instr = -1;     // its value
     int stage = 0;      // which loop computes its elements, or before which a row value is known
     bool row = false;   // one value per row
-    Affine place;       // in its own memory
+    Affine address;     // in its own memory
     bool kept = false;  // a later stage reads its elements from memory
   };
-  struct NeedsSplit {  // places in flight are out of date then
+  struct NeedsSplit {  // indices in flight are out of date then
     int loop;
     int64_t inner;
   };
@@ -67,7 +67,7 @@ class KernelBuilder {
     NodeId blocker = -1;
   };
   struct Groups;
-  /// What was there before a nest was added.
+  /// The state before a nest was added.
   struct Mark {
     size_t accesses;
     size_t instrs;
@@ -82,7 +82,7 @@ class KernelBuilder {
   bool HasAsManyElements(NodeId node) const;
   const Dims& DomainOf(NodeId node) const;
   void StartLoops(const Dims& sizes);
-  Place Match(const Dims& sizes, const std::vector<int>& order) const;
+  Indices Match(const Dims& sizes, const std::vector<int>& order) const;
   std::vector<int> RowOrder() const;
   void MarkColumns(const Affine& reduced);
   void SplitLoop(int loop, int64_t inner);
@@ -90,19 +90,19 @@ class KernelBuilder {
   const Nest* FindNest(NodeId node) const;
   bool InMemory(GraphValue value) const;
 
-  int Value(GraphValue value, const Place& place);
-  int Compute(NodeId node, const Place& place);
-  int ComputePointwise(const GraphNode& node, const Place& place);
-  int ThroughView(NodeId id, const Place& place);
-  int FromMemory(GraphValue value, const Affine& place);
-  int FromNest(NodeId node, const Affine& place);
+  int Value(GraphValue value, const Indices& indices);
+  int Compute(NodeId node, const Indices& indices);
+  int ComputePointwise(const GraphNode& node, const Indices& indices);
+  int ThroughView(NodeId id, const Indices& indices);
+  int FromMemory(GraphValue value, const Affine& address);
+  int FromNest(NodeId node, const Affine& address);
   int EmitLoad(int access, DType dtype);
-  Place ThroughReshape(NodeId id, const Place& place) const;
-  void Decompose(NodeId id, Affine flat, const Dims& sizes, int begin, int end, Place& out) const;
+  Indices ThroughReshape(NodeId id, const Indices& indices) const;
+  void Decompose(NodeId id, Affine flat, const Dims& sizes, int begin, int end, Indices& out) const;
   int AccessOf(const BuildAccess& access);
   int Emit(const Instr& instr);
-  Affine Flat(const Dims& sizes, const Place& place) const;
-  bool SamePlace(const Affine& a, const Affine& b) const;
+  Affine Flat(const Dims& sizes, const Indices& indices) const;
+  bool SameAddress(const Affine& a, const Affine& b) const;
   Groups GroupLoops(const std::vector<BuildAccess>& accesses) const;
 
   const FusionFacts* facts_;

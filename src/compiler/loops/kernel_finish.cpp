@@ -33,7 +33,7 @@ KernelBuilder::Groups KernelBuilder::GroupLoops(const std::vector<BuildAccess>& 
     const Loop& next = loops_[static_cast<size_t>(loop)];
     if (next.extent == 1) continue;
     auto even = [&](const BuildAccess& access) {
-      return access.place.of(groups.all.back().last) == access.place.of(loop) * next.extent;
+      return access.address.of(groups.all.back().last) == access.address.of(loop) * next.extent;
     };
     if (!groups.all.empty() && groups.all.back().column == next.column &&
         std::all_of(accesses.begin(), accesses.end(), even)) {
@@ -154,7 +154,7 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
     store.access = static_cast<int>(known - accesses.begin());
     if (known == accesses.end()) {
       accesses.push_back(
-          {facts_->BufferOf({nest.node, 0}), dtype, nest.place, -1, Access::Kind::kBuffer});
+          {facts_->BufferOf({nest.node, 0}), dtype, nest.address, -1, Access::Kind::kBuffer});
     }
     kernel->instrs.push_back(store);
   }
@@ -184,10 +184,11 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
   for (const BuildAccess& access : accesses) {
     AccessMap map;
     map.buffer = access.buffer;
-    map.offset = access.place.offset;
-    map.row = row < 0 ? 0 : access.place.of(row);
-    map.column = column < 0 ? 0 : access.place.of(column);
-    for (const Groups::Group& group : groups.all) map.outer.push_back(access.place.of(group.last));
+    map.offset = access.address.offset;
+    map.row = row < 0 ? 0 : access.address.of(row);
+    map.column = column < 0 ? 0 : access.address.of(column);
+    for (const Groups::Group& group : groups.all)
+      map.outer.push_back(access.address.of(group.last));
     // One that is the same for all rows suits both.
     if (access.buffer >= 0 && map.column == 1 && map.row != 0) ++along_columns;
     if (access.buffer >= 0 && map.column != 0 && map.column != 1 && map.row == 1) ++along_rows;

@@ -16,7 +16,7 @@ struct MemoryPlan {
   std::vector<int64_t> scratch_offset;  ///< by step: in the arena; -1: needs none
   int64_t arena_bytes = 0;
   int64_t output_bytes = 0;
-  /// What a run takes besides its inputs.
+  /// Bytes that a run takes besides its inputs.
   int64_t peak_bytes() const { return arena_bytes + output_bytes; }
 };
 

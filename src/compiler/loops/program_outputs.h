@@ -1,5 +1,5 @@
 #pragma once
-/// What all backends that run schedules need: where outputs come from, and words for errors.
+/// Parts of backends that run schedules: the sources of outputs, and texts of errors.
 
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ struct OutputSource {
 };
 std::vector<OutputSource> FindOutputSources(const Schedule& schedule);
 
-/// What takes most of a run's memory, for messages.
+/// The largest buffers of a run, for messages.
 std::string LargestBuffers(const Graph& graph, const Schedule& schedule);
 
 }  // namespace hammock::compiler

@@ -363,7 +363,7 @@ class Scheduler {
   /// may take the memory of inputs (DonationPlan). Their order stays.
   void CallEarlyWhatFails(Schedule& schedule) const {
     std::vector<Step> others, failing;
-    std::vector<size_t> place;                           // of those that fail: others before it
+    std::vector<size_t> position;  // of each failing step: the steps before it
     std::vector<size_t> known(schedule.buffers.size());  // by buffer: after so many others
     size_t earliest = 0;
     for (Step& step : schedule.steps) {
@@ -375,7 +375,7 @@ class Scheduler {
           after = earliest;
           for (int buffer : step.reads) after = std::max(after, known[Index(buffer)]);
         }
-        place.push_back(earliest = after);
+        position.push_back(earliest = after);
       }
       for (int buffer : step.writes) known[Index(buffer)] = after;
       (fails ? failing : others).push_back(std::move(step));
@@ -383,7 +383,7 @@ class Scheduler {
     schedule.steps.clear();
     size_t next = 0;
     for (size_t i = 0; i <= others.size(); ++i) {
-      while (next < failing.size() && place[next] == i) {
+      while (next < failing.size() && position[next] == i) {
         schedule.steps.push_back(std::move(failing[next++]));
       }
       if (i < others.size()) schedule.steps.push_back(std::move(others[i]));

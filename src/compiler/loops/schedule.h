@@ -34,7 +34,7 @@ void Fields(Io& io, Step& step) {
   io(step.launch, step.node, step.row_loops, step.nodes, step.reads, step.writes, step.updates);
 }
 
-/// What a buffer has room for. Large graphs have many: sizes stay in the graph.
+/// The element type and count of a buffer. Large graphs have many: sizes stay in the graph.
 class BufferType {
  public:
   BufferType() = default;

@@ -16,7 +16,7 @@ namespace {
 /// The operands are values of `into`.
 std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
   SymbolicScope symbolic;
-  // What is called by its graph has its own lines and names.
+  // Nodes of a called graph keep their own lines and names.
   bool named = node.op->name()[0] != '_' && node.op != &ops::kCall;
   LocationId location = named ? AsPartOf(node.location, node.op->name()) : node.location;
   LocationOverride part(location);

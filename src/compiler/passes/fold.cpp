@@ -83,7 +83,7 @@ class Folder {
     return !floats || MovesElements(node.op) || InfoOf(node.op->scalar).exact;
   }
 
-  /// What a float becomes that an integer does not hold is the machine's choice.
+  /// Casts of floats that the integer type does not hold depend on the machine.
   bool Fits(const GraphNode& node) const {
     if (node.op != &ops::kCast || !IsIntegral(node.type().dtype())) return true;
     const DTypeInfo& to = InfoOf(node.type().dtype());

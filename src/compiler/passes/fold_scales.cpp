@@ -51,7 +51,7 @@ std::optional<Chain> StartAt(const Graph& graph, NodeId id) {
   return chain;
 }
 
-/// What a value repeats, if it differs from channel to channel only.
+/// The value for each channel, if a value differs from channel to channel only.
 std::optional<GraphValue> PerChannel(const Graph& graph, GraphValue value, int channel) {
   const GraphNode& node = graph[value.node];
   if (node.op != &ops::kBroadcast) return std::nullopt;
@@ -102,7 +102,7 @@ std::optional<Chain> FindChain(const Graph& graph, const Uses& uses, NodeId id) 
   return chain;
 }
 
-/// Puts one product with scaled weights in the place of each chain.
+/// Replaces each chain by one matmul with scaled weights.
 class Folder {
  public:
   explicit Folder(const Graph& graph) : graph_(graph), editor_(graph) {}

@@ -22,7 +22,7 @@ class GraphBuilder {
   const Dims& SizesOf(GraphValue value) const { return out_.TypeOf(value).sizes(); }
   const OpDef* OpOf(GraphValue value) const { return out_[value.node].op; }
 
-  /// What is added from now on is made for `node`.
+  /// Nodes that are added from now on replace `node`.
   void For(const GraphNode& node) {
     location_ = node.location;
     origin_ = node.origin;
@@ -70,7 +70,7 @@ class GraphEditor : public GraphBuilder {
   GraphEditor& operator=(const GraphEditor&) = delete;
 
   const Graph& source() const { return source_; }
-  /// What a value of the source became.
+  /// The new value of a value of the source.
   GraphValue Mapped(GraphValue value) const { return map_(value); }
 
   /// A node of the source with its operands as they are now. What is added from now on is made for

@@ -37,7 +37,7 @@ Graph RunInBodies(const Pass& pass, Graph graph) {
     for (Attr& attr : graph.mutable_node(id).attrs) {
       if (attr.kind() != Attr::Kind::kGraph) continue;
       Graph body = RunInBodies(pass, attr.graph());
-      // What one body made is shared by all who have it: one that stays equal stays the same.
+      // The result of a body is shared by all nodes that have it; an unchanged body stays the same.
       if (body != attr.graph()) attr = std::make_shared<const Graph>(std::move(body));
     }
   }

@@ -16,7 +16,7 @@ namespace hammock {
 
 class Rewriter;
 
-/// What may stand for `node`, whose operands are values of the new graph; nothing if the rule does
+/// A replacement of `node`, whose operands are values of the new graph; nothing if the rule does
 /// not apply. A value of another type is not used.
 using RewriteRule = std::optional<GraphValue> (*)(Rewriter& rewriter, const GraphNode& node);
 
@@ -40,7 +40,7 @@ class Rewriter {
   /// Whether an op that can fail lies on the way to `value`. A rule that drops an operand asks, so
   /// that no error is lost.
   bool MayRaise(GraphValue value) const { return may_raise_[static_cast<size_t>(value.node)]; }
-  /// A new node at the place of the one that is being rewritten, itself rewritten.
+  /// A new node instead of the one that is being rewritten, itself rewritten.
   GraphValue Make(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
                   const Shape& type);
   /// One operand, whose sizes become `sizes`: reshape or broadcast.

@@ -33,7 +33,7 @@ class NodeTable {
  public:
   explicit NodeTable(size_t most) : slots_(std::bit_ceil(2 * most + 1)) {}
 
-  /// The node of `graph` that equals `node`; else the place where it will be appended.
+  /// The node of `graph` that equals `node`; else the id that it will get.
   NodeId FindOrAdd(const Graph& graph, const GraphNode& node) {
     const Hash128 hash = HashOfNode(node);
     for (size_t at = hash.lo;; ++at) {

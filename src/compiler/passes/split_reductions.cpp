@@ -41,7 +41,8 @@ class ReductionSplitter {
   }
 
  private:
-  /// What sums are made in: f32 for 16-bit floats, f64 for sums of very many numbers.
+  /// The dtype in which sums are computed: f32 for 16-bit floats, f64 for sums of very many
+  /// numbers.
   DType WideFor(const Shape& from) const {
     DType dtype = from.dtype();
     if (!Accumulates(*node_.op)) return dtype;
@@ -50,7 +51,7 @@ class ReductionSplitter {
     return many && dtype == DType::kF32 && node_.op == &ops::kReduceSum ? DType::kF64 : dtype;
   }
 
-  /// What a reduction of nothing is.
+  /// The result of a reduction over no elements.
   GraphValue Identity() {
     bool one = node_.op == &ops::kReduceProd || node_.op == &ops::kReduceAll;
     DType dtype = node_.type().dtype();

@@ -4,7 +4,7 @@
 
 namespace hammock {
 
-/// What the option `wide_sums` asks for: products and convolutions of f32 are made in f64, and
+/// The pass of the option `wide_sums`: matmuls and convolutions of f32 are computed in f64, and
 /// rounded once.
 Graph WidenSums(Graph graph);
 

@@ -35,7 +35,7 @@ HAMMOCK_BODY N Combine(ReduceFn fn, const N& sum, const N& x) {
   return sum;
 }
 
-/// What changes nothing when it is combined.
+/// The neutral element.
 template <class T>
 constexpr T IdentityOf(ReduceFn fn) {
   using Limits = std::numeric_limits<T>;

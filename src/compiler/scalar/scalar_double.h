@@ -160,7 +160,7 @@ template <class D>
 HAMMOCK_BODY D Log1p64(const D& x) {
   D one = Like(x, 1);
   D sum = x + one;
-  // What the sum has lost.
+  // The rounding error of the sum.
   D lost = Select(x > one, one - (sum - x), x - (sum - one));
   auto parts = SplitLog64(sum);
   D result = JoinLog64(parts, parts.rest + lost / sum);

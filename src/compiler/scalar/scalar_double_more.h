@@ -74,8 +74,8 @@ HAMMOCK_BODY D Atan2_64(const D& y, const D& x) {
                    Select(larger < Like(x, 0x1p-500), Like(x, 0x1p500), one));
   D angle = AngleOf(rise * scale, run * scale);
   auto bits = Bits(x);
-  D turned = Like(x, kPi) - (angle - Like(x, kPiLow));
-  angle = Select(bits < Like(bits, 0), turned, angle);
+  D reflected = Like(x, kPi) - (angle - Like(x, kPiLow));
+  angle = Select(bits < Like(bits, 0), reflected, angle);
   return Select(IsNan(x) | IsNan(y), x + y, CopySign(angle, y));
 }
 
@@ -154,7 +154,7 @@ HAMMOCK_BODY D Cosh64(const D& x) {
   return half + (Like(x, 0.25) / half + lost);
 }
 
-/// log(2^doublings * x + low) of normal x above 0 and a low that is small beside it.
+/// log(2^doublings * x + low) of normal x above 0 and a low that is small compared with it.
 template <class D>
 HAMMOCK_BODY D LogOf(const D& x, const D& low, const D& doublings) {
   auto parts = SplitLog64(x);

@@ -1,5 +1,5 @@
 #pragma once
-/// What scalar functions are made of: polynomials, limits, integers in floats, powers of two; for
+/// Building blocks of scalar functions: polynomials, limits, integers in floats, powers of two; for
 /// `Number` and `IrNumber` alike. `F` is a number of floats or doubles.
 
 #include <limits>

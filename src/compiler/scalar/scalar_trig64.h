@@ -24,7 +24,7 @@ HAMMOCK_BODY Reduced64<D> ReduceSmall64(const D& x) {
   return {QuickSum(r.high, low), Bits(k + Like(x, kShift64))};
 }
 
-/// What is left of `x` when multiples of 4 are taken away.
+/// `x` without multiples of 4.
 template <class D>
 HAMMOCK_BODY D WithoutFours(const D& x) {
   return Fma(RoundEven(x * Like(x, 0.25)), Like(x, -4), x);

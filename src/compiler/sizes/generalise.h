@@ -66,7 +66,7 @@ struct FoundRule {
   std::optional<SizePlace> unexplained;
 };
 
-/// `samples` have equal skeletons, `traced` and `lowered` are the places of their sizes.
+/// `samples` have equal skeletons, `traced` and `lowered` say where their sizes are.
 FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlace> traced,
                    std::span<const SizePlace> lowered);
 

@@ -55,7 +55,7 @@ void AddList(std::vector<int64_t>& words, const List& list) {
   words.insert(words.end(), list.begin(), list.end());
 }
 
-/// What schedules must have in common, but for the kernels.
+/// The parts in which schedules must agree, besides the kernels.
 std::vector<int64_t> WordsOf(const Schedule& schedule) {
   std::vector<int64_t> words;
   AddList(words, schedule.first);

@@ -1,5 +1,5 @@
 #pragma once
-/// What graphs have in common that differ only in sizes, and the sizes themselves.
+/// The structure that graphs of different sizes share, and the sizes themselves.
 
 #include <cstdint>
 #include <memory>

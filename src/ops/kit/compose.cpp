@@ -102,8 +102,8 @@ Tensor SummedTo(const Tensor& x, const Dims& sizes) {
 Tensor AddedAlong(const Tensor& x, int dim, const Tensor& index, const Tensor& source) {
   Dims along = Dims::Filled(source.dim(), 1);
   along[dim] = index.numel();
-  Tensor places = Broadcasted(Reshaped(index, along), source.sizes());
-  return Apply(kScatter, Here(), {x, places, source}, {dim, "sum"});
+  Tensor positions = Broadcasted(Reshaped(index, along), source.sizes());
+  return Apply(kScatter, Here(), {x, positions, source}, {dim, "sum"});
 }
 
 Tensor Moved(const Tensor& x, int from, int to) {

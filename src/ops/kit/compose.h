@@ -39,7 +39,7 @@ Tensor Filled(const Dims& sizes, const Scalar& value, DType dtype, const Tensor&
 Tensor ZerosLike(const Shape& type, const Tensor& like);
 /// Sums over what was broadcast to get from `sizes` to the sizes of `x`.
 Tensor SummedTo(const Tensor& x, const Dims& sizes);
-/// `source` added into `x` along `dim`, slice i to place index[i]; index is a vector.
+/// `source` added into `x` along `dim`, slice i to position index[i]; index is a vector.
 Tensor AddedAlong(const Tensor& x, int dim, const Tensor& index, const Tensor& source);
 
 /// Moves dim `from` to `to`.

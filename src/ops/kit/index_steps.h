@@ -1,5 +1,5 @@
 #pragma once
-/// What the families that gather and scatter share. The caller has opened a LocationScope.
+/// Parts that the families of gathers and scatters share. The caller has opened a LocationScope.
 
 #include "hammock/tensor.h"
 

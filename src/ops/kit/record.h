@@ -1,5 +1,5 @@
 #pragma once
-/// What the files of op records share: short forms for inference and its errors.
+/// Parts that the files of op records share: short forms for inference and its errors.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the families of reductions share. The caller has opened a LocationScope.
+/// Parts that the families of reductions share. The caller has opened a LocationScope.
 
 #include <optional>
 

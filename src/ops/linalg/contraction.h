@@ -1,5 +1,5 @@
 #pragma once
-/// What the families of products share.
+/// Parts that the families of contractions share.
 
 #include "hammock/tensor.h"
 

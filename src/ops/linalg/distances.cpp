@@ -69,11 +69,11 @@ void InferCdist(const InferCall& c) {
 }
 
 std::vector<Tensor> ExpandCdist(const ExpandCall& c) {
-  auto with_one = [](const Tensor& x, int place) {
+  auto with_one = [](const Tensor& x, int index) {
     Dims sizes = x.sizes();
     sizes.push_back(sizes.back());
-    for (int i = sizes.size() - 2; i > place; --i) sizes[i] = sizes[i - 1];
-    sizes[place] = 1;
+    for (int i = sizes.size() - 2; i > index; --i) sizes[i] = sizes[i - 1];
+    sizes[index] = 1;
     return Reshaped(x, sizes);
   };
   const Tensor &a = c.in[0], &b = c.in[1];
@@ -99,7 +99,7 @@ Tensor Joined(const Tensor& first, const Tensor& middle, const Tensor& last, int
 
 /// Equal steps of size `step`.
 Tensor EvenGradient(const Tensor& x, int dim, double step, int64_t edge_order) {
-  auto at = [&](int64_t place) { return Part(x, dim, place, 1); };
+  auto at = [&](int64_t index) { return Part(x, dim, index, 1); };
   int64_t inner = x.size(dim) - 2;
   Tensor center = (Part(x, dim, 2, inner) - Part(x, dim, 0, inner)) / step / 2;
   if (edge_order == 1) {
@@ -112,13 +112,13 @@ Tensor EvenGradient(const Tensor& x, int dim, double step, int64_t edge_order) {
 
 /// At `coordinates`: weights of three neighbours for unequal steps.
 Tensor UnevenGradient(const Tensor& x, int dim, const Tensor& coordinates, int64_t edge_order) {
-  auto at = [&](int64_t place) { return Part(x, dim, place, 1); };
+  auto at = [&](int64_t index) { return Part(x, dim, index, 1); };
   int64_t size = x.size(dim), inner = size - 2;
   Dims shape = Dims::Filled(x.dim(), 1);
   shape[dim] = size - 1;
   Tensor steps = Sliced(coordinates, 0, 1, size - 1) - Sliced(coordinates, 0, 0, size - 1);
   steps = Reshaped(steps, shape);
-  auto step = [&](int64_t place) { return Part(steps, dim, place, 1); };
+  auto step = [&](int64_t index) { return Part(steps, dim, index, 1); };
   Tensor h = Part(steps, dim, 0, inner), k = Part(steps, dim, 1, inner);
   Tensor center = Part(x, dim, 0, inner) * (-k / (h * (h + k))) +
                   Part(x, dim, 1, inner) * ((k - h) / (h * k)) +

@@ -199,7 +199,7 @@ Labelled Multiply(Labelled a, Labelled b, const std::string& needed) {
   DType dtype = PromoteTypes(a.tensor.dtype(), b.tensor.dtype());
   Tensor product = Contract(Casted(a.tensor, dtype), Casted(b.tensor, dtype), a_contract,
                             b_contract, a_batch, b_batch);
-  // What only one side has and nobody needs is summed after the product.
+  // Dims that only one side has and the result lacks are summed after the matmul.
   return SumOthers({product, batch + a_free + b_free}, needed);
 }
 

@@ -103,8 +103,8 @@ Tensors QrVjp(const VjpCall& c) {
 
 Tensors EighVjp(const VjpCall& c) {
   const Tensor &values = c.out[0], &vectors = c.out[1];
-  Tensor turned = matmul(T(vectors), c.grads[1]);
-  Tensor off = StrictLower(turned) + StrictUpper(turned);
+  Tensor rotated = matmul(T(vectors), c.grads[1]);
+  Tensor off = StrictLower(rotated) + StrictUpper(rotated);
   Tensor inner = Diagonal(c.grads[0]) + off / Gaps(values);
   return {matmul(matmul(vectors, inner), T(vectors))};
 }

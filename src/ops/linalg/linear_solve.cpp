@@ -198,12 +198,12 @@ std::tuple<Tensor, Tensor, Tensor> lu_unpack(const Tensor& LU_data, const Tensor
   Tensor u = UpperPart(Sliced(LU_data, dim - 2, 0, count));
   // The exchanges one after the other, on the rows of P.T.
   Tensor p = Batched(Identity(rows, LU_data), BatchOf(LU_data));
-  Tensor place = CountingAlong(dim - 2, dim, rows, LU_data);
+  Tensor row = CountingAlong(dim - 2, dim, rows, LU_data);
   for (int64_t step = 0; step < count; ++step) {
     Tensor other = Sliced(LU_pivots, dim - 2, step, 1);
     other = Casted(AsColumns(other), DType::kI64) - Constant(1, DType::kI64);
-    Tensor here = ConstantLike(step, place);
-    Tensor from = where(eq(place, here), other, where(eq(place, other), here, place));
+    Tensor here = ConstantLike(step, row);
+    Tensor from = where(eq(row, here), other, where(eq(row, other), here, row));
     p = Apply(kGather, Location(), {p, Broadcasted(from, p.sizes())}, {dim - 2});
   }
   return {MatrixTransposed(p), l, u};

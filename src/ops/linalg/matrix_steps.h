@@ -1,5 +1,5 @@
 #pragma once
-/// What the files of linear algebra share. The caller has opened a LocationScope.
+/// Parts that the files of linear algebra share. The caller has opened a LocationScope.
 
 #include <vector>
 

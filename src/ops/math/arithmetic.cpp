@@ -81,7 +81,7 @@ BINARY(bitwise_left_shift, kShiftLeft)
 BINARY(bitwise_right_shift, kShiftRight)
 #undef BINARY
 
-// A number on the left has the dtype that it has beside the tensor.
+// A number on the left has the dtype that promotion with the tensor gives it.
 #define REFLECTED(name)                                               \
   Tensor name(const Scalar& self, const Tensor& other, Location at) { \
     return name(AsTensor(self, other), other, at);                    \

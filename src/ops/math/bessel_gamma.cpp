@@ -170,7 +170,7 @@ std::vector<Tensor> ZetaVjp(const VjpCall& c) {
   return {Tensor(), -c.grad() * c.in[0] * zeta(c.in[0] + 1, c.in[1])};
 }
 
-/// A number beside a tensor; at least one of the two is a tensor.
+/// A number as an operand next to a tensor; at least one of the two is a tensor.
 std::pair<Tensor, Tensor> Operands(const char* op, const TensorArg& a, const TensorArg& b) {
   if (!a.is_tensor() && !b.is_tensor()) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: one of the operands must be a tensor", op);

@@ -60,11 +60,11 @@ void CheckBins(const char* op, int64_t bins) {
 /// bins + 1 values from low to high, as linspace has them.
 Tensor Edges(const Interval& interval, int64_t bins, const Tensor& like) {
   const auto& [low, high] = interval;
-  Tensor place = Counting(bins + 1, like);
-  Tensor position = Casted(place, low.dtype());
+  Tensor edge = Counting(bins + 1, like);
+  Tensor position = Casted(edge, low.dtype());
   Tensor step = (high - low) / ConstantLike(bins, low);
   Tensor rest = ConstantLike(bins, position) - position;
-  Tensor near_start = lt(place, ConstantLike((bins + 1) / 2, place));
+  Tensor near_start = lt(edge, ConstantLike((bins + 1) / 2, edge));
   return where(near_start, low + step * position, high - step * rest);
 }
 
@@ -74,10 +74,10 @@ Tensor Inside(const Tensor& x, const Interval& interval) {
 
 /// The bin of each element of the vector `x`; the last edge belongs to the last bin.
 Tensor BinByEdges(const Tensor& x, const Tensor& edges) {
-  Tensor place = searchsorted(edges, x, false, true);
-  place = place - ConstantLike(1, place);
-  Tensor last = ConstantLike(edges.numel() - 2, place);
-  return maximum(minimum(place, last), ConstantLike(0, place));
+  Tensor bin = searchsorted(edges, x, false, true);
+  bin = bin - ConstantLike(1, bin);
+  Tensor last = ConstantLike(edges.numel() - 2, bin);
+  return maximum(minimum(bin, last), ConstantLike(0, bin));
 }
 
 /// Sums of `weight` (a vector like `bin`) by bin, leaving out what is not `counted`.

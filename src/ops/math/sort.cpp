@@ -50,10 +50,10 @@ Both PickSorted(const Tensor& self, const Tensor& values, const Tensor& indices,
                 const Tensor& position, int dim, bool keepdim) {
   Dims sizes = values.sizes();
   sizes[dim] = 1;
-  Tensor place =
+  Tensor chosen =
       position.dim() == 0 ? Stretched(position, sizes, values) : Broadcasted(position, sizes);
   Dims result = ResultSizes(self, dim, keepdim);
-  return {PickAt(values, place, dim, result), PickAt(indices, place, dim, result)};
+  return {PickAt(values, chosen, dim, result), PickAt(indices, chosen, dim, result)};
 }
 
 Both MedianAlong(const char* op, const Tensor& self, int64_t dim, bool keepdim, bool skip_nan) {

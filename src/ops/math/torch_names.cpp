@@ -1,5 +1,5 @@
-// Forms that PyTorch has beside those that programs write: names that its own code calls, questions
-// about a tensor, arguments that are tensors where others are numbers.
+// Forms that PyTorch has besides those that programs write: names that its own code calls,
+// questions about a tensor, arguments that are tensors where others are numbers.
 
 #include "hammock/ops/inner_names.h"
 

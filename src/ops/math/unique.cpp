@@ -42,7 +42,7 @@ SortedKeys SortKeys(const Tensor& keys) {
   return {both[0], both[1]};
 }
 
-/// Entries of `groups` to the places that the sorted ones came from.
+/// Entries of `groups` to the positions that the sorted ones came from.
 Tensor Unsorted(const Tensor& groups, const Tensor& from) {
   return Scattered(Filled(groups.sizes(), int64_t{0}, DType::kI64, groups), from, groups, 0,
                    "none");
@@ -93,7 +93,7 @@ Entries EntriesOf(const char* op, const Tensor& self, std::optional<int64_t> dim
           self.shape().to_string(), entries.dim);
   }
   entries.inverse_sizes = {count};
-  // PyTorch orders slices by their elements as they lie when the dim changes places with the first.
+  // PyTorch orders slices by their elements as they lie when the dim is swapped with the first.
   Dims order;
   for (int i = 0; i < entries.all.dim(); ++i) order.push_back(i);
   std::swap(order[0], order[entries.dim]);

@@ -119,7 +119,7 @@ Tensor WholeAverage(const Tensor& self, int rank) {
   return Casted(mean(Casted(self, WideFloat(self.dtype())), dims, true), self.dtype());
 }
 
-/// Largest elements with their places, taken from the last dim to the first, so that of equal ones
+/// Largest elements with their indices, taken from the last dim to the first, so that of equal ones
 /// the first counts.
 Both AdaptiveMax(const Tensor& self, const Dims& sizes) {
   int first = self.dim() - sizes.size();
@@ -130,10 +130,10 @@ Both AdaptiveMax(const Tensor& self, const Dims& sizes) {
     own.push_back(self.size(i));
     count *= self.size(i);
   }
-  Tensor places = Broadcasted(Reshaped(Counting(count, self), own), self.sizes());
+  Tensor indices = Broadcasted(Reshaped(Counting(count, self), own), self.sizes());
   for (int dim = self.dim() - 1; dim >= first; --dim) {
     AdaptiveWindows w = WindowsOf(self.size(dim), sizes[dim - first], self);
-    Tensor parts = Unrolled(values, dim, w), from = Unrolled(places, dim, w);
+    Tensor parts = Unrolled(values, dim, w), from = Unrolled(indices, dim, w);
     Tensor best = Apply(kArgMax, Location(), {parts}, {dim + 1, true});
     Dims left = values.sizes();
     left[dim] = w.count;
@@ -141,9 +141,9 @@ Both AdaptiveMax(const Tensor& self, const Dims& sizes) {
       return Reshaped(Apply(kGather, Location(), {x, best}, {dim + 1}), left);
     };
     values = pick(parts);
-    places = pick(from);
+    indices = pick(from);
   }
-  return {values, places};
+  return {values, indices};
 }
 
 Tensor WithoutElements(const Tensor& self, const Dims& sizes, DType dtype) {
@@ -277,9 +277,9 @@ Any CallAverage(std::span<const Any> args) {
 /// As nn.functional's: the indices come only when asked for.
 template <Both (*F)(const Tensor&, const Dims&, Location)>
 Any CallMax(std::span<const Any> args) {
-  auto [values, places] = F(args[0].ToTensor(), SizesFrom(args[1]), Location::current());
+  auto [values, indices] = F(args[0].ToTensor(), SizesFrom(args[1]), Location::current());
   if (!args[2].ToBool()) return Any(values);
-  return Any::Tuple({values, places});
+  return Any::Tuple({values, indices});
 }
 
 template <Tensor (*F)(const Tensor&, const Tensor&, const Dims&, const Dims&, const Dims&,

@@ -78,7 +78,7 @@ double DefaultScale(const Tensor& query) {
 
 // ---- Several heads
 
-/// What nn.functional's function does, in its order; lengths are first, the batch second.
+/// nn.functional's function, op by op; lengths are first, the batch second.
 struct Heads {
   Tensor query, key, value;  // [length, batch, embed]
   int64_t count;

@@ -65,24 +65,24 @@ Tensor Settled(const Sampler& s, const Tensor& x, int64_t size) {
   return Clipped(inside, size);
 }
 
-struct Place {
+struct Corner {
   Tensor index;   // i64, inside the dim
   Tensor inside;  // whether it was so before
 };
 
-Place PlaceOf(const Tensor& position, int64_t size) {
+Corner CornerAt(const Tensor& position, int64_t size) {
   Tensor last = Number(static_cast<double>(size - 1), position), zero = Number(0, position);
   Tensor inside = logical_and(ge(position, zero), le(position, last));
   Tensor index = Casted(where(inside, position, zero), DType::kI64);
   return {index, inside};
 }
 
-/// Elements at one place a dim, zero where any is outside.
-Tensor Fetched(const Sampler& s, const std::vector<Place>& places) {
-  Tensor index = places[0].index, inside = places[0].inside;
-  for (size_t i = 1; i < places.size(); ++i) {
-    index = index * ConstantLike(s.dims[i].size, index) + places[i].index;
-    inside = logical_and(inside, places[i].inside);
+/// Elements at one index for each dim, zero where any is outside.
+Tensor Fetched(const Sampler& s, const std::vector<Corner>& corners) {
+  Tensor index = corners[0].index, inside = corners[0].inside;
+  for (size_t i = 1; i < corners.size(); ++i) {
+    index = index * ConstantLike(s.dims[i].size, index) + corners[i].index;
+    inside = logical_and(inside, corners[i].inside);
   }
   Dims sizes{s.image.size(0), s.image.size(1), index.size(2)};
   Tensor values = Apply(kGather, Location(), {s.image, Broadcasted(index, sizes)}, {2});
@@ -91,7 +91,7 @@ Tensor Fetched(const Sampler& s, const std::vector<Place>& places) {
 
 /// Sums over all combinations of neighbours, one a dim, of the element times its weight.
 struct Neighbour {
-  Place place;
+  Corner corner;
   Tensor weight;
 };
 
@@ -99,14 +99,14 @@ Tensor Combined(const Sampler& s, const std::vector<std::vector<Neighbour>>& nei
   std::vector<size_t> chosen(neighbours.size(), 0);
   Tensor total;
   for (;;) {
-    std::vector<Place> places;
+    std::vector<Corner> corners;
     Tensor weight;
     for (size_t i = 0; i < neighbours.size(); ++i) {
       const Neighbour& n = neighbours[i][chosen[i]];
-      places.push_back(n.place);
+      corners.push_back(n.corner);
       weight = i == 0 ? n.weight : weight * n.weight;
     }
-    Tensor term = Fetched(s, places) * weight;
+    Tensor term = Fetched(s, corners) * weight;
     total = total.defined() ? total + term : term;
     size_t i = neighbours.size();
     while (i > 0 && ++chosen[i - 1] == neighbours[i - 1].size()) chosen[--i] = 0;
@@ -115,11 +115,11 @@ Tensor Combined(const Sampler& s, const std::vector<std::vector<Neighbour>>& nei
 }
 
 Tensor SampleNearest(const Sampler& s) {
-  std::vector<Place> places;
+  std::vector<Corner> corners;
   for (const SampledDim& d : s.dims) {
-    places.push_back(PlaceOf(round(Settled(s, d.position, d.size)), d.size));
+    corners.push_back(CornerAt(round(Settled(s, d.position, d.size)), d.size));
   }
-  return Fetched(s, places);
+  return Fetched(s, corners);
 }
 
 Tensor SampleLinear(const Sampler& s) {
@@ -128,7 +128,7 @@ Tensor SampleLinear(const Sampler& s) {
     Tensor x = Settled(s, d.position, d.size), low = floor(x), share = x - low;
     Tensor high = low + Number(1, x);
     neighbours.push_back(
-        {{PlaceOf(low, d.size), Number(1, x) - share}, {PlaceOf(high, d.size), share}});
+        {{CornerAt(low, d.size), Number(1, x) - share}, {CornerAt(high, d.size), share}});
   }
   return Combined(s, neighbours);
 }
@@ -141,7 +141,7 @@ Tensor SampleCubic(const Sampler& s) {
     auto& list = neighbours.emplace_back();
     for (int k = 0; k < 4; ++k) {
       Tensor x = Settled(s, base + Number(k - 1, base), d.size);
-      list.push_back({PlaceOf(trunc(x), d.size), shares[static_cast<size_t>(k)]});
+      list.push_back({CornerAt(trunc(x), d.size), shares[static_cast<size_t>(k)]});
     }
   }
   return Combined(s, neighbours);

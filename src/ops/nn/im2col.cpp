@@ -46,12 +46,12 @@ Sliding MakeSliding(const char* op, const Dims& image, const Dims& kernel_size,
 }
 
 /// Where element k of window w lies in dim `i` of the padded image: i64[kernel * count].
-Tensor Places(const Sliding& s, int i, const Tensor& like) {
+Tensor PixelsOf(const Sliding& s, int i, const Tensor& like) {
   Tensor element = CountingAlong(0, 2, s.kernel[i], like);
   Tensor window = CountingAlong(1, 2, s.count[i], like);
-  Tensor place =
+  Tensor pixel =
       element * ConstantLike(s.dilation[i], element) + window * ConstantLike(s.stride[i], window);
-  return Reshaped(place, {s.kernel[i] * s.count[i]});
+  return Reshaped(pixel, {s.kernel[i] * s.count[i]});
 }
 
 Tensor Folded(const char* op, const Tensor& input, const Dims& output_size, const Dims& kernel_size,
@@ -75,7 +75,7 @@ Tensor Folded(const char* op, const Tensor& input, const Dims& output_size, cons
   auto summed = [&](const Tensor& y, int dim, int64_t size) {
     Dims sizes = y.sizes();
     sizes[dim] = size;
-    return index_add(Filled(sizes, int64_t{0}, y.dtype(), y), dim, Places(s, dim - 2, y), y);
+    return index_add(Filled(sizes, int64_t{0}, y.dtype(), y), dim, PixelsOf(s, dim - 2, y), y);
   };
   x = summed(summed(x, 3, width), 2, height);
   x = Sliced(Sliced(x, 2, s.padding[0], image[0]), 3, s.padding[1], image[1]);
@@ -122,7 +122,7 @@ Tensor im2col(const Tensor& input, const Dims& kernel_size, const Dims& dilation
   Tensor x = Reshaped(input, {batch, channels, input.size(-2), input.size(-1)});
   for (int i = 0; i < 2; ++i) {
     x = Padded(x, 2 + i, s.padding[i], s.padding[i], int64_t{0});
-    x = Rows(x, Places(s, i, x), 2 + i);
+    x = Rows(x, PixelsOf(s, i, x), 2 + i);
   }
   x = Reshaped(x, {batch, channels, s.kernel[0], s.count[0], s.kernel[1], s.count[1]});
   x = Permuted(x, {0, 1, 2, 4, 3, 5});

@@ -1,5 +1,5 @@
 #pragma once
-/// What the families of losses share. The caller has opened a LocationScope.
+/// Parts that the families of losses share. The caller has opened a LocationScope.
 
 #include <string>
 

@@ -82,7 +82,7 @@ void CheckChannels(const char* op, const Tensor& input, const char* what, const 
   CheckChannels(op, input.shape(), what, vector ? &vector->shape() : nullptr);
 }
 
-/// What every norm of channels needs; the front functions say more.
+/// Checks that every norm of channels needs; the front functions say more.
 void CheckNorm(const InferCall& c, std::initializer_list<int> vectors) {
   const Shape& input = *c.in[0];
   if (input.rank() < 2 || !IsFloat(input.dtype())) {
@@ -92,7 +92,7 @@ void CheckNorm(const InferCall& c, std::initializer_list<int> vectors) {
   for (int i : vectors) CheckChannels(c.op.name(), input, "each vector", c.in[i]);
 }
 
-/// f32 beside f16 and bf16 inputs where parameters are wider than they.
+/// f32 next to f16 and bf16 inputs where parameters are wider than they.
 DType StatisticsType(const InferCall& c) {
   DType dtype = c.in[0]->dtype();
   for (const Shape* other : c.in.subspan(1)) {

@@ -1,4 +1,4 @@
-// What optimisers do to a parameter. The arithmetic is PyTorch's, op by op.
+// Updates of parameters by optimisers. The arithmetic is PyTorch's, op by op.
 
 #include "ops/nn/optimizer_updates.h"
 
@@ -72,7 +72,7 @@ class Update {
   bool is(std::string_view flag) const {
     return call_.attrs[static_cast<size_t>(call_.op.info().AttributeIndex(flag))].boolean();
   }
-  /// What most rules do first.
+  /// The first part of most rules.
   void PrepareGrad() {
     if (is("maximize")) grad = -grad;
     if (const Tensor& decay = (*this)["weight_decay"]; decay.defined()) grad = grad + self * decay;

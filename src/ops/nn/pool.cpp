@@ -62,7 +62,7 @@ PoolWindow MakeWindow(const char* op, int rank, const Tensor& self, const Dims& 
       Throw(ErrorCode::kShapeMismatch, "{}: a window of {} does not fit {} padded by {}", op, reach,
             self.shape().to_string(), w.padding[i]);
     }
-    // What the windows need behind, which ceil_mode may make more than the padding.
+    // Padding that the windows need at the end, which ceil_mode may make more than the padding.
     int64_t needed = (out - 1) * w.stride[i] + reach - size - w.padding[i];
     w.high.push_back(std::max(needed, w.padding[i]));
     w.out.push_back(out);
@@ -88,9 +88,9 @@ Both MaxPool(const char* op, int rank, const Tensor& self, const Dims& kernel_si
   PoolWindow w = MakeWindow(op, rank, self, kernel_size, stride, padding, dilation, ceil_mode);
   Tensor values = Trimmed(Windows("max", self, w, w.padding, w.high), w);
   if (!indices) return {values, Tensor()};
-  Tensor places = Apply(kReduceWindowArg, Location(), {self},
+  Tensor maxima = Apply(kReduceWindowArg, Location(), {self},
                         {w.kernel, w.stride, w.padding, w.high, w.dilation});
-  return {values, Trimmed(places, w)};
+  return {values, Trimmed(maxima, w)};
 }
 
 Tensor AvgPool(const char* op, int rank, const Tensor& self, const Dims& kernel_size,
@@ -161,10 +161,10 @@ template <MaxPoolFn F>
 Any CallMaxPool(std::span<const Any> args) {
   auto dims = [&](int i) { return args[i].IsNone() ? Dims() : Dims(args[i].ToInts()); };
   bool indices = args[6].ToBool();
-  auto [values, places] = F(args[0].ToTensor(), dims(1), dims(2), dims(3), dims(4),
+  auto [values, maxima] = F(args[0].ToTensor(), dims(1), dims(2), dims(3), dims(4),
                             args[5].ToBool(), Location::current());
   if (!indices) return Any(values);
-  return Any::Tuple({values, places});
+  return Any::Tuple({values, maxima});
 }
 
 template <Tensor (*F)(const Tensor&, const Dims&, const Dims&, const Dims&, bool, bool,

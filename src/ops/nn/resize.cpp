@@ -85,7 +85,7 @@ Tensor Along(const Tensor& vector, int dim, const Tensor& x) {
 }
 
 Tensor Nearest(const Tensor& x, const Axis& axis, bool exact) {
-  // PyTorch finds places in f32 whatever the values are, unless they are f64.
+  // PyTorch computes positions in f32 whatever the values are, unless they are f64.
   DType dtype = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
   Tensor i = Casted(Counting(axis.out, x), dtype);
   if (exact) i = i + ConstantLike(0.5, i);

@@ -1,5 +1,5 @@
 #pragma once
-/// What convolution and pooling share.
+/// Parts that convolution and pooling share.
 
 #include "base/throw.h"
 #include "hammock/ir/shape.h"

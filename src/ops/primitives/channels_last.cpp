@@ -54,7 +54,7 @@ struct Layout {
 void InferLast(const InferCall& call) {
   const Shape& input = *call.in[0];
   if (input.rank() < 3) {
-    Refuse(call, ErrorCode::kShapeMismatch, "needs batch, channels and places, got {}",
+    Refuse(call, ErrorCode::kShapeMismatch, "needs batch, channels and pixels, got {}",
            input.to_string());
   }
   Layout layout(call.attrs);

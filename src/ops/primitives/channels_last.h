@@ -1,5 +1,5 @@
 #pragma once
-/// Convolutions of images whose channels lie last, [N, places..., C] instead of [N, C, places...]:
+/// Convolutions of images whose channels lie last, [N, pixels..., C] instead of [N, C, pixels...]:
 /// what a compiled graph may use inside, where a library is faster so.
 
 #include "hammock/ir/op_def.h"

@@ -189,9 +189,9 @@ Tensor DotGrad(const Tensor& g, const Tensor& other, int rank, const Dims& contr
   for (int i = 0; i < batch.size(); ++i) order[static_cast<int>(batch[i])] = i;
   for (int i = 0; i < free.size(); ++i) order[static_cast<int>(free[i])] = free_at + i;
   for (int i = 0; i < contract.size(); ++i) {
-    int64_t place = std::count_if(other_contract.begin(), other_contract.end(),
-                                  [&](int64_t d) { return d < other_contract[i]; });
-    order[static_cast<int>(contract[i])] = contract_at + place;
+    int64_t position = std::count_if(other_contract.begin(), other_contract.end(),
+                                     [&](int64_t d) { return d < other_contract[i]; });
+    order[static_cast<int>(contract[i])] = contract_at + position;
   }
   return Permuted(product, order);
 }
@@ -240,12 +240,12 @@ Tensor WeightGrad(const Tensor& input, const Tensor& g, const Window& window, co
 
 /// The sizes of a convolution's result behind batch and channels.
 Dims PlacesOf(const Dims& input, const Dims& weight, const Window& window) {
-  Dims places;
+  Dims pixels;
   for (int d = 2; d < input.size(); ++d) {
     int64_t reach = window.dilation[d - 2] * (weight[d] - 1) + 1;
-    places.push_back((input[d] + 2 * window.padding[d - 2] - reach) / window.stride[d - 2] + 1);
+    pixels.push_back((input[d] + 2 * window.padding[d - 2] - reach) / window.stride[d - 2] + 1);
   }
-  return places;
+  return pixels;
 }
 
 Dims Spatial(const Dims& sizes) { return Dims(std::span(sizes.begin() + 2, sizes.end())); }

@@ -1,6 +1,6 @@
 #pragma once
-/// What the files of elementwise ops share: the types of their front functions, inference that the
-/// dtype rules do not cover, and the frame of an expansion.
+/// Parts that the files of elementwise ops share: the types of their front functions, inference
+/// that the dtype rules do not cover, and the frame of an expansion.
 
 #include <span>
 #include <vector>
@@ -34,7 +34,7 @@ void InferLikeFirst(const InferCall& call);
 /// The type of the first operand, as a float.
 void InferFloatOfFirst(const InferCall& call);
 
-/// A number beside `self` in the dtype that expansions compute in; lifted.
+/// A number as an operand next to `self`, in the dtype that expansions compute in; lifted.
 Tensor LiftWide(const Scalar& value, const Tensor& self);
 
 /// Operand `i` in the dtype that the expansion computes in: f32 for f16 and bf16.

@@ -77,7 +77,7 @@ Tensor ops::DiagonalOf(const Tensor& x) {
 
 namespace {
 
-/// row - column < bound, for each place of a matrix: bool[rows, columns].
+/// row - column < bound, for each element of a matrix: bool[rows, columns].
 Tensor RowMinusColumnBelow(int64_t bound, int64_t rows, int64_t columns, const Tensor& like) {
   Tensor distance = CountingAlong(0, 2, rows, like) - CountingAlong(1, 2, columns, like);
   return lt(distance, ConstantLike(bound, distance));

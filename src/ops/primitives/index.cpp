@@ -121,7 +121,7 @@ Tensors IndexSelectVjp(const VjpCall& c) {
   return {AddedAlong(zeros, dim, c.in[1], c.grad()), Tensor()};
 }
 
-/// A place that an extreme came from gets its share; equals share alike.
+/// An element that an extreme came from gets its share; equals share alike.
 Tensors ScatterExtremeVjp(const VjpCall& c) {
   const Attr& dim = c.attrs[0];
   const Tensor &self = c.in[0], &index = c.in[1], &source = c.in[2], &y = c.out[0];
@@ -132,7 +132,7 @@ Tensors ScatterExtremeVjp(const VjpCall& c) {
   return {kept * share, Tensor(), won * GatherAt(share, index, dim)};
 }
 
-/// Products of the others, where at most one factor of a place is zero.
+/// Products of the others, where at most one factor of an element is zero.
 Tensors ScatterProdVjp(const VjpCall& c) {
   const Attr& dim = c.attrs[0];
   const Tensor &self = c.in[0], &index = c.in[1], &source = c.in[2];

@@ -21,7 +21,7 @@ struct LoopOperands {
   std::vector<Tensor> invariant;
 };
 
-/// What a step sees: symbolic tensors. It may use no others.
+/// The arguments of a step: symbolic tensors. It may use no others.
 struct LoopStep {
   Tensor index;  // i64[], from 0
   std::span<const Tensor> carried;

@@ -208,8 +208,8 @@ Tensors ScanExtremeVjp(const VjpCall& c) {
   int64_t size = x.shape().size(dim);
   Tensor position = CountingAlong(dim, x.dim(), size, x);
   Tensor marked = where(is_new, position, Constant(reverse ? size - 1 : 0, DType::kI64));
-  Tensor places = Apply(kScan, Location(), {marked}, {reverse ? "min" : "max", dim, reverse});
-  return {Apply(kScatter, Location(), {ZerosLike(x.shape(), c.grad()), places, c.grad()},
+  Tensor indices = Apply(kScan, Location(), {marked}, {reverse ? "min" : "max", dim, reverse});
+  return {Apply(kScatter, Location(), {ZerosLike(x.shape(), c.grad()), indices, c.grad()},
                 {dim, "sum"})};
 }
 
@@ -220,7 +220,7 @@ Tensors ScanVjp(const VjpCall& c) {
   return kind == "prod" ? ScanProdVjp(c) : ScanExtremeVjp(c);
 }
 
-/// Windows over one dim: each result goes to the places its window covers.
+/// Windows over one dim: each result goes to the elements that its window covers.
 Tensor SpreadAlong(const Tensor& g, int dim, int64_t size, int64_t window, int64_t stride,
                    int64_t low, int64_t high, int64_t dilation) {
   int64_t count = g.shape().size(dim);
@@ -231,12 +231,12 @@ Tensor SpreadAlong(const Tensor& g, int dim, int64_t size, int64_t window, int64
   Dims merged = g.sizes();
   merged[dim] = count * window;
   Tensor repeated = Reshaped(Broadcasted(Reshaped(g, kept), each), merged);
-  Tensor places =
+  Tensor indices =
       CountingAlong(0, 2, count, g) * stride + CountingAlong(1, 2, window, g) * dilation;
   Dims padded = g.sizes();
   padded[dim] = size + low + high;
   Tensor zeros = Filled(padded, 0, g.dtype(), g);
-  Tensor spread = AddedAlong(zeros, dim, Reshaped(places, {count * window}), repeated);
+  Tensor spread = AddedAlong(zeros, dim, Reshaped(indices, {count * window}), repeated);
   return Sliced(spread, dim, low, size);
 }
 
@@ -275,7 +275,7 @@ std::vector<Tensor> ExpandMaxWindowBackward(const ExpandCall& c) {
   const Tensor &grad = c.in[0], &x = c.in[1];
   if (x.numel() == 0 || grad.numel() == 0) return {ZerosLike(x.shape(), grad)};
   const Tensor operands[] = {x};
-  Tensor places = Apply(kReduceWindowArg, Location(), operands, c.attrs);
+  Tensor indices = Apply(kReduceWindowArg, Location(), operands, c.attrs);
   Dims outer;
   for (int d = 0; d < x.dim() - static_cast<int>(c.attrs[0].ints().size()); ++d) {
     outer.push_back(x.shape().size(d));
@@ -284,10 +284,10 @@ std::vector<Tensor> ExpandMaxWindowBackward(const ExpandCall& c) {
   int64_t rows = Shape(DType::kBool, outer).numel();
   flat_x.push_back(x.numel() / rows);
   flat_y.push_back(grad.numel() / rows);
-  Tensor is_there = ge(places, 0);
+  Tensor is_there = ge(indices, 0);
   Tensor g = Reshaped(where(is_there, grad, 0.0), flat_y);
-  places = Reshaped(where(is_there, places, Constant(0, DType::kI64)), flat_y);
-  Tensor spread = Apply(kScatter, Location(), {ZerosLike(x.shape().With(flat_x), g), places, g},
+  indices = Reshaped(where(is_there, indices, Constant(0, DType::kI64)), flat_y);
+  Tensor spread = Apply(kScatter, Location(), {ZerosLike(x.shape().With(flat_x), g), indices, g},
                         {flat_x.size() - 1, "sum"});
   return {Reshaped(spread, x.sizes())};
 }

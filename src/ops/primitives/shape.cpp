@@ -126,7 +126,7 @@ void InferDynamicSelect(const InferCall& call) {
   call.out = {self.With(sizes)};
 }
 
-/// What self[dim] is overwritten with must agree in dtype and in all other sizes.
+/// The value that overwrites self[dim] must agree in dtype and in all other sizes.
 void CheckSource(const InferCall& call, const Shape& self, const Shape& source, int dim) {
   RequireSameDType(call, self, source);
   bool fits = self.rank() == source.rank();
@@ -317,7 +317,7 @@ Tensors PadVjp(const VjpCall& c) {
   }
   Tensor to_self = Apply(kPad, Location(), {c.grad(), ConstantLike(0, c.grad())}, {low, high});
   if (!c.needs(1)) return {to_self, Tensor()};
-  // What lies outside of `self`.
+  // The part outside of `self`.
   Dims all;
   for (int d = 0; d < c.grad().dim(); ++d) all.push_back(d);
   auto total = [&](const Tensor& x) { return Apply(kReduceSum, Location(), {x}, {all, false}); };
@@ -346,13 +346,13 @@ Tensors AsStridedVjp(const VjpCall& c) {
   if (!SelfOverlaps({sizes, strides, offset})) {
     return {Apply(kAsStridedScatter, Location(), {zeros, c.grad()}, {strides, offset})};
   }
-  // Several elements may show one place: their gradients add up there.
-  Tensor places = Filled(sizes, offset, DType::kI64, c.grad());
+  // Several elements may show one address: their gradients add up there.
+  Tensor addresses = Filled(sizes, offset, DType::kI64, c.grad());
   for (int d = 0; d < sizes.size(); ++d) {
-    places = places + CountingAlong(d, sizes.size(), sizes[d], c.grad()) * strides[d];
+    addresses = addresses + CountingAlong(d, sizes.size(), sizes[d], c.grad()) * strides[d];
   }
   int64_t count = c.grad().numel();
-  Tensor flat = AddedAlong(Reshaped(zeros, {zeros.numel()}), 0, Reshaped(places, {count}),
+  Tensor flat = AddedAlong(Reshaped(zeros, {zeros.numel()}), 0, Reshaped(addresses, {count}),
                            Reshaped(c.grad(), {count}));
   return {Reshaped(flat, zeros.sizes())};
 }

@@ -71,7 +71,7 @@ struct Plan {
   int64_t rows = 1;  // product of the indexed sizes
   int64_t rest = 1;
   Tensor flat_index;  // i64[number of index elements]
-  int place = 0;      // where the index dims go in the result
+  int position = 0;   // where the index dims go in the result
 };
 
 Plan MakePlan(const Tensor& self, const Indices& indices) {
@@ -113,18 +113,18 @@ Plan MakePlan(const Tensor& self, const Indices& indices) {
     plan.rest_sizes.push_back(self.size(dim));
     plan.rest *= self.size(dim);
   }
-  plan.place = adjacent ? first : 0;
+  plan.position = adjacent ? first : 0;
   return plan;
 }
 
-/// Sizes of the result with the index dims in their place, and the permutation that puts them there
-/// from [index dims, other dims].
+/// Sizes of the result with the index dims where they belong, and the permutation that puts them
+/// there from [index dims, other dims].
 Dims ResultOrder(const Plan& plan) {
   Dims order;
   int count = plan.index_sizes.size();
-  for (int i = 0; i < plan.place; ++i) order.push_back(count + i);
+  for (int i = 0; i < plan.position; ++i) order.push_back(count + i);
   for (int i = 0; i < count; ++i) order.push_back(i);
-  for (int i = plan.place; i < plan.rest_sizes.size(); ++i) order.push_back(count + i);
+  for (int i = plan.position; i < plan.rest_sizes.size(); ++i) order.push_back(count + i);
   return order;
 }
 
@@ -202,7 +202,7 @@ Tensor PutBy(const Tensor& self, const Indices& given, const Tensor& values, boo
 
 // ---- Items: views first, then advanced indices
 
-/// What an index list means for a tensor: a view of it, and the tensors that index that view.
+/// The meaning of an index list for a tensor: a view of it, and the tensors that index that view.
 struct Item {
   Tensor view;
   Indices indices;

@@ -251,11 +251,11 @@ Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim
     Throw(ErrorCode::kShapeMismatch, "cross: needs a dim of size 3, got {} and {}",
           self.shape().to_string(), other.shape().to_string());
   }
-  auto turned = [&](const Tensor& x, int64_t first) {  // (x[first], x[first + 1], x[first + 2])
+  auto rotated = [&](const Tensor& x, int64_t first) {  // (x[first], x[first + 1], x[first + 2])
     const Tensor parts[] = {Sliced(x, d, first, 3 - first), Sliced(x, d, 0, first)};
     return Concatenated(parts, d);
   };
-  return turned(self, 1) * turned(other, 2) - turned(self, 2) * turned(other, 1);
+  return rotated(self, 1) * rotated(other, 2) - rotated(self, 2) * rotated(other, 1);
 }
 
 Tensor diff(const Tensor& self, int64_t n, int64_t dim, const std::optional<Tensor>& prepend,

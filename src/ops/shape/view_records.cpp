@@ -139,7 +139,7 @@ HAMMOCK_VIEW(kSwapaxes, "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tenso
 HAMMOCK_VIEW(kT, "t(Tensor(a) self) -> Tensor(a)",
              "The transpose of a matrix; vectors as they are.", t);
 HAMMOCK_VIEW(kMovedim, "movedim(Tensor(a) self, int[1] source, int[1] destination) -> Tensor(a)",
-             "Dims moved to other places.", MoveDims);
+             "Dims moved to other positions.", MoveDims);
 HAMMOCK_VIEW(kSqueeze, "squeeze(Tensor(a) self) -> Tensor(a)", "Without dims of size 1.",
              static_cast<SqueezeAll>(squeeze));
 HAMMOCK_VIEW(kSqueezeDim, "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
@@ -161,7 +161,7 @@ HAMMOCK_VIEW(kSliceOp,
 HAMMOCK_VIEW(kNarrow, "narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
              "A range of one dim.", narrow);
 HAMMOCK_VIEW(kSelectOp, "select(Tensor(a) self, int dim, int index) -> Tensor(a)",
-             "One place of one dim.", select);
+             "One index of one dim.", select);
 HAMMOCK_VIEW(kDiagonal,
              "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
              "A diagonal, as the last dim.", diagonal);
@@ -180,7 +180,7 @@ HAMMOCK_VIEW(kSplitWithSizes,
              "Parts of given sizes.", split_with_sizes);
 HAMMOCK_VIEW(kChunk, "chunk(Tensor(a) self, int chunks, int dim=0) -> Tensor(a)[]",
              "At most `chunks` parts.", chunk);
-HAMMOCK_VIEW(kUnbind, "unbind(Tensor(a) self, int dim=0) -> Tensor(a)[]", "Every place of a dim.",
+HAMMOCK_VIEW(kUnbind, "unbind(Tensor(a) self, int dim=0) -> Tensor(a)[]", "Every index of a dim.",
              unbind);
 HAMMOCK_VIEW(kDetach, "detach(Tensor(a) self) -> Tensor(a)",
              "The same memory, outside of differentiation.", detach);

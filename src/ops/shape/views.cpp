@@ -117,8 +117,8 @@ Tensor WithoutDim(const char* op, const Tensor& self, int dim) {
   return Reshaped(op, self, geometry.sizes, geometry.strides);
 }
 
-/// One place of a dim, at a start that is an attribute.
-Tensor Place(const char* op, const Tensor& self, int dim, int64_t start) {
+/// One index of a dim, which is an attribute.
+Tensor SelectFixed(const char* op, const Tensor& self, int dim, int64_t start) {
   return WithoutDim(op, Range(op, self, dim, start, 1, 1, false), dim);
 }
 
@@ -279,10 +279,10 @@ Tensor movedim(const Tensor& self, const Dims& source, const Dims& destination, 
     moved[static_cast<size_t>(from[i])] = true;
   }
   int next = 0;
-  for (int64_t& place : order) {
-    if (place >= 0) continue;
+  for (int64_t& position : order) {
+    if (position >= 0) continue;
     while (moved[static_cast<size_t>(next)]) ++next;
-    place = next++;
+    position = next++;
   }
   return permute(self, order, at);
 }
@@ -414,7 +414,7 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Lo
           "select: index {} is out of bounds for dimension {} with size {}", index, at_dim, size);
   }
   int64_t start = index < 0 ? index + size : index;
-  if (Context().symbolic > 0) return Place("select", self, at_dim, start);
+  if (Context().symbolic > 0) return SelectFixed("select", self, at_dim, start);
   Geometry geometry = RangeOf(self, at_dim, start, 1, 1);
   geometry.sizes.erase(at_dim);
   geometry.strides.erase(at_dim);
@@ -546,7 +546,7 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim, Location at) {
   int at_dim = WrapDim("unbind", dim, sizes.size());
   std::vector<Tensor> parts;
   for (int64_t i = 0, size = sizes[at_dim]; i < size; ++i) {
-    parts.push_back(Place("unbind", self, at_dim, i));
+    parts.push_back(SelectFixed("unbind", self, at_dim, i));
   }
   return parts;
 }
