@@ -58,7 +58,7 @@ function timeBar() {
   entry("the program itself, waiting", rest, "var(--soft)");
   if (t.kernel_compile_us > 0) {
     legend.append(el("span", {}, el("i", {style: `background:${colourOf("kernel compile")}`}),
-      "compiling kernels beside it", el("b", {}, time(t.kernel_compile_us))));
+      "compiling kernels in the background", el("b", {}, time(t.kernel_compile_us))));
   }
   return el("div", {}, el("h2", {}, "Where the time went"), bar, legend);
 }
