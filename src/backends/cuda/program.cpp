@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <utility>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/concurrent_steps.h"
+#include "backends/cuda/device/matmul_args.h"
 #include "backends/cuda/driver/failure_dump.h"
 #include "backends/cuda/emit/joint_kernel.h"
 #include "backends/cuda/passes/attention_views.h"
@@ -53,25 +56,11 @@ constexpr Address kCounters = 1;  // stands for the counters of the stream
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-/// Sets a run's word (w0) if one of the w2 words at w1 is set, or a word at one of the addresses in
-/// the further arguments that are not 0.
 const KernelSource& GatherSource() {
-  static const auto& source = *new KernelSource([] {
-    constexpr int kFirst = 3;
-    std::string earlier;
-    for (int i = kFirst; i < kFirst + static_cast<int>(RunFaults::kMost); ++i) {
-      earlier += fmt::format("    if (w{0} && *(const unsigned long long*)w{0}) failed = 1;\n", i);
-    }
-    return BlockKernel(kFirst + static_cast<int>(RunFaults::kMost), "",
-                       "  __shared__ int failed;\n"
-                       "  if (threadIdx.x == 0) {\n    failed = 0;\n" +
-                           earlier +
-                           "  }\n  __syncthreads();\n"
-                           "  for (unsigned i = threadIdx.x; i < w2; i += 256) {\n"
-                           "    if (((const volatile unsigned long long*)w1)[i]) failed = 1;\n"
-                           "  }\n  __syncthreads();\n"
-                           "  if (threadIdx.x == 0) *(unsigned long long*)w0 = failed;\n");
-  }());
+  static const auto& source =
+      NeverDestroyed<KernelSource>(SourceOf({.file = "program.cuh",
+                                             .function = "gather_faults",
+                                             .argument_bytes = sizeof(GatherFaultsArgs)}));
   return source;
 }
 
@@ -499,10 +488,14 @@ void Program::RunSteps(const Memory& memory) const {
 void Program::Gather(size_t i, const Memory& memory) const {
   if (!GathersBefore(i, memory)) return;
   const RunFaults& faults = memory.faults;
-  std::vector<uint64_t> arguments = {faults.failed, faults.faults, Argument(fault_count_)};
-  arguments.insert(arguments.end(), faults.earlier.begin(), faults.earlier.end());
-  arguments.resize(3 + RunFaults::kMost);
-  machine_->Launch(*gather_, BlockGrid(1), arguments);
+  GatherFaultsArgs args = {.failed = At(faults.failed),
+                           .faults = At(faults.faults),
+                           .count = fault_count_,
+                           .earlier = {}};
+  static_assert(std::size(decltype(args.earlier){}) == RunFaults::kMost);
+  std::transform(faults.earlier.begin(), faults.earlier.end(), args.earlier,
+                 [](Address word) { return static_cast<const uint64_t*>(At(word)); });
+  machine_->Launch(*gather_, BlockGrid(1), WordsOf(args));
 }
 
 std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses, Memory memory) const {

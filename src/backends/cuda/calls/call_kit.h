@@ -43,26 +43,8 @@ std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, const 
 /// A permute by tiles; null if that is not faster.
 std::unique_ptr<Call> MakeTranspose(const Graph& graph, const GraphNode& node);
 
-/// A kernel whose arguments are called w0, w1, ... in `body`, which has one thread for each i below
-/// w0. `functions` is the text of the functions that it calls.
-KernelSource ElementKernel(int arguments, const std::string& functions, const std::string& body);
-/// A kernel with a block of `threads` threads for each `block` below w0. At least `resident` blocks
-/// fit on a multiprocessor at once.
-KernelSource BlockKernel(int arguments, const std::string& functions, const std::string& body,
-                         int resident = 1, int threads = 256);
-
-/// `sum_to_here(x, sums, t)`: the sum of x over the threads of a block up to this one; `sums` is
-/// shared memory for 8.
-std::string BlockSumsText();
-
 Grid ElementGrid(int64_t count);
 Grid BlockGrid(int64_t count);
-
-/// Lines that set `name` to the offset of element `i`: the sum of its coordinates, each times its
-/// stride. Sizes begin at argument `first`, strides follow. `few`: i fits into 32 bits, which
-/// divide faster.
-std::string OffsetLines(int dims, int first, const std::string& i, const std::string& name,
-                        bool few = false);
 
 /// The type of elements of so many bytes, in kernels that only move them.
 std::string_view BytesType(int64_t bytes);

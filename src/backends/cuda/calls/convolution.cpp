@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/device_kernel.h"
+#include "backends/cuda/device/matmul_args.h"
 #include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/scalar_text.h"
@@ -14,10 +16,24 @@ namespace {
 /// The number of multiplications up to which the library does not pay.
 constexpr int64_t kTinyConvolution = 1 << 15;
 
-int64_t Positions(const Shape& shape) {
-  int64_t positions = 1;
-  for (int d = 2; d < shape.rank(); ++d) positions *= shape.size(d);
-  return positions;
+/// The text of a kind of convolution.cuh.
+std::string KindText(const Convolution& c) {
+  ScalarText scalars;
+  TypeText kind("Kind");
+  kind.Type("Element", MemoryType(c.dtype))
+      .Type("Sum", ValueType(c.dtype))
+      .Constant("kDims", int64_t{c.stride.size()})
+      .Constants("kInput", c.input)
+      .Constants("kWeight", c.weight)
+      .Constants("kOut", c.out)
+      .Constants("kStride", c.stride)
+      .Constants("kPadding", c.padding)
+      .Constants("kDilation", c.dilation)
+      .Constant("kGroups", c.groups)
+      .Constant("kTransposed", c.kind == Convolution::Kind::kInput)
+      .Function("Sum value(Element x)", scalars.FromMemory("x", c.dtype))
+      .Function("Element result(Sum x)", scalars.ToMemory("x", c.dtype));
+  return scalars.Functions() + kind.Text();
 }
 
 /// A copy of a tensor [a, channels, positions...] to [a, positions..., channels], or back.
@@ -126,6 +142,11 @@ class ConvolutionCall : public LibraryCall {
         dilation_(node.attr("dilation").ints()),
         transposed_(node.attr("transposed").boolean()),
         groups_(node.attr("groups").integer()) {
+    Prepare(Described(), out_, input_.numel() == 0 || weight_.numel() == 0, machine);
+  }
+
+ private:
+  Convolution Described() const {
     Convolution c;
     c.kind = transposed_ ? Convolution::Kind::kInput : Convolution::Kind::kForward;
     c.dtype = out_.dtype();
@@ -136,72 +157,23 @@ class ConvolutionCall : public LibraryCall {
     c.padding = padding_;
     c.dilation = dilation_;
     c.groups = groups_;
-    Prepare(c, out_, input_.numel() == 0 || weight_.numel() == 0, machine);
+    return c;
   }
-
- private:
   KernelSource OwnSource() const override {
-    ScalarText scalars;
-    DType dtype = out_.dtype();
-    std::string_view type = MemoryType(dtype),
-                     sum = dtype == DType::kF64 ? "double" : ValueType(dtype);
-    int dims = out_.rank() - 2;
-    std::string body = fmt::format(
-        "  const {0}* input = (const {0}*)w1;\n  const {0}* weight = (const {0}*)w2;\n"
-        "  long long rest = i;\n",
-        type);
-    for (int d = dims; d-- > 0;) {
-      body +=
-          fmt::format("  const long long o{0} = rest % {1}; rest /= {1};\n", d, out_.size(d + 2));
-    }
-    int64_t out_group = out_.size(1) / groups_, in_group = input_.size(1) / groups_;
-    body += fmt::format(
-        "  const long long channel = rest % {0}, image = rest / {0};\n"
-        "  const long long group = channel / {1};\n"
-        "  {2} sum = 0;\n  for (long long c = 0; c < {3}; ++c) {{\n"
-        "  const {4}* plane = input + (image * {5} + group * {3} + c) * {6};\n",
-        out_.size(1), out_group, sum, in_group, type, input_.size(1), Positions(input_));
-    body += transposed_
-                ? fmt::format(
-                      "  const {0}* taps = weight + ((group * {1} + c) * {2} + channel % {2}) "
-                      "* {3};\n",
-                      type, in_group, out_group, Positions(weight_))
-                : fmt::format("  const {0}* taps = weight + (channel * {1} + c) * {2};\n", type,
-                              in_group, Positions(weight_));
-    std::string index = "0", tap = "0";
-    for (int d = 0; d < dims; ++d) {
-      body += fmt::format("  for (long long t{0} = 0; t{0} < {1}; ++t{0}) {{\n", d,
-                          weight_.size(d + 2));
-      body += Position(d);
-      index = fmt::format("({}) * {} + p{}", index, input_.size(d + 2), d);
-      tap = fmt::format("({}) * {} + t{}", tap, weight_.size(d + 2), d);
-    }
-    body += fmt::format("  sum += ({0})({1}) * ({0})({2});\n", sum,
-                        scalars.FromMemory(fmt::format("plane[{}]", index), dtype),
-                        scalars.FromMemory(fmt::format("taps[{}]", tap), dtype));
-    for (int d = 0; d <= dims; ++d) body += "  }\n";
-    body += fmt::format("  (({}*)w3)[i] = {};\n", type, scalars.ToMemory("sum", dtype));
-    return ElementKernel(4, scalars.Functions(), body);
+    // As the kernel sees it: of a transposed one, `input` is the operand too.
+    Convolution c = Described();
+    c.input = input_.sizes();
+    c.out = out_.sizes();
+    return SourceOf({.file = "convolution.cuh",
+                     .function = "convolve<Kind>",
+                     .argument_bytes = sizeof(ConvolutionArgs<void>),
+                     .definitions = KindText(c)});
   }
   void RunOwn(Machine& machine, Address a, Address b, Address out) const override {
     machine.Launch(function(0), ElementGrid(out_.numel()),
-                   std::vector<uint64_t>{Argument(out_.numel()), a, b, out});
+                   WordsOf(ConvolutionArgs<void>{
+                       .count = out_.numel(), .a = At(a), .b = At(b), .out = At(out)}));
   }
-  /// p is the index in the input that tap t reads.
-  std::string Position(int d) const {
-    auto at = [d](const Dims& list) { return list[d]; };
-    if (!transposed_) {
-      return fmt::format(
-          "  const long long p{0} = o{0} * {1} + t{0} * {2} - {3};\n"
-          "  if (p{0} < 0 || p{0} >= {4}) continue;\n",
-          d, at(stride_), at(dilation_), at(padding_), input_.size(d + 2));
-    }
-    return fmt::format(
-        "  const long long q{0} = o{0} + {3} - t{0} * {2}, p{0} = q{0} / {1};\n"
-        "  if (q{0} < 0 || q{0} % {1} != 0 || p{0} >= {4}) continue;\n",
-        d, at(stride_), at(dilation_), at(padding_), input_.size(d + 2));
-  }
-
   Shape input_, weight_, out_;
   Dims stride_, padding_, dilation_;
   bool transposed_;
@@ -220,6 +192,11 @@ class WeightBackwardCall : public LibraryCall {
         padding_(node.attr("padding").ints()),
         dilation_(node.attr("dilation").ints()),
         groups_(node.attr("groups").integer()) {
+    Prepare(Described(), weight_, input_.numel() == 0 || grad_.numel() == 0, machine);
+  }
+
+ private:
+  Convolution Described() const {
     Convolution c;
     c.kind = Convolution::Kind::kWeight;
     c.dtype = weight_.dtype();
@@ -230,54 +207,18 @@ class WeightBackwardCall : public LibraryCall {
     c.padding = padding_;
     c.dilation = dilation_;
     c.groups = groups_;
-    Prepare(c, weight_, input_.numel() == 0 || grad_.numel() == 0, machine);
+    return c;
   }
-
- private:
   KernelSource OwnSource() const override {
-    ScalarText scalars;
-    DType dtype = weight_.dtype();
-    std::string_view type = MemoryType(dtype), sum = ValueType(dtype);
-    int dims = weight_.rank() - 2;
-    std::string body = fmt::format(
-        "  const {0}* grad = (const {0}*)w1;\n  const {0}* input = (const {0}*)w2;\n"
-        "  long long rest = block;\n",
-        type);
-    for (int d = dims; d-- > 0;) {
-      body += fmt::format("  const long long t{0} = rest % {1}; rest /= {1};\n", d,
-                          weight_.size(d + 2));
-    }
-    body += fmt::format(
-        "  const long long channel = rest / {0};\n"
-        "  const long long from = channel / {1} * {0} + rest % {0};\n  {2} sum = 0;\n"
-        "  for (long long i = threadIdx.x; i < {3}; i += 256) {{\n"
-        "    const long long image = i / {4};\n    long long place = i % {4}, at = 0;\n"
-        "    const long long at_grad = (image * {5} + channel) * {4} + place;\n"
-        "    bool inside = true;\n",
-        weight_.size(1), weight_.size(0) / groups_, sum, grad_.size(0) * Positions(grad_),
-        Positions(grad_), grad_.size(1));
-    int64_t step = 1;
-    for (int d = dims; d-- > 0;) {
-      body += fmt::format(
-          "    const long long p{0} = place % {1} * {2} + t{0} * {3} - {4}; place /= {1};\n"
-          "    inside = inside && p{0} >= 0 && p{0} < {5};\n    at += p{0} * {6};\n",
-          d, grad_.size(d + 2), stride_[d], dilation_[d], padding_[d], input_.size(d + 2), step);
-      step *= input_.size(d + 2);
-    }
-    body += fmt::format(
-        "    at += (image * {0} + from) * {1};\n    if (inside) sum += {2} * {3};\n  }}\n"
-        "  __shared__ {4} sums[256];\n  sums[threadIdx.x] = sum;\n  __syncthreads();\n"
-        "  for (int half = 128; half >= 1; half /= 2) {{\n"
-        "    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];\n"
-        "    __syncthreads();\n  }}\n"
-        "  if (threadIdx.x == 0) (({5}*)w3)[block] = {6};\n",
-        input_.size(1), Positions(input_), scalars.FromMemory("grad[at_grad]", dtype),
-        scalars.FromMemory("input[at]", dtype), sum, type, scalars.ToMemory("sums[0]", dtype));
-    return BlockKernel(4, scalars.Functions(), body);
+    return SourceOf({.file = "convolution.cuh",
+                     .function = "convolve_weight<Kind>",
+                     .argument_bytes = sizeof(ConvolutionArgs<void>),
+                     .definitions = KindText(Described())});
   }
   void RunOwn(Machine& machine, Address a, Address b, Address out) const override {
     machine.Launch(function(0), BlockGrid(weight_.numel()),
-                   std::vector<uint64_t>{Argument(weight_.numel()), a, b, out});
+                   WordsOf(ConvolutionArgs<void>{
+                       .count = weight_.numel(), .a = At(a), .b = At(b), .out = At(out)}));
   }
 
   Shape grad_, input_, weight_;

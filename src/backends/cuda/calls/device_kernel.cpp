@@ -1,6 +1,7 @@
 #include "backends/cuda/calls/device_kernel.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/cuda/device/device_text.h"
 
@@ -38,6 +39,12 @@ TypeText& TypeText::Constant(std::string_view name, int64_t value) {
 
 TypeText& TypeText::Constant(std::string_view name, bool value) {
   text_ += fmt::format("  static constexpr bool {} = {};\n", name, value);
+  return *this;
+}
+
+TypeText& TypeText::Constants(std::string_view name, const Dims& values) {
+  text_ +=
+      fmt::format("  static constexpr int64_t {}[] = {{{}}};\n", name, fmt::join(values, ", "));
   return *this;
 }
 

@@ -31,6 +31,7 @@ class TypeText {
   TypeText& Type(std::string_view name, std::string_view type);
   TypeText& Constant(std::string_view name, int64_t value);
   TypeText& Constant(std::string_view name, bool value);
+  TypeText& Constants(std::string_view name, const Dims& values);
   /// `head` is such as "float square(float x)", `value` the expression that it returns.
   TypeText& Function(std::string_view head, std::string_view value);
   std::string Text() const;

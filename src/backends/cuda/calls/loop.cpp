@@ -1,5 +1,7 @@
 // Loops with a known number of rounds: a program inside of a program.
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/device_kernel.h"
+#include "backends/cuda/device/matmul_args.h"
 #include "backends/cuda/program.h"
 #include "backends/cuda/shared_parts.h"
 #include "base/throw.h"
@@ -38,7 +40,8 @@ class LoopCall : public Call {
   }
 
   std::vector<KernelSource> Sources() const override {
-    return {ElementKernel(2, "", "  ((long long*)w1)[i] = i;\n")};
+    return {
+        SourceOf({.file = "program.cuh", .function = "iota", .argument_bytes = sizeof(IotaArgs)})};
   }
   std::vector<const Program*> programs() const override { return {&body_}; }
   int64_t scratch_bytes() const override { return scratch_; }
@@ -52,7 +55,7 @@ class LoopCall : public Call {
     auto at = [&](int64_t offset) { return operands.scratch + static_cast<Address>(offset); };
     if (count_ > 0) {
       machine.Launch(function(0), ElementGrid(count_),
-                     std::vector<uint64_t>{Argument(count_), at(rounds_at_)});
+                     WordsOf(IotaArgs{.count = count_, .out = At(at(rounds_at_))}));
     }
     std::vector<Address> inputs = {0}, outputs(output_bytes_.size());
     inputs.insert(inputs.end(), operands.in.begin(), operands.in.end());

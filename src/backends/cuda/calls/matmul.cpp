@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/device_kernel.h"
+#include "backends/cuda/device/matmul_args.h"
 #include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/scalar_text.h"
@@ -177,71 +179,52 @@ class DotCall : public Call {
 
   KernelSource OwnSource() const {
     ScalarText scalars;
-    DType dtype = matmul_.dtype;
-    auto load = [&](const char* from) { return scalars.FromMemory(from, dtype); };
-    std::string_view type = MemoryType(dtype);
-    DType out = matmul_.out_dtype;
+    const DType dtype = matmul_.dtype, out = matmul_.out_dtype;
     bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
     DType wide = narrow ? DType::kF32 : dtype;  // of the sum, which is rounded once
-    std::string add = scalars.Scalar(ScalarFn::kAdd, wide,
-                                     {"sum", scalars.Scalar(ScalarFn::kMul, wide, {"x", "y"})});
-    std::string_view value = ValueType(dtype);
     std::string sum = "sum";
     if (matmul_.bias) {
-      std::string bias = fmt::format("((const {}*)w13)[column]", MemoryType(out));
-      sum = scalars.Scalar(ScalarFn::kAdd, wide, {sum, scalars.FromMemory(bias, out)});
+      sum = scalars.Scalar(ScalarFn::kAdd, wide, {sum, scalars.FromMemory("bias[column]", out)});
     }
     if (matmul_.relu) {
       sum = scalars.Scalar(ScalarFn::kMaximum, wide, {sum, fmt::format("({})0", ValueType(wide))});
     }
-    if (long_) {
-      return BlockKernel(
-          14, scalars.Functions(),
-          fmt::format(
-              "  const int lane = threadIdx.x % 32;\n"
-              "  const long long mine = block * 8 + threadIdx.x / 32;\n"
-              "  const long long i = mine < (long long)w0 ? mine : 0;\n"
-              "  const long long column = i % (long long)w5, line = i / (long long)w5;\n"
-              "  const long long row = line % (long long)w4, batch = line / (long long)w4;\n"
-              "  const float* a = (const float*)w1 + batch * (long long)w11 + row * (long "
-              "long)w7;\n"
-              "  const float* b = (const float*)w2 + batch * (long long)w12 + column * (long "
-              "long)w10;\n"
-              "  float sum = 0;\n"
-              "  #pragma unroll 8\n"
-              "  for (int k = lane; k < (int)w6; k += 32) {{\n"
-              "    const float x = a[k], y = b[k];\n    sum = {0};\n  }}\n"
-              "  for (int step = 16; step > 0; step /= 2) sum += shuffle_xor(sum, step);\n"
-              "  if (lane == 0 && mine < (long long)w0) ((float*)w3)[i] = {1};\n",
-              add, scalars.ToMemory(sum, out)));
-    }
-    return ElementKernel(
-        14, scalars.Functions(),
-        fmt::format(
-            "  const long long column = i % (long long)w5, line = i / (long long)w5;\n"
-            "  const long long row = line % (long long)w4, batch = line / (long long)w4;\n"
-            "  const {0}* a = (const {0}*)w1 + batch * (long long)w11 + row * (long long)w7;\n"
-            "  const {0}* b = (const {0}*)w2 + batch * (long long)w12 + column * (long "
-            "long)w10;\n"
-            "  {1} sum = 0;\n"
-            "  for (long long k = 0; k < (long long)w6; ++k) {{\n"
-            "    const {1} x = {2}, y = {3};\n    sum = {4};\n  }}\n"
-            "  (({6}*)w3)[i] = {5};\n",
-            type, value, load("a[k * (long long)w8]"), load("b[k * (long long)w9]"), add,
-            scalars.ToMemory(sum, out), MemoryType(out)));
+    TypeText kind("Kind");
+    kind.Type("Element", MemoryType(dtype))
+        .Type("Out", MemoryType(out))
+        .Type("Value", ValueType(dtype))
+        .Function("Value value(Element x)", scalars.FromMemory("x", dtype))
+        .Function("Value add_product(Value sum, Value x, Value y)",
+                  scalars.Scalar(ScalarFn::kAdd, wide,
+                                 {"sum", scalars.Scalar(ScalarFn::kMul, wide, {"x", "y"})}))
+        .Function("Out result(Value sum, const Out* bias, int64_t column)",
+                  scalars.ToMemory(sum, out));
+    return SourceOf({.file = "matmul.cuh",
+                     .function = long_ ? "multiply_by_warps<Kind>" : "multiply_by_threads<Kind>",
+                     .argument_bytes = sizeof(MatMulArgs<void, void>),
+                     .definitions = scalars.Functions() + kind.Text()});
   }
   void RunOwn(Machine& machine, const Function& function, Address a, Address b, Address bias,
               Address out) const {
     const MatMul& p = matmul_;
     int64_t count = p.batch * p.m * p.n;
-    auto first = [](bool transposed, int64_t row) { return Argument(transposed ? 1 : row); };
-    auto second = [](bool transposed, int64_t row) { return Argument(transposed ? row : 1); };
+    auto first = [](bool transposed, int64_t row) { return transposed ? 1 : row; };
+    auto second = [](bool transposed, int64_t row) { return transposed ? row : 1; };
     machine.Launch(function, long_ ? BlockGrid(CeilDiv(count, 8)) : ElementGrid(count),
-                   std::vector<uint64_t>{
-                       Argument(count), a, b, out, Argument(p.m), Argument(p.n), Argument(p.k),
-                       first(p.a_transposed, p.a_row), second(p.a_transposed, p.a_row),
-                       first(p.b_transposed, p.b_row), second(p.b_transposed, p.b_row),
-                       Argument(p.a_batch), Argument(p.b_batch), bias});
+                   WordsOf(MatMulArgs<void, void>{.count = count,
+                                                  .a = At(a),
+                                                  .b = At(b),
+                                                  .out = At(out),
+                                                  .bias = At(bias),
+                                                  .m = p.m,
+                                                  .n = p.n,
+                                                  .k = p.k,
+                                                  .a_row = first(p.a_transposed, p.a_row),
+                                                  .a_column = second(p.a_transposed, p.a_row),
+                                                  .a_batch = p.a_batch,
+                                                  .b_row = first(p.b_transposed, p.b_row),
+                                                  .b_column = second(p.b_transposed, p.b_row),
+                                                  .b_batch = p.b_batch}));
   }
 
   MatMul matmul_;
