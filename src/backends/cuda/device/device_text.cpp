@@ -1,5 +1,6 @@
 #include "backends/cuda/device/device_text.h"
 
+#include <map>
 #include <set>
 
 #include "base/never_destroyed.h"
@@ -8,6 +9,7 @@
 namespace hammock::cuda {
 namespace {
 
+constexpr std::string_view kPrelude = "prelude.cuh";
 constexpr std::string_view kInclude = "#include \"backends/cuda/device/";
 
 std::string_view TextOf(std::string_view name) {
@@ -34,17 +36,24 @@ void AppendFile(std::string_view name, std::set<std::string_view>& seen, std::st
 
 }  // namespace
 
-std::string DeviceText(std::string_view file) {
-  std::set<std::string_view> seen;
-  if (file != "prelude.cuh") seen.insert("prelude.cuh");
-  std::string text;
-  AppendFile(file, seen, text);
-  return text;
+const std::string& DeviceText(std::string_view file) {
+  using Texts = std::map<std::string_view, std::string>;
+  static const Texts& texts = []() -> Texts& {
+    Texts& all = NeverDestroyed<Texts>();
+    for (const auto& [name, unused] : DeviceFiles()) {
+      std::set<std::string_view> seen;
+      if (name != kPrelude) seen.insert(kPrelude);
+      AppendFile(name, seen, all[name]);
+    }
+    return all;
+  }();
+  auto found = texts.find(file);
+  if (found == texts.end()) {
+    Throw<InternalError>(ErrorCode::kInternal, "cuda: there is no device code {}", file);
+  }
+  return found->second;
 }
 
-const std::string& Prelude() {
-  static const auto& text = NeverDestroyed<std::string>(DeviceText("prelude.cuh"));
-  return text;
-}
+const std::string& Prelude() { return DeviceText(kPrelude); }
 
 }  // namespace hammock::cuda

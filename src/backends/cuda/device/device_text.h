@@ -13,7 +13,7 @@ std::span<const std::pair<std::string_view, std::string_view>> DeviceFiles();
 
 /// The text of a file behind the texts of the files that it includes, each once. Prelude() is left
 /// out, since every module begins with it.
-std::string DeviceText(std::string_view file);
+const std::string& DeviceText(std::string_view file);
 
 /// The beginning of all modules: conversions, wide loads and stores, exchange between threads.
 const std::string& Prelude();

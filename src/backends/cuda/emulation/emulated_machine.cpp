@@ -22,10 +22,7 @@
 
 namespace hammock::cuda {
 
-const std::string& EmulationPrelude() {
-  static const auto& text = NeverDestroyed<std::string>(DeviceText("emulation.cuh"));
-  return text;
-}
+const std::string& EmulationPrelude() { return DeviceText("emulation.cuh"); }
 
 namespace {
 
