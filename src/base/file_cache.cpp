@@ -132,8 +132,9 @@ std::optional<std::string> ValueIn(std::string_view file, std::string_view key, 
 /// The whole content of a file of this user; nothing where that is not to be had.
 std::optional<std::string> ReadAll(int file, const char** why) {
   struct stat info;
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
-    *why = "not a file of this user; ignored";
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
+      (info.st_mode & 022)) {
+    *why = "not a file of this user alone; ignored";
     return std::nullopt;
   }
   if (info.st_size > kMaxFile) {
@@ -233,6 +234,7 @@ std::optional<std::string> FileCache::Load(std::string_view kind, std::string_vi
     std::optional<std::string> value = bytes ? ValueIn(*bytes, key, &why) : std::nullopt;
     if (!value) {
       Warn(directory_, name, why);
+      metrics::Get<kDiskCacheRefused>().Add();
       return std::nullopt;
     }
     futimens(file.number(), nullptr);
@@ -297,6 +299,7 @@ void FileCache::MakeRoom(int directory, int64_t max_bytes, int64_t added) {
   for (const Entry& entry : entries) known_bytes_ += entry.bytes;
   if (known_bytes_ <= max_bytes) return;
   int64_t target = max_bytes - max_bytes / 8;  // so that not every write has to make room
+  entries.pop_back();                          // the one that was just written, or used since
   for (const Entry& entry : entries) {
     if (known_bytes_ <= target) return;
     if (unlinkat(directory, entry.name.c_str(), 0) == 0) known_bytes_ -= entry.bytes;

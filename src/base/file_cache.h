@@ -9,7 +9,15 @@
 #include <string>
 #include <string_view>
 
+#include "hammock/metric.h"
+
 namespace hammock {
+
+inline constinit const metrics::DeclaredCounter kDiskCacheRefused({
+    .name = "DiskCacheRefused",
+    .doc = "Files of `cache_dir` that could not be used: damaged, of another build or device, or "
+           "for other numbers.",
+});
 
 /// Thread-safe.
 ///

@@ -1,5 +1,7 @@
 #include "hammock/metrics.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -74,7 +76,12 @@ constinit thread_local bool thread_ended = false;
 }  // namespace
 
 Registry& GetRegistry() {
-  static auto& registry = NeverDestroyed<Registry>();
+  static auto& registry = []() -> Registry& {
+    // A thread that does not exist in the child of a fork would never unlock it there.
+    pthread_atfork([] { GetRegistry().mutex.lock(); }, [] { GetRegistry().mutex.unlock(); },
+                   [] { GetRegistry().mutex.unlock(); });
+    return NeverDestroyed<Registry>();
+  }();
   return registry;
 }
 

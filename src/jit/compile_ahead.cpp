@@ -22,6 +22,7 @@ void jit::compile_ahead(Module& module, const std::string& path, const LowerOpti
     Throw(ErrorCode::kValue, "compile: {} has no method that is a graph", module.class_name());
   }
   SavedComputations computations;
+  computations.writes = true;
   ModulePtr lowered = to_backend("hammock", module, spec, options);
   ArchiveWriter archive = WriteModule(*lowered);
   computations.WriteTo(archive);

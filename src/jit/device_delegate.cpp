@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
+#include "ir/graph_sizes.h"
 #include "ir/primitives.h"
 #include "jit/saved_computations.h"
 #include "module/module_access.h"
@@ -13,6 +14,7 @@
 #include "runtime/compile_step.h"
 #include "runtime/executor.h"
 #include "runtime/replay.h"
+#include "runtime/saved_step.h"
 #include "trace/record.h"
 
 namespace hammock::jit {
@@ -113,6 +115,13 @@ SavedMethod Prepare(DeviceEntry& device, const Module& module, const std::string
 
 // ---- Running
 
+/// Delegates have no fallback device.
+void RequireNoRefusals(const LoweredStep& step) {
+  if (step.refusals.empty()) return;
+  Throw<NotSupported>(ErrorCode::kNotSupported, "{} is not supported: {}", step.refusals[0].op,
+                      step.refusals[0].reason);
+}
+
 /// A method that is ready to run, at one or more sizes. Thread-safe.
 class CompiledMethod : public Object {
  public:
@@ -123,6 +132,7 @@ class CompiledMethod : public Object {
       At(method_.body.graph);
     } else {
       traced_ = Compile(std::make_shared<const Graph>(AtTracedSizes(*method_.body.graph)));
+      CompileForOnes();
     }
   }
   std::string type_name() const override { return "hammock.CompiledMethod"; }
@@ -146,6 +156,19 @@ class CompiledMethod : public Object {
   }
 
  private:
+  /// Dims of one element have kernels of their own. Where code is compiled ahead, they are too.
+  void CompileForOnes() {
+    SavedComputations* saved = SavedComputations::Current();
+    if (!saved || !saved->active()) return;
+    try {
+      const std::vector<int64_t> ones(method_.body.graph->dim_params.size(), 1);
+      Graph graph = AtTracedSizes(AtSizes(*method_.body.graph, ones));
+      Verify(graph);
+      ones_ = Compile(std::make_shared<const Graph>(std::move(graph)));
+    } catch (const Error&) {  // not every size is possible
+    }
+  }
+
   struct Computation {
     std::shared_ptr<const Graph> graph;  // as given; keeps the key alive
     lazy::ComputationPtr compiled;
@@ -167,11 +190,15 @@ class CompiledMethod : public Object {
     made->graph = graph;
     Graph own = *graph;
     for (NodeId id = 0; id < own.size(); ++id) own.mutable_node(id).origin = id;
-    if (!method_.lowered) own = LowerStep(device_, own).graph;
+    if (!method_.lowered) {
+      LoweredStep lowered = LowerStep(device_, own);
+      RequireNoRefusals(lowered);
+      own = std::move(lowered.graph);
+    }
     for (const GraphNode& node : own.nodes()) made->origins.push_back(node.origin);
     SavedComputations* saved = SavedComputations::Current();
     if (saved) made->compiled = saved->Find(device_, own);
-    if (!made->compiled) made->compiled = CompileGraph(device_, {}, std::move(own));
+    if (!made->compiled) made->compiled = LoadOrCompile(device_, std::move(own));
     if (saved) saved->Note(device_, made->compiled);
     return made;
   }
@@ -211,7 +238,7 @@ class CompiledMethod : public Object {
 
   DeviceEntry& device_;
   const SavedMethod method_;
-  std::shared_ptr<const Computation> traced_;  // its kernels serve other sizes
+  std::shared_ptr<const Computation> traced_, ones_;  // their kernels serve other sizes
   std::mutex mutex_;
   std::map<const Graph*, std::shared_ptr<const Computation>> computations_;
 };

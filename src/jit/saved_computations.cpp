@@ -56,7 +56,11 @@ lazy::ComputationPtr SavedComputations::Find(DeviceEntry& device, const Graph& g
     metrics::Get<kNativeCodeLoaded>().Add();
     return found;
   }
-  return nullptr;
+  if (required_by_.empty()) return nullptr;
+  Throw<NotSupported>(ErrorCode::kNotSupported,
+                      "{}: its native code cannot be used: it has none for a graph; options that "
+                      "affect code must be as when it was compiled",
+                      required_by_);
 }
 
 void SavedComputations::WriteTo(ArchiveWriter& archive) const {
@@ -102,6 +106,7 @@ void SavedComputations::ReadFrom(const Archive& archive, const LoadOptions& opti
     }
   }
   if (!any) Refuse(archive, options, "it has none");
+  if (options.require_native) required_by_ = archive.what();
 }
 
 }  // namespace hammock::jit

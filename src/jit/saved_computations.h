@@ -25,8 +25,13 @@ class SavedComputations {
   static SavedComputations* Current();
 
   void Note(DeviceEntry& device, lazy::ComputationPtr computation);
-  /// That of an equal graph; null if there is none.
+  /// That of an equal graph; null if there is none. NotSupported where computations of an archive
+  /// are required.
   lazy::ComputationPtr Find(DeviceEntry& device, const Graph& graph) const;
+  /// Whether there may be some to find, or those that are noted will be saved.
+  bool active() const { return writes || !saved_.empty(); }
+
+  bool writes = false;  ///< they are noted to be saved
 
   /// The noted ones, with their code.
   void WriteTo(ArchiveWriter& archive) const;
@@ -36,6 +41,7 @@ class SavedComputations {
  private:
   std::map<std::string, std::vector<lazy::ComputationPtr>> noted_;  // by type of device
   std::multimap<uint64_t, std::string> saved_;                      // by hash of the graph
+  std::string required_by_;  // the archive whose computations must be used, or empty
   SavedComputations* const outer_;
 };
 

@@ -43,7 +43,10 @@ void CheckData(const DeviceEntry& device, const char* method, const BackendDataP
 
 void RaiseFromBackend(const std::string& device, const char* method, ErrorCode code) {
   std::shared_ptr<Error> error = CurrentError(code, fmt::format("{} on {}", method, device));
-  if (error->where().empty()) error->SetWhere(WhereNow());
+  // One that names a node is told its line by who knows the graph.
+  const auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
+  bool has_node = execution && execution->node() >= 0;
+  if (error->where().empty() && !has_node) error->SetWhere(WhereNow());
   error->Raise();
   __builtin_unreachable();
 }

@@ -232,15 +232,16 @@ CompiledStepPtr Generaliser::Load(std::span<const std::string> devices) {
   }
   if (!enabled_) return nullptr;
   if (skeleton_.words.empty()) skeleton_ = SkeletonOf(traced_);
-  std::shared_ptr<GeneralStep> general = LoadGeneral(device_, traced_, skeleton_.sizes, devices);
-  if (!general) return nullptr;
-  general->structure = structure_;
-  general->traced_words = skeleton_.words;
-  general->lowered_words = SkeletonOf(general->computation->graph()).words;
-  general->key.emplace(key_, traced_, general->rule);
-  CompiledStepPtr step = Instantiate(general);
-  if (step) Describe(*general, *step);
-  return step;
+  auto make = [&](const std::shared_ptr<GeneralStep>& general) {
+    general->structure = structure_;
+    general->traced_words = skeleton_.words;
+    general->lowered_words = SkeletonOf(general->computation->graph()).words;
+    general->key.emplace(key_, traced_, general->rule);
+    CompiledStepPtr step = Instantiate(general);
+    if (step) Describe(*general, *step);
+    return step;
+  };
+  return LoadInstance(device_, traced_, skeleton_.sizes, devices, make);
 }
 
 void Generaliser::Describe(GeneralStep& general, const CompiledStep& step) const {

@@ -84,8 +84,18 @@ class GraphWriter {
     return list;
   }
 
+  /// Graphs of loaded programs have no locations, but the numbers of nodes of the computation.
+  static void LocateNodes(Graph& graph, const Graph& computed) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      GraphNode& node = graph.mutable_node(id);
+      bool known = node.origin >= 0 && node.origin < computed.size();
+      if (node.location == 0 && known) node.location = computed[node.origin].location;
+    }
+  }
+
   void AddSegment(const CompiledSegment& segment) {
     lazy::ComputationInfo info = segment.device->backend->DescribeComputation(segment.computation);
+    LocateNodes(info.graph, segment.computation->graph());
     const Graph& graph = info.graph;
     facts_.first_kernels.push_back(static_cast<int64_t>(kernels_.size()));
     if (segment.device == step_.device) {

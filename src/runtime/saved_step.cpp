@@ -26,11 +26,6 @@ constinit const metrics::DeclaredCounter kDiskCacheHits({
     .name = "DiskCacheHits",
     .doc = "Compiled steps that an earlier process had saved.",
 });
-constinit const metrics::DeclaredCounter kDiskCacheRefused({
-    .name = "DiskCacheRefused",
-    .doc = "Saved steps that could not be used: damaged, of another build or device, or for other "
-           "numbers.",
-});
 constinit const metrics::DeclaredCounter kDiskCacheWrites({
     .name = "DiskCacheWrites",
     .doc = "Compiled steps that were saved.",
@@ -79,9 +74,14 @@ DeviceEntry& EntryNamed(const std::string& device) { return EntryOf(Device(devic
 
 // ---- Keys
 
+/// All but the graph.
+std::string KeyOf(const DeviceEntry& device) {
+  return device.backend->Fingerprint(device.device) + "\n" + CodeOptionLines();
+}
+
 std::string KeyOf(const DeviceEntry& device, const Graph& traced,
                   std::span<const std::string> devices) {
-  std::string key = device.backend->Fingerprint(device.device) + "\n" + CodeOptionLines();
+  std::string key = KeyOf(device);
   for (const std::string& name : devices) key += name + "\n";
   return key + Serialize(traced, {.locations = false});
 }
@@ -100,9 +100,10 @@ Graph WithoutSizes(Graph graph) {
 
 // ---- Computations
 
-/// Null where it was compiled for another build or device.
+/// Null where it was compiled for another build or device. `traced`: whose locations its nodes get;
+/// null: those that they were saved with.
 lazy::ComputationPtr LoadComputation(DeviceEntry& device, const std::string& bytes,
-                                     const Graph& traced) {
+                                     const Graph* traced) {
   if (device.backend->CheckCompatibility(bytes, device.device) != lazy::Compatibility::kOptimal) {
     return nullptr;
   }
@@ -111,7 +112,7 @@ lazy::ComputationPtr LoadComputation(DeviceEntry& device, const std::string& byt
       [&](auto& backend) { return backend.DeserializeComputation(bytes, device.device); },
       ErrorCode::kCompile);
   if (!computation) return nullptr;
-  computation->SetLocations(traced);
+  if (traced) computation->SetLocations(*traced);
   computation->in_mark_step = InMarkStep();
   return computation;
 }
@@ -148,9 +149,12 @@ WorkQueue& Saves() {
   return queue;
 }
 
+/// Given what the file holds, if there is one.
+using MakeBytes = std::function<std::string(const std::optional<std::string>& before)>;
+
 /// Writes what `bytes` returns in the background.
 void Save(const DeviceEntry& device, const char* kind, const std::function<std::string()>& key_of,
-          std::function<std::string()> bytes) {
+          MakeBytes bytes) {
   if (process_exit::Begun()) return;
   [[maybe_unused]] static const bool registered = [] {
     process_exit::Register(process_exit::Stage::kSavedSteps,
@@ -163,7 +167,9 @@ void Save(const DeviceEntry& device, const char* kind, const std::function<std::
       FileCache* cache = FileCache::OfConfig();
       if (!cache) return;
       try {
-        if (cache->Save(device.type + kind, key, bytes(), config::Get<config::kCacheDirBytes>())) {
+        const std::string file_kind = device.type + kind;
+        std::string made = bytes(cache->Load(file_kind, key));
+        if (cache->Save(file_kind, key, made, config::Get<config::kCacheDirBytes>())) {
           metrics::Get<kDiskCacheWrites>().Add();
         }
       } catch (const NotSupported&) {  // there is nothing to save
@@ -179,6 +185,7 @@ void Save(const DeviceEntry& device, const char* kind, const std::function<std::
 
 constexpr char kStepKind[] = "-step";
 constexpr char kGeneralKind[] = "-general";
+constexpr char kComputationKind[] = "-computation";
 
 // ---- Steps
 
@@ -225,13 +232,36 @@ CompiledStepPtr StepIn(const std::string& bytes, DeviceEntry& device, const Grap
   }
   for (SavedSegment& segment : saved.segments) {
     DeviceEntry& runs = EntryNamed(segment.device);
-    lazy::ComputationPtr computation = LoadComputation(runs, segment.computation, traced);
+    lazy::ComputationPtr computation = LoadComputation(runs, segment.computation, &traced);
     if (!computation) return nullptr;
     step->segments.push_back({&runs, segment.fallback, std::move(computation),
                               std::move(segment.inputs), segment.first_output});
   }
   FinishStep(*step, traced);
   return step;
+}
+
+// ---- General steps
+
+/// Graphs of one form may follow several rules: each has a step.
+struct SavedGeneral {
+  std::string rule;     // its bytes, by which it is told from others
+  std::string general;  // the fields of GeneralStep
+  std::string computation;
+
+  template <class Io>
+  friend void Fields(Io& io, SavedGeneral& saved) {
+    io(saved.rule, saved.general, saved.computation);
+  }
+};
+constexpr size_t kMostGenerals = 8;
+
+std::vector<SavedGeneral> GeneralsIn(const std::string& bytes) {
+  std::vector<SavedGeneral> all;
+  RecordReader record("general steps", bytes);
+  record(all);
+  record.ExpectEnd();
+  return all;
 }
 
 }  // namespace
@@ -250,21 +280,36 @@ void SaveStep(CompiledStepPtr step, const Graph& traced, std::span<const std::st
   const DeviceEntry& device = *step->device;
   Save(
       device, kStepKind, [&] { return KeyOf(device, traced, devices); },
-      [step, traced] { return BytesOf(*step, traced); });
+      [step, traced](const auto&) { return BytesOf(*step, traced); });
 }
 
-std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& traced,
-                                         std::span<const int64_t> sizes,
-                                         std::span<const std::string> devices) {
-  auto read = [&](const std::string& bytes) -> std::shared_ptr<GeneralStep> {
-    auto general = std::make_shared<GeneralStep>();
-    std::string computation;
-    RecordReader record("a general step", bytes);
-    record(*general, computation);
-    record.ExpectEnd();
-    if (!general->rule.ParametersOf(sizes)) return nullptr;
-    general->computation = LoadComputation(device, computation, traced);
-    return general->computation ? general : nullptr;
+lazy::ComputationPtr LoadOrCompile(DeviceEntry& device, Graph graph) {
+  if (!SavesSteps()) return CompileGraph(device, {}, std::move(graph));
+  auto key = [&device, bytes = Serialize(graph, {.locations = false})] {
+    return KeyOf(device) + bytes;
+  };
+  auto read = [&](const std::string& bytes) { return LoadComputation(device, bytes, nullptr); };
+  if (lazy::ComputationPtr loaded = Load(device, kComputationKind, key, read)) return loaded;
+  lazy::ComputationPtr compiled = CompileGraph(device, {}, std::move(graph));
+  Save(device, kComputationKind, key,
+       [&device, compiled](const auto&) { return device.backend->SerializeComputation(compiled); });
+  return compiled;
+}
+
+CompiledStepPtr LoadInstance(
+    DeviceEntry& device, const Graph& traced, std::span<const int64_t> sizes,
+    std::span<const std::string> devices,
+    const std::function<CompiledStepPtr(const std::shared_ptr<GeneralStep>&)>& make) {
+  auto read = [&](const std::string& bytes) -> CompiledStepPtr {
+    for (const SavedGeneral& saved : GeneralsIn(bytes)) {
+      auto general = std::make_shared<GeneralStep>();
+      RecordReader("a general step", saved.general)(*general);
+      if (!general->rule.ParametersOf(sizes)) continue;
+      general->computation = LoadComputation(device, saved.computation, &traced);
+      if (!general->computation) continue;
+      if (CompiledStepPtr step = make(general)) return step;
+    }
+    return nullptr;
   };
   return Load(
       device, kGeneralKind, [&] { return KeyOf(device, WithoutSizes(traced), devices); }, read);
@@ -273,13 +318,23 @@ std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& trace
 void SaveGeneral(DeviceEntry& device, std::shared_ptr<GeneralStep> general, const Graph& traced,
                  std::span<const std::string> devices) {
   if (!SavesSteps()) return;
+  auto bytes = [&device, general](const std::optional<std::string>& before) {
+    std::vector<SavedGeneral> all;
+    if (before) all = GeneralsIn(*before);
+    RecordWriter rule, fields;
+    rule(general->rule);
+    fields(*general);
+    SavedGeneral saved{rule.Take(), fields.Take(),
+                       device.backend->SerializeComputation(general->computation)};
+    std::erase_if(all, [&](const SavedGeneral& other) { return other.rule == saved.rule; });
+    all.insert(all.begin(), std::move(saved));
+    if (all.size() > kMostGenerals) all.pop_back();
+    RecordWriter record;
+    record(all);
+    return record.Take();
+  };
   Save(
-      device, kGeneralKind, [&] { return KeyOf(device, WithoutSizes(traced), devices); },
-      [&device, general] {
-        RecordWriter record;
-        record(*general, device.backend->SerializeComputation(general->computation));
-        return record.Take();
-      });
+      device, kGeneralKind, [&] { return KeyOf(device, WithoutSizes(traced), devices); }, bytes);
 }
 
 void WaitForSavedSteps() {

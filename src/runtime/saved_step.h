@@ -11,6 +11,7 @@
 /// Nothing here fails: a file that cannot be read, is damaged, or of another build or device is
 /// counted and is as good as none.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,13 +29,17 @@ CompiledStepPtr LoadStep(DeviceEntry& device, const Graph& traced,
                          std::span<const std::string> devices);
 void SaveStep(CompiledStepPtr step, const Graph& traced, std::span<const std::string> devices);
 
-/// One whose rule gives `sizes`, those of the traced graph; without what follows from that graph
-/// and its key. Null if there is none.
-std::shared_ptr<GeneralStep> LoadGeneral(DeviceEntry& device, const Graph& traced,
-                                         std::span<const int64_t> sizes,
-                                         std::span<const std::string> devices);
+/// What `make` makes of a general step whose rule gives `sizes`, those of the traced graph; the
+/// step lacks what follows from that graph and its key. Null where `make` takes none.
+CompiledStepPtr LoadInstance(
+    DeviceEntry& device, const Graph& traced, std::span<const int64_t> sizes,
+    std::span<const std::string> devices,
+    const std::function<CompiledStepPtr(const std::shared_ptr<GeneralStep>&)>& make);
 void SaveGeneral(DeviceEntry& device, std::shared_ptr<GeneralStep> general, const Graph& traced,
                  std::span<const std::string> devices);
+
+/// A computation outside of steps, such as a delegate's: from a file, or compiled and saved.
+lazy::ComputationPtr LoadOrCompile(DeviceEntry& device, Graph graph);
 
 /// Returns when all steps are saved.
 void WaitForSavedSteps();

@@ -202,6 +202,24 @@ TEST_F(FileCacheTest, StaysWithinItsBound) {
   }
 }
 
+TEST_F(FileCacheTest, AnEntryOfNearlyAllBytesStays) {
+  FileCache cache(dir_);
+  const std::string value(95000, 'x');
+  for (const char* key : {"one", "two", "three"}) {
+    EXPECT_TRUE(cache.Save("test", key, value, 100000));
+    EXPECT_TRUE(cache.Load("test", key)) << key;
+    EXPECT_EQ(Files().size(), 1u);
+    Age(key, 10);
+  }
+}
+
+TEST_F(FileCacheTest, FilesThatOthersCanWriteToAreIgnored) {
+  FileCache cache(dir_);
+  ASSERT_TRUE(cache.Save("test", "key", "value", kRoom));
+  ASSERT_EQ(chmod(PathOf("key").c_str(), 0666), 0);
+  EXPECT_EQ(cache.Load("test", "key"), std::nullopt);
+}
+
 TEST_F(FileCacheTest, OtherFilesAreLeftAlone) {
   fs::create_directories(dir_);
   chmod(dir_.c_str(), 0700);

@@ -1,6 +1,9 @@
 #include "hammock/metrics.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <atomic>
 
 #include <algorithm>
 #include <cstdlib>
@@ -128,6 +131,25 @@ TEST_F(CounterTest, CountsInDestructorsOfThreadLocalObjects) {
   }).join();
   EXPECT_EQ(CounterValue("test.thread_exit"), 3);
   EXPECT_EQ(blocks(), blocks_before) << "a thread that ended leaves nothing behind";
+}
+
+TEST_F(CounterTest, TheChildOfAForkIsNeverLockedOut) {
+  std::atomic<bool> done{false};
+  std::jthread other([&] {
+    while (!done) CounterValue("a name that is looked up");
+  });
+  for (int i = 0; i < 300; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      GetCounter("of a child").Add();
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << "it hung";
+  }
+  done = true;
 }
 
 TEST_F(CounterTest, ThereMayBeMoreThanSlots) {

@@ -239,5 +239,32 @@ TEST(CompileAhead, ArchivesAreDescribed) {
   EXPECT_TRUE(Contains(text, "method forward(Tensor x) -> Tensor, run by __loweredModule__"));
 }
 
+TEST(CompileAhead, OptionsThatAffectCodeMustBeAsTheyWere) {
+  SKIP_WITHOUT_LLVM();
+  config::Override other("wide_sums", "true");
+  Mlp mlp;
+  mlp.trace("forward", {ones({2, 3})}, {.free_dims = {{"x", 0}}});
+  mlp.trace("features", {ones({2, 3})});
+  std::string path = TempFile("wide_sums.hmk");
+  {
+    config::Override before("wide_sums", "false");
+    compile_ahead(mlp, path);
+  }
+  EXPECT_NO_THROW(load_module(path, {.allow_native = true}));
+  EXPECT_ERROR(load_module(path, {.allow_native = true, .require_native = true}), NotSupported,
+               "options that affect code must be as when it was compiled");
+}
+
+TEST(CompileAhead, OpsThatAreForcedElsewhereAreRefused) {
+  SKIP_WITHOUT_LLVM();
+  Mlp mlp;
+  mlp.trace("forward", {ones({2, 3})}, {.free_dims = {{"x", 0}}});
+  mlp.trace("features", {ones({2, 3})});
+  std::string path = TempFile("forced.hmk");
+  compile_ahead(mlp, path);
+  config::Override forced("force_fallback", "gelu");
+  EXPECT_ERROR((*load_module(path))(ones({4, 3})), Error, "gelu");
+}
+
 }  // namespace
 }  // namespace hammock::jit

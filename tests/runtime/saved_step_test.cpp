@@ -141,7 +141,9 @@ TEST_F(SavedStep, DamagedFilesAreAsGoodAsNone) {
     WaitForSavedSteps();
     std::ofstream(file, std::ios::binary) << damaged;
     int compiled = backend.compiled;
+    const int64_t refused = CounterOf("DiskCacheRefused");
     EXPECT_EQ(RunAnew(), (std::vector<float>{2, 2}));
+    EXPECT_GT(CounterOf("DiskCacheRefused"), refused);
     EXPECT_EQ(backend.compiled, compiled + 1);
   }
   EXPECT_EQ(backend.loaded, 0);
@@ -293,6 +295,43 @@ TEST_F(SavedStep, LinesAreThoseOfThisProgram) {
   EXPECT_EQ(CounterOf("DiskCacheHits"), hits + 1);
   EXPECT_NE(here, moved) << "the lines at which the two programs call it";
   EXPECT_NE(moved.find(std::to_string(second.line())), std::string::npos) << moved;
+}
+
+TEST_F(SavedStep, ErrorsNameTheOpThatFailedNotItsUsers) {
+  auto where = []() -> std::string {
+    try {
+      Tensor x = arange(12, f32, "cpu").reshape({3, 4});
+      Tensor rows = index_select(x, 0, tensor(std::vector<int64_t>{1, 7}, {2}, i64, "cpu"));
+      Tensor used = exp(rows) * 2.0f;
+      used.host();
+    } catch (const Error& error) {
+      return error.where();
+    }
+    return "no error";
+  };
+  const std::string cold = where();
+  Forget();
+  const int64_t hits = CounterOf("DiskCacheHits");
+  EXPECT_EQ(where(), cold);
+  EXPECT_GT(CounterOf("DiskCacheHits"), hits);
+}
+
+TEST_F(SavedStep, GraphsOfOneFormMayFollowSeveralRules) {
+  auto run = [](int64_t n, int64_t m) {
+    Tensor x = arange(n * m, f32, "cpu").reshape({n, m});
+    return (softmax(x, 1) + 1.0f).to_vector<float>();
+  };
+  const std::vector<std::pair<int64_t, int64_t>> sizes = {{4, 16}, {6, 16}, {4, 20}, {3, 24}};
+  std::vector<std::vector<float>> expected;
+  for (auto [n, m] : sizes) expected.push_back(run(n, m));
+  for (int process = 0; process < 2; ++process) {
+    Forget();
+    const int64_t misses = CounterOf("UncachedCompile");
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      EXPECT_EQ(run(sizes[i].first, sizes[i].second), expected[i]);
+    }
+    EXPECT_EQ(CounterOf("UncachedCompile"), misses);
+  }
 }
 
 TEST_F(SavedStep, BytesOfAnotherDeviceAreCountedAndCompiledAnew) {

@@ -10,7 +10,7 @@
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/concurrent_steps.h"
-#include "backends/cuda/device/matmul_args.h"
+#include "backends/cuda/device/program_args.h"
 #include "backends/cuda/driver/failure_dump.h"
 #include "backends/cuda/emit/joint_kernel.h"
 #include "backends/cuda/passes/attention_views.h"

@@ -3,7 +3,7 @@
 
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
-#include "backends/cuda/device/matmul_args.h"
+#include "backends/cuda/device/convolution_args.h"
 #include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/scalar_text.h"

@@ -1,7 +1,7 @@
 // Loops with a known number of rounds: a program inside of a program.
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
-#include "backends/cuda/device/matmul_args.h"
+#include "backends/cuda/device/program_args.h"
 #include "backends/cuda/program.h"
 #include "backends/cuda/shared_parts.h"
 #include "base/throw.h"

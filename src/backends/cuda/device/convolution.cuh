@@ -6,8 +6,8 @@
 //   kStride[], kPadding[], kDilation[], kGroups
 //   kTransposed
 
+#include "backends/cuda/device/convolution_args.h"
 #include "backends/cuda/device/kernel.cuh"
-#include "backends/cuda/device/matmul_args.h"
 
 namespace hammock::cuda {
 

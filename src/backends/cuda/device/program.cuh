@@ -2,7 +2,7 @@
 // Kernels that programs and loops need besides their steps.
 
 #include "backends/cuda/device/kernel.cuh"
-#include "backends/cuda/device/matmul_args.h"
+#include "backends/cuda/device/program_args.h"
 
 namespace hammock::cuda {
 

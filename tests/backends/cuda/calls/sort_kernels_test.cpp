@@ -171,9 +171,9 @@ TEST_F(CudaKernels, ScansLongLines) {
   ExpectRight({ScanOf("sum", "i32", "2110000", 0), ScanOf("sum", "f32", "1050000", 0, true),
                ScanOf("sum", "f32", "2,8192", 1), ScanOf("prod", "f64", "2,4097,2", 1),
                "%0 = input : i32[3,70000]\n%1 = scan %0 {kind=\"sum\", dim=1, reverse=true} : "
-               "i64[3,70000]\nreturn %1\n",
+               "i32[3,70000]\nreturn %1\n",
                "%0 = input : i32[540000]\n%1 = scan %0 {kind=\"max\", dim=0, reverse=false} : "
-               "i64[540000]\nreturn %1\n"});
+               "i32[540000]\nreturn %1\n"});
 }
 
 std::string ScatterOf(const std::string& reduce, const std::string& dtype, const std::string& self,
