@@ -1,5 +1,4 @@
-# Toolchain of the preset `aarch64`: Debian's cross compiler for 64-bit ARM, programs run by qemu-user. Its tests have
-# not been run to the end yet.
+# Toolchain of the preset `aarch64`: Debian's cross compiler for 64-bit ARM, programs run by qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)  # GoogleTest asks for one
