@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
+#include "backends/cpu/code/llvm_compiler.h"
 #include "runtime/child.h"
 
 namespace hammock::testing {
@@ -33,9 +33,7 @@ class WarmStart : public ::testing::Test {
 };
 
 TEST_F(WarmStart, CompilesNothing) {
-  const char* plugin = std::getenv("HAMMOCK_CPU_LLVM_PLUGIN");
-  if (plugin && std::string(plugin) == "none")
-    GTEST_SKIP() << "there is no LLVM that could compile";
+  if (std::string why = cpu::LlvmCompiler::WhyAbsent(); !why.empty()) GTEST_SKIP() << why;
   // Otherwise the process might end before all of its code is compiled.
   ChildResult cold = Run("cold", "HAMMOCK_CPU_WAIT_FOR_CODE=true");
   ASSERT_TRUE(Succeeded(cold));

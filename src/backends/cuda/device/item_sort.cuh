@@ -5,28 +5,41 @@
 
 namespace hammock::cuda {
 
-// A key and a position of 32 bits each.
-struct PackedItem {
-  uint64_t word;
-
-  static __device__ PackedItem make(uint64_t key, int64_t position) {
-    return {key << 32 | (uint64_t)position};
-  }
-  static __device__ PackedItem last() { return {~0ull}; }
-  __device__ int64_t position() const { return (int64_t)(word & 0xffffffffull); }
-};
-__device__ inline bool before(PackedItem x, PackedItem y) { return x.word < y.word; }
+// A key and a position of 32 bits each. A plain integer: NVRTC would load the members of a struct
+// again where it chooses between two.
+using PackedItem = uint64_t;
 
 struct WideItem {
   uint64_t key, place;
-
-  static __device__ WideItem make(uint64_t key, int64_t position) {
-    return {key, (uint64_t)position};
-  }
-  static __device__ WideItem last() { return {~0ull, ~0ull}; }
-  __device__ int64_t position() const { return (int64_t)place; }
 };
-__device__ inline bool before(WideItem x, WideItem y) {
+
+template <class Item>
+__device__ Item make_item(uint64_t key, int64_t position);
+template <>
+__device__ inline PackedItem make_item<PackedItem>(uint64_t key, int64_t position) {
+  return key << 32 | (uint64_t)position;
+}
+template <>
+__device__ inline WideItem make_item<WideItem>(uint64_t key, int64_t position) {
+  return {key, (uint64_t)position};
+}
+
+template <class Item>
+__device__ Item last_item();
+template <>
+__device__ inline PackedItem last_item<PackedItem>() {
+  return ~0ull;
+}
+template <>
+__device__ inline WideItem last_item<WideItem>() {
+  return {~0ull, ~0ull};
+}
+
+__device__ inline int64_t position_of(PackedItem x) { return (int64_t)(x & 0xffffffffull); }
+__device__ inline int64_t position_of(const WideItem& x) { return (int64_t)x.place; }
+
+__device__ inline bool before(PackedItem x, PackedItem y) { return x < y; }
+__device__ inline bool before(const WideItem& x, const WideItem& y) {
   return x.key != y.key ? x.key < y.key : x.place < y.place;
 }
 
@@ -124,7 +137,7 @@ __device__ __forceinline__ void write_tile(const SortArgs<Element, Item>& args, 
       const int64_t row = block / args.tiles * (kSortTile / kWidth) + in.row;
       if (row >= args.rows || in.at >= kept) continue;
       const Item item = items[place_of(in.row * kWidth + in.at)];
-      const int64_t line = row / inner, column = row % inner, from = item.position();
+      const int64_t line = row / inner, column = row % inner, from = position_of(item);
       const int64_t to = (line * kept + in.at) * inner + column;
       args.values[to] = args.elements[(line * args.row_elements + from) * inner + column];
       args.positions[to] = from;
@@ -141,12 +154,12 @@ __device__ __forceinline__ void sort_tile(const SortArgs<typename Key::Element, 
     const TilePosition<kWidth, kStrided && !kFromItems> in(i);
     const int64_t row = block / args.tiles * (kSortTile / kWidth) + in.row;
     const int64_t at = block % args.tiles * kSortTile + in.at;
-    Item item = Item::last();
+    Item item = last_item<Item>();
     if (row < args.rows && at < extent) {
       if constexpr (kFromItems) {
         item = args.items[row * extent + at];
       } else {
-        item = Item::make(
+        item = make_item<Item>(
             Key::order(args.elements[(row / inner * extent + at) * inner + row % inner]), at);
       }
     }
@@ -183,7 +196,7 @@ __device__ __forceinline__ void pick_items(const SortArgs<typename Key::Element,
   }
   if (t == 0) have = 0;
   __syncthreads();
-  Item bound = Item::last();
+  Item bound = last_item<Item>();
   bool bounded = false;
   for (int64_t first = begin;; first += 1024) {
     Item seen[4];
@@ -191,9 +204,9 @@ __device__ __forceinline__ void pick_items(const SortArgs<typename Key::Element,
     for (int k = 0; k < 4; ++k) {
       const int64_t at = first + t + k * 256;
       if constexpr (kFromItems) {
-        seen[k] = at < end ? next[k] : Item::last();
+        seen[k] = at < end ? next[k] : last_item<Item>();
       } else {
-        seen[k] = at < end ? Item::make(Key::order(next[k]), at) : Item::last();
+        seen[k] = at < end ? make_item<Item>(Key::order(next[k]), at) : last_item<Item>();
       }
       if (at + 1024 < end) next[k] = from[(at + 1024) * step];
     }
@@ -215,7 +228,7 @@ __device__ __forceinline__ void pick_items(const SortArgs<typename Key::Element,
       if (!bounded) __syncthreads();
       continue;
     }
-    for (int i = had + t; i < kSortTile; i += 256) items[place_of(i)] = Item::last();
+    for (int i = had + t; i < kSortTile; i += 256) items[place_of(i)] = last_item<Item>();
     __syncthreads();
     sort_items<kSortTile>(items);
     if (last) break;
@@ -264,7 +277,7 @@ __device__ __forceinline__ void finish_sort(const FinishSortArgs<Element, Item>&
   const int64_t inner = kStrided ? args.inner : 1, kept = args.kept;
   const int64_t column = i % inner, k = i / inner % kept, line = i / inner / kept;
   const Item item = args.items[(line * inner + column) * args.row + k];
-  const int64_t from = item.position();
+  const int64_t from = position_of(item);
   args.values[i] = args.elements[(line * args.extent + from) * inner + column];
   args.positions[i] = from;
 }
