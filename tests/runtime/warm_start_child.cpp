@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   for (int64_t n : {10, 20, 30}) text += std::to_string(Sums(device, n)) + " ";
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   int64_t lowered = metrics::GetMetric("LowerTime", metrics::Kind::kTime).Data().samples;
-  int64_t compiled = CounterOf("CpuCodeCompiled") + CounterOf("cuda::KernelsCompiled");
+  int64_t compiled = CounterOf("cpu::CodeCompiled") + CounterOf("cuda::KernelsCompiled");
   std::printf("results %s\n", text.c_str());
   std::fflush(stdout);
   std::fprintf(stderr,

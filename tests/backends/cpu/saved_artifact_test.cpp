@@ -75,7 +75,7 @@ TEST_F(SavedArtifactTest, RunsAsItWasCompiledWithoutACompiler) {
     expected = Run(compiled);
   }
   config::Override hidden("cpu.llvm_plugin", "/there/is/no/llvm.so");
-  auto compiled_code = [] { return metrics::CounterValue("CpuCodeCompiled").value_or(0); };
+  auto compiled_code = [] { return metrics::CounterValue("cpu::CodeCompiled").value_or(0); };
   auto interpreted = [] { return metrics::CounterValue("cpu::KernelRunsInterpreted").value_or(0); };
   const int64_t before = compiled_code(), slow = interpreted();
   ComputationPtr loaded = backend_->DeserializeComputation(bytes, device_);
