@@ -1,6 +1,6 @@
 #include "ops/primitives/elementwise_kit.h"
 
-#include "base/never_destroyed.h"
+#include <algorithm>
 
 namespace hammock::ops {
 namespace {
@@ -17,9 +17,11 @@ Dims BroadcastAll(const InferCall& call) {
 
 std::span<const OpDef* const> Listed(std::span<const OpDef* const> nodes,
                                      std::span<const OpDef> functions) {
-  auto& list = NeverDestroyed<std::vector<const OpDef*>>(nodes.begin(), nodes.end());
-  for (const OpDef& record : functions) list.push_back(&record);
-  return list;
+  const size_t count = nodes.size() + functions.size();
+  const OpDef** list = new const OpDef*[count];
+  const OpDef** end = std::copy(nodes.begin(), nodes.end(), list);
+  for (const OpDef& record : functions) *end++ = &record;
+  return {list, count};
 }
 
 void InferNotBool(const InferCall& call) {
