@@ -44,14 +44,7 @@ void SavedComputations::Note(DeviceEntry& device, lazy::ComputationPtr computati
 lazy::ComputationPtr SavedComputations::Find(DeviceEntry& device, const Graph& graph) const {
   auto [first, last] = saved_.equal_range(graph.hash().lo);
   for (; first != last; ++first) {
-    const std::string& bytes = first->second;
-    if (device.backend->CheckCompatibility(bytes, device.device) != lazy::Compatibility::kOptimal) {
-      continue;
-    }
-    lazy::ComputationPtr found = CallBackend(
-        device, "DeserializeComputation",
-        [&](auto& backend) { return backend.DeserializeComputation(bytes, device.device); },
-        ErrorCode::kCompile);
+    lazy::ComputationPtr found = Deserialize(device, first->second);
     if (!found || found->graph() != graph) continue;
     metrics::Get<kNativeCodeLoaded>().Add();
     return found;

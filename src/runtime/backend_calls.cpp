@@ -157,6 +157,17 @@ lazy::Capability CapabilityOf(const DeviceEntry& device, const Graph& graph, Nod
   });
 }
 
+lazy::ComputationPtr Deserialize(DeviceEntry& device, std::string_view bytes) {
+  auto fits = [&](auto& backend) { return backend.CheckCompatibility(bytes, device.device); };
+  if (CallBackend(device, "CheckCompatibility", fits) != lazy::Compatibility::kOptimal) {
+    return nullptr;
+  }
+  return CallBackend(
+      device, "DeserializeComputation",
+      [&](auto& backend) { return backend.DeserializeComputation(bytes, device.device); },
+      ErrorCode::kCompile);
+}
+
 lazy::ComputationPtr Compile(DeviceEntry& device, const lazy::ComputationPtr& computation) {
   constexpr char kMethod[] = "Compile";
   auto compiled = CallBackend(

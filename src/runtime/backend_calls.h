@@ -45,6 +45,8 @@ std::vector<BackendDataPtr> Execute(DeviceEntry& device, const lazy::Computation
                                     std::span<const BackendDataPtr> arguments,
                                     const lazy::RunContext& run);
 lazy::Capability CapabilityOf(const DeviceEntry& device, const Graph& graph, NodeId node);
+/// From what SerializeComputation returned; null where that was for another build or device.
+lazy::ComputationPtr Deserialize(DeviceEntry& device, std::string_view bytes);
 /// CompileError for what is no Error.
 lazy::ComputationPtr Compile(DeviceEntry& device, const lazy::ComputationPtr& computation);
 

@@ -104,13 +104,7 @@ Graph WithoutSizes(Graph graph) {
 /// null: those that they were saved with.
 lazy::ComputationPtr LoadComputation(DeviceEntry& device, const std::string& bytes,
                                      const Graph* traced) {
-  if (device.backend->CheckCompatibility(bytes, device.device) != lazy::Compatibility::kOptimal) {
-    return nullptr;
-  }
-  lazy::ComputationPtr computation = CallBackend(
-      device, "DeserializeComputation",
-      [&](auto& backend) { return backend.DeserializeComputation(bytes, device.device); },
-      ErrorCode::kCompile);
+  lazy::ComputationPtr computation = Deserialize(device, bytes);
   if (!computation) return nullptr;
   if (traced) computation->SetLocations(*traced);
   computation->in_mark_step = InMarkStep();
@@ -149,8 +143,9 @@ WorkQueue& Saves() {
   return queue;
 }
 
-/// Given what the file holds, if there is one.
-using MakeBytes = std::function<std::string(const std::optional<std::string>& before)>;
+/// `before` reads what the file holds, if there is one.
+using MakeBytes =
+    std::function<std::string(const std::function<std::optional<std::string>()>& before)>;
 
 /// Writes what `bytes` returns in the background.
 void Save(const DeviceEntry& device, const char* kind, const std::function<std::string()>& key_of,
@@ -162,13 +157,11 @@ void Save(const DeviceEntry& device, const char* kind, const std::function<std::
     return true;
   }();
   try {
-    Saves().Push([&device, kind, key = key_of(), bytes = std::move(bytes)] {
+    Saves().Push([&device, cache = FileCache::OfConfig(), file_kind = device.type + kind,
+                  key = key_of(), bytes = std::move(bytes)] {
       process_exit::Run run(/*before_exit=*/false);
-      FileCache* cache = FileCache::OfConfig();
-      if (!cache) return;
       try {
-        const std::string file_kind = device.type + kind;
-        std::string made = bytes(cache->Load(file_kind, key));
+        std::string made = bytes([&] { return cache->Load(file_kind, key); });
         if (cache->Save(file_kind, key, made, config::Get<config::kCacheDirBytes>())) {
           metrics::Get<kDiskCacheWrites>().Add();
         }
@@ -318,9 +311,9 @@ CompiledStepPtr LoadInstance(
 void SaveGeneral(DeviceEntry& device, std::shared_ptr<GeneralStep> general, const Graph& traced,
                  std::span<const std::string> devices) {
   if (!SavesSteps()) return;
-  auto bytes = [&device, general](const std::optional<std::string>& before) {
+  auto bytes = [&device, general](const auto& before) {
     std::vector<SavedGeneral> all;
-    if (before) all = GeneralsIn(*before);
+    if (std::optional<std::string> others = before()) all = GeneralsIn(*others);
     RecordWriter rule, fields;
     rule(general->rule);
     fields(*general);

@@ -11,28 +11,6 @@
 namespace hammock {
 namespace {
 
-Graph Sample() {
-  return ParseGraph(R"(graph(n=4)
-    %0 = input : f32[n,4]  @ model.cpp:12
-    %1 = constant {value=2.5, dtype=f32} : f32[]
-    %2 = mul %0, %1 : f32[n,4]
-    %3:2 = sort %2 {dim=1, descending=false, stable=false} : f32[n,4], i64[n,4]
-    %4 = reshape %3 {sizes=[4*n]} : f32[4*n]
-    %5:2 = loop %4, %0 {body=graph {
-      %0 = input : i64[]
-      %1 = input : f32[16]
-      %2 = input : f32[4]
-      %3 = reduce_sum %1 {dims=[0], keepdim=false} : f32[]
-      return %1, %3
-    }, count=4, num_carried=1, num_stacked_in=1} : f32[16], f32[4]
-    %6 = dot_general %0, %2 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[n,n]
-    %7 = concat %0, %2, %6 {dim=0} : f32[3*n,4]
-    %8 = slice %7 {dim=0, start=1, size=2, step=3} : f32[2,4]
-    %9 = gather %0, %3.1 {dim=1} : f32[n,4]
-    %10:2 = custom_call %8, %9 {target="f", payload="\x00\xff", types=["f32[2]", "i8[]"]} : f32[2], i8[]
-    return %5.1, %7, %10)");
-}
-
 // What a hostile writer would do: the damage and a checksum that fits it.
 void FixChecksum(std::string& bytes) {
   if (bytes.size() < 8) return;
@@ -47,7 +25,7 @@ std::string ReadError(const std::string& bytes) {
 }
 
 TEST(Serialize, RoundTrips) {
-  Graph graph = Sample();
+  Graph graph = GraphOfAllForms();
   Verify(graph);
   std::string bytes = Serialize(graph);
   Graph again = DeserializeGraph(bytes);
@@ -57,7 +35,7 @@ TEST(Serialize, RoundTrips) {
 }
 
 TEST(Serialize, KeepsOriginsAndLocationsAsAsked) {
-  Graph graph = Sample();
+  Graph graph = GraphOfAllForms();
   for (NodeId id = 0; id < graph.size(); ++id) graph.mutable_node(id).origin = 100 - id;
   Graph plain = DeserializeGraph(Serialize(graph));
   EXPECT_EQ(plain[2].origin, -1);
@@ -74,7 +52,7 @@ TEST(Serialize, KeepsOriginsAndLocationsAsAsked) {
 }
 
 TEST(DeserializeGraph, NamesWhatIsWrong) {
-  std::string bytes = Serialize(Sample());
+  std::string bytes = Serialize(GraphOfAllForms());
   EXPECT_EQ(ReadError(""), "graph bytes: no serialised graph (0 bytes)");
   EXPECT_EQ(ReadError("something else that is long enough"),
             "graph bytes: no serialised graph (34 bytes)");
@@ -88,7 +66,7 @@ TEST(DeserializeGraph, NamesWhatIsWrong) {
 
 TEST(DeserializeGraph, NamesUnknownOpsAndNewerVersions) {
   // The first op of the table is "input": after magic and version its count, length and name.
-  std::string bytes = Serialize(Sample());
+  std::string bytes = Serialize(GraphOfAllForms());
   ASSERT_EQ(bytes.substr(14, 5), "input");
   std::string unknown = bytes;
   unknown[14] = 'z';
@@ -135,7 +113,7 @@ bool Survives(const std::string& bytes) {
 }
 
 TEST(DeserializeGraph, SurvivesDamagedBytes) {
-  const std::string bytes = Serialize(Sample());
+  const std::string bytes = Serialize(GraphOfAllForms());
   std::mt19937 random(7);
   int read = 0;
   for (int i = 0; i < 20000 && !testing::Test::HasFailure(); ++i) {
@@ -171,7 +149,7 @@ TEST(DeserializeGraph, SurvivesDamagedBytesOfEveryRecord) {
 }
 
 TEST(DeserializeGraph, SurvivesEveryTruncation) {
-  const std::string bytes = Serialize(Sample());
+  const std::string bytes = Serialize(GraphOfAllForms());
   for (size_t size = 0; size < bytes.size(); ++size) {
     std::string shorter = bytes.substr(0, size);
     EXPECT_FALSE(Survives(shorter));

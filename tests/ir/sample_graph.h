@@ -15,4 +15,7 @@ Graph GraphOfSample(const OpDef& op, const SampleCall& sample);
 /// The samples of all records, by name.
 std::vector<std::pair<const OpDef*, SampleCall>> AllSamples();
 
+/// Dim parameters, several outputs, a nested graph, text and number attributes, a location.
+Graph GraphOfAllForms();
+
 }  // namespace hammock

@@ -8,10 +8,10 @@
 
 namespace hammock::jit {
 
-/// Lowers all methods that are graphs to the delegate `hammock` and saves the module with machine
-/// code for this CPU. With LoadOptions::allow_native a process runs it without a compiler; on
-/// another CPU, or without that option, graphs are compiled anew. CompileError where there is no
-/// LLVM.
+/// Lowers all methods that are graphs to the delegate `hammock` and saves the module with compiled
+/// computations for this CPU and build of the library. With LoadOptions::allow_native a process
+/// runs them without a compiler; elsewhere, or without that option, graphs are compiled anew.
+/// NotSupported where there is no LLVM.
 HAMMOCK_API void compile_ahead(Module& module, const std::string& path,
                                const LowerOptions& options = {}, Location at = Location::current());
 
