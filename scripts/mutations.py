@@ -29,7 +29,7 @@ SCHEDULE = "src/compiler/loops/schedule.cpp"
 EMIT = "src/backends/cpu/emit/emit_llvm.cpp"
 EMIT_BLOCKS = "src/backends/cpu/emit/emit_blocks.cpp"
 EMIT_SUMS = "src/backends/cpu/emit/emit_sums.cpp"
-STEP = "src/backends/cpu/kernel_step.cpp"
+STEP = "src/backends/cpu/kernel_command.cpp"
 PLAN = "src/compiler/loops/memory_plan.cpp"
 INTERPRETER = "src/backends/cpu/interpret/kernel_interpreter.cpp"
 
@@ -73,8 +73,8 @@ MUTATIONS = [
     ("shared_scratch", "threads share scratch memory", STEP,
      "scratch + worker * worker_scratch_", "scratch + 0 * worker * worker_scratch_", "StepGroups.*"),
     ("lifetime", "buffers are free one step before they are read last", PLAN,
-     "for (int buffer : schedule.steps[i].reads) last_use[static_cast<size_t>(buffer)] = last;",
-     "for (int buffer : schedule.steps[i].reads) last_use[static_cast<size_t>(buffer)] = last - 1;",
+     "for (int buffer : schedule.commands[i].reads) last_use[static_cast<size_t>(buffer)] = last;",
+     "for (int buffer : schedule.commands[i].reads) last_use[static_cast<size_t>(buffer)] = last - 1;",
      "--interpreted"),
     ("shared_buffer", "what only passes bytes on has a buffer of its own that nobody writes", SCHEDULE,
      "schedule.buffer_of[Index(step.writes[0])] = source;", "(void)source;", "--interpreted"),

@@ -4,7 +4,7 @@
 #include <hammock/hammock.h>
 #include <hammock/nn.h>
 #include <hammock/optim.h>
-#include <hammock/trace.h>
+#include <hammock/profile.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   std::printf(
       "\nTry next\n"
       "  HAMMOCK_EXPLAIN_MISSES=1 build/examples/demo 1   why each graph was compiled\n"
-      "  HAMMOCK_TRACE_FILE=run.json build/examples/demo 1 &&\n"
+      "  HAMMOCK_PROFILE_FILE=run.json build/examples/demo 1 &&\n"
       "    build/tools/hammock/hammock report run.json -o run.html   a page of all that was done\n"
       "  docs/quickstart.md   a program of your own\n");
   return accuracy > 0.8 ? 0 : 1;

@@ -26,11 +26,11 @@ namespace hammock::config {
 extern HAMMOCK_API Option<bool> kAsync, kCheckBorrowed, kDebugNans, kEager, kExplainMisses,
     kFallback, kFastMath, kGeneralise, kParamAliasing, kPrintPasses, kVerifyPasses, kWideSums;
 extern HAMMOCK_API Option<int64_t> kCacheDirBytes, kCompilationCacheBytes, kCompilationCacheSize,
-    kDeviceDataCacheSize, kMaxAsyncQueue, kMetricsSamples, kTraceFileBytes, kTrimGraphBytes,
+    kDeviceDataCacheSize, kMaxAsyncQueue, kMetricsSamples, kProfileFileBytes, kTrimGraphBytes,
     kTrimGraphSize, kVerifyReplay;
 extern HAMMOCK_API Option<std::string> kCacheDir, kDevice, kFallbackDevice, kForceFallback, kLoad,
     kLogLevel, kMatmulPrecision, kMetricsPercentiles, kSaveTensorsFile, kSaveTensorsFormat,
-    kTraceFile;
+    kProfileFile;
 
 /// What is known of one option.
 struct OptionInfo {

@@ -29,9 +29,9 @@
 #include "hammock/ops.h"
 #include "hammock/optim.h"
 #include "hammock/print.h"
+#include "hammock/profile.h"
 #include "hammock/random.h"
 #include "hammock/tensor.h"
-#include "hammock/trace.h"
 
 #endif
 #endif

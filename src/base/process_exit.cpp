@@ -117,9 +117,9 @@ Cancelled::Cancelled()
 
 void AwaitEndIfCancelled(const Error& error) {
   // Destructors of static objects may wait for this thread, so not for ever.
-  constexpr std::chrono::seconds kPatience{10};
+  constexpr std::chrono::seconds kGracePeriod{10};
   if (ends_process || !Begun() || !dynamic_cast<const Cancelled*>(&error)) return;
-  PollUntil(Limit() + kPatience, [] { return false; });
+  PollUntil(Limit() + kGracePeriod, [] { return false; });
 }
 
 Run::Run(bool before_exit) : outer_(current_run), before_exit_(before_exit) {

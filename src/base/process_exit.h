@@ -24,7 +24,7 @@ inline constexpr std::chrono::milliseconds kGrace{1500};
 inline constexpr std::chrono::milliseconds kLimit{2000};
 
 /// The parts of the library that have something to end, in their order.
-enum class Stage { kKernelCompiles, kClosures, kSteps, kSavedSteps, kTrace, kCount };
+enum class Stage { kKernelCompiles, kClosures, kSteps, kSavedSteps, kProfile, kCount };
 /// Has `end` called at exit.
 void Register(Stage stage, void (*end)());
 /// Makes the handler the first one to run. Called when a thread ends, and when a library that

@@ -39,11 +39,11 @@ void RunLogged(const std::string& name, const WorkQueue::Task& task) {
 // Apart from the queue, so that the child of a fork can leave it behind: its mutex may be locked
 // and its thread does not exist.
 struct WorkQueue::State {
-  State(std::string name_in, size_t capacity_in, std::chrono::microseconds patience_in)
-      : name(std::move(name_in)), patience(patience_in), capacity(capacity_in) {}
+  State(std::string name_in, size_t capacity_in, std::chrono::microseconds grace_period_in)
+      : name(std::move(name_in)), grace_period(grace_period_in), capacity(capacity_in) {}
 
   bool Idle() const { return tasks.empty() && !running; }
-  bool helped() const { return patience.count() > 0; }
+  bool helped() const { return grace_period.count() > 0; }
 
   /// Runs the first task without the lock.
   void RunFirst(std::unique_lock<std::mutex>& lock) {
@@ -90,7 +90,7 @@ struct WorkQueue::State {
     }
     while (true) {
       const uint64_t due = pushed;
-      work.wait_for(lock, patience, [&] { return stopping; });
+      work.wait_for(lock, grace_period, [&] { return stopping; });
       if (stopping || (taken < due && !running)) return due;
       // While tasks come it looks now and then, so that nobody has to wake it.
       if (pushed != due || !tasks.empty()) continue;
@@ -101,7 +101,7 @@ struct WorkQueue::State {
   }
 
   const std::string name;
-  const std::chrono::microseconds patience;
+  const std::chrono::microseconds grace_period;
   std::atomic<uint64_t> started_at_fork{kNotStarted};
   mutable std::mutex mutex;
   std::condition_variable work;   // a task was added, or the queue stops
@@ -117,9 +117,9 @@ struct WorkQueue::State {
   std::thread thread;
 };
 
-WorkQueue::WorkQueue(std::string name, size_t capacity, std::chrono::microseconds patience)
+WorkQueue::WorkQueue(std::string name, size_t capacity, std::chrono::microseconds grace_period)
     : name_(std::move(name)),
-      state_(std::make_unique<State>(name_, std::max<size_t>(capacity, 1), patience)) {
+      state_(std::make_unique<State>(name_, std::max<size_t>(capacity, 1), grace_period)) {
   ForkCount();  // from now on forks are counted
 }
 

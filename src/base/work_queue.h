@@ -12,9 +12,9 @@ namespace hammock {
 /// A bounded queue whose tasks one thread runs in order. The thread starts with the first task. All
 /// functions may be called from any thread, also by tasks.
 ///
-/// With `patience` the thread leaves each task that long to those who wait for it: they run tasks
-/// themselves, one at a time and in order as before, which spares them a change of threads. So does
-/// a `Push` into a full queue.
+/// With a `grace_period` the thread leaves each task that long to those who wait for it: they run
+/// tasks themselves, one at a time and in order as before, which spares them a change of threads.
+/// So does a `Push` into a full queue.
 ///
 /// Tasks handle their own errors; one that escapes is logged and the next task runs. After `Stop`,
 /// `Push` runs the task on the calling thread, in turn, so that nothing is lost while a process
@@ -26,7 +26,7 @@ class WorkQueue {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   /// `name` is for messages and debuggers.
-  WorkQueue(std::string name, size_t capacity, std::chrono::microseconds patience = {});
+  WorkQueue(std::string name, size_t capacity, std::chrono::microseconds grace_period = {});
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
@@ -38,7 +38,8 @@ class WorkQueue {
   /// Waits until no task is waiting or running. In a task it returns at once.
   void Drain();
 
-  /// With patience: runs tasks until `done`, or until there are none. In a task it returns at once.
+  /// With a grace period: runs tasks until `done`, or until there are none. In a task it returns at
+  /// once.
   void HelpUntil(const std::function<bool()>& done);
 
   /// Runs all tasks that are waiting and ends the thread. Where that takes until `end` it returns

@@ -12,16 +12,16 @@ namespace hammock::jit {
 
 /// A line of a program as it is shown: the text is kept, since files may be gone where an archive
 /// is used.
-struct SourcePlace {
+struct SourceLocation {
   std::string where;  ///< "model.cpp:12", or empty
   std::string text;
 };
 
 struct DebugEntry {
   std::string op;
-  SourcePlace place;
-  std::vector<std::string> labels = {};     ///< of the methods inside the lowered one
-  std::vector<SourcePlace> called_at = {};  ///< of each of them, outermost first
+  SourceLocation location;
+  std::vector<std::string> labels = {};        ///< of the methods inside the lowered one
+  std::vector<SourceLocation> called_at = {};  ///< of each of them, outermost first
 };
 
 /// The handles of one lowered module.

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/trace_file.h"
+#include "base/profile_file.h"
 #include "hammock/device.h"
 #include "hammock/metrics.h"
-#include "hammock/trace.h"
+#include "hammock/profile.h"
 #include "trace/tensor_impl.h"
 
 namespace hammock {
@@ -64,12 +64,12 @@ std::string TimeText(double seconds) {
 
 }  // namespace
 
-Activity::Activity() : start_ns_(tracing::Now()) {
+Activity::Activity() : start_ns_(profile::Now()) {
   start_ = TotalsNow();
-  tracing::detail::wanted.fetch_add(2, std::memory_order_relaxed);
+  profile::detail::wanted.fetch_add(2, std::memory_order_relaxed);
 }
 
-Activity::~Activity() { tracing::detail::wanted.fetch_sub(2, std::memory_order_relaxed); }
+Activity::~Activity() { profile::detail::wanted.fetch_sub(2, std::memory_order_relaxed); }
 
 ActivityTotals Activity::totals() const {
   ActivityTotals now = TotalsNow();
@@ -84,7 +84,7 @@ ActivityTotals Activity::totals() const {
   now.compiling_seconds -= start_.compiling_seconds;
   now.kernel_compiling_seconds -= start_.kernel_compiling_seconds;
   now.running_seconds -= start_.running_seconds;
-  now.seconds = static_cast<double>(tracing::Now() - start_ns_) / 1e9;
+  now.seconds = static_cast<double>(profile::Now() - start_ns_) / 1e9;
   return now;
 }
 

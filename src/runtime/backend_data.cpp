@@ -174,7 +174,7 @@ int64_t DerivedBytes(const BackendDevice& device) {
   return total;
 }
 
-int64_t DropDerivedForms(const BackendDevice& device) {
+int64_t DropDerivedData(const BackendDevice& device) {
   DerivedRegistry& registry = Registry();
   if (registry.count.load(std::memory_order_relaxed) == 0) return 0;
   std::lock_guard lock(registry.mutex);

@@ -224,7 +224,7 @@ class Plans {
     lock.unlock();
     LoweredStep lowered = LowerStep(device, traced);
     compiler::Schedule schedule = compiler::MakeSchedule(lowered.graph);
-    std::vector<int64_t> scratch(schedule.steps.size());
+    std::vector<int64_t> scratch(schedule.commands.size());
     int64_t peak = compiler::PlanMemory(schedule, scratch).peak_bytes();
     Add({hash, std::move(key), peak});
     lock.lock();

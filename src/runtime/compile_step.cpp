@@ -187,7 +187,7 @@ int64_t SizeOfGraph(const Graph& graph) {
 LoweredStep LowerStep(DeviceEntry& device, const Graph& traced) {
   std::set<std::string> forced = ForcedNames();
   auto start = std::chrono::steady_clock::now();
-  tracing::Span span("lower", "compile");
+  profile::Span span("lower", "compile");
   auto query = [&](const Graph& graph, NodeId node) -> lazy::Capability {
     if (IsForced(forced, graph[node])) return {Verdict::kRefuse, kForcedFallback};
     return CapabilityOf(device, graph, node);
@@ -261,7 +261,7 @@ lazy::ComputationPtr CompileGraph(DeviceEntry& device, std::span<const std::stri
     return backend.GetCompilationDevices(own, devices.empty() ? std::span(&own, 1) : devices);
   });
   metrics::ScopedTimer timer(metrics::Get<kCompileTime>());
-  tracing::Span span("compile for device", "compile");
+  profile::Span span("compile for device", "compile");
   if (span.on()) [[unlikely]]
     span.Set("device", own);
   return Compile(device, computation);
@@ -351,7 +351,7 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   auto start = std::chrono::steady_clock::now();
   MarkStepScope mark_step(options.full_step);
   std::string where = LocationText(CurrentLocation());
-  tracing::Span span("compile", "compile");
+  profile::Span span("compile", "compile");
   span.Set("nodes", traced.size());
   span.Set("where", where);
   auto finish = [&](CompiledStepPtr step) {
@@ -372,7 +372,7 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   }
   CompileMiss miss;
   {
-    tracing::Span explaining("explain", "compile");
+    profile::Span explaining("explain", "compile");
     miss = ExplainMiss(*this, device, hash, SettingsIn(key), traced, where);
   }
   miss.trigger = options.trigger;

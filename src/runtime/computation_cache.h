@@ -37,8 +37,8 @@ struct TraceFacts;
 struct CompiledStep {
   CompiledStep();
 
-  const int64_t number;                           // over the process, for traces
-  std::shared_ptr<const TraceFacts> trace_facts;  // made and guarded by trace_points.cpp
+  const int64_t number;                             // over the process, for traces
+  std::shared_ptr<const TraceFacts> profile_facts;  // made and guarded by trace_points.cpp
   Hash128 hash;
   std::vector<uint64_t> key;
   Graph traced;

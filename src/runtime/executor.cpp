@@ -253,11 +253,11 @@ std::vector<BackendDataPtr> UploadLeaves(DeviceEntry& device,
   std::vector<BackendDataPtr> data;
   {
     metrics::ScopedTimer timer(metrics::Get<kTransferToDeviceTime>());
-    tracing::Span span("upload", "transfer");
+    profile::Span span("upload", "transfer");
     span.Set("bytes", total);
     data = Upload(device, tensors);
   }
-  if (tracing::IsOn()) [[unlikely]]
+  if (profile::IsOn()) [[unlikely]]
     WriteMemory(device);
   metrics::Get<kTransferToDeviceBytes>().AddSample(static_cast<double>(total));
   return data;
@@ -377,7 +377,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
   }
   CountTraced(Context());
   const ClaimedPrints prints;
-  tracing::Span span(options.trigger, "sync");
+  profile::Span span(options.trigger, "sync");
   if (span.on()) [[unlikely]]
     DescribeSync(span, device);
   constexpr int kTries = 8;
@@ -462,7 +462,7 @@ bool Serves(const CompiledStep& compiled, const Walk& walk) {
 
 CompiledStepPtr StepExecutor::Instantiate(DeviceEntry& device, const Hash128& hash,
                                           GeneralMatch match) {
-  tracing::Span span("new sizes", "compile");
+  profile::Span span("new sizes", "compile");
   auto start = std::chrono::steady_clock::now();
   CompiledStepPtr step = MakeInstance(device, match.general, std::move(match.sizes));
   if (!step) return nullptr;
@@ -483,7 +483,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
     std::unique_lock lock(graph_mutex);
     AwaitSettling(device, lock);
     {
-      tracing::Span span("walk and key", "key");
+      profile::Span span("walk and key", "key");
       RunWalk(roots, device.id, settings, walk, false, Context().units);
     }
     walk.hash.lo &= hash_mask;
@@ -516,7 +516,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
     if (!compiled || !Serves(*compiled, walk)) {
       GeneralMatch general;
       {
-        tracing::Span span("cache lookup", "cache");
+        profile::Span span("cache lookup", "cache");
         compiled = cache.Find(walk.hash, walk.key.words());
         if (!compiled) {
           general = cache.FindGeneral(StructureOf(walk), walk.key.words());
@@ -783,7 +783,7 @@ void StepExecutor::AddMiss(CompileMiss miss) {
   miss.number = ++miss_count_;
   if (config::Get<config::kExplainMisses>()) Log(LogLevel::kWarn, "{}", miss.ToText());
   if (misses_.size() >= 256) misses_.erase(misses_.begin());
-  if (tracing::IsOn()) [[unlikely]]
+  if (profile::IsOn()) [[unlikely]]
     WriteMiss(miss);
   misses_.push_back(std::move(miss));
 }

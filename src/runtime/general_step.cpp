@@ -329,8 +329,8 @@ std::optional<SizeSample> Generaliser::SampleAt(const GeneralStep& general, cons
 }
 
 FoundRule Generaliser::RuleOf(const GeneralStep& general) const {
-  const std::vector<SizePlace> traced = SizePlacesOf(traced_);
-  const std::vector<SizePlace> lowered = SizePlacesOf(lowered_->graph);
+  const std::vector<SizeSlot> traced = SizeSlotsOf(traced_);
+  const std::vector<SizeSlot> lowered = SizeSlotsOf(lowered_->graph);
   FoundRule found = FindRule(general.samples, traced, lowered);
   if (!found.rule || found.rule->defined_at.size() == 1) return found;
   // With several parameters much fits few samples by chance.

@@ -79,7 +79,7 @@ bool FreeMemoryOf(DeviceEntry& device) {
   int64_t before = held();
   // Steps keep memory until it is known whether they have failed.
   CallBackend(device, "Hurry", [&](auto& backend) { backend.Hurry(device.device); });
-  int64_t derived = lazy::DropDerivedForms(device.device);
+  int64_t derived = lazy::DropDerivedData(device.device);
   if (derived > 0) metrics::Get<kDerivedBytesDropped>().AddSample(static_cast<double>(derived));
   std::vector<DeviceEntry::CachedScalar> scalars;
   {

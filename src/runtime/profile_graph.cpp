@@ -1,4 +1,4 @@
-/// A compiled step as JSON, for traces: nodes in order, and the kernel that each landed in.
+/// A compiled step as JSON, for profiles: nodes in order, and the kernel that each landed in.
 
 #include <fmt/format.h>
 

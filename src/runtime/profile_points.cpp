@@ -19,43 +19,43 @@ namespace {
 constinit const metrics::DeclaredMetric kRecordTime({
     .name = "RecordTime",
     .kind = metrics::Kind::kTime,
-    .doc = "Recording ops; only while a trace is written or an `Activity` lives.",
+    .doc = "Recording ops; only while a profile is written or an `Activity` lives.",
 });
 
 }  // namespace
 
 void NoteOp(ThreadContext& context) {
-  if (context.first_op_ns != 0 && tracing::span_boundary >= context.last_op_ns) {
+  if (context.first_op_ns != 0 && profile::span_boundary >= context.last_op_ns) {
     --context.traced_nodes;  // this one belongs to the next span
     CountTraced(context);
     ++context.traced_nodes;
   }
-  context.last_op_ns = tracing::Now();
+  context.last_op_ns = profile::Now();
   if (context.first_op_ns == 0) context.first_op_ns = context.last_op_ns;
 }
 
 void WriteRecorded(ThreadContext& context, int64_t ops) {
   metrics::Get<kRecordTime>().AddSample(
       static_cast<double>(context.last_op_ns - context.first_op_ns));
-  if (tracing::IsOn()) {
-    tracing::WriteSpan("record", "record ops", context.first_op_ns, context.last_op_ns,
+  if (profile::IsOn()) {
+    profile::WriteSpan("record", "record ops", context.first_op_ns, context.last_op_ns,
                        fmt::format(R"({{"ops":{}}})", ops));
   }
   context.first_op_ns = context.last_op_ns = 0;
 }
 
-void DescribeSync(tracing::Span& span, const DeviceEntry& device) {
+void DescribeSync(profile::Span& span, const DeviceEntry& device) {
   span.Set("device", device.name());
   span.Set("where", LocationText(CurrentLocation()));
 }
 
 void WriteMiss(const CompileMiss& miss) {
-  tracing::WriteInstant("recompile", "compile: " + miss.kind, miss.ToJson());
+  profile::WriteInstant("recompile", "compile: " + miss.kind, miss.ToJson());
 }
 
 int64_t WriteMemory(const DeviceEntry& device, int64_t planned) {
   int64_t in_use = MemoryOf(device).in_use;
-  tracing::WriteMemory(device.name(), in_use, in_use + planned);
+  profile::WriteMemory(device.name(), in_use, in_use + planned);
   return in_use + planned;
 }
 
@@ -63,17 +63,17 @@ namespace {
 
 constinit thread_local TracedRun* current_run = nullptr;
 
-/// Writes the graph the first time that a trace meets the step.
+/// Writes the graph the first time that a profile meets the step.
 std::shared_ptr<const TraceFacts> FactsOf(CompiledStep& step) {
   static auto& mutex = NeverDestroyed<std::mutex>();
   std::lock_guard lock(mutex);
-  uint64_t trace = tracing::TraceNumber();
-  if (step.trace_facts && step.trace_facts->trace == trace) return step.trace_facts;
+  uint64_t profile = profile::ProfileNumber();
+  if (step.profile_facts && step.profile_facts->profile == profile) return step.profile_facts;
   auto facts = std::make_shared<TraceFacts>();
-  facts->trace = trace;
-  tracing::WriteMetadata("hammock_graph", DescribeGraph(step, facts.get()));
-  tracing::Flush();  // it explains what may end the process next
-  step.trace_facts = facts;
+  facts->profile = profile;
+  profile::WriteMetadata("hammock_graph", DescribeGraph(step, facts.get()));
+  profile::Flush();  // it explains what may end the process next
+  step.profile_facts = facts;
   return facts;
 }
 
@@ -105,17 +105,17 @@ const lazy::RunProfile* TracedRun::OfSegment(const CompiledSegment& segment) {
   return &profile;
 }
 
-int64_t lazy::RunProfile::Now() { return tracing::Now(); }
+int64_t lazy::RunProfile::Now() { return profile::Now(); }
 
 void lazy::RunProfile::AddKernel(size_t kernel, std::string_view name, int64_t begin,
                                  int64_t end) const {
-  tracing::WriteSpan("kernel", name, begin, end,
+  profile::WriteSpan("kernel", name, begin, end,
                      fmt::format(R"({{"graph":{},"kernel":{}}})", graph,
                                  first_kernel + static_cast<int64_t>(kernel)));
 }
 
 void lazy::RunProfile::AddMemory(int64_t in_use) const {
-  tracing::WriteMemory(device, in_use, planned_bytes);
+  profile::WriteMemory(device, in_use, planned_bytes);
 }
 
 }  // namespace hammock

@@ -1,5 +1,5 @@
 #pragma once
-/// The events that the executor writes into a trace; see docs/design/traces.md.
+/// The events that the executor writes into a profile; see docs/design/profiles.md.
 
 #include <cstdint>
 #include <memory>
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "base/trace_file.h"
+#include "base/profile_file.h"
 #include "hammock/executor.h"
 #include "hammock/lazy/backend_data.h"
 #include "hammock/lazy/run_context.h"
-#include "hammock/trace.h"
+#include "hammock/profile.h"
 
 namespace hammock {
 
@@ -20,16 +20,16 @@ struct CompiledStep;
 struct DeviceEntry;
 struct ThreadContext;
 
-[[gnu::cold]] void DescribeSync(tracing::Span& span, const DeviceEntry& device);
+[[gnu::cold]] void DescribeSync(profile::Span& span, const DeviceEntry& device);
 [[gnu::cold]] void WriteMiss(const CompileMiss& miss);
 
 /// The memory of a device now; `planned` is what a run will take besides. Returns the
 /// sum.
 [[gnu::cold]] int64_t WriteMemory(const DeviceEntry& device, int64_t planned = 0);
 
-/// The facts about a step that its runs write into a trace that has its graph.
+/// The facts about a step that its runs write into a profile that has its graph.
 struct TraceFacts {
-  uint64_t trace = 0;                  // its number
+  uint64_t profile = 0;                // its number
   int64_t planned_bytes = 0;           // of a run besides its inputs
   std::vector<int64_t> first_kernels;  // by segment: how many kernels are in those before
 };
@@ -39,7 +39,7 @@ std::string DescribeGraph(const CompiledStep& step, TraceFacts* facts);
 /// Waits, in a span of its own if there is something to wait for.
 inline void WaitFor(const lazy::BackendData& data, const char* what) {
   if (data.IsReady()) return;
-  tracing::Span span(what, "wait");
+  profile::Span span(what, "wait");
   data.Wait();
 }
 
@@ -47,7 +47,7 @@ inline void WaitFor(const lazy::BackendData& data, const char* what) {
 class TracedRun {
  public:
   explicit TracedRun(CompiledStep& step) {
-    if (tracing::IsOn()) [[unlikely]]
+    if (profile::IsOn()) [[unlikely]]
       Begin(step);
   }
   ~TracedRun() {
@@ -68,7 +68,7 @@ class TracedRun {
   std::shared_ptr<const TraceFacts> facts_;
   lazy::RunProfile profile_;
   TracedRun* outer_run_ = nullptr;
-  std::optional<tracing::Span> span_;
+  std::optional<profile::Span> span_;
 };
 
 }  // namespace hammock

@@ -51,7 +51,7 @@ constinit const metrics::DeclaredCounter kDirectDeviceCopies({
 std::vector<HostTensor> DownloadMeasured(DeviceEntry& device,
                                          std::span<const BackendDataPtr> data) {
   metrics::ScopedTimer timer(metrics::Get<kTransferFromDeviceTime>());
-  tracing::Span span("download", "transfer");
+  profile::Span span("download", "transfer");
   std::vector<HostTensor> tensors = Download(device, data);
   int64_t total = 0;
   for (const HostTensor& tensor : tensors) total += tensor.bytes();
@@ -123,7 +123,7 @@ NodePtr StepExecutor::CopyToDevice(const Tensor& tensor, DeviceId to, LocationId
   bool one_backend = target && from != kNoDevice && EntryOf(from).backend == target->backend;
   if (one_backend && !HostLeafOf(value).defined()) {
     BackendDataPtr data = Materialize(value, "copy to device");
-    tracing::Span span("copy between devices", "transfer");
+    profile::Span span("copy between devices", "transfer");
     if (BackendDataPtr copy = CopyDirectly(*target, data)) {
       metrics::Get<kDirectDeviceCopies>().Add();
       return MakeDataLeaf(copy, to, location);
@@ -137,7 +137,7 @@ void StepExecutor::Drain(DeviceEntry& device) {
     Throw(ErrorCode::kExecutionForbidden,
           "a computation that runs on {} cannot wait until the device is idle", device.name());
   }
-  tracing::Span span("wait for device", "wait");
+  profile::Span span("wait for device", "wait");
   for (Lane* lane : LanesOf(device)) lane->Drain();
   if (device.in_flight.load(std::memory_order_acquire) != 0) {
     CallBackend(device, "Hurry", [&](auto& backend) { backend.Hurry(device.device); });

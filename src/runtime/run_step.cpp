@@ -115,7 +115,7 @@ std::vector<bool> OutputsThatNeed(const Graph& graph, NodeId origin) {
 /// Copies a value of one device to another through the host.
 BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& data) {
   if (&to == &from) return data;
-  tracing::Span span("copy between devices", "transfer");
+  profile::Span span("copy between devices", "transfer");
   if (span.on()) [[unlikely]]
     span.Set("bytes", data->shape().bytes());
   std::vector<HostTensor> host = Download(from, std::span(&data, 1));

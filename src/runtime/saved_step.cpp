@@ -13,7 +13,7 @@
 #include "compiler/sizes/skeleton.h"
 #include "hammock/config.h"
 #include "hammock/metric.h"
-#include "hammock/trace.h"
+#include "hammock/profile.h"
 #include "runtime/backend_calls.h"
 #include "runtime/code_settings.h"
 #include "runtime/compile_step.h"
@@ -89,11 +89,11 @@ std::string KeyOf(const DeviceEntry& device, const Graph& traced,
 /// Graphs that differ in sizes alone have one form.
 Graph WithoutSizes(Graph graph) {
   constexpr int64_t kSize = 2;  // which has an inverse
-  const std::vector<SizePlace> places = SizePlacesOf(graph);
-  for (size_t i = 0, end = 0; i < places.size(); i = end) {
-    while (end < places.size() && places[end].node == places[i].node) ++end;
+  const std::vector<SizeSlot> slots = SizeSlotsOf(graph);
+  for (size_t i = 0, end = 0; i < slots.size(); i = end) {
+    while (end < slots.size() && slots[end].node == slots[i].node) ++end;
     std::vector<int64_t> sizes(end - i, kSize);
-    SetSizes(graph.mutable_node(places[i].node), std::span(places).subspan(i, end - i), sizes);
+    SetSizes(graph.mutable_node(slots[i].node), std::span(slots).subspan(i, end - i), sizes);
   }
   return graph;
 }
@@ -123,7 +123,7 @@ void WarnOfCurrent(const DeviceEntry& device) {
 template <class KeyOf, class Read>
 auto Load(const DeviceEntry& device, const char* kind, const KeyOf& key_of, const Read& read)
     -> decltype(read(std::string())) {
-  tracing::Span span("load", "compile");
+  profile::Span span("load", "compile");
   try {
     std::optional<std::string> bytes = FileCache::OfConfig()->Load(device.type + kind, key_of());
     if (!bytes) return nullptr;

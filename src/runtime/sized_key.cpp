@@ -34,24 +34,24 @@ class KeyLayout {
     }
   }
 
-  size_t PositionOf(const SizePlace& place) const {
-    const GraphNode& node = traced_[place.node];
-    size_t at = first_[static_cast<size_t>(place.node)];
-    size_t position = static_cast<size_t>(place.position);
-    if (place.kind == SizePlace::kDim || place.kind == SizePlace::kInputDim) {
-      return TypeAt(node, at, place.which) + 1 + position;
+  size_t PositionOf(const SizeSlot& slot) const {
+    const GraphNode& node = traced_[slot.node];
+    size_t at = first_[static_cast<size_t>(slot.node)];
+    size_t position = static_cast<size_t>(slot.position);
+    if (slot.kind == SizeSlot::kDim || slot.kind == SizeSlot::kInputDim) {
+      return TypeAt(node, at, slot.which) + 1 + position;
     }
-    at = AttrAt(node, TypeAt(node, at, static_cast<int>(node.types.size())), place.which);
-    return place.inside ? at + PositionInside(node, place) : at + 1 + position;
+    at = AttrAt(node, TypeAt(node, at, static_cast<int>(node.types.size())), slot.which);
+    return slot.inside ? at + PositionInside(node, slot) : at + 1 + position;
   }
 
  private:
   /// Which word of a graph in an attribute changes with the size.
-  static size_t PositionInside(GraphNode node, const SizePlace& place) {
+  static size_t PositionInside(GraphNode node, const SizeSlot& slot) {
     std::vector<uint64_t> words[2];
     for (int64_t size : {3, 5}) {
-      SetSizes(node, std::span(&place, 1), std::span(&size, 1));
-      node.attrs[static_cast<size_t>(place.which)].AppendBytes(words[size == 3]);
+      SetSizes(node, std::span(&slot, 1), std::span(&size, 1));
+      node.attrs[static_cast<size_t>(slot.which)].AppendBytes(words[size == 3]);
     }
     auto differs = std::ranges::mismatch(words[0], words[1]);
     return static_cast<size_t>(differs.in1 - words[0].begin());
@@ -75,11 +75,11 @@ class KeyLayout {
   std::vector<size_t> first_;  // by node
 };
 
-Scalar NumberAt(const Graph& traced, const SizePlace& place) {
-  bool attribute = place.kind == SizePlace::kAttribute || place.kind == SizePlace::kConstant;
+Scalar NumberAt(const Graph& traced, const SizeSlot& slot) {
+  bool attribute = slot.kind == SizeSlot::kAttribute || slot.kind == SizeSlot::kConstant;
   if (!attribute) return Scalar(int64_t{0});
-  const Attr& attr = traced[place.node].attrs[static_cast<size_t>(place.which)];
-  if (place.inside) return NumberAt(attr.graph(), *place.inside);
+  const Attr& attr = traced[slot.node].attrs[static_cast<size_t>(slot.which)];
+  if (slot.inside) return NumberAt(attr.graph(), *slot.inside);
   return attr.kind() == Attr::Kind::kScalar ? attr.scalar() : Scalar(int64_t{0});
 }
 
@@ -105,10 +105,10 @@ uint64_t StructureOf(uint64_t scope, const Graph& traced) {
 SizedKey::SizedKey(std::vector<uint64_t> key, const Graph& traced, const SizeRule& rule)
     : key_(std::move(key)), derived_(rule.derived) {
   const KeyLayout layout(traced);
-  const std::vector<SizePlace> places = SizePlacesOf(traced);
-  for (size_t index : rule.defined_at) defined_at_.push_back(layout.PositionOf(places[index]));
+  const std::vector<SizeSlot> slots = SizeSlotsOf(traced);
+  for (size_t index : rule.defined_at) defined_at_.push_back(layout.PositionOf(slots[index]));
   for (const auto& [index, size] : rule.traced) {
-    varying_.push_back({layout.PositionOf(places[index]), size, NumberAt(traced, places[index])});
+    varying_.push_back({layout.PositionOf(slots[index]), size, NumberAt(traced, slots[index])});
   }
   std::ranges::sort(varying_, {}, &Varying::position);
   HAMMOCK_CHECK(SizesOf(key_), "the rule of a graph does not give its key");

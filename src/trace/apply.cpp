@@ -9,7 +9,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
-#include "hammock/trace.h"
+#include "hammock/profile.h"
 #include "ir/primitives.h"
 #include "trace/autocast.h"
 #include "trace/hooks.h"
@@ -101,7 +101,7 @@ inline bool CountOp(ThreadContext& context) {
       config::kTrimGraphBytes.value.load(kRelaxed) != context.most_bytes) [[unlikely]] {
     context.nodes_look = context.held_look = 0;
   }
-  if (tracing::detail::wanted.load(kRelaxed) != 0) [[unlikely]]
+  if (profile::detail::wanted.load(kRelaxed) != 0) [[unlikely]]
     NoteOp(context);
   return context.traced_nodes >= context.nodes_look || context.held_bytes >= context.held_look;
 }

@@ -165,8 +165,8 @@ TEST(ConfigEnvironment, SetsOptions) {
 }
 
 TEST(ConfigEnvironment, HasUnderscoresForDots) {
-  std::string output = OutputOfChild("HAMMOCK_CPU_TIME_STEPS=1");
-  EXPECT_NE(output.find("time_steps true"), std::string::npos) << output;
+  std::string output = OutputOfChild("HAMMOCK_CPU_TIME_KERNELS=1");
+  EXPECT_NE(output.find("time_kernels true"), std::string::npos) << output;
   EXPECT_EQ(output.find("config:"), std::string::npos) << output;
 }
 

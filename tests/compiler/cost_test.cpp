@@ -46,11 +46,11 @@ int64_t Bytes(const std::string& text) {
   Graph graph = ParseGraph(text);
   return BytesOf(graph, graph.size() - 1);
 }
-lazy::KernelInfo OnlyStep(const std::string& text) {
+lazy::KernelInfo OnlyCommand(const std::string& text) {
   Graph graph = ParseGraph(text);
-  std::vector<lazy::KernelInfo> steps = DescribeSteps(graph, MakeSchedule(graph));
-  EXPECT_EQ(steps.size(), 1u);
-  return steps.at(0);
+  std::vector<lazy::KernelInfo> commands = DescribeCommands(graph, MakeSchedule(graph));
+  EXPECT_EQ(commands.size(), 1u);
+  return commands.at(0);
 }
 
 TEST(Cost, OfElementwiseOpsIsThatOfTheScalarFunction) {
@@ -63,7 +63,7 @@ TEST(Cost, OfElementwiseOpsIsThatOfTheScalarFunction) {
 }
 
 TEST(Cost, OfAKernelIsThatOfItsNodes) {
-  EXPECT_EQ(OnlyStep(R"(
+  EXPECT_EQ(OnlyCommand(R"(
     %0 = input : f32[3,4]
     %1 = exp %0 : f32[3,4]
     %2 = reduce_sum %1 {dims=[1], keepdim=false} : f32[3]
@@ -101,8 +101,8 @@ TEST(Cost, OfOpsOutOfTreeIsInTheirRecords) {
       "%0 = input : f32[6]\n%1 = cost_test::counted %0 {passes=5} : f32[6]\nreturn %1";
   EXPECT_EQ(Flops(counted), 3 * 5 * 6);
   EXPECT_EQ(Bytes(counted), 5 * 24);
-  EXPECT_EQ(OnlyStep(counted).flops, 3 * 5 * 6);
-  EXPECT_EQ(OnlyStep(counted).bytes, 5 * 24);
+  EXPECT_EQ(OnlyCommand(counted).flops, 3 * 5 * 6);
+  EXPECT_EQ(OnlyCommand(counted).bytes, 5 * 24);
   EXPECT_EQ(Flops("%0 = input : f32[6]\n%1 = cost_test::composite %0 : f32[6]\nreturn %1"),
             3 * 2 * 6 + 6 * InfoOf(ScalarFn::kExp).cost + 6);
 }
@@ -119,7 +119,7 @@ TEST(Cost, OfASelectionIsThatOfTheSelected) {
       "%0 = input : f32[1000,4]\n%1 = input : i64[3]\n"
       "%2 = index_select %0, %1 {dim=0} : f32[3,4]\nreturn %2";
   EXPECT_EQ(Bytes(text), 2 * 3 * 4 * 4 + 3 * 8);
-  EXPECT_EQ(OnlyStep(text).bytes, 2 * 3 * 4 * 4 + 3 * 8);
+  EXPECT_EQ(OnlyCommand(text).bytes, 2 * 3 * 4 * 4 + 3 * 8);
 }
 
 }  // namespace

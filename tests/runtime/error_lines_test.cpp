@@ -10,7 +10,7 @@
 #include "hammock/data.h"
 #include "hammock/distributions.h"
 #include "hammock/jit/compile_ahead.h"
-#include "hammock/trace.h"
+#include "hammock/profile.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
 
@@ -302,7 +302,7 @@ TEST_F(ErrorLines, OfOptionsAndDevices) {
   EXPECT_LINE(config::LoadFile("/nonexistent"));
   EXPECT_LINE(config::Set<config::kTrimGraphSize>(-5));
   EXPECT_LINE(GetMemoryInfo(Device("cpu:9")));
-  EXPECT_LINE(tracing::Start("/nonexistent/trace.json"));
+  EXPECT_LINE(profile::Start("/nonexistent/trace.json"));
   EXPECT_LINE(AutocastGuard guard(f64));
   EXPECT_LINE(add_step_closure(nullptr));
   EXPECT_LINE(CompiledGraph().text());

@@ -31,14 +31,14 @@ Tensor Random(const Dims& sizes, uint64_t seed, const Device& device = "referenc
 /// The rule that fits graphs of these texts, which serve as traced and as lowered ones.
 FoundRule RuleOf(const std::vector<std::string>& texts) {
   std::vector<SizeSample> samples;
-  std::vector<SizePlace> places;
+  std::vector<SizeSlot> slots;
   for (const std::string& text : texts) {
     Graph graph = ParseGraph(text);
     Skeleton skeleton = SkeletonOf(graph);
     samples.push_back({skeleton.sizes, skeleton.sizes});
-    places = SizePlacesOf(graph);
+    slots = SizeSlotsOf(graph);
   }
-  return FindRule(samples, places, places);
+  return FindRule(samples, slots, slots);
 }
 
 std::string Generalised(const std::vector<std::string>& texts) {

@@ -1,5 +1,5 @@
-// trace_child MODE: programs that end in awkward moments while they write the trace that the option
-// `trace_file` names.
+// profile_child MODE: programs that end in awkward moments while they write the profile that the
+// option `profile_file` names.
 
 #include <hammock/hammock.h>
 #include <sys/wait.h>
@@ -38,15 +38,15 @@ int main(int argc, char** argv) {
   if (mode == "throw") throw std::runtime_error("nobody catches it");
   if (mode == "fork") {
     if (fork() == 0) {
-      tracing::Mark("of the child");
-      tracing::Stop();
-      tracing::Start(std::string(argv[2]) + ".child");  // one of its own
-      tracing::Mark("of the child's own");
-      tracing::Stop();
+      profile::Mark("of the child");
+      profile::Stop();
+      profile::Start(std::string(argv[2]) + ".child");  // one of its own
+      profile::Mark("of the child's own");
+      profile::Stop();
       _exit(0);
     }
     wait(nullptr);
-    tracing::Mark("of the parent");
+    profile::Mark("of the parent");
   }
   return 0;
 }

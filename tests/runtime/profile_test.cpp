@@ -1,4 +1,4 @@
-#include "hammock/trace.h"
+#include "hammock/profile.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -21,14 +21,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-class Trace : public ::testing::Test {
+class Profile : public ::testing::Test {
  protected:
   void SetUp() override {
     path = ::testing::TempDir() + "trace_" + std::to_string(getpid()) + ".json";
     LazyGraphExecutor::Get()->ClearComputationCache();
   }
   void TearDown() override {
-    tracing::Stop();
+    profile::Stop();
     std::filesystem::remove(path);
   }
 
@@ -77,11 +77,11 @@ void TrainSteps(int steps, const Device& device) {
   }
 }
 
-TEST_F(Trace, HasEveryPartOfAStepWhereItHappened) {
+TEST_F(Profile, HasEveryPartOfAStepWhereItHappened) {
   config::Override code("cpu.wait_for_code", "true");
-  tracing::Start(path);
+  profile::Start(path);
   TrainSteps(3, "cpu");
-  tracing::Stop();
+  profile::Stop();
   Json events = Read();
   for (const char* category :
        {"record", "sync", "key", "cache", "compile", "pass", "execute", "kernel", "transfer"}) {
@@ -107,15 +107,15 @@ TEST_F(Trace, HasEveryPartOfAStepWhereItHappened) {
   EXPECT_EQ(ArgsOf(events, "record ops")["ops"], 5);
 }
 
-TEST_F(Trace, HasTheGraphWithItsKernels) {
+TEST_F(Profile, HasTheGraphWithItsKernels) {
   // Source lines are looked up where the compiler saw them.
   for (const char* folder : {"", "tests"}) {
     std::filesystem::path base = testing::SourcePath(folder);
     if (std::filesystem::exists(base / __FILE__)) std::filesystem::current_path(base);
   }
-  tracing::Start(path);
+  profile::Start(path);
   TrainSteps(2, "cpu");
-  tracing::Stop();
+  profile::Stop();
   Json events = Read();
   auto graphs = Select(events, "name", "hammock_graph");
   ASSERT_EQ(graphs.size(), 1u) << "a graph is written once";
@@ -151,22 +151,22 @@ TEST_F(Trace, HasTheGraphWithItsKernels) {
   EXPECT_EQ(run.size(), graph["kernels"].size()) << "every kernel has its time";
 }
 
-TEST_F(Trace, HasSpansOfAThreadOneInsideTheOther) {
-  tracing::Start(path);
+TEST_F(Profile, HasSpansOfAThreadOneInsideTheOther) {
+  profile::Start(path);
   Tensor x = Data({4}, "cpu");
   Tensor y = x + 1.0f;
   {
-    tracing::Span outer("outer");
+    profile::Span outer("outer");
     y = y * 2.0f;
     {
-      tracing::Span inner("inner");
+      profile::Span inner("inner");
       y = y - 3.0f;
     }
     y = y * y;
   }
   y = y + 1.0f;
   y.host();
-  tracing::Stop();
+  profile::Stop();
   Json events = Read();
   auto spans = Select(events, "ph", "X");
   for (const Json& a : spans) {
@@ -182,25 +182,25 @@ TEST_F(Trace, HasSpansOfAThreadOneInsideTheOther) {
   EXPECT_EQ(ops, (std::vector<int>{1, 1, 1, 1, 1}));
 }
 
-TEST_F(Trace, HasAGraphThatWasCompiledBefore) {
+TEST_F(Profile, HasAGraphThatWasCompiledBefore) {
   TrainSteps(1, "cpu");
   for (int i = 0; i < 2; ++i) {
-    tracing::Start(path);
+    profile::Start(path);
     TrainSteps(1, "cpu");
-    tracing::Stop();
+    profile::Stop();
     Json events = Read();
-    EXPECT_EQ(Select(events, "name", "hammock_graph").size(), 1u) << "in each trace";
+    EXPECT_EQ(Select(events, "name", "hammock_graph").size(), 1u) << "in each profile";
     EXPECT_TRUE(Select(events, "name", "compile").empty());
     EXPECT_EQ(ArgsOf(events, "cache lookup")["found"], "yes");
   }
 }
 
-TEST_F(Trace, ExplainsCompilesAsTheyHappen) {
-  tracing::Start(path);
+TEST_F(Profile, ExplainsCompilesAsTheyHappen) {
+  profile::Start(path);
   Tensor x = Data({4}, "reference");
   exp(x).host();
   sin(x).host();
-  tracing::Stop();
+  profile::Stop();
   auto misses = Select(Read(), "cat", "recompile");
   ASSERT_EQ(misses.size(), 2u);
   EXPECT_EQ(misses[0]["name"], "compile: first graph");
@@ -208,13 +208,13 @@ TEST_F(Trace, ExplainsCompilesAsTheyHappen) {
   EXPECT_NE(misses[1]["args"]["detail"].get<std::string>().find("sin"), std::string::npos);
 }
 
-TEST_F(Trace, FollowsSegmentsToTheFallbackDevice) {
+TEST_F(Profile, FollowsSegmentsToTheFallbackDevice) {
   config::Override forced("force_fallback", "exp");
-  tracing::Start(path);
+  profile::Start(path);
   Tensor x = Data({4}, "cpu");
   Tensor y = exp(x * 2.0f) + 1.0f;
   y.host();
-  tracing::Stop();
+  profile::Stop();
   Json events = Read();
   Json graph = ArgsOf(events, "hammock_graph");
   ASSERT_EQ(graph["fallbacks"].size(), 1u);
@@ -232,14 +232,14 @@ TEST_F(Trace, FollowsSegmentsToTheFallbackDevice) {
   EXPECT_EQ(run.size(), graph["kernels"].size()) << "those of both segments of the device";
 }
 
-TEST_F(Trace, HasTheKernelsOfABackendFromOutside) {
+TEST_F(Profile, HasTheKernelsOfABackendFromOutside) {
   testing::HostBackend backend("profiled");
   testing::Registered registered(backend);
-  tracing::Start(path);
+  profile::Start(path);
   Tensor y = Data({4}, "profiled") * 2.0f;
   y.host();
   const std::string line = LocationText(backend.location());
-  tracing::Stop();
+  profile::Stop();
   EXPECT_NE(line.find("profile_test.cpp"), std::string::npos) << line;
   Json events = Read();
   std::vector<Json> kernels = Select(events, "cat", "kernel");
@@ -254,10 +254,10 @@ TEST_F(Trace, HasTheKernelsOfABackendFromOutside) {
   EXPECT_TRUE(has_memory);
 }
 
-TEST_F(Trace, CountsMemoryAndWhatIsPlanned) {
-  tracing::Start(path);
+TEST_F(Profile, CountsMemoryAndWhatIsPlanned) {
+  profile::Start(path);
   TrainSteps(2, "cpu");
-  tracing::Stop();
+  profile::Stop();
   int64_t most_planned = 0;
   auto samples = Select(Read(), "name", "memory of cpu:0");
   ASSERT_GE(samples.size(), 7u) << "after the upload, and before, in and after each of two runs";
@@ -269,50 +269,50 @@ TEST_F(Trace, CountsMemoryAndWhatIsPlanned) {
   EXPECT_GT(most_planned, 32 * 16 * 4);
 }
 
-TEST_F(Trace, ClosesSpansOfWhatFails) {
-  tracing::Start(path);
+TEST_F(Profile, ClosesSpansOfWhatFails) {
+  profile::Start(path);
   try {
-    tracing::Span span("mine");
+    profile::Span span("mine");
     span.Set("text", "a \"quote\" and </script> and \xff");
     span.Set("number", 3);
     throw std::runtime_error("out");
   } catch (const std::runtime_error&) {
   }
-  tracing::Stop();
+  profile::Stop();
   Json args = ArgsOf(Read(), "mine");
   EXPECT_EQ(args["number"], 3);
   EXPECT_EQ(args["text"].get<std::string>().substr(0, 30),
             "a \"quote\" and </script> and \xef\xbf");
 }
 
-TEST_F(Trace, IsBounded) {
-  config::Override limit("trace_file_bytes", "65536");
-  tracing::Start(path);
-  for (int i = 0; i < 5000; ++i) tracing::Mark("a moment");
-  tracing::Stop();
+TEST_F(Profile, IsBounded) {
+  config::Override limit("profile_file_bytes", "65536");
+  profile::Start(path);
+  for (int i = 0; i < 5000; ++i) profile::Mark("a moment");
+  profile::Stop();
   EXPECT_LT(std::filesystem::file_size(path), 65536u + 1000u);
   EXPECT_GT(ArgsOf(Read(), "hammock_left_out")["events"], 1000);
 }
 
-TEST_F(Trace, BeginsAndEndsWithTheOption) {
+TEST_F(Profile, BeginsAndEndsWithTheOption) {
   std::string pattern = ::testing::TempDir() + "trace_%p.json";
   {
-    config::Override option("trace_file", pattern);
-    EXPECT_TRUE(tracing::IsOn());
-    tracing::Mark("seen");
+    config::Override option("profile_file", pattern);
+    EXPECT_TRUE(profile::IsOn());
+    profile::Mark("seen");
   }
-  EXPECT_FALSE(tracing::IsOn());
-  tracing::Mark("not seen");
+  EXPECT_FALSE(profile::IsOn());
+  profile::Mark("not seen");
   EXPECT_EQ(Select(Read(), "ph", "i").size(), 1u);
 }
 
-TEST_F(Trace, RefusesWhatCannotBe) {
-  EXPECT_ERROR(tracing::Start("/no/such/folder/x.json"), ValueError, "cannot write");
-  EXPECT_ERROR(tracing::Start(""), ValueError, "empty");
-  tracing::Start(path);
-  EXPECT_ERROR(tracing::Start(path + "2"), ValueError, "is being written");
-  tracing::Stop();
-  tracing::Stop();
+TEST_F(Profile, RefusesWhatCannotBe) {
+  EXPECT_ERROR(profile::Start("/no/such/folder/x.json"), ValueError, "cannot write");
+  EXPECT_ERROR(profile::Start(""), ValueError, "empty");
+  profile::Start(path);
+  EXPECT_ERROR(profile::Start(path + "2"), ValueError, "is being written");
+  profile::Stop();
+  profile::Stop();
 }
 
 // ---- Ends of processes
@@ -320,9 +320,9 @@ TEST_F(Trace, RefusesWhatCannotBe) {
 void RunChild(const std::string& mode, const std::string& path) {
   pid_t child = fork();
   if (child == 0) {
-    setenv("HAMMOCK_TRACE_FILE", path.c_str(), 1);
+    setenv("HAMMOCK_PROFILE_FILE", path.c_str(), 1);
     (void)!freopen("/dev/null", "w", stderr);
-    execl(HAMMOCK_TRACE_CHILD, HAMMOCK_TRACE_CHILD, mode.c_str(), path.c_str(), nullptr);
+    execl(HAMMOCK_PROFILE_CHILD, HAMMOCK_PROFILE_CHILD, mode.c_str(), path.c_str(), nullptr);
     _exit(127);
   }
   int status = 0;
@@ -330,17 +330,17 @@ void RunChild(const std::string& mode, const std::string& path) {
   EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 127);
 }
 
-TEST_F(Trace, IsWholeHoweverTheProcessEnds) {
+TEST_F(Profile, IsWholeHoweverTheProcessEnds) {
   for (const char* mode : {"", "abort", "throw", "kill"}) {
     RunChild(mode, path);
     Json events;
     ASSERT_NO_THROW(events = Read()) << mode;
     EXPECT_EQ(Select(events, "name", "hammock_graph").size(), 1u) << mode;
-    EXPECT_EQ(ArgsOf(events, "process_name")["name"], "trace_child");
+    EXPECT_EQ(ArgsOf(events, "process_name")["name"], "profile_child");
   }
 }
 
-TEST_F(Trace, BelongsToTheProcessThatBeganIt) {
+TEST_F(Profile, BelongsToTheProcessThatBeganIt) {
   RunChild("fork", path);
   Json events = Read();
   EXPECT_EQ(Select(events, "name", "of the parent").size(), 1u);

@@ -16,10 +16,10 @@ TOOL, TRAINING, FOLDER = sys.argv[1:4]
 
 
 def make_report(model):
-    trace, page = (os.path.join(FOLDER, model + end) for end in (".json", ".html"))
-    environment = dict(os.environ, HAMMOCK_TRACE_FILE=trace, HAMMOCK_DEVICE="cpu")
+    profile, page = (os.path.join(FOLDER, model + end) for end in (".json", ".html"))
+    environment = dict(os.environ, HAMMOCK_PROFILE_FILE=profile, HAMMOCK_DEVICE="cpu")
     subprocess.run([TRAINING, model], check=True, env=environment)
-    subprocess.run([TOOL, "report", trace, "-o", page], check=True)
+    subprocess.run([TOOL, "report", profile, "-o", page], check=True)
     return "file://" + page
 
 

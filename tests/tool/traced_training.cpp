@@ -46,7 +46,7 @@ void Train(nn::UnaryModule& net) {
   mark_step(true);  // the initial weights
   optim::Adam optimizer(net.parameters(), {.lr = 1e-3});
   for (int64_t batch : {32, 32, 32, 32, 20}) {
-    tracing::Span span("</script><b id=\"planted\">step");
+    profile::Span span("</script><b id=\"planted\">step");
     Tensor x = Ramp({batch, 64}, 0.01f);
     Tensor labels = from_host(HostTensor::From(std::vector<int64_t>(batch, 3), {batch}));
     optimizer.zero_grad();

@@ -12,8 +12,8 @@
 #include "commands.h"
 #include "hammock/hammock.h"
 #include "model_file.h"
+#include "profile_reader.h"
 #include "table.h"
-#include "trace_reader.h"
 
 namespace hammock::tool {
 
@@ -64,21 +64,21 @@ RunFn RunOf(const Model& model, const std::vector<Tensor>& inputs) {
   return [replayed, args] { sync_multi(replayed.Call(args)); };
 }
 
-/// Runs under a trace in a file of its own and takes the kernels' times from it.
+/// Runs under a profile in a file of its own and takes the kernels' times from it.
 std::vector<KernelRow> TimeKernels(const RunFn& run) {
   constexpr int kRuns = 10;
   std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("hammock_bench_{}.json", getpid()))
           .string();
-  if (tracing::IsOn()) return {};  // the user's own
-  tracing::Start(path);
+  if (profile::IsOn()) return {};  // the user's own
+  profile::Start(path);
   for (int i = 0; i < kRuns; ++i) run();
-  tracing::Stop();
-  Trace trace = ParseTrace(ReadFile(path), path);
+  profile::Stop();
+  Profile profile = ParseProfile(ReadFile(path), path);
   std::filesystem::remove(path);
   std::vector<KernelRow> rows;
-  auto times = TimesOfKernels(trace);
-  for (const Json& written : trace.graphs) {
+  auto times = TimesOfKernels(profile);
+  for (const Json& written : profile.graphs) {
     const Json& kernels = written["kernels"];
     for (size_t i = 0; i < kernels.size(); ++i) {
       auto found = times.find({written["graph"].get<int64_t>(), static_cast<int64_t>(i)});

@@ -73,7 +73,7 @@ struct ExplainOptions {
 int Explain(const ExplainOptions& options);
 
 struct ReportOptions {
-  std::string trace;
+  std::string profile;
   std::string output;
 };
 int Report(const ReportOptions& options);

@@ -1,4 +1,5 @@
-// hammock explain: which graphs were compiled, why, and what to do about it, from a log or a trace.
+// hammock explain: which graphs were compiled, why, and what to do about it, from a log or a
+// profile.
 
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@
 #include "commands.h"
 #include "hammock/error.h"
 #include "model_file.h"
-#include "trace_reader.h"
+#include "profile_reader.h"
 
 namespace hammock::tool {
 
@@ -60,9 +61,9 @@ std::vector<FoundCompile> FromLog(const std::string& text) {
   return compiles;
 }
 
-std::vector<FoundCompile> FromTrace(const Trace& trace) {
+std::vector<FoundCompile> FromProfile(const Profile& profile) {
   std::vector<FoundCompile> compiles;
-  for (const Miss& miss : trace.misses) {
+  for (const Miss& miss : profile.misses) {
     auto text = [&](const char* key) { return miss.args.value(key, std::string()); };
     compiles.push_back({std::to_string(miss.args.value("number", int64_t{0})), text("device"),
                         text("trigger"), text("where"), text("kind"), text("detail"),
@@ -74,7 +75,7 @@ std::vector<FoundCompile> FromTrace(const Trace& trace) {
 std::vector<FoundCompile> Read(const std::string& path) {
   std::string text = ReadFile(path);
   if (text.starts_with("[") && text.find("\"ph\"") != std::string::npos) {
-    return FromTrace(ParseTrace(text, path));
+    return FromProfile(ParseProfile(text, path));
   }
   return FromLog(text);
 }
@@ -98,7 +99,7 @@ Json ToJson(const FoundCompile& compile) {
 void Print(const std::vector<FoundCompile>& compiles) {
   if (compiles.empty()) {
     std::cout << "no compiles found; a log has them if the program ran with "
-                 "HAMMOCK_EXPLAIN_MISSES=1, a trace always has\n";
+                 "HAMMOCK_EXPLAIN_MISSES=1, a profile always has\n";
     return;
   }
   std::vector<std::pair<std::string, int>> advice;  // with how often it applies

@@ -14,8 +14,8 @@ using namespace hammock::tool;
 constexpr const char* kAbout =
     "Hammock: lazy tensors - record, compile once, run on any device.\n"
     "\n"
-    "See what a program did:  HAMMOCK_TRACE_FILE=trace.json ./program\n"
-    "                         hammock report trace.json -o report.html";
+    "See what a program did:  HAMMOCK_PROFILE_FILE=profile.json ./program\n"
+    "                         hammock report profile.json -o report.html";
 constexpr const char* kFooter =
     "A MODEL is the text of a graph, or an archive with a method `forward`. Options of the "
     "library\n"
@@ -112,13 +112,14 @@ void AddReading(CLI::App& app, AllOptions& all, int& result) {
                           all.explain, Explain, result);
   explain
       ->add_option("LOG", all.explain.log,
-                   "A log of a program run with HAMMOCK_EXPLAIN_MISSES=1, or a trace")
+                   "A log of a program run with HAMMOCK_EXPLAIN_MISSES=1, or a profile")
       ->required();
   AddJson(explain, all.explain);
 
   CLI::App* report =
-      Add(app, "report", "Make one HTML page of a trace", all.report, Report, result);
-  report->add_option("TRACE", all.report.trace, "Written with HAMMOCK_TRACE_FILE=...")->required();
+      Add(app, "report", "Make one HTML page of a profile", all.report, Report, result);
+  report->add_option("PROFILE", all.report.profile, "Written with HAMMOCK_PROFILE_FILE=...")
+      ->required();
   report->add_option("-o,--output", all.report.output, "The page to write")->required();
 }
 

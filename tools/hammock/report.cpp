@@ -1,4 +1,4 @@
-// hammock report: one page of a trace. What the page shows is worked out here; report/ draws it.
+// hammock report: one page of a profile. What the page shows is worked out here; report/ draws it.
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 #include "commands.h"
 #include "graph_layout.h"
 #include "model_file.h"
+#include "profile_reader.h"
 #include "report_page.h"
-#include "trace_reader.h"
 
 namespace hammock::tool {
 
@@ -53,7 +53,7 @@ Json SourcesOf(const Json& graph, int kernel) {
   return sources;
 }
 
-/// Adds places and times to a graph as it stands in a trace.
+/// Adds places and times to a graph as it stands in a profile.
 Json WithLayout(Json graph, const GraphTimes& times) {
   std::vector<LayoutNode> nodes = NodesOf(graph);
   Json& kernels = graph["kernels"];
@@ -78,7 +78,7 @@ Json WithLayout(Json graph, const GraphTimes& times) {
   return graph;
 }
 
-/// Traces come from files: what the page relies on has to be there.
+/// Profiles come from files: what the page relies on has to be there.
 bool IsWhole(const Json& graph) {
   auto list = [&](const char* key) { return graph.contains(key) && graph[key].is_array(); };
   if (!list("nodes") || !list("kernels") || !list("outputs")) return false;
@@ -99,19 +99,19 @@ bool IsWhole(const Json& graph) {
 
 /// Spans of a thread with how deep they are nested: [category, name, start, duration, depth, args].
 /// The longest are kept where there are very many.
-Json ThreadsOf(const Trace& trace, int64_t* left_out) {
+Json ThreadsOf(const Profile& profile, int64_t* left_out) {
   constexpr size_t kMost = 40000;
   double shortest = -1;
-  if (trace.spans.size() > kMost) {
+  if (profile.spans.size() > kMost) {
     std::vector<double> durations;
-    for (const TraceSpan& span : trace.spans) durations.push_back(span.duration);
+    for (const ProfileSpan& span : profile.spans) durations.push_back(span.duration);
     std::nth_element(durations.begin(), durations.begin() + kMost, durations.end(),
                      std::greater<>());
     shortest = durations[kMost];
   }
   std::map<int64_t, Json> threads;
   std::map<int64_t, std::vector<double>> open;  // ends of the spans around
-  for (const TraceSpan& span : trace.spans) {
+  for (const ProfileSpan& span : profile.spans) {
     if (span.duration <= shortest) {
       ++*left_out;
       continue;
@@ -125,9 +125,9 @@ Json ThreadsOf(const Trace& trace, int64_t* left_out) {
   }
   Json result = Json::array();
   for (auto& [id, spans] : threads) {
-    auto name = trace.thread_names.find(id);
+    auto name = profile.thread_names.find(id);
     result.push_back(
-        {{"name", name == trace.thread_names.end() ? std::to_string(id) : name->second},
+        {{"name", name == profile.thread_names.end() ? std::to_string(id) : name->second},
          {"spans", std::move(spans)}});
   }
   // The program's own thread first.
@@ -136,18 +136,18 @@ Json ThreadsOf(const Trace& trace, int64_t* left_out) {
   return result;
 }
 
-double TimeIn(const Trace& trace, std::string_view category, std::string_view name = {}) {
+double TimeIn(const Profile& profile, std::string_view category, std::string_view name = {}) {
   double sum = 0;
-  for (const TraceSpan& span : trace.spans) {
+  for (const ProfileSpan& span : profile.spans) {
     if (span.category == category && (name.empty() || span.name == name)) sum += span.duration;
   }
   return Rounded(sum);
 }
 
-Json TotalsOf(const Trace& trace) {
+Json TotalsOf(const Profile& profile) {
   int64_t ops = 0, hits = 0, syncs = 0, runs = 0, kernel_runs = 0, kernels = 0, fallbacks = 0,
           compiled = 0;
-  for (const TraceSpan& span : trace.spans) {
+  for (const ProfileSpan& span : profile.spans) {
     if (span.category == "record") ops += span.args.value("ops", int64_t{0});
     hits += span.category == "cache" && span.args.value("found", "") == "yes";
     syncs += span.category == "sync";
@@ -155,12 +155,12 @@ Json TotalsOf(const Trace& trace) {
     kernel_runs += span.category == "kernel";
     compiled += span.category == "kernel compile";
   }
-  for (const Json& graph : trace.graphs) {
+  for (const Json& graph : profile.graphs) {
     kernels += static_cast<int64_t>(graph.value("kernels", Json::array()).size());
     fallbacks += static_cast<int64_t>(graph.value("fallbacks", Json::array()).size());
   }
   int64_t peak = 0, planned = 0;
-  for (const auto& [device, samples] : trace.memory) {
+  for (const auto& [device, samples] : profile.memory) {
     for (const MemorySample& sample : samples) {
       peak = std::max(peak, sample.in_use);
       planned = std::max(planned, sample.planned);
@@ -169,8 +169,8 @@ Json TotalsOf(const Trace& trace) {
   return {{"ops", ops},
           {"syncs", syncs},
           {"hits", hits},
-          {"compiles", trace.misses.size()},
-          {"graphs", trace.graphs.size()},
+          {"compiles", profile.misses.size()},
+          {"graphs", profile.graphs.size()},
           {"runs", runs},
           {"kernels", kernels},
           {"kernel_runs", kernel_runs},
@@ -178,19 +178,19 @@ Json TotalsOf(const Trace& trace) {
           {"fallbacks", fallbacks},
           {"peak", peak},
           {"planned", planned},
-          {"record_us", TimeIn(trace, "record")},
-          {"compile_us", TimeIn(trace, "compile", "compile")},
-          {"kernel_compile_us", TimeIn(trace, "kernel compile")},
-          {"execute_us", TimeIn(trace, "execute")},
-          {"transfer_us", TimeIn(trace, "transfer")},
-          {"wait_us", TimeIn(trace, "wait")}};
+          {"record_us", TimeIn(profile, "record")},
+          {"compile_us", TimeIn(profile, "compile", "compile")},
+          {"kernel_compile_us", TimeIn(profile, "kernel compile")},
+          {"execute_us", TimeIn(profile, "execute")},
+          {"transfer_us", TimeIn(profile, "transfer")},
+          {"wait_us", TimeIn(profile, "wait")}};
 }
 
 /// Thinned out where there are more samples than a screen has columns; extremes stay.
-Json MemoryOf(const Trace& trace) {
+Json MemoryOf(const Profile& profile) {
   constexpr size_t kMost = 4000;
   Json devices = Json::array();
-  for (const auto& [device, samples] : trace.memory) {
+  for (const auto& [device, samples] : profile.memory) {
     size_t step = samples.size() / kMost + 1;
     Json list = Json::array();
     for (size_t i = 0; i < samples.size(); i += step) {
@@ -206,13 +206,13 @@ Json MemoryOf(const Trace& trace) {
   return devices;
 }
 
-Json MissesOf(const Trace& trace) {
+Json MissesOf(const Profile& profile) {
   std::map<std::string, double> compile_us;  // by hash
-  for (const Json& graph : trace.graphs) {
+  for (const Json& graph : profile.graphs) {
     compile_us[graph.value("hash", "")] = graph.value("compile_ms", 0.0) * 1000;
   }
   Json misses = Json::array();
-  for (const Miss& miss : trace.misses) {
+  for (const Miss& miss : profile.misses) {
     Json json = miss.args;
     CompileCause cause{json.value("kind", ""), json.value("trigger", ""),
                        json.value("generalised", "")};
@@ -226,9 +226,9 @@ Json MissesOf(const Trace& trace) {
   return misses;
 }
 
-Json RunsOf(const Trace& trace) {
+Json RunsOf(const Profile& profile) {
   std::map<int64_t, std::pair<int64_t, double>> runs;
-  for (const TraceSpan& span : trace.spans) {
+  for (const ProfileSpan& span : profile.spans) {
     if (span.category != "execute") continue;
     auto& [count, total] = runs[span.args.value("graph", int64_t{0})];
     ++count;
@@ -241,26 +241,20 @@ Json RunsOf(const Trace& trace) {
   return json;
 }
 
-Json ReportData(const Trace& trace) {
-  GraphTimes times = TimesOfKernels(trace);
+Json ReportData(const Profile& profile) {
+  GraphTimes times = TimesOfKernels(profile);
   Json graphs = Json::array();
-  for (const Json& graph : trace.graphs) {
+  for (const Json& graph : profile.graphs) {
     if (IsWhole(graph)) graphs.push_back(WithLayout(graph, times));
   }
   int64_t spans_left_out = 0;
-  Json threads = ThreadsOf(trace, &spans_left_out);
-  return {{"program", trace.program},
-          {"started", trace.started},
-          {"end_us", Rounded(trace.end)},
-          {"left_out", trace.left_out},
-          {"spans_left_out", spans_left_out},
-          {"cut", trace.cut},
-          {"totals", TotalsOf(trace)},
-          {"graphs", std::move(graphs)},
-          {"runs", RunsOf(trace)},
-          {"threads", std::move(threads)},
-          {"memory", MemoryOf(trace)},
-          {"misses", MissesOf(trace)}};
+  Json threads = ThreadsOf(profile, &spans_left_out);
+  return {{"program", profile.program},       {"started", profile.started},
+          {"end_us", Rounded(profile.end)},   {"left_out", profile.left_out},
+          {"spans_left_out", spans_left_out}, {"cut", profile.cut},
+          {"totals", TotalsOf(profile)},      {"graphs", std::move(graphs)},
+          {"runs", RunsOf(profile)},          {"threads", std::move(threads)},
+          {"memory", MemoryOf(profile)},      {"misses", MissesOf(profile)}};
 }
 
 /// JSON that can stand in a script element, whatever is in it.
@@ -294,16 +288,16 @@ std::string FilesThatEndIn(std::string_view ending) {
 }  // namespace
 
 int Report(const ReportOptions& options) {
-  Trace trace = ParseTrace(ReadFile(options.trace), options.trace);
-  Json data = ReportData(trace);
+  Profile profile = ParseProfile(ReadFile(options.profile), options.profile);
+  Json data = ReportData(profile);
   // The data last: it may hold anything, also the marks.
   std::string page = Replace(FilesThatEndIn(".html"), "/*STYLE*/", FilesThatEndIn(".css"));
   page = Replace(std::move(page), "/*SCRIPT*/", FilesThatEndIn(".js"));
   page = Replace(std::move(page), "/*DATA*/", ForScript(data));
   WriteFile(options.output, page);
   std::cout << fmt::format("{}: {} graphs, {} compiles, {} spans{}\n", options.output,
-                           trace.graphs.size(), trace.misses.size(), trace.spans.size(),
-                           trace.cut ? "; the trace ends in the middle of an event" : "");
+                           profile.graphs.size(), profile.misses.size(), profile.spans.size(),
+                           profile.cut ? "; the profile ends in the middle of an event" : "");
   return 0;
 }
 

@@ -101,6 +101,6 @@ using hammock::BackendDataPtr;
 /// What derived forms take on a device; a backend reports it in MemoryInfo::derived.
 HAMMOCK_API int64_t DerivedBytes(const BackendDevice& device);
 /// Drops all derived forms of a device; returns their bytes.
-HAMMOCK_API int64_t DropDerivedForms(const BackendDevice& device);
+HAMMOCK_API int64_t DropDerivedData(const BackendDevice& device);
 
 }  // namespace hammock::lazy

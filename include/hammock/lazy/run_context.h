@@ -13,7 +13,7 @@
 
 namespace hammock::lazy {
 
-/// The profile (hammock/trace.h) of a run. Backends that know when their kernels ran write them
+/// The profile (hammock/profile.h) of a run. Backends that know when their kernels ran write them
 /// here; `hammock report` then shows them under the nodes that they compute.
 struct HAMMOCK_API RunProfile {
   std::string device;         ///< such as "cpu:0"

@@ -21,8 +21,9 @@ namespace hammock {
 struct SavedProgram {
   std::shared_ptr<const Graph> graph;  ///< as it is run
   std::shared_ptr<const compiler::Schedule> schedule;
-  std::vector<int> group_last;  ///< by step: the last step of its group, whose steps are concurrent
-  std::vector<int64_t> scratch;  ///< by step: bytes
+  std::vector<int>
+      group_last;  ///< by command: the last command of its group, whose commands are concurrent
+  std::vector<int64_t> scratch;  ///< by command: bytes
   compiler::MemoryPlan plan;     ///< for that scratch memory
 
   template <class Io>

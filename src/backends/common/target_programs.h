@@ -146,7 +146,7 @@ void SetBuffers(const compiler::Schedule& schedule, const compiler::MemoryPlan& 
   }
 }
 
-/// For people: the graph, its steps and their memory.
+/// For people: the graph, its commands and their memory.
 std::string DescribePlan(const Graph& graph, const compiler::Schedule& schedule,
                          const compiler::MemoryPlan& plan);
 

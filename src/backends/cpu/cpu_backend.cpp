@@ -17,7 +17,7 @@
 #include "backends/cpu/thread_pool.h"
 #include "backends/reference/interpreter.h"
 #include "base/process_exit.h"
-#include "base/trace_file.h"
+#include "base/profile_file.h"
 #include "hammock/config.h"
 #include "hammock/lazy/saved_computation.h"
 #include "ir/graph_sizes.h"
@@ -34,7 +34,7 @@ std::optional<std::string> CheckText(std::string_view value) {
 constinit config::Option<std::string> kText({
     .name = "cpu.text",
     .default_value = "",
-    .doc = "What the text of a computation of the CPU backend shows besides graph, steps and "
+    .doc = "What the text of a computation of the CPU backend shows besides graph, schedule and "
            "memory: `llvm` or `assembly` of its kernels.",
     .check = CheckText,
 });

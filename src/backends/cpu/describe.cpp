@@ -16,8 +16,8 @@ namespace hammock::cpu {
 
 lazy::ComputationInfo Program::Describe(std::string_view what) const {
   compiler::ScheduledGraph at = AtOwnSizes();
-  std::vector<lazy::KernelInfo> steps = compiler::DescribeSteps(at.graph, at.schedule);
-  lazy::ComputationInfo info{std::move(at.graph), std::move(steps), plan_.peak_bytes()};
+  std::vector<lazy::KernelInfo> commands = compiler::DescribeCommands(at.graph, at.schedule);
+  lazy::ComputationInfo info{std::move(at.graph), std::move(commands), plan_.peak_bytes()};
   for (size_t i = 0; i < info.kernels.size(); ++i) {
     if (const char* call = CallName(i)) info.kernels[i].kind = call;
     if (std::string code = CodeText(i, what); !code.empty()) info.kernels[i].text += "\n" + code;

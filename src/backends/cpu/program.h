@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/common/target_programs.h"
-#include "backends/cpu/prepared_step.h"
+#include "backends/cpu/prepared_command.h"
 #include "compiler/loops/donation_plan.h"
 #include "compiler/loops/memory_plan.h"
 #include "compiler/loops/program_outputs.h"
@@ -31,7 +31,7 @@ struct Target;
 std::vector<Pass> CpuPasses();
 /// A graph of primitives after CpuPasses.
 Graph RewriteForCpu(const Graph& graph);
-/// By step: the last step of its group, whose steps are concurrent.
+/// By command: the last command of its group, whose commands are concurrent.
 std::vector<int> GroupsOf(const compiler::Schedule& schedule);
 
 /// Immutable; several threads may run it at once, each with memory of its own.
@@ -52,11 +52,11 @@ class Program {
   struct Facts {
     Facts(const Graph& graph, const compiler::Schedule& schedule, std::vector<int> groups);
 
-    std::vector<int> group_last;  ///< by step: the last step of its group
+    std::vector<int> group_last;  ///< by command: the last command of its group
     std::vector<Output> outputs;
-    std::vector<size_t> first_write;  ///< by output: the first step that writes it
+    std::vector<size_t> first_write;  ///< by output: the first command that writes it
     compiler::DonationPlan donations;
-    std::unique_ptr<std::atomic<const void*>[]> seen;  ///< by step: the weight of its last run
+    std::unique_ptr<std::atomic<const void*>[]> seen;  ///< by command: the weight of its last run
   };
 
   const std::vector<Output>& outputs() const { return facts_->outputs; }
@@ -71,17 +71,17 @@ class Program {
   /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize<Target>> by_size;
 
-  /// An input that a step reads as a packed weight, if it is given one.
+  /// An input that a command reads as a packed weight, if it is given one.
   struct Weight {
     int input = -1;
-    size_t step = 0;
+    size_t command = 0;
     const Call::PackedWeightSpec* spec = nullptr;
   };
   const std::vector<Weight>& weights() const { return weights_; }
   void PackWeight(const Weight& weight, const char* input, char* packed) const;
   /// Whether the run before this one had the same data for a weight.
   bool SeenBefore(size_t weight, const void* data) const {
-    return facts_->seen[weights_[weight].step].exchange(data, std::memory_order_relaxed) == data;
+    return facts_->seen[weights_[weight].command].exchange(data, std::memory_order_relaxed) == data;
   }
 
   /// `arena` has plan().arena_bytes, aligned to 64. Outputs with another source are not used. An
@@ -98,29 +98,29 @@ class Program {
 
   /// The largest buffers of a run, for messages.
   std::string LargestBuffers() const;
-  /// For people: the graph, its steps and memory, and the `llvm` or `assembly` of kernels.
+  /// For people: the graph, its commands and memory, and the `llvm` or `assembly` of kernels.
   std::string ToText(std::string_view what) const;
-  /// The same in parts, by step; see describe.cpp.
+  /// The same in parts, by command; see describe.cpp.
   lazy::ComputationInfo Describe(std::string_view what) const;
 
  private:
-  std::string StepName(size_t step) const;
+  std::string CommandName(size_t command) const;
   /// Graph and schedule at the sizes of this program.
   compiler::ScheduledGraph AtOwnSizes() const;
-  /// "llvm" or "assembly" of a step's kernel, or empty.
-  std::string CodeText(size_t step, std::string_view what) const;
+  /// "llvm" or "assembly" of a command's kernel, or empty.
+  std::string CodeText(size_t command, std::string_view what) const;
   /// The implementation of a call, or null.
-  const char* CallName(size_t step) const;
+  const char* CallName(size_t command) const;
   void RunProfiled(char* const* buffers, char* arena, const lazy::RunProfile& profile) const;
-  void RunSteps(size_t first, size_t end, char* const* buffers, char* arena) const;
-  void PrepareSteps();
-  /// The rest of the preparation after the steps: threads, memory, weights. `bytes` are the sizes
-  /// of the buffers.
+  void RunCommands(size_t first, size_t end, char* const* buffers, char* arena) const;
+  void PrepareCommands();
+  /// The rest of the preparation after the commands: threads, memory, weights. `bytes` are the
+  /// sizes of the buffers.
   void Finish(const std::vector<int64_t>& bytes, const SavedProgram* saved = nullptr);
-  std::vector<int64_t> ScratchOfSteps() const;
+  std::vector<int64_t> ScratchOfCommands() const;
   void ChooseWorkers();
   size_t FirstWriteInPlace(std::span<const int> taken) const;
-  char* ScratchOf(size_t step, char* arena) const;
+  char* ScratchOf(size_t command, char* arena) const;
   void RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const;
 
   std::shared_ptr<const SizedProgram> sized_;  // the program that this one instantiates, or null
@@ -128,8 +128,8 @@ class Program {
   std::shared_ptr<const Graph> graph_;         // as it is run; at other sizes if there is `sized_`
   std::shared_ptr<const compiler::Schedule> schedule_;
   std::shared_ptr<const Facts> facts_;
-  std::vector<std::shared_ptr<const PreparedStep>> steps_;
-  std::vector<int> workers_;  // by step: threads that run a kernel at once
+  std::vector<std::shared_ptr<const PreparedCommand>> commands_;
+  std::vector<int> workers_;  // by command: threads that run a kernel at once
   compiler::MemoryPlan plan_;
   std::vector<Weight> weights_;
 };

@@ -46,26 +46,26 @@ SizedProgram::SizedProgram(SavedSizes saved)
   }
   const compiler::Schedule& schedule = schedule_->schedule();
   std::vector<std::shared_ptr<KernelCode>> kernels;
-  for (const compiler::Step& step : schedule.steps) {
-    codes_.push_back(step.launch.kernel ? KernelCode::Get(step.launch.kernel) : nullptr);
+  for (const compiler::Command& command : schedule.commands) {
+    codes_.push_back(command.launch.kernel ? KernelCode::Get(command.launch.kernel) : nullptr);
     if (codes_.back()) kernels.push_back(codes_.back());
   }
   if (config::Get<kWaitForCode>()) KernelCode::WaitFor(kernels);
   read_ = compiler::BuffersRead(schedule);
   std::vector<int64_t> bytes = compiler::BytesOf(schedule);
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
     if (schedule_->varies(i)) {
-      steps_.push_back(nullptr);
+      commands_.push_back(nullptr);
       continue;
     }
-    PreparedStep::Sized sized{schedule.steps[i].launch, nullptr};
-    compiler::StreamResults(sized.launch, schedule.steps[i], schedule, bytes, read_);
+    PreparedCommand::Sized sized{schedule.commands[i].launch, nullptr};
+    compiler::StreamResults(sized.launch, schedule.commands[i], schedule, bytes, read_);
     std::shared_ptr<KernelCode> code = codes_[i];
-    if (code && sized.launch.kernel != schedule.steps[i].launch.kernel) {
+    if (code && sized.launch.kernel != schedule.commands[i].launch.kernel) {
       code = KernelCode::Get(sized.launch.kernel);
     }
-    steps_.push_back(std::make_shared<const PreparedStep>(schedule_->graph(), schedule, i,
-                                                          std::move(sized), std::move(code)));
+    commands_.push_back(std::make_shared<const PreparedCommand>(schedule_->graph(), schedule, i,
+                                                                std::move(sized), std::move(code)));
   }
 }
 
@@ -73,20 +73,19 @@ void SizedProgram::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels)
   for (const auto& code : codes_) {
     if (code) kernels.push_back(code);
   }
-  for (const auto& step : steps_) {
-    if (step) step->AddKernels(kernels);
+  for (const auto& command : commands_) {
+    if (command) command->AddKernels(kernels);
   }
 }
 
-std::shared_ptr<const PreparedStep> SizedProgram::StepAt(size_t step,
-                                                         const SizedSchedule::Basis& basis,
-                                                         const std::vector<int64_t>& bytes) const {
-  if (steps_[step]) return steps_[step];
+std::shared_ptr<const PreparedCommand> SizedProgram::CommandAt(
+    size_t command, const SizedSchedule::Basis& basis, const std::vector<int64_t>& bytes) const {
+  if (commands_[command]) return commands_[command];
   const compiler::Schedule& schedule = schedule_->schedule();
-  const compiler::Step& scheduled = schedule.steps[step];
-  PreparedStep::Sized sized{schedule_->LaunchAt(step, basis), nullptr};
-  if (scheduled.is_call()) sized.call = std::make_unique<Graph>(schedule_->CallAt(step, basis));
-  std::shared_ptr<KernelCode> code = codes_[step];
+  const compiler::Command& scheduled = schedule.commands[command];
+  PreparedCommand::Sized sized{schedule_->LaunchAt(command, basis), nullptr};
+  if (scheduled.is_call()) sized.call = std::make_unique<Graph>(schedule_->CallAt(command, basis));
+  std::shared_ptr<KernelCode> code = codes_[command];
   if (code) {
     compiler::StreamResults(sized.launch, scheduled, schedule, bytes, read_);
     if (sized.launch.kernel != scheduled.launch.kernel) {
@@ -94,13 +93,13 @@ std::shared_ptr<const PreparedStep> SizedProgram::StepAt(size_t step,
       if (config::Get<kWaitForCode>()) KernelCode::WaitFor({code});
     }
   }
-  return std::make_shared<const PreparedStep>(schedule_->graph(), schedule, step, std::move(sized),
-                                              std::move(code));
+  return std::make_shared<const PreparedCommand>(schedule_->graph(), schedule, command,
+                                                 std::move(sized), std::move(code));
 }
 
 int64_t SizedProgram::bytes() const {
   int64_t bytes = schedule_->bytes();
-  for (const auto& step : steps_) bytes += step ? step->bytes() : 0;
+  for (const auto& command : commands_) bytes += command ? command->bytes() : 0;
   return bytes;
 }
 

@@ -20,19 +20,20 @@ class SizedProgram {
   const compiler::SizedSchedule& schedule() const { return *schedule_; }
   bool Covers(const std::vector<int64_t>& free) const { return schedule_->Covers(free); }
   const Program::Facts& facts() const { return facts_; }
-  /// The same object for all sizes if the step does not vary. `bytes` are the sizes of the buffers.
-  std::shared_ptr<const PreparedStep> StepAt(size_t step,
-                                             const compiler::SizedSchedule::Basis& basis,
-                                             const std::vector<int64_t>& bytes) const;
+  /// The same object for all sizes if the command does not vary. `bytes` are the sizes of the
+  /// buffers.
+  std::shared_ptr<const PreparedCommand> CommandAt(size_t command,
+                                                   const compiler::SizedSchedule::Basis& basis,
+                                                   const std::vector<int64_t>& bytes) const;
   int64_t bytes() const;
 
  private:
   std::shared_ptr<const compiler::SizedSchedule> schedule_;
   Program::Facts facts_;
   bool donates_;
-  std::vector<bool> read_;                                  // by buffer
-  std::vector<std::shared_ptr<KernelCode>> codes_;          // by step, null for mere calls
-  std::vector<std::shared_ptr<const PreparedStep>> steps_;  // null for those that vary
+  std::vector<bool> read_;                                        // by buffer
+  std::vector<std::shared_ptr<KernelCode>> codes_;                // by command, null for mere calls
+  std::vector<std::shared_ptr<const PreparedCommand>> commands_;  // null for those that vary
 };
 
 /// See backends/common/target_programs.h.

@@ -40,10 +40,11 @@ constinit config::Option<std::string> kEmulate({
 constinit config::Option<std::string> kText({
     .name = "cuda.text",
     .default_value = "cuda",
-    .doc = "What the text of a computation of the CUDA backend shows: `steps`, its graph, steps "
-           "and memory alone; `cuda`, the text of its kernels as well; `ptx`, what they are "
-           "compiled to.",
-    .choices = "steps, cuda, ptx",
+    .doc =
+        "What the text of a computation of the CUDA backend shows: `schedule`, its graph, kernels, "
+        "calls and memory alone; `cuda`, the text of its kernels as well; `ptx`, what they are "
+        "compiled to.",
+    .choices = "schedule, cuda, ptx",
 });
 
 constinit config::Option<int64_t> kVirtualDevices({

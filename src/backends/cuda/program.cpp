@@ -9,7 +9,7 @@
 
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
-#include "backends/cuda/concurrent_steps.h"
+#include "backends/cuda/concurrent_commands.h"
 #include "backends/cuda/device/program_args.h"
 #include "backends/cuda/driver/failure_dump.h"
 #include "backends/cuda/emit/joint_kernel.h"
@@ -37,17 +37,18 @@ namespace hammock::cuda {
 
 namespace {
 
-constinit config::Option<bool> kTimeSteps({
-    .name = "cuda.time_steps",
+constinit config::Option<bool> kTimeKernels({
+    .name = "cuda.time_kernels",
     .default_value = false,
     .doc = "Measure the time of every kernel and call of the CUDA backend, one after another: "
-           "metrics `cuda::step::*`.",
+           "metrics `cuda::kernel::*`.",
+    .old_name = "cuda.time_steps",
 });
 
-constinit const metrics::DeclaredMetric kStepTimes({
-    .name = "cuda::step::<step>_<ops>",
+constinit const metrics::DeclaredMetric kKernelTimes({
+    .name = "cuda::kernel::<number>_<ops>",
     .kind = metrics::Kind::kTime,
-    .doc = "Runs of each kernel and call, with the option `cuda.time_steps`.",
+    .doc = "Runs of each kernel and call, with the option `cuda.time_kernels`.",
 });
 
 constexpr int64_t kFewBytes = 32 << 20;  // that concurrent kernels may take in addition
@@ -66,7 +67,7 @@ const KernelSource& GatherSource() {
 
 }  // namespace
 
-struct Program::PreparedStep {
+struct Program::PreparedCommand {
   // For kernels.
   LaunchConfig config;
   Grid grid;
@@ -114,7 +115,7 @@ compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
 
 namespace {
 
-/// Whether an order of the steps is not worth its memory.
+/// Whether an order of the commands is not worth its memory.
 bool TakesMuchMore(const compiler::MemoryPlan& plan, const compiler::MemoryPlan& before) {
   return plan.arena_bytes > before.arena_bytes + std::max(before.peak_bytes() / 8, kFewBytes);
 }
@@ -143,9 +144,9 @@ Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> ma
       schedule_(std::move(scheduled.schedule)) {
   graphs_ = std::make_unique<CudaGraphCache>();
   orders_ = std::make_unique<KnownOrders>();
-  PrepareSteps(at.varies);
+  PrepareCommands(at.varies);
   Arrange(at.varies);
-  scratch_ = ScratchOfSteps();
+  scratch_ = ScratchOfCommands();
   SpreadMemory(spread_bytes);
   Finish();
 }
@@ -154,15 +155,15 @@ Program::Program(const SavedProgram& saved, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)), graph_(*saved.graph), schedule_(*saved.schedule) {
   graphs_ = std::make_unique<CudaGraphCache>();
   orders_ = std::make_unique<KnownOrders>();
-  PrepareSteps({});
+  PrepareCommands({});
   std::vector<std::vector<int>> groups;
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < commands_.size(); ++i) {
     if (i == 0 || saved.group_last[i] != saved.group_last[i - 1]) groups.emplace_back();
     groups.back().push_back(static_cast<int>(i));
   }
-  group_last_.resize(steps_.size());
+  group_last_.resize(commands_.size());
   FormGroups(groups);
-  scratch_ = ScratchOfSteps();
+  scratch_ = ScratchOfCommands();
   plan_ = scratch_ == saved.scratch && group_last_ == saved.group_last
               ? saved.plan
               : compiler::PlanMemory(schedule_, scratch_, group_last_);
@@ -184,19 +185,19 @@ void Program::Finish() {
 
 Program::~Program() = default;
 
-void Program::PrepareSteps(const std::vector<bool>& varies) {
-  steps_.resize(schedule_.steps.size());
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const compiler::Step& step = schedule_.steps[i];
-    PreparedStep& prepared = steps_[i];
-    NodeId id = step.is_call() ? step.node : step.nodes.back();
+void Program::PrepareCommands(const std::vector<bool>& varies) {
+  commands_.resize(schedule_.commands.size());
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    const compiler::Command& command = schedule_.commands[i];
+    PreparedCommand& prepared = commands_[i];
+    NodeId id = command.is_call() ? command.node : command.nodes.back();
     prepared.node = graph_[id].origin;
     prepared.location = graph_[id].location;
-    if (!step.is_call()) {
-      prepared.config = ConfigureLaunch(step.launch);
+    if (!command.is_call()) {
+      prepared.config = ConfigureLaunch(command.launch);
       // The variant for full rounds would be compiled in the middle of a run.
       if (shared_ && varies[i]) prepared.config.even = false;
-      prepared.grid = GridOf(step.launch, prepared.config);
+      prepared.grid = GridOf(command.launch, prepared.config);
       continue;
     }
     const bool fixed = shared_ && !varies[i];
@@ -223,36 +224,37 @@ void Program::PrepareSteps(const std::vector<bool>& varies) {
   }
 }
 
-std::vector<int64_t> Program::ScratchOfSteps() const {
+std::vector<int64_t> Program::ScratchOfCommands() const {
   std::vector<int64_t> scratch;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    scratch.push_back(steps_[i].call ? steps_[i].call->scratch_bytes()
-                                     : ScratchBytes(schedule_.steps[i].launch, steps_[i].config));
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    scratch.push_back(commands_[i].call
+                          ? commands_[i].call->scratch_bytes()
+                          : ScratchBytes(schedule_.commands[i].launch, commands_[i].config));
   }
   return scratch;
 }
 
 void Program::Arrange(const std::vector<bool>& varies) {
-  group_last_.resize(steps_.size());
+  group_last_.resize(commands_.size());
   std::iota(group_last_.begin(), group_last_.end(), 0);
-  plan_ = compiler::PlanMemory(schedule_, ScratchOfSteps());
+  plan_ = compiler::PlanMemory(schedule_, ScratchOfCommands());
   std::vector<bool> joins;
-  for (const compiler::Step& step : schedule_.steps) {
+  for (const compiler::Command& command : schedule_.commands) {
     bool may = varies.empty() || !varies[joins.size()];
-    joins.push_back(may && !step.is_call() && JointKernel::Takes(step.launch));
+    joins.push_back(may && !command.is_call() && JointKernel::Takes(command.launch));
   }
   DeferWrites(joins);
-  std::vector<std::vector<int>> groups = GroupSteps(schedule_, joins);
-  if (groups.size() == steps_.size()) return;
+  std::vector<std::vector<int>> groups = GroupCommands(schedule_, joins);
+  if (groups.size() == commands_.size()) return;
   std::vector<int> order;
   for (const std::vector<int>& group : groups) {
     order.insert(order.end(), group.begin(), group.end());
   }
   Reorder(order);
   FormGroups(groups);
-  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, ScratchOfSteps(), group_last_);
+  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, ScratchOfCommands(), group_last_);
   if (TakesMuchMore(plan, plan_)) {
-    for (PreparedStep& step : steps_) step.joint.reset();
+    for (PreparedCommand& command : commands_) command.joint.reset();
     std::iota(group_last_.begin(), group_last_.end(), 0);
     return Reorder(Inverse(order));
   }
@@ -263,7 +265,7 @@ void Program::DeferWrites(std::vector<bool>& joins) {
   std::vector<int> order = WriteLate(schedule_, LastFault());
   if (order.empty()) return;
   Reorder(order);
-  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, ScratchOfSteps());
+  compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, ScratchOfCommands());
   if (TakesMuchMore(plan, plan_)) return Reorder(Inverse(order));
   plan_ = std::move(plan);
   std::vector<bool> joins_before = joins;
@@ -272,8 +274,8 @@ void Program::DeferWrites(std::vector<bool>& joins) {
 
 int Program::LastFault() const {
   int last = -1;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].fault >= 0) last = static_cast<int>(i);
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    if (commands_[i].fault >= 0) last = static_cast<int>(i);
   }
   return last;
 }
@@ -281,38 +283,38 @@ int Program::LastFault() const {
 void Program::FindGuarded() {
   std::vector<bool> is_output(schedule_.buffers.size());
   for (int buffer : schedule_.outputs) is_output[Index(buffer)] = true;
-  is_guarded_.assign(steps_.size(), false);
-  gathers_before_ = steps_.size();
-  for (size_t i = Index(LastFault() + 1), next = i; i < steps_.size(); i = next) {
+  is_guarded_.assign(commands_.size(), false);
+  gathers_before_ = commands_.size();
+  for (size_t i = Index(LastFault() + 1), next = i; i < commands_.size(); i = next) {
     next = Index(group_last_[i]) + 1;
     bool writes = false;
     for (size_t k = i; k < next; ++k) {
-      for (int buffer : schedule_.steps[k].writes) writes = writes || is_output[Index(buffer)];
+      for (int buffer : schedule_.commands[k].writes) writes = writes || is_output[Index(buffer)];
     }
-    if (!writes || schedule_.steps[i].is_call()) continue;
+    if (!writes || schedule_.commands[i].is_call()) continue;
     for (size_t k = i; k < next; ++k) is_guarded_[k] = true;
     gathers_before_ = std::min(gathers_before_, i);
   }
 }
 
 void Program::SpreadMemory(int64_t most) {
-  bool updates = std::any_of(schedule_.steps.begin(), schedule_.steps.end(),
-                             [](const compiler::Step& step) { return step.updates >= 0; });
-  if (updates || steps_.empty()) return;
-  std::vector<int> to_the_end(steps_.size(), static_cast<int>(steps_.size()) - 1);
+  bool updates = std::any_of(schedule_.commands.begin(), schedule_.commands.end(),
+                             [](const compiler::Command& command) { return command.updates >= 0; });
+  if (updates || commands_.empty()) return;
+  std::vector<int> to_the_end(commands_.size(), static_cast<int>(commands_.size()) - 1);
   compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, scratch_, to_the_end);
   if (plan.arena_bytes <= most) plan_ = std::move(plan);
 }
 
 void Program::Reorder(const std::vector<int>& order) {
-  std::vector<compiler::Step> steps;
-  std::vector<PreparedStep> prepared;
+  std::vector<compiler::Command> commands;
+  std::vector<PreparedCommand> prepared;
   for (int from : order) {
-    steps.push_back(std::move(schedule_.steps[Index(from)]));
-    prepared.push_back(std::move(steps_[Index(from)]));
+    commands.push_back(std::move(schedule_.commands[Index(from)]));
+    prepared.push_back(std::move(commands_[Index(from)]));
   }
-  schedule_.steps = std::move(steps);
-  steps_ = std::move(prepared);
+  schedule_.commands = std::move(commands);
+  commands_ = std::move(prepared);
 }
 
 void Program::FormGroups(const std::vector<std::vector<int>>& groups) {
@@ -320,14 +322,14 @@ void Program::FormGroups(const std::vector<std::vector<int>>& groups) {
   for (const std::vector<int>& group : groups) {
     std::vector<const compiler::Launch*> launches;
     for (size_t i = 0; i < group.size(); ++i) {
-      launches.push_back(&schedule_.steps[first + i].launch);
+      launches.push_back(&schedule_.commands[first + i].launch);
     }
     for (size_t size = 1; !launches.empty(); first += size) {
       size = 1;
       if (launches.size() > 1) {
         auto joint = std::make_unique<JointKernel>(launches);
         size = joint->size();
-        if (size > 1) steps_[first].joint = std::move(joint);
+        if (size > 1) commands_[first].joint = std::move(joint);
       }
       std::fill_n(group_last_.begin() + static_cast<ptrdiff_t>(first), size,
                   static_cast<int>(first + size) - 1);
@@ -337,34 +339,34 @@ void Program::FormGroups(const std::vector<std::vector<int>>& groups) {
 }
 
 std::vector<KernelSource> Program::SourcesOf(size_t first, bool guarded) const {
-  const PreparedStep& step = steps_[first];
-  if (step.call) return step.call->Sources();
-  if (step.joint) return {step.joint->source(guarded)};
-  return {EmitCuda(*schedule_.steps[first].launch.kernel, step.config, guarded)};
+  const PreparedCommand& command = commands_[first];
+  if (command.call) return command.call->Sources();
+  if (command.joint) return {command.joint->source(guarded)};
+  return {EmitCuda(*schedule_.commands[first].launch.kernel, command.config, guarded)};
 }
 
 KernelKey Program::KeyOf(size_t first, bool guarded) const {
   KernelKey key(guarded);
-  if (steps_[first].joint) {
-    steps_[first].joint->AddTo(key);
+  if (commands_[first].joint) {
+    commands_[first].joint->AddTo(key);
   } else {
-    key.Add(schedule_.steps[first].launch.kernel.get(), steps_[first].config);
+    key.Add(schedule_.commands[first].launch.kernel.get(), commands_[first].config);
   }
   return key;
 }
 
 std::shared_ptr<Function> Program::KnownKernel(size_t first, bool guarded) const {
-  if (!shared_ || steps_[first].call) return nullptr;
+  if (!shared_ || commands_[first].call) return nullptr;
   return shared_->FindKernel(KeyOf(first, guarded));
 }
 
 std::vector<KernelSource> Program::Sources() const {
   std::vector<KernelSource> sources;
-  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
     const bool guarded = IsUsuallyGuarded() && is_guarded_[i];
     for (KernelSource& source : SourcesOf(i, guarded)) sources.push_back(std::move(source));
-    if (!steps_[i].call) continue;
-    for (const Program* program : steps_[i].call->programs()) {
+    if (!commands_[i].call) continue;
+    for (const Program* program : commands_[i].call->programs()) {
       for (KernelSource& source : program->Sources()) sources.push_back(std::move(source));
     }
   }
@@ -385,10 +387,10 @@ void Program::LoadFunctions() {
     std::vector<size_t> used;  // sources
   };
   std::vector<Group> groups;  // that need functions
-  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
-    if (steps_[i].has_functions) continue;
+  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
+    if (commands_[i].has_functions) continue;
     const bool guarded = IsUsuallyGuarded() && is_guarded_[i];
-    if ((steps_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
+    if ((commands_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
     groups.push_back({i, {}});
     for (KernelSource& source : SourcesOf(i, guarded)) {
       groups.back().used.push_back(number_of(std::move(source)));
@@ -397,16 +399,16 @@ void Program::LoadFunctions() {
   const size_t gather = IsUsuallyGuarded() ? number_of(GatherSource()) : 0;
   std::vector<std::shared_ptr<Function>> functions = machine_->Load(sources);
   for (const auto& [first, used] : groups) {
-    PreparedStep& step = steps_[first];
+    PreparedCommand& command = commands_[first];
     std::vector<std::shared_ptr<Function>> own;
     for (size_t number : used) own.push_back(functions[number]);
-    if (step.call) {
-      step.call->SetFunctions(std::move(own));
-      if (step.shared_as >= 0) shared_->AddCall(step.shared_as, step.call);
+    if (command.call) {
+      command.call->SetFunctions(std::move(own));
+      if (command.shared_as >= 0) shared_->AddCall(command.shared_as, command.call);
       continue;
     }
     const bool guarded = IsUsuallyGuarded() && is_guarded_[first];
-    step.functions[guarded] = own[0];
+    command.functions[guarded] = own[0];
     if (shared_) shared_->AddKernel(KeyOf(first, guarded), std::move(own[0]));
   }
   if (IsUsuallyGuarded()) gather_ = functions[gather];
@@ -417,16 +419,16 @@ void Program::LoadVariant(bool guarded) const {
   std::call_once(other_variant_, [&] {
     std::vector<KernelSource> sources;
     std::vector<size_t> firsts;
-    for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+    for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
       if (!is_guarded_[i]) continue;
-      if ((steps_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
+      if ((commands_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
       firsts.push_back(i);
       sources.push_back(SourcesOf(i, guarded)[0]);
     }
     if (guarded) sources.push_back(GatherSource());
     std::vector<std::shared_ptr<Function>> functions = machine_->Load(sources);
     for (size_t k = 0; k < firsts.size(); ++k) {
-      steps_[firsts[k]].functions[guarded] = functions[k];
+      commands_[firsts[k]].functions[guarded] = functions[k];
       if (shared_) shared_->AddKernel(KeyOf(firsts[k], guarded), functions[k]);
     }
     if (guarded) gather_ = functions.back();
@@ -434,13 +436,15 @@ void Program::LoadVariant(bool guarded) const {
 }
 
 int Program::kernels() const {
-  return static_cast<int>(std::count_if(steps_.begin(), steps_.end(),
-                                        [](const PreparedStep& step) { return !step.call; }));
+  return static_cast<int>(
+      std::count_if(commands_.begin(), commands_.end(),
+                    [](const PreparedCommand& command) { return !command.call; }));
 }
 
 int64_t Program::bytes() const {
   return static_cast<int64_t>(graph_.nodes().size() * sizeof(GraphNode) +
-                              steps_.size() * (sizeof(PreparedStep) + sizeof(compiler::Step)) +
+                              commands_.size() *
+                                  (sizeof(PreparedCommand) + sizeof(compiler::Command)) +
                               schedule_.buffers.size() * sizeof(compiler::BufferType));
 }
 
@@ -448,16 +452,16 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
                   const RunFaults& faults, const lazy::RunProfile* profile) const {
   LoadVariant(faults.failed != 0);
   auto memory = [&] { return Memory{BuffersOf(inputs, outputs, arena), arena, faults}; };
-  if (profile || config::Get<kTimeSteps>()) [[unlikely]] {
+  if (profile || config::Get<kTimeKernels>()) [[unlikely]] {
     return RunTimed(memory(), profile);
   }
   if (!config::Get<kDumpFailures>().empty()) [[unlikely]] {
     return RunWatched(memory());
   }
-  if (steps_.empty() && faults.failed == 0) return;
-  // A CUDA graph is one launch, in which ranges of steps could not be told apart.
+  if (commands_.empty() && faults.failed == 0) return;
+  // A CUDA graph is one launch, in which ranges of commands could not be told apart.
   if (tools::IsOn(tools::kNvtx)) [[unlikely]]
-    return RunSteps(memory());
+    return RunCommands(memory());
   std::vector<Address> addresses;
   addresses.reserve(inputs.size() + outputs.size() + 3 + faults.earlier.size());
   addresses.insert(addresses.end(), inputs.begin(), inputs.end());
@@ -467,7 +471,7 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
   addresses.push_back(faults.failed);
   addresses.insert(addresses.end(), faults.earlier.begin(), faults.earlier.end());
   graphs_->Run(*machine_, addresses,
-               {[&] { RunSteps(memory()); }, [&] { return PiecesOf(addresses, memory()); }});
+               {[&] { RunCommands(memory()); }, [&] { return PiecesOf(addresses, memory()); }});
 }
 
 std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
@@ -477,12 +481,12 @@ std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
   return buffers;
 }
 
-void Program::RunSteps(const Memory& memory) const {
-  for (size_t i = 0; i < steps_.size();) {
+void Program::RunCommands(const Memory& memory) const {
+  for (size_t i = 0; i < commands_.size();) {
     Gather(i, memory);
     i = RunGroup(i, memory);
   }
-  Gather(steps_.size(), memory);
+  Gather(commands_.size(), memory);
 }
 
 void Program::Gather(size_t i, const Memory& memory) const {
@@ -499,7 +503,7 @@ void Program::Gather(size_t i, const Memory& memory) const {
 }
 
 std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses, Memory memory) const {
-  std::shared_ptr<const StepOrder> order =
+  std::shared_ptr<const CommandOrder> order =
       orders_->Get(addresses, memory.guarded() + memory.gathers(),
                    [&] { return OrderByMemory(TouchedByPieces(memory)); });
   auto shared = std::make_shared<const Memory>(std::move(memory));
@@ -507,11 +511,11 @@ std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses, Memo
   auto add = [&](std::function<void()> work) {
     pieces.push_back({std::move(work), (*order)[pieces.size()]});
   };
-  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
     if (GathersBefore(i, *shared)) add([this, i, shared] { Gather(i, *shared); });
     add([this, i, shared] { RunGroup(i, *shared); });
   }
-  const size_t end = steps_.size();
+  const size_t end = commands_.size();
   if (GathersBefore(end, *shared)) add([this, end, shared] { Gather(end, *shared); });
   return pieces;
 }
@@ -525,7 +529,7 @@ std::vector<TouchedMemory> Program::TouchedByPieces(const Memory& memory) const 
     for (Address earlier : memory.faults.earlier) words.reads.push_back({earlier, 8});
     touched.push_back(std::move(words));
   };
-  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
+  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
     add_gather(i);
     TouchedMemory all;
     if (memory.guarded() && is_guarded_[i]) all.reads.push_back({memory.faults.failed, 8});
@@ -536,7 +540,7 @@ std::vector<TouchedMemory> Program::TouchedByPieces(const Memory& memory) const 
     }
     touched.push_back(std::move(all));
   }
-  add_gather(steps_.size());
+  add_gather(commands_.size());
   return touched;
 }
 
@@ -546,22 +550,22 @@ TouchedMemory Program::TouchedBy(size_t i, const Memory& memory) const {
     int64_t bytes = schedule_.buffers[Index(buffer)].bytes();
     if (bytes > 0) list.push_back({memory.buffers[Index(buffer)], bytes});
   };
-  for (int buffer : schedule_.steps[i].reads) add(touched.reads, buffer);
-  for (int buffer : schedule_.steps[i].writes) add(touched.writes, buffer);
+  for (int buffer : schedule_.commands[i].reads) add(touched.reads, buffer);
+  for (int buffer : schedule_.commands[i].writes) add(touched.writes, buffer);
   if (Address scratch = ScratchOf(i, memory)) {
     touched.writes.push_back({scratch, scratch_[i]});
   }
-  if (steps_[i].fault >= 0) touched.writes.push_back({FaultOf(i, memory), 8});
+  if (commands_[i].fault >= 0) touched.writes.push_back({FaultOf(i, memory), 8});
   // Kernels that count their blocks share the counters of the stream, also those of a loop.
-  bool counts = steps_[i].config.split ||
-                (schedule_.steps[i].is_call() && graph_[schedule_.steps[i].node].op == &ops::kLoop);
+  bool counts = commands_[i].config.split || (schedule_.commands[i].is_call() &&
+                                              graph_[schedule_.commands[i].node].op == &ops::kLoop);
   if (counts) touched.writes.push_back({kCounters, 1});
   return touched;
 }
 
 Address Program::FaultOf(size_t i, const Memory& memory) const {
-  if (steps_[i].fault < 0) return 0;
-  return memory.faults.faults + static_cast<Address>(steps_[i].fault) * 8;
+  if (commands_[i].fault < 0) return 0;
+  return memory.faults.faults + static_cast<Address>(commands_[i].fault) * 8;
 }
 
 Address Program::ScratchOf(size_t i, const Memory& memory) const {
@@ -570,47 +574,48 @@ Address Program::ScratchOf(size_t i, const Memory& memory) const {
 }
 
 std::vector<uint64_t> Program::ArgumentsOf(size_t i, const Memory& memory) const {
-  const LaunchConfig& config = steps_[i].config;
-  return KernelArguments(schedule_.steps[i].launch, config, memory.buffers, ScratchOf(i, memory),
+  const LaunchConfig& config = commands_[i].config;
+  return KernelArguments(schedule_.commands[i].launch, config, memory.buffers, ScratchOf(i, memory),
                          config.split ? machine_->Counters() : 0);
 }
 
 size_t Program::RunGroup(size_t i, const Memory& memory) const {
-  const PreparedStep& step = steps_[i];
+  const PreparedCommand& command = commands_[i];
   const bool guarded = memory.guarded() && is_guarded_[i];
   auto launch = [&](const Grid& grid, std::vector<uint64_t> arguments) {
     if (guarded) arguments.push_back(memory.faults.failed);
-    machine_->Launch(*step.functions[guarded], grid, arguments);
+    machine_->Launch(*command.functions[guarded], grid, arguments);
   };
   tools::Range range([&] { return NameOfGroup(i); });
   NameErrors(i, [&] {
-    if (step.call) {
+    if (command.call) {
       RunCall(i, memory);
-    } else if (step.joint) {
+    } else if (command.joint) {
       std::vector<Address> scratch;
-      for (size_t k = 0; k < step.joint->size(); ++k) scratch.push_back(ScratchOf(i + k, memory));
-      launch(step.joint->grid(), step.joint->Arguments(memory.buffers, scratch));
-    } else if (!step.grid.empty()) {
-      launch(step.grid, ArgumentsOf(i, memory));
+      for (size_t k = 0; k < command.joint->size(); ++k)
+        scratch.push_back(ScratchOf(i + k, memory));
+      launch(command.joint->grid(), command.joint->Arguments(memory.buffers, scratch));
+    } else if (!command.grid.empty()) {
+      launch(command.grid, ArgumentsOf(i, memory));
     }
   });
   return Index(group_last_[i]) + 1;
 }
 
 void Program::RunAlone(size_t i, const Memory& memory) const {
-  const PreparedStep& step = steps_[i];
-  bool grouped = step.joint || (i > 0 && group_last_[i - 1] == group_last_[i]);
+  const PreparedCommand& command = commands_[i];
+  bool grouped = command.joint || (i > 0 && group_last_[i - 1] == group_last_[i]);
   if (!grouped) {
     RunGroup(i, memory);
     return;
   }
   NameErrors(i, [&] {
-    const compiler::Launch& launch = schedule_.steps[i].launch;
+    const compiler::Launch& launch = schedule_.commands[i].launch;
     const bool guarded = memory.guarded() && is_guarded_[i];
-    KernelSource source = EmitCuda(*launch.kernel, step.config, guarded);
+    KernelSource source = EmitCuda(*launch.kernel, command.config, guarded);
     std::vector<uint64_t> arguments = ArgumentsOf(i, memory);
     if (guarded) arguments.push_back(memory.faults.failed);
-    machine_->Launch(*machine_->Load({&source, 1})[0], step.grid, arguments);
+    machine_->Launch(*machine_->Load({&source, 1})[0], command.grid, arguments);
   });
 }
 
@@ -621,8 +626,8 @@ void Program::NameErrors(size_t i, const std::function<void()>& work) const {
     throw;  // by something earlier
   } catch (const DeviceError& error) {
     lazy::ExecutionError at_node(
-        error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()), steps_[i].node);
-    at_node.SetWhere(WhereText(steps_[i].location));
+        error.code(), fmt::format("{}: {}", NameOfCommand(i), error.message()), commands_[i].node);
+    at_node.SetWhere(WhereText(commands_[i].location));
     throw at_node;
   }
 }
@@ -632,18 +637,18 @@ void Program::RunWatched(const Memory& memory) const {
   static auto& one_at_a_time = NeverDestroyed<std::mutex>();
   std::lock_guard lock(one_at_a_time);
   machine_->Finish();
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < commands_.size(); ++i) {
     try {
       Gather(i, memory);
       RunAlone(i, memory);
       machine_->Finish();
     } catch (const MachineLost& error) {
-      MachineLost here(error.code(), fmt::format("{}: {}", NameOfStep(i), error.message()));
-      here.SetWhere(WhereText(steps_[i].location));
+      MachineLost here(error.code(), fmt::format("{}: {}", NameOfCommand(i), error.message()));
+      here.SetWhere(WhereText(commands_[i].location));
       throw here;
     }
   }
-  Gather(steps_.size(), memory);
+  Gather(commands_.size(), memory);
 }
 
 void Program::RunTimed(const Memory& memory, const lazy::RunProfile* profile) const {
@@ -651,13 +656,13 @@ void Program::RunTimed(const Memory& memory, const lazy::RunProfile* profile) co
   const int64_t start = lazy::RunProfile::Now();
   std::vector<std::shared_ptr<Event>> events = {machine_->RecordTimedEvent()};
   std::vector<size_t> firsts;
-  for (size_t i = 0; i < steps_.size();) {
+  for (size_t i = 0; i < commands_.size();) {
     firsts.push_back(i);
     Gather(i, memory);
     i = RunGroup(i, memory);
     events.push_back(machine_->RecordTimedEvent());
   }
-  Gather(steps_.size(), memory);
+  Gather(commands_.size(), memory);
   machine_->Finish();
   auto since_start = [&](size_t event) {
     return static_cast<int64_t>(machine_->Seconds(*events[0], *events[event]) * 1e9);
@@ -666,48 +671,48 @@ void Program::RunTimed(const Memory& memory, const lazy::RunProfile* profile) co
     size_t first = firsts[g];
     int64_t begin = since_start(g), end = since_start(g + 1);
     std::string name = NameOfGroup(first);
-    if (config::Get<kTimeSteps>()) {
-      metrics::Get<kStepTimes>(fmt::format("{}_{}", first, name))
+    if (config::Get<kTimeKernels>()) {
+      metrics::Get<kKernelTimes>(fmt::format("{}_{}", first, name))
           .AddSample(static_cast<double>(end - begin));
     }
     if (profile) profile->AddKernel(first, name, start + begin, start + end);
   }
 }
 
-std::string Program::NameOfStep(size_t i) const {
-  return compiler::NameOfStep(graph_, schedule_.steps[i]);
+std::string Program::NameOfCommand(size_t i) const {
+  return compiler::NameOfCommand(graph_, schedule_.commands[i]);
 }
 
 std::string Program::NameOfGroup(size_t first) const {
   int others = group_last_[first] - static_cast<int>(first);
-  return NameOfStep(first) + (others > 0 ? fmt::format("_and_{}_concurrent", others) : "");
+  return NameOfCommand(first) + (others > 0 ? fmt::format("_and_{}_concurrent", others) : "");
 }
 
-std::string Program::NamesOfSteps() const {
+std::string Program::NamesOfCommands() const {
   constexpr size_t kMost = 6;
   std::string names;
-  for (size_t i = 0; i < steps_.size() && i < kMost; ++i) {
-    std::string where = LocationText(steps_[i].location);
-    names += fmt::format("{}{}{}", i == 0 ? "" : ", ", NameOfStep(i),
+  for (size_t i = 0; i < commands_.size() && i < kMost; ++i) {
+    std::string where = LocationText(commands_[i].location);
+    names += fmt::format("{}{}{}", i == 0 ? "" : ", ", NameOfCommand(i),
                          where.empty() ? "" : " at " + where);
   }
-  if (steps_.size() > kMost) names += fmt::format(" and {} more", steps_.size() - kMost);
+  if (commands_.size() > kMost) names += fmt::format(" and {} more", commands_.size() - kMost);
   return names;
 }
 
 std::string Program::Where() const {
-  for (const PreparedStep& step : steps_) {
-    if (std::string where = WhereText(step.location); !where.empty()) return where;
+  for (const PreparedCommand& command : commands_) {
+    if (std::string where = WhereText(command.location); !where.empty()) return where;
   }
   return "";
 }
 
 void Program::RunCall(size_t i, const Memory& memory) const {
-  const PreparedStep& step = steps_[i];
+  const PreparedCommand& command = commands_[i];
   std::vector<Address> in, out;
-  for (int buffer : step.operands) in.push_back(buffer < 0 ? 0 : memory.buffers[Index(buffer)]);
-  for (int buffer : step.results) out.push_back(memory.buffers[Index(buffer)]);
-  step.call->Run(*machine_, {in, out, ScratchOf(i, memory), FaultOf(i, memory)});
+  for (int buffer : command.operands) in.push_back(buffer < 0 ? 0 : memory.buffers[Index(buffer)]);
+  for (int buffer : command.results) out.push_back(memory.buffers[Index(buffer)]);
+  command.call->Run(*machine_, {in, out, ScratchOf(i, memory), FaultOf(i, memory)});
 }
 
 void Program::CheckFaults(const uint64_t* faults) const {
@@ -720,12 +725,12 @@ void Program::CheckFaults(const uint64_t* faults) const {
 }
 
 std::optional<Call::Fault> Program::FindFault(const uint64_t* faults, NodeId* node) const {
-  for (const PreparedStep& step : steps_) {
-    if (step.fault < 0) continue;
-    std::optional<Call::Fault> fault = step.call->FindFault(faults + step.fault);
+  for (const PreparedCommand& command : commands_) {
+    if (command.fault < 0) continue;
+    std::optional<Call::Fault> fault = command.call->FindFault(faults + command.fault);
     if (!fault) continue;
-    if (fault->where.empty()) fault->where = WhereText(step.location);
-    if (node) *node = step.node;
+    if (fault->where.empty()) fault->where = WhereText(command.location);
+    if (node) *node = command.node;
     return fault;
   }
   return std::nullopt;
@@ -733,17 +738,17 @@ std::optional<Call::Fault> Program::FindFault(const uint64_t* faults, NodeId* no
 
 std::string Program::ToText(std::string_view what) const {
   std::string text = DescribePlan(graph_, schedule_, plan_);
-  for (size_t i = 0; i < steps_.size(); i = Index(group_last_[i]) + 1) {
-    if (steps_[i].call) continue;
-    if (steps_[i].joint) {
-      text += fmt::format("steps {} to {} in one launch\n", i, group_last_[i]);
+  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
+    if (commands_[i].call) continue;
+    if (commands_[i].joint) {
+      text += fmt::format("commands {} to {} in one launch\n", i, group_last_[i]);
     } else {
-      text += fmt::format("step {}: {}", i, cuda::ToText(steps_[i].config));
+      text += fmt::format("command {}: {}", i, cuda::ToText(commands_[i].config));
     }
-    if (what == "steps") continue;
-    KernelSource source = steps_[i].joint
-                              ? steps_[i].joint->source()
-                              : EmitCuda(*schedule_.steps[i].launch.kernel, steps_[i].config);
+    if (what == "schedule") continue;
+    KernelSource source = commands_[i].joint
+                              ? commands_[i].joint->source()
+                              : EmitCuda(*schedule_.commands[i].launch.kernel, commands_[i].config);
     std::string assembly = what == "ptx" ? machine_->Assembly(source) : "";
     text += assembly.empty() ? source.text : assembly;
   }
@@ -751,12 +756,12 @@ std::string Program::ToText(std::string_view what) const {
 }
 
 lazy::ComputationInfo Program::Describe() const {
-  lazy::ComputationInfo info{graph_, compiler::DescribeSteps(graph_, schedule_),
+  lazy::ComputationInfo info{graph_, compiler::DescribeCommands(graph_, schedule_),
                              plan_.peak_bytes()};
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].call) continue;
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    if (commands_[i].call) continue;
     info.kernels[i].text +=
-        "\n" + EmitCuda(*schedule_.steps[i].launch.kernel, steps_[i].config).text;
+        "\n" + EmitCuda(*schedule_.commands[i].launch.kernel, commands_[i].config).text;
   }
   return info;
 }

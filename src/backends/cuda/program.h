@@ -21,10 +21,10 @@
 
 #include "backends/common/target_programs.h"
 #include "backends/cuda/calls/calls.h"
+#include "backends/cuda/command_order.h"
 #include "backends/cuda/driver/cuda_graph_cache.h"
 #include "backends/cuda/driver/machine.h"
 #include "backends/cuda/shared_parts.h"
-#include "backends/cuda/step_order.h"
 #include "compiler/loops/donation_plan.h"
 #include "compiler/loops/memory_plan.h"
 #include "compiler/loops/program_outputs.h"
@@ -60,15 +60,15 @@ class Program {
   static constexpr int64_t kSpreadBytes = 8 << 20;
 
   /// The graph has primitives that WhyNot accepts. Up to `spread_bytes`, values have memory of
-  /// their own, so that steps in a CUDA graph wait only for the values that they read.
+  /// their own, so that commands in a CUDA graph wait only for the values that they read.
   Program(const Graph& graph, std::shared_ptr<Machine> machine,
           int64_t spread_bytes = kSpreadBytes);
   /// The parts that programs of one schedule at many sizes share.
   struct AtSizes {
-    std::vector<bool> varies;  ///< by step: whether it depends on the sizes
+    std::vector<bool> varies;  ///< by command: whether it depends on the sizes
     std::shared_ptr<SharedParts> shared;
   };
-  /// The graph was rewritten and scheduled. Steps that vary share no launch with others, because
+  /// The graph was rewritten and scheduled. Commands that vary share no launch with others, because
   /// the text of a joint kernel depends on the sizes of its parts.
   Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
           const AtSizes& at = {}, int64_t spread_bytes = kSpreadBytes);
@@ -94,14 +94,14 @@ class Program {
   int fault_count() const { return fault_count_; }
 
   /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
-  /// `cuda.dump_failures` every step is waited for, and a MachineLost says where it happened.
+  /// `cuda.dump_failures` every command is waited for, and a MachineLost says where it happened.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
            const RunFaults& faults, const lazy::RunProfile* profile = nullptr) const;
   /// Runs as a part of another program's run, which owns the fault words.
   void RunInside(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
                  Address faults) const {
     LoadVariant(/*guarded=*/false);
-    RunSteps({BuffersOf(inputs, outputs, arena), arena, {.faults = faults}});
+    RunCommands({BuffersOf(inputs, outputs, arena), arena, {.faults = faults}});
   }
   /// Throws the error of a run that has ended, from its fault words, as lazy::ExecutionError with
   /// the node of the graph that was given.
@@ -109,19 +109,19 @@ class Program {
   /// The same without throwing it.
   std::optional<Call::Fault> FindFault(const uint64_t* faults, NodeId* node = nullptr) const;
 
-  /// The ops of the program and a source line, for errors that cannot be attributed to a step.
-  std::string NamesOfSteps() const;
+  /// The ops of the program and a source line, for errors that cannot be attributed to a command.
+  std::string NamesOfCommands() const;
   std::string Where() const;
 
   /// Those of programs inside too.
   std::vector<KernelSource> Sources() const;
-  /// For people: the graph, its steps and memory, and the `cuda` or `ptx` text of its kernels.
+  /// For people: the graph, its commands and memory, and the `cuda` or `ptx` text of its kernels.
   std::string ToText(std::string_view what) const;
-  /// The same in parts, by step.
+  /// The same in parts, by command.
   lazy::ComputationInfo Describe() const;
 
  private:
-  struct PreparedStep;
+  struct PreparedCommand;
   /// The memory that a run uses.
   struct Memory {
     std::vector<Address> buffers;
@@ -135,21 +135,21 @@ class Program {
     }
   };
 
-  void PrepareSteps(const std::vector<bool>& varies);
+  void PrepareCommands(const std::vector<bool>& varies);
   /// Groups small concurrent kernels where memory allows, and plans the memory.
   void Arrange(const std::vector<bool>& varies);
-  /// Moves kernels that write outputs behind the steps that can fail, where memory allows; `joins`
-  /// goes by step.
+  /// Moves kernels that write outputs behind the commands that can fail, where memory allows;
+  /// `joins` goes by command.
   void DeferWrites(std::vector<bool>& joins);
   int LastFault() const;
   void FindGuarded();
   void SpreadMemory(int64_t most);
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);
-  /// What follows from the order, groups and memory of the steps.
+  /// What follows from the order, groups and memory of the commands.
   void Finish();
-  std::vector<int64_t> ScratchOfSteps() const;
-  /// Kernels of the group that begins with this step.
+  std::vector<int64_t> ScratchOfCommands() const;
+  /// Kernels of the group that begins with this command.
   std::vector<KernelSource> SourcesOf(size_t first, bool guarded) const;
   /// The key of the kernel of that group, which is no call.
   KernelKey KeyOf(size_t first, bool guarded) const;
@@ -162,30 +162,30 @@ class Program {
   void LoadVariant(bool guarded) const;
   std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
                                  Address arena) const;
-  void RunSteps(const Memory& memory) const;
-  /// The same in parts: each group of steps.
+  void RunCommands(const Memory& memory) const;
+  /// The same in parts: each group of commands.
   std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, Memory memory) const;
   std::vector<TouchedMemory> TouchedByPieces(const Memory& memory) const;
   TouchedMemory TouchedBy(size_t i, const Memory& memory) const;
-  /// Sets the run's word if that is due in front of the group that begins with step `i`.
+  /// Sets the run's word if that is due in front of the group that begins with command `i`.
   void Gather(size_t i, const Memory& memory) const;
   bool GathersBefore(size_t i, const Memory& memory) const {
     return i == gathers_before_ && memory.gathers();
   }
-  /// Runs the group that begins with step `i`; returns the step after it.
+  /// Runs the group that begins with command `i`; returns the command after it.
   size_t RunGroup(size_t i, const Memory& memory) const;
   void RunAlone(size_t i, const Memory& memory) const;
-  /// Does `work` of step `i`, and names the step in errors.
+  /// Does `work` of command `i`, and names the command in errors.
   void NameErrors(size_t i, const std::function<void()>& work) const;
   Address ScratchOf(size_t i, const Memory& memory) const;
   /// The arguments of a kernel that is no part of a joint one.
   std::vector<uint64_t> ArgumentsOf(size_t i, const Memory& memory) const;
   Address FaultOf(size_t i, const Memory& memory) const;
-  /// As RunSteps, and says which step lost the machine.
+  /// As RunCommands, and says which command lost the machine.
   void RunWatched(const Memory& memory) const;
-  /// As RunSteps, and writes the times of steps to metrics, or into a trace.
+  /// As RunCommands, and writes the times of commands to metrics, or into a trace.
   void RunTimed(const Memory& memory, const lazy::RunProfile* profile) const;
-  std::string NameOfStep(size_t i) const;
+  std::string NameOfCommand(size_t i) const;
   std::string NameOfGroup(size_t first) const;
   void RunCall(size_t i, const Memory& memory) const;
 
@@ -194,16 +194,17 @@ class Program {
   Graph graph_;
   compiler::Schedule schedule_;
   compiler::MemoryPlan plan_;
-  std::vector<PreparedStep> steps_;
-  std::vector<int> group_last_;  // by step: the last step of its group, whose steps are concurrent
+  std::vector<PreparedCommand> commands_;
+  std::vector<int>
+      group_last_;  // by command: the last command of its group, whose commands are concurrent
   std::vector<compiler::OutputSource> outputs_;
   compiler::DonationPlan donations_, guarded_donations_;
   int fault_count_ = 0;
-  std::vector<bool> is_guarded_;  // by step: its group has a variant that reads the run's word
-  size_t gathers_before_ = 0;     // the step in front of which that word is set
+  std::vector<bool> is_guarded_;  // by command: its group has a variant that reads the run's word
+  size_t gathers_before_ = 0;     // the command in front of which that word is set
   mutable std::shared_ptr<Function> gather_;
   mutable std::once_flag other_variant_;
-  std::vector<int64_t> scratch_;  // bytes, by step
+  std::vector<int64_t> scratch_;  // bytes, by command
   std::unique_ptr<CudaGraphCache> graphs_;
   std::unique_ptr<KnownOrders> orders_;
 };

@@ -14,10 +14,10 @@ Hooks::~Hooks() = default;
 void Hooks::BeforeNode(const GraphNode&) {}
 HostTensor Hooks::Allocate(const Shape& shape, const OpDef&) { return HostTensor(shape); }
 
-struct Program::Step {
+struct Program::Command {
   NodeId node;
   Kernel kernel;
-  // The begin of this step's part of the program's lists; the next step's begin is its end.
+  // The begin of this command's part of the program's lists; the next command's begin is its end.
   int32_t operands;
   int32_t results;
   int32_t releases;
@@ -45,7 +45,7 @@ class Program::Planner {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (graph_[id].op != &ops::kInput) PlanNode(id);
     }
-    AppendStep(-1, nullptr);  // ends the last one's lists
+    AppendCommand(-1, nullptr);  // ends the last one's lists
     for (GraphValue value : graph_.outputs()) {
       program_.output_slots_.push_back(slot_[IndexOf(value)]);
     }
@@ -70,11 +70,11 @@ class Program::Planner {
     for (GraphValue value : graph_.outputs()) last_use_[IndexOf(value)] = graph_.size();
   }
 
-  void AppendStep(NodeId id, Kernel kernel) {
-    program_.steps_.push_back({id, kernel, static_cast<int32_t>(program_.operands_.size()),
-                               static_cast<int32_t>(program_.results_.size()),
-                               static_cast<int32_t>(program_.releases_.size()),
-                               static_cast<int32_t>(program_.nested_.size())});
+  void AppendCommand(NodeId id, Kernel kernel) {
+    program_.commands_.push_back({id, kernel, static_cast<int32_t>(program_.operands_.size()),
+                                  static_cast<int32_t>(program_.results_.size()),
+                                  static_cast<int32_t>(program_.releases_.size()),
+                                  static_cast<int32_t>(program_.nested_.size())});
   }
 
   void PlanNode(NodeId id) {
@@ -85,7 +85,7 @@ class Program::Planner {
                           node.op->name(), id,
                           node.op->IsComposite() ? "; composites must be expanded first" : "");
     }
-    AppendStep(id, kernel);
+    AppendCommand(id, kernel);
     for (const Attr& attr : node.attrs) {
       if (attr.kind() == Attr::Kind::kGraph) program_.nested_.emplace_back(attr.graph());
     }
@@ -121,7 +121,7 @@ Program::Program(Program&&) noexcept = default;
 
 int64_t Program::bytes() const {
   int64_t total = static_cast<int64_t>(
-      steps_.capacity() * sizeof(Step) +
+      commands_.capacity() * sizeof(Command) +
       sizeof(int32_t) * (operands_.capacity() + results_.capacity() + releases_.capacity()));
   for (const Program& program : nested_) total += program.bytes();
   return total;
@@ -189,9 +189,10 @@ void CheckInputs(const Graph& graph, std::span<const HostTensor> inputs) {
 
 }  // namespace
 
-void Program::RunStep(const Step& step, std::vector<HostTensor>& slots, Hooks& hooks) const {
-  const Step& end = *(&step + 1);
-  const GraphNode& node = (*graph_)[step.node];
+void Program::RunCommand(const Command& command, std::vector<HostTensor>& slots,
+                         Hooks& hooks) const {
+  const Command& end = *(&command + 1);
+  const GraphNode& node = (*graph_)[command.node];
   hooks.BeforeNode(node);
   constexpr int kInline = 4;
   const HostTensor* inline_operands[kInline] = {};
@@ -200,8 +201,8 @@ void Program::RunStep(const Step& step, std::vector<HostTensor>& slots, Hooks& h
   std::vector<HostTensor> more_results;
   std::span<const HostTensor*> operands(inline_operands);
   std::span<HostTensor> results(inline_results);
-  size_t operand_count = end.operands - step.operands;
-  size_t result_count = end.results - step.results;
+  size_t operand_count = end.operands - command.operands;
+  size_t result_count = end.results - command.results;
   if (operand_count > operands.size()) {
     more_operands.resize(operand_count);
     operands = more_operands;
@@ -211,16 +212,17 @@ void Program::RunStep(const Step& step, std::vector<HostTensor>& slots, Hooks& h
     results = more_results;
   }
   for (size_t i = 0; i < operand_count; ++i) {
-    int32_t slot = operands_[step.operands + i];
+    int32_t slot = operands_[command.operands + i];
     operands[i] = slot < 0 ? nullptr : &slots[slot];
   }
   KernelCall call = {node, operands.first(operand_count), results.first(result_count),
-                     std::span(nested_).subspan(step.nested, end.nested - step.nested), hooks};
-  step.kernel(call);
+                     std::span(nested_).subspan(command.nested, end.nested - command.nested),
+                     hooks};
+  command.kernel(call);
   for (size_t i = 0; i < result_count; ++i) {
-    slots[results_[step.results + i]] = std::move(results[i]);
+    slots[results_[command.results + i]] = std::move(results[i]);
   }
-  for (int32_t i = step.releases; i < end.releases; ++i) slots[releases_[i]] = HostTensor();
+  for (int32_t i = command.releases; i < end.releases; ++i) slots[releases_[i]] = HostTensor();
 }
 
 std::vector<HostTensor> Program::Run(std::span<const HostTensor> inputs, Hooks& hooks) const {
@@ -229,9 +231,9 @@ std::vector<HostTensor> Program::Run(std::span<const HostTensor> inputs, Hooks& 
   for (size_t i = 0; i < inputs.size(); ++i) slots[input_slots_[i]] = inputs[i];
   NodeId current = -1;
   try {
-    for (size_t i = 0; i + 1 < steps_.size(); ++i) {
-      current = steps_[i].node;
-      RunStep(steps_[i], slots, hooks);
+    for (size_t i = 0; i + 1 < commands_.size(); ++i) {
+      current = commands_[i].node;
+      RunCommand(commands_[i], slots, hooks);
     }
   } catch (...) {
     RethrowAt(*graph_, current);

@@ -41,18 +41,18 @@ class Program {
   std::vector<HostTensor> Run(std::span<const HostTensor> inputs, Hooks& hooks) const;
 
  private:
-  struct Step;
+  struct Command;
   class Planner;
-  void RunStep(const Step& step, std::vector<HostTensor>& slots, Hooks& hooks) const;
+  void RunCommand(const Command& command, std::vector<HostTensor>& slots, Hooks& hooks) const;
 
   const Graph* graph_;
-  std::vector<Step> steps_;
-  std::vector<int32_t> operands_;  // slots of all steps' operands, -1 for absent ones
-  std::vector<int32_t> results_;   // slots of all steps' results
-  std::vector<int32_t> releases_;  // slots that are free after each step
+  std::vector<Command> commands_;
+  std::vector<int32_t> operands_;  // slots of all commands' operands, -1 for absent ones
+  std::vector<int32_t> results_;   // slots of all commands' results
+  std::vector<int32_t> releases_;  // slots that are free after each command
   std::vector<int32_t> input_slots_;
   std::vector<int32_t> output_slots_;
-  std::vector<Program> nested_;  // of all steps' graph attributes
+  std::vector<Program> nested_;  // of all commands' graph attributes
   int32_t slot_count_ = 0;
 };
 

@@ -114,9 +114,10 @@ Launch WithLoops(const Launch& launch, const std::vector<Loop>& loops, size_t ro
   return result;
 }
 
-/// The step of a product and of the kernel after it; nothing where that is not possible.
-std::optional<Step> Join(const Graph& graph, const Step& product, const Step& step, int buffer) {
-  const Launch& launch = step.launch;
+/// The command of a product and of the kernel after it; nothing where that is not possible.
+std::optional<Command> Join(const Graph& graph, const Command& product, const Command& command,
+                            int buffer) {
+  const Launch& launch = command.launch;
   int64_t columns = ResultColumns(graph, product.node);
   int64_t count = graph[product.node].type().numel();
   int access = AccessOf(launch, buffer);
@@ -131,22 +132,22 @@ std::optional<Step> Join(const Graph& graph, const Step& product, const Step& st
   bool reduces = launch.kernel->HasReduction() || launch.kernel->stages > 1;
   std::optional<size_t> row_loops = SplitRows(loops, Index(access), columns, reduces);
   if (!row_loops || *row_loops == loops.size() || !loops.back().is_column) return std::nullopt;
-  Step joined;
+  Command joined;
   joined.node = product.node;
   joined.launch = WithLoops(launch, loops, *row_loops);
   joined.row_loops = std::max(static_cast<int>(*row_loops) - 1, 0);
   joined.nodes = product.nodes;
-  joined.nodes.insert(joined.nodes.end(), step.nodes.begin(), step.nodes.end());
+  joined.nodes.insert(joined.nodes.end(), command.nodes.begin(), command.nodes.end());
   joined.reads = product.reads;
-  for (int read : step.reads) {
+  for (int read : command.reads) {
     if (read != buffer) AddOnce(joined.reads, read);
   }
-  joined.writes = step.writes;
+  joined.writes = command.writes;
   return joined;
 }
 
-bool IsProduct(const Graph& graph, const Step& step) {
-  return !step.launch.kernel && ResultColumns(graph, step.node) > 0;
+bool IsProduct(const Graph& graph, const Command& command) {
+  return !command.launch.kernel && ResultColumns(graph, command.node) > 0;
 }
 
 }  // namespace
@@ -171,43 +172,43 @@ int64_t ResultColumns(const Graph& graph, NodeId id) {
 }
 
 void AttachEpilogues(const Graph& graph, Schedule& schedule) {
-  std::vector<Step>& steps = schedule.steps;
+  std::vector<Command>& commands = schedule.commands;
   std::vector<int> writer(schedule.buffers.size(), -1);
   std::vector<int> readers(schedule.buffers.size());
-  for (const Step& step : steps) {
-    for (int buffer : step.reads) ++readers[Index(buffer)];
+  for (const Command& command : commands) {
+    for (int buffer : command.reads) ++readers[Index(buffer)];
   }
   for (int buffer : schedule.outputs) ++readers[Index(buffer)];
   std::vector<bool> was_read(schedule.buffers.size());
-  std::vector<bool> joined(steps.size());
-  for (size_t i = 0; i < steps.size(); ++i) {
+  std::vector<bool> joined(commands.size());
+  for (size_t i = 0; i < commands.size(); ++i) {
     std::vector<int> products;  // that nothing has read yet, the latest first
-    for (int buffer : steps[i].reads) {
+    for (int buffer : commands[i].reads) {
       int from = writer[Index(buffer)];
-      if (from >= 0 && !was_read[Index(buffer)] && IsProduct(graph, steps[Index(from)])) {
+      if (from >= 0 && !was_read[Index(buffer)] && IsProduct(graph, commands[Index(from)])) {
         products.push_back(buffer);
       }
       was_read[Index(buffer)] = true;
     }
-    for (int buffer : steps[i].writes) writer[Index(buffer)] = static_cast<int>(i);
-    if (!steps[i].launch.kernel || steps[i].node >= 0) continue;
+    for (int buffer : commands[i].writes) writer[Index(buffer)] = static_cast<int>(i);
+    if (!commands[i].launch.kernel || commands[i].node >= 0) continue;
     std::sort(products.begin(), products.end(),
               [&](int a, int b) { return writer[Index(a)] > writer[Index(b)]; });
     for (int buffer : products) {
       size_t from = Index(writer[Index(buffer)]);
-      std::optional<Step> both = Join(graph, steps[from], steps[i], buffer);
+      std::optional<Command> both = Join(graph, commands[from], commands[i], buffer);
       if (!both) continue;
       if (readers[Index(buffer)] > 1) both->writes.push_back(buffer);
-      steps[i] = std::move(*both);
+      commands[i] = std::move(*both);
       joined[from] = true;
       break;
     }
   }
-  std::vector<Step> left;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (!joined[i]) left.push_back(std::move(steps[i]));
+  std::vector<Command> left;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (!joined[i]) left.push_back(std::move(commands[i]));
   }
-  steps = std::move(left);
+  commands = std::move(left);
 }
 
 }  // namespace hammock::compiler

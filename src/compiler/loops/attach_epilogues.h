@@ -1,8 +1,8 @@
 #pragma once
 /// Products take the kernels that follow them: a kernel that visits each element of a product's
 /// result once becomes the epilogue of the product, which runs it on every part of the result as
-/// soon as that is computed, while it is in the cache. What no other step reads of the result never
-/// reaches memory.
+/// soon as that is computed, while it is in the cache. What no other command reads of the result
+/// never reaches memory.
 
 #include "compiler/loops/schedule.h"
 
@@ -13,7 +13,7 @@ namespace hammock::compiler {
 /// channels where these are last. 0: not a product.
 int64_t ResultColumns(const Graph& graph, NodeId node);
 
-/// A product moves to where its first reader was; all other steps stay in their order. No result
+/// A product moves to where its first reader was; all other commands stay in their order. No result
 /// changes: an epilogue does what the kernel did, and reductions are over whole rows.
 void AttachEpilogues(const Graph& graph, Schedule& schedule);
 

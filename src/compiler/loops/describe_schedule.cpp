@@ -27,71 +27,71 @@ int64_t FlopsOfLaunch(const Launch& launch) {
 }
 
 /// Of its buffers, unless it is a call whose record knows better.
-int64_t BytesOfStep(const Graph& graph, const Schedule& schedule, const Step& step) {
-  if (step.is_call() && !step.launch.kernel && graph[step.node].op->bytes) {
-    return BytesOf(graph, step.node);
+int64_t BytesOfCommand(const Graph& graph, const Schedule& schedule, const Command& command) {
+  if (command.is_call() && !command.launch.kernel && graph[command.node].op->bytes) {
+    return BytesOf(graph, command.node);
   }
   int64_t bytes = 0;
-  for (int buffer : step.reads) bytes += schedule.buffers[Index(buffer)].bytes();
-  for (int buffer : step.writes) bytes += schedule.buffers[Index(buffer)].bytes();
+  for (int buffer : command.reads) bytes += schedule.buffers[Index(buffer)].bytes();
+  for (int buffer : command.writes) bytes += schedule.buffers[Index(buffer)].bytes();
   return bytes;
 }
 
-/// By node: the step that computes it, or -1. Unnamed nodes are computed where they are used; those
-/// that several steps use count as the first one's.
-std::vector<int> StepOfNodes(const Graph& graph, const Schedule& schedule) {
-  std::vector<int> steps(Index(graph.size()), -1);
-  std::vector<bool> computed(Index(graph.size()));  // by a step of its own
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    for (NodeId id : schedule.steps[i].nodes) {
-      steps[Index(id)] = static_cast<int>(i);
+/// By node: the command that computes it, or -1. Inlined nodes are computed where they are used;
+/// those that several commands use count as the first one's.
+std::vector<int> CommandOfNodes(const Graph& graph, const Schedule& schedule) {
+  std::vector<int> commands(Index(graph.size()), -1);
+  std::vector<bool> computed(Index(graph.size()));  // by a command of its own
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
+    for (NodeId id : schedule.commands[i].nodes) {
+      commands[Index(id)] = static_cast<int>(i);
       computed[Index(id)] = true;
     }
   }
   for (NodeId id = graph.size() - 1; id >= 0; --id) {
-    if (steps[Index(id)] < 0) continue;
+    if (commands[Index(id)] < 0) continue;
     for (GraphValue input : graph[id].inputs) {
       if (input.node < 0 || graph[input.node].op == &ops::kInput) continue;
-      int& step = steps[Index(input.node)];
+      int& command = commands[Index(input.node)];
       if (computed[Index(input.node)]) continue;
-      step = step < 0 ? steps[Index(id)] : std::min(step, steps[Index(id)]);
+      command = command < 0 ? commands[Index(id)] : std::min(command, commands[Index(id)]);
     }
   }
-  return steps;
+  return commands;
 }
 
 }  // namespace
 
-std::string NameOfStep(const Graph& graph, const Step& step) {
+std::string NameOfCommand(const Graph& graph, const Command& command) {
   constexpr size_t kNamed = 4;
   std::string name;
-  for (size_t k = 0; k < std::min(step.nodes.size(), kNamed); ++k) {
-    name += (k == 0 ? "" : "_") + graph[step.nodes[k]].op->info().name;
+  for (size_t k = 0; k < std::min(command.nodes.size(), kNamed); ++k) {
+    name += (k == 0 ? "" : "_") + graph[command.nodes[k]].op->info().name;
   }
-  if (step.nodes.size() <= kNamed) return name;
-  return fmt::format("{}_and_{}_more", name, step.nodes.size() - kNamed);
+  if (command.nodes.size() <= kNamed) return name;
+  return fmt::format("{}_and_{}_more", name, command.nodes.size() - kNamed);
 }
 
-std::vector<lazy::KernelInfo> DescribeSteps(const Graph& graph, const Schedule& schedule) {
+std::vector<lazy::KernelInfo> DescribeCommands(const Graph& graph, const Schedule& schedule) {
   std::vector<lazy::KernelInfo> kernels;
-  for (const Step& step : schedule.steps) {
+  for (const Command& command : schedule.commands) {
     lazy::KernelInfo kernel;
-    kernel.name = NameOfStep(graph, step);
-    kernel.kind = step.is_call() ? "call" : "kernel";
-    if (step.is_call()) {
-      kernel.text = fmt::format("call {}\n", graph[step.node].op->name());
-      kernel.flops = FlopsOf(graph, step.node);
+    kernel.name = NameOfCommand(graph, command);
+    kernel.kind = command.is_call() ? "call" : "kernel";
+    if (command.is_call()) {
+      kernel.text = fmt::format("call {}\n", graph[command.node].op->name());
+      kernel.flops = FlopsOf(graph, command.node);
     }
-    if (step.launch.kernel) {
-      kernel.text += ToText(step.launch);
-      kernel.flops += FlopsOfLaunch(step.launch);
+    if (command.launch.kernel) {
+      kernel.text += ToText(command.launch);
+      kernel.flops += FlopsOfLaunch(command.launch);
     }
-    kernel.bytes = BytesOfStep(graph, schedule, step);
+    kernel.bytes = BytesOfCommand(graph, schedule, command);
     kernels.push_back(std::move(kernel));
   }
-  std::vector<int> steps = StepOfNodes(graph, schedule);
+  std::vector<int> commands = CommandOfNodes(graph, schedule);
   for (NodeId id = 0; id < graph.size(); ++id) {
-    if (steps[Index(id)] >= 0) kernels[Index(steps[Index(id)])].nodes.push_back(id);
+    if (commands[Index(id)] >= 0) kernels[Index(commands[Index(id)])].nodes.push_back(id);
   }
   return kernels;
 }

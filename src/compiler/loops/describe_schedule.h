@@ -1,5 +1,6 @@
 #pragma once
-/// A schedule for people who look at it: what its steps are called, compute, read, write and say.
+/// A schedule for people who look at it: what its commands are called, compute, read, write and
+/// say.
 
 #include <string>
 #include <vector>
@@ -10,10 +11,10 @@
 namespace hammock::compiler {
 
 /// "mul_add_maximum": the nodes that it computes, the first few of many.
-std::string NameOfStep(const Graph& graph, const Step& step);
+std::string NameOfCommand(const Graph& graph, const Command& command);
 
-/// One for each step, with every node of the graph that a step computes. `kind` is "kernel" or
-/// "call": a backend says who runs its calls.
-std::vector<lazy::KernelInfo> DescribeSteps(const Graph& graph, const Schedule& schedule);
+/// One for each command, with every node of the graph that a command computes. `kind` is "kernel"
+/// or "call": a backend says who runs its calls.
+std::vector<lazy::KernelInfo> DescribeCommands(const Graph& graph, const Schedule& schedule);
 
 }  // namespace hammock::compiler

@@ -47,20 +47,21 @@ std::vector<int> ReadElsewhere(const Launch& launch, const Instr& store) {
   return elsewhere;
 }
 
-/// The inputs that a step may overwrite with `output`: it reads each element before it writes it.
-std::vector<int> Overwritable(const Graph& graph, const Schedule& schedule, const Step& step,
+/// The inputs that a command may overwrite with `output`: it reads each element before it writes
+/// it.
+std::vector<int> Overwritable(const Graph& graph, const Schedule& schedule, const Command& command,
                               int output) {
-  if (step.updates >= 0) return {step.updates};
-  const Instr* store = step.launch.kernel ? StoreOf(step.launch, output) : nullptr;
+  if (command.updates >= 0) return {command.updates};
+  const Instr* store = command.launch.kernel ? StoreOf(command.launch, output) : nullptr;
   if (!store) return {};
-  std::vector<int> kept = ReadElsewhere(step.launch, *store);
-  if (step.is_call()) {  // a product reads its operands until the end
-    for (GraphValue operand : graph[step.node].inputs) {
+  std::vector<int> kept = ReadElsewhere(command.launch, *store);
+  if (command.is_call()) {  // a product reads its operands until the end
+    for (GraphValue operand : graph[command.node].inputs) {
       if (operand.node >= 0) kept.push_back(schedule.BufferOf(StorageOf(graph, operand)));
     }
   }
   std::vector<int> result;
-  for (int read : step.reads) {
+  for (int read : command.reads) {
     if (!Contains(kept, read)) result.push_back(read);
   }
   return result;
@@ -95,18 +96,18 @@ struct Uses {
 
 std::vector<Uses> UsesOf(const Schedule& schedule) {
   std::vector<Uses> uses(schedule.buffers.size());
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    for (int buffer : schedule.steps[i].reads) {
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
+    for (int buffer : schedule.commands[i].reads) {
       Uses& of = uses[Index(buffer)];
       of.reader_before = of.last_reader;
       of.last_reader = static_cast<int>(i);
     }
-    for (int buffer : schedule.steps[i].writes) uses[Index(buffer)].writer = static_cast<int>(i);
+    for (int buffer : schedule.commands[i].writes) uses[Index(buffer)].writer = static_cast<int>(i);
   }
   return uses;
 }
 
-/// For each step the first of those that may run at the same time.
+/// For each command the first of those that may run at the same time.
 std::vector<int> GroupFirsts(const std::vector<int>& group_last) {
   std::vector<int> first(group_last.size());
   for (size_t i = 0; i < first.size(); ++i) {
@@ -117,9 +118,9 @@ std::vector<int> GroupFirsts(const std::vector<int>& group_last) {
 }
 
 int LastThatFails(const Graph& graph, const Schedule& schedule) {
-  for (size_t i = schedule.steps.size(); i-- > 0;) {
-    const Step& step = schedule.steps[i];
-    if (step.is_call() && graph[step.node].op->can_fail) return static_cast<int>(i);
+  for (size_t i = schedule.commands.size(); i-- > 0;) {
+    const Command& command = schedule.commands[i];
+    if (command.is_call() && graph[command.node].op->can_fail) return static_cast<int>(i);
   }
   return -1;
 }
@@ -172,7 +173,7 @@ struct DonationPlan::Builder {
     if (!may_write.empty() && !may_write[Index(writer)]) return;
     const int first = group_first[Index(writer)];
     Output output{static_cast<int>(number), pool->second, 0, OwnInputs(writer, buffer, size), {}};
-    FindUpdated(schedule.steps[Index(writer)], buffer, output);
+    FindUpdated(schedule.commands[Index(writer)], buffer, output);
     if (writer > last_that_fails) {
       const std::vector<int>& inputs = plan.pools_[Index(pool->second)];
       auto dead = std::partition_point(inputs.begin(), inputs.end(),
@@ -182,29 +183,29 @@ struct DonationPlan::Builder {
     plan.outputs_.push_back(std::move(output));
   }
 
-  void FindUpdated(const Step& step, int buffer, Output& output) const {
+  void FindUpdated(const Command& command, int buffer, Output& output) const {
     const Instr* store =
-        step.updates < 0 && !output.own.empty() ? StoreOf(step.launch, buffer) : nullptr;
+        command.updates < 0 && !output.own.empty() ? StoreOf(command.launch, buffer) : nullptr;
     if (!store) {
       output.updated = output.own;
       return;
     }
-    const std::vector<int> sources = SourcesOf(step.launch, *store);
+    const std::vector<int> sources = SourcesOf(command.launch, *store);
     for (int input : output.own) {
       if (Contains(sources, schedule.inputs[Index(input)])) output.updated.push_back(input);
     }
   }
 
-  /// Inputs that the step reads last, which no concurrent step reads.
+  /// Inputs that the command reads last, which no concurrent command reads.
   std::vector<int> OwnInputs(int writer, int buffer, const Size& size) const {
-    const Step& step = schedule.steps[Index(writer)];
+    const Command& command = schedule.commands[Index(writer)];
     std::vector<int> own;
-    for (int read : Overwritable(graph, schedule, step, buffer)) {
+    for (int read : Overwritable(graph, schedule, command, buffer)) {
       const Uses& of = uses[Index(read)];
       bool last = of.last_reader == writer && of.reader_before < group_first[Index(writer)];
       if (!last || input_of[Index(read)] < 0) continue;
       if (SizeOf(schedule.buffers[Index(read)]) != size) continue;
-      if (writer == last_that_fails && step.updates != read) continue;
+      if (writer == last_that_fails && command.updates != read) continue;
       own.push_back(input_of[Index(read)]);
     }
     std::sort(own.begin(), own.end());

@@ -10,16 +10,16 @@ namespace hammock::compiler {
 /// An output may take the memory of an input of the same size if nothing reads the input once the
 /// output is written, and nothing can fail any more by then. Immutable.
 ///
-/// Inputs of one size that die before a step are a prefix of those sorted by their last reader, so
-/// the pairs are never listed: building this and matching outputs to inputs are linear but for a
+/// Inputs of one size that die before a command are a prefix of those sorted by their last reader,
+/// so the pairs are never listed: building this and matching outputs to inputs are linear but for a
 /// logarithm.
 class DonationPlan {
  public:
   DonationPlan() = default;
   /// That no output takes part in.
   explicit DonationPlan(size_t outputs) : output_count_(outputs) {}
-  /// `group_last`: for each step the last of those that may run at the same time. `may_write`: by
-  /// step, whether it may write into memory of inputs; empty: all may.
+  /// `group_last`: for each command the last of those that may run at the same time. `may_write`:
+  /// by command, whether it may write into memory of inputs; empty: all may.
   DonationPlan(const Graph& graph, const Schedule& schedule, const std::vector<int>& group_last,
                const std::vector<bool>& may_write = {});
 
@@ -31,12 +31,13 @@ class DonationPlan {
   bool operator==(const DonationPlan&) const = default;
 
  private:
-  /// An output that is written by a step.
+  /// An output that is written by a command.
   struct Output {
     int number = -1;
     int pool = -1;
-    int dead = 0;          // how many inputs of the pool are dead when it is written
-    std::vector<int> own;  // inputs that its own step reads, each element before it is overwritten
+    int dead = 0;  // how many inputs of the pool are dead when it is written
+    std::vector<int>
+        own;  // inputs that its own command reads, each element before it is overwritten
     std::vector<int> updated;  // those of `own` that it is computed from
     bool operator==(const Output&) const = default;
   };

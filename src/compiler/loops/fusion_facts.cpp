@@ -61,7 +61,7 @@ GraphValue StorageOf(const Graph& graph, GraphValue value) {
 }
 
 FusionFacts::FusionFacts(const Graph& graph)
-    : graph(graph), named(static_cast<size_t>(graph.size())) {
+    : graph(graph), is_root(static_cast<size_t>(graph.size())) {
   int count = 0;
   for (const GraphNode& node : graph.nodes()) {
     first.push_back(count);

@@ -23,8 +23,8 @@ GraphValue StorageOf(const Graph& graph, GraphValue value);
 /// The facts of a graph that the builder needs.
 struct FusionFacts {
   const Graph& graph;
-  std::vector<bool> named;  ///< by node: its values are computed once and have buffers
-  std::vector<int> first;   ///< by node: the buffer of its first value
+  std::vector<bool> is_root;  ///< by node: its values are computed once and have buffers
+  std::vector<int> first;     ///< by node: the buffer of its first value
 
   explicit FusionFacts(const Graph& graph);
   int BufferOf(GraphValue value) const {

@@ -240,7 +240,7 @@ int KernelBuilder::StageOf(NodeId node) const {
     seen.push_back(id);
     if (const Nest* nest = FindNest(id)) {
       stage = std::max(stage, nest->stage);
-    } else if (!facts_->named[static_cast<size_t>(id)]) {
+    } else if (!facts_->is_root[static_cast<size_t>(id)]) {
       visit(id);
     }
   }
@@ -312,7 +312,7 @@ void KernelBuilder::AddNest(NodeId id) {
 // ---- values
 
 bool KernelBuilder::InMemory(GraphValue value) const {
-  return facts_->named[static_cast<size_t>(value.node)];
+  return facts_->is_root[static_cast<size_t>(value.node)];
 }
 
 /// A value that is used twice is computed once, since equal instructions are one (Emit).

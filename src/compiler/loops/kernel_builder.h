@@ -1,7 +1,7 @@
 #pragma once
-/// KernelBuilder: joins loop nests into one kernel. A nest computes one named value, element by
+/// KernelBuilder: joins loop nests into one kernel. A nest computes one root, element by
 /// element or as a reduction, from values in memory and from those that earlier nests of the kernel
-/// left; the unnamed nodes between are computed where they are used.
+/// left; the inlined nodes between are computed where they are used.
 
 #include <functional>
 #include <vector>
@@ -14,9 +14,9 @@ class KernelBuilder {
  public:
   explicit KernelBuilder(const FusionFacts& facts) : facts_(&facts) {}
 
-  /// Adds a nest for a named node; false, with nothing changed, where it does not fit.
+  /// Adds a nest for a root; false, with nothing changed, where it does not fit.
   bool Add(NodeId node);
-  /// After a failure: a node between that has to be named for this one to fit; -1: none.
+  /// After a failure: a node between that has to be a root for this one to fit; -1: none.
   NodeId blocker() const { return blocker_; }
 
   const std::vector<NodeId>& nodes() const { return nodes_; }

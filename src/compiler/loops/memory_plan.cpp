@@ -73,13 +73,13 @@ int64_t Aligned(int64_t bytes) {
 
 namespace {
 
-/// The step after which a buffer is free: the last of the group that uses it last.
+/// The command after which a buffer is free: the last of the group that uses it last.
 std::vector<int> LastUses(const Schedule& schedule, const std::vector<int>& group_last) {
   std::vector<int> last_use(schedule.buffers.size(), -1);
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
     int last = group_last.empty() ? static_cast<int>(i) : group_last[i];
-    for (int buffer : schedule.steps[i].reads) last_use[static_cast<size_t>(buffer)] = last;
-    for (int buffer : schedule.steps[i].writes) last_use[static_cast<size_t>(buffer)] = last;
+    for (int buffer : schedule.commands[i].reads) last_use[static_cast<size_t>(buffer)] = last;
+    for (int buffer : schedule.commands[i].writes) last_use[static_cast<size_t>(buffer)] = last;
   }
   return last_use;
 }
@@ -95,7 +95,7 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& byte
                       const std::vector<int64_t>& scratch, const std::vector<int>& group_last) {
   MemoryPlan plan;
   plan.offset.assign(schedule.buffers.size(), -1);
-  plan.scratch_offset.assign(schedule.steps.size(), -1);
+  plan.scratch_offset.assign(schedule.commands.size(), -1);
   std::vector<int> last_use = LastUses(schedule, group_last);
   std::vector<bool> outside(schedule.buffers.size());
   for (int buffer : schedule.inputs) outside[static_cast<size_t>(buffer)] = true;
@@ -109,16 +109,17 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& byte
   auto bytes_of = [&](int buffer) { return Aligned(bytes[static_cast<size_t>(buffer)]); };
   std::set<int> used;                                         // buffers of the group
   std::vector<std::pair<int64_t, int64_t>> scratch_of_group;  // offset, bytes
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
-    bool in_place = step.updates >= 0 && plan.offset[static_cast<size_t>(step.updates)] >= 0 &&
-                    last_use[static_cast<size_t>(step.updates)] == static_cast<int>(i) &&
-                    !outside[static_cast<size_t>(step.writes[0])];
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
+    const Command& command = schedule.commands[i];
+    bool in_place = command.updates >= 0 &&
+                    plan.offset[static_cast<size_t>(command.updates)] >= 0 &&
+                    last_use[static_cast<size_t>(command.updates)] == static_cast<int>(i) &&
+                    !outside[static_cast<size_t>(command.writes[0])];
     if (in_place) {
-      plan.offset[static_cast<size_t>(step.writes[0])] =
-          plan.offset[static_cast<size_t>(step.updates)];
+      plan.offset[static_cast<size_t>(command.writes[0])] =
+          plan.offset[static_cast<size_t>(command.updates)];
     }
-    for (int buffer : step.writes) {
+    for (int buffer : command.writes) {
       int64_t& offset = plan.offset[static_cast<size_t>(buffer)];
       if (!outside[static_cast<size_t>(buffer)] && offset < 0) offset = gaps.Take(bytes_of(buffer));
     }
@@ -126,9 +127,9 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& byte
       plan.scratch_offset[i] = gaps.Take(own);
       scratch_of_group.emplace_back(plan.scratch_offset[i], own);
     }
-    used.insert(step.reads.begin(), step.reads.end());
-    used.insert(step.writes.begin(), step.writes.end());
-    if (in_place) used.erase(step.updates);  // the result has its memory now
+    used.insert(command.reads.begin(), command.reads.end());
+    used.insert(command.writes.begin(), command.writes.end());
+    if (in_place) used.erase(command.updates);  // the result has its memory now
     if (!group_last.empty() && group_last[i] != static_cast<int>(i)) continue;
     for (auto [at, own] : scratch_of_group) gaps.Give(at, own);
     for (int buffer : used) {

@@ -13,7 +13,7 @@ inline constexpr int64_t kBufferAlignment = 64;
 
 struct MemoryPlan {
   std::vector<int64_t> offset;          ///< by buffer: in the arena; -1: not there
-  std::vector<int64_t> scratch_offset;  ///< by step: in the arena; -1: needs none
+  std::vector<int64_t> scratch_offset;  ///< by command: in the arena; -1: needs none
   int64_t arena_bytes = 0;
   int64_t output_bytes = 0;
   /// Bytes that a run takes besides its inputs.
@@ -25,8 +25,8 @@ void Fields(Io& io, MemoryPlan& plan) {
   io(plan.offset, plan.scratch_offset, plan.arena_bytes, plan.output_bytes);
 }
 
-/// `scratch` is what each step needs for itself while it runs. `group_last`: for each step the last
-/// of those that may run at the same time; empty where each runs alone.
+/// `scratch` is what each command needs for itself while it runs. `group_last`: for each command
+/// the last of those that may run at the same time; empty where each runs alone.
 MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
                       const std::vector<int>& group_last = {});
 /// The same at sizes at which the buffers have these bytes.

@@ -42,8 +42,8 @@ std::vector<OutputSource> FindOutputSources(const Schedule& schedule) {
 std::string LargestBuffers(const Graph& graph, const Schedule& schedule) {
   constexpr size_t kShown = 3;
   std::vector<size_t> written;
-  for (const Step& step : schedule.steps) {
-    for (int buffer : step.writes) written.push_back(Index(buffer));
+  for (const Command& command : schedule.commands) {
+    for (int buffer : command.writes) written.push_back(Index(buffer));
   }
   auto larger = [&](size_t a, size_t b) {
     return schedule.buffers[a].bytes() > schedule.buffers[b].bytes();

@@ -19,7 +19,7 @@ namespace hammock::compiler {
 namespace {
 
 constexpr size_t kMaxInstrs = 160;    // of a kernel that still takes nests
-constexpr int kMaxBetween = 48;       // unnamed nodes that one named node is computed from
+constexpr int kMaxBetween = 48;       // inlined nodes that one root is computed from
 constexpr int kKeepCost = 3;          // from here on it pays to keep a value that has several users
 constexpr size_t kMaxNeighbours = 4;  // kernels that are tried for a nest that none of them feeds
 // Rows of a kernel are what threads share: few long rows would leave them without work.
@@ -34,7 +34,7 @@ class Scheduler {
         aligned_outputs_(aligned_outputs),
         epilogues_(epilogues),
         facts_(graph),
-        step_of_(Index(graph.size()), -1),
+        command_of_(Index(graph.size()), -1),
         found_(Index(graph.size())) {
     std::array<int, kMaxNeighbours> none;
     none.fill(-1);
@@ -43,12 +43,12 @@ class Scheduler {
 
   Schedule Make() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (IsCall(id) || graph_[id].op == &ops::kInput) facts_.named[Index(id)] = true;
+      if (IsCall(id) || graph_[id].op == &ops::kInput) facts_.is_root[Index(id)] = true;
     }
     NameWhatMustBeInMemory();
     NameWhatIsUsedOften();
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (!facts_.named[Index(id)] || graph_[id].op == &ops::kInput) continue;
+      if (!facts_.is_root[Index(id)] || graph_[id].op == &ops::kInput) continue;
       if (IsCall(id) || IsTransposingCopy(id) || IsBitsInMemory(id)) {
         PlaceCall(id);
       } else {
@@ -62,7 +62,7 @@ class Scheduler {
   struct Open {
     NodeId call = -1;
     std::unique_ptr<KernelBuilder> kernel;
-    std::vector<NodeId> needs;  // named nodes that it reads
+    std::vector<NodeId> needs;  // roots that it reads
   };
 
   static size_t Index(NodeId id) { return static_cast<size_t>(id); }
@@ -73,7 +73,7 @@ class Scheduler {
            !ReductionOf(node) && node.op != &ops::kInput;
   }
 
-  /// Whether it is a large permute that moves another dim to the end; of a named one whose operand
+  /// Whether it is a large permute that moves another dim to the end; of a root whose operand
   /// is in memory a call makes a copy by tiles, where a kernel would read single elements.
   bool IsLargeTranspose(NodeId id) const {
     const GraphNode& node = graph_[id];
@@ -91,7 +91,7 @@ class Scheduler {
 
   bool IsTransposingCopy(NodeId id) const {
     return IsLargeTranspose(id) &&
-           facts_.named[Index(StorageOf(graph_, graph_[id].inputs[0]).node)];
+           facts_.is_root[Index(StorageOf(graph_, graph_[id].inputs[0]).node)];
   }
 
   /// Whether its bytes are those of its first operand.
@@ -105,26 +105,26 @@ class Scheduler {
     const GraphNode& node = graph_[id];
     return node.op == &ops::kBitcast && node.type().dtype() != DType::kBool &&
            graph_.TypeOf(node.inputs[0]).dtype() != DType::kBool &&
-           facts_.named[Index(StorageOf(graph_, node.inputs[0]).node)];
+           facts_.is_root[Index(StorageOf(graph_, node.inputs[0]).node)];
   }
 
   // ---- names
 
-  void Name(GraphValue value) { facts_.named[Index(StorageOf(graph_, value).node)] = true; }
+  void MakeRoot(GraphValue value) { facts_.is_root[Index(StorageOf(graph_, value).node)] = true; }
 
   void NameWhatMustBeInMemory() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (ReductionOf(graph_[id])) facts_.named[Index(id)] = true;
+      if (ReductionOf(graph_[id])) facts_.is_root[Index(id)] = true;
       if (!IsCall(id)) continue;
       for (GraphValue input : graph_[id].inputs) {
-        if (input.node >= 0) Name(input);
+        if (input.node >= 0) MakeRoot(input);
       }
     }
-    for (GraphValue output : graph_.outputs()) Name(output);
+    for (GraphValue output : graph_.outputs()) MakeRoot(output);
     for (NodeId id = graph_.size(); id-- > 0;) {
-      if (!facts_.named[Index(id)] || !IsLargeTranspose(id)) continue;
+      if (!facts_.is_root[Index(id)] || !IsLargeTranspose(id)) continue;
       GraphValue operand = StorageOf(graph_, graph_[id].inputs[0]);
-      if (IsPointwise(graph_, graph_[operand.node])) Name(operand);
+      if (IsPointwise(graph_, graph_[operand.node])) MakeRoot(operand);
     }
   }
 
@@ -138,36 +138,37 @@ class Scheduler {
       }
       std::sort(operands.begin(), operands.end());
       operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
-      int count = IsView(graph_[id]) && !facts_.named[Index(id)] ? std::min(uses[Index(id)], 2) : 1;
+      int count =
+          IsView(graph_[id]) && !facts_.is_root[Index(id)] ? std::min(uses[Index(id)], 2) : 1;
       for (NodeId operand : operands) uses[Index(operand)] += count;
     }
     std::vector<int> cost(Index(graph_.size()));     // of computing an element once more
     std::vector<int> between(Index(graph_.size()));  // nodes that would do it
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const GraphNode& node = graph_[id];
-      if (facts_.named[Index(id)] && (IsCall(id) || node.op == &ops::kInput)) continue;
+      if (facts_.is_root[Index(id)] && (IsCall(id) || node.op == &ops::kInput)) continue;
       for (GraphValue input : node.inputs) {
-        if (facts_.named[Index(input.node)]) continue;
+        if (facts_.is_root[Index(input.node)]) continue;
         cost[Index(id)] += cost[Index(input.node)];
         between[Index(id)] += between[Index(input.node)];
       }
       bool stretches = node.op == &ops::kBroadcast &&
                        node.type().numel() > graph_.TypeOf(node.inputs[0]).numel();
       if (stretches && cost[Index(id)] >= kKeepCost) {
-        facts_.named[Index(StorageOf(graph_, node.inputs[0]).node)] = true;
+        facts_.is_root[Index(StorageOf(graph_, node.inputs[0]).node)] = true;
         cost[Index(id)] = between[Index(id)] = 0;
       }
       cost[Index(id)] += InfoOf(node.op->scalar).cost;
       ++between[Index(id)];
       if (IsView(node) || IsGenerated(node)) continue;
       bool kept = uses[Index(id)] > 1 && cost[Index(id)] >= kKeepCost;
-      if (kept || between[Index(id)] > kMaxBetween) facts_.named[Index(id)] = true;
+      if (kept || between[Index(id)] > kMaxBetween) facts_.is_root[Index(id)] = true;
     }
   }
 
-  // ---- steps
+  // ---- commands
 
-  /// The named nodes that a nest reads.
+  /// The roots that a nest reads.
   std::vector<NodeId> NeedsOf(NodeId id) {
     std::vector<NodeId> needs;
     std::vector<NodeId> pending = {id};
@@ -179,7 +180,7 @@ class Scheduler {
         if (input.node < 0 || std::exchange(found_[Index(input.node)], search_) == search_) {
           continue;
         }
-        (facts_.named[Index(input.node)] ? needs : pending).push_back(input.node);
+        (facts_.is_root[Index(input.node)] ? needs : pending).push_back(input.node);
       }
     }
     return needs;
@@ -187,7 +188,7 @@ class Scheduler {
 
   int LastOf(const std::vector<NodeId>& needs) const {
     int last = -1;
-    for (NodeId need : needs) last = std::max(last, step_of_[Index(need)]);
+    for (NodeId need : needs) last = std::max(last, command_of_[Index(need)]);
     return last;
   }
 
@@ -197,54 +198,54 @@ class Scheduler {
     for (GraphValue input : graph_[id].inputs) {
       if (input.node >= 0) open.needs.push_back(StorageOf(graph_, input).node);
     }
-    step_of_[Index(id)] = static_cast<int>(open_.size());
+    command_of_[Index(id)] = static_cast<int>(open_.size());
     open_.push_back(std::move(open));
   }
 
   void PlaceNest(NodeId id) {
-    if (step_of_[Index(id)] >= 0) return;  // placed before, for one that needed it
+    if (command_of_[Index(id)] >= 0) return;  // placed before, for one that needed it
     std::vector<NodeId> needs = NeedsOf(id);
     int last = LastOf(needs);
     if (last >= 0 && Join(last, id, needs)) return;
-    for (int step : Neighbours(needs)) {
-      if (step > last && Join(step, id, needs)) return;
+    for (int command : Neighbours(needs)) {
+      if (command > last && Join(command, id, needs)) return;
     }
     StartKernel(id);
   }
 
   /// The last kernels that read one of these, the latest first.
   std::vector<int> Neighbours(const std::vector<NodeId>& needs) const {
-    std::vector<int> steps;
+    std::vector<int> commands;
     for (NodeId need : needs) {
-      for (int step : last_readers_[Index(need)]) {
-        if (step >= 0) steps.push_back(step);
+      for (int command : last_readers_[Index(need)]) {
+        if (command >= 0) commands.push_back(command);
       }
     }
-    std::sort(steps.begin(), steps.end(), std::greater<>());
-    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-    if (steps.size() > kMaxNeighbours) steps.resize(kMaxNeighbours);
-    return steps;
+    std::sort(commands.begin(), commands.end(), std::greater<>());
+    commands.erase(std::unique(commands.begin(), commands.end()), commands.end());
+    if (commands.size() > kMaxNeighbours) commands.resize(kMaxNeighbours);
+    return commands;
   }
 
-  void AddNeeds(int step, const std::vector<NodeId>& needs) {
-    std::vector<NodeId>& all = open_[Index(step)].needs;
+  void AddNeeds(int command, const std::vector<NodeId>& needs) {
+    std::vector<NodeId>& all = open_[Index(command)].needs;
     all.insert(all.end(), needs.begin(), needs.end());
     for (NodeId need : needs) {
       auto& readers = last_readers_[Index(need)];  // the latest first
-      auto at = std::lower_bound(readers.begin(), readers.end(), step, std::greater<>());
-      if (at == readers.end() || *at == step) continue;
+      auto at = std::lower_bound(readers.begin(), readers.end(), command, std::greater<>());
+      if (at == readers.end() || *at == command) continue;
       std::move_backward(at, std::prev(readers.end()), readers.end());
-      *at = step;
+      *at = command;
     }
   }
 
-  bool Join(int step, NodeId id, const std::vector<NodeId>& needs) {
-    KernelBuilder* kernel = open_[Index(step)].kernel.get();
+  bool Join(int command, NodeId id, const std::vector<NodeId>& needs) {
+    KernelBuilder* kernel = open_[Index(command)].kernel.get();
     if (!kernel || kernel->size() > kMaxInstrs || !LeavesWork(*kernel, id)) return false;
-    if (KeepsFromProduct(open_[Index(step)], id)) return false;
+    if (KeepsFromProduct(open_[Index(command)], id)) return false;
     if (!kernel->Add(id)) return false;
-    step_of_[Index(id)] = step;
-    AddNeeds(step, needs);
+    command_of_[Index(id)] = command;
+    AddNeeds(command, needs);
     return true;
   }
 
@@ -279,16 +280,16 @@ class Scheduler {
     while (!open.kernel->Add(id)) {
       NodeId blocker = open.kernel->blocker();
       if (blocker >= 0) blocker = StorageOf(graph_, {blocker, 0}).node;
-      HAMMOCK_CHECK(blocker >= 0 && !facts_.named[Index(blocker)], "no loops for {} (%{})",
+      HAMMOCK_CHECK(blocker >= 0 && !facts_.is_root[Index(blocker)], "no loops for {} (%{})",
                     graph_[id].op->name(), id);
-      facts_.named[Index(blocker)] = true;
+      facts_.is_root[Index(blocker)] = true;
       PlaceNest(blocker);
       open.kernel = std::make_unique<KernelBuilder>(facts_);
     }
-    const int step = static_cast<int>(open_.size());
-    step_of_[Index(id)] = step;
+    const int command = static_cast<int>(open_.size());
+    command_of_[Index(id)] = command;
     open_.push_back(std::move(open));
-    AddNeeds(step, NeedsOf(id));
+    AddNeeds(command, NeedsOf(id));
   }
 
   // ---- the result
@@ -312,13 +313,13 @@ class Scheduler {
     }
     for (size_t i = 0; i < open_.size(); ++i) {
       for (NodeId need : open_[i].needs) {
-        if (step_of_[Index(need)] != static_cast<int>(i)) stored[Index(need)] = true;
+        if (command_of_[Index(need)] != static_cast<int>(i)) stored[Index(need)] = true;
       }
     }
-    schedule.steps.reserve(open_.size());
+    schedule.commands.reserve(open_.size());
     for (Open& open : open_) {
-      schedule.steps.push_back(open.kernel ? KernelStep(*open.kernel, stored)
-                                           : CallStep(open.call, schedule));
+      schedule.commands.push_back(open.kernel ? KernelCommand(*open.kernel, stored)
+                                              : CallCommand(open.call, schedule));
       open = {};  // a large graph has many: no two forms of all of them at a time
     }
     ShareBuffers(schedule);
@@ -327,34 +328,35 @@ class Scheduler {
     CallEarlyWhatFails(schedule);
     if (aligned_outputs_) {
       const std::vector<int64_t> bytes = BytesOf(schedule);
-      for (Step& step : schedule.steps) StreamResults(step.launch, step, schedule, bytes, read);
+      for (Command& command : schedule.commands)
+        StreamResults(command.launch, command, schedule, bytes, read);
     }
     return schedule;
   }
 
-  /// Gives what only passes bytes on the buffer of its operand. If it can fail it stays a step.
+  /// Gives what only passes bytes on the buffer of its operand. If it can fail it stays a command.
   void ShareBuffers(Schedule& schedule) {
     for (size_t i = 0; i < schedule.buffers.size(); ++i) {
       schedule.buffer_of.push_back(static_cast<int>(i));
     }
-    for (Step& step : schedule.steps) {
-      for (int& buffer : step.reads) buffer = schedule.buffer_of[Index(buffer)];
-      KeepDistinct(step.reads);
-      if (step.updates >= 0) {
-        int whole = schedule.buffer_of[Index(step.updates)];
-        int part = schedule.BufferOf(StorageOf(graph_, graph_[step.node].inputs[1]));
-        step.updates = whole != part ? whole : -1;
+    for (Command& command : schedule.commands) {
+      for (int& buffer : command.reads) buffer = schedule.buffer_of[Index(buffer)];
+      KeepDistinct(command.reads);
+      if (command.updates >= 0) {
+        int whole = schedule.buffer_of[Index(command.updates)];
+        int part = schedule.BufferOf(StorageOf(graph_, graph_[command.node].inputs[1]));
+        command.updates = whole != part ? whole : -1;
       }
-      for (AccessMap& map : step.launch.maps) {
+      for (AccessMap& map : command.launch.maps) {
         if (map.buffer >= 0) map.buffer = schedule.buffer_of[Index(map.buffer)];
       }
-      if (step.node < 0 || !PassesBytesOn(step.node)) continue;
-      int source = schedule.BufferOf(StorageOf(graph_, graph_[step.node].inputs[0]));
-      schedule.buffer_of[Index(step.writes[0])] = source;
-      step.writes.clear();
+      if (command.node < 0 || !PassesBytesOn(command.node)) continue;
+      int source = schedule.BufferOf(StorageOf(graph_, graph_[command.node].inputs[0]));
+      schedule.buffer_of[Index(command.writes[0])] = source;
+      command.writes.clear();
     }
-    std::erase_if(schedule.steps, [&](const Step& step) {
-      return step.node >= 0 && PassesBytesOn(step.node) && !graph_[step.node].op->can_fail;
+    std::erase_if(schedule.commands, [&](const Command& command) {
+      return command.node >= 0 && PassesBytesOn(command.node) && !graph_[command.node].op->can_fail;
     });
     for (int& output : schedule.outputs) output = schedule.buffer_of[Index(output)];
   }
@@ -362,31 +364,31 @@ class Scheduler {
   /// Moves calls that can fail to where their operands are known: after the last of them, results
   /// may take the memory of inputs (DonationPlan). Their order stays.
   void CallEarlyWhatFails(Schedule& schedule) const {
-    std::vector<Step> others, failing;
-    std::vector<size_t> position;  // of each failing step: the steps before it
+    std::vector<Command> others, failing;
+    std::vector<size_t> position;  // of each failing command: the commands before it
     std::vector<size_t> known(schedule.buffers.size());  // by buffer: after so many others
     size_t earliest = 0;
-    for (Step& step : schedule.steps) {
-      bool fails = step.is_call() && graph_[step.node].op->can_fail;
+    for (Command& command : schedule.commands) {
+      bool fails = command.is_call() && graph_[command.node].op->can_fail;
       size_t after = others.size() + 1;
       if (fails) {
         after = others.size();
-        if (step.updates < 0 && EffectOf(graph_[step.node]) == Effect::kPure) {
+        if (command.updates < 0 && EffectOf(graph_[command.node]) == Effect::kPure) {
           after = earliest;
-          for (int buffer : step.reads) after = std::max(after, known[Index(buffer)]);
+          for (int buffer : command.reads) after = std::max(after, known[Index(buffer)]);
         }
         position.push_back(earliest = after);
       }
-      for (int buffer : step.writes) known[Index(buffer)] = after;
-      (fails ? failing : others).push_back(std::move(step));
+      for (int buffer : command.writes) known[Index(buffer)] = after;
+      (fails ? failing : others).push_back(std::move(command));
     }
-    schedule.steps.clear();
+    schedule.commands.clear();
     size_t next = 0;
     for (size_t i = 0; i <= others.size(); ++i) {
       while (next < failing.size() && position[next] == i) {
-        schedule.steps.push_back(std::move(failing[next++]));
+        schedule.commands.push_back(std::move(failing[next++]));
       }
-      if (i < others.size()) schedule.steps.push_back(std::move(others[i]));
+      if (i < others.size()) schedule.commands.push_back(std::move(others[i]));
     }
   }
 
@@ -397,45 +399,45 @@ class Scheduler {
                   [&](int buffer) { return std::exchange(marks_[Index(buffer)], mark_) == mark_; });
   }
 
-  Step KernelStep(const KernelBuilder& builder, const std::vector<bool>& stored) {
-    Step step;
-    step.nodes = builder.nodes();
-    step.launch = builder.Finish([&](NodeId id) { return stored[Index(id)]; });
-    for (const Instr& instr : step.launch.kernel->instrs) {
+  Command KernelCommand(const KernelBuilder& builder, const std::vector<bool>& stored) {
+    Command command;
+    command.nodes = builder.nodes();
+    command.launch = builder.Finish([&](NodeId id) { return stored[Index(id)]; });
+    for (const Instr& instr : command.launch.kernel->instrs) {
       if (instr.access < 0) continue;
-      int buffer = step.launch.maps[Index(instr.access)].buffer;
+      int buffer = command.launch.maps[Index(instr.access)].buffer;
       if (buffer < 0) continue;
-      (instr.kind == Instr::Kind::kStore ? step.writes : step.reads).push_back(buffer);
+      (instr.kind == Instr::Kind::kStore ? command.writes : command.reads).push_back(buffer);
     }
-    KeepDistinct(step.reads);
-    KeepDistinct(step.writes);
-    return step;
+    KeepDistinct(command.reads);
+    KeepDistinct(command.writes);
+    return command;
   }
 
-  Step CallStep(NodeId id, const Schedule& schedule) {
-    Step step;
-    step.node = id;
-    step.nodes = {id};
+  Command CallCommand(NodeId id, const Schedule& schedule) {
+    Command command;
+    command.node = id;
+    command.nodes = {id};
     for (GraphValue input : graph_[id].inputs) {
-      if (input.node >= 0) step.reads.push_back(schedule.NumberOf(StorageOf(graph_, input)));
+      if (input.node >= 0) command.reads.push_back(schedule.NumberOf(StorageOf(graph_, input)));
     }
-    KeepDistinct(step.reads);
+    KeepDistinct(command.reads);
     for (size_t i = 0; i < graph_[id].types.size(); ++i) {
-      step.writes.push_back(schedule.first[Index(id)] + static_cast<int>(i));
+      command.writes.push_back(schedule.first[Index(id)] + static_cast<int>(i));
     }
     const OpDef* op = graph_[id].op;
     if (op == &ops::kUpdateSlice || op == &ops::kDynamicUpdateSlice) {
-      step.updates = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[0]));
+      command.updates = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[0]));
     }
-    return step;
+    return command;
   }
 
   const Graph& graph_;
   const bool aligned_outputs_;
   const bool epilogues_;
   FusionFacts facts_;
-  std::vector<int> step_of_;                                   // by node
-  std::vector<std::array<int, kMaxNeighbours>> last_readers_;  // by named node: kernels
+  std::vector<int> command_of_;                                // by node
+  std::vector<std::array<int, kMaxNeighbours>> last_readers_;  // by root: kernels
   std::vector<Open> open_;
   std::vector<int> found_;  // by node: the last search that found it
   int search_ = 0;
@@ -457,15 +459,15 @@ std::vector<int64_t> BytesOf(const Schedule& schedule) {
 
 std::string ToText(const Schedule& schedule, const Graph& graph) {
   std::string text;
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
-    text += fmt::format("step {}: ", i);
-    if (step.is_call()) {
-      text += fmt::format("call {} reads [{}] writes [{}]\n", graph[step.node].op->name(),
-                          fmt::join(step.reads, ","), fmt::join(step.writes, ","));
-      if (step.launch.kernel) text += fmt::format("  then, rows [{}], ", step.row_loops);
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
+    const Command& command = schedule.commands[i];
+    text += fmt::format("command {}: ", i);
+    if (command.is_call()) {
+      text += fmt::format("call {} reads [{}] writes [{}]\n", graph[command.node].op->name(),
+                          fmt::join(command.reads, ","), fmt::join(command.writes, ","));
+      if (command.launch.kernel) text += fmt::format("  then, rows [{}], ", command.row_loops);
     }
-    if (step.launch.kernel) text += ToText(step.launch);
+    if (command.launch.kernel) text += ToText(command.launch);
   }
   return text + fmt::format("outputs [{}]\n", fmt::join(schedule.outputs, ","));
 }

@@ -1,10 +1,10 @@
 #pragma once
-/// From a graph of primitives to steps that run one after another: kernels, each made of as many
+/// From a graph of primitives to commands that run one after another: kernels, each made of as many
 /// nodes as fit, and calls of single nodes that no kernel can hold.
 ///
-/// A node is named if its value is computed by itself: it is needed in memory, it is a reduction,
-/// or computing it again for every user would cost more than keeping it. All others are computed
-/// where they are used. A named value that no other step needs never reaches memory.
+/// A node is a root if a loop nest of its own computes it once: it is needed in memory, it is a
+/// reduction, or computing it again for every user would cost more than keeping it. All others are
+/// inlined where they are used. A root that no other command needs never reaches memory.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace hammock::compiler {
 
 /// A kernel, a call of one node, or both: the call of a product that runs the kernel on each part
 /// of its result (attach_epilogues.h).
-struct Step {
+struct Command {
   Launch launch;              ///< of a kernel
   NodeId node = -1;           ///< of a call
   int row_loops = 0;          ///< of both: how many of launch.outer are over the product's rows
@@ -30,8 +30,9 @@ struct Step {
 };
 
 template <class Io>
-void Fields(Io& io, Step& step) {
-  io(step.launch, step.node, step.row_loops, step.nodes, step.reads, step.writes, step.updates);
+void Fields(Io& io, Command& command) {
+  io(command.launch, command.node, command.row_loops, command.nodes, command.reads, command.writes,
+     command.updates);
 }
 
 /// The element type and count of a buffer. Large graphs have many: sizes stay in the graph.
@@ -59,7 +60,7 @@ class BufferType {
 struct Schedule {
   std::vector<BufferType> buffers;  ///< by number
   std::vector<int> first;           ///< by node: the number of its first value
-  std::vector<Step> steps;
+  std::vector<Command> commands;
   std::vector<int> inputs;   ///< buffers
   std::vector<int> outputs;  ///< buffers; the type may differ from the output's, its bytes do not
   /// By number: the buffer that has the value. Its own for most, that of an operand for what only
@@ -74,7 +75,7 @@ struct Schedule {
 
 template <class Io>
 void Fields(Io& io, Schedule& schedule) {
-  io(schedule.buffers, schedule.first, schedule.steps, schedule.inputs, schedule.outputs,
+  io(schedule.buffers, schedule.first, schedule.commands, schedule.inputs, schedule.outputs,
      schedule.buffer_of);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "hammock/config.h"
-#include "hammock/trace.h"
+#include "hammock/profile.h"
 
 namespace hammock {
 
@@ -50,7 +50,7 @@ PassListener::PassListener() : outer_(std::exchange(listener, &results)) {}
 PassListener::~PassListener() { listener = outer_; }
 
 Graph RunPass(const Pass& pass, Graph graph) {
-  tracing::Span span(pass.name, "pass");
+  profile::Span span(pass.name, "pass");
   graph = RunInBodies(pass, std::move(graph));
   span.Set("nodes", graph.size());
   if (listener) listener->push_back({pass.name, graph});

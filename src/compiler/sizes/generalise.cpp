@@ -179,9 +179,9 @@ class Solver {
 /// Finds out which parameters follow from others.
 class Derivation {
  public:
-  /// `kinds` are those of the places that define the parameters. Quotients are looked for among
+  /// `kinds` are those of the slots that define the parameters. Quotients are looked for among
   /// the dims of results: anything fits as a quotient by chance where samples are few.
-  Derivation(const std::vector<Values>& parameters, std::vector<SizePlace::Kind> kinds)
+  Derivation(const std::vector<Values>& parameters, std::vector<SizeSlot::Kind> kinds)
       : parameters_(parameters),
         kinds_(std::move(kinds)),
         derived_(parameters.size()),
@@ -189,20 +189,20 @@ class Derivation {
 
   DerivedSizes Run() {
     for (size_t p = 0; p < count(); ++p) {
-      if (kinds_[p] != SizePlace::kDim) TryMultiple(p, false);
+      if (kinds_[p] != SizeSlot::kDim) TryMultiple(p, false);
     }
     const std::vector<bool> is_base = is_factor_;
     for (size_t p = 0; p < count(); ++p) TryMultiple(p, true);
     for (size_t p = 0; p < count(); ++p) TryProducts(p);
     for (size_t p = 0; p < count(); ++p) {
-      if (IsFree(p) && kinds_[p] == SizePlace::kDim && !is_base[p]) TryQuotients(p);
+      if (IsFree(p) && kinds_[p] == SizeSlot::kDim && !is_base[p]) TryQuotients(p);
     }
     return std::move(derived_);
   }
 
  private:
   size_t count() const { return parameters_.size(); }
-  bool IsInput(size_t p) const { return kinds_[p] == SizePlace::kInputDim; }
+  bool IsInput(size_t p) const { return kinds_[p] == SizeSlot::kInputDim; }
   bool IsFree(size_t p) const { return derived_[p].factors.empty(); }
 
   /// A size that was always divided without a rest is the multiple of the quotient.
@@ -260,7 +260,7 @@ class Derivation {
   }
 
   const std::vector<Values>& parameters_;
-  const std::vector<SizePlace::Kind> kinds_;
+  const std::vector<SizeSlot::Kind> kinds_;
   DerivedSizes derived_;
   std::vector<bool> is_factor_;
 };
@@ -269,8 +269,8 @@ class Derivation {
 /// the lowered sizes, which define nothing.
 class RuleFinder {
  public:
-  RuleFinder(std::span<const SizeSample> samples, std::span<const SizePlace> traced,
-             std::span<const SizePlace> lowered)
+  RuleFinder(std::span<const SizeSample> samples, std::span<const SizeSlot> traced,
+             std::span<const SizeSlot> lowered)
       : samples_(samples), traced_(traced), lowered_(lowered) {}
 
   FoundRule Run() {
@@ -280,19 +280,19 @@ class RuleFinder {
       }
       return true;
     };
-    if (!define([](SizePlace::Kind kind) { return kind == SizePlace::kInputDim; })) return {};
-    if (!define([](SizePlace::Kind kind) {
-          return kind == SizePlace::kDim || kind == SizePlace::kAttribute;
+    if (!define([](SizeSlot::Kind kind) { return kind == SizeSlot::kInputDim; })) return {};
+    if (!define([](SizeSlot::Kind kind) {
+          return kind == SizeSlot::kDim || kind == SizeSlot::kAttribute;
         })) {
       return {};
     }
     if (parameters_.empty()) return {};
-    std::vector<SizePlace::Kind> kinds;
+    std::vector<SizeSlot::Kind> kinds;
     for (size_t index : rule_.defined_at) kinds.push_back(traced_[index].kind);
     rule_.derived = Derivation(parameters_, std::move(kinds)).Run();
     defined_ = parameters_.size();
     for (size_t i = 0; i < traced_.size(); ++i) {
-      if (traced_[i].kind != SizePlace::kConstant) continue;
+      if (traced_[i].kind != SizeSlot::kConstant) continue;
       // A number in the graph may follow from sizes; it is none itself.
       if (!Explain(At(&SizeSample::traced, i), i, rule_.traced)) return {};
     }
@@ -329,14 +329,14 @@ class RuleFinder {
     return true;
   }
 
-  std::optional<DimExpr> ExprOf(const Values& values, SizePlace::Kind kind) const {
-    if (kind == SizePlace::kInputDim) return Solver(parameters_, values).Multiple();
+  std::optional<DimExpr> ExprOf(const Values& values, SizeSlot::Kind kind) const {
+    if (kind == SizeSlot::kInputDim) return Solver(parameters_, values).Multiple();
     if (std::optional<DimExpr> expr = Solver(parameters_, values).Plain()) return expr;
     // A dim that is a quotient is a parameter, whatever else may fit by chance.
     auto divides = [&](const Values& dividends) {
       return QuotientOf(dividends, values).has_value();
     };
-    if (kind == SizePlace::kDim && std::ranges::any_of(parameters_, divides)) return std::nullopt;
+    if (kind == SizeSlot::kDim && std::ranges::any_of(parameters_, divides)) return std::nullopt;
     return Solver(parameters_, values).Linear();
   }
 
@@ -381,8 +381,8 @@ class RuleFinder {
   }
 
   std::span<const SizeSample> samples_;
-  std::span<const SizePlace> traced_;
-  std::span<const SizePlace> lowered_;
+  std::span<const SizeSlot> traced_;
+  std::span<const SizeSlot> lowered_;
   std::vector<Values> parameters_;
   size_t defined_ = 0;  // the parameters that are traced sizes
   SizeRule rule_;
@@ -430,23 +430,23 @@ std::string SizeRule::Names() const {
   return text;
 }
 
-FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlace> traced,
-                   std::span<const SizePlace> lowered) {
+FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizeSlot> traced,
+                   std::span<const SizeSlot> lowered) {
   return RuleFinder(samples, traced, lowered).Run();
 }
 
 Graph InferredAt(Graph traced, const SizeRule& rule, std::vector<int64_t> parameters) {
-  const std::vector<SizePlace> places = SizePlacesOf(traced);
+  const std::vector<SizeSlot> slots = SizeSlotsOf(traced);
   std::vector<const Shape*> in;
   auto next = rule.traced.begin();
   for (NodeId id = 0; id < traced.size(); ++id) {
     GraphNode& node = traced.mutable_node(id);
     auto begin = next;
-    std::vector<SizePlace> set;
+    std::vector<SizeSlot> set;
     std::vector<int64_t> sizes;
-    for (; next != rule.traced.end() && places[next->first].node == id; ++next) {
-      if (places[next->first].kind == SizePlace::kDim) continue;
-      set.push_back(places[next->first]);
+    for (; next != rule.traced.end() && slots[next->first].node == id; ++next) {
+      if (slots[next->first].kind == SizeSlot::kDim) continue;
+      set.push_back(slots[next->first]);
       sizes.push_back(next->second.Evaluate(parameters));
     }
     SetSizes(node, set, sizes);
@@ -458,11 +458,11 @@ Graph InferredAt(Graph traced, const SizeRule& rule, std::vector<int64_t> parame
     node.types = InferShapes(*node.op, in, node.attrs);
     // Parameters that this node defines, and those that follow from them.
     for (auto at = begin; at != next; ++at) {
-      const SizePlace& place = places[at->first];
+      const SizeSlot& slot = slots[at->first];
       auto defined = std::ranges::find(rule.defined_at, at->first);
-      if (defined == rule.defined_at.end() || place.kind != SizePlace::kDim) continue;
+      if (defined == rule.defined_at.end() || slot.kind != SizeSlot::kDim) continue;
       auto p = static_cast<size_t>(defined - rule.defined_at.begin());
-      parameters[p] = node.types[static_cast<size_t>(place.which)].size(place.position);
+      parameters[p] = node.types[static_cast<size_t>(slot.which)].size(slot.position);
       for (size_t later = p + 1; later < parameters.size(); ++later) {
         const lazy::DerivedSize& derived = rule.derived[later];
         if (!derived.factors.empty()) parameters[later] = ValueOf(derived, parameters);
@@ -474,19 +474,19 @@ Graph InferredAt(Graph traced, const SizeRule& rule, std::vector<int64_t> parame
 
 namespace {
 
-using PlacedExprs = std::vector<std::pair<const SizePlace*, const DimExpr*>>;
+using ExprsInSlots = std::vector<std::pair<const SizeSlot*, const DimExpr*>>;
 
-void SetExprs(Graph& graph, const std::vector<DimParam>& params, const PlacedExprs& exprs) {
+void SetExprs(Graph& graph, const std::vector<DimParam>& params, const ExprsInSlots& exprs) {
   graph.dim_params = params;
-  std::map<std::pair<NodeId, int>, PlacedExprs> in_bodies;
-  for (auto [place, expr] : exprs) {
-    if (place->inside) {
-      in_bodies[{place->node, place->which}].emplace_back(place->inside.get(), expr);
+  std::map<std::pair<NodeId, int>, ExprsInSlots> in_bodies;
+  for (auto [slot, expr] : exprs) {
+    if (slot->inside) {
+      in_bodies[{slot->node, slot->which}].emplace_back(slot->inside.get(), expr);
       continue;
     }
-    bool attribute = place->kind == SizePlace::kAttribute || place->kind == SizePlace::kConstant;
+    bool attribute = slot->kind == SizeSlot::kAttribute || slot->kind == SizeSlot::kConstant;
     auto& list = attribute ? graph.attr_exprs : graph.dim_exprs;
-    list[{place->node, place->which, place->position}] = *expr;
+    list[{slot->node, slot->which, slot->position}] = *expr;
   }
   for (const auto& [where, inner] : in_bodies) {
     Attr& attr = graph.mutable_node(where.first).attrs[static_cast<size_t>(where.second)];
@@ -502,9 +502,9 @@ Graph WithDimParams(Graph graph, const SizeRule::Exprs& exprs,
                     const std::vector<int64_t>& parameters) {
   std::vector<DimParam> params;
   for (size_t i = 0; i < parameters.size(); ++i) params.push_back({kNames[i], parameters[i]});
-  const std::vector<SizePlace> places = SizePlacesOf(graph);
-  PlacedExprs placed;
-  for (const auto& [index, expr] : exprs) placed.emplace_back(&places[index], &expr);
+  const std::vector<SizeSlot> slots = SizeSlotsOf(graph);
+  ExprsInSlots placed;
+  for (const auto& [index, expr] : exprs) placed.emplace_back(&slots[index], &expr);
   SetExprs(graph, params, placed);
   return graph;
 }
@@ -576,8 +576,8 @@ Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs) {
   bool varies = std::ranges::any_of(
       samples, [&](const SizeSample& sample) { return sample.traced != first.sizes; });
   if (!varies) return graphs[0];
-  std::vector<SizePlace> places = SizePlacesOf(graphs[0]);
-  FoundRule found = FindRule(samples, places, places);
+  std::vector<SizeSlot> slots = SizeSlotsOf(graphs[0]);
+  FoundRule found = FindRule(samples, slots, slots);
   if (!found.rule) {
     Throw(ErrorCode::kValue, "{}: {}", what,
           found.unexplained ? fmt::format("a size of %{} is no linear function of the free dims",
@@ -588,9 +588,9 @@ Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs) {
     Throw(ErrorCode::kValue, "{}: a size is a product of free dims", what);
   }
   for (size_t index : found.rule->defined_at) {
-    if (places[index].kind == SizePlace::kInputDim) continue;
+    if (slots[index].kind == SizeSlot::kInputDim) continue;
     Throw(ErrorCode::kValue, "{}: a size of %{} does not follow from the free dims", what,
-          places[index].node);
+          slots[index].node);
   }
   return WithDimParams(graphs[0], found.rule->lowered, *found.rule->ParametersOf(first.sizes));
 }

@@ -63,12 +63,12 @@ struct FoundRule {
   std::optional<SizeRule> rule;
   /// Without one: the lowered size that no expression explains, or nothing if too many vary or
   /// none.
-  std::optional<SizePlace> unexplained;
+  std::optional<SizeSlot> unexplained;
 };
 
 /// `samples` have equal skeletons, `traced` and `lowered` say where their sizes are.
-FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizePlace> traced,
-                   std::span<const SizePlace> lowered);
+FoundRule FindRule(std::span<const SizeSample> samples, std::span<const SizeSlot> traced,
+                   std::span<const SizeSlot> lowered);
 
 /// A traced graph at other values of the parameters. Its attributes and inputs are as the rule
 /// says, which may be a guess; the sizes of results are inferred. An Error where there is no such

@@ -62,15 +62,15 @@ std::vector<int64_t> WordsOf(const Schedule& schedule) {
   AddList(words, schedule.inputs);
   AddList(words, schedule.outputs);
   AddList(words, schedule.buffer_of);
-  for (const Step& step : schedule.steps) {
-    words.insert(words.end(), {step.node, step.row_loops, step.updates});
-    AddList(words, step.nodes);
-    AddList(words, step.reads);
-    AddList(words, step.writes);
-    words.push_back(static_cast<int64_t>(step.launch.outer.size()));
-    for (const AccessMap& map : step.launch.maps) words.push_back(map.buffer);
-    if (!step.launch.kernel) continue;
-    ForEachNumber(step.launch, [&](int64_t number, const DType* constant) {
+  for (const Command& command : schedule.commands) {
+    words.insert(words.end(), {command.node, command.row_loops, command.updates});
+    AddList(words, command.nodes);
+    AddList(words, command.reads);
+    AddList(words, command.writes);
+    words.push_back(static_cast<int64_t>(command.launch.outer.size()));
+    for (const AccessMap& map : command.launch.maps) words.push_back(map.buffer);
+    if (!command.launch.kernel) continue;
+    ForEachNumber(command.launch, [&](int64_t number, const DType* constant) {
       if (!constant) return;
       std::optional<int64_t> size = SizeIn(number, *constant);
       words.push_back(size ? 1 + IsInverse(NumberIn(number, *constant)) : 0);
@@ -81,7 +81,7 @@ std::vector<int64_t> WordsOf(const Schedule& schedule) {
 }
 
 bool SameKernels(const Schedule& a, const Schedule& b) {
-  return std::ranges::equal(a.steps, b.steps, [](const Step& x, const Step& y) {
+  return std::ranges::equal(a.commands, b.commands, [](const Command& x, const Command& y) {
     const Kernel *left = x.launch.kernel.get(), *right = y.launch.kernel.get();
     return left == right || (left && right && *left == *right);
   });
@@ -112,7 +112,8 @@ struct SizedSchedule::Sample {
   Sample(const ScheduledGraph& at)
       : graph(SkeletonOf(at.graph)), words(WordsOf(at.schedule)), schedule(&at.schedule) {
     for (const BufferType& type : at.schedule.buffers) bytes.push_back(type.bytes());
-    for (const Step& step : at.schedule.steps) launches.push_back(NumbersOf(step.launch));
+    for (const Command& command : at.schedule.commands)
+      launches.push_back(NumbersOf(command.launch));
   }
   bool SameStructure(const Sample& other) const {
     return graph.words == other.graph.words && words == other.words &&
@@ -188,7 +189,7 @@ SizedSchedule::Made SizedSchedule::MakeAround(const SizedPlanner& planner,
     return sized->Gives(planner, samples[0].graph, at);
   };
   if (!gives(sizes)) return {};
-  sized->FindVaryingSteps();
+  sized->FindVaryingCommands();
   sized->range_ = Widened({sizes, sizes}, kWidth, gives);
   made.sized = std::move(sized);
   return made;
@@ -208,11 +209,11 @@ bool SizedSchedule::Fit(const std::vector<Sample>& samples, const std::vector<in
       if (polynomial.varies()) add(static_cast<int>(i), std::move(polynomial));
     }
   };
-  const std::vector<SizePlace> places = SizePlacesOf(base_.graph);
+  const std::vector<SizeSlot> slots = SizeSlotsOf(base_.graph);
   fit(
       [](const Sample& sample) -> auto& { return sample.graph.sizes; },
       [&](int i, SizePolynomial polynomial) {
-        places_.push_back(places[Index(i)]);
+        slots_.push_back(slots[Index(i)]);
         sizes_.push_back(std::move(polynomial));
         graph_indices_.push_back(i);
       });
@@ -220,10 +221,10 @@ bool SizedSchedule::Fit(const std::vector<Sample>& samples, const std::vector<in
       [](const Sample& sample) -> auto& { return sample.bytes; },
       [&](int i, SizePolynomial p) { buffer_bytes_.emplace_back(i, std::move(p)); });
   launches_.resize(samples[0].launches.size());
-  for (size_t step = 0; step < launches_.size(); ++step) {
+  for (size_t command = 0; command < launches_.size(); ++command) {
     fit(
-        [step](const Sample& sample) -> auto& { return sample.launches[step]; },
-        [&](int i, SizePolynomial p) { launches_[step].emplace_back(i, std::move(p)); });
+        [command](const Sample& sample) -> auto& { return sample.launches[command]; },
+        [&](int i, SizePolynomial p) { launches_[command].emplace_back(i, std::move(p)); });
   }
   return fits;
 }
@@ -245,17 +246,17 @@ bool SizedSchedule::Gives(const SizedPlanner& planner, const Skeleton& base,
 }
 
 bool SizedSchedule::NodeVaries(NodeId node) const {
-  auto at = std::ranges::lower_bound(places_, node, {}, &SizePlace::node);
-  return at != places_.end() && at->node == node;
+  auto at = std::ranges::lower_bound(slots_, node, {}, &SizeSlot::node);
+  return at != slots_.end() && at->node == node;
 }
 
-void SizedSchedule::FindVaryingSteps() {
+void SizedSchedule::FindVaryingCommands() {
   for (size_t i = 0; i < launches_.size(); ++i) {
-    const Step& step = base_.schedule.steps[i];
+    const Command& command = base_.schedule.commands[i];
     bool varies = !launches_[i].empty();
-    if (step.is_call()) {
-      varies |= NodeVaries(step.node);
-      for (GraphValue input : base_.graph[step.node].inputs) {
+    if (command.is_call()) {
+      varies |= NodeVaries(command.node);
+      for (GraphValue input : base_.graph[command.node].inputs) {
         varies |= input.node >= 0 && NodeVaries(input.node);
       }
     }
@@ -273,13 +274,13 @@ std::vector<int64_t> SizedSchedule::BytesAt(const Basis& basis) const {
   return bytes;
 }
 
-Launch SizedSchedule::LaunchAt(size_t step, const Basis& basis) const {
-  Launch launch = base_.schedule.steps[step].launch;
-  auto next = launches_[step].begin();
+Launch SizedSchedule::LaunchAt(size_t command, const Basis& basis) const {
+  Launch launch = base_.schedule.commands[command].launch;
+  auto next = launches_[command].begin();
   int index = 0;
   if (!launch.kernel) return launch;
   ForEachNumber(launch, [&](int64_t& number, const DType* constant) {
-    if (next == launches_[step].end() || next->first != index++) return;
+    if (next == launches_[command].end() || next->first != index++) return;
     int64_t value = SizeGrid::Evaluate((next++)->second, basis);
     if (constant) {
       value =
@@ -292,19 +293,19 @@ Launch SizedSchedule::LaunchAt(size_t step, const Basis& basis) const {
 
 GraphNode SizedSchedule::NodeAt(NodeId id, const Basis& basis) const {
   GraphNode node = base_.graph[id];
-  auto first = std::ranges::lower_bound(places_, id, {}, &SizePlace::node), last = first;
+  auto first = std::ranges::lower_bound(slots_, id, {}, &SizeSlot::node), last = first;
   std::vector<int64_t> sizes;
-  for (; last != places_.end() && last->node == id; ++last) {
-    size_t at = static_cast<size_t>(last - places_.begin());
+  for (; last != slots_.end() && last->node == id; ++last) {
+    size_t at = static_cast<size_t>(last - slots_.begin());
     sizes.push_back(SizeGrid::Evaluate(sizes_[at], basis));
   }
   SetSizes(node, std::span(first, last), sizes);
   return node;
 }
 
-Graph SizedSchedule::CallAt(size_t step, const Basis& basis) const {
+Graph SizedSchedule::CallAt(size_t command, const Basis& basis) const {
   Graph one;
-  GraphNode node = NodeAt(base_.schedule.steps[step].node, basis);
+  GraphNode node = NodeAt(base_.schedule.commands[command].node, basis);
   std::map<GraphValue, GraphValue> inputs;
   for (GraphValue& input : node.inputs) {
     if (input.node < 0) continue;
@@ -324,8 +325,8 @@ ScheduledGraph SizedSchedule::At(const Basis& basis) const {
     const std::vector<Shape>& types = at.graph[id].types;
     at.schedule.buffers.insert(at.schedule.buffers.end(), types.begin(), types.end());
   }
-  for (size_t i = 0; i < at.schedule.steps.size(); ++i) {
-    at.schedule.steps[i].launch = LaunchAt(i, basis);
+  for (size_t i = 0; i < at.schedule.commands.size(); ++i) {
+    at.schedule.commands[i].launch = LaunchAt(i, basis);
   }
   return at;
 }
@@ -335,7 +336,7 @@ int64_t SizedSchedule::bytes() const {
   for (const Varying& launch : launches_) numbers += launch.size();
   return static_cast<int64_t>(numbers * (sizeof(SizePolynomial) + 4 * sizeof(int64_t)) +
                               base_.graph.nodes().size() * sizeof(GraphNode) +
-                              base_.schedule.steps.size() * sizeof(Step) +
+                              base_.schedule.commands.size() * sizeof(Command) +
                               base_.schedule.buffers.size() * sizeof(BufferType));
 }
 

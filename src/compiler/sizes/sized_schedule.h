@@ -61,19 +61,19 @@ class SizedSchedule {
   Basis BasisAt(const std::vector<int64_t>& sizes) const {
     return grid_.BasisAt(coordinates_.Of(sizes));
   }
-  /// Whether the launch of a step, or the types and attributes of what it calls, vary.
-  bool varies(size_t step) const { return varies_[step]; }
+  /// Whether the launch of a command, or the types and attributes of what it calls, vary.
+  bool varies(size_t command) const { return varies_[command]; }
   std::vector<int64_t> BytesAt(const Basis& basis) const;  ///< by buffer
-  Launch LaunchAt(size_t step, const Basis& basis) const;
+  Launch LaunchAt(size_t command, const Basis& basis) const;
   /// The called node alone, the last of its graph: its operands are inputs.
-  Graph CallAt(size_t step, const Basis& basis) const;
+  Graph CallAt(size_t command, const Basis& basis) const;
   ScheduledGraph At(const Basis& basis) const;  ///< in whole
 
   int64_t bytes() const;  ///< that it holds, about
 
   template <class Io>
   friend void Fields(Io& io, SizedSchedule& sized) {
-    io(sized.coordinates_, sized.grid_, sized.base_, sized.places_, sized.sizes_,
+    io(sized.coordinates_, sized.grid_, sized.base_, sized.slots_, sized.sizes_,
        sized.graph_indices_, sized.buffer_bytes_, sized.launches_, sized.varies_, sized.range_);
   }
 
@@ -88,7 +88,7 @@ class SizedSchedule {
                          const std::vector<int64_t>& sizes);
   /// The last sample is at `check`, the others are those of the grid.
   bool Fit(const std::vector<Sample>& samples, const std::vector<int64_t>& check);
-  void FindVaryingSteps();
+  void FindVaryingCommands();
   /// Whether the graph at these sizes is the one that the polynomials give.
   bool Gives(const SizedPlanner& planner, const Skeleton& base,
              const std::vector<int64_t>& sizes) const;
@@ -98,12 +98,12 @@ class SizedSchedule {
   SizeCoordinates coordinates_;
   SizeGrid grid_;
   ScheduledGraph base_;
-  std::vector<SizePlace> places_;      // of the graph's numbers that vary, by node
+  std::vector<SizeSlot> slots_;        // of the graph's numbers that vary, by node
   std::vector<SizePolynomial> sizes_;  // what they are
   std::vector<int> graph_indices_;     // which of the skeleton's sizes they are
   Varying buffer_bytes_;
-  std::vector<Varying> launches_;  // by step
-  std::vector<bool> varies_;       // by step
+  std::vector<Varying> launches_;  // by command
+  std::vector<bool> varies_;       // by command
   SizeRange range_;
 };
 

@@ -19,9 +19,9 @@ template <class Sink>
 void VisitAttr(const GraphNode& node, NodeId id, int index, Sink& sink) {
   const Attr& attr = node.attrs[static_cast<size_t>(index)];
   bool constant = node.op == &ops::kConstant && index == 0;
-  auto kind = constant ? SizePlace::kConstant : SizePlace::kAttribute;
+  auto kind = constant ? SizeSlot::kConstant : SizeSlot::kAttribute;
   if (attr.kind() == Attr::Kind::kGraph && HasBodies(*node.op)) {
-    return sink.Body(attr.graph(), {SizePlace::kConstant, id, index});
+    return sink.Body(attr.graph(), {SizeSlot::kConstant, id, index});
   }
   if (!constant && !node.op->info().IsSize(index)) return sink.Words(attr);
   // Marked, so that no other attribute can have the same words.
@@ -53,7 +53,7 @@ void Visit(const Graph& graph, Sink& sink) {
               node.types.size());
     for (GraphValue input : node.inputs) value(input);
     for (int i = 0; i < static_cast<int>(node.attrs.size()); ++i) VisitAttr(node, id, i, sink);
-    auto kind = node.op == &ops::kInput ? SizePlace::kInputDim : SizePlace::kDim;
+    auto kind = node.op == &ops::kInput ? SizeSlot::kInputDim : SizeSlot::kDim;
     for (int i = 0; i < static_cast<int>(node.types.size()); ++i) {
       const Shape& type = node.types[static_cast<size_t>(i)];
       sink.Word(static_cast<uint64_t>(type.dtype()) << 8 | static_cast<uint64_t>(type.rank()));
@@ -68,37 +68,37 @@ struct SkeletonSink {
   Skeleton skeleton;
   void Word(uint64_t word) { skeleton.words.push_back(word); }
   void Words(const Attr& attr) { attr.AppendBytes(skeleton.words); }
-  void Size(int64_t size, const SizePlace&) { skeleton.sizes.push_back(size); }
-  void Body(const Graph& body, const SizePlace&) { Visit(body, *this); }
+  void Size(int64_t size, const SizeSlot&) { skeleton.sizes.push_back(size); }
+  void Body(const Graph& body, const SizeSlot&) { Visit(body, *this); }
 };
 
 struct PlaceSink {
-  std::vector<SizePlace> places;
+  std::vector<SizeSlot> slots;
   void Word(uint64_t) {}
   void Words(const Attr&) {}
-  void Size(int64_t, const SizePlace& place) { places.push_back(place); }
-  void Body(const Graph& body, SizePlace place) {
+  void Size(int64_t, const SizeSlot& slot) { slots.push_back(slot); }
+  void Body(const Graph& body, SizeSlot slot) {
     PlaceSink inner;
     Visit(body, inner);
-    for (SizePlace& inside : inner.places) {
-      place.inside = std::make_shared<const SizePlace>(std::move(inside));
-      places.push_back(place);
+    for (SizeSlot& inside : inner.slots) {
+      slot.inside = std::make_shared<const SizeSlot>(std::move(inside));
+      slots.push_back(slot);
     }
   }
 };
 
-void SetSize(GraphNode& node, const SizePlace& place, int64_t size) {
-  if (place.kind == SizePlace::kDim || place.kind == SizePlace::kInputDim) {
-    Shape& type = node.types[static_cast<size_t>(place.which)];
+void SetSize(GraphNode& node, const SizeSlot& slot, int64_t size) {
+  if (slot.kind == SizeSlot::kDim || slot.kind == SizeSlot::kInputDim) {
+    Shape& type = node.types[static_cast<size_t>(slot.which)];
     Dims sizes = type.sizes();
-    sizes[place.position] = size;
+    sizes[slot.position] = size;
     type = type.With(sizes);
     return;
   }
-  Attr& attr = node.attrs[static_cast<size_t>(place.which)];
+  Attr& attr = node.attrs[static_cast<size_t>(slot.which)];
   if (attr.kind() == Attr::Kind::kInts) {
     std::vector<int64_t> values = attr.ints();
-    values[static_cast<size_t>(place.position)] = size;
+    values[static_cast<size_t>(slot.position)] = size;
     attr = Attr(std::move(values));
   } else {
     attr = Attr(NumberOfSize(size, attr.scalar()));
@@ -119,24 +119,24 @@ Skeleton SkeletonOf(const Graph& graph) {
   return std::move(sink.skeleton);
 }
 
-std::vector<SizePlace> SizePlacesOf(const Graph& graph) {
+std::vector<SizeSlot> SizeSlotsOf(const Graph& graph) {
   PlaceSink sink;
   Visit(graph, sink);
-  return std::move(sink.places);
+  return std::move(sink.slots);
 }
 
-void SetSizes(GraphNode& node, std::span<const SizePlace> places, std::span<const int64_t> sizes) {
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (!places[i].inside) {
-      SetSize(node, places[i], sizes[i]);
+void SetSizes(GraphNode& node, std::span<const SizeSlot> slots, std::span<const int64_t> sizes) {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i].inside) {
+      SetSize(node, slots[i], sizes[i]);
       continue;
     }
     // A body is copied once.
-    Attr& attr = node.attrs[static_cast<size_t>(places[i].which)];
+    Attr& attr = node.attrs[static_cast<size_t>(slots[i].which)];
     auto body = std::make_shared<Graph>(attr.graph());
-    const int which = places[i].which;
-    for (; i < places.size() && places[i].inside && places[i].which == which; ++i) {
-      const SizePlace& inside = *places[i].inside;
+    const int which = slots[i].which;
+    for (; i < slots.size() && slots[i].inside && slots[i].which == which; ++i) {
+      const SizeSlot& inside = *slots[i].inside;
       SetSizes(body->mutable_node(inside.node), std::span(&inside, 1), sizes.subspan(i, 1));
     }
     --i;

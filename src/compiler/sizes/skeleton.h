@@ -19,28 +19,28 @@ struct Skeleton {
 };
 
 /// Where in a graph one of the sizes of its skeleton stands.
-struct SizePlace {
+struct SizeSlot {
   enum Kind : uint8_t { kInputDim, kDim, kAttribute, kConstant };
   Kind kind = kDim;
   NodeId node = -1;
   int which = 0;     ///< output, or attribute
   int position = 0;  ///< dim, or position in a list
-  /// The place in the graph that the attribute is, such as the body of a loop. The kind is
+  /// The slot in the graph that the attribute is, such as the body of a loop. The kind is
   /// kConstant then: it follows from sizes outside.
-  std::shared_ptr<const SizePlace> inside = nullptr;
+  std::shared_ptr<const SizeSlot> inside = nullptr;
 };
 
 template <class Io>
-void Fields(Io& io, SizePlace& place) {
-  io(place.kind, place.node, place.which, place.position, place.inside);
+void Fields(Io& io, SizeSlot& slot) {
+  io(slot.kind, slot.node, slot.which, slot.position, slot.inside);
 }
 
 /// Linear. Bodies of loops, branches and calls count; other graphs in attributes are part of the
 /// words, sizes included.
 Skeleton SkeletonOf(const Graph& graph);
 /// One for each of the skeleton's sizes.
-std::vector<SizePlace> SizePlacesOf(const Graph& graph);
-/// Sets sizes of the node that `places` are in, which are in order.
-void SetSizes(GraphNode& node, std::span<const SizePlace> places, std::span<const int64_t> sizes);
+std::vector<SizeSlot> SizeSlotsOf(const Graph& graph);
+/// Sets sizes of the node that `slots` are in, which are in order.
+void SetSizes(GraphNode& node, std::span<const SizeSlot> slots, std::span<const int64_t> sizes);
 
 }  // namespace hammock

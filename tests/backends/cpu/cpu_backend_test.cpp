@@ -186,9 +186,9 @@ TEST(CpuBackend, OutOfMemoryNamesWhatIsLarge) {
 }
 
 TEST(CpuBackend, MeasuresStepsIfAsked) {
-  config::Override timed("cpu.time_steps", "true");
+  config::Override timed("cpu.time_kernels", "true");
   Values({5, 7}, 8).tanh().neg().host();
-  EXPECT_NE(metrics::Report().find("cpu::step::"), std::string::npos);
+  EXPECT_NE(metrics::Report().find("cpu::kernel::"), std::string::npos);
 }
 
 TEST(CpuBackend, ShowsGraphStepsAndCode) {

@@ -6,7 +6,7 @@
 
 #include <bit>
 
-#include "backends/cpu/step_groups.h"
+#include "backends/cpu/command_groups.h"
 #include "hammock/config.h"
 #include "hammock/host_tensor.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 std::vector<int> GroupsOf(const std::string& text, int64_t work) {
   compiler::Schedule schedule = compiler::MakeSchedule(ParseGraph(text));
-  return GroupSteps(schedule, std::vector<int64_t>(schedule.steps.size(), work));
+  return GroupCommands(schedule, std::vector<int64_t>(schedule.commands.size(), work));
 }
 
 /// Three kernels, and one that needs the first.
@@ -147,9 +147,9 @@ TEST(Program, BytesThatOnlyAreHandedOnAreNotCopied) {
     %6 = reshape %5 {sizes=[24]} : f32[24]
     %7 = bitcast %6 {dtype=i32} : i32[24]
     return %2, %5, %7)"));
-  ASSERT_EQ(schedule.steps.size(), 2u);
-  EXPECT_TRUE(schedule.steps[0].launch.kernel);
-  EXPECT_TRUE(schedule.steps[1].writes.empty());  // it looks at the condition
+  ASSERT_EQ(schedule.commands.size(), 2u);
+  EXPECT_TRUE(schedule.commands[0].launch.kernel);
+  EXPECT_TRUE(schedule.commands[1].writes.empty());  // it looks at the condition
   EXPECT_EQ(schedule.outputs, (std::vector<int>{0, 3, 3}));
 }
 

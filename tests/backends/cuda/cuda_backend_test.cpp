@@ -145,8 +145,8 @@ TEST_F(CudaDevice, LimitsMemory) {
 }
 
 TEST_F(CudaDevice, TimesItsSteps) {
-  config::Override timed("cuda.time_steps", "true");
-  metrics::Metric& cosines = metrics::GetMetric("cuda::step::0_cos", metrics::Kind::kTime);
+  config::Override timed("cuda.time_kernels", "true");
+  metrics::Metric& cosines = metrics::GetMetric("cuda::kernel::0_cos", metrics::Kind::kTime);
   int64_t before = cosines.Data().samples;
   cos(On(device_, {1, 2, 3}, {3})).to_vector<float>();
   ASSERT_EQ(cosines.Data().samples, before + 1);
@@ -156,7 +156,7 @@ TEST_F(CudaDevice, TimesItsSteps) {
 TEST_F(CudaDevice, TracesItsKernels) {
   std::string path = testing::TempDir() + "hammock-cuda-trace-" + std::to_string(getpid());
   {
-    config::Override trace("trace_file", path);
+    config::Override trace("profile_file", path);
     Tensor x = On(device_, {1, 2, 3, 4}, {2, 2});
     EXPECT_EQ((cumsum(x, 0) * 3).to_vector<float>(), (std::vector<float>{3, 6, 12, 18}));
   }
@@ -176,7 +176,7 @@ TEST_F(CudaDevice, ShowsTheTextThatWasAskedFor) {
   Tensor x = On(device_, {1, 2}, {2}) + 1;
   auto text = [&] { return LazyGraphExecutor::Get()->DumpTensors(std::span(&x, 1), "backend"); };
   EXPECT_NE(text().find("__global__"), std::string::npos);
-  config::Override steps("cuda.text", "steps");
+  config::Override schedule("cuda.text", "schedule");
   EXPECT_EQ(text().find("__global__"), std::string::npos);
   EXPECT_NE(text().find("arena"), std::string::npos);
   EXPECT_THROW(config::Set("cuda.text", "sass"), ValueError);

@@ -86,7 +86,7 @@ TEST(CudaSavedArtifact, RunsAsItWasCompiledWithoutACompiler) {
   auto second = std::make_shared<CodeMachine>(EmulatedForTests());
   std::shared_ptr<Program> loaded = LoadArtifact(ComputationOf(graph), bytes, second);
   EXPECT_EQ(second->compiled, 0);
-  EXPECT_EQ(loaded->ToText("steps"), program.ToText("steps")) << "steps, groups and memory";
+  EXPECT_EQ(loaded->ToText("schedule"), program.ToText("schedule")) << "steps, groups and memory";
   EXPECT_EQ(loaded->plan().offset, program.plan().offset);
   ExpectSame(RunProgram(*second, *loaded, graph, InputsOf(graph)),
              RunProgram(*first, program, graph, InputsOf(graph)));

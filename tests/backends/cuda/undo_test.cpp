@@ -138,12 +138,12 @@ TEST_F(GuardedProgram, WritesComeBehindWhatCanFail) {
   int fault = -1, update = -1;
   auto find = [&](const std::vector<int>& order) {
     for (size_t i = 0; i < order.size(); ++i) {
-      const compiler::Step& step = schedule.steps[static_cast<size_t>(order[i])];
+      const compiler::Command& step = schedule.commands[static_cast<size_t>(order[i])];
       if (step.is_call()) fault = static_cast<int>(i);
       if (step.writes == std::vector{schedule.outputs[0]}) update = static_cast<int>(i);
     }
   };
-  std::vector<int> as_is(schedule.steps.size());
+  std::vector<int> as_is(schedule.commands.size());
   for (size_t i = 0; i < as_is.size(); ++i) as_is[i] = static_cast<int>(i);
   find(as_is);
   ASSERT_LT(update, fault);

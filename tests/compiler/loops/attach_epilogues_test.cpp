@@ -11,30 +11,30 @@
 namespace hammock::compiler {
 namespace {
 
-/// The steps of a graph in short: "dot_general + kernel", "kernel", "convolution".
-std::vector<std::string> StepsOf(const std::string& text) {
+/// The commands of a graph in short: "dot_general + kernel", "kernel", "convolution".
+std::vector<std::string> CommandsOf(const std::string& text) {
   Graph graph = SplitReductions(ParseGraph(text));
   Verify(graph);
   Schedule schedule = MakeSchedule(graph);
   std::vector<int64_t> sizes;
   for (const BufferType& type : schedule.buffers) sizes.push_back(type.numel());
-  std::vector<std::string> steps;
-  for (const Step& step : schedule.steps) {
-    std::string name = step.is_call() ? graph[step.node].op->name() : "";
-    if (step.launch.kernel) {
-      CheckBounds(step.launch, sizes);
-      name += step.is_call() ? " + kernel" : "kernel";
+  std::vector<std::string> commands;
+  for (const Command& command : schedule.commands) {
+    std::string name = command.is_call() ? graph[command.node].op->name() : "";
+    if (command.launch.kernel) {
+      CheckBounds(command.launch, sizes);
+      name += command.is_call() ? " + kernel" : "kernel";
     }
-    steps.push_back(name);
+    commands.push_back(name);
   }
-  return steps;
+  return commands;
 }
 
-using Steps = std::vector<std::string>;
-const Steps kOneStep = {"dot_general + kernel"};
+using Commands = std::vector<std::string>;
+const Commands kOneCommand = {"dot_general + kernel"};
 
-TEST(AttachEpilogues, BiasActivationAndResidualAreOneStepWithTheProduct) {
-  EXPECT_EQ(StepsOf(R"(
+TEST(AttachEpilogues, BiasActivationAndResidualAreOneCommandWithTheProduct) {
+  EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
     %2 = input : f32[48]
@@ -45,7 +45,7 @@ TEST(AttachEpilogues, BiasActivationAndResidualAreOneStepWithTheProduct) {
     %7 = tanh %6 : f32[64,48]
     %8 = add %7, %3 : f32[64,48]
     return %8)"),
-            kOneStep);
+            kOneCommand);
 }
 
 TEST(AttachEpilogues, LoopsAreSplitWhereRowsEnd) {
@@ -56,9 +56,9 @@ TEST(AttachEpilogues, LoopsAreSplitWhereRowsEnd) {
     %3 = exp %2 : f32[64,48]
     return %3)");
   Schedule schedule = MakeSchedule(graph);
-  ASSERT_EQ(schedule.steps.size(), 1u);
+  ASSERT_EQ(schedule.commands.size(), 1u);
   EXPECT_EQ(ToText(schedule, graph),
-            "step 0: call dot_general reads [0,1] writes [3]\n"
+            "command 0: call dot_general reads [0,1] writes [3]\n"
             "  then, rows [0], launch [] x 64 x 48\n"
             "  a0 = b2 at 0 + [] + row*48 + column*1\n"
             "  a1 = b3 at 0 + [] + row*48 + column*1\n"
@@ -84,16 +84,16 @@ TEST(AttachEpilogues, HeadsAreSplitOnTheWay) {
     %8 = neg %7 : f32[4,3,20,16]
     return %8)");
   Schedule schedule = MakeSchedule(graph);
-  ASSERT_EQ(schedule.steps.size(), 1u);
-  const Step& step = schedule.steps[0];
-  EXPECT_EQ(step.row_loops, 1);
-  EXPECT_EQ(step.launch.outer, (std::vector<int64_t>{4, 3}));
-  EXPECT_EQ(step.launch.rows, 20);
-  EXPECT_EQ(step.launch.columns, 16);
+  ASSERT_EQ(schedule.commands.size(), 1u);
+  const Command& command = schedule.commands[0];
+  EXPECT_EQ(command.row_loops, 1);
+  EXPECT_EQ(command.launch.outer, (std::vector<int64_t>{4, 3}));
+  EXPECT_EQ(command.launch.rows, 20);
+  EXPECT_EQ(command.launch.columns, 16);
 }
 
 TEST(AttachEpilogues, SoftmaxOfScoresFollowsItsProduct) {
-  EXPECT_EQ(StepsOf(R"(
+  EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[2,64,32]
     %1 = input : f32[2,48,32]
     %2 = dot_general %0, %1 {a_contract=[2], b_contract=[2], a_batch=[0], b_batch=[0]} : f32[2,64,48]
@@ -105,21 +105,21 @@ TEST(AttachEpilogues, SoftmaxOfScoresFollowsItsProduct) {
     %8 = broadcast %7 {sizes=[2,64,48]} : f32[2,64,48]
     %9 = div %6, %8 : f32[2,64,48]
     return %9)"),
-            kOneStep);
+            kOneCommand);
 }
 
 TEST(AttachEpilogues, SumsOverRowsOfAProductStayApart) {
-  EXPECT_EQ(StepsOf(R"(
+  EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
     %2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[64,48]
     %3 = reduce_sum %2 {dims=[0], keepdim=false} : f32[48]
     return %3)"),
-            (Steps{"dot_general", "kernel"}));
+            (Commands{"dot_general", "kernel"}));
 }
 
 TEST(AttachEpilogues, AProductWaitsForTheOtherOperandsOfItsReader) {
-  EXPECT_EQ(StepsOf(R"(
+  EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
     %2 = input : i64[64,48]
@@ -128,11 +128,11 @@ TEST(AttachEpilogues, AProductWaitsForTheOtherOperandsOfItsReader) {
     %5 = cast %4.0 {dtype=f32} : f32[64,48]
     %6 = add %3, %5 : f32[64,48]
     return %6)"),
-            (Steps{"sort", "dot_general + kernel"}));
+            (Commands{"sort", "dot_general + kernel"}));
 }
 
 TEST(AttachEpilogues, OfTwoProductsTheLaterTakesTheKernel) {
-  EXPECT_EQ(StepsOf(R"(
+  EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
     %2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[64,48]
@@ -141,7 +141,7 @@ TEST(AttachEpilogues, OfTwoProductsTheLaterTakesTheKernel) {
     %5 = dot_general %3, %4 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[64,48]
     %6 = add %2, %5 : f32[64,48]
     return %6)"),
-            (Steps{"dot_general", "dot_general + kernel"}));
+            (Commands{"dot_general", "dot_general + kernel"}));
 }
 
 TEST(AttachEpilogues, AResultThatOthersReadIsStored) {
@@ -152,8 +152,8 @@ TEST(AttachEpilogues, AResultThatOthersReadIsStored) {
     %3 = exp %2 : f32[64,48]
     return %3, %2)");
   Schedule schedule = MakeSchedule(graph);
-  ASSERT_EQ(schedule.steps.size(), 1u);
-  EXPECT_EQ(schedule.steps[0].writes, (std::vector<int>{3, 2}));
+  ASSERT_EQ(schedule.commands.size(), 1u);
+  EXPECT_EQ(schedule.commands[0].writes, (std::vector<int>{3, 2}));
 }
 
 TEST(AttachEpilogues, WhatOnlyTheEpilogueReadsTakesNoMemory) {
@@ -166,13 +166,13 @@ TEST(AttachEpilogues, WhatOnlyTheEpilogueReadsTakesNoMemory) {
     %5 = add %3, %4 : f32[8,16,32,32]
     return %5)");
   Schedule schedule = MakeSchedule(graph);
-  ASSERT_EQ(schedule.steps.size(), 1u);
+  ASSERT_EQ(schedule.commands.size(), 1u);
   EXPECT_EQ(PlanMemory(schedule, {0}).arena_bytes, 0);
-  EXPECT_EQ(schedule.steps[0].launch.columns, 32 * 32);
+  EXPECT_EQ(schedule.commands[0].launch.columns, 32 * 32);
 }
 
 TEST(AttachEpilogues, PartsOfAProductAreReadAfterAllOfIt) {
-  EXPECT_EQ(StepsOf(R"(
+  EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
     %2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[64,48]
@@ -180,8 +180,8 @@ TEST(AttachEpilogues, PartsOfAProductAreReadAfterAllOfIt) {
     %4 = slice %2 {dim=1, start=24, size=24, step=1} : f32[64,24]
     %5 = mul %3, %4 : f32[64,24]
     return %5)"),
-            (Steps{"dot_general", "kernel"}));
-  EXPECT_EQ(StepsOf(R"(
+            (Commands{"dot_general", "kernel"}));
+  EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[6,32]
     %1 = input : f32[32,4]
     %2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[6,4]
@@ -190,7 +190,7 @@ TEST(AttachEpilogues, PartsOfAProductAreReadAfterAllOfIt) {
     %5 = broadcast %4 {sizes=[4,6]} : f32[4,6]
     %6 = mul %3, %5 : f32[4,6]
     return %6)"),
-            (Steps{"dot_general", "kernel"}));
+            (Commands{"dot_general", "kernel"}));
 }
 
 }  // namespace

@@ -8,14 +8,14 @@ namespace {
 int64_t FlopsOf(const std::string& text) {
   Graph graph = ParseGraph(text);
   int64_t flops = 0;
-  for (const lazy::KernelInfo& kernel : DescribeSteps(graph, MakeSchedule(graph))) {
+  for (const lazy::KernelInfo& kernel : DescribeCommands(graph, MakeSchedule(graph))) {
     flops += kernel.flops;
   }
   return flops;
 }
 
 // Two for each of 16 * 3 * 3 taps of each of 2 * 32 * 5 * 5 elements, wherever channels lie.
-TEST(DescribeSteps, CountsConvolutionsInAnyLayout) {
+TEST(DescribeCommands, CountsConvolutionsInAnyLayout) {
   constexpr int64_t kFlops = 2 * (16 * 3 * 3) * (2 * 32 * 5 * 5);
   EXPECT_EQ(FlopsOf(R"(
     %0 = input : f32[2,16,7,7]
@@ -31,7 +31,7 @@ TEST(DescribeSteps, CountsConvolutionsInAnyLayout) {
             kFlops);
 }
 
-TEST(DescribeSteps, CountsGradientsOfConvolutionsAsTheConvolution) {
+TEST(DescribeCommands, CountsGradientsOfConvolutionsAsTheConvolution) {
   constexpr int64_t kFlops = 2 * (16 * 3 * 3) * (2 * 32 * 5 * 5);
   EXPECT_EQ(FlopsOf(R"(
     %0 = input : f32[2,32,5,5]

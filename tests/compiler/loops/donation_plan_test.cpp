@@ -9,7 +9,7 @@ namespace {
 
 DonationPlan PlanOf(const Graph& graph) {
   Schedule schedule = MakeSchedule(graph, /*aligned_outputs=*/true, /*epilogues=*/false);
-  std::vector<int> alone(schedule.steps.size());
+  std::vector<int> alone(schedule.commands.size());
   std::iota(alone.begin(), alone.end(), 0);
   return DonationPlan(graph, schedule, alone);
 }
@@ -57,7 +57,7 @@ TEST(DonationPlan, NeedsEqualBytesOfEqualElements) {
             std::vector<int>{0});
 }
 
-TEST(DonationPlan, NothingIsWrittenOverBeforeTheLastStepThatCanFail) {
+TEST(DonationPlan, NothingIsWrittenOverBeforeTheLastCommandThatCanFail) {
   const std::string head = "%0 = input : f32[8,4]\n%1 = input : i64[8,1]\n";
   const std::string gather = "gather %0, %1 {dim=1} : f32[8,1]\n";
   EXPECT_EQ(Matched(head + "%2 = exp %0 : f32[8,4]\n%3 = " +

@@ -25,8 +25,8 @@ Scheduled ScheduleOf(const std::string& text) {
   result.schedule = MakeSchedule(result.graph);
   std::vector<int64_t> sizes;
   for (const BufferType& type : result.schedule.buffers) sizes.push_back(type.numel());
-  for (const Step& step : result.schedule.steps) {
-    if (step.launch.kernel) CheckBounds(step.launch, sizes);
+  for (const Command& command : result.schedule.commands) {
+    if (command.launch.kernel) CheckBounds(command.launch, sizes);
   }
   return result;
 }
@@ -42,8 +42,8 @@ TEST(Schedule, SoftmaxIsOneKernelThatKeepsTheRow) {
     %6 = broadcast %5 {sizes=[64,100]} : f32[64,100]
     %7 = div %4, %6 : f32[64,100]
     return %7)");
-  ASSERT_EQ(s.schedule.steps.size(), 1u);
-  EXPECT_EQ(ToText(s.schedule.steps[0].launch),
+  ASSERT_EQ(s.schedule.commands.size(), 1u);
+  EXPECT_EQ(ToText(s.schedule.commands[0].launch),
             "launch [] x 64 x 100\n"
             "  a0 = b0 at 0 + [] + row*100 + column*1\n"
             "  a1 = b-1 at 0 + [] + row*0 + column*1\n"
@@ -73,8 +73,8 @@ TEST(Schedule, ReductionOfAnOuterDimHasLanesAlongRowsAndTakesItsProducers) {
     %4 = reshape %3 {sizes=[512,16]} : f32[512,16]
     %5 = reduce_sum %4 {dims=[0], keepdim=false} : f32[16]
     return %5)");
-  ASSERT_EQ(s.schedule.steps.size(), 1u);
-  EXPECT_EQ(ToText(s.schedule.steps[0].launch),
+  ASSERT_EQ(s.schedule.commands.size(), 1u);
+  EXPECT_EQ(ToText(s.schedule.commands[0].launch),
             "launch [] x 16 x 512\n"
             "  a0 = b0 at 0 + [] + row*1 + column*16\n"
             "  a1 = b1 at 0 + [] + row*1 + column*0\n"
@@ -99,8 +99,8 @@ TEST(Schedule, ViewsAreStridesAndReshapesAreNothing) {
     %4 = neg %3 : f32[2,2,4]
     %5 = reshape %4 {sizes=[16]} : f32[16]
     return %5)");
-  ASSERT_EQ(s.schedule.steps.size(), 1u);
-  std::string text = ToText(s.schedule.steps[0].launch);
+  ASSERT_EQ(s.schedule.commands.size(), 1u);
+  std::string text = ToText(s.schedule.commands[0].launch);
   EXPECT_NE(text.find("launch [] x 2 x 8\n"
                       "  a0 = b0 at 15 + [] + row*24 + column*-1\n"
                       "  a1 = b4 at 0 + [] + row*8 + column*1\n"),
@@ -117,7 +117,7 @@ TEST(Schedule, AKernelDoesNotReadElementsThatItComputesElsewhere) {
     %2 = permute %1 {dims=[1,0]} : f32[8,8]
     %3 = add %1, %2 : f32[8,8]
     return %3)");
-  EXPECT_EQ(s.schedule.steps.size(), 2u) << ToText(s.schedule, s.graph);
+  EXPECT_EQ(s.schedule.commands.size(), 2u) << ToText(s.schedule, s.graph);
 }
 
 TEST(Schedule, FewLongRowsAreLeftToSeveralKernels) {
@@ -127,7 +127,7 @@ TEST(Schedule, FewLongRowsAreLeftToSeveralKernels) {
     %2 = broadcast %1 {sizes=[2,60000]} : f32[2,60000]
     %3 = sub %0, %2 : f32[2,60000]
     return %3)");
-  EXPECT_EQ(s.schedule.steps.size(), 2u) << ToText(s.schedule, s.graph);
+  EXPECT_EQ(s.schedule.commands.size(), 2u) << ToText(s.schedule, s.graph);
 }
 
 TEST(Schedule, OfManyOpsIsManyKernelsOfBoundedSize) {
@@ -148,9 +148,9 @@ TEST(Schedule, OfManyOpsIsManyKernelsOfBoundedSize) {
   auto instrs = [](const Schedule& schedule) {
     size_t all = 0;
     size_t most = 0;
-    for (const Step& step : schedule.steps) {
-      all += step.launch.kernel->instrs.size();
-      most = std::max(most, step.launch.kernel->instrs.size());
+    for (const Command& command : schedule.commands) {
+      all += command.launch.kernel->instrs.size();
+      most = std::max(most, command.launch.kernel->instrs.size());
     }
     return std::pair(all, most);
   };
@@ -208,24 +208,24 @@ TEST(MemoryPlan, WhatLivesAtOnceDoesNotOverlapAndTheRestDoes) {
         i, i - 1);
   }
   Scheduled s = ScheduleOf(text + "return %10");
-  MemoryPlan plan = PlanMemory(s.schedule, std::vector<int64_t>(s.schedule.steps.size()));
+  MemoryPlan plan = PlanMemory(s.schedule, std::vector<int64_t>(s.schedule.commands.size()));
   EXPECT_EQ(plan.arena_bytes, 2 * 32 * 32 * 4);
   EXPECT_EQ(plan.output_bytes, 32 * 32 * 4);
-  for (size_t i = 0; i + 1 < s.schedule.steps.size() - 1; ++i) {
+  for (size_t i = 0; i + 1 < s.schedule.commands.size() - 1; ++i) {
     EXPECT_NE(plan.offset[i + 1], plan.offset[i + 2]);
   }
 }
 
-TEST(MemoryPlan, ScratchIsApartFromWhatItsStepUses) {
+TEST(MemoryPlan, ScratchIsApartFromWhatItsCommandUses) {
   Scheduled s = ScheduleOf(R"(
     %0 = input : f32[64]
     %1:2 = sort %0 {dim=0, descending=false, stable=false} : f32[64], i64[64]
     %2:2 = sort %1 {dim=0, descending=false, stable=false} : f32[64], i64[64]
     return %2)");
-  MemoryPlan plan = PlanMemory(s.schedule, std::vector<int64_t>(s.schedule.steps.size(), 1000));
+  MemoryPlan plan = PlanMemory(s.schedule, std::vector<int64_t>(s.schedule.commands.size(), 1000));
   int64_t at = plan.scratch_offset[1];
   int planned = 0;
-  for (int buffer : s.schedule.steps[1].reads) {
+  for (int buffer : s.schedule.commands[1].reads) {
     int64_t offset = plan.offset[static_cast<size_t>(buffer)];
     if (offset < 0) continue;
     EXPECT_TRUE(at + 1000 <= offset || offset + 256 <= at);
@@ -234,7 +234,7 @@ TEST(MemoryPlan, ScratchIsApartFromWhatItsStepUses) {
   EXPECT_GT(planned, 0);
 }
 
-/// Steps of a group run at once: nothing that one of them uses is free before all are done.
+/// Commands of a group run at once: nothing that one of them uses is free before all are done.
 TEST(MemoryPlan, OfAGroupIsFreedTogether) {
   Scheduled s = ScheduleOf(R"(
     %0 = input : f32[64]
@@ -244,7 +244,7 @@ TEST(MemoryPlan, OfAGroupIsFreedTogether) {
     %4:2 = sort %1 {dim=0, descending=false, stable=false} : f32[64], i64[64]
     %5 = add %3, %4 : f32[64]
     return %5)");
-  ASSERT_EQ(s.schedule.steps.size(), 4u);
+  ASSERT_EQ(s.schedule.commands.size(), 4u);
   auto offset = [&](const MemoryPlan& plan, NodeId node) {
     return plan.offset[static_cast<size_t>(s.schedule.first[static_cast<size_t>(node)])];
   };
@@ -260,8 +260,8 @@ TEST(MemoryPlan, OfAGroupIsFreedTogether) {
 TEST(Schedule, WritesPastTheCachesWhatTheyCannotHold) {
   auto streams = [](const std::string& text) {
     Schedule schedule = MakeSchedule(ParseGraph(text), /*aligned_outputs=*/true);
-    EXPECT_EQ(schedule.steps.size(), 1u);
-    const std::vector<Access>& accesses = schedule.steps[0].launch.kernel->accesses;
+    EXPECT_EQ(schedule.commands.size(), 1u);
+    const std::vector<Access>& accesses = schedule.commands[0].launch.kernel->accesses;
     return std::any_of(accesses.begin(), accesses.end(), [](const Access& a) { return a.streams; });
   };
   EXPECT_FALSE(streams(R"(

@@ -36,9 +36,9 @@ TEST(Skeleton, SizesHavePlaces) {
     %0 = input : f32[7]
     %1 = skeleton_test::reach %0 {reach=2, far=[3,4], end=5, size=6} : f32[7]
     return %1)");
-  std::vector<SizePlace> places = SizePlacesOf(graph);
-  ASSERT_EQ(places.size(), 6u);
-  std::vector<SizePlace> attributes(places.begin() + 1, places.begin() + 5);
+  std::vector<SizeSlot> slots = SizeSlotsOf(graph);
+  ASSERT_EQ(slots.size(), 6u);
+  std::vector<SizeSlot> attributes(slots.begin() + 1, slots.begin() + 5);
   SetSizes(graph.mutable_node(1), attributes, std::vector<int64_t>{20, 30, 40, 50});
   EXPECT_EQ(graph[1].attr("reach").integer(), 20);
   EXPECT_EQ(graph[1].attr("far").ints(), (std::vector<int64_t>{30, 40}));

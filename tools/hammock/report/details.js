@@ -27,7 +27,7 @@ function kernelDetails(k) {
       ["run by", kernel.kind === "kernel" ? "compiled kernel" : kernel.kind],
       ["device", kernel.fallback],
       ["recorded at", (kernel.sources || []).length ? el("span", {class: "mono"}, kernel.sources.slice(-3).join(", ")) : null],
-      ["runs", kernel.runs ? count(kernel.runs) : "none in the trace"],
+      ["runs", kernel.runs ? count(kernel.runs) : "none in the profile"],
       ["time", kernel.runs ? `${time(kernel.median_us)} median, ${time(kernel.min_us)} least` : null],
       ["total", kernel.runs ? `${time(kernel.total_us)}, ${(100 * kernel.total_us / graphTime).toFixed(1)}% of the graph` : null],
       ["memory", kernel.bytes ? `${bytes(kernel.bytes)} read and written` + (kernel.runs ? `, ${rate(kernel.bytes, kernel.min_us, "GB/s")}` : "") : null],
@@ -37,7 +37,7 @@ function kernelDetails(k) {
 
 function showDetails() {
   const panel = byId("details"), graph = view.graph;
-  if (!graph) return panel.replaceChildren(el("p", {class: "muted"}, "The trace has no graph."));
+  if (!graph) return panel.replaceChildren(el("p", {class: "muted"}, "The profile has no graph."));
   if (view.selected !== null) {
     const node = graph.nodes[view.selected];
     const code = node.at && graph.lines ? graph.lines[node.at] : "";

@@ -32,9 +32,9 @@ function notes() {
       note(`${fallback.op}${fallback.where ? " at " + fallback.where : ""} runs on a fallback device: ${fallback.reason}.`);
     }
   }
-  if (data.left_out) note(`The trace was full: ${plural(data.left_out, "event")} of its end are not in it. Raise trace_file_bytes.`);
+  if (data.left_out) note(`The profile was full: ${plural(data.left_out, "event")} of its end are not in it. Raise profile_file_bytes.`);
   if (data.spans_left_out) note(`The timeline leaves out the ${plural(data.spans_left_out, "shortest span")}.`);
-  if (data.cut) note("The trace ends in the middle of an event.");
+  if (data.cut) note("The profile ends in the middle of an event.");
   return list;
 }
 
@@ -96,7 +96,7 @@ function slowestKernels() {
 }
 
 function graphTable() {
-  if (!data.graphs.length) return el("p", {class: "muted"}, "No graph ran while the trace was written.");
+  if (!data.graphs.length) return el("p", {class: "muted"}, "No graph ran while the profile was written.");
   const head = ["graph", "device", "nodes", "kernels", "compiled in", "runs", "running", "planned memory"];
   const row = (graph, g) => {
     const runs = data.runs[graph.graph] || {runs: 0, total_us: 0};

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the data of one trace. Everything that comes from the trace goes into the page as text or as
+// Draws the data of one profile. Everything that comes from the profile goes into the page as text or as
 // attributes, never as markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);

@@ -5,7 +5,7 @@
 function drawMemory() {
   const section = byId("memory");
   section.append(el("h2", {}, "Memory over time"));
-  if (!data.memory.length) return section.append(el("p", {class: "muted"}, "The trace has no memory samples."));
+  if (!data.memory.length) return section.append(el("p", {class: "muted"}, "The profile has no memory samples."));
   for (const {device, samples} of data.memory) {
     const width = 1080, height = 300, left = 72, bottom = 28, top = 26, right = 18;
     const use = Math.max(...samples.map((sample) => sample[1])), plan = Math.max(...samples.map((sample) => sample[2]));
@@ -43,7 +43,7 @@ function drawMisses() {
   const section = byId("recompiles");
   section.append(el("h2", {}, "Why graphs were compiled"));
   if (!data.misses.length) {
-    section.append(el("p", {class: "muted"}, "Nothing was compiled while the trace was written: every graph was in the cache."));
+    section.append(el("p", {class: "muted"}, "Nothing was compiled while the profile was written: every graph was in the cache."));
     return;
   }
   section.append(el("p", {class: "muted"}, "A graph is compiled when none like it is in the cache. Each compile names the nearest graph that is there and the first thing that differs."));

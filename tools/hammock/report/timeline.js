@@ -49,7 +49,7 @@ function drawTime() {
   drawGrid(paint, ticks);
   for (const row of clock.rows) drawThread(paint, row);
   drawAxis(paint, ticks);
-  if (!data.threads.length) { g.fillStyle = paint.muted; g.fillText("The trace has no spans.", 20, 60); }
+  if (!data.threads.length) { g.fillStyle = paint.muted; g.fillText("The profile has no spans.", 20, 60); }
 }
 
 function drawGrid({g, height, toX, line}, ticks) {

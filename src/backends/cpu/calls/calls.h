@@ -1,6 +1,6 @@
 #pragma once
-/// Calls: steps of a program that are not kernels of the loop IR. They are matmuls by oneDNN or our
-/// own loops, copies, indexing, sorting, control flow, and ops that only the interpreter of the
+/// Calls: commands of a program that are not kernels of the loop IR. They are matmuls by oneDNN or
+/// our own loops, copies, indexing, sorting, control flow, and ops that only the interpreter of the
 /// reference backend has.
 
 #include <memory>

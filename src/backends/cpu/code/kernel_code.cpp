@@ -21,7 +21,7 @@
 #include "hammock/config.h"
 #include "hammock/error.h"
 #include "hammock/metric.h"
-#include "hammock/trace.h"
+#include "hammock/profile.h"
 
 namespace hammock::cpu {
 namespace {
@@ -202,7 +202,7 @@ void KernelCode::Compile() {
 
 void KernelCode::CompileNow() {
   metrics::ScopedTimer timer(metrics::Get<kKernelCompileTime>());
-  tracing::Span span("compile kernel", "kernel compile");
+  profile::Span span("compile kernel", "kernel compile");
   span.Set("instructions", static_cast<int64_t>(kernel_->instrs.size()));
   const std::string source = ToText(*kernel_);
   try {

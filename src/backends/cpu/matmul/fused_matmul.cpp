@@ -107,20 +107,20 @@ class FusedMatMul::Parts : public Epilogue {
 };
 
 FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
-                         const compiler::Step& step, Launch launch,
+                         const compiler::Command& command, Launch launch,
                          std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node)
     : launch_(std::move(launch)),
-      row_loops_(static_cast<size_t>(step.row_loops)),
+      row_loops_(static_cast<size_t>(command.row_loops)),
       code_(std::move(code)) {
-  for (GraphValue input : graph[step.node].inputs) {
+  for (GraphValue input : graph[command.node].inputs) {
     operands_.push_back(schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
   operands_.push_back(-1);  // the packed weight, if there is one
-  const int matmul = schedule.BufferOf({step.node, 0});
-  auto stored = std::find(step.writes.begin(), step.writes.end(), matmul);
-  if (stored != step.writes.end()) result_ = static_cast<int>(stored - step.writes.begin());
+  const int matmul = schedule.BufferOf({command.node, 0});
+  auto stored = std::find(command.writes.begin(), command.writes.end(), matmul);
+  if (stored != command.writes.end()) result_ = static_cast<int>(stored - command.writes.begin());
   for (size_t i = 0; i < launch_.maps.size(); ++i) {
-    sources_.push_back(SourceOf(i, matmul, step));
+    sources_.push_back(SourceOf(i, matmul, command));
     row_strides_.push_back(launch_.maps[i].row);
     column_strides_.push_back(launch_.maps[i].column);
   }
@@ -132,22 +132,23 @@ FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
   matmul_ = MakeMatMulCall(sized, node, epilogue);
 }
 
-FusedMatMul::Source FusedMatMul::SourceOf(size_t access, int matmul, const compiler::Step& step) {
+FusedMatMul::Source FusedMatMul::SourceOf(size_t access, int matmul,
+                                          const compiler::Command& command) {
   const Access& about = launch_.kernel->accesses[access];
   const int buffer = launch_.maps[access].buffer;
   Source source;
   if (about.kind == Access::Kind::kIndex || about.kind == Access::Kind::kConstant) return source;
   source.element_bytes = InfoOf(about.dtype).bits / 8;
-  auto written = std::find(step.writes.begin(), step.writes.end(), buffer);
+  auto written = std::find(command.writes.begin(), command.writes.end(), buffer);
   if (about.kind == Access::Kind::kScratch) {
     source.where = Where::kScratch;
     source.scratch_at = scratch_bytes_;
     scratch_bytes_ += (launch_.columns * source.element_bytes + 127) / 64 * 64;
   } else if (buffer == matmul) {
     source.where = Where::kMatMul;
-  } else if (written != step.writes.end()) {
+  } else if (written != command.writes.end()) {
     source.where = Where::kResult;
-    source.index = static_cast<size_t>(written - step.writes.begin());
+    source.index = static_cast<size_t>(written - command.writes.begin());
   } else {
     source.where = Where::kOperand;
     source.index = operands_.size();

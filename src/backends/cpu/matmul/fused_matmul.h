@@ -27,14 +27,14 @@ std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId node,
                                            const EpilogueSpec& epilogue);
 
 /// Its operands are those of the matmul, the packed weight, and then the other operands of the
-/// kernel; its results are the buffers that the step writes.
+/// kernel; its results are the buffers that the command writes.
 class FusedMatMul : public Call {
  public:
-  /// A step of `schedule`, which is of `graph`, with a launch of its kernel, whose code is `code`.
-  /// The matmul itself is node `node` of `sized`: another graph where it has other sizes.
-  FusedMatMul(const Graph& graph, const compiler::Schedule& schedule, const compiler::Step& step,
-              compiler::Launch launch, std::shared_ptr<KernelCode> code, const Graph& sized,
-              NodeId node);
+  /// A command of `schedule`, which is of `graph`, with a launch of its kernel, whose code is
+  /// `code`. The matmul itself is node `node` of `sized`: another graph where it has other sizes.
+  FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
+              const compiler::Command& command, compiler::Launch launch,
+              std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node);
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
   const std::vector<int>& operands() const { return operands_; }  ///< buffers, -1 for absent ones
@@ -58,7 +58,7 @@ class FusedMatMul : public Call {
     int64_t element_bytes = 1;
   };
 
-  Source SourceOf(size_t access, int matmul, const compiler::Step& step);
+  Source SourceOf(size_t access, int matmul, const compiler::Command& command);
 
   const compiler::Launch launch_;
   const size_t row_loops_;

@@ -1,6 +1,6 @@
 #pragma once
-/// Calls: steps of a program that are not kernels of the loop IR. They are matmuls, convolutions,
-/// copies, indexing, sorting, scans, random words, loops.
+/// Calls: commands of a program that are not kernels of the loop IR. They are matmuls,
+/// convolutions, copies, indexing, sorting, scans, random words, loops.
 
 #include <memory>
 #include <optional>

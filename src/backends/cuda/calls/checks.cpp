@@ -7,14 +7,14 @@ namespace hammock::cuda {
 namespace {
 
 constexpr size_t kMost = 64;  // unchecked runs that a stream may have
-constexpr std::chrono::microseconds kPatience{
+constexpr std::chrono::microseconds kGracePeriod{
     250};  // then no thread is expected to wait for a check
 
 }  // namespace
 
 Checks::Checks(const std::string& device) {
   for (auto& queue : queues_) {
-    queue = std::make_unique<WorkQueue>(device + " checks", kMost, kPatience);
+    queue = std::make_unique<WorkQueue>(device + " checks", kMost, kGracePeriod);
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// CudaGraphCache: the CUDA graphs of one program, by the addresses that its steps work on. A loop
-/// of steps soon comes back to the same memory, so a few graphs are enough; where it does not, old
-/// graphs are given new addresses. Each stream has its own: launches of one CUDA graph wait for
+/// CudaGraphCache: the CUDA graphs of one program, by the addresses that its commands work on. A
+/// loop of steps soon comes back to the same memory, so a few graphs are enough; where it does not,
+/// old graphs are given new addresses. Each stream has its own: launches of one CUDA graph wait for
 /// each other, on whatever streams.
 
 #include <array>

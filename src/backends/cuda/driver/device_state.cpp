@@ -15,7 +15,7 @@ std::shared_ptr<const Error> DescribeLoss(const std::string& device, const Machi
   if (where.empty() && !suspects.empty()) {
     std::string names;
     for (const NotedRun& run : suspects) {
-      names += (names.empty() ? "" : ", or ") + run.program->NamesOfSteps();
+      names += (names.empty() ? "" : ", or ") + run.program->NamesOfCommands();
     }
     cause += "; it happened in the run of " + names;
     where = WhereText(suspects[0].location);

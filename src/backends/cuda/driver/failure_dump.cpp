@@ -43,7 +43,7 @@ void FailureDump::WriteTo(const std::string& base, const Error& error) const {
   WriteText(base + ".cu", kernels);
   WriteText(base + ".txt",
             fmt::format("{}\n\n{}\n{}", error.what(), ToText(graph_, {.locations = true}),
-                        program_->ToText("steps")));
+                        program_->ToText("schedule")));
 }
 
 }  // namespace hammock::cuda

@@ -29,7 +29,7 @@ class FailureDump {
       : graph_(graph), program_(std::move(program)), inputs_(std::move(inputs)) {}
 
   /// Writes FAILURE.repro, which `hammock run` takes, FAILURE.cu with the text of all kernels and
-  /// FAILURE.txt with the error, the graph and its steps. Errors while writing are logged.
+  /// FAILURE.txt with the error, the graph and its commands. Errors while writing are logged.
   void Write(const Error& error) const;
 
  private:

@@ -9,12 +9,12 @@
 namespace hammock::cuda {
 
 using compiler::Access;
+using compiler::Command;
 using compiler::Instr;
 using compiler::Kernel;
 using compiler::Launch;
 using compiler::Level;
 using compiler::Schedule;
-using compiler::Step;
 
 namespace {
 
@@ -22,13 +22,13 @@ bool Contains(const std::vector<int>& list, int number) {
   return std::find(list.begin(), list.end(), number) != list.end();
 }
 
-/// Whether a step reads every word of `buffer` as an element of a line.
-bool CanDraw(const Step& step, int buffer) {
-  if (step.is_call() || step.launch.kernel->lanes_along_rows) return false;
-  const Kernel& kernel = *step.launch.kernel;
+/// Whether a command reads every word of `buffer` as an element of a line.
+bool CanDraw(const Command& command, int buffer) {
+  if (command.is_call() || command.launch.kernel->lanes_along_rows) return false;
+  const Kernel& kernel = *command.launch.kernel;
   return std::all_of(kernel.instrs.begin(), kernel.instrs.end(), [&](const Instr& instr) {
     if (instr.access < 0) return true;
-    const compiler::AccessMap& map = step.launch.maps[static_cast<size_t>(instr.access)];
+    const compiler::AccessMap& map = command.launch.maps[static_cast<size_t>(instr.access)];
     return map.buffer != buffer || (instr.level == Level::kElement && map.column == 1);
   });
 }
@@ -46,41 +46,41 @@ void Draw(Launch& launch, int words, int state) {
 }  // namespace
 
 Schedule FuseRandom(const Graph& graph, Schedule schedule) {
-  auto is_words = [&](const Step& step) {
-    return step.is_call() && graph[step.node].op == &ops::kRngBits;
+  auto is_words = [&](const Command& command) {
+    return command.is_call() && graph[command.node].op == &ops::kRngBits;
   };
-  if (std::none_of(schedule.steps.begin(), schedule.steps.end(), is_words)) return schedule;
+  if (std::none_of(schedule.commands.begin(), schedule.commands.end(), is_words)) return schedule;
   std::vector<std::vector<size_t>> readers(schedule.buffers.size());
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    for (int buffer : schedule.steps[i].reads) readers[static_cast<size_t>(buffer)].push_back(i);
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
+    for (int buffer : schedule.commands[i].reads) readers[static_cast<size_t>(buffer)].push_back(i);
   }
   std::vector<bool> is_output(schedule.buffers.size());
   for (int buffer : schedule.outputs) is_output[static_cast<size_t>(buffer)] = true;
-  std::vector<bool> drawn(schedule.steps.size());
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    if (!is_words(schedule.steps[i])) continue;
-    const NodeId node = schedule.steps[i].node;
-    const int words = schedule.steps[i].writes[0];
+  std::vector<bool> drawn(schedule.commands.size());
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
+    if (!is_words(schedule.commands[i])) continue;
+    const NodeId node = schedule.commands[i].node;
+    const int words = schedule.commands[i].writes[0];
     const std::vector<size_t>& drawing = readers[static_cast<size_t>(words)];
     drawn[i] = !is_output[static_cast<size_t>(words)] &&
                std::all_of(drawing.begin(), drawing.end(),
-                           [&](size_t r) { return CanDraw(schedule.steps[r], words); });
+                           [&](size_t r) { return CanDraw(schedule.commands[r], words); });
     if (!drawn[i]) continue;
     const int state = schedule.BufferOf(compiler::StorageOf(graph, graph[node].inputs[0]));
     for (size_t r : drawing) {
-      Step& step = schedule.steps[r];
-      Draw(step.launch, words, state);
-      std::erase(step.reads, words);
-      if (!Contains(step.reads, state)) step.reads.push_back(state);
+      Command& command = schedule.commands[r];
+      Draw(command.launch, words, state);
+      std::erase(command.reads, words);
+      if (!Contains(command.reads, state)) command.reads.push_back(state);
     }
-    // The first step that draws has the node of the random words among its own.
+    // The first command that draws has the node of the random words among its own.
     if (!drawing.empty()) {
-      std::vector<NodeId>& nodes = schedule.steps[drawing[0]].nodes;
+      std::vector<NodeId>& nodes = schedule.commands[drawing[0]].nodes;
       nodes.insert(nodes.begin(), node);
     }
   }
   size_t next = 0;
-  std::erase_if(schedule.steps, [&](const Step&) { return drawn[next++]; });
+  std::erase_if(schedule.commands, [&](const Command&) { return drawn[next++]; });
   return schedule;
 }
 

@@ -17,10 +17,10 @@ class Buffers {
   }
 
   /// Whether a kernel updates an input, as far as sizes tell.
-  bool MayUpdate(const compiler::Step& step) const {
-    for (int to : step.writes) {
+  bool MayUpdate(const compiler::Command& command) const {
+    for (int to : command.writes) {
       if (!is_output_[static_cast<size_t>(to)]) continue;
-      for (int from : step.reads) {
+      for (int from : command.reads) {
         if (is_input_[static_cast<size_t>(from)] && BytesOf(from) == BytesOf(to)) return true;
       }
     }
@@ -40,24 +40,24 @@ class Buffers {
 
 std::vector<int> WriteLate(const compiler::Schedule& schedule, int fault) {
   const Buffers buffers(schedule);
-  std::vector<bool> is_read(schedule.buffers.size());  // by a step that stays
+  std::vector<bool> is_read(schedule.buffers.size());  // by a command that stays
   std::vector<int> order, late;
   for (int i = fault; i >= 0; --i) {  // readers of a result come behind its writer
-    const compiler::Step& step = schedule.steps[static_cast<size_t>(i)];
-    const bool is_needed = std::any_of(step.writes.begin(), step.writes.end(), [&](int buffer) {
-      return is_read[static_cast<size_t>(buffer)];
-    });
-    if (!step.is_call() && !is_needed && buffers.MayUpdate(step)) {
+    const compiler::Command& command = schedule.commands[static_cast<size_t>(i)];
+    const bool is_needed =
+        std::any_of(command.writes.begin(), command.writes.end(),
+                    [&](int buffer) { return is_read[static_cast<size_t>(buffer)]; });
+    if (!command.is_call() && !is_needed && buffers.MayUpdate(command)) {
       late.push_back(i);
       continue;
     }
-    for (int buffer : step.reads) is_read[static_cast<size_t>(buffer)] = true;
+    for (int buffer : command.reads) is_read[static_cast<size_t>(buffer)] = true;
     order.push_back(i);
   }
   if (late.empty()) return {};
   std::reverse(order.begin(), order.end());
   order.insert(order.end(), late.rbegin(), late.rend());
-  for (size_t i = order.size(); i < schedule.steps.size(); ++i)
+  for (size_t i = order.size(); i < schedule.commands.size(); ++i)
     order.push_back(static_cast<int>(i));
   return order;
 }

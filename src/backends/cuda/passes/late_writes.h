@@ -8,9 +8,9 @@
 
 namespace hammock::cuda {
 
-/// An order of the steps. `fault` is the last step that can fail. Kernels that could write an
-/// output over an input that they read come right behind `fault`, unless a step up to it needs
-/// their results. Empty if no step has to move.
+/// An order of the commands. `fault` is the last command that can fail. Kernels that could write an
+/// output over an input that they read come right behind `fault`, unless a command up to it needs
+/// their results. Empty if no command has to move.
 std::vector<int> WriteLate(const compiler::Schedule& schedule, int fault);
 
 }  // namespace hammock::cuda

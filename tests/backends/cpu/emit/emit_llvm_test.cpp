@@ -11,8 +11,8 @@ namespace {
 
 compiler::Kernel KernelOf(const std::string& text) {
   compiler::Schedule schedule = compiler::MakeSchedule(ParseGraph(text));
-  EXPECT_EQ(schedule.steps.size(), 1u);
-  return *schedule.steps[0].launch.kernel;
+  EXPECT_EQ(schedule.commands.size(), 1u);
+  return *schedule.commands[0].launch.kernel;
 }
 
 compiler::Kernel UnaryKernel(const std::string& op, const std::string& dtype) {

@@ -96,7 +96,7 @@ TEST_F(PackedWeightsTest, AreDroppedAndMadeAgain) {
   HostTensor first = conv2d(image_, weight_).host();
   for (int i = 0; i < 2; ++i) conv2d(image_, weight_).host();
   EXPECT_EQ(made(), 1);
-  EXPECT_GT(lazy::DropDerivedForms(CpuBackend()->GetBackendDevices()[0]), 0);
+  EXPECT_GT(lazy::DropDerivedData(CpuBackend()->GetBackendDevices()[0]), 0);
   EXPECT_EQ(Derived(), 0);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(conv2d(image_, weight_).host().SameBits(first));
   EXPECT_EQ(made(), 2);

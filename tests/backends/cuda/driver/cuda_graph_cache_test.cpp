@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/command_order.h"
 #include "backends/cuda/driver/noting_machine.h"
 #include "backends/cuda/emulated.h"
-#include "backends/cuda/step_order.h"
 #include "backends/reference/interpreter.h"
 
 namespace hammock::cuda {
@@ -21,7 +21,7 @@ TEST(OrderByMemory, StepsComeAfterWhatTheyReadAndBeforeWhatOverwritesIt) {
                            {{{64, 64}}, {{192, 64}}},    // 3 reads b
                            {{{128, 64}}, {{0, 32}}},     // 4 overwrites half of a
                            {{{32, 8}, {192, 8}}, {}}}),  // 5 reads the other half, and what 3 wrote
-            (StepOrder{{}, {}, {0}, {1}, {2}, {0, 3}}));
+            (CommandOrder{{}, {}, {0}, {1}, {2}, {0, 3}}));
 }
 
 TEST(OrderByMemory, WhatFollowsFromOthersIsLeftOut) {
@@ -29,12 +29,12 @@ TEST(OrderByMemory, WhatFollowsFromOthersIsLeftOut) {
                            {{{0, 64}}, {{64, 64}}},
                            {{{0, 64}, {64, 64}}, {{128, 64}}},
                            {{}, {{0, 192}}}}),
-            (StepOrder{{}, {0}, {1}, {2}}));
+            (CommandOrder{{}, {0}, {1}, {2}}));
 }
 
 TEST(OrderByMemory, AStepMayReadAndWriteTheSamePlace) {
   EXPECT_EQ(OrderByMemory({{{{0, 64}}, {{0, 64}}}, {{{0, 8}}, {{0, 8}}}, {{{8, 8}}, {}}}),
-            (StepOrder{{}, {0}, {0}}));
+            (CommandOrder{{}, {0}, {0}}));
 }
 
 TEST(OrderByMemory, RangesMayOverlapInAnyWay) {
@@ -43,7 +43,7 @@ TEST(OrderByMemory, RangesMayOverlapInAnyWay) {
                            {{{90, 100}}, {}},  // both and the gaps around them
                            {{}, {{112, 4}}},   // in the gap
                            {{}, {{0, 1000}}}}),
-            (StepOrder{{}, {}, {0, 1}, {2}, {3}}));
+            (CommandOrder{{}, {}, {0, 1}, {2}, {3}}));
 }
 
 /// Two chains and what joins them.
@@ -83,7 +83,7 @@ TEST(CudaGraphs, IndependentStepsAreConcurrent) {
   EXPECT_EQ(
       std::memcmp(results[0].data(), expected[0].data(), static_cast<size_t>(expected[0].bytes())),
       0);
-  EXPECT_EQ(machine->last_order, (std::vector<int>{2, 3, 0, 1, 4})) << program.ToText("steps");
+  EXPECT_EQ(machine->last_order, (std::vector<int>{2, 3, 0, 1, 4})) << program.ToText("schedule");
 }
 
 TEST(CudaGraphs, DonatedMemoryIsWrittenAfterItWasRead) {
@@ -99,7 +99,7 @@ TEST(CudaGraphs, DonatedMemoryIsWrittenAfterItWasRead) {
     return %1, %4)");
   Program program(graph, machine);
   ASSERT_EQ(program.donations(false).Match({true, true}), (std::vector<int>{-1, 0}))
-      << program.ToText("steps");
+      << program.ToText("schedule");
   const int64_t bytes = 64 * 64 * 4;
   std::vector<HostTensor> inputs = SomeInputs(graph);
   std::vector<HostTensor> expected = reference::Interpret(graph, inputs);

@@ -31,8 +31,8 @@ struct Emitted {
 Emitted Emit(const std::string& graph_text) {
   Graph graph = ParseGraph(graph_text);
   compiler::Schedule schedule = compiler::MakeSchedule(graph, false, false);
-  EXPECT_EQ(schedule.steps.size(), 1u) << compiler::ToText(schedule, graph);
-  compiler::Launch launch = schedule.steps[0].launch;
+  EXPECT_EQ(schedule.commands.size(), 1u) << compiler::ToText(schedule, graph);
+  compiler::Launch launch = schedule.commands[0].launch;
   LaunchConfig config = ConfigureLaunch(launch);
   return {launch, config, EmitCuda(*launch.kernel, config).text};
 }
@@ -173,8 +173,8 @@ TEST(FuseRandom, WordsAreDrawnByTheirKernel) {
   Graph graph = ParseGraph(text);
   compiler::Schedule schedule =
       FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
-  ASSERT_EQ(schedule.steps.size(), 1u) << compiler::ToText(schedule, graph);
-  const compiler::Step& step = schedule.steps[0];
+  ASSERT_EQ(schedule.commands.size(), 1u) << compiler::ToText(schedule, graph);
+  const compiler::Command& step = schedule.commands[0];
   EXPECT_EQ(step.reads, schedule.inputs);
   LaunchConfig config = ConfigureLaunch(step.launch);
   config.vector = 4;
@@ -200,7 +200,7 @@ TEST(FuseRandom, WordsThatOthersNeedAreWritten) {
                                          result));
     compiler::Schedule schedule =
         FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
-    EXPECT_TRUE(schedule.steps[0].is_call()) << compiler::ToText(schedule, graph);
+    EXPECT_TRUE(schedule.commands[0].is_call()) << compiler::ToText(schedule, graph);
   }
 }
 
@@ -213,7 +213,7 @@ TEST(FuseRandom, ResultsDoNotReplaceTheState) {
     return %2)");
   compiler::Schedule schedule =
       FuseRandom(graph, compiler::MakeSchedule(graph, /*aligned_outputs=*/false, false));
-  ASSERT_EQ(schedule.steps.size(), 1u);
+  ASSERT_EQ(schedule.commands.size(), 1u);
   EXPECT_EQ(compiler::DonationPlan(graph, schedule, {0}).Match({true}), std::vector<int>{-1});
 }
 

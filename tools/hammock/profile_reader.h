@@ -1,5 +1,5 @@
 #pragma once
-/// Traces as they were written, in parts that commands look at.
+/// Profiles as they were written, in parts that commands look at.
 
 #include <cstdint>
 #include <map>
@@ -11,8 +11,8 @@ namespace hammock::tool {
 
 using Json = nlohmann::ordered_json;
 
-/// Times are in microseconds since the trace began.
-struct TraceSpan {
+/// Times are in microseconds since the profile began.
+struct ProfileSpan {
   int64_t thread = 0;
   std::string category;
   std::string name;
@@ -32,21 +32,21 @@ struct Miss {
   Json args;  ///< as CompileMiss::ToJson
 };
 
-struct Trace {
+struct Profile {
   std::string program;
   int64_t started = 0;  ///< seconds since 1970; 0: unknown
   int64_t left_out = 0;
   bool cut = false;  ///< the file ends in the middle of an event
   std::map<int64_t, std::string> thread_names;
-  std::vector<TraceSpan> spans;  ///< by start
+  std::vector<ProfileSpan> spans;  ///< by start
   std::map<std::string, std::vector<MemorySample>> memory;
   std::vector<Miss> misses;
   std::vector<Json> graphs;  ///< as they were written
   double end = 0;
 };
 
-/// ValueError where it is no trace. A file that was cut is read up to there.
-Trace ParseTrace(const std::string& text, const std::string& path);
+/// ValueError where it is no profile. A file that was cut is read up to there.
+Profile ParseProfile(const std::string& text, const std::string& path);
 
 /// How often a kernel ran, and how long.
 struct KernelTimes {
@@ -56,6 +56,6 @@ struct KernelTimes {
   double median = 0;
 };
 /// By graph and kernel number.
-std::map<std::pair<int64_t, int64_t>, KernelTimes> TimesOfKernels(const Trace& trace);
+std::map<std::pair<int64_t, int64_t>, KernelTimes> TimesOfKernels(const Profile& profile);
 
 }  // namespace hammock::tool

@@ -1,5 +1,5 @@
 // Small kernels that share a launch.
-#include "backends/cuda/concurrent_steps.h"
+#include "backends/cuda/concurrent_commands.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ std::vector<HostTensor> SomeInputs(const Graph& graph) {
   return inputs;
 }
 
-class CudaConcurrentSteps : public testing::Test {
+class CudaConcurrentCommands : public testing::Test {
  protected:
   void SetUp() override {
     if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
@@ -86,13 +86,13 @@ class CudaConcurrentSteps : public testing::Test {
   }
 };
 
-TEST_F(CudaConcurrentSteps, UpdatesOfAHundredParametersAreAFewLaunches) {
+TEST_F(CudaConcurrentCommands, UpdatesOfAHundredParametersAreAFewLaunches) {
   std::vector<int64_t> sizes;
   for (int i = 0; i < 100; ++i) sizes.push_back(1 + i * i * 7 % 3000);
   EXPECT_LE(ExpectSameBits(AdamText(sizes)), 4u);
 }
 
-TEST_F(CudaConcurrentSteps, KernelsOfAllWaysShareALaunch) {
+TEST_F(CudaConcurrentCommands, KernelsOfAllWaysShareALaunch) {
   // A map of one line, one of several, sums along rows and across them, with and without scratch.
   EXPECT_EQ(ExpectSameBits(R"(
     %0 = input : f32[37]
@@ -110,7 +110,7 @@ TEST_F(CudaConcurrentSteps, KernelsOfAllWaysShareALaunch) {
             1u);
 }
 
-TEST_F(CudaConcurrentSteps, NeededStepsComeFirst) {
+TEST_F(CudaConcurrentCommands, NeededCommandsComeFirst) {
   EXPECT_EQ(ExpectSameBits(R"(
     %0 = input : f32[64,64]
     %1 = input : f32[64,64]
@@ -129,7 +129,7 @@ compiler::Schedule ScheduleOf(const Graph& graph) {
   return compiler::MakeSchedule(graph, /*aligned_outputs=*/false, /*epilogues=*/false);
 }
 
-TEST(ConcurrentSteps, KernelsWaitForOthersUntilTheyAreNeeded) {
+TEST(ConcurrentCommands, KernelsWaitForOthersUntilTheyAreNeeded) {
   Graph graph = ParseGraph(R"(
     %0 = input : f32[8,8]
     %1 = add %0, %0 : f32[8,8]
@@ -139,14 +139,14 @@ TEST(ConcurrentSteps, KernelsWaitForOthersUntilTheyAreNeeded) {
     %5 = mul %4, %4 : f32[8,8]
     return %3, %5)");
   compiler::Schedule schedule = ScheduleOf(graph);
-  ASSERT_EQ(schedule.steps.size(), 5u) << compiler::ToText(schedule, graph);
+  ASSERT_EQ(schedule.commands.size(), 5u) << compiler::ToText(schedule, graph);
   std::vector<bool> waits = {true, false, true, false, true};
-  EXPECT_EQ(GroupSteps(schedule, waits), (std::vector<std::vector<int>>{{0}, {1}, {3}, {2, 4}}));
-  EXPECT_EQ(GroupSteps(schedule, std::vector<bool>(5)),
+  EXPECT_EQ(GroupCommands(schedule, waits), (std::vector<std::vector<int>>{{0}, {1}, {3}, {2, 4}}));
+  EXPECT_EQ(GroupCommands(schedule, std::vector<bool>(5)),
             (std::vector<std::vector<int>>{{0}, {1}, {2}, {3}, {4}}));
 }
 
-TEST(ConcurrentSteps, BuffersThatMayBeOverwrittenAreReadBefore) {
+TEST(ConcurrentCommands, BuffersThatMayBeOverwrittenAreReadBefore) {
   // The last kernel writes its result where its input was, so the first may not come later.
   Graph graph = ParseGraph(R"(
     %0 = input : f32[8,8]
@@ -157,8 +157,8 @@ TEST(ConcurrentSteps, BuffersThatMayBeOverwrittenAreReadBefore) {
     %5 = add %1, %1 : f32[4]
     return %2, %4, %5)");
   compiler::Schedule schedule = ScheduleOf(graph);
-  ASSERT_EQ(schedule.steps.size(), 4u) << compiler::ToText(schedule, graph);
-  EXPECT_EQ(GroupSteps(schedule, {true, false, true, true}),
+  ASSERT_EQ(schedule.commands.size(), 4u) << compiler::ToText(schedule, graph);
+  EXPECT_EQ(GroupCommands(schedule, {true, false, true, true}),
             (std::vector<std::vector<int>>{{1}, {0}, {2, 3}}));
 }
 
@@ -166,9 +166,9 @@ TEST(JointKernel, LaunchesOfOneKernelHaveOneBody) {
   Graph graph = ParseGraph(AdamText({10, 512, 70'000}));
   compiler::Schedule schedule = ScheduleOf(graph);
   std::vector<const compiler::Launch*> launches;
-  for (const compiler::Step& step : schedule.steps) {
-    ASSERT_TRUE(JointKernel::Takes(step.launch));
-    launches.push_back(&step.launch);
+  for (const compiler::Command& command : schedule.commands) {
+    ASSERT_TRUE(JointKernel::Takes(command.launch));
+    launches.push_back(&command.launch);
   }
   ASSERT_EQ(launches.size(), 3u);
   JointKernel joint(launches);
@@ -196,8 +196,8 @@ TEST(JointKernel, LaunchesOfSeveralBlocksForALineStayAlone) {
     %1 = reduce_max %0 {dims=[0], keepdim=false} : f32[64]
     return %1)");
   compiler::Schedule schedule = ScheduleOf(graph);
-  EXPECT_TRUE(ConfigureLaunch(schedule.steps[0].launch).split);
-  EXPECT_FALSE(JointKernel::Takes(schedule.steps[0].launch));
+  EXPECT_TRUE(ConfigureLaunch(schedule.commands[0].launch).split);
+  EXPECT_FALSE(JointKernel::Takes(schedule.commands[0].launch));
 }
 
 TEST(JointKernel, LargeLaunchesStayAlone) {
@@ -205,7 +205,7 @@ TEST(JointKernel, LargeLaunchesStayAlone) {
     %0 = input : f32[4194304]
     %1 = add %0, %0 : f32[4194304]
     return %1)");
-  EXPECT_FALSE(JointKernel::Takes(ScheduleOf(graph).steps[0].launch));
+  EXPECT_FALSE(JointKernel::Takes(ScheduleOf(graph).commands[0].launch));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "backends/cpu/prepared_step.h"
+#include "backends/cpu/prepared_command.h"
 
 #include <algorithm>
 #include <new>
@@ -12,35 +12,35 @@
 
 namespace hammock::cpu {
 
+using compiler::Command;
 using compiler::Schedule;
-using compiler::Step;
 
-PreparedStep::PreparedStep(const Graph& graph, const Schedule& schedule, size_t index, Sized sized,
-                           std::shared_ptr<KernelCode> code) {
-  const Step& step = schedule.steps[index];
-  if (step.is_call()) {
+PreparedCommand::PreparedCommand(const Graph& graph, const Schedule& schedule, size_t index,
+                                 Sized sized, std::shared_ptr<KernelCode> code) {
+  const Command& command = schedule.commands[index];
+  if (command.is_call()) {
     PrepareCall(graph, schedule, index, std::move(sized), std::move(code));
   } else {
     kernel.emplace(std::move(sized.launch), std::move(code));
-    node = graph[step.nodes.back()].origin;
+    node = graph[command.nodes.back()].origin;
   }
 }
 
-void PreparedStep::PrepareCall(const Graph& graph, const Schedule& schedule, size_t index,
-                               Sized sized, std::shared_ptr<KernelCode> code) {
-  const Step& step = schedule.steps[index];
-  const std::vector<GraphValue>& inputs = graph[step.node].inputs;
-  node = graph[step.node].origin;
-  location = graph[step.node].location;
+void PreparedCommand::PrepareCall(const Graph& graph, const Schedule& schedule, size_t index,
+                                  Sized sized, std::shared_ptr<KernelCode> code) {
+  const Command& command = schedule.commands[index];
+  const std::vector<GraphValue>& inputs = graph[command.node].inputs;
+  node = graph[command.node].origin;
+  location = graph[command.node].location;
   own_graph = std::move(sized.call);
   const Graph& called = own_graph ? *own_graph : graph;
-  const NodeId id = own_graph ? own_graph->size() - 1 : step.node;
+  const NodeId id = own_graph ? own_graph->size() - 1 : command.node;
   if (sized.launch.kernel) {
     epilogue = code;
-    auto fused = std::make_unique<FusedMatMul>(graph, schedule, step, std::move(sized.launch),
+    auto fused = std::make_unique<FusedMatMul>(graph, schedule, command, std::move(sized.launch),
                                                std::move(code), called, id);
     operands = fused->operands();
-    results = step.writes;
+    results = command.writes;
     call = std::move(fused);
   } else {
     call = MakeCall(called, id);
@@ -48,8 +48,8 @@ void PreparedStep::PrepareCall(const Graph& graph, const Schedule& schedule, siz
       operands.push_back(input.node < 0 ? -1
                                         : schedule.BufferOf(compiler::StorageOf(graph, input)));
     }
-    for (size_t i = 0; i < graph[step.node].types.size(); ++i) {
-      results.push_back(schedule.BufferOf({step.node, static_cast<int32_t>(i)}));
+    for (size_t i = 0; i < graph[command.node].types.size(); ++i) {
+      results.push_back(schedule.BufferOf({command.node, static_cast<int32_t>(i)}));
     }
   }
   packed_weight = call->packed_weight();
@@ -62,7 +62,7 @@ void PreparedStep::PrepareCall(const Graph& graph, const Schedule& schedule, siz
   operands[inputs.size()] = PackedBuffer(schedule, index);
 }
 
-int64_t PreparedStep::bytes() const {
+int64_t PreparedCommand::bytes() const {
   int64_t bytes = static_cast<int64_t>(sizeof *this) + (kernel ? kernel->bytes() : 0);
   if (own_graph) {
     bytes += static_cast<int64_t>(own_graph->nodes().size() * (sizeof(GraphNode) + sizeof(Shape)));
@@ -73,14 +73,14 @@ int64_t PreparedStep::bytes() const {
   return bytes;
 }
 
-void PreparedStep::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const {
+void PreparedCommand::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const {
   if (kernel) kernels.push_back(kernel->code());
   if (epilogue) kernels.push_back(epilogue);
   if (!call) return;
   for (const Program* program : call->programs()) program->AddKernels(kernels);
 }
 
-void PreparedStep::RunCall(char* const* buffers, char* scratch) const {
+void PreparedCommand::RunCall(char* const* buffers, char* scratch) const {
   std::vector<const char*> in;
   std::vector<char*> out;
   in.reserve(operands.size());
@@ -95,7 +95,7 @@ void PreparedStep::RunCall(char* const* buffers, char* scratch) const {
 }
 
 /// Gives the exception in flight the node that raised it.
-void PreparedStep::RethrowAtNode() const {
+void PreparedCommand::RethrowAtNode() const {
   const std::string where = WhereText(location);
   try {
     throw;

@@ -1,19 +1,20 @@
 #pragma once
 /// What a process did, and when.
 ///
-///   tracing::Start("run.json");          // or the option `trace_file`
+///   profile::Start("run.json");          // or the option `profile_file`
 ///   {
-///     tracing::Span epoch("epoch");      // a span of the program's own among the library's
+///     profile::Span epoch("epoch");      // a span of the program's own among the library's
 ///     Train();
 ///   }
-///   tracing::Stop();                     // hammock report run.json -o run.html
+///   profile::Stop();                     // hammock report run.json -o run.html
 ///
 ///   Activity activity;                   // totals instead of a file
 ///   Train();
 ///   std::cout << activity.totals().ToText();
 ///
-/// A trace is JSON that ui.perfetto.dev, chrome://tracing and `hammock report` read. It is complete
-/// at every moment, also if the process is killed. docs/design/traces.md says what is in it.
+/// A profile is JSON that ui.perfetto.dev, chrome://tracing and `hammock report` read. It is
+/// complete at every moment, also if the process is killed. docs/design/profiles.md says what is in
+/// it.
 
 #include <atomic>
 #include <cstdint>
@@ -25,24 +26,24 @@
 
 namespace hammock {
 
-namespace tracing {
+namespace profile {
 
 namespace detail {
-/// Bit 0: a trace is being written. Above it: how many Activity objects there are, times two.
+/// Bit 0: a profile is being written. Above it: how many Activity objects there are, times two.
 extern HAMMOCK_API std::atomic<uint32_t> wanted;
 }  // namespace detail
 
-/// Whether a trace is being written: one relaxed load.
+/// Whether a profile is being written: one relaxed load.
 inline bool IsOn() { return (detail::wanted.load(std::memory_order_relaxed) & 1) != 0; }
 
-/// Begins a trace; `%p` in the path is the process id. ValueError if the file cannot be written or
-/// a trace is being written already.
+/// Begins a profile; `%p` in the path is the process id. ValueError if the file cannot be written
+/// or a profile is being written already.
 HAMMOCK_API void Start(const std::string& path, Location at = Location::current());
-/// Ends the trace, if there is one. Called at exit.
+/// Ends the profile, if there is one. Called at exit.
 HAMMOCK_API void Stop();
 
 /// A span of time on the calling thread, from its construction to its end. Costs one branch where
-/// no trace is written. Names are kept by pointer: give literals.
+/// no profile is written. Names are kept by pointer: give literals.
 class HAMMOCK_API Span {
  public:
   explicit Span(const char* name, const char* category = "program") {
@@ -81,7 +82,7 @@ class HAMMOCK_API Span {
 /// A moment on the calling thread.
 HAMMOCK_API void Mark(std::string_view name, const char* category = "program");
 
-}  // namespace tracing
+}  // namespace profile
 
 /// What happened in a stretch of a program, on all threads.
 struct HAMMOCK_API ActivityTotals {

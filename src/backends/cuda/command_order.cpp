@@ -1,4 +1,4 @@
-#include "backends/cuda/step_order.h"
+#include "backends/cuda/command_order.h"
 
 #include <algorithm>
 #include <bitset>
@@ -9,18 +9,18 @@
 namespace hammock::cuda {
 namespace {
 
-constexpr size_t kRemembered = 4096;  // how many steps back indirect dependencies are known
+constexpr size_t kRemembered = 4096;  // how many commands back indirect dependencies are known
 
 /// The last writer of each byte and its readers since.
 class Memory {
  public:
-  void Read(Bytes bytes, int step, std::set<int>& after) {
+  void Read(Bytes bytes, int command, std::set<int>& after) {
     ForEachPart(bytes, [&](Part& part) {
       if (part.writer >= 0) after.insert(part.writer);
-      part.readers.push_back(step);
+      part.readers.push_back(command);
     });
   }
-  void Write(Bytes bytes, int step, std::set<int>& after) {
+  void Write(Bytes bytes, int command, std::set<int>& after) {
     ForEachPart(bytes, [&](Part& part) {
       if (part.writer >= 0) after.insert(part.writer);
       after.insert(part.readers.begin(), part.readers.end());
@@ -28,7 +28,7 @@ class Memory {
     // Merges the parts again: otherwise memory once written in small parts would stay divided.
     const uint64_t end = bytes.at + static_cast<uint64_t>(bytes.count);
     parts_.erase(parts_.lower_bound(bytes.at), parts_.lower_bound(end));
-    parts_.emplace(bytes.at, Part{end, step});
+    parts_.emplace(bytes.at, Part{end, command});
   }
 
  private:
@@ -83,25 +83,25 @@ std::vector<int> FirstSame(const std::vector<uint64_t>& addresses) {
 
 }  // namespace
 
-StepOrder OrderByMemory(const std::vector<TouchedMemory>& steps) {
+CommandOrder OrderByMemory(const std::vector<TouchedMemory>& commands) {
   Memory memory;
-  StepOrder result;
-  // Of the last kRemembered steps: bit k says that the step comes after the k-th before it.
-  std::vector<std::bitset<kRemembered>> earlier(std::min(steps.size(), kRemembered));
-  for (size_t i = 0; i < steps.size(); ++i) {
+  CommandOrder result;
+  // Of the last kRemembered commands: bit k says that the command comes after the k-th before it.
+  std::vector<std::bitset<kRemembered>> earlier(std::min(commands.size(), kRemembered));
+  for (size_t i = 0; i < commands.size(); ++i) {
     std::set<int> after;
-    for (Bytes bytes : steps[i].reads) memory.Read(bytes, static_cast<int>(i), after);
-    for (Bytes bytes : steps[i].writes) memory.Write(bytes, static_cast<int>(i), after);
+    for (Bytes bytes : commands[i].reads) memory.Read(bytes, static_cast<int>(i), after);
+    for (Bytes bytes : commands[i].writes) memory.Write(bytes, static_cast<int>(i), after);
     after.erase(static_cast<int>(i));
     std::bitset<kRemembered> all;
     std::vector<int> needed;
-    for (auto step = after.rbegin(); step != after.rend(); ++step) {
-      const size_t back = i - static_cast<size_t>(*step) - 1;
+    for (auto command = after.rbegin(); command != after.rend(); ++command) {
+      const size_t back = i - static_cast<size_t>(*command) - 1;
       if (back < kRemembered && all[back]) continue;
-      needed.push_back(*step);
+      needed.push_back(*command);
       if (back >= kRemembered) continue;
       all[back] = true;
-      all |= earlier[static_cast<size_t>(*step) % kRemembered] << (back + 1);
+      all |= earlier[static_cast<size_t>(*command) % kRemembered] << (back + 1);
     }
     result.emplace_back(needed.rbegin(), needed.rend());
     earlier[i % kRemembered] = all;
@@ -109,13 +109,14 @@ StepOrder OrderByMemory(const std::vector<TouchedMemory>& steps) {
   return result;
 }
 
-std::shared_ptr<const StepOrder> KnownOrders::Get(const std::vector<uint64_t>& addresses, int kind,
-                                                  const std::function<StepOrder()>& make) {
+std::shared_ptr<const CommandOrder> KnownOrders::Get(const std::vector<uint64_t>& addresses,
+                                                     int kind,
+                                                     const std::function<CommandOrder()>& make) {
   std::vector<int> same = FirstSame(addresses);
   same.push_back(kind);
   std::lock_guard lock(mutex_);
-  std::shared_ptr<const StepOrder>& order = orders_[std::move(same)];
-  if (!order) order = std::make_shared<const StepOrder>(make());
+  std::shared_ptr<const CommandOrder>& order = orders_[std::move(same)];
+  if (!order) order = std::make_shared<const CommandOrder>(make());
   return order;
 }
 

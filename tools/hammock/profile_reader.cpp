@@ -1,4 +1,4 @@
-#include "trace_reader.h"
+#include "profile_reader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,36 +33,36 @@ Json ArgsOf(const Json& event) {
   return found != event.end() && found->is_object() ? *found : Json::object();
 }
 
-void AddMetadata(Trace& trace, const Json& event) {
+void AddMetadata(Profile& profile, const Json& event) {
   std::string name = TextOf(event, "name");
   Json args = ArgsOf(event);
-  if (name == "thread_name") trace.thread_names[IntOf(event, "tid")] = TextOf(args, "name");
-  if (name == "process_name" && trace.program.empty()) trace.program = TextOf(args, "name");
-  if (name == "hammock_trace") trace.started = IntOf(args, "started");
-  if (name == "hammock_left_out") trace.left_out += IntOf(args, "events");
-  if (name == "hammock_graph") trace.graphs.push_back(std::move(args));
+  if (name == "thread_name") profile.thread_names[IntOf(event, "tid")] = TextOf(args, "name");
+  if (name == "process_name" && profile.program.empty()) profile.program = TextOf(args, "name");
+  if (name == "hammock_profile") profile.started = IntOf(args, "started");
+  if (name == "hammock_left_out") profile.left_out += IntOf(args, "events");
+  if (name == "hammock_graph") profile.graphs.push_back(std::move(args));
 }
 
-void AddEvent(Trace& trace, const Json& event) {
+void AddEvent(Profile& profile, const Json& event) {
   if (!event.is_object()) return;
   std::string phase = TextOf(event, "ph");
   double time = NumberOf(event, "ts");
-  if (phase == "M") return AddMetadata(trace, event);
-  trace.end = std::max(trace.end, time + NumberOf(event, "dur"));
+  if (phase == "M") return AddMetadata(profile, event);
+  profile.end = std::max(profile.end, time + NumberOf(event, "dur"));
   if (phase == "X") {
-    trace.spans.push_back({IntOf(event, "tid"), TextOf(event, "cat"), TextOf(event, "name"), time,
-                           NumberOf(event, "dur"), ArgsOf(event)});
+    profile.spans.push_back({IntOf(event, "tid"), TextOf(event, "cat"), TextOf(event, "name"), time,
+                             NumberOf(event, "dur"), ArgsOf(event)});
   } else if (phase == "C" && TextOf(event, "name").starts_with("memory of ")) {
     Json args = ArgsOf(event);
-    trace.memory[TextOf(event, "name").substr(10)].push_back(
+    profile.memory[TextOf(event, "name").substr(10)].push_back(
         {time, IntOf(args, "in use"), IntOf(args, "planned")});
   } else if (phase == "i" && TextOf(event, "cat") == "recompile") {
-    trace.misses.push_back({time, ArgsOf(event)});
+    profile.misses.push_back({time, ArgsOf(event)});
   }
 }
 
 /// One event a line, as we write them; the last may be cut.
-bool ReadLines(Trace& trace, const std::string& text) {
+bool ReadLines(Profile& profile, const std::string& text) {
   for (size_t at = text.find('\n') + 1; at < text.size();) {
     size_t end = text.find('\n', at);
     bool last = end == std::string::npos;
@@ -73,40 +73,41 @@ bool ReadLines(Trace& trace, const std::string& text) {
     Json event = Json::parse(line, nullptr, false);
     if (event.is_discarded()) {
       if (!last) return false;
-      trace.cut = true;
+      profile.cut = true;
       break;
     }
-    AddEvent(trace, event);
+    AddEvent(profile, event);
   }
   return true;
 }
 
-void ReadWhole(Trace& trace, const std::string& text, const std::string& path) {
+void ReadWhole(Profile& profile, const std::string& text, const std::string& path) {
   Json json = Json::parse(text, nullptr, false);
   if (json.is_object() && json.contains("traceEvents")) json = Json(json["traceEvents"]);
   if (!json.is_array()) {
-    throw ValueError(ErrorCode::kParse,
-                     path + ": it is no trace; run the program with HAMMOCK_TRACE_FILE=trace.json");
+    throw ValueError(
+        ErrorCode::kParse,
+        path + ": it is no profile; run the program with HAMMOCK_PROFILE_FILE=profile.json");
   }
-  for (const Json& event : json) AddEvent(trace, event);
+  for (const Json& event : json) AddEvent(profile, event);
 }
 
 }  // namespace
 
-Trace ParseTrace(const std::string& text, const std::string& path) {
-  Trace trace;
-  if (!text.starts_with("[\n") || !ReadLines(trace, text)) {
-    trace = Trace();
-    ReadWhole(trace, text, path);
+Profile ParseProfile(const std::string& text, const std::string& path) {
+  Profile profile;
+  if (!text.starts_with("[\n") || !ReadLines(profile, text)) {
+    profile = Profile();
+    ReadWhole(profile, text, path);
   }
-  std::stable_sort(trace.spans.begin(), trace.spans.end(),
-                   [](const TraceSpan& a, const TraceSpan& b) { return a.start < b.start; });
-  return trace;
+  std::stable_sort(profile.spans.begin(), profile.spans.end(),
+                   [](const ProfileSpan& a, const ProfileSpan& b) { return a.start < b.start; });
+  return profile;
 }
 
-std::map<std::pair<int64_t, int64_t>, KernelTimes> TimesOfKernels(const Trace& trace) {
+std::map<std::pair<int64_t, int64_t>, KernelTimes> TimesOfKernels(const Profile& profile) {
   std::map<std::pair<int64_t, int64_t>, std::vector<double>> samples;
-  for (const TraceSpan& span : trace.spans) {
+  for (const ProfileSpan& span : profile.spans) {
     if (span.category != "kernel") continue;
     samples[{IntOf(span.args, "graph"), IntOf(span.args, "kernel")}].push_back(span.duration);
   }

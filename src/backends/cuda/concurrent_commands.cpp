@@ -1,31 +1,31 @@
-#include "backends/cuda/concurrent_steps.h"
+#include "backends/cuda/concurrent_commands.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace hammock::cuda {
 
-using compiler::Step;
+using compiler::Command;
 
 namespace {
 
-constexpr size_t kMostWaiting = 256;  // the operands of waiting steps stay in memory
+constexpr size_t kMostWaiting = 256;  // the operands of waiting commands stay in memory
 
-/// By step: the buffers that it reads and may overwrite with its results.
+/// By command: the buffers that it reads and may overwrite with its results.
 std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& schedule) {
   std::vector<bool> is_output(schedule.buffers.size());
   for (int buffer : schedule.outputs) is_output[static_cast<size_t>(buffer)] = true;
   std::vector<int> last_reader(schedule.buffers.size(), -1);
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    for (int buffer : schedule.steps[i].reads) {
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
+    for (int buffer : schedule.commands[i].reads) {
       last_reader[static_cast<size_t>(buffer)] = static_cast<int>(i);
     }
   }
-  std::vector<std::vector<int>> overwritten(schedule.steps.size());
+  std::vector<std::vector<int>> overwritten(schedule.commands.size());
   for (int input : schedule.inputs) {
     int reader = last_reader[static_cast<size_t>(input)];
     if (reader < 0) continue;
-    const std::vector<int>& writes = schedule.steps[static_cast<size_t>(reader)].writes;
+    const std::vector<int>& writes = schedule.commands[static_cast<size_t>(reader)].writes;
     int64_t bytes = schedule.buffers[static_cast<size_t>(input)].bytes();
     bool fits = std::any_of(writes.begin(), writes.end(), [&](int buffer) {
       return is_output[static_cast<size_t>(buffer)] &&
@@ -33,27 +33,27 @@ std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& sched
     });
     if (fits) overwritten[static_cast<size_t>(reader)].push_back(input);
   }
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    if (schedule.steps[i].updates >= 0) overwritten[i].push_back(schedule.steps[i].updates);
+  for (size_t i = 0; i < schedule.commands.size(); ++i) {
+    if (schedule.commands[i].updates >= 0) overwritten[i].push_back(schedule.commands[i].updates);
   }
   return overwritten;
 }
 
-/// Steps that wait to run concurrently, none of which reads a result of another.
+/// Commands that wait to run concurrently, none of which reads a result of another.
 class Waiting {
  public:
   explicit Waiting(const compiler::Schedule& schedule)
-      : steps_(schedule.steps),
+      : commands_(schedule.commands),
         writer_(schedule.buffers.size(), -1),
         readers_(schedule.buffers.size()) {}
 
   size_t size() const { return waiting_.size(); }
-  void Add(int step) {
-    waiting_.push_back(step);
-    for (int buffer : At(step).writes) writer_[static_cast<size_t>(buffer)] = step;
-    for (int buffer : At(step).reads) readers_[static_cast<size_t>(buffer)].push_back(step);
+  void Add(int command) {
+    waiting_.push_back(command);
+    for (int buffer : At(command).writes) writer_[static_cast<size_t>(buffer)] = command;
+    for (int buffer : At(command).reads) readers_[static_cast<size_t>(buffer)].push_back(command);
   }
-  /// Takes the steps that write a buffer of `reads` or read one of `overwritten`.
+  /// Takes the commands that write a buffer of `reads` or read one of `overwritten`.
   std::vector<int> TakeBefore(const std::vector<int>& reads, const std::vector<int>& overwritten) {
     std::vector<int> first;
     for (int buffer : reads) {
@@ -67,42 +67,43 @@ class Waiting {
     if (first.empty()) return first;
     std::sort(first.begin(), first.end());
     first.erase(std::unique(first.begin(), first.end()), first.end());
-    for (int step : first) Forget(step);
-    std::erase_if(waiting_,
-                  [&](int step) { return std::binary_search(first.begin(), first.end(), step); });
+    for (int command : first) Forget(command);
+    std::erase_if(waiting_, [&](int command) {
+      return std::binary_search(first.begin(), first.end(), command);
+    });
     return first;
   }
   std::vector<int> TakeAll() {
-    for (int step : waiting_) Forget(step);
+    for (int command : waiting_) Forget(command);
     return std::exchange(waiting_, {});
   }
 
  private:
-  const Step& At(int step) const { return steps_[static_cast<size_t>(step)]; }
-  void Forget(int step) {
-    for (int buffer : At(step).writes) writer_[static_cast<size_t>(buffer)] = -1;
-    for (int buffer : At(step).reads) std::erase(readers_[static_cast<size_t>(buffer)], step);
+  const Command& At(int command) const { return commands_[static_cast<size_t>(command)]; }
+  void Forget(int command) {
+    for (int buffer : At(command).writes) writer_[static_cast<size_t>(buffer)] = -1;
+    for (int buffer : At(command).reads) std::erase(readers_[static_cast<size_t>(buffer)], command);
   }
 
-  const std::vector<Step>& steps_;
-  std::vector<int> waiting_;               // in their order
-  std::vector<int> writer_;                // by buffer: the waiting step that writes it; -1: none
-  std::vector<std::vector<int>> readers_;  // by buffer: the waiting steps that read it
+  const std::vector<Command>& commands_;
+  std::vector<int> waiting_;  // in their order
+  std::vector<int> writer_;   // by buffer: the waiting command that writes it; -1: none
+  std::vector<std::vector<int>> readers_;  // by buffer: the waiting commands that read it
 };
 
 }  // namespace
 
-std::vector<std::vector<int>> GroupSteps(const compiler::Schedule& schedule,
-                                         const std::vector<bool>& waits) {
-  const std::vector<Step>& steps = schedule.steps;
+std::vector<std::vector<int>> GroupCommands(const compiler::Schedule& schedule,
+                                            const std::vector<bool>& waits) {
+  const std::vector<Command>& commands = schedule.commands;
   std::vector<std::vector<int>> overwritten = OverwrittenBuffers(schedule);
   std::vector<std::vector<int>> groups;
   Waiting waiting(schedule);
   auto add = [&](std::vector<int> group) {
     if (!group.empty()) groups.push_back(std::move(group));
   };
-  for (size_t i = 0; i < steps.size(); ++i) {
-    add(waiting.TakeBefore(steps[i].reads, overwritten[i]));
+  for (size_t i = 0; i < commands.size(); ++i) {
+    add(waiting.TakeBefore(commands[i].reads, overwritten[i]));
     if (waiting.size() == kMostWaiting) add(waiting.TakeAll());
     if (waits[i]) {
       waiting.Add(static_cast<int>(i));

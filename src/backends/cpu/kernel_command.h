@@ -1,5 +1,5 @@
 #pragma once
-/// KernelStep: a kernel at certain sizes, divided into tiles of rows and columns for several
+/// KernelCommand: a kernel at certain sizes, divided into tiles of rows and columns for several
 /// threads. Results do not depend on the division.
 
 #include <memory>
@@ -14,10 +14,10 @@ namespace hammock::cpu {
 inline constexpr int64_t kSerialWork = 1 << 16;
 
 /// Immutable.
-class KernelStep {
+class KernelCommand {
  public:
   /// `code` is that of the launch's kernel.
-  KernelStep(compiler::Launch launch, std::shared_ptr<KernelCode> code);
+  KernelCommand(compiler::Launch launch, std::shared_ptr<KernelCode> code);
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
   int64_t tiles() const { return outer_count_ * row_tiles_ * column_tiles_; }

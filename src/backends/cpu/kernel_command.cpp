@@ -1,4 +1,4 @@
-#include "backends/cpu/kernel_step.h"
+#include "backends/cpu/kernel_command.h"
 
 #include <algorithm>
 
@@ -29,7 +29,7 @@ void Fence() {
 
 }  // namespace
 
-KernelStep::KernelStep(Launch launch, std::shared_ptr<KernelCode> code)
+KernelCommand::KernelCommand(Launch launch, std::shared_ptr<KernelCode> code)
     : launch_(std::move(launch)), code_(std::move(code)) {
   const Kernel& kernel = *launch_.kernel;
   for (std::vector<int64_t>* list :
@@ -53,7 +53,7 @@ KernelStep::KernelStep(Launch launch, std::shared_ptr<KernelCode> code)
   DivideIntoTiles();
 }
 
-int64_t KernelStep::bytes() const {
+int64_t KernelCommand::bytes() const {
   size_t bytes = sizeof *this;
   for (const AccessMap& map : launch_.maps) {
     bytes += sizeof map + (map.outer.size() + 4) * sizeof(int64_t);
@@ -61,7 +61,7 @@ int64_t KernelStep::bytes() const {
   return static_cast<int64_t>(bytes);
 }
 
-void KernelStep::DivideIntoTiles() {
+void KernelCommand::DivideIntoTiles() {
   const Kernel& kernel = *launch_.kernel;
   const int64_t rows = launch_.rows, columns = launch_.columns;
   for (int64_t extent : launch_.outer) outer_count_ *= extent;
@@ -85,8 +85,8 @@ void KernelStep::DivideIntoTiles() {
   tile_work_ = row_tile_ * row_work;
 }
 
-void KernelStep::Run(char* const* buffers, char* scratch, int64_t begin, int64_t end,
-                     int worker) const {
+void KernelCommand::Run(char* const* buffers, char* scratch, int64_t begin, int64_t end,
+                        int worker) const {
   const size_t accesses = launch_.maps.size();
   constexpr size_t kInline = 32;
   char* inline_pointers[kInline];

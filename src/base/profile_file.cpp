@@ -1,4 +1,4 @@
-#include "base/trace_file.h"
+#include "base/profile_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,24 +22,26 @@
 
 namespace hammock {
 
-constinit config::Option<std::string> config::kTraceFile({
-    .name = "trace_file",
+constinit config::Option<std::string> config::kProfileFile({
+    .name = "profile_file",
     .default_value = "",
-    .doc = "File that gets a trace of what the process does, for `hammock report` and "
+    .doc = "File that gets a profile of what the process does, for `hammock report` and "
            "ui.perfetto.dev; `%p` in it is the process id; empty: none.",
-    .changed = tracing::FollowOption,
+    .changed = profile::FollowOption,
+    .old_name = "trace_file",
 });
 
-constinit config::Option<int64_t> config::kTraceFileBytes({
-    .name = "trace_file_bytes",
+constinit config::Option<int64_t> config::kProfileFileBytes({
+    .name = "profile_file_bytes",
     .default_value = 268435456,
-    .doc = "Bytes that a trace may take; what happens after that is left out of it.",
+    .doc = "Bytes that a profile may take; what happens after that is left out of it.",
     .min = 65536,
+    .old_name = "trace_file_bytes",
 });
 
 }  // namespace hammock
 
-namespace hammock::tracing {
+namespace hammock::profile {
 
 constinit std::atomic<uint32_t> detail::wanted{0};
 constinit thread_local int64_t span_boundary = 0;
@@ -50,14 +52,14 @@ constexpr size_t kBufferBytes = 1 << 16;
 constexpr int64_t kFlushNs = 200'000'000;
 constexpr std::string_view kEnd = "\n]\n";
 
-/// The trace that is being written. Guarded by its mutex; never destroyed. The child of a fork has
-/// one of its own: the parent's mutex may be locked for ever there.
+/// The profile that is being written. Guarded by its mutex; never destroyed. The child of a fork
+/// has one of its own: the parent's mutex may be locked for ever there.
 struct File {
   const uint64_t forks = ForkCount();
   std::mutex mutex;
   int fd = -1;
   std::string path;
-  std::string option;   // the value of `trace_file` that was followed last
+  std::string option;   // the value of `profile_file` that was followed last
   std::string buffer;   // not yet in the file
   int64_t written = 0;  // without the end
   int64_t limit = 0;
@@ -77,9 +79,9 @@ File& GetFile() {
   return *file;
 }
 
-constinit std::atomic<uint64_t> trace_number{0};  // of the latest trace
+constinit std::atomic<uint64_t> profile_number{0};  // of the latest profile
 
-/// The latest trace that knows the thread's name.
+/// The latest profile that knows the thread's name.
 constinit thread_local uint64_t named_in = 0;
 
 int64_t ThreadId() {
@@ -116,7 +118,7 @@ void WriteOut(File& file) {
                            static_cast<off_t>(file.written + static_cast<int64_t>(done)));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      LogOnce("trace_file:" + file.path, LogLevel::kWarn, "trace: cannot write to '{}': {}",
+      LogOnce("profile_file:" + file.path, LogLevel::kWarn, "profile: cannot write to '{}': {}",
               file.path, std::strerror(errno));
       break;
     }
@@ -146,14 +148,14 @@ std::string MetadataEvent(std::string_view name, std::string_view args) {
                      Quoted(name), args);
 }
 
-/// Calls `make`, which gives the text of an event, if a trace is being written here.
+/// Calls `make`, which gives the text of an event, if a profile is being written here.
 template <class Make>
 void Write(const Make& make) {
   File& file = GetFile();
   std::lock_guard lock(file.mutex);
   if (file.fd < 0) return;
-  if (named_in != trace_number.load(std::memory_order_relaxed)) {
-    named_in = trace_number.load(std::memory_order_relaxed);
+  if (named_in != profile_number.load(std::memory_order_relaxed)) {
+    named_in = profile_number.load(std::memory_order_relaxed);
     Append(file,
            MetadataEvent("thread_name", fmt::format(R"({{"name":{}}})", Quoted(ThreadName()))));
   }
@@ -183,18 +185,18 @@ std::string Open(File& file, const std::string& path) {
   if (file.fd < 0) return std::strerror(errno);
   file.buffer = "[\n";
   file.written = file.left_out = 0;
-  file.limit = config::Get<config::kTraceFileBytes>();
+  file.limit = config::Get<config::kProfileFileBytes>();
   file.start = file.flushed_at = Now();
-  trace_number.fetch_add(1, std::memory_order_relaxed);
+  profile_number.fetch_add(1, std::memory_order_relaxed);
   std::string name = Quoted(ProgramName());
   Append(file, MetadataEvent("process_name", fmt::format(R"({{"name":{}}})", name)));
   auto now = std::chrono::system_clock::now().time_since_epoch();
   Append(file,
-         MetadataEvent("hammock_trace",
+         MetadataEvent("hammock_profile",
                        fmt::format(R"({{"version":1,"program":{},"started":{}}})", name,
                                    std::chrono::duration_cast<std::chrono::seconds>(now).count())));
   WriteOut(file);
-  process_exit::Register(process_exit::Stage::kTrace, [] { Stop(); });
+  process_exit::Register(process_exit::Stage::kProfile, [] { Stop(); });
   detail::wanted.fetch_or(1, std::memory_order_relaxed);
   return "";
 }
@@ -221,7 +223,7 @@ int64_t Now() {
       .count();
 }
 
-uint64_t TraceNumber() { return IsOn() ? trace_number.load(std::memory_order_relaxed) : 0; }
+uint64_t ProfileNumber() { return IsOn() ? profile_number.load(std::memory_order_relaxed) : 0; }
 
 std::string Quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -229,16 +231,17 @@ std::string Quoted(std::string_view text) {
 
 void Start(const std::string& path, Location at) {
   LocationScope scope(at);
-  config::Get<config::kTraceFileBytes>();  // the first look at options follows one, with the mutex
+  config::Get<config::kProfileFileBytes>();  // the first look at options follows one, with the
+                                             // mutex
   File& file = GetFile();
   std::lock_guard lock(file.mutex);
   if (file.fd >= 0) {
-    Throw(ErrorCode::kValue, "trace: '{}' is being written; stop it before another begins",
+    Throw(ErrorCode::kValue, "profile: '{}' is being written; stop it before another begins",
           file.path);
   }
-  if (path.empty()) Throw(ErrorCode::kValue, "trace: the path is empty");
+  if (path.empty()) Throw(ErrorCode::kValue, "profile: the path is empty");
   if (std::string why = Open(file, path); !why.empty()) {
-    Throw(ErrorCode::kValue, "trace: cannot write '{}': {}", file.path, why);
+    Throw(ErrorCode::kValue, "profile: cannot write '{}': {}", file.path, why);
   }
 }
 
@@ -249,7 +252,7 @@ void Stop() {
 }
 
 void FollowOption() {
-  const std::string& path = config::Get<config::kTraceFile>();
+  const std::string& path = config::Get<config::kProfileFile>();
   std::string why, shown;
   {
     File& file = GetFile();
@@ -261,7 +264,7 @@ void FollowOption() {
     why = Open(file, path);
     shown = file.path;
   }
-  if (!why.empty()) Log(LogLevel::kWarn, "trace_file: cannot write '{}': {}", shown, why);
+  if (!why.empty()) Log(LogLevel::kWarn, "profile_file: cannot write '{}': {}", shown, why);
 }
 
 void Flush() {
@@ -338,7 +341,7 @@ void Span::End() noexcept {
     span_boundary = Now();
     WriteSpan(state_->category, state_->name, state_->begin, span_boundary, state_->args);
   } catch (...) {
-    // A trace is not worth an error in the program that it is of.
+    // A profile is not worth an error in the program that it is of.
   }
   delete state_;
 }
@@ -346,4 +349,4 @@ void Span::End() noexcept {
 void Span::Add(const char* key, std::string_view text) { state_->Add(key, Quoted(text)); }
 void Span::Add(const char* key, int64_t number) { state_->Add(key, std::to_string(number)); }
 
-}  // namespace hammock::tracing
+}  // namespace hammock::profile

@@ -1,28 +1,28 @@
 #pragma once
-/// PreparedStep: one step of a program, ready to run at certain sizes.
+/// PreparedCommand: one command of a program, ready to run at certain sizes.
 
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "backends/cpu/calls/calls.h"
-#include "backends/cpu/kernel_step.h"
+#include "backends/cpu/kernel_command.h"
 #include "compiler/loops/schedule.h"
 
 namespace hammock::cpu {
 
 /// Immutable; programs at several sizes may share one.
-struct PreparedStep {
-  /// The parts of a step that differ from the schedule because the sizes are others.
+struct PreparedCommand {
+  /// The parts of a command that differ from the schedule because the sizes are others.
   struct Sized {
     compiler::Launch launch;
     std::unique_ptr<const Graph> call;  ///< its last node is called; null: the schedule's node
   };
 
-  /// Step `index` of a schedule of `graph`, which is borrowed unless `sized` has one of its own.
+  /// Command `index` of a schedule of `graph`, which is borrowed unless `sized` has one of its own.
   /// `code` is that of its kernel, if it has one.
-  PreparedStep(const Graph& graph, const compiler::Schedule& schedule, size_t index, Sized sized,
-               std::shared_ptr<KernelCode> code);
+  PreparedCommand(const Graph& graph, const compiler::Schedule& schedule, size_t index, Sized sized,
+                  std::shared_ptr<KernelCode> code);
 
   int64_t scratch_bytes(int workers) const {
     return call ? call->scratch_bytes() : kernel->scratch_bytes() * workers;
@@ -33,7 +33,7 @@ struct PreparedStep {
   /// Runs a call on buffers of the schedule. Errors name the node of the graph as given.
   void RunCall(char* const* buffers, char* scratch) const;
 
-  std::optional<KernelStep> kernel;
+  std::optional<KernelCommand> kernel;
   std::unique_ptr<const Graph> own_graph;
   std::unique_ptr<Call> call;            ///< where there is no kernel
   std::shared_ptr<KernelCode> epilogue;  ///< of a call that runs a kernel on parts of its result
@@ -46,9 +46,9 @@ struct PreparedStep {
   NodeId node = -1;
   LocationId location = 0;
 
-  /// Packed weights are buffers behind those of the schedule, one for each step.
-  static int PackedBuffer(const compiler::Schedule& schedule, size_t step) {
-    return static_cast<int>(schedule.buffers.size() + step);
+  /// Packed weights are buffers behind those of the schedule, one for each command.
+  static int PackedBuffer(const compiler::Schedule& schedule, size_t command) {
+    return static_cast<int>(schedule.buffers.size() + command);
   }
 
  private:
