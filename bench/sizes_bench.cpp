@@ -41,7 +41,7 @@ void Measure(const char* name, int64_t first, int64_t last,
   for (int64_t size = first; size < last; ++size) {
     new_times.push_back(TimeOf(run, size));
     second_times.push_back(TimeOf(run, size));
-    run(size);
+    for (int i = 0; i < 10; ++i) run(size);
     warm_times.push_back(TimeOf(run, size));
   }
   compiles = metrics::CounterValue("UncachedCompile").value_or(0) - compiles;

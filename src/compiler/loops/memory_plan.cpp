@@ -107,7 +107,7 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& byte
   }
   Gaps gaps;
   auto bytes_of = [&](int buffer) { return Aligned(bytes[static_cast<size_t>(buffer)]); };
-  std::set<int> used;                                         // buffers of the group
+  std::vector<int> used;                                      // buffers of the group
   std::vector<std::pair<int64_t, int64_t>> scratch_of_group;  // offset, bytes
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
     const Command& command = schedule.commands[i];
@@ -127,11 +127,13 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& byte
       plan.scratch_offset[i] = gaps.Take(own);
       scratch_of_group.emplace_back(plan.scratch_offset[i], own);
     }
-    used.insert(command.reads.begin(), command.reads.end());
-    used.insert(command.writes.begin(), command.writes.end());
-    if (in_place) used.erase(command.updates);  // the result has its memory now
+    used.insert(used.end(), command.reads.begin(), command.reads.end());
+    used.insert(used.end(), command.writes.begin(), command.writes.end());
+    if (in_place) std::erase(used, command.updates);  // the result has its memory now
     if (!group_last.empty() && group_last[i] != static_cast<int>(i)) continue;
     for (auto [at, own] : scratch_of_group) gaps.Give(at, own);
+    std::sort(used.begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
     for (int buffer : used) {
       int64_t offset = plan.offset[static_cast<size_t>(buffer)];
       if (offset >= 0 && last_use[static_cast<size_t>(buffer)] == static_cast<int>(i) &&

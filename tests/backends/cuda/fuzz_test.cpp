@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/device/device_text.h"
+#include "backends/cuda/driver/cuda_graph_cache.h"
 #include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/driver/noting_machine.h"
 #include "backends/cuda/driver/nvrtc.h"
@@ -90,7 +91,7 @@ void Check(const PreparedCase& prepared, Machine& machine, uint64_t& compared) {
         << "seed " << prepared.seed << ", %" << id << " = " << graph[id].op->name() << " alone\n"
         << prepared.programs[i]->ToText("cuda");
   }
-  for (int runs : {1, 2}) {
+  for (int runs : {1, CudaGraphCache::kUsesBeforeCapture + 1}) {
     std::vector<HostTensor> results =
         RunProgram(machine, *prepared.whole, graph, prepared.test.inputs, runs);
     for (size_t i = 0; i < results.size(); ++i) {

@@ -168,7 +168,7 @@ TEST_F(GuardedProgram, ItsOwnFaultHoldsItsWritesBackInAnyOrderOfACudaGraph) {
   std::vector<cuda::Address> out = {machine_->TakeMemory(256), machine_->TakeMemory(12)};
   machine_->Clear(in[0], 256);
   cuda::Address arena = machine_->TakeMemory(program.plan().arena_bytes + 1);
-  for (int64_t index : {0, 0, 64, 64, 0}) {
+  for (int64_t index : {0, 64, 0, 0, 64, 64, 0}) {
     const int64_t indices[] = {0, 1, index};
     machine_->Upload(in[1], indices, 24);
     cuda::FillWithNonsense(*machine_, out[0], 256);

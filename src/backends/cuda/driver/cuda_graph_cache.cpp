@@ -65,7 +65,7 @@ void CudaGraphCache::Run(Machine& machine, std::vector<Address> addresses, const
     std::vector<Entry>& entries = stream.entries;
     std::shared_ptr<CudaGraph> old;
     Entry* entry = stream.Find(addresses);
-    bool captures = entry != nullptr;
+    bool captures = entry && entry->uses >= kUsesBeforeCapture;
     if (!entry && entries.size() < kKept) {
       entry = &entries.emplace_back();
       entry->addresses = std::move(addresses);

@@ -1,8 +1,10 @@
 #pragma once
 /// CudaGraphCache: the CUDA graphs of one program, by the addresses that its commands work on. A
 /// loop of steps soon comes back to the same memory, so a few graphs are enough; where it does not,
-/// old graphs are given new addresses. Each stream has its own: launches of one CUDA graph wait for
-/// each other, on whatever streams.
+/// old graphs are given new addresses. A capture takes as long as several runs, so one is made of
+/// addresses that came often enough to expect as many again: a loop over ever other sizes, each of
+/// which has a program of its own, captures nothing. Each stream has its own: launches of one CUDA
+/// graph wait for each other, on whatever streams.
 
 #include <array>
 #include <cstdint>
@@ -24,7 +26,10 @@ struct Work {
 /// Thread-safe.
 class CudaGraphCache {
  public:
-  /// Does `work`: by a CUDA graph if these addresses were seen before, or if the cache is full.
+  static constexpr int kUsesBeforeCapture = 3;
+
+  /// Does `work`: by a CUDA graph from the fourth use of these addresses on, or if the cache is
+  /// full.
   void Run(Machine& machine, std::vector<Address> addresses, const Work& work);
 
  private:
@@ -32,8 +37,8 @@ class CudaGraphCache {
 
   struct Entry {
     std::vector<Address> addresses;
-    std::shared_ptr<CudaGraph> graph;  // null if they were seen once only
-    uint64_t uses = 0;
+    std::shared_ptr<CudaGraph> graph;  // null until it is captured
+    int64_t uses = 0;
     uint64_t last_use = 0;
   };
   struct OfStream {
