@@ -39,6 +39,7 @@ struct LeafPayload {
 struct NodeAccess {
   static constexpr uint32_t kIsView = 1;   // shape-only: recomputed rather than kept as an output
   static constexpr uint32_t kClaimed = 2;  // one reference is that of the step that computes it
+  static constexpr uint32_t kBaked = 4;    // a leaf that the last walk made a constant
 
   /// Uninitialised but for counts and layout; the caller fills operands, attributes, slots, hash.
   static Node* Allocate(const OpDef& op, uint32_t operands, uint32_t attrs, uint32_t outputs) {

@@ -88,8 +88,9 @@ Scalar NumberAt(const Graph& traced, const SizeSlot& slot) {
 uint64_t StructureOf(const Walk& walk) {
   uint64_t hash = walk.key.words()[0];
   for (Node* node : walk.order) {
-    uint64_t head = IsAvailable(*node) ? kParameter : HeadOf(node->op(), node->operands().size());
-    hash = Mix(hash, head);
+    const OpDef& op = IsBaked(node) ? ops::kConstant : node->op();
+    const bool is_parameter = IsAvailable(*node) && !IsBaked(node);
+    hash = Mix(hash, is_parameter ? kParameter : HeadOf(op, node->operands().size()));
   }
   return Mix(hash, walk.outputs.size());
 }

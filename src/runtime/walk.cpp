@@ -57,6 +57,46 @@ void EnterParameter(Walk& walk, Node* node) {
   walk.entries.resize(walk.entries.size() + static_cast<size_t>(node->num_outputs()), kNoEntry);
 }
 
+// Note [Baked starts]: where a slice begins is an operand, so that a loop that reads another part
+// of its data each time has one graph. Of a value that the graph itself computes and that is cut
+// into a few parts, such as queries, keys and values of one matmul, it is a constant: such a slice
+// is fused into what makes the value and what reads it.
+constexpr int64_t kFewParts = 8;
+
+/// Which operand of the op says where a slice begins; 0: none.
+size_t StartOperand(const OpDef& op) {
+  if (&op == &ops::kDynamicSelect || &op == &ops::kDynamicSlice) return 1;
+  return &op == &ops::kDynamicUpdateSlice ? 2 : 0;
+}
+
+/// Whether the graph computes it, and does not merely look at a parameter.
+bool IsComputedHere(const Node* node) {
+  while (!IsAvailable(*node)) {
+    if (!(NodeAccess::flags(const_cast<Node*>(node)) & NodeAccess::kIsView)) return true;
+    if (&node->op() == &ops::kCall) return true;
+    node = node->operands()[0].node;
+  }
+  return false;
+}
+
+/// Whether a node slices one of a few parts, beginning at `start`.
+[[gnu::noinline]] bool BakesStart(const Node& node, const Node& start) {
+  if (&start.op() != &ops::kScalarLeaf) return false;
+  const bool is_select = &node.op() == &ops::kDynamicSelect;
+  const bool is_update = &node.op() == &ops::kDynamicUpdateSlice;
+  const int dim = static_cast<int>(node.attrs()[0].integer());
+  if (!is_select && node.attrs().back().integer() != 1) return false;  // the step
+  auto extent = [&](const Node::Operand& operand) {
+    return operand.node->shape(static_cast<int>(operand.index)).size(dim);
+  };
+  const int64_t whole = extent(node.operands()[0]);
+  const int64_t part = is_select   ? 1
+                       : is_update ? extent(node.operands()[1])
+                                   : node.attrs()[1].integer();
+  return part > 0 && whole <= kFewParts * part && BakedStart(start) % part == 0 &&
+         IsComputedHere(node.operands()[0].node);
+}
+
 /// A use of a node with several outputs.
 [[gnu::noinline]] void UseOutput(Walk& walk, Node* node, uint32_t output) {
   if (!IsAvailable(*node)) return;
@@ -115,6 +155,22 @@ void EmitOp(Walk& walk, Node* node) {
   walk.hash = AddNode(walk.hash, node->hash(), wiring);
 }
 
+/// First sight of a leaf that becomes a constant: words as those of a constant that was recorded.
+[[gnu::noinline]] void EnterConstant(Walk& walk, Node* node, uint32_t epoch) {
+  NodeAccess::epoch(node) = epoch;
+  NodeAccess::walk_index(node) = static_cast<uint32_t>(walk.order.size());
+  NodeAccess::walk_uses(node) = 0;
+  NodeAccess::flags(node) |= NodeAccess::kBaked;
+  walk.order.push_back(node);
+  uint64_t* out = walk.key.Reserve(1 + kTypeWords);
+  *out++ = static_cast<uint64_t>(ops::kConstant.info().id) << 32 | 1;
+  walk.key.SetEnd(WriteType(out, node->shape()));
+  const int64_t value = BakedStart(*node);
+  EmitAttr(walk, Attr(Scalar(value)));
+  EmitAttr(walk, Attr(node->shape().dtype()));
+  walk.hash = Combine(walk.hash, static_cast<uint64_t>(value));
+}
+
 /// A node that carries more than its slots.
 [[gnu::noinline]] void NotePayload(Walk& walk, Node* node, const LeafPayload& payload) {
   bool failed = payload.unit && payload.unit->error;
@@ -134,6 +190,7 @@ bool Enter(Walk& walk, Node* node, uint32_t epoch) {
   if (LeafPayload* payload = NodeAccess::payload(node)) [[unlikely]]
     NotePayload(walk, node, *payload);
   if (IsAvailable(*node)) {
+    NodeAccess::flags(node) &= ~NodeAccess::kBaked;
     EnterParameter(walk, node);
     return false;
   }
@@ -146,9 +203,13 @@ Node* NextOperand(Walk& walk, Node* node, uint32_t epoch) {
   for (uint32_t i = NodeAccess::walk_index(node); i < operands.size(); ++i) {
     Node* operand = operands[i].node;
     if (!operand) continue;
-    if (NodeAccess::epoch(operand) != epoch && Enter(walk, operand, epoch)) {
-      NodeAccess::walk_index(node) = i + 1;
-      return operand;
+    if (NodeAccess::epoch(operand) != epoch) {
+      if (i > 0 && i == StartOperand(node->op()) && BakesStart(*node, *operand)) [[unlikely]] {
+        EnterConstant(walk, operand, epoch);
+      } else if (Enter(walk, operand, epoch)) {
+        NodeAccess::walk_index(node) = i + 1;
+        return operand;
+      }
     }
     if (operand->num_outputs() > 1) [[unlikely]]
       UseOutput(walk, operand, operands[i].index);
@@ -309,7 +370,9 @@ Graph GraphOf(const Walk& walk) {
   for (Node* node : walk.order) {
     const auto origin = static_cast<int32_t>(nodes.size());
     if (IsAvailable(*node)) {
-      GraphValue value = graph.AddInput(node->shape(static_cast<int>(*parameter_output++)));
+      GraphValue value = IsBaked(node)
+                             ? graph.AddConstant(Scalar(BakedStart(*node)))
+                             : graph.AddInput(node->shape(static_cast<int>(*parameter_output++)));
       graph.mutable_node(value.node).location = node->location();
       graph.mutable_node(value.node).origin = origin;
       nodes.push_back(value.node);

@@ -9,6 +9,7 @@
 #include "hammock/ir/graph.h"
 #include "hammock/ir/node.h"
 #include "hammock/lazy/backend_data.h"
+#include "ir/node_access.h"
 #include "trace/write_unit.h"
 
 namespace hammock {
@@ -41,7 +42,8 @@ class KeyWords {
 
 /// Reused from sync to sync; valid while the graph mutex is held.
 struct Walk {
-  /// Post-order, with parameters: leaves, and computed nodes once for each output that is used.
+  /// Post-order, with parameters (leaves, and computed nodes once for each output that is used) and
+  /// baked leaves.
   std::vector<Node*> order;
   std::vector<Node*> parameters;            ///< leaves and computed nodes, by parameter number
   std::vector<uint32_t> parameter_outputs;  ///< which output of a computed node each parameter is
@@ -90,9 +92,14 @@ std::shared_ptr<const Error> ErrorAt(const Node& node);
 /// i.
 Graph GraphOf(const Walk& walk);
 
-/// Whether a node's value is at hand: a leaf, or its slot is filled or claimed.
+/// Whether a node's value is at hand: a leaf, or its slot is filled or claimed. It is a parameter
+/// of the graph, unless the walk made it a constant.
 inline bool IsAvailable(const Node& node) {
   return node.IsLeaf() || node.slots()[0].data != nullptr;
 }
+
+/// Whether the walk made a leaf a constant; see Note [Baked starts].
+inline bool IsBaked(Node* node) { return (NodeAccess::flags(node) & NodeAccess::kBaked) != 0; }
+inline int64_t BakedStart(const Node& node) { return node.attrs()[0].scalar().ToInt(); }
 
 }  // namespace hammock

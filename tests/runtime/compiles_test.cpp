@@ -101,6 +101,43 @@ TEST_F(Compile, SpecialScalarsOnceAndRight) {
   EXPECT_EQ(compiles, 1);
 }
 
+/// Note [Baked starts] in walk.cpp.
+TEST_F(Compile, PartsOfComputedValuesAreSlicedWhereTheyAre) {
+  Tensor x = arange(0, 24, 1, f32, "reference").reshape({4, 6});
+  sync_multi({x});
+  auto text = [](const Tensor& y) { return Lazy().DumpTensors(std::span(&y, 1), "backend"); };
+  auto is_lifted = [&](const Tensor& y) { return text(y).find("= constant") == std::string::npos; };
+  Tensor computed = x * 2.0f;
+  EXPECT_FALSE(is_lifted(computed.view({4, 3, 2}).select(1, 2) + 1.0f));
+  EXPECT_FALSE(is_lifted(computed.narrow(1, 4, 2) + 1.0f));
+  EXPECT_TRUE(is_lifted(x.view({4, 3, 2}).select(1, 2) + 1.0f)) << "data, of any part in turn";
+  EXPECT_TRUE(is_lifted(computed.narrow(1, 3, 2) + 1.0f)) << "no part among equal ones";
+  EXPECT_TRUE(is_lifted((x.repeat({3, 1}) * 2.0f).select(0, 11) + 1.0f)) << "one of many";
+}
+
+/// Each is a graph of its own, up to the number of parts; one more serves all of them.
+TEST_F(Compile, PartsOfComputedValuesAreRight) {
+  Tensor x = arange(0, 6, 1, f32, "reference");
+  sync_multi({x});
+  x.requires_grad_(true);
+  int64_t compiles = CompilesOf([&] {
+    for (int round = 0; round < 3; ++round) {
+      for (int64_t part : {0, 1, 2}) {
+        x.set_grad({});
+        Tensor y = (x * 2.0f).view({3, 2}).select(0, part);
+        y.sum().backward();
+        mark_step();
+        auto k = static_cast<double>(part);
+        EXPECT_TENSOR_EQ(y, {4 * k, 4 * k + 2}, {2});
+        std::vector<double> grad(6);
+        grad[static_cast<size_t>(2 * part)] = grad[static_cast<size_t>(2 * part + 1)] = 2;
+        EXPECT_TENSOR_EQ(x.grad(), grad, {6});
+      }
+    }
+  });
+  EXPECT_LE(compiles, 4);
+}
+
 TEST_F(Compile, NewStartsOnce) {
   Tensor x = arange(0, 20, 1, f32, "reference");
   sync_multi({x});

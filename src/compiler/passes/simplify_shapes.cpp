@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/passes/simplify_rules.h"
 #include "ir/primitives.h"
@@ -101,6 +102,35 @@ Result SliceOfSlice(Rewriter& r, const GraphNode& node) {
   return r.Make(ops::kSlice, {*x}, {node.attrs[0], start, size, step}, node.type());
 }
 
+/// The start of a dynamic slice, if it is a constant that leaves `size` elements.
+std::optional<int64_t> ConstantStart(const Rewriter& r, GraphValue start, int64_t extent,
+                                     int64_t size, int64_t step) {
+  std::optional<Scalar> constant = ConstantOf(r, start);
+  if (!constant || !constant->IsInt() || size < 1) return std::nullopt;
+  const int64_t value = constant->ToInt();
+  if (value < 0 || value > extent - 1 - (size - 1) * step) return std::nullopt;
+  return value;
+}
+
+// dynamic_slice(x, constant) -> slice(x)
+Result SliceFromConstant(Rewriter& r, const GraphNode& node) {
+  const int64_t size = node.attrs[1].integer(), step = node.attrs[2].integer();
+  const int64_t extent = r.TypeOf(node.inputs[0]).size(static_cast<int>(node.attrs[0].integer()));
+  auto start = ConstantStart(r, node.inputs[1], extent, size, step);
+  if (!start) return std::nullopt;
+  return r.Make(ops::kSlice, {node.inputs[0]}, {node.attrs[0], *start, size, step}, node.type());
+}
+
+// dynamic_update_slice(x, part, constant) -> update_slice(x, part)
+Result UpdateFromConstant(Rewriter& r, const GraphNode& node) {
+  const int dim = static_cast<int>(node.attrs[0].integer());
+  auto start = ConstantStart(r, node.inputs[2], node.type().size(dim),
+                             r.TypeOf(node.inputs[1]).size(dim), node.attrs[1].integer());
+  if (!start) return std::nullopt;
+  return r.Make(ops::kUpdateSlice, {node.inputs[0], node.inputs[1]},
+                {node.attrs[0], *start, node.attrs[1]}, node.type());
+}
+
 // pad by nothing -> x
 Result PadByNothing(Rewriter& r, const GraphNode& node) {
   auto is_zero = [](int64_t amount) { return amount == 0; };
@@ -140,6 +170,89 @@ Result ConcatOfOne(Rewriter& r, const GraphNode& node) {
   }
   if (parts.empty() || parts.size() == node.inputs.size()) return std::nullopt;
   return r.Make(ops::kConcat, std::move(parts), node.attrs, node.type());
+}
+
+bool IsZero(const Rewriter& r, GraphValue value) {
+  std::optional<Scalar> number = ConstantOf(r, value);
+  return number && number->ToDouble() == 0 && !std::signbit(number->ToDouble());
+}
+
+/// Slices of zeros that were replaced, along one dim.
+struct PartsOfZeros {
+  struct Part {
+    int64_t start;
+    GraphValue value;
+  };
+  GraphValue zeros;
+  Attr dim;
+  std::vector<Part> parts;  // by start
+};
+
+// More are left alone, since each of them would be looked at for each other one.
+constexpr size_t kMostParts = 16;
+
+std::optional<PartsOfZeros> FindParts(const Rewriter& r, GraphValue value) {
+  PartsOfZeros found;
+  for (; r.OpOf(value) == &ops::kUpdateSlice; value = r.Producer(value).inputs[0]) {
+    const GraphNode& node = r.Producer(value);
+    const bool is_first = found.parts.empty();
+    if (is_first) found.dim = node.attrs[0];
+    if (node.attrs[0] != found.dim || node.attrs[2].integer() != 1) return std::nullopt;
+    if (found.parts.size() == kMostParts) return std::nullopt;
+    found.parts.push_back({node.attrs[1].integer(), node.inputs[1]});
+  }
+  if (found.parts.empty() || !IsZero(r, value)) return std::nullopt;
+  found.zeros = value;
+  return found;
+}
+
+/// Whether no element is in two parts. Sorts them.
+bool AreDisjoint(const Rewriter& r, PartsOfZeros& of) {
+  std::ranges::sort(of.parts, {}, &PartsOfZeros::Part::start);
+  const int dim = static_cast<int>(of.dim.integer());
+  int64_t end = 0;
+  for (const PartsOfZeros::Part& part : of.parts) {
+    if (part.start < end) return false;
+    end = part.start + r.TypeOf(part.value).size(dim);
+  }
+  return true;
+}
+
+/// `value` + 0, which differs for -0.0.
+GraphValue PlusZero(Rewriter& r, GraphValue value, GraphValue zeros) {
+  const Shape type = r.TypeOf(value);
+  if (!IsFloat(type.dtype())) return value;
+  const bool is_sum = r.OpOf(value) == &ops::kAdd && IsZero(r, r.Producer(value).inputs[1]);
+  std::optional<GraphValue> zero = RepeatedElement(r, zeros);
+  if (is_sum || !zero) return value;
+  return r.Make(ops::kAdd, {value, r.Fill(*zero, type.sizes())}, {}, type);
+}
+
+// add(update_slice(0, a), update_slice(0, b)) -> update_slice(update_slice(0, a + 0), b + 0), if
+// the slices are disjoint, and concat(a + 0, b + 0), if they are all there is: the gradient of a
+// value that was cut into parts.
+Result SumOfParts(Rewriter& r, const GraphNode& node) {
+  std::optional<PartsOfZeros> of = FindParts(r, node.inputs[0]);
+  if (!of) return std::nullopt;
+  std::optional<PartsOfZeros> others = FindParts(r, node.inputs[1]);
+  if (!others || others->dim != of->dim) return std::nullopt;
+  of->parts.insert(of->parts.end(), others->parts.begin(), others->parts.end());
+  if (of->parts.size() > kMostParts || !AreDisjoint(r, *of)) return std::nullopt;
+  const Shape type = node.type();
+  const int dim = static_cast<int>(of->dim.integer());
+  int64_t covered = 0;
+  std::vector<GraphValue> values;
+  for (const PartsOfZeros::Part& part : of->parts) {
+    covered += r.TypeOf(part.value).size(dim);
+    values.push_back(PlusZero(r, part.value, of->zeros));
+  }
+  if (covered == type.size(dim)) return r.Make(ops::kConcat, values, {of->dim}, type);
+  GraphValue sum = of->zeros;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Attr start(of->parts[i].start), step(int64_t{1});
+    sum = r.Make(ops::kUpdateSlice, {sum, values[i]}, {of->dim, start, step}, type);
+  }
+  return sum;
 }
 
 // concat of one element, repeated in all parts -> that element, repeated
@@ -228,6 +341,52 @@ Result OnBroadcastSources(Rewriter& r, const GraphNode& node) {
   return r.MakeSized(ops::kBroadcast, small, node.type().sizes());
 }
 
+/// Whether a value that was broadcast repeats one element along `dim`.
+bool RepeatsAlong(const Rewriter& r, GraphValue value, int dim) {
+  if (r.OpOf(value) != &ops::kBroadcast) return false;
+  const Shape& source = r.TypeOf(r.Producer(value).inputs[0]);
+  const int own = dim - (r.TypeOf(value).rank() - source.rank());
+  return own < 0 || source.size(own) == 1;
+}
+
+constexpr int64_t kFewGathered = 8;  // of the elements of a line, at most one of so many
+
+// gather(sub(x, row), i) -> sub(gather(x, i), row), if that computes few of many elements: the
+// score of a label does not need the scores of all classes in memory
+Result GatherOfPointwise(Rewriter& r, const GraphNode& node) {
+  const GraphValue whole = node.inputs[0], index = node.inputs[1];
+  const int dim = static_cast<int>(node.attrs[0].integer());
+  const Shape type = node.type(), from = r.TypeOf(whole);
+  if (from.rank() == 0 || type.numel() == 0 || type.size(dim) * kFewGathered > from.size(dim)) {
+    return std::nullopt;
+  }
+  for (int d = 0; d < type.rank(); ++d) {
+    if (d != dim && type.size(d) != from.size(d)) return std::nullopt;
+  }
+  const GraphNode made_by = r.Producer(whole);
+  if (!IsPointwise(*made_by.op) || !IsExplicit(r, made_by) || made_by.op->can_fail) {
+    return std::nullopt;
+  }
+  auto is_repeated = [&](GraphValue operand) {
+    return RepeatedElement(r, operand) || RepeatsAlong(r, operand, dim);
+  };
+  if (std::ranges::count_if(made_by.inputs, is_repeated) + 1 != std::ssize(made_by.inputs)) {
+    return std::nullopt;
+  }
+  std::vector<GraphValue> operands;
+  for (GraphValue operand : made_by.inputs) {
+    if (std::optional<GraphValue> element = RepeatedElement(r, operand)) {
+      operands.push_back(r.Fill(*element, type.sizes()));
+    } else if (RepeatsAlong(r, operand, dim)) {
+      operands.push_back(r.MakeSized(ops::kBroadcast, r.Producer(operand).inputs[0], type.sizes()));
+    } else {
+      operands.push_back(
+          r.Make(ops::kGather, {operand, index}, node.attrs, r.TypeOf(operand).With(type.sizes())));
+    }
+  }
+  return r.Make(*made_by.op, std::move(operands), made_by.attrs, type);
+}
+
 constexpr RuleFor kRules[] = {
     {&ops::kReshape, ToOwnSizes},
     {&ops::kReshape, ReshapeOfReshape},
@@ -239,6 +398,8 @@ constexpr RuleFor kRules[] = {
     {&ops::kPermute, PermuteMovesOnes},
     {&ops::kPermute, PermuteOfPermute},
     {&ops::kPermute, MovedRepetition},
+    {&ops::kDynamicSlice, SliceFromConstant},
+    {&ops::kDynamicUpdateSlice, UpdateFromConstant},
     {&ops::kSlice, SliceOfAll},
     {&ops::kSlice, SliceOfSlice},
     {&ops::kSlice, MovedRepetition},
@@ -248,6 +409,7 @@ constexpr RuleFor kRules[] = {
     {&ops::kFlip, MovedRepetition},
     {&ops::kConcat, ConcatOfOne},
     {&ops::kConcat, ConcatOfRepetitions},
+    {&ops::kAdd, SumOfParts},
     {&ops::kReduceSum, ReduceOfOne},
     {&ops::kReduceProd, ReduceOfOne},
     {&ops::kReduceMax, ReduceOfOne},
@@ -255,6 +417,7 @@ constexpr RuleFor kRules[] = {
     {&ops::kReduceAny, ReduceOfOne},
     {&ops::kReduceAll, ReduceOfOne},
     {&ops::kDotGeneral, PermutedFactor},
+    {&ops::kGather, GatherOfPointwise},
     {nullptr, OnBroadcastSources},
 };
 

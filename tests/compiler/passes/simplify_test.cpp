@@ -208,6 +208,79 @@ TEST(Simplify, JoinsShapeOps) {
       "return %2\n");
 }
 
+TEST(Simplify, TakesConstantStarts) {
+  ExpectGraph(
+      "%0 = input : f32[6,2]\n"
+      "%1 = constant {value=3, dtype=i64} : i64[]\n"
+      "%2 = dynamic_slice %0, %1 {dim=0, size=2, step=1} : f32[2,2]\n"
+      "%3 = dynamic_update_slice %0, %2, %1 {dim=0, step=1} : f32[6,2]\n"
+      "return %3\n",
+      "%0 = input : f32[6,2]\n"
+      "%1 = slice %0 {dim=0, start=3, size=2, step=1} : f32[2,2]\n"
+      "%2 = update_slice %0, %1 {dim=0, start=3, step=1} : f32[6,2]\n"
+      "return %2\n");
+  ExpectUnchanged(
+      "%0 = input : f32[6,2]\n"
+      "%1 = constant {value=5, dtype=i64} : i64[]\n"
+      "%2 = dynamic_slice %0, %1 {dim=0, size=2, step=1} : f32[2,2]\n"
+      "return %2\n");
+}
+
+/// The gradient of a value that was cut into parts.
+std::string SumOfParts(const char* zero, const char* second_start, const char* end) {
+  return fmt::format(
+      "%0 = input : f32[2,2]\n"
+      "%1 = input : f32[2,4]\n"
+      "%2 = constant {{value={0}, dtype=f32}} : f32[]\n"
+      "%3 = broadcast %2 {{sizes=[2,6]}} : f32[2,6]\n"
+      "%4 = update_slice %3, %0 {{dim=1, start=4, step=1}} : f32[2,6]\n"
+      "%5 = update_slice %3, %1 {{dim=1, start={1}, step=1}} : f32[2,6]\n"
+      "%6 = add %4, %5 : f32[2,6]\n"
+      "{2}",
+      zero, second_start, end);
+}
+
+TEST(Simplify, JoinsPartsOfZeros) {
+  ExpectGraph(SumOfParts("0.0:f32", "0", "return %6\n"),
+              "%0 = input : f32[2,2]\n"
+              "%1 = input : f32[2,4]\n"
+              "%2 = constant {value=0.0:f32, dtype=f32} : f32[]\n"
+              "%3 = broadcast %2 {sizes=[2,4]} : f32[2,4]\n"
+              "%4 = add %1, %3 : f32[2,4]\n"
+              "%5 = broadcast %2 {sizes=[2,2]} : f32[2,2]\n"
+              "%6 = add %0, %5 : f32[2,2]\n"
+              "%7 = concat %4, %6 {dim=1} : f32[2,6]\n"
+              "return %7\n");
+  ExpectUnchanged(SumOfParts("0.0:f32", "1", "return %6\n"));   // they overlap
+  ExpectUnchanged(SumOfParts("-0.0:f32", "0", "return %6\n"));  // x + -0.0 keeps -0.0
+  ExpectUnchanged(SumOfParts("1.0:f32", "0", "return %6\n"));
+}
+
+TEST(Simplify, GathersBeforeItComputes) {
+  ExpectGraph(
+      "%0 = input : f32[3,64]\n"
+      "%1 = input : f32[3,1]\n"
+      "%2 = broadcast %1 {sizes=[3,64]} : f32[3,64]\n"
+      "%3 = sub %0, %2 : f32[3,64]\n"
+      "%4 = cast %3 {dtype=f64} : f64[3,64]\n"
+      "%5 = input : i64[3,1]\n"
+      "%6 = gather %4, %5 {dim=1} : f64[3,1]\n"
+      "return %6\n",
+      "%0 = input : f32[3,64]\n"
+      "%1 = input : f32[3,1]\n"
+      "%2 = input : i64[3,1]\n"
+      "%3 = gather %0, %2 {dim=1} : f32[3,1]\n"
+      "%4 = sub %3, %1 : f32[3,1]\n"
+      "%5 = cast %4 {dtype=f64} : f64[3,1]\n"
+      "return %5\n");
+  ExpectUnchanged(
+      "%0 = input : f32[3,4]\n"
+      "%1 = exp %0 : f32[3,4]\n"
+      "%2 = input : i64[3,4]\n"
+      "%3 = gather %1, %2 {dim=1} : f32[3,4]\n"
+      "return %3\n");
+}
+
 TEST(Simplify, MovesNoElementsOfARepeatedOne) {
   ExpectGraph(
       "%0 = input : f32[]\n"
