@@ -106,7 +106,30 @@ Tensor GatherAt(const Tensor& x, const Tensor& index, const Attr& dim) {
   return Apply(kGather, Location(), {x, index}, {dim});
 }
 
+/// Whether each line along `dim` has one index.
+bool TakesOneOfEachLine(const Shape& x, const Shape& index, int dim) {
+  if (x.rank() == 0) return false;
+  Dims lines = x.sizes();
+  lines[dim] = 1;
+  return index.sizes() == lines;
+}
+
+/// The gradient of one element of each line, without a scatter. The result of the op, which has
+/// checked the indices, comes first.
+Tensor ScatteredOne(const VjpCall& c, int dim) {
+  const Shape& type = c.in[0].shape();
+  const Tensor operands[] = {c.in[1], c.out[0]};
+  Tensor index = Apply(kBarrier, Location(), std::span<const Tensor>(operands));
+  Tensor here = CountingAlong(dim, type.rank(), type.size(dim), index) == index;
+  Tensor grad = c.grad() + ZerosLike(c.grad().shape(), c.grad());
+  return where(here, grad, ZerosLike(type, grad));
+}
+
 Tensors GatherVjp(const VjpCall& c) {
+  const int dim = static_cast<int>(c.attrs[0].integer());
+  if (TakesOneOfEachLine(c.in[0].shape(), c.in[1].shape(), dim)) {
+    return {ScatteredOne(c, dim), Tensor()};
+  }
   return {ScatterSum(ZerosLike(c.in[0].shape(), c.grad()), c.in[1], c.grad(), c.attrs[0]),
           Tensor()};
 }
