@@ -148,6 +148,27 @@ constexpr Sample kSamples[] = {
       %11 = reshape %10 {sizes=[2,20,32]} : bf16[2,20,32]
       %12:3 = _attention_backward %4, %4, %7, %6, %8, %9.1, %9.1 {is_causal=false, scale=0.25} : bf16[2,2,20,16], bf16[2,2,20,16], bf16[2,2,20,16]
       return %11, %9.1, %12.0, %12.1, %12.2)"},
+    {"gradients of attention of parts of one value", R"(
+      %0 = input : bf16[2,20,96]
+      %1 = reshape %0 {sizes=[2,20,3,2,16]} : bf16[2,20,3,2,16]
+      %2 = slice %1 {dim=2, start=0, size=1, step=1} : bf16[2,20,1,2,16]
+      %3 = reshape %2 {sizes=[2,20,2,16]} : bf16[2,20,2,16]
+      %4 = permute %3 {dims=[0,2,1,3]} : bf16[2,2,20,16]
+      %5:2 = _attention %4, %4, %4, none {is_causal=true, scale=0.25} : bf16[2,2,20,16], f32[2,2,20]
+      %6:3 = _attention_backward %4, %4, %4, %4, none, %5.1, %5.1 {is_causal=true, scale=0.25} : bf16[2,2,20,16], bf16[2,2,20,16], bf16[2,2,20,16]
+      %7 = permute %6.0 {dims=[0,2,1,3]} : bf16[2,20,2,16]
+      %8 = permute %6.1 {dims=[0,2,1,3]} : bf16[2,20,2,16]
+      %9 = permute %6.2 {dims=[0,2,1,3]} : bf16[2,20,2,16]
+      %10 = reshape %7 {sizes=[2,20,1,2,16]} : bf16[2,20,1,2,16]
+      %11 = reshape %8 {sizes=[2,20,1,2,16]} : bf16[2,20,1,2,16]
+      %12 = reshape %9 {sizes=[2,20,1,2,16]} : bf16[2,20,1,2,16]
+      %13 = constant {value=0.0:f32, dtype=bf16} : bf16[]
+      %14 = broadcast %13 {sizes=[2,20,1,2,16]} : bf16[2,20,1,2,16]
+      %15 = add %10, %14 : bf16[2,20,1,2,16]
+      %16 = add %11, %14 : bf16[2,20,1,2,16]
+      %17 = add %12, %14 : bf16[2,20,1,2,16]
+      %18 = concat %15, %16, %17 {dim=2} : bf16[2,20,3,2,16]
+      return %18)"},
     {"attention of three dims, and of a width without kernels", R"(
       %0 = input : bf16[3,20,16]
       %1:2 = _attention %0, %0, %0, none {is_causal=true, scale=0.25} : bf16[3,20,16], f32[3,20]

@@ -93,6 +93,8 @@ std::vector<Pass> CudaPasses() {
       {"chunk_attention", [](Graph g) { return ChunkAttention(std::move(g)); }},
       {"expand_attention", ExpandAttention},
       {"fold_attention_views", FoldAttentionViews},
+      {"remove_dead", RemoveDead},
+      {"pack_attention_gradients", PackAttentionGradients},
       {"split_reductions", SplitReductions},
       {"narrow_matmuls", NarrowMatMuls},
       {"remove_dead", RemoveDead},

@@ -164,6 +164,27 @@ Tensors ExpandStridedBackward(const ExpandCall& c) {
   return results;
 }
 
+void InferPackedBackward(const InferCall& call) {
+  StridedAttention attention(call.attrs);
+  attention.Check(call, 7);
+  const std::vector<int64_t>& sizes = attention.sizes;
+  if (!attention.bshd || sizes[2] != sizes[3]) {
+    Refuse(call, ErrorCode::kValue, "needs bshd, and as many keys as queries");
+  }
+  call.out = {call.in[1]->With({sizes[0], sizes[2], 3, sizes[1], sizes[4]})};
+}
+
+Tensors ExpandPackedBackward(const ExpandCall& c) {
+  Tensors parts = ExpandStridedBackward(c);
+  for (Tensor& part : parts) {
+    Dims sizes = c.out[0].sizes();
+    sizes[2] = 1;
+    part = Reshaped(part, sizes);
+    part = part + ZerosLike(part.shape(), part);
+  }
+  return {Apply(kConcat, Location(), std::span<const Tensor>(parts), {{Attr(2)}})};
+}
+
 }  // namespace
 
 constinit const OpDef ops::kDotGeneralFused = {
@@ -219,9 +240,23 @@ constinit const OpDef ops::kAttentionStridedBackward = {
                  "0,40,20,4, 0,40,20,4], bshd=false}"}},
 };
 
+constinit const OpDef ops::kAttentionPackedBackward = {
+    .schema =
+        "_attention_packed_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? "
+        "attn_mask, Tensor logsumexp, Tensor delta, bool is_causal, float scale, SymInt[] sizes, "
+        "SymInt[] strides, bool bshd) -> Tensor",
+    .doc = "`_attention_strided_backward` with its results in one value.",
+    .infer = InferPackedBackward,
+    .expand = ExpandPackedBackward,
+    .samples = {{"f32[2,3,4] f32[2,3,4] f32[2,3,4] f32[2,3,4] none f32[2,3] f32[2,3]",
+                 "{is_causal=true, scale=0.5, sizes=[1,2,3,3,4], "
+                 "strides=[0,0,0,0,0, 0,24,12,4, 0,24,12,4, 0,24,12,4, 0,24,12,4, 0,72,4,24, "
+                 "8,72,4,24, 16,72,4,24], bshd=true}"}},
+};
+
 std::span<const OpDef* const> ops::FusedForms() {
   static constexpr const OpDef* kOps[] = {&kDotGeneralFused, &kScatterRows, &kAttentionStrided,
-                                          &kAttentionStridedBackward};
+                                          &kAttentionStridedBackward, &kAttentionPackedBackward};
   return kOps;
 }
 

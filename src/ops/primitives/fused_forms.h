@@ -21,5 +21,8 @@ extern const OpDef kScatterRows;
 /// `bshd` (batch, sequence, heads, width) [outer, rows, inner, width].
 extern const OpDef kAttentionStrided;
 extern const OpDef kAttentionStridedBackward;
+/// The three gradients as one value [outer, rows, 3, inner, width], each plus 0, so that there is
+/// no -0. With `bshd`, and as many keys as queries.
+extern const OpDef kAttentionPackedBackward;
 
 }  // namespace hammock::ops

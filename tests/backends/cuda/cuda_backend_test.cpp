@@ -414,7 +414,7 @@ double RelativeError(const std::vector<float>& ours, const std::vector<float>& e
 
 /// Interleaved heads of one projection are read in place, and gradients have the same layout.
 TEST_F(CudaDevice, AttentionOfPartsOfOneTensorAgreesWithTheReference) {
-  auto run = [&](const Device& device) {
+  auto run = [&](const Device& device, bool selects) {
     constexpr int64_t kBatch = 2, kLength = 20, kHeads = 3, kWidth = 16;
     std::vector<float> values;
     for (int64_t k = 0; k < kBatch * kLength * 3 * kHeads * kWidth; ++k) {
@@ -422,19 +422,29 @@ TEST_F(CudaDevice, AttentionOfPartsOfOneTensorAgreesWithTheReference) {
     }
     Tensor x = tensor(values, {kBatch, kLength, 3 * kHeads * kWidth}, bf16, device);
     x.requires_grad_(true);
-    std::vector<Tensor> qkv =
-        (x * 2).view({kBatch, kLength, 3, kHeads, kWidth}).permute({2, 0, 3, 1, 4}).unbind(0);
+    Tensor joint = (x * 2).view({kBatch, kLength, 3, kHeads, kWidth});
+    std::vector<Tensor> qkv = joint.permute({2, 0, 3, 1, 4}).unbind(0);
+    for (int64_t i = 0; selects && i < 3; ++i) {
+      qkv[static_cast<size_t>(i)] = joint.select(2, i).transpose(1, 2);
+    }
     Tensor out = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2])
                      .permute({0, 2, 1, 3})
                      .reshape({kBatch, kLength, kHeads * kWidth});
     (out * out).sum().backward();
+    if (selects && device == device_) {
+      Tensor grad = x.grad();
+      std::string text = LazyGraphExecutor::Get()->DumpTensors(std::span(&grad, 1), "backend");
+      EXPECT_NE(text.find("call _attention_packed_backward"), std::string::npos) << text;
+    }
     std::vector<float> all = out.to(f32).to_vector<float>();
     for (float value : x.grad().to(f32).to_vector<float>()) all.push_back(value);
     return all;
   };
-  std::vector<float> ours = run(device_), expected = run(Device("reference"));
-  ASSERT_EQ(ours.size(), expected.size());
-  EXPECT_LT(RelativeError(ours, expected), 0.01);
+  for (bool selects : {false, true}) {
+    std::vector<float> ours = run(device_, selects), expected = run(Device("reference"), selects);
+    ASSERT_EQ(ours.size(), expected.size());
+    EXPECT_LT(RelativeError(ours, expected), 0.01);
+  }
 }
 
 /// What takes part, or what is added, for each query and key or for some of the dims alone.

@@ -59,6 +59,7 @@ std::unique_ptr<Call> MakeAttention(const Graph&, const GraphNode& node,
 constexpr CallEntry kCalls[] = {
     {&ops::kAttentionStrided, MakeAttention},
     {&ops::kAttentionStridedBackward, MakeAttentionBackward},
+    {&ops::kAttentionPackedBackward, MakeAttentionBackward},
 };
 
 }  // namespace

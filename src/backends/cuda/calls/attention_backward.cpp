@@ -11,6 +11,7 @@
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/passes/expand_attention.h"
 #include "ops/nn/attention_node.h"
+#include "ops/primitives/fused_forms.h"
 
 namespace hammock::cuda {
 namespace {
@@ -25,6 +26,7 @@ class AttentionBackwardCall : public AttentionKernels {
     of_queries_.others = is_wide() ? 32 : 64;
     of_queries_.part = 16;
     of_queries_.tiles = is_wide() || is_async_ ? 1 : 2;
+    of_queries_.packed = node.op == &ops::kAttentionPackedBackward;
     of_keys_ = of_queries_;
     if (is_async_) {
       of_queries_.is_async = of_keys_.is_async = true;
@@ -67,7 +69,7 @@ class AttentionBackwardCall : public AttentionKernels {
   static constexpr size_t kResults = 3;
 
   RowArgs ResultOf(const Operands& operands, size_t i) const {
-    return RowsOf(operands.out[i], results_[i]);
+    return RowsOf(operands.out[of_keys_.packed ? 0 : i], results_[i]);
   }
 
   AttentionTiling of_queries_, of_keys_;

@@ -26,7 +26,8 @@ KernelSource AttentionKernels::Kernel(const char* file, const char* function, si
       .Constant("kPart", int64_t{tiling.part})
       .Constant("kMask", mask_.kind)
       .Constant("kCausal", is_causal_)
-      .Constant("kAsync", tiling.is_async);
+      .Constant("kAsync", tiling.is_async)
+      .Constant("kPacked", tiling.packed);
   return SourceOf({.file = file,
                    .function = fmt::format("{}<Kind>", function),
                    .argument_bytes = argument_bytes,

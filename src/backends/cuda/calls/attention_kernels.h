@@ -17,6 +17,7 @@ struct AttentionTiling {
   int others = 64;        ///< rows of the other operand in one tile of shared memory
   int part = 64;          ///< rows of such a tile that are multiplied at once
   bool is_async = false;  ///< Note [Asynchronous matmuls]
+  bool packed = false;    ///< gradients have no -0; see kAttentionPackedBackward
 
   int64_t rows() const { return int64_t{threads} / 2 * tiles; }
 };

@@ -108,7 +108,7 @@ __device__ __forceinline__ void attention_query_gradient(const AttentionBackward
     for (int r = 0; r < 2; ++r) {
       const int row = first + t * 16 + r * 8;
       if (row >= queries) continue;
-      store_row<Narrow>(result, row, sum[t], r, args.result_scale);
+      store_row<Narrow, Kind::kPacked>(result, row, sum[t], r, args.result_scale);
     }
   }
 }
@@ -223,8 +223,8 @@ __device__ __forceinline__ void attention_key_gradient(const AttentionBackwardAr
     for (int r = 0; r < 2; ++r) {
       const int row = first + t * 16 + r * 8;
       if (row >= count) continue;
-      store_row<Narrow>(key_result, row, of_key[t], r, args.result_scale);
-      store_row<Narrow>(value_result, row, of_value[t], r, 1.0f);
+      store_row<Narrow, Kind::kPacked>(key_result, row, of_key[t], r, args.result_scale);
+      store_row<Narrow, Kind::kPacked>(value_result, row, of_value[t], r, 1.0f);
     }
   }
 }

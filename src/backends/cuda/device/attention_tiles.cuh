@@ -165,14 +165,21 @@ __device__ __forceinline__ void round_operand(unsigned (&a)[kTiles][kColumns / 2
     }
   }
 }
+// Two 16-bit floats, with -0 as 0.
+__device__ __forceinline__ unsigned plus_zero(unsigned pair) {
+  if ((pair & 0x7fff) == 0) pair &= ~0x8000u;
+  if ((pair & 0x7fff0000) == 0) pair &= 0x7fffffff;
+  return pair;
+}
 // The row that is 8 `r` after the lane's first one, times `scale`.
-template <class Narrow, int kColumns>
+template <class Narrow, bool kPlusZero = false, int kColumns>
 __device__ __forceinline__ void store_row(const Matrix& to, int row, const float (&d)[kColumns][4],
                                           int r, float scale) {
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
+    const unsigned pair = Narrow::pair(d[n][2 * r] * scale, d[n][2 * r + 1] * scale);
     ((unsigned*)(to.at + row * to.stride))[n * 4 + threadIdx.x % 4] =
-        Narrow::pair(d[n][2 * r] * scale, d[n][2 * r + 1] * scale);
+        kPlusZero ? plus_zero(pair) : pair;
   }
 }
 

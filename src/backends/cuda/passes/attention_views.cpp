@@ -1,6 +1,7 @@
 #include "backends/cuda/passes/attention_views.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backends/cuda/passes/expand_attention.h"
 #include "compiler/passes/graph_editor.h"
@@ -207,6 +208,81 @@ Graph FoldAttentionViews(Graph graph) {
       return {{out[node.inputs[0].node].inputs[0]}};
     }
     return std::nullopt;
+  });
+}
+
+namespace {
+
+bool IsZeros(const Graph& graph, GraphValue value) {
+  while (graph[value.node].op == &ops::kBroadcast || graph[value.node].op == &ops::kReshape) {
+    value = graph[value.node].inputs[0];
+  }
+  const GraphNode& node = graph[value.node];
+  return node.op == &ops::kConstant && node.attrs[0].scalar().ToDouble() == 0 &&
+         !std::signbit(node.attrs[0].scalar().ToDouble());
+}
+
+/// The value of which `value` + 0 is made, by reshapes only.
+GraphValue BeforePlusZero(const Graph& graph, GraphValue value) {
+  bool added = false;
+  for (;; value = graph[value.node].inputs[0]) {
+    const GraphNode& node = graph[value.node];
+    if (node.op == &ops::kReshape) continue;
+    if (added || node.op != &ops::kAdd || !IsZeros(graph, node.inputs[1])) break;
+    added = true;
+  }
+  return added ? value : GraphValue();
+}
+
+/// The attention whose gradients a node concatenates as they would lie packed; -1: none.
+NodeId PackedBy(const Graph& graph, const GraphNode& node) {
+  if (node.op != &ops::kConcat || node.inputs.size() != 3) return -1;
+  const NodeId attention = BeforePlusZero(graph, node.inputs[0]).node;
+  if (attention < 0 || graph[attention].op != &ops::kAttentionStridedBackward) return -1;
+  for (int32_t i = 0; i < 3; ++i) {
+    if (BeforePlusZero(graph, node.inputs[static_cast<size_t>(i)]) != GraphValue{attention, i}) {
+      return -1;
+    }
+  }
+  const AttentionSizes sizes = SizesOf(graph[attention]);
+  if (!graph[attention].attr("bshd").boolean() || sizes.queries != sizes.keys) return -1;
+  int64_t before = 1;
+  for (int d = 0; d < static_cast<int>(node.attrs[0].integer()); ++d) before *= node.type().size(d);
+  return before == sizes.outer * sizes.queries ? attention : -1;
+}
+
+}  // namespace
+
+Graph PackAttentionGradients(Graph graph) {
+  if (std::ranges::none_of(graph.nodes(), [&](auto& node) { return PackedBy(graph, node) >= 0; })) {
+    return graph;
+  }
+  std::vector<int> uses(static_cast<size_t>(graph.size()));  // by node
+  auto count = [&](GraphValue value) {
+    if (value.node >= 0) ++uses[static_cast<size_t>(value.node)];
+  };
+  for (const GraphNode& node : graph.nodes()) std::ranges::for_each(node.inputs, count);
+  std::ranges::for_each(graph.outputs(), count);
+  return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
+    const NodeId attention = PackedBy(graph, graph[id]);
+    if (attention < 0 || uses[static_cast<size_t>(attention)] > 3) return std::nullopt;
+    const GraphNode& backward = graph[attention];
+    const AttentionSizes sizes = SizesOf(backward);
+    const int64_t row = 3 * sizes.inner * sizes.width;
+    std::vector<int64_t> strides = backward.attr("strides").ints();
+    strides.resize(strides.size() - 3 * 4);
+    for (int64_t i = 0; i < 3; ++i) {
+      for (int64_t stride :
+           {i * sizes.inner * sizes.width, sizes.queries * row, sizes.width, row}) {
+        strides.push_back(stride);
+      }
+    }
+    std::vector<Attr> attrs = backward.attrs;
+    attrs[3] = Attr(std::move(strides));
+    std::vector<GraphValue> inputs;
+    for (GraphValue input : backward.inputs) inputs.push_back(editor.Mapped(input));
+    GraphValue packed = editor.Add(ops::kAttentionPackedBackward, inputs, attrs);
+    return {{editor.Reshape(packed, node.type().sizes())}};
   });
 }
 

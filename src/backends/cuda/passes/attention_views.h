@@ -33,6 +33,11 @@ struct AttentionSizes {
 /// that is how they are used.
 Graph FoldAttentionViews(Graph graph);
 
+/// Gradients of queries, keys and values that are concatenated, because these were parts of one
+/// value, become `_attention_packed_backward`, which writes them side by side. After
+/// FoldAttentionViews and RemoveDead.
+Graph PackAttentionGradients(Graph graph);
+
 /// The attributes of such nodes. Operands and results are counted from the query on: query, key,
 /// value and result, or grad, query, key, value and the gradients of the last three.
 AttentionSizes SizesOf(const GraphNode& attention);
