@@ -2,6 +2,8 @@
 // paths.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
+
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 

@@ -26,7 +26,6 @@
 
 #include "hammock/export.h"
 #include "hammock/module.h"
-#include "hammock/ops/create.h"
 #include "hammock/random.h"
 #include "hammock/state_dict.h"
 #include "hammock/tensor.h"
@@ -68,8 +67,8 @@ class HAMMOCK_API CheckpointPart {
   template <class T>
   requires requires { DTypeOfT<T>::value; }
   CheckpointPart(std::string name, T& number) : name_(std::move(name)) {
-    save_ = [&number] { return StateDict{{"", tensor(Scalar(number), DTypeOf<T>)}}; };
-    expect_ = [](const StateShapes&) { return StateShapes{{"", Shape(DTypeOf<T>, {})}}; };
+    save_ = [&number] { return NumberState(Scalar(number), DTypeOf<T>); };
+    expect_ = [](const StateShapes&) { return NumberShapes(DTypeOf<T>); };
     load_ = [&number](const StateDict& state) { number = state.at("").to_vector<T>()[0]; };
   }
 
@@ -77,6 +76,8 @@ class HAMMOCK_API CheckpointPart {
 
  private:
   friend class Checkpoint;
+  static StateDict NumberState(const Scalar& number, DType dtype);
+  static StateShapes NumberShapes(DType dtype);
   template <class To, class From>
   static To As(const From& entries) {
     return To(entries.begin(), entries.end());

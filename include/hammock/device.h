@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hammock/export.h"
-#include "hammock/ir/node.h"
+#include "hammock/ir/device_id.h"
 #include "hammock/lazy/backend_device.h"
 #include "hammock/location.h"
 

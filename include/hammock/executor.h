@@ -15,7 +15,6 @@
 
 #include "hammock/device.h"
 #include "hammock/export.h"
-#include "hammock/ir/graph.h"
 #include "hammock/ir/hash.h"
 #include "hammock/tensor.h"
 

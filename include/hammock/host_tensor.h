@@ -3,15 +3,15 @@
 /// return, and what a read gives. A cheap handle; the bytes are shared and, once handed to a
 /// backend, never written.
 
-#include <algorithm>
+#include <concepts>
 #include <cstddef>
-#include <functional>
+#include <cstring>
 #include <memory>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "hammock/error.h"
+#include "hammock/callback.h"
 #include "hammock/export.h"
 #include "hammock/ir/shape.h"
 #include "hammock/location.h"
@@ -30,7 +30,7 @@ class HAMMOCK_API HostTensor {
 
   static HostTensor Copy(const Shape& shape, const void* data);
   /// Shares the caller's memory without copying; `deleter` runs when the last user is gone.
-  static HostTensor Borrow(const Shape& shape, void* data, std::function<void()> deleter);
+  static HostTensor Borrow(const Shape& shape, void* data, Callback<void()> deleter);
   template <class T>
   static HostTensor From(const std::vector<T>& values, const Dims& sizes,
                          Location at = Location::current());
@@ -67,6 +67,7 @@ class HAMMOCK_API HostTensor {
 
  private:
   void CheckType(DType expected, const Location& at) const;
+  void CheckCount(size_t given, const Location& at) const;
   Shape shape_;
   std::shared_ptr<void> bytes_;
 };
@@ -74,14 +75,13 @@ class HAMMOCK_API HostTensor {
 template <class T>
 HostTensor HostTensor::From(const std::vector<T>& values, const Dims& sizes, Location at) {
   HostTensor result(Shape(DTypeOf<T>, sizes));
-  auto out = result.mutable_values<T>();
-  if (out.size() != values.size()) {
-    LocationScope scope(at);
-    throw ValueError(ErrorCode::kShapeMismatch, "host tensor: " + std::to_string(values.size()) +
-                                                    " values given for " +
-                                                    result.shape().to_string());
+  result.CheckCount(values.size(), at);
+  if constexpr (std::same_as<T, bool>) {  // std::vector packs them
+    bool* out = result.mutable_values<bool>().data();
+    for (bool value : values) *out++ = value;
+  } else if (!values.empty()) {
+    std::memcpy(result.mutable_data(), values.data(), values.size() * sizeof(T));
   }
-  std::copy(values.begin(), values.end(), out.begin());
   return result;
 }
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -122,15 +121,22 @@ class HAMMOCK_API Metric {
   Metric(const Metric&) = delete;
   Metric& operator=(const Metric&) = delete;
 
-  void AddSample(double value) { AddSample(value, std::chrono::steady_clock::now()); }
-  void AddSample(double value, std::chrono::steady_clock::time_point when);
+  void AddSample(double value);
+  /// `when` is a time of std::chrono::steady_clock, whose header costs more than all of this one.
+  template <class TimePoint>
+  void AddSample(double value, TimePoint when) {
+    static_assert(TimePoint::clock::is_steady && TimePoint::period::den == 1'000'000'000);
+    AddSampleAt(value, when.time_since_epoch().count());
+  }
 
   MetricData Data() const;
   void Reset();
   Kind kind() const noexcept { return kind_; }
 
  private:
+  friend class ScopedTimer;
   struct Samples;
+  void AddSampleAt(double value, int64_t nanoseconds);
 
   const Kind kind_;
   std::unique_ptr<Samples> samples_;
@@ -139,15 +145,14 @@ class HAMMOCK_API Metric {
 /// Adds the time from its construction to its end.
 class HAMMOCK_API ScopedTimer {
  public:
-  explicit ScopedTimer(Metric& metric)
-      : metric_(metric), start_(std::chrono::steady_clock::now()) {}
+  explicit ScopedTimer(Metric& metric);
   ~ScopedTimer();
   ScopedTimer(const ScopedTimer&) = delete;
   ScopedTimer& operator=(const ScopedTimer&) = delete;
 
  private:
   Metric& metric_;
-  std::chrono::steady_clock::time_point start_;
+  const int64_t start_;  // nanoseconds of the steady clock
 };
 
 /// Find or make. A name that already has another kind is a ValueError (kDuplicateRegistration).

@@ -27,12 +27,11 @@
 #include <utility>
 #include <vector>
 
+#include "hammock/boxing.h"
 #include "hammock/device.h"
 #include "hammock/export.h"
 #include "hammock/ir/function.h"
-#include "hammock/ir/graph.h"
 #include "hammock/module_hooks.h"
-#include "hammock/op_builder.h"
 #include "hammock/parameter.h"
 #include "hammock/tensor.h"
 
@@ -61,8 +60,8 @@ struct HAMMOCK_API GraphBody {
   std::string argument_form = {};
   std::string result_form = {};
 
-  size_t num_arguments() const { return graph->inputs().size() - captures.size(); }
-  size_t num_results() const { return graph->outputs().size() - writes.size(); }
+  size_t num_arguments() const;
+  size_t num_results() const;
 };
 
 /// A method: C++ code, a graph, or a call of the same method of a child.
@@ -87,7 +86,7 @@ struct TraceOptions {
 class HAMMOCK_API Module {
  public:
   /// The class name is for people: it stands in messages and archives.
-  explicit Module(std::string class_name = "Module") : class_name_(std::move(class_name)) {}
+  explicit Module(std::string class_name = "Module");
   virtual ~Module();
   Module& operator=(const Module&) = delete;
 
@@ -242,7 +241,7 @@ class HAMMOCK_API Module {
   /// For `clone` alone: a copy of its own of everything but the hooks.
   Module(const Module& other);
   /// What archives write instead of attributes: ("kind", state). Empty: the module is plain.
-  virtual std::pair<std::string, Any> SavedState() const { return {}; }
+  virtual std::pair<std::string, Any> SavedState() const;
   /// Whether a delegate runs its methods: a trace of a module above it keeps calls of them whole.
   virtual bool IsDelegated() const { return false; }
 

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -19,7 +18,6 @@
 #include <vector>
 
 #include "hammock/export.h"
-#include "hammock/parameter.h"
 #include "hammock/tensor.h"
 
 namespace hammock {
@@ -38,22 +36,8 @@ using BackwardPreHook = std::function<void(Module&, std::vector<Tensor>& grad_ou
 using BackwardHook = std::function<void(Module&, std::vector<Tensor>& grad_inputs,
                                         const std::vector<Tensor>& grad_outputs)>;
 
-/// A tensor of a module that is computed before each call of it, and undefined in between.
-struct ComputedTensor {
-  std::shared_ptr<RegisteredTensor> tensor;
-  std::function<Tensor(Module& self)> compute;
-};
-
-/// What happens around the calls of one module; hooks in the order of their numbers.
-struct ModuleHooks {
-  Module* module = nullptr;  ///< null once the module is gone
-  int64_t next = 0;
-  std::map<int64_t, ForwardPreHook> forward_pre = {};
-  std::map<int64_t, ForwardHook> forward = {};
-  std::map<int64_t, BackwardPreHook> backward_pre = {};
-  std::map<int64_t, BackwardHook> backward = {};
-  std::vector<ComputedTensor> computed = {};
-};
+/// What happens around the calls of one module.
+struct ModuleHooks;
 
 /// Removes a hook; does nothing once the module is gone. Copies are handles of the same hook.
 class HAMMOCK_API HookHandle {

@@ -2,12 +2,11 @@
 /// A typed number. Literals give bool, i64 or f64; `To` converts as a cast does.
 
 #include <bit>
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <iosfwd>
-#include <limits>
 #include <string>
+#include <type_traits>
 
 #include "hammock/export.h"
 #include "hammock/ir/dtype.h"
@@ -60,7 +59,10 @@ class HAMMOCK_API Scalar {
   template <class T>
   using WidestInt = std::conditional_t<std::same_as<std::make_unsigned_t<T>, T> && sizeof(T) == 8,
                                        uint64_t, int64_t>;
-  [[noreturn]] void ThrowDoesNotFit(const char* what, const char* kind, int bits) const;
+  /// The value as an integer of so many bits, extended to 64.
+  uint64_t IntegerBits(const char* what, bool is_signed, int bits) const;
+  /// That a finite value did not become infinite.
+  void CheckFits(const char* what, float narrowed, const char* kind, int bits) const;
 
   // Floats of every dtype are held as the bits of a double, integers sign- or zero-extended.
   uint64_t bits_ = 0;
@@ -75,31 +77,14 @@ T Scalar::As(const char* what) const {
   constexpr int kBits = 8 * sizeof(T);
   if constexpr (std::same_as<T, bool>) {
     return ToBool();
-  } else if constexpr (!std::integral<T>) {
-    double value = ToDouble();
-    T result = static_cast<T>(value);
+  } else if constexpr (std::integral<T>) {
+    return static_cast<T>(IntegerBits(what, std::is_signed_v<T>, kBits));
+  } else {
+    T result = static_cast<T>(ToDouble());
     if constexpr (kBits <= 32) {
-      bool fits = !std::isfinite(value) || std::isfinite(static_cast<float>(result));
-      if (!fits) ThrowDoesNotFit(what, std::same_as<T, BFloat16> ? "bf" : "f", kBits);
+      CheckFits(what, static_cast<float>(result), std::same_as<T, BFloat16> ? "bf" : "f", kBits);
     }
     return result;
-  } else {
-    using Limits = std::numeric_limits<T>;
-    bool fits;
-    if (IsFloating()) {
-      // One past the largest is a power of two, which a double holds exactly.
-      double value = std::trunc(ToDouble());
-      fits = value >= static_cast<double>(Limits::min()) && value < std::ldexp(1.0, Limits::digits);
-      if (fits) return static_cast<T>(value);
-    } else if (dtype_ == DType::kU64) {
-      fits = bits_ <= static_cast<uint64_t>(Limits::max());
-    } else {
-      int64_t value = static_cast<int64_t>(bits_);
-      fits = value < 0 ? Limits::is_signed && value >= static_cast<int64_t>(Limits::min())
-                       : bits_ <= static_cast<uint64_t>(Limits::max());
-    }
-    if (!fits) ThrowDoesNotFit(what, Limits::is_signed ? "i" : "u", kBits);
-    return static_cast<T>(bits_);
   }
 }
 

@@ -9,7 +9,6 @@
 ///   Tensor y = relu(x * 2.0 + 1.0);
 ///   float first = y[0][0].item<float>();
 
-#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -17,10 +16,11 @@
 #include <variant>
 #include <vector>
 
+#include "hammock/callback.h"
 #include "hammock/device.h"
+#include "hammock/error.h"
 #include "hammock/export.h"
 #include "hammock/host_tensor.h"
-#include "hammock/ir/node.h"
 #include "hammock/ir/shape.h"
 #include "hammock/location.h"
 #include "hammock/ops/elementwise_list.h"
@@ -32,6 +32,7 @@ struct TensorImpl;
 class RowIterator;
 class Tensor;
 class TensorArg;
+struct Value;
 
 /// `Slice(1, 5)`, `Slice(None, None, 2)`: a range along one dim; ends beyond the size are clamped.
 struct Slice {
@@ -118,7 +119,7 @@ class HAMMOCK_API Tensor {
                 bool create_graph = false, Location at = Location::current()) const;
   /// Calls `hook` with each gradient of this tensor; a tensor it returns replaces the gradient.
   /// Returns a number for `remove_hook`.
-  int64_t register_hook(std::function<Tensor(const Tensor& grad)> hook,
+  int64_t register_hook(Callback<Tensor(const Tensor& grad)> hook,
                         Location at = Location::current());
   void remove_hook(int64_t number, Location at = Location::current());
   /// Cuts the history off this very tensor.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hammock/autograd.h"
+#include "hammock/ir/node.h"
 #include "hammock/random.h"
 
 namespace hammock {

@@ -168,7 +168,7 @@ void Tensor::retain_grad(Location at) {
   });
 }
 
-int64_t Tensor::register_hook(std::function<Tensor(const Tensor&)> hook, Location at) {
+int64_t Tensor::register_hook(Callback<Tensor(const Tensor&)> hook, Location at) {
   LocationScope scope(at);
   CurrentNode("register_hook", *this);
   if (!impl_->tape) {

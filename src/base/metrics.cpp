@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <new>
@@ -145,9 +146,18 @@ void Counter::Reset() {
   registry.Reset(*this);
 }
 
+namespace {
+
+int64_t Now() {
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+}  // namespace
+
 struct Metric::Samples {
   struct Sample {
-    std::chrono::steady_clock::time_point when;
+    int64_t when;  // nanoseconds of the steady clock
     double value;
   };
 
@@ -170,7 +180,9 @@ struct Metric::Samples {
 Metric::Metric(Kind kind) : kind_(kind), samples_(std::make_unique<Samples>()) {}
 Metric::~Metric() = default;
 
-void Metric::AddSample(double value, std::chrono::steady_clock::time_point when) {
+void Metric::AddSample(double value) { AddSampleAt(value, Now()); }
+
+void Metric::AddSampleAt(double value, int64_t when) {
   auto capacity = static_cast<size_t>(config::Get<config::kMetricsSamples>());
   Samples& s = *samples_;
   std::lock_guard lock(s.mutex);
@@ -198,7 +210,7 @@ MetricData Metric::Data() const {
 
   auto by_time = [](const auto& a, const auto& b) { return a.when < b.when; };
   auto [first, last] = std::minmax_element(latest.begin(), latest.end(), by_time);
-  double seconds = std::chrono::duration<double>(last->when - first->when).count();
+  double seconds = static_cast<double>(last->when - first->when) / 1e9;
   double sum = 0;
   std::vector<double> values;
   for (const auto& sample : latest) {
@@ -228,9 +240,11 @@ void Metric::Reset() {
   samples_->ring.clear();
 }
 
+ScopedTimer::ScopedTimer(Metric& metric) : metric_(metric), start_(Now()) {}
+
 ScopedTimer::~ScopedTimer() {
-  auto now = std::chrono::steady_clock::now();
-  metric_.AddSample(std::chrono::duration<double, std::nano>(now - start_).count(), now);
+  int64_t now = Now();
+  metric_.AddSampleAt(static_cast<double>(now - start_), now);
 }
 
 namespace {

@@ -115,6 +115,11 @@ Example ArrayDataset::batch(std::span<const int64_t> indices) const {
 
 // ---- Data sets of data sets
 
+MapDataset::MapDataset(std::shared_ptr<const Dataset> from, std::function<Example(Example)> change)
+    : from_(std::move(from)), change_(std::move(change)) {}
+
+Example MapDataset::get(int64_t index) const { return change_(from_->get(index)); }
+
 Subset::Subset(std::shared_ptr<const Dataset> from, std::vector<int64_t> indices, Location at)
     : from_(std::move(from)), indices_(std::move(indices)) {
   LocationScope scope(at);

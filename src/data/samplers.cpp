@@ -48,6 +48,9 @@ std::vector<int64_t> RandomSampler::Order(int64_t size, int64_t epoch) const {
   return order;
 }
 
+SubsetRandomSampler::SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed)
+    : indices_(std::move(indices)), seed_(seed) {}
+
 std::vector<int64_t> SubsetRandomSampler::Order(int64_t, int64_t epoch) const {
   std::vector<int64_t> order = indices_;
   Shuffle(order, seed_, epoch);

@@ -1,5 +1,6 @@
 // Divergences, one for each pair of classes.
 
+#include <limits>
 #include <map>
 #include <mutex>
 

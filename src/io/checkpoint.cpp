@@ -94,6 +94,11 @@ std::string TextDifferences(const std::set<std::string>& expected, const Content
 
 }  // namespace
 
+StateDict CheckpointPart::NumberState(const Scalar& number, DType dtype) {
+  return {{"", tensor(number, dtype)}};
+}
+StateShapes CheckpointPart::NumberShapes(DType dtype) { return {{"", Shape(dtype, {})}}; }
+
 CheckpointPart::CheckpointPart(std::string name, Tensor& tensor) : name_(std::move(name)) {
   save_ = [&tensor] { return StateDict{{"", tensor}}; };
   expect_ = [&tensor](const StateShapes&) { return StateShapes{{"", tensor.shape()}}; };

@@ -159,6 +159,8 @@ const SafetensorsFile::Entry& SafetensorsFile::Find(const std::string& name) con
   return found->second;
 }
 
+bool SafetensorsFile::Has(const std::string& name) const { return entries_.contains(name); }
+
 const Shape& SafetensorsFile::ShapeOf(const std::string& name, Location at) const {
   LocationScope scope(at);
   return Find(name).shape;

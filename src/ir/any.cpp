@@ -1,5 +1,6 @@
 #include "hammock/ir/any.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/location_scope.h"
@@ -88,41 +89,26 @@ void Print(std::string& out, const Any& value, int depth) {
 
 Object::~Object() = default;
 
-Any::Any(std::string value) : value_(std::make_shared<const std::string>(std::move(value))) {}
-Any::Any(const Scalar& value) {
-  if (value.IsBool()) {
-    value_ = value.ToBool();
-  } else if (value.IsFloating()) {
-    value_ = value.ToDouble();
-  } else {
-    value_ = value.ToInt();
-  }
-}
-Any::Any(AnyList value) : value_(std::make_shared<AnyList>(std::move(value))) {}
-Any::Any(AnyDict value) : value_(std::make_shared<AnyDict>(std::move(value))) {}
+Any::Any(std::string value) : Any(Kind::kString, std::make_shared<std::string>(std::move(value))) {}
+Any::Any(const Scalar& value)
+    : Any(value.IsBool()       ? Any(value.ToBool())
+          : value.IsFloating() ? Any(value.ToDouble())
+                               : Any(value.ToInt())) {}
+Any::Any(AnyList value) : Any(Kind::kList, std::make_shared<AnyList>(std::move(value))) {}
+Any::Any(AnyDict value) : Any(Kind::kDict, std::make_shared<AnyDict>(std::move(value))) {}
 Any::Any(std::shared_ptr<Object> value) {
-  if (value) value_ = std::move(value);
+  if (value) *this = Any(Kind::kObject, std::move(value));
 }
 Any::Any(std::shared_ptr<const Graph> value) {
-  if (value) value_ = std::move(value);
+  if (value) *this = Any(Kind::kGraph, std::const_pointer_cast<Graph>(std::move(value)));
 }
 
 Any Any::Tuple(AnyList values) {
-  Any result;
-  result.value_ = TupleBox{std::make_shared<AnyList>(std::move(values))};
-  return result;
+  return Any(Kind::kTuple, std::make_shared<AnyList>(std::move(values)));
 }
 
 Any Any::Ints(const std::vector<int64_t>& values) {
   return Any(AnyList(values.begin(), values.end()));
-}
-
-Any::Kind Any::kind() const {
-  // In the order of the variant's alternatives.
-  constexpr Kind kKinds[] = {Kind::kNone,  Kind::kBool,   Kind::kInt,    Kind::kFloat,
-                             Kind::kDType, Kind::kString, Kind::kTensor, Kind::kList,
-                             Kind::kTuple, Kind::kDict,   Kind::kObject, Kind::kGraph};
-  return kKinds[value_.index()];
 }
 
 std::string Any::type_name() const {
@@ -156,14 +142,13 @@ std::string Any::type_name() const {
 }
 
 bool Any::ToBool(Location at) const {
-  if (const bool* value = std::get_if<bool>(&value_)) return *value;
-  WrongType("a bool", *this, at);
+  if (kind_ != Kind::kBool) WrongType("a bool", *this, at);
+  return bits_ != 0;
 }
 
 int64_t Any::ToInt(Location at) const {
-  if (const int64_t* value = std::get_if<int64_t>(&value_)) return *value;
-  if (const bool* value = std::get_if<bool>(&value_)) return *value;
-  WrongType("an int", *this, at);
+  if (kind_ != Kind::kInt && kind_ != Kind::kBool) WrongType("an int", *this, at);
+  return bits_;
 }
 
 double Any::ToDouble(Location at) const {
@@ -172,53 +157,49 @@ double Any::ToDouble(Location at) const {
 }
 
 Scalar Any::ToScalar(Location at) const {
-  if (const bool* value = std::get_if<bool>(&value_)) return Scalar(*value);
-  if (const int64_t* value = std::get_if<int64_t>(&value_)) return Scalar(*value);
-  if (const double* value = std::get_if<double>(&value_)) return Scalar(*value);
+  if (kind_ == Kind::kBool) return Scalar(bits_ != 0);
+  if (kind_ == Kind::kInt) return Scalar(bits_);
+  if (kind_ == Kind::kFloat) return Scalar(std::bit_cast<double>(bits_));
   WrongType("a number", *this, at);
 }
 
-const std::string& Any::ToStringRef(Location at) const {
-  if (auto* value = std::get_if<std::shared_ptr<const std::string>>(&value_)) return **value;
-  WrongType("a str", *this, at);
+DType Any::ToDType(Location at) const {
+  if (kind_ != Kind::kDType) WrongType("a dtype", *this, at);
+  return static_cast<DType>(bits_);
 }
 
-DType Any::ToDType(Location at) const {
-  if (const DType* value = std::get_if<DType>(&value_)) return *value;
-  WrongType("a dtype", *this, at);
+template <class T>
+T& Any::Held(std::initializer_list<Kind> kinds, const char* expected, const Location& at) const {
+  if (std::find(kinds.begin(), kinds.end(), kind_) == kinds.end()) WrongType(expected, *this, at);
+  return *static_cast<T*>(held_.get());
+}
+
+const std::string& Any::ToStringRef(Location at) const {
+  return Held<std::string>({Kind::kString}, "a str", at);
 }
 
 const Tensor& Any::ToTensor(Location at) const {
-  if (auto* value = std::get_if<std::shared_ptr<const Tensor>>(&value_)) return **value;
-  WrongType("a Tensor", *this, at);
+  return Held<Tensor>({Kind::kTensor}, "a Tensor", at);
 }
 
 const AnyList& Any::ToList(Location at) const {
-  if (auto* value = std::get_if<std::shared_ptr<AnyList>>(&value_)) return **value;
-  if (auto* value = std::get_if<TupleBox>(&value_)) return *value->items;
-  WrongType("a list", *this, at);
+  return Held<AnyList>({Kind::kList, Kind::kTuple}, "a list", at);
 }
 
 AnyList& Any::MutableList(Location at) {
-  if (auto* value = std::get_if<std::shared_ptr<AnyList>>(&value_)) return **value;
-  WrongType("a list that can be changed", *this, at);
+  return Held<AnyList>({Kind::kList}, "a list that can be changed", at);
 }
 
-const AnyDict& Any::ToDict(Location at) const {
-  if (auto* value = std::get_if<std::shared_ptr<AnyDict>>(&value_)) return **value;
-  WrongType("a dict", *this, at);
-}
+const AnyDict& Any::ToDict(Location at) const { return Held<AnyDict>({Kind::kDict}, "a dict", at); }
 
-AnyDict& Any::MutableDict(Location at) { return const_cast<AnyDict&>(ToDict(at)); }
+AnyDict& Any::MutableDict(Location at) { return Held<AnyDict>({Kind::kDict}, "a dict", at); }
 
 std::shared_ptr<Object> Any::ToObject(Location at) const {
-  if (auto* value = std::get_if<std::shared_ptr<Object>>(&value_)) return *value;
-  WrongType("an object", *this, at);
+  return {held_, &Held<Object>({Kind::kObject}, "an object", at)};
 }
 
 std::shared_ptr<const Graph> Any::ToGraph(Location at) const {
-  if (auto* value = std::get_if<std::shared_ptr<const Graph>>(&value_)) return *value;
-  WrongType("a Graph", *this, at);
+  return {held_, &Held<Graph>({Kind::kGraph}, "a Graph", at)};
 }
 
 std::vector<int64_t> Any::ToInts(Location at) const {

@@ -77,6 +77,8 @@ ClassRegistry& Classes() {
 
 }  // namespace
 
+void Push(Stack& stack, Any value) { stack.push_back(std::move(value)); }
+
 Any Pop(Stack& stack) {
   if (stack.empty()) Throw(ErrorCode::kValue, "the stack of a boxed call is empty");
   Any value = std::move(stack.back());

@@ -193,6 +193,9 @@ NodeId Graph::AddNode(const OpDef& op, std::vector<GraphValue> inputs, std::vect
   return Append(std::move(node));
 }
 
+void Graph::SetOutputs(std::vector<GraphValue> outputs) { outputs_ = std::move(outputs); }
+void Graph::AddOutput(GraphValue value) { outputs_.push_back(value); }
+
 NodeId Graph::Append(GraphNode node) {
   NodeId id = size();
   if (node.op == &InputOp()) inputs_.push_back(id);

@@ -88,7 +88,7 @@ uint64_t Checksum(const void* data, int64_t bytes) {
 
 /// Releases borrowed memory; shared pointers that have it know what the memory held.
 struct Release {
-  std::function<void()> deleter;
+  Callback<void()> deleter;
   std::optional<uint64_t> checksum;  // where the option check_borrowed was on
 
   void operator()(void*) const {
@@ -133,7 +133,7 @@ HostTensor HostTensor::Copy(const Shape& shape, const void* data) {
   return result;
 }
 
-HostTensor HostTensor::Borrow(const Shape& shape, void* data, std::function<void()> deleter) {
+HostTensor HostTensor::Borrow(const Shape& shape, void* data, Callback<void()> deleter) {
   CheckSizes("host tensor", shape.sizes());
   CheckData(shape, data);
   Release release{std::move(deleter), {}};
@@ -200,6 +200,13 @@ void HostTensor::CheckType(DType expected, const Location& at) const {
   if (!defined()) Throw(ErrorCode::kUninitializedTensor, "host tensor: it has no value");
   Throw<TypeError>(ErrorCode::kDTypeMismatch, "host tensor: read as {}, but it is {}",
                    NameOf(expected), shape_.to_string());
+}
+
+void HostTensor::CheckCount(size_t given, const Location& at) const {
+  if (given == static_cast<size_t>(numel())) return;
+  LocationScope scope(at);
+  Throw(ErrorCode::kShapeMismatch, "host tensor: {} values given for {}", given,
+        shape_.to_string());
 }
 
 }  // namespace hammock

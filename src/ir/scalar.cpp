@@ -1,5 +1,6 @@
 #include "hammock/scalar.h"
 
+#include <cmath>
 #include <cstring>
 #include <ostream>
 
@@ -26,6 +27,12 @@ Scalar Hold(T value) {
   } else {
     return Scalar::FromBits(DTypeOf<T>, static_cast<uint64_t>(value));
   }
+}
+
+[[noreturn, gnu::cold]] void ThrowDoesNotFit(const char* what, const Scalar& value,
+                                             const char* kind, int bits) {
+  Throw(ErrorCode::kValue, "{}: the value {} does not fit {}{}", what, NumberText(value), kind,
+        bits);
 }
 
 }  // namespace
@@ -69,9 +76,28 @@ Scalar Scalar::Load(DType dtype, const void* in) {
   });
 }
 
-void Scalar::ThrowDoesNotFit(const char* what, const char* kind, int bits) const {
-  Throw(ErrorCode::kValue, "{}: the value {} does not fit {}{}", what, NumberText(*this), kind,
-        bits);
+uint64_t Scalar::IntegerBits(const char* what, bool is_signed, int bits) const {
+  const int digits = bits - is_signed;
+  const uint64_t largest = ~uint64_t{0} >> (64 - digits);
+  const int64_t least = is_signed ? -static_cast<int64_t>(largest) - 1 : 0;
+  if (IsFloating()) {
+    // One past the largest is a power of two, which a double holds exactly.
+    double value = std::trunc(ToDouble());
+    if (value >= static_cast<double>(least) && value < std::ldexp(1.0, digits)) {
+      return is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value))
+                       : static_cast<uint64_t>(value);
+    }
+  } else {
+    bool negative = dtype_ != DType::kU64 && static_cast<int64_t>(bits_) < 0;
+    if (negative ? static_cast<int64_t>(bits_) >= least : bits_ <= largest) return bits_;
+  }
+  ThrowDoesNotFit(what, *this, is_signed ? "i" : "u", bits);
+}
+
+void Scalar::CheckFits(const char* what, float narrowed, const char* kind, int bits) const {
+  if (std::isfinite(ToDouble()) && !std::isfinite(narrowed)) {
+    ThrowDoesNotFit(what, *this, kind, bits);
+  }
 }
 
 std::ostream& operator<<(std::ostream& os, const Scalar& value) { return os << NumberText(value); }

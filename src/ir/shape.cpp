@@ -25,6 +25,8 @@ Dims Dims::Filled(int rank, int64_t value) {
   return dims;
 }
 
+std::vector<int64_t> Dims::vec() const { return {begin(), end()}; }
+
 void Dims::push_back(int64_t value) {
   if (size_ == kMaxRank) Throw(ErrorCode::kValue, "a shape has at most {} dims", kMaxRank);
   values_[size_++] = value;

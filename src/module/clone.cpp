@@ -14,6 +14,7 @@
 #include "hammock/module.h"
 #include "hammock/ops.h"
 #include "module/module_access.h"
+#include "module/module_hooks.h"
 #include "trace/tensor_impl.h"
 
 namespace hammock {

@@ -7,6 +7,8 @@
 #include "base/location_scope.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
+#include "hammock/ir/graph.h"
+#include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ir/graph_sizes.h"
 #include "ir/primitives.h"

@@ -6,6 +6,7 @@
 #include "hammock/module.h"
 #include "hammock/module_hooks.h"
 #include "module/module_access.h"
+#include "module/module_hooks.h"
 
 namespace hammock {
 namespace {

@@ -8,9 +8,11 @@
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/caller_scope.h"
+#include "hammock/ir/graph.h"
 #include "hammock/ops.h"
 #include "hammock/state_dict.h"
 #include "module/module_access.h"
+#include "module/module_hooks.h"
 #include "runtime/budget.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
@@ -55,6 +57,11 @@ std::string NameIn(const Module& caller, const Module& module) {
 
 }  // namespace
 
+size_t GraphBody::num_arguments() const { return graph->inputs().size() - captures.size(); }
+size_t GraphBody::num_results() const { return graph->outputs().size() - writes.size(); }
+
+Module::Module(std::string class_name) : class_name_(std::move(class_name)) {}
+
 Module::~Module() {
   NamesChanged();
   if (hooks_) hooks_->module = nullptr;
@@ -62,6 +69,8 @@ Module::~Module() {
     if (child->parent_ == this) child->parent_ = nullptr;
   }
 }
+
+std::pair<std::string, Any> Module::SavedState() const { return {}; }
 
 std::string Module::FrameLabel(const Module& module, const Module* caller,
                                std::string_view method) {

@@ -7,6 +7,7 @@
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/executor.h"
+#include "hammock/ir/graph.h"
 #include "hammock/ops.h"
 #include "module/module_access.h"
 #include "module/value_bytes.h"

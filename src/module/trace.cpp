@@ -7,6 +7,8 @@
 #include "base/throw.h"
 #include "compiler/sizes/generalise.h"
 #include "hammock/autograd.h"
+#include "hammock/ir/graph.h"
+#include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ir/primitives.h"
 #include "ir/value_map.h"

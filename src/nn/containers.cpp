@@ -40,6 +40,8 @@ ModuleDictImpl::ModuleDictImpl(const std::vector<std::pair<std::string, ModulePt
   for (const auto& [name, module] : modules) insert(name, module, Location());
 }
 
+ParameterListImpl::ParameterListImpl() : Module("ParameterList") {}
+
 void ParameterListImpl::push_back(const Tensor& value, Location at) {
   parameters_.push_back(register_parameter(std::to_string(size()), value, true, at));
 }
@@ -49,8 +51,13 @@ Parameter& ParameterListImpl::operator[](const IndexArg& index) {
   return parameters_[static_cast<size_t>(index.index)];
 }
 
+ParameterDictImpl::ParameterDictImpl() : Module("ParameterDict") {}
 ParameterDictImpl::ParameterDictImpl(const NamedTensors& values) : ParameterDictImpl() {
   for (const auto& [name, value] : values) insert(name, value, Location());
+}
+
+bool ParameterDictImpl::contains(const std::string& name) const {
+  return parameters_.contains(name);
 }
 
 void ParameterDictImpl::insert(const std::string& name, const Tensor& value, Location at) {

@@ -47,6 +47,8 @@ void RNNBase::AddParameters(int gates) {
   }
 }
 
+std::vector<Tensor> RNNBase::params() const { return {params_.begin(), params_.end()}; }
+
 Tensor RNNBase::Batched(const Tensor& input) const {
   if (input.dim() == 3) return input;
   if (input.dim() == 2) return unsqueeze(input, options.batch_first ? 0 : 1);

@@ -6,6 +6,7 @@
 #include "base/throw.h"
 #include "hammock/autocast.h"
 #include "hammock/autograd.h"
+#include "hammock/ir/node.h"
 #include "hammock/ops.h"
 
 namespace hammock::optim {

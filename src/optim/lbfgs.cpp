@@ -6,6 +6,7 @@
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/caller_scope.h"
+#include "hammock/ir/node.h"
 #include "hammock/ops.h"
 
 namespace hammock::optim {
@@ -54,7 +55,7 @@ void LBFGS::Remember(const Tensor& grad) {
   double product = Dot(change, step);
   if (!(product > 1e-10)) return;
   if (static_cast<int64_t>(progress_.history.size()) == options_.history_size)
-    progress_.history.pop_front();
+    progress_.history.erase(progress_.history.begin());
   progress_.history.push_back({change, step, 1 / product});
   progress_.curvature = product / Dot(change, change);
 }

@@ -2,20 +2,21 @@
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
+#include "hammock/ir/node.h"
 #include "hammock/ops.h"
 
 namespace hammock::optim {
 
 Hyper::Hyper(double value, const Device& device)
     : tensor_(hammock::tensor(value, DType::kF64, device)),
-      known_(tensor_.value()),
+      known_(std::make_shared<Value>(tensor_.value())),
       number_(value) {}
 
 double Hyper::value() const {
   // A value never changes once it is recorded; a tensor that has another one is read.
-  if (Value now = tensor_.value(); now != known_) {
+  if (Value now = tensor_.value(); now != *known_) {
     number_ = tensor_.item<double>();
-    known_ = std::move(now);
+    known_ = std::make_shared<Value>(std::move(now));
   }
   return number_;
 }
@@ -24,7 +25,7 @@ void Hyper::set(double value) {
   if (this->value() == value) return;
   NoGradGuard no_grad;
   tensor_.copy_(hammock::tensor(value, DType::kF64, tensor_.device()));
-  known_ = tensor_.value();
+  known_ = std::make_shared<Value>(tensor_.value());
   number_ = value;
 }
 
@@ -81,6 +82,11 @@ double Optimizer::momentum(int group, Location at) const {
   LocationScope scope(at);
   return GroupAt(group).momentum.value();
 }
+
+Optimizer::Optimizer() = default;
+Optimizer::~Optimizer() = default;
+
+StateShapes Optimizer::ExpectedState(const StateShapes&) const { return ShapesOf(state_dict()); }
 
 void Optimizer::zero_grad(Location at) {
   LocationScope scope(at);

@@ -1,5 +1,6 @@
 #include "hammock/optim/rules.h"
 
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -197,8 +198,7 @@ Rule<Options>::Rule(std::vector<Group<Options>> groups, Location at) {
 
 /// Adds one to the counts of the parameters that have gradients. Where only some of those that
 /// share a count have one, these get a count of their own.
-template <class Options>
-void Rule<Options>::CountSteps(const std::vector<Tensor>& grads) {
+void RuleOptimizer::CountSteps(const std::vector<Tensor>& grads) {
   std::vector<uint8_t> some(counts_.size()), all(counts_.size(), 1);
   for (size_t i = 0; i < slots_.size(); ++i) {
     (grads[i].defined() ? some : all)[slots_[i].count] = grads[i].defined();
@@ -219,8 +219,7 @@ void Rule<Options>::CountSteps(const std::vector<Tensor>& grads) {
   }
 }
 
-template <class Options>
-void Rule<Options>::step(Location at) {
+void RuleOptimizer::step(Location at) {
   LocationScope scope(at);
   NoGradGuard no_grad;
   std::vector<Tensor> grads;
@@ -244,8 +243,7 @@ void Rule<Options>::step(Location at) {
   AtNaturalEnd(NaturalEnd::kOptimizerStep);
 }
 
-template <class Options>
-StateDict Rule<Options>::state_dict() const {
+StateDict RuleOptimizer::state_dict() const {
   StateDict state = Optimizer::state_dict();
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
@@ -258,8 +256,7 @@ StateDict Rule<Options>::state_dict() const {
   return state;
 }
 
-template <class Options>
-std::vector<Tensor> Rule<Options>::tensors() const {
+std::vector<Tensor> RuleOptimizer::tensors() const {
   std::vector<Tensor> all;
   for (const Slot& slot : slots_) {
     all.insert(all.end(), slot.updated.begin(), slot.updated.end());
@@ -268,8 +265,7 @@ std::vector<Tensor> Rule<Options>::tensors() const {
   return all;
 }
 
-template <class Options>
-void Rule<Options>::load_state_dict(const StateDict& state, Location at) {
+void RuleOptimizer::load_state_dict(const StateDict& state, Location at) {
   LocationScope scope(at);
   // Counts that differ must not share a tensor; where they agree the handles stay, which compiled
   // functions hold.
@@ -281,8 +277,7 @@ void Rule<Options>::load_state_dict(const StateDict& state, Location at) {
     size_t before = slots_[i].count;
     auto given = state.find(fmt::format("{}.step", i));
     if (given == state.end() || given->second.numel() != 1) continue;  // refused below
-    auto [place, fresh] =
-        places.try_emplace({before, given->second.template item<double>()}, before);
+    auto [place, fresh] = places.try_emplace({before, given->second.item<double>()}, before);
     if (fresh && !seen.insert(before).second) {
       place->second = counts_.size();
       counts_.push_back(counts_[before].clone());

@@ -26,6 +26,10 @@ Scheduler::Scheduler(Optimizer& optimizer) : optimizer_(optimizer) {
   for (int i = 0; i < optimizer.groups(); ++i) base_lrs_.push_back(optimizer.lr(i));
 }
 
+Scheduler::~Scheduler() = default;
+
+void Scheduler::SetBaseLrs(const std::vector<double>& lrs) { base_lrs_ = lrs; }
+
 void Scheduler::set_last_step(int64_t step, Location at) {
   LocationScope scope(at);
   if (step < 0) Throw(ErrorCode::kValue, "schedule: step {} is below 0", step);

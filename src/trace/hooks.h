@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "hammock/ir/node.h"
 #include "hammock/random.h"
 #include "hammock/tensor.h"
 

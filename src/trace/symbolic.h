@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hammock/ir/graph.h"
+#include "hammock/ir/node.h"
 #include "hammock/tensor.h"
 
 namespace hammock {

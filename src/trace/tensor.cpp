@@ -238,8 +238,7 @@ Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
   return self;
 }
 
-Any::Any(const Tensor& value)
-    : value_(std::shared_ptr<const Tensor>(std::make_shared<Tensor>(value))) {}
+Any::Any(const Tensor& value) : Any(Kind::kTensor, std::make_shared<Tensor>(value)) {}
 
 std::string TensorSummary(const Tensor& tensor) { return tensor.summary(); }
 

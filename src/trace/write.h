@@ -1,6 +1,7 @@
 #pragma once
 /// Writes to tensors: another value, through views, with its history.
 
+#include "hammock/ir/node.h"
 #include "hammock/tensor.h"
 
 namespace hammock {

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

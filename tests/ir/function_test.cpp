@@ -1,4 +1,5 @@
 #include "hammock/ir/function.h"
+#include "hammock/ir/op_def.h"
 
 #include <gtest/gtest.h>
 

@@ -95,6 +95,12 @@ TEST(HostTensor, BorrowsAndReleases) {
   EXPECT_EQ(released, 1);
 }
 
+TEST(HostTensor, KeepsMemoryThatItRefusesToTheCaller) {
+  int released = 0;
+  EXPECT_THROW(HostTensor::Borrow(Shape(f32, {2}), nullptr, [&] { ++released; }), ValueError);
+  EXPECT_EQ(released, 0);
+}
+
 TEST(HostTensor, ComparesBits) {
   HostTensor a = HostTensor::From<float>({0.0f, NAN}, {2});
   EXPECT_TRUE(a.SameBits(HostTensor::Copy(a.shape(), a.data())));

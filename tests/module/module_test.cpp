@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hammock/hammock.h"
+#include "hammock/ir/graph.h"
 #include "ir/expect_error.h"
 
 namespace hammock {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -9,6 +10,7 @@
 
 #include "base/log.h"
 #include "hammock/hammock.h"
+#include "hammock/ir/graph.h"
 #include "support/tensor_matchers.h"
 #include "trace/tensor_impl.h"
 

@@ -78,7 +78,7 @@ TEST_F(Repro, SavesWhatHasFailed) {
 
 TEST_F(Repro, RunsInAnotherProcess) {
   SaveRepro(path, {On({1, 2}) * 3.0});
-  std::string command = std::string(HAMMOCK_REPRO_CHILD) + " " + path;
+  std::string command = HAMMOCK_REPRO_CHILD " " + path;
   EXPECT_EQ(std::system((command + " 3 6").c_str()), 0);
   EXPECT_NE(std::system((command + " 3 7 2>/dev/null").c_str()), 0);
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "hammock/config.h"
 #include "hammock/custom_call.h"
 #include "runtime/runtime.h"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hammock/hammock.h"
+#include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_data.h"
 #include "ir/primitives.h"
 #include "trace/apply.h"

@@ -6,6 +6,7 @@
 
 #include "backends/reference/interpreter.h"
 #include "fuzz/generator.h"
+#include "hammock/error.h"
 
 namespace hammock::fuzz {
 namespace {

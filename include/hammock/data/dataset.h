@@ -42,10 +42,9 @@ class HAMMOCK_API ArrayDataset : public Dataset {
 /// A data set whose examples go through a function, in the thread that asks for them.
 class HAMMOCK_API MapDataset : public Dataset {
  public:
-  MapDataset(std::shared_ptr<const Dataset> from, std::function<Example(Example)> change)
-      : from_(std::move(from)), change_(std::move(change)) {}
+  MapDataset(std::shared_ptr<const Dataset> from, std::function<Example(Example)> change);
   int64_t size() const override { return from_->size(); }
-  Example get(int64_t index) const override { return change_(from_->get(index)); }
+  Example get(int64_t index) const override;
 
  private:
   std::shared_ptr<const Dataset> from_;

@@ -36,8 +36,7 @@ class HAMMOCK_API RandomSampler : public Sampler {
 /// Some examples, shuffled.
 class HAMMOCK_API SubsetRandomSampler : public Sampler {
  public:
-  SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed)
-      : indices_(std::move(indices)), seed_(seed) {}
+  SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed);
   std::vector<int64_t> Order(int64_t size, int64_t epoch) const override;
 
  private:

@@ -34,7 +34,7 @@ class HAMMOCK_API SafetensorsFile {
   /// In the order of their data.
   const std::vector<std::string>& names() const { return names_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  bool Has(const std::string& name) const { return entries_.contains(name); }
+  bool Has(const std::string& name) const;
   /// ValueError (kUnknownName) where there is none.
   const Shape& ShapeOf(const std::string& name, Location at = Location::current()) const;
   /// Memory of the file as long as someone holds it, where its place allows.

@@ -3,10 +3,13 @@
 ///
 /// Lists, dicts and objects are shared by reference, as in Python. Not thread-safe per object.
 
+#include <bit>
+#include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "hammock/export.h"
@@ -49,24 +52,24 @@ class HAMMOCK_API Any {
   };
 
   Any() = default;
-  Any(std::nullptr_t) {}                               // NOLINT: boxes like a literal
-  Any(bool value) : value_(value) {}                   // NOLINT
-  Any(int value) : value_(int64_t{value}) {}           // NOLINT
-  Any(int64_t value) : value_(value) {}                // NOLINT
-  Any(double value) : value_(value) {}                 // NOLINT
-  Any(const char* value) : Any(std::string(value)) {}  // NOLINT
-  Any(std::string value);                              // NOLINT
-  Any(DType value) : value_(value) {}                  // NOLINT
-  Any(const Scalar& value);                            // NOLINT
-  Any(const Tensor& value);                            // NOLINT: defined beside Tensor
-  Any(AnyList value);                                  // NOLINT: a list
-  Any(AnyDict value);                                  // NOLINT
-  Any(std::shared_ptr<Object> value);                  // NOLINT
-  Any(std::shared_ptr<const Graph> value);             // NOLINT
+  Any(std::nullptr_t) {}                          // NOLINT: boxes like a literal
+  Any(bool value) : Any(Kind::kBool, value) {}    // NOLINT
+  Any(int value) : Any(Kind::kInt, value) {}      // NOLINT
+  Any(int64_t value) : Any(Kind::kInt, value) {}  // NOLINT
+  Any(double value) : Any(Kind::kFloat, std::bit_cast<int64_t>(value)) {}  // NOLINT
+  Any(const char* value) : Any(std::string(value)) {}                      // NOLINT
+  Any(std::string value);                                                  // NOLINT
+  Any(DType value) : Any(Kind::kDType, static_cast<int64_t>(value)) {}     // NOLINT
+  Any(const Scalar& value);                                                // NOLINT
+  Any(const Tensor& value);                 // NOLINT: defined beside Tensor
+  Any(AnyList value);                       // NOLINT: a list
+  Any(AnyDict value);                       // NOLINT
+  Any(std::shared_ptr<Object> value);       // NOLINT
+  Any(std::shared_ptr<const Graph> value);  // NOLINT
   static Any Tuple(AnyList values);
   static Any Ints(const std::vector<int64_t>& values);
 
-  Kind kind() const;
+  Kind kind() const { return kind_; }
   /// "none", "bool", "int", "float", "str", "dtype", "Tensor", "list", "tuple", "dict", class name.
   std::string type_name() const;
 
@@ -99,13 +102,15 @@ class HAMMOCK_API Any {
   std::string to_string() const;
 
  private:
-  struct TupleBox {
-    std::shared_ptr<AnyList> items;
-  };
-  std::variant<std::monostate, bool, int64_t, double, DType, std::shared_ptr<const std::string>,
-               std::shared_ptr<const Tensor>, std::shared_ptr<AnyList>, TupleBox,
-               std::shared_ptr<AnyDict>, std::shared_ptr<Object>, std::shared_ptr<const Graph>>
-      value_;
+  Any(Kind kind, int64_t bits) : kind_(kind), bits_(bits) {}
+  Any(Kind kind, std::shared_ptr<void> held) : kind_(kind), held_(std::move(held)) {}
+  /// What a value of these kinds holds; TypeError with `expected` for one of another kind.
+  template <class T>
+  T& Held(std::initializer_list<Kind> kinds, const char* expected, const Location& at) const;
+
+  Kind kind_ = Kind::kNone;
+  int64_t bits_ = 0;            // a number, the bits of a double, a dtype
+  std::shared_ptr<void> held_;  // a value of any other kind
 };
 
 }  // namespace hammock

@@ -21,17 +21,19 @@
 #include "hammock/error.h"
 #include "hammock/export.h"
 #include "hammock/ir/any.h"
-#include "hammock/ir/op_def.h"
 #include "hammock/ir/schema.h"
+#include "hammock/location.h"
 
 namespace hammock {
+
+struct OpDef;
 
 using AnyKwargs = std::vector<std::pair<std::string, Any>>;
 
 /// Where a boxed call finds its arguments and leaves its results, the last one on top.
 using Stack = std::vector<Any>;
 
-inline void Push(Stack& stack, Any value) { stack.push_back(std::move(value)); }
+HAMMOCK_API void Push(Stack& stack, Any value);
 /// ValueError where the stack is empty.
 HAMMOCK_API Any Pop(Stack& stack);
 
@@ -46,6 +48,9 @@ struct HAMMOCK_API Function {
 
 /// An op as a function of a stack.
 HAMMOCK_API Function FunctionOf(const OpDef& op);
+/// Calls an op by name through its schema; overloads are tried in order of registration.
+HAMMOCK_API Any CallOp(std::string_view name, const std::vector<Any>& args,
+                       const AnyKwargs& kwargs = {}, Location at = Location::current());
 
 /// A class whose objects travel in an Any; their type_name() is its name.
 struct HAMMOCK_API ClassDef {

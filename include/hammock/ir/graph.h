@@ -81,8 +81,8 @@ class HAMMOCK_API Graph {
                  LocationId location = 0);
   /// Appends a node as given; the verifier checks it later.
   NodeId Append(GraphNode node);
-  void SetOutputs(std::vector<GraphValue> outputs) { outputs_ = std::move(outputs); }
-  void AddOutput(GraphValue value) { outputs_.push_back(value); }
+  void SetOutputs(std::vector<GraphValue> outputs);
+  void AddOutput(GraphValue value);
 
   int size() const { return static_cast<int>(nodes_.size()); }
   const std::vector<GraphNode>& nodes() const { return nodes_; }

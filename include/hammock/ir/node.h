@@ -16,6 +16,7 @@
 
 #include "hammock/export.h"
 #include "hammock/ir/attr.h"
+#include "hammock/ir/device_id.h"
 #include "hammock/ir/hash.h"
 #include "hammock/ir/op_def.h"
 #include "hammock/ir/shape.h"
@@ -114,10 +115,6 @@ struct Output {
   uint32_t index = 0;
   bool operator==(const Output&) const = default;
 };
-
-/// Index into the process's device table; see device.h.
-using DeviceId = uint16_t;
-inline constexpr DeviceId kNoDevice = 0xffff;  ///< lifted scalars and symbolic tensors
 
 class HAMMOCK_API Node {
  public:

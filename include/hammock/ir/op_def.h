@@ -23,6 +23,7 @@
 #include "hammock/export.h"
 #include "hammock/ir/any.h"
 #include "hammock/ir/attr.h"
+#include "hammock/ir/function.h"
 #include "hammock/ir/hash.h"
 #include "hammock/ir/scalar_fn.h"
 #include "hammock/ir/schema.h"
@@ -209,11 +210,6 @@ class HAMMOCK_API OpRegistrar {
 
 /// A Markdown table of all registered ops: signature, what it does, dtypes, kind, gradient.
 HAMMOCK_API std::string DescribeOps();
-
-/// Calls an op by name through its schema; overloads are tried in order of registration.
-HAMMOCK_API Any CallOp(std::string_view name, const std::vector<Any>& args,
-                       const std::vector<std::pair<std::string, Any>>& kwargs = {},
-                       Location at = Location::current());
 
 /// Result types of a node of `op`: the record's inference, or its dtype rule.
 HAMMOCK_API std::vector<Shape> InferShapes(const OpDef& op, std::span<const Shape* const> in,

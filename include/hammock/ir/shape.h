@@ -32,8 +32,9 @@ class HAMMOCK_API Dims {
     values_[0] = static_cast<int64_t>(value);
   }
   Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
-  Dims(std::span<const int64_t> values);  // NOLINT: a view of integers is a Dims
-  Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}  // NOLINT
+  Dims(std::span<const int64_t> values);    // NOLINT: a view of integers is a Dims
+  Dims(const std::vector<int64_t>& values)  // NOLINT
+      : Dims(std::span(values.data(), values.size())) {}
   static Dims Filled(int rank, int64_t value);
 
   int size() const { return size_; }
@@ -45,8 +46,10 @@ class HAMMOCK_API Dims {
   const int64_t* end() const { return values_.data() + size_; }
   int64_t* begin() { return values_.data(); }
   int64_t* end() { return values_.data() + size_; }
-  operator std::span<const int64_t>() const { return {begin(), end()}; }  // NOLINT
-  std::vector<int64_t> vec() const { return {begin(), end()}; }
+  operator std::span<const int64_t>() const {  // NOLINT
+    return {begin(), static_cast<size_t>(size_)};
+  }
+  std::vector<int64_t> vec() const;
 
   void push_back(int64_t value);
   void insert(int position, int64_t value);

@@ -99,7 +99,7 @@ class HAMMOCK_API ModuleDictImpl : public Module {
 ///   Tensor y = x.matmul((*list)[0]);
 class HAMMOCK_API ParameterListImpl : public Module {
  public:
-  ParameterListImpl() : Module("ParameterList") {}
+  ParameterListImpl();
   template <std::convertible_to<Tensor>... T>
   explicit ParameterListImpl(const T&... values) : ParameterListImpl() {
     (push_back(values, Location()), ...);
@@ -117,11 +117,11 @@ class HAMMOCK_API ParameterListImpl : public Module {
 /// Parameters by name.
 class HAMMOCK_API ParameterDictImpl : public Module {
  public:
-  ParameterDictImpl() : Module("ParameterDict") {}
+  ParameterDictImpl();
   explicit ParameterDictImpl(const NamedTensors& values);
   void insert(const std::string& name, const Tensor& value, Location at = Location::current());
   size_t size() const { return parameters_.size(); }
-  bool contains(const std::string& name) const { return parameters_.contains(name); }
+  bool contains(const std::string& name) const;
   /// ValueError where there is none.
   Parameter& operator[](const NameArg& name);
 

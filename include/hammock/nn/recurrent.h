@@ -48,7 +48,7 @@ class HAMMOCK_API RNNBase : public Module {
   Tensor PackedState(const std::optional<Tensor>& given, const PackedSequence& input,
                      int64_t size) const;
   /// As the ops take them.
-  std::vector<Tensor> params() const { return {params_.begin(), params_.end()}; }
+  std::vector<Tensor> params() const;
 
  private:
   void AddParameters(int gates);

@@ -86,10 +86,9 @@ class HAMMOCK_API TensorLiteral {
  public:
   template <class T>
   requires std::is_arithmetic_v<T> || std::same_as<T, Half> || std::same_as<T, BFloat16>
-  TensorLiteral(T value) : value_(value) {}              // NOLINT
-  TensorLiteral(const Scalar& value) : value_(value) {}  // NOLINT
-  TensorLiteral(std::initializer_list<TensorLiteral> items)
-      : list_(true), items_(items) {}  // NOLINT
+  TensorLiteral(T value) : value_(value) {}                   // NOLINT
+  TensorLiteral(const Scalar& value) : value_(value) {}       // NOLINT
+  TensorLiteral(std::initializer_list<TensorLiteral> items);  // NOLINT
 
  private:
   friend class LiteralReader;

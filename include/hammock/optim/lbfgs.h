@@ -10,7 +10,6 @@
 ///     return loss;
 ///   });
 
-#include <deque>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -56,9 +55,9 @@ class HAMMOCK_API LBFGS : public Optimizer {
   struct Progress {
     int64_t iterations = 0;
     Tensor direction, previous_grad;
-    double length = 0;         // of the last step, in directions
-    double curvature = 1;      // the scale of the first estimate
-    std::deque<Pair> history;  // oldest first
+    double length = 0;          // of the last step, in directions
+    double curvature = 1;       // the scale of the first estimate
+    std::vector<Pair> history;  // oldest first
   };
   Tensor Iterate(const std::function<Tensor()>& closure);
   Tensor FlatGrad() const;

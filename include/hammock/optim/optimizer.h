@@ -9,11 +9,11 @@
 /// What changes from step to step (learning rate, momentum, the count of steps) is in tensors, so
 /// a schedule never causes a compile. An optimiser is used by one thread at a time.
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "hammock/export.h"
-#include "hammock/ir/node.h"
 #include "hammock/state_dict.h"
 #include "hammock/tensor.h"
 
@@ -32,14 +32,14 @@ class HAMMOCK_API Hyper {
   void set(double value);
 
  private:
-  Tensor tensor_;        // the same handle for ever
-  mutable Value known_;  // of the tensor, when it had the number `number_`
+  Tensor tensor_;                               // the same handle for ever
+  mutable std::shared_ptr<const Value> known_;  // of the tensor, when it had the number `number_`
   mutable double number_;
 };
 
 class HAMMOCK_API Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -62,7 +62,7 @@ class HAMMOCK_API Optimizer {
   /// shape are listed in one ValueError; then nothing has been loaded.
   virtual void load_state_dict(const StateDict& state, Location at = Location::current());
   /// What load_state_dict expects when it is given a state of such shapes.
-  virtual StateShapes ExpectedState(const StateShapes&) const { return ShapesOf(state_dict()); }
+  virtual StateShapes ExpectedState(const StateShapes& given) const;
   /// All tensors that a step may change, always in the same order; some may be given twice.
   virtual std::vector<Tensor> tensors() const;
 
@@ -71,7 +71,7 @@ class HAMMOCK_API Optimizer {
     std::vector<Tensor> params;
     Hyper lr, momentum;
   };
-  Optimizer() = default;
+  Optimizer();
   /// Refuses parameters that are undefined, not leaves, not floats, or given before.
   void AddGroup(const std::vector<Tensor>& params, double lr, double momentum);
   const ParamGroup& GroupAt(int group) const;

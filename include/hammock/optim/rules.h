@@ -8,6 +8,10 @@
 #include "hammock/ir/attr.h"
 #include "hammock/optim/optimizer.h"
 
+namespace hammock {
+struct OpDef;
+}
+
 namespace hammock::optim {
 
 struct HAMMOCK_API SGDOptions {
@@ -56,26 +60,17 @@ struct Group {
   Options options;
 };
 
-template <class Options>
-class HAMMOCK_API Rule : public Optimizer {
+/// What the rules below have in common, whatever their options.
+class HAMMOCK_API RuleOptimizer : public Optimizer {
  public:
-  explicit Rule(std::vector<Tensor> params, Options options = {},
-                Location at = Location::current());
-  explicit Rule(std::vector<Group<Options>> groups, Location at = Location::current());
-
   /// Updates every parameter that has a gradient: one recorded op for each.
   void step(Location at = Location::current());
-  /// As they were given; `lr()` and `momentum()` have the present values of those two.
-  const Options& options(int group = 0, Location at = Location::current()) const {
-    params(group, at);
-    return options_[static_cast<size_t>(group)];
-  }
 
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& state, Location at = Location::current()) override;
   std::vector<Tensor> tensors() const override;
 
- private:
+ protected:
   /// What the updates of a group have in common.
   struct GroupUpdate {
     const OpDef* op;
@@ -89,12 +84,30 @@ class HAMMOCK_API Rule : public Optimizer {
     int group;
     size_t count;  // which of `counts_`
   };
-  void CountSteps(const std::vector<Tensor>& grads);
 
-  std::vector<Options> options_;
   std::vector<GroupUpdate> updates_;  // by group
   std::vector<Slot> slots_;
   std::vector<Tensor> counts_;  // f64[]; parameters that had the same number of updates share one
+
+ private:
+  void CountSteps(const std::vector<Tensor>& grads);
+};
+
+template <class Options>
+class HAMMOCK_API Rule : public RuleOptimizer {
+ public:
+  explicit Rule(std::vector<Tensor> params, Options options = {},
+                Location at = Location::current());
+  explicit Rule(std::vector<Group<Options>> groups, Location at = Location::current());
+
+  /// As they were given; `lr()` and `momentum()` have the present values of those two.
+  const Options& options(int group = 0, Location at = Location::current()) const {
+    params(group, at);
+    return options_[static_cast<size_t>(group)];
+  }
+
+ private:
+  std::vector<Options> options_;
 };
 
 using SGD = Rule<SGDOptions>;
@@ -107,16 +120,5 @@ using RMSprop = Rule<RMSpropOptions>;
 using Adagrad = Rule<AdagradOptions>;
 using Adadelta = Rule<AdadeltaOptions>;
 using Lion = Rule<LionOptions>;
-
-extern template class Rule<SGDOptions>;
-extern template class Rule<AdamOptions>;
-extern template class Rule<AdamWOptions>;
-extern template class Rule<AdamaxOptions>;
-extern template class Rule<NAdamOptions>;
-extern template class Rule<RAdamOptions>;
-extern template class Rule<RMSpropOptions>;
-extern template class Rule<AdagradOptions>;
-extern template class Rule<AdadeltaOptions>;
-extern template class Rule<LionOptions>;
 
 }  // namespace hammock::optim

@@ -18,7 +18,7 @@ namespace hammock::optim {
 
 class HAMMOCK_API Scheduler {
  public:
-  virtual ~Scheduler() = default;
+  virtual ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
@@ -43,7 +43,7 @@ class HAMMOCK_API Scheduler {
   friend class SequentialLR;
   virtual double LrAt(int64_t step, int group) const = 0;
   virtual void SetOthers(int64_t) {}
-  virtual void SetBaseLrs(const std::vector<double>& lrs) { base_lrs_ = lrs; }
+  virtual void SetBaseLrs(const std::vector<double>& lrs);
 
   Optimizer& optimizer_;
   std::vector<double> base_lrs_;

@@ -1,5 +1,6 @@
 // Histograms: counts of elements, or sums of their weights, in bins.
 
+#include <limits>
 #include <optional>
 
 #include "base/throw.h"

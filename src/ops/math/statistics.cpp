@@ -1,6 +1,7 @@
 // Moments, norms and sums of exponentials.
 
 #include <cmath>
+#include <limits>
 
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"

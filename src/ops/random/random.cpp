@@ -1,5 +1,6 @@
 #include "hammock/ops/random.h"
 
+#include <limits>
 #include <numbers>
 
 #include "base/throw.h"

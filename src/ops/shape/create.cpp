@@ -85,6 +85,9 @@ Tensor from_blob(const void* data, const Dims& size, DType dtype, BorrowedMemory
                 device, at);
 }
 
+TensorLiteral::TensorLiteral(std::initializer_list<TensorLiteral> items)
+    : list_(true), items_(items) {}
+
 void CheckElementCount(size_t count, const Dims& size, const Location& at) {
   LocationScope scope(at);
   CheckSizes("tensor", size);

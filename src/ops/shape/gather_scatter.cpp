@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/throw.h"
 #include "hammock/metric.h"
 #include "hammock/ops/elementwise.h"

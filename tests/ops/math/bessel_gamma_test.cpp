@@ -1,4 +1,7 @@
 #include "hammock/error.h"
+
+#include <limits>
+
 #include "hammock/testing.h"
 #include "ops/expect.h"
 

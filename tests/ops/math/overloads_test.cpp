@@ -1,6 +1,7 @@
 // Forms of calls that users type: numbers for lists of one, sizes one by one, literals, casts.
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "hammock/error.h"

@@ -1,4 +1,7 @@
 #include "hammock/error.h"
+
+#include <limits>
+
 #include "ops/expect.h"
 
 namespace hammock {

@@ -1,4 +1,5 @@
 #include "hammock/error.h"
+#include "hammock/ir/op_def.h"
 #include "ops/expect.h"
 
 namespace hammock {

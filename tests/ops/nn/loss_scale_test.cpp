@@ -1,3 +1,4 @@
+#include "hammock/ir/op_def.h"
 #include "ops/expect.h"
 
 namespace hammock {

@@ -1,3 +1,4 @@
+#include "hammock/ir/node.h"
 #include "ops/expect.h"
 
 namespace hammock {
