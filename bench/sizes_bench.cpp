@@ -199,7 +199,7 @@ void DecodeWithCache() {
     Tensor x = ones({1, 1, kWidth});
     std::vector<Tensor> grown;
     for (int64_t i = 0; i < kLayers; ++i) {
-      const Tensor* w = &weights[static_cast<size_t>(4 * i)];
+      const Tensor* w = &weights[4 * i];
       Tensor qkv = linear(rms_norm(x, {kWidth}), w[0]).view({1, 1, 3, kHeads, kHead});
       auto part = [&](int64_t p) { return qkv.select(2, p).transpose(1, 2); };
       auto with_past = [&](int64_t p) {

@@ -193,7 +193,7 @@ std::vector<Tensor> AutogradContext::get_saved_variables() const {
   std::vector<Tensor> tensors;
   for (const State::Saved& saved : state_->saved) {
     Value value = saved.value;
-    if (saved.output >= 0) value.tape = state_->output_tapes[static_cast<size_t>(saved.output)];
+    if (saved.output >= 0) value.tape = state_->output_tapes[saved.output];
     tensors.push_back(value ? Tensor::FromValue(std::move(value)) : Tensor());
   }
   return tensors;

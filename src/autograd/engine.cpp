@@ -161,7 +161,7 @@ class Pass {
   }
 
   void Deliver(TapeEntry& entry, const Visit& visit, std::vector<Tensor>& results) {
-    for (int i = visit.target; i >= 0; i = same_target_[static_cast<size_t>(i)]) {
+    for (int i = visit.target; i >= 0; i = same_target_[i]) {
       const auto target = static_cast<size_t>(i);
       results[target] = arrived_[request_.targets[target].index];
     }

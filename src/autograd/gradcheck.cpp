@@ -133,9 +133,8 @@ Tensor OperandOf(const OpDef& op, size_t place, const Shape& type) {
   int64_t row = type.rank() > 1 ? std::max<int64_t>(type.sizes().back(), 1) : 1;
   for (int64_t i = 0; i < type.numel(); ++i) {
     double spread = Spread(static_cast<int64_t>(place) * 100 + i);
-    values[static_cast<size_t>(i)] = IsFloat(type.dtype())
-                                         ? op.domain.lo + (op.domain.hi - op.domain.lo) * spread
-                                         : static_cast<double>(i / row % 2);
+    values[i] = IsFloat(type.dtype()) ? op.domain.lo + (op.domain.hi - op.domain.lo) * spread
+                                      : static_cast<double>(i / row % 2);
   }
   DType dtype = IsFloat(type.dtype()) ? DType::kF64 : type.dtype();
   return tensor(values, type.sizes(), DType::kF64).to(dtype);

@@ -129,14 +129,14 @@ Subset::Subset(std::shared_ptr<const Dataset> from, std::vector<int64_t> indices
 
 Example Subset::get(int64_t index) const {
   CheckIndex(index, size());
-  return from_->get(indices_[static_cast<size_t>(index)]);
+  return from_->get(indices_[index]);
 }
 
 Example Subset::batch(std::span<const int64_t> indices) const {
   std::vector<int64_t> own;
   for (int64_t index : indices) {
     CheckIndex(index, size());
-    own.push_back(indices_[static_cast<size_t>(index)]);
+    own.push_back(indices_[index]);
   }
   return from_->batch(own);
 }
@@ -154,7 +154,7 @@ Example ConcatDataset::get(int64_t index) const {
   CheckIndex(index, size());
   auto part = std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin();
   int64_t start = part == 0 ? 0 : ends_[static_cast<size_t>(part) - 1];
-  return parts_[static_cast<size_t>(part)]->get(index - start);
+  return parts_[part]->get(index - start);
 }
 
 std::vector<std::shared_ptr<const Dataset>> RandomSplit(std::shared_ptr<const Dataset> from,

@@ -95,7 +95,7 @@ std::vector<int64_t> WeightedRandomSampler::Order(int64_t, int64_t epoch) const 
     if (weights_[i] > 0) keys.emplace_back(-drawn / weights_[i], static_cast<int64_t>(i));
   }
   std::sort(keys.begin(), keys.end());
-  for (int64_t i = 0; i < count_; ++i) order.push_back(keys[static_cast<size_t>(i)].second);
+  for (int64_t i = 0; i < count_; ++i) order.push_back(keys[i].second);
   return order;
 }
 
@@ -116,7 +116,7 @@ std::vector<int64_t> DistributedSampler::Order(int64_t size, int64_t epoch) cons
   if (size == 0) return order;
   int64_t share = (size + world_ - 1) / world_;
   for (int64_t i = 0; i < share; ++i) {
-    order.push_back(all[static_cast<size_t>((rank_ + i * world_) % size)]);
+    order.push_back(all[(rank_ + i * world_) % size]);
   }
   return order;
 }

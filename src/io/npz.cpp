@@ -391,7 +391,7 @@ HostTensor NpzFile::Read(std::string_view name, Location at) const {
   LocationScope scope(at);
   int index = Find(name);
   if (index < 0) Throw(ErrorCode::kUnknownName, "{}: no array named '{}'", path_, name);
-  const Entry& entry = entries_[static_cast<size_t>(index)];
+  const Entry& entry = entries_[index];
   Bytes bytes = Bytes(*bytes_).subspan(entry.offset, entry.size);
   std::string where = fmt::format("{}: {}", path_, name);
   if (Crc32(bytes) != entry.checksum) {

@@ -248,7 +248,7 @@ std::optional<int64_t> SizeInAttr(const Attr& attr, int position) {
   if (position < 0) return std::nullopt;
   if (attr.kind() == Attr::Kind::kInts) {
     if (position >= static_cast<int>(attr.ints().size())) return std::nullopt;
-    return attr.ints()[static_cast<size_t>(position)];
+    return attr.ints()[position];
   }
   if (attr.kind() != Attr::Kind::kScalar || position != 0) return std::nullopt;
   Scalar scalar = attr.scalar();

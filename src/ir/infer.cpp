@@ -75,8 +75,7 @@ void CheckCounts(const OpDef& op, std::span<const Shape* const> in, std::span<co
     if (in[i]) [[likely]]
       continue;
     size_t last = info.operand_args.size() - 1;
-    const SchemaArgument& argument =
-        info.schema.arguments()[static_cast<size_t>(info.operand_args[std::min(i, last)])];
+    const SchemaArgument& argument = info.schema.arguments()[info.operand_args[std::min(i, last)]];
     if (argument.type.list ? argument.type.optional_items : argument.type.optional) continue;
     Throw(ErrorCode::kUninitializedTensor, "{}: operand {} (`{}`) is undefined", info.name, i,
           argument.name);

@@ -26,7 +26,7 @@ void CheckIndex(const Module& module, const IndexArg& index, size_t size) {
 const ModulePtr& detail::ChildAt(const Module& module, const IndexArg& index) {
   const auto& children = module.named_children();
   CheckIndex(module, index, children.size());
-  return children[static_cast<size_t>(index.index)].second;
+  return children[index.index].second;
 }
 
 void ModuleListImpl::ThrowOtherType(const IndexArg& index) const {
@@ -48,7 +48,7 @@ void ParameterListImpl::push_back(const Tensor& value, Location at) {
 
 Parameter& ParameterListImpl::operator[](const IndexArg& index) {
   CheckIndex(*this, index, size());
-  return parameters_[static_cast<size_t>(index.index)];
+  return parameters_[index.index];
 }
 
 ParameterDictImpl::ParameterDictImpl() : Module("ParameterDict") {}

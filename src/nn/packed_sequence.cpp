@@ -18,16 +18,14 @@ int64_t LengthOf(const Numbers& batch_sizes, int64_t sequence) {
 
 Numbers Inverse(const Numbers& order) {
   Numbers inverse(order.size());
-  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = int64_t(i);
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = int64_t(i);
   return inverse;
 }
 
 Numbers SortedByLength(const Numbers& lengths) {
   Numbers order(lengths.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
-    return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
-  });
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
   return order;
 }
 
@@ -49,7 +47,7 @@ void CheckLengths(const char* op, const Tensor& input, int64_t time, int64_t bat
 Numbers PackedSequence::lengths() const {
   Numbers result;
   for (int64_t i = 0; i < batch(); ++i) {
-    int64_t sorted = unsorted_indices.empty() ? i : unsorted_indices[static_cast<size_t>(i)];
+    int64_t sorted = unsorted_indices.empty() ? i : unsorted_indices[i];
     result.push_back(LengthOf(batch_sizes, sorted));
   }
   return result;
@@ -81,7 +79,7 @@ PackedSequence pack_padded_sequence(const Tensor& input, const Numbers& lengths,
     int64_t size = std::ranges::count_if(lengths, [&](int64_t length) { return length > t; });
     if (size == 0) break;
     packed.batch_sizes.push_back(size);
-    for (int64_t i = 0; i < size; ++i) rows.push_back(t * batch + order[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < size; ++i) rows.push_back(t * batch + order[i]);
   }
   packed.data = Rows(flatten(padded, 0, 1), 0, rows);
   return packed;
@@ -104,10 +102,10 @@ std::pair<Tensor, Numbers> pad_packed_sequence(const PackedSequence& sequence, b
   Numbers index;
   int64_t first = 0;
   for (int64_t t = 0; t < time; ++t) {
-    int64_t size = t < longest ? sequence.batch_sizes[static_cast<size_t>(t)] : 0;
+    int64_t size = t < longest ? sequence.batch_sizes[t] : 0;
     for (int64_t i = 0; i < batch; ++i) {
       const Numbers& unsorted = sequence.unsorted_indices;
-      int64_t sorted = unsorted.empty() ? i : unsorted[static_cast<size_t>(i)];
+      int64_t sorted = unsorted.empty() ? i : unsorted[i];
       index.push_back(sorted < size ? first + sorted : data.size(0));
     }
     first += size;

@@ -120,7 +120,7 @@ FractionalMaxPoolBase::FractionalMaxPoolBase(const char* class_name, int dims, O
 
 int64_t FractionalMaxPoolBase::OutputSize(int dim, int64_t input_size) const {
   if (options.output_size) return options.output_size->at(dim);
-  double ratio = (*options.output_ratio)[static_cast<size_t>(dim)];
+  double ratio = (*options.output_ratio)[dim];
   return static_cast<int64_t>(static_cast<double>(input_size) * ratio);
 }
 

@@ -230,7 +230,7 @@ void RuleOptimizer::step(Location at) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (!grads[i].defined()) continue;
     Slot& slot = slots_[i];
-    const GroupUpdate& update = updates_[static_cast<size_t>(slot.group)];
+    const GroupUpdate& update = updates_[slot.group];
     operands.assign({&slot.updated[0], &grads[i]});
     for (const Tensor& operand : update.operands) operands.push_back(&operand);
     if (update.step_operand >= 0) {
@@ -248,7 +248,7 @@ StateDict RuleOptimizer::state_dict() const {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     state[fmt::format("{}.step", i)] = counts_[slot.count];
-    const GroupUpdate& update = updates_[static_cast<size_t>(slot.group)];
+    const GroupUpdate& update = updates_[slot.group];
     for (size_t k = 0; k < update.state_names.size(); ++k) {
       state[fmt::format("{}.{}", i, update.state_names[k])] = slot.updated[k + 1];
     }

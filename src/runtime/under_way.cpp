@@ -106,7 +106,7 @@ std::optional<DyingArguments::Share> DyingArguments::ShareOf(const Step& reader)
   for (const BackendDataPtr& argument : reader.arguments) {
     auto found = std::ranges::lower_bound(held_, argument.get(), {}, &Held::data);
     if (found == held_.end() || found->data != argument.get()) continue;
-    ++share.holders[static_cast<size_t>(found - held_.begin())];
+    ++share.holders[found - held_.begin()];
     reads = true;
   }
   if (reads) share.result = ResultOf(reader);

@@ -94,8 +94,8 @@ Any CallNode(const OpDef& op, std::span<const Any> args) {
   }
   std::vector<Tensor> operands;
   for (int index : info.operand_args) {
-    const Any& value = args[static_cast<size_t>(index)];
-    if (info.schema.arguments()[static_cast<size_t>(index)].type.list) {
+    const Any& value = args[index];
+    if (info.schema.arguments()[index].type.list) {
       for (Tensor& tensor : boxing::ToTensors(value)) operands.push_back(std::move(tensor));
     } else {
       operands.push_back(boxing::ToTensorOrNumber(value));
@@ -103,8 +103,7 @@ Any CallNode(const OpDef& op, std::span<const Any> args) {
   }
   std::vector<Attr> attrs;
   for (int index : info.attribute_args) {
-    attrs.push_back(MakeAttr(info.schema.arguments()[static_cast<size_t>(index)].type,
-                             args[static_cast<size_t>(index)]));
+    attrs.push_back(MakeAttr(info.schema.arguments()[index].type, args[index]));
   }
   if (operands.empty()) {
     return Tensor::FromValue({RecordNodeOn(op, attrs, Device().id(), CurrentLocation()), 0});

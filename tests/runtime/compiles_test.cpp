@@ -163,7 +163,7 @@ TEST_F(Compile, NewStartsOfWritesOnce) {
       x.slice(0, start, start + 2).add_(5.0f);
       mark_step();
       std::vector<float> expected(6, 0);
-      expected[static_cast<size_t>(start)] = expected[static_cast<size_t>(start) + 1] = 5;
+      expected[start] = expected[static_cast<size_t>(start) + 1] = 5;
       EXPECT_TENSOR_EQ(x, expected, {6});
     }
   });

@@ -128,7 +128,7 @@ TEST_P(OnDevices, OrderedEffectsHaveOneOrderForAllThreads) {
       Any called = CallOp(
           "custom_call", {Any(AnyList{Any(x)}), Any(target), Any(""), Any(AnyList{Any("f32[2]")})});
       Tensor big = full({200, 200}, 1.0f, f32, GetParam()) + 1.0f;  // not run inline
-      results[static_cast<size_t>(i)] = called.ToList().at(0).ToTensor();
+      results[i] = called.ToList().at(0).ToTensor();
       mark_step();
     }).join();
   }
@@ -208,7 +208,7 @@ TEST_P(OnDevices, StepsThatDoNotFitTogetherRunOneAfterAnother) {
   if (std::string(GetParam()) == "reference") SetMemoryLimit(device, limit + 2 * n * n * 4);
   InParallel(4, [&](int i) {
     for (int round = 0; round < 5; ++round) {
-      ASSERT_EQ(Heavy(inputs[static_cast<size_t>(i)]), static_cast<float>(n));
+      ASSERT_EQ(Heavy(inputs[i]), static_cast<float>(n));
     }
   });
   SetMemoryLimit(device, 0);

@@ -106,7 +106,7 @@ TEST_F(Threads, TensorsAreHandedOn) {
   std::barrier round_end(kThreads);
   InParallel(kThreads, [&](int i) {
     for (int round = 0; round < kRounds; ++round) {
-      Tensor mine = std::move(mail[round % 2][static_cast<size_t>(i)]);
+      Tensor mine = std::move(mail[round % 2][i]);
       mine = mine + 1.0f;
       if (round % 5 == i % 5) mark_step();
       if (round % 11 == i) mine.host();
@@ -158,7 +158,7 @@ TEST_F(Threads, SyncAllThreadsComputesEverybodys) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
-      results[static_cast<size_t>(i)] = OnDevice({static_cast<float>(i)}) * 2.0f;
+      results[i] = OnDevice({static_cast<float>(i)}) * 2.0f;
       phase.arrive_and_wait();
       phase.arrive_and_wait();
     });
@@ -167,8 +167,8 @@ TEST_F(Threads, SyncAllThreadsComputesEverybodys) {
   Device reference("reference");
   Lazy().SyncAllThreads(&reference, true);
   for (int i = 0; i < kThreads; ++i) {
-    EXPECT_FALSE(results[static_cast<size_t>(i)].is_pending());
-    EXPECT_EQ(results[static_cast<size_t>(i)].item<float>(), static_cast<float>(2 * i));
+    EXPECT_FALSE(results[i].is_pending());
+    EXPECT_EQ(results[i].item<float>(), static_cast<float>(2 * i));
   }
   phase.arrive_and_wait();
 }
@@ -197,7 +197,7 @@ TEST_F(Threads, WritesToOneGroupAreSerialised) {
   for (int i = 0; i < kThreads; ++i) views.push_back(base.slice(0, i, i + 1));
   InParallel(kThreads, [&](int i) {
     for (int round = 0; round < kRounds; ++round) {
-      views[static_cast<size_t>(i)].add_(1.0f);
+      views[i].add_(1.0f);
       if (round % 9 == 0) mark_step();
     }
   });
@@ -246,7 +246,7 @@ TEST_F(Threads, BackendsComeAndGo) {
     if (i < 4) {
       std::string name = "coming" + std::to_string(i);
       for (int round = 0; round < 20; ++round) {
-        Registered registered(*backends[static_cast<size_t>(i)]);
+        Registered registered(*backends[i]);
         Tensor x = full({4}, static_cast<float>(round), f32, name);
         ASSERT_EQ((x + 1.0f)[0].item<float>(), static_cast<float>(round + 1));
       }

@@ -420,7 +420,7 @@ class Writer {
     int64_t product = 1;
     for (int64_t size : sizes) product *= size;
     if (numel == 0 || product != numel) return {numel};
-    if (random_.OneIn(3)) sizes[static_cast<size_t>(random_.In(0, sizes.size() - 1))] = -1;
+    if (random_.OneIn(3)) sizes[random_.In(0, sizes.size() - 1)] = -1;
     return sizes;
   }
 
@@ -437,7 +437,7 @@ class Writer {
         std::vector<int64_t> dims;
         for (int d = 0; d < At(a).sizes().size(); ++d) dims.push_back(d);
         for (size_t i = dims.size(); i-- > 1;) {
-          std::swap(dims[i], dims[static_cast<size_t>(random_.In(0, static_cast<int64_t>(i)))]);
+          std::swap(dims[i], dims[random_.In(0, static_cast<int64_t>(i))]);
         }
         return Define(Kind::kView, "permute", {Var{a}, dims});
       }

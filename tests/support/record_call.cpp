@@ -61,8 +61,8 @@ std::vector<Argument> OfSample(const OpDef& op, const SampleCall& call,
   size_t next = 0;
   auto variable = [&] { return Var{source.of_type(*call.operands[next++], op.domain)}; };
   for (int place : info.operand_args) {
-    const SchemaType& type = info.schema.arguments()[static_cast<size_t>(place)].type;
-    Argument& argument = args[static_cast<size_t>(place)];
+    const SchemaType& type = info.schema.arguments()[place].type;
+    Argument& argument = args[place];
     if (type.list) {
       std::vector<Var> vars;
       while (next < call.operands.size()) vars.push_back(variable());
@@ -77,7 +77,7 @@ std::vector<Argument> OfSample(const OpDef& op, const SampleCall& call,
     }
   }
   for (size_t i = 0; i < call.attrs.size(); ++i) {
-    args[static_cast<size_t>(info.attribute_args[i])] = ArgumentOf(call.attrs[i]);
+    args[info.attribute_args[i]] = ArgumentOf(call.attrs[i]);
   }
   return args;
 }
@@ -135,7 +135,7 @@ std::vector<Argument> RandomArguments(const OpDef& op, const ArgumentSource& sou
   std::vector<SampleCall> samples = SampleCalls(op);
   if (!samples.empty() && source.number(0, 3) > 0) {
     int64_t last = static_cast<int64_t>(samples.size()) - 1;
-    return OfSample(op, samples[static_cast<size_t>(source.number(0, last))], source);
+    return OfSample(op, samples[source.number(0, last)], source);
   }
   std::vector<Argument> args;
   for (const SchemaArgument& argument : op.info().schema.arguments()) {

@@ -39,7 +39,7 @@ TEST(GraphLayout, PutsUsersBelowAndLetsNothingOverlap) {
     Layout layout = LayOut(nodes, 9);
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (int input : nodes[i].inputs) {
-        const LayoutNode& before = nodes[static_cast<size_t>(input)];
+        const LayoutNode& before = nodes[input];
         EXPECT_GE(nodes[i].y, before.y + before.height) << "seed " << seed << " node " << i;
       }
       for (size_t k = 0; k < i; ++k) {

@@ -28,7 +28,7 @@ void ExpectInferred(const Call& call) {
     NodePtr node = MakeInferredNode(call.op, operands, call.types, call.attrs, kNoDevice, 7);
     ASSERT_EQ(node->num_outputs(), static_cast<int>(types.size()));
     for (int k = 0; k < node->num_outputs(); ++k) {
-      EXPECT_EQ(node->shape(k), types[static_cast<size_t>(k)]) << call.op.name();
+      EXPECT_EQ(node->shape(k), types[k]) << call.op.name();
     }
     EXPECT_TRUE(std::ranges::equal(node->attrs(), call.attrs)) << call.op.name();
     EXPECT_EQ(node->hash(), hash) << call.op.name();

@@ -150,7 +150,7 @@ TEST_F(Random, ValuesLieWhereTheyShould) {
   auto order = randperm(100, i64, "reference").to_vector<int64_t>();
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
   std::sort(order.begin(), order.end());
-  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
   auto normals = randn({4000}, f64, "reference").to_vector<double>();
   double mean = 0, square = 0;
   for (double v : normals) {

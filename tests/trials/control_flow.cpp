@@ -35,10 +35,9 @@ std::vector<int64_t> SuppressPlainly(const std::vector<float>& b, const std::vec
                                      double threshold) {
   std::vector<int64_t> order(scores.size()), kept;
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
-    return scores[static_cast<size_t>(i)] > scores[static_cast<size_t>(j)];
-  });
-  auto at = [&](int64_t box, int k) { return b[static_cast<size_t>(box * 4 + k)]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t i, int64_t j) { return scores[i] > scores[j]; });
+  auto at = [&](int64_t box, int k) { return b[box * 4 + k]; };
   while (!order.empty()) {
     int64_t best = order[0];
     kept.push_back(best);

@@ -22,8 +22,7 @@ int main() {
     return net(x).sum().item<double>();
   };
   std::vector<double> expected(33);
-  for (int64_t batch = 1; batch <= 32; ++batch)
-    expected[static_cast<size_t>(batch)] = answer(batch);
+  for (int64_t batch = 1; batch <= 32; ++batch) expected[batch] = answer(batch);
   std::atomic<int> wrong{0}, refused{0};
   int64_t before = Compiles();
   std::vector<std::thread> threads;
@@ -31,7 +30,7 @@ int main() {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 150; ++i) {
         int64_t batch = 1 + (i * 7 + t * 5) % 32;
-        if (answer(batch) != expected[static_cast<size_t>(batch)]) ++wrong;
+        if (answer(batch) != expected[batch]) ++wrong;
         if (i % 30 == 17) {  // a bad request hurts nobody else
           try {
             NoGradGuard no_grad;

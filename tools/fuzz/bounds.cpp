@@ -227,8 +227,8 @@ class Comparison {
   }
 
   bool SumAgrees(int64_t i, double actual, double expected) const {
-    double sum = high_.values<double>()[static_cast<size_t>(i)];
-    double lost = low_.defined() ? sum - low_.values<double>()[static_cast<size_t>(i)] : 0;
+    double sum = high_.values<double>()[i];
+    double lost = low_.defined() ? sum - low_.values<double>()[i] : 0;
     if (padded_) return true;
     if (std::isnan(sum)) return false;  // NaN whatever the order
     if (sum > 0.9 * HighestOnTheWay()) return true;
@@ -239,8 +239,8 @@ class Comparison {
   }
 
   bool ProductAgrees(int64_t i, double actual, double expected) const {
-    double high = high_.values<double>()[static_cast<size_t>(i)];
-    double low = low_.values<double>()[static_cast<size_t>(i)];
+    double high = high_.values<double>()[i];
+    double low = low_.values<double>()[i];
     if (std::isnan(high)) return false;
     double highest = dtype_ == DType::kF64 ? 0x1p1000 : 0x1p126;
     if (high > highest || low < 1 / highest) return true;

@@ -239,7 +239,7 @@ void Generator::Permute(GraphValue x) {
   std::vector<int64_t> dims(static_cast<size_t>(RankOf(x)));
   std::iota(dims.begin(), dims.end(), 0);
   for (size_t i = dims.size(); i > 1; --i) {
-    std::swap(dims[i - 1], dims[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
+    std::swap(dims[i - 1], dims[random_.Below(static_cast<int64_t>(i))]);
   }
   Add(ops::kPermute, {x}, {Attr(dims)});
 }

@@ -168,19 +168,18 @@ void Generator::MatMul() {
     for (size_t i = 0; i < free.size(); ++i) order.push_back(-1 - static_cast<int64_t>(i));
     if (random_.OneIn(2)) {
       for (size_t i = order.size(); i > 1; --i) {
-        std::swap(order[i - 1], order[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
+        std::swap(order[i - 1], order[random_.Below(static_cast<int64_t>(i))]);
       }
     }
     side.batch.resize(static_cast<size_t>(batches));
     side.contract.resize(static_cast<size_t>(contracted));
     for (size_t p = 0; p < order.size(); ++p) {
       int64_t dim = order[p];
-      side.sizes.push_back(dim >= 0 ? shared[static_cast<size_t>(dim)]
-                                    : free[static_cast<size_t>(-1 - dim)]);
+      side.sizes.push_back(dim >= 0 ? shared[dim] : free[-1 - dim]);
       if (dim >= batches) {
-        side.contract[static_cast<size_t>(dim - batches)] = static_cast<int64_t>(p);
+        side.contract[dim - batches] = static_cast<int64_t>(p);
       } else if (dim >= 0) {
-        side.batch[static_cast<size_t>(dim)] = static_cast<int64_t>(p);
+        side.batch[dim] = static_cast<int64_t>(p);
       }
     }
   };

@@ -17,7 +17,7 @@ GraphValue Generator::Any() {
   int64_t count = static_cast<int64_t>(values_.size());
   int64_t back =
       random_.OneIn(2) ? random_.Below(std::min<int64_t>(count, 3)) : random_.Below(count);
-  return values_[static_cast<size_t>(count - 1 - back)];
+  return values_[count - 1 - back];
 }
 
 GraphValue Generator::Input(const Shape& type) {

@@ -106,8 +106,8 @@ std::vector<HostTensor> RunOnCpu(const Graph& graph, const std::vector<HostTenso
   std::vector<HostTensor> results;
   for (size_t i = 0; i < out.size(); ++i) {
     const cpu::Program::Output& source = program.outputs()[i];
-    if (source.input >= 0) out[i] = in[static_cast<size_t>(source.input)];
-    if (source.same >= 0) out[i] = out[static_cast<size_t>(source.same)];
+    if (source.input >= 0) out[i] = in[source.input];
+    if (source.same >= 0) out[i] = out[source.same];
     results.push_back(HostTensor::Copy(graph.TypeOf(graph.outputs()[i]), out[i]));
   }
   return results;

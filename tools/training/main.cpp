@@ -136,8 +136,8 @@ bool Repeat(const std::string& name, const Settings& settings, const Images& tra
   double worst_early = 0, worst = 0;
   int64_t same = 0;  // steps before the first loss that differs by more than rounding
   for (int64_t i = 0; i < steps; ++i) {
-    double theirs = expected["loss"][static_cast<size_t>(i)];
-    double difference = std::abs(losses[static_cast<size_t>(i)].item<double>() - theirs) / theirs;
+    double theirs = expected["loss"][i];
+    double difference = std::abs(losses[i].item<double>() - theirs) / theirs;
     worst = std::max(worst, difference);
     if (worst <= 1e-6) ++same;
     if (i < settings.close) worst_early = std::max(worst_early, difference);

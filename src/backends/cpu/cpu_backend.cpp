@@ -221,11 +221,11 @@ class Backend : public HostBackend {
       const Program::Output& source = program.outputs()[i];
       const Shape& type = computation.result_shapes()[i];
       if (source.input >= 0) {
-        outputs.emplace_back(type, inputs[static_cast<size_t>(source.input)].storage());
+        outputs.emplace_back(type, inputs[source.input].storage());
       } else if (source.same >= 0) {
-        outputs.emplace_back(type, outputs[static_cast<size_t>(source.same)].storage());
+        outputs.emplace_back(type, outputs[source.same].storage());
       } else if (taken[i] >= 0) {
-        outputs.emplace_back(type, inputs[static_cast<size_t>(taken[i])].storage());
+        outputs.emplace_back(type, inputs[taken[i]].storage());
       } else {
         MaybeFail(FaultPoint::kAllocate, "output");
         outputs.push_back(memory_.New(type, "output", others));

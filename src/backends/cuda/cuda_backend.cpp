@@ -318,7 +318,7 @@ class Backend : public lazy::BackendImplInterface {
     int64_t ordinal = device.ordinal();
     HAMMOCK_CHECK(ordinal >= 0 && static_cast<size_t>(ordinal) < devices_.size(), "device {}",
                   device.toString());
-    return *devices_[static_cast<size_t>(ordinal)];
+    return *devices_[ordinal];
   }
 
   std::shared_ptr<const FailureDump> PrepareDump(const lazy::Computation& computation,
@@ -381,7 +381,7 @@ class Backend : public lazy::BackendImplInterface {
     return arguments.first(std::min(arguments.size(), computation.parameter_shapes().size()));
   }
   static BlockPtr BlockOf(std::span<const BackendDataPtr> arguments, int i) {
-    return static_cast<const DeviceData&>(*arguments[static_cast<size_t>(i)]).block();
+    return static_cast<const DeviceData&>(*arguments[i]).block();
   }
   /// The failures of earlier runs that a run depends on, and its own; see Note [Guarded kernels].
   struct Failures {
@@ -442,7 +442,7 @@ class Backend : public lazy::BackendImplInterface {
       for (const BackendDataPtr& argument : arguments) {
         auto [block, event] = static_cast<const DeviceData&>(*argument).Look();
         if (event && event->stream != mine) {
-          const Event*& latest = last[static_cast<size_t>(event->stream)];
+          const Event*& latest = last[event->stream];
           if (!latest || latest->number < event->number) latest = event;
         }
         if (block && block->uses.home() != mine) visited_.push_back(block);
@@ -503,7 +503,7 @@ class Backend : public lazy::BackendImplInterface {
         block = BlockOf(arguments, source.input);
         block->Share();
       } else if (source.same >= 0) {
-        block = outputs[static_cast<size_t>(source.same)];
+        block = outputs[source.same];
         block->Share();
       } else if (taken[i] >= 0) {
         block = BlockOf(arguments, taken[i]);

@@ -81,7 +81,7 @@ Result PermuteOfPermute(Rewriter& r, const GraphNode& node) {
   if (!x) return std::nullopt;
   const std::vector<int64_t>& inner = r.Producer(node.inputs[0]).attrs[0].ints();
   std::vector<int64_t> dims;
-  for (int64_t dim : node.attrs[0].ints()) dims.push_back(inner[static_cast<size_t>(dim)]);
+  for (int64_t dim : node.attrs[0].ints()) dims.push_back(inner[dim]);
   return r.Make(ops::kPermute, {*x}, {Attr(std::move(dims))}, node.type());
 }
 
@@ -280,7 +280,7 @@ Result ReduceOfOne(Rewriter& r, const GraphNode& node) {
 std::vector<int64_t> ThroughPermute(const std::vector<int64_t>& permute,
                                     const std::vector<int64_t>& dims) {
   std::vector<int64_t> result;
-  for (int64_t dim : dims) result.push_back(permute[static_cast<size_t>(dim)]);
+  for (int64_t dim : dims) result.push_back(permute[dim]);
   return result;
 }
 

@@ -115,7 +115,7 @@ SizeGrid::Basis SizeGrid::BasisAt(std::span<const int64_t> sizes) const {
 int64_t SizeGrid::Evaluate(const SizePolynomial& polynomial, const Basis& basis) {
   __int128 sum = polynomial.constant;
   for (auto [function, coefficient] : polynomial.terms) {
-    sum += coefficient * basis[static_cast<size_t>(function)];
+    sum += coefficient * basis[function];
   }
   return static_cast<int64_t>(sum);
 }

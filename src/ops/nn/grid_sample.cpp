@@ -141,7 +141,7 @@ Tensor SampleCubic(const Sampler& s) {
     auto& list = neighbours.emplace_back();
     for (int k = 0; k < 4; ++k) {
       Tensor x = Settled(s, base + Number(k - 1, base), d.size);
-      list.push_back({CornerAt(trunc(x), d.size), shares[static_cast<size_t>(k)]});
+      list.push_back({CornerAt(trunc(x), d.size), shares[k]});
     }
   }
   return Combined(s, neighbours);

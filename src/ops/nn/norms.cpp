@@ -130,8 +130,7 @@ std::vector<Tensor> BatchNormTrainVjp(const VjpCall& c) {
   Tensor to_weight = Casted(WideSum(grad * normalised, dims), wide);
   auto vector = [&](int input, const Tensor& sums) {
     if (!c.needs(input)) return Tensor();
-    return Casted(Reshaped(sums, c.in[static_cast<size_t>(input)].sizes()),
-                  c.in[static_cast<size_t>(input)].dtype());
+    return Casted(Reshaped(sums, c.in[input].sizes()), c.in[input].dtype());
   };
   std::vector<Tensor> grads = {Tensor(), vector(1, to_weight), vector(2, to_bias)};
   if (!c.needs(0)) return grads;

@@ -55,8 +55,7 @@ class Update {
   const Tensor& operator[](std::string_view name) const {
     const OpInfo& info = call_.op.info();
     for (size_t i = 0; i < info.operand_args.size(); ++i) {
-      const SchemaArgument& argument =
-          info.schema.arguments()[static_cast<size_t>(info.operand_args[i])];
+      const SchemaArgument& argument = info.schema.arguments()[info.operand_args[i]];
       if (argument.name == name) return call_.in[i];
     }
     HAMMOCK_CHECK(false, "{} has no operand {}", info.name, name);
@@ -70,7 +69,7 @@ class Update {
     return state[index];
   }
   bool is(std::string_view flag) const {
-    return call_.attrs[static_cast<size_t>(call_.op.info().AttributeIndex(flag))].boolean();
+    return call_.attrs[call_.op.info().AttributeIndex(flag)].boolean();
   }
   /// The first part of most rules.
   void PrepareGrad() {

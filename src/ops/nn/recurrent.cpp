@@ -214,7 +214,7 @@ Tensors RunDirection(const LayersCall& call, const Tensor& x, int64_t at, bool r
     operands.push_back(Reshaped(Sliced(state, 0, at, 1), {state.size(1), state.size(2)}));
   }
   if (call.states.size() == 1) operands.emplace_back();
-  const Tensors& params = call.params[static_cast<size_t>(at)];
+  const Tensors& params = call.params[at];
   operands.insert(operands.end(), params.begin(), params.end());
   const Attr attrs[] = {call.kind.op, reverse};
   const OpDef& op = call.states.size() == 1 ? kRecurrentLayer : kLstmLayer;

@@ -295,7 +295,7 @@ Tensor interpolate(const Tensor& input, const std::optional<Dims>& size,
       }
       sizes.push_back(
           static_cast<int64_t>(std::floor(static_cast<double>(input.size(i + 2)) * factor)));
-      if (!recompute) scales[static_cast<size_t>(i)] = factor;
+      if (!recompute) scales[i] = factor;
     }
   }
   if (mode == "area") {

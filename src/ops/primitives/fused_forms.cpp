@@ -96,8 +96,7 @@ struct StridedAttention {
                   const Dims& to) const {
     Tensor index = ConstantLike(offset, Counting(1, base));
     for (int d = 0; d < 4; ++d) {
-      index = index + CountingAlong(d, 4, to[d], base) *
-                          ConstantLike(steps[static_cast<size_t>(d)], Counting(1, base));
+      index = index + CountingAlong(d, 4, to[d], base) * ConstantLike(steps[d], Counting(1, base));
     }
     const Tensor in[] = {Reshaped(base, {base.numel()}), Reshaped(index, {index.numel()})};
     return Reshaped(Apply(kIndexSelect, Location(), std::span<const Tensor>(in), {{Attr(0)}}), to);

@@ -374,15 +374,15 @@ Tensor combinations(const Tensor& self, int64_t r, bool with_replacement, Locati
   std::vector<std::vector<int64_t>> picks;
   std::vector<int64_t> pick(static_cast<size_t>(r), 0);
   int64_t size = self.size(0), step = with_replacement ? 0 : 1;
-  for (int64_t i = 0; i < r; ++i) pick[static_cast<size_t>(i)] = i * step;
+  for (int64_t i = 0; i < r; ++i) pick[i] = i * step;
   while (size > 0 && pick.back() < size) {
     picks.push_back(pick);
     int64_t i = r - 1;
-    while (i >= 0 && pick[static_cast<size_t>(i)] == size - 1 - (r - 1 - i) * step) --i;
+    while (i >= 0 && pick[i] == size - 1 - (r - 1 - i) * step) --i;
     if (i < 0) break;
-    ++pick[static_cast<size_t>(i)];
+    ++pick[i];
     for (int64_t j = i + 1; j < r; ++j) {
-      pick[static_cast<size_t>(j)] = pick[static_cast<size_t>(j - 1)] + step;
+      pick[j] = pick[j - 1] + step;
     }
   }
   int64_t count = static_cast<int64_t>(picks.size());

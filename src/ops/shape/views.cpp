@@ -276,12 +276,12 @@ Tensor movedim(const Tensor& self, const Dims& source, const Dims& destination, 
   std::vector<bool> moved(static_cast<size_t>(self.dim()));
   for (int i = 0; i < from.size(); ++i) {
     order[static_cast<int>(to[i])] = from[i];
-    moved[static_cast<size_t>(from[i])] = true;
+    moved[from[i]] = true;
   }
   int next = 0;
   for (int64_t& position : order) {
     if (position >= 0) continue;
-    while (moved[static_cast<size_t>(next)]) ++next;
+    while (moved[next]) ++next;
     position = next++;
   }
   return permute(self, order, at);

@@ -61,7 +61,7 @@ TEST(CpuBackend, TheExtremesOfARowWithANanAreNans) {
   for (int64_t columns : {int64_t{64}, kColumns}) {
     std::vector<float> values(static_cast<size_t>(kRows * columns), 2);
     for (int64_t row = 0; row < kRows; row += 2) {
-      values[static_cast<size_t>(row * columns + row % columns)] = std::nanf("");
+      values[row * columns + row % columns] = std::nanf("");
     }
     Tensor x = tensor(values, {kRows, columns}).to(kCpu);
     std::vector<float> largest = amax(x, {1}).to_vector<float>();

@@ -201,7 +201,7 @@ TEST_F(CudaDevice, LargeCopiesArriveWhole) {
     std::vector<float> doubled = y.to_vector<float>();
     for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(doubled[i], values[i] * 2) << i;
     ASSERT_EQ(x.to_vector<float>(), values);
-    values[static_cast<size_t>(round)] = 17;
+    values[round] = 17;
   }
 }
 

@@ -67,8 +67,8 @@ inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& progr
   std::vector<HostTensor> results;
   for (size_t i = 0; i < out.size(); ++i) {
     const compiler::OutputSource& source = program.outputs()[i];
-    Address from = source.input >= 0  ? in[static_cast<size_t>(source.input)]
-                   : source.same >= 0 ? out[static_cast<size_t>(source.same)]
+    Address from = source.input >= 0  ? in[source.input]
+                   : source.same >= 0 ? out[source.same]
                                       : out[i];
     HostTensor result(graph.TypeOf(graph.outputs()[i]));
     machine.Download(result.mutable_data(), from, result.bytes(), nullptr);

@@ -104,7 +104,7 @@ class RandomSteps {
         const int64_t at = Below(kSize);
         Tensor picked =
             index_select(from.tensor, 0, tensor(std::vector<int64_t>{at}, {1}, i64, device_));
-        const float value = from.values[static_cast<size_t>(at)];
+        const float value = from.values[at];
         to.tensor.add_(picked).remainder_(97);
         return Make(to, to.tensor, [&](size_t i) { return to.values[i] + value; });
       }

@@ -139,7 +139,7 @@ TEST_F(GuardedProgram, WritesComeBehindWhatCanFail) {
   int fault = -1, update = -1;
   auto find = [&](const std::vector<int>& order) {
     for (size_t i = 0; i < order.size(); ++i) {
-      const compiler::Command& step = schedule.commands[static_cast<size_t>(order[i])];
+      const compiler::Command& step = schedule.commands[order[i]];
       if (step.is_call()) fault = static_cast<int>(i);
       if (step.writes == std::vector{schedule.outputs[0]}) update = static_cast<int>(i);
     }
@@ -288,7 +288,7 @@ TEST_F(QueuedUndo, AnUnrelatedMetricFailsAlone) {
   wait_device_ops();
   const int64_t peak = Peak();
   std::string text = Queued([&] {
-    for (int i = 0; i < 4; ++i) train(metrics[static_cast<size_t>(i)], i == 1 ? bad : good);
+    for (int i = 0; i < 4; ++i) train(metrics[i], i == 1 ? bad : good);
   });
   EXPECT_NE(text.find("index_select"), std::string::npos) << text;
   EXPECT_LE(queued_peak_, peak + 1024);
@@ -308,7 +308,7 @@ TEST_F(QueuedUndo, AStepBehindSeveralKnowsAllOfThem) {
       std::string text = Queued([&] {
         for (int i = 0; i < many; ++i) {
           step([&] {
-            Tensor& part = parts[static_cast<size_t>(i)];
+            Tensor& part = parts[i];
             part.add_(index_select(part, 0, Index(i == wrong ? 1000 : 0)));
           });
         }
@@ -323,7 +323,7 @@ TEST_F(QueuedUndo, AStepBehindSeveralKnowsAllOfThem) {
       EXPECT_EQ(FloatsOf(after), Floats(1000, expected)) << many << " " << wrong;
       for (int i = 0; i < many; ++i) {
         const float own = static_cast<float>(i == wrong ? i : 2 * i);
-        EXPECT_EQ(FloatsOf(parts[static_cast<size_t>(i)]), Floats(1000, own));
+        EXPECT_EQ(FloatsOf(parts[i]), Floats(1000, own));
       }
     }
   }
@@ -338,9 +338,7 @@ TEST_F(QueuedUndo, AStepOverwritesWhatAStepUnderWayReads) {
     auto train = [&](int i) {
       step([&] { w.add_(index_select(w, 0, Index(0))); });
       step([&] { m.add_(w); });
-      step([&] {
-        metrics[static_cast<size_t>(i)] = index_select(w, 0, Index(i == wrong ? kSize : 1));
-      });
+      step([&] { metrics[i] = index_select(w, 0, Index(i == wrong ? kSize : 1)); });
     };
     train(0);
     wait_device_ops();
@@ -353,7 +351,7 @@ TEST_F(QueuedUndo, AStepOverwritesWhatAStepUnderWayReads) {
     EXPECT_EQ(FloatsOf(w), Floats(kSize, 64)) << "metrics fail alone";
     EXPECT_EQ(FloatsOf(m), Floats(kSize, 126));
     for (int i = 0; i < 6; ++i) {
-      const Tensor& metric = metrics[static_cast<size_t>(i)];
+      const Tensor& metric = metrics[i];
       if (i == wrong) {
         EXPECT_NE(TextOf([&] { metric.host(); }), "");
       } else {

@@ -80,15 +80,15 @@ TEST(DonationPlan, ManyEqualInputsAreMatchedOnce) {
   }
   graph.SetOutputs(outputs);
   std::vector<bool> donated(kCount);
-  for (int i = 0; i < kCount; i += 2) donated[static_cast<size_t>(i)] = true;
+  for (int i = 0; i < kCount; i += 2) donated[i] = true;
   std::vector<int> matched = PlanOf(graph).Match(donated);
   std::vector<bool> taken(kCount);
   int count = 0;
   for (int input : matched) {
     if (input < 0) continue;
-    EXPECT_TRUE(donated[static_cast<size_t>(input)]);
-    EXPECT_FALSE(taken[static_cast<size_t>(input)]) << input;
-    taken[static_cast<size_t>(input)] = true;
+    EXPECT_TRUE(donated[input]);
+    EXPECT_FALSE(taken[input]) << input;
+    taken[input] = true;
     ++count;
   }
   EXPECT_EQ(count, kCount / 2);

@@ -78,7 +78,7 @@ TEST(Random, IntegersStayInTheirRange) {
   for (int64_t v : x) {
     ASSERT_GE(v, -3);
     ASSERT_LT(v, 4);
-    ++seen[static_cast<size_t>(v + 3)];
+    ++seen[v + 3];
   }
   for (int count : seen) EXPECT_NEAR(count, 5000 / 7.0, 130);
   EXPECT_EQ(randint(5, {2, 2}, u8).shape(), Type(u8, {2, 2}));
@@ -93,7 +93,7 @@ TEST(Random, PermutationsHoldEveryIndexOnce) {
   auto x = randperm(100).to_vector<int64_t>();
   EXPECT_FALSE(std::is_sorted(x.begin(), x.end()));
   std::sort(x.begin(), x.end());
-  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(x[static_cast<size_t>(i)], i);
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(x[i], i);
   EXPECT_TENSOR(randperm(0), Type(i64, {0}), {});
 }
 

@@ -34,8 +34,8 @@ bool IsTrue(const Shape& type, const char* bytes) {
 void CopyShared(const Program& program, std::span<char* const> inputs,
                 std::span<char* const> outputs, size_t i) {
   const Program::Output& from = program.outputs()[i];
-  const char* source = from.input >= 0  ? inputs[static_cast<size_t>(from.input)]
-                       : from.same >= 0 ? outputs[static_cast<size_t>(from.same)]
+  const char* source = from.input >= 0  ? inputs[from.input]
+                       : from.same >= 0 ? outputs[from.same]
                                         : nullptr;
   int64_t bytes = program.graph().TypeOf(program.graph().outputs()[i]).bytes();
   if (source && source != outputs[i]) CopyBytes(source, outputs[i], bytes);

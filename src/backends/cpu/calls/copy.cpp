@@ -214,7 +214,7 @@ class PadCall : public Call {
     const std::vector<int64_t>& low = node.attrs[0].ints();
     int64_t inner = 1;
     for (int d = out.size(); d-- > 0;) {
-      int64_t before = low[static_cast<size_t>(d)];
+      int64_t before = low[d];
       if (rank_ == 0 && before == 0 && in[d] == out[d]) {
         inner *= out[d];
         continue;

@@ -371,7 +371,7 @@ class ScatterCall : public Call {
       if (inner_.empty()) {
         for (int64_t i = begin; i < end; ++i) combine(i, {i, i});
       } else {
-        for (int64_t i = begin; i < end; ++i) combine(i, inner_[static_cast<size_t>(i)]);
+        for (int64_t i = begin; i < end; ++i) combine(i, inner_[i]);
       }
     }
   }

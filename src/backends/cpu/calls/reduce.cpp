@@ -250,9 +250,7 @@ class Windows {
     rank_ = static_cast<int>(node.attrs[first].ints().size());
     for (int i = 0; i < rank_; ++i) {
       int d = in.size() - rank_ + i;
-      auto entry = [&](size_t attr) {
-        return node.attrs[first + attr].ints()[static_cast<size_t>(i)];
-      };
+      auto entry = [&](size_t attr) { return node.attrs[first + attr].ints()[i]; };
       dims_[i] = {in[d], out[d], entry(0), entry(1), entry(2), entry(4)};
     }
     for (int i = 0; i < rank_; ++i) {
@@ -383,7 +381,7 @@ class WindowRow {
     if constexpr (std::same_as<T, Wide>) {
       values_ = out_;
     } else {
-      if (width > kInline) more_.reset(new Wide[static_cast<size_t>(width)]);
+      if (width > kInline) more_.reset(new Wide[width]);
       values_ = more_ ? more_.get() : inline_;
     }
     std::fill(values_, values_ + width, Reduction::kIdentity);

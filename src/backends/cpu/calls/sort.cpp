@@ -59,13 +59,12 @@ template <class Item>
   std::array<std::array<int64_t, 256>, 8> counts{};
   for (int64_t i = 0; i < count; ++i) {
     uint64_t key = items[i].key();
-    for (int byte = 0; byte < key_bytes; ++byte)
-      ++counts[static_cast<size_t>(byte)][key >> (8 * byte) & 255];
+    for (int byte = 0; byte < key_bytes; ++byte) ++counts[byte][key >> (8 * byte) & 255];
   }
   Item* from = items;
   Item* to = other;
   for (int byte = 0; byte < key_bytes; ++byte) {
-    std::array<int64_t, 256>& offsets = counts[static_cast<size_t>(byte)];
+    std::array<int64_t, 256>& offsets = counts[byte];
     if (std::find(offsets.begin(), offsets.end(), count) != offsets.end()) continue;  // all alike
     int64_t offset = 0;
     for (int64_t& next : offsets) offset += std::exchange(next, offset);

@@ -35,7 +35,7 @@ class AccessEmitter {
   void Prefetch(const compiler::Instr& instr, const Spot& spot, bool next_row);
   std::string Position(const compiler::Instr& instr, const Spot& spot);
   /// The bits of a constant, as an i64.
-  const std::string& Bits(int access) const { return pointer_[static_cast<size_t>(access)]; }
+  const std::string& Bits(int access) const { return pointer_[access]; }
 
  private:
   /// Where an access lies for one vector: its first element, and how lanes go on from there.

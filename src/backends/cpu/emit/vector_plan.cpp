@@ -38,13 +38,11 @@ struct Body {
   void Add(const Kernel& kernel, const Instr& instr) {
     ++size;
     bytes = std::max(bytes, InfoOf(instr.dtype).bits / 8);
-    DType operands = instr.operands[0] < 0
-                         ? instr.dtype
-                         : kernel.instrs[static_cast<size_t>(instr.operands[0])].dtype;
+    DType operands = instr.operands[0] < 0 ? instr.dtype : kernel.instrs[instr.operands[0]].dtype;
     heaviest = std::max(heaviest, BodyOf(instr, operands));
     sums += instr.kind == Kind::kReduce;
     if (instr.access < 0) return;
-    const Access& access = kernel.accesses[static_cast<size_t>(instr.access)];
+    const Access& access = kernel.accesses[instr.access];
     Stride lanes = kernel.lanes_along_rows ? access.row : access.column;
     bool in_memory = access.kind == Access::Kind::kBuffer || access.kind == Access::Kind::kScratch;
     scattered |= in_memory && lanes == Stride::kAny;
@@ -77,7 +75,7 @@ VectorPlan::VectorPlan(const Kernel& kernel) : stages_(static_cast<size_t>(kerne
       all.Add(kernel, instr);
     }
     bool heavy = body.heaviest == ScalarBody::kHeavy || body.heaviest == ScalarBody::kWide;
-    stages_[static_cast<size_t>(stage)] = {body.size, body.sums > 0, heavy, body.Lanes()};
+    stages_[stage] = {body.size, body.sums > 0, heavy, body.Lanes()};
   }
   widths_ = {kShortLanes};
   for (Stage& stage : stages_) {

@@ -21,13 +21,13 @@ class VectorPlan {
 
   /// Whether it is part of the loop of this stage.
   static bool InLoop(const compiler::Instr& instr, int stage);
-  bool HasLoop(int stage) const { return stages_[static_cast<size_t>(stage)].size > 0; }
-  bool Reduces(int stage) const { return stages_[static_cast<size_t>(stage)].reduces; }
+  bool HasLoop(int stage) const { return stages_[stage].size > 0; }
+  bool Reduces(int stage) const { return stages_[stage].reduces; }
   /// Whether its loop has polynomials, beside which memory has little to do.
-  bool IsHeavy(int stage) const { return stages_[static_cast<size_t>(stage)].heavy; }
+  bool IsHeavy(int stage) const { return stages_[stage].heavy; }
   /// Of the vectors without masks in the loop of a stage, 16 to 64. Where lanes lie along rows, the
   /// same for all stages.
-  int lanes(int stage) const { return stages_[static_cast<size_t>(stage)].lanes; }
+  int lanes(int stage) const { return stages_[stage].lanes; }
   /// All lanes that occur.
   const std::vector<int>& widths() const { return widths_; }
 

@@ -188,12 +188,12 @@ InterpretedKernel::InterpretedKernel(std::shared_ptr<const Kernel> kernel)
     op.instr = kernel_->instrs[i];
     const Instr& instr = op.instr;
     if (instr.operands[0] >= 0) {
-      op.operand_dtype = ops_[static_cast<size_t>(instr.operands[0])].instr.dtype;
+      op.operand_dtype = ops_[instr.operands[0]].instr.dtype;
     }
     bool in_loop = instr.level == Level::kElement || instr.kind == Kind::kReduce;
     for (int operand : instr.operands) {
       if (operand < 0) continue;
-      Op& from = ops_[static_cast<size_t>(operand)];
+      Op& from = ops_[operand];
       if (in_loop && from.instr.level == Level::kRow) from.spread = true;
     }
     if (instr.kind == Kind::kScalar && instr.fn != ScalarFn::kSelect) {
@@ -280,7 +280,7 @@ class InterpretedKernel::Runner {
     }
   }
 
-  const char* ValueOf(int instr) const { return state_ + ops_[static_cast<size_t>(instr)].at; }
+  const char* ValueOf(int instr) const { return state_ + ops_[instr].at; }
 
   char* Address(const Instr& instr, int64_t column) const {
     size_t i = static_cast<size_t>(instr.access);
@@ -311,7 +311,7 @@ class InterpretedKernel::Runner {
         return;
       }
       case Kind::kConstant: {
-        auto bits = reinterpret_cast<uintptr_t>(args_.pointers[static_cast<size_t>(instr.access)]);
+        auto bits = reinterpret_cast<uintptr_t>(args_.pointers[instr.access]);
         if (op.widen) {
           op.widen(1, &bits, out);
         } else {
@@ -450,7 +450,7 @@ const void* const* LaneFunctionTable() {
       for (size_t f = 0; f < kNumScalarFns; ++f) {
         ScalarFn fn = static_cast<ScalarFn>(f);
         DType dtype = static_cast<DType>(d);
-        const void*& entry = (*table)[static_cast<size_t>(LaneFunctionIndex(fn, dtype))];
+        const void*& entry = (*table)[LaneFunctionIndex(fn, dtype)];
         if (LaneUnary lane = LaneUnaryFor(fn, dtype)) entry = reinterpret_cast<const void*>(lane);
         if (LaneBinary lane = LaneBinaryFor(fn, dtype)) entry = reinterpret_cast<const void*>(lane);
         if (LaneIntBinary lane = LaneIntBinaryFor(fn, dtype)) {

@@ -29,7 +29,7 @@ class Checks {
   void Drain();
 
  private:
-  WorkQueue& QueueOf(int stream) { return *queues_[static_cast<size_t>(stream)]; }
+  WorkQueue& QueueOf(int stream) { return *queues_[stream]; }
 
   std::array<std::unique_ptr<WorkQueue>, kMostStreams> queues_;
 };

@@ -91,8 +91,8 @@ class PadCall : public CopiesCall {
     Layout from = ContiguousLayout(kept);
     Layout to = ContiguousLayout(out);
     for (int d = 0; d < kept.size(); ++d) {
-      int64_t low = node.attrs[0].ints()[static_cast<size_t>(d)];
-      int64_t high = node.attrs[1].ints()[static_cast<size_t>(d)];
+      int64_t low = node.attrs[0].ints()[d];
+      int64_t high = node.attrs[1].ints()[d];
       from.offset += std::max<int64_t>(-low, 0) * from.strides[d];
       to.offset += std::max<int64_t>(low, 0) * to.strides[d];
       kept[d] += std::min<int64_t>(low, 0) + std::min<int64_t>(high, 0);

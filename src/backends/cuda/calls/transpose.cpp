@@ -21,7 +21,7 @@ class TransposeCall : public Call {
     Dims to = ContiguousStrides(sizes);
     for (int d = 0; d < sizes.size(); ++d) {
       if (sizes[d] == 1) continue;
-      int64_t from = of_operand[static_cast<int>(node.attrs[0].ints()[static_cast<size_t>(d)])];
+      int64_t from = of_operand[static_cast<int>(node.attrs[0].ints()[d])];
       if (from == 1) {
         read_ = {sizes[d], from, to[d]};
       } else if (to[d] == 1) {

@@ -59,7 +59,7 @@ bool CudaGraphCache::Replay(Machine& machine, Entry& entry, const Work& work,
 
 void CudaGraphCache::Run(Machine& machine, std::vector<Address> addresses, const Work& work) {
   {
-    OfStream& stream = streams_[static_cast<size_t>(machine.Stream())];
+    OfStream& stream = streams_[machine.Stream()];
     // Held until the launch, since another thread may update the graph.
     std::lock_guard lock(stream.mutex);
     std::vector<Entry>& entries = stream.entries;

@@ -53,7 +53,7 @@ Address DeviceMemory::TakeCached(int64_t size, BlockUse use, int stream) {
     return address;
   };
   if (use == BlockUse::kInOrder) {
-    std::vector<Cached>& own = found->second[static_cast<size_t>(stream)];
+    std::vector<Cached>& own = found->second[stream];
     // The last one may still be in a cache of the device. Other streams may still read a few.
     const ptrdiff_t looks = std::min<ptrdiff_t>(kLooks, std::ssize(own));
     for (auto block = own.end(); block != own.end() - looks;) {
@@ -72,7 +72,7 @@ void DeviceMemory::Give(const Block& block) {
   const int64_t size = SizeOf(std::max<int64_t>(block.bytes, 1));
   account_.Remove(block.bytes);
   std::lock_guard lock(mutex_);
-  std::vector<Cached>& blocks = cached_[size][static_cast<size_t>(block.uses.home())];
+  std::vector<Cached>& blocks = cached_[size][block.uses.home()];
   blocks.push_back({block.address, block.uses});
   blocks.back().uses.End(*machine_);
   reserved_ += size;

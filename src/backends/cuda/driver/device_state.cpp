@@ -39,14 +39,14 @@ DeviceState::DeviceState(std::shared_ptr<Machine> machine, std::string name)
 
 void DeviceState::ForgetEnded(int stream) {
   const uint64_t passed = machine->Passed(stream);
-  std::deque<Running>& runs = runs_[static_cast<size_t>(stream)];
+  std::deque<Running>& runs = runs_[stream];
   while (!runs.empty() && runs.front().event <= passed) runs.pop_front();
 }
 
 void DeviceState::NoteRun(const Event& event, NotedRun run) {
   std::lock_guard lock(mutex_);
   ForgetEnded(event.stream);
-  runs_[static_cast<size_t>(event.stream)].push_back({event.number, std::move(run)});
+  runs_[event.stream].push_back({event.number, std::move(run)});
 }
 
 std::vector<NotedRun> DeviceState::OldestRuns() {
@@ -54,7 +54,7 @@ std::vector<NotedRun> DeviceState::OldestRuns() {
   std::vector<NotedRun> oldest;
   for (int stream = 0; stream < kMostStreams; ++stream) {
     ForgetEnded(stream);
-    const std::deque<Running>& runs = runs_[static_cast<size_t>(stream)];
+    const std::deque<Running>& runs = runs_[stream];
     if (!runs.empty()) oldest.push_back(runs.front().run);
   }
   return oldest;

@@ -14,7 +14,7 @@ void ComeAfter(const Driver& driver, CUstream stream, const std::vector<int>& pi
                const std::vector<std::vector<CUgraphNode>>& last) {
   std::vector<CUgraphNode> after;
   for (int piece : pieces) {
-    const std::vector<CUgraphNode>& nodes = last[static_cast<size_t>(piece)];
+    const std::vector<CUgraphNode>& nodes = last[piece];
     after.insert(after.end(), nodes.begin(), nodes.end());
   }
   driver.Check(driver.capture_after(stream, after.data(), after.size(), kSetDependencies),
@@ -30,7 +30,7 @@ void CapturePieces(const Driver& driver, CUstream stream, std::span<const Piece>
   std::vector<bool> is_waited_for(pieces.size());
   for (size_t i = 1; i < pieces.size() && branches; ++i) {
     if (follows(i)) continue;
-    for (int earlier : pieces[i].after) is_waited_for[static_cast<size_t>(earlier)] = true;
+    for (int earlier : pieces[i].after) is_waited_for[earlier] = true;
   }
   std::vector<std::vector<CUgraphNode>> last(pieces.size());  // by piece
   for (size_t i = 0; i < pieces.size(); ++i) {

@@ -13,7 +13,7 @@ uint32_t BitOf(int stream) { return uint32_t{1} << stream; }
 
 void StreamUses::Note(const Event& event) {
   if (event.stream == home_) return;
-  std::atomic_ref last(last_[static_cast<size_t>(event.stream)]);
+  std::atomic_ref last(last_[event.stream]);
   // Threads that share a stream may come in any order.
   uint64_t known = last.load(std::memory_order_relaxed);
   while (known < event.number &&
@@ -23,14 +23,14 @@ void StreamUses::Note(const Event& event) {
 }
 
 void StreamUses::End(const Machine& machine) {
-  last_[static_cast<size_t>(home_)] = machine.Asked(home_);
+  last_[home_] = machine.Asked(home_);
   noted_ |= BitOf(home_);
 }
 
 bool StreamUses::HavePassed(const Machine& machine, uint32_t streams) const {
   for (; streams != 0; streams &= streams - 1) {
     const int stream = std::countr_zero(streams);
-    if (last_[static_cast<size_t>(stream)] > machine.Passed(stream)) return false;
+    if (last_[stream] > machine.Passed(stream)) return false;
   }
   return true;
 }
@@ -40,7 +40,7 @@ void StreamUses::TakeOver(Machine& machine) {
   End(machine);
   for (uint32_t left = noted_ & ~BitOf(mine); left != 0; left &= left - 1) {
     const int stream = std::countr_zero(left);
-    machine.ComeAfter(stream, last_[static_cast<size_t>(stream)]);
+    machine.ComeAfter(stream, last_[stream]);
   }
   *this = StreamUses(mine);
 }

@@ -27,7 +27,7 @@ struct StreamsOfThread {
     last_threads = nullptr;
     for (const Entry& entry : by_machine) {
       std::lock_guard lock(entry.threads->mutex);
-      --entry.threads->with[static_cast<size_t>(entry.stream)];
+      --entry.threads->with[entry.stream];
     }
   }
   int Of(const std::shared_ptr<ThreadStreams::Threads>& threads);

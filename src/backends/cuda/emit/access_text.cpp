@@ -106,7 +106,7 @@ std::string AccessText::ColumnAcross() const {
 
 std::string AccessText::Transfer(int i, std::string_view verb) const {
   const std::string elements = fmt::format("m{} + s * {}", i, config_.vector);
-  const bool wide = config_.is_wide[static_cast<size_t>(i)];
+  const bool wide = config_.is_wide[i];
   if (IsTransposed(i)) return fmt::format("if (count > 0) m{0}[s] = tile{0}[thread][k];", i);
   if (of(i).kind == Access::Kind::kRandom) {
     return fmt::format("random_{}<{}>({}, p{} + at, {});", wide ? "blocks" : "words",

@@ -19,12 +19,10 @@ class AccessText {
 
   static std::string ArgumentText(int index);
   int count() const { return static_cast<int>(kernel_.accesses.size()); }
-  const compiler::Access& of(int access) const {
-    return kernel_.accesses[static_cast<size_t>(access)];
-  }
+  const compiler::Access& of(int access) const { return kernel_.accesses[access]; }
   const ArgumentIndices& indices() const { return indices_; }
   bool IsTransposed(int access) const {
-    return !config_.is_transposed.empty() && config_.is_transposed[static_cast<size_t>(access)];
+    return !config_.is_transposed.empty() && config_.is_transposed[access];
   }
 
   /// The line that defines p{access}, the address of the line's first element; empty if it has

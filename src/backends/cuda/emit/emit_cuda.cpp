@@ -363,7 +363,7 @@ class Emitter {
   }
 
   std::string Operand(const Instr& instr, int k) const {
-    const Instr& operand = kernel_.instrs[static_cast<size_t>(instr.operands[k])];
+    const Instr& operand = kernel_.instrs[instr.operands[k]];
     return fmt::format("x{}{}", instr.operands[k], IsArray(operand) ? "[v]" : "");
   }
   /// Whether a thread has a value for each of its lines.
@@ -371,11 +371,11 @@ class Emitter {
     return across() && instr.level == Level::kRow && instr.kind != Kind::kConstant;
   }
   DType OperandType(const Instr& instr, int k) const {
-    return kernel_.instrs[static_cast<size_t>(instr.operands[k])].dtype;
+    return kernel_.instrs[instr.operands[k]].dtype;
   }
 
   void RowInstruction(int i) {
-    const Instr& instr = kernel_.instrs[static_cast<size_t>(i)];
+    const Instr& instr = kernel_.instrs[i];
     if (!IsArray(instr)) return Instruction(i);
     if (instr.kind != Kind::kStore) Line("{} x{}{};", ValueType(instr.dtype), i, LineArray());
     Unroll();
@@ -389,7 +389,7 @@ class Emitter {
   }
 
   void Instruction(int i) {
-    const Instr& instr = kernel_.instrs[static_cast<size_t>(i)];
+    const Instr& instr = kernel_.instrs[i];
     if (instr.kind == Kind::kStore) return Store(instr);
     if (instr.kind == Kind::kReduce) {
       std::string sum = fmt::format("r{}[e % {}]", i, accumulators());

@@ -137,7 +137,7 @@ void ConvolveOf(const Convolution& c, const T* a, const T* b, T* out) {
     int64_t at_a = c.kind == Kind::kForward ? input : position;
     int64_t at_b = c.kind == Kind::kWeight ? input : weight;
     int64_t to = c.kind == Kind::kForward ? position : c.kind == Kind::kInput ? input : weight;
-    sums[static_cast<size_t>(to)] += Convert<double>(a[at_a]) * Convert<double>(b[at_b]);
+    sums[to] += Convert<double>(a[at_a]) * Convert<double>(b[at_b]);
   });
   for (size_t i = 0; i < sums.size(); ++i) out[i] = Convert<T>(sums[i]);
 }
@@ -247,7 +247,7 @@ class EmulatedMachine : public Machine {
   int Streams() const override { return threads_.count(); }
   std::shared_ptr<Event> RecordEvent() override {
     const int stream = Stream();
-    return std::make_shared<EmulatedEvent>(stream, ++asked_[static_cast<size_t>(stream)]);
+    return std::make_shared<EmulatedEvent>(stream, ++asked_[stream]);
   }
   std::shared_ptr<Event> RecordTimedEvent() override { return RecordEvent(); }
   double Seconds(const Event& from, const Event& to) override {
@@ -257,7 +257,7 @@ class EmulatedMachine : public Machine {
   // Work is done by the call that asks for it.
   void ComeAfter(const Event&) override {}
   void ComeAfter(int, uint64_t) override {}
-  uint64_t Asked(int stream) const override { return asked_[static_cast<size_t>(stream)]; }
+  uint64_t Asked(int stream) const override { return asked_[stream]; }
   uint64_t Passed(int stream) const override { return Asked(stream); }
   void WaitFor(const Event&) override {}
   void Finish() override {}

@@ -88,9 +88,9 @@ std::vector<HostTensor> RunOnCpu(const Graph& graph, const std::vector<HostTenso
     const Program::Output& from = program.outputs()[i];
     const Shape& type = graph.TypeOf(graph.outputs()[i]);
     if (from.input >= 0) {
-      results[i] = HostTensor(type, inputs[static_cast<size_t>(from.input)].storage());
+      results[i] = HostTensor(type, inputs[from.input].storage());
     } else if (from.same >= 0) {
-      results[i] = HostTensor(type, results[static_cast<size_t>(from.same)].storage());
+      results[i] = HostTensor(type, results[from.same].storage());
     }
   }
   return results;

@@ -94,8 +94,8 @@ class FrailMachine : public Machine {
   void ComeAfter(int, uint64_t) override {}
   uint64_t Asked(int stream) const override { return inner_->Asked(stream); }
   uint64_t Passed(int stream) const override {
-    if (broken_) return passed_[static_cast<size_t>(stream)];
-    return held_ ? held_at_[static_cast<size_t>(stream)].load() : inner_->Passed(stream);
+    if (broken_) return passed_[stream];
+    return held_ ? held_at_[stream].load() : inner_->Passed(stream);
   }
   void WaitFor(const Event&) override { Wait(); }
   void Finish() override { Wait(); }
@@ -122,7 +122,7 @@ class FrailMachine : public Machine {
 
   using EventNumbers = std::array<std::atomic<uint64_t>, kMostStreams>;  // by stream
   void NoteAsked(EventNumbers& numbers) const {
-    for (int i = 0; i < kMostStreams; ++i) numbers[static_cast<size_t>(i)] = inner_->Asked(i);
+    for (int i = 0; i < kMostStreams; ++i) numbers[i] = inner_->Asked(i);
   }
 
   const std::shared_ptr<Machine> inner_;

@@ -99,7 +99,7 @@ class NotingMachine : public Machine {
     while (last_order.size() < pieces.size()) {
       for (size_t i = pieces.size(); i-- > 0;) {
         bool ready = !done[i];
-        for (int earlier : pieces[i].after) ready = ready && done[static_cast<size_t>(earlier)];
+        for (int earlier : pieces[i].after) ready = ready && done[earlier];
         if (!ready) continue;
         for (const auto& work : pieces[i].work) work();
         done[i] = true;

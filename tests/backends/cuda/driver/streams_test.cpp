@@ -70,7 +70,7 @@ TEST(CudaThreadStreams, ManyThreadsShareThem) {
     workers.back()->Do([&] { mine.push_back(streams.Mine()); });
   }
   for (int i = 0; i < 2 * cuda::kMostStreams; ++i) {
-    EXPECT_EQ(mine[static_cast<size_t>(i)], i % cuda::kMostStreams);
+    EXPECT_EQ(mine[i], i % cuda::kMostStreams);
   }
   EXPECT_EQ(streams.count(), cuda::kMostStreams);
 }
