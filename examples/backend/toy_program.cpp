@@ -113,9 +113,8 @@ Kernel FindKernel(const OpDef& op) {
   return found == kernels.end() ? nullptr : found->second;
 }
 
-Program::Program(const Graph& graph)
-    : registers_(static_cast<size_t>(graph.size())), arguments_(graph.inputs()) {
-  for (NodeId id = 0; id < graph.size(); ++id) {
+Program::Program(const Graph& graph) : registers_(graph.size()), arguments_(graph.inputs()) {
+  for (NodeId id : graph.ids()) {
     const GraphNode& node = graph[id];
     if (std::ranges::count(arguments_, id)) continue;
     Kernel kernel = FindKernel(*node.op);
@@ -127,18 +126,18 @@ Program::Program(const Graph& graph)
 }
 
 std::vector<Buffer> Program::Run(std::span<const Buffer> arguments, Memory& memory) const {
-  std::vector<Buffer> registers(registers_);
-  auto at = [&](NodeId id) -> Buffer& { return registers[static_cast<size_t>(id)]; };
-  for (size_t i = 0; i < arguments.size(); ++i) at(arguments_[i]) = arguments[i];
+  NodeMap<Buffer> registers(registers_);
+  for (size_t i = 0; i < arguments.size(); ++i) registers[arguments_[i]] = arguments[i];
   for (const Instruction& instruction : code_) {
     const GraphNode& node = instruction.node;
-    at(instruction.out) = memory.Allocate(node.type().bytes(), node.op->name(), node.location);
-    Call call{node, instruction.types, {}, static_cast<float*>(at(instruction.out).get())};
-    for (auto [id, _] : node.inputs) call.in.push_back(static_cast<float*>(at(id).get()));
+    registers[instruction.out] =
+        memory.Allocate(node.type().bytes(), node.op->name(), node.location);
+    Call call{node, instruction.types, {}, static_cast<float*>(registers[instruction.out].get())};
+    for (auto [id, _] : node.inputs) call.in.push_back(static_cast<float*>(registers[id].get()));
     instruction.kernel(call);
   }
   std::vector<Buffer> results;
-  for (NodeId result : results_) results.push_back(at(result));
+  for (NodeId result : results_) results.push_back(registers[result]);
   return results;
 }
 

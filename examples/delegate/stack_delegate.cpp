@@ -43,7 +43,7 @@ lazy::Capability Capable(const Graph& graph, NodeId id) {
 
 struct Writer {
   const Graph& graph;
-  const std::vector<DebugHandle>& handles;
+  const NodeMap<DebugHandle>& handles;
   std::ostringstream text;
 
   /// In postfix order: operands, then the instruction and where it came from.
@@ -72,7 +72,7 @@ Any Preprocess(const Module& module, const AnyDict& spec,
   AnyDict processed;
   for (const auto& [method, options] : spec) {
     const GraphBody& body = module.graph_body(method);
-    std::vector<DebugHandle> handles = generate(*body.graph);
+    NodeMap<DebugHandle> handles = generate(*body.graph);
     AnyList programs, sizes, weights;
     for (GraphValue output : body.graph->outputs()) {
       Writer writer{*body.graph, handles, {}};

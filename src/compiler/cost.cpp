@@ -11,7 +11,7 @@ namespace {
 std::vector<const Shape*> OperandTypes(const Graph& graph, const GraphNode& node) {
   std::vector<const Shape*> types;
   for (GraphValue input : node.inputs) {
-    types.push_back(input.node < 0 ? nullptr : &graph.TypeOf(input));
+    types.push_back(!input.node ? nullptr : &graph.TypeOf(input));
   }
   return types;
 }
@@ -20,7 +20,7 @@ std::vector<const Shape*> OperandTypes(const Graph& graph, const GraphNode& node
 Graph Alone(const Graph& graph, GraphNode node) {
   Graph alone;
   for (GraphValue& input : node.inputs) {
-    if (input.node >= 0) input = alone.AddInput(graph.TypeOf(input));
+    if (input.node) input = alone.AddInput(graph.TypeOf(input));
   }
   const int results = static_cast<int>(node.types.size());
   NodeId id = alone.Append(std::move(node));
@@ -33,7 +33,7 @@ int64_t FlopsOfExpansion(const Graph& graph, const GraphNode& node) {
     return graph[id].op->flops != nullptr;
   });
   int64_t flops = 0;
-  for (NodeId id = 0; id < parts.size(); ++id) flops += FlopsOf(parts, id);
+  for (NodeId id : parts.ids()) flops += FlopsOf(parts, id);
   return flops;
 }
 

@@ -13,15 +13,15 @@ Effect EffectOf(const GraphNode& node) {
   return effect;
 }
 
-std::vector<bool> NeededNodes(const Graph& graph) {
-  std::vector<bool> needed(static_cast<size_t>(graph.size()));
-  for (GraphValue output : graph.outputs()) needed[static_cast<size_t>(output.node)] = true;
-  for (NodeId id : graph.inputs()) needed[static_cast<size_t>(id)] = true;
-  for (NodeId id = graph.size(); id-- > 0;) {
-    if (EffectOf(graph[id]) == Effect::kOrdered) needed[static_cast<size_t>(id)] = true;
-    if (!needed[static_cast<size_t>(id)]) continue;
+NodeMap<bool> NeededNodes(const Graph& graph) {
+  NodeMap<bool> needed(graph.size());
+  for (GraphValue output : graph.outputs()) needed[output.node] = true;
+  for (NodeId id : graph.inputs()) needed[id] = true;
+  for (NodeId id : graph.ids().reversed()) {
+    if (EffectOf(graph[id]) == Effect::kOrdered) needed[id] = true;
+    if (!needed[id]) continue;
     for (GraphValue input : graph[id].inputs) {
-      if (input.node >= 0) needed[static_cast<size_t>(input.node)] = true;
+      if (input.node) needed[input.node] = true;
     }
   }
   return needed;

@@ -9,6 +9,6 @@ Effect EffectOf(const GraphNode& node);
 
 /// Of each node, whether a result or an ordered effect needs it. Inputs are needed: parameters keep
 /// their numbers.
-std::vector<bool> NeededNodes(const Graph& graph);
+NodeMap<bool> NeededNodes(const Graph& graph);
 
 }  // namespace hammock

@@ -15,14 +15,13 @@ bool IsFree(const GraphNode& node) { return node.op == &ops::kInput || node.op =
 /// A node's phase is the number of target changes on the way to it. Along every edge it stays or
 /// grows, and it grows where the target changes; so nodes of one phase and target form a convex
 /// set.
-std::vector<int> Phases(const Graph& graph, const std::vector<int>& targets) {
-  std::vector<int> phase(static_cast<size_t>(graph.size()), 0);
-  for (NodeId id = 0; id < graph.size(); ++id) {
+NodeMap<int> Phases(const Graph& graph, const NodeMap<int>& targets) {
+  NodeMap<int> phase(graph.size(), 0);
+  for (NodeId id : graph.ids()) {
     for (GraphValue input : graph[id].inputs) {
-      if (input.node < 0 || IsFree(graph[input.node])) continue;
-      size_t from = static_cast<size_t>(input.node);
-      int step = targets[from] == targets[static_cast<size_t>(id)] ? 0 : 1;
-      phase[static_cast<size_t>(id)] = std::max(phase[static_cast<size_t>(id)], phase[from] + step);
+      if (!input.node || IsFree(graph[input.node])) continue;
+      int step = targets[input.node] == targets[id] ? 0 : 1;
+      phase[id] = std::max(phase[id], phase[input.node] + step);
     }
   }
   return phase;
@@ -30,32 +29,31 @@ std::vector<int> Phases(const Graph& graph, const std::vector<int>& targets) {
 
 }  // namespace
 
-std::vector<Segment> Partition(const Graph& graph, const std::vector<int>& targets) {
-  std::vector<int> phase = Phases(graph, targets);
+std::vector<Segment> Partition(const Graph& graph, const NodeMap<int>& targets) {
+  NodeMap<int> phase = Phases(graph, targets);
   std::map<std::pair<int, int>, std::vector<NodeId>> groups;
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     if (IsFree(graph[id])) continue;
-    groups[{phase[static_cast<size_t>(id)], targets[static_cast<size_t>(id)]}].push_back(id);
+    groups[{phase[id], targets[id]}].push_back(id);
   }
-  std::vector<int> segment_of(static_cast<size_t>(graph.size()), -1);
+  NodeMap<int> segment_of(graph.size(), -1);
   int count = 0;
   for (auto& [key, nodes] : groups) {
-    for (NodeId id : nodes) segment_of[static_cast<size_t>(id)] = count;
+    for (NodeId id : nodes) segment_of[id] = count;
     ++count;
   }
   // Values that leave their segment: used by another one, or results of the whole.
   std::vector<std::set<GraphValue>> leaving(groups.size());
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     for (GraphValue input : graph[id].inputs) {
-      if (input.node < 0 || IsFree(graph[input.node])) continue;
-      int from = segment_of[static_cast<size_t>(input.node)];
-      if (from != segment_of[static_cast<size_t>(id)])
-        leaving[static_cast<size_t>(from)].insert(input);
+      if (!input.node || IsFree(graph[input.node])) continue;
+      int from = segment_of[input.node];
+      if (from != segment_of[id]) leaving[from].insert(input);
     }
   }
   for (GraphValue output : graph.outputs()) {
     if (!IsFree(graph[output.node])) {
-      leaving[static_cast<size_t>(segment_of[static_cast<size_t>(output.node)])].insert(output);
+      leaving[segment_of[output.node]].insert(output);
     }
   }
   std::vector<Segment> segments;
@@ -64,7 +62,7 @@ std::vector<Segment> Partition(const Graph& graph, const std::vector<int>& targe
     segment.target = key.second;
     std::map<GraphValue, GraphValue> local;
     auto value_in = [&](GraphValue value) {
-      if (value.node < 0) return value;
+      if (!value.node) return value;
       auto found = local.find(value);
       if (found != local.end()) return found->second;
       GraphValue made;

@@ -14,8 +14,8 @@ struct Segment {
   std::vector<GraphValue> outputs;  ///< values of the whole graph
 };
 
-/// `targets` has one entry per node; those of inputs and constants are not looked at. Segments come
+/// The targets of inputs and constants are not looked at. Segments come
 /// in an order in which they can run; each is convex: no value leaves it and comes back.
-std::vector<Segment> Partition(const Graph& graph, const std::vector<int>& targets);
+std::vector<Segment> Partition(const Graph& graph, const NodeMap<int>& targets);
 
 }  // namespace hammock

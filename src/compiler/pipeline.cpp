@@ -105,17 +105,16 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
   step.graph = RunPass({"materialize_outputs", MaterializeOutputs, /*in_bodies=*/false},
                        std::move(step.graph));
 
-  std::vector<int> targets(static_cast<size_t>(step.graph.size()), 0);
-  for (NodeId id = 0; id < step.graph.size(); ++id) {
+  NodeMap<int> targets(step.graph.size(), 0);
+  for (NodeId id : step.graph.ids()) {
     const GraphNode& node = step.graph[id];
     if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
     lazy::Capability answer = query(step.graph, id);
     if (answer.verdict != Verdict::kRefuse) continue;
-    targets[static_cast<size_t>(id)] = 1;
+    targets[id] = 1;
     int64_t bytes = 0;
     for (const Shape& type : node.types) bytes += type.bytes();
-    for (GraphValue input : node.inputs)
-      bytes += input.node < 0 ? 0 : step.graph.TypeOf(input).bytes();
+    for (GraphValue input : node.inputs) bytes += input.node ? step.graph.TypeOf(input).bytes() : 0;
     step.refusals.push_back({node.op->name(), answer.reason, node.location, bytes});
   }
   if (step.refusals.empty()) {

@@ -4,6 +4,7 @@
 
 #include "base/throw.h"
 #include "ir/graph_access.h"
+#include "ir/id_format.h"
 #include "ir/text.h"
 #include "ir/value_map.h"
 
@@ -20,7 +21,7 @@ void DescribeType(const Shape& type, Sink& sink) {
 
 template <class Sink>
 void DescribeValue(GraphValue value, Sink& sink) {
-  sink.Word(static_cast<uint64_t>(static_cast<uint32_t>(value.node)) |
+  sink.Word(static_cast<uint64_t>(static_cast<uint32_t>(value.node.number())) |
             static_cast<uint64_t>(static_cast<uint32_t>(value.index)) << 32);
 }
 
@@ -29,7 +30,7 @@ void DescribeExprs(const std::map<std::tuple<NodeId, int, int>, DimExpr>& exprs,
   sink.Word(exprs.size());
   for (const auto& [key, expr] : exprs) {
     auto [node, which, position] = key;
-    sink.Word(static_cast<uint64_t>(node));
+    sink.Word(static_cast<uint64_t>(node.number()));
     sink.Word(static_cast<uint64_t>(which));
     sink.Word(static_cast<uint64_t>(position));
     sink.Word(static_cast<uint64_t>(expr.constant));
@@ -175,11 +176,11 @@ NodeId Graph::AddNode(const OpDef& op, std::vector<GraphValue> inputs, std::vect
   std::vector<const Shape*> types;
   types.reserve(inputs.size());
   for (GraphValue input : inputs) {
-    if (input.node < 0) {
+    if (!input.node) {
       types.push_back(nullptr);
       continue;
     }
-    HAMMOCK_CHECK(input.node < size() && input.index >= 0 &&
+    HAMMOCK_CHECK(Contains(input.node) && input.index >= 0 &&
                       input.index < static_cast<int>(nodes_[input.node].types.size()),
                   "operand %{}.{} of {} nodes", input.node, input.index, size());
     types.push_back(&TypeOf(input));
@@ -197,7 +198,7 @@ void Graph::SetOutputs(std::vector<GraphValue> outputs) { outputs_ = std::move(o
 void Graph::AddOutput(GraphValue value) { outputs_.push_back(value); }
 
 NodeId Graph::Append(GraphNode node) {
-  NodeId id = size();
+  NodeId id(size());
   if (node.op == &InputOp()) inputs_.push_back(id);
   // By halves rather than twice as much: passes hold two graphs, which are mostly this list.
   if (nodes_.size() == nodes_.capacity()) nodes_.reserve(nodes_.size() + nodes_.size() / 2 + 8);
@@ -207,7 +208,7 @@ NodeId Graph::Append(GraphNode node) {
 
 bool Graph::operator==(const Graph& other) const {
   if (size() != other.size() || outputs_ != other.outputs_) return false;
-  for (NodeId id = 0; id < size(); ++id) {
+  for (NodeId id : ids()) {
     if (!SameNode(nodes_[id], other.nodes_[id])) return false;
   }
   return dim_params == other.dim_params && dim_exprs == other.dim_exprs &&
@@ -221,7 +222,7 @@ Hash128 Graph::hash() const {
 }
 
 void AppendNodes(const Graph& from, ValueMap& map, Graph& to) {
-  for (NodeId id = 0; id < from.size(); ++id) {
+  for (NodeId id : from.ids()) {
     if (from[id].op == &InputOp()) continue;
     GraphNode node = from[id];
     for (GraphValue& input : node.inputs) input = map(input);

@@ -35,7 +35,7 @@ Scalar NumberOfSize(int64_t size, const Scalar& like);
 
 /// A broken rule of a graph.
 struct GraphFault {
-  NodeId node;          ///< the bad node of the graph, or of a nested one; -1: the graph itself
+  NodeId node;          ///< the bad node of the graph, or of a nested one; none: the graph itself
   std::string subject;  ///< "%4 = while: body: %1 = neg: ", empty for the graph itself
   std::string what;
 };

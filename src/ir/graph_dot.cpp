@@ -6,6 +6,7 @@
 
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
+#include "ir/id_format.h"
 
 namespace hammock {
 namespace {
@@ -21,7 +22,7 @@ class DotPrinter {
  private:
   // Nodes of a nested graph are named by their path, such as n3_body_0.
   void PrintGraph(const Graph& graph, const std::string& prefix, int indent) {
-    for (NodeId id = 0; id < graph.size(); ++id) PrintNode(graph, id, prefix, indent);
+    for (NodeId id : graph.ids()) PrintNode(graph, id, prefix, indent);
     for (size_t i = 0; i < graph.outputs().size(); ++i) {
       GraphValue output = graph.outputs()[i];
       Line(indent, "{}_out{} [label=\"output {}\", shape=ellipse];", prefix, i, i);
@@ -34,7 +35,7 @@ class DotPrinter {
     Line(indent, "{}{} [label=\"{}\"{}];", prefix, id, Label(id, node),
          node.inputs.empty() ? ", style=filled" : "");
     for (GraphValue input : node.inputs) {
-      if (input.node < 0) continue;
+      if (!input.node) continue;
       Line(indent, "{}{} -> {}{}{};", prefix, input.node, prefix, id, EdgeLabel(input));
     }
     for (size_t i = 0; i < node.attrs.size(); ++i) {

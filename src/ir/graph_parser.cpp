@@ -35,17 +35,17 @@ struct ParsedNumber {
 class NodeNames {
  public:
   bool Add(uint32_t number, NodeId id) {
-    if (sequential_ && number == static_cast<uint32_t>(id)) return true;
+    if (sequential_ && NodeId(number) == id) return true;
     if (sequential_) {
-      for (NodeId earlier = 0; earlier < id; ++earlier) ids_[earlier] = earlier;
+      for (int32_t earlier = 0; earlier < id.number(); ++earlier) ids_[earlier] = NodeId(earlier);
       sequential_ = false;
     }
     return ids_.emplace(number, id).second;
   }
-  NodeId Find(uint32_t number, NodeId size) const {
-    if (sequential_) return number < static_cast<uint32_t>(size) ? static_cast<NodeId>(number) : -1;
+  NodeId Find(uint32_t number, const Graph& graph) const {
+    if (sequential_) return graph.Contains(NodeId(number)) ? NodeId(number) : NodeId();
     auto entry = ids_.find(number);
-    return entry == ids_.end() ? -1 : entry->second;
+    return entry == ids_.end() ? NodeId() : entry->second;
   }
 
  private:
@@ -84,9 +84,9 @@ class GraphParser {
     if (!checked_) return;
     std::optional<GraphFault> fault = FindFault(graph, *checked_);
     if (!fault) return;
-    if (fault->node < 0) lexer_.Fail("{}", fault->what);
-    const auto node = static_cast<size_t>(fault->node);
-    lexer_.FailAt(node_positions_[node], "{}: {}", graph.nodes()[node].op->name(), fault->what);
+    if (!fault->node) lexer_.Fail("{}", fault->what);
+    lexer_.FailAt(node_positions_[fault->node], "{}: {}", graph[fault->node].op->name(),
+                  fault->what);
   }
 
   void ParseParams() {
@@ -134,7 +134,8 @@ class GraphParser {
                     outputs.value_or(1));
     }
     if (lexer_.Accept('@')) node.location = InternLocationText(lexer_.RestOfLine());
-    if (!names_.Add(number, graph_.size())) lexer_.FailAt(at, "%{} is defined twice", number);
+    if (!names_.Add(number, NodeId(graph_.size())))
+      lexer_.FailAt(at, "%{} is defined twice", number);
     graph_.Append(std::move(node));
     node_positions_.push_back(at);
   }
@@ -157,8 +158,8 @@ class GraphParser {
   GraphValue ParseValue() {
     size_t at = lexer_.position();
     uint32_t number = lexer_.NodeNumber();
-    NodeId id = names_.Find(number, graph_.size());
-    if (id < 0) lexer_.FailAt(at, "%{} is not defined before this use", number);
+    NodeId id = names_.Find(number, graph_);
+    if (!id) lexer_.FailAt(at, "%{} is not defined before this use", number);
     int64_t index = lexer_.AcceptDot() ? lexer_.Integer() : 0;
     int64_t outputs = static_cast<int64_t>(graph_[id].types.size());
     if (index < 0 || index >= outputs) {
@@ -207,7 +208,7 @@ class GraphParser {
                     type.to_string(), node.attrs[index].to_string());
     }
     for (auto& [position, expr] : attr.exprs) {
-      graph_.attr_exprs[{graph_.size(), index, position}] = std::move(expr);
+      graph_.attr_exprs[{NodeId(graph_.size()), index, position}] = std::move(expr);
     }
   }
 
@@ -353,7 +354,8 @@ class GraphParser {
         DimExpr expr = ParseExpr();
         int dim = sizes.size();
         sizes.push_back(Evaluate(expr));
-        if (!expr.terms.empty()) graph_.dim_exprs[{graph_.size(), output, dim}] = std::move(expr);
+        if (!expr.terms.empty())
+          graph_.dim_exprs[{NodeId(graph_.size()), output, dim}] = std::move(expr);
       } while (lexer_.Accept(','));
       lexer_.Expect(']');
     }
@@ -420,7 +422,7 @@ class GraphParser {
   int depth_;
   std::unordered_set<const Graph*>* checked_;
   Graph graph_;
-  std::vector<size_t> node_positions_;
+  NodeMap<size_t> node_positions_;
   NodeNames names_;
   std::vector<int64_t> values_;  // of the dim parameters
   const OpDef* last_op_ = nullptr;

@@ -18,6 +18,7 @@
 #include "base/throw.h"
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
+#include "ir/id_format.h"
 #include "ir/op_registry.h"
 
 namespace hammock {
@@ -75,7 +76,7 @@ class GraphWriter {
     for (const Shape& type : node.types) WriteType(type);
     bool located = options_.locations && node.location != 0;
     out_.Count(located ? 1 + Index(node.location, locations_, location_index_) : 0);
-    if (options_.origins) out_.Signed(node.origin);
+    if (options_.origins) out_.Signed(node.origin.number());
   }
 
   void WriteAttr(const Attr& attr) {
@@ -117,7 +118,7 @@ class GraphWriter {
   void WriteValues(const std::vector<GraphValue>& values) {
     out_.Count(values.size());
     for (GraphValue value : values) {
-      out_.Signed(value.node);
+      out_.Signed(value.node.number());
       out_.Signed(value.index);
     }
   }
@@ -125,7 +126,7 @@ class GraphWriter {
   void WriteExprs(const std::map<std::tuple<NodeId, int, int>, DimExpr>& exprs) {
     out_.Count(exprs.size());
     for (const auto& [key, expr] : exprs) {
-      out_.Signed(std::get<0>(key));
+      out_.Signed(std::get<0>(key).number());
       out_.Signed(std::get<1>(key));
       out_.Signed(std::get<2>(key));
       out_.Signed(expr.constant);
@@ -206,7 +207,7 @@ class GraphReader {
     for (uint64_t count = in_.Count(); count > 0; --count) node.types.push_back(ReadType());
     uint64_t location = in_.Bounded(locations_.size() + 1, "a location");
     if (location > 0) node.location = locations_[location - 1];
-    if (origins_) node.origin = in_.Small();
+    if (origins_) node.origin = NodeId(in_.Small());
     if (saved.version < node.op->version) node.op->upgrade(saved.version, node);
     return node;
   }
@@ -272,14 +273,14 @@ class GraphReader {
 
   std::vector<GraphValue> ReadValues() {
     return ReadList<GraphValue>([&] {
-      NodeId node = in_.Small();
+      NodeId node(in_.Small());
       return GraphValue{node, in_.Small()};
     });
   }
 
   void ReadExprs(std::map<std::tuple<NodeId, int, int>, DimExpr>& exprs) {
     for (uint64_t count = in_.Count(); count > 0; --count) {
-      NodeId node = in_.Small();
+      NodeId node(in_.Small());
       int which = in_.Small();
       int position = in_.Small();
       DimExpr expr;

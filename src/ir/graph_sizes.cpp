@@ -39,7 +39,7 @@ BoundSizes BindSizes(const Graph& general, const std::vector<Shape>& inputs) {
     for (int d = 0; d < type.rank(); ++d) {
       const DimExpr* expr = ExprOf(general, i, d);
       int parameter = expr ? ParameterIn(*expr) : -1;
-      if (parameter >= 0) bound.parameters[static_cast<size_t>(parameter)] = inputs[i].size(d);
+      if (parameter >= 0) bound.parameters[parameter] = inputs[i].size(d);
     }
   }
   for (size_t i = 0; i < inputs.size() && !bound.misfit; ++i) {
@@ -50,7 +50,7 @@ BoundSizes BindSizes(const Graph& general, const std::vector<Shape>& inputs) {
 
 Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters) {
   Graph graph = general;
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     for (Attr& attr : graph.mutable_node(id).attrs) {
       if (attr.kind() != Attr::Kind::kGraph || attr.graph().dim_params.empty()) continue;
       attr = Attr(std::make_shared<const Graph>(AtSizes(attr.graph(), parameters)));
@@ -58,7 +58,7 @@ Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters) {
   }
   for (const auto& [key, expr] : general.dim_exprs) {
     auto [node, output, dim] = key;
-    Shape& type = graph.mutable_node(node).types[static_cast<size_t>(output)];
+    Shape& type = graph.mutable_node(node).types[output];
     Dims sizes = type.sizes();
     sizes[dim] = expr.Evaluate(parameters);
     CheckSizes("sizes", sizes);
@@ -66,11 +66,11 @@ Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters) {
   }
   for (const auto& [key, expr] : general.attr_exprs) {
     auto [node, index, position] = key;
-    Attr& attr = graph.mutable_node(node).attrs[static_cast<size_t>(index)];
+    Attr& attr = graph.mutable_node(node).attrs[index];
     int64_t value = expr.Evaluate(parameters);
     if (attr.kind() == Attr::Kind::kInts) {
       std::vector<int64_t> values = attr.ints();
-      values[static_cast<size_t>(position)] = value;
+      values[position] = value;
       attr = Attr(std::move(values));
     } else {
       attr = Attr(NumberOfSize(value, attr.scalar()));

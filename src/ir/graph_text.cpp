@@ -22,6 +22,7 @@
 
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
+#include "ir/id_format.h"
 
 namespace hammock {
 namespace {
@@ -42,7 +43,7 @@ class GraphPrinter {
   }
 
   void PrintBody() {
-    for (NodeId id = 0; id < graph_.size(); ++id) PrintNode(id);
+    for (NodeId id : graph_.ids()) PrintNode(id);
     StartLine();
     out_ += "return";
     const char* separator = " ";
@@ -79,13 +80,13 @@ class GraphPrinter {
   }
 
   void PrintValue(GraphValue value) {
-    if (value.node < 0) {
+    if (!value.node) {
       out_ += "none";
       return;
     }
     Format("%{}", value.node);
     // The verifier refuses values that are out of range; dumps of such graphs still print.
-    bool single = value.node < graph_.size() && graph_[value.node].types.size() == 1;
+    bool single = graph_.Contains(value.node) && graph_[value.node].types.size() == 1;
     if (!single || value.index != 0) Format(".{}", value.index);
   }
 

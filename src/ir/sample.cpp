@@ -29,7 +29,7 @@ SampleCall ParseSample(const OpDef& op, const Sample& sample) {
   SampleCall call;
   call.attrs = graph.nodes().back().attrs;
   for (const GraphValue& input : graph.nodes().back().inputs) {
-    call.operands.push_back(input.node < 0 ? std::nullopt : std::optional(graph.TypeOf(input)));
+    call.operands.push_back(!input.node ? std::nullopt : std::optional(graph.TypeOf(input)));
   }
   return call;
 }

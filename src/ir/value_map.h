@@ -10,29 +10,27 @@ namespace hammock {
 
 class ValueMap {
  public:
-  explicit ValueMap(const Graph& from) : first_(static_cast<size_t>(from.size())) {
-    values_.reserve(static_cast<size_t>(from.size()));
-  }
+  explicit ValueMap(const Graph& from) : first_(from.size()) { values_.reserve(from.size()); }
 
   GraphValue operator()(GraphValue value) const {
-    if (value.node < 0) return value;
-    return values_[first_[static_cast<size_t>(value.node)] + static_cast<size_t>(value.index)];
+    if (!value.node) return value;
+    return values_[first_[value.node] + value.index];
   }
 
   void Set(NodeId node, std::span<const GraphValue> values) {
-    first_[static_cast<size_t>(node)] = static_cast<uint32_t>(values_.size());
+    first_[node] = static_cast<uint32_t>(values_.size());
     values_.insert(values_.end(), values.begin(), values.end());
   }
   void Set(NodeId node, GraphValue value) { Set(node, std::span(&value, 1)); }
   /// The results of `node` became those of `other`, of which there are `count`.
   void SetResults(NodeId node, NodeId other, size_t count) {
-    first_[static_cast<size_t>(node)] = static_cast<uint32_t>(values_.size());
+    first_[node] = static_cast<uint32_t>(values_.size());
     for (size_t i = 0; i < count; ++i) values_.push_back({other, static_cast<int32_t>(i)});
   }
 
  private:
   std::vector<GraphValue> values_;
-  std::vector<uint32_t> first_;  // by node: the place of its first value
+  NodeMap<uint32_t> first_;  // by node: the place of its first value
 };
 
 /// Appends all nodes of `from` but its inputs, which `map` knows, to another graph.

@@ -8,6 +8,7 @@
 #include "base/throw.h"
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
+#include "ir/id_format.h"
 #include "ir/schema_access.h"
 
 namespace hammock {
@@ -25,8 +26,11 @@ class Verifier {
   void Run() {
     if (!seen_.insert(&graph_).second) return;
     CheckParams();
-    for (id_ = 0; id_ < graph_.size(); ++id_) CheckNode(graph_[id_]);
-    id_ = -1;
+    for (NodeId id : graph_.ids()) {
+      id_ = id;
+      CheckNode(graph_[id]);
+    }
+    id_ = NodeId();
     CheckOutputs();
     CheckInputs();
     CheckDimExprs();
@@ -37,7 +41,7 @@ class Verifier {
   template <class... Args>
   [[noreturn]] void Fail(fmt::format_string<Args...> format, Args&&... args) const {
     std::string subject = where_;
-    if (id_ >= 0) {
+    if (id_) {
       const OpDef* op = graph_[id_].op;
       subject += fmt::format("%{} = {}: ", id_, op ? op->name() : "(no op)");
     }
@@ -76,7 +80,7 @@ class Verifier {
       GraphValue input = node.inputs[i];
       size_t which = std::min(i, info.operand_args.size() - 1);
       const SchemaArgument& argument = info.schema.arguments()[info.operand_args[which]];
-      if (input.node == -1) {
+      if (input.node == NodeId()) {
         bool absent_is_fine =
             argument.type.list ? argument.type.optional_items : argument.type.optional;
         if (!absent_is_fine)
@@ -84,7 +88,7 @@ class Verifier {
         if (input.index != 0) Fail("operand {} is output {} of no node", i, input.index);
         continue;
       }
-      if (input.node < 0 || input.node >= id_) {
+      if (!input.node || input.node >= id_) {
         Fail("operand {} is %{}, which does not come before it", i, input.node);
       }
       CheckIndex(input);
@@ -133,7 +137,7 @@ class Verifier {
     }
     types_.clear();
     for (GraphValue input : node.inputs) {
-      types_.push_back(input.node < 0 ? nullptr : &graph_.TypeOf(input));
+      types_.push_back(!input.node ? nullptr : &graph_.TypeOf(input));
     }
     std::optional<std::vector<Shape>> inferred;
     try {
@@ -155,7 +159,7 @@ class Verifier {
   void CheckOutputs() {
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       GraphValue output = graph_.outputs()[i];
-      if (output.node < 0 || output.node >= graph_.size()) {
+      if (!graph_.Contains(output.node)) {
         Fail("output {} is %{}, of {} nodes", i, output.node, graph_.size());
       }
       CheckIndex(output);
@@ -164,7 +168,7 @@ class Verifier {
 
   void CheckInputs() {
     std::vector<NodeId> inputs;
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    for (NodeId id : graph_.ids()) {
       if (graph_[id].op == &InputOp()) inputs.push_back(id);
     }
     if (inputs != graph_.inputs()) Fail("the list of inputs differs from the input nodes");
@@ -173,8 +177,8 @@ class Verifier {
   void CheckDimExprs() {
     for (const auto& [key, expr] : graph_.dim_exprs) {
       auto [node, output, dim] = key;
-      id_ = -1;
-      bool exists = node >= 0 && node < graph_.size() && output >= 0 &&
+      id_ = NodeId();
+      bool exists = graph_.Contains(node) && output >= 0 &&
                     output < static_cast<int>(graph_[node].types.size()) && dim >= 0 &&
                     dim < graph_[node].types[output].rank();
       if (!exists)
@@ -187,7 +191,7 @@ class Verifier {
   void CheckAttrExprs() {
     for (const auto& [key, expr] : graph_.attr_exprs) {
       auto [node, attr, position] = key;
-      id_ = -1;
+      id_ = NodeId();
       std::optional<int64_t> value = IntegerAt(node, attr, position);
       if (!value) {
         Fail("attribute expression for %{} attribute {} position {}, which is no integer", node,
@@ -199,7 +203,7 @@ class Verifier {
   }
 
   std::optional<int64_t> IntegerAt(NodeId node, int index, int position) const {
-    if (node < 0 || node >= graph_.size() || index < 0 || position < 0) return std::nullopt;
+    if (!graph_.Contains(node) || index < 0 || position < 0) return std::nullopt;
     const auto& attrs = graph_[node].attrs;
     if (index >= static_cast<int>(attrs.size())) return std::nullopt;
     return SizeInAttr(attrs[index], position);
@@ -232,7 +236,7 @@ class Verifier {
   const Graph& graph_;
   std::string where_;
   std::unordered_set<const Graph*>& seen_;
-  NodeId id_ = -1;               // the node in question, or -1
+  NodeId id_;                    // the node in question
   std::vector<int64_t> values_;  // of the dim parameters
   std::vector<const Shape*> types_;
 };

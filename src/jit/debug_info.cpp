@@ -40,9 +40,9 @@ std::string ShowFrames(const std::vector<Shown>& frames) {
 
 }  // namespace
 
-std::vector<DebugHandle> DebugInfo::Record(const Graph& graph) {
+NodeMap<DebugHandle> DebugInfo::Record(const Graph& graph) {
   DebugHandle first = next_handle.fetch_add(graph.size());
-  std::vector<DebugHandle> handles;
+  NodeMap<DebugHandle> handles;
   for (const GraphNode& node : graph.nodes()) {
     DebugEntry entry{.op = node.op->name(), .location = LocationAt(LocationText(node.location))};
     for (const ModuleFrame& frame : FramesOf(node.location)) {

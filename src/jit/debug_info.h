@@ -29,7 +29,7 @@ class DebugInfo {
  public:
   /// New handles, unique in the process, for the nodes of a graph. Not thread-safe; the numbers
   /// are.
-  std::vector<DebugHandle> Record(const Graph& graph);
+  NodeMap<DebugHandle> Record(const Graph& graph);
   const DebugEntry* Find(DebugHandle handle) const;
   size_t size() const { return entries_.size(); }
 

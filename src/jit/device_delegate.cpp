@@ -29,8 +29,8 @@ DeviceEntry& EntryNamed(const std::string& device) { return EntryOf(Device(devic
 
 struct SavedMethod {
   FunctionSchema schema;
-  GraphBody body = {};                    // captures are tensors or random state
-  std::vector<DebugHandle> handles = {};  // of the graph's nodes
+  GraphBody body = {};  // captures are tensors or random state
+  NodeMap<DebugHandle> handles = {};
   bool lowered = false;
 };
 
@@ -63,7 +63,7 @@ SavedMethod FromAny(const Any& value) {
   for (int64_t input : saved.at("writes").ToInts()) body.writes.push_back(static_cast<int>(input));
   body.argument_form = saved.at("arguments").ToStringRef();
   body.result_form = saved.at("results").ToStringRef();
-  method.handles = saved.at("handles").ToInts();
+  method.handles = NodeMap<DebugHandle>(saved.at("handles").ToInts());
   method.lowered = saved.at("lowered").ToBool();
   const auto inputs = static_cast<int>(body.graph->inputs().size());
   bool fits = body.captures.size() <= body.graph->inputs().size() &&
@@ -85,16 +85,15 @@ Graph AtTracedSizes(const Graph& general) {
 
 /// Every op of the lowered graph is run by the device, or an error names the first that is not.
 void CheckAllRun(DeviceEntry& device, const LoweredStep& step,
-                 const std::vector<DebugHandle>& handles) {
+                 const NodeMap<DebugHandle>& handles) {
   if (step.refusals.empty()) return;
-  for (NodeId id = 0; id < step.graph.size(); ++id) {
+  for (NodeId id : step.graph.ids()) {
     const GraphNode& node = step.graph[id];
     if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
     lazy::Capability answer = CapabilityOf(device, step.graph, id);
     if (answer.verdict != Verdict::kRefuse) continue;
     throw BackendRuntimeException(
-        fmt::format("{} is not supported: {}", node.op->name(), answer.reason),
-        handles[static_cast<size_t>(id)]);
+        fmt::format("{} is not supported: {}", node.op->name(), answer.reason), handles[id]);
   }
 }
 
@@ -172,7 +171,7 @@ class CompiledMethod : public Object {
   struct Computation {
     std::shared_ptr<const Graph> graph;  // as given; keeps the key alive
     lazy::ComputationPtr compiled;
-    std::vector<int32_t> origins;  // by node of the compiled graph, in the saved one
+    NodeMap<NodeId> origins;  // of nodes of the compiled graph, in the saved one
   };
 
   std::shared_ptr<const Computation> At(const std::shared_ptr<const Graph>& graph) {
@@ -189,7 +188,7 @@ class CompiledMethod : public Object {
     auto made = std::make_shared<Computation>();
     made->graph = graph;
     Graph own = *graph;
-    for (NodeId id = 0; id < own.size(); ++id) own.mutable_node(id).origin = id;
+    for (NodeId id : own.ids()) own.mutable_node(id).origin = id;
     if (!method_.lowered) {
       LoweredStep lowered = LowerStep(device_, own);
       RequireNoRefusals(lowered);
@@ -220,10 +219,9 @@ class CompiledMethod : public Object {
   }
 
   DebugHandle HandleOf(const Computation& computation, NodeId node) const {
-    if (node < 0 || node >= static_cast<NodeId>(computation.origins.size())) return -1;
-    int32_t origin = computation.origins[static_cast<size_t>(node)];
-    bool known = origin >= 0 && origin < static_cast<int32_t>(method_.handles.size());
-    return known ? method_.handles[static_cast<size_t>(origin)] : -1;
+    if (!computation.origins.contains(node)) return -1;
+    NodeId origin = computation.origins[node];
+    return method_.handles.contains(origin) ? method_.handles[origin] : -1;
   }
 
   /// As `execute` returns them: the items of a tuple one by one.

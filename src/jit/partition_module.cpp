@@ -88,7 +88,7 @@ class MethodPartitioner {
   }
 
   void Report(const LoweredStep& step, const CapabilityFn& capability, const GraphBody& body) {
-    for (NodeId id = 0; id < step.graph.size(); ++id) {
+    for (NodeId id : step.graph.ids()) {
       const GraphNode& node = step.graph[id];
       if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;
       lazy::Capability answer = capability(step.graph, id);

@@ -28,7 +28,7 @@ std::string PrintType(const Graph& graph, NodeId input) {
   alone.dim_params = graph.dim_params;
   alone.AddInput(graph[input].type());
   for (const auto& [key, expr] : graph.dim_exprs) {
-    if (std::get<0>(key) == input) alone.dim_exprs[{0, 0, std::get<2>(key)}] = expr;
+    if (std::get<0>(key) == input) alone.dim_exprs[{NodeId(0), 0, std::get<2>(key)}] = expr;
   }
   std::string text = ToText(alone);
   size_t start = text.find(" : ") + 3;
@@ -94,21 +94,19 @@ std::vector<Tensor> CallSubmodule(Module& self, const GraphNode& node, std::vect
 std::vector<Tensor> ReplayNodes(Module& self, const Graph& graph, const std::vector<Tensor>& inputs,
                                 Location at) {
   DeviceId device = inputs.empty() ? Device().id() : inputs[0].device().id();
-  std::vector<std::vector<Tensor>> values(static_cast<size_t>(graph.size()));
+  NodeMap<std::vector<Tensor>> values(graph.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    values[static_cast<size_t>(graph.inputs()[i])] = {inputs[i]};
+    values[graph.inputs()[i]] = {inputs[i]};
   }
   auto at_value = [&](GraphValue value) {
-    return value.node < 0
-               ? Tensor()
-               : values[static_cast<size_t>(value.node)][static_cast<size_t>(value.index)];
+    return value.node ? values[value.node][value.index] : Tensor();
   };
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     const GraphNode& node = graph[id];
     if (node.op == &ops::kInput) continue;
     std::vector<Tensor> operands;
     for (GraphValue input : node.inputs) operands.push_back(at_value(input));
-    auto& results = values[static_cast<size_t>(id)];
+    auto& results = values[id];
     if (node.op == &ops::kModuleCall) {
       results = CallSubmodule(self, node, std::move(operands), at);
     } else {
@@ -176,8 +174,7 @@ std::shared_ptr<const Graph> GraphAtSizes(const FunctionSchema& schema,
 Any FinishResults(const GraphBody& body, const std::vector<Tensor>& inputs,
                   std::vector<Tensor> outputs) {
   for (size_t i = 0; i < body.writes.size(); ++i) {
-    Write("method", inputs[static_cast<size_t>(body.writes[i])],
-          ValueOf("method", outputs[body.num_results() + i]));
+    Write("method", inputs[body.writes[i]], ValueOf("method", outputs[body.num_results() + i]));
   }
   outputs.resize(body.num_results());
   return UnpackTensors(body.result_form, outputs);

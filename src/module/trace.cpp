@@ -48,7 +48,7 @@ class BodyBuilder {
     const Graph& from = traced_.graph;
     for (size_t i = 0; i < from.inputs().size(); ++i) values_.Set(from.inputs()[i], Parameter(i));
     AppendNodes(from, values_, graph_);
-    for (NodeId id = 0; id < graph_.size(); ++id) graph_.mutable_node(id).origin = -1;
+    for (NodeId id : graph_.ids()) graph_.mutable_node(id).origin = NodeId();
     for (const ResultSource& source : traced_.outputs) graph_.AddOutput(Result(source));
     for (const auto& [input, source] : traced_.writes) {
       body_.writes.push_back(IndexOfInput(Input(input)));
@@ -62,7 +62,7 @@ class BodyBuilder {
   /// The graph's input for an argument or, behind those, a tensor of the module.
   GraphValue Input(size_t index) {
     GraphValue& input = inputs_[index];
-    if (input.node >= 0) return input;
+    if (input.node) return input;
     input = graph_.AddInput(traced_.input_types[index]);
     if (index >= arguments_) body_.captures.push_back({.name = state_[index - arguments_].first});
     return input;
@@ -169,11 +169,11 @@ std::vector<Any> Resized(const FunctionSchema& schema, std::vector<Any> args,
   std::map<std::string, std::pair<int64_t, int64_t>> sizes;  // by name: first, second
   for (const FreeDim& free : free_dims) {
     int index = schema.IndexOf(free.argument);
-    if (index < 0 || !args[static_cast<size_t>(index)].IsTensor()) {
+    if (index < 0 || !args[index].IsTensor()) {
       Throw(ErrorCode::kUnknownName, "trace: {} has no tensor argument '{}'", schema.name(),
             free.argument);
     }
-    Any& arg = args[static_cast<size_t>(index)];
+    Any& arg = args[index];
     int64_t dim = WrapDim("trace", free.dim, arg.ToTensor().dim());
     Dims dims = arg.ToTensor().sizes();
     int64_t factor = 2 + static_cast<int64_t>(sizes.size());

@@ -191,7 +191,7 @@ class StepCopy {
     const Graph& graph = step.compiled->traced;
     DeviceId device = step.compiled->device->id;
     size_t next_argument = 0;
-    for (NodeId id = 0; id < graph.size(); ++id) {
+    for (NodeId id : graph.ids()) {
       const GraphNode& node = graph[id];
       if (node.op == &ops::kInput) {
         nodes_.push_back({node.op,
@@ -205,8 +205,8 @@ class StepCopy {
       std::vector<Value> operands;
       for (GraphValue input : node.inputs) {
         operands.emplace_back();
-        if (input.node < 0) continue;
-        inputs.emplace_back(static_cast<size_t>(input.node), static_cast<uint32_t>(input.index));
+        if (!input.node) continue;
+        inputs.emplace_back(input.node.number(), input.index);
         operands.back() = {nodes_[inputs.back().first].node, inputs.back().second};
       }
       bool constant = node.op == &ops::kConstant;
@@ -216,7 +216,7 @@ class StepCopy {
                         std::move(inputs), false});
     }
     for (GraphValue output : graph.outputs()) {
-      results_.emplace_back(static_cast<size_t>(output.node), static_cast<uint32_t>(output.index));
+      results_.emplace_back(output.node.number(), output.index);
     }
   }
 
@@ -311,7 +311,7 @@ std::optional<Anomaly> FindAnomaly(const Step& step, std::span<const BackendData
   copy.Compute();
   for (const auto& result : copy.results()) {
     if (auto maker = MakerOf(copy, result)) {
-      auto number = static_cast<NodeId>(maker->first);
+      NodeId number(maker->first);
       NodeId origin = step.recipe ? step.compiled->traced[number].origin : number;
       return Anomaly{ErrorOf(copy, *maker), origin};
     }

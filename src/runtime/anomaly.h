@@ -21,7 +21,7 @@ bool ChecksValues();
 /// An op that made a NaN or an infinity, by its number in the walk of the step or of the trace.
 struct Anomaly {
   std::shared_ptr<const Error> error;
-  NodeId origin = -1;
+  NodeId origin;
 };
 /// The first op that made what is not finite in the results of a step that has run, on arguments
 /// that it did not overwrite; none where all is finite or came with the arguments.

@@ -45,7 +45,7 @@ void RaiseFromBackend(const std::string& device, const char* method, ErrorCode c
   std::shared_ptr<Error> error = CurrentError(code, fmt::format("{} on {}", method, device));
   // One that names a node is told its line by who knows the graph.
   const auto* execution = dynamic_cast<const lazy::ExecutionError*>(error.get());
-  bool has_node = execution && execution->node() >= 0;
+  bool has_node = execution && execution->node();
   if (error->where().empty() && !has_node) error->SetWhere(WhereNow());
   error->Raise();
   __builtin_unreachable();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/id_format.h"
 #include "ir/primitives.h"
 
 namespace hammock {
@@ -25,7 +26,7 @@ std::string Name(const Graph& graph, NodeId id) {
 }
 
 std::string Name(const Graph& graph, GraphValue value) {
-  if (value.node < 0) return "absent";
+  if (!value.node) return "absent";
   if (value.index == 0) return Name(graph, value.node);
   return fmt::format("output {} of {}", value.index, Name(graph, value.node));
 }
@@ -103,13 +104,13 @@ GraphDifference OperandDifference(const Graph& now, const Graph& cached, NodeId 
 std::optional<std::string> AliasDifference(const Graph& separate, const Graph& shared, NodeId id,
                                            bool separate_now) {
   NodeId user = id;
-  while (user < separate.size() && IsInput(separate[user])) ++user;
-  if (user == separate.size()) return std::nullopt;
+  while (separate.Contains(user) && IsInput(separate[user])) ++user;
+  if (!separate.Contains(user)) return std::nullopt;
   const GraphNode &a = separate[user], &b = shared[id];
   if (a.op != b.op || a.attrs != b.attrs || a.inputs.size() != b.inputs.size()) return std::nullopt;
   for (size_t i = 0; i < a.inputs.size(); ++i) {
     GraphValue own = a.inputs[i], other = b.inputs[i];
-    if (own.node < id || own.node >= user || other.node < 0 || other.node >= id) continue;
+    if (own.node < id || own.node >= user || !other.node || other.node >= id) continue;
     if (!IsInput(shared[other.node])) continue;
     return fmt::format(
         "operand {} of {} ({}) is {}; in the cached graph ({}) it is {}", i, a.op->name(),
@@ -125,7 +126,7 @@ std::optional<std::string> AliasDifference(const Graph& separate, const Graph& s
 bool IsInsertion(const Graph& longer, const Graph& shorter, NodeId id) {
   int more = longer.size() - shorter.size();
   if (more <= 0) return false;
-  for (NodeId at = id; at < shorter.size(); ++at) {
+  for (NodeId at = id; shorter.Contains(at); ++at) {
     if (longer[at + more].op != shorter[at].op) return false;
   }
   return true;
@@ -136,12 +137,12 @@ GraphDifference ExtraNodes(const Graph& now, const Graph& cached, NodeId id) {
   const Graph& longer = more ? now : cached;
   const Graph& shorter = more ? cached : now;
   std::string counterpart =
-      shorter.size() == 0 ? "" : Name(shorter, std::min<NodeId>(id, shorter.size() - 1));
+      shorter.size() == 0 ? "" : Name(shorter, std::min(id, NodeId(shorter.size() - 1)));
   return {"extra nodes",
           fmt::format("{} has {} more node(s), first {}; {} has {} there",
                       more ? "the graph" : "the cached graph", longer.size() - shorter.size(),
                       Name(longer, id), more ? "the cached graph" : "this one",
-                      id < shorter.size() ? counterpart : "nothing after " + counterpart)};
+                      shorter.Contains(id) ? counterpart : "nothing after " + counterpart)};
 }
 
 GraphDifference OpDifference(const Graph& now, const Graph& cached, NodeId id) {
@@ -185,8 +186,8 @@ GraphDifference OutputDifference(const Graph& now, const Graph& cached) {
 }
 
 GraphDifference DifferenceAt(const Graph& now, const Graph& cached, int depth) {
-  NodeId common = std::min(now.size(), cached.size());
-  for (NodeId id = 0; id < common; ++id) {
+  const NodeId common(std::min(now.size(), cached.size()));
+  for (NodeId id(0); id < common; ++id) {
     const GraphNode &a = now[id], &b = cached[id];
     if (a.op != b.op) return OpDifference(now, cached, id);
     // An attribute that changed is the cause of a type that changed.
@@ -215,21 +216,22 @@ bool AreAlike(const Graph& now, const Graph& cached, int64_t similarity) {
 
 bool IsLaterStep(const Graph& now, const Graph& cached) {
   int64_t ops = 0, more = 0;
-  NodeId at = 0;
+  NodeId at(0);
   for (const GraphNode& node : now.nodes()) {
     if (IsInput(node)) continue;
-    for (; at < cached.size() && !SameKind(node, cached[at]); ++at) more += !IsInput(cached[at]);
-    if (at++ == cached.size()) return false;
+    for (; cached.Contains(at) && !SameKind(node, cached[at]); ++at) more += !IsInput(cached[at]);
+    if (!cached.Contains(at)) return false;
+    ++at;
     ++ops;
   }
-  for (; at < cached.size(); ++at) more += !IsInput(cached[at]);
+  for (; cached.Contains(at); ++at) more += !IsInput(cached[at]);
   return ops > 0 && more > 0;
 }
 
 int64_t Similarity(const Graph& now, const Graph& cached) {
-  NodeId common = std::min(now.size(), cached.size());
+  const NodeId common(std::min(now.size(), cached.size()));
   int64_t more = std::abs(int64_t{now.size()} - cached.size());
-  NodeId prefix = 0;
+  NodeId prefix(0);
   while (prefix < common && SameKind(now[prefix], cached[prefix]) &&
          now[prefix].inputs == cached[prefix].inputs) {
     ++prefix;
@@ -241,11 +243,12 @@ int64_t Similarity(const Graph& now, const Graph& cached) {
     in_place += 2 + (a.attrs == b.attrs) + (a.types == b.types) + (a.inputs == b.inputs);
   }
   int64_t from_end = 0;  // the rest, if nodes were inserted
-  for (NodeId back = 1; more > 0 && back <= common - prefix; ++back) {
-    if (!SameKind(now[now.size() - back], cached[cached.size() - back])) break;
+  const int rest = common - prefix;
+  for (int back = 1; more > 0 && back <= rest; ++back) {
+    if (!SameKind(now[NodeId(now.size() - back)], cached[NodeId(cached.size() - back)])) break;
     from_end += 4;
   }
-  return 5 * int64_t{prefix} + std::max(in_place, from_end) - more +
+  return 5 * int64_t{prefix.number()} + std::max(in_place, from_end) - more +
          (now.outputs() == cached.outputs());
 }
 

@@ -67,10 +67,9 @@ std::string Computation::to_string() const { return ToText(*graph_); }
 
 void Computation::SetLocations(const Graph& traced) {
   Graph& graph = const_cast<Graph&>(*graph_);  // in place: artifacts may refer to it
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     GraphNode& node = graph.mutable_node(id);
-    bool known = node.origin >= 0 && node.origin < traced.size();
-    node.location = known ? traced[node.origin].location : 0;
+    node.location = traced.Contains(node.origin) ? traced[node.origin].location : 0;
   }
 }
 
@@ -217,10 +216,10 @@ bool AlwaysSameType(const Graph& graph, GraphValue a, GraphValue b) {
 }  // namespace
 
 void LoweringContext::SetUpAlias(int output_index, int param_index, bool must_alias) {
-  bool fits = output_index >= 0 && output_index < static_cast<int>(graph_.outputs().size()) &&
-              param_index >= 0 && param_index < static_cast<int>(graph_.inputs().size()) &&
-              AlwaysSameType(graph_, graph_.outputs()[static_cast<size_t>(output_index)],
-                             {graph_.inputs()[static_cast<size_t>(param_index)], 0});
+  bool fits =
+      output_index >= 0 && output_index < static_cast<int>(graph_.outputs().size()) &&
+      param_index >= 0 && param_index < static_cast<int>(graph_.inputs().size()) &&
+      AlwaysSameType(graph_, graph_.outputs()[output_index], {graph_.inputs()[param_index], 0});
   if (fits) {
     aliases_.emplace_back(output_index, param_index);
   } else if (must_alias) {

@@ -54,7 +54,7 @@ class GraphWriter {
   Json Write() {
     for (const CompiledSegment& segment : step_.segments) AddSegment(segment);
     Json outputs = Json::array();
-    for (int result : step_.results) outputs.push_back(value_nodes_[static_cast<size_t>(result)]);
+    for (int result : step_.results) outputs.push_back(value_nodes_[result]);
     return {
         {"graph", step_.number},
         {"hash", ToString(step_.hash)},
@@ -86,10 +86,10 @@ class GraphWriter {
 
   /// Graphs of loaded programs have no locations, but the numbers of nodes of the computation.
   static void LocateNodes(Graph& graph, const Graph& computed) {
-    for (NodeId id = 0; id < graph.size(); ++id) {
+    for (NodeId id : graph.ids()) {
       GraphNode& node = graph.mutable_node(id);
-      bool known = node.origin >= 0 && node.origin < computed.size();
-      if (node.location == 0 && known) node.location = computed[node.origin].location;
+      if (node.location != 0 || !computed.Contains(node.origin)) continue;
+      node.location = computed[node.origin].location;
     }
   }
 
@@ -101,26 +101,24 @@ class GraphWriter {
     if (segment.device == step_.device) {
       facts_.planned_bytes = std::max(facts_.planned_bytes, info.peak_bytes);
     }
-    std::vector<int> kernel_of(static_cast<size_t>(graph.size()), -1);
+    NodeMap<int> kernel_of(graph.size(), -1);
     for (size_t k = 0; k < info.kernels.size(); ++k) {
       for (NodeId id : info.kernels[k].nodes) {
-        kernel_of[static_cast<size_t>(id)] = static_cast<int>(kernels_.size() + k);
+        kernel_of[id] = static_cast<int>(kernels_.size() + k);
       }
     }
-    std::vector<int64_t> numbers(static_cast<size_t>(graph.size()), -1);
+    NodeMap<int64_t> numbers(graph.size(), -1);
     for (size_t i = 0; i < graph.inputs().size() && i < segment.inputs.size(); ++i) {
-      int64_t& made = value_nodes_[static_cast<size_t>(segment.inputs[i])];
+      int64_t& made = value_nodes_[segment.inputs[i]];
       if (made < 0) made = AddNode(graph[graph.inputs()[i]], {}, -1);
-      numbers[static_cast<size_t>(graph.inputs()[i])] = made;
+      numbers[graph.inputs()[i]] = made;
     }
-    for (NodeId id = 0; id < graph.size(); ++id) {
-      if (numbers[static_cast<size_t>(id)] >= 0) continue;
-      numbers[static_cast<size_t>(id)] =
-          AddNode(graph[id], numbers, kernel_of[static_cast<size_t>(id)]);
+    for (NodeId id : graph.ids()) {
+      if (numbers[id] >= 0) continue;
+      numbers[id] = AddNode(graph[id], numbers, kernel_of[id]);
     }
     for (size_t i = 0; i < graph.outputs().size(); ++i) {
-      value_nodes_[static_cast<size_t>(segment.first_output) + i] =
-          numbers[static_cast<size_t>(graph.outputs()[i].node)];
+      value_nodes_[segment.first_output + i] = numbers[graph.outputs()[i].node];
     }
     for (lazy::KernelInfo& kernel : info.kernels) AddKernel(kernel, segment);
   }
@@ -137,10 +135,10 @@ class GraphWriter {
     kernels_.push_back(std::move(json));
   }
 
-  int64_t AddNode(const GraphNode& node, const std::vector<int64_t>& numbers, int kernel) {
+  int64_t AddNode(const GraphNode& node, const NodeMap<int64_t>& numbers, int kernel) {
     Json inputs = Json::array();
     for (GraphValue input : node.inputs) {
-      if (input.node >= 0) inputs.push_back(numbers[static_cast<size_t>(input.node)]);
+      if (input.node) inputs.push_back(numbers[input.node]);
     }
     std::string line = LocationText(node.location);
     Json json = {{"op", node.op->info().name}, {"type", TypesOf(node)}, {"in", std::move(inputs)}};

@@ -59,7 +59,7 @@ Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
     }
     for (const Value& root : roots) {
       // One graph node for each of the walk.
-      auto id = static_cast<NodeId>(walk.EntryOf(root.node.get(), root.index));
+      NodeId id(walk.EntryOf(root.node.get(), root.index));
       bool input = repro.graph[id].op == &ops::kInput;
       repro.values.push_back({id, input ? 0 : static_cast<int32_t>(root.index)});
     }
@@ -79,8 +79,8 @@ Repro Collect(std::span<const Tensor> tensors, DeviceEntry* device) {
 // ---- Loading
 
 /// Makes the traced nodes again, with their lines.
-std::vector<NodePtr> Retrace(const Repro& repro, DeviceId device) {
-  std::vector<NodePtr> nodes;
+NodeMap<NodePtr> Retrace(const Repro& repro, DeviceId device) {
+  NodeMap<NodePtr> nodes;
   size_t next_input = 0;
   for (const GraphNode& node : repro.graph.nodes()) {
     if (node.op == &ops::kInput) {
@@ -89,9 +89,8 @@ std::vector<NodePtr> Retrace(const Repro& repro, DeviceId device) {
     }
     std::vector<Value> operands;
     for (GraphValue input : node.inputs) {
-      operands.push_back(input.node < 0 ? Value{}
-                                        : Value{nodes[static_cast<size_t>(input.node)],
-                                                static_cast<uint32_t>(input.index)});
+      operands.push_back(input.node ? Value{nodes[input.node], static_cast<uint32_t>(input.index)}
+                                    : Value{});
     }
     bool constant = node.op == &ops::kConstant;  // on no device, as when traced
     nodes.push_back(Node::Make(*node.op, operands, node.attrs, node.types,
@@ -130,9 +129,9 @@ void WriteRepro(const std::string& path, const Graph& graph, std::vector<HostTen
 std::vector<Tensor> RunRepro(const std::string& path, const Device& device, Location at) {
   LocationScope scope(at);
   Repro repro = DecodeRepro(path, ReadFile(path));
-  std::vector<NodePtr> nodes = Retrace(repro, device.id());
+  NodeMap<NodePtr> nodes = Retrace(repro, device.id());
   auto value_of = [&](GraphValue value) {
-    return Value{nodes[static_cast<size_t>(value.node)], static_cast<uint32_t>(value.index)};
+    return Value{nodes[value.node], static_cast<uint32_t>(value.index)};
   };
   std::vector<Value> roots;
   std::vector<Tensor> tensors;

@@ -32,8 +32,7 @@ class Reader {
     std::string_view text = Take(static_cast<uint64_t>(bytes));
     uint64_t value = 0;
     for (int i = 0; i < bytes; ++i) {
-      value |= static_cast<uint64_t>(static_cast<unsigned char>(text[static_cast<size_t>(i)]))
-               << (8 * i);
+      value |= static_cast<uint64_t>(static_cast<unsigned char>(text[i])) << (8 * i);
     }
     return value;
   }
@@ -79,7 +78,7 @@ std::string EncodeRepro(const Repro& repro) {
   for (const HostTensor& input : repro.inputs) AppendElements(payload, input);
   PutInt(payload, repro.values.size());
   for (GraphValue value : repro.values) {
-    PutInt(payload, static_cast<uint64_t>(value.node), 4);
+    PutInt(payload, static_cast<uint64_t>(value.node.number()), 4);
     PutInt(payload, static_cast<uint64_t>(value.index), 4);
   }
   std::string file(kMagic);
@@ -120,8 +119,8 @@ Repro DecodeRepro(const std::string& path, std::string_view file) {
   for (NodeId id : graph.inputs()) repro.inputs.push_back(ReadElements(reader, graph[id].type()));
   uint64_t count = reader.Int();
   for (uint64_t i = 0; i < count; ++i) {
-    GraphValue value{static_cast<NodeId>(reader.Int(4)), static_cast<int32_t>(reader.Int(4))};
-    bool good = value.node >= 0 && value.node < graph.size() && value.index >= 0 &&
+    GraphValue value{NodeId(reader.Int(4)), static_cast<int32_t>(reader.Int(4))};
+    bool good = graph.Contains(value.node) && value.index >= 0 &&
                 value.index < static_cast<int32_t>(graph[value.node].types.size());
     if (!good) reader.Damaged(fmt::format("value {} is not in its graph", i));
     repro.values.push_back(value);

@@ -80,7 +80,7 @@ constexpr int64_t kTinyBytes = 1 << 16;
 
 struct Failure {
   std::shared_ptr<const Error> error;
-  NodeId origin = -1;      // of the traced graph
+  NodeId origin = {};      // of the traced graph
   bool inherited = false;  // of an argument
 };
 
@@ -91,23 +91,23 @@ void WaitForArguments(const Step& step, bool async) {
     if (!argument->IsReady() && !(async && argument->HasValue())) {
       WaitFor(*argument, "wait for arguments");
     }
-    if (auto error = argument->error()) throw Failure{error, -1, true};
+    if (auto error = argument->error()) throw Failure{error, {}, true};
   }
 }
 
 /// Which outputs of a captured graph depend on the node with that origin.
 std::vector<bool> OutputsThatNeed(const Graph& graph, NodeId origin) {
-  std::vector<bool> needs(static_cast<size_t>(graph.size()));
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  NodeMap<bool> needs(graph.size());
+  for (NodeId id : graph.ids()) {
     bool need = graph[id].origin == origin;
     for (GraphValue input : graph[id].inputs) {
-      need = need || (input.node >= 0 && needs[static_cast<size_t>(input.node)]);
+      need = need || (input.node && needs[input.node]);
     }
-    needs[static_cast<size_t>(id)] = need;
+    needs[id] = need;
   }
   std::vector<bool> outputs;
   for (GraphValue output : graph.outputs()) {
-    outputs.push_back(needs[static_cast<size_t>(output.node)]);
+    outputs.push_back(needs[output.node]);
   }
   return outputs;
 }
@@ -123,12 +123,17 @@ BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& 
   return Upload(to, host)[0];
 }
 
+/// The traced node that `origin` names; null where it is not known.
+Node* TracedNode(const Step& step, NodeId origin) {
+  bool known = origin && origin.number() < std::ssize(step.order);
+  return known ? step.order[origin.number()] : nullptr;
+}
+
 /// Where this step recorded the op that `node` was made from. The graph knows the line where it was
 /// first recorded.
 LocationId LocationIn(const Step& step, const GraphNode& node) {
-  bool known =
-      !step.recipe && node.origin >= 0 && node.origin < static_cast<NodeId>(step.order.size());
-  LocationId own = known ? step.order[static_cast<size_t>(node.origin)]->location() : 0;
+  const Node* traced = step.recipe ? nullptr : TracedNode(step, node.origin);
+  LocationId own = traced ? traced->location() : 0;
   return own ? own : node.location;
 }
 
@@ -137,7 +142,7 @@ Failure Located(const lazy::ExecutionError& error, const CompiledSegment& segmen
                 const Step& step) {
   const Graph& graph = segment.computation->graph();
   std::shared_ptr<Error> located = error.Clone();
-  if (error.node() < 0 || error.node() >= graph.size()) return {std::move(located)};
+  if (!graph.Contains(error.node())) return {std::move(located)};
   const GraphNode& node = graph[error.node()];
   // A custom call's own code may have told its line.
   if (located->where().empty() || located->where() == WhereText(node.location)) {
@@ -172,7 +177,7 @@ std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& 
   try {
     return execute_alone_if_needed();
   } catch (const process_exit::Cancelled& error) {
-    throw Failure{error.Clone(), -1, true};
+    throw Failure{error.Clone(), {}, true};
   } catch (const lazy::ExecutionError& error) {
     throw Located(error, segment, step);
   } catch (...) {
@@ -315,7 +320,7 @@ void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
     });
   } catch (...) {
     lane.queued.fetch_sub(1, std::memory_order_acq_rel);
-    Fail(*step, CurrentError(ErrorCode::kExecute, "execution on " + device.name()), -1, false);
+    Fail(*step, CurrentError(ErrorCode::kExecute, "execution on " + device.name()), {}, false);
   }
 }
 
@@ -333,7 +338,7 @@ void StepExecutor::Execute(const StepPtr& step) {
   try {
     WaitForArguments(*step, device.backend->IsAsynchronous());
     if (process_exit::Run::IsCancelled()) {
-      throw Failure{std::make_shared<process_exit::Cancelled>(), -1, true};
+      throw Failure{std::make_shared<process_exit::Cancelled>(), {}, true};
     }
     const bool check = ChecksValues();
     if (check) [[unlikely]]
@@ -352,7 +357,7 @@ void StepExecutor::Execute(const StepPtr& step) {
     Landed(*step->compiled->device);
     return;
   } catch (...) {
-    Fail(*step, CurrentError(ErrorCode::kExecute, "execution"), -1, false);
+    Fail(*step, CurrentError(ErrorCode::kExecute, "execution"), {}, false);
     Landed(*step->compiled->device);
     return;
   }
@@ -409,7 +414,7 @@ void StepExecutor::Finish(Step& step, std::vector<BackendDataPtr>& results,
     Landed(*step.compiled->device);
   };
   for (const BackendDataPtr& argument : step.arguments) {
-    if (auto error = argument->error()) return fail({std::move(error), -1, true});
+    if (auto error = argument->error()) return fail({std::move(error), {}, true});
   }
   for (const BackendDataPtr& result : results) {
     if (auto error = result->error()) return fail(LateFailure(step, std::move(error)));
@@ -447,9 +452,9 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
   for (const CompiledSegment& segment : compiled.segments) {
     std::vector<BackendDataPtr> arguments;
     for (int input : segment.inputs) {
-      const BackendDataPtr& value = values[static_cast<size_t>(input)];
+      const BackendDataPtr& value = values[input];
       value->WaitReady();
-      arguments.push_back(CopyTo(*segment.device, *devices[static_cast<size_t>(input)], value));
+      arguments.push_back(CopyTo(*segment.device, *devices[input], value));
     }
     auto outputs = RunSegment(step, segment, arguments, {}, memory);
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -458,9 +463,9 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
     }
   }
   for (int result : compiled.results) {
-    const BackendDataPtr& value = values[static_cast<size_t>(result)];
+    const BackendDataPtr& value = values[result];
     value->WaitReady();
-    results.push_back(CopyTo(*compiled.device, *devices[static_cast<size_t>(result)], value));
+    results.push_back(CopyTo(*compiled.device, *devices[result], value));
   }
 }
 
@@ -529,20 +534,20 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
     bool is_known = inherited;
     if (!inherited) {
       Node* culprit = nullptr;
-      if (step.recipe && origin >= 0) {
+      if (step.recipe && origin) {
         std::vector<bool> affected = OutputsThatNeed(step.compiled->traced, origin);
         for (size_t i = 0; i < step.output_nodes.size() && i < affected.size(); ++i) {
           if (affected[i]) NodeAccess::MakePayload(step.output_nodes[i].get()).error = error;
         }
-      } else if (origin >= 0 && origin < static_cast<NodeId>(step.order.size())) {
-        culprit = step.order[static_cast<size_t>(origin)];
+      } else if (Node* traced = TracedNode(step, origin)) {
+        culprit = traced;
       } else if (step.recipe) {
         culprit = step.recipe.get();
       } else {
         NoteFailure(device, step.output_nodes, error);
       }
       if (culprit && !culprit->IsLeaf()) NodeAccess::MakePayload(culprit).error = error;
-      is_known = culprit || (step.recipe && origin >= 0);
+      is_known = culprit || (step.recipe && origin);
     }
     FailUnits(step, error, is_known);
     // The thread that gets the error also undoes its writes: no one sees one without the other.

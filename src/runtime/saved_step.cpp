@@ -46,7 +46,7 @@ struct SavedSegment {
 
 struct SavedRefusal {
   std::string op, reason;
-  NodeId traced = -1;  // a traced node of the same line
+  NodeId traced;  // a traced node of the same line
   int64_t bytes = 0;
 
   template <class Io>
@@ -184,7 +184,7 @@ constexpr char kComputationKind[] = "-computation";
 
 NodeId NodeOnLine(const Graph& traced, LocationId line) {
   auto found = std::ranges::find(traced.nodes(), line, &GraphNode::location);
-  return found == traced.nodes().end() ? -1 : static_cast<NodeId>(found - traced.nodes().begin());
+  return found == traced.nodes().end() ? NodeId() : NodeId(found - traced.nodes().begin());
 }
 
 std::string BytesOf(const CompiledStep& step, const Graph& traced) {
@@ -219,7 +219,7 @@ CompiledStepPtr StepIn(const std::string& bytes, DeviceEntry& device, const Grap
   step->num_values = saved.num_values;
   if (!saved.fallback.empty()) step->fallback = &EntryNamed(saved.fallback);
   for (SavedRefusal& refusal : saved.refusals) {
-    LocationId line = refusal.traced < 0 ? 0 : traced[refusal.traced].location;
+    LocationId line = refusal.traced ? traced[refusal.traced].location : 0;
     step->refusals.push_back(
         {std::move(refusal.op), std::move(refusal.reason), line, refusal.bytes});
   }

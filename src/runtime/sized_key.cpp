@@ -36,8 +36,8 @@ class KeyLayout {
 
   size_t PositionOf(const SizeSlot& slot) const {
     const GraphNode& node = traced_[slot.node];
-    size_t at = first_[static_cast<size_t>(slot.node)];
-    size_t position = static_cast<size_t>(slot.position);
+    size_t at = first_[slot.node];
+    size_t position = slot.position;
     if (slot.kind == SizeSlot::kDim || slot.kind == SizeSlot::kInputDim) {
       return TypeAt(node, at, slot.which) + 1 + position;
     }
@@ -51,7 +51,7 @@ class KeyLayout {
     std::vector<uint64_t> words[2];
     for (int64_t size : {3, 5}) {
       SetSizes(node, std::span(&slot, 1), std::span(&size, 1));
-      node.attrs[static_cast<size_t>(slot.which)].AppendBytes(words[size == 3]);
+      node.attrs[slot.which].AppendBytes(words[size == 3]);
     }
     auto differs = std::ranges::mismatch(words[0], words[1]);
     return static_cast<size_t>(differs.in1 - words[0].begin());
@@ -60,25 +60,25 @@ class KeyLayout {
   static size_t TypeAt(const GraphNode& node, size_t at, int index) {
     at += 1 + node.inputs.size();
     for (int i = 0; i < index; ++i) {
-      at += 1 + static_cast<size_t>(node.types[static_cast<size_t>(i)].rank());
+      at += 1 + static_cast<size_t>(node.types[i].rank());
     }
     return at;
   }
 
   static size_t AttrAt(const GraphNode& node, size_t at, int index) {
     std::vector<uint64_t> words;
-    for (int i = 0; i < index; ++i) node.attrs[static_cast<size_t>(i)].AppendBytes(words);
+    for (int i = 0; i < index; ++i) node.attrs[i].AppendBytes(words);
     return at + words.size();
   }
 
   const Graph& traced_;
-  std::vector<size_t> first_;  // by node
+  NodeMap<size_t> first_;
 };
 
 Scalar NumberAt(const Graph& traced, const SizeSlot& slot) {
   bool attribute = slot.kind == SizeSlot::kAttribute || slot.kind == SizeSlot::kConstant;
   if (!attribute) return Scalar(int64_t{0});
-  const Attr& attr = traced[slot.node].attrs[static_cast<size_t>(slot.which)];
+  const Attr& attr = traced[slot.node].attrs[slot.which];
   if (slot.inside) return NumberAt(attr.graph(), *slot.inside);
   return attr.kind() == Attr::Kind::kScalar ? attr.scalar() : Scalar(int64_t{0});
 }

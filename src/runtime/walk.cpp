@@ -368,7 +368,7 @@ Graph GraphOf(const Walk& walk) {
   };
   auto parameter_output = walk.parameter_outputs.begin();
   for (Node* node : walk.order) {
-    const auto origin = static_cast<int32_t>(nodes.size());
+    const NodeId origin(nodes.size());
     if (IsAvailable(*node)) {
       GraphValue value = IsBaked(node)
                              ? graph.AddConstant(Scalar(BakedStart(*node)))

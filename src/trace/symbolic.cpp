@@ -53,7 +53,7 @@ Graph TraceSymbolically(
     const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function) {
   SymbolicScope symbolic;
   Graph graph;
-  Inliner inliner(graph, CurrentLocation(), -1);
+  Inliner inliner(graph, CurrentLocation(), NodeId());
   std::vector<Tensor> inputs;
   for (const Shape& type : types) {
     inputs.push_back(SymbolicTensor(type));

@@ -15,7 +15,7 @@ namespace hammock {
 /// Copies traced symbolic nodes into a graph, below values that are there already.
 class Inliner {
  public:
-  Inliner(Graph& graph, LocationId location, int32_t origin)
+  Inliner(Graph& graph, LocationId location, NodeId origin)
       : graph_(graph), location_(location), origin_(origin) {}
   /// `tensor` stands for `value`.
   void Bind(const Tensor& tensor, GraphValue value);
@@ -26,7 +26,7 @@ class Inliner {
 
   Graph& graph_;
   LocationId location_;
-  int32_t origin_;
+  NodeId origin_;
   std::unordered_map<const Node*, std::vector<GraphValue>> values_;
   std::vector<Tensor> bound_;  // keeps the keys of `values_` alive
 };

@@ -40,11 +40,11 @@ const OpRegistrar counted(kCounted), uncounted(kUncounted), composite(kComposite
 /// Of the last node.
 int64_t Flops(const std::string& text) {
   Graph graph = ParseGraph(text);
-  return FlopsOf(graph, graph.size() - 1);
+  return FlopsOf(graph, NodeId(graph.size() - 1));
 }
 int64_t Bytes(const std::string& text) {
   Graph graph = ParseGraph(text);
-  return BytesOf(graph, graph.size() - 1);
+  return BytesOf(graph, NodeId(graph.size() - 1));
 }
 lazy::KernelInfo OnlyCommand(const std::string& text) {
   Graph graph = ParseGraph(text);

@@ -36,17 +36,17 @@ TEST(Serialize, RoundTrips) {
 
 TEST(Serialize, KeepsOriginsAndLocationsAsAsked) {
   Graph graph = GraphOfAllForms();
-  for (NodeId id = 0; id < graph.size(); ++id) graph.mutable_node(id).origin = 100 - id;
+  for (NodeId id : graph.ids()) graph.mutable_node(id).origin = NodeId(100 - id.number());
   Graph plain = DeserializeGraph(Serialize(graph));
-  EXPECT_EQ(plain[2].origin, -1);
+  EXPECT_EQ(plain[NodeId(2)].origin, NodeId());
   Graph numbered = DeserializeGraph(Serialize(graph, {.locations = false, .origins = true}));
   EXPECT_EQ(numbered, graph);
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    EXPECT_EQ(numbered[id].origin, 100 - id);
+  for (NodeId id : graph.ids()) {
+    EXPECT_EQ(numbered[id].origin, NodeId(100 - id.number()));
     EXPECT_EQ(numbered[id].location, 0u);
   }
   Graph elsewhere = graph;
-  elsewhere.mutable_node(0).location = 0;
+  elsewhere.mutable_node(NodeId(0)).location = 0;
   EXPECT_NE(Serialize(graph), Serialize(elsewhere));
   EXPECT_EQ(Serialize(graph, {.locations = false}), Serialize(elsewhere, {.locations = false}));
 }
@@ -90,8 +90,8 @@ std::string AtVersion(const OpDef& op, char version) {
 }
 
 TEST(DeserializeGraph, UpgradesNodesOfOlderVersions) {
-  EXPECT_EQ(DeserializeGraph(AtVersion(kScaled, 2))[1].attrs[0].scalar().ToDouble(), 50);
-  EXPECT_EQ(DeserializeGraph(AtVersion(kScaled, 1))[1].attrs[0].scalar().ToDouble(), 0.5);
+  EXPECT_EQ(DeserializeGraph(AtVersion(kScaled, 2))[NodeId(1)].attrs[0].scalar().ToDouble(), 50);
+  EXPECT_EQ(DeserializeGraph(AtVersion(kScaled, 1))[NodeId(1)].attrs[0].scalar().ToDouble(), 0.5);
   EXPECT_EQ(ReadError(AtVersion(kScaled, 3)),
             "graph bytes: op 'test::scaled' has version 3, this library knows 2");
   EXPECT_EQ(ReadError(AtVersion(kNotUpgraded, 1)),

@@ -24,7 +24,7 @@ TEST(Graph, BuildsWithInference) {
     %3 = add %0, %1 : f32[2,3]
     %4 = mul %3, %2 : f32[2,3]
     return %4)");
-  EXPECT_EQ(graph.inputs(), (std::vector<NodeId>{0, 1}));
+  EXPECT_EQ(graph.inputs(), (std::vector{NodeId(0), NodeId(1)}));
   EXPECT_EQ(graph.TypeOf({sum, 0}), Shape(f32, {2, 3}));
   Verify(graph);
 }
@@ -54,9 +54,9 @@ TEST(Graph, InferenceErrorsComeFromTheOp) {
 
 TEST(Graph, NodesKnowTheirAttributesByName) {
   Graph graph = ParseGraph("%0 = iota {size=4, dtype=i64} : i64[4]\nreturn %0");
-  EXPECT_EQ(graph[0].attr("size"), Attr(4));
+  EXPECT_EQ(graph[NodeId(0)].attr("size"), Attr(4));
   EXPECT_EQ(MessageOf<InternalError>([&] {
-              graph[0].attr("step");
+              graph[NodeId(0)].attr("step");
             }).ends_with("iota has no attribute 'step'"),
             true);
 }

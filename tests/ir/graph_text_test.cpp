@@ -130,11 +130,11 @@ TEST(GraphText, FillsDefaultsAndTakesWholeNumbersForFloats) {
     %1 = test::every_kind.node %0, none, %0 {a=1, b=2, c=true, d="", e=f32, f=[], g=[1,2], h=[],
       i=[], j=graph { return }, k=1} : f32[2]
     return %1)");
-  EXPECT_EQ(graph[1].attr("b"), Attr(2.0));
-  EXPECT_EQ(graph[1].attr("g"), Attr(std::vector<double>{1, 2}));
-  EXPECT_EQ(graph[1].attr("h"), Attr(std::vector<std::string>{}));
-  EXPECT_EQ(graph[1].attr("o"), Attr(Dims{1, 1}));
-  EXPECT_TRUE(graph[1].attr("m").IsNone());
+  EXPECT_EQ(graph[NodeId(1)].attr("b"), Attr(2.0));
+  EXPECT_EQ(graph[NodeId(1)].attr("g"), Attr(std::vector<double>{1, 2}));
+  EXPECT_EQ(graph[NodeId(1)].attr("h"), Attr(std::vector<std::string>{}));
+  EXPECT_EQ(graph[NodeId(1)].attr("o"), Attr(Dims{1, 1}));
+  EXPECT_TRUE(graph[NodeId(1)].attr("m").IsNone());
 }
 
 TEST(GraphText, KeepsLocationsOnRequest) {
@@ -147,7 +147,7 @@ TEST(GraphText, KeepsLocationsOnRequest) {
   EXPECT_EQ(ToText(graph), "%0 = input : f32[2]\nreturn %0\n");
   EXPECT_EQ(graph, ParseGraph(ToText(graph)));
 
-  graph.mutable_node(0).location = InternLocationText("odd\nname.cpp:1");
+  graph.mutable_node(NodeId(0)).location = InternLocationText("odd\nname.cpp:1");
   EXPECT_EQ(ToText(graph, {.locations = true}),
             "%0 = input : f32[2]  @ odd name.cpp:1\nreturn %0\n");
 }

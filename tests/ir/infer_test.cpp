@@ -10,7 +10,7 @@ namespace hammock {
 namespace {
 
 Shape TypeFromText(const std::string& text) {
-  return ParseGraphUnverified("%0 = input : " + text + "\nreturn").nodes()[0].type();
+  return ParseGraphUnverified("%0 = input : " + text + "\nreturn")[NodeId(0)].type();
 }
 
 // The types that `op` gives to operands of these types.

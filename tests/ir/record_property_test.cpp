@@ -103,7 +103,7 @@ Graph GraphOf(const OpDef& op, const std::vector<Attr>& attrs) {
 
 std::vector<uint64_t> AttrBytes(const Graph& graph) {
   std::vector<uint64_t> bytes;
-  for (const Attr& attr : graph[1].attrs) attr.AppendBytes(bytes);
+  for (const Attr& attr : graph[NodeId(1)].attrs) attr.AppendBytes(bytes);
   return bytes;
 }
 

@@ -35,78 +35,81 @@ std::string After(const std::function<void(Graph&)>& change) {
 TEST(Verify, AcceptsTheSample) { EXPECT_EQ(VerifyError(Sample()), "no error"); }
 
 TEST(Verify, ChecksOps) {
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(1).op = nullptr; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).op = nullptr; }),
             "verify: %1 = (no op): a node without an op");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(1).op = &kTwiceInt; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).op = &kTwiceInt; }),
             "verify: %1 = test::twice.int: a function makes no node");
 }
 
 TEST(Verify, ChecksOperands) {
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(1).inputs[0].node = 1; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs[0].node = NodeId(1); }),
             "verify: %1 = neg: operand 0 is %1, which does not come before it");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(1).inputs[0].node = 99; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs[0].node = NodeId(99); }),
             "verify: %1 = neg: operand 0 is %99, which does not come before it");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(1).inputs[0].node = -7; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs[0].node = NodeId(-7); }),
             "verify: %1 = neg: operand 0 is %-7, which does not come before it");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(4).inputs[0].index = 2; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(4)).inputs[0].index = 2; }),
             "verify: %4 = add: %2.2 does not exist: %2 has 2 outputs");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(4).inputs[0].index = -1; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(4)).inputs[0].index = -1; }),
             "verify: %4 = add: %2.-1 does not exist: %2 has 2 outputs");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(1).inputs[0] = {}; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs[0] = {}; }),
             "verify: %1 = neg: operand 0 ('self') is absent, but not optional");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(1).inputs.clear(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs.clear(); }),
             "verify: %1 = neg: it has 0 operands, its schema 1");
   EXPECT_EQ(After([](Graph& g) {
-              g.mutable_node(0).inputs.push_back({0, 0});
+              g.mutable_node(NodeId(0)).inputs.push_back({NodeId(0), 0});
             }),
             "verify: %0 = input: it has 1 operands, its schema 0");
 }
 
 TEST(Verify, ChecksAttributes) {
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(2).attrs.pop_back(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs.pop_back(); }),
             "verify: %2 = sort: it has 2 attributes, its schema 3");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(2).attrs[0] = Attr(0.0); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs[0] = Attr(0.0); }),
             "verify: %2 = sort: attribute 'dim' must be int, got 0.0");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(2).attrs[0] = Attr(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs[0] = Attr(); }),
             "verify: %2 = sort: attribute 'dim' must be int, got none");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(2).attrs[1] = Attr(1); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs[1] = Attr(1); }),
             "verify: %2 = sort: attribute 'descending' must be bool, got 1");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(3).attrs[1] = Attr("i64"); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(3)).attrs[1] = Attr("i64"); }),
             "verify: %3 = iota: attribute 'dtype' must be ScalarType, got \"i64\"");
 }
 
 TEST(Verify, ChecksTypes) {
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(4).types[0] = Shape(i32, {2}); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(4)).types[0] = Shape(i32, {2}); }),
             "verify: %4 = add: its types are i32[2], inference gives i64[2]");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(2).types.pop_back(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).types.pop_back(); }),
             "verify: %2 = sort: its types are f32[2], inference gives f32[2], i64[2]");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(0).types[0] = Shape(DType::kC64, {2}); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types[0] = Shape(DType::kC64, {2}); }),
             "verify: %0 = input: dtype c64 is reserved");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(0).types[0] = Shape(f32, {-2}); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types[0] = Shape(f32, {-2}); }),
             "verify: %0 = input: type: sizes must not be negative: [-2]");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(0).types.clear(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types.clear(); }),
             "verify: %0 = input: a leaf has one type, not 0");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(3).types[0] = Shape(i64, {3}); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(3)).types[0] = Shape(i64, {3}); }),
             "verify: %3 = iota: its types are i64[3], inference gives i64[2]");
   EXPECT_EQ(After([](Graph& g) {
-              g.mutable_node(3).types[0] = Shape(i64, {3});
-              g.mutable_node(3).attrs[0] = Attr(3);
+              g.mutable_node(NodeId(3)).types[0] = Shape(i64, {3});
+              g.mutable_node(NodeId(3)).attrs[0] = Attr(3);
             }),
             "verify: %4 = add: inference fails: add: sizes do not broadcast: [2] and [3] differ at "
             "dim 0 (2 against 3); operands are i64[2], i64[3]");
 }
 
 TEST(Verify, ChecksOutputsAndInputs) {
-  EXPECT_EQ(After([](Graph& g) { g.SetOutputs({{5, 0}}); }), "verify: output 0 is %5, of 5 nodes");
+  EXPECT_EQ(After([](Graph& g) {
+              g.SetOutputs({{NodeId(5), 0}});
+            }),
+            "verify: output 0 is %5, of 5 nodes");
   EXPECT_EQ(After([](Graph& g) { g.SetOutputs({GraphValue{}}); }),
             "verify: output 0 is %-1, of 5 nodes");
   EXPECT_EQ(After([](Graph& g) {
-              g.SetOutputs({{4, 1}});
+              g.SetOutputs({{NodeId(4), 1}});
             }),
             "verify: %4.1 does not exist: %4 has 1 outputs");
   EXPECT_EQ(After([](Graph& g) {
-              g.mutable_node(1).op = g[0].op;
-              g.mutable_node(1).inputs.clear();
+              g.mutable_node(NodeId(1)).op = g[NodeId(0)].op;
+              g.mutable_node(NodeId(1)).inputs.clear();
             }),
             "verify: the list of inputs differs from the input nodes");
 }
@@ -121,39 +124,39 @@ TEST(Verify, ChecksDimExpressions) {
             }),
             "verify: dim parameter 'n' appears twice");
   EXPECT_EQ(After([](Graph& g) {
-              g.dim_exprs[{0, 0, 1}] = DimExpr{0, {{0, 1}}};
+              g.dim_exprs[{NodeId(0), 0, 1}] = DimExpr{0, {{0, 1}}};
             }),
             "verify: dim expression for %0.0 dim 1, which does not exist");
   EXPECT_EQ(After([](Graph& g) {
-              g.dim_exprs[{9, 0, 0}] = DimExpr{0, {{0, 1}}};
+              g.dim_exprs[{NodeId(9), 0, 0}] = DimExpr{0, {{0, 1}}};
             }),
             "verify: dim expression for %9.0 dim 0, which does not exist");
   EXPECT_EQ(After([](Graph& g) {
-              g.dim_exprs[{1, 0, 0}] = DimExpr{1, {{0, 1}}};
+              g.dim_exprs[{NodeId(1), 0, 0}] = DimExpr{1, {{0, 1}}};
             }),
             "verify: %1 = neg: dim expression n+1 is 3, not 2");
   EXPECT_EQ(After([](Graph& g) {
-              g.dim_exprs[{1, 0, 0}] = DimExpr{2, {}};
+              g.dim_exprs[{NodeId(1), 0, 0}] = DimExpr{2, {}};
             }),
             "verify: %1 = neg: a dim expression without a parameter");
   EXPECT_EQ(After([](Graph& g) {
-              g.dim_exprs[{1, 0, 0}] = DimExpr{2, {{0, 0}}};
+              g.dim_exprs[{NodeId(1), 0, 0}] = DimExpr{2, {{0, 0}}};
             }),
             "verify: %1 = neg: a dim expression that is not normal");
   EXPECT_EQ(After([](Graph& g) {
-              g.dim_exprs[{1, 0, 0}] = DimExpr{0, {{1, 1}}};
+              g.dim_exprs[{NodeId(1), 0, 0}] = DimExpr{0, {{1, 1}}};
             }),
             "verify: %1 = neg: a dim expression of parameter 1, of 1");
   EXPECT_EQ(After([](Graph& g) {
-              g.attr_exprs[{3, 0, 0}] = DimExpr{0, {{0, 2}}};
+              g.attr_exprs[{NodeId(3), 0, 0}] = DimExpr{0, {{0, 2}}};
             }),
             "verify: %3 = iota: dim expression 2*n is 4, not 2");
   EXPECT_EQ(After([](Graph& g) {
-              g.attr_exprs[{3, 1, 0}] = DimExpr{0, {{0, 1}}};
+              g.attr_exprs[{NodeId(3), 1, 0}] = DimExpr{0, {{0, 1}}};
             }),
             "verify: attribute expression for %3 attribute 1 position 0, which is no integer");
   EXPECT_EQ(After([](Graph& g) {
-              g.attr_exprs[{2, 7, 0}] = DimExpr{0, {{0, 1}}};
+              g.attr_exprs[{NodeId(2), 7, 0}] = DimExpr{0, {{0, 1}}};
             }),
             "verify: attribute expression for %2 attribute 7 position 0, which is no integer");
 }

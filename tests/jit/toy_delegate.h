@@ -75,20 +75,20 @@ class ToyBackend : public BackendInterface {
     AnyDict processed;
     for (const auto& [method, unused] : spec) {
       const GraphBody& body = module.graph_body(method);
-      std::vector<DebugHandle> handles = generate(*body.graph);
+      NodeMap<DebugHandle> handles = generate(*body.graph);
       AnyList captures;
       for (const Capture& capture : body.captures) {
         captures.push_back(capture.name.empty() ? capture.constant
                                                 : module.get_tensor(capture.name));
       }
-      for (NodeId id = 0; id < body.graph->size(); ++id) {
+      for (NodeId id : body.graph->ids()) {
         std::string op = (*body.graph)[id].op->name();
         if (Runs(op)) continue;
-        throw BackendRuntimeException(op + " is not supported", handles[static_cast<size_t>(id)]);
+        throw BackendRuntimeException(op + " is not supported", handles[id]);
       }
       processed[method] = AnyDict{{"graph", body.graph},
                                   {"captures", std::move(captures)},
-                                  {"handles", Any::Ints(handles)}};
+                                  {"handles", Any::Ints(handles.values())}};
     }
     return processed;
   }
@@ -112,10 +112,9 @@ class ToyBackend : public BackendInterface {
 
   static void FailAt(const AnyDict& method, const std::string& op, const std::string& message) {
     const Graph& graph = *method.at("graph").ToGraph();
-    for (NodeId id = 0; id < graph.size(); ++id) {
+    for (NodeId id : graph.ids()) {
       if (graph[id].op->name() != op) continue;
-      throw BackendRuntimeException(message,
-                                    method.at("handles").ToList()[static_cast<size_t>(id)].ToInt());
+      throw BackendRuntimeException(message, method.at("handles").ToList()[id.number()].ToInt());
     }
   }
 
@@ -125,11 +124,11 @@ class ToyBackend : public BackendInterface {
       if (input.IsTensor()) given.push_back(input);
     }
     given.insert(given.end(), captures.begin(), captures.end());
-    std::vector<Tensor> values;
+    NodeMap<Tensor> values;
     size_t next = 0;
     for (const GraphNode& node : graph.nodes()) {
       std::string op = node.op->name();
-      auto operand = [&](size_t i) { return values[static_cast<size_t>(node.inputs[i].node)]; };
+      auto operand = [&](size_t i) { return values[node.inputs[i].node]; };
       if (op == "input") {
         values.push_back(given.at(next++).ToTensor());
       } else if (op == "constant") {
@@ -144,7 +143,7 @@ class ToyBackend : public BackendInterface {
     }
     AnyList outputs;
     for (GraphValue output : graph.outputs()) {
-      outputs.push_back(values[static_cast<size_t>(output.node)]);
+      outputs.push_back(values[output.node]);
     }
     return outputs;
   }

@@ -58,7 +58,7 @@ const OpDef* const kUnary[] = {&ops::kExp, &ops::kNeg, &ops::kAbs, &ops::kTanh};
 const OpDef* const kBinary[] = {&ops::kAdd, &ops::kSub, &ops::kMul, &ops::kMaximum};
 
 LocationId Line(const char* file, NodeId id) {
-  return InternLocationText(file + std::string(":") + std::to_string(100 + id));
+  return InternLocationText(file + std::string(":") + std::to_string(100 + id.number()));
 }
 
 /// Chains of f32[4,5] with reductions that keep their dims, so that all values go together.
@@ -67,7 +67,7 @@ Graph RandomGraph(Random& random) {
   int inputs = 2 + random(3);
   for (int i = 0; i < inputs; ++i) graph.AddInput(Shape(DType::kF32, {4, 5}));
   int size = 6 + random(40);
-  auto any = [&] { return GraphValue{random(graph.size()), 0}; };
+  auto any = [&] { return GraphValue{NodeId(random(graph.size())), 0}; };
   for (int i = 0; i < size; ++i) {
     switch (random(4)) {
       case 0:
@@ -80,31 +80,31 @@ Graph RandomGraph(Random& random) {
         graph.AddNode(*kBinary[random(4)], {any(), any()});
     }
   }
-  graph.AddOutput({graph.size() - 1, 0});
+  graph.AddOutput({NodeId(graph.size() - 1), 0});
   return graph;
 }
 
 void SetLines(Graph& graph, const char* file) {
-  for (NodeId id = 0; id < graph.size(); ++id) graph.mutable_node(id).location = Line(file, id);
+  for (NodeId id : graph.ids()) graph.mutable_node(id).location = Line(file, id);
 }
 
 template <class Wanted>
 NodeId Pick(const Graph& graph, Random& random, Wanted wanted) {
   std::vector<NodeId> nodes;
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     if (wanted(graph[id])) nodes.push_back(id);
   }
-  return nodes.empty() ? -1 : nodes[static_cast<size_t>(random(static_cast<int>(nodes.size())))];
+  return nodes.empty() ? NodeId() : nodes[random(static_cast<int>(nodes.size()))];
 }
 
 bool IsInput(const GraphNode& node) { return node.op == &ops::kInput; }
 
-/// Changes one thing; returns the node, or -1 where the graph has nothing of the kind.
+/// Changes one thing; returns the node, or none where the graph has nothing of the kind.
 NodeId Mutate(Graph& graph, const std::string& kind, Random& random) {
   if (kind == "op") {
     NodeId id = Pick(graph, random,
                      [](const GraphNode& node) { return node.attrs.empty() && !IsInput(node); });
-    if (id < 0) return -1;
+    if (!id) return NodeId();
     GraphNode& node = graph.mutable_node(id);
     const OpDef* const* table = node.inputs.size() == 1 ? kUnary : kBinary;
     const OpDef* old = node.op;
@@ -113,7 +113,7 @@ NodeId Mutate(Graph& graph, const std::string& kind, Random& random) {
   }
   if (kind == "attribute") {
     NodeId id = Pick(graph, random, [](const GraphNode& node) { return !node.attrs.empty(); });
-    if (id < 0) return -1;
+    if (!id) return NodeId();
     GraphNode& node = graph.mutable_node(id);
     if (random(2)) {
       node.attrs[0] = Attr(Dims{1 - node.attrs[0].ints()[0]});
@@ -136,18 +136,17 @@ NodeId Mutate(Graph& graph, const std::string& kind, Random& random) {
   }
   if (kind == "operand") {
     NodeId id = Pick(graph, random, [](const GraphNode& node) { return !node.inputs.empty(); });
-    if (id < 2) return -1;
+    if (id < NodeId(2)) return NodeId();
     GraphValue& operand =
-        graph.mutable_node(id)
-            .inputs[static_cast<size_t>(random(static_cast<int>(graph[id].inputs.size())))];
+        graph.mutable_node(id).inputs[random(static_cast<int>(graph[id].inputs.size()))];
     GraphValue old = operand;
-    while (operand == old) operand = {random(id), 0};
+    while (operand == old) operand = {NodeId(random(id.number())), 0};
     return id;
   }
   // A live output.
   NodeId id = Pick(graph, random, [](const GraphNode& node) { return !IsInput(node); });
   std::vector<GraphValue> outputs = graph.outputs();
-  if (id == outputs.back().node) return -1;
+  if (id == outputs.back().node) return NodeId();
   outputs.insert(outputs.begin(), {id, 0});
   graph.SetOutputs(outputs);
   return id;
@@ -165,8 +164,8 @@ TEST(ExplainMiss, NamesTheMutatedFieldInEveryGeneratedGraph) {
     Graph now = cached;
     SetLines(now, "now.cpp");
     const std::string& kind = kinds[explained % 7];
-    NodeId node = kind == "device" ? 0 : Mutate(now, kind, random);
-    if (node < 0) continue;
+    NodeId node = kind == "device" ? NodeId(0) : Mutate(now, kind, random);
+    if (!node) continue;
     bool swapped = kind == "live output" && random(2);
     if (swapped) std::swap(now, cached);
     for (int i = 0; i < 8; ++i) explainer.Add(RandomGraph(random));
@@ -184,8 +183,8 @@ TEST(ExplainMiss, NamesTheMutatedFieldInEveryGeneratedGraph) {
       ASSERT_NE(miss.detail.find("cached for two:0, not for one:0"), std::string::npos);
       continue;
     }
-    std::string line = std::to_string(100 + node);
-    ASSERT_NE(miss.detail.find("%" + std::to_string(node) + " = "), std::string::npos);
+    std::string line = std::to_string(100 + node.number());
+    ASSERT_NE(miss.detail.find("%" + std::to_string(node.number()) + " = "), std::string::npos);
     ASSERT_NE(miss.detail.find("now.cpp:" + line), std::string::npos);
     ASSERT_NE(miss.detail.find("cached.cpp:" + line), std::string::npos);
     if (kind == "attribute") {
@@ -264,7 +263,7 @@ TEST(ExplainMiss, StaysCheapForBigGraphs) {
   big.AddOutput(x);
   auto step = explainer.Add(big);
   for (int i = 0; i < 63; ++i) {
-    big.mutable_node(1 + i).op = &ops::kExp;
+    big.mutable_node(NodeId(1 + i)).op = &ops::kExp;
     if (i < 20) explainer.Add(big);
   }
   auto start = std::chrono::steady_clock::now();

@@ -106,7 +106,7 @@ TEST(SizeRule, CountsMayBeInverse) {
                              "]\n%1 = constant {value=0.5:f32, dtype=f32} : f32[]\n%2 = mul %0, "
                              "%1 : f32[" +
                              std::to_string(n) + "]\nreturn %2\n");
-    graph.mutable_node(1).attrs[0] = Attr(Scalar(1.0 / static_cast<double>(6 * n)).To(f32));
+    graph.mutable_node(NodeId(1)).attrs[0] = Attr(Scalar(1.0 / static_cast<double>(6 * n)).To(f32));
     return ToText(graph);
   };
   EXPECT_EQ(Generalised({scaled(10), scaled(1001)}),
@@ -461,7 +461,7 @@ class DimBackend : public HostBackend {
     instance->artifact = std::make_shared<reference::Program>(*graphs_.back());
     for (int i = 0; i < instance->results_size(); ++i) {
       const Graph& graph = *graphs_.back();
-      EXPECT_EQ(instance->result_shape(i), graph.TypeOf(graph.outputs()[static_cast<size_t>(i)]));
+      EXPECT_EQ(instance->result_shape(i), graph.TypeOf(graph.outputs()[i]));
     }
     return instance;
   }

@@ -15,6 +15,7 @@
 #include "fuzz/bounds.h"
 #include "fuzz/run.h"
 #include "hammock/error.h"
+#include "ir/id_format.h"
 #include "ir/primitives.h"
 
 namespace hammock::fuzz {
@@ -25,7 +26,7 @@ Graph Alone(const Graph& graph, const GraphNode& node) {
   Graph one;
   std::vector<GraphValue> inputs;
   for (GraphValue input : node.inputs) {
-    inputs.push_back(input.node < 0 ? GraphValue{} : one.AddInput(graph.TypeOf(input)));
+    inputs.push_back(!input.node ? GraphValue{} : one.AddInput(graph.TypeOf(input)));
   }
   GraphNode copy = node;
   copy.inputs = inputs;
@@ -39,24 +40,24 @@ struct WrongNode {
   std::string text;
 };
 
-using Values = std::vector<std::vector<HostTensor>>;
+using Values = NodeMap<std::vector<HostTensor>>;
 
 /// False where the interpreter refuses a node.
 bool RunNodes(const Case& test, bool check, Values& values) {
   const Graph& graph = test.graph;
-  values.resize(static_cast<size_t>(graph.size()));
+  values = Values(graph.size());
   size_t next_input = 0;
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     const GraphNode& node = graph[id];
     if (node.op == &ops::kInput) {
-      values[static_cast<size_t>(id)] = {test.inputs[next_input++]};
+      values[id] = {test.inputs[next_input++]};
       continue;
     }
     Graph one = Alone(graph, node);
     std::vector<HostTensor> operands;
     for (GraphValue input : node.inputs) {
-      if (input.node < 0) continue;
-      operands.push_back(values[static_cast<size_t>(input.node)][static_cast<size_t>(input.index)]);
+      if (!input.node) continue;
+      operands.push_back(values[input.node][input.index]);
     }
     std::vector<HostTensor> expected;
     try {
@@ -73,7 +74,7 @@ bool RunNodes(const Case& test, bool check, Values& values) {
                                     node.op->name(), difference)};
       }
     }
-    values[static_cast<size_t>(id)] = std::move(actual);
+    values[id] = std::move(actual);
   }
   return true;
 }
@@ -84,8 +85,7 @@ std::string CompareWhole(const Case& test, const Graph& graph, const Values& val
   std::vector<HostTensor> results = RunOnCpu(graph, test.inputs, compiled, threads);
   for (size_t i = 0; i < results.size(); ++i) {
     GraphValue output = test.graph.outputs()[i];
-    const HostTensor& expected =
-        values[static_cast<size_t>(output.node)][static_cast<size_t>(output.index)];
+    const HostTensor& expected = values[output.node][output.index];
     std::string difference = CompareBits(results[i], expected);
     if (!difference.empty()) {
       return fmt::format("output {} {}{}, against node by node: {}", i,

@@ -30,7 +30,7 @@ std::string FindDifference(const Case& test, const Tiers& tiers);
 std::string RunApart(const std::function<std::string()>& f);
 
 /// All values of all nodes, computed node by node; empty where the interpreter refuses.
-std::vector<std::vector<HostTensor>> NodeByNode(const Case& test);
+NodeMap<std::vector<HostTensor>> NodeByNode(const Case& test);
 
 /// Why nothing can be compiled here; empty where it can.
 std::string WhyNotCompiled();

@@ -13,44 +13,42 @@ namespace {
 
 using Fails = std::function<bool(const Case&)>;
 
-size_t Index(NodeId id) { return static_cast<size_t>(id); }
-
 /// The nodes that outputs need, and the inputs among them, with values where they are given.
 Case Cleaned(const Graph& graph, const std::vector<GraphValue>& outputs,
-             const std::vector<std::optional<HostTensor>>& input_values) {
-  std::vector<bool> needed(Index(graph.size()));
-  for (GraphValue output : outputs) needed[Index(output.node)] = true;
-  for (NodeId id = graph.size(); id-- > 0;) {
-    if (!needed[Index(id)]) continue;
+             const NodeMap<std::optional<HostTensor>>& input_values) {
+  NodeMap<bool> needed(graph.size());
+  for (GraphValue output : outputs) needed[output.node] = true;
+  for (NodeId id : graph.ids().reversed()) {
+    if (!needed[id]) continue;
     for (GraphValue input : graph[id].inputs) {
-      if (input.node >= 0) needed[Index(input.node)] = true;
+      if (input.node) needed[input.node] = true;
     }
   }
   Case result;
-  std::vector<NodeId> map(Index(graph.size()), -1);
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (!needed[Index(id)]) continue;
+  NodeMap<NodeId> map(graph.size());
+  for (NodeId id : graph.ids()) {
+    if (!needed[id]) continue;
     GraphNode node = graph[id];
     for (GraphValue& input : node.inputs) {
-      if (input.node >= 0) input.node = map[Index(input.node)];
+      if (input.node) input.node = map[input.node];
     }
     if (node.op == &ops::kInput) {
-      map[Index(id)] = result.graph.AddInput(node.type()).node;
-      result.inputs.push_back(*input_values[Index(id)]);
+      map[id] = result.graph.AddInput(node.type()).node;
+      result.inputs.push_back(*input_values[id]);
     } else {
-      map[Index(id)] = result.graph.Append(std::move(node));
+      map[id] = result.graph.Append(std::move(node));
     }
   }
   for (GraphValue output : outputs) {
-    result.graph.AddOutput({map[Index(output.node)], output.index});
+    result.graph.AddOutput({map[output.node], output.index});
   }
   return result;
 }
 
-std::vector<std::optional<HostTensor>> ValuesOfInputs(const Case& test) {
-  std::vector<std::optional<HostTensor>> values(Index(test.graph.size()));
+NodeMap<std::optional<HostTensor>> ValuesOfInputs(const Case& test) {
+  NodeMap<std::optional<HostTensor>> values(test.graph.size());
   for (size_t i = 0; i < test.inputs.size(); ++i) {
-    values[Index(test.graph.inputs()[i])] = test.inputs[i];
+    values[test.graph.inputs()[i]] = test.inputs[i];
   }
   return values;
 }
@@ -75,22 +73,22 @@ bool DropOutputs(Case& test, const Fails& fails) {
 /// A node becomes an input that has its value.
 bool ReplaceByInputs(Case& test, const Fails& fails) {
   bool any = false;
-  for (NodeId id = test.graph.size(); id-- > 0;) {
-    if (id >= test.graph.size()) continue;
+  for (NodeId id : test.graph.ids().reversed()) {
+    if (!test.graph.Contains(id)) continue;
     const GraphNode& node = test.graph[id];
     if (node.op == &ops::kInput || node.types.size() != 1) continue;
     auto values = NodeByNode(test);
     if (values.empty()) return any;
     Graph graph;
     auto input_values = ValuesOfInputs(test);
-    for (NodeId n = 0; n < test.graph.size(); ++n) {
+    for (NodeId n : test.graph.ids()) {
       if (n == id || test.graph[n].op == &ops::kInput) {
         graph.AddInput(test.graph[n].type());
       } else {
         graph.Append(test.graph[n]);
       }
     }
-    input_values[Index(id)] = values[Index(id)][0];
+    input_values[id] = values[id][0];
     any |= Take(test, Cleaned(graph, test.graph.outputs(), input_values), fails);
   }
   return any;
@@ -99,18 +97,18 @@ bool ReplaceByInputs(Case& test, const Fails& fails) {
 /// Users of a node use an operand of the same type instead.
 bool SkipNodes(Case& test, const Fails& fails) {
   bool any = false;
-  for (NodeId id = test.graph.size(); id-- > 0;) {
-    if (id >= test.graph.size()) continue;
-    for (size_t i = 0; id < test.graph.size() && i < test.graph[id].inputs.size(); ++i) {
+  for (NodeId id : test.graph.ids().reversed()) {
+    if (!test.graph.Contains(id)) continue;
+    for (size_t i = 0; test.graph.Contains(id) && i < test.graph[id].inputs.size(); ++i) {
       const GraphNode& node = test.graph[id];
       GraphValue operand = node.inputs[i];
-      if (operand.node < 0 || node.types.size() != 1) continue;
+      if (!operand.node || node.types.size() != 1) continue;
       if (test.graph.TypeOf(operand) != node.type()) continue;
       Graph graph = test.graph;
       auto replace = [&](GraphValue& value) {
         if (value.node == id) value = operand;
       };
-      for (NodeId n = id + 1; n < graph.size(); ++n) {
+      for (NodeId n = id + 1; graph.Contains(n); ++n) {
         for (GraphValue& input : graph.mutable_node(n).inputs) replace(input);
       }
       std::vector<GraphValue> outputs = graph.outputs();

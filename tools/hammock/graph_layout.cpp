@@ -12,8 +12,6 @@ constexpr double kBoxGap = 28, kLayerGap = 56;  // between boxes
 constexpr double kPadding = 12, kHeader = 24;   // of a box
 constexpr int kOrderSweeps = 6, kPlaceSweeps = 8;
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
 /// A box, or a node that is in none.
 struct Item {
   std::vector<int> nodes;
@@ -46,25 +44,26 @@ class Placer {
 
  private:
   void MakeItems() {
-    std::vector<int> item_of_kernel(Index(kernels_), -1);
+    std::vector<int> item_of_kernel(kernels_, -1);
     item_of_.resize(nodes_.size());
+    row_.resize(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       int kernel = nodes_[i].kernel;
-      int item = kernel < 0 ? -1 : item_of_kernel[Index(kernel)];
+      int item = kernel < 0 ? -1 : item_of_kernel[kernel];
       if (item < 0) {
         item = static_cast<int>(items_.size());
         items_.emplace_back().kernel = kernel;
-        if (kernel >= 0) item_of_kernel[Index(kernel)] = item;
+        if (kernel >= 0) item_of_kernel[kernel] = item;
       }
-      items_[Index(item)].nodes.push_back(static_cast<int>(i));
+      items_[item].nodes.push_back(static_cast<int>(i));
       item_of_[i] = item;
     }
     for (size_t i = 0; i < nodes_.size(); ++i) {
       for (int input : nodes_[i].inputs) {
-        int from = item_of_[Index(input)], to = item_of_[i];
+        int from = item_of_[input], to = item_of_[i];
         if (from == to) continue;
-        items_[Index(from)].after.push_back(to);
-        items_[Index(to)].before.push_back(from);
+        items_[from].after.push_back(to);
+        items_[to].before.push_back(from);
       }
     }
     for (Item& item : items_) {
@@ -78,18 +77,16 @@ class Placer {
     std::vector<std::vector<int>> rows;
     for (int id : item.nodes) {
       int row = 0;
-      for (int input : nodes_[Index(id)].inputs) {
-        if (item_of_[Index(input)] == item_of_[Index(id)])
-          row = std::max(row, row_[Index(input)] + 1);
+      for (int input : nodes_[id].inputs) {
+        if (item_of_[input] == item_of_[id]) row = std::max(row, row_[input] + 1);
       }
-      if (Index(row) >= rows.size()) rows.resize(Index(row) + 1);
-      rows[Index(row)].push_back(id);
-      row_.resize(std::max(row_.size(), Index(id) + 1));
-      row_[Index(id)] = row;
+      if (row >= std::ssize(rows)) rows.resize(row + 1);
+      rows[row].push_back(id);
+      row_[id] = row;
     }
     auto width_of = [&](const std::vector<int>& row) {
       double width = -kNodeGap;
-      for (int id : row) width += nodes_[Index(id)].width + kNodeGap;
+      for (int id : row) width += nodes_[id].width + kNodeGap;
       return width;
     };
     double inner = 0;
@@ -100,7 +97,7 @@ class Placer {
       SortByInputs(row);
       double x = (boxed ? kPadding : 0) + (inner - width_of(row)) / 2, height = 0;
       for (int id : row) {
-        LayoutNode& node = nodes_[Index(id)];
+        LayoutNode& node = nodes_[id];
         node.x = x;
         node.y = y;
         x += node.width + kNodeGap;
@@ -116,9 +113,9 @@ class Placer {
     auto middle = [&](int id) {
       double sum = 0;
       int count = 0;
-      for (int input : nodes_[Index(id)].inputs) {
-        if (item_of_[Index(input)] != item_of_[Index(id)]) continue;
-        sum += nodes_[Index(input)].x + nodes_[Index(input)].width / 2;
+      for (int input : nodes_[id].inputs) {
+        if (item_of_[input] != item_of_[id]) continue;
+        sum += nodes_[input].x + nodes_[input].width / 2;
         ++count;
       }
       return count == 0 ? 0.0 : sum / count;
@@ -135,32 +132,32 @@ class Placer {
       if (missing[i] == 0) ready.push_back(static_cast<int>(i));
     }
     for (size_t next = 0; next < ready.size(); ++next) {
-      for (int user : items_[Index(ready[next])].after) {
-        Item& item = items_[Index(user)];
-        item.layer = std::max(item.layer, items_[Index(ready[next])].layer + 1);
-        if (--missing[Index(user)] == 0) ready.push_back(user);
+      for (int user : items_[ready[next]].after) {
+        Item& item = items_[user];
+        item.layer = std::max(item.layer, items_[ready[next]].layer + 1);
+        if (--missing[user] == 0) ready.push_back(user);
       }
     }
     int last = 0;
     for (Item& item : items_) {
       if (item.before.empty() && !item.after.empty()) {
-        item.layer = items_[Index(item.after[0])].layer - 1;
+        item.layer = items_[item.after[0]].layer - 1;
         for (int user : item.after) {
-          item.layer = std::min(item.layer, items_[Index(user)].layer - 1);
+          item.layer = std::min(item.layer, items_[user].layer - 1);
         }
       }
       last = std::max(last, item.layer);
     }
-    layers_.resize(Index(last) + 1);
+    layers_.resize(last + 1);
     for (size_t i = 0; i < items_.size(); ++i) {
-      layers_[Index(std::max(items_[i].layer, 0))].push_back(static_cast<int>(i));
+      layers_[std::max(items_[i].layer, 0)].push_back(static_cast<int>(i));
     }
   }
 
   void OrderLayers() {
     std::vector<double> place(items_.size());
     auto number = [&](const std::vector<int>& layer) {
-      for (size_t i = 0; i < layer.size(); ++i) place[Index(layer[i])] = static_cast<double>(i);
+      for (size_t i = 0; i < layer.size(); ++i) place[layer[i]] = static_cast<double>(i);
     };
     for (const auto& layer : layers_) number(layer);
     for (int sweep = 0; sweep < kOrderSweeps; ++sweep) {
@@ -169,11 +166,11 @@ class Placer {
         auto& layer = layers_[down ? k : layers_.size() - 1 - k];
         std::vector<std::pair<double, int>> keyed;
         for (int item : layer) {
-          const auto& others = down ? items_[Index(item)].before : items_[Index(item)].after;
+          const auto& others = down ? items_[item].before : items_[item].after;
           double sum = 0;
-          for (int other : others) sum += place[Index(other)];
+          for (int other : others) sum += place[other];
           keyed.emplace_back(
-              others.empty() ? place[Index(item)] : sum / static_cast<double>(others.size()), item);
+              others.empty() ? place[item] : sum / static_cast<double>(others.size()), item);
         }
         std::stable_sort(keyed.begin(), keyed.end(),
                          [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -187,9 +184,9 @@ class Placer {
     double y = 0;
     for (auto& layer : layers_) {
       double x = 0, height = 0;
-      for (int id : layer) height = std::max(height, items_[Index(id)].height);
+      for (int id : layer) height = std::max(height, items_[id].height);
       for (int id : layer) {
-        Item& item = items_[Index(id)];
+        Item& item = items_[id];
         item.x = x;
         // Inputs hang just above what uses them.
         item.y = item.before.empty() ? y + height - item.height : y;
@@ -209,12 +206,12 @@ class Placer {
   void PullTogether(const std::vector<int>& layer, bool down) {
     double right = -1e300, moved = 0;
     for (int id : layer) {
-      Item& item = items_[Index(id)];
+      Item& item = items_[id];
       const auto& others = down ? item.before : item.after;
       double wanted = item.x;
       if (!others.empty()) {
         double sum = 0;
-        for (int other : others) sum += items_[Index(other)].center();
+        for (int other : others) sum += items_[other].center();
         wanted = sum / static_cast<double>(others.size()) - item.width / 2;
       }
       item.x = std::max(wanted, right);
@@ -222,22 +219,22 @@ class Placer {
       right = item.x + item.width + kBoxGap;
     }
     double back = layer.empty() ? 0 : moved / static_cast<double>(layer.size());
-    for (int id : layer) items_[Index(id)].x -= back;
+    for (int id : layer) items_[id].x -= back;
   }
 
   Layout Finish() {
     Layout layout;
-    layout.kernels.resize(Index(kernels_));
+    layout.kernels.resize(kernels_);
     double left = 1e300;
     for (const Item& item : items_) left = std::min(left, item.x);
     for (Item& item : items_) {
       item.x -= left;
       for (int id : item.nodes) {
-        nodes_[Index(id)].x += item.x;
-        nodes_[Index(id)].y += item.y;
+        nodes_[id].x += item.x;
+        nodes_[id].y += item.y;
       }
       if (item.kernel >= 0) {
-        layout.kernels[Index(item.kernel)] = {item.x, item.y, item.width, item.height};
+        layout.kernels[item.kernel] = {item.x, item.y, item.width, item.height};
       }
       layout.width = std::max(layout.width, item.x + item.width);
       layout.height = std::max(layout.height, item.y + item.height);
@@ -256,7 +253,7 @@ class Placer {
 }  // namespace
 
 Layout LayOut(std::vector<LayoutNode>& nodes, int kernels) {
-  if (nodes.empty()) return {std::vector<LayoutBox>(Index(kernels)), 0, 0};
+  if (nodes.empty()) return {std::vector<LayoutBox>(kernels), 0, 0};
   return Placer(nodes, kernels).Place();
 }
 

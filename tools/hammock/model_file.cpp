@@ -110,7 +110,7 @@ namespace {
 size_t ArgumentOf(const Model& model, const std::string& name) {
   for (size_t i = 0; i < model.names.size(); ++i) {
     bool known = i < model.graph.inputs().size();
-    std::string value = known ? fmt::format("%{}", model.graph.inputs()[i]) : "";
+    std::string value = known ? fmt::format("%{}", model.graph.inputs()[i].number()) : "";
     if (name == model.names[i] || name == std::to_string(i) || name == value) return i;
   }
   std::string all;

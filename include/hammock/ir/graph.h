@@ -24,17 +24,20 @@
 
 #include "hammock/export.h"
 #include "hammock/ir/attr.h"
+#include "hammock/ir/id.h"
 #include "hammock/ir/op_def.h"
 #include "hammock/ir/shape.h"
 #include "hammock/location.h"
 
 namespace hammock {
 
-using NodeId = int32_t;
+using NodeId = Id<struct GraphNode>;
+template <class T>
+using NodeMap = IdMap<NodeId, T>;
 
-/// One output of a graph node. `node` is -1 for an absent optional operand.
+/// One output of a graph node. An absent optional operand has no node.
 struct GraphValue {
-  NodeId node = -1;
+  NodeId node;
   int32_t index = 0;
   bool operator==(const GraphValue&) const = default;
   auto operator<=>(const GraphValue&) const = default;
@@ -46,8 +49,8 @@ struct HAMMOCK_API GraphNode {
   std::vector<Attr> attrs;  ///< one per attribute of the record, in its order
   std::vector<Shape> types;
   LocationId location = 0;
-  /// Which traced node it came from, for errors; -1 if none. Never compared, stored on request.
-  int32_t origin = -1;
+  /// Which traced node it came from, for errors. Never compared, stored on request.
+  NodeId origin;
 
   const Shape& type() const { return types[0]; }
   const Attr& attr(std::string_view name) const;
@@ -85,7 +88,9 @@ class HAMMOCK_API Graph {
   void AddOutput(GraphValue value);
 
   int size() const { return static_cast<int>(nodes_.size()); }
-  const std::vector<GraphNode>& nodes() const { return nodes_; }
+  const NodeMap<GraphNode>& nodes() const { return nodes_; }
+  IdRange<NodeId> ids() const { return nodes_.ids(); }
+  bool Contains(NodeId id) const { return nodes_.contains(id); }
   const GraphNode& operator[](NodeId id) const { return nodes_[id]; }
   GraphNode& mutable_node(NodeId id) { return nodes_[id]; }
   /// Nodes of op `input`, in parameter order.
@@ -105,7 +110,7 @@ class HAMMOCK_API Graph {
   Hash128 hash() const;
 
  private:
-  std::vector<GraphNode> nodes_;
+  NodeMap<GraphNode> nodes_;
   std::vector<NodeId> inputs_;
   std::vector<GraphValue> outputs_;
 };

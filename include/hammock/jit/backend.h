@@ -48,9 +48,9 @@ class backend {
 /// its archive. -1 stands for "not known".
 using DebugHandle = int64_t;
 
-/// A new handle for each node of a graph, by its number. The lowered module remembers what op, line
-/// and submodules they stand for.
-using DebugHandleGenerator = std::function<std::vector<DebugHandle>(const Graph&)>;
+/// A new handle for each node of a graph. The lowered module remembers what op, line and submodules
+/// they stand for.
+using DebugHandleGenerator = std::function<NodeMap<DebugHandle>(const Graph&)>;
 
 /// What a module becomes for `compile`: any value that can be saved. The module is a copy, in which
 /// the methods of the spec are graphs where that was possible (Module::graph_body).

@@ -128,20 +128,21 @@ void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program
   computation.artifact = std::move(program);
 }
 
-/// The table of a run's buffers, by number. Outputs with another source are left as they are.
-template <class Pointer>
+/// The memory of a run's buffers. Outputs with another source are left as they are.
+template <class Pointer, class Buffers>
 void SetBuffers(const compiler::Schedule& schedule, const compiler::MemoryPlan& plan,
                 std::span<const compiler::OutputSource> sources, std::span<const Pointer> inputs,
-                std::span<const Pointer> outputs, Pointer arena, Pointer* buffers) {
-  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
-    buffers[i] = plan.offset[i] < 0 ? Pointer() : arena + static_cast<size_t>(plan.offset[i]);
+                std::span<const Pointer> outputs, Pointer arena, Buffers& buffers) {
+  for (compiler::BufferId buffer : schedule.buffers.ids()) {
+    const int64_t offset = plan.offset[buffer];
+    buffers[buffer] = offset < 0 ? Pointer() : arena + static_cast<size_t>(offset);
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    buffers[static_cast<size_t>(schedule.inputs[i])] = inputs[i];
+    buffers[schedule.inputs[i]] = inputs[i];
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (sources[i].input < 0 && sources[i].same < 0) {
-      buffers[static_cast<size_t>(schedule.outputs[i])] = outputs[i];
+      buffers[schedule.outputs[i]] = outputs[i];
     }
   }
 }

@@ -4,6 +4,8 @@
 
 namespace hammock::cpu {
 
+using compiler::BufferId;
+using compiler::BufferMap;
 using compiler::Command;
 
 namespace {
@@ -18,14 +20,14 @@ class Group {
 
   void Clear() { ++number_; }
   void Add(const Command& command) {
-    for (int buffer : command.reads) read_in_[static_cast<size_t>(buffer)] = number_;
-    for (int buffer : command.writes) written_in_[static_cast<size_t>(buffer)] = number_;
+    for (BufferId buffer : command.reads) read_in_[buffer] = number_;
+    for (BufferId buffer : command.writes) written_in_[buffer] = number_;
   }
   /// Whether a command and one of the group have to run one after another.
   bool DependsOn(const Command& command) const {
-    auto any = [&](const std::vector<int>& buffers, const std::vector<int>& in) {
+    auto any = [&](const std::vector<BufferId>& buffers, const BufferMap<int>& in) {
       return std::any_of(buffers.begin(), buffers.end(),
-                         [&](int buffer) { return in[static_cast<size_t>(buffer)] == number_; });
+                         [&](BufferId buffer) { return in[buffer] == number_; });
     };
     return any(command.reads, written_in_) || any(command.writes, written_in_) ||
            any(command.writes, read_in_);
@@ -33,7 +35,7 @@ class Group {
 
  private:
   int number_ = 0;
-  std::vector<int> read_in_, written_in_;  // by buffer: the number of the last group that did
+  BufferMap<int> read_in_, written_in_;  // the number of the last group that did
 };
 
 }  // namespace

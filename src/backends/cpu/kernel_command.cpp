@@ -85,8 +85,8 @@ void KernelCommand::DivideIntoTiles() {
   tile_work_ = row_tile_ * row_work;
 }
 
-void KernelCommand::Run(char* const* buffers, char* scratch, int64_t begin, int64_t end,
-                        int worker) const {
+void KernelCommand::Run(compiler::BufferSpan<char*> buffers, char* scratch, int64_t begin,
+                        int64_t end, int worker) const {
   const size_t accesses = launch_.maps.size();
   constexpr size_t kInline = 32;
   char* inline_pointers[kInline];
@@ -120,8 +120,8 @@ void KernelCommand::Run(char* const* buffers, char* scratch, int64_t begin, int6
         element += outer % launch_.outer[d] * map.outer[d];
         outer /= launch_.outer[d];
       }
-      pointers[i] = map.buffer < 0 ? reinterpret_cast<char*>(element)
-                                   : buffers[map.buffer] + element * element_bytes_[i];
+      pointers[i] = map.buffer ? buffers[map.buffer] + element * element_bytes_[i]
+                               : reinterpret_cast<char*>(element);
     }
     code_->Run(args);
   }

@@ -29,7 +29,8 @@ class KernelCommand {
   int64_t bytes() const;  ///< held by this
 
   /// Runs some of the tiles on one thread. `buffers` are those of the schedule.
-  void Run(char* const* buffers, char* scratch, int64_t begin, int64_t end, int worker) const;
+  void Run(compiler::BufferSpan<char*> buffers, char* scratch, int64_t begin, int64_t end,
+           int worker) const;
 
  private:
   void DivideIntoTiles();

@@ -12,6 +12,7 @@
 
 namespace hammock::cpu {
 
+using compiler::BufferId;
 using compiler::Command;
 using compiler::Schedule;
 
@@ -34,7 +35,7 @@ void PreparedCommand::PrepareCall(const Graph& graph, const Schedule& schedule, 
   location = graph[command.node].location;
   own_graph = std::move(sized.call);
   const Graph& called = own_graph ? *own_graph : graph;
-  const NodeId id = own_graph ? own_graph->size() - 1 : command.node;
+  const NodeId id = own_graph ? NodeId(own_graph->size() - 1) : command.node;
   if (sized.launch.kernel) {
     epilogue = code;
     auto fused = std::make_unique<FusedMatMul>(graph, schedule, command, std::move(sized.launch),
@@ -45,8 +46,8 @@ void PreparedCommand::PrepareCall(const Graph& graph, const Schedule& schedule, 
   } else {
     call = MakeCall(called, id);
     for (GraphValue input : inputs) {
-      operands.push_back(input.node < 0 ? -1
-                                        : schedule.BufferOf(compiler::StorageOf(graph, input)));
+      operands.push_back(input.node ? schedule.BufferOf(compiler::StorageOf(graph, input))
+                                    : BufferId());
     }
     for (size_t i = 0; i < graph[command.node].types.size(); ++i) {
       results.push_back(schedule.BufferOf({command.node, static_cast<int32_t>(i)}));
@@ -54,11 +55,11 @@ void PreparedCommand::PrepareCall(const Graph& graph, const Schedule& schedule, 
   }
   packed_weight = call->packed_weight();
   if (packed_weight.operand < 0) return;
-  int buffer = operands[static_cast<size_t>(packed_weight.operand)];
+  BufferId buffer = operands[packed_weight.operand];
   auto input = std::find(schedule.inputs.begin(), schedule.inputs.end(), buffer);
   if (input == schedule.inputs.end()) return;
   packed_input = static_cast<int>(input - schedule.inputs.begin());
-  if (operands.size() == inputs.size()) operands.push_back(-1);
+  if (operands.size() == inputs.size()) operands.emplace_back();
   operands[inputs.size()] = PackedBuffer(schedule, index);
 }
 
@@ -80,13 +81,13 @@ void PreparedCommand::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kerne
   for (const Program* program : call->programs()) program->AddKernels(kernels);
 }
 
-void PreparedCommand::RunCall(char* const* buffers, char* scratch) const {
+void PreparedCommand::RunCall(compiler::BufferSpan<char*> buffers, char* scratch) const {
   std::vector<const char*> in;
   std::vector<char*> out;
   in.reserve(operands.size());
   out.reserve(results.size());
-  for (int buffer : operands) in.push_back(buffer < 0 ? nullptr : buffers[buffer]);
-  for (int buffer : results) out.push_back(buffers[buffer]);
+  for (BufferId buffer : operands) in.push_back(buffer ? buffers[buffer] : nullptr);
+  for (BufferId buffer : results) out.push_back(buffers[buffer]);
   try {
     call->Run(in, out, scratch);
   } catch (...) {

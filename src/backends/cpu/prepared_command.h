@@ -31,24 +31,24 @@ struct PreparedCommand {
   /// Its kernels, and those of programs inside.
   void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
   /// Runs a call on buffers of the schedule. Errors name the node of the graph as given.
-  void RunCall(char* const* buffers, char* scratch) const;
+  void RunCall(compiler::BufferSpan<char*> buffers, char* scratch) const;
 
   std::optional<KernelCommand> kernel;
   std::unique_ptr<const Graph> own_graph;
   std::unique_ptr<Call> call;            ///< where there is no kernel
   std::shared_ptr<KernelCode> epilogue;  ///< of a call that runs a kernel on parts of its result
-  std::vector<int> operands;             ///< of the call: buffers, -1 for absent ones
-  std::vector<int> results;
+  std::vector<compiler::BufferId> operands;  ///< of the call
+  std::vector<compiler::BufferId> results;
   Call::PackedWeightSpec packed_weight;  ///< of an input of the program
   int packed_input = -1;  ///< that input; packed, it is the buffer PackedBuffer(index)
 
   // For errors: of the graph as given.
-  NodeId node = -1;
+  NodeId node;
   LocationId location = 0;
 
   /// Packed weights are buffers behind those of the schedule, one for each command.
-  static int PackedBuffer(const compiler::Schedule& schedule, size_t command) {
-    return static_cast<int>(schedule.buffers.size() + command);
+  static compiler::BufferId PackedBuffer(const compiler::Schedule& schedule, size_t command) {
+    return compiler::BufferId(schedule.buffers.size() + command);
   }
 
  private:

@@ -28,6 +28,9 @@
 
 namespace hammock::cpu {
 
+using compiler::BufferId;
+using compiler::BufferMap;
+using compiler::BufferSpan;
 using compiler::Kernel;
 using compiler::Launch;
 
@@ -46,8 +49,6 @@ constinit const metrics::DeclaredMetric kKernelTimes({
     .kind = metrics::Kind::kTime,
     .doc = "Runs of each kernel and call, with the option `cpu.time_kernels`.",
 });
-
-size_t Index(int i) { return static_cast<size_t>(i); }
 
 /// By command: in element instructions; -1 for calls.
 std::vector<int64_t> WorkOf(std::span<const std::shared_ptr<const PreparedCommand>> commands) {
@@ -115,7 +116,7 @@ void Program::PrepareCommands() {
   }
   if (config::Get<kWaitForCode>()) KernelCode::WaitFor(codes);
 #ifndef NDEBUG
-  std::vector<int64_t> sizes;
+  BufferMap<int64_t> sizes;
   for (const compiler::BufferType& type : schedule_->buffers) sizes.push_back(type.numel());
   for (const compiler::Command& command : schedule_->commands) {
     if (command.launch.kernel) CheckBounds(command.launch, sizes);
@@ -130,11 +131,11 @@ Program::Facts::Facts(const Graph& graph, const compiler::Schedule& schedule,
       donations(graph, schedule, group_last),
       seen(std::make_unique<std::atomic<const void*>[]>(schedule.commands.size())) {
   const size_t commands = schedule.commands.size();
-  std::vector<size_t> of_buffer(schedule.buffers.size(), commands);
+  BufferMap<size_t> of_buffer(schedule.buffers.size(), commands);
   for (size_t i = commands; i-- > 0;) {
-    for (int buffer : schedule.commands[i].writes) of_buffer[Index(buffer)] = i;
+    for (BufferId buffer : schedule.commands[i].writes) of_buffer[buffer] = i;
   }
-  for (int buffer : schedule.outputs) first_write.push_back(of_buffer[Index(buffer)]);
+  for (BufferId buffer : schedule.outputs) first_write.push_back(of_buffer[buffer]);
 }
 
 size_t Program::FirstWriteInPlace(std::span<const int> taken) const {
@@ -153,7 +154,7 @@ Program::Program(std::shared_ptr<const SizedProgram> sized, const std::vector<in
       facts_(sized_, &sized_->facts()) {
   const compiler::SizedSchedule& schedule = sized_->schedule();
   const compiler::SizedSchedule::Basis basis = schedule.BasisAt(sizes);
-  const std::vector<int64_t> bytes = schedule.BytesAt(basis);
+  const BufferMap<int64_t> bytes = schedule.BytesAt(basis);
   commands_.reserve(schedule_->commands.size());
   for (size_t i = 0; i < schedule_->commands.size(); ++i) {
     commands_.push_back(sized_->CommandAt(i, basis, bytes));
@@ -161,7 +162,7 @@ Program::Program(std::shared_ptr<const SizedProgram> sized, const std::vector<in
   Finish(bytes);
 #ifndef NDEBUG
   const compiler::ScheduledGraph at = AtOwnSizes();
-  std::vector<int64_t> elements;
+  BufferMap<int64_t> elements;
   for (const compiler::BufferType& type : at.schedule.buffers) elements.push_back(type.numel());
   for (const compiler::Command& command : at.schedule.commands) {
     if (command.launch.kernel) CheckBounds(command.launch, elements);
@@ -169,7 +170,7 @@ Program::Program(std::shared_ptr<const SizedProgram> sized, const std::vector<in
 #endif
 }
 
-void Program::Finish(const std::vector<int64_t>& bytes, const SavedProgram* saved) {
+void Program::Finish(const BufferMap<int64_t>& bytes, const SavedProgram* saved) {
   ChooseWorkers();
   std::vector<int64_t> scratch = ScratchOfCommands();
   // Threads that share a kernel have scratch memory each, so their number may change the plan.
@@ -204,7 +205,7 @@ void Program::ChooseWorkers() {
   const std::vector<int64_t> work = WorkOf(commands_);
   workers_.resize(commands_.size(), 1);
   for (size_t first = 0; first < commands_.size();) {
-    size_t end = Index(facts_->group_last[first]) + 1;
+    size_t end = facts_->group_last[first] + 1;
     int64_t total = std::accumulate(work.begin() + static_cast<ptrdiff_t>(first),
                                     work.begin() + static_cast<ptrdiff_t>(end), int64_t{0});
     int workers = total <= kSerialWork ? 1 : ThreadPool::threads();
@@ -243,10 +244,10 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
   constexpr size_t kInline = 64;
   char* inline_buffers[kInline];
   std::vector<char*> more;
-  char** buffers = inline_buffers;
+  BufferSpan buffers(inline_buffers);
   if (schedule_->buffers.size() + commands_.size() > kInline) {
     more.resize(schedule_->buffers.size() + commands_.size());
-    buffers = more.data();
+    buffers = BufferSpan(more.data());
   }
   for (size_t i = 0; i < weights_.size(); ++i) {
     buffers[PreparedCommand::PackedBuffer(*schedule_, weights_[i].command)] =
@@ -262,7 +263,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
   const bool timed = config::Get<kTimeKernels>();
   const std::atomic<bool>* cancel = ThreadPool::Cancellable::Flag();
   for (size_t i = 0; i < commands_.size();) {
-    size_t end = timed ? i + 1 : Index(facts_->group_last[i]) + 1;
+    size_t end = timed ? i + 1 : facts_->group_last[i] + 1;
     if (end > in_place) cancel = nullptr;
     ThreadPool::Cancellable cancellable(cancel);
     std::optional<metrics::ScopedTimer> timer;
@@ -276,7 +277,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
   }
 }
 
-void Program::RunCommands(size_t first, size_t end, char* const* buffers, char* arena) const {
+void Program::RunCommands(size_t first, size_t end, BufferSpan<char*> buffers, char* arena) const {
   tools::Range range([&] { return CommandName(first); });
   if (commands_[first]->call) {
     commands_[first]->RunCall(buffers, ScratchOf(first, arena));
@@ -286,7 +287,7 @@ void Program::RunCommands(size_t first, size_t end, char* const* buffers, char* 
 }
 
 /// Commands that could run concurrently run one after another, so that each has a time.
-void Program::RunProfiled(char* const* buffers, char* arena,
+void Program::RunProfiled(BufferSpan<char*> buffers, char* arena,
                           const lazy::RunProfile& profile) const {
   for (size_t i = 0; i < commands_.size(); ++i) {
     const int64_t begin = lazy::RunProfile::Now();
@@ -310,7 +311,7 @@ std::string Program::LargestBuffers() const {
 }
 
 /// Commands [first, end), whose tiles are one list.
-void Program::RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const {
+void Program::RunKernels(size_t first, size_t end, BufferSpan<char*> buffers, char* arena) const {
   int64_t tiles = 0;
   for (size_t i = first; i < end; ++i) {
     commands_[i]->kernel->code()->CountRun();

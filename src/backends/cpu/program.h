@@ -111,17 +111,19 @@ class Program {
   std::string CodeText(size_t command, std::string_view what) const;
   /// The implementation of a call, or null.
   const char* CallName(size_t command) const;
-  void RunProfiled(char* const* buffers, char* arena, const lazy::RunProfile& profile) const;
-  void RunCommands(size_t first, size_t end, char* const* buffers, char* arena) const;
+  void RunProfiled(compiler::BufferSpan<char*> buffers, char* arena,
+                   const lazy::RunProfile& profile) const;
+  void RunCommands(size_t first, size_t end, compiler::BufferSpan<char*> buffers,
+                   char* arena) const;
   void PrepareCommands();
   /// The rest of the preparation after the commands: threads, memory, weights. `bytes` are the
   /// sizes of the buffers.
-  void Finish(const std::vector<int64_t>& bytes, const SavedProgram* saved = nullptr);
+  void Finish(const compiler::BufferMap<int64_t>& bytes, const SavedProgram* saved = nullptr);
   std::vector<int64_t> ScratchOfCommands() const;
   void ChooseWorkers();
   size_t FirstWriteInPlace(std::span<const int> taken) const;
   char* ScratchOf(size_t command, char* arena) const;
-  void RunKernels(size_t first, size_t end, char* const* buffers, char* arena) const;
+  void RunKernels(size_t first, size_t end, compiler::BufferSpan<char*> buffers, char* arena) const;
 
   std::shared_ptr<const SizedProgram> sized_;  // the program that this one instantiates, or null
   std::vector<int64_t> sizes_;                 // at which sizes

@@ -52,7 +52,7 @@ SizedProgram::SizedProgram(SavedSizes saved)
   }
   if (config::Get<kWaitForCode>()) KernelCode::WaitFor(kernels);
   read_ = compiler::BuffersRead(schedule);
-  std::vector<int64_t> bytes = compiler::BytesOf(schedule);
+  compiler::BufferMap<int64_t> bytes = compiler::BytesOf(schedule);
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
     if (schedule_->varies(i)) {
       commands_.push_back(nullptr);
@@ -79,7 +79,8 @@ void SizedProgram::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels)
 }
 
 std::shared_ptr<const PreparedCommand> SizedProgram::CommandAt(
-    size_t command, const SizedSchedule::Basis& basis, const std::vector<int64_t>& bytes) const {
+    size_t command, const SizedSchedule::Basis& basis,
+    const compiler::BufferMap<int64_t>& bytes) const {
   if (commands_[command]) return commands_[command];
   const compiler::Schedule& schedule = schedule_->schedule();
   const compiler::Command& scheduled = schedule.commands[command];

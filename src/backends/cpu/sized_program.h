@@ -24,14 +24,14 @@ class SizedProgram {
   /// buffers.
   std::shared_ptr<const PreparedCommand> CommandAt(size_t command,
                                                    const compiler::SizedSchedule::Basis& basis,
-                                                   const std::vector<int64_t>& bytes) const;
+                                                   const compiler::BufferMap<int64_t>& bytes) const;
   int64_t bytes() const;
 
  private:
   std::shared_ptr<const compiler::SizedSchedule> schedule_;
   Program::Facts facts_;
   bool donates_;
-  std::vector<bool> read_;                                        // by buffer
+  compiler::BufferMap<bool> read_;
   std::vector<std::shared_ptr<KernelCode>> codes_;                // by command, null for mere calls
   std::vector<std::shared_ptr<const PreparedCommand>> commands_;  // null for those that vary
 };

@@ -5,6 +5,8 @@
 
 namespace hammock::cuda {
 
+using compiler::BufferId;
+using compiler::BufferMap;
 using compiler::Command;
 
 namespace {
@@ -12,29 +14,28 @@ namespace {
 constexpr size_t kMostWaiting = 256;  // the operands of waiting commands stay in memory
 
 /// By command: the buffers that it reads and may overwrite with its results.
-std::vector<std::vector<int>> OverwrittenBuffers(const compiler::Schedule& schedule) {
-  std::vector<bool> is_output(schedule.buffers.size());
-  for (int buffer : schedule.outputs) is_output[static_cast<size_t>(buffer)] = true;
-  std::vector<int> last_reader(schedule.buffers.size(), -1);
+std::vector<std::vector<BufferId>> OverwrittenBuffers(const compiler::Schedule& schedule) {
+  BufferMap<bool> is_output(schedule.buffers.size());
+  for (BufferId buffer : schedule.outputs) is_output[buffer] = true;
+  BufferMap<int> last_reader(schedule.buffers.size(), -1);
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
-    for (int buffer : schedule.commands[i].reads) {
-      last_reader[static_cast<size_t>(buffer)] = static_cast<int>(i);
+    for (BufferId buffer : schedule.commands[i].reads) {
+      last_reader[buffer] = static_cast<int>(i);
     }
   }
-  std::vector<std::vector<int>> overwritten(schedule.commands.size());
-  for (int input : schedule.inputs) {
-    int reader = last_reader[static_cast<size_t>(input)];
+  std::vector<std::vector<BufferId>> overwritten(schedule.commands.size());
+  for (BufferId input : schedule.inputs) {
+    int reader = last_reader[input];
     if (reader < 0) continue;
-    const std::vector<int>& writes = schedule.commands[static_cast<size_t>(reader)].writes;
-    int64_t bytes = schedule.buffers[static_cast<size_t>(input)].bytes();
-    bool fits = std::any_of(writes.begin(), writes.end(), [&](int buffer) {
-      return is_output[static_cast<size_t>(buffer)] &&
-             schedule.buffers[static_cast<size_t>(buffer)].bytes() == bytes;
+    const std::vector<BufferId>& writes = schedule.commands[reader].writes;
+    int64_t bytes = schedule.buffers[input].bytes();
+    bool fits = std::any_of(writes.begin(), writes.end(), [&](BufferId buffer) {
+      return is_output[buffer] && schedule.buffers[buffer].bytes() == bytes;
     });
-    if (fits) overwritten[static_cast<size_t>(reader)].push_back(input);
+    if (fits) overwritten[reader].push_back(input);
   }
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
-    if (schedule.commands[i].updates >= 0) overwritten[i].push_back(schedule.commands[i].updates);
+    if (schedule.commands[i].updates) overwritten[i].push_back(schedule.commands[i].updates);
   }
   return overwritten;
 }
@@ -50,18 +51,19 @@ class Waiting {
   size_t size() const { return waiting_.size(); }
   void Add(int command) {
     waiting_.push_back(command);
-    for (int buffer : At(command).writes) writer_[static_cast<size_t>(buffer)] = command;
-    for (int buffer : At(command).reads) readers_[static_cast<size_t>(buffer)].push_back(command);
+    for (BufferId buffer : At(command).writes) writer_[buffer] = command;
+    for (BufferId buffer : At(command).reads) readers_[buffer].push_back(command);
   }
   /// Takes the commands that write a buffer of `reads` or read one of `overwritten`.
-  std::vector<int> TakeBefore(const std::vector<int>& reads, const std::vector<int>& overwritten) {
+  std::vector<int> TakeBefore(const std::vector<BufferId>& reads,
+                              const std::vector<BufferId>& overwritten) {
     std::vector<int> first;
-    for (int buffer : reads) {
-      int writer = writer_[static_cast<size_t>(buffer)];
+    for (BufferId buffer : reads) {
+      int writer = writer_[buffer];
       if (writer >= 0) first.push_back(writer);
     }
-    for (int buffer : overwritten) {
-      const std::vector<int>& readers = readers_[static_cast<size_t>(buffer)];
+    for (BufferId buffer : overwritten) {
+      const std::vector<int>& readers = readers_[buffer];
       first.insert(first.end(), readers.begin(), readers.end());
     }
     if (first.empty()) return first;
@@ -79,16 +81,16 @@ class Waiting {
   }
 
  private:
-  const Command& At(int command) const { return commands_[static_cast<size_t>(command)]; }
+  const Command& At(int command) const { return commands_[command]; }
   void Forget(int command) {
-    for (int buffer : At(command).writes) writer_[static_cast<size_t>(buffer)] = -1;
-    for (int buffer : At(command).reads) std::erase(readers_[static_cast<size_t>(buffer)], command);
+    for (BufferId buffer : At(command).writes) writer_[buffer] = -1;
+    for (BufferId buffer : At(command).reads) std::erase(readers_[buffer], command);
   }
 
   const std::vector<Command>& commands_;
-  std::vector<int> waiting_;  // in their order
-  std::vector<int> writer_;   // by buffer: the waiting command that writes it; -1: none
-  std::vector<std::vector<int>> readers_;  // by buffer: the waiting commands that read it
+  std::vector<int> waiting_;             // in their order
+  BufferMap<int> writer_;                // the waiting command that writes it; -1: none
+  BufferMap<std::vector<int>> readers_;  // the waiting commands that read it
 };
 
 }  // namespace
@@ -96,7 +98,7 @@ class Waiting {
 std::vector<std::vector<int>> GroupCommands(const compiler::Schedule& schedule,
                                             const std::vector<bool>& waits) {
   const std::vector<Command>& commands = schedule.commands;
-  std::vector<std::vector<int>> overwritten = OverwrittenBuffers(schedule);
+  std::vector<std::vector<BufferId>> overwritten = OverwrittenBuffers(schedule);
   std::vector<std::vector<int>> groups;
   Waiting waiting(schedule);
   auto add = [&](std::vector<int> group) {

@@ -35,6 +35,9 @@
 
 namespace hammock::cuda {
 
+using compiler::BufferId;
+using compiler::BufferMap;
+
 namespace {
 
 constinit config::Option<bool> kTimeKernels({
@@ -54,8 +57,6 @@ constinit const metrics::DeclaredMetric kKernelTimes({
 constexpr int64_t kFewBytes = 32 << 20;  // that concurrent kernels may take in addition
 
 constexpr Address kCounters = 1;  // stands for the counters of the stream
-
-size_t Index(int i) { return static_cast<size_t>(i); }
 
 const KernelSource& GatherSource() {
   static const auto& source =
@@ -78,12 +79,12 @@ struct Program::PreparedCommand {
   // For calls.
   std::shared_ptr<Call> call;
   bool has_functions = false;  // from a program at other sizes
-  NodeId shared_as = -1;       // for such, once it has functions
-  std::vector<int> operands;   // buffers, -1 for absent ones
-  std::vector<int> results;
+  NodeId shared_as;            // for such, once it has functions
+  std::vector<BufferId> operands;
+  std::vector<BufferId> results;
   int fault = -1;  // the index of its first fault word
   // For errors: of the graph as given.
-  NodeId node = -1;
+  NodeId node;
   LocationId location = 0;
 };
 
@@ -124,7 +125,7 @@ bool TakesMuchMore(const compiler::MemoryPlan& plan, const compiler::MemoryPlan&
 
 std::vector<int> Inverse(const std::vector<int>& order) {
   std::vector<int> back(order.size());
-  for (size_t i = 0; i < order.size(); ++i) back[Index(order[i])] = static_cast<int>(i);
+  for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int>(i);
   return back;
 }
 
@@ -215,7 +216,7 @@ void Program::PrepareCommands(const std::vector<bool>& varies) {
     }
     for (GraphValue input : graph_[id].inputs) {
       prepared.operands.push_back(
-          input.node < 0 ? -1 : schedule_.BufferOf(compiler::StorageOf(graph_, input)));
+          input.node ? schedule_.BufferOf(compiler::StorageOf(graph_, input)) : BufferId());
     }
     for (size_t r = 0; r < graph_[id].types.size(); ++r) {
       prepared.results.push_back(schedule_.BufferOf({id, static_cast<int32_t>(r)}));
@@ -271,7 +272,7 @@ void Program::DeferWrites(std::vector<bool>& joins) {
   if (TakesMuchMore(plan, plan_)) return Reorder(Inverse(order));
   plan_ = std::move(plan);
   std::vector<bool> joins_before = joins;
-  for (size_t i = 0; i < order.size(); ++i) joins[i] = joins_before[Index(order[i])];
+  for (size_t i = 0; i < order.size(); ++i) joins[i] = joins_before[order[i]];
 }
 
 int Program::LastFault() const {
@@ -283,15 +284,15 @@ int Program::LastFault() const {
 }
 
 void Program::FindGuarded() {
-  std::vector<bool> is_output(schedule_.buffers.size());
-  for (int buffer : schedule_.outputs) is_output[Index(buffer)] = true;
+  BufferMap<bool> is_output(schedule_.buffers.size());
+  for (BufferId buffer : schedule_.outputs) is_output[buffer] = true;
   is_guarded_.assign(commands_.size(), false);
   gathers_before_ = commands_.size();
-  for (size_t i = Index(LastFault() + 1), next = i; i < commands_.size(); i = next) {
-    next = Index(group_last_[i]) + 1;
+  for (size_t i = LastFault() + 1, next = i; i < commands_.size(); i = next) {
+    next = group_last_[i] + 1;
     bool writes = false;
     for (size_t k = i; k < next; ++k) {
-      for (int buffer : schedule_.commands[k].writes) writes = writes || is_output[Index(buffer)];
+      for (BufferId buffer : schedule_.commands[k].writes) writes = writes || is_output[buffer];
     }
     if (!writes || schedule_.commands[i].is_call()) continue;
     for (size_t k = i; k < next; ++k) is_guarded_[k] = true;
@@ -300,8 +301,9 @@ void Program::FindGuarded() {
 }
 
 void Program::SpreadMemory(int64_t most) {
-  bool updates = std::any_of(schedule_.commands.begin(), schedule_.commands.end(),
-                             [](const compiler::Command& command) { return command.updates >= 0; });
+  bool updates = std::any_of(
+      schedule_.commands.begin(), schedule_.commands.end(),
+      [](const compiler::Command& command) { return static_cast<bool>(command.updates); });
   if (updates || commands_.empty()) return;
   std::vector<int> to_the_end(commands_.size(), static_cast<int>(commands_.size()) - 1);
   compiler::MemoryPlan plan = compiler::PlanMemory(schedule_, scratch_, to_the_end);
@@ -312,8 +314,8 @@ void Program::Reorder(const std::vector<int>& order) {
   std::vector<compiler::Command> commands;
   std::vector<PreparedCommand> prepared;
   for (int from : order) {
-    commands.push_back(std::move(schedule_.commands[Index(from)]));
-    prepared.push_back(std::move(commands_[Index(from)]));
+    commands.push_back(std::move(schedule_.commands[from]));
+    prepared.push_back(std::move(commands_[from]));
   }
   schedule_.commands = std::move(commands);
   commands_ = std::move(prepared);
@@ -364,7 +366,7 @@ std::shared_ptr<Function> Program::KnownKernel(size_t first, bool guarded) const
 
 std::vector<KernelSource> Program::Sources() const {
   std::vector<KernelSource> sources;
-  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
+  for (size_t i = 0; i < commands_.size(); i = group_last_[i] + 1) {
     const bool guarded = IsUsuallyGuarded() && is_guarded_[i];
     for (KernelSource& source : SourcesOf(i, guarded)) sources.push_back(std::move(source));
     if (!commands_[i].call) continue;
@@ -389,7 +391,7 @@ void Program::LoadFunctions() {
     std::vector<size_t> used;  // sources
   };
   std::vector<Group> groups;  // that need functions
-  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
+  for (size_t i = 0; i < commands_.size(); i = group_last_[i] + 1) {
     if (commands_[i].has_functions) continue;
     const bool guarded = IsUsuallyGuarded() && is_guarded_[i];
     if ((commands_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
@@ -406,7 +408,7 @@ void Program::LoadFunctions() {
     for (size_t number : used) own.push_back(functions[number]);
     if (command.call) {
       command.call->SetFunctions(std::move(own));
-      if (command.shared_as >= 0) shared_->AddCall(command.shared_as, command.call);
+      if (command.shared_as) shared_->AddCall(command.shared_as, command.call);
       continue;
     }
     const bool guarded = IsUsuallyGuarded() && is_guarded_[first];
@@ -421,7 +423,7 @@ void Program::LoadVariant(bool guarded) const {
   std::call_once(other_variant_, [&] {
     std::vector<KernelSource> sources;
     std::vector<size_t> firsts;
-    for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
+    for (size_t i = 0; i < commands_.size(); i = group_last_[i] + 1) {
       if (!is_guarded_[i]) continue;
       if ((commands_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
       firsts.push_back(i);
@@ -476,10 +478,10 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
                {[&] { RunCommands(memory()); }, [&] { return PiecesOf(addresses, memory()); }});
 }
 
-std::vector<Address> Program::BuffersOf(std::span<const Address> inputs,
-                                        std::span<const Address> outputs, Address arena) const {
-  std::vector<Address> buffers(schedule_.buffers.size());
-  SetBuffers<Address>(schedule_, plan_, outputs_, inputs, outputs, arena, buffers.data());
+BufferMap<Address> Program::BuffersOf(std::span<const Address> inputs,
+                                      std::span<const Address> outputs, Address arena) const {
+  BufferMap<Address> buffers(schedule_.buffers.size());
+  SetBuffers<Address>(schedule_, plan_, outputs_, inputs, outputs, arena, buffers);
   return buffers;
 }
 
@@ -513,7 +515,7 @@ std::vector<Piece> Program::PiecesOf(const std::vector<Address>& addresses, Memo
   auto add = [&](std::function<void()> work) {
     pieces.push_back({std::move(work), (*order)[pieces.size()]});
   };
-  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
+  for (size_t i = 0; i < commands_.size(); i = group_last_[i] + 1) {
     if (GathersBefore(i, *shared)) add([this, i, shared] { Gather(i, *shared); });
     add([this, i, shared] { RunGroup(i, *shared); });
   }
@@ -531,11 +533,11 @@ std::vector<TouchedMemory> Program::TouchedByPieces(const Memory& memory) const 
     for (Address earlier : memory.faults.earlier) words.reads.push_back({earlier, 8});
     touched.push_back(std::move(words));
   };
-  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
+  for (size_t i = 0; i < commands_.size(); i = group_last_[i] + 1) {
     add_gather(i);
     TouchedMemory all;
     if (memory.guarded() && is_guarded_[i]) all.reads.push_back({memory.faults.failed, 8});
-    for (size_t k = i; k <= Index(group_last_[i]); ++k) {
+    for (size_t k = i, end = group_last_[i] + 1; k < end; ++k) {
       TouchedMemory one = TouchedBy(k, memory);
       all.reads.insert(all.reads.end(), one.reads.begin(), one.reads.end());
       all.writes.insert(all.writes.end(), one.writes.begin(), one.writes.end());
@@ -548,12 +550,12 @@ std::vector<TouchedMemory> Program::TouchedByPieces(const Memory& memory) const 
 
 TouchedMemory Program::TouchedBy(size_t i, const Memory& memory) const {
   TouchedMemory touched;
-  auto add = [&](std::vector<Bytes>& list, int buffer) {
-    int64_t bytes = schedule_.buffers[Index(buffer)].bytes();
-    if (bytes > 0) list.push_back({memory.buffers[Index(buffer)], bytes});
+  auto add = [&](std::vector<Bytes>& list, BufferId buffer) {
+    int64_t bytes = schedule_.buffers[buffer].bytes();
+    if (bytes > 0) list.push_back({memory.buffers[buffer], bytes});
   };
-  for (int buffer : schedule_.commands[i].reads) add(touched.reads, buffer);
-  for (int buffer : schedule_.commands[i].writes) add(touched.writes, buffer);
+  for (BufferId buffer : schedule_.commands[i].reads) add(touched.reads, buffer);
+  for (BufferId buffer : schedule_.commands[i].writes) add(touched.writes, buffer);
   if (Address scratch = ScratchOf(i, memory)) {
     touched.writes.push_back({scratch, scratch_[i]});
   }
@@ -601,7 +603,7 @@ size_t Program::RunGroup(size_t i, const Memory& memory) const {
       launch(command.grid, ArgumentsOf(i, memory));
     }
   });
-  return Index(group_last_[i]) + 1;
+  return group_last_[i] + 1;
 }
 
 void Program::RunAlone(size_t i, const Memory& memory) const {
@@ -712,13 +714,13 @@ std::string Program::Where() const {
 void Program::RunCall(size_t i, const Memory& memory) const {
   const PreparedCommand& command = commands_[i];
   std::vector<Address> in, out;
-  for (int buffer : command.operands) in.push_back(buffer < 0 ? 0 : memory.buffers[Index(buffer)]);
-  for (int buffer : command.results) out.push_back(memory.buffers[Index(buffer)]);
+  for (BufferId buffer : command.operands) in.push_back(buffer ? memory.buffers[buffer] : 0);
+  for (BufferId buffer : command.results) out.push_back(memory.buffers[buffer]);
   command.call->Run(*machine_, {in, out, ScratchOf(i, memory), FaultOf(i, memory)});
 }
 
 void Program::CheckFaults(const uint64_t* faults) const {
-  NodeId node = -1;
+  NodeId node;
   if (std::optional<Call::Fault> fault = FindFault(faults, &node)) {
     lazy::ExecutionError error(fault->code, fault->message, node);
     error.SetWhere(fault->where);
@@ -740,7 +742,7 @@ std::optional<Call::Fault> Program::FindFault(const uint64_t* faults, NodeId* no
 
 std::string Program::ToText(std::string_view what) const {
   std::string text = DescribePlan(graph_, schedule_, plan_);
-  for (size_t i = 0; i < commands_.size(); i = Index(group_last_[i]) + 1) {
+  for (size_t i = 0; i < commands_.size(); i = group_last_[i] + 1) {
     if (commands_[i].call) continue;
     if (commands_[i].joint) {
       text += fmt::format("commands {} to {} in one launch\n", i, group_last_[i]);

@@ -124,7 +124,7 @@ class Program {
   struct PreparedCommand;
   /// The memory that a run uses.
   struct Memory {
-    std::vector<Address> buffers;
+    compiler::BufferMap<Address> buffers;
     Address arena = 0;
     RunFaults faults;
 
@@ -160,8 +160,8 @@ class Program {
   /// Loads the guarded or plain variants of kernels. Few programs need both, so the second variant
   /// is loaded when a run first needs it.
   void LoadVariant(bool guarded) const;
-  std::vector<Address> BuffersOf(std::span<const Address> inputs, std::span<const Address> outputs,
-                                 Address arena) const;
+  compiler::BufferMap<Address> BuffersOf(std::span<const Address> inputs,
+                                         std::span<const Address> outputs, Address arena) const;
   void RunCommands(const Memory& memory) const;
   /// The same in parts: each group of commands.
   std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, Memory memory) const;

@@ -6,6 +6,7 @@
 #include "backends/reference/kernel.h"
 #include "base/process_exit.h"
 #include "hammock/lazy/backend_interface.h"
+#include "ir/id_format.h"
 #include "ir/primitives.h"
 
 namespace hammock::reference {
@@ -29,11 +30,11 @@ class Program::Planner {
  public:
   explicit Planner(Program& program)
       : program_(program), graph_(*program.graph_), first_(graph_.size() + 1) {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    for (NodeId id : graph_.ids()) {
       first_[id + 1] = first_[id] + static_cast<int32_t>(graph_[id].types.size());
     }
     slot_.resize(first_.back(), -1);
-    last_use_.resize(first_.back(), -1);
+    last_use_.resize(first_.back());
   }
 
   void Plan() {
@@ -42,10 +43,10 @@ class Program::Planner {
       slot_[first_[id]] = Take();
       program_.input_slots_.push_back(slot_[first_[id]]);
     }
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    for (NodeId id : graph_.ids()) {
       if (graph_[id].op != &ops::kInput) PlanNode(id);
     }
-    AppendCommand(-1, nullptr);  // ends the last one's lists
+    AppendCommand(NodeId(), nullptr);  // ends the last one's lists
     for (GraphValue value : graph_.outputs()) {
       program_.output_slots_.push_back(slot_[IndexOf(value)]);
     }
@@ -62,12 +63,12 @@ class Program::Planner {
   }
 
   void FindLastUses() {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    for (NodeId id : graph_.ids()) {
       for (GraphValue value : graph_[id].inputs) {
-        if (value.node >= 0) last_use_[IndexOf(value)] = id;
+        if (value.node) last_use_[IndexOf(value)] = id;
       }
     }
-    for (GraphValue value : graph_.outputs()) last_use_[IndexOf(value)] = graph_.size();
+    for (GraphValue value : graph_.outputs()) last_use_[IndexOf(value)] = NodeId(graph_.size());
   }
 
   void AppendCommand(NodeId id, Kernel kernel) {
@@ -90,18 +91,18 @@ class Program::Planner {
       if (attr.kind() == Attr::Kind::kGraph) program_.nested_.emplace_back(attr.graph());
     }
     for (GraphValue value : node.inputs) {
-      program_.operands_.push_back(value.node < 0 ? -1 : slot_[IndexOf(value)]);
+      program_.operands_.push_back(value.node ? slot_[IndexOf(value)] : -1);
     }
     size_t first_release = program_.releases_.size();
     for (size_t i = 0; i < node.types.size(); ++i) {
       int32_t index = first_[id] + static_cast<int32_t>(i);
       slot_[index] = Take();
       program_.results_.push_back(slot_[index]);
-      if (last_use_[index] < 0) program_.releases_.push_back(slot_[index]);
+      if (!last_use_[index]) program_.releases_.push_back(slot_[index]);
     }
     for (GraphValue value : node.inputs) {
-      if (value.node < 0 || last_use_[IndexOf(value)] != id) continue;
-      last_use_[IndexOf(value)] = -2;  // an operand that is named twice is released once
+      if (!value.node || last_use_[IndexOf(value)] != id) continue;
+      last_use_[IndexOf(value)] = NodeId();  // an operand that is named twice is released once
       program_.releases_.push_back(slot_[IndexOf(value)]);
     }
     free_.insert(free_.end(), program_.releases_.begin() + first_release, program_.releases_.end());
@@ -109,9 +110,9 @@ class Program::Planner {
 
   Program& program_;
   const Graph& graph_;
-  std::vector<int32_t> first_;  // index of each node's first value
+  NodeMap<int32_t> first_;  // index of each node's first value
   std::vector<int32_t> slot_;
-  std::vector<NodeId> last_use_;  // -1: none
+  std::vector<NodeId> last_use_;
   std::vector<int32_t> free_;
 };
 
@@ -135,7 +136,7 @@ std::string Describe(const Graph& graph, NodeId id) {
   std::string text = fmt::format("%{} = {}", id, node.op->name());
   const char* separator = " ";
   for (GraphValue value : node.inputs) {
-    text += separator + (value.node < 0 ? "none" : graph.TypeOf(value).to_string());
+    text += separator + (value.node ? graph.TypeOf(value).to_string() : "none");
     separator = ", ";
   }
   separator = " : ";
@@ -229,7 +230,7 @@ std::vector<HostTensor> Program::Run(std::span<const HostTensor> inputs, Hooks& 
   CheckInputs(*graph_, inputs);
   std::vector<HostTensor> slots(slot_count_);
   for (size_t i = 0; i < inputs.size(); ++i) slots[input_slots_[i]] = inputs[i];
-  NodeId current = -1;
+  NodeId current;
   try {
     for (size_t i = 0; i + 1 < commands_.size(); ++i) {
       current = commands_[i].node;

@@ -10,14 +10,8 @@ namespace hammock::compiler {
 
 namespace {
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
-bool Contains(const std::vector<int>& list, int number) {
-  return std::find(list.begin(), list.end(), number) != list.end();
-}
-
-void AddOnce(std::vector<int>& list, int number) {
-  if (!Contains(list, number)) list.push_back(number);
+void AddOnce(std::vector<BufferId>& list, BufferId buffer) {
+  if (std::find(list.begin(), list.end(), buffer) == list.end()) list.push_back(buffer);
 }
 
 /// One loop of a launch, with the stride of each access.
@@ -43,7 +37,7 @@ std::vector<Loop> LoopsOf(const Launch& launch) {
 }
 
 /// The one access by which a kernel reads a buffer; -1: none, or several that differ.
-int AccessOf(const Launch& launch, int buffer) {
+int AccessOf(const Launch& launch, BufferId buffer) {
   int found = -1;
   for (size_t i = 0; i < launch.maps.size(); ++i) {
     if (launch.maps[i].buffer != buffer) continue;
@@ -116,21 +110,21 @@ Launch WithLoops(const Launch& launch, const std::vector<Loop>& loops, size_t ro
 
 /// The command of a product and of the kernel after it; nothing where that is not possible.
 std::optional<Command> Join(const Graph& graph, const Command& product, const Command& command,
-                            int buffer) {
+                            BufferId buffer) {
   const Launch& launch = command.launch;
   int64_t columns = ResultColumns(graph, product.node);
   int64_t count = graph[product.node].type().numel();
   int access = AccessOf(launch, buffer);
   if (access < 0 || count == 0 || columns <= 1) return std::nullopt;
-  if (launch.maps[Index(access)].offset != 0) return std::nullopt;
+  if (launch.maps[access].offset != 0) return std::nullopt;
   if (launch.kernel->lanes_along_rows) return std::nullopt;
   std::vector<Loop> loops = LoopsOf(launch);
   std::stable_sort(loops.begin(), loops.end(), [&](const Loop& a, const Loop& b) {
-    return a.strides[Index(access)] > b.strides[Index(access)];
+    return a.strides[access] > b.strides[access];
   });
-  if (!VisitInOrder(loops, Index(access), count)) return std::nullopt;
+  if (!VisitInOrder(loops, access, count)) return std::nullopt;
   bool reduces = launch.kernel->HasReduction() || launch.kernel->stages > 1;
-  std::optional<size_t> row_loops = SplitRows(loops, Index(access), columns, reduces);
+  std::optional<size_t> row_loops = SplitRows(loops, access, columns, reduces);
   if (!row_loops || *row_loops == loops.size() || !loops.back().is_column) return std::nullopt;
   Command joined;
   joined.node = product.node;
@@ -139,7 +133,7 @@ std::optional<Command> Join(const Graph& graph, const Command& product, const Co
   joined.nodes = product.nodes;
   joined.nodes.insert(joined.nodes.end(), command.nodes.begin(), command.nodes.end());
   joined.reads = product.reads;
-  for (int read : command.reads) {
+  for (BufferId read : command.reads) {
     if (read != buffer) AddOnce(joined.reads, read);
   }
   joined.writes = command.writes;
@@ -173,32 +167,32 @@ int64_t ResultColumns(const Graph& graph, NodeId id) {
 
 void AttachEpilogues(const Graph& graph, Schedule& schedule) {
   std::vector<Command>& commands = schedule.commands;
-  std::vector<int> writer(schedule.buffers.size(), -1);
-  std::vector<int> readers(schedule.buffers.size());
+  BufferMap<int> writer(schedule.buffers.size(), -1);
+  BufferMap<int> readers(schedule.buffers.size());
   for (const Command& command : commands) {
-    for (int buffer : command.reads) ++readers[Index(buffer)];
+    for (BufferId buffer : command.reads) ++readers[buffer];
   }
-  for (int buffer : schedule.outputs) ++readers[Index(buffer)];
-  std::vector<bool> was_read(schedule.buffers.size());
+  for (BufferId buffer : schedule.outputs) ++readers[buffer];
+  BufferMap<bool> was_read(schedule.buffers.size());
   std::vector<bool> joined(commands.size());
   for (size_t i = 0; i < commands.size(); ++i) {
-    std::vector<int> products;  // that nothing has read yet, the latest first
-    for (int buffer : commands[i].reads) {
-      int from = writer[Index(buffer)];
-      if (from >= 0 && !was_read[Index(buffer)] && IsProduct(graph, commands[Index(from)])) {
+    std::vector<BufferId> products;  // that nothing has read yet, the latest first
+    for (BufferId buffer : commands[i].reads) {
+      int from = writer[buffer];
+      if (from >= 0 && !was_read[buffer] && IsProduct(graph, commands[from])) {
         products.push_back(buffer);
       }
-      was_read[Index(buffer)] = true;
+      was_read[buffer] = true;
     }
-    for (int buffer : commands[i].writes) writer[Index(buffer)] = static_cast<int>(i);
-    if (!commands[i].launch.kernel || commands[i].node >= 0) continue;
+    for (BufferId buffer : commands[i].writes) writer[buffer] = static_cast<int>(i);
+    if (!commands[i].launch.kernel || commands[i].node) continue;
     std::sort(products.begin(), products.end(),
-              [&](int a, int b) { return writer[Index(a)] > writer[Index(b)]; });
-    for (int buffer : products) {
-      size_t from = Index(writer[Index(buffer)]);
+              [&](BufferId a, BufferId b) { return writer[a] > writer[b]; });
+    for (BufferId buffer : products) {
+      const int from = writer[buffer];
       std::optional<Command> both = Join(graph, commands[from], commands[i], buffer);
       if (!both) continue;
-      if (readers[Index(buffer)] > 1) both->writes.push_back(buffer);
+      if (readers[buffer] > 1) both->writes.push_back(buffer);
       commands[i] = std::move(*both);
       joined[from] = true;
       break;

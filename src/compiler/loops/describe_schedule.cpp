@@ -11,8 +11,6 @@ namespace hammock::compiler {
 
 namespace {
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
 int64_t FlopsOfLaunch(const Launch& launch) {
   int64_t rows = launch.rows;
   for (int64_t size : launch.outer) rows *= size;
@@ -32,29 +30,29 @@ int64_t BytesOfCommand(const Graph& graph, const Schedule& schedule, const Comma
     return BytesOf(graph, command.node);
   }
   int64_t bytes = 0;
-  for (int buffer : command.reads) bytes += schedule.buffers[Index(buffer)].bytes();
-  for (int buffer : command.writes) bytes += schedule.buffers[Index(buffer)].bytes();
+  for (BufferId buffer : command.reads) bytes += schedule.buffers[buffer].bytes();
+  for (BufferId buffer : command.writes) bytes += schedule.buffers[buffer].bytes();
   return bytes;
 }
 
-/// By node: the command that computes it, or -1. Inlined nodes are computed where they are used;
+/// The command that computes each node, or -1. Inlined nodes are computed where they are used;
 /// those that several commands use count as the first one's.
-std::vector<int> CommandOfNodes(const Graph& graph, const Schedule& schedule) {
-  std::vector<int> commands(Index(graph.size()), -1);
-  std::vector<bool> computed(Index(graph.size()));  // by a command of its own
+NodeMap<int> CommandOfNodes(const Graph& graph, const Schedule& schedule) {
+  NodeMap<int> commands(graph.size(), -1);
+  NodeMap<bool> computed(graph.size());  // by a command of its own
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
     for (NodeId id : schedule.commands[i].nodes) {
-      commands[Index(id)] = static_cast<int>(i);
-      computed[Index(id)] = true;
+      commands[id] = static_cast<int>(i);
+      computed[id] = true;
     }
   }
-  for (NodeId id = graph.size() - 1; id >= 0; --id) {
-    if (commands[Index(id)] < 0) continue;
+  for (NodeId id : graph.ids().reversed()) {
+    if (commands[id] < 0) continue;
     for (GraphValue input : graph[id].inputs) {
-      if (input.node < 0 || graph[input.node].op == &ops::kInput) continue;
-      int& command = commands[Index(input.node)];
-      if (computed[Index(input.node)]) continue;
-      command = command < 0 ? commands[Index(id)] : std::min(command, commands[Index(id)]);
+      if (!input.node || graph[input.node].op == &ops::kInput) continue;
+      int& command = commands[input.node];
+      if (computed[input.node]) continue;
+      command = command < 0 ? commands[id] : std::min(command, commands[id]);
     }
   }
   return commands;
@@ -89,9 +87,9 @@ std::vector<lazy::KernelInfo> DescribeCommands(const Graph& graph, const Schedul
     kernel.bytes = BytesOfCommand(graph, schedule, command);
     kernels.push_back(std::move(kernel));
   }
-  std::vector<int> commands = CommandOfNodes(graph, schedule);
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (commands[Index(id)] >= 0) kernels[Index(commands[Index(id)])].nodes.push_back(id);
+  NodeMap<int> commands = CommandOfNodes(graph, schedule);
+  for (NodeId id : graph.ids()) {
+    if (commands[id] >= 0) kernels[commands[id]].nodes.push_back(id);
   }
   return kernels;
 }

@@ -12,34 +12,32 @@
 namespace hammock::compiler {
 namespace {
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
-bool Contains(const std::vector<int>& list, int number) {
-  return std::find(list.begin(), list.end(), number) != list.end();
+bool Contains(const std::vector<BufferId>& list, BufferId buffer) {
+  return std::find(list.begin(), list.end(), buffer) != list.end();
 }
 
 /// The access by which a kernel writes `buffer`, and the stage; nothing where there are several, or
 /// where it goes past the caches.
-const Instr* StoreOf(const Launch& launch, int buffer) {
+const Instr* StoreOf(const Launch& launch, BufferId buffer) {
   const Instr* store = nullptr;
   for (const Instr& instr : launch.kernel->instrs) {
-    if (instr.kind != Instr::Kind::kStore || launch.maps[Index(instr.access)].buffer != buffer) {
+    if (instr.kind != Instr::Kind::kStore || launch.maps[instr.access].buffer != buffer) {
       continue;
     }
-    if (store || launch.kernel->accesses[Index(instr.access)].streams) return nullptr;
+    if (store || launch.kernel->accesses[instr.access].streams) return nullptr;
     store = &instr;
   }
   return store;
 }
 
 /// Buffers of which a kernel reads an element elsewhere than where `store` writes, or later.
-std::vector<int> ReadElsewhere(const Launch& launch, const Instr& store) {
-  const AccessMap& to = launch.maps[Index(store.access)];
-  std::vector<int> elsewhere;
+std::vector<BufferId> ReadElsewhere(const Launch& launch, const Instr& store) {
+  const AccessMap& to = launch.maps[store.access];
+  std::vector<BufferId> elsewhere;
   for (const Instr& instr : launch.kernel->instrs) {
     if (instr.kind != Instr::Kind::kLoad) continue;
-    const AccessMap& from = launch.maps[Index(instr.access)];
-    bool random = launch.kernel->accesses[Index(instr.access)].kind == Access::Kind::kRandom;
+    const AccessMap& from = launch.maps[instr.access];
+    bool random = launch.kernel->accesses[instr.access].kind == Access::Kind::kRandom;
     bool same = !random && from.offset == to.offset && from.outer == to.outer &&
                 from.row == to.row && from.column == to.column;
     if (!same || instr.stage > store.stage) elsewhere.push_back(from.buffer);
@@ -49,39 +47,39 @@ std::vector<int> ReadElsewhere(const Launch& launch, const Instr& store) {
 
 /// The inputs that a command may overwrite with `output`: it reads each element before it writes
 /// it.
-std::vector<int> Overwritable(const Graph& graph, const Schedule& schedule, const Command& command,
-                              int output) {
-  if (command.updates >= 0) return {command.updates};
+std::vector<BufferId> Overwritable(const Graph& graph, const Schedule& schedule,
+                                   const Command& command, BufferId output) {
+  if (command.updates) return {command.updates};
   const Instr* store = command.launch.kernel ? StoreOf(command.launch, output) : nullptr;
   if (!store) return {};
-  std::vector<int> kept = ReadElsewhere(command.launch, *store);
+  std::vector<BufferId> kept = ReadElsewhere(command.launch, *store);
   if (command.is_call()) {  // a product reads its operands until the end
     for (GraphValue operand : graph[command.node].inputs) {
-      if (operand.node >= 0) kept.push_back(schedule.BufferOf(StorageOf(graph, operand)));
+      if (operand.node) kept.push_back(schedule.BufferOf(StorageOf(graph, operand)));
     }
   }
-  std::vector<int> result;
-  for (int read : command.reads) {
+  std::vector<BufferId> result;
+  for (BufferId read : command.reads) {
     if (!Contains(kept, read)) result.push_back(read);
   }
   return result;
 }
 
 /// Buffers that a kernel computes what it stores from, as they are before it.
-std::vector<int> SourcesOf(const Launch& launch, const Instr& store) {
+std::vector<BufferId> SourcesOf(const Launch& launch, const Instr& store) {
   const std::vector<Instr>& instrs = launch.kernel->instrs;
   std::vector<bool> is_needed(instrs.size());
-  std::vector<int> sources;
+  std::vector<BufferId> sources;
   for (int operand : store.operands) {
-    if (operand >= 0) is_needed[Index(operand)] = true;
+    if (operand >= 0) is_needed[operand] = true;
   }
   for (size_t i = instrs.size(); i-- > 0;) {
     if (!is_needed[i]) continue;
     if (instrs[i].kind == Instr::Kind::kLoad) {
-      sources.push_back(launch.maps[Index(instrs[i].access)].buffer);
+      sources.push_back(launch.maps[instrs[i].access].buffer);
     }
     for (int operand : instrs[i].operands) {
-      if (operand >= 0) is_needed[Index(operand)] = true;
+      if (operand >= 0) is_needed[operand] = true;
     }
   }
   return sources;
@@ -94,15 +92,15 @@ struct Uses {
   int reader_before = -1;  // the last reader but one
 };
 
-std::vector<Uses> UsesOf(const Schedule& schedule) {
-  std::vector<Uses> uses(schedule.buffers.size());
+BufferMap<Uses> UsesOf(const Schedule& schedule) {
+  BufferMap<Uses> uses(schedule.buffers.size());
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
-    for (int buffer : schedule.commands[i].reads) {
-      Uses& of = uses[Index(buffer)];
+    for (BufferId buffer : schedule.commands[i].reads) {
+      Uses& of = uses[buffer];
       of.reader_before = of.last_reader;
       of.last_reader = static_cast<int>(i);
     }
-    for (int buffer : schedule.commands[i].writes) uses[Index(buffer)].writer = static_cast<int>(i);
+    for (BufferId buffer : schedule.commands[i].writes) uses[buffer].writer = static_cast<int>(i);
   }
   return uses;
 }
@@ -135,26 +133,26 @@ Size SizeOf(const BufferType& type) { return {type.bytes(), InfoOf(type.dtype())
 struct DonationPlan::Builder {
   const Graph& graph;
   const Schedule& schedule;
-  std::vector<Uses> uses;
+  BufferMap<Uses> uses;
   std::vector<int> group_first;
   const std::vector<bool>& may_write;
   int last_that_fails;
-  std::vector<int> input_of;  // by buffer: the input that it is and no output is; -1: none
+  BufferMap<int> input_of;  // the input that it is and no output is; -1: none
   std::map<Size, int> pool_of;
   DonationPlan& plan;
 
   void FindInputs() {
     input_of.assign(schedule.buffers.size(), -1);
     for (size_t i = 0; i < schedule.inputs.size(); ++i) {
-      input_of[Index(schedule.inputs[i])] = static_cast<int>(i);
+      input_of[schedule.inputs[i]] = static_cast<int>(i);
     }
-    for (int buffer : schedule.outputs) input_of[Index(buffer)] = -1;
-    for (int buffer : schedule.inputs) {
-      Size size = SizeOf(schedule.buffers[Index(buffer)]);
-      if (input_of[Index(buffer)] < 0 || size.first == 0) continue;
+    for (BufferId buffer : schedule.outputs) input_of[buffer] = -1;
+    for (BufferId buffer : schedule.inputs) {
+      Size size = SizeOf(schedule.buffers[buffer]);
+      if (input_of[buffer] < 0 || size.first == 0) continue;
       auto [pool, added] = pool_of.try_emplace(size, static_cast<int>(plan.pools_.size()));
       if (added) plan.pools_.emplace_back();
-      plan.pools_[Index(pool->second)].push_back(input_of[Index(buffer)]);
+      plan.pools_[pool->second].push_back(input_of[buffer]);
     }
     for (std::vector<int>& pool : plan.pools_) {
       std::stable_sort(pool.begin(), pool.end(),
@@ -162,20 +160,20 @@ struct DonationPlan::Builder {
     }
   }
 
-  int LastReader(int input) const { return uses[Index(schedule.inputs[Index(input)])].last_reader; }
+  int LastReader(int input) const { return uses[schedule.inputs[input]].last_reader; }
 
   void AddOutput(size_t number) {
-    const int buffer = schedule.outputs[number];
-    const Size size = SizeOf(schedule.buffers[Index(buffer)]);
-    const int writer = uses[Index(buffer)].writer;
+    const BufferId buffer = schedule.outputs[number];
+    const Size size = SizeOf(schedule.buffers[buffer]);
+    const int writer = uses[buffer].writer;
     auto pool = pool_of.find(size);
     if (writer < 0 || writer < last_that_fails || pool == pool_of.end()) return;
-    if (!may_write.empty() && !may_write[Index(writer)]) return;
-    const int first = group_first[Index(writer)];
+    if (!may_write.empty() && !may_write[writer]) return;
+    const int first = group_first[writer];
     Output output{static_cast<int>(number), pool->second, 0, OwnInputs(writer, buffer, size), {}};
-    FindUpdated(schedule.commands[Index(writer)], buffer, output);
+    FindUpdated(schedule.commands[writer], buffer, output);
     if (writer > last_that_fails) {
-      const std::vector<int>& inputs = plan.pools_[Index(pool->second)];
+      const std::vector<int>& inputs = plan.pools_[pool->second];
       auto dead = std::partition_point(inputs.begin(), inputs.end(),
                                        [&](int input) { return LastReader(input) < first; });
       output.dead = static_cast<int>(dead - inputs.begin());
@@ -183,30 +181,30 @@ struct DonationPlan::Builder {
     plan.outputs_.push_back(std::move(output));
   }
 
-  void FindUpdated(const Command& command, int buffer, Output& output) const {
+  void FindUpdated(const Command& command, BufferId buffer, Output& output) const {
     const Instr* store =
-        command.updates < 0 && !output.own.empty() ? StoreOf(command.launch, buffer) : nullptr;
+        !command.updates && !output.own.empty() ? StoreOf(command.launch, buffer) : nullptr;
     if (!store) {
       output.updated = output.own;
       return;
     }
-    const std::vector<int> sources = SourcesOf(command.launch, *store);
+    const std::vector<BufferId> sources = SourcesOf(command.launch, *store);
     for (int input : output.own) {
-      if (Contains(sources, schedule.inputs[Index(input)])) output.updated.push_back(input);
+      if (Contains(sources, schedule.inputs[input])) output.updated.push_back(input);
     }
   }
 
   /// Inputs that the command reads last, which no concurrent command reads.
-  std::vector<int> OwnInputs(int writer, int buffer, const Size& size) const {
-    const Command& command = schedule.commands[Index(writer)];
+  std::vector<int> OwnInputs(int writer, BufferId buffer, const Size& size) const {
+    const Command& command = schedule.commands[writer];
     std::vector<int> own;
-    for (int read : Overwritable(graph, schedule, command, buffer)) {
-      const Uses& of = uses[Index(read)];
-      bool last = of.last_reader == writer && of.reader_before < group_first[Index(writer)];
-      if (!last || input_of[Index(read)] < 0) continue;
-      if (SizeOf(schedule.buffers[Index(read)]) != size) continue;
+    for (BufferId read : Overwritable(graph, schedule, command, buffer)) {
+      const Uses& of = uses[read];
+      bool last = of.last_reader == writer && of.reader_before < group_first[writer];
+      if (!last || input_of[read] < 0) continue;
+      if (SizeOf(schedule.buffers[read]) != size) continue;
       if (writer == last_that_fails && command.updates != read) continue;
-      own.push_back(input_of[Index(read)]);
+      own.push_back(input_of[read]);
     }
     std::sort(own.begin(), own.end());
     return own;
@@ -231,7 +229,7 @@ DonationPlan::DonationPlan(const Graph& graph, const Schedule& schedule,
     if (sources[i].input < 0 && sources[i].same < 0) builder.AddOutput(i);
   }
   auto writer = [&](const Output& output) {
-    return builder.uses[Index(schedule.outputs[Index(output.number)])].writer;
+    return builder.uses[schedule.outputs[output.number]].writer;
   };
   std::stable_sort(outputs_.begin(), outputs_.end(),
                    [&](const Output& a, const Output& b) { return writer(a) < writer(b); });
@@ -245,10 +243,10 @@ std::vector<int> DonationPlan::Match(const std::vector<bool>& donated) const {
   };
   std::vector<int> taken(output_count_, -1);
   std::vector<bool> left = donated;
-  auto is_left = [&](int input) { return Index(input) < left.size() && left[Index(input)]; };
+  auto is_left = [&](int input) { return input < std::ssize(left) && left[input]; };
   auto take = [&](const Output& output, int input) {
-    taken[Index(output.number)] = input;
-    left[Index(input)] = false;
+    taken[output.number] = input;
+    left[input] = false;
   };
   for (const Output& output : outputs_) {
     auto updated = std::find_if(output.updated.begin(), output.updated.end(), is_left);
@@ -256,13 +254,13 @@ std::vector<int> DonationPlan::Match(const std::vector<bool>& donated) const {
   }
   std::vector<Free> free(pools_.size());
   for (const Output& output : outputs_) {
-    if (taken[Index(output.number)] >= 0) continue;
+    if (taken[output.number] >= 0) continue;
     auto own = std::find_if(output.own.begin(), output.own.end(), is_left);
     int input = own != output.own.end() ? *own : -1;
-    Free& dead = free[Index(output.pool)];
-    const std::vector<int>& pool = pools_[Index(output.pool)];
+    Free& dead = free[output.pool];
+    const std::vector<int>& pool = pools_[output.pool];
     for (; dead.seen < output.dead; ++dead.seen) {
-      if (is_left(pool[Index(dead.seen)])) dead.inputs.push(pool[Index(dead.seen)]);
+      if (is_left(pool[dead.seen])) dead.inputs.push(pool[dead.seen]);
     }
     while (input < 0 && !dead.inputs.empty()) {
       if (is_left(dead.inputs.top())) input = dead.inputs.top();

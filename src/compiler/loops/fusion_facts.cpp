@@ -60,14 +60,13 @@ GraphValue StorageOf(const Graph& graph, GraphValue value) {
   return value;
 }
 
-FusionFacts::FusionFacts(const Graph& graph)
-    : graph(graph), is_root(static_cast<size_t>(graph.size())) {
-  int count = 0;
+FusionFacts::FusionFacts(const Graph& graph) : graph(graph), is_root(graph.size()) {
+  BufferId next(0);
   for (const GraphNode& node : graph.nodes()) {
-    first.push_back(count);
-    count += static_cast<int>(node.types.size());
+    first.push_back(next);
+    next = next + static_cast<int>(node.types.size());
   }
-  first.push_back(count);
+  first.push_back(next);
 }
 
 }  // namespace hammock::compiler

@@ -23,13 +23,11 @@ GraphValue StorageOf(const Graph& graph, GraphValue value);
 /// The facts of a graph that the builder needs.
 struct FusionFacts {
   const Graph& graph;
-  std::vector<bool> is_root;  ///< by node: its values are computed once and have buffers
-  std::vector<int> first;     ///< by node: the buffer of its first value
+  NodeMap<bool> is_root;    ///< its values are computed once and have buffers
+  NodeMap<BufferId> first;  ///< the buffer of its first value
 
   explicit FusionFacts(const Graph& graph);
-  int BufferOf(GraphValue value) const {
-    return first[static_cast<size_t>(value.node)] + value.index;
-  }
+  BufferId BufferOf(GraphValue value) const { return first[value.node] + value.index; }
 };
 
 /// The bits of a number in a dtype's own form, in the lowest bytes.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/throw.h"
+#include "ir/id_format.h"
 
 namespace hammock::compiler {
 
@@ -134,14 +135,14 @@ std::string ToText(const Launch& launch) {
   return text + ToText(*launch.kernel);
 }
 
-void CheckBounds(const Launch& launch, const std::vector<int64_t>& sizes) {
+void CheckBounds(const Launch& launch, const BufferMap<int64_t>& sizes) {
   if (launch.rows == 0 || launch.columns == 0) return;
   for (int64_t extent : launch.outer) {
     if (extent == 0) return;
   }
   for (size_t i = 0; i < launch.maps.size(); ++i) {
     const AccessMap& map = launch.maps[i];
-    if (map.buffer < 0 || launch.kernel->accesses[i].kind == Access::Kind::kRandom) continue;
+    if (!map.buffer || launch.kernel->accesses[i].kind == Access::Kind::kRandom) continue;
     int64_t low = map.offset;
     int64_t high = map.offset;
     auto reach = [&](int64_t stride, int64_t extent) {
@@ -150,7 +151,7 @@ void CheckBounds(const Launch& launch, const std::vector<int64_t>& sizes) {
     for (size_t d = 0; d < map.outer.size(); ++d) reach(map.outer[d], launch.outer[d]);
     reach(map.row, launch.rows);
     reach(map.column, launch.columns);
-    int64_t size = sizes[static_cast<size_t>(map.buffer)];
+    int64_t size = sizes[map.buffer];
     HAMMOCK_CHECK(low >= 0 && high < size, "a{} reaches from {} to {} in b{} of {} elements\n{}", i,
                   low, high, map.buffer, size, ToText(launch));
   }

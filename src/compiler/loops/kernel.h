@@ -32,6 +32,22 @@
 
 namespace hammock::compiler {
 
+/// Of a schedule.
+using BufferId = Id<struct Buffer>;
+template <class T>
+using BufferMap = IdMap<BufferId, T>;
+
+/// A borrowed BufferMap, which may go on behind the buffers of the schedule.
+template <class T>
+class BufferSpan {
+ public:
+  explicit BufferSpan(T* values) : values_(values) {}
+  T& operator[](BufferId buffer) const { return values_[buffer.number()]; }
+
+ private:
+  T* values_;
+};
+
 inline constexpr int kAccumulators = 64;
 
 enum class ReduceFn : uint8_t { kSum, kProd, kMax, kMin, kAny, kAll };
@@ -115,7 +131,7 @@ std::string ToText(const Kernel& kernel);
 
 /// The numbers of one access.
 struct AccessMap {
-  int buffer = -1;  ///< of the schedule, for Access::Kind::kBuffer
+  BufferId buffer;  ///< for Access::Kind::kBuffer
   int64_t offset = 0;
   std::vector<int64_t> outer;  ///< a stride for each outer dim
   int64_t row = 0;
@@ -145,7 +161,7 @@ void Fields(Io& io, Launch& launch) {
 std::string ToText(const Launch& launch);
 
 /// InternalError that names the access which could leave its buffer; `sizes` are elements.
-void CheckBounds(const Launch& launch, const std::vector<int64_t>& sizes);
+void CheckBounds(const Launch& launch, const BufferMap<int64_t>& sizes);
 
 const char* NameOf(ReduceFn fn);
 

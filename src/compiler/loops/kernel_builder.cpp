@@ -39,7 +39,7 @@ KernelBuilder::Affine KernelBuilder::Flat(const Dims& sizes, const Indices& indi
   Affine flat;
   int64_t stride = 1;
   for (int d = sizes.size(); d-- > 0;) {
-    flat.Add(indices[static_cast<size_t>(d)], stride);
+    flat.Add(indices[d], stride);
     stride *= sizes[d];
   }
   return flat;
@@ -66,7 +66,7 @@ void KernelBuilder::StartLoops(const Dims& sizes) {
 std::vector<int> KernelBuilder::RowOrder() const {
   std::vector<int> rows;
   for (int loop : order_) {
-    if (!loops_[static_cast<size_t>(loop)].column) rows.push_back(loop);
+    if (!loops_[loop].column) rows.push_back(loop);
   }
   return rows;
 }
@@ -76,7 +76,7 @@ KernelBuilder::Indices KernelBuilder::Match(const Dims& sizes,
                                             const std::vector<int>& order) const {
   Indices indices(static_cast<size_t>(sizes.size()));
   size_t next = 0;
-  auto extent = [&] { return loops_[static_cast<size_t>(order[next])].extent; };
+  auto extent = [&] { return loops_[order[next]].extent; };
   auto skip_ones = [&] {
     while (next < order.size() && extent() == 1) ++next;
   };
@@ -101,8 +101,8 @@ KernelBuilder::Indices KernelBuilder::Match(const Dims& sizes,
     }
     int64_t coefficient = 1;
     for (size_t i = used.size(); i-- > 0;) {
-      indices[static_cast<size_t>(d)].Add(used[i], coefficient);
-      coefficient *= loops_[static_cast<size_t>(used[i])].extent;
+      indices[d].Add(used[i], coefficient);
+      coefficient *= loops_[used[i]].extent;
     }
   }
   skip_ones();
@@ -112,8 +112,8 @@ KernelBuilder::Indices KernelBuilder::Match(const Dims& sizes,
 
 void KernelBuilder::SplitLoop(int loop, int64_t inner) {
   int added = static_cast<int>(loops_.size());
-  loops_.push_back({inner, loops_[static_cast<size_t>(loop)].column});
-  loops_[static_cast<size_t>(loop)].extent /= inner;
+  loops_.push_back({inner, loops_[loop].column});
+  loops_[loop].extent /= inner;
   order_.insert(std::find(order_.begin(), order_.end(), loop) + 1, added);
   auto split = [&](Affine& index) {
     int64_t coefficient = index.of(loop);
@@ -157,7 +157,7 @@ int64_t KernelBuilder::columns() const {
 bool KernelBuilder::Add(NodeId node) {
   std::optional<KernelBuilder> before;  // where loops have to be split, which changes all indices
   std::vector<NeedsSplit> splits;
-  blocker_ = -1;
+  blocker_ = NodeId();
   if (!HasAsManyElements(node)) return false;
   while (splits.size() < kMaxSplits) {
     const Mark mark = {accesses_.size(), instrs_.size(), nests_.size(), loops_, order_, reduces_};
@@ -229,7 +229,7 @@ int KernelBuilder::StageOf(NodeId node) const {
   std::vector<NodeId> seen;
   auto visit = [&](NodeId id) {
     for (GraphValue input : facts_->graph[id].inputs) {
-      if (input.node >= 0) pending.push_back(input.node);
+      if (input.node) pending.push_back(input.node);
     }
   };
   visit(node);
@@ -240,7 +240,7 @@ int KernelBuilder::StageOf(NodeId node) const {
     seen.push_back(id);
     if (const Nest* nest = FindNest(id)) {
       stage = std::max(stage, nest->stage);
-    } else if (!facts_->is_root[static_cast<size_t>(id)]) {
+    } else if (!facts_->is_root[id]) {
       visit(id);
     }
   }
@@ -268,7 +268,7 @@ void KernelBuilder::AddNest(NodeId id) {
   nest.row = row_level_;
   if (reduce) {
     int dim = sizes.empty() ? -1 : static_cast<int>(node.attrs[0].ints()[0]);
-    MarkColumns(dim < 0 ? Affine() : indices[static_cast<size_t>(dim)]);
+    MarkColumns(dim < 0 ? Affine() : indices[dim]);
     Instr instr;
     instr.kind = Instr::Kind::kReduce;
     instr.dtype = node.type().dtype();
@@ -279,7 +279,7 @@ void KernelBuilder::AddNest(NodeId id) {
     nest.stage = stage_ + 1;
     nest.row = true;
     if (dim >= 0) {
-      indices[static_cast<size_t>(dim)] = Affine();
+      indices[dim] = Affine();
       Dims kept = sizes;
       kept[dim] = 1;
       nest.address = Flat(kept, indices);
@@ -293,27 +293,25 @@ void KernelBuilder::AddNest(NodeId id) {
   // The reduced dim must be one loop to every access.
   std::vector<int> columns;
   for (int loop : order_) {
-    if (loops_[static_cast<size_t>(loop)].column && loops_[static_cast<size_t>(loop)].extent != 1) {
+    if (loops_[loop].column && loops_[loop].extent != 1) {
       columns.push_back(loop);
     }
   }
   for (size_t i = 0; i + 1 < columns.size(); ++i) {
-    int64_t extent = loops_[static_cast<size_t>(columns[i + 1])].extent;
+    int64_t extent = loops_[columns[i + 1]].extent;
     auto even = [&](const Affine& p) { return p.of(columns[i]) == p.of(columns[i + 1]) * extent; };
     for (const BuildAccess& access : accesses_) {
-      if (!even(access.address)) throw DoesNotFit{reduce ? node.inputs[0].node : -1};
+      if (!even(access.address)) throw DoesNotFit{reduce ? node.inputs[0].node : NodeId()};
     }
     for (const Nest& other : nests_) {
-      if (!even(other.address)) throw DoesNotFit{reduce ? node.inputs[0].node : -1};
+      if (!even(other.address)) throw DoesNotFit{reduce ? node.inputs[0].node : NodeId()};
     }
   }
 }
 
 // ---- values
 
-bool KernelBuilder::InMemory(GraphValue value) const {
-  return facts_->is_root[static_cast<size_t>(value.node)];
-}
+bool KernelBuilder::InMemory(GraphValue value) const { return facts_->is_root[value.node]; }
 
 /// A value that is used twice is computed once, since equal instructions are one (Emit).
 int KernelBuilder::Value(GraphValue value, const Indices& indices) {
@@ -325,7 +323,7 @@ int KernelBuilder::Value(GraphValue value, const Indices& indices) {
 int KernelBuilder::FromMemory(GraphValue value, const Affine& address) {
   if (FindNest(value.node)) return FromNest(value.node, address);
   DType dtype = facts_->graph.TypeOf(value).dtype();
-  return EmitLoad(AccessOf({facts_->BufferOf(value), dtype, address, -1, Access::Kind::kBuffer}),
+  return EmitLoad(AccessOf({facts_->BufferOf(value), dtype, address, {}, Access::Kind::kBuffer}),
                   dtype);
 }
 
@@ -346,7 +344,7 @@ int KernelBuilder::FromNest(NodeId node, const Affine& address) {
   if (nest.stage == stage_) return nest.instr;
   if (!std::exchange(nest.kept, true)) kept_now_.push_back(static_cast<size_t>(&nest - &nests_[0]));
   DType dtype = facts_->graph[node].type().dtype();
-  return EmitLoad(AccessOf({-1, dtype, nest.address, node, Access::Kind::kScratch}), dtype);
+  return EmitLoad(AccessOf({{}, dtype, nest.address, node, Access::Kind::kScratch}), dtype);
 }
 
 int KernelBuilder::Compute(NodeId id, const Indices& indices) {
@@ -359,13 +357,13 @@ int KernelBuilder::Compute(NodeId id, const Indices& indices) {
     instr.dtype = node.type().dtype();
     Affine bits;
     bits.offset = static_cast<int64_t>(BitsOf(node.attrs[0].scalar(), instr.dtype));
-    instr.access = AccessOf({-1, instr.dtype, bits, -1, Access::Kind::kConstant});
+    instr.access = AccessOf({{}, instr.dtype, bits, {}, Access::Kind::kConstant});
     return Emit(instr);
   }
   if (node.op == &ops::kIota) {
     instr.kind = Instr::Kind::kIndex;
     instr.dtype = DType::kI64;
-    instr.access = AccessOf({-1, DType::kI64, indices[0], -1, Access::Kind::kIndex});
+    instr.access = AccessOf({{}, DType::kI64, indices[0], {}, Access::Kind::kIndex});
     int index = Emit(instr);
     if (node.type().dtype() == DType::kI64) return index;
     Instr cast;
@@ -414,10 +412,10 @@ int KernelBuilder::ThroughView(NodeId id, const Indices& indices) {
     }
   } else if (node.op == &ops::kPermute) {
     auto dims = node.attrs[0].ints();
-    for (size_t i = 0; i < indices.size(); ++i) inner[static_cast<size_t>(dims[i])] = indices[i];
+    for (size_t i = 0; i < indices.size(); ++i) inner[dims[i]] = indices[i];
   } else if (node.op == &ops::kSlice) {
     inner = indices;
-    Affine& dim = inner[static_cast<size_t>(node.attr("dim").integer())];
+    Affine& dim = inner[node.attr("dim").integer()];
     Affine moved;
     moved.offset = node.attr("start").integer();
     moved.Add(dim, node.attr("step").integer());
@@ -427,8 +425,8 @@ int KernelBuilder::ThroughView(NodeId id, const Indices& indices) {
     for (int64_t d : node.attrs[0].ints()) {
       Affine flipped;
       flipped.offset = from[static_cast<int>(d)] - 1;
-      flipped.Add(inner[static_cast<size_t>(d)], -1);
-      inner[static_cast<size_t>(d)] = flipped;
+      flipped.Add(inner[d], -1);
+      inner[d] = flipped;
     }
   }
   return Value(source, inner);
@@ -459,7 +457,7 @@ KernelBuilder::Indices KernelBuilder::ThroughReshape(NodeId id, const Indices& i
     Affine flat;
     int64_t stride = 1;
     for (int d = o; d-- > first_out;) {
-      flat.Add(indices[static_cast<size_t>(d)], stride);
+      flat.Add(indices[d], stride);
       stride *= to[d];
     }
     if (first_in < i) Decompose(id, flat, from, first_in, i, result);
@@ -501,7 +499,7 @@ void KernelBuilder::Decompose(NodeId id, Affine flat, const Dims& sizes, int beg
       }
       throw DoesNotFit{facts_->graph[id].inputs[0].node};
     }
-    out[static_cast<size_t>(d)] = high;
+    out[d] = high;
     flat = low;
   }
 }

@@ -16,7 +16,7 @@ class KernelBuilder {
 
   /// Adds a nest for a root; false, with nothing changed, where it does not fit.
   bool Add(NodeId node);
-  /// After a failure: a node between that has to be a root for this one to fit; -1: none.
+  /// After a failure: a node between that has to be a root for this one to fit.
   NodeId blocker() const { return blocker_; }
 
   const std::vector<NodeId>& nodes() const { return nodes_; }
@@ -45,14 +45,14 @@ class KernelBuilder {
     bool column = false;  // part of the reduced dim
   };
   struct BuildAccess {
-    int buffer = -1;
+    BufferId buffer;
     DType dtype = DType::kF32;
     Affine address;
-    NodeId scratch_of = -1;
+    NodeId scratch_of;
     Access::Kind kind = Access::Kind::kBuffer;
   };
   struct Nest {
-    NodeId node = -1;
+    NodeId node;
     int instr = -1;     // its value
     int stage = 0;      // which loop computes its elements, or before which a row value is known
     bool row = false;   // one value per row
@@ -64,7 +64,7 @@ class KernelBuilder {
     int64_t inner;
   };
   struct DoesNotFit {
-    NodeId blocker = -1;
+    NodeId blocker;
   };
   struct Groups;
   /// The state before a nest was added.
@@ -113,7 +113,7 @@ class KernelBuilder {
   std::vector<Instr> instrs_;
   std::vector<Nest> nests_;
   std::vector<NodeId> nodes_;
-  NodeId blocker_ = -1;
+  NodeId blocker_;
   // While a nest is added.
   int stage_ = 0;
   bool row_level_ = false;

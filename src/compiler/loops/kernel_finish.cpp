@@ -26,11 +26,11 @@ struct KernelBuilder::Groups {
 KernelBuilder::Groups KernelBuilder::GroupLoops(const std::vector<BuildAccess>& accesses) const {
   std::vector<int> order = RowOrder();
   for (int loop : order_) {
-    if (loops_[static_cast<size_t>(loop)].column) order.push_back(loop);
+    if (loops_[loop].column) order.push_back(loop);
   }
   Groups groups;
   for (int loop : order) {
-    const Loop& next = loops_[static_cast<size_t>(loop)];
+    const Loop& next = loops_[loop];
     if (next.extent == 1) continue;
     auto even = [&](const BuildAccess& access) {
       return access.address.of(groups.all.back().last) == access.address.of(loop) * next.extent;
@@ -52,7 +52,7 @@ namespace {
 void Normalise(Kernel& kernel) {
   std::vector<bool> written(kernel.accesses.size());
   for (const Instr& instr : kernel.instrs) {
-    if (instr.kind == Instr::Kind::kStore) written[static_cast<size_t>(instr.access)] = true;
+    if (instr.kind == Instr::Kind::kStore) written[instr.access] = true;
   }
   std::vector<Instr> instrs;
   std::vector<int> number(kernel.instrs.size());
@@ -62,18 +62,17 @@ void Normalise(Kernel& kernel) {
     int known = 0;
     for (int& operand : instr.operands) {
       if (operand < 0) continue;
-      operand = number[static_cast<size_t>(operand)];
-      const Instr& from = instrs[static_cast<size_t>(operand)];
+      operand = number[operand];
+      const Instr& from = instrs[operand];
       element |= from.level == Level::kElement;
       known = std::max(known, from.stage + (from.kind == Instr::Kind::kReduce));
     }
     if (instr.access >= 0) {
-      element |= kernel.accesses[static_cast<size_t>(instr.access)].column != Stride::kZero;
+      element |= kernel.accesses[instr.access].column != Stride::kZero;
     }
     if (instr.kind == Instr::Kind::kReduce) element = false;
     instr.level = element ? Level::kElement : Level::kRow;
-    bool after_store =
-        instr.kind == Instr::Kind::kLoad && written[static_cast<size_t>(instr.access)];
+    bool after_store = instr.kind == Instr::Kind::kLoad && written[instr.access];
     if (!element && !after_store && instr.kind != Instr::Kind::kReduce) instr.stage = known;
     auto equal = instr.kind == Instr::Kind::kStore ? instrs.end()
                                                    : std::find(instrs.begin(), instrs.end(), instr);
@@ -94,7 +93,7 @@ void RemoveUnused(Kernel& kernel, std::vector<AccessMap>& maps) {
     if (instr.kind == Instr::Kind::kStore) used[i] = true;
     if (!used[i]) continue;
     for (int operand : instr.operands) {
-      if (operand >= 0) used[static_cast<size_t>(operand)] = true;
+      if (operand >= 0) used[operand] = true;
     }
   }
   std::vector<int> new_access(kernel.accesses.size(), -1);
@@ -104,14 +103,14 @@ void RemoveUnused(Kernel& kernel, std::vector<AccessMap>& maps) {
     if (!used[i]) continue;
     Instr instr = kernel.instrs[i];
     for (int& operand : instr.operands) {
-      if (operand >= 0) operand = new_number[static_cast<size_t>(operand)];
+      if (operand >= 0) operand = new_number[operand];
     }
     if (instr.access >= 0) {
-      int& access = new_access[static_cast<size_t>(instr.access)];
+      int& access = new_access[instr.access];
       if (access < 0) {
         access = static_cast<int>(kept.accesses.size());
-        kept.accesses.push_back(kernel.accesses[static_cast<size_t>(instr.access)]);
-        kept_maps.push_back(maps[static_cast<size_t>(instr.access)]);
+        kept.accesses.push_back(kernel.accesses[instr.access]);
+        kept_maps.push_back(maps[instr.access]);
       }
       instr.access = access;
     }
@@ -134,7 +133,7 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
   auto kernel = std::make_shared<Kernel>();
   kernel->instrs = instrs_;
   for (BuildAccess& access : accesses) {
-    if (access.scratch_of >= 0 && stored(access.scratch_of)) {
+    if (access.scratch_of && stored(access.scratch_of)) {
       access.buffer = facts_->BufferOf({access.scratch_of, 0});
       access.kind = Access::Kind::kBuffer;
     }
@@ -154,7 +153,7 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
     store.access = static_cast<int>(known - accesses.begin());
     if (known == accesses.end()) {
       accesses.push_back(
-          {facts_->BufferOf({nest.node, 0}), dtype, nest.address, -1, Access::Kind::kBuffer});
+          {facts_->BufferOf({nest.node, 0}), dtype, nest.address, {}, Access::Kind::kBuffer});
     }
     kernel->instrs.push_back(store);
   }
@@ -190,8 +189,8 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
     for (const Groups::Group& group : groups.all)
       map.outer.push_back(access.address.of(group.last));
     // One that is the same for all rows suits both.
-    if (access.buffer >= 0 && map.column == 1 && map.row != 0) ++along_columns;
-    if (access.buffer >= 0 && map.column != 0 && map.column != 1 && map.row == 1) ++along_rows;
+    if (access.buffer && map.column == 1 && map.row != 0) ++along_columns;
+    if (access.buffer && map.column != 0 && map.column != 1 && map.row == 1) ++along_rows;
     launch.maps.push_back(std::move(map));
   }
   kernel->lanes_along_rows = reduces_ && along_rows > along_columns;

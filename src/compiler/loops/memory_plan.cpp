@@ -74,12 +74,12 @@ int64_t Aligned(int64_t bytes) {
 namespace {
 
 /// The command after which a buffer is free: the last of the group that uses it last.
-std::vector<int> LastUses(const Schedule& schedule, const std::vector<int>& group_last) {
-  std::vector<int> last_use(schedule.buffers.size(), -1);
+BufferMap<int> LastUses(const Schedule& schedule, const std::vector<int>& group_last) {
+  BufferMap<int> last_use(schedule.buffers.size(), -1);
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
     int last = group_last.empty() ? static_cast<int>(i) : group_last[i];
-    for (int buffer : schedule.commands[i].reads) last_use[static_cast<size_t>(buffer)] = last;
-    for (int buffer : schedule.commands[i].writes) last_use[static_cast<size_t>(buffer)] = last;
+    for (BufferId buffer : schedule.commands[i].reads) last_use[buffer] = last;
+    for (BufferId buffer : schedule.commands[i].writes) last_use[buffer] = last;
   }
   return last_use;
 }
@@ -91,37 +91,34 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scra
   return PlanMemory(schedule, BytesOf(schedule), scratch, group_last);
 }
 
-MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& bytes,
+MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
                       const std::vector<int64_t>& scratch, const std::vector<int>& group_last) {
   MemoryPlan plan;
   plan.offset.assign(schedule.buffers.size(), -1);
   plan.scratch_offset.assign(schedule.commands.size(), -1);
-  std::vector<int> last_use = LastUses(schedule, group_last);
-  std::vector<bool> outside(schedule.buffers.size());
-  for (int buffer : schedule.inputs) outside[static_cast<size_t>(buffer)] = true;
-  for (int buffer : schedule.outputs) {
-    if (!outside[static_cast<size_t>(buffer)]) {
-      plan.output_bytes += bytes[static_cast<size_t>(buffer)];
+  BufferMap<int> last_use = LastUses(schedule, group_last);
+  BufferMap<bool> outside(schedule.buffers.size());
+  for (BufferId buffer : schedule.inputs) outside[buffer] = true;
+  for (BufferId buffer : schedule.outputs) {
+    if (!outside[buffer]) {
+      plan.output_bytes += bytes[buffer];
     }
-    outside[static_cast<size_t>(buffer)] = true;
+    outside[buffer] = true;
   }
   Gaps gaps;
-  auto bytes_of = [&](int buffer) { return Aligned(bytes[static_cast<size_t>(buffer)]); };
-  std::vector<int> used;                                      // buffers of the group
+  auto bytes_of = [&](BufferId buffer) { return Aligned(bytes[buffer]); };
+  std::vector<BufferId> used;                                 // buffers of the group
   std::vector<std::pair<int64_t, int64_t>> scratch_of_group;  // offset, bytes
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
     const Command& command = schedule.commands[i];
-    bool in_place = command.updates >= 0 &&
-                    plan.offset[static_cast<size_t>(command.updates)] >= 0 &&
-                    last_use[static_cast<size_t>(command.updates)] == static_cast<int>(i) &&
-                    !outside[static_cast<size_t>(command.writes[0])];
+    bool in_place = command.updates && plan.offset[command.updates] >= 0 &&
+                    last_use[command.updates] == static_cast<int>(i) && !outside[command.writes[0]];
     if (in_place) {
-      plan.offset[static_cast<size_t>(command.writes[0])] =
-          plan.offset[static_cast<size_t>(command.updates)];
+      plan.offset[command.writes[0]] = plan.offset[command.updates];
     }
-    for (int buffer : command.writes) {
-      int64_t& offset = plan.offset[static_cast<size_t>(buffer)];
-      if (!outside[static_cast<size_t>(buffer)] && offset < 0) offset = gaps.Take(bytes_of(buffer));
+    for (BufferId buffer : command.writes) {
+      int64_t& offset = plan.offset[buffer];
+      if (!outside[buffer] && offset < 0) offset = gaps.Take(bytes_of(buffer));
     }
     if (int64_t own = Aligned(scratch[i]); own > 0) {
       plan.scratch_offset[i] = gaps.Take(own);
@@ -134,10 +131,9 @@ MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& byte
     for (auto [at, own] : scratch_of_group) gaps.Give(at, own);
     std::sort(used.begin(), used.end());
     used.erase(std::unique(used.begin(), used.end()), used.end());
-    for (int buffer : used) {
-      int64_t offset = plan.offset[static_cast<size_t>(buffer)];
-      if (offset >= 0 && last_use[static_cast<size_t>(buffer)] == static_cast<int>(i) &&
-          bytes_of(buffer) > 0) {
+    for (BufferId buffer : used) {
+      int64_t offset = plan.offset[buffer];
+      if (offset >= 0 && last_use[buffer] == static_cast<int>(i) && bytes_of(buffer) > 0) {
         gaps.Give(offset, bytes_of(buffer));
       }
     }

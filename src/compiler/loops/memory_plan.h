@@ -12,7 +12,7 @@ namespace hammock::compiler {
 inline constexpr int64_t kBufferAlignment = 64;
 
 struct MemoryPlan {
-  std::vector<int64_t> offset;          ///< by buffer: in the arena; -1: not there
+  BufferMap<int64_t> offset;            ///< in the arena; -1: not there
   std::vector<int64_t> scratch_offset;  ///< by command: in the arena; -1: needs none
   int64_t arena_bytes = 0;
   int64_t output_bytes = 0;
@@ -30,7 +30,7 @@ void Fields(Io& io, MemoryPlan& plan) {
 MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
                       const std::vector<int>& group_last = {});
 /// The same at sizes at which the buffers have these bytes.
-MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& bytes,
+MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
                       const std::vector<int64_t>& scratch, const std::vector<int>& group_last);
 
 }  // namespace hammock::compiler

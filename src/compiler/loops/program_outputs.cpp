@@ -6,14 +6,9 @@
 #include <memory>
 
 namespace hammock::compiler {
-namespace {
-
-size_t Index(int i) { return static_cast<size_t>(i); }
-
-}  // namespace
 
 Graph WithOrigins(Graph graph) {
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     GraphNode& node = graph.mutable_node(id);
     node.origin = id;
     for (Attr& attr : node.attrs) {
@@ -25,14 +20,14 @@ Graph WithOrigins(Graph graph) {
 }
 
 std::vector<OutputSource> FindOutputSources(const Schedule& schedule) {
-  std::vector<int> input_of(schedule.buffers.size(), -1);   // by buffer
-  std::vector<int> output_of(schedule.buffers.size(), -1);  // by buffer: the first
+  BufferMap<int> input_of(schedule.buffers.size(), -1);
+  BufferMap<int> output_of(schedule.buffers.size(), -1);  // the first
   for (size_t i = schedule.inputs.size(); i-- > 0;) {
-    input_of[Index(schedule.inputs[i])] = static_cast<int>(i);
+    input_of[schedule.inputs[i]] = static_cast<int>(i);
   }
   std::vector<OutputSource> outputs;
   for (size_t i = 0; i < schedule.outputs.size(); ++i) {
-    size_t buffer = Index(schedule.outputs[i]);
+    BufferId buffer = schedule.outputs[i];
     outputs.push_back({input_of[buffer], output_of[buffer]});
     if (output_of[buffer] < 0) output_of[buffer] = static_cast<int>(i);
   }
@@ -41,21 +36,20 @@ std::vector<OutputSource> FindOutputSources(const Schedule& schedule) {
 
 std::string LargestBuffers(const Graph& graph, const Schedule& schedule) {
   constexpr size_t kShown = 3;
-  std::vector<size_t> written;
+  std::vector<BufferId> written;
   for (const Command& command : schedule.commands) {
-    for (int buffer : command.writes) written.push_back(Index(buffer));
+    written.insert(written.end(), command.writes.begin(), command.writes.end());
   }
-  auto larger = [&](size_t a, size_t b) {
+  auto larger = [&](BufferId a, BufferId b) {
     return schedule.buffers[a].bytes() > schedule.buffers[b].bytes();
   };
   std::stable_sort(written.begin(), written.end(), larger);
   std::string text;
   for (size_t k = 0; k < std::min(written.size(), kShown); ++k) {
-    auto after = std::upper_bound(schedule.first.begin(), schedule.first.end(),
-                                  static_cast<int>(written[k]));
-    const NodeId id = static_cast<NodeId>(after - schedule.first.begin()) - 1;
+    auto after = std::upper_bound(schedule.first.begin(), schedule.first.end(), written[k]);
+    const NodeId id(after - schedule.first.begin() - 1);
     const GraphNode& node = graph[id];
-    const Shape& type = node.types[written[k] - Index(schedule.first[Index(id)])];
+    const Shape& type = node.types[written[k] - schedule.first[id]];
     std::string where = LocationText(node.location);
     text += fmt::format("{}{} of {} ({} bytes){}{}", k == 0 ? "" : ", ", type.to_string(),
                         node.op->name(), type.bytes(), where.empty() ? "" : " at ", where);

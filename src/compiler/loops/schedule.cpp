@@ -13,6 +13,7 @@
 #include "compiler/loops/attach_epilogues.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/loops/stream_results.h"
+#include "ir/id_format.h"
 #include "ir/primitives.h"
 
 namespace hammock::compiler {
@@ -34,21 +35,21 @@ class Scheduler {
         aligned_outputs_(aligned_outputs),
         epilogues_(epilogues),
         facts_(graph),
-        command_of_(Index(graph.size()), -1),
-        found_(Index(graph.size())) {
+        command_of_(graph.size(), -1),
+        found_(graph.size()) {
     std::array<int, kMaxNeighbours> none;
     none.fill(-1);
-    last_readers_.assign(Index(graph.size()), none);
+    last_readers_.assign(graph.size(), none);
   }
 
   Schedule Make() {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (IsCall(id) || graph_[id].op == &ops::kInput) facts_.is_root[Index(id)] = true;
+    for (NodeId id : graph_.ids()) {
+      if (IsCall(id) || graph_[id].op == &ops::kInput) facts_.is_root[id] = true;
     }
     NameWhatMustBeInMemory();
     NameWhatIsUsedOften();
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (!facts_.is_root[Index(id)] || graph_[id].op == &ops::kInput) continue;
+    for (NodeId id : graph_.ids()) {
+      if (!facts_.is_root[id] || graph_[id].op == &ops::kInput) continue;
       if (IsCall(id) || IsTransposingCopy(id) || IsBitsInMemory(id)) {
         PlaceCall(id);
       } else {
@@ -60,12 +61,10 @@ class Scheduler {
 
  private:
   struct Open {
-    NodeId call = -1;
+    NodeId call;
     std::unique_ptr<KernelBuilder> kernel;
     std::vector<NodeId> needs;  // roots that it reads
   };
-
-  static size_t Index(NodeId id) { return static_cast<size_t>(id); }
 
   bool IsCall(NodeId id) const {
     const GraphNode& node = graph_[id];
@@ -81,17 +80,16 @@ class Scheduler {
     const std::vector<int64_t>& dims = node.attrs[0].ints();
     const Dims& sizes = graph_.TypeOf(node.inputs[0]).sizes();
     int last_out = static_cast<int>(dims.size()) - 1;
-    while (last_out > 0 && sizes[static_cast<int>(dims[static_cast<size_t>(last_out)])] == 1) {
+    while (last_out > 0 && sizes[static_cast<int>(dims[last_out])] == 1) {
       --last_out;
     }
     int last_in = sizes.size() - 1;
     while (last_in > 0 && sizes[last_in] == 1) --last_in;
-    return dims[static_cast<size_t>(last_out)] != last_in;
+    return dims[last_out] != last_in;
   }
 
   bool IsTransposingCopy(NodeId id) const {
-    return IsLargeTranspose(id) &&
-           facts_.is_root[Index(StorageOf(graph_, graph_[id].inputs[0]).node)];
+    return IsLargeTranspose(id) && facts_.is_root[StorageOf(graph_, graph_[id].inputs[0]).node];
   }
 
   /// Whether its bytes are those of its first operand.
@@ -105,64 +103,63 @@ class Scheduler {
     const GraphNode& node = graph_[id];
     return node.op == &ops::kBitcast && node.type().dtype() != DType::kBool &&
            graph_.TypeOf(node.inputs[0]).dtype() != DType::kBool &&
-           facts_.is_root[Index(StorageOf(graph_, node.inputs[0]).node)];
+           facts_.is_root[StorageOf(graph_, node.inputs[0]).node];
   }
 
   // ---- names
 
-  void MakeRoot(GraphValue value) { facts_.is_root[Index(StorageOf(graph_, value).node)] = true; }
+  void MakeRoot(GraphValue value) { facts_.is_root[StorageOf(graph_, value).node] = true; }
 
   void NameWhatMustBeInMemory() {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (ReductionOf(graph_[id])) facts_.is_root[Index(id)] = true;
+    for (NodeId id : graph_.ids()) {
+      if (ReductionOf(graph_[id])) facts_.is_root[id] = true;
       if (!IsCall(id)) continue;
       for (GraphValue input : graph_[id].inputs) {
-        if (input.node >= 0) MakeRoot(input);
+        if (input.node) MakeRoot(input);
       }
     }
     for (GraphValue output : graph_.outputs()) MakeRoot(output);
-    for (NodeId id = graph_.size(); id-- > 0;) {
-      if (!facts_.is_root[Index(id)] || !IsLargeTranspose(id)) continue;
+    for (NodeId id : graph_.ids().reversed()) {
+      if (!facts_.is_root[id] || !IsLargeTranspose(id)) continue;
       GraphValue operand = StorageOf(graph_, graph_[id].inputs[0]);
       if (IsPointwise(graph_, graph_[operand.node])) MakeRoot(operand);
     }
   }
 
   void NameWhatIsUsedOften() {
-    std::vector<int> uses(Index(graph_.size()));
+    NodeMap<int> uses(graph_.size());
     std::vector<NodeId> operands;
-    for (NodeId id = graph_.size(); id-- > 0;) {
+    for (NodeId id : graph_.ids().reversed()) {
       operands.clear();
       for (GraphValue input : graph_[id].inputs) {
-        if (input.node >= 0) operands.push_back(input.node);
+        if (input.node) operands.push_back(input.node);
       }
       std::sort(operands.begin(), operands.end());
       operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
-      int count =
-          IsView(graph_[id]) && !facts_.is_root[Index(id)] ? std::min(uses[Index(id)], 2) : 1;
-      for (NodeId operand : operands) uses[Index(operand)] += count;
+      int count = IsView(graph_[id]) && !facts_.is_root[id] ? std::min(uses[id], 2) : 1;
+      for (NodeId operand : operands) uses[operand] += count;
     }
-    std::vector<int> cost(Index(graph_.size()));     // of computing an element once more
-    std::vector<int> between(Index(graph_.size()));  // nodes that would do it
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    NodeMap<int> cost(graph_.size());     // of computing an element once more
+    NodeMap<int> between(graph_.size());  // nodes that would do it
+    for (NodeId id : graph_.ids()) {
       const GraphNode& node = graph_[id];
-      if (facts_.is_root[Index(id)] && (IsCall(id) || node.op == &ops::kInput)) continue;
+      if (facts_.is_root[id] && (IsCall(id) || node.op == &ops::kInput)) continue;
       for (GraphValue input : node.inputs) {
-        if (facts_.is_root[Index(input.node)]) continue;
-        cost[Index(id)] += cost[Index(input.node)];
-        between[Index(id)] += between[Index(input.node)];
+        if (facts_.is_root[input.node]) continue;
+        cost[id] += cost[input.node];
+        between[id] += between[input.node];
       }
       bool stretches = node.op == &ops::kBroadcast &&
                        node.type().numel() > graph_.TypeOf(node.inputs[0]).numel();
-      if (stretches && cost[Index(id)] >= kKeepCost) {
-        facts_.is_root[Index(StorageOf(graph_, node.inputs[0]).node)] = true;
-        cost[Index(id)] = between[Index(id)] = 0;
+      if (stretches && cost[id] >= kKeepCost) {
+        facts_.is_root[StorageOf(graph_, node.inputs[0]).node] = true;
+        cost[id] = between[id] = 0;
       }
-      cost[Index(id)] += InfoOf(node.op->scalar).cost;
-      ++between[Index(id)];
+      cost[id] += InfoOf(node.op->scalar).cost;
+      ++between[id];
       if (IsView(node) || IsGenerated(node)) continue;
-      bool kept = uses[Index(id)] > 1 && cost[Index(id)] >= kKeepCost;
-      if (kept || between[Index(id)] > kMaxBetween) facts_.is_root[Index(id)] = true;
+      bool kept = uses[id] > 1 && cost[id] >= kKeepCost;
+      if (kept || between[id] > kMaxBetween) facts_.is_root[id] = true;
     }
   }
 
@@ -177,10 +174,10 @@ class Scheduler {
       NodeId next = pending.back();
       pending.pop_back();
       for (GraphValue input : graph_[next].inputs) {
-        if (input.node < 0 || std::exchange(found_[Index(input.node)], search_) == search_) {
+        if (!input.node || std::exchange(found_[input.node], search_) == search_) {
           continue;
         }
-        (facts_.is_root[Index(input.node)] ? needs : pending).push_back(input.node);
+        (facts_.is_root[input.node] ? needs : pending).push_back(input.node);
       }
     }
     return needs;
@@ -188,7 +185,7 @@ class Scheduler {
 
   int LastOf(const std::vector<NodeId>& needs) const {
     int last = -1;
-    for (NodeId need : needs) last = std::max(last, command_of_[Index(need)]);
+    for (NodeId need : needs) last = std::max(last, command_of_[need]);
     return last;
   }
 
@@ -196,14 +193,14 @@ class Scheduler {
     Open open;
     open.call = id;
     for (GraphValue input : graph_[id].inputs) {
-      if (input.node >= 0) open.needs.push_back(StorageOf(graph_, input).node);
+      if (input.node) open.needs.push_back(StorageOf(graph_, input).node);
     }
-    command_of_[Index(id)] = static_cast<int>(open_.size());
+    command_of_[id] = static_cast<int>(open_.size());
     open_.push_back(std::move(open));
   }
 
   void PlaceNest(NodeId id) {
-    if (command_of_[Index(id)] >= 0) return;  // placed before, for one that needed it
+    if (command_of_[id] >= 0) return;  // placed before, for one that needed it
     std::vector<NodeId> needs = NeedsOf(id);
     int last = LastOf(needs);
     if (last >= 0 && Join(last, id, needs)) return;
@@ -217,7 +214,7 @@ class Scheduler {
   std::vector<int> Neighbours(const std::vector<NodeId>& needs) const {
     std::vector<int> commands;
     for (NodeId need : needs) {
-      for (int command : last_readers_[Index(need)]) {
+      for (int command : last_readers_[need]) {
         if (command >= 0) commands.push_back(command);
       }
     }
@@ -228,10 +225,10 @@ class Scheduler {
   }
 
   void AddNeeds(int command, const std::vector<NodeId>& needs) {
-    std::vector<NodeId>& all = open_[Index(command)].needs;
+    std::vector<NodeId>& all = open_[command].needs;
     all.insert(all.end(), needs.begin(), needs.end());
     for (NodeId need : needs) {
-      auto& readers = last_readers_[Index(need)];  // the latest first
+      auto& readers = last_readers_[need];  // the latest first
       auto at = std::lower_bound(readers.begin(), readers.end(), command, std::greater<>());
       if (at == readers.end() || *at == command) continue;
       std::move_backward(at, std::prev(readers.end()), readers.end());
@@ -240,11 +237,11 @@ class Scheduler {
   }
 
   bool Join(int command, NodeId id, const std::vector<NodeId>& needs) {
-    KernelBuilder* kernel = open_[Index(command)].kernel.get();
+    KernelBuilder* kernel = open_[command].kernel.get();
     if (!kernel || kernel->size() > kMaxInstrs || !LeavesWork(*kernel, id)) return false;
-    if (KeepsFromProduct(open_[Index(command)], id)) return false;
+    if (KeepsFromProduct(open_[command], id)) return false;
     if (!kernel->Add(id)) return false;
-    command_of_[Index(id)] = command;
+    command_of_[id] = command;
     AddNeeds(command, needs);
     return true;
   }
@@ -279,15 +276,15 @@ class Scheduler {
     open.kernel = std::make_unique<KernelBuilder>(facts_);
     while (!open.kernel->Add(id)) {
       NodeId blocker = open.kernel->blocker();
-      if (blocker >= 0) blocker = StorageOf(graph_, {blocker, 0}).node;
-      HAMMOCK_CHECK(blocker >= 0 && !facts_.is_root[Index(blocker)], "no loops for {} (%{})",
+      if (blocker) blocker = StorageOf(graph_, {blocker, 0}).node;
+      HAMMOCK_CHECK(blocker && !facts_.is_root[blocker], "no loops for {} (%{})",
                     graph_[id].op->name(), id);
-      facts_.is_root[Index(blocker)] = true;
+      facts_.is_root[blocker] = true;
       PlaceNest(blocker);
       open.kernel = std::make_unique<KernelBuilder>(facts_);
     }
     const int command = static_cast<int>(open_.size());
-    command_of_[Index(id)] = command;
+    command_of_[id] = command;
     open_.push_back(std::move(open));
     AddNeeds(command, NeedsOf(id));
   }
@@ -301,19 +298,19 @@ class Scheduler {
     for (const GraphNode& node : graph_.nodes()) values += node.types.size();
     schedule.buffers.reserve(values);
     for (const GraphNode& node : graph_.nodes()) {
-      schedule.buffers.insert(schedule.buffers.end(), node.types.begin(), node.types.end());
+      for (const Shape& type : node.types) schedule.buffers.push_back(type);
     }
-    for (NodeId id : graph_.inputs()) schedule.inputs.push_back(schedule.first[Index(id)]);
+    for (NodeId id : graph_.inputs()) schedule.inputs.push_back(schedule.first[id]);
     marks_.assign(schedule.buffers.size(), 0);
-    std::vector<bool> stored(Index(graph_.size()));
+    NodeMap<bool> stored(graph_.size());
     for (GraphValue output : graph_.outputs()) {
       GraphValue storage = StorageOf(graph_, output);
-      stored[Index(storage.node)] = true;
-      schedule.outputs.push_back(schedule.NumberOf(storage));
+      stored[storage.node] = true;
+      schedule.outputs.push_back(schedule.OwnBufferOf(storage));
     }
     for (size_t i = 0; i < open_.size(); ++i) {
       for (NodeId need : open_[i].needs) {
-        if (command_of_[Index(need)] != static_cast<int>(i)) stored[Index(need)] = true;
+        if (command_of_[need] != static_cast<int>(i)) stored[need] = true;
       }
     }
     schedule.commands.reserve(open_.size());
@@ -323,11 +320,11 @@ class Scheduler {
       open = {};  // a large graph has many: no two forms of all of them at a time
     }
     ShareBuffers(schedule);
-    const std::vector<bool> read = BuffersRead(schedule);
+    const BufferMap<bool> read = BuffersRead(schedule);
     if (epilogues_) AttachEpilogues(graph_, schedule);
     CallEarlyWhatFails(schedule);
     if (aligned_outputs_) {
-      const std::vector<int64_t> bytes = BytesOf(schedule);
+      const BufferMap<int64_t> bytes = BytesOf(schedule);
       for (Command& command : schedule.commands)
         StreamResults(command.launch, command, schedule, bytes, read);
     }
@@ -336,29 +333,27 @@ class Scheduler {
 
   /// Gives what only passes bytes on the buffer of its operand. If it can fail it stays a command.
   void ShareBuffers(Schedule& schedule) {
-    for (size_t i = 0; i < schedule.buffers.size(); ++i) {
-      schedule.buffer_of.push_back(static_cast<int>(i));
-    }
+    for (BufferId buffer : schedule.buffers.ids()) schedule.buffer_of.push_back(buffer);
     for (Command& command : schedule.commands) {
-      for (int& buffer : command.reads) buffer = schedule.buffer_of[Index(buffer)];
+      for (BufferId& buffer : command.reads) buffer = schedule.buffer_of[buffer];
       KeepDistinct(command.reads);
-      if (command.updates >= 0) {
-        int whole = schedule.buffer_of[Index(command.updates)];
-        int part = schedule.BufferOf(StorageOf(graph_, graph_[command.node].inputs[1]));
-        command.updates = whole != part ? whole : -1;
+      if (command.updates) {
+        BufferId whole = schedule.buffer_of[command.updates];
+        BufferId part = schedule.BufferOf(StorageOf(graph_, graph_[command.node].inputs[1]));
+        command.updates = whole != part ? whole : BufferId();
       }
       for (AccessMap& map : command.launch.maps) {
-        if (map.buffer >= 0) map.buffer = schedule.buffer_of[Index(map.buffer)];
+        if (map.buffer) map.buffer = schedule.buffer_of[map.buffer];
       }
-      if (command.node < 0 || !PassesBytesOn(command.node)) continue;
-      int source = schedule.BufferOf(StorageOf(graph_, graph_[command.node].inputs[0]));
-      schedule.buffer_of[Index(command.writes[0])] = source;
+      if (!command.node || !PassesBytesOn(command.node)) continue;
+      BufferId source = schedule.BufferOf(StorageOf(graph_, graph_[command.node].inputs[0]));
+      schedule.buffer_of[command.writes[0]] = source;
       command.writes.clear();
     }
     std::erase_if(schedule.commands, [&](const Command& command) {
-      return command.node >= 0 && PassesBytesOn(command.node) && !graph_[command.node].op->can_fail;
+      return command.node && PassesBytesOn(command.node) && !graph_[command.node].op->can_fail;
     });
-    for (int& output : schedule.outputs) output = schedule.buffer_of[Index(output)];
+    for (BufferId& output : schedule.outputs) output = schedule.buffer_of[output];
   }
 
   /// Moves calls that can fail to where their operands are known: after the last of them, results
@@ -366,20 +361,20 @@ class Scheduler {
   void CallEarlyWhatFails(Schedule& schedule) const {
     std::vector<Command> others, failing;
     std::vector<size_t> position;  // of each failing command: the commands before it
-    std::vector<size_t> known(schedule.buffers.size());  // by buffer: after so many others
+    BufferMap<size_t> known(schedule.buffers.size());  // after so many others
     size_t earliest = 0;
     for (Command& command : schedule.commands) {
       bool fails = command.is_call() && graph_[command.node].op->can_fail;
       size_t after = others.size() + 1;
       if (fails) {
         after = others.size();
-        if (command.updates < 0 && EffectOf(graph_[command.node]) == Effect::kPure) {
+        if (!command.updates && EffectOf(graph_[command.node]) == Effect::kPure) {
           after = earliest;
-          for (int buffer : command.reads) after = std::max(after, known[Index(buffer)]);
+          for (BufferId buffer : command.reads) after = std::max(after, known[buffer]);
         }
         position.push_back(earliest = after);
       }
-      for (int buffer : command.writes) known[Index(buffer)] = after;
+      for (BufferId buffer : command.writes) known[buffer] = after;
       (fails ? failing : others).push_back(std::move(command));
     }
     schedule.commands.clear();
@@ -393,20 +388,20 @@ class Scheduler {
   }
 
   /// Leaves the first of equal buffers.
-  void KeepDistinct(std::vector<int>& buffers) {
+  void KeepDistinct(std::vector<BufferId>& buffers) {
     ++mark_;
     std::erase_if(buffers,
-                  [&](int buffer) { return std::exchange(marks_[Index(buffer)], mark_) == mark_; });
+                  [&](BufferId buffer) { return std::exchange(marks_[buffer], mark_) == mark_; });
   }
 
-  Command KernelCommand(const KernelBuilder& builder, const std::vector<bool>& stored) {
+  Command KernelCommand(const KernelBuilder& builder, const NodeMap<bool>& stored) {
     Command command;
     command.nodes = builder.nodes();
-    command.launch = builder.Finish([&](NodeId id) { return stored[Index(id)]; });
+    command.launch = builder.Finish([&](NodeId id) { return stored[id]; });
     for (const Instr& instr : command.launch.kernel->instrs) {
       if (instr.access < 0) continue;
-      int buffer = command.launch.maps[Index(instr.access)].buffer;
-      if (buffer < 0) continue;
+      BufferId buffer = command.launch.maps[instr.access].buffer;
+      if (!buffer) continue;
       (instr.kind == Instr::Kind::kStore ? command.writes : command.reads).push_back(buffer);
     }
     KeepDistinct(command.reads);
@@ -419,15 +414,15 @@ class Scheduler {
     command.node = id;
     command.nodes = {id};
     for (GraphValue input : graph_[id].inputs) {
-      if (input.node >= 0) command.reads.push_back(schedule.NumberOf(StorageOf(graph_, input)));
+      if (input.node) command.reads.push_back(schedule.OwnBufferOf(StorageOf(graph_, input)));
     }
     KeepDistinct(command.reads);
     for (size_t i = 0; i < graph_[id].types.size(); ++i) {
-      command.writes.push_back(schedule.first[Index(id)] + static_cast<int>(i));
+      command.writes.push_back(schedule.first[id] + static_cast<int>(i));
     }
     const OpDef* op = graph_[id].op;
     if (op == &ops::kUpdateSlice || op == &ops::kDynamicUpdateSlice) {
-      command.updates = schedule.NumberOf(StorageOf(graph_, graph_[id].inputs[0]));
+      command.updates = schedule.OwnBufferOf(StorageOf(graph_, graph_[id].inputs[0]));
     }
     return command;
   }
@@ -436,12 +431,12 @@ class Scheduler {
   const bool aligned_outputs_;
   const bool epilogues_;
   FusionFacts facts_;
-  std::vector<int> command_of_;                                // by node
-  std::vector<std::array<int, kMaxNeighbours>> last_readers_;  // by root: kernels
+  NodeMap<int> command_of_;
+  NodeMap<std::array<int, kMaxNeighbours>> last_readers_;  // kernels that read a root
   std::vector<Open> open_;
-  std::vector<int> found_;  // by node: the last search that found it
+  NodeMap<int> found_;  // the last search that found it
   int search_ = 0;
-  std::vector<int> marks_;  // by buffer: the last list that had it
+  BufferMap<int> marks_;  // the last list that had it
   int mark_ = 0;
 };
 
@@ -451,8 +446,8 @@ Schedule MakeSchedule(const Graph& graph, bool aligned_outputs, bool epilogues) 
   return Scheduler(graph, aligned_outputs, epilogues).Make();
 }
 
-std::vector<int64_t> BytesOf(const Schedule& schedule) {
-  std::vector<int64_t> bytes;
+BufferMap<int64_t> BytesOf(const Schedule& schedule) {
+  BufferMap<int64_t> bytes;
   for (const BufferType& type : schedule.buffers) bytes.push_back(type.bytes());
   return bytes;
 }

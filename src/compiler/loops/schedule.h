@@ -16,17 +16,17 @@ namespace hammock::compiler {
 /// A kernel, a call of one node, or both: the call of a product that runs the kernel on each part
 /// of its result (attach_epilogues.h).
 struct Command {
-  Launch launch;              ///< of a kernel
-  NodeId node = -1;           ///< of a call
-  int row_loops = 0;          ///< of both: how many of launch.outer are over the product's rows
-  std::vector<NodeId> nodes;  ///< what it computes
-  std::vector<int> reads;     ///< buffers, each once
-  std::vector<int> writes;
+  Launch launch;                ///< of a kernel
+  NodeId node;                  ///< of a call
+  int row_loops = 0;            ///< of both: how many of launch.outer are over the product's rows
+  std::vector<NodeId> nodes;    ///< what it computes
+  std::vector<BufferId> reads;  ///< each once
+  std::vector<BufferId> writes;
   /// Of a call that changes a part of what it reads: that buffer, whose memory the result may take
   /// if nothing reads it later. What can fail does so before the first write.
-  int updates = -1;
+  BufferId updates;
 
-  bool is_call() const { return node >= 0; }
+  bool is_call() const { return static_cast<bool>(node); }
 };
 
 template <class Io>
@@ -55,22 +55,20 @@ class BufferType {
   DType dtype_ = DType::kF32;
 };
 
-/// Refers to the graph by node ids. Every value of the graph has a number; those that are in memory
-/// have a buffer of that number, in row-major order.
+/// Every value of the graph has a buffer, of which only those that are in memory are used, in
+/// row-major order.
 struct Schedule {
-  std::vector<BufferType> buffers;  ///< by number
-  std::vector<int> first;           ///< by node: the number of its first value
+  BufferMap<BufferType> buffers;
+  NodeMap<BufferId> first;  ///< of its first value
   std::vector<Command> commands;
-  std::vector<int> inputs;   ///< buffers
-  std::vector<int> outputs;  ///< buffers; the type may differ from the output's, its bytes do not
-  /// By number: the buffer that has the value. Its own for most, that of an operand for what only
-  /// passes on its bytes.
-  std::vector<int> buffer_of;
+  std::vector<BufferId> inputs;
+  std::vector<BufferId> outputs;  ///< the type may differ from the output's, its bytes do not
+  /// By the value's own buffer: the one that has the value. The same for most, that of an operand
+  /// for what only passes on its bytes.
+  BufferMap<BufferId> buffer_of;
 
-  int NumberOf(GraphValue value) const {
-    return first[static_cast<size_t>(value.node)] + value.index;
-  }
-  int BufferOf(GraphValue value) const { return buffer_of[static_cast<size_t>(NumberOf(value))]; }
+  BufferId OwnBufferOf(GraphValue value) const { return first[value.node] + value.index; }
+  BufferId BufferOf(GraphValue value) const { return buffer_of[OwnBufferOf(value)]; }
 };
 
 template <class Io>
@@ -83,7 +81,7 @@ void Fields(Io& io, Schedule& schedule) {
 /// caches. `epilogues`: calls of products may run kernels on parts of their results.
 Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true, bool epilogues = true);
 
-std::vector<int64_t> BytesOf(const Schedule& schedule);  ///< by buffer
+BufferMap<int64_t> BytesOf(const Schedule& schedule);
 
 std::string ToText(const Schedule& schedule, const Graph& graph);
 

@@ -11,12 +11,10 @@ namespace {
 constexpr int64_t kStreamBytes = 12 << 20;
 constexpr int64_t kCacheBytes = 40 << 20;
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
-int64_t TouchedBytes(const Command& command, const std::vector<int64_t>& bytes) {
+int64_t TouchedBytes(const Command& command, const BufferMap<int64_t>& bytes) {
   int64_t touched = 0;
-  for (int buffer : command.reads) touched += bytes[Index(buffer)];
-  for (int buffer : command.writes) touched += bytes[Index(buffer)];
+  for (BufferId buffer : command.reads) touched += bytes[buffer];
+  for (BufferId buffer : command.writes) touched += bytes[buffer];
   return touched;
 }
 
@@ -30,22 +28,22 @@ bool BeginsLines(const AccessMap& map, DType dtype) {
 
 }  // namespace
 
-std::vector<bool> BuffersRead(const Schedule& schedule) {
-  std::vector<bool> read(schedule.buffers.size());
+BufferMap<bool> BuffersRead(const Schedule& schedule) {
+  BufferMap<bool> read(schedule.buffers.size());
   for (const Command& command : schedule.commands) {
-    for (int buffer : command.reads) read[Index(buffer)] = true;
+    for (BufferId buffer : command.reads) read[buffer] = true;
   }
   return read;
 }
 
 void StreamResults(Launch& launch, const Command& command, const Schedule& schedule,
-                   const std::vector<int64_t>& bytes, const std::vector<bool>& read) {
+                   const BufferMap<int64_t>& bytes, const BufferMap<bool>& read) {
   if (command.is_call() || launch.kernel->lanes_along_rows) return;
   if (TouchedBytes(command, bytes) <= kCacheBytes) return;
   std::shared_ptr<Kernel> streaming;
-  for (int buffer : command.writes) {
-    if (read[Index(buffer)] || bytes[Index(buffer)] < kStreamBytes) continue;
-    DType dtype = schedule.buffers[Index(buffer)].dtype();
+  for (BufferId buffer : command.writes) {
+    if (read[buffer] || bytes[buffer] < kStreamBytes) continue;
+    DType dtype = schedule.buffers[buffer].dtype();
     for (size_t i = 0; i < launch.maps.size(); ++i) {
       const AccessMap& map = launch.maps[i];
       if (map.buffer != buffer || map.column != 1 || !BeginsLines(map, dtype)) continue;

@@ -8,12 +8,11 @@
 
 namespace hammock::compiler {
 
-/// By buffer: whether a command reads it.
-std::vector<bool> BuffersRead(const Schedule& schedule);
+/// Whether a command reads them.
+BufferMap<bool> BuffersRead(const Schedule& schedule);
 
-/// Gives the launch of a command another kernel where its results are such. `bytes` are those of
-/// the buffers.
+/// Gives the launch of a command another kernel where its results are such.
 void StreamResults(Launch& launch, const Command& command, const Schedule& schedule,
-                   const std::vector<int64_t>& bytes, const std::vector<bool>& read);
+                   const BufferMap<int64_t>& bytes, const BufferMap<bool>& read);
 
 }  // namespace hammock::compiler

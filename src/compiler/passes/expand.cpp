@@ -23,7 +23,7 @@ std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
   Inliner inliner(into, location, node.origin);
   std::vector<Tensor> operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i].node < 0) {
+    if (!node.inputs[i].node) {
       operands.emplace_back();
       continue;
     }
@@ -47,16 +47,16 @@ std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
 
 Graph ExpandComposites(Graph graph, const std::function<bool(const Graph&, NodeId)>& keep) {
   for (;;) {  // one level of them after another
-    std::vector<bool> expands(static_cast<size_t>(graph.size()));
+    NodeMap<bool> expands(graph.size());
     bool any = false;
-    for (NodeId id = 0; id < graph.size(); ++id) {
+    for (NodeId id : graph.ids()) {
       if (!graph[id].op->IsComposite() || (keep && keep(graph, id))) continue;
-      any = expands[static_cast<size_t>(id)] = true;
+      any = expands[id] = true;
     }
     if (!any) return graph;
     graph = EditGraph(std::move(graph),
                       [&](GraphEditor& editor, NodeId id, const GraphNode& node) -> Replacement {
-                        if (!expands[static_cast<size_t>(id)]) return std::nullopt;
+                        if (!expands[id]) return std::nullopt;
                         return ExpandNode(node, editor.graph());
                       });
   }

@@ -32,7 +32,7 @@ class Folder {
   Folder(Graph graph, const Evaluate& evaluate) : editor_(std::move(graph)), evaluate_(evaluate) {}
 
   Graph Run() {
-    for (NodeId id = 0; id < editor_.source().size(); ++id) {
+    for (NodeId id : editor_.source().ids()) {
       GraphNode node = editor_.Take(id);
       HostTensor value = ValueOf(node);
       if (auto number = IsConstant(node) ? std::nullopt : CommonElement(value)) {
@@ -46,15 +46,11 @@ class Folder {
   }
 
  private:
-  bool Known(GraphValue value) const {
-    return value.node >= 0 && known_[static_cast<size_t>(value.node)] >= 0;
-  }
-  const HostTensor& KnownValue(GraphValue value) const {
-    return values_[static_cast<size_t>(known_[static_cast<size_t>(value.node)])];
-  }
+  bool Known(GraphValue value) const { return value.node && known_[value.node] >= 0; }
+  const HostTensor& KnownValue(GraphValue value) const { return values_[known_[value.node]]; }
   /// Of the node that was appended last.
   void SetLast(HostTensor value) {
-    known_.resize(static_cast<size_t>(editor_.graph().size()), -1);
+    known_.resize(editor_.graph().size(), -1);
     if (!value.defined()) return;
     known_.back() = static_cast<int32_t>(values_.size());
     values_.push_back(std::move(value));
@@ -140,7 +136,7 @@ class Folder {
 
   GraphEditor editor_;
   const Evaluate& evaluate_;
-  std::vector<int32_t> known_;  // by node of the new graph, in values_; -1: not known
+  NodeMap<int32_t> known_;  // by node of the new graph, in values_; -1: not known
   std::vector<HostTensor> values_;
 };
 

@@ -9,8 +9,6 @@ namespace hammock {
 
 namespace {
 
-size_t Index(NodeId id) { return static_cast<size_t>(id); }
-
 /// A product, what follows it for each channel, and where its channels are.
 struct Chain {
   std::vector<NodeId> nodes;  // the product first
@@ -69,18 +67,18 @@ bool IsAffine(const OpDef* op) {
 
 /// How often each node is used, results included, and by whom last.
 struct Uses {
-  explicit Uses(const Graph& graph) : count(Index(graph.size())), user(Index(graph.size()), -1) {
-    for (NodeId id = 0; id < graph.size(); ++id) {
+  explicit Uses(const Graph& graph) : count(graph.size()), user(graph.size()) {
+    for (NodeId id : graph.ids()) {
       for (GraphValue input : graph[id].inputs) {
-        if (input.node < 0) continue;
-        ++count[Index(input.node)];
-        user[Index(input.node)] = id;
+        if (!input.node) continue;
+        ++count[input.node];
+        user[input.node] = id;
       }
     }
-    for (GraphValue output : graph.outputs()) ++count[Index(output.node)];
+    for (GraphValue output : graph.outputs()) ++count[output.node];
   }
-  std::vector<int> count;
-  std::vector<NodeId> user;
+  NodeMap<int> count;
+  NodeMap<NodeId> user;
 };
 
 /// Follows a product as long as its result is only scaled and shifted; nothing if it is not scaled.
@@ -88,8 +86,8 @@ std::optional<Chain> FindChain(const Graph& graph, const Uses& uses, NodeId id) 
   std::optional<Chain> chain = StartAt(graph, id);
   if (!chain) return std::nullopt;
   bool scaled = false;
-  for (NodeId last = id; uses.count[Index(last)] == 1 && uses.user[Index(last)] >= 0;) {
-    NodeId next = uses.user[Index(last)];
+  for (NodeId last = id; uses.count[last] == 1 && uses.user[last];) {
+    NodeId next = uses.user[last];
     const GraphNode& node = graph[next];
     if (!IsAffine(node.op) || node.types[0] != graph[id].types[0]) break;
     bool first = node.inputs[0].node == last;
@@ -109,19 +107,19 @@ class Folder {
 
   Graph Run() {
     Uses uses(graph_);
-    std::vector<std::optional<Chain>> ends(Index(graph_.size()));
-    std::vector<bool> gone(Index(graph_.size()));
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    NodeMap<std::optional<Chain>> ends(graph_.size());
+    NodeMap<bool> gone(graph_.size());
+    for (NodeId id : graph_.ids()) {
       std::optional<Chain> chain = FindChain(graph_, uses, id);
       if (!chain) continue;
-      for (NodeId node : chain->nodes) gone[Index(node)] = true;
-      ends[Index(chain->nodes.back())] = std::move(chain);
+      for (NodeId node : chain->nodes) gone[node] = true;
+      ends[chain->nodes.back()] = std::move(chain);
     }
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (ends[Index(id)]) {
+    for (NodeId id : graph_.ids()) {
+      if (ends[id]) {
         editor_.For(graph_[id]);
-        editor_.Replace(id, Fold(*ends[Index(id)]));
-      } else if (!gone[Index(id)]) {
+        editor_.Replace(id, Fold(*ends[id]));
+      } else if (!gone[id]) {
         editor_.Keep(id, editor_.Take(id));
       }
     }

@@ -57,9 +57,9 @@ std::vector<GraphValue> GraphBuilder::Inline(const Graph& body,
                                              std::span<const GraphValue> operands) {
   ValueMap map(body);
   for (size_t i = 0; i < operands.size(); ++i) map.Set(body.inputs()[i], operands[i]);
-  const NodeId first = out_.size();
+  const NodeId first(out_.size());
   AppendNodes(body, map, out_);
-  for (NodeId id = first; id < out_.size(); ++id) {
+  for (NodeId id = first; out_.Contains(id); ++id) {
     out_.mutable_node(id).location = location_;
     out_.mutable_node(id).origin = origin_;
   }

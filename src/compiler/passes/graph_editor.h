@@ -56,7 +56,7 @@ class GraphBuilder {
  protected:
   Graph out_;
   LocationId location_ = 0;
-  int32_t origin_ = -1;
+  NodeId origin_;
 };
 
 /// Goes through a graph, node by node in its order, and builds another one.
@@ -100,8 +100,7 @@ using Replacement = std::optional<std::vector<GraphValue>>;
 template <class Source, class Edit>
 Graph EditGraph(Source&& source, const Edit& edit) {
   GraphEditor editor(std::forward<Source>(source));
-  const int size = editor.source().size();
-  for (NodeId id = 0; id < size; ++id) {
+  for (NodeId id : editor.source().ids()) {
     GraphNode node = editor.Take(id);
     if (Replacement values = edit(editor, id, node)) {
       editor.Replace(id, *values);

@@ -40,7 +40,7 @@ void MakeOperandsExplicit(GraphEditor& editor, GraphNode& node) {
 
 /// Dims 0 and -1 may be named of a tensor that has none; a primitive then names none.
 void DropDimsOfScalar(GraphNode& node, const Graph& out) {
-  if (!node.op->IsPrimitive() || node.inputs.empty() || node.inputs[0].node < 0) return;
+  if (!node.op->IsPrimitive() || node.inputs.empty() || !node.inputs[0].node) return;
   if (out.TypeOf(node.inputs[0]).rank() > 0) return;
   for (size_t i = 0; i < node.attrs.size(); ++i) {
     bool is_dims = node.attrs[i].kind() == Attr::Kind::kInts &&
@@ -52,10 +52,10 @@ void DropDimsOfScalar(GraphNode& node, const Graph& out) {
 }  // namespace
 
 Graph MakeExplicit(Graph graph) {
-  const std::vector<bool> needed = NeededNodes(graph);
+  const NodeMap<bool> needed = NeededNodes(graph);
   GraphEditor editor(std::move(graph));
-  for (NodeId id = 0; id < editor.source().size(); ++id) {
-    if (!needed[static_cast<size_t>(id)]) continue;
+  for (NodeId id : editor.source().ids()) {
+    if (!needed[id]) continue;
     GraphNode node = editor.Take(id);
     if (node.op->IsElementwise() && node.op->IsPrimitive()) MakeOperandsExplicit(editor, node);
     DropDimsOfScalar(node, editor.graph());

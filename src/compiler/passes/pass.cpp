@@ -33,7 +33,8 @@ constinit thread_local std::vector<PassResult>* listener = nullptr;
 Graph RunInBodies(const Pass& pass, Graph graph) {
   if (!graph.dim_params.empty()) return graph;
   graph = pass.run(std::move(graph));
-  for (NodeId id = 0; pass.in_bodies && id < graph.size(); ++id) {
+  if (!pass.in_bodies) return graph;
+  for (NodeId id : graph.ids()) {
     for (Attr& attr : graph.mutable_node(id).attrs) {
       if (attr.kind() != Attr::Kind::kGraph) continue;
       Graph body = RunInBodies(pass, attr.graph());

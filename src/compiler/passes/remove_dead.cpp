@@ -6,10 +6,10 @@
 namespace hammock {
 
 Graph RemoveDead(Graph graph) {
-  const std::vector<bool> needed = NeededNodes(graph);
+  const NodeMap<bool> needed = NeededNodes(graph);
   GraphEditor editor(std::move(graph));
-  for (NodeId id = 0; id < editor.source().size(); ++id) {
-    if (needed[static_cast<size_t>(id)]) editor.Keep(id, editor.Take(id));
+  for (NodeId id : editor.source().ids()) {
+    if (needed[id]) editor.Keep(id, editor.Take(id));
   }
   return editor.Finish();
 }

@@ -18,7 +18,7 @@ Graph Rewriter::Run(Graph graph) {
   GraphEditor editor(std::move(graph));
   editor_ = &editor;
   may_raise_.clear();
-  for (NodeId id = 0; id < editor.source().size(); ++id) {
+  for (NodeId id : editor.source().ids()) {
     GraphNode node = editor.Take(id);
     if (std::optional<GraphValue> instead = Try(node)) {
       editor.Replace(id, *instead);
@@ -38,7 +38,7 @@ GraphValue Rewriter::Make(const OpDef& op, std::vector<GraphValue> inputs, std::
 
 GraphValue Rewriter::Append(GraphNode node) {
   bool may_raise = node.op->can_fail;
-  for (GraphValue input : node.inputs) may_raise |= input.node >= 0 && MayRaise(input);
+  for (GraphValue input : node.inputs) may_raise |= input.node && MayRaise(input);
   may_raise_.push_back(may_raise);
   return editor_->Append(std::move(node));
 }

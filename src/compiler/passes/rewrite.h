@@ -39,7 +39,7 @@ class Rewriter {
   const OpDef* OpOf(GraphValue value) const { return editor_->OpOf(value); }
   /// Whether an op that can fail lies on the way to `value`. A rule that drops an operand asks, so
   /// that no error is lost.
-  bool MayRaise(GraphValue value) const { return may_raise_[static_cast<size_t>(value.node)]; }
+  bool MayRaise(GraphValue value) const { return may_raise_[value.node]; }
   /// A new node instead of the one that is being rewritten, itself rewritten.
   GraphValue Make(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
                   const Shape& type);
@@ -56,7 +56,7 @@ class Rewriter {
   std::vector<std::vector<RewriteRule>> by_op_;  // by the op's number, made when first met
   std::vector<bool> known_op_;
   GraphEditor* editor_ = nullptr;
-  std::vector<bool> may_raise_;  // by node of the new graph
+  NodeMap<bool> may_raise_;  // of the new graph
   int depth_ = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 Hash128 HashOfNode(const GraphNode& node) {
   Hash128 hash = node.op->info().seed;
   for (GraphValue input : node.inputs) {
-    hash = Combine(hash, static_cast<uint64_t>(static_cast<uint32_t>(input.node)) |
+    hash = Combine(hash, static_cast<uint64_t>(static_cast<uint32_t>(input.node.number())) |
                              static_cast<uint64_t>(static_cast<uint32_t>(input.index)) << 32);
   }
   for (const Attr& attr : node.attrs) hash = Combine(hash, attr.hash());
@@ -38,9 +38,9 @@ class NodeTable {
     const Hash128 hash = HashOfNode(node);
     for (size_t at = hash.lo;; ++at) {
       Slot& slot = slots_[at & (slots_.size() - 1)];
-      if (slot.node < 0) {
-        slot = {hash.hi, graph.size()};
-        return graph.size();
+      if (!slot.node) {
+        slot = {hash.hi, NodeId(graph.size())};
+        return slot.node;
       }
       if (slot.hash == hash.hi && Equal(graph[slot.node], node)) return slot.node;
     }
@@ -49,7 +49,7 @@ class NodeTable {
  private:
   struct Slot {
     uint64_t hash = 0;
-    NodeId node = -1;
+    NodeId node;
   };
   std::vector<Slot> slots_;
 };
@@ -57,13 +57,13 @@ class NodeTable {
 }  // namespace
 
 Graph ShareEqual(Graph graph) {
-  NodeTable known(static_cast<size_t>(graph.size()));
+  NodeTable known(graph.size());
   GraphEditor editor(std::move(graph));
-  for (NodeId id = 0; id < editor.source().size(); ++id) {
+  for (NodeId id : editor.source().ids()) {
     GraphNode node = editor.Take(id);
     if (!TypeIsGiven(*node.op) && EffectOf(node) == Effect::kPure) {
       NodeId equal = known.FindOrAdd(editor.graph(), node);
-      if (equal < editor.graph().size()) {
+      if (editor.graph().Contains(equal)) {
         editor.ReplaceBy(id, equal);
         continue;
       }

@@ -7,8 +7,6 @@
 namespace hammock {
 namespace {
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 bool IsFree(const DerivedSizes& derived, size_t p) {
@@ -21,7 +19,7 @@ int64_t ValueOf(const lazy::DerivedSize& derived, std::span<const int64_t> sizes
   int64_t value = derived.coefficient;
   bool overflows = false;
   for (int factor : derived.factors) {
-    overflows |= __builtin_mul_overflow(value, sizes[Index(factor)], &value);
+    overflows |= __builtin_mul_overflow(value, sizes[factor], &value);
   }
   overflows |= __builtin_add_overflow(value, derived.offset, &value);
   if (overflows) Throw(ErrorCode::kValue, "a size overflows");
@@ -41,7 +39,7 @@ std::vector<int64_t> AllSizes(const DerivedSizes& derived, std::span<const int64
   for (bool found = true; found;) {
     found = false;
     for (size_t p = 0; p < sizes.size(); ++p) {
-      auto is_known = [&](int factor) { return known[Index(factor)]; };
+      auto is_known = [&](int factor) { return known[factor]; };
       if (known[p] || !std::ranges::all_of(derived[p].factors, is_known)) continue;
       sizes[p] = ValueOf(derived[p], sizes);
       known[p] = found = true;

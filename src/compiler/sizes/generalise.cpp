@@ -8,6 +8,7 @@
 
 #include "base/throw.h"
 #include "ir/graph_access.h"
+#include "ir/id_format.h"
 #include "ir/infer.h"
 
 namespace hammock {
@@ -34,8 +35,7 @@ bool Agrees(const DimExpr& expr, const std::vector<Values>& parameters, const Va
   for (size_t sample = 0; sample < values.size(); ++sample) {
     __int128 sum = expr.constant;
     for (auto [parameter, coefficient] : expr.terms) {
-      sum +=
-          static_cast<__int128>(coefficient) * parameters[static_cast<size_t>(parameter)][sample];
+      sum += static_cast<__int128>(coefficient) * parameters[parameter][sample];
     }
     if (sum != values[sample]) return false;
   }
@@ -119,7 +119,7 @@ class Solver {
   /// coefficient * parameter + constant, through the first two samples at which the parameter
   /// differs.
   void Line(int p, bool constant) {
-    const Values& x = parameters_[static_cast<size_t>(p)];
+    const Values& x = parameters_[p];
     size_t other = 1;
     while (x[other] == x[0]) ++other;
     int64_t rise = values_[other] - values_[0], run = x[other] - x[0];
@@ -136,8 +136,7 @@ class Solver {
     for (int p = 0; p < count(); ++p) {
       for (int q = p + 1; q < count(); ++q) {
         for (auto [a, b] : kSigns) {
-          int64_t rest = values_[0] - a * parameters_[static_cast<size_t>(p)][0] -
-                         b * parameters_[static_cast<size_t>(q)][0];
+          int64_t rest = values_[0] - a * parameters_[p][0] - b * parameters_[q][0];
           if (rest == 0 || constant) Offer({rest, {{p, a}, {q, b}}});
         }
       }
@@ -148,8 +147,7 @@ class Solver {
   void Remainders() {
     for (int p = 0; p < count(); ++p) {
       for (int q = 0; q < count(); ++q) {
-        const Values &x = parameters_[static_cast<size_t>(p)],
-                     &y = parameters_[static_cast<size_t>(q)];
+        const Values &x = parameters_[p], &y = parameters_[q];
         size_t other = 1;
         while (y[other] == y[0]) ++other;
         int64_t rise = x[other] - x[0] - (values_[other] - values_[0]), run = y[other] - y[0];
@@ -256,7 +254,7 @@ class Derivation {
 
   void Set(size_t p, const lazy::DerivedSize& derived) {
     derived_[p] = derived;
-    for (int factor : derived.factors) is_factor_[static_cast<size_t>(factor)] = true;
+    for (int factor : derived.factors) is_factor_[factor] = true;
   }
 
   const std::vector<Values>& parameters_;
@@ -439,7 +437,7 @@ Graph InferredAt(Graph traced, const SizeRule& rule, std::vector<int64_t> parame
   const std::vector<SizeSlot> slots = SizeSlotsOf(traced);
   std::vector<const Shape*> in;
   auto next = rule.traced.begin();
-  for (NodeId id = 0; id < traced.size(); ++id) {
+  for (NodeId id : traced.ids()) {
     GraphNode& node = traced.mutable_node(id);
     auto begin = next;
     std::vector<SizeSlot> set;
@@ -453,7 +451,7 @@ Graph InferredAt(Graph traced, const SizeRule& rule, std::vector<int64_t> parame
     if (TypeIsGiven(*node.op)) continue;
     in.clear();
     for (GraphValue input : node.inputs) {
-      in.push_back(input.node < 0 ? nullptr : &traced.TypeOf(input));
+      in.push_back(!input.node ? nullptr : &traced.TypeOf(input));
     }
     node.types = InferShapes(*node.op, in, node.attrs);
     // Parameters that this node defines, and those that follow from them.
@@ -462,7 +460,7 @@ Graph InferredAt(Graph traced, const SizeRule& rule, std::vector<int64_t> parame
       auto defined = std::ranges::find(rule.defined_at, at->first);
       if (defined == rule.defined_at.end() || slot.kind != SizeSlot::kDim) continue;
       auto p = static_cast<size_t>(defined - rule.defined_at.begin());
-      parameters[p] = node.types[static_cast<size_t>(slot.which)].size(slot.position);
+      parameters[p] = node.types[slot.which].size(slot.position);
       for (size_t later = p + 1; later < parameters.size(); ++later) {
         const lazy::DerivedSize& derived = rule.derived[later];
         if (!derived.factors.empty()) parameters[later] = ValueOf(derived, parameters);
@@ -489,7 +487,7 @@ void SetExprs(Graph& graph, const std::vector<DimParam>& params, const ExprsInSl
     list[{slot->node, slot->which, slot->position}] = *expr;
   }
   for (const auto& [where, inner] : in_bodies) {
-    Attr& attr = graph.mutable_node(where.first).attrs[static_cast<size_t>(where.second)];
+    Attr& attr = graph.mutable_node(where.first).attrs[where.second];
     auto body = std::make_shared<Graph>(attr.graph());
     SetExprs(*body, params, inner);
     attr = Attr(std::shared_ptr<const Graph>(std::move(body)));

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kWidth = 16;  // much larger sizes are better off with a schedule of their own
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
 Scalar NumberIn(int64_t bits, DType dtype) {
   HostTensor tensor(Shape(dtype, {}));
   std::memcpy(tensor.mutable_data(), &bits, static_cast<size_t>(tensor.bytes()));
@@ -49,10 +47,10 @@ void ForEachNumber(AnyLaunch& launch, const Visit& visit) {
   }
 }
 
-template <class List>
-void AddList(std::vector<int64_t>& words, const List& list) {
-  words.push_back(static_cast<int64_t>(list.size()));
-  words.insert(words.end(), list.begin(), list.end());
+template <class Ids>
+void AddList(std::vector<int64_t>& words, const Ids& ids) {
+  words.push_back(static_cast<int64_t>(ids.size()));
+  for (auto id : ids) words.push_back(id.number());
 }
 
 /// The parts in which schedules must agree, besides the kernels.
@@ -63,12 +61,12 @@ std::vector<int64_t> WordsOf(const Schedule& schedule) {
   AddList(words, schedule.outputs);
   AddList(words, schedule.buffer_of);
   for (const Command& command : schedule.commands) {
-    words.insert(words.end(), {command.node, command.row_loops, command.updates});
+    words.insert(words.end(), {command.node.number(), command.row_loops, command.updates.number()});
     AddList(words, command.nodes);
     AddList(words, command.reads);
     AddList(words, command.writes);
     words.push_back(static_cast<int64_t>(command.launch.outer.size()));
-    for (const AccessMap& map : command.launch.maps) words.push_back(map.buffer);
+    for (const AccessMap& map : command.launch.maps) words.push_back(map.buffer.number());
     if (!command.launch.kernel) continue;
     ForEachNumber(command.launch, [&](int64_t number, const DType* constant) {
       if (!constant) return;
@@ -213,7 +211,7 @@ bool SizedSchedule::Fit(const std::vector<Sample>& samples, const std::vector<in
   fit(
       [](const Sample& sample) -> auto& { return sample.graph.sizes; },
       [&](int i, SizePolynomial polynomial) {
-        slots_.push_back(slots[Index(i)]);
+        slots_.push_back(slots[i]);
         sizes_.push_back(std::move(polynomial));
         graph_indices_.push_back(i);
       });
@@ -237,7 +235,7 @@ bool SizedSchedule::Gives(const SizedPlanner& planner, const Skeleton& base,
     std::vector<int64_t> expected = base.sizes;
     const Basis basis = BasisAt(sizes);
     for (size_t i = 0; i < sizes_.size(); ++i) {
-      expected[Index(graph_indices_[i])] = SizeGrid::Evaluate(sizes_[i], basis);
+      expected[graph_indices_[i]] = SizeGrid::Evaluate(sizes_[i], basis);
     }
     return skeleton.sizes == expected;
   } catch (const Error&) {
@@ -257,19 +255,17 @@ void SizedSchedule::FindVaryingCommands() {
     if (command.is_call()) {
       varies |= NodeVaries(command.node);
       for (GraphValue input : base_.graph[command.node].inputs) {
-        varies |= input.node >= 0 && NodeVaries(input.node);
+        varies |= input.node && NodeVaries(input.node);
       }
     }
     varies_.push_back(varies);
   }
 }
 
-std::vector<int64_t> SizedSchedule::BytesAt(const Basis& basis) const {
-  std::vector<int64_t> bytes;
-  bytes.reserve(base_.schedule.buffers.size());
-  for (const BufferType& type : base_.schedule.buffers) bytes.push_back(type.bytes());
+BufferMap<int64_t> SizedSchedule::BytesAt(const Basis& basis) const {
+  BufferMap<int64_t> bytes = BytesOf(base_.schedule);
   for (const auto& [buffer, polynomial] : buffer_bytes_) {
-    bytes[Index(buffer)] = SizeGrid::Evaluate(polynomial, basis);
+    bytes[BufferId(buffer)] = SizeGrid::Evaluate(polynomial, basis);
   }
   return bytes;
 }
@@ -296,8 +292,7 @@ GraphNode SizedSchedule::NodeAt(NodeId id, const Basis& basis) const {
   auto first = std::ranges::lower_bound(slots_, id, {}, &SizeSlot::node), last = first;
   std::vector<int64_t> sizes;
   for (; last != slots_.end() && last->node == id; ++last) {
-    size_t at = static_cast<size_t>(last - slots_.begin());
-    sizes.push_back(SizeGrid::Evaluate(sizes_[at], basis));
+    sizes.push_back(SizeGrid::Evaluate(sizes_[last - slots_.begin()], basis));
   }
   SetSizes(node, std::span(first, last), sizes);
   return node;
@@ -308,9 +303,9 @@ Graph SizedSchedule::CallAt(size_t command, const Basis& basis) const {
   GraphNode node = NodeAt(base_.schedule.commands[command].node, basis);
   std::map<GraphValue, GraphValue> inputs;
   for (GraphValue& input : node.inputs) {
-    if (input.node < 0) continue;
+    if (!input.node) continue;
     auto [at, is_new] = inputs.try_emplace(input);
-    if (is_new) at->second = one.AddInput(NodeAt(input.node, basis).types[Index(input.index)]);
+    if (is_new) at->second = one.AddInput(NodeAt(input.node, basis).types[input.index]);
     input = at->second;
   }
   one.Append(std::move(node));
@@ -320,10 +315,9 @@ Graph SizedSchedule::CallAt(size_t command, const Basis& basis) const {
 ScheduledGraph SizedSchedule::At(const Basis& basis) const {
   ScheduledGraph at = base_;
   at.schedule.buffers.clear();
-  for (NodeId id = 0; id < at.graph.size(); ++id) {
+  for (NodeId id : at.graph.ids()) {
     if (NodeVaries(id)) at.graph.mutable_node(id) = NodeAt(id, basis);
-    const std::vector<Shape>& types = at.graph[id].types;
-    at.schedule.buffers.insert(at.schedule.buffers.end(), types.begin(), types.end());
+    for (const Shape& type : at.graph[id].types) at.schedule.buffers.push_back(type);
   }
   for (size_t i = 0; i < at.schedule.commands.size(); ++i) {
     at.schedule.commands[i].launch = LaunchAt(i, basis);

@@ -63,7 +63,7 @@ class SizedSchedule {
   }
   /// Whether the launch of a command, or the types and attributes of what it calls, vary.
   bool varies(size_t command) const { return varies_[command]; }
-  std::vector<int64_t> BytesAt(const Basis& basis) const;  ///< by buffer
+  BufferMap<int64_t> BytesAt(const Basis& basis) const;
   Launch LaunchAt(size_t command, const Basis& basis) const;
   /// The called node alone, the last of its graph: its operands are inputs.
   Graph CallAt(size_t command, const Basis& basis) const;

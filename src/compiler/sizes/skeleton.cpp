@@ -17,7 +17,7 @@ void Visit(const Graph& graph, Sink& sink);
 
 template <class Sink>
 void VisitAttr(const GraphNode& node, NodeId id, int index, Sink& sink) {
-  const Attr& attr = node.attrs[static_cast<size_t>(index)];
+  const Attr& attr = node.attrs[index];
   bool constant = node.op == &ops::kConstant && index == 0;
   auto kind = constant ? SizeSlot::kConstant : SizeSlot::kAttribute;
   if (attr.kind() == Attr::Kind::kGraph && HasBodies(*node.op)) {
@@ -43,11 +43,11 @@ void VisitAttr(const GraphNode& node, NodeId id, int index, Sink& sink) {
 template <class Sink>
 void Visit(const Graph& graph, Sink& sink) {
   auto value = [&](GraphValue v) {
-    sink.Word(static_cast<uint64_t>(static_cast<uint32_t>(v.node)) << 32 |
+    sink.Word(static_cast<uint64_t>(static_cast<uint32_t>(v.node.number())) << 32 |
               static_cast<uint32_t>(v.index));
   };
   sink.Word(static_cast<uint64_t>(graph.size()));
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     const GraphNode& node = graph[id];
     sink.Word(static_cast<uint64_t>(node.op->info().id) << 32 | node.inputs.size() << 16 |
               node.types.size());
@@ -55,7 +55,7 @@ void Visit(const Graph& graph, Sink& sink) {
     for (int i = 0; i < static_cast<int>(node.attrs.size()); ++i) VisitAttr(node, id, i, sink);
     auto kind = node.op == &ops::kInput ? SizeSlot::kInputDim : SizeSlot::kDim;
     for (int i = 0; i < static_cast<int>(node.types.size()); ++i) {
-      const Shape& type = node.types[static_cast<size_t>(i)];
+      const Shape& type = node.types[i];
       sink.Word(static_cast<uint64_t>(type.dtype()) << 8 | static_cast<uint64_t>(type.rank()));
       for (int dim = 0; dim < type.rank(); ++dim) sink.Size(type.size(dim), {kind, id, i, dim});
     }
@@ -89,16 +89,16 @@ struct PlaceSink {
 
 void SetSize(GraphNode& node, const SizeSlot& slot, int64_t size) {
   if (slot.kind == SizeSlot::kDim || slot.kind == SizeSlot::kInputDim) {
-    Shape& type = node.types[static_cast<size_t>(slot.which)];
+    Shape& type = node.types[slot.which];
     Dims sizes = type.sizes();
     sizes[slot.position] = size;
     type = type.With(sizes);
     return;
   }
-  Attr& attr = node.attrs[static_cast<size_t>(slot.which)];
+  Attr& attr = node.attrs[slot.which];
   if (attr.kind() == Attr::Kind::kInts) {
     std::vector<int64_t> values = attr.ints();
-    values[static_cast<size_t>(slot.position)] = size;
+    values[slot.position] = size;
     attr = Attr(std::move(values));
   } else {
     attr = Attr(NumberOfSize(size, attr.scalar()));
@@ -132,7 +132,7 @@ void SetSizes(GraphNode& node, std::span<const SizeSlot> slots, std::span<const 
       continue;
     }
     // A body is copied once.
-    Attr& attr = node.attrs[static_cast<size_t>(slots[i].which)];
+    Attr& attr = node.attrs[slots[i].which];
     auto body = std::make_shared<Graph>(attr.graph());
     const int which = slots[i].which;
     for (; i < slots.size() && slots[i].inside && slots[i].which == which; ++i) {

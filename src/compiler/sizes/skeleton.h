@@ -22,7 +22,7 @@ struct Skeleton {
 struct SizeSlot {
   enum Kind : uint8_t { kInputDim, kDim, kAttribute, kConstant };
   Kind kind = kDim;
-  NodeId node = -1;
+  NodeId node;
   int which = 0;     ///< output, or attribute
   int position = 0;  ///< dim, or position in a list
   /// The slot in the graph that the attribute is, such as the body of a loop. The kind is

@@ -39,11 +39,11 @@ void InferCall(const hammock::InferCall& call) {
 }
 
 std::vector<Tensor> ExpandSized(const ExpandCall& call, const Graph& body) {
-  std::vector<std::vector<Tensor>> values;
-  values.reserve(static_cast<size_t>(body.size()));
+  NodeMap<std::vector<Tensor>> values;
+  values.reserve(body.size());
   size_t next_input = 0;
   auto at = [&](GraphValue value) {
-    return value.node < 0 ? Tensor() : values[static_cast<size_t>(value.node)].at(value.index);
+    return !value.node ? Tensor() : values[value.node].at(value.index);
   };
   for (const GraphNode& node : body.nodes()) {
     if (node.op == &kInput) {

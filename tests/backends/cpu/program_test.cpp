@@ -150,7 +150,8 @@ TEST(Program, BytesThatOnlyAreHandedOnAreNotCopied) {
   ASSERT_EQ(schedule.commands.size(), 2u);
   EXPECT_TRUE(schedule.commands[0].launch.kernel);
   EXPECT_TRUE(schedule.commands[1].writes.empty());  // it looks at the condition
-  EXPECT_EQ(schedule.outputs, (std::vector<int>{0, 3, 3}));
+  EXPECT_EQ(schedule.outputs,
+            (std::vector{compiler::BufferId(0), compiler::BufferId(3), compiler::BufferId(3)}));
 }
 
 TEST(Program, WhatSharesABufferIsRead) {
@@ -171,7 +172,7 @@ TEST(Program, WhatSharesABufferIsRead) {
   auto result = RunProgram(program, inputs);
   const int32_t* got = reinterpret_cast<const int32_t*>(result[0].data());
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(got[i], std::bit_cast<int32_t>(-values[static_cast<size_t>(i)]) + 1);
+    EXPECT_EQ(got[i], std::bit_cast<int32_t>(-values[i]) + 1);
   }
   inputs[1][0] = 0;
   EXPECT_THROW(RunProgram(program, inputs), Error);

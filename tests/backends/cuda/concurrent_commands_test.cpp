@@ -184,7 +184,7 @@ TEST(JointKernel, LaunchesOfOneKernelHaveOneBody) {
   Grid grid = joint.grid();
   EXPECT_EQ(grid.x, 1u + 1u + 69u);
   std::vector<uint64_t> words =
-      joint.Arguments(std::vector<uint64_t>(schedule.buffers.size()), {0, 0, 0});
+      joint.Arguments(compiler::BufferMap<uint64_t>(schedule.buffers.size()), {0, 0, 0});
   EXPECT_EQ(words[1], 1 | uint64_t{1} << 32);
   EXPECT_EQ(words[2], 2 | uint64_t{69} << 32);
 }

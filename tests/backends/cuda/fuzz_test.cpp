@@ -24,7 +24,7 @@ Graph Alone(const Graph& graph, const GraphNode& node) {
   Graph one;
   GraphNode copy = node;
   for (GraphValue& input : copy.inputs) {
-    input = input.node < 0 ? GraphValue{} : one.AddInput(graph.TypeOf(input));
+    input = !input.node ? GraphValue{} : one.AddInput(graph.TypeOf(input));
   }
   NodeId id = one.Append(copy);
   for (size_t i = 0; i < node.types.size(); ++i) one.AddOutput({id, static_cast<int32_t>(i)});
@@ -32,7 +32,7 @@ Graph Alone(const Graph& graph, const GraphNode& node) {
 }
 
 bool CanRun(const Graph& graph) {
-  for (NodeId id = 0; id < graph.size(); ++id) {
+  for (NodeId id : graph.ids()) {
     if (!graph[id].op->IsPrimitive() || !WhyNot(graph, id).empty()) return false;
   }
   return true;
@@ -67,18 +67,18 @@ std::unique_ptr<PreparedCase> Prepare(uint64_t seed, const std::shared_ptr<Machi
 /// Counts it in `compared`, unless the interpreter refuses it.
 void Check(const PreparedCase& prepared, Machine& machine, uint64_t& compared) {
   const Graph& graph = prepared.test.graph;
-  std::vector<std::vector<HostTensor>> values;
+  NodeMap<std::vector<HostTensor>> values;
   size_t next_input = 0;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    const size_t i = static_cast<size_t>(id);
+  for (NodeId id : graph.ids()) {
+    const int i = id.number();
     if (!prepared.programs[i]) {
       values.push_back({prepared.test.inputs[next_input++]});
       continue;
     }
     std::vector<HostTensor> operands;
     for (GraphValue input : graph[id].inputs) {
-      if (input.node < 0) continue;
-      operands.push_back(values[static_cast<size_t>(input.node)][static_cast<size_t>(input.index)]);
+      if (!input.node) continue;
+      operands.push_back(values[input.node][input.index]);
     }
     std::vector<HostTensor> expected;
     try {
@@ -96,10 +96,7 @@ void Check(const PreparedCase& prepared, Machine& machine, uint64_t& compared) {
         RunProgram(machine, *prepared.whole, graph, prepared.test.inputs, runs);
     for (size_t i = 0; i < results.size(); ++i) {
       GraphValue output = graph.outputs()[i];
-      ASSERT_EQ(fuzz::CompareBits(
-                    results[i],
-                    values[static_cast<size_t>(output.node)][static_cast<size_t>(output.index)]),
-                "")
+      ASSERT_EQ(fuzz::CompareBits(results[i], values[output.node][output.index]), "")
           << "seed " << prepared.seed << ", output " << i
           << (runs > 1 ? ", in a CUDA graph\n" : "\n") << prepared.whole->ToText("cuda");
     }

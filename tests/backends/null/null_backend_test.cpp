@@ -40,7 +40,7 @@ TEST(NullBackend, HasOneDeviceAndRunsEverything) {
   EXPECT_EQ(Backend().GetDefaultDeviceType()->toString(), "null");
   EXPECT_EQ(Backend().GetBackendDevices().size(), 1u);
   EXPECT_THROW(Backend().SetDefaultDeviceOrdinal(3), ValueError);
-  EXPECT_EQ(Backend().QueryCapability(Graph(), 0, Device0()).verdict,
+  EXPECT_EQ(Backend().QueryCapability(Graph(), NodeId(0), Device0()).verdict,
             lazy::Capability::Verdict::kRun);
   EXPECT_EQ(Backend().GetMemoryInfo(Device0()).in_use, 0);
   EXPECT_NE(Backend().CreateMetricReport().find("computations_run"), std::string::npos);

@@ -108,7 +108,7 @@ TEST(Loop, ErrorsNameTheOuterNodeAndTheInnerOp) {
            {Make(i64, {}, {7})});
     ADD_FAILURE() << "no error";
   } catch (const lazy::ExecutionError& error) {
-    EXPECT_EQ(error.node(), 1);
+    EXPECT_EQ(error.node(), NodeId(1));
     EXPECT_EQ(error.where(), "body.cpp:3");
     EXPECT_EQ(error.message(),
               "floor_divide: ZeroDivisionError: integer division by zero (in %2 = floor_divide "

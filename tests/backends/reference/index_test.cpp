@@ -30,7 +30,7 @@ TEST(Gather, OutOfBoundsNamesOpNodeAndLocation) {
       RunText(kGather, {kNine, Make(i64, {2, 2}, {0, 0, index, 0})});
       ADD_FAILURE() << "no error for " << index;
     } catch (const lazy::ExecutionError& error) {
-      EXPECT_EQ(error.node(), 2);
+      EXPECT_EQ(error.node(), NodeId(2));
       EXPECT_EQ(error.code(), ErrorCode::kIndexOutOfRange);
       EXPECT_EQ(std::string(error.what()),
                 fmt::format("gather: index {} is out of bounds for dimension 0 with size 3 (in %2 "

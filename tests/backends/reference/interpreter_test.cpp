@@ -118,7 +118,7 @@ TEST(Interpreter, ErrorsOfHooksNameTheNode) {
     Interpret(graph, std::vector{Make(f32, {1, 2})}, &hooks);
     ADD_FAILURE() << "no error";
   } catch (const lazy::ExecutionError& error) {
-    EXPECT_EQ(error.node(), 2);
+    EXPECT_EQ(error.node(), NodeId(2));
     EXPECT_EQ(std::string(error.what()),
               "injected (in %2 = mul f32[2], f32[2] : f32[2]) [at step.cpp:5] (HM0025)");
   }

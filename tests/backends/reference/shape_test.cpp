@@ -77,7 +77,7 @@ TEST(Shape, DynamicSliceOutOfRangeRaises) {
       RunText(kDynamic, {kSix, Make(i64, {}, {start})});
       ADD_FAILURE() << "no error at start " << start;
     } catch (const lazy::ExecutionError& error) {
-      EXPECT_EQ(error.node(), 2);
+      EXPECT_EQ(error.node(), NodeId(2));
       EXPECT_EQ(error.code(), ErrorCode::kIndexOutOfRange);
       EXPECT_EQ(error.where(), "model.cpp:7");
       EXPECT_EQ(error.message(),

@@ -16,7 +16,7 @@ std::vector<std::string> CommandsOf(const std::string& text) {
   Graph graph = SplitReductions(ParseGraph(text));
   Verify(graph);
   Schedule schedule = MakeSchedule(graph);
-  std::vector<int64_t> sizes;
+  BufferMap<int64_t> sizes;
   for (const BufferType& type : schedule.buffers) sizes.push_back(type.numel());
   std::vector<std::string> commands;
   for (const Command& command : schedule.commands) {
@@ -153,7 +153,7 @@ TEST(AttachEpilogues, AResultThatOthersReadIsStored) {
     return %3, %2)");
   Schedule schedule = MakeSchedule(graph);
   ASSERT_EQ(schedule.commands.size(), 1u);
-  EXPECT_EQ(schedule.commands[0].writes, (std::vector<int>{3, 2}));
+  EXPECT_EQ(schedule.commands[0].writes, (std::vector{BufferId(3), BufferId(2)}));
 }
 
 TEST(AttachEpilogues, WhatOnlyTheEpilogueReadsTakesNoMemory) {

@@ -23,7 +23,7 @@ Scheduled ScheduleOf(const std::string& text) {
   Scheduled result{SplitReductions(ParseGraph(text)), {}};
   Verify(result.graph);
   result.schedule = MakeSchedule(result.graph);
-  std::vector<int64_t> sizes;
+  BufferMap<int64_t> sizes;
   for (const BufferType& type : result.schedule.buffers) sizes.push_back(type.numel());
   for (const Command& command : result.schedule.commands) {
     if (command.launch.kernel) CheckBounds(command.launch, sizes);
@@ -106,7 +106,7 @@ TEST(Schedule, ViewsAreStridesAndReshapesAreNothing) {
                       "  a1 = b4 at 0 + [] + row*8 + column*1\n"),
             std::string::npos)
       << text;
-  EXPECT_EQ(s.schedule.outputs, std::vector<int>{4});
+  EXPECT_EQ(s.schedule.outputs, std::vector{BufferId(4)});
 }
 
 TEST(Schedule, AKernelDoesNotReadElementsThatItComputesElsewhere) {
@@ -212,7 +212,7 @@ TEST(MemoryPlan, WhatLivesAtOnceDoesNotOverlapAndTheRestDoes) {
   EXPECT_EQ(plan.arena_bytes, 2 * 32 * 32 * 4);
   EXPECT_EQ(plan.output_bytes, 32 * 32 * 4);
   for (size_t i = 0; i + 1 < s.schedule.commands.size() - 1; ++i) {
-    EXPECT_NE(plan.offset[i + 1], plan.offset[i + 2]);
+    EXPECT_NE(plan.offset[BufferId(i + 1)], plan.offset[BufferId(i + 2)]);
   }
 }
 
@@ -225,8 +225,8 @@ TEST(MemoryPlan, ScratchIsApartFromWhatItsCommandUses) {
   MemoryPlan plan = PlanMemory(s.schedule, std::vector<int64_t>(s.schedule.commands.size(), 1000));
   int64_t at = plan.scratch_offset[1];
   int planned = 0;
-  for (int buffer : s.schedule.commands[1].reads) {
-    int64_t offset = plan.offset[static_cast<size_t>(buffer)];
+  for (BufferId buffer : s.schedule.commands[1].reads) {
+    int64_t offset = plan.offset[buffer];
     if (offset < 0) continue;
     EXPECT_TRUE(at + 1000 <= offset || offset + 256 <= at);
     ++planned;
@@ -246,13 +246,13 @@ TEST(MemoryPlan, OfAGroupIsFreedTogether) {
     return %5)");
   ASSERT_EQ(s.schedule.commands.size(), 4u);
   auto offset = [&](const MemoryPlan& plan, NodeId node) {
-    return plan.offset[static_cast<size_t>(s.schedule.first[static_cast<size_t>(node)])];
+    return plan.offset[s.schedule.first[node]];
   };
   std::vector<int64_t> scratch(4, 64);
   MemoryPlan alone = PlanMemory(s.schedule, scratch);
-  EXPECT_EQ(offset(alone, 2), offset(alone, 4));
+  EXPECT_EQ(offset(alone, NodeId(2)), offset(alone, NodeId(4)));
   MemoryPlan grouped = PlanMemory(s.schedule, scratch, {0, 2, 2, 3});
-  EXPECT_NE(offset(grouped, 2), offset(grouped, 4));
+  EXPECT_NE(offset(grouped, NodeId(2)), offset(grouped, NodeId(4)));
   EXPECT_NE(grouped.scratch_offset[1], grouped.scratch_offset[2]);
 }
 

@@ -57,7 +57,7 @@ std::vector<HostTensor> InputsOf(const Graph& graph) {
     HostTensor tensor(graph[id].type());
     int i = 0;
     for (float& x : tensor.mutable_values<float>()) {
-      x = std::sin(static_cast<float>(++i * 7 + id)) + 1.5f;
+      x = std::sin(static_cast<float>(++i * 7 + id.number())) + 1.5f;
     }
     inputs.push_back(tensor);
   }

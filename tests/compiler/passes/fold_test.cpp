@@ -115,7 +115,7 @@ TEST(Fold, GoesIntoBodies) {
       return %4
     }, count=3, num_carried=1, num_stacked_in=0} : i64[]
     return %1)"));
-  EXPECT_STREQ(graph[1].attrs[0].graph()[3].op->name(), "constant");
+  EXPECT_STREQ(graph[NodeId(1)].attrs[0].graph()[NodeId(3)].op->name(), "constant");
 }
 
 }  // namespace

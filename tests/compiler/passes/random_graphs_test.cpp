@@ -56,7 +56,7 @@ struct Seen {
 /// A valid graph that raises where the first one does and else gives the same bits.
 void CheckPass(const char* pass, const Graph& before, const Graph& after, Seen& seen) {
   Verify(after);
-  std::set<std::pair<LocationId, int32_t>> places;
+  std::set<std::pair<LocationId, NodeId>> places;
   for (const GraphNode& node : before.nodes()) places.insert({node.location, node.origin});
   for (const GraphNode& node : after.nodes()) {
     ASSERT_TRUE(places.contains({node.location, node.origin}))
@@ -186,7 +186,7 @@ class Generator {
       }
     }
     for (int i = 0; i < 4; ++i) graph_.AddOutput(values_[values_.size() - 1 - Below(6)]);
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    for (NodeId id : graph_.ids()) {
       graph_.mutable_node(id).location = InternLocation(Location::current());
       graph_.mutable_node(id).origin = id;
     }
@@ -205,8 +205,7 @@ class Generator {
   /// Recent ones more often: chains are what passes look for.
   GraphValue Any() {
     int64_t count = static_cast<int64_t>(values_.size());
-    return values_[static_cast<size_t>(count - 1 -
-                                       Below(Below(2) ? std::min<int64_t>(count, 4) : count))];
+    return values_[count - 1 - Below(Below(2) ? std::min<int64_t>(count, 4) : count)];
   }
 
   void Add(const char* op, std::vector<GraphValue> in, std::vector<Attr> attrs = {}) {

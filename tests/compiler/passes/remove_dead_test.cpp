@@ -56,9 +56,9 @@ TEST(RemoveDead, GoesIntoBodiesAndKeepsALoopWithAnOrderedEffect) {
     return %0)");
   Graph after = RunPass({"remove_dead", RemoveDead}, graph);
   ASSERT_EQ(after.size(), 2);
-  const Graph& body = after[1].attrs[0].graph();
+  const Graph& body = after[NodeId(1)].attrs[0].graph();
   EXPECT_EQ(body.size(), 3);
-  EXPECT_STREQ(body[2].op->name(), "custom_call");
+  EXPECT_STREQ(body[NodeId(2)].op->name(), "custom_call");
 }
 
 }  // namespace

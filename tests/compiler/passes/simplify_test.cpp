@@ -420,7 +420,7 @@ TEST(Simplify, KeepsLocationsAndGoesIntoBodies) {
     %2 = reshape %1 {sizes=[1,2]} : f32[1,2]
     %3 = reshape %2 {sizes=[2,1]} : f32[2,1]  @ model.cpp:9
     return %3)"));
-  EXPECT_EQ(graph[1].attrs[0].graph().size(), 3);
+  EXPECT_EQ(graph[NodeId(1)].attrs[0].graph().size(), 3);
   std::string text = ToText(graph, {.locations = true});
   EXPECT_NE(text.find("reshape %1 {sizes=[2,1]} : f32[2,1]  @ model.cpp:9"), std::string::npos)
       << text;

@@ -39,11 +39,11 @@ TEST(Skeleton, SizesHavePlaces) {
   std::vector<SizeSlot> slots = SizeSlotsOf(graph);
   ASSERT_EQ(slots.size(), 6u);
   std::vector<SizeSlot> attributes(slots.begin() + 1, slots.begin() + 5);
-  SetSizes(graph.mutable_node(1), attributes, std::vector<int64_t>{20, 30, 40, 50});
-  EXPECT_EQ(graph[1].attr("reach").integer(), 20);
-  EXPECT_EQ(graph[1].attr("far").ints(), (std::vector<int64_t>{30, 40}));
-  EXPECT_EQ(graph[1].attr("end").integer(), 50);
-  EXPECT_EQ(graph[1].attr("size").integer(), 6);
+  SetSizes(graph.mutable_node(NodeId(1)), attributes, std::vector<int64_t>{20, 30, 40, 50});
+  EXPECT_EQ(graph[NodeId(1)].attr("reach").integer(), 20);
+  EXPECT_EQ(graph[NodeId(1)].attr("far").ints(), (std::vector<int64_t>{30, 40}));
+  EXPECT_EQ(graph[NodeId(1)].attr("end").integer(), 50);
+  EXPECT_EQ(graph[NodeId(1)].attr("size").integer(), 6);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ bool AttentionSpec::Suits(const Graph& graph, const GraphNode& node, size_t quer
   DType dtype = graph.TypeOf(node.inputs[query]).dtype();
   if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16) return false;
   GraphValue mask = node.inputs[query + 3];
-  if (mask.node < 0) return true;
+  if (!mask.node) return true;
   DType of_mask = graph.TypeOf(mask).dtype();
   return of_mask == DType::kBool || of_mask == DType::kF32 || of_mask == DType::kF16 ||
          of_mask == DType::kBF16;
@@ -61,7 +61,7 @@ AttentionSpec::AttentionSpec(const Graph& graph, const GraphNode& node, size_t q
   keys = k.size(rank - 2);
   out_width = v.size(rank - 1);
   GraphValue mask = node.inputs[query + 3];
-  if (mask.node < 0) return;
+  if (!mask.node) return;
   has_mask_ = true;
   const Shape& m = graph.TypeOf(mask);
   mask_dtype_ = m.dtype();

@@ -111,7 +111,7 @@ class ReferenceCall : public Call {
     std::vector<HostTensor> tensors(in.size());
     std::vector<const HostTensor*> operands(in.size());
     for (size_t i = 0; i < in.size(); ++i) {
-      if (node_.inputs[i].node < 0) continue;
+      if (!node_.inputs[i].node) continue;
       static char nothing;  // an operand without elements may have no memory
       char* bytes = in[i] ? const_cast<char*>(in[i]) : &nothing;
       tensors[i] = HostTensor(graph_.TypeOf(node_.inputs[i]),

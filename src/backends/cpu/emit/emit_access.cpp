@@ -16,8 +16,6 @@ using compiler::Stride;
 
 namespace {
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
 std::string StrideConstant(Stride stride) { return stride == Stride::kOne ? "1" : "0"; }
 
 /// Of the name of an intrinsic: "v16f32".
@@ -86,7 +84,7 @@ std::string AccessEmitter::At(const std::string& pointer, DType dtype,
 }
 
 AccessEmitter::Address AccessEmitter::AddressOf(const Instr& instr, const Spot& spot) {
-  size_t i = Index(instr.access);
+  size_t i = instr.access;
   const Access& access = kernel_.accesses[i];
   if (!kernel_.lanes_along_rows) {
     Address address = {row_pointer_[i], access.column, column_stride_[i]};
@@ -166,7 +164,7 @@ void AccessEmitter::Store(const Instr& instr, const Spot& spot, const std::strin
   std::string type = IrType(MemoryElement(dtype), lanes), suffix = Suffix(dtype, lanes);
   HAMMOCK_CHECK(lanes == 1 || address.lanes != Stride::kZero, "lanes stored to one element");
   bool whole = lanes == 1 || (address.lanes == Stride::kOne && spot.mask.empty());
-  if (whole && lanes > 1 && kernel_.accesses[Index(instr.access)].streams) {
+  if (whole && lanes > 1 && kernel_.accesses[instr.access].streams) {
     ir_.Declare("!0 = !{i32 1}");
     ir_.Line("store {} {}, ptr {}, align {}, !nontemporal !0", type, value, address.pointer,
              std::min(lanes * bytes, 64));
@@ -190,7 +188,7 @@ void AccessEmitter::Store(const Instr& instr, const Spot& spot, const std::strin
 void AccessEmitter::Prefetch(const Instr& instr, const Spot& spot, bool next_row) {
   constexpr int kLine = 64;
   std::string pointer = AddressOf(instr, spot).pointer;
-  if (next_row) pointer = At(pointer, instr.dtype, row_stride_[Index(instr.access)]);
+  if (next_row) pointer = At(pointer, instr.dtype, row_stride_[instr.access]);
   int writes = instr.kind == Instr::Kind::kStore;
   ir_.Declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
   for (int byte = 0; byte < spot.lanes * InfoOf(instr.dtype).bits / 8; byte += kLine) {
@@ -200,7 +198,7 @@ void AccessEmitter::Prefetch(const Instr& instr, const Spot& spot, bool next_row
 }
 
 std::string AccessEmitter::Position(const Instr& instr, const Spot& spot) {
-  size_t i = Index(instr.access);
+  size_t i = instr.access;
   const Access& access = kernel_.accesses[i];
   std::string base = row_pointer_[i];
   if (kernel_.lanes_along_rows && access.row != Stride::kZero) {

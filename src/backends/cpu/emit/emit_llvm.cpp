@@ -19,8 +19,6 @@ using compiler::Kernel;
 using compiler::Level;
 using Kind = Instr::Kind;
 
-size_t Index(int i) { return static_cast<size_t>(i); }
-
 class KernelEmitter {
  public:
   KernelEmitter(const Kernel& kernel, const compiler::IrTarget& target)
@@ -36,11 +34,11 @@ class KernelEmitter {
         names_(kernel.instrs.size()),
         inverses_(kernel.instrs.size()) {
     for (const Instr& instr : kernel.instrs) {
-      if (DividesByRow(instr)) divides_elements_[Index(instr.operands[1])] = true;
+      if (DividesByRow(instr)) divides_elements_[instr.operands[1]] = true;
       for (int operand : instr.operands) {
-        if (operand < 0 || kernel.instrs[Index(operand)].level != Level::kRow) continue;
+        if (operand < 0 || kernel.instrs[operand].level != Level::kRow) continue;
         bool by_element = instr.level == Level::kElement || instr.kind == Kind::kReduce;
-        if (by_element) used_by_elements_[Index(operand)] = true;
+        if (by_element) used_by_elements_[operand] = true;
       }
     }
   }
@@ -131,7 +129,7 @@ class KernelEmitter {
 
   bool IsInRows(const Instr& instr) const {
     if (!IsAccess(instr)) return false;
-    const compiler::Access& access = kernel_.accesses[Index(instr.access)];
+    const compiler::Access& access = kernel_.accesses[instr.access];
     return access.kind == compiler::Access::Kind::kBuffer && !access.streams &&
            access.row == compiler::Stride::kAny && access.column == compiler::Stride::kOne;
   }
@@ -151,7 +149,7 @@ class KernelEmitter {
     return !kernel_.lanes_along_rows && instr.kind == Kind::kScalar && instr.fn == ScalarFn::kDiv &&
            instr.level == Level::kElement &&
            (instr.dtype == DType::kF32 || instr.dtype == DType::kF64) &&
-           kernel_.instrs[Index(instr.operands[1])].level == Level::kRow;
+           kernel_.instrs[instr.operands[1]].level == Level::kRow;
   }
 
   struct Inverse {
@@ -170,7 +168,7 @@ class KernelEmitter {
   std::string EmitDivision(const Instr& instr, const Spot& spot) {
     std::string type = ValueEmitter::TypeOf(instr.dtype, spot.lanes);
     const std::string& x = Operand(instr, 0, spot);
-    const Inverse& inverse = inverses_[Index(instr.operands[1])];
+    const Inverse& inverse = inverses_[instr.operands[1]];
     return blocks_.Choose(
         inverse.exact, type,
         [&] { return ir_.Value("fmul {} {}, {}", type, x, inverse.values.at(spot.lanes)); },
@@ -214,7 +212,7 @@ class KernelEmitter {
       const Instr& instr = kernel_.instrs[i];
       if (!VectorPlan::InLoop(instr, stage)) continue;
       if (instr.kind == Kind::kReduce) {
-        add(i, names_[Index(instr.operands[0])][spot.lanes]);
+        add(i, names_[instr.operands[0]][spot.lanes]);
       } else {
         EmitInstr(i, spot);
       }
@@ -310,10 +308,10 @@ class KernelEmitter {
     }
   }
 
-  DType DTypeOf(int instr) const { return kernel_.instrs[Index(instr)].dtype; }
+  DType DTypeOf(int instr) const { return kernel_.instrs[instr].dtype; }
 
   const std::string& Operand(const Instr& instr, int which, const Spot& spot) const {
-    return names_[Index(instr.operands[which])].at(spot.lanes);
+    return names_[instr.operands[which]].at(spot.lanes);
   }
 
   std::vector<std::string> Operands(const Instr& instr, const Spot& spot) const {

@@ -8,6 +8,7 @@ namespace hammock::cpu {
 
 using compiler::Access;
 using compiler::AccessMap;
+using compiler::BufferId;
 using compiler::Launch;
 
 /// The kernel on parts of the result, in one run.
@@ -109,14 +110,12 @@ class FusedMatMul::Parts : public Epilogue {
 FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
                          const compiler::Command& command, Launch launch,
                          std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node)
-    : launch_(std::move(launch)),
-      row_loops_(static_cast<size_t>(command.row_loops)),
-      code_(std::move(code)) {
+    : launch_(std::move(launch)), row_loops_(command.row_loops), code_(std::move(code)) {
   for (GraphValue input : graph[command.node].inputs) {
     operands_.push_back(schedule.BufferOf(compiler::StorageOf(graph, input)));
   }
-  operands_.push_back(-1);  // the packed weight, if there is one
-  const int matmul = schedule.BufferOf({command.node, 0});
+  operands_.emplace_back();  // the packed weight, if there is one
+  const BufferId matmul = schedule.BufferOf({command.node, 0});
   auto stored = std::find(command.writes.begin(), command.writes.end(), matmul);
   if (stored != command.writes.end()) result_ = static_cast<int>(stored - command.writes.begin());
   for (size_t i = 0; i < launch_.maps.size(); ++i) {
@@ -132,10 +131,10 @@ FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
   matmul_ = MakeMatMulCall(sized, node, epilogue);
 }
 
-FusedMatMul::Source FusedMatMul::SourceOf(size_t access, int matmul,
+FusedMatMul::Source FusedMatMul::SourceOf(size_t access, BufferId matmul,
                                           const compiler::Command& command) {
   const Access& about = launch_.kernel->accesses[access];
-  const int buffer = launch_.maps[access].buffer;
+  const BufferId buffer = launch_.maps[access].buffer;
   Source source;
   if (about.kind == Access::Kind::kIndex || about.kind == Access::Kind::kConstant) return source;
   source.element_bytes = InfoOf(about.dtype).bits / 8;
@@ -161,7 +160,7 @@ void FusedMatMul::Run(std::span<const char* const> in, std::span<char* const> ou
                       char* scratch) const {
   code_->CountRun();
   Parts parts(*this, in, out);
-  matmul_->Run(in, result_ < 0 ? nullptr : out[static_cast<size_t>(result_)], scratch, &parts);
+  matmul_->Run(in, result_ < 0 ? nullptr : out[result_], scratch, &parts);
 }
 
 }  // namespace hammock::cpu

@@ -37,7 +37,7 @@ class FusedMatMul : public Call {
               std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node);
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
-  const std::vector<int>& operands() const { return operands_; }  ///< buffers, -1 for absent ones
+  const std::vector<compiler::BufferId>& operands() const { return operands_; }
   int64_t scratch_bytes() const override { return matmul_->scratch_bytes(); }
   void Run(std::span<const char* const> in, std::span<char* const> out,
            char* scratch) const override;
@@ -58,14 +58,14 @@ class FusedMatMul : public Call {
     int64_t element_bytes = 1;
   };
 
-  Source SourceOf(size_t access, int matmul, const compiler::Command& command);
+  Source SourceOf(size_t access, compiler::BufferId matmul, const compiler::Command& command);
 
   const compiler::Launch launch_;
   const size_t row_loops_;
   std::shared_ptr<KernelCode> code_;
   std::vector<Source> sources_;  // by access
   std::vector<int64_t> row_strides_, column_strides_;
-  std::vector<int> operands_;
+  std::vector<compiler::BufferId> operands_;
   int result_ = -1;  // of the matmul, among the results; -1: it is not stored
   int64_t scratch_bytes_ = 0;
   std::unique_ptr<MatMulCall> matmul_;

@@ -32,7 +32,7 @@ Graph Expansion(const Graph& graph, NodeId id, const std::vector<bool>& used) {
   Graph one;
   GraphNode node = graph[id];
   for (GraphValue& input : node.inputs) {
-    if (input.node >= 0) input = one.AddInput(graph.TypeOf(input));
+    if (input.node) input = one.AddInput(graph.TypeOf(input));
   }
   NodeId at = one.Append(std::move(node));
   for (size_t i = 0; i < used.size(); ++i) {
@@ -41,13 +41,12 @@ Graph Expansion(const Graph& graph, NodeId id, const std::vector<bool>& used) {
   return Optimise(MakeExplicit(ExpandComposites(one)), nullptr);
 }
 
-/// By node: which of its results are used.
-std::vector<std::vector<bool>> UsedResults(const Graph& graph) {
-  std::vector<std::vector<bool>> used;
-  for (const GraphNode& node : graph.nodes()) used.emplace_back(node.types.size());
+/// Which of the results of each node are used.
+NodeMap<std::vector<bool>> UsedResults(const Graph& graph) {
+  NodeMap<std::vector<bool>> used;
+  for (const GraphNode& node : graph.nodes()) used.push_back(std::vector<bool>(node.types.size()));
   auto use = [&](GraphValue value) {
-    if (value.node < 0) return;
-    used[static_cast<size_t>(value.node)][static_cast<size_t>(value.index)] = true;
+    if (value.node) used[value.node][value.index] = true;
   };
   for (const GraphNode& node : graph.nodes()) {
     for (GraphValue input : node.inputs) use(input);
@@ -59,14 +58,14 @@ std::vector<std::vector<bool>> UsedResults(const Graph& graph) {
 }  // namespace
 
 Graph ExpandShortAttention(Graph graph) {
-  std::vector<bool> is_short;
-  for (NodeId id = 0; id < graph.size(); ++id) is_short.push_back(IsShort(graph, id));
+  NodeMap<bool> is_short;
+  for (NodeId id : graph.ids()) is_short.push_back(IsShort(graph, id));
   if (std::ranges::find(is_short, true) == is_short.end()) return graph;
-  const std::vector<std::vector<bool>> used = UsedResults(graph);
+  const NodeMap<std::vector<bool>> used = UsedResults(graph);
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
-    if (!is_short[static_cast<size_t>(id)]) return std::nullopt;
-    const std::vector<bool>& is_used = used[static_cast<size_t>(id)];
-    std::erase_if(node.inputs, [](GraphValue input) { return input.node < 0; });
+    if (!is_short[id]) return std::nullopt;
+    const std::vector<bool>& is_used = used[id];
+    std::erase_if(node.inputs, [](GraphValue input) { return !input.node; });
     std::vector<GraphValue> outputs = editor.Inline(Expansion(graph, id, is_used), node.inputs);
     std::vector<GraphValue> results;
     for (auto next = outputs.begin(); bool here : is_used) {

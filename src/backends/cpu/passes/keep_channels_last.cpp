@@ -23,8 +23,6 @@ namespace {
 constexpr int64_t kFewChannels = 16;  // shorter rows are slow for kernels
 constexpr int64_t kMostTaps = 16;     // of a window that becomes slices
 
-size_t Index(NodeId id) { return static_cast<size_t>(id); }
-
 ConvolutionSpec SpecOf(const Graph& graph, const GraphNode& node) {
   return ConvolutionSpec::Of(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
                              node.attr("stride").ints(), node.attr("padding").ints(),
@@ -54,7 +52,7 @@ struct Windows {
 
   /// Whether none reaches over the edge of `input`.
   bool Suits(const Shape& input) const {
-    size_t spatial = static_cast<size_t>(input.rank() - 2);
+    size_t spatial = input.rank() - 2;
     if (input.rank() < 3 || input.dtype() != DType::kF32 || window.size() != spatial) return false;
     for (size_t i = 0; i < spatial; ++i) {
       int64_t last = (node.type().size(static_cast<int>(i) + 2) - 1) * stride[i];
@@ -76,23 +74,22 @@ bool IsWindow(const Graph& graph, const GraphNode& node) {
 /// loses where other ops do.
 class Layouts {
  public:
-  explicit Layouts(const Graph& graph)
-      : graph_(graph), kinds_(Index(graph.size())), group_(Index(graph.size())) {
-    std::iota(group_.begin(), group_.end(), 0);
-    for (NodeId id = 0; id < graph.size(); ++id) Join(id);
-    std::vector<Group> groups = Weigh();
-    for (NodeId id = 0; id < graph.size(); ++id) {
-      const Group& group = groups[Index(Find(id))];
+  explicit Layouts(const Graph& graph) : graph_(graph), kinds_(graph.size()), group_(graph.size()) {
+    std::iota(group_.begin(), group_.end(), NodeId(0));
+    for (NodeId id : graph.ids()) Join(id);
+    NodeMap<Group> groups = Weigh();
+    for (NodeId id : graph.ids()) {
+      const Group& group = groups[Find(id)];
       bool gains = group.convolutions && !group.narrow && group.gain > group.loss;
-      last_.push_back(gains && kinds_[Index(id)] != Kind::kPlain);
+      last_.push_back(gains && kinds_[id] != Kind::kPlain);
     }
   }
 
   bool any() const { return std::find(last_.begin(), last_.end(), true) != last_.end(); }
-  bool last(GraphValue value) const { return value.node >= 0 && last_[Index(value.node)]; }
+  bool last(GraphValue value) const { return value.node && last_[value.node]; }
   /// Whether a convolution reads its input as it lies.
   bool ReadsLast(NodeId id) const {
-    return kinds_[Index(id)] == Kind::kConvolution && last(graph_[id].inputs[0]);
+    return kinds_[id] == Kind::kConvolution && last(graph_[id].inputs[0]);
   }
 
  private:
@@ -104,10 +101,10 @@ class Layouts {
   };
 
   NodeId Find(NodeId id) {
-    while (group_[Index(id)] != id) id = group_[Index(id)] = group_[Index(group_[Index(id)])];
+    while (group_[id] != id) id = group_[id] = group_[group_[id]];
     return id;
   }
-  void Unite(NodeId a, NodeId b) { group_[Index(Find(a))] = Find(b); }
+  void Unite(NodeId a, NodeId b) { group_[Find(a)] = Find(b); }
 
   /// Repeated or computed wherever it is needed: its order does not matter.
   static bool HasNoOrder(const GraphNode& node) {
@@ -118,12 +115,12 @@ class Layouts {
     const GraphNode& node = graph_[id];
     if (node.types.size() != 1 || node.type().rank() < 3) return;
     if (TakesLayouts(graph_, node)) {
-      kinds_[Index(id)] = Kind::kConvolution;
+      kinds_[id] = Kind::kConvolution;
     } else if (IsWindow(graph_, node)) {
-      kinds_[Index(id)] = Kind::kWindow;
+      kinds_[id] = Kind::kWindow;
       Unite(id, node.inputs[0].node);
     } else if (IsPointwise(graph_, node)) {
-      kinds_[Index(id)] = Kind::kPointwise;
+      kinds_[id] = Kind::kPointwise;
       for (GraphValue input : node.inputs) {
         if (!HasNoOrder(graph_[input.node])) Unite(id, input.node);
       }
@@ -135,41 +132,40 @@ class Layouts {
            !ReductionOf(node) && node.op != &ops::kInput;
   }
 
-  /// By node: whether it has to be in memory as it is, for a call or a result.
-  std::vector<bool> InMemory() const {
-    std::vector<bool> needed(Index(graph_.size()));
-    for (GraphValue output : graph_.outputs()) needed[Index(output.node)] = true;
-    for (NodeId id = graph_.size(); id-- > 0;) {
+  /// Whether nodes have to be in memory as they are, for a call or a result.
+  NodeMap<bool> InMemory() const {
+    NodeMap<bool> needed(graph_.size());
+    for (GraphValue output : graph_.outputs()) needed[output.node] = true;
+    for (NodeId id : graph_.ids().reversed()) {
       const GraphNode& node = graph_[id];
-      if (kinds_[Index(id)] != Kind::kPlain) continue;
-      bool reads = IsCall(node) || (IsView(node) && needed[Index(id)]);
+      if (kinds_[id] != Kind::kPlain) continue;
+      bool reads = IsCall(node) || (IsView(node) && needed[id]);
       for (GraphValue input : node.inputs) {
-        if (input.node >= 0 && reads) needed[Index(input.node)] = true;
+        if (input.node && reads) needed[input.node] = true;
       }
     }
     return needed;
   }
 
-  std::vector<Group> Weigh() {
-    std::vector<Group> groups(Index(graph_.size()));
-    std::vector<bool> needed = InMemory();
-    auto group_of = [&](NodeId id) -> Group& { return groups[Index(Find(id))]; };
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+  NodeMap<Group> Weigh() {
+    NodeMap<Group> groups(graph_.size());
+    NodeMap<bool> needed = InMemory();
+    auto group_of = [&](NodeId id) -> Group& { return groups[Find(id)]; };
+    for (NodeId id : graph_.ids()) {
       const GraphNode& node = graph_[id];
       if (node.types.empty()) continue;
       const Shape& type = node.types[0];
       Group& group = group_of(id);
-      Kind kind = kinds_[Index(id)];
+      Kind kind = kinds_[id];
       group.narrow |= kind != Kind::kPlain && type.size(1) < kFewChannels;
       if (kind == Kind::kConvolution) {
         Count(group, type.numel());
         NodeId input = node.inputs[0].node;
-        if (kinds_[Index(input)] != Kind::kPlain)
-          Count(group_of(input), graph_[input].type().numel());
+        if (kinds_[input] != Kind::kPlain) Count(group_of(input), graph_[input].type().numel());
       } else if (kind == Kind::kPlain) {
         group.loss += type.numel();
       }
-      if (needed[Index(id)] && kind != Kind::kPlain) group.loss += type.numel();
+      if (needed[id] && kind != Kind::kPlain) group.loss += type.numel();
     }
     return groups;
   }
@@ -180,19 +176,19 @@ class Layouts {
   }
 
   const Graph& graph_;
-  std::vector<Kind> kinds_;
-  std::vector<NodeId> group_;  // by node: another one of its group, or itself
-  std::vector<bool> last_;
+  NodeMap<Kind> kinds_;
+  NodeMap<NodeId> group_;  // another one of its group, or itself
+  NodeMap<bool> last_;
 };
 
 /// Builds the graph anew with values that lie as `layouts` says.
 class Builder {
  public:
   Builder(const Graph& graph, const Layouts& layouts)
-      : graph_(graph), layouts_(layouts), editor_(graph), transposed_(Index(graph.size())) {}
+      : graph_(graph), layouts_(layouts), editor_(graph), transposed_(graph.size()) {}
 
   Graph Run() {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    for (NodeId id : graph_.ids()) {
       editor_.For(graph_[id]);
       if (graph_[id].op == &ops::kConvolution) {
         editor_.Keep(id, ConvolutionAt(id));
@@ -212,10 +208,10 @@ class Builder {
  private:
   /// A value with its channels last or first: as it lies, or by a permute that is made once.
   GraphValue Get(GraphValue value, bool last) {
-    if (value.node < 0) return value;
+    if (!value.node) return value;
     GraphValue lies = editor_.Mapped(value);
     if (layouts_.last(value) == last) return lies;
-    std::optional<GraphValue>& transposed = transposed_[Index(value.node)];
+    std::optional<GraphValue>& transposed = transposed_[value.node];
     if (transposed && value.index == 0) return *transposed;
     const int rank = editor_.TypeOf(lies).rank();
     Dims order = last ? ops::ChannelsToLast(rank) : ops::ChannelsToFirst(rank);
@@ -282,7 +278,7 @@ class Builder {
   const Graph& graph_;
   const Layouts& layouts_;
   GraphEditor editor_;
-  std::vector<std::optional<GraphValue>> transposed_;  // by node: with the other order of dims
+  NodeMap<std::optional<GraphValue>> transposed_;  // with the other order of dims
 };
 
 }  // namespace

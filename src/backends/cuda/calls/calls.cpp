@@ -62,7 +62,7 @@ bool RunsWhole(const OpDef* op) {
 std::string WhyNot(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
   for (GraphValue input : node.inputs) {
-    if (input.node >= 0 && InfoOf(graph.TypeOf(input).dtype()).bits % 8 != 0) {
+    if (input.node && InfoOf(graph.TypeOf(input).dtype()).bits % 8 != 0) {
       return "its operands have elements that are no bytes";
     }
   }

@@ -114,9 +114,9 @@ class LoopCall : public Call {
                   const std::vector<Address>& outputs, size_t k) const {
     const compiler::OutputSource& from = body_.outputs()[k];
     if (from.input >= 0) {
-      Copy(machine, outputs[k], inputs[static_cast<size_t>(from.input)], output_bytes_[k]);
+      Copy(machine, outputs[k], inputs[from.input], output_bytes_[k]);
     } else if (from.same >= 0) {
-      Copy(machine, outputs[k], outputs[static_cast<size_t>(from.same)], output_bytes_[k]);
+      Copy(machine, outputs[k], outputs[from.same], output_bytes_[k]);
     }
   }
 
@@ -132,7 +132,7 @@ class LoopCall : public Call {
 
 std::string WhyNoLoop(const Graph&, const GraphNode& node) {
   const Graph& body = node.attr("body").graph();
-  for (NodeId id = 0; id < body.size(); ++id) {
+  for (NodeId id : body.ids()) {
     const OpDef* op = body[id].op;
     if (op->IsComposite() && !RunsWhole(op)) return "its body has " + std::string(op->name());
     std::string why_not = WhyNot(body, id);

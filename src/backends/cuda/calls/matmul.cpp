@@ -114,7 +114,7 @@ class DotCall : public Call {
     p.dtype = a.dtype();
     p.out_dtype = node.type().dtype();
     if (node.op == &ops::kDotGeneralFused) {
-      p.bias = node.inputs[2].node >= 0;
+      p.bias = static_cast<bool>(node.inputs[2].node);
       p.relu = node.attr("relu").boolean();
     }
     p.batch = Merge(a, a_batch).size;

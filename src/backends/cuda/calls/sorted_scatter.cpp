@@ -28,7 +28,7 @@ class SortedScatter : public ScatterCall {
         destinations_(plan_.rows ? extent_ : node.type().numel()),
         in_self_(plan_.rows ? Offsets({}, {}) : plan_.SelfOffsets()),
         in_source_(plan_.rows ? Offsets({}, {}) : Offsets(plan_.index, plan_.source_strides)),
-        fresh_(node.inputs[0].node < 0) {
+        fresh_(!node.inputs[0].node) {
     int bytes = InfoOf(plan_.dtype).bits / 8;
     if (plan_.rows) {
       while (vector_ * bytes < 16 && plan_.inner % (2 * vector_) == 0) vector_ *= 2;

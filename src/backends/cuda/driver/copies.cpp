@@ -4,6 +4,7 @@ namespace hammock::cuda {
 
 using compiler::Access;
 using compiler::AccessMap;
+using compiler::BufferId;
 using compiler::Instr;
 using compiler::Kernel;
 using compiler::Launch;
@@ -60,8 +61,8 @@ Launch CastLaunch(DType from_dtype, DType to_dtype, const Dims& sizes, const Lay
                   const Layout& to) {
   std::vector<Loop> loops = LoopsOf(sizes, from, to);
   Launch launch;
-  AccessMap load{.buffer = 0, .offset = from.offset, .outer = {}, .row = 0, .column = 0};
-  AccessMap store{.buffer = 1, .offset = to.offset, .outer = {}, .row = 0, .column = 0};
+  AccessMap load{.buffer = BufferId(0), .offset = from.offset, .outer = {}, .row = 0, .column = 0};
+  AccessMap store{.buffer = BufferId(1), .offset = to.offset, .outer = {}, .row = 0, .column = 0};
   if (!loops.empty()) {
     launch.columns = loops.back().extent;
     load.column = loops.back().from;

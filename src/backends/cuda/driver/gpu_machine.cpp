@@ -399,8 +399,8 @@ class GpuMachine : public Machine {
     const std::shared_ptr<GpuEvent> now = Now(stream);
     Wait(*mine, stream, now->number, now->handle);
   }
-  uint64_t Asked(int stream) const override { return streams_[Index(stream)].asked; }
-  uint64_t Passed(int stream) const override { return streams_[Index(stream)].Passed(); }
+  uint64_t Asked(int stream) const override { return streams_[stream].asked; }
+  uint64_t Passed(int stream) const override { return streams_[stream].Passed(); }
   void WaitFor(const Event& event) override {
     Enter();
     driver_.Check(driver_.event_synchronize(HandleOf(event)), "work on the device");
@@ -410,29 +410,27 @@ class GpuMachine : public Machine {
     if (!opened_) return;
     Enter();
     for (int stream = 0; stream < kMostStreams; ++stream) {
-      if (!streams_[Index(stream)].opened) continue;
+      if (!streams_[stream].opened) continue;
       // By an event: another thread may be capturing its stream.
       WaitFor(*Now(stream));
-      driver_.Check(driver_.stream_synchronize(streams_[Index(stream)].uploads),
-                    "copies to the device");
+      driver_.Check(driver_.stream_synchronize(streams_[stream].uploads), "copies to the device");
     }
   }
 
  private:
-  static size_t Index(int stream) { return static_cast<size_t>(stream); }
-  GpuStream& StreamOf(const Event& event) { return streams_[Index(event.stream)]; }
+  GpuStream& StreamOf(const Event& event) { return streams_[event.stream]; }
   /// The calling thread's, with the context current.
   GpuStream& Mine() {
     Enter();
     const int stream = threads_.Mine();
-    GpuStream& mine = streams_[Index(stream)];
+    GpuStream& mine = streams_[stream];
     std::call_once(mine.opening, [&] { OpenStream(stream); });
     return mine;
   }
 
   /// A new event behind all work of a stream; it has the number of the last one.
   std::shared_ptr<GpuEvent> Now(int stream) {
-    GpuStream& asked = streams_[Index(stream)];
+    GpuStream& asked = streams_[stream];
     CUevent handle = nullptr;
     driver_.Check(driver_.event_create(&handle, kNoTiming), "cuEventCreate");
     std::lock_guard lock(asked.mutex);
@@ -444,14 +442,14 @@ class GpuMachine : public Machine {
   /// The calling thread's stream if it does not yet come after that event, else null.
   GpuStream* MustWait(int stream, uint64_t number) {
     GpuStream& mine = Mine();
-    if (&mine == &streams_[Index(stream)] || number <= Passed(stream)) return nullptr;
+    if (&mine == &streams_[stream] || number <= Passed(stream)) return nullptr;
     std::lock_guard lock(mine.mutex);
-    return number <= mine.came_after[Index(stream)] ? nullptr : &mine;
+    return number <= mine.came_after[stream] ? nullptr : &mine;
   }
   void Wait(GpuStream& mine, int stream, uint64_t number, CUevent handle) {
     std::lock_guard lock(mine.mutex);
     driver_.Check(driver_.stream_wait_event(mine.stream, handle, 0), "a wait");
-    uint64_t& last = mine.came_after[Index(stream)];
+    uint64_t& last = mine.came_after[stream];
     last = std::max(last, number);
     metrics::Get<kStreamWaits>().Add();
   }
@@ -538,7 +536,7 @@ class GpuMachine : public Machine {
 
   /// Called with the first use of a stream: most processes use one or two.
   void OpenStream(int stream) {
-    GpuStream& opened = streams_[Index(stream)];
+    GpuStream& opened = streams_[stream];
     opened.counters = counters_ + static_cast<CUdeviceptr>(stream) * kCounterBytes;
     for (CUstream* created : {&opened.stream, &opened.uploads}) {
       driver_.Check(driver_.stream_create(created, kNonBlocking), "cuStreamCreate");
@@ -547,7 +545,7 @@ class GpuMachine : public Machine {
     opened.staging = std::make_unique<Staging>(driver_, opened.uploads);
     driver_.Check(driver_.fill(opened.counters, 0, kCounterBytes, opened.stream), "a fill");
     if (progress_) {
-      char* word = progress_ + Index(stream) * kWordBytes;
+      char* word = progress_ + stream * kWordBytes;
       // If streams cannot write, events are known to have passed only after a wait.
       if (driver_.stream_write(opened.stream, reinterpret_cast<CUdeviceptr>(word), 0, 0) == 0) {
         opened.progress = reinterpret_cast<uint32_t*>(word);

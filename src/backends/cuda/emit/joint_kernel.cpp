@@ -30,7 +30,7 @@ std::vector<bool> AddressArguments(const Launch& launch, const LaunchConfig& con
   const int count = static_cast<int>(accesses.size());
   std::vector<bool> result(static_cast<size_t>(indices.Count(count, config.split)));
   for (size_t i = 0; i < accesses.size(); ++i) {
-    result[static_cast<size_t>(indices.Access(static_cast<int>(i)))] =
+    result[indices.Access(static_cast<int>(i))] =
         accesses[i].kind != Access::Kind::kIndex && accesses[i].kind != Access::Kind::kConstant;
   }
   return result;
@@ -155,7 +155,7 @@ Grid JointKernel::grid() const {
   return grid;
 }
 
-std::vector<uint64_t> JointKernel::Arguments(const std::vector<uint64_t>& buffers,
+std::vector<uint64_t> JointKernel::Arguments(const compiler::BufferMap<uint64_t>& buffers,
                                              const std::vector<uint64_t>& scratch) const {
   std::vector<uint64_t> arguments(static_cast<size_t>(argument_count_));
   uint64_t block = 0;
@@ -169,7 +169,7 @@ std::vector<uint64_t> JointKernel::Arguments(const std::vector<uint64_t>& buffer
           KernelArguments(*part.launch, body.config, buffers, scratch[part.number], 0);
       for (size_t i = 0; i < own.size(); ++i) {
         int shift = body.varies[i] ? body.own * static_cast<int>(p) : 0;
-        arguments[static_cast<size_t>(body.indices[i] + shift)] = own[i];
+        arguments[body.indices[i] + shift] = own[i];
       }
     }
   }

@@ -30,7 +30,7 @@ class JointKernel {
   void AddTo(KernelKey& key) const;                 ///< everything that the text depends on
   Grid grid() const;
   /// `scratch`: the address of each part's scratch memory.
-  std::vector<uint64_t> Arguments(const std::vector<uint64_t>& buffers,
+  std::vector<uint64_t> Arguments(const compiler::BufferMap<uint64_t>& buffers,
                                   const std::vector<uint64_t>& scratch) const;
 
  private:

@@ -42,7 +42,7 @@ std::vector<bool> ElementAccesses(const Kernel& kernel) {
   std::vector<bool> result(kernel.accesses.size());
   for (const Instr& instr : kernel.instrs) {
     if (instr.access >= 0 && instr.level == Level::kElement) {
-      result[static_cast<size_t>(instr.access)] = true;
+      result[instr.access] = true;
     }
   }
   return result;
@@ -148,7 +148,7 @@ std::vector<bool> TransposedAccesses(const Launch& launch) {
                     map.row == 1 && map.column > 1;
   }
   for (const Instr& instr : kernel.instrs) {
-    if (instr.kind == Instr::Kind::kStore) transposed[static_cast<size_t>(instr.access)] = false;
+    if (instr.kind == Instr::Kind::kStore) transposed[instr.access] = false;
   }
   return transposed;
 }
@@ -216,10 +216,10 @@ bool CanSplit(const Kernel& kernel) {
   for (const Instr& instr : kernel.instrs) {
     if (instr.kind != Instr::Kind::kStore) continue;
     if (instr.level == Level::kRow && instr.stage <= stage) return false;
-    written[static_cast<size_t>(instr.access)] = true;
+    written[instr.access] = true;
   }
   return std::none_of(kernel.instrs.begin(), kernel.instrs.end(), [&](const Instr& instr) {
-    return instr.kind == Instr::Kind::kLoad && written[static_cast<size_t>(instr.access)];
+    return instr.kind == Instr::Kind::kLoad && written[instr.access];
   });
 }
 
@@ -363,48 +363,46 @@ int64_t ScratchBytes(const Launch& launch, const LaunchConfig& config) {
 }
 
 std::vector<uint64_t> KernelArguments(const Launch& launch, const LaunchConfig& config,
-                                      const std::vector<uint64_t>& buffers, uint64_t scratch,
-                                      uint64_t counters) {
+                                      const compiler::BufferMap<uint64_t>& buffers,
+                                      uint64_t scratch, uint64_t counters) {
   const Kernel& kernel = *launch.kernel;
   int accesses = static_cast<int>(kernel.accesses.size());
   ArgumentIndices indices{.outer_dims = config.outer_dims};
-  std::vector<uint64_t> arguments(static_cast<size_t>(indices.Count(accesses, config.split)));
-  auto set = [&](int index, int64_t value) {
-    arguments[static_cast<size_t>(index)] = static_cast<uint64_t>(value);
-  };
-  auto address = [&](int buffer) {
-    return buffers.empty() ? uint64_t{0} : buffers[static_cast<size_t>(buffer)];
+  std::vector<uint64_t> arguments(indices.Count(accesses, config.split));
+  auto set = [&](int index, int64_t value) { arguments[index] = static_cast<uint64_t>(value); };
+  auto address = [&](compiler::BufferId buffer) {
+    return buffers.empty() ? uint64_t{0} : buffers[buffer];
   };
   int64_t lines = LinesOf(launch);
   set(indices.columns, launch.columns);
   set(indices.rows, launch.rows);
   set(indices.lines, lines);
   for (int d = 0; d < config.outer_dims; ++d) {
-    set(indices.Extent(d), launch.outer[static_cast<size_t>(d)]);
+    set(indices.Extent(d), launch.outer[d]);
   }
   for (int i = 0; i < accesses; ++i) {
-    const Access& access = kernel.accesses[static_cast<size_t>(i)];
-    const AccessMap& map = launch.maps[static_cast<size_t>(i)];
+    const Access& access = kernel.accesses[i];
+    const AccessMap& map = launch.maps[i];
     uint64_t offset = static_cast<uint64_t>(map.offset);
     uint64_t bytes = static_cast<uint64_t>(BytesOf(access.dtype));
     const bool random = access.kind == Access::Kind::kRandom;
-    arguments[static_cast<size_t>(indices.Access(i))] =
-        random                                  ? address(map.buffer)
-        : access.kind == Access::Kind::kBuffer  ? address(map.buffer) + offset * bytes
-        : access.kind == Access::Kind::kScratch ? scratch
-                                                : offset;
+    arguments[indices.Access(i)] = random ? address(map.buffer)
+                                   : access.kind == Access::Kind::kBuffer
+                                       ? address(map.buffer) + offset * bytes
+                                   : access.kind == Access::Kind::kScratch ? scratch
+                                                                           : offset;
     if (access.kind == Access::Kind::kScratch) {
       scratch += (static_cast<uint64_t>(lines * launch.columns) * bytes + 255) / 256 * 256;
     }
     set(indices.Row(i), map.row);
     set(indices.Column(i), random ? map.offset : map.column);
     for (int d = 0; d < config.outer_dims; ++d) {
-      set(indices.Outer(i, d), map.outer[static_cast<size_t>(d)]);
+      set(indices.Outer(i, d), map.outer[d]);
     }
   }
   if (config.split) {
-    arguments[static_cast<size_t>(indices.Parts(accesses))] = scratch;
-    arguments[static_cast<size_t>(indices.Counters(accesses))] = counters;
+    arguments[indices.Parts(accesses)] = scratch;
+    arguments[indices.Counters(accesses)] = counters;
   }
   return arguments;
 }

@@ -75,12 +75,12 @@ Grid GridOf(const compiler::Launch& launch, const LaunchConfig& config);
 /// Scratch memory for values that stages pass to later ones.
 int64_t ScratchBytes(const compiler::Launch& launch, const LaunchConfig& config);
 
-/// The arguments of a kernel, 64 bits each. `buffers` are addresses by buffer of the schedule, or
+/// The arguments of a kernel, 64 bits each. `buffers` are addresses, or
 /// empty: then they count as 0; `scratch` is the address of the scratch memory, `counters` that of
 /// Machine::Counters, for launches whose passes are blocks.
 std::vector<uint64_t> KernelArguments(const compiler::Launch& launch, const LaunchConfig& config,
-                                      const std::vector<uint64_t>& buffers, uint64_t scratch,
-                                      uint64_t counters);
+                                      const compiler::BufferMap<uint64_t>& buffers,
+                                      uint64_t scratch, uint64_t counters);
 /// The indices of a kernel's arguments.
 struct ArgumentIndices {
   int columns = 0, rows = 1, lines = 2;

@@ -31,15 +31,15 @@ class Fibres {
   void Yield() {
     HAMMOCK_CHECK(finished_ == 0, "a thread waits for one that has ended");
     int me = current_;
-    if (_setjmp(fibres_[Index(me)]->where) == 0) Next(me);
+    if (_setjmp(fibres_[me]->where) == 0) Next(me);
     Enter(me);
   }
 
   uint64_t Exchange(uint64_t value, int source) {
     if (values_.size() < fibres_.size()) values_.resize(fibres_.size());
-    values_[Index(current_)] = value;
+    values_[current_] = value;
     Yield();
-    uint64_t other = values_[Index(source)];
+    uint64_t other = values_[source];
     Yield();
     return other;
   }
@@ -53,8 +53,6 @@ class Fibres {
     ucontext_t context;
     jmp_buf where;
   };
-
-  static size_t Index(int i) { return static_cast<size_t>(i); }
 
   void Enter(int me) {
     current_ = me;
@@ -70,7 +68,7 @@ class Fibres {
   }
 
   [[noreturn]] void Resume(int next) {
-    Fibre& fibre = *fibres_[Index(next)];
+    Fibre& fibre = *fibres_[next];
     if (fibre.started) {
       // Frames that it jumped out of would be red zones to the address sanitizer, if there is one.
       ASAN_UNPOISON_MEMORY_REGION(fibre.stack, kStack);
@@ -97,7 +95,7 @@ class Fibres {
       Enter(me);
       (*body_)();
       ++finished_;
-      if (_setjmp(fibres_[Index(me)]->where) == 0) Next(me);
+      if (_setjmp(fibres_[me]->where) == 0) Next(me);
     }
   }
 

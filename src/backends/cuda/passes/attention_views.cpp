@@ -128,7 +128,7 @@ class StridedWriter {
     bshd = bshd && rank_ == 4;
     GraphValue mask = node_.inputs[operands_];
     MaskLayout m = *MaskOf(out_.TypeOf(node_.inputs[operands_ - 3]),
-                           mask.node < 0 ? nullptr : &out_.TypeOf(mask));
+                           !mask.node ? nullptr : &out_.TypeOf(mask));
     std::vector<int64_t> strides = {m.kind, m.outer, m.inner, m.row, m.column};
     for (size_t i = 0; i < operands_; ++i) {
       Operand operand = FurthestBase(out_.graph(), node_.inputs[i]);
@@ -174,21 +174,21 @@ class StridedWriter {
   AttentionSizes sizes_;
 };
 
-/// By node: whether it is an attention whose heads are interleaved in its operands or in the users
-/// of its result. Results of the graph keep their layout.
-std::vector<bool> WantBshd(const Graph& graph) {
-  std::vector<bool> wants(static_cast<size_t>(graph.size()));
-  for (NodeId id = 0; id < graph.size(); ++id) {
+/// Whether a node is an attention whose heads are interleaved in its operands or in the users of
+/// its result. Results of the graph keep their layout.
+NodeMap<bool> WantBshd(const Graph& graph) {
+  NodeMap<bool> wants(graph.size());
+  for (NodeId id : graph.ids()) {
     const GraphNode& node = graph[id];
     if (SwapsHeads(node) && node.inputs[0].index == 0) {
       NodeId made_of = node.inputs[0].node;
-      if (graph[made_of].op == &ops::kAttention) wants[static_cast<size_t>(made_of)] = true;
+      if (graph[made_of].op == &ops::kAttention) wants[made_of] = true;
     }
     if (node.op == &ops::kAttentionBackward) {
-      wants[static_cast<size_t>(id)] = SwapsHeads(graph[node.inputs[0].node]);
+      wants[id] = SwapsHeads(graph[node.inputs[0].node]);
     }
   }
-  for (GraphValue output : graph.outputs()) wants[static_cast<size_t>(output.node)] = false;
+  for (GraphValue output : graph.outputs()) wants[output.node] = false;
   return wants;
 }
 
@@ -197,10 +197,10 @@ std::vector<bool> WantBshd(const Graph& graph) {
 Graph FoldAttentionViews(Graph graph) {
   auto has_kernel = [&](const GraphNode& node) { return HasAttentionKernel(graph, node); };
   if (std::ranges::none_of(graph.nodes(), has_kernel)) return graph;
-  const std::vector<bool> bshd = WantBshd(graph);
+  const NodeMap<bool> bshd = WantBshd(graph);
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
     if (has_kernel(graph[id])) {
-      return StridedWriter(editor, node).Write(bshd[static_cast<size_t>(id)]);
+      return StridedWriter(editor, node).Write(bshd[id]);
     }
     // Two swaps cancel.
     const Graph& out = editor.graph();
@@ -234,38 +234,35 @@ GraphValue BeforePlusZero(const Graph& graph, GraphValue value) {
   return added ? value : GraphValue();
 }
 
-/// The attention whose gradients a node concatenates as they would lie packed; -1: none.
+/// The attention whose gradients a node concatenates as they would lie packed, if it does.
 NodeId PackedBy(const Graph& graph, const GraphNode& node) {
-  if (node.op != &ops::kConcat || node.inputs.size() != 3) return -1;
+  if (node.op != &ops::kConcat || node.inputs.size() != 3) return {};
   const NodeId attention = BeforePlusZero(graph, node.inputs[0]).node;
-  if (attention < 0 || graph[attention].op != &ops::kAttentionStridedBackward) return -1;
+  if (!attention || graph[attention].op != &ops::kAttentionStridedBackward) return {};
   for (int32_t i = 0; i < 3; ++i) {
-    if (BeforePlusZero(graph, node.inputs[static_cast<size_t>(i)]) != GraphValue{attention, i}) {
-      return -1;
-    }
+    if (BeforePlusZero(graph, node.inputs[i]) != GraphValue{attention, i}) return {};
   }
   const AttentionSizes sizes = SizesOf(graph[attention]);
-  if (!graph[attention].attr("bshd").boolean() || sizes.queries != sizes.keys) return -1;
+  if (!graph[attention].attr("bshd").boolean() || sizes.queries != sizes.keys) return {};
   int64_t before = 1;
   for (int d = 0; d < static_cast<int>(node.attrs[0].integer()); ++d) before *= node.type().size(d);
-  return before == sizes.outer * sizes.queries ? attention : -1;
+  return before == sizes.outer * sizes.queries ? attention : NodeId();
 }
 
 }  // namespace
 
 Graph PackAttentionGradients(Graph graph) {
-  if (std::ranges::none_of(graph.nodes(), [&](auto& node) { return PackedBy(graph, node) >= 0; })) {
-    return graph;
-  }
-  std::vector<int> uses(static_cast<size_t>(graph.size()));  // by node
+  auto packs = [&](const GraphNode& node) { return bool(PackedBy(graph, node)); };
+  if (std::ranges::none_of(graph.nodes(), packs)) return graph;
+  NodeMap<int> uses(graph.size());
   auto count = [&](GraphValue value) {
-    if (value.node >= 0) ++uses[static_cast<size_t>(value.node)];
+    if (value.node) ++uses[value.node];
   };
   for (const GraphNode& node : graph.nodes()) std::ranges::for_each(node.inputs, count);
   std::ranges::for_each(graph.outputs(), count);
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
     const NodeId attention = PackedBy(graph, graph[id]);
-    if (attention < 0 || uses[static_cast<size_t>(attention)] > 3) return std::nullopt;
+    if (!attention || uses[attention] > 3) return std::nullopt;
     const GraphNode& backward = graph[attention];
     const AttentionSizes sizes = SizesOf(backward);
     const int64_t row = 3 * sizes.inner * sizes.width;

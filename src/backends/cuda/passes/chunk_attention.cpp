@@ -66,7 +66,7 @@ enum class MaskKind { kNone, kShared, kEach, kOther };
 
 MaskKind KindOfMask(const Graph& graph, const GraphNode& node) {
   const OperandIndices at(node);
-  if (node.inputs[at.mask()].node < 0) return MaskKind::kNone;
+  if (!node.inputs[at.mask()].node) return MaskKind::kNone;
   const Shape& mask = graph.TypeOf(node.inputs[at.mask()]);
   const Shape& query = graph.TypeOf(node.inputs[at.query]);
   bool shared = true, each = mask.rank() == query.rank();
@@ -160,14 +160,14 @@ std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
   };
   std::vector<GraphValue> slices(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].node < 0 || dim_of_rows(i) < 0) continue;
+    if (!inputs[i].node || dim_of_rows(i) < 0) continue;
     Dims sizes = w.TypeOf(inputs[i]).sizes();
     sizes[dim_of_rows(i)] = chunks.rows;
     sizes.insert(0, count);
     slices[i] = loop.Stacked(w.Reshape(inputs[i], sizes));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].node >= 0 && dim_of_rows(i) < 0) slices[i] = loop.Invariant(inputs[i]);
+    if (inputs[i].node && dim_of_rows(i) < 0) slices[i] = loop.Invariant(inputs[i]);
   }
   GraphBuilder& body = loop.inside;
   if (node.attrs[0].boolean()) {
@@ -183,8 +183,7 @@ std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
   }
   std::vector<GraphValue> results;
   for (int32_t i : {1, 2}) {
-    results.push_back(
-        body.Add(ops::kAdd, {sums[static_cast<size_t>(i - 1)], body.Cast({part, i}, wide)}));
+    results.push_back(body.Add(ops::kAdd, {sums[i - 1], body.Cast({part, i}, wide)}));
   }
   results.push_back({part, 0});
   NodeId all = loop.Finish(results);
@@ -201,7 +200,7 @@ std::vector<GraphValue> ByMatrices(GraphBuilder& w, const GraphNode& node, const
   std::vector<GraphValue> slices(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     GraphValue input = node.inputs[i];
-    if (input.node < 0 || (i == at.mask() && shared_mask)) continue;
+    if (!input.node || (i == at.mask() && shared_mask)) continue;
     const Dims& old = w.TypeOf(input).sizes();
     Dims sizes = {chunks.batch / chunks.together, chunks.together};
     for (int d = batch_dims; d < old.size(); ++d) sizes.push_back(old[d]);

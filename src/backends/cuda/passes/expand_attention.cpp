@@ -119,7 +119,7 @@ bool FitsKernels(const Graph& graph, const GraphNode& node) {
   const Shape& query = graph.TypeOf(node.inputs[first]);
   const Shape& value = graph.TypeOf(node.inputs[first + 2]);
   GraphValue mask = node.inputs[first + 3];
-  if (!MaskOf(query, mask.node < 0 ? nullptr : &graph.TypeOf(mask))) return false;
+  if (!MaskOf(query, !mask.node ? nullptr : &graph.TypeOf(mask))) return false;
   int64_t width = query.size(query.rank() - 1);
   int64_t batch = query.numel() / (width * query.size(query.rank() - 2));
   return width % 16 == 0 && width <= kMostWidth && value.size(value.rank() - 1) == width &&
@@ -135,7 +135,7 @@ bool ExpandsAttention(const Graph& graph, const GraphNode& node) {
   const Shape& key = graph.TypeOf(node.inputs[backward ? 2 : 1]);
   bool narrow = query.dtype() == DType::kF16 || query.dtype() == DType::kBF16;
   if (!narrow || query.numel() == 0 || key.numel() == 0) return false;
-  return node.inputs[backward ? 4 : 3].node < 0 || FitsKernels(graph, node);
+  return !node.inputs[backward ? 4 : 3].node || FitsKernels(graph, node);
 }
 
 bool HasAttentionKernel(const Graph& graph, const GraphNode& node) {

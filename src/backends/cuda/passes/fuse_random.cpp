@@ -9,6 +9,8 @@
 namespace hammock::cuda {
 
 using compiler::Access;
+using compiler::BufferId;
+using compiler::BufferMap;
 using compiler::Command;
 using compiler::Instr;
 using compiler::Kernel;
@@ -18,22 +20,22 @@ using compiler::Schedule;
 
 namespace {
 
-bool Contains(const std::vector<int>& list, int number) {
-  return std::find(list.begin(), list.end(), number) != list.end();
+bool Contains(const std::vector<BufferId>& list, BufferId buffer) {
+  return std::find(list.begin(), list.end(), buffer) != list.end();
 }
 
 /// Whether a command reads every word of `buffer` as an element of a line.
-bool CanDraw(const Command& command, int buffer) {
+bool CanDraw(const Command& command, BufferId buffer) {
   if (command.is_call() || command.launch.kernel->lanes_along_rows) return false;
   const Kernel& kernel = *command.launch.kernel;
   return std::all_of(kernel.instrs.begin(), kernel.instrs.end(), [&](const Instr& instr) {
     if (instr.access < 0) return true;
-    const compiler::AccessMap& map = command.launch.maps[static_cast<size_t>(instr.access)];
+    const compiler::AccessMap& map = command.launch.maps[instr.access];
     return map.buffer != buffer || (instr.level == Level::kElement && map.column == 1);
   });
 }
 
-void Draw(Launch& launch, int words, int state) {
+void Draw(Launch& launch, BufferId words, BufferId state) {
   auto kernel = std::make_shared<Kernel>(*launch.kernel);
   for (size_t i = 0; i < kernel->accesses.size(); ++i) {
     if (launch.maps[i].buffer != words) continue;
@@ -50,23 +52,23 @@ Schedule FuseRandom(const Graph& graph, Schedule schedule) {
     return command.is_call() && graph[command.node].op == &ops::kRngBits;
   };
   if (std::none_of(schedule.commands.begin(), schedule.commands.end(), is_words)) return schedule;
-  std::vector<std::vector<size_t>> readers(schedule.buffers.size());
+  BufferMap<std::vector<size_t>> readers(schedule.buffers.size());
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
-    for (int buffer : schedule.commands[i].reads) readers[static_cast<size_t>(buffer)].push_back(i);
+    for (BufferId buffer : schedule.commands[i].reads) readers[buffer].push_back(i);
   }
-  std::vector<bool> is_output(schedule.buffers.size());
-  for (int buffer : schedule.outputs) is_output[static_cast<size_t>(buffer)] = true;
+  BufferMap<bool> is_output(schedule.buffers.size());
+  for (BufferId buffer : schedule.outputs) is_output[buffer] = true;
   std::vector<bool> drawn(schedule.commands.size());
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
     if (!is_words(schedule.commands[i])) continue;
     const NodeId node = schedule.commands[i].node;
-    const int words = schedule.commands[i].writes[0];
-    const std::vector<size_t>& drawing = readers[static_cast<size_t>(words)];
-    drawn[i] = !is_output[static_cast<size_t>(words)] &&
-               std::all_of(drawing.begin(), drawing.end(),
-                           [&](size_t r) { return CanDraw(schedule.commands[r], words); });
+    const BufferId words = schedule.commands[i].writes[0];
+    const std::vector<size_t>& drawing = readers[words];
+    drawn[i] = !is_output[words] && std::all_of(drawing.begin(), drawing.end(), [&](size_t r) {
+      return CanDraw(schedule.commands[r], words);
+    });
     if (!drawn[i]) continue;
-    const int state = schedule.BufferOf(compiler::StorageOf(graph, graph[node].inputs[0]));
+    const BufferId state = schedule.BufferOf(compiler::StorageOf(graph, graph[node].inputs[0]));
     for (size_t r : drawing) {
       Command& command = schedule.commands[r];
       Draw(command.launch, words, state);

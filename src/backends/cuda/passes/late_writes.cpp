@@ -4,6 +4,9 @@
 
 namespace hammock::cuda {
 
+using compiler::BufferId;
+using compiler::BufferMap;
+
 namespace {
 
 class Buffers {
@@ -12,46 +15,43 @@ class Buffers {
       : schedule_(schedule),
         is_input_(schedule.buffers.size()),
         is_output_(schedule.buffers.size()) {
-    for (int buffer : schedule.inputs) is_input_[static_cast<size_t>(buffer)] = true;
-    for (int buffer : schedule.outputs) is_output_[static_cast<size_t>(buffer)] = true;
+    for (BufferId buffer : schedule.inputs) is_input_[buffer] = true;
+    for (BufferId buffer : schedule.outputs) is_output_[buffer] = true;
   }
 
   /// Whether a kernel updates an input, as far as sizes tell.
   bool MayUpdate(const compiler::Command& command) const {
-    for (int to : command.writes) {
-      if (!is_output_[static_cast<size_t>(to)]) continue;
-      for (int from : command.reads) {
-        if (is_input_[static_cast<size_t>(from)] && BytesOf(from) == BytesOf(to)) return true;
+    for (BufferId to : command.writes) {
+      if (!is_output_[to]) continue;
+      for (BufferId from : command.reads) {
+        if (is_input_[from] && BytesOf(from) == BytesOf(to)) return true;
       }
     }
     return false;
   }
 
  private:
-  int64_t BytesOf(int buffer) const {
-    return schedule_.buffers[static_cast<size_t>(buffer)].bytes();
-  }
+  int64_t BytesOf(BufferId buffer) const { return schedule_.buffers[buffer].bytes(); }
 
   const compiler::Schedule& schedule_;
-  std::vector<bool> is_input_, is_output_;
+  BufferMap<bool> is_input_, is_output_;
 };
 
 }  // namespace
 
 std::vector<int> WriteLate(const compiler::Schedule& schedule, int fault) {
   const Buffers buffers(schedule);
-  std::vector<bool> is_read(schedule.buffers.size());  // by a command that stays
+  BufferMap<bool> is_read(schedule.buffers.size());  // by a command that stays
   std::vector<int> order, late;
   for (int i = fault; i >= 0; --i) {  // readers of a result come behind its writer
-    const compiler::Command& command = schedule.commands[static_cast<size_t>(i)];
-    const bool is_needed =
-        std::any_of(command.writes.begin(), command.writes.end(),
-                    [&](int buffer) { return is_read[static_cast<size_t>(buffer)]; });
+    const compiler::Command& command = schedule.commands[i];
+    const bool is_needed = std::any_of(command.writes.begin(), command.writes.end(),
+                                       [&](BufferId buffer) { return is_read[buffer]; });
     if (!command.is_call() && !is_needed && buffers.MayUpdate(command)) {
       late.push_back(i);
       continue;
     }
-    for (int buffer : command.reads) is_read[static_cast<size_t>(buffer)] = true;
+    for (BufferId buffer : command.reads) is_read[buffer] = true;
     order.push_back(i);
   }
   if (late.empty()) return {};

@@ -46,7 +46,7 @@ GraphNode Fused(GraphNode matmul, GraphValue bias, DType dtype, bool relu) {
 /// Whether a value is a matmul of 16-bit floats with f32 results.
 bool IsNarrowMatMul(const Graph& graph, GraphValue value) {
   const GraphNode& node = graph[value.node];
-  return node.op == &ops::kDotGeneralFused && node.inputs[2].node < 0 &&
+  return node.op == &ops::kDotGeneralFused && !node.inputs[2].node &&
          node.type().dtype() == DType::kF32;
 }
 
@@ -76,20 +76,19 @@ std::optional<GraphValue> BiasOf(const Graph& graph, GraphValue value, const Gra
 }
 
 /// The fused matmul for a cast of a matmul of 16-bit floats, perhaps with a bias, to their dtype.
-std::optional<GraphNode> RoundedMatMul(const Graph& graph, const std::vector<int>& uses,
+std::optional<GraphNode> RoundedMatMul(const Graph& graph, const NodeMap<int>& uses,
                                        const GraphNode& cast) {
   if (cast.op != &ops::kCast || !IsNarrow(cast.type().dtype())) return std::nullopt;
   GraphValue value = cast.inputs[0];
-  auto used_once = [&](GraphValue v) { return uses[static_cast<size_t>(v.node)] == 1; };
+  auto used_once = [&](GraphValue v) { return uses[v.node] == 1; };
   if (!used_once(value)) return std::nullopt;
   GraphValue bias;
   if (graph[value.node].op == &ops::kAdd) {
     const GraphNode& add = graph[value.node];
     int first = IsNarrowMatMul(graph, add.inputs[0]) ? 0 : 1;
-    value = add.inputs[static_cast<size_t>(first)];
+    value = add.inputs[first];
     if (!IsNarrowMatMul(graph, value) || !used_once(value)) return std::nullopt;
-    std::optional<GraphValue> found =
-        BiasOf(graph, add.inputs[static_cast<size_t>(1 - first)], graph[value.node]);
+    std::optional<GraphValue> found = BiasOf(graph, add.inputs[1 - first], graph[value.node]);
     if (!found) return std::nullopt;
     bias = *found;
   }
@@ -99,21 +98,21 @@ std::optional<GraphNode> RoundedMatMul(const Graph& graph, const std::vector<int
   return Fused(matmul, bias, cast.type().dtype(), false);
 }
 
-std::vector<int> UsesOf(const Graph& graph) {
-  std::vector<int> uses(static_cast<size_t>(graph.size()));
+NodeMap<int> UsesOf(const Graph& graph) {
+  NodeMap<int> uses(graph.size());
   for (const GraphNode& node : graph.nodes()) {
     for (GraphValue input : node.inputs) {
-      if (input.node >= 0) ++uses[static_cast<size_t>(input.node)];
+      if (input.node) ++uses[input.node];
     }
   }
-  for (GraphValue output : graph.outputs()) ++uses[static_cast<size_t>(output.node)];
+  for (GraphValue output : graph.outputs()) ++uses[output.node];
   return uses;
 }
 
 /// The graph with nodes replaced by the matmuls that `find` returns for them.
 template <class Find>
 Graph WithMatMuls(const Graph& graph, Find find) {
-  const std::vector<int> uses = UsesOf(graph);
+  const NodeMap<int> uses = UsesOf(graph);
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
     std::optional<GraphNode> matmul = find(graph, uses, graph[id]);
     if (!matmul) return std::nullopt;
@@ -136,11 +135,11 @@ bool IsZero(const Graph& graph, GraphValue value) {
 }
 
 /// The fused matmul for maximum(matmul + bias, 0).
-std::optional<GraphNode> ReluMatMul(const Graph& graph, const std::vector<int>& uses,
+std::optional<GraphNode> ReluMatMul(const Graph& graph, const NodeMap<int>& uses,
                                     const GraphNode& node) {
   if (node.op != &ops::kMaximum || !IsZero(graph, node.inputs[1])) return std::nullopt;
   auto is_only = [&](GraphValue value, const OpDef* op) {
-    return graph[value.node].op == op && uses[static_cast<size_t>(value.node)] == 1;
+    return graph[value.node].op == op && uses[value.node] == 1;
   };
   if (!is_only(node.inputs[0], &ops::kAdd)) return std::nullopt;
   const GraphNode& add = graph[node.inputs[0].node];

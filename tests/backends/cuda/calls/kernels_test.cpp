@@ -19,7 +19,7 @@ void ExpectSameBits(const std::string& across, const std::string& along, int64_t
                     int64_t width, bool transposed_result) {
   SCOPED_TRACE(fmt::format("{} x {}\n{}", length, width, across));
   Graph by_columns = ParseGraph(across), by_rows = ParseGraph(along);
-  DType dtype = by_columns[0].type().dtype();
+  DType dtype = by_columns[NodeId(0)].type().dtype();
   HostTensor columns(Shape(dtype, {length, width})), rows(Shape(dtype, {width, length}));
   for (int64_t i = 0; i < length; ++i) {
     for (int64_t k = 0; k < width; ++k) {
@@ -246,7 +246,7 @@ TEST_F(CudaKernels, LoopsThatCanFail) {
     try {
       run(inputs_of(std::move(indices), first));
     } catch (const lazy::ExecutionError& error) {
-      EXPECT_EQ(error.node(), 3);
+      EXPECT_EQ(error.node(), NodeId(3));
       return error.message();
     }
     return "none";
@@ -399,10 +399,9 @@ void ExpectWeightGradient(const std::string& dtype, const std::string& grad,
     HostTensor out = reference::Interpret(convolution, std::vector{image, one})[0];
     double expected = 0;
     for (int64_t k = 0; k < out.numel(); ++k) {
-      expected += out.values<double>()[static_cast<size_t>(k)] *
-                  gradient.values<double>()[static_cast<size_t>(k)];
+      expected += out.values<double>()[k] * gradient.values<double>()[k];
     }
-    EXPECT_NEAR(actual.values<double>()[static_cast<size_t>(i)], expected, 0.004 * largest) << i;
+    EXPECT_NEAR(actual.values<double>()[i], expected, 0.004 * largest) << i;
   }
 }
 

@@ -70,7 +70,7 @@ TEST_F(CudaKernels, SortsLongRowsOfFewValues) {
     for (auto [sizes, dim, ways] :
          {std::tuple("32768", 0, 1), std::tuple("3,33793", 1, 2), std::tuple("36865,2", 0, 8)}) {
       std::string text = SortOf(dtype, sizes, dim, /*descending=*/ways == 8);
-      ExpectBits(text, {Mixed(ParseGraph(text)[0].type(), ways)});
+      ExpectBits(text, {Mixed(ParseGraph(text)[NodeId(0)].type(), ways)});
     }
   }
 }
@@ -82,7 +82,7 @@ TEST_F(CudaKernels, SortsVeryLongRows) {
   ExpectBits(SortOf("i64", "264193", 0, false));
   for (const char* dtype : {"f32", "i64"}) {
     std::string text = SortOf(dtype, "270000", 0, false);
-    ExpectBits(text, {Mixed(ParseGraph(text)[0].type(), 8)});
+    ExpectBits(text, {Mixed(ParseGraph(text)[NodeId(0)].type(), 8)});
   }
 }
 
@@ -132,7 +132,7 @@ TEST_F(CudaKernels, FindsTheFirstOfRowsInOrder) {
   for (const char* dtype : {"f32", "i64"}) {
     for (bool largest : {true, false}) {
       std::string text = TopKOf(dtype, "2,40000", "2,200", 200, 1, largest);
-      const Shape type = ParseGraph(text)[0].type();
+      const Shape type = ParseGraph(text)[NodeId(0)].type();
       HostTensor rising(type);
       for (int64_t i = 0; i < rising.numel(); ++i) rising.set(i, Scalar(i % 40000));
       ExpectBits(text, {rising});

@@ -63,7 +63,7 @@ std::vector<HostTensor> SomeInputs(const Graph& graph) {
     HostTensor input(graph[id].type());
     float* values = static_cast<float*>(input.mutable_data());
     for (int64_t i = 0; i < graph[id].type().numel(); ++i) {
-      values[i] = static_cast<float>((i * 37 + id * 11) % 7);
+      values[i] = static_cast<float>((i * 37 + id.number() * 11) % 7);
     }
     inputs.push_back(std::move(input));
   }

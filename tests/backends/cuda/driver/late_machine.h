@@ -188,18 +188,18 @@ class LateMachine : public Machine {
     Queue& queue = QueueOf(Stream());
     Join(queue.clock, Done());
     queue.marks.push_back({queue.asked, queue.clock});
-    queue.marks.back().clock[Index(Stream())] = queue.asked;
+    queue.marks.back().clock[Stream()] = queue.asked;
     return std::make_shared<LateEvent>(Stream(), queue.marks.size(), queue.marks.back().clock);
   }
   std::shared_ptr<Event> RecordTimedEvent() override { return RecordEvent(); }
   double Seconds(const Event&, const Event&) override { return 0; }
   uint64_t Asked(int stream) const override {
     std::lock_guard lock(mutex_);
-    return queues_[Index(stream)].marks.size();
+    return queues_[stream].marks.size();
   }
   uint64_t Passed(int stream) const override {
     std::lock_guard lock(mutex_);
-    const Queue& queue = queues_[Index(stream)];
+    const Queue& queue = queues_[stream];
     auto after = std::ranges::upper_bound(queue.marks, queue.done, {}, &Marked::op);
     return static_cast<uint64_t>(after - queue.marks.begin());
   }
@@ -207,15 +207,15 @@ class LateMachine : public Machine {
   void ComeAfter(int stream, uint64_t number) override {
     std::lock_guard lock(mutex_);
     if (stream == Stream() || number <= Passed(stream)) return;
-    const Marked& mark = queues_[Index(stream)].marks[number - 1];
-    if (QueueOf(Stream()).clock[Index(stream)] >= mark.op) return;  // it does already
+    const Marked& mark = queues_[stream].marks[number - 1];
+    if (QueueOf(Stream()).clock[stream] >= mark.op) return;  // it does already
     ++waits_;
     Wait(Stream(), stream, mark.op, mark.clock);
   }
   void WaitFor(const Event& event) override {
     std::unique_lock lock(mutex_);
     let_go_.wait(lock, [&] { return held_ != event.stream; });
-    RunUntil(event.stream, static_cast<const LateEvent&>(event).clock[Index(event.stream)]);
+    RunUntil(event.stream, static_cast<const LateEvent&>(event).clock[event.stream]);
   }
   void Finish() override {
     std::unique_lock lock(mutex_);
@@ -271,8 +271,7 @@ class LateMachine : public Machine {
     std::vector<NotedOp> ops;
   };
 
-  static size_t Index(int stream) { return static_cast<size_t>(stream); }
-  Queue& QueueOf(int stream) { return queues_[Index(stream)]; }
+  Queue& QueueOf(int stream) { return queues_[stream]; }
 
   Clock Done() const {
     Clock done{};
@@ -301,7 +300,7 @@ class LateMachine : public Machine {
     if (notes_) return notes_->push_back({std::move(name), arguments, std::move(work)});
     Queue& queue = QueueOf(stream);
     Join(queue.clock, Done());  // the host has seen it, or could have
-    queue.clock[Index(stream)] = ++queue.asked;
+    queue.clock[stream] = ++queue.asked;
     queue.ops.push_back({fmt::format("{} on stream {}", name, stream), MemoryOf(arguments),
                          std::move(work), queue.clock});
     if (static_cast<int>(random_() % 100) >= percent_) return;
@@ -314,8 +313,8 @@ class LateMachine : public Machine {
     Queue& queue = QueueOf(stream);
     Join(queue.clock, Done());
     Join(queue.clock, clock);
-    queue.clock[Index(after)] = std::max(queue.clock[Index(after)], op);
-    queue.clock[Index(stream)] = ++queue.asked;
+    queue.clock[after] = std::max(queue.clock[after], op);
+    queue.clock[stream] = ++queue.asked;
     queue.ops.push_back({"a wait", {}, [this, after, op] { RunUntil(after, op); }, queue.clock});
   }
 
@@ -350,16 +349,16 @@ class LateMachine : public Machine {
                                                         old->second.data(), memory.bytes) != 0);
       for (int other = 0; other < kReads; ++other) {
         if (other == stream) continue;
-        const Use& written = memory.written[Index(other)];
-        const Use& read = memory.read[Index(other)];
-        const bool races = written.op > op.clock[Index(other)];
-        if (races || (writes && read.op > op.clock[Index(other)])) {
+        const Use& written = memory.written[other];
+        const Use& read = memory.read[other];
+        const bool races = written.op > op.clock[other];
+        if (races || (writes && read.op > op.clock[other])) {
           races_.push_back(fmt::format(
               "{} {} {} bytes that {} {}, in no order", op.name, writes ? "writes" : "reads",
               memory.bytes, races ? written.name : read.name, races ? "writes" : "reads"));
         }
       }
-      (writes ? memory.written : memory.read)[Index(stream)] = {op.clock[Index(stream)], op.name};
+      (writes ? memory.written : memory.read)[stream] = {op.clock[stream], op.name};
     }
   }
 

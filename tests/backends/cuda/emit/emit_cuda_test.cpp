@@ -300,10 +300,10 @@ TEST(FoldAttentionViews, ReadsPartsOfAProjection) {
     return %10)");
   Graph out = RemoveDead(FoldAttentionViews(graph));
   ASSERT_EQ(out.size(), 4);
-  const GraphNode& node = out[2];
-  EXPECT_EQ(node.inputs[0], (GraphValue{0, 0}));
-  EXPECT_EQ(node.inputs[1], (GraphValue{1, 0}));
-  EXPECT_EQ(node.inputs[2], (GraphValue{0, 0}));
+  const GraphNode& node = out[NodeId(2)];
+  EXPECT_EQ(node.inputs[0], (GraphValue{NodeId(0), 0}));
+  EXPECT_EQ(node.inputs[1], (GraphValue{NodeId(1), 0}));
+  EXPECT_EQ(node.inputs[2], (GraphValue{NodeId(0), 0}));
   EXPECT_EQ(node.types[0].sizes(), (Dims{2, 20, 2, 16}));
   auto rows = [&](size_t which) {
     RowLayout layout = LayoutOf(node, which);
@@ -424,9 +424,9 @@ TEST(FuseBiasAndRelu, ChangesNoBit) {
         HostTensor input(graph[id].type());
         float* values = static_cast<float*>(input.mutable_data());
         for (int64_t i = 0; i < graph[id].type().numel(); ++i) {
-          values[i] = static_cast<float>((i * 37 + id * 11) % 101) / 101 - 0.5f;
+          values[i] = static_cast<float>((i * 37 + id.number() * 11) % 101) / 101 - 0.5f;
         }
-        values[2] = id == 2 ? NAN : values[2];
+        values[2] = id == NodeId(2) ? NAN : values[2];
         inputs.push_back(std::move(input));
       }
       Program program(graph, EmulatedForTests());

@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ChunkAttention, OnlyWhereScoresAreMany) {
   auto runs = [](const Graph& graph, int64_t bytes) {
-    return RunsInChunks(graph, graph[graph.size() - 1], bytes);
+    return RunsInChunks(graph, graph.nodes().back(), bytes);
   };
   EXPECT_FALSE(runs(AttentionOf(false, 20, 10, "", false), 6 * 20 * 10 * 4));
   EXPECT_TRUE(runs(AttentionOf(false, 20, 10, "", false), 6 * 20 * 10 * 4 - 1));
