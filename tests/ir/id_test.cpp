@@ -67,7 +67,8 @@ TEST(Id, IsSavedAsItsNumber) {
   EXPECT_EQ(BytesOf(NodeMap<int>{4, 5}), BytesOf(std::vector<int>{4, 5}));
   EXPECT_EQ(BytesOf(std::vector{NodeId(1)}), BytesOf(std::vector<int32_t>{1}));
   NodeMap<OtherId> read;
-  RecordReader reader("ids", BytesOf(NodeMap<OtherId>{OtherId(6), OtherId()}));
+  const std::string bytes = BytesOf(NodeMap<OtherId>{OtherId(6), OtherId()});
+  RecordReader reader("ids", bytes);
   reader(read);
   EXPECT_EQ(read, (NodeMap<OtherId>{OtherId(6), OtherId()}));
 }
