@@ -98,6 +98,24 @@ bool Kernel::HasReduction() const {
                      [](const Instr& instr) { return instr.kind == Instr::Kind::kReduce; });
 }
 
+std::string FunctionName(const Kernel& kernel) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> ops;  // each once
+  for (const Instr& instr : kernel.instrs) {
+    const bool computes = instr.kind == Instr::Kind::kScalar || instr.kind == Instr::Kind::kCast ||
+                          instr.kind == Instr::Kind::kReduce;
+    if (!computes) continue;
+    std::string op;
+    AppendWhat(op, instr);
+    if (std::ranges::find(ops, op) == ops.end()) ops.push_back(std::move(op));
+  }
+  if (ops.empty()) return "kernel_copy";
+  std::string name = "kernel";
+  for (size_t i = 0; i < std::min(ops.size(), kMost); ++i) name += "_" + ops[i];
+  if (ops.size() > kMost) name += "_and_more";
+  return name;
+}
+
 std::string ToText(const Kernel& kernel) {
   // Every launch is looked up by it, so it is put together without a formatter.
   std::string text = kernel.lanes_along_rows ? "kernel, lanes along rows\n" : "kernel\n";

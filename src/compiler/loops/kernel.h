@@ -126,6 +126,9 @@ void Fields(Io& io, Kernel& kernel) {
   io(kernel.lanes_along_rows, kernel.stages, kernel.accesses, kernel.instrs);
 }
 
+/// What a kernel computes, in short, as the name of a function: `kernel_mul_exp_reduce_sum`.
+std::string FunctionName(const Kernel& kernel);
+
 /// One line per instruction. Equal kernels have equal texts, so that it serves as a key.
 std::string ToText(const Kernel& kernel);
 

@@ -64,6 +64,22 @@ TEST(Schedule, SoftmaxIsOneKernelThatKeepsTheRow) {
             "  2 all: store a2, %7 : f32\n");
 }
 
+TEST(Kernel, IsNamedAfterWhatItComputes) {
+  auto name = [](const std::string& text) {
+    Schedule schedule = MakeSchedule(ParseGraph(text));
+    return FunctionName(*schedule.commands[0].launch.kernel);
+  };
+  EXPECT_EQ(name("%0 = input : f32[8]\n%1 = exp %0 : f32[8]\n%2 = mul %1, %1 : f32[8]\n"
+                 "%3 = exp %2 : f32[8]\n%4 = reduce_sum %3 {dims=[0], keepdim=false} : f32[]\n"
+                 "return %4"),
+            "kernel_exp_mul_reduce_sum");
+  EXPECT_EQ(name("%0 = input : f32[8]\n%1 = sin %0 : f32[8]\n%2 = cos %1 : f32[8]\n"
+                 "%3 = tanh %2 : f32[8]\n%4 = neg %3 : f32[8]\n%5 = abs %4 : f32[8]\nreturn %5"),
+            "kernel_sin_cos_tanh_neg_and_more");
+  EXPECT_EQ(name("%0 = input : f32[2,3]\n%1 = permute %0 {dims=[1,0]} : f32[3,2]\nreturn %1"),
+            "kernel_copy");
+}
+
 TEST(Schedule, ReductionOfAnOuterDimHasLanesAlongRowsAndTakesItsProducers) {
   Scheduled s = ScheduleOf(R"(
     %0 = input : f32[64,8,16]

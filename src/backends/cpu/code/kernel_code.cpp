@@ -213,7 +213,7 @@ void KernelCode::CompileNow() {
       return;
     }
     if (!code) code = GetCode(source, [&] { return EmitLlvm(*kernel_, HostTarget()); });
-    NativeKernel native = code->Function<void(const KernelArgs*)>("kernel");
+    NativeKernel native = code->Function<void(const KernelArgs*)>(FunctionName(*kernel_));
     code_ = std::move(code);
     native_.store(native, std::memory_order_release);
   } catch (const std::exception& error) {

@@ -44,7 +44,7 @@ class KernelEmitter {
   }
 
   std::string Emit() {
-    ir_.BeginFunction("void @kernel(ptr noalias %args)");
+    ir_.BeginFunction("void @" + compiler::FunctionName(kernel_) + "(ptr noalias %args)");
     ir_.Label("entry");
     access_.LoadArguments();
     sums_.Make();

@@ -21,7 +21,7 @@ compiler::Kernel UnaryKernel(const std::string& op, const std::string& dtype) {
 }
 
 TEST(EmitLlvm, ALoopOfLongVectorsThenOneOfShortOnesWithMasks) {
-  EXPECT_EQ(EmitLlvm(UnaryKernel("neg", "f32"), {}), R"(define void @kernel(ptr noalias %args) {
+  EXPECT_EQ(EmitLlvm(UnaryKernel("neg", "f32"), {}), R"(define void @kernel_neg(ptr noalias %args) {
 entry:
   %0 = getelementptr i8, ptr %args, i64 0
   %1 = load i64, ptr %0, align 8
