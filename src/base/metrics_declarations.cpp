@@ -32,14 +32,31 @@ std::vector<Declaration> Declarations() {
   return all;
 }
 
+namespace {
+
+/// What stands before the part of a family's name that varies: `fallback::` of `fallback::<op>`.
+std::string_view FixedPart(std::string_view name) { return name.substr(0, name.find('<')); }
+
+/// The present name of a metric that was renamed, alone or with its family; else empty.
+std::string Renamed(const Registry& registry, std::string_view name) {
+  for (const auto& [old_name, new_name] : registry.renamed) {
+    const std::string_view fixed = FixedPart(old_name);
+    const bool is_family = fixed.size() < old_name.size();
+    if (is_family ? !name.starts_with(fixed) : name != old_name) continue;
+    return std::string(FixedPart(new_name)) + std::string(name.substr(fixed.size()));
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string PresentName(std::string_view name) {
-  std::string present(name);
+  std::string present;
   {
     Registry& registry = GetRegistry();
     std::lock_guard lock(registry.mutex);
-    auto found = registry.renamed.find(name);
-    if (found == registry.renamed.end()) return present;
-    present = found->second;
+    present = Renamed(registry, name);
+    if (present.empty()) return std::string(name);
   }
   LogOnce("metrics: " + std::string(name), LogLevel::kWarn,
           "metrics: '{}' is now called '{}'; the next version does not know the old name", name,

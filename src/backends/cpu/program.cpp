@@ -48,6 +48,7 @@ constinit const metrics::DeclaredMetric kKernelTimes({
     .name = "cpu::kernel::<ops>",
     .kind = metrics::Kind::kTime,
     .doc = "Runs of each kernel and call, with the option `cpu.time_kernels`.",
+    .old_name = "cpu::step::<ops>",
 });
 
 /// By command: in element instructions; -1 for calls.

@@ -52,6 +52,7 @@ constinit const metrics::DeclaredMetric kKernelTimes({
     .name = "cuda::kernel::<number>_<ops>",
     .kind = metrics::Kind::kTime,
     .doc = "Runs of each kernel and call, with the option `cuda.time_kernels`.",
+    .old_name = "cuda::step::<step>_<ops>",
 });
 
 constexpr int64_t kFewBytes = 32 << 20;  // that concurrent kernels may take in addition

@@ -189,6 +189,8 @@ TEST(CpuBackend, MeasuresStepsIfAsked) {
   config::Override timed("cpu.time_kernels", "true");
   Values({5, 7}, 8).tanh().neg().host();
   EXPECT_NE(metrics::Report().find("cpu::kernel::"), std::string::npos);
+  EXPECT_NE(metrics::Report({}, {"cpu::step::*"}).find("cpu::kernel::"), std::string::npos)
+      << "the old name of the family";
 }
 
 TEST(CpuBackend, ShowsGraphStepsAndCode) {
