@@ -219,7 +219,7 @@ void PrintFirstCalls() {
 }
 
 /// Where the time of a row went, in microseconds a run; with `cuda.time_kernels`.
-void PrintSteps() {
+void PrintKernels() {
   static std::map<std::string, std::pair<double, double>> before;  // total, samples
   for (const std::string& name : metrics::MetricNames()) {
     if (name.rfind("cuda::kernel::", 0) != 0) continue;
@@ -361,7 +361,7 @@ int main(int argc, char** argv) {
     } catch (const std::exception& error) {
       std::printf("%-36s failed: %s\n", row.name, error.what());
     }
-    if (config::GetText("cuda.time_kernels") == "true") PrintSteps();
+    if (config::GetText("cuda.time_kernels") == "true") PrintKernels();
     std::fflush(stdout);
   }
   if (std::string("first calls").find(filter) != std::string::npos) PrintFirstCalls();

@@ -70,9 +70,9 @@ size_t StartOperand(const OpDef& op) {
 }
 
 /// Whether the graph computes it, and does not merely look at a parameter.
-bool IsComputedHere(const Node* node) {
+bool IsComputedHere(Node* node) {
   while (!IsAvailable(*node)) {
-    if (!(NodeAccess::flags(const_cast<Node*>(node)) & NodeAccess::kIsView)) return true;
+    if (!(NodeAccess::flags(node) & NodeAccess::kIsView)) return true;
     if (&node->op() == &ops::kCall) return true;
     node = node->operands()[0].node;
   }

@@ -201,7 +201,8 @@ std::optional<PartsOfZeros> FindParts(const Rewriter& r, GraphValue value) {
     if (found.parts.size() == kMostParts) return std::nullopt;
     found.parts.push_back({node.attrs[1].integer(), node.inputs[1]});
   }
-  if (found.parts.empty() || !IsZero(r, value)) return std::nullopt;
+  const bool repeats_zero = RepeatedElement(r, value) && IsZero(r, value);
+  if (found.parts.empty() || !repeats_zero) return std::nullopt;
   found.zeros = value;
   return found;
 }
@@ -223,9 +224,9 @@ GraphValue PlusZero(Rewriter& r, GraphValue value, GraphValue zeros) {
   const Shape type = r.TypeOf(value);
   if (!IsFloat(type.dtype())) return value;
   const bool is_sum = r.OpOf(value) == &ops::kAdd && IsZero(r, r.Producer(value).inputs[1]);
-  std::optional<GraphValue> zero = RepeatedElement(r, zeros);
-  if (is_sum || !zero) return value;
-  return r.Make(ops::kAdd, {value, r.Fill(*zero, type.sizes())}, {}, type);
+  if (is_sum) return value;
+  const GraphValue zero = *RepeatedElement(r, zeros);
+  return r.Make(ops::kAdd, {value, r.Fill(zero, type.sizes())}, {}, type);
 }
 
 // add(update_slice(0, a), update_slice(0, b)) -> update_slice(update_slice(0, a + 0), b + 0), if
