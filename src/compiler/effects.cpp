@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/primitives.h"
+
 namespace hammock {
 
 Effect EffectOf(const GraphNode& node) {
@@ -11,6 +13,17 @@ Effect EffectOf(const GraphNode& node) {
     for (const GraphNode& inner : attr.graph().nodes()) effect = std::max(effect, EffectOf(inner));
   }
   return effect;
+}
+
+NodeId StartInput(const Graph& graph, const GraphNode& node) {
+  const bool reads = node.op == &ops::kDynamicSlice, writes = node.op == &ops::kDynamicUpdateSlice;
+  if (!reads && !writes) return {};
+  NodeId start = node.inputs[writes ? 2 : 1].node;
+  return graph[start].op == &ops::kInput ? start : NodeId();
+}
+
+bool CanFailLate(const Graph& graph, const GraphNode& node) {
+  return node.op->can_fail && !StartInput(graph, node);
 }
 
 NodeMap<bool> NeededNodes(const Graph& graph) {

@@ -194,6 +194,38 @@ constexpr Sample kSamples[] = {
       %2 = broadcast %1 {sizes=[3,4]} : f32[3,4]
       %3 = update_slice %2, %0 {dim=0, start=2, step=1} : f32[3,4]
       return %3)"},
+    {"halves", R"(
+      %0 = input : f32[2,3,4]
+      %1 = neg %0 : f32[2,3,4]
+      %2 = concat %1, %0 {dim=1} : f32[2,6,4]
+      %3 = concat %0, %1 {dim=2} : f32[2,3,8]
+      %4 = concat %0, %0 {dim=0} : f32[4,3,4]
+      return %2, %3, %4)"},
+    {"matmuls with vectors", R"(
+      %0 = input : bf16[1,1,40]
+      %1 = input : bf16[6,40]
+      %2 = mul %0, %0 : bf16[1,1,40]
+      %3 = dot_general %2, %1 {a_contract=[2], b_contract=[1], a_batch=[], b_batch=[]} : bf16[1,1,6]
+      %4 = input : f32[3,5,2,7]
+      %5 = input : f32[7,2,3]
+      %6 = dot_general %4, %5 {a_contract=[2,3], b_contract=[1,0], a_batch=[0], b_batch=[2]} : f32[3,5]
+      %7 = input : f32[4,7,2]
+      %8 = input : f32[2,4,7]
+      %9 = dot_general %7, %8 {a_contract=[0,1], b_contract=[1,2], a_batch=[2], b_batch=[0]} : f32[2]
+      %10 = input : f32[9,4]
+      %11 = input : f32[1,9]
+      %12 = dot_general %11, %10 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[1,4]
+      %13 = dot_general %4, %8 {a_contract=[2,3], b_contract=[0,2], a_batch=[], b_batch=[]} : f32[3,5,4]
+      return %3, %6, %9, %12, %13)"},
+    {"extrema", R"(
+      %0 = input : f32[3,70]
+      %1 = arg_max %0 {dim=1, keepdim=false} : i64[3]
+      %2 = arg_min %0 {dim=0, keepdim=true} : i64[1,70]
+      %3 = input : i64[]
+      %4 = arg_max %3 {dim=0, keepdim=false} : i64[]
+      %5 = input : bool[4]
+      %6 = arg_min %5 {dim=0, keepdim=false} : i64[]
+      return %1, %2, %4, %6)"},
     {"a long sum", R"(
       %0 = input : f32[2,70001]
       %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[2]

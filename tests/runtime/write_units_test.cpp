@@ -514,6 +514,38 @@ TEST_P(WriteUnits, WritesAreInPlaceAlsoInQueuedSteps) {
   EXPECT_LT(awaited, 3 * kSize * 4) << "no second copy of the state";
 }
 
+/// A cache of a text: each step looks a row up, writes it at a position of its own and reads all.
+TEST_P(WriteUnits, ASliceIsWrittenInPlaceBehindALookup) {
+  if (device_ == "reference") GTEST_SKIP() << "it computes every value in memory of its own";
+  constexpr int64_t kRows = 64, kWidth = 1 << 14;
+  Tensor table = ones({4, kWidth}), cache = zeros({kRows, kWidth});
+  auto write = [&](int64_t position, int64_t row) {
+    Tensor sum;
+    step([&] {
+      Tensor index = full({1}, row, i64);
+      cache.narrow(0, position, 1).copy_(index_select(table, 0, index));
+      sum = cache.sum(Dims{1});
+    });
+    return sum;
+  };
+  for (int i = 0; i < 3; ++i) write(i, 1);
+  wait_device_ops();
+  // No room for a second cache.
+  SetMemoryLimit(Device(device_),
+                 GetMemoryInfo(Device(device_)).in_use + kRows * kWidth * int64_t{4} / 2);
+  for (int i = 3; i < 20; ++i) {
+    write(i, i % 4);
+    wait_device_ops();
+  }
+  Floats expected(kRows);
+  std::fill_n(expected.begin(), 20, static_cast<float>(kWidth));
+  EXPECT_EQ(FloatsOf(cache.sum(Dims{1})), expected);
+  Tensor lost = write(20, 9);  // there is no such row
+  EXPECT_THROW(FloatsOf(lost), Error);
+  EXPECT_EQ(FloatsOf(cache.sum(Dims{1})), expected) << "what was there before";
+  SetMemoryLimit(Device(device_), 0);
+}
+
 // ---- Optimisers
 
 struct Learner {

@@ -95,6 +95,16 @@ void PreparedCommand::RunCall(compiler::BufferSpan<char*> buffers, char* scratch
   }
 }
 
+void PreparedCommand::CheckCall(compiler::BufferSpan<char*> buffers) const {
+  std::vector<const char*> in;
+  for (BufferId buffer : operands) in.push_back(buffer ? buffers[buffer] : nullptr);
+  try {
+    call->Check(in);
+  } catch (...) {
+    RethrowAtNode();
+  }
+}
+
 /// Gives the exception in flight the node that raised it.
 void PreparedCommand::RethrowAtNode() const {
   const std::string where = WhereText(location);

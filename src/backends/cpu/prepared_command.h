@@ -32,6 +32,7 @@ struct PreparedCommand {
   void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
   /// Runs a call on buffers of the schedule. Errors name the node of the graph as given.
   void RunCall(compiler::BufferSpan<char*> buffers, char* scratch) const;
+  void CheckCall(compiler::BufferSpan<char*> buffers) const;
 
   std::optional<KernelCommand> kernel;
   std::unique_ptr<const Graph> own_graph;

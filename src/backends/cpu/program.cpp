@@ -18,6 +18,7 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "base/tools.h"
+#include "compiler/effects.h"
 #include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/passes/split_reductions.h"
@@ -137,6 +138,10 @@ Program::Facts::Facts(const Graph& graph, const compiler::Schedule& schedule,
     for (BufferId buffer : schedule.commands[i].writes) of_buffer[buffer] = i;
   }
   for (BufferId buffer : schedule.outputs) first_write.push_back(of_buffer[buffer]);
+  for (size_t i = 0; i < commands; ++i) {
+    const compiler::Command& command = schedule.commands[i];
+    if (command.is_call() && StartInput(graph, graph[command.node])) checked_first.push_back(i);
+  }
 }
 
 size_t Program::FirstWriteInPlace(std::span<const int> taken) const {
@@ -255,6 +260,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
         packed_weights.empty() ? nullptr : packed_weights[i];
   }
   SetBuffers<char*>(*schedule_, plan_, facts_->outputs, inputs, outputs, arena, buffers);
+  for (size_t command : facts_->checked_first) commands_[command]->CheckCall(buffers);
   const size_t in_place = FirstWriteInPlace(taken);
   if (profile) [[unlikely]] {
     const bool any = in_place < commands_.size();

@@ -56,6 +56,7 @@ class Program {
     std::vector<Output> outputs;
     std::vector<size_t> first_write;  ///< by output: the first command that writes it
     compiler::DonationPlan donations;
+    std::vector<size_t> checked_first;  ///< commands that can be checked before the run begins
     std::unique_ptr<std::atomic<const void*>[]> seen;  ///< by command: the weight of its last run
   };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <typeinfo>
@@ -111,7 +112,9 @@ class Backend : public lazy::BackendImplInterface {
   BackendDataPtr MakeComputationDataFromScalar(const Scalar& scalar,
                                                const BackendDevice& device) const override {
     HostTensor tensor = HostTensor::From(scalar);
-    return MakeComputationDataFromTensor(tensor, tensor.shape(), device);
+    NumberBytes bytes{};
+    std::memcpy(bytes.data(), tensor.data(), static_cast<size_t>(tensor.bytes()));
+    return std::make_shared<DeviceData>(device, tensor.shape(), StateOf(device).checks, bytes);
   }
   BackendDataPtr CreateDataPlaceholder(const BackendDevice& device,
                                        const Shape& shape) const override {
@@ -120,22 +123,30 @@ class Backend : public lazy::BackendImplInterface {
   HostTensor MakeTensorFromComputationData(
       const BackendDataPtr data, std::optional<DType> logical_scalar_type) const override {
     const DeviceData& held = DataOf(data, "download");
-    BlockPtr block = held.block();
     HostTensor tensor(data->shape());
     DeviceState& state = StateOf(data->device());
-    state.Guarded([&] {
-      state.machine->Download(tensor.mutable_data(), block->address, tensor.bytes(),
-                              held.event().get());
-    });
-    bytes_out_ += tensor.bytes();
+    if (const NumberBytes* number = held.number()) {
+      if (state.is_lost()) state.RaiseLost();
+      std::memcpy(tensor.mutable_data(), number->data(), static_cast<size_t>(tensor.bytes()));
+    } else {
+      BlockPtr block = held.block();
+      state.Guarded([&] {
+        state.machine->Download(tensor.mutable_data(), block->address, tensor.bytes(),
+                                held.event().get());
+      });
+      bytes_out_ += tensor.bytes();
+    }
     return logical_scalar_type ? tensor.To(*logical_scalar_type) : tensor;
   }
   BackendDataPtr CopyToDevice(const BackendDataPtr& data, const BackendDevice& to) const override {
     const DeviceData& held = DataOf(data, "copy");
-    BlockPtr from = held.block();
     DeviceState& source = StateOf(data->device());
     DeviceState& target = StateOf(to);
     if (source.is_lost()) source.RaiseLost();
+    if (const NumberBytes* number = held.number()) {
+      return std::make_shared<DeviceData>(to, data->shape(), target.checks, *number);
+    }
+    BlockPtr from = held.block();
     return target.Guarded([&] {
       BlockPtr block =
           target.Take(from->bytes, "copy", lazy::DerivedBytes(to), BlockUse::kConcurrent);
@@ -475,7 +486,8 @@ class Backend : public lazy::BackendImplInterface {
     for (size_t i = 0; i < donated.size(); ++i) {
       if (!donated[i]) continue;
       BlockPtr block = BlockOf(arguments, static_cast<int>(i));
-      donated[i] = !block->is_shared() || block.use_count() == 2;  // its data's, and this one
+      donated[i] =
+          block && (!block->is_shared() || block.use_count() == 2);  // its data's, and this one
     }
     return program.donations(failures.may_fail()).Match(donated);
   }
@@ -490,9 +502,19 @@ class Backend : public lazy::BackendImplInterface {
     const int64_t others = lazy::DerivedBytes(device);
     std::vector<BlockPtr> outputs;
     std::vector<Address> in, out;
+    std::vector<VaryingNumbers::Number> numbers;
     in.reserve(arguments.size());
     for (const BackendDataPtr& argument : ParametersOf(computation, arguments)) {
-      in.push_back(DataOf(argument, "execute").address());
+      const DeviceData& data = DataOf(argument, "execute");
+      if (data.number()) numbers.push_back({in.size(), *data.number()});
+      in.push_back(data.address());
+    }
+    const int slots = program.numbers().Place(numbers);
+    for (const VaryingNumbers::Number& number : numbers) {
+      if (number.slot < 0) in[number.argument] = UploadNumber(state, arguments[number.argument]);
+    }
+    for (const Program::Start& start : program.starts()) {
+      program.CheckStart(start, NumberOf(arguments[start.input]));
     }
     const Failures failures = FailuresOf(state, program, arguments);
     const std::vector<int> taken = TakeDonated(program, failures, run.donated, arguments);
@@ -500,6 +522,7 @@ class Backend : public lazy::BackendImplInterface {
       const compiler::OutputSource& source = program.outputs()[i];
       BlockPtr block;
       if (source.input >= 0) {
+        UploadNumber(state, arguments[source.input]);
         block = BlockOf(arguments, source.input);
         block->Share();
       } else if (source.same >= 0) {
@@ -513,9 +536,15 @@ class Backend : public lazy::BackendImplInterface {
       out.push_back(block->address);
       outputs.push_back(std::move(block));
     }
+    const int64_t numbers_at = (program.plan().arena_bytes + 255) / 256 * 256;
+    const int64_t arena_bytes =
+        slots == 0 ? program.plan().arena_bytes
+                   : numbers_at + slots * static_cast<int64_t>(sizeof(NumberBytes));
     BlockPtr arena;
-    if (program.plan().arena_bytes > 0) {
-      arena = state.Take(program.plan().arena_bytes, "values on the way", others);
+    if (arena_bytes > 0) arena = state.Take(arena_bytes, "values on the way", others);
+    if (slots > 0) {
+      UploadNumbers(*state.machine, arena->address + static_cast<Address>(numbers_at), slots,
+                    numbers, in);
     }
     const bool donates = std::any_of(taken.begin(), taken.end(), [](int i) { return i >= 0; });
     const OtherStreams other_streams(*state.machine, arguments);
@@ -551,6 +580,43 @@ class Backend : public lazy::BackendImplInterface {
                  std::move(dump));
     }
     return results;
+  }
+
+  /// An integer; one that the device computes is waited for.
+  int64_t NumberOf(const BackendDataPtr& data) const {
+    const NumberBytes* number = static_cast<const DeviceData&>(*data).number();
+    if (number && data->shape().dtype() == DType::kI64) {
+      int64_t value = 0;
+      std::memcpy(&value, number->data(), sizeof value);
+      return value;
+    }
+    data->WaitReady();
+    return MakeTensorFromComputationData(data, std::nullopt).at(0).ToInt();
+  }
+
+  /// Where data is. A number that has no memory yet gets some.
+  Address UploadNumber(DeviceState& state, const BackendDataPtr& data) const {
+    auto& held = static_cast<DeviceData&>(*data);
+    if (!held.number() || held.address() != 0) return held.address();
+    const int64_t bytes = data->shape().bytes();
+    BlockPtr block = state.Take(bytes, "upload", lazy::DerivedBytes(data->device()));
+    state.machine->Upload(block->address, held.number()->data(), bytes);
+    bytes_in_ += bytes;
+    held.SetIfNone(std::move(block), state.machine->RecordEvent());
+    return held.address();
+  }
+
+  /// Uploads the numbers that have slots, and lets their arguments point there.
+  static void UploadNumbers(Machine& machine, Address to, int slots,
+                            std::span<const VaryingNumbers::Number> numbers,
+                            std::vector<Address>& in) {
+    std::vector<NumberBytes> bytes(static_cast<size_t>(slots));
+    for (const VaryingNumbers::Number& number : numbers) {
+      if (number.slot < 0) continue;
+      bytes[number.slot] = number.value;
+      in[number.argument] = to + static_cast<Address>(number.slot) * sizeof(NumberBytes);
+    }
+    machine.Upload(to, bytes.data(), static_cast<int64_t>(bytes.size() * sizeof(NumberBytes)));
   }
 
   /// An event after a run that was launched in part and uses memory that is given back now. Null if

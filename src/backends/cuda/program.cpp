@@ -13,17 +13,20 @@
 #include "backends/cuda/device/program_args.h"
 #include "backends/cuda/driver/failure_dump.h"
 #include "backends/cuda/emit/joint_kernel.h"
+#include "backends/cuda/passes/arg_reductions.h"
 #include "backends/cuda/passes/attention_views.h"
 #include "backends/cuda/passes/chunk_attention.h"
+#include "backends/cuda/passes/copies_to_where.h"
 #include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/passes/fuse_random.h"
 #include "backends/cuda/passes/late_writes.h"
 #include "backends/cuda/passes/narrow_matmuls.h"
 #include "backends/cuda/passes/scatter_rows.h"
-#include "backends/cuda/passes/update_slice_to_where.h"
+#include "backends/cuda/passes/vector_matmuls.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "base/tools.h"
+#include "compiler/effects.h"
 #include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/fusion_facts.h"
 #include "compiler/passes/remove_dead.h"
@@ -91,12 +94,14 @@ struct Program::PreparedCommand {
 
 std::vector<Pass> CudaPasses() {
   return {
-      {"update_slice_to_where", UpdateSliceToWhere},
+      {"copies_to_where", CopiesToWhere},
       {"chunk_attention", [](Graph g) { return ChunkAttention(std::move(g)); }},
       {"expand_attention", ExpandAttention},
       {"fold_attention_views", FoldAttentionViews},
       {"remove_dead", RemoveDead},
       {"pack_attention_gradients", PackAttentionGradients},
+      {"vector_matmuls", VectorMatMuls},
+      {"arg_reductions", ArgReductions},
       {"split_reductions", SplitReductions},
       {"narrow_matmuls", NarrowMatMuls},
       {"remove_dead", RemoveDead},
@@ -141,14 +146,12 @@ Program::Program(const Graph& graph, std::shared_ptr<Machine> machine, int64_t s
     : Program(ScheduledForCuda(RewriteForCuda(graph)), std::move(machine), {}, spread_bytes) {}
 
 Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
-                 const AtSizes& at, int64_t spread_bytes)
+                 const AtSizes& at, int64_t spread_bytes, bool body)
     : machine_(std::move(machine)),
       shared_(at.shared),
       graph_(std::move(scheduled.graph)),
       schedule_(std::move(scheduled.schedule)) {
-  graphs_ = std::make_unique<CudaGraphCache>();
-  orders_ = std::make_unique<KnownOrders>();
-  PrepareCommands(at.varies);
+  PrepareCommands(at.varies, body);
   Arrange(at.varies);
   scratch_ = ScratchOfCommands();
   SpreadMemory(spread_bytes);
@@ -157,8 +160,6 @@ Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> ma
 
 Program::Program(const SavedProgram& saved, std::shared_ptr<Machine> machine)
     : machine_(std::move(machine)), graph_(*saved.graph), schedule_(*saved.schedule) {
-  graphs_ = std::make_unique<CudaGraphCache>();
-  orders_ = std::make_unique<KnownOrders>();
   PrepareCommands({});
   std::vector<std::vector<int>> groups;
   for (size_t i = 0; i < commands_.size(); ++i) {
@@ -181,6 +182,7 @@ SavedProgram Program::Save() const {
 
 void Program::Finish() {
   FindGuarded();
+  FindStarts();
   LoadFunctions();
   outputs_ = compiler::FindOutputSources(schedule_);
   donations_ = compiler::DonationPlan(graph_, schedule_, group_last_);
@@ -189,7 +191,7 @@ void Program::Finish() {
 
 Program::~Program() = default;
 
-void Program::PrepareCommands(const std::vector<bool>& varies) {
+void Program::PrepareCommands(const std::vector<bool>& varies, bool body) {
   commands_.resize(schedule_.commands.size());
   for (size_t i = 0; i < commands_.size(); ++i) {
     const compiler::Command& command = schedule_.commands[i];
@@ -222,7 +224,8 @@ void Program::PrepareCommands(const std::vector<bool>& varies) {
     for (size_t r = 0; r < graph_[id].types.size(); ++r) {
       prepared.results.push_back(schedule_.BufferOf({id, static_cast<int32_t>(r)}));
     }
-    if (int count = prepared.call->fault_count()) {
+    const int count = prepared.call->fault_count();
+    if (count > 0 && (body || CanFailLate(graph_, graph_[id]))) {
       prepared.fault = std::exchange(fault_count_, fault_count_ + count);
     }
   }
@@ -284,6 +287,28 @@ int Program::LastFault() const {
   return last;
 }
 
+void Program::FindStarts() {
+  BufferMap<int> input_of(schedule_.buffers.size(), -1);
+  for (size_t i = 0; i < schedule_.inputs.size(); ++i) {
+    input_of[schedule_.inputs[i]] = static_cast<int>(i);
+  }
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    if (!commands_[i].call) continue;
+    NodeId start = StartInput(graph_, graph_[schedule_.commands[i].node]);
+    if (start)
+      starts_.push_back({static_cast<size_t>(input_of[schedule_.BufferOf({start, 0})]), i});
+  }
+}
+
+void Program::CheckStart(const Start& start, int64_t value) const {
+  const PreparedCommand& command = commands_[start.command];
+  std::optional<Call::Fault> fault = command.call->CheckStart(value);
+  if (!fault) return;
+  lazy::ExecutionError error(fault->code, fault->message, command.node);
+  error.SetWhere(WhereText(command.location));
+  throw error;
+}
+
 void Program::FindGuarded() {
   BufferMap<bool> is_output(schedule_.buffers.size());
   for (BufferId buffer : schedule_.outputs) is_output[buffer] = true;
@@ -295,7 +320,7 @@ void Program::FindGuarded() {
     for (size_t k = i; k < next; ++k) {
       for (BufferId buffer : schedule_.commands[k].writes) writes = writes || is_output[buffer];
     }
-    if (!writes || schedule_.commands[i].is_call()) continue;
+    if (!writes || (commands_[i].call && !commands_[i].call->can_hold_back())) continue;
     for (size_t k = i; k < next; ++k) is_guarded_[k] = true;
     gathers_before_ = std::min(gathers_before_, i);
   }
@@ -425,7 +450,7 @@ void Program::LoadVariant(bool guarded) const {
     std::vector<KernelSource> sources;
     std::vector<size_t> firsts;
     for (size_t i = 0; i < commands_.size(); i = group_last_[i] + 1) {
-      if (!is_guarded_[i]) continue;
+      if (!is_guarded_[i] || commands_[i].call) continue;
       if ((commands_[i].functions[guarded] = KnownKernel(i, guarded))) continue;
       firsts.push_back(i);
       sources.push_back(SourcesOf(i, guarded)[0]);
@@ -717,7 +742,8 @@ void Program::RunCall(size_t i, const Memory& memory) const {
   std::vector<Address> in, out;
   for (BufferId buffer : command.operands) in.push_back(buffer ? memory.buffers[buffer] : 0);
   for (BufferId buffer : command.results) out.push_back(memory.buffers[buffer]);
-  command.call->Run(*machine_, {in, out, ScratchOf(i, memory), FaultOf(i, memory)});
+  const Address failed = is_guarded_[i] ? memory.faults.failed : 0;
+  command.call->Run(*machine_, {in, out, ScratchOf(i, memory), FaultOf(i, memory), failed});
 }
 
 void Program::CheckFaults(const uint64_t* faults) const {

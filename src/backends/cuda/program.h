@@ -8,7 +8,8 @@
 /// from the words of earlier runs that may have failed. Kernels that write outputs come behind that
 /// kernel, read the word first and do nothing if it is set; so donated memory keeps its old value
 /// exactly if the run failed, and failures pass from run to run without the host. Only outputs of
-/// such kernels take donated memory then: the writes of libraries and calls cannot be held back.
+/// such kernels, and of calls that read the word too, take donated memory then: the writes of
+/// libraries cannot be held back.
 /// Runs that cannot fail and use no result that may have failed use variants of the same kernels
 /// that read no word.
 
@@ -24,6 +25,7 @@
 #include "backends/cuda/command_order.h"
 #include "backends/cuda/driver/cuda_graph_cache.h"
 #include "backends/cuda/driver/machine.h"
+#include "backends/cuda/driver/varying_numbers.h"
 #include "backends/cuda/shared_parts.h"
 #include "compiler/loops/donation_plan.h"
 #include "compiler/loops/memory_plan.h"
@@ -69,9 +71,10 @@ class Program {
     std::shared_ptr<SharedParts> shared;
   };
   /// The graph was rewritten and scheduled. Commands that vary share no launch with others, because
-  /// the text of a joint kernel depends on the sizes of its parts.
+  /// the text of a joint kernel depends on the sizes of its parts. The starts of slices of a `body`
+  /// are not known when a run begins.
   Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
-          const AtSizes& at = {}, int64_t spread_bytes = kSpreadBytes);
+          const AtSizes& at = {}, int64_t spread_bytes = kSpreadBytes, bool body = false);
   Program(const SavedProgram& saved, std::shared_ptr<Machine> machine);
   ~Program();
   /// Whether it is an instance of a program for many sizes.
@@ -87,14 +90,25 @@ class Program {
   const compiler::DonationPlan& donations(bool guarded) const {
     return guarded ? guarded_donations_ : donations_;
   }
+  VaryingNumbers& numbers() const { return *numbers_; }
   std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
   int64_t bytes() const;
   int kernels() const;
   /// The number of words in which a run notes faults. If there are any, CheckFaults must be called.
   int fault_count() const { return fault_count_; }
 
-  /// `arena` has plan().arena_bytes. Outputs with another source are not used. With the option
-  /// `cuda.dump_failures` every command is waited for, and a MachineLost says where it happened.
+  /// The inputs at which slices begin, each for one command.
+  struct Start {
+    size_t input;
+    size_t command;
+  };
+  const std::vector<Start>& starts() const { return starts_; }
+  /// Throws the error of a slice that cannot begin at `value`, as CheckFaults does.
+  void CheckStart(const Start& start, int64_t value) const;
+
+  /// All starts were checked. `arena` has plan().arena_bytes. Outputs with another source are not
+  /// used. With the option `cuda.dump_failures` every command is waited for, and a MachineLost says
+  /// where it happened.
   void Run(std::span<const Address> inputs, std::span<const Address> outputs, Address arena,
            const RunFaults& faults, const lazy::RunProfile* profile = nullptr) const;
   /// Runs as a part of another program's run, which owns the fault words.
@@ -135,14 +149,15 @@ class Program {
     }
   };
 
-  void PrepareCommands(const std::vector<bool>& varies);
+  void PrepareCommands(const std::vector<bool>& varies, bool body = false);
   /// Groups small concurrent kernels where memory allows, and plans the memory.
   void Arrange(const std::vector<bool>& varies);
   /// Moves kernels that write outputs behind the commands that can fail, where memory allows;
   /// `joins` goes by command.
   void DeferWrites(std::vector<bool>& joins);
-  int LastFault() const;
+  int LastFault() const;  ///< the last command that can fail in a run
   void FindGuarded();
+  void FindStarts();
   void SpreadMemory(int64_t most);
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);
@@ -205,8 +220,11 @@ class Program {
   mutable std::shared_ptr<Function> gather_;
   mutable std::once_flag other_variant_;
   std::vector<int64_t> scratch_;  // bytes, by command
-  std::unique_ptr<CudaGraphCache> graphs_;
-  std::unique_ptr<KnownOrders> orders_;
+  std::vector<Start> starts_;
+  // What its runs leave for later ones.
+  const std::unique_ptr<CudaGraphCache> graphs_ = std::make_unique<CudaGraphCache>();
+  const std::unique_ptr<KnownOrders> orders_ = std::make_unique<KnownOrders>();
+  const std::unique_ptr<VaryingNumbers> numbers_ = std::make_unique<VaryingNumbers>();
 };
 
 }  // namespace hammock::cuda

@@ -6,6 +6,7 @@
 #include <queue>
 #include <tuple>
 
+#include "compiler/effects.h"
 #include "compiler/loops/fusion_facts.h"
 #include "compiler/loops/program_outputs.h"
 
@@ -118,7 +119,7 @@ std::vector<int> GroupFirsts(const std::vector<int>& group_last) {
 int LastThatFails(const Graph& graph, const Schedule& schedule) {
   for (size_t i = schedule.commands.size(); i-- > 0;) {
     const Command& command = schedule.commands[i];
-    if (command.is_call() && graph[command.node].op->can_fail) return static_cast<int>(i);
+    if (command.is_call() && CanFailLate(graph, graph[command.node])) return static_cast<int>(i);
   }
   return -1;
 }

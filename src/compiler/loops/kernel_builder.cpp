@@ -136,6 +136,10 @@ void KernelBuilder::MarkColumns(const Affine& reduced) {
   reduces_ = true;
 }
 
+int KernelBuilder::reductions() const {
+  return static_cast<int>(std::ranges::count(instrs_, Instr::Kind::kReduce, &Instr::kind));
+}
+
 int64_t KernelBuilder::rows() const {
   int64_t count = 1;
   for (const Loop& loop : loops_) {

@@ -22,6 +22,7 @@ class KernelBuilder {
   const std::vector<NodeId>& nodes() const { return nodes_; }
   size_t size() const { return instrs_.size(); }
   bool reduces() const { return reduces_; }
+  int reductions() const;
   int64_t rows() const;     ///< of a kernel that reduces
   int64_t columns() const;  ///< of a kernel that reduces
 

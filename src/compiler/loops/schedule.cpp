@@ -205,7 +205,7 @@ class Scheduler {
     int last = LastOf(needs);
     if (last >= 0 && Join(last, id, needs)) return;
     for (int command : Neighbours(needs)) {
-      if (command > last && Join(command, id, needs)) return;
+      if (command > last && IsCloseTo(command, id, needs) && Join(command, id, needs)) return;
     }
     StartKernel(id);
   }
@@ -222,6 +222,19 @@ class Scheduler {
     commands.erase(std::unique(commands.begin(), commands.end()), commands.end());
     if (commands.size() > kMaxNeighbours) commands.resize(kMaxNeighbours);
     return commands;
+  }
+
+  /// Whether a nest gains by joining a kernel that it only shares operands with. A third reduction
+  /// does not if none of those has all of its elements, as matmuls with one vector: each would need
+  /// registers of its own.
+  bool IsCloseTo(int command, NodeId id, const std::vector<NodeId>& needs) const {
+    const Open& open = open_[command];
+    if (!open.kernel || !ReductionOf(graph_[id]) || open.kernel->reductions() < 2) return true;
+    const int64_t elements = graph_.TypeOf(graph_[id].inputs[0]).numel();
+    return std::any_of(needs.begin(), needs.end(), [&](NodeId need) {
+      return graph_[need].types[0].numel() >= elements &&
+             std::find(open.needs.begin(), open.needs.end(), need) != open.needs.end();
+    });
   }
 
   void AddNeeds(int command, const std::vector<NodeId>& needs) {
@@ -356,15 +369,15 @@ class Scheduler {
     for (BufferId& output : schedule.outputs) output = schedule.buffer_of[output];
   }
 
-  /// Moves calls that can fail to where their operands are known: after the last of them, results
-  /// may take the memory of inputs (DonationPlan). Their order stays.
+  /// Moves calls that can fail in a run to where their operands are known: after the last of them,
+  /// results may take the memory of inputs (DonationPlan). Their order stays.
   void CallEarlyWhatFails(Schedule& schedule) const {
     std::vector<Command> others, failing;
     std::vector<size_t> position;  // of each failing command: the commands before it
     BufferMap<size_t> known(schedule.buffers.size());  // after so many others
     size_t earliest = 0;
     for (Command& command : schedule.commands) {
-      bool fails = command.is_call() && graph_[command.node].op->can_fail;
+      bool fails = command.is_call() && CanFailLate(graph_, graph_[command.node]);
       size_t after = others.size() + 1;
       if (fails) {
         after = others.size();

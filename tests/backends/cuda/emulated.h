@@ -42,6 +42,9 @@ inline Address TakeWithNonsense(Machine& machine, int64_t bytes) {
 inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& program,
                                           const Graph& graph, const std::vector<HostTensor>& inputs,
                                           int runs = 1) {
+  for (const Program::Start& start : program.starts()) {
+    program.CheckStart(start, inputs[start.input].at(0).ToInt());
+  }
   std::vector<Address> in, out;
   for (const HostTensor& input : inputs) {
     in.push_back(TakeWithNonsense(machine, input.bytes()));

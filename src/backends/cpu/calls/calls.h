@@ -23,6 +23,8 @@ class Call {
   /// Row-major operands (null for absent ones) and results.
   virtual void Run(std::span<const char* const> in, std::span<char* const> out,
                    char* scratch) const = 0;
+  /// Raises what Run would, from the operands alone that StartInput names.
+  virtual void Check(std::span<const char* const>) const {}
   virtual const char* kernel() const = 0;  ///< the implementation, for people
 
   /// An operand that is faster to compute with when it is packed, for weights that many runs read.

@@ -131,6 +131,7 @@ class DynamicSliceCall : public SliceCall {
   void Run(Operands in, Results out, char*) const override {
     Read(in[0], CheckedStart(start_, in[1]), out[0]);
   }
+  void Check(Operands in) const override { CheckedStart(start_, in[1]); }
   const char* kernel() const override { return "strided copy"; }
 
  private:
@@ -161,6 +162,7 @@ class DynamicUpdateSliceCall : public SliceCall {
   void Run(Operands in, Results out, char*) const override {
     Write(in[0], in[1], CheckedStart(start_, in[2]), out[0]);
   }
+  void Check(Operands in) const override { CheckedStart(start_, in[2]); }
   const char* kernel() const override { return "strided copy"; }
 
  private:

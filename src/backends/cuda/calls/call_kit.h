@@ -30,7 +30,6 @@ std::span<const CallEntry> IndexCalls();
 std::span<const CallEntry> LoopCalls();
 std::span<const CallEntry> OrderCalls();
 std::span<const CallEntry> MatMulCalls();
-std::span<const CallEntry> ReduceCalls();
 std::span<const CallEntry> ScanCalls();
 std::span<const CallEntry> ScatterCalls();
 std::span<const CallEntry> WindowCalls();

@@ -12,9 +12,9 @@ namespace hammock::cuda {
 namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
-  for (auto family : {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(),
-                      IndexCalls(), LoopCalls(), OrderCalls(), MatMulCalls(), ReduceCalls(),
-                      ScanCalls(), ScatterCalls(), WindowCalls()}) {
+  for (auto family :
+       {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(), IndexCalls(),
+        LoopCalls(), OrderCalls(), MatMulCalls(), ScanCalls(), ScatterCalls(), WindowCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }
@@ -22,9 +22,11 @@ const CallEntry* FindEntry(const OpDef* op) {
   return nullptr;
 }
 
+/// Those of the loop IR, and what becomes them (arg_reductions.h).
 bool IsReduction(const OpDef* op) {
-  return op == &ops::kReduceSum || op == &ops::kReduceProd || op == &ops::kReduceMax ||
-         op == &ops::kReduceMin || op == &ops::kReduceAny || op == &ops::kReduceAll;
+  return op == &ops::kArgMax || op == &ops::kArgMin || op == &ops::kReduceSum ||
+         op == &ops::kReduceProd || op == &ops::kReduceMax || op == &ops::kReduceMin ||
+         op == &ops::kReduceAny || op == &ops::kReduceAll;
 }
 
 }  // namespace

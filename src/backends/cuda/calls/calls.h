@@ -44,12 +44,18 @@ class Call {
     return Fault{FaultCode(), FaultMessage(words[0]), ""};
   }
 
+  /// The error of a slice that begins there; nothing if it can, or if the call is no slice.
+  virtual std::optional<Fault> CheckStart(int64_t) const { return std::nullopt; }
+
   struct Operands {
     std::span<const Address> in;  ///< row-major; 0 for absent ones
     std::span<const Address> out;
     Address scratch = 0;
     Address fault = 0;
+    Address failed = 0;  ///< of a run that holds writes back, Note [Guarded kernels]; 0: none
   };
+  /// Whether Run writes nothing into its first operand if the word `failed` is set.
+  virtual bool can_hold_back() const { return false; }
   virtual void Run(Machine& machine, const Operands& operands) const = 0;
 
  protected:

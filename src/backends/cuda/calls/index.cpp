@@ -126,10 +126,12 @@ class DynamicSliceCall : public Call {
     name_ = node.op->name();
   }
   int fault_count() const override { return 1; }
-  std::string FaultMessage(uint64_t fault) const override {
-    return fmt::format("{}: start ({}) + length ({}) exceeds dimension size ({}) of dimension {}",
-                       name_, FaultyIndex(fault), span_, extent_, dim_);
+  std::string FaultMessage(uint64_t fault) const override { return Message(FaultyIndex(fault)); }
+  std::optional<Fault> CheckStart(int64_t start) const override {
+    if (start >= 0 && start <= extent_ - span_) return std::nullopt;
+    return Fault{FaultCode(), Message(start), ""};
   }
+  bool can_hold_back() const override { return updates_; }
   std::vector<KernelSource> Sources() const override {
     ScalarText scalars;
     TypeText start("Start");
@@ -154,6 +156,7 @@ class DynamicSliceCall : public Call {
                                                         .to = At(operands.out[0]),
                                                         .start = At(operands.in[updates_ ? 2 : 1]),
                                                         .fault = operands.fault,
+                                                        .failed = At(operands.failed),
                                                         .extent = extent_,
                                                         .inner = inner_,
                                                         .size = size_,
@@ -162,6 +165,11 @@ class DynamicSliceCall : public Call {
   }
 
  private:
+  std::string Message(int64_t start) const {
+    return fmt::format("{}: start ({}) + length ({}) exceeds dimension size ({}) of dimension {}",
+                       name_, start, span_, extent_, dim_);
+  }
+
   bool updates_;
   int64_t dim_, step_, extent_, inner_, size_, span_, count_, bytes_;
   std::string_view element_;

@@ -89,7 +89,8 @@ class LoopCall : public Call {
     // The program that this call is part of keeps the machine.
     auto made = std::make_shared<const Program>(
         ScheduledForCuda(body.graph()),
-        std::shared_ptr<Machine>(std::shared_ptr<void>(), &context.machine));
+        std::shared_ptr<Machine>(std::shared_ptr<void>(), &context.machine), Program::AtSizes(),
+        Program::kSpreadBytes, /*body=*/true);
     if (context.shared) context.shared->AddBody(body, made);
     return made;
   }

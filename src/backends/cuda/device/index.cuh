@@ -33,10 +33,10 @@ template <class Element, class Start, bool kUpdates>
 __device__ __forceinline__ void dynamic_slice(
     const DynamicSliceArgs<Element, typename Start::Memory>& args) {
   const int64_t i = element_index();
-  if (i >= args.count) return;
+  if (i >= args.count || (kUpdates && args.failed && *args.failed)) return;
   const int64_t start = Start::value(args.start[0]);
   const bool inside = start >= 0 && start <= args.extent - args.span;
-  if (!inside) note_fault(args.fault, 0, start);
+  if (!inside && args.fault) note_fault(args.fault, 0, start);
   const int64_t inner = i % args.inner, line = i / args.inner;
   const int64_t k = line % args.size, outer = line / args.size;
   const int64_t at = (outer * args.extent + start + k * args.step) * args.inner + inner;

@@ -38,7 +38,8 @@ struct DynamicSliceArgs {
   const Element* from;
   Element* to;
   const Start* start;
-  uint64_t fault;
+  uint64_t fault;          ///< 0 if the host has checked the start
+  const uint64_t* failed;  ///< nothing is written if it is set; null for none
   int64_t extent, inner;
   int64_t size, step;  ///< of the slice
   int64_t span;        ///< from its first to its last element
@@ -64,13 +65,6 @@ struct QuotientArgs {
   const Element* y;
   Element* to;
   uint64_t fault;  ///< notes a divisor that is 0
-};
-
-template <class Element>
-struct ArgReduceArgs {
-  const Element* from;
-  int64_t* to;
-  int64_t extent, inner;
 };
 
 }  // namespace hammock::cuda

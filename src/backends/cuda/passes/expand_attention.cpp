@@ -135,6 +135,9 @@ bool ExpandsAttention(const Graph& graph, const GraphNode& node) {
   const Shape& key = graph.TypeOf(node.inputs[backward ? 2 : 1]);
   bool narrow = query.dtype() == DType::kF16 || query.dtype() == DType::kBF16;
   if (!narrow || query.numel() == 0 || key.numel() == 0) return false;
+  // Tiles of one row would leave the tensor cores idle, and the GPU where there are few heads;
+  // loops over the keys are bound by memory.
+  if (!backward && query.size(query.rank() - 2) == 1) return false;
   return !node.inputs[backward ? 4 : 3].node || FitsKernels(graph, node);
 }
 

@@ -5,7 +5,8 @@
 namespace hammock::cuda {
 
 /// Whether attention of 16-bit floats is run by kernels or as ExpandAttention writes it; the latter
-/// knows no mask but a causal one.
+/// knows no mask but a causal one. Attention of one query is neither: its record's expansion
+/// becomes loops (vector_matmuls.h).
 bool ExpandsAttention(const Graph& graph, const GraphNode& node);
 
 /// Whether kernels compute it whole (calls/attention.cpp, calls/attention_backward.cpp).

@@ -7,9 +7,11 @@
 #include <cstring>
 
 #include "backends/cuda/command_order.h"
+#include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/driver/noting_machine.h"
 #include "backends/cuda/emulated.h"
 #include "backends/reference/interpreter.h"
+#include "hammock/hammock.h"
 
 namespace hammock::cuda {
 namespace {
@@ -190,6 +192,44 @@ TEST_F(GraphCacheTest, GraphsThatCannotBeUpdatedAreCapturedAnew) {
   machine_.can_update = false;
   for (Address address = 0; address < 30; ++address) Run(address);
   EXPECT_EQ(machine_.captured, 30 - 8);
+}
+
+TEST(VaryingNumbers, HaveSlotsOnceTheyChange) {
+  VaryingNumbers numbers;
+  std::vector<VaryingNumbers::Number> run = {{0, {std::byte{1}}}, {3, {std::byte{2}}}};
+  EXPECT_EQ(numbers.Place(run), 0);
+  EXPECT_EQ(numbers.Place(run), 0);
+  run[1].value[0] = std::byte{3};
+  EXPECT_EQ(numbers.Place(run), 1);
+  EXPECT_EQ(run[0].slot, -1);
+  EXPECT_EQ(run[1].slot, 0);
+  run[0].value[0] = std::byte{3};
+  EXPECT_EQ(numbers.Place(run), 2);
+  EXPECT_EQ(run[0].slot, 1);
+  EXPECT_EQ(run[1].slot, 0) << "it keeps its slot";
+}
+
+/// A loop with a counter soon comes back to the same addresses.
+TEST(VaryingNumbers, ALoopWithACounterReplaysOneGraph) {
+  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
+  auto machine = std::make_shared<NotingMachine>(EmulatedForTests());
+  lazy::RegisterBackend(MakeBackend({machine}, "noting", 107).release());
+  const Device device("noting:0");
+  Tensor line = zeros({64}, f32, device), sums = zeros({64}, f32, device);
+  constexpr int kSteps = 40;
+  for (int i = 0; i < kSteps; ++i) {
+    step([&] {
+      line.narrow(0, i, 1).fill_(i);
+      sums += line * i;
+    });
+  }
+  std::vector<float> expected(64);
+  for (int i = 0; i < kSteps; ++i) {
+    for (int k = 0; k <= i; ++k) expected[k] += static_cast<float>(i * k);
+  }
+  EXPECT_EQ(sums.to_vector<float>(), expected);
+  EXPECT_LE(machine->captured + machine->updated, 8);
+  EXPECT_GE(machine->replayed, kSteps - 16);
 }
 
 }  // namespace

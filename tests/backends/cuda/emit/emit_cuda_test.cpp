@@ -11,9 +11,9 @@
 #include "backends/cuda/emit/scalar_text.h"
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/passes/attention_views.h"
+#include "backends/cuda/passes/copies_to_where.h"
 #include "backends/cuda/passes/fuse_random.h"
 #include "backends/cuda/passes/narrow_matmuls.h"
-#include "backends/cuda/passes/update_slice_to_where.h"
 #include "compiler/loops/donation_plan.h"
 #include "compiler/loops/schedule.h"
 #include "compiler/passes/remove_dead.h"
@@ -315,7 +315,7 @@ TEST(FoldAttentionViews, ReadsPartsOfAProjection) {
   EXPECT_EQ(rows(3), (Dims{0, 20 * 32, 16, 32}));
 }
 
-TEST(UpdateSliceToWhere, OneIndexIsSelected) {
+TEST(CopiesToWhere, OneIndexIsSelected) {
   Graph graph = ParseGraph(R"(
     %0 = input : f32[1,4]
     %1 = constant {value=0, dtype=f32} : f32[]
@@ -323,7 +323,7 @@ TEST(UpdateSliceToWhere, OneIndexIsSelected) {
     %3 = update_slice %2, %0 {dim=0, start=2, step=1} : f32[3,4]
     return %3)");
   EXPECT_EQ(
-      hammock::ToText(RemoveDead(UpdateSliceToWhere(graph))),
+      hammock::ToText(RemoveDead(CopiesToWhere(graph))),
       "%0 = input : f32[1,4]\n%1 = constant {value=0, dtype=f32} : f32[]\n"
       "%2 = broadcast %1 {sizes=[3,4]} : f32[3,4]\n%3 = iota {size=3, dtype=i64} : i64[3]\n"
       "%4 = constant {value=2, dtype=i64} : i64[]\n%5 = broadcast %4 {sizes=[3]} : i64[3]\n"
@@ -332,7 +332,7 @@ TEST(UpdateSliceToWhere, OneIndexIsSelected) {
       "%10 = where %8, %9, %2 : f32[3,4]\nreturn %10\n");
 }
 
-TEST(UpdateSliceToWhere, OtherSlicesAreLeftAlone) {
+TEST(CopiesToWhere, OtherSlicesAreLeftAlone) {
   for (const char* text :
        {"    %0 = input : f32[2,4]\n    %1 = constant {value=0, dtype=f32} : f32[]\n"
         "    %2 = broadcast %1 {sizes=[3,4]} : f32[3,4]\n"
@@ -342,7 +342,75 @@ TEST(UpdateSliceToWhere, OtherSlicesAreLeftAlone) {
         "    %2 = update_slice %1, %0 {dim=0, start=1, step=1} : f32[3,4]\n"
         "    return %2"}) {
     Graph graph = ParseGraph(text);
-    EXPECT_EQ(hammock::ToText(UpdateSliceToWhere(graph)), hammock::ToText(graph));
+    EXPECT_EQ(hammock::ToText(CopiesToWhere(graph)), hammock::ToText(graph));
+  }
+}
+
+TEST(CopiesToWhere, HalvesAreSelected) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[3,4]
+    %1 = neg %0 : f32[3,4]
+    %2 = concat %1, %0 {dim=1} : f32[3,8]
+    return %2)");
+  EXPECT_EQ(
+      hammock::ToText(RemoveDead(CopiesToWhere(graph))),
+      "%0 = input : f32[3,4]\n%1 = neg %0 : f32[3,4]\n"
+      "%2 = reshape %1 {sizes=[3,1,4]} : f32[3,1,4]\n"
+      "%3 = broadcast %2 {sizes=[3,2,4]} : f32[3,2,4]\n"
+      "%4 = reshape %0 {sizes=[3,1,4]} : f32[3,1,4]\n"
+      "%5 = broadcast %4 {sizes=[3,2,4]} : f32[3,2,4]\n%6 = iota {size=2, dtype=i64} : i64[2]\n"
+      "%7 = constant {value=0, dtype=i64} : i64[]\n%8 = broadcast %7 {sizes=[2]} : i64[2]\n"
+      "%9 = eq %6, %8 : bool[2]\n%10 = reshape %9 {sizes=[1,2,1]} : bool[1,2,1]\n"
+      "%11 = broadcast %10 {sizes=[3,2,4]} : bool[3,2,4]\n%12 = where %11, %3, %5 : f32[3,2,4]\n"
+      "%13 = reshape %12 {sizes=[3,8]} : f32[3,8]\nreturn %13\n");
+}
+
+TEST(CopiesToWhere, PartsInMemoryAndOtherPartsAreCopied) {
+  for (const char* text : {"    %0 = input : f32[3,4]\n    %1 = concat %0, %0 {dim=1} : f32[3,8]\n"
+                           "    return %1",
+                           "    %0 = input : f32[3,4]\n    %1 = neg %0 : f32[3,4]\n"
+                           "    %2 = concat %0, %1, %0 {dim=1} : f32[3,12]\n    return %2"}) {
+    Graph graph = ParseGraph(text);
+    EXPECT_EQ(hammock::ToText(CopiesToWhere(graph)), hammock::ToText(graph));
+  }
+}
+
+/// A vector is computed once for all matmuls that use it, and what follows them is in their kernel.
+TEST(VectorMatMuls, TwoWithOneVectorAndWhatUsesThemAreOneKernel) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : bf16[1,64]
+    %1 = input : bf16[32,64]
+    %2 = input : bf16[32,64]
+    %3 = mul %0, %0 : bf16[1,64]
+    %4 = dot_general %3, %1 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : bf16[1,32]
+    %5 = dot_general %3, %2 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : bf16[1,32]
+    %6 = sigmoid %4 : bf16[1,32]
+    %7 = mul %6, %5 : bf16[1,32]
+    return %7)");
+  compiler::Schedule schedule = ScheduleForCuda(RewriteForCuda(graph));
+  std::vector<std::pair<int64_t, int64_t>> loops;
+  for (const compiler::Command& command : schedule.commands) {
+    if (!command.is_call()) loops.emplace_back(command.launch.rows, command.launch.columns);
+  }
+  EXPECT_EQ(loops, (std::vector<std::pair<int64_t, int64_t>>{{1, 64}, {32, 64}}));
+}
+
+/// Each would need registers of its own.
+TEST(VectorMatMuls, ManyWithOneVectorAreNotOneKernel) {
+  std::string text = "%0 = input : bf16[1,64]\n", outputs;
+  for (int i = 1; i <= 12; i += 2) {
+    text += fmt::format("%{} = input : bf16[32,64]\n", i);
+    text += fmt::format(
+        "%{} = dot_general %0, %{} {{a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]}} : "
+        "bf16[1,32]\n",
+        i + 1, i);
+    outputs += fmt::format("{}%{}", i == 1 ? "" : ", ", i + 1);
+  }
+  Graph graph = RewriteForCuda(ParseGraph(text + "return " + outputs));
+  for (const compiler::Command& command : ScheduleForCuda(graph).commands) {
+    EXPECT_LE(std::ranges::count(command.launch.kernel->instrs, compiler::Instr::Kind::kReduce,
+                                 &compiler::Instr::kind),
+              2);
   }
 }
 
