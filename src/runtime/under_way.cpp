@@ -81,7 +81,7 @@ constexpr long kHolders = 2;
 
 }  // namespace
 
-/// The arguments in question that a reader has.
+/// The arguments in question that a step under way has.
 struct DyingArguments::Share {
   BackendDataPtr result;
   std::vector<long> holders;
@@ -99,7 +99,7 @@ void DyingArguments::Add(size_t i, Node* node, const BackendDataPtr& slot, uint3
   if (!dies && may_wait_) held_.push_back({i, node, slot.get(), references});
 }
 
-/// Nothing if it reads none of them.
+/// Nothing if it neither reads nor makes one of them.
 std::optional<DyingArguments::Share> DyingArguments::ShareOf(const Step& reader) const {
   Share share{nullptr, std::vector<long>(held_.size()), {}};
   bool reads = false;
@@ -110,7 +110,12 @@ std::optional<DyingArguments::Share> DyingArguments::ShareOf(const Step& reader)
     reads = true;
   }
   if (reads) share.result = ResultOf(reader);
-  if (!share.result) return std::nullopt;
+  // The step comes behind the one that makes its argument anyway.
+  auto is_held = [&](const lazy::BackendData* made) {
+    return std::ranges::binary_search(held_, made, {}, &Held::data);
+  };
+  const bool makes = std::ranges::any_of(reader.placeholders, is_held);
+  if (!share.result && (reads || !makes)) return std::nullopt;
   const uint32_t epoch = CountDropped(reader.output_nodes, reader.recipe.get());
   for (const Held& held : held_) {
     const bool counted = NodeAccess::epoch(held.node) == epoch;

@@ -6,7 +6,9 @@
 /// computed again if it fails. Another step may overwrite such an operand nevertheless, where the
 /// backend keeps donated memory on failure: it gets a result of the reader as one more argument,
 /// behind its parameters. So it comes behind the reader; and if that has failed, it writes nothing
-/// and is rolled back, and both are computed again when they are needed.
+/// and is rolled back, and both are computed again when they are needed. The step that made the
+/// operand is such a reader too, if it went on to use it, as the one before in a loop that updates
+/// a cache and then reads it.
 
 #include <optional>
 #include <span>

@@ -535,8 +535,10 @@ TEST_P(WriteUnits, ASliceIsWrittenInPlaceBehindALookup) {
                  GetMemoryInfo(Device(device_)).in_use + kRows * kWidth * int64_t{4} / 2);
   for (int i = 3; i < 20; ++i) {
     write(i, i % 4);
-    wait_device_ops();
+    // In a queue of the CPU the sum of the step before still refers to the cache.
+    if (device_ == "cpu") wait_device_ops();
   }
+  wait_device_ops();
   Floats expected(kRows);
   std::fill_n(expected.begin(), 20, static_cast<float>(kWidth));
   EXPECT_EQ(FloatsOf(cache.sum(Dims{1})), expected);
