@@ -94,6 +94,16 @@ struct Step {
   ThreadContext* owner = nullptr;   // of the thread that recorded it
   std::vector<WriteUnitPtr> units;  // whose values it computes
 
+  /// One of this thread's steps that have ended, or a new one.
+  static std::shared_ptr<Step> New();
+  /// Keeps a step that has ended, to which nobody else refers.
+  static void Recycle(std::shared_ptr<Step> step);
+  /// What the slots of its outputs hold.
+  std::vector<BackendDataPtr> Results() const;
+  /// The traced node that `origin` names; null where it is not known.
+  Node* TracedNode(NodeId origin) const;
+
+ private:
   void Clear();
 };
 using StepPtr = std::shared_ptr<Step>;

@@ -1,11 +1,15 @@
 #include "runtime/replay.h"
 
+#include <algorithm>
+
 #include "base/throw.h"
+#include "hammock/config.h"
 #include "hammock/metric.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
 #include "runtime/dump.h"
+#include "runtime/under_way.h"
 #include "trace/record.h"
 
 namespace hammock {
@@ -125,6 +129,72 @@ std::vector<Value> Replay(const Recital& recital, std::vector<Value> arguments, 
   Executor().Run(recital.step, std::move(data), std::move(outputs), std::move(call), released,
                  unit);
   return results;
+}
+
+namespace {
+
+/// Finds which arguments of a replay die with it; those that readers under way hold too only if it
+/// may come behind these. With the graph mutex held.
+void FindDying(Step& step, const std::vector<bool>& released, bool may_wait) {
+  const size_t count = step.arguments.size();
+  step.donated.resize(count);
+  auto operands = step.recipe->operands();
+  DyingArguments dying(step);
+  std::vector<const Node*> updated;
+  for (size_t i = 0; i < released.size() && i < count; ++i) {
+    if (!released[i]) continue;
+    Node* node = operands[i].node;
+    auto uses = std::count_if(operands.begin(), operands.end(),
+                              [&](const Node::Operand& operand) { return operand.node == node; });
+    if (!MayDonate(*node, *step.arguments[i], *step.compiled->device)) continue;
+    // The recipe and the tensor that lets go refer to the node.
+    dying.Add(i, node, step.arguments[i], static_cast<uint32_t>(uses) + 1);
+    updated.push_back(node);
+  }
+  std::ranges::sort(updated);
+  if (may_wait) dying.AddReaders(updated);
+}
+
+}  // namespace
+
+void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
+                       std::vector<NodePtr> outputs, NodePtr recipe,
+                       const std::vector<bool>& released, const WriteUnitPtr& unit) {
+  CheckNotForked();
+  auto step = std::make_shared<Step>();
+  step->compiled = compiled;
+  step->arguments = std::move(arguments);
+  step->recipe = std::move(recipe);
+  ThreadContext& context = Context();
+  step->owner = &context;
+  DeviceEntry& device = *compiled->device;
+  bool nested = RunsHere(device);
+  for (const BackendDataPtr& argument : step->arguments) RefuseToWait(device, argument);
+  std::vector<BackendDataPtr> placeholders;
+  for (const NodePtr& output : outputs) {
+    placeholders.push_back(NewPlaceholder(device, output->shape()));
+    step->placeholders.push_back(placeholders.back().get());
+  }
+  {
+    std::lock_guard lock(graph_mutex);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i]->slots()[0].data = placeholders[i];
+      NodeAccess::flags(outputs[i].get()) |= NodeAccess::kClaimed;
+    }
+    TakeTurns(device, *step, nested);
+    std::vector<Node*> operands;
+    for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);
+    bool is_own = context.step_depth == 0;  // of a step the unit may have other parts
+    bool may = JoinUnits(*step, unit ? UnitSpan(&unit, 1) : UnitSpan(), operands, is_own);
+    if (config::Get<config::kParamAliasing>() && (may || !is_own)) {
+      FindDying(*step, released, may);
+    }
+  }
+  step->output_nodes = std::move(outputs);
+  bool wait = !config::Get<config::kAsync>() && !nested;
+  if (!wait) placeholders.clear();
+  Submit(device, step, false);
+  for (const BackendDataPtr& placeholder : placeholders) placeholder->Wait();
 }
 
 void CheckArgumentCount(const char* op, size_t given, size_t needed) {

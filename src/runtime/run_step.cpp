@@ -1,4 +1,4 @@
-/// Running a claimed step: inline or queued, segment by segment, and what becomes of its outcome.
+/// Running a claimed step: inline or queued, segment by segment.
 
 #include <fmt/format.h>
 
@@ -21,7 +21,6 @@
 #include "runtime/profile_points.h"
 #include "runtime/replay.h"
 #include "runtime/running_step.h"
-#include "runtime/settle_units.h"
 #include "runtime/under_way.h"
 #include "trace/record.h"
 
@@ -41,13 +40,6 @@ constinit config::Option<int64_t> config::kMaxAsyncQueue({
     .doc = "Steps and closures that may wait for execution before the program waits for them.",
     .min = 1,
     .upstream = "LTC_MAX_ASYNC_QUEUE",
-});
-
-constinit config::Option<bool> config::kParamAliasing({
-    .name = "param_aliasing",
-    .default_value = true,
-    .doc = "Let a step write its results into the memory of inputs that die with it.",
-    .upstream = "torch_lazy_param_aliasing",
 });
 
 constinit thread_local LocationId running_step_location = 0;
@@ -71,11 +63,6 @@ constinit const metrics::DeclaredMetric kExecuteTime({
     .doc = "Runs of compiled steps.",
 });
 
-constinit const metrics::DeclaredCounter kFailedSteps({
-    .name = "FailedSteps",
-    .doc = "Steps that ended with an error.",
-});
-
 constexpr int64_t kTinyBytes = 1 << 16;
 
 struct Failure {
@@ -95,23 +82,6 @@ void WaitForArguments(const Step& step, bool async) {
   }
 }
 
-/// Which outputs of a captured graph depend on the node with that origin.
-std::vector<bool> OutputsThatNeed(const Graph& graph, NodeId origin) {
-  NodeMap<bool> needs(graph.size());
-  for (NodeId id : graph.ids()) {
-    bool need = graph[id].origin == origin;
-    for (GraphValue input : graph[id].inputs) {
-      need = need || (input.node && needs[input.node]);
-    }
-    needs[id] = need;
-  }
-  std::vector<bool> outputs;
-  for (GraphValue output : graph.outputs()) {
-    outputs.push_back(needs[output.node]);
-  }
-  return outputs;
-}
-
 /// Copies a value of one device to another through the host.
 BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& data) {
   if (&to == &from) return data;
@@ -123,16 +93,10 @@ BackendDataPtr CopyTo(DeviceEntry& to, DeviceEntry& from, const BackendDataPtr& 
   return Upload(to, host)[0];
 }
 
-/// The traced node that `origin` names; null where it is not known.
-Node* TracedNode(const Step& step, NodeId origin) {
-  bool known = origin && origin.number() < std::ssize(step.order);
-  return known ? step.order[origin.number()] : nullptr;
-}
-
 /// Where this step recorded the op that `node` was made from. The graph knows the line where it was
 /// first recorded.
 LocationId LocationIn(const Step& step, const GraphNode& node) {
-  const Node* traced = step.recipe ? nullptr : TracedNode(step, node.origin);
+  const Node* traced = step.recipe ? nullptr : step.TracedNode(node.origin);
   LocationId own = traced ? traced->location() : 0;
   return own ? own : node.location;
 }
@@ -467,162 +431,6 @@ void StepExecutor::ExecuteSegments(Step& step, std::vector<BackendDataPtr>& resu
     value->WaitReady();
     results.push_back(CopyTo(*compiled.device, *devices[result], value));
   }
-}
-
-void StepExecutor::LetGo(Step& step) {
-  std::vector<Node*> dead;
-  {
-    std::lock_guard lock(graph_mutex);
-    for (NodePtr& output : step.output_nodes) {
-      NodeAccess::flags(output.get()) &= ~NodeAccess::kClaimed;
-      Node* node = output.release();
-      if (NodeAccess::Release(node)) dead.push_back(node);
-    }
-  }
-  step.output_nodes.clear();
-  step.recipe = {};
-  for (Node* node : dead) NodeAccess::Destroy(node);
-}
-
-void StepExecutor::Succeed(Step& step) {
-  DeviceEntry& device = *step.compiled->device;
-  const bool is_asynchronous = device.backend->IsAsynchronous();
-  {
-    std::lock_guard lock(graph_mutex);
-    if (is_asynchronous) BeginSettling(device);
-    std::erase(device.flights, &step);
-    for (const NodePtr& node : step.output_nodes) {
-      NodeAccess::TakeOperands(node.get(), step.dropped);
-    }
-    for (const WriteUnitPtr& unit : step.units) --unit->in_flight;
-  }
-  step.arguments.clear();
-  for (lazy::BackendData* placeholder : step.placeholders) {
-    if (placeholder) placeholder->SetReady();
-  }
-  for (Node* node : step.dropped) node->DropReference();
-  step.dropped.clear();
-  LetGo(step);
-  for (const WriteUnitPtr& unit : step.units) TrySettle(unit);
-  if (is_asynchronous) EndSettling(device);
-}
-
-void StepExecutor::FailUnits(Step& step, const std::shared_ptr<const Error>& error, bool is_known) {
-  for (const WriteUnitPtr& unit : step.units) {
-    --unit->in_flight;
-    if (unit->error) continue;
-    // Where it is not known which op failed, it may be any.
-    std::shared_ptr<const Error> failure = is_known ? FailureOf(*unit) : error;
-    if (failure) FailUnit(*unit, std::move(failure));
-  }
-}
-
-void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId origin,
-                        bool inherited) {
-  DeviceEntry& device = *step.compiled->device;
-  step.own_failure = !inherited;
-  std::vector<BackendDataPtr> held;  // until they have the error
-  {
-    std::lock_guard lock(graph_mutex);
-    std::erase(device.flights, &step);
-    for (const NodePtr& node : step.output_nodes) {
-      NodeAccess::flags(node.get()) &= ~NodeAccess::kClaimed;
-      for (int i = 0; i < node->num_outputs(); ++i) {
-        held.push_back(std::move(node->slots()[i].data));
-      }
-    }
-    bool is_known = inherited;
-    if (!inherited) {
-      Node* culprit = nullptr;
-      if (step.recipe && origin) {
-        std::vector<bool> affected = OutputsThatNeed(step.compiled->traced, origin);
-        for (size_t i = 0; i < step.output_nodes.size() && i < affected.size(); ++i) {
-          if (affected[i]) NodeAccess::MakePayload(step.output_nodes[i].get()).error = error;
-        }
-      } else if (Node* traced = TracedNode(step, origin)) {
-        culprit = traced;
-      } else if (step.recipe) {
-        culprit = step.recipe.get();
-      } else {
-        NoteFailure(device, step.output_nodes, error);
-      }
-      if (culprit && !culprit->IsLeaf()) NodeAccess::MakePayload(culprit).error = error;
-      is_known = culprit || (step.recipe && origin);
-    }
-    FailUnits(step, error, is_known);
-    // The thread that gets the error also undoes its writes: no one sees one without the other.
-    if (!inherited) AddUnseen(device, step.owner, error);
-  }
-  metrics::Get<kFailedSteps>().Add();
-  for (lazy::BackendData* placeholder : step.placeholders) {
-    if (placeholder) placeholder->SetError(error);
-  }
-}
-
-namespace {
-
-/// Finds which arguments of a replay die with it; those that readers under way hold too only if it
-/// may come behind these. With the graph mutex held.
-void FindDying(Step& step, const std::vector<bool>& released, bool may_wait) {
-  const size_t count = step.arguments.size();
-  step.donated.resize(count);
-  auto operands = step.recipe->operands();
-  DyingArguments dying(step);
-  std::vector<const Node*> updated;
-  for (size_t i = 0; i < released.size() && i < count; ++i) {
-    if (!released[i]) continue;
-    Node* node = operands[i].node;
-    auto uses = std::count_if(operands.begin(), operands.end(),
-                              [&](const Node::Operand& operand) { return operand.node == node; });
-    if (!MayDonate(*node, *step.arguments[i], *step.compiled->device)) continue;
-    // The recipe and the tensor that lets go refer to the node.
-    dying.Add(i, node, step.arguments[i], static_cast<uint32_t>(uses) + 1);
-    updated.push_back(node);
-  }
-  std::ranges::sort(updated);
-  if (may_wait) dying.AddReaders(updated);
-}
-
-}  // namespace
-
-void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataPtr> arguments,
-                       std::vector<NodePtr> outputs, NodePtr recipe,
-                       const std::vector<bool>& released, const WriteUnitPtr& unit) {
-  CheckNotForked();
-  auto step = std::make_shared<Step>();
-  step->compiled = compiled;
-  step->arguments = std::move(arguments);
-  step->recipe = std::move(recipe);
-  ThreadContext& context = Context();
-  step->owner = &context;
-  DeviceEntry& device = *compiled->device;
-  bool nested = RunsHere(device);
-  for (const BackendDataPtr& argument : step->arguments) RefuseToWait(device, argument);
-  std::vector<BackendDataPtr> placeholders;
-  for (const NodePtr& output : outputs) {
-    placeholders.push_back(NewPlaceholder(device, output->shape()));
-    step->placeholders.push_back(placeholders.back().get());
-  }
-  {
-    std::lock_guard lock(graph_mutex);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i]->slots()[0].data = placeholders[i];
-      NodeAccess::flags(outputs[i].get()) |= NodeAccess::kClaimed;
-    }
-    TakeTurns(device, *step, nested);
-    std::vector<Node*> operands;
-    for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);
-    bool is_own = context.step_depth == 0;  // of a step the unit may have other parts
-    bool may = JoinUnits(*step, unit ? UnitSpan(&unit, 1) : UnitSpan(), operands, is_own);
-    if (config::Get<config::kParamAliasing>() && (may || !is_own)) {
-      FindDying(*step, released, may);
-    }
-  }
-  step->output_nodes = std::move(outputs);
-  bool wait = !config::Get<config::kAsync>() && !nested;
-  if (!wait) placeholders.clear();
-  Submit(device, step, false);
-  for (const BackendDataPtr& placeholder : placeholders) placeholder->Wait();
 }
 
 }  // namespace hammock
