@@ -7,11 +7,8 @@
 
 #include "base/throw.h"
 #include "hammock/op_builder.h"
-#include "hammock/ops/view.h"
 #include "ir/primitives.h"
-#include "ops/shape/views.h"
 #include "trace/alias.h"
-#include "trace/hooks.h"
 #include "trace/layout.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
@@ -88,45 +85,6 @@ std::optional<Dims> ViewStrides(const Geometry& from, const Dims& sizes) {
     }
   }
   return view_dim == -1 ? std::optional(strides) : std::nullopt;
-}
-
-/// Where one element range of a dim lies.
-Geometry RangeOf(const Tensor& self, int dim, int64_t start, int64_t size, int64_t step) {
-  Geometry geometry = GeometryOf(*self.impl());
-  geometry.offset += start * geometry.strides[dim];
-  geometry.strides[dim] *= step;
-  geometry.sizes[dim] = size;
-  return geometry;
-}
-
-/// One element range of a dim; `lifted` starts are operands, so that a new start does not
-/// recompile.
-Tensor Range(const char* op, const Tensor& self, int dim, int64_t start, int64_t size, int64_t step,
-             bool lifted) {
-  Geometry geometry = RangeOf(self, dim, start, size, step);
-  if (lifted && Context().symbolic == 0) {
-    return MakeView(op, self, {ops::kDynamicSlice, {dim, size, step}, start}, geometry);
-  }
-  return MakeView(op, self, {ops::kSlice, {dim, start, size, step}}, geometry);
-}
-
-Tensor WithoutDim(const char* op, const Tensor& self, int dim) {
-  Geometry geometry = GeometryFor(op, self);
-  geometry.sizes.erase(dim);
-  geometry.strides.erase(dim);
-  return Reshaped(op, self, geometry.sizes, geometry.strides);
-}
-
-/// One index of a dim, which is an attribute.
-Tensor SelectFixed(const char* op, const Tensor& self, int dim, int64_t start) {
-  return WithoutDim(op, Range(op, self, dim, start, 1, 1, false), dim);
-}
-
-/// The sizes of a usable tensor that has dims.
-const Dims& SizesToCut(const char* op, const Tensor& self) {
-  const Dims& sizes = CurrentNode(op, self)->shape(static_cast<int>(self.impl()->index)).sizes();
-  if (sizes.empty()) Throw(ErrorCode::kDimOutOfRange, "{}: a 0-d tensor has no dims to cut", op);
-  return sizes;
 }
 
 }  // namespace
@@ -304,7 +262,10 @@ Tensor squeeze(const Tensor& self, int64_t dim, Location at) {
   CurrentNode("squeeze", self);
   int at_dim = WrapDim("squeeze", dim, self.dim());
   if (self.dim() == 0 || self.size(at_dim) != 1) return alias(self, at);
-  return WithoutDim("squeeze", self, at_dim);
+  Geometry geometry = GeometryOf(*self.impl());
+  geometry.sizes.erase(at_dim);
+  geometry.strides.erase(at_dim);
+  return Reshaped("squeeze", self, geometry.sizes, geometry.strides);
 }
 
 Tensor unsqueeze(const Tensor& self, int64_t dim, Location at) {
@@ -371,56 +332,6 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Locati
   return results;
 }
 
-[[gnu::flatten]] Tensor slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
-                              std::optional<int64_t> end, int64_t step, Location at) {
-  LocationScope scope(at);
-  const Dims& sizes = SizesToCut("slice", self);
-  int at_dim = WrapDim("slice", dim, sizes.size());
-  if (step <= 0) Throw(ErrorCode::kValue, "slice: the step must be positive, not {}", step);
-  int64_t size = sizes[at_dim];
-  auto clamp = [&](int64_t index) {
-    return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
-  };
-  int64_t from = clamp(start.value_or(0)), to = clamp(end.value_or(size));
-  int64_t count = to > from ? (to - from + step - 1) / step : 0;
-  // A whole dim, whatever it is called, is no dynamic slice.
-  bool lifted = start.has_value() && count > 0;
-  if (count == 0 && from > size) from = size;
-  return Range("slice", self, at_dim, from, count, step, lifted);
-}
-
-Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length, Location at) {
-  LocationScope scope(at);
-  const Dims& sizes = SizesToCut("narrow", self);
-  int at_dim = WrapDim("narrow", dim, sizes.size());
-  int64_t size = sizes[at_dim];
-  if (length < 0)
-    Throw(ErrorCode::kNegativeSize, "narrow: the length must not be negative, is {}", length);
-  int64_t from = start < 0 ? start + size : start;
-  if (from < 0 || from > size || length > size - from) {
-    Throw(ErrorCode::kIndexOutOfRange, "narrow: start {} with length {} is outside of dim {} of {}",
-          start, length, at_dim, self.shape().to_string());
-  }
-  return Range("narrow", self, at_dim, from, length, 1, length > 0);
-}
-
-[[gnu::flatten]] Tensor select(const Tensor& self, int64_t dim, int64_t index, Location at) {
-  LocationScope scope(at);
-  const Dims& sizes = SizesToCut("select", self);
-  int at_dim = WrapDim("select", dim, sizes.size());
-  int64_t size = sizes[at_dim];
-  if (index < -size || index >= size) {
-    Throw(ErrorCode::kIndexOutOfRange,
-          "select: index {} is out of bounds for dimension {} with size {}", index, at_dim, size);
-  }
-  int64_t start = index < 0 ? index + size : index;
-  if (Context().symbolic > 0) return SelectFixed("select", self, at_dim, start);
-  Geometry geometry = RangeOf(self, at_dim, start, 1, 1);
-  geometry.sizes.erase(at_dim);
-  geometry.strides.erase(at_dim);
-  return MakeView("select", self, {ops::kDynamicSelect, {at_dim}, start}, geometry);
-}
-
 Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, Location at) {
   LocationScope scope(at);
   Geometry from = GeometryFor("diagonal", self);
@@ -478,79 +389,6 @@ Tensor as_strided(const Tensor& self, const Dims& size, const Dims& stride,
   return MakeBaseView("as_strided", self, geometry);
 }
 
-namespace {
-
-std::vector<Tensor> Parts(const char* op, const Tensor& self, const std::vector<int64_t>& sizes,
-                          int dim, const Location& at) {
-  LocationScope scope(at);
-  std::vector<Tensor> parts;
-  int64_t start = 0;
-  for (int64_t size : sizes) {
-    parts.push_back(Range(op, self, dim, start, size, 1, false));
-    start += size;
-  }
-  return parts;
-}
-
-}  // namespace
-
-std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim, Location at) {
-  LocationScope scope(at);
-  const Dims& sizes = SizesToCut("split", self);
-  int at_dim = WrapDim("split", dim, sizes.size());
-  int64_t size = sizes[at_dim];
-  if (split_size < 0 || (split_size == 0 && size != 0)) {
-    Throw(ErrorCode::kValue, "split: the split size must be positive, not {}", split_size);
-  }
-  std::vector<int64_t> parts;
-  for (int64_t start = 0; start < size; start += split_size)
-    parts.push_back(std::min(split_size, size - start));
-  if (parts.empty()) parts.push_back(0);
-  return Parts("split", self, parts, at_dim, at);
-}
-
-std::vector<Tensor> split_with_sizes(const Tensor& self, const std::vector<int64_t>& split_sizes,
-                                     int64_t dim, Location at) {
-  LocationScope scope(at);
-  const Dims& sizes = SizesToCut("split_with_sizes", self);
-  int at_dim = WrapDim("split_with_sizes", dim, sizes.size());
-  int64_t total = 0;
-  for (int64_t size : split_sizes) {
-    if (size < 0) Throw(ErrorCode::kNegativeSize, "split_with_sizes: negative size {}", size);
-    total += size;
-  }
-  if (total != sizes[at_dim]) {
-    Throw(ErrorCode::kShapeMismatch,
-          "split_with_sizes: the sizes add up to {}, dim {} of {} has {}", total, at_dim,
-          self.shape().to_string(), sizes[at_dim]);
-  }
-  return Parts("split_with_sizes", self, split_sizes, at_dim, at);
-}
-
-std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim, Location at) {
-  LocationScope scope(at);
-  const Dims& sizes = SizesToCut("chunk", self);
-  if (chunks <= 0)
-    Throw(ErrorCode::kValue, "chunk: the number of chunks must be positive, not {}", chunks);
-  int64_t size = sizes[WrapDim("chunk", dim, sizes.size())];
-  int64_t each = (size + chunks - 1) / chunks;
-  if (each == 0) {
-    return split_with_sizes(self, std::vector<int64_t>(static_cast<size_t>(chunks), 0), dim, at);
-  }
-  return split(self, each, dim, at);
-}
-
-std::vector<Tensor> unbind(const Tensor& self, int64_t dim, Location at) {
-  LocationScope scope(at);
-  const Dims& sizes = SizesToCut("unbind", self);
-  int at_dim = WrapDim("unbind", dim, sizes.size());
-  std::vector<Tensor> parts;
-  for (int64_t i = 0, size = sizes[at_dim]; i < size; ++i) {
-    parts.push_back(SelectFixed("unbind", self, at_dim, i));
-  }
-  return parts;
-}
-
 Tensor alias(const Tensor& self, Location at) {
   LocationScope scope(at);
   return MakeAlias(self, false);
@@ -560,58 +398,6 @@ Tensor detach(const Tensor& self, Location at) {
   LocationScope scope(at);
   if (!self.defined()) ThrowUndefined("detach");
   return MakeAlias(self, true);
-}
-
-// ---- Copies and conversions
-
-namespace {
-
-/// Values are immutable: a copy is a second tensor of the same value.
-Tensor RowMajorCopy(const char* op, const Tensor& self) {
-  Value value = ValueOf(op, self);
-  if (!value) ThrowUndefined(op);
-  value.tape = PassOn(value);
-  return Tensor::FromValue(std::move(value));
-}
-
-}  // namespace
-
-Tensor clone(const Tensor& self, Location at) {
-  LocationScope scope(at);
-  return LikeLayout(RowMajorCopy("clone", self), self);
-}
-
-Tensor contiguous(const Tensor& self, Location at) {
-  LocationScope scope(at);
-  CurrentNode("contiguous", self);
-  return self.is_contiguous() ? self : RowMajorCopy("contiguous", self);
-}
-
-Tensor to(const Tensor& self, DType dtype, Location at) {
-  LocationScope scope(at);
-  CurrentNode("to", self);
-  if (self.dtype() == dtype) return self;
-  return LikeLayout(Apply(ops::kCast, at, {self}, {Attr(dtype)}), self);
-}
-
-Tensor to(const Tensor& self, const Device& device, Location at) {
-  LocationScope scope(at);
-  Node* node = CurrentNode("to", self);
-  if (node->device() == device.id()) return self;
-  Value copy{CopyToDevice(self, device.id(), CurrentLocation()), 0};
-  copy.tape = RecordTransfer(ValueOf("to", self), device.id());
-  return LikeLayout(NewTensor(std::move(copy), true), self);
-}
-
-Tensor& copy_(Tensor& self, const Tensor& source, Location at) {
-  LocationScope scope(at);
-  CurrentNode("copy_", self);
-  CurrentNode("copy_", source);
-  if (source.impl()->node->device() != self.impl()->node->device() &&
-      source.impl()->node->device() != kNoDevice) {
-    return WriteInPlace("copy_", self, to(source, self.device(), at));
-  }
-  return WriteInPlace("copy_", self, source);
 }
 
 }  // namespace hammock
