@@ -1,5 +1,6 @@
 #include "compiler/passes/move_shape_ops.h"
 
+#include "compiler/passes/repeated_element.h"
 #include "compiler/passes/rewrite.h"
 #include "ir/primitives.h"
 
@@ -17,7 +18,7 @@ std::optional<std::vector<GraphValue>> SourcesOf(Rewriter& r, const GraphNode& n
     if (r.OpOf(input) != &op) continue;
     const GraphNode& shape_op = r.Producer(input);
     GraphValue source = shape_op.inputs[0];
-    if (RepeatedElement(r, source)) continue;
+    if (RepeatedElement(r.graph(), source)) continue;
     if (!sizes) {
       sizes = r.TypeOf(source).sizes();
       *attrs = shape_op.attrs;
@@ -28,10 +29,10 @@ std::optional<std::vector<GraphValue>> SourcesOf(Rewriter& r, const GraphNode& n
   if (!useful) return std::nullopt;
   std::vector<GraphValue> sources;
   for (GraphValue input : node.inputs) {
-    if (r.OpOf(input) != &op && !RepeatedElement(r, input)) return std::nullopt;
+    if (r.OpOf(input) != &op && !RepeatedElement(r.graph(), input)) return std::nullopt;
   }
   for (GraphValue input : node.inputs) {
-    std::optional<GraphValue> element = RepeatedElement(r, input);
+    std::optional<GraphValue> element = RepeatedElement(r.graph(), input);
     sources.push_back(element ? r.Fill(*element, *sizes) : r.Producer(input).inputs[0]);
   }
   return sources;

@@ -91,23 +91,4 @@ bool IsExplicit(const Rewriter& rewriter, const GraphNode& node) {
   return !node.inputs.empty();
 }
 
-std::optional<GraphValue> RepeatedElement(const Rewriter& rewriter, GraphValue value) {
-  auto step_over = [&](const OpDef& op) {
-    if (rewriter.OpOf(value) != &op) return;
-    GraphValue source = rewriter.Producer(value).inputs[0];
-    if (rewriter.TypeOf(source).numel() == 1) value = source;
-  };
-  step_over(ops::kBroadcast);
-  step_over(ops::kReshape);
-  if (rewriter.TypeOf(value).numel() != 1) return std::nullopt;
-  return value;
-}
-
-std::optional<Scalar> ConstantOf(const Rewriter& rewriter, GraphValue value) {
-  std::optional<GraphValue> element = RepeatedElement(rewriter, value);
-  if (!element || rewriter.OpOf(*element) != &ops::kConstant) return std::nullopt;
-  const GraphNode& constant = rewriter.Producer(*element);
-  return constant.attrs[0].scalar().To(constant.attrs[1].dtype());
-}
-
 }  // namespace hammock

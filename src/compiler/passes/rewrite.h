@@ -34,7 +34,8 @@ class Rewriter {
   Graph Run(Graph graph);
 
   // For rules. A reference to a node is gone when another is made.
-  const GraphNode& Producer(GraphValue value) const { return editor_->graph()[value.node]; }
+  const Graph& graph() const { return editor_->graph(); }
+  const GraphNode& Producer(GraphValue value) const { return graph()[value.node]; }
   const Shape& TypeOf(GraphValue value) const { return editor_->TypeOf(value); }
   const OpDef* OpOf(GraphValue value) const { return editor_->OpOf(value); }
   /// Whether an op that can fail lies on the way to `value`. A rule that drops an operand asks, so
@@ -65,9 +66,5 @@ class Rewriter {
 bool IsPointwise(const OpDef& op);
 /// Whether every operand has the sizes of the result, as after MakeExplicit.
 bool IsExplicit(const Rewriter& rewriter, const GraphNode& node);
-/// The value of one element that `value` repeats or is, if it is such.
-std::optional<GraphValue> RepeatedElement(const Rewriter& rewriter, GraphValue value);
-/// The number that all elements of `value` are, if that is known.
-std::optional<Scalar> ConstantOf(const Rewriter& rewriter, GraphValue value);
 
 }  // namespace hammock

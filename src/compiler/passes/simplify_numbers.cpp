@@ -1,6 +1,7 @@
 #include <bit>
 #include <cmath>
 
+#include "compiler/passes/repeated_element.h"
 #include "compiler/passes/simplify_rules.h"
 #include "ir/primitives.h"
 
@@ -12,7 +13,7 @@ using Result = std::optional<GraphValue>;
 
 /// Whether all elements of `value` are that number. 0.0 is not -0.0; an integer 0 is 0.0.
 bool Is(const Rewriter& r, GraphValue value, double number) {
-  std::optional<Scalar> constant = ConstantOf(r, value);
+  std::optional<Scalar> constant = ConstantOf(r.graph(), value);
   if (!constant) return false;
   return std::bit_cast<uint64_t>(constant->ToDouble()) == std::bit_cast<uint64_t>(number);
 }
@@ -85,7 +86,7 @@ Result KnownChoice(Rewriter& r, const GraphNode& node) {
   if (node.inputs[1] == node.inputs[2]) {
     return r.MayRaise(node.inputs[0]) ? std::nullopt : Result(node.inputs[1]);
   }
-  std::optional<Scalar> condition = ConstantOf(r, node.inputs[0]);
+  std::optional<Scalar> condition = ConstantOf(r.graph(), node.inputs[0]);
   if (!condition) return std::nullopt;
   GraphValue chosen = node.inputs[condition->ToBool() ? 1 : 2];
   GraphValue other = node.inputs[condition->ToBool() ? 2 : 1];

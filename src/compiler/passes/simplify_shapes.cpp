@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cmath>
 
+#include "compiler/passes/repeated_element.h"
 #include "compiler/passes/simplify_rules.h"
 #include "ir/primitives.h"
 
@@ -29,7 +29,7 @@ Result ReshapeOfReshape(Rewriter& r, const GraphNode& node) {
 // Moving the elements of a repeated one gives it again, repeated: reshape, permute, slice, flip.
 Result MovedRepetition(Rewriter& r, const GraphNode& node) {
   if (r.OpOf(node.inputs[0]) != &ops::kBroadcast) return std::nullopt;
-  Result element = RepeatedElement(r, node.inputs[0]);
+  Result element = RepeatedElement(r.graph(), node.inputs[0]);
   if (!element) return std::nullopt;
   return r.Fill(*element, node.type().sizes());
 }
@@ -105,7 +105,7 @@ Result SliceOfSlice(Rewriter& r, const GraphNode& node) {
 /// The start of a dynamic slice, if it is a constant that leaves `size` elements.
 std::optional<int64_t> ConstantStart(const Rewriter& r, GraphValue start, int64_t extent,
                                      int64_t size, int64_t step) {
-  std::optional<Scalar> constant = ConstantOf(r, start);
+  std::optional<Scalar> constant = ConstantOf(r.graph(), start);
   if (!constant || !constant->IsInt() || size < 1) return std::nullopt;
   const int64_t value = constant->ToInt();
   if (value < 0 || value > extent - 1 - (size - 1) * step) return std::nullopt;
@@ -172,11 +172,6 @@ Result ConcatOfOne(Rewriter& r, const GraphNode& node) {
   return r.Make(ops::kConcat, std::move(parts), node.attrs, node.type());
 }
 
-bool IsZero(const Rewriter& r, GraphValue value) {
-  std::optional<Scalar> number = ConstantOf(r, value);
-  return number && number->ToDouble() == 0 && !std::signbit(number->ToDouble());
-}
-
 /// Slices of zeros that were replaced, along one dim.
 struct PartsOfZeros {
   struct Part {
@@ -201,7 +196,7 @@ std::optional<PartsOfZeros> FindParts(const Rewriter& r, GraphValue value) {
     if (found.parts.size() == kMostParts) return std::nullopt;
     found.parts.push_back({node.attrs[1].integer(), node.inputs[1]});
   }
-  const bool repeats_zero = RepeatedElement(r, value) && IsZero(r, value);
+  const bool repeats_zero = RepeatedElement(r.graph(), value) && IsZero(r.graph(), value);
   if (found.parts.empty() || !repeats_zero) return std::nullopt;
   found.zeros = value;
   return found;
@@ -223,9 +218,9 @@ bool AreDisjoint(const Rewriter& r, PartsOfZeros& of) {
 GraphValue PlusZero(Rewriter& r, GraphValue value, GraphValue zeros) {
   const Shape type = r.TypeOf(value);
   if (!IsFloat(type.dtype())) return value;
-  const bool is_sum = r.OpOf(value) == &ops::kAdd && IsZero(r, r.Producer(value).inputs[1]);
+  const bool is_sum = r.OpOf(value) == &ops::kAdd && IsZero(r.graph(), r.Producer(value).inputs[1]);
   if (is_sum) return value;
-  const GraphValue zero = *RepeatedElement(r, zeros);
+  const GraphValue zero = *RepeatedElement(r.graph(), zeros);
   return r.Make(ops::kAdd, {value, r.Fill(zero, type.sizes())}, {}, type);
 }
 
@@ -258,10 +253,10 @@ Result SumOfParts(Rewriter& r, const GraphNode& node) {
 
 // concat of one element, repeated in all parts -> that element, repeated
 Result ConcatOfRepetitions(Rewriter& r, const GraphNode& node) {
-  Result element = RepeatedElement(r, node.inputs[0]);
+  Result element = RepeatedElement(r.graph(), node.inputs[0]);
   if (!element || r.TypeOf(*element).rank() > 0) return std::nullopt;
   for (GraphValue part : node.inputs) {
-    if (RepeatedElement(r, part) != element) return std::nullopt;
+    if (RepeatedElement(r.graph(), part) != element) return std::nullopt;
   }
   return r.Fill(*element, node.type().sizes());
 }
@@ -325,7 +320,7 @@ Result OnBroadcastSources(Rewriter& r, const GraphNode& node) {
   if (!IsExplicit(r, node)) return std::nullopt;
   std::optional<Dims> sizes;
   for (GraphValue input : node.inputs) {
-    if (RepeatedElement(r, input)) continue;
+    if (RepeatedElement(r.graph(), input)) continue;
     if (r.OpOf(input) != &ops::kBroadcast) return std::nullopt;
     const Dims& source = r.TypeOf(r.Producer(input).inputs[0]).sizes();
     if (!sizes) sizes = source;
@@ -335,7 +330,7 @@ Result OnBroadcastSources(Rewriter& r, const GraphNode& node) {
   if (node.type().With(*sizes).numel() >= node.type().numel()) return std::nullopt;
   std::vector<GraphValue> sources;
   for (GraphValue input : node.inputs) {
-    std::optional<GraphValue> element = RepeatedElement(r, input);
+    std::optional<GraphValue> element = RepeatedElement(r.graph(), input);
     sources.push_back(element ? r.Fill(*element, *sizes) : r.Producer(input).inputs[0]);
   }
   GraphValue small = r.Make(*node.op, std::move(sources), node.attrs, node.type().With(*sizes));
@@ -369,14 +364,14 @@ Result GatherOfPointwise(Rewriter& r, const GraphNode& node) {
     return std::nullopt;
   }
   auto is_repeated = [&](GraphValue operand) {
-    return RepeatedElement(r, operand) || RepeatsAlong(r, operand, dim);
+    return RepeatedElement(r.graph(), operand) || RepeatsAlong(r, operand, dim);
   };
   if (std::ranges::count_if(made_by.inputs, is_repeated) + 1 != std::ssize(made_by.inputs)) {
     return std::nullopt;
   }
   std::vector<GraphValue> operands;
   for (GraphValue operand : made_by.inputs) {
-    if (std::optional<GraphValue> element = RepeatedElement(r, operand)) {
+    if (std::optional<GraphValue> element = RepeatedElement(r.graph(), operand)) {
       operands.push_back(r.Fill(*element, type.sizes()));
     } else if (RepeatsAlong(r, operand, dim)) {
       operands.push_back(r.MakeSized(ops::kBroadcast, r.Producer(operand).inputs[0], type.sizes()));

@@ -1,10 +1,10 @@
 #include "backends/cuda/passes/attention_views.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "backends/cuda/passes/expand_attention.h"
 #include "compiler/passes/graph_editor.h"
+#include "compiler/passes/repeated_element.h"
 #include "ir/primitives.h"
 #include "ops/nn/attention_node.h"
 #include "ops/primitives/fused_forms.h"
@@ -213,22 +213,13 @@ Graph FoldAttentionViews(Graph graph) {
 
 namespace {
 
-bool IsZeros(const Graph& graph, GraphValue value) {
-  while (graph[value.node].op == &ops::kBroadcast || graph[value.node].op == &ops::kReshape) {
-    value = graph[value.node].inputs[0];
-  }
-  const GraphNode& node = graph[value.node];
-  return node.op == &ops::kConstant && node.attrs[0].scalar().ToDouble() == 0 &&
-         !std::signbit(node.attrs[0].scalar().ToDouble());
-}
-
 /// The value of which `value` + 0 is made, by reshapes only.
 GraphValue BeforePlusZero(const Graph& graph, GraphValue value) {
   bool added = false;
   for (;; value = graph[value.node].inputs[0]) {
     const GraphNode& node = graph[value.node];
     if (node.op == &ops::kReshape) continue;
-    if (added || node.op != &ops::kAdd || !IsZeros(graph, node.inputs[1])) break;
+    if (added || node.op != &ops::kAdd || !IsZero(graph, node.inputs[1])) break;
     added = true;
   }
   return added ? value : GraphValue();

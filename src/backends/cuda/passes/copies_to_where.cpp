@@ -1,5 +1,6 @@
 #include "backends/cuda/passes/copies_to_where.h"
 
+#include "compiler/passes/repeated_element.h"
 #include "compiler/passes/rewrite.h"
 #include "ir/primitives.h"
 
@@ -30,7 +31,7 @@ std::optional<GraphValue> SliceAsWhere(Rewriter& rewriter, const GraphNode& node
   const int64_t start = node.attr("start").integer();
   if (rewriter.TypeOf(source).size(dim) != 1 || type.size(dim) > kMostPositions)
     return std::nullopt;
-  if (!RepeatedElement(rewriter, self)) return std::nullopt;
+  if (!RepeatedElement(rewriter.graph(), self)) return std::nullopt;
   GraphValue here = IsAt(rewriter, dim, start, type.sizes());
   source = rewriter.MakeSized(ops::kBroadcast, source, type.sizes());
   return rewriter.Make(ops::kWhere, {here, source, self}, {}, type);

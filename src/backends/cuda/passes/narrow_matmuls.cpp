@@ -5,6 +5,7 @@
 
 #include "compiler/loops/fusion_facts.h"
 #include "compiler/passes/graph_editor.h"
+#include "compiler/passes/repeated_element.h"
 #include "ir/primitives.h"
 #include "ops/primitives/fused_forms.h"
 
@@ -124,14 +125,6 @@ Graph WithMatMuls(const Graph& graph, Find find) {
 
 bool HasOp(const Graph& graph, const OpDef& op) {
   return std::ranges::any_of(graph.nodes(), [&](const GraphNode& n) { return n.op == &op; });
-}
-
-bool IsZero(const Graph& graph, GraphValue value) {
-  while (compiler::IsView(graph[value.node])) value = graph[value.node].inputs[0];
-  const GraphNode& node = graph[value.node];
-  if (node.op != &ops::kConstant || node.type().dtype() != DType::kF32) return false;
-  const Scalar zero = node.attrs[0].scalar();
-  return zero.bits() == 0;
 }
 
 /// The fused matmul for maximum(matmul + bias, 0).

@@ -1,11 +1,11 @@
 #include "backends/cuda/passes/scatter_rows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "compiler/loops/fusion_facts.h"
 #include "compiler/passes/graph_editor.h"
+#include "compiler/passes/repeated_element.h"
 #include "ir/primitives.h"
 #include "ops/primitives/fused_forms.h"
 
@@ -36,23 +36,13 @@ std::optional<GraphValue> IndexOfRows(const Graph& graph, const GraphNode& scatt
   return type.numel() == source.size(dim) ? std::optional(small) : std::nullopt;
 }
 
-bool IsZeros(const Graph& graph, GraphValue value) {
-  while (graph[value.node].op == &ops::kBroadcast || graph[value.node].op == &ops::kReshape) {
-    value = graph[value.node].inputs[0];
-  }
-  const GraphNode& node = graph[value.node];
-  if (node.op != &ops::kConstant) return false;
-  double number = node.attr("value").scalar().ToDouble();
-  return number == 0 && !std::signbit(number);
-}
-
 }  // namespace
 
 Graph ScatterRows(Graph graph) {
   return EditGraph(std::move(graph),
                    [](GraphEditor& editor, NodeId, GraphNode& node) -> Replacement {
                      if (node.op != &ops::kScatter) return std::nullopt;
-                     const bool zeros = IsZeros(editor.graph(), node.inputs[0]);
+                     const bool zeros = IsZero(editor.graph(), node.inputs[0]);
                      const std::optional<GraphValue> index = IndexOfRows(editor.graph(), node);
                      if (!zeros && !index) return std::nullopt;
                      if (zeros) node.inputs[0] = {};
