@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/never_destroyed.h"
 #include "hammock/config.h"
@@ -46,39 +47,24 @@ constexpr int64_t kMaxFile = int64_t{1} << 31;
 constexpr time_t kPartLives = 3600;  // seconds
 constexpr int kWritesBetweenCounts = 64;
 
-/// A descriptor that is closed.
-class File {
- public:
-  explicit File(int number) : number_(number) {}
-  File(File&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  ~File() {
-    if (number_ >= 0) close(number_);
-  }
-  explicit operator bool() const { return number_ >= 0; }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 void Warn(const std::string& directory, std::string_view name, std::string_view what) {
   Log(LogLevel::kWarn, "cache_dir: {}/{}: {}", directory, name, what);
 }
 
 /// About the directory itself: said once, since it is asked for at every use.
-File RefuseDirectory(const std::string& directory, std::string_view what) {
+Descriptor RefuseDirectory(const std::string& directory, std::string_view what) {
   LogOnce("cache_dir:" + directory, LogLevel::kWarn, "cache_dir: {} is not used: {}", directory,
           what);
-  return File(-1);
+  return Descriptor(-1);
 }
 
-File OpenDirectory(const std::string& path, bool make) {
+Descriptor OpenDirectory(const std::string& path, bool make) {
   if (make) {
     std::error_code none;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), none);
     mkdir(path.c_str(), 0700);
   }
-  File directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) {
     if (errno == ENOENT && !make) return directory;
     return RefuseDirectory(path, std::strerror(errno));
@@ -153,16 +139,6 @@ std::optional<std::string> ReadAll(int file, const char** why) {
   return bytes;
 }
 
-bool WriteAll(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t done = write(file, bytes.data(), bytes.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(done));
-  }
-  return true;
-}
-
 struct Entry {
   std::string name;
   int64_t bytes;
@@ -172,7 +148,7 @@ struct Entry {
 /// All files of caches; parts that nobody writes any more are removed.
 std::vector<Entry> ListEntries(int directory) {
   std::vector<Entry> entries;
-  File copy(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor copy(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!copy) return entries;
   std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(dup(copy.number())), closedir);
   if (!listing) return entries;
@@ -219,11 +195,11 @@ std::string FileCache::FileName(std::string_view kind, std::string_view key) {
 
 std::optional<std::string> FileCache::Load(std::string_view kind, std::string_view key) noexcept {
   try {
-    File directory = OpenDirectory(directory_, false);
+    Descriptor directory = OpenDirectory(directory_, false);
     if (!directory) return std::nullopt;
     std::string name = FileName(kind, key);
     // Without O_NONBLOCK a pipe of that name would make the process wait.
-    File file(
+    Descriptor file(
         openat(directory.number(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file) {
       if (errno != ENOENT) Warn(directory_, name, std::strerror(errno));
@@ -250,7 +226,7 @@ bool FileCache::Save(std::string_view kind, std::string_view key, std::string_vi
   try {
     auto bytes = static_cast<int64_t>(kHead + key.size() + value.size());
     if (bytes > std::min(max_bytes, kMaxFile)) return false;
-    File directory = OpenDirectory(directory_, true);
+    Descriptor directory = OpenDirectory(directory_, true);
     if (!directory || !Write(directory.number(), kind, key, value)) return false;
     MakeRoom(directory.number(), max_bytes, bytes);
     return true;
@@ -269,7 +245,7 @@ bool FileCache::Write(int directory, std::string_view kind, std::string_view key
   // The time too: another machine or container may have a process of the same number.
   std::string part = fmt::format("{}.{}.{}.{}{}{}", name, getpid(), number.fetch_add(1), now.tv_sec,
                                  now.tv_nsec, kPartEnding);
-  File file(
+  Descriptor file(
       openat(directory, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) {
     Warn(directory_, name, std::strerror(errno));

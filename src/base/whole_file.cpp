@@ -11,34 +11,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/descriptor.h"
 #include "base/throw.h"
 
 namespace hammock {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
-
-bool WriteAll(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t done = write(file, bytes.data(), bytes.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(done));
-  }
-  return true;
-}
 
 bool WriteParts(int file, std::span<const std::string_view> parts) {
   for (std::string_view part : parts) {
@@ -52,7 +29,7 @@ void SyncDirectoryOf(const std::string& path) {
   size_t slash = path.rfind('/');
   std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.number() >= 0) fsync(folder.number());
+  if (folder) fsync(folder.number());
 }
 
 /// The file that a path means, behind symbolic links; renaming replaces a link itself. A link may
@@ -90,7 +67,7 @@ void WriteWholeFile(const std::string& path, std::span<const std::string_view> p
     Throw(ErrorCode::kValue, "cannot write '{}': {}", path, std::strerror(error));
   };
   Descriptor file(mkostemp(part.data(), O_CLOEXEC));
-  if (file.number() < 0) fail();
+  if (!file) fail();
   fchmod(file.number(), 0644);
   if (!WriteParts(file.number(), parts)) fail();
   if (rename(part.c_str(), target.c_str()) != 0) fail();
@@ -101,7 +78,7 @@ MappedFile MapFile(const std::string& path) {
   auto fail = [&](const char* why) { Throw(ErrorCode::kValue, "cannot read '{}': {}", path, why); };
   Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info;
-  if (file.number() < 0 || fstat(file.number(), &info) != 0) fail(std::strerror(errno));
+  if (!file || fstat(file.number(), &info) != 0) fail(std::strerror(errno));
   if (!S_ISREG(info.st_mode)) fail("it is no plain file");
   auto size = static_cast<size_t>(info.st_size);
   if (size == 0) return {};

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/never_destroyed.h"
 #include "base/tools.h"
@@ -152,12 +153,12 @@ GdbCode* AnnounceToGdb(const char* memory, const std::vector<CodeSymbol>& symbol
 // The name can be guessed and /tmp is everyone's: no link is followed, no other's file is used.
 void WritePerfMap(const char* memory, const std::vector<CodeSymbol>& symbols) {
   std::string path = fmt::format("/tmp/perf-{}.map", getpid());
-  int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   struct stat info;
-  if (file < 0 || fstat(file, &info) != 0 || info.st_uid != geteuid() || !S_ISREG(info.st_mode)) {
+  if (!file || fstat(file.number(), &info) != 0 || info.st_uid != geteuid() ||
+      !S_ISREG(info.st_mode)) {
     LogOnce("perf map", LogLevel::kWarn, "tools: {} cannot be written: {}", path,
-            file < 0 ? std::strerror(errno) : "it is no file of this user");
-    if (file >= 0) close(file);
+            !file ? std::strerror(errno) : "it is no file of this user");
     return;
   }
   std::string lines;
@@ -165,10 +166,9 @@ void WritePerfMap(const char* memory, const std::vector<CodeSymbol>& symbols) {
     auto address = reinterpret_cast<uintptr_t>(memory) + symbol.offset;
     lines += fmt::format("{:x} {:x} {}\n", address, symbol.size, symbol.name);
   }
-  if (write(file, lines.data(), lines.size()) != static_cast<ssize_t>(lines.size())) {
+  if (!WriteAll(file.number(), lines)) {
     LogOnce("perf map", LogLevel::kWarn, "tools: {}: {}", path, std::strerror(errno));
   }
-  close(file);
 }
 
 }  // namespace
