@@ -29,7 +29,7 @@ SCHEDULE = "src/compiler/loops/schedule.cpp"
 EMIT = "src/backends/cpu/emit/emit_llvm.cpp"
 EMIT_BLOCKS = "src/backends/cpu/emit/emit_blocks.cpp"
 EMIT_SUMS = "src/backends/cpu/emit/emit_sums.cpp"
-STEP = "src/backends/cpu/kernel_command.cpp"
+COMMAND = "src/backends/cpu/kernel_command.cpp"
 PLAN = "src/compiler/loops/memory_plan.cpp"
 INTERPRETER = "src/backends/cpu/interpret/kernel_interpreter.cpp"
 
@@ -38,7 +38,7 @@ TESTS = "tests/backends/cpu/cpu_backend_tests"
 
 # name, what is broken, file, old text, new text, and who has to notice: the fuzzer with these tiers, or tests
 MUTATIONS = [
-    ("same_place", "values are joined wherever they lie", BUILDER,
+    ("same_index", "values are joined wherever they lie", BUILDER,
      "  if (a.offset != b.offset) return false;\n", "  return true;\n", "--interpreted"),
     ("flat_stride", "row-major strides are off by one", BUILDER,
      "    stride *= sizes[d];\n  }\n  return flat;", "    stride = stride * sizes[d] + 1;\n  }\n  return flat;",
@@ -46,19 +46,19 @@ MUTATIONS = [
     ("slice_offset", "slices begin at 0", BUILDER,
      'moved.offset = node.attr("start").integer();', "moved.offset = 0;", "--interpreted"),
     ("flip_offset", "flips begin at 0 and go backward", BUILDER,
-     "turned.offset = from[static_cast<int>(d)] - 1;", "turned.offset = 0;", "--interpreted"),
+     "flipped.offset = from[static_cast<int>(d)] - 1;", "flipped.offset = 0;", "--interpreted"),
     ("permute_inverse", "permutes go the other way", BUILDER,
-     "inner[static_cast<size_t>(dims[i])] = place[i];", "inner[i] = place[static_cast<size_t>(dims[i])];",
+     "inner[dims[i]] = indices[i];", "inner[i] = indices[dims[i]];",
      "--interpreted"),
     ("broadcast_full", "stretched dims are stepped through", BUILDER,
      "if (from[d] != 1) inner[i]", "if (from[d] >= 0) inner[i]", "--interpreted"),
-    ("reshape_range", "places that carry into the next dim are taken for in range", BUILDER,
+    ("reshape_range", "indices that carry into the next dim are taken for in range", BUILDER,
      "if (least < 0 || most >= inner) {", "if (least < 0) {", "--interpreted"),
     ("split_coefficient", "a split loop keeps its stride", BUILDER,
-     "    place.Add(loop, coefficient * (inner - 1));\n", "", "--interpreted"),
+     "    index.Add(loop, coefficient * (inner - 1));\n", "", "--interpreted"),
     ("uneven_loops", "loops become one whatever the strides are", FINISH,
-     "      return access.place.of(groups.all.back().last) == access.place.of(loop) * next.extent;",
-     "      return access.place.of(loop) * next.extent >= 0 || groups.all.empty();",
+     "      return access.address.of(groups.all.back().last) == access.address.of(loop) * next.extent;",
+     "      return access.address.of(loop) * next.extent >= 0 || groups.all.empty();",
      "--interpreted"),
     ("stage_order", "scratch memory is read before it is written", FINISH,
      "    store.stage = nest.stage;\n", "    store.stage = nest.stage + (nest.kept && !nest.row);\n",
@@ -70,14 +70,14 @@ MUTATIONS = [
     ("sum_mask", "lanes behind the end are summed", EMIT_SUMS,
      "spot.lanes, spot.mask, type, next, type, sum);",
      "spot.lanes, spot.mask, type, next, type, next);", "--compiled"),
-    ("shared_scratch", "threads share scratch memory", STEP,
-     "scratch + worker * worker_scratch_", "scratch + 0 * worker * worker_scratch_", "StepGroups.*"),
-    ("lifetime", "buffers are free one step before they are read last", PLAN,
-     "for (int buffer : schedule.commands[i].reads) last_use[static_cast<size_t>(buffer)] = last;",
-     "for (int buffer : schedule.commands[i].reads) last_use[static_cast<size_t>(buffer)] = last - 1;",
+    ("shared_scratch", "threads share scratch memory", COMMAND,
+     "scratch + worker * worker_scratch_", "scratch + 0 * worker * worker_scratch_", "CommandGroups.*"),
+    ("lifetime", "buffers are free one command before they are read last", PLAN,
+     "for (BufferId buffer : schedule.commands[i].reads) last_use[buffer] = last;",
+     "for (BufferId buffer : schedule.commands[i].reads) last_use[buffer] = last - 1;",
      "--interpreted"),
     ("shared_buffer", "what only passes bytes on has a buffer of its own that nobody writes", SCHEDULE,
-     "schedule.buffer_of[Index(step.writes[0])] = source;", "(void)source;", "--interpreted"),
+     "schedule.buffer_of[command.writes[0]] = source;", "(void)source;", "--interpreted"),
     ("interpreted_sum", "the rest of a block goes to the wrong accumulators", INTERPRETER,
      "for (int j = 0; i + j < count; ++j) sum[j] = combine(sum[j], in[i + j]);",
      "for (int j = 0; i + j < count; ++j) sum[0] = combine(sum[0], in[i + j]);", "--compiled"),
@@ -102,9 +102,13 @@ def link_command(build, program):
     return [line for line in lines if f" -o {program} " in line][-1]
 
 
-def make_mutant(build, source, old, new, original_program, folder):
+def text_of(source):
     with open(os.path.join(ROOT, source)) as file:
-        text = file.read()
+        return file.read()
+
+
+def make_mutant(build, source, old, new, original_program, folder):
+    text = text_of(source)
     if text.count(old) != 1:
         print(f"{source} has the text {text.count(old)} times that is to be changed: {old!r}", file=sys.stderr)
         sys.exit(2)
@@ -155,13 +159,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="the build folder (build)")
-    parser.add_argument("--list", action="store_true", help="print the names and leave")
+    parser.add_argument("--list", action="store_true", help="print the names, look for the texts, and leave")
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutations (all)")
     arguments = parser.parse_args()
     known = [mutation[0] for mutation in MUTATIONS]
     if arguments.list:
-        print("\n".join(known))
-        return 0
+        gone = [name for name, _, source, old, *_ in MUTATIONS if text_of(source).count(old) != 1]
+        print("\n".join(name + (": its text is gone" if name in gone else "") for name in known))
+        return 2 if gone else 0
     for name in arguments.names:
         if name not in known:
             parser.error(f"no mutation {name}; there are {', '.join(known)}")

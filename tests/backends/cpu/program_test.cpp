@@ -30,11 +30,11 @@ constexpr const char* kUpdates = R"(
     %7 = cos %6 : f32[10]
     return %3, %4, %5, %7)";
 
-TEST(StepGroups, AreNeighboursThatDoNotNeedEachOther) {
+TEST(CommandGroups, AreNeighboursThatDoNotNeedEachOther) {
   EXPECT_EQ(GroupsOf(kUpdates, 1000), (std::vector<int>{2, 2, 2, 3}));
 }
 
-TEST(StepGroups, LargeStepsAndCallsStayAlone) {
+TEST(CommandGroups, LargeCommandsAndCallsStayAlone) {
   EXPECT_EQ(GroupsOf(kUpdates, int64_t{1} << 30), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(GroupsOf(kUpdates, -1), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(GroupsOf(R"(
@@ -85,7 +85,7 @@ std::string ManySoftmaxes(int count) {
   return text + "return " + results;
 }
 
-TEST(StepGroups, GiveTheSameBitsAsOneStepAfterAnother) {
+TEST(CommandGroups, GiveTheSameBitsAsOneCommandAfterAnother) {
   constexpr int kCount = 9;
   Graph graph = ParseGraph(ManySoftmaxes(kCount));
   std::vector<std::vector<char>> inputs, results[2];
@@ -109,7 +109,7 @@ TEST(StepGroups, GiveTheSameBitsAsOneStepAfterAnother) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-TEST(StepGroups, NoOutputTakesMemoryThatAConcurrentStepReads) {
+TEST(CommandGroups, NoOutputTakesMemoryThatAConcurrentCommandReads) {
   Program program(ParseGraph(R"(
     %0 = input : f32[1000]
     %1 = input : f32[1000]
