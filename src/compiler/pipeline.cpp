@@ -27,15 +27,16 @@ constinit config::Option<bool> config::kFastMath({
 constinit config::Option<bool> config::kWideSums({
     .name = "wide_sums",
     .default_value = false,
-    .doc = "Products and convolutions of f32 are made in f64 and rounded once: slower, and nearly "
-           "what exact arithmetic gives.",
+    .doc =
+        "Matmuls and convolutions of f32 are computed in f64 and rounded once: slower, and nearly "
+        "what exact arithmetic gives.",
     .affects_code = true,
 });
 
 constinit config::Option<std::string> config::kMatmulPrecision({
     .name = "matmul_precision",
     .default_value = "highest",
-    .doc = "Products of f32 on GPUs: `highest` rounds nothing but the sums, `high` lets the "
+    .doc = "Matmuls of f32 on GPUs: `highest` rounds nothing but the sums, `high` lets the "
            "matrix units round operands to TF32.",
     .affects_code = true,
     .choices = "highest, high",
