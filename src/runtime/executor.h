@@ -275,8 +275,12 @@ bool MayDonate(const Node& node, const lazy::BackendData& data, const DeviceEntr
 HostTensor HostValue(const Node* node);
 /// With the option `check_borrowed`: ValueError where a leaf's borrowed memory has changed.
 void CheckBorrowed(const Node& node);
-/// The device has the value of a leaf now; its host copy is not needed to get it back.
-void DropHostCopy(const Node& node);
+/// Uploads the values of leaves, all at once, and measures that. Without the graph mutex.
+std::vector<BackendDataPtr> UploadLeaves(DeviceEntry& device,
+                                         const std::vector<HostTensor>& values);
+/// Gives leaves their data, unless another thread was faster; host copies that are not needed to
+/// get it back are dropped. With the graph mutex held.
+void FillLeaves(std::span<const NodePtr> leaves, std::span<const BackendDataPtr> data);
 
 /// Compiles a traced graph for a device: lowering, partition, backend compilation.
 CompiledStepPtr CompileStep(DeviceEntry& device, const Graph& traced);

@@ -45,11 +45,6 @@ void CheckBorrowed(const Node& node) {
   }
 }
 
-void DropHostCopy(const Node& node) {
-  LeafPayload* payload = NodeAccess::payload(&node);
-  if (payload && !IsWatched(payload->host)) payload->host = HostTensor();
-}
-
 namespace {
 
 constinit const metrics::DeclaredCounter kDeviceDataCacheMiss({
@@ -85,16 +80,18 @@ BackendDataPtr NewScalarData(DeviceEntry& device, const Scalar& value) {
   return data;
 }
 
+}  // namespace
+
 std::vector<BackendDataPtr> UploadLeaves(DeviceEntry& device,
-                                         const std::vector<HostTensor>& tensors) {
+                                         const std::vector<HostTensor>& values) {
   int64_t total = 0;
-  for (const HostTensor& tensor : tensors) total += tensor.bytes();
+  for (const HostTensor& value : values) total += value.bytes();
   std::vector<BackendDataPtr> data;
   {
     metrics::ScopedTimer timer(metrics::Get<kTransferToDeviceTime>());
     profile::Span span("upload", "transfer");
     span.Set("bytes", total);
-    data = Upload(device, tensors);
+    data = Upload(device, values);
   }
   if (profile::IsOn()) [[unlikely]]
     WriteMemory(device);
@@ -102,7 +99,15 @@ std::vector<BackendDataPtr> UploadLeaves(DeviceEntry& device,
   return data;
 }
 
-}  // namespace
+void FillLeaves(std::span<const NodePtr> leaves, std::span<const BackendDataPtr> data) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    Node::Slot& slot = leaves[i]->slots()[0];
+    if (slot.data) continue;
+    slot.data = data[i];
+    LeafPayload* payload = NodeAccess::payload(leaves[i].get());
+    if (payload && !IsWatched(payload->host)) payload->host = HostTensor();
+  }
+}
 
 bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk, GraphLock& lock) {
   std::vector<NodePtr> missing, scalars;
@@ -141,12 +146,7 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk, GraphLock& lo
     node->slots()[0].data = made[{value.bits(), value.dtype()}];
     if (auto* cached = CachedScalarOf(device, value)) *cached = {value, node->slots()[0].data};
   }
-  for (size_t i = 0; i < missing.size(); ++i) {
-    Node::Slot& slot = missing[i]->slots()[0];
-    if (slot.data) continue;  // another thread was faster
-    slot.data = data[i];
-    DropHostCopy(*missing[i]);
-  }
+  FillLeaves(missing, data);
   if (!alone) lock.unlock();
   return alone;
 }

@@ -21,20 +21,6 @@ constinit const metrics::DeclaredCounter kReplayedGraphs({
     .doc = "Calls of functions made by `compile` that were not traced.",
 });
 
-/// Uploads leaves that only have host data, all at once.
-void UploadLeaves(DeviceEntry& device, const std::vector<NodePtr>& leaves,
-                  const std::vector<HostTensor>& hosts) {
-  if (leaves.empty()) return;
-  std::vector<BackendDataPtr> data = Upload(device, hosts);
-  std::lock_guard lock(Executor().graph_mutex);
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    Node::Slot& slot = leaves[i]->slots()[0];
-    if (slot.data) continue;  // another thread was faster
-    slot.data = data[i];
-    DropHostCopy(*leaves[i]);
-  }
-}
-
 /// The data of values, computed or uploaded where needed; may still be pending.
 std::vector<BackendDataPtr> DataOf(DeviceEntry& device, std::span<const Value> values,
                                    const char* trigger) {
@@ -55,10 +41,11 @@ std::vector<BackendDataPtr> DataOf(DeviceEntry& device, std::span<const Value> v
     }
   }
   if (!uncomputed.empty()) Executor().Sync(uncomputed, {.trigger = trigger, .wait = false});
-  UploadLeaves(device, leaves, hosts);
-  std::vector<BackendDataPtr> data;
+  std::vector<BackendDataPtr> uploaded, data;
+  if (!leaves.empty()) uploaded = UploadLeaves(device, hosts);
   {
     std::lock_guard lock(Executor().graph_mutex);
+    FillLeaves(leaves, uploaded);
     for (const Value& value : values) data.push_back(value.node->slots()[value.index].data);
   }
   for (size_t i = 0; i < data.size(); ++i) {

@@ -41,6 +41,20 @@ TEST(Compile, NumbersAreArguments) {
   EXPECT_EQ(scale.traces(), 1u);
 }
 
+TEST(Compile, UploadsOfArgumentsAreMeasured) {
+  auto bytes = [] {
+    auto uploads = metrics::MetricValue("TransferToDeviceBytes");
+    return uploads ? uploads->total : 0;
+  };
+  auto twice = compile([](const Tensor& x) { return x * 2.0; });
+  twice(tensor({1.0f, 2.0f, 3.0f}));
+  const double before = bytes();
+  Tensor result = twice(tensor({4.0f, 5.0f, 6.0f}));
+  EXPECT_EQ(bytes() - before, 3 * sizeof(float));
+  EXPECT_TENSOR_EQ(result, tensor({8.0f, 10.0f, 12.0f}));
+  EXPECT_EQ(twice.traces(), 1u);
+}
+
 TEST(Compile, StateIsReadAndWritten) {
   Tensor count = zeros({}), table = ones({3});
   auto tick = compile(
