@@ -10,6 +10,7 @@
 #include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/op_builder.h"
+#include "ir/primitives.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
@@ -22,8 +23,11 @@ namespace {
 /// types and the same operands are differentiated. Shared by their entries; never changes.
 class Signature {
  public:
-  Signature(const Node& node, const Operands& operands);
+  /// `alike` is null, or a signature whose gradient reads the same values.
+  Signature(const Node& node, const Operands& operands, const Signature* alike);
   bool Fits(const Node& node, const Operands& operands) const;
+  /// The same but for sizes.
+  bool IsLike(const Node& node, const Operands& operands) const;
 
   const OpDef& op;
   std::vector<Attr> attrs;
@@ -44,8 +48,12 @@ class Signature {
 };
 using SignaturePtr = std::shared_ptr<const Signature>;
 
-Signature::Signature(const Node& node, const Operands& operands)
+Signature::Signature(const Node& node, const Operands& operands, const Signature* alike)
     : op(node.op()), attrs(node.attrs().begin(), node.attrs().end()) {
+  present.reserve(operands.size());
+  needed.reserve(operands.size());
+  in_types.reserve(operands.size());
+  in.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     const Shape* type = operands.types()[i];
     present.push_back(type != nullptr);
@@ -53,11 +61,19 @@ Signature::Signature(const Node& node, const Operands& operands)
     in_types.push_back(type ? *type : Shape());
     in.push_back(type ? SymbolicTensor(*type) : Tensor());
   }
+  types.reserve(static_cast<size_t>(node.num_outputs()));
+  out.reserve(types.capacity());
   for (int i = 0; i < node.num_outputs(); ++i) {
     types.push_back(node.shape(i));
     out.push_back(SymbolicTensor(types.back()));
   }
-  FindReads();
+  if (!alike) {
+    FindReads();
+    return;
+  }
+  in_reads = alike->in_reads;
+  reads = alike->reads;
+  saved = alike->saved;
 }
 
 // The types of the results follow from the rest.
@@ -76,34 +92,55 @@ bool Signature::Fits(const Node& node, const Operands& operands) const {
   return true;
 }
 
+bool Signature::IsLike(const Node& node, const Operands& operands) const {
+  if (&op != &node.op() || in.size() != operands.size() ||
+      !std::ranges::equal(attrs, node.attrs())) {
+    return false;
+  }
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Shape* type = operands.types()[i];
+    if (present[i] != (type != nullptr) || needed[i] != static_cast<bool>(operands.tape(i)) ||
+        (type && (type->dtype() != in_types[i].dtype() || type->rank() != in_types[i].rank()))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void Signature::FindReads() {
   in_reads.resize(in.size());
   reads.resize(out.size());
   if (!op.vjp) return;
   SymbolicScope symbolic;
   GradModeScope no_grad(false);
-  std::unordered_map<const Node*, uint8_t*> places;
+  std::vector<std::pair<const Node*, uint8_t*>> places;  // leaves, of which there are few
+  places.reserve(in.size() + out.size());
   for (size_t i = 0; i < in.size(); ++i) {
-    if (present[i]) places[in[i].value().node.get()] = &in_reads[i];
+    if (present[i]) places.emplace_back(in[i].value().node.get(), &in_reads[i]);
   }
   std::vector<Tensor> grads;
   for (size_t i = 0; i < out.size(); ++i) {
-    places[out[i].value().node.get()] = &reads[i];
+    places.emplace_back(out[i].value().node.get(), &reads[i]);
     grads.push_back(IsFloat(types[i].dtype()) ? SymbolicTensor(types[i]) : Tensor());
   }
   std::vector<Tensor> results = Finished(op.vjp({op, in, out, attrs, grads, needed}));
   std::vector<const Node*> stack;
   std::vector<Value> roots;
   for (const Tensor& result : results) {
-    if (result.defined()) roots.push_back(result.value());
+    if (!result.defined()) continue;
+    roots.push_back(result.value());
+    stack.push_back(roots.back().node.get());
   }
   std::unordered_set<const Node*> seen;
-  for (const Value& root : roots) stack.push_back(root.node.get());
   while (!stack.empty()) {
     const Node* node = stack.back();
     stack.pop_back();
+    if (node->IsLeaf()) {
+      auto place = std::ranges::find(places, node, &std::pair<const Node*, uint8_t*>::first);
+      if (place != places.end()) *place->second = 1;
+      continue;
+    }
     if (!seen.insert(node).second) continue;
-    if (auto place = places.find(node); place != places.end()) *place->second = 1;
     for (const Node::Operand& operand : node->operands()) {
       if (operand.node) stack.push_back(operand.node);
     }
@@ -246,6 +283,19 @@ struct Signatures {
   };
   std::unordered_map<Hash128, SignaturePtr, HashOf> known;
   std::array<SignaturePtr, 256> recent;  // by a part of their node's hash
+  /// The last one of an op whose gradient reads the same values at all sizes.
+  std::unordered_map<const OpDef*, SignaturePtr> of_any_size;
+
+  SignaturePtr Make(const Node& node, const Operands& operands) {
+    const OpDef* op = &node.op();
+    if (!op->IsElementwise() && op != &ops::kDotGeneral) {
+      return std::make_shared<const Signature>(node, operands, nullptr);
+    }
+    SignaturePtr alike = of_any_size[op];
+    if (alike && !alike->IsLike(node, operands)) alike = nullptr;
+    auto made = std::make_shared<const Signature>(node, operands, alike.get());
+    return of_any_size[op] = std::move(made);
+  }
 };
 
 const SignaturePtr& SignatureOf(const Node& node, const Operands& operands) {
@@ -263,8 +313,8 @@ const SignaturePtr& SignatureOf(const Node& node, const Operands& operands) {
   SignaturePtr& known = signatures.known[hash];
   if (!known || !known->Fits(node, operands)) {
     // Looking for what a gradient reads may record ops with histories of their own.
-    auto made = std::make_shared<const Signature>(node, operands);
-    return recent = OfThread<Signatures>().known[hash] = std::move(made);
+    SignaturePtr made = signatures.Make(node, operands);
+    return recent = signatures.known[hash] = std::move(made);
   }
   return recent = known;
 }

@@ -76,6 +76,7 @@ struct KnownCalls {
   }
   void Add(uint64_t hash, Types types, const NodePtr& model) {
     auto known = std::make_unique<KnownCall>(KnownCall{hash, {}, model});
+    known->types.reserve(types.size());
     for (const Shape* type : types) {
       known->types.push_back(type ? std::optional(*type) : std::nullopt);
     }
