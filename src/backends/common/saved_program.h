@@ -36,11 +36,10 @@ struct SavedProgram {
 struct SavedSizes {
   std::shared_ptr<const compiler::SizedSchedule> schedule;
   std::vector<int> group_last;
-  bool donates = true;  ///< outputs may take the memory of inputs, as DonationPlan says
 
   template <class Io>
   friend void Fields(Io& io, SavedSizes& sizes) {
-    io(sizes.schedule, sizes.group_last, sizes.donates);
+    io(sizes.schedule, sizes.group_last);
   }
 };
 

@@ -3,11 +3,11 @@
 ///
 ///   struct Target {
 ///     using Program = ...;  // has by_size, is_sized(), Save(), plan(), LargestBuffers()
-///     using Sized = ...;    // the parts that programs at a range of sizes share: Covers, bytes,
-///     Save static constexpr const char* kScheduled;                 // a counter: sizes without
-///     such parts Graph Rewrite(const Graph& graph) const;                 // the passes of the
-///     backend compiler::Schedule Schedule(const Graph& rewritten) const;  // for many sizes
-///     std::shared_ptr<const Sized> Share(const compiler::SizedSchedule::Made& made) const;
+///     using Sized = ...;    // what programs at a range of sizes share: Covers, bytes, Save
+///     metrics::Counter& scheduled() const;  // counts sizes without such parts
+///     Graph Rewrite(const Graph& graph) const;  // the passes of the backend
+///     compiler::Schedule Schedule(const Graph& rewritten) const;  // for many sizes
+///     std::shared_ptr<const Sized> Share(std::shared_ptr<const SizedSchedule> made) const;
 ///     std::shared_ptr<const Sized> Share(SavedSizes saved) const;
 ///     std::shared_ptr<Program> At(std::shared_ptr<const Sized> sized,
 ///                                 const std::vector<int64_t>& free) const;
@@ -70,8 +70,9 @@ class ProgramsBySize {
       return target_.Rewrite(graph);
     };
     planner.schedule = [&](const Graph& graph) { return target_.Schedule(graph); };
-    compiler::SizedSchedule::Made made = compiler::SizedSchedule::Make(planner, free);
-    return made.sized ? target_.Share(made) : nullptr;
+    std::shared_ptr<const compiler::SizedSchedule> made =
+        compiler::SizedSchedule::Make(planner, free);
+    return made ? target_.Share(std::move(made)) : nullptr;
   }
 
   const Graph general_;

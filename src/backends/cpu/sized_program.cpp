@@ -18,32 +18,18 @@ constinit const metrics::DeclaredCounter kSizesScheduled({
 
 using compiler::SizedSchedule;
 
-/// Outputs that can take the memory of an input at some sizes only take none.
-bool Donates(const SizedSchedule::Made& made, const std::vector<int>& group_last) {
-  auto plan = [&](const compiler::ScheduledGraph& sample) {
-    return compiler::DonationPlan(sample.graph, sample.schedule, group_last);
-  };
-  const compiler::DonationPlan first = plan(made.samples[0]);
-  return std::ranges::all_of(made.samples,
-                             [&](const auto& sample) { return plan(sample) == first; });
-}
-
 }  // namespace
 
 metrics::Counter& Target::scheduled() const { return metrics::Get<kSizesScheduled>(); }
 
-std::shared_ptr<const SizedProgram> Target::Share(const SizedSchedule::Made& made) const {
-  const std::vector<int> groups = GroupsOf(made.sized->schedule());
-  return Share(SavedSizes{made.sized, groups, Donates(made, groups)});
+std::shared_ptr<const SizedProgram> Target::Share(std::shared_ptr<const SizedSchedule> made) const {
+  std::vector<int> groups = GroupsOf(made->schedule());
+  return Share(SavedSizes{std::move(made), std::move(groups)});
 }
 
 SizedProgram::SizedProgram(SavedSizes saved)
     : schedule_(std::move(saved.schedule)),
-      facts_(schedule_->graph(), schedule_->schedule(), std::move(saved.group_last)),
-      donates_(saved.donates) {
-  if (!donates_) {
-    facts_.donations = compiler::DonationPlan(schedule_->schedule().outputs.size());
-  }
+      facts_(schedule_->graph(), schedule_->AtDistinctSizes(), std::move(saved.group_last)) {
   const compiler::Schedule& schedule = schedule_->schedule();
   std::vector<std::shared_ptr<KernelCode>> kernels;
   for (const compiler::Command& command : schedule.commands) {

@@ -14,7 +14,7 @@ namespace hammock::cpu {
 class SizedProgram {
  public:
   explicit SizedProgram(SavedSizes saved);
-  SavedSizes Save() const { return {schedule_, facts_.group_last, donates_}; }
+  SavedSizes Save() const { return {schedule_, facts_.group_last}; }
   void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
 
   const compiler::SizedSchedule& schedule() const { return *schedule_; }
@@ -30,7 +30,6 @@ class SizedProgram {
  private:
   std::shared_ptr<const compiler::SizedSchedule> schedule_;
   Program::Facts facts_;
-  bool donates_;
   compiler::BufferMap<bool> read_;
   std::vector<std::shared_ptr<KernelCode>> codes_;                // by command, null for mere calls
   std::vector<std::shared_ptr<const PreparedCommand>> commands_;  // null for those that vary
@@ -47,7 +46,7 @@ struct Target {
   compiler::Schedule Schedule(const Graph& rewritten) const {
     return compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false);
   }
-  std::shared_ptr<const Sized> Share(const compiler::SizedSchedule::Made& made) const;
+  std::shared_ptr<const Sized> Share(std::shared_ptr<const compiler::SizedSchedule> made) const;
   std::shared_ptr<const Sized> Share(SavedSizes saved) const {
     return std::make_shared<const Sized>(std::move(saved));
   }

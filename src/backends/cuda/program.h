@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,44 +66,58 @@ class Program {
   /// their own, so that commands in a CUDA graph wait only for the values that they read.
   Program(const Graph& graph, std::shared_ptr<Machine> machine,
           int64_t spread_bytes = kSpreadBytes);
-  /// The parts that programs of one schedule at many sizes share.
+  /// A schedule for many sizes at some of them; null where there is one for its own sizes only.
   struct AtSizes {
-    std::vector<bool> varies;  ///< by command: whether it depends on the sizes
+    std::shared_ptr<const compiler::SizedSchedule> schedule;
+    compiler::SizedSchedule::Basis basis;
     std::shared_ptr<SharedParts> shared;
+
+    bool Varies(int command) const { return schedule && schedule->varies(command); }
   };
   /// The graph was rewritten and scheduled. Commands that vary share no launch with others, because
   /// the text of a joint kernel depends on the sizes of its parts. The starts of slices of a `body`
   /// are not known when a run begins.
-  Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine,
-          const AtSizes& at = {}, int64_t spread_bytes = kSpreadBytes, bool body = false);
+  Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine, AtSizes at = {},
+          int64_t spread_bytes = kSpreadBytes, bool body = false);
   Program(const SavedProgram& saved, std::shared_ptr<Machine> machine);
   ~Program();
+
+  /// The parts of a program that are the same at all sizes: order and groups of the commands, and
+  /// what follows from them.
+  struct Arrangement;
+  /// Null if the order was chosen for these sizes: another one would have taken too much memory.
+  std::shared_ptr<const Arrangement> arrangement() const {
+    return is_typical_ ? arrangement_ : nullptr;
+  }
+  /// The program at other sizes, with the arrangement of one that was made before; null if its
+  /// order takes too much memory there, or its calls differ in more than sizes.
+  static std::shared_ptr<Program> Arranged(std::shared_ptr<const Arrangement> arrangement,
+                                           std::shared_ptr<Machine> machine, AtSizes at);
+
   /// Whether it is an instance of a program for many sizes.
-  bool is_sized() const { return shared_ != nullptr; }
+  bool is_sized() const { return at_.schedule != nullptr; }
   SavedProgram Save() const;  ///< of one that is not sized
 
   /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize<Target>> by_size;
 
-  const std::vector<compiler::OutputSource>& outputs() const { return outputs_; }
+  const std::vector<compiler::OutputSource>& outputs() const;
   const compiler::MemoryPlan& plan() const { return plan_; }
   /// The plan for guarded runs, or for others; see Note [Guarded kernels].
-  const compiler::DonationPlan& donations(bool guarded) const {
-    return guarded ? guarded_donations_ : donations_;
-  }
+  const compiler::DonationPlan& donations(bool guarded) const;
   VaryingNumbers& numbers() const { return *numbers_; }
-  std::string LargestBuffers() const { return compiler::LargestBuffers(graph_, schedule_); }
+  std::string LargestBuffers() const;
   int64_t bytes() const;
   int kernels() const;
   /// The number of words in which a run notes faults. If there are any, CheckFaults must be called.
-  int fault_count() const { return fault_count_; }
+  int fault_count() const;
 
   /// The inputs at which slices begin, each for one command.
   struct Start {
     size_t input;
     size_t command;
   };
-  const std::vector<Start>& starts() const { return starts_; }
+  const std::vector<Start>& starts() const;
   /// Throws the error of a slice that cannot begin at `value`, as CheckFaults does.
   void CheckStart(const Start& start, int64_t value) const;
 
@@ -149,20 +164,40 @@ class Program {
     }
   };
 
-  void PrepareCommands(const std::vector<bool>& varies, bool body = false);
+  Program(std::shared_ptr<Machine> machine, AtSizes at);
+  const Graph& graph() const;  ///< its sizes may differ from the program's
+  const compiler::Schedule& schedule() const;
+  const std::vector<int>& group_last() const;
+  const compiler::Launch& LaunchOf(size_t i) const;
+  /// Graph and schedule at the program's sizes.
+  compiler::ScheduledGraph AtOwnSizes() const;
+  compiler::BufferMap<int64_t> BufferBytes() const;
+
+  static std::shared_ptr<PreparedCommand> PreparedKernel(const compiler::Launch& launch,
+                                                         bool varies);
+  std::shared_ptr<PreparedCommand> PreparedCall(const Graph& graph, NodeId id) const;
+  void PrepareCommands(bool body = false);
+  /// The commands that vary, memory and functions; false where the arrangement is none for these
+  /// sizes.
+  bool PrepareAsArranged();
+  bool PlanAsArranged();
   /// Groups small concurrent kernels where memory allows, and plans the memory.
-  void Arrange(const std::vector<bool>& varies);
+  void Arrange();
   /// Moves kernels that write outputs behind the commands that can fail, where memory allows;
   /// `joins` goes by command.
   void DeferWrites(std::vector<bool>& joins);
   int LastFault() const;  ///< the last command that can fail in a run
   void FindGuarded();
   void FindStarts();
-  void SpreadMemory(int64_t most);
+  /// A plan in which values have memory of their own; nothing if it takes more than `most` bytes,
+  /// or some command updates a value.
+  std::optional<compiler::MemoryPlan> SpreadPlan(const compiler::BufferMap<int64_t>& bytes,
+                                                 int64_t most) const;
   void Reorder(const std::vector<int>& order);
   void FormGroups(const std::vector<std::vector<int>>& groups);
-  /// What follows from the order, groups and memory of the commands.
+  /// The parts that follow from the order and the groups of the commands.
   void Finish();
+  void FindDonations();
   std::vector<int64_t> ScratchOfCommands() const;
   /// Kernels of the group that begins with this command.
   std::vector<KernelSource> SourcesOf(size_t first, bool guarded) const;
@@ -170,7 +205,7 @@ class Program {
   KernelKey KeyOf(size_t first, bool guarded) const;
   std::shared_ptr<Function> KnownKernel(size_t first, bool guarded) const;
   /// Which variant of the kernels, guarded or not, most runs need.
-  bool IsUsuallyGuarded() const { return fault_count_ > 0; }
+  bool IsUsuallyGuarded() const { return fault_count() > 0; }
   void LoadFunctions();
   /// Loads the guarded or plain variants of kernels. Few programs need both, so the second variant
   /// is loaded when a run first needs it.
@@ -181,12 +216,11 @@ class Program {
   /// The same in parts: each group of commands.
   std::vector<Piece> PiecesOf(const std::vector<Address>& addresses, Memory memory) const;
   std::vector<TouchedMemory> TouchedByPieces(const Memory& memory) const;
-  TouchedMemory TouchedBy(size_t i, const Memory& memory) const;
+  TouchedMemory TouchedBy(size_t i, const Memory& memory,
+                          const compiler::BufferMap<int64_t>& bytes) const;
   /// Sets the run's word if that is due in front of the group that begins with command `i`.
   void Gather(size_t i, const Memory& memory) const;
-  bool GathersBefore(size_t i, const Memory& memory) const {
-    return i == gathers_before_ && memory.gathers();
-  }
+  bool GathersBefore(size_t i, const Memory& memory) const;
   /// Runs the group that begins with command `i`; returns the command after it.
   size_t RunGroup(size_t i, const Memory& memory) const;
   void RunAlone(size_t i, const Memory& memory) const;
@@ -205,22 +239,19 @@ class Program {
   void RunCall(size_t i, const Memory& memory) const;
 
   std::shared_ptr<Machine> machine_;
-  std::shared_ptr<SharedParts> shared_;  // may be null
-  Graph graph_;
-  compiler::Schedule schedule_;
+  AtSizes at_;
+  std::shared_ptr<Arrangement> arrangement_;  // not changed once the program is made
+  bool is_typical_ = true;  // no order of the commands was refused because of its memory
   compiler::MemoryPlan plan_;
-  std::vector<PreparedCommand> commands_;
-  std::vector<int>
-      group_last_;  // by command: the last command of its group, whose commands are concurrent
-  std::vector<compiler::OutputSource> outputs_;
-  compiler::DonationPlan donations_, guarded_donations_;
-  int fault_count_ = 0;
-  std::vector<bool> is_guarded_;  // by command: its group has a variant that reads the run's word
-  size_t gathers_before_ = 0;     // the command in front of which that word is set
+  std::vector<int64_t> scratch_;  // bytes, by command
+  std::vector<std::shared_ptr<const PreparedCommand>> commands_;
+  /// By command, of the first of a group: plain and guarded. May be loaded late.
+  struct Variants {
+    std::shared_ptr<Function> functions[2];
+  };
+  mutable std::vector<Variants> functions_;
   mutable std::shared_ptr<Function> gather_;
   mutable std::once_flag other_variant_;
-  std::vector<int64_t> scratch_;  // bytes, by command
-  std::vector<Start> starts_;
   // What its runs leave for later ones.
   const std::unique_ptr<CudaGraphCache> graphs_ = std::make_unique<CudaGraphCache>();
   const std::unique_ptr<KnownOrders> orders_ = std::make_unique<KnownOrders>();

@@ -13,7 +13,7 @@ void KernelKey::Add(const compiler::Kernel* kernel, const LaunchConfig& config) 
                      config.passes, config.accumulators}) {
     Add(number);
   }
-  Add(std::vector<bool>{config.wide_index, config.split, config.whole, config.even});
+  for (bool flag : {config.wide_index, config.split, config.whole, config.even}) Add(flag);
   Add(config.is_wide);
   Add(config.is_transposed);
 }

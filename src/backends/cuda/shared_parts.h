@@ -19,7 +19,10 @@ class Program;
 /// IR are identified by their address, since the schedule keeps them alive.
 class KernelKey {
  public:
-  explicit KernelKey(bool guarded) { Add(guarded); }
+  explicit KernelKey(bool guarded) {
+    numbers_.reserve(40);
+    Add(guarded);
+  }
   void Add(const compiler::Kernel* kernel, const LaunchConfig& config);
   void Add(int64_t number) { numbers_.push_back(static_cast<char32_t>(number)); }
   void Add(const std::vector<bool>& flags);

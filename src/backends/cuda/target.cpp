@@ -14,12 +14,21 @@ constinit const metrics::DeclaredCounter kSizesScheduled({
 
 metrics::Counter& Target::scheduled() const { return metrics::Get<kSizesScheduled>(); }
 
-SizedParts::SizedParts(std::shared_ptr<const compiler::SizedSchedule> schedule)
-    : schedule_(std::move(schedule)) {
-  for (size_t i = 0; i < schedule_->schedule().commands.size(); ++i) {
-    parts_.varies.push_back(schedule_->varies(i));
+std::shared_ptr<Program> SizedParts::At(const std::vector<int64_t>& free,
+                                        const std::shared_ptr<Machine>& machine) const {
+  Program::AtSizes at{schedule_, schedule_->BasisAt(free), shared_};
+  std::shared_ptr<const Program::Arrangement> arrangement;
+  {
+    std::lock_guard lock(mutex_);
+    arrangement = arrangement_;
   }
-  parts_.shared = std::make_shared<SharedParts>();
+  if (arrangement) {
+    if (auto program = Program::Arranged(arrangement, machine, at)) return program;
+  }
+  auto program = std::make_shared<Program>(schedule_->At(at.basis), machine, at);
+  std::lock_guard lock(mutex_);
+  if (!arrangement_) arrangement_ = program->arrangement();
+  return program;
 }
 
 }  // namespace hammock::cuda

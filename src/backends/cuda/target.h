@@ -2,6 +2,7 @@
 /// The CUDA backend's Target; see backends/common/target_programs.h.
 
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -13,17 +14,22 @@ namespace hammock::cuda {
 /// A schedule for sizes in a range, and the parts that its programs share.
 class SizedParts {
  public:
-  explicit SizedParts(std::shared_ptr<const compiler::SizedSchedule> schedule);
+  explicit SizedParts(std::shared_ptr<const compiler::SizedSchedule> schedule)
+      : schedule_(std::move(schedule)) {}
 
   bool Covers(const std::vector<int64_t>& free) const { return schedule_->Covers(free); }
-  int64_t bytes() const { return schedule_->bytes(); }
+  /// The arrangement has a schedule too.
+  int64_t bytes() const { return 2 * schedule_->bytes(); }
   SavedSizes Save() const { return {schedule_, {}}; }
-  const compiler::SizedSchedule& schedule() const { return *schedule_; }
-  const Program::AtSizes& parts() const { return parts_; }
+  /// By the arrangement of the first program, where it is one for these sizes.
+  std::shared_ptr<Program> At(const std::vector<int64_t>& free,
+                              const std::shared_ptr<Machine>& machine) const;
 
  private:
   const std::shared_ptr<const compiler::SizedSchedule> schedule_;
-  Program::AtSizes parts_;
+  const std::shared_ptr<SharedParts> shared_ = std::make_shared<SharedParts>();
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Program::Arrangement> arrangement_;  // of the first program
 };
 
 struct Target {
@@ -36,16 +42,16 @@ struct Target {
 
   Graph Rewrite(const Graph& graph) const { return RewriteForCuda(graph); }
   compiler::Schedule Schedule(const Graph& rewritten) const { return ScheduleForCuda(rewritten); }
-  std::shared_ptr<const Sized> Share(const compiler::SizedSchedule::Made& made) const {
-    return std::make_shared<const Sized>(made.sized);
+  std::shared_ptr<const Sized> Share(
+      std::shared_ptr<const compiler::SizedSchedule> schedule) const {
+    return std::make_shared<const Sized>(std::move(schedule));
   }
   std::shared_ptr<const Sized> Share(SavedSizes saved) const {
     return std::make_shared<const Sized>(std::move(saved.schedule));
   }
   std::shared_ptr<Program> At(const std::shared_ptr<const Sized>& sized,
                               const std::vector<int64_t>& free) const {
-    const compiler::SizedSchedule& schedule = sized->schedule();
-    return std::make_shared<Program>(schedule.At(schedule.BasisAt(free)), machine, sized->parts());
+    return sized->At(free, machine);
   }
   std::shared_ptr<Program> Make(const Graph& graph) const {
     return std::make_shared<Program>(graph, machine);

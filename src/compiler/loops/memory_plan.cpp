@@ -128,6 +128,7 @@ MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
     used.insert(used.end(), command.writes.begin(), command.writes.end());
     if (in_place) std::erase(used, command.updates);  // the result has its memory now
     if (!group_last.empty() && group_last[i] != static_cast<int>(i)) continue;
+    if (i + 1 == schedule.commands.size()) break;  // nothing takes what would be given back
     for (auto [at, own] : scratch_of_group) gaps.Give(at, own);
     std::sort(used.begin(), used.end());
     used.erase(std::unique(used.begin(), used.end()), used.end());

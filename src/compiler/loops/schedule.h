@@ -39,7 +39,8 @@ void Fields(Io& io, Command& command) {
 class BufferType {
  public:
   BufferType() = default;
-  BufferType(const Shape& type) : numel_(type.numel()), dtype_(type.dtype()) {}  // NOLINT
+  BufferType(const Shape& type) : BufferType(type.dtype(), type.numel()) {}  // NOLINT: converts
+  BufferType(DType dtype, int64_t numel) : numel_(numel), dtype_(dtype) {}
 
   DType dtype() const { return dtype_; }
   int64_t numel() const { return numel_; }

@@ -125,10 +125,10 @@ struct SizedSchedule::Sample {
   std::vector<std::vector<int64_t>> launches;
 };
 
-SizedSchedule::Made SizedSchedule::Make(const SizedPlanner& planner,
-                                        const std::vector<int64_t>& sizes) {
+SizedSchedule::Ptr SizedSchedule::Make(const SizedPlanner& planner,
+                                       const std::vector<int64_t>& sizes) {
   constexpr size_t kMostParameters = 6;
-  if (sizes.empty() || sizes.size() > kMostParameters) return {};
+  if (sizes.empty() || sizes.size() > kMostParameters) return nullptr;
   const SizeCoordinates coordinates(planner.derived, sizes.size());
   // Around sizes that happen to equal others the scheduler may decide otherwise, and so it may
   // behind a bound that lies between these sizes and the samples, above or below.
@@ -138,19 +138,18 @@ SizedSchedule::Made SizedSchedule::Make(const SizedPlanner& planner,
     for (auto [factor, offset] : kBases) {
       std::vector<int64_t> base = Shifted(sizes, factor, offset);
       if (offset < 0 && *std::ranges::min_element(base) < 2) continue;
-      Made made = MakeAround(planner, coordinates, products, base, sizes);
-      if (made.sized) return made;
+      if (Ptr made = MakeAround(planner, coordinates, products, base, sizes)) return made;
     }
     if (coordinates.coordinates().size() == sizes.size()) break;  // groups of one
   }
-  return {};
+  return nullptr;
 }
 
-SizedSchedule::Made SizedSchedule::MakeAround(const SizedPlanner& planner,
-                                              const SizeCoordinates& coordinates,
-                                              SizeGrid::Products products,
-                                              const std::vector<int64_t>& base,
-                                              const std::vector<int64_t>& sizes) {
+SizedSchedule::Ptr SizedSchedule::MakeAround(const SizedPlanner& planner,
+                                             const SizeCoordinates& coordinates,
+                                             SizeGrid::Products products,
+                                             const std::vector<int64_t>& base,
+                                             const std::vector<int64_t>& sizes) {
   constexpr size_t kMostPoints = 64;
   std::vector<int64_t> first = coordinates.Of(base);
   std::vector<SizeGrid::Axis> axes;
@@ -165,32 +164,31 @@ SizedSchedule::Made SizedSchedule::MakeAround(const SizedPlanner& planner,
   SizeGrid grid(first, axes, products);
   std::vector<std::vector<int64_t>> points = grid.points();
   points.push_back(check);  // one more, which the polynomials must give too
-  if (points.size() > kMostPoints) return {};
-  Made made;
+  if (points.size() > kMostPoints) return nullptr;
+  std::vector<ScheduledGraph> scheduled;
   std::vector<Sample> samples;
-  made.samples.reserve(points.size());
+  scheduled.reserve(points.size());
   for (const std::vector<int64_t>& point : points) {
     try {
       Graph graph = planner.graph(coordinates.FreeAt(point));
       Schedule schedule = planner.schedule(graph);
-      made.samples.push_back({std::move(graph), std::move(schedule)});
+      scheduled.push_back({std::move(graph), std::move(schedule)});
     } catch (const Error&) {  // not every size is possible
-      return {};
+      return nullptr;
     }
-    samples.emplace_back(made.samples.back());
-    if (!samples.back().SameStructure(samples[0])) return {};
+    samples.emplace_back(scheduled.back());
+    if (!samples.back().SameStructure(samples[0])) return nullptr;
   }
   std::shared_ptr<SizedSchedule> sized(
-      new SizedSchedule(coordinates, std::move(grid), made.samples[0]));
-  if (!sized->Fit(samples, check)) return {};
+      new SizedSchedule(coordinates, std::move(grid), scheduled[0]));
+  if (!sized->Fit(samples, check)) return nullptr;
   auto gives = [&](const std::vector<int64_t>& at) {
     return sized->Gives(planner, samples[0].graph, at);
   };
-  if (!gives(sizes)) return {};
+  if (!gives(sizes)) return nullptr;
   sized->FindVaryingCommands();
   sized->range_ = Widened({sizes, sizes}, kWidth, gives);
-  made.sized = std::move(sized);
-  return made;
+  return sized;
 }
 
 bool SizedSchedule::Fit(const std::vector<Sample>& samples, const std::vector<int64_t>& at) {
@@ -305,7 +303,11 @@ Graph SizedSchedule::CallAt(size_t command, const Basis& basis) const {
   for (GraphValue& input : node.inputs) {
     if (!input.node) continue;
     auto [at, is_new] = inputs.try_emplace(input);
-    if (is_new) at->second = one.AddInput(NodeAt(input.node, basis).types[input.index]);
+    if (is_new) {
+      at->second =
+          one.AddInput(NodeVaries(input.node) ? NodeAt(input.node, basis).types[input.index]
+                                              : base_.graph.TypeOf(input));
+    }
     input = at->second;
   }
   one.Append(std::move(node));
@@ -322,6 +324,23 @@ ScheduledGraph SizedSchedule::At(const Basis& basis) const {
   for (size_t i = 0; i < at.schedule.commands.size(); ++i) {
     at.schedule.commands[i].launch = LaunchAt(i, basis);
   }
+  return at;
+}
+
+Schedule SizedSchedule::AtDistinctSizes() const {
+  Basis basis;
+  uint64_t state = 1;
+  for (size_t i = 0; i < grid_.points().size(); ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    basis.push_back(static_cast<__int128>(state >> 28 | 1));
+  }
+  Schedule at = base_.schedule;
+  for (const auto& [buffer, polynomial] : buffer_bytes_) {
+    BufferType& type = at.buffers[BufferId(buffer)];
+    int64_t bytes = SizeGrid::Evaluate(polynomial, basis);
+    type = BufferType(type.dtype(), bytes * 8 / InfoOf(type.dtype()).bits);
+  }
+  for (size_t i = 0; i < at.commands.size(); ++i) at.commands[i].launch = LaunchAt(i, basis);
   return at;
 }
 

@@ -43,13 +43,9 @@ struct SizedPlanner {
 /// Immutable.
 class SizedSchedule {
  public:
-  struct Made {
-    std::shared_ptr<const SizedSchedule> sized;  ///< null where schedules differ in more
-    /// Equal numbers of a schedule are equal at all sizes if they are in all of these. The first
-    /// is the schedule that `sized` has.
-    std::vector<ScheduledGraph> samples;
-  };
-  static Made Make(const SizedPlanner& planner, const std::vector<int64_t>& sizes);
+  using Ptr = std::shared_ptr<const SizedSchedule>;
+  /// Null where schedules differ in more than numbers.
+  static Ptr Make(const SizedPlanner& planner, const std::vector<int64_t>& sizes);
   SizedSchedule() = default;  ///< to be read from a record
 
   /// At sizes that the maker chose: near those that it was asked for.
@@ -68,6 +64,9 @@ class SizedSchedule {
   /// The called node alone, the last of its graph: its operands are inputs.
   Graph CallAt(size_t command, const Basis& basis) const;
   ScheduledGraph At(const Basis& basis) const;  ///< in whole
+  /// The schedule at sizes that do not exist, of which no two numbers are equal by chance: those
+  /// that are equal here are equal at all sizes. Its graph is graph().
+  Schedule AtDistinctSizes() const;
 
   int64_t bytes() const;  ///< that it holds, about
 
@@ -83,9 +82,9 @@ class SizedSchedule {
 
   SizedSchedule(SizeCoordinates coordinates, SizeGrid grid, ScheduledGraph base)
       : coordinates_(std::move(coordinates)), grid_(std::move(grid)), base_(std::move(base)) {}
-  static Made MakeAround(const SizedPlanner& planner, const SizeCoordinates& coordinates,
-                         SizeGrid::Products products, const std::vector<int64_t>& base,
-                         const std::vector<int64_t>& sizes);
+  static Ptr MakeAround(const SizedPlanner& planner, const SizeCoordinates& coordinates,
+                        SizeGrid::Products products, const std::vector<int64_t>& base,
+                        const std::vector<int64_t>& sizes);
   /// The last sample is at `check`, the others are those of the grid.
   bool Fit(const std::vector<Sample>& samples, const std::vector<int64_t>& check);
   void FindVaryingCommands();

@@ -121,15 +121,15 @@ void ExpectSameAsMade(const std::string& text, const std::vector<std::vector<int
   std::vector<int64_t> values;
   for (const DimParam& param : general.dim_params) values.push_back(param.value);
   const SizedPlanner planner = PlannerOf(general);
-  SizedSchedule::Made made = SizedSchedule::Make(planner, values);
-  ASSERT_TRUE(made.sized);
+  SizedSchedule::Ptr made = SizedSchedule::Make(planner, values);
+  ASSERT_TRUE(made);
   for (const std::vector<int64_t>& sizes : all) {
-    ASSERT_TRUE(made.sized->Covers(sizes));
+    ASSERT_TRUE(made->Covers(sizes));
     const Graph graph = planner.graph(sizes);
-    ScheduledGraph at = made.sized->At(made.sized->BasisAt(sizes));
+    ScheduledGraph at = made->At(made->BasisAt(sizes));
     EXPECT_EQ(at.graph, graph);
     EXPECT_EQ(ToText(at.schedule, at.graph), ToText(planner.schedule(graph), graph));
-    EXPECT_EQ(made.sized->BytesAt(made.sized->BasisAt(sizes)), BytesOf(at.schedule));
+    EXPECT_EQ(made->BytesAt(made->BasisAt(sizes)), BytesOf(at.schedule));
   }
 }
 
@@ -144,6 +144,24 @@ TEST(SizedSchedule, HasTheNumbersOfASchedule) {
       "%5 = exp %4 : f32[n]\n"
       "return %5\n",
       {{20}, {21}, {37}, {100}, {311}});
+}
+
+TEST(SizedSchedule, DistinctSizesAreEqualOnlyWhereSizesAlwaysAre) {
+  const Graph general = ParseGraph(
+      "graph(n=20, m=30)\n"
+      "%0 = input : f32[n,30]\n"
+      "%1 = input : f32[20,m]\n"
+      "%2 = input : f32[20,30]\n"
+      "%3 = exp %0 : f32[n,30]\n"
+      "return %1, %2, %3\n");
+  SizedSchedule::Ptr made = SizedSchedule::Make(PlannerOf(general), {20, 30});
+  ASSERT_TRUE(made);
+  const Schedule schedule = made->AtDistinctSizes();
+  auto bytes = [&](int value) { return schedule.buffers[BufferId(value)].bytes(); };
+  EXPECT_EQ(bytes(0), bytes(3));
+  EXPECT_NE(bytes(0), bytes(1));
+  EXPECT_NE(bytes(0), bytes(2));
+  EXPECT_NE(bytes(1), bytes(2));
 }
 
 TEST(SizedSchedule, MultipliesParameters) {
@@ -185,12 +203,12 @@ void ExpectSameAsMade(const std::string& text, const DerivedSizes& derived,
   const SizedPlanner planner{
       [&](const std::vector<int64_t>& free) { return AtSizes(general, AllSizes(derived, free)); },
       [](const Graph& at) { return MakeSchedule(at, /*aligned_outputs=*/false); }, derived};
-  SizedSchedule::Made made = SizedSchedule::Make(planner, all[0]);
-  ASSERT_TRUE(made.sized);
+  SizedSchedule::Ptr made = SizedSchedule::Make(planner, all[0]);
+  ASSERT_TRUE(made);
   for (const std::vector<int64_t>& sizes : all) {
-    ASSERT_TRUE(made.sized->Covers(sizes));
+    ASSERT_TRUE(made->Covers(sizes));
     const Graph at = planner.graph(sizes);
-    ScheduledGraph found = made.sized->At(made.sized->BasisAt(sizes));
+    ScheduledGraph found = made->At(made->BasisAt(sizes));
     EXPECT_EQ(found.graph, at);
     EXPECT_EQ(ToText(found.schedule, found.graph), ToText(planner.schedule(at), at));
   }
@@ -226,17 +244,17 @@ TEST(SizedSchedule, EndsWherePassesDecideOtherwise) {
       "%0 = input : f32[n]\n"
       "%1 = reduce_sum %0 {dims=[0], keepdim=false} : f32[]\n"
       "return %1\n");
-  SizedSchedule::Made made = SizedSchedule::Make(PlannerOf(general), {40000});
-  ASSERT_TRUE(made.sized);
-  EXPECT_TRUE(made.sized->Covers({40000}));
-  EXPECT_TRUE(made.sized->Covers({65520}));
-  EXPECT_FALSE(made.sized->Covers({65537}));
+  SizedSchedule::Ptr made = SizedSchedule::Make(PlannerOf(general), {40000});
+  ASSERT_TRUE(made);
+  EXPECT_TRUE(made->Covers({40000}));
+  EXPECT_TRUE(made->Covers({65520}));
+  EXPECT_FALSE(made->Covers({65537}));
   // Close to the bound the samples lie on the same side of it.
   for (int64_t near : {65530, 65536}) {
     made = SizedSchedule::Make(PlannerOf(general), {near});
-    ASSERT_TRUE(made.sized) << near;
-    EXPECT_TRUE(made.sized->Covers({65536})) << near;
-    EXPECT_FALSE(made.sized->Covers({65537})) << near;
+    ASSERT_TRUE(made) << near;
+    EXPECT_TRUE(made->Covers({65536})) << near;
+    EXPECT_FALSE(made->Covers({65537})) << near;
   }
 }
 

@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <mutex>
+#include <unordered_map>
+
 #include "backends/cuda/device/device_text.h"
+#include "base/never_destroyed.h"
 
 namespace hammock::cuda {
 
-KernelSource SourceOf(const DeviceKernel& kernel) {
-  std::string bounds = std::to_string(kernel.threads);
-  if (kernel.resident > 1) bounds += fmt::format(", {}", kernel.resident);
-  std::string name = SourceName(
-      fmt::format("{} {} {} {}", kernel.file, kernel.function, bounds, kernel.definitions));
+namespace {
+
+KernelSource MakeSource(const DeviceKernel& kernel, const std::string& bounds,
+                        const std::string& what) {
+  std::string name = SourceName(what);
   std::string text = fmt::format("namespace {}_parts {{\n", name) + DeviceText(kernel.file);
   text += "using namespace hammock::cuda;\n" + kernel.definitions;
   text += fmt::format(
@@ -21,6 +25,22 @@ KernelSource SourceOf(const DeviceKernel& kernel) {
       "words) {{\n  {1}(words);\n}}\n}}\n",
       name, kernel.function, kernel.argument_bytes, bounds);
   return {name, text};
+}
+
+}  // namespace
+
+// Programs at new sizes ask for the texts of their calls again.
+KernelSource SourceOf(const DeviceKernel& kernel) {
+  static auto& mutex = NeverDestroyed<std::mutex>();
+  static auto& known = NeverDestroyed<std::unordered_map<std::string, KernelSource>>();
+  std::string bounds = std::to_string(kernel.threads);
+  if (kernel.resident > 1) bounds += fmt::format(", {}", kernel.resident);
+  std::string what =
+      fmt::format("{} {} {} {}", kernel.file, kernel.function, bounds, kernel.definitions);
+  std::lock_guard lock(mutex);
+  auto [source, is_new] = known.try_emplace(fmt::format("{} {}", kernel.argument_bytes, what));
+  if (is_new) source->second = MakeSource(kernel, bounds, what);
+  return source->second;
 }
 
 TypeText::TypeText(std::string_view name) : text_(fmt::format("struct {} {{\n", name)) {}
