@@ -76,6 +76,9 @@ function(hammock_program name)
   if(TARGET hammock_llvm)  # which the library opens
     add_dependencies(${name} hammock_llvm)
   endif()
+  if(TARGET hammock_onnx)
+    add_dependencies(${name} hammock_onnx)
+  endif()
   # An installed one finds the library from where it lies itself, wherever the prefix is moved to.
   file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(${name} PROPERTIES INSTALL_RPATH $ORIGIN/${to_library})

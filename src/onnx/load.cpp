@@ -1,0 +1,596 @@
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+#include "base/location_scope.h"
+#include "base/throw.h"
+#include "base/whole_file.h"
+#include "hammock/autograd.h"
+#include "hammock/onnx.h"
+#include "hammock/ops.h"
+#include "ir/borrowed.h"
+#include "onnx/file.h"
+#include "onnx/program.h"
+#include "trace/tensor_impl.h"
+
+namespace hammock::onnx {
+namespace {
+
+/// Larger parameters are never needed while nodes are recorded.
+constexpr int64_t kMostKnown = 4096;
+
+/// Elements of an initialiser.
+class Initial : public Source {
+ public:
+  explicit Initial(HostTensor host) : host_(std::move(host)) {}
+  const HostTensor& Host(size_t) override { return host_; }
+  Tensor Record(size_t) override { return Recorded(host_, Device::FromId(Context().home_device)); }
+  bool uses_parameters() const override { return IsFloat(host_.dtype()); }
+
+ private:
+  HostTensor host_;
+};
+
+/// A dense tensor of a sparse one.
+HostTensor Dense(format::SparseTensor& sparse, const std::string& folder) {
+  HostTensor values = TakeElements(sparse.values, folder);
+  HostTensor indices = TakeElements(sparse.indices, folder).To(DType::kI64);
+  Shape shape(values.dtype(), Dims(sparse.dims));
+  CheckSizes("onnx: sparse tensor", shape.sizes());
+  HostTensor dense(shape);
+  std::memset(dense.mutable_data(), 0, static_cast<size_t>(dense.bytes()));
+  auto flat = indices.values<int64_t>();
+  bool coordinates = indices.shape().rank() == 2;
+  Dims strides = ContiguousStrides(shape.sizes());
+  int64_t width = coordinates ? shape.rank() : 1;
+  if (static_cast<int64_t>(flat.size()) != values.numel() * width) {
+    Throw(ErrorCode::kParse, "onnx: sparse tensor '{}' has {} values and indices {}",
+          sparse.values.name, values.numel(), indices.shape().to_string());
+  }
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    int64_t at = 0;
+    for (int64_t d = 0; d < width; ++d) {
+      at += flat[static_cast<size_t>(i * width + d)] *
+            (coordinates ? strides[static_cast<int>(d)] : 1);
+    }
+    if (at < 0 || at >= dense.numel()) {
+      Throw(ErrorCode::kParse, "onnx: sparse tensor '{}' has the index {} outside of {}",
+            sparse.values.name, at, shape.to_string());
+    }
+    dense.set(at, values.at(i));
+  }
+  return dense;
+}
+
+/// Puts the tensors of a model into a module, by their names.
+class Initializers {
+ public:
+  Initializers(Program& program, Module& module, const LoadOptions& options)
+      : program_(program), module_(module), options_(options) {}
+
+  /// Branches may have initialisers of one name: later ones are Constant nodes.
+  void Add(format::Graph& graph) {
+    for (format::Tensor& tensor : graph.initializers) {
+      if (&graph != &program_.model.graph && program_.initializers.contains(tensor.name)) {
+        graph.nodes.insert(graph.nodes.begin(), ConstantNode(tensor));
+      } else if (tensor.element == format::kString) {
+        AddText(tensor.name, tensor);
+      } else {
+        Add(tensor.name, TakeElements(tensor, options_.folder));
+      }
+    }
+    for (format::SparseTensor& sparse : graph.sparse_initializers) {
+      std::string name = sparse.values.name;
+      Add(name, Dense(sparse, options_.folder));
+    }
+    AddConstants(graph.nodes);
+  }
+
+  /// The tensors of Constant nodes are initialisers too.
+  void AddConstants(std::vector<format::Node>& nodes) {
+    std::erase_if(nodes, [&](format::Node& node) {
+      for (format::Attribute& attribute : node.attributes) {
+        for (auto& inner : attribute.graphs) Add(*inner);
+      }
+      bool constant = node.op == "Constant" && node.domain.empty() && node.outputs.size() == 1 &&
+                      node.attributes.size() == 1;
+      return constant && AddConstant(node.outputs[0], node.attributes[0]);
+    });
+  }
+
+ private:
+  static format::Node ConstantNode(const format::Tensor& tensor) {
+    format::Node node;
+    node.op = "Constant";
+    node.outputs = {tensor.name};
+    format::Attribute value;
+    value.name = "value";
+    value.kind = format::Attribute::kTensor;
+    value.tensors = {tensor};
+    node.attributes = {std::move(value)};
+    return node;
+  }
+
+  bool AddConstant(const std::string& name, format::Attribute& attribute) {
+    if (program_.initializers.contains(name)) return false;
+    if (attribute.kind == format::Attribute::kTensor && !attribute.tensors.empty()) {
+      format::Tensor& tensor = attribute.tensors[0];
+      if (tensor.name.empty()) tensor.name = name;
+      if (tensor.element == format::kString) {
+        AddText(name, tensor);
+        return true;
+      }
+      HostTensor host = TakeElements(tensor, options_.folder);
+      bool weight = IsFloat(host.dtype()) && host.shape().rank() > 0 && host.numel() > 1;
+      weight ? Add(name, std::move(host)) : AddKnown(name, std::move(host));
+      return true;
+    }
+    if (attribute.kind == format::Attribute::kSparseTensor && !attribute.sparse_tensors.empty()) {
+      Add(name, Dense(attribute.sparse_tensors[0], options_.folder));
+      return true;
+    }
+    return false;
+  }
+
+  void AddKnown(const std::string& name, HostTensor host) {
+    Initializer& added = program_.initializers[name];
+    added.value = Value::Known(std::move(host));
+    added.source = added.value.source;
+  }
+
+  void AddText(const std::string& name, const format::Tensor& tensor) {
+    program_.initializers[name].value = Value::Text(Dims(tensor.dims), tensor.strings);
+  }
+
+  void Add(const std::string& name, HostTensor host) {
+    if (program_.initializers.contains(name)) {
+      Throw(ErrorCode::kValue, "onnx: two initialisers have the name '{}'", name);
+    }
+    Initializer& added = program_.initializers[name];
+    bool parameter = IsFloat(host.dtype());
+    if (!parameter || host.numel() <= kMostKnown) added.source = std::make_shared<Initial>(host);
+    Shape shape = host.shape();
+    Tensor tensor;
+    if (IsBorrowed(host)) {
+      tensor = from_blob(host.data(), shape.sizes(), shape.dtype(), BorrowedMemory([host] {}),
+                         options_.device);
+    } else {
+      tensor = from_host(std::move(host), options_.device);
+    }
+    added.tensor = Register(name, tensor, parameter);
+  }
+
+  /// Dots make submodules; a name that cannot be one is changed.
+  std::string Register(const std::string& name, const Tensor& tensor, bool parameter) {
+    std::vector<std::string> parts{""};
+    for (char c : name) {
+      if (c == '.') {
+        parts.emplace_back();
+      } else {
+        parts.back() += c;
+      }
+    }
+    Module* module = &module_;
+    std::string path;
+    bool good = std::ranges::none_of(parts, [](const std::string& part) { return part.empty(); });
+    for (size_t i = 0; good && i + 1 < parts.size(); ++i) {
+      if (i > 0) path += '.';
+      path += parts[i];
+      good = !tensors_.contains(path);
+    }
+    if (!good || modules_.contains(name) || tensors_.contains(name)) {
+      std::string changed = name;
+      std::ranges::replace(changed, '.', '_');
+      while (changed.empty() || tensors_.contains(changed) || modules_.contains(changed)) {
+        changed += '_';
+      }
+      return Register(changed, tensor, parameter);
+    }
+    path.clear();
+    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+      if (i > 0) path += '.';
+      path += parts[i];
+      auto [entry, added] = modules_.try_emplace(path, nullptr);
+      if (added) {
+        entry->second = module->register_module(parts[i], std::make_shared<Module>("Module")).get();
+      }
+      module = entry->second;
+    }
+    tensors_.insert(name);
+    if (parameter) {
+      module->register_parameter(parts.back(), tensor);
+    } else {
+      module->register_buffer(parts.back(), tensor);
+    }
+    return name;
+  }
+
+  Program& program_;
+  Module& module_;
+  const LoadOptions& options_;
+  std::set<std::string> tensors_;
+  std::map<std::string, Module*> modules_;
+};
+
+// ---- the method
+
+std::string ArgumentName(const std::string& name, std::set<std::string>& taken) {
+  std::string argument;
+  for (char c : name) {
+    argument += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  }
+  if (argument.empty() || std::isdigit(static_cast<unsigned char>(argument[0]))) {
+    argument.insert(argument.begin(), 'x');
+  }
+  while (!taken.insert(argument).second) argument += "_";
+  return argument;
+}
+
+/// Sequences, optionals and strings have no type of their own in schemas.
+const char* SchemaTypeOf(const format::Type& type) {
+  return type.kind == format::Type::kTensor && type.element != format::kString ? "Tensor" : "Any";
+}
+
+Any Declared(const format::ValueInfo& value, const std::string& argument) {
+  AnyDict dict;
+  dict["name"] = value.name;
+  dict["argument"] = argument;
+  const format::Type* type = &value.type;
+  dict["kind"] = type->kind == format::Type::kSequence   ? "sequence"
+                 : type->kind == format::Type::kOptional ? "optional"
+                                                         : "tensor";
+  while (type->inner) type = type->inner.get();
+  dict["element"] = static_cast<int64_t>(type->element);
+  dict["ranked"] = type->has_shape && type->kind == format::Type::kTensor;
+  AnyList dims;
+  for (const format::Dim& dim : type->dims) {
+    dims.push_back(dim.value >= 0 ? Any(dim.value) : Any(dim.param));
+  }
+  dict["dims"] = std::move(dims);
+  return dict;
+}
+
+Value FromAny(const Any& any, const format::ValueInfo& info) {
+  if (any.IsNone()) return Value();
+  if (any.IsTensor()) return any.ToTensor();
+  if (any.IsNumber()) return Value(tensor(any.ToScalar()));
+  if (!any.IsSequence()) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "onnx: input '{}' is given a {}", info.name,
+                     any.type_name());
+  }
+  const AnyList& list = any.ToList();
+  bool text = info.type.kind == format::Type::kTensor && info.type.element == format::kString;
+  if (text) {
+    std::vector<std::string> elements;
+    for (const Any& item : list) elements.push_back(item.ToStringRef());
+    Dims sizes;
+    int64_t count = 1;
+    for (const format::Dim& dim : info.type.dims) {
+      sizes.push_back(dim.value);
+      count *= dim.value;
+    }
+    bool fits = info.type.has_shape && count == static_cast<int64_t>(elements.size());
+    return Value::Text(fits ? sizes : Dims(static_cast<int64_t>(elements.size())),
+                       std::move(elements));
+  }
+  Values items;
+  for (const Any& item : list) {
+    items.push_back(item.kind() == Any::Kind::kString ? Value::Text({}, {item.ToStringRef()})
+                                                      : FromAny(item, info));
+  }
+  return Value::Sequence(std::move(items));
+}
+
+Any ToAny(Run& run, const Value& value) {
+  switch (value.kind) {
+    case Value::Kind::kAbsent:
+      return Any();
+    case Value::Kind::kTensor: {
+      Tensor tensor = run.TensorOf(value);
+      // A number on no device of its own.
+      return tensor.value().node->device() == kNoDevice ? tensor.to(run.device()) : tensor;
+    }
+    case Value::Kind::kSequence: {
+      AnyList items;
+      for (const Value& item : value.items) items.push_back(ToAny(run, item));
+      return items;
+    }
+    case Value::Kind::kStrings: {
+      AnyList items;
+      for (const std::string& item : value.strings->elements) items.push_back(item);
+      return items;
+    }
+  }
+  return Any();
+}
+
+/// A wrong dtype, rank or size is refused before anything is recorded.
+void CheckInput(const format::ValueInfo& info, const Value& value) {
+  if (info.type.kind != format::Type::kTensor || value.kind != Value::Kind::kTensor) return;
+  const Shape& shape = value.tensor.shape();
+  if (info.type.element != format::kUndefined &&
+      shape.dtype() != DTypeOfElement(info.type.element)) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "onnx: input '{}' is {}, needs {}", info.name,
+                     shape.to_string(), NameOf(DTypeOfElement(info.type.element)));
+  }
+  if (!info.type.has_shape) return;
+  std::string wanted;
+  bool fits = static_cast<size_t>(shape.rank()) == info.type.dims.size();
+  for (size_t i = 0; i < info.type.dims.size(); ++i) {
+    const format::Dim& dim = info.type.dims[i];
+    if (i > 0) wanted += ',';
+    wanted += dim.value >= 0 ? std::to_string(dim.value) : dim.param.empty() ? "?" : dim.param;
+    if (!fits || dim.value <= 0) continue;
+    fits = shape.size(static_cast<int>(i)) == dim.value;
+  }
+  // Files declare vectors of one element as scalars, and ONNX Runtime takes both.
+  if (fits || (info.type.dims.empty() && shape.numel() == 1)) return;
+  Throw(ErrorCode::kShapeMismatch, "onnx: input '{}' is {}, needs [{}]", info.name,
+        shape.to_string(), wanted);
+}
+
+Any Forward(const Program& program, Module& self, const std::vector<Any>& args) {
+  Values inputs;
+  std::optional<Device> device;
+  for (size_t i = 0; i < args.size(); ++i) {
+    inputs.push_back(FromAny(args[i], *program.inputs[i]));
+    CheckInput(*program.inputs[i], inputs.back());
+    if (inputs.back().tensor.defined() && !device) device = inputs.back().tensor.device();
+  }
+  NamedTensors parameters = self.named_parameters(true, false);
+  NamedTensors buffers = self.named_buffers(true, false);
+  std::unordered_map<std::string_view, const Tensor*> tensors;
+  for (const NamedTensors* list : {&parameters, &buffers}) {
+    for (const auto& [name, tensor] : *list) {
+      tensors[name] = &tensor;
+      if (!device) device = tensor.device();
+    }
+  }
+  Run run(program, device.value_or(Device()));
+  BakingScope baking(run.device().id());
+  Scope scope;
+  for (const auto& [name, initializer] : program.initializers) {
+    Value value = initializer.value;
+    if (value.absent()) {
+      auto found = tensors.find(initializer.tensor);
+      if (found == tensors.end()) {
+        Throw(ErrorCode::kUnknownName, "onnx: the module has no tensor '{}' any more",
+              initializer.tensor);
+      }
+      value = *found->second;
+      value.source = initializer.source;
+    }
+    scope.Set(name, std::move(value));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    scope.Set(program.inputs[i]->name, std::move(inputs[i]));
+  }
+  Values outputs = run.RunGraph(program.model.graph, scope);
+  if (outputs.size() == 1) return ToAny(run, outputs[0]);
+  AnyList results;
+  for (const Value& output : outputs) results.push_back(ToAny(run, output));
+  return Any::Tuple(std::move(results));
+}
+
+void CheckOpsets(const Program& program) {
+  int64_t opset = program.OpsetOf("");
+  if (opset >= 1 && opset <= kNewestOpset) return;
+  Throw<NotSupported>(ErrorCode::kNotSupported,
+                      "onnx: the model uses opset {} of ai.onnx; 1 to {} are known", opset,
+                      kNewestOpset);
+}
+
+ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadOptions& options) {
+  auto program = std::make_shared<Program>();
+  program->model = ParseModel(bytes, name);
+  format::Model& model = program->model;
+  if (model.graph.nodes.empty() && model.graph.outputs.empty()) {
+    Throw(ErrorCode::kParse, "onnx: {}: the file holds no graph", name);
+  }
+  for (const format::OperatorSet& set : model.opsets) program->opsets[set.domain] = set.version;
+  CheckOpsets(*program);
+  for (const format::Function& function : model.functions) {
+    program->functions[function.domain + "::" + function.name + ":" + function.overload] =
+        &function;
+  }
+  CheckProgram(*program);
+  auto module = std::make_shared<Module>("Onnx");
+  Initializers initializers(*program, *module, options);
+  initializers.Add(model.graph);
+  std::set<std::string> taken;
+  std::string schema = "forward(";
+  AnyList inputs, outputs;
+  for (const format::ValueInfo& input : model.graph.inputs) {
+    if (program->initializers.contains(input.name)) continue;
+    program->inputs.push_back(&input);
+    std::string argument = ArgumentName(input.name, taken);
+    schema +=
+        fmt::format("{}{} {}", inputs.empty() ? "" : ", ", SchemaTypeOf(input.type), argument);
+    inputs.push_back(Declared(input, argument));
+  }
+  schema += ") -> ";
+  if (model.graph.outputs.size() != 1) schema += "(";
+  for (const format::ValueInfo& output : model.graph.outputs) {
+    schema += fmt::format("{}{}", outputs.empty() ? "" : ", ", SchemaTypeOf(output.type));
+    outputs.push_back(Declared(output, ""));
+  }
+  if (model.graph.outputs.size() != 1) schema += ")";
+  module->set_attribute("onnx_inputs", std::move(inputs));
+  module->set_attribute("onnx_outputs", std::move(outputs));
+  std::shared_ptr<const Program> shared = program;
+  module->define(schema, [shared](Module& self, const std::vector<Any>& args) {
+    return Forward(*shared, self, args);
+  });
+  return module;
+}
+
+std::vector<DeclaredValue> DeclaredOf(const Module& module, const char* attribute) {
+  std::vector<DeclaredValue> values;
+  auto found = module.attributes().find(attribute);
+  if (found == module.attributes().end()) return values;
+  for (const Any& entry : found->second.ToList()) {
+    const AnyDict& dict = entry.ToDict();
+    DeclaredValue value;
+    value.name = dict.at("name").ToStringRef();
+    value.argument = dict.at("argument").ToStringRef();
+    value.ranked = dict.at("ranked").ToBool();
+    auto element = static_cast<int32_t>(dict.at("element").ToInt());
+    if (element == format::kFloat || element == format::kDouble ||
+        (element != format::kString && element != format::kUndefined && element <= 16 &&
+         element != format::kComplex64 && element != format::kComplex128)) {
+      value.dtype = DTypeOfElement(element);
+    }
+    if (dict.at("kind").ToStringRef() != "tensor") value.dtype.reset();
+    for (const Any& dim : dict.at("dims").ToList()) {
+      bool known = dim.kind() == Any::Kind::kInt;
+      value.dims.push_back(known ? DeclaredDim{dim.ToInt(), ""}
+                                 : DeclaredDim{std::nullopt, dim.ToStringRef()});
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+format::Type TypeOf(const Module& module, const char* attribute, size_t index) {
+  const AnyList& list = module.attribute(attribute).ToList();
+  format::Type type;
+  if (index >= list.size()) {
+    Throw(ErrorCode::kValue, "onnx: the model has {} of them, number {} is asked for", list.size(),
+          index);
+  }
+  const std::string& kind = list[index].ToDict().at("kind").ToStringRef();
+  type.kind = kind == "sequence"   ? format::Type::kSequence
+              : kind == "optional" ? format::Type::kOptional
+                                   : format::Type::kTensor;
+  return type;
+}
+
+Any AnyOf(format::Value& value, const Device& device) {
+  if (value.kind == format::Value::kAbsent) return Any();
+  if (value.kind == format::Value::kSequence) {
+    AnyList items;
+    for (format::Value& item : value.items) {
+      if (item.kind == format::Value::kTensor && item.tensor.element == format::kString &&
+          item.tensor.strings.size() == 1) {
+        items.push_back(item.tensor.strings[0]);
+      } else {
+        items.push_back(AnyOf(item, device));
+      }
+    }
+    return items;
+  }
+  if (value.tensor.element == format::kString) {
+    AnyList items;
+    for (const std::string& text : value.tensor.strings) items.push_back(text);
+    return items;
+  }
+  return from_host(TakeElements(value.tensor, ""), device);
+}
+
+Any ReadAs(const std::string& path, const format::Type& type, const Device& device) {
+  MappedFile file = MapFile(path);
+  format::Value value = ParseValue(file.bytes, type, path);
+  return AnyOf(value, device);
+}
+
+}  // namespace
+
+ModulePtr load(const std::string& path, const LoadOptions& options, Location at) {
+  LocationScope scope(at);
+  LoadOptions own = options;
+  if (own.folder.empty()) {
+    own.folder = std::filesystem::path(path).parent_path().string();
+    if (own.folder.empty()) own.folder += '.';
+  }
+  MappedFile file = MapFile(path);
+  return LoadBytes(file.bytes, path, own);
+}
+
+ModulePtr load(std::span<const std::byte> bytes, const LoadOptions& options, Location at) {
+  LocationScope scope(at);
+  return LoadBytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "model", options);
+}
+
+std::vector<DeclaredValue> inputs(const Module& module) {
+  return DeclaredOf(module, "onnx_inputs");
+}
+std::vector<DeclaredValue> outputs(const Module& module) {
+  return DeclaredOf(module, "onnx_outputs");
+}
+
+Any read_value(const std::string& path, const Module& module, size_t input, const Device& device,
+               Location at) {
+  LocationScope scope(at);
+  return ReadAs(path, TypeOf(module, "onnx_inputs", input), device);
+}
+
+Any read_output(const std::string& path, const Module& module, size_t output, const Device& device,
+                Location at) {
+  LocationScope scope(at);
+  return ReadAs(path, TypeOf(module, "onnx_outputs", output), device);
+}
+
+HostTensor read_tensor(const std::string& path, Location at) {
+  LocationScope scope(at);
+  MappedFile file = MapFile(path);
+  format::Value value = ParseValue(file.bytes, {}, path);
+  return TakeElements(value.tensor, "");
+}
+
+namespace {
+
+Any ExampleOf(const DeclaredValue& input, const TraceSizes& sizes) {
+  if (!input.dtype || !input.ranked) {
+    Throw(ErrorCode::kValue, "onnx: trace: the type of input '{}' is not declared; give examples",
+          input.name);
+  }
+  Dims dims;
+  for (const DeclaredDim& dim : input.dims) {
+    int64_t size = 2;
+    if (dim.size) {
+      size = *dim.size;
+    } else if (auto given = sizes.dims.find(dim.name); given != sizes.dims.end()) {
+      size = given->second;
+    }
+    dims.push_back(size);
+  }
+  return zeros(dims, *input.dtype);
+}
+
+}  // namespace
+
+void trace(Module& module, const std::vector<Any>& examples, const TraceSizes& sizes, Location at) {
+  LocationScope scope(at);
+  TraceOptions options;
+  std::vector<DeclaredValue> declared = inputs(module);
+  for (size_t i = 0; sizes.free && i < declared.size(); ++i) {
+    for (size_t d = 0; d < declared[i].dims.size(); ++d) {
+      const std::string& name = declared[i].dims[d].name;
+      bool example_is_free = i < examples.size() && examples[i].IsTensor() &&
+                             examples[i].ToTensor().size(static_cast<int64_t>(d)) > 1;
+      if (name.empty() || !example_is_free) continue;
+      options.free_dims.push_back({declared[i].argument, static_cast<int>(d), name});
+    }
+  }
+  module.trace("forward", examples, options, at);
+}
+
+void trace(Module& module, const TraceSizes& sizes, Location at) {
+  LocationScope scope(at);
+  std::vector<Any> examples;
+  for (const DeclaredValue& input : inputs(module)) examples.push_back(ExampleOf(input, sizes));
+  trace(module, examples, sizes, at);
+}
+
+std::vector<OperatorRange> operators() {
+  std::vector<OperatorRange> ranges;
+  for (const Operator* op : AllOperators()) {
+    ranges.push_back({op->domain, op->name, op->since, op->until});
+  }
+  return ranges;
+}
+
+std::string why_absent() { return WhyAbsent(); }
+
+}  // namespace hammock::onnx

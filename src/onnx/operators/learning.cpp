@@ -1,0 +1,7 @@
+#include "onnx/operators/families.h"
+
+namespace hammock::onnx {
+
+std::span<const Operator> LearningOperators() { return {}; }
+
+}  // namespace hammock::onnx

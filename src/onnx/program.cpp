@@ -1,0 +1,408 @@
+#include "onnx/program.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "backends/reference/interpreter.h"
+#include "base/throw.h"
+#include "compiler/passes/expand.h"
+#include "hammock/ops.h"
+#include "trace/symbolic.h"
+#include "trace/tensor_impl.h"
+
+namespace hammock::onnx {
+namespace {
+
+/// Longer chains of known values are computed at once, so that none is followed by recursion too
+/// deep.
+constexpr int kMostDeferred = 64;
+constexpr int kMostCalls = 64;
+
+std::string Described(const format::Node& node) {
+  std::string output = node.outputs.empty() ? "" : node.outputs[0];
+  std::string name = node.name.empty() ? output : node.name;
+  std::string domain = node.domain.empty() ? "" : node.domain + ".";
+  return fmt::format("node '{}' ({}{})", name, domain, node.op);
+}
+
+/// Runs `body`; errors begin with the node.
+template <class Body>
+auto Named(const format::Node& node, Body body) {
+  try {
+    return body();
+  } catch (Error& error) {
+    if (!error.message().starts_with("onnx: ")) {
+      error.SetMessage(fmt::format("onnx: {}: {}", Described(node), error.message()));
+    }
+    throw;
+  }
+}
+
+/// An operator of known inputs.
+class Deferred : public Source {
+ public:
+  Deferred(Run& run, const Operator& op, const format::Node& node, int64_t opset, Values inputs)
+      : run_(run), op_(op), node_(node), opset_(opset), inputs_(std::move(inputs)) {
+    for (const Value& input : inputs_) {
+      if (!input.source) continue;
+      depth_ = std::max(depth_, input.source->depth() + 1);
+      uses_parameters_ |= input.source->uses_parameters();
+    }
+  }
+
+  bool uses_parameters() const override { return uses_parameters_; }
+  int depth() const override { return hosts_.empty() ? depth_ : 0; }
+
+  const HostTensor& Host(size_t index) override {
+    if (hosts_.empty()) {
+      hosts_ = Named(node_, [&] { return Compute(); });
+    }
+    if (index >= hosts_.size() || !hosts_[index].defined()) {
+      Throw(ErrorCode::kValue, "onnx: {} has no result {}", Described(node_), index);
+    }
+    return hosts_[index];
+  }
+
+  Tensor Record(size_t index) override {
+    if (recorded_.empty() || trace_ != run_.trace()) {
+      recorded_ = run_.RunOperator(op_, node_, opset_, inputs_);
+      trace_ = run_.trace();
+    }
+    return run_.TensorOf(recorded_.at(index));
+  }
+
+ private:
+  std::vector<HostTensor> Compute() {
+    std::vector<HostTensor> given;
+    std::vector<Shape> types;
+    for (const Value& input : inputs_) {
+      if (input.absent()) continue;
+      given.push_back(run_.HostOf(input));
+      types.push_back(given.back().shape());
+    }
+    std::vector<HostTensor> hosts(node_.outputs.size());
+    std::vector<size_t> computed;
+    Graph graph = run_.TraceBody(types, [&](std::span<const Tensor> in) {
+      Values values;
+      size_t next = 0;
+      for (const Value& input : inputs_) {
+        Value value;
+        if (!input.absent()) {
+          value = Value::Known(given[next]);
+          value.tensor = in[next++];
+        }
+        values.push_back(std::move(value));
+      }
+      Values results = run_.RunOperator(op_, node_, opset_, values);
+      std::vector<Tensor> outputs;
+      for (size_t i = 0; i < std::min(results.size(), hosts.size()); ++i) {
+        if (results[i].absent()) continue;
+        if (results[i].source && !results[i].tensor.defined()) {
+          hosts[i] = results[i].source->Host(results[i].index);
+        } else {
+          computed.push_back(i);
+          outputs.push_back(results[i].tensor);
+        }
+      }
+      return outputs;
+    });
+    if (computed.empty()) return hosts;
+    Graph primitives = ExpandComposites(std::move(graph));
+    std::vector<HostTensor> results = reference::Interpret(primitives, given);
+    for (size_t i = 0; i < computed.size(); ++i) hosts[computed[i]] = results[i];
+    return hosts;
+  }
+
+  Run& run_;
+  const Operator& op_;
+  const format::Node& node_;
+  int64_t opset_;
+  Values inputs_;
+  std::vector<HostTensor> hosts_;
+  Values recorded_;
+  int trace_ = -1;
+  int depth_ = 0;
+  bool uses_parameters_ = false;
+};
+
+bool CanDefer(const Operator& op, std::span<const Value> inputs) {
+  if (op.needs != Needs::kNothing || inputs.empty()) return false;
+  return std::ranges::all_of(inputs,
+                             [](const Value& input) { return input.absent() || input.known(); });
+}
+
+}  // namespace
+
+int64_t Program::OpsetOf(const std::string& domain) const {
+  auto found = opsets.find(domain);
+  return found == opsets.end() ? 1 : found->second;
+}
+
+const format::Function* Program::FunctionOf(const format::Node& node) const {
+  auto found = functions.find(node.domain + "::" + node.op + ":" + node.overload);
+  return found == functions.end() ? nullptr : found->second;
+}
+
+const Value* Scope::Find(const std::string& name) const {
+  for (const Scope* scope = this; scope; scope = scope->outer_) {
+    auto found = scope->values_.find(name);
+    if (found != scope->values_.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+Tensor Run::TensorOf(const Value& value) {
+  if (value.kind != Value::Kind::kTensor) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "a {} is given where a tensor is needed",
+                     value.kind == Value::Kind::kStrings    ? "string tensor"
+                     : value.kind == Value::Kind::kSequence ? "sequence"
+                                                            : "missing value");
+  }
+  return value.tensor.defined() ? value.tensor : value.source->Record(value.index);
+}
+
+HostTensor Run::HostOf(const Value& value) {
+  if (value.kind == Value::Kind::kTensor && value.source) return value.source->Host(value.index);
+  return TensorOf(value).host();
+}
+
+Graph Run::TraceBody(std::span<const Shape> types,
+                     const std::function<std::vector<Tensor>(std::span<const Tensor>)>& body) {
+  return InTrace([&] { return TraceSymbolically(types, body); });
+}
+
+Values Run::RunOperator(const Operator& op, const format::Node& node, int64_t opset,
+                        std::span<const Value> inputs) {
+  return Named(node, [&] {
+    Call call(*this, node, opset, inputs);
+    return op.run(call);
+  });
+}
+
+void Run::RunNode(const format::Node& node, Scope& scope) {
+  Values inputs;
+  for (const std::string& name : node.inputs) {
+    const Value* value = name.empty() ? nullptr : scope.Find(name);
+    if (!value && !name.empty()) {
+      Throw(ErrorCode::kValue, "onnx: {} uses '{}', which nothing has computed", Described(node),
+            name);
+    }
+    inputs.push_back(value ? *value : Value());
+  }
+  Values results;
+  if (const format::Function* function = program_.FunctionOf(node)) {
+    results = RunFunction(*function, node, std::move(inputs));
+  } else {
+    int64_t opset = program_.OpsetOf(node.domain);
+    if (opsets_) {
+      for (const format::OperatorSet& set : *opsets_) {
+        if (set.domain == node.domain) opset = set.version;
+      }
+    }
+    const Operator* op = FindOperator(node.domain, node.op, opset);
+    if (!op) {
+      Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {} is not supported", Described(node));
+    }
+    if (CanDefer(*op, inputs)) {
+      auto source = std::make_shared<Deferred>(*this, *op, node, opset, std::move(inputs));
+      if (source->depth() > kMostDeferred) source->Host(0);
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        Value value;
+        value.kind = Value::Kind::kTensor;
+        value.source = source;
+        value.index = i;
+        results.push_back(std::move(value));
+      }
+    } else {
+      struct Restore {
+        const Scope*& scope;
+        const Scope* before;
+        ~Restore() { scope = before; }
+      } restore{scope_, std::exchange(scope_, &scope)};
+      results = RunOperator(*op, node, opset, inputs);
+    }
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    if (i >= results.size()) {
+      Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {}: result {} is not supported",
+                          Described(node), i);
+    }
+    scope.Set(node.outputs[i], std::move(results[i]));
+  }
+}
+
+Values Run::RunGraph(const format::Graph& graph, Scope& scope) {
+  for (const format::Node& node : graph.nodes) RunNode(node, scope);
+  Values outputs;
+  for (const format::ValueInfo& output : graph.outputs) {
+    const Value* value = scope.Find(output.name);
+    if (!value) Throw(ErrorCode::kValue, "onnx: nothing computes the output '{}'", output.name);
+    outputs.push_back(*value);
+  }
+  return outputs;
+}
+
+namespace {
+
+/// The function's nodes with the attributes of the call in place.
+void Substitute(std::vector<format::Node>& nodes,
+                const std::map<std::string, const format::Attribute*>& given) {
+  for (format::Node& node : nodes) {
+    std::erase_if(node.attributes, [&](format::Attribute& attribute) {
+      if (attribute.from_caller.empty()) return false;
+      auto found = given.find(attribute.from_caller);
+      if (found == given.end()) return true;
+      std::string name = attribute.name;
+      attribute = *found->second;
+      attribute.name = name;
+      return false;
+    });
+    for (format::Attribute& attribute : node.attributes) {
+      for (std::shared_ptr<format::Graph>& graph : attribute.graphs) {
+        graph = std::make_shared<format::Graph>(*graph);
+        Substitute(graph->nodes, given);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Values Run::RunFunction(const format::Function& function, const format::Node& node, Values inputs) {
+  return Named(node, [&] {
+    if (++depth_ > kMostCalls) {
+      Throw(ErrorCode::kValue, "functions call each other more than {} deep", kMostCalls);
+    }
+    std::map<std::string, const format::Attribute*> given;
+    for (const format::Attribute& attribute : function.defaults) given[attribute.name] = &attribute;
+    for (const format::Attribute& attribute : node.attributes) given[attribute.name] = &attribute;
+    // Its nodes live as long as values that were deferred.
+    auto body = std::make_shared<std::vector<format::Node>>(function.nodes);
+    Substitute(*body, given);
+    bodies_.push_back(body);
+    Scope scope;
+    for (size_t i = 0; i < function.inputs.size(); ++i) {
+      scope.Set(function.inputs[i], i < inputs.size() ? inputs[i] : Value());
+    }
+    auto before = std::exchange(opsets_, &function.opsets);
+    for (const format::Node& inner : *body) RunNode(inner, scope);
+    opsets_ = before;
+    --depth_;
+    Values outputs;
+    for (const std::string& name : function.outputs) {
+      const Value* value = scope.Find(name);
+      if (!value) Throw(ErrorCode::kValue, "nothing in the function computes '{}'", name);
+      outputs.push_back(*value);
+    }
+    return outputs;
+  });
+}
+
+// ---- checks
+
+namespace {
+
+void AddOuterNames(const format::Graph& graph, std::set<std::string> own,
+                   std::set<std::string>& outer) {
+  // Initialisers are values of the outermost scope.
+  for (const format::ValueInfo& input : graph.inputs) own.insert(input.name);
+  for (const format::Node& node : graph.nodes) {
+    for (const std::string& name : node.inputs) {
+      if (!name.empty() && !own.contains(name)) outer.insert(name);
+    }
+    for (const format::Attribute& attribute : node.attributes) {
+      for (const auto& inner : attribute.graphs) AddOuterNames(*inner, own, outer);
+    }
+    own.insert(node.outputs.begin(), node.outputs.end());
+  }
+  for (const format::ValueInfo& output : graph.outputs) {
+    if (!own.contains(output.name)) outer.insert(output.name);
+  }
+}
+
+class Checker {
+ public:
+  explicit Checker(const Program& program) : program_(program) {}
+
+  void Check() {
+    std::unordered_set<std::string> known;
+    CheckGraph(program_.model.graph, known);
+    for (const format::Function& function : program_.model.functions) {
+      for (const format::Node& node : function.nodes) CheckOperator(node, &function);
+    }
+    if (missing_.empty()) return;
+    std::string text;
+    for (const auto& [name, nodes] : missing_) {
+      text += fmt::format("\n  {} in {}", name, nodes);
+    }
+    Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {} operators are not supported:{}",
+                        missing_.size(), text);
+  }
+
+ private:
+  void CheckGraph(const format::Graph& graph, std::unordered_set<std::string> known) {
+    for (const format::ValueInfo& input : graph.inputs) known.insert(input.name);
+    for (const format::Tensor& tensor : graph.initializers) known.insert(tensor.name);
+    for (const format::SparseTensor& tensor : graph.sparse_initializers) {
+      known.insert(tensor.values.name);
+    }
+    std::unordered_set<std::string> made;
+    for (const format::Node& node : graph.nodes) {
+      made.insert(node.outputs.begin(), node.outputs.end());
+    }
+    for (const format::Node& node : graph.nodes) {
+      for (const std::string& name : node.inputs) {
+        if (name.empty() || known.contains(name)) continue;
+        Throw(ErrorCode::kValue, "onnx: {} uses '{}', which {}", Described(node), name,
+              made.contains(name) ? "a later node computes: the graph has a cycle or is not sorted"
+                                  : "no input, initialiser or node gives");
+      }
+      CheckOperator(node, nullptr);
+      for (const format::Attribute& attribute : node.attributes) {
+        for (const auto& inner : attribute.graphs) CheckGraph(*inner, known);
+      }
+      for (const std::string& name : node.outputs) {
+        if (name.empty() || known.insert(name).second) continue;
+        Throw(ErrorCode::kValue, "onnx: {} computes '{}', which has a value already",
+              Described(node), name);
+      }
+    }
+    for (const format::ValueInfo& output : graph.outputs) {
+      if (known.contains(output.name)) continue;
+      Throw(ErrorCode::kValue, "onnx: nothing computes the output '{}'", output.name);
+    }
+  }
+
+  void CheckOperator(const format::Node& node, const format::Function* inside) {
+    if (program_.FunctionOf(node)) return;
+    int64_t opset = program_.OpsetOf(node.domain);
+    if (inside) {
+      for (const format::OperatorSet& set : inside->opsets) {
+        if (set.domain == node.domain) opset = set.version;
+      }
+    }
+    if (FindOperator(node.domain, node.op, opset)) return;
+    std::string name = fmt::format("{}{}{} (opset {})", node.domain, node.domain.empty() ? "" : ".",
+                                   node.op, opset);
+    std::string where = node.name.empty() ? node.outputs.empty() ? "" : node.outputs[0] : node.name;
+    std::string& nodes = missing_[name];
+    nodes += (nodes.empty() ? "" : ", ") + where;
+  }
+
+  const Program& program_;
+  std::map<std::string, std::string> missing_;  // by operator: its nodes
+};
+
+}  // namespace
+
+std::vector<std::string> OuterNames(const format::Graph& graph) {
+  std::set<std::string> outer;
+  AddOuterNames(graph, {}, outer);
+  return {outer.begin(), outer.end()};
+}
+
+void CheckProgram(const Program& program) { Checker(program).Check(); }
+
+}  // namespace hammock::onnx
