@@ -36,7 +36,21 @@ auto Named(const format::Node& node, Body body) {
       error.SetMessage(fmt::format("onnx: {}: {}", Described(node), error.message()));
     }
     throw;
+  } catch (const std::exception& error) {  // a list that is too short, say
+    Throw(ErrorCode::kValue, "onnx: {}: malformed: {}", Described(node), error.what());
   }
+}
+
+/// Numbers that operators need are few; a file that asks for more is wrong.
+void CheckAmount(const Graph& graph) {
+  constexpr int64_t kMostElements = int64_t{1} << 24;
+  int64_t elements = 0;
+  for (const GraphNode& node : graph.nodes()) {
+    for (const Shape& type : node.types) elements += std::min(type.numel(), kMostElements);
+  }
+  if (elements < kMostElements) return;
+  Throw(ErrorCode::kValue, "{} elements are needed as numbers, at most {} can be", elements,
+        kMostElements);
 }
 
 /// An operator of known inputs.
@@ -109,6 +123,7 @@ class Deferred : public Source {
     });
     if (computed.empty()) return hosts;
     Graph primitives = ExpandComposites(std::move(graph));
+    CheckAmount(primitives);
     std::vector<HostTensor> results = reference::Interpret(primitives, given);
     for (size_t i = 0; i < computed.size(); ++i) hosts[computed[i]] = results[i];
     return hosts;

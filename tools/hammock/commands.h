@@ -12,6 +12,7 @@ inline constexpr int kFoundRecompiles = 3;
 
 struct CompileOptions {
   std::string model, output;
+  std::vector<std::string> dims;  ///< "NAME=SIZE" of an ONNX file's symbolic dims
 };
 int Compile(const CompileOptions& options);
 
@@ -26,7 +27,8 @@ struct DevicesOptions {
 int Devices(const DevicesOptions& options);
 
 struct OpsOptions {
-  std::string name;  ///< empty: all
+  std::string name;   ///< empty: all
+  bool onnx = false;  ///< operators of ONNX instead
   bool json = false;
 };
 int Ops(const OpsOptions& options);
@@ -41,6 +43,7 @@ int Config(const ConfigOptions& options);
 struct RunOptions {
   std::string model;
   std::vector<std::string> inputs;  ///< "x.npy", "1=x.npy" or "name=x.npy"
+  std::vector<std::string> dims;
   std::string device;
   std::string output;
   int seed = 0;
@@ -52,6 +55,7 @@ int Run(const RunOptions& options);
 struct BenchOptions {
   std::string model;
   std::vector<std::string> inputs;
+  std::vector<std::string> dims;
   std::vector<std::string> devices;
   int runs = 0;  ///< 0: as many as fit into a second
   bool json = false;
@@ -60,6 +64,7 @@ int Bench(const BenchOptions& options);
 
 struct DumpOptions {
   std::string model;
+  std::vector<std::string> dims;
   std::string device;
   std::string what = "passes";
   std::string pass;  ///< only this one

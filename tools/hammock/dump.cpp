@@ -50,7 +50,7 @@ void PrintKernels(const Graph& graph, const Device& device) {
 
 int Dump(const DumpOptions& options) {
   Device device = options.device.empty() ? Device() : Device(options.device);
-  Graph graph = LoadModel(options.model).graph;
+  Graph graph = LoadModel(options.model, Needs::kGraph, ParseDims(options.dims)).graph;
   if (options.what == "graph") {
     std::cout << ToText(graph, {.locations = true});
   } else if (options.what == "dot") {

@@ -17,9 +17,8 @@ constexpr const char* kAbout =
     "See what a program did:  HAMMOCK_PROFILE_FILE=profile.json ./program\n"
     "                         hammock report profile.json -o report.html";
 constexpr const char* kFooter =
-    "A MODEL is the text of a graph, or an archive with a method `forward`. Options of the "
-    "library\n"
-    "come from the environment (HAMMOCK_DEVICE=cpu); `hammock config` lists them.\n"
+    "A MODEL is the text of a graph, an archive with a method `forward`, or an ONNX file. Options\n"
+    "of the library come from the environment (HAMMOCK_DEVICE=cpu); `hammock config` lists them.\n"
     "Backends, delegates and ops of other libraries: --load LIB, or HAMMOCK_LOAD=LIB[:LIB].\n"
     "Exit codes: 0 done, 1 an error, 2 a wrong command line, 3 `explain` found avoidable "
     "recompiles.";
@@ -27,6 +26,10 @@ constexpr const char* kFooter =
 template <class Options>
 void AddJson(CLI::App* command, Options& options) {
   command->add_flag("--json", options.json, "Print JSON, for scripts");
+}
+
+void AddDims(CLI::App* command, std::vector<std::string>& dims) {
+  command->add_option("--dim", dims, "NAME=SIZE of a symbolic dim of an ONNX file");
 }
 
 void AddDevice(CLI::App* command, std::string& device) {
@@ -64,6 +67,7 @@ void AddLooking(CLI::App& app, AllOptions& all, int& result) {
 
   CLI::App* ops = Add(app, "ops", "List ops, or say all about one", all.ops, Ops, result);
   ops->add_option("NAME", all.ops.name, "An op: schema, dtypes, gradient, expansion");
+  ops->add_flag("--onnx", all.ops.onnx, "The operators of ONNX files, with their opset versions");
   AddJson(ops, all.ops);
 
   CLI::App* config =
@@ -80,6 +84,7 @@ void AddLooking(CLI::App& app, AllOptions& all, int& result) {
       ->check(CLI::IsMember({"graph", "dot", "passes", "loops", "llvm", "assembly"}))
       ->capture_default_str();
   dump->add_option("--pass", all.dump.pass, "Of `passes`, only this one");
+  AddDims(dump, all.dump.dims);
   AddDevice(dump, all.dump.device);
 }
 
@@ -87,12 +92,14 @@ void AddRunning(CLI::App& app, AllOptions& all, int& result) {
   CLI::App* run = Add(app, "run", "Run a model on inputs from files", all.run, Run, result);
   run->add_option("MODEL", all.run.model, "Or FILE.repro, which has its inputs")->required();
   run->add_option("-i,--input", all.run.inputs,
-                  "FILE.npy in order, or NAME=FILE.npy with a name (x0) or number");
+                  "FILE.npy or FILE.pb in order, or NAME=FILE.npy with a name (x0) or number; "
+                  "FILE.npz has them by name");
   run->add_flag("--random", all.run.random, "Make up inputs that are not given");
   run->add_option("--seed", all.run.seed, "Of made-up inputs and random ops")
       ->capture_default_str();
   run->add_option("-o,--output", all.run.output,
                   "FILE.npy (FILE.0.npy, ... for several outputs) or FILE.safetensors");
+  AddDims(run, all.run.dims);
   AddDevice(run, all.run.device);
   AddJson(run, all.run);
 
@@ -101,6 +108,7 @@ void AddRunning(CLI::App& app, AllOptions& all, int& result) {
   bench->add_option("MODEL", all.bench.model)->required();
   bench->add_option("-d,--device", all.bench.devices, "One or several devices");
   bench->add_option("-i,--input", all.bench.inputs, "As for `run`; the others are made up");
+  AddDims(bench, all.bench.dims);
   bench->add_option("-n,--runs", all.bench.runs, "How often; 0: about a second")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -129,13 +137,14 @@ void AddArchives(CLI::App& app, AllOptions& all, int& result) {
                           all.compile, Compile, result);
   compile->add_option("MODEL", all.compile.model)->required();
   compile->add_option("-o,--output", all.compile.output, "The archive to write")->required();
+  AddDims(compile, all.compile.dims);
   compile->add_option("--backend", backend, "What to compile for")
       ->check(CLI::IsMember({"cpu"}))
       ->capture_default_str();
 
   CLI::App* inspect =
-      Add(app, "inspect", "Print what an archive has in it", all.inspect, Inspect, result);
-  inspect->add_option("ARCHIVE", all.inspect.archive)->required();
+      Add(app, "inspect", "Print what an archive or ONNX file has in it", all.inspect, Inspect, result);
+  inspect->add_option("FILE", all.inspect.archive)->required();
 }
 
 /// Opens the libraries of --load and HAMMOCK_LOAD before any command runs.

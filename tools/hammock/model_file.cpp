@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -11,6 +13,7 @@
 #include "hammock/autograd.h"
 #include "hammock/error.h"
 #include "hammock/io.h"
+#include "hammock/onnx.h"
 
 namespace hammock::tool {
 
@@ -47,7 +50,30 @@ void WriteFile(const std::string& path, const std::string& text) {
   if (!file) Fail(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
 }
 
+bool IsOnnx(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".onnx";
+}
+
+DimSizes ParseDims(const std::vector<std::string>& texts) {
+  DimSizes sizes;
+  for (const std::string& text : texts) {
+    size_t equals = text.rfind('=');
+    int64_t size = 0;
+    const char* end = text.data() + text.size();
+    bool good = equals != std::string::npos &&
+                std::from_chars(text.data() + equals + 1, end, size).ptr == end && size > 0;
+    if (!good) Fail(fmt::format("--dim {}: it must be NAME=SIZE", text));
+    sizes[text.substr(0, equals)] = size;
+  }
+  return sizes;
+}
+
+void TraceFree(const std::string& path, Module& module, const DimSizes& dims) {
+  if (IsOnnx(path)) onnx::trace(module, {.dims = dims});
+}
+
 ModulePtr LoadModule(const std::string& path) {
+  if (IsOnnx(path)) return onnx::load(path);
   std::string text = ReadFile(path);
   if (text.starts_with("HAMMOCKA")) return load_module(path);
   try {
@@ -71,9 +97,33 @@ const GraphBody* BodyOf(const Module& module, const Method& method) {
 
 }  // namespace
 
-Model LoadModel(const std::string& path, Needs needs) {
+namespace {
+
+/// What the file says of its inputs, at the given sizes; a dim of unknown size has 1.
+void DeclareArguments(Model& model, const DimSizes& dims) {
+  bool all = true;
+  for (const onnx::DeclaredValue& input : onnx::inputs(*model.module)) {
+    model.names.push_back(input.name);
+    Dims sizes;
+    for (const onnx::DeclaredDim& dim : input.dims) {
+      auto given = dims.find(dim.name);
+      sizes.push_back(dim.size.value_or(given == dims.end() ? 1 : given->second));
+    }
+    all &= input.dtype.has_value() && input.ranked;
+    if (all) model.arguments.push_back(Shape(*input.dtype, sizes));
+  }
+}
+
+}  // namespace
+
+Model LoadModel(const std::string& path, Needs needs, const DimSizes& dims) {
   Model model;
   model.module = LoadModule(path);
+  if (IsOnnx(path) && needs == Needs::kForward) {
+    DeclareArguments(model, dims);
+    return model;
+  }
+  TraceFree(path, *model.module, dims);
   const Method& forward = model.module->method("forward");
   model.delegated = !forward.forwards_to.empty();
   const auto& arguments = forward.schema.arguments();
@@ -133,7 +183,7 @@ HostTensor MakeUp(const Shape& type, std::mt19937_64& engine) {
 void CheckType(const Model& model, size_t i, const HostTensor& tensor, const std::string& path) {
   if (i >= model.arguments.size()) return;
   const Shape& type = model.arguments[i];
-  bool free = !model.graph.dim_params.empty();
+  bool free = !model.graph.dim_params.empty() || model.graph.size() == 0;
   if (tensor.dtype() == type.dtype() && (free || tensor.shape() == type)) return;
   Fail(fmt::format("--input {}: it has {}, input {} takes {}", path, tensor.shape().to_string(),
                    model.names[i], type.to_string()));
@@ -155,11 +205,21 @@ std::vector<HostTensor> LoadInputs(const Model& model, const InputOptions& optio
   size_t next = 0;
   for (const std::string& text : options.files) {
     auto [name, path] = SplitInput(text);
+    if (name.empty() && std::filesystem::path(path).extension() == ".npz") {
+      io::NpzFile file = io::NpzFile::Open(path);
+      for (const std::string& array : file.names()) {
+        size_t i = ArgumentOf(model, array);
+        inputs[i] = file.Read(array);
+        CheckType(model, i, inputs[i], path);
+      }
+      continue;
+    }
     size_t i = name.empty() ? next : ArgumentOf(model, name);
     if (i >= inputs.size()) {
       Fail(fmt::format("--input {}: the model takes {} inputs", path, inputs.size()));
     }
-    HostTensor tensor = io::ReadNpy(path);
+    HostTensor tensor = std::filesystem::path(path).extension() == ".pb" ? onnx::read_tensor(path)
+                                                                         : io::ReadNpy(path);
     CheckType(model, i, tensor, path);
     inputs[i] = std::move(tensor);
     next = i + 1;

@@ -1,6 +1,8 @@
 #pragma once
-/// Models as the tool takes them: the text of a graph, or an archive with a method `forward`.
+/// Models as the tool takes them: the text of a graph, an archive with a method `forward`, or an ONNX
+/// file.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,22 +22,32 @@ struct Model {
   bool delegated = false;          ///< a delegate runs `forward`
   std::string argument_form;       ///< of `forward`; see PackTensors
   Graph graph;                     ///< of `forward`; of a delegated one what was lowered, or empty
-  std::vector<Shape> arguments;    ///< of the graph
+  std::vector<Shape> arguments;    ///< of the graph, or as an ONNX file declares them
   std::vector<std::string> names;  ///< of the arguments
 
   /// Calls `forward` on a device and gives its results, which may be pending.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const;
 };
 
-/// The text of a graph becomes the method `forward` of a module.
+bool IsOnnx(const std::string& path);
+
+/// Sizes of symbolic dims, by name: "batch=8".
+using DimSizes = std::map<std::string, int64_t>;
+DimSizes ParseDims(const std::vector<std::string>& texts);
+
+/// The text of a graph becomes the method `forward` of a module; so does an ONNX file, of which
+/// `forward` is code.
 ModulePtr LoadModule(const std::string& path);
+/// Makes `forward` of an ONNX file a graph with free dims; others are left alone.
+void TraceFree(const std::string& path, Module& module, const DimSizes& dims);
 /// NotSupported where `forward` is no graph, nor a delegate's of which the graph is known, unless
 /// any will do.
 enum class Needs { kGraph, kForward };
-Model LoadModel(const std::string& path, Needs needs = Needs::kGraph);
+Model LoadModel(const std::string& path, Needs needs = Needs::kGraph, const DimSizes& dims = {});
 
 struct InputOptions {
-  std::vector<std::string> files;  ///< "x.npy" in order, or "NAME=x.npy" with a name or number
+  /// "x.npy" or "x.pb" in order, or "NAME=x.npy" with a name or number; "x.npz" has arrays by name.
+  std::vector<std::string> files;
   bool random = false;             ///< make up what is not given
   uint64_t seed = 0;
 };

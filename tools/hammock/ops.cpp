@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "hammock/error.h"
 #include "hammock/inspect.h"
+#include "hammock/onnx.h"
 #include "hammock/ops.h"
 
 namespace hammock::tool {
@@ -63,7 +64,36 @@ std::vector<const OpDef*> Find(const std::string& name) {
 
 }  // namespace
 
+namespace {
+
+/// "ai.onnx.ml.Binarizer", "Add".
+std::string FullName(const onnx::OperatorRange& row) {
+  return row.domain.empty() ? row.name : row.domain + "." + row.name;
+}
+
+int OnnxOps(const OpsOptions& options) {
+  std::vector<onnx::OperatorRange> rows = onnx::operators();
+  std::erase_if(rows, [&](const onnx::OperatorRange& row) {
+    return !options.name.empty() && FullName(row) != options.name;
+  });
+  if (rows.empty()) {
+    throw ValueError(ErrorCode::kUnknownName,
+                     fmt::format("there is no operator '{}' of ONNX", options.name));
+  }
+  Json json = Json::array();
+  for (const onnx::OperatorRange& row : rows) {
+    json.push_back({{"name", FullName(row)}, {"since", row.since}, {"until", row.until}});
+    if (options.json) continue;
+    std::cout << fmt::format("{:<44}opset {} to {}\n", FullName(row), row.since, row.until);
+  }
+  if (options.json) std::cout << json.dump(2) << "\n";
+  return 0;
+}
+
+}  // namespace
+
 int Ops(const OpsOptions& options) {
+  if (options.onnx) return OnnxOps(options);
   std::vector<const OpDef*> ops = options.name.empty() ? op_registry::All() : Find(options.name);
   if (options.json) {
     Json json = Json::array();

@@ -99,7 +99,7 @@ void Save(const std::string& path, const std::vector<HostTensor>& outputs) {
 }
 
 std::vector<Tensor> RunModel(const RunOptions& options, const Device& device) {
-  Model model = LoadModel(options.model, Needs::kForward);
+  Model model = LoadModel(options.model, Needs::kForward, ParseDims(options.dims));
   model.module->to(device);
   std::vector<Tensor> inputs;
   for (const HostTensor& host :

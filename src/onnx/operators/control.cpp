@@ -110,7 +110,9 @@ Values Unrolled(Call& c, const format::Graph& body, std::optional<int64_t> most)
   Values state(c.inputs().begin() + static_cast<long>(c.size() - carried), c.inputs().end());
   size_t scans = body.outputs.size() - 1 - carried;
   std::vector<std::vector<Tensor>> stacked(scans);
+  constexpr int64_t kMostRecorded = 1'000'000;
   for (int64_t i = 0; go && (!most || i < *most); ++i) {
+    if (i == kMostRecorded) c.Fail("more than {} iterations are recorded", kMostRecorded);
     Scope scope(&c.run().scope());
     scope.Set(body.inputs.at(0).name, Value::Known(HostTensor::From(Scalar(i))));
     scope.Set(body.inputs.at(1).name, Value::Known(HostTensor::From(Scalar(go))));

@@ -168,6 +168,10 @@ Values Col2Im(Call& c) {
   int64_t n = x.size(0), area = 1;
   for (int64_t size : block) area *= size;
   int64_t channels = x.size(1) / area;
+  if (area < 1 || channels < 1) c.Fail("blocks of {} in {}", area, x.shape().to_string());
+  CheckListed(c, area);
+  CheckListed(c, x.size(2));
+  CheckListed(c, area * x.size(2));
   // The position of each element of a column in the padded image.
   std::vector<int64_t> padded, counts, index;
   int64_t all = 1;
@@ -176,6 +180,9 @@ Values Col2Im(Call& c) {
     counts.push_back(CountOf(w, static_cast<int>(i), image[i], false));
     all *= padded.back();
   }
+  int64_t windows = 1;
+  for (int64_t count : counts) windows *= count;
+  if (windows != x.size(2)) c.Fail("{} columns for {} windows", x.size(2), windows);
   std::vector<int64_t> at(2 * rank, 0);  // in the block, then in the windows
   for (;;) {
     int64_t flat = 0;
@@ -190,9 +197,6 @@ Values Col2Im(Call& c) {
       if (i == 0) break;
     }
     if (std::ranges::all_of(at, [](int64_t v) { return v == 0; })) break;
-  }
-  if (static_cast<int64_t>(index.size()) != area * x.size(2)) {
-    c.Fail("{} columns do not fit the image", x.size(2));
   }
   Tensor rows = x.reshape({n * channels, -1});
   Tensor places = broadcast_to(VectorOf(c, index).unsqueeze(0), rows.sizes());

@@ -37,6 +37,8 @@ int64_t Wrapped(const Call& call, int64_t axis, int64_t rank);
 Dims AxesOf(const Call& call, const char* attribute, size_t input, int64_t rank);
 /// The product of some sizes.
 int64_t Product(const Dims& sizes, int first, int last);
+/// Fails where a list of so many numbers would have to be made.
+void CheckListed(const Call& call, int64_t count);
 /// A vector of the trace in progress.
 Tensor VectorOf(const Call& call, const std::vector<int64_t>& values);
 Tensor VectorOf(const Call& call, const std::vector<float>& values, const Dims& sizes);

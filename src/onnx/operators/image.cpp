@@ -98,6 +98,7 @@ Tensor Outside(const Call& c, const Rule& rule, const Axis& axis) {
 
 Tensor ResizedAxis(const Call& c, const Rule& rule, const Axis& axis, const Tensor& x,
                    int64_t dim) {
+  CheckListed(c, axis.out);
   if (rule.mode == "nearest") {
     std::vector<int64_t> index;
     for (int64_t i = 0; i < axis.out; ++i) {
@@ -110,6 +111,8 @@ Tensor ResizedAxis(const Call& c, const Rule& rule, const Axis& axis, const Tens
     if (repeats) return repeat_interleave(x, axis.out / axis.in, dim);
     return index_select(x, dim, VectorOf(c, index));
   }
+  CheckListed(c, axis.in);
+  CheckListed(c, axis.out * axis.in);
   Tensor weights = VectorOf(c, Weights(rule, axis), {axis.out, axis.in});
   Tensor last = movedim(x, {dim}, {-1});
   DType wide = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -263,6 +266,10 @@ Values RoiAlign(Call& c) {
                              static_cast<int64_t>(std::ceil(size / static_cast<double>(bins))), 1);
     };
     int64_t ny = count(h, oh), nx = count(w, ow);
+    for (int64_t part : {oh, ow, ny, nx}) {
+      if (part > (1 << 12)) c.Fail("{} samples of a region", part);
+    }
+    CheckListed(c, oh * ow * ny * nx * 4);
     std::vector<int64_t> index;
     std::vector<float> weight;
     for (int64_t py = 0; py < oh; ++py) {

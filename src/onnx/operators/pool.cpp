@@ -43,6 +43,12 @@ void ForEachTap(const Tensor& x, const Windows& w, const std::vector<int64_t>& c
 }
 
 std::vector<int64_t> CountsOf(const Call& c, const Windows& w, const Tensor& x) {
+  constexpr int64_t kMostTaps = 1 << 14;
+  int64_t taps = 1;
+  for (int64_t size : w.kernel) {
+    taps *= std::min(size, kMostTaps);
+    if (taps >= kMostTaps) c.Unsupported("windows of {} elements or more", kMostTaps);
+  }
   std::vector<int64_t> counts;
   bool ceil = c.Int("ceil_mode", 0);
   for (int i = 0; i < w.rank(); ++i) {

@@ -53,6 +53,7 @@ Values SplitToSequence(Call& c) {
   Tensor x = c[0];
   int64_t axis = Wrapped(c, c.Int("axis", 0), x.dim()), size = x.size(axis);
   std::vector<int64_t> parts;
+  CheckListed(c, size);
   bool whole = c.Has(1), keep = whole || c.Int("keepdims", 1);
   if (whole && c.Host(1).shape().rank() == 0) {
     int64_t each = c.Number(1).ToInt();

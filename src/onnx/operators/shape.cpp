@@ -107,7 +107,7 @@ Values Split(Call& c) {
                                                        : std::vector<int64_t>();
   if (parts.empty()) {
     int64_t count = c.Int("num_outputs", static_cast<int64_t>(c.results()));
-    if (count < 1) c.Fail("{} parts", count);
+    if (count < 1 || count > static_cast<int64_t>(c.results())) c.Fail("{} parts", count);
     int64_t each = (size + count - 1) / count;
     for (int64_t left = size; count-- > 0; left -= parts.back()) {
       parts.push_back(std::min(each, left));
@@ -188,6 +188,7 @@ Tensor PaddedWith(const Call& c, Tensor x, const std::vector<int64_t>& before,
     std::vector<int64_t> index;
     int64_t size = x.size(i);
     if (size == 0) c.Fail("{} pads of an empty dim", mode);
+    CheckListed(c, size + low[at] + high[at]);
     for (int64_t k = -low[at]; k < size + high[at]; ++k) {
       int64_t from = k;
       if (mode == "edge") {

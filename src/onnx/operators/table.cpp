@@ -69,6 +69,11 @@ int64_t Product(const Dims& sizes, int first, int last) {
   return product;
 }
 
+void CheckListed(const Call& call, int64_t count) {
+  constexpr int64_t kMost = int64_t{1} << 26;
+  if (count < 0 || count > kMost) call.Fail("a list of {} numbers, at most {} can be", count, kMost);
+}
+
 Tensor VectorOf(const Call& call, const std::vector<int64_t>& values) {
   return Recorded(HostTensor::From(values, Dims(static_cast<int64_t>(values.size()))),
                   call.device());
