@@ -93,8 +93,8 @@ struct OperatorRange {
 };
 HAMMOCK_API std::vector<OperatorRange> operators();
 
-/// What a model file has in it, as text for people: producer, opsets, inputs, outputs, the number of
-/// parameters, how often each operator occurs and which are missing.
+/// What a model file has in it, as text for people: producer, opsets, inputs, outputs, the number
+/// of parameters, how often each operator occurs and which are missing.
 HAMMOCK_API std::string describe(const std::string& path, Location at = Location::current());
 
 /// Why files cannot be read; empty if they can.

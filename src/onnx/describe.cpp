@@ -65,10 +65,10 @@ void Count(const std::vector<format::Node>& nodes, const format::Model& model, C
     for (const format::OperatorSet& set : model.opsets) {
       if (set.domain == node.domain) opset = set.version;
     }
-    bool own = std::any_of(
-        model.functions.begin(), model.functions.end(), [&](const format::Function& function) {
-          return function.name == node.op && function.domain == node.domain;
-        });
+    bool own = std::any_of(model.functions.begin(), model.functions.end(),
+                           [&](const format::Function& function) {
+                             return function.name == node.op && function.domain == node.domain;
+                           });
     if (!own && !FindOperator(node.domain, node.op, opset)) name += " (missing)";
     ++contents.operators[name];
     ++contents.nodes;
@@ -87,7 +87,8 @@ std::string describe(const std::string& path, Location at) {
   std::string text = fmt::format("ONNX, version {} of the format, by {} {}\n", model.ir_version,
                                  model.producer_name, model.producer_version);
   for (const format::OperatorSet& set : model.opsets) {
-    text += fmt::format("opset {} of {}\n", set.version, set.domain.empty() ? "ai.onnx" : set.domain);
+    text +=
+        fmt::format("opset {} of {}\n", set.version, set.domain.empty() ? "ai.onnx" : set.domain);
   }
   for (const format::ValueInfo& input : model.graph.inputs) {
     text += fmt::format("input {} : {}\n", input.name, TypeText(input.type));

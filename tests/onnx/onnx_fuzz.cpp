@@ -1,5 +1,5 @@
-// A fuzz target for ONNX files: loads one, and records what it does to zeros. The null device runs nothing, so that
-// a mutation costs no more than its recording.
+// A fuzz target for ONNX files: loads one, and records what it does to zeros. The null device runs
+// nothing, so that a mutation costs no more than its recording.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,8 @@ Any ExampleOf(const onnx::DeclaredValue& input, const Device& device) {
   constexpr int64_t kMost = 64;
   if (!input.dtype) return AnyList();
   Dims sizes;
-  for (const onnx::DeclaredDim& dim : input.dims) sizes.push_back(std::min(dim.size.value_or(2), kMost));
+  for (const onnx::DeclaredDim& dim : input.dims)
+    sizes.push_back(std::min(dim.size.value_or(2), kMost));
   return zeros(sizes, *input.dtype, device);
 }
 

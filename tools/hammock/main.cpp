@@ -142,8 +142,8 @@ void AddArchives(CLI::App& app, AllOptions& all, int& result) {
       ->check(CLI::IsMember({"cpu"}))
       ->capture_default_str();
 
-  CLI::App* inspect =
-      Add(app, "inspect", "Print what an archive or ONNX file has in it", all.inspect, Inspect, result);
+  CLI::App* inspect = Add(app, "inspect", "Print what an archive or ONNX file has in it",
+                          all.inspect, Inspect, result);
   inspect->add_option("FILE", all.inspect.archive)->required();
 }
 

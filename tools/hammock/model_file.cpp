@@ -50,9 +50,7 @@ void WriteFile(const std::string& path, const std::string& text) {
   if (!file) Fail(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
 }
 
-bool IsOnnx(const std::string& path) {
-  return std::filesystem::path(path).extension() == ".onnx";
-}
+bool IsOnnx(const std::string& path) { return std::filesystem::path(path).extension() == ".onnx"; }
 
 DimSizes ParseDims(const std::vector<std::string>& texts) {
   DimSizes sizes;

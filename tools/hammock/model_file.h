@@ -1,6 +1,6 @@
 #pragma once
-/// Models as the tool takes them: the text of a graph, an archive with a method `forward`, or an ONNX
-/// file.
+/// Models as the tool takes them: the text of a graph, an archive with a method `forward`, or an
+/// ONNX file.
 
 #include <map>
 #include <string>
@@ -48,7 +48,7 @@ Model LoadModel(const std::string& path, Needs needs = Needs::kGraph, const DimS
 struct InputOptions {
   /// "x.npy" or "x.pb" in order, or "NAME=x.npy" with a name or number; "x.npz" has arrays by name.
   std::vector<std::string> files;
-  bool random = false;             ///< make up what is not given
+  bool random = false;  ///< make up what is not given
   uint64_t seed = 0;
 };
 /// One tensor for each argument, of its type; ValueError names what is missing or wrong.

@@ -87,6 +87,15 @@ namespace {
 
 Values Conv(Call& c) { return {Convolved(c, c[0], c[1], c.Optional(2))}; }
 
+/// What no input reaches.
+Tensor BiasOrZeros(const Call& c, const std::optional<Tensor>& bias, const Tensor& y,
+                   const Dims& sizes) {
+  if (!bias) return zeros(sizes, y.dtype(), c.device());
+  Dims channel = Dims::Filled(y.dim(), 1);
+  channel[1] = y.size(1);
+  return broadcast_to(bias->reshape(channel), sizes);
+}
+
 Values ConvTranspose(Call& c) {
   Tensor x = c[0], weight = c[1];
   std::vector<int64_t> kernel;
@@ -116,7 +125,8 @@ Values ConvTranspose(Call& c) {
     if (!shape.empty() || same) {
       int64_t wanted = shape.empty() ? size * strides[i] : shape[shape.size() - rank + i];
       int64_t all = whole - wanted;
-      low[i] = mode == "SAME_UPPER" ? all / 2 : all - all / 2;
+      int64_t half = (all - (all < 0 ? 1 : 0)) / 2;  // rounded down
+      low[i] = mode == "SAME_UPPER" ? half : all - half;
       high[i] = all - low[i];
     }
   }
@@ -150,9 +160,13 @@ Values ConvTranspose(Call& c) {
           bias ? broadcast_to(bias->reshape(channel), sizes) : zeros(sizes, y.dtype(), c.device());
       y = cat({y, end}, dim);
     }
-    int64_t size = y.size(dim) - std::max<int64_t>(-add, 0) - low[i];
-    if (low[i] < 0) c.Unsupported("negative pads are not supported");
-    y = narrow(y, dim, low[i], size);
+    if (low[i] < 0) {
+      Dims sizes = y.sizes();
+      sizes[static_cast<int>(dim)] = -low[i];
+      y = cat({BiasOrZeros(c, bias, y, sizes), y}, dim);
+    }
+    int64_t start = std::max<int64_t>(low[i], 0);
+    y = narrow(y, dim, start, y.size(dim) - std::max<int64_t>(-add, 0) - start);
   }
   return {y};
 }

@@ -71,7 +71,8 @@ int64_t Product(const Dims& sizes, int first, int last) {
 
 void CheckListed(const Call& call, int64_t count) {
   constexpr int64_t kMost = int64_t{1} << 26;
-  if (count < 0 || count > kMost) call.Fail("a list of {} numbers, at most {} can be", count, kMost);
+  if (count < 0 || count > kMost)
+    call.Fail("a list of {} numbers, at most {} can be", count, kMost);
 }
 
 Tensor VectorOf(const Call& call, const std::vector<int64_t>& values) {

@@ -141,7 +141,8 @@ Values TfIdfVectorizer(Call& c) {
     size_t end = n < starts.size() ? static_cast<size_t>(starts[n]) : pool.size();
     if (at > end || end > pool.size()) c.Fail("ngram_counts do not fit the pool");
     for (; at + n <= end; at += n) {
-      grams[{pool.begin() + static_cast<long>(at), pool.begin() + static_cast<long>(at + n)}] = number++;
+      grams[{pool.begin() + static_cast<long>(at), pool.begin() + static_cast<long>(at + n)}] =
+          number++;
     }
   }
   if (number > columns.size()) c.Fail("{} n-grams and {} indexes", number, columns.size());
