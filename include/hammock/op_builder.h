@@ -46,6 +46,8 @@ HAMMOCK_API Tensor Lift(const Scalar& value, DType dtype);
 /// A number as a constant that is part of the key.
 HAMMOCK_API Tensor Constant(const Scalar& value, DType dtype);
 /// The dtype of `tensor op scalar` by PyTorch's rules.
+/// The dtype of a number by itself: bool, an integer, the default float or the default complex one.
+HAMMOCK_API DType DTypeOfNumber(const Scalar& scalar);
 HAMMOCK_API DType ResultType(const Tensor& tensor, const Scalar& scalar);
 /// A TensorArg as a tensor: a number is lifted with the dtype it has beside `other`.
 HAMMOCK_API Tensor AsTensor(const TensorArg& arg, const Tensor& other);

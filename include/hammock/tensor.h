@@ -91,6 +91,7 @@ class HAMMOCK_API Tensor {
   int64_t storage_offset(Location at = Location::current()) const;
   bool is_contiguous(Location at = Location::current()) const;
   bool is_floating_point(Location at = Location::current()) const { return IsFloat(dtype(at)); }
+  bool is_complex(Location at = Location::current()) const { return IsComplex(dtype(at)); }
   bool is_signed(Location at = Location::current()) const { return IsSigned(dtype(at)); }
   bool is_cuda(Location at = Location::current()) const { return device(at).type() == "cuda"; }
   int64_t id(Location at = Location::current()) const;  ///< unique in the process
@@ -206,7 +207,10 @@ class HAMMOCK_API TensorArg {
   template <class T>
   requires std::is_arithmetic_v<T> || std::same_as<T, Half> || std::same_as<T, BFloat16> TensorArg(
       T value, Location at = Location::current())
-      : scalar_(value), at_(at) {}                                   // NOLINT
+      : scalar_(value), at_(at) {}  // NOLINT
+  template <std::floating_point T>
+  TensorArg(const std::complex<T>& value, Location at = Location::current())  // NOLINT
+      : scalar_(value), at_(at) {}
   TensorArg(const Scalar& value, Location at = Location::current())  // NOLINT
       : scalar_(value), at_(at) {}
 

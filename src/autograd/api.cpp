@@ -26,11 +26,12 @@ Tensor Seed(const char* op, const Tensor& root, const Tensor& given) {
     }
     return given.dtype() == root.dtype() ? given : given.to(root.dtype());
   }
-  if (root.numel() != 1) {
-    Throw(ErrorCode::kValue,
-          "{}: grad can be implicitly created only for tensors of one element, not for {}; pass "
-          "the gradient that arrives at it",
-          op, root.shape().to_string());
+  if (root.numel() != 1 || root.is_complex()) {
+    Throw(
+        ErrorCode::kValue,
+        "{}: grad can be implicitly created only for real tensors of one element, not for {}; pass "
+        "the gradient that arrives at it",
+        op, root.shape().to_string());
   }
   return ones_like(root.detach());
 }
@@ -301,7 +302,7 @@ std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
     if (!value) ThrowUndefined("apply");
     entry->output_types.push_back(value.shape());
     entry->device = value.node->device();
-    bool differentiable = IsFloat(value.shape().dtype());
+    bool differentiable = IsFloatOrComplex(value.shape().dtype());
     for (const Tensor& other : not_differentiable) {
       differentiable = differentiable && !other.is_same(outputs[i]);
     }

@@ -175,7 +175,7 @@ class Pass {
     if (entry.MaterializesGrads()) {
       for (size_t i = 0; i < entry.types.size(); ++i) {
         const Shape& type = entry.types[i];
-        if (arrived_[i].defined() || !IsFloat(type.dtype())) continue;
+        if (arrived_[i].defined() || !IsFloatOrComplex(type.dtype())) continue;
         BakingScope home(entry.device);
         arrived_[i] =
             Apply(ops::kBroadcast, Location(), {Constant(0, type.dtype())}, {Attr(type.sizes())});

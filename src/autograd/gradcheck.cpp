@@ -28,12 +28,17 @@ Tensor Weights(const Tensor& like, int64_t seed) {
   return tensor(values, like.sizes(), DType::kF64, like.device());
 }
 
-/// One number that depends on all floating results: their sum, each element weighted.
+bool HasGradient(const Tensor& x) { return x.defined() && IsFloatOrComplex(x.dtype()); }
+
+/// One number that depends on all floating and complex results: their sum, each element weighted,
+/// both parts of a complex one.
 Tensor Weighed(const std::vector<Tensor>& outputs) {
   Tensor total;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].defined() || !outputs[i].is_floating_point()) continue;
-    Tensor output = outputs[i].to(DType::kF64);
+    if (!HasGradient(outputs[i])) continue;
+    Tensor output = outputs[i];
+    if (output.is_complex()) output = view_as_real(output.contiguous());
+    output = output.to(DType::kF64);
     Tensor part = sum(output * Weights(output, static_cast<int64_t>(i)));
     total = total.defined() ? total + part : part;
   }
@@ -44,7 +49,7 @@ std::vector<Tensor> Leaves(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) {
     leaves.push_back(input.defined() ? input.detach().clone() : Tensor());
-    if (input.defined() && input.is_floating_point()) leaves.back().requires_grad_();
+    if (HasGradient(input)) leaves.back().requires_grad_();
   }
   return leaves;
 }
@@ -52,13 +57,13 @@ std::vector<Tensor> Leaves(const std::vector<Tensor>& inputs) {
 std::vector<size_t> FloatsOf(const std::vector<Tensor>& inputs) {
   std::vector<size_t> places;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].defined() && inputs[i].is_floating_point()) places.push_back(i);
+    if (HasGradient(inputs[i])) places.push_back(i);
   }
   return places;
 }
 
-/// The gradients of the weighed results with respect to the floating inputs; zeros where there are
-/// none.
+/// The gradients of the weighed results with respect to the floating and complex inputs; zeros
+/// where there are none.
 std::vector<Tensor> GradientsOf(const TensorsFn& fn, const std::vector<Tensor>& leaves,
                                 bool create_graph) {
   std::vector<Tensor> inputs;
@@ -80,21 +85,29 @@ std::string Gradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
                       const GradcheckOptions& options) {
   EnableGradGuard enable;
   for (size_t i : FloatsOf(inputs)) {
-    if (inputs[i].dtype() == DType::kF64) continue;
-    Throw<TypeError>(ErrorCode::kDTypeMismatch, "Gradcheck: input {} is {}, needs f64", i,
+    if (RealOf(inputs[i].dtype()) == DType::kF64) continue;
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "Gradcheck: input {} is {}, needs f64 or c128", i,
                      inputs[i].shape().to_string());
   }
   std::vector<Tensor> analytical = GradientsOf(fn, Leaves(inputs), false);
   std::vector<size_t> places = FloatsOf(inputs);
   for (size_t k = 0; k < places.size(); ++k) {
     size_t place = places[k];
-    std::vector<double> values = inputs[place].to_vector<double>();
-    std::vector<double> found = analytical[k].to_vector<double>();
+    const bool is_complex = inputs[place].is_complex();
+    // The gradient of a complex number is that of its real part plus i times that of the other.
+    auto numbers_of = [&](const Tensor& x) {
+      return (is_complex ? view_as_real(x.contiguous()) : x).to_vector<double>();
+    };
+    std::vector<double> values = numbers_of(inputs[place]);
+    std::vector<double> found = numbers_of(analytical[k]);
     auto at = [&](size_t element, double step) {
       std::vector<double> moved = values;
       moved[element] += step;
       std::vector<Tensor> arguments = inputs;
-      arguments[place] = tensor(moved, inputs[place].sizes(), DType::kF64, inputs[place].device());
+      Dims sizes = inputs[place].sizes();
+      if (is_complex) sizes.push_back(2);
+      arguments[place] = tensor(moved, sizes, DType::kF64, inputs[place].device());
+      if (is_complex) arguments[place] = view_as_complex(arguments[place]);
       Tensor total = Weighed(fn(arguments));
       return total.defined() ? total.item<double>() : 0.0;
     };
@@ -127,8 +140,13 @@ bool IsDifferentiable(const OpDef& op) { return op.IsNode() && (op.vjp || op.IsC
 
 namespace {
 
-/// Floats in the record's domain as f64; integers 0 and 1, which are indices that exist, by rows.
+/// Floats in the record's domain as f64, the parts of complex numbers too; integers 0 and 1, which
+/// are indices that exist, by rows.
 Tensor OperandOf(const OpDef& op, size_t place, const Shape& type) {
+  if (IsComplex(type.dtype())) {
+    Shape part = type.With(DType::kF64);
+    return complex(OperandOf(op, place, part), OperandOf(op, place + 50, part));
+  }
   std::vector<double> values(static_cast<size_t>(type.numel()));
   int64_t row = type.rank() > 1 ? std::max<int64_t>(type.sizes().back(), 1) : 1;
   for (int64_t i = 0; i < type.numel(); ++i) {

@@ -121,7 +121,7 @@ void Signature::FindReads() {
   std::vector<Tensor> grads;
   for (size_t i = 0; i < out.size(); ++i) {
     places.emplace_back(out[i].value().node.get(), &reads[i]);
-    grads.push_back(IsFloat(types[i].dtype()) ? SymbolicTensor(types[i]) : Tensor());
+    grads.push_back(IsFloatOrComplex(types[i].dtype()) ? SymbolicTensor(types[i]) : Tensor());
   }
   std::vector<Tensor> results = Finished(op.vjp({op, in, out, attrs, grads, needed}));
   std::vector<const Node*> stack;
@@ -248,7 +248,8 @@ class OpEntry : public TapeEntry {
 
  private:
   static Tensor WithHistory(const Value& value, const Shape& type, const TapePtr& tape) {
-    return Tensor::FromValue({value.node, value.index, IsFloat(type.dtype()) ? tape : TapePtr()});
+    return Tensor::FromValue(
+        {value.node, value.index, IsFloatOrComplex(type.dtype()) ? tape : TapePtr()});
   }
   /// The bytes that it held are no longer counted, by the thread that counted them.
   void LetGo() {
@@ -323,7 +324,7 @@ const SignaturePtr& SignatureOf(const Node& node, const Operands& operands) {
 
 TapePtr RecordHistory(const Node& node, const Operands& operands) {
   bool any_float = false;
-  for (int i = 0; i < node.num_outputs(); ++i) any_float |= IsFloat(node.shape(i).dtype());
+  for (int i = 0; i < node.num_outputs(); ++i) any_float |= IsFloatOrComplex(node.shape(i).dtype());
   if (!any_float) return {};
   auto* entry = new OpEntry(SignatureOf(node, operands), node, operands);
   TapePtr result = TapePtr::Adopt(entry);

@@ -122,9 +122,9 @@ Tensor& Tensor::requires_grad_(bool requires_grad, Location at) {
     }
     impl_->tape = {};
   } else if (!impl_->tape) {
-    if (!IsFloat(dtype())) {
+    if (!IsFloatOrComplex(dtype())) {
       Throw<TypeError>(ErrorCode::kDTypeMismatch,
-                       "requires_grad_: only floating tensors have gradients, not {}",
+                       "requires_grad_: only floating and complex tensors have gradients, not {}",
                        shape().to_string());
     }
     GradSlot(*impl_);

@@ -11,6 +11,7 @@
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/share_equal.h"
 #include "compiler/passes/simplify.h"
+#include "compiler/passes/split_complex.h"
 #include "compiler/passes/widen_sums.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"
@@ -62,6 +63,7 @@ std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>
   return {
       {"expand", [keep](Graph graph) { return ExpandComposites(std::move(graph), keep); }},
       {"make_explicit", MakeExplicit},
+      {"split_complex", [keep](Graph graph) { return SplitComplex(std::move(graph), keep); }},
   };
 }
 
@@ -95,6 +97,8 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
                        const Optimiser& optimise) {
   LoweredStep step;
   auto keep = [&](const Graph& graph, NodeId node) {
+    // No composite is run whole on complex numbers.
+    if (HasComplex(graph, graph[node])) return false;
     lazy::Capability answer = query(graph, node);
     return answer.verdict == Verdict::kRun ||
            (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);

@@ -53,19 +53,19 @@ class Reader {
 // ---- .npy
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
-    {"b1", DType::kBool}, {"u1", DType::kU8},  {"i1", DType::kI8},  {"u2", DType::kU16},
-    {"i2", DType::kI16},  {"u4", DType::kU32}, {"i4", DType::kI32}, {"u8", DType::kU64},
-    {"i8", DType::kI64},  {"f2", DType::kF16}, {"f4", DType::kF32}, {"f8", DType::kF64},
-    {"u2", DType::kBF16}};
+    {"b1", DType::kBool}, {"u1", DType::kU8},    {"i1", DType::kI8},  {"u2", DType::kU16},
+    {"i2", DType::kI16},  {"u4", DType::kU32},   {"i4", DType::kI32}, {"u8", DType::kU64},
+    {"i8", DType::kI64},  {"f2", DType::kF16},   {"f4", DType::kF32}, {"f8", DType::kF64},
+    {"c8", DType::kC64},  {"c16", DType::kC128}, {"u2", DType::kBF16}};
 
 DType DTypeOfDescr(const Reader& reader, const std::string& descr) {
   for (auto [name, dtype] : kTypes) {
-    if (descr.size() == 3 && descr.compare(1, 2, name) == 0) {
+    if (!descr.empty() && descr.compare(1, descr.npos, name) == 0) {
       if (descr[0] == '<' || descr[0] == '|') return dtype;
       reader.Fail("dtype '{}' is not little-endian", descr);
     }
   }
-  reader.Fail("dtype '{}' is not one of bool, integer or float", descr);
+  reader.Fail("dtype '{}' is not one of bool, integer, float or complex", descr);
 }
 
 /// The header's dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (4, 5), }

@@ -23,7 +23,7 @@ constexpr std::pair<std::string_view, DType> kTypes[] = {
     {"BOOL", DType::kBool}, {"U8", DType::kU8},   {"I8", DType::kI8},     {"U16", DType::kU16},
     {"I16", DType::kI16},   {"U32", DType::kU32}, {"I32", DType::kI32},   {"U64", DType::kU64},
     {"I64", DType::kI64},   {"F16", DType::kF16}, {"BF16", DType::kBF16}, {"F32", DType::kF32},
-    {"F64", DType::kF64}};
+    {"F64", DType::kF64},   {"C64", DType::kC64}};
 
 /// Reads a header; messages name the file.
 class HeaderReader {

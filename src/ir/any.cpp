@@ -52,6 +52,7 @@ void Print(std::string& out, const Any& value, int depth) {
     case Any::Kind::kBool:
     case Any::Kind::kInt:
     case Any::Kind::kFloat:
+    case Any::Kind::kComplex:
       return AppendScalar(out, value.ToScalar());
     case Any::Kind::kString:
       return AppendQuoted(out, value.ToStringRef());
@@ -90,8 +91,11 @@ void Print(std::string& out, const Any& value, int depth) {
 Object::~Object() = default;
 
 Any::Any(std::string value) : Any(Kind::kString, std::make_shared<std::string>(std::move(value))) {}
+Any::Any(const std::complex<double>& value)
+    : Any(Kind::kComplex, std::make_shared<std::complex<double>>(value)) {}
 Any::Any(const Scalar& value)
     : Any(value.IsBool()       ? Any(value.ToBool())
+          : value.IsComplex()  ? Any(value.ToComplex())
           : value.IsFloating() ? Any(value.ToDouble())
                                : Any(value.ToInt())) {}
 Any::Any(AnyList value) : Any(Kind::kList, std::make_shared<AnyList>(std::move(value))) {}
@@ -121,6 +125,8 @@ std::string Any::type_name() const {
       return "int";
     case Kind::kFloat:
       return "float";
+    case Kind::kComplex:
+      return "complex";
     case Kind::kString:
       return "str";
     case Kind::kDType:
@@ -152,7 +158,7 @@ int64_t Any::ToInt(Location at) const {
 }
 
 double Any::ToDouble(Location at) const {
-  if (!IsNumber()) WrongType("a float", *this, at);
+  if (!IsNumber() || kind_ == Kind::kComplex) WrongType("a float", *this, at);
   return ToScalar(at).ToDouble();
 }
 
@@ -160,6 +166,7 @@ Scalar Any::ToScalar(Location at) const {
   if (kind_ == Kind::kBool) return Scalar(bits_ != 0);
   if (kind_ == Kind::kInt) return Scalar(bits_);
   if (kind_ == Kind::kFloat) return Scalar(std::bit_cast<double>(bits_));
+  if (kind_ == Kind::kComplex) return Scalar(*static_cast<std::complex<double>*>(held_.get()));
   WrongType("a number", *this, at);
 }
 

@@ -15,7 +15,7 @@ namespace hammock {
 namespace {
 
 using BoxedValue = std::variant<std::string, std::vector<int64_t>, std::vector<double>,
-                                std::shared_ptr<const Graph>, std::vector<std::string>>;
+                                std::shared_ptr<const Graph>, std::vector<std::string>, Scalar>;
 
 constexpr const char* kKindNames[] = {"none", "scalar", "dtype", "string",
                                       "ints", "floats", "graph", "strings"};
@@ -41,6 +41,12 @@ void AppendWords(std::vector<uint64_t>& out, const std::shared_ptr<const Graph>&
   AppendGraphWords(out, *graph);
 }
 
+void AppendWords(std::vector<uint64_t>& out, const Scalar& number) {
+  out.push_back(number.bits());
+  out.push_back(number.imag_bits());
+}
+
+uint64_t Length(const Scalar& number) { return static_cast<uint64_t>(number.dtype()); }
 template <class T>
 uint64_t Length(const T& value) {
   if constexpr (requires { value.size(); }) return value.size();
@@ -137,6 +143,10 @@ Attr::Attr(std::shared_ptr<const Graph> value) : Attr() {
   bits_ = Box::Make(Kind::kGraph, std::move(value));
   kind_ = Kind::kGraph;
 }
+
+void Attr::BoxComplex(const Scalar& value) { bits_ = Box::Make(Kind::kScalar, value); }
+
+Scalar Attr::BoxedScalar() const { return std::get<Scalar>(box().value); }
 
 void Attr::AddReference() { Box::Of(bits_)->references.fetch_add(1, std::memory_order_relaxed); }
 
@@ -252,7 +262,7 @@ std::optional<int64_t> SizeInAttr(const Attr& attr, int position) {
   }
   if (attr.kind() != Attr::Kind::kScalar || position != 0) return std::nullopt;
   Scalar scalar = attr.scalar();
-  if (scalar.IsBool()) return std::nullopt;
+  if (scalar.IsBool() || scalar.IsComplex()) return std::nullopt;
   if (IsInverse(scalar)) {
     // Larger ones are not told apart in f32.
     constexpr double kMost = 1 << 22;

@@ -2,10 +2,12 @@
 /// Element conversion and dispatch on a dtype, for everything that touches elements on the host.
 
 #include <cmath>
+#include <complex>
 #include <concepts>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "base/throw.h"
 #include "hammock/ir/dtype.h"
@@ -16,6 +18,10 @@ template <class T>
 inline constexpr bool kIsReal =
     std::floating_point<T> || std::same_as<T, Half> || std::same_as<T, BFloat16>;
 
+template <class T>
+inline constexpr bool kIsComplex =
+    std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
+
 /// Truncates toward zero; what no int64_t holds, and NaN, becomes its smallest value.
 inline int64_t RealToInt(double value) {
   if (!(value >= -0x1p63 && value < 0x1p63)) return std::numeric_limits<int64_t>::min();
@@ -23,11 +29,18 @@ inline int64_t RealToInt(double value) {
 }
 
 /// The cast of one element: as in C where C defines it. Reals become integers through int64_t and
-/// wrap to the width (u64 also holds what lies above 2^63); to bool is `!= 0`.
+/// wrap to the width (u64 also holds what lies above 2^63); to bool is `!= 0`. Of a complex number
+/// a real one takes the real part.
 template <class To, class From>
 To Convert(From value) {
   if constexpr (std::same_as<To, From>) {
     return value;
+  } else if constexpr (kIsComplex<From> && kIsComplex<To>) {
+    return To(value);
+  } else if constexpr (kIsComplex<From> && !std::same_as<To, bool>) {
+    return Convert<To>(value.real());
+  } else if constexpr (kIsComplex<To>) {
+    return To(Convert<typename To::value_type>(value));
   } else if constexpr (std::same_as<To, bool>) {
     return value != From(0);
   } else if constexpr (std::same_as<To, Half> || std::same_as<To, BFloat16>) {
@@ -44,7 +57,7 @@ To Convert(From value) {
   }
 }
 
-/// Calls `f(T{})` with the element type of `dtype`; NotSupported for the reserved ones.
+/// Calls `f(T{})` with the element type of a real `dtype`; NotSupported for the other ones.
 ///   VisitDType(dtype, [&](auto zero) { Fill<decltype(zero)>(out, count); });
 template <class F>
 decltype(auto) VisitDType(DType dtype, F&& f) {
@@ -83,8 +96,19 @@ decltype(auto) VisitDType(DType dtype, F&& f) {
     case DType::kU4:
       break;
   }
+  if (IsComplex(dtype)) {
+    Throw<InternalError>(ErrorCode::kInternal, "elements of {} are not real", NameOf(dtype));
+  }
   Throw<NotSupported>(ErrorCode::kNotSupported, "dtype {} is reserved and has no elements yet",
                       NameOf(dtype));
+}
+
+/// As VisitDType, for complex dtypes too.
+template <class F>
+decltype(auto) VisitElement(DType dtype, F&& f) {
+  if (dtype == DType::kC64) return f(std::complex<float>{});
+  if (dtype == DType::kC128) return f(std::complex<double>{});
+  return VisitDType(dtype, std::forward<F>(f));
 }
 
 }  // namespace hammock

@@ -31,8 +31,8 @@ constinit const DTypeInfo kDTypeTable[kNumDTypes] = {
     {DType::kBF16,   "bf16",   "bfloat16",        16, Kind::kFloat,    true,  -0x1.fep127, 0x1.fep127, 0x1p-7},
     {DType::kF32,    "f32",    "float32",         32, Kind::kFloat,    true,  -kMaxF32, kMaxF32, 0x1p-23},
     {DType::kF64,    "f64",    "float64",         64, Kind::kFloat,    true,  -kMaxF64, kMaxF64, 0x1p-52},
-    {DType::kC64,    "c64",    "complex64",       64, Kind::kComplex,  false, -kMaxF32, kMaxF32, 0x1p-23},
-    {DType::kC128,   "c128",   "complex128",      128, Kind::kComplex, false, -kMaxF64, kMaxF64, 0x1p-52},
+    {DType::kC64,    "c64",    "complex64",       64, Kind::kComplex,  true,  -kMaxF32, kMaxF32, 0x1p-23},
+    {DType::kC128,   "c128",   "complex128",      128, Kind::kComplex, true,  -kMaxF64, kMaxF64, 0x1p-52},
     {DType::kF8E4M3, "f8e4m3", "float8_e4m3fn",   8,  Kind::kFloat,    false, -448, 448, 0x1p-3},
     {DType::kF8E5M2, "f8e5m2", "float8_e5m2",     8,  Kind::kFloat,    false, -57344, 57344, 0x1p-2},
     {DType::kI4,     "i4",     "int4",            4,  Kind::kSigned,   false, -8, 7, 0},
@@ -47,11 +47,13 @@ struct Alias {
   DType dtype;
 };
 constexpr Alias kAliases[] = {
-    {"byte", DType::kU8},  {"char", DType::kI8},  {"short", DType::kI16}, {"int", DType::kI32},
-    {"long", DType::kI64}, {"half", DType::kF16}, {"float", DType::kF32}, {"double", DType::kF64},
+    {"byte", DType::kU8},      {"char", DType::kI8},    {"short", DType::kI16},
+    {"int", DType::kI32},      {"long", DType::kI64},   {"half", DType::kF16},
+    {"float", DType::kF32},    {"double", DType::kF64}, {"cfloat", DType::kC64},
+    {"cdouble", DType::kC128},
 };
 
-constexpr int kSupported = static_cast<int>(DType::kF64) + 1;
+constexpr int kSupported = static_cast<int>(DType::kC128) + 1;
 constexpr uint8_t kNoPromotion = 0xff;
 
 constexpr bool Signed(DType t) { return t >= DType::kI8 && t <= DType::kI64; }
@@ -60,11 +62,13 @@ constexpr bool Floating(DType t) { return t >= DType::kF16; }
 constexpr bool WideUnsigned(DType t) { return t >= DType::kU16 && t <= DType::kU64; }
 
 // The lattice: bool < unsigned, bool < signed, u8 < i16, every integer < every float,
-// {f16, bf16} < f32 < f64. `a` precedes `b` in the enumeration.
+// {f16, bf16} < f32 < f64, every float < c64 < c128 but for f64, which is below c128 alone. `a`
+// precedes `b` in the enumeration.
 constexpr uint8_t PromoteOrdered(DType a, DType b) {
   auto id = [](DType t) { return static_cast<uint8_t>(t); };
   if (a == b || a == DType::kBool) return id(b);
   if (a == DType::kF16 && b == DType::kBF16) return id(DType::kF32);
+  if (a == DType::kF64 && b == DType::kC64) return id(DType::kC128);
   if (Floating(b)) return id(b);
   if (WideUnsigned(a) && Signed(b)) return kNoPromotion;
   if (a == DType::kU8 && b == DType::kI8) return id(DType::kI16);

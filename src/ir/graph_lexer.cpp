@@ -183,6 +183,7 @@ size_t GraphLexer::NumberEnd() const {
 
 std::optional<Scalar> GraphLexer::AcceptNumber() {
   Skip();
+  if (at_ < text_.size() && text_[at_] == '(') return ComplexNumber();
   size_t end = NumberEnd();
   if (end == at_) return std::nullopt;
   size_t next = std::min(text_.find_first_not_of(' ', end), text_.size());
@@ -193,29 +194,62 @@ std::optional<Scalar> GraphLexer::AcceptNumber() {
   return TypedNumber(digits);
 }
 
-// After the digits: "(bits)" of a NaN and ":dtype".
-Scalar GraphLexer::TypedNumber(std::string_view digits) {
-  size_t start = static_cast<size_t>(digits.data() - text_.data());
-  bool is_nan = digits.ends_with("nan");
-  std::string_view bits;
-  if (is_nan && at_ < text_.size() && text_[at_] == '(') {
+// "(bits)" of a NaN, after its digits.
+GraphLexer::Digits GraphLexer::WithNanBits(std::string_view digits) {
+  Digits result{digits, {}};
+  if (digits.ends_with("nan") && at_ < text_.size() && text_[at_] == '(') {
     size_t close = std::min(text_.find(')', at_), text_.size());
-    bits = text_.substr(at_ + 1, close - at_ - 1);
+    result.nan_bits = text_.substr(at_ + 1, close - at_ - 1);
     at_ = std::min(close + 1, text_.size());
   }
-  bool real = digits.find_first_of(".eEin") != std::string_view::npos;
-  DType dtype = real ? DType::kF64 : DType::kI64;
-  if (at_ < text_.size() && text_[at_] == ':') {
-    ++at_;
-    std::string_view word = Word("a dtype");
-    std::optional<DType> named = DTypeFromName(word);
-    if (!named) FailAt(start, "unknown dtype '{}'", word);
-    dtype = *named;
-  }
-  if (is_nan) return NanOf(bits, dtype, start);
-  std::optional<Scalar> value = ParseNumber(digits, dtype);
-  if (!value) FailAt(start, "'{}' is no {} number", digits, NameOf(dtype));
+  return result;
+}
+
+// ":dtype" behind a number.
+DType GraphLexer::NumberDType(DType usual, size_t start) {
+  if (at_ >= text_.size() || text_[at_] != ':') return usual;
+  ++at_;
+  std::string_view word = Word("a dtype");
+  std::optional<DType> named = DTypeFromName(word);
+  if (!named) FailAt(start, "unknown dtype '{}'", word);
+  return *named;
+}
+
+Scalar GraphLexer::NumberOf(const Digits& number, DType dtype, size_t start) {
+  if (number.text.ends_with("nan")) return NanOf(number.nan_bits, dtype, start);
+  std::optional<Scalar> value = ParseNumber(number.text, dtype);
+  if (!value) FailAt(start, "'{}' is no {} number", number.text, NameOf(dtype));
   return *value;
+}
+
+Scalar GraphLexer::TypedNumber(std::string_view digits) {
+  size_t start = static_cast<size_t>(digits.data() - text_.data());
+  Digits number = WithNanBits(digits);
+  bool real = digits.find_first_of(".eEin") != std::string_view::npos;
+  DType dtype = NumberDType(real ? DType::kF64 : DType::kI64, start);
+  return NumberOf(number, dtype, start);
+}
+
+// "(real,imag)" and ":dtype".
+Scalar GraphLexer::ComplexNumber() {
+  size_t start = at_;
+  Expect('(');
+  auto part = [&] {
+    Skip();
+    size_t end = NumberEnd();
+    if (end == at_) FailAt(start, "a complex number that lacks a part");
+    std::string_view digits = text_.substr(at_, end - at_);
+    at_ = end;
+    return WithNanBits(digits);
+  };
+  const Digits real = part();
+  Expect(',');
+  const Digits imag = part();
+  Expect(')');
+  DType dtype = NumberDType(DType::kC128, start);
+  if (!IsComplex(dtype)) FailAt(start, "two parts of a {} number", NameOf(dtype));
+  return Scalar::FromBits(dtype, NumberOf(real, RealOf(dtype), start).bits(),
+                          NumberOf(imag, RealOf(dtype), start).bits());
 }
 
 Scalar GraphLexer::NanOf(std::string_view digits, DType dtype, size_t at) {

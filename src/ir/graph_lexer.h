@@ -49,7 +49,16 @@ class GraphLexer {
   void Skip();
   /// The end of the number that starts at `at_`, or `at_` if none does.
   size_t NumberEnd() const;
+  /// A real number as it is written.
+  struct Digits {
+    std::string_view text;
+    std::string_view nan_bits;
+  };
+  Digits WithNanBits(std::string_view digits);
+  DType NumberDType(DType usual, size_t start);
+  Scalar NumberOf(const Digits& number, DType dtype, size_t start);
   Scalar TypedNumber(std::string_view digits);
+  Scalar ComplexNumber();
   Scalar NanOf(std::string_view digits, DType dtype, size_t at);
   [[noreturn]] void Raise(size_t at, const std::string& what) const;
 

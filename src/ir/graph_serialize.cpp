@@ -86,7 +86,9 @@ class GraphWriter {
         return;
       case Attr::Kind::kScalar:
         out_.Byte(static_cast<uint8_t>(attr.scalar().dtype()));
-        return out_.Fixed(attr.scalar().bits());
+        out_.Fixed(attr.scalar().bits());
+        if (attr.scalar().IsComplex()) out_.Fixed(attr.scalar().imag_bits());
+        return;
       case Attr::Kind::kDType:
         out_.Byte(static_cast<uint8_t>(attr.dtype()));
         return;
@@ -247,9 +249,10 @@ class GraphReader {
   Scalar ReadScalar() {
     DType dtype = ReadDType();
     if (!InfoOf(dtype).supported) in_.Fail("a scalar of the reserved dtype {}", NameOf(dtype));
-    Scalar scalar = Scalar::FromBits(dtype, in_.Fixed<uint64_t>());
+    const uint64_t bits = in_.Fixed<uint64_t>();
+    Scalar scalar = Scalar::FromBits(dtype, bits, IsComplex(dtype) ? in_.Fixed<uint64_t>() : 0);
     // Only the form that a value of the dtype has, so that equal values have equal bits.
-    char element[8];
+    char element[Scalar::kMaxBytes];
     scalar.Store(element);
     if (Scalar::Load(dtype, element) != scalar) in_.Fail("bits that are no {}", NameOf(dtype));
     return scalar;

@@ -181,8 +181,8 @@ void HostTensor::set(int64_t index, const Scalar& value, Location at) {
 HostTensor HostTensor::To(DType target) const {
   if (!defined() || target == dtype()) return *this;
   HostTensor result(shape_.With(target));
-  VisitDType(dtype(), [&](auto from) {
-    VisitDType(target, [&](auto to) {
+  VisitElement(dtype(), [&](auto from) {
+    VisitElement(target, [&](auto to) {
       CastElements<decltype(to), decltype(from)>(data(), result.mutable_data(), numel());
     });
   });

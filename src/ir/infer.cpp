@@ -14,10 +14,10 @@ namespace {
 
 constexpr int kNothing = -1;
 
-// bool < integers < floats.
+// bool < integers < floats < complex numbers.
 int Category(DType dtype) {
   if (dtype == DType::kBool) return 0;
-  return IsFloat(dtype) ? 2 : 1;
+  return IsComplex(dtype) ? 3 : IsFloat(dtype) ? 2 : 1;
 }
 
 // The promotion of the operands met so far; tensors with dims count before those of rank 0.
@@ -39,7 +39,9 @@ class Promotion {
     }
     auto high = static_cast<DType>(with_dims_);
     auto low = static_cast<DType>(without_dims_);
-    return Category(low) > Category(high) ? PromoteTypes(high, low) : high;
+    if (Category(low) <= Category(high)) return high;
+    // A complex number takes on the precision of floats.
+    return IsComplex(low) && IsFloat(high) ? ComplexOf(high) : PromoteTypes(high, low);
   }
 
  private:
@@ -87,6 +89,16 @@ void CheckDTypes(const OpDef& op, std::span<const Shape* const> in) {
     if (!operand || InfoOf(operand->dtype()).supported) continue;
     Throw<NotSupported>(ErrorCode::kNotSupported, "{}: dtype {} is reserved", op.name(),
                         NameOf(operand->dtype()));
+  }
+}
+
+/// A primitive that is not defined on complex numbers refuses them, whatever else its inference
+/// allows.
+void CheckComplex(const OpDef& op, std::span<const Shape* const> in) {
+  if (!op.IsPrimitive() || op.complex || op.takes_complex) return;
+  for (const Shape* operand : in) {
+    if (!operand || !IsComplex(operand->dtype())) continue;
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: complex numbers are not supported", op.name());
   }
 }
 
@@ -140,13 +152,13 @@ DType ComputeDType(const OpDef& op, std::span<const Shape* const> in) {
       return Promote(in);
     case DTypeRule::kFloat: {
       DType dtype = Promote(in);
-      return IsFloat(dtype) ? dtype : kDefaultFloat;
+      return IsFloatOrComplex(dtype) ? dtype : kDefaultFloat;
     }
     case DTypeRule::kLogical:
       return DType::kBool;
     case DTypeRule::kInteger: {
       DType dtype = Promote(in);
-      if (!IsFloat(dtype)) return dtype;
+      if (!IsFloatOrComplex(dtype)) return dtype;
       Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: needs integers or bool, got {}", op.name(),
                        NameOf(dtype));
     }
@@ -169,6 +181,7 @@ void InferShapes(const OpDef& op, std::span<const Shape* const> in, std::span<co
   CheckCounts(op, in, attrs);
   try {
     CheckDTypes(op, in);
+    CheckComplex(op, in);
     if (op.infer) {
       op.infer(InferCall{op, in, attrs, out});
     } else {

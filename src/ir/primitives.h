@@ -40,6 +40,11 @@ extern const OpDef
 extern const OpDef
     kBitcast;  ///< bitcast(self) {dtype}: same bits; the last dim scales with the width
 
+// ---- complex.cpp
+extern const OpDef
+    kComplex;  ///< complex(real, imag): pairs of equal sizes, f32 as c64, f64 as c128
+extern const OpDef kReal, kImag;  ///< real(self), imag(self): a part; split_complex.h removes them
+
 // ---- generate.cpp
 extern const OpDef kIota;     ///< iota() {size, dtype}: 0, 1, 2, ... : dtype[size]
 extern const OpDef kRngBits;  ///< rng_bits(state) {sizes}: u32 words of Philox4x32-10, see philox.h

@@ -14,6 +14,7 @@ namespace {
 // The number itself, as the type that holds it.
 template <class F>
 decltype(auto) VisitHeld(const Scalar& scalar, F&& f) {
+  if (scalar.IsComplex()) return f(scalar.ToComplex());
   if (scalar.IsFloating()) return f(std::bit_cast<double>(scalar.bits()));
   if (scalar.dtype() == DType::kU64) return f(scalar.bits());
   return f(static_cast<int64_t>(scalar.bits()));
@@ -22,7 +23,11 @@ decltype(auto) VisitHeld(const Scalar& scalar, F&& f) {
 // How a Scalar of element type T holds `value`.
 template <class T>
 Scalar Hold(T value) {
-  if constexpr (kIsReal<T>) {
+  if constexpr (kIsComplex<T>) {
+    const std::complex<double> wide(value);
+    return Scalar::FromBits(DTypeOf<T>, std::bit_cast<uint64_t>(wide.real()),
+                            std::bit_cast<uint64_t>(wide.imag()));
+  } else if constexpr (kIsReal<T>) {
     return Scalar::FromBits(DTypeOf<T>, std::bit_cast<uint64_t>(static_cast<double>(value)));
   } else {
     return Scalar::FromBits(DTypeOf<T>, static_cast<uint64_t>(value));
@@ -38,7 +43,9 @@ Scalar Hold(T value) {
 }  // namespace
 
 double Scalar::ToDouble() const {
-  return VisitHeld(*this, [](auto value) { return static_cast<double>(value); });
+  if (IsFloatOrComplex(dtype_)) return std::bit_cast<double>(bits_);
+  if (dtype_ == DType::kU64) return static_cast<double>(bits_);
+  return static_cast<double>(static_cast<int64_t>(bits_));
 }
 
 int64_t Scalar::ToInt() const {
@@ -46,25 +53,25 @@ int64_t Scalar::ToInt() const {
 }
 
 bool Scalar::ToBool() const {
-  return VisitHeld(*this, [](auto value) { return value != 0; });
+  return VisitHeld(*this, [](auto value) { return Convert<bool>(value); });
 }
 
 Scalar Scalar::To(DType dtype) const {
   if (dtype == dtype_) return *this;
-  return VisitDType(dtype, [&](auto zero) {
+  return VisitElement(dtype, [&](auto zero) {
     return VisitHeld(*this, [](auto value) { return Hold(Convert<decltype(zero)>(value)); });
   });
 }
 
 void Scalar::Store(void* out) const {
-  VisitDType(dtype_, [&](auto zero) {
+  VisitElement(dtype_, [&](auto zero) {
     auto element = VisitHeld(*this, [](auto value) { return Convert<decltype(zero)>(value); });
     std::memcpy(out, &element, sizeof(element));
   });
 }
 
 Scalar Scalar::Load(DType dtype, const void* in) {
-  return VisitDType(dtype, [&](auto element) {
+  return VisitElement(dtype, [&](auto element) {
     if constexpr (std::same_as<decltype(element), bool>) {
       uint8_t byte = 0;  // any nonzero byte reads as true
       std::memcpy(&byte, in, 1);
@@ -80,7 +87,7 @@ uint64_t Scalar::IntegerBits(const char* what, bool is_signed, int bits) const {
   const int digits = bits - is_signed;
   const uint64_t largest = ~uint64_t{0} >> (64 - digits);
   const int64_t least = is_signed ? -static_cast<int64_t>(largest) - 1 : 0;
-  if (IsFloating()) {
+  if (IsFloatOrComplex(dtype_)) {
     // One past the largest is a power of two, which a double holds exactly.
     double value = std::trunc(ToDouble());
     if (value >= static_cast<double>(least) && value < std::ldexp(1.0, digits)) {
@@ -92,6 +99,12 @@ uint64_t Scalar::IntegerBits(const char* what, bool is_signed, int bits) const {
     if (negative ? static_cast<int64_t>(bits_) >= least : bits_ <= largest) return bits_;
   }
   ThrowDoesNotFit(what, *this, is_signed ? "i" : "u", bits);
+}
+
+void Scalar::CheckReal(const char* what) const {
+  if (!IsComplex() || imag() == 0) return;
+  Throw(ErrorCode::kValue, "{}: the value {} has an imaginary part, which a real number has not",
+        what, NumberText(*this));
 }
 
 void Scalar::CheckFits(const char* what, float narrowed, const char* kind, int bits) const {

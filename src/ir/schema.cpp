@@ -26,9 +26,10 @@ bool AcceptsAll(const std::vector<SchemaType>& types, const Any& value) {
 bool AcceptsItem(const SchemaType& type, const Any& value) {
   Kind kind = value.kind();
   switch (type.base) {
+    case Base::kFloat:
+      return value.IsNumber() && kind != Kind::kComplex;
     case Base::kTensor:
     case Base::kScalar:
-    case Base::kFloat:
       return value.IsNumber() || (type.base == Base::kTensor && kind == Kind::kTensor);
     case Base::kInt:
       return kind == Kind::kInt || kind == Kind::kBool;

@@ -55,6 +55,12 @@ void AppendDouble(std::string& out, double value) { AppendReal(out, value); }
 std::string NumberText(const Scalar& value) {
   std::string out;
   DType dtype = value.dtype();
+  if (value.IsComplex()) {
+    auto part = [&](uint64_t bits) { return NumberText(Scalar::FromBits(RealOf(dtype), bits)); };
+    const std::string imag = part(value.imag_bits());
+    out = part(value.bits()) + (imag.starts_with('-') ? "" : "+") + imag + 'j';
+    return out;
+  }
   if (value.IsBool()) {
     out += value.ToBool() ? "true" : "false";
   } else if (dtype == DType::kF64 || (value.IsFloating() && std::isnan(value.ToDouble()))) {
@@ -71,6 +77,12 @@ std::string NumberText(const Scalar& value) {
 
 void AppendScalar(std::string& out, const Scalar& value) {
   DType dtype = value.dtype();
+  if (value.IsComplex()) {  // the parts apart: sums are expressions of sizes
+    auto part = [&](uint64_t bits) { return NumberText(Scalar::FromBits(RealOf(dtype), bits)); };
+    out += '(' + part(value.bits()) + ',' + part(value.imag_bits()) + ')';
+    if (dtype == DType::kC64) out += ":c64";
+    return;
+  }
   out += NumberText(value);
   if (dtype == DType::kBool || dtype == DType::kI64 || dtype == DType::kF64) return;
   out += ':';
@@ -96,7 +108,7 @@ void AppendQuoted(std::string& out, std::string_view text) {
 
 std::optional<Scalar> ParseNumber(std::string_view digits, DType dtype) {
   if (dtype == DType::kU64) return ParseInteger<uint64_t>(digits, dtype);
-  if (dtype == DType::kBool || !InfoOf(dtype).supported) return std::nullopt;
+  if (dtype == DType::kBool || IsComplex(dtype) || !InfoOf(dtype).supported) return std::nullopt;
   if (!IsFloat(dtype)) return ParseInteger<int64_t>(digits, dtype);
   if (dtype == DType::kF64) {
     std::optional<double> value = FromChars<double>(digits);

@@ -175,7 +175,7 @@ Parameter& Parameter::operator=(const TensorAt& given) {
             slot_->name);
     }
     bool trained = !defined() || requires_grad();
-    if (trained && IsFloat(value.dtype())) Tensor(value).requires_grad_();
+    if (trained && IsFloatOrComplex(value.dtype())) Tensor(value).requires_grad_();
   }
   if (slot_) slot_->own = Tensor();
   Tensor::operator=(value);

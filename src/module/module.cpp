@@ -125,7 +125,7 @@ Parameter Module::register_parameter(const std::string& name, const Tensor& valu
                                      bool requires_grad, Location at) {
   LocationScope scope(at);
   CheckDefined(name, value);
-  if (requires_grad && IsFloat(value.dtype())) Tensor(value).requires_grad_();
+  if (requires_grad && IsFloatOrComplex(value.dtype())) Tensor(value).requires_grad_();
   return AddTensor({.name = name, .own = value});
 }
 

@@ -28,6 +28,7 @@ enum class Tag : uint8_t {
   kDict = 10,
   kObject = 11,
   kGraph = 12,
+  kComplex = 13,
 };
 
 class Writer {
@@ -50,6 +51,10 @@ class Writer {
       case Kind::kFloat:
         Put(Tag::kFloat);
         return out_.Fixed(std::bit_cast<uint64_t>(value.ToDouble()));
+      case Kind::kComplex:
+        Put(Tag::kComplex);
+        out_.Fixed(value.ToScalar().bits());
+        return out_.Fixed(value.ToScalar().imag_bits());
       case Kind::kString:
         Put(Tag::kString);
         return out_.Text(value.ToStringRef());
@@ -118,6 +123,10 @@ class Reader {
         return Any(in_.Signed());
       case Tag::kFloat:
         return Any(std::bit_cast<double>(in_.Fixed<uint64_t>()));
+      case Tag::kComplex: {
+        double real = std::bit_cast<double>(in_.Fixed<uint64_t>());
+        return Any(std::complex(real, std::bit_cast<double>(in_.Fixed<uint64_t>())));
+      }
       case Tag::kString:
         return Any(in_.Text());
       case Tag::kDType: {

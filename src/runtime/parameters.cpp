@@ -69,7 +69,8 @@ DeviceEntry::CachedScalar* CachedScalarOf(DeviceEntry& device, const Scalar& val
   auto size = static_cast<size_t>(config::Get<config::kDeviceDataCacheSize>());
   if (device.scalars.size() != size) device.scalars.assign(size, {});
   if (size == 0) return nullptr;
-  Hash128 hash = Combine(HashOf(value.bits()), static_cast<uint64_t>(value.dtype()));
+  Hash128 hash = Combine(Combine(HashOf(value.bits()), value.imag_bits()),
+                         static_cast<uint64_t>(value.dtype()));
   return &device.scalars[hash.lo % size];
 }
 
@@ -134,16 +135,20 @@ bool StepExecutor::BindParameters(DeviceEntry& device, Walk& walk, GraphLock& lo
   WithoutGraphLock unlocked(lock);
   std::vector<BackendDataPtr> data;
   if (!missing.empty()) data = UploadLeaves(device, tensors);
-  std::map<std::pair<uint64_t, DType>, BackendDataPtr> made;  // equal scalars share data
+  // Equal scalars share data.
+  std::map<std::tuple<uint64_t, uint64_t, DType>, BackendDataPtr> made;
+  auto key_of = [](const Scalar& value) {
+    return std::tuple(value.bits(), value.imag_bits(), value.dtype());
+  };
   for (const NodePtr& node : scalars) {
     const Scalar& value = node->attrs()[0].scalar();
-    BackendDataPtr& one = made[{value.bits(), value.dtype()}];
+    BackendDataPtr& one = made[key_of(value)];
     if (!one) one = NewScalarData(device, value);
   }
   bool alone = unlocked.Lock();
   for (const NodePtr& node : scalars) {
     const Scalar& value = node->attrs()[0].scalar();
-    node->slots()[0].data = made[{value.bits(), value.dtype()}];
+    node->slots()[0].data = made[key_of(value)];
     if (auto* cached = CachedScalarOf(device, value)) *cached = {value, node->slots()[0].data};
   }
   FillLeaves(missing, data);

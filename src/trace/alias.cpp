@@ -82,6 +82,13 @@ Value ApplyInverse(const ViewStep& step, const Value& input, const Value& writte
     const Attr attrs[] = {Attr(input.shape().dtype())};
     return Record(ops::kBitcast, std::span(&written, 1), attrs, CurrentLocation());
   }
+  if (step.op() == &ops::kReal || step.op() == &ops::kImag) {
+    bool real = step.op() == &ops::kReal;
+    Value other =
+        Record(real ? ops::kImag : ops::kReal, std::span(&input, 1), {}, CurrentLocation());
+    const Value parts[] = {real ? written : other, real ? other : written};
+    return Record(ops::kComplex, parts, {}, CurrentLocation());
+  }
   HAMMOCK_CHECK(step.op() == &ops::kAsStrided, "view op {} cannot be written through",
                 step.op()->name());
   const Attr attrs[] = {step.attr(1), step.attr(2)};

@@ -1,8 +1,10 @@
 #include "trace/apply.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/location_scope.h"
+#include "base/of_thread.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"
@@ -116,6 +118,43 @@ Operands::Operands(const char* op, std::span<const Tensor* const> tensors)
   for (size_t i = 0; i < size_; ++i) Set(i, op, *tensors[i]);
 }
 
+namespace {
+
+/// Composites that take complex operands, by the hash of node and operand types.
+struct TakesComplex {
+  struct HashOf {
+    size_t operator()(const Hash128& hash) const { return static_cast<size_t>(hash.lo); }
+  };
+  std::unordered_set<Hash128, HashOf> known;
+};
+
+/// Raises what the parts of a composite say to complex operands: its expansion is tried on symbolic
+/// tensors, once for each call that differs.
+[[gnu::cold, gnu::noinline]] void CheckComplexParts(const Node& node,
+                                                    std::span<const Shape* const> types) {
+  Hash128 hash = node.hash();
+  for (const Shape* type : types) hash = type ? HashType(hash, *type) : Combine(hash, 1);
+  auto& known = OfThread<TakesComplex>().known;
+  if (known.contains(hash)) return;
+  LocationOverride part(AsPartOf(node.location(), node.op().name()));
+  SymbolicScope symbolic;
+  std::vector<Tensor> operands;
+  for (const Shape* type : types) operands.push_back(type ? SymbolicTensor(*type) : Tensor());
+  std::vector<Shape> results;
+  for (int i = 0; i < node.num_outputs(); ++i) results.push_back(node.shape(i));
+  node.op().expand({node.op(), operands, node.attrs(), results});
+  OfThread<TakesComplex>().known.insert(hash);
+}
+
+inline bool AnyComplex(std::span<const Shape* const> types) {
+  for (const Shape* type : types) {
+    if (type && IsComplex(type->dtype())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const Attr> attrs,
                    LocationId location, DeviceId device_if_none) {
   try {
@@ -124,8 +163,12 @@ NodePtr RecordNode(const OpDef& op, const Operands& operands, std::span<const At
       if (operand.node) device = CommonDevice(op, operand.node->device(), device);
     }
     if (device == kNoDevice) device = device_if_none;
-    return MakeInferredNode(op, operands.nodes(), operands.types(), attrs, ResolveDevice(device),
-                            location);
+    NodePtr node = MakeInferredNode(op, operands.nodes(), operands.types(), attrs,
+                                    ResolveDevice(device), location);
+    if (op.IsComposite() && AnyComplex(operands.types())) [[unlikely]] {
+      CheckComplexParts(*node, operands.types());
+    }
+    return node;
   } catch (Error& error) {
     Rethrow(error, op, location);
   }
@@ -234,7 +277,7 @@ std::vector<Tensor> ExpandWhileTracing(const Node& node, std::span<const Tensor>
 /// Gives a new result its history, where its dtype has gradients.
 void SetTape(const Tensor& result, const Node& node, const TapePtr& tape) {
   TensorImpl& impl = *result.impl();
-  if (tape && IsFloat(node.shape(static_cast<int>(impl.index)).dtype())) impl.tape = tape;
+  if (tape && IsFloatOrComplex(node.shape(static_cast<int>(impl.index)).dtype())) impl.tape = tape;
 }
 
 }  // namespace

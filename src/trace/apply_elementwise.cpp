@@ -208,8 +208,8 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
   DType dtype;
   Keeps keeps = WhatKeeps(a, a);
-  if (x->device() == kNoDevice || BakesNumbers() || !FastDType(op, type.dtype(), &dtype) ||
-      keeps.strides || keeps.history || MayCast(op)) {
+  if (x->device() == kNoDevice || BakesNumbers() || b.scalar().IsComplex() ||
+      !FastDType(op, type.dtype(), &dtype) || keeps.strides || keeps.history || MayCast(op)) {
     return ApplyBinary(op, at, a, AsTensor(b, a));
   }
   x->AddReference();
@@ -221,8 +221,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
 Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b) {
   if (a.is_tensor() && b.is_tensor()) return ApplyBinary(op, b.at(), a.tensor(), b.tensor());
   if (!a.is_tensor() && !b.is_tensor()) {
-    return ApplyElementwise(
-        op, Lift(a.scalar(), a.scalar().IsFloating() ? kDefaultFloat : a.scalar().dtype()), b);
+    return ApplyElementwise(op, Lift(a.scalar(), DTypeOfNumber(a.scalar())), b);
   }
   const Tensor& tensor = a.is_tensor() ? a.tensor() : b.tensor();
   const Scalar& scalar = a.is_tensor() ? b.scalar() : a.scalar();
@@ -234,7 +233,7 @@ Tensor ApplyElementwise(const OpDef& op, const TensorArg& a, const TensorArg& b)
     return ApplyElementwise(op, a.is_tensor() ? operand : a, a.is_tensor() ? b : operand);
   }
   DType dtype = ResultType(tensor, scalar);
-  if (op.rule == DTypeRule::kFloat && !IsFloat(dtype)) dtype = kDefaultFloat;
+  if (op.rule == DTypeRule::kFloat && !IsFloatOrComplex(dtype)) dtype = kDefaultFloat;
   Tensor lifted = Lift(scalar, dtype);
   return ApplyBinary(op, b.at(), a.is_tensor() ? tensor : lifted, a.is_tensor() ? lifted : tensor);
 }
@@ -260,9 +259,15 @@ Tensor Constant(const Scalar& value, DType dtype) {
   return NewTensor(ConstantNode(value, dtype).release(), 0, true);
 }
 
+DType DTypeOfNumber(const Scalar& scalar) {
+  if (scalar.IsComplex()) return kDefaultComplex;
+  return scalar.IsFloating() ? kDefaultFloat : scalar.dtype();
+}
+
 DType ResultType(const Tensor& tensor, const Scalar& scalar) {
   DType dtype = tensor.dtype();
-  if (scalar.IsFloating()) return IsFloat(dtype) ? dtype : kDefaultFloat;
+  if (scalar.IsComplex()) return ComplexOf(dtype);
+  if (scalar.IsFloating()) return IsFloatOrComplex(dtype) ? dtype : kDefaultFloat;
   if (scalar.IsInt()) return dtype == DType::kBool ? DType::kI64 : dtype;
   return dtype;
 }

@@ -11,10 +11,10 @@ namespace hammock::boxing {
 
 namespace {
 
-/// As PyTorch wraps a Python number: bool, i64 or the default float.
+/// As PyTorch wraps a Python number: bool, i64, the default float or the default complex dtype.
 Tensor LiftNumber(const Any& value) {
   Scalar scalar = value.ToScalar();
-  return Lift(scalar, scalar.IsFloating() ? kDefaultFloat : scalar.dtype());
+  return Lift(scalar, DTypeOfNumber(scalar));
 }
 
 class BoxedGenerator : public Object {

@@ -21,7 +21,10 @@ using Attrs = std::span<const Attr>;
 
 /// Of equal attributes they are equal.
 uint64_t DigestOf(const Attr& attr) {
-  if (attr.kind() == Attr::Kind::kScalar) return attr.scalar().bits();
+  if (attr.kind() == Attr::Kind::kScalar) {
+    Scalar scalar = attr.scalar();
+    return scalar.bits() + 31 * scalar.imag_bits();
+  }
   if (attr.kind() == Attr::Kind::kDType) return static_cast<uint64_t>(attr.dtype());
   return attr.hash().lo;
 }

@@ -84,6 +84,40 @@ class NumberFormat {
   size_t width_ = 0;
 };
 
+/// How elements are written: complex numbers as both parts, each in its own format.
+class ElementFormat {
+ public:
+  ElementFormat(const std::vector<Scalar>& elements, const TensorPrintOptions& options)
+      : real_(RealParts(elements), options) {
+    if (!elements.empty() && elements[0].IsComplex()) imag_.emplace(ImagParts(elements), options);
+  }
+
+  std::string Padded(const Scalar& element) const {
+    if (!imag_) return real_.Padded(element);
+    std::string imag = imag_->Padded(Scalar(element.imag()));
+    imag.erase(0, imag.find_first_not_of(' '));
+    return real_.Padded(Scalar(element.ToDouble())) + (imag[0] == '-' ? "" : "+") + imag + 'j';
+  }
+  size_t width() const { return real_.width() + (imag_ ? imag_->width() + 1 : 0); }
+
+ private:
+  static std::vector<Scalar> RealParts(const std::vector<Scalar>& elements) {
+    std::vector<Scalar> parts;
+    for (const Scalar& element : elements) {
+      parts.push_back(element.IsComplex() ? Scalar(element.ToDouble()) : element);
+    }
+    return parts;
+  }
+  static std::vector<Scalar> ImagParts(const std::vector<Scalar>& elements) {
+    std::vector<Scalar> parts;
+    for (const Scalar& element : elements) parts.emplace_back(element.imag());
+    return parts;
+  }
+
+  NumberFormat real_;
+  std::optional<NumberFormat> imag_;
+};
+
 class Printer {
  public:
   Printer(const HostTensor& values, const TensorPrintOptions& options)
@@ -150,7 +184,7 @@ class Printer {
   const TensorPrintOptions& options_;
   Dims strides_;
   bool summarise_;
-  NumberFormat format_;
+  ElementFormat format_;
 };
 
 }  // namespace

@@ -210,7 +210,11 @@ Tensor& WriteInPlace(const char* op, Tensor& self, const Tensor& value) {
     Throw(ErrorCode::kDeviceMismatch, "{}: operands live on different devices: {} and {}", op,
           self.device().to_string(), value.device().to_string());
   }
-  if (IsFloat(source.shape().dtype()) && !IsFloat(type.dtype()) &&
+  // bool < integers < floats < complex: a category that is lower would lose the value's.
+  auto kind = [](DType dtype) {
+    return IsIntegral(dtype) ? DTypeKind::kSigned : InfoOf(dtype).kind;
+  };
+  if (kind(source.shape().dtype()) > kind(type.dtype()) &&
       !std::string_view(op).starts_with("copy")) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: a result of {} cannot be stored in {}", op,
                      source.shape().to_string(), type.to_string());

@@ -50,6 +50,10 @@ TEST(ParseNpy, ReadsEveryDType) {
   EXPECT_EQ(ParseText(Npy(Dict("<f2", "()"), Raw<uint16_t>(0x3e00))).at(0).ToDouble(), 1.5);
   EXPECT_EQ(ParseText(Npy(Dict("<f4", "()"), Raw(2.5f))).at(0).ToDouble(), 2.5);
   EXPECT_EQ(ParseText(Npy(Dict("<f8", "()"), Raw(0.1))).at(0).ToDouble(), 0.1);
+  EXPECT_EQ(ParseText(Npy(Dict("<c8", "()"), Raw<float>({1, -2}))).at(0).ToComplex(),
+            std::complex<double>(1, -2));
+  EXPECT_EQ(ParseText(Npy(Dict("<c16", "()"), Raw<double>({0.1, 3}))).at(0).ToComplex(),
+            std::complex<double>(0.1, 3));
 }
 
 TEST(ParseNpy, ReadsVersionTwo) {
@@ -70,7 +74,7 @@ TEST(ParseNpy, SaysWhatItRefuses) {
   EXPECT_THROW_MESSAGE(ParseText("not numpy at all"), ValueError, "not a .npy file");
   EXPECT_THROW_MESSAGE(ParseText(Npy(Dict("<f4", "()"), "", 3)), ValueError, "version 3");
   EXPECT_THROW_MESSAGE(ParseText(Npy(Dict(">f4", "()"), "abcd")), ValueError, "little-endian");
-  EXPECT_THROW_MESSAGE(ParseText(Npy(Dict("<c8", "()"), "abcdefgh")), ValueError, "'<c8'");
+  EXPECT_THROW_MESSAGE(ParseText(Npy(Dict("<M8", "()"), "abcdefgh")), ValueError, "'<M8'");
   EXPECT_THROW_MESSAGE(ParseText(Npy(Dict("|O", "()"), "")), ValueError, "'|O'");
   EXPECT_THROW_MESSAGE(ParseText(Npy(Dict("<f4", "(1,1,1,1,1,1,1,1,1)"), "")), ValueError,
                        "rank is more than 8");

@@ -33,7 +33,7 @@ std::string File(const std::string& header, const std::string& data) {
 TEST(Safetensors, ReadsWhatItWrote) {
   NamedHostTensors tensors;
   for (DType dtype : {DType::kBool, DType::kU8, DType::kI16, DType::kBF16, DType::kF16, DType::kF32,
-                      DType::kI64, DType::kF64}) {
+                      DType::kI64, DType::kF64, DType::kC64}) {
     HostTensor tensor(Shape(dtype, {3}));
     for (int i = 0; i < 3; ++i) tensor.set(i, Scalar(i % 2));
     tensors.emplace_back(std::string("t.") + std::string(NameOf(dtype)), tensor);

@@ -13,7 +13,7 @@
 namespace hammock {
 namespace {
 
-constexpr int kSupported = 13;
+constexpr int kSupported = 15;
 
 TEST(DType, TableIsInEnumerationOrder) {
   for (int i = 0; i < kNumDTypes; ++i) {
@@ -72,20 +72,22 @@ TEST(DType, SubByteTypesArePacked) {
 
 // PyTorch's promote_types; "-" where it has none.
 constexpr const char* kPromotions = R"(
-       bool u8   u16  u32  u64  i8   i16  i32  i64  f16  bf16 f32  f64
-  bool bool u8   u16  u32  u64  i8   i16  i32  i64  f16  bf16 f32  f64
-  u8   u8   u8   u16  u32  u64  i16  i16  i32  i64  f16  bf16 f32  f64
-  u16  u16  u16  u16  u32  u64  -    -    -    -    f16  bf16 f32  f64
-  u32  u32  u32  u32  u32  u64  -    -    -    -    f16  bf16 f32  f64
-  u64  u64  u64  u64  u64  u64  -    -    -    -    f16  bf16 f32  f64
-  i8   i8   i16  -    -    -    i8   i16  i32  i64  f16  bf16 f32  f64
-  i16  i16  i16  -    -    -    i16  i16  i32  i64  f16  bf16 f32  f64
-  i32  i32  i32  -    -    -    i32  i32  i32  i64  f16  bf16 f32  f64
-  i64  i64  i64  -    -    -    i64  i64  i64  i64  f16  bf16 f32  f64
-  f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f32  f64
-  bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  bf16 f32  f64
-  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64
-  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64)";
+       bool u8   u16  u32  u64  i8   i16  i32  i64  f16  bf16 f32  f64  c64  c128
+  bool bool u8   u16  u32  u64  i8   i16  i32  i64  f16  bf16 f32  f64  c64  c128
+  u8   u8   u8   u16  u32  u64  i16  i16  i32  i64  f16  bf16 f32  f64  c64  c128
+  u16  u16  u16  u16  u32  u64  -    -    -    -    f16  bf16 f32  f64  c64  c128
+  u32  u32  u32  u32  u32  u64  -    -    -    -    f16  bf16 f32  f64  c64  c128
+  u64  u64  u64  u64  u64  u64  -    -    -    -    f16  bf16 f32  f64  c64  c128
+  i8   i8   i16  -    -    -    i8   i16  i32  i64  f16  bf16 f32  f64  c64  c128
+  i16  i16  i16  -    -    -    i16  i16  i32  i64  f16  bf16 f32  f64  c64  c128
+  i32  i32  i32  -    -    -    i32  i32  i32  i64  f16  bf16 f32  f64  c64  c128
+  i64  i64  i64  -    -    -    i64  i64  i64  i64  f16  bf16 f32  f64  c64  c128
+  f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f32  f64  c64  c128
+  bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  bf16 f32  f64  c64  c128
+  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64  c64  c128
+  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  c128 c128
+  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c128 c64  c128
+  c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128)";
 
 TEST(PromoteTypes, FollowsTheTable) {
   std::istringstream table(kPromotions);
@@ -111,7 +113,7 @@ TEST(PromoteTypes, FollowsTheTable) {
 TEST(PromoteTypes, NamesBothTypesWhereThereIsNone) {
   EXPECT_EQ(MessageOf<TypeError>([] { PromoteTypes(u32, i64); }),
             "promote_types: u32 and i64 have no common type; cast one of them");
-  EXPECT_THROW(PromoteTypes(f32, DType::kC64), TypeError);
+  EXPECT_THROW(PromoteTypes(f32, DType::kF8E4M3), TypeError);
   EXPECT_THROW(PromoteTypes(DType::kI4, i8), TypeError);
 }
 

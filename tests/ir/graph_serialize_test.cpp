@@ -34,6 +34,21 @@ TEST(Serialize, RoundTrips) {
   EXPECT_EQ(Serialize(again), bytes);
 }
 
+TEST(Serialize, KeepsBothPartsOfComplexNumbers) {
+  Graph graph = ParseGraph(
+      "%0 = constant {value=(1.5,-2.0), dtype=c128} : c128[]\n"
+      "%1 = constant {value=(0.1,inf):c64, dtype=c64} : c64[]\n"
+      "%2 = constant {value=(-0.0,nan(0xfff8000000000001)), dtype=c128} : c128[]\n"
+      "return %0, %1, %2\n");
+  EXPECT_EQ(graph[NodeId(0)].attrs[0].scalar().ToComplex(), std::complex<double>(1.5, -2));
+  EXPECT_EQ(ParseGraph(ToText(graph)), graph);
+  EXPECT_EQ(DeserializeGraph(Serialize(graph)), graph);
+  EXPECT_THROW(ParseGraph("%0 = constant {value=(1.5), dtype=c128} : c128[]\nreturn %0"),
+               ValueError);
+  EXPECT_THROW(ParseGraph("%0 = constant {value=(1.0,2.0):f32, dtype=f32} : f32[]\nreturn %0"),
+               ValueError);
+}
+
 TEST(Serialize, KeepsOriginsAndLocationsAsAsked) {
   Graph graph = GraphOfAllForms();
   for (NodeId id : graph.ids()) graph.mutable_node(id).origin = NodeId(100 - id.number());

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "hammock/error.h"
 #include "ir/text.h"
 
 namespace hammock {
@@ -53,10 +54,10 @@ TEST(Scalar, EqualityIsOfTypeAndBits) {
 }
 
 TEST(Scalar, StoresAndLoadsEveryDType) {
-  for (int i = 0; i <= static_cast<int>(f64); ++i) {
+  for (int i = 0; i <= static_cast<int>(c128); ++i) {
     auto dtype = static_cast<DType>(i);
     Scalar one = Scalar(1).To(dtype);
-    char element[8];
+    char element[Scalar::kMaxBytes];
     one.Store(element);
     EXPECT_EQ(Scalar::Load(dtype, element), one) << NameOf(dtype);
   }
@@ -64,7 +65,22 @@ TEST(Scalar, StoresAndLoadsEveryDType) {
   EXPECT_EQ(Scalar::Load(boolean, &odd), Scalar(true));
 }
 
-TEST(Scalar, ReservedDTypesAreRefused) { EXPECT_THROW(Scalar(1).To(DType::kC64), std::exception); }
+TEST(Scalar, ReservedDTypesAreRefused) { EXPECT_THROW(Scalar(1).To(DType::kI4), std::exception); }
+
+TEST(Scalar, HoldsComplexNumbers) {
+  Scalar z(std::complex<double>(1.5, -2));
+  EXPECT_EQ(z.dtype(), c128);
+  EXPECT_EQ(z.ToComplex(), std::complex<double>(1.5, -2));
+  EXPECT_EQ(z.To(f32).ToDouble(), 1.5);
+  EXPECT_EQ(z.To(i64).ToInt(), 1);
+  EXPECT_TRUE(Scalar(std::complex<double>(0, 1)).ToBool());
+  EXPECT_EQ(Scalar(2).To(c64).ToComplex(), std::complex<double>(2, 0));
+  EXPECT_EQ(Scalar(std::complex<double>(0.1, 0)).To(c64).ToDouble(), static_cast<double>(0.1f));
+  EXPECT_THROW(z.As<double>(), ValueError);
+  EXPECT_EQ(z.As<std::complex<float>>(), std::complex<float>(1.5f, -2));
+  EXPECT_EQ(z.to_string(), "(1.5,-2.0)");
+  EXPECT_EQ(z.To(c64).to_string(), "(1.5,-2.0):c64");
+}
 
 TEST(Scalar, PrintsItsTypeWhereItIsNotObvious) {
   EXPECT_EQ(Scalar(2.5).to_string(), "2.5");

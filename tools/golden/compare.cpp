@@ -15,11 +15,16 @@ double Distance(double a, double b) {
   return std::abs(a - b);
 }
 
+/// Complex numbers: the larger distance of the two parts.
+double Distance(const Scalar& a, const Scalar& b) {
+  return std::max(Distance(a.ToDouble(), b.ToDouble()), Distance(a.imag(), b.imag()));
+}
+
 bool Accepts(const Scalar& actual, const Scalar& expected, const Tolerance& tolerance) {
-  if (!actual.IsFloating()) return actual == expected;
-  double e = expected.ToDouble();
-  double allowed = tolerance.absolute + tolerance.relative * (std::isfinite(e) ? std::abs(e) : 0);
-  return Distance(actual.ToDouble(), e) <= allowed;
+  if (!IsFloatOrComplex(actual.dtype())) return actual == expected;
+  double e = std::abs(expected.ToComplex());
+  double allowed = tolerance.absolute + tolerance.relative * (std::isfinite(e) ? e : 0);
+  return Distance(actual, expected) <= allowed;
 }
 
 Dims IndexOf(int64_t flat, const Dims& sizes) {
@@ -34,8 +39,8 @@ Dims IndexOf(int64_t flat, const Dims& sizes) {
 }  // namespace
 
 Tolerance ToleranceOf(DType dtype) {
-  if (dtype == DType::kF64) return {1e-7, 1e-7};
-  if (dtype == DType::kF32) return {1.3e-5, 1e-5};
+  if (RealOf(dtype) == DType::kF64) return {1e-7, 1e-7};
+  if (RealOf(dtype) == DType::kF32) return {1.3e-5, 1e-5};
   if (IsFloat(dtype)) return {1e-2, 1e-2};
   return {};
 }
@@ -64,7 +69,7 @@ double Distance(const HostTensor& values, const HostTensor& exact) {
   }
   double largest = 0;
   for (int64_t i = 0; i < exact.numel(); ++i) {
-    largest = std::max(largest, Distance(values.at(i).ToDouble(), exact.at(i).ToDouble()));
+    largest = std::max(largest, Distance(values.at(i), exact.at(i)));
   }
   return largest;
 }

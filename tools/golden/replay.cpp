@@ -103,6 +103,10 @@ Any ToAnyFromObject(const Json& json, const std::vector<Any>& slots) {
   if (json.contains("none")) return Any();
   if (json.contains("ellipsis")) return "...";
   if (json.contains("float")) return ParseFloat(json.at("float"));
+  if (json.contains("complex")) {
+    return std::complex(json.at("complex").at(0).get<double>(),
+                        json.at("complex").at(1).get<double>());
+  }
   BadSuite("unknown argument {}", json.dump());
 }
 
@@ -245,7 +249,9 @@ HostTensor Replayer::Load(const Case& c, const std::string& key, DType dtype) {
 Any Replayer::MakeInput(const Case& c, const Input& input) {
   HostTensor values =
       input.weyl ? Generate(input.shape, *input.weyl) : Load(c, input.key, input.shape.dtype());
-  if (exact_ && IsFloat(values.dtype())) values = values.To(DType::kF64);
+  if (exact_ && IsFloatOrComplex(values.dtype())) {
+    values = values.To(IsComplex(values.dtype()) ? DType::kC128 : DType::kF64);
+  }
   Tensor tensor = from_host(values, device_);
   if (input.view) {
     tensor = as_strided(tensor, input.view->sizes, input.view->strides, input.view->offset);

@@ -48,7 +48,8 @@ class HAMMOCK_API Any {
     kTuple,
     kDict,
     kObject,
-    kGraph
+    kGraph,
+    kComplex
   };
 
   Any() = default;
@@ -57,6 +58,7 @@ class HAMMOCK_API Any {
   Any(int value) : Any(Kind::kInt, value) {}      // NOLINT
   Any(int64_t value) : Any(Kind::kInt, value) {}  // NOLINT
   Any(double value) : Any(Kind::kFloat, std::bit_cast<int64_t>(value)) {}  // NOLINT
+  Any(const std::complex<double>& value);                                  // NOLINT
   Any(const char* value) : Any(std::string(value)) {}                      // NOLINT
   Any(std::string value);                                                  // NOLINT
   Any(DType value) : Any(Kind::kDType, static_cast<int64_t>(value)) {}     // NOLINT
@@ -70,7 +72,8 @@ class HAMMOCK_API Any {
   static Any Ints(const std::vector<int64_t>& values);
 
   Kind kind() const { return kind_; }
-  /// "none", "bool", "int", "float", "str", "dtype", "Tensor", "list", "tuple", "dict", class name.
+  /// "none", "bool", "int", "float", "complex", "str", "dtype", "Tensor", "list", "tuple", "dict",
+  /// class name.
   std::string type_name() const;
 
   bool IsNone() const { return kind() == Kind::kNone; }
@@ -78,7 +81,8 @@ class HAMMOCK_API Any {
   bool IsList() const { return kind() == Kind::kList; }
   bool IsSequence() const { return kind() == Kind::kList || kind() == Kind::kTuple; }
   bool IsNumber() const {
-    return kind() == Kind::kBool || kind() == Kind::kInt || kind() == Kind::kFloat;
+    return kind() == Kind::kBool || kind() == Kind::kInt || kind() == Kind::kFloat ||
+           kind() == Kind::kComplex;
   }
 
   // Readers: TypeError names the expected and the actual type.

@@ -25,7 +25,7 @@ class HAMMOCK_API Attr {
   /// The values are stable: they are written to archives.
   enum class Kind : uint8_t {
     kNone = 0,    ///< an optional argument that is absent
-    kScalar = 1,  ///< bool, int or float, with its dtype
+    kScalar = 1,  ///< bool, int, float or complex, with its dtype
     kDType = 2,
     kString = 3,
     kInts = 4,
@@ -40,7 +40,9 @@ class HAMMOCK_API Attr {
   Attr(int64_t value) : Attr(Scalar(value)) {}       // NOLINT
   Attr(double value) : Attr(Scalar(value)) {}        // NOLINT
   Attr(const Scalar& value)                          // NOLINT
-      : kind_(Kind::kScalar), dtype_(value.dtype()), bits_(value.bits()) {}
+      : kind_(Kind::kScalar), dtype_(value.dtype()), bits_(value.bits()) {
+    if (value.IsComplex()) BoxComplex(value);
+  }
   Attr(DType value) : Attr(Kind::kDType, static_cast<uint64_t>(value)) {}  // NOLINT
   Attr(const char* value) : Attr(std::string(value)) {}                    // NOLINT
   Attr(std::string value);                                                 // NOLINT
@@ -74,6 +76,8 @@ class HAMMOCK_API Attr {
   Scalar scalar() const {
     if (kind_ != Kind::kScalar) [[unlikely]]
       ThrowWrongKind(Kind::kScalar);
+    if (IsBoxed()) [[unlikely]]
+      return BoxedScalar();
     return Scalar::FromBits(dtype_, bits_);
   }
   bool boolean() const { return scalar().ToBool(); }
@@ -112,7 +116,11 @@ class HAMMOCK_API Attr {
  private:
   struct Box;
   Attr(Kind kind, uint64_t bits) : kind_(kind), bits_(bits) {}
-  bool IsBoxed() const { return kind_ >= Kind::kString; }
+  bool IsBoxed() const {
+    return kind_ >= Kind::kString || dtype_ == DType::kC64 || dtype_ == DType::kC128;
+  }
+  void BoxComplex(const Scalar& value);
+  Scalar BoxedScalar() const;
   const Box& box() const;
   uint64_t* WriteBoxedBytes(uint64_t* out) const;
   void AddReference();
@@ -122,7 +130,7 @@ class HAMMOCK_API Attr {
 
   Kind kind_;
   DType dtype_ = DType::kBool;  // of a scalar
-  uint64_t bits_;               // a scalar's bits, a dtype, or a pointer to a shared Box
+  uint64_t bits_;               // a real scalar's bits, a dtype, or a pointer to a shared Box
 };
 static_assert(sizeof(Attr) == 16);
 

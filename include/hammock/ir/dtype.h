@@ -1,6 +1,7 @@
 #pragma once
 /// Element types. Every fact of a dtype stands in one table, `InfoOf`.
 
+#include <complex>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -26,9 +27,9 @@ enum class DType : uint8_t {
   kBF16 = 10,
   kF32 = 11,
   kF64 = 12,
+  kC64 = 13,   ///< two f32, the real part first
+  kC128 = 14,  ///< two f64
   // Reserved: named, sized, and refused by every op.
-  kC64 = 13,
-  kC128 = 14,
   kF8E4M3 = 15,
   kF8E5M2 = 16,
   kI4 = 17,
@@ -57,9 +58,10 @@ inline std::string_view NameOf(DType dtype) { return InfoOf(dtype).name; }
 /// "f32"
 HAMMOCK_API std::ostream& operator<<(std::ostream& os, DType dtype);
 inline bool IsFloat(DType dtype) { return InfoOf(dtype).kind == DTypeKind::kFloat; }
-inline bool IsSigned(DType dtype) {
-  return InfoOf(dtype).kind == DTypeKind::kSigned || IsFloat(dtype);
-}
+inline bool IsComplex(DType dtype) { return InfoOf(dtype).kind == DTypeKind::kComplex; }
+/// Floats and complex numbers: what has a gradient.
+inline bool IsFloatOrComplex(DType dtype) { return InfoOf(dtype).kind >= DTypeKind::kFloat; }
+inline bool IsSigned(DType dtype) { return InfoOf(dtype).kind >= DTypeKind::kSigned; }
 /// bool counts as integral, as in PyTorch's `isIntegralType(t, includeBool=true)`.
 inline bool IsIntegral(DType dtype) { return InfoOf(dtype).kind <= DTypeKind::kSigned; }
 /// Bytes of `count` elements; sub-byte types are packed.
@@ -72,12 +74,23 @@ HAMMOCK_API std::optional<DType> DTypeFromName(std::string_view name);
 HAMMOCK_API DType PromoteTypes(DType a, DType b);
 
 inline constexpr DType kDefaultFloat = DType::kF32;
+inline constexpr DType kDefaultComplex = DType::kC64;
+
+/// The dtype of the parts of a complex one; any other itself.
+inline DType RealOf(DType dtype) {
+  return dtype == DType::kC64 ? DType::kF32 : dtype == DType::kC128 ? DType::kF64 : dtype;
+}
+/// The complex dtype that holds every value of a dtype, as nearly as there is one.
+inline DType ComplexOf(DType dtype) {
+  return RealOf(dtype) == DType::kF64 ? DType::kC128 : DType::kC64;
+}
 
 // What users write.
 inline constexpr DType boolean = DType::kBool;
 inline constexpr DType u8 = DType::kU8, u16 = DType::kU16, u32 = DType::kU32, u64 = DType::kU64;
 inline constexpr DType i8 = DType::kI8, i16 = DType::kI16, i32 = DType::kI32, i64 = DType::kI64;
 inline constexpr DType f16 = DType::kF16, bf16 = DType::kBF16, f32 = DType::kF32, f64 = DType::kF64;
+inline constexpr DType c64 = DType::kC64, c128 = DType::kC128;
 
 /// DTypeOf<T>: the dtype of a C++ element type.
 template <class T>
@@ -100,6 +113,8 @@ HAMMOCK_DTYPE_OF(Half, kF16)
 HAMMOCK_DTYPE_OF(BFloat16, kBF16)
 HAMMOCK_DTYPE_OF(float, kF32)
 HAMMOCK_DTYPE_OF(double, kF64)
+HAMMOCK_DTYPE_OF(std::complex<float>, kC64)
+HAMMOCK_DTYPE_OF(std::complex<double>, kC128)
 #undef HAMMOCK_DTYPE_OF
 template <class T>
 inline constexpr DType DTypeOf = DTypeOfT<T>::value;

@@ -157,8 +157,13 @@ struct OpDef {
   bool keeps_layout = false;
   ScalarFn scalar = ScalarFn::kNone;  ///< elementwise primitives
   ExpandFn expand = nullptr;          ///< composites
-  VjpFn vjp = nullptr;                ///< a composite without one is expanded under grad
-  bool can_fail = false;              ///< execution may raise (index checks, custom calls)
+  /// The op where operands or results are complex, in ops on their parts (`real`, `imag`,
+  /// `complex`; split_complex.h). A primitive without one refuses complex operands unless
+  /// `takes_complex` says that it runs on them as they are.
+  ExpandFn complex = nullptr;
+  bool takes_complex = false;
+  VjpFn vjp = nullptr;    ///< a composite without one is expanded under grad
+  bool can_fail = false;  ///< execution may raise (index checks, custom calls)
   int num_outputs = 1;
   /// Arithmetic on elements, in simple operations. Without one it is that of a composite's
   /// expansion, by ScalarFnInfo::cost that of an elementwise primitive, and 0 for other ops.

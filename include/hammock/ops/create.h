@@ -86,9 +86,11 @@ class HAMMOCK_API TensorLiteral {
  public:
   template <class T>
   requires std::is_arithmetic_v<T> || std::same_as<T, Half> || std::same_as<T, BFloat16>
-  TensorLiteral(T value) : value_(value) {}                   // NOLINT
-  TensorLiteral(const Scalar& value) : value_(value) {}       // NOLINT
-  TensorLiteral(std::initializer_list<TensorLiteral> items);  // NOLINT
+  TensorLiteral(T value) : value_(value) {}  // NOLINT
+  template <std::floating_point T>
+  TensorLiteral(const std::complex<T>& value) : value_(value) {}  // NOLINT
+  TensorLiteral(const Scalar& value) : value_(value) {}           // NOLINT
+  TensorLiteral(std::initializer_list<TensorLiteral> items);      // NOLINT
 
  private:
   friend class LiteralReader;
@@ -97,8 +99,8 @@ class HAMMOCK_API TensorLiteral {
   std::vector<TensorLiteral> items_;
 };
 
-/// `tensor({{1, 2}, {3, 4.5}})`: all bools give bool, integers i64, and one float makes all f32, as
-/// in Python. ValueError where rows differ in length.
+/// `tensor({{1, 2}, {3, 4.5}})`: all bools give bool, integers i64, one float makes all f32 and
+/// one complex number all c64, as in Python. ValueError where rows differ in length.
 HAMMOCK_API Tensor tensor(std::initializer_list<TensorLiteral> values,
                           std::optional<DType> dtype = std::nullopt,
                           const Device& device = Device(), HAMMOCK_AT);

@@ -68,6 +68,13 @@ HAMMOCK_API Tensor round(const Tensor& self, int64_t decimals, HAMMOCK_AT);
 /// One where `self` is positive, zero where it is negative, `values` where it is zero.
 HAMMOCK_API Tensor heaviside(const Tensor& self, const TensorArg& values, HAMMOCK_AT);
 
+/// Complex numbers of real parts, which have one floating dtype; they broadcast.
+HAMMOCK_API Tensor complex(const Tensor& real, const Tensor& imag, HAMMOCK_AT);
+/// abs * (cos(angle) + i sin(angle))
+HAMMOCK_API Tensor polar(const Tensor& abs, const Tensor& angle, HAMMOCK_AT);
+/// The last two dims exchanged, and conjugated.
+HAMMOCK_API Tensor adjoint(const Tensor& self, HAMMOCK_AT);
+
 /// NaN stays; an absent bound does not bind; where they cross, `max` wins.
 HAMMOCK_API Tensor clamp(const Tensor& self, const std::optional<TensorArg>& min = std::nullopt,
                          const std::optional<TensorArg>& max = std::nullopt, HAMMOCK_AT);

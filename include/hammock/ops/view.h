@@ -41,6 +41,14 @@ HAMMOCK_API Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_
 HAMMOCK_API Tensor select(const Tensor& self, int64_t dim, int64_t index, HAMMOCK_AT);
 HAMMOCK_API Tensor diagonal(const Tensor& self, int64_t offset = 0, int64_t dim1 = 0,
                             int64_t dim2 = 1, HAMMOCK_AT);
+/// The real part of complex numbers; real numbers themselves.
+HAMMOCK_API Tensor real(const Tensor& self, HAMMOCK_AT);
+/// The imaginary part of complex numbers; TypeError for real ones.
+HAMMOCK_API Tensor imag(const Tensor& self, HAMMOCK_AT);
+/// Complex numbers as pairs along a new last dim.
+HAMMOCK_API Tensor view_as_real(const Tensor& self, HAMMOCK_AT);
+/// Pairs along the last dim, which has stride 1 and all others even ones, as complex numbers.
+HAMMOCK_API Tensor view_as_complex(const Tensor& self, HAMMOCK_AT);
 HAMMOCK_API Tensor unfold_dim(const Tensor& self, int64_t dimension, int64_t size, int64_t step,
                               HAMMOCK_AT);
 HAMMOCK_API Tensor as_strided(const Tensor& self, const Dims& size, const Dims& stride,

@@ -118,8 +118,7 @@ void Program::PrepareCommands() {
   }
   if (config::Get<kWaitForCode>()) KernelCode::WaitFor(codes);
 #ifndef NDEBUG
-  BufferMap<int64_t> sizes;
-  for (const compiler::BufferType& type : schedule_->buffers) sizes.push_back(type.numel());
+  const BufferMap<int64_t> sizes = compiler::BytesOf(*schedule_);
   for (const compiler::Command& command : schedule_->commands) {
     if (command.launch.kernel) CheckBounds(command.launch, sizes);
   }
@@ -168,10 +167,9 @@ Program::Program(std::shared_ptr<const SizedProgram> sized, const std::vector<in
   Finish(bytes);
 #ifndef NDEBUG
   const compiler::ScheduledGraph at = AtOwnSizes();
-  BufferMap<int64_t> elements;
-  for (const compiler::BufferType& type : at.schedule.buffers) elements.push_back(type.numel());
+  const BufferMap<int64_t> at_sizes = compiler::BytesOf(at.schedule);
   for (const compiler::Command& command : at.schedule.commands) {
-    if (command.launch.kernel) CheckBounds(command.launch, elements);
+    if (command.launch.kernel) CheckBounds(command.launch, at_sizes);
   }
 #endif
 }

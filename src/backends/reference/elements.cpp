@@ -9,7 +9,7 @@ namespace hammock::reference {
 
 template <class Wide>
 void Load(const HostTensor& tensor, int64_t first, int64_t count, Wide* out) {
-  VisitDType(tensor.dtype(), [&](auto zero) {
+  VisitElement(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
     // Bytes of a bool other than 0 and 1 may come from outside; they read as true.
     using Stored = std::conditional_t<std::same_as<T, bool>, uint8_t, T>;
@@ -20,7 +20,7 @@ void Load(const HostTensor& tensor, int64_t first, int64_t count, Wide* out) {
 
 template <class Wide>
 void Store(const Wide* in, int64_t count, HostTensor& tensor, int64_t first) {
-  VisitDType(tensor.dtype(), [&](auto zero) {
+  VisitElement(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* out = static_cast<T*>(tensor.mutable_data()) + first;
     for (int64_t i = 0; i < count; ++i) out[i] = Convert<T>(in[i]);
@@ -30,6 +30,8 @@ void Store(const Wide* in, int64_t count, HostTensor& tensor, int64_t first) {
 template void Load(const HostTensor&, int64_t, int64_t, double*);
 template void Load(const HostTensor&, int64_t, int64_t, int64_t*);
 template void Load(const HostTensor&, int64_t, int64_t, uint64_t*);
+template void Load(const HostTensor&, int64_t, int64_t, std::complex<double>*);
+template void Store(const std::complex<double>*, int64_t, HostTensor&, int64_t);
 template void Store(const double*, int64_t, HostTensor&, int64_t);
 template void Store(const int64_t*, int64_t, HostTensor&, int64_t);
 template void Store(const uint64_t*, int64_t, HostTensor&, int64_t);
@@ -86,6 +88,8 @@ void CopyStrided(const Dims& sizes, const HostTensor& from, const Strided& from_
       return copy(std::integral_constant<int, 4>());
     case 8:
       return copy(std::integral_constant<int, 8>());
+    case 16:
+      return copy(std::integral_constant<int, 16>());
     default:
       Throw<NotSupported>(ErrorCode::kNotSupported, "dtype {} is reserved", NameOf(from.dtype()));
   }

@@ -441,7 +441,28 @@ void RunBitcast(KernelCall& call) {
   call.out[0] = HostTensor(call.node.type(), call.in[0]->storage());
 }
 
-constexpr KernelEntry kKernels[] = {{&ops::kCast, RunCast}, {&ops::kBitcast, RunBitcast}};
+/// The parts of complex numbers as a tensor of twice as many real ones.
+HostTensor AsPairs(const HostTensor& tensor) {
+  return HostTensor(Shape(RealOf(tensor.dtype()), {2 * tensor.numel()}), tensor.storage());
+}
+
+void RunComplex(KernelCall& call) {
+  HostTensor out = AsPairs(call.NewResult());
+  const Dims count = {call.node.type().numel()};
+  for (int part : {0, 1}) CopyStrided(count, *call.in[part], {0, {1}}, out, {part, {2}});
+}
+
+template <int kPart>
+void RunPart(KernelCall& call) {
+  HostTensor& out = call.NewResult();
+  CopyStrided({out.numel()}, AsPairs(*call.in[0]), {kPart, {2}}, out, {0, {1}});
+}
+
+constexpr KernelEntry kKernels[] = {{&ops::kCast, RunCast},
+                                    {&ops::kBitcast, RunBitcast},
+                                    {&ops::kComplex, RunComplex},
+                                    {&ops::kReal, RunPart<0>},
+                                    {&ops::kImag, RunPart<1>}};
 
 }  // namespace
 

@@ -30,7 +30,7 @@ struct KernelEntry {
   Kernel run;
 };
 
-std::span<const KernelEntry> ElementwiseKernels();  ///< cast and bitcast
+std::span<const KernelEntry> ElementwiseKernels();  ///< cast, bitcast and complex
 std::span<const KernelEntry> GenerateKernels();
 std::span<const KernelEntry> ShapeKernels();
 std::span<const KernelEntry> ReduceKernels();

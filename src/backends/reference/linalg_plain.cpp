@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "backends/reference/linalg.h"
@@ -15,8 +16,9 @@ namespace {
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr int kMaxSweeps = 100;
 
-std::vector<double> Transposed(const double* a, int64_t m, int64_t n) {
-  std::vector<double> result(m * n);
+template <class T>
+std::vector<T> Transposed(const T* a, int64_t m, int64_t n) {
+  std::vector<T> result(m * n);
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) result[j * m + i] = a[i * n + j];
   }
@@ -36,17 +38,44 @@ Rotation Diagonalizing(double p, double q, double g) {
 }
 
 /// Rotates `count` pairs of elements that lie `stride` apart.
-void Rotate(double* x, double* y, int64_t count, int64_t stride, Rotation by) {
+template <class T>
+void Rotate(T* x, T* y, int64_t count, int64_t stride, Rotation by) {
   for (int64_t i = 0; i < count * stride; i += stride) {
-    double a = x[i], b = y[i];
+    T a = x[i], b = y[i];
     x[i] = by.cosine * a - by.sine * b;
     y[i] = by.sine * a + by.cosine * b;
   }
 }
 
-double Dot(const double* x, const double* y, int64_t count) {
-  return std::inner_product(x, x + count, y, 0.0);
+/// The second one is conjugated.
+template <class T>
+T Dot(const T* x, const T* y, int64_t count) {
+  T sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += x[i] * Conjugate(y[i]);
+  return sum;
 }
+
+template <class T>
+double SquaredNorm(const T* x, int64_t count) {
+  return std::real(Dot(x, x, count));
+}
+
+/// x / |x|, which makes a product with its conjugate real.
+double PhaseOf(double) { return 1; }  // signs are the rotation's
+Complex PhaseOf(const Complex& x) { return x / std::abs(x); }
+double WithoutPhase(double x) { return x; }
+double WithoutPhase(const Complex& x) { return std::abs(x); }
+
+template <class T>
+void Scale(T* x, int64_t count, int64_t stride, const T& by) {
+  if constexpr (std::is_same_v<T, Complex>) {
+    for (int64_t i = 0; i < count * stride; i += stride) x[i] *= by;
+  }
+}
+
+/// What LAPACK compares pivots by.
+double PivotSize(double x) { return std::abs(x); }
+double PivotSize(const Complex& x) { return std::abs(x.real()) + std::abs(x.imag()); }
 
 /// Positions of `values` in ascending or descending order.
 std::vector<int64_t> Order(const std::vector<double>& values, bool descending) {
@@ -59,10 +88,11 @@ std::vector<int64_t> Order(const std::vector<double>& values, bool descending) {
 }
 
 /// The orthonormal rows basis[first..count) that `first` orthonormal rows of length `size` lack.
-void CompleteBasis(double* basis, int64_t first, int64_t count, int64_t size) {
+template <class T>
+void CompleteBasis(T* basis, int64_t first, int64_t count, int64_t size) {
   if (first == count) return;
-  std::vector<double> columns = Transposed(basis, first, size);
-  std::vector<double> q(size * size), r(size * first);
+  std::vector<T> columns = Transposed(basis, first, size);
+  std::vector<T> q(size * size), r(size * first);
   Qr(columns.data(), size, first, size, q.data(), r.data());
   for (int64_t i = first; i < count; ++i) {
     for (int64_t j = 0; j < size; ++j) basis[i * size + j] = q[j * size + i];
@@ -70,16 +100,21 @@ void CompleteBasis(double* basis, int64_t first, int64_t count, int64_t size) {
 }
 
 /// Singular values of the n rows of w (of length m >= n), which become orthogonal; `v` takes part.
-bool OrthogonalizeRows(double* w, double* v, int64_t n, int64_t m) {
+template <class T>
+bool OrthogonalizeRows(T* w, T* v, int64_t n, int64_t m) {
   for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
     bool rotated = false;
     for (int64_t p = 0; p < n; ++p) {
       for (int64_t q = p + 1; q < n; ++q) {
-        double *x = w + p * m, *y = w + q * m;
-        double xx = Dot(x, x, m), yy = Dot(y, y, m), xy = Dot(x, y, m);
+        T *x = w + p * m, *y = w + q * m;
+        double xx = SquaredNorm(x, m), yy = SquaredNorm(y, m);
+        const T product = Dot(x, y, m);
+        const double xy = WithoutPhase(product);
         if (std::abs(xy) <= kEpsilon * static_cast<double>(m) * std::sqrt(xx * yy)) continue;
         rotated = true;
         Rotation rotation = Diagonalizing(xx, yy, xy);
+        Scale(y, m, 1, T(PhaseOf(product)));
+        Scale(v + q * n, n, 1, T(PhaseOf(product)));
         Rotate(x, y, m, 1, rotation);
         Rotate(v + p * n, v + q * n, n, 1, rotation);
       }
@@ -90,19 +125,19 @@ bool OrthogonalizeRows(double* w, double* v, int64_t n, int64_t m) {
 }
 
 /// For m >= n: ut[columns of u, m], s[n], vt[n, n].
-bool TallSvd(const double* a, int64_t m, int64_t n, int64_t columns, double* ut, double* s,
-             double* vt) {
-  std::vector<double> w = Transposed(a, m, n), v(n * n);
+template <class T>
+bool TallSvd(const T* a, int64_t m, int64_t n, int64_t columns, T* ut, double* s, T* vt) {
+  std::vector<T> w = Transposed(a, m, n), v(n * n);
   for (int64_t i = 0; i < n; ++i) v[i * n + i] = 1;
   if (!OrthogonalizeRows(w.data(), v.data(), n, m)) return false;
   std::vector<double> norms(n);
-  for (int64_t i = 0; i < n; ++i) norms[i] = std::sqrt(Dot(&w[i * m], &w[i * m], m));
+  for (int64_t i = 0; i < n; ++i) norms[i] = std::sqrt(SquaredNorm(&w[i * m], m));
   std::vector<int64_t> order = Order(norms, true);
   int64_t rank = 0;
   for (int64_t i = 0; i < n; ++i) {
     int64_t from = order[i];
     s[i] = norms[from];
-    std::copy_n(&v[from * n], n, vt + i * n);
+    for (int64_t j = 0; j < n; ++j) vt[i * n + j] = Conjugate(v[from * n + j]);
     // The direction of a vector of rounding errors means nothing.
     if (s[i] <= s[0] * kEpsilon * static_cast<double>(m)) continue;
     for (int64_t j = 0; j < m; ++j) ut[i * m + j] = w[from * m + j] / s[i];
@@ -114,79 +149,91 @@ bool TallSvd(const double* a, int64_t m, int64_t n, int64_t columns, double* ut,
 
 }  // namespace
 
-int64_t Cholesky(double* a, int64_t n) {
+template <class T>
+int64_t Cholesky(T* a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j <= i; ++j) {
-      double rest = a[i * n + j] - Dot(a + i * n, a + j * n, j);
-      if (i == j && !(rest > 0)) return i + 1;
-      a[i * n + j] = i == j ? std::sqrt(rest) : rest / a[j * n + j];
+      T rest = a[i * n + j] - Dot(a + i * n, a + j * n, j);
+      if (i == j && !(std::real(rest) > 0)) return i + 1;
+      a[i * n + j] = i == j ? T(std::sqrt(std::real(rest))) : rest / a[j * n + j];
     }
-    std::fill(a + i * n + i + 1, a + (i + 1) * n, 0.0);
+    std::fill(a + i * n + i + 1, a + (i + 1) * n, T(0));
   }
   return 0;
 }
 
-void Lu(double* a, int64_t m, int64_t n, int32_t* pivots) {
+template <class T>
+void Lu(T* a, int64_t m, int64_t n, int32_t* pivots) {
   for (int64_t step = 0; step < std::min(m, n); ++step) {
     int64_t best = step;
     for (int64_t i = step + 1; i < m; ++i) {
-      if (std::abs(a[i * n + step]) > std::abs(a[best * n + step])) best = i;
+      if (PivotSize(a[i * n + step]) > PivotSize(a[best * n + step])) best = i;
     }
     pivots[step] = static_cast<int32_t>(best + 1);
     if (best != step) std::swap_ranges(a + step * n, a + (step + 1) * n, a + best * n);
-    double pivot = a[step * n + step];
-    if (pivot == 0) continue;
+    T pivot = a[step * n + step];
+    if (pivot == T(0)) continue;
     for (int64_t i = step + 1; i < m; ++i) {
-      double factor = a[i * n + step] /= pivot;
+      T factor = a[i * n + step] /= pivot;
       for (int64_t j = step + 1; j < n; ++j) a[i * n + j] -= factor * a[step * n + j];
     }
   }
 }
 
-void Qr(double* a, int64_t m, int64_t n, int64_t columns, double* q, double* r) {
+template <class T>
+void Qr(T* a, int64_t m, int64_t n, int64_t columns, T* q, T* r) {
   int64_t k = std::min(m, n);
-  std::vector<double> scales(k);
-  // H = I - scale * v * v.T with v[step] = 1; the rest of v is kept below the diagonal.
-  auto reflect = [&](int64_t step, double* matrix, int64_t width, int64_t first) {
+  std::vector<T> scales(k);
+  // H = I - scale * v * v.H with v[step] = 1; the rest of v is kept below the diagonal.
+  auto reflect = [&](int64_t step, T scale, T* matrix, int64_t width, int64_t first) {
     for (int64_t j = first; j < width; ++j) {
-      double sum = matrix[step * width + j];
-      for (int64_t i = step + 1; i < m; ++i) sum += a[i * n + step] * matrix[i * width + j];
-      sum *= scales[step];
+      T sum = matrix[step * width + j];
+      for (int64_t i = step + 1; i < m; ++i) {
+        sum += Conjugate(a[i * n + step]) * matrix[i * width + j];
+      }
+      sum *= scale;
       matrix[step * width + j] -= sum;
       for (int64_t i = step + 1; i < m; ++i) matrix[i * width + j] -= sum * a[i * n + step];
     }
   };
   for (int64_t step = 0; step < k; ++step) {
-    double head = a[step * n + step], tail = 0;
-    for (int64_t i = step + 1; i < m; ++i) tail = std::hypot(tail, a[i * n + step]);
-    if (tail == 0) continue;
-    double norm = -std::copysign(std::hypot(head, tail), head);
+    const T head = a[step * n + step];
+    double tail = 0;
+    for (int64_t i = step + 1; i < m; ++i) tail = std::hypot(tail, std::abs(a[i * n + step]));
+    if (tail == 0 && std::imag(head) == 0) continue;
+    double norm = -std::copysign(std::hypot(std::abs(head), tail), std::real(head));
     scales[step] = (norm - head) / norm;
     for (int64_t i = step + 1; i < m; ++i) a[i * n + step] /= head - norm;
-    reflect(step, a, n, step + 1);
+    reflect(step, Conjugate(scales[step]), a, n, step + 1);
     a[step * n + step] = norm;
   }
   for (int64_t i = 0; i < columns; ++i) {
-    for (int64_t j = 0; j < n; ++j) r[i * n + j] = j >= i ? a[i * n + j] : 0;
+    for (int64_t j = 0; j < n; ++j) r[i * n + j] = j >= i ? a[i * n + j] : T(0);
   }
-  std::fill(q, q + m * columns, 0.0);
+  std::fill(q, q + m * columns, T(0));
   for (int64_t i = 0; i < columns; ++i) q[i * columns + i] = 1;
-  for (int64_t step = k; step-- > 0;) reflect(step, q, columns, 0);
+  for (int64_t step = k; step-- > 0;) reflect(step, scales[step], q, columns, 0);
 }
 
-bool Eigh(double* a, int64_t n, double* values) {
-  std::vector<double> vectors(n * n);  // as rows
+template <class T>
+bool Eigh(T* a, int64_t n, double* values) {
+  std::vector<T> vectors(n * n);  // as rows
   for (int64_t i = 0; i < n; ++i) vectors[i * n + i] = 1;
-  double small = std::sqrt(Dot(a, a, n * n)) * kEpsilon / 64;
+  double small = std::sqrt(SquaredNorm(a, n * n)) * kEpsilon / 64;
   bool converged = n < 2;
   for (int sweep = 0; sweep < kMaxSweeps && !converged; ++sweep) {
     converged = true;
     for (int64_t p = 0; p < n; ++p) {
       for (int64_t q = p + 1; q < n; ++q) {
-        double off = a[p * n + q];
+        const T off = a[p * n + q];
         if (std::abs(off) <= small) continue;
         converged = false;
-        Rotation rotation = Diagonalizing(a[p * n + p], a[q * n + q], off);
+        Rotation rotation =
+            Diagonalizing(std::real(a[p * n + p]), std::real(a[q * n + q]), WithoutPhase(off));
+        const T phase = PhaseOf(off);
+        Scale(a + q, n, n, Conjugate(phase));
+        Scale(a + q * n, n, 1, phase);
+        Scale(&vectors[q * n], n, 1, Conjugate(phase));
         Rotate(a + p, a + q, n, n, rotation);          // columns
         Rotate(a + p * n, a + q * n, n, 1, rotation);  // rows
         a[p * n + q] = a[q * n + p] = 0;
@@ -195,7 +242,7 @@ bool Eigh(double* a, int64_t n, double* values) {
     }
   }
   std::vector<double> diagonal(n);
-  for (int64_t i = 0; i < n; ++i) diagonal[i] = a[i * n + i];
+  for (int64_t i = 0; i < n; ++i) diagonal[i] = std::real(a[i * n + i]);
   std::vector<int64_t> order = Order(diagonal, false);
   for (int64_t i = 0; i < n; ++i) {
     values[i] = diagonal[order[i]];
@@ -204,22 +251,33 @@ bool Eigh(double* a, int64_t n, double* values) {
   return converged;
 }
 
-bool Svd(double* a, int64_t m, int64_t n, bool full, double* u, double* s, double* vh) {
+template <class T>
+bool Svd(T* a, int64_t m, int64_t n, bool full, T* u, double* s, T* vh) {
   if (m < n) {
     // a.T = v * s * u.T
     int64_t columns = full ? n : m;
-    std::vector<double> tall = Transposed(a, m, n), ut(m * m);
+    std::vector<T> tall = Transposed(a, m, n), ut(m * m);
     if (!TallSvd(tall.data(), n, m, columns, vh, s, ut.data())) return false;
-    std::vector<double> left = Transposed(ut.data(), m, m);
+    std::vector<T> left = Transposed(ut.data(), m, m);
     std::copy(left.begin(), left.end(), u);
     return true;
   }
   int64_t columns = full ? m : n;
-  std::vector<double> ut(columns * m);
+  std::vector<T> ut(columns * m);
   if (!TallSvd(a, m, n, columns, ut.data(), s, vh)) return false;
-  std::vector<double> left = Transposed(ut.data(), columns, m);
+  std::vector<T> left = Transposed(ut.data(), columns, m);
   std::copy(left.begin(), left.end(), u);
   return true;
 }
+
+#define HAMMOCK_FACTORS_OF(T)                              \
+  template int64_t Cholesky(T*, int64_t);                  \
+  template void Lu(T*, int64_t, int64_t, int32_t*);        \
+  template void Qr(T*, int64_t, int64_t, int64_t, T*, T*); \
+  template bool Eigh(T*, int64_t, double*);                \
+  template bool Svd(T*, int64_t, int64_t, bool, T*, double*, T*);
+HAMMOCK_FACTORS_OF(double)
+HAMMOCK_FACTORS_OF(Complex)
+#undef HAMMOCK_FACTORS_OF
 
 }  // namespace hammock::reference::plain

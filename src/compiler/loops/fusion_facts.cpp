@@ -39,7 +39,8 @@ std::optional<ReduceFn> ReductionOf(const GraphNode& node) {
 bool IsPointwise(const Graph& graph, const GraphNode& node) {
   if (node.op == &ops::kCast) return true;
   if (node.op == &ops::kBitcast) {
-    return InfoOf(node.type().dtype()).bits == InfoOf(graph.TypeOf(node.inputs[0]).dtype()).bits;
+    const DType from = graph.TypeOf(node.inputs[0]).dtype(), to = node.type().dtype();
+    return InfoOf(from).bits == InfoOf(to).bits && !IsComplex(from) && !IsComplex(to);
   }
   if (node.op->scalar == ScalarFn::kNone || !node.op->IsPrimitive()) return false;
   return !DividesIntegers(node.op->scalar, node.type().dtype()) ||
@@ -50,6 +51,8 @@ bool IsView(const GraphNode& node) {
   return node.op == &ops::kReshape || node.op == &ops::kBroadcast || node.op == &ops::kPermute ||
          node.op == &ops::kSlice || node.op == &ops::kFlip;
 }
+
+bool IsPair(const GraphNode& node) { return node.op == &ops::kComplex; }
 
 bool IsGenerated(const GraphNode& node) {
   return node.op == &ops::kConstant || node.op == &ops::kIota;

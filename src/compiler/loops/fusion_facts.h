@@ -14,6 +14,8 @@ std::optional<ReduceFn> ReductionOf(const GraphNode& node);
 bool IsPointwise(const Graph& graph, const GraphNode& node);
 /// Whether its elements are elements of its operand, at indices that are known.
 bool IsView(const GraphNode& node);
+/// Whether it writes two values side by side; a value in memory, whose users read single parts.
+bool IsPair(const GraphNode& node);
 /// Leaves that are computed rather than read.
 bool IsGenerated(const GraphNode& node);
 

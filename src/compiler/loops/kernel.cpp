@@ -153,7 +153,7 @@ std::string ToText(const Launch& launch) {
   return text + ToText(*launch.kernel);
 }
 
-void CheckBounds(const Launch& launch, const BufferMap<int64_t>& sizes) {
+void CheckBounds(const Launch& launch, const BufferMap<int64_t>& bytes) {
   if (launch.rows == 0 || launch.columns == 0) return;
   for (int64_t extent : launch.outer) {
     if (extent == 0) return;
@@ -169,7 +169,7 @@ void CheckBounds(const Launch& launch, const BufferMap<int64_t>& sizes) {
     for (size_t d = 0; d < map.outer.size(); ++d) reach(map.outer[d], launch.outer[d]);
     reach(map.row, launch.rows);
     reach(map.column, launch.columns);
-    int64_t size = sizes[map.buffer];
+    int64_t size = bytes[map.buffer] * 8 / InfoOf(launch.kernel->accesses[i].dtype).bits;
     HAMMOCK_CHECK(low >= 0 && high < size, "a{} reaches from {} to {} in b{} of {} elements\n{}", i,
                   low, high, map.buffer, size, ToText(launch));
   }

@@ -163,8 +163,9 @@ void Fields(Io& io, Launch& launch) {
 
 std::string ToText(const Launch& launch);
 
-/// InternalError that names the access which could leave its buffer; `sizes` are elements.
-void CheckBounds(const Launch& launch, const BufferMap<int64_t>& sizes);
+/// InternalError that names the access which could leave its buffer; `bytes` are those of the
+/// buffers.
+void CheckBounds(const Launch& launch, const BufferMap<int64_t>& bytes);
 
 const char* NameOf(ReduceFn fn);
 

@@ -288,6 +288,10 @@ void KernelBuilder::AddNest(NodeId id) {
       kept[dim] = 1;
       nest.address = Flat(kept, indices);
     }
+  } else if (IsPair(node)) {
+    nest.instr = Value(node.inputs[0], indices);
+    nest.second = Value(node.inputs[1], indices);
+    nest.address.Add(Flat(sizes, indices), 2);
   } else {
     nest.instr = Compute(id, indices);
     nest.address = Flat(sizes, indices);
@@ -342,7 +346,7 @@ int KernelBuilder::EmitLoad(int access, DType dtype) {
 
 int KernelBuilder::FromNest(NodeId node, const Affine& address) {
   Nest& nest = *const_cast<Nest*>(FindNest(node));
-  if (!SameAddress(address, nest.address)) throw DoesNotFit();
+  if (nest.second >= 0 || !SameAddress(address, nest.address)) throw DoesNotFit();
   if (nest.row) return nest.instr;
   if (row_level_) throw DoesNotFit();
   if (nest.stage == stage_) return nest.instr;

@@ -55,6 +55,7 @@ class KernelBuilder {
   struct Nest {
     NodeId node;
     int instr = -1;     // its value
+    int second = -1;    // of a pair, whose parts lie side by side in memory
     int stage = 0;      // which loop computes its elements, or before which a row value is known
     bool row = false;   // one value per row
     Affine address;     // in its own memory

@@ -141,7 +141,7 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
   for (const Nest& nest : nests_) {
     bool in_buffer = stored(nest.node);
     if (!in_buffer && !nest.kept) continue;
-    DType dtype = facts_->graph[nest.node].type().dtype();
+    DType dtype = RealOf(facts_->graph[nest.node].type().dtype());
     Instr store;
     store.kind = Instr::Kind::kStore;
     store.dtype = dtype;
@@ -155,6 +155,14 @@ Launch KernelBuilder::Finish(const std::function<bool(NodeId)>& stored) const {
       accesses.push_back(
           {facts_->BufferOf({nest.node, 0}), dtype, nest.address, {}, Access::Kind::kBuffer});
     }
+    kernel->instrs.push_back(store);
+    if (nest.second < 0) continue;
+    Affine beside = nest.address;
+    beside.offset += 1;
+    store.operands[0] = nest.second;
+    store.access = static_cast<int>(accesses.size());
+    accesses.push_back(
+        {facts_->BufferOf({nest.node, 0}), dtype, beside, {}, Access::Kind::kBuffer});
     kernel->instrs.push_back(store);
   }
 

@@ -69,7 +69,7 @@ class Scheduler {
   bool IsCall(NodeId id) const {
     const GraphNode& node = graph_[id];
     return !IsPointwise(graph_, node) && !IsView(node) && !IsGenerated(node) &&
-           !ReductionOf(node) && node.op != &ops::kInput;
+           !ReductionOf(node) && !IsPair(node) && node.op != &ops::kInput;
   }
 
   /// Whether it is a large permute that moves another dim to the end; of a root whose operand
@@ -112,7 +112,7 @@ class Scheduler {
 
   void NameWhatMustBeInMemory() {
     for (NodeId id : graph_.ids()) {
-      if (ReductionOf(graph_[id])) facts_.is_root[id] = true;
+      if (ReductionOf(graph_[id]) || IsPair(graph_[id])) facts_.is_root[id] = true;
       if (!IsCall(id)) continue;
       for (GraphValue input : graph_[id].inputs) {
         if (input.node) MakeRoot(input);
@@ -195,8 +195,15 @@ class Scheduler {
     for (GraphValue input : graph_[id].inputs) {
       if (input.node) open.needs.push_back(StorageOf(graph_, input).node);
     }
-    command_of_[id] = static_cast<int>(open_.size());
+    // Bits of an input are there before any command, whatever their place in the order.
+    if (!IsBitsOfInput(id)) command_of_[id] = static_cast<int>(open_.size());
     open_.push_back(std::move(open));
+  }
+
+  bool IsBitsOfInput(NodeId id) const {
+    if (!IsBitsInMemory(id)) return false;
+    NodeId storage = StorageOf(graph_, graph_[id].inputs[0]).node;
+    return graph_[storage].op == &ops::kInput || IsBitsOfInput(storage);
   }
 
   void PlaceNest(NodeId id) {
@@ -348,6 +355,12 @@ class Scheduler {
   void ShareBuffers(Schedule& schedule) {
     for (BufferId buffer : schedule.buffers.ids()) schedule.buffer_of.push_back(buffer);
     for (Command& command : schedule.commands) {
+      if (!command.node || !PassesBytesOn(command.node)) continue;
+      BufferId source = schedule.BufferOf(StorageOf(graph_, graph_[command.node].inputs[0]));
+      schedule.buffer_of[command.writes[0]] = source;
+      command.writes.clear();
+    }
+    for (Command& command : schedule.commands) {
       for (BufferId& buffer : command.reads) buffer = schedule.buffer_of[buffer];
       KeepDistinct(command.reads);
       if (command.updates) {
@@ -358,10 +371,6 @@ class Scheduler {
       for (AccessMap& map : command.launch.maps) {
         if (map.buffer) map.buffer = schedule.buffer_of[map.buffer];
       }
-      if (!command.node || !PassesBytesOn(command.node)) continue;
-      BufferId source = schedule.BufferOf(StorageOf(graph_, graph_[command.node].inputs[0]));
-      schedule.buffer_of[command.writes[0]] = source;
-      command.writes.clear();
     }
     std::erase_if(schedule.commands, [&](const Command& command) {
       return command.node && PassesBytesOn(command.node) && !graph_[command.node].op->can_fail;

@@ -11,10 +11,7 @@
 
 namespace hammock {
 
-namespace {
-
-/// The operands are values of `into`.
-std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
+std::vector<GraphValue> ExpandNode(const GraphNode& node, ExpandFn expand, Graph& into) {
   SymbolicScope symbolic;
   // Nodes of a called graph keep their own lines and names.
   bool named = node.op->name()[0] != '_' && node.op != &ops::kCall;
@@ -30,7 +27,7 @@ std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
     operands.push_back(SymbolicTensor(into.TypeOf(node.inputs[i])));
     inliner.Bind(operands.back(), node.inputs[i]);
   }
-  std::vector<Tensor> results = node.op->expand({*node.op, operands, node.attrs, node.types});
+  std::vector<Tensor> results = expand({*node.op, operands, node.attrs, node.types});
   HAMMOCK_CHECK(results.size() == node.types.size(),
                 "{}: the expansion gave {} results instead of {}", node.op->name(), results.size(),
                 node.types.size());
@@ -42,8 +39,6 @@ std::vector<GraphValue> ExpandNode(const GraphNode& node, Graph& into) {
   }
   return values;
 }
-
-}  // namespace
 
 Graph ExpandComposites(Graph graph, const std::function<bool(const Graph&, NodeId)>& keep) {
   for (;;) {  // one level of them after another
@@ -57,7 +52,7 @@ Graph ExpandComposites(Graph graph, const std::function<bool(const Graph&, NodeI
     graph = EditGraph(std::move(graph),
                       [&](GraphEditor& editor, NodeId id, const GraphNode& node) -> Replacement {
                         if (!expands[id]) return std::nullopt;
-                        return ExpandNode(node, editor.graph());
+                        return ExpandNode(node, node.op->expand, editor.graph());
                       });
   }
 }

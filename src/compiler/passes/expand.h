@@ -1,8 +1,10 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "hammock/ir/graph.h"
+#include "hammock/ir/op_def.h"
 
 namespace hammock {
 
@@ -10,5 +12,8 @@ namespace hammock {
 /// Expansions run on symbolic tensors; the new nodes inherit location and origin.
 Graph ExpandComposites(Graph graph,
                        const std::function<bool(const Graph&, NodeId)>& keep = nullptr);
+
+/// What `expand` gives for a node whose operands are values of `into`, added to it.
+std::vector<GraphValue> ExpandNode(const GraphNode& node, ExpandFn expand, Graph& into);
 
 }  // namespace hammock

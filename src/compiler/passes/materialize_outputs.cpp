@@ -1,7 +1,9 @@
 #include "compiler/passes/materialize_outputs.h"
 
 #include <set>
+#include <utility>
 
+#include "compiler/passes/split_complex.h"
 #include "ir/primitives.h"
 
 namespace hammock {
@@ -14,6 +16,22 @@ Graph MaterializeOutputs(Graph graph) {
     bool is_own = op != &ops::kInput && op != &ops::kConstant;
     if (is_own && seen.insert(output).second) continue;
     const GraphNode& source = graph[output.node];
+    if (const Shape type = graph.TypeOf(output); IsComplex(type.dtype())) {
+      const LocationId location = source.location;
+      const NodeId origin = source.origin;
+      std::vector<GraphValue> parts;
+      for (int part : {0, 1}) {
+        parts.push_back(PartInMemory(graph, output, part, location, origin));
+      }
+      output = {graph.Append({.op = &ops::kComplex,
+                              .inputs = std::move(parts),
+                              .attrs = {},
+                              .types = {type},
+                              .location = location,
+                              .origin = origin}),
+                0};
+      continue;
+    }
     GraphNode copy{.op = &ops::kReshape,
                    .inputs = {output},
                    .attrs = {Attr(graph.TypeOf(output).sizes())},

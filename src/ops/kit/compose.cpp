@@ -148,10 +148,10 @@ DType WideFloat(DType dtype) {
   return dtype == DType::kF16 || dtype == DType::kBF16 ? DType::kF32 : dtype;
 }
 
-DType FloatOf(DType dtype) { return IsFloat(dtype) ? dtype : kDefaultFloat; }
+DType FloatOf(DType dtype) { return IsFloatOrComplex(dtype) ? dtype : kDefaultFloat; }
 
 void NeedFloat(const char* op, const Tensor& x) {
-  if (IsFloat(x.dtype())) return;
+  if (IsFloatOrComplex(x.dtype())) return;
   Throw<TypeError>(ErrorCode::kDTypeMismatch,
                    "{}: needs a floating dtype, got {}; pass dtype=f32 or cast it first", op,
                    x.shape().to_string());

@@ -56,7 +56,7 @@ Dims OneDim(int dim, int rank);
 DType WideFloat(DType dtype);
 /// Integers and bool become the default float.
 DType FloatOf(DType dtype);
-/// Refuses integers: "mean: needs a floating dtype, got i64[3]; ...".
+/// Refuses integers, not complex numbers: "mean: needs a floating dtype, got i64[3]; ...".
 void NeedFloat(const char* op, const Tensor& x);
 /// "fliplr: needs at least 2 dims, got f32[3]".
 void NeedRank(const char* op, const Tensor& x, int rank);

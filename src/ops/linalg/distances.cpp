@@ -205,7 +205,7 @@ Tensor cov(const Tensor& self, int64_t correction, const std::optional<Tensor>& 
   if (!w.defined()) {
     Tensor centered = x - sum(x, Dims{1}, true) / static_cast<double>(count);
     double divisor = static_cast<double>(std::max<int64_t>(count - correction, 0));
-    return squeeze(matmul(centered, MatrixTransposed(centered)) / divisor);
+    return squeeze(matmul(centered, MatrixAdjoint(centered)) / divisor);
   }
   if (count == 0) Throw(ErrorCode::kEmptyTensor, "cov: there are no weights to normalise by");
   Tensor total = sum(w, Dims{0});
@@ -218,7 +218,7 @@ Tensor cov(const Tensor& self, int64_t correction, const std::optional<Tensor>& 
   }
   divisor = maximum(divisor, ConstantLike(0, divisor));
   Tensor weighted = centered * w;
-  return squeeze(matmul(Casted(centered, weighted.dtype()), MatrixTransposed(weighted)) / divisor);
+  return squeeze(matmul(Casted(centered, weighted.dtype()), MatrixAdjoint(weighted)) / divisor);
 }
 
 Tensor corrcoef(const Tensor& self, Location at) {

@@ -16,13 +16,14 @@ namespace {
 using Tensors = std::vector<Tensor>;
 
 Tensor T(const Tensor& x) { return MatrixTransposed(x); }
+Tensor H(const Tensor& x) { return MatrixAdjoint(x); }
 Tensor StrictLower(const Tensor& x) { return x - UpperPart(x); }
 Tensor Lower(const Tensor& x) { return T(UpperPart(T(x))); }
 Tensor StrictUpper(const Tensor& x) { return x - Lower(x); }
 
-/// x @ r^-T for an upper triangular r.
-Tensor TimesInverseTransposed(const Tensor& x, const Tensor& r) {
-  return T(SolveTriangular(r, T(x), true, false, false));
+/// x @ r^-H for an upper triangular r.
+Tensor TimesInverseAdjoint(const Tensor& x, const Tensor& r) {
+  return H(SolveTriangular(r, H(x), true, false, false));
 }
 
 /// values[j] - values[i] at (i, j), and 1 on the diagonal.
@@ -53,8 +54,8 @@ Tensor Rowwise(const Tensor& values) {
 
 Tensors SolveTriangularVjp(const VjpCall& c) {
   bool upper = c.attrs[0].boolean(), transpose = c.attrs[1].boolean(), unit = c.attrs[2].boolean();
-  Tensor to_b = SolveTriangular(c.in[0], c.grad(), upper, !transpose, unit);
-  const Tensor& x = c.out[0];
+  Tensor to_b = SolveTriangular(conj(c.in[0]), c.grad(), upper, !transpose, unit);
+  Tensor x = conj(c.out[0]);
   Tensor to_a = transpose ? -matmul(x, T(to_b)) : -matmul(to_b, T(x));
   if (unit) return {upper ? StrictUpper(to_a) : StrictLower(to_a), to_b};
   return {upper ? UpperPart(to_a) : Lower(to_a), to_b};
@@ -62,12 +63,12 @@ Tensors SolveTriangularVjp(const VjpCall& c) {
 
 Tensors CholeskyVjp(const VjpCall& c) {
   bool upper = c.attrs[0].boolean();
-  Tensor l = upper ? T(c.out[0]) : c.out[0], g = upper ? T(c.grad()) : c.grad();
-  Tensor m = matmul(T(l), g);
+  Tensor l = upper ? H(c.out[0]) : c.out[0], g = upper ? H(c.grad()) : c.grad();
+  Tensor m = matmul(H(l), g);
   Tensor half = (Lower(m) + StrictLower(m)) * 0.5;  // the diagonal counts once
-  Tensor left = SolveTriangular(l, half, false, true, false);
-  Tensor both = SolveTriangular(l, T(left), false, true, false);
-  return {(both + T(both)) * 0.5};
+  Tensor left = SolveTriangular(conj(l), half, false, true, false);
+  Tensor both = SolveTriangular(conj(l), H(left), false, true, false);
+  return {(both + H(both)) * 0.5};
 }
 
 Tensors LuVjp(const VjpCall& c) {
@@ -77,10 +78,10 @@ Tensors LuVjp(const VjpCall& c) {
                         "lu_decompose: the gradient needs square matrices, got {}",
                         lu.shape().to_string());
   }
-  Tensor m = StrictLower(matmul(T(UnitLowerPart(lu)), StrictLower(g))) +
-             UpperPart(matmul(UpperPart(g), T(UpperPart(lu))));
-  Tensor left = SolveTriangular(lu, m, false, true, true);
-  Tensor permuted = T(SolveTriangular(lu, T(left), true, false, false));
+  Tensor m = StrictLower(matmul(H(UnitLowerPart(lu)), StrictLower(g))) +
+             UpperPart(matmul(UpperPart(g), H(UpperPart(lu))));
+  Tensor left = SolveTriangular(conj(lu), m, false, true, true);
+  Tensor permuted = H(SolveTriangular(lu, H(left), true, false, false));
   Dims column = rows.sizes();
   column.push_back(1);
   Tensor index = Broadcasted(Reshaped(rows, column), lu.sizes());
@@ -96,17 +97,18 @@ Tensors QrVjp(const VjpCall& c) {
                         "columns than rows, got R of {}",
                         r.shape().to_string());
   }
-  Tensor m = matmul(r, T(c.grads[1])) - matmul(T(c.grads[0]), q);
-  Tensor symmetric = Lower(m) + T(StrictLower(m));
-  return {TimesInverseTransposed(c.grads[0] + matmul(q, symmetric), r)};
+  Tensor m = matmul(r, H(c.grads[1])) - matmul(H(c.grads[0]), q);
+  Tensor symmetric = Lower(m) + H(StrictLower(m));
+  if (IsComplex(m.dtype())) symmetric = (symmetric + H(symmetric)) * 0.5;  // a real diagonal
+  return {TimesInverseAdjoint(c.grads[0] + matmul(q, symmetric), r)};
 }
 
 Tensors EighVjp(const VjpCall& c) {
   const Tensor &values = c.out[0], &vectors = c.out[1];
-  Tensor rotated = matmul(T(vectors), c.grads[1]);
+  Tensor rotated = matmul(H(vectors), c.grads[1]);
   Tensor off = StrictLower(rotated) + StrictUpper(rotated);
-  Tensor inner = Diagonal(c.grads[0]) + off / Gaps(values);
-  return {matmul(matmul(vectors, inner), T(vectors))};
+  Tensor inner = off / Gaps(values) + Diagonal(c.grads[0]);
+  return {matmul(matmul(vectors, inner), H(vectors))};
 }
 
 Tensors SvdVjp(const VjpCall& c) {
@@ -117,22 +119,26 @@ Tensors SvdVjp(const VjpCall& c) {
   auto columns_of = [&](const Tensor& x) { return Sliced(x, rank - 1, 0, k); };
   auto rows_of = [&](const Tensor& x) { return Sliced(x, rank - 2, 0, k); };
   Tensor u = columns_of(c.out[0]), gu = columns_of(c.grads[0]);
-  Tensor v = T(rows_of(c.out[2])), gv = T(rows_of(c.grads[2]));
+  Tensor v = H(rows_of(c.out[2])), gv = H(rows_of(c.grads[2]));
   Tensor squares = s * s;
   Tensor gaps = Gaps(squares);
   auto skew = [&](const Tensor& x, const Tensor& g) {
-    Tensor m = matmul(T(x), g);
-    return (m - T(m)) / gaps;
+    Tensor m = matmul(H(x), g);
+    return (m - H(m)) / gaps;
   };
-  Tensor inner = skew(u, gu) * Rowwise(s) + T(T(skew(v, gv)) * Rowwise(s)) + Diagonal(c.grads[1]);
-  Tensor result = matmul(matmul(u, inner), T(v));
+  Tensor turned = skew(u, gu);
+  Tensor inner = turned * Rowwise(s) + T(T(skew(v, gv)) * Rowwise(s)) + Diagonal(c.grads[1]);
+  if (IsComplex(u.dtype())) {  // both sides may turn together
+    inner = inner + turned * Identity(k, s) / (Rowwise(s) * 2.0);
+  }
+  Tensor result = matmul(matmul(u, inner), H(v));
   if (rows > k) {
     Tensor scaled = gu / Rowwise(s);
-    result = result + matmul(scaled - matmul(u, matmul(T(u), scaled)), T(v));
+    result = result + matmul(scaled - matmul(u, matmul(H(u), scaled)), H(v));
   }
   if (columns > k) {
     Tensor scaled = gv / Rowwise(s);
-    result = result + matmul(u, T(scaled - matmul(v, matmul(T(v), scaled))));
+    result = result + matmul(u, H(scaled - matmul(v, matmul(H(v), scaled))));
   }
   return {result};
 }

@@ -170,9 +170,9 @@ std::tuple<Tensor, Tensor> triangular_solve(const Tensor& self, const Tensor& A,
 Tensor cholesky_solve(const Tensor& self, const Tensor& factor, bool upper, Location at) {
   LocationScope scope(at);
   auto [a, b] = Matched("cholesky_solve", factor, self);
-  // L @ L.T @ X == B, or U.T @ U @ X == B.
-  Tensor y = SolveTriangular(a, b, upper, upper, false);
-  return SolveTriangular(a, y, upper, !upper, false);
+  // L @ L.H @ X == B, or U.H @ U @ X == B.
+  Tensor y = SolveTriangular(upper ? conj(a) : a, b, upper, upper, false);
+  return SolveTriangular(upper ? a : conj(a), y, upper, !upper, false);
 }
 
 Tensor cholesky_inverse(const Tensor& self, bool upper, Location at) {
@@ -232,11 +232,11 @@ Tensor linalg_pinv(const Tensor& self, std::optional<double> atol, std::optional
     auto [values, vectors] = linalg_eigh(self, "L", at);
     Tensor size = abs(values);
     Tensor inverse = SafeReciprocal(values, gt(size, Threshold(self, size, atol, rtol)));
-    return matmul(vectors * Rowwise(inverse), MatrixTransposed(vectors));
+    return matmul(vectors * Rowwise(inverse), MatrixAdjoint(vectors));
   }
   auto [u, s, vh] = linalg_svd(self, false, at);
   Tensor inverse = SafeReciprocal(s, gt(s, Threshold(self, s, atol, rtol)));
-  return matmul(MatrixTransposed(vh) * Rowwise(inverse), MatrixTransposed(u));
+  return matmul(MatrixAdjoint(vh) * Rowwise(inverse), MatrixAdjoint(u));
 }
 
 Tensor pinverse(const Tensor& self, double rcond, Location at) {
@@ -283,7 +283,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   Tensor residuals = none;
   if (rows > columns && full_rank) {
     Tensor rest = matmul(a, x) - b;
-    residuals = sum(rest * rest, Dims{-2});
+    Tensor size = abs(rest);
+    residuals = sum(size * size, Dims{-2});
   }
   bool gives_values = name == "gelsd" || name == "gelss";
   return {vectors ? WithoutLast(x) : x, residuals,

@@ -195,7 +195,7 @@ Tensor vdot(const Tensor& self, const Tensor& other, Location at) {
   if (Autocasted cast(kVdot, at, self, other); cast) return vdot(cast(self), cast(other), at);
   LocationScope scope(at);
   CheckRanks("vdot", self, 1, other, 1);
-  return Product("vdot", self, other);
+  return Product("vdot", conj(self), other);
 }
 
 Tensor outer(const Tensor& self, const Tensor& vec2, Location at) {

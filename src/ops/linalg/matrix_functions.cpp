@@ -38,8 +38,8 @@ std::vector<Tensor> ExpandDet(const ExpandCall& c) {
   return {Parity(lu) * Last(kReduceProd, DiagonalOf(lu.factors))};
 }
 
-/// det(A) * inverse(A).T, the transposed adjugate, which singular matrices have too: their pivots
-/// of zero are replaced by tiny ones, and the adjugate changes by as little.
+/// conj(det(A) * inverse(A).T), the transposed adjugate, which singular matrices have too: their
+/// pivots of zero are replaced by tiny ones, and the adjugate changes by as little.
 std::vector<Tensor> DetVjp(const VjpCall& c) {
   LuFactors lu = LuOf(c.in[0], "");
   int64_t n = c.in[0].size(-1);
@@ -55,7 +55,7 @@ std::vector<Tensor> DetVjp(const VjpCall& c) {
       Casted(eq(rows, CountingAlong(batch.size() + 1, batch.size() + 2, n, rows)), pivots.dtype());
   Tensor lower = SolveTriangular(factors, order, false, false, true);
   Tensor inverse = SolveTriangular(factors, lower, true, false, false);
-  return {Reshaped(c.grad() * det, WithMatrix(batch, 1, 1)) * MatrixTransposed(inverse)};
+  return {Reshaped(c.grad() * conj(det), WithMatrix(batch, 1, 1)) * MatrixAdjoint(inverse)};
 }
 
 void InferDet(const InferCall& c) { c.out.push_back(WithoutMatrix(*c.in[0])); }
@@ -63,11 +63,12 @@ void InferDet(const InferCall& c) { c.out.push_back(WithoutMatrix(*c.in[0])); }
 std::vector<Tensor> ExpandSlogdet(const ExpandCall& c) {
   LuFactors lu = LuOf(c.in[0], "");
   Tensor diagonal = DiagonalOf(lu.factors);
-  return {Parity(lu) * Last(kReduceProd, sign(diagonal)), Last(kReduceSum, log(abs(diagonal)))};
+  return {Parity(lu) * Last(kReduceProd, sgn(diagonal)), Last(kReduceSum, log(abs(diagonal)))};
 }
 
 void InferSlogdet(const InferCall& c) {
-  c.out = {WithoutMatrix(*c.in[0]), WithoutMatrix(*c.in[0])};
+  const Shape type = WithoutMatrix(*c.in[0]);
+  c.out = {type, type.With(RealOf(type.dtype()))};
 }
 
 // ---- Exponential
@@ -94,7 +95,7 @@ Tensor TaylorExp(const Tensor& x) {
 std::vector<Tensor> ExpandMatrixExp(const ExpandCall& c) {
   constexpr int kMostSquarings = 21;
   DType dtype = c.out[0].dtype();
-  Tensor x = Casted(c.in[0], DType::kF64);
+  Tensor x = Casted(c.in[0], IsComplex(dtype) ? DType::kC128 : DType::kF64);
   if (x.numel() == 0) return {c.in[0]};
   int rank = x.dim();
   Tensor columns = Reduce(kReduceSum, abs(x), Dims{rank - 2}, true);
@@ -168,6 +169,7 @@ std::tuple<Tensor, Tensor> slogdet(const Tensor& self, Location at) {
 Tensor logdet(const Tensor& self, Location at) {
   LocationScope scope(at);
   auto [sign, logarithm] = linalg_slogdet(self, at);
+  if (IsComplex(sign.dtype())) return complex(logarithm, angle(sign));
   Tensor negative = lt(sign, ConstantLike(0, sign));
   return where(negative, ConstantLike(std::nan(""), logarithm), logarithm);
 }

@@ -12,7 +12,7 @@ namespace hammock::ops {
 void NeedMatrix(const char* op, const Tensor& x);
 /// As above, and what is not square.
 void NeedSquare(const char* op, const Tensor& x);
-/// As NeedMatrix; the dtype must be f32 or f64.
+/// As NeedMatrix; the dtype must be f32, f64, c64 or c128.
 void NeedFactorable(const char* op, const Tensor& x);
 
 /// The sizes before the last two.
@@ -20,6 +20,8 @@ Dims BatchOf(const Tensor& x);
 Dims WithMatrix(const Dims& batch, int64_t rows, int64_t columns);
 /// The last two dims exchanged.
 Tensor MatrixTransposed(const Tensor& x);
+/// As MatrixTransposed, and conjugated.
+Tensor MatrixAdjoint(const Tensor& x);
 /// x, repeated to have these batch dims.
 Tensor Batched(const Tensor& x, const Dims& batch);
 /// The diagonals: [..., min(rows, columns)].

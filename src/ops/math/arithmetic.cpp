@@ -19,7 +19,6 @@ using namespace ops;  // NOLINT: records and the op writer's kit
 UNARY(abs, kAbs)
 UNARY(neg, kNeg)
 UNARY(sign, kSign)
-UNARY(sgn, kSign)
 UNARY(floor, kFloor)
 UNARY(ceil, kCeil)
 UNARY(trunc, kTrunc)
@@ -119,7 +118,11 @@ DType PromotedDType(const Tensor& a, const Tensor& b) {
 /// be another graph.
 Tensor Scaled(const char* op, const Tensor& self, const Tensor& other, const Scalar& alpha) {
   DType dtype = PromotedDType(self, other);
-  if (alpha.IsFloating() && !IsFloat(dtype)) {
+  if (alpha.IsComplex() && !IsComplex(dtype)) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: alpha {} is complex, but the result is {}", op,
+                     alpha.to_string(), NameOf(dtype));
+  }
+  if (alpha.IsFloating() && !IsFloatOrComplex(dtype)) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch,
                      "{}: alpha {} is not an integer, but the result is {}", op, alpha.to_string(),
                      NameOf(dtype));
@@ -207,12 +210,14 @@ std::vector<Tensor> ExpandPowScalar(const ExpandCall& call) {
   Tensor x = Casted(call.in[0], call.out[0].dtype());
   Scalar exponent = call.attrs[0].scalar();
   double e = exponent.ToDouble();
-  if (x.dtype() == DType::kBool) return {pow(x, Constant(exponent, x.dtype()))};
+  if (x.dtype() == DType::kBool || exponent.imag() != 0) {
+    return {pow(x, Constant(exponent, x.dtype()))};
+  }
   if (e == 0) return {Broadcasted(Constant(1, x.dtype()), call.out[0].sizes())};
   if (e == 1) return {x};
   if (e == 2) return {mul(x, x)};
   if (e == 3) return {mul(mul(x, x), x)};
-  if (IsFloat(x.dtype())) {
+  if (IsFloatOrComplex(x.dtype())) {
     if (e == 0.5) return {sqrt(x)};
     if (e == -0.5) return {rsqrt(x)};
     if (e == -1) return {reciprocal(x)};
@@ -223,13 +228,18 @@ std::vector<Tensor> ExpandPowScalar(const ExpandCall& call) {
 
 /// The slope comes first, as in PyTorch: it may overflow where its product with `g` would not.
 Tensor PowScalarGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
-  double e = call.attrs[0].scalar().ToDouble();
-  return e == 0 ? ZerosLike(x.shape(), g) : g * (pow(x, e - 1) * e);
+  const Scalar exponent = call.attrs[0].scalar();
+  if (exponent.imag() != 0) {
+    const std::complex<double> e = exponent.ToComplex();
+    return g * conj(pow(x, e - 1.0) * e);
+  }
+  double e = exponent.ToDouble();
+  return e == 0 ? ZerosLike(x.shape(), g) : g * conj(pow(x, e - 1) * e);
 }
 
 std::vector<Tensor> ExpandSquare(const ExpandCall& call) { return {mul(call.in[0], call.in[0])}; }
 
-Tensor SquareGrad(const Tensor& g, const Tensor& x, const VjpCall&) { return g * (x * 2.0); }
+Tensor SquareGrad(const Tensor& g, const Tensor& x, const VjpCall&) { return g * conj(x * 2.0); }
 
 }  // namespace
 
@@ -242,7 +252,7 @@ Tensor pow(const Tensor& self, const TensorArg& exponent, Location at) {
   if (exponent.is_tensor()) return ApplyBinary(kPow, at, self, exponent.tensor());
   Scalar e = exponent.scalar();
   DType dtype = ResultType(self, e);
-  if (!IsFloat(dtype) && e.IsInt() && e.ToInt() < 0) {
+  if (!IsFloatOrComplex(dtype) && e.IsInt() && e.ToInt() < 0) {
     Throw(ErrorCode::kValue,
           "pow: integers to negative integer powers are not allowed: {} to the power of {}; cast "
           "to a floating dtype first",
@@ -253,9 +263,12 @@ Tensor pow(const Tensor& self, const TensorArg& exponent, Location at) {
 
 Tensor float_power(const Tensor& self, const TensorArg& exponent, Location at) {
   LocationScope scope(at);
-  Tensor base = Casted(self, DType::kF64);
-  if (!exponent.is_tensor()) return pow(base, exponent.scalar().ToDouble(), at);
-  return pow(base, Casted(exponent.tensor(), DType::kF64), at);
+  auto wide = [](const Tensor& x) {
+    return Casted(x, IsComplex(x.dtype()) ? DType::kC128 : DType::kF64);
+  };
+  if (exponent.is_tensor()) return pow(wide(self), wide(exponent.tensor()), at);
+  const Scalar e = exponent.scalar();
+  return pow(wide(self), e.IsComplex() ? e : Scalar(e.ToDouble()), at);
 }
 
 Tensor ldexp(const Tensor& self, const TensorArg& other, Location at) {
@@ -289,23 +302,12 @@ Tensor rad2deg(const Tensor& self, Location at) {
   return mul(self, Constant(180.0 / std::numbers::pi, FloatOf(self.dtype())), at);
 }
 
-Tensor angle(const Tensor& self, Location at) {
-  LocationScope scope(at);
-  Tensor x = Casted(self, FloatOf(self.dtype()));
-  Tensor half_turn = ConstantLike(std::numbers::pi, x), zero = ConstantLike(0, x);
-  return where(isnan(x), x, where(lt(x, zero), half_turn, zero));
-}
-
 Tensor positive(const Tensor& self, Location) {
   if (self.dtype() == DType::kBool) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "positive: bool is not supported, cast it first");
   }
   return self;
 }
-
-Tensor conj(const Tensor& self, Location) { return self; }
-
-Tensor conj_physical(const Tensor& self, Location) { return self; }
 
 // ---- records
 
@@ -405,14 +407,10 @@ constinit const OpDef kFunctions[] = {
         .doc = "Powers of a number, computed in f64.",
         .call = Box<ScalarSelfFn(float_power)>,
     },
-    UNARY(sgn, "Same as sign, for real numbers."),
     UNARY(frac, "What trunc cuts off."),
     UNARY(deg2rad, "Degrees to radians."),
     UNARY(rad2deg, "Radians to degrees."),
-    UNARY(angle, "pi for negative numbers, else 0."),
     UNARY(positive, "The tensor itself; bool is refused."),
-    UNARY(conj, "The tensor itself, for real numbers."),
-    UNARY(conj_physical, "The tensor itself, for real numbers."),
     BINARY(ldexp, "self * 2 ** other"),
     BINARY(lcm, "Least common multiple."),
     {

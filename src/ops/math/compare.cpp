@@ -3,6 +3,7 @@
 #include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "ir/primitives.h"
+#include "ops/primitives/complex_parts.h"
 #include "ops/primitives/elementwise_kit.h"
 #include "ops/primitives/families.h"
 #include "trace/apply.h"
@@ -39,41 +40,56 @@ Tensor Always(const Tensor& self, bool answer) {
   return Filled(self.sizes(), answer, DType::kBool, self);
 }
 
+/// Refuses complex numbers, which have none.
+void NeedOrder(const char* op, const Tensor& x) {
+  if (!IsComplex(x.dtype())) return;
+  Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: complex numbers have no order: {}", op,
+                   x.shape().to_string());
+}
+
 }  // namespace
 
 Tensor isnan(const Tensor& self, Location at) { return ApplyUnary(kIsNan, at, self); }
 
 Tensor isinf(const Tensor& self, Location at) {
   LocationScope scope(at);
+  if (IsComplex(self.dtype())) return logical_or(isinf(RealPart(self)), isinf(ImagPart(self)));
   if (!IsFloat(self.dtype())) return Always(self, false);
   return eq(abs(self), ConstantLike(kInfinity, self));
 }
 
 Tensor isfinite(const Tensor& self, Location at) {
   LocationScope scope(at);
+  if (IsComplex(self.dtype())) {
+    return logical_and(isfinite(RealPart(self)), isfinite(ImagPart(self)));
+  }
   if (!IsFloat(self.dtype())) return Always(self, true);
   return lt(abs(self), ConstantLike(kInfinity, self));
 }
 
 Tensor isposinf(const Tensor& self, Location at) {
   LocationScope scope(at);
+  NeedOrder("isposinf", self);
   if (!IsFloat(self.dtype())) return Always(self, false);
   return eq(self, ConstantLike(kInfinity, self));
 }
 
 Tensor isneginf(const Tensor& self, Location at) {
   LocationScope scope(at);
+  NeedOrder("isneginf", self);
   if (!IsFloat(self.dtype())) return Always(self, false);
   return eq(self, ConstantLike(-kInfinity, self));
 }
 
 Tensor isreal(const Tensor& self, Location at) {
   LocationScope scope(at);
+  if (IsComplex(self.dtype())) return eq(ImagPart(self), 0.0);
   return Always(self, true);
 }
 
 Tensor signbit(const Tensor& self, Location at) {
   LocationScope scope(at);
+  NeedOrder("signbit", self);
   if (!IsSigned(self.dtype())) return Always(self, false);
   Tensor zero = ConstantLike(0, self);
   // copysign sees the sign of -0 and of NaN, which a comparison does not.
@@ -89,9 +105,7 @@ Tensor where(const Tensor& condition, const TensorArg& self, const TensorArg& ot
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "where: condition is {}, needs bool",
                      condition.shape().to_string());
   }
-  auto number = [](const Scalar& value) {
-    return Lift(value, value.IsFloating() ? kDefaultFloat : value.dtype());
-  };
+  auto number = [](const Scalar& value) { return Lift(value, DTypeOfNumber(value)); };
   Tensor a = self.is_tensor()    ? self.tensor()
              : other.is_tensor() ? AsTensor(self, other.tensor())
                                  : number(self.scalar());
@@ -192,7 +206,7 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
     Throw(ErrorCode::kValue, "isclose: rtol {} and atol {} must not be negative", rtol, atol);
   }
   Tensor close = eq(self, other);
-  if (equal_nan && IsFloat(self.dtype())) {
+  if (equal_nan && IsFloatOrComplex(self.dtype())) {
     close = logical_or(close, logical_and(isnan(self), isnan(other)));
   }
   Tensor a = Casted(self, FloatOf(self.dtype())), b = Casted(other, FloatOf(self.dtype()));

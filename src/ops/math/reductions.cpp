@@ -127,6 +127,10 @@ Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DTyp
 Tensor nansum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype,
               Location at) {
   LocationScope scope(at);
+  if (IsComplex(self.dtype())) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "nansum: complex numbers are not supported: {}",
+                     self.shape().to_string());
+  }
   if (!IsFloat(self.dtype())) return sum(self, dim, keepdim, dtype, at);
   return sum(where(isnan(self), ConstantLike(0, self), self), dim, keepdim, dtype, at);
 }
@@ -134,7 +138,7 @@ Tensor nansum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<D
 Tensor mean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype,
             Location at) {
   LocationScope scope(at);
-  if (!IsFloat(dtype.value_or(self.dtype()))) {
+  if (!IsFloatOrComplex(dtype.value_or(self.dtype()))) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch,
                      "mean: the result needs a floating dtype, got {} for {}; pass dtype=f32",
                      NameOf(dtype.value_or(self.dtype())), self.shape().to_string());

@@ -10,6 +10,7 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/reduce_steps.h"
+#include "ops/primitives/complex_parts.h"
 #include "ops/primitives/families.h"
 #include "trace/autocast.h"
 
@@ -23,28 +24,38 @@ extern const OpDef kDist;
 
 extern const OpDef kVar, kStd, kVarMean, kStdMean, kLogSumExp, kNorm;
 
+/// |x|^2
+Tensor SquareOfSize(const Tensor& x) {
+  if (!IsComplex(x.dtype())) return x * x;
+  Parts parts = PartsOf(x);
+  return parts.real * parts.real + parts.imag * parts.imag;
+}
+
 /// Sum of squared distances from the mean over (count - correction), and the mean with keepdim.
 std::pair<Tensor, Tensor> Moments(const Tensor& x, const Dims& dims, int64_t correction) {
   int64_t count = CountOf(x.sizes(), dims);
   Tensor mean = Reduce(kReduceSum, x, dims, true) / ConstantLike(count, x);
   Tensor distance = x - mean;
-  Tensor squares = Reduce(kReduceSum, distance * distance, dims, true);
-  return {squares / ConstantLike(std::max<int64_t>(count - correction, 0), x), mean};
+  Tensor squares = Reduce(kReduceSum, SquareOfSize(distance), dims, true);
+  return {squares / ConstantLike(std::max<int64_t>(count - correction, 0), squares), mean};
 }
 
 void InferVariance(const InferCall& c) {
-  for (int i = 0; i < c.op.num_outputs; ++i) InferReduced(c, c.in[0]->dtype());
+  InferReduced(c, RealOf(c.in[0]->dtype()));
+  if (c.op.num_outputs == 2) InferReduced(c, c.in[0]->dtype());
 }
 
 std::vector<Tensor> ExpandVariance(const ExpandCall& c) {
   DType dtype = c.out[0].dtype();
   Dims dims(c.attrs[0].ints());
   int64_t correction = c.attrs[1].IsNone() ? 1 : c.attrs[1].integer();
-  auto [variance, mean] = Moments(Casted(c.in[0], WideFloat(dtype)), dims, correction);
+  auto [variance, mean] = Moments(Casted(c.in[0], WideFloat(c.in[0].dtype())), dims, correction);
   bool root = &c.op == &kStd || &c.op == &kStdMean;
   Tensor first = root ? sqrt(variance) : variance;
   std::vector<Tensor> results{Reshaped(Casted(first, dtype), c.out[0].sizes())};
-  if (c.op.num_outputs == 2) results.push_back(Reshaped(Casted(mean, dtype), c.out[1].sizes()));
+  if (c.op.num_outputs == 2) {
+    results.push_back(Reshaped(Casted(mean, c.out[1].dtype()), c.out[1].sizes()));
+  }
   return results;
 }
 
@@ -99,14 +110,19 @@ std::vector<Tensor> LogSumExpVjp(const VjpCall& c) {
 
 void InferNorm(const InferCall& c) {
   const Shape& self = *c.in[0];
-  DType dtype = c.attrs[3].IsNone() ? self.dtype() : c.attrs[3].dtype();
+  DType dtype = RealOf(c.attrs[3].IsNone() ? self.dtype() : c.attrs[3].dtype());
   c.out.push_back(
       Shape(dtype, ReducedSizes(self.sizes(), Dims(c.attrs[1].ints()), c.attrs[2].boolean())));
 }
 
+/// The operand of a norm in the precision of its result.
+Tensor WideOperand(const Tensor& x, DType result) {
+  return Casted(x, IsComplex(x.dtype()) ? ComplexOf(result) : WideFloat(result));
+}
+
 std::vector<Tensor> ExpandNorm(const ExpandCall& c) {
   DType dtype = c.out[0].dtype();
-  Tensor x = Casted(c.in[0], WideFloat(dtype));
+  Tensor x = WideOperand(c.in[0], dtype);
   double p = c.attrs[0].real();
   Dims dims(c.attrs[1].ints());
   bool keepdim = c.attrs[2].boolean();
@@ -117,14 +133,14 @@ std::vector<Tensor> ExpandNorm(const ExpandCall& c) {
   } else if (p == -std::numeric_limits<double>::infinity()) {
     result = Reduce(kReduceMin, size, dims, keepdim);
   } else if (p == 0) {
-    result = Reduce(kReduceSum, Casted(ne(x, ConstantLike(0, x)), x.dtype()), dims, keepdim);
+    result = Reduce(kReduceSum, Casted(ne(x, ConstantLike(0, x)), size.dtype()), dims, keepdim);
   } else if (p == 1) {
     result = Reduce(kReduceSum, size, dims, keepdim);
   } else if (p == 2) {
-    result = sqrt(Reduce(kReduceSum, x * x, dims, keepdim));
+    result = sqrt(Reduce(kReduceSum, SquareOfSize(x), dims, keepdim));
   } else {
-    Tensor total = Reduce(kReduceSum, pow(size, ConstantLike(p, x)), dims, keepdim);
-    result = pow(total, ConstantLike(1.0 / p, x));
+    Tensor total = Reduce(kReduceSum, pow(size, ConstantLike(p, size)), dims, keepdim);
+    result = pow(total, ConstantLike(1.0 / p, total));
   }
   return {Casted(result, dtype)};
 }
@@ -132,7 +148,7 @@ std::vector<Tensor> ExpandNorm(const ExpandCall& c) {
 /// The gradient of a norm that is zero, which has none, is taken as zero.
 std::vector<Tensor> NormVjp(const VjpCall& c) {
   DType wide = WideFloat(c.out[0].dtype());
-  Tensor x = Casted(c.in[0], wide);
+  Tensor x = WideOperand(c.in[0], wide);
   Tensor y = KeptLike(c, c.out[0], wide), g = KeptLike(c, c.grad(), wide);
   double p = c.attrs[0].real();
   Tensor result;
@@ -140,16 +156,16 @@ std::vector<Tensor> NormVjp(const VjpCall& c) {
     result = ZerosLike(x.shape(), x);
   } else if (std::isinf(p)) {
     Tensor chosen = Casted(eq(abs(x), y), wide);
-    result = sign(x) * chosen * (g / Reduce(kReduceSum, chosen, Dims(c.attrs[1].ints()), true));
+    result = sgn(x) * chosen * (g / Reduce(kReduceSum, chosen, Dims(c.attrs[1].ints()), true));
   } else if (p == 1) {
-    result = sign(x) * g;
+    result = sgn(x) * g;
   } else if (p == 2) {
     result = where(eq(y, 0), 0.0, x * (g / y));
   } else if (p < 1) {
-    Tensor scaled = where(eq(x, 0), 0.0, sign(x) * pow(abs(x), p - 1));
+    Tensor scaled = where(eq(x, 0), 0.0, sgn(x) * pow(abs(x), p - 1));
     result = scaled * g * pow(y, 1 - p);
   } else {
-    result = sign(x) * pow(abs(x), p - 1) * where(eq(y, 0), 0.0, g / pow(y, p - 1));
+    result = sgn(x) * pow(abs(x), p - 1) * where(eq(y, 0), 0.0, g / pow(y, p - 1));
   }
   return {Casted(result, c.in[0].dtype())};
 }
@@ -197,7 +213,7 @@ Tensor norm(const Tensor& self, const Scalar& p, const Dims& dim, bool keepdim,
             std::optional<DType> dtype, Location at) {
   LocationScope scope(at);
   if (Autocasted cast(kNorm, at); cast) return norm(cast(self), p, dim, keepdim, dtype, at);
-  if (!IsFloat(dtype.value_or(self.dtype()))) NeedFloat("norm", self);
+  if (!IsFloatOrComplex(dtype.value_or(self.dtype()))) NeedFloat("norm", self);
   Dims dims = WrapDims("norm", dim, self.dim());
   if (std::isinf(p.ToDouble()) || p.ToDouble() < 0) NeedElements("norm", self, dims);
   return Apply(kNorm, at, {self},

@@ -19,6 +19,7 @@ constinit const OpDef kBarrier = {
     .schema = "barrier(Tensor self, Tensor[] after) -> Tensor",
     .doc = "`self`, but not before `after` is there; the compiler does not look through it.",
     .infer = InferBarrier,
+    .takes_complex = true,
     .vjp = BarrierVjp,
     .samples = {{"f32[2,3] f32[4]"}, {"f32[2]"}},
 };

@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include "hammock/op_builder.h"
+#include "hammock/ops/elementwise.h"
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
+#include "ops/primitives/complex_parts.h"
 
 namespace hammock::ops {
 namespace {
@@ -204,10 +206,11 @@ Tensors DotGeneralVjp(const VjpCall& c) {
   int a_free = a.dim() - batch - a_contract.size();
   Tensor to_a, to_b;
   if (c.needs(0)) {
-    to_a = DotGrad(c.grad(), b, a.dim(), a_contract, a_batch, b_contract, b_batch, batch + a_free);
+    to_a = DotGrad(c.grad(), conj(b), a.dim(), a_contract, a_batch, b_contract, b_batch,
+                   batch + a_free);
   }
   if (c.needs(1)) {
-    to_b = DotGrad(c.grad(), a, b.dim(), b_contract, b_batch, a_contract, a_batch, batch);
+    to_b = DotGrad(c.grad(), conj(a), b.dim(), b_contract, b_batch, a_contract, a_batch, batch);
   }
   return {to_a, to_b};
 }
@@ -317,13 +320,13 @@ Tensors ConvolutionVjp(const VjpCall& c) {
           input.shape().size(d) - ((g.shape().size(d) - 1) * stride[i] - 2 * padding[i] + reach);
     }
     to_input =
-        Apply(kConvolution, Location(), {g, weight},
+        Apply(kConvolution, Location(), {g, conj(weight)},
               {stride, padding, dilation, !window.transposed, output_padding, window.groups});
     to_input = Cropped(to_input, input.sizes());
   }
   if (c.needs(1)) {
-    to_weight = window.transposed ? ToWeight(input, g, window, weight.sizes())
-                                  : ToWeight(g, input, window, weight.sizes());
+    to_weight = window.transposed ? ToWeight(conj(input), g, window, weight.sizes())
+                                  : ToWeight(g, conj(input), window, weight.sizes());
   }
   return {to_input, to_weight};
 }
@@ -360,6 +363,7 @@ constinit const OpDef kDotGeneral = {
         "Sums products over the contracted dims; the result has the batch dims, the rest of "
         "`a`, the rest of `b`.",
     .infer = InferDotGeneral,
+    .complex = BilinearParts,
     .vjp = DotGeneralVjp,
     .flops = FlopsOfDot,
     .samples = {{"f32[3,4] f32[4,5]", "{a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]}"},
@@ -374,6 +378,7 @@ constinit const OpDef kConvolution = {
     .doc = "Cross-correlation over the dims after batch and channels, or its transpose.",
     .autocast = AutocastRule::kLow,
     .infer = InferConvolution,
+    .complex = BilinearParts,
     .vjp = ConvolutionVjp,
     .flops = FlopsOfConvolution,
     .samples = {{"f32[2,4,6,5] f32[6,2,3,2]",

@@ -290,6 +290,7 @@ constinit const OpDef kCond = {
     .schema = "cond(Tensor predicate, Tensor[] operands, Graph then, Graph otherwise) -> Tensor[]",
     .doc = "Runs one of two graphs on the operands.",
     .infer = InferCond,
+    .takes_complex = true,
     .vjp = CondVjp,
     .can_fail = true,
 };
@@ -297,6 +298,7 @@ constinit const OpDef kWhile = {
     .schema = "while(Tensor[] carried, Graph condition, Graph body) -> Tensor[]",
     .doc = "Replaces the carried values by those of `body` as long as `condition` holds.",
     .infer = InferWhile,
+    .takes_complex = true,
     .can_fail = true,
 };
 constinit const OpDef kLoop = {
@@ -307,6 +309,7 @@ constinit const OpDef kLoop = {
         "Runs `body` count times on (i, carried, slices of the stacked operands, invariants); "
         "returns the carried values and the stacked other results.",
     .infer = InferLoop,
+    .takes_complex = true,
     .vjp = LoopVjp,
     .can_fail = true,
 };
@@ -315,6 +318,7 @@ constinit const OpDef kCustomCall = {
     .doc = "Calls a function registered under `target`; `types` are those of its results.",
     .effect = Effect::kOrdered,
     .infer = InferCustomCall,
+    .takes_complex = true,
     .can_fail = true,
 };
 

@@ -5,10 +5,42 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
+#include "ops/primitives/complex_parts.h"
 #include "ops/primitives/elementwise_kit.h"
 
 namespace hammock::ops {
 namespace {
+
+/// What a scalar function is on complex numbers; null where it is not defined.
+constexpr ExpandFn ComplexBody(ScalarFn fn) {
+  struct Row {
+    ScalarFn fn;
+    ExpandFn complex;
+  };
+  constexpr Row kRows[] = {
+      {ScalarFn::kAbs, AbsParts},     {ScalarFn::kNeg, EachPart},
+      {ScalarFn::kSqrt, SqrtParts},   {ScalarFn::kRsqrt, RsqrtParts},
+      {ScalarFn::kExp, ExpParts},     {ScalarFn::kReciprocal, ReciprocalParts},
+      {ScalarFn::kExp2, Exp2Parts},   {ScalarFn::kExpm1, Expm1Parts},
+      {ScalarFn::kLog, LogParts},     {ScalarFn::kLog2, Log2Parts},
+      {ScalarFn::kLog10, Log10Parts}, {ScalarFn::kLog1p, Log1pParts},
+      {ScalarFn::kSin, SinParts},     {ScalarFn::kCos, CosParts},
+      {ScalarFn::kTan, TanParts},     {ScalarFn::kAsin, AsinParts},
+      {ScalarFn::kAcos, AcosParts},   {ScalarFn::kAtan, AtanParts},
+      {ScalarFn::kSinh, SinhParts},   {ScalarFn::kCosh, CoshParts},
+      {ScalarFn::kTanh, TanhParts},   {ScalarFn::kAsinh, AsinhParts},
+      {ScalarFn::kAcosh, AcoshParts}, {ScalarFn::kAtanh, AtanhParts},
+      {ScalarFn::kIsNan, IsNanParts}, {ScalarFn::kSigmoid, SigmoidParts},
+      {ScalarFn::kAdd, EachPart},     {ScalarFn::kSub, EachPart},
+      {ScalarFn::kMul, MulParts},     {ScalarFn::kDiv, DivParts},
+      {ScalarFn::kPow, PowParts},     {ScalarFn::kEq, EqParts},
+      {ScalarFn::kNe, NeParts},
+  };
+  for (const Row& row : kRows) {
+    if (row.fn == fn) return row.complex;
+  }
+  return nullptr;
+}
 
 constexpr OpDef Pointwise(BoxedFn call, const char* schema, const char* doc, ScalarFn fn,
                           DTypeRule rule, VjpFn vjp = nullptr, Domain domain = {},
@@ -20,6 +52,8 @@ constexpr OpDef Pointwise(BoxedFn call, const char* schema, const char* doc, Sca
                .infer = infer,
                .rule = rule,
                .scalar = fn,
+               .complex = ComplexBody(fn),
+               .takes_complex = rule == DTypeRule::kLogical,  // truth values are read first
                .vjp = vjp,
                .domain = domain};
 }
@@ -68,7 +102,24 @@ void NotBool(const InferCall& call) {
 
 // ---- gradients, of g at y = f(x) or y = f(a, b); the caller sums over what was broadcast
 
+/// As the dtype rule says; real numbers of complex ones.
+void InferAbs(const InferCall& call) {
+  const Shape& self = *call.in[0];
+  call.out = {self.With(RealOf(self.dtype()))};
+}
+
 Tensor Zero(const Tensor& g) { return Filled(g.sizes(), 0, g.dtype(), g); }
+
+/// Two roots of complex numbers: that of the product is another branch.
+Tensor AcoshGrad(const Tensor& g, const Tensor& x) {
+  if (!IsComplex(x.dtype())) return g * rsqrt(x * x - 1.0);
+  return g * conj(rsqrt(x - 1.0) * rsqrt(x + 1.0));
+}
+
+Tensor PowExponentGrad(const Tensor& g, const Tensor& a, const Tensor& b, const Tensor& y) {
+  Tensor grows = IsComplex(b.dtype()) ? ge(RealPart(b), 0) : ge(b, 0);
+  return where(logical_and(eq(a, 0), grows), 0.0, g * conj(y * log(a)));
+}
 
 /// None of g to the one that loses, half of it to each of two equals.
 Tensor Share(const Tensor& g, const Tensor& loses, const Tensor& equal) {
@@ -104,6 +155,16 @@ Tensors WhereVjp(const VjpCall& call) {
 
 Tensors CastVjp(const VjpCall& call) { return {Casted(call.grad(), call.in[0].dtype())}; }
 
+/// Of complex numbers as pairs of real ones and back.
+Tensors BitcastVjp(const VjpCall& call) {
+  DType from = call.in[0].dtype(), to = call.out[0].dtype();
+  if (RealOf(from) != RealOf(to)) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "bitcast: bits of {} as {} have no gradient",
+                        NameOf(from), NameOf(to));
+  }
+  return {Apply(kBitcast, Location(), {call.grad()}, {from})};
+}
+
 void InferCast(const InferCall& call) { call.out = {call.in[0]->With(call.attrs[0].dtype())}; }
 
 void InferBitcast(const InferCall& call) {
@@ -129,7 +190,7 @@ void InferBitcast(const InferCall& call) {
 
 constinit const OpDef kAbs =
     Pointwise(Box<UnaryFn(abs)>, "abs(Tensor self) -> Tensor", "Absolute value.", ScalarFn::kAbs,
-              kPromote, UNARY(g* sign(x)));
+              kPromote, UNARY(g* sgn(x)), {}, InferAbs);
 constinit const OpDef kNeg = Pointwise(Box<UnaryFn(neg)>, "neg(Tensor self) -> Tensor", "Negation.",
                                        ScalarFn::kNeg, kPromote, UNARY(-g), {}, NotBool);
 constinit const OpDef kSign =
@@ -148,69 +209,69 @@ constinit const OpDef kRound =
               ScalarFn::kRound, kPromote, UNARY(Zero(g)));
 constinit const OpDef kSqrt =
     Pointwise(Box<UnaryFn(sqrt)>, "sqrt(Tensor self) -> Tensor", "Square root.", ScalarFn::kSqrt,
-              kFloat, UNARY(g / (y * 2.0)), kPositive);
+              kFloat, UNARY(g / conj(y * 2.0)), kPositive);
 constinit const OpDef kRsqrt =
     PointwiseInF32(Box<UnaryFn(rsqrt)>, "rsqrt(Tensor self) -> Tensor", "One over the square root.",
-                   ScalarFn::kRsqrt, kFloat, UNARY(g*(y* y* y) * -0.5), kPositive);
-constinit const OpDef kReciprocal =
-    PointwiseInF32(Box<UnaryFn(reciprocal)>, "reciprocal(Tensor self) -> Tensor",
-                   "One over `self`.", ScalarFn::kReciprocal, kFloat, UNARY(-g*(y* y)), {0.5, 3.0});
+                   ScalarFn::kRsqrt, kFloat, UNARY(g* conj(y* y* y) * -0.5), kPositive);
+constinit const OpDef kReciprocal = PointwiseInF32(
+    Box<UnaryFn(reciprocal)>, "reciprocal(Tensor self) -> Tensor", "One over `self`.",
+    ScalarFn::kReciprocal, kFloat, UNARY(-g* conj(y* y)), {0.5, 3.0});
 constinit const OpDef kExp =
     PointwiseInF32(Box<UnaryFn(exp)>, "exp(Tensor self) -> Tensor", "e to the power of `self`.",
-                   ScalarFn::kExp, kFloat, UNARY(g* y));
+                   ScalarFn::kExp, kFloat, UNARY(g* conj(y)));
 constinit const OpDef kExp2 =
     Pointwise(Box<UnaryFn(exp2)>, "exp2(Tensor self) -> Tensor", "2 to the power of `self`.",
-              ScalarFn::kExp2, kFloat, UNARY(g* y* std::numbers::ln2));
+              ScalarFn::kExp2, kFloat, UNARY(g* conj(y) * std::numbers::ln2));
 constinit const OpDef kExpm1 =
     PointwiseInF32(Box<UnaryFn(expm1)>, "expm1(Tensor self) -> Tensor",
-                   "exp minus 1, exact near 0.", ScalarFn::kExpm1, kFloat, UNARY(g*(y + 1.0)));
+                   "exp minus 1, exact near 0.", ScalarFn::kExpm1, kFloat, UNARY(g* conj(y + 1.0)));
 constinit const OpDef kLog =
     PointwiseInF32(Box<UnaryFn(log)>, "log(Tensor self) -> Tensor", "Natural logarithm.",
-                   ScalarFn::kLog, kFloat, UNARY(g / x), kPositive);
+                   ScalarFn::kLog, kFloat, UNARY(g / conj(x)), kPositive);
 constinit const OpDef kLog2 =
     PointwiseInF32(Box<UnaryFn(log2)>, "log2(Tensor self) -> Tensor", "Logarithm to base 2.",
-                   ScalarFn::kLog2, kFloat, UNARY(g / (x * std::numbers::ln2)), kPositive);
+                   ScalarFn::kLog2, kFloat, UNARY(g / conj(x * std::numbers::ln2)), kPositive);
 constinit const OpDef kLog10 =
     PointwiseInF32(Box<UnaryFn(log10)>, "log10(Tensor self) -> Tensor", "Logarithm to base 10.",
-                   ScalarFn::kLog10, kFloat, UNARY(g / (x * std::numbers::ln10)), kPositive);
+                   ScalarFn::kLog10, kFloat, UNARY(g / conj(x * std::numbers::ln10)), kPositive);
 constinit const OpDef kLog1p =
     PointwiseInF32(Box<UnaryFn(log1p)>, "log1p(Tensor self) -> Tensor",
                    "Natural logarithm of 1 plus `self`, exact near 0.", ScalarFn::kLog1p, kFloat,
-                   UNARY(g / (x + 1.0)), {-0.9, 5.0});
+                   UNARY(g / conj(x + 1.0)), {-0.9, 5.0});
 constinit const OpDef kSin = Pointwise(Box<UnaryFn(sin)>, "sin(Tensor self) -> Tensor", "Sine.",
-                                       ScalarFn::kSin, kFloat, UNARY(g* cos(x)));
+                                       ScalarFn::kSin, kFloat, UNARY(g* conj(cos(x))));
 constinit const OpDef kCos = Pointwise(Box<UnaryFn(cos)>, "cos(Tensor self) -> Tensor", "Cosine.",
-                                       ScalarFn::kCos, kFloat, UNARY(-g* sin(x)));
+                                       ScalarFn::kCos, kFloat, UNARY(-g* conj(sin(x))));
 constinit const OpDef kTan =
     PointwiseInF32(Box<UnaryFn(tan)>, "tan(Tensor self) -> Tensor", "Tangent.", ScalarFn::kTan,
-                   kFloat, UNARY(g*(y* y + 1.0)), {-1.4, 1.4});
+                   kFloat, UNARY(g* conj(y* y + 1.0)), {-1.4, 1.4});
 constinit const OpDef kAsin =
     PointwiseInF32(Box<UnaryFn(asin)>, "asin(Tensor self) -> Tensor", "Arc sine.", ScalarFn::kAsin,
-                   kFloat, UNARY(g* rsqrt(1.0 - x * x)), kInsideOne);
+                   kFloat, UNARY(g* conj(rsqrt(1.0 - x * x))), kInsideOne);
 constinit const OpDef kAcos =
     PointwiseInF32(Box<UnaryFn(acos)>, "acos(Tensor self) -> Tensor", "Arc cosine.",
-                   ScalarFn::kAcos, kFloat, UNARY(-g* rsqrt(1.0 - x * x)), kInsideOne);
+                   ScalarFn::kAcos, kFloat, UNARY(-g* conj(rsqrt(1.0 - x * x))), kInsideOne);
 constinit const OpDef kAtan =
     Pointwise(Box<UnaryFn(atan)>, "atan(Tensor self) -> Tensor", "Arc tangent.", ScalarFn::kAtan,
-              kFloat, UNARY(g / (x * x + 1.0)));
+              kFloat, UNARY(g / conj(x * x + 1.0)));
 constinit const OpDef kSinh =
     PointwiseInF32(Box<UnaryFn(sinh)>, "sinh(Tensor self) -> Tensor", "Hyperbolic sine.",
-                   ScalarFn::kSinh, kFloat, UNARY(g* cosh(x)));
+                   ScalarFn::kSinh, kFloat, UNARY(g* conj(cosh(x))));
 constinit const OpDef kCosh =
     PointwiseInF32(Box<UnaryFn(cosh)>, "cosh(Tensor self) -> Tensor", "Hyperbolic cosine.",
-                   ScalarFn::kCosh, kFloat, UNARY(g* sinh(x)));
+                   ScalarFn::kCosh, kFloat, UNARY(g* conj(sinh(x))));
 constinit const OpDef kTanh =
     Pointwise(Box<UnaryFn(tanh)>, "tanh(Tensor self) -> Tensor", "Hyperbolic tangent.",
-              ScalarFn::kTanh, kFloat, UNARY(g*(1.0 - y * y)));
+              ScalarFn::kTanh, kFloat, UNARY(g* conj(1.0 - y * y)));
 constinit const OpDef kAsinh =
     Pointwise(Box<UnaryFn(asinh)>, "asinh(Tensor self) -> Tensor", "Inverse of sinh.",
-              ScalarFn::kAsinh, kFloat, UNARY(g* rsqrt(x* x + 1.0)));
+              ScalarFn::kAsinh, kFloat, UNARY(g* conj(rsqrt(x* x + 1.0))));
 constinit const OpDef kAcosh =
     Pointwise(Box<UnaryFn(acosh)>, "acosh(Tensor self) -> Tensor", "Inverse of cosh.",
-              ScalarFn::kAcosh, kFloat, UNARY(g* rsqrt(x* x - 1.0)), {1.1, 5.0});
+              ScalarFn::kAcosh, kFloat, UNARY(AcoshGrad(g, x)), {1.1, 5.0});
 constinit const OpDef kAtanh =
     Pointwise(Box<UnaryFn(atanh)>, "atanh(Tensor self) -> Tensor", "Inverse of tanh.",
-              ScalarFn::kAtanh, kFloat, UNARY(g / (1.0 - x * x)), kInsideOne);
+              ScalarFn::kAtanh, kFloat, UNARY(g / conj(1.0 - x * x)), kInsideOne);
 constinit const OpDef kErf =
     Pointwise(Box<UnaryFn(erf)>, "erf(Tensor self) -> Tensor", "Error function.", ScalarFn::kErf,
               kFloat, UNARY(g* exp(-(x* x)) * (2.0 * std::numbers::inv_sqrtpi)));
@@ -230,7 +291,7 @@ constinit const OpDef kDigamma =
               UNARY(g* polygamma(1, x)), {0.5, 5.0});
 constinit const OpDef kSigmoid =
     Pointwise(Box<UnaryFn(sigmoid)>, "sigmoid(Tensor self) -> Tensor", "1 / (1 + exp(-self)).",
-              ScalarFn::kSigmoid, kFloat, UNARY(g*(y*(1.0 - y))));
+              ScalarFn::kSigmoid, kFloat, UNARY(g* conj(y*(1.0 - y))));
 constinit const OpDef kBitwiseNot =
     Pointwise(Box<UnaryFn(bitwise_not)>, "bitwise_not(Tensor self) -> Tensor",
               "Inverts every bit; of bool: logical not.", ScalarFn::kBitwiseNot, kInteger);
@@ -249,12 +310,12 @@ constinit const OpDef kAdd =
 constinit const OpDef kSub =
     Pointwise(Box<BinaryFn(sub)>, "sub(Tensor self, Tensor other) -> Tensor", "Difference.",
               ScalarFn::kSub, kPromote, BINARY(g, -g), {}, NotBool);
-constinit const OpDef kMul =
-    Pointwise(Box<BinaryFn(mul)>, "mul(Tensor self, Tensor other) -> Tensor",
-              "Product; of bool: logical and.", ScalarFn::kMul, kPromote, BINARY(g* b, g* a));
+constinit const OpDef kMul = Pointwise(
+    Box<BinaryFn(mul)>, "mul(Tensor self, Tensor other) -> Tensor",
+    "Product; of bool: logical and.", ScalarFn::kMul, kPromote, BINARY(g* conj(b), g* conj(a)));
 constinit const OpDef kDiv =
     Pointwise(Box<BinaryFn(div)>, "div(Tensor self, Tensor other) -> Tensor", "True division.",
-              ScalarFn::kDiv, kFloat, BINARY(g / b, -g*(y / b)), {0.5, 5.0});
+              ScalarFn::kDiv, kFloat, BINARY(g / conj(b), -g* conj(y / b)), {0.5, 5.0});
 constinit const OpDef kFloorDivide =
     Division(Box<BinaryFn(floor_divide)>, "floor_divide(Tensor self, Tensor other) -> Tensor",
              "Quotient rounded down.", ScalarFn::kFloorDivide, BINARY(Zero(g), Zero(g)));
@@ -273,8 +334,7 @@ constinit const OpDef kPow = PointwiseInF32(
     Box<BinaryFn(pow)>, "pow(Tensor self, Tensor exponent) -> Tensor",
     "Power; integers wrap, and a negative exponent gives 0 unless `self` is 1 or -1.",
     ScalarFn::kPow, kPromote,
-    BINARY(where(eq(b, 0), 0.0, g*(b* pow(a, b - 1))),
-           where(logical_and(eq(a, 0), ge(b, 0)), 0.0, g*(y* log(a)))),
+    BINARY(where(eq(b, 0), 0.0, g* conj(b* pow(a, b - 1))), PowExponentGrad(g, a, b, y)),
     {0.1, 3.0});
 constinit const OpDef kMaximum =
     Pointwise(Box<BinaryFn(maximum)>, "maximum(Tensor self, Tensor other) -> Tensor",
@@ -361,6 +421,7 @@ constinit const OpDef kWhere = {
     .call = Box<where>,
     .rule = DTypeRule::kSelect,
     .scalar = ScalarFn::kSelect,
+    .complex = EachPart,
     .vjp = WhereVjp,
 };
 constinit const OpDef kCast = {
@@ -368,6 +429,7 @@ constinit const OpDef kCast = {
     .doc = "Converts as C does: float to integer truncates, to bool is a comparison with 0.",
     .infer = InferCast,
     .keeps_layout = true,
+    .complex = CastParts,
     .vjp = CastVjp,
     .samples = {{"f32[2,3]", "{dtype=i32}"}, {"i64[4]", "{dtype=f16}"}, {"f32[]", "{dtype=bool}"}},
 };
@@ -375,6 +437,8 @@ constinit const OpDef kBitcast = {
     .schema = "bitcast(Tensor self, ScalarType dtype) -> Tensor",
     .doc = "The same bits as another dtype; the last dimension scales with the width.",
     .infer = InferBitcast,
+    .takes_complex = true,
+    .vjp = BitcastVjp,
     .samples = {{"f32[2,3]", "{dtype=i32}"},
                 {"f32[2,3]", "{dtype=u8}"},
                 {"u8[2,8]", "{dtype=f64}"}},

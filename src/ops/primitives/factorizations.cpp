@@ -34,8 +34,9 @@ void ops::NeedSquare(const char* op, const Tensor& x) {
 
 void ops::NeedFactorable(const char* op, const Tensor& x) {
   NeedMatrix(op, x);
-  if (x.dtype() == DType::kF32 || x.dtype() == DType::kF64) return;
-  Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: {} is not supported, needs f32 or f64", op,
+  if (RealOf(x.dtype()) == DType::kF32 || RealOf(x.dtype()) == DType::kF64) return;
+  Throw<TypeError>(ErrorCode::kDTypeMismatch,
+                   "{}: {} is not supported, needs f32, f64, c64 or c128", op,
                    x.shape().to_string());
 }
 
@@ -58,6 +59,8 @@ Tensor ops::MatrixTransposed(const Tensor& x) {
   std::swap(order[x.dim() - 1], order[x.dim() - 2]);
   return Permuted(x, order);
 }
+
+Tensor ops::MatrixAdjoint(const Tensor& x) { return conj(MatrixTransposed(x)); }
 
 Tensor ops::Batched(const Tensor& x, const Dims& batch) {
   return Broadcasted(x, WithMatrix(batch, x.size(-2), x.size(-1)));
@@ -134,10 +137,10 @@ Shape WithLast(const Shape& type, std::initializer_list<int64_t> last) {
   return type.With(sizes);
 }
 
-/// Rows and columns of a matrix of f32 or f64.
+/// Rows and columns of a matrix of real or complex numbers.
 std::pair<int64_t, int64_t> Matrix(const InferCall& call, const Shape& type) {
-  RequireDType(call, type.dtype() == DType::kF32 || type.dtype() == DType::kF64, type,
-               "f32 or f64");
+  const DType part = RealOf(type.dtype());
+  RequireDType(call, part == DType::kF32 || part == DType::kF64, type, "f32, f64, c64 or c128");
   if (type.rank() < 2) {
     Refuse(call, ErrorCode::kShapeMismatch, "needs matrices, at least 2 dims, got {}",
            type.to_string());
@@ -184,7 +187,7 @@ void InferEigh(const InferCall& call) {
   if (triangle != "L" && triangle != "U") {
     Refuse(call, ErrorCode::kValue, "UPLO must be 'L' or 'U', got '{}'", triangle);
   }
-  call.out = {WithLast(a, {size}), a};
+  call.out = {WithLast(a, {size}).With(RealOf(a.dtype())), a};
 }
 
 void InferSvd(const InferCall& call) {
@@ -192,7 +195,8 @@ void InferSvd(const InferCall& call) {
   auto [rows, columns] = Matrix(call, a);
   int64_t count = std::min(rows, columns);
   bool full = call.attrs[0].boolean();
-  call.out = {WithLast(a, {rows, full ? rows : count}), WithLast(a, {count}),
+  call.out = {WithLast(a, {rows, full ? rows : count}),
+              WithLast(a, {count}).With(RealOf(a.dtype())),
               WithLast(a, {full ? columns : count, columns})};
 }
 
@@ -280,7 +284,7 @@ std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& self, bool some, bool compu
                                        Location at) {
   LocationScope scope(at);
   auto [u, s, vh] = linalg_svd(self, compute_uv && !some, at);
-  if (compute_uv) return {u, s, MatrixTransposed(vh)};
+  if (compute_uv) return {u, s, MatrixAdjoint(vh)};
   // PyTorch gives zeros of the full sizes.
   int64_t rows = self.size(-2), columns = self.size(-1);
   return {new_zeros(self, WithMatrix(BatchOf(self), rows, rows)), s,
@@ -293,9 +297,10 @@ namespace ops {
 
 constinit const OpDef kCholesky = {
     .schema = "linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
-    .doc = "The triangular L with L @ L.mT == self, or its transpose.",
+    .doc = "The triangular L with L @ L.mH == self, or its adjoint.",
     .call = Box<linalg_cholesky>,
     .infer = InferCholesky,
+    .takes_complex = true,
     .vjp = CholeskyVjp,
     .can_fail = true,
 };
@@ -303,6 +308,7 @@ constinit const OpDef kLu = {
     .schema = "lu_decompose(Tensor A, str op=\"\") -> (Tensor, Tensor, Tensor)",
     .doc = "L and U of P.T @ A in one matrix, the exchanges of rows, and the order of the rows.",
     .infer = InferLu,
+    .takes_complex = true,
     .vjp = LuVjp,
     .can_fail = true,
     .num_outputs = 3,
@@ -313,15 +319,17 @@ constinit const OpDef kQr = {
     .doc = "Orthonormal columns Q and the upper triangular R with Q @ R == A.",
     .call = Box<linalg_qr>,
     .infer = InferQr,
+    .takes_complex = true,
     .vjp = QrVjp,
     .num_outputs = 2,
     .samples = {{"f32[2,4,3]", "{mode=\"reduced\"}"}, {"f32[3,3]", "{mode=\"complete\"}"}},
 };
 constinit const OpDef kEigh = {
     .schema = "linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor, Tensor)",
-    .doc = "Ascending eigenvalues and eigenvectors of a symmetric matrix.",
+    .doc = "Ascending eigenvalues and eigenvectors of a symmetric or Hermitian matrix.",
     .call = Box<linalg_eigh>,
     .infer = InferEigh,
+    .takes_complex = true,
     .vjp = EighVjp,
     .can_fail = true,
     .num_outputs = 2,
@@ -331,6 +339,7 @@ constinit const OpDef kSvd = {
     .doc = "U, descending singular values S and Vh with U @ diag(S) @ Vh == A.",
     .call = Box<linalg_svd>,
     .infer = InferSvd,
+    .takes_complex = true,
     .vjp = SvdVjp,
     .can_fail = true,
     .num_outputs = 3,
@@ -342,6 +351,7 @@ constinit const OpDef kSolveTriangular = {
         "Tensor",
     .doc = "X with A @ X == B, of whose A only one triangle is read.",
     .infer = InferSolveTriangular,
+    .takes_complex = true,
     .vjp = SolveTriangularVjp,
     .domain = {0.5, 2.0},
     .samples = {{"f32[2,3,3] f32[2,3,2]", "{upper=true, transpose=false, unitriangular=true}"},

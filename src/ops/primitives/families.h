@@ -8,6 +8,7 @@
 
 namespace hammock::ops {
 
+std::span<const OpDef* const> ComplexOps();        // complex.cpp
 std::span<const OpDef* const> ArithmeticOps();     // arithmetic.cpp
 std::span<const OpDef* const> CompareOps();        // compare.cpp
 std::span<const OpDef* const> SpecialOps();        // special.cpp

@@ -6,6 +6,7 @@
 #include "ops/kit/compose.h"
 #include "ops/kit/cost.h"
 #include "ops/kit/record.h"
+#include "ops/primitives/complex_parts.h"
 
 namespace hammock::ops {
 namespace {
@@ -50,6 +51,9 @@ void InferScatter(const InferCall& call) {
     Refuse(call, ErrorCode::kValue, "unknown reduce '{}', needs none, sum, prod, amax or amin",
            reduce);
   }
+  bool ordered = reduce != "none" && reduce != "sum";
+  RequireDType(call, !ordered || !IsComplex(self.dtype()), self,
+               "real numbers to multiply or to compare");
   call.out = {self};
 }
 
@@ -201,6 +205,7 @@ constinit const OpDef kGather = {
     .doc = "Elements of `self` whose position along `dim` is given by `index`.",
     .call = Box<hammock::gather>,
     .infer = InferGather,
+    .complex = EachPart,
     .vjp = GatherVjp,
     .can_fail = true,
     .bytes = OfSelected,
@@ -215,6 +220,7 @@ constinit const OpDef kScatter = {
         "gives; the last write wins.",
     .call = Box<hammock::scatter>,
     .infer = InferScatter,
+    .complex = EachPart,
     .vjp = ScatterVjp,
     .can_fail = true,
     .samples = {{"f32[3,4] i64[2,4] f32[2,4]", "{dim=0, reduce=\"none\"}"},
@@ -226,6 +232,7 @@ constinit const OpDef kIndexSelect = {
     .doc = "Slices of `self` along `dim` at the positions in the vector `index`.",
     .call = Box<hammock::index_select>,
     .infer = InferIndexSelect,
+    .complex = EachPart,
     .vjp = IndexSelectVjp,
     .can_fail = true,
     .bytes = OfSelected,
@@ -235,6 +242,7 @@ constinit const OpDef kNonzeroBounded = {
     .schema = "nonzero_bounded(Tensor self, SymInt size) -> Tensor",
     .doc = "Coordinates of the first `size` nonzero elements, -1 past their count.",
     .infer = InferNonzero,
+    .complex = NonzeroParts,
     .samples = {{"bool[3,4]", "{size=12}"}, {"f32[5]", "{size=2}"}},
 };
 constinit const OpDef kSort = {

@@ -1,6 +1,7 @@
 #include "hammock/tensor.h"
 #include "ir/primitives.h"
 #include "ops/kit/record.h"
+#include "ops/primitives/complex_parts.h"
 
 namespace hammock::ops {
 namespace {
@@ -56,6 +57,7 @@ constinit const OpDef kConstant = {
     .doc = "A rank-0 constant that is part of the key.",
     .baked = "value",
     .infer = InferConstant,
+    .complex = ConstantParts,
     .samples = {{"", "{value=2.5, dtype=f32}"}, {"", "{value=-3, dtype=i64}"}},
 };
 

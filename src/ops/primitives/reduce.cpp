@@ -5,6 +5,7 @@
 #include "ops/kit/compose.h"
 #include "ops/kit/cost.h"
 #include "ops/kit/record.h"
+#include "ops/primitives/complex_parts.h"
 
 namespace hammock::ops {
 namespace {
@@ -71,6 +72,7 @@ void InferScan(const InferCall& call) {
   }
   RequireDType(call, !arithmetic || self.dtype() != DType::kBool, self,
                "a number dtype; cast first");
+  RequireDType(call, arithmetic || !IsComplex(self.dtype()), self, "numbers with an order");
   CheckedDim(call, call.attrs[1].integer(), self);
   call.out = {self};
 }
@@ -114,6 +116,7 @@ void InferReduceWindow(const InferCall& call) {
     Refuse(call, ErrorCode::kValue, "unknown kind '{}', needs sum or max", kind);
   }
   RequireDType(call, self.dtype() != DType::kBool, self, "a number dtype; cast first");
+  RequireDType(call, kind == "sum" || !IsComplex(self.dtype()), self, "numbers with an order");
   call.out = {self.With(WindowedSizes(call, self, 1))};
 }
 
@@ -164,7 +167,7 @@ Tensors ProdVjp(const VjpCall& c) {
   };
   Tensor before = Shifted(running(flat), 1);
   Tensor after = Flipped(Shifted(running(Flipped(flat, last)), 1), last);
-  return {g * Permuted(Reshaped(before * after, moved.sizes()), back)};
+  return {g * conj(Permuted(Reshaped(before * after, moved.sizes()), back))};
 }
 
 /// Equal extremes share the gradient.
@@ -193,9 +196,9 @@ Tensors ScanProdVjp(const VjpCall& c) {
   Tensor zeros = scan("sum", Casted(is_zero, DType::kI64), down);
   Tensor first = logical_and(is_zero, eq(zeros, 1));
   Tensor without = scan("prod", where(first, 1.0, x), down);
-  Tensor through_all = scan("sum", c.grad() * c.out[0], !down);
-  Tensor through_first = scan("sum", c.grad() * without, !down);
-  Tensor before = through_all / where(is_zero, 1.0, x);
+  Tensor through_all = scan("sum", c.grad() * conj(c.out[0]), !down);
+  Tensor through_first = scan("sum", c.grad() * conj(without), !down);
+  Tensor before = through_all / conj(where(is_zero, 1.0, x));
   return {where(eq(zeros, 0), before, where(first, through_first, 0.0))};
 }
 
@@ -301,10 +304,11 @@ int64_t FlopsOfWindows(const CostCall& call) {
 }
 
 constexpr OpDef Reduction(const char* schema, const char* doc, InferFn infer, VjpFn vjp, Sample a,
-                          Sample b) {
+                          Sample b, ExpandFn complex = nullptr) {
   return {.schema = schema,
           .doc = doc,
           .infer = infer,
+          .complex = complex,
           .vjp = vjp,
           .flops = OnePerElement,
           .samples = {a, b}};
@@ -319,10 +323,10 @@ constexpr Sample kTruthAll = {"bool[3,4]", "{dims=[0,1], keepdim=false}"};
 
 constinit const OpDef kReduceSum =
     Reduction("reduce_sum(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
-              "Sum over `dims`; 0 for none.", InferArithmetic, SumVjp, kRows, kAllKept);
-constinit const OpDef kReduceProd =
-    Reduction("reduce_prod(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
-              "Product over `dims`; 1 for none.", InferArithmetic, ProdVjp, kRows, kAllKept);
+              "Sum over `dims`; 0 for none.", InferArithmetic, SumVjp, kRows, kAllKept, EachPart);
+constinit const OpDef kReduceProd = Reduction(
+    "reduce_prod(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
+    "Product over `dims`; 1 for none.", InferArithmetic, ProdVjp, kRows, kAllKept, ReduceProdParts);
 constinit const OpDef kReduceMax =
     Reduction("reduce_max(Tensor self, int[] dims, bool keepdim=False) -> Tensor",
               "Maximum over `dims`; NaN if one is.", InferExtremum, ExtremumVjp, kRows, kAllKept);
@@ -347,6 +351,7 @@ constinit const OpDef kScan = {
     .schema = "scan(Tensor self, str kind, int dim, bool reverse=False) -> Tensor",
     .doc = "Inclusive running sum, prod, max or min along `dim`.",
     .infer = InferScan,
+    .complex = ScanParts,
     .vjp = ScanVjp,
     .flops = OnePerElement,
     .samples = {{"f32[3,4]", "{kind=\"sum\", dim=1, reverse=false}"},
@@ -359,6 +364,7 @@ constinit const OpDef kReduceWindow = {
         "SymInt[] high, int[] dilation) -> Tensor",
     .doc = "Sum or maximum over windows of the last dims; padding does not count.",
     .infer = InferReduceWindow,
+    .complex = EachPart,
     .vjp = ReduceWindowVjp,
     .flops = FlopsOfWindows<1>,
     .samples = {{"f32[2,6,5]",

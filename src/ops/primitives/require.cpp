@@ -29,6 +29,7 @@ constinit const OpDef kRequire = {
     .schema = "require(Tensor self, Tensor condition, str message) -> Tensor",
     .doc = "`self`; fails with `message` unless all of `condition` holds.",
     .infer = InferRequire,
+    .takes_complex = true,
     .vjp = RequireVjp,
     .can_fail = true,
     .samples = {{"f32[2,3] bool[0]", "{message=\"no\"}"}},

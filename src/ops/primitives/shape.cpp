@@ -7,6 +7,7 @@
 #include "ops/kit/compose.h"
 #include "ops/kit/cost.h"
 #include "ops/kit/record.h"
+#include "ops/primitives/complex_parts.h"
 #include "ops/shape/views.h"
 #include "trace/alias.h"
 
@@ -373,6 +374,7 @@ constinit const OpDef kReshape = {
     .schema = "reshape(Tensor self, SymInt[] sizes) -> Tensor",
     .doc = "The same elements in row-major order with other sizes.",
     .infer = InferReshape,
+    .complex = EachPart,
     .vjp = ReshapeVjp,
     .samples = {{"f32[2,6]", "{sizes=[3,4]}"}, {"f32[1,1]", "{sizes=[]}"}},
 };
@@ -380,6 +382,7 @@ constinit const OpDef kBroadcast = {
     .schema = "broadcast(Tensor self, SymInt[] sizes) -> Tensor",
     .doc = "Repeats along new dims on the left and along dims of size 1.",
     .infer = InferBroadcast,
+    .complex = EachPart,
     .vjp = BroadcastVjp,
     .samples = {{"f32[3,1]", "{sizes=[2,3,4]}"}, {"f32[]", "{sizes=[2,2]}"}},
 };
@@ -387,6 +390,7 @@ constinit const OpDef kPermute = {
     .schema = "permute(Tensor self, int[] dims) -> Tensor",
     .doc = "Dim i of the result is dim dims[i] of `self`.",
     .infer = InferPermute,
+    .complex = EachPart,
     .vjp = PermuteVjp,
     .samples = {{"f32[2,3,4]", "{dims=[2,0,1]}"}, {"f32[2,3]", "{dims=[1,0]}"}},
 };
@@ -394,6 +398,7 @@ constinit const OpDef kSlice = {
     .schema = "slice(Tensor self, int dim, SymInt start, SymInt size, int step=1) -> Tensor",
     .doc = "`size` elements of `dim`, from `start` by `step`.",
     .infer = InferSlice,
+    .complex = EachPart,
     .vjp = SliceVjp,
     .bytes = OfSelected,
     .samples = {{"f32[5,3]", "{dim=0, start=1, size=2, step=2}"},
@@ -404,6 +409,7 @@ constinit const OpDef kDynamicSlice = {
         "dynamic_slice(Tensor self, Scalar start, int dim, SymInt size, int step=1) -> Tensor",
     .doc = "As slice, with a start that is known only when running.",
     .infer = InferDynamicSlice,
+    .complex = EachPart,
     .vjp = DynamicSliceVjp,
     .can_fail = true,
     .bytes = OfSelected,
@@ -423,6 +429,7 @@ constinit const OpDef kUpdateSlice = {
         "update_slice(Tensor self, Tensor source, int dim, SymInt start, int step=1) -> Tensor",
     .doc = "`self` with a slice of `dim` replaced by `source`.",
     .infer = InferUpdateSlice,
+    .complex = EachPart,
     .vjp = UpdateSliceVjp,
     .samples = {{"f32[5,3] f32[2,3]", "{dim=0, start=1, step=2}"}},
 };
@@ -432,6 +439,7 @@ constinit const OpDef kDynamicUpdateSlice = {
         "int step=1) -> Tensor",
     .doc = "As update_slice, with a start that is known only when running.",
     .infer = InferDynamicUpdateSlice,
+    .complex = EachPart,
     .vjp = DynamicUpdateSliceVjp,
     .can_fail = true,
     .samples = {{"f32[5,3] f32[2,3] i64[]", "{dim=0, step=1}"}},
@@ -440,6 +448,7 @@ constinit const OpDef kPad = {
     .schema = "pad_constant(Tensor self, Scalar value, SymInt[] low, SymInt[] high) -> Tensor",
     .doc = "Adds `value` before and after each dim; negative amounts crop.",
     .infer = InferPad,
+    .complex = EachPart,
     .vjp = PadVjp,
     .samples = {{"f32[2,3] f32[]", "{low=[1,0], high=[0,2]}"},
                 {"f32[4] f32[]", "{low=[-1], high=[2]}"}},
@@ -448,6 +457,7 @@ constinit const OpDef kConcat = {
     .schema = "concat(Tensor[] tensors, int dim=0) -> Tensor",
     .doc = "Joins tensors of one dtype along `dim`.",
     .infer = InferConcat,
+    .complex = EachPart,
     .vjp = ConcatVjp,
     .samples = {{"f32[2,3] f32[1,3]", "{dim=0}"}, {"f32[2,1] f32[2,0] f32[2,2]", "{dim=1}"}},
 };
@@ -456,6 +466,7 @@ constinit const OpDef kFlip = {
     .doc = "Reverses the order along `dims`.",
     .call = Box<hammock::flip>,
     .infer = InferFlip,
+    .complex = EachPart,
     .vjp = FlipVjp,
     .samples = {{"f32[2,3]", "{dims=[0,1]}"}, {"f32[4]", "{dims=[0]}"}},
 };
@@ -464,6 +475,7 @@ constinit const OpDef kAsStrided = {
         "as_strided(Tensor self, SymInt[] sizes, SymInt[] strides, SymInt offset=0) -> Tensor",
     .doc = "Elements of the flattened `self`, addressed by strides.",
     .infer = InferAsStrided,
+    .complex = EachPart,
     .vjp = AsStridedVjp,
     .bytes = OfSelected,
     .samples = {{"f32[3,4]", "{sizes=[2,3], strides=[4,1], offset=1}"},
@@ -475,6 +487,7 @@ constinit const OpDef kAsStridedScatter = {
         "-> Tensor",
     .doc = "`self` with the elements that as_strided addresses replaced by `source`.",
     .infer = InferAsStridedScatter,
+    .complex = EachPart,
     .vjp = AsStridedScatterVjp,
     .samples = {{"f32[3,4] f32[2,2]", "{strides=[4,1], offset=1}"}},
 };

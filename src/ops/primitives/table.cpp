@@ -71,6 +71,7 @@ std::vector<const OpDef*> AllOps() {
   auto add = [&](std::span<const OpDef* const> family) {
     all.insert(all.end(), family.begin(), family.end());
   };
+  add(ComplexOps());
   add(ArithmeticOps());
   add(CompareOps());
   add(SpecialOps());

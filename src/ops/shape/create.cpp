@@ -100,6 +100,7 @@ void CheckElementCount(size_t count, const Dims& size, const Location& at) {
 namespace {
 
 DType DefaultDType(const Scalar& value) {
+  if (value.IsComplex()) return kDefaultComplex;
   if (value.IsFloating()) return kDefaultFloat;
   return value.IsBool() ? DType::kBool : DType::kI64;
 }
@@ -150,7 +151,7 @@ class LiteralReader {
     DType result = numbers_.empty() ? kDefaultFloat : DType::kBool;
     for (const Scalar& number : numbers_) {
       DType own = DefaultDType(number);
-      if (own > result) result = own;  // bool, i64, f32
+      if (own > result) result = own;  // bool, i64, f32, c64
     }
     return result;
   }
@@ -373,7 +374,13 @@ Tensor Spaced(const char* op, const Scalar& start, const Scalar& end, int64_t st
 Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, std::optional<DType> dtype,
                 const Device& device, Location at) {
   LocationScope scope(at);
-  DType result = dtype.value_or(kDefaultFloat);
+  const bool is_complex = start.IsComplex() || end.IsComplex();
+  DType result = dtype.value_or(is_complex ? kDefaultComplex : kDefaultFloat);
+  if (is_complex) {
+    DType part = RealOf(result);
+    return complex(linspace(start.ToDouble(), end.ToDouble(), steps, part, device, at),
+                   linspace(start.imag(), end.imag(), steps, part, device, at), at);
+  }
   return Casted(Spaced("linspace", start, end, steps, result, device, at), result);
 }
 

@@ -1,6 +1,8 @@
 /// Views as Tensor methods and as records.
 
+#include "base/throw.h"
 #include "hammock/op_builder.h"
+#include "hammock/ops/elementwise.h"
 #include "hammock/ops/view.h"
 #include "ops/kit/compose.h"
 #include "ops/shape/views.h"
@@ -33,6 +35,8 @@ HAMMOCK_METHOD(diagonal(int64_t offset, int64_t dim1, int64_t dim2, Location at)
 HAMMOCK_METHOD(as_strided(const Dims& size, const Dims& stride, std::optional<int64_t> offset,
                           Location at),
                as_strided(*this, size, stride, offset, at))
+HAMMOCK_METHOD(real(Location at), real(*this, at))
+HAMMOCK_METHOD(imag(Location at), imag(*this, at))
 HAMMOCK_METHOD(detach(Location at), detach(*this, at))
 HAMMOCK_METHOD(clone(Location at), clone(*this, at))
 HAMMOCK_METHOD(contiguous(Location at), contiguous(*this, at))
@@ -62,6 +66,14 @@ Tensor Tensor::mT(Location at) const {
   LocationScope scope(at);
   ops::NeedRank("mT", *this, 2);
   return hammock::transpose(*this, -2, -1, at);
+}
+Tensor Tensor::mH(Location at) const { return hammock::adjoint(*this, at); }
+Tensor Tensor::H(Location at) const {
+  LocationScope scope(at);
+  if (dim() != 2) {
+    Throw(ErrorCode::kShapeMismatch, "H: needs a matrix, got {}; use mH", shape().to_string());
+  }
+  return hammock::adjoint(*this, at);
 }
 Tensor Tensor::to(const Tensor& other, Location at) const {
   return to(other.device(), other.dtype(), at);

@@ -124,6 +124,59 @@ Tensor view_dtype(const Tensor& self, DType dtype, Location at) {
   return MakeView("view", self, {ops::kBitcast, {dtype}}, geometry);
 }
 
+namespace {
+
+Tensor PartView(const char* op, const Tensor& self, const OpDef& part, int64_t offset) {
+  Geometry geometry = GeometryFor(op, self);
+  for (int64_t& stride : geometry.strides) stride *= 2;
+  geometry.offset = geometry.offset * 2 + offset;
+  return MakeView(op, self, {part, {}}, geometry);
+}
+
+}  // namespace
+
+Tensor real(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  CurrentNode("real", self);
+  return IsComplex(self.dtype()) ? PartView("real", self, ops::kReal, 0) : self;
+}
+
+Tensor imag(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  CurrentNode("imag", self);
+  if (IsComplex(self.dtype())) return PartView("imag", self, ops::kImag, 1);
+  Throw<TypeError>(ErrorCode::kDTypeMismatch, "imag: needs a complex dtype, got {}",
+                   self.shape().to_string());
+}
+
+Tensor view_as_real(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  CurrentNode("view_as_real", self);
+  if (!IsComplex(self.dtype())) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "view_as_real: needs a complex dtype, got {}",
+                     self.shape().to_string());
+  }
+  return view_dtype(unsqueeze(self, -1, at), RealOf(self.dtype()), at);
+}
+
+Tensor view_as_complex(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  Geometry geometry = GeometryFor("view_as_complex", self);
+  if (self.dtype() != DType::kF32 && self.dtype() != DType::kF64) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "view_as_complex: needs f32 or f64, got {}",
+                     self.shape().to_string());
+  }
+  bool even = geometry.offset % 2 == 0;
+  for (int i = 0; i + 1 < geometry.strides.size(); ++i) even &= geometry.strides[i] % 2 == 0;
+  if (self.dim() == 0 || geometry.sizes.back() != 2 || geometry.strides.back() != 1 || !even) {
+    Throw(ErrorCode::kShapeMismatch,
+          "view_as_complex: needs a last dim of size 2 and stride 1, and even strides and offset, "
+          "got {} with strides {} and offset {}",
+          self.shape().to_string(), ToString(geometry.strides), geometry.offset);
+  }
+  return squeeze(view_dtype(self, ComplexOf(self.dtype()), at), -1, at);
+}
+
 Tensor view_as(const Tensor& self, const Tensor& other, Location at) {
   LocationScope scope(at);
   return view(self, other.sizes(), at);

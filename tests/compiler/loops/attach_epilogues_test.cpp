@@ -16,8 +16,7 @@ std::vector<std::string> CommandsOf(const std::string& text) {
   Graph graph = SplitReductions(ParseGraph(text));
   Verify(graph);
   Schedule schedule = MakeSchedule(graph);
-  BufferMap<int64_t> sizes;
-  for (const BufferType& type : schedule.buffers) sizes.push_back(type.numel());
+  const BufferMap<int64_t> sizes = BytesOf(schedule);
   std::vector<std::string> commands;
   for (const Command& command : schedule.commands) {
     std::string name = command.is_call() ? graph[command.node].op->name() : "";

@@ -23,8 +23,7 @@ Scheduled ScheduleOf(const std::string& text) {
   Scheduled result{SplitReductions(ParseGraph(text)), {}};
   Verify(result.graph);
   result.schedule = MakeSchedule(result.graph);
-  BufferMap<int64_t> sizes;
-  for (const BufferType& type : result.schedule.buffers) sizes.push_back(type.numel());
+  const BufferMap<int64_t> sizes = BytesOf(result.schedule);
   for (const Command& command : result.schedule.commands) {
     if (command.launch.kernel) CheckBounds(command.launch, sizes);
   }

@@ -69,7 +69,7 @@ std::string WhyNot(const Graph& graph, NodeId id) {
     }
   }
   if (node.op == &ops::kInput || compiler::IsView(node) || compiler::IsGenerated(node) ||
-      IsReduction(node.op)) {
+      compiler::IsPair(node) || IsReduction(node.op)) {
     return "";
   }
   if (compiler::IsPointwise(graph, node)) {
