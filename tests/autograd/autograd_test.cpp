@@ -57,11 +57,12 @@ TEST(Backward, TakesTheGradientThatArrives) {
 
 TEST(Backward, RefusesWhatItCannotDo) {
   Tensor x = Leaf({1, 2});
-  EXPECT_THROW_MESSAGE((x * x).backward(), ValueError, "only for tensors of one element");
+  EXPECT_THROW_MESSAGE((x * x).backward(), ValueError, "only for real tensors of one element");
   EXPECT_THROW_MESSAGE(sum(x.detach()).backward(), ValueError, "does not require grad");
   EXPECT_THROW_MESSAGE((x * x).backward(ones({3})), ValueError, "has another shape");
   EXPECT_THROW_MESSAGE(Tensor().backward(), ValueError, "undefined");
-  EXPECT_THROW_MESSAGE(tensor({1, 2}).requires_grad_(), TypeError, "only floating tensors");
+  EXPECT_THROW_MESSAGE(tensor({1, 2}).requires_grad_(), TypeError,
+                       "only floating and complex tensors");
   EXPECT_THROW_MESSAGE((x * 2).requires_grad_(false), ValueError, "only a leaf");
 }
 

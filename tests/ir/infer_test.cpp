@@ -72,8 +72,10 @@ TEST(InferShapes, ErrorsNameTheOpAndItsOperands) {
             "bitwise_and: needs integers or bool, got f32; operands are f32[2], i32[2]");
   EXPECT_EQ(Error("where", {"f32[2]", "f32[2]", "f32[2]"}),
             "where: the condition must be bool, got f32[2]; operands are f32[2], f32[2], f32[2]");
-  EXPECT_EQ(Error("add", {"c64[2]", "f32[2]"}),
-            "add: dtype c64 is reserved; operands are c64[2], f32[2]");
+  EXPECT_EQ(Error("add", {"i4[2]", "f32[2]"}),
+            "add: dtype i4 is reserved; operands are i4[2], f32[2]");
+  EXPECT_EQ(Error("lt", {"c64[2]", "f32[2]"}),
+            "lt: complex numbers are not supported; operands are c64[2], f32[2]");
   EXPECT_EQ(Error("add", {"f32[1073741824,1]", "f32[1,1073741824]"}),
             "add: sizes [1073741824,1073741824] overflow: at most 2^55 elements; operands are "
             "f32[1073741824,1], f32[1,1073741824]");
