@@ -100,12 +100,13 @@ function(hammock_test name)
   # Plug-ins lie beside the library. The old tag also serves dlopen called through a sanitizer.
   set_target_properties(${name} PROPERTIES BUILD_RPATH ${PROJECT_BINARY_DIR})
   target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
-  set(properties TIMEOUT 900 ENVIRONMENT HAMMOCK_CHECK_BORROWED=true)
+  set(environment ENVIRONMENT HAMMOCK_CHECK_BORROWED=true)
   if(CMAKE_CROSSCOMPILING)  # one process for all: an emulated program takes seconds to start
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES ${properties})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 3600 ${environment})
   else()
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 PROPERTIES ${properties})
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+      PROPERTIES TIMEOUT 900 ${environment})
   endif()
 endfunction()
 

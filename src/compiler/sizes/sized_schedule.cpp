@@ -1,6 +1,7 @@
 #include "compiler/sizes/sized_schedule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 

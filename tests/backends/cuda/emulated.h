@@ -17,10 +17,13 @@ inline std::shared_ptr<Machine> EmulatedForTests() {
   return machine;
 }
 
-/// Sanitizers take a fibre's jump from stack to stack for an error. Empty where it can be run.
+/// Sanitizers take a fibre's jump from stack to stack for an error; the compiler of a machine that
+/// only emulates this processor makes code for its own. Empty where kernels can be run.
 inline std::string WhyNotEmulated() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return "kernels are not emulated under sanitizers";
+#elif defined(HAMMOCK_CROSS_COMPILED)
+  return "the compiler makes code for another processor";
 #else
   return "";
 #endif
