@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/reference/interpreter.h"
+#include "compiler/passes/split_complex.h"
 #include "fuzz/generator.h"
 #include "hammock/error.h"
 
@@ -100,6 +101,7 @@ void Generator::Choose() {
   if (kind < 79) return Normalise();
   if (kind < 80) return Bitcast();
   if (kind < 81) return void(Leaf(SomeDType(), SomeSizes()));
+  if (kind < 83) return Pair();
   if (kind < 88) return Move();
   if (kind < 93) return Order();
   if (kind < 95) return Pick();
@@ -171,6 +173,17 @@ void Generator::Bitcast() {
   size_t row = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3;
   if (random_.OneIn(4)) row = static_cast<size_t>(random_.Below(4));
   Add(ops::kBitcast, {x}, {Attr(random_.Pick(kByBits[row]))});
+}
+
+void Generator::Pair() {
+  GraphValue x = WithoutNan(
+      AnyWith([](const Shape& t) { return t.dtype() == DType::kF32 || t.dtype() == DType::kF64; },
+              DType::kF32));
+  GraphValue y = WithoutNan(Like(TypeOf(x).dtype(), TypeOf(x).sizes()));
+  GraphValue whole = {graph_.AddNode(ops::kComplex, {x, y}), 0};
+  for (int part : {0, 1}) {
+    values_.push_back(PartInMemory(graph_, whole, part, /*location=*/0, NodeId()));
+  }
 }
 
 void Generator::View() {

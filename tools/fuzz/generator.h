@@ -77,6 +77,8 @@ class Generator {
   void Binary(GraphValue first);
   void Where();
   void Bitcast();
+  /// Complex numbers, as split_complex leaves them: a value in memory and its parts.
+  void Pair();
   void View();
 
   /// Dims merged, split, added and dropped.
