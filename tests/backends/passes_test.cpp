@@ -226,6 +226,23 @@ constexpr Sample kSamples[] = {
       %5 = input : bool[4]
       %6 = arg_min %5 {dim=0, keepdim=false} : i64[]
       return %1, %2, %4, %6)"},
+    {"complex numbers, in a body too", R"(
+      %0 = input : c64[3,4]
+      %1 = input : f32[4]
+      %2 = constant {value=(0.5,-1.0):c64, dtype=c64} : c64[]
+      %3 = mul %1, %2 : c64[4]
+      %4 = exp %3 : c64[4]
+      %5 = mul %0, %4 : c64[3,4]
+      %6 = dot_general %5, %0 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : c64[3,3]
+      %7 = loop %6 {body=graph {
+        %0 = input : i64[]
+        %1 = input : c64[3,3]
+        %2 = permute %1 {dims=[1,0]} : c64[3,3]
+        %3 = sub %2, %1 : c64[3,3]
+        return %3
+      }, count=2, num_carried=1, num_stacked_in=0} : c64[3,3]
+      %8 = abs %7 : f32[3,3]
+      return %7, %8, %0, %5)"},
     {"a long sum", R"(
       %0 = input : f32[2,70001]
       %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[2]
@@ -279,7 +296,7 @@ std::vector<HostTensor> InputsOf(const Graph& graph) {
   for (NodeId id : graph.inputs()) {
     inputs.emplace_back(graph[id].type());
     for (int64_t i = 0; i < inputs.back().numel(); ++i) {
-      const bool is_index = !IsFloat(inputs.back().dtype());
+      const bool is_index = !IsFloatOrComplex(inputs.back().dtype());
       const int number = static_cast<int>(random() % (is_index ? 3 : 33));
       inputs.back().set(i, is_index ? Scalar(number) : Scalar((number - 16) / 16.0));
     }
@@ -298,7 +315,7 @@ void ExpectNear(const std::vector<HostTensor>& actual, const std::vector<HostTen
     ASSERT_EQ(actual[k].shape(), expected[k].shape());
     const double bound = actual[k].dtype() == DType::kBF16 ? 0.02 : 2e-4;
     for (int64_t i = 0; i < actual[k].numel(); ++i) {
-      const double a = actual[k].at(i).ToDouble(), b = expected[k].at(i).ToDouble();
+      const auto a = actual[k].at(i).ToComplex(), b = expected[k].at(i).ToComplex();
       ASSERT_TRUE(a == b || std::abs(a - b) <= bound * (1 + std::abs(b)))
           << "result " << k << ", element " << i << ": " << a << " instead of " << b;
     }
