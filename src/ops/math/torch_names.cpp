@@ -144,6 +144,7 @@ Tensor& IndexPutImpl(Tensor& self, const std::vector<std::optional<Tensor>>& ind
 
 Any CallIsSigned(std::span<const Any> args) { return Any(IsSigned(args[0].ToTensor().dtype())); }
 Any CallIsFloat(std::span<const Any> args) { return Any(IsFloat(args[0].ToTensor().dtype())); }
+Any CallIsComplex(std::span<const Any> args) { return Any(IsComplex(args[0].ToTensor().dtype())); }
 Any CallIsAlias(std::span<const Any> args) {
   return Any(args[0].ToTensor().is_alias_of(args[1].ToTensor()));
 }
@@ -188,6 +189,11 @@ constinit const OpDef kIsFloat = {
     .doc = "Whether the dtype is floating.",
     .call = CallIsFloat,
 };
+constinit const OpDef kIsComplex = {
+    .schema = "is_complex(Tensor self) -> bool",
+    .doc = "Whether the dtype is complex.",
+    .call = CallIsComplex,
+};
 constinit const OpDef kIsAlias = {
     .schema = "is_alias_of(Tensor self, Tensor other) -> bool",
     .doc = "Whether writing one may change the other.",
@@ -224,6 +230,7 @@ std::span<const OpDef* const> ops::InnerNameOps() {
       &kWhereOne,
       &kIsSigned,
       &kIsFloat,
+      &kIsComplex,
       &kIsAlias,
       &kSoftmax,
       &kLogSoftmax,

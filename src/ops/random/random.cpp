@@ -62,6 +62,26 @@ DType FloatDType(const char* op, std::optional<DType> dtype, DType fallback) {
   Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: dtype {} is not floating", op, NameOf(result));
 }
 
+DType FloatOrComplexDType(const char* op, std::optional<DType> dtype, DType fallback) {
+  DType result = dtype.value_or(fallback);
+  return IsComplex(result) ? result : FloatDType(op, dtype, fallback);
+}
+
+/// What `draw` gives; of complex numbers both parts, side by side, times `scale`.
+Tensor Drawn(Tensor (*draw)(const Draw&), Draw as, double scale) {
+  if (!IsComplex(as.dtype)) return draw(as);
+  const Dims sizes = as.sizes;
+  const DType dtype = as.dtype;
+  as.dtype = RealOf(dtype);
+  as.sizes.push_back(2);
+  Tensor parts = draw(as);
+  if (scale != 1) parts = mul(parts, ConstantLike(scale, parts));
+  return Reshaped(Apply(kBitcast, Location(), {parts}, {dtype}), sizes);
+}
+
+/// A complex normal number has the variance 1: each part has half of it.
+constexpr double kRootOfHalf = std::numbers::sqrt2 / 2;
+
 /// [from, to) as a count, checked against what the dtype holds.
 uint64_t CheckedRange(const char* op, int64_t from, int64_t to, DType dtype) {
   if (from >= to) Throw(ErrorCode::kValue, "{}: low {} must be below high {}", op, from, to);
@@ -108,30 +128,32 @@ Tensor rand(const Dims& size, std::optional<DType> dtype, const Device& device,
             const OptionalGenerator& generator, Location at) {
   LocationScope scope(at);
   CheckSizes("rand", size);
-  return Uniform({size, FloatDType("rand", dtype, kDefaultFloat), device, generator});
+  DType result = FloatOrComplexDType("rand", dtype, kDefaultFloat);
+  return Drawn(Uniform, {size, result, device, generator}, 1);
 }
 
 Tensor rand_like(const Tensor& self, std::optional<DType> dtype,
                  const std::optional<Device>& device, const OptionalGenerator& generator,
                  Location at) {
   LocationScope scope(at);
-  Draw draw = Like(self, FloatDType("rand_like", dtype, self.dtype()), device, generator);
-  return LikeLayout(Uniform(draw), self);
+  DType result = FloatOrComplexDType("rand_like", dtype, self.dtype());
+  return LikeLayout(Drawn(Uniform, Like(self, result, device, generator), 1), self);
 }
 
 Tensor randn(const Dims& size, std::optional<DType> dtype, const Device& device,
              const OptionalGenerator& generator, Location at) {
   LocationScope scope(at);
   CheckSizes("randn", size);
-  return Normal({size, FloatDType("randn", dtype, kDefaultFloat), device, generator});
+  DType result = FloatOrComplexDType("randn", dtype, kDefaultFloat);
+  return Drawn(Normal, {size, result, device, generator}, kRootOfHalf);
 }
 
 Tensor randn_like(const Tensor& self, std::optional<DType> dtype,
                   const std::optional<Device>& device, const OptionalGenerator& generator,
                   Location at) {
   LocationScope scope(at);
-  Draw draw = Like(self, FloatDType("randn_like", dtype, self.dtype()), device, generator);
-  return LikeLayout(Normal(draw), self);
+  DType result = FloatOrComplexDType("randn_like", dtype, self.dtype());
+  return LikeLayout(Drawn(Normal, Like(self, result, device, generator), kRootOfHalf), self);
 }
 
 Tensor randint(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,

@@ -242,6 +242,18 @@ TEST(Complex, GradcheckOfFactors) {
   }
 }
 
+TEST(Complex, RandomNumbersHaveAVarianceOfOne) {
+  manual_seed(3);
+  Tensor z = randn({20000}, c64);
+  EXPECT_EQ(z.dtype(), c64);
+  EXPECT_NEAR(var(z).item<double>(), 1, 0.03);
+  EXPECT_NEAR(var(real(z)).item<double>(), 0.5, 0.02);
+  Tensor u = rand({1000}, c128);
+  EXPECT_GE(amin(view_as_real(u)).item<double>(), 0);
+  EXPECT_LT(amax(view_as_real(u)).item<double>(), 1);
+  EXPECT_EQ(randn_like(z).dtype(), c64);
+}
+
 TEST(Complex, GraphsKeepComplexConstants) {
   Tensor x = ones({3}, c64);
   EXPECT_COMPLEX(pow(x * kI, C128(2, 0)), Type(c64, {3}), {{-1, 0}, {-1, 0}, {-1, 0}}, 1e-6);
