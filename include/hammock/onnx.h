@@ -36,6 +36,9 @@ struct LoadOptions {
   /// Where files with tensors lie that the model names; empty: the folder of the model. Models that
   /// are loaded from bytes have none unless it is given.
   std::string folder = {};
+  /// Values of inputs, by name, that are the same in every call: they are no arguments. Operators
+  /// may need them as numbers, such as a sample rate that chooses a branch.
+  std::map<std::string, HostTensor> fixed = {};
 };
 
 /// ValueError (kParse) for damaged files, ValueError for wrong models, NotSupported with a list of

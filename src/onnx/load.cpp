@@ -87,6 +87,16 @@ class Initializers {
     AddConstants(graph.nodes);
   }
 
+  /// An input that has a value from now on.
+  void Fix(const std::string& input, const HostTensor& host) {
+    const std::vector<format::ValueInfo>& all = program_.model.graph.inputs;
+    bool known = std::ranges::any_of(all, [&](const auto& info) { return info.name == input; });
+    if (!known || program_.initializers.contains(input)) {
+      Throw(ErrorCode::kUnknownName, "onnx: there is no input '{}' to fix", input);
+    }
+    AddKnown(input, host);
+  }
+
   /// The tensors of Constant nodes are initialisers too.
   void AddConstants(std::vector<format::Node>& nodes) {
     std::erase_if(nodes, [&](format::Node& node) {
@@ -398,6 +408,7 @@ ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadO
   auto module = std::make_shared<Module>("Onnx");
   Initializers initializers(*program, *module, options);
   initializers.Add(model.graph);
+  for (const auto& [input, host] : options.fixed) initializers.Fix(input, host);
   std::set<std::string> taken;
   std::string schema = "forward(";
   AnyList inputs, outputs;

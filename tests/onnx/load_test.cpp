@@ -106,6 +106,18 @@ TEST_F(OnnxLoad, IfBecomesCond) {
   EXPECT_EQ(Call(*module, {tensor(false), x}).to_vector<float>(), (std::vector<float>{6, 8}));
 }
 
+TEST_F(OnnxLoad, FixedInputsAreNoArguments) {
+  LoadOptions options;
+  options.fixed["predicate"] = HostTensor::From(Scalar(true));
+  ModulePtr module = Load(Choice(), options);
+  ASSERT_EQ(inputs(*module).size(), 1u);
+  EXPECT_EQ(Call(*module, {tensor({3.0, 4.0})}).to_vector<float>(), (std::vector<float>{4, 5}));
+  trace(*module);
+  EXPECT_EQ(ToText(*module->graph_body("forward").graph).find("cond"), std::string::npos);
+  options.fixed["nobody"] = HostTensor::From(Scalar(1));
+  EXPECT_THROW(Load(Choice(), options), ValueError);
+}
+
 /// Doubles x until it is at least `limit`, at most ten times.
 format::Model Doubling() {
   format::Graph body;

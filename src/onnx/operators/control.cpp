@@ -70,9 +70,10 @@ Values Branch(Call& c, const format::Graph& graph) {
   return c.run().RunGraph(graph, scope);
 }
 
-/// One `cond` of both branches. Nothing where they differ in types or need values while traced.
+/// One `cond` of both branches. Nothing where they differ in types or need values while traced,
+/// with the reason.
 std::optional<Values> AsCond(Call& c, const Tensor& condition, const format::Graph& then,
-                             const format::Graph& otherwise) {
+                             const format::Graph& otherwise, std::string& why) {
   const format::Graph* graphs[] = {&then, &otherwise};
   Captured captured(c, graphs);
   std::vector<Shape> types = TypesOf(captured.tensors());
@@ -89,7 +90,8 @@ std::optional<Values> AsCond(Call& c, const Tensor& condition, const format::Gra
     const Attr attrs[] = {traced(then), traced(otherwise)};
     std::vector<Tensor> results = ApplyMulti(ops::kCond, Location(), operands, attrs);
     return Values(results.begin(), results.end());
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    why = error.message();
     return std::nullopt;
   }
 }
@@ -97,10 +99,18 @@ std::optional<Values> AsCond(Call& c, const Tensor& condition, const format::Gra
 Values If(Call& c) {
   const format::Graph& then = c.Graph("then_branch");
   const format::Graph& otherwise = c.Graph("else_branch");
+  std::string why;
   if (!c.At(0).known()) {
-    if (std::optional<Values> values = AsCond(c, c[0], then, otherwise)) return *values;
+    if (std::optional<Values> values = AsCond(c, c[0], then, otherwise, why)) return *values;
   }
-  return Branch(c, c.Number(0).ToBool() ? then : otherwise);
+  bool condition;
+  try {
+    condition = c.Number(0).ToBool();
+  } catch (Error& error) {
+    if (!why.empty()) error.AddNote("the branches are no `cond`: " + why);
+    throw;
+  }
+  return Branch(c, condition ? then : otherwise);
 }
 
 /// Iterations that are recorded one by one: sequences, shapes that change, values that are read.
