@@ -118,6 +118,7 @@ inline Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_
   return unfold_dim(self, dimension, size, step, at);
 }
 inline bool is_signed(const Tensor& self) { return self.is_signed(); }
+inline bool is_complex(const Tensor& self) { return self.is_complex(); }
 inline bool is_floating_point(const Tensor& self) { return self.is_floating_point(); }
 
 }  // namespace hammock
