@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 
 namespace hammock {
@@ -15,7 +16,8 @@ Dims::Dims(std::span<const int64_t> values) {
   std::copy(values.begin(), values.end(), values_.begin());
 }
 
-void Dims::ThrowOutside(int i) const {
+void Dims::ThrowOutside(int i, const Location& at) const {
+  UserLineScope scope(at);
   Throw<InternalError>(ErrorCode::kInternal, "entry {} of {} was asked for", i, ToString(*this));
 }
 

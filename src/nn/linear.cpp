@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/nn/init.h"
@@ -77,11 +78,27 @@ Tensor UnaryLayer::forward(const TensorAt& input) {
   return CallForward(*this, input.at, [&] { return Run(input.tensor); });
 }
 
+namespace {
+
+[[noreturn]] void ThrowNoLayer(const char* which) {
+  Throw(ErrorCode::kUninitializedTensor,
+        "the handle{} has no layer; assign one first: fc = register_module(\"fc\", "
+        "nn::Linear(784, 10))",
+        which);
+}
+
+}  // namespace
+
 void detail::ThrowNull(const Location& at) {
   LocationScope scope(at);
-  Throw(ErrorCode::kUninitializedTensor,
-        "the handle has no layer; assign one first: fc = register_module(\"fc\", "
-        "nn::Linear(784, 10))");
+  ThrowNoLayer("");
+}
+
+void detail::ThrowNull(const MadeEmpty* handle) {
+  // A call in progress knows more than the handle.
+  if (!CurrentWhere().empty() || !handle) ThrowNoLayer("");
+  LocationScope scope(handle->at);
+  ThrowNoLayer(" that was made here");
 }
 
 void detail::ThrowNotBoxed(const Module& module) {

@@ -96,6 +96,9 @@ TEST_F(ErrorLines, OfDims) {
   EXPECT_LINE(a.transpose(0, 5));
   EXPECT_LINE(a[0].mT());
   EXPECT_LINE(a.size(4));
+  EXPECT_LINE(a.sizes()[4]);
+  EXPECT_LINE(Dims({2, 3})[int64_t{-1}]);
+  EXPECT_LINE(Dims().back());
   EXPECT_LINE(a.stride(4));
   EXPECT_LINE(glu(a, 5));
   EXPECT_LINE(flip(a, {3}));
@@ -586,6 +589,22 @@ struct Doubled : nn::LinearImpl {
   Tensor forward(const Tensor& x) override { return LinearImpl::forward(x) * 2; }
 };
 const int kDoubledLine = __LINE__ - 2;
+
+TEST_F(ErrorLines, OfHandlesWithoutALayer) {
+  nn::Linear empty = nullptr;
+  const int line = __LINE__ - 1;
+  EXPECT_LINE(empty(a));
+  // The operator has no line of its own: that of the handle is named.
+  std::string text = TextOf([&] { empty->forward(a); });
+  EXPECT_TRUE(Contains(text, "[at " + Line(line))) << text;
+  empty = nn::Linear(3, 2);
+  EXPECT_EQ(empty(a).size(1), 2);
+  empty = nullptr;
+  text = TextOf([&] { (void)empty->weight; });
+  EXPECT_TRUE(Contains(text, "[at " + Line(__LINE__ - 2))) << text;
+  EXPECT_FALSE(empty);
+  EXPECT_TRUE(empty == nullptr);
+}
 
 TEST_F(ErrorLines, LayersCanBeDerivedFrom) {
   nn::Layer<Doubled> doubled(3, 2);

@@ -13,12 +13,20 @@
 
 #include "hammock/export.h"
 #include "hammock/ir/dtype.h"
+#include "hammock/location.h"
 
 namespace hammock {
 
 inline constexpr int kMaxRank = 8;
 /// So many elements of any dtype have a size in bits that fits 63 bits.
 inline constexpr int64_t kMaxElements = int64_t{1} << 55;
+
+/// An index, with the line where it was given.
+struct IndexAt {
+  IndexAt(int index, Location at = Location::current()) : index(index), at(at) {}  // NOLINT
+  int index;
+  Location at;
+};
 
 /// A short list of integers: sizes, strides or dims. Throws ValueError past eight entries, and
 /// InternalError where an entry is asked for that there is not: inference also sees damaged graphs.
@@ -39,9 +47,9 @@ class HAMMOCK_API Dims {
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  int64_t operator[](int i) const { return values_[Checked(i)]; }
-  int64_t& operator[](int i) { return values_[Checked(i)]; }
-  int64_t back() const { return values_[Checked(size_ - 1)]; }
+  int64_t operator[](IndexAt i) const { return values_[Checked(i.index, i.at)]; }
+  int64_t& operator[](IndexAt i) { return values_[Checked(i.index, i.at)]; }
+  int64_t back(Location at = Location::current()) const { return values_[Checked(size_ - 1, at)]; }
   const int64_t* begin() const { return values_.data(); }
   const int64_t* end() const { return values_.data() + size_; }
   int64_t* begin() { return values_.data(); }
@@ -65,12 +73,12 @@ class HAMMOCK_API Dims {
   }
 
  private:
-  size_t Checked(int i) const {
+  size_t Checked(int i, const Location& at) const {
     if (static_cast<uint32_t>(i) >= static_cast<uint32_t>(size_)) [[unlikely]]
-      ThrowOutside(i);
+      ThrowOutside(i, at);
     return static_cast<size_t>(i);
   }
-  [[noreturn, gnu::cold]] void ThrowOutside(int i) const;
+  [[noreturn, gnu::cold]] void ThrowOutside(int i, const Location& at) const;
 
   int32_t size_ = 0;
   std::array<int64_t, kMaxRank> values_{};

@@ -95,8 +95,15 @@ Any Boxed(const T& value) {
   }
 }
 
+/// The deleter of handles without a layer: knows where they were made.
+struct MadeEmpty {
+  Location at;
+  void operator()(void*) const {}
+};
 /// ValueError for a call of a handle without a layer.
 [[noreturn]] HAMMOCK_API void ThrowNull(const Location& at);
+/// The same where the line of the call is not known, but perhaps that of the handle.
+[[noreturn]] HAMMOCK_API void ThrowNull(const MadeEmpty* handle);
 /// NotSupported for a type that has no boxed form.
 [[noreturn]] HAMMOCK_API void ThrowNotBoxed(const Module& module);
 
@@ -140,7 +147,8 @@ class Layer : public std::shared_ptr<Impl> {
  public:
   using Options = typename detail::OptionsOf<Impl>::type;
 
-  Layer(std::nullptr_t) {}                                                        // NOLINT
+  Layer(std::nullptr_t, Location at = Location::current())  // NOLINT
+      : std::shared_ptr<Impl>(static_cast<Impl*>(nullptr), detail::MadeEmpty{at}) {}
   Layer(std::shared_ptr<Impl> layer) : std::shared_ptr<Impl>(std::move(layer)) {  // NOLINT
     Module::RememberClass(this->get());
   }
@@ -195,9 +203,11 @@ class Layer : public std::shared_ptr<Impl> {
   Layer& operator=(const Layer&) = default;
   Layer& operator=(Layer&&) noexcept = default;
 
+  /// The error of a handle without a layer has the line where that was made: the operator cannot
+  /// know its own.
   Impl* operator->() const {
     if (!this->get()) [[unlikely]]
-      detail::ThrowNull(Location());
+      detail::ThrowNull(std::get_deleter<detail::MadeEmpty>(shared()));
     return this->get();
   }
 
