@@ -200,8 +200,8 @@ void Graph::AddOutput(GraphValue value) { outputs_.push_back(value); }
 NodeId Graph::Append(GraphNode node) {
   NodeId id(size());
   if (node.op == &InputOp()) inputs_.push_back(id);
-  // By halves rather than twice as much: passes hold two graphs, which are mostly this list.
-  if (nodes_.size() == nodes_.capacity()) nodes_.reserve(nodes_.size() + nodes_.size() / 2 + 8);
+  // By quarters rather than twice as much: passes hold two graphs, which are mostly this list.
+  if (nodes_.size() == nodes_.capacity()) nodes_.reserve(nodes_.size() + nodes_.size() / 4 + 8);
   nodes_.push_back(std::move(node));
   return id;
 }

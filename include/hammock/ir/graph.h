@@ -84,6 +84,8 @@ class HAMMOCK_API Graph {
                  LocationId location = 0);
   /// Appends a node as given; the verifier checks it later.
   NodeId Append(GraphNode node);
+  /// Memory for so many nodes, as of a vector.
+  void Reserve(int nodes) { nodes_.reserve(static_cast<size_t>(nodes)); }
   void SetOutputs(std::vector<GraphValue> outputs);
   void AddOutput(GraphValue value);
 

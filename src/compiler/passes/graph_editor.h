@@ -63,9 +63,13 @@ class GraphBuilder {
 class GraphEditor : public GraphBuilder {
  public:
   /// The source stays as it is, and has to live as long as this.
-  explicit GraphEditor(const Graph& source) : source_(source), map_(source) {}
+  explicit GraphEditor(const Graph& source) : source_(source), map_(source) {
+    out_.Reserve(source.size());  // a list that grows would be held twice at the end
+  }
   /// Nodes that are taken leave the source.
-  explicit GraphEditor(Graph&& source) : own_(std::move(source)), source_(own_), map_(own_) {}
+  explicit GraphEditor(Graph&& source) : own_(std::move(source)), source_(own_), map_(own_) {
+    out_.Reserve(own_.size());
+  }
   GraphEditor(const GraphEditor&) = delete;
   GraphEditor& operator=(const GraphEditor&) = delete;
 

@@ -13,7 +13,7 @@ class CopiesCall : public Call {
  public:
   std::vector<KernelSource> Sources() const override {
     std::vector<KernelSource> sources;
-    for (const Part& part : parts_) sources.push_back(part.launch.Source());
+    for (size_t first : firsts_) sources.push_back(parts_[first].launch.Source());
     return sources;
   }
   void Run(Machine& machine, const Operands& operands) const override {
@@ -21,13 +21,19 @@ class CopiesCall : public Call {
       machine.Copy(operands.out[0], operands.in[0], whole_bytes_);
     }
     for (size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i].launch.Run(machine, function(i), operands.in[parts_[i].operand], operands.out[0]);
+      const Part& part = parts_[i];
+      part.launch.Run(machine, function(part.kernel), operands.in[part.operand], operands.out[0]);
     }
   }
 
  protected:
   void Add(size_t operand, compiler::Launch launch) {
-    parts_.push_back({operand, PreparedLaunch(std::move(launch))});
+    PreparedLaunch prepared(std::move(launch));
+    auto same = std::ranges::find_if(
+        firsts_, [&](size_t first) { return parts_[first].launch.HasSameKernel(prepared); });
+    const size_t kernel = static_cast<size_t>(same - firsts_.begin());
+    if (same == firsts_.end()) firsts_.push_back(parts_.size());
+    parts_.push_back({operand, kernel, std::move(prepared)});
   }
   /// The result begins as a copy of operand 0, which may have its memory.
   void BeginAsFirst(int64_t bytes) { whole_bytes_ = bytes; }
@@ -35,9 +41,11 @@ class CopiesCall : public Call {
  private:
   struct Part {
     size_t operand;
+    size_t kernel;  // which of the sources
     PreparedLaunch launch;
   };
   std::vector<Part> parts_;
+  std::vector<size_t> firsts_;  // the first part of each kernel; there are few kernels
   int64_t whole_bytes_ = 0;
 };
 

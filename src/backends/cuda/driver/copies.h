@@ -25,6 +25,9 @@ class PreparedLaunch {
  public:
   explicit PreparedLaunch(compiler::Launch launch);
   KernelSource Source() const;
+  bool HasSameKernel(const PreparedLaunch& other) const {
+    return config_ == other.config_ && *launch_.kernel == *other.launch_.kernel;
+  }
   void Run(Machine& machine, const Function& function, Address from, Address to) const;
 
  private:
