@@ -655,7 +655,7 @@ int64_t Program::bytes() const {
     if (arrangement_->IsFixed(i)) continue;
     bytes += sizeof(PreparedCommand) + LaunchOf(i).maps.size() * sizeof(compiler::AccessMap);
   }
-  if (!is_sized()) {
+  if (!is_sized() || !is_typical_) {  // else others share them
     bytes += graph().nodes().size() * sizeof(GraphNode) +
              commands_.size() * sizeof(compiler::Command) +
              schedule().buffers.size() * sizeof(compiler::BufferType);
