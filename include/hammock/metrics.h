@@ -38,8 +38,7 @@ struct CounterBlock {
 };
 
 /// Null until the thread's first event.
-[[gnu::tls_model(
-    "initial-exec")]] extern HAMMOCK_API constinit thread_local CounterBlock* counter_block;
+extern HAMMOCK_API constinit thread_local CounterBlock* counter_block;
 
 }  // namespace detail
 
