@@ -22,6 +22,20 @@ using Location = std::source_location;
 using LocationId = uint32_t;
 
 HAMMOCK_API LocationId InternLocation(const Location& at);
+
+/// A place in a program of another language, such as an instruction of a Python function.
+struct ForeignPlace {
+  struct Line {
+    const char* path;
+    uint32_t number;
+  };
+  /// Called when someone first asks for the text, on any thread. `code` and the path stay valid.
+  Line (*lookup)(const void* code, uint32_t instruction);
+  const void* code;
+  uint32_t instruction;
+};
+/// One id for each place.
+HAMMOCK_API LocationId InternLocation(const ForeignPlace& place);
 /// "file:line", or an empty string for 0.
 HAMMOCK_API std::string LocationText(LocationId id);
 /// The dotted path of the innermost module in which it was recorded ("encoder.2.linear"), or empty.

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -34,6 +36,8 @@ struct Table {
   std::mutex mutex;
   std::deque<std::string> records{""};  // by id
   std::unordered_map<std::string, LocationId> ids;
+  std::map<std::pair<const void*, uint32_t>, LocationId> foreign_ids;  // by code and instruction
+  std::unordered_map<LocationId, ForeignPlace> foreign;                // whose records are not made
   std::unordered_map<std::string, std::string> files;  // by place, as the compiler named them
   std::set<std::string> frames;                        // never removed: threads point to them
 };
@@ -72,15 +76,15 @@ bool IsOwn(const Location& at) {
 }
 
 /// "file:line"; remembers where the file is.
-std::string PlaceText(const Location& at) {
-  if (at.line() == 0) return "";
-  const char* base = std::strrchr(at.file_name(), '/');
-  std::string place =
-      std::string(base ? base + 1 : at.file_name()) + ":" + std::to_string(at.line());
+std::string PlaceText(const char* path, uint32_t line) {
+  if (line == 0) return "";
+  const char* base = std::strrchr(path, '/');
+  std::string place = std::string(base ? base + 1 : path) + ":" + std::to_string(line);
   std::lock_guard lock(table().mutex);
-  table().files.try_emplace(place, at.file_name());
+  table().files.try_emplace(place, path);
   return place;
 }
+std::string PlaceText(const Location& at) { return PlaceText(at.file_name(), at.line()); }
 
 /// Functions that users call are in snake case; helpers and lambdas that open a scope are not.
 bool IsPublicName(std::string_view name) {
@@ -238,7 +242,37 @@ inline LocationId Intern(const Location& at, const char* op) {
 
 LocationId InternLocation(const Location& at) { return Intern(at, ""); }
 
+LocationId InternLocation(const ForeignPlace& place) {
+  std::lock_guard lock(table().mutex);
+  auto next = static_cast<LocationId>(table().records.size());
+  auto [entry, added] = table().foreign_ids.try_emplace({place.code, place.instruction}, next);
+  if (added) {
+    table().records.emplace_back();
+    table().foreign.emplace(next, place);
+  }
+  return entry->second;
+}
+
+namespace {
+
+/// The place of a record that is not made yet.
+std::optional<ForeignPlace> UnreadPlace(LocationId id) {
+  std::lock_guard lock(table().mutex);
+  auto entry = table().foreign.find(id);
+  if (entry == table().foreign.end()) return std::nullopt;
+  return entry->second;
+}
+
+}  // namespace
+
 std::string LocationRecord(LocationId id) {
+  if (std::optional<ForeignPlace> place = UnreadPlace(id)) {
+    ForeignPlace::Line line = place->lookup(place->code, place->instruction);
+    std::string text = PlaceText(line.path, line.number);
+    std::lock_guard lock(table().mutex);
+    table().records[id] = text;
+    table().foreign.erase(id);
+  }
   std::lock_guard lock(table().mutex);
   return id < table().records.size() ? table().records[id] : "";
 }

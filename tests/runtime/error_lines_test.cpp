@@ -642,6 +642,24 @@ TEST_F(ErrorLines, DumpsNameTheModule) {
   EXPECT_TRUE(Contains(dump, "@ " + line + " in 1"));
 }
 
+TEST_F(ErrorLines, ForeignPlacesAreLookedUpWhenShown) {
+  static int lookups = 0;
+  static const char code = 0;
+  auto lookup = [](const void*, uint32_t instruction) {
+    ++lookups;
+    return ForeignPlace::Line{"/home/someone/train.py", instruction / 2};
+  };
+  LocationId id = InternLocation(ForeignPlace{lookup, &code, 24});
+  EXPECT_EQ(InternLocation(ForeignPlace{lookup, &code, 24}), id);
+  EXPECT_NE(InternLocation(ForeignPlace{lookup, &code, 26}), id);
+  LocationScope scope(id);
+  Tensor y = a + 1.0f;
+  EXPECT_EQ(lookups, 0) << "recording needs no text";
+  EXPECT_TRUE(Contains(y.summary(), "from add at train.py:12"));
+  EXPECT_TRUE(Contains(TextOf([&] { a.view({7}); }), "[at train.py:12]"));
+  EXPECT_EQ(lookups, 1);
+}
+
 TEST_F(ErrorLines, ModulesEnterNoKey) {
   nn::Sequential plain(nn::Flatten(1, -1));
   nn::Sequential wrapped(plain);
