@@ -17,6 +17,7 @@
 #include "runtime/general_step.h"
 #include "runtime/profile_points.h"
 #include "runtime/under_way.h"
+#include "runtime/wait.h"
 
 namespace hammock {
 
@@ -343,7 +344,7 @@ std::shared_ptr<const Error> StepExecutor::Await(DeviceEntry& device, std::span<
   std::shared_ptr<const Error> failure;
   auto await = [&](const BackendDataPtr& data) {
     RefuseToWait(device, data);
-    WaitFor(*data, "wait for results");
+    WaitForResult(*data);
     if (auto error = data->error(); error && !failure) failure = error;
   };
   if (step) {
@@ -372,7 +373,7 @@ bool StepExecutor::AwaitReady(std::span<const Value> roots) {
   for (size_t i = 0; i < data.size(); ++i) {
     if (data[i]) {
       RefuseToWait(EntryOf(roots[i].node->device()), data[i]);
-      WaitFor(*data[i], "wait for results");
+      WaitForResult(*data[i]);
     }
     ready = ready && data[i] && !data[i]->error();
   }

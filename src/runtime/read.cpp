@@ -10,6 +10,7 @@
 #include "runtime/budget.h"
 #include "runtime/executor.h"
 #include "runtime/profile_points.h"
+#include "runtime/wait.h"
 #include "trace/record.h"
 
 namespace hammock {
@@ -22,7 +23,7 @@ BackendDataPtr StepExecutor::Materialize(const Value& value, const char* trigger
   DeviceEntry& device = EntryOf(value.node->device());
   if (BackendDataPtr data = data_of()) {
     RefuseToWait(device, data);
-    WaitFor(*data, "wait for results");
+    WaitForResult(*data);
     if (!data->error()) return data;
   }
   SyncDevice(device, std::span(&value, 1), {.trigger = trigger, .wait = true});

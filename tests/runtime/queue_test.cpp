@@ -8,6 +8,7 @@
 
 #include "hammock/config.h"
 #include "hammock/custom_call.h"
+#include "hammock/interrupt.h"
 #include "runtime/runtime.h"
 
 namespace hammock {
@@ -156,6 +157,24 @@ TEST_F(Queue, WithoutAsynchronyAReplayReturnsWhenTheWorkIsDone) {
   Tensor mine = graph({big})[0];
   EXPECT_TRUE(opened);
   EXPECT_EQ(mine[0][0].item<float>(), 2.0f);
+}
+
+// ---- Waits that a host language ends
+
+TEST_F(Queue, AWaitEndsWhereItsCheckThrows) {
+  Gate gate;
+  Tensor x = big + 1.0f;
+  mark_step();
+  gate.WaitReached();
+  struct Interrupted {};
+  SetWaitCheck([] { throw Interrupted(); });
+  EXPECT_THROW(x.host(), Interrupted);
+  EXPECT_THROW(sync_multi({x}), Interrupted);
+  SetWaitCheck([] {});
+  gate.Open();
+  EXPECT_EQ(x[0][0].item<float>(), 2.0f) << "the work went on";
+  SetWaitCheck(nullptr);
+  EXPECT_EQ((x + 1.0f)[0][0].item<float>(), 3.0f);
 }
 
 }  // namespace

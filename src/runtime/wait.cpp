@@ -1,0 +1,50 @@
+#include "runtime/wait.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "hammock/interrupt.h"
+#include "runtime/profile_points.h"
+
+namespace hammock {
+namespace {
+
+constinit std::atomic<void (*)()> wait_check{nullptr};
+
+constexpr std::chrono::milliseconds kBetweenChecks{20};
+
+struct Ready {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool set = false;
+};
+
+}  // namespace
+
+void SetWaitCheck(void (*check)()) { wait_check.store(check, std::memory_order_release); }
+
+void WaitForResult(lazy::BackendData& data) {
+  auto* check = wait_check.load(std::memory_order_acquire);
+  if (!check || data.IsReady()) return WaitFor(data, "wait for results");
+  profile::Span span("wait for results", "wait");
+  auto ready = std::make_shared<Ready>();  // the callback may come after an interrupted wait
+  data.OnReady([ready] {
+    {
+      std::lock_guard lock(ready->mutex);
+      ready->set = true;
+    }
+    ready->changed.notify_all();
+  });
+  data.Hurry();
+  std::unique_lock lock(ready->mutex);
+  while (!ready->changed.wait_for(lock, kBetweenChecks, [&] { return ready->set; })) {
+    lock.unlock();
+    check();
+    lock.lock();
+  }
+}
+
+}  // namespace hammock
