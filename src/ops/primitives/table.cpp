@@ -62,7 +62,7 @@ constexpr const OpDef* kTable[] = {
     &kPermuteOp, &kTranspose, &kSwapaxes, &kT, &kMovedim, &kSqueeze, &kSqueezeDim, &kUnsqueeze,
     &kExpand, &kExpandAs, &kBroadcastTo, &kBroadcastTensors, &kSliceOp, &kNarrow, &kSelectOp, &kDiagonal,
     &kUnfoldDim, &kAsStridedOp, &kSplit, &kSplitSizes, &kSplitWithSizes, &kChunk, &kUnbind, &kDetach,
-    &kAlias, &kClone, &kContiguous, &kToDType, &kToOther, &kToOptions, &kCopy_,
+    &kAlias, &kClone, &kContiguous, &kToDType, &kToDevice, &kToOther, &kToOptions, &kCopy_,
 };
 // clang-format on
 

@@ -118,6 +118,10 @@ Tensor ToBoxed(const Tensor& self, std::optional<DType> dtype, std::optional<Dev
 Tensor ToDTypeBoxed(const Tensor& self, DType dtype, bool, bool copy, Location at) {
   return ToBoxed(self, dtype, std::nullopt, copy, at);
 }
+Tensor ToDeviceBoxed(const Tensor& self, const Device& device, std::optional<DType> dtype, bool,
+                     bool copy, Location at) {
+  return ToBoxed(self, dtype, device, copy, at);
+}
 Tensor ToOtherBoxed(const Tensor& self, const Tensor& other, bool, bool copy, Location at) {
   return ToBoxed(self, other.dtype(), other.device(), copy, at);
 }
@@ -204,6 +208,10 @@ HAMMOCK_VIEW(kToDType,
              "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False) "
              "-> Tensor(a)",
              "Cast to a dtype.", ToDTypeBoxed);
+HAMMOCK_VIEW(kToDevice,
+             "to.device(Tensor(a) self, Device device, ScalarType? dtype=None, bool "
+             "non_blocking=False, bool copy=False) -> Tensor(a)",
+             "To a device, and to a dtype if one is given.", ToDeviceBoxed);
 HAMMOCK_VIEW(
     kToOther,
     "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False) -> Tensor(a)",

@@ -9,6 +9,6 @@ extern const OpDef kView, kViewDType, kViewAs, kReshapeOp, kReshapeAs, kFlatten,
     kPermuteOp, kTranspose, kSwapaxes, kT, kMovedim, kSqueeze, kSqueezeDim, kUnsqueeze, kExpand,
     kExpandAs, kBroadcastTo, kBroadcastTensors, kSliceOp, kNarrow, kSelectOp, kDiagonal, kUnfoldDim,
     kAsStridedOp, kSplit, kSplitSizes, kSplitWithSizes, kChunk, kUnbind, kDetach, kAlias, kClone,
-    kContiguous, kToDType, kToOther, kToOptions, kCopy_;
+    kContiguous, kToDType, kToDevice, kToOther, kToOptions, kCopy_;
 
 }  // namespace hammock::ops
